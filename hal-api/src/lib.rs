@@ -1,1 +1,8 @@
-//! hal-api
+//! The contract between thalweg and its backends.
+
+pub mod dtype;
+pub mod ir;
+pub mod status;
+
+pub use dtype::DType;
+pub use status::{Error, Result, Status, Str};
