@@ -2,6 +2,7 @@
 
 pub mod dtype;
 pub mod ir;
+pub mod manifest;
 pub mod status;
 
 pub use dtype::DType;
