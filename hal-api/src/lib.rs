@@ -3,6 +3,7 @@
 pub mod dtype;
 pub mod ir;
 pub mod manifest;
+pub mod narrow;
 pub mod status;
 
 pub use dtype::DType;

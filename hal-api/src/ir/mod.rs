@@ -20,12 +20,18 @@
 //! - A sum or product may be combined in any order that depends on the extents alone, never on the number of threads.
 //! - [`Node::LoadAt`] outside `0..gather_extent` is 0 and touches no memory.
 
+pub mod arbitrary;
 mod encode;
 mod op;
+#[cfg(test)]
+mod proptests;
 mod text;
 mod verify;
 
-pub use encode::{KernelDesc, NodeDesc, Owned, ParamDesc, decode, encode};
+pub use encode::{
+    KernelDesc, NodeDesc, OP_CAST, OP_CONST, OP_INDEX, OP_LOAD, OP_LOAD_AT, OP_RAND, OP_REDUCE_OP, OP_SCALAR,
+    OP_SCALAR_OP, OP_STORE, Owned, ParamDesc, decode, encode,
+};
 pub use op::{Accepts, ReduceOp, Returns, ScalarOp};
 pub use text::ParseError;
 pub use verify::{Info, VerifyError};
