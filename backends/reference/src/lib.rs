@@ -1,1 +1,4 @@
-//! backends/reference
+//! The reference backend: the living definition of the kernel IR, slow and obvious.
+
+pub mod interpret;
+pub mod scalar;

@@ -1,0 +1,268 @@
+//! What each op does to one scalar: bits in, bits out.
+
+use half::{bf16, f16};
+use std::cmp::Ordering;
+use thalweg_hal::DType;
+use thalweg_hal::dtype::Class;
+use thalweg_hal::ir::{ReduceOp, ScalarOp};
+use thalweg_hal::narrow::{
+    bf16_from_f64, bf16_from_i64, bf16_from_u64, f16_from_f64, f16_from_i64, f16_from_u64,
+};
+
+/// The bits of a value of `dtype`.
+fn mask(dtype: DType) -> u64 {
+    if dtype == DType::Bool {
+        1
+    } else {
+        u64::MAX >> (64 - 8 * dtype.size())
+    }
+}
+
+/// The value of a float; exact.
+fn real(dtype: DType, bits: u64) -> f64 {
+    match dtype {
+        DType::F64 => f64::from_bits(bits),
+        DType::F32 => f32::from_bits(bits as u32).into(),
+        DType::F16 => f16::from_bits(bits as u16).into(),
+        _ => bf16::from_bits(bits as u16).into(),
+    }
+}
+
+/// The value of an integer or bool.
+fn whole(dtype: DType, bits: u64) -> i128 {
+    let unused = 64 - 8 * dtype.size() as u32;
+    match dtype.class() {
+        Class::Signed => (((bits << unused) as i64) >> unused).into(),
+        Class::Unsigned | Class::Bool | Class::Float => bits.into(),
+    }
+}
+
+/// A result of an op: f16 and bf16 are rounded from f32.
+fn rounded(dtype: DType, value: f64) -> u64 {
+    let single = value as f32;
+    match dtype {
+        DType::F64 => value.to_bits(),
+        DType::F32 => single.to_bits().into(),
+        DType::F16 => f16::from_f32(single).to_bits().into(),
+        _ => bf16::from_f32(single).to_bits().into(),
+    }
+}
+
+/// [`ScalarOp`] on arguments of `dtype`; a condition is 0 or 1.
+pub fn eval(op: ScalarOp, dtype: DType, bits: [u64; 3]) -> u64 {
+    let float = dtype.is_float();
+    let [a, b, c] = bits;
+    let [x, y, z] = bits.map(|v| if float { real(dtype, v) } else { 0.0 });
+    let [i, j, _] = bits.map(|v| if float { 0 } else { whole(dtype, v) });
+    let f = |value: f64| rounded(dtype, value);
+    let n = |value: i128| value as u64 & mask(dtype);
+    let either = |value: f64, integer: i128| if float { f(value) } else { n(integer) };
+    let order = if float { x.partial_cmp(&y) } else { Some(i.cmp(&j)) };
+    match op {
+        ScalarOp::Neg => either(-x, -i),
+        ScalarOp::Abs => either(x.abs(), i.abs()),
+        ScalarOp::Sign => either(if x == 0.0 || x.is_nan() { x } else { x.signum() }, i.signum()),
+        ScalarOp::Not => !a & mask(dtype),
+        ScalarOp::Floor => f(x.floor()),
+        ScalarOp::Ceil => f(x.ceil()),
+        ScalarOp::Trunc => f(x.trunc()),
+        ScalarOp::Round => f(x.round_ties_even()),
+        ScalarOp::Sqrt => f(x.sqrt()),
+        ScalarOp::Exp => f(libm::exp(x)),
+        ScalarOp::Expm1 => f(libm::expm1(x)),
+        ScalarOp::Log => f(libm::log(x)),
+        ScalarOp::Log1p => f(libm::log1p(x)),
+        ScalarOp::Sin => f(libm::sin(x)),
+        ScalarOp::Cos => f(libm::cos(x)),
+        ScalarOp::Tanh => f(libm::tanh(x)),
+        ScalarOp::Erf => f(libm::erf(x)),
+        ScalarOp::Add => either(x + y, i + j),
+        ScalarOp::Sub => either(x - y, i - j),
+        ScalarOp::Mul => either(x * y, i.wrapping_mul(j)),
+        ScalarOp::Div => either(x / y, i.checked_div(j).unwrap_or(0)),
+        ScalarOp::Rem => either(x % y, i.checked_rem(j).unwrap_or(0)),
+        ScalarOp::Pow => f(libm::pow(x, y)),
+        ScalarOp::Atan2 => f(libm::atan2(x, y)),
+        ScalarOp::Max => {
+            if wins(dtype, Ordering::Greater, a, b) {
+                a
+            } else {
+                b
+            }
+        }
+        ScalarOp::Min => {
+            if wins(dtype, Ordering::Less, a, b) {
+                a
+            } else {
+                b
+            }
+        }
+        ScalarOp::And => a & b,
+        ScalarOp::Or => a | b,
+        ScalarOp::Xor => a ^ b,
+        ScalarOp::Shl => {
+            if b < 8 * dtype.size() as u64 {
+                n(i << b)
+            } else {
+                0
+            }
+        }
+        ScalarOp::Shr => n(i >> b.min(127)),
+        ScalarOp::Eq => u64::from(order == Some(Ordering::Equal)),
+        ScalarOp::Ne => u64::from(order != Some(Ordering::Equal)),
+        ScalarOp::Lt => u64::from(order == Some(Ordering::Less)),
+        ScalarOp::Le => u64::from(matches!(order, Some(Ordering::Less | Ordering::Equal))),
+        ScalarOp::Fma if dtype == DType::F64 => x.mul_add(y, z).to_bits(),
+        ScalarOp::Fma => f((x as f32).mul_add(y as f32, z as f32).into()),
+        ScalarOp::Select => {
+            if a != 0 {
+                b
+            } else {
+                c
+            }
+        }
+    }
+}
+
+/// Whether `a` comes first when the extreme in the direction of `wanted` is looked for: a NaN before all else, and -0
+/// counts as less than +0.
+fn wins(dtype: DType, wanted: Ordering, a: u64, b: u64) -> bool {
+    if !dtype.is_float() {
+        return whole(dtype, a).cmp(&whole(dtype, b)) == wanted;
+    }
+    let (x, y) = (real(dtype, a), real(dtype, b));
+    !y.is_nan() && (x.is_nan() || x.total_cmp(&y) == wanted)
+}
+
+/// [`thalweg_hal::ir::Node::Cast`].
+pub fn cast(from: DType, to: DType, bits: u64) -> u64 {
+    if from.is_float() {
+        let x = real(from, bits);
+        match (to.class(), to) {
+            (Class::Bool, _) => u64::from(x != 0.0),
+            (Class::Unsigned, _) => (x as u64).min(mask(to)),
+            (Class::Signed, _) => {
+                let most = (mask(to) >> 1) as i64;
+                (x as i64).clamp(-most - 1, most) as u64 & mask(to)
+            }
+            (Class::Float, DType::F64) => x.to_bits(),
+            (Class::Float, DType::F32) => (x as f32).to_bits().into(),
+            (Class::Float, DType::F16) => f16_from_f64(x).to_bits().into(),
+            (Class::Float, _) => bf16_from_f64(x).to_bits().into(),
+        }
+    } else {
+        let n = whole(from, bits);
+        let signed = i64::try_from(n);
+        match (to.class(), to) {
+            (Class::Bool, _) => u64::from(n != 0),
+            (Class::Unsigned | Class::Signed, _) => n as u64 & mask(to),
+            (Class::Float, DType::F64) => (n as f64).to_bits(),
+            (Class::Float, DType::F32) => (n as f32).to_bits().into(),
+            (Class::Float, DType::F16) => signed
+                .map_or_else(|_| f16_from_u64(n as u64), f16_from_i64)
+                .to_bits()
+                .into(),
+            (Class::Float, _) => signed
+                .map_or_else(|_| bf16_from_u64(n as u64), bf16_from_i64)
+                .to_bits()
+                .into(),
+        }
+    }
+}
+
+/// A reduction on its way through the inner space.
+pub struct Reduction {
+    op: ReduceOp,
+    dtype: DType,
+    taken: u64,
+    /// Sum or product of floats.
+    float: f64,
+    /// Sum or product of integers; the low bits count.
+    integer: i128,
+    /// Extreme so far and where it was.
+    best: u64,
+    at: i64,
+}
+
+impl Reduction {
+    /// A reduction over nothing.
+    pub fn new(op: ReduceOp, dtype: DType) -> Reduction {
+        let start = if op == ReduceOp::Prod { 1 } else { 0 };
+        let greatest = matches!(op, ReduceOp::Min | ReduceOp::ArgMin);
+        let best = match dtype.class() {
+            Class::Float => rounded(
+                dtype,
+                if greatest {
+                    f64::INFINITY
+                } else {
+                    f64::NEG_INFINITY
+                },
+            ),
+            Class::Signed if greatest => mask(dtype) >> 1,
+            Class::Signed => (mask(dtype) >> 1) + 1,
+            Class::Unsigned | Class::Bool if greatest => mask(dtype),
+            Class::Unsigned | Class::Bool => 0,
+        };
+        Reduction {
+            op,
+            dtype,
+            taken: 0,
+            float: start.into(),
+            integer: start.into(),
+            best,
+            at: -1,
+        }
+    }
+
+    /// One more value.
+    pub fn take(&mut self, bits: u64) {
+        let dtype = self.dtype;
+        match self.op {
+            ReduceOp::Sum if dtype.is_float() => self.float += real(dtype, bits),
+            ReduceOp::Sum => self.integer = self.integer.wrapping_add(whole(dtype, bits)),
+            ReduceOp::Prod if dtype.is_float() => self.float *= real(dtype, bits),
+            ReduceOp::Prod => self.integer = self.integer.wrapping_mul(whole(dtype, bits)),
+            ReduceOp::Max | ReduceOp::ArgMax => self.extreme(Ordering::Greater, bits),
+            ReduceOp::Min | ReduceOp::ArgMin => self.extreme(Ordering::Less, bits),
+        }
+        self.taken += 1;
+    }
+
+    fn extreme(&mut self, wanted: Ordering, bits: u64) {
+        if self.taken == 0 || wins(self.dtype, wanted, bits, self.best) {
+            self.best = bits;
+            self.at = self.taken as i64;
+        }
+    }
+
+    /// The result.
+    pub fn finish(self) -> u64 {
+        match self.op {
+            ReduceOp::Sum | ReduceOp::Prod if self.dtype.is_float() => rounded(self.dtype, self.float),
+            ReduceOp::Sum | ReduceOp::Prod => self.integer as u64 & mask(self.dtype),
+            ReduceOp::Max | ReduceOp::Min => self.best,
+            ReduceOp::ArgMax | ReduceOp::ArgMin => self.at as u64,
+        }
+    }
+}
+
+/// Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3".
+pub fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
+    for round in 0..10 {
+        if round > 0 {
+            key = [key[0].wrapping_add(0x9e37_79b9), key[1].wrapping_add(0xbb67_ae85)];
+        }
+        let [a, b, c, d] = counter;
+        let (left, right) = (u64::from(a) * 0xd251_1f53, u64::from(c) * 0xcd9e_8d57);
+        counter = [
+            (right >> 32) as u32 ^ b ^ key[0],
+            right as u32,
+            (left >> 32) as u32 ^ d ^ key[1],
+            left as u32,
+        ];
+    }
+    counter
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,246 @@
+use super::*;
+use proptest::prelude::*;
+
+const F32: DType = DType::F32;
+
+fn f32s(op: ScalarOp, args: &[f32]) -> f32 {
+    let at = |i: usize| u64::from(args.get(i).unwrap_or(&args[0]).to_bits());
+    f32::from_bits(eval(op, F32, [at(0), at(1), at(2)]) as u32)
+}
+
+fn ints(op: ScalarOp, dtype: DType, a: i64, b: i64) -> i64 {
+    let bits = |v: i64| v as u64 & mask(dtype);
+    whole(dtype, eval(op, dtype, [bits(a), bits(b), bits(a)])) as i64
+}
+
+#[test]
+fn integers_at_their_edges() {
+    use ScalarOp::*;
+    let cases = [
+        (Add, DType::I8, 127, 1, -128),
+        (Sub, DType::U8, 0, 1, 255),
+        (Mul, DType::I16, 300, 300, 24464),
+        (Mul, DType::U64, -1, -1, 1),
+        (Neg, DType::I8, -128, 0, -128),
+        (Neg, DType::U8, 1, 0, 255),
+        (Abs, DType::I64, i64::MIN, 0, i64::MIN),
+        (Sign, DType::I32, -7, 0, -1),
+        (Sign, DType::U8, 255, 0, 1),
+        (Div, DType::I32, -7, 2, -3),
+        (Div, DType::I32, 5, 0, 0),
+        (Div, DType::I8, -128, -1, -128),
+        (Div, DType::I64, i64::MIN, -1, i64::MIN),
+        (Rem, DType::I32, -7, 2, -1),
+        (Rem, DType::U16, 7, 0, 0),
+        (Rem, DType::I64, i64::MIN, -1, 0),
+        (Shl, DType::U8, 0x81, 1, 2),
+        (Shl, DType::I32, 1, 32, 0),
+        (Shl, DType::I32, 1, -1, 0),
+        (Shr, DType::I8, -128, 3, -16),
+        (Shr, DType::I8, -128, -1, -1),
+        (Shr, DType::I64, i64::MIN, 64, -1),
+        (Shr, DType::U8, 0x80, 8, 0),
+        (Not, DType::U8, 0x0f, 0, 0xf0),
+        (Not, DType::Bool, 1, 0, 0),
+        (Xor, DType::Bool, 1, 1, 0),
+        (Max, DType::I8, -1, 1, 1),
+        (Max, DType::U8, -1, 1, 255),
+        (Min, DType::Bool, 1, 0, 0),
+        (Lt, DType::I8, -1, 1, 1),
+        (Lt, DType::U8, -1, 1, 0),
+    ];
+    for (op, dtype, a, b, expected) in cases {
+        let found = ints(op, dtype, a, b);
+        assert_eq!(found, expected, "{op} {dtype} {a} {b}");
+    }
+}
+
+#[test]
+fn floats_at_their_edges() {
+    use ScalarOp::*;
+    let nan = f32::NAN;
+    for op in [Max, Min] {
+        assert!(
+            f32s(op, &[nan, 1.0]).is_nan() && f32s(op, &[1.0, nan]).is_nan(),
+            "{op}"
+        );
+    }
+    assert!(f32s(Max, &[-0.0, 0.0]).is_sign_positive() && f32s(Max, &[0.0, -0.0]).is_sign_positive());
+    assert!(f32s(Min, &[-0.0, 0.0]).is_sign_negative() && f32s(Min, &[0.0, -0.0]).is_sign_negative());
+    assert!(f32s(Sign, &[nan]).is_nan() && f32s(Sign, &[-0.0]).is_sign_negative());
+    assert_eq!(
+        (f32s(Sign, &[-3.0]), f32s(Round, &[2.5]), f32s(Round, &[-3.5])),
+        (-1.0, 2.0, -4.0)
+    );
+    assert_eq!(
+        (
+            f32s(Rem, &[-7.5, 2.0]),
+            f32s(Trunc, &[-7.5]),
+            f32s(Atan2, &[1.0, 0.0])
+        ),
+        (-1.5, -7.0, 1.570_796_4)
+    );
+    // The product is 2^24 + 1, a tie; what is added, however little, decides it.
+    assert_eq!(f32s(Fma, &[24929.0, 673.0, 1e-30]), 16_777_218.0);
+    assert_eq!(f32s(Fma, &[24929.0, 673.0, -1e-30]), 16_777_216.0);
+    let bits = |v: f32| u64::from(v.to_bits());
+    let compare = |op, a, b| eval(op, F32, [bits(a), bits(b), bits(a)]);
+    assert_eq!([Eq, Ne, Lt, Le].map(|op| compare(op, nan, nan)), [0, 1, 0, 0]);
+    assert_eq!([Eq, Ne, Lt, Le].map(|op| compare(op, -0.0, 0.0)), [1, 0, 0, 1]);
+    assert_eq!(eval(Select, F32, [0, 5, 9]), 9);
+    assert_eq!(eval(Select, F32, [1, 5, 9]), 5);
+}
+
+#[test]
+fn halves_round_after_each_op() {
+    let half = |v: f32| u64::from(f16::from_f32(v).to_bits());
+    let sum = eval(ScalarOp::Add, DType::F16, [half(2048.0), half(1.0), 0]);
+    assert_eq!(f16::from_bits(sum as u16).to_f32(), 2048.0);
+    let overflow = eval(ScalarOp::Mul, DType::F16, [half(300.0), half(300.0), 0]);
+    assert_eq!(f16::from_bits(overflow as u16), f16::INFINITY);
+    let brain = |v: f32| u64::from(bf16::from_f32(v).to_bits());
+    let third = eval(ScalarOp::Div, DType::BF16, [brain(1.0), brain(3.0), 0]);
+    assert_eq!(third, brain(1.0 / 3.0));
+}
+
+#[test]
+fn casts() {
+    let f = |v: f64| v.to_bits();
+    let cases = [
+        (DType::F64, DType::I8, f(-200.0), 0x80),
+        (DType::F64, DType::I8, f(-1.9), 0xff),
+        (DType::F64, DType::U8, f(-1.0), 0),
+        (DType::F64, DType::U8, f(1e9), 255),
+        (DType::F64, DType::I64, f(1e30), i64::MAX as u64),
+        (DType::F64, DType::I64, f(-1e30), i64::MIN as u64),
+        (DType::F64, DType::U64, f(f64::NAN), 0),
+        (DType::F64, DType::Bool, f(f64::NAN), 1),
+        (DType::F64, DType::Bool, f(-0.0), 0),
+        (DType::F64, DType::F32, f(0.1), u64::from(0.1f32.to_bits())),
+        (
+            DType::F64,
+            DType::F16,
+            f(1.0 + 2f64.powi(-11) + 2f64.powi(-40)),
+            0x3c01,
+        ),
+        (DType::I8, DType::I32, 0xff, 0xffff_ffff),
+        (DType::I8, DType::U64, 0xff, u64::MAX),
+        (DType::U8, DType::I32, 0xff, 0xff),
+        (DType::I32, DType::U8, 0x1ff, 0xff),
+        (DType::I32, DType::Bool, 0x100, 1),
+        (DType::Bool, DType::F64, 1, f(1.0)),
+        (
+            DType::I64,
+            DType::F32,
+            (1 << 24) + 1,
+            u64::from(16_777_216f32.to_bits()),
+        ),
+        (DType::I64, DType::F64, u64::MAX, f(-1.0)),
+        (DType::U64, DType::F64, u64::MAX, f(2f64.powi(64))),
+        (DType::U64, DType::BF16, u64::MAX, 0x5f80),
+        (DType::I64, DType::BF16, (1 << 62) + (1 << 54) + 1, 0x5e81),
+        (DType::I64, DType::F16, 65520, 0x7c00),
+    ];
+    for (from, to, bits, expected) in cases {
+        assert_eq!(cast(from, to, bits), expected, "{from} {bits:#x} to {to}");
+    }
+}
+
+#[test]
+fn philox_known_answers() {
+    let ones = u32::MAX;
+    assert_eq!(
+        philox([0; 4], [0; 2]),
+        [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]
+    );
+    assert_eq!(
+        philox([ones; 4], [ones; 2]),
+        [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]
+    );
+    assert_eq!(
+        philox(
+            [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344],
+            [0xa409_3822, 0x299f_31d0]
+        ),
+        [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1]
+    );
+}
+
+#[test]
+fn reductions() {
+    let reduce = |op, values: &[f32]| {
+        let mut state = Reduction::new(op, F32);
+        values.iter().for_each(|v| state.take(u64::from(v.to_bits())));
+        state.finish()
+    };
+    let float = |op, values: &[f32]| f32::from_bits(reduce(op, values) as u32);
+    assert_eq!(float(ReduceOp::Sum, &[1e8, 1.0, -1e8]), 1.0);
+    assert_eq!(float(ReduceOp::Prod, &[2.0, 3.0]), 6.0);
+    assert_eq!(float(ReduceOp::Max, &[]), f32::NEG_INFINITY);
+    assert_eq!(float(ReduceOp::Min, &[]), f32::INFINITY);
+    assert_eq!(
+        (float(ReduceOp::Sum, &[]), float(ReduceOp::Prod, &[])),
+        (0.0, 1.0)
+    );
+    assert!(float(ReduceOp::Max, &[1.0, f32::NAN, 2.0]).is_nan());
+    let index = |op, values: &[f32]| reduce(op, values) as i64;
+    assert_eq!(index(ReduceOp::ArgMax, &[1.0, 3.0, 3.0]), 1);
+    assert_eq!(index(ReduceOp::ArgMax, &[1.0, f32::NAN, 9.0, f32::NAN]), 1);
+    assert_eq!(index(ReduceOp::ArgMin, &[1.0, f32::NAN, f32::NEG_INFINITY]), 1);
+    assert_eq!(index(ReduceOp::ArgMax, &[-0.0, 0.0]), 1);
+    assert_eq!(index(ReduceOp::ArgMax, &[f32::NEG_INFINITY]), 0);
+    assert_eq!(index(ReduceOp::ArgMin, &[]), -1);
+
+    let empty = |op, dtype| Reduction::new(op, dtype).finish();
+    assert_eq!(empty(ReduceOp::Max, DType::I8), 0x80);
+    assert_eq!(empty(ReduceOp::Min, DType::I64), i64::MAX as u64);
+    assert_eq!(
+        (empty(ReduceOp::Max, DType::U8), empty(ReduceOp::Min, DType::U8)),
+        (0, 255)
+    );
+    assert_eq!(
+        (
+            empty(ReduceOp::Max, DType::Bool),
+            empty(ReduceOp::Min, DType::Bool)
+        ),
+        (0, 1)
+    );
+
+    let mut product = Reduction::new(ReduceOp::Prod, DType::I32);
+    (0..40).for_each(|_| product.take(u64::from((-3i32) as u32)));
+    assert_eq!(product.finish() as u32 as i32, (-3i32).wrapping_pow(40));
+}
+
+proptest! {
+    #[test]
+    fn f32_arithmetic_is_ieee(a: u32, b: u32) {
+        let (x, y) = (f32::from_bits(a), f32::from_bits(b));
+        let pairs = [
+            (ScalarOp::Add, x + y),
+            (ScalarOp::Sub, x - y),
+            (ScalarOp::Mul, x * y),
+            (ScalarOp::Div, x / y),
+            (ScalarOp::Rem, x % y),
+            (ScalarOp::Sqrt, x.sqrt()),
+            (ScalarOp::Floor, x.floor()),
+        ];
+        for (op, expected) in pairs {
+            let found = f32s(op, &[x, y]);
+            prop_assert!(found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan(), "{op} {x:?} {y:?}");
+        }
+    }
+
+    #[test]
+    fn i32_arithmetic_wraps(a: i32, b: i32) {
+        let eval = |op| ints(op, DType::I32, a.into(), b.into()) as i32;
+        prop_assert_eq!(eval(ScalarOp::Add), a.wrapping_add(b));
+        prop_assert_eq!(eval(ScalarOp::Sub), a.wrapping_sub(b));
+        prop_assert_eq!(eval(ScalarOp::Mul), a.wrapping_mul(b));
+        prop_assert_eq!(eval(ScalarOp::Shl), a.checked_shl(b as u32).unwrap_or(0));
+        prop_assert_eq!(eval(ScalarOp::Shr), a >> (b as u32).min(31));
+        if b != 0 {
+            prop_assert_eq!(eval(ScalarOp::Div), a.wrapping_div(b));
+            prop_assert_eq!(eval(ScalarOp::Rem), a.wrapping_rem(b));
+        }
+    }
+}
