@@ -1,0 +1,12 @@
+//! What a backend needs besides its device: handles, a caching pool, in-order streams with events, error texts, graph
+//! replay. The export layer uses the handles and the pool for every backend; streams, events and replay serve
+//! backends whose device has none of its own.
+
+pub mod checks;
+pub mod error_slot;
+pub mod event;
+pub mod pool;
+pub mod queue;
+pub mod replay;
+pub mod slots;
+mod tlsf;

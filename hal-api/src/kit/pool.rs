@@ -1,0 +1,601 @@
+//! The caching pool: one per device, true figures, reuse that knows about streams.
+//!
+//! Memory is reserved from the device in blocks of a set size and handed out in multiples of [`GRANULARITY`]. A freed
+//! range that no stream uses any more lies in the common lists. One that a single stream may still use lies in that
+//! stream's lists, where the stream itself takes it again at once; when the stream has passed the last such use, its
+//! lists join the common ones. A range in use by several streams waits until all have passed.
+
+use super::tlsf::{Bins, NONE};
+use crate::status::{Error, Result};
+use crate::tables::MemoryStatistics;
+use std::collections::HashMap;
+
+/// Sizes and offsets are multiples of this many bytes.
+pub const GRANULARITY: u64 = 512;
+/// Bytes of a reserved block unless the device is opened with another size.
+pub const DEFAULT_BLOCK_SIZE: u64 = 1 << 30;
+
+const LARGE_ROUND: u64 = 2 << 20;
+
+/// A point in a stream: all work up to `position`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fence {
+    /// Any number that names the stream, never 0.
+    pub stream: u64,
+    /// Position in it.
+    pub position: u64,
+}
+
+/// A range that was handed out.
+#[derive(Debug)]
+pub struct Range<C> {
+    /// What the device reserved. Lives as long as the range is not freed.
+    pub chunk: *const C,
+    /// Offset in the chunk in bytes.
+    pub offset: u64,
+    /// For [`Pool::free`].
+    pub block: u32,
+}
+
+struct Block {
+    chunk: u32,
+    offset: u64,
+    size: u64,
+    prev: u32,
+    next: u32,
+    // Links of the free list while the block is free.
+    free_prev: u32,
+    free_next: u32,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Used,
+    // In the lists of this stream, or in the common ones (0).
+    Free(u64),
+    // In `Pool::waiting`.
+    Waiting,
+    // The entry of `Pool::blocks` is unused.
+    Vacant,
+}
+
+struct Lists {
+    bins: Box<Bins>,
+    bytes: u64,
+    position: u64,
+}
+
+impl Lists {
+    fn new() -> Lists {
+        Lists { bins: Bins::new(), bytes: 0, position: 0 }
+    }
+}
+
+struct Chunk<C> {
+    memory: Box<C>,
+    size: u64,
+}
+
+/// How the pool reaches its device.
+pub trait Source {
+    /// What one reservation is.
+    type Chunk;
+    /// Reserves `bytes` bytes, a multiple of [`GRANULARITY`], aligned to it.
+    fn reserve(&self, bytes: u64) -> Result<Self::Chunk>;
+    /// Whether a stream has passed a point.
+    fn passed(&self, fence: Fence) -> bool;
+    /// Waits until every stream has passed the points it has reached now.
+    fn wait(&self);
+}
+
+/// The caching pool of one device.
+pub struct Pool<C> {
+    blocks: Vec<Block>,
+    vacant: Vec<u32>,
+    chunks: Vec<Option<Chunk<C>>>,
+    common: Lists,
+    streams: HashMap<u64, Lists>,
+    waiting: Vec<(u32, Vec<Fence>)>,
+    block_size: u64,
+    capacity: u64,
+    figures: MemoryStatistics,
+}
+
+// SAFETY: the pointers in ranges lead to chunks, which are `Send` when `C` is; the pool itself holds indices.
+unsafe impl<C: Send> Send for Pool<C> {}
+
+fn round_up(bytes: u64, to: u64) -> Option<u64> {
+    bytes.checked_next_multiple_of(to)
+}
+
+impl<C> Pool<C> {
+    /// An empty pool. `limit` bounds the reserved bytes, 0 for none; `block_size` 0 means [`DEFAULT_BLOCK_SIZE`];
+    /// `capacity` is the device's memory in bytes, 0 if unknown.
+    pub fn new(limit: u64, block_size: u64, capacity: u64) -> Pool<C> {
+        let block_size = if block_size == 0 { DEFAULT_BLOCK_SIZE } else { block_size };
+        Pool {
+            blocks: Vec::new(),
+            vacant: Vec::new(),
+            chunks: Vec::new(),
+            common: Lists::new(),
+            streams: HashMap::new(),
+            waiting: Vec::new(),
+            block_size: block_size.next_multiple_of(GRANULARITY),
+            capacity,
+            figures: MemoryStatistics { limit, ..MemoryStatistics::default() },
+        }
+    }
+
+    /// Hands out at least `bytes` bytes to `stream` (0: the device at large); 0 bytes take one granule.
+    ///
+    /// Tries, in this order: the stream's own lists, the common lists, ranges whose streams have moved on, a new block,
+    /// waiting for all streams, giving cached blocks back; then it is [`OutOfMemory`](crate::Status::OutOfMemory).
+    pub fn alloc(&mut self, bytes: u64, stream: u64, source: &impl Source<Chunk = C>) -> Result<Range<C>> {
+        let size = round_up(bytes.max(1), GRANULARITY);
+        let found = match size {
+            Some(size) => match self.take(size, stream) {
+                Some(block) => Ok(block),
+                None => self.alloc_slow(size, stream, source),
+            },
+            None => Err(Error::out_of_memory("more bytes than any device has")),
+        };
+        let block = found.map_err(|error| {
+            self.figures.out_of_memory += 1;
+            self.explain(bytes, &error)
+        })?;
+        let Block { chunk, offset, size, .. } = self.blocks[block as usize];
+        self.figures.allocations += 1;
+        self.figures.live += 1;
+        self.figures.allocated += size;
+        self.figures.max_allocated = self.figures.max_allocated.max(self.figures.allocated);
+        match &self.chunks[chunk as usize] {
+            Some(chunk) => Ok(Range { chunk: &raw const *chunk.memory, offset, block }),
+            None => Err(Error::internal("a block of the pool lies in a chunk that was given back")),
+        }
+    }
+
+    /// Takes a range back. `fences` are the points that streams must pass before anybody else may use it.
+    pub fn free(&mut self, block: u32, fences: &[Fence], source: &impl Source<Chunk = C>) {
+        let size = self.blocks[block as usize].size;
+        self.figures.frees += 1;
+        self.figures.live -= 1;
+        self.figures.allocated -= size;
+        let mut open = fences.iter().copied().filter(|&fence| !source.passed(fence));
+        match (open.next(), open.next()) {
+            (None, _) => self.put(block, 0, 0),
+            (Some(fence), None) => self.put(block, fence.stream, fence.position),
+            (Some(first), Some(second)) => {
+                let open = [first, second].into_iter().chain(open).collect();
+                self.blocks[block as usize].state = State::Waiting;
+                self.waiting.push((block, open));
+            }
+        }
+    }
+
+    /// Moves ranges whose streams have moved on to the common lists.
+    pub fn poll(&mut self, source: &impl Source<Chunk = C>) {
+        let done: Vec<u64> = (self.streams.iter())
+            .filter(|(stream, lists)| {
+                lists.bytes > 0 && source.passed(Fence { stream: **stream, position: lists.position })
+            })
+            .map(|(stream, _)| *stream)
+            .collect();
+        for stream in done {
+            self.join(stream);
+        }
+        let mut at = 0;
+        while at < self.waiting.len() {
+            self.waiting[at].1.retain(|&fence| !source.passed(fence));
+            if self.waiting[at].1.is_empty() {
+                let (block, _) = self.waiting.swap_remove(at);
+                self.put(block, 0, 0);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Gives chunks that are wholly free back to the device and returns their bytes.
+    pub fn trim(&mut self, source: &impl Source<Chunk = C>) -> u64 {
+        self.poll(source);
+        let mut released = 0;
+        for index in 0..self.chunks.len() {
+            let Some(chunk) = &self.chunks[index] else { continue };
+            let size = chunk.size;
+            let whole = self.blocks.iter().position(|block| {
+                block.chunk as usize == index && block.state == State::Free(0) && block.size == size
+            });
+            let Some(whole) = whole else { continue };
+            self.unlink(whole as u32);
+            self.blocks[whole].state = State::Vacant;
+            self.vacant.push(whole as u32);
+            self.chunks[index] = None;
+            released += size;
+        }
+        self.figures.reserved -= released;
+        released
+    }
+
+    /// The figures as they are now.
+    pub fn statistics(&mut self, source: &impl Source<Chunk = C>) -> MemoryStatistics {
+        self.poll(source);
+        let waiting: u64 = self.waiting.iter().map(|(block, _)| self.blocks[*block as usize].size).sum();
+        let eager_free = waiting + self.streams.values().map(|lists| lists.bytes).sum::<u64>();
+        let heads = self.common.bins.heads().map(|head| {
+            let list = std::iter::successors(Some(head), |&b| Some(self.blocks[b as usize].free_next).filter(|&n| n != NONE));
+            list.map(|block| self.blocks[block as usize].size).max().unwrap_or(0)
+        });
+        MemoryStatistics {
+            idle: self.figures.reserved - self.figures.allocated - eager_free,
+            eager_free,
+            largest_free: heads.max().unwrap_or(0),
+            ..self.figures
+        }
+    }
+
+    /// Sets the peaks to the present values.
+    pub fn reset_peaks(&mut self) {
+        self.figures.max_reserved = self.figures.reserved;
+        self.figures.max_allocated = self.figures.allocated;
+    }
+
+    /// Changes the limit on reserved bytes; 0 for none.
+    pub fn set_limit(&mut self, limit: u64) {
+        self.figures.limit = limit;
+    }
+
+    fn explain(&self, bytes: u64, cause: &Error) -> Error {
+        let MemoryStatistics { allocated, reserved, limit, .. } = self.figures;
+        let room = match (limit, self.capacity) {
+            (0, 0) => String::new(),
+            (0, capacity) => format!(", the device has {capacity} B"),
+            (limit, _) => format!(", the limit is {limit} B"),
+        };
+        Error::out_of_memory(format!(
+            "{bytes} B do not fit: {allocated} B allocated, {reserved} B reserved{room} ({})",
+            cause.message
+        ))
+    }
+
+    fn alloc_slow(&mut self, size: u64, stream: u64, source: &impl Source<Chunk = C>) -> Result<u32> {
+        self.poll(source);
+        if let Some(block) = self.take(size, stream) {
+            return Ok(block);
+        }
+        let error = match self.grow(size, source) {
+            Ok(()) => return self.take(size, stream).ok_or_else(|| Error::internal("a new block of the pool is too small")),
+            Err(error) => error,
+        };
+        source.wait();
+        self.poll(source);
+        if let Some(block) = self.take(size, stream) {
+            self.figures.retries += 1;
+            return Ok(block);
+        }
+        if self.trim(source) == 0 {
+            return Err(error);
+        }
+        self.grow(size, source)?;
+        self.figures.retries += 1;
+        self.take(size, stream).ok_or_else(|| Error::internal("a new block of the pool is too small"))
+    }
+
+    fn grow(&mut self, size: u64, source: &impl Source<Chunk = C>) -> Result<()> {
+        let room = match self.figures.limit {
+            0 => u64::MAX,
+            limit => limit.saturating_sub(self.figures.reserved) / GRANULARITY * GRANULARITY,
+        };
+        if size > room {
+            return Err(Error::out_of_memory(format!("{room} B may still be reserved")));
+        }
+        let large = if size > self.block_size { round_up(size, LARGE_ROUND).unwrap_or(size) } else { self.block_size };
+        let wanted = large.min(room);
+        let (memory, got) = match source.reserve(wanted) {
+            Ok(memory) => (memory, wanted),
+            Err(_) if wanted > size => (source.reserve(size)?, size),
+            Err(error) => return Err(error),
+        };
+        let chunk = Chunk { memory: Box::new(memory), size: got };
+        let index = match self.chunks.iter().position(Option::is_none) {
+            Some(index) => {
+                self.chunks[index] = Some(chunk);
+                index
+            }
+            None => {
+                self.chunks.push(Some(chunk));
+                self.chunks.len() - 1
+            }
+        };
+        self.figures.reserved += got;
+        self.figures.max_reserved = self.figures.max_reserved.max(self.figures.reserved);
+        self.figures.reserves += 1;
+        let block = self.new_block(index as u32, 0, got, NONE, NONE);
+        self.put(block, 0, 0);
+        Ok(())
+    }
+
+    fn new_block(&mut self, chunk: u32, offset: u64, size: u64, prev: u32, next: u32) -> u32 {
+        let block = Block { chunk, offset, size, prev, next, free_prev: NONE, free_next: NONE, state: State::Used };
+        match self.vacant.pop() {
+            Some(index) => {
+                self.blocks[index as usize] = block;
+                index
+            }
+            None => {
+                self.blocks.push(block);
+                self.blocks.len() as u32 - 1
+            }
+        }
+    }
+
+    fn lists(&mut self, stream: u64) -> &mut Lists {
+        if stream == 0 { &mut self.common } else { self.streams.entry(stream).or_insert_with(Lists::new) }
+    }
+
+    /// Takes a block of exactly `size` out of the free lists that `stream` may use.
+    #[inline]
+    fn take(&mut self, size: u64, stream: u64) -> Option<u32> {
+        if stream != 0 && !self.streams.is_empty() {
+            if let Some(block) = self.take_from(size, stream) {
+                return Some(block);
+            }
+        }
+        self.take_from(size, 0)
+    }
+
+    fn take_from(&mut self, size: u64, stream: u64) -> Option<u32> {
+        let units = size / GRANULARITY;
+        let lists = if stream == 0 { &mut self.common } else { self.streams.get_mut(&stream)? };
+        let own = *lists.bins.head(units);
+        let fits = own != NONE && self.blocks[own as usize].size >= size;
+        let block = if fits { own } else { lists.bins.find(units) };
+        if block == NONE {
+            return None;
+        }
+        self.unlink(block);
+        let Block { chunk, offset, size: whole, next, .. } = self.blocks[block as usize];
+        self.blocks[block as usize].state = State::Used;
+        if whole > size {
+            let rest = self.new_block(chunk, offset + size, whole - size, block, next);
+            if next != NONE {
+                self.blocks[next as usize].prev = rest;
+            }
+            self.blocks[block as usize].next = rest;
+            self.blocks[block as usize].size = size;
+            let position = self.lists(stream).position;
+            self.link(rest, stream, position);
+        }
+        Some(block)
+    }
+
+    /// Puts a block into a stream's lists, merged with its neighbours in the same lists.
+    fn put(&mut self, mut block: u32, stream: u64, position: u64) {
+        let Block { prev, next, .. } = self.blocks[block as usize];
+        if next != NONE && self.blocks[next as usize].state == State::Free(stream) {
+            self.unlink(next);
+            self.merge(block, next);
+        }
+        if prev != NONE && self.blocks[prev as usize].state == State::Free(stream) {
+            self.unlink(prev);
+            self.merge(prev, block);
+            block = prev;
+        }
+        self.link(block, stream, position);
+    }
+
+    fn merge(&mut self, block: u32, next: u32) {
+        let Block { size, next: after, .. } = self.blocks[next as usize];
+        self.blocks[block as usize].size += size;
+        self.blocks[block as usize].next = after;
+        if after != NONE {
+            self.blocks[after as usize].prev = block;
+        }
+        self.blocks[next as usize].state = State::Vacant;
+        self.vacant.push(next);
+    }
+
+    fn link(&mut self, block: u32, stream: u64, position: u64) {
+        let size = self.blocks[block as usize].size;
+        let units = size / GRANULARITY;
+        let lists = self.lists(stream);
+        lists.bytes += size;
+        lists.position = lists.position.max(position);
+        let head = std::mem::replace(lists.bins.head(units), block);
+        lists.bins.update(units);
+        if head != NONE {
+            self.blocks[head as usize].free_prev = block;
+        }
+        let entry = &mut self.blocks[block as usize];
+        (entry.free_prev, entry.free_next, entry.state) = (NONE, head, State::Free(stream));
+    }
+
+    fn unlink(&mut self, block: u32) {
+        let Block { size, free_prev, free_next, state, .. } = self.blocks[block as usize];
+        let State::Free(stream) = state else { return };
+        if free_next != NONE {
+            self.blocks[free_next as usize].free_prev = free_prev;
+        }
+        if free_prev != NONE {
+            self.blocks[free_prev as usize].free_next = free_next;
+        }
+        let lists = self.lists(stream);
+        lists.bytes -= size;
+        if free_prev == NONE {
+            *lists.bins.head(size / GRANULARITY) = free_next;
+            lists.bins.update(size / GRANULARITY);
+        }
+    }
+
+    /// Moves a stream's lists to the common ones.
+    fn join(&mut self, stream: u64) {
+        let Some(lists) = self.streams.remove(&stream) else { return };
+        let mut blocks = Vec::new();
+        for head in lists.bins.heads() {
+            let mut block = head;
+            while block != NONE {
+                blocks.push(block);
+                block = self.blocks[block as usize].free_next;
+            }
+        }
+        // Out of all lists first, so that merging does not touch the lists that are gone.
+        for &block in &blocks {
+            self.blocks[block as usize].state = State::Waiting;
+        }
+        for block in blocks {
+            self.put(block, 0, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::{Cell, RefCell};
+
+    #[derive(Default)]
+    struct Device {
+        passed: RefCell<HashMap<u64, u64>>,
+        free: Cell<u64>,
+        waits: Cell<u32>,
+    }
+
+    impl Device {
+        fn new(bytes: u64) -> Device {
+            Device { free: Cell::new(bytes), ..Device::default() }
+        }
+        fn pass(&self, stream: u64, position: u64) {
+            self.passed.borrow_mut().insert(stream, position);
+        }
+    }
+
+    impl Source for Device {
+        type Chunk = u64;
+        fn reserve(&self, bytes: u64) -> Result<u64> {
+            match self.free.get().checked_sub(bytes) {
+                Some(rest) => {
+                    self.free.set(rest);
+                    Ok(bytes)
+                }
+                None => Err(Error::out_of_memory("device is full")),
+            }
+        }
+        fn passed(&self, fence: Fence) -> bool {
+            self.passed.borrow().get(&fence.stream).is_some_and(|&p| p >= fence.position)
+        }
+        fn wait(&self) {
+            self.waits.set(self.waits.get() + 1);
+        }
+    }
+
+    #[test]
+    fn figures_of_the_acceptance_cases() {
+        let device = Device::new(1 << 40);
+        let mut pool = Pool::new(0, 0, 0);
+        let a = pool.alloc(8, 0, &device).unwrap();
+        let b = pool.alloc(8, 0, &device).unwrap();
+        let c = pool.alloc(8, 0, &device).unwrap();
+        pool.free(c.block, &[], &device);
+        let figures = pool.statistics(&device);
+        assert_eq!((figures.allocated, figures.max_allocated, figures.reserved), (1024, 1536, 1 << 30));
+        assert_eq!(figures.idle, (1 << 30) - 1024);
+        assert_eq!(figures.largest_free, (1 << 30) - 1024);
+        pool.free(a.block, &[], &device);
+        pool.free(b.block, &[], &device);
+        assert_eq!(pool.trim(&device), 1 << 30);
+        assert_eq!(pool.statistics(&device).reserved, 0);
+        pool.reset_peaks();
+        assert_eq!(pool.statistics(&device).max_allocated, 0);
+    }
+
+    #[test]
+    fn a_stream_takes_its_own_memory_back_and_others_wait() {
+        let device = Device::new(1 << 20);
+        let mut pool = Pool::new(0, 1 << 20, 0);
+        let a = pool.alloc(1 << 19, 7, &device).unwrap();
+        let keep = pool.alloc(1 << 19, 7, &device).unwrap();
+        pool.free(a.block, &[Fence { stream: 7, position: 5 }], &device);
+        assert_eq!(pool.statistics(&device).eager_free, 1 << 19);
+        assert!(pool.alloc(1 << 19, 8, &device).is_err());
+        assert_eq!(device.waits.get(), 1);
+        let again = pool.alloc(1 << 19, 7, &device).unwrap();
+        assert_eq!(again.offset, a.offset);
+        pool.free(again.block, &[Fence { stream: 7, position: 6 }, Fence { stream: 9, position: 1 }], &device);
+        device.pass(7, 6);
+        assert!(pool.alloc(1 << 19, 7, &device).is_err());
+        device.pass(9, 1);
+        let last = pool.alloc(1 << 19, 8, &device).unwrap();
+        assert_eq!(last.offset, a.offset);
+        pool.free(last.block, &[], &device);
+        pool.free(keep.block, &[], &device);
+        let figures = pool.statistics(&device);
+        assert_eq!((figures.allocated, figures.eager_free, figures.out_of_memory), (0, 0, 2));
+        assert_eq!(figures.largest_free, 1 << 20);
+    }
+
+    #[test]
+    fn a_limit_is_kept_and_cached_blocks_are_given_back() {
+        let device = Device::new(1 << 40);
+        let mut pool = Pool::new(8 << 20, 4 << 20, 0);
+        let a = pool.alloc(3 << 20, 0, &device).unwrap();
+        let b = pool.alloc(3 << 20, 0, &device).unwrap();
+        let error = pool.alloc(3 << 20, 0, &device).unwrap_err();
+        assert_eq!(error.status, crate::Status::OutOfMemory);
+        assert!(error.message.contains("3145728 B do not fit") && error.message.contains("limit is 8388608 B"));
+        pool.free(a.block, &[], &device);
+        pool.free(b.block, &[], &device);
+        let whole = pool.alloc(8 << 20, 0, &device).unwrap();
+        assert_eq!(pool.statistics(&device).retries, 1);
+        assert!(pool.alloc(u64::MAX, 0, &device).is_err());
+        pool.free(whole.block, &[], &device);
+    }
+
+    #[test]
+    fn random_traffic_never_overlaps_and_comes_back_whole() {
+        let device = Device::new(1 << 30);
+        let mut pool = Pool::new(0, 1 << 22, 0);
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        let mut live: Vec<(Range<u64>, u64)> = Vec::new();
+        let mut clock = 0;
+        for _ in 0..20_000 {
+            clock += 1;
+            if next() % 3 != 0 && live.len() < 200 {
+                let bytes = 1 + next() % (1 << (next() % 21));
+                let range = pool.alloc(bytes, next() % 3, &device).unwrap();
+                let size = bytes.next_multiple_of(GRANULARITY);
+                for (other, len) in &live {
+                    let apart = other.chunk != range.chunk
+                        || range.offset + size <= other.offset
+                        || other.offset + len <= range.offset;
+                    assert!(apart);
+                }
+                live.push((range, size));
+            } else if !live.is_empty() {
+                let (range, _) = live.swap_remove(next() as usize % live.len());
+                let fences: Vec<Fence> =
+                    (0..next() % 3).map(|i| Fence { stream: 1 + i, position: clock }).collect();
+                pool.free(range.block, &fences, &device);
+            }
+            if next() % 16 == 0 {
+                device.pass(1 + next() % 2, clock);
+            }
+            let figures = pool.statistics(&device);
+            assert_eq!(figures.allocated, live.iter().map(|(_, len)| len).sum::<u64>());
+            assert_eq!(figures.idle + figures.eager_free + figures.allocated, figures.reserved);
+        }
+        device.pass(1, clock);
+        device.pass(2, clock);
+        for (range, _) in live {
+            pool.free(range.block, &[], &device);
+        }
+        let reserved = pool.statistics(&device).reserved;
+        assert_eq!(pool.trim(&device), reserved);
+        assert_eq!(pool.statistics(&device).reserved, 0);
+    }
+}

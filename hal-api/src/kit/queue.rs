@@ -1,0 +1,336 @@
+//! In-order streams for backends whose work runs on host threads.
+//!
+//! Whoever holds the executor role of a queue runs its jobs: a caller that finds the queue idle runs a small job on the
+//! spot, a caller that synchronises runs what is left, and otherwise the queue's own thread does, which is started by the first
+//! job that is queued and spins for a while before it sleeps (a wake-up costs two orders of magnitude more than a hand-off to a
+//! spinning thread).
+
+use crate::status::{Error, Result, Status};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a thread spins for new work before it sleeps.
+pub const SPIN: Duration = Duration::from_micros(100);
+
+/// A piece of work and what to call it when it fails.
+pub struct Job {
+    /// Runs once, in queue order.
+    pub run: Box<dyn FnOnce() -> Result<()> + Send>,
+    /// Describes the job; called only when it fails.
+    pub describe: Box<dyn FnOnce() -> String + Send>,
+}
+
+struct Pending {
+    jobs: VecDeque<Job>,
+    sleeping: bool,
+    thread: bool,
+    closed: bool,
+}
+
+// States of the executor role. While it is DRAIN its holder runs every queued job; it goes back to FREE under the lock of
+// `pending` when there are none, so nobody needs to be woken for jobs that arrive meanwhile.
+const FREE: u8 = 0;
+const INLINE: u8 = 1;
+const DRAIN: u8 = 2;
+
+struct Shared {
+    name: String,
+    pending: Mutex<Pending>,
+    wake: Condvar,
+    idle: Condvar,
+    waiters: AtomicU32,
+    role: AtomicU8,
+    queued: AtomicU64,
+    finished: AtomicU64,
+    error: Mutex<Option<Error>>,
+}
+
+/// An in-order queue of work. Dropping it waits for its work.
+pub struct Queue {
+    shared: Arc<Shared>,
+}
+
+/// The executor role of an idle queue, given back on drop.
+pub struct Inline<'a> {
+    shared: &'a Shared,
+}
+
+impl Drop for Inline<'_> {
+    fn drop(&mut self) {
+        self.shared.role.store(FREE, Ordering::Release);
+    }
+}
+
+impl Inline<'_> {
+    /// Runs a job in the queue's place. Its error sticks to the queue.
+    #[inline]
+    pub fn run(&self, job: impl FnOnce() -> Result<()>, describe: impl FnOnce() -> String) {
+        self.shared.run(job, describe);
+    }
+}
+
+/// The error that a caught panic becomes.
+pub fn panic_error(payload: &(dyn std::any::Any + Send)) -> Error {
+    let text = (payload.downcast_ref::<&str>().copied())
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
+    Error::new(Status::Panicked, format!("the backend panicked: {text}"))
+}
+
+/// Spins for [`SPIN`] until `done` holds; whether it did.
+pub fn spin_until(mut done: impl FnMut() -> bool) -> bool {
+    // Reading the clock costs more than a look at `done`.
+    const LOOKS: u32 = 64;
+    let start = Instant::now();
+    loop {
+        for _ in 0..LOOKS {
+            if done() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        if start.elapsed() >= SPIN {
+            return false;
+        }
+    }
+}
+
+impl Shared {
+    #[inline]
+    fn run(&self, job: impl FnOnce() -> Result<()>, describe: impl FnOnce() -> String) {
+        let error = match catch_unwind(AssertUnwindSafe(job)) {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error,
+            Err(payload) => panic_error(&*payload),
+        };
+        let mut slot = self.error.lock();
+        if slot.is_none() {
+            *slot = Some(Error::new(error.status, format!("{}: {}", describe(), error.message)));
+        }
+    }
+
+    fn finished(&self) -> u64 {
+        self.finished.load(Ordering::Acquire)
+    }
+
+    fn claim(&self, state: u8) -> bool {
+        self.role.load(Ordering::Relaxed) == FREE
+            && self.role.compare_exchange(FREE, state, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    fn is_draining(&self) -> bool {
+        self.role.load(Ordering::Acquire) == DRAIN
+    }
+
+    /// Runs queued jobs until there are none, if the executor role is free; whether it was.
+    fn drain(&self) -> bool {
+        if !self.claim(DRAIN) {
+            return false;
+        }
+        loop {
+            let mut pending = self.pending.lock();
+            let Some(job) = pending.jobs.pop_front() else {
+                self.role.store(FREE, Ordering::Release);
+                return true;
+            };
+            drop(pending);
+            self.run(job.run, job.describe);
+            // SeqCst pairs with `Queue::wait`: either it sees the count, or this sees the waiter.
+            self.finished.fetch_add(1, Ordering::SeqCst);
+            if self.waiters.load(Ordering::SeqCst) > 0 {
+                let _pending = self.pending.lock();
+                self.idle.notify_all();
+            }
+        }
+    }
+
+    fn work(&self) {
+        let ready = || self.queued.load(Ordering::Acquire) != self.finished() && !self.is_draining();
+        loop {
+            if spin_until(ready) {
+                self.drain();
+                continue;
+            }
+            let mut pending = self.pending.lock();
+            while pending.jobs.is_empty() || self.is_draining() {
+                if pending.closed {
+                    return;
+                }
+                pending.sleeping = true;
+                self.wake.wait(&mut pending);
+                pending.sleeping = false;
+            }
+        }
+    }
+}
+
+impl Queue {
+    /// An idle queue. `name` names its thread.
+    pub fn new(name: impl Into<String>) -> Queue {
+        Queue {
+            shared: Arc::new(Shared {
+                name: name.into(),
+                pending: Mutex::new(Pending { jobs: VecDeque::new(), sleeping: false, thread: false, closed: false }),
+                wake: Condvar::new(),
+                idle: Condvar::new(),
+                waiters: AtomicU32::new(0),
+                role: AtomicU8::new(FREE),
+                queued: AtomicU64::new(0),
+                finished: AtomicU64::new(0),
+                error: Mutex::new(None),
+            }),
+        }
+    }
+
+    /// The executor role, if the queue is idle: what runs under it comes after all work that was queued and before all that
+    /// will be.
+    #[inline]
+    pub fn try_inline(&self) -> Option<Inline<'_>> {
+        let shared = &*self.shared;
+        if !self.is_idle() || !shared.claim(INLINE) {
+            return None;
+        }
+        let inline = Inline { shared };
+        // A job may have been queued between the look and the claim.
+        self.is_idle().then_some(inline)
+    }
+
+    /// Queues a job. An error or panic of the job sticks to the queue.
+    pub fn push(&self, job: Job) -> Result<()> {
+        let shared = &self.shared;
+        let mut pending = shared.pending.lock();
+        if !pending.thread {
+            let worker = Arc::clone(shared);
+            std::thread::Builder::new()
+                .name(shared.name.clone())
+                .spawn(move || worker.work())
+                .map_err(|e| Error::new(Status::Io, format!("no thread for stream {}: {e}", shared.name)))?;
+            pending.thread = true;
+        }
+        pending.jobs.push_back(job);
+        shared.queued.fetch_add(1, Ordering::AcqRel);
+        if pending.sleeping && !shared.is_draining() {
+            shared.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Number of jobs queued so far; a job's position is this number after it was queued. Work that ran inline has none.
+    #[inline]
+    pub fn position(&self) -> u64 {
+        self.shared.queued.load(Ordering::Acquire)
+    }
+
+    /// Whether the first `position` jobs are done.
+    #[inline]
+    pub fn passed(&self, position: u64) -> bool {
+        self.shared.finished() >= position
+    }
+
+    /// Whether all queued jobs are done.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.passed(self.position())
+    }
+
+    /// Waits for all jobs that are queued now, running them on this thread where nobody else does, and returns the
+    /// first error that sticks, once.
+    pub fn synchronize(&self) -> Result<()> {
+        self.wait();
+        match self.shared.error.lock().take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits like [`Queue::synchronize`] and leaves the error where it is.
+    pub fn wait(&self) {
+        let shared = &*self.shared;
+        let target = self.position();
+        let done = || self.passed(target) && shared.role.load(Ordering::Acquire) != INLINE;
+        while !done() {
+            if shared.drain() || spin_until(done) {
+                continue;
+            }
+            shared.waiters.fetch_add(1, Ordering::SeqCst);
+            let mut pending = shared.pending.lock();
+            if !self.passed(target) || !done() {
+                // An inline job does not notify; it is short.
+                shared.idle.wait_for(&mut pending, Duration::from_millis(1));
+            }
+            drop(pending);
+            shared.waiters.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.wait();
+        self.shared.pending.lock().closed = true;
+        self.shared.wake.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    fn job(run: impl FnOnce() -> Result<()> + Send + 'static) -> Job {
+        Job { run: Box::new(run), describe: Box::new(|| "op add".into()) }
+    }
+
+    #[test]
+    fn jobs_run_in_order_from_many_inline_and_queued() {
+        let queue = Queue::new("test");
+        let log = Arc::new(Mutex::new(Vec::new()));
+        for i in 0..10_000 {
+            if i % 7 == 3 {
+                std::thread::sleep(Duration::from_nanos(i % 50));
+            }
+            match queue.try_inline() {
+                Some(inline) => inline.run(|| { log.lock().push(i); Ok(()) }, String::new),
+                None => {
+                    let log = Arc::clone(&log);
+                    queue.push(job(move || { log.lock().push(i); Ok(()) })).unwrap();
+                }
+            }
+            if i % 11 == 0 {
+                let log = Arc::clone(&log);
+                queue.push(job(move || { log.lock().push(i); Ok(()) })).unwrap();
+            }
+        }
+        queue.synchronize().unwrap();
+        let log = log.lock();
+        assert!(log.is_sorted() && log.len() > 10_000);
+    }
+
+    #[test]
+    fn a_long_job_does_not_block_the_caller() {
+        let queue = Queue::new("test");
+        let (release, gate) = channel();
+        queue.push(job(move || { gate.recv().ok(); Ok(()) })).unwrap();
+        assert!(!queue.is_idle() && queue.try_inline().is_none());
+        release.send(()).unwrap();
+        queue.synchronize().unwrap();
+        assert!(queue.is_idle() && queue.try_inline().is_some());
+    }
+
+    #[test]
+    fn the_first_error_is_reported_once() {
+        let queue = Queue::new("test");
+        queue.push(job(|| Err(Error::launch_failed("broken")))).unwrap();
+        queue.push(job(|| panic!("worse"))).unwrap();
+        queue.wait();
+        let error = queue.synchronize().unwrap_err();
+        assert_eq!((error.status, error.message.as_str()), (Status::LaunchFailed, "op add: broken"));
+        queue.synchronize().unwrap();
+        queue.push(job(|| panic!("again"))).unwrap();
+        assert_eq!(queue.synchronize().unwrap_err().status, Status::Panicked);
+    }
+}

@@ -1,0 +1,149 @@
+//! The ABI: `repr(C)` tables of `extern "C"` functions.
+//!
+//! # Rules
+//! - A published table never changes. New functions come in a new table with a new [`TableId`] or version, asked for with
+//!   [`BackendApi::query_interface`]; what a plugin lacks reads as null.
+//! - Every function takes the plugin's context first, its arguments as a struct, and returns a [`Status`] code; `0` is
+//!   success. After another code the text is read with [`CoreTable::last_error`] on the same thread.
+//! - Out pointers are written only on success.
+//! - A handle is a u64, `generation << 32 | index`, never 0 and never a pointer. A stale one is [`Status::InvalidHandle`].
+//!   An object must not be destroyed while another thread is inside a call that uses it; before and after are errors, not
+//!   undefined.
+//! - Functions may be called from any thread. No function unwinds.
+//! - Pointers passed in are valid for the duration of the call; what asynchronous work needs later is copied.
+//!
+//! [`Status`]: crate::Status
+//! [`Status::InvalidHandle`]: crate::Status::InvalidHandle
+
+mod core;
+mod device;
+mod event;
+mod graph;
+mod host;
+mod kernel;
+mod memory;
+mod stream;
+
+pub use self::core::{BackendInfo, CoreTable};
+pub use device::{Capability, DeviceOptions, DeviceProperties, DeviceTable, Kind, PropertyKey};
+pub use event::{ElapsedArgs, EventArgs, EventStreamArgs, EventTable, EventWaitArgs};
+pub use graph::{GraphArgs, GraphLaunchArgs, GraphNode, GraphTable, GraphUpdateArgs};
+pub use host::{HostApi, LogLevel, LogRecord, Notice, NoticeKind, ParallelArgs, TraceSpan};
+pub use kernel::{BinaryArgs, CompileArgs, KernelTable};
+pub use memory::{
+    AllocArgs, Copy, Fill, ImportArgs, MemoryInfo, MemoryStatistics, MemoryTable, Place,
+};
+pub use stream::{Binding, CallbackArgs, Launch, Packet, PacketKind, StreamArgs, StreamTable, Tag, WaitEventArgs};
+
+use crate::library::LibraryDesc;
+use abi_stable::StableAbi;
+use std::ffi::c_void;
+
+/// Major version: host and plugin must agree.
+pub const ABI_MAJOR: u16 = 1;
+/// Minor version: grows with every new table.
+pub const ABI_MINOR: u16 = 0;
+/// `major << 16 | minor`, as the entry function takes it.
+pub const ABI_VERSION: u32 = ((ABI_MAJOR as u32) << 16) | ABI_MINOR as u32;
+/// Name of the entry function of every plugin.
+pub const ENTRY_SYMBOL: &str = "thalweg_backend";
+
+/// A plugin's context, handed back as the first argument of each of its functions.
+pub type Context = *mut c_void;
+
+/// The entry function: fills `out` and returns a status code. It must not initialise any device. On failure the
+/// message goes to the host's log.
+pub type Entry = unsafe extern "C" fn(abi: u32, host: *const HostApi, out: *mut BackendApi) -> i32;
+
+/// What a plugin hands over.
+#[derive(Clone, Copy, Debug, StableAbi)]
+#[repr(C)]
+pub struct BackendApi {
+    /// The ABI version the plugin was built against, as [`ABI_VERSION`].
+    pub abi: u32,
+    /// 0.
+    pub reserved: u32,
+    /// First argument of every function.
+    pub context: Context,
+    /// The table of a [`TableId`] code in the given version, or null; valid for the life of the process.
+    pub query_interface: unsafe extern "C" fn(context: Context, table: u32, version: u32) -> *const c_void,
+}
+
+// SAFETY: the context is used through the tables only, whose functions may be called from any thread.
+unsafe impl Send for BackendApi {}
+// SAFETY: as above.
+unsafe impl Sync for BackendApi {}
+
+impl BackendApi {
+    /// A value for the entry function to overwrite; every query answers null.
+    pub const fn empty() -> BackendApi {
+        unsafe extern "C" fn nothing(_: Context, _: u32, _: u32) -> *const c_void {
+            std::ptr::null()
+        }
+        BackendApi { abi: 0, reserved: 0, context: std::ptr::null_mut(), query_interface: nothing }
+    }
+}
+
+macro_rules! table_ids {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal, $table:ty, $required:literal;)*) => {
+        /// Names a table.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u32)]
+        pub enum TableId { $($(#[$doc])* $name = $code,)* }
+
+        impl TableId {
+            /// Every table of this version.
+            pub const ALL: &'static [TableId] = &[$(TableId::$name),*];
+
+            /// The name in messages.
+            pub const fn name(self) -> &'static str { match self { $(TableId::$name => $text,)* } }
+
+            /// Whether a backend without it is refused.
+            pub const fn required(self) -> bool { match self { $(TableId::$name => $required,)* } }
+
+            /// The table of a code.
+            pub const fn from_code(code: u32) -> Option<TableId> { match code { $($code => Some(TableId::$name),)* _ => None } }
+        }
+
+        $(
+            impl Table for $table {
+                const ID: TableId = TableId::$name;
+            }
+        )*
+    };
+}
+
+/// A table that can be asked for. All of them are at version 1.
+pub trait Table: Sized + 'static {
+    /// Its id.
+    const ID: TableId;
+    /// Its version.
+    const VERSION: u32 = 1;
+}
+
+table_ids! {
+    /// [`CoreTable`].
+    Core = 1, "core", CoreTable, true;
+    /// [`DeviceTable`].
+    Device = 2, "device", DeviceTable, true;
+    /// [`MemoryTable`].
+    Memory = 3, "memory", MemoryTable, true;
+    /// [`StreamTable`].
+    Stream = 4, "stream", StreamTable, true;
+    /// [`EventTable`].
+    Event = 5, "event", EventTable, true;
+    /// [`KernelTable`].
+    Kernel = 6, "kernel", KernelTable, false;
+    /// [`GraphTable`].
+    Graph = 7, "graph", GraphTable, false;
+}
+
+/// What a kernel is compiled from: exactly one of the pointers is not null.
+#[derive(Clone, Copy, Debug, StableAbi)]
+#[repr(C)]
+pub struct Source {
+    /// A kernel in the IR.
+    pub kernel: *const crate::ir::KernelDesc,
+    /// A library op.
+    pub library: *const LibraryDesc,
+}
