@@ -4,7 +4,7 @@
 use crate::host::Host;
 use crate::ir::{Info, Kernel};
 use crate::library::LibraryOp;
-use crate::status::{Error, Result};
+use crate::status::{Error, Result, Str};
 use crate::tables::{self, Capability, Kind};
 use std::ffi::c_void;
 use std::fmt;
@@ -156,7 +156,9 @@ impl Callback {
         // SAFETY: the host vouches for function and data until the call, which happens once.
         match unsafe { (self.function)(self.data) } {
             0 => Ok(()),
-            code => Err(Error::launch_failed(format!("the host's callback returned {code}"))),
+            code => Err(Error::launch_failed(format!(
+                "the host's callback returned {code}"
+            ))),
         }
     }
 }
@@ -173,15 +175,43 @@ pub enum Work<'a, D: Device> {
     Callback(Callback),
 }
 
-/// Where work comes from; borrowed for the duration of a call.
+/// Where work comes from; borrowed for the duration of a call and read only when needed.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tag<'a> {
+pub struct Tag<'a>(Option<&'a tables::Tag>);
+
+impl<'a> Tag<'a> {
+    /// No tag.
+    pub const NONE: Tag<'static> = Tag(None);
+
+    /// Wraps the ABI form.
+    ///
+    /// # Safety
+    /// The texts stay valid for `'a`.
+    pub const unsafe fn new(raw: Option<&'a tables::Tag>) -> Tag<'a> {
+        Tag(raw)
+    }
+
     /// The op that the user wrote.
-    pub op: &'a str,
-    /// Source file of the user's call.
-    pub file: &'a str,
-    /// Line of the user's call; 0 if unknown.
-    pub line: u32,
+    pub fn op(self) -> &'a str {
+        // SAFETY: `new` asks for valid texts.
+        self.0.and_then(|raw| unsafe { raw.op.get() }.ok()).unwrap_or("")
+    }
+
+    /// A copy of the texts.
+    pub fn to_owned(self) -> OwnedTag {
+        // SAFETY: `new` asks for valid texts.
+        let file = self
+            .0
+            .and_then(|raw| unsafe { raw.file.get() }.ok())
+            .unwrap_or("");
+        let (line, node) = self.0.map_or((0, 0), |raw| (raw.line, raw.node));
+        OwnedTag {
+            op: self.op().into(),
+            file: file.into(),
+            line,
+            node,
+        }
+    }
 }
 
 /// A [`Tag`] that outlives the call.
@@ -190,26 +220,33 @@ pub struct OwnedTag {
     op: String,
     file: String,
     line: u32,
-}
-
-impl Tag<'_> {
-    /// A copy of the texts.
-    pub fn to_owned(self) -> OwnedTag {
-        OwnedTag { op: self.op.into(), file: self.file.into(), line: self.line }
-    }
+    node: u32,
 }
 
 impl fmt::Display for OwnedTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.op.is_empty() { "unnamed work" } else { &self.op })?;
-        if self.line > 0 { write!(f, " at {}:{}", self.file, self.line) } else { Ok(()) }
+        f.write_str(if self.op.is_empty() {
+            "unnamed work"
+        } else {
+            &self.op
+        })?;
+        if self.line > 0 {
+            write!(f, " at {}:{}", self.file, self.line)
+        } else {
+            Ok(())
+        }
     }
 }
 
 impl OwnedTag {
-    /// The borrowed form.
-    pub fn as_tag(&self) -> Tag<'_> {
-        Tag { op: &self.op, file: &self.file, line: self.line }
+    /// The ABI form; it borrows the texts without a lifetime.
+    pub fn raw(&self) -> tables::Tag {
+        tables::Tag {
+            op: Str::new(&self.op),
+            file: Str::new(&self.file),
+            line: self.line,
+            node: self.node,
+        }
     }
 }
 
@@ -265,13 +302,17 @@ pub trait Device: Send + Sync + Sized + 'static {
     /// `bytes` bytes at `ptr` stay valid until the chunk is dropped.
     unsafe fn import(&self, ptr: *mut u8, bytes: u64) -> Result<Self::Chunk> {
         let _ = (ptr, bytes);
-        Err(Error::unsupported("this device cannot use host memory in place; copy it"))
+        Err(Error::unsupported(
+            "this device cannot use host memory in place; copy it",
+        ))
     }
 
     /// Host address of a chunk, if the host can reach it.
     fn map(&self, chunk: &Self::Chunk) -> Result<*mut u8> {
         let _ = chunk;
-        Err(Error::unsupported("this device's memory cannot be mapped; copy it"))
+        Err(Error::unsupported(
+            "this device's memory cannot be mapped; copy it",
+        ))
     }
 
     /// Free and total memory.

@@ -39,7 +39,9 @@ impl Host {
     /// `api` is null or valid for the life of the process.
     pub unsafe fn new(api: *const HostApi) -> Result<Host> {
         // SAFETY: the caller vouches for it.
-        unsafe { api.as_ref() }.map(|api| Host { api }).ok_or_else(|| Error::invalid_argument("the host's table is null"))
+        unsafe { api.as_ref() }
+            .map(|api| Host { api })
+            .ok_or_else(|| Error::invalid_argument("the host's table is null"))
     }
 
     /// Whether the host wants records of `level`.
@@ -65,7 +67,11 @@ impl Host {
     /// Runs `body(i)` for every `i < count` on the host's threads and this one; returns when all are done. A panic of the
     /// body goes on here.
     pub fn parallel_for(&self, count: usize, priority: i32, body: &(dyn Fn(usize) + Sync)) {
-        let region = Region { body, panicked: AtomicBool::new(false), panic: Mutex::new(None) };
+        let region = Region {
+            body,
+            panicked: AtomicBool::new(false),
+            panic: Mutex::new(None),
+        };
         let args = ParallelArgs {
             body: run_piece,
             data: (&raw const region).cast_mut().cast(),
@@ -93,7 +99,13 @@ impl Host {
             let mut len = 0;
             // SAFETY: the buffer has the capacity that is passed.
             let code = unsafe {
-                (self.api.config)(self.api.context, Str::new(key), buffer.as_mut_ptr(), buffer.len(), &raw mut len)
+                (self.api.config)(
+                    self.api.context,
+                    Str::new(key),
+                    buffer.as_mut_ptr(),
+                    buffer.len(),
+                    &raw mut len,
+                )
             };
             if code != 0 {
                 return None;
@@ -108,14 +120,23 @@ impl Host {
 
     /// Hands a finished span to the host's profiler. Times as [`crate::kit::event::now`].
     pub fn trace(&self, name: &str, stream: u64, start_ns: u64, end_ns: u64) {
-        let span = TraceSpan { name: Str::new(name), stream, start_ns, end_ns };
+        let span = TraceSpan {
+            name: Str::new(name),
+            stream,
+            start_ns,
+            end_ns,
+        };
         // SAFETY: the span and its text live through the call.
         unsafe { (self.api.trace)(self.api.context, &raw const span) };
     }
 
     /// Tells the host something.
     pub fn notify(&self, kind: NoticeKind, ordinal: u32, message: &str) {
-        let notice = Notice { kind: kind as u32, ordinal, message: Str::new(message) };
+        let notice = Notice {
+            kind: kind as u32,
+            ordinal,
+            message: Str::new(message),
+        };
         // SAFETY: the notice and its text live through the call.
         unsafe { (self.api.notify)(self.api.context, &raw const notice) };
     }

@@ -5,7 +5,9 @@
 //! nothing else, and the reference interpreter defines it.
 
 use crate::dtype::DType;
-use crate::ir::{Access, Kernel, KernelDesc, Level, Node, NodeId, Owned, ReduceOp, Role, ScalarOp, decode, encode};
+use crate::ir::{
+    Access, Kernel, KernelDesc, Level, Node, NodeId, Owned, ReduceOp, Role, ScalarOp, decode, encode,
+};
 use crate::status::{Error, Result};
 use abi_stable::StableAbi;
 
@@ -74,7 +76,13 @@ impl LibraryOp {
                 dtypes[..3].copy_from_slice(&[op.dtype.code(), op.accumulate.code(), op.output.code()]);
                 let mut attributes = [0; 24];
                 attributes[0] = i64::from(op.batch);
-                OwnedLibrary { op: MATMUL, dtype_count: 3, dtypes, attributes, epilogue: op.epilogue.as_ref().map(encode) }
+                OwnedLibrary {
+                    op: MATMUL,
+                    dtype_count: 3,
+                    dtypes,
+                    attributes,
+                    epilogue: op.epilogue.as_ref().map(encode),
+                }
             }
         }
     }
@@ -85,14 +93,21 @@ impl LibraryOp {
     /// `desc.epilogue` is null or as [`decode`] asks.
     pub unsafe fn decode(desc: &LibraryDesc) -> Result<LibraryOp> {
         if desc.op != MATMUL {
-            return Err(Error::unsupported(format!("library op {} is not known to this version", desc.op)));
+            return Err(Error::unsupported(format!(
+                "library op {} is not known to this version",
+                desc.op
+            )));
         }
         if desc.dtype_count != 3 {
-            return Err(Error::invalid_argument(format!("matmul has 3 dtypes, not {}", desc.dtype_count)));
+            return Err(Error::invalid_argument(format!(
+                "matmul has 3 dtypes, not {}",
+                desc.dtype_count
+            )));
         }
         let dtype = |i: usize| {
-            DType::from_code(desc.dtypes[i])
-                .ok_or_else(|| Error::invalid_argument(format!("matmul: unknown dtype code {}", desc.dtypes[i])))
+            DType::from_code(desc.dtypes[i]).ok_or_else(|| {
+                Error::invalid_argument(format!("matmul: unknown dtype code {}", desc.dtypes[i]))
+            })
         };
         let batch = u32::try_from(desc.attributes[0])
             .map_err(|_| Error::invalid_argument(format!("matmul: {} batch axes", desc.attributes[0])))?;
@@ -102,7 +117,13 @@ impl LibraryOp {
             // SAFETY: the caller vouches for the epilogue.
             Some(unsafe { decode(&*desc.epilogue) }?)
         };
-        let op = Matmul { batch, dtype: dtype(0)?, accumulate: dtype(1)?, output: dtype(2)?, epilogue };
+        let op = Matmul {
+            batch,
+            dtype: dtype(0)?,
+            accumulate: dtype(1)?,
+            output: dtype(2)?,
+            epilogue,
+        };
         op.definition()?;
         Ok(LibraryOp::Matmul(op))
     }
@@ -140,16 +161,27 @@ impl Matmul {
     fn definition(&self) -> Result<Kernel> {
         let refuse = |what: String| Err(Error::invalid_argument(format!("matmul: {what}")));
         if self.batch as usize + 2 > crate::ir::MAX_RANK {
-            return refuse(format!("{} batch axes, at most {} are possible", self.batch, crate::ir::MAX_RANK - 2));
+            return refuse(format!(
+                "{} batch axes, at most {} are possible",
+                self.batch,
+                crate::ir::MAX_RANK - 2
+            ));
         }
         if !ReduceOp::Sum.takes(self.accumulate) {
-            return refuse(format!("{} does not accumulate; use a 32- or 64-bit dtype", self.accumulate));
+            return refuse(format!(
+                "{} does not accumulate; use a 32- or 64-bit dtype",
+                self.accumulate
+            ));
         }
         let mut kernel = Kernel::new("matmul", self.batch + 2, 1);
         let operand = |kernel: &mut Kernel| {
             let param = kernel.param(self.dtype, Role::In, Level::Element, Access::Strided);
             let value = kernel.load(param);
-            if self.dtype == self.accumulate { value } else { kernel.cast(self.accumulate, value) }
+            if self.dtype == self.accumulate {
+                value
+            } else {
+                kernel.cast(self.accumulate, value)
+            }
         };
         let (a, b) = (operand(&mut kernel), operand(&mut kernel));
         let product = kernel.op(ScalarOp::Mul, &[a, b]);
@@ -157,25 +189,42 @@ impl Matmul {
         match &self.epilogue {
             None => {
                 let out = kernel.param(self.output, Role::Out, Level::Row, Access::Strided);
-                let value = if self.output == self.accumulate { sum } else { kernel.cast(self.output, sum) };
+                let value = if self.output == self.accumulate {
+                    sum
+                } else {
+                    kernel.cast(self.output, sum)
+                };
                 kernel.store(out, value);
             }
             Some(epilogue) => inline_epilogue(&mut kernel, epilogue, sum, self.accumulate)?,
         }
-        kernel.verify().map_err(|e| Error::invalid_argument(format!("matmul: {e}")))?;
+        kernel
+            .verify()
+            .map_err(|e| Error::invalid_argument(format!("matmul: {e}")))?;
         Ok(kernel)
     }
 }
 
 /// Appends the body of `epilogue` to `kernel`, with `value` in place of its first input.
 fn inline_epilogue(kernel: &mut Kernel, epilogue: &Kernel, value: NodeId, dtype: DType) -> Result<()> {
-    let refuse = |what: &str| Err(Error::invalid_argument(format!("epilogue {}: {what}", epilogue.name)));
-    epilogue.verify().map_err(|e| Error::invalid_argument(format!("epilogue {}: {e}", epilogue.name)))?;
+    let refuse = |what: &str| {
+        Err(Error::invalid_argument(format!(
+            "epilogue {}: {what}",
+            epilogue.name
+        )))
+    };
+    epilogue
+        .verify()
+        .map_err(|e| Error::invalid_argument(format!("epilogue {}: {e}", epilogue.name)))?;
     let outputs = epilogue.params.iter().filter(|p| p.role == Role::Out).count();
     if epilogue.inner != 0 || epilogue.outer != kernel.outer {
         return refuse("it must be a map over the outer axes of the op");
     }
-    if epilogue.params.first().is_none_or(|p| p.role != Role::In || p.dtype != dtype) {
+    if epilogue
+        .params
+        .first()
+        .is_none_or(|p| p.role != Role::In || p.dtype != dtype)
+    {
         return refuse("its first parameter must be an input of the accumulator's dtype");
     }
     if outputs != 1 || epilogue.params.last().is_none_or(|p| p.role != Role::Out) {
@@ -192,14 +241,30 @@ fn inline_epilogue(kernel: &mut Kernel, epilogue: &Kernel, value: NodeId, dtype:
             Node::Load { param: 0 } => value,
             Node::LoadAt { param: 0, .. } => return refuse("it must not gather from its first parameter"),
             Node::Const { .. } | Node::Index { .. } => kernel.push(*node),
-            Node::Scalar { index } => kernel.push(Node::Scalar { index: index + scalars }),
-            Node::Load { param } => kernel.push(Node::Load { param: param - 1 + base }),
-            Node::LoadAt { param, index } => kernel.push(Node::LoadAt { param: param - 1 + base, index: of(index) }),
-            Node::Op { op, args } => kernel.push(Node::Op { op, args: args.map(of) }),
+            Node::Scalar { index } => kernel.push(Node::Scalar {
+                index: index + scalars,
+            }),
+            Node::Load { param } => kernel.push(Node::Load {
+                param: param - 1 + base,
+            }),
+            Node::LoadAt { param, index } => kernel.push(Node::LoadAt {
+                param: param - 1 + base,
+                index: of(index),
+            }),
+            Node::Op { op, args } => kernel.push(Node::Op {
+                op,
+                args: args.map(of),
+            }),
             Node::Cast { dtype, arg } => kernel.push(Node::Cast { dtype, arg: of(arg) }),
-            Node::Rand { key, counter } => kernel.push(Node::Rand { key: of(key), counter: of(counter) }),
+            Node::Rand { key, counter } => kernel.push(Node::Rand {
+                key: of(key),
+                counter: of(counter),
+            }),
             Node::Reduce { .. } => return refuse("it must be a map"),
-            Node::Store { param, value } => kernel.push(Node::Store { param: param - 1 + base, value: of(value) }),
+            Node::Store { param, value } => kernel.push(Node::Store {
+                param: param - 1 + base,
+                value: of(value),
+            }),
         };
         ids.push(id);
     }

@@ -91,7 +91,13 @@ impl<const N: usize> Note<N> {
             at += 1;
             i += 1;
         }
-        Note { namesz: NOTE_NAME.len() as u32, descsz: len as u32, kind: NOTE_TYPE, name: NOTE_NAME, desc }
+        Note {
+            namesz: NOTE_NAME.len() as u32,
+            descsz: len as u32,
+            kind: NOTE_TYPE,
+            name: NOTE_NAME,
+            desc,
+        }
     }
 
     /// The content without its padding.
@@ -103,7 +109,10 @@ impl<const N: usize> Note<N> {
 const fn put(into: &mut [u8], at: usize, bytes: &[u8]) -> usize {
     let mut i = 0;
     while i < bytes.len() {
-        assert!(bytes[i] != b'\n' && bytes[i] != 0, "a manifest value holds a line break or a zero");
+        assert!(
+            bytes[i] != b'\n' && bytes[i] != 0,
+            "a manifest value holds a line break or a zero"
+        );
         into[at + i] = bytes[i];
         i += 1;
     }
@@ -216,7 +225,9 @@ pub fn parse(desc: &[u8]) -> Result<Manifest, ManifestError> {
             continue;
         }
         let (key, value) = line.split_once('=').ok_or(ManifestError::Line { line: i + 1 })?;
-        let Some(slot) = KEYS.iter().position(|k| *k == key) else { continue };
+        let Some(slot) = KEYS.iter().position(|k| *k == key) else {
+            continue;
+        };
         if values[slot].replace(value.trim()).is_some() {
             return Err(ManifestError::Twice(KEYS[slot]));
         }
@@ -234,34 +245,65 @@ pub fn parse(desc: &[u8]) -> Result<Manifest, ManifestError> {
 }
 
 fn refused(key: &'static str, value: &str, expected: &'static str) -> ManifestError {
-    ManifestError::Value { key, value: value.chars().take(40).collect(), expected }
+    ManifestError::Value {
+        key,
+        value: value.chars().take(40).collect(),
+        expected,
+    }
 }
 
 fn word(key: &'static str, value: &str) -> Result<String, ManifestError> {
     let fits = (1..=MAX_NAME).contains(&value.len())
         && value.starts_with(|c: char| c.is_ascii_lowercase())
-        && value.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-');
-    if fits { Ok(value.into()) } else { Err(refused(key, value, "1 to 32 of a-z, 0-9, _ and -, a letter first")) }
+        && value
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-');
+    if fits {
+        Ok(value.into())
+    } else {
+        Err(refused(
+            key,
+            value,
+            "1 to 32 of a-z, 0-9, _ and -, a letter first",
+        ))
+    }
 }
 
 fn version(value: &str) -> Result<String, ManifestError> {
     let fits = (1..=64).contains(&value.len())
         && value.starts_with(|c: char| c.is_ascii_digit())
-        && value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'+'));
-    if fits { Ok(value.into()) } else { Err(refused("version", value, "a version reads like 1.2.0")) }
+        && value
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'+'));
+    if fits {
+        Ok(value.into())
+    } else {
+        Err(refused("version", value, "a version reads like 1.2.0"))
+    }
 }
 
 fn abi(value: &str) -> Result<AbiVersion, ManifestError> {
-    let numbers = value.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    let numbers = value
+        .split_once('.')
+        .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
     let (major, minor) = numbers.ok_or_else(|| refused("abi", value, "an ABI version reads like 1.0"))?;
     Ok(AbiVersion { major, minor })
 }
 
 fn list(key: &'static str, value: &str) -> Result<Vec<String>, ManifestError> {
-    let items: Vec<String> = value.split(',').map(str::trim).filter(|s| !s.is_empty()).map(String::from).collect();
+    let items: Vec<String> = value
+        .split(',')
+        .map(str::trim)
+        .filter(|s| !s.is_empty())
+        .map(String::from)
+        .collect();
     let fits = |item: &String| item.len() <= 128 && item.chars().all(|c| c.is_ascii_graphic() && c != '/');
     match items.iter().find(|item| !fits(item)) {
-        Some(item) => Err(refused(key, item, "names without `/` or spaces, separated by commas")),
+        Some(item) => Err(refused(
+            key,
+            item,
+            "names without `/` or spaces, separated by commas",
+        )),
         None => Ok(items),
     }
 }
@@ -270,8 +312,13 @@ fn list(key: &'static str, value: &str) -> Result<Vec<String>, ManifestError> {
 mod tests {
     use super::*;
 
-    const FIELDS: &[(&str, &str)] =
-        &[("name", "acme"), ("kind", "gpu"), ("version", "1.2.0"), ("abi", "1.0"), ("arch", "x86_64")];
+    const FIELDS: &[(&str, &str)] = &[
+        ("name", "acme"),
+        ("kind", "gpu"),
+        ("version", "1.2.0"),
+        ("abi", "1.0"),
+        ("arch", "x86_64"),
+    ];
 
     #[test]
     fn a_note_reads_back() {
@@ -296,17 +343,25 @@ mod tests {
     #[test]
     fn refusals_name_the_value() {
         let with = |key: &str, value: &str| {
-            let lines: Vec<String> =
-                FIELDS.iter().map(|(k, v)| format!("{k}={}", if *k == key { value } else { v })).collect();
+            let lines: Vec<String> = FIELDS
+                .iter()
+                .map(|(k, v)| format!("{k}={}", if *k == key { value } else { v }))
+                .collect();
             parse(lines.join("\n").as_bytes()).unwrap_err().to_string()
         };
-        assert_eq!(with("abi", "one"), "the manifest's abi is \"one\"; an ABI version reads like 1.0");
+        assert_eq!(
+            with("abi", "one"),
+            "the manifest's abi is \"one\"; an ABI version reads like 1.0"
+        );
         assert_eq!(
             with("name", "../x"),
             "the manifest's name is \"../x\"; 1 to 32 of a-z, 0-9, _ and -, a letter first"
         );
         assert_eq!(parse(b"name=a").unwrap_err(), ManifestError::Missing("kind"));
-        assert_eq!(parse(b"name=a\nname=b").unwrap_err(), ManifestError::Twice("name"));
+        assert_eq!(
+            parse(b"name=a\nname=b").unwrap_err(),
+            ManifestError::Twice("name")
+        );
         assert_eq!(parse(b"name").unwrap_err(), ManifestError::Line { line: 1 });
         assert_eq!(parse(&[0xff]).unwrap_err(), ManifestError::NotText);
         assert_eq!(parse(&[b'a'; 5000]).unwrap_err(), ManifestError::TooLong(5000));

@@ -82,7 +82,10 @@ pub struct Error {
 impl Error {
     /// An error of class `status` with the text `message`.
     pub fn new(status: Status, message: impl Into<String>) -> Error {
-        Error { status, message: message.into() }
+        Error {
+            status,
+            message: message.into(),
+        }
     }
 }
 
@@ -123,11 +126,17 @@ pub struct Str {
 
 impl Str {
     /// The empty text.
-    pub const EMPTY: Str = Str { ptr: std::ptr::null(), len: 0 };
+    pub const EMPTY: Str = Str {
+        ptr: std::ptr::null(),
+        len: 0,
+    };
 
     /// Borrows `text`.
     pub const fn new(text: &str) -> Str {
-        Str { ptr: text.as_ptr(), len: text.len() }
+        Str {
+            ptr: text.as_ptr(),
+            len: text.len(),
+        }
     }
 
     /// The text, or an error when it is null with a length or not UTF-8.

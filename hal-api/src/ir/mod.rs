@@ -194,12 +194,24 @@ pub struct Kernel {
 impl Kernel {
     /// An empty kernel over spaces of the given ranks.
     pub fn new(name: impl Into<String>, outer: u32, inner: u32) -> Kernel {
-        Kernel { name: name.into(), outer, inner, params: Vec::new(), scalars: Vec::new(), nodes: Vec::new() }
+        Kernel {
+            name: name.into(),
+            outer,
+            inner,
+            params: Vec::new(),
+            scalars: Vec::new(),
+            nodes: Vec::new(),
+        }
     }
 
     /// Adds a buffer argument and returns its index.
     pub fn param(&mut self, dtype: DType, role: Role, level: Level, access: Access) -> u32 {
-        self.params.push(Param { dtype, role, level, access });
+        self.params.push(Param {
+            dtype,
+            role,
+            level,
+            access,
+        });
         self.params.len() as u32 - 1
     }
 
@@ -218,7 +230,10 @@ impl Kernel {
 
     /// Appends [`Node::Const`] with an f32.
     pub fn const_f32(&mut self, value: f32) -> NodeId {
-        self.push(Node::Const { dtype: DType::F32, bits: u64::from(value.to_bits()) })
+        self.push(Node::Const {
+            dtype: DType::F32,
+            bits: u64::from(value.to_bits()),
+        })
     }
 
     /// Appends [`Node::Load`].
@@ -231,9 +246,18 @@ impl Kernel {
     /// # Panics
     /// When the number of arguments is not the op's arity.
     pub fn op(&mut self, op: ScalarOp, args: &[NodeId]) -> NodeId {
-        assert_eq!(args.len(), op.arity(), "{} takes {} arguments", op.name(), op.arity());
+        assert_eq!(
+            args.len(),
+            op.arity(),
+            "{} takes {} arguments",
+            op.name(),
+            op.arity()
+        );
         let at = |i: usize| args.get(i).copied().unwrap_or(args[0]);
-        self.push(Node::Op { op, args: [at(0), at(1), at(2)] })
+        self.push(Node::Op {
+            op,
+            args: [at(0), at(1), at(2)],
+        })
     }
 
     /// Appends [`Node::Cast`].
@@ -271,7 +295,9 @@ impl Node {
     /// The nodes that this one uses, in order.
     pub fn args(&self) -> impl Iterator<Item = NodeId> {
         let (args, count) = match *self {
-            Node::Const { .. } | Node::Scalar { .. } | Node::Load { .. } | Node::Index { .. } => ([NodeId(0); 3], 0),
+            Node::Const { .. } | Node::Scalar { .. } | Node::Load { .. } | Node::Index { .. } => {
+                ([NodeId(0); 3], 0)
+            }
             Node::LoadAt { index, .. } => ([index; 3], 1),
             Node::Op { op, args } => (args, op.arity()),
             Node::Cast { arg, .. } | Node::Reduce { arg, .. } => ([arg; 3], 1),

@@ -197,7 +197,10 @@ impl ReduceOp {
     pub const fn takes(self, dtype: DType) -> bool {
         match self {
             ReduceOp::Sum | ReduceOp::Prod => {
-                matches!(dtype, DType::F64 | DType::F32 | DType::I64 | DType::I32 | DType::U64 | DType::U32)
+                matches!(
+                    dtype,
+                    DType::F64 | DType::F32 | DType::I64 | DType::I32 | DType::U64 | DType::U32
+                )
             }
             ReduceOp::Max | ReduceOp::Min | ReduceOp::ArgMax | ReduceOp::ArgMin => true,
         }

@@ -68,13 +68,19 @@ pub struct Event {
 impl Event {
     /// An event that was never recorded; with `timing` it takes time stamps.
     pub fn new(timing: bool) -> Event {
-        Event { timing, last: Mutex::new(None) }
+        Event {
+            timing,
+            last: Mutex::new(None),
+        }
     }
 
     /// Covers the work of `queue` so far.
     pub fn record(&self, queue: &Queue) -> Result<()> {
-        let record =
-            Arc::new(Record { time: AtomicU64::new(0), sleepers: Mutex::new(0), wake: Condvar::new() });
+        let record = Arc::new(Record {
+            time: AtomicU64::new(0),
+            sleepers: Mutex::new(0),
+            wake: Condvar::new(),
+        });
         match queue.try_inline() {
             Some(_inline) => record.finish(),
             None => {
@@ -93,12 +99,18 @@ impl Event {
     }
 
     fn pending(&self) -> Option<Arc<Record>> {
-        self.last.lock().as_ref().filter(|record| !record.is_done()).map(Arc::clone)
+        self.last
+            .lock()
+            .as_ref()
+            .filter(|record| !record.is_done())
+            .map(Arc::clone)
     }
 
     /// Makes later work of `queue` wait for the last record.
     pub fn hold_up(&self, queue: &Queue) -> Result<()> {
-        let Some(record) = self.pending() else { return Ok(()) };
+        let Some(record) = self.pending() else {
+            return Ok(());
+        };
         queue.push(Job {
             run: Box::new(move || {
                 record.wait(None);
@@ -118,7 +130,10 @@ impl Event {
         match self.pending() {
             Some(record) if !record.wait(timeout) => Err(Error::new(
                 Status::Timeout,
-                format!("the event was not reached within {} ns", timeout.unwrap_or_default().as_nanos()),
+                format!(
+                    "the event was not reached within {} ns",
+                    timeout.unwrap_or_default().as_nanos()
+                ),
             )),
             _ => Ok(()),
         }
@@ -128,11 +143,22 @@ impl Event {
     pub fn elapsed(&self, end: &Event) -> Result<i64> {
         let time = |event: &Event, which: &str| {
             if !event.timing {
-                return Err(Error::unsupported(format!("the {which} event has no timing; create it with timing")));
+                return Err(Error::unsupported(format!(
+                    "the {which} event has no timing; create it with timing"
+                )));
             }
-            match event.last.lock().as_ref().map(|record| record.time.load(Ordering::Acquire)) {
-                None => Err(Error::invalid_argument(format!("the {which} event was never recorded"))),
-                Some(0) => Err(Error::invalid_argument(format!("the {which} event is not reached yet; synchronize first"))),
+            match event
+                .last
+                .lock()
+                .as_ref()
+                .map(|record| record.time.load(Ordering::Acquire))
+            {
+                None => Err(Error::invalid_argument(format!(
+                    "the {which} event was never recorded"
+                ))),
+                Some(0) => Err(Error::invalid_argument(format!(
+                    "the {which} event is not reached yet; synchronize first"
+                ))),
                 Some(time) => Ok(time as i64),
             }
         };
@@ -161,7 +187,12 @@ mod tests {
             set.store(7, Ordering::Relaxed);
             Ok(())
         });
-        first.push(Job { run, describe: describe() }).unwrap();
+        first
+            .push(Job {
+                run,
+                describe: describe(),
+            })
+            .unwrap();
         event.record(&first).unwrap();
         event.hold_up(&second).unwrap();
         let (seen, read) = (Arc::new(AtomicU64::new(0)), Arc::clone(&value));
@@ -170,9 +201,17 @@ mod tests {
             out.store(read.load(Ordering::Relaxed), Ordering::Relaxed);
             Ok(())
         });
-        second.push(Job { run, describe: describe() }).unwrap();
+        second
+            .push(Job {
+                run,
+                describe: describe(),
+            })
+            .unwrap();
         assert!(!event.query() && !second.is_idle());
-        assert_eq!(event.wait(Some(Duration::from_millis(1))).unwrap_err().status, Status::Timeout);
+        assert_eq!(
+            event.wait(Some(Duration::from_millis(1))).unwrap_err().status,
+            Status::Timeout
+        );
         assert!(start.elapsed(&event).is_err());
         release.send(()).unwrap();
         second.synchronize().unwrap();

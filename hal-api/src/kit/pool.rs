@@ -68,7 +68,11 @@ struct Lists {
 
 impl Lists {
     fn new() -> Lists {
-        Lists { bins: Bins::new(), bytes: 0, position: 0 }
+        Lists {
+            bins: Bins::new(),
+            bytes: 0,
+            position: 0,
+        }
     }
 }
 
@@ -113,7 +117,11 @@ impl<C> Pool<C> {
     /// An empty pool. `limit` bounds the reserved bytes, 0 for none; `block_size` 0 means [`DEFAULT_BLOCK_SIZE`];
     /// `capacity` is the device's memory in bytes, 0 if unknown.
     pub fn new(limit: u64, block_size: u64, capacity: u64) -> Pool<C> {
-        let block_size = if block_size == 0 { DEFAULT_BLOCK_SIZE } else { block_size };
+        let block_size = if block_size == 0 {
+            DEFAULT_BLOCK_SIZE
+        } else {
+            block_size
+        };
         Pool {
             blocks: Vec::new(),
             vacant: Vec::new(),
@@ -123,7 +131,10 @@ impl<C> Pool<C> {
             waiting: Vec::new(),
             block_size: block_size.next_multiple_of(GRANULARITY),
             capacity,
-            figures: MemoryStatistics { limit, ..MemoryStatistics::default() },
+            figures: MemoryStatistics {
+                limit,
+                ..MemoryStatistics::default()
+            },
         }
     }
 
@@ -144,14 +155,22 @@ impl<C> Pool<C> {
             self.figures.out_of_memory += 1;
             self.explain(bytes, &error)
         })?;
-        let Block { chunk, offset, size, .. } = self.blocks[block as usize];
+        let Block {
+            chunk, offset, size, ..
+        } = self.blocks[block as usize];
         self.figures.allocations += 1;
         self.figures.live += 1;
         self.figures.allocated += size;
         self.figures.max_allocated = self.figures.max_allocated.max(self.figures.allocated);
         match &self.chunks[chunk as usize] {
-            Some(chunk) => Ok(Range { chunk: &raw const *chunk.memory, offset, block }),
-            None => Err(Error::internal("a block of the pool lies in a chunk that was given back")),
+            Some(chunk) => Ok(Range {
+                chunk: &raw const *chunk.memory,
+                offset,
+                block,
+            }),
+            None => Err(Error::internal(
+                "a block of the pool lies in a chunk that was given back",
+            )),
         }
     }
 
@@ -177,7 +196,11 @@ impl<C> Pool<C> {
     pub fn poll(&mut self, source: &impl Source<Chunk = C>) {
         let done: Vec<u64> = (self.streams.iter())
             .filter(|(stream, lists)| {
-                lists.bytes > 0 && source.passed(Fence { stream: **stream, position: lists.position })
+                lists.bytes > 0
+                    && source.passed(Fence {
+                        stream: **stream,
+                        position: lists.position,
+                    })
             })
             .map(|(stream, _)| *stream)
             .collect();
@@ -201,7 +224,9 @@ impl<C> Pool<C> {
         self.poll(source);
         let mut released = 0;
         for index in 0..self.chunks.len() {
-            let Some(chunk) = &self.chunks[index] else { continue };
+            let Some(chunk) = &self.chunks[index] else {
+                continue;
+            };
             let size = chunk.size;
             let whole = self.blocks.iter().position(|block| {
                 block.chunk as usize == index && block.state == State::Free(0) && block.size == size
@@ -220,11 +245,19 @@ impl<C> Pool<C> {
     /// The figures as they are now.
     pub fn statistics(&mut self, source: &impl Source<Chunk = C>) -> MemoryStatistics {
         self.poll(source);
-        let waiting: u64 = self.waiting.iter().map(|(block, _)| self.blocks[*block as usize].size).sum();
+        let waiting: u64 = self
+            .waiting
+            .iter()
+            .map(|(block, _)| self.blocks[*block as usize].size)
+            .sum();
         let eager_free = waiting + self.streams.values().map(|lists| lists.bytes).sum::<u64>();
         let heads = self.common.bins.heads().map(|head| {
-            let list = std::iter::successors(Some(head), |&b| Some(self.blocks[b as usize].free_next).filter(|&n| n != NONE));
-            list.map(|block| self.blocks[block as usize].size).max().unwrap_or(0)
+            let list = std::iter::successors(Some(head), |&b| {
+                Some(self.blocks[b as usize].free_next).filter(|&n| n != NONE)
+            });
+            list.map(|block| self.blocks[block as usize].size)
+                .max()
+                .unwrap_or(0)
         });
         MemoryStatistics {
             idle: self.figures.reserved - self.figures.allocated - eager_free,
@@ -246,7 +279,12 @@ impl<C> Pool<C> {
     }
 
     fn explain(&self, bytes: u64, cause: &Error) -> Error {
-        let MemoryStatistics { allocated, reserved, limit, .. } = self.figures;
+        let MemoryStatistics {
+            allocated,
+            reserved,
+            limit,
+            ..
+        } = self.figures;
         let room = match (limit, self.capacity) {
             (0, 0) => String::new(),
             (0, capacity) => format!(", the device has {capacity} B"),
@@ -264,7 +302,11 @@ impl<C> Pool<C> {
             return Ok(block);
         }
         let error = match self.grow(size, source) {
-            Ok(()) => return self.take(size, stream).ok_or_else(|| Error::internal("a new block of the pool is too small")),
+            Ok(()) => {
+                return self
+                    .take(size, stream)
+                    .ok_or_else(|| Error::internal("a new block of the pool is too small"));
+            }
             Err(error) => error,
         };
         source.wait();
@@ -278,7 +320,8 @@ impl<C> Pool<C> {
         }
         self.grow(size, source)?;
         self.figures.retries += 1;
-        self.take(size, stream).ok_or_else(|| Error::internal("a new block of the pool is too small"))
+        self.take(size, stream)
+            .ok_or_else(|| Error::internal("a new block of the pool is too small"))
     }
 
     fn grow(&mut self, size: u64, source: &impl Source<Chunk = C>) -> Result<()> {
@@ -289,14 +332,21 @@ impl<C> Pool<C> {
         if size > room {
             return Err(Error::out_of_memory(format!("{room} B may still be reserved")));
         }
-        let large = if size > self.block_size { round_up(size, LARGE_ROUND).unwrap_or(size) } else { self.block_size };
+        let large = if size > self.block_size {
+            round_up(size, LARGE_ROUND).unwrap_or(size)
+        } else {
+            self.block_size
+        };
         let wanted = large.min(room);
         let (memory, got) = match source.reserve(wanted) {
             Ok(memory) => (memory, wanted),
             Err(_) if wanted > size => (source.reserve(size)?, size),
             Err(error) => return Err(error),
         };
-        let chunk = Chunk { memory: Box::new(memory), size: got };
+        let chunk = Chunk {
+            memory: Box::new(memory),
+            size: got,
+        };
         let index = match self.chunks.iter().position(Option::is_none) {
             Some(index) => {
                 self.chunks[index] = Some(chunk);
@@ -316,7 +366,16 @@ impl<C> Pool<C> {
     }
 
     fn new_block(&mut self, chunk: u32, offset: u64, size: u64, prev: u32, next: u32) -> u32 {
-        let block = Block { chunk, offset, size, prev, next, free_prev: NONE, free_next: NONE, state: State::Used };
+        let block = Block {
+            chunk,
+            offset,
+            size,
+            prev,
+            next,
+            free_prev: NONE,
+            free_next: NONE,
+            state: State::Used,
+        };
         match self.vacant.pop() {
             Some(index) => {
                 self.blocks[index as usize] = block;
@@ -330,23 +389,31 @@ impl<C> Pool<C> {
     }
 
     fn lists(&mut self, stream: u64) -> &mut Lists {
-        if stream == 0 { &mut self.common } else { self.streams.entry(stream).or_insert_with(Lists::new) }
+        if stream == 0 {
+            &mut self.common
+        } else {
+            self.streams.entry(stream).or_insert_with(Lists::new)
+        }
     }
 
     /// Takes a block of exactly `size` out of the free lists that `stream` may use.
     #[inline]
     fn take(&mut self, size: u64, stream: u64) -> Option<u32> {
-        if stream != 0 && !self.streams.is_empty() {
-            if let Some(block) = self.take_from(size, stream) {
-                return Some(block);
-            }
-        }
-        self.take_from(size, 0)
+        let own = if stream == 0 || self.streams.is_empty() {
+            None
+        } else {
+            self.take_from(size, stream)
+        };
+        own.or_else(|| self.take_from(size, 0))
     }
 
     fn take_from(&mut self, size: u64, stream: u64) -> Option<u32> {
         let units = size / GRANULARITY;
-        let lists = if stream == 0 { &mut self.common } else { self.streams.get_mut(&stream)? };
+        let lists = if stream == 0 {
+            &mut self.common
+        } else {
+            self.streams.get_mut(&stream)?
+        };
         let own = *lists.bins.head(units);
         let fits = own != NONE && self.blocks[own as usize].size >= size;
         let block = if fits { own } else { lists.bins.find(units) };
@@ -354,7 +421,13 @@ impl<C> Pool<C> {
             return None;
         }
         self.unlink(block);
-        let Block { chunk, offset, size: whole, next, .. } = self.blocks[block as usize];
+        let Block {
+            chunk,
+            offset,
+            size: whole,
+            next,
+            ..
+        } = self.blocks[block as usize];
         self.blocks[block as usize].state = State::Used;
         if whole > size {
             let rest = self.new_block(chunk, offset + size, whole - size, block, next);
@@ -385,7 +458,9 @@ impl<C> Pool<C> {
     }
 
     fn merge(&mut self, block: u32, next: u32) {
-        let Block { size, next: after, .. } = self.blocks[next as usize];
+        let Block {
+            size, next: after, ..
+        } = self.blocks[next as usize];
         self.blocks[block as usize].size += size;
         self.blocks[block as usize].next = after;
         if after != NONE {
@@ -411,7 +486,13 @@ impl<C> Pool<C> {
     }
 
     fn unlink(&mut self, block: u32) {
-        let Block { size, free_prev, free_next, state, .. } = self.blocks[block as usize];
+        let Block {
+            size,
+            free_prev,
+            free_next,
+            state,
+            ..
+        } = self.blocks[block as usize];
         let State::Free(stream) = state else { return };
         if free_next != NONE {
             self.blocks[free_next as usize].free_prev = free_prev;
@@ -429,7 +510,9 @@ impl<C> Pool<C> {
 
     /// Moves a stream's lists to the common ones.
     fn join(&mut self, stream: u64) {
-        let Some(lists) = self.streams.remove(&stream) else { return };
+        let Some(lists) = self.streams.remove(&stream) else {
+            return;
+        };
         let mut blocks = Vec::new();
         for head in lists.bins.heads() {
             let mut block = head;
@@ -462,7 +545,10 @@ mod tests {
 
     impl Device {
         fn new(bytes: u64) -> Device {
-            Device { free: Cell::new(bytes), ..Device::default() }
+            Device {
+                free: Cell::new(bytes),
+                ..Device::default()
+            }
         }
         fn pass(&self, stream: u64, position: u64) {
             self.passed.borrow_mut().insert(stream, position);
@@ -481,7 +567,10 @@ mod tests {
             }
         }
         fn passed(&self, fence: Fence) -> bool {
-            self.passed.borrow().get(&fence.stream).is_some_and(|&p| p >= fence.position)
+            self.passed
+                .borrow()
+                .get(&fence.stream)
+                .is_some_and(|&p| p >= fence.position)
         }
         fn wait(&self) {
             self.waits.set(self.waits.get() + 1);
@@ -497,7 +586,10 @@ mod tests {
         let c = pool.alloc(8, 0, &device).unwrap();
         pool.free(c.block, &[], &device);
         let figures = pool.statistics(&device);
-        assert_eq!((figures.allocated, figures.max_allocated, figures.reserved), (1024, 1536, 1 << 30));
+        assert_eq!(
+            (figures.allocated, figures.max_allocated, figures.reserved),
+            (1024, 1536, 1 << 30)
+        );
         assert_eq!(figures.idle, (1 << 30) - 1024);
         assert_eq!(figures.largest_free, (1 << 30) - 1024);
         pool.free(a.block, &[], &device);
@@ -514,13 +606,33 @@ mod tests {
         let mut pool = Pool::new(0, 1 << 20, 0);
         let a = pool.alloc(1 << 19, 7, &device).unwrap();
         let keep = pool.alloc(1 << 19, 7, &device).unwrap();
-        pool.free(a.block, &[Fence { stream: 7, position: 5 }], &device);
+        pool.free(
+            a.block,
+            &[Fence {
+                stream: 7,
+                position: 5,
+            }],
+            &device,
+        );
         assert_eq!(pool.statistics(&device).eager_free, 1 << 19);
         assert!(pool.alloc(1 << 19, 8, &device).is_err());
         assert_eq!(device.waits.get(), 1);
         let again = pool.alloc(1 << 19, 7, &device).unwrap();
         assert_eq!(again.offset, a.offset);
-        pool.free(again.block, &[Fence { stream: 7, position: 6 }, Fence { stream: 9, position: 1 }], &device);
+        pool.free(
+            again.block,
+            &[
+                Fence {
+                    stream: 7,
+                    position: 6,
+                },
+                Fence {
+                    stream: 9,
+                    position: 1,
+                },
+            ],
+            &device,
+        );
         device.pass(7, 6);
         assert!(pool.alloc(1 << 19, 7, &device).is_err());
         device.pass(9, 1);
@@ -529,7 +641,10 @@ mod tests {
         pool.free(last.block, &[], &device);
         pool.free(keep.block, &[], &device);
         let figures = pool.statistics(&device);
-        assert_eq!((figures.allocated, figures.eager_free, figures.out_of_memory), (0, 0, 2));
+        assert_eq!(
+            (figures.allocated, figures.eager_free, figures.out_of_memory),
+            (0, 0, 2)
+        );
         assert_eq!(figures.largest_free, 1 << 20);
     }
 
@@ -541,7 +656,9 @@ mod tests {
         let b = pool.alloc(3 << 20, 0, &device).unwrap();
         let error = pool.alloc(3 << 20, 0, &device).unwrap_err();
         assert_eq!(error.status, crate::Status::OutOfMemory);
-        assert!(error.message.contains("3145728 B do not fit") && error.message.contains("limit is 8388608 B"));
+        assert!(
+            error.message.contains("3145728 B do not fit") && error.message.contains("limit is 8388608 B")
+        );
         pool.free(a.block, &[], &device);
         pool.free(b.block, &[], &device);
         let whole = pool.alloc(8 << 20, 0, &device).unwrap();
@@ -578,8 +695,12 @@ mod tests {
                 live.push((range, size));
             } else if !live.is_empty() {
                 let (range, _) = live.swap_remove(next() as usize % live.len());
-                let fences: Vec<Fence> =
-                    (0..next() % 3).map(|i| Fence { stream: 1 + i, position: clock }).collect();
+                let fences: Vec<Fence> = (0..next() % 3)
+                    .map(|i| Fence {
+                        stream: 1 + i,
+                        position: clock,
+                    })
+                    .collect();
                 pool.free(range.block, &fences, &device);
             }
             if next() % 16 == 0 {
@@ -587,7 +708,10 @@ mod tests {
             }
             let figures = pool.statistics(&device);
             assert_eq!(figures.allocated, live.iter().map(|(_, len)| len).sum::<u64>());
-            assert_eq!(figures.idle + figures.eager_free + figures.allocated, figures.reserved);
+            assert_eq!(
+                figures.idle + figures.eager_free + figures.allocated,
+                figures.reserved
+            );
         }
         device.pass(1, clock);
         device.pass(2, clock);

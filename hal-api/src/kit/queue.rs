@@ -109,7 +109,10 @@ impl Shared {
         };
         let mut slot = self.error.lock();
         if slot.is_none() {
-            *slot = Some(Error::new(error.status, format!("{}: {}", describe(), error.message)));
+            *slot = Some(Error::new(
+                error.status,
+                format!("{}: {}", describe(), error.message),
+            ));
         }
     }
 
@@ -119,7 +122,10 @@ impl Shared {
 
     fn claim(&self, state: u8) -> bool {
         self.role.load(Ordering::Relaxed) == FREE
-            && self.role.compare_exchange(FREE, state, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            && self
+                .role
+                .compare_exchange(FREE, state, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
     }
 
     fn is_draining(&self) -> bool {
@@ -174,7 +180,12 @@ impl Queue {
         Queue {
             shared: Arc::new(Shared {
                 name: name.into(),
-                pending: Mutex::new(Pending { jobs: VecDeque::new(), sleeping: false, thread: false, closed: false }),
+                pending: Mutex::new(Pending {
+                    jobs: VecDeque::new(),
+                    sleeping: false,
+                    thread: false,
+                    closed: false,
+                }),
                 wake: Condvar::new(),
                 idle: Condvar::new(),
                 waiters: AtomicU32::new(0),
@@ -282,7 +293,10 @@ mod tests {
     use std::sync::mpsc::channel;
 
     fn job(run: impl FnOnce() -> Result<()> + Send + 'static) -> Job {
-        Job { run: Box::new(run), describe: Box::new(|| "op add".into()) }
+        Job {
+            run: Box::new(run),
+            describe: Box::new(|| "op add".into()),
+        }
     }
 
     #[test]
@@ -294,15 +308,31 @@ mod tests {
                 std::thread::sleep(Duration::from_nanos(i % 50));
             }
             match queue.try_inline() {
-                Some(inline) => inline.run(|| { log.lock().push(i); Ok(()) }, String::new),
+                Some(inline) => inline.run(
+                    || {
+                        log.lock().push(i);
+                        Ok(())
+                    },
+                    String::new,
+                ),
                 None => {
                     let log = Arc::clone(&log);
-                    queue.push(job(move || { log.lock().push(i); Ok(()) })).unwrap();
+                    queue
+                        .push(job(move || {
+                            log.lock().push(i);
+                            Ok(())
+                        }))
+                        .unwrap();
                 }
             }
             if i % 11 == 0 {
                 let log = Arc::clone(&log);
-                queue.push(job(move || { log.lock().push(i); Ok(()) })).unwrap();
+                queue
+                    .push(job(move || {
+                        log.lock().push(i);
+                        Ok(())
+                    }))
+                    .unwrap();
             }
         }
         queue.synchronize().unwrap();
@@ -314,7 +344,12 @@ mod tests {
     fn a_long_job_does_not_block_the_caller() {
         let queue = Queue::new("test");
         let (release, gate) = channel();
-        queue.push(job(move || { gate.recv().ok(); Ok(()) })).unwrap();
+        queue
+            .push(job(move || {
+                gate.recv().ok();
+                Ok(())
+            }))
+            .unwrap();
         assert!(!queue.is_idle() && queue.try_inline().is_none());
         release.send(()).unwrap();
         queue.synchronize().unwrap();
@@ -328,7 +363,10 @@ mod tests {
         queue.push(job(|| panic!("worse"))).unwrap();
         queue.wait();
         let error = queue.synchronize().unwrap_err();
-        assert_eq!((error.status, error.message.as_str()), (Status::LaunchFailed, "op add: broken"));
+        assert_eq!(
+            (error.status, error.message.as_str()),
+            (Status::LaunchFailed, "op add: broken")
+        );
         queue.synchronize().unwrap();
         queue.push(job(|| panic!("again"))).unwrap();
         assert_eq!(queue.synchronize().unwrap_err().status, Status::Panicked);

@@ -35,7 +35,10 @@ unsafe impl<T: Send + Sync> Sync for Slots<T> {}
 fn locate(index: u32) -> (usize, usize) {
     let shifted = u64::from(index) + (1 << FIRST_BITS);
     let segment = shifted.ilog2() - FIRST_BITS;
-    (segment as usize, (shifted - (1 << (segment + FIRST_BITS))) as usize)
+    (
+        segment as usize,
+        (shifted - (1 << (segment + FIRST_BITS))) as usize,
+    )
 }
 
 fn segment_len(segment: usize) -> usize {
@@ -53,7 +56,10 @@ impl<T> Slots<T> {
     pub const fn new() -> Slots<T> {
         Slots {
             segments: [const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS],
-            free: Mutex::new(FreeList { free: Vec::new(), next: 0 }),
+            free: Mutex::new(FreeList {
+                free: Vec::new(),
+                next: 0,
+            }),
         }
     }
 
@@ -75,7 +81,10 @@ impl<T> Slots<T> {
                 let place = self.segments.get(segment)?;
                 if place.load(Ordering::Relaxed).is_null() {
                     let slots: Box<[Slot<T>]> = (0..segment_len(segment))
-                        .map(|_| Slot { generation: AtomicU32::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) })
+                        .map(|_| Slot {
+                            generation: AtomicU32::new(0),
+                            value: UnsafeCell::new(MaybeUninit::uninit()),
+                        })
                         .collect();
                     place.store(Box::into_raw(slots).cast(), Ordering::Release);
                 }
@@ -114,7 +123,8 @@ impl<T> Slots<T> {
         if generation & 1 == 0 || slot.generation.load(Ordering::Relaxed) != generation {
             return None;
         }
-        slot.generation.store(generation.wrapping_add(1), Ordering::Release);
+        slot.generation
+            .store(generation.wrapping_add(1), Ordering::Release);
         // SAFETY: the generation matched under the lock, so the value is initialised and is moved out once.
         let value = unsafe { (*slot.value.get()).assume_init_read() };
         list.free.push(handle as u32);
@@ -142,7 +152,8 @@ impl<T> Drop for Slots<T> {
                 continue;
             }
             // SAFETY: this is the box that `insert` leaked, and nobody else holds the table.
-            let mut slots = unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(base, segment_len(segment))) };
+            let mut slots =
+                unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(base, segment_len(segment))) };
             for slot in &mut slots {
                 if *slot.generation.get_mut() & 1 == 1 {
                     // SAFETY: an odd generation means the value is initialised.
@@ -191,7 +202,10 @@ mod tests {
                             assert_eq!(slots.remove(handle), Some(value));
                         }
                     }
-                    assert!(mine.iter().all(|(handle, value)| slots.get(*handle) == Some(value)));
+                    assert!(
+                        mine.iter()
+                            .all(|(handle, value)| slots.get(*handle) == Some(value))
+                    );
                 });
             }
         });

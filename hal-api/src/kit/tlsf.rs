@@ -20,12 +20,19 @@ fn class(size: u64) -> (usize, usize) {
     if first < SECOND_BITS {
         return (0, size as usize);
     }
-    ((first - SECOND_BITS + 1) as usize, (size >> (first - SECOND_BITS)) as usize - SECOND)
+    (
+        (first - SECOND_BITS + 1) as usize,
+        (size >> (first - SECOND_BITS)) as usize - SECOND,
+    )
 }
 
 impl Bins {
     pub(super) fn new() -> Box<Bins> {
-        Box::new(Bins { first: 0, second: [0; FIRST], heads: [[NONE; SECOND]; FIRST] })
+        Box::new(Bins {
+            first: 0,
+            second: [0; FIRST],
+            heads: [[NONE; SECOND]; FIRST],
+        })
     }
 
     /// The head of the list that holds blocks of `size`.
@@ -56,11 +63,19 @@ impl Bins {
         // unless the class is exact.
         let exact = first == 0 || size.trailing_zeros() >= size.ilog2() - SECOND_BITS;
         let from = if exact { second } else { second + 1 };
-        let here = if from < SECOND { self.second[first] & (u16::MAX << from) } else { 0 };
+        let here = if from < SECOND {
+            self.second[first] & (u16::MAX << from)
+        } else {
+            0
+        };
         if here != 0 {
             return self.heads[first][here.trailing_zeros() as usize];
         }
-        let above = if first + 1 < 64 { self.first & (u64::MAX << (first + 1)) } else { 0 };
+        let above = if first + 1 < 64 {
+            self.first & (u64::MAX << (first + 1))
+        } else {
+            0
+        };
         if above == 0 {
             return NONE;
         }

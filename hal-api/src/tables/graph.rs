@@ -49,7 +49,8 @@ pub struct GraphLaunchArgs {
     pub stream: u64,
 }
 
-/// Graphs. The buffers and kernels of a graph must live when it is launched; one that was freed is `InvalidHandle`.
+/// Graphs. The buffers of a graph must live when it is launched; one that was freed is `InvalidHandle`. Kernels may be
+/// released before.
 #[derive(Clone, Copy, Debug, StableAbi)]
 #[repr(C)]
 pub struct GraphTable {

@@ -22,6 +22,8 @@ pub struct CompileArgs {
 pub struct BinaryArgs {
     /// Device handle.
     pub device: u64,
+    /// What the binary was compiled from.
+    pub source: Source,
     /// First byte.
     pub ptr: *const u8,
     /// Bytes.

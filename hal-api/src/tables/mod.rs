@@ -30,10 +30,10 @@ pub use event::{ElapsedArgs, EventArgs, EventStreamArgs, EventTable, EventWaitAr
 pub use graph::{GraphArgs, GraphLaunchArgs, GraphNode, GraphTable, GraphUpdateArgs};
 pub use host::{HostApi, LogLevel, LogRecord, Notice, NoticeKind, ParallelArgs, TraceSpan};
 pub use kernel::{BinaryArgs, CompileArgs, KernelTable};
-pub use memory::{
-    AllocArgs, Copy, Fill, ImportArgs, MemoryInfo, MemoryStatistics, MemoryTable, Place,
+pub use memory::{AllocArgs, Copy, Fill, ImportArgs, MemoryInfo, MemoryStatistics, MemoryTable, Place};
+pub use stream::{
+    Binding, CallbackArgs, Launch, Packet, PacketKind, StreamArgs, StreamTable, Tag, WaitEventArgs,
 };
-pub use stream::{Binding, CallbackArgs, Launch, Packet, PacketKind, StreamArgs, StreamTable, Tag, WaitEventArgs};
 
 use crate::library::LibraryDesc;
 use abi_stable::StableAbi;
@@ -80,7 +80,12 @@ impl BackendApi {
         unsafe extern "C" fn nothing(_: Context, _: u32, _: u32) -> *const c_void {
             std::ptr::null()
         }
-        BackendApi { abi: 0, reserved: 0, context: std::ptr::null_mut(), query_interface: nothing }
+        BackendApi {
+            abi: 0,
+            reserved: 0,
+            context: std::ptr::null_mut(),
+            query_interface: nothing,
+        }
     }
 }
 

@@ -132,7 +132,8 @@ pub struct StreamTable {
     pub launch:
         unsafe extern "C" fn(context: Context, stream: u64, launch: *const Launch, tag: *const Tag) -> i32,
     /// Submits `count` packets. All are checked before the first is submitted.
-    pub submit: unsafe extern "C" fn(context: Context, stream: u64, packets: *const Packet, count: usize) -> i32,
+    pub submit:
+        unsafe extern "C" fn(context: Context, stream: u64, packets: *const Packet, count: usize) -> i32,
     /// Writes 1 when all work is done, 0 otherwise. Reports no error of the work.
     pub query: unsafe extern "C" fn(context: Context, stream: u64, out: *mut u32) -> i32,
     /// Later work of the stream waits for the work that the event's last record covers; an event that was never recorded

@@ -1,4 +1,3 @@
-
 use super::*;
 use crate::ir::proptests::any_kernel;
 use proptest::prelude::*;

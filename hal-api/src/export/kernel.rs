@@ -1,0 +1,163 @@
+//! The kernel table.
+
+use super::objects::{Instance, Kernel, Owner, full, stale};
+use super::{arg, array, enter, put, writable};
+use crate::backend::{Backend, Device, Source};
+use crate::ir::{self, Info, decode};
+use crate::kit::checks::Signature;
+use crate::library::LibraryOp;
+use crate::status::{Error, Result, Status};
+use crate::tables::{self, BinaryArgs, CompileArgs, Context, KernelTable};
+use std::sync::Arc;
+
+pub(super) const fn table<B: Backend>() -> KernelTable {
+    KernelTable {
+        supports: supports::<B>,
+        compile: compile::<B>,
+        release: release::<B>,
+        export_binary: export_binary::<B>,
+        load_binary: load_binary::<B>,
+    }
+}
+
+struct Decoded {
+    kernel: ir::Kernel,
+    info: Info,
+    library: Option<LibraryOp>,
+}
+
+impl Decoded {
+    /// # Safety
+    /// The pointers of the source are null or valid.
+    unsafe fn new(source: &tables::Source) -> Result<Decoded> {
+        // SAFETY: the caller vouches for the pointers.
+        let (kernel, library) = unsafe {
+            match (source.kernel.is_null(), source.library.is_null()) {
+                (false, true) => (decode(arg(source.kernel)?)?, None),
+                (true, false) => {
+                    let op = LibraryOp::decode(arg(source.library)?)?;
+                    (op.definition()?, Some(op))
+                }
+                _ => {
+                    return Err(Error::invalid_argument(
+                        "a source is either a kernel or a library op",
+                    ));
+                }
+            }
+        };
+        let info = kernel
+            .verify()
+            .map_err(|error| Error::compile_failed(format!("kernel {}: {error}", kernel.name)))?;
+        Ok(Decoded {
+            kernel,
+            info,
+            library,
+        })
+    }
+
+    fn source(&self) -> Source<'_> {
+        match &self.library {
+            None => Source::Kernel(&self.kernel, &self.info),
+            Some(op) => Source::Library(op, &self.kernel),
+        }
+    }
+}
+
+fn insert<B: Backend>(
+    instance: &Instance<B>,
+    owner: Owner<B::Device>,
+    kernel: <B::Device as Device>::Kernel,
+    decoded: &Decoded,
+) -> Result<u64> {
+    let signature = Arc::new(Signature::of(&decoded.kernel));
+    let entry = Kernel {
+        owner,
+        kernel: Arc::new(kernel),
+        signature,
+    };
+    instance.kernels.insert(entry).ok_or_else(|| full("kernel"))
+}
+
+unsafe extern "C" fn supports<B: Backend>(context: Context, args: *const CompileArgs) -> i32 {
+    // SAFETY: the contract of the tables.
+    unsafe {
+        enter::<B>(context, |instance| {
+            let args = arg(args)?;
+            let open = instance.device(args.device)?;
+            open.device.supports(&Decoded::new(&args.source)?.source())
+        })
+    }
+}
+
+unsafe extern "C" fn compile<B: Backend>(context: Context, args: *const CompileArgs, out: *mut u64) -> i32 {
+    // SAFETY: the contract of the tables.
+    unsafe {
+        enter::<B>(context, |instance| {
+            let args = arg(args)?;
+            writable(out)?;
+            let open = instance.device(args.device)?;
+            let decoded = Decoded::new(&args.source)?;
+            let kernel = open.device.compile(&decoded.source(), args.options.get()?)?;
+            put(out, insert(instance, Owner::new(open), kernel, &decoded)?)
+        })
+    }
+}
+
+unsafe extern "C" fn release<B: Backend>(context: Context, kernel: u64) -> i32 {
+    // SAFETY: the contract of the tables.
+    unsafe {
+        enter::<B>(context, |instance| {
+            instance
+                .kernels
+                .remove(kernel)
+                .map(drop)
+                .ok_or_else(|| stale("kernel", kernel))
+        })
+    }
+}
+
+unsafe extern "C" fn export_binary<B: Backend>(
+    context: Context,
+    kernel: u64,
+    buffer: *mut u8,
+    capacity: usize,
+    len: *mut usize,
+) -> i32 {
+    // SAFETY: the contract of the tables.
+    unsafe {
+        enter::<B>(context, |instance| {
+            let kernel = instance.kernel(kernel)?;
+            let binary = kernel.owner.get().device.export_binary(&kernel.kernel)?;
+            put(len, binary.len())?;
+            if !buffer.is_null() {
+                std::ptr::copy_nonoverlapping(binary.as_ptr(), buffer, binary.len().min(capacity));
+            }
+            Ok(())
+        })
+    }
+}
+
+unsafe extern "C" fn load_binary<B: Backend>(
+    context: Context,
+    args: *const BinaryArgs,
+    out: *mut u64,
+) -> i32 {
+    // SAFETY: the contract of the tables.
+    unsafe {
+        enter::<B>(context, |instance| {
+            let args = arg(args)?;
+            writable(out)?;
+            let open = instance.device(args.device)?;
+            let decoded = Decoded::new(&args.source)?;
+            let binary = array(args.ptr, args.len)?;
+            let kernel = open
+                .device
+                .load_binary(&decoded.source(), binary)
+                .map_err(|error| match error.status {
+                    Status::InvalidArgument => Error::compile_failed(error.message),
+                    _ => error,
+                })?;
+            put(out, insert(instance, Owner::new(open), kernel, &decoded)?)
+        })
+    }
+}

@@ -1,0 +1,291 @@
+//! What handles name.
+
+use crate::backend::{Backend, Device, Properties};
+use crate::kit::checks::Signature;
+use crate::kit::pool::{Fence, Pool, Source};
+use crate::kit::slots::Slots;
+use crate::status::{Error, Result};
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+/// A backend with everything that it has handed out. Lives as long as the process.
+pub(super) struct Instance<B: Backend> {
+    pub(super) backend: B,
+    pub(super) devices: Slots<Arc<Open<B::Device>>>,
+    pub(super) buffers: Slots<Buffer<B::Device>>,
+    pub(super) streams: Slots<Arc<Stream<B::Device>>>,
+    pub(super) events: Slots<Event<B::Device>>,
+    pub(super) kernels: Slots<Kernel<B::Device>>,
+    pub(super) graphs: Slots<Graph<B::Device>>,
+    pub(super) down: AtomicBool,
+    pub(super) next_stream: AtomicU64,
+}
+
+/// An open device.
+pub(super) struct Open<D: Device> {
+    pub(super) device: D,
+    pub(super) properties: Properties,
+    pub(super) pool: Mutex<Pool<D::Chunk>>,
+    // By the id that fences carry. A stream that is gone has passed everything.
+    pub(super) streams: Mutex<HashMap<u64, Arc<Stream<D>>>>,
+    // Imported memory that was freed while streams still used it.
+    pub(super) retired: Mutex<Vec<(Imported<D>, Vec<Fence>)>>,
+}
+
+/// A stream. It must not outlive its device, which `Instance::close` sees to.
+pub(super) struct Stream<D: Device> {
+    pub(super) id: u64,
+    pub(super) owner: Owner<D>,
+    pub(super) stream: D::Stream,
+}
+
+/// The device that an object belongs to.
+pub(super) struct Owner<D: Device>(NonNull<Open<D>>);
+
+impl<D: Device> Clone for Owner<D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D: Device> Copy for Owner<D> {}
+
+// SAFETY: a shared reference to a `Sync` value in all but name.
+unsafe impl<D: Device> Send for Owner<D> {}
+// SAFETY: as above.
+unsafe impl<D: Device> Sync for Owner<D> {}
+
+impl<D: Device> Owner<D> {
+    pub(super) fn new(open: &Arc<Open<D>>) -> Owner<D> {
+        Owner(NonNull::from(&**open))
+    }
+
+    pub(super) fn is(self, other: Owner<D>) -> bool {
+        self.0 == other.0
+    }
+
+    pub(super) fn is_open(self, open: &Open<D>) -> bool {
+        std::ptr::eq(self.0.as_ptr(), open)
+    }
+
+    #[inline]
+    pub(super) fn get<'a>(self) -> &'a Open<D> {
+        // SAFETY: `Instance::close` removes every object of a device before it drops the device, and the tables' contract
+        // forbids closing a device while another call uses an object of it.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+/// A buffer: a range of the pool, or imported memory.
+pub(super) struct Buffer<D: Device> {
+    pub(super) owner: Owner<D>,
+    pub(super) chunk: *const D::Chunk,
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) origin: Origin<D>,
+    // Where streams may still use it; empty when all work ran to its end inside `submit`.
+    pub(super) uses: Mutex<SmallVec<[Fence; 2]>>,
+}
+
+// SAFETY: `chunk` points into the pool or the import, both `Send` and `Sync`.
+unsafe impl<D: Device> Send for Buffer<D> {}
+// SAFETY: as above.
+unsafe impl<D: Device> Sync for Buffer<D> {}
+
+pub(super) enum Origin<D: Device> {
+    Pool(u32),
+    Imported(Imported<D>),
+}
+
+/// Imported host memory; dropping hands it back to the host.
+pub(super) struct Imported<D: Device> {
+    pub(super) chunk: Option<Box<D::Chunk>>,
+    pub(super) release: Option<unsafe extern "C" fn(*mut c_void)>,
+    pub(super) data: *mut c_void,
+}
+
+// SAFETY: the contract of `ImportArgs` lets `release` be called from any thread.
+unsafe impl<D: Device> Send for Imported<D> {}
+// SAFETY: nothing is reached through a shared reference.
+unsafe impl<D: Device> Sync for Imported<D> {}
+
+impl<D: Device> Drop for Imported<D> {
+    fn drop(&mut self) {
+        self.chunk = None;
+        if let Some(release) = self.release {
+            // SAFETY: the host vouches for function and data, and the device no longer uses the memory.
+            unsafe { release(self.data) };
+        }
+    }
+}
+
+pub(super) struct Event<D: Device> {
+    pub(super) owner: Owner<D>,
+    pub(super) event: D::Event,
+    pub(super) timing: bool,
+}
+
+pub(super) struct Kernel<D: Device> {
+    pub(super) owner: Owner<D>,
+    pub(super) kernel: Arc<D::Kernel>,
+    pub(super) signature: Arc<Signature>,
+}
+
+pub(super) struct Graph<D: Device> {
+    pub(super) owner: Owner<D>,
+    pub(super) graph: D::Graph,
+    // Per node: kind and kernel, which updates must keep.
+    pub(super) nodes: Vec<(u32, Option<Arc<D::Kernel>>)>,
+    // Handles per node, and all of them once.
+    pub(super) buffers: Mutex<(Vec<Vec<u64>>, Vec<u64>)>,
+}
+
+impl<D: Device> Buffer<D> {
+    /// Remembers that `stream` uses the buffer up to `position`.
+    pub(super) fn mark(&self, stream: u64, position: u64) {
+        let mut uses = self.uses.lock();
+        match uses.iter_mut().find(|fence| fence.stream == stream) {
+            Some(fence) => fence.position = fence.position.max(position),
+            None => uses.push(Fence { stream, position }),
+        }
+    }
+}
+
+impl<D: Device> Source for Open<D> {
+    type Chunk = D::Chunk;
+
+    fn reserve(&self, bytes: u64) -> Result<D::Chunk> {
+        self.device.reserve(bytes)
+    }
+
+    fn passed(&self, fence: Fence) -> bool {
+        let streams = self.streams.lock();
+        streams
+            .get(&fence.stream)
+            .is_none_or(|entry| self.device.passed(&entry.stream, fence.position))
+    }
+
+    fn wait(&self) {
+        let streams: Vec<_> = self.streams.lock().values().cloned().collect();
+        for entry in streams {
+            let position = self.device.position(&entry.stream);
+            while !self.device.passed(&entry.stream, position) && self.device.status().is_ok() {
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        }
+    }
+}
+
+impl<D: Device> Open<D> {
+    /// Gives imported memory back that no stream uses any more.
+    pub(super) fn release_retired(&self) {
+        let mut done = Vec::new();
+        self.retired.lock().retain_mut(|(imported, fences)| {
+            fences.retain(|&fence| !self.passed(fence));
+            if fences.is_empty() {
+                let Imported { chunk, release, data } = imported;
+                done.push(Imported::<D> {
+                    chunk: chunk.take(),
+                    release: release.take(),
+                    data: *data,
+                });
+            }
+            !fences.is_empty()
+        });
+    }
+
+    /// Waits for every stream; the first error that sticks to one of them.
+    pub(super) fn synchronize(&self) -> Result<()> {
+        let mut streams: Vec<_> = self.streams.lock().values().cloned().collect();
+        streams.sort_by_key(|entry| entry.id);
+        let results: Vec<_> = streams
+            .iter()
+            .map(|entry| self.device.synchronize(&entry.stream))
+            .collect();
+        self.release_retired();
+        results.into_iter().collect()
+    }
+}
+
+macro_rules! lookups {
+    ($($name:ident($field:ident) -> $kind:ident, $what:literal;)*) => {
+        impl<B: Backend> Instance<B> {
+            $(
+                #[inline]
+                pub(super) fn $name(&self, handle: u64) -> Result<&$kind<B::Device>> {
+                    self.$field.get(handle).ok_or_else(|| stale($what, handle))
+                }
+            )*
+        }
+    };
+}
+
+lookups! {
+    buffer(buffers) -> Buffer, "buffer";
+    event(events) -> Event, "event";
+    kernel(kernels) -> Kernel, "kernel";
+    graph(graphs) -> Graph, "graph";
+}
+
+pub(super) fn stale(what: &str, handle: u64) -> Error {
+    Error::invalid_handle(format!(
+        "no {what} has the handle {handle:#x}; it was destroyed or never created"
+    ))
+}
+
+pub(super) fn full(what: &str) -> Error {
+    Error::out_of_memory(format!("no handle is left for another {what}"))
+}
+
+impl<B: Backend> Instance<B> {
+    pub(super) fn new(backend: B) -> Instance<B> {
+        Instance {
+            backend,
+            devices: Slots::new(),
+            buffers: Slots::new(),
+            streams: Slots::new(),
+            events: Slots::new(),
+            kernels: Slots::new(),
+            graphs: Slots::new(),
+            down: AtomicBool::new(false),
+            next_stream: AtomicU64::new(1),
+        }
+    }
+
+    #[inline]
+    pub(super) fn device(&self, handle: u64) -> Result<&Arc<Open<B::Device>>> {
+        self.devices.get(handle).ok_or_else(|| stale("device", handle))
+    }
+
+    #[inline]
+    pub(super) fn stream(&self, handle: u64) -> Result<&Arc<Stream<B::Device>>> {
+        self.streams.get(handle).ok_or_else(|| stale("stream", handle))
+    }
+
+    /// Waits for a device's work, removes all that belongs to it, and drops it.
+    pub(super) fn close(&self, handle: u64) -> Result<()> {
+        let open = Arc::clone(self.device(handle)?);
+        let synchronized = open.synchronize();
+        let owner = Owner::new(&open);
+        fn clear<T>(slots: &Slots<T>, mine: impl FnMut(&T) -> bool) {
+            for handle in slots.handles(mine) {
+                drop(slots.remove(handle));
+            }
+        }
+        clear(&self.graphs, |graph| graph.owner.is(owner));
+        clear(&self.events, |event| event.owner.is(owner));
+        clear(&self.kernels, |kernel| kernel.owner.is(owner));
+        clear(&self.streams, |stream| stream.owner.is(owner));
+        open.streams.lock().clear();
+        clear(&self.buffers, |buffer| buffer.owner.is(owner));
+        open.retired.lock().clear();
+        self.devices.remove(handle);
+        synchronized
+    }
+}

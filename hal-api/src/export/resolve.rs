@@ -1,0 +1,374 @@
+//! From packets with handles to checked work with references.
+
+use super::objects::{Buffer, Instance, Kernel, Owner};
+use super::{arg, array};
+use crate::backend::{Backend, Bound, Copy, Device, Fill, Launch, Place, Region, Work};
+use crate::kit::checks::{Extents, Footprint, overlaps, span};
+use crate::status::{Error, Result};
+use crate::tables::{self, Packet, PacketKind};
+use smallvec::SmallVec;
+
+const INLINE: usize = 6;
+
+/// Checked work with what it borrows.
+pub(super) struct Resolved<'a, D: Device> {
+    body: Body<'a, D>,
+    /// Buffers that the work uses.
+    pub(super) buffers: SmallVec<[&'a Buffer<D>; INLINE]>,
+    /// Handles of the same.
+    pub(super) handles: SmallVec<[u64; INLINE]>,
+}
+
+// Lives on the stack for one call; a box would cost an allocation a launch.
+#[expect(clippy::large_enum_variant)]
+enum Body<'a, D: Device> {
+    // Work without effect: nothing to copy or fill.
+    Nothing,
+    Launch {
+        kernel: &'a Kernel<D>,
+        extents: &'a [u64],
+        bindings: SmallVec<[Bound<'a, D>; INLINE]>,
+        scalars: &'a [u64],
+    },
+    Copy {
+        dst: (End<'a, D>, u64),
+        src: (End<'a, D>, u64),
+        width: u64,
+        rows: u64,
+    },
+    Fill {
+        region: Region<'a, D>,
+        pattern: [u8; 8],
+        pattern_bytes: u32,
+    },
+}
+
+enum End<'a, D: Device> {
+    Host(*mut u8),
+    Device(&'a D, Region<'a, D>),
+}
+
+impl<'a, D: Device> End<'a, D> {
+    fn place(&self) -> Place<'a, D> {
+        match *self {
+            End::Host(ptr) => Place::Host(ptr),
+            End::Device(device, region) => Place::Device(device, region),
+        }
+    }
+}
+
+impl<D: Device> Buffer<D> {
+    fn region(&self, offset: u64) -> Region<'_, D> {
+        // SAFETY: a chunk lives as long as its buffers.
+        let chunk = unsafe { &*self.chunk };
+        Region {
+            chunk,
+            offset: self.offset + offset,
+            bytes: self.bytes - offset,
+        }
+    }
+}
+
+impl<'a, D: Device> Resolved<'a, D> {
+    /// The work, or `None` when there is nothing to do.
+    #[inline]
+    pub(super) fn work(&self) -> Option<Work<'_, D>> {
+        Some(match &self.body {
+            Body::Nothing => return None,
+            Body::Launch {
+                kernel,
+                extents,
+                bindings,
+                scalars,
+            } => Work::Launch(Launch {
+                kernel: &kernel.kernel,
+                extents,
+                bindings,
+                scalars,
+            }),
+            Body::Copy {
+                dst,
+                src,
+                width,
+                rows,
+            } => Work::Copy(Copy {
+                dst: (dst.0.place(), dst.1),
+                src: (src.0.place(), src.1),
+                width: *width,
+                rows: *rows,
+            }),
+            Body::Fill {
+                region,
+                pattern,
+                pattern_bytes,
+            } => Work::Fill(Fill {
+                region: *region,
+                pattern: *pattern,
+                pattern_bytes: *pattern_bytes,
+            }),
+        })
+    }
+
+    /// The kernel of a launch.
+    pub(super) fn kernel(&self) -> Option<&'a Kernel<D>> {
+        match self.body {
+            Body::Launch { kernel, .. } => Some(kernel),
+            _ => None,
+        }
+    }
+
+    fn new(body: Body<'a, D>) -> Self {
+        Resolved {
+            body,
+            buffers: SmallVec::new(),
+            handles: SmallVec::new(),
+        }
+    }
+}
+
+impl<B: Backend> Instance<B> {
+    /// Resolves a packet for a stream or graph of `owner`.
+    ///
+    /// # Safety
+    /// The pointers of the packet are null or valid for `'a`.
+    pub(super) unsafe fn packet<'a>(
+        &'a self,
+        owner: Owner<B::Device>,
+        packet: &'a Packet,
+    ) -> Result<Resolved<'a, B::Device>> {
+        // SAFETY: the caller vouches for the pointers.
+        unsafe {
+            if packet.kind == PacketKind::Launch as u32 {
+                self.launch(owner, arg(packet.launch)?)
+            } else if packet.kind == PacketKind::Copy as u32 {
+                self.copy(owner, arg(packet.copy)?)
+            } else if packet.kind == PacketKind::Fill as u32 {
+                self.fill(owner, arg(packet.fill)?)
+            } else {
+                Err(Error::invalid_argument(format!(
+                    "unknown packet kind {}",
+                    packet.kind
+                )))
+            }
+        }
+    }
+
+    /// # Safety
+    /// The pointers of the launch are null or valid for `'a`.
+    #[inline]
+    pub(super) unsafe fn launch<'a>(
+        &'a self,
+        owner: Owner<B::Device>,
+        launch: &'a tables::Launch,
+    ) -> Result<Resolved<'a, B::Device>> {
+        let kernel = self.kernel(launch.kernel)?;
+        let signature = &*kernel.signature;
+        let name = signature.name.as_str();
+        if !kernel.owner.is(owner) {
+            return Err(Error::invalid_handle(format!(
+                "{name}: the kernel was compiled for another device"
+            )));
+        }
+        // SAFETY: the caller vouches for the arrays.
+        let (all, bindings, scalars) = unsafe {
+            (
+                array(launch.extents, launch.extent_count)?,
+                array(launch.bindings, launch.binding_count)?,
+                array(launch.scalars, launch.scalar_count)?,
+            )
+        };
+        let extents = Extents::new(all, signature)?;
+        if bindings.len() != signature.slots.len() || scalars.len() != signature.scalars {
+            return Err(Error::invalid_argument(format!(
+                "{name}: {} bindings and {} scalars, the kernel takes {} and {}",
+                bindings.len(),
+                scalars.len(),
+                signature.slots.len(),
+                signature.scalars
+            )));
+        }
+        let mut resolved = Resolved::new(Body::Nothing);
+        let mut bound: SmallVec<[Bound<'a, B::Device>; INLINE]> = SmallVec::new();
+        let mut places: SmallVec<[Footprint<'a>; INLINE]> = SmallVec::new();
+        let mut spans: SmallVec<[Option<(u64, u64)>; INLINE]> = SmallVec::new();
+        for (index, (binding, slot)) in bindings.iter().zip(&signature.slots).enumerate() {
+            let buffer = self.buffer(binding.buffer)?;
+            if !buffer.owner.is(owner) {
+                return Err(Error::invalid_handle(format!(
+                    "{name}: parameter {index} lies on another device"
+                )));
+            }
+            let axes = match slot.level {
+                crate::ir::Level::Row => signature.outer,
+                crate::ir::Level::Element => signature.outer + signature.inner,
+            };
+            let strides = if binding.strides.is_null() {
+                &[][..]
+            } else {
+                // SAFETY: the contract asks for one stride per axis.
+                unsafe { array(binding.strides, axes)? }
+            };
+            if binding.offset > buffer.bytes {
+                return Err(Error::out_of_bounds(format!(
+                    "{name}: parameter {index} starts at byte {} of a buffer of {} bytes",
+                    binding.offset, buffer.bytes
+                )));
+            }
+            let place = Footprint {
+                base: buffer.chunk as usize,
+                offset: binding.offset,
+                bytes: buffer.bytes,
+                strides,
+                gather_stride: binding.gather_stride,
+                gather_extent: binding.gather_extent,
+            };
+            let reach = span(name, index, slot, &extents, &place)?;
+            // Overlap is judged inside the chunk, where two buffers never share bytes.
+            spans.push(reach.map(|(start, end)| (start + buffer.offset, end + buffer.offset)));
+            places.push(Footprint {
+                offset: binding.offset + buffer.offset,
+                ..place
+            });
+            bound.push(Bound {
+                region: buffer.region(binding.offset),
+                strides,
+                gather_stride: binding.gather_stride,
+                gather_extent: binding.gather_extent,
+            });
+            resolved.buffers.push(buffer);
+            resolved.handles.push(binding.buffer);
+        }
+        overlaps(name, &signature.slots, &extents, &places, &spans)?;
+        resolved.body = Body::Launch {
+            kernel,
+            extents: all,
+            bindings: bound,
+            scalars,
+        };
+        Ok(resolved)
+    }
+
+    unsafe fn copy<'a>(
+        &'a self,
+        owner: Owner<B::Device>,
+        copy: &'a tables::Copy,
+    ) -> Result<Resolved<'a, B::Device>> {
+        let mut resolved = Resolved::new(Body::Nothing);
+        if copy.width == 0 || copy.rows == 0 {
+            return Ok(resolved);
+        }
+        let extent = |pitch: u64| {
+            if copy.rows > 1 && pitch < copy.width {
+                return Err(Error::invalid_argument(format!(
+                    "copy: rows of {} bytes are {pitch} bytes apart",
+                    copy.width
+                )));
+            }
+            (copy.rows - 1)
+                .checked_mul(if copy.rows > 1 { pitch } else { 0 })
+                .and_then(|n| n.checked_add(copy.width))
+                .filter(|&n| n <= i64::MAX as u64)
+                .ok_or_else(|| Error::invalid_argument("copy: more than 2^63 bytes"))
+        };
+        let mut own = false;
+        let mut end = |place: &tables::Place, which: &str| {
+            let reach = extent(place.pitch)?;
+            if place.buffer == 0 {
+                if place.host.is_null() {
+                    return Err(Error::invalid_argument(format!(
+                        "copy: the {which} is neither a buffer nor host memory"
+                    )));
+                }
+                let ptr = place.host.cast::<u8>().wrapping_add(place.offset as usize);
+                return Ok((End::Host(ptr), None));
+            }
+            let buffer = self.buffer(place.buffer)?;
+            let last = place.offset.checked_add(reach);
+            if last.is_none_or(|last| last > buffer.bytes) {
+                return Err(Error::out_of_bounds(format!(
+                    "copy: the {which} reaches bytes {}..{} of a buffer of {} bytes",
+                    place.offset,
+                    last.unwrap_or(u64::MAX),
+                    buffer.bytes
+                )));
+            }
+            own |= buffer.owner.is(owner);
+            resolved.buffers.push(buffer);
+            resolved.handles.push(place.buffer);
+            let start = buffer.offset + place.offset;
+            let region = buffer.region(place.offset);
+            Ok((
+                End::Device(&buffer.owner.get().device, region),
+                Some((buffer.chunk as usize, start, start + reach)),
+            ))
+        };
+        let (dst, to) = end(&copy.dst, "destination")?;
+        let (src, from) = end(&copy.src, "source")?;
+        match (to, from) {
+            (None, None) => return Err(Error::invalid_argument("copy: neither end is a buffer")),
+            (Some(to), Some(from)) if to.0 == from.0 && to.1 < from.2 && from.1 < to.2 => {
+                return Err(Error::overlap("copy: source and destination overlap"));
+            }
+            _ if !own => return Err(Error::invalid_handle("copy: no end lies on the stream's device")),
+            _ => {}
+        }
+        resolved.body = Body::Copy {
+            dst: (dst, copy.dst.pitch),
+            src: (src, copy.src.pitch),
+            width: copy.width,
+            rows: copy.rows,
+        };
+        Ok(resolved)
+    }
+
+    unsafe fn fill<'a>(
+        &'a self,
+        owner: Owner<B::Device>,
+        fill: &'a tables::Fill,
+    ) -> Result<Resolved<'a, B::Device>> {
+        let width = u64::from(fill.pattern_bytes);
+        if !matches!(width, 1 | 2 | 4 | 8) {
+            return Err(Error::invalid_argument(format!(
+                "fill: a pattern of {width} bytes; it has 1, 2, 4 or 8"
+            )));
+        }
+        if !fill.offset.is_multiple_of(width) || !fill.bytes.is_multiple_of(width) {
+            return Err(Error::invalid_argument(format!(
+                "fill: offset {} and length {} are not multiples of the pattern's {width} bytes",
+                fill.offset, fill.bytes
+            )));
+        }
+        let buffer = self.buffer(fill.buffer)?;
+        if !buffer.owner.is(owner) {
+            return Err(Error::invalid_handle("fill: the buffer lies on another device"));
+        }
+        if fill
+            .offset
+            .checked_add(fill.bytes)
+            .is_none_or(|end| end > buffer.bytes)
+        {
+            return Err(Error::out_of_bounds(format!(
+                "fill: {} bytes at {} of a buffer of {} bytes",
+                fill.bytes, fill.offset, buffer.bytes
+            )));
+        }
+        let mut resolved = Resolved::new(Body::Nothing);
+        if fill.bytes == 0 {
+            return Ok(resolved);
+        }
+        let bytes = fill.pattern.to_le_bytes();
+        let pattern = std::array::from_fn(|i| bytes[i % width as usize]);
+        let region = Region {
+            bytes: fill.bytes,
+            ..buffer.region(fill.offset)
+        };
+        resolved.body = Body::Fill {
+            region,
+            pattern,
+            pattern_bytes: fill.pattern_bytes,
+        };
+        resolved.buffers.push(buffer);
+        resolved.handles.push(fill.buffer);
+        Ok(resolved)
+    }
+}

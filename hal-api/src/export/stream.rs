@@ -1,0 +1,219 @@
+//! The stream table.
+
+use super::objects::{Buffer, Instance, Owner, Stream, full, stale};
+use super::{arg, array, enter, put, writable};
+use crate::backend::{Backend, Callback, Device, Tag, Work};
+use crate::status::{Error, Result};
+use crate::tables::{self, CallbackArgs, Context, Packet, StreamArgs, StreamTable, WaitEventArgs};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+pub(super) const fn table<B: Backend>() -> StreamTable {
+    StreamTable {
+        create: create::<B>,
+        destroy: destroy::<B>,
+        launch: launch::<B>,
+        submit: submit::<B>,
+        query: query::<B>,
+        wait_event: wait_event::<B>,
+        callback: callback::<B>,
+        synchronize: synchronize::<B>,
+    }
+}
+
+/// Remembers that a stream uses buffers, unless the work is done already.
+#[inline]
+pub(super) fn mark<'a, D: Device + 'a>(stream: &Stream<D>, buffers: impl IntoIterator<Item = &'a Buffer<D>>) {
+    let device = &stream.owner.get().device;
+    let position = device.position(&stream.stream);
+    if !device.passed(&stream.stream, position) {
+        buffers
+            .into_iter()
+            .for_each(|buffer| buffer.mark(stream.id, position));
+    }
+}
+
+unsafe extern "C" fn create<B: Backend>(context: Context, args: *const StreamArgs, out: *mut u64) -> i32 {
+    // SAFETY: the contract of the tables.
+    unsafe {
+        enter::<B>(context, |instance| {
+            let args = arg(args)?;
+            writable(out)?;
+            let open = instance.device(args.device)?;
+            let (low, high) = open.properties.priorities;
+            if !(low..=high).contains(&args.priority) {
+                return Err(Error::invalid_argument(format!(
+                    "stream: priority {} is not in {low}..={high}",
+                    args.priority
+                )));
+            }
+            let stream = open.device.create_stream(args.priority)?;
+            let id = instance.next_stream.fetch_add(1, Ordering::Relaxed);
+            let stream = Arc::new(Stream {
+                id,
+                owner: Owner::new(open),
+                stream,
+            });
+            open.streams.lock().insert(id, Arc::clone(&stream));
+            put(
+                out,
+                instance.streams.insert(stream).ok_or_else(|| full("stream"))?,
+            )
+        })
+    }
+}
+
+unsafe extern "C" fn destroy<B: Backend>(context: Context, stream: u64) -> i32 {
+    // SAFETY: the contract of the tables.
+    unsafe {
+        enter::<B>(context, |instance| {
+            let stream = instance
+                .streams
+                .remove(stream)
+                .ok_or_else(|| stale("stream", stream))?;
+            let open = stream.owner.get();
+            let result = open.device.synchronize(&stream.stream);
+            open.streams.lock().remove(&stream.id);
+            open.release_retired();
+            result
+        })
+    }
+}
+
+unsafe extern "C" fn launch<B: Backend>(
+    context: Context,
+    stream: u64,
+    launch: *const tables::Launch,
+    tag: *const tables::Tag,
+) -> i32 {
+    // SAFETY: the contract of the tables.
+    unsafe {
+        enter::<B>(context, |instance| {
+            let stream = instance.stream(stream)?;
+            let resolved = instance.launch(stream.owner, arg(launch)?)?;
+            if let Some(work) = resolved.work() {
+                let open = stream.owner.get();
+                open.device
+                    .submit(&stream.stream, &work, Tag::new(tag.as_ref()))?;
+                mark(stream, resolved.buffers.iter().copied());
+            }
+            Ok(())
+        })
+    }
+}
+
+unsafe extern "C" fn submit<B: Backend>(
+    context: Context,
+    stream: u64,
+    packets: *const Packet,
+    count: usize,
+) -> i32 {
+    // SAFETY: the contract of the tables.
+    unsafe {
+        enter::<B>(context, |instance| {
+            let stream = instance.stream(stream)?;
+            let packets = array(packets, count)?;
+            let device = &stream.owner.get().device;
+            let resolve = |(index, packet)| {
+                instance.packet(stream.owner, packet).map_err(|error: Error| {
+                    Error::new(error.status, format!("packet {index}: {}", error.message))
+                })
+            };
+            if let [packet] = packets {
+                return submit_one(instance, stream, packet);
+            }
+            let resolved: Vec<_> = packets.iter().enumerate().map(resolve).collect::<Result<_>>()?;
+            for (resolved, packet) in resolved.iter().zip(packets) {
+                if let Some(work) = resolved.work() {
+                    device.submit(&stream.stream, &work, Tag::new(packet.tag.as_ref()))?;
+                }
+            }
+            mark(
+                stream,
+                resolved
+                    .iter()
+                    .flat_map(|resolved| resolved.buffers.iter().copied()),
+            );
+            Ok(())
+        })
+    }
+}
+
+/// # Safety
+/// The pointers of the packet are null or valid.
+unsafe fn submit_one<B: Backend>(
+    instance: &Instance<B>,
+    stream: &Stream<B::Device>,
+    packet: &Packet,
+) -> Result<()> {
+    // SAFETY: the caller vouches for the packet.
+    unsafe {
+        let resolved = instance.packet(stream.owner, packet)?;
+        if let Some(work) = resolved.work() {
+            stream
+                .owner
+                .get()
+                .device
+                .submit(&stream.stream, &work, Tag::new(packet.tag.as_ref()))?;
+            mark(stream, resolved.buffers.iter().copied());
+        }
+    }
+    Ok(())
+}
+
+unsafe extern "C" fn query<B: Backend>(context: Context, stream: u64, out: *mut u32) -> i32 {
+    // SAFETY: the contract of the tables.
+    unsafe {
+        enter::<B>(context, |instance| {
+            let stream = instance.stream(stream)?;
+            put(out, u32::from(stream.owner.get().device.is_idle(&stream.stream)?))
+        })
+    }
+}
+
+unsafe extern "C" fn wait_event<B: Backend>(context: Context, args: *const WaitEventArgs) -> i32 {
+    // SAFETY: the contract of the tables.
+    unsafe {
+        enter::<B>(context, |instance| {
+            let args = arg(args)?;
+            let (stream, event) = (instance.stream(args.stream)?, instance.event(args.event)?);
+            if !stream.owner.is(event.owner) {
+                return Err(Error::invalid_handle(
+                    "wait_event: stream and event belong to different devices",
+                ));
+            }
+            stream.owner.get().device.wait_event(&stream.stream, &event.event)
+        })
+    }
+}
+
+unsafe extern "C" fn callback<B: Backend>(context: Context, args: *const CallbackArgs) -> i32 {
+    // SAFETY: the contract of the tables.
+    unsafe {
+        enter::<B>(context, |instance| {
+            let args = arg(args)?;
+            let stream = instance.stream(args.stream)?;
+            let function = args
+                .function
+                .ok_or_else(|| Error::invalid_argument("callback: the function is null"))?;
+            let work = Work::Callback(Callback {
+                function,
+                data: args.data,
+            });
+            stream.owner.get().device.submit(&stream.stream, &work, Tag::NONE)
+        })
+    }
+}
+
+unsafe extern "C" fn synchronize<B: Backend>(context: Context, stream: u64) -> i32 {
+    // SAFETY: the contract of the tables.
+    unsafe {
+        enter::<B>(context, |instance| {
+            let stream = instance.stream(stream)?;
+            let open = stream.owner.get();
+            let result = open.device.synchronize(&stream.stream);
+            open.release_retired();
+            result
+        })
+    }
+}

@@ -1,0 +1,409 @@
+//! Whether the addresses of a launch lie in their buffers, and whether outputs keep clear of everything else.
+
+use crate::dtype::DType;
+use crate::ir::{Access, Kernel, Level, MAX_RANK, Node, Role};
+use crate::status::{Error, Result};
+
+/// What a launch must know of a parameter.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// Element type.
+    pub dtype: DType,
+    /// Direction.
+    pub role: Role,
+    /// Axes that its strides cover.
+    pub level: Level,
+    /// Promise about its strides.
+    pub access: Access,
+    /// Whether a plain load or store reaches it.
+    pub direct: bool,
+    /// Whether a gather reaches it.
+    pub gathers: bool,
+}
+
+/// What a launch must match.
+#[derive(Clone, Debug)]
+pub struct Signature {
+    /// Name of the kernel, for messages.
+    pub name: String,
+    /// Outer axes.
+    pub outer: usize,
+    /// Inner axes.
+    pub inner: usize,
+    /// Parameters in order.
+    pub slots: Vec<Slot>,
+    /// Number of scalars.
+    pub scalars: usize,
+}
+
+impl Signature {
+    /// The signature of a verified kernel.
+    pub fn of(kernel: &Kernel) -> Signature {
+        let touches = |index: usize, gather: bool| {
+            kernel.nodes.iter().any(|node| match *node {
+                Node::LoadAt { param, .. } => gather && param as usize == index,
+                Node::Load { param } | Node::Store { param, .. } => !gather && param as usize == index,
+                _ => false,
+            })
+        };
+        let slots = kernel.params.iter().enumerate().map(|(index, param)| Slot {
+            dtype: param.dtype,
+            role: param.role,
+            level: param.level,
+            access: param.access,
+            direct: touches(index, false),
+            gathers: touches(index, true),
+        });
+        Signature {
+            name: kernel.name.clone(),
+            outer: kernel.outer as usize,
+            inner: kernel.inner as usize,
+            slots: slots.collect(),
+            scalars: kernel.scalars.len(),
+        }
+    }
+}
+
+/// The extents of a launch with their products.
+#[derive(Clone, Copy, Debug)]
+pub struct Extents<'a> {
+    all: &'a [u64],
+    outer: usize,
+    rows: u64,
+    elements: u64,
+}
+
+/// Where one parameter's elements lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Footprint<'a> {
+    /// Address of the allocation, as a number that tells allocations apart.
+    pub base: usize,
+    /// Bytes from the allocation's start to the element at index 0.
+    pub offset: u64,
+    /// Bytes of the allocation from the same start.
+    pub bytes: u64,
+    /// Strides in elements; empty unless strided.
+    pub strides: &'a [i64],
+    /// Elements from one gather index to the next.
+    pub gather_stride: i64,
+    /// Number of valid gather indices.
+    pub gather_extent: u64,
+}
+
+impl<'a> Extents<'a> {
+    /// Checks the number of extents and that the number of points fits in 63 bits.
+    #[inline]
+    pub fn new(all: &'a [u64], signature: &Signature) -> Result<Extents<'a>> {
+        if all.len() != signature.outer + signature.inner {
+            return Err(Error::invalid_argument(format!(
+                "{}: {} extents, the kernel has {} outer and {} inner axes",
+                signature.name,
+                all.len(),
+                signature.outer,
+                signature.inner
+            )));
+        }
+        let product = |part: &[u64]| {
+            if part.contains(&0) {
+                return Some(0);
+            }
+            part.iter()
+                .try_fold(1_u64, |n, &e| n.checked_mul(e))
+                .filter(|&n| n <= i64::MAX as u64)
+        };
+        let rows = product(&all[..signature.outer]);
+        let inner = product(&all[signature.outer..]);
+        match (rows, inner, product(all)) {
+            (Some(rows), Some(_), Some(elements)) => Ok(Extents {
+                all,
+                outer: signature.outer,
+                rows,
+                elements,
+            }),
+            _ => Err(Error::invalid_argument(format!(
+                "{}: extents {all:?} have more than 2^63 points",
+                signature.name
+            ))),
+        }
+    }
+
+    fn of(&self, level: Level) -> (&'a [u64], u64) {
+        match level {
+            Level::Row => (&self.all[..self.outer], self.rows),
+            Level::Element => (self.all, self.elements),
+        }
+    }
+}
+
+/// The bytes that a parameter touches, relative to its allocation; `None` when it touches none.
+#[inline]
+pub fn span(
+    name: &str,
+    index: usize,
+    slot: &Slot,
+    extents: &Extents<'_>,
+    place: &Footprint<'_>,
+) -> Result<Option<(u64, u64)>> {
+    let (axes, count) = extents.of(slot.level);
+    let size = slot.dtype.size() as u64;
+    let fail = |what: String| {
+        Err(Error::invalid_argument(format!(
+            "{name}: parameter {index} {what}"
+        )))
+    };
+    let strided = slot.access == Access::Strided;
+    if strided == place.strides.is_empty() && !(strided && axes.is_empty()) {
+        return fail(if strided {
+            "is strided and has no strides".into()
+        } else {
+            "has strides and is not strided".into()
+        });
+    }
+    if strided && place.strides.len() != axes.len() {
+        return fail(format!(
+            "has {} strides for {} axes",
+            place.strides.len(),
+            axes.len()
+        ));
+    }
+    if !place.offset.is_multiple_of(size) {
+        return fail(format!(
+            "starts at byte {}, not a multiple of its {size}-byte elements",
+            place.offset
+        ));
+    }
+    let gathers = slot.gathers && place.gather_extent > 0;
+    if count == 0 || !(slot.direct || gathers) {
+        return Ok(None);
+    }
+    let (mut low, mut high) = (0_i128, 0_i128);
+    let mut reach = |stride: i64, extent: u64| {
+        let last = i128::from(stride) * i128::from(extent - 1);
+        (low, high) = (low + last.min(0), high + last.max(0));
+    };
+    match slot.access {
+        Access::Contiguous => reach(1, count),
+        Access::Broadcast => {}
+        Access::Strided => axes
+            .iter()
+            .zip(place.strides)
+            .for_each(|(&extent, &stride)| reach(stride, extent)),
+    }
+    if gathers {
+        reach(place.gather_stride, place.gather_extent);
+    }
+    let start = i128::from(place.offset) + low * i128::from(size);
+    let end = i128::from(place.offset) + (high + 1) * i128::from(size);
+    if start < 0 || end > i128::from(place.bytes) {
+        return Err(Error::out_of_bounds(format!(
+            "{name}: parameter {index} reaches bytes {start}..{end} of a buffer of {} bytes",
+            place.bytes
+        )));
+    }
+    Ok(Some((start as u64, end as u64)))
+}
+
+/// Checks that every output keeps clear of itself and of all other parameters, but for an input at exactly the same place.
+/// Judged by byte ranges: interleaved regions count as overlapping.
+pub fn overlaps(
+    name: &str,
+    slots: &[Slot],
+    extents: &Extents<'_>,
+    places: &[Footprint<'_>],
+    spans: &[Option<(u64, u64)>],
+) -> Result<()> {
+    for (out, slot) in slots
+        .iter()
+        .enumerate()
+        .filter(|(_, slot)| slot.role == Role::Out)
+    {
+        let Some((start, end)) = spans[out] else { continue };
+        if slot.access == Access::Strided && folds(extents.of(slot.level).0, places[out].strides) {
+            return Err(Error::overlap(format!(
+                "{name}: output {out} with strides {:?} writes an element more than once",
+                places[out].strides
+            )));
+        }
+        for other in (0..slots.len()).filter(|&other| other != out) {
+            let Some((from, to)) = spans[other] else { continue };
+            let apart = places[other].base != places[out].base || to <= start || end <= from;
+            if !apart && !same_place(slot, &slots[other], extents, &places[out], &places[other]) {
+                return Err(Error::overlap(format!(
+                    "{name}: output {out} overlaps parameter {other} and is not exactly the same region; copy one of them"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether strides may reach one element from two indices. Sufficient test: sorted by size, each stride steps over all that
+/// the smaller ones reach.
+fn folds(extents: &[u64], strides: &[i64]) -> bool {
+    let mut axes = [(0_u64, 0_u64); MAX_RANK * 2];
+    let mut count = 0;
+    for (&extent, &stride) in extents.iter().zip(strides).filter(|(extent, _)| **extent > 1) {
+        axes[count] = (stride.unsigned_abs(), extent);
+        count += 1;
+    }
+    axes[..count].sort_unstable();
+    let mut reach = 0_u128;
+    axes[..count].iter().any(|&(stride, extent)| {
+        let folds = u128::from(stride) <= reach;
+        reach += u128::from(stride) * u128::from(extent - 1);
+        folds
+    })
+}
+
+fn same_place(a: &Slot, b: &Slot, extents: &Extents<'_>, at: &Footprint<'_>, of: &Footprint<'_>) -> bool {
+    let axes = extents.of(a.level).0;
+    let strides = |slot: &Slot, place: &Footprint<'_>, axis: usize| match slot.access {
+        Access::Contiguous => axes[axis + 1..].iter().product::<u64>() as i64,
+        Access::Broadcast => 0,
+        Access::Strided => place.strides[axis],
+    };
+    b.role == Role::In
+        && !b.gathers
+        && a.dtype == b.dtype
+        && a.level == b.level
+        && at.offset == of.offset
+        && (0..axes.len()).all(|axis| axes[axis] == 1 || strides(a, at, axis) == strides(b, of, axis))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Status;
+
+    fn slot(role: Role, access: Access) -> Slot {
+        Slot {
+            dtype: DType::F32,
+            role,
+            level: Level::Row,
+            access,
+            direct: true,
+            gathers: false,
+        }
+    }
+
+    fn place(offset: u64, bytes: u64, strides: &[i64]) -> Footprint<'_> {
+        Footprint {
+            base: 1,
+            offset,
+            bytes,
+            strides,
+            gather_stride: 0,
+            gather_extent: 0,
+        }
+    }
+
+    fn signature(outer: usize, slots: Vec<Slot>) -> Signature {
+        Signature {
+            name: "k".into(),
+            outer,
+            inner: 0,
+            slots,
+            scalars: 0,
+        }
+    }
+
+    #[test]
+    fn spans_stay_inside() {
+        let strided = slot(Role::In, Access::Strided);
+        let signature = signature(2, vec![strided]);
+        let extents = Extents::new(&[3, 4], &signature).unwrap();
+        let of = |slot: &Slot, place: &Footprint<'_>| span("k", 0, slot, &extents, place);
+        assert_eq!(of(&strided, &place(0, 48, &[4, 1])).unwrap(), Some((0, 48)));
+        assert_eq!(of(&strided, &place(44, 48, &[-4, -1])).unwrap(), Some((0, 48)));
+        assert_eq!(
+            of(&strided, &place(0, 44, &[4, 1])).unwrap_err().status,
+            Status::OutOfBounds
+        );
+        assert_eq!(
+            of(&strided, &place(40, 48, &[-4, -1])).unwrap_err().status,
+            Status::OutOfBounds
+        );
+        assert_eq!(
+            of(&strided, &place(2, 48, &[0, 0])).unwrap_err().status,
+            Status::InvalidArgument
+        );
+        assert_eq!(
+            of(&strided, &place(0, 48, &[1])).unwrap_err().status,
+            Status::InvalidArgument
+        );
+        assert_eq!(
+            of(&strided, &place(0, 48, &[])).unwrap_err().status,
+            Status::InvalidArgument
+        );
+        assert!(of(&strided, &place(0, u64::MAX, &[i64::MAX, i64::MAX])).is_err());
+        let contiguous = slot(Role::In, Access::Contiguous);
+        assert_eq!(of(&contiguous, &place(0, 48, &[])).unwrap(), Some((0, 48)));
+        assert!(of(&contiguous, &place(4, 48, &[])).is_err());
+        let gather = Slot {
+            gathers: true,
+            direct: false,
+            ..strided
+        };
+        let at = Footprint {
+            gather_stride: 10,
+            gather_extent: 3,
+            ..place(0, 4 * 32, &[4, 1])
+        };
+        assert_eq!(of(&gather, &at).unwrap(), Some((0, 128)));
+        assert!(
+            of(
+                &gather,
+                &Footprint {
+                    gather_extent: 4,
+                    ..at
+                }
+            )
+            .is_err()
+        );
+        assert_eq!(
+            of(
+                &gather,
+                &Footprint {
+                    gather_extent: 0,
+                    ..at
+                }
+            )
+            .unwrap(),
+            None
+        );
+        assert!(Extents::new(&[1 << 40, 1 << 40], &signature).is_err());
+        assert!(Extents::new(&[1], &signature).is_err());
+    }
+
+    #[test]
+    fn outputs_keep_clear() {
+        let slots = vec![
+            slot(Role::In, Access::Strided),
+            slot(Role::Out, Access::Contiguous),
+        ];
+        let signature = signature(2, slots.clone());
+        let extents = Extents::new(&[3, 4], &signature).unwrap();
+        let check = |places: &[Footprint<'_>]| {
+            let spans: Vec<_> = places
+                .iter()
+                .enumerate()
+                .map(|(i, p)| span("k", i, &slots[i], &extents, p).unwrap())
+                .collect();
+            overlaps("k", &slots, &extents, places, &spans)
+        };
+        check(&[place(0, 96, &[4, 1]), place(48, 96, &[])]).unwrap();
+        check(&[place(0, 96, &[4, 1]), place(0, 96, &[])]).unwrap();
+        assert!(check(&[place(0, 96, &[1, 3]), place(0, 96, &[])]).is_err());
+        assert!(check(&[place(4, 96, &[4, 1]), place(0, 96, &[])]).is_err());
+        check(&[
+            Footprint {
+                base: 2,
+                ..place(4, 96, &[4, 1])
+            },
+            place(0, 96, &[]),
+        ])
+        .unwrap();
+        assert!(folds(&[3, 4], &[0, 1]) && folds(&[3, 4], &[3, 1]) && !folds(&[3, 4], &[-4, 1]));
+        assert!(!folds(&[3, 4], &[1, 3]) && !folds(&[1, 4], &[0, 1]));
+    }
+}
