@@ -1,1 +1,3 @@
-//! core
+//! One binary, hardware picked when it runs.
+
+pub mod loader;

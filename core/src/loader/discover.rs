@@ -1,0 +1,362 @@
+//! Where plugins are looked for.
+
+use super::report::{Candidate, Outcome};
+use super::trust::{self, Strictness, TrustError};
+use serde::Serialize;
+use std::collections::HashSet;
+use std::env::{self, consts};
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Names a list of folders that is searched after the explicit ones.
+pub const PATH_VARIABLE: &str = "THALWEG_BACKEND_PATH";
+
+/// By which rule a folder is searched; the order is the order of the search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// Named by the program.
+    Option,
+    /// Named by [`PATH_VARIABLE`].
+    Environment,
+    /// `backends/` beside the executable.
+    BesideExecutable,
+    /// `../lib/thalweg/backends` from the executable.
+    Library,
+    /// The build folder that the executable lies in.
+    Development,
+}
+
+impl Origin {
+    /// Whether somebody asked for this very folder, so that its absence is worth a word.
+    fn named(self) -> bool {
+        matches!(self, Origin::Option | Origin::Environment)
+    }
+
+    fn strictness(self) -> Strictness {
+        if self == Origin::Development {
+            Strictness::GroupMayWrite
+        } else {
+            Strictness::Strict
+        }
+    }
+}
+
+/// What the search depends on besides the options.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// The value of [`PATH_VARIABLE`].
+    pub variable: Option<OsString>,
+    /// The path of the running program.
+    pub executable: Option<PathBuf>,
+    /// Whether the program has more rights than whoever started it; the environment is then ignored.
+    pub privileged: bool,
+}
+
+impl Surroundings {
+    /// Those of this process.
+    pub fn of_process() -> Surroundings {
+        Surroundings {
+            variable: env::var_os(PATH_VARIABLE),
+            executable: env::current_exe().ok(),
+            privileged: privileged(),
+        }
+    }
+}
+
+/// Whether the system started this program with raised privileges.
+pub fn privileged() -> bool {
+    #[cfg(target_os = "linux")]
+    // SAFETY: getauxval reads a value that the kernel handed to the process.
+    let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    #[cfg(not(target_os = "linux"))]
+    // SAFETY: these take nothing and cannot fail.
+    let secure = unsafe { libc::geteuid() != libc::getuid() || libc::getegid() != libc::getgid() };
+    secure
+}
+
+/// A folder that is trusted and searched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    /// Its canonical path.
+    pub path: PathBuf,
+    /// Why it is searched.
+    pub origin: Origin,
+}
+
+/// A file with the name of a plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The target that the file name speaks of.
+    pub name: String,
+    /// The path as found; links not followed.
+    pub path: PathBuf,
+    /// The folder it was found in.
+    pub folder: Folder,
+}
+
+impl Found {
+    /// How strictly the file's permissions are judged.
+    pub fn strictness(&self) -> Strictness {
+        self.folder.origin.strictness()
+    }
+}
+
+/// The folders to search, in order, and a row for each that was named but refused.
+pub fn folders(
+    explicit: &[PathBuf],
+    development: bool,
+    around: &Surroundings,
+) -> (Vec<Folder>, Vec<Candidate>) {
+    let mut wanted: Vec<(Origin, PathBuf)> = explicit.iter().map(|p| (Origin::Option, p.clone())).collect();
+    if let Some(list) = around.variable.as_ref().filter(|_| !around.privileged) {
+        let named = env::split_paths(list).filter(|p| !p.as_os_str().is_empty());
+        wanted.extend(named.map(|p| (Origin::Environment, p)));
+    }
+    if let Some(beside) = around.executable.as_deref().and_then(Path::parent) {
+        wanted.push((Origin::BesideExecutable, beside.join("backends")));
+        wanted.push((Origin::Library, beside.join("../lib/thalweg/backends")));
+        if development && !around.privileged {
+            wanted.extend(
+                build_folders(beside)
+                    .into_iter()
+                    .map(|p| (Origin::Development, p)),
+            );
+        }
+    }
+    let (mut folders, mut refused) = (Vec::<Folder>::new(), Vec::new());
+    for (origin, path) in wanted {
+        match judge_folder(&path, origin) {
+            Ok(path) if folders.iter().any(|f| f.path == path) => {}
+            Ok(path) => folders.push(Folder { path, origin }),
+            Err(Some(reason)) => refused.push(Candidate {
+                target: Candidate::FOLDER.into(),
+                path: Some(path),
+                outcome: Outcome::Refused { reason },
+                detail: Vec::new(),
+            }),
+            Err(None) => {}
+        }
+    }
+    (folders, refused)
+}
+
+fn judge_folder(path: &Path, origin: Origin) -> Result<PathBuf, Option<String>> {
+    if !path.is_absolute() {
+        return Err(Some(
+            "a relative backend folder depends on where the program is started; name it absolutely".into(),
+        ));
+    }
+    if !origin.named() && !path.exists() {
+        return Err(None);
+    }
+    trust::folder(path, origin.strictness()).map_err(|error| Some(error.to_string()))
+}
+
+/// The build folder above `beside`, when cargo made one.
+fn build_folders(beside: &Path) -> Vec<PathBuf> {
+    let inner = beside
+        .file_name()
+        .is_some_and(|name| name == "deps" || name == "examples");
+    let profile = if inner {
+        beside.parent().unwrap_or(beside)
+    } else {
+        beside
+    };
+    if !profile.join(".fingerprint").is_dir() {
+        return Vec::new();
+    }
+    let mut folders = vec![profile.to_path_buf()];
+    if inner {
+        folders.push(beside.to_path_buf());
+    }
+    folders
+}
+
+/// The plugin files of `folders`, each file once, in the order of the search.
+///
+/// # Errors
+/// The second list has a row for each folder that could not be read.
+pub fn files(folders: &[Folder]) -> (Vec<Found>, Vec<Candidate>) {
+    let (mut found, mut refused, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
+    for folder in folders {
+        let entries = match fs::read_dir(&folder.path) {
+            Ok(entries) => entries,
+            Err(error) => {
+                let error = TrustError::Unreadable {
+                    path: folder.path.clone(),
+                    error: error.to_string(),
+                };
+                refused.push(Candidate::refused(
+                    Candidate::FOLDER,
+                    &folder.path,
+                    error.to_string(),
+                ));
+                continue;
+            }
+        };
+        let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+        names.sort();
+        for file in names {
+            let Some(name) = file.to_str().and_then(target_of) else {
+                continue;
+            };
+            let path = folder.path.join(&file);
+            // Cargo's build folder holds the same file twice.
+            if fs::metadata(&path).is_ok_and(|meta| !seen.insert((meta.dev(), meta.ino()))) {
+                continue;
+            }
+            found.push(Found {
+                name: name.into(),
+                path,
+                folder: folder.clone(),
+            });
+        }
+    }
+    (found, refused)
+}
+
+/// The file name of the plugin for `target`.
+pub fn file_name(target: &str) -> String {
+    format!("{}thalweg_{target}{}", consts::DLL_PREFIX, consts::DLL_SUFFIX)
+}
+
+/// The target that a plugin's file name speaks of, `None` for any other file.
+pub fn target_of(file: &str) -> Option<&str> {
+    let name = file
+        .strip_prefix(consts::DLL_PREFIX)?
+        .strip_prefix("thalweg_")?
+        .strip_suffix(consts::DLL_SUFFIX)?;
+    (!name.is_empty()).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn around(dir: &Path, exe: &str, variable: Option<&str>) -> Surroundings {
+        Surroundings {
+            variable: variable.map(Into::into),
+            executable: Some(dir.join(exe)),
+            privileged: false,
+        }
+    }
+
+    #[test]
+    fn folders_come_in_order_and_once() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        let made = [
+            "a",
+            "b",
+            "bin/backends",
+            "lib/thalweg/backends",
+            "bin/.fingerprint",
+        ];
+        for dir in made {
+            fs::create_dir_all(root.join(dir)).unwrap();
+        }
+        let list = env::join_paths([root.join("b"), root.join("a")]).unwrap();
+        let around = around(&root, "bin/tool", list.to_str());
+        let (found, refused) = folders(&[root.join("a")], true, &around);
+        let rows: Vec<_> = found.iter().map(|f| (f.origin, f.path.clone())).collect();
+        assert_eq!(
+            rows,
+            [
+                (Origin::Option, root.join("a")),
+                (Origin::Environment, root.join("b")),
+                (Origin::BesideExecutable, root.join("bin/backends")),
+                (Origin::Library, root.join("lib/thalweg/backends")),
+                (Origin::Development, root.join("bin")),
+            ]
+        );
+        assert!(refused.is_empty());
+        let (found, _) = folders(
+            &[],
+            true,
+            &Surroundings {
+                privileged: true,
+                ..around
+            },
+        );
+        assert!(
+            found
+                .iter()
+                .all(|f| !matches!(f.origin, Origin::Environment | Origin::Development))
+        );
+    }
+
+    #[test]
+    fn relative_missing_and_open_folders_are_rows() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        let open = root.join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        let wanted = [PathBuf::from("backends"), root.join("none"), open.clone()];
+        let (found, refused) = folders(&wanted, false, &around(&root, "bin/tool", Some(":.")));
+        assert!(found.is_empty());
+        let reasons: Vec<_> = refused.iter().map(|row| row.outcome.to_string()).collect();
+        assert_eq!(
+            reasons,
+            [
+                "refused: a relative backend folder depends on where the program is started; name it absolutely".into(),
+                format!("refused: cannot read {}: No such file or directory (os error 2)", root.join("none").display()),
+                format!("refused: {0} can be written by others (mode 0777); run `chmod go-w {0}`", open.display()),
+                "refused: a relative backend folder depends on where the program is started; name it absolutely".into(),
+            ]
+        );
+    }
+
+    #[test]
+    fn the_build_folder_is_known_by_cargos_marks() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path();
+        for dir in ["debug/.fingerprint", "debug/deps", "plain/deps"] {
+            fs::create_dir_all(root.join(dir)).unwrap();
+        }
+        assert_eq!(
+            build_folders(&root.join("debug/deps")),
+            [root.join("debug"), root.join("debug/deps")]
+        );
+        assert_eq!(build_folders(&root.join("debug")), [root.join("debug")]);
+        assert!(build_folders(&root.join("plain/deps")).is_empty());
+    }
+
+    #[test]
+    fn files_are_sorted_and_listed_once() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        for dir in ["a", "b"] {
+            fs::create_dir(root.join(dir)).unwrap();
+        }
+        for name in ["b", "a"] {
+            fs::write(root.join("a").join(file_name(name)), name).unwrap();
+        }
+        fs::write(root.join("a/libother.so"), "").unwrap();
+        fs::hard_link(
+            root.join("a").join(file_name("a")),
+            root.join("b").join(file_name("a")),
+        )
+        .unwrap();
+        let folder = |dir| Folder {
+            path: root.join(dir),
+            origin: Origin::Option,
+        };
+        let (found, refused) = files(&[folder("a"), folder("b")]);
+        let names: Vec<_> = found.iter().map(|f| f.name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert!(refused.is_empty());
+        assert_eq!(
+            (
+                target_of(&file_name("x")),
+                target_of("libthalweg_.so"),
+                target_of("x.so")
+            ),
+            (Some("x"), None, None)
+        );
+    }
+}

@@ -1,0 +1,240 @@
+//! The first load of an unknown file, in a child process: a constructor that crashes, exits or hangs is a row in a
+//! report and not the end of the program.
+//!
+//! A library has no program of its own to start, and a fork of a program with threads inherits the system loader's
+//! tables in the middle of a change. What glibc brings along serves: its loader, told to load the plugin first and then
+//! to run `libc.so.6`, which prints its version and ends. That version on standard output is the sign that every
+//! constructor came to its end.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+mod child;
+
+/// How a load in a child process ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum ProbeOutcome {
+    /// It loaded.
+    Ok,
+    /// The system's loader refused it without running any of it. A `dlopen` of the file will say the same.
+    LoadError {
+        /// Its text.
+        text: String,
+    },
+    /// A signal ended the child.
+    Signal {
+        /// The signal.
+        number: i32,
+        /// The last line on its standard error.
+        said: String,
+    },
+    /// The child ended itself.
+    Exited {
+        /// The exit code.
+        code: i32,
+        /// The last line on its standard error.
+        said: String,
+    },
+    /// It was still loading when the time was up.
+    TimedOut {
+        /// The limit in milliseconds.
+        limit_ms: u64,
+    },
+}
+
+impl fmt::Display for ProbeOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProbeOutcome::Ok => write!(f, "loads"),
+            ProbeOutcome::LoadError { text } => write!(f, "{text}"),
+            ProbeOutcome::Signal { number, said } => {
+                write!(
+                    f,
+                    "it crashes while it is loaded (signal {number}{}){}",
+                    signal_name(*number),
+                    Said(said)
+                )
+            }
+            ProbeOutcome::Exited { code, said } => {
+                write!(
+                    f,
+                    "it ends the process while it is loaded (exit code {code}){}",
+                    Said(said)
+                )
+            }
+            ProbeOutcome::TimedOut { limit_ms } => {
+                write!(f, "it is not loaded within {} s", *limit_ms as f64 / 1000.0)
+            }
+        }
+    }
+}
+
+struct Said<'a>(&'a str);
+
+impl fmt::Display for Said<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            write!(f, ": {}", self.0)
+        }
+    }
+}
+
+fn signal_name(number: i32) -> &'static str {
+    match number {
+        libc::SIGSEGV => ", SIGSEGV",
+        libc::SIGBUS => ", SIGBUS",
+        libc::SIGILL => ", SIGILL",
+        libc::SIGFPE => ", SIGFPE",
+        libc::SIGABRT => ", SIGABRT",
+        libc::SIGTRAP => ", SIGTRAP",
+        libc::SIGKILL => ", SIGKILL",
+        libc::SIGTERM => ", SIGTERM",
+        libc::SIGSYS => ", SIGSYS",
+        _ => "",
+    }
+}
+
+/// Loads `path` in a child process.
+///
+/// # Errors
+/// Where this cannot be done: on systems without glibc, in a program with raised privileges, where no process can be
+/// started.
+pub fn probe(path: &Path, limit: Duration) -> io::Result<ProbeOutcome> {
+    if super::discover::privileged() {
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the program runs with raised privileges",
+        ));
+    }
+    let tools = Tools::find()?;
+    // The loader's option takes a list; a name that would be split is passed as a descriptor of this process.
+    let odd = path.to_str().is_none_or(|text| text.contains([':', ' ', '$']));
+    let held = if odd { Some(File::open(path)?) } else { None };
+    let path = match &held {
+        Some(file) => path_of_descriptor(file.as_raw_fd()),
+        None => path.to_path_buf(),
+    };
+    let end = child::run(tools.command(Some(&path)), limit)?;
+    let outcome = judge(end, limit);
+    let suspicious = matches!(outcome, ProbeOutcome::Signal { .. } | ProbeOutcome::Exited { .. });
+    if suspicious && judge(child::run(tools.command(None), limit)?, limit) != ProbeOutcome::Ok {
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the system's loader cannot be run here",
+        ));
+    }
+    Ok(outcome)
+}
+
+/// The path under which a child can open a descriptor of this process.
+pub(super) fn path_of_descriptor(fd: RawFd) -> PathBuf {
+    PathBuf::from(format!("/proc/{}/fd/{fd}", std::process::id()))
+}
+
+fn judge(end: child::End, limit: Duration) -> ProbeOutcome {
+    use std::os::unix::process::ExitStatusExt;
+    let child::End {
+        status,
+        output,
+        errors,
+    } = end;
+    let Some(status) = status else {
+        return ProbeOutcome::TimedOut {
+            limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+        };
+    };
+    let errors = String::from_utf8_lossy(&errors);
+    for mark in LOADER_MARKS {
+        if let Some((_, text)) = errors.split_once(mark) {
+            return ProbeOutcome::LoadError {
+                text: text.lines().next().unwrap_or_default().into(),
+            };
+        }
+    }
+    let said = errors
+        .lines()
+        .rev()
+        .map(str::trim)
+        .find(|line| !line.is_empty())
+        .unwrap_or_default();
+    let said = said.chars().take(200).collect();
+    match (status.code(), status.signal()) {
+        (Some(0), _) if output.windows(BANNER.len()).any(|part| part == BANNER) => ProbeOutcome::Ok,
+        (Some(code), _) => ProbeOutcome::Exited { code, said },
+        (None, signal) => ProbeOutcome::Signal {
+            number: signal.unwrap_or(0),
+            said,
+        },
+    }
+}
+
+/// How the texts of glibc's loader begin when it refuses a file in an orderly way.
+const LOADER_MARKS: [&str; 3] = [
+    "error while loading shared libraries: ",
+    "symbol lookup error: ",
+    "ERROR: ld.so: object ",
+];
+/// How the text of a `libc.so.6` that is run begins.
+const BANNER: &[u8] = b"GNU C Library";
+
+struct Tools {
+    loader: PathBuf,
+    libc: PathBuf,
+}
+
+impl Tools {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    fn find() -> io::Result<Tools> {
+        let missing = || io::Error::new(io::ErrorKind::NotFound, "the system's loader was not found");
+        let loader = file_of(c"_r_debug").ok_or_else(missing)?;
+        let libc = file_of(c"gnu_get_libc_version").ok_or_else(missing)?;
+        Ok(Tools { loader, libc })
+    }
+
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    fn find() -> io::Result<Tools> {
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "this system's loader cannot be asked",
+        ))
+    }
+
+    fn command(&self, preload: Option<&Path>) -> std::process::Command {
+        let mut command = std::process::Command::new(&self.loader);
+        if let Some(path) = preload {
+            command.arg("--preload").arg(path);
+        }
+        // Resolves every symbol at once, as RTLD_NOW does.
+        command.arg(&self.libc).env("LD_BIND_NOW", "1");
+        command
+    }
+}
+
+/// The file that defines `symbol` in this process.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn file_of(symbol: &std::ffi::CStr) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    // SAFETY: the name ends in zero; `info` lives through the call, and is read only after a success, when its file
+    // name points to a text that lives as long as the library.
+    let name = unsafe {
+        let address = libc::dlsym(libc::RTLD_DEFAULT, symbol.as_ptr());
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        if address.is_null() || libc::dladdr(address, &mut info) == 0 || info.dli_fname.is_null() {
+            return None;
+        }
+        std::ffi::CStr::from_ptr(info.dli_fname)
+    };
+    let path = PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes()));
+    path.is_absolute().then_some(path)
+}
+
+#[cfg(test)]
+mod tests;
