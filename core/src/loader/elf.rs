@@ -3,11 +3,14 @@
 //! The system's loader maps what the headers promise and trusts it: a truncated file ends the process with SIGBUS,
 //! a damaged dynamic section with an assertion. [`check`] reads bytes and runs nothing.
 
+// A word is u64 here and u32 on 32-bit machines.
+#![allow(clippy::useless_conversion)]
+
 use object::NativeEndian;
 use object::elf;
-use object::read::elf::{Dyn, FileHeader, ProgramHeader, SectionHeader, Sym};
-use std::ops::Range;
-use thalweg_hal::manifest::{NOTE_NAME, NOTE_TYPE};
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
+
+mod tables;
 
 #[cfg(target_pointer_width = "64")]
 type Header = elf::FileHeader64<NativeEndian>;
@@ -101,11 +104,11 @@ pub fn check(bytes: &[u8]) -> Result<Elf<'_>, ElfError> {
         )
     })?;
     check_sections(sections, bytes)?;
-    let needed = dynamic(segments, bytes)?;
+    let needed = tables::dynamic(segments, bytes)?;
     Ok(Elf {
-        note: note(segments, sections, bytes),
+        note: tables::note(segments, sections, bytes),
         needed,
-        exports: exports(segments, sections, bytes)?,
+        exports: tables::exports(segments, sections, bytes)?,
     })
 }
 
@@ -248,146 +251,6 @@ fn has_zero_block(bytes: &[u8], start: usize, end: usize) -> bool {
     let code = bytes.get(start.next_multiple_of(BLOCK)..end).unwrap_or(&[]);
     code.chunks_exact(BLOCK)
         .any(|block| block.iter().all(|b| *b == 0))
-}
-
-/// Where `size` bytes at address `address` lie in the file.
-fn place(segments: &[Segment], address: u64, size: u64) -> Option<Range<usize>> {
-    segments
-        .iter()
-        .filter(|s| s.p_type(ENDIAN) == elf::PT_LOAD)
-        .find_map(|s| {
-            let (start, file): (u64, u64) = (s.p_vaddr(ENDIAN).into(), s.p_filesz(ENDIAN).into());
-            let skip = address.checked_sub(start)?;
-            if skip.checked_add(size)? > file {
-                return None;
-            }
-            let offset: u64 = s.p_offset(ENDIAN).into();
-            let first = offset.checked_add(skip)?;
-            Some(usize::try_from(first).ok()?..usize::try_from(first.checked_add(size)?).ok()?)
-        })
-}
-
-/// Checks the dynamic section and returns the names of the needed libraries.
-fn dynamic<'a>(segments: &[Segment], bytes: &'a [u8]) -> Result<Vec<&'a str>, ElfError> {
-    let segment = segments.iter().find(|s| s.p_type(ENDIAN) == elf::PT_DYNAMIC);
-    let segment = segment.ok_or(ElfError::Damaged("it has no dynamic section"))?;
-    let entries = segment.dynamic(ENDIAN, bytes).ok().flatten();
-    let entries = entries.ok_or(ElfError::Damaged("the dynamic section is cut"))?;
-    let end = entries.iter().position(|e| e.tag(ENDIAN) == elf::DT_NULL);
-    let entries = &entries[..end.ok_or(ElfError::Damaged("the dynamic section has no end"))?];
-    let value = |tag| {
-        entries
-            .iter()
-            .find(|e| e.tag(ENDIAN) == tag)
-            .map(|e| e.val(ENDIAN))
-    };
-    let strings = match (value(elf::DT_STRTAB), value(elf::DT_STRSZ)) {
-        (Some(at), Some(size)) => place(segments, at, size).and_then(|range| bytes.get(range)),
-        _ => None,
-    };
-    let strings = strings.ok_or(ElfError::Damaged("the dynamic section has no string table"))?;
-    let tables = [
-        (elf::DT_RELA, Some(elf::DT_RELASZ)),
-        (elf::DT_REL, Some(elf::DT_RELSZ)),
-        (elf::DT_RELR, Some(elf::DT_RELRSZ)),
-        (elf::DT_JMPREL, Some(elf::DT_PLTRELSZ)),
-        (elf::DT_INIT_ARRAY, Some(elf::DT_INIT_ARRAYSZ)),
-        (elf::DT_FINI_ARRAY, Some(elf::DT_FINI_ARRAYSZ)),
-        (elf::DT_SYMTAB, None),
-        (elf::DT_HASH, None),
-        (elf::DT_GNU_HASH, None),
-        (elf::DT_VERSYM, None),
-        (elf::DT_VERNEED, None),
-        (elf::DT_INIT, None),
-        (elf::DT_FINI, None),
-    ];
-    for (table, size) in tables {
-        let Some(address) = value(table) else { continue };
-        let size = match size {
-            Some(tag) => value(tag).ok_or(ElfError::Damaged(
-                "the dynamic section names a table without its size",
-            ))?,
-            None => 1,
-        };
-        if size > 0 && place(segments, address, size).is_none() {
-            return Err(ElfError::Damaged("the dynamic section points outside the file"));
-        }
-    }
-    if value(elf::DT_SYMTAB).is_none() || value(elf::DT_HASH).or(value(elf::DT_GNU_HASH)).is_none() {
-        return Err(ElfError::Damaged("the dynamic section has no symbol table"));
-    }
-    let mut needed = Vec::new();
-    for entry in entries {
-        let tag = entry.tag(ENDIAN);
-        if [elf::DT_NEEDED, elf::DT_SONAME, elf::DT_RPATH, elf::DT_RUNPATH].contains(&tag) {
-            let name = string(strings, entry.val(ENDIAN));
-            let name = name.ok_or(ElfError::Damaged(
-                "the dynamic section names a text outside its string table",
-            ))?;
-            if tag == elf::DT_NEEDED {
-                needed.push(name);
-            }
-        }
-    }
-    Ok(needed)
-}
-
-fn string(strings: &[u8], at: u64) -> Option<&str> {
-    let rest = strings.get(usize::try_from(at).ok()?..)?;
-    let end = rest.iter().position(|b| *b == 0)?;
-    std::str::from_utf8(&rest[..end]).ok()
-}
-
-/// The content of the note; notes of others and malformed ones are passed over.
-fn note<'a>(segments: &[Segment], sections: &[Section], bytes: &'a [u8]) -> Option<&'a [u8]> {
-    let in_segments = segments
-        .iter()
-        .filter_map(|s| s.notes(ENDIAN, bytes).ok().flatten());
-    let in_sections = sections
-        .iter()
-        .filter_map(|s| s.notes(ENDIAN, bytes).ok().flatten());
-    in_segments.chain(in_sections).find_map(|mut notes| {
-        while let Ok(Some(note)) = notes.next() {
-            if note.name_bytes() == NOTE_NAME && note.n_type(ENDIAN).0 == NOTE_TYPE {
-                return Some(note.desc());
-            }
-        }
-        None
-    })
-}
-
-fn exports<'a>(
-    segments: &[Segment],
-    sections: &[Section],
-    bytes: &'a [u8],
-) -> Result<Option<Vec<&'a str>>, ElfError> {
-    let Some(table) = sections.iter().find(|s| s.sh_type(ENDIAN) == elf::SHT_DYNSYM) else {
-        return Ok(None);
-    };
-    let symbols = table.data_as_array::<Symbol, _>(ENDIAN, bytes);
-    let symbols = symbols.map_err(|_| ElfError::Damaged("the symbol table has a wrong size"))?;
-    let strings = sections
-        .get(table.sh_link(ENDIAN) as usize)
-        .and_then(|s| s.data(ENDIAN, bytes).ok());
-    let strings = strings.ok_or(ElfError::Damaged("the symbol table has no string table"))?;
-    let mut names = Vec::new();
-    for symbol in symbols {
-        let name = string(strings, symbol.st_name(ENDIAN).into());
-        let name = name.ok_or(ElfError::Damaged("a symbol has no name in the string table"))?;
-        if symbol.st_shndx(ENDIAN) == elf::SHN_UNDEF || symbol.st_bind() == elf::STB_LOCAL {
-            continue;
-        }
-        if symbol.st_type() == elf::STT_FUNC {
-            let code =
-                place(segments, symbol.st_value(ENDIAN).into(), 1).and_then(|range| bytes.get(range.start..));
-            let code = code.ok_or(ElfError::Damaged("a function lies outside the file"))?;
-            if code.iter().take(8).all(|b| *b == 0) {
-                return Err(ElfError::Damaged("a function's machine code is all zeros"));
-            }
-        }
-        names.push(name);
-    }
-    Ok(Some(names))
 }
 
 #[cfg(test)]

@@ -205,11 +205,14 @@ pub fn lock(paths: &[PathBuf]) -> Result<Vec<PathBuf>, LockError> {
     locks.iter().map(|(folder, lock)| lock.write(folder)).collect()
 }
 
+/// A file's name and whether it is the locked one.
+pub type Verified = (String, Result<(), LockError>);
+
 /// Checks every file that is in `folder` or listed in its lock file; one row each, sorted by name.
 ///
 /// # Errors
 /// When the folder or its lock file cannot be read.
-pub fn verify(folder: &Path) -> Result<Vec<(String, Result<(), LockError>)>, LockError> {
+pub fn verify(folder: &Path) -> Result<Vec<Verified>, LockError> {
     let missing = || LockError::io("read", &folder.join(LOCK_FILE), &io::ErrorKind::NotFound.into());
     let lock = Lock::of_folder(folder)?.ok_or_else(missing)?;
     let files: BTreeSet<String> = plugins_in(folder)?
@@ -258,7 +261,7 @@ mod tests {
         assert_eq!(Lock::of_folder(&dir), Ok(None));
         fs::write(dir.join(&a), "abc").unwrap();
         fs::write(dir.join("readme"), "").unwrap();
-        assert_eq!(lock(&[dir.clone()]).unwrap(), [dir.join(LOCK_FILE)]);
+        assert_eq!(lock(std::slice::from_ref(&dir)).unwrap(), [dir.join(LOCK_FILE)]);
         let sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(
             fs::read_to_string(dir.join(LOCK_FILE)).unwrap(),
@@ -305,6 +308,9 @@ mod tests {
                 "{text}"
             );
         }
-        assert!(matches!(lock(&[path.clone()]), Err(LockError::NotAPlugin { .. })));
+        assert!(matches!(
+            lock(std::slice::from_ref(&path)),
+            Err(LockError::NotAPlugin { .. })
+        ));
     }
 }
