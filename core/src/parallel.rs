@@ -1,0 +1,257 @@
+//! The fork-join pool that every backend of the process shares.
+//!
+//! A region's caller works on it too, and never waits for a thread to wake: threads that come late find nothing left. Threads
+//! spin for a while after their last piece, because a wake-up costs a hundred times as much as a hand-off to a thread
+//! that is awake.
+
+use parking_lot::{Condvar, Mutex};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long an idle thread looks for work before it sleeps.
+const SPIN: Duration = Duration::from_micros(100);
+
+struct Region<'a> {
+    body: &'a (dyn Fn(usize) + Sync),
+    count: usize,
+    priority: i32,
+    next: AtomicUsize,
+    // Threads inside, the caller not among them. Grows under the list's lock only.
+    helpers: AtomicUsize,
+}
+
+impl Region<'_> {
+    fn work(&self) {
+        loop {
+            let index = self.next.fetch_add(1, Ordering::Relaxed);
+            if index >= self.count {
+                return;
+            }
+            (self.body)(index);
+        }
+    }
+}
+
+// A region on its caller's stack. It is in the list, or has helpers, only while the caller is inside `run`.
+struct Entry(*const Region<'static>);
+
+// SAFETY: a region is shared by reference between threads; everything in it is `Sync`.
+unsafe impl Send for Entry {}
+
+#[derive(Default)]
+struct State {
+    regions: Vec<Entry>,
+    sleeping: usize,
+    spawned: usize,
+}
+
+/// A pool of threads for fork-join regions.
+pub struct Pool {
+    state: Mutex<State>,
+    wake: Condvar,
+    posted: AtomicUsize,
+    threads: AtomicUsize,
+    failed: AtomicBool,
+}
+
+impl Pool {
+    /// A pool that uses `threads` threads at most, the callers among them. Threads start with the first region.
+    pub fn new(threads: usize) -> Pool {
+        Pool {
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            posted: AtomicUsize::new(0),
+            threads: AtomicUsize::new(threads.max(1)),
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    /// The pool of this process. Its size is `THALWEG_NUM_THREADS` if that is a positive number, or else the number of cores that
+    /// the process may use.
+    pub fn global() -> &'static Pool {
+        static POOL: OnceLock<Pool> = OnceLock::new();
+        POOL.get_or_init(|| {
+            let asked = std::env::var("THALWEG_NUM_THREADS")
+                .ok()
+                .and_then(|text| text.parse().ok());
+            let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+            Pool::new(asked.filter(|&n| n > 0).unwrap_or_else(cores))
+        })
+    }
+
+    /// Most threads that a region uses.
+    pub fn threads(&self) -> usize {
+        self.threads.load(Ordering::Relaxed)
+    }
+
+    /// Changes the number of threads for later regions; at least 1.
+    pub fn set_threads(&self, threads: usize) {
+        self.threads.store(threads.max(1), Ordering::Relaxed);
+    }
+
+    /// Runs `body(i)` for every `i < count` and returns when all are done. Regions of higher `priority` get free threads
+    /// first. `body` must not unwind.
+    pub fn run(&'static self, count: usize, priority: i32, body: &(dyn Fn(usize) + Sync)) {
+        let helpers = self.threads().min(count) - usize::from(count > 0);
+        if helpers == 0 {
+            (0..count).for_each(body);
+            return;
+        }
+        let region = Region {
+            body,
+            count,
+            priority,
+            next: AtomicUsize::new(0),
+            helpers: AtomicUsize::new(0),
+        };
+        // SAFETY: only the lifetime changes; `Withdraw` takes the entry out and waits for helpers before `region` ends.
+        let entry =
+            unsafe { std::mem::transmute::<*const Region<'_>, *const Region<'static>>(&raw const region) };
+        self.post(entry, helpers);
+        let withdraw = Withdraw {
+            pool: self,
+            region: entry,
+        };
+        region.work();
+        drop(withdraw);
+    }
+
+    fn post(&'static self, region: *const Region<'static>, helpers: usize) {
+        let mut state = self.state.lock();
+        state.regions.push(Entry(region));
+        self.posted.fetch_add(1, Ordering::Release);
+        while state.spawned < helpers && !self.failed.load(Ordering::Relaxed) {
+            let name = format!("thalweg-{}", state.spawned + 1);
+            match std::thread::Builder::new().name(name).spawn(|| self.serve()) {
+                Ok(_) => state.spawned += 1,
+                Err(error) => {
+                    tracing::warn!(
+                        "no thread for the pool, going on with {}: {error}",
+                        state.spawned + 1
+                    );
+                    self.failed.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+        for _ in 0..helpers.min(state.sleeping) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// The region that wants a helper most, entered.
+    fn enter(&self, state: &State) -> Option<*const Region<'static>> {
+        let limit = self.threads() - 1;
+        let wanted = state.regions.iter().map(|entry| entry.0).filter(|&region| {
+            // SAFETY: a region in the list is alive.
+            let region = unsafe { &*region };
+            region.next.load(Ordering::Relaxed) < region.count
+                && region.helpers.load(Ordering::Relaxed) < limit
+        });
+        // SAFETY: as above.
+        let region = wanted.max_by_key(|&region| unsafe { (*region).priority })?;
+        // SAFETY: as above.
+        unsafe { (*region).helpers.fetch_add(1, Ordering::Relaxed) };
+        Some(region)
+    }
+
+    fn serve(&self) {
+        let mut seen = 0;
+        let mut since = Instant::now();
+        loop {
+            let posted = self.posted.load(Ordering::Acquire);
+            if posted != seen {
+                while let Some(region) = { self.enter(&self.state.lock()) } {
+                    // SAFETY: the caller of `run` waits until `helpers` is back to 0.
+                    unsafe {
+                        (*region).work();
+                        (*region).helpers.fetch_sub(1, Ordering::Release);
+                    }
+                }
+                (seen, since) = (posted, Instant::now());
+                continue;
+            }
+            for _ in 0..64 {
+                std::hint::spin_loop();
+            }
+            if since.elapsed() > SPIN {
+                let mut state = self.state.lock();
+                if self.posted.load(Ordering::Acquire) == seen {
+                    state.sleeping += 1;
+                    self.wake.wait(&mut state);
+                    state.sleeping -= 1;
+                }
+            }
+        }
+    }
+}
+
+struct Withdraw {
+    pool: &'static Pool,
+    region: *const Region<'static>,
+}
+
+impl Drop for Withdraw {
+    fn drop(&mut self) {
+        self.pool
+            .state
+            .lock()
+            .regions
+            .retain(|entry| entry.0 != self.region);
+        // SAFETY: the region lives until `run` returns.
+        let region = unsafe { &*self.region };
+        let mut looks = 0_u32;
+        while region.helpers.load(Ordering::Acquire) > 0 {
+            looks += 1;
+            if looks < 10_000 {
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+
+    #[test]
+    fn every_piece_runs_once_from_many_callers() {
+        let pool: &'static Pool = Box::leak(Box::new(Pool::new(3)));
+        std::thread::scope(|scope| {
+            for caller in 0..4_usize {
+                scope.spawn(move || {
+                    for round in 0..500 {
+                        let count = (round * 7 + caller) % 40;
+                        let hits: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
+                        pool.run(count, caller as i32, &|i| {
+                            hits[i].fetch_add(1, Ordering::Relaxed);
+                        });
+                        assert!(hits.iter().all(|hit| hit.load(Ordering::Relaxed) == 1));
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn regions_nest_and_several_threads_take_part() {
+        let pool: &'static Pool = Box::leak(Box::new(Pool::new(2)));
+        let threads = Mutex::new(std::collections::HashSet::new());
+        let total = AtomicU64::new(0);
+        pool.run(8, 0, &|_| {
+            threads.lock().insert(std::thread::current().id());
+            std::thread::sleep(Duration::from_millis(2));
+            pool.run(4, 0, &|i| {
+                total.fetch_add(i as u64, Ordering::Relaxed);
+            });
+        });
+        assert_eq!(total.into_inner(), 8 * 6);
+        assert_eq!(threads.lock().len(), 2);
+        pool.set_threads(1);
+        let caller = std::thread::current().id();
+        pool.run(100, 0, &|_| assert_eq!(std::thread::current().id(), caller));
+    }
+}
