@@ -1,1 +1,2 @@
 //! backends/cpu
+pub mod library;

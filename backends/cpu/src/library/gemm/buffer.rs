@@ -1,0 +1,67 @@
+//! Packing memory of a thread, kept from call to call.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::cell::Cell;
+
+/// Memory is asked for in huge pages: packing into small pages would pay for their first touch and their TLB misses.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// Uninitialised memory aligned to a huge page.
+struct Buffer {
+    start: *mut u8,
+    bytes: usize,
+}
+
+impl Buffer {
+    const EMPTY: Self = Self {
+        start: std::ptr::null_mut(),
+        bytes: 0,
+    };
+
+    fn with_bytes(bytes: usize) -> Self {
+        let bytes = bytes.max(1).next_multiple_of(HUGE_PAGE);
+        let Ok(layout) = Layout::from_size_align(bytes, HUGE_PAGE) else {
+            handle_alloc_error(Layout::new::<u8>())
+        };
+        // SAFETY: the size is not zero.
+        let start = unsafe { alloc(layout) };
+        if start.is_null() {
+            handle_alloc_error(layout);
+        }
+        #[cfg(target_os = "linux")]
+        // SAFETY: advice on memory that was just allocated; a refusal changes nothing.
+        unsafe {
+            libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE);
+        }
+        Self { start, bytes }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if !self.start.is_null() {
+            // SAFETY: the layout is that of `with_bytes`, which succeeded with the same numbers.
+            unsafe {
+                dealloc(
+                    self.start,
+                    Layout::from_size_align_unchecked(self.bytes, HUGE_PAGE),
+                )
+            }
+        }
+    }
+}
+
+thread_local! {
+    static SPARE: Cell<Buffer> = const { Cell::new(Buffer::EMPTY) };
+}
+
+/// Runs `body` with `bytes` of uninitialised memory, aligned to 64 bytes at least, that no one else uses meanwhile.
+pub(crate) fn with_scratch<R>(bytes: usize, body: impl FnOnce(*mut u8) -> R) -> R {
+    let mut buffer = SPARE.with(|spare| spare.replace(Buffer::EMPTY));
+    if buffer.bytes < bytes {
+        buffer = Buffer::with_bytes(bytes);
+    }
+    let result = body(buffer.start);
+    SPARE.with(|spare| spare.set(buffer));
+    result
+}

@@ -1,0 +1,175 @@
+//! What the matrix product must know of an element type: how it accumulates, and which kernels this processor runs.
+
+use super::pack::{PackFn, pack_plain};
+use super::tile::{self, TileSet};
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+
+/// The instruction set that kernels are chosen by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Isa {
+    /// What the compiler's target has.
+    Plain,
+    /// AVX2 and FMA.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    /// AVX-512 F, BW, DQ, VL.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Isa {
+    /// The best one of this processor.
+    pub(crate) fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::is_x86_feature_detected as has;
+            if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
+                return Self::Avx512;
+            }
+            if has!("avx2") && has!("fma") {
+                return Self::Avx2;
+            }
+        }
+        Self::Plain
+    }
+}
+
+/// The kernels of one element type.
+pub(crate) struct Kernels<T: Element> {
+    pub(crate) tiles: TileSet<T::Acc>,
+    pub(crate) pack: PackFn<T>,
+}
+
+/// An element of a matrix.
+pub(crate) trait Element: Copy + Send + Sync + 'static {
+    /// What sums are kept in. Integers keep them modulo 2^32 or 2^64, whose low bits are the wrapping sum.
+    type Acc: Copy + Send + Sync + 'static;
+    /// No summand.
+    const ZERO: Self::Acc;
+    /// Memory holds `Acc` itself, so kernels may read A and B and write C without conversion.
+    const DIRECT: bool;
+    /// Exact conversion.
+    fn widen(self) -> Self::Acc;
+    /// Rounding (or wrapping) conversion.
+    fn narrow(acc: Self::Acc) -> Self;
+    /// Sum, wrapping for integers.
+    fn add(a: Self::Acc, b: Self::Acc) -> Self::Acc;
+    /// Rounds a row of contiguous sums.
+    fn narrow_row(dst: &mut [Self], src: &[Self::Acc]) {
+        for (d, &s) in dst.iter_mut().zip(src) {
+            *d = Self::narrow(s);
+        }
+    }
+    /// The kernels for an instruction set that this processor has.
+    fn kernels(isa: Isa) -> Kernels<Self>;
+}
+
+/// The choice by instruction set: AVX-512 tiles and packing, AVX2 tiles, tiles for any processor.
+macro_rules! kernels {
+    ($avx512:ident, $pack512:ident, $avx2:ident, $plain:ident) => {
+        fn kernels(isa: Isa) -> Kernels<Self> {
+            match isa {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 => Kernels {
+                    tiles: tile::$avx512,
+                    pack: super::pack::$pack512::<Self>,
+                },
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 => Kernels {
+                    tiles: tile::$avx2,
+                    pack: super::pack::pack_avx2::<Self>,
+                },
+                Isa::Plain => Kernels {
+                    tiles: tile::$plain,
+                    pack: pack_plain::<Self>,
+                },
+            }
+        }
+    };
+}
+
+macro_rules! float {
+    ($t:ty, $avx512:ident, $avx2:ident, $plain:ident) => {
+        impl Element for $t {
+            type Acc = $t;
+            const ZERO: $t = 0.0;
+            const DIRECT: bool = true;
+            #[inline(always)]
+            fn widen(self) -> $t {
+                self
+            }
+            #[inline(always)]
+            fn narrow(acc: $t) -> $t {
+                acc
+            }
+            #[inline(always)]
+            fn add(a: $t, b: $t) -> $t {
+                a + b
+            }
+            kernels!($avx512, pack_avx512, $avx2, $plain);
+        }
+    };
+}
+float!(f32, F32_AVX512, F32_AVX2, F32_PLAIN);
+float!(f64, F64_AVX512, F64_AVX2, F64_PLAIN);
+
+macro_rules! half_float {
+    ($t:ty) => {
+        impl Element for $t {
+            type Acc = f32;
+            const ZERO: f32 = 0.0;
+            const DIRECT: bool = false;
+            #[inline(always)]
+            fn widen(self) -> f32 {
+                self.to_f32()
+            }
+            #[inline(always)]
+            fn narrow(acc: f32) -> $t {
+                <$t>::from_f32(acc)
+            }
+            #[inline(always)]
+            fn add(a: f32, b: f32) -> f32 {
+                a + b
+            }
+            fn narrow_row(dst: &mut [Self], src: &[f32]) {
+                dst.convert_from_f32_slice(src);
+            }
+            kernels!(F32_AVX512, pack_avx512, F32_AVX2, F32_PLAIN);
+        }
+    };
+}
+half_float!(f16);
+half_float!(bf16);
+
+macro_rules! integer {
+    ($acc:ty, $avx512:ident, $avx2:ident, $plain:ident, $($t:ty)*) => {$(
+        impl Element for $t {
+            type Acc = $acc;
+            const ZERO: $acc = 0;
+            const DIRECT: bool = size_of::<$t>() == size_of::<$acc>();
+            #[inline(always)]
+            fn widen(self) -> $acc {
+                self as $acc
+            }
+            #[inline(always)]
+            fn narrow(acc: $acc) -> $t {
+                acc as $t
+            }
+            #[inline(always)]
+            fn add(a: $acc, b: $acc) -> $acc {
+                a.wrapping_add(b)
+            }
+            kernels!($avx512, pack_avx2, $avx2, $plain);
+        }
+    )*};
+}
+integer!(i32, I32_AVX512, I32_AVX2, I32_PLAIN, i8 u8 i16 u16 i32 u32);
+integer!(i64, I64_AVX512, I64_PLAIN, I64_PLAIN, i64 u64);
+
+impl<T: Element> Kernels<T> {
+    /// Columns of a tile of C.
+    pub(crate) fn columns(&self) -> usize {
+        self.tiles.nr
+    }
+}

@@ -1,0 +1,225 @@
+//! The general matrix product of one block of C on one thread.
+//!
+//! k is cut into blocks by its length alone, so the bits of an element of C depend on k and not on the block it is in.
+//! For each block of k, A is packed whole (it stays in L2) and B one panel at a time (it stays in L1).
+
+mod buffer;
+mod element;
+mod pack;
+mod tile;
+
+pub(crate) use buffer::with_scratch;
+pub(crate) use element::{Element, Isa, Kernels};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use pack::Load512;
+pub(crate) use tile::Vector;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use tile::{F32x8, F32x16, F64x4, F64x8};
+
+use pack::Panel;
+use std::ops::Range;
+use tile::TileArgs;
+
+/// Longest block of k: a panel of B (two registers wide) and a tile of A fit in L1.
+const KC: usize = 256;
+/// Up to this many panels of B, A is read in place: packing would cost more than it saves.
+const PANELS_UNPACKED_A: usize = 2;
+/// Up to this many tiles of A, rows of B are read in place.
+const TILES_UNPACKED_B: usize = 5;
+
+/// Pointers and strides (in elements) of one product C = A B.
+pub(crate) struct Operands<T> {
+    pub(crate) a: *const T,
+    pub(crate) a_row: isize,
+    pub(crate) a_col: isize,
+    pub(crate) b: *const T,
+    pub(crate) b_row: isize,
+    pub(crate) b_col: isize,
+    pub(crate) c: *mut T,
+    pub(crate) c_row: isize,
+    pub(crate) c_col: isize,
+}
+
+/// Bounds of piece `i` of `0..len` cut into `pieces` whose lengths differ by one at most.
+pub(crate) fn piece(len: usize, pieces: usize, i: usize) -> Range<usize> {
+    len * i / pieces..len * (i + 1) / pieces
+}
+
+/// Computes the block `rows` x `cols` of C, `k` terms each.
+///
+/// # Safety
+/// The operands reach every element of the block, C is written by no one else, the kernels' instruction set exists.
+pub(crate) unsafe fn block<T: Element>(
+    kernels: &Kernels<T>,
+    x: &Operands<T>,
+    k: usize,
+    rows: Range<usize>,
+    cols: Range<usize>,
+) {
+    let (mr, nr) = (kernels.tiles.packed.len(), kernels.tiles.nr);
+    let (mc, nc) = (rows.len(), cols.len());
+    let (tiles, panels) = (mc.div_ceil(mr), nc.div_ceil(nr));
+    let k_blocks = k.div_ceil(KC);
+    let kc_max = k.div_ceil(k_blocks.max(1));
+
+    let pack_a = !T::DIRECT || panels > PANELS_UNPACKED_A;
+    let pack_b = !T::DIRECT || x.b_col != 1 || tiles > TILES_UNPACKED_B;
+    let direct_c = T::DIRECT && x.c_col == 1;
+    // Lengths in accumulators, each with the packing's overrun and a whole number of cache lines.
+    let line = |len: usize| (len + 16).next_multiple_of(16);
+    let b_len = line(kc_max * nr);
+    let a_len = if pack_a { line(kc_max * mc) } else { 0 };
+    let tail_len = line(mr * nr);
+    let sums_len = if direct_c { 0 } else { line(mc * panels * nr) };
+    let bytes = (b_len + a_len + tail_len + sums_len) * size_of::<T::Acc>();
+
+    buffer::with_scratch(bytes, |scratch| {
+        let packed_b: *mut T::Acc = scratch.cast();
+        // SAFETY: the scratch memory has the length that was asked for; the operands' extents are the caller's contract.
+        unsafe {
+            let packed_a = packed_b.add(b_len);
+            let tail = packed_a.add(a_len);
+            let sums = tail.add(tail_len);
+            for block_of_k in 0..k_blocks {
+                let ks = piece(k, k_blocks, block_of_k);
+                let kc = ks.len();
+                let a =
+                    x.a.offset(rows.start as isize * x.a_row + ks.start as isize * x.a_col);
+                if pack_a {
+                    for t in 0..tiles {
+                        let r = piece(mc, tiles, t);
+                        (kernels.pack)(&Panel {
+                            dst: packed_a.add(r.start * kc),
+                            pitch: r.len(),
+                            src: a.offset(r.start as isize * x.a_row),
+                            width: r.len(),
+                            w_step: x.a_row,
+                            k_step: x.a_col,
+                            kc,
+                        });
+                    }
+                }
+                for p in 0..panels {
+                    let col = p * nr;
+                    let width = nr.min(nc - col);
+                    let src =
+                        x.b.offset(ks.start as isize * x.b_row + (cols.start + col) as isize * x.b_col);
+                    let (b, b_k) = if pack_b || width < nr {
+                        (kernels.pack)(&Panel {
+                            dst: packed_b,
+                            pitch: nr,
+                            src,
+                            width,
+                            w_step: x.b_col,
+                            k_step: x.b_row,
+                            kc,
+                        });
+                        (packed_b.cast_const(), nr as isize)
+                    } else {
+                        (src.cast(), x.b_row)
+                    };
+                    for t in 0..tiles {
+                        let r = piece(mc, tiles, t);
+                        let mut args = TileArgs {
+                            kc,
+                            a: packed_a.add(r.start * kc).cast_const(),
+                            a_row: 1,
+                            a_k: r.len() as isize,
+                            b,
+                            b_k,
+                            c: tail,
+                            c_row: nr as isize,
+                            accumulate: block_of_k > 0,
+                        };
+                        let set = if pack_a {
+                            kernels.tiles.packed
+                        } else {
+                            args.a = a.offset(r.start as isize * x.a_row).cast();
+                            args.a_row = x.a_row;
+                            args.a_k = x.a_col;
+                            kernels.tiles.strided
+                        };
+                        let kernel = set[r.len() - 1];
+                        let c = x.c.offset((rows.start + r.start) as isize * x.c_row);
+                        if !direct_c {
+                            args.c = sums.add(r.start * panels * nr + col);
+                            args.c_row = (panels * nr) as isize;
+                            kernel(&args);
+                        } else if width == nr {
+                            args.c = c.add(cols.start + col).cast();
+                            args.c_row = x.c_row;
+                            kernel(&args);
+                        } else {
+                            args.accumulate = false;
+                            kernel(&args);
+                            let c: *mut T::Acc = c.add(cols.start + col).cast();
+                            add_tail::<T>(c, x.c_row, tail, nr, r.len(), width, block_of_k > 0);
+                        }
+                    }
+                }
+            }
+            if k == 0 {
+                zero(x, rows.clone(), cols.clone());
+            } else if !direct_c {
+                store(x, sums, panels * nr, rows.clone(), cols.clone());
+            }
+        }
+    });
+}
+
+/// Adds (or writes) the used columns of a tile to C.
+unsafe fn add_tail<T: Element>(
+    c: *mut T::Acc,
+    c_row: isize,
+    tile: *const T::Acc,
+    pitch: usize,
+    rows: usize,
+    width: usize,
+    accumulate: bool,
+) {
+    for i in 0..rows {
+        // SAFETY: the caller's tile and C have `rows` rows of `width` columns.
+        unsafe {
+            let (c, tile) = (c.offset(i as isize * c_row), tile.add(i * pitch));
+            for j in 0..width {
+                let sum = *tile.add(j);
+                *c.add(j) = if accumulate { T::add(*c.add(j), sum) } else { sum };
+            }
+        }
+    }
+}
+
+/// Rounds sums into C, whatever its strides.
+unsafe fn store<T: Element>(
+    x: &Operands<T>,
+    sums: *const T::Acc,
+    pitch: usize,
+    rows: Range<usize>,
+    cols: Range<usize>,
+) {
+    for i in 0..rows.len() {
+        // SAFETY: C reaches the block, and the sums have a row of `pitch` for each of its rows.
+        unsafe {
+            let src = std::slice::from_raw_parts(sums.add(i * pitch), cols.len());
+            let c =
+                x.c.offset((rows.start + i) as isize * x.c_row + cols.start as isize * x.c_col);
+            if x.c_col == 1 {
+                T::narrow_row(std::slice::from_raw_parts_mut(c, cols.len()), src);
+            } else {
+                for (j, &sum) in src.iter().enumerate() {
+                    *c.offset(j as isize * x.c_col) = T::narrow(sum);
+                }
+            }
+        }
+    }
+}
+
+/// The sum of no terms.
+unsafe fn zero<T: Element>(x: &Operands<T>, rows: Range<usize>, cols: Range<usize>) {
+    for i in rows {
+        for j in cols.clone() {
+            // SAFETY: C reaches the block.
+            unsafe { *x.c.offset(i as isize * x.c_row + j as isize * x.c_col) = T::narrow(T::ZERO) }
+        }
+    }
+}

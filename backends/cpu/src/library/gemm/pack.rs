@@ -1,0 +1,223 @@
+//! Packing: copies a panel of A or B into the order in which a micro-kernel reads it, converting to the accumulator type.
+
+use super::Element;
+
+/// A panel to be packed: `dst[l * pitch + w] = src[w * w_step + l * k_step]` for `w < width`, zeros up to `pitch`.
+pub(crate) struct Panel<T: Element> {
+    /// Packed panel; the kernels may write up to 16 elements past `kc * pitch`.
+    pub(crate) dst: *mut T::Acc,
+    /// Elements of `dst` per step of k.
+    pub(crate) pitch: usize,
+    /// Element `[0, 0]`.
+    pub(crate) src: *const T,
+    /// Rows of A, or columns of B.
+    pub(crate) width: usize,
+    /// Step in elements along the width.
+    pub(crate) w_step: isize,
+    /// Step in elements along k.
+    pub(crate) k_step: isize,
+    /// Length along k.
+    pub(crate) kc: usize,
+}
+
+/// Packs one panel.
+pub(crate) type PackFn<T> = unsafe fn(&Panel<T>);
+
+#[inline(always)]
+unsafe fn pack_loops<T: Element>(p: &Panel<T>) {
+    // SAFETY: the panel's source and destination have the extents it says.
+    unsafe {
+        for l in 0..p.kc {
+            let (dst, src) = (p.dst.add(l * p.pitch), p.src.offset(l as isize * p.k_step));
+            if p.w_step == 1 {
+                for w in 0..p.width {
+                    dst.add(w).write((*src.add(w)).widen());
+                }
+            } else {
+                for w in 0..p.width {
+                    dst.add(w).write((*src.offset(w as isize * p.w_step)).widen());
+                }
+            }
+            for w in p.width..p.pitch {
+                dst.add(w).write(T::ZERO);
+            }
+        }
+    }
+}
+
+/// Packing for any processor.
+pub(crate) unsafe fn pack_plain<T: Element>(p: &Panel<T>) {
+    // SAFETY: same contract.
+    unsafe { pack_loops(p) }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::super::Element;
+    use super::{Panel, pack_loops};
+    use half::{bf16, f16};
+    use std::arch::x86_64::*;
+
+    /// Packing with AVX2.
+    #[target_feature(enable = "avx2,fma")]
+    pub(crate) unsafe fn pack_avx2<T: Element>(p: &Panel<T>) {
+        // SAFETY: same contract.
+        unsafe { pack_loops(p) }
+    }
+
+    /// Elements that AVX-512 loads as a register of the accumulator type. The instruction set must be on.
+    pub(crate) trait Load512: Element {
+        type Register: Copy;
+        const LANES: usize;
+        /// The first `count` (at most `LANES`) elements of `p`, then zeros.
+        unsafe fn load(p: *const Self, count: usize) -> Self::Register;
+        unsafe fn store(p: *mut Self::Acc, x: Self::Register);
+        /// Transposes `r[0..LANES]`, a square matrix of one row per register.
+        unsafe fn transpose(r: &mut [Self::Register; 16]);
+    }
+
+    #[inline(always)]
+    fn mask(count: usize) -> u16 {
+        ((1u32 << count) - 1) as u16
+    }
+
+    #[inline(always)]
+    unsafe fn transpose_f32(r: &mut [__m512; 16]) {
+        // SAFETY: register operations of an instruction set that the caller has on.
+        unsafe {
+            let mut t = *r;
+            for i in 0..8 {
+                t[2 * i] = _mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+                t[2 * i + 1] = _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+            }
+            // r[4 i + j]: column 4 lane + j of rows 4 i .. 4 i + 4.
+            for i in 0..4 {
+                for h in 0..2 {
+                    let (x, y) = (_mm512_castps_pd(t[4 * i + h]), _mm512_castps_pd(t[4 * i + 2 + h]));
+                    r[4 * i + 2 * h] = _mm512_castpd_ps(_mm512_unpacklo_pd(x, y));
+                    r[4 * i + 2 * h + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(x, y));
+                }
+            }
+            for j in 0..4 {
+                let low = _mm512_shuffle_f32x4::<0x44>(r[j], r[4 + j]);
+                let high = _mm512_shuffle_f32x4::<0xee>(r[j], r[4 + j]);
+                let low2 = _mm512_shuffle_f32x4::<0x44>(r[8 + j], r[12 + j]);
+                let high2 = _mm512_shuffle_f32x4::<0xee>(r[8 + j], r[12 + j]);
+                t[j] = _mm512_shuffle_f32x4::<0x88>(low, low2);
+                t[4 + j] = _mm512_shuffle_f32x4::<0xdd>(low, low2);
+                t[8 + j] = _mm512_shuffle_f32x4::<0x88>(high, high2);
+                t[12 + j] = _mm512_shuffle_f32x4::<0xdd>(high, high2);
+            }
+            *r = t;
+        }
+    }
+
+    macro_rules! load512_f32 {
+        ($t:ty, |$p:ident, $count:ident| $load:expr) => {
+            impl Load512 for $t {
+                type Register = __m512;
+                const LANES: usize = 16;
+                #[inline(always)]
+                unsafe fn load($p: *const Self, $count: usize) -> __m512 {
+                    // SAFETY: only the first `count` elements are read; the instruction set is on.
+                    unsafe { $load }
+                }
+                #[inline(always)]
+                unsafe fn store(p: *mut f32, x: __m512) {
+                    // SAFETY: the caller's contract.
+                    unsafe { _mm512_storeu_ps(p, x) }
+                }
+                #[inline(always)]
+                unsafe fn transpose(r: &mut [__m512; 16]) {
+                    // SAFETY: the caller's contract.
+                    unsafe { transpose_f32(r) }
+                }
+            }
+        };
+    }
+    load512_f32!(f32, |p, count| _mm512_maskz_loadu_ps(mask(count), p));
+    load512_f32!(f16, |p, count| _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(
+        mask(count),
+        p.cast()
+    )));
+    load512_f32!(bf16, |p, count| {
+        let bits = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask(count), p.cast()));
+        _mm512_castsi512_ps(_mm512_slli_epi32::<16>(bits))
+    });
+
+    impl Load512 for f64 {
+        type Register = __m512d;
+        const LANES: usize = 8;
+        #[inline(always)]
+        unsafe fn load(p: *const Self, count: usize) -> __m512d {
+            // SAFETY: only the first `count` elements are read; the instruction set is on.
+            unsafe { _mm512_maskz_loadu_pd(mask(count) as u8, p) }
+        }
+        #[inline(always)]
+        unsafe fn store(p: *mut f64, x: __m512d) {
+            // SAFETY: the caller's contract.
+            unsafe { _mm512_storeu_pd(p, x) }
+        }
+        #[inline(always)]
+        unsafe fn transpose(r: &mut [__m512d; 16]) {
+            // SAFETY: register operations of an instruction set that the caller has on.
+            unsafe {
+                let mut t = *r;
+                for i in 0..4 {
+                    t[2 * i] = _mm512_unpacklo_pd(r[2 * i], r[2 * i + 1]);
+                    t[2 * i + 1] = _mm512_unpackhi_pd(r[2 * i], r[2 * i + 1]);
+                }
+                for j in 0..2 {
+                    let low = _mm512_shuffle_f64x2::<0x44>(t[j], t[2 + j]);
+                    let high = _mm512_shuffle_f64x2::<0xee>(t[j], t[2 + j]);
+                    let low2 = _mm512_shuffle_f64x2::<0x44>(t[4 + j], t[6 + j]);
+                    let high2 = _mm512_shuffle_f64x2::<0xee>(t[4 + j], t[6 + j]);
+                    r[j] = _mm512_shuffle_f64x2::<0x88>(low, low2);
+                    r[2 + j] = _mm512_shuffle_f64x2::<0xdd>(low, low2);
+                    r[4 + j] = _mm512_shuffle_f64x2::<0x88>(high, high2);
+                    r[6 + j] = _mm512_shuffle_f64x2::<0xdd>(high, high2);
+                }
+            }
+        }
+    }
+
+    /// Packing with AVX-512. A store may run over the end of its row: the next row, or the next panel, comes after it.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    pub(crate) unsafe fn pack_avx512<T: Load512>(p: &Panel<T>) {
+        let lanes = T::LANES;
+        // SAFETY: the panel's source and destination have the extents it says; loads are masked to the width.
+        unsafe {
+            if p.w_step == 1 {
+                for l in 0..p.kc {
+                    let (dst, src) = (p.dst.add(l * p.pitch), p.src.offset(l as isize * p.k_step));
+                    for w in (0..p.pitch).step_by(lanes) {
+                        let count = p.width.saturating_sub(w).min(lanes);
+                        T::store(dst.add(w), T::load(src.wrapping_add(w), count));
+                    }
+                }
+            } else if p.k_step == 1 {
+                let zero = T::load(p.src, 0);
+                for l in (0..p.kc).step_by(lanes) {
+                    let steps = (p.kc - l).min(lanes);
+                    // From right to left: what runs over a row's end is the start of rows that are stored after it.
+                    for w in (0..p.pitch).step_by(lanes).rev() {
+                        let mut r = [zero; 16];
+                        for (i, x) in r.iter_mut().enumerate().take(lanes) {
+                            if w + i < p.width {
+                                *x = T::load(p.src.offset((w + i) as isize * p.w_step).add(l), steps);
+                            }
+                        }
+                        T::transpose(&mut r);
+                        for (i, x) in r.iter().enumerate().take(steps) {
+                            T::store(p.dst.add((l + i) * p.pitch + w), *x);
+                        }
+                    }
+                }
+            } else {
+                pack_loops(p);
+            }
+        }
+    }
+}
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::*;

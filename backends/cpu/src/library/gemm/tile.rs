@@ -1,0 +1,350 @@
+//! Micro-kernels: one `MR x NR` tile of C held in registers while k runs.
+
+/// A vector register of `LANES` accumulator elements.
+///
+/// Every method is inlined into a function that enables the instruction set; calling one elsewhere is undefined.
+pub(crate) trait Vector: Copy {
+    /// Type of one lane.
+    type Lane: Copy + 'static;
+    /// Lanes of one register.
+    const LANES: usize;
+    /// All lanes zero.
+    unsafe fn zero() -> Self;
+    /// All lanes `*p`.
+    unsafe fn splat(p: *const Self::Lane) -> Self;
+    /// `LANES` elements from `p`, of any alignment.
+    unsafe fn load(p: *const Self::Lane) -> Self;
+    /// Writes `LANES` elements to `p`, of any alignment.
+    unsafe fn store(self, p: *mut Self::Lane);
+    /// `self + a * b`; one rounding where the hardware has it.
+    unsafe fn mul_add(self, a: Self, b: Self) -> Self;
+    /// `self + a`.
+    unsafe fn add(self, a: Self) -> Self;
+    /// Brings the line of `p` near; `p` may be any address.
+    unsafe fn prefetch(p: *const Self::Lane);
+}
+
+/// What one micro-kernel call computes: `c[i, j] (+)= sum_l a[i, l] * b[l, j]` over a full tile. Strides in elements.
+pub(crate) struct TileArgs<S> {
+    /// Steps of the sum.
+    pub(crate) kc: usize,
+    /// Element `[0, 0]` of A.
+    pub(crate) a: *const S,
+    /// Step between rows of A; the packed kernels take 1.
+    pub(crate) a_row: isize,
+    /// Step between columns of A; the packed kernels take the number of rows.
+    pub(crate) a_k: isize,
+    /// Row 0 of B; rows are contiguous.
+    pub(crate) b: *const S,
+    /// Step between rows of B.
+    pub(crate) b_k: isize,
+    /// Row 0 of C; rows are contiguous.
+    pub(crate) c: *mut S,
+    /// Step between rows of C.
+    pub(crate) c_row: isize,
+    /// Adds to C instead of overwriting it.
+    pub(crate) accumulate: bool,
+}
+
+/// A micro-kernel for one tile height.
+pub(crate) type TileFn<S> = unsafe fn(&TileArgs<S>);
+
+/// The micro-kernels of one accumulator type on one instruction set.
+#[derive(Clone, Copy)]
+pub(crate) struct TileSet<S: 'static> {
+    /// Width of a tile.
+    pub(crate) nr: usize,
+    /// Kernels of height `index + 1` for packed A.
+    pub(crate) packed: &'static [TileFn<S>],
+    /// Kernels of height `index + 1` for A with any strides.
+    pub(crate) strided: &'static [TileFn<S>],
+}
+
+#[inline(always)]
+unsafe fn tile<V: Vector, const MR: usize, const NV: usize, const PACKED: bool>(t: &TileArgs<V::Lane>) {
+    // SAFETY: the caller vouches for a full tile behind each pointer and for the instruction set.
+    unsafe {
+        if t.accumulate {
+            for i in 0..MR {
+                for j in 0..NV {
+                    V::prefetch(t.c.offset(i as isize * t.c_row).add(j * V::LANES));
+                }
+            }
+        }
+        let mut acc = [[V::zero(); NV]; MR];
+        let mut b = t.b;
+        let mut a = t.a;
+        // Rows in groups of three share a base register: base, base + s, base + 2s.
+        let mut base = [t.a; 5];
+        for (g, p) in base.iter_mut().enumerate() {
+            *p = t.a.wrapping_offset(3 * g as isize * t.a_row);
+        }
+        for _ in 0..t.kc {
+            let mut bv = [V::zero(); NV];
+            for (j, v) in bv.iter_mut().enumerate() {
+                *v = V::load(b.add(j * V::LANES));
+            }
+            for (i, row) in acc.iter_mut().enumerate() {
+                let av = V::splat(if PACKED {
+                    a.add(i)
+                } else {
+                    base[i / 3].offset((i % 3) as isize * t.a_row)
+                });
+                for (x, &bj) in row.iter_mut().zip(&bv) {
+                    *x = x.mul_add(av, bj);
+                }
+            }
+            b = b.wrapping_offset(t.b_k);
+            if PACKED {
+                a = a.add(MR);
+            } else {
+                for p in &mut base {
+                    *p = p.wrapping_offset(t.a_k);
+                }
+            }
+        }
+        for (i, row) in acc.iter().enumerate() {
+            let c = t.c.offset(i as isize * t.c_row);
+            for (j, &x) in row.iter().enumerate() {
+                let c = c.add(j * V::LANES);
+                let x = if t.accumulate { V::load(c).add(x) } else { x };
+                x.store(c);
+            }
+        }
+    }
+}
+
+/// Instantiates a `TileSet` constant from a vector type, the registers of a tile row and the heights.
+macro_rules! tile_set {
+    ($name:ident, $vector:ty, $nv:literal, $(#[$feature:meta],)? [$($mr:literal)*]) => {
+        pub(crate) const $name: TileSet<<$vector as Vector>::Lane> = {
+            $(#[$feature])?
+            unsafe fn kernel<const MR: usize, const PACKED: bool>(t: &TileArgs<<$vector as Vector>::Lane>) {
+                // SAFETY: same contract.
+                unsafe { tile::<$vector, MR, $nv, PACKED>(t) }
+            }
+            TileSet {
+                nr: <$vector as Vector>::LANES * $nv,
+                packed: &[$(kernel::<$mr, true>),*],
+                strided: &[$(kernel::<$mr, false>),*],
+            }
+        };
+    };
+}
+
+/// Lanes without named instructions: what the compiler makes of a loop over an array.
+#[derive(Clone, Copy)]
+pub(crate) struct Lanes<S, const N: usize>([S; N]);
+
+macro_rules! plain_vector {
+    ($lane:ty, $zero:literal, $mul_add:expr, $add:expr) => {
+        impl<const N: usize> Vector for Lanes<$lane, N> {
+            type Lane = $lane;
+            const LANES: usize = N;
+            #[inline(always)]
+            unsafe fn zero() -> Self {
+                Self([$zero; N])
+            }
+            #[inline(always)]
+            unsafe fn splat(p: *const $lane) -> Self {
+                // SAFETY: the caller's contract.
+                Self([unsafe { *p }; N])
+            }
+            #[inline(always)]
+            unsafe fn load(p: *const $lane) -> Self {
+                // SAFETY: the caller's contract.
+                Self(unsafe { p.cast::<[$lane; N]>().read_unaligned() })
+            }
+            #[inline(always)]
+            unsafe fn store(self, p: *mut $lane) {
+                // SAFETY: the caller's contract.
+                unsafe { p.cast::<[$lane; N]>().write_unaligned(self.0) }
+            }
+            #[inline(always)]
+            unsafe fn mul_add(mut self, a: Self, b: Self) -> Self {
+                for ((x, a), b) in self.0.iter_mut().zip(a.0).zip(b.0) {
+                    *x = $mul_add(*x, a, b);
+                }
+                self
+            }
+            #[inline(always)]
+            unsafe fn add(mut self, a: Self) -> Self {
+                for (x, a) in self.0.iter_mut().zip(a.0) {
+                    *x = $add(*x, a);
+                }
+                self
+            }
+            #[inline(always)]
+            unsafe fn prefetch(_: *const $lane) {}
+        }
+    };
+}
+plain_vector!(f32, 0.0, |x: f32, a: f32, b: f32| x + a * b, |x: f32, a: f32| x
+    + a);
+plain_vector!(f64, 0.0, |x: f64, a: f64, b: f64| x + a * b, |x: f64, a: f64| x
+    + a);
+plain_vector!(
+    i32,
+    0,
+    |x: i32, a: i32, b: i32| x.wrapping_add(a.wrapping_mul(b)),
+    i32::wrapping_add
+);
+plain_vector!(
+    i64,
+    0,
+    |x: i64, a: i64, b: i64| x.wrapping_add(a.wrapping_mul(b)),
+    i64::wrapping_add
+);
+
+tile_set!(F32_PLAIN, Lanes<f32, 4>, 2, [1 2 3 4 5 6]);
+tile_set!(F64_PLAIN, Lanes<f64, 2>, 2, [1 2 3 4 5 6]);
+tile_set!(I32_PLAIN, Lanes<i32, 4>, 2, [1 2 3 4]);
+tile_set!(I64_PLAIN, Lanes<i64, 2>, 2, [1 2 3 4]);
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{TileArgs, TileSet, Vector, tile};
+    use std::arch::x86_64::*;
+
+    macro_rules! x86_vector {
+        ($name:ident, $register:ty, $lane:ty, $lanes:literal, $load:expr, $store:expr, $zero:expr, $splat:expr, $mul_add:expr, $add:expr) => {
+            /// One register.
+            #[derive(Clone, Copy)]
+            pub(crate) struct $name(pub(crate) $register);
+            // The blocks' contract: the instruction set is on and the pointers are good, as the trait says.
+            impl Vector for $name {
+                type Lane = $lane;
+                const LANES: usize = $lanes;
+                #[inline(always)]
+                unsafe fn zero() -> Self {
+                    // SAFETY: the trait's contract.
+                    Self(unsafe { $zero() })
+                }
+                #[inline(always)]
+                unsafe fn splat(p: *const $lane) -> Self {
+                    // SAFETY: the trait's contract.
+                    Self(unsafe { $splat(*p) })
+                }
+                #[inline(always)]
+                unsafe fn load(p: *const $lane) -> Self {
+                    // SAFETY: the trait's contract.
+                    Self(unsafe { $load(p.cast()) })
+                }
+                #[inline(always)]
+                unsafe fn store(self, p: *mut $lane) {
+                    // SAFETY: the trait's contract.
+                    unsafe { $store(p.cast(), self.0) }
+                }
+                #[inline(always)]
+                unsafe fn mul_add(self, a: Self, b: Self) -> Self {
+                    // SAFETY: the trait's contract.
+                    Self(unsafe { $mul_add(self.0, a.0, b.0) })
+                }
+                #[inline(always)]
+                unsafe fn add(self, a: Self) -> Self {
+                    // SAFETY: the trait's contract.
+                    Self(unsafe { $add(self.0, a.0) })
+                }
+                #[inline(always)]
+                unsafe fn prefetch(p: *const $lane) {
+                    // SAFETY: a prefetch never faults.
+                    unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+                }
+            }
+        };
+    }
+    x86_vector!(
+        F32x16,
+        __m512,
+        f32,
+        16,
+        _mm512_loadu_ps,
+        _mm512_storeu_ps,
+        _mm512_setzero_ps,
+        _mm512_set1_ps,
+        |x, a, b| _mm512_fmadd_ps(a, b, x),
+        _mm512_add_ps
+    );
+    x86_vector!(
+        F64x8,
+        __m512d,
+        f64,
+        8,
+        _mm512_loadu_pd,
+        _mm512_storeu_pd,
+        _mm512_setzero_pd,
+        _mm512_set1_pd,
+        |x, a, b| _mm512_fmadd_pd(a, b, x),
+        _mm512_add_pd
+    );
+    x86_vector!(
+        I32x16,
+        __m512i,
+        i32,
+        16,
+        _mm512_loadu_si512,
+        _mm512_storeu_si512,
+        _mm512_setzero_si512,
+        _mm512_set1_epi32,
+        |x, a, b| _mm512_add_epi32(x, _mm512_mullo_epi32(a, b)),
+        _mm512_add_epi32
+    );
+    x86_vector!(
+        I64x8,
+        __m512i,
+        i64,
+        8,
+        _mm512_loadu_si512,
+        _mm512_storeu_si512,
+        _mm512_setzero_si512,
+        _mm512_set1_epi64,
+        |x, a, b| _mm512_add_epi64(x, _mm512_mullo_epi64(a, b)),
+        _mm512_add_epi64
+    );
+    x86_vector!(
+        F32x8,
+        __m256,
+        f32,
+        8,
+        _mm256_loadu_ps,
+        _mm256_storeu_ps,
+        _mm256_setzero_ps,
+        _mm256_set1_ps,
+        |x, a, b| _mm256_fmadd_ps(a, b, x),
+        _mm256_add_ps
+    );
+    x86_vector!(
+        F64x4,
+        __m256d,
+        f64,
+        4,
+        _mm256_loadu_pd,
+        _mm256_storeu_pd,
+        _mm256_setzero_pd,
+        _mm256_set1_pd,
+        |x, a, b| _mm256_fmadd_pd(a, b, x),
+        _mm256_add_pd
+    );
+    x86_vector!(
+        I32x8,
+        __m256i,
+        i32,
+        8,
+        _mm256_loadu_si256,
+        _mm256_storeu_si256,
+        _mm256_setzero_si256,
+        _mm256_set1_epi32,
+        |x, a, b| _mm256_add_epi32(x, _mm256_mullo_epi32(a, b)),
+        _mm256_add_epi32
+    );
+
+    tile_set!(F32_AVX512, F32x16, 2, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")], [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
+    tile_set!(F64_AVX512, F64x8, 2, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")], [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
+    tile_set!(I32_AVX512, I32x16, 2, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")], [1 2 3 4 5 6 7 8]);
+    tile_set!(I64_AVX512, I64x8, 2, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")], [1 2 3 4 5 6 7 8]);
+    tile_set!(F32_AVX2, F32x8, 2, #[target_feature(enable = "avx2,fma")], [1 2 3 4 5 6]);
+    tile_set!(F64_AVX2, F64x4, 2, #[target_feature(enable = "avx2,fma")], [1 2 3 4 5 6]);
+    tile_set!(I32_AVX2, I32x8, 2, #[target_feature(enable = "avx2,fma")], [1 2 3 4]);
+}
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::*;

@@ -1,0 +1,328 @@
+//! Batched matrix product: C[b, i, j] = sum over l of A[b, i, l] B[b, l, j].
+//!
+//! The bits of C depend on the shape of one matrix, its strides and the processor's instruction set, never on the
+//! number of threads or of batches: k is never split between threads, and its blocks follow from its length.
+
+use super::gemm::{self, Isa, Operands, piece};
+use super::gemv::{self, VectorProduct};
+use half::{bf16, f16};
+use std::ops::Range;
+
+/// How the work of one call is spread over threads.
+pub trait Parallel: Sync {
+    /// Threads that `run` can use, the caller's among them.
+    fn threads(&self) -> usize;
+    /// Runs `body(i)` once for every `i` in `0..n`, in any order and on any thread, and returns when all are done.
+    fn run(&self, n: usize, body: &(dyn Fn(usize) + Sync));
+}
+
+/// Everything on the calling thread.
+pub struct Serial;
+
+impl Parallel for Serial {
+    fn threads(&self) -> usize {
+        1
+    }
+    fn run(&self, n: usize, body: &(dyn Fn(usize) + Sync)) {
+        (0..n).for_each(body);
+    }
+}
+
+/// Element type of all three matrices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum MatDType {
+    F32,
+    F64,
+    /// Sums are kept in f32 and rounded once.
+    F16,
+    /// Sums are kept in f32 and rounded once.
+    Bf16,
+    /// Integer sums and products wrap.
+    I8,
+    U8,
+    I16,
+    U16,
+    I32,
+    U32,
+    I64,
+    U64,
+}
+
+/// An operand that is read: element `[b, i, j]` is at `ptr` plus `b, i, j` times the strides, in elements.
+///
+/// Any stride is allowed, 0 and negative ones too: a transposed matrix, a broadcast batch.
+#[derive(Clone, Copy, Debug)]
+pub struct MatRef {
+    /// Element `[0, 0, 0]`, aligned for its type.
+    pub ptr: *const u8,
+    /// Elements from one matrix to the next.
+    pub batch_stride: isize,
+    /// Elements from one row to the next.
+    pub row_stride: isize,
+    /// Elements from one column to the next.
+    pub col_stride: isize,
+}
+
+/// The result; as `MatRef`, but no two indices may name one element.
+#[derive(Clone, Copy, Debug)]
+pub struct MatMut {
+    /// Element `[0, 0, 0]`, aligned for its type.
+    pub ptr: *mut u8,
+    /// Elements from one matrix to the next.
+    pub batch_stride: isize,
+    /// Elements from one row to the next.
+    pub row_stride: isize,
+    /// Elements from one column to the next.
+    pub col_stride: isize,
+}
+
+/// Extents: A is `[batch, m, k]`, B `[batch, k, n]`, C `[batch, m, n]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct Problem {
+    pub batch: usize,
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+}
+
+/// Called with (batch, rows, columns) of each finished block of C by the thread that finished it, while it is in cache.
+/// The blocks of all calls are disjoint and cover C; their number and order depend on the threads.
+pub type Epilogue<'a> = &'a (dyn Fn(usize, Range<usize>, Range<usize>) + Sync);
+
+/// C = A B for each matrix of the batch. With `k == 0` C becomes zero.
+///
+/// # Safety
+/// A and B are readable and C writable at every index of the problem, in elements of `dtype`; C overlaps neither A nor
+/// B and no element of it is named by two indices.
+pub unsafe fn matmul(
+    dtype: MatDType,
+    p: &Problem,
+    a: MatRef,
+    b: MatRef,
+    c: MatMut,
+    parallel: &dyn Parallel,
+    epilogue: Option<Epilogue<'_>>,
+) {
+    let isa = Isa::detect();
+    // SAFETY: same contract, and the instruction set was detected.
+    unsafe {
+        match dtype {
+            MatDType::F32 => typed::<f32>(isa, p, a, b, c, parallel, epilogue),
+            MatDType::F64 => typed::<f64>(isa, p, a, b, c, parallel, epilogue),
+            MatDType::F16 => typed::<f16>(isa, p, a, b, c, parallel, epilogue),
+            MatDType::Bf16 => typed::<bf16>(isa, p, a, b, c, parallel, epilogue),
+            MatDType::I8 => typed::<i8>(isa, p, a, b, c, parallel, epilogue),
+            MatDType::U8 => typed::<u8>(isa, p, a, b, c, parallel, epilogue),
+            MatDType::I16 => typed::<i16>(isa, p, a, b, c, parallel, epilogue),
+            MatDType::U16 => typed::<u16>(isa, p, a, b, c, parallel, epilogue),
+            MatDType::I32 => typed::<i32>(isa, p, a, b, c, parallel, epilogue),
+            MatDType::U32 => typed::<u32>(isa, p, a, b, c, parallel, epilogue),
+            MatDType::I64 => typed::<i64>(isa, p, a, b, c, parallel, epilogue),
+            MatDType::U64 => typed::<u64>(isa, p, a, b, c, parallel, epilogue),
+        }
+    }
+}
+
+/// A raw pointer that closures of several threads share; each touches its own part of what it names.
+#[derive(Clone, Copy)]
+struct Shared<T>(T);
+// SAFETY: a pointer is only an address; `matmul`'s contract makes the accesses behind it disjoint or read-only.
+unsafe impl<T> Sync for Shared<T> {}
+
+/// C = A B for one element type and one instruction set.
+///
+/// # Safety
+/// That of [`matmul`], and `isa` exists here.
+unsafe fn typed<T: VectorProduct>(
+    isa: Isa,
+    p: &Problem,
+    a: MatRef,
+    b: MatRef,
+    c: MatMut,
+    parallel: &dyn Parallel,
+    epilogue: Option<Epilogue<'_>>,
+) {
+    if p.batch == 0 || p.m == 0 || p.n == 0 {
+        return;
+    }
+    let kernels = T::kernels(isa);
+    let swap = transposes(p, &c, kernels.columns());
+    let x = Shared(Operands::<T> {
+        a: a.ptr.cast(),
+        a_row: a.row_stride,
+        a_col: a.col_stride,
+        b: b.ptr.cast(),
+        b_row: b.row_stride,
+        b_col: b.col_stride,
+        c: c.ptr.cast(),
+        c_row: c.row_stride,
+        c_col: c.col_stride,
+    });
+    let strides = [a.batch_stride, b.batch_stride, c.batch_stride];
+    let (x, strides, m, n) = if swap {
+        (
+            Shared(x.0.transposed()),
+            [strides[1], strides[0], strides[2]],
+            p.n,
+            p.m,
+        )
+    } else {
+        (x, strides, p.m, p.n)
+    };
+    let vector = if m == 1 {
+        gemv::kernel::<T>(isa, &x.0, p.k)
+    } else {
+        None
+    };
+    let grid = Grid::choose(
+        p.batch,
+        m,
+        n,
+        p.k,
+        parallel.threads(),
+        kernels.columns(),
+        vector.is_some(),
+    );
+    let shared = &x;
+    grid.run(parallel, &|batch, rows, cols| {
+        let x = shared.0.batch(strides, batch);
+        // SAFETY: the grid's blocks are disjoint and lie within C.
+        unsafe {
+            match vector {
+                Some(vector) => vector(&x, p.k, cols.clone()),
+                None => gemm::block(&kernels, &x, p.k, rows.clone(), cols.clone()),
+            }
+        }
+        if let Some(epilogue) = epilogue {
+            let (rows, cols) = if swap { (cols, rows) } else { (rows, cols) };
+            epilogue(batch, rows, cols);
+        }
+    });
+}
+
+/// Whether to compute the transposed product: the kernels want rows of C contiguous and at least `width` long.
+fn transposes(p: &Problem, c: &MatMut, width: usize) -> bool {
+    if p.n == 1 || p.m == 1 {
+        return p.n == 1 && p.m > 1;
+    }
+    (c.row_stride == 1 && c.col_stride != 1) || (2 * p.n <= width && p.m >= width)
+}
+
+impl<T> Operands<T> {
+    fn transposed(self) -> Self {
+        Self {
+            a: self.b,
+            a_row: self.b_col,
+            a_col: self.b_row,
+            b: self.a,
+            b_row: self.a_col,
+            b_col: self.a_row,
+            c: self.c,
+            c_row: self.c_col,
+            c_col: self.c_row,
+        }
+    }
+
+    /// The operands of one matrix of the batch.
+    fn batch(&self, strides: [isize; 3], batch: usize) -> Self {
+        Self {
+            a: self.a.wrapping_offset(strides[0] * batch as isize),
+            b: self.b.wrapping_offset(strides[1] * batch as isize),
+            c: self.c.wrapping_offset(strides[2] * batch as isize),
+            ..*self
+        }
+    }
+}
+
+/// Largest block of C, in elements a side: it stays in L2 beside a packed block of A while k goes by.
+const BLOCK: usize = 512;
+/// Products (multiply-adds) that are worth a hand-off to another thread.
+const GRAIN: usize = 1 << 19;
+/// The same for matrix-vector products, which wait for memory.
+const GRAIN_VECTOR: usize = 1 << 16;
+/// Cost of packing one element, in multiply-adds.
+const PACK_COST: usize = 8;
+
+/// How C is cut: each matrix into `down` x `across` blocks, `group` consecutive blocks a task.
+struct Grid {
+    batch: usize,
+    m: usize,
+    n: usize,
+    width: usize,
+    down: usize,
+    across: usize,
+    group: usize,
+}
+
+impl Grid {
+    fn choose(
+        batch: usize,
+        m: usize,
+        n: usize,
+        k: usize,
+        threads: usize,
+        width: usize,
+        vector: bool,
+    ) -> Self {
+        let panels = n.div_ceil(width);
+        let work = batch.saturating_mul(m).saturating_mul(n).saturating_mul(k.max(1));
+        let (mut down, mut across) = (m.div_ceil(BLOCK), panels.div_ceil(BLOCK / width));
+        let grain = if vector { GRAIN_VECTOR } else { GRAIN };
+        let useful = threads.min(work / grain).max(1);
+        if vector {
+            (down, across) = (1, useful.div_ceil(batch).min(panels));
+        } else if useful > 1 {
+            // The cheapest of a few grids by the time of the thread with most blocks.
+            let few = useful.min(8);
+            let cost = |&(d, a): &(usize, usize)| {
+                let (rows, cols) = (m.div_ceil(d), (panels.div_ceil(a) * width).min(n));
+                (batch * d * a).div_ceil(useful) * (rows * cols + PACK_COST * (rows + cols))
+            };
+            let candidates = (down..(down + few).min(m) + 1)
+                .flat_map(|d| (across..(across + few).min(panels) + 1).map(move |a| (d, a)));
+            (down, across) = candidates.min_by_key(cost).unwrap_or((down, across));
+        }
+        let blocks = batch * down * across;
+        let tasks = if useful == 1 {
+            1
+        } else {
+            (work / grain).clamp(1, blocks).min(useful * 8)
+        };
+        Self {
+            batch,
+            m,
+            n,
+            width,
+            down,
+            across,
+            group: blocks.div_ceil(tasks),
+        }
+    }
+
+    fn run(&self, parallel: &dyn Parallel, body: &(dyn Fn(usize, Range<usize>, Range<usize>) + Sync)) {
+        let per_matrix = self.down * self.across;
+        let blocks = self.batch * per_matrix;
+        let panels = self.n.div_ceil(self.width);
+        let task = |i: usize| {
+            for block in i * self.group..((i + 1) * self.group).min(blocks) {
+                let (batch, at) = (block / per_matrix, block % per_matrix);
+                let rows = piece(self.m, self.down, at % self.down);
+                let cols = piece(panels, self.across, at / self.down);
+                body(
+                    batch,
+                    rows,
+                    cols.start * self.width..(cols.end * self.width).min(self.n),
+                );
+            }
+        };
+        match blocks.div_ceil(self.group) {
+            1 => task(0),
+            tasks => parallel.run(tasks, &task),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

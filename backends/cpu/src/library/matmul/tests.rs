@@ -1,0 +1,271 @@
+//! Against a triple loop in f64, or in wrapping i64, on every instruction set of this machine.
+
+use super::*;
+use crate::library::gemm::Isa;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+
+/// `n` threads for one call, each taking the next index.
+struct Threads(usize);
+
+impl Parallel for Threads {
+    fn threads(&self) -> usize {
+        self.0
+    }
+    fn run(&self, n: usize, body: &(dyn Fn(usize) + Sync)) {
+        let next = AtomicUsize::new(0);
+        std::thread::scope(|s| {
+            for _ in 0..self.0 {
+                s.spawn(|| {
+                    loop {
+                        let i = next.fetch_add(1, Ordering::Relaxed);
+                        if i >= n {
+                            break;
+                        }
+                        body(i);
+                    }
+                });
+            }
+        });
+    }
+}
+
+struct Rng(u64);
+
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        self.0 >> 33
+    }
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+}
+
+fn isas() -> Vec<Isa> {
+    let mut all = vec![Isa::Plain];
+    #[cfg(target_arch = "x86_64")]
+    {
+        if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
+            all.push(Isa::Avx2);
+        }
+        if Isa::detect() == Isa::Avx512 {
+            all.push(Isa::Avx512);
+        }
+    }
+    all
+}
+
+/// An element type with its reference arithmetic: `Exact` is f64, or i64 with wrapping.
+trait Case: VectorProduct + PartialEq + std::fmt::Debug {
+    fn random(rng: &mut Rng) -> Self;
+    fn check(got: Self, a: &[Self], b: &[Self]);
+}
+
+/// `$tolerance` relative to the sum of magnitudes, `$step` absolute (half a subnormal).
+macro_rules! float_case {
+    ($($t:ty, $tolerance:expr, $step:expr, $from:expr, $to:expr;)*) => {$(
+        impl Case for $t {
+            fn random(rng: &mut Rng) -> Self {
+                $from(rng.below(2001) as f64 / 1000.0 - 1.0)
+            }
+            fn check(got: Self, a: &[Self], b: &[Self]) {
+                let (mut sum, mut size) = (0.0, 0.0);
+                for (&a, &b) in a.iter().zip(b) {
+                    sum += $to(a) * $to(b);
+                    size += ($to(a) * $to(b)).abs();
+                }
+                let got = $to(got);
+                assert!((got - sum).abs() <= $tolerance * size + $step, "{got} instead of {sum}, k = {}", a.len());
+            }
+        }
+    )*};
+}
+float_case! {
+    f32, 1e-6, 0.0, |x: f64| x as f32, |x: f32| f64::from(x);
+    f64, 1e-14, 0.0, |x: f64| x, |x: f64| x;
+    f16, 1e-3, 6e-8, f16::from_f64, f16::to_f64;
+    bf16, 8e-3, 0.0, bf16::from_f64, bf16::to_f64;
+}
+
+macro_rules! integer_case {
+    ($($t:ty)*) => {$(
+        impl Case for $t {
+            fn random(rng: &mut Rng) -> Self {
+                (rng.next() as i64).wrapping_mul(0x1_0001_0001) as $t
+            }
+            fn check(got: Self, a: &[Self], b: &[Self]) {
+                let sum = a.iter().zip(b).fold(0 as $t, |s, (a, b)| s.wrapping_add(a.wrapping_mul(*b)));
+                assert_eq!(got, sum);
+            }
+        }
+    )*};
+}
+integer_case!(i8 u8 i16 u16 i32 u32 i64 u64);
+
+/// Strides of `rows x cols` matrices and the elements they need: row-major, column-major or spread out, with gaps.
+fn layout(rng: &mut Rng, rows: usize, cols: usize) -> (isize, isize, usize) {
+    let gap = rng.below(3) * rng.below(5);
+    match rng.below(3) {
+        0 => ((cols + gap) as isize, 1, rows * (cols + gap)),
+        1 => (1, (rows + gap) as isize, cols * (rows + gap)),
+        _ => (2 * (cols + gap) as isize, 2, 2 * rows * (cols + gap)),
+    }
+}
+
+fn at<T: Copy>(data: &[T], strides: (isize, isize, usize), batch: usize, i: usize, j: usize) -> T {
+    data[batch * strides.2 + i * strides.0 as usize + j * strides.1 as usize]
+}
+
+fn one_case<T: Case>(rng: &mut Rng, isa: Isa, p: Problem) {
+    let (la, lb, lc) = (
+        layout(rng, p.m, p.k),
+        layout(rng, p.k, p.n),
+        layout(rng, p.m, p.n),
+    );
+    let shared_b = rng.below(2) == 0;
+    let a: Vec<T> = (0..p.batch * la.2).map(|_| T::random(rng)).collect();
+    let b: Vec<T> = (0..p.batch * lb.2).map(|_| T::random(rng)).collect();
+    let filler = T::random(rng);
+    let mut results = Vec::new();
+    for threads in [1, 2, 5] {
+        let mut c = vec![filler; p.batch * lc.2];
+        let seen: Vec<AtomicU8> = (0..p.batch * p.m * p.n).map(|_| AtomicU8::new(0)).collect();
+        let epilogue = |batch: usize, rows: Range<usize>, cols: Range<usize>| {
+            for i in rows {
+                for j in cols.clone() {
+                    seen[(batch * p.m + i) * p.n + j].fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        };
+        let read = |data: &[T], l: (isize, isize, usize), shared: bool| MatRef {
+            ptr: data.as_ptr().cast(),
+            batch_stride: if shared { 0 } else { l.2 as isize },
+            row_stride: l.0,
+            col_stride: l.1,
+        };
+        let out = MatMut {
+            ptr: c.as_mut_ptr().cast(),
+            batch_stride: lc.2 as isize,
+            row_stride: lc.0,
+            col_stride: lc.1,
+        };
+        // SAFETY: `layout` gives strides that stay inside the vectors; `isas` lists instruction sets that exist.
+        unsafe {
+            typed::<T>(
+                isa,
+                &p,
+                read(&a, la, false),
+                read(&b, lb, shared_b),
+                out,
+                &Threads(threads),
+                Some(&epilogue),
+            );
+        }
+        assert!(
+            seen.iter().all(|s| s.load(Ordering::Relaxed) == 1),
+            "epilogue covers C once: {p:?}"
+        );
+        results.push(c);
+    }
+    assert!(
+        results.iter().all(|c| *c == results[0]),
+        "threads change the bits: {p:?} {isa:?}"
+    );
+    let mut written = vec![false; p.batch * lc.2];
+    for batch in 0..p.batch {
+        for i in 0..p.m {
+            for j in 0..p.n {
+                let row: Vec<T> = (0..p.k).map(|l| at(&a, la, batch, i, l)).collect();
+                let col: Vec<T> = (0..p.k)
+                    .map(|l| at(&b, lb, if shared_b { 0 } else { batch }, l, j))
+                    .collect();
+                T::check(at(&results[0], lc, batch, i, j), &row, &col);
+                written[batch * lc.2 + i * lc.0 as usize + j * lc.1 as usize] = true;
+            }
+        }
+    }
+    for (x, written) in results[0].iter().zip(written) {
+        assert!(written || *x == filler, "wrote between the elements of C");
+    }
+}
+
+fn cases<T: Case>() {
+    let mut rng = Rng(size_of::<T>() as u64);
+    for isa in isas() {
+        for round in 0..60 {
+            let mut extent = |most: usize| if rng.below(6) == 0 { 1 } else { 1 + rng.below(most) };
+            let (batch, m, n) = (1 + round % 3, extent(70), extent(70));
+            let k = if round % 10 == 0 { extent(700) } else { extent(70) };
+            one_case::<T>(&mut rng, isa, Problem { batch, m, n, k });
+        }
+        for (m, n, k) in [
+            (3, 5, 0),
+            (1, 5, 0),
+            (0, 5, 3),
+            (3, 0, 3),
+            (1, 300, 517),
+            (300, 1, 517),
+            (130, 140, 520),
+        ] {
+            one_case::<T>(&mut rng, isa, Problem { batch: 2, m, n, k });
+        }
+    }
+}
+
+macro_rules! type_tests {
+    ($($name:ident: $t:ty,)*) => {$(
+        #[test]
+        fn $name() {
+            cases::<$t>();
+        }
+    )*};
+}
+type_tests! {
+    f32_matches: f32, f64_matches: f64, f16_matches: f16, bf16_matches: bf16,
+    i8_matches: i8, u8_matches: u8, i16_matches: i16, u16_matches: u16,
+    i32_matches: i32, u32_matches: u32, i64_matches: i64, u64_matches: u64,
+}
+
+#[test]
+fn batch_size_does_not_change_the_bits() {
+    let mut rng = Rng(7);
+    for (m, n, k) in [(1, 40, 300), (33, 65, 300), (7, 1, 300), (64, 16, 1000)] {
+        let a: Vec<f32> = (0..m * k).map(|_| f32::random(&mut rng)).collect();
+        let b: Vec<f32> = (0..k * n).map(|_| f32::random(&mut rng)).collect();
+        let product = |batch: usize| {
+            let mut c = vec![0.0f32; batch * m * n];
+            let operand = |v: &[f32], cols: usize| MatRef {
+                ptr: v.as_ptr().cast(),
+                batch_stride: 0,
+                row_stride: cols as isize,
+                col_stride: 1,
+            };
+            let out = MatMut {
+                ptr: c.as_mut_ptr().cast(),
+                batch_stride: (m * n) as isize,
+                row_stride: n as isize,
+                col_stride: 1,
+            };
+            // SAFETY: the vectors have the shapes' lengths, and the batch shares A and B.
+            unsafe {
+                matmul(
+                    MatDType::F32,
+                    &Problem { batch, m, n, k },
+                    operand(&a, k),
+                    operand(&b, n),
+                    out,
+                    &Threads(3),
+                    None,
+                )
+            };
+            c
+        };
+        let one = product(1);
+        for c in product(9).chunks(m * n) {
+            assert_eq!(c, one);
+        }
+    }
+}

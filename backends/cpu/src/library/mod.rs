@@ -1,0 +1,5 @@
+//! Library operations of the CPU: those whose speed needs more than a fused loop.
+
+mod gemm;
+mod gemv;
+pub mod matmul;
