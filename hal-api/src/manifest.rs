@@ -13,6 +13,7 @@
 //! needs=libcuda.so.1
 //! ```
 
+use crate::tables::{ABI_MAJOR, ABI_MINOR};
 use std::fmt;
 
 /// The section that holds the note.
@@ -36,7 +37,10 @@ pub struct AbiVersion {
 }
 
 /// The contract of this crate.
-pub const ABI: AbiVersion = AbiVersion { major: 1, minor: 0 };
+pub const ABI: AbiVersion = AbiVersion {
+    major: ABI_MAJOR,
+    minor: ABI_MINOR,
+};
 /// [`ABI`] as text, for the note.
 pub const ABI_TEXT: &str = "1.0";
 

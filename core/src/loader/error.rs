@@ -1,0 +1,133 @@
+//! Why a plugin is not loaded.
+
+use super::elf::ElfError;
+use super::lock::LockError;
+use super::probe::ProbeOutcome;
+use super::report::Outcome;
+use super::trust::TrustError;
+use std::fmt;
+use thalweg_hal::manifest::{ABI, AbiVersion, ManifestError, SECTION};
+use thalweg_hal::tables::ENTRY_SYMBOL;
+
+/// Why a plugin is not loaded. The text is the row that a user reads.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// Somebody else could have put it there.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// The system did not hand out its bytes.
+    #[error("cannot read the file: {0}")]
+    Read(String),
+    /// Larger than any plugin.
+    #[error("the file has {0} bytes; at most 4 GiB are loaded")]
+    TooLarge(u64),
+    /// Not a sound shared library for this machine.
+    #[error(transparent)]
+    Elf(#[from] ElfError),
+    /// A shared library that says nothing of thalweg.
+    #[error("not a thalweg plugin: no {SECTION}")]
+    NoNote,
+    /// The manifest cannot be read.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// Made for another major version of the contract.
+    #[error("built against thalweg-hal {0}, this program speaks {major}.x; ask for a build against {major}.x", major = ABI.major)]
+    Abi(AbiVersion),
+    /// Made for another architecture.
+    #[error("built for {0}, this program runs on {arch}; get the plugin for {arch}", arch = std::env::consts::ARCH)]
+    Arch(String),
+    /// The machine lacks something that its code uses.
+    #[error("it needs the CPU feature {0}, which this machine does not have")]
+    CpuFeature(String),
+    /// The manifest asks for a CPU feature by a name that nobody knows here.
+    #[error("it needs the CPU feature {0:?}, which this program does not know; update the program")]
+    UnknownCpuFeature(String),
+    /// The folder's lock file does not allow it.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The sealed copy could not be made.
+    #[error("cannot make a sealed copy of the locked file: {0}")]
+    Seal(String),
+    /// Its load in a child process ended badly.
+    #[error("{outcome}; rebuild it or remove it{}", Remembered(*remembered))]
+    Probe {
+        /// How.
+        outcome: ProbeOutcome,
+        /// Whether this is known from an earlier run.
+        remembered: bool,
+    },
+    /// A library that it needs is not there.
+    #[error("{0} was not found; install it or add its folder to LD_LIBRARY_PATH")]
+    MissingLibrary(String),
+    /// The system's loader refused it.
+    #[error("the system's loader refuses it: {0}")]
+    Open(String),
+    /// It exports no entry.
+    #[error(
+        "it does not export the function {ENTRY_SYMBOL}; build it with export_backend! or against thalweg.h"
+    )]
+    NoEntry,
+    /// Its abi_stable does not fit ours.
+    #[error("built with another abi_stable: {0}; rebuild it against thalweg-hal {ABI}")]
+    AbiStable(String),
+    /// Its tables differ from ours.
+    #[error("{path}: {difference} (built against thalweg-hal {built}; rebuild it against {ABI})")]
+    Layout {
+        /// The table, field or argument.
+        path: String,
+        /// What is expected and what is there.
+        difference: String,
+        /// The version it was built against.
+        built: String,
+        /// The whole comparison, many lines.
+        report: String,
+    },
+    /// It lacks a table that every backend must have.
+    #[error("it has no {0} table, which every backend must have")]
+    MissingTable(&'static str),
+    /// It calls itself differently in its manifest and in its tables.
+    #[error("its manifest says {manifest:?}, its tables say {tables:?}")]
+    Name {
+        /// The name in the manifest.
+        manifest: String,
+        /// The name in the tables.
+        tables: String,
+    },
+    /// Its entry function or its first answer failed.
+    #[error("{0}")]
+    Init(String),
+}
+
+struct Remembered(bool);
+
+impl fmt::Display for Remembered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 {
+            f.write_str(" (seen in an earlier run; `thalweg doctor` tries again)")
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl LoadError {
+    /// More lines for whoever looks into it.
+    pub fn detail(&self) -> Vec<String> {
+        match self {
+            LoadError::Layout { report, .. } => report.lines().map(|line| line.trim_end().into()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The row's outcome: a sound plugin that lacks something here is not available, any other is refused.
+    pub fn outcome(&self) -> Outcome {
+        let reason = self.to_string();
+        match self {
+            LoadError::CpuFeature(_) | LoadError::MissingLibrary(_) | LoadError::Init(_) => {
+                Outcome::NotAvailable { reason }
+            }
+            _ => Outcome::Refused { reason },
+        }
+    }
+}

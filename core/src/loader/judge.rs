@@ -1,0 +1,71 @@
+//! Judges a plugin's file without running any of it.
+
+use super::discover::Found;
+use super::elf;
+use super::error::LoadError;
+use super::features;
+use super::lock::Lock;
+use super::trust;
+use std::fs;
+use std::io::Read;
+use std::path::PathBuf;
+use thalweg_hal::manifest::{self, ABI, Manifest};
+use thalweg_hal::tables::ENTRY_SYMBOL;
+
+const MAX_LEN: u64 = 4 << 30;
+
+/// A plugin that may be loaded.
+#[derive(Debug)]
+pub struct Judged {
+    /// What it says of itself.
+    pub manifest: Manifest,
+    /// Its path with all links followed.
+    pub path: PathBuf,
+    /// The content that was judged.
+    pub bytes: Vec<u8>,
+    /// Libraries that the system's loader will look for.
+    pub needed: Vec<String>,
+    /// Whether a lock file vouches for the content.
+    pub locked: bool,
+}
+
+/// Judges `found`; `lock` is the lock file of its folder, where there is one.
+///
+/// # Errors
+/// The first reason not to load it.
+pub fn judge(found: &Found, lock: Option<&Lock>) -> Result<Judged, LoadError> {
+    let path = trust::file(&found.path, found.strictness())?;
+    let unreadable = |error: std::io::Error| LoadError::Read(error.to_string());
+    let file = fs::File::open(&path).map_err(unreadable)?;
+    let len = file.metadata().map_err(unreadable)?.len();
+    if len > MAX_LEN {
+        return Err(LoadError::TooLarge(len));
+    }
+    let mut bytes = Vec::new();
+    // One byte more than promised shows a file that grows while it is read.
+    file.take(len + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    let elf = elf::check(&bytes)?;
+    let manifest = manifest::parse(elf.note.ok_or(LoadError::NoNote)?)?;
+    if manifest.abi.major != ABI.major {
+        return Err(LoadError::Abi(manifest.abi));
+    }
+    if manifest.arch != std::env::consts::ARCH {
+        return Err(LoadError::Arch(manifest.arch));
+    }
+    features::check(&manifest.features)?;
+    if !elf.may_export(ENTRY_SYMBOL) {
+        return Err(LoadError::NoEntry);
+    }
+    if let Some(lock) = lock {
+        let file = found.path.file_name().unwrap_or_default().to_string_lossy();
+        lock.check(&file, &bytes)?;
+    }
+    let needed = elf.needed.iter().map(ToString::to_string).collect();
+    Ok(Judged {
+        manifest,
+        path,
+        needed,
+        locked: lock.is_some(),
+        bytes,
+    })
+}
