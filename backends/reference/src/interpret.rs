@@ -1,79 +1,63 @@
 //! What a kernel means: the index spaces are walked point by point and every node is one scalar.
 //!
-//! A value is carried as its bits, zero-extended, and read by its dtype. Floats compute in f64 and round to f32 for
-//! every narrower dtype, then to the dtype. For `+ - * /` and `sqrt` that is the f32 result to the bit (53 bits are more
-//! than twice 24 and 2: Figueroa, "When is double rounding innocuous?"), for `exp` and its kind the f32 result but for
-//! near-ties.
+//! A value is carried as its bits, zero-extended. Floats compute in f64 and round to f32 for every narrower dtype, then
+//! to the dtype. For `+ - * /` and `sqrt` that is the f32 result to the bit (53 is more than twice 24 plus 2: Figueroa,
+//! "When is double rounding innocuous?"); for `exp` and its kind it is the nearest f32 but for near-ties.
 //!
 //! Sums and products of floats run in row-major order in f64, so that of an f32 sum only the last rounding remains: the
 //! value that a backend's own order approximates.
 
+use crate::device::{Compiled, Reference};
 use crate::scalar::{Reduction, cast, eval, philox};
 use thalweg_hal::DType;
-use thalweg_hal::ir::{Info, Kernel, Level, Node, NodeId, Role};
+use thalweg_hal::backend::Launch;
+use thalweg_hal::ir::{Access, Kernel, Level, Node, NodeId};
 
-/// The memory of one parameter.
-#[derive(Clone, Copy, Debug)]
-pub struct Bound<'a> {
-    /// Element at index 0 of every axis.
-    pub ptr: *mut u8,
-    /// Elements from one index to the next, for each axis of the parameter's level.
-    pub strides: &'a [i64],
-    /// Elements from one gather index to the next.
-    pub gather_stride: i64,
-    /// Gather indices beyond this read 0.
-    pub gather_extent: u64,
-}
-
-/// Runs a verified kernel. Stores wait until the last load has been made.
+/// Runs a launch. Stores wait until the last load has been made.
 ///
 /// # Safety
-/// `extents` has one entry per outer and inner axis, `bindings` one per parameter and `scalars` one per scalar, and every
-/// element that the kernel reaches through a binding is readable, or writable for an output.
-pub unsafe fn run(
-    kernel: &Kernel,
-    info: &Info,
-    extents: &[u64],
-    bindings: &[Bound<'_>],
-    scalars: &[u64],
-) {
+/// As [`thalweg_hal::backend::Device::submit`].
+pub(crate) unsafe fn run(launch: &Launch<'_, Reference>) {
+    let Compiled { kernel, .. } = &**launch.kernel;
+    let count = kernel.nodes.len();
+    let point = vec![0; launch.extents.len()];
     let mut walk = Walk {
+        launch,
         kernel,
-        info,
-        bindings,
-        scalars,
-        point: vec![0; extents.len()],
-        values: vec![0; kernel.nodes.len()],
-        stores: Vec::new(),
+        point,
+        values: vec![0; count],
+        stores: vec![Vec::new(); count],
     };
-    let (outer, inner) = extents.split_at(kernel.outer as usize);
-    each_point(outer, |row| {
-        walk.point[..outer.len()].copy_from_slice(row);
+    let outer = kernel.outer as usize;
+    each_point(&launch.extents[..outer], |row| {
+        walk.point[..outer].copy_from_slice(row);
         // SAFETY: the caller's contract.
-        unsafe { walk.row(inner) }
+        unsafe { walk.row() }
     });
-    for store in walk.stores {
-        // SAFETY: an address of an output at a point of its level.
-        unsafe { write(store.ptr, store.size, store.bits) }
+    for (node, bits) in kernel.nodes.iter().zip(&walk.stores) {
+        if let Node::Store { param, .. } = *node {
+            let (size, axes) = (walk.size(param), walk.axes(param));
+            let mut bits = bits.iter();
+            each_point(&launch.extents[..axes], |point| {
+                if let Some(bits) = bits.next() {
+                    let to = walk.address(param, point, 0);
+                    // SAFETY: an element of the output.
+                    unsafe { to.copy_from_nonoverlapping(bits.to_le_bytes().as_ptr(), size) }
+                }
+            });
+        }
     }
 }
 
-struct Store {
-    ptr: *mut u8,
-    size: usize,
-    bits: u64,
-}
-
 struct Walk<'a> {
+    launch: &'a Launch<'a, Reference>,
     kernel: &'a Kernel,
-    info: &'a Info,
-    bindings: &'a [Bound<'a>],
-    scalars: &'a [u64],
     /// Current index along the outer and the inner axes.
     point: Vec<u64>,
     /// Value of each node at the current point.
     values: Vec<u64>,
-    stores: Vec<Store>,
+    /// For each store the values so far, in row-major order.
+    stores: Vec<Vec<u64>>,
 }
 
 impl Walk<'_> {
@@ -82,33 +66,34 @@ impl Walk<'_> {
     ///
     /// # Safety
     /// As [`run`].
-    unsafe fn row(&mut self, inner: &[u64]) {
+    unsafe fn row(&mut self) {
         for (i, node) in self.kernel.nodes.iter().enumerate() {
             if let Node::Reduce { op, arg } = *node {
                 let mut reduction = Reduction::new(op, self.dtype(arg));
                 // SAFETY: the caller's contract.
-                unsafe { self.elements(inner, i, |walk| reduction.take(walk.value(arg))) };
+                unsafe { self.elements(i, false, |walk| reduction.take(walk.value(arg))) };
                 self.values[i] = reduction.finish();
-            } else if self.info.levels[i] == Level::Row {
+            } else if self.level(i) == Level::Row {
                 // SAFETY: the caller's contract.
                 unsafe { self.node(i) }
             }
         }
         // SAFETY: the caller's contract.
-        unsafe { self.elements(inner, self.kernel.nodes.len(), Walk::store_elements) }
+        unsafe { self.elements(self.kernel.nodes.len(), true, |_| {}) }
     }
 
-    /// Evaluates the element-level nodes before `end` at each inner point, then calls `visit`.
+    /// At each inner point evaluates the element-level nodes before `end`, stores among them if `store`, and calls
+    /// `visit`.
     ///
     /// # Safety
     /// As [`run`].
-    unsafe fn elements(&mut self, inner: &[u64], end: usize, mut visit: impl FnMut(&mut Self)) {
+    unsafe fn elements(&mut self, end: usize, store: bool, mut visit: impl FnMut(&mut Self)) {
         let outer = self.kernel.outer as usize;
-        each_point(inner, |point| {
+        each_point(&self.launch.extents[outer..], |point| {
             self.point[outer..].copy_from_slice(point);
             for i in 0..end {
-                let store = matches!(self.kernel.nodes[i], Node::Store { .. });
-                if self.info.levels[i] == Level::Element && !store {
+                let is_store = matches!(self.kernel.nodes[i], Node::Store { .. });
+                if self.level(i) == Level::Element && (store || !is_store) {
                     // SAFETY: the caller's contract.
                     unsafe { self.node(i) }
                 }
@@ -117,42 +102,41 @@ impl Walk<'_> {
         });
     }
 
-    fn store_elements(&mut self) {
-        for (i, node) in self.kernel.nodes.iter().enumerate() {
-            if let (Node::Store { param, value }, Level::Element) = (*node, self.info.levels[i]) {
-                self.store(param, value);
-            }
-        }
-    }
-
     /// # Safety
     /// As [`run`].
     unsafe fn node(&mut self, i: usize) {
         self.values[i] = match self.kernel.nodes[i] {
             Node::Const { bits, .. } => bits,
-            Node::Scalar { index } => self.scalars[index as usize],
+            Node::Scalar { index } => {
+                let dtype = self.kernel.scalars[index as usize];
+                zero_extended(dtype, self.launch.scalars[index as usize])
+            }
             // SAFETY: the caller's contract.
             Node::Load { param } => unsafe { self.load(param, 0) },
             Node::LoadAt { param, index } => {
-                let bound = self.bindings[param as usize];
-                let index = self.value(index);
+                let (index, bound) = (self.value(index), &self.launch.bindings[param as usize]);
                 if index < bound.gather_extent && index <= i64::MAX as u64 {
                     // SAFETY: the caller's contract; the index is inside the gather extent.
-                    unsafe { self.load(param, (index as i64).wrapping_mul(bound.gather_stride)) }
+                    unsafe { self.load(param, index as i64 * bound.gather_stride) }
                 } else {
                     0
                 }
             }
             Node::Index { axis } => self.point[axis as usize],
             Node::Op { op, args } => {
-                // The last argument has the dtype that the others have, but for a condition.
+                // The dtype of the last argument is that of all but a condition.
                 let dtype = self.dtype(args[op.arity() - 1]);
                 eval(op, dtype, args.map(|arg| self.value(arg)))
             }
             Node::Cast { dtype, arg } => cast(self.dtype(arg), dtype, self.value(arg)),
-            Node::Rand { key, counter } => philox_word(self.value(key), self.value(counter)),
-            Node::Store { param, value } => {
-                self.store(param, value);
+            Node::Rand { key, counter } => {
+                let (key, counter) = (self.value(key), self.value(counter));
+                let halves = |n: u64| [n as u32, (n >> 32) as u32];
+                let [low, high] = halves(counter / 4);
+                philox([low, high, 0, 0], halves(key))[(counter % 4) as usize].into()
+            }
+            Node::Store { value, .. } => {
+                self.stores[i].push(self.values[value.index()]);
                 0
             }
             Node::Reduce { .. } => self.values[i],
@@ -163,58 +147,70 @@ impl Walk<'_> {
         self.values[node.index()]
     }
 
-    /// The dtype of an argument; arguments of a verified kernel have one.
+    fn level(&self, node: usize) -> Level {
+        self.launch.kernel.info.levels[node]
+    }
+
+    /// The dtype of an argument; in a verified kernel it has one.
     fn dtype(&self, node: NodeId) -> DType {
-        self.info.dtypes[node.index()].unwrap_or(DType::Bool)
+        self.launch.kernel.info.dtypes[node.index()].unwrap_or(DType::Bool)
     }
 
-    fn store(&mut self, param: u32, value: NodeId) {
-        let size = self.kernel.params[param as usize].dtype.size();
-        let store = Store {
-            ptr: self.address(param, 0),
-            size,
-            bits: self.value(value),
+    fn size(&self, param: u32) -> usize {
+        self.kernel.params[param as usize].dtype.size()
+    }
+
+    /// How many of the axes `param` lies along.
+    fn axes(&self, param: u32) -> usize {
+        match self.kernel.params[param as usize].level {
+            Level::Row => self.kernel.outer as usize,
+            Level::Element => self.point.len(),
+        }
+    }
+
+    /// The address of the element of `param` at `point`, moved by `offset` elements.
+    fn address(&self, param: u32, point: &[u64], offset: i64) -> *mut u8 {
+        let bound = &self.launch.bindings[param as usize];
+        let axes = point.iter().zip(self.launch.extents).take(self.axes(param));
+        let element = match self.kernel.params[param as usize].access {
+            Access::Contiguous => axes.fold(0, |before, (index, extent)| before * extent + index) as i64,
+            Access::Broadcast => 0,
+            Access::Strided => point
+                .iter()
+                .zip(bound.strides)
+                .map(|(i, stride)| *i as i64 * stride)
+                .sum(),
         };
-        self.stores.push(store);
-    }
-
-    /// The address of the current element of `param`, moved by `offset` elements.
-    fn address(&self, param: u32, offset: i64) -> *mut u8 {
-        let bound = self.bindings[param as usize];
-        let elements = bound
-            .strides
-            .iter()
-            .zip(&self.point)
-            .map(|(stride, index)| stride * *index as i64);
-        let size = self.kernel.params[param as usize].dtype.size() as i64;
+        let bytes = (element + offset) * self.size(param) as i64;
         bound
+            .region
+            .chunk
             .ptr
-            .wrapping_offset(((elements.sum::<i64>() + offset) * size) as isize)
+            .wrapping_offset(bound.region.offset as isize + bytes as isize)
     }
 
     /// # Safety
     /// As [`run`]; `offset` leads to an element of the parameter.
     unsafe fn load(&self, param: u32, offset: i64) -> u64 {
-        debug_assert_eq!(self.kernel.params[param as usize].role, Role::In);
-        let dtype = self.kernel.params[param as usize].dtype;
+        let mut bytes = [0; 8];
+        let from = self.address(param, &self.point, offset);
         // SAFETY: the caller's contract.
-        let bits = unsafe { read(self.address(param, offset), dtype.size()) };
-        if dtype == DType::Bool {
-            u64::from(bits != 0)
-        } else {
-            bits
-        }
+        unsafe { from.copy_to_nonoverlapping(bytes.as_mut_ptr(), self.size(param)) };
+        zero_extended(
+            self.kernel.params[param as usize].dtype,
+            u64::from_le_bytes(bytes),
+        )
     }
 }
 
-/// Word `counter % 4` of block `counter / 4`.
-fn philox_word(key: u64, counter: u64) -> u64 {
-    let block = counter / 4;
-    let words = philox(
-        [block as u32, (block >> 32) as u32, 0, 0],
-        [key as u32, (key >> 32) as u32],
-    );
-    u64::from(words[(counter % 4) as usize])
+/// The bits of a value that comes from outside; every bool but 0 is true.
+fn zero_extended(dtype: DType, bits: u64) -> u64 {
+    let bits = bits & (u64::MAX >> (64 - 8 * dtype.size()));
+    if dtype == DType::Bool {
+        u64::from(bits != 0)
+    } else {
+        bits
+    }
 }
 
 /// Calls `visit` with each index of a row-major space, the last axis fastest.
@@ -230,34 +226,6 @@ fn each_point(extents: &[u64], mut visit: impl FnMut(&[u64])) {
         };
         point[axis] += 1;
         point[axis + 1..].fill(0);
-    }
-}
-
-/// # Safety
-/// `size` bytes at `ptr` are readable.
-unsafe fn read(ptr: *const u8, size: usize) -> u64 {
-    // SAFETY: the caller's contract; no alignment is assumed.
-    unsafe {
-        match size {
-            1 => u64::from(ptr.read()),
-            2 => u64::from(ptr.cast::<u16>().read_unaligned()),
-            4 => u64::from(ptr.cast::<u32>().read_unaligned()),
-            _ => ptr.cast::<u64>().read_unaligned(),
-        }
-    }
-}
-
-/// # Safety
-/// `size` bytes at `ptr` are writable.
-unsafe fn write(ptr: *mut u8, size: usize, bits: u64) {
-    // SAFETY: the caller's contract; no alignment is assumed.
-    unsafe {
-        match size {
-            1 => ptr.write(bits as u8),
-            2 => ptr.cast::<u16>().write_unaligned(bits as u16),
-            4 => ptr.cast::<u32>().write_unaligned(bits as u32),
-            _ => ptr.cast::<u64>().write_unaligned(bits),
-        }
     }
 }
 

@@ -1,4 +1,58 @@
-//! The reference backend: the living definition of the kernel IR, slow and obvious.
+//! The reference backend: the living definition of the kernel IR, slow and obvious, and the crate to copy for a new
+//! backend. Memory is the host's, streams, events and graphs are the kit's, and a kernel is interpreted.
 
-pub mod interpret;
-pub mod scalar;
+mod device;
+mod interpret;
+mod memory;
+mod scalar;
+
+use thalweg_hal::backend::{Backend, Properties};
+use thalweg_hal::kit::host_device::memory_info;
+use thalweg_hal::tables::{Capability, Kind};
+use thalweg_hal::{Host, Result};
+
+/// This backend.
+pub struct ReferenceBackend;
+
+impl Backend for ReferenceBackend {
+    type Device = device::Reference;
+    const NAME: &'static str = "reference";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+
+    fn start(_host: Host) -> Result<Self> {
+        Ok(ReferenceBackend)
+    }
+
+    fn device_count(&self) -> Result<u32> {
+        Ok(1)
+    }
+
+    fn properties(&self, _ordinal: u32) -> Result<Properties> {
+        Ok(Properties {
+            name: "interpreter of the kernel IR".into(),
+            arch: std::env::consts::ARCH.into(),
+            id: String::new(),
+            kind: Kind::Cpu,
+            compute_units: 1,
+            total_memory: memory_info().map_or(0, |info| info.total),
+            capabilities: vec![
+                Capability::F64,
+                Capability::F16,
+                Capability::BF16,
+                Capability::Map,
+                Capability::Import,
+                Capability::UnifiedMemory,
+                Capability::Timing,
+                Capability::Deterministic,
+            ],
+            priorities: (0, 0),
+        })
+    }
+
+    fn open(&self, _ordinal: u32) -> Result<Self::Device> {
+        Ok(device::Reference)
+    }
+}
+
+thalweg_hal::export_backend!(ReferenceBackend);
+thalweg_hal::note! { name: "reference", kind: "cpu" }

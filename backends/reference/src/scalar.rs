@@ -11,10 +11,9 @@ use thalweg_hal::narrow::{
 
 /// The bits of a value of `dtype`.
 fn mask(dtype: DType) -> u64 {
-    if dtype == DType::Bool {
-        1
-    } else {
-        u64::MAX >> (64 - 8 * dtype.size())
+    match dtype {
+        DType::Bool => 1,
+        _ => u64::MAX >> (64 - 8 * dtype.size()),
     }
 }
 
@@ -37,31 +36,39 @@ fn whole(dtype: DType, bits: u64) -> i128 {
     }
 }
 
-/// A result of an op: f16 and bf16 are rounded from f32.
+/// A result of an op: rounded to f32 first.
 fn rounded(dtype: DType, value: f64) -> u64 {
-    let single = value as f32;
-    match dtype {
-        DType::F64 => value.to_bits(),
-        DType::F32 => single.to_bits().into(),
-        DType::F16 => f16::from_f32(single).to_bits().into(),
-        _ => bf16::from_f32(single).to_bits().into(),
+    let single = f64::from(value as f32);
+    narrowed(dtype, if dtype == DType::F64 { value } else { single })
+}
+
+/// A result of a cast: rounded once.
+fn narrowed(to: DType, float: f64) -> u64 {
+    match to {
+        DType::F64 => float.to_bits(),
+        DType::F32 => (float as f32).to_bits().into(),
+        DType::F16 => f16_from_f64(float).to_bits().into(),
+        _ => bf16_from_f64(float).to_bits().into(),
     }
 }
 
 /// [`ScalarOp`] on arguments of `dtype`; a condition is 0 or 1.
-pub fn eval(op: ScalarOp, dtype: DType, bits: [u64; 3]) -> u64 {
+pub(crate) fn eval(op: ScalarOp, dtype: DType, bits: [u64; 3]) -> u64 {
     let float = dtype.is_float();
     let [a, b, c] = bits;
     let [x, y, z] = bits.map(|v| if float { real(dtype, v) } else { 0.0 });
     let [i, j, _] = bits.map(|v| if float { 0 } else { whole(dtype, v) });
     let f = |value: f64| rounded(dtype, value);
     let n = |value: i128| value as u64 & mask(dtype);
-    let either = |value: f64, integer: i128| if float { f(value) } else { n(integer) };
+    let number = |value: f64, integer: i128| if float { f(value) } else { n(integer) };
+    let pick = |first: bool, a: u64, b: u64| if first { a } else { b };
     let order = if float { x.partial_cmp(&y) } else { Some(i.cmp(&j)) };
     match op {
-        ScalarOp::Neg => either(-x, -i),
-        ScalarOp::Abs => either(x.abs(), i.abs()),
-        ScalarOp::Sign => either(if x == 0.0 || x.is_nan() { x } else { x.signum() }, i.signum()),
+        ScalarOp::Neg => number(-x, -i),
+        ScalarOp::Abs => number(x.abs(), i.abs()),
+        // `signum` of a zero is 1.
+        ScalarOp::Sign if float && x == 0.0 => a,
+        ScalarOp::Sign => number(x.signum(), i.signum()),
         ScalarOp::Not => !a & mask(dtype),
         ScalarOp::Floor => f(x.floor()),
         ScalarOp::Ceil => f(x.ceil()),
@@ -76,51 +83,28 @@ pub fn eval(op: ScalarOp, dtype: DType, bits: [u64; 3]) -> u64 {
         ScalarOp::Cos => f(libm::cos(x)),
         ScalarOp::Tanh => f(libm::tanh(x)),
         ScalarOp::Erf => f(libm::erf(x)),
-        ScalarOp::Add => either(x + y, i + j),
-        ScalarOp::Sub => either(x - y, i - j),
-        ScalarOp::Mul => either(x * y, i.wrapping_mul(j)),
-        ScalarOp::Div => either(x / y, i.checked_div(j).unwrap_or(0)),
-        ScalarOp::Rem => either(x % y, i.checked_rem(j).unwrap_or(0)),
+        ScalarOp::Add => number(x + y, i + j),
+        ScalarOp::Sub => number(x - y, i - j),
+        ScalarOp::Mul => number(x * y, i.wrapping_mul(j)),
+        ScalarOp::Div => number(x / y, i.checked_div(j).unwrap_or(0)),
+        ScalarOp::Rem => number(x % y, i.checked_rem(j).unwrap_or(0)),
         ScalarOp::Pow => f(libm::pow(x, y)),
         ScalarOp::Atan2 => f(libm::atan2(x, y)),
-        ScalarOp::Max => {
-            if wins(dtype, Ordering::Greater, a, b) {
-                a
-            } else {
-                b
-            }
-        }
-        ScalarOp::Min => {
-            if wins(dtype, Ordering::Less, a, b) {
-                a
-            } else {
-                b
-            }
-        }
+        ScalarOp::Max => pick(wins(dtype, Ordering::Greater, a, b), a, b),
+        ScalarOp::Min => pick(wins(dtype, Ordering::Less, a, b), a, b),
         ScalarOp::And => a & b,
         ScalarOp::Or => a | b,
         ScalarOp::Xor => a ^ b,
-        ScalarOp::Shl => {
-            if b < 8 * dtype.size() as u64 {
-                n(i << b)
-            } else {
-                0
-            }
-        }
-        ScalarOp::Shr => n(i >> b.min(127)),
+        ScalarOp::Shl => n(if b < 64 { i << b } else { 0 }),
+        ScalarOp::Shr => n(i >> b.min(64)),
         ScalarOp::Eq => u64::from(order == Some(Ordering::Equal)),
         ScalarOp::Ne => u64::from(order != Some(Ordering::Equal)),
         ScalarOp::Lt => u64::from(order == Some(Ordering::Less)),
         ScalarOp::Le => u64::from(matches!(order, Some(Ordering::Less | Ordering::Equal))),
         ScalarOp::Fma if dtype == DType::F64 => x.mul_add(y, z).to_bits(),
+        // f64 would round a second time.
         ScalarOp::Fma => f((x as f32).mul_add(y as f32, z as f32).into()),
-        ScalarOp::Select => {
-            if a != 0 {
-                b
-            } else {
-                c
-            }
-        }
+        ScalarOp::Select => pick(a != 0, b, c),
     }
 }
 
@@ -135,43 +119,32 @@ fn wins(dtype: DType, wanted: Ordering, a: u64, b: u64) -> bool {
 }
 
 /// [`thalweg_hal::ir::Node::Cast`].
-pub fn cast(from: DType, to: DType, bits: u64) -> u64 {
+pub(crate) fn cast(from: DType, to: DType, bits: u64) -> u64 {
+    let most = mask(to) >> 1;
     if from.is_float() {
         let x = real(from, bits);
-        match (to.class(), to) {
-            (Class::Bool, _) => u64::from(x != 0.0),
-            (Class::Unsigned, _) => (x as u64).min(mask(to)),
-            (Class::Signed, _) => {
-                let most = (mask(to) >> 1) as i64;
-                (x as i64).clamp(-most - 1, most) as u64 & mask(to)
-            }
-            (Class::Float, DType::F64) => x.to_bits(),
-            (Class::Float, DType::F32) => (x as f32).to_bits().into(),
-            (Class::Float, DType::F16) => f16_from_f64(x).to_bits().into(),
-            (Class::Float, _) => bf16_from_f64(x).to_bits().into(),
-        }
-    } else {
-        let n = whole(from, bits);
-        let signed = i64::try_from(n);
-        match (to.class(), to) {
-            (Class::Bool, _) => u64::from(n != 0),
-            (Class::Unsigned | Class::Signed, _) => n as u64 & mask(to),
-            (Class::Float, DType::F64) => (n as f64).to_bits(),
-            (Class::Float, DType::F32) => (n as f32).to_bits().into(),
-            (Class::Float, DType::F16) => signed
-                .map_or_else(|_| f16_from_u64(n as u64), f16_from_i64)
-                .to_bits()
-                .into(),
-            (Class::Float, _) => signed
-                .map_or_else(|_| bf16_from_u64(n as u64), bf16_from_i64)
-                .to_bits()
-                .into(),
-        }
+        return match to.class() {
+            Class::Float => narrowed(to, x),
+            Class::Unsigned => (x as u64).min(mask(to)),
+            Class::Signed => (x as i64).clamp(-(most as i64) - 1, most as i64) as u64 & mask(to),
+            Class::Bool => u64::from(x != 0.0),
+        };
+    }
+    let n = whole(from, bits);
+    match to {
+        DType::F64 => (n as f64).to_bits(),
+        DType::F32 => (n as f32).to_bits().into(),
+        DType::F16 if n < 0 => f16_from_i64(n as i64).to_bits().into(),
+        DType::F16 => f16_from_u64(n as u64).to_bits().into(),
+        DType::BF16 if n < 0 => bf16_from_i64(n as i64).to_bits().into(),
+        DType::BF16 => bf16_from_u64(n as u64).to_bits().into(),
+        DType::Bool => u64::from(n != 0),
+        _ => n as u64 & mask(to),
     }
 }
 
 /// A reduction on its way through the inner space.
-pub struct Reduction {
+pub(crate) struct Reduction {
     op: ReduceOp,
     dtype: DType,
     taken: u64,
@@ -186,36 +159,30 @@ pub struct Reduction {
 
 impl Reduction {
     /// A reduction over nothing.
-    pub fn new(op: ReduceOp, dtype: DType) -> Reduction {
+    pub(crate) fn new(op: ReduceOp, dtype: DType) -> Reduction {
         let start = if op == ReduceOp::Prod { 1 } else { 0 };
-        let greatest = matches!(op, ReduceOp::Min | ReduceOp::ArgMin);
+        let least = matches!(op, ReduceOp::Max | ReduceOp::ArgMax);
+        let infinity = if least { f64::NEG_INFINITY } else { f64::INFINITY };
         let best = match dtype.class() {
-            Class::Float => rounded(
-                dtype,
-                if greatest {
-                    f64::INFINITY
-                } else {
-                    f64::NEG_INFINITY
-                },
-            ),
-            Class::Signed if greatest => mask(dtype) >> 1,
-            Class::Signed => (mask(dtype) >> 1) + 1,
-            Class::Unsigned | Class::Bool if greatest => mask(dtype),
-            Class::Unsigned | Class::Bool => 0,
+            Class::Float => rounded(dtype, infinity),
+            Class::Signed => (mask(dtype) >> 1) + u64::from(least),
+            Class::Unsigned | Class::Bool if least => 0,
+            Class::Unsigned | Class::Bool => mask(dtype),
         };
+        let (float, integer) = (start.into(), start.into());
         Reduction {
             op,
             dtype,
             taken: 0,
-            float: start.into(),
-            integer: start.into(),
+            float,
+            integer,
             best,
             at: -1,
         }
     }
 
     /// One more value.
-    pub fn take(&mut self, bits: u64) {
+    pub(crate) fn take(&mut self, bits: u64) {
         let dtype = self.dtype;
         match self.op {
             ReduceOp::Sum if dtype.is_float() => self.float += real(dtype, bits),
@@ -236,7 +203,7 @@ impl Reduction {
     }
 
     /// The result.
-    pub fn finish(self) -> u64 {
+    pub(crate) fn finish(self) -> u64 {
         match self.op {
             ReduceOp::Sum | ReduceOp::Prod if self.dtype.is_float() => rounded(self.dtype, self.float),
             ReduceOp::Sum | ReduceOp::Prod => self.integer as u64 & mask(self.dtype),
@@ -247,7 +214,7 @@ impl Reduction {
 }
 
 /// Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3".
-pub fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
+pub(crate) fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     for round in 0..10 {
         if round > 0 {
             key = [key[0].wrapping_add(0x9e37_79b9), key[1].wrapping_add(0xbb67_ae85)];

@@ -5,6 +5,7 @@
 pub mod checks;
 pub mod error_slot;
 pub mod event;
+pub mod host_device;
 pub mod pool;
 pub mod queue;
 pub mod replay;

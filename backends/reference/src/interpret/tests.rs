@@ -1,26 +1,49 @@
 use super::*;
+use crate::memory::Chunk;
 use proptest::prelude::*;
-use thalweg_hal::ir::Access;
+use std::sync::Arc;
+use thalweg_hal::backend::{Bound, Region};
 use thalweg_hal::ir::arbitrary::{RandomKernel, random_kernel};
 
 /// One buffer of a test launch: a base pointer, strides, and the gather stride and extent.
 type Arg<'a> = (*mut u8, &'a [i64], i64, u64);
 
-fn bind<'a>(&(ptr, strides, gather_stride, gather_extent): &Arg<'a>) -> Bound<'a> {
-    Bound {
-        ptr,
-        strides,
-        gather_stride,
-        gather_extent,
-    }
-}
-
 fn launch(text: &str, extents: &[u64], args: &[Arg<'_>], scalars: &[u64]) {
     let kernel = Kernel::parse(text).unwrap();
+    launch_kernel(kernel, extents, args, scalars);
+}
+
+fn launch_kernel(kernel: Kernel, extents: &[u64], args: &[Arg<'_>], scalars: &[u64]) {
     let info = kernel.verify().unwrap();
-    let bindings: Vec<_> = args.iter().map(bind).collect();
+    let chunks: Vec<Chunk> = args.iter().map(|arg| Chunk::borrowed(arg.0)).collect();
+    let mut bindings: Vec<Bound<'_, Reference>> = Vec::new();
+    for ((chunk, arg), param) in chunks.iter().zip(args).zip(&kernel.params) {
+        bindings.push(Bound {
+            region: Region {
+                chunk,
+                offset: 0,
+                bytes: u64::MAX,
+            },
+            strides: if param.access == Access::Strided {
+                arg.1
+            } else {
+                &[]
+            },
+            gather_stride: arg.2,
+            gather_extent: arg.3,
+        });
+    }
+    let kernel = &Arc::new(Compiled { kernel, info });
+    let bindings = &bindings;
     // SAFETY: each test passes buffers that its extents and strides stay inside of.
-    unsafe { run(&kernel, &info, extents, &bindings, scalars) }
+    unsafe {
+        run(&Launch {
+            kernel,
+            extents,
+            bindings,
+            scalars,
+        })
+    }
 }
 
 fn at<T>(data: &mut [T]) -> *mut u8 {
@@ -164,7 +187,6 @@ fn splitmix(mut state: u64) -> impl FnMut() -> u64 {
 
 /// Runs `kernel` on buffers filled from `seed`, the outer points from `first` on, and returns the buffers.
 fn outputs(kernel: &Kernel, extents: &[u64], seed: u64, split: bool) -> Vec<Vec<u64>> {
-    let info = kernel.verify().unwrap();
     let mut next = splitmix(seed);
     let scalars: Vec<u64> = kernel
         .scalars
@@ -208,20 +230,17 @@ fn outputs(kernel: &Kernel, extents: &[u64], seed: u64, split: bool) -> Vec<Vec<
         .collect();
     let pointers: Vec<*mut u8> = memory.iter_mut().map(|m| at(m)).collect();
     let run_from = |first: i64, extents: &[u64]| {
-        let bindings: Vec<Bound<'_>> = kernel
+        let args: Vec<Arg<'_>> = kernel
             .params
             .iter()
             .zip(&pointers)
             .zip(&strides)
-            .map(|((p, ptr), strides)| Bound {
-                ptr: ptr.wrapping_offset((first * strides[0]) as isize * p.dtype.size() as isize),
-                strides,
-                gather_stride: 1,
-                gather_extent: 3,
+            .map(|((p, ptr), strides)| {
+                let bytes = first * strides[0] * p.dtype.size() as i64;
+                (ptr.wrapping_offset(bytes as isize), &strides[..], 1, 3)
             })
             .collect();
-        // SAFETY: every buffer holds 8 bytes for each point of the whole space and the gathers.
-        unsafe { run(kernel, &info, extents, &bindings, &scalars) }
+        launch_kernel(kernel.clone(), extents, &args, &scalars);
     };
     if split {
         let mut one = extents.to_vec();

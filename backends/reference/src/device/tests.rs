@@ -1,0 +1,171 @@
+use super::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use thalweg_hal::DType;
+use thalweg_hal::Status;
+use thalweg_hal::backend::{Bound, Callback, GraphNode, Launch};
+use thalweg_hal::library::{LibraryOp, Matmul};
+
+const DOUBLE: &str = "kernel double outer=1 inner=0\np0 in f32 row contiguous\np1 out f32 row contiguous\n\
+                      n0 = load p0\nn1 = add n0 n0\nn2 = store p1 n1\n";
+
+fn region(chunk: &Chunk, offset: u64, bytes: u64) -> Region<'_, Reference> {
+    Region { chunk, offset, bytes }
+}
+
+fn compile(text: &str, options: &str) -> Result<Arc<Compiled>> {
+    let kernel = Kernel::parse(text).unwrap();
+    let info = kernel.verify().unwrap();
+    Reference
+        .compile(&Source::Kernel(&kernel, &info), options)
+        .map(Arc::new)
+}
+
+/// A launch of [`DOUBLE`] from the first four floats of `chunk` to the next four.
+fn double<R>(kernel: &Arc<Compiled>, chunk: &Chunk, then: impl FnOnce(Work<'_, Reference>) -> R) -> R {
+    let bound = |offset| Bound {
+        region: region(chunk, offset, 16),
+        strides: &[],
+        gather_stride: 0,
+        gather_extent: 0,
+    };
+    then(Work::Launch(Launch {
+        kernel,
+        extents: &[4],
+        bindings: &[bound(0), bound(16)],
+        scalars: &[],
+    }))
+}
+
+fn submit(stream: &Queue, work: Work<'_, Reference>) {
+    // SAFETY: each test synchronises before what its work uses goes away.
+    unsafe { Reference.submit(stream, &work, Tag::NONE) }.unwrap();
+}
+
+fn floats(chunk: &Chunk) -> Vec<f32> {
+    // SAFETY: every chunk here has 512 bytes at least, and its streams are idle.
+    unsafe { std::slice::from_raw_parts(chunk.ptr.cast::<f32>(), 8) }.to_vec()
+}
+
+#[test]
+fn work_runs_in_order_behind_the_callers_back() {
+    let (stream, chunk) = (
+        Reference.create_stream(0).unwrap(),
+        Reference.reserve(512).unwrap(),
+    );
+    assert_eq!(chunk.ptr as usize % 512, 0);
+    static GATE: AtomicBool = AtomicBool::new(false);
+    unsafe extern "C" fn wait(_: *mut std::ffi::c_void) -> i32 {
+        while !GATE.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        0
+    }
+    submit(
+        &stream,
+        Work::Callback(Callback {
+            function: wait,
+            data: std::ptr::null_mut(),
+        }),
+    );
+    let event = Reference.create_event(true).unwrap();
+    Reference.record(&event, &stream).unwrap();
+    let pattern = [0, 0, 0x80, 0x3f, 0, 0, 0x80, 0x3f];
+    submit(
+        &stream,
+        Work::Fill(Fill {
+            region: region(&chunk, 0, 16),
+            pattern,
+            pattern_bytes: 4,
+        }),
+    );
+    double(&compile(DOUBLE, "").unwrap(), &chunk, |work| {
+        submit(&stream, work)
+    });
+    assert!(!Reference.is_idle(&stream).unwrap() && !Reference.query_event(&event).unwrap());
+    GATE.store(true, Ordering::Release);
+    Reference.synchronize(&stream).unwrap();
+    assert!(Reference.query_event(&event).unwrap());
+    assert_eq!(floats(&chunk), [1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0]);
+}
+
+#[test]
+fn copies_keep_to_their_rows() {
+    let (stream, chunk) = (
+        Reference.create_stream(0).unwrap(),
+        Reference.reserve(512).unwrap(),
+    );
+    let mut host = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0];
+    let src = (Place::Host(host.as_mut_ptr().cast()), 12);
+    let dst = (Place::Device(&Reference, region(&chunk, 4, 508)), 16);
+    submit(
+        &stream,
+        Work::Copy(Copy {
+            dst,
+            src,
+            width: 8,
+            rows: 2,
+        }),
+    );
+    Reference.synchronize(&stream).unwrap();
+    assert_eq!(floats(&chunk), [0.0, 1.0, 2.0, 0.0, 0.0, 4.0, 5.0, 0.0]);
+}
+
+#[test]
+fn a_graph_runs_again_with_new_arguments() {
+    let (stream, kernel) = (Reference.create_stream(0).unwrap(), compile(DOUBLE, "").unwrap());
+    let mut memory = [3.0f32; 16];
+    // SAFETY: the memory outlives the chunk.
+    let first = unsafe { Reference.import(memory.as_mut_ptr().cast(), 64) }.unwrap();
+    let second = Chunk::borrowed(first.ptr.wrapping_add(32));
+    // SAFETY: the chunks live until the last launch is done.
+    unsafe {
+        let graph = double(&kernel, &first, |work| {
+            Reference.create_graph(&[GraphNode {
+                work,
+                tag: Tag::NONE,
+                dependencies: &[],
+            }])
+        });
+        let graph = graph.unwrap();
+        Reference.launch_graph(&graph, &stream).unwrap();
+        double(&kernel, &second, |work| Reference.update_graph(&graph, 0, &work)).unwrap();
+        Reference.launch_graph(&graph, &stream).unwrap();
+        let missing = double(&kernel, &second, |work| Reference.update_graph(&graph, 1, &work));
+        assert_eq!(missing.unwrap_err().status, Status::InvalidArgument);
+    }
+    Reference.synchronize(&stream).unwrap();
+    let expected = [3.0, 3.0, 3.0, 3.0, 6.0, 6.0, 6.0, 6.0];
+    assert_eq!(
+        (floats(&first), floats(&second)),
+        (expected.to_vec(), expected.to_vec())
+    );
+}
+
+#[test]
+fn what_is_not_offered_is_refused() {
+    let option = compile(DOUBLE, "unroll=4").map(|_| ()).unwrap_err();
+    assert_eq!(
+        option.message,
+        "unknown compile option `unroll=4`; there are none"
+    );
+    let (batch, dtype) = (0, DType::F32);
+    let op = LibraryOp::Matmul(Matmul {
+        batch,
+        dtype,
+        accumulate: dtype,
+        output: dtype,
+        epilogue: None,
+    });
+    let definition = op.definition().unwrap();
+    let refused = Reference
+        .supports(&Source::Library(&op, &definition))
+        .unwrap_err();
+    assert_eq!(refused.status, Status::Unsupported);
+    assert_eq!(
+        Reference.reserve(u64::MAX).map(|_| ()).unwrap_err().status,
+        Status::OutOfMemory
+    );
+    let info = Reference.memory_info().unwrap();
+    assert!(info.free > 0 && info.free <= info.total);
+}
