@@ -63,6 +63,9 @@ pub enum Error {
         /// What was given.
         asked: String,
     },
+    /// A call on a device was refused, memory did not suffice, or work failed.
+    #[error(transparent)]
+    Hal(#[from] crate::hal::Error),
     /// A lock file cannot be read, written or satisfied.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -83,6 +86,7 @@ impl Error {
     pub fn status(&self) -> Option<Status> {
         match self {
             Error::Backend { status, .. } => Some(*status),
+            Error::Hal(error) => Some(error.status()),
             _ => None,
         }
     }

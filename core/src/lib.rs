@@ -1,7 +1,8 @@
 //! One binary, hardware picked when it runs.
 
-pub mod host;
 pub mod error;
+pub mod hal;
+pub mod host;
 pub mod loader;
 pub mod parallel;
 

@@ -1,0 +1,284 @@
+//! Backends: the tables of a plugin, and calls with their errors.
+
+use super::device::{Device, DeviceOptions, DeviceProperties, text};
+use super::error::{CallError, Error, Result};
+use std::ffi::c_void;
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+use thalweg_hal::Status;
+use thalweg_hal::tables::{
+    self, BackendApi, Context, CoreTable, DeviceTable, EventTable, GraphTable, KernelTable, MemoryTable,
+    StreamTable, Table, TableId,
+};
+
+/// The tables of a backend. Calls through them go past every check of this module.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Tables {
+    /// Who it is, and the text of its last error.
+    pub core: &'static CoreTable,
+    /// Devices.
+    pub device: &'static DeviceTable,
+    /// Memory.
+    pub memory: &'static MemoryTable,
+    /// Streams.
+    pub stream: &'static StreamTable,
+    /// Events.
+    pub event: &'static EventTable,
+    /// Kernels; `None` on a backend that only moves memory.
+    pub kernel: Option<&'static KernelTable>,
+    /// Graphs, where the backend has them.
+    pub graph: Option<&'static GraphTable>,
+}
+
+/// Who a backend is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackendInfo {
+    /// Target name: what stands before the colon of a device target.
+    pub name: String,
+    /// Version of the backend.
+    pub version: String,
+    /// Driver or runtime behind it, with its version; empty when there is none.
+    pub driver: String,
+}
+
+struct Inner {
+    api: BackendApi,
+    tables: Tables,
+    info: BackendInfo,
+}
+
+/// A backend: the entry to the devices of one driver. Clones are the same backend.
+///
+/// Loading a plugin gives one (see [`loader`](crate::loader)); it initialises no device.
+#[derive(Clone)]
+pub struct Backend(Arc<Inner>);
+
+impl PartialEq for Backend {
+    fn eq(&self, other: &Backend) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Backend {}
+
+impl fmt::Debug for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Backend").field(&self.0.info).finish()
+    }
+}
+
+/// Asks for a table.
+///
+/// # Safety
+/// `api` is what an entry function handed over.
+unsafe fn table<T: Table>(api: &BackendApi) -> Option<&'static T> {
+    // SAFETY: the caller vouches for `api`; a table lives as long as the process and has the layout of its id and version.
+    unsafe {
+        let table: *const c_void = (api.query_interface)(api.context, T::ID as u32, T::VERSION);
+        table.cast::<T>().as_ref()
+    }
+}
+
+impl Backend {
+    /// Wraps what the entry function of a plugin handed over.
+    ///
+    /// # Errors
+    /// [`Status::IncompatibleAbi`] when a required table is missing, and whatever [`CoreTable::info`] returns.
+    ///
+    /// # Safety
+    /// `api` was filled by an entry function that keeps the contract of [`thalweg_hal::tables`].
+    pub unsafe fn from_api(api: BackendApi) -> Result<Backend> {
+        let missing = |id: TableId| {
+            Error::Call(Box::new(CallError {
+                status: Status::IncompatibleAbi,
+                op: "load".into(),
+                target: "unnamed backend".into(),
+                message: format!(
+                    "the table `{}` is missing; rebuild the plugin against thalweg-hal {}.{}",
+                    id.name(),
+                    tables::ABI_MAJOR,
+                    tables::ABI_MINOR
+                ),
+                location: None,
+            }))
+        };
+        macro_rules! required {
+            ($table:ty) => {
+                // SAFETY: the caller vouches for `api`.
+                unsafe { table::<$table>(&api) }.ok_or_else(|| missing(<$table as Table>::ID))?
+            };
+        }
+        let tables = Tables {
+            core: required!(CoreTable),
+            device: required!(DeviceTable),
+            memory: required!(MemoryTable),
+            stream: required!(StreamTable),
+            event: required!(EventTable),
+            // SAFETY: as above.
+            kernel: unsafe { table(&api) },
+            // SAFETY: as above.
+            graph: unsafe { table(&api) },
+        };
+        let mut raw = tables::BackendInfo {
+            name: [0; 32],
+            version: [0; 32],
+            driver: [0; 128],
+        };
+        // SAFETY: the table is the plugin's, and `raw` is writable.
+        let code = unsafe { (tables.core.info)(api.context, &raw mut raw) };
+        let mut inner = Inner {
+            api,
+            tables,
+            info: BackendInfo {
+                name: "unnamed backend".into(),
+                version: String::new(),
+                driver: String::new(),
+            },
+        };
+        if code != 0 {
+            let name = inner.info.name.clone();
+            return Err(Backend(Arc::new(inner)).error(code, "info", &name, None));
+        }
+        inner.info = BackendInfo {
+            name: text(&raw.name),
+            version: text(&raw.version),
+            driver: text(&raw.driver),
+        };
+        Ok(Backend(Arc::new(inner)))
+    }
+
+    /// Who it is.
+    pub fn info(&self) -> &BackendInfo {
+        &self.0.info
+    }
+
+    /// The target name.
+    pub fn name(&self) -> &str {
+        &self.0.info.name
+    }
+
+    /// What the plugin handed over, for calls past this module.
+    pub fn api(&self) -> &BackendApi {
+        &self.0.api
+    }
+
+    /// The tables, for calls past this module.
+    pub fn tables(&self) -> &Tables {
+        &self.0.tables
+    }
+
+    /// First argument of every function of the tables.
+    #[inline]
+    pub fn context(&self) -> Context {
+        self.0.api.context
+    }
+
+    /// Number of devices that the driver lists. Opens none.
+    ///
+    /// # Errors
+    /// [`Status::Unavailable`] and why there can be none.
+    pub fn device_count(&self) -> Result<u32> {
+        let mut count = 0;
+        // SAFETY: plain call of a table; `count` is writable.
+        let code = unsafe { (self.0.tables.core.device_count)(self.context(), &raw mut count) };
+        self.check(code, "device_count")?;
+        Ok(count)
+    }
+
+    /// What device `ordinal` is. Initialises nothing.
+    ///
+    /// # Errors
+    /// [`Status::InvalidArgument`] for an ordinal outside `0..device_count`.
+    pub fn device_properties(&self, ordinal: u32) -> Result<DeviceProperties> {
+        let mut raw = std::mem::MaybeUninit::<tables::DeviceProperties>::zeroed();
+        // SAFETY: plain call of a table; `raw` is writable, and zeros are a valid value of it.
+        let code = unsafe { (self.0.tables.device.properties)(self.context(), ordinal, raw.as_mut_ptr()) };
+        self.check(code, "device_properties")?;
+        // SAFETY: initialised by zeros and by the backend; every field takes any bits.
+        Ok(DeviceProperties::new(&unsafe { raw.assume_init() }))
+    }
+
+    /// Whether device `ordinal` can be opened, and why not.
+    ///
+    /// # Errors
+    /// [`Status::Unavailable`] with the reason; [`Status::InvalidArgument`] for an ordinal outside `0..device_count`.
+    pub fn availability(&self, ordinal: u32) -> Result<()> {
+        // SAFETY: plain call of a table.
+        let code = unsafe { (self.0.tables.device.is_available)(self.context(), ordinal) };
+        self.check(code, "is_available")
+    }
+
+    /// Opens a device. Each call gives a device of its own, with its own memory pool; it closes with the last object that was
+    /// made from it.
+    ///
+    /// # Errors
+    /// As [`Backend::availability`], and what the backend returns.
+    pub fn open(&self, options: &DeviceOptions) -> Result<Device> {
+        Device::open(self, options)
+    }
+
+    /// Finishes all work and frees everything; every later call on this backend is [`Status::Unavailable`].
+    ///
+    /// # Errors
+    /// The first error that sticks to one of its streams.
+    pub fn shutdown(&self) -> Result<()> {
+        // SAFETY: plain call of a table.
+        let code = unsafe { (self.0.tables.core.shutdown)(self.context()) };
+        self.check(code, "shutdown")
+    }
+
+    fn check(&self, code: i32, op: &str) -> Result<()> {
+        if code == 0 {
+            return Ok(());
+        }
+        Err(self.error(code, op, self.name(), None))
+    }
+
+    /// The error of a code that a call of this thread just returned.
+    #[cold]
+    pub(super) fn error(
+        &self,
+        code: i32,
+        op: &str,
+        target: &str,
+        location: Option<&'static Location<'static>>,
+    ) -> Error {
+        let (status, message) = match Status::from_code(code) {
+            Some(status) => (status, self.last_error()),
+            None => (
+                Status::Internal,
+                format!("unknown status {code}: {}", self.last_error()),
+            ),
+        };
+        Error::Call(Box::new(CallError {
+            status,
+            op: op.into(),
+            target: target.into(),
+            message,
+            location,
+        }))
+    }
+
+    /// Text of the last error of the calling thread.
+    pub fn last_error(&self) -> String {
+        let mut buffer = vec![0_u8; 256];
+        loop {
+            // SAFETY: the buffer has the capacity that is passed.
+            let len =
+                unsafe { (self.0.tables.core.last_error)(self.context(), buffer.as_mut_ptr(), buffer.len()) };
+            if len <= buffer.len() {
+                buffer.truncate(len);
+                return String::from_utf8_lossy(&buffer).into_owned();
+            }
+            // A backend that lies about the length must not make the host allocate without bound.
+            const MOST: usize = 1 << 20;
+            if buffer.len() >= MOST {
+                return String::from_utf8_lossy(&buffer).into_owned();
+            }
+            buffer.resize(len.min(MOST), 0);
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Kernels: compiling the IR and library ops.
+
+use super::device::Device;
+use super::error::Result;
+use super::tag::Tag;
+use smallvec::SmallVec;
+use std::fmt;
+use thalweg_hal::ir::{self, KernelDesc, Level, encode};
+use thalweg_hal::library::{LibraryDesc, LibraryOp};
+use thalweg_hal::tables::{self, BinaryArgs, CompileArgs, KernelTable};
+use thalweg_hal::{Status, Str};
+
+/// What a kernel is compiled from.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    /// A kernel in the IR.
+    Kernel(&'a ir::Kernel),
+    /// A library op.
+    Library(&'a LibraryOp),
+}
+
+impl<'a> From<&'a ir::Kernel> for Source<'a> {
+    fn from(kernel: &'a ir::Kernel) -> Source<'a> {
+        Source::Kernel(kernel)
+    }
+}
+
+impl<'a> From<&'a LibraryOp> for Source<'a> {
+    fn from(op: &'a LibraryOp) -> Source<'a> {
+        Source::Library(op)
+    }
+}
+
+impl Source<'_> {
+    /// Name, for messages.
+    fn name(&self) -> &str {
+        match self {
+            Source::Kernel(kernel) => &kernel.name,
+            Source::Library(LibraryOp::Matmul(_)) => "matmul",
+        }
+    }
+
+    /// Hands out the ABI form.
+    fn with<R>(&self, run: impl FnOnce(tables::Source) -> R) -> R {
+        match self {
+            Source::Kernel(kernel) => {
+                let owned = encode(kernel);
+                let desc: KernelDesc = owned.desc();
+                run(tables::Source {
+                    kernel: &raw const desc,
+                    library: std::ptr::null(),
+                })
+            }
+            Source::Library(op) => {
+                let owned = op.encode();
+                let epilogue = owned.epilogue();
+                let desc: LibraryDesc = owned.desc(epilogue.as_ref());
+                run(tables::Source {
+                    kernel: std::ptr::null(),
+                    library: &raw const desc,
+                })
+            }
+        }
+    }
+}
+
+/// A kernel that was compiled for a device. Work that was submitted with it goes on after it was dropped.
+pub struct Kernel {
+    handle: u64,
+    name: Box<str>,
+    // Axes of each parameter's level.
+    axes: SmallVec<[u8; 16]>,
+    device: Device,
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kernel({} on {})", self.name, self.device.target())
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        let Some(table) = self.device.tables().kernel else {
+            return;
+        };
+        // SAFETY: plain call of a table; the handle is this value's own.
+        let code = unsafe { (table.release)(self.device.context(), self.handle) };
+        if code != 0 {
+            tracing::error!("{}", self.device.error(code, &Tag::new("release kernel")));
+        }
+    }
+}
+
+fn table(device: &Device, tag: &Tag<'_>) -> Result<&'static KernelTable> {
+    device.tables().kernel.ok_or_else(|| {
+        device.refuse(
+            Status::Unsupported,
+            "this backend moves memory and runs no kernels",
+            tag,
+        )
+    })
+}
+
+impl Kernel {
+    /// Compiles for a device with the default options.
+    ///
+    /// # Errors
+    /// [`Status::CompileFailed`] when the verifier or the device's compiler refuses it, [`Status::Unsupported`] when the
+    /// device lacks a dtype or a library op.
+    #[track_caller]
+    pub fn compile<'a>(device: &Device, source: impl Into<Source<'a>>) -> Result<Kernel> {
+        Kernel::compile_with(device, source, "")
+    }
+
+    /// As [`Kernel::compile`], with the backend's own options as `key=value` lines; unknown ones are an error.
+    ///
+    /// # Errors
+    /// As [`Kernel::compile`].
+    #[track_caller]
+    pub fn compile_with<'a>(device: &Device, source: impl Into<Source<'a>>, options: &str) -> Result<Kernel> {
+        let source = source.into();
+        let tag = Tag::new("compile");
+        let table = table(device, &tag)?;
+        let mut handle = 0;
+        let code = source.with(|source| {
+            let args = CompileArgs {
+                device: device.handle(),
+                source,
+                options: Str::new(options),
+            };
+            // SAFETY: the arguments live through the call; `handle` is writable.
+            unsafe { (table.compile)(device.context(), &raw const args, &raw mut handle) }
+        });
+        device.check(code, &tag)?;
+        Kernel::from_handle(device, handle, &source, &tag)
+    }
+
+    fn from_handle(device: &Device, handle: u64, source: &Source<'_>, tag: &Tag<'_>) -> Result<Kernel> {
+        let mut kernel = Kernel {
+            handle,
+            name: source.name().into(),
+            axes: SmallVec::new(),
+            device: device.clone(),
+        };
+        let axes = |ir: &ir::Kernel| {
+            let of = |param: &ir::Param| match param.level {
+                Level::Row => ir.outer as u8,
+                Level::Element => (ir.outer + ir.inner) as u8,
+            };
+            ir.params.iter().map(of).collect()
+        };
+        kernel.axes = match source {
+            Source::Kernel(ir) => axes(ir),
+            Source::Library(op) => {
+                let definition = op
+                    .definition()
+                    .map_err(|e| device.refuse(e.status, e.message, tag))?;
+                axes(&definition)
+            }
+        };
+        Ok(kernel)
+    }
+
+    /// Whether [`Kernel::compile`] would accept the source.
+    ///
+    /// # Errors
+    /// [`Status::Unsupported`] and why not; [`Status::CompileFailed`] when the kernel breaks a rule of the IR.
+    #[track_caller]
+    pub fn supports<'a>(device: &Device, source: impl Into<Source<'a>>) -> Result<()> {
+        let tag = Tag::new("supports");
+        let table = table(device, &tag)?;
+        let code = source.into().with(|source| {
+            let args = CompileArgs {
+                device: device.handle(),
+                source,
+                options: Str::EMPTY,
+            };
+            // SAFETY: the arguments live through the call.
+            unsafe { (table.supports)(device.context(), &raw const args) }
+        });
+        device.check(code, &tag)
+    }
+
+    /// Its device.
+    #[inline]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Its handle in the tables.
+    #[inline]
+    pub fn handle(&self) -> u64 {
+        self.handle
+    }
+
+    /// Its name.
+    #[inline]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Axes of each parameter's level.
+    #[inline]
+    pub(super) fn axes(&self) -> &[u8] {
+        &self.axes
+    }
+
+    /// The compiled form, good for the same device, driver and backend version only.
+    ///
+    /// # Errors
+    /// [`Status::Unsupported`] on a device without [`Capability::Binary`](thalweg_hal::tables::Capability::Binary).
+    #[track_caller]
+    pub fn export_binary(&self) -> Result<Vec<u8>> {
+        let tag = Tag::new("export kernel");
+        let table = table(&self.device, &tag)?;
+        let mut binary = Vec::new();
+        loop {
+            let mut len = 0;
+            // SAFETY: the buffer has the capacity that is passed.
+            let code = unsafe {
+                (table.export_binary)(
+                    self.device.context(),
+                    self.handle,
+                    binary.as_mut_ptr(),
+                    binary.len(),
+                    &raw mut len,
+                )
+            };
+            self.device.check(code, &tag)?;
+            let complete = len <= binary.len();
+            binary.resize(len, 0);
+            if complete {
+                return Ok(binary);
+            }
+        }
+    }
+
+    /// A kernel from what [`Kernel::export_binary`] returned.
+    ///
+    /// # Errors
+    /// [`Status::CompileFailed`] when it does not fit; [`Status::Unsupported`] as above.
+    ///
+    /// # Safety
+    /// `binary` was exported from a kernel of the same source; the device runs it as it is.
+    #[track_caller]
+    pub unsafe fn load_binary<'a>(
+        device: &Device,
+        source: impl Into<Source<'a>>,
+        binary: &[u8],
+    ) -> Result<Kernel> {
+        let source = source.into();
+        let tag = Tag::new("load kernel");
+        let table = table(device, &tag)?;
+        let mut handle = 0;
+        let code = source.with(|source| {
+            let args = BinaryArgs {
+                device: device.handle(),
+                source,
+                ptr: binary.as_ptr(),
+                len: binary.len(),
+            };
+            // SAFETY: the arguments live through the call; the caller vouches for the binary.
+            unsafe { (table.load_binary)(device.context(), &raw const args, &raw mut handle) }
+        });
+        device.check(code, &tag)?;
+        Kernel::from_handle(device, handle, &source, &tag)
+    }
+}

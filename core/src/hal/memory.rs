@@ -1,0 +1,471 @@
+//! Memory: buffers, statistics, the summary table.
+
+use super::device::Device;
+use super::error::{Error, OutOfMemory, Result};
+use super::stream::Stream;
+use super::tag::Tag;
+use super::work::{Arg, Copy, Fill, Place};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::fmt;
+use std::fmt::Write as _;
+use std::ptr::NonNull;
+use thalweg_hal::tables::{AllocArgs, ImportArgs};
+use thalweg_hal::{DType, Status};
+
+/// True figures of a device's pool, in bytes or numbers of events.
+pub type MemoryStats = thalweg_hal::tables::MemoryStatistics;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A Rust type whose every bit pattern is an element of a dtype.
+///
+/// # Safety
+/// The type has no padding and no invalid bit patterns, and its size is the dtype's.
+pub unsafe trait Element: sealed::Sealed + std::marker::Copy + Send + Sync + 'static {
+    /// The dtype.
+    const DTYPE: DType;
+
+    /// The bits, zero-extended: the form of scalar arguments and of fill patterns.
+    fn bits(self) -> u64;
+}
+
+macro_rules! elements {
+    ($($type:ty, $dtype:ident, |$value:ident| $bits:expr;)*) => { $(
+        impl sealed::Sealed for $type {}
+        // SAFETY: a plain number.
+        unsafe impl Element for $type {
+            const DTYPE: DType = DType::$dtype;
+            #[inline]
+            fn bits(self) -> u64 { let $value = self; $bits }
+        }
+    )* };
+}
+
+elements! {
+    f64, F64, |v| v.to_bits();
+    f32, F32, |v| u64::from(v.to_bits());
+    half::f16, F16, |v| u64::from(v.to_bits());
+    half::bf16, BF16, |v| u64::from(v.to_bits());
+    i64, I64, |v| v as u64;
+    i32, I32, |v| u64::from(v as u32);
+    i16, I16, |v| u64::from(v as u16);
+    i8, I8, |v| u64::from(v as u8);
+    u64, U64, |v| v;
+    u32, U32, |v| u64::from(v);
+    u16, U16, |v| u64::from(v);
+    u8, U8, |v| u64::from(v);
+}
+
+/// A range of device memory. Dropping it gives it back; work that was submitted before may still use it, the pool waits for
+/// the streams that do.
+///
+/// Streams that touch the same buffer without an event between them race: what they read and leave there is unspecified.
+pub struct Buffer {
+    handle: u64,
+    bytes: u64,
+    device: Device,
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} B on {})", self.bytes, self.device.target())
+    }
+}
+
+impl Drop for Buffer {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: plain call of a table; the handle is this value's own.
+        let code = unsafe { (self.device.tables().memory.free)(self.device.context(), self.handle) };
+        if code != 0 {
+            tracing::error!("{}", self.device.error(code, &Tag::new("free")));
+        }
+    }
+}
+
+#[cold]
+fn alloc_error(device: &Device, code: i32, bytes: u64, tag: &Tag<'_>) -> Error {
+    match device.error(code, tag) {
+        Error::Call(error) if error.status == Status::OutOfMemory => {
+            // Backends begin the message with the op, which stands in a field of its own here.
+            let message = error
+                .message
+                .strip_prefix(&error.op)
+                .and_then(|rest| rest.strip_prefix(": "));
+            Error::OutOfMemory(Box::new(OutOfMemory {
+                target: device.target().into(),
+                device_id: device.ordinal(),
+                op: error.op.clone(),
+                bytes,
+                stats: device.memory_stats().unwrap_or_default(),
+                message: message.unwrap_or(&error.message).into(),
+                location: error.location,
+            }))
+        }
+        error => error,
+    }
+}
+
+unsafe extern "C" fn release_vec<T>(data: *mut c_void) {
+    // SAFETY: `import_vec` passes a `Box<Vec<T>>`, and release is called once.
+    drop(unsafe { Box::from_raw(data.cast::<Vec<T>>()) });
+}
+
+impl Buffer {
+    /// A buffer of `bytes` bytes with unspecified contents, aligned to the device's alignment; 0 bytes are allowed.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    #[inline]
+    #[track_caller]
+    pub fn alloc(device: &Device, bytes: u64) -> Result<Buffer> {
+        Buffer::alloc_raw(device, 0, bytes, &Tag::new("alloc"))
+    }
+
+    /// As [`Buffer::alloc`], for an op whose name stands in the error. Memory that was freed while `stream` still used
+    /// it comes back at once.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    #[inline]
+    pub fn alloc_on(stream: &Stream, bytes: u64, tag: Tag<'_>) -> Result<Buffer> {
+        Buffer::alloc_raw(stream.device(), stream.handle(), bytes, &tag)
+    }
+
+    #[inline]
+    fn alloc_raw(device: &Device, stream: u64, bytes: u64, tag: &Tag<'_>) -> Result<Buffer> {
+        let raw_tag = tag.raw();
+        let args = AllocArgs {
+            device: device.handle(),
+            bytes,
+            stream,
+            tag: &raw const raw_tag,
+        };
+        let mut handle = 0;
+        // SAFETY: the arguments live through the call; `handle` is writable.
+        let code =
+            unsafe { (device.tables().memory.alloc)(device.context(), &raw const args, &raw mut handle) };
+        if code != 0 {
+            return Err(alloc_error(device, code, bytes, tag));
+        }
+        Ok(Buffer {
+            handle,
+            bytes,
+            device: device.clone(),
+        })
+    }
+
+    /// A buffer with the elements of `data`; waits until they are there.
+    ///
+    /// # Errors
+    /// As [`Buffer::alloc`] and [`Buffer::upload`].
+    #[track_caller]
+    pub fn from_slice<T: Element>(stream: &Stream, data: &[T]) -> Result<Buffer> {
+        let buffer = Buffer::alloc_on(stream, size_of_val(data) as u64, Tag::new("from_slice"))?;
+        buffer.upload(stream, data)?;
+        Ok(buffer)
+    }
+
+    /// A buffer in the memory of `data`, without a copy. The vector is dropped when the device no longer uses it.
+    ///
+    /// # Errors
+    /// [`Status::Unsupported`] on a device without [`Capability::Import`](thalweg_hal::tables::Capability::Import).
+    #[track_caller]
+    pub fn import_vec<T: Element>(device: &Device, data: Vec<T>) -> Result<Buffer> {
+        let mut data = Box::new(data);
+        let (ptr, bytes) = (data.as_mut_ptr().cast(), size_of_val(data.as_slice()) as u64);
+        let data = Box::into_raw(data).cast::<c_void>();
+        // SAFETY: the box keeps the memory until `release_vec`, and nobody else reaches it.
+        let buffer = unsafe { Buffer::import(device, ptr, bytes, Some(release_vec::<T>), data) };
+        if buffer.is_err() {
+            // SAFETY: a failed import does not release; the box is still ours.
+            unsafe { release_vec::<T>(data) };
+        }
+        buffer
+    }
+
+    /// Makes host memory a buffer without a copy; `release` is called once when the device no longer uses it, and not
+    /// when the import fails.
+    ///
+    /// # Errors
+    /// As [`Buffer::import_vec`].
+    ///
+    /// # Safety
+    /// `bytes` bytes at `ptr` are readable and writable until `release` is called, and the host orders its own accesses
+    /// with the streams'. `release` may be called from any thread with `data`.
+    #[track_caller]
+    pub unsafe fn import(
+        device: &Device,
+        ptr: *mut u8,
+        bytes: u64,
+        release: Option<unsafe extern "C" fn(data: *mut c_void)>,
+        data: *mut c_void,
+    ) -> Result<Buffer> {
+        let args = ImportArgs {
+            device: device.handle(),
+            ptr: ptr.cast(),
+            bytes,
+            release,
+            data,
+        };
+        let mut handle = 0;
+        // SAFETY: the caller vouches for the memory; `handle` is writable.
+        let code =
+            unsafe { (device.tables().memory.import)(device.context(), &raw const args, &raw mut handle) };
+        device.check(code, &Tag::new("import"))?;
+        Ok(Buffer {
+            handle,
+            bytes,
+            device: device.clone(),
+        })
+    }
+
+    /// Its device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Its handle in the tables.
+    #[inline]
+    pub fn handle(&self) -> u64 {
+        self.handle
+    }
+
+    /// Bytes as they were asked for.
+    #[inline]
+    pub fn size(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The buffer as an argument of a launch; see [`Arg`].
+    #[inline]
+    pub fn arg(&self) -> Arg<'_> {
+        Arg::new(self)
+    }
+
+    /// Host address of the buffer for as long as it lives. Whoever reads or writes there orders that with the streams.
+    ///
+    /// # Errors
+    /// [`Status::Unsupported`] on a device without [`Capability::Map`](thalweg_hal::tables::Capability::Map).
+    #[track_caller]
+    pub fn map(&self) -> Result<NonNull<u8>> {
+        let mut ptr = std::ptr::null_mut();
+        // SAFETY: plain call of a table; `ptr` is writable.
+        let code =
+            unsafe { (self.device.tables().memory.map)(self.device.context(), self.handle, &raw mut ptr) };
+        let tag = Tag::new("map");
+        self.device.check(code, &tag)?;
+        NonNull::new(ptr.cast::<u8>()).ok_or_else(|| {
+            self.device
+                .refuse(Status::Internal, "the backend mapped the buffer to null", &tag)
+        })
+    }
+
+    /// Copies `data` to the start of the buffer in stream order and waits for it.
+    ///
+    /// # Errors
+    /// [`Status::OutOfBounds`] when `data` is longer; the first error that sticks to the stream.
+    #[track_caller]
+    pub fn upload<T: Element>(&self, stream: &Stream, data: &[T]) -> Result<()> {
+        self.upload_at(stream, 0, data)
+    }
+
+    /// As [`Buffer::upload`], to byte `offset`.
+    ///
+    /// # Errors
+    /// As [`Buffer::upload`].
+    #[track_caller]
+    pub fn upload_at<T: Element>(&self, stream: &Stream, offset: u64, data: &[T]) -> Result<()> {
+        let tag = Tag::new("upload");
+        // SAFETY: `data` is borrowed until the stream is synchronised below; a copy that is refused is not submitted.
+        unsafe { self.upload_async(stream, offset, data.as_ptr(), data.len(), tag) }?;
+        stream.synchronize_as(&tag)
+    }
+
+    /// The buffer's bytes as elements, in stream order; a remainder shorter than an element is left out.
+    ///
+    /// # Errors
+    /// The first error that sticks to the stream.
+    #[track_caller]
+    pub fn download<T: Element>(&self, stream: &Stream) -> Result<Vec<T>> {
+        self.download_at(stream, 0, (self.bytes / size_of::<T>() as u64) as usize)
+    }
+
+    /// `len` elements from byte `offset` on, in stream order.
+    ///
+    /// # Errors
+    /// [`Status::OutOfBounds`] when they are not in the buffer; the first error that sticks to the stream.
+    #[track_caller]
+    pub fn download_at<T: Element>(&self, stream: &Stream, offset: u64, len: usize) -> Result<Vec<T>> {
+        let tag = Tag::new("download");
+        let bytes = bytes_of::<T>(len);
+        if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
+            let text = format!("{bytes} B at {offset} are not in a buffer of {} B", self.bytes);
+            return Err(self.device.refuse(Status::OutOfBounds, text, &tag));
+        }
+        let mut data = Vec::<T>::with_capacity(len);
+        // SAFETY: the vector holds `len` elements, and the stream is synchronised before it can go away.
+        unsafe { self.download_async(stream, offset, data.as_mut_ptr(), len, tag) }?;
+        stream.synchronize_as(&tag)?;
+        // SAFETY: `len` elements were written, and every bit pattern is an element.
+        unsafe { data.set_len(len) };
+        Ok(data)
+    }
+
+    /// Submits a copy of `len` elements at `src` to byte `offset` and returns at once.
+    ///
+    /// # Errors
+    /// [`Status::OutOfBounds`] when they do not fit.
+    ///
+    /// # Safety
+    /// `src` points to `len` readable elements that stay valid and unchanged until the stream has passed the copy.
+    pub unsafe fn upload_async<T: Element>(
+        &self,
+        stream: &Stream,
+        offset: u64,
+        src: *const T,
+        len: usize,
+        tag: Tag<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller vouches for the memory, which is only read.
+        let src = unsafe { Place::host(src.cast_mut().cast()) };
+        let dst = Place::buffer(self, offset);
+        stream.copy(&Copy::tagged(dst, src, bytes_of::<T>(len), tag))
+    }
+
+    /// Submits a copy of `len` elements from byte `offset` to `dst` and returns at once.
+    ///
+    /// # Errors
+    /// [`Status::OutOfBounds`] when they are not in the buffer.
+    ///
+    /// # Safety
+    /// `dst` points to `len` writable elements that stay valid and untouched until the stream has passed the copy.
+    pub unsafe fn download_async<T: Element>(
+        &self,
+        stream: &Stream,
+        offset: u64,
+        dst: *mut T,
+        len: usize,
+        tag: Tag<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller vouches for the memory.
+        let dst = unsafe { Place::host(dst.cast()) };
+        let src = Place::buffer(self, offset);
+        stream.copy(&Copy::tagged(dst, src, bytes_of::<T>(len), tag))
+    }
+
+    /// Fills the whole buffer with `value` in stream order.
+    ///
+    /// # Errors
+    /// [`Status::InvalidArgument`] when the buffer is not a whole number of elements.
+    #[track_caller]
+    pub fn fill<T: Element>(&self, stream: &Stream, value: T) -> Result<()> {
+        stream.fill(&Fill::new(self, value))
+    }
+}
+
+fn bytes_of<T>(len: usize) -> u64 {
+    (len as u64).saturating_mul(size_of::<T>() as u64)
+}
+
+/// The figures by name, under the names of MindSpore's and PyTorch's tables.
+pub fn memory_stats_map(stats: &MemoryStats) -> BTreeMap<&'static str, u64> {
+    BTreeMap::from([
+        ("total_reserved_memory", stats.reserved),
+        ("total_allocated_memory", stats.allocated),
+        ("total_idle_memory", stats.idle),
+        ("total_eager_free_memory", stats.eager_free),
+        ("max_reserved_memory", stats.max_reserved),
+        ("max_allocated_memory", stats.max_allocated),
+        ("largest_free_block", stats.largest_free),
+        ("memory_limit", stats.limit),
+        ("live_buffers", stats.live),
+        ("num_allocations", stats.allocations),
+        ("num_frees", stats.frees),
+        ("num_reserves", stats.reserves),
+        ("num_alloc_retries", stats.retries),
+        ("num_ooms", stats.out_of_memory),
+    ])
+}
+
+/// A size in the unit that the summary shows it in: the next unit is taken when the number in this one, cut to a whole
+/// number, reaches 786432.
+pub fn size_in_unit(bytes: u64) -> (u64, &'static str) {
+    const LIMIT: u64 = 786_432;
+    let mut size = bytes;
+    for unit in ["B", "KB", "MB", "GB"] {
+        if size < LIMIT {
+            return (size, unit);
+        }
+        size >>= 10;
+    }
+    (size, "TB")
+}
+
+/// The figures as a table of 47 columns.
+pub fn memory_summary(stats: &MemoryStats) -> String {
+    let rows = [
+        ("Reserved memory", stats.reserved),
+        ("Allocated memory", stats.allocated),
+        ("Idle memory", stats.idle),
+        ("Eager free memory", stats.eager_free),
+        ("Max reserved memory", stats.max_reserved),
+        ("Max allocated memory", stats.max_allocated),
+    ];
+    let (double, single) = ("=".repeat(45), "-".repeat(45));
+    let mut text = format!("|{double}|\n|{:^45}|\n|{double}|\n", "Memory summary ");
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "| {:<20} | {:<20} |", "Metric", "Data");
+    for (name, bytes) in rows {
+        let (size, unit) = size_in_unit(bytes);
+        let _ = writeln!(
+            text,
+            "|{single}|\n| {name:<20} | {:<20} |",
+            format!("{size:>6} {unit}")
+        );
+    }
+    let _ = writeln!(text, "|{double}|");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_take_the_next_unit_at_786432() {
+        assert_eq!(size_in_unit(0), (0, "B"));
+        assert_eq!(size_in_unit(786_431), (786_431, "B"));
+        assert_eq!(size_in_unit(786_432), (768, "KB"));
+        assert_eq!(size_in_unit(1 << 30), (1024, "MB"));
+        assert_eq!(size_in_unit((786_432 << 10) - 1), (786_431, "KB"));
+        assert_eq!(size_in_unit(786_432 << 10), (768, "MB"));
+        assert_eq!(size_in_unit(u64::MAX), (16_777_215, "TB"));
+    }
+
+    #[test]
+    fn the_summary_is_the_accepted_one_byte_for_byte() {
+        use sha2::{Digest, Sha256};
+        let stats = MemoryStats {
+            reserved: 1 << 30,
+            allocated: 4096,
+            idle: (1 << 30) - 4096,
+            max_reserved: 1 << 30,
+            max_allocated: 8192,
+            ..MemoryStats::default()
+        };
+        let text = memory_summary(&stats);
+        let hash: String = Sha256::digest(&text)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        assert_eq!(text.len(), 816, "{text}");
+        assert_eq!(
+            hash, "cfe5383015c498c2298a7ab9bdda776bde220a8d782feef7ada69f6b63479ecb",
+            "{text}"
+        );
+    }
+}

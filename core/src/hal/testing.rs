@@ -1,0 +1,253 @@
+//! A backend for the tests of this module: the kit's pool, streams, events and graphs over host memory, and kernels that
+//! are contiguous f32 maps or sums over an inner axis.
+
+use super::{Backend, Device, DeviceOptions};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::sync::atomic::{AtomicBool, Ordering};
+use thalweg_hal::backend::{self, Copy, Launch, Place, Properties, Region, Source, Tag, Work};
+use thalweg_hal::ir::{Kernel, Node, ReduceOp, Role, ScalarOp};
+use thalweg_hal::kit::host_device::memory_info;
+use thalweg_hal::kit::queue::{Job, Queue};
+use thalweg_hal::kit::replay::OwnedWork;
+use thalweg_hal::tables::{BackendApi, Capability, Kind, MemoryInfo};
+use thalweg_hal::{Error, Host, Result};
+
+/// Makes later work of every test device fail while set.
+pub(super) static BROKEN: AtomicBool = AtomicBool::new(false);
+
+pub(super) struct Double;
+
+pub(super) struct DoubleDevice;
+
+pub(super) struct Chunk(*mut u8, Option<Layout>);
+
+// SAFETY: the streams' order says who touches the memory.
+unsafe impl Send for Chunk {}
+// SAFETY: as above.
+unsafe impl Sync for Chunk {}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        if let Some(layout) = self.1 {
+            // SAFETY: allocated with this layout.
+            unsafe { dealloc(self.0, layout) }
+        }
+    }
+}
+
+impl backend::Backend for Double {
+    type Device = DoubleDevice;
+    const NAME: &'static str = "double";
+    const VERSION: &'static str = "1.2.3";
+
+    fn start(_: Host) -> Result<Double> {
+        Ok(Double)
+    }
+
+    fn device_count(&self) -> Result<u32> {
+        Ok(2)
+    }
+
+    fn properties(&self, ordinal: u32) -> Result<Properties> {
+        Ok(Properties {
+            name: format!("double {ordinal}"),
+            arch: "test".into(),
+            id: String::new(),
+            kind: Kind::Accelerator,
+            compute_units: 3,
+            total_memory: 1 << 40,
+            capabilities: vec![
+                Capability::Map,
+                Capability::Import,
+                Capability::Timing,
+                Capability::Priority,
+            ],
+            priorities: (-1, 2),
+        })
+    }
+
+    fn is_available(&self, ordinal: u32) -> Result<()> {
+        match ordinal {
+            0 => Ok(()),
+            _ => Err(Error::unavailable("device 1 is switched off; switch it on")),
+        }
+    }
+
+    fn open(&self, ordinal: u32) -> Result<DoubleDevice> {
+        self.is_available(ordinal).map(|()| DoubleDevice)
+    }
+}
+
+impl backend::Device for DoubleDevice {
+    type Chunk = Chunk;
+    type Kernel = Kernel;
+
+    thalweg_hal::queue_streams!();
+    thalweg_hal::replay_graphs!();
+
+    fn reserve(&self, bytes: u64) -> Result<Chunk> {
+        let layout = Layout::from_size_align(bytes as usize, 512).unwrap();
+        // SAFETY: the pool never asks for 0 bytes.
+        Ok(Chunk(unsafe { alloc_zeroed(layout) }, Some(layout)))
+    }
+
+    unsafe fn import(&self, ptr: *mut u8, _: u64) -> Result<Chunk> {
+        Ok(Chunk(ptr, None))
+    }
+
+    fn map(&self, chunk: &Chunk) -> Result<*mut u8> {
+        Ok(chunk.0)
+    }
+
+    fn memory_info(&self) -> Result<MemoryInfo> {
+        memory_info()
+    }
+
+    unsafe fn submit(&self, stream: &Queue, work: &Work<'_, Self>, tag: Tag<'_>) -> Result<()> {
+        let tag = tag.to_owned();
+        let describe = Box::new(move || tag.to_string());
+        if let Work::Callback(callback) = *work {
+            let run = Box::new(move || callback.call());
+            return stream.push(Job { run, describe });
+        }
+        let work = OwnedWork::new(work)?;
+        let run = Box::new(move || {
+            if BROKEN.load(Ordering::Relaxed) {
+                return Err(Error::launch_failed("the device is broken"));
+            }
+            // SAFETY: the caller vouches for the memory until the stream has passed the work.
+            unsafe { work.with(|work| execute(work)) };
+            Ok(())
+        });
+        stream.push(Job { run, describe })
+    }
+
+    fn supports(&self, source: &Source<'_>) -> Result<()> {
+        match source {
+            Source::Kernel(..) => Ok(()),
+            Source::Library(..) => Err(Error::unsupported("no library op; compile its definition")),
+        }
+    }
+
+    fn compile(&self, source: &Source<'_>, _options: &str) -> Result<Kernel> {
+        self.supports(source)?;
+        match source {
+            Source::Kernel(kernel, _) | Source::Library(_, kernel) => Ok((*kernel).clone()),
+        }
+    }
+}
+
+fn address(region: &Region<'_, DoubleDevice>) -> *mut u8 {
+    region.chunk.0.wrapping_add(region.offset as usize)
+}
+
+/// # Safety
+/// As `Device::submit`.
+unsafe fn execute(work: &Work<'_, DoubleDevice>) {
+    let end = |place: &Place<'_, DoubleDevice>| match place {
+        Place::Host(ptr) => *ptr,
+        Place::Device(_, region) => address(region),
+    };
+    match work {
+        Work::Copy(Copy {
+            dst,
+            src,
+            width,
+            rows,
+        }) => {
+            for row in 0..*rows {
+                let (to, from) = (end(&dst.0), end(&src.0));
+                // SAFETY: checked by the export layer.
+                unsafe {
+                    to.add((row * dst.1) as usize)
+                        .copy_from_nonoverlapping(from.add((row * src.1) as usize), *width as usize);
+                }
+            }
+        }
+        Work::Fill(fill) => {
+            for at in 0..fill.region.bytes as usize {
+                // SAFETY: as above.
+                unsafe { address(&fill.region).add(at).write(fill.pattern[at % 8]) }
+            }
+        }
+        // SAFETY: as above.
+        Work::Launch(launch) => unsafe { run(launch) },
+        Work::Callback(_) => {}
+    }
+}
+
+/// # Safety
+/// As `Device::submit`.
+unsafe fn run(launch: &Launch<'_, DoubleDevice>) {
+    let kernel = &**launch.kernel;
+    let (outer, inner) = launch.extents.split_at(kernel.outer as usize);
+    let (rows, row) = (outer.iter().product::<u64>(), inner.iter().product::<u64>());
+    let at = |param: u32, index: u64| -> *mut f32 {
+        address(&launch.bindings[param as usize].region)
+            .cast::<f32>()
+            .wrapping_add(index as usize)
+    };
+    for outer in 0..rows {
+        let mut sums = vec![0.0_f64; kernel.nodes.len()];
+        for inner in 0..row {
+            let mut values = vec![0.0_f32; kernel.nodes.len()];
+            for (id, node) in kernel.nodes.iter().enumerate() {
+                values[id] = match *node {
+                    Node::Const { bits, .. } => f32::from_bits(bits as u32),
+                    Node::Scalar { index } => f32::from_bits(launch.scalars[index as usize] as u32),
+                    // SAFETY: checked by the export layer.
+                    Node::Load { param } => unsafe { at(param, outer * row + inner).read() },
+                    Node::Op { op, args } => {
+                        let [a, b, _] = args.map(|id| values[id.index()]);
+                        match op {
+                            ScalarOp::Add => a + b,
+                            ScalarOp::Sub => a - b,
+                            ScalarOp::Mul => a * b,
+                            other => panic!("the test double has no {other}"),
+                        }
+                    }
+                    Node::Reduce {
+                        op: ReduceOp::Sum,
+                        arg,
+                    } => {
+                        sums[id] += f64::from(values[arg.index()]);
+                        sums[id] as f32
+                    }
+                    Node::Store { param, value } => {
+                        assert_eq!(kernel.params[param as usize].role, Role::Out);
+                        let index = if kernel.inner == 0 {
+                            outer * row + inner
+                        } else {
+                            outer
+                        };
+                        // SAFETY: as above.
+                        unsafe { at(param, index).write(values[value.index()]) };
+                        0.0
+                    }
+                    other => panic!("the test double has no {other:?}"),
+                };
+            }
+        }
+    }
+}
+
+/// The backend, by way of its entry function.
+pub(super) fn backend() -> Backend {
+    let mut api = BackendApi::empty();
+    // SAFETY: both pointers are valid, the host's for the life of the process.
+    let code = unsafe {
+        thalweg_hal::export::entry::<Double>(
+            thalweg_hal::tables::ABI_VERSION,
+            crate::host::host_api(),
+            &raw mut api,
+        )
+    };
+    assert_eq!(code, 0);
+    // SAFETY: filled by the entry function.
+    unsafe { Backend::from_api(api) }.unwrap()
+}
+
+/// Device 0.
+pub(super) fn device() -> Device {
+    backend().open(&DeviceOptions::new(0)).unwrap()
+}
