@@ -33,7 +33,7 @@ pub enum Error {
         path: PathBuf,
         /// Why.
         #[source]
-        error: LoadError,
+        error: Box<LoadError>,
     },
     /// Nothing is known of a target by this name, or nothing of it can be used.
     #[error("there is no target {asked:?}{}; found: {}", Because(reason.as_deref()), List(found))]

@@ -35,7 +35,8 @@ impl Origin {
         matches!(self, Origin::Option | Origin::Environment)
     }
 
-    fn strictness(self) -> Strictness {
+    /// How strictly permissions are judged there.
+    pub(super) fn strictness(self) -> Strictness {
         if self == Origin::Development {
             Strictness::GroupMayWrite
         } else {

@@ -32,11 +32,6 @@ pub enum Outcome {
         /// The plugin's version.
         version: String,
     },
-    /// Judged fit, not loaded as nobody has asked for it.
-    Ready {
-        /// The plugin's version.
-        version: String,
-    },
     /// Sound, but this machine lacks something it needs.
     NotAvailable {
         /// What, and what to do.
@@ -58,7 +53,6 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Outcome::Loaded { version } => write!(f, "loaded: {version}"),
-            Outcome::Ready { version } => write!(f, "ready: {version}, not loaded yet"),
             Outcome::NotAvailable { reason } => write!(f, "not available: {reason}"),
             Outcome::Refused { reason } => write!(f, "refused: {reason}"),
             Outcome::Shadowed { by } => write!(f, "not used: {by} comes first"),

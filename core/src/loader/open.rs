@@ -1,0 +1,271 @@
+//! Loads a judged file into this process and asks it for its tables.
+
+use super::error::LoadError;
+use super::judge::Judged;
+use super::layout;
+use crate::error::{Error, Result};
+use crate::host::host_api;
+use abi_stable::StableAbi;
+use abi_stable::library::{AbiHeaderRef, ROOT_MODULE_LOADER_NAME_WITH_NUL};
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::LazyLock;
+use thalweg_hal::Status;
+use thalweg_hal::module::BackendModuleRef;
+use thalweg_hal::tables::{
+    ABI_VERSION, BackendApi, BackendInfo, CoreTable, ENTRY_SYMBOL, Entry, HostApi, LogRecord, Table, TableId,
+};
+
+/// A backend that is loaded; it stays so until the process ends.
+#[derive(Debug)]
+pub struct Backend {
+    name: String,
+    version: String,
+    driver: String,
+    path: Option<PathBuf>,
+    api: BackendApi,
+    core: &'static CoreTable,
+}
+
+impl Backend {
+    /// The target's name: what stands before the colon of a device's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The backend's version.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The driver or runtime behind it, with its version; empty when there is none.
+    pub fn driver(&self) -> &str {
+        &self.driver
+    }
+
+    /// The file it came from, `None` for an embedded one.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// What the backend handed over.
+    pub fn api(&self) -> &BackendApi {
+        &self.api
+    }
+
+    /// The table `T`, `None` when the backend lacks it.
+    pub fn table<T: Table>(&self) -> Option<&'static T> {
+        // SAFETY: the contract of the tables: a pointer of the asked type that lives as long as the process, or null.
+        unsafe { table(&self.api) }
+    }
+
+    /// The number of devices.
+    ///
+    /// # Errors
+    /// Why there can be none, as the backend says it.
+    pub fn device_count(&self) -> Result<u32> {
+        let mut count = 0;
+        // SAFETY: the context is the backend's, `count` lives through the call.
+        self.check(unsafe { (self.core.device_count)(self.api.context, &raw mut count) })?;
+        Ok(count)
+    }
+
+    /// Turns the code that a function of this backend returned into a result; to be called on the same thread.
+    ///
+    /// # Errors
+    /// For every code but 0, with the backend's text.
+    #[inline]
+    pub fn check(&self, code: i32) -> Result<()> {
+        if code == 0 { Ok(()) } else { Err(self.error(code)) }
+    }
+
+    #[cold]
+    fn error(&self, code: i32) -> Error {
+        let status = Status::from_code(code).unwrap_or(Status::Internal);
+        Error::backend(
+            status,
+            last_error(self.core, &self.api).unwrap_or_else(|| said_nothing(code)),
+        )
+    }
+}
+
+fn said_nothing(code: i32) -> String {
+    match Status::from_code(code) {
+        Some(status) => format!("{status} (the backend gives no reason)"),
+        None => format!("the backend failed with the unknown code {code}"),
+    }
+}
+
+fn last_error(core: &CoreTable, api: &BackendApi) -> Option<String> {
+    let mut text = vec![0_u8; 512];
+    loop {
+        // SAFETY: the buffer has the capacity that is passed.
+        let len = unsafe { (core.last_error)(api.context, text.as_mut_ptr(), text.len()) };
+        if len <= text.len() {
+            text.truncate(len);
+            let text = String::from_utf8_lossy(&text).into_owned();
+            return (!text.is_empty()).then_some(text);
+        }
+        text.resize(len.min(1 << 20), 0);
+        if len > text.len() {
+            return None;
+        }
+    }
+}
+
+/// # Safety
+/// `api` keeps the contract of [`BackendApi`].
+unsafe fn table<T: Table>(api: &BackendApi) -> Option<&'static T> {
+    // SAFETY: the caller vouches for it.
+    let table = unsafe { (api.query_interface)(api.context, T::ID as u32, T::VERSION) };
+    if table.cast::<T>().is_aligned() {
+        // SAFETY: null or a table of this type, as the contract says.
+        unsafe { table.cast::<T>().as_ref() }
+    } else {
+        None
+    }
+}
+
+/// Loads the file at `path`, whose content is `judged`, and checks its layout.
+pub(super) fn open(judged: &Judged, path: &Path) -> Result<Entry, LoadError> {
+    // SAFETY: constructors of the library run here; a child process has shown that they come to their end.
+    let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NODELETE) };
+    let library = library.map_err(|error| refusal(&error, path, &judged.needed))?;
+    // SAFETY: by the contract this symbol, where a plugin has it, is the header that abi_stable writes.
+    let header = unsafe { library.get::<AbiHeaderRef>(ROOT_MODULE_LOADER_NAME_WITH_NUL.as_bytes()) };
+    if let Ok(header) = header {
+        check_layout(*header)?;
+    }
+    let symbol = ENTRY_SYMBOL.as_bytes();
+    // SAFETY: by the contract this symbol is the entry function.
+    let entry = unsafe { library.get::<Entry>(symbol) }.map(|entry| *entry);
+    // The library is never unloaded: threads, thread-local destructors and tables of its live on.
+    std::mem::forget(library);
+    entry.map_err(|_| LoadError::NoEntry)
+}
+
+fn check_layout(header: AbiHeaderRef) -> Result<(), LoadError> {
+    if !header.is_valid() {
+        let version = format!("{}.{}", header.abi_major, header.abi_minor);
+        return Err(LoadError::AbiStable(format!("its ABI version is {version}")));
+    }
+    let first_line = |text: String| {
+        text.lines()
+            .find(|l| !l.trim().is_empty())
+            .unwrap_or_default()
+            .trim()
+            .into()
+    };
+    let header = header
+        .upgrade()
+        .map_err(|error| LoadError::AbiStable(first_line(error.to_string())))?;
+    let built = header.version_strings().to_string();
+    match header.layout() {
+        Some(theirs) => layout::check(BackendModuleRef::LAYOUT, theirs, &built),
+        None => Err(LoadError::AbiStable("its root module has no layout".into())),
+    }
+}
+
+fn refusal(error: &libloading::Error, path: &Path, needed: &[String]) -> LoadError {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    let text = cause.to_string();
+    let missing = text
+        .split_once(": cannot open shared object file")
+        .map(|(file, _)| file);
+    let missing = missing.filter(|file| Path::new(file) != path);
+    let missing = missing.or_else(|| {
+        needed
+            .iter()
+            .map(String::as_str)
+            .find(|lib| text.starts_with(*lib))
+    });
+    match missing {
+        Some(library) => LoadError::MissingLibrary(library.into()),
+        None => {
+            let own = format!("{}: ", path.display());
+            LoadError::Open(text.strip_prefix(&own).unwrap_or(&text).into())
+        }
+    }
+}
+
+thread_local! {
+    /// The last error that a backend logged on this thread.
+    static LOGGED: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// The host's table with an ear on what is logged: an entry function that fails has no other way to say why.
+static HOST: LazyLock<HostApi> = LazyLock::new(|| HostApi { log, ..*host_api() });
+
+unsafe extern "C" fn log(context: *mut c_void, record: *const LogRecord) {
+    // SAFETY: the contract of the host's table: null or valid for the call.
+    if let Some(record) = unsafe { record.as_ref() }
+        && record.level == thalweg_hal::tables::LogLevel::Error as u32
+    {
+        // SAFETY: as above.
+        let text = unsafe { record.message.get() }.unwrap_or_default().to_owned();
+        // A thread at its very end has no place for it any more.
+        let _ = LOGGED.try_with(|logged| logged.replace(Some(text)));
+    }
+    // SAFETY: both arguments are handed on as they came.
+    unsafe { (host_api().log)(context, record) };
+}
+
+/// Calls the entry function and checks what it hands over. `name` is the target that was asked for.
+pub(super) fn start(entry: Entry, name: &str, path: Option<&Path>) -> Result<Backend, LoadError> {
+    let mut api = BackendApi::empty();
+    LOGGED.set(None);
+    // SAFETY: the host's table lives for ever, `api` through the call.
+    let code = unsafe { entry(ABI_VERSION, ptr::from_ref::<HostApi>(&HOST), &raw mut api) };
+    if code != 0 {
+        return Err(LoadError::Init(
+            LOGGED.take().unwrap_or_else(|| said_nothing(code)),
+        ));
+    }
+    for id in TableId::ALL.iter().filter(|id| id.required()) {
+        // SAFETY: the entry function succeeded, so `api` keeps its contract.
+        if unsafe { (api.query_interface)(api.context, *id as u32, 1) }.is_null() {
+            return Err(LoadError::MissingTable(id.name()));
+        }
+    }
+    // SAFETY: as above.
+    let core = unsafe { table::<CoreTable>(&api) }.ok_or(LoadError::MissingTable(TableId::Core.name()))?;
+    let mut info = BackendInfo {
+        name: [0; 32],
+        version: [0; 32],
+        driver: [0; 128],
+    };
+    // SAFETY: the context is the backend's, `info` lives through the call.
+    let code = unsafe { (core.info)(api.context, &raw mut info) };
+    if code != 0 {
+        return Err(LoadError::Init(
+            last_error(core, &api).unwrap_or_else(|| said_nothing(code)),
+        ));
+    }
+    let own = text(&info.name);
+    if own != name {
+        return Err(LoadError::Name {
+            manifest: name.into(),
+            tables: own,
+        });
+    }
+    Ok(Backend {
+        name: own,
+        version: text(&info.version),
+        driver: text(&info.driver),
+        path: path.map(Path::to_path_buf),
+        api,
+        core,
+    })
+}
+
+/// A text that is padded with zeros.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
