@@ -11,7 +11,12 @@ use crate::ir::{
 use crate::status::{Error, Result};
 use abi_stable::StableAbi;
 
-/// Code of [`LibraryOp::Matmul`] in [`LibraryDesc::op`].
+/// Code of [`LibraryOp::Matmul`] in [`LibraryDesc::op`]:
+/// `out[b.., i, j] = epilogue(sum over l of a[b.., i, l] * b[b.., l, j])`.
+///
+/// Dtypes: operands, accumulator, output. Attribute 0: number of batch axes. Index space: outer `[b.., m, n]`, inner
+/// `[k]`. Parameters: `a` and `b` (element level, strided), the epilogue's further inputs, the output (row level,
+/// strided).
 pub const MATMUL: u32 = 1;
 
 /// The ABI form of a library op.
