@@ -13,7 +13,7 @@ export RUSTFLAGS="--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module -Cllvm-
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares"
 export CARGO_TARGET_DIR="$PWD/target"
-cargo build --release --locked --bins --target "$triple"
+cargo build --release --bins --target "$triple"
 
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(basename -s .rs src/bin/*.rs)
