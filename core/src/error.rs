@@ -46,7 +46,7 @@ pub enum Error {
         reason: Option<String>,
     },
     /// A device number outside the valid range.
-    #[error("{target} has no device {id}; {}", Range(*count))]
+    #[error("{target} has no device {id}; {}; targets found: {}", Range(*count), List(found))]
     NoSuchDevice {
         /// The target.
         target: String,
@@ -54,6 +54,8 @@ pub enum Error {
         id: i64,
         /// The number of devices.
         count: u32,
+        /// The targets that can be used.
+        found: Vec<String>,
     },
     /// A text that names no device.
     #[error(
@@ -176,12 +178,22 @@ mod tests {
                 target: "cpu".into(),
                 id,
                 count,
+                found: vec!["cpu".into()],
             }
             .to_string()
         };
-        assert_eq!(device(-1, 4), "cpu has no device -1; valid are 0 to 3");
-        assert_eq!(device(1, 1), "cpu has no device 1; the only one is 0");
-        assert_eq!(device(0, 0), "cpu has no device 0; it has none at all");
+        assert_eq!(
+            device(-1, 4),
+            "cpu has no device -1; valid are 0 to 3; targets found: cpu"
+        );
+        assert_eq!(
+            device(1, 1),
+            "cpu has no device 1; the only one is 0; targets found: cpu"
+        );
+        assert_eq!(
+            device(0, 0),
+            "cpu has no device 0; it has none at all; targets found: cpu"
+        );
         let target = |reason: Option<&str>| Error::NoSuchTarget {
             asked: "TPU".into(),
             found: vec!["cpu".into(), "opencl".into()],

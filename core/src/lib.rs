@@ -5,5 +5,6 @@ pub mod hal;
 pub mod host;
 pub mod loader;
 pub mod parallel;
+pub mod random;
 
 pub use error::{Error, Result};

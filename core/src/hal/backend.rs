@@ -58,7 +58,7 @@ pub struct Backend(Arc<Inner>);
 
 impl PartialEq for Backend {
     fn eq(&self, other: &Backend) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        std::ptr::eq(self.0.tables.core, other.0.tables.core) && self.context() == other.context()
     }
 }
 
@@ -148,6 +148,15 @@ impl Backend {
             driver: text(&raw.driver),
         };
         Ok(Backend(Arc::new(inner)))
+    }
+
+    /// A backend that the loader has loaded.
+    ///
+    /// # Errors
+    /// As [`Backend::from_api`].
+    pub fn of(loaded: &crate::loader::Backend) -> Result<Backend> {
+        // SAFETY: the loader has called the entry function and checked what it handed over.
+        unsafe { Backend::from_api(*loaded.api()) }
     }
 
     /// Who it is.

@@ -5,7 +5,6 @@ use super::error::{CallError, Error, Result};
 use super::memory::{Buffer, MemoryStats};
 use super::stream::{Stream, StreamHandle, in_callback};
 use super::tag::Tag;
-use parking_lot::Mutex;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
@@ -132,7 +131,6 @@ struct Inner {
     target: String,
     properties: DeviceProperties,
     default_stream: OnceLock<StreamHandle>,
-    opening: Mutex<()>,
 }
 
 impl Drop for Inner {
@@ -203,7 +201,6 @@ impl Device {
             target,
             properties,
             default_stream: OnceLock::new(),
-            opening: Mutex::new(()),
         })))
     }
 
@@ -322,19 +319,19 @@ impl Device {
         if let Some(&handle) = self.0.default_stream.get() {
             return Ok(Stream::borrowed(handle, self));
         }
-        let _one_at_a_time = self.0.opening.lock();
-        if let Some(&handle) = self.0.default_stream.get() {
-            return Ok(Stream::borrowed(handle, self));
-        }
         let priorities = &self.0.properties.priorities;
         let handle = StreamHandle::create(self, 0.clamp(*priorities.start(), *priorities.end()))?;
+        if self.0.default_stream.set(handle).is_err() {
+            // Another thread was first.
+            handle.destroy(self);
+        }
         Ok(Stream::borrowed(
             *self.0.default_stream.get_or_init(|| handle),
             self,
         ))
     }
 
-    /// A new stream of the lowest priority that is not below 0.
+    /// A new stream; see [`Stream::new`].
     ///
     /// # Errors
     /// What the backend returns.

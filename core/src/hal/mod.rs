@@ -4,6 +4,18 @@
 //! safe handles to a backend's objects: they keep their device open, free what they own when dropped, and turn every status
 //! into an [`Error`] that names the op, the device and what to do. Work is asynchronous; streams are in order, and
 //! unordered among each other but for events.
+//!
+//! A [`Runtime`] finds the backends and opens each device once, when it is first needed. The functions of this module ask
+//! the process's own, [`runtime`]; questions initialise nothing.
+//!
+//! ```no_run
+//! use thalweg::hal;
+//! let device = hal::device("cpu")?;
+//! let stream = device.default_stream()?;
+//! let buffer = hal::Buffer::from_slice(&stream, &[1.0_f32, 2.0])?;
+//! assert_eq!(buffer.download::<f32>(&stream)?, [1.0, 2.0]);
+//! # Ok::<(), thalweg::Error>(())
+//! ```
 
 mod backend;
 mod device;
@@ -12,8 +24,12 @@ mod event;
 mod graph;
 mod kernel;
 pub mod memory;
+mod process;
+mod runtime;
+mod scope;
 mod stream;
 mod tag;
+mod target;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -27,8 +43,18 @@ pub use event::Event;
 pub use graph::{Graph, Node};
 pub use kernel::{Kernel, Source};
 pub use memory::{Buffer, Element, MemoryStats};
+pub use process::{
+    availability, capability, current_stream, default_stream, device, device_count, device_name,
+    device_properties, empty_cache, is_available, is_initialized, max_memory_allocated, max_memory_reserved,
+    mem_get_info, memory_allocated, memory_reserved, memory_stats, memory_summary,
+    reset_max_memory_allocated, reset_max_memory_reserved, reset_peak_memory_stats, runtime,
+    set_memory_limit, synchronize, targets,
+};
+pub use runtime::Runtime;
+pub use scope::{StreamScope, stream_scope};
 pub use stream::Stream;
 pub use tag::Tag;
+pub use target::Target;
 pub use thalweg_hal::tables::{Capability, Kind, MemoryInfo, PropertyKey};
 pub use thalweg_hal::{DType, Status, ir, library};
 pub use work::{Arg, Copy, Fill, Launch, Packet, Place};

@@ -58,6 +58,16 @@ impl StreamHandle {
             priority,
         })
     }
+
+    /// Waits for the stream's work and ends it; nobody may use the handle any more.
+    pub(super) fn destroy(self, device: &Device) {
+        // SAFETY: plain call of a table.
+        let code = unsafe { (self.table.destroy)(self.context, self.handle) };
+        if code != 0 {
+            let tag = Tag::new("stream dropped before it was synchronized");
+            tracing::error!("{}", device.error(code, &tag));
+        }
+    }
 }
 
 struct Owned {
@@ -68,18 +78,7 @@ struct Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         let (stream, device) = (self.stream, self.device.clone());
-        let destroy = move || {
-            // Captures the whole struct, which is `Send`.
-            let stream = stream;
-            // SAFETY: plain call of a table; the handle is this value's own.
-            let code = unsafe { (stream.table.destroy)(stream.context, stream.handle) };
-            if code != 0 {
-                tracing::error!(
-                    "{}",
-                    device.error(code, &Tag::new("stream dropped before it was synchronized"))
-                );
-            }
-        };
+        let destroy = move || stream.destroy(&device);
         // A stream cannot end from inside its own callback.
         if in_callback() {
             std::thread::spawn(destroy);

@@ -20,8 +20,8 @@ pub enum Target {
     Device {
         /// The backend's name.
         backend: String,
-        /// The number on the backend; may lie outside its range. 0 where none was given.
-        id: i64,
+        /// The number on the backend, which may lie outside its range; `None` where none was given.
+        id: Option<i64>,
     },
 }
 
@@ -30,7 +30,7 @@ impl Target {
     pub fn device(backend: impl Into<String>, id: i64) -> Target {
         Target::Device {
             backend: backend.into(),
-            id,
+            id: Some(id),
         }
     }
 
@@ -44,20 +44,23 @@ impl Target {
             return Ok(Target::Auto);
         }
         let (name, id) = match text.split_once(':') {
-            None => (text, 0),
+            None => (text, None),
             Some((name, id)) => {
                 let digits = id.strip_prefix('-').unwrap_or(id);
                 if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
                     return Err(malformed());
                 }
-                (name, id.parse().map_err(|_| malformed())?)
+                (name, Some(id.parse().map_err(|_| malformed())?))
             }
         };
         let in_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
         if name.is_empty() || name == "auto" || !name.bytes().all(in_name) {
             return Err(malformed());
         }
-        Ok(Target::device(name, id))
+        Ok(Target::Device {
+            backend: name.into(),
+            id,
+        })
     }
 }
 
@@ -73,7 +76,11 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Target::Auto => f.write_str("auto"),
-            Target::Device { backend, id } => write!(f, "{backend}:{id}"),
+            Target::Device { backend, id: None } => f.write_str(backend),
+            Target::Device {
+                backend,
+                id: Some(id),
+            } => write!(f, "{backend}:{id}"),
         }
     }
 }
@@ -84,20 +91,40 @@ mod tests {
 
     #[test]
     fn names_and_numbers() {
+        let plain = |name: &str| Target::Device {
+            backend: name.into(),
+            id: None,
+        };
         for (text, target) in [
             ("auto", Target::Auto),
-            ("cpu", Target::device("cpu", 0)),
+            ("cpu", plain("cpu")),
             ("cpu:0", Target::device("cpu", 0)),
             ("opencl:12", Target::device("opencl", 12)),
             ("acme-2_x:-1", Target::device("acme-2_x", -1)),
-            ("TPU", Target::device("TPU", 0)),
+            ("TPU", plain("TPU")),
         ] {
             assert_eq!(Target::parse(text).unwrap(), target, "{text}");
-            assert_eq!(Target::parse(&target.to_string()).unwrap(), target);
+            assert_eq!(target.to_string(), text);
         }
-        for text in ["", ":", ":0", "cpu:", "cpu:x", "cpu:+1", "cpu:1:2", "cpu: 1", "c pu", "auto:0", "cpu:99999999999999999999", "cpu:--1"] {
+        for text in [
+            "",
+            ":",
+            ":0",
+            "cpu:",
+            "cpu:x",
+            "cpu:+1",
+            "cpu:1:2",
+            "cpu: 1",
+            "c pu",
+            "auto:0",
+            "cpu:99999999999999999999",
+            "cpu:--1",
+        ] {
             let error = Target::parse(text).unwrap_err();
-            assert!(matches!(&error, Error::DeviceName { asked } if asked == text), "{text}: {error}");
+            assert!(
+                matches!(&error, Error::DeviceName { asked } if asked == text),
+                "{text}: {error}"
+            );
         }
     }
 }

@@ -22,7 +22,9 @@ impl Mt19937 {
         let mut word = seed;
         for (index, slot) in (1_u32..).zip(&mut state) {
             *slot = word;
-            word = 1_812_433_253_u32.wrapping_mul(word ^ (word >> 30)).wrapping_add(index);
+            word = 1_812_433_253_u32
+                .wrapping_mul(word ^ (word >> 30))
+                .wrapping_add(index);
         }
         Mt19937 { state, next: N }
     }
