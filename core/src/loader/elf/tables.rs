@@ -54,8 +54,6 @@ pub(super) fn dynamic<'a>(segments: &[Segment], bytes: &'a [u8]) -> Result<Vec<&
         (elf::DT_GNU_HASH, None),
         (elf::DT_VERSYM, None),
         (elf::DT_VERNEED, None),
-        (elf::DT_INIT, None),
-        (elf::DT_FINI, None),
     ];
     for (table, size) in tables {
         let Some(address) = value(table) else { continue };
@@ -67,6 +65,21 @@ pub(super) fn dynamic<'a>(segments: &[Segment], bytes: &'a [u8]) -> Result<Vec<&
         };
         if size > 0 && place(segments, address, size).is_none() {
             return Err(ElfError::Damaged("the dynamic section points outside the file"));
+        }
+    }
+    // The first runs when the file is loaded, the last when the process ends, long after any trial.
+    for function in [elf::DT_INIT, elf::DT_FINI].into_iter().filter_map(value) {
+        code(segments, function, bytes)?;
+    }
+    for array in [elf::DT_INIT_ARRAY, elf::DT_FINI_ARRAY]
+        .into_iter()
+        .filter_map(value)
+    {
+        // Its entries are relocated, so it lies in writable memory.
+        if array % size_of::<usize>() as u64 != 0 || segment_of(segments, array, elf::PF_W).is_none() {
+            return Err(ElfError::Damaged(
+                "the dynamic section points to no list of functions",
+            ));
         }
     }
     if value(elf::DT_SYMTAB).is_none() || value(elf::DT_HASH).or(value(elf::DT_GNU_HASH)).is_none() {
@@ -86,6 +99,29 @@ pub(super) fn dynamic<'a>(segments: &[Segment], bytes: &'a [u8]) -> Result<Vec<&
         }
     }
     Ok(needed)
+}
+
+/// The segment to load that holds `address` and has the permission `flag`.
+fn segment_of(segments: &[Segment], address: u64, flag: elf::ProgramFlags) -> Option<&Segment> {
+    segments.iter().find(|s| {
+        let (start, file): (u64, u64) = (s.p_vaddr(ENDIAN).into(), s.p_filesz(ENDIAN).into());
+        s.p_type(ENDIAN) == elf::PT_LOAD
+            && s.p_flags(ENDIAN).0 & flag.0 != 0
+            && address.checked_sub(start).is_some_and(|skip| skip < file)
+    })
+}
+
+/// Checks that there is machine code at `address`.
+fn code(segments: &[Segment], address: u64, bytes: &[u8]) -> Result<(), ElfError> {
+    let segment = segment_of(segments, address, elf::PF_X);
+    let place = segment
+        .and_then(|_| place(segments, address, 1))
+        .and_then(|range| bytes.get(range.start..));
+    let code = place.ok_or(ElfError::Damaged("a function lies outside the machine code"))?;
+    if code.iter().take(8).all(|b| *b == 0) {
+        return Err(ElfError::Damaged("a function's machine code is all zeros"));
+    }
+    Ok(())
 }
 
 fn string(strings: &[u8], at: u64) -> Option<&str> {
@@ -134,12 +170,7 @@ pub(super) fn exports<'a>(
             continue;
         }
         if symbol.st_type() == elf::STT_FUNC {
-            let code =
-                place(segments, symbol.st_value(ENDIAN).into(), 1).and_then(|range| bytes.get(range.start..));
-            let code = code.ok_or(ElfError::Damaged("a function lies outside the file"))?;
-            if code.iter().take(8).all(|b| *b == 0) {
-                return Err(ElfError::Damaged("a function's machine code is all zeros"));
-            }
+            code(segments, symbol.st_value(ENDIAN).into(), bytes)?;
         }
         names.push(name);
     }

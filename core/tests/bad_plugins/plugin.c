@@ -1,0 +1,104 @@
+/* A plugin with nothing but what the loader asks for. The tests set NAME, ABI, ARCH, FEATURES, START and DEVICES. */
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef NAME
+#define NAME "good"
+#endif
+#ifndef ABI
+#define ABI "1.0"
+#endif
+#ifndef ARCH
+#if defined(__x86_64__)
+#define ARCH "x86_64"
+#elif defined(__aarch64__)
+#define ARCH "aarch64"
+#endif
+#endif
+#ifndef FEATURES
+#define FEATURES ""
+#endif
+#ifndef START
+#define START
+#endif
+#ifndef DEVICES
+#define DEVICES *out = 1; return 0
+#endif
+
+#define DESC "name=" NAME "\nkind=cpu\nversion=0.1\nabi=" ABI "\narch=" ARCH "\nfeatures=" FEATURES "\n"
+
+#ifndef NO_NOTE
+__attribute__((section(".note.thalweg"), aligned(4), used)) static const struct {
+    uint32_t name_size, size, type;
+    char name[8], desc[(sizeof(DESC) + 2) / 4 * 4];
+} note = {8, sizeof(DESC) - 1, 1, "thalweg", DESC};
+#endif
+
+typedef struct {
+    char name[32], version[32], driver[128];
+} Info;
+
+static int32_t info(void *context, Info *out) {
+    (void)context;
+    memset(out, 0, sizeof *out);
+    strcpy(out->name, NAME);
+    strcpy(out->version, "0.1");
+    return 0;
+}
+
+static int32_t device_count(void *context, uint32_t *out) {
+    (void)context;
+    (void)out;
+    DEVICES;
+}
+
+static size_t last_error(void *context, uint8_t *buffer, size_t capacity) {
+    static const char text[] = "libdriver.so.7 was not found (is the driver installed?)";
+    (void)context;
+    size_t len = sizeof text - 1;
+    memcpy(buffer, text, len < capacity ? len : capacity);
+    return len;
+}
+
+static int32_t shut_down(void *context) {
+    (void)context;
+    return 0;
+}
+
+static void *core[] = {(void *)info, (void *)device_count, (void *)last_error, (void *)shut_down};
+
+static const void *query_interface(void *context, uint32_t table, uint32_t version) {
+    (void)context;
+    return version == 1 && table <= 5 ? core : 0;
+}
+
+typedef struct {
+    uint32_t abi, reserved;
+    void *context;
+    const void *(*query_interface)(void *, uint32_t, uint32_t);
+} Api;
+
+#ifndef NO_ENTRY
+int32_t thalweg_backend(uint32_t abi, const void *host, Api *out) {
+    (void)abi;
+    (void)host;
+#ifdef FAIL
+    return 7;
+#endif
+    out->abi = 1 << 16;
+    out->reserved = 0;
+    out->context = core;
+    out->query_interface = query_interface;
+    return 0;
+}
+#endif
+
+#ifdef NEEDS
+int gone(void);
+int call_gone(void) { return gone(); }
+#endif
+
+__attribute__((constructor)) static void start(void) { START; }
