@@ -19,7 +19,7 @@ fn library(dir: &Path, name: &str, source: &str, extra: &[&str]) -> PathBuf {
 
 fn constructor(dir: &Path, name: &str, body: &str) -> PathBuf {
     let source = format!(
-        "#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+        "#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
          __attribute__((constructor)) static void start(void) {{ {body} }}\n"
     );
     library(dir, name, &source, &[])
@@ -34,6 +34,12 @@ fn constructors_end_in_the_child() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path();
     assert_eq!(run(&constructor(dir, "good", "")), ProbeOutcome::Ok);
+    let chosen =
+        "static char to[9]; volatile size_t n = strlen(getenv(\"PATH\")) % 9; memcpy(to, \"12345678\", n);";
+    assert_eq!(
+        run(&constructor(dir, "chosen_by_processor", chosen)),
+        ProbeOutcome::Ok
+    );
     assert_eq!(
         run(&constructor(dir, "crash", "*(volatile int *)0 = 1;")),
         ProbeOutcome::Signal {
