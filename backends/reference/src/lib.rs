@@ -56,3 +56,6 @@ impl Backend for ReferenceBackend {
 
 thalweg_hal::export_backend!(ReferenceBackend);
 thalweg_hal::note! { name: "reference", kind: "cpu" }
+
+#[cfg(test)]
+mod tests;
