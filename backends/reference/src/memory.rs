@@ -1,6 +1,6 @@
 //! Memory: plain host memory, which kernels and copies reach by its address.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::alloc::{Layout, alloc, dealloc};
 use thalweg_hal::{Error, Result};
 
 /// Host memory, reserved here or lent by the host.
@@ -21,7 +21,7 @@ impl Chunk {
         let size = usize::try_from(bytes).map_err(|_| refused())?;
         let layout = Layout::from_size_align(size.max(512), 512).map_err(|_| refused())?;
         // SAFETY: the size is not 0.
-        let ptr = unsafe { alloc_zeroed(layout) };
+        let ptr = unsafe { alloc(layout) };
         if ptr.is_null() {
             Err(refused())
         } else {

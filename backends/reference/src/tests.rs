@@ -36,10 +36,8 @@ impl Plugin {
     fn start() -> Plugin {
         let mut api = BackendApi::empty();
         // SAFETY: both pointers are valid.
-        assert_eq!(
-            unsafe { thalweg_backend(ABI_VERSION, &raw const HOST, &raw mut api) },
-            0
-        );
+        let code = unsafe { thalweg_backend(ABI_VERSION, &raw const HOST, &raw mut api) };
+        assert_eq!(code, 0);
         Plugin(api)
     }
 
@@ -110,10 +108,9 @@ fn a_sum_through_the_tables() {
              n0 = load p0\nn1 = sum n0\nn2 = store p1 n1\n",
         );
         let owned = encode(&kernel.unwrap());
-        let source = Source {
-            kernel: &raw const *Box::leak(Box::new(owned.desc())),
-            library: null(),
-        };
+        let desc = owned.desc();
+        let (kernel, library) = (&raw const desc, null());
+        let source = Source { kernel, library };
         let args = CompileArgs {
             device,
             source,

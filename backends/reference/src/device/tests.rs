@@ -95,6 +95,15 @@ fn copies_keep_to_their_rows() {
         Reference.create_stream(0).unwrap(),
         Reference.reserve(512).unwrap(),
     );
+    let all = region(&chunk, 0, 512);
+    submit(
+        &stream,
+        Work::Fill(Fill {
+            region: all,
+            pattern: [0; 8],
+            pattern_bytes: 1,
+        }),
+    );
     let mut host = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0];
     let src = (Place::Host(host.as_mut_ptr().cast()), 12);
     let dst = (Place::Device(&Reference, region(&chunk, 4, 508)), 16);
