@@ -8,25 +8,7 @@ use super::gemv::{self, VectorProduct};
 use half::{bf16, f16};
 use std::ops::Range;
 
-/// How the work of one call is spread over threads.
-pub trait Parallel: Sync {
-    /// Threads that `run` can use, the caller's among them.
-    fn threads(&self) -> usize;
-    /// Runs `body(i)` once for every `i` in `0..n`, in any order and on any thread, and returns when all are done.
-    fn run(&self, n: usize, body: &(dyn Fn(usize) + Sync));
-}
-
-/// Everything on the calling thread.
-pub struct Serial;
-
-impl Parallel for Serial {
-    fn threads(&self) -> usize {
-        1
-    }
-    fn run(&self, n: usize, body: &(dyn Fn(usize) + Sync)) {
-        (0..n).for_each(body);
-    }
-}
+pub use crate::parallel::{Parallel, Serial};
 
 /// Element type of all three matrices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

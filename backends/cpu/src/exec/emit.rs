@@ -1,0 +1,111 @@
+//! The steps of scalar ops.
+
+use super::build::Builder;
+use super::plan::{Value, held_size};
+use crate::loops::{self, Form, Held};
+use thalweg_hal::ir::{NodeId, ScalarOp};
+use thalweg_hal::{DType, Error, Result};
+
+impl Builder<'_> {
+    pub(super) fn op(&mut self, i: usize, op: ScalarOp, args: [NodeId; 3]) -> Result<Value> {
+        // The last argument has the dtype that the op works on.
+        let dtype = self.dtype(args[op.arity() - 1].index())?;
+        let held = Held::of(dtype);
+        let result = self.dtype(i)?;
+        let unsupported = || Error::unsupported(format!("{op} on {dtype}"));
+        let [a, b, c] = args.map(|id| self.of(id));
+        let out = match op.arity() {
+            1 => {
+                let f = loops::unary(self.isa, op, held).ok_or_else(unsupported)?;
+                let out = self.value(held_size(result));
+                self.emit(f, out, [a, a, a]);
+                out
+            }
+            2 => self.binary(op, held, result, a, b).ok_or_else(unsupported)?,
+            _ => {
+                let bit = |v: Value, at: u8| u8::from(self.single(v)) << at;
+                let single = bit(a, 0) | bit(b, 1) | bit(c, 2);
+                let f = match op {
+                    ScalarOp::Select => loops::select(self.isa, held.size(), single),
+                    _ => loops::fma(self.isa, held, single).ok_or_else(unsupported)?,
+                };
+                let out = self.value(held_size(result));
+                self.emit(f, out, [a, b, c]);
+                out
+            }
+        };
+        let only_stored = self.users(i) == self.stores_of(i);
+        match loops::round_half(self.isa, result) {
+            Some(f) if rounds(op) && !only_stored => {
+                let rounded = self.value(4);
+                self.emit(f, rounded, [out, out, out]);
+                Ok(rounded)
+            }
+            _ => Ok(out),
+        }
+    }
+
+    fn binary(&mut self, op: ScalarOp, held: Held, result: DType, a: Value, b: Value) -> Option<Value> {
+        let (mut a, mut b) = (a, b);
+        if self.single(a) && self.single(b) {
+            a = self.block(a);
+        }
+        let form = match (self.single(a), self.single(b)) {
+            (true, _) => Form::SingleA,
+            (_, true) => Form::SingleB,
+            _ => Form::Blocks,
+        };
+        let mut f = loops::binary(self.isa, op, held, form);
+        if f.is_none() && form == Form::SingleA {
+            // A commuting op has the other form alone.
+            f = commutes(op)
+                .then(|| loops::binary(self.isa, op, held, Form::SingleB))
+                .flatten();
+            if f.is_some() {
+                (a, b) = (b, a);
+            }
+        }
+        let f = match f {
+            Some(f) => f,
+            None => {
+                (a, b) = (self.block(a), self.block(b));
+                loops::binary(self.isa, op, held, Form::Blocks)?
+            }
+        };
+        let out = self.value(held_size(result));
+        self.emit(f, out, [a, b, b]);
+        Some(out)
+    }
+}
+
+/// Whether the op's result may need rounding to f16 or bf16.
+fn rounds(op: ScalarOp) -> bool {
+    !matches!(
+        op,
+        ScalarOp::Neg
+            | ScalarOp::Abs
+            | ScalarOp::Sign
+            | ScalarOp::Floor
+            | ScalarOp::Ceil
+            | ScalarOp::Trunc
+            | ScalarOp::Round
+            | ScalarOp::Max
+            | ScalarOp::Min
+            | ScalarOp::Select
+    )
+}
+
+fn commutes(op: ScalarOp) -> bool {
+    matches!(
+        op,
+        ScalarOp::Add
+            | ScalarOp::Mul
+            | ScalarOp::Max
+            | ScalarOp::Min
+            | ScalarOp::And
+            | ScalarOp::Or
+            | ScalarOp::Xor
+            | ScalarOp::Eq
+            | ScalarOp::Ne
+    )
+}

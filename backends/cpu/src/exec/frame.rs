@@ -1,0 +1,395 @@
+//! Execution of steps on one thread.
+
+use super::arena::Scratch;
+use super::launch::Launch;
+use super::moves::{self, Lookup};
+use super::plan::{Along, BLOCK, Home, Plan, Step, Value};
+use super::slots::NO_SLOT;
+use super::space::MAX_AXES;
+use crate::loops::{Best, LANES, Reduction};
+
+/// Where the present block lies in the space that the lanes run along.
+#[derive(Clone, Copy)]
+pub(super) enum Lanes {
+    /// A single point.
+    Point,
+    /// `n` positions from `start` on.
+    Block { start: [u64; MAX_AXES], n: usize },
+}
+
+/// The state of one thread in a launch.
+pub(super) struct Frame<'a> {
+    pub(super) launch: &'a Launch<'a>,
+    pub(super) plan: &'a Plan,
+    /// Address of every value.
+    values: *mut *mut u8,
+    /// Address of every parameter's element at the first position of the block.
+    pub(super) at: *mut *mut u8,
+    slots: *mut u8,
+    slot_bytes: usize,
+    keep: *mut u8,
+    /// Address of every reduction's state.
+    states: *mut *mut u8,
+    /// Multi-index in the other space.
+    pub(super) other: [u64; MAX_AXES],
+    /// Position in the other space, or of the block's first element in the row.
+    pub(super) j: u64,
+    /// Elements that a step asks the memory for ahead of time, and how many were asked for in this block.
+    ask_per_step: usize,
+    asked: usize,
+    _scratch: Scratch,
+}
+
+/// Elements between what is worked on and what is asked for.
+const AHEAD: usize = 2 * BLOCK;
+
+#[inline(always)]
+fn fetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch never faults.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Bytes of one reduction's state.
+fn state_bytes(launch: &Launch<'_>, reduction: &Reduction, size: usize) -> usize {
+    let block = launch.block;
+    match (launch.plan.along, reduction) {
+        // Totals, then partial sums of segments, one per level of the tree.
+        (Along::Inner, Reduction::Fold { .. }) => (LANES + 64) * 8,
+        (Along::Inner, Reduction::Best { .. }) => size_of::<Best>(),
+        // Lanes of a chunk, totals, then partial sums.
+        (Along::Outer, Reduction::Fold { .. }) => (2 * LANES + launch.levels) * block * size,
+        // Keys, then places.
+        (Along::Outer, Reduction::Best { .. }) => 2 * block * 8,
+    }
+}
+
+const fn up(bytes: usize) -> usize {
+    bytes.next_multiple_of(LINE)
+}
+
+impl<'a> Frame<'a> {
+    pub(super) fn new(launch: &'a Launch<'a>) -> Frame<'a> {
+        let plan = launch.plan;
+        let params = launch.args.args.len();
+        let tables = up((plan.homes.len() + params + plan.reduces.len()) * 8);
+        let cells = up(plan.cells * 8);
+        // A slot is a little longer than a block, so that slots do not compete for the same cache sets.
+        let slot_bytes = up(launch.block * plan.widest) + 2 * LINE;
+        let keep: usize = plan.kept.iter().map(|k| up(k.size * launch.keep_elements)).sum();
+        let states: usize = plan
+            .reduces
+            .iter()
+            .map(|r| up(state_bytes(launch, &r.loops, r.size)))
+            .sum();
+        let scratch = Scratch::new(tables + cells + slot_bytes * plan.slots + keep + states);
+        let start = scratch.start();
+        // SAFETY: the parts lie one after the other in the scratch memory just sized for them.
+        let mut frame = unsafe {
+            let values = start.cast::<*mut u8>();
+            let slots = start.add(tables + cells);
+            Frame {
+                launch,
+                plan,
+                values,
+                at: values.add(plan.homes.len()),
+                slots,
+                slot_bytes,
+                keep: slots.add(slot_bytes * plan.slots),
+                states: values.add(plan.homes.len() + params),
+                other: [0; MAX_AXES],
+                j: 0,
+                ask_per_step: 0,
+                asked: 0,
+                _scratch: scratch,
+            }
+        };
+        // SAFETY: as above; constants and scalars outlive the frame.
+        unsafe {
+            let cells = start.add(tables);
+            let slots_end = frame.keep.add(keep);
+            for (v, home) in plan.homes.iter().enumerate() {
+                let address = match *home {
+                    Home::Constant(i) => plan.pool.as_ptr().add(i as usize).cast_mut().cast::<u8>(),
+                    Home::Scalar(i) => launch
+                        .args
+                        .scalars
+                        .as_ptr()
+                        .add(i as usize)
+                        .cast_mut()
+                        .cast::<u8>(),
+                    Home::Cell(i) => cells.add(i as usize * 8),
+                    Home::Slot(i) => frame.slot(i),
+                    Home::Keep(_) => frame.keep,
+                };
+                *frame.values.add(v) = address;
+            }
+            for (p, arg) in launch.args.args.iter().enumerate() {
+                *frame.at.add(p) = arg.ptr;
+            }
+            let mut state = slots_end;
+            for (r, reduce) in plan.reduces.iter().enumerate() {
+                *frame.states.add(r) = state;
+                state = state.add(up(state_bytes(launch, &reduce.loops, reduce.size)));
+            }
+        }
+        frame.run(&plan.uniform, &Lanes::Point);
+        frame
+    }
+
+    fn slot(&self, slot: u32) -> *mut u8 {
+        // SAFETY: slots are counted by the plan.
+        unsafe { self.slots.add(slot as usize * self.slot_bytes) }
+    }
+
+    /// Address of a value.
+    pub(super) fn value(&self, v: Value) -> *mut u8 {
+        // SAFETY: values are counted by the plan.
+        unsafe { *self.values.add(v as usize) }
+    }
+
+    fn point(&mut self, v: Value, address: *mut u8) {
+        // SAFETY: values are counted by the plan.
+        unsafe { *self.values.add(v as usize) = address };
+    }
+
+    /// Address of reduction `r`'s state.
+    pub(super) fn state(&self, r: usize) -> *mut u8 {
+        // SAFETY: the table has every reduction.
+        unsafe { *self.states.add(r) }
+    }
+
+    /// Points the kept values at their elements from `element` of the row on.
+    pub(super) fn aim_kept(&mut self, element: usize) {
+        let mut offset = 0;
+        for kept in &self.plan.kept {
+            // SAFETY: kept values have room for `keep_elements` elements each.
+            let address = unsafe { self.keep.add(offset + element * kept.size) };
+            self.point(kept.value, address);
+            offset += up(kept.size * self.launch.keep_elements);
+        }
+    }
+
+    /// Shares the prefetch of the next blocks among the steps of a list that runs on blocks of `n`.
+    pub(super) fn share_prefetch(&mut self, steps: &[Step], n: usize) {
+        let loops = steps
+            .iter()
+            .filter(|s| matches!(s, Step::Loop { .. } | Step::Reduce { .. }))
+            .count();
+        self.ask_per_step = if self.launch.streams.is_empty() {
+            0
+        } else {
+            n.div_ceil(loops.max(1))
+        };
+    }
+
+    /// Asks for this step's share of the elements `AHEAD` further on.
+    #[inline(always)]
+    unsafe fn ask(&mut self) {
+        if self.ask_per_step == 0 {
+            return;
+        }
+        for &(p, size) in &self.launch.streams {
+            let size = size as usize;
+            // SAFETY: the table has every parameter; a prefetch may name any address.
+            unsafe {
+                let from = (*self.at.add(p as usize)).wrapping_add((self.asked + AHEAD) * size);
+                for line in 0..(self.ask_per_step * size).div_ceil(LINE) {
+                    fetch(from.wrapping_add(line * LINE));
+                }
+            }
+        }
+        self.asked += self.ask_per_step;
+    }
+
+    /// Runs a list.
+    pub(super) fn run(&mut self, steps: &[Step], lanes: &Lanes) {
+        let n = match lanes {
+            Lanes::Point => 1,
+            Lanes::Block { n, .. } => *n,
+        };
+        self.asked = 0;
+        for step in steps {
+            // SAFETY: blocks hold n elements, and the caller of the launch vouches for the parameters' elements.
+            unsafe {
+                match *step {
+                    Step::Loop { f, out, a, b, c } => {
+                        self.ask();
+                        f(n, self.value(out), self.value(a), self.value(b), self.value(c));
+                    }
+                    Step::Load {
+                        param,
+                        out,
+                        slot,
+                        moved,
+                    } => self.load(param, out, slot, moved, lanes),
+                    Step::LoadAt {
+                        param,
+                        out,
+                        slot: _,
+                        index,
+                        single,
+                    } => {
+                        self.load_at(param, out, index, single, lanes);
+                    }
+                    Step::Index { axis, out } => self.indices(axis, out, lanes),
+                    Step::Rand { f, out, key, counter } => {
+                        f(n, self.value(out), self.value(key), self.value(counter));
+                    }
+                    Step::Aim { param, value, slot } => {
+                        let p = param as usize;
+                        let direct = !self.launch.held_back[p] && self.is_unit(p, lanes);
+                        let address = if direct { *self.at.add(p) } else { self.slot(slot) };
+                        self.point(value, address);
+                    }
+                    Step::Store { param, value } => self.store(param, value, lanes),
+                    Step::Reduce { reduce, arg } => {
+                        self.ask();
+                        self.reduce(reduce as usize, arg, lanes);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the parameter's elements of the block stand one after the other.
+    fn is_unit(&self, p: usize, lanes: &Lanes) -> bool {
+        let Lanes::Block { start, n } = lanes else {
+            return true;
+        };
+        let launch = self.launch;
+        if launch.flat[p] || *n == 1 {
+            return true;
+        }
+        let last = launch.lanes.rank - 1;
+        let within = start[last] + *n as u64 <= launch.lanes.extents[last];
+        within && launch.lanes.of(p)[last] == 1
+    }
+
+    unsafe fn load(&mut self, param: u32, out: Value, slot: u32, moved: bool, lanes: &Lanes) {
+        let p = param as usize;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let at = *self.at.add(p);
+            let size = self.launch.sizes[p] as usize;
+            if self.is_unit(p, lanes) {
+                if !(moved && self.launch.shared[p]) || slot == NO_SLOT {
+                    return self.point(out, at);
+                }
+                let n = if let Lanes::Block { n, .. } = lanes { *n } else { 1 };
+                self.slot(slot).copy_from_nonoverlapping(at, n * size);
+            } else if let Lanes::Block { start, n } = lanes {
+                moves::gather(size, self.slot(slot), at, &self.launch.lanes, p, start, *n);
+            }
+            self.point(out, self.slot(slot));
+        }
+    }
+
+    unsafe fn load_at(&mut self, param: u32, out: Value, index: Value, single: bool, lanes: &Lanes) {
+        let p = param as usize;
+        let arg = &self.launch.args.args[p];
+        let size = self.launch.sizes[p] as usize;
+        let mut look = Lookup {
+            size,
+            stride: 0,
+            gather_stride: arg.gather_stride,
+            gather_extent: arg.gather_extent,
+        };
+        let (to, index) = (self.value(out), self.value(index).cast::<i64>().cast_const());
+        // SAFETY: the caller's promise.
+        unsafe {
+            let at = *self.at.add(p);
+            match lanes {
+                Lanes::Point => look.run(to, at, index, true, 1),
+                Lanes::Block { start, n } => {
+                    let space = &self.launch.lanes;
+                    look.stride = space.of(p)[space.rank - 1];
+                    moves::stretches(space, p, start, *n, |first, length, offset| {
+                        let from = at.offset(offset as isize * size as isize);
+                        let index = if single { index } else { index.add(first) };
+                        look.run(to.add(first * size), from, index, single, length);
+                    });
+                }
+            }
+        }
+    }
+
+    unsafe fn indices(&mut self, axis: u32, out: Value, lanes: &Lanes) {
+        let to = self.value(out).cast::<i64>();
+        let n = if let Lanes::Block { n, .. } = lanes { *n } else { 1 };
+        // SAFETY: the block holds n elements.
+        unsafe {
+            let fill = |value: u64| (0..n).for_each(|i| *to.add(i) = value as i64);
+            if let Some(k) = self.launch.other.find(axis) {
+                return fill(self.other[k]);
+            }
+            let (Some(k), Lanes::Block { start, .. }) = (self.launch.lanes.find(axis), lanes) else {
+                return fill(0);
+            };
+            let space = &self.launch.lanes;
+            if space.rank == 1 {
+                return (0..n).for_each(|i| *to.add(i) = (start[0] + i as u64) as i64);
+            }
+            let mut index = *start;
+            for i in 0..n {
+                *to.add(i) = index[k] as i64;
+                space.advance(&mut index);
+            }
+        }
+    }
+
+    unsafe fn store(&mut self, param: u32, value: Value, lanes: &Lanes) {
+        let p = param as usize;
+        let from = self.value(value);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let at = *self.at.add(p);
+            if at == from {
+                return;
+            }
+            let size = self.launch.sizes[p] as usize;
+            match lanes {
+                Lanes::Point => at.copy_from(from, size),
+                Lanes::Block { n, .. } if self.is_unit(p, lanes) => {
+                    if self.launch.stream {
+                        moves::stream(at, from, n * size);
+                    } else {
+                        at.copy_from(from, n * size);
+                    }
+                }
+                Lanes::Block { start, n } => {
+                    moves::scatter(size, at, from, &self.launch.lanes, p, start, *n);
+                }
+            }
+        }
+    }
+
+    unsafe fn reduce(&mut self, r: usize, arg: Value, lanes: &Lanes) {
+        let x = self.value(arg).cast_const();
+        let state = self.state(r);
+        let Lanes::Block { n, .. } = *lanes else { return };
+        let reduce = &self.plan.reduces[r];
+        // SAFETY: the state was sized for the reduction.
+        unsafe {
+            match (self.plan.along, reduce.loops) {
+                (Along::Inner, Reduction::Fold { row, .. }) => row(n, state, x),
+                (Along::Inner, Reduction::Best { row, .. }) => row(n, state.cast(), x, self.j as i64),
+                (Along::Outer, Reduction::Fold { accumulate, .. }) => {
+                    let lane = self.j as usize % LANES;
+                    accumulate(n, state.add(lane * n * reduce.size), x);
+                }
+                (Along::Outer, Reduction::Best { column, .. }) => {
+                    let places = state.add(self.launch.block * 8).cast();
+                    column(n, state, places, x, self.j as i64);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The executor of IR kernels: block-wise interpretation.
+//!
+//! A kernel is compiled to lists of steps; a step is one vector loop over a block of about a thousand elements, which
+//! stay in the first-level cache from step to step. Lanes run along the inner space (a row is walked block by block) or
+//! along the outer one (a block of rows is walked element by element); a launch picks what its strides suit. Results do
+//! not depend on that choice, on the instruction set or on the number of threads.
+
+mod arena;
+mod build;
+mod columns;
+mod emit;
+mod frame;
+mod launch;
+mod moves;
+mod phases;
+mod plan;
+mod program;
+mod rows;
+mod slots;
+mod space;
+
+#[cfg(test)]
+mod tests;
+
+pub use program::{Arg, Args, Program};

@@ -1,0 +1,218 @@
+//! Strided elements into blocks and back.
+
+use super::space::{MAX_AXES, Space};
+
+/// Calls `run(first, length, offset)` for each stretch of `n` positions from `start` on along the last axis; `offset` is
+/// the parameter's, in elements, relative to the first position.
+pub(super) fn stretches(
+    space: &Space,
+    param: usize,
+    start: &[u64; MAX_AXES],
+    n: usize,
+    mut run: impl FnMut(usize, usize, i64),
+) {
+    let last = space.rank - 1;
+    if space.rank == 1 {
+        return run(0, n, 0);
+    }
+    let strides = space.of(param);
+    let mut index = *start;
+    let (mut done, mut offset) = (0usize, 0i64);
+    while done < n {
+        let length = ((space.extents[last] - index[last]) as usize).min(n - done);
+        run(done, length, offset);
+        done += length;
+        // To the start of the next line.
+        offset = offset.wrapping_sub(strides[last].wrapping_mul(index[last] as i64));
+        index[last] = 0;
+        for axis in (0..last).rev() {
+            index[axis] += 1;
+            offset = offset.wrapping_add(strides[axis]);
+            if index[axis] < space.extents[axis] || axis == 0 {
+                break;
+            }
+            offset = offset.wrapping_sub(strides[axis].wrapping_mul(space.extents[axis] as i64));
+            index[axis] = 0;
+        }
+    }
+}
+
+macro_rules! sized {
+    ($size:expr, $go:ident($($arg:expr),*)) => {
+        match $size {
+            1 => $go::<u8>($($arg),*),
+            2 => $go::<u16>($($arg),*),
+            4 => $go::<u32>($($arg),*),
+            _ => $go::<u64>($($arg),*),
+        }
+    };
+}
+
+/// Gathers `n` positions of a parameter from `start` on into a block.
+///
+/// # Safety
+/// `from` is the parameter's element at `start`; all elements are readable and `to` holds `n`.
+pub(super) unsafe fn gather(
+    size: usize,
+    to: *mut u8,
+    from: *const u8,
+    space: &Space,
+    param: usize,
+    start: &[u64; MAX_AXES],
+    n: usize,
+) {
+    let stride = space.of(param)[space.rank - 1];
+    stretches(space, param, start, n, |first, length, offset| {
+        // SAFETY: the stretch lies within the block and the parameter.
+        unsafe {
+            let from = from.offset(offset as isize * size as isize);
+            sized!(size, load_line(to.add(first * size), from, stride, length));
+        }
+    });
+}
+
+/// Scatters a block to `n` positions of a parameter.
+///
+/// # Safety
+/// As [`gather`], with the roles changed.
+pub(super) unsafe fn scatter(
+    size: usize,
+    to: *mut u8,
+    from: *const u8,
+    space: &Space,
+    param: usize,
+    start: &[u64; MAX_AXES],
+    n: usize,
+) {
+    let stride = space.of(param)[space.rank - 1];
+    stretches(space, param, start, n, |first, length, offset| {
+        // SAFETY: the stretch lies within the block and the parameter.
+        unsafe {
+            let to = to.offset(offset as isize * size as isize);
+            sized!(size, store_line(to, from.add(first * size), stride, length));
+        }
+    });
+}
+
+unsafe fn load_line<T: Copy>(to: *mut u8, from: *const u8, stride: i64, n: usize) {
+    let (to, from, stride) = (to.cast::<T>(), from.cast::<T>(), stride as isize);
+    // SAFETY: the caller vouches for n elements on both sides.
+    unsafe {
+        match stride {
+            1 => to.copy_from_nonoverlapping(from, n),
+            0 => {
+                let value = *from;
+                (0..n).for_each(|i| *to.add(i) = value);
+            }
+            _ => (0..n).for_each(|i| *to.add(i) = *from.offset(i as isize * stride)),
+        }
+    }
+}
+
+unsafe fn store_line<T: Copy>(to: *mut u8, from: *const u8, stride: i64, n: usize) {
+    let (to, from, stride) = (to.cast::<T>(), from.cast::<T>(), stride as isize);
+    // SAFETY: the caller vouches for n elements on both sides.
+    unsafe {
+        match stride {
+            1 => to.copy_from(from, n),
+            _ => (0..n).for_each(|i| *to.offset(i as isize * stride) = *from.add(i)),
+        }
+    }
+}
+
+/// A gather by index: element `i` is `from[i * stride + index[i] * gather_stride]`, 0 outside of `0..extent`.
+pub(super) struct Lookup {
+    pub(super) size: usize,
+    pub(super) stride: i64,
+    pub(super) gather_stride: i64,
+    pub(super) gather_extent: u64,
+}
+
+impl Lookup {
+    /// Looks `n` elements up; `index` has one value, or one per element.
+    ///
+    /// # Safety
+    /// Every element with an index in range is readable; `to` holds `n`.
+    pub(super) unsafe fn run(&self, to: *mut u8, from: *const u8, index: *const i64, single: bool, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { sized!(self.size, lookup_line(self, to, from, index, single, n)) }
+    }
+
+    /// The element that an index leads to, if it is in range.
+    pub(super) fn offset(&self, index: i64) -> Option<isize> {
+        let inside = (index as u64) < self.gather_extent && index >= 0;
+        inside.then(|| index.wrapping_mul(self.gather_stride) as isize * self.size as isize)
+    }
+}
+
+unsafe fn lookup_line<T: Copy + Default>(
+    look: &Lookup,
+    to: *mut u8,
+    from: *const u8,
+    index: *const i64,
+    single: bool,
+    n: usize,
+) {
+    let to = to.cast::<T>();
+    // SAFETY: the caller's promise; indices are checked before memory is touched.
+    unsafe {
+        let first = *index;
+        let same = single || (0..n).all(|i| *index.add(i) == first);
+        if same {
+            match look.offset(first) {
+                Some(offset) => load_line::<T>(to.cast(), from.offset(offset), look.stride, n),
+                None => (0..n).for_each(|i| *to.add(i) = T::default()),
+            }
+            return;
+        }
+        for i in 0..n {
+            let at = *index.add(i);
+            *to.add(i) = match look.offset(at) {
+                Some(offset) => *from
+                    .offset(offset)
+                    .cast::<T>()
+                    .offset(i as isize * look.stride as isize),
+                None => T::default(),
+            };
+        }
+    }
+}
+
+/// Writes a block past the caches.
+///
+/// # Safety
+/// Both sides hold `bytes` bytes and do not overlap.
+pub(super) unsafe fn stream(to: *mut u8, from: *const u8, bytes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE2 is part of the target; whole lines are written at aligned addresses.
+    unsafe {
+        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+        let head = to.align_offset(64).min(bytes);
+        to.copy_from_nonoverlapping(from, head);
+        let lines = (bytes - head) / 64;
+        for line in 0..lines {
+            let at = head + line * 64;
+            for part in 0..4 {
+                let value = _mm_loadu_si128(from.add(at + part * 16).cast::<__m128i>());
+                _mm_stream_si128(to.add(at + part * 16).cast::<__m128i>(), value);
+            }
+        }
+        let done = head + lines * 64;
+        to.add(done)
+            .copy_from_nonoverlapping(from.add(done), bytes - done);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: the caller's promise.
+    unsafe {
+        to.copy_from_nonoverlapping(from, bytes);
+    }
+}
+
+/// Orders streamed writes before what follows.
+pub(super) fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE2 is part of the target.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}

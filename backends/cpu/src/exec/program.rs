@@ -1,0 +1,186 @@
+//! A kernel that is ready to run.
+
+use super::build::build;
+use super::phases::{Part, parts};
+use super::plan::{Along, Plan};
+use crate::isa::Isa;
+use crate::parallel::Parallel;
+use thalweg_hal::ir::{Access, Kernel, Level, Node, Role, ScalarOp};
+use thalweg_hal::{Error, Result};
+
+/// A compiled kernel. It has no state: one program may run on many threads at once.
+pub struct Program {
+    pub(super) kernel: Kernel,
+    pub(super) parts: Vec<Compiled>,
+    /// Bytes of an element of each parameter.
+    pub(super) sizes: Vec<u8>,
+    /// Bit set of axes that an index asks for.
+    pub(super) pinned: u32,
+    /// Parameters in the order in which they decide on the walk of a map.
+    pub(super) priority: Vec<usize>,
+    /// A map whose parameters are all contiguous or single.
+    pub(super) flat: bool,
+    /// Then: stride of each parameter.
+    pub(super) flat_strides: Vec<i64>,
+    row_cost: Cost,
+    element_cost: Cost,
+}
+
+/// Picoseconds per point of a space.
+#[derive(Clone, Copy, Default)]
+struct Cost(u64);
+
+/// One part of a kernel, compiled for each way to walk it.
+pub(super) struct Compiled {
+    pub(super) part: Part,
+    pub(super) outer_again: Plan,
+    /// These exist where there are reductions.
+    pub(super) outer_keep: Option<Plan>,
+    pub(super) inner_keep: Option<Plan>,
+    /// Where something would be kept.
+    pub(super) inner_again: Option<Plan>,
+}
+
+/// One buffer of a launch.
+#[derive(Clone, Copy, Debug)]
+pub struct Arg<'a> {
+    /// The element at index 0 on every axis.
+    pub ptr: *mut u8,
+    /// Elements between neighbours on each axis of the parameter's level; empty for contiguous and broadcast ones.
+    pub strides: &'a [i64],
+    /// Elements between two indices of [`Node::LoadAt`].
+    pub gather_stride: i64,
+    /// Indices of [`Node::LoadAt`] from here on read 0.
+    pub gather_extent: u64,
+}
+
+// SAFETY: a launch hands the addresses to several threads; what they may do with them is the launch's contract.
+unsafe impl Sync for Arg<'_> {}
+
+/// What a launch is given.
+#[derive(Clone, Copy, Debug)]
+pub struct Args<'a> {
+    /// Extents of the outer axes, then of the inner ones.
+    pub extents: &'a [u64],
+    /// One per parameter.
+    pub args: &'a [Arg<'a>],
+    /// One per scalar: the low bytes are the value's memory.
+    pub scalars: &'a [u64],
+}
+
+impl Program {
+    /// Compiles a kernel for this machine.
+    pub fn compile(kernel: &Kernel) -> Result<Program> {
+        Program::compile_for(kernel, Isa::detect())
+    }
+
+    /// Compiles a kernel for an instruction set, which this machine must have.
+    pub fn compile_for(kernel: &Kernel, isa: Isa) -> Result<Program> {
+        if !isa.is_available() {
+            return Err(Error::unsupported(format!("this machine lacks {isa:?}")));
+        }
+        let info = kernel
+            .verify()
+            .map_err(|e| Error::compile_failed(format!("kernel {}: {e}", kernel.name)))?;
+        let mut compiled = Vec::new();
+        for part in parts(kernel, &info) {
+            let plan = |along, keep| build(kernel, &info, &part, along, keep, isa);
+            let outer_again = plan(Along::Outer, false)?;
+            let (mut outer_keep, mut inner_keep, mut inner_again) = (None, None, None);
+            if !outer_again.phases.is_empty() {
+                outer_keep = Some(plan(Along::Outer, true)?);
+                let keep = plan(Along::Inner, true)?;
+                inner_again = (!keep.kept.is_empty())
+                    .then(|| plan(Along::Inner, false))
+                    .transpose()?;
+                inner_keep = Some(keep);
+            }
+            compiled.push(Compiled {
+                part,
+                outer_again,
+                outer_keep,
+                inner_keep,
+                inner_again,
+            });
+        }
+        let params = &kernel.params;
+        let plain = |n: &Node| !matches!(n, Node::Index { .. } | Node::LoadAt { .. } | Node::Reduce { .. });
+        let flat = kernel.inner == 0
+            && params.iter().all(|p| p.access != Access::Strided)
+            && kernel.nodes.iter().all(plain);
+        let pinned = kernel.nodes.iter().fold(0, |bits, n| match n {
+            Node::Index { axis } => bits | 1 << axis,
+            _ => bits,
+        });
+        let mut priority: Vec<usize> = (0..params.len()).collect();
+        priority.sort_by_key(|&p| (params[p].role == Role::In, params[p].level == Level::Row));
+        let (mut row_cost, mut element_cost) = (Cost(0), Cost(0));
+        for (i, node) in kernel.nodes.iter().enumerate() {
+            let size = info.dtypes[i].map_or(4, |d| d.size() as u64);
+            let cost = match info.levels[i] {
+                Level::Row => &mut row_cost,
+                Level::Element => &mut element_cost,
+            };
+            cost.0 += picoseconds(node, size);
+        }
+        Ok(Program {
+            sizes: params.iter().map(|p| p.dtype.size() as u8).collect(),
+            flat_strides: params
+                .iter()
+                .map(|p| i64::from(p.access != Access::Broadcast))
+                .collect(),
+            kernel: kernel.clone(),
+            parts: compiled,
+            pinned,
+            priority,
+            flat,
+            row_cost,
+            element_cost,
+        })
+    }
+
+    /// Estimated nanoseconds on one core.
+    pub fn cost(&self, extents: &[u64]) -> u64 {
+        let (outer, inner) = extents.split_at((self.kernel.outer as usize).min(extents.len()));
+        let product = |e: &[u64]| e.iter().fold(1u64, |a, &b| a.saturating_mul(b));
+        let rows = product(outer);
+        let elements = if self.kernel.inner == 0 {
+            0
+        } else {
+            rows.saturating_mul(product(inner))
+        };
+        let row = rows.saturating_mul(self.row_cost.0) / 1000;
+        let element = elements.saturating_mul(self.element_cost.0) / 1000;
+        row.saturating_add(element).saturating_add(20)
+    }
+
+    /// Runs the kernel and returns when it is done.
+    ///
+    /// # Safety
+    /// There is one argument per parameter and one scalar per scalar of the kernel, extents and strides for each axis;
+    /// every element that the launch reaches is valid; an output shares memory with an input only as the IR allows, and
+    /// with a parameter that is gathered from never.
+    pub unsafe fn run(&self, args: &Args<'_>, parallel: &dyn Parallel) {
+        self.launch(args, parallel);
+    }
+}
+
+/// A rough cost of one element of a node.
+fn picoseconds(node: &Node, size: u64) -> u64 {
+    match node {
+        Node::Const { .. } | Node::Scalar { .. } => 0,
+        Node::Load { .. } | Node::Store { .. } => size * 30,
+        Node::LoadAt { .. } => 1000,
+        Node::Index { .. } | Node::Cast { .. } => size * 12,
+        Node::Reduce { .. } => size * 10,
+        Node::Rand { .. } => 1500,
+        Node::Op { op, .. } => match op {
+            ScalarOp::Exp | ScalarOp::Log | ScalarOp::Tanh | ScalarOp::Erf => size * size * 40,
+            ScalarOp::Expm1 | ScalarOp::Log1p | ScalarOp::Sin | ScalarOp::Cos => size * size * 80,
+            ScalarOp::Pow | ScalarOp::Atan2 => size * size * 150,
+            ScalarOp::Rem => 8000,
+            ScalarOp::Div | ScalarOp::Sqrt => size * 90,
+            _ => size * 12,
+        },
+    }
+}

@@ -1,0 +1,272 @@
+//! Lanes along the inner space: a row is walked block by block.
+
+use super::frame::{Frame, Lanes};
+use super::launch::Launch;
+use super::moves::fence;
+use super::plan::{BLOCK, Phase};
+use crate::loops::{Best, LANES, Reduction, SEGMENT};
+use crate::parallel::Parallel;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A reduction's result over some elements: value bits or a key, and a place.
+type Partial = (u64, u64);
+
+pub(super) fn run(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) {
+    let rows = launch.other.total;
+    let length = launch.lanes.total;
+    let segments = length.div_ceil(SEGMENT as u64);
+    if threads > 1 && rows < 2 * threads as u64 && segments > rows {
+        return by_segment(launch, threads, parallel);
+    }
+    launch.split(rows, threads, parallel, &|rows| {
+        let mut frame = Frame::new(launch);
+        let mut other = launch.other.index(rows.start);
+        for _ in rows {
+            frame.start_row(&other);
+            frame.run(&launch.plan.row, &Lanes::Point);
+            for phase in &launch.plan.phases {
+                frame.row_phase(phase, 0..length);
+                frame.start_row(&other);
+                frame.run(&phase.row, &Lanes::Point);
+            }
+            launch.other.advance(&mut other);
+        }
+        fence();
+    });
+}
+
+/// Few long rows: every phase is split into segments.
+fn by_segment(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) {
+    let length = launch.lanes.total;
+    let segments = length.div_ceil(SEGMENT as u64);
+    let plan = launch.plan;
+    for row in 0..launch.other.total {
+        let other = launch.other.index(row);
+        let mut results = vec![(0u64, 0u64); plan.reduces.len()];
+        for (k, phase) in plan.phases.iter().enumerate() {
+            let first = phase.reduces.first().map_or(0, |&r| r as usize);
+            let count = phase.reduces.len();
+            let cells = count * segments as usize * 2;
+            let partials: Vec<AtomicU64> = (0..cells).map(|_| AtomicU64::new(0)).collect();
+            launch.split(segments, threads, parallel, &|range| {
+                let mut frame = Frame::new(launch);
+                frame.rejoin(&other, k, &results);
+                for segment in range {
+                    let start = segment * SEGMENT as u64;
+                    frame.begin_reduces(phase);
+                    frame.elements(phase, start..length.min(start + SEGMENT as u64));
+                    for i in 0..count {
+                        let (a, b) = frame.segment_result(first + i);
+                        let at = (i * segments as usize + segment as usize) * 2;
+                        partials[at].store(a, Ordering::Relaxed);
+                        partials[at + 1].store(b, Ordering::Relaxed);
+                    }
+                }
+                fence();
+            });
+            for i in 0..count {
+                let own = &partials[i * segments as usize * 2..(i + 1) * segments as usize * 2];
+                let mut tree = Tree::default();
+                for pair in own.chunks_exact(2) {
+                    let partial = (pair[0].load(Ordering::Relaxed), pair[1].load(Ordering::Relaxed));
+                    tree.push(&plan.reduces[first + i].loops, partial);
+                }
+                results[first + i] = tree.finish(&plan.reduces[first + i].loops);
+            }
+        }
+        let mut frame = Frame::new(launch);
+        frame.rejoin(&other, plan.phases.len(), &results);
+    }
+}
+
+/// Adds the segments of a row up as neighbours, pairwise.
+#[derive(Default)]
+struct Tree {
+    /// Sums of 2^level segments.
+    sums: smallvec::SmallVec<[(u32, Partial); 8]>,
+}
+
+impl Tree {
+    fn push(&mut self, loops: &Reduction, partial: Partial) {
+        let mut new = (0, partial);
+        while let Some(&(level, sum)) = self.sums.last() {
+            if level != new.0 {
+                break;
+            }
+            self.sums.pop();
+            new = (level + 1, combine(loops, sum, new.1));
+        }
+        self.sums.push(new);
+    }
+
+    fn finish(mut self, loops: &Reduction) -> Partial {
+        let mut total = self.sums.pop().map_or((0, 0), |(_, sum)| sum);
+        while let Some((_, sum)) = self.sums.pop() {
+            total = combine(loops, sum, total);
+        }
+        total
+    }
+}
+
+fn combine(loops: &Reduction, a: Partial, b: Partial) -> Partial {
+    match loops {
+        Reduction::Fold { accumulate, .. } => {
+            let mut sum = a.0;
+            // SAFETY: both are one value of at most 8 bytes.
+            unsafe { accumulate(1, (&raw mut sum).cast(), (&raw const b.0).cast()) };
+            (sum, 0)
+        }
+        Reduction::Best { place, .. } => {
+            let mut best = Best {
+                key: a.0 as i64,
+                index: a.1 as i64,
+            };
+            let other = Best {
+                key: b.0 as i64,
+                index: b.1 as i64,
+            };
+            if *place {
+                best.merge(other);
+            } else {
+                best.key = best.key.max(other.key);
+            }
+            (best.key as u64, best.index as u64)
+        }
+    }
+}
+
+impl Frame<'_> {
+    /// Points the parameters at the start of a row.
+    fn start_row(&mut self, other: &[u64; super::space::MAX_AXES]) {
+        self.other = *other;
+        for (p, arg) in self.launch.args.args.iter().enumerate() {
+            let offset = self.launch.offset(p, &[0; super::space::MAX_AXES], other);
+            // SAFETY: the table has every parameter.
+            unsafe { *self.at.add(p) = arg.ptr.wrapping_offset(offset) };
+        }
+    }
+
+    /// Computes the row-level values up to phase `k` from the results of the reductions so far.
+    fn rejoin(&mut self, other: &[u64; super::space::MAX_AXES], k: usize, results: &[Partial]) {
+        let plan = self.plan;
+        self.start_row(other);
+        self.run(&plan.row, &Lanes::Point);
+        for phase in &plan.phases[..k] {
+            for &r in &phase.reduces {
+                self.put_result(r as usize, results[r as usize]);
+            }
+            self.run(&phase.row, &Lanes::Point);
+        }
+    }
+
+    /// One phase of one row, results included.
+    fn row_phase(&mut self, phase: &Phase, range: std::ops::Range<u64>) {
+        if range.end <= SEGMENT as u64 {
+            self.begin_reduces(phase);
+            self.elements(phase, range);
+            for &r in &phase.reduces {
+                let result = self.segment_result(r as usize);
+                self.put_result(r as usize, result);
+            }
+            return;
+        }
+        let mut trees: smallvec::SmallVec<[Tree; 2]> =
+            phase.reduces.iter().map(|_| Tree::default()).collect();
+        let mut start = range.start;
+        while start < range.end {
+            let end = range.end.min(start + SEGMENT as u64);
+            self.begin_reduces(phase);
+            self.elements(phase, start..end);
+            for (tree, &r) in trees.iter_mut().zip(&phase.reduces) {
+                let result = self.segment_result(r as usize);
+                tree.push(&self.plan.reduces[r as usize].loops, result);
+            }
+            start = end;
+        }
+        for (tree, &r) in trees.into_iter().zip(&phase.reduces) {
+            let result = tree.finish(&self.plan.reduces[r as usize].loops);
+            self.put_result(r as usize, result);
+        }
+    }
+
+    /// Walks the elements `range` of the present row, whose start is at a multiple of a segment.
+    fn elements(&mut self, phase: &Phase, range: std::ops::Range<u64>) {
+        let launch = self.launch;
+        let other = self.other;
+        self.share_prefetch(&phase.element, BLOCK);
+        let mut first = range.start;
+        while first < range.end {
+            let n = (range.end - first).min(BLOCK as u64) as usize;
+            let start = launch.lanes.index(first);
+            for (p, arg) in launch.args.args.iter().enumerate() {
+                // SAFETY: the table has every parameter.
+                unsafe { *self.at.add(p) = arg.ptr.wrapping_offset(launch.offset(p, &start, &other)) };
+            }
+            self.j = first;
+            self.aim_kept(first as usize);
+            self.run(&phase.element, &Lanes::Block { start, n });
+            first += n as u64;
+        }
+    }
+
+    /// Sets the states of a phase's reductions to those of no elements.
+    fn begin_reduces(&mut self, phase: &Phase) {
+        for &r in &phase.reduces {
+            let reduce = &self.plan.reduces[r as usize];
+            let state = self.state(r as usize);
+            // SAFETY: the state was sized for the reduction.
+            unsafe {
+                match reduce.loops {
+                    Reduction::Fold { neutral, .. } => {
+                        for lane in 0..LANES {
+                            let bytes = neutral.to_le_bytes();
+                            state
+                                .add(lane * reduce.size)
+                                .copy_from(bytes.as_ptr(), reduce.size);
+                        }
+                    }
+                    Reduction::Best { start, .. } => {
+                        state.cast::<Best>().write(Best {
+                            key: start,
+                            index: -1,
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    /// The result of a reduction over the elements since it began.
+    fn segment_result(&mut self, r: usize) -> Partial {
+        let state = self.state(r);
+        let reduce = &self.plan.reduces[r];
+        // SAFETY: the state was sized for the reduction.
+        unsafe {
+            match reduce.loops {
+                Reduction::Fold { tree, .. } => {
+                    tree(1, LANES, state);
+                    let mut bits = 0u64;
+                    (&raw mut bits).cast::<u8>().copy_from(state, reduce.size);
+                    (bits, 0)
+                }
+                Reduction::Best { .. } => {
+                    let best = state.cast::<Best>().read();
+                    (best.key as u64, best.index as u64)
+                }
+            }
+        }
+    }
+
+    fn put_result(&mut self, r: usize, (bits, place): Partial) {
+        let reduce = &self.plan.reduces[r];
+        let to = self.value(reduce.result);
+        // SAFETY: a result has 8 bytes.
+        unsafe {
+            match reduce.loops {
+                Reduction::Fold { .. } => to.cast::<u64>().write(bits),
+                Reduction::Best { place: true, .. } => to.cast::<u64>().write(place),
+                Reduction::Best { value, .. } => value(1, to, (&raw const bits).cast()),
+            }
+        }
+    }
+}

@@ -1,0 +1,5 @@
+mod harness;
+mod ops;
+mod oracle;
+mod random;
+mod shapes;

@@ -1,0 +1,307 @@
+//! Kernels as the graph makes them, on shapes that reach every way to walk them.
+
+use super::harness::{Rng, Threads, check, compare, random_case, run};
+use super::oracle::{Buffer, Case};
+use crate::isa::Isa;
+use crate::parallel::Serial;
+use thalweg_hal::DType;
+use thalweg_hal::ir::{Access, Kernel, Level, ReduceOp, Role, ScalarOp};
+
+fn f32_buffer(n: usize, strides: Vec<i64>, rng: &mut Rng) -> Buffer {
+    let values = (0..n).flat_map(|_| ((rng.next() as i32) as f32 / 1e9).to_le_bytes());
+    Buffer {
+        bytes: values.collect(),
+        origin: 0,
+        strides,
+        gather_stride: 0,
+        gather_extent: 0,
+    }
+}
+
+/// e^(x - max) / sum.
+fn softmax(inner: u32, access: Access) -> Kernel {
+    let mut k = Kernel::new("softmax", 1, inner);
+    let x = k.param(DType::F32, Role::In, Level::Element, access);
+    let y = k.param(DType::F32, Role::Out, Level::Element, access);
+    let x = k.load(x);
+    let max = k.reduce(ReduceOp::Max, x);
+    let shifted = k.op(ScalarOp::Sub, &[x, max]);
+    let e = k.op(ScalarOp::Exp, &[shifted]);
+    let sum = k.reduce(ReduceOp::Sum, e);
+    let p = k.op(ScalarOp::Div, &[e, sum]);
+    k.store(y, p);
+    k
+}
+
+fn layer_norm() -> Kernel {
+    let mut k = Kernel::new("layer_norm", 1, 1);
+    let x = k.param(DType::F32, Role::In, Level::Element, Access::Contiguous);
+    let w = k.param(DType::F32, Role::In, Level::Element, Access::Strided);
+    let mean_out = k.param(DType::F32, Role::Out, Level::Row, Access::Contiguous);
+    let y = k.param(DType::F32, Role::Out, Level::Element, Access::Contiguous);
+    let x = k.load(x);
+    let w = k.load(w);
+    let inverse = k.const_f32(1.0 / 768.0);
+    let sum = k.reduce(ReduceOp::Sum, x);
+    let mean = k.op(ScalarOp::Mul, &[sum, inverse]);
+    let d = k.op(ScalarOp::Sub, &[x, mean]);
+    let square = k.op(ScalarOp::Mul, &[d, d]);
+    let var = k.reduce(ReduceOp::Sum, square);
+    let var = k.op(ScalarOp::Mul, &[var, inverse]);
+    let epsilon = k.const_f32(1e-5);
+    let var = k.op(ScalarOp::Add, &[var, epsilon]);
+    let deviation = k.op(ScalarOp::Sqrt, &[var]);
+    let normal = k.op(ScalarOp::Div, &[d, deviation]);
+    let scaled = k.op(ScalarOp::Mul, &[normal, w]);
+    k.store(mean_out, mean);
+    k.store(y, scaled);
+    k
+}
+
+/// The same values in both layouts give the same bits.
+#[test]
+fn layouts_agree() {
+    let mut rng = Rng(7);
+    for (rows, length) in [(40usize, 300usize), (64, 7), (33, 1), (3, 200), (100, 2000)] {
+        let data = f32_buffer(rows * length, vec![], &mut rng);
+        let out = Buffer {
+            bytes: vec![0; rows * length * 4],
+            ..data.clone()
+        };
+        let wide = Case {
+            kernel: softmax(1, Access::Contiguous),
+            extents: vec![rows as u64, length as u64],
+            buffers: vec![data.clone(), out],
+            scalars: vec![],
+            in_place: vec![],
+        };
+        let strides = vec![1, rows as i64];
+        let mut transposed = vec![0u8; rows * length * 4];
+        for r in 0..rows {
+            for j in 0..length {
+                let (from, to) = ((r * length + j) * 4, (j * rows + r) * 4);
+                transposed[to..to + 4].copy_from_slice(&data.bytes[from..from + 4]);
+            }
+        }
+        let out = Buffer {
+            bytes: vec![0; rows * length * 4],
+            strides: strides.clone(),
+            ..data.clone()
+        };
+        let tall = Case {
+            kernel: softmax(1, Access::Strided),
+            extents: wide.extents.clone(),
+            buffers: vec![
+                Buffer {
+                    bytes: transposed,
+                    strides,
+                    ..data
+                },
+                out,
+            ],
+            scalars: vec![],
+            in_place: vec![],
+        };
+        compare(
+            &wide,
+            &wide.expected(),
+            &run(&wide, Isa::detect(), &Serial),
+            "wide",
+        );
+        compare(
+            &tall,
+            &tall.expected(),
+            &run(&tall, Isa::detect(), &Serial),
+            "tall",
+        );
+        let (a, b) = (
+            run(&wide, Isa::detect(), &Serial),
+            run(&tall, Isa::detect(), &Threads(2)),
+        );
+        for r in 0..rows {
+            for j in 0..length {
+                let (from, to) = ((r * length + j) * 4, (j * rows + r) * 4);
+                assert_eq!(a[1][from..from + 4], b[1][to..to + 4]);
+            }
+        }
+    }
+}
+
+#[test]
+fn norm_and_softmax_of_many_shapes() {
+    let mut rng = Rng(8);
+    for extents in [
+        [4, 768],
+        [1, 5],
+        [70, 10],
+        [2, 20_000],
+        [300, 33],
+        [0, 4],
+        [4, 0],
+        [1, 1],
+    ] {
+        check(&random_case(layer_norm(), extents.to_vec(), &mut rng));
+        check(&random_case(
+            softmax(1, Access::Contiguous),
+            extents.to_vec(),
+            &mut rng,
+        ));
+        check(&random_case(
+            softmax(1, Access::Strided),
+            extents.to_vec(),
+            &mut rng,
+        ));
+        let three = vec![extents[0], extents[1] / 4, 4];
+        check(&random_case(softmax(2, Access::Strided), three, &mut rng));
+    }
+}
+
+#[test]
+fn rows_of_many_segments() {
+    let mut rng = Rng(9);
+    for length in [65_536u64, 65_537, 200_000, 460_000] {
+        for kernel in [softmax(1, Access::Contiguous), layer_norm()] {
+            let case = random_case(kernel, vec![1, length], &mut rng);
+            let expected = case.expected();
+            compare(
+                &case,
+                &expected,
+                &run(&case, Isa::detect(), &Serial),
+                "one thread",
+            );
+            compare(
+                &case,
+                &expected,
+                &run(&case, Isa::detect(), &Threads(2)),
+                "two threads",
+            );
+            compare(
+                &case,
+                &expected,
+                &run(&case, Isa::Baseline, &Threads(5)),
+                "five threads",
+            );
+        }
+    }
+}
+
+/// Sums of long columns cross chunks and segments.
+#[test]
+fn long_columns() {
+    let mut rng = Rng(10);
+    for (rows, length) in [(40usize, 70_000usize), (33, 200_000), (48, 131_072)] {
+        let mut k = Kernel::new("sum", 1, 1);
+        let x = k.param(DType::F32, Role::In, Level::Element, Access::Strided);
+        let y = k.param(DType::F32, Role::Out, Level::Row, Access::Contiguous);
+        let x = k.load(x);
+        let sum = k.reduce(ReduceOp::Sum, x);
+        k.store(y, sum);
+        let x = f32_buffer(rows * length, vec![1, rows as i64], &mut rng);
+        let y = Buffer {
+            bytes: vec![0; rows * 4],
+            strides: vec![],
+            ..x.clone()
+        };
+        let case = Case {
+            kernel: k,
+            extents: vec![rows as u64, length as u64],
+            buffers: vec![x, y],
+            scalars: vec![],
+            in_place: vec![],
+        };
+        let expected = case.expected();
+        compare(
+            &case,
+            &expected,
+            &run(&case, Isa::detect(), &Serial),
+            "one thread",
+        );
+        compare(
+            &case,
+            &expected,
+            &run(&case, Isa::detect(), &Threads(2)),
+            "two threads",
+        );
+    }
+}
+
+/// Outputs large enough to be written past the caches, at addresses that are not aligned.
+#[test]
+fn large_outputs() {
+    let n = 2_200_003usize;
+    let mut k = Kernel::new("add", 1, 0);
+    let a = k.param(DType::F32, Role::In, Level::Row, Access::Contiguous);
+    let out = k.param(DType::F32, Role::Out, Level::Row, Access::Contiguous);
+    let x = k.load(a);
+    let y = k.op(ScalarOp::Add, &[x, x]);
+    k.store(out, y);
+    let a = f32_buffer(n, vec![], &mut Rng(11));
+    let out = Buffer {
+        bytes: vec![0; n * 4 + 4],
+        origin: 4,
+        ..a.clone()
+    };
+    let case = Case {
+        kernel: k,
+        extents: vec![n as u64],
+        buffers: vec![a, out],
+        scalars: vec![],
+        in_place: vec![],
+    };
+    compare(
+        &case,
+        &case.expected(),
+        &run(&case, Isa::detect(), &Serial),
+        "one thread",
+    );
+    compare(
+        &case,
+        &case.expected(),
+        &run(&case, Isa::detect(), &Threads(3)),
+        "three threads",
+    );
+}
+
+/// Copies between layouts, among them transposes larger than a tile.
+#[test]
+fn transposed_copies() {
+    let mut rng = Rng(12);
+    for dtype in [DType::F32, DType::U8, DType::F16, DType::F64] {
+        for (extents, strides) in [
+            (vec![70u64, 130u64], vec![1i64, 70i64]),
+            (vec![300, 5], vec![1, 300]),
+            (vec![3, 40, 50], vec![2000, 1, 40]),
+            (vec![7, 6, 5, 4], vec![1, 7, 42, 210]),
+            (vec![1000, 33], vec![33, 1]),
+        ] {
+            let mut k = Kernel::new("copy", extents.len() as u32, 0);
+            let x = k.param(dtype, Role::In, Level::Row, Access::Strided);
+            let y = k.param(dtype, Role::Out, Level::Row, Access::Contiguous);
+            let v = k.load(x);
+            k.store(y, v);
+            let total: u64 = extents.iter().product();
+            let bytes: Vec<u8> = (0..total as usize * dtype.size())
+                .map(|_| rng.next() as u8)
+                .collect();
+            let x = Buffer {
+                bytes,
+                origin: 0,
+                strides,
+                gather_stride: 0,
+                gather_extent: 0,
+            };
+            let y = Buffer {
+                bytes: vec![0; x.bytes.len()],
+                strides: vec![],
+                ..x.clone()
+            };
+            check(&Case {
+                kernel: k,
+                extents,
+                buffers: vec![x, y],
+                scalars: vec![],
+                in_place: vec![],
+            });
+        }
+    }
+}

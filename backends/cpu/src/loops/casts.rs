@@ -1,0 +1,201 @@
+//! Conversions, and f16/bf16 in and out of blocks.
+
+use super::elementwise::{F1, LoopFn, map1};
+use super::{Held, with_type};
+use crate::isa::Isa;
+use crate::math;
+use std::marker::PhantomData;
+use thalweg_hal::{DType, narrow};
+
+/// A Rust conversion that means what the IR's cast means.
+trait To<R> {
+    fn to(self) -> R;
+}
+
+macro_rules! as_casts {
+    ($($from:ident)* => $to:tt) => {$( as_casts!(@row $from => $to); )*};
+    (@row $from:ident => [$($to:ident)*]) => {$(
+        impl To<$to> for $from {
+            #[inline(always)]
+            fn to(self) -> $to { self as $to }
+        }
+    )*};
+}
+
+as_casts!(f64 f32 i64 i32 i16 i8 u64 u32 u16 u8 => [f64 f32 i64 i32 i16 i8 u64 u32 u16 u8]);
+
+struct As<T, R>(PhantomData<(T, R)>);
+
+impl<T, R> F1 for As<T, R>
+where
+    T: To<R> + Copy + Default + 'static,
+    R: Copy + Default + 'static,
+{
+    type X = T;
+    type R = R;
+    #[inline(always)]
+    fn f(x: T) -> R {
+        x.to()
+    }
+}
+
+struct Truth<T>(PhantomData<T>);
+
+impl<T: PartialEq + Copy + Default + 'static> F1 for Truth<T> {
+    type X = T;
+    type R = u8;
+    #[inline(always)]
+    fn f(x: T) -> u8 {
+        u8::from(x != T::default())
+    }
+}
+
+/// A 16-bit float format.
+trait Narrow: 'static {
+    fn widen(bits: u16) -> f32;
+    fn round(x: f32) -> f32;
+    fn bits(x: f32) -> u16;
+    fn from_f64(x: f64) -> f32;
+    fn from_i64(x: i64) -> f32;
+    fn from_u64(x: u64) -> f32;
+}
+
+macro_rules! narrow_format {
+    ($name:ident, $widen:ident, $round:ident, $bits:ident, $f64:ident, $i64:ident, $u64:ident) => {
+        struct $name;
+        impl Narrow for $name {
+            #[inline(always)]
+            fn widen(bits: u16) -> f32 {
+                math::$widen(bits)
+            }
+            #[inline(always)]
+            fn round(x: f32) -> f32 {
+                math::$round(x)
+            }
+            #[inline(always)]
+            fn bits(x: f32) -> u16 {
+                math::$bits(x)
+            }
+            #[inline(always)]
+            fn from_f64(x: f64) -> f32 {
+                narrow::$f64(x).to_f32()
+            }
+            #[inline(always)]
+            fn from_i64(x: i64) -> f32 {
+                narrow::$i64(x).to_f32()
+            }
+            #[inline(always)]
+            fn from_u64(x: u64) -> f32 {
+                narrow::$u64(x).to_f32()
+            }
+        }
+    };
+}
+
+narrow_format!(
+    F16,
+    f16_to_f32,
+    f16_round,
+    f32_to_f16,
+    f16_from_f64,
+    f16_from_i64,
+    f16_from_u64
+);
+narrow_format!(
+    BF16,
+    bf16_to_f32,
+    bf16_round,
+    f32_to_bf16,
+    bf16_from_f64,
+    bf16_from_i64,
+    bf16_from_u64
+);
+
+/// A conversion to a value that a 16-bit format holds exactly.
+trait ToNarrow {
+    fn to<N: Narrow>(self) -> f32;
+}
+
+macro_rules! to_narrow {
+    ($($from:ident |$n:ident, $x:ident| $body:expr;)*) => {$(
+        impl ToNarrow for $from {
+            #[inline(always)]
+            fn to<$n: Narrow>(self) -> f32 { let $x = self; $body }
+        }
+    )*};
+}
+
+to_narrow! {
+    f64 |N, x| N::from_f64(x);
+    f32 |N, x| N::round(x);
+    i64 |N, x| N::from_i64(x);
+    u64 |N, x| N::from_u64(x);
+    i32 |N, x| N::from_f64(f64::from(x));
+    u32 |N, x| N::from_f64(f64::from(x));
+    i16 |N, x| N::round(f32::from(x));
+    u16 |N, x| N::round(f32::from(x));
+    i8 |N, x| N::round(f32::from(x));
+    u8 |N, x| N::round(f32::from(x));
+}
+
+macro_rules! narrow_loops {
+    ($($K:ident<$T:ident: $($bound:path)?>, $X:ty => $R:ty, |$x:ident| $body:expr;)*) => {$(
+        struct $K<N, T = ()>(PhantomData<(N, T)>);
+        impl<N: Narrow, $T: 'static $(+ $bound)?> F1 for $K<N, $T> where $X: Copy + Default {
+            type X = $X;
+            type R = $R;
+            #[inline(always)]
+            fn f($x: $X) -> $R { $body }
+        }
+    )*};
+}
+
+narrow_loops! {
+    Narrowing<T: ToNarrow>, T => f32, |x| ToNarrow::to::<N>(x);
+    Widen<T: >, u16 => f32, |x| N::widen(x);
+    Pack<T: >, f32 => u16, |x| N::bits(N::round(x));
+}
+
+/// The loop that converts held values to `to`'s held values; `None` where the bits stay the same.
+pub(crate) fn cast(isa: Isa, from: Held, to: DType) -> Option<LoopFn> {
+    match to {
+        DType::F16 => return Some(with_type!(from, T => map1::<Narrowing<F16, T>>(isa))),
+        DType::BF16 => return Some(with_type!(from, T => map1::<Narrowing<BF16, T>>(isa))),
+        DType::Bool if from == Held::Bool => return None,
+        DType::Bool => return Some(with_type!(from, T => map1::<Truth<T>>(isa))),
+        _ => {}
+    }
+    let target = Held::of(to);
+    let is_float = |h: Held| matches!(h, Held::F32 | Held::F64);
+    if from == target || !is_float(from) && !is_float(target) && from.size() == target.size() {
+        return None;
+    }
+    Some(with_type!(from, T => with_type!(target, R => map1::<As<T, R>>(isa))))
+}
+
+/// The loop from the memory of an f16 or bf16 to its held form; `None` for other types.
+pub(crate) fn load_half(isa: Isa, dtype: DType) -> Option<LoopFn> {
+    match dtype {
+        DType::F16 => Some(map1::<Widen<F16>>(isa)),
+        DType::BF16 => Some(map1::<Widen<BF16>>(isa)),
+        _ => None,
+    }
+}
+
+/// The loop that rounds f32 to an f16 or bf16 in memory; `None` for other types.
+pub(crate) fn store_half(isa: Isa, dtype: DType) -> Option<LoopFn> {
+    match dtype {
+        DType::F16 => Some(map1::<Pack<F16>>(isa)),
+        DType::BF16 => Some(map1::<Pack<BF16>>(isa)),
+        _ => None,
+    }
+}
+
+/// The loop that rounds f32 to values of an f16 or bf16; `None` for other types.
+pub(crate) fn round_half(isa: Isa, dtype: DType) -> Option<LoopFn> {
+    match dtype {
+        DType::F16 => Some(map1::<Narrowing<F16, f32>>(isa)),
+        DType::BF16 => Some(map1::<Narrowing<BF16, f32>>(isa)),
+        _ => None,
+    }
+}

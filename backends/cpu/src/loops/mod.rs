@@ -1,0 +1,111 @@
+//! Vector loops: every scalar op over one block, for every element type and instruction set.
+//!
+//! A loop reads whole blocks or single values (`Form`) and writes a block. Results depend on the element alone, never
+//! on its place in the block.
+
+mod casts;
+mod elementwise;
+mod num;
+mod philox;
+mod reduce;
+mod tables;
+
+pub(crate) use casts::{cast, load_half, round_half, store_half};
+pub(crate) use elementwise::{Form, LoopFn, copy, fill};
+pub(crate) use philox::philox;
+pub(crate) use reduce::{Best, CHUNK, LANES, Reduction, SEGMENT, reduction};
+pub(crate) use tables::{binary, fma, select, unary};
+
+use thalweg_hal::DType;
+
+/// How a value stands in a block: f16 and bf16 are widened to f32, bool is a byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    F64,
+    F32,
+    I64,
+    I32,
+    I16,
+    I8,
+    U64,
+    U32,
+    U16,
+    U8,
+    Bool,
+}
+
+impl Held {
+    pub(crate) fn of(dtype: DType) -> Held {
+        match dtype {
+            DType::F64 => Held::F64,
+            DType::F32 | DType::F16 | DType::BF16 => Held::F32,
+            DType::I64 => Held::I64,
+            DType::I32 => Held::I32,
+            DType::I16 => Held::I16,
+            DType::I8 => Held::I8,
+            DType::U64 => Held::U64,
+            DType::U32 => Held::U32,
+            DType::U16 => Held::U16,
+            DType::U8 => Held::U8,
+            DType::Bool => Held::Bool,
+        }
+    }
+
+    pub(crate) fn size(self) -> usize {
+        match self {
+            Held::F64 | Held::I64 | Held::U64 => 8,
+            Held::F32 | Held::I32 | Held::U32 => 4,
+            Held::I16 | Held::U16 => 2,
+            Held::I8 | Held::U8 | Held::Bool => 1,
+        }
+    }
+}
+
+/// Evaluates `$go` with `$T` as the Rust type of a `Held`.
+macro_rules! with_type {
+    ($held:expr, $T:ident => $go:expr) => {
+        match $held {
+            $crate::loops::Held::F64 => {
+                type $T = f64;
+                $go
+            }
+            $crate::loops::Held::F32 => {
+                type $T = f32;
+                $go
+            }
+            $crate::loops::Held::I64 => {
+                type $T = i64;
+                $go
+            }
+            $crate::loops::Held::I32 => {
+                type $T = i32;
+                $go
+            }
+            $crate::loops::Held::I16 => {
+                type $T = i16;
+                $go
+            }
+            $crate::loops::Held::I8 => {
+                type $T = i8;
+                $go
+            }
+            $crate::loops::Held::U64 => {
+                type $T = u64;
+                $go
+            }
+            $crate::loops::Held::U32 => {
+                type $T = u32;
+                $go
+            }
+            $crate::loops::Held::U16 => {
+                type $T = u16;
+                $go
+            }
+            $crate::loops::Held::U8 | $crate::loops::Held::Bool => {
+                type $T = u8;
+                $go
+            }
+        }
+    };
+}
+pub(crate) use with_type;

@@ -1,0 +1,301 @@
+//! From an op and an element type to its loop.
+
+use super::elementwise::{F1, F2, F3, Form, LoopFn, map1, map2, map3};
+use super::num::{Float, Int, Num};
+use super::{Held, with_type};
+use crate::isa::Isa;
+use crate::math;
+use std::marker::PhantomData;
+use thalweg_hal::ir::ScalarOp;
+
+macro_rules! generic1 {
+    ($($K:ident: $bound:ident, |$x:ident| $body:expr;)*) => {$(
+        struct $K<T>(PhantomData<T>);
+        impl<T: $bound> F1 for $K<T> {
+            type X = T;
+            type R = T;
+            #[inline(always)]
+            fn f($x: T) -> T { $body }
+        }
+    )*};
+}
+
+generic1! {
+    Neg: Num, |x| x.neg();
+    Abs: Num, |x| x.abs();
+    Sign: Num, |x| x.sign();
+    Not: Int, |x| x.not();
+    Floor: Float, |x| x.floor();
+    Ceil: Float, |x| x.ceil();
+    Trunc: Float, |x| x.trunc();
+    Round: Float, |x| x.round();
+    Sqrt: Float, |x| x.sqrt();
+}
+
+macro_rules! special1 {
+    ($($K:ident<$T:ident>, $f:expr $(, $is_slow:expr, $slow:expr)?;)*) => {$(
+        struct $K;
+        impl F1 for $K {
+            type X = $T;
+            type R = $T;
+            const HEAVY: bool = true;
+            #[inline(always)]
+            fn f(x: $T) -> $T { $f(x) }
+            $(
+                #[inline(always)]
+                fn is_slow(x: $T) -> bool { $is_slow(x) }
+                fn slow(x: $T) -> $T { $slow(x) }
+            )?
+        }
+    )*};
+}
+
+special1! {
+    NotBool<u8>, |x| x ^ 1;
+    Exp32<f32>, math::exp32;
+    Exp64<f64>, math::exp64;
+    Expm1F32<f32>, math::expm1_32;
+    Expm1F64<f64>, libm::expm1;
+    Log32<f32>, math::log32;
+    Log64<f64>, math::log64;
+    Log1pF32<f32>, math::log1p_32;
+    Log1pF64<f64>, libm::log1p;
+    Sin32<f32>, math::sin32, math::trig32_is_slow, math::sin32_slow;
+    Sin64<f64>, libm::sin;
+    Cos32<f32>, math::cos32, math::trig32_is_slow, math::cos32_slow;
+    Cos64<f64>, libm::cos;
+    Tanh32<f32>, math::tanh32;
+    Tanh64<f64>, libm::tanh;
+    Erf32<f32>, math::erf32;
+    Erf64<f64>, libm::erf;
+}
+
+macro_rules! generic2 {
+    ($($K:ident: $bound:ident -> $R:ty, |$a:ident, $b:ident| $body:expr;)*) => {$(
+        struct $K<T>(PhantomData<T>);
+        impl<T: $bound> F2 for $K<T> {
+            type X = T;
+            type R = $R;
+            #[inline(always)]
+            fn f($a: T, $b: T) -> $R { $body }
+        }
+    )*};
+}
+
+generic2! {
+    Add: Num -> T, |a, b| a.add(b);
+    Sub: Num -> T, |a, b| a.sub(b);
+    Mul: Num -> T, |a, b| a.mul(b);
+    Div: Num -> T, |a, b| a.div(b);
+    Rem: Num -> T, |a, b| a.rem(b);
+    Max: Num -> T, |a, b| a.max(b);
+    Min: Num -> T, |a, b| a.min(b);
+    And: Int -> T, |a, b| a.and(b);
+    Or: Int -> T, |a, b| a.or(b);
+    Xor: Int -> T, |a, b| a.xor(b);
+    Shl: Int -> T, |a, b| a.shl(b);
+    Shr: Int -> T, |a, b| a.shr(b);
+    Eq: Num -> u8, |a, b| u8::from(a == b);
+    Ne: Num -> u8, |a, b| u8::from(a != b);
+    Lt: Num -> u8, |a, b| u8::from(a < b);
+    Le: Num -> u8, |a, b| u8::from(a <= b);
+}
+
+macro_rules! special2 {
+    ($($K:ident<$T:ident>, $f:path;)*) => {$(
+        struct $K;
+        impl F2 for $K {
+            type X = $T;
+            type R = $T;
+            const HEAVY: bool = true;
+            #[inline(always)]
+            fn f(a: $T, b: $T) -> $T { $f(a, b) }
+        }
+    )*};
+}
+
+special2! {
+    Pow32<f32>, math::pow32;
+    Pow64<f64>, libm::pow;
+    Atan2F32<f32>, math::atan2_32;
+    Atan2F64<f64>, libm::atan2;
+}
+
+struct Fma<T>(PhantomData<T>);
+
+impl<T: Float> F3 for Fma<T> {
+    type A = T;
+    type X = T;
+    #[inline(always)]
+    fn f(a: T, b: T, c: T) -> T {
+        a.fma(b, c)
+    }
+}
+
+struct Select<T>(PhantomData<T>);
+
+impl<T: Copy + 'static> F3 for Select<T> {
+    type A = u8;
+    type X = T;
+    #[inline(always)]
+    fn f(a: u8, b: T, c: T) -> T {
+        if a != 0 { b } else { c }
+    }
+}
+
+/// Evaluates `$go` with `$T` as an integer or bool type; `None` for floats.
+macro_rules! with_int {
+    ($held:expr, $T:ident => $go:expr) => {
+        match $held {
+            Held::F64 | Held::F32 => return None,
+            Held::I64 => {
+                type $T = i64;
+                $go
+            }
+            Held::I32 => {
+                type $T = i32;
+                $go
+            }
+            Held::I16 => {
+                type $T = i16;
+                $go
+            }
+            Held::I8 => {
+                type $T = i8;
+                $go
+            }
+            Held::U64 => {
+                type $T = u64;
+                $go
+            }
+            Held::U32 => {
+                type $T = u32;
+                $go
+            }
+            Held::U16 => {
+                type $T = u16;
+                $go
+            }
+            Held::U8 | Held::Bool => {
+                type $T = u8;
+                $go
+            }
+        }
+    };
+}
+
+macro_rules! float1 {
+    ($isa:expr, $held:expr, $f32:ty, $f64:ty) => {
+        match $held {
+            Held::F32 => map1::<$f32>($isa),
+            Held::F64 => map1::<$f64>($isa),
+            _ => return None,
+        }
+    };
+}
+
+/// Signedness does not matter to what these types are used for.
+fn unsigned(held: Held) -> Held {
+    match held {
+        Held::I64 => Held::U64,
+        Held::I32 => Held::U32,
+        Held::I16 => Held::U16,
+        Held::I8 => Held::U8,
+        other => other,
+    }
+}
+
+/// The loop of an op of one argument.
+pub(crate) fn unary(isa: Isa, op: ScalarOp, held: Held) -> Option<LoopFn> {
+    Some(match op {
+        ScalarOp::Neg => with_type!(unsigned(held), T => map1::<Neg<T>>(isa)),
+        ScalarOp::Abs => with_type!(held, T => map1::<Abs<T>>(isa)),
+        ScalarOp::Sign => with_type!(held, T => map1::<Sign<T>>(isa)),
+        ScalarOp::Not if held == Held::Bool => map1::<NotBool>(isa),
+        ScalarOp::Not => with_int!(unsigned(held), T => map1::<Not<T>>(isa)),
+        ScalarOp::Floor => float1!(isa, held, Floor<f32>, Floor<f64>),
+        ScalarOp::Ceil => float1!(isa, held, Ceil<f32>, Ceil<f64>),
+        ScalarOp::Trunc => float1!(isa, held, Trunc<f32>, Trunc<f64>),
+        ScalarOp::Round => float1!(isa, held, Round<f32>, Round<f64>),
+        ScalarOp::Sqrt => float1!(isa, held, Sqrt<f32>, Sqrt<f64>),
+        ScalarOp::Exp => float1!(isa, held, Exp32, Exp64),
+        ScalarOp::Expm1 => float1!(isa, held, Expm1F32, Expm1F64),
+        ScalarOp::Log => float1!(isa, held, Log32, Log64),
+        ScalarOp::Log1p => float1!(isa, held, Log1pF32, Log1pF64),
+        ScalarOp::Sin => float1!(isa, held, Sin32, Sin64),
+        ScalarOp::Cos => float1!(isa, held, Cos32, Cos64),
+        ScalarOp::Tanh => float1!(isa, held, Tanh32, Tanh64),
+        ScalarOp::Erf => float1!(isa, held, Erf32, Erf64),
+        _ => return None,
+    })
+}
+
+/// The loop of an op of two arguments; `None` where the op has no such form.
+pub(crate) fn binary(isa: Isa, op: ScalarOp, held: Held, form: Form) -> Option<LoopFn> {
+    let commutes = matches!(
+        op,
+        ScalarOp::Add
+            | ScalarOp::Mul
+            | ScalarOp::Max
+            | ScalarOp::Min
+            | ScalarOp::And
+            | ScalarOp::Or
+            | ScalarOp::Xor
+            | ScalarOp::Eq
+            | ScalarOp::Ne
+    );
+    // Types of 8 and 16 bits and commuted forms are left out to keep the number of loops small.
+    if form != Form::Blocks && held.size() < 4 || form == Form::SingleA && commutes {
+        return None;
+    }
+    macro_rules! float2 {
+        ($f32:ty, $f64:ty) => {
+            match held {
+                Held::F32 => map2::<$f32>(isa, form),
+                Held::F64 => map2::<$f64>(isa, form),
+                _ => return None,
+            }
+        };
+    }
+    let bits = unsigned(held);
+    Some(match op {
+        ScalarOp::Add => with_type!(bits, T => map2::<Add<T>>(isa, form)),
+        ScalarOp::Sub => with_type!(bits, T => map2::<Sub<T>>(isa, form)),
+        ScalarOp::Mul => with_type!(bits, T => map2::<Mul<T>>(isa, form)),
+        ScalarOp::Div => with_type!(held, T => map2::<Div<T>>(isa, form)),
+        ScalarOp::Rem => with_type!(held, T => map2::<Rem<T>>(isa, form)),
+        ScalarOp::Pow => float2!(Pow32, Pow64),
+        ScalarOp::Atan2 => float2!(Atan2F32, Atan2F64),
+        ScalarOp::Max => with_type!(held, T => map2::<Max<T>>(isa, form)),
+        ScalarOp::Min => with_type!(held, T => map2::<Min<T>>(isa, form)),
+        ScalarOp::And => with_int!(bits, T => map2::<And<T>>(isa, form)),
+        ScalarOp::Or => with_int!(bits, T => map2::<Or<T>>(isa, form)),
+        ScalarOp::Xor => with_int!(bits, T => map2::<Xor<T>>(isa, form)),
+        ScalarOp::Shl => with_int!(bits, T => map2::<Shl<T>>(isa, form)),
+        ScalarOp::Shr => with_int!(held, T => map2::<Shr<T>>(isa, form)),
+        ScalarOp::Eq => with_type!(bits, T => map2::<Eq<T>>(isa, form)),
+        ScalarOp::Ne => with_type!(bits, T => map2::<Ne<T>>(isa, form)),
+        ScalarOp::Lt => with_type!(held, T => map2::<Lt<T>>(isa, form)),
+        ScalarOp::Le => with_type!(held, T => map2::<Le<T>>(isa, form)),
+        _ => return None,
+    })
+}
+
+/// The loop of a fused multiply-add; bits of `single` say which arguments are single values.
+pub(crate) fn fma(isa: Isa, held: Held, single: u8) -> Option<LoopFn> {
+    match held {
+        Held::F32 => Some(map3::<Fma<f32>>(isa, single)),
+        Held::F64 => Some(map3::<Fma<f64>>(isa, single)),
+        _ => None,
+    }
+}
+
+/// The loop of a selection among elements of `size` bytes.
+pub(crate) fn select(isa: Isa, size: usize, single: u8) -> LoopFn {
+    match size {
+        1 => map3::<Select<u8>>(isa, single),
+        2 => map3::<Select<u16>>(isa, single),
+        4 => map3::<Select<u32>>(isa, single),
+        _ => map3::<Select<u64>>(isa, single),
+    }
+}

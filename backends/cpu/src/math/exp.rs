@@ -1,0 +1,100 @@
+//! Exponentials: Cody and Waite's reduction x = n ln 2 + r, then a polynomial on |r| <= ln(2)/2.
+
+use super::{poly32, poly64};
+
+/// 1.5 * 2^23: adding it rounds to an integer that stands in the low bits.
+const MAGIC32: f32 = 12_582_912.0;
+/// 1.5 * 2^52.
+const MAGIC64: f64 = 6_755_399_441_055_744.0;
+
+/// (e^r - 1 - r) / r^2 on |r| <= ln(2)/2, error of e^r 2^-60.
+pub(super) const EXP64: [f64; 11] = [
+    0.5,
+    0.16666666666666682,
+    0.04166666666666608,
+    0.008333333333316786,
+    0.0013888888889119105,
+    0.0001984126989701242,
+    2.4801586922323163e-05,
+    2.7557234221205842e-06,
+    2.7557583864064154e-07,
+    2.511226416568151e-08,
+    2.082643182432726e-09,
+];
+
+/// 2^n for n in -126..=127.
+#[inline(always)]
+fn pow2_32(n: i32) -> f32 {
+    f32::from_bits((n.wrapping_add(127) as u32) << 23)
+}
+
+/// 2^n for n in -1022..=1023.
+#[inline(always)]
+pub(super) fn pow2_64(n: i64) -> f64 {
+    f64::from_bits((n.wrapping_add(1023) as u64) << 52)
+}
+
+/// The nearest integer, as float and as integer, for |x| < 2^51.
+#[inline(always)]
+pub(super) fn nearest64(x: f64) -> (f64, i64) {
+    let z = x + MAGIC64;
+    (
+        z - MAGIC64,
+        (z.to_bits() as i64).wrapping_sub(MAGIC64.to_bits() as i64),
+    )
+}
+
+/// e^x, error below 1 ulp. The polynomial's error is 2^-28 relative to e^r.
+#[inline(always)]
+pub(crate) fn exp32(x: f32) -> f32 {
+    const LN2_HI: f32 = 0.693_145_75;
+    const LN2_LO: f32 = 1.428_606_8e-6;
+    let x = if x > 89.0 { 89.0 } else { x };
+    let x = if x < -104.0 { -104.0 } else { x };
+    let z = x.mul_add(std::f32::consts::LOG2_E, MAGIC32);
+    let n = (z.to_bits() as i32).wrapping_sub(MAGIC32.to_bits() as i32);
+    let nf = z - MAGIC32;
+    let r = nf.mul_add(-LN2_LO, nf.mul_add(-LN2_HI, x));
+    let p = poly32(
+        r,
+        [
+            0.499_999_94,
+            0.166_665_15,
+            0.041_668_084,
+            0.008_369_348,
+            0.001_384_036_7,
+        ],
+    );
+    let p = (r * r).mul_add(p, r) + 1.0;
+    let half = n >> 1;
+    p * pow2_32(half) * pow2_32(n.wrapping_sub(half))
+}
+
+/// e^x, error below 1 ulp.
+#[inline(always)]
+pub(crate) fn exp64(x: f64) -> f64 {
+    const LN2_HI: f64 = 6.931_471_803_691_238e-1;
+    const LN2_LO: f64 = 1.908_214_929_270_587_7e-10;
+    let x = if x > 710.0 { 710.0 } else { x };
+    let x = if x < -746.0 { -746.0 } else { x };
+    let (nf, n) = nearest64(x * std::f64::consts::LOG2_E);
+    let r = nf.mul_add(-LN2_LO, nf.mul_add(-LN2_HI, x));
+    let p = (r * r).mul_add(poly64(r, EXP64), r) + 1.0;
+    let half = n >> 1;
+    p * pow2_64(half) * pow2_64(n.wrapping_sub(half))
+}
+
+/// e^x - 1 through f64, error below 1 ulp.
+#[inline(always)]
+pub(crate) fn expm1_32(x: f32) -> f32 {
+    let y = f64::from(x);
+    let y = if y > 90.0 { 90.0 } else { y };
+    let y = if y < -30.0 { -30.0 } else { y };
+    let (nf, n) = nearest64(y * std::f64::consts::LOG2_E);
+    let r = nf.mul_add(-std::f64::consts::LN_2, y);
+    let [c0, c1, c2, c3, c4, c5, c6, c7, ..] = EXP64;
+    let p = (r * r).mul_add(poly64(r, [c0, c1, c2, c3, c4, c5, c6, c7]), r);
+    let scale = pow2_64(n);
+    let value = scale.mul_add(p, scale - 1.0) as f32;
+    if x == 0.0 { x } else { value }
+}

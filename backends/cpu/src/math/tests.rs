@@ -1,0 +1,194 @@
+//! Errors in ulp against f64, over bit patterns of the whole range.
+
+use super::*;
+
+/// Distance of `found` from the exact value in ulp of the f32 nearest to it.
+fn ulp(found: f32, exact: f64) -> f64 {
+    let nearest = exact as f32;
+    if nearest.is_nan() {
+        return if found.is_nan() { 0.0 } else { f64::INFINITY };
+    }
+    if found == nearest {
+        return 0.0;
+    }
+    if found.is_nan() || nearest.is_infinite() || found.is_infinite() {
+        return f64::INFINITY;
+    }
+    let exponent = (nearest.abs().to_bits() >> 23).max(1) as i32 - 127 - 23;
+    (f64::from(found) - exact).abs() / 2f64.powi(exponent)
+}
+
+/// Every 401st bit pattern, and the special ones.
+fn patterns() -> impl Iterator<Item = f32> {
+    let special = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        f32::MIN_POSITIVE,
+        1e-45,
+    ];
+    (0..=u32::MAX / 401)
+        .map(|i| f32::from_bits(i * 401))
+        .chain(special)
+}
+
+fn sweep(name: &str, limit: f64, f: impl Fn(f32) -> f32, exact: impl Fn(f64) -> f64) {
+    let (mut worst, mut at) = (0.0, 0.0);
+    for x in patterns() {
+        let error = ulp(f(x), exact(f64::from(x)));
+        if error > worst {
+            (worst, at) = (error, x);
+        }
+    }
+    assert!(worst <= limit, "{name}({at:e}) errs by {worst} ulp");
+}
+
+#[test]
+fn one_argument() {
+    sweep("exp", 1.0, exp32, libm::exp);
+    sweep("expm1", 1.0, expm1_32, libm::expm1);
+    sweep("log", 1.0, log32, libm::log);
+    sweep("log1p", 1.0, log1p_32, libm::log1p);
+    sweep("tanh", 2.0, tanh32, libm::tanh);
+    sweep("erf", 2.0, erf32, libm::erf);
+    sweep(
+        "sin",
+        1.0,
+        |x| {
+            if trig32_is_slow(x) {
+                sin32_slow(x)
+            } else {
+                sin32(x)
+            }
+        },
+        libm::sin,
+    );
+    sweep(
+        "cos",
+        1.0,
+        |x| {
+            if trig32_is_slow(x) {
+                cos32_slow(x)
+            } else {
+                cos32(x)
+            }
+        },
+        libm::cos,
+    );
+}
+
+#[test]
+fn signs_of_zero() {
+    for f in [expm1_32, log1p_32, sin32, tanh32, erf32] {
+        assert!(f(-0.0).to_bits() == (-0.0f32).to_bits() && f(0.0).to_bits() == 0);
+    }
+}
+
+#[test]
+fn two_arguments() {
+    let special = [
+        0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, 3.0, -3.0, 1e-45, -1e-45, 3e38, -3e38,
+    ];
+    let special =
+        special
+            .into_iter()
+            .chain([f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 8388607.0, 16777216.0]);
+    let special: Vec<f32> = special.collect();
+    let mut state = 1u64;
+    let mut next = || {
+        state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (state >> 32) as u32
+    };
+    let mut pairs: Vec<(f32, f32)> = special
+        .iter()
+        .flat_map(|&a| special.iter().map(move |&b| (a, b)))
+        .collect();
+    for _ in 0..2_000_000 {
+        let (a, b) = (f32::from_bits(next()), f32::from_bits(next()));
+        pairs.push((a, b));
+        pairs.push((
+            f32::from_bits(next() % 0x3000_0000 + 0x2800_0000),
+            (next() as i32) as f32 / 1e8,
+        ));
+    }
+    for (a, b) in pairs {
+        let (p, q) = (f64::from(a), f64::from(b));
+        let error = ulp(pow32(a, b), libm::pow(p, q));
+        assert!(
+            error <= 1.0,
+            "pow({a:e}, {b:e}) = {:e} errs by {error} ulp",
+            pow32(a, b)
+        );
+        let error = ulp(atan2_32(a, b), libm::atan2(p, q));
+        assert!(
+            error <= 1.0,
+            "atan2({a:e}, {b:e}) = {:e} errs by {error} ulp",
+            atan2_32(a, b)
+        );
+        if pow32(a, b) == 0.0 {
+            assert_eq!(
+                pow32(a, b).to_bits() >> 31,
+                (libm::pow(p, q).to_bits() >> 63) as u32,
+                "pow({a:e}, {b:e})"
+            );
+        }
+    }
+}
+
+#[test]
+fn double_precision() {
+    let check = |name: &str, found: f64, exact: f64| {
+        let distance = (found.to_bits() as i64).abs_diff(exact.to_bits() as i64);
+        assert!(
+            distance <= 2 || found.is_nan() && exact.is_nan(),
+            "{name}: {found:e} instead of {exact:e}"
+        );
+    };
+    for i in 0..=u64::from(u32::MAX / 1999) {
+        let bits = (i * 1999) << 32 | ((i * 0x9e37_79b9) & 0xffff_ffff);
+        let x = f64::from_bits(bits);
+        check(&format!("exp({x:e})"), exp64(x), libm::exp(x));
+        check(&format!("log({x:e})"), log64(x), libm::log(x));
+        let y = (i as f64 - 1e6) / 1500.0;
+        check(&format!("exp({y:e})"), exp64(y), libm::exp(y));
+    }
+    assert_eq!(log64(0.0), f64::NEG_INFINITY);
+    assert_eq!(log64(f64::INFINITY), f64::INFINITY);
+    assert_eq!(exp64(f64::NEG_INFINITY), 0.0);
+    assert_eq!(log64(5e-324), libm::log(5e-324));
+}
+
+#[test]
+fn halves() {
+    for bits in 0..=u16::MAX {
+        let (h, b) = (::half::f16::from_bits(bits), ::half::bf16::from_bits(bits));
+        if h.is_nan() {
+            assert!(f16_to_f32(bits).is_nan());
+        } else {
+            assert_eq!(f16_to_f32(bits).to_bits(), h.to_f32().to_bits());
+            assert_eq!(f32_to_f16(f16_to_f32(bits)), bits);
+        }
+        if b.is_nan() {
+            assert!(bf16_to_f32(bits).is_nan());
+        } else {
+            assert_eq!(bf16_to_f32(bits).to_bits(), b.to_f32().to_bits());
+        }
+    }
+    for x in patterns() {
+        let (h, b) = (::half::f16::from_f32(x), ::half::bf16::from_f32(x));
+        assert!(
+            f32_to_f16(f16_round(x)) == h.to_bits() || h.is_nan() && f16_round(x).is_nan(),
+            "{x:e}"
+        );
+        assert!(
+            f32_to_bf16(bf16_round(x)) == b.to_bits() || b.is_nan() && bf16_round(x).is_nan(),
+            "{x:e}"
+        );
+    }
+}
