@@ -1,0 +1,88 @@
+"""The cases: inputs, the least work each needs, and what the right answer is. Every library computes in f32."""
+
+from dataclasses import dataclass
+from typing import Callable
+
+import numpy as np
+
+K, MU = 1.7, 0.3  # the constants of energy
+EPS = 1e-5  # of layer norm
+TOLERANCE = 2e-5  # relative error that f32 explains when sums are blocked; bf16, TF32 and one running sum are worse
+
+
+@dataclass(frozen=True)
+class Case:
+    """One operation on fixed shapes."""
+
+    op: str
+    shapes: tuple  # of the inputs
+    bytes: int  # read or written at least once
+    flops: int  # that a limit can be made of; 0 where memory alone is the limit
+    reference: Callable  # inputs -> the answer in f64 (integers for argmax)
+
+    def inputs(self):
+        """Normally distributed f32 arrays, the same in every process."""
+        rng = np.random.default_rng(0)
+        return [rng.standard_normal(shape, dtype=np.float32) for shape in self.shapes]
+
+    def limit_ms(self, fma_gflops, read_gbs):
+        """The flops at the FMA peak or the bytes at the speed of reading as many, whichever takes longer."""
+        return max(self.flops / (fma_gflops * 1e6), self.bytes / (read_gbs * 1e6))
+
+    def error(self, answer, inputs):
+        """Largest difference from the reference, relative to its largest value."""
+        wanted = self.reference(*inputs)
+        answer = np.asarray(answer)
+        if answer.shape != np.shape(wanted):
+            raise ValueError(f"{self.op}: shape {answer.shape}, wanted {np.shape(wanted)}")
+        return float(np.max(np.abs(answer - wanted)) / np.max(np.abs(wanted)))
+
+
+def _energy(x):
+    chunks = np.array_split(x, 100)
+    return 0.5 * K * sum(np.sum((c.astype(np.float64) - MU) ** 2) for c in chunks)
+
+
+def _softmax(x):
+    e = np.exp(x.astype(np.float64) - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def _layernorm(x, gain, bias):
+    x = x.astype(np.float64)
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + EPS) * gain + bias
+
+
+def _gelu(x):
+    from scipy.special import erf
+
+    x = x.astype(np.float64)
+    return 0.5 * x * (1.0 + erf(x / np.sqrt(2.0)))
+
+
+def _matmul(a, b):
+    return a.astype(np.float64) @ b.astype(np.float64)
+
+
+def _f32_bytes(count):
+    return 4 * count
+
+
+def _square(n):
+    return Case("matmul", ((n, n), (n, n)), _f32_bytes(3 * n * n), 2 * n**3, _matmul)
+
+
+M = 4096 * 4096
+CASES = {
+    "energy_1e8": Case("energy", ((10**8,),), _f32_bytes(10**8), 0, _energy),
+    "softmax_1024x1024": Case("softmax", ((1024, 1024),), _f32_bytes(2 * 1024 * 1024), 0, _softmax),
+    "layernorm_4096x768": Case("layernorm", ((4096, 768), (768,), (768,)), _f32_bytes(2 * 4096 * 768), 0, _layernorm),
+    "add_1e7": Case("add", ((10**7,), (10**7,)), _f32_bytes(3 * 10**7), 0, lambda a, b: a.astype(np.float64) + b),
+    "gelu_1e7": Case("gelu", ((10**7,),), _f32_bytes(2 * 10**7), 0, _gelu),
+    **{f"matmul_{n}": _square(n) for n in (64, 256, 512, 1024, 2048)},
+    "matmul_32x128": Case("matmul", ((32, 128, 128),) * 2, _f32_bytes(3 * 32 * 128**2), 64 * 128**3, _matmul),
+    "gemv_4096": Case("matmul", ((4096, 4096), (4096,)), _f32_bytes(M), 2 * M, _matmul),
+    "sum_axis0_4096": Case("sum0", ((4096, 4096),), _f32_bytes(M), 0, lambda x: x.sum(0, dtype=np.float64)),
+    "sum_axis1_4096": Case("sum1", ((4096, 4096),), _f32_bytes(M), 0, lambda x: x.sum(1, dtype=np.float64)),
+    "argmax_1e7": Case("argmax", ((10**7,),), _f32_bytes(10**7), 0, lambda x: np.int64(np.argmax(x))),
+}

@@ -1,0 +1,171 @@
+"""One entry per library: `prepare(threads)` -> (version, make), and `make(op, inputs)` -> (call, to_numpy) or None.
+
+`call()` computes once, into a result that is new each time, and returns when it is there. Each op is written the way
+the library's users write it. Imports happen inside, so a process pays for its own library only.
+"""
+
+import numpy as np
+
+from cases import EPS, K, MU
+
+
+def numpy(_threads):
+    """Threads come from OPENBLAS_NUM_THREADS; everything but matmul is one thread in any case."""
+    from scipy.special import erf
+
+    def softmax(x):
+        e = np.exp(x - x.max(axis=-1, keepdims=True))
+        return e / e.sum(axis=-1, keepdims=True)
+
+    def layernorm(x, gain, bias):
+        return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + np.float32(EPS)) * gain + bias
+
+    ops = {
+        "energy": lambda x: np.sum(0.5 * K * (x - MU) ** 2),
+        "softmax": softmax,
+        "layernorm": layernorm,
+        "add": lambda a, b: a + b,
+        "gelu": lambda x: 0.5 * x * (1.0 + erf(x * np.float32(2**-0.5))),
+        "matmul": lambda a, b: a @ b,
+        "sum0": lambda x: x.sum(axis=0),
+        "sum1": lambda x: x.sum(axis=1),
+        "argmax": lambda x: x.argmax(),
+    }
+    return np.__version__, lambda op, inputs: (lambda: ops[op](*inputs), np.asarray)
+
+
+def _torch(threads, compiled):
+    import torch
+    import torch.nn.functional as F
+
+    torch.set_num_threads(threads)
+    ops = {
+        "energy": lambda x: (0.5 * K * (x - MU) ** 2).sum(),
+        "softmax": lambda x: torch.softmax(x, -1),
+        "layernorm": lambda x, gain, bias: F.layer_norm(x, gain.shape, gain, bias, EPS),
+        "gelu": F.gelu,
+    }
+    if compiled:
+        ops = {op: torch.compile(f, dynamic=False) for op, f in ops.items()}
+    else:
+        ops |= {
+            "add": lambda a, b: a + b,
+            "matmul": lambda a, b: a @ b,
+            "sum0": lambda x: x.sum(0),
+            "sum1": lambda x: x.sum(1),
+            "argmax": lambda x: x.argmax(),
+        }
+
+    def make(op, inputs):
+        if op not in ops:
+            return None
+        f, tensors = ops[op], [torch.from_numpy(x) for x in inputs]
+
+        @torch.inference_mode()
+        def call():
+            return f(*tensors)
+
+        return call, lambda y: y.numpy()
+
+    return torch.__version__.split("+")[0], make
+
+
+def torch(threads):
+    """Eager, on the CPU."""
+    return _torch(threads, compiled=False)
+
+
+def torch_compile(threads):
+    """torch.compile (inductor, C++), for the cases that it can fuse."""
+    return _torch(threads, compiled=True)
+
+
+def jax(_threads):
+    """jit; the size of its pool follows the process's affinity."""
+    import jax
+    import jax.numpy as jnp
+
+    def layernorm(x, gain, bias):
+        return (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + EPS) * gain + bias
+
+    ops = {
+        "energy": lambda x: jnp.sum(0.5 * K * (x - MU) ** 2),
+        "softmax": lambda x: jax.nn.softmax(x, axis=-1),
+        "layernorm": layernorm,
+        "add": lambda a, b: a + b,
+        "gelu": lambda x: jax.nn.gelu(x, approximate=False),
+        "matmul": lambda a, b: a @ b,
+        "sum0": lambda x: x.sum(0),
+        "sum1": lambda x: x.sum(1),
+        "argmax": lambda x: jnp.argmax(x),
+    }
+
+    def make(op, inputs):
+        f, arrays = jax.jit(ops[op]), [jnp.asarray(x) for x in inputs]
+        return lambda: f(*arrays).block_until_ready(), np.asarray
+
+    return jax.__version__, make
+
+
+def onnxruntime(threads):
+    """A model per case; inputs and results are OrtValues, so nothing is copied to or from NumPy."""
+    import onnx
+    import onnxruntime as ort
+    from onnx import TensorProto, helper
+
+    def scalar(name, value):
+        return helper.make_tensor(name, TensorProto.FLOAT, [], [value])
+
+    def axes(value):
+        return helper.make_tensor("axes", TensorProto.INT64, [1], [value])
+
+    node = helper.make_node
+    # op -> nodes, constants; inputs are x0, x1, …, the result is y
+    ops = {
+        "energy": (
+            [
+                node("Sub", ["x0", "mu"], ["d"]),
+                node("Mul", ["d", "d"], ["d2"]),
+                node("Mul", ["d2", "k"], ["e"]),
+                node("ReduceSum", ["e"], ["y"], keepdims=0),
+            ],
+            [scalar("mu", MU), scalar("k", 0.5 * K)],
+        ),
+        "softmax": ([node("Softmax", ["x0"], ["y"], axis=-1)], []),
+        "layernorm": ([node("LayerNormalization", ["x0", "x1", "x2"], ["y"], axis=-1, epsilon=EPS)], []),
+        "add": ([node("Add", ["x0", "x1"], ["y"])], []),
+        "gelu": ([node("Gelu", ["x0"], ["y"])], []),
+        "matmul": ([node("MatMul", ["x0", "x1"], ["y"])], []),
+        "sum0": ([node("ReduceSum", ["x0", "axes"], ["y"], keepdims=0)], [axes(0)]),
+        "sum1": ([node("ReduceSum", ["x0", "axes"], ["y"], keepdims=0)], [axes(1)]),
+        "argmax": ([node("ArgMax", ["x0"], ["y"], axis=0, keepdims=0)], []),
+    }
+
+    def make(op, inputs):
+        nodes, constants = ops[op]
+        result = TensorProto.INT64 if op == "argmax" else TensorProto.FLOAT
+        graph = helper.make_graph(
+            nodes,
+            op,
+            [helper.make_tensor_value_info(f"x{i}", TensorProto.FLOAT, x.shape) for i, x in enumerate(inputs)],
+            [helper.make_tensor_value_info("y", result, None)],
+            constants,
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        feeds = {f"x{i}": ort.OrtValue.ortvalue_from_numpy(x) for i, x in enumerate(inputs)}
+        return lambda: session.run_with_ort_values(["y"], feeds)[0], lambda y: y.numpy()
+
+    return ort.__version__, make
+
+
+LIBRARIES = {
+    "numpy": numpy,
+    "torch": torch,
+    "torch.compile": torch_compile,
+    "jax": jax,
+    "onnxruntime": onnxruntime,
+}

@@ -1,0 +1,80 @@
+"""One library with one thread count in this process: `worker.py LIBRARY THREADS SECONDS [CASE...]` prints JSON.
+
+Affinity and thread variables are set by run.py, before this process starts.
+"""
+
+import gc
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from cases import CASES, TOLERANCE
+from libraries import LIBRARIES
+
+REPORTED_SIZES = [1 << 30, 8 << 20]  # bytes whose read speed is reported for the machine
+
+
+def probe(threads, sizes):
+    """FMA peak in GFLOP/s and read speed in GB/s for each size in bytes, by the C probe."""
+    binary = Path(sys.executable).with_name("limits")
+    out = subprocess.run([binary, str(threads), *map(str, sizes)], check=True, capture_output=True, text=True).stdout
+    return json.loads(out)
+
+
+def limits_beside(case, threads, run):
+    """Runs `run` between two probes -> (its result, the higher of the two, figure by figure)."""
+    before = probe(threads, [case.bytes])
+    result = run()
+    after = probe(threads, [case.bytes])
+    fma = max(p["fma_gflops"] for p in (before, after))
+    read = max(p["read"][str(case.bytes)] for p in (before, after))
+    return result, {"fma_gflops": fma, "read_gbs": read, "limit_ms": case.limit_ms(fma, read)}
+
+
+def samples(call, seconds):
+    """Milliseconds a call. Short calls are timed in batches of about 0.2 ms; at least 9 samples, at most 2000."""
+    call()
+    start = time.perf_counter()
+    warm = 0
+    while warm < 2 or time.perf_counter() - start < seconds / 4:
+        call()
+        warm += 1
+    batch = max(1, int(2e-4 / ((time.perf_counter() - start) / warm)))
+    taken = []
+    start = time.perf_counter()
+    while len(taken) < 9 or (len(taken) < 2000 and time.perf_counter() - start < seconds):
+        t = time.perf_counter_ns()
+        for _ in range(batch):
+            call()
+        taken.append((time.perf_counter_ns() - t) / batch * 1e-6)
+    return taken
+
+
+def main():
+    library, threads, seconds, names = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4:] or list(CASES)
+    machine = probe(threads, REPORTED_SIZES)
+    version, make = LIBRARIES[library](threads)
+    rows = []
+    for name in names:
+        case = CASES[name]
+        inputs = case.inputs()
+        made = make(case.op, inputs)
+        if made is None:
+            continue
+        call, to_numpy = made
+        error = case.error(to_numpy(call()), inputs)
+        if not error < 0.1:
+            raise ValueError(f"{name}: relative error {error}")
+        taken, limits = limits_beside(case, threads, lambda: samples(call, seconds))
+        tenths = statistics.quantiles(taken, n=10)
+        row = {"case": name, "ms": tenths[4], "ms_p10": tenths[0], "ms_p90": tenths[8]} | limits
+        rows.append(row | ({} if error < TOLERANCE else {"error": error}))
+        del call, made, inputs
+        gc.collect()
+    json.dump({"version": version, "limits": machine, "rows": rows}, sys.stdout)
+
+
+main()
