@@ -1,1 +1,3 @@
-//! backends/cpu/plugin
+//! The CPU backend as a plugin: the same code that is embedded, behind the C entry function.
+
+thalweg_hal::export_backend!(thalweg_backend_cpu::CpuBackend);

@@ -1,0 +1,205 @@
+//! The host's processor as a device.
+
+use crate::graph::CpuGraph;
+use crate::isa::Isa;
+use crate::kernel::CpuKernel;
+use crate::memory::{self, Account, Chunk};
+use crate::stream::{CpuStream, Threads};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_hal::backend::{Backend, Device, GraphNode, Properties, Source, Tag, Work};
+use thalweg_hal::kit::event::Event;
+use thalweg_hal::kit::queue::Queue;
+use thalweg_hal::tables::{Capability, Kind, MemoryInfo, PropertyKey};
+use thalweg_hal::{Error, Host, Result};
+
+/// The CPU backend: one device, the cores that this process may use.
+pub struct CpuBackend {
+    host: Host,
+}
+
+impl Backend for CpuBackend {
+    type Device = CpuDevice;
+    const NAME: &'static str = "cpu";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+
+    fn start(host: Host) -> Result<CpuBackend> {
+        Ok(CpuBackend { host })
+    }
+
+    fn device_count(&self) -> Result<u32> {
+        Ok(1)
+    }
+
+    fn properties(&self, _ordinal: u32) -> Result<Properties> {
+        Ok(Properties {
+            name: model_name(),
+            arch: format!("{} {}", std::env::consts::ARCH, Isa::detect().name()),
+            id: String::new(),
+            kind: Kind::Cpu,
+            compute_units: cores(),
+            total_memory: memory::info().total,
+            capabilities: vec![
+                Capability::F64,
+                Capability::F16,
+                Capability::BF16,
+                Capability::Map,
+                Capability::Import,
+                Capability::UnifiedMemory,
+                Capability::Timing,
+                Capability::Priority,
+                Capability::Deterministic,
+            ],
+            priorities: (-1, 1),
+        })
+    }
+
+    fn open(&self, _ordinal: u32) -> Result<CpuDevice> {
+        Ok(CpuDevice { host: self.host, account: Arc::new(Account::new()) })
+    }
+}
+
+fn cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
+}
+
+fn model_name() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    name.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
+}
+
+/// Bytes of the data or unified cache of `level` of the first core.
+fn cache(level: u32) -> Option<u64> {
+    (0..8).find_map(|index| {
+        let read = |name: &str| {
+            let path = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{name}");
+            std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+        };
+        if read("level")?.parse() != Ok(level) || read("type")? == "Instruction" {
+            return None;
+        }
+        let size = read("size")?;
+        match size.strip_suffix('K') {
+            Some(kilobytes) => kilobytes.parse::<u64>().ok().map(|n| n << 10),
+            None => size.parse().ok(),
+        }
+    })
+}
+
+/// The processor.
+pub struct CpuDevice {
+    host: Host,
+    account: Arc<Account>,
+}
+
+impl Device for CpuDevice {
+    type Chunk = Chunk;
+    type Stream = CpuStream;
+    type Event = Event;
+    type Kernel = CpuKernel;
+    type Graph = CpuGraph;
+
+    fn query(&self, key: PropertyKey) -> Option<u64> {
+        match key {
+            PropertyKey::L1Cache => cache(1),
+            PropertyKey::L2Cache => cache(2),
+            PropertyKey::L3Cache => cache(3),
+            PropertyKey::VectorBits => Some(Isa::detect().vector_bits()),
+            PropertyKey::Threads => Some(self.host.max_threads() as u64),
+        }
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<Chunk> {
+        Chunk::map(bytes, &self.account)
+    }
+
+    unsafe fn import(&self, ptr: *mut u8, _bytes: u64) -> Result<Chunk> {
+        NonNull::new(ptr).map(Chunk::import).ok_or_else(|| Error::invalid_argument("imported memory is null"))
+    }
+
+    fn map(&self, chunk: &Chunk) -> Result<*mut u8> {
+        Ok(chunk.base())
+    }
+
+    fn memory_info(&self) -> Result<MemoryInfo> {
+        Ok(memory::info())
+    }
+
+    fn create_stream(&self, priority: i32) -> Result<CpuStream> {
+        Ok(CpuStream { queue: Queue::new("thalweg-stream"), threads: Threads { host: self.host, priority } })
+    }
+
+    #[inline]
+    unsafe fn submit(&self, stream: &CpuStream, work: &Work<'_, Self>, tag: Tag<'_>) -> Result<()> {
+        // SAFETY: the caller vouches for the memory.
+        unsafe { stream.submit(work, tag) }
+    }
+
+    fn is_idle(&self, stream: &CpuStream) -> Result<bool> {
+        Ok(stream.queue.is_idle())
+    }
+
+    fn synchronize(&self, stream: &CpuStream) -> Result<()> {
+        stream.queue.synchronize()
+    }
+
+    #[inline]
+    fn position(&self, stream: &CpuStream) -> u64 {
+        stream.queue.position()
+    }
+
+    #[inline]
+    fn passed(&self, stream: &CpuStream, position: u64) -> bool {
+        stream.queue.passed(position)
+    }
+
+    fn create_event(&self, timing: bool) -> Result<Event> {
+        Ok(Event::new(timing))
+    }
+
+    fn record(&self, event: &Event, stream: &CpuStream) -> Result<()> {
+        event.record(&stream.queue)
+    }
+
+    fn wait_event(&self, stream: &CpuStream, event: &Event) -> Result<()> {
+        event.hold_up(&stream.queue)
+    }
+
+    fn query_event(&self, event: &Event) -> Result<bool> {
+        Ok(event.query())
+    }
+
+    fn wait_for_event(&self, event: &Event, timeout: Option<Duration>) -> Result<()> {
+        event.wait(timeout)
+    }
+
+    fn elapsed(&self, start: &Event, end: &Event) -> Result<i64> {
+        start.elapsed(end)
+    }
+
+    fn supports(&self, source: &Source<'_>) -> Result<()> {
+        CpuKernel::supports(source)
+    }
+
+    fn compile(&self, source: &Source<'_>, options: &str) -> Result<CpuKernel> {
+        match options.lines().find(|line| !line.trim().is_empty()) {
+            None => CpuKernel::compile(source),
+            Some(option) => Err(Error::invalid_argument(format!("the CPU backend knows no compile option `{option}`"))),
+        }
+    }
+
+    unsafe fn create_graph(&self, nodes: &[GraphNode<'_, Self>]) -> Result<CpuGraph> {
+        CpuGraph::new(nodes)
+    }
+
+    unsafe fn update_graph(&self, graph: &CpuGraph, node: usize, work: &Work<'_, Self>) -> Result<()> {
+        graph.update(node, work)
+    }
+
+    unsafe fn launch_graph(&self, graph: &CpuGraph, stream: &CpuStream) -> Result<()> {
+        // SAFETY: the caller vouches for the memory.
+        unsafe { stream.submit_graph(graph.plan()) }
+    }
+}

@@ -1,0 +1,159 @@
+//! Streams: in-order queues whose work runs where it is cheapest.
+
+use crate::kernel::Prepared;
+use crate::memory;
+use crate::parallel::{Parallel, Serial};
+use std::sync::Arc;
+use thalweg_hal::backend::{Callback, Copy, Fill, Place, Tag, Work};
+use thalweg_hal::kit::queue::{Job, Queue};
+use thalweg_hal::{Host, Result};
+
+use crate::device::CpuDevice;
+
+/// Work that takes less than this on one core runs at once on the caller's thread when its stream is idle: queuing it
+/// would cost as much.
+const INLINE_NS: u64 = 8_000;
+/// What one core copies at least, in bytes per nanosecond; an estimate for the decision to run inline.
+const COPY_BYTES_PER_NS: u64 = 8;
+
+/// The host's thread pool as kernels see it.
+#[derive(Clone, Copy)]
+pub struct Threads {
+    /// The host.
+    pub host: Host,
+    /// Priority of the regions.
+    pub priority: i32,
+}
+
+impl Parallel for Threads {
+    fn threads(&self) -> usize {
+        self.host.max_threads()
+    }
+
+    fn run(&self, n: usize, body: &(dyn Fn(usize) + Sync)) {
+        self.host.parallel_for(n, self.priority, body);
+    }
+}
+
+/// A stream.
+pub struct CpuStream {
+    pub(crate) queue: Queue,
+    pub(crate) threads: Threads,
+}
+
+struct Raw(*mut u8);
+// SAFETY: the address of memory that the caller of `submit` keeps valid until the stream has passed the work.
+unsafe impl Send for Raw {}
+
+impl CpuStream {
+    /// Runs `work` at once when it costs less than `cost` allows and the stream is idle, and queues it otherwise.
+    ///
+    /// # Safety
+    /// As `Device::submit`.
+    pub(crate) unsafe fn submit(&self, work: &Work<'_, CpuDevice>, tag: Tag<'_>) -> Result<()> {
+        let cost = match work {
+            Work::Launch(launch) => launch.kernel.cost(launch.extents),
+            Work::Copy(copy) => copy.width.saturating_mul(copy.rows) / COPY_BYTES_PER_NS,
+            Work::Fill(fill) => fill.region.bytes / COPY_BYTES_PER_NS,
+            Work::Callback(_) => u64::MAX,
+        };
+        if cost <= INLINE_NS
+            && let Some(inline) = self.queue.try_inline()
+        {
+            // SAFETY: the caller vouches for the memory.
+            inline.run(|| unsafe { run_borrowed(work, &Serial) }, || tag.to_owned().to_string());
+            return Ok(());
+        }
+        let threads = self.threads;
+        match work {
+            Work::Launch(launch) => {
+                let prepared = Prepared::new(launch);
+                // SAFETY: the caller vouches for the memory until the stream has passed the work.
+                self.push(tag, move || Ok(unsafe { prepared.run(&threads) }))
+            }
+            Work::Copy(copy) => {
+                let (dst, src) = (Raw(end(&copy.dst.0)), Raw(end(&copy.src.0)));
+                let shape = shape(copy);
+                self.push(tag, move || {
+                    let (dst, src) = (dst, src);
+                    // SAFETY: as above.
+                    unsafe { memory::copy((dst.0, shape.0), (src.0, shape.1), shape.2, shape.3, &threads) };
+                    Ok(())
+                })
+            }
+            Work::Fill(fill) => {
+                let (dst, pattern) = (Raw(address(fill)), fill.pattern);
+                let (bytes, width) = (fill.region.bytes as usize, fill.pattern_bytes as usize);
+                self.push(tag, move || {
+                    let dst = dst;
+                    // SAFETY: as above.
+                    unsafe { memory::fill(dst.0, bytes, pattern, width, &threads) };
+                    Ok(())
+                })
+            }
+            Work::Callback(callback) => {
+                let callback: Callback = *callback;
+                self.push(tag, move || callback.call())
+            }
+        }
+    }
+
+    /// Queues a job.
+    pub(crate) fn push(&self, tag: Tag<'_>, run: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+        let tag = tag.to_owned();
+        self.queue.push(Job { run: Box::new(run), describe: Box::new(move || tag.to_string()) })
+    }
+
+    /// Runs prepared kernels and copies of a graph: at once when they are cheap and the stream is idle.
+    ///
+    /// # Safety
+    /// As `Device::submit`.
+    pub(crate) unsafe fn submit_graph(&self, graph: Arc<crate::graph::Plan>) -> Result<()> {
+        if graph.cost <= INLINE_NS
+            && let Some(inline) = self.queue.try_inline()
+        {
+            // SAFETY: the caller vouches for the memory.
+            inline.run(|| unsafe { graph.run(&Serial) }, || "graph".into());
+            return Ok(());
+        }
+        let threads = self.threads;
+        // SAFETY: the caller vouches for the memory until the stream has passed the work.
+        self.push(Tag::NONE, move || unsafe { graph.run(&threads) })
+    }
+}
+
+fn end(place: &Place<'_, CpuDevice>) -> *mut u8 {
+    match place {
+        Place::Host(ptr) => *ptr,
+        Place::Device(_, region) => region.chunk.base().wrapping_add(region.offset as usize),
+    }
+}
+
+fn address(fill: &Fill<'_, CpuDevice>) -> *mut u8 {
+    fill.region.chunk.base().wrapping_add(fill.region.offset as usize)
+}
+
+fn shape(copy: &Copy<'_, CpuDevice>) -> (usize, usize, usize, usize) {
+    (copy.dst.1 as usize, copy.src.1 as usize, copy.width as usize, copy.rows as usize)
+}
+
+/// # Safety
+/// The memory of `work` is valid now.
+pub(crate) unsafe fn run_borrowed(work: &Work<'_, CpuDevice>, parallel: &dyn Parallel) -> Result<()> {
+    // SAFETY: the caller vouches for the memory.
+    unsafe {
+        match work {
+            Work::Launch(launch) => crate::kernel::run(launch, parallel),
+            Work::Copy(copy) => {
+                let (to, from, width, rows) = shape(copy);
+                memory::copy((end(&copy.dst.0), to), (end(&copy.src.0), from), width, rows, parallel);
+            }
+            Work::Fill(fill) => {
+                let bytes = fill.region.bytes as usize;
+                memory::fill(address(fill), bytes, fill.pattern, fill.pattern_bytes as usize, parallel);
+            }
+            Work::Callback(callback) => callback.call()?,
+        }
+    }
+    Ok(())
+}
