@@ -3,13 +3,14 @@
 use crate::graph::CpuGraph;
 use crate::isa::Isa;
 use crate::kernel::CpuKernel;
-use crate::memory::{self, Account, Chunk};
+use crate::memory::{Account, Chunk};
 use crate::stream::{CpuStream, Threads};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_hal::backend::{Backend, Device, GraphNode, Properties, Source, Tag, Work};
 use thalweg_hal::kit::event::Event;
+use thalweg_hal::kit::host_device::memory_info;
 use thalweg_hal::kit::queue::Queue;
 use thalweg_hal::tables::{Capability, Kind, MemoryInfo, PropertyKey};
 use thalweg_hal::{Error, Host, Result};
@@ -39,7 +40,7 @@ impl Backend for CpuBackend {
             id: String::new(),
             kind: Kind::Cpu,
             compute_units: cores(),
-            total_memory: memory::info().total,
+            total_memory: memory_info()?.total,
             capabilities: vec![
                 Capability::F64,
                 Capability::F16,
@@ -56,7 +57,7 @@ impl Backend for CpuBackend {
     }
 
     fn open(&self, _ordinal: u32) -> Result<CpuDevice> {
-        Ok(CpuDevice { host: self.host, account: Arc::new(Account::new()) })
+        Ok(CpuDevice { host: self.host, account: Arc::new(Account::open()?) })
     }
 }
 
@@ -124,7 +125,7 @@ impl Device for CpuDevice {
     }
 
     fn memory_info(&self) -> Result<MemoryInfo> {
-        Ok(memory::info())
+        memory_info()
     }
 
     fn create_stream(&self, priority: i32) -> Result<CpuStream> {

@@ -4,7 +4,7 @@ use crate::parallel::Parallel;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use thalweg_hal::tables::MemoryInfo;
+use thalweg_hal::kit::host_device::memory_info;
 use thalweg_hal::{Error, Result};
 
 /// Size and alignment of a huge page.
@@ -21,14 +21,8 @@ pub struct Account {
 
 impl Account {
     /// An account with nothing reserved of the machine's memory.
-    pub fn new() -> Account {
-        Account { reserved: AtomicU64::new(0), total: info().total }
-    }
-}
-
-impl Default for Account {
-    fn default() -> Self {
-        Account::new()
+    pub fn open() -> Result<Account> {
+        Ok(Account { reserved: AtomicU64::new(0), total: memory_info()?.total })
     }
 }
 
@@ -120,32 +114,6 @@ fn map_aligned(bytes: usize) -> Result<NonNull<u8>> {
     NonNull::new(aligned as *mut u8).ok_or_else(refused)
 }
 
-/// Free and total memory of the machine or of the control group that holds the process, whichever is less.
-pub fn info() -> MemoryInfo {
-    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let field = |name: &str| -> Option<u64> {
-        let rest = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-        Some(rest.trim_start_matches(':').split_whitespace().next()?.parse::<u64>().ok()? * 1024)
-    };
-    let total = field("MemTotal").unwrap_or_else(physical);
-    let free = field("MemAvailable").unwrap_or(total);
-    let group = |name: &str| -> Option<u64> {
-        std::fs::read_to_string(format!("/sys/fs/cgroup/{name}")).ok()?.trim().parse().ok()
-    };
-    match group("memory.max") {
-        Some(max) if max < total => {
-            MemoryInfo { free: free.min(max.saturating_sub(group("memory.current").unwrap_or(0))), total: max }
-        }
-        _ => MemoryInfo { free, total },
-    }
-}
-
-fn physical() -> u64 {
-    // SAFETY: plain queries.
-    let (pages, size) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
-    u64::try_from(pages).unwrap_or(0) * u64::try_from(size).unwrap_or(0)
-}
-
 #[derive(Clone, Copy)]
 struct Span(*mut u8);
 // SAFETY: handed to pieces that touch disjoint ranges.
@@ -226,7 +194,7 @@ mod tests {
 
     #[test]
     fn chunks_are_aligned_zeroed_and_counted() {
-        let account = Arc::new(Account::new());
+        let account = Arc::new(Account::open().unwrap());
         let chunk = Chunk::map(3 << 20, &account).unwrap();
         assert_eq!(chunk.base() as usize % HUGE_PAGE, 0);
         // SAFETY: the chunk has these bytes.
@@ -239,7 +207,6 @@ mod tests {
         assert!(Chunk::map(u64::MAX, &account).is_err());
         drop(chunk);
         assert_eq!(account.reserved.load(Ordering::Relaxed), 0);
-        assert!(info().total >= info().free && info().free > 0);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use super::objects::{Instance, Open, full};
 use super::{arg, enter, padded, put, writable};
 use crate::backend::{Backend, Device, Properties};
-use crate::kit::pool::{GRANULARITY, Pool};
+use crate::kit::magazine::Magazine;
+use crate::kit::pool::{GRANULARITY, Pool, Usage};
 use crate::status::{Error, Result};
 use crate::tables::{Context, DeviceOptions, DeviceProperties, DeviceTable, PropertyKey};
 use parking_lot::Mutex;
@@ -99,6 +100,8 @@ unsafe extern "C" fn open<B: Backend>(context: Context, options: *const DeviceOp
                 device,
                 properties,
                 pool: Mutex::new(pool),
+                magazine: Magazine::new(),
+                usage: Usage::default(),
                 streams: Mutex::new(HashMap::new()),
                 retired: Mutex::new(Vec::new()),
             };

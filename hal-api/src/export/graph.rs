@@ -1,6 +1,7 @@
 //! The graph table.
 
 use super::objects::{Graph, Owner, full, stale};
+use super::resolve::{Resolved, handles};
 use super::stream::mark;
 use super::{arg, array, enter, put, writable};
 use crate::backend::{Backend, Device, GraphNode, Tag};
@@ -44,10 +45,9 @@ unsafe extern "C" fn create<B: Backend>(context: Context, args: *const GraphArgs
                         "node {index} depends on node {late}, which does not come before it"
                     )));
                 }
-                resolved.push((
-                    instance.packet(owner, &node.packet).map_err(within)?,
-                    dependencies,
-                ));
+                let mut into = Resolved::new();
+                instance.packet(owner, &node.packet, &mut into).map_err(within)?;
+                resolved.push((into, dependencies));
             }
             let mut work = Vec::with_capacity(nodes.len());
             for (index, ((resolved, dependencies), node)) in resolved.iter().zip(nodes).enumerate() {
@@ -65,10 +65,10 @@ unsafe extern "C" fn create<B: Backend>(context: Context, args: *const GraphArgs
                     resolved.kernel().map(|kernel| Arc::clone(&kernel.kernel)),
                 )
             });
-            let per_node: Vec<Vec<u64>> = resolved
+            let per_node: Vec<Vec<u64>> = nodes
                 .iter()
-                .map(|(resolved, _)| resolved.handles.to_vec())
-                .collect();
+                .map(|node| handles(&node.packet))
+                .collect::<Result<_>>()?;
             let all = unique(&per_node);
             let entry = Graph {
                 owner,
@@ -98,7 +98,8 @@ unsafe extern "C" fn update<B: Backend>(context: Context, args: *const GraphUpda
                     graph.nodes.len()
                 )));
             };
-            let resolved = instance.packet(graph.owner, &args.packet)?;
+            let mut resolved = Resolved::new();
+            instance.packet(graph.owner, &args.packet, &mut resolved)?;
             let same_kernel = match (kernel, resolved.kernel()) {
                 (None, None) => true,
                 (Some(old), Some(new)) => Arc::ptr_eq(old, &new.kernel),
@@ -117,7 +118,7 @@ unsafe extern "C" fn update<B: Backend>(context: Context, args: *const GraphUpda
                 .device
                 .update_graph(&graph.graph, args.node, &work)?;
             let mut buffers = graph.buffers.lock();
-            buffers.0[args.node] = resolved.handles.to_vec();
+            buffers.0[args.node] = handles(&args.packet)?;
             buffers.1 = unique(&buffers.0);
             Ok(())
         })

@@ -1,13 +1,12 @@
 //! The memory table.
 
-use super::objects::{Buffer, Imported, Instance, Origin, Owner, full, stale};
+use super::objects::{Buffer, Imported, Instance, Open, Origin, Owner, full, stale};
 use super::{arg, enter, put, writable};
 use crate::backend::{Backend, Device, Tag};
-use crate::kit::pool::Pool;
-use crate::status::{Error, Result};
+use crate::kit::magazine;
+use crate::kit::pool::{GRANULARITY, Pool};
+use crate::status::Error;
 use crate::tables::{AllocArgs, Context, ImportArgs, MemoryInfo, MemoryStatistics, MemoryTable};
-use parking_lot::Mutex;
-use smallvec::SmallVec;
 use std::ffi::c_void;
 
 pub(super) const fn table<B: Backend>() -> MemoryTable {
@@ -42,25 +41,31 @@ unsafe extern "C" fn alloc<B: Backend>(context: Context, args: *const AllocArgs,
                     stream.id
                 }
             };
-            let range = open
-                .pool
-                .lock()
-                .alloc(args.bytes, stream, &**open)
-                .map_err(|error| {
-                    let op = Tag::new(args.tag.as_ref()).op();
-                    let op = if op.is_empty() { "allocation" } else { op };
-                    Error::new(error.status, format!("{op}: {}", error.message))
-                })?;
-            let buffer = Buffer {
-                owner: Owner::new(open),
-                chunk: range.chunk,
-                offset: range.offset,
-                bytes: args.bytes,
-                origin: Origin::Pool(range.block),
-                uses: Mutex::new(SmallVec::new()),
+            if let Some(handle) = reuse(instance, open, args.bytes) {
+                return put(out, handle);
+            }
+            let fresh = |pool: &mut Pool<_>| pool.alloc(args.bytes, stream, &**open);
+            let mut range = fresh(&mut open.pool.lock());
+            if range.is_err() {
+                instance.unpark(open);
+                range = fresh(&mut open.pool.lock());
+            }
+            let range = range.map_err(|error| {
+                open.pool.lock().count_failure();
+                let op = Tag::new(args.tag.as_ref()).op();
+                let op = if op.is_empty() { "allocation" } else { op };
+                Error::new(error.status, format!("{op}: {}", error.message))
+            })?;
+            let origin = Origin::Pool {
+                block: range.block,
+                size: range.size,
             };
+            let buffer = Buffer::new(Owner::new(open), range.chunk, range.offset, args.bytes, origin);
             match instance.buffers.insert(buffer) {
-                Some(handle) => put(out, handle),
+                Some(handle) => {
+                    open.usage.add(range.size);
+                    put(out, handle)
+                }
                 None => {
                     open.pool.lock().free(range.block, &[], &**open);
                     Err(full("buffer"))
@@ -70,19 +75,53 @@ unsafe extern "C" fn alloc<B: Backend>(context: Context, args: *const AllocArgs,
     }
 }
 
+/// A parked range of the right size, handed out again.
+#[inline]
+fn reuse<B: Backend>(instance: &Instance<B>, open: &Open<B::Device>, bytes: u64) -> Option<u64> {
+    if bytes > magazine::LARGEST {
+        return None;
+    }
+    let size = bytes.max(1).next_multiple_of(GRANULARITY);
+    let slot = open.magazine.take(size)?;
+    // SAFETY: the slot comes from `park` and was taken out of the magazine once.
+    unsafe { instance.buffers.parked(slot)? }.reuse(bytes);
+    open.usage.add(size);
+    instance.buffers.revive(slot)
+}
+
 unsafe extern "C" fn free<B: Backend>(context: Context, buffer: u64) -> i32 {
     // SAFETY: the contract of the tables.
     unsafe {
         enter::<B>(context, |instance| {
-            let buffer = instance
+            let found = instance.buffer(buffer)?;
+            let open = found.owner.get();
+            if let Origin::Pool { size, .. } = found.origin
+                && size <= magazine::LARGEST
+                && found.is_unused(open)
+            {
+                let slot = instance
+                    .buffers
+                    .park(buffer)
+                    .ok_or_else(|| stale("buffer", buffer))?;
+                open.usage.sub(size);
+                if !open.magazine.keep(slot, size)
+                    && let Some(buffer) = instance.buffers.remove_parked(slot)
+                    && let (Origin::Pool { block, .. }, _) = buffer.into_parts()
+                {
+                    open.pool.lock().free(block, &[], open);
+                }
+                return Ok(());
+            }
+            let removed = instance
                 .buffers
                 .remove(buffer)
                 .ok_or_else(|| stale("buffer", buffer))?;
-            let open = buffer.owner.get();
-            let uses = buffer.uses.into_inner();
-            match buffer.origin {
-                Origin::Pool(block) => open.pool.lock().free(block, &uses, open),
-                Origin::Imported(imported) => {
+            match removed.into_parts() {
+                (Origin::Pool { block, size }, uses) => {
+                    open.usage.sub(size);
+                    open.pool.lock().free(block, &uses, open);
+                }
+                (Origin::Imported(imported), uses) => {
                     open.retired.lock().push((imported, uses.into_vec()));
                     open.release_retired();
                 }
@@ -105,18 +144,13 @@ unsafe extern "C" fn import<B: Backend>(context: Context, args: *const ImportArg
                 ));
             }
             let chunk = Box::new(open.device.import(args.ptr.cast(), args.bytes)?);
-            let buffer = Buffer {
-                owner: Owner::new(open),
-                chunk: &raw const *chunk,
-                offset: 0,
-                bytes: args.bytes,
-                origin: Origin::Imported(Imported {
-                    chunk: Some(chunk),
-                    release: args.release,
-                    data: args.data,
-                }),
-                uses: Mutex::new(SmallVec::new()),
+            let base = &raw const *chunk;
+            let imported = Imported {
+                chunk: Some(chunk),
+                release: args.release,
+                data: args.data,
             };
+            let buffer = Buffer::new(Owner::new(open), base, 0, args.bytes, Origin::Imported(imported));
             put(
                 out,
                 instance.buffers.insert(buffer).ok_or_else(|| full("buffer"))?,
@@ -139,7 +173,7 @@ unsafe extern "C" fn map<B: Backend>(context: Context, buffer: u64, out: *mut *m
 
 unsafe extern "C" fn size<B: Backend>(context: Context, buffer: u64, out: *mut u64) -> i32 {
     // SAFETY: the contract of the tables.
-    unsafe { enter::<B>(context, |instance| put(out, instance.buffer(buffer)?.bytes)) }
+    unsafe { enter::<B>(context, |instance| put(out, instance.buffer(buffer)?.bytes())) }
 }
 
 unsafe extern "C" fn trim<B: Backend>(context: Context, device: u64, out: *mut u64) -> i32 {
@@ -148,6 +182,7 @@ unsafe extern "C" fn trim<B: Backend>(context: Context, device: u64, out: *mut u
         enter::<B>(context, |instance| {
             let open = instance.device(device)?;
             open.release_retired();
+            instance.unpark(open);
             put(out, open.pool.lock().trim(&**open))
         })
     }
@@ -162,25 +197,32 @@ unsafe extern "C" fn statistics<B: Backend>(
     unsafe {
         enter::<B>(context, |instance| {
             let open = instance.device(device)?;
-            put(out, open.pool.lock().statistics(&**open))
+            let hits = open.magazine.hits();
+            instance.unpark(open);
+            let figures = open.pool.lock().statistics(&**open);
+            let max_allocated = open.usage.peak();
+            let (allocations, frees) = (figures.allocations + hits, figures.frees + hits);
+            put(
+                out,
+                MemoryStatistics {
+                    max_allocated,
+                    allocations,
+                    frees,
+                    ..figures
+                },
+            )
         })
     }
-}
-
-fn with_pool<B: Backend>(
-    instance: &Instance<B>,
-    device: u64,
-    run: impl FnOnce(&mut Pool<<B::Device as Device>::Chunk>),
-) -> Result<()> {
-    run(&mut instance.device(device)?.pool.lock());
-    Ok(())
 }
 
 unsafe extern "C" fn reset_peaks<B: Backend>(context: Context, device: u64) -> i32 {
     // SAFETY: the contract of the tables.
     unsafe {
         enter::<B>(context, |instance| {
-            with_pool(instance, device, |pool| pool.reset_peaks())
+            let open = instance.device(device)?;
+            open.usage.reset_peak();
+            open.pool.lock().reset_peak();
+            Ok(())
         })
     }
 }
@@ -189,7 +231,8 @@ unsafe extern "C" fn set_limit<B: Backend>(context: Context, device: u64, bytes:
     // SAFETY: the contract of the tables.
     unsafe {
         enter::<B>(context, |instance| {
-            with_pool(instance, device, |pool| pool.set_limit(bytes))
+            instance.device(device)?.pool.lock().set_limit(bytes);
+            Ok(())
         })
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::backend::{Backend, Device, Properties};
 use crate::kit::checks::Signature;
-use crate::kit::pool::{Fence, Pool, Source};
+use crate::kit::magazine::Magazine;
+use crate::kit::pool::{Fence, Pool, Source, Usage};
 use crate::kit::slots::Slots;
 use crate::status::{Error, Result};
 use parking_lot::Mutex;
@@ -11,7 +12,7 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A backend with everything that it has handed out. Lives as long as the process.
@@ -32,6 +33,8 @@ pub(super) struct Open<D: Device> {
     pub(super) device: D,
     pub(super) properties: Properties,
     pub(super) pool: Mutex<Pool<D::Chunk>>,
+    pub(super) magazine: Magazine,
+    pub(super) usage: Usage,
     // By the id that fences carry. A stream that is gone has passed everything.
     pub(super) streams: Mutex<HashMap<u64, Arc<Stream<D>>>>,
     // Imported memory that was freed while streams still used it.
@@ -87,10 +90,12 @@ pub(super) struct Buffer<D: Device> {
     pub(super) owner: Owner<D>,
     pub(super) chunk: *const D::Chunk,
     pub(super) offset: u64,
-    pub(super) bytes: u64,
+    // Bytes that were asked for; a parked range is handed out again for another number.
+    bytes: AtomicU64,
     pub(super) origin: Origin<D>,
-    // Where streams may still use it; empty when all work ran to its end inside `submit`.
-    pub(super) uses: Mutex<SmallVec<[Fence; 2]>>,
+    // Where streams may still use it. All work may have run to its end inside `submit`: then `used` is false.
+    used: AtomicBool,
+    uses: Mutex<SmallVec<[Fence; 2]>>,
 }
 
 // SAFETY: `chunk` points into the pool or the import, both `Send` and `Sync`.
@@ -99,7 +104,7 @@ unsafe impl<D: Device> Send for Buffer<D> {}
 unsafe impl<D: Device> Sync for Buffer<D> {}
 
 pub(super) enum Origin<D: Device> {
-    Pool(u32),
+    Pool { block: u32, size: u64 },
     Imported(Imported<D>),
 }
 
@@ -147,6 +152,35 @@ pub(super) struct Graph<D: Device> {
 }
 
 impl<D: Device> Buffer<D> {
+    pub(super) fn new(
+        owner: Owner<D>,
+        chunk: *const D::Chunk,
+        offset: u64,
+        bytes: u64,
+        origin: Origin<D>,
+    ) -> Self {
+        Buffer {
+            owner,
+            chunk,
+            offset,
+            bytes: AtomicU64::new(bytes),
+            origin,
+            used: AtomicBool::new(false),
+            uses: Mutex::new(SmallVec::new()),
+        }
+    }
+
+    #[inline]
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Hands the same range out for another number of bytes.
+    #[inline]
+    pub(super) fn reuse(&self, bytes: u64) {
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
     /// Remembers that `stream` uses the buffer up to `position`.
     pub(super) fn mark(&self, stream: u64, position: u64) {
         let mut uses = self.uses.lock();
@@ -154,6 +188,24 @@ impl<D: Device> Buffer<D> {
             Some(fence) => fence.position = fence.position.max(position),
             None => uses.push(Fence { stream, position }),
         }
+        self.used.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether no stream uses it any more.
+    #[inline]
+    pub(super) fn is_unused(&self, open: &Open<D>) -> bool {
+        if !self.used.load(Ordering::Relaxed) {
+            return true;
+        }
+        let mut uses = self.uses.lock();
+        uses.retain(|fence| !open.passed(*fence));
+        self.used.store(!uses.is_empty(), Ordering::Relaxed);
+        uses.is_empty()
+    }
+
+    /// What is left of a buffer that was removed: where it came from, and who may still use it.
+    pub(super) fn into_parts(self) -> (Origin<D>, SmallVec<[Fence; 2]>) {
+        (self.origin, self.uses.into_inner())
     }
 }
 
@@ -268,6 +320,17 @@ impl<B: Backend> Instance<B> {
         self.streams.get(handle).ok_or_else(|| stale("stream", handle))
     }
 
+    /// Gives the ranges that are parked for reuse back to the pool.
+    pub(super) fn unpark(&self, open: &Open<B::Device>) {
+        for slot in open.magazine.drain() {
+            if let Some(buffer) = self.buffers.remove_parked(slot)
+                && let (Origin::Pool { block, .. }, _) = buffer.into_parts()
+            {
+                open.pool.lock().free(block, &[], open);
+            }
+        }
+    }
+
     /// Waits for a device's work, removes all that belongs to it, and drops it.
     pub(super) fn close(&self, handle: u64) -> Result<()> {
         let open = Arc::clone(self.device(handle)?);
@@ -283,6 +346,7 @@ impl<B: Backend> Instance<B> {
         clear(&self.kernels, |kernel| kernel.owner.is(owner));
         clear(&self.streams, |stream| stream.owner.is(owner));
         open.streams.lock().clear();
+        self.unpark(&open);
         clear(&self.buffers, |buffer| buffer.owner.is(owner));
         open.retired.lock().clear();
         self.devices.remove(handle);

@@ -3,7 +3,8 @@
 use super::objects::{Buffer, Instance, Kernel, Owner};
 use super::{arg, array};
 use crate::backend::{Backend, Bound, Copy, Device, Fill, Launch, Place, Region, Work};
-use crate::kit::checks::{Extents, Footprint, overlaps, span};
+use crate::ir::{Access, Level, Role};
+use crate::kit::checks::{Extents, Footprint, Signature, Slot, overlaps, span};
 use crate::status::{Error, Result};
 use crate::tables::{self, Packet, PacketKind};
 use smallvec::SmallVec;
@@ -13,21 +14,17 @@ const INLINE: usize = 6;
 /// Checked work with what it borrows.
 pub(super) struct Resolved<'a, D: Device> {
     body: Body<'a, D>,
+    bindings: SmallVec<[Bound<'a, D>; INLINE]>,
     /// Buffers that the work uses.
     pub(super) buffers: SmallVec<[&'a Buffer<D>; INLINE]>,
-    /// Handles of the same.
-    pub(super) handles: SmallVec<[u64; INLINE]>,
 }
 
-// Lives on the stack for one call; a box would cost an allocation a launch.
-#[expect(clippy::large_enum_variant)]
 enum Body<'a, D: Device> {
     // Work without effect: nothing to copy or fill.
     Nothing,
     Launch {
         kernel: &'a Kernel<D>,
         extents: &'a [u64],
-        bindings: SmallVec<[Bound<'a, D>; INLINE]>,
         scalars: &'a [u64],
     },
     Copy {
@@ -64,7 +61,7 @@ impl<D: Device> Buffer<D> {
         Region {
             chunk,
             offset: self.offset + offset,
-            bytes: self.bytes - offset,
+            bytes: self.bytes() - offset,
         }
     }
 }
@@ -78,12 +75,11 @@ impl<'a, D: Device> Resolved<'a, D> {
             Body::Launch {
                 kernel,
                 extents,
-                bindings,
                 scalars,
             } => Work::Launch(Launch {
                 kernel: &kernel.kernel,
                 extents,
-                bindings,
+                bindings: &self.bindings,
                 scalars,
             }),
             Body::Copy {
@@ -117,17 +113,69 @@ impl<'a, D: Device> Resolved<'a, D> {
         }
     }
 
-    fn new(body: Body<'a, D>) -> Self {
+    pub(super) fn new() -> Self {
         Resolved {
-            body,
+            body: Body::Nothing,
+            bindings: SmallVec::new(),
             buffers: SmallVec::new(),
-            handles: SmallVec::new(),
         }
     }
 }
 
+/// Handles of the buffers that a resolved packet uses.
+///
+/// # Safety
+/// As [`Instance::packet`].
+pub(super) unsafe fn handles(packet: &Packet) -> Result<Vec<u64>> {
+    // SAFETY: the caller vouches for the pointers.
+    let handles = unsafe {
+        if packet.kind == PacketKind::Launch as u32 {
+            let launch = arg(packet.launch)?;
+            array(launch.bindings, launch.binding_count)?
+                .iter()
+                .map(|binding| binding.buffer)
+                .collect()
+        } else if packet.kind == PacketKind::Copy as u32 {
+            let copy = arg(packet.copy)?;
+            vec![copy.dst.buffer, copy.src.buffer]
+        } else {
+            vec![arg(packet.fill)?.buffer]
+        }
+    };
+    Ok(handles.into_iter().filter(|&handle| handle != 0).collect())
+}
+
+/// # Safety
+/// As [`Instance::launch`].
+unsafe fn strides<'a>(binding: &'a tables::Binding, slot: &Slot, signature: &Signature) -> Result<&'a [i64]> {
+    let axes = match slot.level {
+        Level::Row => signature.outer,
+        Level::Element => signature.outer + signature.inner,
+    };
+    if binding.strides.is_null() {
+        return Ok(&[]);
+    }
+    // SAFETY: the contract asks for one stride per axis.
+    unsafe { array(binding.strides, axes) }
+}
+
+fn footprint<'a, D: Device>(
+    binding: &tables::Binding,
+    buffer: &Buffer<D>,
+    strides: &'a [i64],
+) -> Footprint<'a> {
+    Footprint {
+        base: buffer.chunk as usize,
+        offset: binding.offset,
+        bytes: buffer.bytes(),
+        strides,
+        gather_stride: binding.gather_stride,
+        gather_extent: binding.gather_extent,
+    }
+}
+
 impl<B: Backend> Instance<B> {
-    /// Resolves a packet for a stream or graph of `owner`.
+    /// Resolves a packet for a stream or graph of `owner`. `into` is fresh.
     ///
     /// # Safety
     /// The pointers of the packet are null or valid for `'a`.
@@ -135,15 +183,16 @@ impl<B: Backend> Instance<B> {
         &'a self,
         owner: Owner<B::Device>,
         packet: &'a Packet,
-    ) -> Result<Resolved<'a, B::Device>> {
+        into: &mut Resolved<'a, B::Device>,
+    ) -> Result<()> {
         // SAFETY: the caller vouches for the pointers.
         unsafe {
             if packet.kind == PacketKind::Launch as u32 {
-                self.launch(owner, arg(packet.launch)?)
+                self.launch(owner, arg(packet.launch)?, into)
             } else if packet.kind == PacketKind::Copy as u32 {
-                self.copy(owner, arg(packet.copy)?)
+                self.copy(owner, arg(packet.copy)?, into)
             } else if packet.kind == PacketKind::Fill as u32 {
-                self.fill(owner, arg(packet.fill)?)
+                self.fill(owner, arg(packet.fill)?, into)
             } else {
                 Err(Error::invalid_argument(format!(
                     "unknown packet kind {}",
@@ -153,6 +202,8 @@ impl<B: Backend> Instance<B> {
         }
     }
 
+    /// Resolves a launch. `into` is fresh.
+    ///
     /// # Safety
     /// The pointers of the launch are null or valid for `'a`.
     #[inline]
@@ -160,7 +211,8 @@ impl<B: Backend> Instance<B> {
         &'a self,
         owner: Owner<B::Device>,
         launch: &'a tables::Launch,
-    ) -> Result<Resolved<'a, B::Device>> {
+        into: &mut Resolved<'a, B::Device>,
+    ) -> Result<()> {
         let kernel = self.kernel(launch.kernel)?;
         let signature = &*kernel.signature;
         let name = signature.name.as_str();
@@ -187,10 +239,9 @@ impl<B: Backend> Instance<B> {
                 signature.scalars
             )));
         }
-        let mut resolved = Resolved::new(Body::Nothing);
-        let mut bound: SmallVec<[Bound<'a, B::Device>; INLINE]> = SmallVec::new();
-        let mut places: SmallVec<[Footprint<'a>; INLINE]> = SmallVec::new();
-        let mut spans: SmallVec<[Option<(u64, u64)>; INLINE]> = SmallVec::new();
+        // Base, first and last byte of what each parameter touches.
+        let mut touched: SmallVec<[(usize, u64, u64); INLINE]> = SmallVec::new();
+        let mut folds = false;
         for (index, (binding, slot)) in bindings.iter().zip(&signature.slots).enumerate() {
             let buffer = self.buffer(binding.buffer)?;
             if !buffer.owner.is(owner) {
@@ -198,64 +249,86 @@ impl<B: Backend> Instance<B> {
                     "{name}: parameter {index} lies on another device"
                 )));
             }
-            let axes = match slot.level {
-                crate::ir::Level::Row => signature.outer,
-                crate::ir::Level::Element => signature.outer + signature.inner,
-            };
-            let strides = if binding.strides.is_null() {
-                &[][..]
-            } else {
-                // SAFETY: the contract asks for one stride per axis.
-                unsafe { array(binding.strides, axes)? }
-            };
-            if binding.offset > buffer.bytes {
+            if binding.offset > buffer.bytes() {
                 return Err(Error::out_of_bounds(format!(
                     "{name}: parameter {index} starts at byte {} of a buffer of {} bytes",
-                    binding.offset, buffer.bytes
+                    binding.offset,
+                    buffer.bytes()
                 )));
             }
-            let place = Footprint {
-                base: buffer.chunk as usize,
-                offset: binding.offset,
-                bytes: buffer.bytes,
-                strides,
-                gather_stride: binding.gather_stride,
-                gather_extent: binding.gather_extent,
-            };
-            let reach = span(name, index, slot, &extents, &place)?;
-            // Overlap is judged inside the chunk, where two buffers never share bytes.
-            spans.push(reach.map(|(start, end)| (start + buffer.offset, end + buffer.offset)));
-            places.push(Footprint {
-                offset: binding.offset + buffer.offset,
-                ..place
-            });
-            bound.push(Bound {
+            // SAFETY: the contract asks for one stride per axis.
+            let strides = unsafe { strides(binding, slot, signature)? };
+            let (start, end) =
+                span(name, index, slot, &extents, &footprint(binding, buffer, strides))?.unwrap_or((0, 0));
+            touched.push((buffer.chunk as usize, start + buffer.offset, end + buffer.offset));
+            folds |= slot.role == Role::Out && slot.access == Access::Strided;
+            into.bindings.push(Bound {
                 region: buffer.region(binding.offset),
                 strides,
                 gather_stride: binding.gather_stride,
                 gather_extent: binding.gather_extent,
             });
-            resolved.buffers.push(buffer);
-            resolved.handles.push(binding.buffer);
+            into.buffers.push(buffer);
         }
-        overlaps(name, &signature.slots, &extents, &places, &spans)?;
-        resolved.body = Body::Launch {
+        let meets = |out: usize| {
+            let (base, start, end) = touched[out];
+            touched
+                .iter()
+                .enumerate()
+                .any(|(i, at)| i != out && at.0 == base && at.1 < end && start < at.2)
+        };
+        let outputs = || {
+            signature
+                .slots
+                .iter()
+                .enumerate()
+                .filter(|(_, slot)| slot.role == Role::Out)
+        };
+        if folds || outputs().any(|(out, _)| meets(out)) {
+            self.judge_overlaps(signature, &extents, bindings, into)?;
+        }
+        into.body = Body::Launch {
             kernel,
             extents: all,
-            bindings: bound,
             scalars,
         };
-        Ok(resolved)
+        Ok(())
+    }
+
+    /// The exact check of outputs, for launches that the quick one does not clear.
+    #[cold]
+    fn judge_overlaps<'a>(
+        &self,
+        signature: &Signature,
+        extents: &Extents<'_>,
+        bindings: &[tables::Binding],
+        resolved: &Resolved<'a, B::Device>,
+    ) -> Result<()> {
+        let name = signature.name.as_str();
+        let mut places = Vec::with_capacity(bindings.len());
+        let mut spans = Vec::with_capacity(bindings.len());
+        for (index, (binding, slot)) in bindings.iter().zip(&signature.slots).enumerate() {
+            let (buffer, strides) = (resolved.buffers[index], resolved.bindings[index].strides);
+            let place = footprint(binding, buffer, strides);
+            // Judged inside the chunk, where two buffers never share bytes.
+            let moved = |(start, end)| (start + buffer.offset, end + buffer.offset);
+            spans.push(span(name, index, slot, extents, &place)?.map(moved));
+            places.push(Footprint {
+                offset: place.offset + buffer.offset,
+                ..place
+            });
+        }
+        overlaps(name, &signature.slots, extents, &places, &spans)
     }
 
     unsafe fn copy<'a>(
         &'a self,
         owner: Owner<B::Device>,
         copy: &'a tables::Copy,
-    ) -> Result<Resolved<'a, B::Device>> {
-        let mut resolved = Resolved::new(Body::Nothing);
+        into: &mut Resolved<'a, B::Device>,
+    ) -> Result<()> {
         if copy.width == 0 || copy.rows == 0 {
-            return Ok(resolved);
+            return Ok(());
         }
         let extent = |pitch: u64| {
             if copy.rows > 1 && pitch < copy.width {
@@ -284,17 +357,16 @@ impl<B: Backend> Instance<B> {
             }
             let buffer = self.buffer(place.buffer)?;
             let last = place.offset.checked_add(reach);
-            if last.is_none_or(|last| last > buffer.bytes) {
+            if last.is_none_or(|last| last > buffer.bytes()) {
                 return Err(Error::out_of_bounds(format!(
                     "copy: the {which} reaches bytes {}..{} of a buffer of {} bytes",
                     place.offset,
                     last.unwrap_or(u64::MAX),
-                    buffer.bytes
+                    buffer.bytes()
                 )));
             }
             own |= buffer.owner.is(owner);
-            resolved.buffers.push(buffer);
-            resolved.handles.push(place.buffer);
+            into.buffers.push(buffer);
             let start = buffer.offset + place.offset;
             let region = buffer.region(place.offset);
             Ok((
@@ -312,20 +384,21 @@ impl<B: Backend> Instance<B> {
             _ if !own => return Err(Error::invalid_handle("copy: no end lies on the stream's device")),
             _ => {}
         }
-        resolved.body = Body::Copy {
+        into.body = Body::Copy {
             dst: (dst, copy.dst.pitch),
             src: (src, copy.src.pitch),
             width: copy.width,
             rows: copy.rows,
         };
-        Ok(resolved)
+        Ok(())
     }
 
     unsafe fn fill<'a>(
         &'a self,
         owner: Owner<B::Device>,
         fill: &'a tables::Fill,
-    ) -> Result<Resolved<'a, B::Device>> {
+        into: &mut Resolved<'a, B::Device>,
+    ) -> Result<()> {
         let width = u64::from(fill.pattern_bytes);
         if !matches!(width, 1 | 2 | 4 | 8) {
             return Err(Error::invalid_argument(format!(
@@ -345,16 +418,17 @@ impl<B: Backend> Instance<B> {
         if fill
             .offset
             .checked_add(fill.bytes)
-            .is_none_or(|end| end > buffer.bytes)
+            .is_none_or(|end| end > buffer.bytes())
         {
             return Err(Error::out_of_bounds(format!(
                 "fill: {} bytes at {} of a buffer of {} bytes",
-                fill.bytes, fill.offset, buffer.bytes
+                fill.bytes,
+                fill.offset,
+                buffer.bytes()
             )));
         }
-        let mut resolved = Resolved::new(Body::Nothing);
         if fill.bytes == 0 {
-            return Ok(resolved);
+            return Ok(());
         }
         let bytes = fill.pattern.to_le_bytes();
         let pattern = std::array::from_fn(|i| bytes[i % width as usize]);
@@ -362,13 +436,12 @@ impl<B: Backend> Instance<B> {
             bytes: fill.bytes,
             ..buffer.region(fill.offset)
         };
-        resolved.body = Body::Fill {
+        into.body = Body::Fill {
             region,
             pattern,
             pattern_bytes: fill.pattern_bytes,
         };
-        resolved.buffers.push(buffer);
-        resolved.handles.push(fill.buffer);
-        Ok(resolved)
+        into.buffers.push(buffer);
+        Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! The stream table.
 
 use super::objects::{Buffer, Instance, Owner, Stream, full, stale};
+use super::resolve::Resolved;
 use super::{arg, array, enter, put, writable};
 use crate::backend::{Backend, Callback, Device, Tag, Work};
 use crate::status::{Error, Result};
@@ -90,7 +91,8 @@ unsafe extern "C" fn launch<B: Backend>(
     unsafe {
         enter::<B>(context, |instance| {
             let stream = instance.stream(stream)?;
-            let resolved = instance.launch(stream.owner, arg(launch)?)?;
+            let mut resolved = Resolved::new();
+            instance.launch(stream.owner, arg(launch)?, &mut resolved)?;
             if let Some(work) = resolved.work() {
                 let open = stream.owner.get();
                 open.device
@@ -114,15 +116,15 @@ unsafe extern "C" fn submit<B: Backend>(
             let stream = instance.stream(stream)?;
             let packets = array(packets, count)?;
             let device = &stream.owner.get().device;
-            let resolve = |(index, packet)| {
-                instance.packet(stream.owner, packet).map_err(|error: Error| {
-                    Error::new(error.status, format!("packet {index}: {}", error.message))
-                })
-            };
             if let [packet] = packets {
                 return submit_one(instance, stream, packet);
             }
-            let resolved: Vec<_> = packets.iter().enumerate().map(resolve).collect::<Result<_>>()?;
+            let mut resolved: Vec<_> = packets.iter().map(|_| Resolved::new()).collect();
+            for (index, (packet, into)) in packets.iter().zip(&mut resolved).enumerate() {
+                let within =
+                    |error: Error| Error::new(error.status, format!("packet {index}: {}", error.message));
+                instance.packet(stream.owner, packet, into).map_err(within)?;
+            }
             for (resolved, packet) in resolved.iter().zip(packets) {
                 if let Some(work) = resolved.work() {
                     device.submit(&stream.stream, &work, Tag::new(packet.tag.as_ref()))?;
@@ -148,7 +150,8 @@ unsafe fn submit_one<B: Backend>(
 ) -> Result<()> {
     // SAFETY: the caller vouches for the packet.
     unsafe {
-        let resolved = instance.packet(stream.owner, packet)?;
+        let mut resolved = Resolved::new();
+        instance.packet(stream.owner, packet, &mut resolved)?;
         if let Some(work) = resolved.work() {
             stream
                 .owner

@@ -113,8 +113,9 @@ impl<'a> Extents<'a> {
         };
         let rows = product(&all[..signature.outer]);
         let inner = product(&all[signature.outer..]);
-        match (rows, inner, product(all)) {
-            (Some(rows), Some(_), Some(elements)) => Ok(Extents {
+        let elements = rows.zip(inner).and_then(|(rows, inner)| rows.checked_mul(inner));
+        match (rows, elements.filter(|&n| n <= i64::MAX as u64)) {
+            (Some(rows), Some(elements)) => Ok(Extents {
                 all,
                 outer: signature.outer,
                 rows,
@@ -171,6 +172,14 @@ pub fn span(
             "starts at byte {}, not a multiple of its {size}-byte elements",
             place.offset
         ));
+    }
+    if slot.access == Access::Contiguous && !slot.gathers && slot.direct {
+        let bytes = count
+            .checked_mul(size)
+            .and_then(|bytes| bytes.checked_add(place.offset));
+        if let Some(end) = bytes.filter(|&end| end <= place.bytes) {
+            return Ok((count > 0).then_some((place.offset, end)));
+        }
     }
     let gathers = slot.gathers && place.gather_extent > 0;
     if count == 0 || !(slot.direct || gathers) {

@@ -3,7 +3,7 @@
 use crate::status::{Error, Result};
 use crate::tables::MemoryInfo;
 
-/// Free and total memory of the system.
+/// Free and total memory of the system, or of the control group that holds the process if that allows less.
 pub fn memory_info() -> Result<MemoryInfo> {
     let unknown =
         |why: &str| Error::unsupported(format!("the system's memory is not known: /proc/meminfo {why}"));
@@ -17,8 +17,28 @@ pub fn memory_info() -> Result<MemoryInfo> {
             .map(|kib| kib * 1024)
     };
     match (bytes("MemAvailable:"), bytes("MemTotal:")) {
-        (Some(free), Some(total)) => Ok(MemoryInfo { free, total }),
+        (Some(free), Some(total)) => Ok(within_group(MemoryInfo { free, total })),
         _ => Err(unknown("has no line MemAvailable or MemTotal")),
+    }
+}
+
+fn within_group(system: MemoryInfo) -> MemoryInfo {
+    let read = |name: &str| -> Option<u64> {
+        std::fs::read_to_string(format!("/sys/fs/cgroup/{name}"))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
+    };
+    match read("memory.max") {
+        Some(total) if total < system.total => {
+            let left = total.saturating_sub(read("memory.current").unwrap_or(0));
+            MemoryInfo {
+                free: system.free.min(left),
+                total,
+            }
+        }
+        _ => system,
     }
 }
 

@@ -11,6 +11,7 @@ use super::tlsf::{Bins, NONE};
 use crate::status::{Error, Result};
 use crate::tables::MemoryStatistics;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Sizes and offsets are multiples of this many bytes.
 pub const GRANULARITY: u64 = 512;
@@ -35,6 +36,8 @@ pub struct Range<C> {
     pub chunk: *const C,
     /// Offset in the chunk in bytes.
     pub offset: u64,
+    /// Bytes, a multiple of [`GRANULARITY`].
+    pub size: u64,
     /// For [`Pool::free`].
     pub block: u32,
 }
@@ -81,6 +84,41 @@ impl Lists {
 struct Chunk<C> {
     memory: Box<C>,
     size: u64,
+}
+
+/// Bytes that users hold, and their peak; counted without a lock.
+#[derive(Debug, Default)]
+pub struct Usage {
+    allocated: AtomicU64,
+    peak: AtomicU64,
+}
+
+impl Usage {
+    /// Counts a range that is handed out.
+    #[inline]
+    pub fn add(&self, bytes: u64) {
+        let now = self.allocated.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if now > self.peak.load(Ordering::Relaxed) {
+            self.peak.fetch_max(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a range that came back.
+    #[inline]
+    pub fn sub(&self, bytes: u64) {
+        self.allocated.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// The peak in bytes.
+    pub fn peak(&self) -> u64 {
+        self.peak.load(Ordering::Relaxed)
+    }
+
+    /// Sets the peak to the present value.
+    pub fn reset_peak(&self) {
+        self.peak
+            .store(self.allocated.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
 }
 
 /// How the pool reaches its device.
@@ -153,27 +191,29 @@ impl<C> Pool<C> {
             },
             None => Err(Error::out_of_memory("more bytes than any device has")),
         };
-        let block = found.map_err(|error| {
-            self.figures.out_of_memory += 1;
-            self.explain(bytes, &error)
-        })?;
+        let block = found.map_err(|error| self.explain(bytes, &error))?;
         let Block {
             chunk, offset, size, ..
         } = self.blocks[block as usize];
         self.figures.allocations += 1;
         self.figures.live += 1;
         self.figures.allocated += size;
-        self.figures.max_allocated = self.figures.max_allocated.max(self.figures.allocated);
         match &self.chunks[chunk as usize] {
             Some(chunk) => Ok(Range {
                 chunk: &raw const *chunk.memory,
                 offset,
+                size,
                 block,
             }),
             None => Err(Error::internal(
                 "a block of the pool lies in a chunk that was given back",
             )),
         }
+    }
+
+    /// Counts an allocation that its caller has given up.
+    pub fn count_failure(&mut self) {
+        self.figures.out_of_memory += 1;
     }
 
     /// Takes a range back. `fences` are the points that streams must pass before anybody else may use it.
@@ -244,7 +284,7 @@ impl<C> Pool<C> {
         released
     }
 
-    /// The figures as they are now.
+    /// The figures as they are now, but for `max_allocated`, which [`Usage`] counts.
     pub fn statistics(&mut self, source: &impl Source<Chunk = C>) -> MemoryStatistics {
         self.poll(source);
         let waiting: u64 = self
@@ -269,10 +309,9 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Sets the peaks to the present values.
-    pub fn reset_peaks(&mut self) {
+    /// Sets the peak of the reserved bytes to the present value.
+    pub fn reset_peak(&mut self) {
         self.figures.max_reserved = self.figures.reserved;
-        self.figures.max_allocated = self.figures.allocated;
     }
 
     /// Changes the limit on reserved bytes; 0 for none.

@@ -131,6 +131,47 @@ impl<T> Slots<T> {
         Some(value)
     }
 
+    /// Makes a handle stale and keeps its value in place, for [`Slots::revive`] or [`Slots::remove_parked`]. Returns the index.
+    #[inline]
+    pub fn park(&self, handle: u64) -> Option<u32> {
+        let slot = self.slot(handle as u32)?;
+        let generation = (handle >> 32) as u32;
+        if generation & 1 == 0 {
+            return None;
+        }
+        let parked = slot.generation.compare_exchange(
+            generation,
+            generation.wrapping_add(1),
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
+        parked.is_ok().then_some(handle as u32)
+    }
+
+    /// Gives a parked value a new handle. The index came from [`Slots::park`] and is used once.
+    #[inline]
+    pub fn revive(&self, index: u32) -> Option<u64> {
+        let slot = self.slot(index)?;
+        let generation = slot.generation.load(Ordering::Relaxed).wrapping_add(1);
+        slot.generation.store(generation, Ordering::Release);
+        Some(u64::from(generation) << 32 | u64::from(index))
+    }
+
+    /// Takes a parked value out. The index came from [`Slots::park`] and is used once.
+    pub fn remove_parked(&self, index: u32) -> Option<T> {
+        self.remove(self.revive(index)?)
+    }
+
+    /// The value of a parked slot or of a handle's index.
+    ///
+    /// # Safety
+    /// The index came from [`Slots::park`] and was not used since.
+    pub unsafe fn parked(&self, index: u32) -> Option<&T> {
+        // SAFETY: a parked slot keeps its value.
+        self.slot(index)
+            .map(|slot| unsafe { (*slot.value.get()).assume_init_ref() })
+    }
+
     /// Handles of all values for which `keep` holds. A snapshot: others may come and go meanwhile.
     pub fn handles(&self, mut keep: impl FnMut(&T) -> bool) -> Vec<u64> {
         let list = self.free.lock();

@@ -1,0 +1,187 @@
+//! Small ranges that were freed and are kept whole for the next request of the same size, so that allocating and freeing
+//! small buffers touches no shared lock.
+
+use super::pool::GRANULARITY;
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+const SHARDS: usize = 16;
+const CLASSES: usize = 64;
+/// Most bytes that one shard keeps.
+const BUDGET: u64 = 2 << 20;
+
+/// Largest size in bytes that is kept.
+pub const LARGEST: u64 = CLASSES as u64 * GRANULARITY;
+
+struct Shard {
+    locked: AtomicBool,
+    lists: UnsafeCell<Lists>,
+}
+
+// SAFETY: `lists` is touched under the lock only.
+unsafe impl Sync for Shard {}
+
+#[derive(Default)]
+struct Lists {
+    // Indices of parked slots by size class.
+    parked: Vec<Vec<u32>>,
+    bytes: u64,
+    hits: u64,
+}
+
+/// Parked slots of one device, a shard for each thread (or for a few threads).
+pub struct Magazine {
+    shards: Box<[Shard]>,
+}
+
+impl Default for Magazine {
+    fn default() -> Self {
+        Magazine::new()
+    }
+}
+
+struct Guard<'a>(&'a Shard);
+
+impl Guard<'_> {
+    fn lists(&mut self) -> &mut Lists {
+        // SAFETY: the guard holds the shard's lock.
+        unsafe { &mut *self.0.lists.get() }
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.0.locked.store(false, Ordering::Release);
+    }
+}
+
+impl Shard {
+    // Held for a few instructions, and contended only when more threads than shards allocate.
+    fn lock(&self) -> Guard<'_> {
+        while self.locked.swap(true, Ordering::Acquire) {
+            while self.locked.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+        }
+        Guard(self)
+    }
+}
+
+fn class(size: u64) -> usize {
+    (size / GRANULARITY) as usize - 1
+}
+
+impl Magazine {
+    /// An empty magazine.
+    pub fn new() -> Magazine {
+        let shard = || Shard {
+            locked: AtomicBool::new(false),
+            lists: UnsafeCell::default(),
+        };
+        Magazine {
+            shards: (0..SHARDS).map(|_| shard()).collect(),
+        }
+    }
+
+    fn shard(&self) -> &Shard {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static MINE: usize = NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS;
+        }
+        &self.shards[MINE.with(|&mine| mine)]
+    }
+
+    /// Takes a slot whose range has exactly `size` bytes, a multiple of the pool's granularity.
+    #[inline]
+    pub fn take(&self, size: u64) -> Option<u32> {
+        if size > LARGEST {
+            return None;
+        }
+        let mut guard = self.shard().lock();
+        let lists = guard.lists();
+        let slot = lists.parked.get_mut(class(size))?.pop()?;
+        lists.hits += 1;
+        lists.bytes -= size;
+        Some(slot)
+    }
+
+    /// Keeps a slot whose range has `size` bytes; `false` when there are enough of them.
+    #[inline]
+    pub fn keep(&self, slot: u32, size: u64) -> bool {
+        if size > LARGEST {
+            return false;
+        }
+        let mut guard = self.shard().lock();
+        let lists = guard.lists();
+        if lists.parked.is_empty() {
+            lists.parked.resize_with(CLASSES, Vec::new);
+        }
+        if lists.bytes + size > BUDGET {
+            return false;
+        }
+        lists.bytes += size;
+        lists.parked[class(size)].push(slot);
+        true
+    }
+
+    /// Takes everything out.
+    pub fn drain(&self) -> Vec<u32> {
+        let mut slots = Vec::new();
+        for shard in &self.shards {
+            let mut guard = shard.lock();
+            let lists = guard.lists();
+            lists.bytes = 0;
+            lists.parked.iter_mut().for_each(|list| slots.append(list));
+        }
+        slots
+    }
+
+    /// How often [`Magazine::take`] had a slot.
+    pub fn hits(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.lock().lists().hits).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_come_back_by_size() {
+        let magazine = Magazine::new();
+        assert_eq!(magazine.take(512), None);
+        assert!(magazine.keep(7, 512) && magazine.keep(8, 1024) && !magazine.keep(9, LARGEST + GRANULARITY));
+        assert_eq!(
+            (magazine.take(1024), magazine.take(1024), magazine.take(512)),
+            (Some(8), None, Some(7))
+        );
+        assert_eq!(magazine.hits(), 2);
+        let most = (BUDGET / LARGEST) as u32;
+        for slot in 0..most {
+            assert!(magazine.keep(slot, LARGEST));
+        }
+        assert!(!magazine.keep(99, LARGEST));
+        assert_eq!(magazine.drain().len(), most as usize);
+        assert!(magazine.keep(99, LARGEST));
+        assert_eq!(magazine.take(LARGEST), Some(99));
+        assert!(magazine.drain().is_empty());
+    }
+
+    #[test]
+    fn threads_do_not_lose_slots() {
+        let magazine = Magazine::new();
+        std::thread::scope(|scope| {
+            for thread in 0..40_u32 {
+                let magazine = &magazine;
+                scope.spawn(move || {
+                    for round in 0..200_u64 {
+                        if magazine.keep(thread, 512 * (1 + round % 3)) {
+                            while magazine.take(512 * (1 + round % 3)).is_none() {}
+                        }
+                    }
+                });
+            }
+        });
+        assert!(magazine.drain().is_empty());
+    }
+}
