@@ -1,1 +1,3 @@
-//! tests
+//! The conformance kit: cases once, run against any backend.
+
+pub mod acceptance;

@@ -249,5 +249,7 @@ pub(super) fn backend() -> Backend {
 
 /// Device 0.
 pub(super) fn device() -> Device {
-    backend().open(&DeviceOptions::new(0)).unwrap()
+    backend()
+        .open(&DeviceOptions::new(0).block_size(1 << 20))
+        .unwrap()
 }
