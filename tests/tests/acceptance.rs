@@ -1,8 +1,8 @@
-//! The acceptance cases on the CPU backend, whole; and on the reference backend, with fewer chunks.
+//! The acceptance rows on the CPU backend, whole.
 
 use thalweg::hal::{Backend, Runtime};
 use thalweg::loader::{LoaderOptions, Registry};
-use thalweg_conformance::acceptance::{self, Outcome};
+use thalweg_conformance::acceptance::{self, Failure, Outcome};
 
 const CPU: &str = "cpu";
 
@@ -11,8 +11,13 @@ fn runtime() -> Runtime {
     Runtime::new(Registry::new(LoaderOptions::default()))
 }
 
-fn cpu() -> Backend {
-    runtime().backend(CPU).unwrap()
+/// A row on the CPU backend.
+#[track_caller]
+fn on_cpu(row: impl Fn(&Backend) -> Outcome) {
+    met(runtime()
+        .backend(CPU)
+        .map_err(Failure::from)
+        .and_then(|cpu| row(&cpu)));
 }
 
 #[track_caller]
@@ -24,12 +29,12 @@ fn met(outcome: Outcome) {
 
 #[test]
 fn a1_allocated_and_peak() {
-    met(acceptance::a1(&cpu()));
+    on_cpu(acceptance::a1);
 }
 
 #[test]
 fn a2_a3_figures_and_summary() {
-    met(acceptance::a2_and_a3(&cpu()));
+    on_cpu(acceptance::a2_and_a3);
 }
 
 #[test]
@@ -49,7 +54,7 @@ fn a6_wrong_questions() {
 
 #[test]
 fn a9_energy_of_ones() {
-    met(acceptance::a9(&cpu(), 100));
+    on_cpu(|cpu| acceptance::a9(cpu, 100));
 }
 
 #[test]
@@ -59,20 +64,20 @@ fn a10_numpy_sequence() {
 
 #[test]
 fn a11_energy_of_the_sequence() {
-    met(acceptance::a11(&cpu(), 100));
+    on_cpu(|cpu| acceptance::a11(cpu, 100));
 }
 
 #[test]
 fn a12_out_of_memory_and_on() {
-    met(acceptance::a12(&cpu(), 100));
+    on_cpu(|cpu| acceptance::a12(cpu, 100));
 }
 
 #[test]
 fn a18_stream_scopes() {
-    met(acceptance::a18(&cpu()));
+    on_cpu(acceptance::a18);
 }
 
 #[test]
 fn a20_events_10000_times() {
-    met(acceptance::a20(&cpu(), 10_000));
+    on_cpu(|cpu| acceptance::a20(cpu, 10_000));
 }

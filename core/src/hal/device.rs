@@ -2,7 +2,8 @@
 
 use super::backend::{Backend, Tables};
 use super::error::{CallError, Error, Result};
-use super::memory::{Buffer, MemoryStats};
+use super::memory::Buffer;
+use super::statistics::{self, MemoryStats};
 use super::stream::{Stream, StreamHandle, in_callback};
 use super::tag::Tag;
 use std::fmt;
@@ -363,13 +364,13 @@ impl Device {
         Ok(stats)
     }
 
-    /// The pool's figures as a table; see [`memory_summary`](super::memory::memory_summary).
+    /// The pool's figures as a table; see [`statistics::summary`].
     ///
     /// # Errors
     /// What the backend returns.
     #[track_caller]
     pub fn memory_summary(&self) -> Result<String> {
-        Ok(super::memory::memory_summary(&self.memory_stats()?))
+        Ok(statistics::summary(&self.memory_stats()?))
     }
 
     /// Sets the peaks of allocated and reserved memory to the present values.

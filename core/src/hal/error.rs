@@ -1,6 +1,6 @@
 //! Errors of the HAL.
 
-use super::memory::{MemoryStats, size_in_unit};
+use super::statistics::{MemoryStats, size_in_unit};
 use std::fmt;
 use std::panic::Location;
 use thalweg_hal::Status;

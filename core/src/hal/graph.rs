@@ -1,10 +1,11 @@
 //! Graphs: work that is checked once and launched in one call.
 
+use super::batch::Batch;
 use super::device::Device;
 use super::error::Result;
 use super::stream::Stream;
 use super::tag::Tag;
-use super::work::{Batch, Packet};
+use super::work::Packet;
 use std::fmt;
 use thalweg_hal::Status;
 use thalweg_hal::tables::{GraphArgs, GraphLaunchArgs, GraphNode, GraphTable, GraphUpdateArgs};

@@ -18,15 +18,18 @@
 //! ```
 
 mod backend;
+mod batch;
 mod device;
+mod element;
 mod error;
 mod event;
 mod graph;
 mod kernel;
-pub mod memory;
+mod memory;
 mod process;
 mod runtime;
 mod scope;
+pub mod statistics;
 mod stream;
 mod tag;
 mod target;
@@ -38,11 +41,12 @@ mod work;
 
 pub use backend::{Backend, BackendInfo, Tables};
 pub use device::{Capabilities, Device, DeviceOptions, DeviceProperties};
+pub use element::Element;
 pub use error::{CallError, Error, OutOfMemory, Result};
 pub use event::Event;
 pub use graph::{Graph, Node};
 pub use kernel::{Kernel, Source};
-pub use memory::{Buffer, Element, MemoryStats};
+pub use memory::Buffer;
 pub use process::{
     availability, capability, current_stream, default_stream, device, device_count, device_name,
     device_properties, empty_cache, is_available, is_initialized, max_memory_allocated, max_memory_reserved,
@@ -52,6 +56,7 @@ pub use process::{
 };
 pub use runtime::Runtime;
 pub use scope::{StreamScope, stream_scope};
+pub use statistics::MemoryStats;
 pub use stream::Stream;
 pub use tag::Tag;
 pub use target::Target;

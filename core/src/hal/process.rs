@@ -1,8 +1,8 @@
 //! The process's own runtime, and its calls as functions.
 
 use super::device::{Device, DeviceProperties};
-use super::memory::{self, MemoryStats};
 use super::runtime::Runtime;
+use super::statistics::{self, MemoryStats};
 use super::stream::Stream;
 use crate::error::Result;
 use crate::loader::{LoaderOptions, Registry};
@@ -102,7 +102,7 @@ pub fn reset_max_memory_reserved(target: &str) -> Result<()> {
 /// # Errors
 /// As [`memory_stats`].
 pub fn memory_summary(target: &str) -> Result<String> {
-    Ok(memory::memory_summary(&memory_stats(target)?))
+    Ok(statistics::summary(&memory_stats(target)?))
 }
 
 /// The stream that is current on this thread; opens the device.

@@ -2,7 +2,7 @@
 
 use super::backend::Backend;
 use super::device::{Device, DeviceOptions, DeviceProperties};
-use super::memory::MemoryStats;
+use super::statistics::MemoryStats;
 use super::target::Target;
 use crate::error::{Error, Result};
 use crate::loader::Registry;

@@ -1,11 +1,12 @@
 //! Streams: work in order.
 
+use super::batch::Batch;
 use super::device::Device;
 use super::error::Result;
 use super::event::Event;
 use super::memory::Buffer;
 use super::tag::Tag;
-use super::work::{Batch, Copy, Fill, Launch, Packet};
+use super::work::{Copy, Fill, Launch, Packet};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::ffi::c_void;

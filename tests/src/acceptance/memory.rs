@@ -2,7 +2,7 @@
 
 use super::{Outcome, apply, binary, equal};
 use thalweg::hal::ir::ScalarOp;
-use thalweg::hal::memory::{memory_stats_map, size_in_unit};
+use thalweg::hal::statistics::{size_in_unit, to_map};
 use thalweg::hal::{Backend, Buffer, DeviceOptions};
 
 const SUMMARY: &str = "\
@@ -57,7 +57,7 @@ pub fn a2_and_a3(backend: &Backend) -> Outcome {
     equal("a + a", sum.download::<f32>(&stream)?, vec![1.0; 1000])?;
     drop(sum);
     device.synchronize()?;
-    let stats = memory_stats_map(&device.memory_stats()?);
+    let stats = to_map(&device.memory_stats()?);
     for (name, expected) in [
         ("total_allocated_memory", 4096),
         ("max_allocated_memory", 8192),

@@ -1,0 +1,79 @@
+//! Packets in the ABI form.
+
+use super::device::Device;
+use super::error::Result;
+use super::work::Packet;
+use smallvec::SmallVec;
+use thalweg_hal::tables::{self, PacketKind};
+
+enum Body {
+    Launch(tables::Launch, std::ops::Range<usize>),
+    Copy(tables::Copy),
+    Fill(tables::Fill),
+}
+
+/// Packets in the ABI form, with what they point to.
+pub(super) struct Batch {
+    packets: SmallVec<[tables::Packet; 4]>,
+    // What the packets point to: not touched once they are built.
+    _bodies: Box<[(Body, tables::Tag)]>,
+    _bindings: SmallVec<[tables::Binding; 0]>,
+}
+
+impl Batch {
+    /// Checks and lowers packets for work on `device`. The result borrows from the packets without a lifetime.
+    pub(super) fn new<'a>(
+        device: &Device,
+        packets: impl ExactSizeIterator<Item = &'a Packet<'a>>,
+    ) -> Result<Batch> {
+        let mut bindings = SmallVec::<[tables::Binding; 0]>::new();
+        let mut bodies = Vec::with_capacity(packets.len());
+        for packet in packets {
+            let body = match packet {
+                Packet::Launch(launch) => {
+                    let start = bindings.len();
+                    launch.bind(device, &mut bindings)?;
+                    Body::Launch(launch.raw(&[]), start..bindings.len())
+                }
+                Packet::Copy(copy) => Body::Copy(copy.lower(device)?),
+                Packet::Fill(fill) => Body::Fill(fill.lower(device)?),
+            };
+            bodies.push((body, packet.tag().raw()));
+        }
+        for (body, _) in &mut bodies {
+            if let Body::Launch(launch, range) = body {
+                let bindings = &bindings[range.clone()];
+                (launch.bindings, launch.binding_count) = (bindings.as_ptr(), bindings.len());
+            }
+        }
+        let bodies = bodies.into_boxed_slice();
+        let packets = bodies.iter().map(|(body, tag)| raw_packet(body, tag)).collect();
+        Ok(Batch {
+            packets,
+            _bodies: bodies,
+            _bindings: bindings,
+        })
+    }
+
+    /// The ABI form, valid while the batch and what it was made from live.
+    pub(super) fn packets(&self) -> &[tables::Packet] {
+        &self.packets
+    }
+}
+
+fn raw_packet(body: &Body, tag: &tables::Tag) -> tables::Packet {
+    let mut packet = tables::Packet {
+        kind: 0,
+        reserved: 0,
+        tag,
+        launch: std::ptr::null(),
+        copy: std::ptr::null(),
+        fill: std::ptr::null(),
+    };
+    match body {
+        Body::Launch(launch, _) => (packet.kind, packet.launch) = (PacketKind::Launch as u32, launch),
+        Body::Copy(copy) => (packet.kind, packet.copy) = (PacketKind::Copy as u32, copy),
+        Body::Fill(fill) => (packet.kind, packet.fill) = (PacketKind::Fill as u32, fill),
+    }
+    packet
+}
