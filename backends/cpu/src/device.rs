@@ -36,7 +36,7 @@ impl Backend for CpuBackend {
     fn properties(&self, _ordinal: u32) -> Result<Properties> {
         Ok(Properties {
             name: model_name(),
-            arch: format!("{} {}", std::env::consts::ARCH, Isa::detect().name()),
+            arch: format!("{} {}", std::env::consts::ARCH, isa_name()),
             id: String::new(),
             kind: Kind::Cpu,
             compute_units: cores(),
@@ -57,7 +57,10 @@ impl Backend for CpuBackend {
     }
 
     fn open(&self, _ordinal: u32) -> Result<CpuDevice> {
-        Ok(CpuDevice { host: self.host, account: Arc::new(Account::open()?) })
+        Ok(CpuDevice {
+            host: self.host,
+            account: Arc::new(Account::open()?),
+        })
     }
 }
 
@@ -67,8 +70,29 @@ fn cores() -> u32 {
 
 fn model_name() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-    name.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
+    let name = info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    name.map_or_else(
+        || std::env::consts::ARCH.to_owned(),
+        |(_, name)| name.trim().to_owned(),
+    )
+}
+
+fn isa_name() -> &'static str {
+    match Isa::detect() {
+        Isa::Baseline => "baseline",
+        Isa::Avx2 => "avx2",
+        Isa::Avx512 => "avx512",
+    }
+}
+
+fn vector_bits() -> u64 {
+    match Isa::detect() {
+        Isa::Baseline => 128,
+        Isa::Avx2 => 256,
+        Isa::Avx512 => 512,
+    }
 }
 
 /// Bytes of the data or unified cache of `level` of the first core.
@@ -76,7 +100,9 @@ fn cache(level: u32) -> Option<u64> {
     (0..8).find_map(|index| {
         let read = |name: &str| {
             let path = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{name}");
-            std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+            std::fs::read_to_string(path)
+                .ok()
+                .map(|text| text.trim().to_owned())
         };
         if read("level")?.parse() != Ok(level) || read("type")? == "Instruction" {
             return None;
@@ -107,7 +133,7 @@ impl Device for CpuDevice {
             PropertyKey::L1Cache => cache(1),
             PropertyKey::L2Cache => cache(2),
             PropertyKey::L3Cache => cache(3),
-            PropertyKey::VectorBits => Some(Isa::detect().vector_bits()),
+            PropertyKey::VectorBits => Some(vector_bits()),
             PropertyKey::Threads => Some(self.host.max_threads() as u64),
         }
     }
@@ -117,7 +143,9 @@ impl Device for CpuDevice {
     }
 
     unsafe fn import(&self, ptr: *mut u8, _bytes: u64) -> Result<Chunk> {
-        NonNull::new(ptr).map(Chunk::import).ok_or_else(|| Error::invalid_argument("imported memory is null"))
+        NonNull::new(ptr)
+            .map(Chunk::import)
+            .ok_or_else(|| Error::invalid_argument("imported memory is null"))
     }
 
     fn map(&self, chunk: &Chunk) -> Result<*mut u8> {
@@ -129,7 +157,13 @@ impl Device for CpuDevice {
     }
 
     fn create_stream(&self, priority: i32) -> Result<CpuStream> {
-        Ok(CpuStream { queue: Queue::new("thalweg-stream"), threads: Threads { host: self.host, priority } })
+        Ok(CpuStream {
+            queue: Queue::new("thalweg-stream"),
+            threads: Threads {
+                host: self.host,
+                priority,
+            },
+        })
     }
 
     #[inline]
@@ -187,7 +221,9 @@ impl Device for CpuDevice {
     fn compile(&self, source: &Source<'_>, options: &str) -> Result<CpuKernel> {
         match options.lines().find(|line| !line.trim().is_empty()) {
             None => CpuKernel::compile(source),
-            Some(option) => Err(Error::invalid_argument(format!("the CPU backend knows no compile option `{option}`"))),
+            Some(option) => Err(Error::invalid_argument(format!(
+                "the CPU backend knows no compile option `{option}`"
+            ))),
         }
     }
 

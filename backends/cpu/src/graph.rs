@@ -10,6 +10,8 @@ use thalweg_hal::backend::{GraphNode, OwnedTag, Work};
 use thalweg_hal::kit::replay::OwnedWork;
 use thalweg_hal::{Error, Result};
 
+// Launches lie in the plan itself: replaying it walks one array.
+#[expect(clippy::large_enum_variant)]
 #[derive(Clone)]
 enum Step {
     Launch(Prepared),
@@ -75,10 +77,15 @@ pub struct CpuGraph {
 
 impl CpuGraph {
     pub(crate) fn new(nodes: &[GraphNode<'_, CpuDevice>]) -> Result<CpuGraph> {
-        let steps = nodes.iter().map(|node| Step::new(&node.work)).collect::<Result<Vec<_>>>()?;
+        let steps = nodes
+            .iter()
+            .map(|node| Step::new(&node.work))
+            .collect::<Result<Vec<_>>>()?;
         let cost = steps.iter().map(Step::cost).fold(0, u64::saturating_add);
         let tags = nodes.iter().map(|node| node.tag.to_owned()).collect();
-        Ok(CpuGraph { plan: RwLock::new(Arc::new(Plan { steps, tags, cost })) })
+        Ok(CpuGraph {
+            plan: RwLock::new(Arc::new(Plan { steps, tags, cost })),
+        })
     }
 
     /// Launches in flight keep the arguments they were launched with.

@@ -63,7 +63,11 @@ impl CpuKernel {
 pub(crate) unsafe fn run(launch: &Launch<'_, CpuDevice>, parallel: &dyn Parallel) {
     let args: SmallVec<[Arg<'_>; 6]> = (launch.bindings.iter())
         .map(|bound| Arg {
-            ptr: bound.region.chunk.base().wrapping_add(bound.region.offset as usize),
+            ptr: bound
+                .region
+                .chunk
+                .base()
+                .wrapping_add(bound.region.offset as usize),
             strides: bound.strides,
             gather_stride: bound.gather_stride,
             gather_extent: bound.gather_extent,
@@ -71,7 +75,14 @@ pub(crate) unsafe fn run(launch: &Launch<'_, CpuDevice>, parallel: &dyn Parallel
         .collect();
     // SAFETY: the caller vouches for it.
     unsafe {
-        launch.kernel.run(&Args { extents: launch.extents, args: &args, scalars: launch.scalars }, parallel);
+        launch.kernel.run(
+            &Args {
+                extents: launch.extents,
+                args: &args,
+                scalars: launch.scalars,
+            },
+            parallel,
+        );
     }
 }
 
@@ -100,7 +111,11 @@ unsafe impl Sync for Prepared {}
 impl Prepared {
     pub(crate) fn new(launch: &Launch<'_, CpuDevice>) -> Prepared {
         let args = launch.bindings.iter().map(|bound| OwnedArg {
-            ptr: bound.region.chunk.base().wrapping_add(bound.region.offset as usize),
+            ptr: bound
+                .region
+                .chunk
+                .base()
+                .wrapping_add(bound.region.offset as usize),
             strides: SmallVec::from_slice(bound.strides),
             gather_stride: bound.gather_stride,
             gather_extent: bound.gather_extent,
@@ -131,7 +146,14 @@ impl Prepared {
             .collect();
         // SAFETY: the caller vouches for it.
         unsafe {
-            self.kernel.run(&Args { extents: &self.extents, args: &args, scalars: &self.scalars }, parallel);
+            self.kernel.run(
+                &Args {
+                    extents: &self.extents,
+                    args: &args,
+                    scalars: &self.scalars,
+                },
+                parallel,
+            );
         }
     }
 }

@@ -22,7 +22,10 @@ pub struct Account {
 impl Account {
     /// An account with nothing reserved of the machine's memory.
     pub fn open() -> Result<Account> {
-        Ok(Account { reserved: AtomicU64::new(0), total: memory_info()?.total })
+        Ok(Account {
+            reserved: AtomicU64::new(0),
+            total: memory_info()?.total,
+        })
     }
 }
 
@@ -55,7 +58,10 @@ impl Chunk {
             usize::try_from(bytes).map_err(|_| full()).and_then(map_aligned)
         };
         match chunk {
-            Ok(base) => Ok(Chunk { base, mapped: Some((bytes as usize, Arc::clone(account))) }),
+            Ok(base) => Ok(Chunk {
+                base,
+                mapped: Some((bytes as usize, Arc::clone(account))),
+            }),
             Err(error) => {
                 account.reserved.fetch_sub(bytes, Ordering::Relaxed);
                 Err(error)
@@ -138,7 +144,11 @@ pub unsafe fn copy(
 ) {
     let (to, from) = (Span(dst.0), Span(src.0.cast_mut()));
     let contiguous = rows == 1 || (dst.1 == width && src.1 == width);
-    let (width, rows, pitches) = if contiguous { (width * rows, 1, (0, 0)) } else { (width, rows, (dst.1, src.1)) };
+    let (width, rows, pitches) = if contiguous {
+        (width * rows, 1, (0, 0))
+    } else {
+        (width, rows, (dst.1, src.1))
+    };
     let pieces = width.div_ceil(PIECE);
     let piece = |index: usize| {
         let (row, column) = (index / pieces, index % pieces * PIECE);
@@ -156,7 +166,13 @@ pub unsafe fn copy(
 ///
 /// # Safety
 /// The range is valid.
-pub unsafe fn fill(dst: *mut u8, bytes: usize, pattern: [u8; 8], pattern_bytes: usize, parallel: &dyn Parallel) {
+pub unsafe fn fill(
+    dst: *mut u8,
+    bytes: usize,
+    pattern: [u8; 8],
+    pattern_bytes: usize,
+    parallel: &dyn Parallel,
+) {
     let to = Span(dst);
     let piece = |index: usize| {
         let start = index * PIECE;
@@ -214,7 +230,15 @@ mod tests {
         let source: Vec<u8> = (0..5_000_000_u32).map(|i| i as u8 ^ (i >> 8) as u8).collect();
         let mut target = vec![0_u8; source.len()];
         // SAFETY: both vectors have these lengths.
-        unsafe { copy((target.as_mut_ptr(), 0), (source.as_ptr(), 0), source.len(), 1, &Serial) };
+        unsafe {
+            copy(
+                (target.as_mut_ptr(), 0),
+                (source.as_ptr(), 0),
+                source.len(),
+                1,
+                &Serial,
+            )
+        };
         assert_eq!(source, target);
         let mut target = vec![0_u8; 100];
         // SAFETY: 7 rows of 10 bytes, 12 and 20 bytes apart.
@@ -225,7 +249,20 @@ mod tests {
         }
         let mut target = vec![0_u8; 3_000_004];
         // SAFETY: the vector has this length.
-        unsafe { fill(target.as_mut_ptr(), target.len(), [1, 2, 3, 4, 1, 2, 3, 4], 4, &Serial) };
-        assert!(target.iter().enumerate().all(|(i, &byte)| usize::from(byte) == i % 4 + 1));
+        unsafe {
+            fill(
+                target.as_mut_ptr(),
+                target.len(),
+                [1, 2, 3, 4, 1, 2, 3, 4],
+                4,
+                &Serial,
+            )
+        };
+        assert!(
+            target
+                .iter()
+                .enumerate()
+                .all(|(i, &byte)| usize::from(byte) == i % 4 + 1)
+        );
     }
 }

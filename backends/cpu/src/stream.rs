@@ -61,15 +61,21 @@ impl CpuStream {
             && let Some(inline) = self.queue.try_inline()
         {
             // SAFETY: the caller vouches for the memory.
-            inline.run(|| unsafe { run_borrowed(work, &Serial) }, || tag.to_owned().to_string());
+            inline.run(
+                || unsafe { run_borrowed(work, &Serial) },
+                || tag.to_owned().to_string(),
+            );
             return Ok(());
         }
         let threads = self.threads;
         match work {
             Work::Launch(launch) => {
                 let prepared = Prepared::new(launch);
-                // SAFETY: the caller vouches for the memory until the stream has passed the work.
-                self.push(tag, move || Ok(unsafe { prepared.run(&threads) }))
+                self.push(tag, move || {
+                    // SAFETY: the caller vouches for the memory until the stream has passed the work.
+                    unsafe { prepared.run(&threads) };
+                    Ok(())
+                })
             }
             Work::Copy(copy) => {
                 let (dst, src) = (Raw(end(&copy.dst.0)), Raw(end(&copy.src.0)));
@@ -101,7 +107,10 @@ impl CpuStream {
     /// Queues a job.
     pub(crate) fn push(&self, tag: Tag<'_>, run: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
         let tag = tag.to_owned();
-        self.queue.push(Job { run: Box::new(run), describe: Box::new(move || tag.to_string()) })
+        self.queue.push(Job {
+            run: Box::new(run),
+            describe: Box::new(move || tag.to_string()),
+        })
     }
 
     /// Runs prepared kernels and copies of a graph: at once when they are cheap and the stream is idle.
@@ -134,7 +143,12 @@ fn address(fill: &Fill<'_, CpuDevice>) -> *mut u8 {
 }
 
 fn shape(copy: &Copy<'_, CpuDevice>) -> (usize, usize, usize, usize) {
-    (copy.dst.1 as usize, copy.src.1 as usize, copy.width as usize, copy.rows as usize)
+    (
+        copy.dst.1 as usize,
+        copy.src.1 as usize,
+        copy.width as usize,
+        copy.rows as usize,
+    )
 }
 
 /// # Safety
@@ -146,11 +160,23 @@ pub(crate) unsafe fn run_borrowed(work: &Work<'_, CpuDevice>, parallel: &dyn Par
             Work::Launch(launch) => crate::kernel::run(launch, parallel),
             Work::Copy(copy) => {
                 let (to, from, width, rows) = shape(copy);
-                memory::copy((end(&copy.dst.0), to), (end(&copy.src.0), from), width, rows, parallel);
+                memory::copy(
+                    (end(&copy.dst.0), to),
+                    (end(&copy.src.0), from),
+                    width,
+                    rows,
+                    parallel,
+                );
             }
             Work::Fill(fill) => {
                 let bytes = fill.region.bytes as usize;
-                memory::fill(address(fill), bytes, fill.pattern, fill.pattern_bytes as usize, parallel);
+                memory::fill(
+                    address(fill),
+                    bytes,
+                    fill.pattern,
+                    fill.pattern_bytes as usize,
+                    parallel,
+                );
             }
             Work::Callback(callback) => callback.call()?,
         }

@@ -36,7 +36,10 @@ impl Embedded {
 }
 
 /// The backends that this crate's features link in.
-pub const EMBEDDED: &[Embedded] = &[];
+pub const EMBEDDED: &[Embedded] = &[
+    #[cfg(feature = "embedded-cpu")]
+    Embedded::of::<thalweg_backend_cpu::CpuBackend>(),
+];
 
 /// The backends of a process. Nothing is loaded before it is asked for.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Library ops of the contract in terms of this crate's routines.
 
-use super::matmul::{MatDType, MatMut, MatRef, Problem, matmul};
+use super::matmul::{self, MatDType, MatMut, MatRef, Problem};
 use crate::exec::{Arg, Args, Program};
 use crate::parallel::{Parallel, Serial};
 use smallvec::{SmallVec, smallvec};
@@ -40,9 +40,13 @@ impl Epilogue {
         }
         Ok(Epilogue {
             program: Program::compile(&strided)?,
-            inputs: (kernel.params.iter().skip(1).filter(|param| param.role == Role::In))
-                .map(|param| (param.dtype.size(), param.access))
-                .collect(),
+            inputs: (kernel
+                .params
+                .iter()
+                .skip(1)
+                .filter(|param| param.role == Role::In))
+            .map(|param| (param.dtype.size(), param.access))
+            .collect(),
             whole: kernel.nodes.iter().any(|node| matches!(node, Node::Index { .. })),
         })
     }
@@ -60,11 +64,17 @@ fn dtype_of(op: &Matmul) -> Result<MatDType> {
         DType::I64 if accumulates(DType::I64) => MatDType::I64,
         DType::U64 if accumulates(DType::U64) => MatDType::U64,
         other => {
-            return Err(Error::unsupported(format!("matmul of {other} accumulated in {}; lower it", op.accumulate)));
+            return Err(Error::unsupported(format!(
+                "matmul of {other} accumulated in {}; lower it",
+                op.accumulate
+            )));
         }
     };
     if op.output != op.dtype {
-        return Err(Error::unsupported(format!("matmul of {} to {}; lower it", op.dtype, op.output)));
+        return Err(Error::unsupported(format!(
+            "matmul of {} to {}; lower it",
+            op.dtype, op.output
+        )));
     }
     if let Some(epilogue) = &op.epilogue {
         // It runs in place on the result, so the result must have the accumulator's dtype before and after.
@@ -101,7 +111,9 @@ impl LibraryKernel {
 
     /// Nanoseconds on one core, roughly.
     pub fn cost(&self, extents: &[u64]) -> u64 {
-        let flops = extents.iter().fold(2_u64, |product, &extent| product.saturating_mul(extent));
+        let flops = extents
+            .iter()
+            .fold(2_u64, |product, &extent| product.saturating_mul(extent));
         flops / FLOPS_PER_NS
     }
 
@@ -111,27 +123,53 @@ impl LibraryKernel {
     /// As [`Program::run`].
     pub unsafe fn run(&self, args: &Args<'_>, parallel: &dyn Parallel) {
         let axes = self.batch;
-        let ([m, n, k], [a, b, further @ .., out]) = (&args.extents[axes..], args.args) else { return };
+        let ([m, n, k], [a, b, further @ .., out]) = (&args.extents[axes..], args.args) else {
+            return;
+        };
         let (result, batches) = (&args.extents[..axes + 2], &args.extents[..axes]);
         if result.contains(&0) {
             return;
         }
-        let row_major: SmallVec<[i64; 8]> = (0..axes + 2).map(|axis| extent(&result[axis + 1..]) as i64).collect();
+        let row_major: SmallVec<[i64; 8]> = (0..axes + 2)
+            .map(|axis| extent(&result[axis + 1..]) as i64)
+            .collect();
         let mut places: SmallVec<[Arg<'_>; 6]> = smallvec![*out];
         if let Some(epilogue) = &self.epilogue {
-            places.extend(further.iter().zip(&epilogue.inputs).map(|(arg, &(_, access))| match access {
-                Access::Contiguous => Arg { strides: &row_major, ..*arg },
-                Access::Broadcast | Access::Strided => *arg,
-            }));
+            places.extend(
+                further
+                    .iter()
+                    .zip(&epilogue.inputs)
+                    .map(|(arg, &(_, access))| match access {
+                        Access::Contiguous => Arg {
+                            strides: &row_major,
+                            ..*arg
+                        },
+                        Access::Broadcast | Access::Strided => *arg,
+                    }),
+            );
         }
         // Batch axes from `first` on are one batch of the routine; those before it are walked here.
         let first = foldable(batches, &[a.strides, b.strides, out.strides]);
         let (walked, folded) = batches.split_at(first);
-        let problem = Problem { batch: extent(folded) as usize, m: *m as usize, n: *n as usize, k: *k as usize };
+        let problem = Problem {
+            batch: extent(folded) as usize,
+            m: *m as usize,
+            n: *n as usize,
+            k: *k as usize,
+        };
         let mut index: SmallVec<[u64; 8]> = smallvec![0; axes];
         loop {
-            let place = |arg: &Arg<'_>| arg.ptr.wrapping_offset(offset(&index, arg.strides) * self.element as isize);
-            let step = |arg: &Arg<'_>| if first < axes { arg.strides[axes - 1] as isize } else { 0 };
+            let place = |arg: &Arg<'_>| {
+                arg.ptr
+                    .wrapping_offset(offset(&index, arg.strides) * self.element as isize)
+            };
+            let step = |arg: &Arg<'_>| {
+                if first < axes {
+                    arg.strides[axes - 1] as isize
+                } else {
+                    0
+                }
+            };
             let stride = |arg: &Arg<'_>, axis: usize| arg.strides[axes + axis] as isize;
             let operand = |arg: &Arg<'_>, row: usize, col: usize| MatRef {
                 ptr: place(arg),
@@ -154,17 +192,20 @@ impl LibraryKernel {
                 unsafe { self.finish(&at, (rows.len(), cols.len()), &places, args.scalars) };
             };
             let blockwise = self.epilogue.as_ref().is_some_and(|epilogue| !epilogue.whole);
-            let epilogue: Option<&(dyn Fn(usize, Range<usize>, Range<usize>) + Sync)> =
-                if blockwise { Some(&block) } else { None };
+            let epilogue: Option<matmul::Epilogue<'_>> = if blockwise { Some(&block) } else { None };
             // SAFETY: the caller vouches for every operand.
-            unsafe { matmul(self.dtype, &problem, lhs, rhs, target, parallel, epilogue) };
+            unsafe { matmul::matmul(self.dtype, &problem, lhs, rhs, target, parallel, epilogue) };
             if !advance(&mut index[..first], walked) {
                 break;
             }
         }
         if let Some(epilogue) = self.epilogue.as_ref().filter(|epilogue| epilogue.whole) {
             places.push(*out);
-            let args = Args { extents: result, args: &places, scalars: args.scalars };
+            let args = Args {
+                extents: result,
+                args: &places,
+                scalars: args.scalars,
+            };
             // SAFETY: the caller vouches for the operands; the result is updated in place.
             unsafe { epilogue.program.run(&args, parallel) };
         }
@@ -178,16 +219,34 @@ impl LibraryKernel {
         let Some(epilogue) = &self.epilogue else { return };
         let mut extents: SmallVec<[u64; 8]> = smallvec![1; at.len() - 2];
         extents.extend([size.0 as u64, size.1 as u64]);
-        let element = |index: usize| if index == 0 { self.element } else { epilogue.inputs[index - 1].0 };
+        let element = |index: usize| {
+            if index == 0 {
+                self.element
+            } else {
+                epilogue.inputs[index - 1].0
+            }
+        };
         let mut args: SmallVec<[Arg<'_>; 6]> = (places.iter().enumerate())
             .map(|(index, arg)| {
                 let bytes = offset(at, arg.strides) * element(index) as isize;
-                Arg { ptr: arg.ptr.wrapping_offset(bytes), ..*arg }
+                Arg {
+                    ptr: arg.ptr.wrapping_offset(bytes),
+                    ..*arg
+                }
             })
             .collect();
         args.push(args[0]);
         // SAFETY: the caller vouches for it.
-        unsafe { epilogue.program.run(&Args { extents: &extents, args: &args, scalars }, &Serial) };
+        unsafe {
+            epilogue.program.run(
+                &Args {
+                    extents: &extents,
+                    args: &args,
+                    scalars,
+                },
+                &Serial,
+            )
+        };
     }
 }
 
@@ -197,12 +256,20 @@ fn extent(extents: &[u64]) -> u64 {
 
 /// Elements from index 0 to `index`; 0 for a broadcast argument, which has no strides.
 fn offset(index: &[u64], strides: &[i64]) -> isize {
-    index.iter().zip(strides).map(|(&i, &stride)| i as isize * stride as isize).sum()
+    index
+        .iter()
+        .zip(strides)
+        .map(|(&i, &stride)| i as isize * stride as isize)
+        .sum()
 }
 
 /// The first of the last batch axes that all operands step through evenly.
 fn foldable(batches: &[u64], strides: &[&[i64]]) -> usize {
-    let even = |axis: usize| strides.iter().all(|s| s[axis - 1] == s[axis] * batches[axis] as i64);
+    let even = |axis: usize| {
+        strides
+            .iter()
+            .all(|s| s[axis - 1] == s[axis] * batches[axis] as i64)
+    };
     let mut first = batches.len().saturating_sub(1);
     while first > 0 && even(first) {
         first -= 1;

@@ -2,4 +2,7 @@
 
 mod gemm;
 mod gemv;
+mod kernel;
 pub mod matmul;
+
+pub use kernel::LibraryKernel;
