@@ -809,7 +809,8 @@ struct thalweg_event_table {
  *
  * - Index spaces are row-major; the last axis runs fastest.
  * - Every load reads what memory held before the launch. An output may share memory with an
- *   input only when both have the same dtype, level, address and strides.
+ *   input only when both have the same dtype, level, address and strides and no
+ *   THALWEG_OP_LOAD_AT reads the input.
  * - Floating-point ops are IEEE 754 with round-to-nearest-even and are never contracted or
  *   reassociated. f16 and bf16 ops compute in f32 and round the result to the dtype after each
  *   op.

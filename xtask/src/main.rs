@@ -1,11 +1,18 @@
 //! The project's own tasks: `cargo xtask --help`.
 #![allow(clippy::print_stdout, reason = "a command prints")]
 
+mod ci;
+mod demo;
 mod header;
+mod layering;
+mod lines;
+mod new_backend;
+mod plugins;
+mod process;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -18,12 +25,37 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Build the plugins, then run every test and documentation example.
+    Test,
+    /// Run every check, with the time that each takes.
+    Ci {
+        /// Run this step only; may be repeated.
+        #[arg(long, value_name = "STEP")]
+        only: Vec<String>,
+    },
+    /// Build in release mode, list the devices, run the energy example.
+    Demo,
+    /// Build the plugins and put them into `backends/` beside the executables.
+    Plugins {
+        /// Optimised.
+        #[arg(long)]
+        release: bool,
+    },
+    /// Start a new backend as a copy of the reference backend.
+    NewBackend {
+        /// What users will ask for: a-z, 0-9 and _.
+        name: String,
+    },
     /// Write hal-api/include/thalweg.h from the Rust tables.
     Header {
         /// Write nothing; fail when the committed header is not what would be written.
         #[arg(long)]
         check: bool,
     },
+    /// Check which crate knows which.
+    Layering,
+    /// List long files; fail on files over 500 lines.
+    Lines,
 }
 
 /// The folder of the workspace.
@@ -32,9 +64,41 @@ fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
+/// Cargo's build folder.
+fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |folder| root.join(folder))
+}
+
+/// The files of the project, relative to its folder: what git tracks or would track.
+fn files(root: &Path) -> Result<Vec<PathBuf>> {
+    let output = Command::new("git")
+        .current_dir(root)
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .output()?;
+    if !output.status.success() {
+        return Err(format!("git ls-files: {}", String::from_utf8_lossy(&output.stderr).trim()).into());
+    }
+    let names = String::from_utf8(output.stdout)?;
+    let mut files: Vec<_> = names.split_terminator('\0').map(PathBuf::from).collect();
+    files.retain(|file| root.join(file).is_file());
+    files.sort();
+    files.dedup();
+    Ok(files)
+}
+
 fn main() -> ExitCode {
+    let root = root();
     let result = match Args::parse().task {
-        Task::Header { check } => header::run(&root(), check),
+        Task::Test => ci::test(&root).map(|_| ()),
+        Task::Ci { only } => ci::run(&root, &only),
+        Task::Demo => demo::run(&root),
+        Task::Plugins { release } => {
+            plugins::place(&root, release).map(|folder| println!("{}", folder.display()))
+        }
+        Task::NewBackend { name } => new_backend::run(&root, &name),
+        Task::Header { check } => header::run(&root, check),
+        Task::Layering => layering::run(&root),
+        Task::Lines => lines::run(&root),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

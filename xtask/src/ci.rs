@@ -1,0 +1,151 @@
+//! Every check of the project, with the time that each takes.
+
+use crate::process::{capture, cargo, command, exists, run as execute};
+use crate::{Result, header, layering, lines, new_backend, plugins};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What a check left out, and why.
+type Skipped = Vec<String>;
+type Check = fn(&Path) -> Result<Skipped>;
+
+/// Cheap ones first; a check uses what an earlier one built where it can.
+const STEPS: [(&str, Check); 11] = [
+    ("format", format),
+    ("header", |root| header::run(root, true).map(whole)),
+    ("layering", |root| layering::run(root).map(whole)),
+    ("lines", |root| lines::run(root).map(whole)),
+    ("clippy", clippy),
+    ("doc", doc),
+    ("test", test),
+    ("conform", conform_all),
+    ("new-backend", |root| new_backend::check(root).map(whole)),
+    ("fuzz", fuzz),
+    ("benches", benches),
+];
+
+fn whole((): ()) -> Skipped {
+    Vec::new()
+}
+
+/// Runs all steps, or the named ones, and fails when one of them did.
+pub(crate) fn run(root: &Path, only: &[String]) -> Result<()> {
+    let known = |name: &String| STEPS.iter().any(|(step, _)| step == name);
+    if let Some(name) = only.iter().find(|name| !known(name)) {
+        let names: Vec<_> = STEPS.iter().map(|(step, _)| *step).collect();
+        return Err(format!("no step is called {name}; there are {}", names.join(", ")).into());
+    }
+    let (mut rows, mut skipped) = (Vec::new(), Vec::new());
+    for (name, check) in STEPS
+        .iter()
+        .filter(|(name, _)| only.is_empty() || only.iter().any(|o| o == name))
+    {
+        println!("\n==== {name}");
+        let start = Instant::now();
+        let result = check(root);
+        if let Err(error) = &result {
+            eprintln!("error: {error}");
+        }
+        rows.push((name, start.elapsed(), result.is_ok()));
+        skipped.extend(result.unwrap_or_default());
+    }
+    println!();
+    for (name, time, passed) in &rows {
+        println!(
+            "{:6} {name:12} {:>6.1} s",
+            if *passed { "passed" } else { "FAILED" },
+            time.as_secs_f64()
+        );
+    }
+    let total: Duration = rows.iter().map(|(_, time, _)| *time).sum();
+    println!("{:6} {:12} {:>6.1} s", "", "all", total.as_secs_f64());
+    for what in &skipped {
+        println!("SKIPPED: {what}");
+    }
+    let passed = rows.iter().filter(|(_, _, passed)| *passed).count();
+    let failed = rows.len() - passed;
+    println!("{passed} passed, {failed} failed, {} skipped", skipped.len());
+    if failed == 0 {
+        Ok(())
+    } else {
+        Err(format!("{failed} of {} steps failed", rows.len()).into())
+    }
+}
+
+fn format(root: &Path) -> Result<Skipped> {
+    execute(&mut cargo(root, &["fmt", "--all", "--check"]))?;
+    execute(&mut cargo(
+        root,
+        &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"],
+    ))
+    .map(whole)
+}
+
+fn clippy(root: &Path) -> Result<Skipped> {
+    let args = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    execute(&mut cargo(root, &args)).map(whole)
+}
+
+fn doc(root: &Path) -> Result<Skipped> {
+    let args = ["doc", "--workspace", "--no-deps"];
+    execute(cargo(root, &args).env("RUSTDOCFLAGS", "-Dwarnings")).map(whole)
+}
+
+/// Builds the plugins that tests load, then runs every test of the workspace and every example in the documentation.
+pub(crate) fn test(root: &Path) -> Result<Skipped> {
+    plugins::build(root, false)?;
+    if !exists("cargo-nextest") {
+        return execute(&mut cargo(root, &["test", "--workspace"])).map(whole);
+    }
+    execute(&mut cargo(
+        root,
+        &["nextest", "run", "--workspace", "--no-fail-fast"],
+    ))?;
+    execute(&mut cargo(root, &["test", "--workspace", "--doc"])).map(whole)
+}
+
+/// Judges one backend: the path of a plugin, or the name of an embedded one.
+pub(crate) fn conform(root: &Path, backend: &str) -> Result<()> {
+    let mut command = cargo(
+        root,
+        &["run", "--quiet", "--package", "thalweg-cli", "--", "conform"],
+    );
+    // A report without a verdict is no pass.
+    let output = capture(command.arg(backend))?;
+    let verdict = output.lines().rev().find(|line| line.contains("conformant"));
+    match verdict {
+        Some(line) if !line.contains("not conformant") => Ok(()),
+        Some(line) => Err(format!("{backend}: {line}").into()),
+        None => Err(format!("{backend}: `thalweg conform` gave no verdict").into()),
+    }
+}
+
+fn conform_all(root: &Path) -> Result<Skipped> {
+    let mut backends = vec!["cpu".to_owned()];
+    let files = plugins::build(root, false)?;
+    backends.extend(files.iter().map(|file| file.display().to_string()));
+    let skipped = if exists("cc") {
+        backends.push(plugins::plain_c(root)?.display().to_string());
+        Vec::new()
+    } else {
+        vec!["conformance of the backend in plain C (there is no `cc`)".into()]
+    };
+    let failed: Vec<_> = backends
+        .iter()
+        .filter_map(|backend| conform(root, backend).err().map(|error| error.to_string()))
+        .collect();
+    if failed.is_empty() {
+        Ok(skipped)
+    } else {
+        Err(failed.join("\n").into())
+    }
+}
+
+fn fuzz(root: &Path) -> Result<Skipped> {
+    execute(&mut command(root, "fuzz/run.sh", &["60"])).map(whole)
+}
+
+fn benches(root: &Path) -> Result<Skipped> {
+    let args = ["bench", "--package", "thalweg-benches", "--benches", "--no-run"];
+    execute(&mut cargo(root, &args)).map(whole)
+}

@@ -1,0 +1,67 @@
+//! The project's plugins as files.
+
+use crate::process::{cargo, run};
+use crate::{Result, files, target};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Packages that are plugins.
+const PACKAGES: [&str; 2] = ["thalweg-reference", "thalweg-cpu"];
+
+/// Builds the plugins and returns their files in the build folder, where programs of the same build find them.
+pub(crate) fn build(root: &Path, release: bool) -> Result<Vec<PathBuf>> {
+    let mut command = cargo(root, &["build"]);
+    for package in PACKAGES {
+        command.args(["--package", package]);
+    }
+    if release {
+        command.arg("--release");
+    }
+    run(&mut command)?;
+    let file = |package: &str| {
+        let name = package.replace('-', "_");
+        profile(root, release).join(format!("lib{name}.so"))
+    };
+    Ok(PACKAGES.map(file).into())
+}
+
+/// Builds the plugins and copies them into `backends/` beside the executables, the place that an installation has.
+pub(crate) fn place(root: &Path, release: bool) -> Result<PathBuf> {
+    let folder = profile(root, release).join("backends");
+    let files = build(root, release)?;
+    fs::create_dir_all(&folder)?;
+    // Plugins are not loaded from places that others may write.
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
+    for file in files {
+        let name = file.file_name().unwrap_or_default();
+        let draft = folder.join("draft");
+        fs::copy(&file, &draft)?;
+        fs::set_permissions(&draft, fs::Permissions::from_mode(0o755))?;
+        // A program that runs now keeps the file it has loaded.
+        fs::rename(&draft, folder.join(name))?;
+    }
+    Ok(folder)
+}
+
+/// The folder of a build.
+pub(crate) fn profile(root: &Path, release: bool) -> PathBuf {
+    target(root).join(if release { "release" } else { "debug" })
+}
+
+/// Compiles the example in plain C into the build folder.
+pub(crate) fn plain_c(root: &Path) -> Result<PathBuf> {
+    let folder = target(root).join("plain_c");
+    fs::create_dir_all(&folder)?;
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
+    let library = folder.join("libthalweg_plainc.so");
+    let mut command = crate::process::command(root, "cc", &["-std=c11", "-O2", "-shared", "-fPIC"]);
+    command
+        .args(["-fvisibility=hidden", "-pthread", "-Ihal-api/include", "-o"])
+        .arg(&library);
+    let folder = "tests/plugins/plain_c";
+    let sources = files(root)?.into_iter().filter(|file| file.starts_with(folder));
+    command.args(sources.filter(|file| file.extension().is_some_and(|kind| kind == "c")));
+    run(&mut command)?;
+    Ok(library)
+}
