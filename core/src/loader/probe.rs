@@ -2,20 +2,22 @@
 //! report and not the end of the program.
 //!
 //! A library has no program of its own to start, and a fork of a program with threads inherits the system loader's
-//! tables in the middle of a change. What the system brings along serves: glibc's loader, told to load the plugin first
-//! and then to run the shell, which prints a word and ends. That word on standard output is the sign that every
-//! constructor came to its end. (`libc.so.6` can be run as well, but not with a plugin that calls one of its functions
-//! that are chosen by processor, `memcpy` for one.)
+//! tables in the middle of a change. So the child is the system's loader, started afresh on a program of a few bytes
+//! that needs the plugin.
 
+use super::sealed::Sealed;
+use program::SIGN;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 mod child;
+mod program;
 
 /// How a load in a child process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,24 +117,32 @@ pub fn probe(path: &Path, limit: Duration) -> io::Result<ProbeOutcome> {
             "the program runs with raised privileges",
         ));
     }
-    let tools = Tools::find()?;
-    // The loader's option takes a list; a name that would be split is passed as a descriptor of this process.
-    let odd = path.to_str().is_none_or(|text| text.contains([':', ' ', '$']));
+    // A name with a `$` would be expanded by the loader; it is passed as a descriptor of this process.
+    let odd = path.as_os_str().as_encoded_bytes().contains(&b'$');
     let held = if odd { Some(File::open(path)?) } else { None };
     let path = match &held {
         Some(file) => path_of_descriptor(file.as_raw_fd()),
         None => path.to_path_buf(),
     };
-    let end = child::run(tools.command(Some(&path)), limit)?;
-    let outcome = judge(end, limit);
+    let outcome = load(&path, limit)?;
     let suspicious = matches!(outcome, ProbeOutcome::Signal { .. } | ProbeOutcome::Exited { .. });
-    if suspicious && judge(child::run(tools.command(None), limit)?, limit) != ProbeOutcome::Ok {
+    if suspicious && load(&file_of(c"gnu_get_libc_version")?, limit)? != ProbeOutcome::Ok {
         return Err(io::Error::new(
             io::ErrorKind::Unsupported,
             "the system's loader cannot be run here",
         ));
     }
     Ok(outcome)
+}
+
+fn load(path: &Path, limit: Duration) -> io::Result<ProbeOutcome> {
+    let program = Sealed::new(&program::program(path)?)?;
+    let mut command = Command::new(file_of(c"_r_debug")?);
+    // Resolves every symbol at once, as RTLD_NOW does.
+    command
+        .arg(path_of_descriptor(program.fd()))
+        .env("LD_BIND_NOW", "1");
+    Ok(judge(child::run(command, limit)?, limit))
 }
 
 /// The path under which a child can open a descriptor of this process.
@@ -168,7 +178,7 @@ fn judge(end: child::End, limit: Duration) -> ProbeOutcome {
         .unwrap_or_default();
     let said = said.chars().take(200).collect();
     match (status.code(), status.signal()) {
-        (Some(0), _) if output.windows(SIGN.len()).any(|part| part == SIGN.as_bytes()) => ProbeOutcome::Ok,
+        (Some(0), _) if output.windows(SIGN.len()).any(|part| part == SIGN) => ProbeOutcome::Ok,
         (Some(code), _) => ProbeOutcome::Exited { code, said },
         (None, signal) => ProbeOutcome::Signal {
             number: signal.unwrap_or(0),
@@ -178,65 +188,37 @@ fn judge(end: child::End, limit: Duration) -> ProbeOutcome {
 }
 
 /// How the texts of glibc's loader begin when it refuses a file in an orderly way.
-const LOADER_MARKS: [&str; 3] = [
-    "error while loading shared libraries: ",
-    "symbol lookup error: ",
-    "ERROR: ld.so: object ",
-];
-/// What the shell prints.
-const SIGN: &str = "every-constructor-returned";
-const SHELL: &str = "/bin/sh";
-
-struct Tools {
-    loader: PathBuf,
-}
-
-impl Tools {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    fn find() -> io::Result<Tools> {
-        let missing = || io::Error::new(io::ErrorKind::NotFound, "the system's loader was not found");
-        let loader = file_of(c"_r_debug").ok_or_else(missing)?;
-        Ok(Tools { loader })
-    }
-
-    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-    fn find() -> io::Result<Tools> {
-        Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "this system's loader cannot be asked",
-        ))
-    }
-
-    fn command(&self, preload: Option<&Path>) -> std::process::Command {
-        let mut command = std::process::Command::new(&self.loader);
-        if let Some(path) = preload {
-            command.arg("--preload").arg(path);
-        }
-        // Resolves every symbol at once, as RTLD_NOW does.
-        command
-            .env("LD_BIND_NOW", "1")
-            .args([SHELL, "-c"])
-            .arg(format!("echo {SIGN}"));
-        command
-    }
-}
+const LOADER_MARKS: [&str; 2] = ["error while loading shared libraries: ", "symbol lookup error: "];
 
 /// The file that defines `symbol` in this process.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn file_of(symbol: &std::ffi::CStr) -> Option<PathBuf> {
+fn file_of(symbol: &std::ffi::CStr) -> io::Result<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
+    let missing = || io::Error::new(io::ErrorKind::NotFound, "the system's loader was not found");
     // SAFETY: the name ends in zero; `info` lives through the call, and is read only after a success, when its file
     // name points to a text that lives as long as the library.
     let name = unsafe {
         let address = libc::dlsym(libc::RTLD_DEFAULT, symbol.as_ptr());
         let mut info: libc::Dl_info = std::mem::zeroed();
         if address.is_null() || libc::dladdr(address, &mut info) == 0 || info.dli_fname.is_null() {
-            return None;
+            return Err(missing());
         }
         std::ffi::CStr::from_ptr(info.dli_fname)
     };
     let path = PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes()));
-    path.is_absolute().then_some(path)
+    if path.is_absolute() {
+        Ok(path)
+    } else {
+        Err(missing())
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn file_of(_: &std::ffi::CStr) -> io::Result<PathBuf> {
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "this system's loader cannot be asked",
+    ))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use thalweg::Error;
 use thalweg::loader::discover::{PATH_VARIABLE, Surroundings, file_name};
 use thalweg::loader::{LoaderOptions, Registry, lock};
+use thalweg_hal::tables::{GraphTable, KernelTable, StreamTable};
 
 #[test]
 fn world_writable_folder_is_one_row() {
@@ -40,6 +41,24 @@ fn two_good_plugins_load_side_by_side() {
     assert_eq!(
         place.texts(&registry.candidates()),
         ["first  loaded: 0.1", "second  loaded: 0.1"]
+    );
+}
+
+#[test]
+fn a_table_that_an_older_plugin_lacks_reads_as_absent() {
+    let place = Place::new();
+    place.build("older", &[]);
+    let registry = place.registry();
+    let backend = registry.get("older").unwrap();
+    assert!(backend.table::<StreamTable>().is_some());
+    assert!(backend.table::<KernelTable>().is_none() && backend.table::<GraphTable>().is_none());
+    place.build("bare", &["TABLES=4"]);
+    assert_eq!(
+        place.rows(),
+        [
+            "bare  refused: it has no event table, which every backend must have",
+            "older  loaded: 0.1"
+        ]
     );
 }
 

@@ -1,5 +1,7 @@
 //! Every kind of bad plugin is one clear row, and neither the process nor the other backends suffer from it.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod files;
 mod folders;
 

@@ -1,4 +1,4 @@
-/* A plugin with nothing but what the loader asks for. The tests set NAME, ABI, ARCH, FEATURES, START and DEVICES. */
+/* A plugin with nothing but what the loader asks for. The tests set NAME, ABI, ARCH, FEATURES, START, TABLES and DEVICES. */
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -23,6 +23,9 @@
 #endif
 #ifndef START
 #define START
+#endif
+#ifndef TABLES
+#define TABLES 5
 #endif
 #ifndef DEVICES
 #define DEVICES *out = 1; return 0
@@ -72,7 +75,7 @@ static void *core[] = {(void *)info, (void *)device_count, (void *)last_error, (
 
 static const void *query_interface(void *context, uint32_t table, uint32_t version) {
     (void)context;
-    return version == 1 && table <= 5 ? core : 0;
+    return version == 1 && table <= TABLES ? core : 0;
 }
 
 typedef struct {

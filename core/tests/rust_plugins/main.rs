@@ -1,0 +1,220 @@
+//! Plugins in Rust, each built by its test: fitting, older, newer, changed, panicking, and the embedded one's place.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod build;
+
+use build::{Patch, plugin};
+use std::fs;
+use std::path::{Path, PathBuf};
+use thalweg::host::set_config;
+use thalweg::loader::discover::{Surroundings, file_name};
+use thalweg::loader::{Backend, Embedded, LoaderOptions, Registry};
+use thalweg_hal::Status;
+use thalweg_hal::tables::{DeviceProperties, DeviceTable};
+
+#[allow(unreachable_pub)]
+#[path = "../../../tests/plugins/tiny/src/backend.rs"]
+mod tiny;
+
+struct Place {
+    _temp: tempfile::TempDir,
+    root: PathBuf,
+}
+
+impl Place {
+    fn new() -> Place {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        Place { _temp: temp, root }
+    }
+
+    /// Puts `file` into `folder` as the plugin `target`.
+    fn put(&self, folder: &str, target: &str, file: &Path) {
+        let folder = self.root.join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        fs::copy(file, folder.join(file_name(target))).unwrap();
+    }
+
+    fn options(&self) -> LoaderOptions {
+        LoaderOptions {
+            folders: vec![self.root.join("plugins")],
+            cache: None,
+            ..LoaderOptions::default()
+        }
+    }
+
+    fn registry(&self, embedded: &[Embedded]) -> Registry {
+        Registry::with(self.options(), embedded, &Surroundings::default())
+    }
+
+    fn rows(&self, registry: &Registry) -> Vec<String> {
+        let dir = self.root.display().to_string();
+        let rows = registry.candidates();
+        let own = rows
+            .iter()
+            .filter(|row| !["cpu", "cuda", "opencl"].contains(&row.target.as_str()));
+        own.map(|row| format!("{}  {}", row.target, row.outcome).replace(&dir, "DIR"))
+            .collect()
+    }
+}
+
+fn properties(backend: &Backend) -> thalweg::Result<DeviceProperties> {
+    let table = backend.table::<DeviceTable>().unwrap();
+    // SAFETY: numbers and texts alone, for which zeros are values.
+    let mut properties: DeviceProperties = unsafe { std::mem::zeroed() };
+    // SAFETY: the context is the backend's, `properties` lives through the call.
+    let code = unsafe { (table.properties)(backend.api().context, 0, &raw mut properties) };
+    backend.check(code).map(|()| properties)
+}
+
+#[test]
+fn two_good_plugins_and_a_bad_one_before_them() {
+    let place = Place::new();
+    place.put("plugins", "tiny", &plugin("1.0.0", "tiny", &[]));
+    place.put("plugins", "other", &plugin("1.0.0", "other", &[]));
+    fs::write(place.root.join("plugins").join(file_name("a_bad_one")), "text").unwrap();
+    let registry = place.registry(&[]);
+    assert_eq!(
+        place.rows(&registry),
+        [
+            "a_bad_one  refused: not a shared library: the file does not start as an ELF file",
+            "other  loaded: 1.2.3",
+            "tiny  loaded: 1.2.3",
+        ]
+    );
+    for name in ["tiny", "other"] {
+        let backend = registry.get(name).unwrap();
+        assert_eq!(backend.name(), name);
+        assert_eq!(properties(backend).unwrap().compute_units, 1);
+    }
+}
+
+#[test]
+fn a_changed_struct_is_one_line() {
+    let place = Place::new();
+    let patches = [
+        Patch {
+            file: "src/tables/device.rs",
+            from: "pub compute_units: u32,",
+            to: "pub compute_units: u64,",
+        },
+        Patch {
+            file: "src/export/device.rs",
+            from: "compute_units: properties.compute_units,",
+            to: "compute_units: properties.compute_units.into(),",
+        },
+    ];
+    place.put("plugins", "tiny", &plugin("1.2.0", "tiny", &patches));
+    let registry = place.registry(&[]);
+    let rows = registry.candidates();
+    assert_eq!(
+        rows[0].outcome.to_string(),
+        "refused: device.properties().compute_units: this program expects u32, the plugin has u64 \
+         (built against thalweg-hal 1.2.0; rebuild it against 1.0)"
+    );
+    assert!(
+        rows[0].detail.len() > 20,
+        "the whole comparison is kept for whoever looks into it"
+    );
+}
+
+#[test]
+fn a_newer_table_is_passed_over() {
+    let place = Place::new();
+    let patches = [
+        Patch {
+            file: "src/module.rs",
+            from: "pub graph: &'static GraphTable,",
+            to: "pub graph: &'static GraphTable,\n    /// New.\n    pub newer: &'static CoreTable,",
+        },
+        Patch {
+            file: "src/module.rs",
+            from: "graph: Tables::<B>::GRAPH,",
+            to: "graph: Tables::<B>::GRAPH,\n        newer: Tables::<B>::CORE,",
+        },
+        Patch {
+            file: "src/tables/mod.rs",
+            from: "pub const ABI_MINOR: u16 = 0;",
+            to: "pub const ABI_MINOR: u16 = 4;",
+        },
+        Patch {
+            file: "src/manifest.rs",
+            from: "pub const ABI_TEXT: &str = \"1.0\";",
+            to: "pub const ABI_TEXT: &str = \"1.4\";",
+        },
+    ];
+    place.put("plugins", "tiny", &plugin("1.4.0", "tiny", &patches));
+    let registry = place.registry(&[]);
+    assert_eq!(place.rows(&registry), ["tiny  loaded: 1.2.3"]);
+    let backend = registry.get("tiny").unwrap();
+    assert_eq!(backend.api().abi, 1 << 16 | 4);
+    assert_eq!(properties(backend).unwrap().compute_units, 1);
+}
+
+#[test]
+fn panics_stop_at_the_border() {
+    let place = Place::new();
+    place.put("plugins", "panics", &plugin("1.0.0", "panics", &[]));
+    let registry = place.registry(&[]);
+    set_config("panics.panic", Some("start"));
+    assert_eq!(
+        place.rows(&registry),
+        ["panics  not available: the backend panicked: tiny panics in start"]
+    );
+    set_config("panics.panic", Some("properties"));
+    let registry = place.registry(&[]);
+    let backend = registry.get("panics").unwrap();
+    let error = properties(backend).unwrap_err();
+    assert_eq!(error.status(), Some(Status::Panicked));
+    assert!(error.to_string().contains("tiny panics in properties"), "{error}");
+    set_config("panics.panic", None);
+    assert_eq!(properties(backend).unwrap().compute_units, 1);
+}
+
+#[test]
+fn a_plugin_takes_the_embedded_ones_place() {
+    let place = Place::new();
+    let embedded = [Embedded::of::<tiny::Tiny>()];
+    fs::create_dir(place.root.join("plugins")).unwrap();
+    assert_eq!(place.rows(&place.registry(&embedded)), ["tiny  loaded: 1.2.3"]);
+    place.put("plugins", "tiny", &plugin("1.0.0", "tiny", &[]));
+    let registry = place.registry(&embedded);
+    let file = place.root.join("plugins").join(file_name("tiny"));
+    assert_eq!(registry.get("tiny").unwrap().path(), Some(file.as_path()));
+    assert_eq!(
+        place.rows(&registry),
+        [
+            "tiny  loaded: 1.2.3",
+            "tiny  not used: DIR/plugins/libthalweg_tiny.so comes first"
+        ]
+    );
+}
+
+#[test]
+fn the_embedded_one_comes_before_the_build_folder_and_after_a_bad_file() {
+    let place = Place::new();
+    let embedded = [Embedded::of::<tiny::Tiny>()];
+    place.put("debug", "tiny", &plugin("1.0.0", "tiny", &[]));
+    fs::create_dir(place.root.join("plugins")).unwrap();
+    fs::write(place.root.join("plugins").join(file_name("tiny")), "").unwrap();
+    fs::create_dir(place.root.join("debug/.fingerprint")).unwrap();
+    let around = Surroundings {
+        executable: Some(place.root.join("debug/tool")),
+        ..Surroundings::default()
+    };
+    let registry = Registry::with(place.options(), &embedded, &around);
+    assert_eq!(registry.get("tiny").unwrap().path(), None);
+    assert_eq!(
+        place.rows(&registry),
+        [
+            "tiny  refused: the file is empty",
+            "tiny  loaded: 1.2.3",
+            "tiny  not used: the embedded one comes first",
+        ]
+    );
+    let registry = Registry::with(place.options(), &[], &around);
+    assert_eq!(
+        registry.get("tiny").unwrap().path(),
+        Some(place.root.join("debug").join(file_name("tiny")).as_path())
+    );
+}
