@@ -1,6 +1,6 @@
 //! Vector times matrix: c[j] = sum over l of a[l] B[l, j]. Bound by the reading of B, so B is read once, in long runs.
 
-use super::gemm::{Element, Isa, Operands, Vector, with_scratch};
+use super::gemm::{Element, Isa, Operands, Scratch, Vector};
 use half::{bf16, f16};
 use std::ops::Range;
 
@@ -48,33 +48,32 @@ const CHUNK: usize = 2048;
 #[inline(always)]
 unsafe fn by_rows<T: Element, V: Stream<T>>(x: &Operands<T>, k: usize, cols: Range<usize>) {
     let bytes = (CHUNK + 16 + k) * size_of::<T::Acc>();
-    with_scratch(bytes, |scratch| {
-        let sums: *mut T::Acc = scratch.cast();
-        // SAFETY: the scratch memory has the length asked for, the operands' extents are the caller's contract.
-        unsafe {
-            let a = vector(x, k, sums.add(CHUNK + 16));
-            for start in cols.clone().step_by(CHUNK) {
-                let width = CHUNK.min(cols.end - start);
-                for j in 0..width.next_multiple_of(V::LANES) {
-                    sums.add(j).write(T::ZERO);
-                }
-                let b = x.b.add(start);
-                for l in 0..k / 8 {
-                    add_rows::<T, V, 8>(
-                        sums,
-                        a.add(8 * l),
-                        b.offset(8 * l as isize * x.b_row),
-                        x.b_row,
-                        width,
-                    );
-                }
-                for l in k / 8 * 8..k {
-                    add_rows::<T, V, 1>(sums, a.add(l), b.offset(l as isize * x.b_row), x.b_row, width);
-                }
-                write(x, start, std::slice::from_raw_parts(sums, width));
+    let scratch = Scratch::take(bytes);
+    let sums: *mut T::Acc = scratch.start().cast();
+    // SAFETY: the scratch memory has the length asked for, the operands' extents are the caller's contract.
+    unsafe {
+        let a = vector(x, k, sums.add(CHUNK + 16));
+        for start in cols.clone().step_by(CHUNK) {
+            let width = CHUNK.min(cols.end - start);
+            for j in 0..width.next_multiple_of(V::LANES) {
+                sums.add(j).write(T::ZERO);
             }
+            let b = x.b.add(start);
+            for l in 0..k / 8 {
+                add_rows::<T, V, 8>(
+                    sums,
+                    a.add(8 * l),
+                    b.offset(8 * l as isize * x.b_row),
+                    x.b_row,
+                    width,
+                );
+            }
+            for l in k / 8 * 8..k {
+                add_rows::<T, V, 1>(sums, a.add(l), b.offset(l as isize * x.b_row), x.b_row, width);
+            }
+            write(x, start, std::slice::from_raw_parts(sums, width));
         }
-    });
+    }
 }
 
 /// `sums[j] += sum over i of a[i] b[i, j]`, term by term in the order of i.
@@ -116,27 +115,26 @@ unsafe fn add_rows<T: Element, V: Stream<T>, const ROWS: usize>(
 /// Columns of B are contiguous: one dot product a column, four at a time.
 #[inline(always)]
 unsafe fn by_columns<T: Element, V: Stream<T>>(x: &Operands<T>, k: usize, cols: Range<usize>) {
-    with_scratch((k + 16) * size_of::<T::Acc>(), |scratch| {
-        // SAFETY: the scratch memory has the length asked for, the operands' extents are the caller's contract.
-        unsafe {
-            let a = vector(x, k, scratch.cast());
-            let fours = cols.len() / 4 * 4;
-            for j in (cols.start..cols.start + fours).step_by(4) {
-                write(
-                    x,
-                    j,
-                    &dots::<T, V, 4>(a, x.b.offset(j as isize * x.b_col), x.b_col, k),
-                );
-            }
-            for j in cols.start + fours..cols.end {
-                write(
-                    x,
-                    j,
-                    &dots::<T, V, 1>(a, x.b.offset(j as isize * x.b_col), x.b_col, k),
-                );
-            }
+    let scratch = Scratch::take((k + 16) * size_of::<T::Acc>());
+    // SAFETY: the scratch memory has the length asked for, the operands' extents are the caller's contract.
+    unsafe {
+        let a = vector(x, k, scratch.start().cast());
+        let fours = cols.len() / 4 * 4;
+        for j in (cols.start..cols.start + fours).step_by(4) {
+            write(
+                x,
+                j,
+                &dots::<T, V, 4>(a, x.b.offset(j as isize * x.b_col), x.b_col, k),
+            );
         }
-    });
+        for j in cols.start + fours..cols.end {
+            write(
+                x,
+                j,
+                &dots::<T, V, 1>(a, x.b.offset(j as isize * x.b_col), x.b_col, k),
+            );
+        }
+    }
 }
 
 /// Dot products of `a` with columns; the order of a column's sum is the same for any number of columns.

@@ -218,8 +218,10 @@ impl<T> Operands<T> {
     }
 }
 
-/// Largest block of C, in elements a side: it stays in L2 beside a packed block of A while k goes by.
-const BLOCK: usize = 512;
+/// Most rows of a block of C: a block of A of that height stays in L2.
+const ROWS: usize = 336;
+/// Most columns of a block of C: the packing of A is spread over them.
+const COLUMNS: usize = 1024;
 /// Products (multiply-adds) that are worth a hand-off to another thread.
 const GRAIN: usize = 1 << 19;
 /// The same for matrix-vector products, which wait for memory.
@@ -250,7 +252,7 @@ impl Grid {
     ) -> Self {
         let panels = n.div_ceil(width);
         let work = batch.saturating_mul(m).saturating_mul(n).saturating_mul(k.max(1));
-        let (mut down, mut across) = (m.div_ceil(BLOCK), panels.div_ceil(BLOCK / width));
+        let (mut down, mut across) = (m.div_ceil(ROWS), panels.div_ceil(COLUMNS / width));
         let grain = if vector { GRAIN_VECTOR } else { GRAIN };
         let useful = threads.min(work / grain).max(1);
         if vector {

@@ -55,13 +55,31 @@ thread_local! {
     static SPARE: Cell<Buffer> = const { Cell::new(Buffer::EMPTY) };
 }
 
-/// Runs `body` with `bytes` of uninitialised memory, aligned to 64 bytes at least, that no one else uses meanwhile.
-pub(crate) fn with_scratch<R>(bytes: usize, body: impl FnOnce(*mut u8) -> R) -> R {
-    let mut buffer = SPARE.with(|spare| spare.replace(Buffer::EMPTY));
-    if buffer.bytes < bytes {
-        buffer = Buffer::with_bytes(bytes);
+/// Uninitialised memory, aligned to 64 bytes at least; goes back to the thread when dropped.
+pub(crate) struct Scratch(Buffer);
+
+impl Scratch {
+    /// `bytes` of memory that no one else uses meanwhile.
+    pub(crate) fn take(bytes: usize) -> Self {
+        let mut buffer = SPARE
+            .try_with(|spare| spare.replace(Buffer::EMPTY))
+            .unwrap_or(Buffer::EMPTY);
+        if buffer.bytes < bytes {
+            buffer = Buffer::with_bytes(bytes);
+        }
+        Self(buffer)
     }
-    let result = body(buffer.start);
-    SPARE.with(|spare| spare.set(buffer));
-    result
+
+    /// Its first byte.
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.0.start
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let buffer = std::mem::replace(&mut self.0, Buffer::EMPTY);
+        // A thread that is ending has no place to keep it.
+        let _ = SPARE.try_with(|spare| spare.set(buffer));
+    }
 }

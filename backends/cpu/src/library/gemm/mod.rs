@@ -8,7 +8,7 @@ mod element;
 mod pack;
 mod tile;
 
-pub(crate) use buffer::with_scratch;
+pub(crate) use buffer::Scratch;
 pub(crate) use element::{Element, Isa, Kernels};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use pack::Load512;
@@ -18,10 +18,10 @@ pub(crate) use tile::{F32x8, F32x16, F64x4, F64x8};
 
 use pack::Panel;
 use std::ops::Range;
-use tile::TileArgs;
+use tile::{Lines, TileArgs};
 
 /// Longest block of k: a panel of B (two registers wide) and a tile of A fit in L1.
-const KC: usize = 256;
+const KC: usize = 384;
 /// Up to this many panels of B, A is read in place: packing would cost more than it saves.
 const PANELS_UNPACKED_A: usize = 2;
 /// Up to this many tiles of A, rows of B are read in place.
@@ -43,6 +43,12 @@ pub(crate) struct Operands<T> {
 /// Bounds of piece `i` of `0..len` cut into `pieces` whose lengths differ by one at most.
 pub(crate) fn piece(len: usize, pieces: usize, i: usize) -> Range<usize> {
     len * i / pieces..len * (i + 1) / pieces
+}
+
+/// Part `t` of `tiles` of a block of k, in whole groups of the 16 steps that packing transposes at once.
+fn slice(kc: usize, tiles: usize, t: usize) -> Range<usize> {
+    let groups = piece(kc.div_ceil(16), tiles, t);
+    groups.start * 16..kc.min(groups.end * 16)
 }
 
 /// Computes the block `rows` x `cols` of C, `k` terms each.
@@ -71,100 +77,119 @@ pub(crate) unsafe fn block<T: Element>(
     let a_len = if pack_a { line(kc_max * mc) } else { 0 };
     let tail_len = line(mr * nr);
     let sums_len = if direct_c { 0 } else { line(mc * panels * nr) };
-    let bytes = (b_len + a_len + tail_len + sums_len) * size_of::<T::Acc>();
+    let bytes = (2 * b_len + a_len + tail_len + sums_len) * size_of::<T::Acc>();
 
-    buffer::with_scratch(bytes, |scratch| {
-        let packed_b: *mut T::Acc = scratch.cast();
-        // SAFETY: the scratch memory has the length that was asked for; the operands' extents are the caller's contract.
-        unsafe {
-            let packed_a = packed_b.add(b_len);
-            let tail = packed_a.add(a_len);
-            let sums = tail.add(tail_len);
-            for block_of_k in 0..k_blocks {
-                let ks = piece(k, k_blocks, block_of_k);
-                let kc = ks.len();
-                let a =
-                    x.a.offset(rows.start as isize * x.a_row + ks.start as isize * x.a_col);
-                if pack_a {
-                    for t in 0..tiles {
-                        let r = piece(mc, tiles, t);
-                        (kernels.pack)(&Panel {
-                            dst: packed_a.add(r.start * kc),
-                            pitch: r.len(),
-                            src: a.offset(r.start as isize * x.a_row),
-                            width: r.len(),
-                            w_step: x.a_row,
-                            k_step: x.a_col,
-                            kc,
-                        });
-                    }
-                }
-                for p in 0..panels {
-                    let col = p * nr;
-                    let width = nr.min(nc - col);
-                    let src =
-                        x.b.offset(ks.start as isize * x.b_row + (cols.start + col) as isize * x.b_col);
-                    let (b, b_k) = if pack_b || width < nr {
-                        (kernels.pack)(&Panel {
-                            dst: packed_b,
-                            pitch: nr,
-                            src,
-                            width,
-                            w_step: x.b_col,
-                            k_step: x.b_row,
-                            kc,
-                        });
-                        (packed_b.cast_const(), nr as isize)
-                    } else {
-                        (src.cast(), x.b_row)
-                    };
-                    for t in 0..tiles {
-                        let r = piece(mc, tiles, t);
-                        let mut args = TileArgs {
-                            kc,
-                            a: packed_a.add(r.start * kc).cast_const(),
-                            a_row: 1,
-                            a_k: r.len() as isize,
-                            b,
-                            b_k,
-                            c: tail,
-                            c_row: nr as isize,
-                            accumulate: block_of_k > 0,
-                        };
-                        let set = if pack_a {
-                            kernels.tiles.packed
-                        } else {
-                            args.a = a.offset(r.start as isize * x.a_row).cast();
-                            args.a_row = x.a_row;
-                            args.a_k = x.a_col;
-                            kernels.tiles.strided
-                        };
-                        let kernel = set[r.len() - 1];
-                        let c = x.c.offset((rows.start + r.start) as isize * x.c_row);
-                        if !direct_c {
-                            args.c = sums.add(r.start * panels * nr + col);
-                            args.c_row = (panels * nr) as isize;
-                            kernel(&args);
-                        } else if width == nr {
-                            args.c = c.add(cols.start + col).cast();
-                            args.c_row = x.c_row;
-                            kernel(&args);
-                        } else {
-                            args.accumulate = false;
-                            kernel(&args);
-                            let c: *mut T::Acc = c.add(cols.start + col).cast();
-                            add_tail::<T>(c, x.c_row, tail, nr, r.len(), width, block_of_k > 0);
+    let scratch = Scratch::take(bytes);
+    let packed_b: *mut T::Acc = scratch.start().cast();
+    // SAFETY: the scratch memory has the length that was asked for; the operands' extents are the caller's contract.
+    unsafe {
+        let packed_a = packed_b.add(2 * b_len);
+        let tail = packed_a.add(a_len);
+        let sums = tail.add(tail_len);
+        for block_of_k in 0..k_blocks {
+            let ks = piece(k, k_blocks, block_of_k);
+            let kc = ks.len();
+            let a =
+                x.a.offset(rows.start as isize * x.a_row + ks.start as isize * x.a_col);
+            let b =
+                x.b.offset(ks.start as isize * x.b_row + cols.start as isize * x.b_col);
+            let a_tile = |r: Range<usize>| Panel {
+                dst: packed_a.add(r.start * kc),
+                pitch: r.len(),
+                src: a.offset(r.start as isize * x.a_row),
+                width: r.len(),
+                w_step: x.a_row,
+                k_step: x.a_col,
+                kc,
+            };
+            let b_panel = |p: usize, steps: Range<usize>| Panel {
+                dst: packed_b.add(p % 2 * b_len + steps.start * nr),
+                pitch: nr,
+                src: b.offset((p * nr) as isize * x.b_col + steps.start as isize * x.b_row),
+                width: nr.min(nc - p * nr),
+                w_step: x.b_col,
+                k_step: x.b_row,
+                kc: steps.len(),
+            };
+            let packs = |p: usize| p < panels && (pack_b || nc - p * nr < nr);
+            if packs(0) {
+                (kernels.pack)(&b_panel(0, 0..kc));
+            }
+            for p in 0..panels {
+                let (col, width) = (p * nr, nr.min(nc - p * nr));
+                let (b, b_k) = if packs(p) {
+                    (packed_b.add(p % 2 * b_len).cast_const(), nr as isize)
+                } else {
+                    (b.offset(col as isize * x.b_col).cast(), x.b_row)
+                };
+                for t in 0..tiles {
+                    let r = piece(mc, tiles, t);
+                    let mut next = [Lines::NONE; 2];
+                    if pack_a && p == 0 {
+                        (kernels.pack)(&a_tile(r.clone()));
+                        if t + 1 < tiles {
+                            next[0] = a_tile(piece(mc, tiles, t + 1)).lines();
                         }
                     }
+                    // The next panel is packed a slice at a time, after a tile that has brought the slice near.
+                    let steps = if packs(p + 1) { slice(kc, tiles, t) } else { 0..0 };
+                    let next_slice = (!steps.is_empty()).then(|| b_panel(p + 1, steps));
+                    if let Some(panel) = &next_slice {
+                        next[1] = panel.lines();
+                    }
+                    let (set, a, a_row, a_k) = if pack_a {
+                        (
+                            kernels.tiles.packed,
+                            packed_a.add(r.start * kc).cast_const(),
+                            1,
+                            r.len() as isize,
+                        )
+                    } else {
+                        (
+                            kernels.tiles.strided,
+                            a.offset(r.start as isize * x.a_row).cast(),
+                            x.a_row,
+                            x.a_col,
+                        )
+                    };
+                    let c =
+                        x.c.offset((rows.start + r.start) as isize * x.c_row)
+                            .wrapping_add(cols.start + col);
+                    let (target, c_row) = if !direct_c {
+                        (sums.add(r.start * panels * nr + col), (panels * nr) as isize)
+                    } else if width == nr {
+                        (c.cast(), x.c_row)
+                    } else {
+                        (tail, nr as isize)
+                    };
+                    let accumulate = block_of_k > 0 && target != tail;
+                    set[r.len() - 1](&TileArgs {
+                        kc,
+                        a,
+                        a_row,
+                        a_k,
+                        b,
+                        b_k,
+                        c: target,
+                        c_row,
+                        accumulate,
+                        next,
+                    });
+                    if target == tail {
+                        add_tail::<T>(c.cast(), x.c_row, tail, nr, r.len(), width, block_of_k > 0);
+                    }
+                    if let Some(panel) = &next_slice {
+                        (kernels.pack)(panel);
+                    }
                 }
             }
-            if k == 0 {
-                zero(x, rows.clone(), cols.clone());
-            } else if !direct_c {
-                store(x, sums, panels * nr, rows.clone(), cols.clone());
-            }
         }
-    });
+        if k == 0 {
+            zero(x, rows.clone(), cols.clone());
+        } else if !direct_c {
+            store(x, sums, panels * nr, rows.clone(), cols.clone());
+        }
+    }
 }
 
 /// Adds (or writes) the used columns of a tile to C.

@@ -1,6 +1,7 @@
 //! Packing: copies a panel of A or B into the order in which a micro-kernel reads it, converting to the accumulator type.
 
 use super::Element;
+use super::tile::Lines;
 
 /// A panel to be packed: `dst[l * pitch + w] = src[w * w_step + l * k_step]` for `w < width`, zeros up to `pitch`.
 pub(crate) struct Panel<T: Element> {
@@ -18,6 +19,24 @@ pub(crate) struct Panel<T: Element> {
     pub(crate) k_step: isize,
     /// Length along k.
     pub(crate) kc: usize,
+}
+
+impl<T: Element> Panel<T> {
+    /// Its source, to be prefetched. Nothing where the elements are apart in both directions.
+    pub(crate) fn lines(&self) -> Lines {
+        let (step, runs, elements) = match (self.w_step, self.k_step) {
+            (1, step) => (step, self.kc, self.width),
+            (step, 1) => (step, self.width, self.kc),
+            _ => return Lines::NONE,
+        };
+        let size = size_of::<T>();
+        Lines {
+            start: self.src.cast(),
+            step: step * size as isize,
+            runs,
+            bytes: elements * size,
+        }
+    }
 }
 
 /// Packs one panel.

@@ -21,7 +21,30 @@ pub(crate) trait Vector: Copy {
     /// `self + a`.
     unsafe fn add(self, a: Self) -> Self;
     /// Brings the line of `p` near; `p` may be any address.
-    unsafe fn prefetch(p: *const Self::Lane);
+    unsafe fn prefetch(p: *const u8);
+}
+
+/// Runs of memory to be prefetched, a few at a time between steps of k: in a burst they would stall the sums.
+#[derive(Clone, Copy)]
+pub(crate) struct Lines {
+    /// First run; need not exist.
+    pub(crate) start: *const u8,
+    /// Bytes from run to run.
+    pub(crate) step: isize,
+    /// Number of runs.
+    pub(crate) runs: usize,
+    /// Bytes of a run.
+    pub(crate) bytes: usize,
+}
+
+impl Lines {
+    /// Nothing.
+    pub(crate) const NONE: Self = Self {
+        start: std::ptr::null(),
+        step: 0,
+        runs: 0,
+        bytes: 0,
+    };
 }
 
 /// What one micro-kernel call computes: `c[i, j] (+)= sum_l a[i, l] * b[l, j]` over a full tile. Strides in elements.
@@ -44,6 +67,8 @@ pub(crate) struct TileArgs<S> {
     pub(crate) c_row: isize,
     /// Adds to C instead of overwriting it.
     pub(crate) accumulate: bool,
+    /// What to bring near meanwhile.
+    pub(crate) next: [Lines; 2],
 }
 
 /// A micro-kernel for one tile height.
@@ -64,13 +89,6 @@ pub(crate) struct TileSet<S: 'static> {
 unsafe fn tile<V: Vector, const MR: usize, const NV: usize, const PACKED: bool>(t: &TileArgs<V::Lane>) {
     // SAFETY: the caller vouches for a full tile behind each pointer and for the instruction set.
     unsafe {
-        if t.accumulate {
-            for i in 0..MR {
-                for j in 0..NV {
-                    V::prefetch(t.c.offset(i as isize * t.c_row).add(j * V::LANES));
-                }
-            }
-        }
         let mut acc = [[V::zero(); NV]; MR];
         let mut b = t.b;
         let mut a = t.a;
@@ -79,27 +97,49 @@ unsafe fn tile<V: Vector, const MR: usize, const NV: usize, const PACKED: bool>(
         for (g, p) in base.iter_mut().enumerate() {
             *p = t.a.wrapping_offset(3 * g as isize * t.a_row);
         }
-        for _ in 0..t.kc {
-            let mut bv = [V::zero(); NV];
-            for (j, v) in bv.iter_mut().enumerate() {
-                *v = V::load(b.add(j * V::LANES));
-            }
-            for (i, row) in acc.iter_mut().enumerate() {
-                let av = V::splat(if PACKED {
-                    a.add(i)
+        let (mut c, mut next) = (t.c.cast_const(), t.next);
+        let at_once = next.map(|lines| lines.runs.div_ceil(MR));
+        for i in 0..MR {
+            let steps = if i + 1 < MR {
+                t.kc / MR
+            } else {
+                t.kc - (MR - 1) * (t.kc / MR)
+            };
+            for _ in 0..steps {
+                let mut bv = [V::zero(); NV];
+                for (j, v) in bv.iter_mut().enumerate() {
+                    *v = V::load(b.add(j * V::LANES));
+                }
+                for (i, row) in acc.iter_mut().enumerate() {
+                    let av = V::splat(if PACKED {
+                        a.add(i)
+                    } else {
+                        base[i / 3].offset((i % 3) as isize * t.a_row)
+                    });
+                    for (x, &bj) in row.iter_mut().zip(&bv) {
+                        *x = x.mul_add(av, bj);
+                    }
+                }
+                b = b.wrapping_offset(t.b_k);
+                if PACKED {
+                    a = a.add(MR);
                 } else {
-                    base[i / 3].offset((i % 3) as isize * t.a_row)
-                });
-                for (x, &bj) in row.iter_mut().zip(&bv) {
-                    *x = x.mul_add(av, bj);
+                    for p in &mut base {
+                        *p = p.wrapping_offset(t.a_k);
+                    }
                 }
             }
-            b = b.wrapping_offset(t.b_k);
-            if PACKED {
-                a = a.add(MR);
-            } else {
-                for p in &mut base {
-                    *p = p.wrapping_offset(t.a_k);
+            for j in 0..NV {
+                V::prefetch(c.wrapping_add(j * V::LANES).cast());
+            }
+            c = c.wrapping_offset(t.c_row);
+            for (lines, at_once) in next.iter_mut().zip(at_once) {
+                for _ in 0..at_once.min(lines.runs) {
+                    for byte in (0..lines.bytes).step_by(64) {
+                        V::prefetch(lines.start.wrapping_add(byte));
+                    }
+                    lines.start = lines.start.wrapping_offset(lines.step);
+                    lines.runs -= 1;
                 }
             }
         }
@@ -175,7 +215,7 @@ macro_rules! plain_vector {
                 self
             }
             #[inline(always)]
-            unsafe fn prefetch(_: *const $lane) {}
+            unsafe fn prefetch(_: *const u8) {}
         }
     };
 }
@@ -246,7 +286,7 @@ mod x86 {
                     Self(unsafe { $add(self.0, a.0) })
                 }
                 #[inline(always)]
-                unsafe fn prefetch(p: *const $lane) {
+                unsafe fn prefetch(p: *const u8) {
                     // SAFETY: a prefetch never faults.
                     unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
                 }
