@@ -93,7 +93,7 @@ fn doc(root: &Path) -> Result<Skipped> {
 
 /// Builds the plugins that tests load, then runs every test of the workspace and every example in the documentation.
 pub(crate) fn test(root: &Path) -> Result<Skipped> {
-    plugins::build(root, false)?;
+    plugins::build(root)?;
     if !exists("cargo-nextest") {
         return execute(&mut cargo(root, &["test", "--workspace"])).map(whole);
     }
@@ -106,12 +106,9 @@ pub(crate) fn test(root: &Path) -> Result<Skipped> {
 
 /// Judges one backend: the path of a plugin, or the name of an embedded one.
 pub(crate) fn conform(root: &Path, backend: &str) -> Result<()> {
-    let mut command = cargo(
-        root,
-        &["run", "--quiet", "--package", "thalweg-cli", "--", "conform"],
-    );
+    let thalweg = plugins::profile(root, false).join("thalweg");
     // A report without a verdict is no pass.
-    let output = capture(command.arg(backend))?;
+    let output = capture(&mut command(root, thalweg, &["conform", backend]))?;
     let verdict = output.lines().rev().find(|line| line.contains("conformant"));
     match verdict {
         Some(line) if !line.contains("not conformant") => Ok(()),
@@ -122,7 +119,7 @@ pub(crate) fn conform(root: &Path, backend: &str) -> Result<()> {
 
 fn conform_all(root: &Path) -> Result<Skipped> {
     let mut backends = vec!["cpu".to_owned()];
-    let files = plugins::build(root, false)?;
+    let files = plugins::build(root)?;
     backends.extend(files.iter().map(|file| file.display().to_string()));
     let skipped = if exists("cc") {
         backends.push(plugins::plain_c(root)?.display().to_string());

@@ -6,15 +6,11 @@ use std::path::Path;
 
 /// Builds the command and the plugins in release mode, lists the devices and runs the energy example.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    execute(&mut cargo(
-        root,
-        &["build", "--release", "--package", "thalweg-cli"],
-    ))?;
+    let packages = ["--package", "thalweg-cli", "--package", "thalweg"];
+    let mut build = cargo(root, &["build", "--release"]);
+    execute(build.args(packages).args(["--bins", "--example", "energy"]))?;
     plugins::place(root, true)?;
-    let thalweg = plugins::profile(root, true).join("thalweg");
-    execute(&mut command(root, thalweg, &["devices"]))?;
-    execute(&mut cargo(
-        root,
-        &["run", "--release", "--package", "thalweg", "--example", "energy"],
-    ))
+    let folder = plugins::profile(root, true);
+    execute(&mut command(root, folder.join("thalweg"), &["devices"]))?;
+    execute(&mut command(root, folder.join("examples/energy"), &[]))
 }

@@ -9,8 +9,25 @@ use std::path::{Path, PathBuf};
 /// Packages that are plugins.
 const PACKAGES: [&str; 2] = ["thalweg-reference", "thalweg-cpu"];
 
-/// Builds the plugins and returns their files in the build folder, where programs of the same build find them.
-pub(crate) fn build(root: &Path, release: bool) -> Result<Vec<PathBuf>> {
+/// Builds everything that tests need, the plugins and the command among it, and returns the plugins' files in the build
+/// folder, where programs of the same build find them.
+///
+/// One call of cargo for all of it: calls that name different packages or kinds of targets enable different features of
+/// shared dependencies, which are then built again.
+pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
+    let kinds = ["build", "--workspace", "--lib", "--bins", "--tests"];
+    run(&mut cargo(root, &kinds))?;
+    Ok(files_of(&profile(root, false)))
+}
+
+fn files_of(folder: &Path) -> Vec<PathBuf> {
+    let file = |package: &&str| folder.join(format!("lib{}.so", package.replace('-', "_")));
+    PACKAGES.iter().map(file).collect()
+}
+
+/// Builds the plugins and copies them into `backends/` beside the executables, the place that an installation has.
+pub(crate) fn place(root: &Path, release: bool) -> Result<PathBuf> {
+    let folder = profile(root, release).join("backends");
     let mut command = cargo(root, &["build"]);
     for package in PACKAGES {
         command.args(["--package", package]);
@@ -19,21 +36,10 @@ pub(crate) fn build(root: &Path, release: bool) -> Result<Vec<PathBuf>> {
         command.arg("--release");
     }
     run(&mut command)?;
-    let file = |package: &str| {
-        let name = package.replace('-', "_");
-        profile(root, release).join(format!("lib{name}.so"))
-    };
-    Ok(PACKAGES.map(file).into())
-}
-
-/// Builds the plugins and copies them into `backends/` beside the executables, the place that an installation has.
-pub(crate) fn place(root: &Path, release: bool) -> Result<PathBuf> {
-    let folder = profile(root, release).join("backends");
-    let files = build(root, release)?;
     fs::create_dir_all(&folder)?;
     // Plugins are not loaded from places that others may write.
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
-    for file in files {
+    for file in files_of(&profile(root, release)) {
         let name = file.file_name().unwrap_or_default();
         let draft = folder.join("draft");
         fs::copy(&file, &draft)?;
