@@ -1,0 +1,248 @@
+//! Cases with the names that `benches/peers` uses.
+
+use crate::kernels;
+use thalweg::hal::{Buffer, DType, Device, Element, Kernel, Launch, Result, Stream};
+use thalweg_hal::library::{LibraryOp, Matmul};
+
+/// What bounds a case.
+#[derive(Clone, Copy, Debug)]
+pub enum Limit {
+    /// Bytes read and written, each once.
+    Bytes(f64),
+    /// Floating-point operations.
+    Flops(f64),
+}
+
+/// One case, ready to run.
+pub struct Case {
+    /// Its name, as in `benches/peers/cases.py`.
+    pub name: String,
+    /// What bounds it.
+    pub limit: Limit,
+    /// Runs it once, to the end.
+    pub run: Box<dyn FnMut() -> Result<()>>,
+}
+
+fn filled(stream: &Stream, len: usize) -> Result<Buffer> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let data: Vec<f32> = (0..len)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 40) as f32 / (1 << 24) as f32 * 2.0 - 1.0
+        })
+        .collect();
+    Buffer::from_slice(stream, &data)
+}
+
+/// The cases of fused kernels and reductions.
+///
+/// # Errors
+/// Those of allocation and compilation.
+pub fn kernels(device: &Device) -> Result<Vec<Case>> {
+    Ok(vec![
+        energy(device)?,
+        rows(
+            device,
+            "softmax_1024x1024",
+            &kernels::softmax(),
+            1024,
+            1024,
+            false,
+        )?,
+        rows(
+            device,
+            "layernorm_4096x768",
+            &kernels::layer_norm(768),
+            4096,
+            768,
+            true,
+        )?,
+        fresh(device, "add_1e7", &kernels::add(), 2)?,
+        fresh(device, "gelu_1e7", &kernels::gelu(), 1)?,
+        sum(device, "sum_axis0_4096", [1, 4096])?,
+        sum(device, "sum_axis1_4096", [4096, 1])?,
+        argmax(device)?,
+        transpose(device)?,
+    ])
+}
+
+fn energy(device: &Device) -> Result<Case> {
+    const N: usize = 100_000_000;
+    let stream = device.create_stream()?;
+    let kernel = Kernel::compile(device, &kernels::energy())?;
+    let (x, out) = (filled(&stream, N)?, device.alloc(4)?);
+    let run = move || {
+        let scalars = [1.0_f32.bits(), 1.0_f32.bits()];
+        stream.launch(&Launch::new(&kernel, &[N as u64], &[x.arg(), out.arg()]).scalars(&scalars))?;
+        stream.synchronize()
+    };
+    Ok(Case {
+        name: "energy_1e8".into(),
+        limit: Limit::Bytes(4e8),
+        run: Box::new(run),
+    })
+}
+
+fn rows(
+    device: &Device,
+    name: &str,
+    ir: &thalweg::hal::ir::Kernel,
+    outer: usize,
+    inner: usize,
+    affine: bool,
+) -> Result<Case> {
+    let stream = device.create_stream()?;
+    let kernel = Kernel::compile(device, ir)?;
+    let x = filled(&stream, outer * inner)?;
+    let (scale, shift) = (filled(&stream, inner)?, filled(&stream, inner)?);
+    let bytes = 4 * (outer * inner) as u64;
+    let owner = device.clone();
+    let run = move || {
+        let out = owner.alloc(bytes)?;
+        let per_row = [0, 1];
+        let affine_args = [
+            x.arg(),
+            scale.arg().strides(&per_row),
+            shift.arg().strides(&per_row),
+            out.arg(),
+        ];
+        let plain_args = [x.arg(), out.arg()];
+        let args = if affine { &affine_args[..] } else { &plain_args[..] };
+        stream.launch(&Launch::new(&kernel, &[outer as u64, inner as u64], args))?;
+        stream.synchronize()
+    };
+    Ok(Case {
+        name: name.into(),
+        limit: Limit::Bytes(2.0 * bytes as f64),
+        run: Box::new(run),
+    })
+}
+
+fn fresh(device: &Device, name: &str, ir: &thalweg::hal::ir::Kernel, inputs: usize) -> Result<Case> {
+    const N: usize = 10_000_000;
+    let stream = device.create_stream()?;
+    let kernel = Kernel::compile(device, ir)?;
+    let buffers = (0..inputs)
+        .map(|_| filled(&stream, N))
+        .collect::<Result<Vec<_>>>()?;
+    let owner = device.clone();
+    let run = move || {
+        let out = owner.alloc(4 * N as u64)?;
+        let args: Vec<_> = buffers.iter().chain([&out]).map(Buffer::arg).collect();
+        stream.launch(&Launch::new(&kernel, &[N as u64], &args))?;
+        stream.synchronize()
+    };
+    let bytes = 4.0 * N as f64 * (inputs + 1) as f64;
+    Ok(Case {
+        name: name.into(),
+        limit: Limit::Bytes(bytes),
+        run: Box::new(run),
+    })
+}
+
+fn sum(device: &Device, name: &str, strides: [i64; 2]) -> Result<Case> {
+    let stream = device.create_stream()?;
+    let kernel = Kernel::compile(device, &kernels::sum())?;
+    let (x, out) = (filled(&stream, 4096 * 4096)?, device.alloc(4 * 4096)?);
+    let run = move || {
+        stream.launch(&Launch::new(
+            &kernel,
+            &[4096, 4096],
+            &[x.arg().strides(&strides), out.arg()],
+        ))?;
+        stream.synchronize()
+    };
+    Ok(Case {
+        name: name.into(),
+        limit: Limit::Bytes(4.0 * 4096.0 * 4096.0),
+        run: Box::new(run),
+    })
+}
+
+fn argmax(device: &Device) -> Result<Case> {
+    const N: usize = 10_000_000;
+    let stream = device.create_stream()?;
+    let kernel = Kernel::compile(device, &kernels::argmax())?;
+    let (x, out) = (filled(&stream, N)?, device.alloc(8)?);
+    let run = move || {
+        stream.launch(&Launch::new(&kernel, &[N as u64], &[x.arg(), out.arg()]))?;
+        stream.synchronize()
+    };
+    Ok(Case {
+        name: "argmax_1e7".into(),
+        limit: Limit::Bytes(4.0 * N as f64),
+        run: Box::new(run),
+    })
+}
+
+fn transpose(device: &Device) -> Result<Case> {
+    let stream = device.create_stream()?;
+    let kernel = Kernel::compile(device, &kernels::copy())?;
+    let x = filled(&stream, 4096 * 4096)?;
+    let owner = device.clone();
+    let run = move || {
+        let out = owner.alloc(4 * 4096 * 4096)?;
+        stream.launch(&Launch::new(
+            &kernel,
+            &[4096, 4096],
+            &[x.arg().strides(&[1, 4096]), out.arg()],
+        ))?;
+        stream.synchronize()
+    };
+    Ok(Case {
+        name: "transpose_4096".into(),
+        limit: Limit::Bytes(8.0 * 4096.0 * 4096.0),
+        run: Box::new(run),
+    })
+}
+
+/// The cases of matrix products.
+///
+/// # Errors
+/// Those of allocation and compilation.
+pub fn products(device: &Device) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for n in [64, 128, 256, 512, 1024, 2048] {
+        cases.push(matmul(device, format!("matmul_{n}"), [1, n, n, n])?);
+    }
+    cases.push(matmul(device, "matmul_32x128".into(), [32, 128, 128, 128])?);
+    cases.push(matmul(device, "matmul_128x512x784".into(), [1, 128, 512, 784])?);
+    let mut gemv = matmul(device, "gemv_4096".into(), [1, 4096, 1, 4096])?;
+    gemv.limit = Limit::Bytes(4.0 * 4096.0 * 4096.0);
+    cases.push(gemv);
+    Ok(cases)
+}
+
+fn matmul(device: &Device, name: String, [batch, m, n, k]: [usize; 4]) -> Result<Case> {
+    let stream = device.create_stream()?;
+    let (dtype, accumulate, output) = (DType::F32, DType::F32, DType::F32);
+    let op = LibraryOp::Matmul(Matmul {
+        batch: 1,
+        dtype,
+        accumulate,
+        output,
+        epilogue: None,
+    });
+    let kernel = Kernel::compile(device, &op)?;
+    let (a, b) = (filled(&stream, batch * m * k)?, filled(&stream, batch * k * n)?);
+    let out = device.alloc(4 * (batch * m * n) as u64)?;
+    let signed = |values: [usize; 4]| values.map(|value| value as i64);
+    let (on_a, on_b) = (signed([m * k, k, 0, 1]), signed([k * n, 0, 1, n]));
+    let on_out = [(m * n) as i64, n as i64, 1];
+    let extents = [batch, m, n, k].map(|extent| extent as u64);
+    let run = move || {
+        let args = [
+            a.arg().strides(&on_a),
+            b.arg().strides(&on_b),
+            out.arg().strides(&on_out),
+        ];
+        stream.launch(&Launch::new(&kernel, &extents, &args))?;
+        stream.synchronize()
+    };
+    let flops = 2.0 * (batch * m) as f64 * (n * k) as f64;
+    Ok(Case {
+        name,
+        limit: Limit::Flops(flops),
+        run: Box::new(run),
+    })
+}

@@ -1,0 +1,211 @@
+//! The limits of the machine: reading memory, adding in place, fused multiply-adds. Probed with the widest vectors there are.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+use thalweg::hal::{Buffer, Device, Result};
+use thalweg::parallel::Pool;
+
+/// Bytes that the probes of memory walk over: more than any cache.
+pub const FAR: usize = 400 << 20;
+
+/// Memory of a device that the host can reach, filled.
+pub struct Memory {
+    buffer: Buffer,
+    ptr: usize,
+    len: usize,
+}
+
+impl Memory {
+    /// `bytes` bytes of a device's pool, every page touched.
+    ///
+    /// # Errors
+    /// Those of an allocation and a mapping.
+    pub fn new(device: &Device, bytes: usize) -> Result<Memory> {
+        let buffer = device.alloc(bytes as u64)?;
+        buffer.fill(&device.default_stream()?, 1.0_f32)?;
+        device.synchronize()?;
+        let ptr = buffer.map()?.as_ptr() as usize;
+        Ok(Memory {
+            buffer,
+            ptr,
+            len: bytes / 4,
+        })
+    }
+
+    /// The buffer itself.
+    pub fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    /// Reads everything on `threads` threads.
+    pub fn read(&self, threads: usize) {
+        self.split(threads, |ptr, len| {
+            // SAFETY: the range lies in the buffer, which is initialised, and nobody writes to it meanwhile.
+            std::hint::black_box(sum(unsafe { std::slice::from_raw_parts(ptr, len) }));
+        });
+    }
+
+    /// Adds `other` to this memory, in place, on `threads` threads.
+    pub fn add(&self, other: &Memory, threads: usize) {
+        let shift = other.ptr.wrapping_sub(self.ptr);
+        self.split(threads, |ptr, len| {
+            let from = (ptr as usize).wrapping_add(shift) as *const f32;
+            // SAFETY: both ranges lie in their buffers of one length, which do not overlap, and each thread has its own.
+            unsafe {
+                accumulate(
+                    std::slice::from_raw_parts_mut(ptr, len),
+                    std::slice::from_raw_parts(from, len),
+                )
+            };
+        });
+    }
+
+    fn split(&self, threads: usize, body: impl Fn(*mut f32, usize) + Sync) {
+        const PIECES: usize = 64;
+        let piece = self.len / PIECES;
+        Pool::global().set_threads(threads);
+        Pool::global().run(PIECES, 0, &|i| {
+            body((self.ptr as *mut f32).wrapping_add(i * piece), piece)
+        });
+    }
+}
+
+macro_rules! widest {
+    ($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)? $body:block) => {
+        $(#[$doc])*
+        fn $name($($arg: $type),*) $(-> $result)? {
+            #[inline(always)]
+            fn plain($($arg: $type),*) $(-> $result)? $body
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+                fn avx512($($arg: $type),*) $(-> $result)? { plain($($arg),*) }
+                #[target_feature(enable = "avx2,fma")]
+                fn avx2($($arg: $type),*) $(-> $result)? { plain($($arg),*) }
+                if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl")
+                    && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512dq")
+                {
+                    // SAFETY: the instructions were detected.
+                    return unsafe { avx512($($arg),*) };
+                }
+                if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                    // SAFETY: the instructions were detected.
+                    return unsafe { avx2($($arg),*) };
+                }
+            }
+            plain($($arg),*)
+        }
+    };
+}
+
+widest! {
+    fn sum(data: &[f32]) -> f32 {
+        let mut lanes = [0.0_f32; 128];
+        let (chunks, rest) = data.as_chunks::<128>();
+        for chunk in chunks {
+            for (lane, value) in lanes.iter_mut().zip(chunk) {
+                *lane += value;
+            }
+        }
+        lanes.iter().chain(rest).sum()
+    }
+}
+
+widest! {
+    fn accumulate(to: &mut [f32], from: &[f32]) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to += from;
+        }
+    }
+}
+
+const STEPS: usize = 20_000;
+
+/// Fused multiply-adds in twelve independent chains of vectors; floating-point operations done.
+#[cfg(target_arch = "x86_64")]
+fn multiply_add() -> usize {
+    use std::arch::x86_64::{
+        _mm256_fmadd_ps, _mm256_set1_ps, _mm512_fmadd_ps, _mm512_reduce_add_ps, _mm512_set1_ps,
+    };
+    #[target_feature(enable = "avx512f")]
+    fn wide() -> usize {
+        let (a, b) = (
+            _mm512_set1_ps(std::hint::black_box(0.999)),
+            _mm512_set1_ps(std::hint::black_box(0.001)),
+        );
+        let mut chains = [_mm512_set1_ps(1.0); 12];
+        for _ in 0..STEPS {
+            for chain in &mut chains {
+                *chain = _mm512_fmadd_ps(*chain, a, b);
+            }
+        }
+        std::hint::black_box(chains.map(|chain| _mm512_reduce_add_ps(chain)));
+        STEPS * 12 * 16 * 2
+    }
+    #[target_feature(enable = "avx2,fma")]
+    fn narrow() -> usize {
+        let (a, b) = (
+            _mm256_set1_ps(std::hint::black_box(0.999)),
+            _mm256_set1_ps(std::hint::black_box(0.001)),
+        );
+        let mut chains = [_mm256_set1_ps(1.0); 12];
+        for _ in 0..STEPS {
+            for chain in &mut chains {
+                *chain = _mm256_fmadd_ps(*chain, a, b);
+            }
+        }
+        std::hint::black_box(chains);
+        STEPS * 12 * 8 * 2
+    }
+    if is_x86_feature_detected!("avx512f") {
+        // SAFETY: the instructions were detected.
+        unsafe { wide() }
+    } else if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        // SAFETY: the instructions were detected.
+        unsafe { narrow() }
+    } else {
+        portable()
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn multiply_add() -> usize {
+    portable()
+}
+
+fn portable() -> usize {
+    let (a, b) = (std::hint::black_box(0.999_f32), std::hint::black_box(0.001_f32));
+    let mut lanes = [1.0_f32; 48];
+    for _ in 0..STEPS {
+        for lane in &mut lanes {
+            *lane = *lane * a + b;
+        }
+    }
+    std::hint::black_box(lanes);
+    STEPS * 48 * 2
+}
+
+/// One round of f32 multiply-adds on `threads` threads; floating-point operations done.
+pub fn multiply_add_round(threads: usize) -> usize {
+    static WORK: OnceLock<usize> = OnceLock::new();
+    Pool::global().set_threads(threads);
+    Pool::global().run(threads, 0, &|_| {
+        multiply_add();
+    });
+    *WORK.get_or_init(multiply_add) * threads
+}
+
+/// Floating-point operations per second that `threads` threads reach together with f32 multiply-adds.
+pub fn flops(threads: usize) -> f64 {
+    let work = multiply_add_round(threads);
+    let time = crate::median(Duration::from_millis(60), || {
+        multiply_add_round(threads);
+    });
+    work as f64 / time.as_secs_f64()
+}
+
+/// Bytes per second that `threads` threads read from `memory`.
+pub fn bandwidth(memory: &Memory, threads: usize) -> f64 {
+    let time = crate::median(Duration::from_millis(150), || memory.read(threads));
+    (memory.len * 4) as f64 / time.as_secs_f64()
+}

@@ -1,0 +1,129 @@
+//! What a call costs: launches, graphs, allocations, hand-offs between streams.
+
+use crate::kernels;
+use std::time::{Duration, Instant};
+use thalweg::hal::{Buffer, Device, Event, Graph, Kernel, Launch, Node, Packet, Result, Stream};
+
+/// A small cost in nanoseconds: the median over rounds of the mean over `calls` calls.
+pub fn nanoseconds(calls: usize, mut run: impl FnMut() -> Result<()>) -> Result<f64> {
+    let mut rounds = Vec::new();
+    for _ in 0..31 {
+        let start = Instant::now();
+        for _ in 0..calls {
+            run()?;
+        }
+        rounds.push(start.elapsed().as_nanos() as f64 / calls as f64);
+    }
+    rounds.sort_by(f64::total_cmp);
+    Ok(rounds[rounds.len() / 2])
+}
+
+/// One launch of an empty kernel on an idle stream.
+///
+/// # Errors
+/// Those of the calls.
+pub fn launch(device: &Device) -> Result<f64> {
+    let stream = Stream::new(device)?;
+    let kernel = Kernel::compile(device, &kernels::empty())?;
+    let launch = Launch::new(&kernel, &[], &[]);
+    nanoseconds(2000, || stream.launch(&launch))
+}
+
+/// One launch of `a + b` on one element on an idle stream.
+///
+/// # Errors
+/// Those of the calls.
+pub fn launch_add(device: &Device) -> Result<f64> {
+    let stream = Stream::new(device)?;
+    let kernel = Kernel::compile(device, &kernels::add())?;
+    let (a, b) = (
+        Buffer::from_slice(&stream, &[1.0_f32])?,
+        Buffer::from_slice(&stream, &[2.0_f32])?,
+    );
+    let out = device.alloc(4)?;
+    nanoseconds(2000, || {
+        stream.launch(&Launch::new(&kernel, &[1], &[a.arg(), b.arg(), out.arg()]))
+    })
+}
+
+/// `a + b` on one element into a fresh buffer that is dropped again.
+///
+/// # Errors
+/// Those of the calls.
+pub fn eager_add(device: &Device) -> Result<f64> {
+    let stream = Stream::new(device)?;
+    let kernel = Kernel::compile(device, &kernels::add())?;
+    let (a, b) = (
+        Buffer::from_slice(&stream, &[1.0_f32])?,
+        Buffer::from_slice(&stream, &[2.0_f32])?,
+    );
+    nanoseconds(2000, || {
+        let out = device.alloc(4)?;
+        stream.launch(&Launch::new(&kernel, &[1], &[a.arg(), b.arg(), out.arg()]))
+    })
+}
+
+/// One kernel of a prebuilt graph of a thousand empty ones.
+///
+/// # Errors
+/// Those of the calls.
+pub fn graph(device: &Device) -> Result<f64> {
+    const NODES: usize = 1000;
+    let stream = Stream::new(device)?;
+    let kernel = Kernel::compile(device, &kernels::empty())?;
+    let launch = Launch::new(&kernel, &[], &[]);
+    let nodes: Vec<Node<'_>> = (0..NODES)
+        .map(|_| Node::new(Packet::Launch(launch), &[]))
+        .collect();
+    let graph = Graph::new(device, &nodes)?;
+    Ok(nanoseconds(50, || {
+        graph.launch(&stream)?;
+        stream.synchronize()
+    })? / NODES as f64)
+}
+
+/// Taking a buffer of `bytes` bytes from the pool and giving it back.
+///
+/// # Errors
+/// Those of the calls.
+pub fn alloc(device: &Device, bytes: u64) -> Result<f64> {
+    let held = (0..64).map(|_| device.alloc(bytes)).collect::<Result<Vec<_>>>()?;
+    drop(held);
+    nanoseconds(2000, || device.alloc(bytes).map(drop))
+}
+
+/// A hand-off between two streams whose threads are awake: half of a round trip of callbacks, each waiting for the other stream's
+/// event.
+///
+/// # Errors
+/// Those of the calls.
+pub fn hand_off(device: &Device) -> Result<f64> {
+    const ROUNDS: usize = 500;
+    let streams = [Stream::new(device)?, Stream::new(device)?];
+    let mut samples = Vec::new();
+    for _ in 0..15 {
+        let events = (0..2 * ROUNDS)
+            .map(|_| Event::new(device))
+            .collect::<Result<Vec<_>>>()?;
+        // Both queues fill up behind a gate, so that the streams run on their own threads.
+        let (open, gate) = std::sync::mpsc::channel::<()>();
+        streams[0].callback(move || {
+            gate.recv().ok();
+        })?;
+        for (round, event) in events.iter().enumerate() {
+            let (this, other) = (&streams[round % 2], &streams[(round + 1) % 2]);
+            this.record_event(event)?;
+            other.wait_event(event)?;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+        let start = Instant::now();
+        drop(open);
+        while !(streams[0].query()? && streams[1].query()?) {
+            std::thread::yield_now();
+        }
+        samples.push(start.elapsed().as_nanos() as f64 / (2 * ROUNDS) as f64);
+        device.synchronize()?;
+    }
+    samples.sort_by(f64::total_cmp);
+    Ok(samples[samples.len() / 2])
+}

@@ -1,0 +1,141 @@
+//! Every target of the project on this machine, in one run, each beside its limit: `cargo run --release -p thalweg-benches --bin
+//! targets [--target cpu] [--json FILE] [FILTER…]`.
+#![expect(clippy::print_stdout, reason = "the table is what the program is for")]
+
+use serde_json::json;
+use std::time::Duration;
+use thalweg::hal::{self, Device};
+use thalweg::parallel::Pool;
+use thalweg_benches::cases::{Case, Limit, kernels, products};
+use thalweg_benches::limits::{FAR, Memory, bandwidth, flops};
+use thalweg_benches::{median, overhead};
+
+const BUDGET: Duration = Duration::from_millis(400);
+
+struct Options {
+    target: String,
+    json: Option<String>,
+    filters: Vec<String>,
+}
+
+fn options() -> Options {
+    let mut options = Options {
+        target: "cpu".into(),
+        json: None,
+        filters: Vec::new(),
+    };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--target" => options.target = words.next().unwrap_or_default(),
+            "--json" => options.json = words.next(),
+            _ => options.filters.push(word),
+        }
+    }
+    options
+}
+
+fn main() -> thalweg::Result<()> {
+    let options = options();
+    let device = hal::device(&options.target)?;
+    let wanted =
+        |name: &str| options.filters.is_empty() || options.filters.iter().any(|f| name.contains(f.as_str()));
+    let mut rows = Vec::new();
+    if wanted("overhead") {
+        overheads(&device)?;
+    }
+    let far = Memory::new(&device, FAR)?;
+    println!(
+        "\n{:<22}{:>8}{:>12}{:>12}  limit",
+        "case", "threads", "ms", "% of limit"
+    );
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cases = kernels(&device)?.into_iter().chain(products(&device)?);
+    for mut case in cases.filter(|case| wanted(&case.name)) {
+        for threads in [1, cores] {
+            let row = measure(&mut case, threads, &far)?;
+            rows.push(row);
+        }
+    }
+    if wanted("in_place") {
+        for threads in [1, cores] {
+            in_place(&device, threads)?;
+        }
+    }
+    if let Some(path) = options.json {
+        let text = serde_json::to_string_pretty(&rows).unwrap_or_default();
+        if let Err(error) = std::fs::write(&path, text) {
+            println!("{path} was not written: {error}");
+        }
+    }
+    Ok(())
+}
+
+fn overheads(device: &Device) -> thalweg::Result<()> {
+    println!("{:<44}{:>10}", "overhead", "ns");
+    let show = |name: &str, ns: f64| println!("{name:<44}{ns:>10.1}");
+    show(
+        "launch of an empty kernel, idle stream",
+        overhead::launch(device)?,
+    );
+    show("launch of a + b, one element", overhead::launch_add(device)?);
+    show(
+        "a + b, one element, with alloc and drop",
+        overhead::eager_add(device)?,
+    );
+    show("one kernel of a prebuilt graph", overhead::graph(device)?);
+    show("alloc and free, 512 B", overhead::alloc(device, 512)?);
+    show("alloc and free, 4 MB", overhead::alloc(device, 4_000_000)?);
+    show("hand-off between warm streams", overhead::hand_off(device)?);
+    let boxed = overhead::nanoseconds(2000, || {
+        std::hint::black_box(Box::new([0_u8; 64]));
+        Ok(())
+    })?;
+    show("for comparison: malloc and free, 64 B", boxed);
+    let lock = std::sync::atomic::AtomicU64::new(0);
+    let atomic = overhead::nanoseconds(2000, || {
+        lock.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Ok(())
+    })?;
+    show("for comparison: one atomic addition", atomic);
+    Ok(())
+}
+
+fn measure(case: &mut Case, threads: usize, far: &Memory) -> thalweg::Result<serde_json::Value> {
+    // The limit is probed right before and right after the case; the better probe counts.
+    let probe = || match case.limit {
+        Limit::Bytes(bytes) => bytes / bandwidth(far, threads),
+        Limit::Flops(operations) => operations / flops(threads),
+    };
+    let before = probe();
+    Pool::global().set_threads(threads);
+    let mut failed = None;
+    let time = median(BUDGET, || {
+        if let Err(error) = (case.run)() {
+            failed.get_or_insert(error);
+        }
+    });
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    let limit = before.min(probe());
+    let (ms, share) = (time.as_secs_f64() * 1e3, limit / time.as_secs_f64() * 100.0);
+    println!(
+        "{:<22}{threads:>8}{ms:>12.4}{share:>12.1}  {:.4} ms",
+        case.name,
+        limit * 1e3
+    );
+    Ok(json!({ "case": case.name, "threads": threads, "ms": ms, "share": share, "limit_ms": limit * 1e3 }))
+}
+
+/// `a += b` over 1e7 elements, by a plain loop: what `add_1e7` is compared with.
+fn in_place(device: &Device, threads: usize) -> thalweg::Result<()> {
+    let (a, b) = (Memory::new(device, 40_000_000)?, Memory::new(device, 40_000_000)?);
+    let time = median(BUDGET, || a.add(&b, threads));
+    println!(
+        "{:<22}{threads:>8}{:>12.4}",
+        "in_place_add_1e7",
+        time.as_secs_f64() * 1e3
+    );
+    Ok(())
+}
