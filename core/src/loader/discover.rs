@@ -1,6 +1,5 @@
 //! Where plugins are looked for.
 
-use super::report::{Candidate, Outcome};
 use super::trust::{self, Strictness, TrustError};
 use serde::Serialize;
 use std::collections::HashSet;
@@ -105,12 +104,37 @@ impl Found {
     }
 }
 
-/// The folders to search, in order, and a row for each that was named but refused.
-pub fn folders(
-    explicit: &[PathBuf],
-    development: bool,
-    around: &Surroundings,
-) -> (Vec<Folder>, Vec<Candidate>) {
+/// A place where plugins may lie, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// The rule that names it.
+    pub origin: Origin,
+    /// The path; a canonical one where the folder is searched.
+    pub path: PathBuf,
+    /// What became of it.
+    #[serde(flatten)]
+    pub fate: Fate,
+}
+
+/// What became of a [`Place`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "fate", rename_all = "snake_case")]
+pub enum Fate {
+    /// It is searched.
+    Searched,
+    /// It was named before.
+    Again,
+    /// There is no such folder, and nobody asked for it.
+    Missing,
+    /// It is not to be trusted, or is not what was asked for.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Every place where plugins may lie, in the order of the search.
+pub fn places(explicit: &[PathBuf], development: bool, around: &Surroundings) -> Vec<Place> {
     let mut wanted: Vec<(Origin, PathBuf)> = explicit.iter().map(|p| (Origin::Option, p.clone())).collect();
     if let Some(list) = around.variable.as_ref().filter(|_| !around.privileged) {
         let named = env::split_paths(list).filter(|p| !p.as_os_str().is_empty());
@@ -127,21 +151,22 @@ pub fn folders(
             );
         }
     }
-    let (mut folders, mut refused) = (Vec::<Folder>::new(), Vec::new());
+    let searched = |places: &[Place], path: &Path| {
+        places
+            .iter()
+            .any(|place| place.path == path && place.fate == Fate::Searched)
+    };
+    let mut places = Vec::new();
     for (origin, path) in wanted {
-        match judge_folder(&path, origin) {
-            Ok(path) if folders.iter().any(|f| f.path == path) => {}
-            Ok(path) => folders.push(Folder { path, origin }),
-            Err(Some(reason)) => refused.push(Candidate {
-                target: Candidate::FOLDER.into(),
-                path: Some(path),
-                outcome: Outcome::Refused { reason },
-                detail: Vec::new(),
-            }),
-            Err(None) => {}
-        }
+        let (path, fate) = match judge_folder(&path, origin) {
+            Ok(path) if searched(&places, &path) => (path, Fate::Again),
+            Ok(path) => (path, Fate::Searched),
+            Err(Some(reason)) => (path, Fate::Refused { reason }),
+            Err(None) => (path, Fate::Missing),
+        };
+        places.push(Place { origin, path, fate });
     }
-    (folders, refused)
+    places
 }
 
 fn judge_folder(path: &Path, origin: Origin) -> Result<PathBuf, Option<String>> {
@@ -154,6 +179,15 @@ fn judge_folder(path: &Path, origin: Origin) -> Result<PathBuf, Option<String>> 
         return Err(None);
     }
     trust::folder(path, origin.strictness()).map_err(|error| Some(error.to_string()))
+}
+
+/// By which rule a plugin that is named by its path is judged.
+pub(super) fn origin_of_file(folder: &Path) -> Origin {
+    if build_folders(folder).is_empty() {
+        Origin::Option
+    } else {
+        Origin::Development
+    }
 }
 
 /// The build folder above `beside`, when cargo made one.
@@ -176,25 +210,20 @@ fn build_folders(beside: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// The plugin files of `folders`, each file once, in the order of the search.
-///
-/// # Errors
-/// The second list has a row for each folder that could not be read.
-pub fn files(folders: &[Folder]) -> (Vec<Found>, Vec<Candidate>) {
-    let (mut found, mut refused, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
-    for folder in folders {
-        let entries = match fs::read_dir(&folder.path) {
+/// The plugin files of the places that are searched, each file once, in the order of the search. A place that cannot be
+/// read becomes a refused one.
+pub fn files(places: &mut [Place]) -> Vec<Found> {
+    let (mut found, mut seen) = (Vec::new(), HashSet::new());
+    for place in places.iter_mut().filter(|place| place.fate == Fate::Searched) {
+        let entries = match fs::read_dir(&place.path) {
             Ok(entries) => entries,
             Err(error) => {
-                let error = TrustError::Unreadable {
-                    path: folder.path.clone(),
+                let reason = TrustError::Unreadable {
+                    path: place.path.clone(),
                     error: error.to_string(),
-                };
-                refused.push(Candidate::refused(
-                    Candidate::FOLDER,
-                    &folder.path,
-                    error.to_string(),
-                ));
+                }
+                .to_string();
+                place.fate = Fate::Refused { reason };
                 continue;
             }
         };
@@ -204,7 +233,7 @@ pub fn files(folders: &[Folder]) -> (Vec<Found>, Vec<Candidate>) {
             let Some(name) = file.to_str().and_then(target_of) else {
                 continue;
             };
-            let path = folder.path.join(&file);
+            let path = place.path.join(&file);
             // Cargo's build folder holds the same file twice.
             if fs::metadata(&path).is_ok_and(|meta| !seen.insert((meta.dev(), meta.ino()))) {
                 continue;
@@ -212,11 +241,14 @@ pub fn files(folders: &[Folder]) -> (Vec<Found>, Vec<Candidate>) {
             found.push(Found {
                 name: name.into(),
                 path,
-                folder: folder.clone(),
+                folder: Folder {
+                    path: place.path.clone(),
+                    origin: place.origin,
+                },
             });
         }
     }
-    (found, refused)
+    found
 }
 
 /// The file name of the plugin for `target`.
@@ -262,8 +294,9 @@ mod tests {
         }
         let list = env::join_paths([root.join("b"), root.join("a")]).unwrap();
         let around = around(&root, "bin/tool", list.to_str());
-        let (found, refused) = folders(&[root.join("a")], true, &around);
-        let rows: Vec<_> = found.iter().map(|f| (f.origin, f.path.clone())).collect();
+        let found = places(&[root.join("a")], true, &around);
+        let searched = found.iter().filter(|place| place.fate == Fate::Searched);
+        let rows: Vec<_> = searched.map(|place| (place.origin, place.path.clone())).collect();
         assert_eq!(
             rows,
             [
@@ -274,8 +307,29 @@ mod tests {
                 (Origin::Development, root.join("bin")),
             ]
         );
-        assert!(refused.is_empty());
-        let (found, _) = folders(
+        let fates: Vec<_> = places(&[root.join("a"), root.join("none")], true, &around)
+            .into_iter()
+            .map(|place| place.fate)
+            .collect();
+        let missing = TrustError::Unreadable {
+            path: root.join("none"),
+            error: "No such file or directory (os error 2)".into(),
+        };
+        let refused = Fate::Refused {
+            reason: missing.to_string(),
+        };
+        let searched = Fate::Searched;
+        let all = [
+            &searched,
+            &refused,
+            &searched,
+            &Fate::Again,
+            &searched,
+            &searched,
+            &searched,
+        ];
+        assert_eq!(fates.iter().collect::<Vec<_>>(), all);
+        let found = places(
             &[],
             true,
             &Surroundings {
@@ -298,16 +352,33 @@ mod tests {
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
         let wanted = [PathBuf::from("backends"), root.join("none"), open.clone()];
-        let (found, refused) = folders(&wanted, false, &around(&root, "bin/tool", Some(":.")));
-        assert!(found.is_empty());
-        let reasons: Vec<_> = refused.iter().map(|row| row.outcome.to_string()).collect();
+        let found = places(&wanted, false, &around(&root, "bin/tool", Some(":.")));
+        let reasons: Vec<_> = (found.iter())
+            .filter_map(|place| match &place.fate {
+                Fate::Refused { reason } => Some(reason.clone()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(
+            found.len() - reasons.len(),
+            2,
+            "the folders beside the executable are missing"
+        );
         assert_eq!(
             reasons,
             [
-                "refused: a relative backend folder depends on where the program is started; name it absolutely".into(),
-                format!("refused: cannot read {}: No such file or directory (os error 2)", root.join("none").display()),
-                format!("refused: {0} can be written by others (mode 0777); run `chmod go-w {0}`", open.display()),
-                "refused: a relative backend folder depends on where the program is started; name it absolutely".into(),
+                "a relative backend folder depends on where the program is started; name it absolutely"
+                    .into(),
+                format!(
+                    "cannot read {}: No such file or directory (os error 2)",
+                    root.join("none").display()
+                ),
+                format!(
+                    "{0} can be written by others (mode 0777); run `chmod go-w {0}`",
+                    open.display()
+                ),
+                "a relative backend folder depends on where the program is started; name it absolutely"
+                    .into(),
             ]
         );
     }
@@ -343,14 +414,17 @@ mod tests {
             root.join("b").join(file_name("a")),
         )
         .unwrap();
-        let folder = |dir| Folder {
+        let place = |dir| Place {
             path: root.join(dir),
             origin: Origin::Option,
+            fate: Fate::Searched,
         };
-        let (found, refused) = files(&[folder("a"), folder("b")]);
+        let mut places = [place("a"), place("none"), place("b")];
+        let found = files(&mut places);
         let names: Vec<_> = found.iter().map(|f| f.name.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
-        assert!(refused.is_empty());
+        assert!(matches!(&places[1].fate, Fate::Refused { reason } if reason.starts_with("cannot read ")));
+        assert_eq!(places[2].fate, Fate::Searched);
         assert_eq!(
             (
                 target_of(&file_name("x")),

@@ -1,6 +1,7 @@
 //! Why a plugin is not loaded.
 
 use super::elf::ElfError;
+use super::hint;
 use super::lock::LockError;
 use super::probe::ProbeOutcome;
 use super::report::Outcome;
@@ -58,7 +59,7 @@ pub enum LoadError {
         remembered: bool,
     },
     /// A library that it needs is not there.
-    #[error("{0} was not found; install it or add its folder to LD_LIBRARY_PATH")]
+    #[error("{0} was not found; {from}", from = Source(.0))]
     MissingLibrary(String),
     /// The system's loader refused it.
     #[error("the system's loader refuses it: {0}")]
@@ -97,6 +98,17 @@ pub enum LoadError {
     /// Its entry function or its first answer failed.
     #[error("{0}")]
     Init(String),
+}
+
+struct Source<'a>(&'a str);
+
+impl fmt::Display for Source<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match hint::package(self.0) {
+            Some(package) => write!(f, "it comes with {package}"),
+            None => f.write_str("install it or add its folder to LD_LIBRARY_PATH"),
+        }
+    }
 }
 
 struct Remembered(bool);

@@ -4,6 +4,8 @@ use super::error::LoadError;
 
 macro_rules! detector {
     ($macro:ident: $($name:tt)*) => {
+        const NAMES: &[&str] = &[$($name),*];
+
         fn has(feature: &str) -> Option<bool> {
             match feature {
                 $($name => Some(std::arch::$macro!($name)),)*
@@ -27,8 +29,16 @@ detector! { is_aarch64_feature_detected:
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "x86", target_arch = "aarch64")))]
+const NAMES: &[&str] = &[];
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "x86", target_arch = "aarch64")))]
 fn has(_: &str) -> Option<bool> {
     None
+}
+
+/// The features by which plugins may be built that this machine has.
+pub fn present() -> impl Iterator<Item = &'static str> {
+    NAMES.iter().copied().filter(|name| has(name) == Some(true))
 }
 
 /// Whether this machine has all of `features`.
@@ -58,6 +68,7 @@ mod tests {
             "neon"
         };
         assert_eq!(check(&[always.into()]), Ok(()));
+        assert!(present().any(|name| name == always) && present().all(|name| check(&[name.into()]).is_ok()));
         assert_eq!(
             check(&["warp9".into()]),
             Err(LoadError::UnknownCpuFeature("warp9".into()))

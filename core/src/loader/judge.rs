@@ -4,7 +4,8 @@ use super::discover::Found;
 use super::elf;
 use super::error::LoadError;
 use super::features;
-use super::lock::Lock;
+use super::lock::{LOCK_FILE, Lock};
+use super::trail::{Stage, Trail};
 use super::trust;
 use std::fs;
 use std::io::Read;
@@ -34,6 +35,12 @@ pub struct Judged {
 /// # Errors
 /// The first reason not to load it.
 pub fn judge(found: &Found, lock: Option<&Lock>) -> Result<Judged, LoadError> {
+    follow(found, lock, &mut Trail::default())
+}
+
+/// [`judge`], with a record of the steps.
+pub(super) fn follow(found: &Found, lock: Option<&Lock>, trail: &mut Trail) -> Result<Judged, LoadError> {
+    trail.enter(Stage::File, Some(&found.path));
     let path = trust::file(&found.path, found.strictness())?;
     let unreadable = |error: std::io::Error| LoadError::Read(error.to_string());
     let file = fs::File::open(&path).map_err(unreadable)?;
@@ -44,7 +51,25 @@ pub fn judge(found: &Found, lock: Option<&Lock>) -> Result<Judged, LoadError> {
     let mut bytes = Vec::new();
     // One byte more than promised shows a file that grows while it is read.
     file.take(len + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    let link = if path == found.path {
+        String::new()
+    } else {
+        format!("{}, ", path.display())
+    };
+    trail.found(format!("{link}{} bytes, others may not write it", bytes.len()));
+    trail.enter(Stage::Elf, Some(&found.path));
     let elf = elf::check(&bytes)?;
+    let needed: Vec<String> = elf.needed.iter().map(ToString::to_string).collect();
+    let needs = if needed.is_empty() {
+        "no library".into()
+    } else {
+        needed.join(", ")
+    };
+    trail.found(format!(
+        "a shared library for {}, needs {needs}",
+        std::env::consts::ARCH
+    ));
+    trail.enter(Stage::Manifest, Some(&found.path));
     let manifest = manifest::parse(elf.note.ok_or(LoadError::NoNote)?)?;
     if manifest.abi.major != ABI.major {
         return Err(LoadError::Abi(manifest.abi));
@@ -56,11 +81,23 @@ pub fn judge(found: &Found, lock: Option<&Lock>) -> Result<Judged, LoadError> {
     if !elf.may_export(ENTRY_SYMBOL) {
         return Err(LoadError::NoEntry);
     }
+    let list = |what: &str, list: &[String]| match list {
+        [] => String::new(),
+        list => format!(", {what} {}", list.join(", ")),
+    };
+    let Manifest {
+        name, version, abi, ..
+    } = &manifest;
+    let (features, opens) = (list("uses", &manifest.features), list("opens", &manifest.needs));
+    trail.found(format!("{name} {version} for thalweg-hal {abi}{features}{opens}"));
+    trail.enter(Stage::Lock, Some(&found.path));
     if let Some(lock) = lock {
         let file = found.path.file_name().unwrap_or_default().to_string_lossy();
         lock.check(&file, &bytes)?;
+        trail.found(format!("listed in {LOCK_FILE} with this sha256"));
+    } else {
+        trail.found(format!("the folder has no {LOCK_FILE}"));
     }
-    let needed = elf.needed.iter().map(ToString::to_string).collect();
     Ok(Judged {
         manifest,
         path,

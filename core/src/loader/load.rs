@@ -9,6 +9,7 @@ use super::open::{self, Backend};
 use super::options::LoaderOptions;
 use super::probe::{self, ProbeOutcome};
 use super::sealed::Sealed;
+use super::trail::{Stage, Trail};
 use super::trust;
 use std::path::Path;
 
@@ -32,31 +33,29 @@ pub(super) fn load_file(
     lock: Option<&Lock>,
     options: &LoaderOptions,
     cache: &Cache,
+    trail: &mut Trail,
 ) -> Result<&'static Backend, LoadError> {
     // Judged again: what is loaded is what was judged a moment ago, not when the program started.
-    let mut judged = judge::judge(found, lock)?;
+    let mut judged = judge::follow(found, lock, trail)?;
     let sealed = judged.locked.then(|| Sealed::new(&judged.bytes)).transpose();
     let sealed = sealed.map_err(|error| LoadError::Seal(error.to_string()))?;
     let bytes = std::mem::take(&mut judged.bytes);
     if options.probe {
+        trail.enter(Stage::Trial, Some(&found.path));
         let path = sealed.as_ref().map(|copy| probe::path_of_descriptor(copy.fd()));
-        first_load(
-            path.as_ref().unwrap_or(&judged.path),
-            &lock::sha256(&bytes),
-            options,
-            cache,
-        )?;
+        let path = path.as_ref().unwrap_or(&judged.path);
+        trail.found(first_load(path, &lock::sha256(&bytes), options, cache)?);
     }
     drop(bytes);
     let path = sealed.as_ref().map_or_else(|| judged.path.clone(), Sealed::path);
-    let entry = open::open(&judged, &path);
+    let entry = open::open(&judged, &path, trail);
     if let Some(copy) = sealed {
         copy.keep();
     }
-    open::start(entry?, &judged.manifest.name, Some(&judged.path)).map(leak)
+    open::start(entry?, &judged.manifest.name, Some(&judged.path), trail).map(leak)
 }
 
-fn first_load(path: &Path, sum: &str, options: &LoaderOptions, cache: &Cache) -> Result<(), LoadError> {
+fn first_load(path: &Path, sum: &str, options: &LoaderOptions, cache: &Cache) -> Result<String, LoadError> {
     let remembered = cache
         .get(sum)
         .filter(|outcome| *outcome == ProbeOutcome::Ok || !options.retry);
@@ -69,14 +68,16 @@ fn first_load(path: &Path, sum: &str, options: &LoaderOptions, cache: &Cache) ->
             }
             Err(error) => {
                 tracing::warn!(path = %path.display(), %error, "the plugin is loaded without a trial in a child process");
-                return Ok(());
+                return Ok(format!("left out: {error}"));
             }
         },
     };
     match outcome {
         // The system's loader runs nothing of what it refuses; `dlopen` will say the same, or find the library that
         // the child did not.
-        ProbeOutcome::Ok | ProbeOutcome::LoadError { .. } => Ok(()),
+        ProbeOutcome::LoadError { text } => Ok(format!("the system's loader refuses it: {text}")),
+        ProbeOutcome::Ok if remembered => Ok("loaded well in an earlier run".into()),
+        ProbeOutcome::Ok => Ok("loads in a child process".into()),
         outcome => Err(LoadError::Probe { outcome, remembered }),
     }
 }

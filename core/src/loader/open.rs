@@ -3,6 +3,7 @@
 use super::error::LoadError;
 use super::judge::Judged;
 use super::layout;
+use super::trail::{Stage, Trail};
 use crate::error::{Error, Result};
 use crate::host::host_api;
 use abi_stable::StableAbi;
@@ -26,6 +27,7 @@ pub struct Backend {
     version: String,
     driver: String,
     path: Option<PathBuf>,
+    entry: Entry,
     api: BackendApi,
     core: &'static CoreTable,
 }
@@ -49,6 +51,11 @@ impl Backend {
     /// The file it came from, `None` for an embedded one.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
+    }
+
+    /// The function that the backend was asked with for its tables.
+    pub fn entry(&self) -> Entry {
+        self.entry
     }
 
     /// What the backend handed over.
@@ -130,14 +137,20 @@ unsafe fn table<T: Table>(api: &BackendApi) -> Option<&'static T> {
 }
 
 /// Loads the file at `path`, whose content is `judged`, and checks its layout.
-pub(super) fn open(judged: &Judged, path: &Path) -> Result<Entry, LoadError> {
+pub(super) fn open(judged: &Judged, path: &Path, trail: &mut Trail) -> Result<Entry, LoadError> {
+    trail.enter(Stage::Open, Some(&judged.path));
     // SAFETY: constructors of the library run here; a child process has shown that they come to their end.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NODELETE) };
     let library = library.map_err(|error| refusal(&error, path, &judged.needed))?;
+    trail.found("loaded into this process");
+    trail.enter(Stage::Layout, Some(&judged.path));
     // SAFETY: by the contract this symbol, where a plugin has it, is the header that abi_stable writes.
     let header = unsafe { library.get::<AbiHeaderRef>(ROOT_MODULE_LOADER_NAME_WITH_NUL.as_bytes()) };
     if let Ok(header) = header {
         check_layout(*header)?;
+        trail.found("every table as in this program");
+    } else {
+        trail.found("not described by the plugin (not written in Rust)");
     }
     let symbol = ENTRY_SYMBOL.as_bytes();
     // SAFETY: by the contract this symbol is the entry function.
@@ -217,7 +230,13 @@ unsafe extern "C" fn log(context: *mut c_void, record: *const LogRecord) {
 }
 
 /// Calls the entry function and checks what it hands over. `name` is the target that was asked for.
-pub(super) fn start(entry: Entry, name: &str, path: Option<&Path>) -> Result<Backend, LoadError> {
+pub(super) fn start(
+    entry: Entry,
+    name: &str,
+    path: Option<&Path>,
+    trail: &mut Trail,
+) -> Result<Backend, LoadError> {
+    trail.enter(Stage::Start, path);
     let mut api = BackendApi::empty();
     LOGGED.set(None);
     // SAFETY: the host's table lives for ever, `api` through the call.
@@ -254,11 +273,22 @@ pub(super) fn start(entry: Entry, name: &str, path: Option<&Path>) -> Result<Bac
             tables: own,
         });
     }
+    // SAFETY: as above.
+    let has = |id: &&TableId| !unsafe { (api.query_interface)(api.context, **id as u32, 1) }.is_null();
+    let tables: Vec<_> = TableId::ALL.iter().filter(has).map(|id| id.name()).collect();
+    let (version, driver) = (text(&info.version), text(&info.driver));
+    let by = if driver.is_empty() {
+        String::new()
+    } else {
+        format!(" on {driver}")
+    };
+    trail.found(format!("{own} {version}{by}, tables {}", tables.join(", ")));
     Ok(Backend {
         name: own,
-        version: text(&info.version),
-        driver: text(&info.driver),
+        version,
+        driver,
         path: path.map(Path::to_path_buf),
+        entry,
         api,
         core,
     })

@@ -1,7 +1,7 @@
 //! The backends of a process: which there are, which are loaded, what became of the others.
 
 use super::cache::Cache;
-use super::discover::{self, Folder, Found, Origin, Surroundings};
+use super::discover::{self, Fate, Folder, Found, Origin, Place, Surroundings};
 use super::error::LoadError;
 use super::judge;
 use super::load::{leak, load_file, lock_of};
@@ -9,6 +9,7 @@ use super::lock::Lock;
 use super::open::{self, Backend};
 use super::options::LoaderOptions;
 use super::report::{Candidate, Outcome, WELL_KNOWN};
+use super::trail::{Stage, Step, Trail};
 use crate::error::Error;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -48,14 +49,47 @@ pub struct Registry {
     cache: Cache,
     /// In the order of precedence.
     slots: Vec<Slot>,
-    folders: Vec<Candidate>,
+    places: Vec<Place>,
 }
 
 #[derive(Debug)]
 struct Slot {
     name: String,
     source: Source,
-    state: OnceLock<Result<&'static Backend, LoadError>>,
+    /// The steps of the judgement when the program started.
+    judged: Trail,
+    state: OnceLock<Loading>,
+}
+
+/// What a load came to.
+#[derive(Debug)]
+struct Loading {
+    result: Result<&'static Backend, LoadError>,
+    trail: Trail,
+}
+
+/// A candidate with all that is known of it.
+#[derive(Clone, Debug)]
+pub struct Examined {
+    /// Its row.
+    pub candidate: Candidate,
+    /// The steps that it took; none for a folder or a target without a candidate.
+    pub steps: Vec<Step>,
+    /// Why it was not loaded.
+    pub error: Option<LoadError>,
+    /// The backend, where it was loaded; it may have no device all the same.
+    pub backend: Option<&'static Backend>,
+}
+
+impl Examined {
+    fn row(candidate: Candidate) -> Examined {
+        Examined {
+            candidate,
+            steps: Vec::new(),
+            error: None,
+            backend: None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -94,25 +128,25 @@ impl Registry {
             executable: around.executable.clone().filter(|_| options.use_executable),
             privileged: around.privileged,
         };
-        let (searched, mut refused) = discover::folders(&options.folders, options.development, &around);
-        let (files, unreadable) = discover::files(&searched);
-        refused.extend(unreadable);
-        let locks: BTreeMap<&Path, _> = searched.iter().map(|f| (f.path.as_path(), lock_of(f))).collect();
-        let file = |found: &Found| {
+        let mut places = discover::places(&options.folders, options.development, &around);
+        let files = discover::files(&mut places);
+        let mut locks = BTreeMap::new();
+        let mut file = |found: &Found| {
+            let folder = &found.folder;
             let lock = locks
-                .get(found.folder.path.as_path())
-                .cloned()
-                .unwrap_or(Ok(None));
-            Slot::file(found.clone(), lock)
+                .entry(folder.path.clone())
+                .or_insert_with(|| lock_of(folder));
+            Slot::file(found.clone(), lock.clone())
         };
         // What is embedded was built with the program; a file in the build folder may be older.
         let (built, installed): (Vec<_>, Vec<_>) = files
             .iter()
             .partition(|found| found.folder.origin == Origin::Development);
-        let mut slots: Vec<Slot> = installed.into_iter().map(file).collect();
+        let mut slots: Vec<Slot> = installed.into_iter().map(&mut file).collect();
         slots.extend(embedded.iter().map(|embedded| Slot {
             name: embedded.name.into(),
             source: Source::Embedded(*embedded),
+            judged: Trail::default(),
             state: OnceLock::new(),
         }));
         slots.extend(built.into_iter().map(file));
@@ -121,7 +155,7 @@ impl Registry {
             options,
             cache,
             slots,
-            folders: refused,
+            places,
         }
     }
 
@@ -129,7 +163,8 @@ impl Registry {
     pub fn targets(&self) -> Vec<String> {
         let mut names = Vec::new();
         for slot in &self.slots {
-            if !matches!(slot.state.get(), Some(Err(_))) && !names.contains(&slot.name) {
+            let failed = slot.state.get().is_some_and(|loading| loading.result.is_err());
+            if !failed && !names.contains(&slot.name) {
                 names.push(slot.name.clone());
             }
         }
@@ -144,7 +179,7 @@ impl Registry {
     pub fn get(&self, target: &str) -> Result<&'static Backend, Error> {
         let mut failure = None;
         for slot in self.slots.iter().filter(|slot| slot.name == target) {
-            match self.load(slot) {
+            match &self.load(slot).result {
                 Ok(backend) => return Ok(backend),
                 Err(error) => failure = failure.or(Some((slot, error))),
             }
@@ -153,7 +188,7 @@ impl Registry {
             Some((slot, error)) if slot.path().is_some() => Err(Error::Load {
                 target: target.into(),
                 path: slot.path().unwrap_or(Path::new("")).to_path_buf(),
-                error: Box::new(error),
+                error: Box::new(error.clone()),
             }),
             failure => Err(Error::NoSuchTarget {
                 asked: target.into(),
@@ -165,46 +200,49 @@ impl Registry {
         }
     }
 
+    /// Where plugins were looked for, in the order of the search.
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
     /// Every candidate and what became of it: files and embedded backends in the order of precedence, folders that
     /// were refused, well-known targets without a candidate. Loads what was not loaded yet.
     pub fn candidates(&self) -> Vec<Candidate> {
+        self.examine().map(|examined| examined.candidate).collect()
+    }
+
+    /// [`Registry::candidates`] with all that is known of each; a candidate is loaded when its turn comes.
+    pub fn examine(&self) -> impl Iterator<Item = Examined> {
         let mut first: BTreeMap<&str, &Slot> = BTreeMap::new();
-        let mut rows = Vec::new();
-        for slot in &self.slots {
-            let (outcome, detail) = match first.get(slot.name.as_str()) {
-                Some(first) => (Outcome::Shadowed { by: first.by() }, Vec::new()),
-                None => match self.load(slot) {
-                    Ok(backend) => {
+        let slots = self
+            .slots
+            .iter()
+            .map(move |slot| match first.get(slot.name.as_str()) {
+                Some(first) => slot.shadowed(first),
+                None => {
+                    let loading = self.load(slot);
+                    if loading.result.is_ok() {
                         first.insert(&slot.name, slot);
-                        (usable(backend), Vec::new())
                     }
-                    Err(error) => (error.outcome(), error.detail()),
-                },
-            };
-            let path = slot.path().map(Path::to_path_buf);
-            rows.push(Candidate {
-                target: slot.name.clone(),
-                path,
-                outcome,
-                detail,
+                    slot.examined(loading)
+                }
             });
-        }
-        rows.extend(self.folders.iter().cloned());
-        for target in WELL_KNOWN
+        let folders = self.places.iter().filter_map(|place| match &place.fate {
+            Fate::Refused { reason } => Some(Candidate::refused(Candidate::FOLDER, &place.path, reason)),
+            Fate::Searched | Fate::Again | Fate::Missing => None,
+        });
+        let absent = WELL_KNOWN
             .into_iter()
-            .filter(|target| self.slots.iter().all(|s| s.name != *target))
-        {
-            let outcome = Outcome::NotAvailable {
-                reason: absence(target).unwrap_or_default(),
-            };
-            rows.push(Candidate {
+            .filter(|target| self.slots.iter().all(|slot| slot.name != *target))
+            .map(|target| Candidate {
                 target: target.into(),
                 path: None,
-                outcome,
+                outcome: Outcome::NotAvailable {
+                    reason: absence(target).unwrap_or_default(),
+                },
                 detail: Vec::new(),
             });
-        }
-        rows
+        slots.chain(folders.chain(absent).map(Examined::row))
     }
 
     /// Loads the plugin in `path` and nothing else, wherever it lies.
@@ -215,7 +253,7 @@ impl Registry {
         let path = std::path::absolute(path).map_err(|error| LoadError::Read(error.to_string()))?;
         let folder = Folder {
             path: path.parent().map(Path::to_path_buf).unwrap_or_default(),
-            origin: Origin::Option,
+            origin: discover::origin_of_file(path.parent().unwrap_or(Path::new("/"))),
         };
         let lock = lock_of(&folder)?;
         let found = Found {
@@ -223,21 +261,27 @@ impl Registry {
             path,
             folder,
         };
-        load_file(&found, lock.as_ref(), options, &Cache::new(options.cache.clone()))
+        let cache = Cache::new(options.cache.clone());
+        load_file(&found, lock.as_ref(), options, &cache, &mut Trail::default())
     }
 
-    fn load(&self, slot: &Slot) -> Result<&'static Backend, LoadError> {
-        let load = || match &slot.source {
-            Source::Embedded(embedded) => open::start(embedded.entry, embedded.name, None).map(leak),
-            Source::File { found, lock } => {
-                let backend = lock
-                    .clone()
-                    .and_then(|lock| load_file(found, lock.as_ref(), &self.options, &self.cache));
-                self.report(slot, found, backend.as_ref());
-                backend
-            }
-        };
-        slot.state.get_or_init(load).clone()
+    fn load<'a>(&self, slot: &'a Slot) -> &'a Loading {
+        slot.state.get_or_init(|| {
+            let mut trail = Trail::default();
+            let result = match &slot.source {
+                Source::Embedded(embedded) => {
+                    open::start(embedded.entry, embedded.name, None, &mut trail).map(leak)
+                }
+                Source::File { found, lock } => {
+                    let backend = lock.clone().and_then(|lock| {
+                        load_file(found, lock.as_ref(), &self.options, &self.cache, &mut trail)
+                    });
+                    self.report(slot, found, backend.as_ref());
+                    backend
+                }
+            };
+            Loading { result, trail }
+        })
     }
 
     fn report(&self, slot: &Slot, found: &Found, result: Result<&&'static Backend, &LoadError>) {
@@ -262,20 +306,63 @@ impl Registry {
 
 impl Slot {
     fn file(found: Found, lock: Result<Option<Lock>, LoadError>) -> Slot {
-        let (name, state) = (OnceLock::new(), OnceLock::new());
-        if let Err(error) = &lock {
-            let _ = state.set(Err(error.clone()));
-        } else {
-            match judge::judge(&found, lock.as_ref().ok().and_then(Option::as_ref)) {
-                Ok(judged) => drop(name.set(judged.manifest.name)),
-                Err(error) => drop(state.set(Err(error))),
+        let mut trail = Trail::default();
+        let judged = (lock.as_ref().map_err(LoadError::clone))
+            .and_then(|lock| judge::follow(&found, lock.as_ref(), &mut trail));
+        let (name, state) = match judged {
+            Ok(judged) => (judged.manifest.name, OnceLock::new()),
+            Err(error) => {
+                let loading = Loading {
+                    result: Err(error),
+                    trail: trail.clone(),
+                };
+                (found.name.clone(), OnceLock::from(loading))
             }
-        }
-        let name = name.into_inner().unwrap_or_else(|| found.name.clone());
+        };
         Slot {
             name,
             source: Source::File { found, lock },
+            judged: trail,
             state,
+        }
+    }
+
+    fn row(&self, outcome: Outcome, detail: Vec<String>) -> Candidate {
+        Candidate {
+            target: self.name.clone(),
+            path: self.path().map(Path::to_path_buf),
+            outcome,
+            detail,
+        }
+    }
+
+    fn shadowed(&self, by: &Slot) -> Examined {
+        let failed = self.state.get().and_then(|loading| loading.result.as_ref().err());
+        Examined {
+            steps: self.judged.clone().into_steps(),
+            error: failed.cloned(),
+            ..Examined::row(self.row(Outcome::Shadowed { by: by.by() }, Vec::new()))
+        }
+    }
+
+    fn examined(&self, loading: &Loading) -> Examined {
+        let mut trail = loading.trail.clone();
+        let candidate = match &loading.result {
+            Ok(backend) => {
+                trail.enter(Stage::Devices, self.path());
+                let outcome = usable(backend);
+                if let (Outcome::Loaded { .. }, Ok(count)) = (&outcome, backend.device_count()) {
+                    trail.found(count.to_string());
+                }
+                self.row(outcome, Vec::new())
+            }
+            Err(error) => self.row(error.outcome(), error.detail()),
+        };
+        Examined {
+            steps: trail.into_steps(),
+            error: loading.result.as_ref().err().cloned(),
+            backend: loading.result.as_ref().ok().copied(),
+            ..Examined::row(candidate)
         }
     }
 }
