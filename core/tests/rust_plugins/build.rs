@@ -27,16 +27,23 @@ pub(crate) fn plugin(version: &str, name: &str, patches: &[Patch<'_>]) -> PathBu
 }
 
 fn build(version: &str, name: &str, patches: &[Patch<'_>]) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plugins");
+    fs::create_dir_all(&folder).unwrap();
+    // Tests may run as processes of their own, and they build in the same place.
+    let turn = fs::File::create(folder.join("turn")).unwrap();
+    turn.lock().unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("plugins")
-        .join(version);
+    let place = folder.join(version);
     let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
     let (head, rest) = manifest.split_once("members = [").unwrap();
     let (_, tail) = rest.split_once(']').unwrap();
     // The profiles of the workspace make for fast code; here the build is to be fast.
     let tail = tail.split("[profile").next().unwrap();
     let tail = tail.replacen("\nversion = \"1.0.0\"", &format!("\nversion = \"{version}\""), 1);
+    assert!(
+        tail.contains(&format!("\nversion = \"{version}\"")),
+        "the workspace is not at 1.0.0"
+    );
     write(
         &place.join("Cargo.toml"),
         &format!("{head}members = [\"hal-api\", \"tiny\"]{tail}"),
@@ -47,7 +54,7 @@ fn build(version: &str, name: &str, patches: &[Patch<'_>]) -> PathBuf {
     );
     copy(&root.join("hal-api"), &place.join("hal-api"), patches);
     copy(&root.join("tests/plugins/tiny"), &place.join("tiny"), &[]);
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plugins/target");
+    let target = folder.join("target");
     // The file's name is the same for every version: one that is there may be another's.
     for folder in ["debug", "debug/deps"] {
         let _ = fs::remove_file(target.join(folder).join(file_name("tiny")));
@@ -62,7 +69,10 @@ fn build(version: &str, name: &str, patches: &[Patch<'_>]) -> PathBuf {
         .unwrap();
     assert!(done.success(), "the plugin {name} of {version} does not build");
     let file = place.join(file_name(name));
-    fs::copy(target.join("debug").join(file_name("tiny")), &file).unwrap();
+    // Another process may be reading the one that is there.
+    let fresh = place.join("fresh");
+    fs::copy(target.join("debug").join(file_name("tiny")), &fresh).unwrap();
+    fs::rename(fresh, &file).unwrap();
     file
 }
 
