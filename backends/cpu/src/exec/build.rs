@@ -148,6 +148,8 @@ impl Builder<'_> {
             slots: 0,
             widest: 1,
             kept: std::mem::take(&mut self.kept),
+            row_loops: 0,
+            bare: false,
         };
         slots::assign(&mut plan, &self.values);
         Ok(plan)

@@ -54,15 +54,46 @@ impl Cut {
 }
 
 pub(super) fn run(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) {
+    if launch.tile.0 > 0 {
+        return tiles(launch, threads, parallel);
+    }
     let cut = Cut::new(launch);
     launch.split(cut.units, threads, parallel, &|units| {
         let mut frame = Frame::new(launch);
-        if launch.plan.phases.is_empty() {
-            frame.share_prefetch(&launch.plan.row, launch.block);
-        }
         for unit in units {
             let (first, n) = cut.unit(unit);
-            frame.block(first, n);
+            frame.start = launch.lanes.index(first);
+            frame.block(n);
+        }
+        if launch.stream {
+            fence();
+        }
+    });
+}
+
+/// Blocks are tiles; those along the rows' axis follow each other.
+fn tiles(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) {
+    let (rows, columns) = (launch.tile.0 as u64, launch.tile.1 as u64);
+    let lanes = &launch.lanes;
+    let (axis, last) = (launch.tile_axis, lanes.rank - 1);
+    let down = lanes.extents[axis].div_ceil(rows);
+    let across = lanes.extents[last].div_ceil(columns);
+    let rest = lanes.total / (lanes.extents[axis] * lanes.extents[last]);
+    launch.split(rest * across * down, threads, parallel, &|units| {
+        let mut frame = Frame::new(launch);
+        for unit in units {
+            let (i, j) = (unit % down * rows, unit / down % across * columns);
+            let mut others = unit / (down * across);
+            for k in (0..last).rev().filter(|&k| k != axis) {
+                frame.start[k] = others % lanes.extents[k];
+                others /= lanes.extents[k];
+            }
+            frame.start[axis] = i;
+            frame.start[last] = j;
+            let height = rows.min(lanes.extents[axis] - i) as usize;
+            let width = columns.min(lanes.extents[last] - j) as usize;
+            frame.tile = Some((height, width));
+            frame.block(height * width);
         }
         if launch.stream {
             fence();
@@ -71,31 +102,36 @@ pub(super) fn run(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) 
 }
 
 impl Frame<'_> {
-    fn block(&mut self, first: u64, n: usize) {
-        let launch = self.launch;
-        let start = launch.lanes.index(first);
-        let lanes = Lanes::Block { start, n };
-        self.point_at(&start, &[0; MAX_AXES]);
-        self.run(&self.plan.row, &lanes);
-        for phase in &self.plan.phases {
+    /// A block of `n` lanes from the frame's start on.
+    fn block(&mut self, n: usize) {
+        let lanes = Lanes::Block(n);
+        let plan = self.plan;
+        self.point_at(&[0; MAX_AXES]);
+        if plan.phases.is_empty() {
+            self.share_prefetch(&plan.row, n);
+        }
+        self.run(&plan.row, lanes);
+        for phase in &plan.phases {
             self.begin_columns(phase, n);
-            self.columns(phase, &lanes, &start, n);
+            self.share_prefetch(&phase.element, n);
+            self.columns(phase, n);
+            self.stop_prefetch();
             self.finish_columns(phase, n);
-            self.point_at(&start, &[0; MAX_AXES]);
-            self.run(&phase.row, &lanes);
+            self.point_at(&[0; MAX_AXES]);
+            self.run(&phase.row, lanes);
         }
     }
 
-    /// Points the parameters at a block's first lane and a point of the other space.
-    fn point_at(&mut self, start: &[u64; MAX_AXES], other: &[u64; MAX_AXES]) {
+    /// Points the parameters at the block's first lane and a point of the other space.
+    fn point_at(&mut self, other: &[u64; MAX_AXES]) {
         for (p, arg) in self.launch.args.args.iter().enumerate() {
-            let offset = self.launch.offset(p, start, other);
+            let offset = self.launch.offset(p, &self.start, other);
             // SAFETY: the table has every parameter.
             unsafe { *self.at.add(p) = arg.ptr.wrapping_offset(offset) };
         }
     }
 
-    fn columns(&mut self, phase: &Phase, lanes: &Lanes, start: &[u64; MAX_AXES], n: usize) {
+    fn columns(&mut self, phase: &Phase, n: usize) {
         let launch = self.launch;
         let length = launch.other.total;
         self.other = [0; MAX_AXES];
@@ -109,34 +145,38 @@ impl Frame<'_> {
                 }
             } else {
                 let other = self.other;
-                self.point_at(start, &other);
+                self.point_at(&other);
             }
             self.j = j;
             if kept {
                 self.aim_kept(j as usize * n);
             }
-            self.run(&phase.element, lanes);
+            self.run(&phase.element, Lanes::Block(n));
             launch.other.advance(&mut self.other);
             let done = j + 1;
-            if done % CHUNK as u64 == 0 && done < length {
+            if done.is_multiple_of(CHUNK as u64) && done < length {
                 self.end_chunk(phase, n, done);
             }
         }
     }
 
     /// Address of a sum's lanes, totals and partial sums, each of 16 blocks but the last.
-    unsafe fn sum_parts(&self, r: usize, n: usize) -> (*mut u8, *mut u8, *mut u8) {
+    fn sum_parts(&self, r: usize, n: usize) -> (*mut u8, *mut u8, *mut u8) {
         let lanes = self.state(r);
         let bytes = LANES * n * self.plan.reduces[r].size;
         // SAFETY: the state has room for both and the partial sums.
         unsafe { (lanes, lanes.add(bytes), lanes.add(2 * bytes)) }
     }
 
+    /// Fills elements with the low bytes of `bits`.
     fn fill(&self, to: *mut u8, elements: usize, size: usize, bits: u64) {
-        let bytes = bits.to_le_bytes();
-        for i in 0..elements {
-            // SAFETY: the caller passes a block of that many elements.
-            unsafe { to.add(i * size).copy_from_nonoverlapping(bytes.as_ptr(), size) };
+        // SAFETY: the caller passes a block of that many elements of 4 or 8 bytes.
+        unsafe {
+            if size == 4 {
+                std::slice::from_raw_parts_mut(to.cast::<u32>(), elements).fill(bits as u32);
+            } else {
+                std::slice::from_raw_parts_mut(to.cast::<u64>(), elements).fill(bits);
+            }
         }
     }
 
@@ -145,7 +185,14 @@ impl Frame<'_> {
             let reduce = &self.plan.reduces[r as usize];
             match reduce.loops {
                 Reduction::Fold { neutral, .. } => {
-                    self.fill(self.state(r as usize), 2 * LANES * n, reduce.size, neutral);
+                    let length = self.launch.other.total;
+                    let (lanes, totals, _) = self.sum_parts(r as usize, n);
+                    self.fill(lanes, LANES.min(length as usize) * n, reduce.size, neutral);
+                    if length > CHUNK as u64 {
+                        self.fill(totals, LANES * n, reduce.size, neutral);
+                    } else if length == 0 {
+                        self.fill(lanes, n, reduce.size, neutral);
+                    }
                 }
                 Reduction::Best {
                     start,
@@ -211,6 +258,12 @@ impl Frame<'_> {
                 match reduce.loops {
                     Reduction::Fold { accumulate, tree, .. } => {
                         let (lanes, totals, partials) = self.sum_parts(r as usize, n);
+                        if length <= CHUNK as u64 {
+                            // The totals would be neutral, and so would the missing lanes.
+                            tree(n, LANES.min(length as usize), lanes);
+                            to.copy_from_nonoverlapping(lanes, n * reduce.size);
+                            continue;
+                        }
                         accumulate(LANES * n, totals, lanes);
                         tree(n, LANES, totals);
                         let whole = length.saturating_sub(1) / SEGMENT as u64;

@@ -2,19 +2,20 @@
 
 use super::arena::Scratch;
 use super::launch::Launch;
-use super::moves::{self, Lookup};
-use super::plan::{Along, BLOCK, Home, Plan, Step, Value};
+use super::moves::{self, Lookup, Shape};
+use super::plan::{Along, Home, Plan, Step, Value};
+use super::prefetch::{self, LINE};
 use super::slots::NO_SLOT;
 use super::space::MAX_AXES;
 use crate::loops::{Best, LANES, Reduction};
 
-/// Where the present block lies in the space that the lanes run along.
+/// What a list runs on.
 #[derive(Clone, Copy)]
 pub(super) enum Lanes {
     /// A single point.
     Point,
-    /// `n` positions from `start` on.
-    Block { start: [u64; MAX_AXES], n: usize },
+    /// Positions from the frame's `start` on.
+    Block(usize),
 }
 
 /// The state of one thread in a launch.
@@ -25,13 +26,21 @@ pub(super) struct Frame<'a> {
     values: *mut *mut u8,
     /// Address of every parameter's element at the first position of the block.
     pub(super) at: *mut *mut u8,
+    /// The same at the start of the row.
+    pub(super) row_at: *mut *mut u8,
     slots: *mut u8,
     slot_bytes: usize,
     keep: *mut u8,
     /// Address of every reduction's state.
     states: *mut *mut u8,
+    /// Multi-index of the block's first lane.
+    pub(super) start: [u64; MAX_AXES],
+    /// Rows and columns of the block when it is a tile.
+    pub(super) tile: Option<(usize, usize)>,
     /// Multi-index in the other space.
     pub(super) other: [u64; MAX_AXES],
+    /// Element of the row that the parameters point at.
+    pub(super) first: u64,
     /// Position in the other space, or of the block's first element in the row.
     pub(super) j: u64,
     /// Elements that a step asks the memory for ahead of time, and how many were asked for in this block.
@@ -40,22 +49,13 @@ pub(super) struct Frame<'a> {
     _scratch: Scratch,
 }
 
-/// Elements between what is worked on and what is asked for.
-const AHEAD: usize = 2 * BLOCK;
-
-#[inline(always)]
-fn fetch(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch never faults.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
+/// Steps of a list that take time.
+pub(super) fn loops_of(steps: &[Step]) -> usize {
+    let loops = steps
+        .iter()
+        .filter(|s| matches!(s, Step::Loop { .. } | Step::Reduce { .. }));
+    loops.count().max(1)
 }
-
-/// Bytes of a cache line.
-const LINE: usize = 64;
 
 /// Bytes of one reduction's state.
 fn state_bytes(launch: &Launch<'_>, reduction: &Reduction, size: usize) -> usize {
@@ -79,7 +79,7 @@ impl<'a> Frame<'a> {
     pub(super) fn new(launch: &'a Launch<'a>) -> Frame<'a> {
         let plan = launch.plan;
         let params = launch.args.args.len();
-        let tables = up((plan.homes.len() + params + plan.reduces.len()) * 8);
+        let tables = up((plan.homes.len() + 2 * params + plan.reduces.len()) * 8);
         let cells = up(plan.cells * 8);
         // A slot is a little longer than a block, so that slots do not compete for the same cache sets.
         let slot_bytes = up(launch.block * plan.widest) + 2 * LINE;
@@ -100,11 +100,15 @@ impl<'a> Frame<'a> {
                 plan,
                 values,
                 at: values.add(plan.homes.len()),
+                row_at: values.add(plan.homes.len() + params),
                 slots,
                 slot_bytes,
                 keep: slots.add(slot_bytes * plan.slots),
-                states: values.add(plan.homes.len() + params),
+                states: values.add(plan.homes.len() + 2 * params),
+                start: [0; MAX_AXES],
+                tile: None,
                 other: [0; MAX_AXES],
+                first: 0,
                 j: 0,
                 ask_per_step: 0,
                 asked: 0,
@@ -140,7 +144,7 @@ impl<'a> Frame<'a> {
                 state = state.add(up(state_bytes(launch, &reduce.loops, reduce.size)));
             }
         }
-        frame.run(&plan.uniform, &Lanes::Point);
+        frame.run(&plan.uniform, Lanes::Point);
         frame
     }
 
@@ -179,42 +183,33 @@ impl<'a> Frame<'a> {
 
     /// Shares the prefetch of the next blocks among the steps of a list that runs on blocks of `n`.
     pub(super) fn share_prefetch(&mut self, steps: &[Step], n: usize) {
-        let loops = steps
-            .iter()
-            .filter(|s| matches!(s, Step::Loop { .. } | Step::Reduce { .. }))
-            .count();
-        self.ask_per_step = if self.launch.streams.is_empty() {
-            0
-        } else {
-            n.div_ceil(loops.max(1))
-        };
+        let streams = !self.launch.streams.is_empty();
+        self.ask_per_step = if streams { n.div_ceil(loops_of(steps)) } else { 0 };
     }
 
-    /// Asks for this step's share of the elements `AHEAD` further on.
+    /// Asks for nothing from here on.
+    pub(super) fn stop_prefetch(&mut self) {
+        self.ask_per_step = 0;
+    }
+
+    /// Asks for this step's share of what comes next.
     #[inline(always)]
     unsafe fn ask(&mut self) {
         if self.ask_per_step == 0 {
             return;
         }
-        for &(p, size) in &self.launch.streams {
-            let size = size as usize;
+        for stream in &self.launch.streams {
             // SAFETY: the table has every parameter; a prefetch may name any address.
-            unsafe {
-                let from = (*self.at.add(p as usize)).wrapping_add((self.asked + AHEAD) * size);
-                for line in 0..(self.ask_per_step * size).div_ceil(LINE) {
-                    fetch(from.wrapping_add(line * LINE));
-                }
-            }
+            let from = unsafe { *self.at.add(stream.param) };
+            let skip = (self.asked * stream.size).wrapping_add(stream.ahead);
+            prefetch::ask(from.wrapping_add(skip), self.ask_per_step * stream.size);
         }
         self.asked += self.ask_per_step;
     }
 
     /// Runs a list.
-    pub(super) fn run(&mut self, steps: &[Step], lanes: &Lanes) {
-        let n = match lanes {
-            Lanes::Point => 1,
-            Lanes::Block { n, .. } => *n,
-        };
+    pub(super) fn run(&mut self, steps: &[Step], lanes: Lanes) {
+        let n = if let Lanes::Block(n) = lanes { n } else { 1 };
         self.asked = 0;
         for step in steps {
             // SAFETY: blocks hold n elements, and the caller of the launch vouches for the parameters' elements.
@@ -233,9 +228,9 @@ impl<'a> Frame<'a> {
                     Step::LoadAt {
                         param,
                         out,
-                        slot: _,
                         index,
                         single,
+                        ..
                     } => {
                         self.load_at(param, out, index, single, lanes);
                     }
@@ -260,84 +255,110 @@ impl<'a> Frame<'a> {
     }
 
     /// Whether the parameter's elements of the block stand one after the other.
-    fn is_unit(&self, p: usize, lanes: &Lanes) -> bool {
-        let Lanes::Block { start, n } = lanes else {
-            return true;
-        };
-        let launch = self.launch;
-        if launch.flat[p] || *n == 1 {
+    #[inline(always)]
+    fn is_unit(&self, p: usize, lanes: Lanes) -> bool {
+        let Lanes::Block(n) = lanes else { return true };
+        if n == 1 || self.launch.flat[p] && self.tile.is_none() {
             return true;
         }
-        let last = launch.lanes.rank - 1;
-        let within = start[last] + *n as u64 <= launch.lanes.extents[last];
-        within && launch.lanes.of(p)[last] == 1
+        let space = &self.launch.lanes;
+        let last = space.rank - 1;
+        let within = self.start[last] + n as u64 <= space.extents[last];
+        within && self.tile.is_none() && space.of(p)[last] == 1
     }
 
-    unsafe fn load(&mut self, param: u32, out: Value, slot: u32, moved: bool, lanes: &Lanes) {
+    /// The shape of a block of `n` positions, for the moves.
+    fn shape(&self, n: usize) -> Shape<'_> {
+        let tile = self
+            .tile
+            .map(|(rows, columns)| (self.launch.tile_axis, rows, columns));
+        Shape {
+            space: &self.launch.lanes,
+            start: &self.start,
+            n,
+            tile,
+        }
+    }
+
+    unsafe fn load(&mut self, param: u32, out: Value, slot: u32, moved: bool, lanes: Lanes) {
         let p = param as usize;
         // SAFETY: the caller's promise.
         unsafe {
             let at = *self.at.add(p);
+            let n = if let Lanes::Block(n) = lanes { n } else { 1 };
             let size = self.launch.sizes[p] as usize;
             if self.is_unit(p, lanes) {
                 if !(moved && self.launch.shared[p]) || slot == NO_SLOT {
                     return self.point(out, at);
                 }
-                let n = if let Lanes::Block { n, .. } = lanes { *n } else { 1 };
                 self.slot(slot).copy_from_nonoverlapping(at, n * size);
-            } else if let Lanes::Block { start, n } = lanes {
-                moves::gather(size, self.slot(slot), at, &self.launch.lanes, p, start, *n);
+            } else {
+                self.shape(n).gather(size, self.slot(slot), at, p);
             }
             self.point(out, self.slot(slot));
         }
     }
 
-    unsafe fn load_at(&mut self, param: u32, out: Value, index: Value, single: bool, lanes: &Lanes) {
+    unsafe fn load_at(&mut self, param: u32, out: Value, index: Value, single: bool, lanes: Lanes) {
         let p = param as usize;
         let arg = &self.launch.args.args[p];
         let size = self.launch.sizes[p] as usize;
+        let (gather_stride, gather_extent) = (arg.gather_stride, arg.gather_extent);
         let mut look = Lookup {
             size,
             stride: 0,
-            gather_stride: arg.gather_stride,
-            gather_extent: arg.gather_extent,
+            gather_stride,
+            gather_extent,
         };
         let (to, index) = (self.value(out), self.value(index).cast::<i64>().cast_const());
         // SAFETY: the caller's promise.
         unsafe {
             let at = *self.at.add(p);
-            match lanes {
-                Lanes::Point => look.run(to, at, index, true, 1),
-                Lanes::Block { start, n } => {
-                    let space = &self.launch.lanes;
-                    look.stride = space.of(p)[space.rank - 1];
-                    moves::stretches(space, p, start, *n, |first, length, offset| {
-                        let from = at.offset(offset as isize * size as isize);
-                        let index = if single { index } else { index.add(first) };
-                        look.run(to.add(first * size), from, index, single, length);
-                    });
-                }
-            }
+            let Lanes::Block(n) = lanes else {
+                return look.run(to, at, index, true, 1);
+            };
+            let space = &self.launch.lanes;
+            look.stride = space.of(p)[space.rank - 1];
+            self.shape(n).stretches(p, |first, length, offset| {
+                let from = at.offset(offset as isize * size as isize);
+                let index = if single { index } else { index.add(first) };
+                look.run(to.add(first * size), from, index, single, length);
+            });
         }
     }
 
-    unsafe fn indices(&mut self, axis: u32, out: Value, lanes: &Lanes) {
+    unsafe fn indices(&mut self, axis: u32, out: Value, lanes: Lanes) {
         let to = self.value(out).cast::<i64>();
-        let n = if let Lanes::Block { n, .. } = lanes { *n } else { 1 };
+        let n = if let Lanes::Block(n) = lanes { n } else { 1 };
         // SAFETY: the block holds n elements.
         unsafe {
             let fill = |value: u64| (0..n).for_each(|i| *to.add(i) = value as i64);
             if let Some(k) = self.launch.other.find(axis) {
                 return fill(self.other[k]);
             }
-            let (Some(k), Lanes::Block { start, .. }) = (self.launch.lanes.find(axis), lanes) else {
+            let (Some(k), Lanes::Block(_)) = (self.launch.lanes.find(axis), lanes) else {
                 return fill(0);
             };
             let space = &self.launch.lanes;
-            if space.rank == 1 {
-                return (0..n).for_each(|i| *to.add(i) = (start[0] + i as u64) as i64);
+            let run = |from: u64, to: *mut i64, n: usize| {
+                (0..n).for_each(|i| *to.add(i) = (from + i as u64) as i64);
+            };
+            if let Some((rows, columns)) = self.tile {
+                for row in 0..rows {
+                    let to = to.add(row * columns);
+                    if k == space.rank - 1 {
+                        run(self.start[k], to, columns);
+                    } else {
+                        let along = u64::from(k == self.launch.tile_axis) * row as u64;
+                        (0..columns).for_each(|i| *to.add(i) = (self.start[k] + along) as i64);
+                    }
+                }
+                return;
             }
-            let mut index = *start;
+            if space.rank == 1 {
+                return run(self.start[0], to, n);
+            }
+            let mut index = self.start;
             for i in 0..n {
                 *to.add(i) = index[k] as i64;
                 space.advance(&mut index);
@@ -345,7 +366,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    unsafe fn store(&mut self, param: u32, value: Value, lanes: &Lanes) {
+    unsafe fn store(&mut self, param: u32, value: Value, lanes: Lanes) {
         let p = param as usize;
         let from = self.value(value);
         // SAFETY: the caller's promise.
@@ -355,26 +376,24 @@ impl<'a> Frame<'a> {
                 return;
             }
             let size = self.launch.sizes[p] as usize;
-            match lanes {
-                Lanes::Point => at.copy_from(from, size),
-                Lanes::Block { n, .. } if self.is_unit(p, lanes) => {
-                    if self.launch.stream {
-                        moves::stream(at, from, n * size);
-                    } else {
-                        at.copy_from(from, n * size);
-                    }
-                }
-                Lanes::Block { start, n } => {
-                    moves::scatter(size, at, from, &self.launch.lanes, p, start, *n);
-                }
+            let Lanes::Block(n) = lanes else {
+                return at.copy_from(from, size);
+            };
+            let stream = self.launch.stream;
+            if !self.is_unit(p, lanes) {
+                self.shape(n).scatter(size, at, from, p, stream);
+            } else if stream {
+                moves::stream(at, from, n * size);
+            } else {
+                at.copy_from(from, n * size);
             }
         }
     }
 
-    unsafe fn reduce(&mut self, r: usize, arg: Value, lanes: &Lanes) {
+    unsafe fn reduce(&mut self, r: usize, arg: Value, lanes: Lanes) {
         let x = self.value(arg).cast_const();
         let state = self.state(r);
-        let Lanes::Block { n, .. } = *lanes else { return };
+        let Lanes::Block(n) = lanes else { return };
         let reduce = &self.plan.reduces[r];
         // SAFETY: the state was sized for the reduction.
         unsafe {

@@ -1,13 +1,14 @@
 //! What is decided per launch: which plan, how the spaces are walked, how the work is split.
 
+use super::frame::loops_of;
 use super::plan::{Along, BLOCK, Plan};
 use super::program::{Compiled, Program};
 use super::space::{MAX_AXES, Space, full_strides};
-use super::{Args, columns, rows};
+use super::{Args, columns, flat, rows};
 use crate::loops::SEGMENT;
 use crate::parallel::Parallel;
 use smallvec::SmallVec;
-use thalweg_hal::ir::{Level, Role};
+use thalweg_hal::ir::{Level, Param, Role};
 
 /// Bytes of kept values in a row up to which they are kept; beyond, they are computed again.
 const KEEP_ROW: u64 = 256 << 10;
@@ -16,11 +17,11 @@ const KEEP_ROWS: u64 = 512 << 10;
 /// Lanes of a block of rows in a kernel with reductions.
 const ROW_BLOCK: usize = 512;
 /// Outputs of at least this many bytes are written past the caches.
-const STREAM: u64 = 8 << 20;
+pub(super) const STREAM: u64 = 8 << 20;
 /// Inputs of at least this many bytes are asked for ahead of time.
-const FETCH: u64 = 1 << 20;
+pub(super) const FETCH: u64 = 1 << 20;
 /// Nanoseconds below which a launch stays on one thread.
-const SPLIT: u64 = 12_000;
+pub(super) const SPLIT: u64 = 12_000;
 
 /// A launch of one plan.
 pub(super) struct Launch<'a> {
@@ -40,8 +41,12 @@ pub(super) struct Launch<'a> {
     pub(super) held_back: SmallVec<[bool; 16]>,
     /// Whether outputs are written past the caches.
     pub(super) stream: bool,
-    /// Large flat inputs and their element sizes.
-    pub(super) streams: SmallVec<[(u32, u32); 8]>,
+    /// Inputs that are asked for ahead of time.
+    pub(super) streams: SmallVec<[Stream; 4]>,
+    /// Axis of the lanes along which a block has rows, when blocks are tiles.
+    pub(super) tile_axis: usize,
+    /// Rows and columns of a tile, 0 without tiles.
+    pub(super) tile: (usize, usize),
     /// Most lanes of a block.
     pub(super) block: usize,
     /// Elements that a kept value has room for.
@@ -50,10 +55,21 @@ pub(super) struct Launch<'a> {
     pub(super) levels: usize,
 }
 
+/// Elements of a block per loop when memory is the limit: a step asks for no more lines than the core has buffers for.
+pub(super) const STRIDE: usize = 256;
+
+/// An input that is asked for ahead of time.
+pub(super) struct Stream {
+    pub(super) param: usize,
+    pub(super) size: usize,
+    /// Bytes from what is worked on to what is asked for.
+    pub(super) ahead: usize,
+}
+
 impl Program {
     pub(super) fn launch(&self, args: &Args<'_>, parallel: &dyn Parallel) {
         if self.flat {
-            return self.launch_flat(args, parallel);
+            return flat::run(self, args, parallel);
         }
         let full = full_strides(&self.kernel, args);
         let strides = (&full[..], self.kernel.params.len());
@@ -89,23 +105,6 @@ impl Program {
                 ),
             };
             let launch = self.prepare(compiled, along, args, lanes, other, element_total);
-            launch.go(self.cost(args.extents), parallel);
-        }
-    }
-
-    /// A map whose parameters are all contiguous or single: one space of one axis.
-    fn launch_flat(&self, args: &Args<'_>, parallel: &dyn Parallel) {
-        let total: u64 = args.extents.iter().product();
-        if total == 0 {
-            return;
-        }
-        for compiled in &self.parts {
-            let mut lanes = Space::line(total, self.kernel.params.len());
-            for p in 0..self.kernel.params.len() {
-                lanes.strides[p] = self.flat_strides[p];
-            }
-            let other = Space::line(1, 0);
-            let launch = self.prepare(compiled, Along::Outer, args, lanes, other, 1);
             launch.go(self.cost(args.extents), parallel);
         }
     }
@@ -155,10 +154,17 @@ impl Program {
             (Along::Inner, Some(keep), _) => {
                 let bytes = keep.kept_bytes() as u64 * length;
                 plan = keep;
-                if bytes > KEEP_ROW {
+                if bytes > KEEP_ROW || length > SEGMENT as u64 {
                     plan = compiled.inner_again.as_ref().unwrap_or(keep);
                 }
                 keep_elements = if plan.kept.is_empty() { 0 } else { length as usize };
+                let loops = plan.phases.first().map_or(1, |p| loops_of(&p.element));
+                let large = length.saturating_mul(other.total) >= FETCH / 4;
+                block = if large && length > BLOCK as u64 {
+                    STRIDE * loops.min(2)
+                } else {
+                    BLOCK
+                };
             }
             (Along::Outer, _, Some(keep)) => {
                 block = if length <= 16 { BLOCK } else { ROW_BLOCK };
@@ -183,6 +189,8 @@ impl Program {
             held_back: SmallVec::from_elem(false, params.len()),
             stream: false,
             streams: SmallVec::new(),
+            tile_axis: 0,
+            tile: (0, 0),
             block,
             keep_elements,
             levels: length.div_ceil(SEGMENT as u64).max(1).ilog2() as usize + 2,
@@ -197,22 +205,8 @@ impl Program {
                 }
             }
         }
-        let elements = launch.lanes.total.saturating_mul(launch.other.total);
-        if elements >= FETCH / 8 {
-            for p in 0..params.len() {
-                let size = u64::from(self.sizes[p]);
-                if ins(p) && launch.flat[p] && launch.lanes.of(p).last() == Some(&1) {
-                    if elements * size >= FETCH {
-                        launch.streams.push((p as u32, size as u32));
-                    }
-                } else if !ins(p) && plan.phases.is_empty() && !launch.held_back[p] {
-                    launch.stream |= elements * size >= STREAM;
-                }
-            }
-            if launch.stream {
-                launch.held_back.iter_mut().for_each(|h| *h = true);
-            }
-        }
+        launch.tiles(params);
+        launch.habits(params);
         launch
     }
 }
@@ -220,7 +214,63 @@ impl Program {
 /// Rows up to this length are walked in blocks of rows.
 const SHORT_ROW: u64 = 24;
 
+/// Rows and columns of a tile.
+const TILE: (usize, usize) = (64, 16);
+
 impl Launch<'_> {
+    /// Makes blocks tiles where a parameter runs along another axis than the last.
+    fn tiles(&mut self, params: &[Param]) {
+        let last = self.lanes.rank - 1;
+        if last == 0 || !self.plan.phases.is_empty() || self.lanes.extents[last] < 4 {
+            return;
+        }
+        let across = |p: usize| {
+            let own = self.lanes.of(p);
+            let axis = own[..last].iter().position(|&s| s == 1);
+            axis.filter(|&a| own[last] != 1 && own[last] != 0 && self.lanes.extents[a] >= 4)
+        };
+        if let Some(axis) = (0..params.len()).find_map(across) {
+            self.tile_axis = axis;
+            self.tile = TILE;
+        }
+    }
+
+    /// Decides on prefetches and on writing past the caches.
+    fn habits(&mut self, params: &[Param]) {
+        let elements = self.lanes.total.saturating_mul(self.other.total);
+        let map = self.plan.phases.is_empty();
+        for (p, param) in params.iter().enumerate() {
+            let size = usize::from(self.sizes[p]);
+            let bytes = elements.saturating_mul(size as u64);
+            if param.role == Role::Out {
+                let full = param.level == Level::Element || map;
+                self.stream |= map && full && !self.held_back[p] && bytes >= STREAM;
+            } else if bytes >= FETCH && self.tile.0 == 0 {
+                let unit = self.flat[p] && self.lanes.of(p).last() == Some(&1);
+                let step = if self.other.strides.is_empty() {
+                    0
+                } else {
+                    self.other.of(p)[self.other.rank - 1]
+                };
+                let ahead = match self.plan.along {
+                    Along::Outer if !map => 2 * step as isize,
+                    Along::Outer | Along::Inner => 2 * self.block as isize,
+                };
+                if unit && ahead != 0 {
+                    let ahead = (ahead * size as isize) as usize;
+                    self.streams.push(Stream {
+                        param: p,
+                        size,
+                        ahead,
+                    });
+                }
+            }
+        }
+        if self.stream {
+            self.held_back.iter_mut().for_each(|h| *h = true);
+        }
+    }
+
     fn go(&self, cost: u64, parallel: &dyn Parallel) {
         let threads = if cost < SPLIT { 1 } else { parallel.threads() };
         match self.plan.along {
@@ -266,4 +316,4 @@ impl Launch<'_> {
 }
 
 /// Tasks per thread, so that a late thread does not hold the others up.
-const TASKS_PER_THREAD: u64 = 4;
+pub(super) const TASKS_PER_THREAD: u64 = 4;

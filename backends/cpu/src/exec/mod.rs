@@ -9,15 +9,18 @@ mod arena;
 mod build;
 mod columns;
 mod emit;
+mod flat;
 mod frame;
 mod launch;
 mod moves;
 mod phases;
 mod plan;
+mod prefetch;
 mod program;
 mod rows;
 mod slots;
 mod space;
+mod transpose;
 
 #[cfg(test)]
 mod tests;

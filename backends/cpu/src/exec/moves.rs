@@ -1,41 +1,7 @@
 //! Strided elements into blocks and back.
 
 use super::space::{MAX_AXES, Space};
-
-/// Calls `run(first, length, offset)` for each stretch of `n` positions from `start` on along the last axis; `offset` is
-/// the parameter's, in elements, relative to the first position.
-pub(super) fn stretches(
-    space: &Space,
-    param: usize,
-    start: &[u64; MAX_AXES],
-    n: usize,
-    mut run: impl FnMut(usize, usize, i64),
-) {
-    let last = space.rank - 1;
-    if space.rank == 1 {
-        return run(0, n, 0);
-    }
-    let strides = space.of(param);
-    let mut index = *start;
-    let (mut done, mut offset) = (0usize, 0i64);
-    while done < n {
-        let length = ((space.extents[last] - index[last]) as usize).min(n - done);
-        run(done, length, offset);
-        done += length;
-        // To the start of the next line.
-        offset = offset.wrapping_sub(strides[last].wrapping_mul(index[last] as i64));
-        index[last] = 0;
-        for axis in (0..last).rev() {
-            index[axis] += 1;
-            offset = offset.wrapping_add(strides[axis]);
-            if index[axis] < space.extents[axis] || axis == 0 {
-                break;
-            }
-            offset = offset.wrapping_sub(strides[axis].wrapping_mul(space.extents[axis] as i64));
-            index[axis] = 0;
-        }
-    }
-}
+use super::transpose::transpose;
 
 macro_rules! sized {
     ($size:expr, $go:ident($($arg:expr),*)) => {
@@ -48,50 +14,107 @@ macro_rules! sized {
     };
 }
 
-/// Gathers `n` positions of a parameter from `start` on into a block.
-///
-/// # Safety
-/// `from` is the parameter's element at `start`; all elements are readable and `to` holds `n`.
-pub(super) unsafe fn gather(
-    size: usize,
-    to: *mut u8,
-    from: *const u8,
-    space: &Space,
-    param: usize,
-    start: &[u64; MAX_AXES],
-    n: usize,
-) {
-    let stride = space.of(param)[space.rank - 1];
-    stretches(space, param, start, n, |first, length, offset| {
-        // SAFETY: the stretch lies within the block and the parameter.
-        unsafe {
-            let from = from.offset(offset as isize * size as isize);
-            sized!(size, load_line(to.add(first * size), from, stride, length));
-        }
-    });
+/// The positions of a block.
+pub(super) struct Shape<'a> {
+    pub(super) space: &'a Space,
+    /// Multi-index of the first.
+    pub(super) start: &'a [u64; MAX_AXES],
+    pub(super) n: usize,
+    /// An axis, rows along it and columns along the last axis; otherwise the positions are neighbours in row-major
+    /// order.
+    pub(super) tile: Option<(usize, usize, usize)>,
 }
 
-/// Scatters a block to `n` positions of a parameter.
-///
-/// # Safety
-/// As [`gather`], with the roles changed.
-pub(super) unsafe fn scatter(
-    size: usize,
-    to: *mut u8,
-    from: *const u8,
-    space: &Space,
-    param: usize,
-    start: &[u64; MAX_AXES],
-    n: usize,
-) {
-    let stride = space.of(param)[space.rank - 1];
-    stretches(space, param, start, n, |first, length, offset| {
-        // SAFETY: the stretch lies within the block and the parameter.
-        unsafe {
-            let to = to.offset(offset as isize * size as isize);
-            sized!(size, store_line(to, from.add(first * size), stride, length));
+impl Shape<'_> {
+    /// Calls `run(first, length, offset)` for each stretch along the last axis; `offset` is the parameter's, in elements,
+    /// relative to the first position.
+    pub(super) fn stretches(&self, param: usize, mut run: impl FnMut(usize, usize, i64)) {
+        let space = self.space;
+        let last = space.rank - 1;
+        let strides = space.of(param);
+        if let Some((axis, rows, columns)) = self.tile {
+            return (0..rows).for_each(|row| run(row * columns, columns, strides[axis] * row as i64));
         }
-    });
+        if space.rank == 1 {
+            return run(0, self.n, 0);
+        }
+        let mut index = *self.start;
+        let (mut done, mut offset) = (0usize, 0i64);
+        while done < self.n {
+            let length = ((space.extents[last] - index[last]) as usize).min(self.n - done);
+            run(done, length, offset);
+            done += length;
+            // To the start of the next line.
+            offset = offset.wrapping_sub(strides[last].wrapping_mul(index[last] as i64));
+            index[last] = 0;
+            for axis in (0..last).rev() {
+                index[axis] += 1;
+                offset = offset.wrapping_add(strides[axis]);
+                if index[axis] < space.extents[axis] || axis == 0 {
+                    break;
+                }
+                offset = offset.wrapping_sub(strides[axis].wrapping_mul(space.extents[axis] as i64));
+                index[axis] = 0;
+            }
+        }
+    }
+
+    /// Gathers the block.
+    ///
+    /// # Safety
+    /// `from` is the parameter's element at the first position; all elements are readable and `to` holds `n`.
+    pub(super) unsafe fn gather(&self, size: usize, to: *mut u8, from: *const u8, param: usize) {
+        let stride = self.space.of(param)[self.space.rank - 1];
+        if let Some((axis, rows, columns)) = self.tile
+            && self.space.of(param)[axis] == 1
+            && stride != 1
+        {
+            // SAFETY: a tile of rows and columns.
+            return unsafe {
+                transpose(
+                    size,
+                    (to, columns as isize),
+                    (from, stride as isize),
+                    rows,
+                    columns,
+                )
+            };
+        }
+        self.stretches(param, |first, length, offset| {
+            // SAFETY: the stretch lies within the block and the parameter.
+            unsafe {
+                let from = from.offset(offset as isize * size as isize);
+                sized!(size, load_line(to.add(first * size), from, stride, length));
+            }
+        });
+    }
+
+    /// Scatters the block; `past_caches` where its stretches are contiguous.
+    ///
+    /// # Safety
+    /// As [`Shape::gather`], with the roles changed.
+    pub(super) unsafe fn scatter(
+        &self,
+        size: usize,
+        to: *mut u8,
+        from: *const u8,
+        param: usize,
+        past_caches: bool,
+    ) {
+        let stride = self.space.of(param)[self.space.rank - 1];
+        self.stretches(param, |first, length, offset| {
+            // SAFETY: the stretch lies within the block and the parameter.
+            unsafe {
+                let to = to.offset(offset as isize * size as isize);
+                let from = from.add(first * size);
+                if past_caches && stride == 1 {
+                    stream(to, from, length * size);
+                } else {
+                    sized!(size, store_line(to, from, stride, length));
+                }
+            }
+        });
+    }
 }
 
 unsafe fn load_line<T: Copy>(to: *mut u8, from: *const u8, stride: i64, n: usize) {

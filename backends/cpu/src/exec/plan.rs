@@ -113,6 +113,10 @@ pub(super) struct Plan {
     /// Bytes of the widest value in a slot.
     pub(super) widest: usize,
     pub(super) kept: Vec<Kept>,
+    /// Loops of the first row list.
+    pub(super) row_loops: usize,
+    /// Whether every slot is one that a step may point elsewhere.
+    pub(super) bare: bool,
 }
 
 impl Plan {

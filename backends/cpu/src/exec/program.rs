@@ -20,8 +20,12 @@ pub struct Program {
     pub(super) priority: Vec<usize>,
     /// A map whose parameters are all contiguous or single.
     pub(super) flat: bool,
-    /// Then: stride of each parameter.
-    pub(super) flat_strides: Vec<i64>,
+    /// Then: bytes between neighbours of each parameter.
+    pub(super) flat_bytes: Vec<usize>,
+    /// Then: inputs that are not single, and the bytes of their elements.
+    pub(super) flat_inputs: Vec<(u32, usize)>,
+    /// Bytes of an element of the widest input.
+    pub(super) widest_input: u64,
     row_cost: Cost,
     element_cost: Cost,
 }
@@ -125,10 +129,26 @@ impl Program {
         }
         Ok(Program {
             sizes: params.iter().map(|p| p.dtype.size() as u8).collect(),
-            flat_strides: params
+            flat_bytes: params
                 .iter()
-                .map(|p| i64::from(p.access != Access::Broadcast))
+                .map(|p| {
+                    if p.access == Access::Broadcast {
+                        0
+                    } else {
+                        p.dtype.size()
+                    }
+                })
                 .collect(),
+            flat_inputs: (0..params.len())
+                .filter(|&p| params[p].role == Role::In && params[p].access != Access::Broadcast)
+                .map(|p| (p as u32, params[p].dtype.size()))
+                .collect(),
+            widest_input: params
+                .iter()
+                .filter(|p| p.role == Role::In)
+                .map(|p| p.dtype.size() as u64)
+                .max()
+                .unwrap_or(0),
             kernel: kernel.clone(),
             parts: compiled,
             pinned,

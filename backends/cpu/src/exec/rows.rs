@@ -3,10 +3,14 @@
 use super::frame::{Frame, Lanes};
 use super::launch::Launch;
 use super::moves::fence;
-use super::plan::{BLOCK, Phase};
+use super::plan::Phase;
+use super::space::MAX_AXES;
 use crate::loops::{Best, LANES, Reduction, SEGMENT};
 use crate::parallel::Parallel;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Elements of a row that stay in the cache.
+const CACHED: u64 = 64 << 10;
 
 /// A reduction's result over some elements: value bits or a key, and a place.
 type Partial = (u64, u64);
@@ -23,11 +27,16 @@ pub(super) fn run(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) 
         let mut other = launch.other.index(rows.start);
         for _ in rows {
             frame.start_row(&other);
-            frame.run(&launch.plan.row, &Lanes::Point);
-            for phase in &launch.plan.phases {
+            frame.run(&launch.plan.row, Lanes::Point);
+            for (k, phase) in launch.plan.phases.iter().enumerate() {
+                // A short row is in the cache once its first phase is done.
+                if k == 0 || length > CACHED {
+                    frame.share_prefetch(&phase.element, launch.block.min(length as usize));
+                } else {
+                    frame.stop_prefetch();
+                }
                 frame.row_phase(phase, 0..length);
-                frame.start_row(&other);
-                frame.run(&phase.row, &Lanes::Point);
+                frame.run(&phase.row, Lanes::Point);
             }
             launch.other.advance(&mut other);
         }
@@ -51,6 +60,7 @@ fn by_segment(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) {
             launch.split(segments, threads, parallel, &|range| {
                 let mut frame = Frame::new(launch);
                 frame.rejoin(&other, k, &results);
+                frame.share_prefetch(&phase.element, launch.block);
                 for segment in range {
                     let start = segment * SEGMENT as u64;
                     frame.begin_reduces(phase);
@@ -137,25 +147,32 @@ fn combine(loops: &Reduction, a: Partial, b: Partial) -> Partial {
 
 impl Frame<'_> {
     /// Points the parameters at the start of a row.
-    fn start_row(&mut self, other: &[u64; super::space::MAX_AXES]) {
+    fn start_row(&mut self, other: &[u64; MAX_AXES]) {
         self.other = *other;
+        self.first = 0;
+        self.start = [0; MAX_AXES];
         for (p, arg) in self.launch.args.args.iter().enumerate() {
-            let offset = self.launch.offset(p, &[0; super::space::MAX_AXES], other);
-            // SAFETY: the table has every parameter.
-            unsafe { *self.at.add(p) = arg.ptr.wrapping_offset(offset) };
+            let offset = self.launch.other.offset(p, other) as isize * self.launch.sizes[p] as isize;
+            let to = arg.ptr.wrapping_offset(offset);
+            // SAFETY: the tables have every parameter.
+            unsafe {
+                *self.at.add(p) = to;
+                *self.row_at.add(p) = to;
+            }
         }
+        self.aim_kept(0);
     }
 
     /// Computes the row-level values up to phase `k` from the results of the reductions so far.
-    fn rejoin(&mut self, other: &[u64; super::space::MAX_AXES], k: usize, results: &[Partial]) {
+    fn rejoin(&mut self, other: &[u64; MAX_AXES], k: usize, results: &[Partial]) {
         let plan = self.plan;
         self.start_row(other);
-        self.run(&plan.row, &Lanes::Point);
+        self.run(&plan.row, Lanes::Point);
         for phase in &plan.phases[..k] {
             for &r in &phase.reduces {
                 self.put_result(r as usize, results[r as usize]);
             }
-            self.run(&phase.row, &Lanes::Point);
+            self.run(&phase.row, Lanes::Point);
         }
     }
 
@@ -191,22 +208,32 @@ impl Frame<'_> {
 
     /// Walks the elements `range` of the present row, whose start is at a multiple of a segment.
     fn elements(&mut self, phase: &Phase, range: std::ops::Range<u64>) {
-        let launch = self.launch;
-        let other = self.other;
-        self.share_prefetch(&phase.element, BLOCK);
+        let block = self.launch.block as u64;
         let mut first = range.start;
         while first < range.end {
-            let n = (range.end - first).min(BLOCK as u64) as usize;
-            let start = launch.lanes.index(first);
-            for (p, arg) in launch.args.args.iter().enumerate() {
-                // SAFETY: the table has every parameter.
-                unsafe { *self.at.add(p) = arg.ptr.wrapping_offset(launch.offset(p, &start, &other)) };
-            }
+            let n = (range.end - first).min(block) as usize;
+            self.go_to(first);
             self.j = first;
-            self.aim_kept(first as usize);
-            self.run(&phase.element, &Lanes::Block { start, n });
+            self.run(&phase.element, Lanes::Block(n));
             first += n as u64;
         }
+        self.go_to(0);
+    }
+
+    /// Points the parameters at element `first` of the present row.
+    fn go_to(&mut self, first: u64) {
+        if first == self.first {
+            return;
+        }
+        let launch = self.launch;
+        self.first = first;
+        self.start = launch.lanes.index(first);
+        for p in 0..launch.args.args.len() {
+            let offset = launch.lanes.offset(p, &self.start) as isize * launch.sizes[p] as isize;
+            // SAFETY: the tables have every parameter.
+            unsafe { *self.at.add(p) = (*self.row_at.add(p)).wrapping_offset(offset) };
+        }
+        self.aim_kept(first as usize);
     }
 
     /// Sets the states of a phase's reductions to those of no elements.

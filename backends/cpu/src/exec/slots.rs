@@ -105,6 +105,26 @@ pub(super) fn assign(plan: &mut Plan, drafts: &[Draft]) {
             position += 1;
         }
     }
+    let steps = || {
+        plan.row
+            .iter()
+            .chain(plan.phases.iter().flat_map(|p| p.element.iter().chain(&p.row)))
+    };
+    plan.row_loops = plan.row.iter().filter(|s| matches!(s, Step::Loop { .. })).count();
+    let pointed = |v: usize| {
+        steps().any(|s| match *s {
+            Step::Load { out, .. } => out as usize == v,
+            Step::Aim { value, .. } => value as usize == v,
+            Step::Loop { .. }
+            | Step::LoadAt { .. }
+            | Step::Index { .. }
+            | Step::Rand { .. }
+            | Step::Store { .. }
+            | Step::Reduce { .. } => false,
+        })
+    };
+    let in_slot = |v: &usize| matches!(homes[*v], Some(Home::Slot(_)));
+    plan.bare = (0..count).filter(in_slot).all(pointed);
     plan.homes = homes.into_iter().map(|h| h.unwrap_or(Home::Cell(0))).collect();
     plan.slots = slots as usize;
     plan.widest = widest;

@@ -113,19 +113,6 @@ impl Space {
         space
     }
 
-    /// One axis of `total` positions; every stride is 1.
-    pub(super) fn line(total: u64, params: usize) -> Space {
-        let mut space = Space {
-            rank: 1,
-            extents: [1; MAX_AXES],
-            axes: [u8::MAX; MAX_AXES],
-            total,
-            strides: SmallVec::from_elem(1, params),
-        };
-        space.extents[0] = total;
-        space
-    }
-
     /// Strides of one parameter.
     pub(super) fn of(&self, param: usize) -> &[i64] {
         &self.strides[param * self.rank..(param + 1) * self.rank]

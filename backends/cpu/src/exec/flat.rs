@@ -1,0 +1,239 @@
+//! Maps whose parameters are all contiguous or single: the short way from a launch to its loops.
+
+use super::arena::Scratch;
+use super::launch::{FETCH, SPLIT, STREAM, STRIDE, TASKS_PER_THREAD};
+use super::moves;
+use super::plan::{BLOCK, Home, Plan, Step, Value};
+use super::program::Program;
+use super::slots::NO_SLOT;
+use super::{Args, prefetch};
+use crate::parallel::Parallel;
+use std::ops::Range;
+use thalweg_hal::ir::Role;
+
+/// Values up to which the table of addresses stands on the stack.
+const STACK_VALUES: usize = 40;
+/// Fewest elements of a task.
+const TASK: u64 = 16 << 10;
+
+/// How a launch treats memory.
+#[derive(Clone, Copy, Default)]
+struct Habits {
+    /// Outputs are written past the caches.
+    stream: bool,
+    /// Inputs are asked for ahead of time.
+    fetch: bool,
+    /// An output stands in the memory of an input.
+    in_place: bool,
+}
+
+pub(super) fn run(program: &Program, args: &Args<'_>, parallel: &dyn Parallel) {
+    let total: u64 = args.extents.iter().product();
+    let params = &program.kernel.params;
+    let mut habits = Habits::default();
+    for (out, p) in args.args.iter().zip(params).filter(|(_, p)| p.role == Role::Out) {
+        habits.in_place |= args
+            .args
+            .iter()
+            .zip(params)
+            .any(|(a, q)| a.ptr == out.ptr && q.role == Role::In);
+        habits.stream |= total * p.dtype.size() as u64 >= STREAM;
+    }
+    habits.stream &= !habits.in_place;
+    habits.fetch = total * program.widest_input >= FETCH;
+    for compiled in &program.parts {
+        let plan = &compiled.outer_again;
+        let walk = Walk {
+            program,
+            plan,
+            args,
+            habits,
+        };
+        if total <= 2 * TASK || parallel.threads() == 1 || program.cost(args.extents) < SPLIT {
+            walk.run(0..total);
+            continue;
+        }
+        let tasks = (parallel.threads() as u64 * TASKS_PER_THREAD).min(total / TASK);
+        // Whole blocks, so that tasks share no cache line.
+        let at = |t: u64| {
+            if t == tasks {
+                total
+            } else {
+                total / tasks * t / BLOCK as u64 * BLOCK as u64
+            }
+        };
+        parallel.run(tasks as usize, &|t| walk.run(at(t as u64)..at(t as u64 + 1)));
+    }
+}
+
+struct Walk<'a> {
+    program: &'a Program,
+    plan: &'a Plan,
+    args: &'a Args<'a>,
+    habits: Habits,
+}
+
+impl Walk<'_> {
+    fn run(&self, range: Range<u64>) {
+        let plan = self.plan;
+        let values = plan.homes.len();
+        let cells = plan.cells * 8;
+        let slot_bytes = BLOCK * plan.widest + 128;
+        let bare = plan.bare && !self.habits.stream && !self.habits.in_place;
+        if values <= STACK_VALUES && bare && plan.cells <= 1 {
+            let mut table = [std::ptr::null_mut::<u8>(); STACK_VALUES];
+            let mut cell = [0u64; 1];
+            // SAFETY: the table has every value, and there are no slots.
+            unsafe {
+                self.blocks(
+                    table.as_mut_ptr(),
+                    cell.as_mut_ptr().cast(),
+                    std::ptr::null_mut(),
+                    range,
+                )
+            };
+            return;
+        }
+        let table = (values * 8 + cells).next_multiple_of(64);
+        let scratch = Scratch::new(table + slot_bytes * plan.slots);
+        // SAFETY: the scratch memory has room for values, cells and slots.
+        unsafe {
+            let start = scratch.start();
+            self.blocks(start.cast(), start.add(values * 8), start.add(table), range);
+        }
+    }
+
+    /// # Safety
+    /// `table`, `cells` and `slots` have room for those of the plan.
+    unsafe fn blocks(&self, table: *mut *mut u8, cells: *mut u8, slots: *mut u8, range: Range<u64>) {
+        let plan = self.plan;
+        let slot_bytes = BLOCK * plan.widest + 128;
+        // SAFETY: the caller's promise.
+        unsafe {
+            for (v, home) in plan.homes.iter().enumerate() {
+                *table.add(v) = match *home {
+                    Home::Constant(i) => plan.pool.as_ptr().add(i as usize).cast_mut().cast(),
+                    Home::Scalar(i) => self.args.scalars.as_ptr().add(i as usize).cast_mut().cast(),
+                    Home::Cell(i) => cells.add(i as usize * 8),
+                    Home::Slot(i) => slots.wrapping_add(i as usize * slot_bytes),
+                    Home::Keep(_) => std::ptr::null_mut(),
+                };
+            }
+            self.steps(&plan.uniform, table, slots, 0, 1, 0);
+            let loops = plan.row_loops.max(1);
+            let block = if self.habits.fetch {
+                STRIDE * loops.min(2)
+            } else {
+                BLOCK
+            };
+            let ask = if self.habits.fetch {
+                block.div_ceil(loops)
+            } else {
+                0
+            };
+            let mut first = range.start;
+            while first < range.end {
+                let n = (range.end - first).min(block as u64);
+                self.steps(&plan.row, table, slots, first, n as usize, ask);
+                first += n;
+            }
+        }
+        if self.habits.stream {
+            moves::fence();
+        }
+    }
+
+    #[inline(always)]
+    fn at(&self, param: u32, first: u64) -> *mut u8 {
+        let p = param as usize;
+        let stride = self.program.flat_bytes[p];
+        self.args.args[p].ptr.wrapping_add(first as usize * stride)
+    }
+
+    /// # Safety
+    /// As [`Walk::blocks`], for the elements `first..first + n`.
+    unsafe fn steps(
+        &self,
+        steps: &[Step],
+        table: *mut *mut u8,
+        slots: *mut u8,
+        first: u64,
+        n: usize,
+        ask: usize,
+    ) {
+        let value = |v: Value| {
+            // SAFETY: the table has every value.
+            unsafe { *table.add(v as usize) }
+        };
+        let point = |v: Value, to: *mut u8| {
+            // SAFETY: the table has every value.
+            unsafe { *table.add(v as usize) = to };
+        };
+        let slot_bytes = BLOCK * self.plan.widest + 128;
+        let slot = |s: u32| slots.wrapping_add(s as usize * slot_bytes);
+        let mut asked = 0;
+        for step in steps {
+            // SAFETY: blocks hold n elements, and the caller of the launch vouches for the parameters.
+            unsafe {
+                match *step {
+                    Step::Loop { f, out, a, b, c } => {
+                        if ask != 0 {
+                            for &(p, size) in &self.program.flat_inputs {
+                                let from = self
+                                    .at(p, first)
+                                    .wrapping_add((asked + 2 * ask * self.plan.row_loops.max(1)) * size);
+                                prefetch::ask(from, ask * size);
+                            }
+                            asked += ask;
+                        }
+                        f(n, value(out), value(a), value(b), value(c));
+                    }
+                    Step::Load {
+                        param,
+                        out,
+                        slot: own,
+                        moved,
+                    } => {
+                        let from = self.at(param, first);
+                        if moved && self.habits.in_place && own != NO_SLOT {
+                            slot(own).copy_from_nonoverlapping(
+                                from,
+                                n * self.program.sizes[param as usize] as usize,
+                            );
+                            point(out, slot(own));
+                        } else {
+                            point(out, from);
+                        }
+                    }
+                    Step::Aim {
+                        param,
+                        value: v,
+                        slot: own,
+                    } => {
+                        let held_back = self.habits.in_place || self.habits.stream;
+                        point(
+                            v,
+                            if held_back {
+                                slot(own)
+                            } else {
+                                self.at(param, first)
+                            },
+                        );
+                    }
+                    Step::Store { param, value: v } => {
+                        let (to, from) = (self.at(param, first), value(v));
+                        let bytes = n * self.program.sizes[param as usize] as usize;
+                        if self.habits.stream {
+                            moves::stream(to, from, bytes);
+                        } else if to != from {
+                            to.copy_from(from, bytes);
+                        }
+                    }
+                    Step::Rand { f, out, key, counter } => f(n, value(out), value(key), value(counter)),
+                    // A flat kernel has none of these.
+                    Step::LoadAt { .. } | Step::Index { .. } | Step::Reduce { .. } => {}
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Asking the memory ahead of time.
+
+/// Bytes of a cache line.
+pub(super) const LINE: usize = 64;
+
+/// Asks for the lines of `bytes` bytes.
+#[inline(always)]
+pub(super) fn ask(from: *const u8, bytes: usize) {
+    for line in 0..bytes.div_ceil(LINE) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch never faults.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(line * LINE).cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (from, line);
+    }
+}
