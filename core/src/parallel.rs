@@ -171,7 +171,11 @@ impl Pool {
                 (seen, since) = (posted, Instant::now());
                 continue;
             }
+            // A pause takes up to 60 ns, so every one is followed by a look.
             for _ in 0..64 {
+                if self.posted.load(Ordering::Acquire) != seen {
+                    break;
+                }
                 std::hint::spin_loop();
             }
             if since.elapsed() > SPIN {
