@@ -4,7 +4,7 @@ use super::objects::{Buffer, Instance, Kernel, Owner};
 use super::{arg, array};
 use crate::backend::{Backend, Bound, Copy, Device, Fill, Launch, Place, Region, Work};
 use crate::ir::{Access, Level, Role};
-use crate::kit::checks::{Extents, Footprint, Signature, Slot, overlaps, span};
+use crate::kit::checks::{self, Extents, Footprint, Signature, Slot, overlaps, span};
 use crate::status::{Error, Result};
 use crate::tables::{self, Packet, PacketKind};
 use smallvec::SmallVec;
@@ -230,15 +230,16 @@ impl<B: Backend> Instance<B> {
             )
         };
         let extents = Extents::new(all, signature)?;
-        if bindings.len() != signature.slots.len() || scalars.len() != signature.scalars {
+        if bindings.len() != signature.slots.len() || scalars.len() != signature.scalars.len() {
             return Err(Error::invalid_argument(format!(
                 "{name}: {} bindings and {} scalars, the kernel takes {} and {}",
                 bindings.len(),
                 scalars.len(),
                 signature.slots.len(),
-                signature.scalars
+                signature.scalars.len()
             )));
         }
+        checks::scalars(signature, scalars)?;
         // Base, first and last byte of what each parameter touches.
         let mut touched: SmallVec<[(usize, u64, u64); INLINE]> = SmallVec::new();
         let mut folds = false;

@@ -32,8 +32,8 @@ pub struct Signature {
     pub inner: usize,
     /// Parameters in order.
     pub slots: Vec<Slot>,
-    /// Number of scalars.
-    pub scalars: usize,
+    /// Dtypes of the scalars in order.
+    pub scalars: Vec<DType>,
 }
 
 impl Signature {
@@ -59,7 +59,7 @@ impl Signature {
             outer: kernel.outer as usize,
             inner: kernel.inner as usize,
             slots: slots.collect(),
-            scalars: kernel.scalars.len(),
+            scalars: kernel.scalars.clone(),
         }
     }
 }
@@ -134,6 +134,24 @@ impl<'a> Extents<'a> {
             Level::Element => (self.all, self.elements),
         }
     }
+}
+
+/// Checks that each scalar's bits are a value of its dtype, zero-extended.
+#[inline]
+pub fn scalars(signature: &Signature, values: &[u64]) -> Result<()> {
+    for (index, (&bits, &dtype)) in values.iter().zip(&signature.scalars).enumerate() {
+        let most = match dtype {
+            DType::Bool => 1,
+            _ => u64::MAX >> (64 - 8 * dtype.size()),
+        };
+        if bits > most {
+            return Err(Error::invalid_argument(format!(
+                "{}: scalar {index} has the bits {bits:#x}, which are no {dtype}",
+                signature.name
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The bytes that a parameter touches, relative to its allocation; `None` when it touches none.
@@ -312,7 +330,7 @@ mod tests {
             outer,
             inner: 0,
             slots,
-            scalars: 0,
+            scalars: Vec::new(),
         }
     }
 
@@ -382,6 +400,17 @@ mod tests {
         );
         assert!(Extents::new(&[1 << 40, 1 << 40], &signature).is_err());
         assert!(Extents::new(&[1], &signature).is_err());
+    }
+
+    #[test]
+    fn scalars_are_values_of_their_dtypes() {
+        let signature = Signature {
+            scalars: vec![DType::Bool, DType::F16, DType::I64],
+            ..signature(0, Vec::new())
+        };
+        scalars(&signature, &[1, 0xffff, u64::MAX]).unwrap();
+        assert!(scalars(&signature, &[2, 0, 0]).is_err());
+        assert!(scalars(&signature, &[0, 0x1_0000, 0]).is_err());
     }
 
     #[test]
