@@ -8,3 +8,7 @@ pub mod parallel;
 pub mod random;
 
 pub use error::{Error, Result};
+
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
