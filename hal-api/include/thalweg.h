@@ -348,13 +348,14 @@ struct thalweg_backend_info {
 struct thalweg_core_table {
     /* Who this is. Needs no driver. */
     int32_t (*info)(thalweg_context context, thalweg_backend_info *out);
-    /* Number of devices that the driver lists. Opens none. `Unavailable` says why there can be
-     * none. */
+    /* Number of devices that the driver lists. Opens none. `THALWEG_STATUS_UNAVAILABLE` says why
+     * there can be none. */
     int32_t (*device_count)(thalweg_context context, uint32_t *out);
     /* Copies the text of the last error of the calling thread to `buffer` (at most `capacity`
      * bytes, no terminator) and returns its full length in bytes. */
     size_t (*last_error)(thalweg_context context, uint8_t *buffer, size_t capacity);
-    /* Finishes all work and frees everything. Every later call on this context is `Unavailable`. */
+    /* Finishes all work and frees everything. Every later call on this context is
+     * `THALWEG_STATUS_UNAVAILABLE`. */
     int32_t (*shutdown)(thalweg_context context);
 };
 
@@ -452,7 +453,8 @@ enum thalweg_property_key {
 struct thalweg_device_table {
     /* What device `ordinal` is. Initialises nothing. */
     int32_t (*properties)(thalweg_context context, uint32_t ordinal, thalweg_device_properties *out);
-    /* Success when device `ordinal` can be opened; otherwise `Unavailable` and why not. */
+    /* Success when device `ordinal` can be opened; otherwise `THALWEG_STATUS_UNAVAILABLE` and
+     * why not. */
     int32_t (*is_available)(thalweg_context context, uint32_t ordinal);
     /* Initialises a device. */
     int32_t (*open)(thalweg_context context, const thalweg_device_options *options, uint64_t *out);
@@ -461,9 +463,10 @@ struct thalweg_device_table {
     int32_t (*close)(thalweg_context context, uint64_t device);
     /* Waits for all work of all streams and reports the first error that sticks to one of them. */
     int32_t (*synchronize)(thalweg_context context, uint64_t device);
-    /* Success while the device works, `DeviceLost` and why afterwards. */
+    /* Success while the device works, `THALWEG_STATUS_DEVICE_LOST` and why afterwards. */
     int32_t (*status)(thalweg_context context, uint64_t device);
-    /* One number by thalweg_property_key code; `Unsupported` where it does not apply. */
+    /* One number by thalweg_property_key code; `THALWEG_STATUS_UNSUPPORTED` where it does not
+     * apply. */
     int32_t (*query)(thalweg_context context, uint64_t device, uint32_t key, uint64_t *out);
 };
 
@@ -589,11 +592,11 @@ struct thalweg_memory_table {
     /* Gives a buffer back. Work that was submitted before may still use it: the pool waits for
      * the streams that do. */
     int32_t (*free)(thalweg_context context, uint64_t buffer);
-    /* Makes host memory a buffer without copying; `Unsupported` where the device cannot reach
-     * it. */
+    /* Makes host memory a buffer without copying; `THALWEG_STATUS_UNSUPPORTED` where the device
+     * cannot reach it. */
     int32_t (*import)(thalweg_context context, const thalweg_import_args *args, uint64_t *out);
     /* Host address of a buffer for as long as it lives; the caller orders its accesses with the
-     * streams'. `Unsupported` without THALWEG_CAPABILITY_MAP. */
+     * streams'. `THALWEG_STATUS_UNSUPPORTED` without THALWEG_CAPABILITY_MAP. */
     int32_t (*map)(thalweg_context context, uint64_t buffer, void **out);
     /* Bytes of a buffer as they were asked for. */
     int32_t (*size)(thalweg_context context, uint64_t buffer, uint64_t *out);
@@ -783,7 +786,7 @@ struct thalweg_event_table {
     int32_t (*record)(thalweg_context context, const thalweg_event_stream_args *args);
     /* Writes 1 when the covered work is done or the event was never recorded, 0 otherwise. */
     int32_t (*query)(thalweg_context context, uint64_t event, uint32_t *out);
-    /* Waits for the covered work; `Timeout` when the time is up first. */
+    /* Waits for the covered work; `THALWEG_STATUS_TIMEOUT` when the time is up first. */
     int32_t (*wait)(thalweg_context context, const thalweg_event_wait_args *args);
     /* Signed nanoseconds from one record to the other; an error when either was not recorded, is
      * not reached yet, or has no timing. */
@@ -1049,7 +1052,6 @@ struct thalweg_param_desc {
 /* A kernel, borrowed for the duration of the call it is passed to. A pointer may be null when
  * its count is 0. */
 struct thalweg_kernel_desc {
-    /* Kernel::name. */
     thalweg_str name;
     /* Axes of the outer space. */
     uint32_t outer;
@@ -1087,7 +1089,7 @@ struct thalweg_kernel_desc {
 
 /* The ABI form of a library op. */
 struct thalweg_library_desc {
-    /* Which op; `Unsupported` for a code the backend does not know. */
+    /* Which op; `THALWEG_STATUS_UNSUPPORTED` for a code the backend does not know. */
     uint32_t op;
     /* Number of dtypes that are read. */
     uint32_t dtype_count;
@@ -1127,8 +1129,8 @@ struct thalweg_binary_args {
 
 /* Kernels. A device without this table moves memory and nothing else. */
 struct thalweg_kernel_table {
-    /* Success when thalweg_kernel_table.compile would accept the source; otherwise `Unsupported`
-     * and why. */
+    /* Success when thalweg_kernel_table.compile would accept the source; otherwise
+     * `THALWEG_STATUS_UNSUPPORTED` and why. */
     int32_t (*supports)(thalweg_context context, const thalweg_compile_args *args);
     /* Compiles for the device. */
     int32_t (*compile)(thalweg_context context, const thalweg_compile_args *args, uint64_t *out);
@@ -1137,8 +1139,8 @@ struct thalweg_kernel_table {
     /* Copies the compiled form to `buffer` (at most `capacity` bytes) and writes its full
      * length. Good for the same device, driver and backend version only. */
     int32_t (*export_binary)(thalweg_context context, uint64_t kernel, uint8_t *buffer, size_t capacity, size_t *len);
-    /* A kernel from what thalweg_kernel_table.export_binary wrote; `CompileFailed` when it does
-     * not fit. */
+    /* A kernel from what thalweg_kernel_table.export_binary wrote;
+     * `THALWEG_STATUS_COMPILE_FAILED` when it does not fit. */
     int32_t (*load_binary)(thalweg_context context, const thalweg_binary_args *args, uint64_t *out);
 };
 
@@ -1186,7 +1188,7 @@ struct thalweg_graph_launch_args {
 };
 
 /* Graphs. The buffers of a graph must live when it is launched; one that was freed is
- * `InvalidHandle`. Kernels may be released before. */
+ * `THALWEG_STATUS_INVALID_HANDLE`. Kernels may be released before. */
 struct thalweg_graph_table {
     /* Checks the nodes and builds an executable graph. */
     int32_t (*create)(thalweg_context context, const thalweg_graph_args *args, uint64_t *out);

@@ -96,7 +96,7 @@ pub struct ParamDesc {
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy, Debug)]
 pub struct KernelDesc {
-    /// [`Kernel::name`].
+    /// [`Kernel::name`]: `[A-Za-z0-9_.:-]{1,128}`.
     pub name: Str,
     /// Axes of the outer space.
     pub outer: u32,

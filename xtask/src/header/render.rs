@@ -134,8 +134,12 @@ impl Render {
                 self.names.add(name, type_name(name));
                 self.names.add(format!("{name}::code"), type_name(name));
                 for row in rows {
-                    self.names
-                        .add(format!("{name}::{}", row.name), value_name(name, &row.name));
+                    let value = value_name(name, &row.name);
+                    // Comments of the tables name statuses without the enum.
+                    if name == "Status" {
+                        self.names.add(&row.name, &value);
+                    }
+                    self.names.add(format!("{name}::{}", row.name), value);
                 }
             }
             Kind::Struct(fields) => {
