@@ -1,2 +1,57 @@
-//! cli
-fn main() {}
+//! The command `thalweg`: what hardware there is, why some of it cannot be used, and whether a backend keeps the contract.
+#![forbid(unsafe_code)]
+
+mod args;
+mod devices;
+mod doctor;
+mod found;
+mod plugins;
+mod text;
+mod verbose;
+
+use args::Command;
+use std::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// What a command ends with: `false` for an answer that is no good news, such as no device at all.
+type Outcome = Result<bool, Box<dyn Error>>;
+
+fn main() -> ExitCode {
+    let args = match args::parse() {
+        Ok(args) => args,
+        Err(code) => return code,
+    };
+    verbose::start(args.verbose);
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let outcome = run(args.command, &mut out).and_then(|good| {
+        out.flush()?;
+        Ok(good)
+    });
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        // Who reads has read enough, as in `thalweg devices | head -1`.
+        Err(error) if is_broken_pipe(error.as_ref()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", text::lines(&error.to_string(), "       "));
+            for cause in text::causes(error.as_ref()) {
+                eprintln!("  cause: {}", text::line(&cause));
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command, out: &mut dyn Write) -> Outcome {
+    match command {
+        Command::Devices(args) => devices::run(&args, out),
+        Command::Doctor(args) => doctor::run(&args, out),
+        Command::Plugins(args) => plugins::run(&args, out),
+    }
+}
+
+fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
+    let io = error.downcast_ref::<io::Error>();
+    io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

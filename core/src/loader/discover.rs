@@ -142,7 +142,8 @@ pub fn places(explicit: &[PathBuf], development: bool, around: &Surroundings) ->
     }
     if let Some(beside) = around.executable.as_deref().and_then(Path::parent) {
         wanted.push((Origin::BesideExecutable, beside.join("backends")));
-        wanted.push((Origin::Library, beside.join("../lib/thalweg/backends")));
+        let above = beside.parent().unwrap_or(beside);
+        wanted.push((Origin::Library, above.join("lib/thalweg/backends")));
         if development && !around.privileged {
             wanted.extend(
                 build_folders(beside)

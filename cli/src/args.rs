@@ -1,0 +1,135 @@
+//! The command line.
+
+use crate::text;
+use clap::{ArgAction, Parser, Subcommand};
+use std::io;
+use std::path::{PathBuf, absolute};
+use std::process::ExitCode;
+use thalweg::loader::{ABI, LoaderOptions};
+
+/// What hardware there is, why some of it cannot be used, and whether a backend keeps the contract.
+#[derive(Parser)]
+#[command(name = "thalweg", version = version())]
+pub(crate) struct Args {
+    /// Print what the loader does to standard error; twice for more
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+fn version() -> &'static str {
+    use std::sync::LazyLock;
+    static VERSION: LazyLock<String> =
+        LazyLock::new(|| format!("{} (thalweg-hal {ABI})", env!("CARGO_PKG_VERSION")));
+    VERSION.as_str()
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// List the devices that can be used, and why everything else that was found cannot
+    ///
+    /// Ends with 0 when at least one device can be used, with 1 when there is none.
+    Devices(Devices),
+    /// Look into everything that decides which devices there are: machine, environment, folders, every step of each backend
+    ///
+    /// Backends whose trial ended badly in an earlier run are tried again. Ends with 0 when at least one device can be used.
+    Doctor(Search),
+    /// Lock the content of plugin files, or check it against the lock
+    Plugins(Plugins),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Search {
+    /// Look for backends in this folder before all others; may be given several times
+    #[arg(long = "backend-path", value_name = "DIR", value_delimiter = ':')]
+    folders: Vec<PathBuf>,
+}
+
+impl Search {
+    /// The loader's options. A folder that is named here is meant, even as a relative path.
+    pub(crate) fn options(&self) -> io::Result<LoaderOptions> {
+        Ok(LoaderOptions {
+            folders: self.folders.iter().map(absolute).collect::<io::Result<_>>()?,
+            ..LoaderOptions::default()
+        })
+    }
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Devices {
+    /// Print JSON
+    ///
+    /// An object with `schema` (1), `thalweg`, `abi`, `devices` and `unusable`; cli/README.md of the sources says what each
+    /// field means. Fields may be added; those that are there keep their meaning.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) search: Search,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Plugins {
+    #[command(subcommand)]
+    pub(crate) task: PluginTask,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum PluginTask {
+    /// Write down the sums of plugins; from then on their folder loads these files with this content only
+    Lock {
+        /// A folder stands for all plugins in it and is locked anew; a file is added to the lock of its folder
+        #[arg(required = true, value_name = "DIR|FILE")]
+        paths: Vec<PathBuf>,
+    },
+    /// Check plugins against the lock of their folder
+    ///
+    /// Ends with 1 when a file is not the locked one, is not listed, or is gone.
+    Verify {
+        /// A folder stands for all plugins in it
+        #[arg(required = true, value_name = "DIR|FILE")]
+        paths: Vec<PathBuf>,
+    },
+}
+
+/// Reads the command line. A wrong one is one line on standard error and the exit code 2.
+pub(crate) fn parse() -> Result<Args, ExitCode> {
+    Args::try_parse().map_err(|error| {
+        let rendered = error.render().to_string();
+        // Help and version are no errors; a call without a command gets the help.
+        if !rendered.starts_with("error:") {
+            // Nothing can be done where the text cannot be written.
+            let _ = error.print();
+            return ExitCode::from(u8::from(error.use_stderr()) * 2);
+        }
+        eprintln!("{}", one_line(&rendered));
+        ExitCode::from(2)
+    })
+}
+
+/// clap's text without its line breaks, its tips in brackets, and the place of the help.
+fn one_line(rendered: &str) -> String {
+    let paragraphs = rendered.split("\n\n").map(text::squeeze);
+    let usage = |text: &String| text.starts_with("Usage:") || text.starts_with("For more information");
+    let mut parts = paragraphs.filter(|text| !usage(text) && !text.is_empty());
+    let error = parts.next().unwrap_or_default();
+    let tips: String = parts
+        .map(|tip| format!(" ({})", tip.trim_start_matches("tip: ")))
+        .collect();
+    let command = std::env::args()
+        .nth(1)
+        .filter(|name| ["devices", "doctor", "plugins"].contains(&name.as_str()));
+    let command = command.map_or_else(String::new, |name| format!(" {name}"));
+    format!("{error}{tips}; `thalweg{command} --help` lists what there is")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Args::command().debug_assert();
+    }
+}
