@@ -24,8 +24,17 @@ use tile::{Lines, TileArgs};
 const KC: usize = 384;
 /// Up to this many panels of B, A is read in place: packing would cost more than it saves.
 const PANELS_UNPACKED_A: usize = 2;
-/// Up to this many tiles of A, rows of B are read in place.
-const TILES_UNPACKED_B: usize = 5;
+/// The same for an A of at most `UNPACKED` elements whose rows are contiguous.
+const PANELS_UNPACKED_SMALL_A: usize = 4;
+/// Up to this many tiles of A, rows of a B of at most `UNPACKED` elements are read in place.
+const TILES_UNPACKED_B: usize = 10;
+/// Elements of an operand that stays in a small L2 unpacked.
+const UNPACKED: usize = 1 << 15;
+
+/// Whether rows `step` bytes apart fall on so few sets of L1 that a tile's rows push each other out.
+fn rows_collide(step: isize) -> bool {
+    step % 2048 == 0
+}
 
 /// Pointers and strides (in elements) of one product C = A B.
 pub(crate) struct Operands<T> {
@@ -68,8 +77,14 @@ pub(crate) unsafe fn block<T: Element>(
     let k_blocks = k.div_ceil(KC);
     let kc_max = k.div_ceil(k_blocks.max(1));
 
-    let pack_a = !T::DIRECT || panels > PANELS_UNPACKED_A;
-    let pack_b = !T::DIRECT || x.b_col != 1 || tiles > TILES_UNPACKED_B;
+    let small_a = x.a_col == 1 && mc * kc_max <= UNPACKED && !rows_collide(x.a_row * size_of::<T>() as isize);
+    let few_panels = if small_a {
+        PANELS_UNPACKED_SMALL_A
+    } else {
+        PANELS_UNPACKED_A
+    };
+    let pack_a = !T::DIRECT || panels > few_panels;
+    let pack_b = !T::DIRECT || x.b_col != 1 || tiles > TILES_UNPACKED_B || kc_max * nc > UNPACKED;
     let direct_c = T::DIRECT && x.c_col == 1;
     // Lengths in accumulators, each with the packing's overrun and a whole number of cache lines.
     let line = |len: usize| (len + 16).next_multiple_of(16);

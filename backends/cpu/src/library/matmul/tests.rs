@@ -177,8 +177,8 @@ fn one_case<T: Case>(rng: &mut Rng, isa: Isa, p: Problem) {
     let mut written = vec![false; p.batch * lc.2];
     for batch in 0..p.batch {
         for i in 0..p.m {
+            let row: Vec<T> = (0..p.k).map(|l| at(&a, la, batch, i, l)).collect();
             for j in 0..p.n {
-                let row: Vec<T> = (0..p.k).map(|l| at(&a, la, batch, i, l)).collect();
                 let col: Vec<T> = (0..p.k)
                     .map(|l| at(&b, lb, if shared_b { 0 } else { batch }, l, j))
                     .collect();
@@ -195,7 +195,7 @@ fn one_case<T: Case>(rng: &mut Rng, isa: Isa, p: Problem) {
 fn cases<T: Case>() {
     let mut rng = Rng(size_of::<T>() as u64);
     for isa in isas() {
-        for round in 0..60 {
+        for round in 0..30 {
             let mut extent = |most: usize| if rng.below(6) == 0 { 1 } else { 1 + rng.below(most) };
             let (batch, m, n) = (1 + round % 3, extent(70), extent(70));
             let k = if round % 10 == 0 { extent(700) } else { extent(70) };
