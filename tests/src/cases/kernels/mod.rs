@@ -1,0 +1,48 @@
+//! Kernels of the IR: every op on every dtype in every way to reach memory, reductions, rows, random kernels.
+
+mod casts;
+mod expect;
+mod forms;
+mod philox;
+mod rand;
+mod random;
+mod reduce;
+mod rows;
+mod scalar;
+
+use crate::kit::{Case, Stop};
+use crate::rig::Device;
+use thalweg_hal::DType;
+use thalweg_hal::tables::Capability;
+
+pub(super) fn cases() -> Vec<Case> {
+    [
+        scalar::cases(),
+        casts::cases(),
+        reduce::cases(),
+        rows::cases(),
+        forms::cases(),
+        rand::cases(),
+        random::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Ends the case as unsupported when the device lacks a dtype.
+fn need(device: &Device, dtypes: &[DType]) -> Result<(), Stop> {
+    dtypes.iter().try_for_each(|dtype| match dtype {
+        DType::F64 => device.need(Capability::F64),
+        DType::F16 => device.need(Capability::F16),
+        DType::BF16 => device.need(Capability::BF16),
+        _ => Ok(()),
+    })
+}
+
+/// What the values of a case come from: the same on every run.
+fn seed(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}

@@ -1,0 +1,348 @@
+//! Library ops against their definition.
+
+use crate::kit::{Case, Check, Stop};
+use crate::rig::run::{Argument, Job};
+use crate::rig::values::{Random, float, from_bytes, from_float, integer, mask, show};
+use crate::rig::{Device, Subject};
+use crate::{check, fail};
+use thalweg_hal::DType;
+use thalweg_hal::ir::Kernel;
+use thalweg_hal::library::{LibraryOp, Matmul};
+use thalweg_hal::tables::Capability;
+
+/// Operands, accumulator, output.
+const DTYPES: [(DType, DType, DType); 12] = [
+    (DType::F32, DType::F32, DType::F32),
+    (DType::F64, DType::F64, DType::F64),
+    (DType::F16, DType::F32, DType::F16),
+    (DType::F16, DType::F32, DType::F32),
+    (DType::BF16, DType::F32, DType::BF16),
+    (DType::BF16, DType::F32, DType::F32),
+    (DType::I8, DType::I32, DType::I32),
+    (DType::U8, DType::I32, DType::I32),
+    (DType::I16, DType::I64, DType::I64),
+    (DType::I32, DType::I32, DType::I32),
+    (DType::I64, DType::I64, DType::I64),
+    (DType::U32, DType::U32, DType::U32),
+];
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (operand, accumulate, output) in DTYPES {
+        for (name, layout) in LAYOUTS {
+            let name = format!("matmul.{operand}.{accumulate}.{output}.{name}");
+            cases.push(Case::new("library", name, move |subject| {
+                matmul(subject, operand, accumulate, output, layout)
+            }));
+        }
+    }
+    for operand in [DType::F32, DType::F64, DType::F16, DType::I8] {
+        let name = format!("matmul.{operand}.epilogue");
+        cases.push(Case::new("library", name, move |subject| epilogue(subject, operand)));
+    }
+    cases.push(Case::new("library", "matmul.same_bits_every_time", same_bits));
+    cases
+}
+
+/// How a matrix lies in memory.
+#[derive(Clone, Copy)]
+enum Layout {
+    Rows,
+    /// Columns first.
+    Columns,
+    /// Rows backwards, with gaps.
+    Gaps,
+}
+
+/// Layouts of a, b and the output, and whether the batch shares its a.
+type Layouts = ([Layout; 3], Shape);
+
+/// Batch, m, n, k of the launches.
+type Shape = &'static [(u64, u64, u64, u64)];
+
+const MANY: Shape = &[
+    (1, 1, 1, 1),
+    (1, 3, 5, 7),
+    (1, 16, 16, 16),
+    (1, 65, 33, 129),
+    (1, 64, 64, 300),
+    (3, 17, 9, 20),
+    (1, 130, 70, 1),
+];
+const FEW: Shape = &[(1, 33, 47, 65), (2, 5, 8, 11)];
+const THIN: Shape = &[(1, 1, 300, 200), (1, 300, 1, 200), (1, 1, 1, 2000), (1, 500, 3, 2), (4, 1, 17, 90)];
+const EMPTY: Shape = &[(1, 4, 5, 0), (1, 0, 5, 3), (1, 4, 0, 3), (0, 4, 5, 3), (2, 3, 3, 0)];
+
+const LAYOUTS: [(&str, Layouts); 7] = [
+    ("plain", ([Layout::Rows; 3], MANY)),
+    ("thin", ([Layout::Rows; 3], THIN)),
+    ("a_transposed", ([Layout::Columns, Layout::Rows, Layout::Rows], FEW)),
+    ("b_transposed", ([Layout::Rows, Layout::Columns, Layout::Rows], FEW)),
+    ("all_transposed", ([Layout::Columns; 3], FEW)),
+    ("gaps", ([Layout::Gaps; 3], FEW)),
+    ("empty", ([Layout::Rows; 3], EMPTY)),
+];
+
+/// A matrix of a batch: where its elements lie.
+#[derive(Clone, Copy)]
+struct Place {
+    first: i64,
+    strides: [i64; 3],
+    len: u64,
+}
+
+impl Place {
+    /// `shared` gives every batch index the same matrix.
+    fn new(layout: Layout, batch: u64, rows: u64, columns: u64, shared: bool) -> Place {
+        let (r, c) = (rows as i64, columns as i64);
+        let (first, row, column, size) = match layout {
+            Layout::Rows => (0, c, 1, r * c),
+            Layout::Columns => (0, 1, r, r * c),
+            Layout::Gaps => ((r - 1).max(0) * (2 * c + 3), -(2 * c + 3), 2, r * (2 * c + 3)),
+        };
+        Place {
+            first,
+            strides: [if shared { 0 } else { size }, row, column],
+            len: (size as u64) * if shared { 1 } else { batch.max(1) },
+        }
+    }
+
+    fn at(&self, batch: u64, row: u64, column: u64) -> usize {
+        let [b, r, c] = self.strides;
+        (self.first + batch as i64 * b + row as i64 * r + column as i64 * c) as usize
+    }
+}
+
+fn need(device: &Device, dtype: DType) -> Result<(), Stop> {
+    match dtype {
+        DType::F64 => device.need(Capability::F64),
+        DType::F16 => device.need(Capability::F16),
+        DType::BF16 => device.need(Capability::BF16),
+        _ => Ok(()),
+    }
+}
+
+fn values(dtype: DType, count: u64, random: &mut Random) -> Vec<u64> {
+    let value = |_| match dtype.is_float() {
+        true => from_float(dtype, (random.unit() - 0.5) * 2.0),
+        false => random.bits() & mask(dtype),
+    };
+    (0..count).map(value).collect()
+}
+
+fn job(definition: &Kernel, op: &Matmul, layouts: [Layout; 3], shape: (u64, u64, u64, u64), seed: u64) -> (Job, [Place; 3]) {
+    let (batch, m, n, k) = shape;
+    let mut random = Random::new(seed);
+    // Every other batch shares its first operand.
+    let places = [
+        Place::new(layouts[0], batch, m, k, seed % 2 == 1),
+        Place::new(layouts[1], batch, k, n, false),
+        Place::new(layouts[2], batch, m, n, false),
+    ];
+    let [a, b, c] = places;
+    let argument = |place: Place, strides: &[i64], random: &mut Random| {
+        Argument::of(op.dtype, &values(op.dtype, place.len, random)).strided(op.dtype, place.first as u64, strides)
+    };
+    let mut arguments = vec![
+        argument(a, &[a.strides[0], a.strides[1], 0, a.strides[2]], &mut random),
+        argument(b, &[b.strides[0], 0, b.strides[2], b.strides[1]], &mut random),
+    ];
+    arguments.push(Argument::room(op.output, c.len as usize).strided(op.output, c.first as u64, &c.strides));
+    let job = Job {
+        kernel: definition.clone(),
+        extents: vec![batch, m, n, k],
+        arguments,
+        scalars: Vec::new(),
+    };
+    (job, places)
+}
+
+/// The exact sum and the sum of sizes for one element; integers as their value.
+fn dot(dtype: DType, a: &[u64], b: &[u64], places: &[Place; 3], at: [u64; 3], k: u64) -> (f64, f64, i128) {
+    let [batch, row, column] = at;
+    let (mut sum, mut size, mut whole) = (0.0, 0.0, 0_i128);
+    for l in 0..k {
+        let (x, y) = (a[places[0].at(batch, row, l)], b[places[1].at(batch, l, column)]);
+        if dtype.is_float() {
+            let product = float(dtype, x) * float(dtype, y);
+            sum += product;
+            size += product.abs();
+        } else {
+            whole = whole.wrapping_add(integer(dtype, x).wrapping_mul(integer(dtype, y)));
+        }
+    }
+    (sum, size, whole)
+}
+
+/// Units of rounding that a sum of k products may lose, relative to the sum of their sizes.
+fn slack(accumulate: DType, k: u64) -> f64 {
+    let epsilon = if accumulate == DType::F64 { f64::EPSILON } else { f32::EPSILON.into() };
+    ((k as f64).sqrt() + 4.0) * epsilon
+}
+
+fn narrow_epsilon(dtype: DType) -> f64 {
+    match dtype {
+        DType::F64 => f64::EPSILON,
+        DType::F32 => f32::EPSILON.into(),
+        DType::F16 => 2f64.powi(-10),
+        _ => 2f64.powi(-7),
+    }
+}
+
+fn matmul(subject: &Subject, dtype: DType, accumulate: DType, output: DType, (layouts, shapes): Layouts) -> Check {
+    let device = Device::open(subject)?;
+    need(&device, dtype)?;
+    let op = Matmul {
+        batch: 1,
+        dtype,
+        accumulate,
+        output,
+        epilogue: None,
+    };
+    let definition = LibraryOp::Matmul(op.clone()).definition()?;
+    let kernel = device.compile_library(&LibraryOp::Matmul(op.clone()))?;
+    for (seed, &shape) in (0..).zip(shapes) {
+        let (job, places) = job(&definition, &op, layouts, shape, seed);
+        let found = job.run_compiled(&device, kernel)?;
+        let read = |index: usize| from_bytes(dtype, &job.arguments[index].bytes);
+        let (a, b, c) = (read(0), read(1), from_bytes(output, &found[2]));
+        let (batch, m, n, k) = shape;
+        let mut touched = vec![false; c.len()];
+        for (i, row, column) in each(batch, m, n) {
+            let at = places[2].at(i, row, column);
+            touched[at] = true;
+            let (sum, size, whole) = dot(dtype, &a, &b, &places, [i, row, column], k);
+            let right = if dtype.is_float() {
+                let off = (float(output, c[at]) - sum).abs();
+                off <= size * slack(accumulate, k) + sum.abs() * narrow_epsilon(output) + least(output)
+            } else {
+                c[at] == whole as u64 & mask(output)
+            };
+            check!(
+                right,
+                "{shape:?} (batch, m, n, k): element [{i}, {row}, {column}] is {}, expected {}",
+                show(output, c[at]),
+                if dtype.is_float() { sum.to_string() } else { whole.to_string() }
+            );
+        }
+        let poison = from_bytes(output, &vec![crate::rig::run::POISON; output.size()])[0];
+        if c.iter().zip(&touched).any(|(&value, &touched)| !touched && value != poison) {
+            fail!("{shape:?} (batch, m, n, k): memory between the output's rows was written");
+        }
+        if k > 0 && m * n * k * batch < 10_000 {
+            against_definition(subject, &job, &found, dtype, slack(accumulate, k) * k as f64)?;
+        }
+    }
+    Ok(())
+}
+
+/// The least positive value: what a denormal result may be off by.
+fn least(dtype: DType) -> f64 {
+    float(dtype, 1)
+}
+
+fn each(batch: u64, m: u64, n: u64) -> impl Iterator<Item = (u64, u64, u64)> {
+    (0..batch).flat_map(move |i| (0..m).flat_map(move |row| (0..n).map(move |column| (i, row, column))))
+}
+
+/// The same launch of the definition, on the oracle or else on the subject itself.
+fn against_definition(subject: &Subject, job: &Job, found: &[Vec<u8>], dtype: DType, off: f64) -> Check {
+    let raw = subject.oracle().map_or(subject.raw(), |oracle| oracle.raw());
+    let expected = job.run(&Device::of(raw, 0, 1 << 20)?)?;
+    if !dtype.is_float() {
+        return job.compare(found, &expected, 0);
+    }
+    let (Some(param), Some(found), Some(expected)) = (job.kernel.params.last(), found.last(), expected.last()) else {
+        return Ok(());
+    };
+    let (out, epsilon) = (param.dtype, narrow_epsilon(param.dtype));
+    for (found, expected) in from_bytes(out, found).into_iter().zip(from_bytes(out, expected)) {
+        let (found, expected) = (float(out, found), float(out, expected));
+        let near = (found - expected).abs() <= off + 2.0 * epsilon * expected.abs() + least(out);
+        check!(near || found == expected, "{found}, and the definition gives {expected}");
+    }
+    Ok(())
+}
+
+/// `max(sum + bias, 0)`, with a bias per column and a scalar.
+fn epilogue(subject: &Subject, dtype: DType) -> Check {
+    let device = Device::open(subject)?;
+    need(&device, dtype)?;
+    let accumulate = match dtype {
+        DType::F16 => DType::F32,
+        DType::I8 => DType::I32,
+        other => other,
+    };
+    let text = format!(
+        "kernel bias_relu outer=3 inner=0
+p0 in {accumulate} row contiguous
+p1 in {accumulate} row strided
+p2 out {accumulate} row strided
+s0 {accumulate}
+n0 = load p0
+n1 = load p1
+n2 = add n0 n1
+n3 = scalar s0
+n4 = max n2 n3
+n5 = store p2 n4"
+    );
+    let epilogue = Kernel::parse(&text).map_err(|error| Stop::Failed(error.to_string()))?;
+    let op = Matmul {
+        batch: 1,
+        dtype,
+        accumulate,
+        output: accumulate,
+        epilogue: Some(epilogue),
+    };
+    let definition = LibraryOp::Matmul(op.clone()).definition()?;
+    let kernel = device.compile_library(&LibraryOp::Matmul(op.clone()))?;
+    for shape in [(2, 19, 23, 31), (1, 1, 50, 40), (1, 64, 64, 64)] {
+        let (mut job, places) = job(&definition, &op, [Layout::Rows; 3], shape, 2);
+        let (batch, m, n, k) = shape;
+        let bias = values(accumulate, n, &mut Random::new(6));
+        let bias: Vec<u64> = match accumulate {
+            DType::I32 => bias.into_iter().map(|bits| bits % 1000).collect(),
+            _ => bias,
+        };
+        job.arguments
+            .insert(2, Argument::of(accumulate, &bias).strided(accumulate, 0, &[0, 0, 1]));
+        job.scalars = vec![0];
+        let found = job.run_compiled(&device, kernel)?;
+        let read = |index: usize| from_bytes(dtype, &job.arguments[index].bytes);
+        let (a, b, c) = (read(0), read(1), from_bytes(accumulate, &found[3]));
+        for (i, row, column) in each(batch, m, n) {
+            let (sum, size, whole) = dot(dtype, &a, &b, &places, [i, row, column], k);
+            let found = c[places[2].at(i, row, column)];
+            let bias = bias[column as usize];
+            let right = if dtype.is_float() {
+                let expected = (sum + float(accumulate, bias)).max(0.0);
+                (float(accumulate, found) - expected).abs() <= (size + 1.0) * slack(accumulate, k)
+            } else {
+                let expected = (whole + integer(accumulate, bias)).max(0);
+                integer(accumulate, found) == expected
+            };
+            check!(right, "{shape:?}: element [{i}, {row}, {column}] is {}", show(accumulate, found));
+        }
+    }
+    Ok(())
+}
+
+fn same_bits(subject: &Subject) -> Check {
+    let device = Device::open(subject)?;
+    device.need(Capability::Deterministic)?;
+    let op = Matmul {
+        batch: 1,
+        dtype: DType::F32,
+        accumulate: DType::F32,
+        output: DType::F32,
+        epilogue: None,
+    };
+    let definition = LibraryOp::Matmul(op.clone()).definition()?;
+    let kernel = device.compile_library(&LibraryOp::Matmul(op.clone()))?;
+    let (job, _) = job(&definition, &op, [Layout::Rows; 3], (1, 100, 90, 333), 0);
+    let first = job.run_compiled(&device, kernel)?;
+    for round in 0..5 {
+        check!(job.run_compiled(&device, kernel)? == first, "other bits in round {round}");
+    }
+    Ok(())
+}

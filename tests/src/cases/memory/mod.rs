@@ -1,0 +1,15 @@
+//! Memory: allocation, figures, copies, fills, reuse.
+
+mod copies;
+mod host;
+mod pool;
+mod reuse;
+
+use crate::kit::Case;
+
+pub(super) fn cases() -> Vec<Case> {
+    [pool::cases(), copies::cases(), host::cases(), reuse::cases()]
+        .into_iter()
+        .flatten()
+        .collect()
+}

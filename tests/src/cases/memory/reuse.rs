@@ -1,0 +1,203 @@
+//! Memory that was freed while a stream still uses it.
+
+use crate::kit::{Case, Check, Stop};
+use crate::rig::{Device, Gate, Subject};
+use crate::{check, check_eq};
+use std::time::{Duration, Instant};
+
+pub(super) fn cases() -> Vec<Case> {
+    let case = |name: &str, run: fn(&Subject) -> Check| Case::new("memory", name, run);
+    vec![
+        case("reuse_waits_for_the_stream", waits_for_the_stream),
+        case("reuse_by_the_same_stream_at_once", same_stream),
+        case("reuse_when_the_stream_has_passed", when_passed),
+        case("reuse_waits_for_every_stream", every_stream),
+        case("reuse_of_memory_taken_back_unused", taken_back_unused),
+        case("reuse_of_a_part_taken_back_unused", part_taken_back_unused),
+        case("reuse_after_the_stream_is_gone", stream_gone),
+        case("reuse_when_memory_is_short", when_short),
+        case("eager_free", eager_free),
+    ]
+}
+
+const BYTES: u64 = 1 << 20;
+
+/// A device with room for one buffer of [`BYTES`] in each block.
+fn device(subject: &Subject) -> Result<Device, Stop> {
+    Device::limited(subject, 0, BYTES)
+}
+
+/// Fills `buffer` on `stream` behind a gate, frees it, and hands the gate out.
+fn freed_in_use(device: &Device, stream: u64, buffer: u64) -> Result<Gate, Stop> {
+    let gate = Gate::new(device, stream)?;
+    device.fill_byte(stream, buffer, device.size(buffer)?, 0xee)?;
+    device.free(buffer)?;
+    Ok(gate)
+}
+
+/// Whether `buffer` keeps what `stream` writes to it while the gate's stream goes on.
+fn keeps(device: &Device, stream: u64, buffer: u64, gate: &Gate, held: u64) -> Result<bool, Stop> {
+    let bytes = device.size(buffer)?;
+    device.fill_byte(stream, buffer, bytes, 0x11)?;
+    device.join(stream)?;
+    gate.open();
+    device.join(held)?;
+    Ok(device.download(stream, buffer, bytes)?.iter().all(|&b| b == 0x11))
+}
+
+fn waits_for_the_stream(subject: &Subject) -> Check {
+    let device = device(subject)?;
+    let (held, other) = (device.stream()?, device.stream()?);
+    for target in [0, other] {
+        let first = device.alloc(BYTES)?;
+        let gate = freed_in_use(&device, held, first)?;
+        let second = device.alloc_for(BYTES, target, "")?;
+        check!(
+            keeps(&device, other, second, &gate, held)?,
+            "memory that a stream still writes was handed to {}",
+            if target == 0 { "the device at large" } else { "another stream" }
+        );
+    }
+    Ok(())
+}
+
+fn same_stream(subject: &Subject) -> Check {
+    let device = Device::limited(subject, BYTES, BYTES)?;
+    let stream = device.stream()?;
+    let first = device.alloc(BYTES)?;
+    let gate = freed_in_use(&device, stream, first)?;
+    let start = Instant::now();
+    for _ in 0..10 {
+        let again = device.alloc_for(BYTES, stream, "")?;
+        device.fill_byte(stream, again, BYTES, 0x22)?;
+        device.free(again)?;
+    }
+    let last = device.alloc_for(BYTES, stream, "")?;
+    check!(!device.is_idle(stream)?, "the stream has passed its gate");
+    check!(start.elapsed() < Duration::from_secs(5), "the stream's own memory came back after {:?}", start.elapsed());
+    gate.open();
+    let found = device.download(stream, last, BYTES)?;
+    check!(found.iter().all(|&b| b == 0x22), "work on the old and the new buffer ran out of order");
+    Ok(())
+}
+
+fn when_passed(subject: &Subject) -> Check {
+    let device = Device::limited(subject, BYTES, BYTES)?;
+    let (held, other) = (device.stream()?, device.stream()?);
+    let first = device.alloc(BYTES)?;
+    let gate = freed_in_use(&device, held, first)?;
+    gate.open();
+    device.join(held)?;
+    let second = device.alloc_for(BYTES, other, "")?;
+    device.fill_byte(other, second, BYTES, 1)?;
+    device.join(other)?;
+    check_eq!(device.statistics()?.reserved, BYTES, "reserved");
+    Ok(())
+}
+
+fn every_stream(subject: &Subject) -> Check {
+    let device = device(subject)?;
+    let (held, quick, other) = (device.stream()?, device.stream()?, device.stream()?);
+    let first = device.alloc(BYTES)?;
+    let gate = Gate::new(&device, held)?;
+    let small = Gate::new(&device, quick)?;
+    device.fill_byte(held, first, BYTES, 0xee)?;
+    device.fill_byte(quick, first, 16, 0xdd)?;
+    device.free(first)?;
+    small.open();
+    device.join(quick)?;
+    let second = device.alloc_for(BYTES, quick, "")?;
+    check!(
+        keeps(&device, quick, second, &gate, held)?,
+        "memory of two streams came back when one of them had passed"
+    );
+    let third = device.alloc_for(BYTES, other, "")?;
+    device.free(third)?;
+    Ok(())
+}
+
+/// The stream takes its memory back, does nothing with it and frees it: its earlier work is still under way.
+fn taken_back_unused(subject: &Subject) -> Check {
+    let device = device(subject)?;
+    let (held, other) = (device.stream()?, device.stream()?);
+    let first = device.alloc(BYTES)?;
+    let gate = freed_in_use(&device, held, first)?;
+    let again = device.alloc_for(BYTES, held, "")?;
+    device.free(again)?;
+    let second = device.alloc_for(BYTES, other, "")?;
+    check!(
+        keeps(&device, other, second, &gate, held)?,
+        "memory that a stream took back, did not use and freed went to another while its earlier work ran"
+    );
+    Ok(())
+}
+
+fn part_taken_back_unused(subject: &Subject) -> Check {
+    let device = device(subject)?;
+    let (held, other) = (device.stream()?, device.stream()?);
+    let first = device.alloc(BYTES)?;
+    let gate = freed_in_use(&device, held, first)?;
+    let parts = [
+        device.alloc_for(BYTES / 4, held, "")?,
+        device.alloc_for(BYTES / 4, held, "")?,
+    ];
+    for part in parts {
+        device.free(part)?;
+    }
+    let second = device.alloc_for(BYTES / 2, other, "")?;
+    let third = device.alloc_for(BYTES / 4, 0, "")?;
+    device.fill_byte(other, third, BYTES / 4, 0x44)?;
+    check!(
+        keeps(&device, other, second, &gate, held)?,
+        "parts of memory that a stream took back unused went to another while its earlier work ran"
+    );
+    let found = device.download(other, third, BYTES / 4)?;
+    check!(found.iter().all(|&b| b == 0x44), "a part went to the device at large while the stream's work ran");
+    Ok(())
+}
+
+fn stream_gone(subject: &Subject) -> Check {
+    let device = Device::limited(subject, BYTES, BYTES)?;
+    let held = device.stream()?;
+    let first = device.alloc(BYTES)?;
+    let gate = freed_in_use(&device, held, first)?;
+    gate.open_after(Duration::from_millis(10));
+    device.destroy_stream(held)?;
+    let second = device.alloc(BYTES)?;
+    device.free(second)?;
+    check_eq!(device.trim()?, BYTES, "bytes given back after the stream is gone");
+    Ok(())
+}
+
+/// With no memory left, an allocation waits for the stream that holds some instead of failing.
+fn when_short(subject: &Subject) -> Check {
+    let device = Device::limited(subject, BYTES, BYTES)?;
+    let (held, other) = (device.stream()?, device.stream()?);
+    let first = device.alloc(BYTES)?;
+    let gate = freed_in_use(&device, held, first)?;
+    gate.open_after(Duration::from_millis(50));
+    let second = device.alloc_for(BYTES, other, "")?;
+    check!(
+        keeps(&device, other, second, &gate, held)?,
+        "memory was handed out before the stream that used it had passed"
+    );
+    check_eq!(device.statistics()?.out_of_memory, 0, "out_of_memory");
+    Ok(())
+}
+
+fn eager_free(subject: &Subject) -> Check {
+    let device = device(subject)?;
+    let held = device.stream()?;
+    let first = device.alloc(BYTES)?;
+    let gate = freed_in_use(&device, held, first)?;
+    let figures = device.statistics()?;
+    check_eq!(figures.eager_free, BYTES, "eager_free while a stream still uses what was freed");
+    check_eq!((figures.allocated, figures.idle), (0, 0), "allocated and idle meanwhile");
+    check_eq!(device.trim()?, 0, "bytes given back meanwhile");
+    gate.open();
+    device.join(held)?;
+    let figures = device.statistics()?;
+    check_eq!(figures.eager_free, 0, "eager_free after the stream has passed");
+    check_eq!(figures.idle, BYTES, "idle after the stream has passed");
+    Ok(())
+}

@@ -1,0 +1,32 @@
+//! What every backend is held to.
+
+mod concurrency;
+mod errors;
+mod events;
+mod graphs;
+mod kernels;
+pub(crate) mod latency;
+mod library;
+mod memory;
+mod negotiation;
+mod streams;
+
+use crate::kit::Case;
+
+/// Every case, in the order in which they run.
+pub fn cases() -> Vec<Case> {
+    [
+        negotiation::cases(),
+        memory::cases(),
+        streams::cases(),
+        events::cases(),
+        errors::cases(),
+        kernels::cases(),
+        library::cases(),
+        graphs::cases(),
+        concurrency::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
