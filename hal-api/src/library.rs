@@ -116,6 +116,18 @@ impl LibraryOp {
         };
         let batch = u32::try_from(desc.attributes[0])
             .map_err(|_| Error::invalid_argument(format!("matmul: {} batch axes", desc.attributes[0])))?;
+        if !desc.epilogue.is_aligned() {
+            return Err(Error::invalid_argument(
+                "matmul: the pointer to the epilogue is misaligned",
+            ));
+        }
+        if desc.dtypes[3..].iter().any(|&code| code != 0)
+            || desc.attributes[1..].iter().any(|&value| value != 0)
+        {
+            return Err(Error::invalid_argument(
+                "matmul: an attribute that it does not have is not 0",
+            ));
+        }
         let epilogue = if desc.epilogue.is_null() {
             None
         } else {

@@ -3,7 +3,7 @@
 use super::objects::{Graph, Owner, full, stale};
 use super::resolve::{Resolved, handles};
 use super::stream::mark;
-use super::{arg, array, enter, put, writable};
+use super::{arg, array, enter, optional, put, writable};
 use crate::backend::{Backend, Device, GraphNode, Tag};
 use crate::status::{Error, Result};
 use crate::tables::{self, Context, GraphArgs, GraphLaunchArgs, GraphTable, GraphUpdateArgs};
@@ -53,7 +53,7 @@ unsafe extern "C" fn create<B: Backend>(context: Context, args: *const GraphArgs
             for (index, ((resolved, dependencies), node)) in resolved.iter().zip(nodes).enumerate() {
                 work.push(GraphNode {
                     work: resolved.work().ok_or_else(|| nothing(index))?,
-                    tag: Tag::new(node.packet.tag.as_ref()),
+                    tag: Tag::new(optional(node.packet.tag)?),
                     dependencies,
                 });
             }

@@ -1,7 +1,7 @@
 //! The memory table.
 
 use super::objects::{Buffer, Imported, Instance, Open, Origin, Owner, full, stale};
-use super::{arg, enter, put, writable};
+use super::{arg, enter, optional, put, writable};
 use crate::backend::{Backend, Device, Tag};
 use crate::kit::magazine;
 use crate::kit::pool::{GRANULARITY, Pool};
@@ -30,6 +30,7 @@ unsafe extern "C" fn alloc<B: Backend>(context: Context, args: *const AllocArgs,
         enter::<B>(context, |instance| {
             let args = arg(args)?;
             writable(out)?;
+            let tag = optional(args.tag)?;
             let open = instance.device(args.device)?;
             let stream = match args.stream {
                 0 => 0,
@@ -52,7 +53,7 @@ unsafe extern "C" fn alloc<B: Backend>(context: Context, args: *const AllocArgs,
             }
             let range = range.map_err(|error| {
                 open.pool.lock().count_failure();
-                let op = Tag::new(args.tag.as_ref()).op();
+                let op = Tag::new(tag).op();
                 let op = if op.is_empty() { "allocation" } else { op };
                 Error::new(error.status, format!("{op}: {}", error.message))
             })?;
@@ -61,13 +62,17 @@ unsafe extern "C" fn alloc<B: Backend>(context: Context, args: *const AllocArgs,
                 size: range.size,
             };
             let buffer = Buffer::new(Owner::new(open), range.chunk, range.offset, args.bytes, origin);
+            if let Some(fence) = range.fence {
+                buffer.mark(fence.stream, fence.position);
+            }
             match instance.buffers.insert(buffer) {
                 Some(handle) => {
                     open.usage.add(range.size);
                     put(out, handle)
                 }
                 None => {
-                    open.pool.lock().free(range.block, &[], &**open);
+                    let fences = range.fence.as_slice();
+                    open.pool.lock().free(range.block, fences, &**open);
                     Err(full("buffer"))
                 }
             }

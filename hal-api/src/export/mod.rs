@@ -141,6 +141,19 @@ unsafe fn arg<'a, T>(ptr: *const T) -> Result<&'a T> {
     unsafe { ptr.as_ref() }.ok_or_else(|| Error::invalid_argument("an argument pointer is null"))
 }
 
+/// Borrows an argument struct that may be left out.
+///
+/// # Safety
+/// `ptr` is null or valid for `'a`.
+#[inline]
+unsafe fn optional<'a, T>(ptr: *const T) -> Result<Option<&'a T>> {
+    if ptr.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller vouches for it.
+    unsafe { arg(ptr) }.map(Some)
+}
+
 /// Borrows an array argument.
 ///
 /// # Safety
@@ -223,11 +236,13 @@ unsafe extern "C" fn shutdown<B: Backend>(context: Context) -> i32 {
     // SAFETY: the contract of the tables.
     unsafe {
         enter::<B>(context, |instance| {
+            let mut closed = Ok(());
             for device in instance.devices.handles(|_| true) {
-                instance.close(device)?;
+                let result = instance.close(device);
+                closed = closed.and(result);
             }
             instance.down.store(true, Ordering::Relaxed);
-            Ok(())
+            closed
         })
     }
 }

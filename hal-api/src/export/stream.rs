@@ -2,7 +2,7 @@
 
 use super::objects::{Buffer, Instance, Owner, Stream, full, stale};
 use super::resolve::Resolved;
-use super::{arg, array, enter, put, writable};
+use super::{arg, array, enter, optional, put, writable};
 use crate::backend::{Backend, Callback, Device, Tag, Work};
 use crate::status::{Error, Result};
 use crate::tables::{self, CallbackArgs, Context, Packet, StreamArgs, StreamTable, WaitEventArgs};
@@ -96,7 +96,7 @@ unsafe extern "C" fn launch<B: Backend>(
             if let Some(work) = resolved.work() {
                 let open = stream.owner.get();
                 open.device
-                    .submit(&stream.stream, &work, Tag::new(tag.as_ref()))?;
+                    .submit(&stream.stream, &work, Tag::new(optional(tag)?))?;
                 mark(stream, resolved.buffers.iter().copied());
             }
             Ok(())
@@ -123,20 +123,22 @@ unsafe extern "C" fn submit<B: Backend>(
             for (index, (packet, into)) in packets.iter().zip(&mut resolved).enumerate() {
                 let within =
                     |error: Error| Error::new(error.status, format!("packet {index}: {}", error.message));
+                optional(packet.tag).map_err(within)?;
                 instance.packet(stream.owner, packet, into).map_err(within)?;
             }
-            for (resolved, packet) in resolved.iter().zip(packets) {
-                if let Some(work) = resolved.work() {
-                    device.submit(&stream.stream, &work, Tag::new(packet.tag.as_ref()))?;
-                }
-            }
+            let submitted =
+                (resolved.iter().zip(packets)).try_for_each(|(resolved, packet)| match resolved.work() {
+                    Some(work) => device.submit(&stream.stream, &work, Tag::new(packet.tag.as_ref())),
+                    None => Ok(()),
+                });
+            // What was submitted before a failure uses its buffers all the same.
             mark(
                 stream,
                 resolved
                     .iter()
                     .flat_map(|resolved| resolved.buffers.iter().copied()),
             );
-            Ok(())
+            submitted
         })
     }
 }
@@ -157,7 +159,7 @@ unsafe fn submit_one<B: Backend>(
                 .owner
                 .get()
                 .device
-                .submit(&stream.stream, &work, Tag::new(packet.tag.as_ref()))?;
+                .submit(&stream.stream, &work, Tag::new(optional(packet.tag)?))?;
             mark(stream, resolved.buffers.iter().copied());
         }
     }

@@ -40,6 +40,9 @@ pub struct Range<C> {
     pub size: u64,
     /// For [`Pool::free`].
     pub block: u32,
+    /// Work of the stream that asked which may still use the range, from before it was freed; [`Pool::free`] must be told
+    /// of it again.
+    pub fence: Option<Fence>,
 }
 
 struct Block {
@@ -169,7 +172,7 @@ impl<C> Pool<C> {
             common: Lists::new(),
             streams: HashMap::new(),
             waiting: Vec::new(),
-            block_size: block_size.next_multiple_of(GRANULARITY),
+            block_size: round_up(block_size, GRANULARITY).unwrap_or(u64::MAX / GRANULARITY * GRANULARITY),
             capacity,
             figures: MemoryStatistics {
                 limit,
@@ -186,12 +189,12 @@ impl<C> Pool<C> {
         let size = round_up(bytes.max(1), GRANULARITY);
         let found = match size {
             Some(size) => match self.take(size, stream) {
-                Some(block) => Ok(block),
+                Some(taken) => Ok(taken),
                 None => self.alloc_slow(size, stream, source),
             },
             None => Err(Error::out_of_memory("more bytes than any device has")),
         };
-        let block = found.map_err(|error| self.explain(bytes, &error))?;
+        let (block, fence) = found.map_err(|error| self.explain(bytes, &error))?;
         let Block {
             chunk, offset, size, ..
         } = self.blocks[block as usize];
@@ -204,6 +207,7 @@ impl<C> Pool<C> {
                 offset,
                 size,
                 block,
+                fence,
             }),
             None => Err(Error::internal(
                 "a block of the pool lies in a chunk that was given back",
@@ -337,10 +341,15 @@ impl<C> Pool<C> {
         ))
     }
 
-    fn alloc_slow(&mut self, size: u64, stream: u64, source: &impl Source<Chunk = C>) -> Result<u32> {
+    fn alloc_slow(
+        &mut self,
+        size: u64,
+        stream: u64,
+        source: &impl Source<Chunk = C>,
+    ) -> Result<(u32, Option<Fence>)> {
         self.poll(source);
-        if let Some(block) = self.take(size, stream) {
-            return Ok(block);
+        if let Some(taken) = self.take(size, stream) {
+            return Ok(taken);
         }
         let error = match self.grow(size, source) {
             Ok(()) => {
@@ -352,9 +361,9 @@ impl<C> Pool<C> {
         };
         source.wait();
         self.poll(source);
-        if let Some(block) = self.take(size, stream) {
+        if let Some(taken) = self.take(size, stream) {
             self.figures.retries += 1;
-            return Ok(block);
+            return Ok(taken);
         }
         if self.trim(source) == 0 {
             return Err(error);

@@ -3,7 +3,8 @@
 
 const SECOND_BITS: u32 = 4;
 const SECOND: usize = 1 << SECOND_BITS;
-const FIRST: usize = 44;
+// Enough for every size that 64 bits of bytes in units of 512 can have.
+const FIRST: usize = 52;
 
 /// No block.
 pub(super) const NONE: u32 = u32::MAX;

@@ -38,7 +38,10 @@ fn threads(work: impl Fn(u64) -> Check + Sync) -> Check {
             })
             .collect();
         let panicked = || Err(Stop::Failed("a thread panicked".into()));
-        workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| panicked())).collect()
+        workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap_or_else(|_| panicked()))
+            .collect()
     })
 }
 
@@ -51,7 +54,10 @@ fn own_streams(subject: &Subject) -> Check {
             device.fill(stream, &fill(a, 0, 4096, value, 1))?;
             device.copy(stream, &copy(at(b, 0), at(a, 0), 4096))?;
             let found = device.download(stream, b, 4096)?;
-            check!(found.iter().all(|&b| u64::from(b) == value), "thread {thread}, round {round}: other bytes");
+            check!(
+                found.iter().all(|&b| u64::from(b) == value),
+                "thread {thread}, round {round}: other bytes"
+            );
         }
         device.free(a)?;
         device.free(b)?;
@@ -73,7 +79,11 @@ fn shared_stream(subject: &Subject) -> Check {
         Ok(())
     })?;
     let found = from_bytes(DType::U64, &device.download(stream, buffer, THREADS * 8)?);
-    check_eq!(found, vec![300; THREADS as usize], "the last value of each thread");
+    check_eq!(
+        found,
+        vec![300; THREADS as usize],
+        "the last value of each thread"
+    );
     Ok(())
 }
 
@@ -94,7 +104,10 @@ fn alloc_and_free(subject: &Subject) -> Check {
                 let (buffer, bytes, value) = live.swap_remove(random.below(8) as usize);
                 if step % 5 == 0 {
                     let found = device.download(stream, buffer, bytes)?;
-                    check!(found.iter().all(|&b| b == value), "a buffer holds what another thread wrote");
+                    check!(
+                        found.iter().all(|&b| b == value),
+                        "a buffer holds what another thread wrote"
+                    );
                 }
                 // Without waiting for the fill.
                 device.free(buffer)?;
@@ -102,14 +115,21 @@ fn alloc_and_free(subject: &Subject) -> Check {
         }
         for (buffer, bytes, value) in live {
             let found = device.download(stream, buffer, bytes)?;
-            check!(found.iter().all(|&b| b == value), "a buffer holds what another thread wrote");
+            check!(
+                found.iter().all(|&b| b == value),
+                "a buffer holds what another thread wrote"
+            );
             device.free(buffer)?;
         }
         Ok(())
     })?;
     device.synchronize()?;
     let figures = device.statistics()?;
-    check_eq!((figures.live, figures.allocated), (0, 0), "live and allocated after all was freed");
+    check_eq!(
+        (figures.live, figures.allocated),
+        (0, 0),
+        "live and allocated after all was freed"
+    );
     check_eq!(figures.allocations, THREADS * 400, "allocations");
     check_eq!(figures.idle, figures.reserved, "idle after all was freed");
     Ok(())
@@ -155,9 +175,17 @@ fn launches(subject: &Subject) -> Check {
                 scalars: Vec::new(),
             };
             // Now and then a kernel of its own.
-            let found = if round % 4 == 0 { job.run(&device)? } else { job.run_compiled(&device, kernel)? };
+            let found = if round % 4 == 0 {
+                job.run(&device)?
+            } else {
+                job.run_compiled(&device, kernel)?
+            };
             let expected = values.iter().sum::<u64>();
-            check_eq!(from_bytes(DType::I32, &found[1]), vec![expected], "the sum of {count} numbers");
+            check_eq!(
+                from_bytes(DType::I32, &found[1]),
+                vec![expected],
+                "the sum of {count} numbers"
+            );
         }
         Ok(())
     })
@@ -207,14 +235,28 @@ fn stale_meanwhile(subject: &Subject) -> Check {
             if thread % 2 == 0 {
                 let error = device.size(gone).err();
                 let status = error.as_ref().map(|error| error.status);
-                check_eq!(status, Some(Status::InvalidHandle), "size of a freed buffer in round {round}");
+                check_eq!(
+                    status,
+                    Some(Status::InvalidHandle),
+                    "size of a freed buffer in round {round}"
+                );
                 let error = device.fill_byte(stream, buffer, 17, 0).err();
-                let text = error.map(|error| (error.status, error.message)).unwrap_or((Status::Ok, String::new()));
-                check_eq!(text.0, Status::OutOfBounds, "a fill beyond the buffer in round {round}");
+                let text = error
+                    .map(|error| (error.status, error.message))
+                    .unwrap_or((Status::Ok, String::new()));
+                check_eq!(
+                    text.0,
+                    Status::OutOfBounds,
+                    "a fill beyond the buffer in round {round}"
+                );
                 check!(!text.1.is_empty(), "an error without a text in round {round}");
             } else {
                 device.fill_byte(stream, buffer, 16, round as u8)?;
-                check_eq!(device.download(stream, buffer, 16)?, vec![round as u8; 16], "a good call in round {round}");
+                check_eq!(
+                    device.download(stream, buffer, 16)?,
+                    vec![round as u8; 16],
+                    "a good call in round {round}"
+                );
             }
         }
         Ok(())
@@ -228,7 +270,10 @@ fn devices(subject: &Subject) -> Check {
             let (stream, buffer) = (device.stream()?, device.alloc(1000)?);
             device.fill_byte(stream, buffer, 1000, thread as u8)?;
             let found = device.download(stream, buffer, 1000)?;
-            check!(found.iter().all(|&b| u64::from(b) == thread), "round {round}: other bytes");
+            check!(
+                found.iter().all(|&b| u64::from(b) == thread),
+                "round {round}: other bytes"
+            );
         }
         Ok(())
     })
@@ -248,7 +293,11 @@ fn synchronize_from_many(subject: &Subject) -> Check {
     }
     threads(|_| {
         device.join(stream)?;
-        check_eq!(done.load(Ordering::SeqCst), 200, "callbacks that ran before synchronize returned");
+        check_eq!(
+            done.load(Ordering::SeqCst),
+            200,
+            "callbacks that ran before synchronize returned"
+        );
         Ok(())
     })
 }

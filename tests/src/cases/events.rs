@@ -33,7 +33,10 @@ pub(super) fn cases() -> Vec<Case> {
 fn never_recorded(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
     let (event, stream) = (device.event(false)?, device.stream()?);
-    check!(device.is_reached(event)?, "query of an event that was never recorded is false");
+    check!(
+        device.is_reached(event)?,
+        "query of an event that was never recorded is false"
+    );
     device.wait(event, u64::MAX)?;
     device.wait(event, 0)?;
     device.wait_event(stream, event)?;
@@ -47,11 +50,17 @@ fn covers(subject: &Subject) -> Check {
     let before = Gate::new(&device, stream)?;
     device.record(event, stream)?;
     let after = Gate::new(&device, stream)?;
-    check!(!device.is_reached(event)?, "an event is reached before the work that it covers is done");
+    check!(
+        !device.is_reached(event)?,
+        "an event is reached before the work that it covers is done"
+    );
     before.open();
     device.wait(event, u64::MAX)?;
     check!(device.is_reached(event)?, "query is false after wait");
-    check!(!device.is_idle(stream)?, "wait for an event waited for later work");
+    check!(
+        !device.is_idle(stream)?,
+        "wait for an event waited for later work"
+    );
     after.open();
     device.join(stream)?;
     device.record(event, stream)?;
@@ -67,10 +76,16 @@ fn recorded_again(subject: &Subject) -> Check {
     device.wait(event, u64::MAX)?;
     let gate = Gate::new(&device, second)?;
     device.record(event, second)?;
-    check!(!device.is_reached(event)?, "the old record of an event still counts");
+    check!(
+        !device.is_reached(event)?,
+        "the old record of an event still counts"
+    );
     device.record(event, first)?;
     device.wait(event, 5_000_000_000)?;
-    check!(device.is_reached(event)?, "a record that was replaced still counts");
+    check!(
+        device.is_reached(event)?,
+        "a record that was replaced still counts"
+    );
     gate.open();
     Ok(())
 }
@@ -86,7 +101,10 @@ fn waiter_keeps_record(subject: &Subject) -> Check {
     device.record(event, other)?;
     device.wait(event, 5_000_000_000)?;
     std::thread::sleep(Duration::from_millis(5));
-    check!(!device.is_idle(waiter)?, "a stream no longer waits for a record that was replaced later");
+    check!(
+        !device.is_idle(waiter)?,
+        "a stream no longer waits for a record that was replaced later"
+    );
     gate.open();
     Ok(device.join(waiter)?)
 }
@@ -105,7 +123,10 @@ fn timeout(subject: &Subject) -> Check {
             took >= Duration::from_nanos(nanoseconds),
             "a wait of {nanoseconds} ns ended after {took:?}"
         );
-        check!(took < Duration::from_secs(5), "a wait of {nanoseconds} ns took {took:?}");
+        check!(
+            took < Duration::from_secs(5),
+            "a wait of {nanoseconds} ns took {took:?}"
+        );
     }
     gate.open_after(Duration::from_millis(5));
     device.wait(event, u64::MAX - 1)?;
@@ -134,9 +155,16 @@ fn destroyed(subject: &Subject) -> Check {
     device.copy(waiter, &copy(at(b, 0), at(a, 0), 64))?;
     device.destroy_event(event)?;
     std::thread::sleep(Duration::from_millis(2));
-    check!(!device.is_idle(waiter)?, "a stream no longer waits for an event that was destroyed");
+    check!(
+        !device.is_idle(waiter)?,
+        "a stream no longer waits for an event that was destroyed"
+    );
     gate.open();
-    check_eq!(device.download(waiter, b, 64)?, vec![7; 64], "what the stream copied after its wait");
+    check_eq!(
+        device.download(waiter, b, 64)?,
+        vec![7; 64],
+        "what the stream copied after its wait"
+    );
     Ok(())
 }
 
@@ -144,7 +172,9 @@ fn elapsed_of(device: &Device, start: u64, end: u64) -> Result<i64> {
     let raw = device.raw();
     let args = ElapsedArgs { start, end };
     // SAFETY: the arguments live through the call, the out pointer is writable.
-    raw.out(0, |out| unsafe { (raw.tables.event.elapsed)(raw.context, &raw const args, out) })
+    raw.out(0, |out| unsafe {
+        (raw.tables.event.elapsed)(raw.context, &raw const args, out)
+    })
 }
 
 fn elapsed(subject: &Subject) -> Check {
@@ -167,7 +197,11 @@ fn elapsed(subject: &Subject) -> Check {
         "{forth} ns passed between two events, {host} ns on the host, and a callback slept 20 ms between them"
     );
     check_eq!(back, -forth, "elapsed, asked the other way round");
-    check_eq!(elapsed_of(&device, end, end)?, 0, "elapsed from an event to itself");
+    check_eq!(
+        elapsed_of(&device, end, end)?,
+        0,
+        "elapsed from an event to itself"
+    );
     Ok(())
 }
 
@@ -268,14 +302,22 @@ fn square_of_square(subject: &Subject) -> Check {
         let found = from_bytes(DType::F32, &device.download(s2, c, 64)?);
         check_eq!(found, expected, "the square of the square in round {round}");
         device.join(s1)?;
-        check!(device.is_idle(s1)? && device.is_idle(s2)?, "query is false after synchronize");
+        check!(
+            device.is_idle(s1)? && device.is_idle(s2)?,
+            "query is false after synchronize"
+        );
     }
     Ok(())
 }
 
 fn diamond(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
-    let streams = [device.stream()?, device.stream()?, device.stream()?, device.stream()?];
+    let streams = [
+        device.stream()?,
+        device.stream()?,
+        device.stream()?,
+        device.stream()?,
+    ];
     let [top, left, right, bottom] = streams;
     let events = [device.event(false)?, device.event(false)?, device.event(false)?];
     let (source, out) = (device.alloc(8)?, device.alloc(16)?);
@@ -310,7 +352,11 @@ fn stale(subject: &Subject) -> Check {
     ];
     for (call, error) in results {
         let status = error.map(|error| error.status);
-        check_eq!(status, Some(Status::InvalidHandle), "{call} with an event that was destroyed");
+        check_eq!(
+            status,
+            Some(Status::InvalidHandle),
+            "{call} with an event that was destroyed"
+        );
     }
     Ok(())
 }

@@ -57,7 +57,12 @@ fn launch(subject: &Subject) -> Result<f64, Stop> {
         for _ in 0..64 {
             // SAFETY: the launch and its arrays live.
             let code = unsafe {
-                (raw.tables.stream.launch)(raw.context, stream, black_box(&raw const launch), std::ptr::null())
+                (raw.tables.stream.launch)(
+                    raw.context,
+                    stream,
+                    black_box(&raw const launch),
+                    std::ptr::null(),
+                )
             };
             raw.status(code)?;
         }
@@ -74,7 +79,10 @@ fn graph(subject: &Subject) -> Result<f64, Stop> {
     let kernel = device.compile(&job.kernel)?;
     let launch = job.launch(kernel, &[]);
     let raw = device.raw();
-    let table = raw.tables.graph.ok_or_else(|| Stop::Unsupported("no table of graphs".into()))?;
+    let table = raw
+        .tables
+        .graph
+        .ok_or_else(|| Stop::Unsupported("no table of graphs".into()))?;
     let node = GraphNode {
         packet: launch_packet(&launch, std::ptr::null()),
         dependencies: std::ptr::null(),
@@ -87,7 +95,9 @@ fn graph(subject: &Subject) -> Result<f64, Stop> {
         node_count: NODES,
     };
     // SAFETY: the arguments live through the call, the out pointer is writable.
-    let graph = raw.out(0, |out| unsafe { (table.create)(raw.context, &raw const args, out) })?;
+    let graph = raw.out(0, |out| unsafe {
+        (table.create)(raw.context, &raw const args, out)
+    })?;
     let args = GraphLaunchArgs { graph, stream };
     let per_launch = median(51, 16, || {
         // SAFETY: the arguments live through the call.

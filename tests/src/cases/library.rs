@@ -1,5 +1,6 @@
 //! Library ops against their definition.
 
+use super::kernels::need;
 use crate::kit::{Case, Check, Stop};
 use crate::rig::run::{Argument, Job};
 use crate::rig::values::{Random, float, from_bytes, from_float, integer, mask, show};
@@ -38,7 +39,9 @@ pub(super) fn cases() -> Vec<Case> {
     }
     for operand in [DType::F32, DType::F64, DType::F16, DType::I8] {
         let name = format!("matmul.{operand}.epilogue");
-        cases.push(Case::new("library", name, move |subject| epilogue(subject, operand)));
+        cases.push(Case::new("library", name, move |subject| {
+            epilogue(subject, operand)
+        }));
     }
     cases.push(Case::new("library", "matmul.same_bits_every_time", same_bits));
     cases
@@ -70,14 +73,32 @@ const MANY: Shape = &[
     (1, 130, 70, 1),
 ];
 const FEW: Shape = &[(1, 33, 47, 65), (2, 5, 8, 11)];
-const THIN: Shape = &[(1, 1, 300, 200), (1, 300, 1, 200), (1, 1, 1, 2000), (1, 500, 3, 2), (4, 1, 17, 90)];
-const EMPTY: Shape = &[(1, 4, 5, 0), (1, 0, 5, 3), (1, 4, 0, 3), (0, 4, 5, 3), (2, 3, 3, 0)];
+const THIN: Shape = &[
+    (1, 1, 300, 200),
+    (1, 300, 1, 200),
+    (1, 1, 1, 2000),
+    (1, 500, 3, 2),
+    (4, 1, 17, 90),
+];
+const EMPTY: Shape = &[
+    (1, 4, 5, 0),
+    (1, 0, 5, 3),
+    (1, 4, 0, 3),
+    (0, 4, 5, 3),
+    (2, 3, 3, 0),
+];
 
 const LAYOUTS: [(&str, Layouts); 7] = [
     ("plain", ([Layout::Rows; 3], MANY)),
     ("thin", ([Layout::Rows; 3], THIN)),
-    ("a_transposed", ([Layout::Columns, Layout::Rows, Layout::Rows], FEW)),
-    ("b_transposed", ([Layout::Rows, Layout::Columns, Layout::Rows], FEW)),
+    (
+        "a_transposed",
+        ([Layout::Columns, Layout::Rows, Layout::Rows], FEW),
+    ),
+    (
+        "b_transposed",
+        ([Layout::Rows, Layout::Columns, Layout::Rows], FEW),
+    ),
     ("all_transposed", ([Layout::Columns; 3], FEW)),
     ("gaps", ([Layout::Gaps; 3], FEW)),
     ("empty", ([Layout::Rows; 3], EMPTY)),
@@ -113,15 +134,6 @@ impl Place {
     }
 }
 
-fn need(device: &Device, dtype: DType) -> Result<(), Stop> {
-    match dtype {
-        DType::F64 => device.need(Capability::F64),
-        DType::F16 => device.need(Capability::F16),
-        DType::BF16 => device.need(Capability::BF16),
-        _ => Ok(()),
-    }
-}
-
 fn values(dtype: DType, count: u64, random: &mut Random) -> Vec<u64> {
     let value = |_| match dtype.is_float() {
         true => from_float(dtype, (random.unit() - 0.5) * 2.0),
@@ -130,7 +142,13 @@ fn values(dtype: DType, count: u64, random: &mut Random) -> Vec<u64> {
     (0..count).map(value).collect()
 }
 
-fn job(definition: &Kernel, op: &Matmul, layouts: [Layout; 3], shape: (u64, u64, u64, u64), seed: u64) -> (Job, [Place; 3]) {
+fn job(
+    definition: &Kernel,
+    op: &Matmul,
+    layouts: [Layout; 3],
+    shape: (u64, u64, u64, u64),
+    seed: u64,
+) -> (Job, [Place; 3]) {
     let (batch, m, n, k) = shape;
     let mut random = Random::new(seed);
     // Every other batch shares its first operand.
@@ -141,7 +159,11 @@ fn job(definition: &Kernel, op: &Matmul, layouts: [Layout; 3], shape: (u64, u64,
     ];
     let [a, b, c] = places;
     let argument = |place: Place, strides: &[i64], random: &mut Random| {
-        Argument::of(op.dtype, &values(op.dtype, place.len, random)).strided(op.dtype, place.first as u64, strides)
+        Argument::of(op.dtype, &values(op.dtype, place.len, random)).strided(
+            op.dtype,
+            place.first as u64,
+            strides,
+        )
     };
     let mut arguments = vec![
         argument(a, &[a.strides[0], a.strides[1], 0, a.strides[2]], &mut random),
@@ -176,7 +198,11 @@ fn dot(dtype: DType, a: &[u64], b: &[u64], places: &[Place; 3], at: [u64; 3], k:
 
 /// Units of rounding that a sum of k products may lose, relative to the sum of their sizes.
 fn slack(accumulate: DType, k: u64) -> f64 {
-    let epsilon = if accumulate == DType::F64 { f64::EPSILON } else { f32::EPSILON.into() };
+    let epsilon = if accumulate == DType::F64 {
+        f64::EPSILON
+    } else {
+        f32::EPSILON.into()
+    };
     ((k as f64).sqrt() + 4.0) * epsilon
 }
 
@@ -189,9 +215,15 @@ fn narrow_epsilon(dtype: DType) -> f64 {
     }
 }
 
-fn matmul(subject: &Subject, dtype: DType, accumulate: DType, output: DType, (layouts, shapes): Layouts) -> Check {
+fn matmul(
+    subject: &Subject,
+    dtype: DType,
+    accumulate: DType,
+    output: DType,
+    (layouts, shapes): Layouts,
+) -> Check {
     let device = Device::open(subject)?;
-    need(&device, dtype)?;
+    need(&device, &[dtype])?;
     let op = Matmul {
         batch: 1,
         dtype,
@@ -222,11 +254,18 @@ fn matmul(subject: &Subject, dtype: DType, accumulate: DType, output: DType, (la
                 right,
                 "{shape:?} (batch, m, n, k): element [{i}, {row}, {column}] is {}, expected {}",
                 show(output, c[at]),
-                if dtype.is_float() { sum.to_string() } else { whole.to_string() }
+                if dtype.is_float() {
+                    sum.to_string()
+                } else {
+                    whole.to_string()
+                }
             );
         }
         let poison = from_bytes(output, &vec![crate::rig::run::POISON; output.size()])[0];
-        if c.iter().zip(&touched).any(|(&value, &touched)| !touched && value != poison) {
+        if c.iter()
+            .zip(&touched)
+            .any(|(&value, &touched)| !touched && value != poison)
+        {
             fail!("{shape:?} (batch, m, n, k): memory between the output's rows was written");
         }
         if k > 0 && m * n * k * batch < 10_000 {
@@ -252,14 +291,19 @@ fn against_definition(subject: &Subject, job: &Job, found: &[Vec<u8>], dtype: DT
     if !dtype.is_float() {
         return job.compare(found, &expected, 0);
     }
-    let (Some(param), Some(found), Some(expected)) = (job.kernel.params.last(), found.last(), expected.last()) else {
+    let (Some(param), Some(found), Some(expected)) =
+        (job.kernel.params.last(), found.last(), expected.last())
+    else {
         return Ok(());
     };
     let (out, epsilon) = (param.dtype, narrow_epsilon(param.dtype));
     for (found, expected) in from_bytes(out, found).into_iter().zip(from_bytes(out, expected)) {
         let (found, expected) = (float(out, found), float(out, expected));
         let near = (found - expected).abs() <= off + 2.0 * epsilon * expected.abs() + least(out);
-        check!(near || found == expected, "{found}, and the definition gives {expected}");
+        check!(
+            near || found == expected,
+            "{found}, and the definition gives {expected}"
+        );
     }
     Ok(())
 }
@@ -267,7 +311,7 @@ fn against_definition(subject: &Subject, job: &Job, found: &[Vec<u8>], dtype: DT
 /// `max(sum + bias, 0)`, with a bias per column and a scalar.
 fn epilogue(subject: &Subject, dtype: DType) -> Check {
     let device = Device::open(subject)?;
-    need(&device, dtype)?;
+    need(&device, &[dtype])?;
     let accumulate = match dtype {
         DType::F16 => DType::F32,
         DType::I8 => DType::I32,
@@ -304,8 +348,10 @@ n5 = store p2 n4"
             DType::I32 => bias.into_iter().map(|bits| bits % 1000).collect(),
             _ => bias,
         };
-        job.arguments
-            .insert(2, Argument::of(accumulate, &bias).strided(accumulate, 0, &[0, 0, 1]));
+        job.arguments.insert(
+            2,
+            Argument::of(accumulate, &bias).strided(accumulate, 0, &[0, 0, 1]),
+        );
         job.scalars = vec![0];
         let found = job.run_compiled(&device, kernel)?;
         let read = |index: usize| from_bytes(dtype, &job.arguments[index].bytes);
@@ -321,7 +367,11 @@ n5 = store p2 n4"
                 let expected = (whole + integer(accumulate, bias)).max(0);
                 integer(accumulate, found) == expected
             };
-            check!(right, "{shape:?}: element [{i}, {row}, {column}] is {}", show(accumulate, found));
+            check!(
+                right,
+                "{shape:?}: element [{i}, {row}, {column}] is {}",
+                show(accumulate, found)
+            );
         }
     }
     Ok(())
@@ -329,6 +379,7 @@ n5 = store p2 n4"
 
 fn same_bits(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
+    need(&device, &[])?;
     device.need(Capability::Deterministic)?;
     let op = Matmul {
         batch: 1,
@@ -342,7 +393,10 @@ fn same_bits(subject: &Subject) -> Check {
     let (job, _) = job(&definition, &op, [Layout::Rows; 3], (1, 100, 90, 333), 0);
     let first = job.run_compiled(&device, kernel)?;
     for round in 0..5 {
-        check!(job.run_compiled(&device, kernel)? == first, "other bits in round {round}");
+        check!(
+            job.run_compiled(&device, kernel)? == first,
+            "other bits in round {round}"
+        );
     }
     Ok(())
 }

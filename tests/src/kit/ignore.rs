@@ -42,7 +42,20 @@ impl FromStr for Ignores {
     }
 }
 
+/// The lists of this project's own backends.
+const KNOWN: [(&str, &str); 1] = [("plainc", include_str!("../../ignores/plainc.toml"))];
+
 impl Ignores {
+    /// The exceptions of a backend of this project, by its target name; none for any other.
+    pub fn known(backend: &str) -> Ignores {
+        let text = KNOWN
+            .iter()
+            .find(|(name, _)| *name == backend)
+            .map(|(_, text)| *text);
+        // The lists are parsed in a test.
+        text.and_then(|text| text.parse().ok()).unwrap_or_default()
+    }
+
     /// Why a case is ignored, if it is.
     pub fn reason(&self, case: &str) -> Option<&str> {
         self.list
@@ -53,7 +66,7 @@ impl Ignores {
 }
 
 /// Whether `text` fits `pattern`, where `*` stands for any text.
-pub(super) fn matches(pattern: &str, text: &str) -> bool {
+pub fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
         Some((start, rest)) => text.strip_prefix(start).is_some_and(|tail| {
@@ -72,6 +85,20 @@ mod tests {
         assert!(matches("*.f16.*", "kernels/scalar.add.f16.strided"));
         assert!(matches("*", "") && matches("a*b*c", "a-b-b-c"));
         assert!(!matches("memory/", "memory/x") && !matches("a*b", "abc"));
+    }
+
+    #[test]
+    fn known_lists_are_sound() {
+        let cases: Vec<String> = crate::cases().iter().map(crate::Case::path).collect();
+        for (name, text) in KNOWN {
+            let ignores: Ignores = text.parse().unwrap();
+            assert_eq!(Ignores::known(name), ignores);
+            for entry in ignores.list {
+                let fits = cases.iter().any(|case| matches(&entry.case, case));
+                assert!(fits, "{name}: no case fits `{}`", entry.case);
+            }
+        }
+        assert!(Ignores::known("acme").list.is_empty());
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod ignore;
 mod report;
 mod runner;
 
-pub use ignore::{Ignore, Ignores};
+pub use ignore::{Ignore, Ignores, matches};
 pub use report::{Latency, Outcome, Report, Row};
 pub use runner::Kit;
 

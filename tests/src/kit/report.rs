@@ -107,7 +107,9 @@ impl Report {
     fn reasons(&self, group: &str, reason: fn(&Outcome) -> Option<&str>) -> Vec<(&str, usize, &str)> {
         let mut reasons: Vec<(&str, usize, &str)> = Vec::new();
         for row in self.rows.iter().filter(|row| row.group == group) {
-            let Some(text) = reason(&row.outcome) else { continue };
+            let Some(text) = reason(&row.outcome) else {
+                continue;
+            };
             match reasons.iter_mut().find(|(known, ..)| *known == text) {
                 Some((_, count, _)) => *count += 1,
                 None => reasons.push((text, 1, &row.name)),
@@ -171,7 +173,12 @@ impl fmt::Display for Report {
             self.subject, self.contract
         )?;
         let groups = self.counts();
-        let width = groups.iter().map(|group| group.group.len()).max().unwrap_or(0).max(11);
+        let width = groups
+            .iter()
+            .map(|group| group.group.len())
+            .max()
+            .unwrap_or(0)
+            .max(11);
         for counts in groups {
             write!(f, "{:width$} {:5} passed", counts.group, counts.passed)?;
             for (count, what) in [

@@ -333,7 +333,9 @@ impl Device {
             .raw
             .status(unsafe { (table.supports)(self.raw.context, &raw const args) });
         match supported {
-            Err(error) if error.status == Status::Unsupported => return Err(Stop::Unsupported(error.message)),
+            Err(error) if error.status == Status::Unsupported => {
+                return Err(Stop::Unsupported(error.message));
+            }
             Err(error) => return Err(error.into()),
             Ok(()) => {}
         }

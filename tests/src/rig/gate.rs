@@ -1,6 +1,8 @@
 //! Host callbacks, and one that holds a stream until it is told to let go.
 
 use super::Device;
+use crate::check;
+use crate::kit::Stop;
 use std::ffi::c_void;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -35,6 +37,10 @@ pub fn callback(device: &Device, stream: u64, body: impl FnOnce() -> i32 + Send 
 
 #[derive(Default)]
 struct State {
+    /// Whether the call that submits the callback is over.
+    submitted: bool,
+    /// Whether the callback ran inside that call.
+    inside: bool,
     reached: bool,
     open: bool,
 }
@@ -69,15 +75,30 @@ fn wait(shared: &Shared, timeout: Duration, done: impl Fn(&State) -> bool) -> bo
 const LONGEST: Duration = Duration::from_secs(120);
 
 impl Gate {
-    /// Holds `stream` from here on.
-    pub fn new(device: &Device, stream: u64) -> Result<Gate> {
+    /// Holds `stream` from here on. Fails where callbacks run inside the call that submits them.
+    pub fn new(device: &Device, stream: u64) -> Result<Gate, Stop> {
         let shared = Shared::default();
         let held = Arc::clone(&shared);
+        let caller = std::thread::current().id();
         callback(device, stream, move || {
-            set(&held, |state| state.reached = true);
+            set(&held, |state| {
+                state.reached = true;
+                // To wait here would be to wait for oneself.
+                state.inside = !state.submitted && std::thread::current().id() == caller;
+                state.open |= state.inside;
+            });
             wait(&held, LONGEST, |state| state.open);
             0
         })?;
+        let mut inside = false;
+        set(&shared, |state| {
+            state.submitted = true;
+            inside = state.inside;
+        });
+        check!(
+            !inside,
+            "a host callback runs inside the call that submits it, which it may block"
+        );
         Ok(Gate(shared))
     }
 

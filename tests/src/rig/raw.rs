@@ -18,7 +18,6 @@ unsafe impl Send for Raw {}
 // SAFETY: as above.
 unsafe impl Sync for Raw {}
 
-
 impl Raw {
     /// Wraps tables.
     pub fn new(context: Context, tables: Tables) -> Raw {
@@ -41,8 +40,7 @@ impl Raw {
     pub fn last_error(&self) -> String {
         let mut buffer = vec![0_u8; 4096];
         // SAFETY: the buffer has the capacity that is passed.
-        let len =
-            unsafe { (self.tables.core.last_error)(self.context, buffer.as_mut_ptr(), buffer.len()) };
+        let len = unsafe { (self.tables.core.last_error)(self.context, buffer.as_mut_ptr(), buffer.len()) };
         buffer.truncate(len);
         String::from_utf8_lossy(&buffer).into_owned()
     }
@@ -68,7 +66,9 @@ impl Raw {
     /// See [`thalweg_hal::tables::CoreTable::device_count`].
     pub fn device_count(&self) -> Result<u32> {
         // SAFETY: the out pointer is writable.
-        self.out(0, |out| unsafe { (self.tables.core.device_count)(self.context, out) })
+        self.out(0, |out| unsafe {
+            (self.tables.core.device_count)(self.context, out)
+        })
     }
 
     /// See [`thalweg_hal::tables::DeviceTable::properties`].

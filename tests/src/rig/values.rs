@@ -88,7 +88,11 @@ pub fn round(dtype: DType, negative: bool, mantissa: u128, exponent: i32) -> u64
     // What is left is below 2^(precision + 1); with the exponent field added it carries by itself.
     let field = u128::from((exponent - lowest) as u32);
     let hidden = 1_u128 << (precision - 1);
-    let bits = if mantissa >= hidden { mantissa - hidden + ((field + 1) << (precision - 1)) } else { mantissa };
+    let bits = if mantissa >= hidden {
+        mantissa - hidden + ((field + 1) << (precision - 1))
+    } else {
+        mantissa
+    };
     let infinity = infinity(dtype);
     let sign = u64::from(negative) << (8 * dtype.size() - 1);
     bits.min(infinity.into()) as u64 | sign
@@ -114,7 +118,11 @@ pub fn from_float(dtype: DType, value: f64) -> u64 {
     }
     let bits = value.to_bits();
     let (field, low) = ((bits >> 52) as i32 & 0x7ff, bits & ((1 << 52) - 1));
-    let (mantissa, exponent) = if field == 0 { (low, -1074) } else { (low | 1 << 52, field - 1075) };
+    let (mantissa, exponent) = if field == 0 {
+        (low, -1074)
+    } else {
+        (low | 1 << 52, field - 1075)
+    };
     round(dtype, value.is_sign_negative(), mantissa.into(), exponent)
 }
 
@@ -139,14 +147,46 @@ pub fn edges(dtype: DType) -> Vec<u64> {
         Class::Bool => vec![0, 1],
         Class::Unsigned => {
             let width = 8 * dtype.size() as u64;
-            vec![0, 1, 2, 3, 5, 7, width - 1, width, width + 1, 100, top - 1, top, top + 1, mask(dtype) - 1, mask(dtype)]
+            vec![
+                0,
+                1,
+                2,
+                3,
+                5,
+                7,
+                width - 1,
+                width,
+                width + 1,
+                100,
+                top - 1,
+                top,
+                top + 1,
+                mask(dtype) - 1,
+                mask(dtype),
+            ]
         }
         Class::Signed => {
             let width = 8 * dtype.size() as u64;
             let minus = |n: u64| n.wrapping_neg() & mask(dtype);
             vec![
-                0, 1, 2, 3, 7, width - 1, width, width + 1, 100, top - 1, top - 2, top, top + 1, minus(1), minus(2),
-                minus(3), minus(width), minus(100),
+                0,
+                1,
+                2,
+                3,
+                7,
+                width - 1,
+                width,
+                width + 1,
+                100,
+                top - 1,
+                top - 2,
+                top,
+                top + 1,
+                minus(1),
+                minus(2),
+                minus(3),
+                minus(width),
+                minus(100),
             ]
         }
         Class::Float => {
@@ -195,7 +235,12 @@ pub fn to_bytes(dtype: DType, values: &[u64]) -> Vec<u8> {
 
 /// The values in memory; a last piece that is no whole element is left out.
 pub fn from_bytes(dtype: DType, bytes: &[u8]) -> Vec<u64> {
-    let element = |bytes: &[u8]| bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
+    let element = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .rev()
+            .fold(0, |bits, &byte| bits << 8 | u64::from(byte))
+    };
     bytes.chunks_exact(dtype.size()).map(element).collect()
 }
 
@@ -246,11 +291,23 @@ mod tests {
                 continue;
             }
             assert_eq!(from_float(DType::F64, value), value.to_bits());
-            assert_eq!(from_float(DType::F32, value), u64::from((value as f32).to_bits()), "{value:e}");
+            assert_eq!(
+                from_float(DType::F32, value),
+                u64::from((value as f32).to_bits()),
+                "{value:e}"
+            );
             let single = value as f32;
             let near = |dtype| from_float(dtype, single.into());
-            assert_eq!(near(DType::F16), u64::from(f16::from_f32(single).to_bits()), "{single:e}");
-            assert_eq!(near(DType::BF16), u64::from(bf16::from_f32(single).to_bits()), "{single:e}");
+            assert_eq!(
+                near(DType::F16),
+                u64::from(f16::from_f32(single).to_bits()),
+                "{single:e}"
+            );
+            assert_eq!(
+                near(DType::BF16),
+                u64::from(bf16::from_f32(single).to_bits()),
+                "{single:e}"
+            );
         }
         assert!(is_nan(DType::BF16, from_float(DType::BF16, f64::NAN)));
     }
@@ -261,7 +318,9 @@ mod tests {
         assert_eq!(distance(DType::F32, bits(1.0), bits(1.0 + 3.0 * f32::EPSILON)), 3);
         assert_eq!(distance(DType::F32, bits(-0.0), bits(f32::from_bits(2))), 2);
         assert_eq!(distance(DType::F32, bits(f32::MAX), bits(f32::INFINITY)), 1);
-        assert!(is_close(DType::F32, bits(-0.0), bits(0.0), 1) && !is_close(DType::F32, bits(-0.0), bits(0.0), 0));
+        assert!(
+            is_close(DType::F32, bits(-0.0), bits(0.0), 1) && !is_close(DType::F32, bits(-0.0), bits(0.0), 0)
+        );
         assert!(!is_close(DType::I32, 1, 2, 5) && is_close(DType::F32, bits(f32::NAN), bits(-f32::NAN), 0));
         assert!(!is_close(DType::F32, bits(f32::NAN), bits(f32::INFINITY), 100));
     }

@@ -1,6 +1,6 @@
 //! Blocks and the free lists that they lie in.
 
-use super::{Block, GRANULARITY, Lists, NONE, Pool, State};
+use super::{Block, Fence, GRANULARITY, Lists, NONE, Pool, State};
 
 impl<C> Pool<C> {
     pub(super) fn new_block(&mut self, chunk: u32, offset: u64, size: u64, prev: u32, next: u32) -> u32 {
@@ -34,15 +34,18 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Takes a block of exactly `size` out of the free lists that `stream` may use.
+    /// Takes a block of exactly `size` out of the free lists that `stream` may use, with the point up to which the
+    /// stream may use it already.
     #[inline]
-    pub(super) fn take(&mut self, size: u64, stream: u64) -> Option<u32> {
-        let own = if stream == 0 || self.streams.is_empty() {
-            None
-        } else {
-            self.take_from(size, stream)
-        };
-        own.or_else(|| self.take_from(size, 0))
+    pub(super) fn take(&mut self, size: u64, stream: u64) -> Option<(u32, Option<Fence>)> {
+        if stream != 0
+            && !self.streams.is_empty()
+            && let Some(block) = self.take_from(size, stream)
+        {
+            let position = self.lists(stream).position;
+            return Some((block, Some(Fence { stream, position })));
+        }
+        self.take_from(size, 0).map(|block| (block, None))
     }
 
     fn take_from(&mut self, size: u64, stream: u64) -> Option<u32> {

@@ -179,3 +179,35 @@ fn random_traffic_never_overlaps_and_comes_back_whole() {
     assert_eq!(pool.trim(&device), reserved);
     assert_eq!(pool.statistics(&device).reserved, 0);
 }
+
+#[test]
+fn memory_that_a_stream_takes_back_unused_stays_its_own() {
+    let device = Device::new(1 << 20);
+    let mut pool = Pool::new(0, 1 << 20, 0);
+    let fence = Fence {
+        stream: 7,
+        position: 5,
+    };
+    let first = pool.alloc(1 << 20, 7, &device).unwrap();
+    assert_eq!(first.fence, None);
+    pool.free(first.block, &[fence], &device);
+    let part = pool.alloc(1 << 19, 7, &device).unwrap();
+    assert_eq!(part.fence, Some(fence));
+    pool.free(part.block, part.fence.as_slice(), &device);
+    assert!(pool.alloc(1 << 19, 8, &device).is_err());
+    device.pass(7, 5);
+    pool.alloc(1 << 20, 8, &device).unwrap();
+}
+
+#[test]
+fn sizes_that_no_device_has_are_refused() {
+    let device = Device::new(1 << 20);
+    let mut pool = Pool::new(0, u64::MAX, 0);
+    pool.alloc(512, 0, &device).unwrap();
+    for bytes in [1 << 56, 1 << 62, u64::MAX - 511, u64::MAX] {
+        assert_eq!(
+            pool.alloc(bytes, 0, &device).unwrap_err().status,
+            crate::Status::OutOfMemory
+        );
+    }
+}

@@ -26,7 +26,11 @@ pub(super) fn cases() -> Vec<Case> {
 
 const STALE: &[Status] = &[Status::InvalidHandle];
 // Where a source or options are looked at first.
-const REFUSED: &[Status] = &[Status::InvalidHandle, Status::InvalidArgument, Status::Unsupported];
+const REFUSED: &[Status] = &[
+    Status::InvalidHandle,
+    Status::InvalidArgument,
+    Status::Unsupported,
+];
 
 unsafe extern "C" fn never(_: *mut std::ffi::c_void) -> i32 {
     0
@@ -57,17 +61,52 @@ fn device_handles(subject: &Subject) -> Check {
         // SAFETY: every pointer is valid.
         unsafe {
             refused(raw, (t.device.close)(c, device), STALE, "close")?;
-            refused(raw, (t.device.synchronize)(c, device), STALE, "device synchronize")?;
+            refused(
+                raw,
+                (t.device.synchronize)(c, device),
+                STALE,
+                "device synchronize",
+            )?;
             refused(raw, (t.device.status)(c, device), STALE, "device status")?;
-            refused(raw, (t.device.query)(c, device, 5, &raw mut out), STALE, "device query")?;
-            refused(raw, (t.memory.alloc)(c, &raw const alloc, &raw mut out), STALE, "alloc")?;
+            refused(
+                raw,
+                (t.device.query)(c, device, 5, &raw mut out),
+                STALE,
+                "device query",
+            )?;
+            refused(
+                raw,
+                (t.memory.alloc)(c, &raw const alloc, &raw mut out),
+                STALE,
+                "alloc",
+            )?;
             refused(raw, (t.memory.trim)(c, device, &raw mut out), STALE, "trim")?;
-            refused(raw, (t.memory.statistics)(c, device, &raw mut figures), STALE, "statistics")?;
+            refused(
+                raw,
+                (t.memory.statistics)(c, device, &raw mut figures),
+                STALE,
+                "statistics",
+            )?;
             refused(raw, (t.memory.reset_peaks)(c, device), STALE, "reset_peaks")?;
             refused(raw, (t.memory.set_limit)(c, device, 0), STALE, "set_limit")?;
-            refused(raw, (t.memory.info)(c, device, &raw mut info), STALE, "memory info")?;
-            refused(raw, (t.stream.create)(c, &raw const stream, &raw mut out), STALE, "stream create")?;
-            refused(raw, (t.event.create)(c, &raw const event, &raw mut out), STALE, "event create")?;
+            refused(
+                raw,
+                (t.memory.info)(c, device, &raw mut info),
+                STALE,
+                "memory info",
+            )?;
+            refused(
+                raw,
+                (t.stream.create)(c, &raw const stream, &raw mut out),
+                STALE,
+                "stream create",
+            )?;
+            refused(
+                raw,
+                (t.event.create)(c, &raw const event, &raw mut out),
+                STALE,
+                "event create",
+            )?;
         }
     }
     crate::check_eq!(out, 0, "what refused calls wrote");
@@ -126,16 +165,35 @@ fn stream_handles(subject: &Subject) -> Check {
         // SAFETY: every pointer is valid.
         unsafe {
             refused(raw, (t.stream.destroy)(c, stream), STALE, "destroy")?;
-            refused(raw, (t.stream.submit)(c, stream, &raw const packet, 1), STALE, "submit")?;
+            refused(
+                raw,
+                (t.stream.submit)(c, stream, &raw const packet, 1),
+                STALE,
+                "submit",
+            )?;
             refused(raw, (t.stream.query)(c, stream, &raw mut out), STALE, "query")?;
-            refused(raw, (t.stream.wait_event)(c, &raw const wait), STALE, "wait_event")?;
-            refused(raw, (t.stream.callback)(c, &raw const callback), STALE, "callback")?;
+            refused(
+                raw,
+                (t.stream.wait_event)(c, &raw const wait),
+                STALE,
+                "wait_event",
+            )?;
+            refused(
+                raw,
+                (t.stream.callback)(c, &raw const callback),
+                STALE,
+                "callback",
+            )?;
             refused(raw, (t.stream.synchronize)(c, stream), STALE, "synchronize")?;
             refused(raw, (t.event.record)(c, &raw const record), STALE, "record")?;
         }
         if stream != 0 {
             let status = device.alloc_for(8, stream, "").map_err(|error| error.status);
-            crate::check_eq!(status, Err(Status::InvalidHandle), "alloc for a stream that is not there");
+            crate::check_eq!(
+                status,
+                Err(Status::InvalidHandle),
+                "alloc for a stream that is not there"
+            );
         }
     }
     Ok(())
@@ -170,9 +228,24 @@ fn event_handles(subject: &Subject) -> Check {
             refused(raw, (t.event.record)(c, &raw const record), STALE, "record")?;
             refused(raw, (t.event.query)(c, event, &raw mut done), STALE, "query")?;
             refused(raw, (t.event.wait)(c, &raw const wait), STALE, "wait")?;
-            refused(raw, (t.stream.wait_event)(c, &raw const wait_event), STALE, "wait_event")?;
-            refused(raw, (t.event.elapsed)(c, &raw const start, &raw mut elapsed), STALE, "elapsed, start")?;
-            refused(raw, (t.event.elapsed)(c, &raw const end, &raw mut elapsed), STALE, "elapsed, end")?;
+            refused(
+                raw,
+                (t.stream.wait_event)(c, &raw const wait_event),
+                STALE,
+                "wait_event",
+            )?;
+            refused(
+                raw,
+                (t.event.elapsed)(c, &raw const start, &raw mut elapsed),
+                STALE,
+                "elapsed, start",
+            )?;
+            refused(
+                raw,
+                (t.event.elapsed)(c, &raw const end, &raw mut elapsed),
+                STALE,
+                "elapsed, end",
+            )?;
         }
     }
     let timing = EventArgs {
@@ -223,11 +296,26 @@ fn kernel_handles(subject: &Subject) -> Check {
             refused(raw, code, &[Status::InvalidHandle, Status::Unsupported], "launch")?;
             let Some(k) = t.kernel else { continue };
             refused(raw, (k.supports)(c, &raw const compile), REFUSED, "supports")?;
-            refused(raw, (k.compile)(c, &raw const compile, &raw mut out), REFUSED, "compile")?;
-            refused(raw, (k.load_binary)(c, &raw const binary, &raw mut out), REFUSED, "load_binary")?;
+            refused(
+                raw,
+                (k.compile)(c, &raw const compile, &raw mut out),
+                REFUSED,
+                "compile",
+            )?;
+            refused(
+                raw,
+                (k.load_binary)(c, &raw const binary, &raw mut out),
+                REFUSED,
+                "load_binary",
+            )?;
             refused(raw, (k.release)(c, handle), STALE, "release")?;
             let code = (k.export_binary)(c, handle, std::ptr::null_mut(), 0, &raw mut len);
-            refused(raw, code, &[Status::InvalidHandle, Status::Unsupported], "export_binary")?;
+            refused(
+                raw,
+                code,
+                &[Status::InvalidHandle, Status::Unsupported],
+                "export_binary",
+            )?;
         }
     }
     Ok(())
@@ -241,7 +329,9 @@ fn graph_handles(subject: &Subject) -> Check {
     let work = fill(buffer, 0, 8, 0, 1);
     let mut out = 0;
     let Some(g) = t.graph else {
-        return Err(crate::kit::Stop::Unsupported("the backend has no table of graphs".into()));
+        return Err(crate::kit::Stop::Unsupported(
+            "the backend has no table of graphs".into(),
+        ));
     };
     for graph in HANDLES {
         let create = GraphArgs {
@@ -257,7 +347,12 @@ fn graph_handles(subject: &Subject) -> Check {
         let launch = GraphLaunchArgs { graph, stream };
         // SAFETY: every pointer is valid.
         unsafe {
-            refused(raw, (g.create)(c, &raw const create, &raw mut out), STALE, "create")?;
+            refused(
+                raw,
+                (g.create)(c, &raw const create, &raw mut out),
+                STALE,
+                "create",
+            )?;
             refused(raw, (g.update)(c, &raw const update), STALE, "update")?;
             refused(raw, (g.launch)(c, &raw const launch), STALE, "launch")?;
             refused(raw, (g.destroy)(c, graph), STALE, "destroy")?;

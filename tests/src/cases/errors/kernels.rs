@@ -1,14 +1,13 @@
-//! Kernels and launches that break a rule.
+//! Kernels and library ops that break a rule.
 
 use super::refused;
+use crate::check_eq;
 use crate::kit::{Case, Check, Stop};
-use crate::rig::run::{Argument, Job};
 use crate::rig::{Device, Subject};
-use crate::{check, check_eq};
 use std::ptr::null;
 use thalweg_hal::ir::{self, Access, Kernel, KernelDesc, Level, NodeDesc, ParamDesc, Role, ScalarOp};
 use thalweg_hal::library::LibraryDesc;
-use thalweg_hal::tables::{Binding, CompileArgs, KernelTable, Launch, Source};
+use thalweg_hal::tables::{CompileArgs, KernelTable, Source};
 use thalweg_hal::{DType, Status, Str};
 
 pub(super) fn cases() -> Vec<Case> {
@@ -20,18 +19,10 @@ pub(super) fn cases() -> Vec<Case> {
         case("kernel_rules", rules),
         case("kernel_options", options),
         case("library_descriptions", library),
-        case("launch_counts", counts),
-        case("launch_strides", strides),
-        case("launch_bounds", bounds),
-        case("launch_extents", extents),
-        case("launch_overlap", overlap),
-        case("launch_on_another_device", other_device),
-        case("launch_of_a_released_kernel", released),
-        case("binaries", binaries),
     ]
 }
 
-fn table(device: &Device) -> Result<&'static KernelTable, Stop> {
+pub(super) fn table(device: &Device) -> Result<&'static KernelTable, Stop> {
     device
         .raw()
         .tables
@@ -40,7 +31,7 @@ fn table(device: &Device) -> Result<&'static KernelTable, Stop> {
 }
 
 /// `out = a + s`.
-fn sample() -> Kernel {
+pub(super) fn sample() -> Kernel {
     let mut kernel = Kernel::new("sample", 1, 0);
     let a = kernel.param(DType::F32, Role::In, Level::Row, Access::Strided);
     let out = kernel.param(DType::F32, Role::Out, Level::Row, Access::Contiguous);
@@ -64,9 +55,19 @@ fn refuse(device: &Device, args: &CompileArgs, expected: &[Status], what: &str) 
     let mut out = 0;
     // SAFETY: what the pointers lead to is readable as far as the counts that a backend may believe.
     unsafe {
-        refused(raw, (table.compile)(raw.context, args, &raw mut out), expected, &format!("compile: {what}"))?;
+        refused(
+            raw,
+            (table.compile)(raw.context, args, &raw mut out),
+            expected,
+            &format!("compile: {what}"),
+        )?;
         let expected: Vec<_> = expected.iter().copied().chain([Status::Unsupported]).collect();
-        refused(raw, (table.supports)(raw.context, args), &expected, &format!("supports: {what}"))?;
+        refused(
+            raw,
+            (table.supports)(raw.context, args),
+            &expected,
+            &format!("supports: {what}"),
+        )?;
     }
     check_eq!(out, 0, "handle of a kernel that was refused ({what})");
     Ok(())
@@ -112,32 +113,132 @@ fn descriptions(subject: &Subject) -> Check {
     let good = owned.desc();
     let odd = |ptr: *const u8| ptr.wrapping_add(1);
     let bad = [
-        ("no parameters", KernelDesc { params: null(), ..good }),
-        ("no scalars", KernelDesc { scalars: null(), ..good }),
-        ("no nodes", KernelDesc { nodes: null(), ..good }),
-        ("misaligned nodes", KernelDesc { nodes: odd(good.nodes.cast()).cast(), ..good }),
-        ("misaligned parameters", KernelDesc { params: odd(good.params.cast()).cast(), ..good }),
-        ("too many parameters", KernelDesc { param_count: usize::MAX, ..good }),
-        ("too many scalars", KernelDesc { scalar_count: 1 << 40, ..good }),
-        ("too many nodes", KernelDesc { node_count: usize::MAX / 2, ..good }),
+        (
+            "no parameters",
+            KernelDesc {
+                params: null(),
+                ..good
+            },
+        ),
+        (
+            "no scalars",
+            KernelDesc {
+                scalars: null(),
+                ..good
+            },
+        ),
+        (
+            "no nodes",
+            KernelDesc {
+                nodes: null(),
+                ..good
+            },
+        ),
+        (
+            "misaligned nodes",
+            KernelDesc {
+                nodes: odd(good.nodes.cast()).cast(),
+                ..good
+            },
+        ),
+        (
+            "misaligned parameters",
+            KernelDesc {
+                params: odd(good.params.cast()).cast(),
+                ..good
+            },
+        ),
+        (
+            "too many parameters",
+            KernelDesc {
+                param_count: usize::MAX,
+                ..good
+            },
+        ),
+        (
+            "too many scalars",
+            KernelDesc {
+                scalar_count: 1 << 40,
+                ..good
+            },
+        ),
+        (
+            "too many nodes",
+            KernelDesc {
+                node_count: usize::MAX / 2,
+                ..good
+            },
+        ),
         ("too many outer axes", KernelDesc { outer: 9, ..good }),
-        ("too many inner axes", KernelDesc { inner: u32::MAX, ..good }),
-        ("a null name", KernelDesc { name: Str { ptr: null(), len: 4 }, ..good }),
-        ("an empty name", KernelDesc { name: Str::EMPTY, ..good }),
-        ("a name with a space", KernelDesc { name: Str::new("a b"), ..good }),
-        ("fewer nodes than it needs", KernelDesc { node_count: good.node_count - 1, ..good }),
-        ("a scalar too few", KernelDesc { scalar_count: 0, ..good }),
-        ("a parameter too few", KernelDesc { param_count: 1, ..good }),
+        (
+            "too many inner axes",
+            KernelDesc {
+                inner: u32::MAX,
+                ..good
+            },
+        ),
+        (
+            "a null name",
+            KernelDesc {
+                name: Str { ptr: null(), len: 4 },
+                ..good
+            },
+        ),
+        (
+            "an empty name",
+            KernelDesc {
+                name: Str::EMPTY,
+                ..good
+            },
+        ),
+        (
+            "a name with a space",
+            KernelDesc {
+                name: Str::new("a b"),
+                ..good
+            },
+        ),
+        (
+            "fewer nodes than it needs",
+            KernelDesc {
+                node_count: good.node_count - 1,
+                ..good
+            },
+        ),
+        (
+            "a scalar too few",
+            KernelDesc {
+                scalar_count: 0,
+                ..good
+            },
+        ),
+        (
+            "a parameter too few",
+            KernelDesc {
+                param_count: 1,
+                ..good
+            },
+        ),
     ];
     for (what, desc) in bad {
-        with_desc(&device, &desc, &[Status::InvalidArgument, Status::CompileFailed], what)?;
+        with_desc(
+            &device,
+            &desc,
+            &[Status::InvalidArgument, Status::CompileFailed],
+            what,
+        )?;
     }
     let long = "n".repeat(129);
     let desc = KernelDesc {
         name: Str::new(&long),
         ..good
     };
-    with_desc(&device, &desc, &[Status::InvalidArgument, Status::CompileFailed], "a name of 129 bytes")?;
+    with_desc(
+        &device,
+        &desc,
+        &[Status::InvalidArgument, Status::CompileFailed],
+        "a name of 129 bytes",
+    )?;
     device.compile(&sample()).map(drop)
 }
 
@@ -153,7 +254,11 @@ fn codes(subject: &Subject) -> Check {
             std::slice::from_raw_parts(good.nodes, good.node_count).to_vec(),
         )
     };
-    let invalid = &[Status::InvalidArgument, Status::Unsupported, Status::CompileFailed];
+    let invalid = &[
+        Status::InvalidArgument,
+        Status::Unsupported,
+        Status::CompileFailed,
+    ];
     for code in [0, 99, u32::MAX] {
         for (what, change) in [
             ("dtype", (|p, code| p.dtype = code) as fn(&mut ParamDesc, u32)),
@@ -192,19 +297,51 @@ fn rules(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
     table(&device)?;
     for (what, text) in [
-        ("a node that uses a later one", "kernel k outer=1 inner=0\np0 out f32 row contiguous\nn0 = neg n1\nn1 = const f32 1.0\nn2 = store p0 n0"),
-        ("an output that is never stored", "kernel k outer=1 inner=0\np0 out f32 row contiguous"),
-        ("a load from an output", "kernel k outer=1 inner=0\np0 out f32 row contiguous\nn0 = load p0\nn1 = store p0 n0"),
-        ("a store of another dtype", "kernel k outer=1 inner=0\np0 out f32 row contiguous\nn0 = const i32 1\nn1 = store p0 n0"),
-        ("a reduction without an inner space", "kernel k outer=1 inner=0\np0 in f32 row contiguous\np1 out f32 row contiguous\nn0 = load p0\nn1 = sum n0\nn2 = store p1 n1"),
-        ("an element stored at row level", "kernel k outer=1 inner=1\np0 in f32 element contiguous\np1 out f32 row contiguous\nn0 = load p0\nn1 = store p1 n0"),
-        ("an op on two dtypes", "kernel k outer=1 inner=0\np0 out f32 row contiguous\nn0 = const f32 1.0\nn1 = const i32 1\nn2 = add n0 n1\nn3 = store p0 n0"),
-        ("an axis that is not there", "kernel k outer=1 inner=0\np0 out i64 row contiguous\nn0 = index 1\nn1 = store p0 n0"),
-        ("two stores to one output", "kernel k outer=1 inner=0\np0 out f32 row contiguous\nn0 = const f32 1.0\nn1 = store p0 n0\nn2 = store p0 n0"),
+        (
+            "a node that uses a later one",
+            "kernel k outer=1 inner=0\np0 out f32 row contiguous\nn0 = neg n1\nn1 = const f32 1.0\nn2 = store p0 n0",
+        ),
+        (
+            "an output that is never stored",
+            "kernel k outer=1 inner=0\np0 out f32 row contiguous",
+        ),
+        (
+            "a load from an output",
+            "kernel k outer=1 inner=0\np0 out f32 row contiguous\nn0 = load p0\nn1 = store p0 n0",
+        ),
+        (
+            "a store of another dtype",
+            "kernel k outer=1 inner=0\np0 out f32 row contiguous\nn0 = const i32 1\nn1 = store p0 n0",
+        ),
+        (
+            "a reduction without an inner space",
+            "kernel k outer=1 inner=0\np0 in f32 row contiguous\np1 out f32 row contiguous\nn0 = load p0\nn1 = sum n0\nn2 = store p1 n1",
+        ),
+        (
+            "an element stored at row level",
+            "kernel k outer=1 inner=1\np0 in f32 element contiguous\np1 out f32 row contiguous\nn0 = load p0\nn1 = store p1 n0",
+        ),
+        (
+            "an op on two dtypes",
+            "kernel k outer=1 inner=0\np0 out f32 row contiguous\nn0 = const f32 1.0\nn1 = const i32 1\nn2 = add n0 n1\nn3 = store p0 n0",
+        ),
+        (
+            "an axis that is not there",
+            "kernel k outer=1 inner=0\np0 out i64 row contiguous\nn0 = index 1\nn1 = store p0 n0",
+        ),
+        (
+            "two stores to one output",
+            "kernel k outer=1 inner=0\np0 out f32 row contiguous\nn0 = const f32 1.0\nn1 = store p0 n0\nn2 = store p0 n0",
+        ),
     ] {
         let kernel = Kernel::parse(text).map_err(|error| Stop::Failed(format!("{what}: {error}")))?;
         let owned = ir::encode(&kernel);
-        with_desc(&device, &owned.desc(), &[Status::CompileFailed, Status::InvalidArgument], what)?;
+        with_desc(
+            &device,
+            &owned.desc(),
+            &[Status::CompileFailed, Status::InvalidArgument],
+            what,
+        )?;
     }
     Ok(())
 }
@@ -224,7 +361,13 @@ fn options(subject: &Subject) -> Check {
         ("an unknown option", Str::new("no-such-option=1")),
         ("an option without a value", Str::new("no-such-option")),
         ("options that are null", Str { ptr: null(), len: 3 }),
-        ("options that are not UTF-8", Str { ptr: invalid.as_ptr(), len: 3 }),
+        (
+            "options that are not UTF-8",
+            Str {
+                ptr: invalid.as_ptr(),
+                len: 3,
+            },
+        ),
     ] {
         let (raw, table) = (device.raw(), table(&device)?);
         let args = CompileArgs {
@@ -262,8 +405,20 @@ fn library(subject: &Subject) -> Check {
     for (what, desc) in [
         ("the op 0", LibraryDesc { op: 0, ..good }),
         ("an unknown op", LibraryDesc { op: 9999, ..good }),
-        ("no dtypes", LibraryDesc { dtype_count: 0, ..good }),
-        ("more dtypes than there is room for", LibraryDesc { dtype_count: u32::MAX, ..good }),
+        (
+            "no dtypes",
+            LibraryDesc {
+                dtype_count: 0,
+                ..good
+            },
+        ),
+        (
+            "more dtypes than there is room for",
+            LibraryDesc {
+                dtype_count: u32::MAX,
+                ..good
+            },
+        ),
         ("an unknown dtype", dtypes([77, 2, 2])),
         ("the dtype 0", dtypes([2, 0, 2])),
         ("an accumulator that does not add", dtypes([3, 3, 3])),
@@ -277,214 +432,6 @@ fn library(subject: &Subject) -> Check {
         };
         let allowed = &[Status::InvalidArgument, Status::Unsupported];
         refuse(&device, &args(&device, source), allowed, what)?;
-    }
-    Ok(())
-}
-
-struct Ready {
-    device: Device,
-    job: Job,
-    kernel: u64,
-    stream: u64,
-    buffers: [u64; 2],
-}
-
-/// The sample, ready to be launched over 10 elements of buffers of 40 bytes.
-fn ready(subject: &Subject) -> Result<Ready, Stop> {
-    let device = Device::open(subject)?;
-    let kernel = device.compile(&sample())?;
-    let job = Job {
-        kernel: sample(),
-        extents: vec![10],
-        arguments: vec![
-            Argument {
-                strides: vec![1],
-                ..Argument::default()
-            },
-            Argument::default(),
-        ],
-        scalars: vec![u64::from(1_f32.to_bits())],
-    };
-    let buffers = [device.upload(&[0; 40])?, device.upload(&[7; 40])?];
-    Ok(Ready {
-        kernel,
-        job,
-        stream: device.stream()?,
-        device,
-        buffers,
-    })
-}
-
-impl Ready {
-    fn expect(&self, change: impl FnOnce(&mut Launch, &mut [Binding]), expected: &[Status], what: &str) -> Check {
-        let mut bindings = self.job.bindings(&self.buffers);
-        let mut launch = self.job.launch(self.kernel, &bindings);
-        change(&mut launch, &mut bindings);
-        launch.bindings = if launch.bindings.is_null() { null() } else { bindings.as_ptr() };
-        match self.device.launch(self.stream, &launch, "sample") {
-            Ok(()) => check!(expected.is_empty(), "{what} is accepted"),
-            Err(error) => {
-                check!(expected.contains(&error.status), "{what}: {} ({error})", error.status);
-                check!(!error.message.is_empty(), "{what}: no text");
-            }
-        }
-        self.device.join(self.stream)?;
-        Ok(())
-    }
-
-    fn untouched(&self) -> Check {
-        let found = self.device.download(self.stream, self.buffers[1], 40)?;
-        check_eq!(found, vec![7; 40], "the output of launches that were refused");
-        Ok(())
-    }
-}
-
-const INVALID: &[Status] = &[Status::InvalidArgument];
-
-fn counts(subject: &Subject) -> Check {
-    let ready = ready(subject)?;
-    ready.expect(|l, _| l.extent_count = 0, INVALID, "no extents")?;
-    ready.expect(|l, _| l.extent_count = 2, INVALID, "an extent too many")?;
-    ready.expect(|l, _| l.extent_count = usize::MAX, INVALID, "usize::MAX extents")?;
-    ready.expect(|l, _| l.extents = null(), INVALID, "null extents")?;
-    ready.expect(|l, _| l.binding_count = 1, INVALID, "a binding too few")?;
-    ready.expect(|l, _| l.binding_count = 3, INVALID, "a binding too many")?;
-    ready.expect(|l, _| l.binding_count = usize::MAX, INVALID, "usize::MAX bindings")?;
-    ready.expect(|l, _| l.bindings = null(), INVALID, "null bindings")?;
-    ready.expect(|l, _| l.scalar_count = 0, INVALID, "a scalar too few")?;
-    ready.expect(|l, _| l.scalar_count = 2, INVALID, "a scalar too many")?;
-    ready.expect(|l, _| l.scalars = null(), INVALID, "null scalars")?;
-    ready.untouched()?;
-    ready.expect(|_, _| {}, &[], "the launch itself")
-}
-
-fn strides(subject: &Subject) -> Check {
-    let ready = ready(subject)?;
-    let ones = [1_i64];
-    ready.expect(|_, b| b[0].strides = null(), INVALID, "a strided parameter without strides")?;
-    ready.expect(|_, b| b[1].strides = ones.as_ptr(), INVALID, "a contiguous parameter with strides")?;
-    ready.expect(|_, b| b[0].offset = 2, INVALID, "an offset in the middle of an element")?;
-    ready.expect(|_, b| b[1].offset = 1, INVALID, "an output's offset in the middle of an element")?;
-    ready.untouched()
-}
-
-fn bounds(subject: &Subject) -> Check {
-    let ready = ready(subject)?;
-    let out = &[Status::OutOfBounds];
-    let [long, back, far, low] = [[2_i64], [-1], [i64::MAX], [i64::MIN]];
-    ready.expect(|_, b| b[0].strides = long.as_ptr(), out, "a stride that leads beyond the end")?;
-    ready.expect(|_, b| b[0].strides = back.as_ptr(), out, "a stride that leads before the start")?;
-    ready.expect(|_, b| b[0].strides = far.as_ptr(), out, "the largest stride")?;
-    ready.expect(|_, b| b[0].strides = low.as_ptr(), out, "the least stride")?;
-    ready.expect(|_, b| b[0].offset = 4, out, "an offset of one element")?;
-    ready.expect(|_, b| b[0].offset = u64::MAX - 3, out, "the largest offset")?;
-    ready.expect(|_, b| b[1].offset = 4, out, "an output's offset of one element")?;
-    let eleven = [11_u64];
-    ready.expect(|l, _| l.extents = eleven.as_ptr(), out, "an element too many")?;
-    ready.untouched()?;
-    let end = Binding {
-        offset: 36,
-        strides: back.as_ptr(),
-        ..ready.job.bindings(&ready.buffers)[0]
-    };
-    ready.expect(|_, b| b[0] = end, &[], "an input read backwards from its last element")
-}
-
-fn extents(subject: &Subject) -> Check {
-    let ready = ready(subject)?;
-    let wrong = &[Status::InvalidArgument, Status::OutOfBounds];
-    for extent in [1 << 40, 1 << 62, 1 << 63, u64::MAX] {
-        let extents = [extent];
-        ready.expect(|l, _| l.extents = extents.as_ptr(), wrong, &format!("an extent of {extent}"))?;
-    }
-    let none = [0_u64];
-    ready.expect(|l, _| l.extents = none.as_ptr(), &[], "an extent of 0")?;
-    ready.untouched()
-}
-
-fn overlap(subject: &Subject) -> Check {
-    let ready = ready(subject)?;
-    let device = &ready.device;
-    let shared = device.alloc(400)?;
-    let place = |bindings: &mut [Binding], input: u64, output: u64| {
-        bindings[0].buffer = shared;
-        bindings[1].buffer = shared;
-        (bindings[0].offset, bindings[1].offset) = (input, output);
-    };
-    let clash = &[Status::Overlap];
-    ready.expect(|_, b| place(b, 0, 4), clash, "an output one element after its input")?;
-    ready.expect(|_, b| place(b, 36, 0), clash, "an output that ends where its input begins")?;
-    let two = [2_i64];
-    ready.expect(
-        |_, b| {
-            place(b, 0, 0);
-            b[0].strides = two.as_ptr();
-        },
-        clash,
-        "an output at its input's place with other strides",
-    )?;
-    ready.expect(|_, b| place(b, 0, 0), &[], "an output at exactly its input's place")?;
-    ready.expect(|_, b| place(b, 0, 40), &[], "an output right after its input")?;
-    ready.expect(|_, b| place(b, 40, 0), &[], "an output right before its input")
-}
-
-fn other_device(subject: &Subject) -> Check {
-    let (ready, other) = (ready(subject)?, Device::open(subject)?);
-    let stale = &[Status::InvalidHandle];
-    let foreign = other.alloc(40)?;
-    ready.expect(|_, b| b[0].buffer = foreign, stale, "an input on another device")?;
-    ready.expect(|_, b| b[1].buffer = foreign, stale, "an output on another device")?;
-    let kernel = other.compile(&sample())?;
-    ready.expect(|l, _| l.kernel = kernel, stale, "a kernel of another device")?;
-    ready.untouched()
-}
-
-fn released(subject: &Subject) -> Check {
-    let ready = ready(subject)?;
-    let (raw, table) = (ready.device.raw(), table(&ready.device)?);
-    // SAFETY: plain call.
-    raw.status(unsafe { (table.release)(raw.context, ready.kernel) })?;
-    ready.expect(|_, _| {}, &[Status::InvalidHandle], "a kernel that was released")?;
-    ready.untouched()?;
-    // SAFETY: plain call.
-    let again = unsafe { (table.release)(raw.context, ready.kernel) };
-    refused(raw, again, &[Status::InvalidHandle], "a second release")
-}
-
-fn binaries(subject: &Subject) -> Check {
-    let ready = ready(subject)?;
-    let (raw, table) = (ready.device.raw(), table(&ready.device)?);
-    let export = |buffer: &mut [u8]| {
-        // SAFETY: the buffer has the capacity that is passed.
-        raw.out(0_usize, |len| unsafe {
-            (table.export_binary)(raw.context, ready.kernel, buffer.as_mut_ptr(), buffer.len(), len)
-        })
-    };
-    ready.device.need(thalweg_hal::tables::Capability::Binary)?;
-    let len = export(&mut [])?;
-    let mut binary = vec![0_u8; len + 8];
-    check_eq!(export(&mut binary)?, len, "length of the binary, asked again");
-    check_eq!(binary[len..], [0; 8], "bytes beyond the binary");
-    let owned = ir::encode(&sample());
-    let desc = owned.desc();
-    let load = |binary: &[u8]| {
-        let args = thalweg_hal::tables::BinaryArgs {
-            device: ready.device.handle(),
-            source: Source {
-                kernel: &raw const desc,
-                library: null(),
-            },
-            ptr: binary.as_ptr(),
-            len: binary.len(),
-        };
-        // SAFETY: the arguments live through the call, the out pointer is writable.
-        raw.out(0, |out| unsafe { (table.load_binary)(raw.context, &raw const args, out) })
-    };
-    let kernel = load(&binary[..len])?;
-    ready.expect(|l, _| l.kernel = kernel, &[], "a kernel that was loaded from its binary")?;
-    for (what, bytes) in [("an empty binary", &[][..]), ("half a binary", &binary[..len / 2]), ("noise", &[0x5a; 100])] {
-        let status = load(bytes).map_err(|error| error.status);
-        check_eq!(status, Err(Status::CompileFailed), "{what}");
     }
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! Bad input at every entry of every table: each gives a typed status and a text, and none crashes or hangs.
 
+mod handles;
 mod kernels;
+mod launches;
 mod packets;
 mod pointers;
-mod handles;
 
 use crate::kit::{Case, Check};
 use crate::rig::{NOBODY, Raw};
@@ -11,10 +12,16 @@ use crate::{check, fail};
 use thalweg_hal::Status;
 
 pub(super) fn cases() -> Vec<Case> {
-    [pointers::cases(), handles::cases(), packets::cases(), kernels::cases()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        pointers::cases(),
+        handles::cases(),
+        packets::cases(),
+        kernels::cases(),
+        launches::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Handles that nobody has given out.
@@ -25,7 +32,15 @@ fn refused(raw: Raw, code: i32, expected: &[Status], what: &str) -> Check {
     let Err(error) = raw.status(code) else {
         fail!("{what} is accepted");
     };
-    check!(expected.contains(&error.status), "{what}: {} ({error})", error.status);
-    check!(!error.message.trim().is_empty(), "{what}: {} without a text", error.status);
+    check!(
+        expected.contains(&error.status),
+        "{what}: {} ({error})",
+        error.status
+    );
+    check!(
+        !error.message.trim().is_empty(),
+        "{what}: {} without a text",
+        error.status
+    );
     Ok(())
 }

@@ -1,10 +1,10 @@
 //! Packets of unknown kind, without what they should hold, or with wrong counts.
 
 use super::refused;
+use crate::check_eq;
 use crate::kit::{Case, Check};
 use crate::rig::device::{fill, fill_packet};
 use crate::rig::{Device, Subject, callback};
-use crate::check_eq;
 use std::ptr::null;
 use thalweg_hal::Status;
 use thalweg_hal::tables::{CallbackArgs, Packet, PacketKind, Tag};
@@ -44,7 +44,12 @@ fn kinds(subject: &Subject) -> Check {
         };
         // SAFETY: the packet lives through the call.
         let code = unsafe { (raw.tables.stream.submit)(raw.context, stream, &raw const packet, 1) };
-        refused(raw, code, &[Status::InvalidArgument], &format!("a packet of kind {kind}"))?;
+        refused(
+            raw,
+            code,
+            &[Status::InvalidArgument],
+            &format!("a packet of kind {kind}"),
+        )?;
     }
     Ok(device.join(stream)?)
 }
@@ -60,7 +65,12 @@ fn without_contents(subject: &Subject) -> Check {
             PacketKind::Launch => &[Status::InvalidArgument, Status::Unsupported][..],
             PacketKind::Copy | PacketKind::Fill => &[Status::InvalidArgument],
         };
-        refused(raw, code, allowed, &format!("a packet {kind:?} that holds nothing"))?;
+        refused(
+            raw,
+            code,
+            allowed,
+            &format!("a packet {kind:?} that holds nothing"),
+        )?;
     }
     Ok(())
 }
@@ -75,7 +85,12 @@ fn without_function(subject: &Subject) -> Check {
     };
     // SAFETY: null is for the backend to refuse.
     let code = unsafe { (raw.tables.stream.callback)(raw.context, &raw const args) };
-    refused(raw, code, &[Status::InvalidArgument], "a callback without a function")
+    refused(
+        raw,
+        code,
+        &[Status::InvalidArgument],
+        "a callback without a function",
+    )
 }
 
 /// A bad tag is refused or not read; it never breaks the work it stands on.
@@ -129,10 +144,20 @@ fn no_trace(subject: &Subject) -> Check {
     let (stream, buffer) = (device.stream()?, device.alloc(64)?);
     device.fill_byte(stream, buffer, 64, 1)?;
     for _ in 0..100 {
-        crate::check!(device.fill_byte(stream, buffer, 65, 2).is_err(), "a fill beyond the buffer is accepted");
-        crate::check!(callback(&device, u64::MAX, || 1).is_err(), "a callback on no stream is accepted");
+        crate::check!(
+            device.fill_byte(stream, buffer, 65, 2).is_err(),
+            "a fill beyond the buffer is accepted"
+        );
+        crate::check!(
+            callback(&device, u64::MAX, || 1).is_err(),
+            "a callback on no stream is accepted"
+        );
     }
-    check_eq!(device.join(stream), Ok(()), "synchronize after calls that were refused");
+    check_eq!(
+        device.join(stream),
+        Ok(()),
+        "synchronize after calls that were refused"
+    );
     check_eq!(device.download(stream, buffer, 64)?, vec![1; 64], "the buffer");
     check_eq!(device.statistics()?.live, 1, "live buffers");
     Ok(())

@@ -36,12 +36,37 @@ fn core_and_device(subject: &Subject) -> Check {
     // SAFETY: null is for the backend to refuse; all other pointers are valid.
     unsafe {
         refused(raw, (t.core.info)(c, null_mut()), NULL, "info, out")?;
-        refused(raw, (t.core.device_count)(c, null_mut()), NULL, "device_count, out")?;
-        refused(raw, (t.device.properties)(c, 0, null_mut()), NULL, "properties, out")?;
-        refused(raw, (t.device.open)(c, null(), &raw mut handle), NULL, "open, options")?;
-        refused(raw, (t.device.open)(c, &raw const options, null_mut()), NULL, "open, out")?;
+        refused(
+            raw,
+            (t.core.device_count)(c, null_mut()),
+            NULL,
+            "device_count, out",
+        )?;
+        refused(
+            raw,
+            (t.device.properties)(c, 0, null_mut()),
+            NULL,
+            "properties, out",
+        )?;
+        refused(
+            raw,
+            (t.device.open)(c, null(), &raw mut handle),
+            NULL,
+            "open, options",
+        )?;
+        refused(
+            raw,
+            (t.device.open)(c, &raw const options, null_mut()),
+            NULL,
+            "open, out",
+        )?;
         let allowed = &[Status::InvalidArgument, Status::Unsupported];
-        refused(raw, (t.device.query)(c, open, 1, null_mut()), allowed, "query, out")
+        refused(
+            raw,
+            (t.device.query)(c, open, 1, null_mut()),
+            allowed,
+            "query, out",
+        )
     }
 }
 
@@ -59,9 +84,19 @@ fn memory(subject: &Subject) -> Check {
     let (mut handle, allowed) = (0, &[Status::InvalidArgument, Status::Unsupported]);
     // SAFETY: null is for the backend to refuse; all other pointers are valid.
     unsafe {
-        refused(raw, (t.alloc)(c, null(), &raw mut handle), NULL, "alloc, arguments")?;
+        refused(
+            raw,
+            (t.alloc)(c, null(), &raw mut handle),
+            NULL,
+            "alloc, arguments",
+        )?;
         refused(raw, (t.alloc)(c, &raw const args, null_mut()), NULL, "alloc, out")?;
-        refused(raw, (t.import)(c, null(), &raw mut handle), allowed, "import, arguments")?;
+        refused(
+            raw,
+            (t.import)(c, null(), &raw mut handle),
+            allowed,
+            "import, arguments",
+        )?;
         refused(raw, (t.map)(c, buffer, null_mut()), allowed, "map, out")?;
         refused(raw, (t.size)(c, buffer, null_mut()), NULL, "size, out")?;
         refused(raw, (t.trim)(c, open, null_mut()), NULL, "trim, out")?;
@@ -92,23 +127,68 @@ fn stream_and_event(subject: &Subject) -> Check {
     let (mut handle, mut elapsed_out) = (0, 0);
     // SAFETY: null is for the backend to refuse; all other pointers are valid.
     unsafe {
-        refused(raw, (s.create)(c, null(), &raw mut handle), NULL, "stream create, arguments")?;
-        refused(raw, (s.create)(c, &raw const stream_args, null_mut()), NULL, "stream create, out")?;
+        refused(
+            raw,
+            (s.create)(c, null(), &raw mut handle),
+            NULL,
+            "stream create, arguments",
+        )?;
+        refused(
+            raw,
+            (s.create)(c, &raw const stream_args, null_mut()),
+            NULL,
+            "stream create, out",
+        )?;
         let launch = &[Status::InvalidArgument, Status::Unsupported];
-        refused(raw, (s.launch)(c, stream, null(), null()), launch, "launch, arguments")?;
-        refused(raw, (s.submit)(c, stream, null(), 1), NULL, "submit of one packet")?;
-        refused(raw, (s.submit)(c, stream, null(), usize::MAX), NULL, "submit of usize::MAX packets")?;
+        refused(
+            raw,
+            (s.launch)(c, stream, null(), null()),
+            launch,
+            "launch, arguments",
+        )?;
+        refused(
+            raw,
+            (s.submit)(c, stream, null(), 1),
+            NULL,
+            "submit of one packet",
+        )?;
+        refused(
+            raw,
+            (s.submit)(c, stream, null(), usize::MAX),
+            NULL,
+            "submit of usize::MAX packets",
+        )?;
         refused(raw, (s.query)(c, stream, null_mut()), NULL, "stream query, out")?;
         refused(raw, (s.wait_event)(c, null()), NULL, "wait_event, arguments")?;
         refused(raw, (s.callback)(c, null()), NULL, "callback, arguments")?;
-        refused(raw, (e.create)(c, null(), &raw mut handle), NULL, "event create, arguments")?;
-        refused(raw, (e.create)(c, &raw const event_args, null_mut()), NULL, "event create, out")?;
+        refused(
+            raw,
+            (e.create)(c, null(), &raw mut handle),
+            NULL,
+            "event create, arguments",
+        )?;
+        refused(
+            raw,
+            (e.create)(c, &raw const event_args, null_mut()),
+            NULL,
+            "event create, out",
+        )?;
         refused(raw, (e.record)(c, null()), NULL, "record, arguments")?;
         refused(raw, (e.query)(c, event, null_mut()), NULL, "event query, out")?;
         refused(raw, (e.wait)(c, null()), NULL, "wait, arguments")?;
-        refused(raw, (e.elapsed)(c, null(), &raw mut elapsed_out), NULL, "elapsed, arguments")?;
+        refused(
+            raw,
+            (e.elapsed)(c, null(), &raw mut elapsed_out),
+            NULL,
+            "elapsed, arguments",
+        )?;
         let timing = &[Status::InvalidArgument, Status::Unsupported];
-        refused(raw, (e.elapsed)(c, &raw const elapsed, null_mut()), timing, "elapsed, out")?;
+        refused(
+            raw,
+            (e.elapsed)(c, &raw const elapsed, null_mut()),
+            timing,
+            "elapsed, out",
+        )?;
         (raw.status((s.submit)(c, stream, null(), 0)))?;
     }
     Ok(())
@@ -122,11 +202,26 @@ fn kernel_and_graph(subject: &Subject) -> Check {
     unsafe {
         if let Some(k) = raw.tables.kernel {
             refused(raw, (k.supports)(c, null()), NULL, "supports, arguments")?;
-            refused(raw, (k.compile)(c, null(), &raw mut handle), NULL, "compile, arguments")?;
-            refused(raw, (k.load_binary)(c, null(), &raw mut handle), NULL, "load_binary, arguments")?;
+            refused(
+                raw,
+                (k.compile)(c, null(), &raw mut handle),
+                NULL,
+                "compile, arguments",
+            )?;
+            refused(
+                raw,
+                (k.load_binary)(c, null(), &raw mut handle),
+                NULL,
+                "load_binary, arguments",
+            )?;
         }
         if let Some(g) = raw.tables.graph {
-            refused(raw, (g.create)(c, null(), &raw mut handle), NULL, "graph create, arguments")?;
+            refused(
+                raw,
+                (g.create)(c, null(), &raw mut handle),
+                NULL,
+                "graph create, arguments",
+            )?;
             refused(raw, (g.update)(c, null()), NULL, "graph update, arguments")?;
             refused(raw, (g.launch)(c, null()), NULL, "graph launch, arguments")?;
         }
@@ -147,7 +242,12 @@ fn nothing_is_made(subject: &Subject) -> Check {
     };
     for _ in 0..10 {
         // SAFETY: null is for the backend to refuse.
-        refused(raw, unsafe { (t.memory.alloc)(raw.context, &raw const args, null_mut()) }, NULL, "alloc, out")?;
+        refused(
+            raw,
+            unsafe { (t.memory.alloc)(raw.context, &raw const args, null_mut()) },
+            NULL,
+            "alloc, out",
+        )?;
     }
     crate::check_eq!(device.statistics()?.live, before.live, "live buffers");
     Ok(())
@@ -160,24 +260,63 @@ fn misaligned(subject: &Subject) -> Check {
     let zeros = [0_u64; 64];
     let odd = zeros.as_ptr().cast::<u8>().wrapping_add(1);
     let mut out = 0;
-    let allowed = &[Status::InvalidArgument, Status::InvalidHandle, Status::Unsupported];
+    let allowed = &[
+        Status::InvalidArgument,
+        Status::InvalidHandle,
+        Status::Unsupported,
+    ];
     // SAFETY: the memory is readable; that it is not aligned is for the backend to refuse.
     unsafe {
-        refused(raw, (t.memory.alloc)(c, odd.cast(), &raw mut out), allowed, "alloc")?;
-        refused(raw, (t.memory.import)(c, odd.cast(), &raw mut out), allowed, "import")?;
-        refused(raw, (t.stream.create)(c, odd.cast(), &raw mut out), allowed, "stream create")?;
+        refused(
+            raw,
+            (t.memory.alloc)(c, odd.cast(), &raw mut out),
+            allowed,
+            "alloc",
+        )?;
+        refused(
+            raw,
+            (t.memory.import)(c, odd.cast(), &raw mut out),
+            allowed,
+            "import",
+        )?;
+        refused(
+            raw,
+            (t.stream.create)(c, odd.cast(), &raw mut out),
+            allowed,
+            "stream create",
+        )?;
         refused(raw, (t.stream.wait_event)(c, odd.cast()), allowed, "wait_event")?;
         refused(raw, (t.stream.callback)(c, odd.cast()), allowed, "callback")?;
-        refused(raw, (t.stream.submit)(c, device.stream()?, odd.cast(), 1), allowed, "submit")?;
-        refused(raw, (t.event.create)(c, odd.cast(), &raw mut out), allowed, "event create")?;
+        refused(
+            raw,
+            (t.stream.submit)(c, device.stream()?, odd.cast(), 1),
+            allowed,
+            "submit",
+        )?;
+        refused(
+            raw,
+            (t.event.create)(c, odd.cast(), &raw mut out),
+            allowed,
+            "event create",
+        )?;
         refused(raw, (t.event.record)(c, odd.cast()), allowed, "record")?;
         refused(raw, (t.event.wait)(c, odd.cast()), allowed, "wait")?;
         if let Some(k) = t.kernel {
             refused(raw, (k.compile)(c, odd.cast(), &raw mut out), allowed, "compile")?;
-            refused(raw, (t.stream.launch)(c, device.stream()?, odd.cast(), null()), allowed, "launch")?;
+            refused(
+                raw,
+                (t.stream.launch)(c, device.stream()?, odd.cast(), null()),
+                allowed,
+                "launch",
+            )?;
         }
         if let Some(g) = t.graph {
-            refused(raw, (g.create)(c, odd.cast(), &raw mut out), allowed, "graph create")?;
+            refused(
+                raw,
+                (g.create)(c, odd.cast(), &raw mut out),
+                allowed,
+                "graph create",
+            )?;
             refused(raw, (g.launch)(c, odd.cast()), allowed, "graph launch")?;
         }
     }

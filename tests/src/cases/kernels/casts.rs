@@ -16,10 +16,18 @@ pub(super) fn cases() -> Vec<Case> {
         for to in DType::ALL {
             let name = format!("cast.{from}.{to}");
             let seed = seed(&name);
-            cases.push(Case::new("kernels", name, move |subject| run(subject, from, to, seed)));
+            cases.push(Case::new("kernels", name, move |subject| {
+                run(subject, from, to, seed)
+            }));
         }
-        cases.push(Case::new("kernels", format!("constant.{from}"), move |subject| constant(subject, from)));
-        cases.push(Case::new("kernels", format!("scalar_argument.{from}"), move |subject| argument(subject, from)));
+        cases.push(Case::new("kernels", format!("constant.{from}"), move |subject| {
+            constant(subject, from)
+        }));
+        cases.push(Case::new(
+            "kernels",
+            format!("scalar_argument.{from}"),
+            move |subject| argument(subject, from),
+        ));
     }
     cases
 }
@@ -31,16 +39,29 @@ fn values(from: DType, seed: u64) -> Vec<u64> {
         // Around the limits of every integer dtype, and halfway between neighbours of narrower floats.
         for power in [7, 8, 10, 11, 15, 16, 23, 24, 31, 32, 52, 53, 62, 63, 64] {
             let limit = 2f64.powi(power);
-            for value in [limit - 1.0, limit - 0.5, limit, limit + 0.5, limit + 1.0, limit * 1.000_488_281_25] {
+            for value in [
+                limit - 1.0,
+                limit - 0.5,
+                limit,
+                limit + 0.5,
+                limit + 1.0,
+                limit * 1.000_488_281_25,
+            ] {
                 values.extend([from_float(from, value), from_float(from, -value)]);
             }
         }
-        for value in [65504.0, 65519.0, 65520.0, 5.9e-8, 2.9e-8, 6.1e-5, 1e-40, 1e-45, 3.4e38, 3.5e38] {
+        for value in [
+            65504.0, 65519.0, 65520.0, 5.9e-8, 2.9e-8, 6.1e-5, 1e-40, 1e-45, 3.4e38, 3.5e38,
+        ] {
             values.extend([from_float(from, value), from_float(from, -value)]);
         }
     }
     values.extend((0..600).map(|_| random(from, &mut source)));
-    values.extend((0..200).map(|_| source.bits() & crate::rig::values::mask(from)).filter(|_| from != DType::Bool));
+    values.extend(
+        (0..200)
+            .map(|_| source.bits() & crate::rig::values::mask(from))
+            .filter(|_| from != DType::Bool),
+    );
     values
 }
 

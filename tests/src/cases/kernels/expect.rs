@@ -59,16 +59,12 @@ pub(super) fn scalar(op: ScalarOp, dtype: DType, args: [u64; 3]) -> u64 {
     match dtype {
         DType::F64 => double(op, args.map(f64::from_bits)),
         DType::F32 => single(op, args.map(|v| f32::from_bits(v as u32)), |v| v.to_bits().into()),
-        DType::F16 => single(
-            op,
-            args.map(|v| f16::from_bits(v as u16).to_f32()),
-            |v| f16::from_f32(v).to_bits().into(),
-        ),
-        DType::BF16 => single(
-            op,
-            args.map(|v| bf16::from_bits(v as u16).to_f32()),
-            |v| bf16::from_f32(v).to_bits().into(),
-        ),
+        DType::F16 => single(op, args.map(|v| f16::from_bits(v as u16).to_f32()), |v| {
+            f16::from_f32(v).to_bits().into()
+        }),
+        DType::BF16 => single(op, args.map(|v| bf16::from_bits(v as u16).to_f32()), |v| {
+            bf16::from_f32(v).to_bits().into()
+        }),
         DType::Bool => boolean(op, args.map(|v| v != 0)),
         DType::I64 => i64_op(op, args.map(|v| v as i64)),
         DType::I32 => i32_op(op, args.map(|v| v as i32)),
@@ -216,7 +212,11 @@ integers! {
 /// The result of a cast.
 pub(super) fn cast(from: DType, to: DType, bits: u64) -> u64 {
     if to == DType::Bool {
-        let zero = if from.is_float() { float(from, bits) == 0.0 } else { bits == 0 };
+        let zero = if from.is_float() {
+            float(from, bits) == 0.0
+        } else {
+            bits == 0
+        };
         return u64::from(!zero);
     }
     match (from.is_float(), to.is_float()) {
@@ -285,7 +285,10 @@ mod tests {
         assert_eq!(cast(DType::F64, DType::U64, f(DType::F64, -3.0)), 0);
         assert_eq!(cast(DType::F64, DType::U64, f(DType::F64, 1e300)), u64::MAX);
         assert_eq!(cast(DType::F16, DType::I32, f(DType::F16, f64::NAN)), 0);
-        assert_eq!(cast(DType::I64, DType::F32, 0x7fff_ffff_ffff_ffff), f(DType::F32, 2f64.powi(63)));
+        assert_eq!(
+            cast(DType::I64, DType::F32, 0x7fff_ffff_ffff_ffff),
+            f(DType::F32, 2f64.powi(63))
+        );
         assert_eq!(cast(DType::I64, DType::BF16, (1 << 62) + (1 << 54) + 1), 0x5e81);
         assert_eq!(cast(DType::F32, DType::Bool, f(DType::F32, -0.0)), 0);
         assert_eq!(cast(DType::F32, DType::Bool, f(DType::F32, f64::NAN)), 1);

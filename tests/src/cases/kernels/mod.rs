@@ -4,6 +4,7 @@ mod casts;
 mod expect;
 mod forms;
 mod philox;
+mod places;
 mod rand;
 mod random;
 mod reduce;
@@ -22,6 +23,7 @@ pub(super) fn cases() -> Vec<Case> {
         reduce::cases(),
         rows::cases(),
         forms::cases(),
+        places::cases(),
         rand::cases(),
         random::cases(),
     ]
@@ -30,8 +32,11 @@ pub(super) fn cases() -> Vec<Case> {
     .collect()
 }
 
-/// Ends the case as unsupported when the device lacks a dtype.
-fn need(device: &Device, dtypes: &[DType]) -> Result<(), Stop> {
+/// Ends the case as unsupported when the device has no kernels or lacks a dtype.
+pub(super) fn need(device: &Device, dtypes: &[DType]) -> Result<(), Stop> {
+    if device.raw().tables.kernel.is_none() {
+        return Err(Stop::Unsupported("the backend has no table of kernels".into()));
+    }
     dtypes.iter().try_for_each(|dtype| match dtype {
         DType::F64 => device.need(Capability::F64),
         DType::F16 => device.need(Capability::F16),

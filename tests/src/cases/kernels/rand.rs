@@ -1,11 +1,11 @@
 //! Random words.
 
 use super::philox::philox;
+use crate::check_eq;
 use crate::kit::{Case, Check};
+use crate::rig::Subject;
 use crate::rig::run::{Argument, Job};
 use crate::rig::values::{Random, from_bytes};
-use crate::rig::Subject;
-use crate::check_eq;
 use thalweg_hal::DType;
 use thalweg_hal::ir::{Access, Kernel, Level, Node, Role};
 
@@ -65,8 +65,16 @@ fn any(subject: &Subject) -> Check {
     let mut counters: Vec<u64> = (0..500).map(|i| random.bits() >> (i % 64)).collect();
     keys.extend([u64::MAX; 8]);
     counters.extend((0..8).map(|i| u64::MAX - i));
-    for ((found, key), counter) in words(subject, &keys, &counters)?.into_iter().zip(keys).zip(counters) {
-        check_eq!(found, expected(key, counter), "the word {counter:#x} for the key {key:#x}");
+    for ((found, key), counter) in words(subject, &keys, &counters)?
+        .into_iter()
+        .zip(keys)
+        .zip(counters)
+    {
+        check_eq!(
+            found,
+            expected(key, counter),
+            "the word {counter:#x} for the key {key:#x}"
+        );
     }
     Ok(())
 }

@@ -60,11 +60,13 @@ fn flavours() -> [(&'static str, RandomKernel); 3] {
 }
 
 fn run(subject: &Subject, options: &RandomKernel, seeds: std::ops::Range<u64>) -> Check {
-    let Some(oracle) = subject.oracle() else {
-        return Err(Stop::Unsupported("there is no oracle".into()));
-    };
     let device = Device::open(subject)?;
     need(&device, &options.dtypes)?;
+    let Some(oracle) = subject.oracle() else {
+        return Err(Stop::Unsupported(
+            "there is no reference backend to compare with".into(),
+        ));
+    };
     let oracle = Device::of(oracle.raw(), 0, 1 << 20)?;
     for seed in seeds {
         let mut source = Random::new(seed);
@@ -118,10 +120,21 @@ fn random_job(source: &mut Random, options: &RandomKernel) -> Job {
                 Level::Row => &extents[..kernel.outer as usize],
                 Level::Element => &extents[..],
             };
-            argument(source, param.dtype, param.role, param.access, axes, gathers(index))
+            argument(
+                source,
+                param.dtype,
+                param.role,
+                param.access,
+                axes,
+                gathers(index),
+            )
         })
         .collect();
-    let scalars = kernel.scalars.iter().map(|&dtype| random(dtype, source)).collect();
+    let scalars = kernel
+        .scalars
+        .iter()
+        .map(|&dtype| random(dtype, source))
+        .collect();
     Job {
         kernel,
         extents,
@@ -130,7 +143,14 @@ fn random_job(source: &mut Random, options: &RandomKernel) -> Job {
     }
 }
 
-fn argument(source: &mut Random, dtype: DType, role: Role, access: Access, axes: &[u64], gathers: bool) -> Argument {
+fn argument(
+    source: &mut Random,
+    dtype: DType,
+    role: Role,
+    access: Access,
+    axes: &[u64],
+    gathers: bool,
+) -> Argument {
     let (mut low, mut high) = (0_i64, 0_i64);
     let mut reach = |stride: i64, extent: u64| {
         let last = stride * (extent.max(1) as i64 - 1);
@@ -177,7 +197,9 @@ fn argument(source: &mut Random, dtype: DType, role: Role, access: Access, axes:
 
 /// A job that differs like `job` with a smaller kernel and smaller extents, where one is found quickly.
 fn shrink(device: &Device, oracle: &Device, job: Job) -> Job {
-    let differs = |job: &Job| job.kernel.verify().is_ok() && matches!(differ(device, oracle, job), Err(Stop::Failed(_)));
+    let differs = |job: &Job| {
+        job.kernel.verify().is_ok() && matches!(differ(device, oracle, job), Err(Stop::Failed(_)))
+    };
     let mut best = job;
     for axis in 0..best.extents.len() {
         // Memory stays as it is and is large enough for less.
@@ -250,15 +272,24 @@ fn without_dead_nodes(kernel: &Kernel) -> Kernel {
 fn map_args(node: Node, map: impl Fn(NodeId) -> NodeId) -> Node {
     match node {
         Node::Const { .. } | Node::Scalar { .. } | Node::Load { .. } | Node::Index { .. } => node,
-        Node::LoadAt { param, index } => Node::LoadAt { param, index: map(index) },
-        Node::Op { op, args } => Node::Op { op, args: args.map(map) },
+        Node::LoadAt { param, index } => Node::LoadAt {
+            param,
+            index: map(index),
+        },
+        Node::Op { op, args } => Node::Op {
+            op,
+            args: args.map(map),
+        },
         Node::Cast { dtype, arg } => Node::Cast { dtype, arg: map(arg) },
         Node::Rand { key, counter } => Node::Rand {
             key: map(key),
             counter: map(counter),
         },
         Node::Reduce { op, arg } => Node::Reduce { op, arg: map(arg) },
-        Node::Store { param, value } => Node::Store { param, value: map(value) },
+        Node::Store { param, value } => Node::Store {
+            param,
+            value: map(value),
+        },
     }
 }
 

@@ -19,7 +19,9 @@ pub(super) fn cases() -> Vec<Case> {
             let mut case = |what: &str, run: fn(&Subject, ReduceOp, DType, u64) -> Check| {
                 let name = format!("reduce.{op}.{dtype}.{what}");
                 let seed = seed(&name);
-                cases.push(Case::new("kernels", name, move |subject| run(subject, op, dtype, seed)));
+                cases.push(Case::new("kernels", name, move |subject| {
+                    run(subject, op, dtype, seed)
+                }));
             };
             case("nothing", nothing);
             case("rows", rows);
@@ -30,7 +32,9 @@ pub(super) fn cases() -> Vec<Case> {
     for dtype in [DType::F32, DType::F64] {
         for op in [ReduceOp::Sum, ReduceOp::Prod] {
             let name = format!("reduce.{op}.{dtype}.same_bits_every_time");
-            cases.push(Case::new("kernels", name, move |subject| same_bits(subject, op, dtype)));
+            cases.push(Case::new("kernels", name, move |subject| {
+                same_bits(subject, op, dtype)
+            }));
         }
     }
     cases
@@ -97,23 +101,37 @@ fn expected(op: ReduceOp, dtype: DType, values: &[u64]) -> (u64, f64) {
             let start: u64 = if op == ReduceOp::Prod { 1 } else { 0 };
             let total = values.iter().fold(start, |total, &value| {
                 let value = integer(dtype, value) as u64;
-                if op == ReduceOp::Prod { total.wrapping_mul(value) } else { total.wrapping_add(value) }
+                if op == ReduceOp::Prod {
+                    total.wrapping_mul(value)
+                } else {
+                    total.wrapping_add(value)
+                }
             });
             (total & mask(dtype), 0.0)
         }
         ReduceOp::Sum => {
             let (total, size) = exact_sum(values.iter().map(|&bits| float(dtype, bits)));
-            (from_float(dtype, total), size * epsilon(dtype) * spread(values.len()))
+            (
+                from_float(dtype, total),
+                size * epsilon(dtype) * spread(values.len()),
+            )
         }
         ReduceOp::Prod => {
             let total: f64 = values.iter().map(|&bits| float(dtype, bits)).product();
-            (from_float(dtype, total), total.abs() * epsilon(dtype) * (values.len() as f64 + 2.0))
+            (
+                from_float(dtype, total),
+                total.abs() * epsilon(dtype) * (values.len() as f64 + 2.0),
+            )
         }
     }
 }
 
 fn epsilon(dtype: DType) -> f64 {
-    if dtype == DType::F64 { f64::EPSILON } else { f32::EPSILON.into() }
+    if dtype == DType::F64 {
+        f64::EPSILON
+    } else {
+        f32::EPSILON.into()
+    }
 }
 
 /// A sum may be combined in any order; rounding errors of random data grow with the root of their number.
@@ -126,7 +144,11 @@ fn exact_sum(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (mut sum, mut rest, mut size) = (0.0_f64, 0.0_f64, 0.0_f64);
     for value in values {
         let next = sum + value;
-        rest += if sum.abs() >= value.abs() { (sum - next) + value } else { (value - next) + sum };
+        rest += if sum.abs() >= value.abs() {
+            (sum - next) + value
+        } else {
+            (value - next) + sum
+        };
         sum = next;
         size += value.abs();
     }
@@ -142,9 +164,14 @@ fn over_nothing(op: ReduceOp, dtype: DType) -> u64 {
         DType::U64 | DType::U32 | DType::U16 | DType::U8 => mask(dtype),
         DType::I64 | DType::I32 | DType::I16 | DType::I8 if greatest => top,
         DType::I64 | DType::I32 | DType::I16 | DType::I8 => top - 1,
-        DType::F64 | DType::F32 | DType::F16 | DType::BF16 => {
-            from_float(dtype, if greatest { f64::NEG_INFINITY } else { f64::INFINITY })
-        }
+        DType::F64 | DType::F32 | DType::F16 | DType::BF16 => from_float(
+            dtype,
+            if greatest {
+                f64::NEG_INFINITY
+            } else {
+                f64::INFINITY
+            },
+        ),
     }
 }
 
@@ -152,7 +179,8 @@ fn judge(op: ReduceOp, dtype: DType, values: &[u64], found: u64, what: &str) -> 
     let (expected, off) = expected(op, dtype, values);
     let out = returned(op, dtype);
     let close = is_close(out, found, expected, 1)
-        && (dtype.is_float() && matches!(op, ReduceOp::Sum | ReduceOp::Prod) || is_close(out, found, expected, 0));
+        && (dtype.is_float() && matches!(op, ReduceOp::Sum | ReduceOp::Prod)
+            || is_close(out, found, expected, 0));
     let near = out.is_float() && (float(out, found) - float(out, expected)).abs() <= off;
     if !(close || near) {
         fail!(
@@ -205,7 +233,10 @@ fn nothing(subject: &Subject, op: ReduceOp, dtype: DType, _: u64) -> Check {
         scalars: Vec::new(),
     };
     let found = job.check(subject, 0)?;
-    check!(found[1].iter().all(|&b| b == crate::rig::run::POISON), "a launch without rows wrote something");
+    check!(
+        found[1].iter().all(|&b| b == crate::rig::run::POISON),
+        "a launch without rows wrote something"
+    );
     Ok(())
 }
 
@@ -215,7 +246,18 @@ fn rows(subject: &Subject, op: ReduceOp, dtype: DType, seed: u64) -> Check {
     need(&device, &[dtype])?;
     let mut source = Random::new(seed);
     let out = returned(op, dtype);
-    for (rows, length) in [(5, 1), (3, 2), (4, 7), (2, 16), (3, 63), (2, 64), (2, 65), (9, 100), (2, 1025), (40, 3)] {
+    for (rows, length) in [
+        (5, 1),
+        (3, 2),
+        (4, 7),
+        (2, 16),
+        (3, 63),
+        (2, 64),
+        (2, 65),
+        (9, 100),
+        (2, 1025),
+        (40, 3),
+    ] {
         let mut values: Vec<u64> = (0..rows * length).map(|_| tame(op, dtype, &mut source)).collect();
         if !matches!(op, ReduceOp::Sum | ReduceOp::Prod) {
             for value in values.iter_mut().take(length) {
@@ -244,7 +286,9 @@ fn columns(subject: &Subject, op: ReduceOp, dtype: DType, seed: u64) -> Check {
     let mut source = Random::new(seed);
     let out = returned(op, dtype);
     let (rows, columns, depth) = (33_usize, 37_usize, 3_usize);
-    let values: Vec<u64> = (0..rows * columns * depth).map(|_| tame(op, dtype, &mut source)).collect();
+    let values: Vec<u64> = (0..rows * columns * depth)
+        .map(|_| tame(op, dtype, &mut source))
+        .collect();
     // Outer: columns; inner: depth backwards, then rows.
     let plane = (rows * columns) as i64;
     let first = (depth as i64 - 1) * plane;
@@ -319,14 +363,27 @@ fn same_bits(subject: &Subject, op: ReduceOp, dtype: DType) -> Check {
     }
     let threads = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..3)
-            .map(|_| scope.spawn(|| job.run_compiled(&device, kernel).map(|found| found[1] == first[1])))
+            .map(|_| {
+                scope.spawn(|| {
+                    job.run_compiled(&device, kernel)
+                        .map(|found| found[1] == first[1])
+                })
+            })
             .collect();
         workers
             .into_iter()
-            .map(|worker| worker.join().unwrap_or_else(|_| Err(Stop::Failed("a thread panicked".into()))))
+            .map(|worker| {
+                worker
+                    .join()
+                    .unwrap_or_else(|_| Err(Stop::Failed("a thread panicked".into())))
+            })
             .collect::<Result<Vec<bool>, Stop>>()
     })?;
-    check_eq!(threads, vec![true; 3], "whether launches from three threads give the same bits");
+    check_eq!(
+        threads,
+        vec![true; 3],
+        "whether launches from three threads give the same bits"
+    );
     Ok(device.join(side)?)
 }
 
@@ -344,7 +401,10 @@ mod tests {
         assert_eq!(of(ReduceOp::ArgMax, &[]), u64::MAX);
         assert_eq!(of(ReduceOp::Max, &[]), u64::from(f32::NEG_INFINITY.to_bits()));
         assert_eq!(expected(ReduceOp::Min, DType::I8, &[]).0, 0x7f);
-        assert_eq!(expected(ReduceOp::Prod, DType::I32, &[0xffff_ffff, 3]).0, 0xffff_fffd);
+        assert_eq!(
+            expected(ReduceOp::Prod, DType::I32, &[0xffff_ffff, 3]).0,
+            0xffff_fffd
+        );
         assert_eq!(exact_sum([1e100, 1.0, -1e100].into_iter()), (1.0, 2e100));
     }
 }

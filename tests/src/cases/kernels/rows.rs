@@ -30,7 +30,9 @@ const SHAPES: [(usize, usize); 7] = [(1, 1), (3, 2), (7, 17), (5, 64), (4, 1000)
 
 fn noise(count: usize, scale: f64) -> Vec<f32> {
     let mut random = Random::new(count as u64);
-    (0..count).map(|_| ((random.unit() - 0.5) * scale) as f32).collect()
+    (0..count)
+        .map(|_| ((random.unit() - 0.5) * scale) as f32)
+        .collect()
 }
 
 fn bits(values: &[f32]) -> Vec<u64> {
@@ -38,7 +40,10 @@ fn bits(values: &[f32]) -> Vec<u64> {
 }
 
 fn floats(bytes: &[u8]) -> Vec<f32> {
-    from_bytes(DType::F32, bytes).into_iter().map(|bits| f32::from_bits(bits as u32)).collect()
+    from_bytes(DType::F32, bytes)
+        .into_iter()
+        .map(|bits| f32::from_bits(bits as u32))
+        .collect()
 }
 
 /// Runs `kernel` over each shape and compares every output element with what `expect` makes of the row in f64.
@@ -123,7 +128,10 @@ n8 = store p1 n7",
     let job = Job {
         kernel,
         extents: vec![rows as u64, length as u64],
-        arguments: vec![Argument::of(DType::F16, &input), Argument::room(DType::F16, rows * length)],
+        arguments: vec![
+            Argument::of(DType::F16, &input),
+            Argument::room(DType::F16, rows * length),
+        ],
         scalars: Vec::new(),
     };
     let found = from_bytes(DType::F16, &job.run(&device)?[1]);
@@ -134,7 +142,10 @@ n8 = store p1 n7",
         for (x, found) in row.iter().zip(found) {
             let expected = (value(x) - most).exp() / sum;
             let found = value(found);
-            check!((found - expected).abs() <= 1e-3 * expected + 1e-7, "softmax is {found}, expected {expected}");
+            check!(
+                (found - expected).abs() <= 1e-3 * expected + 1e-7,
+                "softmax is {found}, expected {expected}"
+            );
         }
     }
     Ok(())
@@ -171,7 +182,9 @@ n15 = div n8 n14
 n16 = store p1 n15";
     compare(subject, text, 4.0, 1e-4, 2e-5, |row| {
         let (mean, variance) = moments(row);
-        row.iter().map(|x| (x - mean) / (variance + 1e-5).sqrt()).collect()
+        row.iter()
+            .map(|x| (x - mean) / (variance + 1e-5).sqrt())
+            .collect()
     })
 }
 
@@ -254,7 +267,10 @@ n14 = store p2 n13",
     for ((row, label), found) in input.chunks(classes).zip(labels).zip(found) {
         let sum: f64 = row.iter().map(|&x| f64::from(x).exp()).sum();
         let expected = sum.ln() - f64::from(row[label as usize]);
-        check!((f64::from(found) - expected).abs() < 1e-4, "cross entropy is {found}, expected {expected}");
+        check!(
+            (f64::from(found) - expected).abs() < 1e-4,
+            "cross entropy is {found}, expected {expected}"
+        );
     }
     Ok(())
 }
@@ -284,7 +300,10 @@ n9 = store p1 n8",
     let mut job = Job {
         kernel,
         extents: vec![COUNT as u64],
-        arguments: vec![Argument::of(DType::F32, &vec![one; COUNT]), Argument::room(DType::F32, 1)],
+        arguments: vec![
+            Argument::of(DType::F32, &vec![one; COUNT]),
+            Argument::room(DType::F32, 1),
+        ],
         scalars: vec![one, one],
     };
     let found = floats(&job.run(&device)?[1])[0];
@@ -294,7 +313,10 @@ n9 = store p1 n8",
     let expected: f64 = input.iter().map(|&x| 0.5 * (f64::from(x) - 1.0).powi(2)).sum();
     let found = floats(&job.run(&device)?[1])[0];
     let off = (f64::from(found) - expected).abs() / expected;
-    check!(off < 2e-5, "the energy of random numbers is {found}, expected {expected}");
+    check!(
+        off < 2e-5,
+        "the energy of random numbers is {found}, expected {expected}"
+    );
     Ok(())
 }
 
@@ -338,11 +360,21 @@ n7 = store p3 n4",
     let [most, less, more] = [1, 2, 3].map(|i: usize| from_bytes(DType::I32, &found[i]));
     for (row, values) in input.chunks(inner).enumerate() {
         let greatest = values.iter().copied().max().unwrap_or(0);
-        check!(most[row] == greatest, "the maximum of row {row} is {}, expected {greatest}", most[row]);
+        check!(
+            most[row] == greatest,
+            "the maximum of row {row} is {}, expected {greatest}",
+            most[row]
+        );
         for (at, &value) in (row * inner..).zip(values) {
             let expected = (value as i32 - greatest as i32) as u32;
-            check!(less[at] == u64::from(expected), "element {at} less its row's maximum");
-            check!(more[at] == greatest + side[row], "the row's value at element {at}");
+            check!(
+                less[at] == u64::from(expected),
+                "element {at} less its row's maximum"
+            );
+            check!(
+                more[at] == greatest + side[row],
+                "the row's value at element {at}"
+            );
         }
     }
     Ok(())

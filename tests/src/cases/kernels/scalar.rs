@@ -2,13 +2,13 @@
 
 use super::expect::{scalar, tolerance};
 use super::{need, seed};
+use crate::fail;
 use crate::kit::{Case, Check};
 use crate::rig::run::{Argument, Job};
 use crate::rig::values::{Random, edges, from_bytes, is_close, random, show};
 use crate::rig::{Device, Subject};
-use crate::fail;
 use thalweg_hal::DType;
-use thalweg_hal::ir::{Access, Kernel, Level, NodeId, Node, Returns, Role, ScalarOp};
+use thalweg_hal::ir::{Access, Kernel, Level, Node, NodeId, Returns, Role, ScalarOp};
 
 /// How the arguments are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,9 @@ pub(super) fn cases() -> Vec<Case> {
             for (class, name) in CLASSES {
                 let name = format!("scalar.{op}.{dtype}.{name}");
                 let seed = seed(&name);
-                cases.push(Case::new("kernels", name, move |subject| run(subject, op, dtype, class, seed)));
+                cases.push(Case::new("kernels", name, move |subject| {
+                    run(subject, op, dtype, class, seed)
+                }));
             }
         }
     }
@@ -70,7 +72,11 @@ fn columns(op: ScalarOp, dtype: DType, seed: u64) -> Vec<Vec<u64>> {
     let lists: Vec<Vec<u64>> = (dtypes.iter())
         .map(|&dtype| {
             let edges = edges(dtype);
-            if edges.len() > 6 { edges.into_iter().step_by(step).collect() } else { edges }
+            if edges.len() > 6 {
+                edges.into_iter().step_by(step).collect()
+            } else {
+                edges
+            }
         })
         .collect();
     let mut columns = vec![Vec::new(); dtypes.len()];
@@ -110,7 +116,10 @@ fn run(subject: &Subject, op: ScalarOp, dtype: DType, class: Class, seed: u64) -
         Class::Strided => vec![strided(op, dtype, columns)],
         Class::Gather => vec![gather(op, dtype, columns)],
     };
-    let oracle = subject.oracle().map(|oracle| Device::of(oracle.raw(), 0, 1 << 20)).transpose()?;
+    let oracle = subject
+        .oracle()
+        .map(|oracle| Device::of(oracle.raw(), 0, 1 << 20))
+        .transpose()?;
     for plan in plans {
         let found = plan.job.run(&device)?;
         plan.judge(op, dtype, &found)
@@ -208,7 +217,11 @@ fn broadcast(op: ScalarOp, dtype: DType, columns: &[Vec<u64>]) -> Vec<Plan> {
     let mut kernel = Kernel::new(op.name(), 1, 0);
     let mut values = Vec::new();
     for (i, &dtype) in dtypes.iter().enumerate() {
-        let access = if i == 0 { Access::Broadcast } else { Access::Contiguous };
+        let access = if i == 0 {
+            Access::Broadcast
+        } else {
+            Access::Contiguous
+        };
         let param = kernel.param(dtype, Role::In, Level::Row, access);
         values.push(kernel.load(param));
     }
@@ -221,7 +234,8 @@ fn broadcast(op: ScalarOp, dtype: DType, columns: &[Vec<u64>]) -> Vec<Plan> {
             .map(|column| column.iter().cycle().skip(start).take(COUNT).copied().collect())
             .collect();
         part[0] = vec![first; COUNT];
-        let mut arguments = vec![Argument::of(dtypes[0], &[!first, first, !first]).strided(dtypes[0], 1, &[])];
+        let mut arguments =
+            vec![Argument::of(dtypes[0], &[!first, first, !first]).strided(dtypes[0], 1, &[])];
         if dtypes[0] == DType::Bool {
             arguments[0] = Argument::of(DType::Bool, &[1 - first, first]).strided(DType::Bool, 1, &[]);
         }
@@ -318,7 +332,10 @@ fn gather(op: ScalarOp, dtype: DType, mut columns: Vec<Vec<u64>>) -> Plan {
     }
     let first = columns[0].clone();
     for (value, &index) in columns[0].iter_mut().zip(&indices) {
-        *value = first.get(usize::try_from(index).unwrap_or(usize::MAX)).copied().unwrap_or(0);
+        *value = first
+            .get(usize::try_from(index).unwrap_or(usize::MAX))
+            .copied()
+            .unwrap_or(0);
     }
     let mut arguments = vec![
         Argument::of(dtypes[0], &memory)

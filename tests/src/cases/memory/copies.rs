@@ -41,22 +41,46 @@ fn pitched(place: Place, pitch: u64) -> Place {
 fn there_and_back(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
     let stream = device.stream()?;
-    for len in [1, 2, 3, 7, 8, 63, 64, 65, 511, 512, 513, 4097, 100_001, (1 << 20) + 7] {
+    for len in [
+        1,
+        2,
+        3,
+        7,
+        8,
+        63,
+        64,
+        65,
+        511,
+        512,
+        513,
+        4097,
+        100_001,
+        (1 << 20) + 7,
+    ] {
         let data = noise(len, len as u64);
         let buffer = device.upload(&data)?;
-        check!(device.download(stream, buffer, len as u64)? == data, "{len} bytes came back changed");
+        check!(
+            device.download(stream, buffer, len as u64)? == data,
+            "{len} bytes came back changed"
+        );
         device.free(buffer)?;
     }
     let data = noise(1000, 1);
     let buffer = device.upload(&vec![0; 1000])?;
     for (start, len) in [(0, 1), (1, 2), (3, 61), (64, 100), (511, 400), (999, 1)] {
         let from = host(data.as_ptr().cast_mut());
-        let source = Place { offset: start, ..from };
+        let source = Place {
+            offset: start,
+            ..from
+        };
         device.copy(stream, &copy(at(buffer, start), source, len))?;
         let mut back = vec![0_u8; len as usize];
         device.copy(stream, &copy(host(back.as_mut_ptr()), at(buffer, start), len))?;
         device.join(stream)?;
-        check!(back == data[start as usize..][..len as usize], "{len} bytes at {start} came back changed");
+        check!(
+            back == data[start as usize..][..len as usize],
+            "{len} bytes at {start} came back changed"
+        );
     }
     Ok(())
 }
@@ -69,8 +93,14 @@ fn between_buffers(subject: &Subject) -> Check {
     device.copy(stream, &copy(at(b, 13), at(a, 1001), 3000))?;
     let mut expected = vec![9; 5000];
     expected[13..3013].copy_from_slice(&data[1001..4001]);
-    check!(device.download(stream, b, 5000)? == expected, "a copy between buffers");
-    check!(device.download(stream, a, 5000)? == data, "the source of a copy has changed");
+    check!(
+        device.download(stream, b, 5000)? == expected,
+        "a copy between buffers"
+    );
+    check!(
+        device.download(stream, a, 5000)? == data,
+        "the source of a copy has changed"
+    );
     Ok(())
 }
 
@@ -83,7 +113,10 @@ fn inside_a_buffer(subject: &Subject) -> Check {
     data.copy_within(500.., 0);
     device.copy(stream, &copy(at(buffer, 900), at(buffer, 0), 100))?;
     data.copy_within(..100, 900);
-    check!(device.download(stream, buffer, 1000)? == data, "copies between neighbouring halves of a buffer");
+    check!(
+        device.download(stream, buffer, 1000)? == data,
+        "copies between neighbouring halves of a buffer"
+    );
     Ok(())
 }
 
@@ -146,7 +179,11 @@ fn host_rows(subject: &Subject) -> Check {
     device.join(stream)?;
     for (row, (found, sent)) in back.chunks(100).zip(data.chunks(100)).enumerate() {
         check!(found[..25] == sent[..25], "row {row} came back changed");
-        check!(found[25..].iter().all(|&b| b == 0), "bytes between rows {row} and {} were written", row + 1);
+        check!(
+            found[25..].iter().all(|&b| b == 0),
+            "bytes between rows {row} and {} were written",
+            row + 1
+        );
     }
     Ok(())
 }
@@ -179,7 +216,9 @@ fn without_a_buffer(subject: &Subject) -> Check {
         ("to null", null, at(buffer, 0)),
         ("from null to null", null, null),
     ] {
-        let status = device.copy(stream, &copy(dst, src, 16)).map_err(|error| error.status);
+        let status = device
+            .copy(stream, &copy(dst, src, 16))
+            .map_err(|error| error.status);
         check_eq!(status, Err(Status::InvalidArgument), "a copy {what}");
     }
     Ok(())
@@ -192,7 +231,11 @@ fn overlap(subject: &Subject) -> Check {
         let status = device
             .copy(stream, &copy(at(buffer, to), at(buffer, from), width))
             .map_err(|error| error.status);
-        check_eq!(status, Err(Status::Overlap), "a copy of {width} bytes from {from} to {to}");
+        check_eq!(
+            status,
+            Err(Status::Overlap),
+            "a copy of {width} bytes from {from} to {to}"
+        );
     }
     let rows = Copy {
         dst: pitched(at(buffer, 0), 32),
@@ -201,7 +244,11 @@ fn overlap(subject: &Subject) -> Check {
         rows: 3,
     };
     let status = device.copy(stream, &rows).map_err(|error| error.status);
-    check_eq!(status, Err(Status::Overlap), "rows whose second is the source's first");
+    check_eq!(
+        status,
+        Err(Status::Overlap),
+        "rows whose second is the source's first"
+    );
     for (to, from, width) in [(0, 16, 16), (16, 0, 16), (0, 128, 128)] {
         device.copy(stream, &copy(at(buffer, to), at(buffer, from), width))?;
     }
@@ -228,8 +275,18 @@ fn out_of_bounds(subject: &Subject) -> Check {
     ] {
         let small = width.min(100);
         let attempts = [
-            ("to the buffer from the host", at(a, offset), host(data.as_mut_ptr()), width),
-            ("from the buffer to the host", host(data.as_mut_ptr()), at(a, offset), width),
+            (
+                "to the buffer from the host",
+                at(a, offset),
+                host(data.as_mut_ptr()),
+                width,
+            ),
+            (
+                "from the buffer to the host",
+                host(data.as_mut_ptr()),
+                at(a, offset),
+                width,
+            ),
             ("to the buffer from another", at(a, offset), at(b, 0), small),
             ("from the buffer to another", at(b, 0), at(a, offset), small),
         ];
@@ -237,13 +294,26 @@ fn out_of_bounds(subject: &Subject) -> Check {
             if offset.checked_add(width).is_some_and(|end| end <= 100) {
                 continue;
             }
-            let status = device.copy(stream, &copy(dst, src, width)).map_err(|error| error.status);
+            let status = device
+                .copy(stream, &copy(dst, src, width))
+                .map_err(|error| error.status);
             let typed = matches!(status, Err(Status::OutOfBounds | Status::InvalidArgument));
-            check!(typed, "a copy {what} of {width} bytes at {offset} of 100: {status:?}");
+            check!(
+                typed,
+                "a copy {what} of {width} bytes at {offset} of 100: {status:?}"
+            );
         }
     }
-    check_eq!(device.download(stream, a, 100)?, vec![1; 100], "the buffer after copies that were refused");
-    check_eq!(device.download(stream, b, 100)?, vec![2; 100], "the other buffer after the same");
+    check_eq!(
+        device.download(stream, a, 100)?,
+        vec![1; 100],
+        "the buffer after copies that were refused"
+    );
+    check_eq!(
+        device.download(stream, b, 100)?,
+        vec![2; 100],
+        "the other buffer after the same"
+    );
     check_eq!(data, [3; 200], "host memory after the same");
     // The last byte can be reached.
     device.copy(stream, &copy(at(a, 99), at(b, 0), 1))?;
@@ -282,7 +352,10 @@ fn rows_out_of_bounds(subject: &Subject) -> Check {
                 Err(Status::OutOfBounds | Status::InvalidArgument) => !fits,
                 Err(_) => false,
             };
-            check!(right, "{rows} rows of {width} bytes, {pitch} apart, at {offset} of 1000: {status:?}");
+            check!(
+                right,
+                "{rows} rows of {width} bytes, {pitch} apart, at {offset} of 1000: {status:?}"
+            );
         }
     }
     Ok(device.join(stream)?)
@@ -299,7 +372,11 @@ fn pitch_below_width(subject: &Subject) -> Check {
             rows: 2,
         };
         let status = device.copy(stream, &packet).map_err(|error| error.status);
-        check_eq!(status, Err(Status::InvalidArgument), "rows of 16 bytes, {from} and {to} apart");
+        check_eq!(
+            status,
+            Err(Status::InvalidArgument),
+            "rows of 16 bytes, {from} and {to} apart"
+        );
     }
     Ok(())
 }
@@ -311,14 +388,23 @@ fn between_devices(subject: &Subject) -> Check {
     let stream = there.stream()?;
     there.copy(stream, &copy(at(target, 100), at(source, 0), 2900))?;
     let found = there.download(stream, target, 3000)?;
-    check!(found[100..] == data[..2900], "a copy between devices, on the destination's stream");
+    check!(
+        found[100..] == data[..2900],
+        "a copy between devices, on the destination's stream"
+    );
     let back = here.stream()?;
     let again = here.alloc(2900)?;
     here.copy(back, &copy(at(again, 0), at(target, 100), 2900))?;
-    check!(here.download(back, again, 2900)? == data[..2900], "a copy from another device");
+    check!(
+        here.download(back, again, 2900)? == data[..2900],
+        "a copy from another device"
+    );
     here.copy(back, &copy(at(target, 0), at(source, 0), 100))?;
     here.join(back)?;
-    check!(there.download(stream, target, 100)? == data[..100], "a copy on the source's stream");
+    check!(
+        there.download(stream, target, 100)? == data[..100],
+        "a copy on the source's stream"
+    );
     Ok(())
 }
 
@@ -330,7 +416,10 @@ fn patterns(subject: &Subject) -> Check {
         for (offset, count) in [(0, 1), (0, 100), (1, 1), (3, 33), (7, 57)] {
             let buffer = device.upload(&[0xcc; 1000])?;
             let (start, len) = ((offset * width) as usize, (count * width) as usize);
-            device.fill(stream, &fill(buffer, start as u64, len as u64, pattern, width as u32))?;
+            device.fill(
+                stream,
+                &fill(buffer, start as u64, len as u64, pattern, width as u32),
+            )?;
             let mut expected = vec![0xcc; 1000];
             for (i, byte) in expected[start..start + len].iter_mut().enumerate() {
                 *byte = pattern.to_le_bytes()[i % width as usize];
@@ -352,7 +441,10 @@ fn fill_large(subject: &Subject) -> Check {
     let buffer = device.alloc(bytes)?;
     device.fill(stream, &fill(buffer, 0, bytes, 0x0102_0304_0506_0708, 8))?;
     let found = device.download(stream, buffer, bytes)?;
-    check!(found.chunks(8).all(|part| part == [8, 7, 6, 5, 4, 3, 2, 1]), "a fill of 3 MiB");
+    check!(
+        found.chunks(8).all(|part| part == [8, 7, 6, 5, 4, 3, 2, 1]),
+        "a fill of 3 MiB"
+    );
     Ok(())
 }
 
@@ -379,8 +471,16 @@ fn fill_refused(subject: &Subject) -> Check {
         let status = device
             .fill(stream, &fill(buffer, offset, bytes, 1, width))
             .map_err(|error| error.status);
-        check_eq!(status, Err(expected), "{bytes} bytes at {offset} of 64 with a pattern of {width}");
+        check_eq!(
+            status,
+            Err(expected),
+            "{bytes} bytes at {offset} of 64 with a pattern of {width}"
+        );
     }
-    check_eq!(device.download(stream, buffer, 64)?, vec![6; 64], "the buffer after fills that were refused");
+    check_eq!(
+        device.download(stream, buffer, 64)?,
+        vec![6; 64],
+        "the buffer after fills that were refused"
+    );
     Ok(())
 }

@@ -2,14 +2,21 @@
 
 mod copies;
 mod host;
+mod limits;
 mod pool;
 mod reuse;
 
 use crate::kit::Case;
 
 pub(super) fn cases() -> Vec<Case> {
-    [pool::cases(), copies::cases(), host::cases(), reuse::cases()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        pool::cases(),
+        limits::cases(),
+        copies::cases(),
+        host::cases(),
+        reuse::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

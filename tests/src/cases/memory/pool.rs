@@ -21,12 +21,6 @@ pub(super) fn cases() -> Vec<Case> {
         case("larger_than_a_block", larger_than_a_block),
         case("odd_block_sizes", odd_block_sizes),
         case("nothing_is_reserved_at_first", nothing_at_first),
-        case("limit", limit),
-        case("limit_is_changed", limit_is_changed),
-        case("out_of_memory_is_typed", out_of_memory),
-        case("out_of_memory_is_recovered_from", recovers),
-        case("out_of_memory_gives_cached_blocks_back", retries),
-        case("trim", trim),
         case("double_free", double_free),
         case("handles_are_not_used_again", handles),
         case("buffers_do_not_overlap", distinct),
@@ -45,17 +39,38 @@ fn sizes(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
     let mut allocated = 0;
     let mut buffers = Vec::new();
-    for bytes in [1, 2, 511, 512, 513, 1023, 1024, 4095, 4097, 65536, 100_003, 1 << 20] {
+    for bytes in [
+        1,
+        2,
+        511,
+        512,
+        513,
+        1023,
+        1024,
+        4095,
+        4097,
+        65536,
+        100_003,
+        1 << 20,
+    ] {
         let buffer = device.alloc(bytes)?;
         allocated += rounded(bytes);
         check_eq!(device.size(buffer)?, bytes, "size of a buffer");
-        check_eq!(device.statistics()?.allocated, allocated, "allocated after {bytes} bytes more");
+        check_eq!(
+            device.statistics()?.allocated,
+            allocated,
+            "allocated after {bytes} bytes more"
+        );
         buffers.push((buffer, bytes));
     }
     for (buffer, bytes) in buffers {
         device.free(buffer)?;
         allocated -= rounded(bytes);
-        check_eq!(device.statistics()?.allocated, allocated, "allocated after a free of {bytes} bytes");
+        check_eq!(
+            device.statistics()?.allocated,
+            allocated,
+            "allocated after a free of {bytes} bytes"
+        );
     }
     Ok(())
 }
@@ -63,12 +78,19 @@ fn sizes(subject: &Subject) -> Check {
 fn zero_bytes(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
     let (a, b) = (device.alloc(0)?, device.alloc(0)?);
-    check!(a != b && a != 0 && b != 0, "two buffers of no bytes have the handles {a:#x} and {b:#x}");
+    check!(
+        a != b && a != 0 && b != 0,
+        "two buffers of no bytes have the handles {a:#x} and {b:#x}"
+    );
     check_eq!(device.size(a)?, 0, "size of a buffer of no bytes");
     let stream = device.stream()?;
     device.fill_byte(stream, a, 0, 1)?;
     let status = device.fill_byte(stream, a, 1, 1).map_err(|error| error.status);
-    check_eq!(status, Err(Status::OutOfBounds), "a fill of one byte of a buffer of none");
+    check_eq!(
+        status,
+        Err(Status::OutOfBounds),
+        "a fill of one byte of a buffer of none"
+    );
     device.free(a)?;
     device.free(b)?;
     check_eq!(device.statistics()?.live, 0, "live buffers after both were freed");
@@ -88,7 +110,7 @@ fn figures_of_an_addition(subject: &Subject) -> Check {
     Ok(())
 }
 
-fn consistent(device: &Device) -> Result<MemoryStatistics, crate::kit::Stop> {
+pub(super) fn consistent(device: &Device) -> Result<MemoryStatistics, crate::kit::Stop> {
     let figures = device.statistics()?;
     let MemoryStatistics {
         reserved,
@@ -97,12 +119,32 @@ fn consistent(device: &Device) -> Result<MemoryStatistics, crate::kit::Stop> {
         eager_free,
         ..
     } = figures;
-    check_eq!(allocated + idle + eager_free, reserved, "allocated + idle + eager_free of {figures:?}");
-    check!(allocated.is_multiple_of(GRANULE), "allocated is {allocated}, not a multiple of {GRANULE}");
-    check!(figures.max_reserved >= reserved, "the peak of reserved is below it: {figures:?}");
-    check!(figures.max_allocated >= allocated, "the peak of allocated is below it: {figures:?}");
-    check!(figures.largest_free <= idle, "the largest free block is larger than all that is idle: {figures:?}");
-    check_eq!(figures.allocations - figures.frees, figures.live, "allocations less frees of {figures:?}");
+    check_eq!(
+        allocated + idle + eager_free,
+        reserved,
+        "allocated + idle + eager_free of {figures:?}"
+    );
+    check!(
+        allocated.is_multiple_of(GRANULE),
+        "allocated is {allocated}, not a multiple of {GRANULE}"
+    );
+    check!(
+        figures.max_reserved >= reserved,
+        "the peak of reserved is below it: {figures:?}"
+    );
+    check!(
+        figures.max_allocated >= allocated,
+        "the peak of allocated is below it: {figures:?}"
+    );
+    check!(
+        figures.largest_free <= idle,
+        "the largest free block is larger than all that is idle: {figures:?}"
+    );
+    check_eq!(
+        figures.allocations - figures.frees,
+        figures.live,
+        "allocations less frees of {figures:?}"
+    );
     Ok(figures)
 }
 
@@ -133,7 +175,11 @@ fn figures_add_up(subject: &Subject) -> Check {
         device.free(buffer)?;
     }
     let figures = consistent(&device)?;
-    check_eq!((figures.allocated, figures.live), (0, 0), "allocated and live after all was freed");
+    check_eq!(
+        (figures.allocated, figures.live),
+        (0, 0),
+        "allocated and live after all was freed"
+    );
     check_eq!(figures.idle, figures.reserved, "idle after all was freed");
     Ok(())
 }
@@ -148,14 +194,30 @@ fn peaks(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
     let (a, b) = (device.alloc(5000)?, device.alloc(10_000)?);
     device.free(b)?;
-    check_eq!(device.statistics()?.max_allocated, rounded(5000) + rounded(10_000), "the peak");
+    check_eq!(
+        device.statistics()?.max_allocated,
+        rounded(5000) + rounded(10_000),
+        "the peak"
+    );
     reset_peaks(&device)?;
     let figures = device.statistics()?;
     check_eq!(figures.max_allocated, rounded(5000), "the peak after a reset");
-    check_eq!(figures.max_reserved, figures.reserved, "the peak of reserved after a reset");
-    check_eq!(figures.allocations, 2, "a reset of peaks must leave counters alone; allocations");
+    check_eq!(
+        figures.max_reserved,
+        figures.reserved,
+        "the peak of reserved after a reset"
+    );
+    check_eq!(
+        figures.allocations,
+        2,
+        "a reset of peaks must leave counters alone; allocations"
+    );
     device.free(a)?;
-    check_eq!(device.statistics()?.max_allocated, rounded(5000), "the peak after a free");
+    check_eq!(
+        device.statistics()?.max_allocated,
+        rounded(5000),
+        "the peak after a free"
+    );
     Ok(())
 }
 
@@ -164,11 +226,23 @@ fn block_size(subject: &Subject) -> Check {
         let device = Device::limited(subject, 0, block)?;
         let first = device.alloc(100)?;
         let figures = consistent(&device)?;
-        check_eq!(figures.reserved, block, "reserved after the first small buffer, with blocks of {block}");
+        check_eq!(
+            figures.reserved,
+            block,
+            "reserved after the first small buffer, with blocks of {block}"
+        );
         check_eq!(figures.reserves, 1, "reserves after the first small buffer");
-        check_eq!(figures.largest_free, block - GRANULE, "largest_free after the first small buffer");
+        check_eq!(
+            figures.largest_free,
+            block - GRANULE,
+            "largest_free after the first small buffer"
+        );
         let _second = device.alloc(block)?;
-        check_eq!(device.statistics()?.reserved, 2 * block, "reserved after a buffer as large as a block");
+        check_eq!(
+            device.statistics()?.reserved,
+            2 * block,
+            "reserved after a buffer as large as a block"
+        );
         device.free(first)?;
     }
     Ok(())
@@ -198,7 +272,8 @@ fn odd_block_sizes(subject: &Subject) -> Check {
                 consistent(&device)?;
             }
             Err(crate::kit::Stop::Failed(why)) => {
-                let typed = why.contains(Status::InvalidArgument.name()) || why.contains(Status::OutOfMemory.name());
+                let typed =
+                    why.contains(Status::InvalidArgument.name()) || why.contains(Status::OutOfMemory.name());
                 check!(typed, "a device with blocks of {block} bytes: {why}");
             }
             Err(unsupported) => return Err(unsupported),
@@ -210,132 +285,11 @@ fn odd_block_sizes(subject: &Subject) -> Check {
 fn nothing_at_first(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
     let figures = device.statistics()?;
-    check_eq!(figures, MemoryStatistics::default(), "figures of a device that was just opened");
-    Ok(())
-}
-
-fn limit(subject: &Subject) -> Check {
-    let device = Device::limited(subject, 2 << 20, 1 << 20)?;
-    check_eq!(device.statistics()?.limit, 2 << 20, "limit");
-    let a = device.alloc(1 << 20)?;
-    let status = device.alloc((1 << 20) + 1).map(drop).map_err(|error| error.status);
-    check_eq!(status, Err(Status::OutOfMemory), "a buffer beyond the limit");
-    let b = device.alloc(1 << 20)?;
-    let status = device.alloc(1).map(drop).map_err(|error| error.status);
-    check_eq!(status, Err(Status::OutOfMemory), "one byte when the limit is used up");
-    let figures = consistent(&device)?;
-    check!(figures.reserved <= 2 << 20, "{} bytes are reserved, the limit is 2 MiB", figures.reserved);
-    check_eq!(figures.out_of_memory, 2, "out_of_memory after two refusals");
-    device.free(a)?;
-    device.free(b)?;
-    device.alloc(1 << 20)?;
-    Ok(())
-}
-
-fn set_limit(device: &Device, bytes: u64) -> Result<()> {
-    let raw = device.raw();
-    // SAFETY: plain call.
-    raw.status(unsafe { (raw.tables.memory.set_limit)(raw.context, device.handle(), bytes) })
-}
-
-fn limit_is_changed(subject: &Subject) -> Check {
-    let device = Device::limited(subject, 1 << 20, 1 << 20)?;
-    let _first = device.alloc(1 << 20)?;
-    check!(device.alloc(1 << 20).is_err(), "a buffer beyond the limit is handed out");
-    set_limit(&device, 2 << 20)?;
-    let _second = device.alloc(1 << 20)?;
-    check!(device.alloc(1 << 20).is_err(), "a buffer beyond the new limit is handed out");
-    set_limit(&device, 0)?;
-    let third = device.alloc(1 << 20)?;
-    check_eq!(device.statistics()?.limit, 0, "limit");
-    set_limit(&device, 4096)?;
-    check_eq!(device.size(third)?, 1 << 20, "a buffer from before the limit was lowered");
-    device.free(third)?;
-    let _again = device.alloc(1 << 20)?;
-    Ok(())
-}
-
-fn out_of_memory(subject: &Subject) -> Check {
-    let device = Device::open(subject)?;
-    let small = device.alloc(4096)?;
-    for bytes in [1 << 50, 1 << 62, i64::MAX as u64, u64::MAX - 511, u64::MAX] {
-        let Err(error) = device.alloc_for(bytes, 0, "a very greedy op") else {
-            crate::fail!("{bytes} bytes are handed out");
-        };
-        check_eq!(error.status, Status::OutOfMemory, "status of an allocation of {bytes} bytes ({error})");
-        let text = &error.message;
-        check!(text.contains("a very greedy op"), "the text does not name the op: {text}");
-        check!(text.contains(&bytes.to_string()), "the text does not say that {bytes} were asked for: {text}");
-    }
-    let figures = consistent(&device)?;
-    check_eq!(figures.out_of_memory, 5, "out_of_memory");
-    check_eq!((figures.allocated, figures.live), (4096, 1), "allocated and live after refusals");
-    device.free(small)?;
-    Ok(())
-}
-
-fn recovers(subject: &Subject) -> Check {
-    let device = Device::limited(subject, 4 << 20, 1 << 20)?;
-    let stream = device.stream()?;
-    for round in 0..20_u8 {
-        let mut held = Vec::new();
-        loop {
-            match device.alloc(700_000) {
-                Ok(buffer) => held.push(buffer),
-                Err(error) => {
-                    check_eq!(error.status, Status::OutOfMemory, "status in round {round}");
-                    break;
-                }
-            }
-        }
-        check!(held.len() >= 4, "{} buffers fit in round {round}", held.len());
-        for &buffer in &held {
-            device.fill_byte(stream, buffer, 700_000, round)?;
-        }
-        for &buffer in &held {
-            let found = device.download(stream, buffer, 700_000)?;
-            check!(found.iter().all(|&b| b == round), "a buffer does not hold what it was filled with");
-            device.free(buffer)?;
-        }
-    }
-    consistent(&device)?;
-    Ok(())
-}
-
-/// Blocks of one size stand in the way of a buffer of another; they are idle and go back to the device.
-fn retries(subject: &Subject) -> Check {
-    let device = Device::limited(subject, 4 << 20, 1 << 20)?;
-    let blocks: Vec<u64> = (0..4).map(|_| device.alloc(1 << 20)).collect::<Result<_>>()?;
-    for buffer in blocks {
-        device.free(buffer)?;
-    }
-    check_eq!(device.statistics()?.idle, 4 << 20, "idle");
-    let large = device.alloc(3 << 20)?;
-    let figures = consistent(&device)?;
-    check_eq!(figures.retries, 1, "retries");
-    check_eq!(figures.out_of_memory, 0, "out_of_memory");
-    device.free(large)?;
-    Ok(())
-}
-
-fn trim(subject: &Subject) -> Check {
-    let device = Device::limited(subject, 0, 1 << 20)?;
-    check_eq!(device.trim()?, 0, "bytes given back by an empty pool");
-    let (kept, gone) = (device.alloc(1 << 20)?, device.alloc(1 << 20)?);
-    let stream = device.stream()?;
-    device.fill_byte(stream, kept, 1 << 20, 0x33)?;
-    device.join(stream)?;
-    device.free(gone)?;
-    check_eq!(device.trim()?, 1 << 20, "bytes given back while one of two blocks is in use");
-    let figures = consistent(&device)?;
-    check_eq!((figures.reserved, figures.idle), (1 << 20, 0), "reserved and idle after trim");
-    let found = device.download(stream, kept, 1 << 20)?;
-    check!(found.iter().all(|&b| b == 0x33), "trim touched a buffer in use");
-    device.free(kept)?;
-    check_eq!(device.trim()?, 1 << 20, "bytes given back when nothing is in use");
-    check_eq!(device.statistics()?.reserved, 0, "reserved after all was given back");
-    check_eq!(device.statistics()?.max_reserved, 2 << 20, "the peak of reserved");
-    device.alloc(1)?;
+    check_eq!(
+        figures,
+        MemoryStatistics::default(),
+        "figures of a device that was just opened"
+    );
     Ok(())
 }
 
@@ -353,7 +307,10 @@ fn double_free(subject: &Subject) -> Check {
     for (call, error) in results {
         let status = error.map(|error| error.status);
         let without_map = call == "map" && status == Some(Status::Unsupported);
-        check!(without_map || status == Some(Status::InvalidHandle), "{call} of a freed buffer: {status:?}");
+        check!(
+            without_map || status == Some(Status::InvalidHandle),
+            "{call} of a freed buffer: {status:?}"
+        );
     }
     check_eq!(device.statistics()?.frees, 1, "frees");
     check_eq!(device.size(other)?, 100, "size of the other buffer");
@@ -371,7 +328,11 @@ fn handles(subject: &Subject) -> Check {
     }
     for &buffer in &seen {
         let status = device.size(buffer).map_err(|error| error.status);
-        check_eq!(status, Err(Status::InvalidHandle), "size of a buffer that was freed");
+        check_eq!(
+            status,
+            Err(Status::InvalidHandle),
+            "size of a buffer that was freed"
+        );
     }
     Ok(())
 }
@@ -389,13 +350,19 @@ fn distinct(subject: &Subject) -> Check {
         if live.len() > 60 {
             let (buffer, bytes, value) = live.swap_remove(random.below(60) as usize);
             let found = device.download(stream, buffer, bytes)?;
-            check!(found.iter().all(|&b| b == value), "a buffer holds what another was filled with");
+            check!(
+                found.iter().all(|&b| b == value),
+                "a buffer holds what another was filled with"
+            );
             device.free(buffer)?;
         }
     }
     for (buffer, bytes, value) in live {
         let found = device.download(stream, buffer, bytes)?;
-        check!(found.iter().all(|&b| b == value), "a buffer holds what another was filled with");
+        check!(
+            found.iter().all(|&b| b == value),
+            "a buffer holds what another was filled with"
+        );
     }
     Ok(())
 }
@@ -408,17 +375,32 @@ fn info(subject: &Subject) -> Check {
         (raw.tables.memory.info)(raw.context, device.handle(), out)
     })?;
     check!(info.total > 0, "the device has no memory");
-    check!(info.free <= info.total, "{} bytes of {} are free", info.free, info.total);
+    check!(
+        info.free <= info.total,
+        "{} bytes of {} are free",
+        info.free,
+        info.total
+    );
     let total = device.properties().total_memory;
-    check!(total == 0 || total >= BLOCK, "the properties say that the device has {total} bytes");
+    check!(
+        total == 0 || total >= BLOCK,
+        "the properties say that the device has {total} bytes"
+    );
     Ok(())
 }
 
 fn devices_are_apart(subject: &Subject) -> Check {
     let (a, b) = (Device::open(subject)?, Device::open(subject)?);
-    check!(a.handle() != b.handle(), "opening a device twice gives one handle");
+    check!(
+        a.handle() != b.handle(),
+        "opening a device twice gives one handle"
+    );
     let buffer = a.alloc(1000)?;
-    check_eq!(b.statistics()?, MemoryStatistics::default(), "figures of a device beside one that is used");
+    check_eq!(
+        b.statistics()?,
+        MemoryStatistics::default(),
+        "figures of a device beside one that is used"
+    );
     drop(b);
     check_eq!(a.size(buffer)?, 1000, "a buffer after another device was closed");
     Ok(())

@@ -55,7 +55,11 @@ fn waits_for_the_stream(subject: &Subject) -> Check {
         check!(
             keeps(&device, other, second, &gate, held)?,
             "memory that a stream still writes was handed to {}",
-            if target == 0 { "the device at large" } else { "another stream" }
+            if target == 0 {
+                "the device at large"
+            } else {
+                "another stream"
+            }
         );
     }
     Ok(())
@@ -74,10 +78,17 @@ fn same_stream(subject: &Subject) -> Check {
     }
     let last = device.alloc_for(BYTES, stream, "")?;
     check!(!device.is_idle(stream)?, "the stream has passed its gate");
-    check!(start.elapsed() < Duration::from_secs(5), "the stream's own memory came back after {:?}", start.elapsed());
+    check!(
+        start.elapsed() < Duration::from_secs(5),
+        "the stream's own memory came back after {:?}",
+        start.elapsed()
+    );
     gate.open();
     let found = device.download(stream, last, BYTES)?;
-    check!(found.iter().all(|&b| b == 0x22), "work on the old and the new buffer ran out of order");
+    check!(
+        found.iter().all(|&b| b == 0x22),
+        "work on the old and the new buffer ran out of order"
+    );
     Ok(())
 }
 
@@ -152,7 +163,10 @@ fn part_taken_back_unused(subject: &Subject) -> Check {
         "parts of memory that a stream took back unused went to another while its earlier work ran"
     );
     let found = device.download(other, third, BYTES / 4)?;
-    check!(found.iter().all(|&b| b == 0x44), "a part went to the device at large while the stream's work ran");
+    check!(
+        found.iter().all(|&b| b == 0x44),
+        "a part went to the device at large while the stream's work ran"
+    );
     Ok(())
 }
 
@@ -191,8 +205,16 @@ fn eager_free(subject: &Subject) -> Check {
     let first = device.alloc(BYTES)?;
     let gate = freed_in_use(&device, held, first)?;
     let figures = device.statistics()?;
-    check_eq!(figures.eager_free, BYTES, "eager_free while a stream still uses what was freed");
-    check_eq!((figures.allocated, figures.idle), (0, 0), "allocated and idle meanwhile");
+    check_eq!(
+        figures.eager_free,
+        BYTES,
+        "eager_free while a stream still uses what was freed"
+    );
+    check_eq!(
+        (figures.allocated, figures.idle),
+        (0, 0),
+        "allocated and idle meanwhile"
+    );
     check_eq!(device.trim()?, 0, "bytes given back meanwhile");
     gate.open();
     device.join(held)?;

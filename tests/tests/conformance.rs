@@ -1,0 +1,117 @@
+//! The kit over every backend that can run here, a test for each group.
+
+mod plugins;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use thalweg::loader::LoaderOptions;
+use thalweg_conformance::kit::matches;
+use thalweg_conformance::{Ignores, Kit, Outcome, Subject, cases};
+
+/// What each test runs.
+const GROUPS: [(&str, &str); 16] = [
+    ("core", "core/*"),
+    ("memory", "memory/*"),
+    ("streams", "streams/*"),
+    ("events", "events/*"),
+    ("errors", "errors/*"),
+    ("scalars", "kernels/scalar.*"),
+    ("casts", "kernels/c*"),
+    ("arguments", "kernels/scalar_argument.*"),
+    ("reductions", "kernels/reduce.*"),
+    ("rows", "kernels/rows.*"),
+    ("forms", "kernels/form.*"),
+    ("random", "kernels/rand*"),
+    ("library", "library/*"),
+    ("graphs", "graphs/*"),
+    ("concurrency", "concurrency/*"),
+    ("acceptance", "acceptance/*"),
+];
+
+/// A plugin of this build.
+fn plugin(package: &str) -> PathBuf {
+    let exe = std::env::current_exe().unwrap();
+    let profile = exe.ancestors().nth(2).unwrap();
+    let file = profile.join(format!("lib{package}.so"));
+    assert!(
+        file.exists(),
+        "{} is missing; `cargo xtask plugins` builds it",
+        file.display()
+    );
+    file
+}
+
+fn load(file: &std::path::Path) -> Subject {
+    let options = LoaderOptions {
+        cache: None,
+        ..LoaderOptions::default()
+    };
+    Subject::load(file, &options).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+fn reference() -> Subject {
+    load(&plugin("thalweg_reference"))
+}
+
+/// Runs the cases of a group. What a backend may say it does not support is listed, so that one that stops offering
+/// something does not pass unnoticed.
+fn judge(subject: Subject, group: &str, unsupported: &[&str]) {
+    let (_, pattern) = GROUPS.iter().find(|(name, _)| *name == group).unwrap();
+    let kit = Kit::new()
+        .only(pattern)
+        .ignores(Ignores::known(&subject.target()))
+        .measure(false);
+    let report = kit.run(&Arc::new(subject), |_| {});
+    assert!(report.is_conformant(), "{report}");
+    for row in &report.rows {
+        if let Outcome::Unsupported(reason) = &row.outcome {
+            let known = unsupported.iter().any(|part| reason.contains(part));
+            assert!(
+                known,
+                "{}/{} is no longer supported: {reason}",
+                row.group, row.name
+            );
+        }
+    }
+}
+
+macro_rules! backends {
+    ($($backend:ident = $subject:expr, $unsupported:expr, [$($group:ident),*];)*) => { $(
+        mod $backend {
+            #[allow(unused_imports)]
+            use super::*;
+            $(
+                #[test]
+                fn $group() {
+                    judge($subject, stringify!($group), &$unsupported);
+                }
+            )*
+        }
+    )* };
+}
+
+backends! {
+    cpu_embedded = Subject::embedded("cpu").unwrap().with_oracle(&reference()), ["binary: capability", "lower it"],
+        [core, memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, library, graphs,
+        concurrency, acceptance];
+    cpu_plugin = load(&plugin("thalweg_cpu")).with_oracle(&reference()), ["binary: capability", "lower it"],
+        [core, memory, streams, events, errors, rows, forms, random, library, graphs, concurrency];
+    reference_plugin = reference(),
+        ["binary: capability", "priority: there is one only", "no library ops", "no reference backend"],
+        [core, memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, library, graphs,
+        concurrency, acceptance];
+    plain_c = load(&plugins::plain_c("conformance")),
+        ["every instance has the same context", "import: capability", "priority: there is one only", "no table of"],
+        [core, memory, streams, events, errors, concurrency, acceptance];
+}
+
+#[test]
+fn every_case_is_in_a_group() {
+    for case in cases() {
+        let path = case.path();
+        assert!(
+            GROUPS.iter().any(|(_, pattern)| matches(pattern, &path)),
+            "{path}"
+        );
+    }
+}
