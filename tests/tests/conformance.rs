@@ -1,4 +1,5 @@
 //! The kit over every backend that can run here, a test for each group.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod plugins;
 

@@ -40,8 +40,7 @@ fn threads(work: impl Fn(u64) -> Check + Sync) -> Check {
         let panicked = || Err(Stop::Failed("a thread panicked".into()));
         workers
             .into_iter()
-            .map(|worker| worker.join().unwrap_or_else(|_| panicked()))
-            .collect()
+            .try_for_each(|worker| worker.join().unwrap_or_else(|_| panicked()))
     })
 }
 

@@ -91,7 +91,12 @@ macro_rules! fail {
 /// Ends the case as failed unless a condition holds.
 #[macro_export]
 macro_rules! check {
-    ($condition:expr, $($text:tt)*) => { if !$condition { $crate::fail!($($text)*) } };
+    ($condition:expr, $($text:tt)*) => {{
+        let holds: bool = $condition;
+        if !holds {
+            $crate::fail!($($text)*)
+        }
+    }};
 }
 
 /// Ends the case as failed unless two values are equal; the text says what they are.

@@ -242,12 +242,8 @@ fn nothing_is_made(subject: &Subject) -> Check {
     };
     for _ in 0..10 {
         // SAFETY: null is for the backend to refuse.
-        refused(
-            raw,
-            unsafe { (t.memory.alloc)(raw.context, &raw const args, null_mut()) },
-            NULL,
-            "alloc, out",
-        )?;
+        let code = unsafe { (t.memory.alloc)(raw.context, &raw const args, null_mut()) };
+        refused(raw, code, NULL, "alloc, out")?;
     }
     crate::check_eq!(device.statistics()?.live, before.live, "live buffers");
     Ok(())

@@ -131,9 +131,8 @@ fn released_kernel(subject: &Subject) -> Check {
     let graph = graphs.create(&[(launch_packet(&launch, null()), &[])])?;
     if let Some(table) = device.raw().tables.kernel {
         // SAFETY: plain call.
-        device
-            .raw()
-            .status(unsafe { (table.release)(device.raw().context, kernel) })?;
+        let code = unsafe { (table.release)(device.raw().context, kernel) };
+        device.raw().status(code)?;
     }
     graphs.launch(graph, stream)?;
     let found = from_bytes(DType::I32, &device.download(stream, buffer, 40)?);

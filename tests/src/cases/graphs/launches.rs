@@ -123,7 +123,7 @@ fn diamond(subject: &Subject) -> Check {
         device.fill(stream, &fill(x, 0, bytes, value, 4))?;
         graphs.launch(graph, stream)?;
         let found = from_bytes(DType::I32, &device.download(stream, out, bytes)?);
-        let expected = 2 * value * value.wrapping_sub(1) & 0xffff_ffff;
+        let expected = (2 * value * value.wrapping_sub(1)) & 0xffff_ffff;
         check!(
             found.iter().all(|&v| v == expected),
             "x = {value} gives {}, expected {expected}",

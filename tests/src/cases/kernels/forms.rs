@@ -308,9 +308,8 @@ fn released_while_running(subject: &Subject) -> Check {
     device.launch(stream, &job.launch(kernel, &bindings), "increment")?;
     if let Some(table) = device.raw().tables.kernel {
         // SAFETY: plain call.
-        device
-            .raw()
-            .status(unsafe { (table.release)(device.raw().context, kernel) })?;
+        let code = unsafe { (table.release)(device.raw().context, kernel) };
+        device.raw().status(code)?;
     }
     gate.open();
     let found = from_bytes(DType::I32, &device.download(stream, output, 32)?);

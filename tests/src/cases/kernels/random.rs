@@ -105,10 +105,10 @@ fn random_job(source: &mut Random, options: &RandomKernel) -> Job {
         })
         .collect();
     // One axis may be long.
-    if let Some(last) = extents.last_mut() {
-        if source.below(3) == 0 {
-            *last = 1 + source.below(2500);
-        }
+    if let Some(last) = extents.last_mut()
+        && source.below(3) == 0
+    {
+        *last = 1 + source.below(2500);
     }
     let gathers = |index: usize| {
         let of = |node: &Node| matches!(*node, Node::LoadAt { param, .. } if param as usize == index);

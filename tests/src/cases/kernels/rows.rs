@@ -74,7 +74,8 @@ fn compare(
             let wide: Vec<f64> = input.iter().map(|&value| value.into()).collect();
             for (at, (&found, expected)) in found.iter().zip(expect(&wide)).enumerate() {
                 let off = (f64::from(found) - expected).abs();
-                if !(off <= absolute + relative * expected.abs()) {
+                let near = off <= absolute + relative * expected.abs();
+                if !near {
                     fail!("row {row} of {rows}×{length}, output {at}: {found}, expected {expected}");
                 }
             }
