@@ -8,6 +8,7 @@ pub mod parallel;
 pub mod random;
 
 pub use error::{Error, Result};
+pub use hal::{DType, Device, Event, Stream, Target};
 
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]

@@ -4,10 +4,11 @@ use super::device::Device;
 use super::error::Result;
 use super::work::Packet;
 use smallvec::SmallVec;
+use std::mem::MaybeUninit;
 use thalweg_hal::tables::{self, PacketKind};
 
 enum Body {
-    Launch(tables::Launch, std::ops::Range<usize>),
+    Launch(tables::Launch),
     Copy(tables::Copy),
     Fill(tables::Fill),
 }
@@ -17,34 +18,33 @@ pub(super) struct Batch {
     packets: SmallVec<[tables::Packet; 4]>,
     // What the packets point to: not touched once they are built.
     _bodies: Box<[(Body, tables::Tag)]>,
-    _bindings: SmallVec<[tables::Binding; 0]>,
+    _bindings: Box<[MaybeUninit<tables::Binding>]>,
 }
 
 impl Batch {
     /// Checks and lowers packets for work on `device`. The result borrows from the packets without a lifetime.
     pub(super) fn new<'a>(
         device: &Device,
-        packets: impl ExactSizeIterator<Item = &'a Packet<'a>>,
+        packets: impl ExactSizeIterator<Item = &'a Packet<'a>> + Clone,
     ) -> Result<Batch> {
-        let mut bindings = SmallVec::<[tables::Binding; 0]>::new();
+        let args = |packet: &Packet<'_>| match packet {
+            Packet::Launch(launch) => launch.arg_count(),
+            Packet::Copy(_) | Packet::Fill(_) => 0,
+        };
+        let mut bindings = Box::new_uninit_slice(packets.clone().map(args).sum());
+        let mut free = &mut bindings[..];
         let mut bodies = Vec::with_capacity(packets.len());
         for packet in packets {
             let body = match packet {
                 Packet::Launch(launch) => {
-                    let start = bindings.len();
-                    launch.bind(device, &mut bindings)?;
-                    Body::Launch(launch.raw(&[]), start..bindings.len())
+                    let (place, rest) = free.split_at_mut(launch.arg_count());
+                    free = rest;
+                    Body::Launch(launch.raw(launch.bind(device, place)?))
                 }
                 Packet::Copy(copy) => Body::Copy(copy.lower(device)?),
                 Packet::Fill(fill) => Body::Fill(fill.lower(device)?),
             };
             bodies.push((body, packet.tag().raw()));
-        }
-        for (body, _) in &mut bodies {
-            if let Body::Launch(launch, range) = body {
-                let bindings = &bindings[range.clone()];
-                (launch.bindings, launch.binding_count) = (bindings.as_ptr(), bindings.len());
-            }
         }
         let bodies = bodies.into_boxed_slice();
         let packets = bodies.iter().map(|(body, tag)| raw_packet(body, tag)).collect();
@@ -71,7 +71,7 @@ fn raw_packet(body: &Body, tag: &tables::Tag) -> tables::Packet {
         fill: std::ptr::null(),
     };
     match body {
-        Body::Launch(launch, _) => (packet.kind, packet.launch) = (PacketKind::Launch as u32, launch),
+        Body::Launch(launch) => (packet.kind, packet.launch) = (PacketKind::Launch as u32, launch),
         Body::Copy(copy) => (packet.kind, packet.copy) = (PacketKind::Copy as u32, copy),
         Body::Fill(fill) => (packet.kind, packet.fill) = (PacketKind::Fill as u32, fill),
     }

@@ -168,6 +168,7 @@ impl fmt::Debug for Device {
 }
 
 impl PartialEq for Device {
+    #[inline]
     fn eq(&self, other: &Device) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

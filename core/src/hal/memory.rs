@@ -177,6 +177,7 @@ impl Buffer {
     }
 
     /// Its device.
+    #[inline]
     pub fn device(&self) -> &Device {
         &self.device
     }

@@ -7,10 +7,10 @@ use super::event::Event;
 use super::memory::Buffer;
 use super::tag::Tag;
 use super::work::{Copy, Fill, Launch, Packet};
-use smallvec::SmallVec;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use thalweg_hal::Status;
@@ -169,6 +169,7 @@ impl Stream {
     }
 
     /// Its device.
+    #[inline]
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -203,11 +204,20 @@ impl Stream {
     /// # Errors
     /// [`Status::InvalidArgument`], [`Status::OutOfBounds`], [`Status::Overlap`] when buffers, extents and strides
     /// do not fit the kernel; [`Status::InvalidHandle`] for objects of another device.
-    #[inline]
     pub fn launch(&self, launch: &Launch<'_>) -> Result<()> {
-        let mut bindings = SmallVec::<[tables::Binding; 8]>::new();
-        launch.bind(&self.device, &mut bindings)?;
-        let (raw, tag) = (launch.raw(&bindings), launch.get_tag().raw());
+        // Bindings that need no allocation.
+        const INLINE: usize = 8;
+        let mut inline = [const { MaybeUninit::uninit() }; INLINE];
+        let mut heap = Vec::new();
+        let count = launch.arg_count();
+        let place = if count <= INLINE {
+            &mut inline[..count]
+        } else {
+            heap.resize_with(count, MaybeUninit::uninit);
+            &mut heap[..]
+        };
+        let bindings = launch.bind(&self.device, place)?;
+        let (raw, tag) = (launch.raw(bindings), launch.get_tag().raw());
         let table = self.raw.table;
         // SAFETY: all that the launch points to lives through the call; counts and strides were checked.
         let code =

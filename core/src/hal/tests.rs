@@ -358,3 +358,51 @@ fn library_ops_are_asked_for_first() {
         Status::CompileFailed
     );
 }
+
+#[test]
+fn a_device_closes_with_its_last_object() {
+    let _alone = ALONE.lock();
+    // Every handle of a closed device is stale.
+    let is_closed = |backend: &Backend, handle: u64| {
+        // SAFETY: plain call of a table.
+        unsafe { (backend.tables().device.status)(backend.context(), handle) == Status::InvalidHandle as i32 }
+    };
+    let device = device();
+    let (backend, handle) = (device.backend().clone(), device.handle());
+    let stream = Stream::new(&device).unwrap();
+    let (first, second) = (device.alloc(4).unwrap(), device.alloc(1 << 20).unwrap());
+    drop(device);
+    drop(stream);
+    assert!(!is_closed(&backend, handle));
+    drop(first);
+    let again = second.device().clone();
+    let imported = Buffer::import_vec(&again, vec![1_u8]).unwrap();
+    drop((second, again));
+    assert!(!is_closed(&backend, handle));
+    drop(imported);
+    assert!(is_closed(&backend, handle));
+}
+
+#[test]
+fn the_last_handle_and_the_last_buffer_may_go_at_once() {
+    let _alone = ALONE.lock();
+    let backend = backend();
+    for _ in 0..300 {
+        let device = backend.open(&DeviceOptions::new(0).block_size(1 << 16)).unwrap();
+        let handle = device.handle();
+        let buffers: Vec<Buffer> = (0..4).map(|_| device.alloc(100).unwrap()).collect();
+        std::thread::scope(|threads| {
+            for buffer in buffers {
+                threads.spawn(move || {
+                    let again = buffer.device().clone();
+                    drop(buffer);
+                    drop(again.alloc(100).unwrap());
+                });
+            }
+            drop(device);
+        });
+        // SAFETY: plain call of a table.
+        let code = unsafe { (backend.tables().device.status)(backend.context(), handle) };
+        assert_eq!(code, Status::InvalidHandle as i32);
+    }
+}

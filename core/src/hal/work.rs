@@ -6,7 +6,7 @@ use super::error::{Error, Result};
 use super::kernel::Kernel;
 use super::memory::Buffer;
 use super::tag::Tag;
-use smallvec::SmallVec;
+use std::mem::MaybeUninit;
 use thalweg_hal::Status;
 use thalweg_hal::tables;
 
@@ -108,32 +108,32 @@ impl<'a> Launch<'a> {
         &self.tag
     }
 
-    /// Checks what the ABI's pointers cannot carry and appends the bindings.
+    pub(super) fn arg_count(&self) -> usize {
+        self.args.len()
+    }
+
+    /// Checks what the ABI's pointers cannot carry and writes the bindings to `place`, which has room for
+    /// [`Launch::arg_count`].
     #[inline]
-    pub(super) fn bind<A>(&self, device: &Device, bindings: &mut SmallVec<A>) -> Result<()>
-    where
-        A: smallvec::Array<Item = tables::Binding>,
-    {
+    pub(super) fn bind<'b>(
+        &self,
+        device: &Device,
+        place: &'b mut [MaybeUninit<tables::Binding>],
+    ) -> Result<&'b [tables::Binding]> {
         let axes = self.kernel.axes();
-        if self.kernel.device() != device || self.args.len() != axes.len() {
+        if self.kernel.device() != device || self.args.len() != axes.len() || place.len() != axes.len() {
             return Err(self.wrong_shape(device));
         }
-        for (index, (arg, &axes)) in self.args.iter().zip(axes).enumerate() {
+        for (index, ((arg, &axes), place)) in self.args.iter().zip(axes).zip(&mut *place).enumerate() {
             if arg.buffer.device() != device {
                 return Err(foreign(device, arg.buffer, index, &self.tag));
             }
             let strides = match arg.strides {
                 None => std::ptr::null(),
                 Some(strides) if strides.len() == usize::from(axes) => strides.as_ptr(),
-                Some(strides) => {
-                    let text = format!(
-                        "parameter {index} has {} strides, its level has {axes} axes",
-                        strides.len()
-                    );
-                    return Err(device.refuse(Status::InvalidArgument, text, &self.tag));
-                }
+                Some(strides) => return Err(self.wrong_strides(device, index, strides.len(), axes)),
             };
-            bindings.push(tables::Binding {
+            place.write(tables::Binding {
                 buffer: arg.buffer.handle(),
                 offset: arg.offset,
                 strides,
@@ -141,7 +141,14 @@ impl<'a> Launch<'a> {
                 gather_extent: arg.gather.1,
             });
         }
-        Ok(())
+        // SAFETY: the loop ran over as many arguments and axes as there are places, and wrote each place.
+        Ok(unsafe { std::slice::from_raw_parts(place.as_ptr().cast(), place.len()) })
+    }
+
+    #[cold]
+    fn wrong_strides(&self, device: &Device, index: usize, given: usize, axes: u8) -> Error {
+        let text = format!("parameter {index} has {given} strides, its level has {axes} axes");
+        device.refuse(Status::InvalidArgument, text, &self.tag)
     }
 
     #[cold]
