@@ -158,6 +158,14 @@ impl Drop for Inner {
 }
 
 /// An open device. Clones are the same device; it closes when the last clone and the last object made from it are gone.
+///
+/// ```
+/// use thalweg::hal::{self, Capability};
+/// let device = hal::device("cpu")?;
+/// assert_eq!(device.target(), "cpu:0");
+/// assert!(device.capability(Capability::Map) && device.properties().compute_units > 0);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 

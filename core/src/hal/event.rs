@@ -10,6 +10,19 @@ use thalweg_hal::Status;
 use thalweg_hal::tables::{ElapsedArgs, EventArgs, EventStreamArgs, EventWaitArgs};
 
 /// A point in a stream. It covers the work that the stream had when it was recorded last.
+///
+/// ```
+/// use thalweg::hal::{self, Event};
+/// let device = hal::device("cpu")?;
+/// let stream = device.default_stream()?;
+/// let (start, end) = (Event::with_timing(&device)?, Event::with_timing(&device)?);
+/// start.record(&stream)?;
+/// device.alloc(1 << 20)?.fill(&stream, 0_u8)?;
+/// end.record(&stream)?;
+/// end.synchronize()?;
+/// assert!(start.elapsed_time(&end)? > 0.0);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
 pub struct Event {
     handle: u64,
     timing: bool,

@@ -31,6 +31,18 @@ impl<'a> Node<'a> {
 
 /// Work with dependencies, launched as one piece of a stream's work. Its buffers must live when it is launched: a launch with
 /// one that was dropped is an error. Kernels may be dropped before.
+///
+/// ```
+/// use thalweg::hal::{self, Copy, Fill, Graph, Node, Place};
+/// let device = hal::device("cpu")?;
+/// let stream = device.default_stream()?;
+/// let (a, b) = (device.alloc(4)?, device.alloc(4)?);
+/// let copy = Copy::new(Place::buffer(&b, 0), Place::buffer(&a, 0), 4);
+/// let graph = Graph::new(&device, &[Node::new(Fill::new(&a, 5_i32), &[]), Node::new(copy, &[0])])?;
+/// graph.launch(&stream)?;
+/// assert_eq!(b.download::<i32>(&stream)?, [5]);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
 pub struct Graph {
     handle: u64,
     nodes: usize,

@@ -8,7 +8,7 @@
 //! A [`Runtime`] finds the backends and opens each device once, when it is first needed. The functions of this module ask
 //! the process's own, [`runtime`]; questions initialise nothing.
 //!
-//! ```no_run
+//! ```
 //! use thalweg::hal;
 //! let device = hal::device("cpu")?;
 //! let stream = device.default_stream()?;

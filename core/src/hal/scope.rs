@@ -37,7 +37,7 @@ impl Drop for StreamScope {
 
 /// Makes `stream` current on this thread; `None` changes nothing.
 ///
-/// ```no_run
+/// ```
 /// # fn main() -> thalweg::Result<()> {
 /// use thalweg::hal::{Stream, current_stream, device, stream_scope};
 /// let device = device("cpu")?;
