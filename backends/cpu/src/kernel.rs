@@ -4,10 +4,12 @@ use crate::device::CpuDevice;
 use crate::exec::{Arg, Args, Program};
 use crate::library::LibraryKernel;
 use crate::parallel::Parallel;
+use arrayvec::ArrayVec;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use thalweg_hal::Result;
 use thalweg_hal::backend::{Launch, Source};
+use thalweg_hal::ir::MAX_PARAMS;
 
 /// A compiled kernel.
 pub enum CpuKernel {
@@ -61,7 +63,7 @@ impl CpuKernel {
 /// As [`CpuKernel::run`].
 #[inline]
 pub(crate) unsafe fn run(launch: &Launch<'_, CpuDevice>, parallel: &dyn Parallel) {
-    let args: SmallVec<[Arg<'_>; 6]> = (launch.bindings.iter())
+    let args: ArrayVec<Arg<'_>, MAX_PARAMS> = (launch.bindings.iter())
         .map(|bound| Arg {
             ptr: bound
                 .region
@@ -136,7 +138,7 @@ impl Prepared {
     /// As [`CpuKernel::run`].
     #[inline]
     pub(crate) unsafe fn run(&self, parallel: &dyn Parallel) {
-        let args: SmallVec<[Arg<'_>; 6]> = (self.args.iter())
+        let args: ArrayVec<Arg<'_>, MAX_PARAMS> = (self.args.iter())
             .map(|arg| Arg {
                 ptr: arg.ptr,
                 strides: &arg.strides,

@@ -3,20 +3,18 @@
 use super::objects::{Buffer, Instance, Kernel, Owner};
 use super::{arg, array};
 use crate::backend::{Backend, Bound, Copy, Device, Fill, Launch, Place, Region, Work};
-use crate::ir::{Access, Level, Role};
+use crate::ir::{Access, Level, MAX_PARAMS, Role};
 use crate::kit::checks::{self, Extents, Footprint, Signature, Slot, overlaps, span};
 use crate::status::{Error, Result};
 use crate::tables::{self, Packet, PacketKind};
-use smallvec::SmallVec;
-
-const INLINE: usize = 6;
+use arrayvec::ArrayVec;
 
 /// Checked work with what it borrows.
 pub(super) struct Resolved<'a, D: Device> {
     body: Body<'a, D>,
-    bindings: SmallVec<[Bound<'a, D>; INLINE]>,
+    bindings: ArrayVec<Bound<'a, D>, MAX_PARAMS>,
     /// Buffers that the work uses.
-    pub(super) buffers: SmallVec<[&'a Buffer<D>; INLINE]>,
+    pub(super) buffers: ArrayVec<&'a Buffer<D>, MAX_PARAMS>,
 }
 
 enum Body<'a, D: Device> {
@@ -113,11 +111,12 @@ impl<'a, D: Device> Resolved<'a, D> {
         }
     }
 
+    #[inline]
     pub(super) fn new() -> Self {
         Resolved {
             body: Body::Nothing,
-            bindings: SmallVec::new(),
-            buffers: SmallVec::new(),
+            bindings: ArrayVec::new_const(),
+            buffers: ArrayVec::new_const(),
         }
     }
 }
@@ -241,7 +240,7 @@ impl<B: Backend> Instance<B> {
         }
         checks::scalars(signature, scalars)?;
         // Base, first and last byte of what each parameter touches.
-        let mut touched: SmallVec<[(usize, u64, u64); INLINE]> = SmallVec::new();
+        let mut touched = ArrayVec::<(usize, u64, u64), MAX_PARAMS>::new_const();
         let mut folds = false;
         for (index, (binding, slot)) in bindings.iter().zip(&signature.slots).enumerate() {
             let buffer = self.buffer(binding.buffer)?;
