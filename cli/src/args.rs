@@ -3,7 +3,7 @@
 use crate::text;
 use clap::{ArgAction, Parser, Subcommand};
 use std::io;
-use std::path::{PathBuf, absolute};
+use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
 use thalweg::loader::{ABI, LoaderOptions};
 
@@ -35,6 +35,10 @@ pub(crate) enum Command {
     ///
     /// Backends whose trial ended badly in an earlier run are tried again. Ends with 0 when at least one device can be used.
     Doctor(Search),
+    /// Hold a backend to the contract and report what passes, what fails, and what it costs
+    ///
+    /// Ends with 0 when the backend is conformant.
+    Conform(Conform),
     /// Lock the content of plugin files, or check it against the lock
     Plugins(Plugins),
 }
@@ -54,6 +58,14 @@ impl Search {
             ..LoaderOptions::default()
         })
     }
+
+    /// The arguments that another process of this program needs for the same search.
+    pub(crate) fn to_args(&self) -> impl Iterator<Item = &std::ffi::OsStr> {
+        let flag = std::ffi::OsStr::new("--backend-path");
+        self.folders
+            .iter()
+            .flat_map(move |folder| [flag, folder.as_os_str()])
+    }
 }
 
 #[derive(clap::Args)]
@@ -66,6 +78,30 @@ pub(crate) struct Devices {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) search: Search,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Conform {
+    /// A plugin's file, or the target of a backend that the search finds: `./libthalweg_acme.so`, `cpu`
+    #[arg(value_name = "PATH|TARGET", required_unless_present = "list")]
+    pub(crate) subject: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Run only cases whose `group/name` fits; `*` stands for any text
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) filter: Option<String>,
+    /// List the cases instead of running them
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// A TOML file of cases that are known to fail: `[[ignore]]` with `case` (a glob) and `reason`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ignore: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) search: Search,
+    /// Run the cases from this number on in this process and write the rows as JSON lines.
+    #[arg(long, hide = true, value_name = "NUMBER")]
+    pub(crate) work: Option<usize>,
 }
 
 #[derive(clap::Args)]
@@ -118,9 +154,14 @@ fn one_line(rendered: &str) -> String {
         .collect();
     let command = std::env::args()
         .nth(1)
-        .filter(|name| ["devices", "doctor", "plugins"].contains(&name.as_str()));
+        .filter(|name| ["devices", "doctor", "conform", "plugins"].contains(&name.as_str()));
     let command = command.map_or_else(String::new, |name| format!(" {name}"));
     format!("{error}{tips}; `thalweg{command} --help` lists what there is")
+}
+
+/// Whether a text that may be a file or a target is a file.
+pub(crate) fn is_path(subject: &str) -> bool {
+    subject.contains('/') || Path::new(subject).extension().is_some() || Path::new(subject).exists()
 }
 
 #[cfg(test)]
@@ -131,5 +172,15 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn files_and_targets() {
+        assert!(
+            ["./acme", "libthalweg_acme.so", "/x/y", "Cargo.toml"]
+                .into_iter()
+                .all(is_path)
+        );
+        assert!(!["cpu", "cuda:1", "acme_one"].into_iter().any(is_path));
     }
 }

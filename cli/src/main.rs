@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod conform;
 mod devices;
 mod doctor;
 mod found;
@@ -47,6 +48,7 @@ fn run(command: Command, out: &mut dyn Write) -> Outcome {
     match command {
         Command::Devices(args) => devices::run(&args, out),
         Command::Doctor(args) => doctor::run(&args, out),
+        Command::Conform(args) => conform::run(&args, out),
         Command::Plugins(args) => plugins::run(&args, out),
     }
 }
