@@ -3,8 +3,7 @@
 
 mod place;
 
-use place::{Place, mode};
-use std::fs;
+use place::Place;
 
 /// The lines from the one that holds `start` to the next that is indented no more than it.
 fn block(text: &str, start: &str) -> String {
@@ -107,35 +106,9 @@ fn the_machine_the_folders_and_each_candidates_way() {
 #[test]
 fn a_trial_that_failed_is_remembered_and_tried_again() {
     let place = Place::new();
-    let source = place.write(
-        "cache/crash.c",
-        "__attribute__((constructor)) static void start(void) { __builtin_trap(); }\n",
-    );
-    let good = place.plain_c();
-    let bad = place.path("plugins/libthalweg_bad.so");
     // The note and the entry of a good plugin, a constructor that is none.
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-    let sources = fs::read_dir(format!("{root}/tests/plugins/plain_c"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    let built = std::process::Command::new("cc")
-        .args([
-            "-std=c11",
-            "-shared",
-            "-fPIC",
-            "-pthread",
-            "-I",
-            &format!("{root}/hal-api/include"),
-            "-o",
-        ])
-        .arg(&bad)
-        .args(sources.filter(|path| path.extension().is_some_and(|kind| kind == "c")))
-        .arg(source)
-        .status()
-        .unwrap();
-    assert!(built.success());
-    fs::remove_file(good).unwrap();
-    mode(&bad, 0o755);
+    let code = "__attribute__((constructor)) static void start(void) { __builtin_trap(); }\n";
+    place.plain_c_with("plugins/libthalweg_bad.so", code, &[]);
     let args = ["--backend-path", &place.plugins()];
     let first = place.run(&[&["devices"], args.as_slice()].concat()).out;
     assert!(

@@ -150,7 +150,7 @@ fn versions_and_help() {
     let run = place.run(&["--version"]);
     let text = concat!("thalweg ", env!("CARGO_PKG_VERSION"), " (thalweg-hal 1.0)\n");
     assert_eq!((run.out.as_str(), run.code), (text, Some(0)));
-    for command in ["devices", "doctor", "plugins"] {
+    for command in ["devices", "doctor", "conform", "plugins"] {
         let run = place.run(&[command, "--help"]);
         assert!(
             run.code == Some(0) && run.out.contains("Usage: thalweg"),

@@ -1,10 +1,13 @@
 //! A place of its own for a test: the program as if it were installed there, a folder for plugins, an empty memory of trials.
 
+#![allow(dead_code, reason = "each test uses its part")]
+
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 #[path = "../../../tests/tests/plugins/mod.rs"]
 mod plugins;
@@ -84,8 +87,34 @@ impl Place {
 
     /// The backend in plain C, with the target `plainc`, in the folder for plugins.
     pub(crate) fn plain_c(&self) -> PathBuf {
-        let built = plugins::plain_c("plain_c_cli");
-        self.write("plugins/libthalweg_plainc.so", fs::read(built).unwrap())
+        // Threads of one process would write the same draft.
+        static BUILT: LazyLock<PathBuf> = LazyLock::new(|| plugins::plain_c("plain_c_cli"));
+        self.write("plugins/libthalweg_plainc.so", fs::read(&*BUILT).unwrap())
+    }
+
+    /// The same with more code and arguments for the compiler.
+    pub(crate) fn plain_c_with(&self, file: &str, code: &str, arguments: &[&str]) {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+        let parts = fs::read_dir(format!("{root}/tests/plugins/plain_c")).unwrap();
+        let parts = parts.map(|entry| entry.unwrap().path());
+        let library = self.path(file);
+        let built = Command::new("cc")
+            .args([
+                "-std=gnu11",
+                "-shared",
+                "-fPIC",
+                "-pthread",
+                "-I",
+                &format!("{root}/hal-api/include"),
+                "-o",
+            ])
+            .arg(&library)
+            .args(parts.filter(|path| path.extension().is_some_and(|kind| kind == "c")))
+            .arg(self.write("cache/more.c", code))
+            .args(arguments)
+            .status();
+        assert!(built.unwrap().success());
+        mode(&library, 0o755);
     }
 }
 

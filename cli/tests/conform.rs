@@ -1,0 +1,180 @@
+//! `thalweg conform` as a user calls it.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod place;
+
+use place::Place;
+use serde_json::Value;
+
+#[test]
+fn the_embedded_backend_keeps_the_contract() {
+    let place = Place::new();
+    let run = place.run(&["conform", "cpu:0", "--filter", "memory/*"]);
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{}", run.out);
+    let lines: Vec<&str> = run.out.lines().collect();
+    assert_eq!(lines[0], "conformance of cpu (embedded) (thalweg-hal 1.0)");
+    assert!(
+        lines[1].starts_with("memory ") && lines[1].ends_with(" passed"),
+        "{}",
+        run.out
+    );
+    assert_eq!(lines[2..], ["conformant"]);
+}
+
+#[test]
+fn a_plugin_in_plain_c_is_judged_whole() {
+    let place = Place::new();
+    place.plain_c();
+    let run = place.run(&["conform", "libthalweg_plainc.so"]);
+    assert_eq!(run.code, Some(0), "{}{}", run.out, run.err);
+    assert!(
+        run.out
+            .starts_with("conformance of libthalweg_plainc.so (thalweg-hal 1.0)\ncore "),
+        "{}",
+        run.out
+    );
+    assert!(run.out.contains(" ignored: it has no pool\n"), "{}", run.out);
+    let lines: Vec<&str> = run.out.lines().collect();
+    let [.., latency, verdict] = lines[..] else {
+        panic!("{}", run.out)
+    };
+    assert!(
+        latency.starts_with("latency ") && latency.contains("allocation "),
+        "{latency}"
+    );
+    assert_eq!(verdict, "conformant");
+}
+
+/// Code that takes the process down when memory is asked for under a condition on its size `n`.
+fn crash_if(condition: &str) -> String {
+    format!(
+        "#include <stdio.h>\n\
+         void *__real_aligned_alloc(unsigned long a, unsigned long n);\n\
+         void *__wrap_aligned_alloc(unsigned long a, unsigned long n) {{\n\
+             if ({condition}) {{ printf(\"about to crash\"); fflush(stdout); __builtin_trap(); }}\n\
+             return __real_aligned_alloc(a, n);\n\
+         }}\n"
+    )
+}
+
+const WRAP: &str = "-Wl,--wrap=aligned_alloc";
+
+#[test]
+fn a_crash_costs_one_case() {
+    let place = Place::new();
+    place.plain_c_with("plugins/libthalweg_plainc.so", &crash_if("n == 4096"), &[WRAP]);
+    let run = place.run(&[
+        "conform",
+        "./libthalweg_plainc.so",
+        "--json",
+        "--filter",
+        "memory/*",
+    ]);
+    assert_eq!(run.code, Some(1), "{}{}", run.out, run.err);
+    // What a backend prints is no part of the report.
+    assert!(run.err.contains("about to crash\n"), "{}", run.err);
+    let report: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(report["conformant"], false);
+    let rows = report["rows"].as_array().unwrap();
+    let crashed: Vec<_> = rows.iter().filter(|row| row["outcome"] == "failed").collect();
+    let reason = crashed[0]["reason"].as_str().unwrap();
+    assert_eq!(reason, "the process died of signal 4 (SIGILL) in this case");
+    let passed = rows.iter().filter(|row| row["outcome"] == "passed").count();
+    assert!(passed > crashed.len(), "{}", run.out);
+    // Every case has its row, in the order of the list.
+    let listed: Vec<String> = serde_json::from_str(
+        &place
+            .run(&["conform", "--list", "--json", "--filter", "memory/*"])
+            .out,
+    )
+    .unwrap();
+    let ran: Vec<_> = rows
+        .iter()
+        .map(|row| format!("memory/{}", row["name"].as_str().unwrap()))
+        .collect();
+    assert_eq!(ran, listed);
+}
+
+#[test]
+fn a_backend_that_never_works_is_given_up() {
+    let place = Place::new();
+    place.plain_c_with("plugins/libthalweg_plainc.so", &crash_if("1"), &[WRAP]);
+    let run = place.run(&["conform", "./libthalweg_plainc.so", "--filter", "memory/*"]);
+    assert_eq!(run.code, Some(1));
+    assert!(run.out.contains("not conformant: "), "{}", run.out);
+    assert!(
+        run.out.contains("died of signal 4 (SIGILL) in this case"),
+        "{}",
+        run.out
+    );
+}
+
+#[test]
+fn cases_are_listed_and_exceptions_read() {
+    let place = Place::new();
+    let all = place.run(&["conform", "--list"]).out;
+    assert!(all.lines().count() > 1000 && all.lines().all(|line| line.contains('/')));
+    let some = place.run(&["conform", "--list", "--filter", "events/*"]).out;
+    assert!(
+        all.contains(&some) && some.lines().all(|line| line.starts_with("events/")),
+        "{some}"
+    );
+    let first = some.lines().next().unwrap();
+    place.write(
+        "plugins/known.toml",
+        format!("[[ignore]]\ncase = '{first}'\nreason = 'the clock stands'\n"),
+    );
+    let run = place.run(&["conform", "cpu", "--filter", "events/*", "--ignore", "known.toml"]);
+    assert!(
+        run.code == Some(0) && run.out.contains("    1 ignored: the clock stands\n"),
+        "{}",
+        run.out
+    );
+}
+
+#[test]
+fn what_cannot_be_judged_is_one_line() {
+    let place = Place::new();
+    place.write("plugins/libthalweg_acme.so", "no plugin\n");
+    place.write("plugins/bad.toml", "[[ignore]]\ncase = 'x'\nreason = ''\n");
+    for (args, text) in [
+        (
+            &["cuda:1"] as &[&str],
+            "there is no target \"cuda\" (no libthalweg_cuda.so in any backend folder); found: cpu",
+        ),
+        (
+            &["cpu:1"],
+            "cpu has no device 1; the only one is 0; targets found: cpu",
+        ),
+        (
+            &["cpu:x"],
+            "\"cpu:x\" names no device; write a target and, where there are several, a number: `cpu`, `cuda:1`",
+        ),
+        (
+            &["auto"],
+            "`auto` names no backend to judge; name one, such as `cpu`, or a plugin's file",
+        ),
+        (
+            &["./none.so"],
+            "./none.so cannot be used: cannot read DIR/plugins/none.so: No such file or directory (os error 2)",
+        ),
+        (
+            &["libthalweg_acme.so"],
+            "libthalweg_acme.so cannot be used: not a shared library: the file does not start as an ELF file",
+        ),
+        (
+            &["cpu", "--filter", "x"],
+            "no case fits \"x\"; `thalweg conform --list` lists all, and `*` stands for any text",
+        ),
+        (
+            &["cpu", "--ignore", "bad.toml"],
+            "bad.toml: `x` is ignored without a reason",
+        ),
+    ] {
+        let run = place.run(&[&["conform"], args].concat());
+        assert_eq!(
+            (run.code, run.out, run.err),
+            (Some(1), String::new(), format!("error: {text}\n"))
+        );
+    }
+}
