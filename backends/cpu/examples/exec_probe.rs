@@ -317,7 +317,7 @@ fn add(n: u64) -> Bench {
     let b = input(&mut k, Level::Row, Access::Contiguous);
     let c = k.op(ScalarOp::Add, &[a, b]);
     output(&mut k, DType::F32, Level::Row, c);
-    let name = if n == 1 { "a+b 1" } else { "a+b 1e7" };
+    let name = if n == 1 { "one a+b" } else { "a+b 1e7" };
     let params = vec![(n as usize, vec![]); 3];
     Bench {
         name,
@@ -427,6 +427,39 @@ fn bias() -> Bench {
     }
 }
 
+/// One op over one block that stays in the first-level cache.
+fn one_block(name: &'static str, op: ScalarOp) -> Bench {
+    let mut k = Kernel::new("block", 1, 0);
+    let a = input(&mut k, Level::Row, Access::Contiguous);
+    let args = [a; 3];
+    let y = k.op(op, &args[..op.arity()]);
+    output(&mut k, DType::F32, Level::Row, y);
+    Bench {
+        name,
+        kernel: k,
+        extents: vec![1024],
+        params: vec![(1024, vec![]); 2],
+        bytes: 80.0,
+        kind: read_limit,
+    }
+}
+
+/// One reduction over rows that stay in the second-level cache.
+fn rows_of(name: &'static str, op: ReduceOp) -> Bench {
+    let mut k = Kernel::new("rows", 1, 1);
+    let x = input(&mut k, Level::Element, Access::Contiguous);
+    let s = k.reduce(op, x);
+    output(&mut k, DType::F32, Level::Row, s);
+    Bench {
+        name,
+        kernel: k,
+        extents: vec![16, 1024],
+        params: vec![(16 * 1024, vec![]), (16, vec![])],
+        bytes: 80.0,
+        kind: read_limit,
+    }
+}
+
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let buffers = [
@@ -451,6 +484,15 @@ fn main() {
             transpose(),
             bias(),
             add(1),
+            one_block("block: add", ScalarOp::Add),
+            one_block("block: div", ScalarOp::Div),
+            one_block("block: exp", ScalarOp::Exp),
+            one_block("block: log", ScalarOp::Log),
+            one_block("block: tanh", ScalarOp::Tanh),
+            one_block("block: erf", ScalarOp::Erf),
+            one_block("block: sin", ScalarOp::Sin),
+            rows_of("16 rows: max", ReduceOp::Max),
+            rows_of("16 rows: sum", ReduceOp::Sum),
         ];
         println!(
             "{:22} {:>10} {:>7} {:>10} {:>7}",

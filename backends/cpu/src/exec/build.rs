@@ -150,6 +150,7 @@ impl Builder<'_> {
             kept: std::mem::take(&mut self.kept),
             row_loops: 0,
             bare: false,
+            fixed: Vec::new(),
         };
         slots::assign(&mut plan, &self.values);
         Ok(plan)

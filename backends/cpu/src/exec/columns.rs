@@ -1,6 +1,6 @@
 //! Lanes along the outer space: maps, and blocks of rows walked element by element.
 
-use super::frame::{Frame, Lanes};
+use super::frame::{Frame, Lanes, loops_of};
 use super::launch::Launch;
 use super::moves::fence;
 use super::plan::Phase;
@@ -108,12 +108,13 @@ impl Frame<'_> {
         let plan = self.plan;
         self.point_at(&[0; MAX_AXES]);
         if plan.phases.is_empty() {
-            self.share_prefetch(&plan.row, n);
+            self.share_prefetch(loops_of(&plan.row), n);
+            self.restart_prefetch();
         }
         self.run(&plan.row, lanes);
         for phase in &plan.phases {
             self.begin_columns(phase, n);
-            self.share_prefetch(&phase.element, n);
+            self.share_prefetch(loops_of(&phase.element), n);
             self.columns(phase, n);
             self.stop_prefetch();
             self.finish_columns(phase, n);
@@ -151,6 +152,7 @@ impl Frame<'_> {
             if kept {
                 self.aim_kept(j as usize * n);
             }
+            self.restart_prefetch();
             self.run(&phase.element, Lanes::Block(n));
             launch.other.advance(&mut self.other);
             let done = j + 1;

@@ -7,9 +7,10 @@ use super::plan::{BLOCK, Home, Plan, Step, Value};
 use super::program::Program;
 use super::slots::NO_SLOT;
 use super::{Args, prefetch};
+use crate::loops::LoopFn;
 use crate::parallel::Parallel;
+use std::mem::MaybeUninit;
 use std::ops::Range;
-use thalweg_hal::ir::Role;
 
 /// Values up to which the table of addresses stands on the stack.
 const STACK_VALUES: usize = 40;
@@ -27,17 +28,94 @@ struct Habits {
     in_place: bool,
 }
 
+/// A kernel of one loop, from parameters to a parameter.
+pub(super) struct Single {
+    f: LoopFn,
+    out: usize,
+    from: [Source; 3],
+}
+
+/// Where an operand of a [`Single`] stands.
+#[derive(Clone, Copy)]
+enum Source {
+    Param(u32),
+    Scalar(u32),
+    Constant(u32),
+}
+
+impl Single {
+    /// The one loop of a plan that has no other.
+    pub(super) fn of(plan: &Plan) -> Option<Single> {
+        let mut f = None;
+        let mut out = None;
+        for step in &plan.row {
+            match *step {
+                Step::Loop { f: g, out, a, b, c } if f.is_none() => f = Some((g, out, [a, b, c])),
+                Step::Store { param, value } if out.is_none() => out = Some((param as usize, value)),
+                Step::Load { .. } | Step::Aim { .. } => {}
+                _ => return None,
+            }
+        }
+        let ((f, v, operands), (out, stored)) = (f?, out?);
+        if v != stored || !plan.uniform.iter().all(|s| matches!(s, Step::Load { .. })) {
+            return None;
+        }
+        let source = |v: Value| {
+            let loaded = |s: &Step| match *s {
+                Step::Load { param, out, .. } if out == v => Some(Source::Param(param)),
+                _ => None,
+            };
+            match plan.homes[v as usize] {
+                Home::Constant(i) => Some(Source::Constant(i)),
+                Home::Scalar(i) => Some(Source::Scalar(i)),
+                Home::Cell(_) | Home::Slot(_) | Home::Keep(_) => {
+                    plan.uniform.iter().chain(&plan.row).find_map(loaded)
+                }
+            }
+        };
+        let [a, b, c] = operands;
+        Some(Single {
+            f,
+            out,
+            from: [source(a)?, source(b)?, source(c)?],
+        })
+    }
+
+    #[inline(always)]
+    fn run(&self, plan: &Plan, args: &Args<'_>, n: usize) {
+        let at = |s: Source| match s {
+            Source::Param(p) => args.args[p as usize].ptr.cast_const(),
+            Source::Scalar(i) => (&raw const args.scalars[i as usize]).cast(),
+            Source::Constant(i) => (&raw const plan.pool[i as usize]).cast(),
+        };
+        let [a, b, c] = self.from.map(at);
+        // SAFETY: the caller of the launch vouches for n elements of each parameter.
+        unsafe { (self.f)(n, args.args[self.out].ptr, a, b, c) };
+    }
+}
+
 pub(super) fn run(program: &Program, args: &Args<'_>, parallel: &dyn Parallel) {
     let total: u64 = args.extents.iter().product();
-    let params = &program.kernel.params;
-    let mut habits = Habits::default();
-    for (out, p) in args.args.iter().zip(params).filter(|(_, p)| p.role == Role::Out) {
-        habits.in_place |= args
-            .args
+    if let Some(single) = &program.single
+        && total <= BLOCK as u64
+    {
+        let to = args.args[single.out].ptr;
+        let in_place = program
+            .flat_inputs
             .iter()
-            .zip(params)
-            .any(|(a, q)| a.ptr == out.ptr && q.role == Role::In);
-        habits.stream |= total * p.dtype.size() as u64 >= STREAM;
+            .any(|&(p, _)| args.args[p as usize].ptr == to);
+        if total != 0 && !in_place {
+            return single.run(&program.parts[0].outer_again, args, total as usize);
+        }
+    }
+    let mut habits = Habits::default();
+    for &(out, size) in &program.flat_outputs {
+        let ptr = args.args[out].ptr;
+        habits.in_place |= program
+            .flat_inputs
+            .iter()
+            .any(|&(p, _)| args.args[p as usize].ptr == ptr);
+        habits.stream |= total * size >= STREAM;
     }
     habits.stream &= !habits.in_place;
     habits.fetch = total * program.widest_input >= FETCH;
@@ -81,12 +159,12 @@ impl Walk<'_> {
         let slot_bytes = BLOCK * plan.widest + 128;
         let bare = plan.bare && !self.habits.stream && !self.habits.in_place;
         if values <= STACK_VALUES && bare && plan.cells <= 1 {
-            let mut table = [std::ptr::null_mut::<u8>(); STACK_VALUES];
+            let mut table = [const { MaybeUninit::<*mut u8>::uninit() }; STACK_VALUES];
             let mut cell = [0u64; 1];
             // SAFETY: the table has every value, and there are no slots.
             unsafe {
                 self.blocks(
-                    table.as_mut_ptr(),
+                    table.as_mut_ptr().cast(),
                     cell.as_mut_ptr().cast(),
                     std::ptr::null_mut(),
                     range,
@@ -110,14 +188,20 @@ impl Walk<'_> {
         let slot_bytes = BLOCK * plan.widest + 128;
         // SAFETY: the caller's promise.
         unsafe {
-            for (v, home) in plan.homes.iter().enumerate() {
-                *table.add(v) = match *home {
+            for &(v, home) in &plan.fixed {
+                *table.add(v as usize) = match home {
                     Home::Constant(i) => plan.pool.as_ptr().add(i as usize).cast_mut().cast(),
                     Home::Scalar(i) => self.args.scalars.as_ptr().add(i as usize).cast_mut().cast(),
                     Home::Cell(i) => cells.add(i as usize * 8),
-                    Home::Slot(i) => slots.wrapping_add(i as usize * slot_bytes),
-                    Home::Keep(_) => std::ptr::null_mut(),
+                    Home::Slot(_) | Home::Keep(_) => std::ptr::null_mut(),
                 };
+            }
+            if !plan.bare {
+                for (v, home) in plan.homes.iter().enumerate() {
+                    if let Home::Slot(i) = *home {
+                        *table.add(v) = slots.add(i as usize * slot_bytes);
+                    }
+                }
             }
             self.steps(&plan.uniform, table, slots, 0, 1, 0);
             let loops = plan.row_loops.max(1);

@@ -181,10 +181,15 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Shares the prefetch of the next blocks among the steps of a list that runs on blocks of `n`.
-    pub(super) fn share_prefetch(&mut self, steps: &[Step], n: usize) {
+    /// Shares the prefetch of `n` elements among so many steps.
+    pub(super) fn share_prefetch(&mut self, loops: usize, n: usize) {
         let streams = !self.launch.streams.is_empty();
-        self.ask_per_step = if streams { n.div_ceil(loops_of(steps)) } else { 0 };
+        self.ask_per_step = if streams { n.div_ceil(loops) } else { 0 };
+    }
+
+    /// The shares are those of a new block.
+    pub(super) fn restart_prefetch(&mut self) {
+        self.asked = 0;
     }
 
     /// Asks for nothing from here on.
@@ -202,7 +207,12 @@ impl<'a> Frame<'a> {
             // SAFETY: the table has every parameter; a prefetch may name any address.
             let from = unsafe { *self.at.add(stream.param) };
             let skip = (self.asked * stream.size).wrapping_add(stream.ahead);
-            prefetch::ask(from.wrapping_add(skip), self.ask_per_step * stream.size);
+            let bytes = self.ask_per_step * stream.size;
+            if stream.written {
+                prefetch::ask_to_write(from.wrapping_add(skip), bytes);
+            } else {
+                prefetch::ask(from.wrapping_add(skip), bytes);
+            }
         }
         self.asked += self.ask_per_step;
     }
@@ -210,13 +220,15 @@ impl<'a> Frame<'a> {
     /// Runs a list.
     pub(super) fn run(&mut self, steps: &[Step], lanes: Lanes) {
         let n = if let Lanes::Block(n) = lanes { n } else { 1 };
-        self.asked = 0;
+        let block = matches!(lanes, Lanes::Block(_));
         for step in steps {
             // SAFETY: blocks hold n elements, and the caller of the launch vouches for the parameters' elements.
             unsafe {
                 match *step {
                     Step::Loop { f, out, a, b, c } => {
-                        self.ask();
+                        if block {
+                            self.ask();
+                        }
                         f(n, self.value(out), self.value(a), self.value(b), self.value(c));
                     }
                     Step::Load {
@@ -377,7 +389,7 @@ impl<'a> Frame<'a> {
             }
             let size = self.launch.sizes[p] as usize;
             let Lanes::Block(n) = lanes else {
-                return at.copy_from(from, size);
+                return moves::copy_one(size, at, from);
             };
             let stream = self.launch.stream;
             if !self.is_unit(p, lanes) {

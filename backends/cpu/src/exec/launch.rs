@@ -64,6 +64,8 @@ pub(super) struct Stream {
     pub(super) size: usize,
     /// Bytes from what is worked on to what is asked for.
     pub(super) ahead: usize,
+    /// An output.
+    pub(super) written: bool,
 }
 
 impl Program {
@@ -215,7 +217,7 @@ impl Program {
 const SHORT_ROW: u64 = 24;
 
 /// Rows and columns of a tile.
-const TILE: (usize, usize) = (64, 16);
+const TILE: (usize, usize) = (16, 64);
 
 impl Launch<'_> {
     /// Makes blocks tiles where a parameter runs along another axis than the last.
@@ -242,9 +244,10 @@ impl Launch<'_> {
         for (p, param) in params.iter().enumerate() {
             let size = usize::from(self.sizes[p]);
             let bytes = elements.saturating_mul(size as u64);
-            if param.role == Role::Out {
-                let full = param.level == Level::Element || map;
-                self.stream |= map && full && !self.held_back[p] && bytes >= STREAM;
+            let written = param.role == Role::Out;
+            let full = map || self.plan.along == Along::Inner && param.level == Level::Element;
+            if written && full && !self.held_back[p] && bytes >= STREAM {
+                self.stream = true;
             } else if bytes >= FETCH && self.tile.0 == 0 {
                 let unit = self.flat[p] && self.lanes.of(p).last() == Some(&1);
                 let step = if self.other.strides.is_empty() {
@@ -254,17 +257,23 @@ impl Launch<'_> {
                 };
                 let ahead = match self.plan.along {
                     Along::Outer if !map => 2 * step as isize,
+                    // A row of one block asks for the next row.
+                    Along::Inner if written || self.lanes.total <= self.block as u64 => step as isize,
                     Along::Outer | Along::Inner => 2 * self.block as isize,
                 };
-                if unit && ahead != 0 {
+                if unit && ahead != 0 && full | !written {
                     let ahead = (ahead * size as isize) as usize;
                     self.streams.push(Stream {
                         param: p,
                         size,
                         ahead,
+                        written,
                     });
                 }
             }
+        }
+        if self.stream {
+            self.streams.retain(|s| !s.written);
         }
         if self.stream {
             self.held_back.iter_mut().for_each(|h| *h = true);

@@ -143,6 +143,29 @@ unsafe fn store_line<T: Copy>(to: *mut u8, from: *const u8, stride: i64, n: usiz
     }
 }
 
+/// Copies one element.
+///
+/// # Safety
+/// Both sides hold `size` bytes, 1, 2, 4 or 8.
+#[inline(always)]
+pub(super) unsafe fn copy_one(size: usize, to: *mut u8, from: *const u8) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match size {
+            1 => *to = *from,
+            2 => to
+                .cast::<u16>()
+                .write_unaligned(from.cast::<u16>().read_unaligned()),
+            4 => to
+                .cast::<u32>()
+                .write_unaligned(from.cast::<u32>().read_unaligned()),
+            _ => to
+                .cast::<u64>()
+                .write_unaligned(from.cast::<u64>().read_unaligned()),
+        }
+    }
+}
+
 /// A gather by index: element `i` is `from[i * stride + index[i] * gather_stride]`, 0 outside of `0..extent`.
 pub(super) struct Lookup {
     pub(super) size: usize,

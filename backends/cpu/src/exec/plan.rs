@@ -117,6 +117,8 @@ pub(super) struct Plan {
     pub(super) row_loops: usize,
     /// Whether every slot is one that a step may point elsewhere.
     pub(super) bare: bool,
+    /// Values outside of slots.
+    pub(super) fixed: Vec<(Value, Home)>,
 }
 
 impl Plan {

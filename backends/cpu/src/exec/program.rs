@@ -1,6 +1,7 @@
 //! A kernel that is ready to run.
 
 use super::build::build;
+use super::flat::Single;
 use super::phases::{Part, parts};
 use super::plan::{Along, Plan};
 use crate::isa::Isa;
@@ -24,6 +25,10 @@ pub struct Program {
     pub(super) flat_bytes: Vec<usize>,
     /// Then: inputs that are not single, and the bytes of their elements.
     pub(super) flat_inputs: Vec<(u32, usize)>,
+    /// Then: the one loop of a kernel that has no other.
+    pub(super) single: Option<Single>,
+    /// Outputs and the bytes of their elements.
+    pub(super) flat_outputs: Vec<(usize, u64)>,
     /// Bytes of an element of the widest input.
     pub(super) widest_input: u64,
     row_cost: Cost,
@@ -142,6 +147,14 @@ impl Program {
             flat_inputs: (0..params.len())
                 .filter(|&p| params[p].role == Role::In && params[p].access != Access::Broadcast)
                 .map(|p| (p as u32, params[p].dtype.size()))
+                .collect(),
+            single: match &compiled[..] {
+                [only] if flat => Single::of(&only.outer_again),
+                _ => None,
+            },
+            flat_outputs: (0..params.len())
+                .filter(|&p| params[p].role == Role::Out)
+                .map(|p| (p, params[p].dtype.size() as u64))
                 .collect(),
             widest_input: params
                 .iter()

@@ -1,6 +1,6 @@
 //! Lanes along the inner space: a row is walked block by block.
 
-use super::frame::{Frame, Lanes};
+use super::frame::{Frame, Lanes, loops_of};
 use super::launch::Launch;
 use super::moves::fence;
 use super::plan::Phase;
@@ -22,18 +22,24 @@ pub(super) fn run(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) 
     if threads > 1 && rows < 2 * threads as u64 && segments > rows {
         return by_segment(launch, threads, parallel);
     }
+    let loops: usize = launch.plan.phases.iter().map(|p| loops_of(&p.element)).sum();
     launch.split(rows, threads, parallel, &|rows| {
         let mut frame = Frame::new(launch);
         let mut other = launch.other.index(rows.start);
         for _ in rows {
             frame.start_row(&other);
             frame.run(&launch.plan.row, Lanes::Point);
+            // A row of one block is asked for while the row before it runs, a short one in its first phase: later ones
+            // find it in the cache.
+            let single = length <= launch.block as u64;
+            if single {
+                frame.share_prefetch(loops, length as usize);
+                frame.restart_prefetch();
+            }
             for (k, phase) in launch.plan.phases.iter().enumerate() {
-                // A short row is in the cache once its first phase is done.
-                if k == 0 || length > CACHED {
-                    frame.share_prefetch(&phase.element, launch.block.min(length as usize));
-                } else {
-                    frame.stop_prefetch();
+                if !single {
+                    let asks = k == 0 || length > CACHED;
+                    frame.share_prefetch(loops_of(&phase.element), if asks { launch.block } else { 0 });
                 }
                 frame.row_phase(phase, 0..length);
                 frame.run(&phase.row, Lanes::Point);
@@ -60,7 +66,7 @@ fn by_segment(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) {
             launch.split(segments, threads, parallel, &|range| {
                 let mut frame = Frame::new(launch);
                 frame.rejoin(&other, k, &results);
-                frame.share_prefetch(&phase.element, launch.block);
+                frame.share_prefetch(loops_of(&phase.element), launch.block);
                 for segment in range {
                     let start = segment * SEGMENT as u64;
                     frame.begin_reduces(phase);
@@ -214,6 +220,9 @@ impl Frame<'_> {
             let n = (range.end - first).min(block) as usize;
             self.go_to(first);
             self.j = first;
+            if self.launch.lanes.total > block {
+                self.restart_prefetch();
+            }
             self.run(&phase.element, Lanes::Block(n));
             first += n as u64;
         }
@@ -272,9 +281,8 @@ impl Frame<'_> {
             match reduce.loops {
                 Reduction::Fold { tree, .. } => {
                     tree(1, LANES, state);
-                    let mut bits = 0u64;
-                    (&raw mut bits).cast::<u8>().copy_from(state, reduce.size);
-                    (bits, 0)
+                    // Of a value of 4 bytes the low half counts; the rest is the next lane.
+                    (state.cast::<u64>().read(), 0)
                 }
                 Reduction::Best { .. } => {
                     let best = state.cast::<Best>().read();

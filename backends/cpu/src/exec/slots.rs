@@ -126,6 +126,8 @@ pub(super) fn assign(plan: &mut Plan, drafts: &[Draft]) {
     let in_slot = |v: &usize| matches!(homes[*v], Some(Home::Slot(_)));
     plan.bare = (0..count).filter(in_slot).all(pointed);
     plan.homes = homes.into_iter().map(|h| h.unwrap_or(Home::Cell(0))).collect();
+    let fixed = |(v, h): (usize, &Home)| (!matches!(h, Home::Slot(_))).then_some((v as Value, *h));
+    plan.fixed = plan.homes.iter().enumerate().filter_map(fixed).collect();
     plan.slots = slots as usize;
     plan.widest = widest;
     plan.cells = cells.max(1) as usize;

@@ -134,6 +134,10 @@ impl Space {
     /// The multi-index of a position.
     pub(super) fn index(&self, position: u64) -> [u64; MAX_AXES] {
         let mut index = [0; MAX_AXES];
+        if self.rank == 1 {
+            index[0] = position;
+            return index;
+        }
         let mut rest = position;
         for axis in (1..self.rank).rev() {
             index[axis] = rest % self.extents[axis];

@@ -184,6 +184,19 @@ impl<F: Fold> Tree for F {
     unsafe fn run(n: usize, lanes: usize, base: *mut u8) {
         let base = base.cast::<F::T>();
         let mut half = LANES / 2;
+        if n == 1 && lanes == LANES {
+            // SAFETY: all lanes are there.
+            let mut sums = unsafe { *base.cast::<[F::T; LANES]>() };
+            while half > 0 {
+                for l in 0..half {
+                    sums[l] = F::fold(sums[l], sums[l + half]);
+                }
+                half /= 2;
+            }
+            // SAFETY: as above.
+            unsafe { *base = sums[0] };
+            return;
+        }
         while half > 0 {
             for l in half..lanes.min(2 * half) {
                 // SAFETY: lanes l and l - half lie within the caller's lanes.
