@@ -68,6 +68,9 @@ pub enum Error {
     /// A call on a device was refused, memory did not suffice, or work failed.
     #[error(transparent)]
     Hal(#[from] crate::hal::Error),
+    /// A tensor carries the first error on the way to it.
+    #[error(transparent)]
+    Tensor(std::sync::Arc<crate::tensor::failure::Failure>),
     /// A lock file cannot be read, written or satisfied.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -89,6 +92,7 @@ impl Error {
         match self {
             Error::Backend { status, .. } => Some(*status),
             Error::Hal(error) => Some(error.status()),
+            Error::Tensor(failure) => Some(failure.status()),
             _ => None,
         }
     }

@@ -1,14 +1,23 @@
 //! One binary, hardware picked when it runs.
 
+pub mod context;
 pub mod error;
+mod exec;
+mod grad;
+pub mod graph;
 pub mod hal;
 pub mod host;
 pub mod loader;
+mod lower;
 pub mod parallel;
 pub mod random;
+pub mod tensor;
 
+pub use context::{Context, Mode};
 pub use error::{Error, Result};
 pub use hal::{DType, Device, Event, Stream, Target};
+pub use tensor::Tensor;
+pub use tensor::shape::Shape;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]

@@ -1,0 +1,366 @@
+//! Shape and dtype of every op: the only place where operands are checked.
+
+use super::op::{ConvAttributes, Op};
+use crate::hal::DType;
+use crate::hal::ir::{ReduceOp, Returns, ScalarOp};
+use crate::tensor::failure::Refusal;
+use crate::tensor::shape::{Axes, MAX_RANK, Shape};
+
+/// Shape and dtype of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Type {
+    /// Extents.
+    pub shape: Shape,
+    /// Element type.
+    pub dtype: DType,
+}
+
+impl Type {
+    /// A type.
+    pub const fn new(shape: Shape, dtype: DType) -> Type {
+        Type { shape, dtype }
+    }
+}
+
+type Result<T> = std::result::Result<T, Refusal>;
+
+fn refuse<T>(message: String) -> Result<T> {
+    Err(Refusal::new(message))
+}
+
+/// The type of `op` on operands of the types `inputs`; [`Op::Input`] has none of its own.
+///
+/// # Errors
+/// What does not fit, with the shapes.
+pub fn infer(op: &Op, inputs: &[Type]) -> Result<Type> {
+    let arity = match op {
+        Op::Input(_) | Op::Full { .. } | Op::Index { .. } => 0,
+        Op::Map(op) => op.arity(),
+        Op::Rand
+        | Op::Gather { .. }
+        | Op::Matmul { .. }
+        | Op::Conv(_)
+        | Op::ConvGradInput(..)
+        | Op::ConvGradWeight(..) => 2,
+        Op::Scatter { .. } => 3,
+        Op::Concat { .. } => inputs.len().max(1),
+        _ => 1,
+    };
+    if inputs.len() != arity {
+        return refuse(format!("{} operands, it takes {arity}", inputs.len()));
+    }
+    let first = inputs
+        .first()
+        .copied()
+        .unwrap_or(Type::new(Shape::SCALAR, DType::F32));
+    let typed = |shape| Ok(Type::new(shape, first.dtype));
+    match op {
+        Op::Input(_) => refuse("an input has the type that it was declared with".into()),
+        Op::Full { dtype, shape, .. } => Ok(Type::new(*shape, *dtype)),
+        Op::Index { axis, shape } => {
+            check_axis(*axis, shape)?;
+            Ok(Type::new(*shape, DType::I64))
+        }
+        Op::Map(op) => map(*op, inputs),
+        Op::Cast(dtype) => Ok(Type::new(first.shape, *dtype)),
+        Op::Rand => {
+            for input in inputs {
+                wants(*input, DType::U64, "key and counter")?;
+            }
+            same_shapes(inputs)?;
+            Ok(Type::new(first.shape, DType::U32))
+        }
+        Op::Reduce { op, axes } => reduce(*op, *axes, first),
+        Op::Permute(axes) => {
+            let distinct: Axes = axes
+                .iter()
+                .map(|&axis| usize::from(axis))
+                .filter(|&a| a < MAX_RANK)
+                .collect();
+            if axes.len() != first.shape.len() || distinct != Axes::all(axes.len()) {
+                return refuse(format!("{axes:?} is no order of the axes of {}", first.shape));
+            }
+            let extents: Vec<usize> = axes.iter().map(|&axis| first.shape[usize::from(axis)]).collect();
+            typed(Shape::of(&extents))
+        }
+        Op::Expand(shape) => {
+            let new = shape.len().wrapping_sub(first.shape.len());
+            let fits = shape.len() >= first.shape.len()
+                && (first.shape.iter().zip(&shape[new..])).all(|(&from, &to)| from == to || from == 1);
+            if !fits {
+                return refuse(format!("{} does not expand to {shape}", first.shape));
+            }
+            typed(*shape)
+        }
+        Op::Reshape(shape) => {
+            if shape.elements() != first.shape.elements() {
+                return refuse(format!(
+                    "{} has {} elements, {shape} has {}",
+                    first.shape,
+                    first.shape.elements(),
+                    shape.elements()
+                ));
+            }
+            typed(*shape)
+        }
+        Op::Slice { start, step, shape } => {
+            let rank = first.shape.len();
+            if start.len() != rank || step.len() != rank || shape.len() != rank {
+                return refuse(format!("a slice with {} axes of {}", shape.len(), first.shape));
+            }
+            for axis in 0..rank {
+                let last = start[axis] as i64 + (shape[axis] as i64 - 1) * step[axis];
+                let inside = |at: i64| (0..first.shape[axis] as i64).contains(&at);
+                if step[axis] == 0 || (shape[axis] > 0 && !(inside(start[axis] as i64) && inside(last))) {
+                    return refuse(format!(
+                        "elements {} to {last} by {} of axis {axis} of {}",
+                        start[axis], step[axis], first.shape
+                    ));
+                }
+            }
+            typed(*shape)
+        }
+        Op::Window {
+            axis,
+            size,
+            step,
+            dilation,
+        } => {
+            check_axis(*axis, &first.shape)?;
+            let axis = usize::from(*axis);
+            let extent = first.shape[axis];
+            if *size == 0 || *step == 0 || *dilation == 0 || first.shape.len() == MAX_RANK {
+                return refuse(format!(
+                    "windows of {size} by {step} and {dilation} of {}",
+                    first.shape
+                ));
+            }
+            let span = (size - 1) * dilation + 1;
+            let windows = if extent < span {
+                0
+            } else {
+                (extent - span) / step + 1
+            };
+            typed(first.shape.with(axis, windows).inserted(first.shape.len(), *size))
+        }
+        Op::Pad { low, shape, .. } => {
+            let fits = low.len() == first.shape.len()
+                && shape.len() == first.shape.len()
+                && (0..shape.len()).all(|axis| low[axis] + first.shape[axis] <= shape[axis]);
+            if !fits {
+                return refuse(format!("{} at {low} does not fit into {shape}", first.shape));
+            }
+            typed(*shape)
+        }
+        Op::Concat { axis } => concat(*axis, inputs),
+        Op::Gather { axis } => {
+            wants(inputs[1], DType::I64, "the index")?;
+            agree_but(*axis, &inputs[0].shape, &inputs[1].shape)?;
+            Ok(Type::new(inputs[1].shape, first.dtype))
+        }
+        Op::Scatter { axis, .. } => {
+            wants(inputs[1], DType::I64, "the index")?;
+            agree_but(*axis, &inputs[0].shape, &inputs[1].shape)?;
+            if inputs[1].shape != inputs[2].shape || inputs[2].dtype != first.dtype {
+                return refuse(format!(
+                    "updates {} {} for indices {} and a base of {}",
+                    inputs[2].dtype, inputs[2].shape, inputs[1].shape, first.dtype
+                ));
+            }
+            Ok(first)
+        }
+        Op::Matmul { accumulate, output } => matmul(*accumulate, *output, inputs[0], inputs[1]),
+        Op::Conv(attributes) => conv(attributes, inputs[0], inputs[1]),
+        Op::ConvGradInput(attributes, shape) => {
+            let (grad, weight) = (inputs[0], inputs[1]);
+            let forward = conv(attributes, Type::new(*shape, grad.dtype), weight)?;
+            gradient(forward, grad, *shape)
+        }
+        Op::ConvGradWeight(attributes, shape) => {
+            let (input, grad) = (inputs[0], inputs[1]);
+            let forward = conv(attributes, input, Type::new(*shape, grad.dtype))?;
+            gradient(forward, grad, *shape)
+        }
+        Op::Scan { op, axis, .. } => {
+            check_axis(*axis, &first.shape)?;
+            if !op.takes(first.dtype) || op.returns() == Returns::Index {
+                return refuse(format!("no running {op} of {}", first.dtype));
+            }
+            Ok(first)
+        }
+        Op::ArgSort { axis, .. } => {
+            check_axis(*axis, &first.shape)?;
+            Ok(Type::new(first.shape, DType::I64))
+        }
+    }
+}
+
+fn check_axis(axis: u8, shape: &Shape) -> Result<()> {
+    if usize::from(axis) < shape.len() {
+        return Ok(());
+    }
+    refuse(format!("there is no axis {axis} in {shape}"))
+}
+
+fn wants(input: Type, dtype: DType, what: &str) -> Result<()> {
+    if input.dtype == dtype {
+        return Ok(());
+    }
+    Err(Refusal::new(format!("{what} is {}, not {dtype}", input.dtype)).help(format!("cast it to {dtype}")))
+}
+
+fn same_shapes(inputs: &[Type]) -> Result<()> {
+    match inputs.iter().find(|input| input.shape != inputs[0].shape) {
+        None => Ok(()),
+        Some(other) => refuse(format!("shapes differ: {} and {}", inputs[0].shape, other.shape)),
+    }
+}
+
+fn agree_but(axis: u8, one: &Shape, other: &Shape) -> Result<()> {
+    check_axis(axis, one)?;
+    let axis = usize::from(axis);
+    if one.len() != other.len() || (0..one.len()).any(|at| at != axis && one[at] != other[at]) {
+        return refuse(format!(
+            "{one} and {other} differ elsewhere than along axis {axis}"
+        ));
+    }
+    Ok(())
+}
+
+fn map(op: ScalarOp, inputs: &[Type]) -> Result<Type> {
+    same_shapes(inputs)?;
+    let values = if op == ScalarOp::Select {
+        wants(inputs[0], DType::Bool, "the condition")?;
+        &inputs[1..]
+    } else {
+        inputs
+    };
+    let dtype = values[0].dtype;
+    if let Some(other) = values.iter().find(|value| value.dtype != dtype) {
+        return Err(
+            Refusal::new(format!("dtypes differ: {dtype} and {}", other.dtype)).help("cast one of them"),
+        );
+    }
+    if !op.accepts().takes(dtype) {
+        return refuse(format!("{op} does not take {dtype}"));
+    }
+    let dtype = match op.returns() {
+        Returns::Same => dtype,
+        Returns::Bool => DType::Bool,
+        Returns::Index => DType::I64,
+    };
+    Ok(Type::new(inputs[0].shape, dtype))
+}
+
+fn reduce(op: ReduceOp, axes: Axes, input: Type) -> Result<Type> {
+    if axes.is_empty() || axes.iter().any(|axis| axis >= input.shape.len()) {
+        return refuse(format!("{op} along {axes:?} of {}", input.shape));
+    }
+    if !op.takes(input.dtype) {
+        return refuse(format!("{op} does not take {}", input.dtype));
+    }
+    let dtype = match op.returns() {
+        Returns::Index => DType::I64,
+        Returns::Same | Returns::Bool => input.dtype,
+    };
+    Ok(Type::new(input.shape.without(axes), dtype))
+}
+
+fn concat(axis: u8, inputs: &[Type]) -> Result<Type> {
+    let first = inputs[0];
+    check_axis(axis, &first.shape)?;
+    let mut extent = 0;
+    for input in inputs {
+        agree_but(axis, &first.shape, &input.shape)?;
+        if input.dtype != first.dtype {
+            return Err(
+                Refusal::new(format!("dtypes differ: {} and {}", first.dtype, input.dtype))
+                    .help("cast one of them"),
+            );
+        }
+        extent += input.shape[usize::from(axis)];
+    }
+    let shape = Shape::checked(&first.shape.with(usize::from(axis), extent))?;
+    Ok(Type::new(shape, first.dtype))
+}
+
+fn matmul(accumulate: DType, output: DType, a: Type, b: Type) -> Result<Type> {
+    let rank = a.shape.len();
+    if rank < 2 || b.shape.len() != rank || a.shape[..rank - 2] != b.shape[..rank - 2] {
+        return refuse(format!("{} × {}", a.shape, b.shape));
+    }
+    let (m, k, n) = (a.shape[rank - 2], a.shape[rank - 1], b.shape[rank - 1]);
+    if k != b.shape[rank - 2] {
+        let refusal = Refusal::new(format!(
+            "inner sizes differ: {} × {} ({k} ≠ {})",
+            a.shape,
+            b.shape,
+            b.shape[rank - 2]
+        ));
+        return Err(match () {
+            () if k == n => refusal.help("the second operand would fit transposed"),
+            () if m == b.shape[rank - 2] => refusal.help("the first operand would fit transposed"),
+            () => refusal,
+        });
+    }
+    if a.dtype != b.dtype {
+        return Err(
+            Refusal::new(format!("dtypes differ: {} and {}", a.dtype, b.dtype)).help("cast one of them"),
+        );
+    }
+    if !ReduceOp::Sum.takes(accumulate) || (output != a.dtype && output != accumulate) {
+        return refuse(format!(
+            "{} does not accumulate in {accumulate} to {output}",
+            a.dtype
+        ));
+    }
+    Ok(Type::new(a.shape.with(rank - 1, n), output))
+}
+
+fn conv(attributes: &ConvAttributes, x: Type, w: Type) -> Result<Type> {
+    let spatial = x.shape.len().wrapping_sub(2);
+    if !(1..=3).contains(&spatial) || w.shape.len() != x.shape.len() {
+        return refuse(format!("input {} with weights {}", x.shape, w.shape));
+    }
+    if x.dtype != w.dtype || !x.dtype.is_float() {
+        return refuse(format!("input of {} with weights of {}", x.dtype, w.dtype));
+    }
+    let groups = attributes.groups;
+    if groups == 0 || w.shape[0] % groups != 0 || x.shape[1] != w.shape[1] * groups {
+        return refuse(format!(
+            "input {} has {} channels, weights {} in {groups} groups take {}",
+            x.shape,
+            x.shape[1],
+            w.shape,
+            w.shape[1] * groups
+        ));
+    }
+    let mut extents = vec![x.shape[0], w.shape[0]];
+    for axis in 0..spatial {
+        let padded = x.shape[axis + 2] + attributes.low[axis] + attributes.high[axis];
+        let (stride, dilation) = (attributes.stride[axis], attributes.dilation[axis]);
+        if stride == 0 || dilation == 0 || w.shape[axis + 2] == 0 {
+            return refuse(format!(
+                "stride {stride}, dilation {dilation}, weights {}",
+                w.shape
+            ));
+        }
+        let span = (w.shape[axis + 2] - 1) * dilation + 1;
+        if padded < span {
+            return refuse(format!(
+                "weights span {span} elements, the padded input {} has {padded} along axis {}",
+                x.shape,
+                axis + 2
+            ));
+        }
+        extents.push((padded - span) / stride + 1);
+    }
+    Ok(Type::new(Shape::checked(&extents)?, x.dtype))
+}
+
+fn gradient(forward: Type, grad: Type, shape: Shape) -> Result<Type> {
+    if forward.shape != grad.shape {
+        return refuse(format!("gradient {} of an output {}", grad.shape, forward.shape));
+    }
+    Ok(Type::new(shape, grad.dtype))
+}

@@ -1,0 +1,112 @@
+//! Graphs: ops in an order in which each comes after its operands.
+//!
+//! `lazy tensors -> Graph -> rewrite -> lower -> Program -> Executable`
+
+mod infer;
+mod op;
+
+pub use infer::{Type, infer};
+pub use op::{ConvAttributes, Op, ScatterMode};
+
+use crate::hal::DType;
+use crate::tensor::failure::Refusal;
+use crate::tensor::shape::Shape;
+use crate::tensor::tag::OpTag;
+use smallvec::SmallVec;
+
+/// Index of a node in its graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub u32);
+
+impl NodeId {
+    /// As an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One value of a graph.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// What computes it.
+    pub op: Op,
+    /// Operands, earlier in the graph.
+    pub inputs: SmallVec<[NodeId; 3]>,
+    /// Its type.
+    pub ty: Type,
+    /// The op that the user called, and where.
+    pub tag: OpTag,
+}
+
+/// A computation without effects: inputs to outputs.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    nodes: Vec<Node>,
+    inputs: Vec<NodeId>,
+    outputs: Vec<NodeId>,
+}
+
+impl Graph {
+    /// A graph of nothing.
+    pub fn new() -> Graph {
+        Graph::default()
+    }
+
+    /// Declares the next input.
+    pub fn input(&mut self, ty: Type) -> NodeId {
+        let op = Op::Input(self.inputs.len() as u32);
+        let id = self.append(op, SmallVec::new(), ty, OpTag::NONE);
+        self.inputs.push(id);
+        id
+    }
+
+    /// Adds an op.
+    ///
+    /// # Errors
+    /// As [`infer`].
+    pub fn push(&mut self, op: Op, inputs: &[NodeId], tag: OpTag) -> Result<NodeId, Refusal> {
+        let types: SmallVec<[Type; 4]> = inputs.iter().map(|input| self.nodes[input.index()].ty).collect();
+        let ty = infer(&op, &types)?;
+        Ok(self.append(op, inputs.into(), ty, tag))
+    }
+
+    fn append(&mut self, op: Op, inputs: SmallVec<[NodeId; 3]>, ty: Type, tag: OpTag) -> NodeId {
+        self.nodes.push(Node { op, inputs, ty, tag });
+        NodeId(self.nodes.len() as u32 - 1)
+    }
+
+    /// Declares the next output.
+    pub fn output(&mut self, id: NodeId) {
+        self.outputs.push(id);
+    }
+
+    /// All nodes in order.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// One node.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    /// The inputs in the order of the arguments.
+    pub fn inputs(&self) -> &[NodeId] {
+        &self.inputs
+    }
+
+    /// The outputs.
+    pub fn outputs(&self) -> &[NodeId] {
+        &self.outputs
+    }
+
+    /// Extents of a node.
+    pub fn shape(&self, id: NodeId) -> &Shape {
+        &self.node(id).ty.shape
+    }
+
+    /// Element type of a node.
+    pub fn dtype(&self, id: NodeId) -> DType {
+        self.node(id).ty.dtype
+    }
+}

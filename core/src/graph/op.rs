@@ -1,0 +1,200 @@
+//! The ops that a graph is made of. All that users call is written with these.
+
+use crate::hal::DType;
+use crate::hal::ir::{ReduceOp, ScalarOp};
+use crate::tensor::shape::{Axes, MAX_RANK, Shape};
+use smallvec::SmallVec;
+
+/// How [`Op::Scatter`] combines an update with what is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ScatterMode {
+    /// The last update of a place wins.
+    Set,
+    /// Sum.
+    Add,
+    /// Maximum, NaN wins.
+    Max,
+    /// Minimum, NaN wins.
+    Min,
+}
+
+/// Attributes of a convolution over 1 to 3 spatial axes: NC then space, weights OI then space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConvAttributes {
+    /// Groups of channels.
+    pub groups: usize,
+    /// Elements of the input from one output to the next, per spatial axis.
+    pub stride: [usize; 3],
+    /// Elements of the input from one tap to the next.
+    pub dilation: [usize; 3],
+    /// Zeros in front of the input.
+    pub low: [usize; 3],
+    /// Zeros behind the input.
+    pub high: [usize; 3],
+}
+
+/// One op of a graph. Its operands have the dtypes and shapes that [`infer`](super::infer) asks for: nothing broadcasts
+/// and nothing converts by itself here.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Argument of the graph.
+    Input(u32),
+    /// One element everywhere, as bits of the dtype.
+    Full {
+        /// Type of the element.
+        dtype: DType,
+        /// Its bits, zero-extended.
+        bits: u64,
+        /// Extents.
+        shape: Shape,
+    },
+    /// The index along an axis as i64.
+    Index {
+        /// Which axis.
+        axis: u8,
+        /// Extents.
+        shape: Shape,
+    },
+    /// A scalar op on every element; operands have one shape.
+    Map(ScalarOp),
+    /// Conversion as in the IR.
+    Cast(DType),
+    /// Philox word as u32 of (key u64, counter u64), element by element.
+    Rand,
+    /// Combines the elements along axes, which disappear. Dtypes as [`ReduceOp::takes`] says.
+    Reduce {
+        /// How.
+        op: ReduceOp,
+        /// Along which axes, at least one.
+        axes: Axes,
+    },
+    /// View: axis `i` of the result is axis `axes[i]`.
+    Permute(SmallVec<[u8; MAX_RANK]>),
+    /// View: repeats extents of 1, and adds axes in front.
+    Expand(Shape),
+    /// View where strides allow it, else a copy: the same elements in row-major order.
+    Reshape(Shape),
+    /// View: element `start + i * step` along each axis; a negative step walks backwards.
+    Slice {
+        /// First element, per axis.
+        start: Shape,
+        /// Per axis, not 0.
+        step: SmallVec<[i64; MAX_RANK]>,
+        /// Extents of the result.
+        shape: Shape,
+    },
+    /// View: windows along an axis; the places in a window become a new last axis.
+    Window {
+        /// Which axis.
+        axis: u8,
+        /// Places in a window.
+        size: usize,
+        /// Elements from one window to the next.
+        step: usize,
+        /// Elements from one place to the next.
+        dilation: usize,
+    },
+    /// Surrounds the operand with one element.
+    Pad {
+        /// How many in front, per axis.
+        low: Shape,
+        /// Extents of the result.
+        shape: Shape,
+        /// Bits of the element.
+        bits: u64,
+    },
+    /// Operands one after the other along an axis.
+    Concat {
+        /// Which axis.
+        axis: u8,
+    },
+    /// `out[.., i, ..] = x[.., index[.., i, ..], ..]` along `axis`; operands `x` and `index` (i64), which agree on the other
+    /// axes. Where an index is outside, the element is 0.
+    Gather {
+        /// Which axis.
+        axis: u8,
+    },
+    /// `base` with `update[.., i, ..]` combined at `[.., index[.., i, ..], ..]` along `axis`; operands base, index (i64),
+    /// update. Updates of one place are combined in the order of `i`; an index outside is skipped.
+    Scatter {
+        /// Which axis.
+        axis: u8,
+        /// How.
+        mode: ScatterMode,
+    },
+    /// `[b.., m, k] × [b.., k, n]`; both operands have one dtype, products and sums are in `accumulate`, the result is of
+    /// the operands' dtype or of `accumulate`.
+    Matmul {
+        /// Dtype of the sums.
+        accumulate: DType,
+        /// Dtype of the result.
+        output: DType,
+    },
+    /// Convolution of x `[n, groups·ci, space..]` with w `[groups·co, ci, taps..]`.
+    Conv(ConvAttributes),
+    /// Gradient of a convolution by its input; operands are the gradient of the output and the weights.
+    ConvGradInput(ConvAttributes, Shape),
+    /// Gradient of a convolution by its weights; operands are the input and the gradient of the output.
+    ConvGradWeight(ConvAttributes, Shape),
+    /// Running sum, product, maximum or minimum along an axis, this element included.
+    Scan {
+        /// How; argmax and argmin are none.
+        op: ReduceOp,
+        /// Along which axis.
+        axis: u8,
+        /// From the last element to the first.
+        reverse: bool,
+    },
+    /// The i64 indices along an axis that sort it, stable, NaN last.
+    ArgSort {
+        /// Along which axis.
+        axis: u8,
+        /// Greatest first; NaN stays last.
+        descending: bool,
+    },
+}
+
+impl Op {
+    /// The name in the text form.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Op::Input(_) => "input",
+            Op::Full { .. } => "full",
+            Op::Index { .. } => "index",
+            Op::Map(op) => op.name(),
+            Op::Cast(_) => "cast",
+            Op::Rand => "rand",
+            Op::Reduce { op, .. } => match op {
+                ReduceOp::Sum => "reduce_sum",
+                ReduceOp::Prod => "reduce_prod",
+                ReduceOp::Max => "reduce_max",
+                ReduceOp::Min => "reduce_min",
+                ReduceOp::ArgMax => "reduce_argmax",
+                ReduceOp::ArgMin => "reduce_argmin",
+            },
+            Op::Permute(_) => "permute",
+            Op::Expand(_) => "expand",
+            Op::Reshape(_) => "reshape",
+            Op::Slice { .. } => "slice",
+            Op::Window { .. } => "window",
+            Op::Pad { .. } => "pad",
+            Op::Concat { .. } => "concat",
+            Op::Gather { .. } => "gather",
+            Op::Scatter { .. } => "scatter",
+            Op::Matmul { .. } => "matmul",
+            Op::Conv(_) => "conv",
+            Op::ConvGradInput(..) => "conv_grad_input",
+            Op::ConvGradWeight(..) => "conv_grad_weight",
+            Op::Scan { .. } => "scan",
+            Op::ArgSort { .. } => "argsort",
+        }
+    }
+
+    /// Whether the result is another way to look at the operand's buffer. [`Op::Reshape`] is one only where strides allow it.
+    pub const fn is_view(&self) -> bool {
+        matches!(
+            self,
+            Op::Permute(_) | Op::Expand(_) | Op::Reshape(_) | Op::Slice { .. } | Op::Window { .. }
+        )
+    }
+}

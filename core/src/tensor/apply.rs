@@ -1,0 +1,208 @@
+//! From a call to a value: the one way that every op takes.
+
+use super::failure::{Failure, Refusal};
+use super::lazy::{self, Lazy};
+use super::tag::OpTag;
+use super::{Repr, Tensor, Value};
+use crate::context::{Context, Mode};
+use crate::error::Error;
+use crate::exec;
+use crate::grad;
+use crate::graph::{Op, Type, infer};
+use crate::hal;
+use crate::tensor::layout::Layout;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// The result of `op` on operands that have the dtypes and shapes it asks for.
+pub(crate) fn apply(op: Op, inputs: &[&Tensor], tag: OpTag) -> Tensor {
+    apply_in(None, op, inputs, tag)
+}
+
+/// As [`apply`], on the device of `context`: for ops without operands.
+pub(crate) fn apply_in(context: Option<&Context>, op: Op, inputs: &[&Tensor], tag: OpTag) -> Tensor {
+    let mut types = SmallVec::<[Type; 4]>::new();
+    for input in inputs {
+        match input.ty() {
+            Ok(ty) => types.push(ty),
+            Err(_) => return (*input).clone(),
+        }
+    }
+    let ty = match infer(&op, &types) {
+        Ok(ty) => ty,
+        Err(refusal) => return Tensor::refused(tag, refusal, inputs),
+    };
+    let context = match common_context(context, inputs) {
+        Ok(context) => context,
+        Err(refusal) => return Tensor::refused(tag, refusal, inputs),
+    };
+    let recorded = lazy::tracing() != 0
+        || inputs.iter().any(|input| matches!(input.repr, Repr::Lazy(_)))
+        || context.is_some_and(|context| context.mode() == Mode::Graph);
+    let mut result = if recorded {
+        record(op.clone(), inputs, ty, tag, context.cloned())
+    } else if let Some(view) = view(&op, inputs, ty) {
+        view
+    } else {
+        match exec::eager(&op, inputs, ty, context, tag) {
+            Ok(value) => Tensor::from_value(value),
+            Err(error) => return device_error(tag, error, context),
+        }
+    };
+    if inputs.iter().any(|input| input.history.is_some()) {
+        result.history = grad::record(&op, inputs, &result, tag);
+    }
+    result
+}
+
+/// The result of an op that is written with others, for operands that are checked by those. Eager tensors run it as one
+/// compiled graph, kept under `name`, `attributes` and the operands' types; so `attributes` must say all that `body`
+/// depends on besides the operands.
+pub(crate) fn composite<const N: usize, A>(
+    name: &'static str,
+    attributes: &A,
+    inputs: [&Tensor; N],
+    tag: OpTag,
+    body: impl Fn(&[Tensor; N]) -> Tensor,
+) -> Tensor
+where
+    A: std::hash::Hash + Eq + Clone + Send + 'static,
+{
+    let run = |inputs: [&Tensor; N]| tag.scope(|| body(&inputs.map(Tensor::clone)));
+    for input in inputs {
+        if matches!(input.repr, Repr::Failed(_)) {
+            return input.clone();
+        }
+    }
+    let plain = lazy::tracing() == 0
+        && inputs
+            .iter()
+            .all(|input| matches!(input.repr, Repr::Value(_)) && input.history.is_none())
+        && inputs
+            .iter()
+            .all(|input| input.context().is_some_and(|cx| cx.mode() == Mode::Eager));
+    if !plain || common_context(None, &inputs).is_err() {
+        return run(inputs);
+    }
+    match exec::eager_composite(name, attributes, inputs, tag, |inputs| run(inputs)) {
+        Ok(result) => result,
+        Err(error) => device_error(tag, error, inputs.first().and_then(|input| input.context())),
+    }
+}
+
+/// The context of the operands that have one.
+fn common_context<'a>(
+    given: Option<&'a Context>,
+    inputs: &[&'a Tensor],
+) -> Result<Option<&'a Context>, Refusal> {
+    let mut found = given;
+    for context in inputs.iter().filter_map(|input| input.context()) {
+        match found {
+            None => found = Some(context),
+            Some(first) if first.device() == context.device() => {}
+            Some(first) => {
+                return Err(Refusal::new(format!(
+                    "operands lie on two devices, {} and {}",
+                    first.device().target(),
+                    context.device().target()
+                ))
+                .help("copy one of them with `to`"));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn record(op: Op, inputs: &[&Tensor], ty: Type, tag: OpTag, context: Option<Context>) -> Tensor {
+    let trace = inputs
+        .iter()
+        .map(|input| match &input.repr {
+            Repr::Lazy(lazy) => lazy.trace,
+            _ => 0,
+        })
+        .max()
+        .unwrap_or(0);
+    Tensor::from_lazy(Lazy {
+        op,
+        inputs: inputs
+            .iter()
+            .map(|&input| Tensor {
+                history: None,
+                ..input.clone()
+            })
+            .collect(),
+        ty,
+        tag,
+        context,
+        trace,
+    })
+}
+
+/// The result of an op that moves no element.
+fn view(op: &Op, inputs: &[&Tensor], ty: Type) -> Option<Tensor> {
+    let [input] = inputs else { return None };
+    let value = match &input.repr {
+        Repr::Value(value) => value,
+        Repr::Constant(constant) if op.is_view() => {
+            return Some(Tensor::constant(ty.shape, ty.dtype, constant.bits));
+        }
+        _ => return None,
+    };
+    let layout = view_layout(op, &value.layout, ty)?;
+    Some(Tensor::from_value(Value {
+        storage: Arc::clone(&value.storage),
+        layout,
+        dtype: value.dtype,
+    }))
+}
+
+/// Where the elements of a view lie; `None` for an op that is no view of this layout.
+pub(crate) fn view_layout(op: &Op, layout: &Layout, ty: Type) -> Option<Layout> {
+    match op {
+        Op::Permute(axes) => Some(layout.permuted(axes)),
+        Op::Expand(shape) => Some(layout.expanded(*shape)),
+        Op::Reshape(shape) => layout.reshaped(*shape),
+        Op::Slice { start, step, shape } => Some(layout.sliced(start, step, *shape)),
+        Op::Window {
+            axis, step, dilation, ..
+        } => Some(layout.windowed(usize::from(*axis), ty.shape, *step, *dilation)),
+        _ => None,
+    }
+}
+
+fn device_error(tag: OpTag, error: Error, context: Option<&Context>) -> Tensor {
+    if let Error::Tensor(failure) = error {
+        return Tensor {
+            repr: Repr::Failed(failure),
+            history: None,
+        };
+    }
+    Tensor::failed(Failure {
+        op: tag.op.to_owned(),
+        refusal: Refusal::new(error.to_string()),
+        location: tag.location,
+        device: context.map(|context| context.device().target().to_owned()),
+        dtype: None,
+        source: Some(Arc::new(error)),
+    })
+}
+
+impl From<Arc<Failure>> for Error {
+    fn from(failure: Arc<Failure>) -> Error {
+        Error::Tensor(failure)
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Error {
+        Error::Tensor(Arc::new(failure))
+    }
+}
+
+/// The tag of a piece of work on the device.
+pub(crate) fn hal_tag(tag: OpTag) -> hal::Tag<'static> {
+    match tag.location {
+        Some(location) => hal::Tag::at(tag.op, location),
+        None => hal::Tag::new(tag.op),
+    }
+}

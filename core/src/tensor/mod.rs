@@ -1,0 +1,180 @@
+//! Tensors.
+//!
+//! An op on tensors never panics and returns a tensor, not a `Result`: a wrong one yields a tensor that carries the first
+//! error, later ops pass it on, and whatever reads a value or a shape returns it as `Err`. So formulas read like formulas.
+
+mod apply;
+pub mod failure;
+pub mod layout;
+pub(crate) mod lazy;
+pub mod shape;
+pub mod tag;
+
+pub(crate) use apply::{apply, apply_in, composite};
+
+use crate::context::Context;
+use crate::error::Result;
+use crate::grad::History;
+use crate::graph::Type;
+use crate::hal::{Buffer, DType, Stream};
+use failure::{Failure, Refusal};
+use layout::Layout;
+use lazy::Lazy;
+use shape::Shape;
+use std::sync::Arc;
+use tag::OpTag;
+
+/// An array of up to 8 axes on a device. It never changes; clones and views share memory.
+#[derive(Clone)]
+pub struct Tensor {
+    pub(crate) repr: Repr,
+    /// How it was computed from values that gradients are wanted for.
+    pub(crate) history: Option<Arc<History>>,
+}
+
+#[derive(Clone)]
+pub(crate) enum Repr {
+    /// Elements in a buffer, perhaps not yet computed.
+    Value(Value),
+    /// An op that was recorded and not run.
+    Lazy(Arc<Lazy>),
+    /// One element everywhere, in no buffer and on no device: the scalars of formulas.
+    Constant(Constant),
+    /// The first error.
+    Failed(Arc<Failure>),
+}
+
+/// Elements in a buffer.
+#[derive(Clone)]
+pub(crate) struct Value {
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) layout: Layout,
+    pub(crate) dtype: DType,
+}
+
+/// Memory and who writes it.
+pub(crate) struct Storage {
+    pub(crate) buffer: Buffer,
+    pub(crate) context: Context,
+    /// The stream that writes it; others wait for it before they read.
+    pub(crate) stream: Stream,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Constant {
+    pub(crate) ty: Type,
+    pub(crate) bits: u64,
+}
+
+impl Tensor {
+    pub(crate) fn from_value(value: Value) -> Tensor {
+        Tensor {
+            repr: Repr::Value(value),
+            history: None,
+        }
+    }
+
+    pub(crate) fn from_lazy(lazy: Lazy) -> Tensor {
+        Tensor {
+            repr: Repr::Lazy(Arc::new(lazy)),
+            history: None,
+        }
+    }
+
+    /// One element everywhere, as bits.
+    pub(crate) fn constant(shape: Shape, dtype: DType, bits: u64) -> Tensor {
+        Tensor {
+            repr: Repr::Constant(Constant {
+                ty: Type::new(shape, dtype),
+                bits,
+            }),
+            history: None,
+        }
+    }
+
+    pub(crate) fn failed(failure: Failure) -> Tensor {
+        Tensor {
+            repr: Repr::Failed(Arc::new(failure)),
+            history: None,
+        }
+    }
+
+    /// The tensor of an op that was refused before any operand was looked at.
+    pub(crate) fn refused(tag: OpTag, refusal: Refusal, operands: &[&Tensor]) -> Tensor {
+        let known = operands.iter().find_map(|operand| operand.ty().ok());
+        Tensor::failed(Failure {
+            op: tag.op.to_owned(),
+            refusal,
+            location: tag.location,
+            device: operands
+                .iter()
+                .find_map(|operand| operand.context())
+                .map(|cx| cx.device().target().to_owned()),
+            dtype: known.map(|ty| ty.dtype),
+            source: None,
+        })
+    }
+
+    /// Shape and dtype, or the first error.
+    #[inline]
+    pub(crate) fn ty(&self) -> std::result::Result<Type, &Arc<Failure>> {
+        match &self.repr {
+            Repr::Value(value) => Ok(Type::new(value.layout.shape, value.dtype)),
+            Repr::Lazy(lazy) => Ok(lazy.ty),
+            Repr::Constant(constant) => Ok(constant.ty),
+            Repr::Failed(failure) => Err(failure),
+        }
+    }
+
+    /// Extents, outermost first.
+    ///
+    /// # Errors
+    /// The first error on the way to this tensor.
+    pub fn shape(&self) -> Result<Shape> {
+        Ok(self.ty().map_err(Arc::clone)?.shape)
+    }
+
+    /// Element type.
+    ///
+    /// # Errors
+    /// The first error on the way to this tensor.
+    pub fn dtype(&self) -> Result<DType> {
+        Ok(self.ty().map_err(Arc::clone)?.dtype)
+    }
+
+    /// Number of axes.
+    ///
+    /// # Errors
+    /// The first error on the way to this tensor.
+    pub fn rank(&self) -> Result<usize> {
+        Ok(self.shape()?.len())
+    }
+
+    /// Number of elements.
+    ///
+    /// # Errors
+    /// The first error on the way to this tensor.
+    pub fn elements(&self) -> Result<usize> {
+        Ok(self.shape()?.elements())
+    }
+
+    /// The tensor itself, or the first error on the way to it. Does not wait for the device.
+    ///
+    /// # Errors
+    /// The first error on the way to this tensor.
+    pub fn ok(self) -> Result<Tensor> {
+        match &self.repr {
+            Repr::Failed(failure) => Err(failure.clone().into()),
+            _ => Ok(self),
+        }
+    }
+
+    /// The context of its device; `None` for a scalar that met no tensor yet, and for a tensor that carries an error.
+    pub fn context(&self) -> Option<&Context> {
+        match &self.repr {
+            Repr::Value(value) => Some(&value.storage.context),
+            Repr::Lazy(lazy) => lazy.context.as_ref(),
+            Repr::Constant(_) | Repr::Failed(_) => None,
+        }
+    }
+}
