@@ -12,12 +12,14 @@ mod lower;
 pub mod parallel;
 pub mod random;
 pub mod tensor;
+pub mod tree;
 
 pub use context::{Context, Mode};
 pub use error::{Error, Result};
 pub use hal::{DType, Device, Event, Stream, Target};
 pub use tensor::Tensor;
 pub use tensor::shape::Shape;
+pub use tree::Tree;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
