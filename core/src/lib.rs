@@ -9,6 +9,7 @@ pub mod hal;
 pub mod host;
 pub mod loader;
 mod lower;
+pub mod ops;
 pub mod parallel;
 pub mod random;
 pub mod tensor;

@@ -90,6 +90,34 @@ where
     }
 }
 
+/// As [`composite`], with a rule of its own for gradients, where those of the primitives are inexact, undefined at a branch
+/// or slow. The rule gets operands, result and the result's gradient; it is written with tensor ops, so that it
+/// differentiates again.
+pub(crate) fn composite_with_gradient<const N: usize, A>(
+    name: &'static str,
+    attributes: &A,
+    inputs: [&Tensor; N],
+    tag: OpTag,
+    body: impl Fn(&[Tensor; N]) -> Tensor,
+    rule: impl Fn(&[Tensor; N], &Tensor, &Tensor) -> [Option<Tensor>; N] + Send + Sync + 'static,
+) -> Tensor
+where
+    A: std::hash::Hash + Eq + Clone + Send + 'static,
+{
+    if inputs.iter().all(|input| input.history.is_none()) {
+        return composite(name, attributes, inputs, tag, body);
+    }
+    let bare = inputs.map(|input| Tensor {
+        history: None,
+        ..input.clone()
+    });
+    let mut result = composite(name, attributes, bare.each_ref(), tag, body);
+    if !matches!(result.repr, Repr::Failed(_)) {
+        result.history = grad::record_with(inputs, &result, tag, Arc::new(rule));
+    }
+    result
+}
+
 /// The context of the operands that have one.
 fn common_context<'a>(
     given: Option<&'a Context>,

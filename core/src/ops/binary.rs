@@ -1,0 +1,107 @@
+//! Arithmetic on pairs.
+
+use super::operand::{IntoOperand, Operand};
+use super::promotion::{float_of, map, unchanged};
+use crate::graph::Op;
+use crate::hal::DType;
+use crate::hal::ir::ScalarOp;
+use crate::tensor::failure::Refusal;
+use crate::tensor::tag::OpTag;
+use crate::tensor::{Tensor, apply};
+
+/// A sum, difference or product. Truth values add with `or` and multiply with `and`.
+pub(crate) fn arithmetic(op: ScalarOp, a: Operand<'_>, b: Operand<'_>, tag: OpTag) -> Tensor {
+    if let (Some(x), Some(y)) = (a.tensor(), b.tensor())
+        && let (Ok(left), Ok(right)) = (x.ty(), y.ty())
+        && left == right
+        && left.dtype != DType::Bool
+    {
+        return apply(Op::Map(op), &[x, y], tag);
+    }
+    let boolean = super::join(&[a.clone(), b.clone()]).is_ok_and(|ty| ty.dtype == DType::Bool);
+    match op {
+        ScalarOp::Add if boolean => map(ScalarOp::Or, [a, b], unchanged, tag),
+        ScalarOp::Mul if boolean => map(ScalarOp::And, [a, b], unchanged, tag),
+        ScalarOp::Sub => map(op, [a, b], refuse_bool, tag),
+        _ => map(op, [a, b], unchanged, tag),
+    }
+}
+
+fn refuse_bool(dtype: DType) -> Result<DType, Refusal> {
+    match dtype {
+        DType::Bool => {
+            Err(Refusal::new("bool has no difference").help("use `logical_xor`, or cast to an integer"))
+        }
+        _ => Ok(dtype),
+    }
+}
+
+/// True division.
+pub(crate) fn divide(a: Operand<'_>, b: Operand<'_>, tag: OpTag) -> Tensor {
+    map(ScalarOp::Div, [a, b], |dtype| Ok(float_of(dtype)), tag)
+}
+
+impl Tensor {
+    /// `self + other`. Integers wrap; for bool it is `or`.
+    #[track_caller]
+    pub fn add<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
+        arithmetic(
+            ScalarOp::Add,
+            self.into_operand(),
+            other.into_operand(),
+            OpTag::new("add"),
+        )
+    }
+
+    /// `self - other`. Integers wrap; bool is refused.
+    #[track_caller]
+    pub fn sub<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
+        arithmetic(
+            ScalarOp::Sub,
+            self.into_operand(),
+            other.into_operand(),
+            OpTag::new("sub"),
+        )
+    }
+
+    /// `self * other`. Integers wrap; for bool it is `and`.
+    #[track_caller]
+    pub fn mul<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
+        arithmetic(
+            ScalarOp::Mul,
+            self.into_operand(),
+            other.into_operand(),
+            OpTag::new("mul"),
+        )
+    }
+
+    /// `self / other`, the real quotient: integers become f32.
+    #[track_caller]
+    pub fn div<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
+        divide(self.into_operand(), other.into_operand(), OpTag::new("div"))
+    }
+
+    /// The greater of each pair; NaN if either is NaN.
+    #[track_caller]
+    pub fn maximum<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
+        let tag = OpTag::new("maximum");
+        map(
+            ScalarOp::Max,
+            [self.into_operand(), other.into_operand()],
+            unchanged,
+            tag,
+        )
+    }
+
+    /// The lesser of each pair; NaN if either is NaN.
+    #[track_caller]
+    pub fn minimum<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
+        let tag = OpTag::new("minimum");
+        map(
+            ScalarOp::Min,
+            [self.into_operand(), other.into_operand()],
+            unchanged,
+            tag,
+        )
+    }
+}

@@ -1,0 +1,115 @@
+//! Comparisons and choices.
+
+use super::operand::{IntoOperand, Operand};
+use super::promotion::{Stop, broadcast, brought, expanded, join, map, unchanged};
+use crate::graph::{Op, Type};
+use crate::hal::ir::ScalarOp;
+use crate::tensor::tag::OpTag;
+use crate::tensor::{Tensor, apply};
+
+fn compare(op: ScalarOp, a: Operand<'_>, b: Operand<'_>, tag: OpTag) -> Tensor {
+    map(op, [a, b], unchanged, tag)
+}
+
+impl Tensor {
+    /// `self == other`, element by element, as bool. NaN equals nothing.
+    #[track_caller]
+    pub fn eq<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
+        compare(
+            ScalarOp::Eq,
+            self.into_operand(),
+            other.into_operand(),
+            OpTag::new("eq"),
+        )
+    }
+
+    /// `self != other`, element by element, as bool. NaN differs from everything.
+    #[track_caller]
+    pub fn ne<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
+        compare(
+            ScalarOp::Ne,
+            self.into_operand(),
+            other.into_operand(),
+            OpTag::new("ne"),
+        )
+    }
+
+    /// `self < other`, element by element, as bool; false with NaN.
+    #[track_caller]
+    pub fn lt<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
+        compare(
+            ScalarOp::Lt,
+            self.into_operand(),
+            other.into_operand(),
+            OpTag::new("lt"),
+        )
+    }
+
+    /// `self <= other`, element by element, as bool; false with NaN.
+    #[track_caller]
+    pub fn le<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
+        compare(
+            ScalarOp::Le,
+            self.into_operand(),
+            other.into_operand(),
+            OpTag::new("le"),
+        )
+    }
+
+    /// `self > other`, element by element, as bool; false with NaN.
+    #[track_caller]
+    pub fn gt<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
+        compare(
+            ScalarOp::Lt,
+            other.into_operand(),
+            self.into_operand(),
+            OpTag::new("gt"),
+        )
+    }
+
+    /// `self >= other`, element by element, as bool; false with NaN.
+    #[track_caller]
+    pub fn ge<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
+        compare(
+            ScalarOp::Le,
+            other.into_operand(),
+            self.into_operand(),
+            OpTag::new("ge"),
+        )
+    }
+
+    /// `yes` where the element of `self` (bool) is true, else `no`: NumPy's and PyTorch's `where`. The three broadcast;
+    /// the dtype is the common one of `yes` and `no`.
+    #[track_caller]
+    pub fn where_cond<'a, 'b>(&self, yes: impl IntoOperand<'a>, no: impl IntoOperand<'b>) -> Tensor {
+        select(
+            self,
+            yes.into_operand(),
+            no.into_operand(),
+            OpTag::new("where_cond"),
+        )
+    }
+}
+
+/// [`Tensor::where_cond`] under another name.
+pub(crate) fn select(condition: &Tensor, yes: Operand<'_>, no: Operand<'_>, tag: OpTag) -> Tensor {
+    let values = [yes, no];
+    let (ty, shape) = match (join(&values), condition.ty()) {
+        (Ok(ty), Ok(known)) => match broadcast(&[known.shape, ty.shape]) {
+            Ok(shape) => (Type::new(shape, ty.dtype), shape),
+            Err(refusal) => return Stop::Refused(refusal).tensor(tag, &[Operand::Borrowed(condition)]),
+        },
+        (_, Err(_)) => return condition.clone(),
+        (Err(stop), _) => return stop.tensor(tag, &values),
+    };
+    let [yes, no] = values;
+    let (yes, no) = match (brought(&yes, ty, tag), brought(&no, ty, tag)) {
+        (Ok(yes), Ok(no)) => (yes.into_owned(), no.into_owned()),
+        (Err(stop), _) | (_, Err(stop)) => return stop.tensor(tag, &[Operand::Borrowed(condition)]),
+    };
+    apply(
+        Op::Map(ScalarOp::Select),
+        &[&expanded(condition, shape, tag), &yes, &no],
+        tag,
+    )
+}

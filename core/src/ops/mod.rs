@@ -1,0 +1,23 @@
+//! What users call on tensors.
+//!
+//! Names, dtypes and edge cases are PyTorch's; where NumPy differs, the op says so. Ops of two or more tensors broadcast as
+//! in NumPy and bring them to one dtype ([`promote`]). An op of several primitives runs as one fused kernel where it can.
+
+mod axes;
+mod binary;
+mod compare;
+mod convert;
+mod formula;
+mod operand;
+mod operators;
+mod promotion;
+mod reduce;
+mod unary;
+
+pub use axes::IntoAxes;
+pub use operand::{IntoOperand, Operand, Scalar};
+pub use promotion::promote;
+
+pub(crate) use axes::{axis_in, axis_of};
+pub(crate) use formula::{formula, widened};
+pub(crate) use promotion::{broadcast, brought, cast, elementwise, expanded, float_of, join, map, unchanged};

@@ -1,0 +1,115 @@
+//! Sums, products and extremes along axes.
+
+use super::axes::IntoAxes;
+use super::promotion::cast;
+use crate::graph::Op;
+use crate::hal::DType;
+use crate::hal::ir::ReduceOp;
+use crate::tensor::shape::Axes;
+use crate::tensor::tag::OpTag;
+use crate::tensor::{Tensor, apply, composite};
+
+/// The dtype that sums and products of `dtype` are accumulated in.
+pub(crate) const fn accumulator(dtype: DType) -> DType {
+    match dtype {
+        DType::F64 => DType::F64,
+        DType::F32 | DType::F16 | DType::BF16 => DType::F32,
+        DType::U64 => DType::U64,
+        DType::I64
+        | DType::I32
+        | DType::I16
+        | DType::I8
+        | DType::U32
+        | DType::U16
+        | DType::U8
+        | DType::Bool => DType::I64,
+    }
+}
+
+/// The axes that are reduced, for a tensor without error.
+pub(crate) fn resolved(x: &Tensor, axes: impl IntoAxes, tag: OpTag) -> Result<Axes, Tensor> {
+    let ty = x.ty().map_err(|_| x.clone())?;
+    match axes.into_axes(ty.shape.len()) {
+        Ok(axes) => Ok(axes.into_iter().collect()),
+        Err(refusal) => Err(Tensor::refused(tag, refusal, &[x])),
+    }
+}
+
+/// `op` along `axes` of elements of a dtype that it takes; no axes leave the tensor as it is.
+pub(crate) fn reduce(x: &Tensor, op: ReduceOp, axes: Axes, keep: bool, tag: OpTag) -> Tensor {
+    let reduced = match axes.is_empty() {
+        true => x.clone(),
+        false => apply(Op::Reduce { op, axes }, &[x], tag),
+    };
+    if keep {
+        kept(&reduced, x, axes, tag)
+    } else {
+        reduced
+    }
+}
+
+/// `reduced` with extents of 1 where `axes` of `x` were.
+pub(crate) fn kept(reduced: &Tensor, x: &Tensor, axes: Axes, tag: OpTag) -> Tensor {
+    match x.ty() {
+        Ok(ty) => apply(Op::Reshape(ty.shape.ones_at(axes)), &[reduced], tag),
+        Err(_) => x.clone(),
+    }
+}
+
+/// A sum or product: accumulated in [`accumulator`], given in it for integers and in the tensor's dtype for floats.
+pub(crate) fn accumulate(x: &Tensor, op: ReduceOp, axes: Axes, keep: bool, tag: OpTag) -> Tensor {
+    let Ok(dtype) = x.dtype() else { return x.clone() };
+    let wide = accumulator(dtype);
+    if wide == dtype {
+        return reduce(x, op, axes, keep, tag);
+    }
+    let result = if dtype.is_float() { dtype } else { wide };
+    composite("accumulate", &(op, axes, keep), [x], tag, |[x]| {
+        cast(&reduce(&cast(x, wide, tag), op, axes, keep, tag), result, tag)
+    })
+}
+
+macro_rules! reductions {
+    ($($(#[$doc:meta])* $name:ident, $axes:ident, $keep:ident = $how:ident $op:ident;)*) => {
+        impl Tensor { $(
+            $(#[$doc])*
+            #[track_caller]
+            pub fn $name(&self) -> Tensor {
+                along(self, .., false, OpTag::new(stringify!($name)), $how, ReduceOp::$op)
+            }
+
+            #[doc = concat!("As [`", stringify!($name), "`](Tensor::", stringify!($name), ") along `axes`, which disappear; no axes leave the tensor as it is.")]
+            #[track_caller]
+            pub fn $axes(&self, axes: impl IntoAxes) -> Tensor {
+                along(self, axes, false, OpTag::new(stringify!($name)), $how, ReduceOp::$op)
+            }
+
+            #[doc = concat!("As [`", stringify!($axes), "`](Tensor::", stringify!($axes), "), with extents of 1 in place of the axes.")]
+            #[track_caller]
+            pub fn $keep(&self, axes: impl IntoAxes) -> Tensor {
+                along(self, axes, true, OpTag::new(stringify!($name)), $how, ReduceOp::$op)
+            }
+        )* }
+    };
+}
+
+fn along(
+    x: &Tensor,
+    axes: impl IntoAxes,
+    keep: bool,
+    tag: OpTag,
+    how: impl Fn(&Tensor, ReduceOp, Axes, bool, OpTag) -> Tensor,
+    op: ReduceOp,
+) -> Tensor {
+    match resolved(x, axes, tag) {
+        Ok(axes) => how(x, op, axes, keep, tag),
+        Err(failed) => failed,
+    }
+}
+
+reductions! {
+    /// The sum of all elements; 0 of none. Integers and bool give i64 (u64 stays), f16 and bf16 are summed in f32.
+    sum, sum_axes, sum_keepdims = accumulate Sum;
+    /// The product of all elements; 1 of none. Dtypes as [`sum`](Tensor::sum).
+    prod, prod_axes, prod_keepdims = accumulate Prod;
+}
