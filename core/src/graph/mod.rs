@@ -110,3 +110,27 @@ impl Graph {
         self.node(id).ty.dtype
     }
 }
+
+impl Graph {
+    /// The graph without nodes that no output needs; inputs stay.
+    #[must_use]
+    pub fn pruned(&self) -> Graph {
+        let mut live = vec![false; self.nodes.len()];
+        let wanted = self.outputs.iter().chain(&self.inputs);
+        wanted.for_each(|id| live[id.index()] = true);
+        for (at, node) in self.nodes.iter().enumerate().rev() {
+            if live[at] {
+                node.inputs.iter().for_each(|input| live[input.index()] = true);
+            }
+        }
+        let mut graph = Graph::new();
+        let mut moved = vec![NodeId(0); self.nodes.len()];
+        for (at, node) in self.nodes.iter().enumerate().filter(|&(at, _)| live[at]) {
+            let inputs = node.inputs.iter().map(|input| moved[input.index()]).collect();
+            moved[at] = graph.append(node.op.clone(), inputs, node.ty, node.tag);
+        }
+        graph.inputs = self.inputs.iter().map(|id| moved[id.index()]).collect();
+        graph.outputs = self.outputs.iter().map(|id| moved[id.index()]).collect();
+        graph
+    }
+}

@@ -1,10 +1,26 @@
 //! From a graph to kernels.
+//!
+//! Nodes that need a buffer are walked from the last to the first. Each becomes the root of a kernel, which takes in what
+//! only it uses, what is cheap to compute again, and reductions over one common inner space; what it reads instead gets a
+//! buffer, and so a kernel, in its turn. A value that others need too is stored by the kernel that computes it anyway.
 
-use crate::graph::{Graph, Type};
+mod emit;
+mod fold;
+mod select;
+mod view;
+
+use crate::graph::{Graph, Node, NodeId, Op, Type};
 use crate::hal::ir;
 use crate::hal::library::LibraryOp;
+use crate::tensor::failure::Refusal;
 use crate::tensor::layout::Layout;
+use crate::tensor::shape::Shape;
 use crate::tensor::tag::OpTag;
+use crate::tensor::view_layout;
+use emit::Destination;
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Memory that a program touches.
@@ -127,12 +143,315 @@ pub enum Given {
 /// Lowers a graph whose arguments come as `given` says.
 ///
 /// # Errors
-/// What no kernel can express, such as more buffers than a kernel may have.
-pub fn lower(
-    graph: &Graph,
-    given: &[Given],
-    support: &dyn Support,
-) -> Result<Program, crate::tensor::failure::Refusal> {
-    let _ = (graph, given, support);
-    unimplemented!("lowering")
+/// What no kernel can express.
+pub fn lower(graph: &Graph, given: &[Given], support: &dyn Support) -> Result<Program, Refusal> {
+    // Storing more than one result can make kernels wait for each other in a circle; without that they cannot.
+    let with_extras = Lowering::new(graph, given, support, true).run();
+    match with_extras {
+        Some(program) => Ok(program),
+        None => Lowering::new(graph, given, support, false)
+            .run()
+            .ok_or_else(|| Refusal::new("the graph has a circle")),
+    }
 }
+
+struct Lowering<'a> {
+    graph: &'a Graph,
+    given: &'a [Given],
+    support: &'a dyn Support,
+    /// Nodes that use a node, among those that outputs need.
+    users: Vec<SmallVec<[NodeId; 4]>>,
+    outputs: HashSet<NodeId>,
+    /// Nodes that get a buffer.
+    marked: Vec<bool>,
+    /// Buffers of marked nodes.
+    locals: RefCell<HashMap<NodeId, u32>>,
+    /// Row `i` has a bit for each node that node `i` depends on, itself too.
+    ancestors: Vec<Vec<u64>>,
+    extras_allowed: bool,
+}
+
+/// Steps that belong together: they make `makes` from `needs`.
+struct Group {
+    steps: Vec<Step>,
+    makes: Vec<NodeId>,
+    needs: BTreeSet<NodeId>,
+}
+
+impl<'a> Lowering<'a> {
+    fn new(
+        graph: &'a Graph,
+        given: &'a [Given],
+        support: &'a dyn Support,
+        extras_allowed: bool,
+    ) -> Lowering<'a> {
+        let count = graph.nodes().len();
+        let mut live = vec![false; count];
+        for output in graph.outputs() {
+            live[output.index()] = true;
+        }
+        let mut users = vec![SmallVec::new(); count];
+        for (at, node) in graph.nodes().iter().enumerate().rev() {
+            if !live[at] {
+                continue;
+            }
+            for input in &node.inputs {
+                live[input.index()] = true;
+                users[input.index()].push(NodeId(at as u32));
+            }
+        }
+        let words = count.div_ceil(64);
+        let mut ancestors: Vec<Vec<u64>> = Vec::with_capacity(count);
+        for (at, node) in graph.nodes().iter().enumerate() {
+            let mut row = vec![0; words];
+            row[at / 64] |= 1 << (at % 64);
+            for input in &node.inputs {
+                for (word, other) in row.iter_mut().zip(&ancestors[input.index()]) {
+                    *word |= other;
+                }
+            }
+            ancestors.push(row);
+        }
+        Lowering {
+            graph,
+            given,
+            support,
+            users,
+            outputs: graph.outputs().iter().copied().collect(),
+            marked: vec![false; count],
+            locals: RefCell::default(),
+            ancestors,
+            extras_allowed,
+        }
+    }
+
+    /// Whether `node` is `other` or is computed from it.
+    fn depends(&self, node: NodeId, other: NodeId) -> bool {
+        self.ancestors[node.index()][other.index() / 64] >> (other.index() % 64) & 1 == 1
+    }
+
+    /// The extents over which a kernel walks its root: a reshape walks its operand.
+    fn root_space(&self, root: NodeId) -> Shape {
+        let mut at = root;
+        while let Op::Reshape(_) = self.graph.node(at).op {
+            at = self.graph.node(at).inputs[0];
+        }
+        *self.graph.shape(at)
+    }
+
+    /// The node in whose buffer the elements of `id` lie, and how.
+    fn resolve(&self, id: NodeId) -> (NodeId, Layout) {
+        let node = self.graph.node(id);
+        if node.op.is_view() && !self.marked[id.index()] {
+            let (base, layout) = self.resolve(node.inputs[0]);
+            if let Some(layout) = view_layout(&node.op, &layout, node.ty) {
+                return (base, layout);
+            }
+        }
+        match node.op {
+            Op::Input(at) => match self.given[at as usize] {
+                Given::Buffer(layout) => (id, layout.at_start()),
+                Given::Scalar(_) => (id, Layout::contiguous(node.ty.shape)),
+            },
+            _ => (id, Layout::contiguous(node.ty.shape)),
+        }
+    }
+
+    /// Buffer and layout of a node that has one.
+    fn buffer(&self, id: NodeId) -> (Slot, Layout) {
+        if let Op::Input(at) = self.graph.node(id).op
+            && let Given::Buffer(layout) = self.given[at as usize]
+        {
+            return (Slot::Input(at), layout.at_start());
+        }
+        (self.slot(id), Layout::contiguous(*self.graph.shape(id)))
+    }
+
+    /// The buffer that a kernel makes for a node.
+    fn slot(&self, id: NodeId) -> Slot {
+        let mut locals = self.locals.borrow_mut();
+        let next = locals.len() as u32;
+        Slot::Local(*locals.entry(id).or_insert(next))
+    }
+
+    fn mark(&mut self, id: NodeId) {
+        self.marked[id.index()] = true;
+    }
+
+    fn run(mut self) -> Option<Program> {
+        let mut groups = Vec::new();
+        let mut made = HashSet::new();
+        for &output in self.graph.outputs() {
+            let (base, _) = self.resolve(output);
+            self.mark(base);
+        }
+        for at in (0..self.graph.nodes().len()).rev() {
+            let id = NodeId(at as u32);
+            let in_buffer = matches!(self.graph.node(id).op, Op::Input(at)
+                if matches!(self.given[at as usize], Given::Buffer(_)));
+            if !self.marked[at] || in_buffer || made.contains(&id) {
+                continue;
+            }
+            let group = self.group(id);
+            for &need in &group.needs {
+                self.mark(need);
+            }
+            made.extend(group.makes.iter().copied());
+            groups.push(group);
+        }
+        let order = order(&groups, self.graph.nodes().len())?;
+        Some(self.program(groups, &order))
+    }
+
+    /// The steps that compute one node.
+    fn group(&mut self, id: NodeId) -> Group {
+        let node = self.graph.node(id);
+        let layout = Layout::contiguous(node.ty.shape);
+        let slot = self.slot(id);
+        match &node.op {
+            Op::Concat { axis } => {
+                let axis = usize::from(*axis);
+                let mut group = Group::new(id);
+                let mut start = vec![0; node.ty.shape.len()];
+                for &operand in &node.inputs {
+                    let shape = *self.graph.shape(operand);
+                    let ones = vec![1; shape.len()];
+                    let part = layout.sliced(&start, &ones, shape);
+                    self.part(&mut group, operand, Destination { slot, layout: part });
+                    start[axis] += shape[axis];
+                }
+                group
+            }
+            Op::Pad { low, bits, .. } => {
+                let mut group = Group::new(id);
+                group.fill(slot, node, *bits);
+                let shape = *self.graph.shape(node.inputs[0]);
+                let part = layout.sliced(low, &vec![1; shape.len()], shape);
+                self.part(&mut group, node.inputs[0], Destination { slot, layout: part });
+                group
+            }
+            Op::Full { bits, .. } => {
+                let mut group = Group::new(id);
+                group.fill(slot, node, *bits);
+                group
+            }
+            _ => {
+                let mut group = Group::new(id);
+                self.part(&mut group, id, Destination { slot, layout });
+                group
+            }
+        }
+    }
+
+    /// A kernel that computes `root` into `to`.
+    fn part(&mut self, group: &mut Group, root: NodeId, to: Destination) {
+        if self.graph.shape(root).elements() == 0 {
+            return;
+        }
+        let selection = select::select(self, root);
+        group.needs.extend(
+            selection
+                .loads
+                .iter()
+                .copied()
+                .filter(|&load| load != root || !selection.inline.contains_key(&load)),
+        );
+        group.makes.extend(&selection.extras);
+        let step = emit::emit(self, &selection, &to);
+        group.steps.push(step);
+    }
+
+    fn program(self, groups: Vec<Group>, order: &[usize]) -> Program {
+        let mut outputs = Vec::new();
+        for &output in self.graph.outputs() {
+            let (base, layout) = self.resolve(output);
+            let (slot, _) = self.buffer(base);
+            outputs.push(Output {
+                slot,
+                layout,
+                ty: self.graph.node(output).ty,
+            });
+        }
+        let mut locals = vec![Local { bytes: 0 }; self.locals.borrow().len()];
+        for (&id, &local) in self.locals.borrow().iter() {
+            let ty = self.graph.node(id).ty;
+            locals[local as usize].bytes = (ty.shape.elements() * ty.dtype.size()) as u64;
+        }
+        let mut groups: Vec<Option<Group>> = groups.into_iter().map(Some).collect();
+        let steps = order
+            .iter()
+            .filter_map(|&at| groups[at].take())
+            .flat_map(|group| group.steps)
+            .collect();
+        Program {
+            locals,
+            steps,
+            outputs,
+        }
+    }
+}
+
+impl Group {
+    fn new(id: NodeId) -> Group {
+        Group {
+            steps: Vec::new(),
+            makes: vec![id],
+            needs: BTreeSet::new(),
+        }
+    }
+
+    fn fill(&mut self, slot: Slot, node: &Node, bits: u64) {
+        let bytes = (node.ty.shape.elements() * node.ty.dtype.size()) as u64;
+        if bytes > 0 {
+            self.steps.push(Step::Fill {
+                slot,
+                offset: 0,
+                bytes,
+                pattern: bits,
+                pattern_bytes: node.ty.dtype.size() as u32,
+                tag: node.tag,
+            });
+        }
+    }
+}
+
+/// An order in which each group comes after those that make what it needs; the graph's order where there is a choice.
+fn order(groups: &[Group], nodes: usize) -> Option<Vec<usize>> {
+    let mut maker = vec![None; nodes];
+    for (at, group) in groups.iter().enumerate() {
+        for node in &group.makes {
+            maker[node.index()] = Some(at);
+        }
+    }
+    let mut waiting = vec![0; groups.len()];
+    let mut dependents = vec![Vec::new(); groups.len()];
+    for (at, group) in groups.iter().enumerate() {
+        let makers: HashSet<usize> = group
+            .needs
+            .iter()
+            .filter_map(|node| maker[node.index()])
+            .collect();
+        for made in makers {
+            if made != at {
+                waiting[at] += 1;
+                dependents[made].push(at);
+            }
+        }
+    }
+    // Groups were made from the last node to the first: the greatest index is the earliest in the graph.
+    let mut ready: BinaryHeap<usize> = (0..groups.len()).filter(|&at| waiting[at] == 0).collect();
+    let mut order = Vec::with_capacity(groups.len());
+    while let Some(at) = ready.pop() {
+        order.push(at);
+        for &next in &dependents[at] {
+            waiting[next] -= 1;
+            if waiting[next] == 0 {
+                ready.push(next);
+            }
+        }
+    }
+    (order.len() == groups.len()).then_some(order)
+}
+
+#[cfg(test)]
+mod tests;

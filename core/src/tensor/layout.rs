@@ -45,6 +45,11 @@ impl Layout {
         &self.strides[..self.shape.len()]
     }
 
+    /// The same layout from the first element of the buffer on.
+    pub fn at_start(&self) -> Layout {
+        Layout { offset: 0, ..*self }
+    }
+
     /// Whether the elements lie row-major without gaps.
     pub fn is_contiguous(&self) -> bool {
         let mut step = 1_i64;

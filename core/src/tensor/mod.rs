@@ -10,7 +10,7 @@ pub(crate) mod lazy;
 pub mod shape;
 pub mod tag;
 
-pub(crate) use apply::{apply, apply_in, composite, composite_with_gradient};
+pub(crate) use apply::{apply, apply_in, composite, composite_with_gradient, hal_tag, view_layout};
 
 use crate::context::Context;
 use crate::error::Result;

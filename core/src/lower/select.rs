@@ -1,0 +1,500 @@
+//! Which nodes one kernel computes.
+
+use super::view::{Split, View};
+use super::{Given, Lowering};
+use crate::graph::{NodeId, Op};
+use crate::hal::ir::ScalarOp;
+use crate::tensor::layout::Layout;
+use crate::tensor::shape::{Axes, MAX_RANK, Shape};
+use smallvec::SmallVec;
+use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
+
+/// Most nodes of the graph in one kernel.
+const MAX_INLINE: usize = 256;
+/// Buffers after which a kernel takes no further node in; well below what the IR allows.
+const MAX_BUFFERS: usize = 28;
+
+/// A kernel before it is written down.
+#[derive(Debug)]
+pub(super) struct Selection {
+    pub(super) root: NodeId,
+    /// Extents of the space; axes of `inner` belong to the inner space, in this order.
+    pub(super) space: Vec<usize>,
+    pub(super) inner: Vec<usize>,
+    /// Nodes that are computed, with the first view of each.
+    pub(super) inline: HashMap<NodeId, View>,
+    /// Nodes that are read from buffers.
+    pub(super) loads: BTreeSet<NodeId>,
+    /// Nodes that are stored besides the root.
+    pub(super) extras: Vec<NodeId>,
+    /// A matrix product or convolution that the kernel is the epilogue of.
+    pub(super) library: Option<NodeId>,
+    /// How many axes of the space walk the root; reductions add theirs behind them.
+    root_axes: usize,
+}
+
+/// Why a selection must be done again.
+enum Restart {
+    /// Over a finer space.
+    Split(Split),
+    /// Over the space of a library op.
+    Space(NodeId),
+    /// With a node not stored besides the root.
+    Deny(NodeId),
+    /// With a node read, not computed.
+    Load(NodeId),
+}
+
+/// What earlier tries found out.
+#[derive(Default)]
+struct Findings {
+    denied: HashSet<NodeId>,
+    loaded: HashSet<NodeId>,
+    /// The library op whose space is tried.
+    space_of: Option<NodeId>,
+    /// Nothing but the root is computed: always possible, the way out when tries lead nowhere.
+    root_only: bool,
+}
+
+/// Tries of one kernel before only its root is computed.
+const MAX_TRIES: usize = 64;
+
+/// Selects the kernel that computes `root`.
+pub(super) fn select(lowering: &Lowering<'_>, root: NodeId) -> Selection {
+    let natural: Vec<usize> = lowering.root_space(root).to_vec();
+    let mut space = natural.clone();
+    let mut findings = Findings::default();
+    for tries in 1.. {
+        findings.root_only = tries > MAX_TRIES;
+        let mut selector = Selector {
+            lowering,
+            findings: &findings,
+            heap: BinaryHeap::new(),
+            views: HashMap::new(),
+            exclusive: HashSet::new(),
+            split: None,
+            blocked: HashMap::new(),
+            result: Selection {
+                root_axes: space.len(),
+                root,
+                space: space.clone(),
+                inner: Vec::new(),
+                inline: HashMap::new(),
+                loads: BTreeSet::new(),
+                extras: Vec::new(),
+                library: None,
+            },
+        };
+        match selector.run().and_then(|()| selector.check_extras()) {
+            Ok(()) => return selector.result,
+            Err(Restart::Split(split)) => {
+                space[split.axis] /= split.factor;
+                space.insert(split.axis + 1, split.factor);
+            }
+            Err(Restart::Space(library)) => {
+                findings.space_of = Some(library);
+                space = lowering.graph.shape(library).to_vec();
+            }
+            Err(Restart::Deny(node)) => {
+                findings.denied.insert(node);
+            }
+            Err(Restart::Load(node)) => {
+                // A library op whose space does not suit the rest keeps to itself.
+                findings.loaded.insert(findings.space_of.take().unwrap_or(node));
+                space.clone_from(&natural);
+            }
+        }
+    }
+    unreachable!("the loop ends by a return")
+}
+
+struct Selector<'a> {
+    lowering: &'a Lowering<'a>,
+    findings: &'a Findings,
+    heap: BinaryHeap<NodeId>,
+    views: HashMap<NodeId, SmallVec<[View; 1]>>,
+    /// Nodes that nobody outside this kernel uses.
+    exclusive: HashSet<NodeId>,
+    /// A split that would make some index affine.
+    split: Option<Split>,
+    /// The reshape that made the indices of a node other than affine.
+    blocked: HashMap<NodeId, NodeId>,
+    result: Selection,
+}
+
+impl Selector<'_> {
+    fn run(&mut self) -> Result<(), Restart> {
+        let root = self.result.root;
+        let shape = *self.lowering.graph.shape(root);
+        let (view, split) = View::linear(&self.result.space, &shape);
+        self.split = split;
+        self.push(root, view, None);
+        while let Some(node) = self.heap.pop() {
+            while self.heap.peek() == Some(&node) {
+                self.heap.pop();
+            }
+            self.visit(node)?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, node: NodeId, view: View, blocked: Option<NodeId>) {
+        if let Some(reshape) = blocked {
+            self.blocked.insert(node, reshape);
+        }
+        let views = self.views.entry(node).or_default();
+        if !views.contains(&view) {
+            views.push(view);
+        }
+        self.heap.push(node);
+    }
+
+    fn visit(&mut self, id: NodeId) -> Result<(), Restart> {
+        let lowering = self.lowering;
+        let node = lowering.graph.node(id);
+        let is_root = id == self.result.root;
+        let exclusive = is_root
+            || (!lowering.outputs.contains(&id)
+                && lowering.users[id.index()]
+                    .iter()
+                    .all(|user| self.exclusive.contains(user)));
+        if exclusive {
+            self.exclusive.insert(id);
+        }
+        let views = self.views[&id].clone();
+        let full = !is_root
+            && (self.findings.root_only
+                || self.result.inline.len() >= MAX_INLINE
+                || self.result.loads.len() + self.result.extras.len() >= MAX_BUFFERS);
+        let read = !is_root && (self.findings.loaded.contains(&id) || self.findings.root_only);
+        match &node.op {
+            Op::Input(_) => return self.load(id, &views),
+            Op::Full { .. } => {}
+            Op::Index { axis, .. } => {
+                if views.iter().any(|view| view.axes[usize::from(*axis)].is_none()) {
+                    return self.unblock(id);
+                }
+            }
+            _ if read => return self.load(id, &views),
+            op if op.is_view() => {
+                let operand = node.inputs[0];
+                let shape = lowering.graph.shape(operand);
+                for view in &views {
+                    let (through, split) = view.through(op, &self.result.space, shape);
+                    self.split = self.split.or(split);
+                    let lost = view.linear.is_some() && through.axes.iter().any(Option::is_none);
+                    let blocked = if lost {
+                        Some(id)
+                    } else {
+                        self.blocked.get(&id).copied()
+                    };
+                    self.push(operand, through, blocked);
+                }
+                self.result.inline.insert(id, views[0].clone());
+                return Ok(());
+            }
+            Op::Map(_) | Op::Cast(_) | Op::Rand | Op::Gather { .. } => {
+                let alone = exclusive && views.len() == 1;
+                let again = !lowering.marked[id.index()] && lowering.is_cheap(id, 3);
+                let inline = is_root || (!full && (alone || again || self.store_too(id, &views)));
+                if !inline {
+                    return self.load(id, &views);
+                }
+                for (at, &operand) in node.inputs.iter().enumerate() {
+                    if let (Op::Gather { axis }, 0) = (&node.op, at) {
+                        // What is gathered from lies in a buffer; the axis is the index's business.
+                        for view in &views {
+                            self.gathers(id, operand, usize::from(*axis), view)?;
+                        }
+                        continue;
+                    }
+                    for view in &views {
+                        self.push(operand, view.clone(), self.blocked.get(&id).copied());
+                    }
+                }
+            }
+            Op::Reduce { axes, .. } => {
+                let operand = node.inputs[0];
+                let shape = *lowering.graph.shape(operand);
+                let fits = views.len() == 1
+                    && self.result.library.is_none()
+                    && (exclusive || (!full && self.may_store(id, &views)));
+                let inner = if fits {
+                    self.match_inner(&views[0], id, *axes, &shape, is_root)
+                } else {
+                    None
+                };
+                let through = inner
+                    .as_ref()
+                    .and_then(|(space, inner)| views[0].reduced(*axes, &shape, space, inner));
+                let (Some((space, inner)), Some(through)) = (inner, through) else {
+                    return self.load(id, &views);
+                };
+                (self.result.space, self.result.inner) = (space, inner);
+                if !exclusive {
+                    self.result.extras.push(id);
+                }
+                self.push(operand, through, self.blocked.get(&id).copied());
+            }
+            Op::Matmul { .. } | Op::Conv(_) => {
+                let wanted = lowering.graph.shape(id);
+                let alone = exclusive && self.result.library.is_none() && self.result.inner.is_empty();
+                if !alone || views.len() != 1 || !self.covers(&views[0], wanted) {
+                    return self.load(id, &views);
+                }
+                if *self.result.space != **wanted {
+                    return Err(Restart::Space(id));
+                }
+                self.result.library = Some(id);
+                for &operand in &node.inputs {
+                    self.result.loads.insert(lowering.resolve(operand).0);
+                }
+            }
+            Op::Pad { .. }
+            | Op::Concat { .. }
+            | Op::Scatter { .. }
+            | Op::ConvGradInput(..)
+            | Op::ConvGradWeight(..)
+            | Op::Scan { .. }
+            | Op::ArgSort { .. } => return self.load(id, &views),
+            Op::Permute(_) | Op::Expand(_) | Op::Reshape(_) | Op::Slice { .. } | Op::Window { .. } => {}
+        }
+        self.result.inline.insert(id, views[0].clone());
+        Ok(())
+    }
+
+    /// Whether the space walks all elements of `shape` in row-major order.
+    fn covers(&self, view: &View, shape: &Shape) -> bool {
+        let linear = View::linear(&self.result.space, shape).0.linear;
+        view.linear == linear && self.result.space.iter().product::<usize>() == shape.elements()
+    }
+
+    /// Reads a node from its buffer.
+    fn load(&mut self, id: NodeId, views: &[View]) -> Result<(), Restart> {
+        let layout = self.lowering.buffer_layout(id);
+        if let Some(layout) = layout
+            && views.iter().any(|view| view.address(&layout).is_none())
+        {
+            return self.unblock(id);
+        }
+        self.result.loads.insert(id);
+        Ok(())
+    }
+
+    fn gathers(&mut self, id: NodeId, operand: NodeId, axis: usize, view: &View) -> Result<(), Restart> {
+        let (base, layout) = self.lowering.resolve(operand);
+        let others = layout
+            .shape
+            .iter()
+            .enumerate()
+            .all(|(at, &extent)| at == axis || extent == 1 || view.axes[at].is_some());
+        if !others {
+            return self.unblock(id);
+        }
+        self.result.loads.insert(base);
+        Ok(())
+    }
+
+    /// An index is not affine: a finer space, or one more buffer.
+    fn unblock(&mut self, id: NodeId) -> Result<(), Restart> {
+        if let Some(split) = self.split
+            && split.axis < self.result.root_axes
+            && self.result.root_axes < MAX_RANK
+        {
+            return Err(Restart::Split(split));
+        }
+        // The reshape that is in the way gets a buffer of its own.
+        Err(Restart::Load(self.blocked.get(&id).copied().unwrap_or(id)))
+    }
+
+    /// Whether a node can be stored by this kernel besides the root.
+    fn may_store(&self, id: NodeId, views: &[View]) -> bool {
+        let [view] = views else { return false };
+        !self.findings.denied.contains(&id)
+            && self.lowering.extras_allowed
+            && self.result.library.is_none()
+            && bijective(view, &self.result.space, self.lowering.graph.shape(id))
+    }
+
+    fn store_too(&mut self, id: NodeId, views: &[View]) -> bool {
+        let may = self.may_store(id, views);
+        if may {
+            self.result.extras.push(id);
+        }
+        may
+    }
+
+    /// The space and its inner axes with which a reduction can be computed here.
+    fn match_inner(
+        &self,
+        view: &View,
+        id: NodeId,
+        axes: Axes,
+        operand: &Shape,
+        is_root: bool,
+    ) -> Option<(Vec<usize>, Vec<usize>)> {
+        let (space, inner) = (&self.result.space, &self.result.inner);
+        let unused = view.unused(space, self.lowering.graph.shape(id))?;
+        let inner_now: SmallVec<[usize; 8]> =
+            inner.iter().copied().filter(|&axis| space[axis] != 1).collect();
+        if !inner.is_empty() {
+            return (unused == inner_now).then(|| (space.clone(), inner.clone()));
+        }
+        if unused.is_empty() {
+            let mut grown = space.clone();
+            grown.extend(axes.iter().map(|axis| operand[axis]));
+            let inner = (space.len()..grown.len()).collect();
+            let small = is_root || worthwhile(space, axes.iter().map(|axis| operand[axis]).product());
+            return (small && grown.len() <= 2 * MAX_RANK).then_some((grown, inner));
+        }
+        let count: usize = unused.iter().map(|&axis| space[axis]).product();
+        let outer: Vec<usize> = (0..space.len())
+            .filter(|axis| !unused.contains(axis))
+            .map(|axis| space[axis])
+            .collect();
+        worthwhile(&outer, count).then(|| (space.clone(), unused.to_vec()))
+    }
+
+    /// Extra outputs must be whole at their level, and nothing that the kernel reads may depend on them.
+    fn check_extras(&self) -> Result<(), Restart> {
+        let result = &self.result;
+        for &extra in &result.extras {
+            let view = &result.inline[&extra];
+            let shape = self.lowering.graph.shape(extra);
+            let unused = view.unused(&result.space, shape);
+            let inner: SmallVec<[usize; 8]> = result
+                .inner
+                .iter()
+                .copied()
+                .filter(|&axis| result.space[axis] != 1)
+                .collect();
+            let whole = unused.is_some_and(|unused| unused.is_empty() || unused == inner);
+            let cyclic = result
+                .loads
+                .iter()
+                .any(|&load| self.lowering.depends(load, extra));
+            if !whole || cyclic {
+                return Err(Restart::Deny(extra));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether computing a reduction inside a kernel is better than reading its result: rows must be short enough to stay near the
+/// core and many enough for all cores.
+fn worthwhile(outer: &[usize], inner: usize) -> bool {
+    let rows: usize = outer.iter().product();
+    inner <= 1024 || (inner <= 65_536 && rows >= 4)
+}
+
+/// Whether the points of the space that the view uses meet each element of `shape` once.
+fn bijective(view: &View, space: &[usize], shape: &Shape) -> bool {
+    let Some(linear) = &view.linear else { return false };
+    let mut terms: SmallVec<[(i64, usize); 8]> = linear
+        .terms()
+        .map(|(axis, coefficient)| (coefficient, space[axis]))
+        .collect();
+    terms.sort_unstable();
+    let mut next = 1;
+    for (coefficient, extent) in terms {
+        if coefficient != next {
+            return false;
+        }
+        next *= extent as i64;
+    }
+    linear.offset == 0 && next == shape.elements() as i64
+}
+
+impl Selection {
+    /// How many axes of the space walk the root; reductions add theirs behind them.
+    pub(super) const fn root_axes(&self) -> usize {
+        self.root_axes
+    }
+}
+
+impl Lowering<'_> {
+    /// Whether computing the node again costs less than a buffer: few quick ops on one buffer at most.
+    pub(super) fn is_cheap(&self, id: NodeId, budget: u32) -> bool {
+        let mut leaves = HashSet::new();
+        self.cheap_walk(id, &mut { budget }, &mut leaves) && leaves.len() <= 1
+    }
+
+    fn cheap_walk(&self, id: NodeId, budget: &mut u32, leaves: &mut HashSet<NodeId>) -> bool {
+        let node = self.graph.node(id);
+        match &node.op {
+            Op::Full { .. } | Op::Index { .. } => return true,
+            Op::Input(at) => {
+                if let Given::Buffer(_) = self.given[*at as usize] {
+                    leaves.insert(id);
+                }
+                return true;
+            }
+            op if op.is_view() => {}
+            Op::Map(op) if is_quick(*op) && *budget > 0 => *budget -= 1,
+            Op::Cast(_) if *budget > 0 => *budget -= 1,
+            _ if self.marked[id.index()] => {
+                leaves.insert(id);
+                return true;
+            }
+            _ => return false,
+        }
+        node.inputs
+            .iter()
+            .all(|&input| self.cheap_walk(input, budget, leaves))
+    }
+
+    /// Layout of a node's buffer: an argument's, or that of the buffer that a kernel makes. `None` for a scalar argument.
+    fn buffer_layout(&self, id: NodeId) -> Option<Layout> {
+        match self.graph.node(id).op {
+            Op::Input(at) => match self.given[at as usize] {
+                Given::Buffer(layout) => Some(layout),
+                Given::Scalar(_) => None,
+            },
+            _ => Some(Layout::contiguous(*self.graph.shape(id))),
+        }
+    }
+}
+
+/// Ops of about one instruction. Exhaustive, so that a new op is judged here.
+const fn is_quick(op: ScalarOp) -> bool {
+    match op {
+        ScalarOp::Neg
+        | ScalarOp::Abs
+        | ScalarOp::Sign
+        | ScalarOp::Not
+        | ScalarOp::Floor
+        | ScalarOp::Ceil
+        | ScalarOp::Trunc
+        | ScalarOp::Round
+        | ScalarOp::Add
+        | ScalarOp::Sub
+        | ScalarOp::Mul
+        | ScalarOp::Max
+        | ScalarOp::Min
+        | ScalarOp::And
+        | ScalarOp::Or
+        | ScalarOp::Xor
+        | ScalarOp::Shl
+        | ScalarOp::Shr
+        | ScalarOp::Eq
+        | ScalarOp::Ne
+        | ScalarOp::Lt
+        | ScalarOp::Le
+        | ScalarOp::Fma
+        | ScalarOp::Select => true,
+        ScalarOp::Sqrt
+        | ScalarOp::Exp
+        | ScalarOp::Expm1
+        | ScalarOp::Log
+        | ScalarOp::Log1p
+        | ScalarOp::Sin
+        | ScalarOp::Cos
+        | ScalarOp::Tanh
+        | ScalarOp::Erf
+        | ScalarOp::Div
+        | ScalarOp::Rem
+        | ScalarOp::Pow
+        | ScalarOp::Atan2 => false,
+    }
+}

@@ -1,0 +1,365 @@
+//! Programs against a walk over the graph that computes element by element.
+
+mod naive;
+mod random;
+
+use super::{Given, Program, Slot, Source, Step, Support, lower};
+use crate::graph::{Graph, Op, Type};
+use crate::hal::ir::{ReduceOp, ScalarOp};
+use crate::hal::library::LibraryOp;
+use crate::hal::{self, Arg, Buffer, DType, Fill, Kernel, Launch};
+use crate::tensor::layout::Layout;
+use crate::tensor::shape::{Axes, Shape};
+use crate::tensor::tag::OpTag;
+
+struct Cpu(bool);
+
+impl Support for Cpu {
+    fn library(&self, _: &LibraryOp) -> bool {
+        self.0
+    }
+}
+
+/// Runs a program on arguments of f32 or i64 and returns the outputs as f64.
+fn run(program: &Program, inputs: &[(DType, Vec<f64>)]) -> Vec<Vec<f64>> {
+    let device = hal::device("cpu").unwrap();
+    let stream = device.default_stream().unwrap();
+    let upload = |(dtype, data): &(DType, Vec<f64>)| match dtype {
+        DType::F32 => Buffer::from_slice(&stream, &data.iter().map(|&v| v as f32).collect::<Vec<_>>()),
+        DType::I64 => Buffer::from_slice(&stream, &data.iter().map(|&v| v as i64).collect::<Vec<_>>()),
+        DType::Bool => Buffer::from_slice(&stream, &data.iter().map(|&v| v as u8).collect::<Vec<_>>()),
+        other => panic!("{other}"),
+    };
+    let arguments: Vec<Buffer> = inputs.iter().map(|input| upload(input).unwrap()).collect();
+    let locals: Vec<Buffer> = program
+        .locals
+        .iter()
+        .map(|local| device.alloc(local.bytes).unwrap())
+        .collect();
+    let buffer = |slot: Slot| match slot {
+        Slot::Input(at) => &arguments[at as usize],
+        Slot::Local(at) => &locals[at as usize],
+    };
+    for step in &program.steps {
+        match step {
+            Step::Launch {
+                source,
+                extents,
+                arguments,
+                ..
+            } => {
+                let kernel = match &**source {
+                    Source::Kernel(kernel) => Kernel::compile(&device, kernel)
+                        .unwrap_or_else(|error| panic!("{error}\n{}", kernel.to_text())),
+                    Source::Library(op) => Kernel::compile(&device, op).unwrap(),
+                };
+                let args: Vec<Arg<'_>> = (arguments.iter())
+                    .map(|argument| {
+                        let mut arg = Arg::new(buffer(argument.slot)).offset(argument.offset);
+                        if let Some(strides) = &argument.strides {
+                            arg = arg.strides(strides);
+                        }
+                        arg.gather(argument.gather.0, argument.gather.1)
+                    })
+                    .collect();
+                stream
+                    .launch(&Launch::new(&kernel, extents, &args))
+                    .unwrap_or_else(|error| panic!("{error}\n{source:?}\n{extents:?} {arguments:?}"));
+            }
+            Step::Fill {
+                slot,
+                offset,
+                bytes,
+                pattern,
+                pattern_bytes,
+                ..
+            } => {
+                let fill = match pattern_bytes {
+                    8 => Fill::new(buffer(*slot), *pattern),
+                    4 => Fill::new(buffer(*slot), *pattern as u32),
+                    _ => Fill::new(buffer(*slot), *pattern as u8),
+                };
+                stream.fill(&fill.range(*offset, *bytes)).unwrap();
+            }
+        }
+    }
+    let read = |at: usize| {
+        let output = &program.outputs[at];
+        let buffer = buffer(output.slot);
+        let all: Vec<f64> = match output.ty.dtype {
+            DType::F32 => buffer
+                .download::<f32>(&stream)
+                .unwrap()
+                .iter()
+                .map(|&v| f64::from(v))
+                .collect(),
+            DType::I64 => buffer
+                .download::<i64>(&stream)
+                .unwrap()
+                .iter()
+                .map(|&v| v as f64)
+                .collect(),
+            DType::Bool => buffer
+                .download::<u8>(&stream)
+                .unwrap()
+                .iter()
+                .map(|&v| f64::from(v))
+                .collect(),
+            other => panic!("{other}"),
+        };
+        let layout = &output.layout;
+        naive::indices(&layout.shape)
+            .map(|index| {
+                let at: i64 = index
+                    .iter()
+                    .zip(layout.strides())
+                    .map(|(&i, &s)| i as i64 * s)
+                    .sum();
+                all[(layout.offset as i64 + at) as usize]
+            })
+            .collect()
+    };
+    (0..program.outputs.len()).map(read).collect()
+}
+
+/// Random numbers of the type, the same every time.
+fn data(ty: &Type, seed: u32) -> Vec<f64> {
+    let mut generator = crate::random::Mt19937::new(seed);
+    let mut next = || match ty.dtype {
+        DType::F32 => f64::from(generator.random() as f32 - 0.5),
+        DType::Bool => f64::from(generator.next_u32() & 1),
+        _ => f64::from(generator.next_u32() % 7) - 2.0,
+    };
+    (0..ty.shape.elements()).map(|_| next()).collect()
+}
+
+/// Checks a graph on contiguous arguments, and returns its program.
+#[track_caller]
+fn check(graph: &Graph) -> Program {
+    let types: Vec<Type> = graph.inputs().iter().map(|&input| graph.node(input).ty).collect();
+    let inputs: Vec<(DType, Vec<f64>)> = types
+        .iter()
+        .enumerate()
+        .map(|(at, ty)| (ty.dtype, data(ty, at as u32)))
+        .collect();
+    let given: Vec<Given> = types
+        .iter()
+        .map(|ty| Given::Buffer(Layout::contiguous(ty.shape)))
+        .collect();
+    let expected = naive::evaluate(
+        graph,
+        &inputs.iter().map(|(_, data)| data.clone()).collect::<Vec<_>>(),
+    );
+    for library in [true, false] {
+        let program = lower(graph, &given, &Cpu(library)).unwrap();
+        let results = run(&program, &inputs);
+        for (at, (result, expected)) in results.iter().zip(&expected).enumerate() {
+            for (place, (&got, &wanted)) in result.iter().zip(expected).enumerate() {
+                let same = got == wanted
+                    || (got - wanted).abs() <= 1e-4 * wanted.abs().max(1.0)
+                    || (got.is_nan() && wanted.is_nan());
+                assert!(
+                    same,
+                    "output {at} at {place}: {got}, not {wanted}\n{graph:#?}\n{program:#?}"
+                );
+            }
+            assert_eq!(result.len(), expected.len());
+        }
+        if library {
+            continue;
+        }
+        return lower(graph, &given, &Cpu(true)).unwrap();
+    }
+    unreachable!()
+}
+
+fn shape(extents: &[usize]) -> Shape {
+    Shape::of(extents)
+}
+
+fn f32s(extents: &[usize]) -> Type {
+    Type::new(shape(extents), DType::F32)
+}
+
+/// A graph written with few words.
+#[derive(Default)]
+struct Write(Graph);
+
+impl Write {
+    fn input(&mut self, extents: &[usize]) -> crate::graph::NodeId {
+        self.0.input(f32s(extents))
+    }
+
+    #[track_caller]
+    fn op(&mut self, op: Op, inputs: &[crate::graph::NodeId]) -> crate::graph::NodeId {
+        self.0.push(op, inputs, OpTag::NONE).unwrap()
+    }
+
+    #[track_caller]
+    fn map(&mut self, op: ScalarOp, inputs: &[crate::graph::NodeId]) -> crate::graph::NodeId {
+        self.op(Op::Map(op), inputs)
+    }
+
+    /// A reduction whose result is as wide as its operand again.
+    #[track_caller]
+    fn spread(&mut self, op: ReduceOp, axis: usize, of: crate::graph::NodeId) -> crate::graph::NodeId {
+        let wide = *self.0.shape(of);
+        let axes = Axes::one(axis);
+        let narrow = self.op(Op::Reduce { op, axes }, &[of]);
+        let kept = self.op(Op::Reshape(wide.ones_at(axes)), &[narrow]);
+        self.op(Op::Expand(wide), &[kept])
+    }
+
+    #[track_caller]
+    fn softmax(&mut self, axis: usize, x: crate::graph::NodeId) -> crate::graph::NodeId {
+        let max = self.spread(ReduceOp::Max, axis, x);
+        let below = self.map(ScalarOp::Sub, &[x, max]);
+        let exp = self.map(ScalarOp::Exp, &[below]);
+        let sum = self.spread(ReduceOp::Sum, axis, exp);
+        self.map(ScalarOp::Div, &[exp, sum])
+    }
+}
+
+#[test]
+fn a_chain_of_maps_is_one_kernel_over_one_axis() {
+    let mut w = Write::default();
+    let (a, b) = (w.input(&[3, 4, 5]), w.input(&[3, 4, 5]));
+    let sum = w.map(ScalarOp::Add, &[a, b]);
+    let out = w.map(ScalarOp::Mul, &[sum, a]);
+    w.0.output(out);
+    let program = check(&w.0);
+    let [Step::Launch { extents, .. }] = &program.steps[..] else {
+        panic!("{program:#?}")
+    };
+    assert_eq!(extents, &[60]);
+}
+
+#[test]
+fn softmax_is_one_kernel_along_any_axis() {
+    for axis in 0..3 {
+        let mut w = Write::default();
+        let x = w.input(&[6, 5, 7]);
+        let y = w.softmax(axis, x);
+        w.0.output(y);
+        assert_eq!(check(&w.0).steps.len(), 1, "axis {axis}");
+    }
+}
+
+#[test]
+fn layer_norm_with_its_statistics_is_one_kernel() {
+    let mut w = Write::default();
+    let (x, gamma) = (w.input(&[8, 16]), w.input(&[16]));
+    let wide = shape(&[8, 16]);
+    let count = w.op(
+        Op::Full {
+            dtype: DType::F32,
+            bits: u64::from(16_f32.to_bits()),
+            shape: wide,
+        },
+        &[],
+    );
+    let sum = w.spread(ReduceOp::Sum, 1, x);
+    let mean = w.map(ScalarOp::Div, &[sum, count]);
+    let centred = w.map(ScalarOp::Sub, &[x, mean]);
+    let square = w.map(ScalarOp::Mul, &[centred, centred]);
+    let square_sum = w.op(
+        Op::Reduce {
+            op: ReduceOp::Sum,
+            axes: Axes::one(1),
+        },
+        &[square],
+    );
+    let kept = w.op(Op::Reshape(shape(&[8, 1])), &[square_sum]);
+    let spread = w.op(Op::Expand(wide), &[kept]);
+    let variance = w.map(ScalarOp::Div, &[spread, count]);
+    let deviation = w.map(ScalarOp::Sqrt, &[variance]);
+    let normal = w.map(ScalarOp::Div, &[centred, deviation]);
+    let gamma = w.op(Op::Expand(wide), &[gamma]);
+    let y = w.map(ScalarOp::Mul, &[normal, gamma]);
+    w.0.output(y);
+    w.0.output(square_sum);
+    let program = check(&w.0);
+    assert_eq!(program.steps.len(), 1, "{program:#?}");
+}
+
+#[test]
+fn log_sum_exp_stores_a_row_level_value() {
+    let mut w = Write::default();
+    let x = w.input(&[9, 11]);
+    let max = w.spread(ReduceOp::Max, 1, x);
+    let below = w.map(ScalarOp::Sub, &[x, max]);
+    let exp = w.map(ScalarOp::Exp, &[below]);
+    let sum = w.op(
+        Op::Reduce {
+            op: ReduceOp::Sum,
+            axes: Axes::one(1),
+        },
+        &[exp],
+    );
+    let log = w.map(ScalarOp::Log, &[sum]);
+    let top = w.op(
+        Op::Reduce {
+            op: ReduceOp::Max,
+            axes: Axes::one(1),
+        },
+        &[x],
+    );
+    let y = w.map(ScalarOp::Add, &[log, top]);
+    w.0.output(y);
+    assert!(check(&w.0).steps.len() <= 2);
+}
+
+#[test]
+fn a_product_takes_bias_and_activation_in() {
+    let mut w = Write::default();
+    let (x, weights, bias) = (w.input(&[2, 3, 8]), w.input(&[8, 5]), w.input(&[5]));
+    let rows = w.op(Op::Reshape(shape(&[6, 8])), &[x]);
+    let product = w.op(
+        Op::Matmul {
+            accumulate: DType::F32,
+            output: DType::F32,
+        },
+        &[rows, weights],
+    );
+    let back = w.op(Op::Reshape(shape(&[2, 3, 5])), &[product]);
+    let bias = w.op(Op::Expand(shape(&[2, 3, 5])), &[bias]);
+    let sum = w.map(ScalarOp::Add, &[back, bias]);
+    let y = w.map(ScalarOp::Tanh, &[sum]);
+    w.0.output(y);
+    let program = check(&w.0);
+    assert_eq!(program.steps.len(), 1, "{program:#?}");
+}
+
+#[test]
+fn views_of_an_argument_need_no_work() {
+    let mut w = Write::default();
+    let x = w.input(&[4, 6]);
+    let turned = w.op(Op::Permute([1, 0].into_iter().collect()), &[x]);
+    let part = w.op(
+        Op::Slice {
+            start: shape(&[5, 1]),
+            step: [-2, 1].into_iter().collect(),
+            shape: shape(&[3, 2]),
+        },
+        &[turned],
+    );
+    w.0.output(part);
+    assert!(check(&w.0).steps.is_empty());
+}
+
+#[test]
+fn empty_tensors_and_reductions_over_nothing() {
+    let mut w = Write::default();
+    let x = w.input(&[3, 0]);
+    let sum = w.op(
+        Op::Reduce {
+            op: ReduceOp::Sum,
+            axes: Axes::one(1),
+        },
+        &[x],
+    );
+    let doubled = w.map(ScalarOp::Add, &[x, x]);
+    w.0.output(sum);
+    w.0.output(doubled);
+    check(&w.0);
+}

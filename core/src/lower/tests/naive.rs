@@ -1,0 +1,254 @@
+//! Graphs computed one element after the other in f64.
+
+use crate::graph::{Graph, Node, Op, ScatterMode};
+use crate::hal::DType;
+use crate::hal::ir::{ReduceOp, ScalarOp};
+use crate::tensor::shape::Shape;
+
+/// All indices of a shape in row-major order.
+pub(super) fn indices(shape: &Shape) -> impl Iterator<Item = Vec<usize>> + use<> {
+    let shape = *shape;
+    (0..shape.elements()).map(move |mut linear| {
+        let mut index = vec![0; shape.len()];
+        for axis in (0..shape.len()).rev() {
+            index[axis] = linear % shape[axis];
+            linear /= shape[axis];
+        }
+        index
+    })
+}
+
+fn place(shape: &Shape, index: &[usize]) -> usize {
+    shape
+        .iter()
+        .zip(index)
+        .fold(0, |at, (&extent, &i)| at * extent + i)
+}
+
+/// The outputs of a graph.
+pub(super) fn evaluate(graph: &Graph, inputs: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let mut values: Vec<Vec<f64>> = Vec::new();
+    for node in graph.nodes() {
+        let value = indices(&node.ty.shape)
+            .map(|index| element(graph, node, &index, &values, inputs))
+            .collect();
+        values.push(value);
+    }
+    graph
+        .outputs()
+        .iter()
+        .map(|output| values[output.index()].clone())
+        .collect()
+}
+
+fn element(graph: &Graph, node: &Node, index: &[usize], values: &[Vec<f64>], inputs: &[Vec<f64>]) -> f64 {
+    let at = |operand: usize, index: &[usize]| {
+        let id = node.inputs[operand];
+        values[id.index()][place(graph.shape(id), index)]
+    };
+    let operand_shape = |operand: usize| *graph.shape(node.inputs[operand]);
+    match &node.op {
+        Op::Input(input) => inputs[*input as usize][place(&node.ty.shape, index)],
+        Op::Full { dtype, bits, .. } => match dtype {
+            DType::F32 => f64::from(f32::from_bits(*bits as u32)),
+            DType::Bool => *bits as f64,
+            _ => *bits as i64 as f64,
+        },
+        Op::Index { axis, .. } => index[usize::from(*axis)] as f64,
+        Op::Map(op) => {
+            let args: Vec<f64> = (0..node.inputs.len()).map(|operand| at(operand, index)).collect();
+            scalar(*op, &args, node.ty.dtype)
+        }
+        Op::Cast(dtype) => {
+            let value = at(0, index);
+            match dtype {
+                DType::F32 => f64::from(value as f32),
+                DType::Bool => f64::from(u8::from(value != 0.0)),
+                _ => value.trunc(),
+            }
+        }
+        Op::Reduce { op, axes } => {
+            let shape = operand_shape(0);
+            let mut kept = index.iter();
+            let mut full: Vec<usize> = (0..shape.len())
+                .map(|axis| if axes.has(axis) { 0 } else { *kept.next().unwrap() })
+                .collect();
+            let inner = Shape::of(&axes.iter().map(|axis| shape[axis]).collect::<Vec<_>>());
+            let mut values = Vec::new();
+            for place in indices(&inner) {
+                axes.iter().zip(place).for_each(|(axis, i)| full[axis] = i);
+                values.push(at(0, &full));
+            }
+            reduce(*op, &values)
+        }
+        Op::Permute(order) => {
+            let mut from = vec![0; index.len()];
+            order
+                .iter()
+                .zip(index)
+                .for_each(|(&axis, &i)| from[usize::from(axis)] = i);
+            at(0, &from)
+        }
+        Op::Expand(_) => {
+            let shape = operand_shape(0);
+            let new = index.len() - shape.len();
+            let from: Vec<usize> = shape
+                .iter()
+                .zip(&index[new..])
+                .map(|(&extent, &i)| if extent == 1 { 0 } else { i })
+                .collect();
+            at(0, &from)
+        }
+        Op::Reshape(shape) => values[node.inputs[0].index()][place(shape, index)],
+        Op::Slice { start, step, .. } => {
+            let from: Vec<usize> = (0..index.len())
+                .map(|a| (start[a] as i64 + step[a] * index[a] as i64) as usize)
+                .collect();
+            at(0, &from)
+        }
+        Op::Window {
+            axis, step, dilation, ..
+        } => {
+            let (last, front) = index.split_last().unwrap();
+            let mut from = front.to_vec();
+            from[usize::from(*axis)] = front[usize::from(*axis)] * step + last * dilation;
+            at(0, &from)
+        }
+        Op::Pad { low, bits, .. } => {
+            let shape = operand_shape(0);
+            let inside = (0..index.len()).all(|a| index[a] >= low[a] && index[a] < low[a] + shape[a]);
+            if inside {
+                at(
+                    0,
+                    &index
+                        .iter()
+                        .zip(low.iter())
+                        .map(|(i, l)| i - l)
+                        .collect::<Vec<_>>(),
+                )
+            } else {
+                f64::from(f32::from_bits(*bits as u32))
+            }
+        }
+        Op::Concat { axis } => {
+            let axis = usize::from(*axis);
+            let mut from = index.to_vec();
+            for operand in 0..node.inputs.len() {
+                let extent = operand_shape(operand)[axis];
+                if from[axis] < extent {
+                    return at(operand, &from);
+                }
+                from[axis] -= extent;
+            }
+            unreachable!()
+        }
+        Op::Gather { axis } => {
+            let axis = usize::from(*axis);
+            let mut from = index.to_vec();
+            let wanted = at(1, index);
+            if wanted < 0.0 || wanted >= operand_shape(0)[axis] as f64 {
+                return 0.0;
+            }
+            from[axis] = wanted as usize;
+            at(0, &from)
+        }
+        Op::Scatter { axis, mode } => {
+            let axis = usize::from(*axis);
+            let mut value = at(0, index);
+            let mut from = index.to_vec();
+            for i in 0..operand_shape(1)[axis] {
+                from[axis] = i;
+                if at(1, &from) != index[axis] as f64 {
+                    continue;
+                }
+                let update = at(2, &from);
+                value = match mode {
+                    ScatterMode::Set => update,
+                    ScatterMode::Add => value + update,
+                    ScatterMode::Max => value.max(update),
+                    ScatterMode::Min => value.min(update),
+                };
+            }
+            value
+        }
+        Op::Matmul { .. } => {
+            let (k, rank) = (operand_shape(0)[index.len() - 1], index.len());
+            let (mut a, mut b) = (index.to_vec(), index.to_vec());
+            (0..k)
+                .map(|l| {
+                    (a[rank - 1], b[rank - 2]) = (l, l);
+                    at(0, &a) * at(1, &b)
+                })
+                .sum()
+        }
+        Op::Scan { op, axis, reverse } => {
+            let axis = usize::from(*axis);
+            let mut from = index.to_vec();
+            let range = if *reverse {
+                index[axis]..operand_shape(0)[axis]
+            } else {
+                0..index[axis] + 1
+            };
+            let values: Vec<f64> = range
+                .map(|i| {
+                    from[axis] = i;
+                    at(0, &from)
+                })
+                .collect();
+            reduce(*op, &values)
+        }
+        other => panic!("{other:?} has tests of its own"),
+    }
+}
+
+fn reduce(op: ReduceOp, values: &[f64]) -> f64 {
+    let position = |better: fn(f64, f64) -> bool| {
+        let mut best = 0;
+        for at in 1..values.len() {
+            if better(values[at], values[best]) {
+                best = at;
+            }
+        }
+        best as f64
+    };
+    match op {
+        ReduceOp::Sum => values.iter().sum(),
+        ReduceOp::Prod => values.iter().product(),
+        ReduceOp::Max => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        ReduceOp::Min => values.iter().copied().fold(f64::INFINITY, f64::min),
+        ReduceOp::ArgMax => position(|a, b| a > b),
+        ReduceOp::ArgMin => position(|a, b| a < b),
+    }
+}
+
+fn scalar(op: ScalarOp, args: &[f64], dtype: DType) -> f64 {
+    let truth = |value: bool| f64::from(u8::from(value));
+    let value = match op {
+        ScalarOp::Neg => -args[0],
+        ScalarOp::Abs => args[0].abs(),
+        ScalarOp::Sqrt => args[0].sqrt(),
+        ScalarOp::Exp => args[0].exp(),
+        ScalarOp::Log => args[0].ln(),
+        ScalarOp::Tanh => args[0].tanh(),
+        ScalarOp::Add => args[0] + args[1],
+        ScalarOp::Sub => args[0] - args[1],
+        ScalarOp::Mul => args[0] * args[1],
+        ScalarOp::Div => args[0] / args[1],
+        ScalarOp::Max => args[0].max(args[1]),
+        ScalarOp::Min => args[0].min(args[1]),
+        ScalarOp::Lt => truth(args[0] < args[1]),
+        ScalarOp::Select => {
+            if args[0] != 0.0 {
+                args[1]
+            } else {
+                args[2]
+            }
+        }
+        other => panic!("{other}"),
+    };
+    if dtype == DType::F32 {
+        f64::from(value as f32)
+    } else {
+        value
+    }
+}
