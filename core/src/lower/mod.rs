@@ -348,17 +348,27 @@ impl<'a> Lowering<'a> {
         if self.graph.shape(root).elements() == 0 {
             return;
         }
-        let selection = select::select(self, root);
-        group.needs.extend(
-            selection
-                .loads
-                .iter()
-                .copied()
-                .filter(|&load| load != root || !selection.inline.contains_key(&load)),
-        );
+        let mut selection = select::select(self, root);
+        // A place with gaps wants the root's own axes, and what has a buffer anyway is not computed twice.
+        let shared = self.marked[root.index()] || self.users[root.index()].len() > 1;
+        let elsewhere = self.slot_of(root) != Some(to.slot);
+        let walks_root =
+            *selection.space.get(..selection.root_axes()).unwrap_or(&[]) == **self.graph.shape(root);
+        if elsewhere && (!(walks_root || to.layout.is_contiguous()) || (shared && !self.is_cheap(root, 3))) {
+            selection = select::copy(self, root);
+        }
+        let computed = |load: &NodeId| *load == root && selection.inline.contains_key(load);
+        group
+            .needs
+            .extend(selection.loads.iter().copied().filter(|load| !computed(load)));
         group.makes.extend(&selection.extras);
         let step = emit::emit(self, &selection, &to);
         group.steps.push(step);
+    }
+
+    /// The buffer that was given to a node, if one was.
+    fn slot_of(&self, id: NodeId) -> Option<Slot> {
+        self.locals.borrow().get(&id).map(|&at| Slot::Local(at))
     }
 
     fn program(self, groups: Vec<Group>, order: &[usize]) -> Program {

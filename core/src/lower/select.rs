@@ -59,7 +59,22 @@ struct Findings {
 /// Tries of one kernel before only its root is computed.
 const MAX_TRIES: usize = 64;
 
-/// Selects the kernel that computes `root`.
+/// The kernel that copies `root` from its buffer.
+pub(super) fn copy(lowering: &Lowering<'_>, root: NodeId) -> Selection {
+    let space = lowering.graph.shape(root).to_vec();
+    Selection {
+        root,
+        root_axes: space.len(),
+        space,
+        inner: Vec::new(),
+        inline: HashMap::new(),
+        loads: BTreeSet::from([root]),
+        extras: Vec::new(),
+        library: None,
+    }
+}
+
+/// Selects the kernel that computes `root` into a buffer without gaps.
 pub(super) fn select(lowering: &Lowering<'_>, root: NodeId) -> Selection {
     let natural: Vec<usize> = lowering.root_space(root).to_vec();
     let mut space = natural.clone();
