@@ -1,4 +1,5 @@
-//! `+ - * / % & | ^ << >> !` on tensors, references to them and numbers.
+//! `+ - * / % & | ^ << >> !` on tensors, references to them and numbers. On the left, numbers are f64 or i64: with more types
+//! the compiler could not tell which one `1.0 - x` means.
 
 use super::binary::{arithmetic, divide};
 use super::operand::{IntoOperand, Operand};
@@ -34,7 +35,7 @@ macro_rules! operator {
             }
         }
 
-        operator!(@left $trait::$method, $name, $f, f64 f32 i64 i32 u64 u32 usize bool);
+        operator!(@left $trait::$method, $name, $f, f64 i64);
     };
     (@left $trait:ident::$method:ident, $name:literal, $f:expr, $($number:ty)*) => { $(
         impl ops::$trait<&Tensor> for $number {
