@@ -292,35 +292,38 @@ impl<'a> Lowering<'a> {
             if !self.marked[at] || in_buffer || made.contains(&id) {
                 continue;
             }
-            let group = self.group(id);
-            for &need in &group.needs {
-                self.mark(need);
+            for group in self.groups(id) {
+                for &need in &group.needs {
+                    self.mark(need);
+                }
+                made.extend(group.makes.iter().copied());
+                groups.push(group);
             }
-            made.extend(group.makes.iter().copied());
-            groups.push(group);
         }
         let order = order(&groups, self.graph.nodes().len())?;
         Some(self.program(groups, &order))
     }
 
-    /// The steps that compute one node.
-    fn group(&mut self, id: NodeId) -> Group {
+    /// The steps that compute one node; where there are several groups, it is there after all of them.
+    fn groups(&mut self, id: NodeId) -> Vec<Group> {
         let node = self.graph.node(id);
         let layout = Layout::contiguous(node.ty.shape);
         let slot = self.slot(id);
         match &node.op {
             Op::Concat { axis } => {
                 let axis = usize::from(*axis);
-                let mut group = Group::new(id);
+                let mut groups = Vec::new();
                 let mut start = vec![0; node.ty.shape.len()];
                 for &operand in &node.inputs {
                     let shape = *self.graph.shape(operand);
                     let ones = vec![1; shape.len()];
                     let part = layout.sliced(&start, &ones, shape);
+                    let mut group = Group::new(id);
                     self.part(&mut group, operand, Destination { slot, layout: part });
+                    groups.push(group);
                     start[axis] += shape[axis];
                 }
-                group
+                groups
             }
             Op::Pad { low, bits, .. } => {
                 let mut group = Group::new(id);
@@ -328,17 +331,17 @@ impl<'a> Lowering<'a> {
                 let shape = *self.graph.shape(node.inputs[0]);
                 let part = layout.sliced(low, &vec![1; shape.len()], shape);
                 self.part(&mut group, node.inputs[0], Destination { slot, layout: part });
-                group
+                vec![group]
             }
             Op::Full { bits, .. } => {
                 let mut group = Group::new(id);
                 group.fill(slot, node, *bits);
-                group
+                vec![group]
             }
             _ => {
                 let mut group = Group::new(id);
                 self.part(&mut group, id, Destination { slot, layout });
-                group
+                vec![group]
             }
         }
     }
@@ -427,21 +430,21 @@ impl Group {
 
 /// An order in which each group comes after those that make what it needs; the graph's order where there is a choice.
 fn order(groups: &[Group], nodes: usize) -> Option<Vec<usize>> {
-    let mut maker = vec![None; nodes];
+    let mut makers = vec![SmallVec::<[usize; 1]>::new(); nodes];
     for (at, group) in groups.iter().enumerate() {
         for node in &group.makes {
-            maker[node.index()] = Some(at);
+            makers[node.index()].push(at);
         }
     }
     let mut waiting = vec![0; groups.len()];
     let mut dependents = vec![Vec::new(); groups.len()];
     for (at, group) in groups.iter().enumerate() {
-        let makers: HashSet<usize> = group
+        let before: HashSet<usize> = group
             .needs
             .iter()
-            .filter_map(|node| maker[node.index()])
+            .flat_map(|node| makers[node.index()].iter().copied())
             .collect();
-        for made in makers {
+        for made in before {
             if made != at {
                 waiting[at] += 1;
                 dependents[made].push(at);
