@@ -710,8 +710,10 @@ struct thalweg_wait_event_args {
 struct thalweg_callback_args {
     /* Stream handle. */
     uint64_t stream;
-    /* Called once, in stream order, from a thread of the backend; it must not call the backend
-     * and must not unwind. A status other than 0 becomes the stream's error. */
+    /* Called once, in stream order, from a thread of the backend or from inside a call that
+     * waits for the stream, but not from inside thalweg_stream_table.callback, as it may block.
+     * It must not call the backend and must not unwind. A status other than 0 becomes the
+     * stream's error. */
     int32_t (*function)(void *data);
     /* Its argument. */
     void *data;

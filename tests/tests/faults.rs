@@ -108,15 +108,11 @@ fn a_stream_that_does_not_wait_for_events() {
 
 #[test]
 fn a_synchronize_that_does_not_wait() {
-    caught(
-        Double::new().change(|table: &mut StreamTable| table.synchronize = done_stream),
-        "streams/*",
-        &[
-            "streams/callbacks_in_order",
-            "streams/callback_error_sticks_once",
-            "streams/stale_stream",
-        ],
-    );
+    let double = || Double::new().change(|table: &mut StreamTable| table.synchronize = done_stream);
+    // Other cases would give memory back that copies still use.
+    for case in ["streams/callback_error_sticks_once", "streams/stale_stream"] {
+        caught(double(), case, &[case]);
+    }
 }
 
 #[test]
