@@ -14,6 +14,9 @@ pub(crate) struct Args {
     /// Print what the loader does to standard error; twice for more
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
+    /// This process is the child of one that waits for it
+    #[arg(long, global = true, hide = true)]
+    pub(crate) guarded: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }

@@ -5,7 +5,9 @@ mod args;
 mod conform;
 mod devices;
 mod doctor;
+mod ended;
 mod found;
+mod guard;
 mod plugins;
 mod text;
 mod verbose;
@@ -25,11 +27,14 @@ fn main() -> ExitCode {
     };
     verbose::start(args.verbose);
     let mut out = io::BufWriter::new(io::stdout().lock());
-    let outcome = run(args.command, &mut out).and_then(|good| {
-        out.flush()?;
-        Ok(good)
-    });
-    match outcome {
+    let loads = matches!(args.command, Command::Devices(_) | Command::Doctor(_));
+    let outcome = if loads && !args.guarded {
+        guard::run()
+    } else {
+        run(args.command, &mut out)
+    };
+    let flushed = outcome.and_then(|good| Ok(out.flush().map(|()| good)?));
+    match flushed {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         // Who reads has read enough, as in `thalweg devices | head -1`.

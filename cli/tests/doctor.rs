@@ -62,8 +62,8 @@ fn the_machine_the_folders_and_each_candidates_way() {
     let folders = [
         "DIR/plugins THALWEG_BACKEND_PATH 2 backend files\n",
         " relative THALWEG_BACKEND_PATH refused: a relative backend folder depends on where the program is started",
-        " DIR/bin/backends where the program lies missing\n",
-        " DIR/lib/thalweg/backends where the program lies missing\n",
+        " DIR/bin/backends beside the program missing\n",
+        " DIR/lib/thalweg/backends installation missing\n",
     ];
     for folder in folders {
         assert!(squeezed.contains(folder), "{folder:?} is missing: {}", run.out);
@@ -128,4 +128,18 @@ fn a_trial_that_failed_is_remembered_and_tried_again() {
         "{way}"
     );
     assert!(way.contains("hint: see where it happens: `gdb "), "{way}");
+}
+
+#[test]
+fn a_backend_that_takes_the_process_down_is_named() {
+    let place = Place::new();
+    let crash = "-Dthalweg_backend=unused_backend";
+    let code = "#undef thalweg_backend\nint thalweg_backend(void) { __builtin_trap(); }\n";
+    place.plain_c_with("plugins/libthalweg_plainc.so", code, &[crash]);
+    for command in ["devices", "doctor"] {
+        let run = place.run(&[command, "--backend-path", &place.plugins()]);
+        let text = "error: DIR/plugins/libthalweg_plainc.so takes the process down with SIGILL at the step `start`; \
+                    remove it and tell its author\n";
+        assert_eq!((run.code, run.err.as_str()), (Some(1), text), "{}", run.out);
+    }
 }

@@ -710,8 +710,10 @@ struct thalweg_wait_event_args {
 struct thalweg_callback_args {
     /* Stream handle. */
     uint64_t stream;
-    /* Called once, in stream order, from a thread of the backend; it must not call the backend
-     * and must not unwind. A status other than 0 becomes the stream's error. */
+    /* Called once, in stream order, from a thread of the backend or from inside a call that
+     * waits for the stream, but not from inside thalweg_stream_table.callback, as it may block.
+     * It must not call the backend and must not unwind. A status other than 0 becomes the
+     * stream's error. */
     int32_t (*function)(void *data);
     /* Its argument. */
     void *data;
@@ -1073,19 +1075,78 @@ struct thalweg_kernel_desc {
 
 /* ------------------------------------------------------------------------------------------
  *
- * Library ops: whole operations that a backend may offer beside the IR.
+ * The form of a library op that crosses the ABI.
  *
- * A library op is launched like a kernel: extents of its index space, one binding a parameter
- * with strides over that space. LibraryOp::definition is the same computation in the IR, so a
- * backend without it loses speed and nothing else, and the reference interpreter defines it. */
+ * Library ops are whole operations that a backend may offer beside the IR. A library op is
+ * launched like a kernel: extents of its index space, one binding a parameter with strides over
+ * that space. All but sort are a kernel of the IR as well, with the same launch, so a backend
+ * without them loses speed and nothing else. */
 
-/* Code of LibraryOp::Matmul in thalweg_library_desc.op: `out[b.., i, j] = epilogue(sum over l of
- * a[b.., i, l] * b[b.., l, j])`.
+/* Code of `matmul` in thalweg_library_desc.op: `out[b.., i, j] = epilogue(sum over l of a[b..,
+ * i, l] * b[b.., l, j])`.
  *
  * Dtypes: operands, accumulator, output. Attribute 0: number of batch axes. Index space: outer
  * `[b.., m, n]`, inner `[k]`. Parameters: `a` and `b` (element level, strided), the epilogue's
  * further inputs, the output (row level, strided). */
 #define THALWEG_LIBRARY_MATMUL 1u
+
+/* Code of `conv` in thalweg_library_desc.op: `out[n, g, co, o..] = epilogue(sum over ci, k.. of
+ * x[n, g, ci, o * stride + k * dilation - padding] * w[g, co, ci, k..])`, where x is 0 outside
+ * its extents.
+ *
+ * Dtypes: operands, accumulator, output. Attributes: 0 the number r of spatial axes, 1 to 3
+ * their strides, 4 to 6 their dilations, 7 to 9 their padding before the first element; those of
+ * axes that there are not are 0. Index space: outer `[n, g, co, o..]`, inner `[ci, k..]`.
+ * Scalars, i64: x's r spatial extents, then its r spatial strides in elements. Parameters: x and
+ * w (element level, strided), the epilogue's further inputs, the output (row level, strided). x
+ * has stride 0 along co, o and k; its spatial axes are reached by its gather, whose index is the
+ * sum of position times spatial stride. */
+#define THALWEG_LIBRARY_CONV 2u
+
+/* Code of `conv_grad_input` in thalweg_library_desc.op: `dx[n, g, ci, i..] = epilogue(sum over
+ * co, k.. of dy[n, g, co, o..] * w[g, co, ci, k..])` where `o * stride + k * dilation - padding
+ * = i`.
+ *
+ * Dtypes and attributes as THALWEG_LIBRARY_CONV. Index space: outer `[n, g, ci, i..]`, inner
+ * `[co, k..]`. Scalars and parameters as THALWEG_LIBRARY_CONV with dy in the place of x; dy has
+ * stride 0 along ci, i and k. */
+#define THALWEG_LIBRARY_CONV_GRAD_INPUT 3u
+
+/* Code of `conv_grad_weight` in thalweg_library_desc.op: `dw[g, co, ci, k..] = epilogue(sum over
+ * n, o.. of x[n, g, ci, o * stride + k * dilation - padding] * dy[n, g, co, o..])`.
+ *
+ * Dtypes and attributes as THALWEG_LIBRARY_CONV. Index space: outer `[g, co, ci, k..]`, inner
+ * `[n, o..]`. Scalars and parameters as THALWEG_LIBRARY_CONV with dy in the place of w; x has
+ * stride 0 along co, k and o. */
+#define THALWEG_LIBRARY_CONV_GRAD_WEIGHT 4u
+
+/* Code of `scatter` in thalweg_library_desc.op: `out[b.., d]` is `base[b.., d]` combined with
+ * every `updates[b.., m]` whose `index[b.., m]` is d.
+ *
+ * Dtypes: values, accumulator, index (i32 or i64). Attributes: 0 the number of batch axes, 1 how
+ * to combine: 0 sets (the update with the greatest m wins), otherwise the code of a sum,
+ * product, maximum or minimum among the reductions. Index space: outer `[b.., d]`, inner `[m]`.
+ * Parameters: base (row level, strided), updates (row level, strided, stride 0 along d, gathered
+ * along m), index (element level, strided, stride 0 along d), the output (row level, strided).
+ * An index outside the extent of d is skipped. */
+#define THALWEG_LIBRARY_SCATTER 5u
+
+/* Code of `scan` in thalweg_library_desc.op: `out[b.., i]` is the reduction of `x[b.., j]` over
+ * all `j <= i`, or `j < i`.
+ *
+ * Dtypes: x, accumulator, output. Attributes: 0 the number of batch axes, 1 the code of the
+ * reduction (sum, product, maximum or minimum), 2 is 1 when j = i is left out. Index space:
+ * outer `[b.., i]`, inner `[j]`, both of the axis's extent. Parameters: x (element level,
+ * strided, stride 0 along i), the output (row level, strided). */
+#define THALWEG_LIBRARY_SCAN 6u
+
+/* Code of `sort` in thalweg_library_desc.op: the elements along the last axis in order, and
+ * where each was. Equal elements keep their order, NaN comes last.
+ *
+ * Dtypes: x. Attributes: 0 the number of batch axes, 1 is 1 when the greatest comes first. Index
+ * space: outer `[b.., n]`, no inner axes. Parameters, all at row level and strided: x, the
+ * sorted elements, their indices in x as i64. */
+#define THALWEG_LIBRARY_SORT 7u
 
 /* The ABI form of a library op. */
 struct thalweg_library_desc {
@@ -1097,7 +1158,8 @@ struct thalweg_library_desc {
     uint32_t dtypes[8];
     /* Integer attributes, their meaning is the op's; unused ones are 0. */
     int64_t attributes[24];
-    /* A map that is applied to the result before it is stored, or null. */
+    /* A map that is applied to the result before it is stored, or null. Scatter, scan and sort
+     * have none. */
     const thalweg_kernel_desc *epilogue;
 };
 

@@ -254,8 +254,8 @@ impl OwnedTag {
 pub enum Source<'a> {
     /// A verified kernel.
     Kernel(&'a Kernel, &'a Info),
-    /// A checked library op with its definition in the IR.
-    Library(&'a LibraryOp, &'a Kernel),
+    /// A checked library op; most have a [`LibraryOp::definition`] in the IR.
+    Library(&'a LibraryOp),
 }
 
 /// One node of a graph.

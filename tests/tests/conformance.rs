@@ -3,8 +3,8 @@
 
 mod plugins;
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use thalweg::loader::LoaderOptions;
 use thalweg_conformance::kit::matches;
 use thalweg_conformance::{Ignores, Kit, Outcome, Subject, cases};
@@ -42,12 +42,18 @@ fn plugin(package: &str) -> PathBuf {
     file
 }
 
-fn load(file: &std::path::Path) -> Subject {
+fn load(file: &Path) -> Subject {
     let options = LoaderOptions {
         cache: None,
         ..LoaderOptions::default()
     };
     Subject::load(file, &options).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// The backend in plain C, built once for the tests of one process.
+fn plain() -> &'static Path {
+    static FILE: OnceLock<PathBuf> = OnceLock::new();
+    FILE.get_or_init(|| plugins::plain_c("conformance"))
 }
 
 fn reference() -> Subject {
@@ -101,7 +107,7 @@ backends! {
         ["binary: capability", "priority: there is one only", "no library ops", "no reference backend"],
         [core, memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, library, graphs,
         concurrency, acceptance];
-    plain_c = load(&plugins::plain_c("conformance")),
+    plain_c = load(plain()),
         ["every instance has the same context", "import: capability", "priority: there is one only", "no table of"],
         [core, memory, streams, events, errors, concurrency, acceptance];
 }

@@ -23,14 +23,14 @@ impl CpuKernel {
     pub(crate) fn supports(source: &Source<'_>) -> Result<()> {
         match source {
             Source::Kernel(..) => Ok(()),
-            Source::Library(op, _) => LibraryKernel::supports(op),
+            Source::Library(op) => LibraryKernel::supports(op),
         }
     }
 
     pub(crate) fn compile(source: &Source<'_>) -> Result<CpuKernel> {
         Ok(match source {
             Source::Kernel(kernel, _) => CpuKernel::Program(Program::compile(kernel)?),
-            Source::Library(op, _) => CpuKernel::Library(LibraryKernel::compile(op)?),
+            Source::Library(op) => CpuKernel::Library(LibraryKernel::compile(op)?),
         })
     }
 

@@ -63,7 +63,7 @@ impl Device for Reference {
     fn supports(&self, source: &Source<'_>) -> Result<()> {
         match source {
             Source::Kernel(..) => Ok(()),
-            Source::Library(..) => Err(no_library()),
+            Source::Library(_) => Err(no_library()),
         }
     }
 
@@ -78,7 +78,7 @@ impl Device for Reference {
                 kernel: kernel.clone(),
                 info: info.clone(),
             }),
-            Source::Library(..) => Err(no_library()),
+            Source::Library(_) => Err(no_library()),
         }
     }
 }

@@ -2,10 +2,9 @@
 
 use super::worker::{MARK, Message};
 use crate::args::Conform;
-use crate::text;
+use crate::{ended, text};
 use std::error::Error;
 use std::io::{BufRead, BufReader};
-use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
 use thalweg::loader::ABI;
 use thalweg_conformance::{Outcome, Report, Row};
@@ -28,8 +27,8 @@ pub(super) fn run(
     let mut deaths = 0;
     loop {
         let before = report.rows.len();
-        let (ended, status) = shift(args, &mut report, &mut seen)?;
-        if ended {
+        let (complete, status) = shift(args, &mut report, &mut seen)?;
+        if complete {
             return Ok(report);
         }
         deaths = if report.rows.len() > before { 1 } else { deaths + 1 };
@@ -37,7 +36,7 @@ pub(super) fn run(
             // It died while latencies were measured, when every case had its row.
             return Ok(report);
         };
-        let row = failed(case, format!("the process {} in this case", end(status)));
+        let row = failed(case, format!("the process {} in this case", ended::text(status)));
         seen(&row);
         report.rows.push(row);
         if deaths == MOST_DEATHS {
@@ -76,7 +75,7 @@ fn shift(
         command.arg("-v");
     }
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
-    let (mut loaded, mut ended, mut error) = (false, false, None);
+    let (mut loaded, mut complete, mut error) = (false, false, None);
     let output = child.stdout.take().map(BufReader::new);
     for line in output.into_iter().flat_map(|output| output.split(b'\n')) {
         let line = String::from_utf8_lossy(&line?).into_owned();
@@ -93,7 +92,7 @@ fn shift(
                 report.rows.push(row);
             }
             Some(Message::Latency(latency)) => {
-                ended = true;
+                complete = true;
                 report.latency = latency;
             }
             Some(Message::Error(text)) => error = Some(text),
@@ -106,10 +105,10 @@ fn shift(
         Some(error) => Err(error.into()),
         None if !loaded => Err(format!(
             "the process {} while the backend was loaded; `thalweg -v conform` shows at which step",
-            end(status)
+            ended::text(status)
         )
         .into()),
-        None => Ok((ended, status)),
+        None => Ok((complete, status)),
     }
 }
 
@@ -121,24 +120,4 @@ fn failed(case: &str, reason: String) -> Row {
         outcome: Outcome::Failed(reason),
         milliseconds: 0,
     }
-}
-
-/// How a process that did not come to its end went: `died of signal 11 (SIGSEGV)`.
-fn end(status: ExitStatus) -> String {
-    let Some(signal) = status.signal() else {
-        return format!("ended with exit code {}", status.code().unwrap_or(-1));
-    };
-    let names = [
-        (4, "SIGILL"),
-        (6, "SIGABRT"),
-        (7, "SIGBUS"),
-        (8, "SIGFPE"),
-        (9, "SIGKILL"),
-        (11, "SIGSEGV"),
-    ];
-    let name = names
-        .iter()
-        .find(|(number, _)| *number == signal)
-        .map(|(_, name)| format!(" ({name})"));
-    format!("died of signal {signal}{}", name.unwrap_or_default())
 }

@@ -30,23 +30,34 @@ pub(super) fn write(examined: &Examined, survey: &mut Survey, out: &mut dyn Writ
     }
     let (devices, unusable) = (survey.devices.len(), survey.unusable.len());
     survey.add(examined);
-    for found in &survey.devices[devices..] {
+    let found = &survey.devices[devices..];
+    // A device that cannot be used, of a backend that is sound itself.
+    let others: Vec<_> = survey.unusable[unusable..]
+        .iter()
+        .filter(|row| row.target != *target)
+        .collect();
+    let names = found
+        .iter()
+        .map(|found| &found.target)
+        .chain(others.iter().map(|row| &row.target));
+    let width = names
+        .map(|name| line(name).chars().count())
+        .max()
+        .unwrap_or(0)
+        .max(8);
+    for found in found {
+        let target = line(&found.target);
         writeln!(
             out,
-            "    {:<8}  usable  {}, {}",
-            line(&found.target),
+            "    {target:width$}  usable  {}, {}",
             line(&description(found)),
             memory(found)
         )?;
     }
-    // A device of a backend that is sound itself.
-    for row in survey.unusable[unusable..]
-        .iter()
-        .filter(|row| row.target != *target)
-    {
+    for row in others {
         writeln!(
             out,
-            "    {:<8}  FAILED  {}",
+            "    {:width$}  FAILED  {}",
             line(&row.target),
             reason(&row.outcome)
         )?;

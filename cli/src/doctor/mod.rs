@@ -100,7 +100,8 @@ fn row(place: &Place) -> [String; 3] {
     let origin = match place.origin {
         Origin::Option => "--backend-path",
         Origin::Environment => PATH_VARIABLE,
-        Origin::BesideExecutable | Origin::Library => "where the program lies",
+        Origin::BesideExecutable => "beside the program",
+        Origin::Library => "installation",
         Origin::Development => "build folder",
     };
     let fate = match &place.fate {

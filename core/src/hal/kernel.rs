@@ -6,6 +6,7 @@ use super::tag::Tag;
 use smallvec::SmallVec;
 use std::fmt;
 use thalweg_hal::ir::{self, KernelDesc, Level, encode};
+use thalweg_hal::kit::checks::Signature;
 use thalweg_hal::library::{LibraryDesc, LibraryOp};
 use thalweg_hal::tables::{self, BinaryArgs, CompileArgs, KernelTable};
 use thalweg_hal::{Status, Str};
@@ -36,7 +37,7 @@ impl Source<'_> {
     fn name(&self) -> &str {
         match self {
             Source::Kernel(kernel) => &kernel.name,
-            Source::Library(LibraryOp::Matmul(_)) => "matmul",
+            Source::Library(op) => op.name(),
         }
     }
 
@@ -162,22 +163,18 @@ impl Kernel {
             axes: SmallVec::new(),
             device: device.clone(),
         };
-        let axes = |ir: &ir::Kernel| {
-            let of = |param: &ir::Param| match param.level {
-                Level::Row => ir.outer as u8,
-                Level::Element => (ir.outer + ir.inner) as u8,
-            };
-            ir.params.iter().map(of).collect()
+        let signature = match source {
+            Source::Kernel(ir) => Signature::of(ir),
+            Source::Library(op) => op
+                .signature()
+                .map_err(|e| device.refuse(e.status, e.message, tag))?,
         };
-        kernel.axes = match source {
-            Source::Kernel(ir) => axes(ir),
-            Source::Library(op) => {
-                let definition = op
-                    .definition()
-                    .map_err(|e| device.refuse(e.status, e.message, tag))?;
-                axes(&definition)
-            }
-        };
+        kernel.axes = (signature.slots.iter())
+            .map(|slot| match slot.level {
+                Level::Row => signature.outer as u8,
+                Level::Element => (signature.outer + signature.inner) as u8,
+            })
+            .collect();
         Ok(kernel)
     }
 

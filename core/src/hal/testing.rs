@@ -125,16 +125,20 @@ impl backend::Device for DoubleDevice {
     fn supports(&self, source: &Source<'_>) -> Result<()> {
         match source {
             Source::Kernel(..) => Ok(()),
-            Source::Library(..) => Err(Error::unsupported("no library op; compile its definition")),
+            Source::Library(_) => Err(no_library()),
         }
     }
 
     fn compile(&self, source: &Source<'_>, _options: &str) -> Result<Kernel> {
-        self.supports(source)?;
         match source {
-            Source::Kernel(kernel, _) | Source::Library(_, kernel) => Ok((*kernel).clone()),
+            Source::Kernel(kernel, _) => Ok((*kernel).clone()),
+            Source::Library(_) => Err(no_library()),
         }
     }
+}
+
+fn no_library() -> Error {
+    Error::unsupported("no library op; compile its definition")
 }
 
 fn address(region: &Region<'_, DoubleDevice>) -> *mut u8 {

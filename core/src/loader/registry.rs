@@ -352,7 +352,11 @@ impl Slot {
                 trail.enter(Stage::Devices, self.path());
                 let outcome = usable(backend);
                 if let (Outcome::Loaded { .. }, Ok(count)) = (&outcome, backend.device_count()) {
-                    trail.found(count.to_string());
+                    trail.found(if count == 1 {
+                        "1 device".into()
+                    } else {
+                        format!("{count} devices")
+                    });
                 }
                 self.row(outcome, Vec::new())
             }

@@ -20,10 +20,9 @@ pub(super) const fn table<B: Backend>() -> KernelTable {
     }
 }
 
-struct Decoded {
-    kernel: ir::Kernel,
-    info: Info,
-    library: Option<LibraryOp>,
+enum Decoded {
+    Kernel(ir::Kernel, Info),
+    Library(LibraryOp),
 }
 
 impl Decoded {
@@ -31,34 +30,34 @@ impl Decoded {
     /// The pointers of the source are null or valid.
     unsafe fn new(source: &tables::Source) -> Result<Decoded> {
         // SAFETY: the caller vouches for the pointers.
-        let (kernel, library) = unsafe {
+        unsafe {
             match (source.kernel.is_null(), source.library.is_null()) {
-                (false, true) => (decode(arg(source.kernel)?)?, None),
-                (true, false) => {
-                    let op = LibraryOp::decode(arg(source.library)?)?;
-                    (op.definition()?, Some(op))
+                (false, true) => {
+                    let kernel = decode(arg(source.kernel)?)?;
+                    let info = kernel
+                        .verify()
+                        .map_err(|error| Error::compile_failed(format!("kernel {}: {error}", kernel.name)))?;
+                    Ok(Decoded::Kernel(kernel, info))
                 }
-                _ => {
-                    return Err(Error::invalid_argument(
-                        "a source is either a kernel or a library op",
-                    ));
-                }
+                (true, false) => Ok(Decoded::Library(LibraryOp::decode(arg(source.library)?)?)),
+                _ => Err(Error::invalid_argument(
+                    "a source is either a kernel or a library op",
+                )),
             }
-        };
-        let info = kernel
-            .verify()
-            .map_err(|error| Error::compile_failed(format!("kernel {}: {error}", kernel.name)))?;
-        Ok(Decoded {
-            kernel,
-            info,
-            library,
-        })
+        }
     }
 
     fn source(&self) -> Source<'_> {
-        match &self.library {
-            None => Source::Kernel(&self.kernel, &self.info),
-            Some(op) => Source::Library(op, &self.kernel),
+        match self {
+            Decoded::Kernel(kernel, info) => Source::Kernel(kernel, info),
+            Decoded::Library(op) => Source::Library(op),
+        }
+    }
+
+    fn signature(&self) -> Result<Signature> {
+        match self {
+            Decoded::Kernel(kernel, _) => Ok(Signature::of(kernel)),
+            Decoded::Library(op) => op.signature(),
         }
     }
 }
@@ -69,7 +68,7 @@ fn insert<B: Backend>(
     kernel: <B::Device as Device>::Kernel,
     decoded: &Decoded,
 ) -> Result<u64> {
-    let signature = Arc::new(Signature::of(&decoded.kernel));
+    let signature = Arc::new(decoded.signature()?);
     let entry = Kernel {
         owner,
         kernel: Arc::new(kernel),

@@ -4,7 +4,7 @@ use super::objects::{Buffer, Imported, Instance, Open, Origin, Owner, full, stal
 use super::{arg, enter, optional, put, writable};
 use crate::backend::{Backend, Device, Tag};
 use crate::kit::magazine;
-use crate::kit::pool::{GRANULARITY, Pool};
+use crate::kit::pool::GRANULARITY;
 use crate::status::Error;
 use crate::tables::{AllocArgs, Context, ImportArgs, MemoryInfo, MemoryStatistics, MemoryTable};
 use std::ffi::c_void;
@@ -45,11 +45,12 @@ unsafe extern "C" fn alloc<B: Backend>(context: Context, args: *const AllocArgs,
             if let Some(handle) = reuse(instance, open, args.bytes) {
                 return put(out, handle);
             }
-            let fresh = |pool: &mut Pool<_>| pool.alloc(args.bytes, stream, &**open);
-            let mut range = fresh(&mut open.pool.lock());
-            if range.is_err() {
+            let mut range = open.pool.lock().alloc(args.bytes, stream, &**open);
+            if range.is_err() && open.pool.lock().may_fit(args.bytes) {
+                // Others go on meanwhile, and free what this one may get.
+                open.wait();
                 instance.unpark(open);
-                range = fresh(&mut open.pool.lock());
+                range = open.pool.lock().alloc_at_last(args.bytes, stream, &**open);
             }
             let range = range.map_err(|error| {
                 open.pool.lock().count_failure();

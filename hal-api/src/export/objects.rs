@@ -222,8 +222,11 @@ impl<D: Device> Source for Open<D> {
             .get(&fence.stream)
             .is_none_or(|entry| self.device.passed(&entry.stream, fence.position))
     }
+}
 
-    fn wait(&self) {
+impl<D: Device> Open<D> {
+    /// Waits until every stream has passed the point that it has reached now.
+    pub(super) fn wait(&self) {
         let streams: Vec<_> = self.streams.lock().values().cloned().collect();
         for entry in streams {
             let position = self.device.position(&entry.stream);
@@ -232,9 +235,7 @@ impl<D: Device> Source for Open<D> {
             }
         }
     }
-}
 
-impl<D: Device> Open<D> {
     /// Gives imported memory back that no stream uses any more.
     pub(super) fn release_retired(&self) {
         let mut done = Vec::new();

@@ -132,8 +132,6 @@ pub trait Source {
     fn reserve(&self, bytes: u64) -> Result<Self::Chunk>;
     /// Whether a stream has passed a point.
     fn passed(&self, fence: Fence) -> bool;
-    /// Waits until every stream has passed the points it has reached now.
-    fn wait(&self);
 }
 
 /// The caching pool of one device.
@@ -183,18 +181,50 @@ impl<C> Pool<C> {
 
     /// Hands out at least `bytes` bytes to `stream` (0: the device at large); 0 bytes take one granule.
     ///
-    /// Tries, in this order: the stream's own lists, the common lists, ranges whose streams have moved on, a new block,
-    /// waiting for all streams, giving cached blocks back; then it is [`OutOfMemory`](crate::Status::OutOfMemory).
+    /// Tries, in this order: the stream's own lists, the common lists, ranges whose streams have moved on, a new block. When
+    /// that fails, wait for the streams without holding the pool, where [`Pool::may_fit`] says that it can help, and call
+    /// [`Pool::alloc_at_last`].
     pub fn alloc(&mut self, bytes: u64, stream: u64, source: &impl Source<Chunk = C>) -> Result<Range<C>> {
-        let size = round_up(bytes.max(1), GRANULARITY);
-        let found = match size {
-            Some(size) => match self.take(size, stream) {
-                Some(taken) => Ok(taken),
-                None => self.alloc_slow(size, stream, source),
-            },
-            None => Err(Error::out_of_memory("more bytes than any device has")),
-        };
-        let (block, fence) = found.map_err(|error| self.explain(bytes, &error))?;
+        let taken = Pool::<C>::rounded(bytes).and_then(|size| match self.take(size, stream) {
+            Some(taken) => Ok(taken),
+            None => self.alloc_slow(size, stream, source),
+        });
+        self.hand_out(bytes, taken)
+    }
+
+    /// Like [`Pool::alloc`] and, if need be, gives cached blocks back to make room for a new one.
+    pub fn alloc_at_last(
+        &mut self,
+        bytes: u64,
+        stream: u64,
+        source: &impl Source<Chunk = C>,
+    ) -> Result<Range<C>> {
+        let taken = Pool::<C>::rounded(bytes).and_then(|size| {
+            self.alloc_slow(size, stream, source).or_else(|error| {
+                if self.trim(source) == 0 {
+                    return Err(error);
+                }
+                self.alloc_slow(size, stream, source)
+            })
+        });
+        self.figures.retries += u64::from(taken.is_ok());
+        self.hand_out(bytes, taken)
+    }
+
+    /// Whether `bytes` bytes fit into what the limit and the device allow at all.
+    pub fn may_fit(&self, bytes: u64) -> bool {
+        let most = [self.figures.limit, self.capacity];
+        let mut set = most.into_iter().filter(|&most| most > 0);
+        Pool::<C>::rounded(bytes).is_ok_and(|size| set.all(|most| size <= most))
+    }
+
+    fn rounded(bytes: u64) -> Result<u64> {
+        round_up(bytes.max(1), GRANULARITY)
+            .ok_or_else(|| Error::out_of_memory("more bytes than any device has"))
+    }
+
+    fn hand_out(&mut self, bytes: u64, taken: Result<(u32, Option<Fence>)>) -> Result<Range<C>> {
+        let (block, fence) = taken.map_err(|error| self.explain(bytes, &error))?;
         let Block {
             chunk, offset, size, ..
         } = self.blocks[block as usize];
@@ -351,25 +381,7 @@ impl<C> Pool<C> {
         if let Some(taken) = self.take(size, stream) {
             return Ok(taken);
         }
-        let error = match self.grow(size, source) {
-            Ok(()) => {
-                return self
-                    .take(size, stream)
-                    .ok_or_else(|| Error::internal("a new block of the pool is too small"));
-            }
-            Err(error) => error,
-        };
-        source.wait();
-        self.poll(source);
-        if let Some(taken) = self.take(size, stream) {
-            self.figures.retries += 1;
-            return Ok(taken);
-        }
-        if self.trim(source) == 0 {
-            return Err(error);
-        }
         self.grow(size, source)?;
-        self.figures.retries += 1;
         self.take(size, stream)
             .ok_or_else(|| Error::internal("a new block of the pool is too small"))
     }

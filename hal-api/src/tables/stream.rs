@@ -113,8 +113,9 @@ pub struct WaitEventArgs {
 pub struct CallbackArgs {
     /// Stream handle.
     pub stream: u64,
-    /// Called once, in stream order, from a thread of the backend; it must not call the backend and must not unwind. A
-    /// status other than 0 becomes the stream's error.
+    /// Called once, in stream order, from a thread of the backend or from inside a call that waits for the stream, but not
+    /// from inside [`StreamTable::callback`], as it may block. It must not call the backend and must not unwind. A status
+    /// other than 0 becomes the stream's error.
     pub function: Option<unsafe extern "C" fn(data: *mut c_void) -> i32>,
     /// Its argument.
     pub data: *mut c_void,

@@ -28,7 +28,7 @@ const SOURCES: [(&str, &str); 16] = [
     ("ir/mod.rs", ""),
     ("ir/op.rs", ""),
     ("ir/encode.rs", ""),
-    ("library.rs", "LIBRARY_"),
+    ("library/desc.rs", "LIBRARY_"),
     ("tables/kernel.rs", ""),
     ("tables/graph.rs", ""),
     ("manifest.rs", "MANIFEST_"),

@@ -19,6 +19,13 @@ pub(super) fn build(
 ) -> Result<Plan> {
     let phases = Phases::new(kernel, info, part, keep);
     let count = kernel.nodes.len();
+    let mut uses = vec![(0, 0); count];
+    for node in &kernel.nodes {
+        for arg in node.args() {
+            uses[arg.index()].0 += 1;
+            uses[arg.index()].1 += usize::from(matches!(node, Node::Store { .. }));
+        }
+    }
     let mut builder = Builder {
         kernel,
         info,
@@ -29,6 +36,7 @@ pub(super) fn build(
         scalar: true,
         values: Vec::new(),
         pool: Vec::new(),
+        uses,
         of_node: vec![NONE; count],
         raw_of_node: vec![NONE; count],
         reduces: Vec::new(),
@@ -65,6 +73,8 @@ pub(super) struct Builder<'a> {
     scalar: bool,
     values: Vec<Draft>,
     pool: Vec<u64>,
+    /// Of each node: how many arguments name it, and how many of them are stores'.
+    uses: Vec<(usize, usize)>,
     of_node: Vec<Value>,
     /// f16 and bf16 as they stand in memory.
     raw_of_node: Vec<Value>,
@@ -353,14 +363,14 @@ impl Builder<'_> {
         out
     }
 
+    /// Arguments that name the node.
     pub(super) fn users(&self, i: usize) -> usize {
-        let nodes = self.kernel.nodes.iter();
-        nodes.flat_map(Node::args).filter(|a| a.index() == i).count()
+        self.uses[i].0
     }
 
+    /// Stores of the node's value.
     pub(super) fn stores_of(&self, i: usize) -> usize {
-        let stores = |n: &&Node| matches!(n, Node::Store { value, .. } if value.index() == i);
-        self.kernel.nodes.iter().filter(stores).count()
+        self.uses[i].1
     }
 
     fn stored_as_is(&self, i: usize) -> bool {

@@ -111,20 +111,20 @@ pub(super) fn assign(plan: &mut Plan, drafts: &[Draft]) {
             .chain(plan.phases.iter().flat_map(|p| p.element.iter().chain(&p.row)))
     };
     plan.row_loops = plan.row.iter().filter(|s| matches!(s, Step::Loop { .. })).count();
-    let pointed = |v: usize| {
-        steps().any(|s| match *s {
-            Step::Load { out, .. } => out as usize == v,
-            Step::Aim { value, .. } => value as usize == v,
+    let mut pointed = vec![false; count];
+    for step in steps() {
+        match *step {
+            Step::Load { out: v, .. } | Step::Aim { value: v, .. } => pointed[v as usize] = true,
             Step::Loop { .. }
             | Step::LoadAt { .. }
             | Step::Index { .. }
             | Step::Rand { .. }
             | Step::Store { .. }
-            | Step::Reduce { .. } => false,
-        })
-    };
+            | Step::Reduce { .. } => {}
+        }
+    }
     let in_slot = |v: &usize| matches!(homes[*v], Some(Home::Slot(_)));
-    plan.bare = (0..count).filter(in_slot).all(pointed);
+    plan.bare = (0..count).filter(in_slot).all(|v| pointed[v]);
     plan.homes = homes.into_iter().map(|h| h.unwrap_or(Home::Cell(0))).collect();
     let fixed = |(v, h): (usize, &Home)| (!matches!(h, Home::Slot(_))).then_some((v as Value, *h));
     plan.fixed = plan.homes.iter().enumerate().filter_map(fixed).collect();

@@ -89,17 +89,29 @@ fn dtype_of(op: &Matmul) -> Result<MatDType> {
     Ok(dtype)
 }
 
+fn not_offered(op: &LibraryOp) -> Error {
+    Error::unsupported(format!("the CPU has no {} of its own; lower it", op.name()))
+}
+
 impl LibraryKernel {
     /// Why `op` is not offered, if it is not.
     pub fn supports(op: &LibraryOp) -> Result<()> {
         match op {
             LibraryOp::Matmul(matmul) => dtype_of(matmul).map(|_| ()),
+            LibraryOp::Conv(_)
+            | LibraryOp::ConvGradInput(_)
+            | LibraryOp::ConvGradWeight(_)
+            | LibraryOp::Scatter(_)
+            | LibraryOp::Scan(_)
+            | LibraryOp::Sort(_) => Err(not_offered(op)),
         }
     }
 
     /// Prepares `op`.
     pub fn compile(op: &LibraryOp) -> Result<LibraryKernel> {
-        let LibraryOp::Matmul(matmul) = op;
+        let LibraryOp::Matmul(matmul) = op else {
+            return Err(not_offered(op));
+        };
         let epilogue = matmul.epilogue.as_ref().map(Epilogue::new).transpose()?;
         Ok(LibraryKernel {
             batch: matmul.batch as usize,

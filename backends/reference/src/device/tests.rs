@@ -166,10 +166,7 @@ fn what_is_not_offered_is_refused() {
         output: dtype,
         epilogue: None,
     });
-    let definition = op.definition().unwrap();
-    let refused = Reference
-        .supports(&Source::Library(&op, &definition))
-        .unwrap_err();
+    let refused = Reference.supports(&Source::Library(&op)).unwrap_err();
     assert_eq!(refused.status, Status::Unsupported);
     assert_eq!(
         Reference.reserve(u64::MAX).map(|_| ()).unwrap_err().status,

@@ -103,6 +103,10 @@ fn counts(subject: &Subject) -> Check {
     ready.expect(|l, _| l.extent_count = 2, INVALID, "an extent too many")?;
     ready.expect(|l, _| l.extent_count = usize::MAX, INVALID, "usize::MAX extents")?;
     ready.expect(|l, _| l.extents = null(), INVALID, "null extents")?;
+    let odd = [0_u64; 4].as_ptr().cast::<u8>().wrapping_add(1);
+    ready.expect(|l, _| l.extents = odd.cast(), INVALID, "misaligned extents")?;
+    ready.expect(|l, _| l.scalars = odd.cast(), INVALID, "misaligned scalars")?;
+    ready.expect(|_, b| b[0].strides = odd.cast(), INVALID, "misaligned strides")?;
     ready.expect(|l, _| l.binding_count = 1, INVALID, "a binding too few")?;
     ready.expect(|l, _| l.binding_count = 3, INVALID, "a binding too many")?;
     ready.expect(

@@ -4,6 +4,7 @@ use crate::kit::{Case, Check, Stop};
 use crate::rig::{Device, Gate, Subject};
 use crate::{check, check_eq};
 use std::time::{Duration, Instant};
+use thalweg_hal::Status;
 
 pub(super) fn cases() -> Vec<Case> {
     let case = |name: &str, run: fn(&Subject) -> Check| Case::new("memory", name, run);
@@ -16,6 +17,8 @@ pub(super) fn cases() -> Vec<Case> {
         case("reuse_of_a_part_taken_back_unused", part_taken_back_unused),
         case("reuse_after_the_stream_is_gone", stream_gone),
         case("reuse_when_memory_is_short", when_short),
+        case("waiting_for_memory_blocks_nobody", blocks_nobody),
+        case("impossible_sizes_do_not_wait", impossible_sizes),
         case("eager_free", eager_free),
     ]
 }
@@ -196,6 +199,59 @@ fn when_short(subject: &Subject) -> Check {
         "memory was handed out before the stream that used it had passed"
     );
     check_eq!(device.statistics()?.out_of_memory, 0, "out_of_memory");
+    Ok(())
+}
+
+/// While one thread waits for memory others allocate, free and ask for figures.
+fn blocks_nobody(subject: &Subject) -> Check {
+    let device = Device::limited(subject, 2 * BYTES, BYTES)?;
+    let held = device.stream()?;
+    let (first, second) = (device.alloc(BYTES)?, device.alloc(BYTES / 2)?);
+    let gate = freed_in_use(&device, held, first)?;
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| device.alloc(BYTES));
+        std::thread::sleep(Duration::from_millis(20));
+        let start = Instant::now();
+        let others = (|| {
+            device.statistics()?;
+            device.free(second)?;
+            let third = device.alloc(BYTES / 4)?;
+            device.free(third)
+        })();
+        let took = start.elapsed();
+        gate.open();
+        let waited = waiter.join();
+        others?;
+        check!(
+            took < Duration::from_secs(2),
+            "calls took {took:?} while another waited for memory"
+        );
+        match waited {
+            Ok(buffer) => Ok(device.free(buffer?)?),
+            Err(_) => Err(Stop::Failed("a thread panicked".into())),
+        }
+    })
+}
+
+fn impossible_sizes(subject: &Subject) -> Check {
+    let device = Device::limited(subject, 2 * BYTES, BYTES)?;
+    let held = device.stream()?;
+    let first = device.alloc(BYTES)?;
+    let _gate = freed_in_use(&device, held, first)?;
+    let start = Instant::now();
+    for bytes in [2 * BYTES + 1, 1 << 50, u64::MAX] {
+        let status = device.alloc(bytes).map(drop).map_err(|error| error.status);
+        check_eq!(
+            status,
+            Err(Status::OutOfMemory),
+            "an allocation of {bytes} bytes under a limit of 2 MiB"
+        );
+    }
+    check!(
+        start.elapsed() < Duration::from_secs(2),
+        "it took {:?} to refuse what can never fit",
+        start.elapsed()
+    );
     Ok(())
 }
 

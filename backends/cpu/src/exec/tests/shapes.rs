@@ -305,3 +305,56 @@ fn transposed_copies() {
         }
     }
 }
+
+/// An output in the place of an input that a later phase reads again.
+#[test]
+fn in_place_stores_wait_for_the_last_load() {
+    let mut rng = Rng(13);
+    for (rows, length) in [(3usize, 50usize), (40, 9), (64, 300), (1, 150_000), (33, 20_000)] {
+        let mut k = Kernel::new("in_place", 1, 1);
+        let p = k.param(DType::F32, Role::In, Level::Element, Access::Contiguous);
+        let doubled = k.param(DType::F32, Role::Out, Level::Element, Access::Contiguous);
+        let shifted = k.param(DType::F32, Role::Out, Level::Element, Access::Contiguous);
+        let x = k.load(p);
+        let y = k.op(ScalarOp::Add, &[x, x]);
+        k.store(doubled, y);
+        let sum = k.reduce(ReduceOp::Sum, x);
+        let z = k.op(ScalarOp::Sub, &[x, sum]);
+        k.store(shifted, z);
+        let data = f32_buffer(rows * length, vec![], &mut rng);
+        let z = Buffer {
+            bytes: vec![0; data.bytes.len()],
+            ..data.clone()
+        };
+        check(&Case {
+            kernel: k,
+            extents: vec![rows as u64, length as u64],
+            buffers: vec![data.clone(), data, z],
+            scalars: vec![],
+            in_place: vec![(1, 0)],
+        });
+    }
+}
+
+/// Two outputs trade places with the inputs that they are copied from.
+#[test]
+fn swapped_in_place() {
+    let mut rng = Rng(14);
+    for n in [1usize, 100, 5000] {
+        let mut k = Kernel::new("swap", 1, 0);
+        let param = |k: &mut Kernel, role| k.param(DType::F32, role, Level::Row, Access::Contiguous);
+        let (a, b) = (param(&mut k, Role::In), param(&mut k, Role::In));
+        let (c, d) = (param(&mut k, Role::Out), param(&mut k, Role::Out));
+        let (x, y) = (k.load(a), k.load(b));
+        k.store(c, y);
+        k.store(d, x);
+        let (one, two) = (f32_buffer(n, vec![], &mut rng), f32_buffer(n, vec![], &mut rng));
+        check(&Case {
+            kernel: k,
+            extents: vec![n as u64],
+            buffers: vec![one.clone(), two.clone(), one, two],
+            scalars: vec![],
+            in_place: vec![(2, 0), (3, 1)],
+        });
+    }
+}

@@ -1,0 +1,23 @@
+//! Kernel IR to C-like source, with a dialect for OpenCL C and one for CUDA C.
+//!
+//! A backend keeps one [`Routine`] a kernel. For each launch it asks for a [`Plan`]: which [`Variant`] of the kernel fits
+//! the launch, how many groups each pass has, and the words to pass. It compiles [`Routine::render`] once a variant, so
+//! programs are compiled for ranks and access classes and never for a shape.
+//!
+//! Every entry of a variant takes the same arguments, in this order:
+//! 1. one pointer a parameter: the start of its buffer (the byte offset is among the words);
+//! 2. when [`Plan::scratch_bytes`] is not 0, a pointer to that many bytes of device memory that nobody else uses until the
+//!    last pass is done;
+//! 3. the words: a struct of 64-bit integers by value, or a pointer to them ([`Source::words_by_value`]).
+//!
+//! The passes of a plan run in order, each after the one before has finished. An in-order queue does that.
+
+mod launch;
+mod plan;
+mod routine;
+mod target;
+
+pub use launch::{Launch, Place};
+pub use plan::{Grid, Plan, Variant, Words};
+pub use routine::{MatmulConfig, Routine, Source};
+pub use target::{Dialect, Target};

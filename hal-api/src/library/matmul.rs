@@ -1,0 +1,85 @@
+//! The batched matrix product.
+
+use super::desc::{LibraryDesc, MATMUL, OwnedLibrary, count};
+use super::{cast, epilogue, input, refuse, verified};
+use crate::dtype::DType;
+use crate::ir::{Kernel, Level, MAX_RANK, ReduceOp, ScalarOp};
+use crate::status::Result;
+
+const NAME: &str = "matmul";
+
+/// `out[b.., i, j] = epilogue(sum over l of a[b.., i, l] * b[b.., l, j])`.
+///
+/// Index space: outer `[b.., m, n]` with `batch` batch axes, inner `[k]`. Parameters: 0 `a` and 1 `b` (element level,
+/// strided: `a` has stride 0 along n, `b` along m, either may have stride 0 along a batch axis), the epilogue's further
+/// inputs (row level), then the output (row level, strided). Transposed operands are strides.
+///
+/// Arithmetic: floats multiply and accumulate in `accumulate` with any order of k that depends on the extents alone, and
+/// may be contracted; integers wrap in `accumulate`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Matmul {
+    /// Batch axes, `0..=MAX_RANK - 2`.
+    pub batch: u32,
+    /// Dtype of both operands.
+    pub dtype: DType,
+    /// Dtype of products and sums: `dtype` itself, f32 for f16 and bf16, i32 for i8 and u8, i64/u64 for narrower integers.
+    pub accumulate: DType,
+    /// Dtype of the output when there is no epilogue.
+    pub output: DType,
+    /// A map over outer rank `batch + 2`: its input 0 is the sum (dtype `accumulate`), its other inputs are parameters of
+    /// the launch, and it has one output.
+    pub epilogue: Option<Kernel>,
+}
+
+impl Matmul {
+    pub(super) fn definition(&self) -> Result<Kernel> {
+        if self.batch as usize > MAX_RANK - 2 {
+            return refuse(
+                NAME,
+                format!("{} batch axes, at most {} are possible", self.batch, MAX_RANK - 2),
+            );
+        }
+        epilogue::accumulates(NAME, ReduceOp::Sum, self.accumulate)?;
+        let mut kernel = Kernel::new(NAME, self.batch + 2, 1);
+        let operand = |kernel: &mut Kernel| {
+            let param = input(kernel, self.dtype, Level::Element);
+            let value = kernel.load(param);
+            cast(kernel, self.dtype, self.accumulate, value)
+        };
+        let (a, b) = (operand(&mut kernel), operand(&mut kernel));
+        let product = kernel.op(ScalarOp::Mul, &[a, b]);
+        let sum = kernel.reduce(ReduceOp::Sum, product);
+        epilogue::finish(
+            &mut kernel,
+            self.epilogue.as_ref(),
+            sum,
+            self.accumulate,
+            self.output,
+        )?;
+        verified(NAME, kernel)
+    }
+
+    pub(super) fn encode(&self) -> OwnedLibrary {
+        OwnedLibrary::new(
+            MATMUL,
+            &[self.dtype, self.accumulate, self.output],
+            &[self.batch.into()],
+            self.epilogue.as_ref(),
+        )
+    }
+
+    /// # Safety
+    /// As [`super::LibraryOp::decode`].
+    pub(super) unsafe fn decode(desc: &LibraryDesc) -> Result<Matmul> {
+        let fields = desc.fields::<3>(NAME, 1)?;
+        let [dtype, accumulate, output] = fields.dtypes;
+        Ok(Matmul {
+            batch: count(NAME, "batch axes", fields.attributes[0])?,
+            dtype,
+            accumulate,
+            output,
+            // SAFETY: the caller vouches for the epilogue.
+            epilogue: unsafe { desc.map(NAME) }?,
+        })
+    }
+}

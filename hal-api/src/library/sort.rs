@@ -1,0 +1,145 @@
+//! Sorting.
+
+use super::desc::{LibraryDesc, OwnedLibrary, SORT, count, flag};
+use super::{index, input, output, refuse, verified};
+use crate::dtype::DType;
+use crate::ir::{Access, Kernel, Level, MAX_RANK, Node, NodeId, ReduceOp, Role, ScalarOp};
+use crate::kit::checks::{Signature, Slot};
+use crate::status::Result;
+
+const NAME: &str = "sort";
+
+/// The elements along the last axis in order, and where each of them was.
+///
+/// Index space: outer `[b.., n]` with `batch` batch axes, no inner one. Parameters, all at row level and strided: 0 x, 1 the
+/// sorted elements, 2 their indices in x (i64). The order is stable; `-0` and `+0` are equal, and NaN comes last in either
+/// direction.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Sort {
+    /// Batch axes, `0..=MAX_RANK - 1`.
+    pub batch: u32,
+    /// The greatest comes first.
+    pub descending: bool,
+    /// Dtype of the elements.
+    pub dtype: DType,
+}
+
+impl Sort {
+    /// The same in two kernels of the IR, for backends that have no sort. Both have outer `[b.., n]` and inner `[n]`.
+    ///
+    /// 1. The rank of each element: parameters x (element level, strided with stride 0 along the outer n), x again (row
+    ///    level, strided), the ranks (i64, row level, strided).
+    /// 2. Elements by rank: parameters the ranks (element level, strided with stride 0 along the outer n), x (row level,
+    ///    strided with stride 0 along n, gathered along n), the sorted elements and their indices (row level, strided).
+    ///
+    /// # Errors
+    /// `InvalidArgument` when there are too many batch axes.
+    pub fn lowered(&self) -> Result<[Kernel; 2]> {
+        self.check()?;
+        Ok([self.rank()?, self.permute()?])
+    }
+
+    fn rank(&self) -> Result<Kernel> {
+        let mut kernel = Kernel::new("sort_rank", self.batch + 1, 1);
+        let all = input(&mut kernel, self.dtype, Level::Element);
+        let own = input(&mut kernel, self.dtype, Level::Row);
+        let (i, j) = (index(&mut kernel, self.batch), index(&mut kernel, self.batch + 1));
+        let (other, this) = (kernel.load(all), kernel.load(own));
+        let order = if self.descending {
+            [this, other]
+        } else {
+            [other, this]
+        };
+        let less = kernel.op(ScalarOp::Lt, &order);
+        let equal = kernel.op(ScalarOp::Eq, &[other, this]);
+        let (less, equal) = if self.dtype.is_float() {
+            let nan = |kernel: &mut Kernel, x: NodeId| kernel.op(ScalarOp::Ne, &[x, x]);
+            let (other_nan, this_nan) = (nan(&mut kernel, other), nan(&mut kernel, this));
+            let other_number = kernel.op(ScalarOp::Not, &[other_nan]);
+            let to_nan = kernel.op(ScalarOp::And, &[other_number, this_nan]);
+            let both_nan = kernel.op(ScalarOp::And, &[other_nan, this_nan]);
+            (
+                kernel.op(ScalarOp::Or, &[less, to_nan]),
+                kernel.op(ScalarOp::Or, &[equal, both_nan]),
+            )
+        } else {
+            (less, equal)
+        };
+        let earlier = kernel.op(ScalarOp::Lt, &[j, i]);
+        let tie = kernel.op(ScalarOp::And, &[equal, earlier]);
+        let before = kernel.op(ScalarOp::Or, &[less, tie]);
+        let one = kernel.cast(DType::I64, before);
+        let rank = kernel.reduce(ReduceOp::Sum, one);
+        output(&mut kernel, DType::I64, rank);
+        verified(NAME, kernel)
+    }
+
+    fn permute(&self) -> Result<Kernel> {
+        let mut kernel = Kernel::new("sort_permute", self.batch + 1, 1);
+        let ranks = input(&mut kernel, DType::I64, Level::Element);
+        let x = input(&mut kernel, self.dtype, Level::Row);
+        let place = index(&mut kernel, self.batch);
+        let rank = kernel.load(ranks);
+        let here = kernel.op(ScalarOp::Eq, &[rank, place]);
+        let from = kernel.reduce(ReduceOp::ArgMax, here);
+        let value = kernel.push(Node::LoadAt {
+            param: x,
+            index: from,
+        });
+        output(&mut kernel, self.dtype, value);
+        output(&mut kernel, DType::I64, from);
+        verified(NAME, kernel)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.batch as usize > MAX_RANK - 1 {
+            return refuse(
+                NAME,
+                format!("{} batch axes, at most {} are possible", self.batch, MAX_RANK - 1),
+            );
+        }
+        Ok(())
+    }
+
+    pub(super) fn signature(&self) -> Result<Signature> {
+        self.check()?;
+        let slot = |dtype: DType, role: Role| Slot {
+            dtype,
+            role,
+            level: Level::Row,
+            access: Access::Strided,
+            direct: true,
+            gathers: false,
+        };
+        Ok(Signature {
+            name: NAME.into(),
+            outer: self.batch as usize + 1,
+            inner: 0,
+            slots: vec![
+                slot(self.dtype, Role::In),
+                slot(self.dtype, Role::Out),
+                slot(DType::I64, Role::Out),
+            ],
+            scalars: Vec::new(),
+        })
+    }
+
+    pub(super) fn encode(&self) -> OwnedLibrary {
+        OwnedLibrary::new(
+            SORT,
+            &[self.dtype],
+            &[self.batch.into(), i64::from(self.descending)],
+            None,
+        )
+    }
+
+    pub(super) fn decode(desc: &LibraryDesc) -> Result<Sort> {
+        let fields = desc.fields::<1>(NAME, 2)?;
+        desc.no_map(NAME)?;
+        Ok(Sort {
+            batch: count(NAME, "batch axes", fields.attributes[0])?,
+            descending: flag(NAME, "descending", fields.attributes[1])?,
+            dtype: fields.dtypes[0],
+        })
+    }
+}
