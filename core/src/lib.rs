@@ -3,7 +3,7 @@
 pub mod context;
 pub mod error;
 mod exec;
-mod grad;
+pub mod grad;
 pub mod graph;
 pub mod hal;
 pub mod host;
@@ -17,6 +17,7 @@ pub mod tree;
 
 pub use context::{Context, Mode};
 pub use error::{Error, Result};
+pub use grad::{grad, no_grad, stop_gradient, value_and_grad, vjp};
 pub use hal::{DType, Device, Event, Stream, Target};
 pub use tensor::Tensor;
 pub use tensor::shape::Shape;

@@ -127,6 +127,9 @@ pub trait Arguments: Sized {
 
     /// As [`Tree::structure`].
     fn structure(given: &Self::Given<'_>, into: &mut Vec<u64>);
+
+    /// The form in which a caller gives them.
+    fn given(&self) -> Self::Given<'_>;
 }
 
 /// Arguments of which the first is told apart: gradients are taken by it.
@@ -213,6 +216,10 @@ impl<A: Tree> Arguments for (A,) {
     fn structure(given: &&A, into: &mut Vec<u64>) {
         given.structure(into);
     }
+
+    fn given(&self) -> &A {
+        &self.0
+    }
 }
 
 impl<A: Tree> FirstArgument for (A,) {
@@ -238,6 +245,10 @@ macro_rules! arguments {
 
             fn structure(given: &($(&$name,)+), into: &mut Vec<u64>) {
                 $(given.$index.structure(into);)+
+            }
+
+            fn given(&self) -> ($(&$name,)+) {
+                ($(&self.$index,)+)
             }
         }
 

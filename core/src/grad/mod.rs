@@ -1,30 +1,26 @@
 //! Gradients: reverse mode over the ops of graphs.
+//!
+//! [`grad`] and [`value_and_grad`] make a function of the gradient of a function; [`vjp`] gives the step back by itself. Their
+//! gradients are values like others, so a gradient of a gradient is one too. Who likes it imperative marks tensors with
+//! [`Tensor::requires_grad`] and calls [`Tensor::backward`]; that is for first gradients alone.
+//!
+//! Integers, truth values, and what is constant almost everywhere (rounding, comparisons, sign, argmax) have no gradient. Where
+//! a function has a kink the choice is PyTorch's.
 
-use crate::graph::Op;
-use crate::tensor::Tensor;
-use crate::tensor::tag::OpTag;
-use std::sync::Arc;
+mod function;
+mod history;
+mod imperative;
+mod indexed;
+mod math;
+mod rule;
+mod running;
+mod scalar;
+mod vjp;
+mod walk;
+mod window;
 
-/// How a tensor was computed from others that gradients are wanted for.
-pub(crate) struct History {}
-
-/// The history of `output = op(inputs)`, of which at least one has a history; `None` where nothing differentiable leads on.
-pub(crate) fn record(op: &Op, inputs: &[&Tensor], output: &Tensor, tag: OpTag) -> Option<Arc<History>> {
-    let _ = (op, inputs, output, tag);
-    unimplemented!("history")
-}
-
-/// The gradients of an op's operands from the operands, the result and its gradient; `None` for an operand that has none.
-pub(crate) type Rule<const N: usize> =
-    dyn Fn(&[Tensor; N], &Tensor, &Tensor) -> [Option<Tensor>; N] + Send + Sync;
-
-/// The history of an output that has a rule of its own; at least one of `inputs` has a history.
-pub(crate) fn record_with<const N: usize>(
-    inputs: [&Tensor; N],
-    output: &Tensor,
-    tag: OpTag,
-    rule: Arc<Rule<N>>,
-) -> Option<Arc<History>> {
-    let _ = (inputs, output, tag, rule);
-    unimplemented!("history of a rule")
-}
+pub use function::{Grad, Loss, ValueAndGrad, grad, value_and_grad};
+pub use history::no_grad;
+pub(crate) use history::{History, record, record_with};
+pub use imperative::{Gradients, stop_gradient};
+pub use vjp::{Pullback, vjp};

@@ -1,0 +1,233 @@
+//! How a tensor was computed from values that gradients are wanted for.
+
+use super::rule::{Gradients, Saves, saves};
+use crate::graph::{Op, Type};
+use crate::tensor::tag::OpTag;
+use crate::tensor::{Repr, Tensor};
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One value's origin. Inputs and output are kept only as far as the op's rule reads them. A history refers to earlier ones
+/// alone, so there are no cycles.
+pub(crate) struct History {
+    /// Grows with time: a history has a greater number than those it refers to.
+    pub(super) id: u64,
+    /// The levels whose leaves it depends on: bit 0 for `requires_grad`, bit n for the n-th enclosing `grad`.
+    pub(super) levels: u64,
+    pub(super) tag: OpTag,
+    pub(super) origin: Origin,
+}
+
+pub(super) enum Origin {
+    /// Gradients are wanted for this value.
+    Leaf,
+    /// The leaf of a level over a value that depends on outer ones.
+    Alias(Arc<History>),
+    /// A result of an op.
+    Op {
+        op: Op,
+        inputs: SmallVec<[Edge; 3]>,
+        output: Saved,
+    },
+    /// A result that has a rule of its own.
+    Custom {
+        inputs: SmallVec<[Edge; 3]>,
+        output: Saved,
+        rule: Arc<AnyRule>,
+    },
+}
+
+/// The gradients of an op's operands from the operands, the result and its gradient; `None` for an operand that has none.
+pub(crate) type Rule<const N: usize> =
+    dyn Fn(&[Tensor; N], &Tensor, &Tensor) -> [Option<Tensor>; N] + Send + Sync;
+
+/// A [`Rule`] for any number of operands.
+pub(super) type AnyRule = dyn Fn(&[Tensor], &Tensor, &Tensor) -> Gradients + Send + Sync;
+
+/// An operand.
+#[derive(Clone)]
+pub(super) struct Edge {
+    pub(super) saved: Saved,
+    /// `None` where no gradient flows.
+    pub(super) history: Option<Arc<History>>,
+}
+
+/// What is kept of a value: the type always.
+#[derive(Clone)]
+pub(super) struct Saved {
+    pub(super) ty: Type,
+    pub(super) value: Option<Repr>,
+}
+
+impl Saved {
+    fn new(tensor: &Tensor, ty: Type, keep: bool) -> Saved {
+        Saved {
+            ty,
+            value: keep.then(|| tensor.repr.clone()),
+        }
+    }
+}
+
+impl History {
+    pub(super) fn new(levels: u64, tag: OpTag, origin: Origin) -> Arc<History> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Arc::new(History {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            levels,
+            tag,
+            origin,
+        })
+    }
+
+    /// A leaf of a level over `tensor`, whose own history leads on to outer levels.
+    pub(super) fn leaf(tensor: &Tensor, level: u64) -> Arc<History> {
+        match &tensor.history {
+            Some(outer) => {
+                let origin = Origin::Alias(Arc::clone(outer));
+                History::new(level | outer.levels, OpTag::NONE, origin)
+            }
+            None => History::new(level, OpTag::NONE, Origin::Leaf),
+        }
+    }
+
+    fn drain(&mut self, into: &mut Vec<Arc<History>>) {
+        match &mut self.origin {
+            Origin::Leaf => {}
+            Origin::Alias(_) => {
+                if let Origin::Alias(outer) = std::mem::replace(&mut self.origin, Origin::Leaf) {
+                    into.push(outer);
+                }
+            }
+            Origin::Op { inputs, .. } | Origin::Custom { inputs, .. } => {
+                into.extend(inputs.iter_mut().filter_map(|edge| edge.history.take()));
+            }
+        }
+    }
+}
+
+impl Drop for History {
+    /// Long chains end without recursion.
+    fn drop(&mut self) {
+        let mut rest = Vec::new();
+        self.drain(&mut rest);
+        while let Some(history) = rest.pop() {
+            if let Some(mut last) = Arc::into_inner(history) {
+                last.drain(&mut rest);
+            }
+        }
+    }
+}
+
+thread_local! {
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    static OFF: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The bit of tensors that [`Tensor::requires_grad`] made.
+pub(super) const IMPERATIVE: u64 = 1;
+
+/// The levels that are under way on this thread, and that of `requires_grad`.
+pub(super) fn active() -> u64 {
+    u64::MAX >> (63 - DEPTH.get())
+}
+
+/// Runs `body` with a level of its own, given as a bit; `None` when 63 levels are under way.
+pub(super) fn level<R>(body: impl FnOnce(u64) -> R) -> Option<R> {
+    struct Restore(u32);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            DEPTH.set(self.0);
+        }
+    }
+    let depth = DEPTH.get();
+    if depth == 63 {
+        return None;
+    }
+    let _restore = Restore(depth);
+    DEPTH.set(depth + 1);
+    Some(body(1 << (depth + 1)))
+}
+
+/// Runs `body` without recording histories on this thread: for updates of parameters, and for evaluation.
+///
+/// ```
+/// # use thalweg::{Context, Tensor, no_grad};
+/// # fn update(w: &Tensor, gradient: &Tensor) -> Tensor {
+/// no_grad(|| w - gradient * 0.1)
+/// # }
+/// ```
+pub fn no_grad<R>(body: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            OFF.set(self.0);
+        }
+    }
+    let _restore = Restore(OFF.replace(true));
+    body()
+}
+
+/// The history of `output = op(inputs)`, of which at least one has a history; `None` where nothing differentiable leads on.
+pub(crate) fn record(op: &Op, inputs: &[&Tensor], output: &Tensor, tag: OpTag) -> Option<Arc<History>> {
+    let ty = output.ty().ok().filter(|ty| ty.dtype.is_float())?;
+    if OFF.get() {
+        return None;
+    }
+    let mut tracked = 0_u32;
+    let mut levels = 0;
+    for (at, input) in inputs.iter().enumerate() {
+        if let Some(history) = &input.history {
+            tracked |= 1_u32.checked_shl(at as u32).unwrap_or(0);
+            levels |= history.levels;
+        }
+    }
+    let Saves {
+        inputs: kept,
+        output: keep_output,
+    } = saves(op, tracked)?;
+    let edges = inputs.iter().enumerate().filter_map(|(at, input)| {
+        let keep = kept.checked_shr(at as u32).unwrap_or(0) & 1 == 1;
+        Some(Edge {
+            saved: Saved::new(input, input.ty().ok()?, keep),
+            history: input.history.clone(),
+        })
+    });
+    let origin = Origin::Op {
+        op: op.clone(),
+        inputs: edges.collect(),
+        output: Saved::new(output, ty, keep_output),
+    };
+    Some(History::new(levels, tag, origin))
+}
+
+/// The history of an output that has a rule of its own; at least one of `inputs` has a history.
+pub(crate) fn record_with<const N: usize>(
+    inputs: [&Tensor; N],
+    output: &Tensor,
+    tag: OpTag,
+    rule: Arc<Rule<N>>,
+) -> Option<Arc<History>> {
+    let ty = output.ty().ok().filter(|ty| ty.dtype.is_float())?;
+    if OFF.get() {
+        return None;
+    }
+    let levels = inputs.iter().filter_map(|input| input.history.as_ref());
+    let levels = levels.fold(0, |levels, history| levels | history.levels);
+    let edges = inputs.iter().filter_map(|input| {
+        Some(Edge {
+            saved: Saved::new(input, input.ty().ok()?, true),
+            history: input.history.clone(),
+        })
+    });
+    let origin = Origin::Custom {
+        inputs: edges.collect(),
+        output: Saved::new(output, ty, true),
+        rule: Arc::new(move |inputs, output, gradient| match inputs.first_chunk() {
+            Some(inputs) => rule(inputs, output, gradient).into_iter().collect(),
+            None => Gradients::new(),
+        }),
+    };
+    Some(History::new(levels, tag, origin))
+}

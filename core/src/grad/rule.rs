@@ -1,0 +1,276 @@
+//! The rule of every op: from the gradient of its result to those of its operands. Written with ops, so that rules run as
+//! eagerly as they are recorded, and have gradients themselves.
+
+use super::history::{Edge, History, Saved};
+use super::math::{cast, expand_back, flip, narrow, neg, op, permute, reshape, sum, zeros};
+use super::{indexed, running, scalar, window};
+use crate::graph::{Op, Type};
+use crate::hal::ir::ReduceOp;
+use crate::tensor::Tensor;
+use crate::tensor::failure::Refusal;
+use crate::tensor::shape::{Axes, Shape};
+use crate::tensor::tag::OpTag;
+use smallvec::{SmallVec, smallvec};
+use std::sync::Arc;
+
+/// The values that a rule reads: a bit for each operand, and the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Saves {
+    pub(super) inputs: u32,
+    pub(super) output: bool,
+}
+
+impl Saves {
+    pub(super) const NOTHING: Saves = Saves::inputs(0);
+    pub(super) const OUTPUT: Saves = Saves {
+        inputs: 0,
+        output: true,
+    };
+
+    pub(super) const fn inputs(inputs: u32) -> Saves {
+        Saves {
+            inputs,
+            output: false,
+        }
+    }
+
+    pub(super) const fn and_output(self, output: bool) -> Saves {
+        Saves { output, ..self }
+    }
+
+    /// Of two factors, each is read for the gradient of the other.
+    pub(super) const fn factors(tracked: u32) -> Saves {
+        Saves::inputs((tracked & 1) << 1 | tracked >> 1 & 1)
+    }
+}
+
+/// What [`rule`] reads when the operands of `tracked` want gradients; `None` for ops that are constant almost everywhere
+/// and for those without floats.
+pub(super) fn saves(op: &Op, tracked: u32) -> Option<Saves> {
+    match op {
+        Op::Input(_) | Op::Full { .. } | Op::Index { .. } | Op::Rand | Op::ArgSort { .. } => None,
+        Op::Map(op) => scalar::saves(*op, tracked),
+        Op::Reduce { op, .. } => match op {
+            ReduceOp::Sum => Some(Saves::NOTHING),
+            ReduceOp::Prod => Some(Saves::inputs(1)),
+            ReduceOp::Max | ReduceOp::Min => Some(Saves::inputs(1).and_output(true)),
+            ReduceOp::ArgMax | ReduceOp::ArgMin => None,
+        },
+        Op::Cast(_)
+        | Op::Permute(_)
+        | Op::Expand(_)
+        | Op::Reshape(_)
+        | Op::Slice { .. }
+        | Op::Window { .. }
+        | Op::Pad { .. }
+        | Op::Concat { .. } => Some(Saves::NOTHING),
+        Op::Gather { .. } => Some(Saves::inputs(0b10)),
+        Op::Scatter { mode, .. } => Some(indexed::scatter_saves(*mode)),
+        Op::Matmul { .. } | Op::Conv(_) | Op::ConvGradInput(..) | Op::ConvGradWeight(..) => {
+            Some(Saves::factors(tracked))
+        }
+        Op::Scan { op, .. } => running::saves(*op),
+    }
+}
+
+/// An op that a gradient passes.
+pub(super) struct Passed<'a> {
+    pub(super) history: &'a Arc<History>,
+    pub(super) inputs: &'a [Edge],
+    pub(super) output: &'a Saved,
+    /// The level that gradients are taken of.
+    pub(super) level: u64,
+    /// The levels for which the rule itself is recorded.
+    pub(super) keep: u64,
+}
+
+impl Passed<'_> {
+    /// Whether a gradient of operand `at` is wanted.
+    pub(super) fn wants(&self, at: usize) -> bool {
+        self.inputs[at]
+            .history
+            .as_ref()
+            .is_some_and(|history| history.levels & self.level != 0)
+    }
+
+    /// Type of operand `at`.
+    pub(super) fn ty(&self, at: usize) -> Type {
+        self.inputs[at].saved.ty
+    }
+
+    /// Operand `at`.
+    pub(super) fn input(&self, at: usize) -> Tensor {
+        self.value(&self.inputs[at].saved, self.inputs[at].history.as_ref())
+    }
+
+    /// The result.
+    pub(super) fn output(&self) -> Tensor {
+        self.value(self.output, Some(self.history))
+    }
+
+    fn value(&self, saved: &Saved, history: Option<&Arc<History>>) -> Tensor {
+        match &saved.value {
+            Some(repr) => Tensor {
+                repr: repr.clone(),
+                history: history.filter(|history| history.levels & self.keep != 0).cloned(),
+            },
+            None => Tensor::refused(
+                OpTag::new("gradient"),
+                Refusal::new("its rule reads a value that was not kept; this is a defect of the library"),
+                &[],
+            ),
+        }
+    }
+}
+
+/// Gradients of the operands; `None` is 0.
+pub(super) type Gradients = SmallVec<[Option<Tensor>; 3]>;
+
+/// The gradients of the operands of `passed`, an op, when `g` is that of its result.
+pub(super) fn rule(of: &Op, passed: &Passed<'_>, g: &Tensor) -> Gradients {
+    match of {
+        Op::Input(_) | Op::Full { .. } | Op::Index { .. } | Op::Rand | Op::ArgSort { .. } => smallvec![],
+        Op::Map(op) => scalar::rule(*op, passed, g),
+        Op::Cast(_) => smallvec![Some(cast(g, passed.ty(0).dtype))],
+        Op::Reduce { op, axes } => reduce(*op, *axes, passed, g),
+        Op::Permute(axes) => {
+            let mut back = vec![0; axes.len()];
+            for (at, &axis) in axes.iter().enumerate() {
+                back[usize::from(axis)] = at;
+            }
+            smallvec![Some(permute(g, &back))]
+        }
+        Op::Expand(shape) => {
+            let from = passed.ty(0).shape;
+            let new = shape.len() - from.len();
+            let repeated: Axes = (0..shape.len())
+                .filter(|&axis| axis < new || from[axis - new] != shape[axis])
+                .collect();
+            smallvec![Some(reshape(&sum(g, repeated), &from))]
+        }
+        Op::Reshape(_) => smallvec![Some(reshape(g, &passed.ty(0).shape))],
+        Op::Slice { start, step, shape } => {
+            smallvec![Some(unslice(g, start, step, *shape, passed.ty(0).shape))]
+        }
+        Op::Window {
+            axis,
+            size: _,
+            step,
+            dilation,
+        } => {
+            let to = passed.ty(0).shape;
+            smallvec![Some(window::overlap_add(
+                g,
+                usize::from(*axis),
+                *step,
+                *dilation,
+                to
+            ))]
+        }
+        Op::Pad { low, .. } => {
+            let mut inner = g.clone();
+            for (axis, &extent) in passed.ty(0).shape.iter().enumerate() {
+                inner = narrow(&inner, axis, low[axis], extent);
+            }
+            smallvec![Some(inner)]
+        }
+        Op::Concat { axis } => {
+            let axis = usize::from(*axis);
+            let mut at = 0;
+            (0..passed.inputs.len())
+                .map(|input| {
+                    let extent = passed.ty(input).shape[axis];
+                    at += extent;
+                    passed.wants(input).then(|| narrow(g, axis, at - extent, extent))
+                })
+                .collect()
+        }
+        Op::Gather { axis } => smallvec![Some(indexed::gather(*axis, passed, g)), None],
+        Op::Scatter { axis, mode } => indexed::scatter(*axis, *mode, passed, g),
+        Op::Matmul { accumulate, .. } => {
+            let dtype = passed.ty(0).dtype;
+            let product = Op::Matmul {
+                accumulate: *accumulate,
+                output: dtype,
+            };
+            let g = cast(g, dtype);
+            let left = || op(product.clone(), &[&g, &transposed(&passed.input(1))]);
+            let right = || op(product.clone(), &[&transposed(&passed.input(0)), &g]);
+            smallvec![passed.wants(0).then(left), passed.wants(1).then(right)]
+        }
+        Op::Conv(attributes) => {
+            let by_input = Op::ConvGradInput(*attributes, passed.ty(0).shape);
+            let by_weight = Op::ConvGradWeight(*attributes, passed.ty(1).shape);
+            smallvec![
+                passed.wants(0).then(|| op(by_input, &[g, &passed.input(1)])),
+                passed.wants(1).then(|| op(by_weight, &[&passed.input(0), g])),
+            ]
+        }
+        Op::ConvGradInput(attributes, _) => {
+            let by_weight = Op::ConvGradWeight(*attributes, passed.ty(1).shape);
+            smallvec![
+                passed
+                    .wants(0)
+                    .then(|| op(Op::Conv(*attributes), &[g, &passed.input(1)])),
+                passed.wants(1).then(|| op(by_weight, &[g, &passed.input(0)])),
+            ]
+        }
+        Op::ConvGradWeight(attributes, _) => {
+            let by_input = Op::ConvGradInput(*attributes, passed.ty(0).shape);
+            smallvec![
+                passed.wants(0).then(|| op(by_input, &[&passed.input(1), g])),
+                passed
+                    .wants(1)
+                    .then(|| op(Op::Conv(*attributes), &[&passed.input(0), g])),
+            ]
+        }
+        Op::Scan { op, axis, reverse } => {
+            smallvec![running::rule(*op, usize::from(*axis), *reverse, passed, g)]
+        }
+    }
+}
+
+fn reduce(of: ReduceOp, axes: Axes, passed: &Passed<'_>, g: &Tensor) -> Gradients {
+    let shape = passed.ty(0).shape;
+    match of {
+        ReduceOp::Sum => smallvec![Some(expand_back(g, axes, shape))],
+        ReduceOp::Prod => smallvec![Some(running::product(axes, passed, g))],
+        // Elements that share the extreme share the gradient.
+        ReduceOp::Max | ReduceOp::Min => smallvec![Some(indexed::extreme(axes, passed, g))],
+        ReduceOp::ArgMax | ReduceOp::ArgMin => smallvec![None],
+    }
+}
+
+/// A matrix, or a batch of such, with rows and columns exchanged.
+fn transposed(x: &Tensor) -> Tensor {
+    let rank = x.ty().map_or(0, |ty| ty.shape.len());
+    let mut axes: SmallVec<[usize; 8]> = (0..rank).collect();
+    if rank >= 2 {
+        axes.swap(rank - 2, rank - 1);
+    }
+    permute(x, &axes)
+}
+
+/// `g` at the places of `to` that a slice took, 0 elsewhere.
+fn unslice(g: &Tensor, start: &Shape, step: &[i64], shape: Shape, to: Shape) -> Tensor {
+    let Ok(ty) = g.ty() else { return g.clone() };
+    if shape.elements() == 0 {
+        return zeros(Type::new(to, ty.dtype));
+    }
+    let mut low = *start;
+    let mut spread = g.clone();
+    for axis in 0..shape.len() {
+        if step[axis] < 0 {
+            let last = start[axis] as i64 + (shape[axis] as i64 - 1) * step[axis];
+            low = low.with(axis, last as usize);
+            spread = flip(&spread, axis);
+        }
+        spread = window::dilate(&spread, axis, step[axis].unsigned_abs() as usize);
+    }
+    super::math::pad(&spread, low, to, 0.0)
+}
+
+/// `-g`, if wanted.
+pub(super) fn negative(wanted: bool, g: &Tensor) -> Option<Tensor> {
+    wanted.then(|| neg(g))
+}
