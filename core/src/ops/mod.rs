@@ -12,11 +12,15 @@ mod operand;
 mod operators;
 mod promotion;
 mod reduce;
+mod shape;
+mod slice;
 mod unary;
 
 pub use axes::IntoAxes;
 pub use operand::{IntoOperand, Operand, Scalar};
 pub use promotion::promote;
+pub use shape::IntoExtents;
+pub use slice::{At, ELLIPSIS, IntoIndex, NEW_AXIS, step};
 
 pub(crate) use axes::{axis_in, axis_of};
 pub(crate) use formula::{formula, widened};
