@@ -1,6 +1,7 @@
 //! Where and how ops run.
 
 use crate::error::Result;
+use crate::exec::Engine;
 use crate::hal::{self, Device, Stream};
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ pub enum Mode {
 pub struct Context(Arc<Inner>);
 
 struct Inner {
-    device: Device,
+    engine: Arc<Engine>,
     mode: AtomicU8,
 }
 
@@ -43,7 +44,7 @@ impl Context {
     /// A context on an open device.
     pub fn on(device: Device) -> Context {
         Context(Arc::new(Inner {
-            device,
+            engine: Engine::of(device),
             mode: AtomicU8::new(Mode::Eager as u8),
         }))
     }
@@ -59,7 +60,13 @@ impl Context {
     /// Its device.
     #[inline]
     pub fn device(&self) -> &Device {
-        &self.0.device
+        self.0.engine.device()
+    }
+
+    /// What runs its ops, shared by all contexts of the device.
+    #[inline]
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.0.engine
     }
 
     /// When ops run.

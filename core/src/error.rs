@@ -68,6 +68,9 @@ pub enum Error {
     /// A call on a device was refused, memory did not suffice, or work failed.
     #[error(transparent)]
     Hal(#[from] crate::hal::Error),
+    /// A device has no memory for an op, with what holds it.
+    #[error(transparent)]
+    OutOfMemory(Box<crate::exec::OutOfMemory>),
     /// A tensor carries the first error on the way to it.
     #[error(transparent)]
     Tensor(std::sync::Arc<crate::tensor::failure::Failure>),
@@ -92,6 +95,7 @@ impl Error {
         match self {
             Error::Backend { status, .. } => Some(*status),
             Error::Hal(error) => Some(error.status()),
+            Error::OutOfMemory(_) => Some(Status::OutOfMemory),
             Error::Tensor(failure) => Some(failure.status()),
             _ => None,
         }

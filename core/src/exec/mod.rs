@@ -1,41 +1,27 @@
 //! Running programs on a device.
+//!
+//! `op -> one-op graph -> lower -> Program -> Executable -> submit`: eager ops, ops written with others, recorded ops and
+//! traced functions go the same way and keep the executable, each under what it depends on.
 
-use crate::context::Context;
-use crate::error::Result;
-use crate::graph::{Op, Type};
-use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, Value};
+mod arena;
+mod cache;
+mod composite;
+mod eager;
+mod engine;
+mod evaluate;
+mod executable;
+mod holders;
+mod lane;
+mod linear;
+mod read;
+#[cfg(test)]
+mod tests;
 
-/// Runs one op on values and constants now. The plan of an op is kept per thread under the op and the operands' dtypes, shapes
-/// and strides; the bits of constants are arguments of the plan.
-pub(crate) fn eager(
-    op: &Op,
-    inputs: &[&Tensor],
-    ty: Type,
-    context: Option<&Context>,
-    tag: OpTag,
-) -> Result<Value> {
-    let _ = (op, inputs, ty, context, tag);
-    unimplemented!("eager")
-}
-
-/// Runs an op that is written with others now; `body` is traced once for each name, attributes and operands' types.
-pub(crate) fn eager_composite<const N: usize, A>(
-    name: &'static str,
-    attributes: &A,
-    inputs: [&Tensor; N],
-    tag: OpTag,
-    body: impl Fn([&Tensor; N]) -> Tensor,
-) -> Result<Tensor>
-where
-    A: std::hash::Hash + Eq + Clone + Send + 'static,
-{
-    let _ = (name, attributes, inputs, tag, body);
-    unimplemented!("eager composite")
-}
-
-/// The tensor with its elements in a buffer: runs what was recorded, and makes a buffer for a constant.
-pub(crate) fn evaluate(tensor: &Tensor) -> Result<Value> {
-    let _ = tensor;
-    unimplemented!("evaluate")
-}
+pub(crate) use composite::eager_composite;
+pub(crate) use eager::{again, eager, full};
+pub(crate) use engine::Engine;
+pub(crate) use evaluate::evaluate;
+pub(crate) use holders::Listed;
+pub use holders::{Holder, OutOfMemory};
+pub(crate) use lane::Written;
+pub(crate) use read::{contiguous, download};

@@ -6,9 +6,11 @@ use super::memory::Buffer;
 use super::statistics::{self, MemoryStats};
 use super::stream::{Stream, StreamHandle, in_callback};
 use super::tag::Tag;
+use parking_lot::Mutex;
+use std::any::Any;
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use thalweg_hal::Status;
 use thalweg_hal::tables::{self, BackendApi, Capability, Context, Kind, MemoryInfo, PropertyKey};
 
@@ -132,7 +134,11 @@ struct Inner {
     target: String,
     properties: DeviceProperties,
     default_stream: OnceLock<StreamHandle>,
+    attachment: Mutex<Attachment>,
 }
+
+/// What the layer above keeps for a device that it uses.
+pub(crate) type Attachment = Weak<dyn Any + Send + Sync>;
 
 impl Drop for Inner {
     fn drop(&mut self) {
@@ -211,6 +217,7 @@ impl Device {
             target,
             properties,
             default_stream: OnceLock::new(),
+            attachment: Mutex::new(Weak::<()>::new()),
         })))
     }
 
@@ -227,6 +234,11 @@ impl Device {
     #[inline]
     pub(super) fn context(&self) -> Context {
         self.0.api.context
+    }
+
+    /// Where the layer above finds what it keeps for the device.
+    pub(crate) fn attachment(&self) -> &Mutex<Attachment> {
+        &self.0.attachment
     }
 
     /// Its handle in the tables.

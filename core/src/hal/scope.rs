@@ -70,16 +70,21 @@ impl Stream {
 }
 
 impl Device {
+    /// What `read` makes of the stream of the innermost scope on this thread that is one of this device's.
+    #[inline]
+    pub(crate) fn scoped<R>(&self, read: impl FnOnce(&Stream) -> R) -> Option<R> {
+        SCOPES.with_borrow(|scopes| {
+            let mine = |(_, stream): &&(u64, Stream)| stream.device() == self;
+            scopes.iter().rev().find(mine).map(|(_, stream)| read(stream))
+        })
+    }
+
     /// The stream of the innermost scope on this thread that is one of this device's, or the default stream.
     ///
     /// # Errors
     /// As [`Device::default_stream`].
     pub fn current_stream(&self) -> Result<Stream> {
-        let scoped = SCOPES.with_borrow(|scopes| {
-            let mine = |(_, stream): &&(u64, Stream)| stream.device() == self;
-            scopes.iter().rev().find(mine).map(|(_, stream)| stream.clone())
-        });
-        match scoped {
+        match self.scoped(Stream::clone) {
             Some(stream) => Ok(stream),
             None => self.default_stream(),
         }

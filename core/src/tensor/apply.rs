@@ -21,6 +21,14 @@ pub(crate) fn apply(op: Op, inputs: &[&Tensor], tag: OpTag) -> Tensor {
 
 /// As [`apply`], on the device of `context`: for ops without operands.
 pub(crate) fn apply_in(context: Option<&Context>, op: Op, inputs: &[&Tensor], tag: OpTag) -> Tensor {
+    if context.is_none()
+        && let Some(result) = exec::again(&op, inputs, tag)
+    {
+        return match result {
+            Ok(value) => Tensor::from_value(value),
+            Err(error) => Tensor::of_error(tag, error, inputs.iter().find_map(|input| input.context())),
+        };
+    }
     let mut types = SmallVec::<[Type; 4]>::new();
     for input in inputs {
         match input.ty() {
@@ -45,8 +53,8 @@ pub(crate) fn apply_in(context: Option<&Context>, op: Op, inputs: &[&Tensor], ta
         view
     } else {
         match exec::eager(&op, inputs, ty, context, tag) {
-            Ok(value) => Tensor::from_value(value),
-            Err(error) => return device_error(tag, error, context),
+            Ok(result) => result,
+            Err(error) => return Tensor::of_error(tag, error, context),
         }
     };
     if inputs.iter().any(|input| input.history.is_some()) {
@@ -86,7 +94,7 @@ where
     }
     match exec::eager_composite(name, attributes, inputs, tag, |inputs| run(inputs)) {
         Ok(result) => result,
-        Err(error) => device_error(tag, error, inputs.first().and_then(|input| input.context())),
+        Err(error) => Tensor::of_error(tag, error, inputs.first().and_then(|input| input.context())),
     }
 }
 
@@ -150,20 +158,14 @@ fn record(op: Op, inputs: &[&Tensor], ty: Type, tag: OpTag, context: Option<Cont
         })
         .max()
         .unwrap_or(0);
-    Tensor::from_lazy(Lazy {
-        op,
-        inputs: inputs
-            .iter()
-            .map(|&input| Tensor {
-                history: None,
-                ..input.clone()
-            })
-            .collect(),
-        ty,
-        tag,
-        context,
-        trace,
-    })
+    let inputs = inputs
+        .iter()
+        .map(|&input| Tensor {
+            history: None,
+            ..input.clone()
+        })
+        .collect();
+    Tensor::from_lazy(Lazy::new(op, inputs, ty, tag, context, trace))
 }
 
 /// The result of an op that moves no element.
@@ -198,21 +200,24 @@ pub(crate) fn view_layout(op: &Op, layout: &Layout, ty: Type) -> Option<Layout> 
     }
 }
 
-fn device_error(tag: OpTag, error: Error, context: Option<&Context>) -> Tensor {
-    if let Error::Tensor(failure) = error {
-        return Tensor {
-            repr: Repr::Failed(failure),
-            history: None,
-        };
+impl Tensor {
+    /// The tensor of an op that failed on the device.
+    pub(crate) fn of_error(tag: OpTag, error: Error, context: Option<&Context>) -> Tensor {
+        if let Error::Tensor(failure) = error {
+            return Tensor {
+                repr: Repr::Failed(failure),
+                history: None,
+            };
+        }
+        Tensor::failed(Failure {
+            op: tag.op.to_owned(),
+            refusal: Refusal::new(error.to_string()),
+            location: tag.location,
+            device: context.map(|context| context.device().target().to_owned()),
+            dtype: None,
+            source: Some(Arc::new(error)),
+        })
     }
-    Tensor::failed(Failure {
-        op: tag.op.to_owned(),
-        refusal: Refusal::new(error.to_string()),
-        location: tag.location,
-        device: context.map(|context| context.device().target().to_owned()),
-        dtype: None,
-        source: Some(Arc::new(error)),
-    })
 }
 
 impl From<Arc<Failure>> for Error {

@@ -1,6 +1,7 @@
 //! Errors that tensors carry.
 
-use crate::hal::{DType, Status};
+use super::tag::OpTag;
+use crate::hal::{DType, Device, Status};
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -71,6 +72,18 @@ impl From<Refusal> for crate::Error {
 }
 
 impl Failure {
+    /// A refusal of the op that `tag` names, on `device`.
+    pub(crate) fn tagged(refusal: Refusal, tag: OpTag, device: Option<&Device>) -> Failure {
+        Failure {
+            op: tag.op.to_owned(),
+            refusal,
+            location: tag.location,
+            device: device.map(|device| device.target().to_owned()),
+            dtype: None,
+            source: None,
+        }
+    }
+
     /// The class of the device's error; [`Status::InvalidArgument`] for an op that was refused.
     pub fn status(&self) -> Status {
         self.source

@@ -1,16 +1,20 @@
 //! Ops that were recorded and not run.
 
-use super::Tensor;
 use super::tag::OpTag;
+use super::{Tensor, Value};
 use crate::context::Context;
 use crate::graph::{Op, Type};
+use parking_lot::{RwLock, RwLockReadGuard};
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::sync::OnceLock;
 
 /// A recorded op. [`Op::Input`] is a placeholder of the trace with the id `trace`.
 pub(crate) struct Lazy {
     pub(crate) op: Op,
-    pub(crate) inputs: SmallVec<[Tensor; 3]>,
+    // Emptied when the value is there.
+    inputs: RwLock<SmallVec<[Tensor; 3]>>,
+    value: OnceLock<Value>,
     pub(crate) ty: Type,
     pub(crate) tag: OpTag,
     pub(crate) context: Option<Context>,
@@ -18,17 +22,59 @@ pub(crate) struct Lazy {
     pub(crate) trace: u64,
 }
 
-impl Drop for Lazy {
-    /// Long chains end without recursion.
-    fn drop(&mut self) {
-        let mut rest: Vec<Tensor> = self.inputs.drain(..).collect();
-        while let Some(mut tensor) = rest.pop() {
-            if let super::Repr::Lazy(lazy) = &mut tensor.repr
-                && let Some(lazy) = std::sync::Arc::get_mut(lazy)
-            {
-                rest.extend(lazy.inputs.drain(..));
-            }
+impl Lazy {
+    pub(crate) fn new(
+        op: Op,
+        inputs: SmallVec<[Tensor; 3]>,
+        ty: Type,
+        tag: OpTag,
+        context: Option<Context>,
+        trace: u64,
+    ) -> Lazy {
+        Lazy {
+            op,
+            inputs: RwLock::new(inputs),
+            value: OnceLock::new(),
+            ty,
+            tag,
+            context,
+            trace,
         }
+    }
+
+    /// The operands, unless it has a [`value`](Lazy::value); that is settled while the guard is held.
+    pub(crate) fn inputs(&self) -> RwLockReadGuard<'_, SmallVec<[Tensor; 3]>> {
+        self.inputs.read()
+    }
+
+    /// Its value, once it was evaluated.
+    pub(crate) fn value(&self) -> Option<&Value> {
+        self.value.get()
+    }
+
+    /// Remembers the value and lets go of the operands.
+    pub(crate) fn set_value(&self, value: Value) {
+        // Where another thread was first, the values are the same.
+        let _ = self.value.set(value);
+        let inputs = std::mem::take(&mut *self.inputs.write());
+        drop_chain(inputs.into_iter().collect());
+    }
+}
+
+/// Long chains end without recursion.
+fn drop_chain(mut rest: Vec<Tensor>) {
+    while let Some(mut tensor) = rest.pop() {
+        if let super::Repr::Lazy(lazy) = &mut tensor.repr
+            && let Some(lazy) = std::sync::Arc::get_mut(lazy)
+        {
+            rest.extend(lazy.inputs.get_mut().drain(..));
+        }
+    }
+}
+
+impl Drop for Lazy {
+    fn drop(&mut self) {
+        drop_chain(self.inputs.get_mut().drain(..).collect());
     }
 }
 

@@ -4,9 +4,12 @@
 //! error, later ops pass it on, and whatever reads a value or a shape returns it as `Err`. So formulas read like formulas.
 
 mod apply;
+mod create;
+pub mod element;
 pub mod failure;
 pub mod layout;
 pub(crate) mod lazy;
+mod read;
 pub mod shape;
 pub mod tag;
 
@@ -14,9 +17,10 @@ pub(crate) use apply::{apply, apply_in, composite, composite_with_gradient, hal_
 
 use crate::context::Context;
 use crate::error::Result;
+use crate::exec::{Listed, Written};
 use crate::grad::History;
 use crate::graph::Type;
-use crate::hal::{Buffer, DType, Stream};
+use crate::hal::{Buffer, DType};
 use failure::{Failure, Refusal};
 use layout::Layout;
 use lazy::Lazy;
@@ -56,8 +60,9 @@ pub(crate) struct Value {
 pub(crate) struct Storage {
     pub(crate) buffer: Buffer,
     pub(crate) context: Context,
-    /// The stream that writes it; others wait for it before they read.
-    pub(crate) stream: Stream,
+    /// When and on which stream it was written; others wait for that before they read.
+    pub(crate) written: Written,
+    pub(crate) listed: Option<Box<Listed>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

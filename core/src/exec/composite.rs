@@ -1,0 +1,128 @@
+//! Ops that are written with others, as one program.
+
+use super::cache::WordHasher;
+use super::eager::{Operand, arg};
+use super::evaluate::compile;
+use super::executable::{Arg, Executable};
+use super::linear::Linear;
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::graph::{Op, Type};
+use crate::tensor::failure::Refusal;
+use crate::tensor::lazy::{self, Lazy};
+use crate::tensor::tag::OpTag;
+use crate::tensor::{Repr, Tensor};
+use smallvec::SmallVec;
+use std::any::{Any, TypeId};
+use std::hash::{Hash, Hasher};
+
+/// The plan of an op for attributes and operands.
+pub(crate) struct Composite {
+    name: &'static str,
+    attributes: Box<dyn Any + Send>,
+    operands: SmallVec<[Operand; 2]>,
+    // `None` where the body must run op by op: it brings values of its own.
+    plan: Option<Executable>,
+}
+
+/// The placeholder of argument `number`.
+pub(super) fn placeholder(number: u32, ty: Type, context: Option<&Context>, trace: u64) -> Tensor {
+    let (op, tag) = (Op::Input(number), OpTag::NONE);
+    Tensor::from_lazy(Lazy::new(op, SmallVec::new(), ty, tag, context.cloned(), trace))
+}
+
+/// Runs an op that is written with others now; `body` is traced once for each name, attributes and operands' types.
+pub(crate) fn eager_composite<const N: usize, A>(
+    name: &'static str,
+    attributes: &A,
+    inputs: [&Tensor; N],
+    tag: OpTag,
+    body: impl Fn([&Tensor; N]) -> Tensor,
+) -> Result<Tensor>
+where
+    A: Hash + Eq + Clone + Send + 'static,
+{
+    let Some(context) = inputs.iter().find_map(|input| input.context()).cloned() else {
+        return Ok(body(inputs));
+    };
+    let engine = context.engine();
+    let mut hasher = WordHasher::default();
+    name.hash(&mut hasher);
+    TypeId::of::<A>().hash(&mut hasher);
+    attributes.hash(&mut hasher);
+    for input in inputs {
+        Operand::hash(input, &mut hasher);
+    }
+    let hash = hasher.finish();
+    let scoped = engine.scoped_lane();
+    let args: SmallVec<[Arg<'_>; 4]> = inputs.iter().filter_map(|input| arg(input)).collect();
+    let run = |plan: &Executable| {
+        let values = plan.run(&context, scoped.as_ref(), &args, Some(tag))?;
+        let value = values.into_iter().next();
+        let value = value.ok_or_else(|| Error::from(Refusal::new("the program has no output")))?;
+        Ok(Tensor::from_value(value))
+    };
+    let fits = |entry: &Composite| {
+        entry.name == name
+            && entry.attributes.downcast_ref::<A>() == Some(attributes)
+            && entry.operands.len() == N
+            && entry
+                .operands
+                .iter()
+                .zip(inputs)
+                .all(|(operand, input)| operand.is_of(input))
+    };
+    if let Ok(local) = engine.local().try_borrow()
+        && let Some(entry) = local.composites.get(hash, fits)
+    {
+        match &entry.plan {
+            Some(plan) => return run(plan),
+            None => {
+                drop(local);
+                return Ok(body(inputs));
+            }
+        }
+    }
+    let operands: SmallVec<[Operand; 2]> = inputs.iter().filter_map(|input| Operand::of(input)).collect();
+    let (id, output) = lazy::trace(|id| {
+        let mut numbers = 0..;
+        let placeholders = inputs.map(|input| {
+            let ty = Operand::of(input).map(|operand| operand.ty());
+            match (ty, numbers.next()) {
+                (Some(ty), Some(number)) => placeholder(number, ty, Some(&context), id),
+                _ => input.clone(),
+            }
+        });
+        (id, body(placeholders.each_ref()))
+    });
+    if matches!(output.repr, Repr::Failed(_)) {
+        return Ok(output);
+    }
+    let linear = Linear::of(&[&output], id, tag)?;
+    let plan = if linear.values.is_empty() {
+        let types = super::evaluate::types(&operands);
+        let given: SmallVec<[_; 4]> = (operands.iter().zip(0..))
+            .map(|(operand, number)| operand.given(number))
+            .collect();
+        let (graph, _) = linear.graph(&types, &[])?;
+        Some(compile(&context, graph, &given)?)
+    } else {
+        None
+    };
+    let result = match &plan {
+        Some(plan) => run(plan),
+        None => Ok(body(inputs)),
+    };
+    let entry = Composite {
+        name,
+        attributes: Box::new(attributes.clone()),
+        operands,
+        plan,
+    };
+    let old = match engine.local().try_borrow_mut() {
+        Ok(mut local) => local.composites.insert(hash, entry),
+        Err(_) => None,
+    };
+    drop(old);
+    result
+}

@@ -1,0 +1,313 @@
+//! One op at once.
+
+use super::cache::WordHasher;
+use super::engine::Engine;
+use super::executable::{Arg, Executable, fill};
+use super::lane::Written;
+use crate::context::{Context, Mode};
+use crate::error::{Error, Result};
+use crate::graph::{Graph, Op, Type};
+use crate::hal::DType;
+use crate::lower::{Given, lower};
+use crate::tensor::failure::{Failure, Refusal};
+use crate::tensor::layout::Layout;
+use crate::tensor::shape::Shape;
+use crate::tensor::tag::OpTag;
+use crate::tensor::{Constant, Repr, Storage, Tensor, Value, hal_tag, lazy};
+use smallvec::SmallVec;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// What a plan depends on of an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Operand {
+    /// Shape and strides; the offset is 0.
+    Value(Layout, DType),
+    Constant(Type),
+}
+
+impl Operand {
+    /// `None` for what is neither a value nor a constant.
+    pub(super) fn of(tensor: &Tensor) -> Option<Operand> {
+        match &tensor.repr {
+            Repr::Value(value) => Some(Operand::of_value(value)),
+            Repr::Constant(constant) => Some(Operand::Constant(constant.ty)),
+            Repr::Lazy(_) | Repr::Failed(_) => None,
+        }
+    }
+
+    pub(super) fn of_value(value: &Value) -> Operand {
+        let mut layout = value.layout;
+        layout.offset = 0;
+        Operand::Value(layout, value.dtype)
+    }
+
+    #[inline]
+    pub(super) fn is_of(&self, tensor: &Tensor) -> bool {
+        match (self, &tensor.repr) {
+            (Operand::Value(layout, dtype), Repr::Value(value)) => {
+                *dtype == value.dtype
+                    && layout.shape == value.layout.shape
+                    && layout.strides() == value.layout.strides()
+            }
+            (Operand::Constant(ty), Repr::Constant(constant)) => *ty == constant.ty,
+            _ => false,
+        }
+    }
+
+    /// Hashes what [`Operand::is_of`] compares.
+    #[inline]
+    pub(super) fn hash(tensor: &Tensor, hasher: &mut WordHasher) {
+        let (shape, dtype, strides): (&Shape, DType, &[i64]) = match &tensor.repr {
+            Repr::Value(value) => (&value.layout.shape, value.dtype, value.layout.strides()),
+            Repr::Constant(constant) => (&constant.ty.shape, constant.ty.dtype, &[]),
+            Repr::Lazy(_) | Repr::Failed(_) => return,
+        };
+        hasher.write_u32(dtype.code() << 16 | (shape.len() as u32) << 8 | strides.len() as u32);
+        for &extent in &**shape {
+            hasher.write_usize(extent);
+        }
+        for &stride in strides {
+            hasher.write_u64(stride as u64);
+        }
+    }
+
+    /// How the argument of this number comes to a program.
+    pub(super) fn given(&self, number: u32) -> Given {
+        match self {
+            Operand::Value(layout, _) => Given::Buffer(*layout),
+            Operand::Constant(_) => Given::Scalar(number),
+        }
+    }
+
+    pub(super) fn ty(&self) -> Type {
+        match self {
+            Operand::Value(layout, dtype) => Type::new(layout.shape, *dtype),
+            Operand::Constant(ty) => *ty,
+        }
+    }
+}
+
+/// The argument that a value or a constant is.
+#[inline]
+pub(super) fn arg(tensor: &Tensor) -> Option<Arg<'_>> {
+    match &tensor.repr {
+        Repr::Value(value) => Some(Arg::Value(value)),
+        Repr::Constant(constant) => Some(Arg::Scalar(constant.bits)),
+        Repr::Lazy(_) | Repr::Failed(_) => None,
+    }
+}
+
+/// The plan of an op for operands.
+pub(crate) struct Eager {
+    op: Op,
+    operands: SmallVec<[Operand; 2]>,
+    plan: Executable,
+}
+
+impl Eager {
+    #[inline]
+    fn fits(&self, op: &Op, inputs: &[&Tensor]) -> bool {
+        self.op == *op
+            && self.operands.len() == inputs.len()
+            && self
+                .operands
+                .iter()
+                .zip(inputs)
+                .all(|(operand, input)| operand.is_of(input))
+    }
+}
+
+#[inline]
+fn hash(op: &Op, inputs: &[&Tensor]) -> u64 {
+    let mut hasher = WordHasher::default();
+    op.hash(&mut hasher);
+    for input in inputs {
+        Operand::hash(input, &mut hasher);
+    }
+    hasher.finish()
+}
+
+/// The result of an op that this thread ran before for operands of the same types and strides, which were checked then.
+/// `None` when it did not, and for anything but plain values of one eager device and constants.
+#[inline]
+pub(crate) fn again(op: &Op, inputs: &[&Tensor], tag: OpTag) -> Option<Result<Value>> {
+    if lazy::tracing() != 0 {
+        return None;
+    }
+    let mut context: Option<&Context> = None;
+    for input in inputs {
+        match &input.repr {
+            Repr::Value(value) if input.history.is_none() => {
+                let own = &value.storage.context;
+                match context {
+                    None if own.mode() == Mode::Eager => context = Some(own),
+                    Some(first) if Arc::ptr_eq(first.engine(), own.engine()) => {}
+                    _ => return None,
+                }
+            }
+            Repr::Constant(_) if input.history.is_none() => {}
+            _ => return None,
+        }
+    }
+    cached(context?, hash(op, inputs), op, inputs, tag)
+}
+
+/// Runs the plan that this thread has, if it has one.
+#[inline]
+fn cached(context: &Context, hash: u64, op: &Op, inputs: &[&Tensor], tag: OpTag) -> Option<Result<Value>> {
+    let engine = context.engine();
+    let scoped = engine.scoped_lane();
+    let local = engine.local().try_borrow().ok()?;
+    let plan = &local.eager.get(hash, |entry| entry.fits(op, inputs))?.plan;
+    let args: SmallVec<[Arg<'_>; 4]> = inputs.iter().filter_map(|input| arg(input)).collect();
+    Some(
+        plan.run(context, scoped.as_ref(), &args, Some(tag))
+            .and_then(single),
+    )
+}
+
+fn single(mut values: super::executable::Values) -> Result<Value> {
+    values
+        .pop()
+        .ok_or_else(|| Refusal::new("the program has no output").into())
+}
+
+/// Runs one op on values and constants now. The plan of an op is kept per thread under the op and the operands' dtypes, shapes
+/// and strides; the bits of constants are arguments of the plan.
+pub(crate) fn eager(
+    op: &Op,
+    inputs: &[&Tensor],
+    ty: Type,
+    context: Option<&Context>,
+    tag: OpTag,
+) -> Result<Tensor> {
+    let Some(context) = context else {
+        return without_context(op, inputs, ty, tag);
+    };
+    if let Op::Full { bits, .. } = op {
+        return full(context, Constant { ty, bits: *bits }, tag).map(Tensor::from_value);
+    }
+    let hash = hash(op, inputs);
+    if let Some(result) = cached(context, hash, op, inputs, tag) {
+        return result.map(Tensor::from_value);
+    }
+    let engine = context.engine();
+    let operands: SmallVec<[Operand; 2]> = inputs.iter().filter_map(|input| Operand::of(input)).collect();
+    let args: SmallVec<[Arg<'_>; 4]> = inputs.iter().filter_map(|input| arg(input)).collect();
+    if args.len() != inputs.len() {
+        return Err(Refusal::new("an operand is not evaluated").into());
+    }
+    let plan = plan(engine, op, &operands, tag)?;
+    let value = plan
+        .run(context, engine.scoped_lane().as_ref(), &args, Some(tag))
+        .and_then(single)?;
+    let entry = Eager {
+        op: op.clone(),
+        operands,
+        plan,
+    };
+    let old = match engine.local().try_borrow_mut() {
+        Ok(mut local) => local.eager.insert(hash, entry),
+        Err(_) => None,
+    };
+    drop(old);
+    Ok(Tensor::from_value(value))
+}
+
+fn plan(engine: &Engine, op: &Op, operands: &[Operand], tag: OpTag) -> Result<Executable> {
+    let mut graph = Graph::new();
+    let inputs: SmallVec<[_; 4]> = operands.iter().map(|operand| graph.input(operand.ty())).collect();
+    let refused = |refusal| Error::from(Failure::tagged(refusal, tag, Some(engine.device())));
+    let output = graph.push(op.clone(), &inputs, tag).map_err(refused)?;
+    graph.output(output);
+    let given: SmallVec<[Given; 4]> = (operands.iter().zip(0..))
+        .map(|(operand, number)| operand.given(number))
+        .collect();
+    Executable::compile(engine, &lower(&graph, &given, engine).map_err(refused)?)
+}
+
+/// A buffer of one element everywhere.
+pub(crate) fn full(context: &Context, constant: Constant, tag: OpTag) -> Result<Value> {
+    let Type { shape, dtype } = constant.ty;
+    let engine = context.engine();
+    let scoped = engine.scoped_lane();
+    let lane = match &scoped {
+        Some(lane) => lane,
+        None => engine.default_lane()?,
+    };
+    let bytes = (shape.elements() * dtype.size()) as u64;
+    let buffer = engine.alloc(&lane.stream, bytes, hal_tag(tag))?;
+    fill(
+        lane,
+        &buffer,
+        (0, bytes),
+        (constant.bits, dtype.size() as u32),
+        tag,
+    )?;
+    let storage = Storage {
+        listed: engine.list(tag, bytes),
+        buffer,
+        context: context.clone(),
+        written: Written::by(scoped.as_ref(), lane),
+    };
+    Ok(Value {
+        storage: Arc::new(storage),
+        layout: Layout::contiguous(shape),
+        dtype,
+    })
+}
+
+/// An op on nothing but constants, on no device: what works element by element is done for one element on the process's best
+/// device and stays a constant; the rest makes buffers there.
+#[cold]
+fn without_context(op: &Op, inputs: &[&Tensor], ty: Type, tag: OpTag) -> Result<Tensor> {
+    if let Op::Full { bits, .. } = op {
+        return Ok(Tensor::constant(ty.shape, ty.dtype, *bits));
+    }
+    let context = Context::auto()?;
+    let elementwise = match op {
+        Op::Map(_) | Op::Cast(_) | Op::Rand => true,
+        Op::Input(_)
+        | Op::Full { .. }
+        | Op::Index { .. }
+        | Op::Reduce { .. }
+        | Op::Permute(_)
+        | Op::Expand(_)
+        | Op::Reshape(_)
+        | Op::Slice { .. }
+        | Op::Window { .. }
+        | Op::Pad { .. }
+        | Op::Concat { .. }
+        | Op::Gather { .. }
+        | Op::Scatter { .. }
+        | Op::Matmul { .. }
+        | Op::Conv(_)
+        | Op::ConvGradInput(..)
+        | Op::ConvGradWeight(..)
+        | Op::Scan { .. }
+        | Op::ArgSort { .. } => false,
+    };
+    let mut operands = SmallVec::<[Tensor; 3]>::new();
+    for input in inputs {
+        let Repr::Constant(mut constant) = input.repr else {
+            return Err(Refusal::new("an operand has no device").into());
+        };
+        if elementwise {
+            constant.ty.shape = Shape::SCALAR;
+        }
+        operands.push(Tensor::from_value(full(&context, constant, tag)?));
+    }
+    let operands: SmallVec<[&Tensor; 3]> = operands.iter().collect();
+    if !elementwise {
+        return eager(op, &operands, ty, Some(&context), tag);
+    }
+    let scalar = Type::new(Shape::SCALAR, ty.dtype);
+    let result = eager(op, &operands, scalar, Some(&context), tag)?;
+    let bits = match &result.repr {
+        Repr::Value(value) => super::read::bits(value)?,
+        Repr::Constant(constant) => constant.bits,
+        Repr::Lazy(_) | Repr::Failed(_) => return Err(Refusal::new("an op on constants was not run").into()),
+    };
+    Ok(Tensor::constant(ty.shape, ty.dtype, bits))
+}

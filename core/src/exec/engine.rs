@@ -1,0 +1,198 @@
+//! What is kept for a device while contexts use it: compiled kernels, streams' records, caches of every thread.
+
+use super::cache::Local;
+use super::holders::{Holders, Listed};
+use super::lane::Lane;
+use crate::error::Result;
+use crate::hal::library::LibraryOp;
+use crate::hal::{self, Buffer, Device, Kernel, Stream};
+use crate::lower::{Source, Support};
+use crate::tensor::tag::OpTag;
+use parking_lot::Mutex;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock, Weak};
+use thread_local::ThreadLocal;
+
+/// Kernels kept for a device; beyond it those that no plan uses go.
+const MAX_KERNELS: usize = 4096;
+
+/// One for each device in use, shared by its contexts.
+pub(crate) struct Engine {
+    device: Device,
+    default_lane: OnceLock<Lane>,
+    lanes: Mutex<Vec<Weak<Lane>>>,
+    kernels: Mutex<HashMap<Arc<Source>, Arc<Kernel>>>,
+    local: ThreadLocal<RefCell<Local>>,
+    copies: ThreadLocal<Stream>,
+    holders: Arc<Holders>,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Engine({})", self.device.target())
+    }
+}
+
+impl Engine {
+    /// That of `device`.
+    pub(crate) fn of(device: Device) -> Arc<Engine> {
+        let attachment = device.clone();
+        let mut attachment = attachment.attachment().lock();
+        let present = attachment.upgrade().and_then(|any| any.downcast::<Engine>().ok());
+        if let Some(engine) = present {
+            return engine;
+        }
+        let engine = Arc::new(Engine {
+            device,
+            default_lane: OnceLock::new(),
+            lanes: Mutex::default(),
+            kernels: Mutex::default(),
+            local: ThreadLocal::new(),
+            copies: ThreadLocal::new(),
+            holders: Arc::default(),
+        });
+        let any: Arc<dyn std::any::Any + Send + Sync> = Arc::clone(&engine) as _;
+        *attachment = Arc::downgrade(&any);
+        engine
+    }
+
+    #[inline]
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// This thread's caches.
+    #[inline]
+    pub(super) fn local(&self) -> &RefCell<Local> {
+        self.local.get_or_default()
+    }
+
+    /// Lists a buffer that `tag` made, if it is large.
+    #[inline]
+    pub(crate) fn list(&self, tag: OpTag, bytes: u64) -> Option<Box<Listed>> {
+        self.holders.list(tag, bytes)
+    }
+
+    /// A stream of this thread for copies that the host waits for, so that it waits for nothing else.
+    pub(crate) fn copies(&self) -> hal::Result<&Stream> {
+        self.copies.get_or_try(|| Stream::new(&self.device))
+    }
+
+    /// The record of the default stream.
+    #[inline]
+    pub(super) fn default_lane(&self) -> hal::Result<&Lane> {
+        match self.default_lane.get() {
+            Some(lane) => Ok(lane),
+            None => {
+                let stream = self.device.default_stream()?;
+                Ok(self.default_lane.get_or_init(|| Lane::new(stream)))
+            }
+        }
+    }
+
+    /// The record of the stream that a scope chose on this thread; `None` for the default stream.
+    #[inline]
+    pub(super) fn scoped_lane(&self) -> Option<Arc<Lane>> {
+        let handle = self.device.scoped(Stream::handle)?;
+        let last = self
+            .local()
+            .try_borrow()
+            .ok()
+            .and_then(|local| local.lane.clone());
+        match last {
+            Some(lane) if lane.stream.handle() == handle => Some(lane),
+            _ => self
+                .device
+                .scoped(Stream::clone)
+                .and_then(|stream| self.lane(stream)),
+        }
+    }
+
+    #[cold]
+    fn lane(&self, stream: Stream) -> Option<Arc<Lane>> {
+        if stream.is_default() {
+            return None;
+        }
+        let lane = {
+            let mut lanes = self.lanes.lock();
+            lanes.retain(|lane| lane.strong_count() > 0);
+            let known = lanes
+                .iter()
+                .filter_map(Weak::upgrade)
+                .find(|lane| lane.stream == stream);
+            known.unwrap_or_else(|| {
+                let lane = Arc::new(Lane::new(stream));
+                lanes.push(Arc::downgrade(&lane));
+                lane
+            })
+        };
+        let old = match self.local().try_borrow_mut() {
+            Ok(mut local) => local.lane.replace(Arc::clone(&lane)),
+            Err(_) => None,
+        };
+        // The last record of a stream ends it, which waits.
+        drop(old);
+        Some(lane)
+    }
+
+    /// The kernel of a source, compiled by the first call.
+    pub(super) fn kernel(&self, source: &Arc<Source>) -> hal::Result<Arc<Kernel>> {
+        if let Some(kernel) = self.kernels.lock().get(source) {
+            return Ok(Arc::clone(kernel));
+        }
+        let compiled = Arc::new(match &**source {
+            Source::Kernel(kernel) => Kernel::compile(&self.device, kernel)?,
+            Source::Library(op) => Kernel::compile(&self.device, op)?,
+        });
+        let mut unused = Vec::new();
+        let mut kernels = self.kernels.lock();
+        if kernels.len() >= MAX_KERNELS {
+            unused.extend(kernels.extract_if(|_, kernel| Arc::strong_count(kernel) == 1));
+        }
+        let kernel = Arc::clone(kernels.entry(Arc::clone(source)).or_insert(compiled));
+        drop(kernels);
+        drop(unused);
+        Ok(kernel)
+    }
+
+    /// Memory for an op. When there is none left, the pool's idle memory goes back to the device first.
+    ///
+    /// # Errors
+    /// [`crate::Error::OutOfMemory`] with what holds memory.
+    #[inline]
+    pub(crate) fn alloc(&self, stream: &Stream, bytes: u64, tag: hal::Tag<'_>) -> Result<Buffer> {
+        match stream.alloc(bytes, tag) {
+            Ok(buffer) => Ok(buffer),
+            Err(error) => self.alloc_again(stream, bytes, tag, error),
+        }
+    }
+
+    #[cold]
+    fn alloc_again(
+        &self,
+        stream: &Stream,
+        bytes: u64,
+        tag: hal::Tag<'_>,
+        error: hal::Error,
+    ) -> Result<Buffer> {
+        if !matches!(error, hal::Error::OutOfMemory(_)) {
+            return Err(error.into());
+        }
+        // What was freed is idle only when the streams that use it are done.
+        self.device.synchronize()?;
+        self.device.empty_cache()?;
+        match stream.alloc(bytes, tag) {
+            Ok(buffer) => Ok(buffer),
+            Err(hal::Error::OutOfMemory(cause)) => Err(self.holders.out_of_memory(*cause)),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Support for Engine {
+    fn library(&self, op: &LibraryOp) -> bool {
+        Kernel::supports(&self.device, op).is_ok()
+    }
+}

@@ -1,0 +1,95 @@
+//! Elements on their way to the host.
+
+use super::eager::arg;
+use super::executable::Executable;
+use crate::error::Result;
+use crate::graph::Type;
+use crate::hal::ir::{Access, Kernel, Level, Role};
+use crate::hal::{DType, Element};
+use crate::lower::{Argument, Local, Output, Program, Slot, Source, Step};
+use crate::tensor::layout::Layout;
+use crate::tensor::tag::OpTag;
+use crate::tensor::{Tensor, Value};
+use std::sync::Arc;
+
+/// The program that copies elements of a layout to row-major order.
+fn copy(layout: &Layout, dtype: DType, tag: OpTag) -> Program {
+    let shape = layout.shape;
+    let mut kernel = Kernel::new("contiguous", shape.len() as u32, 0);
+    let from = kernel.param(dtype, Role::In, Level::Row, Access::Strided);
+    let to = kernel.param(dtype, Role::Out, Level::Row, Access::Contiguous);
+    let element = kernel.load(from);
+    kernel.store(to, element);
+    let argument = |slot, strides| Argument {
+        slot,
+        offset: 0,
+        strides,
+        gather: (0, 0),
+    };
+    Program {
+        locals: vec![Local {
+            bytes: (shape.elements() * dtype.size()) as u64,
+        }],
+        steps: vec![Step::Launch {
+            source: Arc::new(Source::Kernel(kernel)),
+            extents: shape.iter().map(|&extent| extent as u64).collect(),
+            arguments: vec![
+                argument(Slot::Input(0), Some(layout.strides().to_vec())),
+                argument(Slot::Local(0), None),
+            ],
+            scalars: Vec::new(),
+            tag,
+        }],
+        outputs: vec![Output {
+            slot: Slot::Local(0),
+            layout: Layout::contiguous(shape),
+            ty: Type::new(shape, dtype),
+        }],
+    }
+}
+
+/// The same elements, row-major without gaps.
+///
+/// # Errors
+/// No memory for a copy.
+pub(crate) fn contiguous(value: Value, tag: OpTag) -> Result<Value> {
+    if value.layout.is_contiguous() {
+        return Ok(value);
+    }
+    let context = value.storage.context.clone();
+    let engine = context.engine();
+    let executable = Executable::compile(engine, &copy(&value.layout, value.dtype, tag))?;
+    let value = Tensor::from_value(value);
+    let args: Vec<_> = arg(&value).into_iter().collect();
+    let mut values = executable.run(&context, engine.scoped_lane().as_ref(), &args, Some(tag))?;
+    values
+        .pop()
+        .ok_or_else(|| crate::tensor::failure::Refusal::new("the program has no output").into())
+}
+
+/// The elements in row-major order; waits for the stream that writes them.
+///
+/// # Errors
+/// The first error that sticks to the stream.
+#[track_caller]
+pub(crate) fn download<T: Element>(value: Value, tag: OpTag) -> Result<Vec<T>> {
+    let value = contiguous(value, tag)?;
+    let offset = value.layout.offset * size_of::<T>() as u64;
+    let (storage, len) = (&value.storage, value.layout.shape.elements());
+    Ok(storage.buffer.download_at(storage.stream()?, offset, len)?)
+}
+
+/// The bits of the only element.
+pub(super) fn bits(value: &Value) -> Result<u64> {
+    let tag = OpTag::new("item");
+    Ok(match value.dtype.size() {
+        1 => u64::from(first(download::<u8>(value.clone(), tag)?)),
+        2 => u64::from(first(download::<u16>(value.clone(), tag)?)),
+        4 => u64::from(first(download::<u32>(value.clone(), tag)?)),
+        _ => first(download::<u64>(value.clone(), tag)?),
+    })
+}
+
+fn first<T: Default>(elements: Vec<T>) -> T {
+    elements.into_iter().next().unwrap_or_default()
+}

@@ -1,0 +1,250 @@
+//! Tensors from numbers.
+
+use super::element::{Element, with_element};
+use super::failure::{Failure, Refusal};
+use super::layout::Layout;
+use super::shape::{IntoShape, Shape};
+use super::tag::OpTag;
+use super::{Repr, Storage, Tensor, Value, apply_in, hal_tag};
+use crate::context::Context;
+use crate::error::Result;
+use crate::exec::{self, Written};
+use crate::graph::Op;
+use crate::hal::{Buffer, Capability, DType};
+use std::sync::Arc;
+
+/// A tensor of elements that are in `buffer`, row-major.
+fn imported(buffer: Buffer, shape: Shape, dtype: DType, cx: &Context, tag: OpTag) -> Tensor {
+    let storage = Storage {
+        listed: cx.engine().list(tag, buffer.size()),
+        buffer,
+        context: cx.clone(),
+        written: Written::BY_HOST,
+    };
+    Tensor::from_value(Value {
+        storage: Arc::new(storage),
+        layout: Layout::contiguous(shape),
+        dtype,
+    })
+}
+
+fn shaped(shape: impl IntoShape, elements: usize) -> std::result::Result<Shape, Refusal> {
+    let shape = shape.into_shape()?;
+    if shape.elements() == elements {
+        return Ok(shape);
+    }
+    Err(Refusal::new(format!(
+        "{elements} elements for the shape {shape}, which has {}",
+        shape.elements()
+    )))
+}
+
+impl Tensor {
+    fn made(tag: OpTag, cx: &Context, made: Result<Tensor>) -> Tensor {
+        made.unwrap_or_else(|error| Tensor::of_error(tag, error, Some(cx)))
+    }
+
+    fn ill_shaped(tag: OpTag, cx: &Context, refusal: Refusal) -> Tensor {
+        Tensor::failed(Failure::tagged(refusal, tag, Some(cx.device())))
+    }
+
+    /// A tensor with a copy of `data`, row-major. The call returns when the copy is done.
+    ///
+    /// ```
+    /// use thalweg::{Context, Tensor};
+    /// let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The tensor carries one when the shape has another number of elements, or memory does not suffice.
+    #[track_caller]
+    pub fn from_slice<T: Element>(data: &[T], shape: impl IntoShape, cx: &Context) -> Tensor {
+        let tag = OpTag::new("from_slice");
+        match shaped(shape, data.len()) {
+            Ok(shape) => Tensor::made(tag, cx, upload(&T::raw_slice(data), shape, T::DTYPE, cx, tag)),
+            Err(refusal) => Tensor::ill_shaped(tag, cx, refusal),
+        }
+    }
+
+    /// A tensor in the memory of `data`, row-major, without a copy where the device can use host memory.
+    ///
+    /// # Errors
+    /// As [`Tensor::from_slice`].
+    #[track_caller]
+    pub fn from_vec<T: Element>(data: Vec<T>, shape: impl IntoShape, cx: &Context) -> Tensor {
+        let tag = OpTag::new("from_vec");
+        let shape = match shaped(shape, data.len()) {
+            Ok(shape) => shape,
+            Err(refusal) => return Tensor::ill_shaped(tag, cx, refusal),
+        };
+        let data = T::into_raw(data);
+        if !cx.device().capability(Capability::Import) || data.is_empty() {
+            return Tensor::made(tag, cx, upload(&data, shape, T::DTYPE, cx, tag));
+        }
+        match Buffer::import_vec(cx.device(), data) {
+            Ok(buffer) => imported(buffer, shape, T::DTYPE, cx, tag),
+            Err(error) => Tensor::of_error(tag, error.into(), Some(cx)),
+        }
+    }
+
+    /// A tensor without axes.
+    #[track_caller]
+    pub fn scalar<T: Element>(value: T, cx: &Context) -> Tensor {
+        Tensor::filled(OpTag::new("scalar"), (), T::DTYPE, value.bits(), cx)
+    }
+
+    /// A tensor with `value` everywhere.
+    ///
+    /// # Errors
+    /// The tensor carries one when memory does not suffice.
+    #[track_caller]
+    pub fn full<T: Element>(shape: impl IntoShape, value: T, cx: &Context) -> Tensor {
+        Tensor::filled(OpTag::new("full"), shape, T::DTYPE, value.bits(), cx)
+    }
+
+    /// A tensor of zeros.
+    ///
+    /// ```
+    /// use thalweg::{Context, DType, Tensor};
+    /// let cx = Context::new("cpu")?;
+    /// assert_eq!(Tensor::zeros([2, 1], DType::I32, &cx).to_vec::<i32>()?, [0, 0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Tensor::full`].
+    #[track_caller]
+    pub fn zeros(shape: impl IntoShape, dtype: DType, cx: &Context) -> Tensor {
+        Tensor::filled(OpTag::new("zeros"), shape, dtype, 0, cx)
+    }
+
+    /// A tensor of ones.
+    ///
+    /// # Errors
+    /// As [`Tensor::full`].
+    #[track_caller]
+    pub fn ones(shape: impl IntoShape, dtype: DType, cx: &Context) -> Tensor {
+        Tensor::filled(OpTag::new("ones"), shape, dtype, one(dtype), cx)
+    }
+
+    /// A tensor with `value` everywhere, of the shape, the dtype's Rust type aside, and the device of this one.
+    ///
+    /// # Errors
+    /// The first error on the way to this tensor; as [`Tensor::full`].
+    #[track_caller]
+    pub fn full_like<T: Element>(&self, value: T) -> Tensor {
+        self.filled_like(OpTag::new("full_like"), Some(T::DTYPE), |_| value.bits())
+    }
+
+    /// A tensor of zeros of the shape, the dtype and the device of this one.
+    ///
+    /// # Errors
+    /// As [`Tensor::full_like`].
+    #[track_caller]
+    pub fn zeros_like(&self) -> Tensor {
+        self.filled_like(OpTag::new("zeros_like"), None, |_| 0)
+    }
+
+    /// A tensor of ones of the shape, the dtype and the device of this one.
+    ///
+    /// # Errors
+    /// As [`Tensor::full_like`].
+    #[track_caller]
+    pub fn ones_like(&self) -> Tensor {
+        self.filled_like(OpTag::new("ones_like"), None, one)
+    }
+
+    fn filled(tag: OpTag, shape: impl IntoShape, dtype: DType, bits: u64, cx: &Context) -> Tensor {
+        match shape.into_shape() {
+            Ok(shape) => apply_in(Some(cx), Op::Full { dtype, bits, shape }, &[], tag),
+            Err(refusal) => Tensor::ill_shaped(tag, cx, refusal),
+        }
+    }
+
+    fn filled_like(&self, tag: OpTag, dtype: Option<DType>, bits: impl Fn(DType) -> u64) -> Tensor {
+        let ty = match self.ty() {
+            Ok(ty) => ty,
+            Err(_) => return self.clone(),
+        };
+        let dtype = dtype.unwrap_or(ty.dtype);
+        match self.context() {
+            Some(cx) => Tensor::filled(tag, ty.shape, dtype, bits(dtype), cx),
+            None => Tensor::constant(ty.shape, dtype, bits(dtype)),
+        }
+    }
+
+    /// The same tensor on the device of `cx`; itself when it is there already. The call waits for the copy.
+    ///
+    /// # Errors
+    /// The first error on the way to this tensor; a traced tensor stays on its device; memory does not suffice.
+    #[track_caller]
+    pub fn to(&self, cx: &Context) -> Tensor {
+        let tag = OpTag::new("to");
+        match self.context() {
+            Some(own) if own.device() == cx.device() => return self.clone(),
+            _ => {}
+        }
+        let copied = match &self.repr {
+            Repr::Failed(_) => return self.clone(),
+            Repr::Constant(constant) => exec::full(cx, *constant, tag).map(Tensor::from_value),
+            Repr::Value(_) | Repr::Lazy(_) => {
+                exec::evaluate(self, tag).and_then(|value| move_to(value, cx, tag))
+            }
+        };
+        match copied {
+            Ok(copied) => Tensor {
+                history: self.history.clone(),
+                ..copied
+            },
+            Err(error) => Tensor::of_error(tag, error, Some(cx)),
+        }
+    }
+}
+
+fn one(dtype: DType) -> u64 {
+    match dtype {
+        DType::F64 => Element::bits(1.0_f64),
+        DType::F32 => Element::bits(1.0_f32),
+        DType::F16 => Element::bits(half::f16::ONE),
+        DType::BF16 => Element::bits(half::bf16::ONE),
+        DType::I64
+        | DType::I32
+        | DType::I16
+        | DType::I8
+        | DType::U64
+        | DType::U32
+        | DType::U16
+        | DType::U8
+        | DType::Bool => 1,
+    }
+}
+
+/// Copies elements to new memory and waits for that alone.
+fn upload<T: crate::hal::Element>(
+    data: &[T],
+    shape: Shape,
+    dtype: DType,
+    cx: &Context,
+    tag: OpTag,
+) -> Result<Tensor> {
+    let engine = cx.engine();
+    let stream = engine.copies()?;
+    let buffer = engine.alloc(stream, size_of_val(data) as u64, hal_tag(tag))?;
+    if !data.is_empty() {
+        buffer.upload(stream, data)?;
+    }
+    Ok(imported(buffer, shape, dtype, cx, tag))
+}
+
+/// Copies a value to another device through the host.
+fn move_to(value: Value, cx: &Context, tag: OpTag) -> Result<Tensor> {
+    let (shape, dtype) = (value.layout.shape, value.dtype);
+    with_element!(dtype, T => {
+        let data = exec::download::<<T as Element>::Raw>(value, tag)?;
+        debug_assert_eq!(<<T as Element>::Raw as crate::hal::Element>::DTYPE.size(), dtype.size());
+        upload(&data, shape, dtype, cx, tag)
+    })
+}
