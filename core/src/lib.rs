@@ -17,8 +17,8 @@ pub mod tree;
 
 pub use context::{Context, Mode};
 pub use error::{Error, Result};
-pub use grad::{grad, no_grad, stop_gradient, value_and_grad, vjp};
 pub use exec::{Holder, OutOfMemory};
+pub use grad::{grad, no_grad, stop_gradient, value_and_grad, vjp};
 pub use hal::{DType, Device, Event, Stream, Target};
 pub use tensor::Tensor;
 pub use tensor::element::Element;

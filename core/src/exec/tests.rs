@@ -278,3 +278,27 @@ fn a_tensor_moves_to_another_device() {
     assert_eq!(y.context().unwrap().device(), other.device());
     assert_eq!(y.to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0]);
 }
+
+#[test]
+fn ops_run_at_once_and_again_from_the_cache() {
+    let cx = context();
+    let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0], 3, &cx);
+    for factor in [2.0, 3.0, 4.0] {
+        assert_eq!(
+            (&x * factor + &x).to_vec::<f32>().unwrap(),
+            [1.0, 2.0, 3.0].map(|x| x * factor as f32 + x)
+        );
+    }
+    assert_eq!(cx.engine().local().borrow().eager.len(), 2);
+}
+
+#[test]
+fn recorded_ops_run_when_they_are_read() {
+    let cx = context();
+    let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0], 3, &cx);
+    cx.set_mode(crate::Mode::Graph);
+    for (round, factor) in [2.0_f32, 2.0, 3.0, 5.0].into_iter().enumerate() {
+        let y = ((&x - 1.0) * factor).sum();
+        assert_eq!(y.item::<f32>().unwrap(), 3.0 * factor, "round {round}");
+    }
+}

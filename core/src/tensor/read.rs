@@ -96,13 +96,4 @@ impl Tensor {
             Err(error) => Tensor::of_error(tag, error, self.context()),
         }
     }
-
-    /// The same tensor as a value that no gradient passes through.
-    #[must_use]
-    pub fn detach(&self) -> Tensor {
-        Tensor {
-            repr: self.repr.clone(),
-            history: None,
-        }
-    }
 }
