@@ -2,11 +2,10 @@
 
 use super::select::Selection;
 use super::view::{Affine, View};
-use super::{Argument, Given, Lowering, Scalar, Slot, Source, Step};
+use super::{Argument, Given, Lowering, Scalar, Slot, Source, Step, library};
 use crate::graph::{NodeId, Op};
 use crate::hal::DType;
 use crate::hal::ir::{self, Access, Kernel, Level, ReduceOp, Role, ScalarOp};
-use crate::hal::library::{LibraryOp, Matmul};
 use crate::tensor::layout::Layout;
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -398,20 +397,15 @@ impl<'a> Emitter<'a> {
 
     /// The launch of a library op with this kernel as its epilogue, or of its definition.
     fn library(mut self, id: NodeId, to: &Destination) -> Step {
-        let graph = self.lowering.graph;
-        let node = graph.node(id);
-        let (Op::Matmul { accumulate, output }, [a, b]) = (&node.op, &node.inputs[..]) else {
-            unreachable!("only a matrix product is selected as a library op")
-        };
-        let rank = node.ty.shape.len();
-        let batch = rank - 2;
+        let mut call = library::call(self.lowering, id);
         // Parameter 0 of the epilogue is the sum.
+        let (accumulate, output) = (call.accumulate(), self.lowering.graph.dtype(id));
         let sum = self
             .kernel
-            .param(*accumulate, Role::In, Level::Row, Access::Strided);
+            .param(accumulate, Role::In, Level::Row, Access::Strided);
         self.bindings.push(Binding {
             slot: to.slot,
-            dtype: *accumulate,
+            dtype: accumulate,
             role: Role::In,
             address: Affine::default(),
             gather: (0, 0),
@@ -419,44 +413,16 @@ impl<'a> Emitter<'a> {
         let mut value = self.push(ir::Node::Load { param: sum });
         if accumulate != output {
             value = self.push(ir::Node::Cast {
-                dtype: *output,
+                dtype: output,
                 arg: value,
             });
         }
         self.sum = Some(value);
         self.body(to);
         let plain = self.kernel.nodes.len() == 2 + usize::from(accumulate != output);
-        let op = LibraryOp::Matmul(Matmul {
-            batch: batch as u32,
-            dtype: graph.dtype(*a),
-            accumulate: *accumulate,
-            output: *output,
-            epilogue: (!plain).then(|| self.kernel.clone()),
-        });
-        let k = graph.shape(*a)[rank - 1];
-        let mut extents: Vec<u64> = node.ty.shape.iter().map(|&extent| extent as u64).collect();
-        extents.push(k as u64);
-        let operand = |id: NodeId, row: Option<usize>, column: Option<usize>, inner: usize| {
-            let (base, layout) = self.lowering.resolve(id);
-            let mut strides: Vec<i64> = layout.strides()[..batch].to_vec();
-            strides.extend([row, column].map(|axis| axis.map_or(0, |axis| layout.strides()[axis])));
-            strides.push(layout.strides()[inner]);
-            for (axis, stride) in strides.iter_mut().enumerate().take(batch) {
-                if layout.shape[axis] == 1 {
-                    *stride = 0;
-                }
-            }
-            Argument {
-                slot: self.lowering.buffer(base).0,
-                offset: layout.offset * graph.dtype(id).size() as u64,
-                strides: Some(strides),
-                gather: (0, 0),
-            }
-        };
-        let mut arguments = vec![
-            operand(*a, Some(rank - 2), None, rank - 1),
-            operand(*b, None, Some(rank - 1), rank - 2),
-        ];
+        if !plain {
+            call.set_epilogue(self.kernel.clone());
+        }
         let strides: Vec<Vec<i64>> = (self.bindings.iter())
             .map(|binding| {
                 self.axes
@@ -465,16 +431,11 @@ impl<'a> Emitter<'a> {
                     .collect()
             })
             .collect();
-        arguments.extend(self.arguments(&strides).into_iter().skip(1));
-        let source = if self.lowering.support.library(&op) {
-            Source::Library(op)
-        } else {
-            match op.definition() {
-                Ok(kernel) => Source::Kernel(kernel),
-                Err(_) => Source::Library(op),
-            }
-        };
-        self.launch(source, extents, arguments)
+        call.arguments
+            .extend(self.arguments(&strides).into_iter().skip(1));
+        call.scalars.append(&mut self.scalars);
+        let tag = self.lowering.graph.node(self.selection.root).tag;
+        call.into_step(self.lowering.support, tag)
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod emit;
 mod fold;
+mod library;
 mod select;
 mod view;
 
@@ -166,6 +167,8 @@ struct Lowering<'a> {
     marked: Vec<bool>,
     /// Buffers of marked nodes.
     locals: RefCell<HashMap<NodeId, u32>>,
+    /// Size of each buffer.
+    sizes: RefCell<Vec<u64>>,
     /// Row `i` has a bit for each node that node `i` depends on, itself too.
     ancestors: Vec<Vec<u64>>,
     extras_allowed: bool,
@@ -220,6 +223,7 @@ impl<'a> Lowering<'a> {
             outputs: graph.outputs().iter().copied().collect(),
             marked: vec![false; count],
             locals: RefCell::default(),
+            sizes: RefCell::default(),
             ancestors,
             extras_allowed,
         }
@@ -269,9 +273,16 @@ impl<'a> Lowering<'a> {
 
     /// The buffer that a kernel makes for a node.
     fn slot(&self, id: NodeId) -> Slot {
-        let mut locals = self.locals.borrow_mut();
-        let next = locals.len() as u32;
-        Slot::Local(*locals.entry(id).or_insert(next))
+        let ty = self.graph.node(id).ty;
+        let new = || self.temporary((ty.shape.elements() * ty.dtype.size()) as u64);
+        Slot::Local(*self.locals.borrow_mut().entry(id).or_insert_with(new))
+    }
+
+    /// A buffer that belongs to no node.
+    fn temporary(&self, bytes: u64) -> u32 {
+        let mut sizes = self.sizes.borrow_mut();
+        sizes.push(bytes);
+        sizes.len() as u32 - 1
     }
 
     fn mark(&mut self, id: NodeId) {
@@ -338,7 +349,26 @@ impl<'a> Lowering<'a> {
                 group.fill(slot, node, *bits);
                 vec![group]
             }
-            _ => {
+            Op::ConvGradInput(..)
+            | Op::ConvGradWeight(..)
+            | Op::Scatter { .. }
+            | Op::Scan { .. }
+            | Op::ArgSort { .. } => vec![library::group(self, id)],
+            Op::Conv(_) if library::walks_backwards(self, node.inputs[0]) => vec![library::group(self, id)],
+            Op::Input(_)
+            | Op::Index { .. }
+            | Op::Map(_)
+            | Op::Cast(_)
+            | Op::Rand
+            | Op::Reduce { .. }
+            | Op::Permute(_)
+            | Op::Expand(_)
+            | Op::Reshape(_)
+            | Op::Slice { .. }
+            | Op::Window { .. }
+            | Op::Gather { .. }
+            | Op::Matmul { .. }
+            | Op::Conv(_) => {
                 let mut group = Group::new(id);
                 self.part(&mut group, id, Destination { slot, layout });
                 vec![group]
@@ -385,11 +415,12 @@ impl<'a> Lowering<'a> {
                 ty: self.graph.node(output).ty,
             });
         }
-        let mut locals = vec![Local { bytes: 0 }; self.locals.borrow().len()];
-        for (&id, &local) in self.locals.borrow().iter() {
-            let ty = self.graph.node(id).ty;
-            locals[local as usize].bytes = (ty.shape.elements() * ty.dtype.size()) as u64;
-        }
+        let locals = self
+            .sizes
+            .take()
+            .into_iter()
+            .map(|bytes| Local { bytes })
+            .collect();
         let mut groups: Vec<Option<Group>> = groups.into_iter().map(Some).collect();
         let steps = order
             .iter()

@@ -1,7 +1,7 @@
 //! Which nodes one kernel computes.
 
 use super::view::{Split, View};
-use super::{Given, Lowering};
+use super::{Given, Lowering, library};
 use crate::graph::{NodeId, Op};
 use crate::hal::ir::ScalarOp;
 use crate::tensor::layout::Layout;
@@ -76,7 +76,10 @@ pub(super) fn copy(lowering: &Lowering<'_>, root: NodeId) -> Selection {
 
 /// Selects the kernel that computes `root` into a buffer without gaps.
 pub(super) fn select(lowering: &Lowering<'_>, root: NodeId) -> Selection {
-    let natural: Vec<usize> = lowering.root_space(root).to_vec();
+    let natural: Vec<usize> = match lowering.graph.node(root).op {
+        Op::Conv(_) => library::space(lowering.graph, root),
+        _ => lowering.root_space(root).to_vec(),
+    };
     let mut space = natural.clone();
     let mut findings = Findings::default();
     for tries in 1.. {
@@ -108,7 +111,7 @@ pub(super) fn select(lowering: &Lowering<'_>, root: NodeId) -> Selection {
             }
             Err(Restart::Space(library)) => {
                 findings.space_of = Some(library);
-                space = lowering.graph.shape(library).to_vec();
+                space = library::space(lowering.graph, library);
             }
             Err(Restart::Deny(node)) => {
                 findings.denied.insert(node);
@@ -252,12 +255,12 @@ impl Selector<'_> {
                 self.push(operand, through, self.blocked.get(&id).copied());
             }
             Op::Matmul { .. } | Op::Conv(_) => {
-                let wanted = lowering.graph.shape(id);
+                let wanted = library::space(lowering.graph, id);
                 let alone = exclusive && self.result.library.is_none() && self.result.inner.is_empty();
-                if !alone || views.len() != 1 || !self.covers(&views[0], wanted) {
+                if !alone || views.len() != 1 || !self.covers(&views[0], id) {
                     return self.load(id, &views);
                 }
-                if *self.result.space != **wanted {
+                if self.result.space != wanted {
                     return Err(Restart::Space(id));
                 }
                 self.result.library = Some(id);
@@ -278,8 +281,9 @@ impl Selector<'_> {
         Ok(())
     }
 
-    /// Whether the space walks all elements of `shape` in row-major order.
-    fn covers(&self, view: &View, shape: &Shape) -> bool {
+    /// Whether the space walks all elements of a node in row-major order.
+    fn covers(&self, view: &View, id: NodeId) -> bool {
+        let shape = self.lowering.graph.shape(id);
         let linear = View::linear(&self.result.space, shape).0.linear;
         view.linear == linear && self.result.space.iter().product::<usize>() == shape.elements()
     }

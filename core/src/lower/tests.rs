@@ -3,8 +3,8 @@
 mod naive;
 mod random;
 
-use super::{Given, Program, Slot, Source, Step, Support, lower};
-use crate::graph::{Graph, Op, Type};
+use super::{Given, Program, Scalar, Slot, Source, Step, Support, lower};
+use crate::graph::{ConvAttributes, Graph, Op, ScatterMode, Type};
 use crate::hal::ir::{ReduceOp, ScalarOp};
 use crate::hal::library::LibraryOp;
 use crate::hal::{self, Arg, Buffer, DType, Fill, Kernel, Launch};
@@ -15,8 +15,8 @@ use crate::tensor::tag::OpTag;
 struct Cpu(bool);
 
 impl Support for Cpu {
-    fn library(&self, _: &LibraryOp) -> bool {
-        self.0
+    fn library(&self, op: &LibraryOp) -> bool {
+        self.0 && Kernel::supports(&hal::device("cpu").unwrap(), op).is_ok()
     }
 }
 
@@ -46,6 +46,7 @@ fn run(program: &Program, inputs: &[(DType, Vec<f64>)]) -> Vec<Vec<f64>> {
                 source,
                 extents,
                 arguments,
+                scalars,
                 ..
             } => {
                 let kernel = match &**source {
@@ -62,8 +63,15 @@ fn run(program: &Program, inputs: &[(DType, Vec<f64>)]) -> Vec<Vec<f64>> {
                         arg.gather(argument.gather.0, argument.gather.1)
                     })
                     .collect();
+                let scalars: Vec<u64> = (scalars.iter())
+                    .map(|scalar| match scalar {
+                        Scalar::Bits(bits) => *bits,
+                        Scalar::Argument(at) => panic!("scalar argument {at}"),
+                    })
+                    .collect();
+                let launch = Launch::new(&kernel, extents, &args).scalars(&scalars);
                 stream
-                    .launch(&Launch::new(&kernel, extents, &args))
+                    .launch(&launch)
                     .unwrap_or_else(|error| panic!("{error}\n{source:?}\n{extents:?} {arguments:?}"));
             }
             Step::Fill {
@@ -362,4 +370,129 @@ fn empty_tensors_and_reductions_over_nothing() {
     w.0.output(sum);
     w.0.output(doubled);
     check(&w.0);
+}
+
+/// Extents and attributes of a convolution.
+struct Convolution {
+    x: &'static [usize],
+    w: &'static [usize],
+    attributes: ConvAttributes,
+}
+
+fn convolutions() -> Vec<Convolution> {
+    let attributes = |groups, stride, dilation, low, high| ConvAttributes {
+        groups,
+        stride: [stride; 3],
+        dilation: [dilation; 3],
+        low: [low; 3],
+        high: [high; 3],
+    };
+    vec![
+        Convolution {
+            x: &[2, 3, 7],
+            w: &[4, 3, 3],
+            attributes: attributes(1, 1, 1, 1, 1),
+        },
+        Convolution {
+            x: &[2, 4, 6, 5],
+            w: &[6, 2, 3, 2],
+            attributes: attributes(2, 2, 1, 1, 0),
+        },
+        Convolution {
+            x: &[1, 3, 8, 9],
+            w: &[3, 1, 3, 3],
+            attributes: attributes(3, 1, 2, 2, 1),
+        },
+        Convolution {
+            x: &[2, 1, 3, 4, 5],
+            w: &[2, 1, 2, 2, 2],
+            attributes: attributes(1, 1, 1, 0, 1),
+        },
+        Convolution {
+            x: &[1, 2, 4, 4],
+            w: &[2, 2, 1, 1],
+            attributes: attributes(1, 1, 1, 0, 0),
+        },
+    ]
+}
+
+#[test]
+fn convolutions_and_their_gradients() {
+    for Convolution { x, w, attributes } in convolutions() {
+        let mut write = Write::default();
+        let (a, b) = (write.input(x), write.input(w));
+        let y = write.op(Op::Conv(attributes), &[a, b]);
+        let out = *write.0.shape(y);
+        let dy = write.input(&out);
+        let dx = write.op(Op::ConvGradInput(attributes, shape(x)), &[dy, b]);
+        let dw = write.op(Op::ConvGradWeight(attributes, shape(w)), &[a, dy]);
+        let bias = write.input(&[out[1]]);
+        let mut wide = vec![1; out.len()];
+        wide[1] = out[1];
+        let bias = write.op(Op::Reshape(shape(&wide)), &[bias]);
+        let bias = write.op(Op::Expand(out), &[bias]);
+        let sum = write.map(ScalarOp::Add, &[y, bias]);
+        let activated = write.map(ScalarOp::Tanh, &[sum]);
+        for output in [activated, dx, dw] {
+            write.0.output(output);
+        }
+        assert_eq!(check(&write.0).steps.len(), 3, "{x:?} {w:?}");
+        // The same from an operand that lies otherwise, and from one whose elements fall.
+        let mut write = Write::default();
+        let mut turned_extents = x.to_vec();
+        turned_extents.swap(0, 1);
+        let (a, b) = (write.input(&turned_extents), write.input(w));
+        let mut order: Vec<u8> = (0..x.len() as u8).collect();
+        order.swap(0, 1);
+        let turned = write.op(Op::Permute(order.into_iter().collect()), &[a]);
+        let mut step: Vec<i64> = vec![1; x.len()];
+        step[2] = -1;
+        let mut start = vec![0; x.len()];
+        start[2] = x[2] - 1;
+        let flip = Op::Slice {
+            start: shape(&start),
+            step: step.into_iter().collect(),
+            shape: shape(x),
+        };
+        let flipped = write.op(flip, &[turned]);
+        for operand in [turned, flipped] {
+            let y = write.op(Op::Conv(attributes), &[operand, b]);
+            write.0.output(y);
+        }
+        check(&write.0);
+    }
+}
+
+#[test]
+fn scatters_scans_and_sorts_along_every_axis() {
+    for axis in 0..3_u8 {
+        let mut w = Write::default();
+        let extents = [3, 4, 5];
+        let mut updates = extents;
+        updates[usize::from(axis)] = 6;
+        let (base, update) = (w.input(&extents), w.input(&updates));
+        let index = w.0.input(Type::new(shape(&updates), DType::I64));
+        for mode in [
+            ScatterMode::Set,
+            ScatterMode::Add,
+            ScatterMode::Max,
+            ScatterMode::Min,
+        ] {
+            let y = w.op(Op::Scatter { axis, mode }, &[base, index, update]);
+            w.0.output(y);
+        }
+        for reverse in [false, true] {
+            for op in [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max, ReduceOp::Min] {
+                let y = w.op(Op::Scan { op, axis, reverse }, &[base]);
+                w.0.output(y);
+            }
+        }
+        for descending in [false, true] {
+            let y = w.op(Op::ArgSort { axis, descending }, &[index]);
+            w.0.output(y);
+            let y = w.op(Op::ArgSort { axis, descending }, &[base]);
+            w.0.output(y);
+        }
+        check(&w.0);
+    }
 }

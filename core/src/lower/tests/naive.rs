@@ -1,6 +1,6 @@
 //! Graphs computed one element after the other in f64.
 
-use crate::graph::{Graph, Node, Op, ScatterMode};
+use crate::graph::{ConvAttributes, Graph, Node, Op, ScatterMode};
 use crate::hal::DType;
 use crate::hal::ir::{ReduceOp, ScalarOp};
 use crate::tensor::shape::Shape;
@@ -197,8 +197,86 @@ fn element(graph: &Graph, node: &Node, index: &[usize], values: &[Vec<f64>], inp
                 .collect();
             reduce(*op, &values)
         }
-        other => panic!("{other:?} has tests of its own"),
+        Op::Rand => panic!("random words are tested on the devices"),
+        Op::ArgSort { axis, descending } => {
+            let axis = usize::from(*axis);
+            let mut from = index.to_vec();
+            let values: Vec<f64> = (0..operand_shape(0)[axis])
+                .map(|i| {
+                    from[axis] = i;
+                    at(0, &from)
+                })
+                .collect();
+            let mut order: Vec<usize> = (0..values.len()).collect();
+            order.sort_by(|&a, &b| {
+                let order = values[a].partial_cmp(&values[b]).unwrap();
+                if *descending { order.reverse() } else { order }
+            });
+            order[index[axis]] as f64
+        }
+        Op::Conv(attributes) => {
+            let (x, w) = (operand_shape(0), operand_shape(1));
+            let taps = Shape::of(&w[1..]);
+            let group = index[1] / (w[0] / attributes.groups);
+            indices(&taps)
+                .map(|tap| {
+                    let place = position(attributes, &index[2..], &tap[1..], &x);
+                    let mut weight = vec![index[1]];
+                    weight.extend(&tap);
+                    place.map_or(0.0, |place| {
+                        let mut from = vec![index[0], group * w[1] + tap[0]];
+                        from.extend(place);
+                        at(0, &from) * at(1, &weight)
+                    })
+                })
+                .sum()
+        }
+        Op::ConvGradInput(attributes, x) => {
+            let (dy, w) = (operand_shape(0), operand_shape(1));
+            let group = index[1] / w[1];
+            let mut sum = 0.0;
+            for out in indices(&Shape::of(&dy[2..])) {
+                for tap in indices(&Shape::of(&w[2..])) {
+                    if position(attributes, &out, &tap, x).as_deref() != Some(&index[2..]) {
+                        continue;
+                    }
+                    let outputs = w[0] / attributes.groups;
+                    for channel in group * outputs..(group + 1) * outputs {
+                        let from = [&[index[0], channel][..], &out].concat();
+                        let weight = [&[channel, index[1] % w[1]][..], &tap].concat();
+                        sum += at(0, &from) * at(1, &weight);
+                    }
+                }
+            }
+            sum
+        }
+        Op::ConvGradWeight(attributes, w) => {
+            let (x, dy) = (operand_shape(0), operand_shape(1));
+            let group = index[0] / (w[0] / attributes.groups);
+            let mut sum = 0.0;
+            for sample in 0..x[0] {
+                for out in indices(&Shape::of(&dy[2..])) {
+                    if let Some(place) = position(attributes, &out, &index[2..], &x) {
+                        let from = [&[sample, group * w[1] + index[1]][..], &place].concat();
+                        sum += at(0, &from) * at(1, &[&[sample, index[0]][..], &out].concat());
+                    }
+                }
+            }
+            sum
+        }
     }
+}
+
+/// Where a tap of an output falls in the input, if it falls inside.
+fn position(attributes: &ConvAttributes, out: &[usize], tap: &[usize], x: &Shape) -> Option<Vec<usize>> {
+    (0..out.len())
+        .map(|axis| {
+            let padded = out[axis] * attributes.stride[axis] + tap[axis] * attributes.dilation[axis];
+            padded
+                .checked_sub(attributes.low[axis])
+                .filter(|&place| place < x[axis + 2])
+        })
+        .collect()
 }
 
 fn reduce(op: ReduceOp, values: &[f64]) -> f64 {

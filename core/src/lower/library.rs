@@ -1,0 +1,558 @@
+//! Launches of library ops.
+
+use super::emit::Destination;
+use super::{Argument, Group, Lowering, Scalar, Slot, Source, Step, Support};
+use crate::graph::{ConvAttributes, Graph, NodeId, Op, ScatterMode};
+use crate::hal::DType;
+use crate::hal::ir::{Kernel, ReduceOp};
+use crate::hal::library::{Conv, LibraryOp, Matmul, Scan, Scatter, Sort};
+use crate::tensor::layout::Layout;
+use crate::tensor::tag::OpTag;
+use std::sync::Arc;
+
+/// The launch of a library op; outputs and what an epilogue reads come behind the operands.
+pub(super) struct Call {
+    op: LibraryOp,
+    extents: Vec<u64>,
+    pub(super) arguments: Vec<Argument>,
+    pub(super) scalars: Vec<Scalar>,
+}
+
+impl Call {
+    /// Dtype of the value that an epilogue gets.
+    pub(super) fn accumulate(&self) -> DType {
+        match &self.op {
+            LibraryOp::Matmul(op) => op.accumulate,
+            LibraryOp::Conv(op) | LibraryOp::ConvGradInput(op) | LibraryOp::ConvGradWeight(op) => {
+                op.accumulate
+            }
+            LibraryOp::Scatter(op) => op.accumulate,
+            LibraryOp::Scan(op) => op.accumulate,
+            LibraryOp::Sort(op) => op.dtype,
+        }
+    }
+
+    /// Gives the op a map for its results.
+    pub(super) fn set_epilogue(&mut self, kernel: Kernel) {
+        match &mut self.op {
+            LibraryOp::Matmul(op) => op.epilogue = Some(kernel),
+            LibraryOp::Conv(op) | LibraryOp::ConvGradInput(op) | LibraryOp::ConvGradWeight(op) => {
+                op.epilogue = Some(kernel);
+            }
+            LibraryOp::Scatter(_) | LibraryOp::Scan(_) | LibraryOp::Sort(_) => {}
+        }
+    }
+
+    /// The launch of the op, or of its definition on a device without it.
+    pub(super) fn into_step(self, support: &dyn Support, tag: OpTag) -> Step {
+        let source = match self.op.definition() {
+            Ok(kernel) if !support.library(&self.op) => Source::Kernel(kernel),
+            _ => Source::Library(self.op),
+        };
+        Step::Launch {
+            source: Arc::new(source),
+            extents: self.extents,
+            arguments: self.arguments,
+            scalars: self.scalars,
+            tag,
+        }
+    }
+}
+
+/// The dtype in which sums of `dtype` are kept.
+fn accumulator(op: ReduceOp, dtype: DType) -> DType {
+    match dtype {
+        dtype if op.takes(dtype) => dtype,
+        DType::F16 | DType::BF16 => DType::F32,
+        DType::U8 | DType::U16 => DType::U64,
+        _ => DType::I64,
+    }
+}
+
+/// Spatial axes of a convolution.
+fn spatial(graph: &Graph, id: NodeId) -> usize {
+    graph.shape(id).len() - 2
+}
+
+/// The outer space of a matrix product or convolution, in the order of its result's elements.
+pub(super) fn space(graph: &Graph, id: NodeId) -> Vec<usize> {
+    let mut space = graph.shape(id).to_vec();
+    if let Op::Conv(attributes) = &graph.node(id).op {
+        space[1] /= attributes.groups;
+        space.insert(1, attributes.groups);
+    }
+    space
+}
+
+/// Whether an operand's elements lie in falling order along a spatial axis, which no convolution takes.
+pub(super) fn walks_backwards(lowering: &Lowering<'_>, operand: NodeId) -> bool {
+    lowering
+        .resolve(operand)
+        .1
+        .strides()
+        .iter()
+        .any(|&stride| stride < 0)
+}
+
+/// An operand's buffer, its layout, and its dtype.
+struct Operand {
+    slot: Slot,
+    layout: Layout,
+    dtype: DType,
+}
+
+impl Operand {
+    fn of(lowering: &Lowering<'_>, id: NodeId) -> Operand {
+        let (base, layout) = lowering.resolve(id);
+        Operand {
+            slot: lowering.buffer(base).0,
+            layout,
+            dtype: lowering.graph.dtype(id),
+        }
+    }
+
+    /// Stride along an axis; 0 along an extent of 1, so that equal launches look equal.
+    fn stride(&self, axis: usize) -> i64 {
+        if self.layout.shape[axis] == 1 {
+            0
+        } else {
+            self.layout.strides()[axis]
+        }
+    }
+
+    fn argument(&self, strides: Vec<i64>) -> Argument {
+        Argument {
+            slot: self.slot,
+            offset: self.layout.offset * self.dtype.size() as u64,
+            strides: Some(strides),
+            gather: (0, 0),
+        }
+    }
+}
+
+/// The launch of the op of a node on its operands.
+pub(super) fn call(lowering: &Lowering<'_>, id: NodeId) -> Call {
+    let node = lowering.graph.node(id);
+    let operands: Vec<Operand> = node
+        .inputs
+        .iter()
+        .map(|&input| Operand::of(lowering, input))
+        .collect();
+    call_on(lowering.graph, id, &operands)
+}
+
+fn call_on(graph: &Graph, id: NodeId, operands: &[Operand]) -> Call {
+    let node = graph.node(id);
+    let extents = |shape: &[usize]| shape.iter().map(|&extent| extent as u64).collect::<Vec<_>>();
+    match &node.op {
+        Op::Matmul { accumulate, output } => {
+            let (a, b, rank) = (&operands[0], &operands[1], node.ty.shape.len());
+            let batch = rank - 2;
+            let strides = |of: &Operand, row: Option<usize>, column: Option<usize>, inner: usize| {
+                let mut strides: Vec<i64> = (0..batch).map(|axis| of.stride(axis)).collect();
+                strides.extend([row, column].map(|axis| axis.map_or(0, |axis| of.stride(axis))));
+                strides.push(of.stride(inner));
+                strides
+            };
+            let mut space = extents(&node.ty.shape);
+            space.push(a.layout.shape[rank - 1] as u64);
+            Call {
+                op: LibraryOp::Matmul(Matmul {
+                    batch: batch as u32,
+                    dtype: a.dtype,
+                    accumulate: *accumulate,
+                    output: *output,
+                    epilogue: None,
+                }),
+                extents: space,
+                arguments: vec![
+                    a.argument(strides(a, Some(rank - 2), None, rank - 1)),
+                    b.argument(strides(b, None, Some(rank - 1), rank - 2)),
+                ],
+                scalars: Vec::new(),
+            }
+        }
+        Op::Conv(attributes) => {
+            let (x, w) = (&operands[0], &operands[1]);
+            let r = spatial(graph, id);
+            let (groups, inputs) = (attributes.groups, w.layout.shape[1]);
+            let outputs = node.ty.shape[1] / groups;
+            let outer = space(graph, id);
+            let space: Vec<usize> = outer
+                .into_iter()
+                .chain([inputs])
+                .chain(w.layout.shape[2..].iter().copied())
+                .collect();
+            let mut of_x = vec![0; 4 + 2 * r];
+            (of_x[0], of_x[1], of_x[3 + r]) =
+                (x.stride(0), x.layout.strides()[1] * inputs as i64, x.stride(1));
+            let mut of_w = vec![0; 4 + 2 * r];
+            (of_w[1], of_w[2], of_w[3 + r]) =
+                (w.layout.strides()[0] * outputs as i64, w.stride(0), w.stride(1));
+            (0..r).for_each(|axis| of_w[4 + r + axis] = w.stride(2 + axis));
+            convolution(
+                LibraryOp::Conv,
+                attributes,
+                r,
+                node.ty.dtype,
+                extents(&space),
+                (x, of_x),
+                (w, of_w),
+            )
+        }
+        Op::ConvGradInput(attributes, _) => {
+            let (dy, w) = (&operands[0], &operands[1]);
+            let r = spatial(graph, id);
+            let (groups, inputs) = (attributes.groups, w.layout.shape[1]);
+            let outputs = w.layout.shape[0] / groups;
+            let mut space = node.ty.shape.to_vec();
+            space[1] = inputs;
+            space.insert(1, groups);
+            space.push(outputs);
+            space.extend(&w.layout.shape[2..]);
+            let mut of_dy = vec![0; 4 + 2 * r];
+            (of_dy[0], of_dy[1], of_dy[3 + r]) = (
+                dy.stride(0),
+                dy.layout.strides()[1] * outputs as i64,
+                dy.stride(1),
+            );
+            let mut of_w = vec![0; 4 + 2 * r];
+            (of_w[1], of_w[2], of_w[3 + r]) =
+                (w.layout.strides()[0] * outputs as i64, w.stride(1), w.stride(0));
+            (0..r).for_each(|axis| of_w[4 + r + axis] = w.stride(2 + axis));
+            let make = LibraryOp::ConvGradInput;
+            convolution(
+                make,
+                attributes,
+                r,
+                node.ty.dtype,
+                extents(&space),
+                (dy, of_dy),
+                (w, of_w),
+            )
+        }
+        Op::ConvGradWeight(attributes, _) => {
+            let (x, dy) = (&operands[0], &operands[1]);
+            let r = spatial(graph, id);
+            let (groups, inputs) = (attributes.groups, node.ty.shape[1]);
+            let outputs = node.ty.shape[0] / groups;
+            let mut space = vec![groups, outputs, inputs];
+            space.extend(&node.ty.shape[2..]);
+            space.push(x.layout.shape[0]);
+            space.extend(&dy.layout.shape[2..]);
+            let mut of_x = vec![0; 4 + 2 * r];
+            (of_x[0], of_x[2], of_x[3 + r]) =
+                (x.layout.strides()[1] * inputs as i64, x.stride(1), x.stride(0));
+            let mut of_dy = vec![0; 4 + 2 * r];
+            (of_dy[0], of_dy[1], of_dy[3 + r]) = (
+                dy.layout.strides()[1] * outputs as i64,
+                dy.stride(1),
+                dy.stride(0),
+            );
+            (0..r).for_each(|axis| of_dy[4 + r + axis] = dy.stride(2 + axis));
+            let make = LibraryOp::ConvGradWeight;
+            convolution(
+                make,
+                attributes,
+                r,
+                node.ty.dtype,
+                extents(&space),
+                (x, of_x),
+                (dy, of_dy),
+            )
+        }
+        Op::Scatter { axis, mode } => {
+            let (base, index, update) = (&operands[0], &operands[1], &operands[2]);
+            let axis = usize::from(*axis);
+            let batch: Vec<usize> = (0..node.ty.shape.len()).filter(|&at| at != axis).collect();
+            let along = |of: &Operand, last: &[i64]| {
+                batch
+                    .iter()
+                    .map(|&at| of.stride(at))
+                    .chain(last.iter().copied())
+                    .collect::<Vec<_>>()
+            };
+            let combine = match mode {
+                ScatterMode::Set => None,
+                ScatterMode::Add => Some(ReduceOp::Sum),
+                ScatterMode::Max => Some(ReduceOp::Max),
+                ScatterMode::Min => Some(ReduceOp::Min),
+            };
+            let dtype = node.ty.dtype;
+            let mut updates = update.argument(along(update, &[0]));
+            updates.gather = (update.stride(axis), update.layout.shape[axis] as u64);
+            let mut space: Vec<usize> = batch.iter().map(|&at| node.ty.shape[at]).collect();
+            space.extend([node.ty.shape[axis], index.layout.shape[axis]]);
+            Call {
+                op: LibraryOp::Scatter(Scatter {
+                    batch: batch.len() as u32,
+                    combine,
+                    dtype,
+                    accumulate: combine.map_or(dtype, |op| accumulator(op, dtype)),
+                    index: DType::I64,
+                }),
+                extents: extents(&space),
+                arguments: vec![
+                    base.argument(along(base, &[base.stride(axis)])),
+                    updates,
+                    index.argument(along(index, &[0, index.stride(axis)])),
+                ],
+                scalars: Vec::new(),
+            }
+        }
+        Op::Scan { op, axis, reverse } => {
+            let x = &operands[0];
+            let axis = usize::from(*axis);
+            let batch: Vec<usize> = (0..node.ty.shape.len()).filter(|&at| at != axis).collect();
+            let step = if *reverse { -x.stride(axis) } else { x.stride(axis) };
+            let strides = batch.iter().map(|&at| x.stride(at)).chain([0, step]).collect();
+            let mut argument = x.argument(strides);
+            if *reverse {
+                let last = (node.ty.shape[axis] as i64 - 1) * x.stride(axis) * x.dtype.size() as i64;
+                argument.offset = argument.offset.wrapping_add_signed(last);
+            }
+            let mut space: Vec<usize> = batch.iter().map(|&at| node.ty.shape[at]).collect();
+            space.extend([node.ty.shape[axis]; 2]);
+            Call {
+                op: LibraryOp::Scan(Scan {
+                    batch: batch.len() as u32,
+                    op: *op,
+                    exclusive: false,
+                    dtype: x.dtype,
+                    accumulate: x.dtype,
+                    output: x.dtype,
+                }),
+                extents: extents(&space),
+                arguments: vec![argument],
+                scalars: Vec::new(),
+            }
+        }
+        Op::ArgSort { axis, descending } => {
+            let x = &operands[0];
+            let order = last(usize::from(*axis), node.ty.shape.len());
+            let space: Vec<usize> = order.iter().map(|&at| node.ty.shape[at]).collect();
+            Call {
+                op: LibraryOp::Sort(Sort {
+                    batch: order.len() as u32 - 1,
+                    descending: *descending,
+                    dtype: x.dtype,
+                }),
+                extents: extents(&space),
+                arguments: vec![x.argument(order.iter().map(|&at| x.stride(at)).collect())],
+                scalars: Vec::new(),
+            }
+        }
+        other => unreachable!("{} is no library op", other.name()),
+    }
+}
+
+/// All axes with `axis` behind the others.
+fn last(axis: usize, rank: usize) -> Vec<usize> {
+    (0..rank).filter(|&at| at != axis).chain([axis]).collect()
+}
+
+fn convolution(
+    make: fn(Conv) -> LibraryOp,
+    attributes: &ConvAttributes,
+    r: usize,
+    dtype: DType,
+    extents: Vec<u64>,
+    (gathered, strides): (&Operand, Vec<i64>),
+    (other, of_other): (&Operand, Vec<i64>),
+) -> Call {
+    let per_axis = |of: [usize; 3]| [0, 1, 2].map(|axis| if axis < r { of[axis] as i64 } else { 0 });
+    let op = make(Conv {
+        spatial: r as u32,
+        stride: per_axis(attributes.stride),
+        dilation: per_axis(attributes.dilation),
+        padding: per_axis(attributes.low),
+        dtype: gathered.dtype,
+        accumulate: accumulator(ReduceOp::Sum, gathered.dtype),
+        output: dtype,
+        epilogue: None,
+    });
+    let space = (2..2 + r).map(|axis| (gathered.layout.shape[axis] as u64, gathered.stride(axis)));
+    let reach: i64 = space
+        .clone()
+        .map(|(extent, stride)| (extent as i64 - 1).max(0) * stride)
+        .sum();
+    let empty = space.clone().any(|(extent, _)| extent == 0);
+    let mut first = gathered.argument(strides);
+    first.gather = (1, if empty { 0 } else { reach as u64 + 1 });
+    let scalars = (space.clone().map(|(extent, _)| extent))
+        .chain(space.map(|(_, stride)| stride as u64))
+        .map(Scalar::Bits)
+        .collect();
+    Call {
+        op,
+        extents,
+        arguments: vec![first, other.argument(of_other)],
+        scalars,
+    }
+}
+
+/// The steps of a library op without an epilogue.
+pub(super) fn group(lowering: &mut Lowering<'_>, id: NodeId) -> Group {
+    let graph = lowering.graph;
+    let node = graph.node(id);
+    let mut group = Group::new(id);
+    let gathers = matches!(
+        node.op,
+        Op::Conv(_) | Op::ConvGradInput(..) | Op::ConvGradWeight(..)
+    );
+    let mut operands = Vec::new();
+    for (at, &input) in node.inputs.iter().enumerate() {
+        if at == 0 && gathers && walks_backwards(lowering, input) {
+            let ty = graph.node(input).ty;
+            let slot = Slot::Local(lowering.temporary((ty.shape.elements() * ty.dtype.size()) as u64));
+            let layout = Layout::contiguous(ty.shape);
+            lowering.part(&mut group, input, Destination { slot, layout });
+            operands.push(Operand {
+                slot,
+                layout,
+                dtype: ty.dtype,
+            });
+            continue;
+        }
+        group.needs.insert(lowering.resolve(input).0);
+        operands.push(Operand::of(lowering, input));
+    }
+    if node.ty.shape.elements() == 0 {
+        return group;
+    }
+    let mut call = call_on(graph, id, &operands);
+    let to = Operand {
+        slot: lowering.slot(id),
+        layout: Layout::contiguous(node.ty.shape),
+        dtype: node.ty.dtype,
+    };
+    if let Op::ArgSort { axis, .. } = node.op {
+        sort(
+            lowering,
+            id,
+            usize::from(axis),
+            call,
+            &operands[0],
+            &to,
+            &mut group,
+        );
+        return group;
+    }
+    let out = match &node.op {
+        Op::Conv(_) | Op::ConvGradInput(..) => {
+            let mut strides: Vec<i64> = to.layout.strides().to_vec();
+            strides.insert(1, strides[1] * call.extents[2] as i64);
+            to.argument(strides)
+        }
+        Op::ConvGradWeight(..) => {
+            let mut strides: Vec<i64> = to.layout.strides().to_vec();
+            strides.insert(0, strides[0] * call.extents[1] as i64);
+            to.argument(strides)
+        }
+        Op::Scan { axis, reverse, .. } => {
+            let axis = usize::from(*axis);
+            let mut strides: Vec<i64> = last(axis, node.ty.shape.len())
+                .iter()
+                .map(|&at| to.layout.strides()[at])
+                .collect();
+            let mut offset = 0;
+            if *reverse && let Some(step) = strides.last_mut() {
+                offset = (node.ty.shape[axis] as i64 - 1) * *step * to.dtype.size() as i64;
+                *step = -*step;
+            }
+            Argument {
+                offset: offset as u64,
+                ..to.argument(strides)
+            }
+        }
+        Op::Scatter { axis, .. } => {
+            let order = last(usize::from(*axis), node.ty.shape.len());
+            to.argument(order.iter().map(|&at| to.layout.strides()[at]).collect())
+        }
+        other => unreachable!("{} is no library op without an epilogue", other.name()),
+    };
+    call.arguments.push(out);
+    group.steps.push(call.into_step(lowering.support, node.tag));
+    group
+}
+
+/// Sorted values go to a buffer that nobody reads. On a device without the op, ranks are counted first.
+fn sort(
+    lowering: &Lowering<'_>,
+    id: NodeId,
+    axis: usize,
+    mut call: Call,
+    x: &Operand,
+    to: &Operand,
+    group: &mut Group,
+) {
+    let node = lowering.graph.node(id);
+    let order = last(axis, node.ty.shape.len());
+    let strides = |of: &Operand| {
+        order
+            .iter()
+            .map(|&at| of.layout.strides()[at])
+            .collect::<Vec<_>>()
+    };
+    let elements = node.ty.shape.elements();
+    let buffer = |dtype: DType| Operand {
+        slot: Slot::Local(lowering.temporary((elements * dtype.size()) as u64)),
+        layout: Layout::contiguous(node.ty.shape),
+        dtype,
+    };
+    let values = buffer(x.dtype);
+    let lowered = match &call.op {
+        LibraryOp::Sort(op) if !lowering.support.library(&call.op) => op.lowered().ok(),
+        _ => None,
+    };
+    let Some([rank, permute]) = lowered else {
+        call.arguments
+            .extend([values.argument(strides(&values)), to.argument(strides(to))]);
+        group.steps.push(call.into_step(lowering.support, node.tag));
+        return;
+    };
+    let ranks = buffer(DType::I64);
+    // Over the outer axes and one inner axis: still along the outer sorted axis, moving along the inner one.
+    let along_inner = |of: &Operand| {
+        let mut all = strides(of);
+        if let Some(step) = all.last_mut() {
+            let step = std::mem::take(step);
+            all.push(step);
+        }
+        all
+    };
+    let mut extents = call.extents;
+    extents.push(node.ty.shape[axis] as u64);
+    let mut launch = |kernel: Kernel, arguments: Vec<Argument>| {
+        group.steps.push(Step::Launch {
+            source: Arc::new(Source::Kernel(kernel)),
+            extents: extents.clone(),
+            arguments,
+            scalars: Vec::new(),
+            tag: node.tag,
+        });
+    };
+    launch(
+        rank,
+        vec![
+            x.argument(along_inner(x)),
+            x.argument(strides(x)),
+            ranks.argument(strides(&ranks)),
+        ],
+    );
+    let mut gathered = strides(x);
+    let step = gathered.last_mut().map_or(0, std::mem::take);
+    let from = Argument {
+        gather: (step, node.ty.shape[axis] as u64),
+        ..x.argument(gathered)
+    };
+    launch(
+        permute,
+        vec![
+            ranks.argument(along_inner(&ranks)),
+            from,
+            values.argument(strides(&values)),
+            to.argument(strides(to)),
+        ],
+    );
+}
