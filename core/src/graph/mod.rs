@@ -4,9 +4,11 @@
 
 mod infer;
 mod op;
+mod rewrite;
 
 pub use infer::{Type, infer};
 pub use op::{ConvAttributes, Op, ScatterMode};
+pub use rewrite::rewrite;
 
 use crate::hal::DType;
 use crate::tensor::failure::Refusal;
