@@ -46,7 +46,7 @@ pub struct ValueAndGrad<F, A> {
 /// ```
 /// use thalweg::{Context, Tensor, grad};
 /// let cx = Context::auto()?;
-/// let x = Tensor::from_slice(&[1.0_f32, 2.0], &cx);
+/// let x = Tensor::from_slice(&[1.0_f32, 2.0], [2], &cx);
 /// let slope = grad(|x: &Tensor| (x * x * x).sum());
 /// assert_eq!(slope.call(&x).to_vec::<f32>()?, [3.0, 12.0]);
 /// // Of a gradient too:
@@ -68,7 +68,7 @@ where
 /// ```
 /// use thalweg::{Context, Tensor, value_and_grad};
 /// let cx = Context::auto()?;
-/// let (w, x) = (Tensor::from_slice(&[1.0_f32, 2.0], &cx), Tensor::from_slice(&[3.0_f32, 4.0], &cx));
+/// let (w, x) = (Tensor::from_slice(&[1.0_f32, 2.0], [2], &cx), Tensor::from_slice(&[3.0_f32, 4.0], [2], &cx));
 /// let loss = |w: &Tensor, x: &Tensor| (w * x).sum();
 /// let (value, dw) = value_and_grad(loss).call((&w, &x));
 /// assert_eq!((value.item::<f32>()?, dw.to_vec::<f32>()?), (11.0, vec![3.0, 4.0]));

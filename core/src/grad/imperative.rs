@@ -23,7 +23,7 @@ impl Tensor {
     /// ```
     /// use thalweg::{Context, Tensor};
     /// let cx = Context::auto()?;
-    /// let w = Tensor::from_slice(&[1.0_f32, 2.0], &cx).requires_grad();
+    /// let w = Tensor::from_slice(&[1.0_f32, 2.0], [2], &cx).requires_grad();
     /// let gradients = (&w * &w).sum().backward()?;
     /// assert_eq!(gradients.of(&w).to_vec::<f32>()?, [2.0, 4.0]);
     /// # Ok::<(), thalweg::Error>(())
@@ -51,7 +51,7 @@ impl Tensor {
     /// ```
     /// use thalweg::{Context, Tensor, grad};
     /// let cx = Context::auto()?;
-    /// let x = Tensor::from_slice(&[3.0_f32], &cx);
+    /// let x = Tensor::from_slice(&[3.0_f32], [1], &cx);
     /// let half = grad(|x: &Tensor| (x * x.detach()).sum());
     /// assert_eq!(half.call(&x).to_vec::<f32>()?, [3.0]);
     /// # Ok::<(), thalweg::Error>(())

@@ -24,3 +24,6 @@ pub use history::no_grad;
 pub(crate) use history::{History, record, record_with};
 pub use imperative::{Gradients, stop_gradient};
 pub use vjp::{Pullback, vjp};
+
+#[cfg(test)]
+mod tests;

@@ -124,10 +124,10 @@ pub struct Pullback<In, Out> {
 /// ```
 /// use thalweg::{Context, Tensor, vjp};
 /// let cx = Context::auto()?;
-/// let x = Tensor::from_slice(&[1.0_f32, 2.0], &cx);
+/// let x = Tensor::from_slice(&[1.0_f32, 2.0], [2], &cx);
 /// let (y, pullback) = vjp(|x: &Tensor| x * x, &x);
 /// assert_eq!(y.to_vec::<f32>()?, [1.0, 4.0]);
-/// assert_eq!(pullback.call(&Tensor::from_slice(&[1.0_f32, 10.0], &cx)).to_vec::<f32>()?, [2.0, 40.0]);
+/// assert_eq!(pullback.call(&Tensor::from_slice(&[1.0_f32, 10.0], [2], &cx)).to_vec::<f32>()?, [2.0, 40.0]);
 /// # Ok::<(), thalweg::Error>(())
 /// ```
 #[track_caller]
