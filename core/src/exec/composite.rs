@@ -100,7 +100,7 @@ where
     }
     let linear = Linear::of(&[&output], id, tag)?;
     let plan = if linear.values.is_empty() {
-        let types = super::evaluate::types(&operands);
+        let types: SmallVec<[Type; 4]> = operands.iter().map(Operand::ty).collect();
         let given: SmallVec<[_; 4]> = (operands.iter().zip(0..))
             .map(|(operand, number)| operand.given(number))
             .collect();

@@ -117,8 +117,3 @@ fn run_linear(context: &Context, linear: &mut Linear) -> Result<Values> {
     drop(replaced);
     Ok(values)
 }
-
-/// The types of tensors that are given as arguments.
-pub(super) fn types(operands: &[super::eager::Operand]) -> SmallVec<[Type; 4]> {
-    operands.iter().map(super::eager::Operand::ty).collect()
-}

@@ -16,6 +16,7 @@ mod linear;
 mod read;
 #[cfg(test)]
 mod tests;
+mod traced;
 
 pub(crate) use composite::eager_composite;
 pub(crate) use eager::{again, eager, full};
@@ -25,3 +26,4 @@ pub(crate) use holders::Listed;
 pub use holders::{Holder, OutOfMemory};
 pub(crate) use lane::Written;
 pub(crate) use read::{contiguous, download};
+pub(crate) use traced::{Traced, evaluated, graph_of, hash_of, placeholder_for, stand_in, trace, tracing};
