@@ -1,6 +1,8 @@
 //! Functions that are written with others and know their own derivative.
 
-use super::promotion::{cast, float_of};
+use super::operand::Operand;
+use super::promotion::{brought, cast, elementwise, float_of, join};
+use crate::graph::Type;
 use crate::hal::DType;
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, composite, composite_with_gradient};
@@ -67,4 +69,47 @@ where
             [Some(product)]
         },
     )
+}
+
+/// A real function of two numbers, computed in f64 or f32; `slopes` are its derivatives by both, from both and the value.
+pub(crate) fn formula2(
+    name: &'static str,
+    a: Operand<'_>,
+    b: Operand<'_>,
+    tag: OpTag,
+    value: impl Fn(&Tensor, &Tensor) -> Tensor,
+    slopes: impl Fn(&Tensor, &Tensor, &Tensor) -> [Tensor; 2] + Clone + Send + Sync + 'static,
+) -> Tensor {
+    let operands = [a, b];
+    let ty = match join(&operands) {
+        Ok(ty) => Type::new(ty.shape, float_of(ty.dtype)),
+        Err(stop) => return stop.tensor(tag, &operands),
+    };
+    let wide = move |tensor: &Tensor| cast(tensor, widened(ty.dtype), tag);
+    let body = |a: &Tensor, b: &Tensor| cast(&value(&wide(a), &wide(b)), ty.dtype, tag);
+    let recorded = |operand: &Operand<'_>| operand.tensor().is_some_and(|tensor| tensor.history.is_some());
+    if !operands.iter().any(recorded) {
+        let choose = |dtype| Ok(float_of(dtype));
+        return elementwise(name, (), operands, choose, tag, |[a, b]| body(a, b));
+    }
+    let (a, b) = match (brought(&operands[0], ty, tag), brought(&operands[1], ty, tag)) {
+        (Ok(a), Ok(b)) => (a.into_owned(), b.into_owned()),
+        (Err(stop), _) | (_, Err(stop)) => return stop.tensor(tag, &operands),
+    };
+    let rule = move |[a, b]: &[Tensor; 2], y: &Tensor, gradient: &Tensor| {
+        [0, 1].map(|which| {
+            let inputs = [a, b, y, gradient];
+            Some(composite(
+                "slope",
+                &(name, which),
+                inputs,
+                tag,
+                |[a, b, y, gradient]| {
+                    let slope = &slopes(&wide(a), &wide(b), &wide(y))[which];
+                    cast(&(wide(gradient) * slope), ty.dtype, tag)
+                },
+            ))
+        })
+    };
+    composite_with_gradient(name, &ty.dtype, [&a, &b], tag, |[a, b]| body(a, b), rule)
 }

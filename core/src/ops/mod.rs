@@ -5,16 +5,25 @@
 
 mod axes;
 mod binary;
+mod bits;
 mod compare;
 mod convert;
 mod formula;
 mod operand;
 mod operators;
+mod pointwise;
+mod power;
 mod promotion;
 mod reduce;
+mod scan;
 mod shape;
 mod slice;
+mod statistics;
+mod trigonometry;
 mod unary;
+
+#[cfg(test)]
+mod tests;
 
 pub use axes::IntoAxes;
 pub use operand::{IntoOperand, Operand, Scalar};

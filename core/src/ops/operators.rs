@@ -2,7 +2,9 @@
 //! the compiler could not tell which one `1.0 - x` means.
 
 use super::binary::{arithmetic, divide};
+use super::bits::bitwise;
 use super::operand::{IntoOperand, Operand};
+use super::pointwise::remainder;
 use crate::hal::ir::ScalarOp;
 use crate::tensor::Tensor;
 use crate::tensor::tag::OpTag;
@@ -75,6 +77,37 @@ operator!(Mul::mul, MulAssign::mul_assign, "mul", |a, b, tag| arithmetic(
     tag
 ));
 operator!(Div::div, DivAssign::div_assign, "div", divide);
+operator!(Rem::rem, RemAssign::rem_assign, "remainder", remainder);
+operator!(
+    BitAnd::bitand,
+    BitAndAssign::bitand_assign,
+    "bitwise_and",
+    |a, b, tag| bitwise(ScalarOp::And, a, b, tag)
+);
+operator!(
+    BitOr::bitor,
+    BitOrAssign::bitor_assign,
+    "bitwise_or",
+    |a, b, tag| bitwise(ScalarOp::Or, a, b, tag)
+);
+operator!(
+    BitXor::bitxor,
+    BitXorAssign::bitxor_assign,
+    "bitwise_xor",
+    |a, b, tag| bitwise(ScalarOp::Xor, a, b, tag)
+);
+operator!(
+    Shl::shl,
+    ShlAssign::shl_assign,
+    "bitwise_left_shift",
+    |a, b, tag| bitwise(ScalarOp::Shl, a, b, tag)
+);
+operator!(
+    Shr::shr,
+    ShrAssign::shr_assign,
+    "bitwise_right_shift",
+    |a, b, tag| bitwise(ScalarOp::Shr, a, b, tag)
+);
 
 impl ops::Neg for &Tensor {
     type Output = Tensor;

@@ -1,11 +1,13 @@
 //! Sums, products and extremes along axes.
 
 use super::axes::IntoAxes;
-use super::promotion::cast;
+use super::formula::widened;
+use super::promotion::{cast, float_of};
 use crate::graph::Op;
 use crate::hal::DType;
-use crate::hal::ir::ReduceOp;
-use crate::tensor::shape::Axes;
+use crate::hal::ir::{ReduceOp, Returns};
+use crate::tensor::failure::Refusal;
+use crate::tensor::shape::{Axes, Shape};
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, apply, composite};
 
@@ -69,6 +71,49 @@ pub(crate) fn accumulate(x: &Tensor, op: ReduceOp, axes: Axes, keep: bool, tag: 
     })
 }
 
+/// An extreme or its place, of at least one element.
+fn extreme(x: &Tensor, op: ReduceOp, axes: Axes, keep: bool, tag: OpTag) -> Tensor {
+    match x.ty() {
+        Ok(ty) if axes.iter().any(|axis| ty.shape[axis] == 0) => {
+            let message = format!("nothing to choose from along {axes:?} of {}", ty.shape);
+            Tensor::refused(tag, Refusal::new(message), &[x])
+        }
+        Ok(ty) if axes.is_empty() && op.returns() == Returns::Index => {
+            Tensor::constant(ty.shape, DType::I64, 0)
+        }
+        _ => reduce(x, op, axes, keep, tag),
+    }
+}
+
+/// Whether any or all elements are not zero.
+fn truth(x: &Tensor, op: ReduceOp, axes: Axes, keep: bool, tag: OpTag) -> Tensor {
+    match x.dtype() {
+        Ok(DType::Bool) => reduce(x, op, axes, keep, tag),
+        _ => composite("truth", &(op, axes, keep), [x], tag, |[x]| {
+            reduce(&x.ne(0), op, axes, keep, tag)
+        }),
+    }
+}
+
+fn count(x: &Tensor, op: ReduceOp, axes: Axes, keep: bool, tag: OpTag) -> Tensor {
+    composite("count", &(axes, keep), [x], tag, |[x]| {
+        reduce(&x.ne(0).cast(DType::I64), op, axes, keep, tag)
+    })
+}
+
+pub(crate) fn mean(x: &Tensor, op: ReduceOp, axes: Axes, keep: bool, tag: OpTag) -> Tensor {
+    let Ok(ty) = x.ty() else { return x.clone() };
+    composite("mean", &(axes, keep), [x], tag, |[x]| {
+        let sum = reduce(&cast(x, widened(ty.dtype), tag), op, axes, keep, tag);
+        cast(&(sum / counted(&ty.shape, axes) as f64), float_of(ty.dtype), tag)
+    })
+}
+
+/// The number of elements of `shape` along `axes`.
+pub(crate) fn counted(shape: &Shape, axes: Axes) -> usize {
+    axes.iter().map(|axis| shape[axis]).product()
+}
+
 macro_rules! reductions {
     ($($(#[$doc:meta])* $name:ident, $axes:ident, $keep:ident = $how:ident $op:ident;)*) => {
         impl Tensor { $(
@@ -112,4 +157,24 @@ reductions! {
     sum, sum_axes, sum_keepdims = accumulate Sum;
     /// The product of all elements; 1 of none. Dtypes as [`sum`](Tensor::sum).
     prod, prod_axes, prod_keepdims = accumulate Prod;
+    /// The greatest element; NaN if there is one. Without indices (PyTorch gives both for an axis): see
+    /// [`argmax`](Tensor::argmax). Nothing to choose from is an error.
+    max, max_axes, max_keepdims = extreme Max;
+    /// The least element; NaN if there is one. Nothing to choose from is an error.
+    min, min_axes, min_keepdims = extreme Min;
+    /// The row-major index of the first greatest element, as i64; that of the first NaN if there is one. Along several
+    /// axes it counts through these axes. Nothing to choose from is an error.
+    argmax, argmax_axes, argmax_keepdims = extreme ArgMax;
+    /// The row-major index of the first least element, as i64; that of the first NaN if there is one. Along several axes it
+    /// counts through these axes. Nothing to choose from is an error.
+    argmin, argmin_axes, argmin_keepdims = extreme ArgMin;
+    /// Whether an element is not zero, as bool; NaN is not zero. False of none.
+    any, any_axes, any_keepdims = truth Max;
+    /// Whether no element is zero, as bool. True of none.
+    all, all_axes, all_keepdims = truth Min;
+    /// The number of elements that are not zero, as i64; NaN counts.
+    count_nonzero, count_nonzero_axes, count_nonzero_keepdims = count Sum;
+    /// The mean; NaN of none. Computed in f64 for f64, else in f32; integers and bool give f32 (PyTorch refuses them, NumPy
+    /// gives f64).
+    mean, mean_axes, mean_keepdims = mean Sum;
 }

@@ -82,19 +82,19 @@ where
             return input.clone();
         }
     }
-    let plain = lazy::tracing() == 0
-        && inputs
-            .iter()
-            .all(|input| matches!(input.repr, Repr::Value(_)) && input.history.is_none())
-        && inputs
-            .iter()
-            .all(|input| input.context().is_some_and(|cx| cx.mode() == Mode::Eager));
+    // Numbers are arguments of the compiled op, so that another value needs no other.
+    let now = |input: &&Tensor| match &input.repr {
+        Repr::Value(value) => value.storage.context.mode() == Mode::Eager && input.history.is_none(),
+        Repr::Constant(_) => input.history.is_none(),
+        Repr::Lazy(_) | Repr::Failed(_) => false,
+    };
+    let plain = lazy::tracing() == 0 && inputs.iter().all(now);
     if !plain || common_context(None, &inputs).is_err() {
         return run(inputs);
     }
     match exec::eager_composite(name, attributes, inputs, tag, |inputs| run(inputs)) {
         Ok(result) => result,
-        Err(error) => Tensor::of_error(tag, error, inputs.first().and_then(|input| input.context())),
+        Err(error) => Tensor::of_error(tag, error, inputs.iter().find_map(|input| input.context())),
     }
 }
 
