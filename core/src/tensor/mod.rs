@@ -9,6 +9,7 @@ pub mod element;
 pub mod failure;
 pub mod layout;
 pub(crate) mod lazy;
+mod print;
 mod read;
 pub mod shape;
 pub mod tag;
