@@ -25,31 +25,57 @@ pub(crate) struct Composite {
     plan: Option<Executable>,
 }
 
+fn owned(inputs: &[&Tensor]) -> SmallVec<[Tensor; 4]> {
+    inputs.iter().map(|&input| input.clone()).collect()
+}
+
 /// The placeholder of argument `number`.
 pub(super) fn placeholder(number: u32, ty: Type, context: Option<&Context>, trace: u64) -> Tensor {
     let (op, tag) = (Op::Input(number), OpTag::NONE);
     Tensor::from_lazy(Lazy::new(op, SmallVec::new(), ty, tag, context.cloned(), trace))
 }
 
+/// What an op depends on besides its operands, of any type, so that one copy of the code below serves all ops.
+pub(crate) trait Attributes {
+    /// As [`Hash::hash`], with the type.
+    fn digest(&self, hasher: &mut dyn Hasher);
+    /// As [`PartialEq::eq`].
+    fn equals(&self, other: &dyn Any) -> bool;
+    /// A copy to keep.
+    fn boxed(&self) -> Box<dyn Any + Send>;
+}
+
+impl<A: Hash + Eq + Clone + Send + 'static> Attributes for A {
+    fn digest(&self, mut hasher: &mut dyn Hasher) {
+        TypeId::of::<A>().hash(&mut hasher);
+        Hash::hash(self, &mut hasher);
+    }
+
+    fn equals(&self, other: &dyn Any) -> bool {
+        other.downcast_ref::<A>() == Some(self)
+    }
+
+    fn boxed(&self) -> Box<dyn Any + Send> {
+        Box::new(self.clone())
+    }
+}
+
 /// Runs an op that is written with others now; `body` is traced once for each name, attributes and operands' types.
-pub(crate) fn eager_composite<const N: usize, A>(
+pub(crate) fn eager_composite(
     name: &'static str,
-    attributes: &A,
-    inputs: [&Tensor; N],
+    attributes: &dyn Attributes,
+    inputs: &[&Tensor],
     tag: OpTag,
-    body: impl Fn([&Tensor; N]) -> Tensor,
-) -> Result<Tensor>
-where
-    A: Hash + Eq + Clone + Send + 'static,
-{
+    body: &dyn Fn(&[Tensor]) -> Tensor,
+) -> Result<Tensor> {
+    let now = || body(&owned(inputs));
     let Some(context) = inputs.iter().find_map(|input| input.context()).cloned() else {
-        return Ok(body(inputs));
+        return Ok(now());
     };
     let engine = context.engine();
     let mut hasher = WordHasher::default();
     name.hash(&mut hasher);
-    TypeId::of::<A>().hash(&mut hasher);
-    attributes.hash(&mut hasher);
+    attributes.digest(&mut hasher);
     for input in inputs {
         Operand::hash(input, &mut hasher);
     }
@@ -64,8 +90,8 @@ where
     };
     let fits = |entry: &Composite| {
         entry.name == name
-            && entry.attributes.downcast_ref::<A>() == Some(attributes)
-            && entry.operands.len() == N
+            && attributes.equals(&*entry.attributes)
+            && entry.operands.len() == inputs.len()
             && entry
                 .operands
                 .iter()
@@ -79,21 +105,22 @@ where
             Some(plan) => return run(plan),
             None => {
                 drop(local);
-                return Ok(body(inputs));
+                return Ok(now());
             }
         }
     }
     let operands: SmallVec<[Operand; 2]> = inputs.iter().filter_map(|input| Operand::of(input)).collect();
     let (id, output) = lazy::trace(|id| {
         let mut numbers = 0..;
-        let placeholders = inputs.map(|input| {
+        let placeholder = |&input: &&Tensor| {
             let ty = Operand::of(input).map(|operand| operand.ty());
             match (ty, numbers.next()) {
                 (Some(ty), Some(number)) => placeholder(number, ty, Some(&context), id),
                 _ => input.clone(),
             }
-        });
-        (id, body(placeholders.each_ref()))
+        };
+        let placeholders: SmallVec<[Tensor; 4]> = inputs.iter().map(placeholder).collect();
+        (id, body(&placeholders))
     });
     if matches!(output.repr, Repr::Failed(_)) {
         return Ok(output);
@@ -111,11 +138,11 @@ where
     };
     let result = match &plan {
         Some(plan) => run(plan),
-        None => Ok(body(inputs)),
+        None => Ok(now()),
     };
     let entry = Composite {
         name,
-        attributes: Box::new(attributes.clone()),
+        attributes: attributes.boxed(),
         operands,
         plan,
     };

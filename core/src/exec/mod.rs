@@ -18,7 +18,7 @@ mod read;
 mod tests;
 mod traced;
 
-pub(crate) use composite::eager_composite;
+pub(crate) use composite::{Attributes, eager_composite};
 pub(crate) use eager::{again, eager, full};
 pub(crate) use engine::Engine;
 pub(crate) use evaluate::evaluate;

@@ -76,8 +76,23 @@ pub(crate) fn composite<const N: usize, A>(
 where
     A: std::hash::Hash + Eq + Clone + Send + 'static,
 {
-    let run = |inputs: [&Tensor; N]| tag.scope(|| body(&inputs.map(Tensor::clone)));
-    for input in inputs {
+    let any = |given: &[Tensor]| match <&[Tensor; N]>::try_from(given) {
+        Ok(given) => body(given),
+        Err(_) => unreachable!("a composite runs on as many operands as it was given"),
+    };
+    composite_of(name, attributes, &inputs, tag, &any)
+}
+
+/// [`composite`] without its type parameters.
+fn composite_of(
+    name: &'static str,
+    attributes: &dyn exec::Attributes,
+    inputs: &[&Tensor],
+    tag: OpTag,
+    body: &dyn Fn(&[Tensor]) -> Tensor,
+) -> Tensor {
+    let run = |inputs: &[Tensor]| tag.scope(|| body(inputs));
+    for &input in inputs {
         if matches!(input.repr, Repr::Failed(_)) {
             return input.clone();
         }
@@ -89,10 +104,11 @@ where
         Repr::Lazy(_) | Repr::Failed(_) => false,
     };
     let plain = lazy::tracing() == 0 && inputs.iter().all(now);
-    if !plain || common_context(None, &inputs).is_err() {
-        return run(inputs);
+    if !plain || common_context(None, inputs).is_err() {
+        let inputs: SmallVec<[Tensor; 4]> = inputs.iter().map(|&input| input.clone()).collect();
+        return run(&inputs);
     }
-    match exec::eager_composite(name, attributes, inputs, tag, |inputs| run(inputs)) {
+    match exec::eager_composite(name, attributes, inputs, tag, &run) {
         Ok(result) => result,
         Err(error) => Tensor::of_error(tag, error, inputs.iter().find_map(|input| input.context())),
     }

@@ -228,13 +228,12 @@ fn floats<T: Element>(data: &[T]) -> Vec<String> {
             .max();
         let exponent = exponent.unwrap_or(0).max(2);
         Box::new(move |element| {
-            let (mantissa, power) = exponential(element);
-            let (whole, fraction) = mantissa.split_once('.').unwrap_or((&mantissa, ""));
-            let sign = if power < 0 { '-' } else { '+' };
-            format!(
-                "{whole}.{fraction:0<digits$}e{sign}{:0exponent$}",
-                power.unsigned_abs()
-            )
+            // More digits than an element needs are those of its exact value, as in NumPy.
+            let text = format!("{:.digits$e}", element.to_f64());
+            let (mantissa, power) = text.split_once('e').unwrap_or((&text, "0"));
+            let point = if digits == 0 { "." } else { "" };
+            let (sign, power) = power.strip_prefix('-').map_or(('+', power), |power| ('-', power));
+            format!("{mantissa}{point}e{sign}{power:0>exponent$}")
         })
     } else {
         let width = finite()
