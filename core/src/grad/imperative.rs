@@ -92,6 +92,7 @@ impl Tensor {
         let extent = Extent {
             level: IMPERATIVE,
             since: 0,
+            context: self.context().cloned(),
             stop: &|history| history.levels == IMPERATIVE && matches!(history.origin, Origin::Leaf),
         };
         Ok(Gradients(walk(pending, &extent)))
@@ -121,7 +122,7 @@ impl Gradients {
                     Some((_, gradient)) => gradient.clone(),
                     None => zeros(ty),
                 };
-                without(&tag.scope(|| placed(gradient, tensor)), IMPERATIVE)
+                without(&tag.scope(|| placed(gradient, tensor.context())), IMPERATIVE)
             }
         }
     }

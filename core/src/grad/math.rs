@@ -1,12 +1,13 @@
 //! Ops as the rules write them: operands have one shape and one dtype, as primitives want it.
 
+use crate::context::Context;
 use crate::graph::{Op, Type};
 use crate::hal::DType;
 use crate::hal::ir::{ReduceOp, ScalarOp};
 use crate::ops::Scalar;
 use crate::tensor::shape::{Axes, Shape};
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Repr, Tensor, apply, apply_in};
+use crate::tensor::{Constant, Repr, Tensor, apply, apply_in};
 
 pub(super) fn op(op: Op, inputs: &[&Tensor]) -> Tensor {
     apply(op, inputs, OpTag::new("gradient"))
@@ -45,16 +46,37 @@ pub(super) fn map2(scalar: ScalarOp, a: &Tensor, b: &Tensor) -> Tensor {
     op(Op::Map(scalar), &[a, b])
 }
 
+/// The bits and dtype of a constant that has no history.
+fn number(x: &Tensor) -> Option<(f64, Type)> {
+    match &x.repr {
+        Repr::Constant(Constant { ty, bits }) if x.history.is_none() && ty.dtype.is_float() => {
+            Some((Scalar::from_bits(ty.dtype, *bits).to_f64(), *ty))
+        }
+        _ => None,
+    }
+}
+
+/// `op`, at once where both are constants: in f64 the four basic operations on narrower floats round as their own do.
+fn basic(scalar: ScalarOp, a: &Tensor, b: &Tensor, of: impl Fn(f64, f64) -> f64) -> Tensor {
+    match (number(a), number(b)) {
+        (Some((a, ty)), Some((b, other))) if ty == other => full(ty, of(a, b)),
+        _ => map2(scalar, a, b),
+    }
+}
+
 pub(super) fn neg(x: &Tensor) -> Tensor {
-    map1(ScalarOp::Neg, x)
+    match number(x) {
+        Some((value, ty)) => full(ty, -value),
+        None => map1(ScalarOp::Neg, x),
+    }
 }
 
 pub(super) fn add(a: &Tensor, b: &Tensor) -> Tensor {
-    map2(ScalarOp::Add, a, b)
+    basic(ScalarOp::Add, a, b, |a, b| a + b)
 }
 
 pub(super) fn sub(a: &Tensor, b: &Tensor) -> Tensor {
-    map2(ScalarOp::Sub, a, b)
+    basic(ScalarOp::Sub, a, b, |a, b| a - b)
 }
 
 /// The product; of a one and another, the other itself.
@@ -65,11 +87,11 @@ pub(super) fn mul(a: &Tensor, b: &Tensor) -> Tensor {
     if is_full(b, 1.0) {
         return a.clone();
     }
-    map2(ScalarOp::Mul, a, b)
+    basic(ScalarOp::Mul, a, b, |a, b| a * b)
 }
 
 pub(super) fn div(a: &Tensor, b: &Tensor) -> Tensor {
-    map2(ScalarOp::Div, a, b)
+    basic(ScalarOp::Div, a, b, |a, b| a / b)
 }
 
 /// `x` times a number.
@@ -223,17 +245,29 @@ pub(super) fn index(near: &Tensor, shape: Shape, axis: usize) -> Tensor {
     )
 }
 
-/// A constant as a tensor on the device of `near`, where that is on one; other tensors as they are.
-pub(super) fn placed(x: Tensor, near: &Tensor) -> Tensor {
-    match (&x.repr, near.context()) {
-        (Repr::Constant(constant), Some(context)) if x.history.is_none() => {
+/// A constant as a tensor on the device of `context`; other tensors as they are.
+pub(super) fn placed(x: Tensor, context: Option<&Context>) -> Tensor {
+    match (&x.repr, context) {
+        (Repr::Constant(constant), Some(_)) if x.history.is_none() => {
             let full = Op::Full {
                 dtype: constant.ty.dtype,
                 bits: constant.bits,
                 shape: constant.ty.shape,
             };
-            apply_in(Some(context), full, &[], OpTag::new("gradient"))
+            apply_in(context, full, &[], OpTag::new("gradient"))
         }
         _ => x,
+    }
+}
+
+/// As [`placed`], of one element that is repeated.
+pub(super) fn placed_once(x: &Tensor, context: Option<&Context>) -> Tensor {
+    match (&x.repr, context) {
+        (Repr::Constant(constant), Some(_)) if x.history.is_none() => {
+            let Type { shape, dtype } = constant.ty;
+            let one = Tensor::constant(Shape::SCALAR, dtype, constant.bits);
+            expand(&placed(one, context), shape)
+        }
+        _ => x.clone(),
     }
 }

@@ -73,6 +73,37 @@ pub(super) fn saves(op: &Op, tracked: u32) -> Option<Saves> {
     }
 }
 
+/// Whether the rule of `op` leaves a constant gradient a constant, or combines it with other tensors element by element.
+pub(super) fn takes_constants(op: &Op) -> bool {
+    match op {
+        Op::Map(_)
+        | Op::Cast(_)
+        | Op::Permute(_)
+        | Op::Reshape(_)
+        | Op::Pad { .. }
+        | Op::Concat { .. }
+        | Op::Reduce {
+            op: ReduceOp::Sum, ..
+        } => true,
+        Op::Input(_)
+        | Op::Full { .. }
+        | Op::Index { .. }
+        | Op::Rand
+        | Op::Reduce { .. }
+        | Op::Expand(_)
+        | Op::Slice { .. }
+        | Op::Window { .. }
+        | Op::Gather { .. }
+        | Op::Scatter { .. }
+        | Op::Matmul { .. }
+        | Op::Conv(_)
+        | Op::ConvGradInput(..)
+        | Op::ConvGradWeight(..)
+        | Op::Scan { .. }
+        | Op::ArgSort { .. } => false,
+    }
+}
+
 /// An op that a gradient passes.
 pub(super) struct Passed<'a> {
     pub(super) history: &'a Arc<History>,

@@ -51,8 +51,9 @@ impl Leaves {
         tag: OpTag,
     ) -> Vec<Tensor> {
         let mut pending = Cotangents::new();
-        let mut failed = None;
+        let (mut failed, mut context) = (None, None);
         for (result, gradient) in seeds {
+            context = context.or_else(|| result.context().cloned());
             if gradient.ty().is_err() {
                 failed.get_or_insert(gradient);
             } else if let Some(history) = result.history.filter(|history| history.levels & self.level != 0) {
@@ -68,6 +69,7 @@ impl Leaves {
         let extent = Extent {
             level: self.level,
             since: ids.keys().copied().min().unwrap_or(u64::MAX),
+            context,
             stop: &|history| ids.contains_key(&history.id),
         };
         let mut ends = walk(pending, &extent);
@@ -90,7 +92,7 @@ fn gradient(leaf: &Leaf, ends: &mut Cotangents, level: u64, tag: OpTag) -> Tenso
         Some((_, gradient)) => gradient,
         None => zeros(ty),
     };
-    without(&tag.scope(|| placed(gradient, &leaf.original)), level)
+    without(&tag.scope(|| placed(gradient, leaf.original.context())), level)
 }
 
 /// `tensor` without its history where that leads to `level` alone.

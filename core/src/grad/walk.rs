@@ -1,8 +1,9 @@
 //! From the gradient of a result back to the leaves.
 
 use super::history::{Edge, History, Origin, Saved, active};
-use super::math::add;
-use super::rule::{Gradients, Passed, rule};
+use super::math::{add, placed_once};
+use super::rule::{Gradients, Passed, rule, takes_constants};
+use crate::context::Context;
 use crate::tensor::Tensor;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +17,8 @@ pub(super) struct Extent<'a> {
     pub(super) level: u64,
     /// Histories before this one are not visited.
     pub(super) since: u64,
+    /// Where constants lie that ops cannot take as such.
+    pub(super) context: Option<Context>,
     /// Where it ends.
     pub(super) stop: &'a dyn Fn(&History) -> bool,
 }
@@ -42,7 +45,7 @@ pub(super) fn walk(mut pending: Cotangents, extent: &Extent<'_>) -> Cotangents {
             ends.insert(id, (history, gradient));
             continue;
         }
-        for (edge, gradient) in pull(&history, &gradient, extent.level) {
+        for (edge, gradient) in pull(&history, &gradient, extent) {
             if edge.levels & extent.level != 0 && edge.id >= extent.since {
                 contribute(&mut pending, &edge, gradient);
             }
@@ -52,16 +55,23 @@ pub(super) fn walk(mut pending: Cotangents, extent: &Extent<'_>) -> Cotangents {
 }
 
 /// The gradients that `gradient` of a history gives to those it refers to.
-fn pull(history: &Arc<History>, gradient: &Tensor, level: u64) -> Vec<(Arc<History>, Tensor)> {
+fn pull(history: &Arc<History>, gradient: &Tensor, extent: &Extent<'_>) -> Vec<(Arc<History>, Tensor)> {
     match &history.origin {
         Origin::Leaf => Vec::new(),
         Origin::Alias(outer) => vec![(Arc::clone(outer), gradient.clone())],
         Origin::Op { op, inputs, output } => {
-            let passed = passed(history, inputs, output, level);
-            distribute(inputs, history.tag.scope(|| rule(op, &passed, gradient)))
+            let passed = passed(history, inputs, output, extent.level);
+            let gradients = history.tag.scope(|| {
+                if takes_constants(op) {
+                    rule(op, &passed, gradient)
+                } else {
+                    rule(op, &passed, &placed_once(gradient, extent.context.as_ref()))
+                }
+            });
+            distribute(inputs, gradients)
         }
         Origin::Custom { inputs, output, rule } => {
-            let passed = passed(history, inputs, output, level);
+            let passed = passed(history, inputs, output, extent.level);
             let operands: Vec<Tensor> = (0..inputs.len()).map(|at| passed.input(at)).collect();
             distribute(
                 inputs,
