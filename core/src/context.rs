@@ -5,7 +5,7 @@ use crate::exec::Engine;
 use crate::hal::{self, Device, Stream};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// When ops run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -24,6 +24,8 @@ pub struct Context(Arc<Inner>);
 struct Inner {
     engine: Arc<Engine>,
     mode: AtomicU8,
+    seed: AtomicU64,
+    keys: AtomicU64,
 }
 
 impl fmt::Debug for Context {
@@ -46,6 +48,8 @@ impl Context {
         Context(Arc::new(Inner {
             engine: Engine::of(device),
             mode: AtomicU8::new(Mode::Eager as u8),
+            seed: AtomicU64::new(0),
+            keys: AtomicU64::new(0),
         }))
     }
 
@@ -89,5 +93,32 @@ impl Context {
     /// As [`Device::current_stream`].
     pub fn stream(&self) -> Result<Stream> {
         Ok(self.device().current_stream()?)
+    }
+
+    /// Starts the sequence of keys again at `seed`; it is 0 at first.
+    pub fn set_seed(&self, seed: u64) {
+        self.0.seed.store(seed, Ordering::Relaxed);
+        self.0.keys.store(0, Ordering::Relaxed);
+    }
+
+    /// The next key for random numbers: the same sequence for the same seed.
+    ///
+    /// ```
+    /// use thalweg::Context;
+    /// let cx = Context::new("cpu")?;
+    /// cx.set_seed(7);
+    /// let keys = [cx.next_key(), cx.next_key()];
+    /// cx.set_seed(7);
+    /// assert_eq!(keys, [cx.next_key(), cx.next_key()]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn next_key(&self) -> u64 {
+        // SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+        let count = self.0.keys.fetch_add(1, Ordering::Relaxed) + 1;
+        let seed = self.0.seed.load(Ordering::Relaxed);
+        let mut key = seed.wrapping_add(count.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        key = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        key = (key ^ (key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        key ^ (key >> 31)
     }
 }
