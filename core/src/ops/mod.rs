@@ -6,9 +6,12 @@
 mod axes;
 mod binary;
 mod bits;
+mod checked;
 mod compare;
 mod convert;
 mod formula;
+mod linalg;
+mod nn;
 mod operand;
 mod operators;
 mod pointwise;
@@ -26,6 +29,10 @@ mod unary;
 mod tests;
 
 pub use axes::IntoAxes;
+pub use nn::{
+    AttentionOptions, BatchNorm, ClassLossOptions, ConvOptions, ConvTransposeOptions, FoldOptions,
+    InterpolateOptions, Interpolation, Padding, PerAxis, PoolOptions, Reduction,
+};
 pub use operand::{IntoOperand, Operand, Scalar};
 pub use promotion::promote;
 pub use shape::IntoExtents;
@@ -33,4 +40,5 @@ pub use slice::{At, ELLIPSIS, IntoIndex, NEW_AXIS, step};
 
 pub(crate) use axes::{axis_in, axis_of};
 pub(crate) use formula::{formula, widened};
+pub(crate) use operand::float_bits;
 pub(crate) use promotion::{broadcast, brought, cast, elementwise, expanded, float_of, join, map, unchanged};

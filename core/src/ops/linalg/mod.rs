@@ -1,0 +1,9 @@
+//! Products and solvers.
+
+mod diagonal;
+mod einsum;
+mod equation;
+mod matmul;
+mod order;
+mod products;
+mod triangular;

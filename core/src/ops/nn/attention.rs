@@ -1,0 +1,204 @@
+//! Attention. Vaswani et al., Attention Is All You Need (2017).
+
+use crate::graph::Type;
+use crate::hal::DType;
+use crate::ops::cast;
+use crate::ops::checked::{checked, composite_of, wide};
+use crate::tensor::Tensor;
+use crate::tensor::failure::Refusal;
+use crate::tensor::shape::Shape;
+use crate::tensor::tag::OpTag;
+
+use super::softmax::peak;
+use super::windows::along;
+
+/// What queries may see: everything, scaled by `1 / sqrt(width)`, unless said otherwise.
+#[derive(Clone, Copy, Default)]
+pub struct AttentionOptions<'a> {
+    mask: Option<&'a Tensor>,
+    causal: bool,
+    scale: Option<f64>,
+}
+
+impl<'a> AttentionOptions<'a> {
+    /// The defaults.
+    pub fn new() -> AttentionOptions<'a> {
+        AttentionOptions::default()
+    }
+
+    /// A tensor that broadcasts to `[.., queries, keys]`: bool, true where a query sees a key, or numbers that are added to
+    /// the scores.
+    #[must_use]
+    pub fn mask(mut self, mask: &'a Tensor) -> AttentionOptions<'a> {
+        self.mask = Some(mask);
+        self
+    }
+
+    /// Query i sees keys 0 to i.
+    #[must_use]
+    pub fn causal(mut self, causal: bool) -> AttentionOptions<'a> {
+        self.causal = causal;
+        self
+    }
+
+    /// What the products of queries and keys are multiplied by.
+    #[must_use]
+    pub fn scale(mut self, scale: f64) -> AttentionOptions<'a> {
+        self.scale = Some(scale);
+        self
+    }
+}
+
+impl Tensor {
+    /// `softmax(scale · q · kᵀ + mask) · v`: queries (this tensor) `[.., i, d]`, keys `[.., j, d]`, values `[.., j, e]`, result
+    /// `[.., i, e]`; the axes in front broadcast. Scores of f16 and bf16 are f32. A query that sees no key gets zeros.
+    ///
+    /// ```no_run
+    /// # use thalweg::{ops::AttentionOptions, Tensor};
+    /// # fn f(q: &Tensor, k: &Tensor, v: &Tensor) -> Tensor {
+    /// q.scaled_dot_product_attention(k, v, AttentionOptions::new().causal(true))
+    /// # }
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn scaled_dot_product_attention(
+        &self,
+        keys: &Tensor,
+        values: &Tensor,
+        options: AttentionOptions<'_>,
+    ) -> Tensor {
+        let tag = OpTag::new("scaled_dot_product_attention");
+        let operands = [self, keys, values];
+        checked(tag, operands, [options.mask], |[q, k, v], [mask]| {
+            let sizes = Sizes::new(q, k, v, mask)?;
+            let key = (options.causal, options.scale.map(f64::to_bits));
+            Ok(composite_of(
+                "attention",
+                &key,
+                operands,
+                [options.mask],
+                tag,
+                |[q, k, v], [mask]| {
+                    let scores = sizes.scores(q, k, options, mask, tag);
+                    cast(&weights(&scores), v.dtype().unwrap_or(sizes.sum), tag).matmul(v)
+                },
+            ))
+        })
+    }
+
+    /// Attention of `heads` heads over projected queries (this tensor) `[b, i, heads·d]`, keys `[b, j, heads·d]` and values
+    /// `[b, j, heads·e]`: `[b, i, heads·e]`. A mask broadcasts to `[b, heads, i, j]`.
+    #[must_use]
+    #[track_caller]
+    pub fn multi_head_attention(
+        &self,
+        keys: &Tensor,
+        values: &Tensor,
+        heads: usize,
+        options: AttentionOptions<'_>,
+    ) -> Tensor {
+        let tag = OpTag::new("multi_head_attention");
+        checked(tag, [self, keys, values], [options.mask], |types, [_]| {
+            for ty in types {
+                let fits = ty.shape.len() == 3 && heads > 0 && ty.shape[2].is_multiple_of(heads);
+                if !fits {
+                    return Err(Refusal::new(format!(
+                        "{} in {heads} heads; it is [b, positions, width]",
+                        ty.shape
+                    )));
+                }
+            }
+            let [q, _, v] = types.map(|ty| ty.shape);
+            Ok(tag.scope(|| {
+                let split = |x: &Tensor| match x.ty() {
+                    Ok(Type { shape, .. }) => x
+                        .reshape([shape[0], shape[1], heads, shape[2] / heads])
+                        .transpose(1, 2),
+                    Err(_) => x.clone(),
+                };
+                split(self)
+                    .scaled_dot_product_attention(&split(keys), &split(values), options)
+                    .transpose(1, 2)
+                    .reshape([q[0], q[1], v[2]])
+            }))
+        })
+    }
+}
+
+struct Sizes {
+    queries: usize,
+    keys: usize,
+    width: usize,
+    sum: DType,
+}
+
+impl Sizes {
+    fn new(q: Type, k: Type, v: Type, mask: Option<Type>) -> Result<Sizes, Refusal> {
+        let last = |shape: &Shape| shape.split_last_chunk::<2>().map(|(_, &last)| last);
+        let (Some([queries, width]), Some([keys, k_width]), Some([rows, _])) =
+            (last(&q.shape), last(&k.shape), last(&v.shape))
+        else {
+            return Err(Refusal::new(
+                "queries, keys and values are [.., positions, width]",
+            ));
+        };
+        if k_width != width || rows != keys {
+            return Err(Refusal::new(format!(
+                "queries {}, keys {}, values {}",
+                q.shape, k.shape, v.shape
+            ))
+            .help("queries and keys have one width, keys and values one number of positions"));
+        }
+        if q.dtype != k.dtype || q.dtype != v.dtype || !q.dtype.is_float() {
+            return Err(Refusal::new(format!(
+                "queries {}, keys {}, values {}",
+                q.dtype, k.dtype, v.dtype
+            ))
+            .help("cast them to one floating dtype"));
+        }
+        if let Some(mask) = mask
+            && mask.dtype != DType::Bool
+            && !mask.dtype.is_float()
+        {
+            return Err(Refusal::new(format!("mask of {}", mask.dtype)).help("it is bool or floating"));
+        }
+        Ok(Sizes {
+            queries,
+            keys,
+            width,
+            sum: wide(q.dtype),
+        })
+    }
+
+    fn scores(
+        &self,
+        q: &Tensor,
+        k: &Tensor,
+        options: AttentionOptions<'_>,
+        mask: Option<&Tensor>,
+        tag: OpTag,
+    ) -> Tensor {
+        let scale = options.scale.unwrap_or(1.0 / (self.width as f64).sqrt());
+        let mut scores = cast(&q.matmul(&k.transpose(-2, -1)), self.sum, tag) * scale;
+        if options.causal {
+            let (row, column) = (along(q, 2, 0, self.queries, tag), along(q, 2, 1, self.keys, tag));
+            scores = column.le(&row).where_cond(&scores, f64::NEG_INFINITY);
+        }
+        match mask {
+            None => scores,
+            Some(mask) if mask.dtype().is_ok_and(|dtype| dtype == DType::Bool) => {
+                mask.where_cond(&scores, f64::NEG_INFINITY)
+            }
+            Some(mask) => scores + cast(mask, self.sum, tag),
+        }
+    }
+}
+
+/// Softmax along the last axis; 0 where all scores are -inf.
+fn weights(scores: &Tensor) -> Tensor {
+    let peak = peak(scores, -1);
+    let nothing = peak.eq(f64::NEG_INFINITY);
+    let powers = (scores - nothing.where_cond(0.0, &peak)).exp();
+    let sums = powers.sum_keepdims(-1);
+    &powers / nothing.where_cond(1.0, &sums)
+}
