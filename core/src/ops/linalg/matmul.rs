@@ -29,7 +29,7 @@ impl Tensor {
             }
             let dtype = product_dtype(a.dtype, b.dtype)?;
             Ok(composite("matmul", &(), [self, other], tag, |[a, b]| {
-                product(&cast(a, dtype, tag), &cast(b, dtype, tag), dtype, tag)
+                product(&cast(a, dtype, tag), &cast(b, dtype, tag), dtype, dtype, tag)
             }))
         })
     }
@@ -89,7 +89,7 @@ impl Tensor {
                     } else {
                         w.transpose(0, 1)
                     };
-                    let out = product(&cast(x, dtype, tag), &cast(&w, dtype, tag), dtype, tag);
+                    let out = product(&cast(x, dtype, tag), &cast(&w, dtype, tag), dtype, dtype, tag);
                     match bias {
                         Some(bias) => out + bias,
                         None => out,
@@ -146,20 +146,20 @@ pub(super) fn product_dtype(a: DType, b: DType) -> Result<DType, Refusal> {
     }
 }
 
-/// The product of operands of one dtype and at least one axis each.
-pub(super) fn product(a: &Tensor, b: &Tensor, dtype: DType, tag: OpTag) -> Tensor {
+/// The product of operands of one dtype and at least one axis each, given in it or in [`wide`] of it.
+pub(crate) fn product(a: &Tensor, b: &Tensor, dtype: DType, output: DType, tag: OpTag) -> Tensor {
     let (a_ty, b_ty) = match (a.ty(), b.ty()) {
         (Ok(a), Ok(b)) => (a, b),
         (Err(_), _) => return a.clone(),
         (_, Err(_)) => return b.clone(),
     };
     if a_ty.shape.len() == 1 && b_ty.shape.len() == 1 {
-        return inner(a, b, dtype, tag);
+        return inner(a, b, dtype, output, tag);
     }
     let (row, column) = (a_ty.shape.len() == 1, b_ty.shape.len() == 1);
     let a = if row { a.unsqueeze(0) } else { a.clone() };
     let b = if column { b.unsqueeze(-1) } else { b.clone() };
-    let out = matrices(&a, &b, dtype, tag);
+    let out = matrices(&a, &b, dtype, output, tag);
     let out = if column { out.squeeze_axes(-1) } else { out };
     if row {
         out.squeeze_axes(if column { -1 } else { -2 })
@@ -169,7 +169,7 @@ pub(super) fn product(a: &Tensor, b: &Tensor, dtype: DType, tag: OpTag) -> Tenso
 }
 
 /// `Σ a·b` of two vectors.
-pub(super) fn inner(a: &Tensor, b: &Tensor, dtype: DType, tag: OpTag) -> Tensor {
+pub(super) fn inner(a: &Tensor, b: &Tensor, dtype: DType, output: DType, tag: OpTag) -> Tensor {
     match (a.ty(), b.ty()) {
         (Ok(a), Ok(b)) if a.shape != b.shape => Tensor::refused(
             tag,
@@ -181,18 +181,19 @@ pub(super) fn inner(a: &Tensor, b: &Tensor, dtype: DType, tag: OpTag) -> Tensor 
         ),
         _ => {
             let sum = wide(dtype);
-            summed(&(cast(a, sum, tag) * cast(b, sum, tag)), Axes::one(0), dtype, tag)
+            let products = cast(a, sum, tag) * cast(b, sum, tag);
+            cast(&summed(&products, Axes::one(0), sum, tag), output, tag)
         }
     }
 }
 
-fn matrices(a: &Tensor, b: &Tensor, dtype: DType, tag: OpTag) -> Tensor {
+fn matrices(a: &Tensor, b: &Tensor, dtype: DType, output: DType, tag: OpTag) -> Tensor {
     let (Ok(a_ty), Ok(b_ty)) = (a.ty(), b.ty()) else {
         return if a.ty().is_err() { a.clone() } else { b.clone() };
     };
     let op = Op::Matmul {
         accumulate: wide(dtype),
-        output: dtype,
+        output,
     };
     let (a_rank, b_rank) = (a_ty.shape.len(), b_ty.shape.len());
     if a_rank > 2 && b_rank == 2 {

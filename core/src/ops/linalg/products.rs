@@ -107,7 +107,7 @@ impl Tensor {
                 let b = cast(b, dtype, tag)
                     .permute(order(&theirs, &theirs_free))
                     .reshape([sums, n]);
-                product(&a, &b, dtype, tag).reshape(out)
+                product(&a, &b, dtype, dtype, tag).reshape(out)
             }))
         })
     }
@@ -123,7 +123,7 @@ fn dot(a: &Tensor, b: &Tensor, tag: OpTag) -> Tensor {
         }
         let dtype = promote(a_ty.dtype, b_ty.dtype).and_then(|dtype| product_dtype(dtype, dtype))?;
         Ok(composite("dot", &(), [a, b], tag, |[a, b]| {
-            inner(a, b, dtype, tag)
+            inner(a, b, dtype, dtype, tag)
         }))
     })
 }

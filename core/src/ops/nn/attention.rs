@@ -4,6 +4,7 @@ use crate::graph::Type;
 use crate::hal::DType;
 use crate::ops::cast;
 use crate::ops::checked::{checked, composite_of, wide};
+use crate::ops::linalg::product;
 use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
@@ -80,7 +81,7 @@ impl Tensor {
                 tag,
                 |[q, k, v], [mask]| {
                     let scores = sizes.scores(q, k, options, mask, tag);
-                    cast(&weights(&scores), v.dtype().unwrap_or(sizes.sum), tag).matmul(v)
+                    cast(&weights(&scores), sizes.dtype, tag).matmul(v)
                 },
             ))
         })
@@ -129,6 +130,7 @@ struct Sizes {
     queries: usize,
     keys: usize,
     width: usize,
+    dtype: DType,
     sum: DType,
 }
 
@@ -166,6 +168,7 @@ impl Sizes {
             queries,
             keys,
             width,
+            dtype: q.dtype,
             sum: wide(q.dtype),
         })
     }
@@ -179,7 +182,7 @@ impl Sizes {
         tag: OpTag,
     ) -> Tensor {
         let scale = options.scale.unwrap_or(1.0 / (self.width as f64).sqrt());
-        let mut scores = cast(&q.matmul(&k.transpose(-2, -1)), self.sum, tag) * scale;
+        let mut scores = product(q, &k.transpose(-2, -1), self.dtype, self.sum, tag) * scale;
         if options.causal {
             let (row, column) = (along(q, 2, 0, self.queries, tag), along(q, 2, 1, self.keys, tag));
             scores = column.le(&row).where_cond(&scores, f64::NEG_INFINITY);

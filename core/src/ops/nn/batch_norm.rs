@@ -88,11 +88,11 @@ impl Tensor {
                         let [weight, bias] = scales.map(|scale| scale.map(channel));
                         let mut factor = (channel(var) + eps).rsqrt();
                         if let Some(weight) = weight {
-                            factor = factor * weight;
+                            factor *= weight;
                         }
                         let mut out = (cast(x, wide(dtype), tag) - channel(mean)) * factor;
                         if let Some(bias) = bias {
-                            out = out + bias;
+                            out += bias;
                         }
                         cast(&out, dtype, tag)
                     },
@@ -102,9 +102,8 @@ impl Tensor {
     }
 
     /// As [`Tensor::batch_norm`] with the mean and variance of the input itself, over the batch and all of space.
-    ///
-    /// # Errors
-    /// The first error on the way to this tensor, or less than two elements in a channel.
+    /// The statistics are f32 for f16 and bf16. Less than two elements in a channel are refused.
+    #[must_use]
     #[track_caller]
     pub fn batch_norm_train<'a>(
         &self,

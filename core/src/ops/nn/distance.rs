@@ -86,7 +86,7 @@ impl Tensor {
         let tag = OpTag::new("cdist");
         checked(tag, [self, other], [], |[a, b], []| {
             let (rows, columns) = (rows(a)?, rows(b)?);
-            if rows.1 != columns.1 || !(p >= 0.0) {
+            if rows.1 != columns.1 || p < 0.0 || p.is_nan() {
                 return Err(
                     Refusal::new(format!("p {p} of rows of {} and {}", a.shape, b.shape))
                         .help("rows have one width, p is at least 0"),

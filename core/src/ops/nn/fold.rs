@@ -147,11 +147,11 @@ impl Tensor {
                 tag,
                 |[x], []| {
                     let mut x = x.reshape(shape);
-                    for axis in 0..2 {
+                    for (axis, &extent) in space.iter().enumerate() {
                         // [n, c, places, .., windows, ..]: each element of space looks for its window, once for every place.
                         let rank = 6 - axis;
                         let place = along(&x, rank, 2, grid.size[axis], tag) * grid.dilation[axis] as i64;
-                        let from = along(&x, rank, 4, space[axis], tag) + grid.padding[axis] as i64 - place;
+                        let from = along(&x, rank, 4, extent, tag) + grid.padding[axis] as i64 - place;
                         let stride = grid.stride[axis] as i64;
                         let index = from
                             .remainder(stride)

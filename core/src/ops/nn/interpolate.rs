@@ -101,16 +101,16 @@ impl InterpolateOptions {
             Target::Size(size) => size.positive(axes, "size")?,
             Target::Factor(factor) => {
                 let mut sizes = [0; MAX_SPATIAL];
-                for axis in 0..axes {
-                    sizes[axis] = (x.shape[axis + 2] as f64 * factor).floor() as usize;
+                for (size, &extent) in sizes.iter_mut().zip(&x.shape[2..]) {
+                    *size = (extent as f64 * factor).floor() as usize;
                 }
                 sizes
             }
         };
         let mut shape = x.shape;
         let mut resamplings = Vec::new();
-        for axis in 0..axes {
-            let (extent, out) = (x.shape[axis + 2], sizes[axis]);
+        for (axis, &out) in sizes[..axes].iter().enumerate() {
+            let extent = x.shape[axis + 2];
             if extent == 0 || out == 0 {
                 return Err(Refusal::new(format!(
                     "{extent} elements to {out} along axis {}",

@@ -112,7 +112,7 @@ impl Tensor {
                     let distance = |a: &Tensor, b: &Tensor| norm(&(a - b + 1e-6), p, last);
                     let mut far = distance(&x, &z);
                     if swap {
-                        far = far.minimum(&distance(&y, &z));
+                        far = far.minimum(distance(&y, &z));
                     }
                     let losses = (distance(&x, &y) - far + margin).maximum(0.0);
                     reduction.of(&losses, dtype, tag)
