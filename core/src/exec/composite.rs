@@ -62,6 +62,7 @@ impl<A: Hash + Eq + Clone + Send + 'static> Attributes for A {
 
 /// Runs an op that is written with others now; `body` is traced once for each name, attributes and operands' types.
 pub(crate) fn eager_composite(
+    context: &Context,
     name: &'static str,
     attributes: &dyn Attributes,
     inputs: &[&Tensor],
@@ -69,9 +70,6 @@ pub(crate) fn eager_composite(
     body: &dyn Fn(&[Tensor]) -> Tensor,
 ) -> Result<Tensor> {
     let now = || body(&owned(inputs));
-    let Some(context) = inputs.iter().find_map(|input| input.context()).cloned() else {
-        return Ok(now());
-    };
     let engine = context.engine();
     let mut hasher = WordHasher::default();
     name.hash(&mut hasher);
@@ -83,7 +81,7 @@ pub(crate) fn eager_composite(
     let scoped = engine.scoped_lane();
     let args: SmallVec<[Arg<'_>; 4]> = inputs.iter().filter_map(|input| arg(input)).collect();
     let run = |plan: &Executable| {
-        let values = plan.run(&context, scoped.as_ref(), &args, Some(tag))?;
+        let values = plan.run(context, scoped.as_ref(), &args, Some(tag))?;
         let value = values.into_iter().next();
         let value = value.ok_or_else(|| Error::from(Refusal::new("the program has no output")))?;
         Ok(Tensor::from_value(value))
@@ -115,7 +113,7 @@ pub(crate) fn eager_composite(
         let placeholder = |&input: &&Tensor| {
             let ty = Operand::of(input).map(|operand| operand.ty());
             match (ty, numbers.next()) {
-                (Some(ty), Some(number)) => placeholder(number, ty, Some(&context), id),
+                (Some(ty), Some(number)) => placeholder(number, ty, Some(context), id),
                 _ => input.clone(),
             }
         };
@@ -132,7 +130,7 @@ pub(crate) fn eager_composite(
             .map(|(operand, number)| operand.given(number))
             .collect();
         let (graph, _) = linear.graph(&types, &[])?;
-        Some(compile(&context, graph, &given)?)
+        Some(compile(context, graph, &given)?)
     } else {
         None
     };

@@ -1,6 +1,6 @@
 //! Functions that are written with others and know their own derivative.
 
-use super::operand::Operand;
+use super::operand::{Operand, Scalar};
 use super::promotion::{brought, cast, elementwise, float_of, join};
 use crate::graph::Type;
 use crate::hal::DType;
@@ -113,3 +113,26 @@ pub(crate) fn formula2(
     };
     composite_with_gradient(name, &ty.dtype, [&a, &b], tag, |[a, b]| body(a, b), rule)
 }
+
+/// A number with shape and dtype of a tensor, in no buffer.
+pub(crate) fn like(x: &Tensor, value: f64) -> Tensor {
+    match x.ty() {
+        Ok(ty) => Tensor::constant(ty.shape, ty.dtype, Scalar::Float(value).cast_bits(ty.dtype)),
+        Err(_) => x.clone(),
+    }
+}
+
+/// Methods that are formulas without parameters: name, value at x, slope at x where the value is y.
+macro_rules! formulas {
+    ($($(#[$doc:meta])* $name:ident = $value:expr, $slope:expr;)*) => {
+        impl Tensor { $(
+            $(#[$doc])*
+            #[track_caller]
+            pub fn $name(&self) -> Tensor {
+                formula(stringify!($name), (), self, OpTag::new(stringify!($name)), $value, $slope)
+            }
+        )* }
+    };
+}
+
+pub(crate) use formulas;

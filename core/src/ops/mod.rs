@@ -3,17 +3,23 @@
 //! Names, dtypes and edge cases are PyTorch's; where NumPy differs, the op says so. Ops of two or more tensors broadcast as
 //! in NumPy and bring them to one dtype ([`promote`]). An op of several primitives runs as one fused kernel where it can.
 
+mod activation;
 mod axes;
 mod binary;
 mod bits;
 mod checked;
 mod compare;
 mod convert;
+mod create;
 mod formula;
+mod index;
+mod join;
 mod linalg;
+mod masked;
 mod nn;
 mod operand;
 mod operators;
+mod pad;
 mod pointwise;
 mod power;
 mod promotion;
@@ -21,6 +27,8 @@ mod reduce;
 mod scan;
 mod shape;
 mod slice;
+mod sort;
+mod special;
 mod statistics;
 mod trigonometry;
 mod unary;
@@ -34,6 +42,7 @@ pub use nn::{
     InterpolateOptions, Interpolation, Padding, PerAxis, PoolOptions, Reduction,
 };
 pub use operand::{IntoOperand, Operand, Scalar};
+pub use pad::PadMode;
 pub use promotion::promote;
 pub use shape::IntoExtents;
 pub use slice::{At, ELLIPSIS, IntoIndex, NEW_AXIS, step};

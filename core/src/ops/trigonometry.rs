@@ -4,7 +4,7 @@
 //! `log1p` and `atan2` stay below 2. Integers become f32; f16 and bf16 are computed in f32. A signed zero stays itself in odd
 //! functions.
 
-use super::formula::formula;
+use super::formula::{formula, formulas};
 use crate::tensor::Tensor;
 use crate::tensor::tag::OpTag;
 use std::f64::consts::LN_2;
@@ -48,19 +48,7 @@ fn cosh(x: &Tensor) -> Tensor {
     &half + 0.25 / &half
 }
 
-macro_rules! functions {
-    ($($(#[$doc:meta])* $name:ident = $value:expr, $slope:expr;)*) => {
-        impl Tensor { $(
-            $(#[$doc])*
-            #[track_caller]
-            pub fn $name(&self) -> Tensor {
-                formula(stringify!($name), (), self, OpTag::new(stringify!($name)), $value, $slope)
-            }
-        )* }
-    };
-}
-
-functions! {
+formulas! {
     /// Tangent of radians.
     tan = |x| x.sin() / x.cos(), |_, y| 1.0 + y * y;
     /// Arc sine in radians; NaN outside -1 to 1.

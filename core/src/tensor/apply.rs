@@ -76,15 +76,31 @@ pub(crate) fn composite<const N: usize, A>(
 where
     A: std::hash::Hash + Eq + Clone + Send + 'static,
 {
+    composite_in(None, name, attributes, inputs, tag, body)
+}
+
+/// As [`composite`], on the device of `context`: for ops whose operands are numbers.
+pub(crate) fn composite_in<const N: usize, A>(
+    context: Option<&Context>,
+    name: &'static str,
+    attributes: &A,
+    inputs: [&Tensor; N],
+    tag: OpTag,
+    body: impl Fn(&[Tensor; N]) -> Tensor,
+) -> Tensor
+where
+    A: std::hash::Hash + Eq + Clone + Send + 'static,
+{
     let any = |given: &[Tensor]| match <&[Tensor; N]>::try_from(given) {
         Ok(given) => body(given),
         Err(_) => unreachable!("a composite runs on as many operands as it was given"),
     };
-    composite_of(name, attributes, &inputs, tag, &any)
+    composite_of(context, name, attributes, &inputs, tag, &any)
 }
 
-/// [`composite`] without its type parameters.
+/// [`composite_in`] without its type parameters.
 fn composite_of(
+    context: Option<&Context>,
     name: &'static str,
     attributes: &dyn exec::Attributes,
     inputs: &[&Tensor],
@@ -103,14 +119,19 @@ fn composite_of(
         Repr::Constant(_) => input.history.is_none(),
         Repr::Lazy(_) | Repr::Failed(_) => false,
     };
-    let plain = lazy::tracing() == 0 && inputs.iter().all(now);
-    if !plain || common_context(None, inputs).is_err() {
-        let inputs: SmallVec<[Tensor; 4]> = inputs.iter().map(|&input| input.clone()).collect();
-        return run(&inputs);
-    }
-    match exec::eager_composite(name, attributes, inputs, tag, &run) {
+    let plain = lazy::tracing() == 0
+        && context.is_none_or(|context| context.mode() == Mode::Eager)
+        && inputs.iter().all(now);
+    let context = match common_context(context, inputs) {
+        Ok(Some(context)) if plain => context,
+        _ => {
+            let inputs: SmallVec<[Tensor; 4]> = inputs.iter().map(|&input| input.clone()).collect();
+            return run(&inputs);
+        }
+    };
+    match exec::eager_composite(context, name, attributes, inputs, tag, &run) {
         Ok(result) => result,
-        Err(error) => Tensor::of_error(tag, error, inputs.iter().find_map(|input| input.context())),
+        Err(error) => Tensor::of_error(tag, error, Some(context)),
     }
 }
 

@@ -14,7 +14,9 @@ mod read;
 pub mod shape;
 pub mod tag;
 
-pub(crate) use apply::{apply, apply_in, composite, composite_with_gradient, hal_tag, view_layout};
+pub(crate) use apply::{
+    apply, apply_in, composite, composite_in, composite_with_gradient, hal_tag, view_layout,
+};
 
 use crate::context::Context;
 use crate::error::Result;

@@ -1,6 +1,9 @@
 //! Ops on the embedded CPU backend, eager and as graphs, against values that come from elsewhere.
 
 mod arithmetic;
+mod gradients;
+mod index;
+mod layout;
 mod math;
 mod reduce;
 

@@ -1,0 +1,137 @@
+//! Order.
+
+use super::axes::axis_in;
+use super::promotion::cast;
+use super::slice::narrowed;
+use crate::graph::Op;
+use crate::hal::DType;
+use crate::tensor::failure::Refusal;
+use crate::tensor::shape::Shape;
+use crate::tensor::tag::OpTag;
+use crate::tensor::{Tensor, apply, composite};
+
+/// Runs `run` with the resolved axis, 0 for that of a scalar.
+fn along(
+    x: &Tensor,
+    axis: i32,
+    tag: OpTag,
+    run: impl FnOnce(usize, Shape) -> Result<Tensor, Refusal>,
+) -> Tensor {
+    let Ok(ty) = x.ty() else { return x.clone() };
+    axis_in(axis, &ty.shape)
+        .and_then(|axis| run(axis, ty.shape))
+        .unwrap_or_else(|refusal| Tensor::refused(tag, refusal, &[x]))
+}
+
+fn argsort(x: &Tensor, axis: usize, descending: bool, tag: OpTag) -> Tensor {
+    apply(
+        Op::ArgSort {
+            axis: axis as u8,
+            descending,
+        },
+        &[x],
+        tag,
+    )
+}
+
+fn picked(x: &Tensor, axis: usize, order: &Tensor, tag: OpTag) -> Tensor {
+    apply(Op::Gather { axis: axis as u8 }, &[x, order], tag)
+}
+
+impl Tensor {
+    /// The i64 indices that sort along `axis`; equal elements keep their order. NaN comes last in both directions (PyTorch
+    /// puts it first when descending).
+    #[track_caller]
+    pub fn argsort(&self, axis: i32, descending: bool) -> Tensor {
+        let tag = OpTag::new("argsort");
+        along(self, axis, tag, |axis, _| {
+            Ok(argsort(self, axis, descending, tag))
+        })
+    }
+
+    /// The elements in order along `axis`, and the i64 indices where they were. As [`argsort`](Tensor::argsort).
+    #[track_caller]
+    pub fn sort(&self, axis: i32, descending: bool) -> (Tensor, Tensor) {
+        let tag = OpTag::new("sort");
+        let order = along(self, axis, tag, |axis, _| {
+            Ok(argsort(self, axis, descending, tag))
+        });
+        let sorted = along(self, axis, tag, |axis, _| Ok(picked(self, axis, &order, tag)));
+        (sorted, order)
+    }
+
+    /// The `k` greatest (or least) elements along `axis`, in that order, and the i64 indices where they are. NaN comes last
+    /// (PyTorch takes it for the greatest).
+    ///
+    /// # Errors
+    /// Fewer than `k` elements.
+    #[track_caller]
+    pub fn topk(&self, k: usize, axis: i32, greatest: bool) -> (Tensor, Tensor) {
+        let tag = OpTag::new("topk");
+        let order = along(self, axis, tag, |axis, shape| match shape[axis] {
+            extent if k > extent => Err(Refusal::new(format!(
+                "{k} of {extent} elements along axis {axis} of {shape}"
+            ))),
+            _ => Ok(narrowed(&argsort(self, axis, greatest, tag), axis, 0, k, tag)),
+        });
+        let values = along(self, axis, tag, |axis, _| Ok(picked(self, axis, &order, tag)));
+        (values, order)
+    }
+
+    /// The middle element along `axis`, which disappears; of an even number the lower one, as in PyTorch (NumPy takes the
+    /// mean). NaN if there is one.
+    ///
+    /// # Errors
+    /// No elements.
+    #[track_caller]
+    pub fn median(&self, axis: i32) -> Tensor {
+        let tag = OpTag::new("median");
+        along(self, axis, tag, |axis, shape| {
+            let extent = shape[axis];
+            if extent == 0 {
+                return Err(Refusal::new(format!(
+                    "nothing to choose from along axis {axis} of {shape}"
+                )));
+            }
+            let part = |x: &Tensor, at: usize| tag.scope(|| x.select(axis as i32, at as i64));
+            let sorted = picked(self, axis, &argsort(self, axis, false, tag), tag);
+            let (middle, last) = (part(&sorted, (extent - 1) / 2), part(&sorted, extent - 1));
+            Ok(tag.scope(|| last.isnan().where_cond(&last, middle)))
+        })
+    }
+
+    /// For each of `values` the number of elements of the sorted vector `self` before it: those less than it, or with `right`
+    /// those not greater. As i64, with the shape of `values`. By halving, in log2 steps.
+    ///
+    /// # Errors
+    /// `self` is no vector.
+    #[track_caller]
+    pub fn searchsorted(&self, values: &Tensor, right: bool) -> Tensor {
+        let tag = OpTag::new("searchsorted");
+        if values.ty().is_err() {
+            return values.clone();
+        }
+        let Ok(ty) = self.ty() else { return self.clone() };
+        let [extent] = *ty.shape else {
+            return Tensor::refused(tag, Refusal::new(format!("{} is no vector", ty.shape)), &[self]);
+        };
+        composite("searchsorted", &right, [self, values], tag, |[sorted, values]| {
+            let shape = values.shape().unwrap_or(Shape::SCALAR);
+            let (mut at, wanted) = (
+                Tensor::constant(Shape::of(&[shape.elements()]), DType::I64, 0),
+                values.flatten(),
+            );
+            for bit in (0..usize::BITS - extent.leading_zeros()).rev() {
+                let further = &at + (1_i64 << bit);
+                let element = picked(sorted, 0, &(&further - 1), tag);
+                let before = if right {
+                    element.le(&wanted)
+                } else {
+                    element.lt(&wanted)
+                };
+                at = before.logical_and(further.le(extent)).where_cond(&further, &at);
+            }
+            apply(Op::Reshape(shape), &[&cast(&at, DType::I64, tag)], tag)
+        })
+    }
+}
