@@ -1,14 +1,20 @@
 //! Where and how ops run.
 
+mod options;
+
+pub use options::{ContextBuilder, Size};
+
 use crate::error::Result;
 use crate::exec::Engine;
 use crate::hal::{self, Device, Stream};
+use serde::Deserialize;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// When ops run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// At once.
     #[default]
@@ -51,6 +57,11 @@ impl Context {
             seed: AtomicU64::new(0),
             keys: AtomicU64::new(0),
         }))
+    }
+
+    /// A context with options: see [`ContextBuilder`].
+    pub fn builder() -> ContextBuilder {
+        ContextBuilder::new()
     }
 
     /// The best device that is there.

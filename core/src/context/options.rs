@@ -1,0 +1,315 @@
+//! How a context is asked for: in code, by environment variables, or in a TOML file.
+
+use super::{Context, Mode};
+use crate::error::Result;
+use crate::hal::{self, Target};
+use crate::tensor::failure::Refusal;
+use serde::Deserialize;
+use std::path::Path;
+use std::str::FromStr;
+
+/// Options of a context. What is not set is left to the defaults: the best device, eager mode, no limit, seed 0.
+///
+/// ```
+/// use thalweg::{Context, Mode};
+/// let cx = Context::builder().device_target("cpu").mode(Mode::Graph).memory_limit("8 GiB").build()?;
+/// assert_eq!(cx.mode(), Mode::Graph);
+/// let error = Context::builder().memory_limit("8 bananas").build().unwrap_err();
+/// assert!(error.to_string().starts_with("memory limit \"8 bananas\" is no size"));
+/// # Context::builder().device_target("cpu").memory_limit(0).build()?;
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContextBuilder {
+    device_target: Option<String>,
+    device_id: Option<i64>,
+    mode: Option<Mode>,
+    memory_limit: Option<Size>,
+    seed: Option<u64>,
+}
+
+/// A number of bytes, or a text such as `8 GiB`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Size {
+    /// Bytes.
+    Bytes(u64),
+    /// A number and a unit: B, kB, MB, GB, KiB, MiB, GiB, TiB.
+    Text(String),
+}
+
+impl From<u64> for Size {
+    fn from(bytes: u64) -> Size {
+        Size::Bytes(bytes)
+    }
+}
+
+impl From<&str> for Size {
+    fn from(text: &str) -> Size {
+        Size::Text(text.to_owned())
+    }
+}
+
+impl Size {
+    fn bytes(&self) -> Result<u64, Refusal> {
+        let text = match self {
+            Size::Bytes(bytes) => return Ok(*bytes),
+            Size::Text(text) => text.trim(),
+        };
+        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let factor = match unit.trim() {
+            "" | "B" => 1,
+            "kB" => 1_000,
+            "MB" => 1_000_000,
+            "GB" => 1_000_000_000,
+            "KiB" => 1 << 10,
+            "MiB" => 1 << 20,
+            "GiB" => 1 << 30,
+            "TiB" => 1_u64 << 40,
+            _ => 0,
+        };
+        let bytes = number
+            .parse::<u64>()
+            .ok()
+            .filter(|_| factor != 0)
+            .and_then(|n| n.checked_mul(factor));
+        bytes.ok_or_else(|| {
+            Refusal::new(format!("memory limit {text:?} is no size"))
+                .help("write a whole number and B, kB, MB, GB, KiB, MiB, GiB or TiB, as in `8 GiB`")
+        })
+    }
+}
+
+impl FromStr for Mode {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Mode, Refusal> {
+        match text {
+            "eager" => Ok(Mode::Eager),
+            "graph" => Ok(Mode::Graph),
+            _ => Err(Refusal::new(format!("there is no mode {text:?}")).help("it is `eager` or `graph`")),
+        }
+    }
+}
+
+/// Environment variable and what it sets.
+const VARIABLES: [&str; 5] = [
+    "THALWEG_DEVICE_TARGET",
+    "THALWEG_DEVICE_ID",
+    "THALWEG_MODE",
+    "THALWEG_MEMORY_LIMIT",
+    "THALWEG_SEED",
+];
+
+impl ContextBuilder {
+    /// Nothing set.
+    pub fn new() -> ContextBuilder {
+        ContextBuilder::default()
+    }
+
+    /// `cpu`, `cuda:1`, a plugin's name, or `auto`. A device that is not there is an error; only `auto` chooses.
+    #[must_use]
+    pub fn device_target(mut self, target: impl Into<String>) -> ContextBuilder {
+        self.device_target = Some(target.into());
+        self
+    }
+
+    /// The device's number, where the target has none.
+    #[must_use]
+    pub fn device_id(mut self, id: i64) -> ContextBuilder {
+        self.device_id = Some(id);
+        self
+    }
+
+    /// When ops run.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> ContextBuilder {
+        self.mode = Some(mode);
+        self
+    }
+
+    /// Most memory that the device's pool reserves: bytes, or a text such as `8 GiB`; 0 for no limit. It is the device's, for all
+    /// contexts.
+    #[must_use]
+    pub fn memory_limit(mut self, limit: impl Into<Size>) -> ContextBuilder {
+        self.memory_limit = Some(limit.into());
+        self
+    }
+
+    /// Seed of the context's random numbers.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> ContextBuilder {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// The options of a TOML text: `device_target`, `device_id`, `mode`, `memory_limit`, `seed`.
+    ///
+    /// # Errors
+    /// No TOML; an option that does not exist or has another type.
+    pub fn from_toml(text: &str) -> Result<ContextBuilder> {
+        toml::from_str(text).map_err(|error| Refusal::new(format!("options: {error}")).into())
+    }
+
+    /// The options of a TOML file; see [`ContextBuilder::from_toml`].
+    ///
+    /// # Errors
+    /// The file cannot be read; as [`ContextBuilder::from_toml`].
+    pub fn from_file(path: impl AsRef<Path>) -> Result<ContextBuilder> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Refusal::new(format!("options in {}: {error}", path.display())))?;
+        ContextBuilder::from_toml(&text)
+    }
+
+    /// The options of the environment: `THALWEG_DEVICE_TARGET`, `THALWEG_DEVICE_ID`, `THALWEG_MODE`, `THALWEG_MEMORY_LIMIT`,
+    /// `THALWEG_SEED`.
+    ///
+    /// # Errors
+    /// A value that is none of the option's.
+    pub fn from_env() -> Result<ContextBuilder> {
+        ContextBuilder::from_variables(|name| std::env::var(name).ok())
+    }
+
+    fn from_variables(value: impl Fn(&str) -> Option<String>) -> Result<ContextBuilder> {
+        fn number<T: FromStr>(name: &str, text: Option<String>) -> Result<Option<T>, Refusal> {
+            let parse = |text: String| {
+                text.parse()
+                    .map_err(|_| Refusal::new(format!("{name} is {text:?}, not a whole number")))
+            };
+            text.map(parse).transpose()
+        }
+        let [target, id, mode, limit, seed] = VARIABLES.map(&value);
+        Ok(ContextBuilder {
+            device_target: target,
+            device_id: number(VARIABLES[1], id)?,
+            mode: mode.map(|text| text.parse()).transpose()?,
+            memory_limit: limit.map(Size::Text),
+            seed: number(VARIABLES[4], seed)?,
+        })
+    }
+
+    /// The context.
+    ///
+    /// # Errors
+    /// A device that is not there, with the reason and what there is instead; a target and an id that contradict each other; a
+    /// limit that is no size.
+    pub fn build(self) -> Result<Context> {
+        let limit = self.memory_limit.as_ref().map(Size::bytes).transpose()?;
+        let asked = self.device_target.as_deref().unwrap_or("auto");
+        let target = match (Target::parse(asked)?, self.device_id) {
+            (target, None) => target,
+            (Target::Device { backend, id: None }, Some(id)) => Target::device(backend, id),
+            (target, Some(id)) => {
+                let text = format!("device_target {target} and device_id {id}");
+                return Err(Refusal::new(text)
+                    .help("give the number once, with a target other than auto")
+                    .into());
+            }
+        };
+        let target = target.to_string();
+        if let Some(limit) = limit
+            && asked != "auto"
+        {
+            // Before the device is opened, so that nothing is reserved beyond it.
+            hal::set_memory_limit(&target, limit)?;
+        }
+        let cx = Context::new(&target)?;
+        if let Some(limit) = limit {
+            hal::set_memory_limit(cx.device().target(), limit)?;
+        }
+        if let Some(mode) = self.mode {
+            cx.set_mode(mode);
+        }
+        if let Some(seed) = self.seed {
+            cx.set_seed(seed);
+        }
+        Ok(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, bytes) in [
+            ("512", 512),
+            ("3 kB", 3000),
+            ("8 GiB", 8 << 30),
+            ("1MiB", 1 << 20),
+            ("2TiB", 2 << 40),
+        ] {
+            assert_eq!(Size::from(text).bytes().unwrap(), bytes, "{text}");
+        }
+        for text in ["", "GiB", "-1", "1.5 GiB", "8 gib", "99999999999 TiB"] {
+            assert!(Size::from(text).bytes().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn options_come_from_toml_and_from_variables() {
+        let toml = "device_target = \"cpu\"\nmode = \"graph\"\nmemory_limit = \"1 GiB\"\nseed = 7";
+        let wanted = ContextBuilder::new()
+            .device_target("cpu")
+            .mode(Mode::Graph)
+            .memory_limit("1 GiB")
+            .seed(7);
+        assert_eq!(ContextBuilder::from_toml(toml).unwrap(), wanted);
+        let variables = |name: &str| {
+            let value = match name {
+                "THALWEG_DEVICE_TARGET" => "cpu",
+                "THALWEG_MODE" => "graph",
+                "THALWEG_MEMORY_LIMIT" => "1 GiB",
+                "THALWEG_SEED" => "7",
+                _ => return None,
+            };
+            Some(value.to_owned())
+        };
+        assert_eq!(ContextBuilder::from_variables(variables).unwrap(), wanted);
+        let error = ContextBuilder::from_toml("device_targte = \"cpu\"")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("device_targte") && error.contains("device_target"),
+            "{error}"
+        );
+        let error = ContextBuilder::from_variables(|_| Some("x".into()))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("THALWEG_DEVICE_ID is \"x\", not a whole number"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_device_that_is_not_there_is_an_error() {
+        let build = |target: &str| {
+            ContextBuilder::new()
+                .device_target(target)
+                .build()
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(build("TPU").starts_with("there is no target \"TPU\""));
+        assert!(build("cpu:7").starts_with("cpu has no device 7"));
+        let twice = ContextBuilder::new().device_target("cpu:0").device_id(1).build();
+        assert!(
+            twice
+                .unwrap_err()
+                .to_string()
+                .starts_with("device_target cpu:0 and device_id 1")
+        );
+        let cx = ContextBuilder::new()
+            .device_target("cpu")
+            .device_id(0)
+            .seed(3)
+            .build()
+            .unwrap();
+        assert_eq!(cx.device().target(), "cpu:0");
+    }
+}
