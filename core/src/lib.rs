@@ -1,6 +1,7 @@
 //! One binary, hardware picked when it runs.
 
 pub mod context;
+pub mod control;
 pub mod error;
 mod exec;
 pub mod grad;
@@ -17,6 +18,7 @@ pub mod tensor;
 pub mod tree;
 
 pub use context::{Context, Mode};
+pub use control::{cond, fori_loop, scan, while_loop};
 pub use error::{Error, Result};
 pub use exec::{Holder, OutOfMemory};
 pub use grad::{grad, no_grad, stop_gradient, value_and_grad, vjp};

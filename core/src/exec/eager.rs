@@ -286,7 +286,9 @@ fn without_context(op: &Op, inputs: &[&Tensor], ty: Type, tag: OpTag) -> Result<
         | Op::ConvGradInput(..)
         | Op::ConvGradWeight(..)
         | Op::Scan { .. }
-        | Op::ArgSort { .. } => false,
+        | Op::ArgSort { .. }
+        | Op::Control(_)
+        | Op::Result { .. } => false,
     };
     let mut operands = SmallVec::<[Tensor; 3]>::new();
     for input in inputs {

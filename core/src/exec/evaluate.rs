@@ -2,6 +2,7 @@
 
 use super::executable::{Arg, Executable, Values};
 use super::linear::{Linear, Structure, traced};
+use super::staged::Staged;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Type};
@@ -22,6 +23,9 @@ pub(crate) struct Evaluated {
 
 /// Rewrites a graph, lowers and compiles it for the device of `context`.
 pub(super) fn compile(context: &Context, graph: Graph, given: &[Given]) -> Result<Executable> {
+    if Staged::is_needed(&graph) {
+        return Ok(Executable::staged(Staged::new(&graph)));
+    }
     let engine = context.engine();
     let program = lower(&graph, given, &**engine)
         .map_err(|refusal| Error::from(Failure::tagged(refusal, OpTag::NONE, Some(engine.device()))))?;

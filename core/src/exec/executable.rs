@@ -3,6 +3,7 @@
 use super::arena::{Arena, Place};
 use super::engine::Engine;
 use super::lane::{Lane, Written};
+use super::staged::Staged;
 use crate::context::Context;
 use crate::error::Result;
 use crate::graph::Type;
@@ -86,9 +87,22 @@ pub(crate) struct Executable {
     // Bytes of all temporaries together.
     arena: u64,
     outputs: Box<[Output]>,
+    // Loops and branches, and what is between them; then there is nothing else.
+    staged: Option<Box<Staged>>,
 }
 
 impl Executable {
+    /// A program with loops or branches.
+    pub(super) fn staged(staged: Staged) -> Executable {
+        Executable {
+            steps: Box::default(),
+            own: Box::default(),
+            arena: 0,
+            outputs: Box::default(),
+            staged: Some(Box::new(staged)),
+        }
+    }
+
     pub(super) fn compile(engine: &Engine, program: &Program) -> Result<Executable> {
         let arena = Arena::plan(program);
         let place = |slot: Slot, offset: u64| match slot {
@@ -154,6 +168,7 @@ impl Executable {
             own: arena.own.as_slice().into(),
             arena: arena.bytes,
             outputs: program.outputs.iter().map(output).collect(),
+            staged: None,
         })
     }
 
@@ -176,6 +191,9 @@ impl Executable {
         args: &[Arg<'_>],
         tag: Option<OpTag>,
     ) -> Result<Values> {
+        if let Some(staged) = &self.staged {
+            return staged.run(context, scoped, args, tag);
+        }
         let engine = context.engine();
         let lane: &Lane = match scoped {
             Some(lane) => lane,

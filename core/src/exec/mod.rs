@@ -14,6 +14,7 @@ mod holders;
 mod lane;
 mod linear;
 mod read;
+mod staged;
 #[cfg(test)]
 mod tests;
 mod traced;

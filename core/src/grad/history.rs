@@ -2,6 +2,7 @@
 
 use super::rule::{Gradients, Saves, saves};
 use crate::graph::{Op, Type};
+use crate::tensor::failure::Refusal;
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Repr, Tensor};
 use smallvec::SmallVec;
@@ -31,6 +32,16 @@ pub(super) enum Origin {
         inputs: SmallVec<[Edge; 3]>,
         output: Saved,
     },
+    /// A computation with several results.
+    Many {
+        inputs: Vec<Edge>,
+        /// Results that the rule reads.
+        saved: Vec<(usize, Saved)>,
+        results: usize,
+        rule: Arc<ManyRule>,
+    },
+    /// A result of [`Origin::Many`].
+    Result(Arc<History>, usize),
     /// A result that has a rule of its own.
     Custom {
         inputs: SmallVec<[Edge; 3]>,
@@ -42,6 +53,20 @@ pub(super) enum Origin {
 /// The gradients of an op's operands from the operands, the result and its gradient; `None` for an operand that has none.
 pub(crate) type Rule<const N: usize> =
     dyn Fn(&[Tensor; N], &Tensor, &Tensor) -> [Option<Tensor>; N] + Send + Sync;
+
+/// Of a computation with several results: the gradients of the operands from the operands, the results that were saved, and
+/// the results' gradients.
+pub(crate) type ManyRule = dyn Fn(&Many<'_>) -> Vec<Option<Tensor>> + Send + Sync;
+
+/// What a [`ManyRule`] is given.
+pub(crate) struct Many<'a> {
+    pub(crate) inputs: &'a [Tensor],
+    /// Which operands want gradients.
+    pub(crate) wanted: &'a [bool],
+    pub(crate) saved: &'a [Tensor],
+    /// Gradients of the results; `None` is 0.
+    pub(crate) gradients: &'a [Option<Tensor>],
+}
 
 /// A [`Rule`] for any number of operands.
 pub(super) type AnyRule = dyn Fn(&[Tensor], &Tensor, &Tensor) -> Gradients + Send + Sync;
@@ -67,6 +92,36 @@ impl Saved {
             ty,
             value: keep.then(|| tensor.repr.clone()),
         }
+    }
+
+    /// The value, with a history.
+    pub(super) fn tensor(&self, history: Option<Arc<History>>) -> Tensor {
+        match &self.value {
+            Some(repr) => Tensor {
+                repr: repr.clone(),
+                history,
+            },
+            None => Tensor::refused(
+                OpTag::new("gradient"),
+                Refusal::new("its rule reads a value that was not kept; this is a defect of the library"),
+                &[],
+            ),
+        }
+    }
+}
+
+impl Edge {
+    /// The operand, with its history where that leads to one of the levels `keep`.
+    pub(super) fn tensor(&self, keep: u64) -> Tensor {
+        let history = self.history.as_ref().filter(|history| history.levels & keep != 0);
+        self.saved.tensor(history.cloned())
+    }
+
+    /// Whether a gradient at `level` is wanted.
+    pub(super) fn wants(&self, level: u64) -> bool {
+        self.history
+            .as_ref()
+            .is_some_and(|history| history.levels & level != 0)
     }
 }
 
@@ -95,10 +150,14 @@ impl History {
     fn drain(&mut self, into: &mut Vec<Arc<History>>) {
         match &mut self.origin {
             Origin::Leaf => {}
-            Origin::Alias(_) => {
-                if let Origin::Alias(outer) = std::mem::replace(&mut self.origin, Origin::Leaf) {
+            Origin::Alias(_) | Origin::Result(..) => {
+                let origin = std::mem::replace(&mut self.origin, Origin::Leaf);
+                if let Origin::Alias(outer) | Origin::Result(outer, _) = origin {
                     into.push(outer);
                 }
+            }
+            Origin::Many { inputs, .. } => {
+                into.extend(inputs.iter_mut().filter_map(|edge| edge.history.take()));
             }
             Origin::Op { inputs, .. } | Origin::Custom { inputs, .. } => {
                 into.extend(inputs.iter_mut().filter_map(|edge| edge.history.take()));
@@ -169,6 +228,11 @@ pub fn no_grad<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
+/// Whether histories are recorded on this thread.
+pub(crate) fn is_recording() -> bool {
+    !OFF.get()
+}
+
 /// The history of `output = op(inputs)`, of which at least one has a history; `None` where nothing differentiable leads on.
 pub(crate) fn record(op: &Op, inputs: &[&Tensor], output: &Tensor, tag: OpTag) -> Option<Arc<History>> {
     let ty = output.ty().ok().filter(|ty| ty.dtype.is_float())?;
@@ -230,4 +294,43 @@ pub(crate) fn record_with<const N: usize>(
         }),
     };
     Some(History::new(levels, tag, origin))
+}
+
+/// Gives the results of a computation with several their histories; at least one of `inputs` has a history. The rule is given
+/// the results at `saved`.
+pub(crate) fn record_many(
+    inputs: &[Tensor],
+    results: Vec<Tensor>,
+    saved: std::ops::Range<usize>,
+    tag: OpTag,
+    rule: Arc<ManyRule>,
+) -> Vec<Tensor> {
+    if OFF.get() {
+        return results;
+    }
+    let levels = inputs.iter().filter_map(|input| input.history.as_ref());
+    let levels = levels.fold(0, |levels, history| levels | history.levels);
+    let keep = |tensor: &Tensor| Some(Saved::new(tensor, tensor.ty().ok()?, true));
+    let edge = |input: &Tensor| {
+        Some(Edge {
+            saved: keep(input)?,
+            history: input.history.clone(),
+        })
+    };
+    let origin = Origin::Many {
+        inputs: inputs.iter().filter_map(edge).collect(),
+        saved: saved
+            .filter_map(|at| Some((at, keep(results.get(at)?)?)))
+            .collect(),
+        results: results.len(),
+        rule,
+    };
+    let many = History::new(levels, tag, origin);
+    let with_history = |(at, result): (usize, Tensor)| {
+        let float = result.ty().is_ok_and(|ty| ty.dtype.is_float());
+        let origin = || Origin::Result(Arc::clone(&many), at);
+        let history = float.then(|| History::new(levels, tag, origin()));
+        Tensor { history, ..result }
+    };
+    results.into_iter().enumerate().map(with_history).collect()
 }

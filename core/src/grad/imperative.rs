@@ -4,7 +4,7 @@ use super::function::seed;
 use super::history::{History, IMPERATIVE, Origin};
 use super::math::{placed, zeros};
 use super::vjp::without;
-use super::walk::{Cotangents, Extent, contribute, walk};
+use super::walk::{Cotangents, Extent, Pending, contribute, walk};
 use crate::error::Result;
 use crate::tensor::Tensor;
 use crate::tensor::failure::{Failure, Refusal};
@@ -88,7 +88,7 @@ impl Tensor {
             .into());
         };
         let mut pending = Cotangents::new();
-        contribute(&mut pending, history, gradient);
+        contribute(&mut pending, history, 0, gradient);
         let extent = Extent {
             level: IMPERATIVE,
             since: 0,
@@ -118,10 +118,8 @@ impl Gradients {
                 Tensor::refused(tag, refusal, &[tensor])
             }
             (Ok(ty), Some(leaf)) => {
-                let gradient = match self.0.get(&leaf.id) {
-                    Some((_, gradient)) => gradient.clone(),
-                    None => zeros(ty),
-                };
+                let found = self.0.get(&leaf.id).and_then(Pending::gradient);
+                let gradient = found.cloned().unwrap_or_else(|| zeros(ty));
                 without(&tag.scope(|| placed(gradient, tensor.context())), IMPERATIVE)
             }
         }

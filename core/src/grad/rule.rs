@@ -7,9 +7,7 @@ use super::{indexed, running, scalar, window};
 use crate::graph::{Op, Type};
 use crate::hal::ir::ReduceOp;
 use crate::tensor::Tensor;
-use crate::tensor::failure::Refusal;
 use crate::tensor::shape::{Axes, Shape};
-use crate::tensor::tag::OpTag;
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
@@ -44,11 +42,17 @@ impl Saves {
     }
 }
 
-/// What [`rule`] reads when the operands of `tracked` want gradients; `None` for ops that are constant almost everywhere
-/// and for those without floats.
+/// What [`rule`] reads when the operands of `tracked` want gradients; `None` for ops that are constant almost everywhere,
+/// for those without floats, and for loops and branches, which have rules of their own.
 pub(super) fn saves(op: &Op, tracked: u32) -> Option<Saves> {
     match op {
-        Op::Input(_) | Op::Full { .. } | Op::Index { .. } | Op::Rand | Op::ArgSort { .. } => None,
+        Op::Input(_)
+        | Op::Full { .. }
+        | Op::Index { .. }
+        | Op::Rand
+        | Op::ArgSort { .. }
+        | Op::Control(_)
+        | Op::Result { .. } => None,
         Op::Map(op) => scalar::saves(*op, tracked),
         Op::Reduce { op, .. } => match op {
             ReduceOp::Sum => Some(Saves::NOTHING),
@@ -100,7 +104,9 @@ pub(super) fn takes_constants(op: &Op) -> bool {
         | Op::ConvGradInput(..)
         | Op::ConvGradWeight(..)
         | Op::Scan { .. }
-        | Op::ArgSort { .. } => false,
+        | Op::ArgSort { .. }
+        | Op::Control(_)
+        | Op::Result { .. } => false,
     }
 }
 
@@ -118,10 +124,7 @@ pub(super) struct Passed<'a> {
 impl Passed<'_> {
     /// Whether a gradient of operand `at` is wanted.
     pub(super) fn wants(&self, at: usize) -> bool {
-        self.inputs[at]
-            .history
-            .as_ref()
-            .is_some_and(|history| history.levels & self.level != 0)
+        self.inputs[at].wants(self.level)
     }
 
     /// Type of operand `at`.
@@ -131,26 +134,13 @@ impl Passed<'_> {
 
     /// Operand `at`.
     pub(super) fn input(&self, at: usize) -> Tensor {
-        self.value(&self.inputs[at].saved, self.inputs[at].history.as_ref())
+        self.inputs[at].tensor(self.keep)
     }
 
     /// The result.
     pub(super) fn output(&self) -> Tensor {
-        self.value(self.output, Some(self.history))
-    }
-
-    fn value(&self, saved: &Saved, history: Option<&Arc<History>>) -> Tensor {
-        match &saved.value {
-            Some(repr) => Tensor {
-                repr: repr.clone(),
-                history: history.filter(|history| history.levels & self.keep != 0).cloned(),
-            },
-            None => Tensor::refused(
-                OpTag::new("gradient"),
-                Refusal::new("its rule reads a value that was not kept; this is a defect of the library"),
-                &[],
-            ),
-        }
+        let history = (self.history.levels & self.keep != 0).then(|| Arc::clone(self.history));
+        self.output.tensor(history)
     }
 }
 
@@ -160,7 +150,13 @@ pub(super) type Gradients = SmallVec<[Option<Tensor>; 3]>;
 /// The gradients of the operands of `passed`, an op, when `g` is that of its result.
 pub(super) fn rule(of: &Op, passed: &Passed<'_>, g: &Tensor) -> Gradients {
     match of {
-        Op::Input(_) | Op::Full { .. } | Op::Index { .. } | Op::Rand | Op::ArgSort { .. } => smallvec![],
+        Op::Input(_)
+        | Op::Full { .. }
+        | Op::Index { .. }
+        | Op::Rand
+        | Op::ArgSort { .. }
+        | Op::Control(_)
+        | Op::Result { .. } => smallvec![],
         Op::Map(op) => scalar::rule(*op, passed, g),
         Op::Cast(_) => smallvec![Some(cast(g, passed.ty(0).dtype))],
         Op::Reduce { op, axes } => reduce(*op, *axes, passed, g),

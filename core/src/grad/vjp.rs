@@ -57,7 +57,7 @@ impl Leaves {
             if gradient.ty().is_err() {
                 failed.get_or_insert(gradient);
             } else if let Some(history) = result.history.filter(|history| history.levels & self.level != 0) {
-                contribute(&mut pending, &history, gradient);
+                contribute(&mut pending, &history, 0, gradient);
             }
         }
         if let Some(failed) = failed {
@@ -88,10 +88,9 @@ fn gradient(leaf: &Leaf, ends: &mut Cotangents, level: u64, tag: OpTag) -> Tenso
             .help("gradients are of floats; cast it, or pass it as a later argument");
         return Tensor::refused(tag, refusal, &[&leaf.original]);
     };
-    let gradient = match ends.remove(&history.id) {
-        Some((_, gradient)) => gradient,
-        None => zeros(ty),
-    };
+    let found = ends.remove(&history.id);
+    let gradient = found.and_then(|found| found.gradient().cloned());
+    let gradient = gradient.unwrap_or_else(|| zeros(ty));
     without(&tag.scope(|| placed(gradient, leaf.original.context())), level)
 }
 

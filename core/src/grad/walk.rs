@@ -1,15 +1,29 @@
 //! From the gradient of a result back to the leaves.
 
-use super::history::{Edge, History, Origin, Saved, active};
+use super::history::{Edge, History, Many, Origin, Saved, active};
 use super::math::{add, placed_once};
-use super::rule::{Gradients, Passed, rule, takes_constants};
+use super::rule::{Passed, rule, takes_constants};
 use crate::context::Context;
 use crate::tensor::Tensor;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Gradients by the numbers of histories.
-pub(super) type Cotangents = BTreeMap<u64, (Arc<History>, Tensor)>;
+/// Gradients by the numbers of histories; a computation with several results has one for each.
+pub(super) type Cotangents = BTreeMap<u64, Pending>;
+
+/// The gradients of the results of a history; `None` is 0.
+pub(super) struct Pending {
+    history: Arc<History>,
+    gradients: SmallVec<[Option<Tensor>; 1]>,
+}
+
+impl Pending {
+    /// The gradient of the only result.
+    pub(super) fn gradient(&self) -> Option<&Tensor> {
+        self.gradients.first()?.as_ref()
+    }
+}
 
 /// Which histories a walk visits.
 pub(super) struct Extent<'a> {
@@ -23,49 +37,93 @@ pub(super) struct Extent<'a> {
     pub(super) stop: &'a dyn Fn(&History) -> bool,
 }
 
-/// Adds a gradient of `history` to those that are known.
-pub(super) fn contribute(into: &mut Cotangents, history: &Arc<History>, gradient: Tensor) {
-    match into.entry(history.id) {
-        std::collections::btree_map::Entry::Vacant(entry) => {
-            entry.insert((Arc::clone(history), gradient));
-        }
-        std::collections::btree_map::Entry::Occupied(mut entry) => {
-            let sum = history.tag.scope(|| add(&entry.get().1, &gradient));
-            entry.get_mut().1 = sum;
-        }
+/// Adds a gradient of result `at` of `history` to those that are known.
+pub(super) fn contribute(into: &mut Cotangents, history: &Arc<History>, at: usize, gradient: Tensor) {
+    let pending = into.entry(history.id).or_insert_with(|| Pending {
+        history: Arc::clone(history),
+        gradients: SmallVec::new(),
+    });
+    let gradients = &mut pending.gradients;
+    if gradients.len() <= at {
+        gradients.resize(at + 1, None);
     }
+    gradients[at] = Some(match gradients[at].take() {
+        Some(known) => history.tag.scope(|| add(&known, &gradient)),
+        None => gradient,
+    });
 }
 
 /// The gradients of the histories where the walk ends. A history is visited once, after all that were made later, so all
 /// contributions to its gradient are there.
 pub(super) fn walk(mut pending: Cotangents, extent: &Extent<'_>) -> Cotangents {
     let mut ends = Cotangents::new();
-    while let Some((id, (history, gradient))) = pending.pop_last() {
-        if (extent.stop)(&history) {
-            ends.insert(id, (history, gradient));
+    while let Some((id, next)) = pending.pop_last() {
+        if (extent.stop)(&next.history) {
+            ends.insert(id, next);
             continue;
         }
-        for (edge, gradient) in pull(&history, &gradient, extent) {
+        for (edge, at, gradient) in pull(&next, extent) {
             if edge.levels & extent.level != 0 && edge.id >= extent.since {
-                contribute(&mut pending, &edge, gradient);
+                contribute(&mut pending, &edge, at, gradient);
             }
         }
     }
     ends
 }
 
-/// The gradients that `gradient` of a history gives to those it refers to.
-fn pull(history: &Arc<History>, gradient: &Tensor, extent: &Extent<'_>) -> Vec<(Arc<History>, Tensor)> {
+type Pulled = Vec<(Arc<History>, usize, Tensor)>;
+
+/// The gradients that those of a history give to what it refers to.
+fn pull(pending: &Pending, extent: &Extent<'_>) -> Pulled {
+    let history = &pending.history;
+    let place = |gradient: &Tensor| placed_once(gradient, extent.context.as_ref());
+    if let Origin::Many {
+        inputs,
+        saved,
+        results,
+        rule,
+    } = &history.origin
+    {
+        let keep = active() & !extent.level;
+        let operands: Vec<Tensor> = inputs.iter().map(|edge| edge.tensor(keep)).collect();
+        let wanted: Vec<bool> = inputs.iter().map(|edge| edge.wants(extent.level)).collect();
+        let saved: Vec<Tensor> = (saved.iter())
+            .map(|(at, saved)| {
+                let result = || {
+                    History::new(
+                        history.levels,
+                        history.tag,
+                        Origin::Result(Arc::clone(history), *at),
+                    )
+                };
+                saved.tensor((history.levels & keep != 0).then(result))
+            })
+            .collect();
+        let gradients: Vec<Option<Tensor>> = (0..*results)
+            .map(|at| pending.gradients.get(at)?.as_ref().map(place))
+            .collect();
+        let many = Many {
+            inputs: &operands,
+            wanted: &wanted,
+            saved: &saved,
+            gradients: &gradients,
+        };
+        return distribute(inputs, history.tag.scope(|| rule(&many)));
+    }
+    let Some(gradient) = pending.gradient() else {
+        return Vec::new();
+    };
     match &history.origin {
-        Origin::Leaf => Vec::new(),
-        Origin::Alias(outer) => vec![(Arc::clone(outer), gradient.clone())],
+        Origin::Leaf | Origin::Many { .. } => Vec::new(),
+        Origin::Alias(outer) => vec![(Arc::clone(outer), 0, gradient.clone())],
+        Origin::Result(many, at) => vec![(Arc::clone(many), *at, gradient.clone())],
         Origin::Op { op, inputs, output } => {
             let passed = passed(history, inputs, output, extent.level);
             let gradients = history.tag.scope(|| {
                 if takes_constants(op) {
                     rule(op, &passed, gradient)
                 } else {
-                    rule(op, &passed, &placed_once(gradient, extent.context.as_ref()))
+                    rule(op, &passed, &place(gradient))
                 }
             });
             distribute(inputs, gradients)
@@ -73,10 +131,10 @@ fn pull(history: &Arc<History>, gradient: &Tensor, extent: &Extent<'_>) -> Vec<(
         Origin::Custom { inputs, output, rule } => {
             let passed = passed(history, inputs, output, extent.level);
             let operands: Vec<Tensor> = (0..inputs.len()).map(|at| passed.input(at)).collect();
-            distribute(
-                inputs,
-                history.tag.scope(|| rule(&operands, &passed.output(), gradient)),
-            )
+            let gradients = history
+                .tag
+                .scope(|| rule(&operands, &passed.output(), &place(gradient)));
+            distribute(inputs, gradients)
         }
     }
 }
@@ -91,10 +149,10 @@ fn passed<'a>(history: &'a Arc<History>, inputs: &'a [Edge], output: &'a Saved, 
     }
 }
 
-fn distribute(inputs: &[Edge], gradients: Gradients) -> Vec<(Arc<History>, Tensor)> {
+fn distribute(inputs: &[Edge], gradients: impl IntoIterator<Item = Option<Tensor>>) -> Pulled {
     let edges = inputs.iter().map(|edge| edge.history.as_ref());
     edges
         .zip(gradients)
-        .filter_map(|(edge, gradient)| Some((Arc::clone(edge?), gradient?)))
+        .filter_map(|(edge, gradient)| Some((Arc::clone(edge?), 0, gradient?)))
         .collect()
 }

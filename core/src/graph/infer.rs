@@ -44,6 +44,7 @@ pub fn infer(op: &Op, inputs: &[Type]) -> Result<Type> {
         | Op::ConvGradWeight(..) => 2,
         Op::Scatter { .. } => 3,
         Op::Concat { .. } => inputs.len().max(1),
+        Op::Control(_) => inputs.len(),
         _ => 1,
     };
     if inputs.len() != arity {
@@ -192,6 +193,11 @@ pub fn infer(op: &Op, inputs: &[Type]) -> Result<Type> {
             check_axis(*axis, &first.shape)?;
             Ok(Type::new(first.shape, DType::I64))
         }
+        Op::Control(control) => {
+            control.results(inputs)?;
+            Ok(Type::new(Shape::SCALAR, DType::Bool))
+        }
+        Op::Result { ty, .. } => Ok(*ty),
     }
 }
 

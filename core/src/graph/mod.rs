@@ -2,10 +2,12 @@
 //!
 //! `lazy tensors -> Graph -> rewrite -> lower -> Program -> Executable`
 
+mod control;
 mod infer;
 mod op;
 mod rewrite;
 
+pub use control::{Body, Control};
 pub use infer::{Type, infer};
 pub use op::{ConvAttributes, Op, ScatterMode};
 pub use rewrite::rewrite;
@@ -70,6 +72,11 @@ impl Graph {
         let types: SmallVec<[Type; 4]> = inputs.iter().map(|input| self.nodes[input.index()].ty).collect();
         let ty = infer(&op, &types)?;
         Ok(self.append(op, inputs.into(), ty, tag))
+    }
+
+    /// Adds a node of another graph, whose operands are `inputs` here.
+    pub(crate) fn copy(&mut self, node: &Node, inputs: SmallVec<[NodeId; 3]>) -> NodeId {
+        self.append(node.op.clone(), inputs, node.ty, node.tag)
     }
 
     fn append(&mut self, op: Op, inputs: SmallVec<[NodeId; 3]>, ty: Type, tag: OpTag) -> NodeId {

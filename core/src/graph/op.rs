@@ -1,9 +1,11 @@
 //! The ops that a graph is made of. All that users call is written with these.
 
+use super::{Control, Type};
 use crate::hal::DType;
 use crate::hal::ir::{ReduceOp, ScalarOp};
 use crate::tensor::shape::{Axes, MAX_RANK, Shape};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// How [`Op::Scatter`] combines an update with what is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -152,6 +154,15 @@ pub enum Op {
         /// Greatest first; NaN stays last.
         descending: bool,
     },
+    /// A loop or a branch; what it returns is taken by [`Op::Result`].
+    Control(Arc<Control>),
+    /// A result of the operand, which is [`Op::Control`].
+    Result {
+        /// Which.
+        index: u32,
+        /// Its type.
+        ty: Type,
+    },
 }
 
 impl Op {
@@ -187,6 +198,8 @@ impl Op {
             Op::ConvGradWeight(..) => "conv_grad_weight",
             Op::Scan { .. } => "scan",
             Op::ArgSort { .. } => "argsort",
+            Op::Control(control) => control.name(),
+            Op::Result { .. } => "result",
         }
     }
 

@@ -146,6 +146,13 @@ pub enum Given {
 /// # Errors
 /// What no kernel can express.
 pub fn lower(graph: &Graph, given: &[Given], support: &dyn Support) -> Result<Program, Refusal> {
+    if graph
+        .nodes()
+        .iter()
+        .any(|node| matches!(node.op, Op::Control(_) | Op::Result { .. }))
+    {
+        return Err(Refusal::new("loops and branches are run by the host"));
+    }
     // Storing more than one result can make kernels wait for each other in a circle; without that they cannot.
     let with_extras = Lowering::new(graph, given, support, true).run();
     match with_extras {
@@ -354,6 +361,8 @@ impl<'a> Lowering<'a> {
             | Op::Scatter { .. }
             | Op::Scan { .. }
             | Op::ArgSort { .. } => vec![library::group(self, id)],
+            // `lower` refuses graphs with these.
+            Op::Control(_) | Op::Result { .. } => Vec::new(),
             Op::Conv(_) if library::walks_backwards(self, node.inputs[0]) => vec![library::group(self, id)],
             Op::Input(_)
             | Op::Index { .. }

@@ -180,10 +180,13 @@ impl Selector<'_> {
             self.exclusive.insert(id);
         }
         let views = self.views[&id].clone();
+        // What waits in the heap may all become loads.
+        let buffers = self.result.loads.len() + self.result.extras.len();
         let full = !is_root
             && (self.findings.root_only
                 || self.result.inline.len() >= MAX_INLINE
-                || self.result.loads.len() + self.result.extras.len() >= MAX_BUFFERS);
+                || buffers >= MAX_BUFFERS
+                || buffers + self.heap.len() >= 2 * MAX_BUFFERS);
         let read = !is_root && (self.findings.loaded.contains(&id) || self.findings.root_only);
         match &node.op {
             Op::Input(_) => return self.load(id, &views),
@@ -274,7 +277,9 @@ impl Selector<'_> {
             | Op::ConvGradInput(..)
             | Op::ConvGradWeight(..)
             | Op::Scan { .. }
-            | Op::ArgSort { .. } => return self.load(id, &views),
+            | Op::ArgSort { .. }
+            | Op::Control(_)
+            | Op::Result { .. } => return self.load(id, &views),
             Op::Permute(_) | Op::Expand(_) | Op::Reshape(_) | Op::Slice { .. } | Op::Window { .. } => {}
         }
         self.result.inline.insert(id, views[0].clone());

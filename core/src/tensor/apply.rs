@@ -198,8 +198,8 @@ fn record(op: Op, inputs: &[&Tensor], ty: Type, tag: OpTag, context: Option<Cont
     let inputs = inputs
         .iter()
         .map(|&input| Tensor {
-            history: None,
-            ..input.clone()
+            history: input.history.clone().filter(|_| lazy::in_body()),
+            repr: input.repr.clone(),
         })
         .collect();
     Tensor::from_lazy(Lazy::new(op, inputs, ty, tag, context, trace))

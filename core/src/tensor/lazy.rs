@@ -80,6 +80,7 @@ impl Drop for Lazy {
 
 thread_local! {
     static TRACE: Cell<u64> = const { Cell::new(0) };
+    static BODY: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Whether ops on this thread are recorded: the id of the innermost trace, or 0.
@@ -99,4 +100,22 @@ pub(crate) fn trace<R>(body: impl FnOnce(u64) -> R) -> R {
     let id = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let _restore = Restore(TRACE.replace(id));
     body(id)
+}
+
+/// Whether the body of a loop or a branch is traced: then recorded ops keep their operands' histories, since gradients flow to
+/// what a body captures.
+pub(crate) fn in_body() -> bool {
+    BODY.get()
+}
+
+/// As [`trace`], for the body of a loop or a branch.
+pub(crate) fn trace_body<R>(body: impl FnOnce(u64) -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            BODY.set(self.0);
+        }
+    }
+    let _restore = Restore(BODY.replace(true));
+    trace(body)
 }

@@ -54,6 +54,7 @@ fn element(graph: &Graph, node: &Node, index: &[usize], values: &[Vec<f64>], inp
             DType::Bool => *bits as f64,
             _ => *bits as i64 as f64,
         },
+        Op::Control(_) | Op::Result { .. } => panic!("{} is run by the host", node.op.name()),
         Op::Index { axis, .. } => index[usize::from(*axis)] as f64,
         Op::Map(op) => {
             let args: Vec<f64> = (0..node.inputs.len()).map(|operand| at(operand, index)).collect();

@@ -1,0 +1,224 @@
+//! Loops and branches: ops that run graphs.
+
+use super::{Graph, Type};
+use crate::hal::DType;
+use crate::tensor::failure::Refusal;
+use crate::tensor::shape::{Axes, Shape};
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A graph that an op runs. Two are equal when they compute the same in the same way; whose ops they are does not matter.
+#[derive(Clone)]
+pub struct Body(Arc<(Graph, u64)>);
+
+impl Body {
+    /// A graph as a part of an op.
+    pub fn new(graph: Graph) -> Body {
+        let mut hasher = DefaultHasher::new();
+        for node in graph.nodes() {
+            (&node.op, &node.inputs, node.ty).hash(&mut hasher);
+        }
+        graph.outputs().hash(&mut hasher);
+        let hash = hasher.finish();
+        Body(Arc::new((graph, hash)))
+    }
+
+    fn inputs_are(&self, types: &[&[Type]]) -> bool {
+        let own = self.inputs().iter().map(|&input| self.node(input).ty);
+        own.eq(types.iter().flat_map(|types| types.iter().copied()))
+    }
+
+    fn output_types(&self) -> Vec<Type> {
+        self.outputs()
+            .iter()
+            .map(|&output| self.node(output).ty)
+            .collect()
+    }
+}
+
+impl Deref for Body {
+    type Target = Graph;
+    fn deref(&self) -> &Graph {
+        &self.0.0
+    }
+}
+
+impl PartialEq for Body {
+    fn eq(&self, other: &Body) -> bool {
+        let same = |(one, other): (&super::Node, &super::Node)| {
+            one.op == other.op && one.inputs == other.inputs && one.ty == other.ty
+        };
+        Arc::ptr_eq(&self.0, &other.0)
+            || self.0.1 == other.0.1
+                && self.nodes().len() == other.nodes().len()
+                && self.outputs() == other.outputs()
+                && self.nodes().iter().zip(other.nodes()).all(same)
+    }
+}
+
+impl Eq for Body {}
+
+impl Hash for Body {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.1.hash(state);
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Body({} nodes, {:016x})", self.nodes().len(), self.0.1)
+    }
+}
+
+/// A loop or a branch. Operands come in groups, in the order of the fields' description; the last group is what the graphs
+/// take from outside.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Control {
+    /// Runs `body` a known number of times. Operands: carries, slices, captured. `body` takes the index (an i64 scalar), the
+    /// carries, one slice of each of the slices along axis 0, and captured; it returns the carries and parts. Results: the
+    /// carries of the last run, and the parts of all runs along a new axis 0.
+    Repeat {
+        /// What is run.
+        body: Body,
+        /// How often; the extent of axis 0 of slices.
+        trips: usize,
+        /// The index that belongs to the first slice.
+        start: i64,
+        /// Number of carries.
+        carries: usize,
+        /// Number of slices.
+        slices: usize,
+        /// From the last index to the first.
+        reverse: bool,
+    },
+    /// Runs `body` while `condition` holds. Operands: carries, captured; both graphs take them all. Results: the carries.
+    While {
+        /// To a bool scalar.
+        condition: Body,
+        /// To the next carries.
+        body: Body,
+        /// Number of carries.
+        carries: usize,
+    },
+    /// The way back through a `While`: runs it again, keeps the carries of every run, then runs `back` once for each, last one
+    /// first. Operands: carries, captured, sums, and what only `back` takes. `back` takes sums, carries, captured and its own.
+    /// Results: the sums.
+    Unwind {
+        /// Of the loop.
+        condition: Body,
+        /// Of the loop.
+        body: Body,
+        /// To the next sums.
+        back: Body,
+        /// Number of carries.
+        carries: usize,
+        /// Number of captured operands of the loop.
+        captured: usize,
+        /// Number of sums.
+        sums: usize,
+    },
+    /// Runs one of two graphs. Operands: a bool scalar, then what both take. Results: those of the graph.
+    Cond {
+        /// Where the first operand is true.
+        then: Body,
+        /// Where it is false.
+        otherwise: Body,
+    },
+}
+
+impl Control {
+    /// The name in the text form.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Control::Repeat { .. } => "repeat",
+            Control::While { .. } => "while",
+            Control::Unwind { .. } => "unwind",
+            Control::Cond { .. } => "cond",
+        }
+    }
+
+    /// The types of the results.
+    ///
+    /// # Errors
+    /// A graph does not take the operands, or does not return what the next run takes.
+    pub fn results(&self, operands: &[Type]) -> Result<Vec<Type>, Refusal> {
+        let refuse = || {
+            let given: Vec<String> = operands
+                .iter()
+                .map(|ty| format!("{} {}", ty.dtype, ty.shape))
+                .collect();
+            Refusal::new(format!("its graphs do not fit to operands {}", given.join(", ")))
+        };
+        let split = |at: usize| operands.split_at_checked(at).ok_or_else(refuse);
+        let truth = Type::new(Shape::SCALAR, DType::Bool);
+        match self {
+            Control::Repeat {
+                body,
+                trips,
+                carries: count,
+                slices,
+                ..
+            } => {
+                let (carries, rest) = split(*count)?;
+                let (slices, captured) = rest.split_at_checked(*slices).ok_or_else(refuse)?;
+                if slices.iter().any(|ty| ty.shape.first() != Some(trips)) {
+                    return Err(refuse());
+                }
+                let first = Axes::one(0);
+                let slices: Vec<Type> = slices
+                    .iter()
+                    .map(|ty| Type::new(ty.shape.without(first), ty.dtype))
+                    .collect();
+                let index = [Type::new(Shape::SCALAR, DType::I64)];
+                let mut results = body.output_types();
+                if !body.inputs_are(&[&index, carries, &slices, captured]) || !results.starts_with(carries) {
+                    return Err(refuse());
+                }
+                for part in &mut results[*count..] {
+                    let mut extents = part.shape.to_vec();
+                    extents.insert(0, *trips);
+                    part.shape = Shape::checked(&extents)?;
+                }
+                Ok(results)
+            }
+            Control::While {
+                condition,
+                body,
+                carries,
+            } => {
+                let (carries, captured) = split(*carries)?;
+                let fits = condition.inputs_are(&[carries, captured])
+                    && condition.output_types() == [truth]
+                    && body.inputs_are(&[carries, captured])
+                    && body.output_types() == carries;
+                if fits { Ok(carries.to_vec()) } else { Err(refuse()) }
+            }
+            Control::Unwind {
+                back,
+                carries,
+                captured,
+                sums,
+                ..
+            } => {
+                let (forward, rest) = split(carries + captured)?;
+                let (sums, own) = rest.split_at_checked(*sums).ok_or_else(refuse)?;
+                let fits = back.inputs_are(&[sums, forward, own]) && back.output_types() == sums;
+                if fits { Ok(sums.to_vec()) } else { Err(refuse()) }
+            }
+            Control::Cond { then, otherwise } => {
+                let (condition, captured) = split(1)?;
+                let fits = condition == [truth]
+                    && then.inputs_are(&[captured])
+                    && otherwise.inputs_are(&[captured])
+                    && then.output_types() == otherwise.output_types();
+                if fits {
+                    Ok(then.output_types())
+                } else {
+                    Err(refuse())
+                }
+            }
+        }
+    }
+}
