@@ -73,6 +73,14 @@ fn a12_out_of_memory_and_on() {
 }
 
 #[test]
+fn a14_convolution() {
+    met(runtime()
+        .device(CPU)
+        .map_err(Failure::from)
+        .and_then(|device| acceptance::a14(&device)));
+}
+
+#[test]
 fn a18_stream_scopes() {
     on_cpu(acceptance::a18);
 }

@@ -16,6 +16,9 @@ pub(crate) mod softmax;
 mod spatial;
 mod windows;
 
+#[cfg(test)]
+mod tests;
+
 pub use attention::AttentionOptions;
 pub use batch_norm::BatchNorm;
 pub use conv::{ConvOptions, ConvTransposeOptions};

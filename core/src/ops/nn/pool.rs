@@ -3,7 +3,7 @@
 use super::conv::batched;
 use super::spatial::{MAX_SPATIAL, PerAxis};
 use super::windows::{along, padded_bits, windows};
-use crate::graph::Type;
+use crate::graph::{Op, ScatterMode, Type};
 use crate::hal::DType;
 use crate::hal::ir::ReduceOp;
 use crate::ops::checked::{checked, composite_of, wide};
@@ -12,7 +12,7 @@ use crate::ops::{cast, float_of};
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::{Axes, Shape};
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, apply};
+use crate::tensor::{Tensor, apply, composite, composite_with_gradient};
 use thalweg_hal::dtype::Class;
 
 /// Which windows a pool sees: as far from each other as they are wide, without padding, unless said otherwise.
@@ -180,11 +180,52 @@ impl Geometry {
     }
 
     fn reduced(&self, x: &Tensor, op: ReduceOp, padding: u64, tag: OpTag) -> Tensor {
-        let op = crate::graph::Op::Reduce {
+        let op = Op::Reduce {
             op,
             axes: self.places(),
         };
         apply(op, &[&self.view(x, padding, tag)], tag)
+    }
+
+    /// The index of the first maximum of each window in the input's space, row-major.
+    fn greatest(&self, x: &Tensor, dtype: DType, tag: OpTag) -> Tensor {
+        let mut place = self.reduced(x, ReduceOp::ArgMax, least(dtype), tag);
+        let mut flat: Option<Tensor> = None;
+        let mut stride = 1;
+        for axis in (0..self.axes).rev() {
+            let (size, at) = (self.size[axis] as i64, self.first + axis);
+            let extent = self.input[at] as i64;
+            let start = along(x, self.input.len(), at, self.out[axis], tag) * self.step[axis] as i64
+                - self.low[axis] as i64;
+            let index = place.remainder(size) * self.dilation[axis] as i64 + start;
+            // Where all elements are the least one, the first place may be padding.
+            let index = index.maximum(0).minimum(extent - 1) * stride;
+            place = place.div_floor(size);
+            stride *= extent;
+            flat = Some(match flat {
+                None => index,
+                Some(flat) => flat + index,
+            });
+        }
+        flat.unwrap_or(place)
+    }
+
+    /// The gradient of maxima by the input, of the type `ty`.
+    fn sent_back(&self, x: &Tensor, gradient: &Tensor, ty: Type, tag: OpTag) -> Tensor {
+        let flat = |space: &[usize]| [&self.input[..self.first], &[space.iter().product()]].concat();
+        let (from, to) = (flat(&self.out[..self.axes]), flat(&self.input[self.first..]));
+        let base = Tensor::constant(Shape::of(&to), wide(ty.dtype), 0);
+        let scatter = Op::Scatter {
+            axis: self.first as u8,
+            mode: ScatterMode::Add,
+        };
+        let index = self.greatest(&x.detach(), ty.dtype, tag).reshape(&from);
+        let update = cast(&gradient.reshape(&from), wide(ty.dtype), tag);
+        cast(
+            &apply(scatter, &[&base, &index, &update], tag).reshape(ty.shape),
+            ty.dtype,
+            tag,
+        )
     }
 
     /// Whether each window along a spatial axis counts as many elements as it has places.
@@ -290,13 +331,25 @@ pub(super) fn least(dtype: DType) -> u64 {
 fn max_pool(x: &Tensor, options: PoolOptions, axes: usize, tag: OpTag) -> Tensor {
     checked(tag, [x], [], |[ty], []| {
         let pool = options.geometry(ty, axes)?;
-        Ok(composite_of(
+        let body = |[x]: &[Tensor; 1]| pool.reduced(x, ReduceOp::Max, least(ty.dtype), tag);
+        // Of equal elements the first takes the gradient, as in PyTorch; a maximum's own rule would divide it.
+        let rule = move |[x]: &[Tensor; 1], _: &Tensor, gradient: &Tensor| {
+            let key = (options, axes);
+            [Some(composite(
+                "max_pool_gradient",
+                &key,
+                [x, gradient],
+                tag,
+                |[x, gradient]| pool.sent_back(x, gradient, ty, tag),
+            ))]
+        };
+        Ok(composite_with_gradient(
             "max_pool",
             &(options, axes),
             [x],
-            [],
             tag,
-            |[x], []| pool.reduced(x, ReduceOp::Max, least(ty.dtype), tag),
+            body,
+            rule,
         ))
     })
 }
@@ -304,24 +357,15 @@ fn max_pool(x: &Tensor, options: PoolOptions, axes: usize, tag: OpTag) -> Tensor
 fn max_pool_indices(x: &Tensor, options: PoolOptions, axes: usize, tag: OpTag) -> Tensor {
     checked(tag, [x], [], |[ty], []| {
         let pool = options.geometry(ty, axes)?;
-        let key = (options, axes);
-        Ok(composite_of("max_pool_indices", &key, [x], [], tag, |[x], []| {
-            let mut place = pool.reduced(x, ReduceOp::ArgMax, least(ty.dtype), tag);
-            let (mut flat, mut stride) = (None, 1);
-            for axis in (0..axes).rev() {
-                let (size, at) = (pool.size[axis] as i64, pool.first + axis);
-                let start = along(x, ty.shape.len(), at, pool.out[axis], tag) * pool.step[axis] as i64
-                    - pool.low[axis] as i64;
-                let index = (place.remainder(size) * pool.dilation[axis] as i64 + start) * stride;
-                place = place.div_floor(size);
-                stride *= ty.shape[at] as i64;
-                flat = Some(match flat {
-                    None => index,
-                    Some(flat) => flat + index,
-                });
-            }
-            flat.unwrap_or(place)
-        }))
+        let x = x.detach();
+        Ok(composite_of(
+            "max_pool_indices",
+            &(options, axes),
+            [&x],
+            [],
+            tag,
+            |[x], []| pool.greatest(x, ty.dtype, tag),
+        ))
     })
 }
 

@@ -4,7 +4,7 @@ use crate::ops::axis_in;
 use crate::ops::checked::{checked, wide};
 use crate::ops::{cast, float_of};
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, composite};
+use crate::tensor::{Tensor, composite, composite_with_gradient};
 
 impl Tensor {
     /// `exp(x - m) / Σ exp(x - m)` along an axis, `m` the maximum there: positive numbers that sum to 1. A row of -inf alone is
@@ -18,16 +18,29 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn softmax(&self, axis: i32) -> Tensor {
-        row(self, "softmax", axis, OpTag::new("softmax"), softmax_of)
+        row(
+            self,
+            "softmax",
+            axis,
+            OpTag::new("softmax"),
+            softmax_of,
+            softmax_slope,
+        )
     }
 
     /// Softmax of `-x` along an axis.
     #[must_use]
     #[track_caller]
     pub fn softmin(&self, axis: i32) -> Tensor {
-        row(self, "softmin", axis, OpTag::new("softmin"), |x, axis| {
-            softmax_of(&-x, axis)
-        })
+        let tag = OpTag::new("softmin");
+        row(
+            self,
+            "softmin",
+            axis,
+            tag,
+            |x, axis| softmax_of(&-x, axis),
+            |y, g, axis| -softmax_slope(y, g, axis),
+        )
     }
 
     /// `x - m - ln Σ exp(x - m)` along an axis, `m` the maximum there: the logarithm of the softmax without its underflow.
@@ -35,10 +48,15 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn log_softmax(&self, axis: i32) -> Tensor {
-        row(self, "log_softmax", axis, OpTag::new("log_softmax"), |x, axis| {
-            let below = x - peak(x, axis);
-            &below - below.exp().sum_keepdims(axis).log()
-        })
+        let slope = |y: &Tensor, g: &Tensor, axis| g - y.exp() * g.sum_keepdims(axis);
+        row(
+            self,
+            "log_softmax",
+            axis,
+            OpTag::new("log_softmax"),
+            log_softmax_of,
+            slope,
+        )
     }
 }
 
@@ -52,13 +70,24 @@ fn softmax_of(x: &Tensor, axis: i32) -> Tensor {
     &powers / powers.sum_keepdims(axis)
 }
 
-/// A function of the rows along an axis.
+/// The gradient by x where y is its softmax.
+fn softmax_slope(y: &Tensor, gradient: &Tensor, axis: i32) -> Tensor {
+    y * (gradient - (gradient * y).sum_keepdims(axis))
+}
+
+fn log_softmax_of(x: &Tensor, axis: i32) -> Tensor {
+    let below = x - peak(x, axis);
+    &below - below.exp().sum_keepdims(axis).log()
+}
+
+/// A function of the rows along an axis; `slope` makes the gradient by x of the result and its gradient.
 fn row(
     x: &Tensor,
     name: &'static str,
     axis: i32,
     tag: OpTag,
     body: impl Fn(&Tensor, i32) -> Tensor,
+    slope: impl Fn(&Tensor, &Tensor, i32) -> Tensor + Send + Sync + 'static,
 ) -> Tensor {
     checked(tag, [x], [], |[ty], []| {
         let at = axis_in(axis, &ty.shape)?;
@@ -66,9 +95,21 @@ fn row(
         if ty.shape[at] == 0 {
             return Ok(cast(x, dtype, tag));
         }
-        Ok(composite(name, &at, [x], tag, |[x]| {
-            let rows = body(&cast(x, wide(dtype), tag), at as i32);
-            cast(&rows, dtype, tag)
-        }))
+        let axis = at as i32;
+        let body = |[x]: &[Tensor; 1]| cast(&body(&cast(x, wide(dtype), tag), axis), dtype, tag);
+        let rule = move |_: &[Tensor; 1], y: &Tensor, gradient: &Tensor| {
+            let key = (name, at);
+            [Some(composite(
+                "softmax_gradient",
+                &key,
+                [y, gradient],
+                tag,
+                |[y, gradient]| {
+                    let (y, gradient) = (cast(y, wide(dtype), tag), cast(gradient, wide(dtype), tag));
+                    cast(&slope(&y, &gradient, axis), dtype, tag)
+                },
+            ))]
+        };
+        Ok(composite_with_gradient(name, &at, [x], tag, body, rule))
     })
 }

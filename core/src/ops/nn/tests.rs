@@ -1,0 +1,191 @@
+//! That layers become one kernel, and refuse what does not fit.
+
+use super::{
+    AttentionOptions, ClassLossOptions, ConvOptions, InterpolateOptions, Padding, PoolOptions, Reduction,
+};
+use crate::context::Context;
+use crate::hal::DType;
+use crate::hal::library::LibraryOp;
+use crate::jit;
+use crate::lower::{Given, Support, lower};
+use crate::tensor::Tensor;
+use crate::tensor::layout::Layout;
+
+/// A device with kernels alone.
+struct Plain;
+
+impl Support for Plain {
+    fn library(&self, _: &LibraryOp) -> bool {
+        false
+    }
+}
+
+fn zeros(shape: &[usize], cx: &Context) -> Tensor {
+    Tensor::zeros(shape, DType::F32, cx)
+}
+
+/// Steps of the program of a function of two tensors.
+fn steps(a: &[usize], b: &[usize], body: impl Fn(&Tensor, &Tensor) -> Tensor) -> usize {
+    let cx = Context::new("cpu").unwrap();
+    let traced = jit(|operands: &(Tensor, Tensor)| body(&operands.0, &operands.1));
+    let graph = traced.graph(&(zeros(a, &cx), zeros(b, &cx))).unwrap();
+    let given: Vec<Given> = (graph.inputs().iter())
+        .map(|&input| Given::Buffer(Layout::contiguous(*graph.shape(input))))
+        .collect();
+    lower(&graph, &given, &Plain).unwrap().steps.len()
+}
+
+#[test]
+fn functions_of_rows_are_one_kernel() {
+    let x = &[4, 6][..];
+    assert_eq!(steps(x, &[], |x, _| x.softmax(-1)), 1, "softmax");
+    assert_eq!(steps(x, &[], |x, _| x.log_softmax(0)), 1, "log_softmax");
+    assert_eq!(
+        steps(x, &[6], |x, w| x.layer_norm([6], w, w, 1e-5)),
+        1,
+        "layer_norm"
+    );
+    assert_eq!(steps(x, &[6], |x, w| x.rms_norm([6], w, 1e-5)), 1, "rms_norm");
+    assert_eq!(
+        steps(&[2, 4, 5], &[4], |x, w| x.group_norm(2, w, w, 1e-5)),
+        1,
+        "group_norm"
+    );
+    assert_eq!(steps(x, &[], |x, _| x.normalize(2.0, 1, 1e-12)), 1, "normalize");
+    assert_eq!(
+        steps(x, x, |x, y| x.cosine_similarity(y, 1, 1e-8)),
+        1,
+        "cosine_similarity"
+    );
+    assert_eq!(steps(&[3, 4], &[5, 4], |x, y| x.cdist(y, 2.0)), 1, "cdist");
+    let each = ClassLossOptions::new().reduction(Reduction::None);
+    let classes = |y: &Tensor| y.cast(DType::I64);
+    assert_eq!(
+        steps(x, &[4], |x, y| x.cross_entropy(&classes(y), each)),
+        1,
+        "cross_entropy"
+    );
+    assert_eq!(steps(x, x, |x, y| x.cross_entropy(y, each)), 1, "cross_entropy");
+    assert_eq!(steps(x, x, |x, y| x.mse_loss(y, Reduction::Mean)), 1, "mse_loss");
+    assert_eq!(
+        steps(x, x, |x, y| x.binary_cross_entropy_with_logits(
+            y,
+            None,
+            None,
+            Reduction::Sum
+        )),
+        1
+    );
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_the_reason() {
+    let cx = Context::new("cpu").unwrap();
+    let z = |shape: &[usize]| zeros(shape, &cx);
+    let image = z(&[1, 3, 5, 5]);
+    let options = ConvOptions::new;
+    let classes = Tensor::zeros([2], DType::I64, &cx);
+    for (refused, part) in [
+        (
+            image.conv2d(&z(&[4, 2, 3, 3]), None, options()),
+            "input [1, 3, 5, 5] has 3 channels",
+        ),
+        (
+            image.conv2d(&z(&[4, 3, 3, 3]), &z(&[3]), options()),
+            "bias [3] for 4 output channels",
+        ),
+        (
+            image.conv2d(&z(&[4, 3, 9, 9]), None, options()),
+            "span 9 elements",
+        ),
+        (
+            image.conv2d(&z(&[4, 3, 3, 3]), None, options().stride([1, 2, 1])),
+            "stride [1, 2, 1] for 2 spatial axes",
+        ),
+        (
+            image.conv2d(&z(&[4, 3, 3, 3]), None, options().stride(0)),
+            "at least 1",
+        ),
+        (
+            image.conv2d(
+                &z(&[4, 3, 3, 3]),
+                None,
+                options().stride(2).padding(Padding::Same),
+            ),
+            "\"same\" with stride 2",
+        ),
+        (
+            image.conv1d(&z(&[4, 3, 3]), None, options()),
+            "input [1, 3, 5, 5] has 4 axes",
+        ),
+        (image.max_pool2d(PoolOptions::new(2).padding(2)), "at most half"),
+        (
+            image.avg_pool2d(PoolOptions::new(2).dilation(2)),
+            "dilated windows",
+        ),
+        (image.adaptive_avg_pool2d(0), "output size [0, 0]"),
+        (image.softmax(4), "axis 4"),
+        (
+            image.layer_norm([4], None, None, 1e-5),
+            "normalized shape [4] is not at the end",
+        ),
+        (image.group_norm(2, None, None, 1e-5), "3 channels in 2 groups"),
+        (image.pixel_shuffle(2), "3 channels by squares of 2"),
+        (
+            image.interpolate(InterpolateOptions::size([1, 2, 3])),
+            "size [1, 2, 3] for 2 spatial axes",
+        ),
+        (z(&[2, 3]).matmul(&z(&[2, 3])), "inner sizes differ"),
+        (z(&[2, 3]).matmul(&z(&[])), "is a scalar"),
+        (z(&[3]).dot(&z(&[4])), "different lengths"),
+        (
+            z(&[2, 3]).linear(&z(&[3, 2]), None),
+            "input [2, 3] with weights [3, 2]",
+        ),
+        (z(&[4]).cross(&z(&[4]), 0), "along axis 0"),
+        (
+            Tensor::einsum("ij,jk", &[&z(&[2, 3]), &z(&[2, 3])]),
+            "`j` is 3 and, in operand 1, 2",
+        ),
+        (
+            z(&[2, 3]).solve_triangular(&z(&[3, 1]), false, false),
+            "they are [.., n, n]",
+        ),
+        (z(&[2, 3]).embedding(&z(&[2]), None), "indices of f32"),
+        (
+            z(&[3, 4]).cross_entropy(&classes, ClassLossOptions::new()),
+            "targets i64 [2] for [3, 4]",
+        ),
+        (z(&[2, 4]).mse_loss(&z(&[3]), Reduction::Mean), "do not broadcast"),
+        (
+            z(&[2, 4]).scaled_dot_product_attention(&z(&[2, 3]), &z(&[2, 4]), AttentionOptions::new()),
+            "queries [2, 4], keys [2, 3]",
+        ),
+    ] {
+        let text = match refused.ok() {
+            Ok(_) => String::new(),
+            Err(error) => error.to_string(),
+        };
+        assert!(text.contains(part), "{text:?} lacks {part:?}");
+        assert!(text.contains("nn/tests.rs"), "{text}");
+    }
+}
+
+#[test]
+fn an_error_is_passed_on() {
+    let cx = Context::new("cpu").unwrap();
+    let failed = zeros(&[2, 3], &cx).matmul(&zeros(&[2, 3], &cx));
+    let later = failed
+        .softmax(0)
+        .layer_norm([3], None, None, 1e-5)
+        .linear(&failed, None);
+    let error = later
+        .ok()
+        .err()
+        .map(|error| error.to_string())
+        .unwrap_or_default();
+    assert!(
+        error.starts_with("matmul: inner sizes differ: [2, 3] × [2, 3] (3 ≠ 2)"),
+        "{error}"
+    );
+}
