@@ -1,0 +1,95 @@
+//! `#[derive(Module)]`.
+
+use proc_macro::TokenStream;
+use quote::{format_ident, quote};
+use syn::{Data, DeriveInput, Field, Fields, Index, Member, parse_macro_input};
+
+/// Implements `Module` and `Tree` for a struct whose fields are modules, parameters, plain values, or collections of these.
+/// A field of another type is marked `#[module(skip)]`; it is cloned, and nothing in it is trained or saved.
+#[proc_macro_derive(Module, attributes(module))]
+pub fn derive_module(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Whether the field is marked `#[module(skip)]`.
+fn skipped(field: &Field) -> syn::Result<bool> {
+    let mut skip = false;
+    for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("module")) {
+        attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("skip") {
+                skip = true;
+                return Ok(());
+            }
+            Err(meta.error("there is only `#[module(skip)]`"))
+        })?;
+    }
+    Ok(skip)
+}
+
+fn expand(input: &DeriveInput) -> syn::Result<proc_macro2::TokenStream> {
+    let Data::Struct(data) = &input.data else {
+        let text = "Module is derived for structs; put the variants into a struct with an `Option` each";
+        return Err(syn::Error::new_spanned(&input.ident, text));
+    };
+    let fields: Vec<(&Field, Member, String)> = match &data.fields {
+        Fields::Named(fields) => (fields.named.iter())
+            .filter_map(|field| field.ident.clone().map(|name| (field, Member::Named(name.clone()), name.to_string())))
+            .collect(),
+        Fields::Unnamed(fields) => (fields.unnamed.iter().enumerate())
+            .map(|(at, field)| (field, Member::Unnamed(Index::from(at)), at.to_string()))
+            .collect(),
+        Fields::Unit => Vec::new(),
+    };
+    let (mut visits, mut maps, mut trains) = (Vec::new(), Vec::new(), Vec::new());
+    for (field, member, name) in &fields {
+        if skipped(field)? {
+            maps.push(quote!(#member: ::core::clone::Clone::clone(&self.#member)));
+            continue;
+        }
+        let name = name.trim_start_matches("r#");
+        visits.push(quote!(visitor.child(#name, &self.#member);));
+        maps.push(quote!(#member: mapper.child(#name, &self.#member)));
+        trains.push(quote!(::thalweg_nn::Module::set_training(&mut self.#member, training);));
+    }
+    let ident = &input.ident;
+    let mut generics = input.generics.clone();
+    for parameter in generics.type_params_mut() {
+        parameter.bounds.push(syn::parse_quote!(::thalweg_nn::Module));
+    }
+    let (in_impl, in_type, bounds) = generics.split_for_impl();
+    let lifetime = format_ident!("a");
+    let lifetime = syn::Lifetime::new(&format!("'{lifetime}"), ident.span());
+    Ok(quote! {
+        impl #in_impl ::thalweg_nn::Module for #ident #in_type #bounds {
+            fn visit<#lifetime>(&#lifetime self, visitor: &mut ::thalweg_nn::Visitor<'_, #lifetime>) {
+                let _ = &visitor;
+                #(#visits)*
+            }
+
+            fn map(&self, mapper: &mut ::thalweg_nn::Mapper<'_>) -> Self {
+                let _ = &mapper;
+                Self { #(#maps),* }
+            }
+
+            fn set_training(&mut self, training: bool) {
+                let _ = training;
+                #(#trains)*
+            }
+        }
+
+        impl #in_impl ::thalweg_nn::Tree for #ident #in_type #bounds {
+            fn visit<#lifetime>(&#lifetime self, each: &mut dyn FnMut(&#lifetime ::thalweg_nn::Tensor)) {
+                ::thalweg_nn::module::visit_tensors(self, each);
+            }
+
+            fn map(&self, each: &mut dyn FnMut(&::thalweg_nn::Tensor) -> ::thalweg_nn::Tensor) -> Self {
+                ::thalweg_nn::module::map_tensors(self, each)
+            }
+
+            fn structure(&self, into: &mut ::std::vec::Vec<u64>) {
+                ::thalweg_nn::module::structure(self, into);
+            }
+        }
+    })
+}

@@ -1,0 +1,97 @@
+//! Convolutions.
+
+use super::dense::bias;
+use crate::init::{Fans, Init};
+use crate::module::{Layer, Module, Parameter};
+use thalweg::ops::{ConvOptions, ConvTransposeOptions};
+use thalweg::{Context, Result, Tensor};
+
+macro_rules! convolution {
+    ($name:ident, $axes:literal, $op:ident, $options:ty, $transposed:literal, $doc:literal) => {
+        #[doc = $doc]
+        #[derive(Clone, Debug, Module)]
+        pub struct $name {
+            /// `[outputs, inputs / groups, taps..]`, transposed `[inputs, outputs / groups, taps..]`.
+            pub weight: Parameter,
+            /// `[outputs]`.
+            pub bias: Option<Parameter>,
+            /// Stride, padding, dilation, groups.
+            pub options: $options,
+        }
+
+        impl $name {
+            /// A layer with weight and bias drawn by [`Init::FanIn`]; `size` is the number of taps along each axis.
+            ///
+            /// # Errors
+            /// Memory does not suffice; channels that groups do not divide.
+            pub fn new(
+                inputs: usize,
+                outputs: usize,
+                size: [usize; $axes],
+                options: $options,
+                cx: &Context,
+            ) -> Result<$name> {
+                let groups = options.group_count().max(1);
+                let mut shape =
+                    if $transposed { vec![inputs, outputs / groups] } else { vec![outputs, inputs / groups] };
+                shape.extend(size);
+                let weight = Init::FanIn.tensor(&shape, cx)?;
+                let fans = Fans::of(&weight.shape()?);
+                Ok($name {
+                    weight: Parameter::new(weight),
+                    bias: bias(outputs, fans, cx)?,
+                    options,
+                })
+            }
+        }
+
+        impl Layer for $name {
+            #[track_caller]
+            fn forward(&self, x: &Tensor) -> Tensor {
+                x.$op(&self.weight, self.bias.as_deref(), self.options)
+            }
+        }
+    };
+}
+
+convolution!(Conv1d, 1, conv1d, ConvOptions, false, "Convolution along one axis: `[n, inputs, l]` to `[n, outputs, l']`.");
+convolution!(
+    Conv2d,
+    2,
+    conv2d,
+    ConvOptions,
+    false,
+    "Convolution along two axes: `[n, inputs, h, w]` to `[n, outputs, h', w']`."
+);
+convolution!(
+    Conv3d,
+    3,
+    conv3d,
+    ConvOptions,
+    false,
+    "Convolution along three axes: `[n, inputs, d, h, w]` to `[n, outputs, d', h', w']`."
+);
+convolution!(
+    ConvTranspose1d,
+    1,
+    conv_transpose1d,
+    ConvTransposeOptions,
+    true,
+    "Transposed convolution along one axis: `[n, inputs, l]` to `[n, outputs, l']`."
+);
+convolution!(
+    ConvTranspose2d,
+    2,
+    conv_transpose2d,
+    ConvTransposeOptions,
+    true,
+    "Transposed convolution along two axes: `[n, inputs, h, w]` to `[n, outputs, h', w']`."
+);
+convolution!(
+    ConvTranspose3d,
+    3,
+    conv_transpose3d,
+    ConvTransposeOptions,
+    true,
+    "Transposed convolution along three axes: `[n, inputs, d, h, w]` to `[n, outputs, d', h', w']`."
+);

@@ -1,0 +1,138 @@
+//! Layers one after the other.
+
+use crate::module::{Layer, Mapper, Module, Visitor};
+use std::fmt;
+use thalweg::{Tensor, Tree};
+
+/// A layer of any type.
+pub struct BoxedLayer(Box<dyn AnyLayer>);
+
+/// What a boxed layer can do.
+trait AnyLayer: Send + Sync {
+    fn forward(&self, x: &Tensor) -> Tensor;
+    fn boxed(&self) -> BoxedLayer;
+    fn visit<'a>(&'a self, visitor: &mut Visitor<'_, 'a>);
+    fn map(&self, mapper: &mut Mapper<'_>) -> BoxedLayer;
+    fn set_training(&mut self, training: bool);
+    fn type_name(&self) -> &'static str;
+}
+
+impl<L: Layer + Send + Sync + 'static> AnyLayer for L {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Tensor {
+        Layer::forward(self, x)
+    }
+
+    fn boxed(&self) -> BoxedLayer {
+        BoxedLayer(Box::new(self.clone()))
+    }
+
+    fn visit<'a>(&'a self, visitor: &mut Visitor<'_, 'a>) {
+        Module::visit(self, visitor);
+    }
+
+    fn map(&self, mapper: &mut Mapper<'_>) -> BoxedLayer {
+        BoxedLayer(Box::new(Module::map(self, mapper)))
+    }
+
+    fn set_training(&mut self, training: bool) {
+        Module::set_training(self, training);
+    }
+
+    fn type_name(&self) -> &'static str {
+        std::any::type_name::<L>()
+    }
+}
+
+impl BoxedLayer {
+    /// Boxes a layer.
+    pub fn new(layer: impl Layer + Send + Sync + 'static) -> BoxedLayer {
+        BoxedLayer(Box::new(layer))
+    }
+}
+
+impl Clone for BoxedLayer {
+    fn clone(&self) -> BoxedLayer {
+        self.0.boxed()
+    }
+}
+
+impl fmt::Debug for BoxedLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.type_name().rsplit("::").next().unwrap_or_default())
+    }
+}
+
+impl Module for BoxedLayer {
+    fn visit<'a>(&'a self, visitor: &mut Visitor<'_, 'a>) {
+        self.0.visit(visitor);
+    }
+
+    fn map(&self, mapper: &mut Mapper<'_>) -> BoxedLayer {
+        self.0.map(mapper)
+    }
+
+    fn set_training(&mut self, training: bool) {
+        self.0.set_training(training);
+    }
+}
+
+impl Tree for BoxedLayer {
+    fn visit<'a>(&'a self, each: &mut dyn FnMut(&'a Tensor)) {
+        crate::module::visit_tensors(self, each);
+    }
+
+    fn map(&self, each: &mut dyn FnMut(&Tensor) -> Tensor) -> BoxedLayer {
+        crate::module::map_tensors(self, each)
+    }
+
+    fn structure(&self, into: &mut Vec<u64>) {
+        crate::module::structure(self, into);
+    }
+}
+
+impl Layer for BoxedLayer {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Tensor {
+        self.0.forward(x)
+    }
+}
+
+/// Layers of any types, one after the other.
+///
+/// ```
+/// use thalweg::Context;
+/// use thalweg_nn::{Dense, Relu, Sequential};
+/// let cx = Context::new("cpu")?;
+/// let net = Sequential::new().then(Dense::new(784, 512, &cx)?).then(Relu).then(Dense::new(512, 10, &cx)?);
+/// assert_eq!(net.layers.len(), 3);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, Module)]
+pub struct Sequential {
+    /// The layers in order.
+    pub layers: Vec<BoxedLayer>,
+}
+
+impl Sequential {
+    /// No layer: the output is the input.
+    pub fn new() -> Sequential {
+        Sequential::default()
+    }
+
+    /// Adds a layer behind the others.
+    #[must_use]
+    pub fn then(mut self, layer: impl Layer + Send + Sync + 'static) -> Sequential {
+        self.layers.push(BoxedLayer::new(layer));
+        self
+    }
+}
+
+impl Layer for Sequential {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let mut layers = self.layers.iter();
+        let Some(first) = layers.next() else { return x.clone() };
+        layers.fold(first.forward(x), |x, layer| layer.forward(&x))
+    }
+}
