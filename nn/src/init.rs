@@ -101,7 +101,9 @@ struct Draw(Mt19937);
 
 impl Draw {
     fn uniform(&mut self, count: usize, low: f64, high: f64) -> Vec<f32> {
-        (0..count).map(|_| (low + (high - low) * self.0.random()) as f32).collect()
+        (0..count)
+            .map(|_| (low + (high - low) * self.0.random()) as f32)
+            .collect()
     }
 
     /// The polar method of Marsaglia (1964), without the second number.
@@ -146,9 +148,15 @@ impl Draw {
             }
         }
         let at = |row: usize, column: usize| {
-            if rows <= columns { vectors[row][column] } else { vectors[column][row] }
+            if rows <= columns {
+                vectors[row][column]
+            } else {
+                vectors[column][row]
+            }
         };
-        (0..rows * columns).map(|i| at(i / columns, i % columns) as f32).collect()
+        (0..rows * columns)
+            .map(|i| at(i / columns, i % columns) as f32)
+            .collect()
     }
 }
 
@@ -176,7 +184,10 @@ mod tests {
             let count = data.len() as f64;
             let got = data.iter().map(|&v| f64::from(v)).sum::<f64>() / count;
             let spread = data.iter().map(|&v| (f64::from(v) - got).powi(2)).sum::<f64>() / count;
-            assert!((got - mean).abs() < 0.02 && (spread / variance - 1.0).abs() < 0.03, "{init:?} {got} {spread}");
+            assert!(
+                (got - mean).abs() < 0.02 && (spread / variance - 1.0).abs() < 0.03,
+                "{init:?} {got} {spread}"
+            );
             assert_eq!(data, draw(init), "{init:?}");
         }
         let truncated = draw(Init::TruncatedNormal(0.0, 1.0));
@@ -187,12 +198,22 @@ mod tests {
     fn orthogonal_rows_are_orthonormal() {
         let cx = Context::new("cpu").unwrap();
         for (rows, columns) in [(5, 9), (9, 5)] {
-            let q = Init::Orthogonal.tensor(&[rows, columns], &cx).unwrap().to_vec::<f32>().unwrap();
+            let q = Init::Orthogonal
+                .tensor(&[rows, columns], &cx)
+                .unwrap()
+                .to_vec::<f32>()
+                .unwrap();
             let count = rows.min(columns);
             for a in 0..count {
                 for b in 0..count {
                     let dot: f32 = (0..rows.max(columns))
-                        .map(|i| if rows < columns { q[a * columns + i] * q[b * columns + i] } else { q[i * columns + a] * q[i * columns + b] })
+                        .map(|i| {
+                            if rows < columns {
+                                q[a * columns + i] * q[b * columns + i]
+                            } else {
+                                q[i * columns + a] * q[i * columns + b]
+                            }
+                        })
                         .sum();
                     assert!((dot - f32::from(u8::from(a == b))).abs() < 1e-5);
                 }

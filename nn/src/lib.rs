@@ -4,13 +4,22 @@
 // The derive macro names this crate.
 extern crate self as thalweg_nn;
 
+pub mod callback;
+pub mod checkpoint;
+pub mod data;
+mod error;
 pub mod init;
 mod layers;
+pub mod metrics;
+mod model;
 pub mod module;
 pub mod optim;
 pub mod schedule;
+mod train;
 
+pub use error::{Error, Result};
 pub use layers::*;
-pub use module::{Layer, Mapper, Module, Parameter, State, Training, Visitor};
+pub use model::{Model, Trained};
+pub use module::{Layer, Leaf, Mapper, Module, Parameter, Part, State, Training, Visitor};
 pub use thalweg::{Tensor, Tree};
 pub use thalweg_nn_derive::Module;

@@ -154,7 +154,10 @@ pub struct Parameter {
 impl Parameter {
     /// A parameter of this value.
     pub fn new(value: Tensor) -> Parameter {
-        Parameter { value, trainable: true }
+        Parameter {
+            value,
+            trainable: true,
+        }
     }
 
     /// Its value.
@@ -326,7 +329,9 @@ impl<T: Module> Module for Vec<T> {
     }
 
     fn map(&self, mapper: &mut Mapper<'_>) -> Vec<T> {
-        (self.iter().enumerate()).map(|(at, part)| mapper.child(&at.to_string(), part)).collect()
+        (self.iter().enumerate())
+            .map(|(at, part)| mapper.child(&at.to_string(), part))
+            .collect()
     }
 
     fn set_training(&mut self, training: bool) {
@@ -473,7 +478,9 @@ pub fn trainable<M: Module>(module: &M) -> Vec<Tensor> {
 pub fn with_trainable<M: Module>(module: &M, values: &[Tensor]) -> M {
     let mut values = values.iter();
     let mut replace = |_: &str, leaf: Leaf<'_>| match leaf {
-        Leaf::Parameter(parameter) if parameter.is_trainable() => values.next().unwrap_or(parameter.value()).clone(),
+        Leaf::Parameter(parameter) if parameter.is_trainable() => {
+            values.next().unwrap_or(parameter.value()).clone()
+        }
         leaf => leaf.value().clone(),
     };
     module.map(&mut Mapper::new(&mut replace))

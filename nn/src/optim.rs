@@ -18,7 +18,13 @@ pub trait Optimizer: Send + Sync {
     }
 
     /// The new value and the new slots of a parameter. Scalars are those of [`Optimizer::scalars`], of the parameter's dtype.
-    fn update(&self, value: &Tensor, grad: &Tensor, slots: &[Tensor], scalars: &[Tensor]) -> (Tensor, Vec<Tensor>);
+    fn update(
+        &self,
+        value: &Tensor,
+        grad: &Tensor,
+        slots: &[Tensor],
+        scalars: &[Tensor],
+    ) -> (Tensor, Vec<Tensor>);
 
     /// The learning rate unless a schedule says otherwise.
     fn learning_rate(&self) -> f64;
@@ -26,7 +32,11 @@ pub trait Optimizer: Send + Sync {
 
 /// Adds `decay * value` to a gradient.
 fn decayed(value: &Tensor, grad: &Tensor, decay: f64) -> Tensor {
-    if decay == 0.0 { grad.clone() } else { grad + value * decay }
+    if decay == 0.0 {
+        grad.clone()
+    } else {
+        grad + value * decay
+    }
 }
 
 macro_rules! options {
@@ -84,16 +94,30 @@ impl Optimizer for Sgd {
     fn scalars(&self, step: u64, lr: f64) -> Vec<f64> {
         // The first step takes the whole gradient into the momentum, as PyTorch does.
         let share = if step == 1 { 1.0 } else { 1.0 - self.dampening };
-        if self.momentum == 0.0 { vec![lr] } else { vec![lr, share] }
+        if self.momentum == 0.0 {
+            vec![lr]
+        } else {
+            vec![lr, share]
+        }
     }
 
-    fn update(&self, value: &Tensor, grad: &Tensor, slots: &[Tensor], scalars: &[Tensor]) -> (Tensor, Vec<Tensor>) {
+    fn update(
+        &self,
+        value: &Tensor,
+        grad: &Tensor,
+        slots: &[Tensor],
+        scalars: &[Tensor],
+    ) -> (Tensor, Vec<Tensor>) {
         let grad = decayed(value, grad, self.weight_decay);
         let ([lr, share], [velocity]) = (scalars, slots) else {
             return (value - grad * &scalars[0], Vec::new());
         };
         let velocity = velocity * self.momentum + &grad * share;
-        let direction = if self.nesterov { grad + &velocity * self.momentum } else { velocity.clone() };
+        let direction = if self.nesterov {
+            grad + &velocity * self.momentum
+        } else {
+            velocity.clone()
+        };
         (value - direction * lr, vec![velocity])
     }
 
@@ -158,12 +182,26 @@ impl Optimizer for Adam {
         vec![lr / first, second.sqrt(), 1.0 - lr * self.weight_decay]
     }
 
-    fn update(&self, value: &Tensor, grad: &Tensor, slots: &[Tensor], scalars: &[Tensor]) -> (Tensor, Vec<Tensor>) {
-        let grad = if self.decoupled { grad.clone() } else { decayed(value, grad, self.weight_decay) };
+    fn update(
+        &self,
+        value: &Tensor,
+        grad: &Tensor,
+        slots: &[Tensor],
+        scalars: &[Tensor],
+    ) -> (Tensor, Vec<Tensor>) {
+        let grad = if self.decoupled {
+            grad.clone()
+        } else {
+            decayed(value, grad, self.weight_decay)
+        };
         let mean = &slots[0] * self.beta1 + &grad * (1.0 - self.beta1);
         let square = &slots[1] * self.beta2 + &grad * &grad * (1.0 - self.beta2);
         let divisor = square.sqrt() / &scalars[1] + self.eps;
-        let kept = if self.decoupled && self.weight_decay != 0.0 { value * &scalars[2] } else { value.clone() };
+        let kept = if self.decoupled && self.weight_decay != 0.0 {
+            value * &scalars[2]
+        } else {
+            value.clone()
+        };
         (kept - &mean / divisor * &scalars[0], vec![mean, square])
     }
 
@@ -215,7 +253,13 @@ impl Optimizer for RmsProp {
         1 + usize::from(self.momentum != 0.0) + usize::from(self.centered)
     }
 
-    fn update(&self, value: &Tensor, grad: &Tensor, slots: &[Tensor], scalars: &[Tensor]) -> (Tensor, Vec<Tensor>) {
+    fn update(
+        &self,
+        value: &Tensor,
+        grad: &Tensor,
+        slots: &[Tensor],
+        scalars: &[Tensor],
+    ) -> (Tensor, Vec<Tensor>) {
         let grad = decayed(value, grad, self.weight_decay);
         let square = &slots[0] * self.alpha + &grad * &grad * (1.0 - self.alpha);
         let mut kept = vec![square.clone()];
@@ -269,7 +313,13 @@ impl Optimizer for Adagrad {
         1
     }
 
-    fn update(&self, value: &Tensor, grad: &Tensor, slots: &[Tensor], scalars: &[Tensor]) -> (Tensor, Vec<Tensor>) {
+    fn update(
+        &self,
+        value: &Tensor,
+        grad: &Tensor,
+        slots: &[Tensor],
+        scalars: &[Tensor],
+    ) -> (Tensor, Vec<Tensor>) {
         let grad = decayed(value, grad, self.weight_decay);
         let sum = &slots[0] + &grad * &grad;
         (value - grad / (sum.sqrt() + self.eps) * &scalars[0], vec![sum])
@@ -319,7 +369,13 @@ impl Optimizer for Lion {
         vec![lr, 1.0 - lr * self.weight_decay]
     }
 
-    fn update(&self, value: &Tensor, grad: &Tensor, slots: &[Tensor], scalars: &[Tensor]) -> (Tensor, Vec<Tensor>) {
+    fn update(
+        &self,
+        value: &Tensor,
+        grad: &Tensor,
+        slots: &[Tensor],
+        scalars: &[Tensor],
+    ) -> (Tensor, Vec<Tensor>) {
         let direction = (&slots[0] * self.beta1 + grad * (1.0 - self.beta1)).sign();
         let momentum = &slots[0] * self.beta2 + grad * (1.0 - self.beta2);
         (value * &scalars[1] - direction * &scalars[0], vec![momentum])
@@ -346,7 +402,9 @@ impl Clip {
             Clip::Value(limit) => grads.iter().map(|grad| grad.clamp(-limit, limit)).collect(),
             Clip::Norm(limit) => {
                 let squares = grads.iter().map(|grad| (grad * grad).sum().cast(DType::F32));
-                let Some(total) = squares.reduce(|sum, square| sum + square) else { return Vec::new() };
+                let Some(total) = squares.reduce(|sum, square| sum + square) else {
+                    return Vec::new();
+                };
                 // As PyTorch: never larger, and finite for a norm of 0.
                 let factor = (limit / (total.sqrt() + 1e-6)).minimum(1.0);
                 let of = |grad: &Tensor| match grad.dtype() {

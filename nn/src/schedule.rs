@@ -126,18 +126,42 @@ mod tests {
     fn rates_follow_their_formulas() {
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
         close(Constant.rate(9, 0.1), 0.1);
-        close(StepDecay { every: 3, factor: 0.5 }.rate(7, 0.8), 0.2);
+        close(
+            StepDecay {
+                every: 3,
+                factor: 0.5,
+            }
+            .rate(7, 0.8),
+            0.2,
+        );
         close(Exponential { factor: 0.9 }.rate(2, 1.0), 0.81);
         let cosine = Cosine { steps: 10, end: 0.1 };
         close(cosine.rate(0, 1.0), 1.0);
         close(cosine.rate(5, 1.0), 0.55);
         close(cosine.rate(99, 1.0), 0.1);
-        close(Polynomial { steps: 4, end: 0.0, power: 2.0 }.rate(2, 1.0), 0.25);
-        let warm = Warmup { steps: 4, then: cosine };
+        close(
+            Polynomial {
+                steps: 4,
+                end: 0.0,
+                power: 2.0,
+            }
+            .rate(2, 1.0),
+            0.25,
+        );
+        let warm = Warmup {
+            steps: 4,
+            then: cosine,
+        };
         close(warm.rate(0, 1.0), 0.25);
         close(warm.rate(3, 1.0), 1.0);
         close(warm.rate(9, 1.0), 0.55);
-        close(Piecewise { pieces: vec![(2, 0.1), (5, 0.01)] }.rate(4, 1.0), 0.1);
+        close(
+            Piecewise {
+                pieces: vec![(2, 0.1), (5, 0.01)],
+            }
+            .rate(4, 1.0),
+            0.1,
+        );
         close((|step: u64, base: f64| base * step as f64).rate(3, 2.0), 6.0);
     }
 }

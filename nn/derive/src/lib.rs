@@ -9,13 +9,19 @@ use syn::{Data, DeriveInput, Field, Fields, Index, Member, parse_macro_input};
 #[proc_macro_derive(Module, attributes(module))]
 pub fn derive_module(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
-    expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
+    expand(&input)
+        .unwrap_or_else(syn::Error::into_compile_error)
+        .into()
 }
 
 /// Whether the field is marked `#[module(skip)]`.
 fn skipped(field: &Field) -> syn::Result<bool> {
     let mut skip = false;
-    for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("module")) {
+    for attribute in field
+        .attrs
+        .iter()
+        .filter(|attribute| attribute.path().is_ident("module"))
+    {
         attribute.parse_nested_meta(|meta| {
             if meta.path.is_ident("skip") {
                 skip = true;
@@ -34,7 +40,12 @@ fn expand(input: &DeriveInput) -> syn::Result<proc_macro2::TokenStream> {
     };
     let fields: Vec<(&Field, Member, String)> = match &data.fields {
         Fields::Named(fields) => (fields.named.iter())
-            .filter_map(|field| field.ident.clone().map(|name| (field, Member::Named(name.clone()), name.to_string())))
+            .filter_map(|field| {
+                field
+                    .ident
+                    .clone()
+                    .map(|name| (field, Member::Named(name.clone()), name.to_string()))
+            })
             .collect(),
         Fields::Unnamed(fields) => (fields.unnamed.iter().enumerate())
             .map(|(at, field)| (field, Member::Unnamed(Index::from(at)), at.to_string()))

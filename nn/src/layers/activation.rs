@@ -1,6 +1,6 @@
 //! Activations as layers.
 
-use crate::module::{Layer, Module};
+use crate::{Layer, Module};
 use thalweg::Tensor;
 
 macro_rules! activations {

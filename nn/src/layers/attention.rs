@@ -1,7 +1,7 @@
 //! Attention and the layers around it.
 
-use super::{Dense, Dropout, LayerNorm};
-use crate::module::{Layer, Module};
+use super::{Dense, LayerNorm};
+use crate::{Layer, Module};
 use thalweg::ops::AttentionOptions;
 use thalweg::{Context, Result, Tensor};
 
@@ -42,7 +42,10 @@ impl MultiHeadAttention {
     pub fn attend(&self, x: &Tensor, memory: &Tensor, causal: bool) -> Tensor {
         let (key, value) = (self.key.forward(memory), self.value.forward(memory));
         let options = AttentionOptions::new().causal(causal);
-        let joined = self.query.forward(x).multi_head_attention(&key, &value, self.heads, options);
+        let joined = self
+            .query
+            .forward(x)
+            .multi_head_attention(&key, &value, self.heads, options);
         self.output.forward(&joined)
     }
 }
@@ -85,7 +88,6 @@ pub struct TransformerEncoderLayer {
     feed_forward: FeedForward,
     norm1: LayerNorm,
     norm2: LayerNorm,
-    dropout: Dropout,
     /// Normalises in front of each part.
     pub pre_norm: bool,
 }
@@ -95,19 +97,12 @@ impl TransformerEncoderLayer {
     ///
     /// # Errors
     /// Memory does not suffice.
-    pub fn new(
-        width: usize,
-        heads: usize,
-        hidden: usize,
-        dropout: f64,
-        cx: &Context,
-    ) -> Result<TransformerEncoderLayer> {
+    pub fn new(width: usize, heads: usize, hidden: usize, cx: &Context) -> Result<TransformerEncoderLayer> {
         Ok(TransformerEncoderLayer {
             attention: MultiHeadAttention::new(width, heads, cx)?,
             feed_forward: FeedForward::new(width, hidden, cx)?,
             norm1: LayerNorm::new(&[width], cx)?,
             norm2: LayerNorm::new(&[width], cx)?,
-            dropout: Dropout::new(dropout, cx)?,
             pre_norm: false,
         })
     }
@@ -117,10 +112,10 @@ impl Layer for TransformerEncoderLayer {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
         if self.pre_norm {
-            let x = x + self.dropout.forward(&self.attention.forward(&self.norm1.forward(x)));
+            let x = x + self.attention.forward(&self.norm1.forward(x));
             return &x + self.feed_forward.forward(&self.norm2.forward(&x));
         }
-        let x = self.norm1.forward(&(x + self.dropout.forward(&self.attention.forward(x))));
+        let x = self.norm1.forward(&(x + self.attention.forward(x)));
         self.norm2.forward(&(&x + self.feed_forward.forward(&x)))
     }
 }
@@ -156,7 +151,9 @@ impl TransformerDecoderLayer {
     #[track_caller]
     pub fn decode(&self, x: &Tensor, memory: &Tensor) -> Tensor {
         let x = self.norm1.forward(&(x + self.attention.attend(x, x, true)));
-        let x = self.norm2.forward(&(&x + self.memory_attention.attend(&x, memory, false)));
+        let x = self
+            .norm2
+            .forward(&(&x + self.memory_attention.attend(&x, memory, false)));
         self.norm3.forward(&(&x + self.feed_forward.forward(&x)))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::dense::bias;
 use crate::init::{Fans, Init};
-use crate::module::{Layer, Module, Parameter};
+use crate::{Layer, Module, Parameter};
 use thalweg::ops::{ConvOptions, ConvTransposeOptions};
 use thalweg::{Context, Result, Tensor};
 
@@ -32,8 +32,11 @@ macro_rules! convolution {
                 cx: &Context,
             ) -> Result<$name> {
                 let groups = options.group_count().max(1);
-                let mut shape =
-                    if $transposed { vec![inputs, outputs / groups] } else { vec![outputs, inputs / groups] };
+                let mut shape = if $transposed {
+                    vec![inputs, outputs / groups]
+                } else {
+                    vec![outputs, inputs / groups]
+                };
                 shape.extend(size);
                 let weight = Init::FanIn.tensor(&shape, cx)?;
                 let fans = Fans::of(&weight.shape()?);
@@ -54,7 +57,14 @@ macro_rules! convolution {
     };
 }
 
-convolution!(Conv1d, 1, conv1d, ConvOptions, false, "Convolution along one axis: `[n, inputs, l]` to `[n, outputs, l']`.");
+convolution!(
+    Conv1d,
+    1,
+    conv1d,
+    ConvOptions,
+    false,
+    "Convolution along one axis: `[n, inputs, l]` to `[n, outputs, l']`."
+);
 convolution!(
     Conv2d,
     2,

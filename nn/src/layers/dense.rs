@@ -1,7 +1,7 @@
 //! Layers whose output is a product with a matrix, or rows of one.
 
 use crate::init::{Fans, Init};
-use crate::module::{Layer, Module, Parameter};
+use crate::{Layer, Module, Parameter};
 use thalweg::{Context, Result, Shape, Tensor};
 
 /// `x · weightᵀ + bias`: `[.., inputs]` to `[.., outputs]`; weight `[outputs, inputs]`.

@@ -7,18 +7,14 @@ mod dense;
 mod norm;
 mod options;
 mod pool;
-mod random;
 mod recurrent;
 mod sequential;
 
 pub use activation::*;
 pub use attention::{MultiHeadAttention, TransformerDecoderLayer, TransformerEncoderLayer};
-pub use conv::{
-    Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d,
-};
+pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
 pub use dense::{Dense, Embedding};
 pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RmsNorm};
 pub use pool::{AvgPool2d, Flatten, GlobalAvgPool, MaxPool2d};
-pub use random::Dropout;
 pub use recurrent::{Gru, Lstm};
 pub use sequential::{BoxedLayer, Sequential};

@@ -1,7 +1,7 @@
 //! Normalisation.
 
 use crate::init::Init;
-use crate::module::{Layer, Module, Parameter, State, Training};
+use crate::{Layer, Module, Parameter, State, Training};
 use thalweg::{Context, Result, Tensor};
 
 fn constant(shape: &[usize], value: f64, cx: &Context) -> Result<Parameter> {

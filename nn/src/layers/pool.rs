@@ -1,6 +1,6 @@
 //! Pooling and flattening.
 
-use crate::module::{Layer, Module};
+use crate::{Layer, Module};
 use thalweg::Tensor;
 use thalweg::ops::PoolOptions;
 

@@ -1,7 +1,7 @@
 //! Recurrent layers, unrolled over the positions of their input.
 
 use crate::init::Init;
-use crate::module::{Layer, Module, Parameter};
+use crate::{Layer, Module, Parameter};
 use thalweg::{Context, DType, Result, Tensor};
 
 /// Weights of one recurrent layer with `gates` parts.

@@ -1,6 +1,6 @@
 //! Layers one after the other.
 
-use crate::module::{Layer, Mapper, Module, Visitor};
+use crate::{Layer, Mapper, Module, Visitor};
 use std::fmt;
 use thalweg::{Tensor, Tree};
 
@@ -9,17 +9,17 @@ pub struct BoxedLayer(Box<dyn AnyLayer>);
 
 /// What a boxed layer can do.
 trait AnyLayer: Send + Sync {
-    fn forward(&self, x: &Tensor) -> Tensor;
+    fn forward_any(&self, x: &Tensor) -> Tensor;
     fn boxed(&self) -> BoxedLayer;
-    fn visit<'a>(&'a self, visitor: &mut Visitor<'_, 'a>);
-    fn map(&self, mapper: &mut Mapper<'_>) -> BoxedLayer;
-    fn set_training(&mut self, training: bool);
+    fn visit_any<'a>(&'a self, visitor: &mut Visitor<'_, 'a>);
+    fn map_any(&self, mapper: &mut Mapper<'_>) -> BoxedLayer;
+    fn set_training_any(&mut self, training: bool);
     fn type_name(&self) -> &'static str;
 }
 
 impl<L: Layer + Send + Sync + 'static> AnyLayer for L {
     #[track_caller]
-    fn forward(&self, x: &Tensor) -> Tensor {
+    fn forward_any(&self, x: &Tensor) -> Tensor {
         Layer::forward(self, x)
     }
 
@@ -27,15 +27,15 @@ impl<L: Layer + Send + Sync + 'static> AnyLayer for L {
         BoxedLayer(Box::new(self.clone()))
     }
 
-    fn visit<'a>(&'a self, visitor: &mut Visitor<'_, 'a>) {
+    fn visit_any<'a>(&'a self, visitor: &mut Visitor<'_, 'a>) {
         Module::visit(self, visitor);
     }
 
-    fn map(&self, mapper: &mut Mapper<'_>) -> BoxedLayer {
+    fn map_any(&self, mapper: &mut Mapper<'_>) -> BoxedLayer {
         BoxedLayer(Box::new(Module::map(self, mapper)))
     }
 
-    fn set_training(&mut self, training: bool) {
+    fn set_training_any(&mut self, training: bool) {
         Module::set_training(self, training);
     }
 
@@ -65,15 +65,15 @@ impl fmt::Debug for BoxedLayer {
 
 impl Module for BoxedLayer {
     fn visit<'a>(&'a self, visitor: &mut Visitor<'_, 'a>) {
-        self.0.visit(visitor);
+        self.0.visit_any(visitor);
     }
 
     fn map(&self, mapper: &mut Mapper<'_>) -> BoxedLayer {
-        self.0.map(mapper)
+        self.0.map_any(mapper)
     }
 
     fn set_training(&mut self, training: bool) {
-        self.0.set_training(training);
+        self.0.set_training_any(training);
     }
 }
 
@@ -94,7 +94,7 @@ impl Tree for BoxedLayer {
 impl Layer for BoxedLayer {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
-        self.0.forward(x)
+        self.0.forward_any(x)
     }
 }
 
@@ -132,7 +132,9 @@ impl Layer for Sequential {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
         let mut layers = self.layers.iter();
-        let Some(first) = layers.next() else { return x.clone() };
+        let Some(first) = layers.next() else {
+            return x.clone();
+        };
         layers.fold(first.forward(x), |x, layer| layer.forward(&x))
     }
 }

@@ -68,6 +68,11 @@ impl ConvOptions {
         self
     }
 
+    /// The number of groups.
+    pub fn group_count(&self) -> usize {
+        self.groups
+    }
+
     fn attributes(&self, taps: &[usize]) -> Result<ConvAttributes, Refusal> {
         let stride = self.stride.positive(taps.len(), "stride")?;
         let dilation = self.dilation.positive(taps.len(), "dilation")?;
@@ -143,6 +148,11 @@ impl ConvTransposeOptions {
     pub fn groups(mut self, groups: usize) -> ConvTransposeOptions {
         self.groups = groups;
         self
+    }
+
+    /// The number of groups.
+    pub fn group_count(&self) -> usize {
+        self.groups
     }
 
     /// The convolution whose gradient this is, the shape of its input, and that shape with the zeros behind it.

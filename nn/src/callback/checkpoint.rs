@@ -1,0 +1,114 @@
+//! Callbacks that save.
+
+use super::stop::{Better, figure};
+use super::{Callback, RunContext};
+use crate::error::Result;
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+/// Saves network, optimizer and position every epoch, or every so many steps, and keeps the newest files.
+#[derive(Clone, Debug)]
+pub struct ModelCheckpoint {
+    folder: PathBuf,
+    steps: Option<u64>,
+    keep: usize,
+    saved: VecDeque<PathBuf>,
+}
+
+impl ModelCheckpoint {
+    /// Saves after each epoch to `folder`, which is made if it is missing; keeps 5.
+    pub fn to(folder: impl Into<PathBuf>) -> ModelCheckpoint {
+        ModelCheckpoint {
+            folder: folder.into(),
+            steps: None,
+            keep: 5,
+            saved: VecDeque::new(),
+        }
+    }
+
+    /// Saves every `steps` steps instead.
+    #[must_use]
+    pub fn every(mut self, steps: u64) -> ModelCheckpoint {
+        self.steps = Some(steps.max(1));
+        self
+    }
+
+    /// Keeps the newest `count` files of this run.
+    #[must_use]
+    pub fn keep(mut self, count: usize) -> ModelCheckpoint {
+        self.keep = count.max(1);
+        self
+    }
+
+    fn save(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        let path = self
+            .folder
+            .join(format!("step-{:08}.safetensors", run.cur_step_num));
+        run.model.save(&path)?;
+        if self.saved.back() != Some(&path) {
+            self.saved.push_back(path);
+        }
+        while self.saved.len() > self.keep {
+            if let Some(old) = self.saved.pop_front()
+                && let Err(error) = std::fs::remove_file(&old)
+            {
+                tracing::warn!("{} cannot be removed: {error}", old.display());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Callback for ModelCheckpoint {
+    fn step_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        match self.steps {
+            Some(steps) if run.cur_step_num.is_multiple_of(steps) => self.save(run),
+            _ => Ok(()),
+        }
+    }
+
+    fn epoch_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        if self.steps.is_none() {
+            self.save(run)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Saves when a metric of the evaluation after an epoch is the best so far.
+#[derive(Clone, Debug)]
+pub struct BestCheckpoint {
+    path: PathBuf,
+    metric: String,
+    better: Better,
+    best: Option<f64>,
+}
+
+impl BestCheckpoint {
+    /// Watches `metric` and saves to the file `path`.
+    pub fn new(path: impl Into<PathBuf>, metric: impl Into<String>, better: Better) -> BestCheckpoint {
+        BestCheckpoint {
+            path: path.into(),
+            metric: metric.into(),
+            better,
+            best: None,
+        }
+    }
+
+    /// The best figure so far.
+    pub fn best(&self) -> Option<f64> {
+        self.best
+    }
+}
+
+impl Callback for BestCheckpoint {
+    fn epoch_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        let now = figure(run, &self.metric)?;
+        if self.better.beats(now, self.best, 0.0) {
+            run.model.save(&self.path)?;
+            self.best = Some(now);
+        }
+        Ok(())
+    }
+}
