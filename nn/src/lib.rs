@@ -7,6 +7,7 @@ extern crate self as thalweg_nn;
 pub mod callback;
 pub mod checkpoint;
 pub mod data;
+pub mod digits;
 mod error;
 pub mod init;
 mod layers;
