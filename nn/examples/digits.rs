@@ -1,7 +1,7 @@
 //! Trains LeNet-5 on handwritten digits on a device that is picked when the program runs.
 
 use clap::Parser;
-use thalweg::ops::{ClassLossOptions, ConvOptions};
+use thalweg::ops::{ClassLossOptions, ConvOptions, PoolOptions};
 use thalweg::{Context, DType, Mode, Tensor};
 use thalweg_nn::callback::{
     BestCheckpoint, Better, Callback, LossMonitor, ProgressBar, RunContext, TimeMonitor,
@@ -56,8 +56,13 @@ impl LeNet5 {
 
 impl Layer for LeNet5 {
     fn forward(&self, x: &Tensor) -> Tensor {
-        let x = self.conv1.forward(x).relu().max_pool2d(2);
-        let x = self.conv2.forward(&x).relu().max_pool2d(2).flatten_axes(1, -1);
+        let x = self.conv1.forward(x).relu().max_pool2d(PoolOptions::new(2));
+        let x = self
+            .conv2
+            .forward(&x)
+            .relu()
+            .max_pool2d(PoolOptions::new(2))
+            .flatten_axes(1, -1);
         self.fc3
             .forward(&self.fc2.forward(&self.fc1.forward(&x).relu()).relu())
     }
@@ -127,7 +132,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .ok_or("no digits")??;
     let predicted = best
         .predict(&batch.x)
-        .argmax_axis(1)
+        .argmax_axes(1)
         .cast(DType::I64)
         .to_vec::<i64>()?;
     if let thalweg_nn::data::Column::F32(images) = shown.x.0 {
