@@ -1,6 +1,7 @@
 //! Launches of library ops.
 
 use super::emit::Destination;
+use super::sort::sort;
 use super::{Argument, Group, Lowering, Scalar, Slot, Source, Step, Support};
 use crate::graph::{ConvAttributes, Graph, NodeId, Op, ScatterMode};
 use crate::hal::DType;
@@ -12,8 +13,8 @@ use std::sync::Arc;
 
 /// The launch of a library op; outputs and what an epilogue reads come behind the operands.
 pub(super) struct Call {
-    op: LibraryOp,
-    extents: Vec<u64>,
+    pub(super) op: LibraryOp,
+    pub(super) extents: Vec<u64>,
     pub(super) arguments: Vec<Argument>,
     pub(super) scalars: Vec<Scalar>,
 }
@@ -95,10 +96,10 @@ pub(super) fn walks_backwards(lowering: &Lowering<'_>, operand: NodeId) -> bool 
 }
 
 /// An operand's buffer, its layout, and its dtype.
-struct Operand {
-    slot: Slot,
-    layout: Layout,
-    dtype: DType,
+pub(super) struct Operand {
+    pub(super) slot: Slot,
+    pub(super) layout: Layout,
+    pub(super) dtype: DType,
 }
 
 impl Operand {
@@ -120,7 +121,7 @@ impl Operand {
         }
     }
 
-    fn argument(&self, strides: Vec<i64>) -> Argument {
+    pub(super) fn argument(&self, strides: Vec<i64>) -> Argument {
         Argument {
             slot: self.slot,
             offset: self.layout.offset * self.dtype.size() as u64,
@@ -347,7 +348,7 @@ fn call_on(graph: &Graph, id: NodeId, operands: &[Operand]) -> Call {
 }
 
 /// All axes with `axis` behind the others.
-fn last(axis: usize, rank: usize) -> Vec<usize> {
+pub(super) fn last(axis: usize, rank: usize) -> Vec<usize> {
     (0..rank).filter(|&at| at != axis).chain([axis]).collect()
 }
 
@@ -474,85 +475,4 @@ pub(super) fn group(lowering: &mut Lowering<'_>, id: NodeId) -> Group {
     call.arguments.push(out);
     group.steps.push(call.into_step(lowering.support, node.tag));
     group
-}
-
-/// Sorted values go to a buffer that nobody reads. On a device without the op, ranks are counted first.
-fn sort(
-    lowering: &Lowering<'_>,
-    id: NodeId,
-    axis: usize,
-    mut call: Call,
-    x: &Operand,
-    to: &Operand,
-    group: &mut Group,
-) {
-    let node = lowering.graph.node(id);
-    let order = last(axis, node.ty.shape.len());
-    let strides = |of: &Operand| {
-        order
-            .iter()
-            .map(|&at| of.layout.strides()[at])
-            .collect::<Vec<_>>()
-    };
-    let elements = node.ty.shape.elements();
-    let buffer = |dtype: DType| Operand {
-        slot: Slot::Local(lowering.temporary((elements * dtype.size()) as u64)),
-        layout: Layout::contiguous(node.ty.shape),
-        dtype,
-    };
-    let values = buffer(x.dtype);
-    let lowered = match &call.op {
-        LibraryOp::Sort(op) if !lowering.support.library(&call.op) => op.lowered().ok(),
-        _ => None,
-    };
-    let Some([rank, permute]) = lowered else {
-        call.arguments
-            .extend([values.argument(strides(&values)), to.argument(strides(to))]);
-        group.steps.push(call.into_step(lowering.support, node.tag));
-        return;
-    };
-    let ranks = buffer(DType::I64);
-    // Over the outer axes and one inner axis: still along the outer sorted axis, moving along the inner one.
-    let along_inner = |of: &Operand| {
-        let mut all = strides(of);
-        if let Some(step) = all.last_mut() {
-            let step = std::mem::take(step);
-            all.push(step);
-        }
-        all
-    };
-    let mut extents = call.extents;
-    extents.push(node.ty.shape[axis] as u64);
-    let mut launch = |kernel: Kernel, arguments: Vec<Argument>| {
-        group.steps.push(Step::Launch {
-            source: Arc::new(Source::Kernel(kernel)),
-            extents: extents.clone(),
-            arguments,
-            scalars: Vec::new(),
-            tag: node.tag,
-        });
-    };
-    launch(
-        rank,
-        vec![
-            x.argument(along_inner(x)),
-            x.argument(strides(x)),
-            ranks.argument(strides(&ranks)),
-        ],
-    );
-    let mut gathered = strides(x);
-    let step = gathered.last_mut().map_or(0, std::mem::take);
-    let from = Argument {
-        gather: (step, node.ty.shape[axis] as u64),
-        ..x.argument(gathered)
-    };
-    launch(
-        permute,
-        vec![
-            ranks.argument(along_inner(&ranks)),
-            from,
-            values.argument(strides(&values)),
-            to.argument(strides(to)),
-        ],
-    );
 }

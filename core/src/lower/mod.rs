@@ -4,10 +4,14 @@
 //! only it uses, what is cheap to compute again, and reductions over one common inner space; what it reads instead gets a
 //! buffer, and so a kernel, in its turn. A value that others need too is stored by the kernel that computes it anyway.
 
+mod cheap;
 mod emit;
 mod fold;
 mod library;
+mod order;
+mod program;
 mod select;
+mod sort;
 mod view;
 
 use crate::graph::{Graph, Node, NodeId, Op, Type};
@@ -18,128 +22,14 @@ use crate::tensor::layout::Layout;
 use crate::tensor::shape::Shape;
 use crate::tensor::tag::OpTag;
 use crate::tensor::view_layout;
+pub use program::*;
+
 use emit::Destination;
+use order::order;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
-
-/// Memory that a program touches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Slot {
-    /// Buffer of argument `i` of the graph.
-    Input(u32),
-    /// Buffer that the program makes: [`Program::locals`].
-    Local(u32),
-}
-
-/// A buffer that the program makes; a temporary unless an output lies in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Local {
-    /// Size in bytes.
-    pub bytes: u64,
-}
-
-/// One buffer argument of a launch.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Argument {
-    /// Which buffer.
-    pub slot: Slot,
-    /// Byte offset of the element at index 0; for an input, added to the offset of the tensor given.
-    pub offset: u64,
-    /// Elements per axis of the parameter's level, for strided parameters.
-    pub strides: Option<Vec<i64>>,
-    /// Elements from one gather index to the next, and how many there are.
-    pub gather: (i64, u64),
-}
-
-/// What is compiled. Equal sources are compiled once for a device.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Source {
-    /// A kernel in the IR.
-    Kernel(ir::Kernel),
-    /// A library op that the device supports.
-    Library(LibraryOp),
-}
-
-/// A scalar argument of a launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scalar {
-    /// Always these bits.
-    Bits(u64),
-    /// The bits of scalar argument `i` of the program: an eager call's constants, so that a new value needs no new kernel.
-    Argument(u32),
-}
-
-/// One piece of work.
-#[derive(Clone, Debug)]
-pub enum Step {
-    /// Run a kernel.
-    Launch {
-        /// What.
-        source: Arc<Source>,
-        /// Outer extents, then inner ones.
-        extents: Vec<u64>,
-        /// One for each parameter.
-        arguments: Vec<Argument>,
-        /// Scalar arguments.
-        scalars: Vec<Scalar>,
-        /// The op that the user called.
-        tag: OpTag,
-    },
-    /// Fill a range with one element.
-    Fill {
-        /// Which buffer; a local.
-        slot: Slot,
-        /// First byte.
-        offset: u64,
-        /// How many bytes, at least one element.
-        bytes: u64,
-        /// Bits of the element.
-        pattern: u64,
-        /// Bytes of the element.
-        pattern_bytes: u32,
-        /// The op that the user called.
-        tag: OpTag,
-    },
-}
-
-/// Where an output is.
-#[derive(Clone, Debug)]
-pub struct Output {
-    /// Its buffer; an input's when the output is a view of it.
-    pub slot: Slot,
-    /// Its elements; the offset is added to that of the input given.
-    pub layout: Layout,
-    /// Its type.
-    pub ty: Type,
-}
-
-/// Work in order, without devices and addresses: what an executable is made of.
-#[derive(Clone, Debug, Default)]
-pub struct Program {
-    /// Buffers to make, contiguous, in the order of their first use.
-    pub locals: Vec<Local>,
-    /// The work, in order.
-    pub steps: Vec<Step>,
-    /// The outputs of the graph.
-    pub outputs: Vec<Output>,
-}
-
-/// What the device can do, as far as lowering cares.
-pub trait Support {
-    /// Whether it has the library op.
-    fn library(&self, op: &LibraryOp) -> bool;
-}
-
-/// How an argument of a graph comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Given {
-    /// In a buffer; of the layout only shape and strides matter, the offset is added when the program runs.
-    Buffer(Layout),
-    /// As scalar argument `i` of the program, the same everywhere.
-    Scalar(u32),
-}
 
 /// Lowers a graph whose arguments come as `given` says.
 ///
@@ -466,44 +356,6 @@ impl Group {
             });
         }
     }
-}
-
-/// An order in which each group comes after those that make what it needs; the graph's order where there is a choice.
-fn order(groups: &[Group], nodes: usize) -> Option<Vec<usize>> {
-    let mut makers = vec![SmallVec::<[usize; 1]>::new(); nodes];
-    for (at, group) in groups.iter().enumerate() {
-        for node in &group.makes {
-            makers[node.index()].push(at);
-        }
-    }
-    let mut waiting = vec![0; groups.len()];
-    let mut dependents = vec![Vec::new(); groups.len()];
-    for (at, group) in groups.iter().enumerate() {
-        let before: HashSet<usize> = group
-            .needs
-            .iter()
-            .flat_map(|node| makers[node.index()].iter().copied())
-            .collect();
-        for made in before {
-            if made != at {
-                waiting[at] += 1;
-                dependents[made].push(at);
-            }
-        }
-    }
-    // Groups were made from the last node to the first: the greatest index is the earliest in the graph.
-    let mut ready: BinaryHeap<usize> = (0..groups.len()).filter(|&at| waiting[at] == 0).collect();
-    let mut order = Vec::with_capacity(groups.len());
-    while let Some(at) = ready.pop() {
-        order.push(at);
-        for &next in &dependents[at] {
-            waiting[next] -= 1;
-            if waiting[next] == 0 {
-                ready.push(next);
-            }
-        }
-    }
-    (order.len() == groups.len()).then_some(order)
 }
 
 #[cfg(test)]

@@ -1,0 +1,93 @@
+//! What is computed again rather than stored.
+
+use super::{Given, Lowering};
+use crate::graph::{NodeId, Op};
+use crate::hal::ir::ScalarOp;
+use crate::tensor::layout::Layout;
+use std::collections::HashSet;
+
+impl Lowering<'_> {
+    /// Whether computing the node again costs less than a buffer: few quick ops on one buffer at most.
+    pub(super) fn is_cheap(&self, id: NodeId, budget: u32) -> bool {
+        let mut leaves = HashSet::new();
+        self.cheap_walk(id, &mut { budget }, &mut leaves) && leaves.len() <= 1
+    }
+
+    fn cheap_walk(&self, id: NodeId, budget: &mut u32, leaves: &mut HashSet<NodeId>) -> bool {
+        let node = self.graph.node(id);
+        match &node.op {
+            Op::Full { .. } | Op::Index { .. } => return true,
+            Op::Input(at) => {
+                if let Given::Buffer(_) = self.given[*at as usize] {
+                    leaves.insert(id);
+                }
+                return true;
+            }
+            op if op.is_view() => {}
+            Op::Map(op) if is_quick(*op) && *budget > 0 => *budget -= 1,
+            Op::Cast(_) if *budget > 0 => *budget -= 1,
+            _ if self.marked[id.index()] => {
+                leaves.insert(id);
+                return true;
+            }
+            _ => return false,
+        }
+        node.inputs
+            .iter()
+            .all(|&input| self.cheap_walk(input, budget, leaves))
+    }
+
+    /// Layout of a node's buffer: an argument's, or that of the buffer that a kernel makes. `None` for a scalar argument.
+    pub(super) fn buffer_layout(&self, id: NodeId) -> Option<Layout> {
+        match self.graph.node(id).op {
+            Op::Input(at) => match self.given[at as usize] {
+                Given::Buffer(layout) => Some(layout),
+                Given::Scalar(_) => None,
+            },
+            _ => Some(Layout::contiguous(*self.graph.shape(id))),
+        }
+    }
+}
+
+/// Ops of about one instruction. Exhaustive, so that a new op is judged here.
+const fn is_quick(op: ScalarOp) -> bool {
+    match op {
+        ScalarOp::Neg
+        | ScalarOp::Abs
+        | ScalarOp::Sign
+        | ScalarOp::Not
+        | ScalarOp::Floor
+        | ScalarOp::Ceil
+        | ScalarOp::Trunc
+        | ScalarOp::Round
+        | ScalarOp::Add
+        | ScalarOp::Sub
+        | ScalarOp::Mul
+        | ScalarOp::Max
+        | ScalarOp::Min
+        | ScalarOp::And
+        | ScalarOp::Or
+        | ScalarOp::Xor
+        | ScalarOp::Shl
+        | ScalarOp::Shr
+        | ScalarOp::Eq
+        | ScalarOp::Ne
+        | ScalarOp::Lt
+        | ScalarOp::Le
+        | ScalarOp::Fma
+        | ScalarOp::Select => true,
+        ScalarOp::Sqrt
+        | ScalarOp::Exp
+        | ScalarOp::Expm1
+        | ScalarOp::Log
+        | ScalarOp::Log1p
+        | ScalarOp::Sin
+        | ScalarOp::Cos
+        | ScalarOp::Tanh
+        | ScalarOp::Erf
+        | ScalarOp::Div
+        | ScalarOp::Rem
+        | ScalarOp::Pow
+        | ScalarOp::Atan2 => false,
+    }
+}

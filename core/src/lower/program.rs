@@ -1,0 +1,125 @@
+//! Programs: what lowering makes and an executable runs.
+
+use crate::graph::Type;
+use crate::hal::ir;
+use crate::hal::library::LibraryOp;
+use crate::tensor::layout::Layout;
+use crate::tensor::tag::OpTag;
+use std::sync::Arc;
+
+/// Memory that a program touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Slot {
+    /// Buffer of argument `i` of the graph.
+    Input(u32),
+    /// Buffer that the program makes: [`Program::locals`].
+    Local(u32),
+}
+
+/// A buffer that the program makes; a temporary unless an output lies in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Local {
+    /// Size in bytes.
+    pub bytes: u64,
+}
+
+/// One buffer argument of a launch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Argument {
+    /// Which buffer.
+    pub slot: Slot,
+    /// Byte offset of the element at index 0; for an input, added to the offset of the tensor given.
+    pub offset: u64,
+    /// Elements per axis of the parameter's level, for strided parameters.
+    pub strides: Option<Vec<i64>>,
+    /// Elements from one gather index to the next, and how many there are.
+    pub gather: (i64, u64),
+}
+
+/// What is compiled. Equal sources are compiled once for a device.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// A kernel in the IR.
+    Kernel(ir::Kernel),
+    /// A library op that the device supports.
+    Library(LibraryOp),
+}
+
+/// A scalar argument of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalar {
+    /// Always these bits.
+    Bits(u64),
+    /// The bits of scalar argument `i` of the program: an eager call's constants, so that a new value needs no new kernel.
+    Argument(u32),
+}
+
+/// One piece of work.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Run a kernel.
+    Launch {
+        /// What.
+        source: Arc<Source>,
+        /// Outer extents, then inner ones.
+        extents: Vec<u64>,
+        /// One for each parameter.
+        arguments: Vec<Argument>,
+        /// Scalar arguments.
+        scalars: Vec<Scalar>,
+        /// The op that the user called.
+        tag: OpTag,
+    },
+    /// Fill a range with one element.
+    Fill {
+        /// Which buffer; a local.
+        slot: Slot,
+        /// First byte.
+        offset: u64,
+        /// How many bytes, at least one element.
+        bytes: u64,
+        /// Bits of the element.
+        pattern: u64,
+        /// Bytes of the element.
+        pattern_bytes: u32,
+        /// The op that the user called.
+        tag: OpTag,
+    },
+}
+
+/// Where an output is.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Its buffer; an input's when the output is a view of it.
+    pub slot: Slot,
+    /// Its elements; the offset is added to that of the input given.
+    pub layout: Layout,
+    /// Its type.
+    pub ty: Type,
+}
+
+/// Work in order, without devices and addresses: what an executable is made of.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// Buffers to make, contiguous, in the order of their first use.
+    pub locals: Vec<Local>,
+    /// The work, in order.
+    pub steps: Vec<Step>,
+    /// The outputs of the graph.
+    pub outputs: Vec<Output>,
+}
+
+/// What the device can do, as far as lowering cares.
+pub trait Support {
+    /// Whether it has the library op.
+    fn library(&self, op: &LibraryOp) -> bool;
+}
+
+/// How an argument of a graph comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Given {
+    /// In a buffer; of the layout only shape and strides matter, the offset is added when the program runs.
+    Buffer(Layout),
+    /// As scalar argument `i` of the program, the same everywhere.
+    Scalar(u32),
+}
