@@ -5,7 +5,7 @@ use super::linear::{Linear, Structure, traced};
 use super::staged::Staged;
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Type};
+use crate::graph::Graph;
 use crate::lower::{Given, lower};
 use crate::tensor::failure::{Failure, Refusal};
 use crate::tensor::tag::OpTag;

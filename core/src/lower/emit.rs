@@ -30,7 +30,7 @@ struct Binding {
 
 /// Writes down the kernel of `selection`.
 pub(super) fn emit(lowering: &Lowering<'_>, selection: &Selection, to: &Destination) -> Step {
-    let mut emitter = Emitter::new(lowering, selection);
+    let emitter = Emitter::new(lowering, selection);
     match selection.library {
         Some(library) => emitter.library(library, to),
         None => emitter.kernel(to),

@@ -14,28 +14,24 @@ mod select;
 mod sort;
 mod view;
 
-use crate::graph::{Graph, Node, NodeId, Op, Type};
-use crate::hal::ir;
-use crate::hal::library::LibraryOp;
+use crate::graph::{Graph, Node, NodeId, Op};
 use crate::tensor::failure::Refusal;
 use crate::tensor::layout::Layout;
 use crate::tensor::shape::Shape;
-use crate::tensor::tag::OpTag;
 use crate::tensor::view_layout;
-pub use program::*;
+pub(crate) use program::*;
 
 use emit::Destination;
 use order::order;
 use smallvec::SmallVec;
 use std::cell::RefCell;
-use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Lowers a graph whose arguments come as `given` says.
 ///
 /// # Errors
 /// What no kernel can express.
-pub fn lower(graph: &Graph, given: &[Given], support: &dyn Support) -> Result<Program, Refusal> {
+pub(crate) fn lower(graph: &Graph, given: &[Given], support: &dyn Support) -> Result<Program, Refusal> {
     if graph
         .nodes()
         .iter()

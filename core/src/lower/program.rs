@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Memory that a program touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Slot {
+pub(crate) enum Slot {
     /// Buffer of argument `i` of the graph.
     Input(u32),
     /// Buffer that the program makes: [`Program::locals`].
@@ -18,14 +18,14 @@ pub enum Slot {
 
 /// A buffer that the program makes; a temporary unless an output lies in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Local {
+pub(crate) struct Local {
     /// Size in bytes.
     pub bytes: u64,
 }
 
 /// One buffer argument of a launch.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Argument {
+pub(crate) struct Argument {
     /// Which buffer.
     pub slot: Slot,
     /// Byte offset of the element at index 0; for an input, added to the offset of the tensor given.
@@ -38,7 +38,7 @@ pub struct Argument {
 
 /// What is compiled. Equal sources are compiled once for a device.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Source {
+pub(crate) enum Source {
     /// A kernel in the IR.
     Kernel(ir::Kernel),
     /// A library op that the device supports.
@@ -47,7 +47,7 @@ pub enum Source {
 
 /// A scalar argument of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scalar {
+pub(crate) enum Scalar {
     /// Always these bits.
     Bits(u64),
     /// The bits of scalar argument `i` of the program: an eager call's constants, so that a new value needs no new kernel.
@@ -56,7 +56,7 @@ pub enum Scalar {
 
 /// One piece of work.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub(crate) enum Step {
     /// Run a kernel.
     Launch {
         /// What.
@@ -89,7 +89,7 @@ pub enum Step {
 
 /// Where an output is.
 #[derive(Clone, Debug)]
-pub struct Output {
+pub(crate) struct Output {
     /// Its buffer; an input's when the output is a view of it.
     pub slot: Slot,
     /// Its elements; the offset is added to that of the input given.
@@ -100,7 +100,7 @@ pub struct Output {
 
 /// Work in order, without devices and addresses: what an executable is made of.
 #[derive(Clone, Debug, Default)]
-pub struct Program {
+pub(crate) struct Program {
     /// Buffers to make, contiguous, in the order of their first use.
     pub locals: Vec<Local>,
     /// The work, in order.
@@ -110,14 +110,14 @@ pub struct Program {
 }
 
 /// What the device can do, as far as lowering cares.
-pub trait Support {
+pub(crate) trait Support {
     /// Whether it has the library op.
     fn library(&self, op: &LibraryOp) -> bool;
 }
 
 /// How an argument of a graph comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Given {
+pub(crate) enum Given {
     /// In a buffer; of the layout only shape and strides matter, the offset is added when the program runs.
     Buffer(Layout),
     /// As scalar argument `i` of the program, the same everywhere.

@@ -1,10 +1,8 @@
 //! Which nodes one kernel computes.
 
 use super::view::{Split, View};
-use super::{Given, Lowering, library};
+use super::{Lowering, library};
 use crate::graph::{NodeId, Op};
-use crate::hal::ir::ScalarOp;
-use crate::tensor::layout::Layout;
 use crate::tensor::shape::{Axes, MAX_RANK, Shape};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};

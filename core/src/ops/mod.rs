@@ -49,6 +49,6 @@ pub use slice::{At, ELLIPSIS, IntoIndex, NEW_AXIS, step};
 
 pub(crate) use axes::{axis_in, axis_of};
 pub(crate) use create::refused_on;
-pub(crate) use formula::{formula, widened};
+pub(crate) use formula::widened;
 pub(crate) use operand::float_bits;
-pub(crate) use promotion::{broadcast, brought, cast, elementwise, expanded, float_of, join, map, unchanged};
+pub(crate) use promotion::{broadcast, brought, cast, elementwise, expanded, float_of, join};
