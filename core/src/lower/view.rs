@@ -20,13 +20,6 @@ impl Affine {
         }
     }
 
-    /// The index along one axis, times `coefficient`.
-    pub(super) fn axis(axis: usize, coefficient: i64) -> Affine {
-        let mut affine = Affine::default();
-        affine.add_term(axis, coefficient);
-        affine
-    }
-
     pub(super) fn coefficient(&self, axis: usize) -> i64 {
         self.coefficients.get(axis).copied().unwrap_or(0)
     }
