@@ -154,22 +154,27 @@ pub trait Function<A: Arguments> {
 macro_rules! tuples {
     ($($name:ident $index:tt),*) => {
         impl<$($name: Tree),*> Tree for ($($name,)*) {
-            fn visit<'a>(&'a self, _each: &mut dyn FnMut(&'a Tensor)) {
-                $(self.$index.visit(_each);)*
+            fn visit<'a>(&'a self, each: &mut dyn FnMut(&'a Tensor)) {
+                $(self.$index.visit(each);)*
             }
 
-            fn map(&self, _each: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
-                ($(self.$index.map(_each),)*)
+            fn map(&self, each: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
+                ($(self.$index.map(each),)*)
             }
 
-            fn structure(&self, _into: &mut Vec<u64>) {
-                $(self.$index.structure(_into);)*
+            fn structure(&self, into: &mut Vec<u64>) {
+                $(self.$index.structure(into);)*
             }
         }
     };
 }
 
-tuples!();
+impl Tree for () {
+    fn visit<'a>(&'a self, _: &mut dyn FnMut(&'a Tensor)) {}
+
+    fn map(&self, _: &mut dyn FnMut(&Tensor) -> Tensor) {}
+}
+
 tuples!(A 0);
 tuples!(A 0, B 1);
 tuples!(A 0, B 1, C 2);

@@ -266,7 +266,7 @@ impl Optimizer for RmsProp {
         let mut spread = square;
         if self.centered {
             let mean = &slots[1] * self.alpha + &grad * (1.0 - self.alpha);
-            spread = spread - &mean * &mean;
+            spread -= &mean * &mean;
             kept.push(mean);
         }
         let mut direction = grad / (spread.sqrt() + self.eps);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use thalweg::{Context, DType, Tensor, Tree, jit, value_and_grad};
 
 /// The loss of outputs and targets.
-pub type LossFunction = Arc<dyn Fn(&Tensor, &Tensor) -> Tensor + Send + Sync>;
+pub(crate) type LossFunction = Arc<dyn Fn(&Tensor, &Tensor) -> Tensor + Send + Sync>;
 
 /// What a step is given: network, slots of the optimizer, its scalars, inputs and targets.
 pub(crate) type Given<N> = ((N, Vec<Tensor>, Tensor), (Tensor, Tensor));
@@ -23,11 +23,14 @@ pub(crate) struct Rules {
     pub(crate) loss_scale: f64,
 }
 
+/// A function of values.
+type Step<A, B> = Box<dyn Fn(&A) -> B + Send + Sync>;
+
 /// Steps and evaluations of a network, run op by op or compiled.
 pub(crate) struct Compiled<N: Layer + Tree> {
-    pub(crate) train: Box<dyn Fn(&Given<N>) -> Made<N> + Send + Sync>,
-    pub(crate) eval: Box<dyn Fn(&(N, (Tensor, Tensor))) -> (Tensor, Tensor) + Send + Sync>,
-    pub(crate) predict: Box<dyn Fn(&(N, Tensor)) -> Tensor + Send + Sync>,
+    pub(crate) train: Step<Given<N>, Made<N>>,
+    pub(crate) eval: Step<(N, (Tensor, Tensor)), (Tensor, Tensor)>,
+    pub(crate) predict: Step<(N, Tensor), Tensor>,
 }
 
 impl<N: Layer + Tree + Send + Sync + 'static> Compiled<N> {

@@ -64,6 +64,7 @@ impl<E> Table<E> {
     }
 
     /// Number of entries.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.slots.iter().flatten().count()
     }

@@ -246,7 +246,7 @@ pub(crate) fn full(context: &Context, constant: Constant, tag: OpTag) -> Result<
         tag,
     )?;
     let storage = Storage {
-        listed: engine.list(tag, bytes),
+        _listed: engine.list(tag, bytes),
         buffer,
         context: context.clone(),
         written: Written::by(scoped.as_ref(), lane),

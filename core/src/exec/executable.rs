@@ -173,11 +173,13 @@ impl Executable {
     }
 
     /// Number of launches and fills.
+    #[cfg(test)]
     pub(crate) fn steps(&self) -> usize {
         self.steps.len()
     }
 
     /// Bytes of the temporaries.
+    #[cfg(test)]
     pub(crate) fn arena(&self) -> u64 {
         self.arena
     }
@@ -235,7 +237,7 @@ impl Executable {
             .into_iter()
             .map(|buffer| {
                 Arc::new(Storage {
-                    listed: engine.list(tag, buffer.size()),
+                    _listed: engine.list(tag, buffer.size()),
                     buffer,
                     context: context.clone(),
                     written: Written::by(scoped, lane),

@@ -13,10 +13,13 @@ pub(crate) const LISTED: u64 = 1 << 20;
 /// Rows of the table.
 const ROWS: usize = 10;
 
+/// The next number, and op and bytes of each buffer.
+type Live = (u64, HashMap<u64, (OpTag, u64)>);
+
 /// The large buffers of a device.
 #[derive(Default)]
 pub(crate) struct Holders {
-    live: Mutex<(u64, HashMap<u64, (OpTag, u64)>)>,
+    live: Mutex<Live>,
 }
 
 /// Keeps its buffer listed while it lives.

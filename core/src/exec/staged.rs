@@ -28,10 +28,13 @@ pub(super) struct Place<'a> {
     pub(super) tag: Option<OpTag>,
 }
 
+/// What was compiled for operands.
+type Plan = (SmallVec<[Operand; 4]>, Executable);
+
 /// A graph, compiled for the strides that come.
 pub(super) struct Piece {
     graph: Graph,
-    plans: Mutex<Vec<Arc<(SmallVec<[Operand; 4]>, Executable)>>>,
+    plans: Mutex<Vec<Arc<Plan>>>,
 }
 
 impl Piece {
@@ -115,7 +118,7 @@ enum From {
 #[derive(Debug)]
 enum Work {
     Piece(Piece),
-    Host(Host),
+    Host(Box<Host>),
 }
 
 #[derive(Debug)]
@@ -226,7 +229,7 @@ impl Staged {
             _ => None,
         };
         self.stages.push(Stage {
-            work: Work::Host(Host::new(control)),
+            work: Work::Host(Box::new(Host::new(control))),
             operands: node.inputs.iter().map(|&input| from(graph, input)).collect(),
             results: graph.nodes().iter().enumerate().filter_map(result).collect(),
             last: Vec::new(),

@@ -21,6 +21,8 @@ pub(crate) struct History {
     pub(super) origin: Origin,
 }
 
+// An op is the common case, and is not put behind one more pointer.
+#[allow(clippy::large_enum_variant)]
 pub(super) enum Origin {
     /// Gradients are wanted for this value.
     Leaf,

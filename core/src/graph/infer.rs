@@ -332,7 +332,7 @@ fn conv(attributes: &ConvAttributes, x: Type, w: Type) -> Result<Type> {
         return refuse(format!("input of {} with weights of {}", x.dtype, w.dtype));
     }
     let groups = attributes.groups;
-    if groups == 0 || w.shape[0] % groups != 0 || x.shape[1] != w.shape[1] * groups {
+    if groups == 0 || !w.shape[0].is_multiple_of(groups) || x.shape[1] != w.shape[1] * groups {
         return refuse(format!(
             "input {} has {} channels, weights {} in {groups} groups take {}",
             x.shape,

@@ -366,7 +366,8 @@ mod tests {
         assert_eq!(shape((ELLIPSIS, 2..4)), Some(vec![4, 5, 2]));
         assert_eq!(shape((0, NEW_AXIS, 1..=3, ..2)), Some(vec![1, 3, 2]));
         assert_eq!(shape((step(.., -2), 1..usize::MAX, 3)), Some(vec![2, 4]));
-        assert_eq!(shape((4..1, ..)), Some(vec![0, 5, 6]));
+        let (from, to) = (4, 1);
+        assert_eq!(shape((from..to, ..)), Some(vec![0, 5, 6]));
         assert_eq!(shape(((..), (..), 1.., 0)), None);
         assert_eq!(shape(4), None);
         assert_eq!(shape(-5), None);

@@ -107,6 +107,7 @@ impl Key {
         }
     }
 
+    #[allow(clippy::too_many_arguments)]
     /// A draw: `make` gets a function from i to word i of each element, as u32 vectors of all elements in row-major order.
     fn draw<const N: usize>(
         &self,

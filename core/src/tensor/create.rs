@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// A tensor of elements that are in `buffer`, row-major.
 fn imported(buffer: Buffer, shape: Shape, dtype: DType, cx: &Context, tag: OpTag) -> Tensor {
     let storage = Storage {
-        listed: cx.engine().list(tag, buffer.size()),
+        _listed: cx.engine().list(tag, buffer.size()),
         buffer,
         context: cx.clone(),
         written: Written::BY_HOST,

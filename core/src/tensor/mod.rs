@@ -65,7 +65,7 @@ pub(crate) struct Storage {
     pub(crate) context: Context,
     /// When and on which stream it was written; others wait for that before they read.
     pub(crate) written: Written,
-    pub(crate) listed: Option<Box<Listed>>,
+    pub(crate) _listed: Option<Box<Listed>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

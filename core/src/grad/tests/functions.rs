@@ -181,7 +181,7 @@ fn long_chains_neither_overflow_nor_leak() {
         let gradient = grad(|x: &Tensor| {
             let mut y = x.clone();
             for _ in 0..length {
-                y = y * 1.000_001;
+                y *= 1.000_001;
             }
             y.sum()
         });
@@ -196,7 +196,7 @@ fn long_chains_neither_overflow_nor_leak() {
     let marked = x.requires_grad();
     let mut y = marked.clone();
     for _ in 0..100_000 {
-        y = y + &marked;
+        y += &marked;
     }
     drop(marked);
     drop(y);

@@ -210,7 +210,10 @@ fn products_of_matrices() {
     );
 }
 
-fn conv_cases() -> Vec<(ConvAttributes, Vec<usize>, Vec<usize>, Vec<usize>)> {
+/// Attributes, and extents of input, weights and output.
+type ConvCase = (ConvAttributes, Vec<usize>, Vec<usize>, Vec<usize>);
+
+fn conv_cases() -> Vec<ConvCase> {
     let attributes = ConvAttributes {
         groups: 1,
         stride: [1; 3],

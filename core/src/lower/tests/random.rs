@@ -77,7 +77,8 @@ fn grow(graph: &mut Graph, dice: &mut Dice) -> Option<NodeId> {
             if rank > 1 && dice.below(2) == 0 {
                 let at = dice.below(rank - 1);
                 extents[at] *= extents.remove(at + 1);
-            } else if let Some(at) = (0..rank).find(|&axis| shape[axis] % 2 == 0 && shape[axis] > 0) {
+            } else if let Some(at) = (0..rank).find(|&axis| shape[axis].is_multiple_of(2) && shape[axis] > 0)
+            {
                 extents[at] /= 2;
                 extents.insert(at + dice.below(2), 2);
             }

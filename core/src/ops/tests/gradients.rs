@@ -45,7 +45,8 @@ fn check(name: &str, f: &dyn Fn(&Tensor) -> Tensor, numbers: &[f64]) {
 #[test]
 fn functions_on_the_whole_line() {
     let line = [-7.3, -2.1, -0.6, -0.01, 0.02, 0.7, 1.9, 6.5];
-    let functions: [(&str, fn(&Tensor) -> Tensor); 20] = [
+    type Function = fn(&Tensor) -> Tensor;
+    let functions: [(&str, Function); 20] = [
         ("tan", Tensor::tan),
         ("atan", Tensor::atan),
         ("sinh", Tensor::sinh),

@@ -44,7 +44,7 @@ fn numbers() -> Vec<f64> {
         -88.7,
         89.2,
         -87.3,
-        3.1415927,
+        std::f32::consts::PI,
         1.5707964,
         268435456.0,
     ] {
@@ -163,7 +163,8 @@ fn bounds_hold_for_f64_of_every_size() {
     ];
     everywhere(|cx| {
         let x = Tensor::from_slice(&large, [large.len()], cx);
-        let functions: [(&str, Tensor, fn(f64) -> f64); 9] = [
+        type Function = fn(f64) -> f64;
+        let functions: [(&str, Tensor, Function); 9] = [
             ("sinh", x.sinh(), libm::sinh),
             ("cosh", x.cosh(), libm::cosh),
             ("asinh", x.asinh(), libm::asinh),
