@@ -69,6 +69,7 @@ impl<D: Device> Owner<D> {
         Owner(NonNull::from(&**open))
     }
 
+    #[inline(always)]
     pub(super) fn is(self, other: Owner<D>) -> bool {
         self.0 == other.0
     }
@@ -286,6 +287,7 @@ lookups! {
     graph(graphs) -> Graph, "graph";
 }
 
+#[cold]
 pub(super) fn stale(what: &str, handle: u64) -> Error {
     Error::invalid_handle(format!(
         "no {what} has the handle {handle:#x}; it was destroyed or never created"

@@ -53,6 +53,7 @@ impl<'a, D: Device> End<'a, D> {
 }
 
 impl<D: Device> Buffer<D> {
+    #[inline(always)]
     fn region(&self, offset: u64) -> Region<'_, D> {
         // SAFETY: a chunk lives as long as its buffers.
         let chunk = unsafe { &*self.chunk };
@@ -146,18 +147,20 @@ pub(super) unsafe fn handles(packet: &Packet) -> Result<Vec<u64>> {
 
 /// # Safety
 /// As [`Instance::launch`].
+#[inline(always)]
 unsafe fn strides<'a>(binding: &'a tables::Binding, slot: &Slot, signature: &Signature) -> Result<&'a [i64]> {
+    if binding.strides.is_null() {
+        return Ok(&[]);
+    }
     let axes = match slot.level {
         Level::Row => signature.outer,
         Level::Element => signature.outer + signature.inner,
     };
-    if binding.strides.is_null() {
-        return Ok(&[]);
-    }
     // SAFETY: the contract asks for one stride per axis.
     unsafe { array(binding.strides, axes) }
 }
 
+#[inline(always)]
 fn footprint<'a, D: Device>(
     binding: &tables::Binding,
     buffer: &Buffer<D>,

@@ -32,6 +32,7 @@ unsafe impl<T: Send> Send for Slots<T> {}
 // SAFETY: as above; shared references need `T: Sync`, moving out from another thread needs `T: Send`.
 unsafe impl<T: Send + Sync> Sync for Slots<T> {}
 
+#[inline(always)]
 fn locate(index: u32) -> (usize, usize) {
     let shifted = u64::from(index) + (1 << FIRST_BITS);
     let segment = shifted.ilog2() - FIRST_BITS;
@@ -63,6 +64,7 @@ impl<T> Slots<T> {
         }
     }
 
+    #[inline(always)]
     fn slot(&self, index: u32) -> Option<&Slot<T>> {
         let (segment, at) = locate(index);
         let base = self.segments.get(segment)?.load(Ordering::Acquire);
@@ -104,7 +106,7 @@ impl<T> Slots<T> {
     ///
     /// The reference is good until the handle is removed; the contract of [`tables`](crate::tables) forbids removing a handle while
     /// another call uses it.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, handle: u64) -> Option<&T> {
         let slot = self.slot(handle as u32)?;
         let generation = (handle >> 32) as u32;
