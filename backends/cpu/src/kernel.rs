@@ -62,6 +62,13 @@ impl CpuKernel {
 /// As [`CpuKernel::run`].
 #[inline]
 pub(crate) unsafe fn run(launch: &Launch<'_, CpuDevice>, parallel: &dyn Parallel) {
+    if let CpuKernel::Program(program) = &**launch.kernel {
+        let address = |p: usize| arg(&launch.bindings[p]).ptr;
+        // SAFETY: the caller vouches for it.
+        if unsafe { program.run_single(launch.extents, launch.scalars, address) } {
+            return;
+        }
+    }
     // Filled in place: an array that is collected would be moved, with room for 64 parameters.
     let mut args = ArrayVec::<Arg<'_>, MAX_PARAMS>::new_const();
     for bound in launch.bindings {
@@ -111,7 +118,12 @@ unsafe impl Sync for Prepared {}
 
 impl Prepared {
     pub(crate) fn new(launch: &Launch<'_, CpuDevice>) -> Prepared {
-        let strides: Box<[i64]> = launch.bindings.iter().flat_map(|bound| bound.strides).copied().collect();
+        let strides: Box<[i64]> = launch
+            .bindings
+            .iter()
+            .flat_map(|bound| bound.strides)
+            .copied()
+            .collect();
         let mut at = 0;
         let args = launch.bindings.iter().map(|bound| {
             let own = &strides[at..at + bound.strides.len()];

@@ -182,33 +182,20 @@ pub fn scalars(signature: &Signature, values: &[u64]) -> Result<()> {
     Ok(())
 }
 
-/// The bytes that a parameter touches, relative to its allocation; `None` when it touches none.
+/// [`span`] of a contiguous parameter without strides that is as it should be, the case of most launches.
 #[inline(always)]
-pub fn span(
-    name: &str,
-    index: usize,
-    slot: &Slot,
-    extents: &Extents<'_>,
-    place: &Footprint<'_>,
-) -> Result<Option<(u64, u64)>> {
-    // Most parameters are contiguous; what is not as it should be is looked at again, for the message.
-    let plain = slot.access == Access::Contiguous && slot.direct && !slot.gathers;
-    if plain && place.strides.is_empty() {
-        let (count, size) = (extents.count(slot.level), slot.dtype.size() as u64);
-        let bytes = count.checked_mul(size).and_then(|bytes| bytes.checked_add(place.offset));
-        // Sizes are powers of two.
-        if let Some(end) = bytes
-            && end <= place.bytes
-            && place.offset & (size - 1) == 0
-        {
-            return Ok((count > 0).then_some((place.offset, end)));
-        }
+pub fn plain_span(slot: &Slot, extents: &Extents<'_>, offset: u64, bytes: u64) -> Option<(u64, u64)> {
+    if slot.access != Access::Contiguous || !slot.direct || slot.gathers {
+        return None;
     }
-    reach(name, index, slot, extents, place)
+    let (count, size) = (extents.count(slot.level), slot.dtype.size() as u64);
+    let end = count.checked_mul(size)?.checked_add(offset)?;
+    // Sizes are powers of two.
+    (count > 0 && end <= bytes && offset & (size - 1) == 0).then_some((offset, end))
 }
 
-/// [`span`] for every kind of parameter.
-fn reach(
+/// The bytes that a parameter touches, relative to its allocation; `None` when it touches none.
+pub fn span(
     name: &str,
     index: usize,
     slot: &Slot,
