@@ -12,10 +12,14 @@
 //!
 //! The passes of a plan run in order, each after the one before has finished. An in-order queue does that.
 
+mod body;
 mod launch;
 mod plan;
 mod routine;
+mod scalar;
+mod space;
 mod target;
+mod write;
 
 pub use launch::{Launch, Place};
 pub use plan::{Grid, Plan, Variant, Words};

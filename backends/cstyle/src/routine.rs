@@ -1,6 +1,7 @@
 //! A kernel or library op that is ready to be planned and rendered.
 
-use crate::{Launch, Plan, Target, Variant};
+use crate::body::Body;
+use crate::{Launch, Plan, Target, Variant, plan, write};
 use thalweg_hal::ir::Kernel;
 use thalweg_hal::library::Matmul;
 use thalweg_hal::{Error, Result};
@@ -57,18 +58,23 @@ impl MatmulConfig {
 /// A kernel or library op that is ready to be planned and rendered.
 #[derive(Debug)]
 pub struct Routine {
-    kernel: Kernel,
+    body: Body,
+    target: Target,
 }
 
 impl Routine {
     /// Analyses a kernel; refuses one that the verifier refuses and one that needs what the target lacks.
     pub fn new(kernel: &Kernel, target: &Target) -> Result<Routine> {
-        let _ = target;
-        kernel
-            .verify()
-            .map_err(|error| Error::invalid_argument(error.to_string()))?;
+        let body = Body::new(kernel)?;
+        if body.fp64 && !target.fp64 {
+            return Err(Error::unsupported(format!(
+                "{}: the device does not compute in f64; use f32",
+                kernel.name
+            )));
+        }
         Ok(Routine {
-            kernel: kernel.clone(),
+            body,
+            target: *target,
         })
     }
 
@@ -81,13 +87,11 @@ impl Routine {
 
     /// How a launch runs.
     pub fn plan(&self, launch: &Launch<'_>) -> Result<Plan> {
-        let _ = launch;
-        Err(Error::unsupported(format!("{}: not yet", self.kernel.name)))
+        Ok(plan::plan(&self.body, &self.target, launch))
     }
 
     /// The source of a variant that [`Routine::plan`] returned.
     pub fn render(&self, variant: &Variant) -> Result<Source> {
-        let _ = variant;
-        Err(Error::unsupported(format!("{}: not yet", self.kernel.name)))
+        Ok(write::kernel(&self.body, variant, &self.target))
     }
 }
