@@ -14,6 +14,7 @@
 
 mod body;
 mod launch;
+mod matmul;
 mod plan;
 mod routine;
 mod scalar;
@@ -22,6 +23,7 @@ mod target;
 mod write;
 
 pub use launch::{Launch, Place};
+pub use matmul::MatmulConfig;
 pub use plan::{Grid, Plan, Variant, Words};
-pub use routine::{MatmulConfig, Routine, Source};
+pub use routine::{Routine, Source};
 pub use target::{Dialect, Target};

@@ -2,7 +2,7 @@
 
 use crate::body::Body;
 use crate::space::{Full, Space};
-use crate::{Launch, Target};
+use crate::{Launch, MatmulConfig, Target};
 use smallvec::SmallVec;
 use thalweg_hal::ir::{Level, Role};
 
@@ -39,6 +39,8 @@ pub(crate) enum Form {
         /// Whether several walk one row, with a pass for each stage.
         split: bool,
     },
+    /// A matrix product.
+    Matmul(MatmulConfig),
 }
 
 /// Stride along the last axis.
@@ -85,6 +87,9 @@ pub(crate) enum Word {
     Chunks,
     /// Points of a piece; of a work-item in a map on a CPU.
     Length,
+    /// Rows and columns of a matrix product.
+    MatrixRows,
+    MatrixColumns,
     /// Extent of an axis of rows.
     Outer(usize),
     /// Extent of an axis of the space that is walked.
@@ -103,9 +108,13 @@ pub(crate) enum Word {
 /// Calls `visit` with every word of a variant, in order.
 pub(crate) fn words(body: &Body, variant: &Variant, mut visit: impl FnMut(Word)) {
     let (outer, inner) = (variant.outer as usize, variant.inner as usize);
-    [Word::Rows, Word::Total, Word::Chunks, Word::Length]
-        .into_iter()
-        .for_each(&mut visit);
+    let is_matmul = matches!(variant.form, Form::Matmul(_));
+    let sizes = if is_matmul {
+        [Word::Rows, Word::Total, Word::MatrixRows, Word::MatrixColumns]
+    } else {
+        [Word::Rows, Word::Total, Word::Chunks, Word::Length]
+    };
+    sizes.into_iter().for_each(&mut visit);
     (1..outer).for_each(|axis| visit(Word::Outer(axis)));
     (1..inner).for_each(|axis| visit(Word::Inner(axis)));
     for (p, param) in body
@@ -118,7 +127,7 @@ pub(crate) fn words(body: &Body, variant: &Variant, mut visit: impl FnMut(Word))
         visit(Word::Offset(p));
         (0..outer).for_each(|axis| visit(Word::OuterStride(p, axis)));
         if variant.form == Form::Map || param.level == Level::Element {
-            let counted = if variant.steps[p] == Step::Any {
+            let counted = if is_matmul || variant.steps[p] == Step::Any {
                 inner
             } else {
                 inner - 1
@@ -139,7 +148,7 @@ const CPU_RUN: u64 = 16 * 1024;
 const MOST_GROUPS: u64 = 1 << 20;
 const MOST_RUNS: u64 = 256;
 /// Indices below this leave room for a step beyond the end in 32 bits.
-const NARROW: u64 = (1 << 31) - (1 << 26);
+pub(crate) const NARROW: u64 = (1 << 31) - (1 << 26);
 
 /// How often a row of `total` points is cut, and the points of a piece. Depends on extents alone.
 #[derive(Clone, Copy)]
@@ -243,7 +252,7 @@ impl Shape<'_> {
             passes: self.passes(&variant, cut),
             scratch_bytes: match form {
                 Form::Rows { split: true, .. } => 8 * scratch_slots(self.body) * rows * cut.chunks,
-                Form::Map | Form::Rows { split: false, .. } => 0,
+                Form::Map | Form::Rows { split: false, .. } | Form::Matmul(_) => 0,
             },
             variant,
             words: values,
@@ -371,6 +380,8 @@ impl Shape<'_> {
                 SmallVec::from_slice(&[grid(blocks.div_ceil(group))])
             }
             Form::Rows { .. } if rows == 0 => SmallVec::new(),
+            // Planned by `crate::matmul`.
+            Form::Matmul(_) => SmallVec::new(),
             Form::Rows { by_group, split } => {
                 let of = |units: u64| grid(if by_group { units } else { units.div_ceil(group) });
                 let mut passes = SmallVec::new();
@@ -414,8 +425,8 @@ impl Shape<'_> {
         match word {
             Word::Rows => self.outer.total,
             Word::Total => self.inner.total,
-            Word::Chunks => cut.chunks,
-            Word::Length => cut.length,
+            Word::Chunks | Word::MatrixRows => cut.chunks,
+            Word::Length | Word::MatrixColumns => cut.length,
             Word::Outer(axis) => self.outer.extents[axis],
             Word::Inner(axis) => self.inner.extents[axis],
             Word::Offset(p) => self.launch.places[p].offset,

@@ -1,5 +1,7 @@
 //! From a kernel and a variant to source.
 
+mod matmul;
+mod panel;
 mod program;
 mod rows;
 mod walk;
@@ -24,7 +26,7 @@ pub(crate) fn kernel(body: &Body, variant: &Variant, target: &Target) -> Source 
     };
     let passes = match variant.form {
         Form::Rows { split: true, .. } => body.depth() + 1,
-        Form::Map | Form::Rows { split: false, .. } => 1,
+        Form::Map | Form::Rows { split: false, .. } | Form::Matmul(_) => 1,
     };
     let name = sanitized(&body.kernel.name);
     let entries: Vec<String> = (0..passes).map(|pass| format!("tl_{name}_{pass}")).collect();
@@ -35,6 +37,7 @@ pub(crate) fn kernel(body: &Body, variant: &Variant, target: &Target) -> Source 
         match variant.form {
             Form::Map => writer.map(),
             Form::Rows { by_group, split } => writer.rows(by_group, split.then_some(pass)),
+            Form::Matmul(config) => writer.matmul(config),
         }
         writer.text.close();
     }
@@ -87,7 +90,7 @@ impl Writer<'_> {
     fn at_points(&self, node: usize) -> bool {
         match self.variant.form {
             Form::Map => !self.uniform[node],
-            Form::Rows { .. } => self.body.info.levels[node] == Level::Element,
+            Form::Rows { .. } | Form::Matmul(_) => self.body.info.levels[node] == Level::Element,
         }
     }
 

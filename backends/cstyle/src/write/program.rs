@@ -100,7 +100,8 @@ impl Writer<'_> {
             "typedef {} idx;",
             if self.variant.wide { "i64" } else { "i32" }
         ));
-        self.text.line(format!("#define TL_ITEMS {}", self.variant.group));
+        self.text
+            .line(format!("enum {{ TL_ITEMS = {} }};", self.variant.group));
         if by_value {
             let count = self.word_count();
             self.text
@@ -156,6 +157,8 @@ impl Writer<'_> {
             Word::Total => format!("const idx total = (idx){at};"),
             Word::Chunks => format!("const idx chunks = (idx){at};"),
             Word::Length => format!("const idx length = (idx){at};"),
+            Word::MatrixRows => format!("const idx height = (idx){at};"),
+            Word::MatrixColumns => format!("const idx width = (idx){at};"),
             Word::Outer(axis) => format!("const idx o{axis} = (idx){at};"),
             Word::Inner(axis) => format!("const idx e{axis} = (idx){at};"),
             Word::Offset(p) => {
