@@ -91,7 +91,7 @@ impl MatmulConfig {
                 item_m,
                 item_n,
             } => {
-                let whole = |all: u16, part: u16| part > 0 && all > 0 && all % part == 0;
+                let whole = |all: u16, part: u16| part > 0 && all > 0 && all.is_multiple_of(part);
                 k > 0
                     && whole(m, item_m)
                     && whole(n, item_n)
@@ -104,9 +104,9 @@ impl MatmulConfig {
                     && k > 0
                     && item_m > 0
                     && m > 0
-                    && m % item_m == 0
+                    && m.is_multiple_of(item_m)
                     && n > 0
-                    && n % 16 == 0
+                    && n.is_multiple_of(16)
             }
         };
         if fits {

@@ -22,9 +22,14 @@ impl Text {
         self.text.push('\n');
     }
 
-    /// A line that ends in `{`.
+    /// A line that ends in `{`; the brace alone after an empty line.
     pub(crate) fn open(&mut self, line: impl AsRef<str>) {
-        self.line(format!("{} {{", line.as_ref()));
+        let line = line.as_ref();
+        self.line(if line.is_empty() {
+            "{".to_owned()
+        } else {
+            format!("{line} {{")
+        });
         self.depth += 1;
     }
 

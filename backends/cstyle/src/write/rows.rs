@@ -250,15 +250,15 @@ impl Writer<'_> {
         self.text.line("TL_BARRIER;");
         let half = self.variant.group / 2;
         self.text
-            .open(format!("for (i32 half = {half}; half > 0; half /= 2)"));
-        self.text.open("if (TL_ITEM < half)");
+            .open(format!("for (i32 reach = {half}; reach > 0; reach /= 2)"));
+        self.text.open("if (TL_ITEM < reach)");
         for reduction in reductions {
             let (l, m) = (format!("l{}", reduction.node), format!("m{}", reduction.node));
             let names = [
                 format!("{l}[TL_ITEM]"),
                 format!("{m}[TL_ITEM]"),
-                format!("{l}[TL_ITEM + half]"),
-                format!("{m}[TL_ITEM + half]"),
+                format!("{l}[TL_ITEM + reach]"),
+                format!("{m}[TL_ITEM + reach]"),
             ];
             self.merge(reduction, names.each_ref().map(String::as_str));
         }
