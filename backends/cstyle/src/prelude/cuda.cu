@@ -35,6 +35,9 @@ template <int N, class T> TL_FN void tl_store(T *to, const T *from) {
 #define TL_LOAD(count, to, from) tl_load<count>(to, from)
 #define TL_STORE(count, to, from) tl_store<count>(to, from)
 
+/* The value of the work-item `reach` further on in the warp. */
+#define TL_SHIFT(type, value, reach) ((type)__shfl_down_sync(0xffffffffu, value, reach))
+
 #define tl_f32_of_bits(x) __uint_as_float((u32)(x))
 #define tl_bits_of_f32(x) __float_as_uint(x)
 #define tl_leading_zeros(x) __clzll((i64)(x))

@@ -1,5 +1,6 @@
 //! From a kernel and a variant to source.
 
+mod fold;
 mod matmul;
 mod panel;
 mod program;

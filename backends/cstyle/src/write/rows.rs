@@ -176,40 +176,6 @@ impl Writer<'_> {
         }
     }
 
-    /// Combines one accumulator with another: `(value, index)` into `(best, at)`.
-    fn merge(&mut self, reduction: &Reduction, [best, at, value, index]: [&str; 4]) {
-        let Reduction { op, dtype, .. } = reduction;
-        match &reduction.beats {
-            Some(beats) => self
-                .text
-                .line(format!("TL_MERGE({beats}, {best}, {at}, {value}, {index})")),
-            None => {
-                let sum = scalar::combined(*op, *dtype, best, value);
-                self.text.line(format!("{best} = {sum};"));
-            }
-        }
-    }
-
-    /// Halves the lanes until one is left.
-    fn fold_lanes(&mut self, reductions: &[Reduction]) {
-        let mut half = self.variant.lanes / 2;
-        while half > 0 {
-            self.text.open(format!("for (i32 v = 0; v < {half}; ++v)"));
-            for reduction in reductions {
-                let (a, j) = (format!("a{}", reduction.node), format!("j{}", reduction.node));
-                let names = [
-                    format!("{a}[v]"),
-                    format!("{j}[v]"),
-                    format!("{a}[v + {half}]"),
-                    format!("{j}[v + {half}]"),
-                ];
-                self.merge(reduction, names.each_ref().map(String::as_str));
-            }
-            self.text.close();
-            half /= 2;
-        }
-    }
-
     /// From accumulators to row-level values, across the group where one walks a row.
     fn finish(&mut self, reductions: &[Reduction], by_group: bool) {
         let lane = if self.laned() { "[0]" } else { "" };
@@ -221,11 +187,7 @@ impl Writer<'_> {
         } in reductions
         {
             let register = scalar::register(*dtype);
-            let (best, at) = if by_group {
-                (format!("l{node}[0]"), format!("m{node}[0]"))
-            } else {
-                (format!("a{node}{lane}"), format!("j{node}{lane}"))
-            };
+            let (best, at) = self.folded(*node, lane, by_group);
             if beats.is_some() {
                 self.text.line(format!("const {register} b{node}_best = {best};"));
                 self.text.line(format!("const i64 n{node} = {at};"));
@@ -239,34 +201,6 @@ impl Writer<'_> {
         }
     }
 
-    /// Halves the accumulators of a group in local memory until one is left.
-    fn fold_group(&mut self, reductions: &[Reduction], lane: &str) {
-        for Reduction { node, beats, .. } in reductions {
-            self.text.line(format!("l{node}[TL_ITEM] = a{node}{lane};"));
-            if beats.is_some() {
-                self.text.line(format!("m{node}[TL_ITEM] = j{node}{lane};"));
-            }
-        }
-        self.text.line("TL_BARRIER;");
-        let half = self.variant.group / 2;
-        self.text
-            .open(format!("for (i32 reach = {half}; reach > 0; reach /= 2)"));
-        self.text.open("if (TL_ITEM < reach)");
-        for reduction in reductions {
-            let (l, m) = (format!("l{}", reduction.node), format!("m{}", reduction.node));
-            let names = [
-                format!("{l}[TL_ITEM]"),
-                format!("{m}[TL_ITEM]"),
-                format!("{l}[TL_ITEM + reach]"),
-                format!("{m}[TL_ITEM + reach]"),
-            ];
-            self.merge(reduction, names.each_ref().map(String::as_str));
-        }
-        self.text.close();
-        self.text.line("TL_BARRIER;");
-        self.text.close();
-    }
-
     fn all_reductions(&self) -> Vec<Reduction> {
         (0..self.body.depth())
             .flat_map(|stage| self.body.reductions(stage))
@@ -274,7 +208,10 @@ impl Writer<'_> {
     }
 
     fn shared_memory(&mut self) {
-        let group = self.variant.group;
+        let group = match self.warps() {
+            0 => self.variant.group,
+            warps => warps,
+        };
         for Reduction {
             node, dtype, beats, ..
         } in self.all_reductions()
@@ -384,11 +321,7 @@ impl Writer<'_> {
             node, dtype, beats, ..
         } in &reductions
         {
-            let (best, at) = if by_group {
-                (format!("l{node}[0]"), format!("m{node}[0]"))
-            } else {
-                (format!("a{node}_all"), format!("j{node}_all"))
-            };
+            let (best, at) = self.folded(*node, "_all", by_group);
             let (register, value) = if beats.is_some() {
                 ("i64", at)
             } else {

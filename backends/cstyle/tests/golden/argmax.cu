@@ -14,8 +14,8 @@ TL_KERNEL void __launch_bounds__(256) tl_argmax_0(TL_GLOBAL const i32 * TL_RESTR
     const idx s0_1 = (idx)words.at[8];
     TL_GLOBAL i64 *const p1 = (TL_GLOBAL i64 *)((TL_GLOBAL char *)b1 + words.at[9]);
     const idx t1_0 = (idx)words.at[10];
-    TL_LOCAL i32 l1[256];
-    TL_LOCAL i64 m1[256];
+    TL_LOCAL i32 l1[8];
+    TL_LOCAL i64 m1[8];
     for (idx unit = (idx)TL_GROUP; unit < rows; unit += (idx)TL_GROUPS) {
         const idx r = unit;
         const idx begin = 0;
@@ -38,17 +38,24 @@ TL_KERNEL void __launch_bounds__(256) tl_argmax_0(TL_GLOBAL const i32 * TL_RESTR
                 TL_NEXT(tl_more, a1, j1, n0, row + j)
             }
         }
-        l1[TL_ITEM] = a1;
-        m1[TL_ITEM] = j1;
-        TL_BARRIER;
-        for (i32 reach = 128; reach > 0; reach /= 2) {
-            if (TL_ITEM < reach) {
-                TL_MERGE(tl_more, l1[TL_ITEM], m1[TL_ITEM], l1[TL_ITEM + reach], m1[TL_ITEM + reach])
-            }
-            TL_BARRIER;
+        TL_UNROLL
+        for (i32 reach = 16; reach > 0; reach /= 2) {
+            const i32 next1 = TL_SHIFT(i32, a1, reach);
+            const i64 index1 = TL_SHIFT(i64, j1, reach);
+            TL_MERGE(tl_more, a1, j1, next1, index1)
         }
-        const i32 b1_best = l1[0];
-        const i64 n1 = m1[0];
+        if (TL_ITEM % 32 == 0) {
+            l1[TL_ITEM / 32] = a1;
+            m1[TL_ITEM / 32] = j1;
+        }
+        TL_BARRIER;
+        a1 = l1[0];
+        j1 = m1[0];
+        for (i32 warp = 1; warp < 8; ++warp) {
+            TL_MERGE(tl_more, a1, j1, l1[warp], m1[warp])
+        }
+        const i32 b1_best = a1;
+        const i64 n1 = j1;
         TL_BARRIER;
         if (TL_ITEM == 0) {
             p1[q1] = n1;

@@ -11,8 +11,8 @@ TL_KERNEL void __launch_bounds__(64) tl_softmax_0(TL_GLOBAL const f32 * TL_RESTR
     const idx t0_0 = (idx)words.at[5];
     TL_GLOBAL f32 *const p1 = (TL_GLOBAL f32 *)((TL_GLOBAL char *)b1 + words.at[6]);
     const idx t1_0 = (idx)words.at[7];
-    TL_LOCAL f32 l1[64];
-    TL_LOCAL f32 l4[64];
+    TL_LOCAL f32 l1[2];
+    TL_LOCAL f32 l4[2];
     for (idx unit = (idx)TL_GROUP; unit < rows; unit += (idx)TL_GROUPS) {
         const idx r = unit;
         const idx begin = 0;
@@ -48,15 +48,20 @@ TL_KERNEL void __launch_bounds__(64) tl_softmax_0(TL_GLOBAL const f32 * TL_RESTR
         for (i32 v = 0; v < 1; ++v) {
             a1[v] = tl_max_f32(a1[v], a1[v + 1]);
         }
-        l1[TL_ITEM] = a1[0];
-        TL_BARRIER;
-        for (i32 reach = 32; reach > 0; reach /= 2) {
-            if (TL_ITEM < reach) {
-                l1[TL_ITEM] = tl_max_f32(l1[TL_ITEM], l1[TL_ITEM + reach]);
-            }
-            TL_BARRIER;
+        TL_UNROLL
+        for (i32 reach = 16; reach > 0; reach /= 2) {
+            const f32 next1 = TL_SHIFT(f32, a1[0], reach);
+            a1[0] = tl_max_f32(a1[0], next1);
         }
-        const f32 n1 = l1[0];
+        if (TL_ITEM % 32 == 0) {
+            l1[TL_ITEM / 32] = a1[0];
+        }
+        TL_BARRIER;
+        a1[0] = l1[0];
+        for (i32 warp = 1; warp < 2; ++warp) {
+            a1[0] = tl_max_f32(a1[0], l1[warp]);
+        }
+        const f32 n1 = a1[0];
         TL_BARRIER;
         f32 a4[4];
         for (i32 v = 0; v < 4; ++v) a4[v] = 0.0f;
@@ -89,15 +94,20 @@ TL_KERNEL void __launch_bounds__(64) tl_softmax_0(TL_GLOBAL const f32 * TL_RESTR
         for (i32 v = 0; v < 1; ++v) {
             a4[v] = (a4[v] + a4[v + 1]);
         }
-        l4[TL_ITEM] = a4[0];
-        TL_BARRIER;
-        for (i32 reach = 32; reach > 0; reach /= 2) {
-            if (TL_ITEM < reach) {
-                l4[TL_ITEM] = (l4[TL_ITEM] + l4[TL_ITEM + reach]);
-            }
-            TL_BARRIER;
+        TL_UNROLL
+        for (i32 reach = 16; reach > 0; reach /= 2) {
+            const f32 next4 = TL_SHIFT(f32, a4[0], reach);
+            a4[0] = (a4[0] + next4);
         }
-        const f32 n4 = l4[0];
+        if (TL_ITEM % 32 == 0) {
+            l4[TL_ITEM / 32] = a4[0];
+        }
+        TL_BARRIER;
+        a4[0] = l4[0];
+        for (i32 warp = 1; warp < 2; ++warp) {
+            a4[0] = (a4[0] + l4[warp]);
+        }
+        const f32 n4 = a4[0];
         TL_BARRIER;
         {
             const idx packs = (end - begin) / 4;

@@ -11,8 +11,8 @@ TL_KERNEL void __launch_bounds__(256) tl_softmax_0(TL_GLOBAL const f32 * TL_REST
     const idx t0_0 = (idx)words.at[5];
     TL_GLOBAL f32 *const p1 = (TL_GLOBAL f32 *)((TL_GLOBAL char *)b1 + words.at[6]);
     const idx t1_0 = (idx)words.at[7];
-    TL_LOCAL f32 l1[256];
-    TL_LOCAL f32 l4[256];
+    TL_LOCAL f32 l1[8];
+    TL_LOCAL f32 l4[8];
     const i64 slot = (i64)rows * chunks * 8;
     TL_GLOBAL f32 *const z1 = (TL_GLOBAL f32 *)(scratch + 0 * slot);
     TL_GLOBAL f32 *const z4 = (TL_GLOBAL f32 *)(scratch + 1 * slot);
@@ -52,15 +52,20 @@ TL_KERNEL void __launch_bounds__(256) tl_softmax_0(TL_GLOBAL const f32 * TL_REST
         for (i32 v = 0; v < 1; ++v) {
             a1[v] = tl_max_f32(a1[v], a1[v + 1]);
         }
-        l1[TL_ITEM] = a1[0];
-        TL_BARRIER;
-        for (i32 reach = 128; reach > 0; reach /= 2) {
-            if (TL_ITEM < reach) {
-                l1[TL_ITEM] = tl_max_f32(l1[TL_ITEM], l1[TL_ITEM + reach]);
-            }
-            TL_BARRIER;
+        TL_UNROLL
+        for (i32 reach = 16; reach > 0; reach /= 2) {
+            const f32 next1 = TL_SHIFT(f32, a1[0], reach);
+            a1[0] = tl_max_f32(a1[0], next1);
         }
-        const f32 n1 = l1[0];
+        if (TL_ITEM % 32 == 0) {
+            l1[TL_ITEM / 32] = a1[0];
+        }
+        TL_BARRIER;
+        a1[0] = l1[0];
+        for (i32 warp = 1; warp < 8; ++warp) {
+            a1[0] = tl_max_f32(a1[0], l1[warp]);
+        }
+        const f32 n1 = a1[0];
         TL_BARRIER;
         if (TL_ITEM == 0) {
             z1[unit] = (f32)n1;
@@ -76,8 +81,8 @@ TL_KERNEL void __launch_bounds__(256) tl_softmax_1(TL_GLOBAL const f32 * TL_REST
     const idx t0_0 = (idx)words.at[5];
     TL_GLOBAL f32 *const p1 = (TL_GLOBAL f32 *)((TL_GLOBAL char *)b1 + words.at[6]);
     const idx t1_0 = (idx)words.at[7];
-    TL_LOCAL f32 l1[256];
-    TL_LOCAL f32 l4[256];
+    TL_LOCAL f32 l1[8];
+    TL_LOCAL f32 l4[8];
     const i64 slot = (i64)rows * chunks * 8;
     TL_GLOBAL f32 *const z1 = (TL_GLOBAL f32 *)(scratch + 0 * slot);
     TL_GLOBAL f32 *const z4 = (TL_GLOBAL f32 *)(scratch + 1 * slot);
@@ -96,15 +101,20 @@ TL_KERNEL void __launch_bounds__(256) tl_softmax_1(TL_GLOBAL const f32 * TL_REST
             const f32 value1 = (f32)z1[at];
             a1_all = tl_max_f32(a1_all, value1);
         }
-        l1[TL_ITEM] = a1_all;
-        TL_BARRIER;
-        for (i32 reach = 128; reach > 0; reach /= 2) {
-            if (TL_ITEM < reach) {
-                l1[TL_ITEM] = tl_max_f32(l1[TL_ITEM], l1[TL_ITEM + reach]);
-            }
-            TL_BARRIER;
+        TL_UNROLL
+        for (i32 reach = 16; reach > 0; reach /= 2) {
+            const f32 next1 = TL_SHIFT(f32, a1_all, reach);
+            a1_all = tl_max_f32(a1_all, next1);
         }
-        const f32 n1 = l1[0];
+        if (TL_ITEM % 32 == 0) {
+            l1[TL_ITEM / 32] = a1_all;
+        }
+        TL_BARRIER;
+        a1_all = l1[0];
+        for (i32 warp = 1; warp < 8; ++warp) {
+            a1_all = tl_max_f32(a1_all, l1[warp]);
+        }
+        const f32 n1 = a1_all;
         TL_BARRIER;
         f32 a4[4];
         for (i32 v = 0; v < 4; ++v) a4[v] = 0.0f;
@@ -137,15 +147,20 @@ TL_KERNEL void __launch_bounds__(256) tl_softmax_1(TL_GLOBAL const f32 * TL_REST
         for (i32 v = 0; v < 1; ++v) {
             a4[v] = (a4[v] + a4[v + 1]);
         }
-        l4[TL_ITEM] = a4[0];
-        TL_BARRIER;
-        for (i32 reach = 128; reach > 0; reach /= 2) {
-            if (TL_ITEM < reach) {
-                l4[TL_ITEM] = (l4[TL_ITEM] + l4[TL_ITEM + reach]);
-            }
-            TL_BARRIER;
+        TL_UNROLL
+        for (i32 reach = 16; reach > 0; reach /= 2) {
+            const f32 next4 = TL_SHIFT(f32, a4[0], reach);
+            a4[0] = (a4[0] + next4);
         }
-        const f32 n4 = l4[0];
+        if (TL_ITEM % 32 == 0) {
+            l4[TL_ITEM / 32] = a4[0];
+        }
+        TL_BARRIER;
+        a4[0] = l4[0];
+        for (i32 warp = 1; warp < 8; ++warp) {
+            a4[0] = (a4[0] + l4[warp]);
+        }
+        const f32 n4 = a4[0];
         TL_BARRIER;
         if (TL_ITEM == 0) {
             z4[unit] = (f32)n4;
@@ -161,8 +176,8 @@ TL_KERNEL void __launch_bounds__(256) tl_softmax_2(TL_GLOBAL const f32 * TL_REST
     const idx t0_0 = (idx)words.at[5];
     TL_GLOBAL f32 *const p1 = (TL_GLOBAL f32 *)((TL_GLOBAL char *)b1 + words.at[6]);
     const idx t1_0 = (idx)words.at[7];
-    TL_LOCAL f32 l1[256];
-    TL_LOCAL f32 l4[256];
+    TL_LOCAL f32 l1[8];
+    TL_LOCAL f32 l4[8];
     const i64 slot = (i64)rows * chunks * 8;
     TL_GLOBAL f32 *const z1 = (TL_GLOBAL f32 *)(scratch + 0 * slot);
     TL_GLOBAL f32 *const z4 = (TL_GLOBAL f32 *)(scratch + 1 * slot);
@@ -181,15 +196,20 @@ TL_KERNEL void __launch_bounds__(256) tl_softmax_2(TL_GLOBAL const f32 * TL_REST
             const f32 value1 = (f32)z1[at];
             a1_all = tl_max_f32(a1_all, value1);
         }
-        l1[TL_ITEM] = a1_all;
-        TL_BARRIER;
-        for (i32 reach = 128; reach > 0; reach /= 2) {
-            if (TL_ITEM < reach) {
-                l1[TL_ITEM] = tl_max_f32(l1[TL_ITEM], l1[TL_ITEM + reach]);
-            }
-            TL_BARRIER;
+        TL_UNROLL
+        for (i32 reach = 16; reach > 0; reach /= 2) {
+            const f32 next1 = TL_SHIFT(f32, a1_all, reach);
+            a1_all = tl_max_f32(a1_all, next1);
         }
-        const f32 n1 = l1[0];
+        if (TL_ITEM % 32 == 0) {
+            l1[TL_ITEM / 32] = a1_all;
+        }
+        TL_BARRIER;
+        a1_all = l1[0];
+        for (i32 warp = 1; warp < 8; ++warp) {
+            a1_all = tl_max_f32(a1_all, l1[warp]);
+        }
+        const f32 n1 = a1_all;
         TL_BARRIER;
         f32 a4_all = 0.0f;
         for (idx c = TL_ITEM; c < chunks; c += 256) {
@@ -197,15 +217,20 @@ TL_KERNEL void __launch_bounds__(256) tl_softmax_2(TL_GLOBAL const f32 * TL_REST
             const f32 value4 = (f32)z4[at];
             a4_all = (a4_all + value4);
         }
-        l4[TL_ITEM] = a4_all;
-        TL_BARRIER;
-        for (i32 reach = 128; reach > 0; reach /= 2) {
-            if (TL_ITEM < reach) {
-                l4[TL_ITEM] = (l4[TL_ITEM] + l4[TL_ITEM + reach]);
-            }
-            TL_BARRIER;
+        TL_UNROLL
+        for (i32 reach = 16; reach > 0; reach /= 2) {
+            const f32 next4 = TL_SHIFT(f32, a4_all, reach);
+            a4_all = (a4_all + next4);
         }
-        const f32 n4 = l4[0];
+        if (TL_ITEM % 32 == 0) {
+            l4[TL_ITEM / 32] = a4_all;
+        }
+        TL_BARRIER;
+        a4_all = l4[0];
+        for (i32 warp = 1; warp < 8; ++warp) {
+            a4_all = (a4_all + l4[warp]);
+        }
+        const f32 n4 = a4_all;
         TL_BARRIER;
         {
             const idx packs = (end - begin) / 4;
