@@ -144,6 +144,10 @@ pub(crate) fn words(body: &Body, variant: &Variant, mut visit: impl FnMut(Word))
 
 /// Longest run of points that one work-item of a CPU takes of a map, and of a row that several share.
 const CPU_RUN: u64 = 16 * 1024;
+/// Points of a row that a work-item of a CPU takes at a time where an input is read down columns, and the rows that make it
+/// worth while.
+const CPU_TILE: u8 = 32;
+const CPU_LINES: u64 = 16;
 /// Largest number of groups, and of work-items on a CPU, of one pass.
 const MOST_GROUPS: u64 = 1 << 20;
 const MOST_RUNS: u64 = 256;
@@ -218,7 +222,7 @@ impl Shape<'_> {
         let (rows, total) = (self.outer.total, self.inner.total);
         let mut lanes = self.lanes(&steps);
         let (form, group, cut) = if self.is_map {
-            self.spread_map()
+            self.spread_map(lanes)
         } else {
             self.spread_rows(&steps, lanes, in_place)
         };
@@ -279,12 +283,16 @@ impl Shape<'_> {
     fn lanes(&self, steps: &[Step]) -> u8 {
         let last = self.inner.rank() - 1;
         let (extent, nodes) = (self.inner.extents[last], self.body.kernel.nodes.len());
-        if self.target.cpu {
-            return if self.is_map || extent < 32 || nodes > 1000 {
-                1
+        if self.target.cpu && self.is_map {
+            let across = steps.contains(&Step::Any) && self.inner.total / extent.max(1) >= CPU_LINES;
+            return if across && extent > CPU_TILE.into() {
+                CPU_TILE
             } else {
-                32
+                1
             };
+        }
+        if self.target.cpu {
+            return if extent < 32 || nodes > 1000 { 1 } else { 32 };
         }
         let packed = || (0..steps.len()).filter(|&p| steps[p] == Step::Unit);
         let size = |p: usize| self.body.kernel.params[p].dtype.size() as u64;
@@ -309,10 +317,16 @@ impl Shape<'_> {
         }
     }
 
-    fn spread_map(&self) -> (Form, u32, Cut) {
+    fn spread_map(&self, lanes: u8) -> (Form, u32, Cut) {
         if self.target.cpu {
             let runs = self.inner.total.div_ceil(CPU_RUN).min(MOST_RUNS);
-            return (Form::Map, 1, Cut::of(self.inner.total, runs));
+            let extent = self.inner.extents[self.inner.rank() - 1];
+            let points = if lanes > 1 {
+                self.inner.total / extent
+            } else {
+                self.inner.total
+            };
+            return (Form::Map, 1, Cut::of(points, runs));
         }
         (Form::Map, 256.min(self.target.max_group_size), Cut::NONE)
     }

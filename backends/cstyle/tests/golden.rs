@@ -50,6 +50,12 @@ n3 = scalar s0
 n4 = mul n2 n3
 n5 = store p2 n4";
 
+const TRANSPOSE: &str = "kernel transpose outer=2 inner=0
+p0 in f32 row strided
+p1 out f32 row contiguous
+n0 = load p0
+n1 = store p1 n0";
+
 const NOISE: &str = "kernel noise outer=1 inner=0
 p0 out u32 row contiguous
 s0 u64
@@ -106,11 +112,12 @@ fn compare(name: &str, source: &Source) {
 
 #[test]
 fn kernels() {
-    let cases: [(&str, &str, &[u64], Fill); 9] = [
+    let cases: [(&str, &str, &[u64], Fill); 10] = [
         ("map", ADD, &[100_000], Fill::Plain),
         ("map_in_place", ADD, &[100_000], Fill::InPlace),
         ("map_strided", GATHER, &[300, 70], Fill::Shifted),
         ("map_wide", GATHER, &[300, 70], Fill::Huge),
+        ("transpose", TRANSPOSE, &[300, 70], Fill::Shifted),
         ("philox", NOISE, &[1000], Fill::Plain),
         ("rows_short", SOFTMAX, &[1000, 10], Fill::Plain),
         ("rows", SOFTMAX, &[1000, 1024], Fill::Plain),

@@ -31,12 +31,11 @@ typedef float f32;
 #define tl_f32_of_bits(x) as_float((u32)(x))
 #define tl_bits_of_f32(x) as_uint(x)
 #define tl_leading_zeros(x) clz((u64)(x))
-#define tl_mul_hi(a, b) mul_hi((u32)(a), (u32)(b))
+#define tl_mul_hi(a, b) ((u32)(((u64)(a) * (b)) >> 32))
 #define tl_abs_f32 fabs
 #define tl_floor_f32 floor
 #define tl_ceil_f32 ceil
 #define tl_trunc_f32 trunc
-#define tl_round_f32 rint
 #define tl_sqrt_f32 sqrt
 #define tl_exp_f32 exp
 #define tl_expm1_f32 expm1
@@ -54,4 +53,9 @@ typedef float f32;
 TL_FN u16 tl_bf16_of_f32(f32 value) {
     const u32 bits = tl_bits_of_f32(value);
     return (u16)(value != value ? (bits >> 16) | 0x40 : (bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+/* Not `rint`: PoCL's converts to int on the way, which is undefined for large constants. */
+TL_FN f32 tl_round_f32(f32 a) {
+    const f32 size = fabs(a), whole = (size + 0x1p23f) - 0x1p23f;
+    return size < 0x1p23f ? copysign(whole, a) : a;
 }

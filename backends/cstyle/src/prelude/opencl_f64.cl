@@ -7,7 +7,6 @@ typedef double f64;
 #define tl_floor_f64 floor
 #define tl_ceil_f64 ceil
 #define tl_trunc_f64 trunc
-#define tl_round_f64 rint
 #define tl_sqrt_f64 sqrt
 #define tl_exp_f64 exp
 #define tl_expm1_f64 expm1
@@ -21,3 +20,7 @@ typedef double f64;
 #define tl_pow_f64 pow
 #define tl_atan2_f64 atan2
 #define tl_fma_f64 fma
+TL_FN f64 tl_round_f64(f64 a) {
+    const f64 size = fabs(a), whole = (size + 0x1p52) - 0x1p52;
+    return size < 0x1p52 ? copysign(whole, a) : a;
+}

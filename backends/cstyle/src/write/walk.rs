@@ -230,7 +230,9 @@ impl Writer<'_> {
             nodes: &nodes,
             reductions: &[],
         };
-        if self.target.cpu {
+        if self.target.cpu && self.laned() {
+            self.tiles_of_rows(&work);
+        } else if self.target.cpu {
             self.text.line("const idx begin = (idx)TL_GROUP * length;");
             self.text
                 .line("const idx end = total - begin < length ? total : begin + length;");
@@ -247,5 +249,28 @@ impl Writer<'_> {
             };
             self.walk(walker, "0", "total", &work);
         }
+    }
+
+    /// A map whose inputs lie across: short pieces of neighbouring rows, so that a line of an input that is read down a
+    /// column is still in a cache for the next row. `length` counts rows here.
+    fn tiles_of_rows(&mut self, work: &Work<'_>) {
+        let (tile, last) = (self.variant.lanes, self.variant.inner as usize - 1);
+        self.text.line(format!("const idx lines = total / e{last};"));
+        self.text.line("const idx begin = (idx)TL_GROUP * length;");
+        self.text
+            .line("const idx end = lines - begin < length ? lines : begin + length;");
+        self.text
+            .open(format!("for (idx first = 0; first < e{last}; first += {tile})"));
+        self.text.line(format!(
+            "const idx stop = e{last} - first < {tile} ? e{last} : first + {tile};"
+        ));
+        self.text.open("for (idx q = begin; q < end; ++q)");
+        self.decode("q", last, work);
+        self.text.line("TL_PARALLEL");
+        self.text.open("for (idx j = first; j < stop; ++j)");
+        self.point("j", "0", "", false, work);
+        self.text.close();
+        self.text.close();
+        self.text.close();
     }
 }
