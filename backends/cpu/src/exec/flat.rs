@@ -1,14 +1,16 @@
 //! Maps whose parameters are all contiguous or single: the short way from a launch to its loops.
 
 use super::arena::Scratch;
+use super::frame::MOST_FETCHES;
 use super::launch::{FETCH, SPLIT, STREAM, STRIDE, TASKS_PER_THREAD};
 use super::moves;
 use super::plan::{BLOCK, Home, Plan, Step, Value};
 use super::program::Program;
 use super::slots::NO_SLOT;
 use super::{Args, prefetch};
-use crate::loops::LoopFn;
+use crate::loops::{Chain, Fetch, LoopFn};
 use crate::parallel::Parallel;
+use arrayvec::ArrayVec;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -319,6 +321,28 @@ impl Walk<'_> {
                         }
                     }
                     Step::Rand { f, out, key, counter } => f(n, value(out), value(key), value(counter)),
+                    Step::Chain { chain } => {
+                        let mut fetches = ArrayVec::<Fetch, MOST_FETCHES>::new_const();
+                        if ask != 0 {
+                            for &(p, size) in self.program.flat_inputs.iter().take(MOST_FETCHES) {
+                                let skip = (asked + 2 * ask * self.plan.row_loops.max(1)) * size;
+                                fetches.push(Fetch {
+                                    from: self.at(p, first).wrapping_add(skip),
+                                    lines: (ask * size).div_ceil(prefetch::LINE),
+                                    written: false,
+                                });
+                            }
+                            asked += ask;
+                        }
+                        let (pattern, links) = &self.plan.chains[chain as usize];
+                        let chain = Chain {
+                            pattern: *pattern,
+                            links,
+                            values: table,
+                            states: std::ptr::null(),
+                        };
+                        chain.run(n, &mut fetches);
+                    }
                     // A flat kernel has none of these.
                     Step::LoadAt { .. } | Step::Index { .. } | Step::Reduce { .. } => {}
                 }
