@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, reason = "a command prints")]
 
 mod ci;
+mod cuda_gate;
 mod demo;
 mod header;
 mod layering;
@@ -52,6 +53,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Compile CUDA sources of many kernels with NVRTC and ptxas from PyPI; no GPU is needed.
+    CudaGate,
     /// Check which crate knows which.
     Layering,
     /// List long files; fail on files over 500 lines.
@@ -97,6 +100,7 @@ fn main() -> ExitCode {
         }
         Task::NewBackend { name } => new_backend::run(&root, &name),
         Task::Header { check } => header::run(&root, check),
+        Task::CudaGate => ci::run(&root, &["cuda-gate".to_owned()]),
         Task::Layering => layering::run(&root),
         Task::Lines => lines::run(&root),
     };

@@ -10,18 +10,16 @@ use thalweg_hal::backend::{GraphNode, OwnedTag, Work};
 use thalweg_hal::kit::replay::OwnedWork;
 use thalweg_hal::{Error, Result};
 
-// Launches lie in the plan itself: replaying it walks one array.
-#[expect(clippy::large_enum_variant)]
 #[derive(Clone)]
 enum Step {
-    Launch(Prepared),
+    Launch(Arc<Prepared>),
     Move(Arc<OwnedWork<CpuDevice>>),
 }
 
 impl Step {
     fn new(work: &Work<'_, CpuDevice>) -> Result<Step> {
         Ok(match work {
-            Work::Launch(launch) => Step::Launch(Prepared::new(launch)),
+            Work::Launch(launch) => Step::Launch(Arc::new(Prepared::new(launch))),
             other => Step::Move(Arc::new(OwnedWork::new(other)?)),
         })
     }

@@ -5,10 +5,9 @@ use crate::exec::{Arg, Args, Program};
 use crate::library::LibraryKernel;
 use crate::parallel::Parallel;
 use arrayvec::ArrayVec;
-use smallvec::SmallVec;
 use std::sync::Arc;
 use thalweg_hal::Result;
-use thalweg_hal::backend::{Launch, Source};
+use thalweg_hal::backend::{Bound, Launch, Source};
 use thalweg_hal::ir::MAX_PARAMS;
 
 /// A compiled kernel.
@@ -63,18 +62,18 @@ impl CpuKernel {
 /// As [`CpuKernel::run`].
 #[inline]
 pub(crate) unsafe fn run(launch: &Launch<'_, CpuDevice>, parallel: &dyn Parallel) {
-    let args: ArrayVec<Arg<'_>, MAX_PARAMS> = (launch.bindings.iter())
-        .map(|bound| Arg {
-            ptr: bound
-                .region
-                .chunk
-                .base()
-                .wrapping_add(bound.region.offset as usize),
-            strides: bound.strides,
-            gather_stride: bound.gather_stride,
-            gather_extent: bound.gather_extent,
-        })
-        .collect();
+    if let CpuKernel::Program(program) = &**launch.kernel {
+        let address = |p: usize| arg(&launch.bindings[p]).ptr;
+        // SAFETY: the caller vouches for it.
+        if unsafe { program.run_single(launch.extents, launch.scalars, address) } {
+            return;
+        }
+    }
+    // Filled in place: an array that is collected would be moved, with room for 64 parameters.
+    let mut args = ArrayVec::<Arg<'_>, MAX_PARAMS>::new_const();
+    for bound in launch.bindings {
+        args.push(arg(bound));
+    }
     // SAFETY: the caller vouches for it.
     unsafe {
         launch.kernel.run(
@@ -88,21 +87,28 @@ pub(crate) unsafe fn run(launch: &Launch<'_, CpuDevice>, parallel: &dyn Parallel
     }
 }
 
-#[derive(Clone)]
-struct OwnedArg {
-    ptr: *mut u8,
-    strides: SmallVec<[i64; 4]>,
-    gather_stride: i64,
-    gather_extent: u64,
+#[inline(always)]
+fn arg<'a>(bound: &Bound<'a, CpuDevice>) -> Arg<'a> {
+    Arg {
+        ptr: bound
+            .region
+            .chunk
+            .base()
+            .wrapping_add(bound.region.offset as usize),
+        strides: bound.strides,
+        gather_stride: bound.gather_stride,
+        gather_extent: bound.gather_extent,
+    }
 }
 
 /// A launch that outlives the call it came with.
-#[derive(Clone)]
 pub(crate) struct Prepared {
     kernel: Arc<CpuKernel>,
-    extents: SmallVec<[u64; 4]>,
-    args: SmallVec<[OwnedArg; 4]>,
-    scalars: SmallVec<[u64; 4]>,
+    extents: Box<[u64]>,
+    scalars: Box<[u64]>,
+    // Their strides stand in `strides`, which is never touched again.
+    args: Box<[Arg<'static>]>,
+    _strides: Box<[i64]>,
 }
 
 // SAFETY: the addresses are of memory that the caller of `Device::submit` keeps valid until the work is done.
@@ -112,21 +118,28 @@ unsafe impl Sync for Prepared {}
 
 impl Prepared {
     pub(crate) fn new(launch: &Launch<'_, CpuDevice>) -> Prepared {
-        let args = launch.bindings.iter().map(|bound| OwnedArg {
-            ptr: bound
-                .region
-                .chunk
-                .base()
-                .wrapping_add(bound.region.offset as usize),
-            strides: SmallVec::from_slice(bound.strides),
-            gather_stride: bound.gather_stride,
-            gather_extent: bound.gather_extent,
+        let strides: Box<[i64]> = launch
+            .bindings
+            .iter()
+            .flat_map(|bound| bound.strides)
+            .copied()
+            .collect();
+        let mut at = 0;
+        let args = launch.bindings.iter().map(|bound| {
+            let own = &strides[at..at + bound.strides.len()];
+            at += own.len();
+            Arg {
+                // SAFETY: the box's memory does not move and lives as long as the arguments.
+                strides: unsafe { std::slice::from_raw_parts(own.as_ptr(), own.len()) },
+                ..arg(bound)
+            }
         });
         Prepared {
             kernel: Arc::clone(launch.kernel),
-            extents: SmallVec::from_slice(launch.extents),
+            extents: launch.extents.into(),
+            scalars: launch.scalars.into(),
             args: args.collect(),
-            scalars: SmallVec::from_slice(launch.scalars),
+            _strides: strides,
         }
     }
 
@@ -138,20 +151,12 @@ impl Prepared {
     /// As [`CpuKernel::run`].
     #[inline]
     pub(crate) unsafe fn run(&self, parallel: &dyn Parallel) {
-        let args: ArrayVec<Arg<'_>, MAX_PARAMS> = (self.args.iter())
-            .map(|arg| Arg {
-                ptr: arg.ptr,
-                strides: &arg.strides,
-                gather_stride: arg.gather_stride,
-                gather_extent: arg.gather_extent,
-            })
-            .collect();
         // SAFETY: the caller vouches for it.
         unsafe {
             self.kernel.run(
                 &Args {
                     extents: &self.extents,
-                    args: &args,
+                    args: &self.args,
                     scalars: &self.scalars,
                 },
                 parallel,

@@ -12,12 +12,18 @@
 //!
 //! The passes of a plan run in order, each after the one before has finished. An in-order queue does that.
 
+mod body;
 mod launch;
+mod matmul;
 mod plan;
 mod routine;
+mod scalar;
+mod space;
 mod target;
+mod write;
 
 pub use launch::{Launch, Place};
+pub use matmul::MatmulConfig;
 pub use plan::{Grid, Plan, Variant, Words};
-pub use routine::{MatmulConfig, Routine, Source};
+pub use routine::{Routine, Source};
 pub use target::{Dialect, Target};

@@ -1,12 +1,54 @@
 //! Which variant of a kernel runs a launch, and with which grid and words.
 
+use crate::body::Body;
+use crate::space::{Full, Space};
+use crate::{Launch, MatmulConfig, Target};
 use smallvec::SmallVec;
+use thalweg_hal::ir::{Level, Role};
 
-/// What a variant was compiled for. A key for a cache of programs, beside the kernel and the [`Target`](crate::Target).
+/// What a program is compiled for: a key of a cache, beside the kernel and the [`Target`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Variant {
-    /// Ranks and classes of steps, packed.
-    pub(crate) key: SmallVec<[u8; 32]>,
+    pub(crate) form: Form,
+    /// Whether indices need 64 bits.
+    pub(crate) wide: bool,
+    /// Whether an output stands in the memory of an input.
+    pub(crate) in_place: bool,
+    /// Neighbouring elements that a work-item takes at once.
+    pub(crate) lanes: u8,
+    /// Work-items of a group.
+    pub(crate) group: u16,
+    /// Axes of the space of rows.
+    pub(crate) outer: u8,
+    /// Axes of the space that is walked.
+    pub(crate) inner: u8,
+    /// Where each axis of the kernel went, when the kernel reads indices.
+    pub(crate) homes: SmallVec<[u8; 8]>,
+    /// How each parameter moves along the last axis.
+    pub(crate) steps: SmallVec<[Step; 8]>,
+}
+
+/// How a launch is spread over work-items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Form {
+    /// Every point on its own.
+    Map,
+    /// Rows, each walked by a work-item or by a group.
+    Rows {
+        by_group: bool,
+        /// Whether several walk one row, with a pass for each stage.
+        split: bool,
+    },
+    /// A matrix product.
+    Matmul(MatmulConfig),
+}
+
+/// Stride along the last axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Step {
+    Zero,
+    Unit,
+    Any,
 }
 
 /// Groups of one pass; one-dimensional.
@@ -32,4 +74,387 @@ pub struct Plan {
     pub scratch_bytes: u64,
     /// Values of the last argument.
     pub words: Words,
+}
+
+/// One word of the last argument. The order is that of [`words`], for the plan and for the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// Rows, or 1.
+    Rows,
+    /// Points of the space that is walked.
+    Total,
+    /// Pieces of a row.
+    Chunks,
+    /// Points of a piece; of a work-item in a map on a CPU.
+    Length,
+    /// Rows and columns of a matrix product.
+    MatrixRows,
+    MatrixColumns,
+    /// Extent of an axis of rows.
+    Outer(usize),
+    /// Extent of an axis of the space that is walked.
+    Inner(usize),
+    /// Bytes to the element at index 0.
+    Offset(usize),
+    /// Stride along an axis of rows.
+    OuterStride(usize, usize),
+    /// Stride along an axis of the space that is walked.
+    InnerStride(usize, usize),
+    GatherStride(usize),
+    GatherExtent(usize),
+    Scalar(usize),
+}
+
+/// Calls `visit` with every word of a variant, in order.
+pub(crate) fn words(body: &Body, variant: &Variant, mut visit: impl FnMut(Word)) {
+    let (outer, inner) = (variant.outer as usize, variant.inner as usize);
+    let is_matmul = matches!(variant.form, Form::Matmul(_));
+    let sizes = if is_matmul {
+        [Word::Rows, Word::Total, Word::MatrixRows, Word::MatrixColumns]
+    } else {
+        [Word::Rows, Word::Total, Word::Chunks, Word::Length]
+    };
+    sizes.into_iter().for_each(&mut visit);
+    (1..outer).for_each(|axis| visit(Word::Outer(axis)));
+    (1..inner).for_each(|axis| visit(Word::Inner(axis)));
+    for (p, param) in body
+        .kernel
+        .params
+        .iter()
+        .enumerate()
+        .filter(|(p, _)| body.touched[*p])
+    {
+        visit(Word::Offset(p));
+        (0..outer).for_each(|axis| visit(Word::OuterStride(p, axis)));
+        if variant.form == Form::Map || param.level == Level::Element {
+            let counted = if is_matmul || variant.steps[p] == Step::Any {
+                inner
+            } else {
+                inner - 1
+            };
+            (0..counted).for_each(|axis| visit(Word::InnerStride(p, axis)));
+        }
+        if body.gathered[p] {
+            visit(Word::GatherStride(p));
+            visit(Word::GatherExtent(p));
+        }
+    }
+    (0..body.kernel.scalars.len()).for_each(|index| visit(Word::Scalar(index)));
+}
+
+/// Longest run of points that one work-item of a CPU takes of a map, and of a row that several share.
+const CPU_RUN: u64 = 16 * 1024;
+/// Points of a row that a work-item of a CPU takes at a time where an input is read down columns, and the rows that make it
+/// worth while.
+const CPU_TILE: u8 = 32;
+const CPU_LINES: u64 = 16;
+/// Largest number of groups, and of work-items on a CPU, of one pass.
+const MOST_GROUPS: u64 = 1 << 20;
+const MOST_RUNS: u64 = 256;
+/// Indices below this leave room for a step beyond the end in 32 bits.
+pub(crate) const NARROW: u64 = (1 << 31) - (1 << 26);
+
+/// How often a row of `total` points is cut, and the points of a piece. Depends on extents alone.
+#[derive(Clone, Copy)]
+struct Cut {
+    chunks: u64,
+    length: u64,
+}
+
+impl Cut {
+    const NONE: Cut = Cut { chunks: 1, length: 0 };
+
+    fn of(total: u64, wanted: u64) -> Cut {
+        let length = total.div_ceil(wanted.max(1)).next_multiple_of(64).max(64);
+        Cut {
+            chunks: total.div_ceil(length).max(1),
+            length,
+        }
+    }
+}
+
+/// How a kernel runs on a launch.
+pub(crate) fn plan(body: &Body, target: &Target, launch: &Launch<'_>) -> Plan {
+    let strides = body.strides(launch);
+    let full = Full {
+        extents: launch.extents,
+        strides: &strides,
+        touched: &body.touched,
+        pinned: body.indexed,
+    };
+    let params = body.kernel.params.len();
+    let leader = (0..params).rfind(|&p| body.kernel.params[p].role == Role::Out);
+    let is_map = body.is_map();
+    let (outer, inner) = if is_map {
+        let all = Space::new(&full, 0..body.rank(), leader);
+        (Space::new(&full, 0..0, None), all.with_axis(params))
+    } else {
+        let outer = Space::new(&full, 0..body.outer(), leader);
+        (
+            outer,
+            Space::new(&full, body.outer()..body.rank(), None).with_axis(params),
+        )
+    };
+    let shape = Shape {
+        body,
+        target,
+        launch,
+        outer: &outer,
+        inner: &inner,
+        is_map,
+    };
+    shape.plan()
+}
+
+struct Shape<'a> {
+    body: &'a Body,
+    target: &'a Target,
+    launch: &'a Launch<'a>,
+    outer: &'a Space,
+    inner: &'a Space,
+    is_map: bool,
+}
+
+impl Shape<'_> {
+    fn plan(&self) -> Plan {
+        let steps: SmallVec<[Step; 8]> = (0..self.body.kernel.params.len()).map(|p| self.step(p)).collect();
+        let in_place = self.body.in_place(self.launch);
+        let (rows, total) = (self.outer.total, self.inner.total);
+        let mut lanes = self.lanes(&steps);
+        let (form, group, cut) = if self.is_map {
+            self.spread_map(lanes)
+        } else {
+            self.spread_rows(&steps, lanes, in_place)
+        };
+        if !self.target.cpu && matches!(form, Form::Rows { by_group: false, .. }) {
+            lanes = 1;
+        }
+        let homes = if self.body.indexed == 0 {
+            SmallVec::new()
+        } else {
+            self.outer
+                .homes
+                .iter()
+                .chain(&self.inner.homes)
+                .copied()
+                .collect()
+        };
+        let variant = Variant {
+            form,
+            wide: self.wide(rows.saturating_mul(cut.chunks).max(total)),
+            in_place,
+            lanes,
+            group: group as u16,
+            outer: self.outer.rank() as u8,
+            inner: self.inner.rank() as u8,
+            homes,
+            steps,
+        };
+        let mut values = Words::new();
+        words(self.body, &variant, |word| values.push(self.value(word, cut)));
+        Plan {
+            passes: self.passes(&variant, cut),
+            scratch_bytes: match form {
+                Form::Rows { split: true, .. } => 8 * scratch_slots(self.body) * rows * cut.chunks,
+                Form::Map | Form::Rows { split: false, .. } | Form::Matmul(_) => 0,
+            },
+            variant,
+            words: values,
+        }
+    }
+
+    /// Whether a parameter moves along the space that is walked.
+    fn moves(&self, param: usize) -> bool {
+        self.body.touched[param] && (self.is_map || self.body.kernel.params[param].level == Level::Element)
+    }
+
+    fn step(&self, param: usize) -> Step {
+        if !self.moves(param) {
+            return Step::Zero;
+        }
+        match self.inner.stride(param, self.inner.rank() - 1) {
+            0 => Step::Zero,
+            1 => Step::Unit,
+            _ => Step::Any,
+        }
+    }
+
+    /// Elements that a work-item takes at once: on a GPU as many as fill 16 bytes, when alignment allows.
+    fn lanes(&self, steps: &[Step]) -> u8 {
+        let last = self.inner.rank() - 1;
+        let (extent, nodes) = (self.inner.extents[last], self.body.kernel.nodes.len());
+        if self.target.cpu && self.is_map {
+            let across = steps.contains(&Step::Any) && self.inner.total / extent.max(1) >= CPU_LINES;
+            return if across && extent > CPU_TILE.into() {
+                CPU_TILE
+            } else {
+                1
+            };
+        }
+        if self.target.cpu {
+            return if extent < 32 || nodes > 1000 { 1 } else { 32 };
+        }
+        let packed = || (0..steps.len()).filter(|&p| steps[p] == Step::Unit);
+        let size = |p: usize| self.body.kernel.params[p].dtype.size() as u64;
+        let Some(largest) = packed().map(size).max() else {
+            return 1;
+        };
+        let lanes = 16 / largest;
+        let aligned = |p: usize| {
+            let other =
+                |space: &Space, axes: usize| (0..axes).all(|axis| space.stride(p, axis) % lanes as i64 == 0);
+            self.launch.places[p]
+                .offset
+                .is_multiple_of((lanes * size(p)).min(16))
+                && other(self.outer, self.outer.rank())
+                && other(self.inner, last)
+        };
+        let whole = last == 0 || extent % lanes == 0;
+        if nodes > 200 || lanes == 1 || extent < 4 * lanes || !whole || !packed().all(aligned) {
+            1
+        } else {
+            lanes as u8
+        }
+    }
+
+    fn spread_map(&self, lanes: u8) -> (Form, u32, Cut) {
+        if self.target.cpu {
+            let runs = self.inner.total.div_ceil(CPU_RUN).min(MOST_RUNS);
+            let extent = self.inner.extents[self.inner.rank() - 1];
+            let points = if lanes > 1 {
+                self.inner.total / extent
+            } else {
+                self.inner.total
+            };
+            return (Form::Map, 1, Cut::of(points, runs));
+        }
+        (Form::Map, 256.min(self.target.max_group_size), Cut::NONE)
+    }
+
+    fn spread_rows(&self, steps: &[Step], lanes: u8, in_place: bool) -> (Form, u32, Cut) {
+        let (rows, total) = (self.outer.total, self.inner.total);
+        // Several groups of one row would read an input at row level after one of them has overwritten it.
+        let may_split = !(in_place && self.body.stores_rows()) && self.body.depth() > 0;
+        let cut = |by_group: bool, group: u32, wanted: u64| {
+            let cut = if may_split && wanted > 1 {
+                Cut::of(total, wanted)
+            } else {
+                Cut::NONE
+            };
+            let split = cut.chunks > 1;
+            (
+                Form::Rows { by_group, split },
+                group,
+                if split { cut } else { Cut::NONE },
+            )
+        };
+        if self.target.cpu {
+            let wanted = if rows < 64 {
+                (total / CPU_RUN).min(64 / rows.max(1))
+            } else {
+                1
+            };
+            return cut(false, 1, wanted);
+        }
+        let most = self.target.max_group_size.max(1);
+        let coalesced = (0..steps.len()).any(|p| steps[p] == Step::Unit);
+        if total <= 16 || (!coalesced && rows >= 512) {
+            let wanted = if rows < 65_536 {
+                (total / 64).min(65_536 / rows.max(1))
+            } else {
+                1
+            };
+            return cut(false, 128.min(1 << most.ilog2()), wanted);
+        }
+        let blocks = total / u64::from(lanes);
+        let group = (blocks / 4).next_power_of_two().clamp(32, 256) as u32;
+        let wanted = if rows < 256 {
+            (total / 8192).min(1024 / rows.max(1))
+        } else {
+            1
+        };
+        cut(true, group.min(1 << most.ilog2()), wanted)
+    }
+
+    fn passes(&self, variant: &Variant, cut: Cut) -> SmallVec<[Grid; 4]> {
+        let (rows, total) = (self.outer.total, self.inner.total);
+        let group = u64::from(variant.group);
+        let grid = |items: u64| {
+            let most = if self.target.cpu { MOST_RUNS } else { MOST_GROUPS };
+            Grid {
+                groups: items.min(most),
+                group_size: variant.group.into(),
+            }
+        };
+        match variant.form {
+            Form::Map if total == 0 => SmallVec::new(),
+            Form::Map if self.target.cpu => SmallVec::from_slice(&[grid(cut.chunks)]),
+            Form::Map => {
+                let blocks = total.div_ceil(variant.lanes.into());
+                SmallVec::from_slice(&[grid(blocks.div_ceil(group))])
+            }
+            Form::Rows { .. } if rows == 0 => SmallVec::new(),
+            // Planned by `crate::matmul`.
+            Form::Matmul(_) => SmallVec::new(),
+            Form::Rows { by_group, split } => {
+                let of = |units: u64| grid(if by_group { units } else { units.div_ceil(group) });
+                let mut passes = SmallVec::new();
+                if split {
+                    passes.extend((0..self.body.depth()).map(|_| of(rows * cut.chunks)));
+                }
+                let pieces = if self.body.stores(Level::Element).is_empty() {
+                    1
+                } else {
+                    cut.chunks
+                };
+                passes.push(of(rows * pieces));
+                passes
+            }
+        }
+    }
+
+    fn wide(&self, points: u64) -> bool {
+        let reach = |p: usize| {
+            let along = |space: &Space| {
+                let axis = |axis: usize| {
+                    let steps = u128::from(space.extents[axis].saturating_sub(1));
+                    u128::from(space.stride(p, axis).unsigned_abs()) * steps
+                };
+                (0..space.rank()).map(axis).sum::<u128>()
+            };
+            let place = &self.launch.places[p];
+            let gather = if self.body.gathered[p] {
+                let steps = u128::from(place.gather_extent.saturating_sub(1));
+                u128::from(place.gather_stride.unsigned_abs()) * steps
+            } else {
+                0
+            };
+            along(self.outer) + along(self.inner) + gather
+        };
+        let touched = (0..self.body.touched.len()).filter(|&p| self.body.touched[p]);
+        touched.map(reach).max().unwrap_or(0).max(points.into()) > u128::from(NARROW)
+    }
+
+    fn value(&self, word: Word, cut: Cut) -> u64 {
+        match word {
+            Word::Rows => self.outer.total,
+            Word::Total => self.inner.total,
+            Word::Chunks | Word::MatrixRows => cut.chunks,
+            Word::Length | Word::MatrixColumns => cut.length,
+            Word::Outer(axis) => self.outer.extents[axis],
+            Word::Inner(axis) => self.inner.extents[axis],
+            Word::Offset(p) => self.launch.places[p].offset,
+            Word::OuterStride(p, axis) => self.outer.stride(p, axis) as u64,
+            Word::InnerStride(p, axis) => self.inner.stride(p, axis) as u64,
+            Word::GatherStride(p) => self.launch.places[p].gather_stride as u64,
+            Word::GatherExtent(p) => self.launch.places[p].gather_extent,
+            Word::Scalar(index) => self.launch.scalars[index],
+        }
+    }
+}
+
+/// 8-byte slots of scratch memory for each piece of a row.
+pub(crate) fn scratch_slots(body: &Body) -> u64 {
+    let reductions = (0..body.depth()).flat_map(|stage| body.reductions(stage));
+    reductions.map(|r| 1 + u64::from(r.beats.is_some())).sum()
 }

@@ -1,8 +1,9 @@
 //! A kernel or library op that is ready to be planned and rendered.
 
-use crate::{Launch, Plan, Target, Variant};
+use crate::body::Body;
+use crate::{Launch, MatmulConfig, Plan, Target, Variant, matmul, plan, write};
 use thalweg_hal::ir::Kernel;
-use thalweg_hal::library::Matmul;
+use thalweg_hal::library::{LibraryOp, Matmul};
 use thalweg_hal::{Error, Result};
 
 /// The source of one variant.
@@ -16,78 +17,51 @@ pub struct Source {
     pub words_by_value: bool,
 }
 
-/// Tiles of a matrix product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MatmulConfig {
-    /// A group computes `m` × `n` elements from tiles of depth `k` in local memory, a work-item `item_m` × `item_n` of them.
-    Tiled {
-        /// Rows of a group.
-        m: u32,
-        /// Columns of a group.
-        n: u32,
-        /// Depth of a step.
-        k: u32,
-        /// Rows of a work-item.
-        item_m: u32,
-        /// Columns of a work-item.
-        item_n: u32,
-    },
-    /// For CPUs: a work-item computes `m` × `n` elements, packs `k` × `n` of the second operand at a time, and keeps `item_m`
-    /// × `n` sums in vector registers.
-    Panel {
-        /// Rows of a work-item.
-        m: u32,
-        /// Columns of a work-item: 8, 16, 32 or 64.
-        n: u32,
-        /// Depth of a step.
-        k: u32,
-        /// Rows in registers.
-        item_m: u32,
-    },
-}
-
-impl MatmulConfig {
-    /// Configurations worth trying on a target, the one to take untried first.
-    pub fn candidates(target: &Target) -> Vec<MatmulConfig> {
-        let _ = target;
-        Vec::new()
-    }
-}
-
 /// A kernel or library op that is ready to be planned and rendered.
 #[derive(Debug)]
 pub struct Routine {
-    kernel: Kernel,
+    body: Body,
+    target: Target,
+    config: Option<MatmulConfig>,
 }
 
 impl Routine {
     /// Analyses a kernel; refuses one that the verifier refuses and one that needs what the target lacks.
     pub fn new(kernel: &Kernel, target: &Target) -> Result<Routine> {
-        let _ = target;
-        kernel
-            .verify()
-            .map_err(|error| Error::invalid_argument(error.to_string()))?;
+        let body = Body::new(kernel)?;
+        if body.fp64 && !target.fp64 {
+            return Err(Error::unsupported(format!(
+                "{}: the device does not compute in f64; use f32",
+                kernel.name
+            )));
+        }
         Ok(Routine {
-            kernel: kernel.clone(),
+            body,
+            target: *target,
+            config: None,
         })
     }
 
     /// A matrix product with the launch of its definition.
     pub fn matmul(op: &Matmul, config: MatmulConfig, target: &Target) -> Result<Routine> {
-        let _ = config;
-        let kernel = thalweg_hal::library::LibraryOp::Matmul(op.clone()).definition()?;
-        Routine::new(&kernel, target)
+        config.check(target)?;
+        let definition = LibraryOp::Matmul(op.clone()).definition()?;
+        Ok(Routine {
+            config: Some(config),
+            ..Routine::new(&definition, target)?
+        })
     }
 
     /// How a launch runs.
     pub fn plan(&self, launch: &Launch<'_>) -> Result<Plan> {
-        let _ = launch;
-        Err(Error::unsupported(format!("{}: not yet", self.kernel.name)))
+        match self.config {
+            Some(config) => matmul::plan(&self.body, config, launch),
+            None => Ok(plan::plan(&self.body, &self.target, launch)),
+        }
     }
 
     /// The source of a variant that [`Routine::plan`] returned.
     pub fn render(&self, variant: &Variant) -> Result<Source> {
-        let _ = variant;
-        Err(Error::unsupported(format!("{}: not yet", self.kernel.name)))
+        Ok(write::kernel(&self.body, variant, &self.target))
     }
 }

@@ -5,9 +5,10 @@ use super::{arg, enter, optional, put, writable};
 use crate::backend::{Backend, Device, Tag};
 use crate::kit::magazine;
 use crate::kit::pool::GRANULARITY;
-use crate::status::Error;
-use crate::tables::{AllocArgs, Context, ImportArgs, MemoryInfo, MemoryStatistics, MemoryTable};
+use crate::status::{Error, Result};
+use crate::tables::{self, AllocArgs, Context, ImportArgs, MemoryInfo, MemoryStatistics, MemoryTable};
 use std::ffi::c_void;
+use std::sync::Arc;
 
 pub(super) const fn table<B: Backend>() -> MemoryTable {
     MemoryTable {
@@ -45,44 +46,53 @@ unsafe extern "C" fn alloc<B: Backend>(context: Context, args: *const AllocArgs,
             if let Some(handle) = reuse(instance, open, args.bytes) {
                 return put(out, handle);
             }
-            let mut range = open.pool.lock().alloc(args.bytes, stream, &**open);
-            if range.is_err() && open.pool.lock().may_fit(args.bytes) {
-                // Others go on meanwhile, and free what this one may get.
-                open.wait();
-                instance.unpark(open);
-                range = open.pool.lock().alloc_at_last(args.bytes, stream, &**open);
-            }
-            let range = range.map_err(|error| {
-                open.pool.lock().count_failure();
-                let op = Tag::new(tag).op();
-                let op = if op.is_empty() { "allocation" } else { op };
-                Error::new(error.status, format!("{op}: {}", error.message))
-            })?;
-            let origin = Origin::Pool {
-                block: range.block,
-                size: range.size,
-            };
-            let buffer = Buffer::new(Owner::new(open), range.chunk, range.offset, args.bytes, origin);
-            if let Some(fence) = range.fence {
-                buffer.mark(fence.stream, fence.position);
-            }
-            match instance.buffers.insert(buffer) {
-                Some(handle) => {
-                    open.usage.add(range.size);
-                    put(out, handle)
-                }
-                None => {
-                    let fences = range.fence.as_slice();
-                    open.pool.lock().free(range.block, fences, &**open);
-                    Err(full("buffer"))
-                }
-            }
+            put(out, fresh(instance, open, args.bytes, stream, tag)?)
         })
     }
 }
 
+/// A range of the pool.
+#[cold]
+fn fresh<B: Backend>(
+    instance: &Instance<B>,
+    open: &Arc<Open<B::Device>>,
+    bytes: u64,
+    stream: u64,
+    tag: Option<&tables::Tag>,
+) -> Result<u64> {
+    let mut range = open.pool.lock().alloc(bytes, stream, &**open);
+    if range.is_err() && open.pool.lock().may_fit(bytes) {
+        // Others go on meanwhile, and free what this one may get.
+        open.wait();
+        instance.unpark(open);
+        range = open.pool.lock().alloc_at_last(bytes, stream, &**open);
+    }
+    let range = range.map_err(|error| {
+        open.pool.lock().count_failure();
+        // SAFETY: the caller of the table vouches for the tag's texts.
+        let op = unsafe { Tag::new(tag) }.op();
+        let op = if op.is_empty() { "allocation" } else { op };
+        Error::new(error.status, format!("{op}: {}", error.message))
+    })?;
+    let origin = Origin::Pool {
+        block: range.block,
+        size: range.size,
+    };
+    let buffer = Buffer::new(Owner::new(open), range.chunk, range.offset, bytes, origin);
+    if let Some(fence) = range.fence {
+        buffer.mark(fence.stream, fence.position);
+    }
+    let Some(handle) = instance.buffers.insert(buffer) else {
+        let fences = range.fence.as_slice();
+        open.pool.lock().free(range.block, fences, &**open);
+        return Err(full("buffer"));
+    };
+    open.usage.add(range.size);
+    Ok(handle)
+}
+
 /// A parked range of the right size, handed out again.
-#[inline]
+#[inline(always)]
 fn reuse<B: Backend>(instance: &Instance<B>, open: &Open<B::Device>, bytes: u64) -> Option<u64> {
     if bytes > magazine::LARGEST {
         return None;
@@ -101,40 +111,42 @@ unsafe extern "C" fn free<B: Backend>(context: Context, buffer: u64) -> i32 {
         enter::<B>(context, |instance| {
             let found = instance.buffer(buffer)?;
             let open = found.owner.get();
-            if let Origin::Pool { size, .. } = found.origin
-                && size <= magazine::LARGEST
-                && found.is_unused(open)
-            {
-                let slot = instance
-                    .buffers
-                    .park(buffer)
-                    .ok_or_else(|| stale("buffer", buffer))?;
-                open.usage.sub(size);
-                if !open.magazine.keep(slot, size)
-                    && let Some(buffer) = instance.buffers.remove_parked(slot)
-                    && let (Origin::Pool { block, .. }, _) = buffer.into_parts()
-                {
-                    open.pool.lock().free(block, &[], open);
-                }
-                return Ok(());
-            }
-            let removed = instance
-                .buffers
-                .remove(buffer)
-                .ok_or_else(|| stale("buffer", buffer))?;
-            match removed.into_parts() {
-                (Origin::Pool { block, size }, uses) => {
+            match found.origin {
+                Origin::Pool { size, .. } if size <= magazine::LARGEST && found.is_unused(open) => {
+                    let slot = instance
+                        .buffers
+                        .park(buffer)
+                        .ok_or_else(|| stale("buffer", buffer))?;
                     open.usage.sub(size);
-                    open.pool.lock().free(block, &uses, open);
+                    if !open.magazine.keep(slot, size) {
+                        instance.unpark_one(open, slot);
+                    }
+                    Ok(())
                 }
-                (Origin::Imported(imported), uses) => {
-                    open.retired.lock().push((imported, uses.into_vec()));
-                    open.release_retired();
-                }
+                Origin::Pool { .. } | Origin::Imported(_) => release(instance, open, buffer),
             }
-            Ok(())
         })
     }
+}
+
+/// Frees a buffer that is not parked.
+#[cold]
+fn release<B: Backend>(instance: &Instance<B>, open: &Open<B::Device>, buffer: u64) -> Result<()> {
+    let removed = instance
+        .buffers
+        .remove(buffer)
+        .ok_or_else(|| stale("buffer", buffer))?;
+    match removed.into_parts() {
+        (Origin::Pool { block, size }, uses) => {
+            open.usage.sub(size);
+            open.pool.lock().free(block, &uses, open);
+        }
+        (Origin::Imported(imported), uses) => {
+            open.retired.lock().push((imported, uses.into_vec()));
+            open.release_retired();
+        }
+    }
+    Ok(())
 }
 
 unsafe extern "C" fn import<B: Backend>(context: Context, args: *const ImportArgs, out: *mut u64) -> i32 {

@@ -69,6 +69,7 @@ impl<D: Device> Owner<D> {
         Owner(NonNull::from(&**open))
     }
 
+    #[inline(always)]
     pub(super) fn is(self, other: Owner<D>) -> bool {
         self.0 == other.0
     }
@@ -286,6 +287,7 @@ lookups! {
     graph(graphs) -> Graph, "graph";
 }
 
+#[cold]
 pub(super) fn stale(what: &str, handle: u64) -> Error {
     Error::invalid_handle(format!(
         "no {what} has the handle {handle:#x}; it was destroyed or never created"
@@ -324,11 +326,17 @@ impl<B: Backend> Instance<B> {
     /// Gives the ranges that are parked for reuse back to the pool.
     pub(super) fn unpark(&self, open: &Open<B::Device>) {
         for slot in open.magazine.drain() {
-            if let Some(buffer) = self.buffers.remove_parked(slot)
-                && let (Origin::Pool { block, .. }, _) = buffer.into_parts()
-            {
-                open.pool.lock().free(block, &[], open);
-            }
+            self.unpark_one(open, slot);
+        }
+    }
+
+    /// Gives a parked range back to the pool.
+    #[cold]
+    pub(super) fn unpark_one(&self, open: &Open<B::Device>, slot: u32) {
+        if let Some(buffer) = self.buffers.remove_parked(slot)
+            && let (Origin::Pool { block, .. }, _) = buffer.into_parts()
+        {
+            open.pool.lock().free(block, &[], open);
         }
     }
 

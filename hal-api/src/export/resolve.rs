@@ -4,7 +4,7 @@ use super::objects::{Buffer, Instance, Kernel, Owner};
 use super::{arg, array};
 use crate::backend::{Backend, Bound, Copy, Device, Fill, Launch, Place, Region, Work};
 use crate::ir::{Access, Level, MAX_PARAMS, Role};
-use crate::kit::checks::{self, Extents, Footprint, Signature, Slot, overlaps, span};
+use crate::kit::checks::{self, Extents, Footprint, Signature, Slot, overlaps, plain_span, span};
 use crate::status::{Error, Result};
 use crate::tables::{self, Packet, PacketKind};
 use arrayvec::ArrayVec;
@@ -53,6 +53,7 @@ impl<'a, D: Device> End<'a, D> {
 }
 
 impl<D: Device> Buffer<D> {
+    #[inline(always)]
     fn region(&self, offset: u64) -> Region<'_, D> {
         // SAFETY: a chunk lives as long as its buffers.
         let chunk = unsafe { &*self.chunk };
@@ -146,18 +147,41 @@ pub(super) unsafe fn handles(packet: &Packet) -> Result<Vec<u64>> {
 
 /// # Safety
 /// As [`Instance::launch`].
+#[inline(always)]
 unsafe fn strides<'a>(binding: &'a tables::Binding, slot: &Slot, signature: &Signature) -> Result<&'a [i64]> {
+    if binding.strides.is_null() {
+        return Ok(&[]);
+    }
     let axes = match slot.level {
         Level::Row => signature.outer,
         Level::Element => signature.outer + signature.inner,
     };
-    if binding.strides.is_null() {
-        return Ok(&[]);
-    }
     // SAFETY: the contract asks for one stride per axis.
     unsafe { array(binding.strides, axes) }
 }
 
+#[cold]
+fn wrong_counts(signature: &Signature, bindings: usize, scalars: usize) -> Error {
+    Error::invalid_argument(format!(
+        "{}: {bindings} bindings and {scalars} scalars, the kernel takes {} and {}",
+        signature.name,
+        signature.slots.len(),
+        signature.scalars.len()
+    ))
+}
+
+#[cold]
+fn misplaced<D: Device>(name: &str, index: usize, offset: u64, buffer: &Buffer<D>, owner: Owner<D>) -> Error {
+    if !buffer.owner.is(owner) {
+        return Error::invalid_handle(format!("{name}: parameter {index} lies on another device"));
+    }
+    Error::out_of_bounds(format!(
+        "{name}: parameter {index} starts at byte {offset} of a buffer of {} bytes",
+        buffer.bytes()
+    ))
+}
+
+#[inline(always)]
 fn footprint<'a, D: Device>(
     binding: &tables::Binding,
     buffer: &Buffer<D>,
@@ -230,61 +254,52 @@ impl<B: Backend> Instance<B> {
         };
         let extents = Extents::new(all, signature)?;
         if bindings.len() != signature.slots.len() || scalars.len() != signature.scalars.len() {
-            return Err(Error::invalid_argument(format!(
-                "{name}: {} bindings and {} scalars, the kernel takes {} and {}",
-                bindings.len(),
-                scalars.len(),
-                signature.slots.len(),
-                signature.scalars.len()
-            )));
+            return Err(wrong_counts(signature, bindings.len(), scalars.len()));
         }
         checks::scalars(signature, scalars)?;
         // Base, first and last byte of what each parameter touches.
         let mut touched = ArrayVec::<(usize, u64, u64), MAX_PARAMS>::new_const();
-        let mut folds = false;
+        let mut judge = false;
         for (index, (binding, slot)) in bindings.iter().zip(&signature.slots).enumerate() {
             let buffer = self.buffer(binding.buffer)?;
-            if !buffer.owner.is(owner) {
-                return Err(Error::invalid_handle(format!(
-                    "{name}: parameter {index} lies on another device"
-                )));
+            let bytes = buffer.bytes();
+            if !buffer.owner.is(owner) || binding.offset > bytes {
+                return Err(misplaced(name, index, binding.offset, buffer, owner));
             }
-            if binding.offset > buffer.bytes() {
-                return Err(Error::out_of_bounds(format!(
-                    "{name}: parameter {index} starts at byte {} of a buffer of {} bytes",
-                    binding.offset,
-                    buffer.bytes()
-                )));
-            }
+            let plain = match binding.strides.is_null() {
+                true => plain_span(slot, &extents, binding.offset, bytes),
+                false => None,
+            };
             // SAFETY: the contract asks for one stride per axis.
             let strides = unsafe { strides(binding, slot, signature)? };
-            let (start, end) =
-                span(name, index, slot, &extents, &footprint(binding, buffer, strides))?.unwrap_or((0, 0));
-            touched.push((buffer.chunk as usize, start + buffer.offset, end + buffer.offset));
-            folds |= slot.role == Role::Out && slot.access == Access::Strided;
-            into.bindings.push(Bound {
-                region: buffer.region(binding.offset),
-                strides,
-                gather_stride: binding.gather_stride,
-                gather_extent: binding.gather_extent,
-            });
-            into.buffers.push(buffer);
+            let (start, end) = match plain {
+                Some(span) => span,
+                None => {
+                    span(name, index, slot, &extents, &footprint(binding, buffer, strides))?.unwrap_or((0, 0))
+                }
+            };
+            judge |= slot.role == Role::Out && slot.access == Access::Strided;
+            // SAFETY: a signature has at most as many parameters as there is room for, and `into` is fresh.
+            unsafe {
+                touched.push_unchecked((buffer.chunk as usize, start + buffer.offset, end + buffer.offset));
+                into.bindings.push_unchecked(Bound {
+                    region: buffer.region(binding.offset),
+                    strides,
+                    gather_stride: binding.gather_stride,
+                    gather_extent: binding.gather_extent,
+                });
+                into.buffers.push_unchecked(buffer);
+            }
         }
-        let meets = |out: usize| {
-            let (base, start, end) = touched[out];
-            touched
-                .iter()
-                .enumerate()
-                .any(|(i, at)| i != out && at.0 == base && at.1 < end && start < at.2)
-        };
-        let outputs = || {
-            signature
-                .slots
-                .iter()
-                .enumerate()
-                .filter(|(_, slot)| slot.role == Role::Out)
-        };
-        if folds || outputs().any(|(out, _)| meets(out)) {
+        for (out, slot) in signature.slots.iter().enumerate() {
+            if slot.role == Role::Out {
+                let (base, start, end) = touched[out];
+                let meets = |at: &(usize, u64, u64)| at.0 == base && at.1 < end && start < at.2;
+                // It meets itself, unless it is empty.
+                judge |= touched.iter().filter(|at| meets(at)).count() > 1;
+            }
+        }
+        if judge {
             self.judge_overlaps(signature, &extents, bindings, into)?;
         }
         into.body = Body::Launch {

@@ -92,39 +92,31 @@ pub struct Footprint<'a> {
 
 impl<'a> Extents<'a> {
     /// Checks the number of extents and that the number of points fits in 63 bits.
-    #[inline]
+    #[inline(always)]
     pub fn new(all: &'a [u64], signature: &Signature) -> Result<Extents<'a>> {
-        if all.len() != signature.outer + signature.inner {
-            return Err(Error::invalid_argument(format!(
-                "{}: {} extents, the kernel has {} outer and {} inner axes",
-                signature.name,
-                all.len(),
-                signature.outer,
-                signature.inner
-            )));
+        let (outer, inner) = (signature.outer, signature.inner);
+        if all.len() != outer + inner {
+            return Err(wrong_rank(all, signature));
         }
-        let product = |part: &[u64]| {
-            if part.contains(&0) {
-                return Some(0);
-            }
-            part.iter()
-                .try_fold(1_u64, |n, &e| n.checked_mul(e))
-                .filter(|&n| n <= i64::MAX as u64)
+        let (Some(rows), Some(columns)) = (points(&all[..outer]), points(&all[outer..])) else {
+            return Err(too_many_points(all, signature));
         };
-        let rows = product(&all[..signature.outer]);
-        let inner = product(&all[signature.outer..]);
-        let elements = rows.zip(inner).and_then(|(rows, inner)| rows.checked_mul(inner));
-        match (rows, elements.filter(|&n| n <= i64::MAX as u64)) {
-            (Some(rows), Some(elements)) => Ok(Extents {
+        match rows.checked_mul(columns) {
+            Some(elements) if elements <= MOST => Ok(Extents {
                 all,
-                outer: signature.outer,
+                outer,
                 rows,
                 elements,
             }),
-            _ => Err(Error::invalid_argument(format!(
-                "{}: extents {all:?} have more than 2^63 points",
-                signature.name
-            ))),
+            _ => Err(too_many_points(all, signature)),
+        }
+    }
+
+    #[inline(always)]
+    fn count(&self, level: Level) -> u64 {
+        match level {
+            Level::Row => self.rows,
+            Level::Element => self.elements,
         }
     }
 
@@ -134,6 +126,42 @@ impl<'a> Extents<'a> {
             Level::Element => (self.all, self.elements),
         }
     }
+}
+
+/// Most points of a space.
+const MOST: u64 = i64::MAX as u64;
+
+/// The number of points of a space, if it is at most [`MOST`].
+#[inline(always)]
+fn points(extents: &[u64]) -> Option<u64> {
+    let (mut points, mut overflows) = (1_u64, false);
+    for &extent in extents {
+        let (product, over) = points.overflowing_mul(extent);
+        (points, overflows) = (product, overflows | over);
+    }
+    if overflows {
+        return extents.contains(&0).then_some(0);
+    }
+    (points <= MOST).then_some(points)
+}
+
+#[cold]
+fn wrong_rank(all: &[u64], signature: &Signature) -> Error {
+    Error::invalid_argument(format!(
+        "{}: {} extents, the kernel has {} outer and {} inner axes",
+        signature.name,
+        all.len(),
+        signature.outer,
+        signature.inner
+    ))
+}
+
+#[cold]
+fn too_many_points(all: &[u64], signature: &Signature) -> Error {
+    Error::invalid_argument(format!(
+        "{}: extents {all:?} have more than 2^63 points",
+        signature.name
+    ))
 }
 
 /// Checks that each scalar's bits are a value of its dtype, zero-extended.
@@ -154,8 +182,19 @@ pub fn scalars(signature: &Signature, values: &[u64]) -> Result<()> {
     Ok(())
 }
 
+/// [`span`] of a contiguous parameter without strides that is as it should be, the case of most launches.
+#[inline(always)]
+pub fn plain_span(slot: &Slot, extents: &Extents<'_>, offset: u64, bytes: u64) -> Option<(u64, u64)> {
+    if slot.access != Access::Contiguous || !slot.direct || slot.gathers {
+        return None;
+    }
+    let (count, size) = (extents.count(slot.level), slot.dtype.size() as u64);
+    let end = count.checked_mul(size)?.checked_add(offset)?;
+    // Sizes are powers of two.
+    (count > 0 && end <= bytes && offset & (size - 1) == 0).then_some((offset, end))
+}
+
 /// The bytes that a parameter touches, relative to its allocation; `None` when it touches none.
-#[inline]
 pub fn span(
     name: &str,
     index: usize,
@@ -190,14 +229,6 @@ pub fn span(
             "starts at byte {}, not a multiple of its {size}-byte elements",
             place.offset
         ));
-    }
-    if slot.access == Access::Contiguous && !slot.gathers && slot.direct {
-        let bytes = count
-            .checked_mul(size)
-            .and_then(|bytes| bytes.checked_add(place.offset));
-        if let Some(end) = bytes.filter(|&end| end <= place.bytes) {
-            return Ok((count > 0).then_some((place.offset, end)));
-        }
     }
     let gathers = slot.gathers && place.gather_extent > 0;
     if count == 0 || !(slot.direct || gathers) {

@@ -2,7 +2,7 @@
 //! small buffers touches no shared lock.
 
 use super::pool::GRANULARITY;
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const SHARDS: usize = 16;
@@ -21,10 +21,9 @@ struct Shard {
 // SAFETY: `lists` is touched under the lock only.
 unsafe impl Sync for Shard {}
 
-#[derive(Default)]
 struct Lists {
     // Indices of parked slots by size class.
-    parked: Vec<Vec<u32>>,
+    parked: [Vec<u32>; CLASSES],
     bytes: u64,
     hits: u64,
 }
@@ -50,6 +49,7 @@ impl Guard<'_> {
 }
 
 impl Drop for Guard<'_> {
+    #[inline(always)]
     fn drop(&mut self) {
         self.0.locked.store(false, Ordering::Release);
     }
@@ -57,13 +57,21 @@ impl Drop for Guard<'_> {
 
 impl Shard {
     // Held for a few instructions, and contended only when more threads than shards allocate.
+    #[inline(always)]
     fn lock(&self) -> Guard<'_> {
+        if self.locked.swap(true, Ordering::Acquire) {
+            self.wait();
+        }
+        Guard(self)
+    }
+
+    #[cold]
+    fn wait(&self) {
         while self.locked.swap(true, Ordering::Acquire) {
             while self.locked.load(Ordering::Relaxed) {
                 std::thread::yield_now();
             }
         }
-        Guard(self)
     }
 }
 
@@ -76,19 +84,30 @@ impl Magazine {
     pub fn new() -> Magazine {
         let shard = || Shard {
             locked: AtomicBool::new(false),
-            lists: UnsafeCell::default(),
+            lists: UnsafeCell::new(Lists {
+                parked: [const { Vec::new() }; CLASSES],
+                bytes: 0,
+                hits: 0,
+            }),
         };
         Magazine {
             shards: (0..SHARDS).map(|_| shard()).collect(),
         }
     }
 
+    #[inline(always)]
     fn shard(&self) -> &Shard {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         thread_local! {
-            static MINE: usize = NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS;
+            // From 1 on; 0 before the first use, so that a look needs no check for initialisation.
+            static MINE: Cell<usize> = const { Cell::new(0) };
         }
-        &self.shards[MINE.with(|&mine| mine)]
+        let mut mine = MINE.get();
+        if mine == 0 {
+            mine = NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS + 1;
+            MINE.set(mine);
+        }
+        &self.shards[mine - 1]
     }
 
     /// Takes a slot whose range has exactly `size` bytes, a multiple of the pool's granularity.
@@ -99,7 +118,7 @@ impl Magazine {
         }
         let mut guard = self.shard().lock();
         let lists = guard.lists();
-        let slot = lists.parked.get_mut(class(size))?.pop()?;
+        let slot = lists.parked[class(size)].pop()?;
         lists.hits += 1;
         lists.bytes -= size;
         Some(slot)
@@ -113,9 +132,6 @@ impl Magazine {
         }
         let mut guard = self.shard().lock();
         let lists = guard.lists();
-        if lists.parked.is_empty() {
-            lists.parked.resize_with(CLASSES, Vec::new);
-        }
         if lists.bytes + size > BUDGET {
             return false;
         }

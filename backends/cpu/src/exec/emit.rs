@@ -1,8 +1,8 @@
 //! The steps of scalar ops.
 
-use super::build::Builder;
+use super::build::{Builder, Made};
 use super::plan::{Value, held_size};
-use crate::loops::{self, Form, Held};
+use crate::loops::{self, Code, Form, Held};
 use thalweg_hal::ir::{NodeId, ScalarOp};
 use thalweg_hal::{DType, Error, Result};
 
@@ -19,6 +19,9 @@ impl Builder<'_> {
                 let f = loops::unary(self.isa, op, held).ok_or_else(unsupported)?;
                 let out = self.value(held_size(result));
                 self.emit(f, out, [a, a, a]);
+                if held == Held::F32 {
+                    self.make(out, one(op, a));
+                }
                 out
             }
             2 => self.binary(op, held, result, a, b).ok_or_else(unsupported)?,
@@ -74,6 +77,10 @@ impl Builder<'_> {
         };
         let out = self.value(held_size(result));
         self.emit(f, out, [a, b, b]);
+        if held == Held::F32 {
+            let made = two(op, (a, self.single(a)), (b, self.single(b)));
+            self.make(out, made);
+        }
         Some(out)
     }
 }
@@ -108,4 +115,27 @@ fn commutes(op: ScalarOp) -> bool {
             | ScalarOp::Eq
             | ScalarOp::Ne
     )
+}
+
+/// The link of an op of one argument.
+fn one(op: ScalarOp, a: Value) -> Made {
+    Made {
+        hand: a,
+        operand: a,
+        code: (op == ScalarOp::Exp).then_some(Code::Exp),
+    }
+}
+
+/// The link of an op of two arguments, of which the second is single.
+fn two(op: ScalarOp, (a, a_single): (Value, bool), (b, b_single): (Value, bool)) -> Made {
+    let with_a = match op {
+        ScalarOp::Sub => Some(Code::SubSingle),
+        ScalarOp::Div => Some(Code::DivSingle),
+        _ => None,
+    };
+    Made {
+        hand: a,
+        operand: b,
+        code: with_a.filter(|_| b_single && !a_single),
+    }
 }

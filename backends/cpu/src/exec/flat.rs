@@ -1,14 +1,16 @@
 //! Maps whose parameters are all contiguous or single: the short way from a launch to its loops.
 
 use super::arena::Scratch;
+use super::frame::MOST_FETCHES;
 use super::launch::{FETCH, SPLIT, STREAM, STRIDE, TASKS_PER_THREAD};
 use super::moves;
 use super::plan::{BLOCK, Home, Plan, Step, Value};
 use super::program::Program;
 use super::slots::NO_SLOT;
 use super::{Args, prefetch};
-use crate::loops::LoopFn;
+use crate::loops::{Chain, Fetch, LoopFn};
 use crate::parallel::Parallel;
+use arrayvec::ArrayVec;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -81,33 +83,38 @@ impl Single {
         })
     }
 
+    /// Runs the loop, unless there are too many elements or the output stands in the place of an input; whether it did.
+    ///
+    /// # Safety
+    /// As [`Program::run`].
     #[inline(always)]
-    fn run(&self, plan: &Plan, args: &Args<'_>, n: usize) {
+    pub(super) unsafe fn run(
+        &self,
+        program: &Program,
+        extents: &[u64],
+        scalars: &[u64],
+        address: impl Fn(usize) -> *mut u8,
+    ) -> bool {
+        let total = extents.iter().fold(1u64, |n, &e| n.wrapping_mul(e));
+        let to = address(self.out);
+        let in_place = || (program.flat_inputs.iter()).any(|&(p, _)| address(p as usize) == to);
+        if total > BLOCK as u64 || total == 0 || in_place() {
+            return false;
+        }
         let at = |s: Source| match s {
-            Source::Param(p) => args.args[p as usize].ptr.cast_const(),
-            Source::Scalar(i) => (&raw const args.scalars[i as usize]).cast(),
-            Source::Constant(i) => (&raw const plan.pool[i as usize]).cast(),
+            Source::Param(p) => address(p as usize).cast_const(),
+            Source::Scalar(i) => (&raw const scalars[i as usize]).cast(),
+            Source::Constant(i) => (&raw const program.parts[0].outer_again.pool[i as usize]).cast(),
         };
         let [a, b, c] = self.from.map(at);
-        // SAFETY: the caller of the launch vouches for n elements of each parameter.
-        unsafe { (self.f)(n, args.args[self.out].ptr, a, b, c) };
+        // SAFETY: the caller of the launch vouches for as many elements of each parameter.
+        unsafe { (self.f)(total as usize, to, a, b, c) };
+        true
     }
 }
 
 pub(super) fn run(program: &Program, args: &Args<'_>, parallel: &dyn Parallel) {
     let total: u64 = args.extents.iter().product();
-    if let Some(single) = &program.single
-        && total <= BLOCK as u64
-    {
-        let to = args.args[single.out].ptr;
-        let in_place = program
-            .flat_inputs
-            .iter()
-            .any(|&(p, _)| args.args[p as usize].ptr == to);
-        if total != 0 && !in_place {
-            return single.run(&program.parts[0].outer_again, args, total as usize);
-        }
-    }
     let mut habits = Habits::default();
     for &(out, size) in &program.flat_outputs {
         let ptr = args.args[out].ptr;
@@ -314,6 +321,28 @@ impl Walk<'_> {
                         }
                     }
                     Step::Rand { f, out, key, counter } => f(n, value(out), value(key), value(counter)),
+                    Step::Chain { chain } => {
+                        let mut fetches = ArrayVec::<Fetch, MOST_FETCHES>::new_const();
+                        if ask != 0 {
+                            for &(p, size) in self.program.flat_inputs.iter().take(MOST_FETCHES) {
+                                let skip = (asked + 2 * ask * self.plan.row_loops.max(1)) * size;
+                                fetches.push(Fetch {
+                                    from: self.at(p, first).wrapping_add(skip),
+                                    lines: (ask * size).div_ceil(prefetch::LINE),
+                                    written: false,
+                                });
+                            }
+                            asked += ask;
+                        }
+                        let (pattern, links) = &self.plan.chains[chain as usize];
+                        let chain = Chain {
+                            pattern: *pattern,
+                            links,
+                            values: table,
+                            states: std::ptr::null(),
+                        };
+                        chain.run(n, &mut fetches);
+                    }
                     // A flat kernel has none of these.
                     Step::LoadAt { .. } | Step::Index { .. } | Step::Reduce { .. } => {}
                 }

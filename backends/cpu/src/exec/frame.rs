@@ -7,7 +7,8 @@ use super::plan::{Along, Home, Plan, Step, Value};
 use super::prefetch::{self, LINE};
 use super::slots::NO_SLOT;
 use super::space::MAX_AXES;
-use crate::loops::{Best, LANES, Reduction};
+use crate::loops::{Best, Chain, Fetch, LANES, Reduction};
+use arrayvec::ArrayVec;
 
 /// What a list runs on.
 #[derive(Clone, Copy)]
@@ -17,6 +18,9 @@ pub(super) enum Lanes {
     /// Positions from the frame's `start` on.
     Block(usize),
 }
+
+/// Streams of memory that a chain asks for.
+pub(super) const MOST_FETCHES: usize = 8;
 
 /// The state of one thread in a launch.
 pub(super) struct Frame<'a> {
@@ -53,7 +57,7 @@ pub(super) struct Frame<'a> {
 pub(super) fn loops_of(steps: &[Step]) -> usize {
     let loops = steps
         .iter()
-        .filter(|s| matches!(s, Step::Loop { .. } | Step::Reduce { .. }));
+        .filter(|s| matches!(s, Step::Loop { .. } | Step::Reduce { .. } | Step::Chain { .. }));
     loops.count().max(1)
 }
 
@@ -217,6 +221,34 @@ impl<'a> Frame<'a> {
         self.asked += self.ask_per_step;
     }
 
+    /// Runs a chain, which asks for its share as it goes.
+    #[inline(always)]
+    unsafe fn chain(&mut self, chain: u32, n: usize) {
+        let mut fetches = ArrayVec::<Fetch, MOST_FETCHES>::new_const();
+        if self.ask_per_step != 0 {
+            for stream in self.launch.streams.iter().take(MOST_FETCHES) {
+                // SAFETY: the table has every parameter; a prefetch may name any address.
+                let from = unsafe { *self.at.add(stream.param) };
+                let skip = (self.asked * stream.size).wrapping_add(stream.ahead);
+                fetches.push(Fetch {
+                    from: from.wrapping_add(skip),
+                    lines: (self.ask_per_step * stream.size).div_ceil(LINE),
+                    written: stream.written,
+                });
+            }
+            self.asked += self.ask_per_step;
+        }
+        let (pattern, links) = &self.plan.chains[chain as usize];
+        let chain = Chain {
+            pattern: *pattern,
+            links,
+            values: self.values,
+            states: self.states,
+        };
+        // SAFETY: plans have chains where the machine has the instructions; blocks hold n elements.
+        unsafe { chain.run(n, &mut fetches) };
+    }
+
     /// Runs a list.
     pub(super) fn run(&mut self, steps: &[Step], lanes: Lanes) {
         let n = if let Lanes::Block(n) = lanes { n } else { 1 };
@@ -261,6 +293,7 @@ impl<'a> Frame<'a> {
                         self.ask();
                         self.reduce(reduce as usize, arg, lanes);
                     }
+                    Step::Chain { chain } => self.chain(chain, n),
                 }
             }
         }

@@ -7,6 +7,7 @@
 
 mod arena;
 mod build;
+mod chains;
 mod columns;
 mod emit;
 mod flat;

@@ -1,6 +1,6 @@
 //! What a kernel is compiled to: lists of steps over values.
 
-use crate::loops::{Held, LoopFn, Reduction};
+use crate::loops::{Held, Link, LoopFn, Pattern, Reduction};
 
 /// Elements of a block: what every step of a list works on before the next block.
 pub(super) const BLOCK: usize = 1024;
@@ -73,6 +73,8 @@ pub(super) enum Step {
     Store { param: u32, value: Value },
     /// Takes a block into a reduction.
     Reduce { reduce: u32, arg: Value },
+    /// Several loops, stores to values and reductions in one.
+    Chain { chain: u32 },
 }
 
 /// A reduction of the plan.
@@ -106,6 +108,7 @@ pub(super) struct Plan {
     pub(super) row: Vec<Step>,
     pub(super) phases: Vec<Phase>,
     pub(super) reduces: Vec<Reduce>,
+    pub(super) chains: Vec<(Pattern, Box<[Link]>)>,
     pub(super) homes: Vec<Home>,
     pub(super) pool: Box<[u64]>,
     pub(super) cells: usize,
@@ -113,7 +116,7 @@ pub(super) struct Plan {
     /// Bytes of the widest value in a slot.
     pub(super) widest: usize,
     pub(super) kept: Vec<Kept>,
-    /// Loops of the first row list.
+    /// Loops and chains of the first row list.
     pub(super) row_loops: usize,
     /// Whether every slot is one that a step may point elsewhere.
     pub(super) bare: bool,

@@ -187,6 +187,24 @@ impl Program {
         row.saturating_add(element).saturating_add(20)
     }
 
+    /// Runs a kernel of one loop over a few elements, whose parameters stand where `address` says; whether it was one.
+    ///
+    /// # Safety
+    /// As [`Program::run`].
+    #[inline]
+    pub unsafe fn run_single(
+        &self,
+        extents: &[u64],
+        scalars: &[u64],
+        address: impl Fn(usize) -> *mut u8,
+    ) -> bool {
+        match &self.single {
+            // SAFETY: the caller's promise.
+            Some(single) => unsafe { single.run(self, extents, scalars, address) },
+            None => false,
+        }
+    }
+
     /// Runs the kernel and returns when it is done.
     ///
     /// # Safety
@@ -194,7 +212,10 @@ impl Program {
     /// every element that the launch reaches is valid; an output shares memory with an input only as the IR allows, and
     /// with a parameter that is gathered from never.
     pub unsafe fn run(&self, args: &Args<'_>, parallel: &dyn Parallel) {
-        self.launch(args, parallel);
+        // SAFETY: the caller's promise.
+        if !unsafe { self.run_single(args.extents, args.scalars, |p| args.args[p].ptr) } {
+            self.launch(args, parallel);
+        }
     }
 }
 

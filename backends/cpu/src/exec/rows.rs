@@ -154,9 +154,9 @@ fn combine(loops: &Reduction, a: Partial, b: Partial) -> Partial {
 impl Frame<'_> {
     /// Points the parameters at the start of a row.
     fn start_row(&mut self, other: &[u64; MAX_AXES]) {
-        self.other = *other;
+        self.launch.other.copy(other, &mut self.other);
         self.first = 0;
-        self.start = [0; MAX_AXES];
+        self.launch.lanes.place(0, &mut self.start);
         for (p, arg) in self.launch.args.args.iter().enumerate() {
             let offset = self.launch.other.offset(p, other) as isize * self.launch.sizes[p] as isize;
             let to = arg.ptr.wrapping_offset(offset);
@@ -236,7 +236,7 @@ impl Frame<'_> {
         }
         let launch = self.launch;
         self.first = first;
-        self.start = launch.lanes.index(first);
+        launch.lanes.place(first, &mut self.start);
         for p in 0..launch.args.args.len() {
             let offset = launch.lanes.offset(p, &self.start) as isize * launch.sizes[p] as isize;
             // SAFETY: the tables have every parameter.

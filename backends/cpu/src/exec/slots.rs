@@ -2,9 +2,17 @@
 
 use super::build::Draft;
 use super::plan::{Home, Plan, Step, Value};
+use crate::loops::{Code, Link, Pattern};
+
+/// What steps refer to.
+pub(super) struct Tables<'a> {
+    /// Result of every reduction.
+    pub(super) results: &'a [Value],
+    pub(super) chains: &'a [(Pattern, Box<[Link]>)],
+}
 
 /// Calls `visit(value, is_definition)` for every value of a step.
-fn values(step: &Step, reduces: &[Value], mut visit: impl FnMut(Value, bool)) {
+pub(super) fn values(step: &Step, tables: &Tables<'_>, mut visit: impl FnMut(Value, bool)) {
     match *step {
         Step::Loop { out, a, b, c, .. } => {
             [a, b, c].into_iter().for_each(|v| visit(v, false));
@@ -26,7 +34,25 @@ fn values(step: &Step, reduces: &[Value], mut visit: impl FnMut(Value, bool)) {
         Step::Store { value, .. } => visit(value, false),
         Step::Reduce { reduce, arg } => {
             visit(arg, false);
-            visit(reduces[reduce as usize], true);
+            visit(tables.results[reduce as usize], true);
+        }
+        Step::Chain { chain } => {
+            let (_, links) = &tables.chains[chain as usize];
+            for link in links
+                .iter()
+                .filter(|l| !l.code.reduces() && l.code != Code::Store)
+            {
+                if !link.code.is_unary() {
+                    visit(link.value, false);
+                }
+            }
+            for link in links {
+                if link.code.reduces() {
+                    visit(tables.results[link.value as usize], true);
+                } else if link.code == Code::Store {
+                    visit(link.value, true);
+                }
+            }
         }
     }
 }
@@ -34,6 +60,10 @@ fn values(step: &Step, reduces: &[Value], mut visit: impl FnMut(Value, bool)) {
 /// Gives every value its home and every step its slot.
 pub(super) fn assign(plan: &mut Plan, drafts: &[Draft]) {
     let results: Vec<Value> = plan.reduces.iter().map(|r| r.result).collect();
+    let tables = Tables {
+        results: &results,
+        chains: &plan.chains,
+    };
     let mut lists: Vec<&mut Vec<Step>> = vec![&mut plan.uniform, &mut plan.row];
     for phase in &mut plan.phases {
         lists.push(&mut phase.element);
@@ -46,13 +76,13 @@ pub(super) fn assign(plan: &mut Plan, drafts: &[Draft]) {
     for (l, list) in lists.iter().enumerate() {
         let end = position + list.len();
         for step in list.iter() {
-            values(step, &results, |v, defines| {
+            values(step, &tables, |v, defines| {
                 let v = v as usize;
                 if defines && defined[v] == usize::MAX {
                     defined[v] = l;
                 }
                 // A list may run many times: what comes from outside of it, or leaves it, stays until its end.
-                let reduced = defines && matches!(step, Step::Reduce { .. });
+                let reduced = defines && results.contains(&(v as Value));
                 last[v] = if defined[v] != l || reduced { end } else { position };
             });
             position += 1;
@@ -71,7 +101,7 @@ pub(super) fn assign(plan: &mut Plan, drafts: &[Draft]) {
                 }
                 end >= position
             });
-            values(step, &results, |v, defines| {
+            values(step, &tables, |v, defines| {
                 let v = v as usize;
                 if !defines || homes[v].is_some() {
                     return;
@@ -100,7 +130,8 @@ pub(super) fn assign(plan: &mut Plan, drafts: &[Draft]) {
                 | Step::Index { .. }
                 | Step::Rand { .. }
                 | Step::Store { .. }
-                | Step::Reduce { .. } => {}
+                | Step::Reduce { .. }
+                | Step::Chain { .. } => {}
             }
             position += 1;
         }
@@ -110,7 +141,9 @@ pub(super) fn assign(plan: &mut Plan, drafts: &[Draft]) {
             .iter()
             .chain(plan.phases.iter().flat_map(|p| p.element.iter().chain(&p.row)))
     };
-    plan.row_loops = plan.row.iter().filter(|s| matches!(s, Step::Loop { .. })).count();
+    plan.row_loops = (plan.row.iter())
+        .filter(|s| matches!(s, Step::Loop { .. } | Step::Chain { .. }))
+        .count();
     let mut pointed = vec![false; count];
     for step in steps() {
         match *step {
@@ -120,7 +153,8 @@ pub(super) fn assign(plan: &mut Plan, drafts: &[Draft]) {
             | Step::Index { .. }
             | Step::Rand { .. }
             | Step::Store { .. }
-            | Step::Reduce { .. } => {}
+            | Step::Reduce { .. }
+            | Step::Chain { .. } => {}
         }
     }
     let in_slot = |v: &usize| matches!(homes[*v], Some(Home::Slot(_)));

@@ -134,9 +134,16 @@ impl Space {
     /// The multi-index of a position.
     pub(super) fn index(&self, position: u64) -> [u64; MAX_AXES] {
         let mut index = [0; MAX_AXES];
-        if self.rank == 1 {
-            index[0] = position;
-            return index;
+        self.place(position, &mut index);
+        index
+    }
+
+    /// Writes the multi-index of a position, on the axes that there are.
+    #[inline]
+    pub(super) fn place(&self, position: u64, index: &mut [u64; MAX_AXES]) {
+        // An extent may be 0.
+        if position == 0 {
+            return index[..self.rank].fill(0);
         }
         let mut rest = position;
         for axis in (1..self.rank).rev() {
@@ -144,10 +151,19 @@ impl Space {
             rest /= self.extents[axis];
         }
         index[0] = rest;
-        index
+    }
+
+    /// Copies a multi-index, on the axes that there are.
+    #[inline]
+    pub(super) fn copy(&self, from: &[u64; MAX_AXES], to: &mut [u64; MAX_AXES]) {
+        to[0] = from[0];
+        if self.rank > 1 {
+            to[1..self.rank].copy_from_slice(&from[1..self.rank]);
+        }
     }
 
     /// Moves a multi-index on by one.
+    #[inline]
     pub(super) fn advance(&self, index: &mut [u64; MAX_AXES]) {
         for axis in (0..self.rank).rev() {
             index[axis] += 1;
@@ -159,6 +175,7 @@ impl Space {
     }
 
     /// Offset of a parameter's element at a multi-index, in elements.
+    #[inline]
     pub(super) fn offset(&self, param: usize, index: &[u64; MAX_AXES]) -> i64 {
         self.of(param)
             .iter()

@@ -5,6 +5,7 @@
 //! The 16 lanes of a segment are added pairwise (l and l + 8, then 4, 2, 1), and the segments as neighbours pairwise,
 //! an odd last one passing through.
 
+use super::chain::Code;
 use super::num::Num;
 use super::{Held, with_type};
 use crate::isa::{Isa, versions};
@@ -69,6 +70,8 @@ pub(crate) enum Reduction {
         tree: TreeFn,
         /// Bits of the neutral element.
         neutral: u64,
+        /// Of a chain.
+        link: Option<Code>,
     },
     /// Maximum or minimum, or its place.
     Best {
@@ -84,6 +87,8 @@ pub(crate) enum Reduction {
         key_size: usize,
         /// Whether the place is asked for.
         place: bool,
+        /// Of a chain.
+        link: Option<Code>,
     },
 }
 
@@ -353,6 +358,7 @@ fn fold<F: Fold>(isa: Isa) -> Reduction {
         accumulate: pick_accumulate::<F>(isa),
         tree: pick_tree::<F>(isa),
         neutral: u64::from_le_bytes(neutral),
+        link: None,
     }
 }
 
@@ -372,6 +378,7 @@ fn best<T: Num<Key: Key>, const MAX: bool>(isa: Isa, place: bool) -> Reduction {
         start: start::<T, MAX>(),
         key_size: size_of::<T::Key>(),
         place,
+        link: None,
     }
 }
 
@@ -390,9 +397,21 @@ pub(crate) fn reduction(isa: Isa, op: ReduceOp, held: Held) -> Reduction {
         ReduceOp::ArgMax => with_type!(held, T => best::<T, true>(isa, true)),
         ReduceOp::ArgMin => with_type!(held, T => best::<T, false>(isa, true)),
     }
+    .with_link(op, held)
 }
 
 impl Reduction {
+    fn with_link(mut self, op: ReduceOp, held: Held) -> Reduction {
+        let code = match op {
+            ReduceOp::Sum => Some(Code::Sum),
+            ReduceOp::Max => Some(Code::Greatest),
+            ReduceOp::Min | ReduceOp::Prod | ReduceOp::ArgMax | ReduceOp::ArgMin => None,
+        };
+        let (Reduction::Fold { link, .. } | Reduction::Best { link, .. }) = &mut self;
+        *link = code.filter(|_| held == Held::F32);
+        self
+    }
+
     /// The minimum of no bools is true, and that is 1, not the greatest byte.
     fn for_bool(mut self, held: Held) -> Reduction {
         if let (Reduction::Best { start, .. }, Held::Bool) = (&mut self, held) {

@@ -44,27 +44,43 @@ pub(super) fn nearest64(x: f64) -> (f64, i64) {
     )
 }
 
-/// e^x, error below 1 ulp. The polynomial's error is 2^-28 relative to e^r.
+/// The numbers of [`exp32`].
+pub(crate) struct Exp32 {
+    /// Arguments are cut to `lowest..=highest`, beyond which the result is 0 or infinite.
+    pub(crate) lowest: f32,
+    pub(crate) highest: f32,
+    pub(crate) magic: f32,
+    pub(crate) ln2_high: f32,
+    pub(crate) ln2_low: f32,
+    /// (e^r - 1 - r) / r^2 on |r| <= ln(2)/2, error of e^r 2^-28.
+    pub(crate) poly: [f32; 5],
+}
+
+pub(crate) const EXP32: Exp32 = Exp32 {
+    lowest: -104.0,
+    highest: 89.0,
+    magic: MAGIC32,
+    ln2_high: 0.693_145_75,
+    ln2_low: 1.428_606_8e-6,
+    poly: [
+        0.499_999_94,
+        0.166_665_15,
+        0.041_668_084,
+        0.008_369_348,
+        0.001_384_036_7,
+    ],
+};
+
+/// e^x, error below 1 ulp.
 #[inline(always)]
 pub(crate) fn exp32(x: f32) -> f32 {
-    const LN2_HI: f32 = 0.693_145_75;
-    const LN2_LO: f32 = 1.428_606_8e-6;
-    let x = if x > 89.0 { 89.0 } else { x };
-    let x = if x < -104.0 { -104.0 } else { x };
+    let x = if x > EXP32.highest { EXP32.highest } else { x };
+    let x = if x < EXP32.lowest { EXP32.lowest } else { x };
     let z = x.mul_add(std::f32::consts::LOG2_E, MAGIC32);
     let n = (z.to_bits() as i32).wrapping_sub(MAGIC32.to_bits() as i32);
     let nf = z - MAGIC32;
-    let r = nf.mul_add(-LN2_LO, nf.mul_add(-LN2_HI, x));
-    let p = poly32(
-        r,
-        [
-            0.499_999_94,
-            0.166_665_15,
-            0.041_668_084,
-            0.008_369_348,
-            0.001_384_036_7,
-        ],
-    );
+    let r = nf.mul_add(-EXP32.ln2_low, nf.mul_add(-EXP32.ln2_high, x));
+    let p = poly32(r, EXP32.poly);
     let p = (r * r).mul_add(p, r) + 1.0;
     let half = n >> 1;
     p * pow2_32(half) * pow2_32(n.wrapping_sub(half))

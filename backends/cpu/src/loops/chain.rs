@@ -1,0 +1,148 @@
+//! Chains of f32 ops that hold their value in registers.
+//!
+//! A chain is walked in groups of vectors: a group runs through all links before the next one is read, so what lies between
+//! two links is neither stored nor loaded. Every link computes the bits of the loop that it stands for. The chains are a fixed
+//! set, those of common rows, each compiled as one loop; there is a version for AVX-512 alone.
+
+/// Hands the patterns to a macro: each is one compiled loop.
+macro_rules! with_patterns {
+    ($go:ident) => {
+        $go! {
+            /// The greatest of a row.
+            Greatest: [Load, Greatest];
+            /// The exponentials of softmax, kept, and their sum.
+            Exponentials: [Load, SubSingle, Exp, Store, Sum];
+            /// The same, not kept: log-sum-exp.
+            ExponentialSum: [Load, SubSingle, Exp, Sum];
+            /// The end of softmax.
+            Shares: [Load, DivSingle, Store];
+            /// The end of softmax, from the start.
+            SharesAgain: [Load, SubSingle, Exp, DivSingle, Store];
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+
+use crate::isa::Isa;
+
+/// What a link does to the value in hand. `…Single`: the operand is one value instead of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Code {
+    /// Takes a block in hand.
+    Load,
+    /// Writes a block.
+    Store,
+    SubSingle,
+    DivSingle,
+    Exp,
+    /// Takes the value into a reduction.
+    Sum,
+    Greatest,
+}
+
+/// One link: what it does, and with which value; of reductions, which one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    pub(crate) code: Code,
+    pub(crate) value: u32,
+}
+
+macro_rules! patterns {
+    ($($(#[$doc:meta])* $name:ident: [$($code:ident),*];)*) => {
+        /// The chains that there are.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Pattern {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Pattern {
+            /// The pattern of some links.
+            pub(crate) fn of(links: &[Link]) -> Option<Pattern> {
+                $(
+                    let codes = [$(Code::$code),*];
+                    if links.iter().map(|link| link.code).eq(codes) {
+                        return Some(Pattern::$name);
+                    }
+                )*
+                None
+            }
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        impl Chain<'_> {
+            /// # Safety
+            /// As [`Chain::run`].
+            #[inline]
+            unsafe fn dispatch(&self, n: usize, fetches: &mut [Fetch]) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match self.pattern {
+                        $(Pattern::$name => avx512::$name::run(self, n, fetches),)*
+                    }
+                }
+            }
+        }
+    };
+}
+
+/// Whether plans for an instruction set may have chains.
+pub(crate) fn available(isa: Isa) -> bool {
+    isa == Isa::Avx512
+}
+
+impl Code {
+    /// Whether it has no operand.
+    pub(crate) fn is_unary(self) -> bool {
+        self == Code::Exp
+    }
+
+    /// Whether it takes the value into a reduction.
+    pub(crate) fn reduces(self) -> bool {
+        matches!(self, Code::Sum | Code::Greatest)
+    }
+}
+
+/// Memory that a chain asks for while it runs.
+#[derive(Clone, Copy)]
+pub(crate) struct Fetch {
+    pub(crate) from: *const u8,
+    /// Lines that are still to be asked for.
+    pub(crate) lines: usize,
+    pub(crate) written: bool,
+}
+
+/// The chain and what it runs on.
+pub(crate) struct Chain<'a> {
+    pub(crate) pattern: Pattern,
+    pub(crate) links: &'a [Link],
+    /// Address of every value.
+    pub(crate) values: *const *mut u8,
+    /// State of every reduction.
+    pub(crate) states: *const *mut u8,
+}
+
+impl Chain<'_> {
+    /// Runs the chain over `n` elements, the first at a multiple of 256 of its row where it has sums.
+    ///
+    /// # Safety
+    /// [`available`] holds for an instruction set of this machine. Every value of a link has `n` elements, or is single where the
+    /// link says so; states are those of the reductions. The pattern is that of the links.
+    #[inline]
+    pub(crate) unsafe fn run(&self, n: usize, fetches: &mut [Fetch]) {
+        // SAFETY: the caller's promise.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            self.dispatch(n, fetches);
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (self.pattern, self.links, self.values, self.states, n, fetches);
+    }
+}
+
+with_patterns!(patterns);
+
+#[cfg(test)]
+mod tests;

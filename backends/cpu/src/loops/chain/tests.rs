@@ -1,0 +1,106 @@
+//! Chains against the scalar functions that they stand for.
+
+use super::{Chain, Code, Link, Pattern, available};
+use crate::isa::Isa;
+use crate::loops::LANES;
+use crate::math::exp32;
+
+/// Runs `codes`, whose blocks are `x` and, for a store, the result, and whose single value is `single`; the totals of its sum.
+fn run(codes: &[Code], x: &mut [f32], single: f32, result: &mut [f32]) -> [f32; LANES] {
+    let mut single = single;
+    let mut totals = [0.0_f32; LANES];
+    let values = [
+        x.as_mut_ptr().cast::<u8>(),
+        (&raw mut single).cast(),
+        result.as_mut_ptr().cast(),
+    ];
+    let states = [totals.as_mut_ptr().cast::<u8>()];
+    let links: Vec<Link> = (codes.iter())
+        .map(|&code| Link {
+            code,
+            value: match code {
+                Code::SubSingle | Code::DivSingle => 1,
+                Code::Store => 2,
+                _ => 0,
+            },
+        })
+        .collect();
+    let chain = Chain {
+        pattern: Pattern::of(&links).unwrap(),
+        links: &links,
+        values: values.as_ptr(),
+        states: states.as_ptr(),
+    };
+    assert_eq!(x.len(), result.len());
+    // SAFETY: the tests ask for the instructions; the tables point to as many elements.
+    unsafe { chain.run(x.len(), &mut []) };
+    totals
+}
+
+fn same(a: f32, b: f32) -> bool {
+    a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
+}
+
+#[test]
+fn quotients_are_those_of_a_division() {
+    if !available(Isa::detect()) {
+        return;
+    }
+    let mut seed = 1_u32;
+    let mut next = || {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        seed
+    };
+    let specials = [
+        0.0,
+        -0.0,
+        f32::INFINITY,
+        f32::NAN,
+        f32::MIN_POSITIVE,
+        1e-45,
+        7e-31,
+        1.2e30,
+        f32::MAX,
+        1.0,
+    ];
+    let mut divisors: Vec<f32> = (0..2000).map(|_| f32::from_bits(next())).collect();
+    divisors.extend((0..2000).map(|_| f32::from_bits(0x3f80_0000 ^ (next() >> 9) ^ (next() & 0x8780_0000))));
+    divisors.extend(specials.iter().flat_map(|&d| [d, -d]));
+    for divisor in divisors {
+        let mut x: Vec<f32> = (0..300).map(|_| f32::from_bits(next())).collect();
+        x.extend((0..300).map(|_| f32::from_bits(0x3f80_0000 | next() >> 9)));
+        x.extend(specials.iter().flat_map(|&x| [x, -x]));
+        let mut result = vec![0.0; x.len()];
+        run(
+            &[Code::Load, Code::DivSingle, Code::Store],
+            &mut x,
+            divisor,
+            &mut result,
+        );
+        for (&x, &q) in x.iter().zip(&result) {
+            assert!(
+                same(q, x / divisor),
+                "{x:e} / {divisor:e} = {:e}, not {q:e}",
+                x / divisor
+            );
+        }
+    }
+}
+
+#[test]
+fn exponentials_have_the_bits_of_the_loop() {
+    if !available(Isa::detect()) {
+        return;
+    }
+    let codes = [Code::Load, Code::SubSingle, Code::Exp, Code::Store, Code::Sum];
+    let mut bits = 0_u32;
+    while bits < u32::MAX - 1_100_000 {
+        let mut x: Vec<f32> = (0..1000).map(|i| f32::from_bits(bits + i * 1013)).collect();
+        let mut result = vec![0.0; x.len()];
+        run(&codes, &mut x, 0.0, &mut result);
+        for (&x, &y) in x.iter().zip(&result) {
+            assert!(same(y, exp32(x)), "exp({x:e}) = {:e}, not {y:e}", exp32(x));
+        }
+        bits += 1_013_000;
+    }
+}

@@ -1,0 +1,243 @@
+//! Types and expressions of scalars. The helpers that they name are in `prelude/`.
+
+use thalweg_hal::DType;
+use thalweg_hal::dtype::Class;
+use thalweg_hal::ir::{ReduceOp, ScalarOp};
+
+/// Type of a value in a register. f16 and bf16 are f32 that hold a value of the narrow dtype.
+pub(crate) fn register(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F16 | DType::BF16 => "f32",
+        DType::Bool => "bool",
+        DType::F64
+        | DType::F32
+        | DType::I64
+        | DType::I32
+        | DType::I16
+        | DType::I8
+        | DType::U64
+        | DType::U32
+        | DType::U16
+        | DType::U8 => dtype.name(),
+    }
+}
+
+/// Type of an element in memory.
+pub(crate) fn memory(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F16 | DType::BF16 => "u16",
+        DType::Bool => "u8",
+        DType::F64
+        | DType::F32
+        | DType::I64
+        | DType::I32
+        | DType::I16
+        | DType::I8
+        | DType::U64
+        | DType::U32
+        | DType::U16
+        | DType::U8 => dtype.name(),
+    }
+}
+
+/// The value of an element in memory.
+pub(crate) fn loaded(dtype: DType, element: &str) -> String {
+    match dtype {
+        DType::F16 | DType::BF16 => format!("tl_f32_of_{dtype}({element})"),
+        DType::Bool => format!("({element} != 0)"),
+        _ => element.to_owned(),
+    }
+}
+
+/// The element that is written for a value.
+pub(crate) fn stored(dtype: DType, value: &str) -> String {
+    match dtype {
+        DType::F16 | DType::BF16 => format!("tl_{dtype}_of_f32({value})"),
+        DType::Bool => format!("(u8){value}"),
+        _ => value.to_owned(),
+    }
+}
+
+/// A value from the bits in a 64-bit word.
+pub(crate) fn of_bits(dtype: DType, word: &str) -> String {
+    match dtype {
+        DType::F64 | DType::F32 => format!("tl_{dtype}_of_bits({word})"),
+        DType::F16 | DType::BF16 => format!("tl_f32_of_{dtype}((u16){word})"),
+        DType::Bool => format!("(((u8){word}) != 0)"),
+        DType::I64
+        | DType::I32
+        | DType::I16
+        | DType::I8
+        | DType::U64
+        | DType::U32
+        | DType::U16
+        | DType::U8 => format!("({dtype}){word}"),
+    }
+}
+
+/// A constant.
+pub(crate) fn constant(dtype: DType, bits: u64) -> String {
+    let single = |value: f32| {
+        if value.is_finite() {
+            format!("{value:?}f")
+        } else {
+            format!("tl_f32_of_bits({:#x}u)", value.to_bits())
+        }
+    };
+    match dtype {
+        DType::F64 if f64::from_bits(bits).is_finite() => format!("{:?}", f64::from_bits(bits)),
+        DType::F64 => format!("tl_f64_of_bits({bits:#x}ul)"),
+        DType::F32 => single(f32::from_bits(bits as u32)),
+        DType::F16 => single(half::f16::from_bits(bits as u16).to_f32()),
+        DType::BF16 => single(half::bf16::from_bits(bits as u16).to_f32()),
+        DType::Bool => (if bits == 0 { "false" } else { "true" }).to_owned(),
+        DType::I64
+        | DType::I32
+        | DType::I16
+        | DType::I8
+        | DType::U64
+        | DType::U32
+        | DType::U16
+        | DType::U8 => format!("({dtype}){bits:#x}ul"),
+    }
+}
+
+/// A float result, rounded to its dtype.
+fn rounded(dtype: DType, value: String) -> String {
+    match dtype {
+        DType::F16 | DType::BF16 => format!("tl_to_{dtype}({value})"),
+        _ => value,
+    }
+}
+
+/// A scalar op on registers; `dtype` is that of the last argument.
+pub(crate) fn op(op: ScalarOp, dtype: DType, [a, b, c]: [&str; 3]) -> String {
+    let name = op.name();
+    let register = register(dtype);
+    let float = dtype.is_float();
+    let exact = |value: String| rounded(dtype, value);
+    let call1 = || format!("tl_{name}_{register}({a})");
+    let call2 = || format!("tl_{name}_{register}({a}, {b})");
+    let infix = |sign: &str| format!("({a} {sign} {b})");
+    // Narrow integers compute as int.
+    let narrow = |value: String| match dtype {
+        DType::Bool => value,
+        _ => format!("({register}){value}"),
+    };
+    match op {
+        ScalarOp::Neg if float => format!("(-{a})"),
+        ScalarOp::Neg | ScalarOp::Abs | ScalarOp::Sign => call1(),
+        ScalarOp::Not if dtype == DType::Bool => format!("(!{a})"),
+        ScalarOp::Not => narrow(format!("(~{a})")),
+        // Integral values of a narrow float are values of the narrow float.
+        ScalarOp::Floor | ScalarOp::Ceil | ScalarOp::Trunc | ScalarOp::Round => call1(),
+        ScalarOp::Sqrt
+        | ScalarOp::Exp
+        | ScalarOp::Expm1
+        | ScalarOp::Log
+        | ScalarOp::Log1p
+        | ScalarOp::Sin
+        | ScalarOp::Cos
+        | ScalarOp::Tanh
+        | ScalarOp::Erf => exact(call1()),
+        ScalarOp::Add if float => exact(infix("+")),
+        ScalarOp::Sub if float => exact(infix("-")),
+        ScalarOp::Mul if float => exact(infix("*")),
+        ScalarOp::Div if float => exact(infix("/")),
+        ScalarOp::Add | ScalarOp::Sub | ScalarOp::Mul | ScalarOp::Div => call2(),
+        ScalarOp::Rem | ScalarOp::Pow | ScalarOp::Atan2 => exact(call2()),
+        ScalarOp::Max | ScalarOp::Min => call2(),
+        ScalarOp::And => narrow(infix("&")),
+        ScalarOp::Or => narrow(infix("|")),
+        ScalarOp::Xor => narrow(infix("^")),
+        ScalarOp::Shl | ScalarOp::Shr => call2(),
+        ScalarOp::Eq => infix("=="),
+        ScalarOp::Ne => infix("!="),
+        ScalarOp::Lt => infix("<"),
+        ScalarOp::Le => infix("<="),
+        ScalarOp::Fma => exact(format!("tl_fma_{register}({a}, {b}, {c})")),
+        ScalarOp::Select => format!("({a} ? {b} : {c})"),
+    }
+}
+
+/// A conversion of a register.
+pub(crate) fn cast(from: DType, to: DType, value: &str) -> String {
+    if from == to {
+        return value.to_owned();
+    }
+    let (source, target) = (register(from), register(to));
+    match (from.class(), to.class()) {
+        (_, Class::Bool) => format!("({value} != 0)"),
+        (Class::Float, Class::Signed | Class::Unsigned) => format!("tl_{to}_of_{source}({value})"),
+        (Class::Float, Class::Float) => match (from, to) {
+            (DType::F64, DType::F16 | DType::BF16) => format!("tl_to_{to}(tl_odd_of_f64({value}))"),
+            _ if source == target => rounded(to, value.to_owned()),
+            _ => format!("({target}){value}"),
+        },
+        (Class::Signed | Class::Unsigned | Class::Bool, Class::Float) => match (from, to) {
+            (DType::I32 | DType::I64, DType::BF16) => format!("tl_bf16_of_i64((i64){value})"),
+            (DType::U32 | DType::U64, DType::BF16) => format!("tl_bf16_of_u64((u64){value})"),
+            // What f32 cannot hold is infinite as f16.
+            _ => rounded(to, format!("({target}){value}")),
+        },
+        (Class::Signed | Class::Unsigned | Class::Bool, Class::Signed | Class::Unsigned) => {
+            format!("({target}){value}")
+        }
+    }
+}
+
+/// What a reduction starts from; its value over nothing.
+pub(crate) fn identity(op: ReduceOp, dtype: DType) -> String {
+    let top = 1_u64 << (8 * dtype.size() - 1);
+    let greatest = matches!(op, ReduceOp::Max | ReduceOp::ArgMax);
+    let bits = match (op, dtype.class()) {
+        (ReduceOp::Sum, _) => 0,
+        (ReduceOp::Prod, Class::Float) => match dtype {
+            DType::F64 => 1_f64.to_bits(),
+            _ => 1_f32.to_bits().into(),
+        },
+        (ReduceOp::Prod, Class::Signed | Class::Unsigned | Class::Bool) => 1,
+        (ReduceOp::Max | ReduceOp::Min | ReduceOp::ArgMax | ReduceOp::ArgMin, class) => match class {
+            Class::Float => {
+                let infinity = match dtype {
+                    DType::F64 => f64::INFINITY.to_bits(),
+                    DType::F16 => half::f16::INFINITY.to_bits().into(),
+                    DType::BF16 => half::bf16::INFINITY.to_bits().into(),
+                    _ => f32::INFINITY.to_bits().into(),
+                };
+                infinity | if greatest { top } else { 0 }
+            }
+            Class::Signed if greatest => top,
+            Class::Signed => top - 1,
+            Class::Bool => u64::from(!greatest),
+            Class::Unsigned if greatest => 0,
+            Class::Unsigned => (top - 1) | top,
+        },
+    };
+    constant(dtype, bits)
+}
+
+/// Two values of a reduction combined; not for `ArgMax` and `ArgMin`.
+pub(crate) fn combined(op: ReduceOp, dtype: DType, a: &str, b: &str) -> String {
+    let scalar = match op {
+        ReduceOp::Sum => ScalarOp::Add,
+        ReduceOp::Prod => ScalarOp::Mul,
+        ReduceOp::Max | ReduceOp::ArgMax => ScalarOp::Max,
+        ReduceOp::Min | ReduceOp::ArgMin => ScalarOp::Min,
+    };
+    self::op(scalar, dtype, [a, b, a])
+}
+
+/// Name of the function that says whether its first argument beats its second; `None` for reductions without an index.
+pub(crate) fn beats(op: ReduceOp, dtype: DType) -> Option<String> {
+    let name = match op {
+        ReduceOp::ArgMax => "tl_more",
+        ReduceOp::ArgMin => "tl_less",
+        ReduceOp::Sum | ReduceOp::Prod | ReduceOp::Max | ReduceOp::Min => return None,
+    };
+    Some(if dtype.is_float() {
+        format!("{name}_{}", register(dtype))
+    } else {
+        name.to_owned()
+    })
+}

@@ -1,0 +1,209 @@
+//! From a kernel and a variant to source.
+
+mod fold;
+mod matmul;
+mod panel;
+mod program;
+mod rows;
+mod walk;
+
+use program::{Text, sanitized};
+
+use crate::body::Body;
+use crate::plan::{Form, Step, Variant};
+use crate::routine::Source;
+use crate::space::GONE;
+use crate::{Dialect, Target, scalar};
+use thalweg_hal::ir::{Level, Node, Role};
+
+/// Writes the program of a variant.
+pub(crate) fn kernel(body: &Body, variant: &Variant, target: &Target) -> Source {
+    let mut writer = Writer {
+        body,
+        variant,
+        target,
+        text: Text::default(),
+        uniform: uniform(body),
+    };
+    let passes = match variant.form {
+        Form::Rows { split: true, .. } => body.depth() + 1,
+        Form::Map | Form::Rows { split: false, .. } | Form::Matmul(_) => 1,
+    };
+    let name = sanitized(&body.kernel.name);
+    let entries: Vec<String> = (0..passes).map(|pass| format!("tl_{name}_{pass}")).collect();
+    let by_value = writer.words_by_value();
+    writer.head(by_value);
+    for (pass, entry) in (0..).zip(&entries) {
+        writer.open(entry, by_value);
+        match variant.form {
+            Form::Map => writer.map(),
+            Form::Rows { by_group, split } => writer.rows(by_group, split.then_some(pass)),
+            Form::Matmul(config) => writer.matmul(config),
+        }
+        writer.text.close();
+    }
+    Source {
+        text: writer.text.into_string(),
+        entries,
+        words_by_value: by_value,
+    }
+}
+
+/// Whether each node is the same at every point: nothing in it is loaded or an index.
+fn uniform(body: &Body) -> Vec<bool> {
+    let mut uniform: Vec<bool> = Vec::with_capacity(body.kernel.nodes.len());
+    for node in &body.kernel.nodes {
+        let own = match node {
+            Node::Load { .. }
+            | Node::LoadAt { .. }
+            | Node::Index { .. }
+            | Node::Reduce { .. }
+            | Node::Store { .. } => false,
+            Node::Const { .. }
+            | Node::Scalar { .. }
+            | Node::Op { .. }
+            | Node::Cast { .. }
+            | Node::Rand { .. } => true,
+        };
+        uniform.push(own && node.args().all(|arg| uniform[arg.index()]));
+    }
+    uniform
+}
+
+struct Writer<'a> {
+    body: &'a Body,
+    variant: &'a Variant,
+    target: &'a Target,
+    text: Text,
+    uniform: Vec<bool>,
+}
+
+/// Where element-level nodes are evaluated.
+struct Point<'a> {
+    /// Index along the last axis.
+    last: &'a str,
+    /// Whether parameters with unit steps were loaded into `x`, and are stored from `y`, at lane `v`.
+    packed: bool,
+}
+
+impl Writer<'_> {
+    /// Whether a node is computed at every point of a walk.
+    fn at_points(&self, node: usize) -> bool {
+        match self.variant.form {
+            Form::Map => !self.uniform[node],
+            Form::Rows { .. } | Form::Matmul(_) => self.body.info.levels[node] == Level::Element,
+        }
+    }
+
+    /// Whether a parameter's address moves with the walk.
+    fn moves(&self, param: usize) -> bool {
+        self.variant.form == Form::Map || self.body.kernel.params[param].level == Level::Element
+    }
+
+    /// Element offset of a parameter at a point; `None` outside of walks.
+    fn offset(&self, param: usize, point: Option<&Point<'_>>) -> String {
+        let base = (self.variant.outer > 0).then(|| format!("q{param}"));
+        let Some(point) = point.filter(|_| self.moves(param)) else {
+            return base.unwrap_or_else(|| "0".into());
+        };
+        let inner = self.variant.inner as usize;
+        let base = if inner > 1 {
+            Some(format!("u{param}"))
+        } else {
+            base
+        };
+        let along = match self.variant.steps[param] {
+            Step::Zero => None,
+            Step::Unit => Some(point.last.to_owned()),
+            Step::Any => Some(format!("{} * s{param}_{}", point.last, inner - 1)),
+        };
+        match (base, along) {
+            (Some(base), Some(along)) => format!("{base} + {along}"),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => "0".into(),
+        }
+    }
+
+    /// One node as a statement.
+    fn node(&mut self, i: usize, point: Option<&Point<'_>>) {
+        let body = self.body;
+        let name = |id: thalweg_hal::ir::NodeId| format!("n{}", id.0);
+        let value = match body.kernel.nodes[i] {
+            Node::Const { dtype, bits } => scalar::constant(dtype, bits),
+            Node::Scalar { index } => {
+                scalar::of_bits(body.kernel.scalars[index as usize], &format!("c{index}"))
+            }
+            Node::Load { param } => {
+                let p = param as usize;
+                let element = match point {
+                    Some(point) if point.packed && self.packs(p) => format!("x{p}[v]"),
+                    _ => format!("p{p}[{}]", self.offset(p, point)),
+                };
+                scalar::loaded(body.param(param).dtype, &element)
+            }
+            Node::LoadAt { param, index } => {
+                let (p, index, dtype) = (param as usize, name(index), body.param(param).dtype);
+                self.text
+                    .line(format!("const bool g{i} = {index} >= 0 && (u64){index} < ge{p};"));
+                let at = format!("{} + (idx){index} * gs{p}", self.offset(p, point));
+                let element = scalar::loaded(dtype, &format!("p{p}[{at}]"));
+                let zero = scalar::constant(dtype, 0);
+                format!("g{i} ? {element} : {zero}")
+            }
+            Node::Index { axis } => self.index(axis as usize, point),
+            Node::Op { op, args } => {
+                let dtype = body.dtype(args[op.arity() - 1]);
+                let [a, b, c] = args.map(name);
+                scalar::op(op, dtype, [&a, &b, &c])
+            }
+            Node::Cast { dtype, arg } => scalar::cast(body.dtype(arg), dtype, &name(arg)),
+            Node::Rand { key, counter } => format!("tl_philox({}, {})", name(key), name(counter)),
+            Node::Store { param, value } => {
+                let p = param as usize;
+                let element = scalar::stored(body.param(param).dtype, &name(value));
+                let to = match point {
+                    Some(point) if point.packed && self.packs(p) => format!("y{p}[v]"),
+                    _ => format!("p{p}[{}]", self.offset(p, point)),
+                };
+                self.text.line(format!("{to} = {element};"));
+                return;
+            }
+            // Reductions are written by the walk over their argument.
+            Node::Reduce { .. } => return,
+        };
+        let register = body.info.dtypes[i].map_or("bool", scalar::register);
+        self.text.line(format!("const {register} n{i} = {value};"));
+    }
+
+    fn index(&self, axis: usize, point: Option<&Point<'_>>) -> String {
+        let home = self.variant.homes[axis];
+        if home == GONE {
+            return "(i64)0".into();
+        }
+        if self.variant.form != Form::Map && axis < self.body.outer() {
+            return format!("(i64)r{home}");
+        }
+        match point {
+            Some(point) if home + 1 == self.variant.inner => format!("(i64)({})", point.last),
+            _ => format!("(i64)d{home}"),
+        }
+    }
+
+    /// Whether a parameter is moved in packs where points are packed.
+    fn packs(&self, param: usize) -> bool {
+        self.body.touched[param] && self.moves(param) && self.variant.steps[param] == Step::Unit
+    }
+
+    /// Whether a parameter's elements may be assumed to be reached through it alone.
+    fn restrict(&self) -> &'static str {
+        if self.variant.in_place { "" } else { " TL_RESTRICT" }
+    }
+
+    fn is_output(&self, param: usize) -> bool {
+        self.body.kernel.params[param].role == Role::Out
+    }
+
+    fn is_cuda(&self) -> bool {
+        self.target.dialect == Dialect::CudaC
+    }
+}

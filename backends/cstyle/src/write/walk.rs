@@ -1,0 +1,276 @@
+//! Loops over a space: long runs for one work-item, or steps of a whole group.
+
+use super::{Point, Writer};
+use crate::body::Reduction;
+use crate::plan::Form;
+use crate::scalar;
+use thalweg_hal::ir::Node;
+
+/// Who walks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Walker {
+    /// One work-item takes every point from `begin` to `end`.
+    Item,
+    /// Work-item `t` of `T` takes every `T`th piece.
+    Team { item: &'static str, count: &'static str },
+}
+
+/// What is done at every point.
+pub(super) struct Work<'a> {
+    /// Element-level nodes in order, stores among them.
+    pub(super) nodes: &'a [usize],
+    pub(super) reductions: &'a [Reduction],
+}
+
+impl Writer<'_> {
+    /// Whether accumulators of a walk have a lane each.
+    pub(super) fn laned(&self) -> bool {
+        self.variant.lanes > 1
+    }
+
+    /// Walks from `begin` to `end`; both are multiples of the lanes but for the end of the space.
+    pub(super) fn walk(&mut self, walker: Walker, begin: &str, end: &str, work: &Work<'_>) {
+        let last = self.variant.inner as usize - 1;
+        match walker {
+            Walker::Item if last == 0 => self.run(begin, end, "0", work),
+            Walker::Item => {
+                self.text.open(format!("for (idx i = {begin}; i < {end};)"));
+                self.text.line(format!("const idx q = i / e{last};"));
+                self.text.line(format!("const idx first = i - q * e{last};"));
+                self.text.line(format!("const idx left = {end} - i;"));
+                self.text.line(format!(
+                    "const idx stop = left < e{last} - first ? first + left : e{last};"
+                ));
+                self.decode("q", last, work);
+                self.text.line("const idx row = i - first;");
+                self.run("first", "stop", "row", work);
+                self.text.line("i += stop - first;");
+                self.text.close();
+            }
+            Walker::Team { item, count } => self.steps(item, count, begin, end, work),
+        }
+    }
+
+    /// Splits `from` into the indices before axis `last` and sums their offsets.
+    fn decode(&mut self, from: &str, last: usize, work: &Work<'_>) {
+        self.text.line(format!("idx rest = {from};"));
+        for axis in (1..last).rev() {
+            self.text.line(format!("const idx d{axis} = rest % e{axis};"));
+            self.text.line(format!("rest /= e{axis};"));
+        }
+        self.text.line("const idx d0 = rest;");
+        for p in self.reached(work) {
+            let mut sum: Vec<String> = (0..last).map(|axis| format!("d{axis} * s{p}_{axis}")).collect();
+            if self.variant.outer > 0 {
+                sum.insert(0, format!("q{p}"));
+            }
+            self.text.line(format!("const idx u{p} = {};", sum.join(" + ")));
+        }
+    }
+
+    /// Parameters that a walk reaches and that move with it.
+    fn reached(&self, work: &Work<'_>) -> Vec<usize> {
+        let mut reached: Vec<usize> = (work.nodes.iter())
+            .filter_map(|&i| match self.body.kernel.nodes[i] {
+                Node::Load { param } | Node::LoadAt { param, .. } | Node::Store { param, .. } => {
+                    Some(param as usize)
+                }
+                _ => None,
+            })
+            .filter(|&p| self.moves(p))
+            .collect();
+        reached.sort_unstable();
+        reached.dedup();
+        reached
+    }
+
+    /// A run along the last axis by one work-item. `row` is the index of the run's axis in the whole space.
+    fn run(&mut self, begin: &str, end: &str, row: &str, work: &Work<'_>) {
+        let lanes = self.variant.lanes;
+        if !self.laned() {
+            if work.reductions.is_empty() {
+                self.text.line("TL_PARALLEL");
+            }
+            self.text.open(format!("for (idx j = {begin}; j < {end}; ++j)"));
+            self.point("j", row, "", false, work);
+            self.text.close();
+            return;
+        }
+        self.text.line(format!("idx j = {begin};"));
+        self.text
+            .open(format!("for (; j + {lanes} <= {end}; j += {lanes})"));
+        self.text.line("TL_PARALLEL");
+        self.text.open(format!("for (i32 v = 0; v < {lanes}; ++v)"));
+        self.text.line("const idx k = j + v;");
+        self.point("k", row, "[v]", false, work);
+        self.text.close();
+        self.text.close();
+        self.text.open(format!("for (; j < {end}; ++j)"));
+        self.point("j", row, "[0]", false, work);
+        self.text.close();
+    }
+
+    fn steps(&mut self, item: &str, count: &str, begin: &str, end: &str, work: &Work<'_>) {
+        let (lanes, last) = (self.variant.lanes, self.variant.inner as usize - 1);
+        if !self.laned() {
+            self.text
+                .open(format!("for (idx i = {begin} + {item}; i < {end}; i += {count})"));
+            if last == 0 {
+                self.point("i", "0", "", false, work);
+            } else {
+                self.text.line(format!("const idx q = i / e{last};"));
+                self.text.line(format!("const idx j = i - q * e{last};"));
+                self.decode("q", last, work);
+                self.text.line("const idx row = i - j;");
+                self.point("j", "row", "", false, work);
+            }
+            self.text.close();
+            return;
+        }
+        self.text
+            .line(format!("const idx packs = ({end} - {begin}) / {lanes};"));
+        self.text
+            .open(format!("for (idx pack = {item}; pack < packs; pack += {count})"));
+        self.text.line(format!("const idx i = {begin} + pack * {lanes};"));
+        let row = if last == 0 {
+            self.text.line("const idx j = i;");
+            "0"
+        } else {
+            self.text.line(format!("const idx q = i / e{last};"));
+            self.text.line(format!("const idx j = i - q * e{last};"));
+            self.decode("q", last, work);
+            self.text.line("const idx row = i - j;");
+            "row"
+        };
+        self.pack(row, work);
+        self.text.close();
+        if last == 0 {
+            self.text.open(format!(
+                "for (idx j = {begin} + packs * {lanes} + {item}; j < {end}; j += {count})"
+            ));
+            self.point("j", "0", "[0]", false, work);
+            self.text.close();
+        }
+    }
+
+    /// As many neighbouring points as there are lanes, with 16-byte accesses.
+    fn pack(&mut self, row: &str, work: &Work<'_>) {
+        let lanes = self.variant.lanes;
+        let start = Point {
+            last: "j",
+            packed: false,
+        };
+        let (mut loads, mut stores) = (Vec::new(), Vec::new());
+        for &i in work.nodes {
+            match self.body.kernel.nodes[i] {
+                Node::Load { param } if self.packs(param as usize) => loads.push(param as usize),
+                Node::Store { param, .. } if self.packs(param as usize) => stores.push(param as usize),
+                _ => {}
+            }
+        }
+        loads.sort_unstable();
+        loads.dedup();
+        for &p in &loads {
+            let memory = scalar::memory(self.body.kernel.params[p].dtype);
+            self.text.line(format!("{memory} x{p}[{lanes}];"));
+            let at = self.offset(p, Some(&start));
+            self.text.line(format!("TL_LOAD({lanes}, x{p}, p{p} + {at});"));
+        }
+        for &p in &stores {
+            let memory = scalar::memory(self.body.kernel.params[p].dtype);
+            self.text.line(format!("{memory} y{p}[{lanes}];"));
+        }
+        self.text.line("TL_UNROLL");
+        self.text.open(format!("for (i32 v = 0; v < {lanes}; ++v)"));
+        self.text.line("const idx k = j + v;");
+        self.point("k", row, "[v]", true, work);
+        self.text.close();
+        for &p in &stores {
+            let at = self.offset(p, Some(&start));
+            self.text.line(format!("TL_STORE({lanes}, p{p} + {at}, y{p});"));
+        }
+    }
+
+    /// Everything that is done at one point.
+    fn point(&mut self, last: &str, row: &str, lane: &str, packed: bool, work: &Work<'_>) {
+        let point = Point { last, packed };
+        for &i in work.nodes {
+            self.node(i, Some(&point));
+        }
+        for reduction in work.reductions {
+            let Reduction {
+                node, op, arg, dtype, ..
+            } = reduction;
+            let (best, value) = (format!("a{node}{lane}"), format!("n{arg}"));
+            match &reduction.beats {
+                Some(beats) => {
+                    let index = if row == "0" {
+                        last.to_owned()
+                    } else {
+                        format!("{row} + {last}")
+                    };
+                    let line = format!("TL_NEXT({beats}, {best}, j{node}{lane}, {value}, {index})");
+                    self.text.line(line);
+                }
+                None => {
+                    let sum = scalar::combined(*op, *dtype, &best, &value);
+                    self.text.line(format!("{best} = {sum};"));
+                }
+            }
+        }
+    }
+
+    /// The walk of a map.
+    pub(super) fn map(&mut self) {
+        debug_assert_eq!(self.variant.form, Form::Map);
+        let live: Vec<usize> = (0..self.body.live.len()).filter(|&i| self.body.live[i]).collect();
+        let (row, nodes): (Vec<usize>, Vec<usize>) = live.into_iter().partition(|&i| !self.at_points(i));
+        row.into_iter().for_each(|i| self.node(i, None));
+        let work = Work {
+            nodes: &nodes,
+            reductions: &[],
+        };
+        if self.target.cpu && self.laned() {
+            self.tiles_of_rows(&work);
+        } else if self.target.cpu {
+            self.text.line("const idx begin = (idx)TL_GROUP * length;");
+            self.text
+                .line("const idx end = total - begin < length ? total : begin + length;");
+            self.walk(Walker::Item, "begin", "end", &work);
+        } else {
+            let group = self.variant.group;
+            self.text
+                .line(format!("const idx item = (idx)TL_GROUP * {group} + TL_ITEM;"));
+            self.text
+                .line(format!("const idx items = (idx)TL_GROUPS * {group};"));
+            let walker = Walker::Team {
+                item: "item",
+                count: "items",
+            };
+            self.walk(walker, "0", "total", &work);
+        }
+    }
+
+    /// A map whose inputs lie across: short pieces of neighbouring rows, so that a line of an input that is read down a
+    /// column is still in a cache for the next row. `length` counts rows here.
+    fn tiles_of_rows(&mut self, work: &Work<'_>) {
+        let (tile, last) = (self.variant.lanes, self.variant.inner as usize - 1);
+        self.text.line(format!("const idx lines = total / e{last};"));
+        self.text.line("const idx begin = (idx)TL_GROUP * length;");
+        self.text
+            .line("const idx end = lines - begin < length ? lines : begin + length;");
+        self.text
+            .open(format!("for (idx first = 0; first < e{last}; first += {tile})"));
+        self.text.line(format!(
+            "const idx stop = e{last} - first < {tile} ? e{last} : first + {tile};"
+        ));
+        self.text.open("for (idx q = begin; q < end; ++q)");
+        self.decode("q", last, work);
+        self.text.line("TL_PARALLEL");
+        self.text.open("for (idx j = first; j < stop; ++j)");
+        self.point("j", "0", "", false, work);
+        self.text.close();
+        self.text.close();
+        self.text.close();
+    }
+}

@@ -1,0 +1,233 @@
+//! Kernels of every kind, planned for launches that ask for every variant.
+
+use std::collections::HashSet;
+use thalweg_cstyle::{Launch, MatmulConfig, Place, Routine, Source, Target};
+use thalweg_hal::ir::arbitrary::{RandomKernel, random_kernel};
+use thalweg_hal::ir::{Access, Kernel, Level, Node, NodeId, ReduceOp, Returns, Role, ScalarOp};
+use thalweg_hal::library::{LibraryOp, Matmul};
+use thalweg_hal::{DType, Result};
+
+/// Random kernels in the corpus.
+const RANDOM: u64 = 60;
+
+/// Every program of the corpus: of kernels with one way to lie in memory the plain variant, of the others all that the
+/// launches ask for, and matrix products in each configuration.
+pub(crate) fn programs(target: &Target) -> Result<Vec<Source>> {
+    let mut programs = Vec::new();
+    for kernel in scalars() {
+        let routine = Routine::new(&kernel, target)?;
+        let plan = with_launch(&kernel, &[4096], Fill::Plain, |launch| routine.plan(launch))?;
+        programs.push(routine.render(&plan.variant)?);
+    }
+    for kernel in reductions().into_iter().chain(random()) {
+        let routine = Routine::new(&kernel, target)?;
+        let mut variants = HashSet::new();
+        for extents in extents(&kernel) {
+            for fill in [Fill::Plain, Fill::Shifted, Fill::InPlace, Fill::Huge] {
+                let plan = with_launch(&kernel, &extents, fill, |launch| routine.plan(launch))?;
+                if variants.insert(plan.variant.clone()) {
+                    programs.push(routine.render(&plan.variant)?);
+                }
+            }
+        }
+    }
+    for config in MatmulConfig::candidates(target) {
+        for (dtype, accumulate, output) in PRODUCTS {
+            let op = Matmul {
+                batch: 1,
+                dtype,
+                accumulate,
+                output,
+                epilogue: None,
+            };
+            let routine = Routine::matmul(&op, config, target)?;
+            let kernel = LibraryOp::Matmul(op).definition()?;
+            let extents = [3, 100, 200, 300];
+            let plan = with_launch(&kernel, &extents, Fill::Plain, |launch| routine.plan(launch))?;
+            programs.push(routine.render(&plan.variant)?);
+        }
+    }
+    Ok(programs)
+}
+
+/// Operands, accumulator and output of matrix products.
+const PRODUCTS: [(DType, DType, DType); 6] = [
+    (DType::F32, DType::F32, DType::F32),
+    (DType::F64, DType::F64, DType::F64),
+    (DType::F16, DType::F32, DType::F16),
+    (DType::BF16, DType::F32, DType::BF16),
+    (DType::I8, DType::I32, DType::I32),
+    (DType::U16, DType::U64, DType::U64),
+];
+
+/// How the arguments of a launch lie.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fill {
+    /// Row-major strides.
+    Plain,
+    /// Strides that merge nowhere, and offsets that are not aligned.
+    Shifted,
+    /// All parameters in one buffer.
+    InPlace,
+    /// Strides that need 64 bits.
+    Huge,
+}
+
+/// Calls `with` with a launch over `extents`.
+pub(crate) fn with_launch<T>(
+    kernel: &Kernel,
+    extents: &[u64],
+    fill: Fill,
+    with: impl FnOnce(&Launch<'_>) -> T,
+) -> T {
+    let strides: Vec<Vec<i64>> = (kernel.params.iter())
+        .map(|param| {
+            let axes = match param.level {
+                Level::Row => kernel.outer as usize,
+                Level::Element => extents.len(),
+            };
+            let mut step = if fill == Fill::Huge { 1 << 33 } else { 1 };
+            let mut strides = vec![0; axes];
+            for axis in (0..axes).rev() {
+                strides[axis] = step;
+                step *= extents[axis].max(1) as i64 + i64::from(fill == Fill::Shifted);
+            }
+            if fill == Fill::Shifted {
+                strides.reverse();
+            }
+            strides
+        })
+        .collect();
+    let places: Vec<Place<'_>> = (kernel.params.iter().zip(&strides).enumerate())
+        .map(|(index, (param, strides))| Place {
+            buffer: if fill == Fill::InPlace { 0 } else { index as u64 },
+            offset: if fill == Fill::Shifted {
+                param.dtype.size() as u64
+            } else {
+                0
+            },
+            strides,
+            gather_stride: 1,
+            gather_extent: 7,
+        })
+        .collect();
+    with(&Launch {
+        extents,
+        places: &places,
+        scalars: &vec![0; kernel.scalars.len()],
+    })
+}
+
+/// Extents that lead to every form: short rows, long rows, few very long rows, odd ones.
+fn extents(kernel: &Kernel) -> Vec<Vec<u64>> {
+    let outer = kernel.outer as usize;
+    let rank = outer + kernel.inner as usize;
+    let of = |row: u64, element: u64| {
+        let mut extents = vec![2; rank];
+        if outer > 0 {
+            extents[outer - 1] = row;
+        }
+        if rank > outer {
+            extents[rank - 1] = element;
+        }
+        extents
+    };
+    vec![of(4096, 8), of(300, 4096), of(2, 1 << 20), of(4097, 33)]
+}
+
+/// Every scalar op on every dtype, in a row and through a gather, and every cast.
+fn scalars() -> Vec<Kernel> {
+    let mut kernels = Vec::new();
+    for &op in ScalarOp::ALL {
+        for dtype in DType::ALL.into_iter().filter(|&dtype| op.accepts().takes(dtype)) {
+            for access in [Access::Contiguous, Access::Strided] {
+                kernels.push(scalar(op, dtype, access));
+            }
+        }
+    }
+    kernels.extend(DType::ALL.into_iter().map(casts));
+    kernels
+}
+
+/// Every reduction of every dtype.
+fn reductions() -> Vec<Kernel> {
+    let all = ReduceOp::ALL
+        .iter()
+        .flat_map(|&op| DType::ALL.map(|dtype| (op, dtype)));
+    all.filter(|(op, dtype)| op.takes(*dtype))
+        .map(|(op, dtype)| reduction(op, dtype))
+        .collect()
+}
+
+fn random() -> Vec<Kernel> {
+    let of = |seed: u64| {
+        // SplitMix64: Steele et al., OOPSLA 2014.
+        let mut state = seed;
+        let mut next = || {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^ (z >> 31)
+        };
+        random_kernel(&mut next, &RandomKernel::default())
+    };
+    (0..RANDOM).map(of).collect()
+}
+
+/// The first argument of the op comes through a gather when the access is strided.
+fn scalar(op: ScalarOp, dtype: DType, access: Access) -> Kernel {
+    let mut kernel = Kernel::new(format!("{op}.{dtype}"), 1, 0);
+    let mut values: Vec<NodeId> = Vec::new();
+    for position in 0..op.arity() {
+        let of = if op == ScalarOp::Select && position == 0 {
+            DType::Bool
+        } else {
+            dtype
+        };
+        let param = kernel.param(of, Role::In, Level::Row, access);
+        values.push(if position == 0 && access == Access::Strided {
+            let index = kernel.push(Node::Index { axis: 0 });
+            kernel.push(Node::LoadAt { param, index })
+        } else {
+            kernel.load(param)
+        });
+    }
+    let result = kernel.op(op, &values);
+    let returned = match op.returns() {
+        Returns::Same => dtype,
+        Returns::Bool => DType::Bool,
+        Returns::Index => DType::I64,
+    };
+    let out = kernel.param(returned, Role::Out, Level::Row, access);
+    kernel.store(out, result);
+    kernel
+}
+
+/// From one dtype to all.
+fn casts(from: DType) -> Kernel {
+    let mut kernel = Kernel::new(format!("casts.{from}"), 1, 0);
+    let input = kernel.param(from, Role::In, Level::Row, Access::Contiguous);
+    let value = kernel.load(input);
+    for to in DType::ALL {
+        let out = kernel.param(to, Role::Out, Level::Row, Access::Contiguous);
+        let result = kernel.cast(to, value);
+        kernel.store(out, result);
+    }
+    kernel
+}
+
+fn reduction(op: ReduceOp, dtype: DType) -> Kernel {
+    let mut kernel = Kernel::new(format!("{op}.{dtype}"), 1, 1);
+    let input = kernel.param(dtype, Role::In, Level::Element, Access::Contiguous);
+    let value = kernel.load(input);
+    let result = kernel.reduce(op, value);
+    let returned = if op.returns() == Returns::Index {
+        DType::I64
+    } else {
+        dtype
+    };
+    let out = kernel.param(returned, Role::Out, Level::Row, Access::Contiguous);
+    kernel.store(out, result);
+    kernel
+}

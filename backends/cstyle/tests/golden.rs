@@ -1,0 +1,207 @@
+//! Sources of representative kernels as files: a refactoring must not change them. `THALWEG_GOLDEN=write` writes them.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+#[allow(dead_code, reason = "the corpus serves the compile gate too")]
+mod corpus;
+
+use corpus::{Fill, with_launch};
+use std::path::Path;
+use thalweg_cstyle::{Dialect, MatmulConfig, Plan, Routine, Source, Target};
+use thalweg_hal::DType;
+use thalweg_hal::ir::Kernel;
+use thalweg_hal::library::{LibraryOp, Matmul};
+
+const OPENCL_GPU: Target = Target {
+    dialect: Dialect::OpenClC,
+    fp64: true,
+    cpu: false,
+    max_group_size: 1024,
+    argument_bytes: 1024,
+};
+const OPENCL_CPU: Target = Target {
+    cpu: true,
+    ..OPENCL_GPU
+};
+const TARGETS: [(&str, Target); 3] = [
+    ("cpu.cl", OPENCL_CPU),
+    ("gpu.cl", OPENCL_GPU),
+    ("cu", Target::CUDA),
+];
+
+const ADD: &str = "kernel add outer=1 inner=0
+p0 in f32 row contiguous
+p1 in f16 row contiguous
+p2 out f32 row contiguous
+n0 = load p0
+n1 = load p1
+n2 = cast f32 n1
+n3 = add n0 n2
+n4 = store p2 n3";
+
+const GATHER: &str = "kernel gather outer=2 inner=0
+p0 in bf16 row strided
+p1 in i32 row strided
+p2 out bf16 row strided
+s0 bf16
+n0 = load p1
+n1 = cast i64 n0
+n2 = loadat p0 n1
+n3 = scalar s0
+n4 = mul n2 n3
+n5 = store p2 n4";
+
+const TRANSPOSE: &str = "kernel transpose outer=2 inner=0
+p0 in f32 row strided
+p1 out f32 row contiguous
+n0 = load p0
+n1 = store p1 n0";
+
+const NOISE: &str = "kernel noise outer=1 inner=0
+p0 out u32 row contiguous
+s0 u64
+n0 = scalar s0
+n1 = index 0
+n2 = cast u64 n1
+n3 = rand n0 n2
+n4 = store p0 n3";
+
+const SOFTMAX: &str = "kernel softmax outer=1 inner=1
+p0 in f32 element contiguous
+p1 out f32 element contiguous
+n0 = load p0
+n1 = max n0
+n2 = sub n0 n1
+n3 = exp n2
+n4 = sum n3
+n5 = div n3 n4
+n6 = store p1 n5";
+
+const ARGMAX: &str = "kernel argmax outer=1 inner=2
+p0 in i32 element strided
+p1 out i64 row contiguous
+n0 = load p0
+n1 = argmax n0
+n2 = store p1 n1";
+
+fn launch_of(text: &str, extents: &[u64], fill: Fill, target: &Target) -> (Routine, Plan) {
+    let kernel = Kernel::parse(text).unwrap();
+    let routine = Routine::new(&kernel, target).unwrap();
+    let plan = with_launch(&kernel, extents, fill, |launch| routine.plan(launch)).unwrap();
+    (routine, plan)
+}
+
+/// Without the helpers, which are files of their own.
+fn body(source: &Source) -> &str {
+    source.text.split_once("/* end of helpers */\n").unwrap().1
+}
+
+fn compare(name: &str, source: &Source) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
+    let found = body(source);
+    if std::env::var_os("THALWEG_GOLDEN").is_some_and(|value| value == "write") {
+        std::fs::write(&path, found).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        found == expected,
+        "{name} differs; if that is meant, run the test with THALWEG_GOLDEN=write\n{found}"
+    );
+}
+
+#[test]
+fn kernels() {
+    let cases: [(&str, &str, &[u64], Fill); 10] = [
+        ("map", ADD, &[100_000], Fill::Plain),
+        ("map_in_place", ADD, &[100_000], Fill::InPlace),
+        ("map_strided", GATHER, &[300, 70], Fill::Shifted),
+        ("map_wide", GATHER, &[300, 70], Fill::Huge),
+        ("transpose", TRANSPOSE, &[300, 70], Fill::Shifted),
+        ("philox", NOISE, &[1000], Fill::Plain),
+        ("rows_short", SOFTMAX, &[1000, 10], Fill::Plain),
+        ("rows", SOFTMAX, &[1000, 1024], Fill::Plain),
+        ("rows_split", SOFTMAX, &[2, 1 << 20], Fill::Plain),
+        ("argmax", ARGMAX, &[100, 30, 40], Fill::Shifted),
+    ];
+    for (name, text, extents, fill) in cases {
+        for (kind, target) in TARGETS {
+            let (routine, plan) = launch_of(text, extents, fill, &target);
+            compare(&format!("{name}.{kind}"), &routine.render(&plan.variant).unwrap());
+        }
+    }
+}
+
+#[test]
+fn products() {
+    let epilogue = "kernel bias_relu outer=3 inner=0
+p0 in f32 row contiguous
+p1 in f32 row strided
+p2 out f32 row strided
+s0 f32
+n0 = load p0
+n1 = load p1
+n2 = add n0 n1
+n3 = scalar s0
+n4 = max n2 n3
+n5 = store p2 n4";
+    let op = Matmul {
+        batch: 1,
+        dtype: DType::F16,
+        accumulate: DType::F32,
+        output: DType::F32,
+        epilogue: Some(Kernel::parse(epilogue).unwrap()),
+    };
+    let definition = LibraryOp::Matmul(op.clone()).definition().unwrap();
+    for (kind, target) in TARGETS {
+        let config = MatmulConfig::candidates(&target)[0];
+        let routine = Routine::matmul(&op, config, &target).unwrap();
+        let plan = with_launch(&definition, &[2, 65, 70, 80], Fill::Plain, |launch| {
+            routine.plan(launch)
+        })
+        .unwrap();
+        compare(&format!("matmul.{kind}"), &routine.render(&plan.variant).unwrap());
+    }
+}
+
+/// The struct of the source has as many words as the plan, in every program of the corpus.
+#[test]
+fn words_fit() {
+    for (text, extents) in [
+        (ADD, &[100_000_u64][..]),
+        (GATHER, &[300, 70]),
+        (SOFTMAX, &[2, 1 << 20]),
+        (ARGMAX, &[9, 8, 7]),
+    ] {
+        for (_, target) in TARGETS {
+            for fill in [Fill::Plain, Fill::Shifted, Fill::InPlace, Fill::Huge] {
+                let (routine, plan) = launch_of(text, extents, fill, &target);
+                let source = routine.render(&plan.variant).unwrap();
+                assert!(source.words_by_value);
+                let words = format!("i64 at[{}]; }} tl_words", plan.words.len());
+                assert!(
+                    source.text.contains(&words),
+                    "{words} is not in\n{}",
+                    body(&source)
+                );
+                assert_eq!(source.entries.len(), plan.passes.len());
+                assert_eq!(plan.scratch_bytes > 0, source.text.contains("char *scratch"));
+                for entry in &source.entries {
+                    assert_eq!(source.text.matches(&format!(" {entry}(")).count(), 1, "{entry}");
+                }
+            }
+        }
+    }
+}
+
+/// More words than the device takes as arguments go through a pointer.
+#[test]
+fn many_words() {
+    let target = Target {
+        argument_bytes: 64,
+        ..OPENCL_GPU
+    };
+    let (routine, plan) = launch_of(GATHER, &[300, 70], Fill::Shifted, &target);
+    let source = routine.render(&plan.variant).unwrap();
+    assert!(!source.words_by_value && source.text.contains("TL_GLOBAL const i64 *words"));
+}

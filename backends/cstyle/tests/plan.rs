@@ -1,0 +1,111 @@
+//! How launches are spread.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+#[allow(dead_code, reason = "the corpus serves the compile gate too")]
+mod corpus;
+
+use corpus::{Fill, with_launch};
+use thalweg_cstyle::{Dialect, MatmulConfig, Plan, Routine, Target};
+use thalweg_hal::ir::Kernel;
+use thalweg_hal::library::Matmul;
+use thalweg_hal::{DType, Status};
+
+fn plan(text: &str, extents: &[u64], fill: Fill) -> Plan {
+    let kernel = Kernel::parse(text).unwrap();
+    let routine = Routine::new(&kernel, &Target::CUDA).unwrap();
+    with_launch(&kernel, extents, fill, |launch| routine.plan(launch)).unwrap()
+}
+
+const COPY: &str = "kernel copy outer=2 inner=0
+p0 in f32 row strided
+p1 out f32 row strided
+n0 = load p0
+n1 = store p1 n0";
+
+const SUM: &str = "kernel sum outer=1 inner=1
+p0 in f32 element contiguous
+p1 out f32 row contiguous
+n0 = load p0
+n1 = sum n0
+n2 = store p1 n1";
+
+#[test]
+fn shapes_share_programs() {
+    let variant = |extents: &[u64], fill| plan(COPY, extents, fill).variant;
+    assert_eq!(variant(&[64, 64], Fill::Plain), variant(&[1000, 4], Fill::Plain));
+    // One axis of one index, or strides without gaps, is the same as one axis.
+    assert_eq!(variant(&[1, 4096], Fill::Plain), variant(&[64, 64], Fill::Plain));
+    assert_ne!(variant(&[64, 64], Fill::Shifted), variant(&[64, 64], Fill::Plain));
+    assert_ne!(variant(&[64, 64], Fill::InPlace), variant(&[64, 64], Fill::Plain));
+    assert_eq!(
+        variant(&[65, 33], Fill::Shifted),
+        variant(&[40, 90], Fill::Shifted)
+    );
+}
+
+#[test]
+fn nothing_to_do() {
+    assert!(plan(COPY, &[0, 5], Fill::Plain).passes.is_empty());
+    assert!(plan(SUM, &[0, 5], Fill::Plain).passes.is_empty());
+    // A sum over nothing is still stored.
+    assert_eq!(plan(SUM, &[3, 0], Fill::Plain).passes.len(), 1);
+}
+
+#[test]
+fn long_rows_are_split() {
+    assert_eq!(plan(SUM, &[5000, 5000], Fill::Plain).passes.len(), 1);
+    let split = plan(SUM, &[1, 10_000_000], Fill::Plain);
+    assert_eq!(split.passes.len(), 2);
+    assert!(split.passes[0].groups > 500 && split.passes[1].groups == 1);
+    assert_eq!(split.scratch_bytes, 8 * split.passes[0].groups);
+}
+
+#[test]
+fn f64_needs_the_device() {
+    let kernel = Kernel::parse(&SUM.replace("f32", "f64")).unwrap();
+    let target = Target {
+        fp64: false,
+        ..Target::CUDA
+    };
+    let error = Routine::new(&kernel, &target).unwrap_err();
+    assert_eq!(error.status, Status::Unsupported);
+    assert!(error.message.contains("f64"), "{error}");
+}
+
+#[test]
+fn configurations_that_do_not_fit() {
+    let op = Matmul {
+        batch: 0,
+        dtype: DType::F32,
+        accumulate: DType::F32,
+        output: DType::F32,
+        epilogue: None,
+    };
+    let tiled = |item_m| MatmulConfig::Tiled {
+        m: 64,
+        n: 64,
+        k: 16,
+        item_m,
+        item_n: 4,
+    };
+    assert!(Routine::matmul(&op, tiled(4), &Target::CUDA).is_ok());
+    for bad in [0, 3, 128] {
+        let error = Routine::matmul(&op, tiled(bad), &Target::CUDA).unwrap_err();
+        assert_eq!(error.status, Status::InvalidArgument);
+    }
+    let small = Target {
+        max_group_size: 64,
+        ..Target::CUDA
+    };
+    let candidates = MatmulConfig::candidates(&small);
+    assert!(!candidates.is_empty() && !candidates.contains(&tiled(4)));
+    let cpu = Target {
+        dialect: Dialect::OpenClC,
+        cpu: true,
+        ..Target::CUDA
+    };
+    assert!(matches!(
+        MatmulConfig::candidates(&cpu)[0],
+        MatmulConfig::Panel { .. }
+    ));
+}

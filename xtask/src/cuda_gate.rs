@@ -1,0 +1,65 @@
+//! The compile gate of CUDA sources: NVRTC and ptxas from PyPI, no GPU.
+
+use crate::process::{cargo, command, exists, run as execute};
+use crate::{Result, target};
+use std::fs;
+use std::path::Path;
+
+/// NVRTC and ptxas of two major versions.
+const WHEELS: [&str; 4] = [
+    "nvidia-cuda-nvrtc-cu12==12.9.*",
+    "nvidia-cuda-nvcc-cu12==12.9.*",
+    "nvidia-cuda-nvrtc==13.*",
+    "nvidia-cuda-nvcc==13.*",
+];
+/// Which architecture is compiled by which major version.
+const ARCHES: [&str; 2] = ["sm_80@12", "sm_90@13"];
+/// Most bytes that a kernel may spill, stores and loads together. The worst of the corpus, maxima of i8 in packs of 16, spills 114.
+const SPILLS: &str = "128";
+
+/// Compiles and assembles every source of the corpus. Returns what was left out, and why.
+pub(crate) fn run(root: &Path) -> Result<Vec<String>> {
+    let skip = |why: &str| Ok(vec![format!("the compile gate of CUDA sources ({why})")]);
+    if !exists("python3") {
+        return skip("there is no `python3`");
+    }
+    let folder = target(root).join("cuda-gate");
+    let (environment, sources) = (folder.join("venv"), folder.join("sources"));
+    let python = environment.join("bin/python");
+    // What was installed last, so that a finished environment is kept.
+    let note = environment.join("wheels.txt");
+    if fs::read_to_string(&note).unwrap_or_default() != WHEELS.join("\n") {
+        let shown = environment.display().to_string();
+        if let Err(error) = execute(&mut command(root, "python3", &["-m", "venv", "--clear", &shown])) {
+            return skip(&format!("no virtual environment: {error}"));
+        }
+        let mut install = command(root, &python, &["-m", "pip", "install", "--quiet"]);
+        if let Err(error) = execute(install.arg("--disable-pip-version-check").args(WHEELS)) {
+            return skip(&format!("the wheels cannot be installed: {error}"));
+        }
+        fs::write(&note, WHEELS.join("\n"))?;
+    }
+    // Files of an earlier corpus.
+    fs::remove_dir_all(&sources).or_else(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    })?;
+    let shown = sources.display().to_string();
+    let corpus = [
+        "run",
+        "--quiet",
+        "--package",
+        "thalweg-cstyle",
+        "--example",
+        "corpus",
+        "--",
+        &shown,
+    ];
+    execute(&mut cargo(root, &corpus))?;
+    let mut compile = command(
+        root,
+        &python,
+        &["backends/cstyle/gate/compile.py", &shown, SPILLS],
+    );
+    execute(compile.args(ARCHES)).map(|()| Vec::new())
+}
