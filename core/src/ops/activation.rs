@@ -209,10 +209,17 @@ impl Tensor {
         )
     }
 
-    /// x above 0, `weight * x` below; `weight` broadcasts and has a gradient too.
+    /// x above 0, `weight * x` below. A vector of weights goes along axis 1, that of the channels; others broadcast. Weights
+    /// have a gradient too.
     #[track_caller]
     pub fn prelu(&self, weight: &Tensor) -> Tensor {
         let tag = OpTag::new("prelu");
+        let weight = match (self.rank(), weight.rank()) {
+            (Ok(rank @ 3..), Ok(1)) => {
+                tag.scope(|| (2..rank).fold(weight.clone(), |weight, _| weight.unsqueeze(-1)))
+            }
+            _ => weight.clone(),
+        };
         let operands = [self.into_operand(), weight.into_operand()];
         super::elementwise("prelu", (), operands, unchanged, tag, |[x, weight]| {
             x.gt(0).where_cond(*x, *weight * *x)

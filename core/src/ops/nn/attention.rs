@@ -5,6 +5,7 @@ use crate::hal::DType;
 use crate::ops::cast;
 use crate::ops::checked::{checked, composite_of, wide};
 use crate::ops::linalg::product;
+use crate::random::Key;
 use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
@@ -19,6 +20,7 @@ pub struct AttentionOptions<'a> {
     mask: Option<&'a Tensor>,
     causal: bool,
     scale: Option<f64>,
+    dropout: Option<(f64, &'a Key)>,
 }
 
 impl<'a> AttentionOptions<'a> {
@@ -48,6 +50,13 @@ impl<'a> AttentionOptions<'a> {
         self.scale = Some(scale);
         self
     }
+
+    /// Sets weights to 0 with probability `p`, and divides the others by `1 - p`; the same key drops the same weights.
+    #[must_use]
+    pub fn dropout(mut self, p: f64, key: &'a Key) -> AttentionOptions<'a> {
+        self.dropout = Some((p, key));
+        self
+    }
 }
 
 impl Tensor {
@@ -72,17 +81,27 @@ impl Tensor {
         let operands = [self, keys, values];
         checked(tag, operands, [options.mask], |[q, k, v], [mask]| {
             let sizes = Sizes::new(q, k, v, mask)?;
-            let key = (options.causal, options.scale.map(f64::to_bits));
+            let attributes = (options.causal, options.scale.map(f64::to_bits));
+            let weights = |[q, k]: [&Tensor; 2], [mask]: [Option<&Tensor>; 1]| {
+                cast(
+                    &weights(&sizes.scores(q, k, options, mask, tag)),
+                    sizes.dtype,
+                    tag,
+                )
+            };
+            if let Some((p, key)) = options.dropout {
+                let name = "attention_weights";
+                let weights = composite_of(name, &attributes, [self, keys], [options.mask], tag, weights);
+                return Ok(tag.scope(|| weights.dropout(p, key).matmul(values)));
+            }
+            let body = |[q, k, v]: [&Tensor; 3], mask: [Option<&Tensor>; 1]| weights([q, k], mask).matmul(v);
             Ok(composite_of(
                 "attention",
-                &key,
+                &attributes,
                 operands,
                 [options.mask],
                 tag,
-                |[q, k, v], [mask]| {
-                    let scores = sizes.scores(q, k, options, mask, tag);
-                    cast(&weights(&scores), sizes.dtype, tag).matmul(v)
-                },
+                body,
             ))
         })
     }

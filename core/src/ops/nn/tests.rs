@@ -8,6 +8,7 @@ use crate::hal::DType;
 use crate::hal::library::LibraryOp;
 use crate::jit;
 use crate::lower::{Given, Support, lower};
+use crate::random::Key;
 use crate::tensor::Tensor;
 use crate::tensor::layout::Layout;
 
@@ -188,4 +189,30 @@ fn an_error_is_passed_on() {
         error.starts_with("matmul: inner sizes differ: [2, 3] × [2, 3] (3 ≠ 2)"),
         "{error}"
     );
+}
+
+#[test]
+fn dropout_takes_weights_and_scales_the_others() {
+    let cx = Context::new("cpu").unwrap();
+    let key = Key::new(3, &cx);
+    let (q, k) = (
+        Tensor::ones([64, 4], DType::F32, &cx),
+        Tensor::ones([16, 4], DType::F32, &cx),
+    );
+    // The values are a unit matrix, so that the result is the weights themselves: 1/16 each.
+    let values = Tensor::eye(16, 16, DType::F32, &cx);
+    let weights = |p: f64| {
+        let options = AttentionOptions::new().dropout(p, &key);
+        q.scaled_dot_product_attention(&k, &values, options)
+            .to_vec::<f32>()
+            .unwrap()
+    };
+    assert!(weights(0.0).iter().all(|&weight| weight == 0.0625));
+    assert!(weights(1.0).iter().all(|&weight| weight == 0.0));
+    let half = weights(0.5);
+    assert!(half.iter().all(|&weight| weight == 0.0 || weight == 0.125));
+    let kept = half.iter().filter(|&&weight| weight != 0.0).count();
+    // 1024 throws: six standard deviations are 96.
+    assert!((416..=608).contains(&kept), "{kept} of 1024");
+    assert_eq!(half, weights(0.5));
 }

@@ -1,16 +1,28 @@
 //! Names of cases as calls.
 
+mod elementwise;
+mod indexed;
 mod linalg;
 mod loss;
 mod nn;
+mod reduction;
+mod shape;
 
 use crate::case::Attributes;
 use thalweg::Tensor;
 
 /// The outputs of the op `name`.
 pub(crate) fn dispatch(name: &str, inputs: &[Tensor], attributes: &Attributes) -> Vec<Tensor> {
-    linalg::call(name, inputs, attributes)
-        .or_else(|| nn::call(name, inputs, attributes))
-        .or_else(|| loss::call(name, inputs, attributes))
-        .unwrap_or_else(|| panic!("no op `{name}`"))
+    [
+        elementwise::call,
+        reduction::call,
+        shape::call,
+        indexed::call,
+        linalg::call,
+        nn::call,
+        loss::call,
+    ]
+    .iter()
+    .find_map(|call| call(name, inputs, attributes))
+    .unwrap_or_else(|| panic!("no op `{name}`"))
 }
