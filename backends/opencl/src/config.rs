@@ -11,6 +11,8 @@ pub(crate) const CACHE: &str = "opencl.cache";
 /// `device`: buffers of a device that is the host's processor are the driver's, as on any other device. `host`, the
 /// default there: they are the host's memory, used in place.
 pub(crate) const MEMORY: &str = "opencl.memory";
+/// `off`: a matrix product takes the first tiles and tries no others.
+const TUNE: &str = "opencl.tune";
 
 /// What was set for a device.
 #[derive(Clone, Debug)]
@@ -19,6 +21,8 @@ pub(crate) struct Config {
     pub(crate) cache: Option<PathBuf>,
     /// Whether buffers are host memory that the device uses in place.
     pub(crate) shared: bool,
+    /// Whether a matrix product tries its tiles.
+    pub(crate) tune: bool,
 }
 
 impl Config {
@@ -35,6 +39,7 @@ impl Config {
         Ok(Config {
             cache: cache(host),
             shared: shares_memory(host, info),
+            tune: one_of(TUNE, ["on", "off"])?.as_deref() != Some("off"),
         })
     }
 }

@@ -16,7 +16,7 @@ use crate::stream::ClStream;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use thalweg_cstyle::{Dialect, MatmulConfig, Routine, Target};
+use thalweg_cstyle::{Dialect, Routine, Target};
 use thalweg_hal::backend::{Device, GraphNode, Source, Tag, Work};
 use thalweg_hal::kit::host_device;
 use thalweg_hal::library::LibraryOp;
@@ -32,10 +32,12 @@ pub(crate) struct OpenClDevice {
     pub(crate) context: Arc<Context>,
     pub(crate) api: &'static Api,
     pub(crate) info: DeviceInfo,
-    target: Target,
-    config: Config,
+    pub(crate) target: Target,
+    pub(crate) config: Config,
+    pub(crate) host: Host,
+    // Index among the candidates.
+    pub(crate) tiles: OnceLock<usize>,
     account: Arc<Account>,
-    host: Host,
     lost: OnceLock<String>,
 }
 
@@ -96,6 +98,7 @@ impl OpenClDevice {
             config,
             account: Account::new(info.memory),
             host,
+            tiles: OnceLock::new(),
             lost: OnceLock::new(),
         })
     }
@@ -155,9 +158,7 @@ impl OpenClDevice {
             Source::Kernel(kernel, _) => Ok((kernel.name.clone(), Routine::new(kernel, &self.target)?)),
             Source::Library(op) => match op {
                 LibraryOp::Matmul(op) => {
-                    let config = MatmulConfig::candidates(&self.target).first().copied();
-                    let config = config
-                        .ok_or_else(|| Error::unsupported("no tile of a matrix product fits the device"))?;
+                    let config = self.tiles(op)?;
                     Ok(("matmul".into(), Routine::matmul(op, config, &self.target)?))
                 }
                 LibraryOp::Conv(_)

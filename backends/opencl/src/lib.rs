@@ -19,6 +19,7 @@ mod platform;
 mod program;
 mod quiet;
 mod stream;
+mod tune;
 
 use api::{Api, Context};
 use parking_lot::Mutex;
@@ -27,6 +28,9 @@ use std::sync::{Arc, OnceLock};
 use thalweg_hal::backend::{Backend, Properties};
 use thalweg_hal::tables::Capability;
 use thalweg_hal::{Error, Host, Result};
+
+// PoCL hands out devices that another thread is still setting up when two ask for the first time at once.
+static DISCOVERY: Mutex<()> = Mutex::new(());
 
 /// What was found on this machine.
 struct Found {
@@ -45,6 +49,7 @@ pub(crate) struct OpenClBackend {
 impl OpenClBackend {
     fn found(&self) -> Result<&Found> {
         let look = || {
+            let _alone = DISCOVERY.lock();
             let api = Api::open(self.host.config(config::LIBRARY).as_deref())?;
             let devices = platform::discover(api)?;
             let contexts = devices.iter().map(|_| Mutex::default()).collect();
