@@ -23,7 +23,7 @@ pub struct Case {
     pub run: Box<dyn FnMut() -> Result<()>>,
 }
 
-fn filled(stream: &Stream, len: usize) -> Result<Buffer> {
+pub(crate) fn filled(stream: &Stream, len: usize) -> Result<Buffer> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let data: Vec<f32> = (0..len)
         .map(|_| {

@@ -1,6 +1,7 @@
 //! What the benches share: cases that call a backend through the ABI, and the machine's limits probed beside them.
 
 pub mod cases;
+pub mod convolutions;
 pub mod kernels;
 pub mod limits;
 pub mod overhead;
@@ -8,7 +9,18 @@ pub mod overhead;
 use std::time::{Duration, Instant};
 
 /// The median of the times of `run`, called for at least `budget` and nine times, after two calls that do not count.
-pub fn median(budget: Duration, mut run: impl FnMut()) -> Duration {
+pub fn median(budget: Duration, run: impl FnMut()) -> Duration {
+    let times = times(budget, run);
+    times[times.len() / 2]
+}
+
+/// The least of the times of `run`, called as by [`median`].
+pub fn least(budget: Duration, run: impl FnMut()) -> Duration {
+    times(budget, run)[0]
+}
+
+/// The times of `run` in order, at least nine.
+fn times(budget: Duration, mut run: impl FnMut()) -> Vec<Duration> {
     run();
     run();
     let start = Instant::now();
@@ -19,5 +31,5 @@ pub fn median(budget: Duration, mut run: impl FnMut()) -> Duration {
         times.push(begin.elapsed());
     }
     times.sort_unstable();
-    times[times.len() / 2]
+    times
 }

@@ -29,19 +29,6 @@ const GROUPS: [(&str, &str); 16] = [
     ("acceptance", "acceptance/*"),
 ];
 
-/// A plugin of this build.
-fn plugin(package: &str) -> PathBuf {
-    let exe = std::env::current_exe().unwrap();
-    let profile = exe.ancestors().nth(2).unwrap();
-    let file = profile.join(format!("lib{package}.so"));
-    assert!(
-        file.exists(),
-        "{} is missing; `cargo xtask plugins` builds it",
-        file.display()
-    );
-    file
-}
-
 fn load(file: &Path) -> Subject {
     let options = LoaderOptions {
         cache: None,
@@ -57,7 +44,7 @@ fn plain() -> &'static Path {
 }
 
 fn reference() -> Subject {
-    load(&plugin("thalweg_reference"))
+    load(&plugins::built("thalweg_reference"))
 }
 
 /// Runs the cases of a group. What a backend may say it does not support is listed, so that one that stops offering
@@ -101,7 +88,7 @@ backends! {
     cpu_embedded = Subject::embedded("cpu").unwrap().with_oracle(&reference()), ["binary: capability", "lower it"],
         [core, memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, library, graphs,
         concurrency, acceptance];
-    cpu_plugin = load(&plugin("thalweg_cpu")).with_oracle(&reference()), ["binary: capability", "lower it"],
+    cpu_plugin = load(&plugins::built("thalweg_cpu")).with_oracle(&reference()), ["binary: capability", "lower it"],
         [core, memory, streams, events, errors, rows, forms, random, library, graphs, concurrency];
     reference_plugin = reference(),
         ["binary: capability", "priority: there is one only", "no library ops", "no reference backend"],

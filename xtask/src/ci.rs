@@ -121,13 +121,18 @@ pub(crate) fn conform(root: &Path, backend: &str) -> Result<()> {
 fn conform_all(root: &Path) -> Result<Skipped> {
     let mut backends = vec!["cpu".to_owned()];
     let files = plugins::build(root)?;
-    backends.extend(files.iter().map(|file| file.display().to_string()));
-    let skipped = if exists("cc") {
+    let mut skipped = Vec::new();
+    for file in files {
+        match plugins::missing_device(root, &file)? {
+            Some(why) => skipped.push(format!("conformance of {} ({why})", plugins::name(&file))),
+            None => backends.push(file.display().to_string()),
+        }
+    }
+    if exists("cc") {
         backends.push(plugins::plain_c(root)?.display().to_string());
-        Vec::new()
     } else {
-        vec!["conformance of the backend in plain C (there is no `cc`)".into()]
-    };
+        skipped.push("conformance of the backend in plain C (there is no `cc`)".into());
+    }
     let failed: Vec<_> = backends
         .iter()
         .filter_map(|backend| conform(root, backend).err().map(|error| error.to_string()))

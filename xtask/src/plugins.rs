@@ -1,13 +1,13 @@
 //! The project's plugins as files.
 
-use crate::process::{cargo, run};
+use crate::process::{cargo, command, run};
 use crate::{Result, files, target};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Packages that are plugins.
-const PACKAGES: [&str; 2] = ["thalweg-reference", "thalweg-cpu"];
+const PACKAGES: [&str; 3] = ["thalweg-reference", "thalweg-cpu", "thalweg-opencl"];
 
 /// Builds everything that tests need, the plugins and the command among it, and returns the plugins' files in the build
 /// folder, where programs of the same build find them.
@@ -23,6 +23,32 @@ pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
 fn files_of(folder: &Path) -> Vec<PathBuf> {
     let file = |package: &&str| folder.join(format!("lib{}.so", package.replace('-', "_")));
     PACKAGES.iter().map(file).collect()
+}
+
+/// A plugin's file name.
+pub(crate) fn name(file: &Path) -> String {
+    file.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// Why no device of a plugin can be used on this machine, if none can: there is no driver for it.
+pub(crate) fn missing_device(root: &Path, file: &Path) -> Result<Option<String>> {
+    let thalweg = profile(root, false).join("thalweg");
+    let folder = file.parent().unwrap_or(root);
+    let output = command(root, thalweg, &["devices", "--json", "--backend-path"])
+        .arg(folder)
+        .output()?;
+    let survey: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let rows = |key: &str| survey[key].as_array().cloned().unwrap_or_default();
+    let file = file.display().to_string();
+    let row = rows("unusable")
+        .into_iter()
+        .find(|row| row["path"] == file.as_str());
+    // What is broken or not found is for the conformance kit to say.
+    let unavailable = row.filter(|row| row["outcome"] == "not_available");
+    Ok(unavailable.map(|row| row["reason"].as_str().unwrap_or("no device").to_owned()))
 }
 
 /// Builds the plugins and copies them into `backends/` beside the executables, the place that an installation has.
@@ -61,7 +87,7 @@ pub(crate) fn plain_c(root: &Path) -> Result<PathBuf> {
     fs::create_dir_all(&folder)?;
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
     let library = folder.join("libthalweg_plainc.so");
-    let mut command = crate::process::command(root, "cc", &["-std=c11", "-O2", "-shared", "-fPIC"]);
+    let mut command = command(root, "cc", &["-std=c11", "-O2", "-shared", "-fPIC"]);
     command
         .args(["-fvisibility=hidden", "-pthread", "-Ihal-api/include", "-o"])
         .arg(&library);

@@ -1,5 +1,9 @@
 //! Library ops against their definition.
 
+mod axis;
+mod conv;
+mod place;
+
 use super::kernels::need;
 use crate::kit::{Case, Check, Stop};
 use crate::rig::run::{Argument, Job};
@@ -44,6 +48,8 @@ pub(super) fn cases() -> Vec<Case> {
         }));
     }
     cases.push(Case::new("library", "matmul.same_bits_every_time", same_bits));
+    cases.extend(conv::cases());
+    cases.extend(axis::cases());
     cases
 }
 

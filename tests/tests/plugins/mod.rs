@@ -1,7 +1,22 @@
-//! Plugins that tests build themselves.
+//! Plugins that tests build themselves, and those of this build.
+
+#![allow(dead_code, reason = "each test uses its part")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// A plugin of this build, by its package with underscores.
+pub(crate) fn built(package: &str) -> PathBuf {
+    let exe = std::env::current_exe().unwrap();
+    let profile = exe.ancestors().nth(2).unwrap();
+    let file = profile.join(format!("lib{package}.so"));
+    assert!(
+        file.exists(),
+        "{} is missing; `cargo xtask plugins` builds it",
+        file.display()
+    );
+    file
+}
 
 /// Compiles the backend in plain C into a folder of its own and returns the file. Libraries from two folders are two
 /// backends, each with its own state.
@@ -27,5 +42,31 @@ pub(crate) fn plain_c(folder: &str) -> PathBuf {
         .unwrap_or_else(|error| panic!("this test needs the compiler `cc`: {error}"));
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     std::fs::rename(draft, &library).unwrap();
+    library
+}
+
+/// Compiles `tests/plugins/opencl/faults.c`, the machine's OpenCL loader with faults.
+pub(crate) fn opencl_faults() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("opencl_faults");
+    std::fs::create_dir_all(&folder).unwrap();
+    let library = folder.join(format!("libOpenCL_faults.{}.so", std::process::id()));
+    let run = Command::new("cc")
+        .args([
+            "-std=c11",
+            "-O1",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-shared",
+            "-fPIC",
+            "-fvisibility=hidden",
+        ])
+        .arg(root.join("tests/plugins/opencl/faults.c"))
+        .args(["-Wl,--no-as-needed", "-l:libOpenCL.so.1", "-ldl", "-o"])
+        .arg(&library)
+        .output()
+        .unwrap_or_else(|error| panic!("this test needs the compiler `cc`: {error}"));
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     library
 }

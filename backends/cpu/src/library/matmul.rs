@@ -308,5 +308,9 @@ impl Grid {
     }
 }
 
+mod launch;
 #[cfg(test)]
 mod tests;
+
+pub use launch::MatmulKernel;
+pub(in crate::library) use launch::dtype_of;

@@ -1,8 +1,14 @@
 //! Library operations of the CPU: those whose speed needs more than a fused loop.
 
+mod conv;
+mod epilogue;
 mod gemm;
 mod gemv;
 mod kernel;
 pub mod matmul;
+mod scan;
+mod scatter;
+mod sort;
+mod value;
 
 pub use kernel::LibraryKernel;

@@ -6,7 +6,7 @@
 mod casts;
 mod chain;
 mod elementwise;
-mod num;
+pub(crate) mod num;
 mod philox;
 mod reduce;
 mod tables;

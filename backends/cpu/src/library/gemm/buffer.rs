@@ -51,8 +51,11 @@ impl Drop for Buffer {
     }
 }
 
+/// Buffers that a thread keeps: as many as one call holds at a time.
+const KEPT: usize = 3;
+
 thread_local! {
-    static SPARE: Cell<Buffer> = const { Cell::new(Buffer::EMPTY) };
+    static SPARE: Cell<[Buffer; KEPT]> = const { Cell::new([Buffer::EMPTY; KEPT]) };
 }
 
 /// Uninitialised memory, aligned to 64 bytes at least; goes back to the thread when dropped.
@@ -61,10 +64,20 @@ pub(crate) struct Scratch(Buffer);
 impl Scratch {
     /// `bytes` of memory that no one else uses meanwhile.
     pub(crate) fn take(bytes: usize) -> Self {
-        let mut buffer = SPARE
-            .try_with(|spare| spare.replace(Buffer::EMPTY))
-            .unwrap_or(Buffer::EMPTY);
+        let kept = SPARE.try_with(|spare| {
+            let mut kept = spare.replace([Buffer::EMPTY; KEPT]);
+            // The smallest that suffices, or else the largest, which is given back for a larger one.
+            let fit = (kept.iter_mut()).min_by_key(|buffer| match buffer.bytes {
+                enough if enough >= bytes => (false, enough),
+                short => (true, usize::MAX - short),
+            });
+            let taken = fit.map(|buffer| std::mem::replace(buffer, Buffer::EMPTY));
+            spare.set(kept);
+            taken.unwrap_or(Buffer::EMPTY)
+        });
+        let mut buffer = kept.unwrap_or(Buffer::EMPTY);
         if buffer.bytes < bytes {
+            drop(buffer);
             buffer = Buffer::with_bytes(bytes);
         }
         Self(buffer)
@@ -80,6 +93,14 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let buffer = std::mem::replace(&mut self.0, Buffer::EMPTY);
         // A thread that is ending has no place to keep it.
-        let _ = SPARE.try_with(|spare| spare.set(buffer));
+        let _ = SPARE.try_with(move |spare| {
+            let mut kept = spare.replace([Buffer::EMPTY; KEPT]);
+            if let Some(least) = kept.iter_mut().min_by_key(|kept| kept.bytes)
+                && least.bytes < buffer.bytes
+            {
+                *least = buffer;
+            }
+            spare.set(kept);
+        });
     }
 }

@@ -1,0 +1,67 @@
+//! The operands of a convolution: addresses and strides in elements.
+
+use super::geometry::AXES;
+
+/// The operand that taps gather from: x, or dy for the gradient with respect to the input.
+#[derive(Clone, Copy)]
+pub(super) struct Gathered<T> {
+    pub(super) ptr: *const T,
+    pub(super) sample: isize,
+    pub(super) group: isize,
+    pub(super) channel: isize,
+    pub(super) spatial: [isize; AXES],
+}
+
+impl<T> Gathered<T> {
+    /// The first element of a sample's channel.
+    pub(super) fn at(&self, sample: usize, channel: usize) -> *const T {
+        self.ptr
+            .wrapping_offset(sample as isize * self.sample + channel as isize * self.channel)
+    }
+
+    /// The operand of one group.
+    pub(super) fn of_group(&self, group: usize) -> Gathered<T> {
+        Gathered {
+            ptr: self.ptr.wrapping_offset(group as isize * self.group),
+            ..*self
+        }
+    }
+}
+
+/// The kernel: rows are channels of the result, channels those of the gathered operand.
+#[derive(Clone, Copy)]
+pub(super) struct Weights<T> {
+    pub(super) ptr: *const T,
+    pub(super) group: isize,
+    pub(super) row: isize,
+    pub(super) channel: isize,
+    pub(super) taps: [isize; AXES],
+    pub(super) extents: [usize; AXES],
+}
+
+/// The result, or dy for the gradient with respect to the weight.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<P> {
+    pub(super) ptr: P,
+    pub(super) sample: isize,
+    pub(super) group: isize,
+    pub(super) row: isize,
+    pub(super) spatial: [isize; AXES],
+}
+
+/// How many of each there are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    pub(super) samples: usize,
+    pub(super) groups: usize,
+    /// Channels of the result in a group.
+    pub(super) rows: usize,
+    /// Channels of the gathered operand in a group.
+    pub(super) channels: usize,
+}
+
+/// Lets several threads use a value that holds pointers.
+#[derive(Clone, Copy)]
+pub(super) struct Shared<T>(pub(super) T);
+// SAFETY: pointers are only addresses; the launch's contract makes the accesses behind them disjoint or read-only.
+unsafe impl<T> Sync for Shared<T> {}

@@ -1,0 +1,167 @@
+//! Copies what a block of the result takes from into padded planes.
+
+use super::geometry::{AXES, Block, Layout, Pass};
+use super::operands::Gathered;
+use crate::library::gemm::Element;
+use std::ops::Range;
+
+/// One plane: `dst[j]` is `src` at `(first + j) * step` along each axis, zero where that is outside.
+pub(super) struct Plane<T: Element> {
+    pub(super) dst: *mut T::Acc,
+    /// Extents of the plane.
+    pub(super) extents: [usize; AXES],
+    /// Where along each axis elements exist.
+    pub(super) from: [usize; AXES],
+    pub(super) to: [usize; AXES],
+    /// Element of plane index 0, which need not exist.
+    pub(super) src: *const T,
+    /// Elements from one plane index to the next.
+    pub(super) steps: [isize; AXES],
+}
+
+/// Copies one plane; it may write up to 16 elements past its end.
+pub(super) type PlaneFn<T> = unsafe fn(&Plane<T>);
+
+/// Elements that a plane's copy may write past its end.
+pub(super) const SLACK: usize = 64;
+
+/// Copies the planes of `channels` for `samples` and a block of positions.
+///
+/// # Safety
+/// `gathered` is readable at every element, `dst` has room for the planes and `SLACK` elements.
+pub(super) unsafe fn copy<T: Element>(
+    plane: PlaneFn<T>,
+    gathered: &Gathered<T>,
+    pass: &Pass,
+    layout: &Layout,
+    block: Block,
+    (samples, channels): (Range<usize>, Range<usize>),
+    dst: *mut T::Acc,
+) {
+    let [a, b, c] = &pass.axes;
+    let phases = || {
+        let pairs = (a.phases.iter()).flat_map(|&pa| b.phases.iter().map(move |&pb| (pa, pb)));
+        pairs.flat_map(|(pa, pb)| c.phases.iter().map(move |&pc| [pa, pb, pc]))
+    };
+    for (index, channel) in channels.enumerate() {
+        for (phase, firsts) in phases().enumerate() {
+            let mut job = Plane {
+                dst: dst.wrapping_add((index * layout.phases + phase) * layout.samples * layout.plane),
+                extents: layout.extents,
+                from: [0; AXES],
+                to: [0; AXES],
+                src: gathered.at(samples.start, channel),
+                steps: [0; AXES],
+            };
+            for (i, axis) in pass.axes.iter().enumerate() {
+                let step = axis.step as isize;
+                // Element of plane index 0, then the indices whose elements exist and are asked for.
+                let first = (block.at[i] as isize + axis.low) * step + firsts[i] as isize;
+                let index_of = |element: isize| element.max(0).cast_unsigned().div_ceil(axis.step);
+                job.to[i] = index_of(axis.extent as isize - first).min(block.size[i] + axis.span);
+                job.from[i] = index_of(-first).min(job.to[i]);
+                job.src = job.src.wrapping_offset(first * gathered.spatial[i]);
+                job.steps[i] = step * gathered.spatial[i];
+            }
+            for _ in samples.clone() {
+                // SAFETY: only elements that exist are read; planes lie one after another in `dst`.
+                unsafe { plane(&job) };
+                job.dst = job.dst.wrapping_add(layout.plane);
+                job.src = job.src.wrapping_offset(gathered.sample);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn loops<T: Element>(p: &Plane<T>, row: impl Fn(*mut T::Acc, *const T, usize)) {
+    let [rows, lines, width] = p.extents;
+    // SAFETY: the caller vouches for the plane and for the source's elements.
+    unsafe {
+        for i in 0..rows {
+            for j in 0..lines {
+                let dst = p.dst.add((i * lines + j) * width);
+                let inside = (p.from[0]..p.to[0]).contains(&i) && (p.from[1]..p.to[1]).contains(&j);
+                let (from, to) = if inside {
+                    (p.from[2], p.to[2])
+                } else {
+                    (width, width)
+                };
+                for k in 0..from {
+                    dst.add(k).write(T::ZERO);
+                }
+                if from == to {
+                    for k in from..width {
+                        dst.add(k).write(T::ZERO);
+                    }
+                    continue;
+                }
+                let src = p.src.wrapping_offset(
+                    i as isize * p.steps[0] + j as isize * p.steps[1] + from as isize * p.steps[2],
+                );
+                row(dst.add(from), src, to - from);
+                for k in to..width {
+                    dst.add(k).write(T::ZERO);
+                }
+            }
+        }
+    }
+}
+
+/// Any layout.
+#[inline(always)]
+pub(super) unsafe fn any<T: Element>(p: &Plane<T>) {
+    let strided = |step: isize| {
+        move |dst: *mut T::Acc, src: *const T, count: usize| {
+            for k in 0..count {
+                // SAFETY: the caller vouches for the plane and for the source's elements.
+                unsafe { dst.add(k).write((*src.offset(k as isize * step)).widen()) }
+            }
+        }
+    };
+    // SAFETY: the caller's contract. Constant steps let the compiler see neighbours.
+    unsafe {
+        match p.steps[2] {
+            1 => loops(p, strided(1)),
+            2 => loops(p, strided(2)),
+            step => loops(p, strided(step)),
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) mod x86 {
+    use super::{Plane, any, loops};
+    use crate::library::gemm::{Element, Load512};
+
+    /// With AVX2.
+    #[target_feature(enable = "avx2,fma,f16c")]
+    pub(in super::super) unsafe fn avx2<T: Element>(p: &Plane<T>) {
+        // SAFETY: same contract.
+        unsafe { any(p) }
+    }
+
+    /// With AVX-512.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    pub(in super::super) unsafe fn avx512_any<T: Element>(p: &Plane<T>) {
+        // SAFETY: same contract.
+        unsafe { any(p) }
+    }
+
+    /// With AVX-512 and whole registers: a row's last one runs over its end with zeros.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    pub(in super::super) unsafe fn avx512<T: Load512>(p: &Plane<T>) {
+        // SAFETY: same contract; what is written past a row's end is written again or is slack.
+        unsafe {
+            if p.steps[2] != 1 {
+                any(p);
+                return;
+            }
+            loops(p, |dst, src, count| {
+                for k in (0..count).step_by(T::LANES) {
+                    T::store(dst.add(k), T::load(src.add(k), T::LANES.min(count - k)));
+                }
+            });
+        }
+    }
+}

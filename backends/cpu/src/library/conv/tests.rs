@@ -1,0 +1,313 @@
+//! Every instruction set, numbers of threads, and where the work is cut. Values are whole numbers, so sums are exact in any order.
+
+use super::forward;
+use super::geometry::{AXES, Axis, Layout, Pass, Window, blocks};
+use super::operands::{Gathered, Rows, Sizes, Weights};
+use super::tile::ConvElement;
+use super::weight;
+use crate::library::gemm::Isa;
+use crate::parallel::{Parallel, Serial};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// `n` threads for one call, each taking the next index.
+struct Threads(usize);
+
+impl Parallel for Threads {
+    fn threads(&self) -> usize {
+        self.0
+    }
+    fn run(&self, n: usize, body: &(dyn Fn(usize) + Sync)) {
+        let next = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..self.0 {
+                scope.spawn(|| {
+                    loop {
+                        match next.fetch_add(1, Ordering::Relaxed) {
+                            i if i < n => body(i),
+                            _ => break,
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
+
+fn isas() -> Vec<Isa> {
+    let mut all = vec![Isa::Plain];
+    #[cfg(target_arch = "x86_64")]
+    {
+        if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
+            all.push(Isa::Avx2);
+        }
+        if Isa::detect() == Isa::Avx512 {
+            all.push(Isa::Avx512);
+        }
+    }
+    all
+}
+
+const fn window(input: usize, output: usize, taps: usize, stride: i64, padding: i64) -> Window {
+    Window {
+        input,
+        output,
+        taps,
+        stride,
+        dilation: 1,
+        padding,
+    }
+}
+
+/// Sizes and windows: one that many threads share, one with strides, one with many groups, and one of three axes.
+fn shapes() -> Vec<(Sizes, [Window; AXES])> {
+    let sizes = |samples, groups, rows, channels| Sizes {
+        samples,
+        groups,
+        rows,
+        channels,
+    };
+    let flat = window(1, 1, 1, 1, 0);
+    vec![
+        (
+            sizes(2, 1, 29, 19),
+            [flat, window(30, 30, 3, 1, 1), window(33, 33, 3, 1, 1)],
+        ),
+        (
+            sizes(1, 1, 16, 3),
+            [flat, window(61, 31, 7, 2, 3), window(61, 31, 7, 2, 3)],
+        ),
+        (
+            sizes(3, 50, 1, 1),
+            [flat, window(17, 17, 3, 1, 1), window(17, 17, 3, 1, 1)],
+        ),
+        (
+            sizes(2, 2, 7, 5),
+            [
+                window(9, 5, 3, 2, 1),
+                window(8, 8, 3, 1, 1),
+                window(7, 6, 2, 1, 0),
+            ],
+        ),
+    ]
+}
+
+fn strides(extents: &[usize]) -> Vec<isize> {
+    (0..extents.len())
+        .map(|axis| extents[axis + 1..].iter().product::<usize>() as isize)
+        .collect()
+}
+
+fn small(count: usize, seed: usize) -> Vec<f32> {
+    (0..count)
+        .map(|i| ((i * 7 + seed * 13 + i / 11) % 9) as f32 - 4.0)
+        .collect()
+}
+
+struct Setup {
+    sizes: Sizes,
+    windows: [Window; AXES],
+    x: Vec<f32>,
+    w: Vec<f32>,
+    y: Vec<f32>,
+}
+
+impl Setup {
+    fn new(sizes: Sizes, windows: [Window; AXES]) -> Setup {
+        let points = |of: fn(&Window) -> usize| windows.iter().map(of).product::<usize>();
+        let (n, g) = (sizes.samples, sizes.groups);
+        Setup {
+            sizes,
+            windows,
+            x: small(n * g * sizes.channels * points(|w| w.input), 1),
+            w: small(g * sizes.rows * sizes.channels * points(|w| w.taps), 2),
+            y: small(n * g * sizes.rows * points(|w| w.output), 3),
+        }
+    }
+
+    fn dims(&self, of: fn(&Window) -> usize) -> [usize; AXES] {
+        self.windows.each_ref().map(of)
+    }
+
+    /// The sums written out: output, and weight's gradient.
+    fn expected(&self) -> (Vec<f32>, Vec<f32>) {
+        let (mut y, mut w) = (vec![0.0; self.y.len()], vec![0.0; self.w.len()]);
+        let [o, k, i] = [
+            self.dims(|w| w.output),
+            self.dims(|w| w.taps),
+            self.dims(|w| w.input),
+        ];
+        let flat = |at: [usize; AXES], of: [usize; AXES]| (at[0] * of[1] + at[1]) * of[2] + at[2];
+        let split = |at: usize, of: [usize; AXES]| [at / (of[1] * of[2]), at / of[2] % of[1], at % of[2]];
+        let (os, ks, is): (usize, usize, usize) =
+            (o.iter().product(), k.iter().product(), i.iter().product());
+        for n in 0..self.sizes.samples {
+            for g in 0..self.sizes.groups {
+                let (rows, channels) = (self.sizes.rows, self.sizes.channels);
+                for (m, c) in (0..rows).flat_map(|m| (0..channels).map(move |c| (m, c))) {
+                    for (place, tap) in (0..os).flat_map(|place| (0..ks).map(move |tap| (place, tap))) {
+                        let (at, by) = (split(place, o), split(tap, k));
+                        let from: [i64; AXES] = std::array::from_fn(|axis| {
+                            let window = &self.windows[axis];
+                            at[axis] as i64 * window.stride + by[axis] as i64 * window.dilation
+                                - window.padding
+                        });
+                        if (0..AXES).any(|axis| from[axis] < 0 || from[axis] >= i[axis] as i64) {
+                            continue;
+                        }
+                        let x = self.x[((n * self.sizes.groups + g) * channels + c) * is
+                            + flat(from.map(|v| v as usize), i)];
+                        let (y_at, w_at) = (
+                            ((n * self.sizes.groups + g) * rows + m) * os + place,
+                            ((g * rows + m) * channels + c) * ks + tap,
+                        );
+                        y[y_at] += x * self.w[w_at];
+                        w[w_at] += x * self.y[y_at];
+                    }
+                }
+            }
+        }
+        (y, w)
+    }
+
+    fn run(&self, isa: Isa, parallel: &dyn Parallel) -> (Vec<f32>, Vec<f32>) {
+        let kernels = f32::conv(isa);
+        let sizes = self.sizes;
+        let pass = Pass {
+            axes: self.windows.each_ref().map(Axis::forward),
+        };
+        let [o, k, i] = [
+            self.dims(|w| w.output),
+            self.dims(|w| w.taps),
+            self.dims(|w| w.input),
+        ];
+        let (n, g) = (sizes.samples, sizes.groups);
+        let xs = strides(&[n, g, sizes.channels, i[0], i[1], i[2]]);
+        let ys = strides(&[n, g, sizes.rows, o[0], o[1], o[2]]);
+        let ws = strides(&[g, sizes.rows, sizes.channels, k[0], k[1], k[2]]);
+        let gathered = Gathered {
+            ptr: self.x.as_ptr(),
+            sample: xs[0],
+            group: xs[1],
+            channel: xs[2],
+            spatial: [xs[3], xs[4], xs[5]],
+        };
+        let weights = Weights {
+            ptr: self.w.as_ptr(),
+            group: ws[0],
+            row: ws[1],
+            channel: ws[2],
+            taps: [ws[3], ws[4], ws[5]],
+            extents: k,
+        };
+        let (mut y, mut w) = (vec![f32::NAN; self.y.len()], vec![f32::NAN; self.w.len()]);
+        let rows = Rows {
+            ptr: y.as_mut_ptr(),
+            sample: ys[0],
+            group: ys[1],
+            row: ys[2],
+            spatial: [ys[3], ys[4], ys[5]],
+        };
+        let forward = forward::Job {
+            sizes,
+            gathered,
+            weights,
+            target: rows,
+            pass: &pass,
+        };
+        let weight = weight::Job {
+            sizes,
+            x: gathered,
+            dy: Rows {
+                ptr: self.y.as_ptr(),
+                sample: rows.sample,
+                group: rows.group,
+                row: rows.row,
+                spatial: rows.spatial,
+            },
+            target: weights,
+            out: w.as_mut_ptr(),
+            pass: &pass,
+        };
+        // SAFETY: the vectors have the elements that sizes and strides reach.
+        unsafe {
+            forward::run(&kernels, &forward, parallel, None);
+            weight::run(&kernels, &weight, parallel);
+        }
+        (y, w)
+    }
+}
+
+#[test]
+fn every_instruction_set_and_number_of_threads() {
+    for (sizes, windows) in shapes() {
+        let setup = Setup::new(sizes, windows);
+        let expected = setup.expected();
+        for isa in isas() {
+            assert!(setup.run(isa, &Serial) == expected, "{isa:?} {sizes:?}");
+            for threads in [2, 7] {
+                assert!(
+                    setup.run(isa, &Threads(threads)) == expected,
+                    "{isa:?} {sizes:?} {threads} threads"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn bits_do_not_depend_on_threads() {
+    let (sizes, windows) = shapes()[0];
+    let mut setup = Setup::new(sizes, windows);
+    let uneven = |values: &mut Vec<f32>| values.iter_mut().for_each(|value| *value = (*value * 1.7).sin());
+    uneven(&mut setup.x);
+    uneven(&mut setup.w);
+    uneven(&mut setup.y);
+    let bits = |(y, w): (Vec<f32>, Vec<f32>)| {
+        [y, w].map(|values| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>())
+    };
+    let first = bits(setup.run(Isa::detect(), &Serial));
+    for threads in [2, 3, 16] {
+        assert!(
+            bits(setup.run(Isa::detect(), &Threads(threads))) == first,
+            "{threads} threads"
+        );
+    }
+}
+
+#[test]
+fn an_axis_keeps_the_taps_that_reach_something() {
+    // Stride 2 over 5 elements with padding 1: taps meet -1, 0, 1 for position 0.
+    let axis = Axis::forward(&window(5, 3, 3, 2, 1));
+    assert_eq!(
+        (axis.taps.len(), axis.phases.len(), axis.low, axis.span),
+        (3, 2, -1, 1)
+    );
+    // A kernel of 3 whose outer taps lie in the padding for every position.
+    let axis = Axis::forward(&window(1, 1, 3, 1, 1));
+    assert_eq!((axis.taps.len(), axis.taps[0].index), (1, 1));
+    // Gradient with respect to the odd elements: only every other tap meets them.
+    let axis = Axis::backward(&window(5, 3, 3, 2, 1), 1);
+    assert_eq!((axis.count, axis.taps.len(), axis.every), (2, 2, 2));
+}
+
+#[test]
+fn blocks_cover_the_result_within_the_memory() {
+    let pass = Pass {
+        axes: [
+            window(6, 6, 3, 1, 1),
+            window(40, 40, 3, 1, 1),
+            window(50, 50, 3, 1, 1),
+        ]
+        .map(|w| Axis::forward(&w)),
+    };
+    for (most, wanted) in [(1 << 20, 1), (20_000, 1), (20_000, 100), (400, 1)] {
+        let layout = Layout::new(&pass, blocks(&pass, 4, most, wanted, 64), 1);
+        assert!(4 * layout.channel() <= most, "{layout:?}");
+        let number: usize = layout.pieces(&pass).iter().product();
+        let mut covered = 0;
+        for index in 0..number {
+            covered += layout.block(&pass, index).size.iter().product::<usize>();
+        }
+        assert_eq!(covered, 6 * 40 * 50);
+    }
+}

@@ -1,0 +1,292 @@
+//! Micro-kernels on planes: sums over taps for a tile of the result, and dot products along planes.
+
+use super::planes::{self, PlaneFn};
+use crate::library::gemm::{Element, Isa, Lanes, PackFn, Vector};
+use half::{bf16, f16};
+
+/// An accumulator as a number.
+pub(super) trait Scalar: Copy + Send + Sync + 'static {
+    fn plus(self, other: Self) -> Self;
+}
+
+macro_rules! scalars {
+    ($($t:ty, |$a:ident, $b:ident| $sum:expr;)*) => {$(
+        impl Scalar for $t {
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                let ($a, $b) = (self, other);
+                $sum
+            }
+        }
+    )*};
+}
+scalars! {
+    f32, |a, b| a + b;
+    f64, |a, b| a + b;
+    i32, |a, b| a.wrapping_add(b);
+    i64, |a, b| a.wrapping_add(b);
+}
+
+/// Most elements of a tile.
+pub(super) const TILE: usize = 14 * 32;
+
+/// `out[i, j] (+)= sum over l of a[l, i] * x[offsets[l] + j]`, with rows of `out` one tile width apart.
+pub(super) struct TapArgs<S> {
+    /// Goes on with the sums in `out`.
+    pub(super) accumulate: bool,
+    pub(super) a: *const S,
+    pub(super) offsets: *const u32,
+    pub(super) terms: usize,
+    pub(super) x: *const S,
+    pub(super) out: *mut S,
+}
+
+pub(super) type TapFn<S> = unsafe fn(&TapArgs<S>);
+
+/// `out[i, l] = sum over j of y[i, j] * x[offsets[l] + j]` for `DOTS` offsets, row after row.
+pub(super) struct DotArgs<S> {
+    pub(super) y: *const S,
+    /// Elements from one row of y to the next.
+    pub(super) y_row: usize,
+    pub(super) x: *const S,
+    pub(super) offsets: *const u32,
+    /// Whole registers along j.
+    pub(super) registers: usize,
+    pub(super) out: *mut S,
+}
+
+pub(super) type DotFn<S> = unsafe fn(&DotArgs<S>);
+
+/// Neighbours of a tile's row that are neighbours in the result.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    /// First column of the tile.
+    pub(super) column: usize,
+    pub(super) count: usize,
+    /// Elements from the block's first one in the result.
+    pub(super) at: isize,
+    /// Elements from `at` on that may be overwritten: those of the run, and those that are written after it.
+    pub(super) room: usize,
+}
+
+/// Writes the runs of each row of a tile to a result whose neighbours are one element apart.
+pub(super) struct PutArgs<'a, S> {
+    pub(super) tile: *const S,
+    pub(super) width: usize,
+    pub(super) rows: usize,
+    pub(super) dst: *mut S,
+    pub(super) dst_row: isize,
+    pub(super) runs: &'a [Run],
+}
+
+pub(super) type PutFn<S> = unsafe fn(&PutArgs<'_, S>);
+
+/// Columns of a tile of dot products.
+pub(super) const DOTS: usize = 5;
+
+/// The kernels of one accumulator type on one instruction set.
+#[derive(Clone, Copy)]
+pub(super) struct Tiles<S: 'static> {
+    /// Width of a tile of few rows, and kernels of height `index + 1`.
+    pub(super) wide: (usize, &'static [TapFn<S>]),
+    /// Width of a tile of more rows, and kernels of height `index + 1`.
+    pub(super) high: (usize, &'static [TapFn<S>]),
+    /// Lanes of a register, and kernels of height `index + 1`.
+    pub(super) dots: (usize, &'static [DotFn<S>]),
+    pub(super) put: PutFn<S>,
+}
+
+#[inline(always)]
+unsafe fn taps<V: Vector, const MR: usize, const NV: usize>(t: &TapArgs<V::Lane>) {
+    // SAFETY: the caller vouches for `terms` rows of A and offsets, for a tile's width behind each, and the instruction set.
+    unsafe {
+        let mut sums = [[V::zero(); NV]; MR];
+        if t.accumulate {
+            for (i, row) in sums.iter_mut().enumerate() {
+                for (j, sum) in row.iter_mut().enumerate() {
+                    *sum = V::load(t.out.add((i * NV + j) * V::LANES));
+                }
+            }
+        }
+        let mut a = t.a;
+        for l in 0..t.terms {
+            let x = t.x.add(*t.offsets.add(l) as usize);
+            let mut columns = [V::zero(); NV];
+            for (j, column) in columns.iter_mut().enumerate() {
+                *column = V::load(x.add(j * V::LANES));
+            }
+            for (i, row) in sums.iter_mut().enumerate() {
+                let factor = V::splat(a.add(i));
+                for (sum, &column) in row.iter_mut().zip(&columns) {
+                    *sum = sum.mul_add(factor, column);
+                }
+            }
+            a = a.add(MR);
+        }
+        for (i, row) in sums.iter().enumerate() {
+            for (j, sum) in row.iter().enumerate() {
+                sum.store(t.out.add((i * NV + j) * V::LANES));
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn put<V: Vector>(t: &PutArgs<'_, V::Lane>) {
+    for i in 0..t.rows {
+        for run in t.runs {
+            // SAFETY: the caller vouches for the runs' columns and a register of slack behind the tile, and for the room.
+            unsafe {
+                let src = t.tile.add(i * t.width + run.column);
+                let dst = t.dst.offset(i as isize * t.dst_row + run.at);
+                let whole = if run.count.next_multiple_of(V::LANES) <= run.room {
+                    run.count
+                } else {
+                    run.count / V::LANES * V::LANES
+                };
+                for k in (0..whole).step_by(V::LANES) {
+                    V::load(src.add(k)).store(dst.add(k));
+                }
+                for k in whole..run.count {
+                    dst.add(k).write(*src.add(k));
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn dots<V: Vector<Lane: Scalar>, const MR: usize>(t: &DotArgs<V::Lane>) {
+    // SAFETY: the caller vouches for `registers` registers behind each row and offset, and the instruction set.
+    unsafe {
+        let mut sums = [[V::zero(); DOTS]; MR];
+        let mut columns = [t.x; DOTS];
+        for (l, column) in columns.iter_mut().enumerate() {
+            *column = column.add(*t.offsets.add(l) as usize);
+        }
+        for step in 0..t.registers {
+            let at = step * V::LANES;
+            let mut rows = [V::zero(); MR];
+            for (i, row) in rows.iter_mut().enumerate() {
+                *row = V::load(t.y.add(i * t.y_row + at));
+            }
+            for (l, column) in columns.iter().enumerate() {
+                let x = V::load(column.add(at));
+                for (sums, &row) in sums.iter_mut().zip(&rows) {
+                    sums[l] = sums[l].mul_add(row, x);
+                }
+            }
+        }
+        for (i, sums) in sums.iter().enumerate() {
+            for (l, sum) in sums.iter().enumerate() {
+                let mut lanes = [*t.y; 16];
+                sum.store(lanes.as_mut_ptr());
+                let mut half = V::LANES / 2;
+                while half > 0 {
+                    for lane in 0..half {
+                        lanes[lane] = lanes[lane].plus(lanes[lane + half]);
+                    }
+                    half /= 2;
+                }
+                t.out.add(i * DOTS + l).write(lanes[0]);
+            }
+        }
+    }
+}
+
+macro_rules! tiles {
+    ($name:ident, $vector:ty, $(#[$feature:meta],)? wide $nw:literal [$($wide:literal)*], high $nh:literal [$($high:literal)*], dots [$($dots:literal)*]) => {
+        pub(super) const $name: Tiles<<$vector as Vector>::Lane> = {
+            $(#[$feature])?
+            unsafe fn tap<const MR: usize, const NV: usize>(t: &TapArgs<<$vector as Vector>::Lane>) {
+                // SAFETY: same contract.
+                unsafe { taps::<$vector, MR, NV>(t) }
+            }
+            $(#[$feature])?
+            unsafe fn dot<const MR: usize>(t: &DotArgs<<$vector as Vector>::Lane>) {
+                // SAFETY: same contract.
+                unsafe { dots::<$vector, MR>(t) }
+            }
+            $(#[$feature])?
+            unsafe fn put_rows(t: &PutArgs<'_, <$vector as Vector>::Lane>) {
+                // SAFETY: same contract.
+                unsafe { put::<$vector>(t) }
+            }
+            const LANES: usize = <$vector as Vector>::LANES;
+            Tiles {
+                put: put_rows,
+                wide: (LANES * $nw, &[$(tap::<$wide, $nw>),*]),
+                high: (LANES * $nh, &[$(tap::<$high, $nh>),*]),
+                dots: (LANES, &[$(dot::<$dots>),*]),
+            }
+        };
+    };
+}
+
+tiles!(F32_PLAIN, Lanes<f32, 4>, wide 4 [1 2], high 2 [1 2 3 4 5 6], dots [1 2]);
+tiles!(F64_PLAIN, Lanes<f64, 2>, wide 4 [1 2], high 2 [1 2 3 4 5 6], dots [1 2]);
+tiles!(I32_PLAIN, Lanes<i32, 4>, wide 4 [1 2], high 2 [1 2 3 4], dots [1 2]);
+tiles!(I64_PLAIN, Lanes<i64, 2>, wide 4 [1 2], high 2 [1 2 3 4], dots [1 2]);
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{DotArgs, PutArgs, TapArgs, Tiles, Vector, dots, put, taps};
+    use crate::library::gemm::{F32x8, F32x16, F64x4, F64x8, I32x8, I32x16, I64x8};
+
+    macro_rules! avx512 {
+        ($name:ident, $vector:ty) => {
+            tiles!($name, $vector, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")],
+                wide 4 [1 2 3 4], high 2 [1 2 3 4 5 6 7 8 9 10 11 12 13 14], dots [1 2 3 4 5]);
+        };
+    }
+    macro_rules! avx2 {
+        ($name:ident, $vector:ty) => {
+            tiles!($name, $vector, #[target_feature(enable = "avx2,fma")],
+                wide 4 [1 2], high 2 [1 2 3 4 5 6], dots [1 2]);
+        };
+    }
+    avx512!(F32_AVX512, F32x16);
+    avx512!(F64_AVX512, F64x8);
+    avx512!(I32_AVX512, I32x16);
+    avx512!(I64_AVX512, I64x8);
+    avx2!(F32_AVX2, F32x8);
+    avx2!(F64_AVX2, F64x4);
+    avx2!(I32_AVX2, I32x8);
+}
+
+/// An element type with its kernels.
+pub(super) trait ConvElement: Element<Acc: Scalar> {
+    /// The kernels for an instruction set that this processor has.
+    fn conv(isa: Isa) -> ConvKernels<Self>;
+}
+
+/// The kernels of one element type.
+#[derive(Clone, Copy)]
+pub(super) struct ConvKernels<T: Element> {
+    pub(super) tiles: Tiles<T::Acc>,
+    pub(super) plane: PlaneFn<T>,
+    pub(super) pack: PackFn<T>,
+}
+
+macro_rules! elements {
+    ($avx512:ident, $plane512:ident, $avx2:ident, $plain:ident: $($t:ty)*) => {$(
+        impl ConvElement for $t {
+            fn conv(isa: Isa) -> ConvKernels<Self> {
+                let (tiles, plane): (_, PlaneFn<Self>) = match isa {
+                    #[cfg(target_arch = "x86_64")]
+                    Isa::Avx512 => (x86::$avx512, planes::x86::$plane512::<Self>),
+                    #[cfg(target_arch = "x86_64")]
+                    Isa::Avx2 => (elements!(@avx2 $avx2), planes::x86::avx2::<Self>),
+                    Isa::Plain => ($plain, planes::any::<Self>),
+                };
+                ConvKernels { tiles, plane, pack: Self::kernels(isa).pack }
+            }
+        }
+    )*};
+    (@avx2 I64_PLAIN) => { I64_PLAIN };
+    (@avx2 $name:ident) => { x86::$name };
+}
+elements!(F32_AVX512, avx512, F32_AVX2, F32_PLAIN: f32 f16 bf16);
+elements!(F64_AVX512, avx512, F64_AVX2, F64_PLAIN: f64);
+elements!(I32_AVX512, avx512_any, I32_AVX2, I32_PLAIN: i32 u32);
+elements!(I64_AVX512, avx512_any, I64_PLAIN, I64_PLAIN: i64 u64);

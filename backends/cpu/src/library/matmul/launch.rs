@@ -1,0 +1,188 @@
+//! The library op in terms of the routine.
+
+use super::{MatDType, MatMut, MatRef, Problem, matmul};
+use crate::exec::{Arg, Args};
+use crate::library::epilogue::{Epilogue, offset, row_major};
+use crate::parallel::Parallel;
+use smallvec::{SmallVec, smallvec};
+use std::ops::Range;
+use thalweg_hal::library::Matmul;
+use thalweg_hal::{DType, Error, Result};
+
+/// A compiled matrix product.
+pub struct MatmulKernel {
+    batch: usize,
+    dtype: MatDType,
+    element: usize,
+    epilogue: Option<Epilogue>,
+}
+
+/// The routine's dtype of an op with these dtypes, or why there is none.
+pub(in crate::library) fn dtype_of(
+    name: &str,
+    dtype: DType,
+    accumulate: DType,
+    output: DType,
+    epilogue: Option<&thalweg_hal::ir::Kernel>,
+) -> Result<MatDType> {
+    let accumulates = |dtype: DType| accumulate == dtype;
+    let found = match dtype {
+        DType::F32 if accumulates(DType::F32) => MatDType::F32,
+        DType::F64 if accumulates(DType::F64) => MatDType::F64,
+        DType::F16 if accumulates(DType::F32) => MatDType::F16,
+        DType::BF16 if accumulates(DType::F32) => MatDType::Bf16,
+        DType::I32 if accumulates(DType::I32) => MatDType::I32,
+        DType::U32 if accumulates(DType::U32) => MatDType::U32,
+        DType::I64 if accumulates(DType::I64) => MatDType::I64,
+        DType::U64 if accumulates(DType::U64) => MatDType::U64,
+        other => {
+            return Err(Error::unsupported(format!(
+                "{name} of {other} accumulated in {accumulate}; lower it"
+            )));
+        }
+    };
+    if output != dtype {
+        return Err(Error::unsupported(format!(
+            "{name} of {dtype} to {output}; lower it"
+        )));
+    }
+    if let Some(epilogue) = epilogue {
+        // It runs in place on the result, so the result must have the accumulator's dtype before and after.
+        let out = epilogue.params.last().map(|param| param.dtype);
+        if accumulate != output || out != Some(output) {
+            return Err(Error::unsupported(format!(
+                "{name} with an epilogue from {accumulate} to {output}; lower it"
+            )));
+        }
+    }
+    Ok(found)
+}
+
+fn dtype(op: &Matmul) -> Result<MatDType> {
+    dtype_of("matmul", op.dtype, op.accumulate, op.output, op.epilogue.as_ref())
+}
+
+impl MatmulKernel {
+    pub(in crate::library) fn supports(op: &Matmul) -> Result<()> {
+        dtype(op).map(|_| ())
+    }
+
+    pub(in crate::library) fn compile(op: &Matmul) -> Result<MatmulKernel> {
+        let dtype = dtype(op)?;
+        let element = op.output.size();
+        let epilogue = op.epilogue.as_ref();
+        Ok(MatmulKernel {
+            batch: op.batch as usize,
+            dtype,
+            element,
+            epilogue: epilogue.map(|map| Epilogue::new(map, element)).transpose()?,
+        })
+    }
+
+    /// Runs the op: parameters are `a`, `b`, the epilogue's further inputs, the output.
+    ///
+    /// # Safety
+    /// As [`crate::exec::Program::run`].
+    pub(in crate::library) unsafe fn run(&self, args: &Args<'_>, parallel: &dyn Parallel) {
+        let axes = self.batch;
+        let ([m, n, k], [a, b, further @ .., out]) = (&args.extents[axes..], args.args) else {
+            return;
+        };
+        let (result, batches) = (&args.extents[..axes + 2], &args.extents[..axes]);
+        if result.contains(&0) {
+            return;
+        }
+        let strides = row_major(result);
+        let bound =
+            (self.epilogue.as_ref()).map(|map| map.bind(result, &strides, *out, further, args.scalars));
+        // Batch axes from `first` on are one batch of the routine; those before it are walked here.
+        let first = foldable(batches, &[a.strides, b.strides, out.strides]);
+        let (walked, folded) = batches.split_at(first);
+        let problem = Problem {
+            batch: folded.iter().product::<u64>() as usize,
+            m: *m as usize,
+            n: *n as usize,
+            k: *k as usize,
+        };
+        let mut index: SmallVec<[u64; 8]> = smallvec![0; axes];
+        loop {
+            let place = |arg: &Arg<'_>| {
+                arg.ptr
+                    .wrapping_offset(offset(&index, arg.strides) * self.element as isize)
+            };
+            let step = |arg: &Arg<'_>| {
+                if first < axes {
+                    arg.strides[axes - 1] as isize
+                } else {
+                    0
+                }
+            };
+            let stride = |arg: &Arg<'_>, axis: usize| arg.strides[axes + axis] as isize;
+            let operand = |arg: &Arg<'_>, row: usize, col: usize| MatRef {
+                ptr: place(arg),
+                batch_stride: step(arg),
+                row_stride: stride(arg, row),
+                col_stride: stride(arg, col),
+            };
+            let (lhs, rhs) = (operand(a, 0, 2), operand(b, 2, 1));
+            let target = MatMut {
+                ptr: place(out),
+                batch_stride: step(out),
+                row_stride: stride(out, 0),
+                col_stride: stride(out, 1),
+            };
+            let block = |batch: usize, rows: Range<usize>, cols: Range<usize>| {
+                let Some(bound) = &bound else { return };
+                let mut at = index.clone();
+                spread(batch as u64, folded, &mut at[first..]);
+                at.extend([rows.start as u64, cols.start as u64]);
+                let mut extents: SmallVec<[u64; 8]> = smallvec![1; axes];
+                extents.extend([rows.len() as u64, cols.len() as u64]);
+                // SAFETY: the block is finished and belongs to this call alone.
+                unsafe { bound.block(&at, &extents) };
+            };
+            let blockwise = bound.as_ref().is_some_and(|bound| !bound.is_whole());
+            let epilogue: Option<super::Epilogue<'_>> = if blockwise { Some(&block) } else { None };
+            // SAFETY: the caller vouches for every operand.
+            unsafe { matmul(self.dtype, &problem, lhs, rhs, target, parallel, epilogue) };
+            if !advance(&mut index[..first], walked) {
+                break;
+            }
+        }
+        if let Some(bound) = bound.filter(|bound| bound.is_whole()) {
+            // SAFETY: the caller vouches for the operands; the result is updated in place.
+            unsafe { bound.all(parallel) };
+        }
+    }
+}
+
+/// The first of the last batch axes that all operands step through evenly.
+fn foldable(batches: &[u64], strides: &[&[i64]]) -> usize {
+    let even = |axis: usize| {
+        strides
+            .iter()
+            .all(|s| s[axis - 1] == s[axis] * batches[axis] as i64)
+    };
+    let mut first = batches.len().saturating_sub(1);
+    while first > 0 && even(first) {
+        first -= 1;
+    }
+    first
+}
+
+fn spread(mut index: u64, extents: &[u64], out: &mut [u64]) {
+    for (place, &extent) in out.iter_mut().zip(extents).rev() {
+        (*place, index) = (index % extent, index / extent);
+    }
+}
+
+fn advance(index: &mut [u64], extents: &[u64]) -> bool {
+    for (place, &extent) in index.iter_mut().zip(extents).rev() {
+        *place += 1;
+        if *place < extent {
+            return true;
+        }
+        *place = 0;
+    }
+    false
+}

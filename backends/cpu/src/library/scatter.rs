@@ -1,0 +1,280 @@
+//! Updates at indices along one axis.
+//!
+//! Updates are applied in the order of their index m, so the bits depend on the data alone: threads share out the batch, or where
+//! there is too little of it the places along d, and then each of them passes over all indices.
+
+use super::value::{Value, accumulates, with_value};
+use crate::exec::{Arg, Args, Program};
+use crate::library::gemm::piece;
+use crate::loops::num::Num;
+use crate::parallel::Parallel;
+use std::ops::Range;
+use thalweg_hal::ir::{Access, Kernel, Level, ReduceOp, Role};
+use thalweg_hal::library::{LibraryOp, Scatter};
+use thalweg_hal::{DType, Error, Result};
+
+/// Updates that are worth a hand-off to another thread.
+const GRAIN: usize = 1 << 14;
+/// Elements of a slice that a task takes at least.
+const SLICE: usize = 64;
+
+/// A compiled scatter.
+pub struct ScatterKernel {
+    op: Scatter,
+    /// base to output.
+    copy: Program,
+    /// The op's definition, for launches whose strides are more general than the routine.
+    definition: Program,
+}
+
+/// A launch, with one batch axis singled out along which the indices are the same.
+struct Launch<'a> {
+    /// Extents and strides of the other batch axes: of updates, indices and the output.
+    batch: Vec<(u64, [i64; 3])>,
+    /// Extent of the slice and its strides in updates and output.
+    slice: (usize, [isize; 2]),
+    /// Extent of the scattered axis and its stride in the output.
+    places: (usize, isize),
+    updates: usize,
+    /// Strides of updates and indices along m, and how many updates there are in memory.
+    steps: [isize; 2],
+    held: u64,
+    source: &'a Arg<'a>,
+    index: &'a Arg<'a>,
+    out: &'a Arg<'a>,
+}
+
+impl ScatterKernel {
+    pub(super) fn supports(op: &Scatter) -> Result<()> {
+        let sums = matches!(op.combine, Some(ReduceOp::Sum | ReduceOp::Prod));
+        if op.combine.is_some() {
+            accumulates("scatter", op.dtype, op.accumulate, sums)?;
+        }
+        if sums && matches!(op.dtype, DType::F16 | DType::BF16) {
+            return Err(Error::unsupported(format!(
+                "scatter of sums of {}; lower it",
+                op.dtype
+            )));
+        }
+        Ok(())
+    }
+
+    pub(super) fn compile(library: &LibraryOp, op: &Scatter) -> Result<ScatterKernel> {
+        ScatterKernel::supports(op)?;
+        let mut copy = Kernel::new("scatter_base", op.batch + 1, 0);
+        let base = copy.param(op.dtype, Role::In, Level::Row, Access::Strided);
+        let out = copy.param(op.dtype, Role::Out, Level::Row, Access::Strided);
+        let value = copy.load(base);
+        copy.store(out, value);
+        Ok(ScatterKernel {
+            op: op.clone(),
+            copy: Program::compile(&copy)?,
+            definition: Program::compile(&library.definition()?)?,
+        })
+    }
+
+    /// Nanoseconds on one core, roughly.
+    pub(super) fn cost(&self, extents: &[u64]) -> u64 {
+        let axes = self.op.batch as usize;
+        let [places, updates] = [axes, axes + 1].map(|axis| extents.get(axis).copied().unwrap_or(0));
+        (extents.iter().take(axes)).fold(places.saturating_add(2 * updates), |all, &extent| {
+            all.saturating_mul(extent)
+        })
+    }
+
+    /// # Safety
+    /// As [`Program::run`].
+    pub(super) unsafe fn run(&self, args: &Args<'_>, parallel: &dyn Parallel) {
+        let axes = self.op.batch as usize;
+        let [base, source, index, out] = args.args else {
+            return;
+        };
+        if args.extents[..=axes].contains(&0) {
+            return;
+        }
+        let still = |arg: &Arg<'_>| args.extents[axes] <= 1 || arg.strides[axes] == 0;
+        // SAFETY: the caller vouches for the operands.
+        unsafe {
+            if !still(source) || !still(index) {
+                self.definition.run(args, parallel);
+                return;
+            }
+            if base.ptr != out.ptr || base.strides != out.strides {
+                let copied = Args {
+                    extents: &args.extents[..=axes],
+                    args: &[*base, *out],
+                    scalars: &[],
+                };
+                self.copy.run(&copied, parallel);
+            }
+            let launch = launch(args, axes, source, index, out);
+            let run = with_value!(self.op.dtype, typed);
+            run(self.op.combine, self.op.index, &launch, parallel);
+        }
+    }
+}
+
+fn launch<'a>(
+    args: &Args<'a>,
+    axes: usize,
+    source: &'a Arg<'a>,
+    index: &'a Arg<'a>,
+    out: &'a Arg<'a>,
+) -> Launch<'a> {
+    // The longest of the axes whose neighbours are nearest in the output.
+    let slice = (0..axes)
+        .filter(|&axis| index.strides[axis] == 0 && args.extents[axis] > 1)
+        .min_by_key(|&axis| {
+            (
+                out.strides[axis].unsigned_abs(),
+                source.strides[axis].unsigned_abs(),
+            )
+        });
+    Launch {
+        batch: (0..axes)
+            .filter(|&axis| Some(axis) != slice)
+            .map(|axis| {
+                (
+                    args.extents[axis],
+                    [source.strides[axis], index.strides[axis], out.strides[axis]],
+                )
+            })
+            .collect(),
+        slice: slice.map_or((1, [0, 0]), |axis| {
+            let strides = [source.strides[axis] as isize, out.strides[axis] as isize];
+            (args.extents[axis] as usize, strides)
+        }),
+        places: (args.extents[axes] as usize, out.strides[axes] as isize),
+        updates: args.extents[axes + 1] as usize,
+        steps: [source.gather_stride as isize, index.strides[axes + 1] as isize],
+        held: source.gather_extent,
+        source,
+        index,
+        out,
+    }
+}
+
+type Apply<T> = unsafe fn(*mut T, *const T, usize, [isize; 2]);
+
+/// Combines a slice of updates with a slice of the output.
+unsafe fn apply<T: Value, const OP: u32>(to: *mut T, from: *const T, len: usize, steps: [isize; 2]) {
+    let join = |old: T, new: T| {
+        let (a, b) = (old.widen(), new.widen());
+        T::narrow(match OP {
+            1 => a.add(b),
+            2 => a.mul(b),
+            3 => a.max(b),
+            _ => a.min(b),
+        })
+    };
+    let one = |to: *mut T, from: *const T| {
+        // SAFETY: the caller vouches for `len` elements of both.
+        unsafe {
+            let new = *from;
+            *to = if OP == 0 { new } else { join(*to, new) };
+        }
+    };
+    match steps {
+        [1, 1] => (0..len).for_each(|i| one(to.wrapping_add(i), from.wrapping_add(i))),
+        [a, b] => (0..len as isize).for_each(|i| one(to.wrapping_offset(i * b), from.wrapping_offset(i * a))),
+    }
+}
+
+unsafe fn typed<T: Value>(
+    combine: Option<ReduceOp>,
+    index: DType,
+    launch: &Launch<'_>,
+    parallel: &dyn Parallel,
+) {
+    let apply: Apply<T> = match combine {
+        None => apply::<T, 0>,
+        Some(ReduceOp::Sum) => apply::<T, 1>,
+        Some(ReduceOp::Prod) => apply::<T, 2>,
+        Some(ReduceOp::Max) => apply::<T, 3>,
+        Some(ReduceOp::Min | ReduceOp::ArgMax | ReduceOp::ArgMin) => apply::<T, 4>,
+    };
+    let read = match index {
+        DType::I32 => |at: *const u8, i: isize| {
+            // SAFETY: the caller vouches for the index.
+            i64::from(unsafe { *at.cast::<i32>().offset(i) })
+        },
+        _ => |at: *const u8, i: isize| {
+            // SAFETY: the caller vouches for the index.
+            unsafe { *at.cast::<i64>().offset(i) }
+        },
+    };
+    let outer: usize = launch.batch.iter().map(|&(extent, _)| extent as usize).product();
+    let (slice, _) = launch.slice;
+    let (places, _) = launch.places;
+    let work = outer.saturating_mul(launch.updates).saturating_mul(slice);
+    let useful = parallel.threads().min(work / GRAIN).max(1);
+    // Slices first, then places: those are each read all indices.
+    let cuts = useful.div_ceil(outer).min(slice.div_ceil(SLICE));
+    let ranges = useful.div_ceil(outer * cuts).min(places);
+    let tasks = outer * cuts * ranges;
+    let groups = if useful == 1 { 1 } else { tasks.min(8 * useful) };
+    let body = |group: usize| {
+        for task in piece(tasks, groups, group) {
+            let (range, rest) = (piece(places, ranges, task % ranges), task / ranges);
+            let (cut, batch) = (piece(slice, cuts, rest % cuts), rest / cuts);
+            // SAFETY: tasks write disjoint parts of the output.
+            unsafe { part(launch, apply, read, batch, cut, range) };
+        }
+    };
+    match groups {
+        1 => body(0),
+        groups => parallel.run(groups, &body),
+    }
+}
+
+/// All updates of one point of the batch to some elements of the slice and some places.
+unsafe fn part<T: Value>(
+    launch: &Launch<'_>,
+    apply: Apply<T>,
+    read: fn(*const u8, isize) -> i64,
+    batch: usize,
+    cut: Range<usize>,
+    range: Range<usize>,
+) {
+    let mut at = [0_isize; 3];
+    let mut rest = batch as u64;
+    for &(extent, strides) in launch.batch.iter().rev() {
+        let i = (rest % extent) as isize;
+        rest /= extent;
+        for (at, stride) in at.iter_mut().zip(strides) {
+            *at += i * stride as isize;
+        }
+    }
+    let (_, steps) = launch.slice;
+    let from = launch
+        .source
+        .ptr
+        .cast::<T>()
+        .wrapping_offset(at[0] + cut.start as isize * steps[0]);
+    let to = launch
+        .out
+        .ptr
+        .cast::<T>()
+        .wrapping_offset(at[2] + cut.start as isize * steps[1]);
+    let zeros = [T::narrow(T::Acc::ZERO)];
+    for m in 0..launch.updates {
+        let place = read(launch.index.ptr, at[1] + m as isize * launch.steps[1]);
+        if place < range.start as i64 || place >= range.end as i64 {
+            continue;
+        }
+        let to = to.wrapping_offset(place as isize * launch.places.1);
+        // SAFETY: the caller vouches for the operands; updates beyond the gather's extent are 0.
+        unsafe {
+            if (m as u64) < launch.held {
+                apply(
+                    to,
+                    from.wrapping_offset(m as isize * launch.steps[0]),
+                    cut.len(),
+                    steps,
+                );
+            } else {
+                apply(to, zeros.as_ptr(), cut.len(), [0, steps[1]]);
+            }
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! A device: a context, and what hangs on it.
+
+use crate::api::{Api, Context};
+use crate::cache::Cache;
+use crate::config::Config;
+use crate::copy::{self, Rows};
+use crate::event::ClEvent;
+use crate::graph::ClGraph;
+use crate::kernel::ClKernel;
+use crate::launch::Prepared;
+use crate::memory::{Account, Chunk};
+use crate::peer::Port;
+use crate::platform::{self, DeviceInfo};
+use crate::program::Builder;
+use crate::stream::ClStream;
+use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use thalweg_cstyle::{Dialect, Routine, Target};
+use thalweg_hal::backend::{Device, GraphNode, Source, Tag, Work};
+use thalweg_hal::kit::host_device;
+use thalweg_hal::library::LibraryOp;
+use thalweg_hal::tables::{Kind, LogLevel, MemoryInfo, NoticeKind, PropertyKey};
+use thalweg_hal::{Error, Host, Result, Status};
+
+/// An open device.
+pub(crate) struct OpenClDevice {
+    // What uses the context stands before it.
+    rows: OnceLock<Result<Rows>>,
+    pub(crate) builder: Arc<Builder>,
+    pub(crate) port: Arc<Port>,
+    pub(crate) context: Arc<Context>,
+    pub(crate) api: &'static Api,
+    pub(crate) info: DeviceInfo,
+    pub(crate) target: Target,
+    pub(crate) config: Config,
+    pub(crate) host: Host,
+    // Index among the candidates.
+    pub(crate) tiles: OnceLock<usize>,
+    account: Arc<Account>,
+    lost: OnceLock<String>,
+}
+
+impl OpenClDevice {
+    /// Opens a device.
+    pub(crate) fn open(
+        api: &'static Api,
+        info: &DeviceInfo,
+        host: Host,
+        context: Arc<Context>,
+    ) -> Result<OpenClDevice> {
+        let config = Config::read(host, info)?;
+        let target = Target {
+            dialect: Dialect::OpenClC,
+            fp64: info.fp64,
+            cpu: info.kind == Kind::Cpu,
+            max_group_size: info.max_group,
+            argument_bytes: info.argument_bytes,
+        };
+        let rounding = "-cl-fp32-correctly-rounded-divide-sqrt";
+        let options = target
+            .options()
+            .iter()
+            .filter(|&&option| info.rounds_division || option != rounding);
+        if !info.rounds_division {
+            let message = format!(
+                "{} rounds f32 division and square roots within 2.5 ulp, not correctly",
+                info.name
+            );
+            host.log(LogLevel::Warn, "opencl", &message);
+        }
+        let identity = [
+            &info.platform,
+            &info.name,
+            &info.vendor,
+            &info.driver,
+            &info.version,
+        ];
+        let identity = identity.map(String::as_str).join("\n");
+        let builder = Arc::new(Builder {
+            api,
+            context: Arc::clone(&context),
+            device: info.id,
+            device_name: info.name.clone(),
+            cache: Cache::new(config.cache.clone(), identity),
+            options: options.copied().collect::<Vec<_>>().join(" "),
+            noisy: info.is_pocl(),
+            host,
+        });
+        Ok(OpenClDevice {
+            rows: OnceLock::new(),
+            builder,
+            port: Port::new(api, &context, info.id)?,
+            context,
+            api,
+            info: info.clone(),
+            target,
+            config,
+            account: Account::new(info.memory),
+            host,
+            tiles: OnceLock::new(),
+            lost: OnceLock::new(),
+        })
+    }
+
+    /// The kernels that copy rows, built when first needed.
+    pub(crate) fn rows(&self) -> Result<&Rows> {
+        self.rows
+            .get_or_init(|| Rows::new(self))
+            .as_ref()
+            .map_err(Clone::clone)
+    }
+
+    /// Queues work.
+    ///
+    /// # Safety
+    /// As [`Device::submit`].
+    pub(crate) unsafe fn queue_work(
+        &self,
+        stream: &ClStream,
+        work: &Work<'_, Self>,
+        tag: Tag<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller vouches for the memory.
+        unsafe {
+            match work {
+                Work::Launch(launch) => match Prepared::new(launch)? {
+                    Some(prepared) => prepared.submit(self.api, &self.context, stream, tag),
+                    None => Ok(()),
+                },
+                Work::Copy(copy) => copy::copy(self, stream, copy, tag),
+                Work::Fill(fill) => copy::fill(self, stream, fill, tag),
+                Work::Callback(callback) => {
+                    let callback = *callback;
+                    stream.host_work(tag, move || callback.call())
+                }
+            }
+        }
+    }
+
+    /// Remembers when an error means that the device is gone.
+    fn watch<T>(&self, result: Result<T>) -> Result<T> {
+        if let Err(error) = &result
+            && error.status == Status::DeviceLost
+            && self.lost.set(error.message.clone()).is_ok()
+        {
+            self.host.notify(
+                NoticeKind::DeviceLost,
+                0,
+                &format!("{}: {}", self.info.name, error.message),
+            );
+        }
+        result
+    }
+
+    fn routine(&self, source: &Source<'_>) -> Result<(String, Routine)> {
+        match source {
+            Source::Kernel(kernel, _) => Ok((kernel.name.clone(), Routine::new(kernel, &self.target)?)),
+            Source::Library(op) => match op {
+                LibraryOp::Matmul(op) => {
+                    let config = self.tiles(op)?;
+                    Ok(("matmul".into(), Routine::matmul(op, config, &self.target)?))
+                }
+                LibraryOp::Conv(_)
+                | LibraryOp::ConvGradInput(_)
+                | LibraryOp::ConvGradWeight(_)
+                | LibraryOp::Scatter(_)
+                | LibraryOp::Scan(_)
+                | LibraryOp::Sort(_) => Err(Error::unsupported(format!(
+                    "the OpenCL backend has no {}; lower it",
+                    op.name()
+                ))),
+            },
+        }
+    }
+}
+
+impl Device for OpenClDevice {
+    type Chunk = Chunk;
+    type Stream = ClStream;
+    type Event = ClEvent;
+    type Kernel = ClKernel;
+    type Graph = ClGraph;
+
+    fn status(&self) -> Result<()> {
+        match self.lost.get() {
+            Some(why) => Err(Error::new(Status::DeviceLost, why.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn query(&self, key: PropertyKey) -> Option<u64> {
+        match key {
+            PropertyKey::L1Cache | PropertyKey::L2Cache | PropertyKey::VectorBits => None,
+            PropertyKey::L3Cache => Some(self.info.cache).filter(|&bytes| bytes > 0),
+            PropertyKey::Threads => Some(u64::from(self.info.compute_units)),
+        }
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<Chunk> {
+        if bytes > self.info.max_buffer {
+            return Err(Error::out_of_memory(format!(
+                "{bytes} B in one piece, the device gives at most {} B",
+                self.info.max_buffer
+            )));
+        }
+        self.watch(if self.config.shared {
+            Chunk::shared(&self.context, bytes, &self.account)
+        } else {
+            Chunk::of_driver(&self.context, self.port.transfer(), bytes, &self.account)
+        })
+    }
+
+    unsafe fn import(&self, ptr: *mut u8, bytes: u64) -> Result<Chunk> {
+        let ptr = NonNull::new(ptr).ok_or_else(|| Error::invalid_argument("imported memory is null"))?;
+        if !self.config.shared {
+            return Err(Error::unsupported(
+                "this device does not use host memory in place; copy it",
+            ));
+        }
+        // SAFETY: the caller vouches for the memory.
+        self.watch(unsafe { Chunk::import(&self.context, ptr, bytes) })
+    }
+
+    fn map(&self, chunk: &Chunk) -> Result<*mut u8> {
+        chunk
+            .host()
+            .ok_or_else(|| Error::unsupported("this device's memory cannot be mapped; copy it"))
+    }
+
+    fn memory_info(&self) -> Result<MemoryInfo> {
+        let total = self.info.memory;
+        if self.info.unified {
+            let free = host_device::memory_info()?.free.min(total);
+            return Ok(MemoryInfo { free, total });
+        }
+        if self.info.tells_free {
+            let kibibytes = platform::number(
+                self.api,
+                self.info.id,
+                crate::api::codes::DEVICE_GLOBAL_FREE_MEMORY_AMD,
+            );
+            let free = (kibibytes & 0xffff_ffff) * 1024;
+            return Ok(MemoryInfo { free, total });
+        }
+        Err(Error::unsupported(
+            "this device's driver does not tell how much memory is free",
+        ))
+    }
+
+    fn create_stream(&self, priority: i32) -> Result<ClStream> {
+        self.watch(ClStream::new(self.api, &self.context, self.info.id, priority))
+    }
+
+    unsafe fn submit(&self, stream: &ClStream, work: &Work<'_, Self>, tag: Tag<'_>) -> Result<()> {
+        // SAFETY: the caller vouches for the memory.
+        self.watch(unsafe { self.queue_work(stream, work, tag) })
+    }
+
+    fn is_idle(&self, stream: &ClStream) -> Result<bool> {
+        Ok(stream.is_idle())
+    }
+
+    fn synchronize(&self, stream: &ClStream) -> Result<()> {
+        self.watch(stream.synchronize())
+    }
+
+    fn position(&self, stream: &ClStream) -> u64 {
+        stream.position()
+    }
+
+    fn passed(&self, stream: &ClStream, position: u64) -> bool {
+        stream.passed(position)
+    }
+
+    fn create_event(&self, timing: bool) -> Result<ClEvent> {
+        Ok(ClEvent::new(timing))
+    }
+
+    fn record(&self, event: &ClEvent, stream: &ClStream) -> Result<()> {
+        self.watch(event.record(stream))
+    }
+
+    fn wait_event(&self, stream: &ClStream, event: &ClEvent) -> Result<()> {
+        self.watch(event.hold_up(stream))
+    }
+
+    fn query_event(&self, event: &ClEvent) -> Result<bool> {
+        Ok(event.query())
+    }
+
+    fn wait_for_event(&self, event: &ClEvent, timeout: Option<Duration>) -> Result<()> {
+        event.wait(timeout)
+    }
+
+    fn elapsed(&self, start: &ClEvent, end: &ClEvent) -> Result<i64> {
+        start.elapsed(end)
+    }
+
+    fn supports(&self, source: &Source<'_>) -> Result<()> {
+        self.routine(source).map(drop)
+    }
+
+    fn compile(&self, source: &Source<'_>, options: &str) -> Result<ClKernel> {
+        if let Some(option) = options.lines().find(|line| !line.trim().is_empty()) {
+            return Err(Error::invalid_argument(format!(
+                "the OpenCL backend knows no compile option `{option}`"
+            )));
+        }
+        let (name, routine) = self.routine(source)?;
+        Ok(ClKernel::new(&name, routine, &self.builder))
+    }
+
+    unsafe fn create_graph(&self, nodes: &[GraphNode<'_, Self>]) -> Result<ClGraph> {
+        self.watch(ClGraph::new(nodes))
+    }
+
+    unsafe fn update_graph(&self, graph: &ClGraph, node: usize, work: &Work<'_, Self>) -> Result<()> {
+        self.watch(graph.update(node, work))
+    }
+
+    unsafe fn launch_graph(&self, graph: &ClGraph, stream: &ClStream) -> Result<()> {
+        // SAFETY: the caller vouches for the memory.
+        self.watch(unsafe { graph.launch(self, stream) })
+    }
+}

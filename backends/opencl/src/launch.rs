@@ -1,0 +1,145 @@
+//! Launches: planned once, queued as often as wanted.
+
+use crate::api::{Api, Context, Kernel, RawMem, codes};
+use crate::device::OpenClDevice;
+use crate::kernel::{Buffers, Compiled};
+use crate::stream::{ClStream, Order};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use thalweg_cstyle::{Grid, Words};
+use thalweg_hal::backend::{Launch, Tag};
+use thalweg_hal::{Error, Result};
+
+/// A launch with everything but its stream.
+#[derive(Clone)]
+pub(crate) struct Prepared {
+    compiled: Arc<Compiled>,
+    passes: SmallVec<[Grid; 4]>,
+    scratch_bytes: u64,
+    words: Words,
+    // Their owners vouch for them until the stream has passed the launch.
+    buffers: Buffers,
+}
+
+impl Prepared {
+    /// Plans a launch and compiles what it needs; `None` when there is nothing to do.
+    pub(crate) fn new(launch: &Launch<'_, OpenClDevice>) -> Result<Option<Prepared>> {
+        let plan = launch.kernel.plan(launch)?;
+        if plan.passes.is_empty() {
+            return Ok(None);
+        }
+        let compiled = launch.kernel.variant(&plan.variant)?;
+        if compiled.entries.len() != plan.passes.len() {
+            return Err(Error::internal(format!(
+                "a plan of {} passes for a program of {} entries",
+                plan.passes.len(),
+                compiled.entries.len()
+            )));
+        }
+        Ok(Some(Prepared {
+            compiled,
+            passes: plan.passes,
+            scratch_bytes: plan.scratch_bytes,
+            words: plan.words,
+            buffers: launch
+                .bindings
+                .iter()
+                .map(|bound| bound.region.chunk.mem().raw())
+                .collect(),
+        }))
+    }
+
+    /// Queues every pass.
+    ///
+    /// # Safety
+    /// The buffers live until the stream has passed the launch.
+    pub(crate) unsafe fn submit(
+        &self,
+        api: &Api,
+        context: &Context,
+        stream: &ClStream,
+        tag: Tag<'_>,
+    ) -> Result<()> {
+        let mut order = stream.order();
+        // SAFETY: the caller vouches for the buffers.
+        unsafe { self.queue(api, context, &mut order, tag)? };
+        order.flush()
+    }
+
+    /// # Safety
+    /// As [`Prepared::submit`].
+    pub(crate) unsafe fn queue(
+        &self,
+        api: &Api,
+        context: &Context,
+        order: &mut Order<'_>,
+        tag: Tag<'_>,
+    ) -> Result<()> {
+        let scratch = match self.scratch_bytes {
+            0 => None,
+            bytes => Some(order.scratch.get(context, bytes)?.raw()),
+        };
+        let bytes = self.words.len() * 8;
+        let words = if self.compiled.words_by_value {
+            None
+        } else {
+            let flags = codes::MEM_READ_ONLY | codes::MEM_COPY_HOST_PTR;
+            // SAFETY: the words are copied by the call.
+            Some(unsafe { context.buffer(flags, bytes, self.words.as_ptr().cast_mut().cast())? })
+        };
+        for (entry, grid) in self.compiled.entries.iter().zip(&self.passes) {
+            entry.with(|kernel| {
+                let mut index = 0;
+                for mem in self.buffers.iter().copied().chain(scratch) {
+                    set_buffer(kernel, index, mem)?;
+                    index += 1;
+                }
+                match &words {
+                    Some(mem) => set_buffer(kernel, index, mem.raw())?,
+                    // SAFETY: the words live through the call, and `with` lends the kernel to this thread alone.
+                    None => unsafe { kernel.set(index, bytes, self.words.as_ptr().cast())? },
+                }
+                // SAFETY: all arguments are set; the caller vouches for the buffers.
+                unsafe { launch(api, kernel, *grid, order, tag) }
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Sets a buffer argument of a kernel that is lent to this thread.
+pub(crate) fn set_buffer(kernel: &Kernel, index: u32, mem: RawMem) -> Result<()> {
+    // SAFETY: the value is a handle, read by the call.
+    unsafe { kernel.set(index, size_of::<RawMem>(), (&raw const mem).cast()) }
+}
+
+/// Queues a kernel whose arguments are set.
+///
+/// # Safety
+/// The buffers among its arguments live until the stream has passed the launch, and the kernel stays within them.
+pub(crate) unsafe fn launch(
+    api: &Api,
+    kernel: &Kernel,
+    grid: Grid,
+    order: &Order<'_>,
+    tag: Tag<'_>,
+) -> Result<()> {
+    let local = grid.group_size as usize;
+    let global = grid.groups as usize * local;
+    order.submit(tag, "clEnqueueNDRangeKernel", |queue, event| {
+        // SAFETY: one dimension, so one number each; the caller vouches for the rest.
+        unsafe {
+            (api.launch)(
+                queue,
+                kernel.raw(),
+                1,
+                std::ptr::null(),
+                &raw const global,
+                &raw const local,
+                0,
+                std::ptr::null(),
+                event,
+            )
+        }
+    })
+}

@@ -1,0 +1,499 @@
+//! Ops along one axis: scatter, scan and sort.
+
+use super::place::{Place, each};
+use super::{least, narrow_epsilon, values};
+use crate::cases::kernels::need;
+use crate::kit::{Case, Check, Stop};
+use crate::rig::run::{Argument, Job, POISON};
+use crate::rig::values::{Random, edges, float, from_bytes, integer, mask, show};
+use crate::rig::{Device, Subject};
+use crate::{check, fail};
+use std::cmp::Ordering;
+use thalweg_hal::DType;
+use thalweg_hal::ir::{Access, Kernel, Level, ReduceOp, Role};
+use thalweg_hal::library::{LibraryOp, Scan, Scatter, Sort};
+
+const COMBINE: [(&str, Option<ReduceOp>); 5] = [
+    ("set", None),
+    ("sum", Some(ReduceOp::Sum)),
+    ("prod", Some(ReduceOp::Prod)),
+    ("max", Some(ReduceOp::Max)),
+    ("min", Some(ReduceOp::Min)),
+];
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in [
+        DType::F32,
+        DType::F64,
+        DType::F16,
+        DType::I8,
+        DType::I64,
+        DType::U32,
+        DType::Bool,
+    ] {
+        for (name, combine) in COMBINE {
+            let arithmetic = matches!(combine, Some(ReduceOp::Sum | ReduceOp::Prod));
+            if dtype == DType::Bool && arithmetic {
+                continue;
+            }
+            let offered = [true, false]
+                .into_iter()
+                .filter(|offered| *offered || dtype == DType::F32);
+            for offered in offered {
+                let of = if offered { "" } else { ".definition" };
+                cases.push(Case::new(
+                    "library",
+                    format!("scatter.{name}.{dtype}{of}"),
+                    move |subject| {
+                        let device = open(subject, dtype)?;
+                        (0..20).try_for_each(|seed| scatter(&device, dtype, combine, offered, seed))
+                    },
+                ));
+                let Some(op) = combine else { continue };
+                cases.push(Case::new(
+                    "library",
+                    format!("scan.{name}.{dtype}{of}"),
+                    move |subject| {
+                        let device = open(subject, dtype)?;
+                        (0..20).try_for_each(|seed| scan(&device, dtype, op, offered, seed))
+                    },
+                ));
+            }
+        }
+    }
+    for dtype in DType::ALL {
+        cases.push(Case::new("library", format!("sort.{dtype}"), move |subject| {
+            let device = open(subject, dtype)?;
+            (0..12).try_for_each(|seed| sort(&device, dtype, seed, 400, Device::sort_by_op))
+        }));
+    }
+    for dtype in [DType::F32, DType::I8] {
+        cases.push(Case::new(
+            "library",
+            format!("sort.{dtype}.lowered"),
+            move |subject| {
+                let device = open(subject, dtype)?;
+                (0..12).try_for_each(|seed| sort(&device, dtype, seed, 25, Device::sort_by_kernels))
+            },
+        ));
+    }
+    cases
+}
+
+fn open(subject: &Subject, dtype: DType) -> Result<Device, Stop> {
+    let device = Device::open(subject)?;
+    need(&device, &[dtype])?;
+    Ok(device)
+}
+
+/// Dtype in which sums of `dtype` are kept.
+fn accumulator(dtype: DType, op: Option<ReduceOp>) -> DType {
+    match (op, dtype) {
+        (Some(ReduceOp::Sum | ReduceOp::Prod), DType::F16) => DType::F32,
+        (Some(ReduceOp::Sum | ReduceOp::Prod), DType::I8) => DType::I32,
+        _ => dtype,
+    }
+}
+
+/// Two values combined, as an exact number or within the rounding that `off` gathers.
+#[derive(Clone, Copy)]
+struct Sum {
+    dtype: DType,
+    bits: u64,
+    exact: f64,
+    /// Size of what was added, for the rounding.
+    size: f64,
+    steps: f64,
+}
+
+impl Sum {
+    fn of(dtype: DType, bits: u64) -> Sum {
+        let exact = if dtype.is_float() { float(dtype, bits) } else { 0.0 };
+        Sum {
+            dtype,
+            bits,
+            exact,
+            size: exact.abs(),
+            steps: 0.0,
+        }
+    }
+
+    fn nothing(dtype: DType, op: ReduceOp) -> Sum {
+        let bits = match (op, dtype.is_float()) {
+            (ReduceOp::Sum, _) => 0,
+            (ReduceOp::Prod, true) => crate::rig::values::from_float(dtype, 1.0),
+            (ReduceOp::Prod, false) => 1,
+            (ReduceOp::Max, true) => crate::rig::values::from_float(dtype, f64::NEG_INFINITY),
+            (_, true) => crate::rig::values::from_float(dtype, f64::INFINITY),
+            (op, false) => {
+                let signed = integer(dtype, mask(dtype)) < 0;
+                let top = 1_u64 << (8 * dtype.size() - 1);
+                match (op, dtype, signed) {
+                    (ReduceOp::Max, _, true) => top,
+                    (ReduceOp::Max, _, false) => 0,
+                    (_, DType::Bool, _) => 1,
+                    (_, _, true) => top - 1,
+                    (_, _, false) => mask(dtype),
+                }
+            }
+        };
+        Sum::of(dtype, bits)
+    }
+
+    fn join(self, op: ReduceOp, other: Sum) -> Sum {
+        let (dtype, steps) = (self.dtype, self.steps + 1.0);
+        if dtype.is_float() {
+            let (exact, size) = match op {
+                ReduceOp::Sum => (self.exact + other.exact, self.size + other.size),
+                ReduceOp::Prod => (self.exact * other.exact, self.size * other.size),
+                ReduceOp::Max => (self.exact.max(other.exact), 0.0),
+                _ => (self.exact.min(other.exact), 0.0),
+            };
+            return Sum {
+                exact,
+                size,
+                steps,
+                ..self
+            };
+        }
+        let (a, b) = (integer(dtype, self.bits), integer(dtype, other.bits));
+        let whole = match op {
+            ReduceOp::Sum => a.wrapping_add(b),
+            ReduceOp::Prod => a.wrapping_mul(b),
+            ReduceOp::Max => a.max(b),
+            _ => a.min(b),
+        };
+        Sum {
+            bits: whole as u64 & mask(dtype),
+            steps,
+            ..self
+        }
+    }
+
+    fn is(&self, bits: u64, accumulate: DType) -> bool {
+        if !self.dtype.is_float() {
+            return self.bits == bits;
+        }
+        let found = float(self.dtype, bits);
+        let rounding = self.steps * least(self.dtype)
+            + self.size * self.steps * narrow_epsilon(accumulate)
+            + self.exact.abs() * narrow_epsilon(self.dtype);
+        found == self.exact || (found - self.exact).abs() <= if self.size > 0.0 { rounding } else { 0.0 }
+    }
+}
+
+fn scatter(device: &Device, dtype: DType, combine: Option<ReduceOp>, offered: bool, seed: u64) -> Check {
+    let mut random = Random::new(seed);
+    let batch: Vec<u64> = (0..random.below(3)).map(|_| random.below(9)).collect();
+    let (places, updates) = (random.below(12), random.below(30));
+    let index_dtype = random.pick(&[DType::I32, DType::I64]);
+    let accumulate = accumulator(dtype, combine);
+    let op = LibraryOp::Scatter(Scatter {
+        batch: batch.len() as u32,
+        combine,
+        dtype,
+        accumulate,
+        index: index_dtype,
+    });
+    let with = |last: u64| -> Vec<u64> { batch.iter().copied().chain([last]).collect() };
+    let mut place = |last: u64| Place::random(&with(last), |_| true, &mut random);
+    let (base, source, mut index, out) = (place(places), place(updates), place(updates), place(places));
+    if random.below(2) == 0 && !index.extents.contains(&0) {
+        // One index for all of the batch.
+        index = Place::random(&[updates], |_| true, &mut random);
+        index.strides = [vec![0; batch.len()], index.strides].concat();
+        index.extents = with(updates);
+    }
+    let held = |place: &Place, random: &mut Random| values(dtype, place.len, random);
+    let truth = |values: Vec<u64>| -> Vec<u64> {
+        values
+            .iter()
+            .map(|&bits| if dtype == DType::Bool { bits & 1 } else { bits })
+            .collect()
+    };
+    let (base_values, source_values) = (truth(held(&base, &mut random)), truth(held(&source, &mut random)));
+    // Some indices are outside.
+    let index_values: Vec<u64> = (0..index.len)
+        .map(|_| (random.below(places + 3) as i64 - 1) as u64 & mask(index_dtype))
+        .collect();
+    let still = |strides: &[i64]| -> Vec<i64> { [&strides[..batch.len()], &[0]].concat() };
+    let along = source.strides[batch.len()];
+    let job = Job {
+        kernel: op.definition()?,
+        extents: [with(places), vec![updates]].concat(),
+        arguments: vec![
+            Argument::of(dtype, &base_values).strided(dtype, base.first, &base.strides),
+            Argument::of(dtype, &source_values)
+                .strided(dtype, source.first, &still(&source.strides))
+                .gathered(along, updates),
+            Argument::of(index_dtype, &index_values).strided(
+                index_dtype,
+                index.first,
+                &[still(&index.strides), vec![index.strides[batch.len()]]].concat(),
+            ),
+            Argument::room(dtype, out.len as usize).strided(dtype, out.first, &out.strides),
+        ],
+        scalars: Vec::new(),
+    };
+    let found = run(device, &job, &op, offered)?;
+    let found = from_bytes(dtype, &found[3]);
+    let mut expected = vec![None; found.len()];
+    each(&out.extents, |point| {
+        let (b, d) = (&point[..batch.len()], point[batch.len()]);
+        let mut sum = Sum::of(dtype, base_values[base.at(point)]);
+        for m in 0..updates {
+            let at = [b, &[m]].concat();
+            if integer(index_dtype, index_values[index.at(&at)]) == i128::from(d) {
+                let update = Sum::of(dtype, source_values[source.at(&at)]);
+                sum = combine.map_or(update, |op| sum.join(op, update));
+            }
+        }
+        expected[out.at(point)] = Some(sum);
+    });
+    compare(
+        dtype,
+        accumulate,
+        &found,
+        &expected,
+        &format!("scatter {seed}: extents {:?}", job.extents),
+    )
+}
+
+fn scan(device: &Device, dtype: DType, op: ReduceOp, offered: bool, seed: u64) -> Check {
+    let mut random = Random::new(seed);
+    let mut extents: Vec<u64> = (0..random.below(3)).map(|_| random.below(9)).collect();
+    let long = if offered { 300 } else { 20 };
+    let axis = extents.len();
+    extents.push(random.below(long));
+    let accumulate = accumulator(dtype, Some(op));
+    let exclusive = random.below(2) == 0;
+    let library = LibraryOp::Scan(Scan {
+        batch: axis as u32,
+        op,
+        exclusive,
+        dtype,
+        accumulate,
+        output: dtype,
+    });
+    let x = Place::random(&extents, |_| true, &mut random);
+    let out = Place::random(&extents, |_| true, &mut random);
+    let held: Vec<u64> = values(dtype, x.len, &mut random);
+    let held: Vec<u64> = held
+        .iter()
+        .map(|&bits| if dtype == DType::Bool { bits & 1 } else { bits })
+        .collect();
+    let job = Job {
+        kernel: library.definition()?,
+        extents: [&extents[..], &[extents[axis]]].concat(),
+        arguments: vec![
+            Argument::of(dtype, &held).strided(
+                dtype,
+                x.first,
+                &[&x.strides[..axis], &[0, x.strides[axis]]].concat(),
+            ),
+            Argument::room(dtype, out.len as usize).strided(dtype, out.first, &out.strides),
+        ],
+        scalars: Vec::new(),
+    };
+    let found = from_bytes(dtype, &run(device, &job, &library, offered)?[1]);
+    let mut expected = vec![None; found.len()];
+    each(&extents[..axis], |batch| {
+        let mut sum = Sum::nothing(dtype, op);
+        for i in 0..extents[axis] {
+            let point = [batch, &[i]].concat();
+            let before = sum;
+            sum = sum.join(op, Sum::of(dtype, held[x.at(&point)]));
+            expected[out.at(&point)] = Some(if exclusive { before } else { sum });
+        }
+    });
+    compare(
+        dtype,
+        accumulate,
+        &found,
+        &expected,
+        &format!("scan {seed}: extents {extents:?}, exclusive {exclusive}"),
+    )
+}
+
+fn run(device: &Device, job: &Job, op: &LibraryOp, offered: bool) -> Result<Vec<Vec<u8>>, Stop> {
+    if offered {
+        job.run_compiled(device, device.compile_library(op)?)
+    } else {
+        job.run(device)
+    }
+}
+
+/// Compares an output's buffer; what is `None` must not have been written.
+fn compare(dtype: DType, accumulate: DType, found: &[u64], expected: &[Option<Sum>], what: &str) -> Check {
+    let poison = from_bytes(dtype, &vec![POISON; dtype.size()])[0];
+    for (at, (&bits, expected)) in found.iter().zip(expected).enumerate() {
+        match expected {
+            Some(sum) if sum.is(bits, accumulate) => {}
+            Some(sum) if dtype.is_float() => {
+                fail!("{what}: [{at}] is {}, expected {}", show(dtype, bits), sum.exact)
+            }
+            Some(sum) => fail!(
+                "{what}: [{at}] is {}, expected {}",
+                show(dtype, bits),
+                show(dtype, sum.bits)
+            ),
+            None => check!(
+                bits == poison,
+                "{what}: [{at}] is between the elements and was written"
+            ),
+        }
+    }
+    Ok(())
+}
+
+type Sorted = (Vec<u8>, Vec<u8>);
+
+impl Device {
+    /// The op itself.
+    fn sort_by_op(&self, op: &Sort, [x, values, indices]: [&Place; 3], held: &[u64]) -> Result<Sorted, Stop> {
+        // The rig wants a kernel to read roles and access classes from.
+        let mut form = Kernel::new("sort", op.batch + 1, 0);
+        form.param(op.dtype, Role::In, Level::Row, Access::Strided);
+        form.param(op.dtype, Role::Out, Level::Row, Access::Strided);
+        form.param(DType::I64, Role::Out, Level::Row, Access::Strided);
+        let job = Job {
+            kernel: form,
+            extents: x.extents.clone(),
+            arguments: vec![
+                Argument::of(op.dtype, held).strided(op.dtype, x.first, &x.strides),
+                Argument::room(op.dtype, values.len as usize).strided(
+                    op.dtype,
+                    values.first,
+                    &values.strides,
+                ),
+                Argument::room(DType::I64, indices.len as usize).strided(
+                    DType::I64,
+                    indices.first,
+                    &indices.strides,
+                ),
+            ],
+            scalars: Vec::new(),
+        };
+        let kernel = self.compile_library(&LibraryOp::Sort(op.clone()))?;
+        let mut found = job.run_compiled(self, kernel)?;
+        Ok((found.remove(1), found.remove(1)))
+    }
+
+    /// The two kernels that it is lowered to.
+    fn sort_by_kernels(
+        &self,
+        op: &Sort,
+        [x, values, indices]: [&Place; 3],
+        held: &[u64],
+    ) -> Result<Sorted, Stop> {
+        let [rank, permute] = op.lowered()?;
+        let axis = op.batch as usize;
+        let over = |place: &Place, outer: i64| [&place.strides[..axis], &[outer]].concat();
+        let (n, along) = (x.extents[axis], x.strides[axis]);
+        let extents = [&x.extents[..], &[n]].concat();
+        let first = Job {
+            kernel: rank,
+            extents: extents.clone(),
+            arguments: vec![
+                Argument::of(op.dtype, held).strided(op.dtype, x.first, &[over(x, 0), vec![along]].concat()),
+                Argument::of(op.dtype, held).strided(op.dtype, x.first, &x.strides),
+                Argument::room(DType::I64, indices.len as usize).strided(
+                    DType::I64,
+                    indices.first,
+                    &indices.strides,
+                ),
+            ],
+            scalars: Vec::new(),
+        };
+        let ranks = first.run(self)?.remove(2);
+        let second = Job {
+            kernel: permute,
+            extents,
+            arguments: vec![
+                Argument {
+                    bytes: ranks,
+                    ..Argument::default()
+                }
+                .strided(
+                    DType::I64,
+                    indices.first,
+                    &[over(indices, 0), vec![indices.strides[axis]]].concat(),
+                ),
+                Argument::of(op.dtype, held)
+                    .strided(op.dtype, x.first, &over(x, 0))
+                    .gathered(along, n),
+                Argument::room(op.dtype, values.len as usize).strided(
+                    op.dtype,
+                    values.first,
+                    &values.strides,
+                ),
+                Argument::room(DType::I64, indices.len as usize).strided(
+                    DType::I64,
+                    indices.first,
+                    &indices.strides,
+                ),
+            ],
+            scalars: Vec::new(),
+        };
+        let mut found = second.run(self)?;
+        Ok((found.remove(2), found.remove(2)))
+    }
+}
+
+type Sorter = fn(&Device, &Sort, [&Place; 3], &[u64]) -> Result<Sorted, Stop>;
+
+fn sort(device: &Device, dtype: DType, seed: u64, long: u64, sorter: Sorter) -> Check {
+    let mut random = Random::new(seed);
+    let mut extents: Vec<u64> = (0..random.below(3)).map(|_| random.below(5)).collect();
+    extents.push(random.below(long));
+    let op = Sort {
+        batch: extents.len() as u32 - 1,
+        descending: random.below(2) == 0,
+        dtype,
+    };
+    let mut place = || Place::random(&extents, |_| true, &mut random);
+    let places = [place(), place(), place()];
+    let edges = edges(dtype);
+    let held: Vec<u64> = (0..places[0].len)
+        .map(|_| match random.below(3) {
+            0 => random.pick(&edges),
+            1 => crate::rig::values::from_number(dtype, random.below(9) as f64),
+            _ => values(dtype, 1, &mut random)[0] & if dtype == DType::Bool { 1 } else { u64::MAX },
+        })
+        .collect();
+    let (found, indices) = sorter(device, &op, places.each_ref(), &held)?;
+    let (found, indices) = (from_bytes(dtype, &found), from_bytes(DType::I64, &indices));
+    let order = |a: u64, b: u64| -> Ordering {
+        if !dtype.is_float() {
+            let order = integer(dtype, a).cmp(&integer(dtype, b));
+            return if op.descending { order.reverse() } else { order };
+        }
+        let (a, b) = (float(dtype, a), float(dtype, b));
+        match a.partial_cmp(&b) {
+            Some(order) if op.descending => order.reverse(),
+            Some(order) => order,
+            None => a.is_nan().cmp(&b.is_nan()),
+        }
+    };
+    let (batch, n) = (&extents[..extents.len() - 1], extents[extents.len() - 1]);
+    let mut wrong = None;
+    each(batch, |batch| {
+        let at = |place: &Place, i: u64| place.at(&[batch, &[i]].concat());
+        let mut sorted: Vec<u64> = (0..n).collect();
+        sorted.sort_by(|&a, &b| order(held[at(&places[0], a)], held[at(&places[0], b)]));
+        for (i, &from) in (0..n).zip(&sorted) {
+            let (value, index) = (found[at(&places[1], i)], indices[at(&places[2], i)]);
+            if (value, index) != (held[at(&places[0], from)], from) && wrong.is_none() {
+                wrong = Some(format!(
+                    "{batch:?}, {i}: {} from {index}, expected it from {from}",
+                    show(dtype, value)
+                ));
+            }
+        }
+    });
+    match wrong {
+        Some(wrong) => fail!("sort {seed}, {op:?}, extents {extents:?}: {wrong}"),
+        None => Ok(()),
+    }
+}
