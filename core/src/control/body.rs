@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A closure's results on placeholders.
-pub(super) struct Trace {
+pub(crate) struct Trace {
     id: u64,
     types: Vec<Type>,
     outputs: Vec<Tensor>,
@@ -21,7 +21,7 @@ pub(super) struct Trace {
 ///
 /// # Errors
 /// The first error that a result carries.
-pub(super) fn trace(
+pub(crate) fn trace(
     types: Vec<Type>,
     context: Option<&Context>,
     body: impl FnOnce(&[Tensor]) -> Vec<Tensor>,
@@ -50,11 +50,21 @@ impl Trace {
     /// The graph of the results. Its inputs are the placeholders, then `captured`: tensors from outside, to which those are added
     /// that are met here for the first time.
     pub(super) fn close(&self, captured: &mut Vec<Tensor>) -> Result<Graph, Refusal> {
+        self.closed(captured, false)
+    }
+
+    /// As [`Trace::close`]; recorded ops that depend on no placeholder are part of the graph too.
+    pub(crate) fn close_whole(&self, captured: &mut Vec<Tensor>) -> Result<Graph, Refusal> {
+        self.closed(captured, true)
+    }
+
+    fn closed(&self, captured: &mut Vec<Tensor>, whole: bool) -> Result<Graph, Refusal> {
         let mut graph = Graph::new();
         let placeholders = self.types.iter().map(|&ty| graph.input(ty)).collect();
         let mut closing = Closing {
             graph,
             trace: self.id,
+            whole,
             placeholders,
             captured,
             inputs: Vec::new(),
@@ -81,6 +91,7 @@ pub(super) fn widen(graph: &mut Graph, placeholders: usize, captured: &[Tensor])
 struct Closing<'a> {
     graph: Graph,
     trace: u64,
+    whole: bool,
     placeholders: Vec<NodeId>,
     captured: &'a mut Vec<Tensor>,
     /// Of the captured.
@@ -123,10 +134,14 @@ impl Closing<'_> {
         Ok(())
     }
 
-    /// A recorded op that depends on a placeholder.
+    fn is_inner(&self, lazy: &Lazy) -> bool {
+        lazy.trace == self.trace || self.whole && lazy.trace == 0 && lazy.value().is_none()
+    }
+
+    /// A recorded op that becomes a node.
     fn inner(&self, tensor: &Tensor) -> Option<Arc<Lazy>> {
         match &tensor.repr {
-            Repr::Lazy(lazy) if lazy.trace == self.trace && !matches!(lazy.op, Op::Input(_)) => {
+            Repr::Lazy(lazy) if self.is_inner(lazy) && !matches!(lazy.op, Op::Input(_)) => {
                 Some(Arc::clone(lazy))
             }
             _ => None,
@@ -143,7 +158,7 @@ impl Closing<'_> {
                 };
                 self.graph.push(full, &[], OpTag::new("full"))
             }
-            Repr::Lazy(lazy) if lazy.trace == self.trace => match lazy.op {
+            Repr::Lazy(lazy) if self.is_inner(lazy) => match lazy.op {
                 Op::Input(number) => Ok(self.placeholders[number as usize]),
                 _ => (self.places.get(&Arc::as_ptr(lazy)).copied())
                     .ok_or_else(|| Refusal::new("an operand was not met")),

@@ -17,7 +17,9 @@ mod repeat;
 mod tests;
 mod unbounded;
 
+pub(crate) use body::trace;
 pub use branch::cond;
+pub(crate) use record::replay;
 pub use repeat::{fori_loop, scan};
 pub use unbounded::while_loop;
 

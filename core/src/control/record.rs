@@ -75,7 +75,7 @@ fn with_carries(control: Control) -> (Control, usize) {
 }
 
 /// The results of a graph for `inputs`, op by op.
-pub(super) fn replay(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
+pub(crate) fn replay(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
     let mut values: Vec<Tensor> = Vec::with_capacity(graph.nodes().len());
     let mut several: HashMap<usize, Vec<Tensor>> = HashMap::new();
     for (at, node) in graph.nodes().iter().enumerate() {

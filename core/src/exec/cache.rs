@@ -4,6 +4,7 @@ use super::composite::Composite;
 use super::eager::Eager;
 use super::evaluate::Evaluated;
 use super::lane::Lane;
+use super::reverse::Reverse;
 use std::hash::Hasher;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ pub(crate) struct Local {
     pub(super) eager: Table<Eager>,
     pub(super) composites: Table<Composite>,
     pub(super) graphs: Table<Evaluated>,
+    pub(super) reverses: Table<Reverse>,
 }
 
 /// Entries that one hash may share a place with.

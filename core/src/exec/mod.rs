@@ -14,6 +14,7 @@ mod holders;
 mod lane;
 mod linear;
 mod read;
+mod reverse;
 mod staged;
 #[cfg(test)]
 mod tests;
@@ -27,4 +28,5 @@ pub(crate) use holders::Listed;
 pub use holders::{Holder, OutOfMemory};
 pub(crate) use lane::Written;
 pub(crate) use read::{contiguous, download};
+pub(crate) use reverse::Back;
 pub(crate) use traced::{Traced, evaluated, graph_of, hash_of, placeholder_for, stand_in, trace, tracing};

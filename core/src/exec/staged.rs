@@ -45,6 +45,10 @@ impl Piece {
         }
     }
 
+    pub(super) fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
     /// Runs it on values and constants.
     pub(super) fn run(&self, place: &Place<'_>, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         let args: SmallVec<[Arg<'_>; 8]> = inputs.iter().filter_map(arg).collect();

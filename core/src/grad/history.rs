@@ -1,6 +1,7 @@
 //! How a tensor was computed from values that gradients are wanted for.
 
 use super::rule::{Gradients, Saves, saves};
+use crate::exec::Back;
 use crate::graph::{Op, Type};
 use crate::tensor::failure::Refusal;
 use crate::tensor::tag::OpTag;
@@ -294,6 +295,47 @@ pub(crate) fn record_with<const N: usize>(
             Some(inputs) => rule(inputs, output, gradient).into_iter().collect(),
             None => Gradients::new(),
         }),
+    };
+    Some(History::new(levels, tag, origin))
+}
+
+/// Whether gradients of the tensors are wanted at one level at most.
+pub(crate) fn is_first_order(tensors: &[&Tensor]) -> bool {
+    let levels = tensors.iter().filter_map(|tensor| tensor.history.as_ref());
+    levels
+        .fold(0, |levels, history| levels | history.levels)
+        .count_ones()
+        <= 1
+}
+
+/// The history of an output whose way back is one program, for the operands of `wanted`.
+pub(crate) fn record_back(
+    inputs: &[&Tensor],
+    output: &Tensor,
+    tag: OpTag,
+    wanted: u32,
+    back: Arc<Back>,
+) -> Option<Arc<History>> {
+    let ty = output.ty().ok()?;
+    let levels = inputs.iter().filter_map(|input| input.history.as_ref());
+    let levels = levels.fold(0, |levels, history| levels | history.levels);
+    let edges = inputs.iter().filter_map(|input| {
+        Some(Edge {
+            saved: Saved::new(input, input.ty().ok()?, true),
+            history: input.history.clone(),
+        })
+    });
+    let rule = move |inputs: &[Tensor], _: &Tensor, gradient: &Tensor| {
+        let given: Vec<Tensor> = inputs.iter().chain([gradient]).cloned().collect();
+        let mut gradients = back.call(&given).into_iter();
+        (0..inputs.len())
+            .map(|at| (wanted >> at & 1 == 1).then(|| gradients.next()).flatten())
+            .collect()
+    };
+    let origin = Origin::Custom {
+        inputs: edges.collect(),
+        output: Saved::new(output, ty, false),
+        rule: Arc::new(rule),
     };
     Some(History::new(levels, tag, origin))
 }

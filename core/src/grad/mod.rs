@@ -21,7 +21,9 @@ mod window;
 
 pub use function::{Grad, Loss, ValueAndGrad, grad, value_and_grad};
 pub use history::no_grad;
-pub(crate) use history::{History, Many, is_recording, record, record_many, record_with};
+pub(crate) use history::{
+    History, Many, is_first_order, is_recording, record, record_back, record_many, record_with,
+};
 pub use imperative::{Gradients, stop_gradient};
 pub use vjp::{Pullback, vjp};
 

@@ -113,6 +113,11 @@ fn composite_of(
             return input.clone();
         }
     }
+    if inputs.iter().any(|input| input.history.is_some())
+        && let Some(result) = composite_with_history(context, name, attributes, inputs, tag, body)
+    {
+        return result;
+    }
     // Numbers are arguments of the compiled op, so that another value needs no other.
     let now = |input: &&Tensor| match &input.repr {
         Repr::Value(value) => value.storage.context.mode() == Mode::Eager && input.history.is_none(),
@@ -133,6 +138,41 @@ fn composite_of(
         Ok(result) => result,
         Err(error) => Tensor::of_error(tag, error, Some(context)),
     }
+}
+
+/// [`composite_of`] of eager tensors as one op, whose way back is one program too. `None` where the ops have to be
+/// recorded one by one: for gradients of gradients, which those have exactly, and while a function is traced.
+fn composite_with_history(
+    context: Option<&Context>,
+    name: &'static str,
+    attributes: &dyn exec::Attributes,
+    inputs: &[&Tensor],
+    tag: OpTag,
+    body: &dyn Fn(&[Tensor]) -> Tensor,
+) -> Option<Tensor> {
+    let now = |input: &&Tensor| match &input.repr {
+        Repr::Value(value) => value.storage.context.mode() == Mode::Eager,
+        Repr::Constant(_) => true,
+        Repr::Lazy(_) | Repr::Failed(_) => false,
+    };
+    if lazy::tracing() != 0 || !inputs.iter().all(now) || !grad::is_first_order(inputs) {
+        return None;
+    }
+    let own = common_context(context, inputs).ok()??;
+    let bare: SmallVec<[Tensor; 4]> = inputs.iter().map(|input| input.detach()).collect();
+    let bare: SmallVec<[&Tensor; 4]> = bare.iter().collect();
+    let mut result = composite_of(context, name, attributes, &bare, tag, body);
+    let ty = result.ty().ok()?;
+    if !grad::is_recording() || !ty.dtype.is_float() {
+        return Some(result);
+    }
+    let wanted = inputs.iter().enumerate().fold(0, |wanted, (at, input)| {
+        wanted | u32::from(input.history.is_some()) << at
+    });
+    let run = |inputs: &[Tensor]| tag.scope(|| body(inputs));
+    let back = exec::Back::of(own, (name, attributes), &bare, (wanted, ty), tag, &run)?;
+    result.history = grad::record_back(inputs, &result, tag, wanted, back);
+    Some(result)
 }
 
 /// As [`composite`], with a rule of its own for gradients, where those of the primitives are inexact, undefined at a branch

@@ -1,5 +1,6 @@
 //! Gradients against differences, and what else can be said of them.
 
+mod composites;
 mod functions;
 mod numeric;
 mod ops;

@@ -1,0 +1,65 @@
+//! Ops that are written with others.
+
+use super::numeric::{Given, check_twice, spread};
+use crate::context::Context;
+use crate::grad::vjp;
+use crate::tensor::Tensor;
+
+/// `function` of one argument of both signs.
+fn one(name: &str, function: impl Fn(&Tensor) -> Tensor) {
+    check_twice(name, |x| function(&x[0]), &[Given::any(11, &[3, 4])]);
+}
+
+#[test]
+fn functions_of_one_tensor() {
+    one("softmax", |x| x.softmax(-1));
+    one("log_softmax", |x| x.log_softmax(0));
+    one("logsumexp", |x| x.logsumexp_axes(1));
+    one("var", |x| x.var_axes(1, 1));
+    one("mean", |x| x.mean());
+    one("gelu", Tensor::gelu);
+    one("silu", Tensor::silu);
+    one("sigmoid", Tensor::sigmoid);
+    one("softplus", Tensor::softplus);
+    one("sinh", Tensor::sinh);
+    one("atan", Tensor::atan);
+    one("relu", Tensor::relu);
+}
+
+#[test]
+fn functions_of_several_tensors() {
+    check_twice(
+        "layer_norm",
+        |x| x[0].layer_norm([4], &x[1], &x[2], 1e-5),
+        &[Given::any(1, &[3, 4]), Given::any(2, &[4]), Given::any(3, &[4])],
+    );
+    check_twice(
+        "division that broadcasts",
+        |x| &x[0] / (&x[1] * &x[1] + 1.0),
+        &[Given::any(1, &[3, 4]), Given::any(2, &[3, 1])],
+    );
+}
+
+#[test]
+fn the_way_back_through_an_op_is_one_program() {
+    let cx = Context::new("cpu").unwrap();
+    let mut next = spread(3, -2.0, 2.0);
+    let values: Vec<f64> = (0..64).map(|_| next()).collect();
+    let x = Tensor::from_slice(&values, [4, 16], &cx);
+    let (y, pullback) = vjp(|x: &Tensor| x.softmax(-1), &x);
+    let allocations = || cx.device().memory_stats().unwrap().allocations;
+    let first = pullback.call(&y);
+    let before = allocations();
+    let gradient = pullback.call(&y);
+    // The gradient itself, and the temporaries of the program at most.
+    assert!(allocations() - before <= 2, "{}", allocations() - before);
+    drop(first);
+    let y = y.to_vec::<f64>().unwrap();
+    let gradient = gradient.to_vec::<f64>().unwrap();
+    for (y, gradient) in y.chunks(16).zip(gradient.chunks(16)) {
+        let dot: f64 = y.iter().map(|y| y * y).sum();
+        for (y, gradient) in y.iter().zip(gradient) {
+            assert!((gradient - y * (y - dot)).abs() < 1e-15);
+        }
+    }
+}
