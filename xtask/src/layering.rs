@@ -81,7 +81,7 @@ fn judge(from: &str, to: &str) -> std::result::Result<(), &'static str> {
             &["hal-api", "backends/cpu"],
             "core knows hal-api, and the CPU backend that it embeds",
         ),
-        "nn" => within(&["core"], "nn knows core only"),
+        "nn" => within(&["core", "nn/derive"], "nn knows core and its derive macro only"),
         "cli" => within(
             &["core", "nn", "tests"],
             "the command knows core, nn and the conformance kit only",

@@ -34,8 +34,12 @@ enum Task {
         #[arg(long, value_name = "STEP")]
         only: Vec<String>,
     },
-    /// Build in release mode, list the devices, run the energy example.
-    Demo,
+    /// Build in release mode, list the devices, train LeNet-5 on handwritten digits.
+    Demo {
+        /// Options of the training program, such as `--device-target opencl --epochs 3`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
     /// Build the plugins and put them into `backends/` beside the executables.
     Plugins {
         /// Optimised.
@@ -94,7 +98,7 @@ fn main() -> ExitCode {
     let result = match Args::parse().task {
         Task::Test => ci::test(&root).map(|_| ()),
         Task::Ci { only } => ci::run(&root, &only),
-        Task::Demo => demo::run(&root),
+        Task::Demo { options } => demo::run(&root, &options),
         Task::Plugins { release } => {
             plugins::place(&root, release).map(|folder| println!("{}", folder.display()))
         }
