@@ -22,8 +22,14 @@ struct Options {
     #[arg(long)]
     eager: bool,
     /// Passes over the digits.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 15)]
     epochs: u64,
+    /// Digits a step.
+    #[arg(long, default_value_t = 32)]
+    batch: usize,
+    /// Learning rate at the start; it falls along a cosine.
+    #[arg(long, default_value_t = 2e-3)]
+    lr: f64,
     /// Starts weights and order of samples.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -92,15 +98,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{} ({})", cx.device().target(), cx.device().properties().name);
 
     let (train, test) = digits::load()?;
-    let steps = options.epochs * train.len().div_ceil(64) as u64;
+    let steps = options.epochs * train.len().div_ceil(options.batch.max(1)) as u64;
     let loss = |output: &Tensor, target: &Tensor| output.cross_entropy(target, ClassLossOptions::new());
     let tests = Loader::new(test.clone(), 500);
-    let mut model = Model::new(LeNet5::new(&cx)?, loss, Adam::new(2e-3), &cx)
+    let mut model = Model::new(LeNet5::new(&cx)?, loss, Adam::w(options.lr), &cx)
         .metric(Accuracy::new())
         .schedule(Cosine { steps, end: 1e-5 })
         .validate(tests.clone());
     let path = options.out.join("lenet5.safetensors");
-    let train = Loader::new(train, 64).shuffle(options.seed);
+    let train = Loader::new(train, options.batch).shuffle(options.seed);
     let begun = std::time::Instant::now();
     let callbacks: [Box<dyn Callback>; 5] = [
         Box::new(ProgressBar::new()),
@@ -117,7 +123,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
     println!("{}", cx.device().memory_summary()?);
 
-    let mut best = Model::new(LeNet5::new(&cx)?, loss, Adam::new(2e-3), &cx).metric(Accuracy::new());
+    let mut best = Model::new(LeNet5::new(&cx)?, loss, Adam::w(options.lr), &cx).metric(Accuracy::new());
     best.load(&path)?;
     println!(
         "reloaded after step {}: test accuracy {:.2} %",
