@@ -1,4 +1,5 @@
 //! Trains LeNet-5 on handwritten digits on a device that is picked when the program runs.
+#![allow(clippy::print_stdout, reason = "an example prints")]
 
 use clap::Parser;
 use thalweg::ops::{ClassLossOptions, ConvOptions, PoolOptions};

@@ -1,4 +1,5 @@
 //! Training, resuming, saving and callbacks.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::cell::RefCell;
 use std::path::Path;

@@ -28,7 +28,7 @@ fn figures_of_a_small_batch() {
         metric.clear();
         assert!(metric.eval().is_err());
     };
-    check(Box::new(Accuracy::new()), 0.625);
+    check(Box::<Accuracy>::default(), 0.625);
     // Equal scores rank by class: of rows with one 1, class 0 comes second unless it is first.
     check(Box::new(Accuracy::top(2)), 0.75);
     check(Box::new(Accuracy::top(3)), 1.0);
@@ -41,8 +41,8 @@ fn figures_of_a_small_batch() {
         (1.0 + 1.0 / 3.0 + 2.0 / 3.0) / 3.0,
     );
     check(Box::new(ClassScores::f1(3)), (0.8 + 0.4 + 2.0 / 3.0) / 3.0);
-    check(Box::new(MeanLoss::default()), 0.5);
-    check(Box::new(Perplexity::default()), 0.5_f64.exp());
+    check(Box::<MeanLoss>::default(), 0.5);
+    check(Box::<Perplexity>::default(), 0.5_f64.exp());
     let mut matrix = ClassScores::recall(3);
     matrix.update(&output, &target, None).unwrap();
     assert_eq!(matrix.matrix().to_string(), " 2 0 0\n 1 1 1\n 0 1 2\n");
