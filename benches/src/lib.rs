@@ -5,6 +5,7 @@ pub mod convolutions;
 pub mod kernels;
 pub mod limits;
 pub mod overhead;
+pub mod tensors;
 
 use std::time::{Duration, Instant};
 

@@ -4,11 +4,12 @@
 
 use serde_json::json;
 use std::time::Duration;
+use thalweg::Context;
 use thalweg::hal::{self, Device};
 use thalweg::parallel::Pool;
 use thalweg_benches::cases::{Case, Limit, kernels, products};
 use thalweg_benches::limits::{FAR, Memory, bandwidth, flops};
-use thalweg_benches::{convolutions, least, median, overhead};
+use thalweg_benches::{convolutions, least, median, overhead, tensors};
 
 const BUDGET: Duration = Duration::from_millis(400);
 
@@ -45,8 +46,23 @@ fn main() -> thalweg::Result<()> {
     let wanted =
         |name: &str| options.filters.is_empty() || options.filters.iter().any(|f| name.contains(f.as_str()));
     let mut rows = Vec::new();
+    let cx = Context::on(device.clone());
     if wanted("overhead") {
         overheads(&device)?;
+    }
+    if wanted("eager") {
+        println!(
+            "{:<44}{:>10.1}",
+            "eager: a + b, one element",
+            tensors::eager(&cx)?
+        );
+    }
+    if wanted("jit") {
+        println!(
+            "{:<44}{:>10.1}",
+            "jit: call of x + x, one element",
+            tensors::call(&cx)?
+        );
     }
     let far = Memory::new(&device, FAR)?;
     println!(
@@ -57,6 +73,9 @@ fn main() -> thalweg::Result<()> {
     let mut cases = kernels(&device)?;
     cases.extend(products(&device)?);
     cases.extend(convolutions::cases(&device, wanted)?);
+    if wanted("energy") {
+        cases.extend(tensors::energies(&cx)?);
+    }
     for mut case in cases.into_iter().filter(|case| wanted(&case.name)) {
         for threads in [1, cores] {
             let row = measure(&mut case, threads, &far, options.least)?;

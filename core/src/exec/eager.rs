@@ -4,6 +4,7 @@ use super::cache::WordHasher;
 use super::engine::Engine;
 use super::executable::{Arg, Executable, fill};
 use super::lane::Written;
+use super::single::Single;
 use crate::context::{Context, Mode};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Op, Type};
@@ -46,9 +47,16 @@ impl Operand {
     pub(super) fn is_of(&self, tensor: &Tensor) -> bool {
         match (self, &tensor.repr) {
             (Operand::Value(layout, dtype), Repr::Value(value)) => {
+                // Loops, since a call of `memcmp` costs more than the few extents.
+                let (shape, strides) = (&value.layout.shape, value.layout.strides());
                 *dtype == value.dtype
-                    && layout.shape == value.layout.shape
-                    && layout.strides() == value.layout.strides()
+                    && layout.shape.len() == shape.len()
+                    && layout.shape.iter().zip(&**shape).all(|(one, other)| one == other)
+                    && layout
+                        .strides()
+                        .iter()
+                        .zip(strides)
+                        .all(|(one, other)| one == other)
             }
             (Operand::Constant(ty), Repr::Constant(constant)) => *ty == constant.ty,
             _ => false,
@@ -102,14 +110,46 @@ pub(super) fn arg(tensor: &Tensor) -> Option<Arg<'_>> {
 pub(crate) struct Eager {
     op: Op,
     operands: SmallVec<[Operand; 2]>,
-    plan: Executable,
+    plan: Plan,
+}
+
+enum Plan {
+    Single(Single),
+    General(Executable),
+}
+
+impl Plan {
+    #[inline]
+    fn run(&self, context: &Context, inputs: &[&Tensor], tag: OpTag) -> Tensor {
+        match self {
+            Plan::Single(single) => single.run(context, inputs, tag),
+            Plan::General(executable) => general(executable, context, inputs, tag),
+        }
+    }
+}
+
+#[cold]
+fn general(executable: &Executable, context: &Context, inputs: &[&Tensor], tag: OpTag) -> Tensor {
+    let args: SmallVec<[Arg<'_>; 4]> = inputs.iter().filter_map(|input| arg(input)).collect();
+    let scoped = context.engine().scoped_lane();
+    let values = executable.run(context, scoped.as_ref(), &args, Some(tag));
+    let value = values.map(|values| values.into_iter().next());
+    match value {
+        Ok(Some(value)) => Tensor::from_value(value),
+        Ok(None) => Tensor::refused(tag, Refusal::new("the program has no output"), inputs),
+        Err(error) => Tensor::of_error(tag, error, Some(context)),
+    }
 }
 
 impl Eager {
     #[inline]
     fn fits(&self, op: &Op, inputs: &[&Tensor]) -> bool {
-        self.op == *op
-            && self.operands.len() == inputs.len()
+        // Most are maps; their comparison is one word.
+        let same = match (&self.op, op) {
+            (Op::Map(one), Op::Map(other)) => one == other,
+            (one, other) => one == other,
+        };
+        same && self.operands.len() == inputs.len()
             && self
                 .operands
                 .iter()
@@ -121,7 +161,10 @@ impl Eager {
 #[inline]
 fn hash(op: &Op, inputs: &[&Tensor]) -> u64 {
     let mut hasher = WordHasher::default();
-    op.hash(&mut hasher);
+    match op {
+        Op::Map(op) => hasher.write_u32(*op as u32 + 1),
+        op => op.hash(&mut hasher),
+    }
     for input in inputs {
         Operand::hash(input, &mut hasher);
     }
@@ -131,7 +174,7 @@ fn hash(op: &Op, inputs: &[&Tensor]) -> u64 {
 /// The result of an op that this thread ran before for operands of the same types and strides, which were checked then.
 /// `None` when it did not, and for anything but plain values of one eager device and constants.
 #[inline]
-pub(crate) fn again(op: &Op, inputs: &[&Tensor], tag: OpTag) -> Option<Result<Value>> {
+pub(crate) fn again(op: &Op, inputs: &[&Tensor], tag: OpTag) -> Option<Tensor> {
     if lazy::tracing() != 0 {
         return None;
     }
@@ -155,22 +198,10 @@ pub(crate) fn again(op: &Op, inputs: &[&Tensor], tag: OpTag) -> Option<Result<Va
 
 /// Runs the plan that this thread has, if it has one.
 #[inline]
-fn cached(context: &Context, hash: u64, op: &Op, inputs: &[&Tensor], tag: OpTag) -> Option<Result<Value>> {
-    let engine = context.engine();
-    let scoped = engine.scoped_lane();
-    let local = engine.local().try_borrow().ok()?;
-    let plan = &local.eager.get(hash, |entry| entry.fits(op, inputs))?.plan;
-    let args: SmallVec<[Arg<'_>; 4]> = inputs.iter().filter_map(|input| arg(input)).collect();
-    Some(
-        plan.run(context, scoped.as_ref(), &args, Some(tag))
-            .and_then(single),
-    )
-}
-
-fn single(mut values: super::executable::Values) -> Result<Value> {
-    values
-        .pop()
-        .ok_or_else(|| Refusal::new("the program has no output").into())
+fn cached(context: &Context, hash: u64, op: &Op, inputs: &[&Tensor], tag: OpTag) -> Option<Tensor> {
+    let local = context.engine().local().try_borrow().ok()?;
+    let entry = local.eager.get(hash, |entry| entry.fits(op, inputs))?;
+    Some(entry.plan.run(context, inputs, tag))
 }
 
 /// Runs one op on values and constants now. The plan of an op is kept per thread under the op and the operands' dtypes, shapes
@@ -190,18 +221,18 @@ pub(crate) fn eager(
     }
     let hash = hash(op, inputs);
     if let Some(result) = cached(context, hash, op, inputs, tag) {
-        return result.map(Tensor::from_value);
+        return Ok(result);
     }
     let engine = context.engine();
     let operands: SmallVec<[Operand; 2]> = inputs.iter().filter_map(|input| Operand::of(input)).collect();
-    let args: SmallVec<[Arg<'_>; 4]> = inputs.iter().filter_map(|input| arg(input)).collect();
-    if args.len() != inputs.len() {
+    if operands.len() != inputs.len() {
         return Err(Refusal::new("an operand is not evaluated").into());
     }
-    let plan = plan(engine, op, &operands, tag)?;
-    let value = plan
-        .run(context, engine.scoped_lane().as_ref(), &args, Some(tag))
-        .and_then(single)?;
+    let plan = match plan(engine, op, &operands, tag)?.into_single() {
+        Ok(single) => Plan::Single(single),
+        Err(executable) => Plan::General(executable),
+    };
+    let result = plan.run(context, inputs, tag);
     let entry = Eager {
         op: op.clone(),
         operands,
@@ -212,7 +243,7 @@ pub(crate) fn eager(
         Err(_) => None,
     };
     drop(old);
-    Ok(Tensor::from_value(value))
+    Ok(result)
 }
 
 fn plan(engine: &Engine, op: &Op, operands: &[Operand], tag: OpTag) -> Result<Executable> {

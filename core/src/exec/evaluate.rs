@@ -5,7 +5,7 @@ use super::linear::{Linear, Structure, traced};
 use super::staged::Staged;
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::graph::Graph;
+use crate::graph::{Graph, rewrite};
 use crate::lower::{Given, lower};
 use crate::tensor::failure::{Failure, Refusal};
 use crate::tensor::tag::OpTag;
@@ -27,7 +27,7 @@ pub(super) fn compile(context: &Context, graph: Graph, given: &[Given]) -> Resul
         return Ok(Executable::staged(Staged::new(&graph)));
     }
     let engine = context.engine();
-    let program = lower(&graph, given, &**engine)
+    let program = lower(&rewrite(&graph), given, &**engine)
         .map_err(|refusal| Error::from(Failure::tagged(refusal, OpTag::NONE, Some(engine.device()))))?;
     Executable::compile(engine, &program)
 }

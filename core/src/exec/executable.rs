@@ -29,22 +29,36 @@ pub(crate) type Values = SmallVec<[Value; 1]>;
 
 /// Where a piece of memory comes from.
 #[derive(Clone, Copy, Debug)]
-enum Source {
+pub(super) enum Source {
     Input(u32),
     // One of the buffers that the run makes; the arena is the last.
     Made(u32),
 }
 
 #[derive(Debug)]
-struct Argument {
-    source: Source,
+pub(super) struct Argument {
+    pub(super) source: Source,
     offset: u64,
     strides: Option<Box<[i64]>>,
     gather: (i64, u64),
 }
 
+impl Argument {
+    /// The argument in a buffer whose element 0 lies at byte `base`.
+    #[inline]
+    pub(super) fn bind<'a>(&'a self, buffer: &'a Buffer, base: u64) -> hal::Arg<'a> {
+        let arg = hal::Arg::new(buffer)
+            .offset(base + self.offset)
+            .gather(self.gather.0, self.gather.1);
+        match &self.strides {
+            Some(strides) => arg.strides(strides),
+            None => arg,
+        }
+    }
+}
+
 #[derive(Debug)]
-enum Step {
+pub(super) enum Step {
     Launch {
         kernel: Arc<Kernel>,
         extents: Box<[u64]>,
@@ -72,21 +86,21 @@ impl Step {
 }
 
 #[derive(Debug)]
-struct Output {
-    source: Source,
-    layout: Layout,
-    ty: Type,
+pub(super) struct Output {
+    pub(super) source: Source,
+    pub(super) layout: Layout,
+    pub(super) ty: Type,
 }
 
 /// A program compiled for one device.
 #[derive(Debug)]
 pub(crate) struct Executable {
-    steps: Box<[Step]>,
-    // Sizes of the buffers that outputs lie in.
-    own: Box<[u64]>,
-    // Bytes of all temporaries together.
-    arena: u64,
-    outputs: Box<[Output]>,
+    pub(super) steps: Vec<Step>,
+    /// Sizes of the buffers that outputs lie in.
+    pub(super) own: Box<[u64]>,
+    /// Bytes of all temporaries together.
+    pub(super) arena: u64,
+    pub(super) outputs: Box<[Output]>,
     // Loops and branches, and what is between them; then there is nothing else.
     staged: Option<Box<Staged>>,
 }
@@ -95,7 +109,7 @@ impl Executable {
     /// A program with loops or branches.
     pub(super) fn staged(staged: Staged) -> Executable {
         Executable {
-            steps: Box::default(),
+            steps: Vec::new(),
             own: Box::default(),
             arena: 0,
             outputs: Box::default(),
@@ -170,18 +184,6 @@ impl Executable {
             outputs: program.outputs.iter().map(output).collect(),
             staged: None,
         })
-    }
-
-    /// Number of launches and fills.
-    #[cfg(test)]
-    pub(crate) fn steps(&self) -> usize {
-        self.steps.len()
-    }
-
-    /// Bytes of the temporaries.
-    #[cfg(test)]
-    pub(crate) fn arena(&self) -> u64 {
-        self.arena
     }
 
     /// Submits the work to a stream; `lane` is that of a scope, `None` stands for the default stream. With `tag`, all work
@@ -293,13 +295,7 @@ impl Step {
                 let mut bound = SmallVec::<[hal::Arg<'_>; 6]>::new();
                 for argument in arguments {
                     let (buffer, base) = resolve(argument.source, args, made);
-                    let mut arg = hal::Arg::new(buffer)
-                        .offset(base + argument.offset)
-                        .gather(argument.gather.0, argument.gather.1);
-                    if let Some(strides) = &argument.strides {
-                        arg = arg.strides(strides);
-                    }
-                    bound.push(arg);
+                    bound.push(argument.bind(buffer, base));
                 }
                 let scalars: SmallVec<[u64; 4]> = (scalars.iter())
                     .map(|scalar| match *scalar {

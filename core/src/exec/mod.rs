@@ -15,6 +15,7 @@ mod lane;
 mod linear;
 mod read;
 mod reverse;
+mod single;
 mod staged;
 #[cfg(test)]
 mod tests;

@@ -94,7 +94,7 @@ fn a_program_keeps_temporaries_in_one_arena_and_outputs_apart() {
     let x = Tensor::from_slice(&data, 1000, &cx);
     let program = chain(7, 1000);
     let executable = Executable::compile(cx.engine(), &program).unwrap();
-    assert_eq!((executable.steps(), executable.arena()), (7, 2 * 4096));
+    assert_eq!((executable.steps.len(), executable.arena), (7, 2 * 4096));
     let outputs = run(&program, &cx, &x, 2.0);
     let scaled: Vec<f32> = data.iter().map(|x| x * 128.0).collect();
     let reversed: Vec<f32> = data.iter().rev().copied().collect();

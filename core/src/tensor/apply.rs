@@ -15,20 +15,16 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// The result of `op` on operands that have the dtypes and shapes it asks for.
+#[inline]
 pub(crate) fn apply(op: Op, inputs: &[&Tensor], tag: OpTag) -> Tensor {
-    apply_in(None, op, inputs, tag)
+    match exec::again(&op, inputs, tag) {
+        Some(result) => result,
+        None => apply_in(None, op, inputs, tag),
+    }
 }
 
 /// As [`apply`], on the device of `context`: for ops without operands.
 pub(crate) fn apply_in(context: Option<&Context>, op: Op, inputs: &[&Tensor], tag: OpTag) -> Tensor {
-    if context.is_none()
-        && let Some(result) = exec::again(&op, inputs, tag)
-    {
-        return match result {
-            Ok(value) => Tensor::from_value(value),
-            Err(error) => Tensor::of_error(tag, error, inputs.iter().find_map(|input| input.context())),
-        };
-    }
     let mut types = SmallVec::<[Type; 4]>::new();
     for input in inputs {
         match input.ty() {
