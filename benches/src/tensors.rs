@@ -2,6 +2,7 @@
 
 use crate::cases::{Case, Limit};
 use crate::overhead::nanoseconds;
+use std::sync::Arc;
 use thalweg::hal::Stream;
 use thalweg::{Context, DType, Result, Tensor, jit};
 
@@ -40,14 +41,14 @@ pub fn call(cx: &Context) -> Result<f64> {
     Ok(nanoseconds(2000, || cost(double.call(&x)))?)
 }
 
-/// Energies by compiled functions: of numbers on the device, and of chunks that come from host memory in a plain loop and in one
-/// that changes between two streams.
+/// Energies by compiled functions: of numbers on the device; of chunks that are views of host memory, which the CPU reads in place; of
+/// chunks that are copied from host memory. Chunks come in a plain loop, and in one that changes between two streams.
 ///
 /// # Errors
 /// Those of the ops.
 pub fn energies(cx: &Context) -> Result<Vec<Case>> {
     let limit = || Limit::Bytes(4.0 * NUMBERS as f64);
-    let data: std::sync::Arc<[f32]> = (0..NUMBERS).map(|i| (i % 1000) as f32 * 1e-3).collect();
+    let data: Arc<[f32]> = (0..NUMBERS).map(|i| (i % 1000) as f32 * 1e-3).collect();
     let expected: f64 = data.iter().map(|&x| 0.5 * (f64::from(x) - 1.0).powi(2)).sum();
     let right = move |sum: f64| {
         assert!(
@@ -69,16 +70,26 @@ pub fn energies(cx: &Context) -> Result<Vec<Case>> {
         }
     };
     let mut cases = vec![resident];
-    for (name, lanes) in [("energy_chunked", 0), ("energy_chunked_streams", 2)] {
-        let (compiled, data, cx) = (jit(energy), std::sync::Arc::clone(&data), cx.clone());
+    for (name, lanes, copied) in [
+        ("energy_chunked", 0, false),
+        ("energy_chunked_streams", 2, false),
+        ("energy_copied", 0, true),
+        ("energy_copied_streams", 2, true),
+    ] {
+        let (compiled, data, cx) = (jit(energy), Arc::clone(&data), cx.clone());
         let streams: Vec<Stream> = (0..lanes)
             .map(|_| Stream::new(cx.device()))
-            .collect::<Result<_, _>>()?;
+            .collect::<thalweg::hal::Result<_>>()?;
+        let whole = (!copied).then(|| Tensor::from_vec(data.to_vec(), NUMBERS, &cx));
         let run = move || {
             let mut total = Tensor::zeros((), DType::F32, &cx);
             for (index, chunk) in data.chunks_exact(CHUNK).enumerate() {
                 let _on = streams.get(index % lanes.max(1)).map(Stream::enter);
-                total = &total + &compiled.call(&Tensor::from_slice(chunk, CHUNK, &cx));
+                let chunk = match &whole {
+                    Some(whole) => whole.narrow(0, (index * CHUNK) as i64, CHUNK),
+                    None => Tensor::from_slice(chunk, CHUNK, &cx),
+                };
+                total = &total + &compiled.call(&chunk);
             }
             right(f64::from(total.item::<f32>().map_err(hal_error)?));
             Ok(())

@@ -115,7 +115,7 @@ pub(crate) struct Eager {
 
 enum Plan {
     Single(Single),
-    General(Executable),
+    General(Box<Executable>),
 }
 
 impl Plan {
@@ -230,7 +230,7 @@ pub(crate) fn eager(
     }
     let plan = match plan(engine, op, &operands, tag)?.into_single() {
         Ok(single) => Plan::Single(single),
-        Err(executable) => Plan::General(executable),
+        Err(executable) => Plan::General(Box::new(executable)),
     };
     let result = plan.run(context, inputs, tag);
     let entry = Eager {

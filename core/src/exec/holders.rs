@@ -13,13 +13,17 @@ pub(crate) const LISTED: u64 = 1 << 20;
 /// Rows of the table.
 const ROWS: usize = 10;
 
-/// The next number, and op and bytes of each buffer.
-type Live = (u64, HashMap<u64, (OpTag, u64)>);
-
 /// The large buffers of a device.
 #[derive(Default)]
 pub(crate) struct Holders {
     live: Mutex<Live>,
+}
+
+#[derive(Default)]
+struct Live {
+    last: u64,
+    // Op and bytes.
+    buffers: HashMap<u64, (OpTag, u64)>,
 }
 
 /// Keeps its buffer listed while it lives.
@@ -30,7 +34,7 @@ pub(crate) struct Listed {
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        self.holders.live.lock().1.remove(&self.id);
+        self.holders.live.lock().buffers.remove(&self.id);
     }
 }
 
@@ -102,9 +106,9 @@ impl Holders {
             return None;
         }
         let mut live = self.live.lock();
-        live.0 += 1;
-        let id = live.0;
-        live.1.insert(id, (tag, bytes));
+        live.last += 1;
+        let id = live.last;
+        live.buffers.insert(id, (tag, bytes));
         drop(live);
         let holders = Arc::clone(self);
         Some(Box::new(Listed { holders, id }))
@@ -112,7 +116,7 @@ impl Holders {
 
     pub(super) fn out_of_memory(&self, cause: crate::hal::OutOfMemory) -> Error {
         let mut sums = BTreeMap::<(String, String), (usize, u64)>::new();
-        for (tag, bytes) in self.live.lock().1.values() {
+        for (tag, bytes) in self.live.lock().buffers.values() {
             let location = tag
                 .location
                 .map(|at| format!("{}:{}", at.file(), at.line()))

@@ -68,7 +68,7 @@ impl Single {
         match self.submit(context, inputs, tag) {
             Ok((buffer, written)) => {
                 let storage = Storage {
-                    listed: context.engine().list(tag, self.bytes),
+                    _listed: context.engine().list(tag, self.bytes),
                     buffer,
                     context: context.clone(),
                     written,

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::exec::{self, Written};
 use crate::graph::Op;
-use crate::hal::{Buffer, Capability, DType};
+use crate::hal::{Buffer, Capability, DType, Kind};
 use std::sync::Arc;
 
 /// A tensor of elements that are in `buffer`, row-major.
@@ -222,7 +222,7 @@ fn one(dtype: DType) -> u64 {
     }
 }
 
-/// Copies elements to new memory and waits for that alone.
+/// Copies elements to new memory and waits for that.
 fn upload<T: crate::hal::Element>(
     data: &[T],
     shape: Shape,
@@ -231,7 +231,14 @@ fn upload<T: crate::hal::Element>(
     tag: OpTag,
 ) -> Result<Tensor> {
     let engine = cx.engine();
-    let stream = engine.copies()?;
+    // Where kernels run on the host's threads, a copy beside them takes those away from them: it waits for its turn.
+    let current;
+    let stream = if cx.device().properties().kind == Kind::Cpu {
+        current = cx.stream()?;
+        &current
+    } else {
+        engine.copies()?
+    };
     let buffer = engine.alloc(stream, size_of_val(data) as u64, hal_tag(tag))?;
     if !data.is_empty() {
         buffer.upload(stream, data)?;

@@ -65,6 +65,7 @@ pub(crate) struct Storage {
     pub(crate) context: Context,
     /// When and on which stream it was written; others wait for that before they read.
     pub(crate) written: Written,
+    /// Names it among what holds memory while it lives.
     pub(crate) _listed: Option<Box<Listed>>,
 }
 
