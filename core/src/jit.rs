@@ -74,6 +74,20 @@ impl<O> Default for Cache<O> {
     }
 }
 
+impl<O> Cache<O> {
+    /// What was compiled for these arguments; it is used last from now on.
+    #[inline]
+    fn find(&mut self, hash: u64, structure: &[u64], leaves: &[&Tensor]) -> Option<Arc<Entry<O>>> {
+        let at = self.entries.iter().position(|entry| {
+            entry.traced.hash() == hash && entry.structure == structure && entry.traced.fits(leaves)
+        })?;
+        if at > 0 {
+            self.entries[..=at].rotate_right(1);
+        }
+        Some(Arc::clone(&self.entries[0]))
+    }
+}
+
 struct Entry<O> {
     structure: Vec<u64>,
     traced: Traced,
@@ -132,7 +146,7 @@ where
         let mut structure = Vec::new();
         A::structure(arguments, &mut structure);
         let hash = exec::hash_of(leaves);
-        let entry = self.find(hash, &structure, leaves);
+        let entry = self.cache.lock().find(hash, &structure, leaves);
         let entry = match entry {
             Some(entry) => entry,
             None => match self.compile(arguments, leaves, hash, structure, tag) {
@@ -154,19 +168,6 @@ where
                 entry.output.map(&mut |_| failed.clone())
             }
         }
-    }
-
-    #[inline]
-    fn find(&self, hash: u64, structure: &[u64], leaves: &Leaves<'_>) -> Option<Arc<Entry<F::Output>>> {
-        let mut cache = self.cache.lock();
-        let fits = |entry: &Arc<Entry<F::Output>>| {
-            entry.traced.hash() == hash && entry.structure == structure && entry.traced.fits(leaves)
-        };
-        let at = cache.entries.iter().position(fits)?;
-        if at > 0 {
-            cache.entries[..=at].rotate_right(1);
-        }
-        Some(Arc::clone(&cache.entries[0]))
     }
 
     /// Traces and compiles; a function whose result carries an error gives that result.
@@ -206,6 +207,11 @@ where
             output: output.map(&mut |_| exec::stand_in()),
         });
         let mut cache = self.cache.lock();
+        // Another thread may have compiled the same in the meantime.
+        if let Some(first) = cache.find(hash, &entry.structure, leaves) {
+            drop(cache);
+            return Ok(first);
+        }
         let from = cache.limit.saturating_sub(1).min(cache.entries.len());
         let old = cache.entries.split_off(from);
         if cache.limit > 0 {
