@@ -1,6 +1,6 @@
 //! Arithmetic on pairs.
 
-use super::operand::{IntoOperand, Operand};
+use super::operand::{IntoOperand, Operand, Scalar};
 use super::promotion::{float_of, map, unchanged};
 use crate::graph::Op;
 use crate::hal::DType;
@@ -18,7 +18,11 @@ pub(crate) fn arithmetic(op: ScalarOp, a: Operand<'_>, b: Operand<'_>, tag: OpTa
     {
         return apply(Op::Map(op), &[x, y], tag);
     }
-    let boolean = super::join(&[a.clone(), b.clone()]).is_ok_and(|ty| ty.dtype == DType::Bool);
+    let truth = |operand: &Operand<'_>| match operand.tensor() {
+        Some(tensor) => tensor.ty().is_ok_and(|ty| ty.dtype == DType::Bool),
+        None => matches!(operand, Operand::Scalar(Scalar::Bool(_))),
+    };
+    let boolean = truth(&a) && truth(&b);
     match op {
         ScalarOp::Add if boolean => map(ScalarOp::Or, [a, b], unchanged, tag),
         ScalarOp::Mul if boolean => map(ScalarOp::And, [a, b], unchanged, tag),
@@ -43,6 +47,14 @@ pub(crate) fn divide(a: Operand<'_>, b: Operand<'_>, tag: OpTag) -> Tensor {
 
 impl Tensor {
     /// `self + other`. Integers wrap; for bool it is `or`.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0], [2], &cx);
+    /// assert_eq!(x.add(1).to_vec::<f32>()?, [2.0, 3.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn add<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         arithmetic(
@@ -54,6 +66,14 @@ impl Tensor {
     }
 
     /// `self - other`. Integers wrap; bool is refused.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0], [2], &cx);
+    /// assert_eq!(x.sub(1).to_vec::<f32>()?, [0.0, 1.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn sub<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         arithmetic(
@@ -65,6 +85,14 @@ impl Tensor {
     }
 
     /// `self * other`. Integers wrap; for bool it is `and`.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0], [2], &cx);
+    /// assert_eq!(x.mul(2).to_vec::<f32>()?, [2.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn mul<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         arithmetic(
@@ -76,12 +104,28 @@ impl Tensor {
     }
 
     /// `self / other`, the real quotient: integers become f32.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0], [2], &cx);
+    /// assert_eq!(x.div(2).to_vec::<f32>()?, [0.5, 1.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn div<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         divide(self.into_operand(), other.into_operand(), OpTag::new("div"))
     }
 
     /// The greater of each pair; NaN if either is NaN.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[-1.0_f32, 2.0], [2], &cx);
+    /// assert_eq!(x.maximum(0).to_vec::<f32>()?, [0.0, 2.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn maximum<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         let tag = OpTag::new("maximum");
@@ -94,6 +138,14 @@ impl Tensor {
     }
 
     /// The lesser of each pair; NaN if either is NaN.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[-1.0_f32, 2.0], [2], &cx);
+    /// assert_eq!(x.minimum(0).to_vec::<f32>()?, [-1.0, 0.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn minimum<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         let tag = OpTag::new("minimum");

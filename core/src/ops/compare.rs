@@ -13,6 +13,14 @@ fn compare(op: ScalarOp, a: Operand<'_>, b: Operand<'_>, tag: OpTag) -> Tensor {
 
 impl Tensor {
     /// `self == other`, element by element, as bool. NaN equals nothing.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0], [3], &cx);
+    /// assert_eq!(x.eq(2).to_vec::<bool>()?, [false, true, false]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn eq<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         compare(
@@ -24,6 +32,14 @@ impl Tensor {
     }
 
     /// `self != other`, element by element, as bool. NaN differs from everything.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0], [3], &cx);
+    /// assert_eq!(x.ne(2).to_vec::<bool>()?, [true, false, true]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn ne<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         compare(
@@ -35,6 +51,14 @@ impl Tensor {
     }
 
     /// `self < other`, element by element, as bool; false with NaN.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0], [3], &cx);
+    /// assert_eq!(x.lt(2).to_vec::<bool>()?, [true, false, false]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn lt<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         compare(
@@ -46,6 +70,14 @@ impl Tensor {
     }
 
     /// `self <= other`, element by element, as bool; false with NaN.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0], [3], &cx);
+    /// assert_eq!(x.le(2).to_vec::<bool>()?, [true, true, false]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn le<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         compare(
@@ -57,6 +89,14 @@ impl Tensor {
     }
 
     /// `self > other`, element by element, as bool; false with NaN.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0], [3], &cx);
+    /// assert_eq!(x.gt(2).to_vec::<bool>()?, [false, false, true]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn gt<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         compare(
@@ -68,6 +108,14 @@ impl Tensor {
     }
 
     /// `self >= other`, element by element, as bool; false with NaN.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0], [3], &cx);
+    /// assert_eq!(x.ge(2).to_vec::<bool>()?, [false, true, true]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn ge<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         compare(
@@ -80,6 +128,14 @@ impl Tensor {
 
     /// `yes` where the element of `self` (bool) is true, else `no`: NumPy's and PyTorch's `where`. The three broadcast;
     /// the dtype is the common one of `yes` and `no`.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[-1.0_f32, 2.0], [2], &cx);
+    /// assert_eq!(x.gt(0).where_cond(&x, 0).to_vec::<f32>()?, [0.0, 2.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn where_cond<'a, 'b>(&self, yes: impl IntoOperand<'a>, no: impl IntoOperand<'b>) -> Tensor {
         select(

@@ -51,6 +51,13 @@ impl Tensor {
     /// `start`, `start + step`, … up to `end`, which is not included: i64 from integers, f32 if one is a float (PyTorch's
     /// rule; NumPy gives f64). Element i is `start + i * step`, in f64 for [`arange_f64`](Tensor::arange_f64).
     ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// assert_eq!(Tensor::arange(0, 6, 2, &cx).to_vec::<i64>()?, [0, 2, 4]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A step of 0, or more elements than memory holds.
     #[track_caller]
@@ -82,6 +89,13 @@ impl Tensor {
 
     /// `count` numbers from `start` to `end`, both included, of a float dtype. The second half is counted from the end, so
     /// that both ends are exact.
+    ///
+    /// ```
+    /// # use thalweg::{Context, DType, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// assert_eq!(Tensor::linspace(0.0, 1.0, 3, DType::F32, &cx).to_vec::<f32>()?, [0.0, 0.5, 1.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     ///
     /// # Errors
     /// A dtype that is no float.
@@ -121,6 +135,13 @@ impl Tensor {
     }
 
     /// Ones on the main diagonal of a matrix of `rows` by `columns`, else zeros.
+    ///
+    /// ```
+    /// # use thalweg::{Context, DType, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// assert_eq!(Tensor::eye(2, 2, DType::U8, &cx).to_vec::<u8>()?, [1, 0, 0, 1]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn eye(rows: usize, columns: usize, dtype: DType, cx: &Context) -> Tensor {
         let tag = OpTag::new("eye");
@@ -135,6 +156,16 @@ impl Tensor {
 
     /// The element (i, j, …) of the result `k` is element i, j, … of vector `k`: coordinates of a grid, as views. Indexing is
     /// `ij`: axis k belongs to vector k.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::arange(0, 2, 1, &cx);
+    /// let grid = Tensor::meshgrid(&[&x, &x]);
+    /// assert_eq!(grid[0].to_vec::<i64>()?, [0, 0, 1, 1]);
+    /// assert_eq!(grid[1].to_vec::<i64>()?, [0, 1, 0, 1]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     ///
     /// # Errors
     /// A tensor that is no vector.
@@ -165,18 +196,45 @@ impl Tensor {
     }
 
     /// The matrices of the last two axes with zeros above diagonal `k` (0 is the main one, positive ones lie above).
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.tril(0);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 0.0, 3.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn tril(&self, k: i64) -> Tensor {
         triangle(self, k, OpTag::new("tril"), true)
     }
 
     /// The matrices of the last two axes with zeros below diagonal `k` (0 is the main one, positive ones lie above).
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.triu(1);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 2.0, 0.0, 0.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn triu(&self, k: i64) -> Tensor {
         triangle(self, k, OpTag::new("triu"), false)
     }
 
     /// Diagonal `k` of the matrices of axes `a` and `b`, as a new last axis; positive ones lie above the main one.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.diagonal(0, 0, 1);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn diagonal(&self, k: i64, a: i32, b: i32) -> Tensor {
         let tag = OpTag::new("diagonal");
@@ -212,6 +270,15 @@ impl Tensor {
 
     /// Of a vector the matrix with it on diagonal `k`, of a matrix diagonal `k`.
     ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.diag(1);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Another number of axes.
     #[track_caller]
@@ -242,6 +309,15 @@ impl Tensor {
     }
 
     /// The sum of the main diagonal of the last two axes. Dtypes as [`sum`](Tensor::sum).
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.trace();
+    /// assert_eq!(y.to_vec::<f32>()?, [5.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn trace(&self) -> Tensor {
         let tag = OpTag::new("trace");

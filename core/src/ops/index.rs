@@ -81,6 +81,15 @@ impl Tensor {
     /// `out[.., i, ..] = self[.., index[.., i, ..], ..]` along `axis`; the result has the shape of `index`, whose other
     /// extents are at most those of `self`. NumPy's `take_along_axis`.
     ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let i = Tensor::from_slice(&[1_i64, 0], [2, 1], &cx);
+    /// assert_eq!(x.gather(1, &i).to_vec::<f32>()?, [2.0, 3.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Indices that are no integers; a shape that does not fit.
     #[track_caller]
@@ -106,6 +115,15 @@ impl Tensor {
     }
 
     /// The slices `index[0]`, `index[1]`, … along `axis`, one after the other; `index` is a vector.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let i = Tensor::from_slice(&[1_i64, 1], [2], &cx);
+    /// assert_eq!(x.index_select(0, &i).to_vec::<f32>()?, [3.0, 4.0, 3.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Indices that are no integers or no vector.
@@ -135,6 +153,15 @@ impl Tensor {
 
     /// Elements of all of `self` in row-major order; the result has the shape of `index`.
     ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let i = Tensor::from_slice(&[-1_i64, 0], [2], &cx);
+    /// assert_eq!(x.take(&i).to_vec::<f32>()?, [4.0, 1.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Indices that are no integers.
     #[track_caller]
@@ -156,6 +183,15 @@ impl Tensor {
     /// `self` with `source[.., i, ..]` at `[.., index[.., i, ..], ..]` along `axis`; the last of several for one place stays.
     /// `source` is a number or a tensor with at least the extents of `index`, and becomes of the dtype of `self`.
     ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let i = Tensor::from_slice(&[1_i64, 0], [2, 1], &cx);
+    /// assert_eq!(x.scatter(1, &i, 9).to_vec::<f32>()?, [1.0, 9.0, 9.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Indices that are no integers; shapes that do not fit; a number that the dtype does not hold.
     #[track_caller]
@@ -164,6 +200,15 @@ impl Tensor {
     }
 
     /// As [`scatter`](Tensor::scatter), adding to what is there, in the order of the indices.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let i = Tensor::from_slice(&[1_i64, 0], [2, 1], &cx);
+    /// assert_eq!(x.scatter_add(1, &i, 9).to_vec::<f32>()?, [1.0, 11.0, 12.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn scatter_add<'a>(&self, axis: i32, index: &Tensor, source: impl IntoOperand<'a>) -> Tensor {
         scatter(
@@ -204,6 +249,15 @@ impl Tensor {
 
     /// `self` with slice i of `source` added to slice `index[i]` along `axis`; `index` is a vector.
     ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let i = Tensor::from_slice(&[0_i64, 0], [2], &cx);
+    /// assert_eq!(x.index_add(0, &i, &x).to_vec::<f32>()?, [5.0, 8.0, 3.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`scatter`](Tensor::scatter); `source` has another shape than those slices.
     #[track_caller]
@@ -220,6 +274,15 @@ impl Tensor {
 
     /// `self` with slice i of `source` in place of slice `index[i]` along `axis`; `index` is a vector.
     ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let i = Tensor::from_slice(&[1_i64, 0], [2], &cx);
+    /// assert_eq!(x.index_copy(0, &i, &x).to_vec::<f32>()?, [3.0, 4.0, 1.0, 2.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`index_add`](Tensor::index_add).
     #[track_caller]
@@ -235,6 +298,14 @@ impl Tensor {
     }
 
     /// 1 at the index, 0 elsewhere, along a new last axis of `classes`; as i64. An index outside gives zeros alone.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let i = Tensor::from_slice(&[2_i64, 0], [2], &cx);
+    /// assert_eq!(i.one_hot(3).to_vec::<i64>()?, [0, 0, 1, 1, 0, 0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Indices that are no integers.

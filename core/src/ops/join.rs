@@ -67,6 +67,16 @@ fn pieces(extent: usize, size: usize) -> Vec<usize> {
 impl Tensor {
     /// The tensors one after the other along `axis`; the other extents agree. Dtypes are promoted.
     ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = Tensor::concat(&[&x, &x], 1);
+    /// assert_eq!(*y.shape()?, [2, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 1.0, 2.0, 3.0, 4.0, 3.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// No tensor at all; other extents differ.
     #[track_caller]
@@ -83,6 +93,16 @@ impl Tensor {
     }
 
     /// The tensors side by side along a new axis before `axis`; their shapes agree. Dtypes are promoted.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = Tensor::stack(&[&x, &x], 0);
+    /// assert_eq!(*y.shape()?, [2, 2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0, 1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     ///
     /// # Errors
     /// No tensor at all; shapes differ.
@@ -114,6 +134,15 @@ impl Tensor {
     }
 
     /// Views of `size` elements along `axis`, the last perhaps shorter. An error makes one tensor that carries it.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = &x.split(1, 1)[1];
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn split(&self, size: usize, axis: i32) -> Vec<Tensor> {
         parts(self, axis, OpTag::new("split"), |extent| match size {
@@ -123,6 +152,15 @@ impl Tensor {
     }
 
     /// Views of the given sizes along `axis`, which sum to its extent. An error makes as many tensors that carry it.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = &x.split_sizes(&[0, 2], 0)[1];
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn split_sizes(&self, sizes: &[usize], axis: i32) -> Vec<Tensor> {
         let result = parts(self, axis, OpTag::new("split"), |extent| {
@@ -139,6 +177,15 @@ impl Tensor {
 
     /// At most `count` views of one size along `axis`, the last perhaps shorter: as PyTorch, there are fewer where the extent
     /// does not suffice. An error makes `count` tensors that carry it.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = &x.chunk(2, 0)[1];
+    /// assert_eq!(y.to_vec::<f32>()?, [3.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn chunk(&self, count: usize, axis: i32) -> Vec<Tensor> {
         let result = parts(self, axis, OpTag::new("chunk"), |extent| match count {
@@ -152,6 +199,16 @@ impl Tensor {
     }
 
     /// The tensor `repeats[i]` times along axis `i`, aligned at the last axis, as NumPy's `tile` and PyTorch's `repeat`.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.tile(&[2]);
+    /// assert_eq!(*y.shape()?, [2, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 1.0, 2.0, 3.0, 4.0, 3.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn tile(&self, repeats: &[usize]) -> Tensor {
         let tag = OpTag::new("tile");
@@ -174,6 +231,15 @@ impl Tensor {
     }
 
     /// Each element `count` times in a row along `axis`.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.repeat_interleave(2, 1);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn repeat_interleave(&self, count: usize, axis: i32) -> Tensor {
         let tag = OpTag::new("repeat_interleave");

@@ -10,22 +10,22 @@ use crate::tensor::tag::OpTag;
 use crate::tensor::{Repr, Tensor, apply, apply_in, composite};
 
 /// A number of elements that a tensor says.
-fn known(count: &Tensor, tag: OpTag) -> Result<usize, Tensor> {
+fn known(count: &Tensor, tag: OpTag) -> Result<usize, Box<Tensor>> {
     if let Repr::Lazy(lazy) = &count.repr
         && lazy.trace != 0
     {
         let refusal = Refusal::new("its shape depends on values, which a traced function does not have yet")
             .help("call it outside of `jit`, or keep the shape with `where_cond`");
-        return Err(Tensor::refused(tag, refusal, &[count]));
+        return Err(Box::new(Tensor::refused(tag, refusal, &[count])));
     }
     match count.detach().item::<i64>() {
         Ok(count) => Ok(count.max(0) as usize),
-        Err(error) => Err(Tensor::of_error(tag, error, count.context())),
+        Err(error) => Err(Box::new(Tensor::of_error(tag, error, count.context()))),
     }
 }
 
 /// The row-major indices of the elements that are not 0, as i64.
-fn chosen(mask: &Tensor, tag: OpTag) -> Result<Tensor, Tensor> {
+fn chosen(mask: &Tensor, tag: OpTag) -> Result<Tensor, Box<Tensor>> {
     let flat = tag.scope(|| mask.detach().ne(0).flatten());
     let count = known(&tag.scope(|| flat.sum()), tag)?;
     let shape = Shape::of(&[count]);
@@ -48,6 +48,15 @@ fn chosen(mask: &Tensor, tag: OpTag) -> Result<Tensor, Tensor> {
 
 impl Tensor {
     /// `value` where `mask` (bool) is true, else `self`; the mask broadcasts.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.masked_fill(&x.gt(2), 0);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 0.0, 0.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_fill<'a>(&self, mask: &Tensor, value: impl IntoOperand<'a>) -> Tensor {
         super::compare::select(
@@ -60,6 +69,15 @@ impl Tensor {
 
     /// The elements where `mask` is true, in row-major order, as a vector; both broadcast. Waits for the mask, since its
     /// values say the shape.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.masked_select(&x.gt(2));
+    /// assert_eq!(y.to_vec::<f32>()?, [3.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     ///
     /// # Errors
     /// A mask that is not bool; inside `jit` the shape is not known.
@@ -89,12 +107,22 @@ impl Tensor {
                 );
                 apply(Op::Gather { axis: 0 }, &[&flat, &index], tag)
             }
-            Err(failed) => failed,
+            Err(failed) => *failed,
         }
     }
 
     /// The indices of the elements that are not 0, one row each, in row-major order: i64 `[count, axes]`. Waits for the
     /// elements, since they say the shape.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.gt(2).nonzero();
+    /// assert_eq!(*y.shape()?, [2, 2]);
+    /// assert_eq!(y.to_vec::<i64>()?, [1, 0, 1, 1]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Inside `jit` the shape is not known.
@@ -104,7 +132,7 @@ impl Tensor {
         let Ok(ty) = self.ty() else { return self.clone() };
         let index = match chosen(self, tag) {
             Ok(index) => index,
-            Err(failed) => return failed,
+            Err(failed) => return *failed,
         };
         composite("nonzero", &ty.shape, [&index], tag, |[index]| {
             let rank = ty.shape.len();
@@ -122,6 +150,14 @@ impl Tensor {
     /// The distinct elements in ascending order, as a vector. Waits for the elements, since they say the shape. Each NaN counts as
     /// distinct.
     ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[3_i32, 1, 3], [3], &cx);
+    /// assert_eq!(x.unique().to_vec::<i32>()?, [1, 3]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Inside `jit` the shape is not known.
     #[track_caller]
@@ -135,6 +171,17 @@ impl Tensor {
 
     /// [`unique`](Tensor::unique) elements, for each element of `self` the index of its equal among them (i64, the shape of
     /// `self`), and how often each occurs (i64).
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[3_i32, 1, 3], [3], &cx);
+    /// let (values, inverse, counts) = x.unique_counts();
+    /// assert_eq!(values.to_vec::<i32>()?, [1, 3]);
+    /// assert_eq!(inverse.to_vec::<i64>()?, [1, 0, 1]);
+    /// assert_eq!(counts.to_vec::<i64>()?, [1, 2]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`unique`](Tensor::unique).
@@ -175,6 +222,14 @@ impl Tensor {
     /// How often each of 0, 1, 2, … occurs among non-negative integers: i64, as long as the greatest asks for and at least `least`.
     /// Waits for the elements. Negative ones are not counted (PyTorch raises an error).
     ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[3_i32, 1, 3], [3], &cx);
+    /// assert_eq!(x.bincount(0).to_vec::<i64>()?, [0, 1, 0, 2]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Elements that are no integers; inside `jit` the shape is not known (there `scatter_add` on zeros does the same).
     #[track_caller]
@@ -194,11 +249,11 @@ impl Tensor {
             _ => known(&tag.scope(|| flat.max() + 1), tag).map(|length| length.max(least)),
         };
         let length = length.and_then(|length| {
-            Shape::checked(&[length]).map_err(|refusal| Tensor::refused(tag, refusal, &[self]))
+            Shape::checked(&[length]).map_err(|refusal| Box::new(Tensor::refused(tag, refusal, &[self])))
         });
         let shape = match length {
             Ok(shape) => shape,
-            Err(failed) => return failed,
+            Err(failed) => return *failed,
         };
         let base = Tensor::constant(shape, DType::I64, 0);
         composite("bincount", &(), [&flat, &base], tag, |[flat, base]| {

@@ -51,4 +51,4 @@ pub(crate) use axes::{axis_in, axis_of};
 pub(crate) use create::refused_on;
 pub(crate) use formula::widened;
 pub(crate) use operand::float_bits;
-pub(crate) use promotion::{broadcast, brought, cast, elementwise, expanded, float_of, join};
+pub(crate) use promotion::{broadcast, brought, cast, elementwise, expanded, float_of};

@@ -81,6 +81,15 @@ impl Tensor {
     /// More elements before and behind: `widths[i]` says how many along axis `i` (NumPy's order; PyTorch counts from the last
     /// axis). Axes without an entry stay.
     ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// use thalweg::ops::PadMode;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0], [3], &cx);
+    /// assert_eq!(x.pad(&[(2, 1)], PadMode::Reflect).to_vec::<f32>()?, [3.0, 2.0, 1.0, 2.0, 3.0, 2.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// More entries than axes; more elements than the mode can give; a number that the dtype does not hold.
     #[track_caller]
@@ -124,16 +133,33 @@ impl Tensor {
     }
 
     /// The elements in opposite order along `axes`, as a view.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.flip(0);
+    /// assert_eq!(y.to_vec::<f32>()?, [3.0, 4.0, 1.0, 2.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn flip(&self, axes: impl IntoAxes) -> Tensor {
         let tag = OpTag::new("flip");
         match super::reduce::resolved(self, axes, tag) {
             Ok(axes) => flipped(self, axes, tag),
-            Err(failed) => failed,
+            Err(failed) => *failed,
         }
     }
 
     /// The elements moved by `shift` places along `axis`; those that leave at one end enter at the other.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0], [3], &cx);
+    /// assert_eq!(x.roll(1, 0).to_vec::<f32>()?, [3.0, 1.0, 2.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn roll(&self, shift: i64, axis: i32) -> Tensor {
         let tag = OpTag::new("roll");

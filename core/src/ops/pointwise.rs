@@ -92,6 +92,14 @@ fn bound(op: ScalarOp, x: Operand<'_>, limit: Operand<'_>, tag: OpTag) -> Tensor
 
 impl Tensor {
     /// The remainder of `self / other` with the sign of `self`, as C's `fmod`. By 0 it is NaN for floats and 0 for integers.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[7.0_f32, -7.0], [2], &cx);
+    /// assert_eq!(x.fmod(3).to_vec::<f32>()?, [1.0, -1.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn fmod<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         map(
@@ -104,6 +112,14 @@ impl Tensor {
 
     /// The remainder of `self / other` with the sign of `other`, as Python's `%` (and the operator `%` here). By 0 it is NaN
     /// for floats and 0 for integers.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[7.0_f32, -7.0], [2], &cx);
+    /// assert_eq!(x.remainder(3).to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn remainder<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         remainder(self.into_operand(), other.into_operand(), OpTag::new("remainder"))
@@ -111,6 +127,14 @@ impl Tensor {
 
     /// `self / other` rounded down, as Python's `//`; integers stay integers. By 0 it is ±inf or NaN for floats and 0 for
     /// integers (PyTorch raises an error there).
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[7.0_f32, -7.0], [2], &cx);
+    /// assert_eq!(x.div_floor(2).to_vec::<f32>()?, [3.0, -4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn div_floor<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         div_floor(self.into_operand(), other.into_operand(), OpTag::new("div_floor"))
@@ -118,6 +142,14 @@ impl Tensor {
 
     /// `self` moved into `low..=high`: `min(max(x, low), high)`; NaN stays. Bounds broadcast. The gradient is 1 from `low`
     /// to `high`, both included.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[-1.0_f32, 0.5, 3.0], [3], &cx);
+    /// assert_eq!(x.clamp(0, 1).to_vec::<f32>()?, [0.0, 0.5, 1.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn clamp<'a, 'b>(&self, low: impl IntoOperand<'a>, high: impl IntoOperand<'b>) -> Tensor {
         let tag = OpTag::new("clamp");
@@ -138,12 +170,28 @@ impl Tensor {
     }
 
     /// As [`clamp`](Tensor::clamp), under NumPy's name.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[-1.0_f32, 0.5], [2], &cx);
+    /// assert_eq!(x.clip(0, 1).to_vec::<f32>()?, [0.0, 0.5]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn clip<'a, 'b>(&self, low: impl IntoOperand<'a>, high: impl IntoOperand<'b>) -> Tensor {
         self.clamp(low, high)
     }
 
     /// `self`, at least `low`; NaN stays.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[-1.0_f32, 2.0], [2], &cx);
+    /// assert_eq!(x.clamp_min(0).to_vec::<f32>()?, [0.0, 2.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn clamp_min<'a>(&self, low: impl IntoOperand<'a>) -> Tensor {
         bound(
@@ -155,6 +203,14 @@ impl Tensor {
     }
 
     /// `self`, at most `high`; NaN stays.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[-1.0_f32, 2.0], [2], &cx);
+    /// assert_eq!(x.clamp_max(0).to_vec::<f32>()?, [-1.0, 0.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn clamp_max<'a>(&self, high: impl IntoOperand<'a>) -> Tensor {
         bound(
@@ -166,6 +222,14 @@ impl Tensor {
     }
 
     /// `self + weight * (end - self)`, exact at the weights 0 and 1. Integers become f32.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[0.0_f32, 8.0], [2], &cx);
+    /// assert_eq!(x.lerp(4.0, 0.25).to_vec::<f32>()?, [1.0, 7.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn lerp<'a, 'b>(&self, end: impl IntoOperand<'a>, weight: impl IntoOperand<'b>) -> Tensor {
         let operands = [self.into_operand(), end.into_operand(), weight.into_operand()];
@@ -185,6 +249,14 @@ impl Tensor {
     }
 
     /// The fractional part with the sign of x; NaN for ±inf. Integers give 0.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.5_f32, -2.25], [2], &cx);
+    /// assert_eq!(x.frac().to_vec::<f32>()?, [0.5, -0.25]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn frac(&self) -> Tensor {
         let tag = OpTag::new("frac");
@@ -192,6 +264,14 @@ impl Tensor {
     }
 
     /// The greater of each pair; of a NaN and a number the number.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[f32::NAN, 2.0], [2], &cx);
+    /// assert_eq!(x.fmax(1).to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn fmax<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         let operands = [self.into_operand(), other.into_operand()];
@@ -201,6 +281,14 @@ impl Tensor {
     }
 
     /// The lesser of each pair; of a NaN and a number the number.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[f32::NAN, 2.0], [2], &cx);
+    /// assert_eq!(x.fmin(1).to_vec::<f32>()?, [1.0, 1.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn fmin<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         let operands = [self.into_operand(), other.into_operand()];
@@ -210,6 +298,14 @@ impl Tensor {
     }
 
     /// Whether the sign is negative, of -0 too, as bool; false for NaN.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[-0.0_f32, 1.0], [2], &cx);
+    /// assert_eq!(x.signbit().to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn signbit(&self) -> Tensor {
         let tag = OpTag::new("signbit");
@@ -223,6 +319,14 @@ impl Tensor {
     }
 
     /// `|self|` with the sign of `other`, of -0 too; a NaN counts as positive. Integers become f32.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[2.0_f32, -3.0], [2], &cx);
+    /// assert_eq!(x.copysign(-1).to_vec::<f32>()?, [-2.0, -3.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn copysign<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         let operands = [self.into_operand(), other.into_operand()];
@@ -238,6 +342,14 @@ impl Tensor {
     }
 
     /// 0 below 0, 1 above, `at_zero` at 0; 0 for NaN, as in PyTorch (NumPy hands it on).
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[-2.0_f32, 0.0, 2.0], [3], &cx);
+    /// assert_eq!(x.heaviside(0.5).to_vec::<f32>()?, [0.0, 0.5, 1.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn heaviside<'a>(&self, at_zero: impl IntoOperand<'a>) -> Tensor {
         let operands = [self.into_operand(), at_zero.into_operand()];
@@ -255,12 +367,28 @@ impl Tensor {
     }
 
     /// Whether an element is NaN, as bool; false for integers.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, f32::NAN], [2], &cx);
+    /// assert_eq!(x.isnan().to_vec::<bool>()?, [false, true]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn isnan(&self) -> Tensor {
         OpTag::new("isnan").scope(|| self.ne(self))
     }
 
     /// Whether an element is inf or -inf, as bool; false for integers.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, f32::INFINITY], [2], &cx);
+    /// assert_eq!(x.isinf().to_vec::<bool>()?, [false, true]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn isinf(&self) -> Tensor {
         let tag = OpTag::new("isinf");
@@ -273,6 +401,14 @@ impl Tensor {
     }
 
     /// Whether an element is neither inf nor NaN, as bool; true for integers.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, f32::NAN], [2], &cx);
+    /// assert_eq!(x.isfinite().to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn isfinite(&self) -> Tensor {
         let tag = OpTag::new("isfinite");
@@ -285,6 +421,14 @@ impl Tensor {
     }
 
     /// Whether a pair is close: `|self - other| <= atol + rtol * |other|`, or equal; as bool. NaN is close to nothing.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.000001_f32, 1.1], [2], &cx);
+    /// assert_eq!(x.isclose(1.0, 1e-5, 1e-8).to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn isclose<'a>(&self, other: impl IntoOperand<'a>, rtol: f64, atol: f64) -> Tensor {
         let operands = [self.into_operand(), other.into_operand()];

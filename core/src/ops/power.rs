@@ -112,12 +112,28 @@ impl Tensor {
     /// `self` to the power `exponent`, as C's `pow` for floats: `x^0` is 1 for every x, negative x to a power that is no
     /// integer NaN. Integers to integers stay integers and wrap; a negative power of an integer is 0, but of 1 and -1
     /// (PyTorch too for tensors; it refuses negative numbers, NumPy both).
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[2.0_f32, -1.0], [2], &cx);
+    /// assert_eq!(x.pow(3).to_vec::<f32>()?, [8.0, -1.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn pow<'a>(&self, exponent: impl IntoOperand<'a>) -> Tensor {
         power(self.into_operand(), exponent.into_operand(), OpTag::new("pow"))
     }
 
     /// `x * x`; dtypes as [`mul`](Tensor::mul).
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[2.0_f32, -3.0], [2], &cx);
+    /// assert_eq!(x.square().to_vec::<f32>()?, [4.0, 9.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn square(&self) -> Tensor {
         arithmetic(
@@ -129,6 +145,14 @@ impl Tensor {
     }
 
     /// `1 / x`; integers become f32.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[2.0_f32, 4.0], [2], &cx);
+    /// assert_eq!(x.reciprocal().to_vec::<f32>()?, [0.5, 0.25]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn reciprocal(&self) -> Tensor {
         super::binary::divide(
@@ -139,6 +163,14 @@ impl Tensor {
     }
 
     /// `1 / √x`, within 1.5 units in the last place; inf at 0, NaN below. Integers become f32.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 4.0], [2], &cx);
+    /// assert_eq!(x.rsqrt().to_vec::<f32>()?, [1.0, 0.5]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn rsqrt(&self) -> Tensor {
         formula(
@@ -152,6 +184,14 @@ impl Tensor {
     }
 
     /// Cube root, of negative numbers too, within 2 units in the last place. Integers become f32.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[8.0_f32, -27.0], [2], &cx);
+    /// assert_eq!(x.cbrt().to_vec::<f32>()?, [2.0, -3.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn cbrt(&self) -> Tensor {
         formula("cbrt", (), self, OpTag::new("cbrt"), cbrt, |_, y| {
@@ -160,6 +200,14 @@ impl Tensor {
     }
 
     /// 2^x; exact for integral x where the device's `pow` is. Integers become f32.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[3.0_f32, -1.0], [2], &cx);
+    /// assert_eq!(x.exp2().to_vec::<f32>()?, [8.0, 0.5]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn exp2(&self) -> Tensor {
         formula(
@@ -173,6 +221,14 @@ impl Tensor {
     }
 
     /// Binary logarithm within 3 units in the last place, and exact for powers of 2; -inf at 0, NaN below. Integers become f32.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[8.0_f32, 0.5], [2], &cx);
+    /// assert_eq!(x.log2().to_vec::<f32>()?, [3.0, -1.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn log2(&self) -> Tensor {
         let value = |x: &Tensor| logarithm(x, 2.0, LOG2_E);
@@ -182,6 +238,14 @@ impl Tensor {
     }
 
     /// Decimal logarithm within 3 units in the last place, and exact for powers of 10; -inf at 0, NaN below. Integers become f32.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1000.0_f32, 1.0], [2], &cx);
+    /// assert_eq!(x.log10().to_vec::<f32>()?, [3.0, 0.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn log10(&self) -> Tensor {
         let value = |x: &Tensor| logarithm(x, 10.0, LOG10_E);
@@ -192,6 +256,14 @@ impl Tensor {
 
     /// `√(self² + other²)` without overflow on the way, within 2 units in the last place; inf with an inf, even beside NaN.
     /// Integers become f32.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[3.0_f32], [1], &cx);
+    /// assert_eq!(x.hypot(4.0).to_vec::<f32>()?, [5.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn hypot<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         let tag = OpTag::new("hypot");
@@ -209,6 +281,14 @@ impl Tensor {
     }
 
     /// `ln(e^self + e^other)` without overflow. Integers become f32.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32], [1], &cx);
+    /// assert_eq!(x.logaddexp(f64::NEG_INFINITY).to_vec::<f32>()?, [1.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn logaddexp<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         let tag = OpTag::new("logaddexp");
@@ -223,6 +303,14 @@ impl Tensor {
     }
 
     /// `self * ln(other)`, and 0 where `self` is 0, unless `other` is NaN. Integers become f32.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[0.0_f32], [1], &cx);
+    /// assert_eq!(x.xlogy(0.0).to_vec::<f32>()?, [0.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn xlogy<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         let tag = OpTag::new("xlogy");
@@ -244,6 +332,14 @@ impl Tensor {
     }
 
     /// The angle of the point `(other, self)` in radians, from -π to π, as C's `atan2`. Integers become f32.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[0.0_f32], [1], &cx);
+    /// assert_eq!(x.atan2(1.0).to_vec::<f32>()?, [0.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn atan2<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         let choose = |dtype| Ok(float_of(dtype));

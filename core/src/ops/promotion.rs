@@ -95,7 +95,7 @@ pub(crate) fn broadcast(shapes: &[Shape]) -> Result<Shape, Refusal> {
 /// Why operands were not joined.
 pub(crate) enum Stop {
     /// One carries an error.
-    Failed(Tensor),
+    Failed(Box<Tensor>),
     /// They do not fit.
     Refused(Refusal),
 }
@@ -110,7 +110,7 @@ impl Stop {
     /// The tensor that carries it.
     pub(crate) fn tensor(self, tag: OpTag, operands: &[Operand<'_>]) -> Tensor {
         match self {
-            Stop::Failed(tensor) => tensor,
+            Stop::Failed(tensor) => *tensor,
             Stop::Refused(refusal) => {
                 let tensors: Vec<&Tensor> = operands.iter().filter_map(Operand::tensor).collect();
                 Tensor::refused(tag, refusal, &tensors)
@@ -129,7 +129,7 @@ pub(crate) fn join(operands: &[Operand<'_>]) -> Result<Type, Stop> {
             Operand::Scalar(scalar) => (&mut number, scalar.default_dtype()),
             Operand::Borrowed(_) | Operand::Owned(_) => {
                 let Some(tensor) = operand.tensor() else { continue };
-                let ty = tensor.ty().map_err(|_| Stop::Failed(tensor.clone()))?;
+                let ty = tensor.ty().map_err(|_| Stop::Failed(Box::new(tensor.clone())))?;
                 shapes.push(ty.shape);
                 (
                     if ty.shape.is_empty() {

@@ -29,11 +29,11 @@ pub(crate) const fn accumulator(dtype: DType) -> DType {
 }
 
 /// The axes that are reduced, for a tensor without error.
-pub(crate) fn resolved(x: &Tensor, axes: impl IntoAxes, tag: OpTag) -> Result<Axes, Tensor> {
-    let ty = x.ty().map_err(|_| x.clone())?;
+pub(crate) fn resolved(x: &Tensor, axes: impl IntoAxes, tag: OpTag) -> Result<Axes, Box<Tensor>> {
+    let ty = x.ty().map_err(|_| Box::new(x.clone()))?;
     match axes.into_axes(ty.shape.len()) {
         Ok(axes) => Ok(axes.into_iter().collect()),
-        Err(refusal) => Err(Tensor::refused(tag, refusal, &[x])),
+        Err(refusal) => Err(Box::new(Tensor::refused(tag, refusal, &[x]))),
     }
 }
 
@@ -148,33 +148,123 @@ fn along(
 ) -> Tensor {
     match resolved(x, axes, tag) {
         Ok(axes) => how(x, op, axes, keep, tag),
-        Err(failed) => failed,
+        Err(failed) => *failed,
     }
 }
 
 reductions! {
     /// The sum of all elements; 0 of none. Integers and bool give i64 (u64 stays), f16 and bf16 are summed in f32.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.sum();
+    /// assert_eq!(y.to_vec::<f32>()?, [10.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     sum, sum_axes, sum_keepdims = accumulate Sum;
     /// The product of all elements; 1 of none. Dtypes as [`sum`](Tensor::sum).
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.prod();
+    /// assert_eq!(y.to_vec::<f32>()?, [24.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     prod, prod_axes, prod_keepdims = accumulate Prod;
     /// The greatest element; NaN if there is one. Without indices (PyTorch gives both for an axis): see
     /// [`argmax`](Tensor::argmax). Nothing to choose from is an error.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.max_axes(0);
+    /// assert_eq!(y.to_vec::<f32>()?, [3.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     max, max_axes, max_keepdims = extreme Max;
     /// The least element; NaN if there is one. Nothing to choose from is an error.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.min_axes(1);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     min, min_axes, min_keepdims = extreme Min;
     /// The row-major index of the first greatest element, as i64; that of the first NaN if there is one. Along several
     /// axes it counts through these axes. Nothing to choose from is an error.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.argmax();
+    /// assert_eq!(y.to_vec::<i64>()?, [3]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     argmax, argmax_axes, argmax_keepdims = extreme ArgMax;
     /// The row-major index of the first least element, as i64; that of the first NaN if there is one. Along several axes it
     /// counts through these axes. Nothing to choose from is an error.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.argmin_axes(1);
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     argmin, argmin_axes, argmin_keepdims = extreme ArgMin;
     /// Whether an element is not zero, as bool; NaN is not zero. False of none.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.gt(3).any_axes(1);
+    /// assert_eq!(y.to_vec::<bool>()?, [false, true]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     any, any_axes, any_keepdims = truth Max;
     /// Whether no element is zero, as bool. True of none.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.gt(0).all();
+    /// assert_eq!(y.to_vec::<bool>()?, [true]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     all, all_axes, all_keepdims = truth Min;
     /// The number of elements that are not zero, as i64; NaN counts.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = (x - 1).count_nonzero();
+    /// assert_eq!(y.to_vec::<i64>()?, [3]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     count_nonzero, count_nonzero_axes, count_nonzero_keepdims = count Sum;
     /// The mean; NaN of none. Computed in f64 for f64, else in f32; integers and bool give f32 (PyTorch refuses them, NumPy
     /// gives f64).
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.mean_axes([-1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.5, 3.5]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     mean, mean_axes, mean_keepdims = mean Sum;
 }

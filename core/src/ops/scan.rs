@@ -36,24 +36,60 @@ fn scan(x: &Tensor, op: ReduceOp, axis: i32, tag: OpTag) -> Tensor {
 
 impl Tensor {
     /// The sum of the elements up to each one along `axis`. Dtypes as [`sum`](Tensor::sum).
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.cumsum(1);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0, 3.0, 7.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn cumsum(&self, axis: i32) -> Tensor {
         scan(self, ReduceOp::Sum, axis, OpTag::new("cumsum"))
     }
 
     /// The product of the elements up to each one along `axis`. Dtypes as [`sum`](Tensor::sum).
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.cumprod(1);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 12.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn cumprod(&self, axis: i32) -> Tensor {
         scan(self, ReduceOp::Prod, axis, OpTag::new("cumprod"))
     }
 
     /// The greatest of the elements up to each one along `axis`; NaN from the first NaN on. Without indices.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.cummax(1);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn cummax(&self, axis: i32) -> Tensor {
         scan(self, ReduceOp::Max, axis, OpTag::new("cummax"))
     }
 
     /// The least of the elements up to each one along `axis`; NaN from the first NaN on. Without indices.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.cummin(1);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 3.0, 3.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn cummin(&self, axis: i32) -> Tensor {
         scan(self, ReduceOp::Min, axis, OpTag::new("cummin"))

@@ -118,6 +118,16 @@ impl Tensor {
     /// The same elements in row-major order under another shape; one extent may be -1 and follows from the others. A view
     /// where strides allow it, else a copy (so it is PyTorch's `view` too, but never fails for strides).
     ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.reshape([-1]);
+    /// assert_eq!(*y.shape()?, [4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The number of elements differs.
     #[track_caller]
@@ -129,6 +139,16 @@ impl Tensor {
     }
 
     /// Axis `i` of the result is axis `axes[i]`; all axes must be named.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.permute([1, 0]);
+    /// assert_eq!(*y.shape()?, [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn permute(&self, axes: impl IntoAxes) -> Tensor {
         shaped(self, OpTag::new("permute"), |shape| {
@@ -138,6 +158,16 @@ impl Tensor {
     }
 
     /// Swaps two axes.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.transpose(0, -1);
+    /// assert_eq!(*y.shape()?, [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn transpose(&self, a: i32, b: i32) -> Tensor {
         shaped(self, OpTag::new("transpose"), |shape| {
@@ -155,6 +185,16 @@ impl Tensor {
 
     /// The transposed matrix; tensors of fewer than two axes stay as they are.
     ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.t();
+    /// assert_eq!(*y.shape()?, [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// More than two axes.
     #[track_caller]
@@ -167,6 +207,16 @@ impl Tensor {
     }
 
     /// Moves the axes `from` to the places `to`; the others keep their order.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.movedim(0, 1);
+    /// assert_eq!(*y.shape()?, [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn movedim(&self, from: impl IntoAxes, to: impl IntoAxes) -> Tensor {
         shaped(self, OpTag::new("movedim"), |shape| {
@@ -189,6 +239,16 @@ impl Tensor {
     }
 
     /// Without its axes of extent 1.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.sum_keepdims(0).squeeze();
+    /// assert_eq!(*y.shape()?, [2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [4.0, 6.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn squeeze(&self) -> Tensor {
         self.squeezed(.., OpTag::new("squeeze"))
@@ -210,6 +270,16 @@ impl Tensor {
     }
 
     /// With a new axis of extent 1 before `axis`; -1 puts it last.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.unsqueeze(0);
+    /// assert_eq!(*y.shape()?, [1, 2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn unsqueeze(&self, axis: i32) -> Tensor {
         shaped(self, OpTag::new("unsqueeze"), |shape| {
@@ -221,6 +291,16 @@ impl Tensor {
     }
 
     /// Repeats extents of 1 without a copy, and adds axes in front; -1 keeps an extent.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.index(0).expand([2, -1]);
+    /// assert_eq!(*y.shape()?, [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 1.0, 2.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     ///
     /// # Errors
     /// An extent that is not 1 would change.
@@ -236,6 +316,16 @@ impl Tensor {
     }
 
     /// As [`expand`](Tensor::expand) to a complete shape, under NumPy's name.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.index(0).broadcast_to([2, 2]);
+    /// assert_eq!(*y.shape()?, [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 1.0, 2.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl IntoShape) -> Tensor {
         let tag = OpTag::new("broadcast_to");
@@ -246,6 +336,16 @@ impl Tensor {
     }
 
     /// One axis of all elements; a scalar becomes one element.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.flatten();
+    /// assert_eq!(*y.shape()?, [4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn flatten(&self) -> Tensor {
         shaped(self, OpTag::new("flatten"), |shape| {
@@ -254,6 +354,16 @@ impl Tensor {
     }
 
     /// The axes from `first` to `last`, both included, as one.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.flatten_axes(0, 1);
+    /// assert_eq!(*y.shape()?, [4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn flatten_axes(&self, first: i32, last: i32) -> Tensor {
         shaped(self, OpTag::new("flatten"), |shape| {
@@ -270,6 +380,16 @@ impl Tensor {
 
     /// One axis as several of the same product; one of them may be -1. The opposite of
     /// [`flatten_axes`](Tensor::flatten_axes).
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.unflatten(1, [2, 1]);
+    /// assert_eq!(*y.shape()?, [2, 2, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn unflatten(&self, axis: i32, extents: impl IntoExtents) -> Tensor {
         let extents = extents.into_extents();

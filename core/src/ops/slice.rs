@@ -270,6 +270,17 @@ impl Tensor {
     /// disappears), a range, [`step`] of a range, [`NEW_AXIS`] or [`ELLIPSIS`]; axes without an entry are taken whole.
     /// Negative numbers count from the end; ranges that reach outside are cut, as in Python.
     ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// use thalweg::ops::{NEW_AXIS, step};
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// assert_eq!(x.index((.., -1)).to_vec::<f32>()?, [2.0, 4.0]);
+    /// assert_eq!(x.index((step(.., -1), 0..1)).to_vec::<f32>()?, [3.0, 1.0]);
+    /// assert_eq!(*x.index((NEW_AXIS, 0)).shape()?, [1, 2]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A number outside the axis, a step of 0, more entries than axes.
     #[track_caller]
@@ -303,6 +314,15 @@ impl Tensor {
 
     /// `length` elements along `axis` from `start` on, as a view. A negative start counts from the end.
     ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.narrow(1, 1, 1);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// They reach outside.
     #[track_caller]
@@ -334,6 +354,15 @@ impl Tensor {
     }
 
     /// Element `index` along `axis`, which disappears: `x.select(0, i)` is `x[i]`. Negative counts from the end.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.select(1, 0);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn select(&self, axis: i32, index: i64) -> Tensor {
         let tag = OpTag::new("select");
@@ -366,9 +395,9 @@ mod tests {
         assert_eq!(shape((ELLIPSIS, 2..4)), Some(vec![4, 5, 2]));
         assert_eq!(shape((0, NEW_AXIS, 1..=3, ..2)), Some(vec![1, 3, 2]));
         assert_eq!(shape((step(.., -2), 1..usize::MAX, 3)), Some(vec![2, 4]));
-        let (from, to) = (4, 1);
-        assert_eq!(shape((from..to, ..)), Some(vec![0, 5, 6]));
-        assert_eq!(shape(((..), (..), 1.., 0)), None);
+        let (start, end) = (4, 1);
+        assert_eq!(shape((start..end, ..)), Some(vec![0, 5, 6]));
+        assert_eq!(shape((.., .., 1.., 0)), None);
         assert_eq!(shape(4), None);
         assert_eq!(shape(-5), None);
         assert_eq!(shape(step(.., 0)), None);

@@ -41,6 +41,14 @@ fn picked(x: &Tensor, axis: usize, order: &Tensor, tag: OpTag) -> Tensor {
 impl Tensor {
     /// The i64 indices that sort along `axis`; equal elements keep their order. NaN comes last in both directions (PyTorch
     /// puts it first when descending).
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[3_i32, 1, 2], [3], &cx);
+    /// assert_eq!(x.argsort(0, false).to_vec::<i64>()?, [1, 2, 0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn argsort(&self, axis: i32, descending: bool) -> Tensor {
         let tag = OpTag::new("argsort");
@@ -50,6 +58,16 @@ impl Tensor {
     }
 
     /// The elements in order along `axis`, and the i64 indices where they were. As [`argsort`](Tensor::argsort).
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[3_i32, 1, 2], [3], &cx);
+    /// let (sorted, places) = x.sort(0, true);
+    /// assert_eq!(sorted.to_vec::<i32>()?, [3, 2, 1]);
+    /// assert_eq!(places.to_vec::<i64>()?, [0, 2, 1]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn sort(&self, axis: i32, descending: bool) -> (Tensor, Tensor) {
         let tag = OpTag::new("sort");
@@ -62,6 +80,16 @@ impl Tensor {
 
     /// The `k` greatest (or least) elements along `axis`, in that order, and the i64 indices where they are. NaN comes last
     /// (PyTorch takes it for the greatest).
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[3_i32, 1, 2], [3], &cx);
+    /// let (values, places) = x.topk(2, 0, true);
+    /// assert_eq!(values.to_vec::<i32>()?, [3, 2]);
+    /// assert_eq!(places.to_vec::<i64>()?, [0, 2]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Fewer than `k` elements.
@@ -80,6 +108,14 @@ impl Tensor {
 
     /// The middle element along `axis`, which disappears; of an even number the lower one, as in PyTorch (NumPy takes the
     /// mean). NaN if there is one.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[3_i32, 1, 2], [3], &cx);
+    /// assert_eq!(x.median(0).item::<i32>()?, 2);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     ///
     /// # Errors
     /// No elements.
@@ -102,6 +138,15 @@ impl Tensor {
 
     /// For each of `values` the number of elements of the sorted vector `self` before it: those less than it, or with `right`
     /// those not greater. As i64, with the shape of `values`. By halving, in log2 steps.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let sorted = Tensor::from_slice(&[1.0_f32, 3.0], [2], &cx);
+    /// let x = Tensor::from_slice(&[0.0_f32, 3.0, 4.0], [3], &cx);
+    /// assert_eq!(sorted.searchsorted(&x, false).to_vec::<i64>()?, [0, 1, 2]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `self` is no vector.

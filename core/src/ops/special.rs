@@ -63,7 +63,23 @@ fn erfc(x: &Tensor) -> Tensor {
 
 formulas! {
     /// `1 - erf(x)`, within 8 units in the last place also where that cancels. Integers become f32.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[0.0_f32, 20.0], [2], &cx);
+    /// assert_eq!(x.erfc().to_vec::<f32>()?, [1.0, 0.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     erfc = erfc, |x, _| -FRAC_2_SQRT_PI * (-(x * x)).exp();
     /// `ln(x / (1 - x))`, the inverse of [`sigmoid`](Tensor::sigmoid); ±inf at 1 and 0, NaN outside. Integers become f32.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[0.5_f32, 1.0], [2], &cx);
+    /// assert_eq!(x.logit().to_vec::<f32>()?, [0.0, f32::INFINITY]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     logit = |x| (x / (1.0 - x)).log(), |x, _| 1.0 / (x * (1.0 - x));
 }

@@ -20,7 +20,7 @@ fn variance(
 ) -> Tensor {
     let axes = match resolved(x, axes, tag) {
         Ok(axes) => axes,
-        Err(failed) => return failed,
+        Err(failed) => return *failed,
     };
     let Ok(ty) = x.ty() else { return x.clone() };
     composite("variance", &(axes, correction, keep, root), [x], tag, |[x]| {
@@ -40,7 +40,7 @@ fn variance(
 fn norm(x: &Tensor, axes: impl IntoAxes, p: f64, keep: bool, tag: OpTag) -> Tensor {
     let axes = match resolved(x, axes, tag) {
         Ok(axes) => axes,
-        Err(failed) => return failed,
+        Err(failed) => return *failed,
     };
     let Ok(ty) = x.ty() else { return x.clone() };
     let body = move |x: &Tensor| {
@@ -83,7 +83,7 @@ fn norm(x: &Tensor, axes: impl IntoAxes, p: f64, keep: bool, tag: OpTag) -> Tens
 fn logsumexp(x: &Tensor, axes: impl IntoAxes, keep: bool, tag: OpTag) -> Tensor {
     let axes = match resolved(x, axes, tag) {
         Ok(axes) => axes,
-        Err(failed) => return failed,
+        Err(failed) => return *failed,
     };
     let Ok(ty) = x.ty() else { return x.clone() };
     let finite = |x: &Tensor| x.abs().eq(f64::INFINITY).where_cond(0.0, x);
@@ -122,12 +122,30 @@ impl Tensor {
     /// The variance: squared distances from the mean, summed and divided by the number of elements less `correction`.
     /// PyTorch's default is 1 (the estimate from a sample), NumPy's 0. NaN where nothing is left to divide by. Computed in
     /// f64 for f64, else in f32; integers and bool give f32.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.var(0);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.25]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn var(&self, correction: usize) -> Tensor {
         variance(self, .., correction, false, false, OpTag::new("var"))
     }
 
     /// As [`var`](Tensor::var) along `axes`, which disappear.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.var_axes(1, 1);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5, 0.5]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn var_axes(&self, axes: impl IntoAxes, correction: usize) -> Tensor {
         variance(self, axes, correction, false, false, OpTag::new("var"))
@@ -140,6 +158,15 @@ impl Tensor {
     }
 
     /// The standard deviation: the root of [`var`](Tensor::var).
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.std(0);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.25_f32.sqrt()]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn std(&self, correction: usize) -> Tensor {
         variance(self, .., correction, false, true, OpTag::new("std"))
@@ -160,12 +187,30 @@ impl Tensor {
     /// The p-norm of all elements as one vector: `(Σ |x|^p)^(1/p)`; infinity gives the greatest `|x|`, -infinity the least, 0
     /// the number of elements that are not 0. The gradient of the 2-norm at 0 is 0. Computed in f64 for f64, else in
     /// f32; integers and bool give f32.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.norm(1.0);
+    /// assert_eq!(y.to_vec::<f32>()?, [10.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn norm(&self, p: f64) -> Tensor {
         norm(self, .., p, false, OpTag::new("norm"))
     }
 
     /// As [`norm`](Tensor::norm) along `axes`, which disappear.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let y = x.norm_axes(1, f64::INFINITY);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn norm_axes(&self, axes: impl IntoAxes, p: f64) -> Tensor {
         norm(self, axes, p, false, OpTag::new("norm"))
@@ -178,6 +223,14 @@ impl Tensor {
     }
 
     /// `ln Σ e^x` without overflow: -inf of none and of -inf alone. Computed in f64 for f64, else in f32; integers give f32.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1000.0_f32, f32::NEG_INFINITY], [2], &cx);
+    /// assert_eq!(x.logsumexp().to_vec::<f32>()?, [1000.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
     pub fn logsumexp(&self) -> Tensor {
         logsumexp(self, .., false, OpTag::new("logsumexp"))

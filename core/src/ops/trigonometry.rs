@@ -50,27 +50,99 @@ fn cosh(x: &Tensor) -> Tensor {
 
 formulas! {
     /// Tangent of radians.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[0.0_f32], [1], &cx);
+    /// assert_eq!(x.tan().to_vec::<f32>()?, [0.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     tan = |x| x.sin() / x.cos(), |_, y| 1.0 + y * y;
     /// Arc sine in radians; NaN outside -1 to 1.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[0.0_f32], [1], &cx);
+    /// assert_eq!(x.asin().to_vec::<f32>()?, [0.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     asin = |x| x.atan2(leg(x)), |x, _| 1.0 / leg(x);
     /// Arc cosine in radians; NaN outside -1 to 1.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32], [1], &cx);
+    /// assert_eq!(x.acos().to_vec::<f32>()?, [0.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     acos = |x| leg(x).atan2(x), |x, _| -1.0 / leg(x);
     /// Arc tangent in radians.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[0.0_f32], [1], &cx);
+    /// assert_eq!(x.atan().to_vec::<f32>()?, [0.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     atan = |x| x.atan2(1.0), |x, _| 1.0 / (1.0 + x * x);
     /// Hyperbolic sine.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[0.0_f32], [1], &cx);
+    /// assert_eq!(x.sinh().to_vec::<f32>()?, [0.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     sinh = sinh, |x, _| cosh(x);
     /// Hyperbolic cosine.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[0.0_f32], [1], &cx);
+    /// assert_eq!(x.cosh().to_vec::<f32>()?, [1.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     cosh = cosh, |x, _| sinh(x);
     /// Inverse of the hyperbolic sine.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[0.0_f32], [1], &cx);
+    /// assert_eq!(x.asinh().to_vec::<f32>()?, [0.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     asinh = |x| odd(x, |x| {
         let square = x * x;
         log1p_or_large(x, x + &square / (1.0 + (&square + 1.0).sqrt()))
     }), |x, _| 1.0 / x.hypot(1.0);
     /// Inverse of the hyperbolic cosine; NaN below 1.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32], [1], &cx);
+    /// assert_eq!(x.acosh().to_vec::<f32>()?, [0.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     acosh = |x| {
         let above = x - 1.0;
         log1p_or_large(x, &above + above.sqrt() * (&above + 2.0).sqrt())
     }, |x, _| 1.0 / ((x - 1.0).sqrt() * (x + 1.0).sqrt());
     /// Inverse of the hyperbolic tangent; ±inf at ±1, NaN outside.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[0.0_f32, 1.0], [2], &cx);
+    /// assert_eq!(x.atanh().to_vec::<f32>()?, [0.0, f32::INFINITY]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     atanh = |x| odd(x, |x| 0.5 * (2.0 * x / (1.0 - x)).log1p()), |x, _| 1.0 / ((1.0 - x) * (1.0 + x));
 }

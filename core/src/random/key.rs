@@ -37,6 +37,26 @@ pub struct Key {
     context: Option<Context>,
 }
 
+/// What a draw is called and made of.
+struct Draw {
+    name: &'static str,
+    dtype: DType,
+    /// Words of one element.
+    words: u64,
+    tag: OpTag,
+}
+
+impl Draw {
+    fn new(name: &'static str, dtype: DType, words: u64, tag: OpTag) -> Draw {
+        Draw {
+            name,
+            dtype,
+            words,
+            tag,
+        }
+    }
+}
+
 impl Key {
     /// The key of a number.
     pub fn new(number: u64, cx: &Context) -> Key {
@@ -107,18 +127,21 @@ impl Key {
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
-    /// A draw: `make` gets a function from i to word i of each element, as u32 vectors of all elements in row-major order.
+    /// A draw: `make` gets a function from i to word i of each element, as u32 vectors of all elements in row-major order, and
+    /// up to two numbers as such vectors.
     fn draw<const N: usize>(
         &self,
-        name: &'static str,
+        draw: Draw,
         shape: Result<Shape, Refusal>,
-        dtype: DType,
-        words: u64,
         numbers: [Result<(DType, u64), Refusal>; N],
-        tag: OpTag,
         make: impl Fn(&dyn Fn(u64) -> Tensor, &[Tensor]) -> Tensor,
     ) -> Tensor {
+        let Draw {
+            name,
+            dtype,
+            words,
+            tag,
+        } = draw;
         if self.tensor.ty().is_err() {
             return self.tensor.clone();
         }
@@ -160,12 +183,9 @@ impl Key {
     #[track_caller]
     pub fn bits(&self, shape: impl IntoShape) -> Tensor {
         self.draw(
-            "bits",
+            Draw::new("bits", DType::U32, 1, OpTag::new("bits")),
             shape.into_shape(),
-            DType::U32,
-            1,
             [],
-            OpTag::new("bits"),
             |word, _| word(0),
         )
     }
@@ -180,12 +200,9 @@ impl Key {
         let words = if dtype == DType::F64 { 2 } else { 1 };
         let shape = float_shape(shape, dtype);
         self.draw(
-            "uniform",
+            Draw::new("uniform", dtype, words, OpTag::new("uniform")),
             shape,
-            dtype,
-            words,
             [],
-            OpTag::new("uniform"),
             |word, _| match dtype {
                 DType::F64 => unit_f64(&word(0), &word(1), 0),
                 DType::F16 => cast(&(word(0) >> 21), dtype, OpTag::NONE) * 2_f64.powi(-11),
@@ -205,12 +222,9 @@ impl Key {
         let (wide, tag) = (widened(dtype), OpTag::new("normal"));
         let words = if wide == DType::F64 { 4 } else { 2 };
         self.draw(
-            "normal",
+            Draw::new("normal", dtype, words, tag),
             float_shape(shape, dtype),
-            dtype,
-            words,
             [],
-            tag,
             |word, _| {
                 // The first is above 0, so that its logarithm is finite.
                 let (first, second) = match wide {
@@ -241,12 +255,9 @@ impl Key {
             false => Err(Refusal::new(format!("probability {p}, it takes 0 to 1"))),
         };
         self.draw(
-            "bernoulli",
+            Draw::new("bernoulli", DType::Bool, 1, tag),
             shape.into_shape(),
-            DType::Bool,
-            1,
             [bound],
-            tag,
             |word, given| cast(&word(0), DType::U64, tag).lt(&given[0]),
         )
     }
@@ -266,12 +277,9 @@ impl Key {
         };
         let numbers = [range, Ok((DType::I64, low as u64))];
         self.draw(
-            "randint",
+            Draw::new("randint", DType::I64, 2, tag),
             shape.into_shape(),
-            DType::I64,
-            2,
             numbers,
-            tag,
             |word, given| {
                 let rest = apply(
                     Op::Map(ScalarOp::Rem),
@@ -288,9 +296,12 @@ impl Key {
     pub fn permutation(&self, count: usize) -> Tensor {
         let tag = OpTag::new("permutation");
         let shape = count.into_shape();
-        let bits = self.draw("permutation", shape, DType::U64, 2, [], tag, |word, _| {
-            word64(&word(0), &word(1))
-        });
+        let bits = self.draw(
+            Draw::new("permutation", DType::U64, 2, tag),
+            shape,
+            [],
+            |word, _| word64(&word(0), &word(1)),
+        );
         apply(
             Op::ArgSort {
                 axis: 0,

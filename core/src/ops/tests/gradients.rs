@@ -5,6 +5,8 @@ use crate::Tensor;
 use crate::grad::grad;
 use crate::hal::DType;
 
+type Unary = fn(&Tensor) -> Tensor;
+
 const STEP: f64 = 1e-5;
 
 /// The differences `(Σ f(x + h) - Σ f(x - h)) / 2h`, for each element of x.
@@ -45,8 +47,7 @@ fn check(name: &str, f: &dyn Fn(&Tensor) -> Tensor, numbers: &[f64]) {
 #[test]
 fn functions_on_the_whole_line() {
     let line = [-7.3, -2.1, -0.6, -0.01, 0.02, 0.7, 1.9, 6.5];
-    type Function = fn(&Tensor) -> Tensor;
-    let functions: [(&str, Function); 20] = [
+    let functions: [(&str, Unary); 20] = [
         ("tan", Tensor::tan),
         ("atan", Tensor::atan),
         ("sinh", Tensor::sinh),
