@@ -2,7 +2,7 @@
 //!
 //! The loader is opened when the first question comes. A device gets a context of its own, a stream is an in-order queue,
 //! an event a marker, and kernels are OpenCL C that [`thalweg_cstyle`] writes, compiled once for each variant and kept on
-//! disk ([`cache`]).
+//! disk (`cache.rs`).
 
 mod api;
 mod cache;

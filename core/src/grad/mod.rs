@@ -2,7 +2,7 @@
 //!
 //! [`grad`] and [`value_and_grad`] make a function of the gradient of a function; [`vjp`] gives the step back by itself. Their
 //! gradients are values like others, so a gradient of a gradient is one too. Who likes it imperative marks tensors with
-//! [`Tensor::requires_grad`] and calls [`Tensor::backward`]; that is for first gradients alone.
+//! [`Tensor::requires_grad`](crate::Tensor::requires_grad) and calls [`Tensor::backward`](crate::Tensor::backward); that is for first gradients alone.
 //!
 //! Integers, truth values, and what is constant almost everywhere (rounding, comparisons, sign, argmax) have no gradient. Where
 //! a function has a kink the choice is PyTorch's.
