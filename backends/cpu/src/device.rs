@@ -3,7 +3,7 @@
 use crate::graph::CpuGraph;
 use crate::isa::Isa;
 use crate::kernel::CpuKernel;
-use crate::memory::{Account, Chunk};
+use crate::memory::Chunk;
 use crate::stream::{CpuStream, Threads};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use thalweg_hal::backend::{Backend, Device, GraphNode, Properties, Source, Tag, Work};
 use thalweg_hal::kit::event::Event;
 use thalweg_hal::kit::host_device::memory_info;
+use thalweg_hal::kit::pages::Account;
 use thalweg_hal::kit::queue::Queue;
 use thalweg_hal::tables::{Capability, Kind, MemoryInfo, PropertyKey};
 use thalweg_hal::{Error, Host, Result};
@@ -59,7 +60,7 @@ impl Backend for CpuBackend {
     fn open(&self, _ordinal: u32) -> Result<CpuDevice> {
         Ok(CpuDevice {
             host: self.host,
-            account: Arc::new(Account::open()?),
+            account: Account::new(memory_info()?.total),
         })
     }
 }

@@ -3,37 +3,17 @@
 use crate::parallel::Parallel;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use thalweg_hal::kit::host_device::memory_info;
-use thalweg_hal::{Error, Result};
+use thalweg_hal::Result;
+use thalweg_hal::kit::pages::{Account, Pages, Share};
 
-/// Size and alignment of a huge page.
-const HUGE_PAGE: usize = 2 << 20;
 /// Copies and fills are split into pieces of this many bytes when they are large.
 const PIECE: usize = 1 << 20;
-
-/// Memory reserved by one device, against which it may not reserve more than the machine has.
-#[derive(Debug)]
-pub struct Account {
-    reserved: AtomicU64,
-    total: u64,
-}
-
-impl Account {
-    /// An account with nothing reserved of the machine's memory.
-    pub fn open() -> Result<Account> {
-        Ok(Account {
-            reserved: AtomicU64::new(0),
-            total: memory_info()?.total,
-        })
-    }
-}
 
 /// A range of host addresses.
 pub struct Chunk {
     base: NonNull<u8>,
-    // Length and account of what is unmapped on drop; none for imported memory.
-    mapped: Option<(usize, Arc<Account>)>,
+    // None for imported memory.
+    _mapped: Option<(Pages, Share)>,
 }
 
 // SAFETY: plain memory; the streams order all accesses to it.
@@ -44,80 +24,23 @@ unsafe impl Sync for Chunk {}
 impl Chunk {
     /// Maps `bytes` bytes, aligned to a huge page. Pages are taken from the system when they are first touched.
     pub fn map(bytes: u64, account: &Arc<Account>) -> Result<Chunk> {
-        let full = || {
-            Error::out_of_memory(format!(
-                "{bytes} B more than {} B exceed the machine's {} B",
-                account.reserved.load(Ordering::Relaxed),
-                account.total
-            ))
-        };
-        let taken = account.reserved.fetch_add(bytes, Ordering::Relaxed);
-        let chunk = if taken.checked_add(bytes).is_none_or(|sum| sum > account.total) {
-            Err(full())
-        } else {
-            usize::try_from(bytes).map_err(|_| full()).and_then(map_aligned)
-        };
-        match chunk {
-            Ok(base) => Ok(Chunk {
-                base,
-                mapped: Some((bytes as usize, Arc::clone(account))),
-            }),
-            Err(error) => {
-                account.reserved.fetch_sub(bytes, Ordering::Relaxed);
-                Err(error)
-            }
-        }
+        let share = account.take(bytes)?;
+        let pages = Pages::map(bytes)?;
+        Ok(Chunk {
+            base: pages.base(),
+            _mapped: Some((pages, share)),
+        })
     }
 
     /// Memory that somebody else owns.
     pub fn import(base: NonNull<u8>) -> Chunk {
-        Chunk { base, mapped: None }
+        Chunk { base, _mapped: None }
     }
 
     /// The first address.
     pub fn base(&self) -> *mut u8 {
         self.base.as_ptr()
     }
-}
-
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        if let Some((bytes, account)) = &self.mapped {
-            // SAFETY: `map_aligned` mapped exactly this range, and nothing points into it any more.
-            unsafe { libc::munmap(self.base.as_ptr().cast(), *bytes) };
-            account.reserved.fetch_sub(*bytes as u64, Ordering::Relaxed);
-        }
-    }
-}
-
-fn map_aligned(bytes: usize) -> Result<NonNull<u8>> {
-    let refused = || {
-        let cause = std::io::Error::last_os_error();
-        Error::out_of_memory(format!("the system maps no {bytes} B more: {cause}"))
-    };
-    let padded = bytes.checked_add(HUGE_PAGE).ok_or_else(refused)?;
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a fresh anonymous mapping touches no memory of ours.
-    let raw = unsafe { libc::mmap(std::ptr::null_mut(), padded, protection, flags, -1, 0) };
-    if raw == libc::MAP_FAILED {
-        return Err(refused());
-    }
-    let start = raw as usize;
-    let aligned = start.next_multiple_of(HUGE_PAGE);
-    let end = (aligned + bytes).next_multiple_of(4096);
-    // SAFETY: both ends lie inside the mapping and outside the part that is kept.
-    unsafe {
-        if aligned > start {
-            libc::munmap(raw, aligned - start);
-        }
-        if start + padded > end {
-            libc::munmap(end as *mut libc::c_void, start + padded - end);
-        }
-        #[cfg(target_os = "linux")]
-        libc::madvise(aligned as *mut libc::c_void, bytes, libc::MADV_HUGEPAGE);
-    }
-    NonNull::new(aligned as *mut u8).ok_or_else(refused)
 }
 
 #[derive(Clone, Copy)]
@@ -209,20 +132,13 @@ mod tests {
     use crate::parallel::Serial;
 
     #[test]
-    fn chunks_are_aligned_zeroed_and_counted() {
-        let account = Arc::new(Account::open().unwrap());
+    fn chunks_are_counted() {
+        let account = Account::new(4 << 20);
         let chunk = Chunk::map(3 << 20, &account).unwrap();
-        assert_eq!(chunk.base() as usize % HUGE_PAGE, 0);
-        // SAFETY: the chunk has these bytes.
-        unsafe {
-            chunk.base().add((3 << 20) - 1).write(7);
-            assert_eq!(chunk.base().add((3 << 20) - 1).read(), 7);
-        }
-        assert_eq!(account.reserved.load(Ordering::Relaxed), 3 << 20);
-        assert!(Chunk::map(account.total, &account).is_err());
+        assert!(Chunk::map(2 << 20, &account).is_err());
         assert!(Chunk::map(u64::MAX, &account).is_err());
         drop(chunk);
-        assert_eq!(account.reserved.load(Ordering::Relaxed), 0);
+        assert!(Chunk::map(4 << 20, &account).is_ok());
     }
 
     #[test]

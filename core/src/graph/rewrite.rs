@@ -4,6 +4,7 @@
 use super::{Graph, Node, NodeId, Op, Type};
 use crate::hal::DType;
 use crate::hal::ir::ScalarOp;
+use crate::tensor::element::one;
 use crate::tensor::shape::Shape;
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -71,18 +72,19 @@ impl Rewriter {
 
     /// The operand of a scalar op that the other operand leaves as it is, for every value and the sign of zero.
     fn neutral(&self, op: ScalarOp, inputs: &[NodeId]) -> Option<NodeId> {
-        let is = |at: usize, value: Number| {
+        let is = |at: usize, value: fn(DType) -> u64| {
             self.splat(inputs[at])
-                .is_some_and(|(dtype, bits)| bits == value.bits(dtype))
+                .is_some_and(|(dtype, bits)| bits == value(dtype))
         };
+        let zero = |_| 0;
         let float = self.graph.dtype(inputs[0]).is_float();
         match op {
-            ScalarOp::Mul if is(1, Number::One) => Some(inputs[0]),
-            ScalarOp::Mul if is(0, Number::One) => Some(inputs[1]),
-            ScalarOp::Div if is(1, Number::One) => Some(inputs[0]),
-            ScalarOp::Sub if is(1, Number::Zero) => Some(inputs[0]),
-            ScalarOp::Add if !float && is(1, Number::Zero) => Some(inputs[0]),
-            ScalarOp::Add if !float && is(0, Number::Zero) => Some(inputs[1]),
+            ScalarOp::Mul if is(1, one) => Some(inputs[0]),
+            ScalarOp::Mul if is(0, one) => Some(inputs[1]),
+            ScalarOp::Div if is(1, one) => Some(inputs[0]),
+            ScalarOp::Sub if is(1, zero) => Some(inputs[0]),
+            ScalarOp::Add if !float && is(1, zero) => Some(inputs[0]),
+            ScalarOp::Add if !float && is(0, zero) => Some(inputs[1]),
             ScalarOp::Neg | ScalarOp::Not => {
                 let inner = self.graph.node(inputs[0]);
                 (inner.op == Op::Map(op)).then(|| inner.inputs[0])
@@ -140,25 +142,6 @@ impl Rewriter {
 fn straight(from: &Shape, to: &Shape) -> bool {
     let new = to.len() - from.len();
     from.iter().zip(&to[new..]).all(|(&a, &b)| a == b || a == 1)
-}
-
-#[derive(Clone, Copy)]
-enum Number {
-    Zero,
-    One,
-}
-
-impl Number {
-    fn bits(self, dtype: DType) -> u64 {
-        match (self, dtype) {
-            (Number::Zero, _) => 0,
-            (Number::One, DType::F64) => 1_f64.to_bits(),
-            (Number::One, DType::F32) => u64::from(1_f32.to_bits()),
-            (Number::One, DType::F16) => u64::from(half::f16::ONE.to_bits()),
-            (Number::One, DType::BF16) => u64::from(half::bf16::ONE.to_bits()),
-            (Number::One, _) => 1,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Tensors from numbers.
 
-use super::element::{Element, with_element};
+use super::element::{Element, one, with_element};
 use super::failure::{Failure, Refusal};
 use super::layout::Layout;
 use super::shape::{IntoShape, Shape};
@@ -201,24 +201,6 @@ impl Tensor {
             },
             Err(error) => Tensor::of_error(tag, error, Some(cx)),
         }
-    }
-}
-
-fn one(dtype: DType) -> u64 {
-    match dtype {
-        DType::F64 => Element::bits(1.0_f64),
-        DType::F32 => Element::bits(1.0_f32),
-        DType::F16 => Element::bits(half::f16::ONE),
-        DType::BF16 => Element::bits(half::bf16::ONE),
-        DType::I64
-        | DType::I32
-        | DType::I16
-        | DType::I8
-        | DType::U64
-        | DType::U32
-        | DType::U16
-        | DType::U8
-        | DType::Bool => 1,
     }
 }
 

@@ -183,3 +183,22 @@ macro_rules! with_element {
 }
 
 pub(crate) use with_element;
+
+/// The bits of 1.
+pub(crate) fn one(dtype: DType) -> u64 {
+    match dtype {
+        DType::F64 => Element::bits(1.0_f64),
+        DType::F32 => Element::bits(1.0_f32),
+        DType::F16 => Element::bits(half::f16::ONE),
+        DType::BF16 => Element::bits(half::bf16::ONE),
+        DType::I64
+        | DType::I32
+        | DType::I16
+        | DType::I8
+        | DType::U64
+        | DType::U32
+        | DType::U16
+        | DType::U8
+        | DType::Bool => 1,
+    }
+}

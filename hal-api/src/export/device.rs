@@ -8,7 +8,6 @@ use crate::kit::pool::{GRANULARITY, Pool, Usage};
 use crate::status::{Error, Result};
 use crate::tables::{Context, DeviceOptions, DeviceProperties, DeviceTable, PropertyKey};
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(super) const fn table<B: Backend>() -> DeviceTable {
@@ -102,7 +101,7 @@ unsafe extern "C" fn open<B: Backend>(context: Context, options: *const DeviceOp
                 pool: Mutex::new(pool),
                 magazine: Magazine::new(),
                 usage: Usage::default(),
-                streams: Mutex::new(HashMap::new()),
+                streams: instance.streams(),
                 retired: Mutex::new(Vec::new()),
             };
             put(

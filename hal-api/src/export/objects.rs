@@ -25,7 +25,46 @@ pub(super) struct Instance<B: Backend> {
     pub(super) kernels: Slots<Kernel<B::Device>>,
     pub(super) graphs: Slots<Graph<B::Device>>,
     pub(super) down: AtomicBool,
-    pub(super) next_stream: AtomicU64,
+    fences: Arc<Streams<B::Device>>,
+    next_stream: AtomicU64,
+}
+
+/// The streams of all devices, by the id that fences carry: a copy between devices leaves the fence of its stream on
+/// both. A stream that is gone has passed everything.
+pub(super) struct Streams<D: Device>(Mutex<HashMap<u64, Arc<Stream<D>>>>);
+
+impl<D: Device> Streams<D> {
+    fn of(&self, owner: Owner<D>) -> Vec<Arc<Stream<D>>> {
+        let all = self.0.lock();
+        let mut own: Vec<_> = (all.values())
+            .filter(|entry| entry.owner.is(owner))
+            .cloned()
+            .collect();
+        own.sort_by_key(|entry| entry.id);
+        own
+    }
+
+    // The lock keeps the stream's device open meanwhile.
+    fn judge(&self, fence: Fence, done: impl FnOnce(&D, &D::Stream) -> bool) -> bool {
+        let all = self.0.lock();
+        all.get(&fence.stream)
+            .is_none_or(|entry| done(&entry.owner.get().device, &entry.stream))
+    }
+
+    fn passed(&self, fence: Fence) -> bool {
+        self.judge(fence, |device, stream| device.passed(stream, fence.position))
+    }
+
+    /// Waits until every fence is passed or its device is lost.
+    fn wait(&self, fences: &[Fence]) {
+        for &fence in fences {
+            while !self.judge(fence, |device, stream| {
+                device.passed(stream, fence.position) || device.status().is_err()
+            }) {
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        }
+    }
 }
 
 /// An open device.
@@ -35,8 +74,7 @@ pub(super) struct Open<D: Device> {
     pub(super) pool: Mutex<Pool<D::Chunk>>,
     pub(super) magazine: Magazine,
     pub(super) usage: Usage,
-    // By the id that fences carry. A stream that is gone has passed everything.
-    pub(super) streams: Mutex<HashMap<u64, Arc<Stream<D>>>>,
+    pub(super) streams: Arc<Streams<D>>,
     // Imported memory that was freed while streams still used it.
     pub(super) retired: Mutex<Vec<(Imported<D>, Vec<Fence>)>>,
 }
@@ -65,8 +103,8 @@ unsafe impl<D: Device> Send for Owner<D> {}
 unsafe impl<D: Device> Sync for Owner<D> {}
 
 impl<D: Device> Owner<D> {
-    pub(super) fn new(open: &Arc<Open<D>>) -> Owner<D> {
-        Owner(NonNull::from(&**open))
+    pub(super) fn new(open: &Open<D>) -> Owner<D> {
+        Owner(NonNull::from(open))
     }
 
     #[inline(always)]
@@ -204,6 +242,10 @@ impl<D: Device> Buffer<D> {
         uses.is_empty()
     }
 
+    fn fences(&self) -> SmallVec<[Fence; 2]> {
+        self.uses.lock().clone()
+    }
+
     /// What is left of a buffer that was removed: where it came from, and who may still use it.
     pub(super) fn into_parts(self) -> (Origin<D>, SmallVec<[Fence; 2]>) {
         (self.origin, self.uses.into_inner())
@@ -218,23 +260,20 @@ impl<D: Device> Source for Open<D> {
     }
 
     fn passed(&self, fence: Fence) -> bool {
-        let streams = self.streams.lock();
-        streams
-            .get(&fence.stream)
-            .is_none_or(|entry| self.device.passed(&entry.stream, fence.position))
+        self.streams.passed(fence)
     }
 }
 
 impl<D: Device> Open<D> {
-    /// Waits until every stream has passed the point that it has reached now.
+    /// Waits until every stream of the device has passed the point that it has reached now, and every stream of another
+    /// one what it does with memory that was freed here.
     pub(super) fn wait(&self) {
-        let streams: Vec<_> = self.streams.lock().values().cloned().collect();
-        for entry in streams {
-            let position = self.device.position(&entry.stream);
-            while !self.device.passed(&entry.stream, position) && self.device.status().is_ok() {
-                std::thread::sleep(Duration::from_micros(50));
-            }
-        }
+        let mut fences = self.pool.lock().fences();
+        fences.extend(self.streams.of(Owner::new(self)).iter().map(|entry| Fence {
+            stream: entry.id,
+            position: self.device.position(&entry.stream),
+        }));
+        self.streams.wait(&fences);
     }
 
     /// Gives imported memory back that no stream uses any more.
@@ -256,8 +295,7 @@ impl<D: Device> Open<D> {
 
     /// Waits for every stream; the first error that sticks to one of them.
     pub(super) fn synchronize(&self) -> Result<()> {
-        let mut streams: Vec<_> = self.streams.lock().values().cloned().collect();
-        streams.sort_by_key(|entry| entry.id);
+        let streams = self.streams.of(Owner::new(self));
         let results: Vec<_> = streams
             .iter()
             .map(|entry| self.device.synchronize(&entry.stream))
@@ -309,6 +347,7 @@ impl<B: Backend> Instance<B> {
             kernels: Slots::new(),
             graphs: Slots::new(),
             down: AtomicBool::new(false),
+            fences: Arc::new(Streams(Mutex::new(HashMap::new()))),
             next_stream: AtomicU64::new(1),
         }
     }
@@ -340,11 +379,49 @@ impl<B: Backend> Instance<B> {
         }
     }
 
-    /// Waits for a device's work, removes all that belongs to it, and drops it.
+    /// What fences of a device's memory are judged by.
+    pub(super) fn streams(&self) -> Arc<Streams<B::Device>> {
+        Arc::clone(&self.fences)
+    }
+
+    /// A handle for a new stream of a device.
+    pub(super) fn add_stream(
+        &self,
+        open: &Open<B::Device>,
+        stream: <B::Device as Device>::Stream,
+    ) -> Result<u64> {
+        let stream = Arc::new(Stream {
+            id: self.next_stream.fetch_add(1, Ordering::Relaxed),
+            owner: Owner::new(open),
+            stream,
+        });
+        let handle = (self.streams.insert(Arc::clone(&stream))).ok_or_else(|| full("stream"))?;
+        self.fences.0.lock().insert(stream.id, stream);
+        Ok(handle)
+    }
+
+    /// Waits for a stream's work and ends it.
+    pub(super) fn remove_stream(&self, handle: u64) -> Result<()> {
+        let stream = (self.streams.remove(handle)).ok_or_else(|| stale("stream", handle))?;
+        let open = stream.owner.get();
+        let result = open.device.synchronize(&stream.stream);
+        self.fences.0.lock().remove(&stream.id);
+        open.release_retired();
+        result
+    }
+
+    /// Waits for a device's work and for what streams of others do with its memory, removes all that belongs to it, and
+    /// drops it.
     pub(super) fn close(&self, handle: u64) -> Result<()> {
         let open = Arc::clone(self.device(handle)?);
         let synchronized = open.synchronize();
         let owner = Owner::new(&open);
+        let mut fences = open.pool.lock().fences();
+        fences.extend(open.retired.lock().iter().flat_map(|(_, fences)| fences));
+        for buffer in self.buffers.handles(|buffer| buffer.owner.is(owner)) {
+            fences.extend(self.buffers.get(buffer).into_iter().flat_map(Buffer::fences));
+        }
+        self.fences.wait(&fences);
         fn clear<T>(slots: &Slots<T>, mine: impl FnMut(&T) -> bool) {
             for handle in slots.handles(mine) {
                 drop(slots.remove(handle));
@@ -354,7 +431,7 @@ impl<B: Backend> Instance<B> {
         clear(&self.events, |event| event.owner.is(owner));
         clear(&self.kernels, |kernel| kernel.owner.is(owner));
         clear(&self.streams, |stream| stream.owner.is(owner));
-        open.streams.lock().clear();
+        self.fences.0.lock().retain(|_, entry| !entry.owner.is(owner));
         self.unpark(&open);
         clear(&self.buffers, |buffer| buffer.owner.is(owner));
         open.retired.lock().clear();

@@ -1,13 +1,11 @@
 //! The stream table.
 
-use super::objects::{Buffer, Instance, Owner, Stream, full, stale};
+use super::objects::{Buffer, Instance, Stream};
 use super::resolve::Resolved;
 use super::{arg, array, enter, optional, put, writable};
 use crate::backend::{Backend, Callback, Device, Tag, Work};
 use crate::status::{Error, Result};
 use crate::tables::{self, CallbackArgs, Context, Packet, StreamArgs, StreamTable, WaitEventArgs};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 pub(super) const fn table<B: Backend>() -> StreamTable {
     StreamTable {
@@ -49,36 +47,14 @@ unsafe extern "C" fn create<B: Backend>(context: Context, args: *const StreamArg
                 )));
             }
             let stream = open.device.create_stream(args.priority)?;
-            let id = instance.next_stream.fetch_add(1, Ordering::Relaxed);
-            let stream = Arc::new(Stream {
-                id,
-                owner: Owner::new(open),
-                stream,
-            });
-            open.streams.lock().insert(id, Arc::clone(&stream));
-            put(
-                out,
-                instance.streams.insert(stream).ok_or_else(|| full("stream"))?,
-            )
+            put(out, instance.add_stream(open, stream)?)
         })
     }
 }
 
 unsafe extern "C" fn destroy<B: Backend>(context: Context, stream: u64) -> i32 {
     // SAFETY: the contract of the tables.
-    unsafe {
-        enter::<B>(context, |instance| {
-            let stream = instance
-                .streams
-                .remove(stream)
-                .ok_or_else(|| stale("stream", stream))?;
-            let open = stream.owner.get();
-            let result = open.device.synchronize(&stream.stream);
-            open.streams.lock().remove(&stream.id);
-            open.release_retired();
-            result
-        })
-    }
+    unsafe { enter::<B>(context, |instance| instance.remove_stream(stream)) }
 }
 
 unsafe extern "C" fn launch<B: Backend>(

@@ -7,6 +7,7 @@ pub mod error_slot;
 pub mod event;
 pub mod host_device;
 pub mod magazine;
+pub mod pages;
 pub mod pool;
 pub mod queue;
 pub mod replay;

@@ -272,11 +272,10 @@ impl<C> Pool<C> {
     pub fn poll(&mut self, source: &impl Source<Chunk = C>) {
         let done: Vec<u64> = (self.streams.iter())
             .filter(|(stream, lists)| {
-                lists.bytes > 0
-                    && source.passed(Fence {
-                        stream: **stream,
-                        position: lists.position,
-                    })
+                source.passed(Fence {
+                    stream: **stream,
+                    position: lists.position,
+                })
             })
             .map(|(stream, _)| *stream)
             .collect();
@@ -293,6 +292,17 @@ impl<C> Pool<C> {
                 at += 1;
             }
         }
+    }
+
+    /// The points that streams must pass before all freed memory is free for everybody.
+    pub fn fences(&self) -> Vec<Fence> {
+        let lists = (self.streams.iter()).map(|(&stream, lists)| Fence {
+            stream,
+            position: lists.position,
+        });
+        lists
+            .chain(self.waiting.iter().flat_map(|(_, fences)| fences.iter().copied()))
+            .collect()
     }
 
     /// Gives chunks that are wholly free back to the device and returns their bytes.

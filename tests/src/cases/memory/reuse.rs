@@ -1,6 +1,7 @@
 //! Memory that was freed while a stream still uses it.
 
 use crate::kit::{Case, Check, Stop};
+use crate::rig::device::{at, copy};
 use crate::rig::{Device, Gate, Subject};
 use crate::{check, check_eq};
 use std::time::{Duration, Instant};
@@ -16,6 +17,8 @@ pub(super) fn cases() -> Vec<Case> {
         case("reuse_of_memory_taken_back_unused", taken_back_unused),
         case("reuse_of_a_part_taken_back_unused", part_taken_back_unused),
         case("reuse_after_the_stream_is_gone", stream_gone),
+        case("reuse_waits_for_the_stream_of_another_device", other_device),
+        case("closing_waits_for_copies_of_other_devices", closing),
         case("reuse_when_memory_is_short", when_short),
         case("waiting_for_memory_blocks_nobody", blocks_nobody),
         case("impossible_sizes_do_not_wait", impossible_sizes),
@@ -183,6 +186,58 @@ fn stream_gone(subject: &Subject) -> Check {
     let second = device.alloc(BYTES)?;
     device.free(second)?;
     check_eq!(device.trim()?, BYTES, "bytes given back after the stream is gone");
+    Ok(())
+}
+
+/// A copy between devices runs on one's stream and uses memory of both.
+fn other_device(subject: &Subject) -> Check {
+    let (mine, theirs) = (device(subject)?, device(subject)?);
+    let (held, other) = (mine.stream()?, theirs.stream()?);
+    let local = mine.upload(&vec![0x22; BYTES as usize])?;
+    let source = theirs.upload(&vec![0xee; BYTES as usize])?;
+    let target = theirs.alloc(BYTES)?;
+    let gate = Gate::new(&mine, held)?;
+    mine.copy(held, &copy(at(target, 0), at(local, 0), BYTES))?;
+    mine.copy(held, &copy(at(local, 0), at(source, 0), BYTES))?;
+    for freed in [target, source] {
+        theirs.free(freed)?;
+    }
+    let again = [theirs.alloc(BYTES)?, theirs.alloc_for(BYTES, other, "")?];
+    for buffer in again {
+        theirs.fill_byte(other, buffer, BYTES, 0x11)?;
+    }
+    theirs.join(other)?;
+    gate.open();
+    mine.join(held)?;
+    check!(
+        mine.download(held, local, BYTES)?.iter().all(|&b| b == 0xee),
+        "memory that another device's stream still reads was handed out"
+    );
+    for buffer in again {
+        check!(
+            theirs.download(other, buffer, BYTES)?.iter().all(|&b| b == 0x11),
+            "memory that another device's stream still writes was handed out"
+        );
+    }
+    Ok(())
+}
+
+fn closing(subject: &Subject) -> Check {
+    let mine = device(subject)?;
+    let theirs = device(subject)?;
+    let held = mine.stream()?;
+    let (source, freed) = (theirs.upload(&vec![0xee; BYTES as usize])?, theirs.alloc(BYTES)?);
+    let local = mine.alloc(BYTES)?;
+    let gate = Gate::new(&mine, held)?;
+    mine.copy(held, &copy(at(freed, 0), at(source, 0), BYTES))?;
+    mine.copy(held, &copy(at(local, 0), at(source, 0), BYTES))?;
+    theirs.free(freed)?;
+    gate.open_after(Duration::from_millis(50));
+    drop(theirs);
+    check!(
+        mine.download(held, local, BYTES)?.iter().all(|&b| b == 0xee),
+        "a device was closed while another one's stream read its memory"
+    );
     Ok(())
 }
 

@@ -2,11 +2,9 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
+use thalweg_hal::kit::pages::HUGE_PAGE;
 
-/// Memory is asked for in huge pages: packing into small pages would pay for their first touch and their TLB misses.
-const HUGE_PAGE: usize = 2 << 20;
-
-/// Uninitialised memory aligned to a huge page.
+/// Uninitialised memory in huge pages: packing into small ones would pay for their first touch and their TLB misses.
 struct Buffer {
     start: *mut u8,
     bytes: usize,
