@@ -229,7 +229,7 @@ fn closing(subject: &Subject) -> Check {
     let (source, freed) = (theirs.upload(&vec![0xee; BYTES as usize])?, theirs.alloc(BYTES)?);
     let local = mine.alloc(BYTES)?;
     let gate = Gate::new(&mine, held)?;
-    mine.copy(held, &copy(at(freed, 0), at(source, 0), BYTES))?;
+    mine.copy(held, &copy(at(freed, 0), at(local, 0), BYTES))?;
     mine.copy(held, &copy(at(local, 0), at(source, 0), BYTES))?;
     theirs.free(freed)?;
     gate.open_after(Duration::from_millis(50));
