@@ -4,7 +4,7 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use thalweg::{Context, Tensor, jit};
 use thalweg_benches::cases::Limit;
-use thalweg_benches::tensors::energies;
+use thalweg_benches::tensors::{NODES, Network, energies};
 
 fn calls(c: &mut Criterion) {
     let cx = Context::new("cpu").expect("the embedded CPU is always there");
@@ -34,5 +34,22 @@ fn energy(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, calls, energy);
+fn compile(c: &mut Criterion) {
+    let mut group = c.benchmark_group("tensors");
+    group.sample_size(10);
+    group.throughput(Throughput::Elements(NODES as u64));
+    group.bench_function("compile_500_nodes/cpu", |bencher| {
+        bencher.iter_custom(|times| {
+            (0..times)
+                .map(|_| {
+                    let network = Network::new("cpu").expect("the embedded CPU is always there");
+                    network.compile().expect("the network")
+                })
+                .sum()
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, calls, compile, energy);
 criterion_main!(benches);

@@ -57,6 +57,18 @@ fn main() -> thalweg::Result<()> {
             tensors::eager(&cx)?
         );
     }
+    if wanted("eager") {
+        println!(
+            "{:<44}{:>10.1}",
+            "eager: a + 1.5, one element",
+            tensors::eager_number(&cx)?
+        );
+    }
+    if wanted("compile") {
+        let (cold, warm) = tensors::compile(&options.target)?;
+        let name = format!("compile: {} nodes, ms; kernels known", tensors::NODES);
+        println!("{name:<44}{cold:>10.2}{warm:>10.2}");
+    }
     if wanted("jit") {
         println!(
             "{:<44}{:>10.1}",

@@ -3,8 +3,10 @@
 use crate::cases::{Case, Limit};
 use crate::overhead::nanoseconds;
 use std::sync::Arc;
-use thalweg::hal::Stream;
-use thalweg::{Context, DType, Result, Tensor, jit};
+use std::time::{Duration, Instant};
+use thalweg::hal::{Runtime, Stream};
+use thalweg::loader::{LoaderOptions, Registry};
+use thalweg::{Context, DType, Jit, Result, Tensor, jit};
 
 /// Numbers whose energy is computed.
 const NUMBERS: usize = 100_000_000;
@@ -41,8 +43,108 @@ pub fn call(cx: &Context) -> Result<f64> {
     Ok(nanoseconds(2000, || cost(double.call(&x)))?)
 }
 
-/// Energies by compiled functions: of numbers on the device; of chunks that are views of host memory, which the CPU reads in place; of
-/// chunks that are copied from host memory. Chunks come in a plain loop, and in one that changes between two streams.
+/// `a + 1.5` on a tensor of one element, in nanoseconds: the op, its result and the end of that.
+///
+/// # Errors
+/// Those of the op.
+pub fn eager_number(cx: &Context) -> Result<f64> {
+    let a = number(1.0, cx);
+    assert_eq!((&a + 1.5).item::<f32>()?, 2.5);
+    Ok(nanoseconds(2000, || cost(&a + 1.5))?)
+}
+
+/// Nodes of the graph that [`Network`] is.
+pub const NODES: usize = 500;
+
+/// Layers of a transformer's feed-forward part, as many as make [`NODES`] nodes, on small tensors.
+pub struct Network {
+    parameters: (Tensor, Vec<Tensor>),
+    layers: usize,
+    /// Nodes of the graph.
+    pub nodes: usize,
+}
+
+type Traced = Jit<Box<dyn Fn(&(Tensor, Vec<Tensor>)) -> Tensor>, ((Tensor, Vec<Tensor>),)>;
+
+impl Network {
+    /// A network on a device that has compiled nothing yet.
+    ///
+    /// # Errors
+    /// None that a CPU has.
+    pub fn new(target: &str) -> Result<Network> {
+        let runtime = Runtime::new(Registry::new(LoaderOptions::default()));
+        let cx = Context::on(runtime.device(target)?);
+        let weights = [[16, 64], [1, 64], [64, 16], [1, 16]];
+        let weights = weights.map(|shape| Tensor::ones(shape, DType::F32, &cx)).to_vec();
+        let mut network = Network {
+            parameters: (Tensor::ones([8, 16], DType::F32, &cx), weights),
+            layers: 0,
+            nodes: 0,
+        };
+        while network.nodes < NODES {
+            network.layers += 1;
+            network.nodes = network.function().graph(&network.parameters)?.nodes().len();
+        }
+        Ok(network)
+    }
+
+    /// Layers that differ in nothing that a compiler could share: each scales by another number.
+    fn function(&self) -> Traced {
+        let layers = self.layers;
+        jit(Box::new(move |(x, weights): &(Tensor, Vec<Tensor>)| {
+            let mut x = x.clone();
+            for layer in 0..layers {
+                let hidden = (x.layer_norm(16, None, None, 1e-5).matmul(&weights[0]) + &weights[1]).gelu();
+                x = x + (hidden.matmul(&weights[2]) + &weights[3]).softmax(-1) * (layer + 2) as f64;
+            }
+            x
+        }))
+    }
+
+    /// From the call of a function to its result, where nothing was traced, lowered or compiled before.
+    ///
+    /// # Errors
+    /// Those of the ops.
+    pub fn compile(&self) -> Result<Duration> {
+        let function = self.function();
+        let start = Instant::now();
+        let result = function.call(&self.parameters);
+        let last = result.to_vec::<f32>()?;
+        let time = start.elapsed();
+        assert!(last.iter().all(|x| x.is_finite()));
+        Ok(time)
+    }
+}
+
+/// What compiling a graph of [`NODES`] nodes takes, in milliseconds, and what it takes when its kernels are known.
+///
+/// # Errors
+/// Those of the ops.
+pub fn compile(target: &str) -> Result<(f64, f64)> {
+    let (mut cold, mut warm) = (Vec::new(), Vec::new());
+    for _ in 0..9 {
+        let network = Network::new(target)?;
+        cold.push(network.compile()?.as_secs_f64() * 1e3);
+        warm.push(network.compile()?.as_secs_f64() * 1e3);
+    }
+    let median = |times: &mut Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    };
+    Ok((median(&mut cold), median(&mut warm)))
+}
+
+/// A part of an array in host memory.
+struct Part(Arc<[f32]>, usize);
+
+impl AsRef<[f32]> for Part {
+    fn as_ref(&self) -> &[f32] {
+        &self.0[self.1 * CHUNK..][..CHUNK]
+    }
+}
+
+/// Energies by compiled functions: of numbers on the device; of chunks of host memory that the CPU reads in place; of chunks that
+/// are copied from host memory. Chunks come in a plain loop, and in one that changes between two streams.
 ///
 /// # Errors
 /// Those of the ops.
@@ -80,14 +182,13 @@ pub fn energies(cx: &Context) -> Result<Vec<Case>> {
         let streams: Vec<Stream> = (0..lanes)
             .map(|_| Stream::new(cx.device()))
             .collect::<thalweg::hal::Result<_>>()?;
-        let whole = (!copied).then(|| Tensor::from_vec(data.to_vec(), NUMBERS, &cx));
         let run = move || {
             let mut total = Tensor::zeros((), DType::F32, &cx);
             for (index, chunk) in data.chunks_exact(CHUNK).enumerate() {
                 let _on = streams.get(index % lanes.max(1)).map(Stream::enter);
-                let chunk = match &whole {
-                    Some(whole) => whole.narrow(0, (index * CHUNK) as i64, CHUNK),
-                    None => Tensor::from_slice(chunk, CHUNK, &cx),
+                let chunk = match copied {
+                    true => Tensor::from_slice(chunk, CHUNK, &cx),
+                    false => Tensor::from_owner(Part(Arc::clone(&data), index), CHUNK, &cx),
                 };
                 total = &total + &compiled.call(&chunk);
             }

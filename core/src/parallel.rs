@@ -3,8 +3,12 @@
 //! A region's caller works on it too, and never waits for a thread to wake: threads that come late find nothing left. Threads
 //! spin for a while after their last piece, because a wake-up costs a hundred times as much as a hand-off to a thread
 //! that is awake.
+//!
+//! Callers and helpers together are no more than the pool's threads where that is possible: with as many callers as threads,
+//! such as two streams on two cores, each works alone, and none waits for a helper that has no core to run on.
 
 use parking_lot::{Condvar, Mutex};
+use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -22,8 +26,9 @@ struct Region<'a> {
 }
 
 impl Region<'_> {
-    fn work(&self) {
-        loop {
+    /// Takes pieces while there are any and `stays` holds.
+    fn work(&self, stays: impl Fn() -> bool) {
+        while stays() {
             let index = self.next.fetch_add(1, Ordering::Relaxed);
             if index >= self.count {
                 return;
@@ -31,6 +36,11 @@ impl Region<'_> {
             (self.body)(index);
         }
     }
+}
+
+thread_local! {
+    /// Whether this thread is at work on a region already.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
 // A region on its caller's stack. It is in the list, or has helpers, only while the caller is inside `run`.
@@ -52,6 +62,8 @@ pub struct Pool {
     wake: Condvar,
     posted: AtomicUsize,
     threads: AtomicUsize,
+    // Threads at work on regions: callers, but for those inside another region, and helpers.
+    busy: AtomicUsize,
     failed: AtomicBool,
 }
 
@@ -63,6 +75,7 @@ impl Pool {
             wake: Condvar::new(),
             posted: AtomicUsize::new(0),
             threads: AtomicUsize::new(threads.max(1)),
+            busy: AtomicUsize::new(0),
             failed: AtomicBool::new(false),
         }
     }
@@ -108,12 +121,18 @@ impl Pool {
         // SAFETY: only the lifetime changes; `Withdraw` takes the entry out and waits for helpers before `region` ends.
         let entry =
             unsafe { std::mem::transmute::<*const Region<'_>, *const Region<'static>>(&raw const region) };
-        self.post(entry, helpers);
+        let outermost = !INSIDE.replace(true);
+        let others = match outermost {
+            true => self.busy.fetch_add(1, Ordering::Relaxed),
+            false => self.busy.load(Ordering::Relaxed).saturating_sub(1),
+        };
+        self.post(entry, helpers.min(self.threads().saturating_sub(1 + others)));
         let withdraw = Withdraw {
             pool: self,
             region: entry,
+            outermost,
         };
-        region.work();
+        region.work(|| true);
         drop(withdraw);
     }
 
@@ -142,6 +161,9 @@ impl Pool {
     /// The region that wants a helper most, entered.
     fn enter(&self, state: &State) -> Option<*const Region<'static>> {
         let limit = self.threads() - 1;
+        if self.busy.load(Ordering::Relaxed) > limit {
+            return None;
+        }
         let wanted = state.regions.iter().map(|entry| entry.0).filter(|&region| {
             // SAFETY: a region in the list is alive.
             let region = unsafe { &*region };
@@ -152,10 +174,14 @@ impl Pool {
         let region = wanted.max_by_key(|&region| unsafe { (*region).priority })?;
         // SAFETY: as above.
         unsafe { (*region).helpers.fetch_add(1, Ordering::Relaxed) };
+        self.busy.fetch_add(1, Ordering::Relaxed);
         Some(region)
     }
 
     fn serve(&self) {
+        INSIDE.set(true);
+        // One too many leaves after its piece.
+        let stays = || self.busy.load(Ordering::Relaxed) <= self.threads();
         let mut seen = 0;
         let mut since = Instant::now();
         loop {
@@ -164,7 +190,8 @@ impl Pool {
                 while let Some(region) = { self.enter(&self.state.lock()) } {
                     // SAFETY: the caller of `run` waits until `helpers` is back to 0.
                     unsafe {
-                        (*region).work();
+                        (*region).work(stays);
+                        self.busy.fetch_sub(1, Ordering::Relaxed);
                         (*region).helpers.fetch_sub(1, Ordering::Release);
                     }
                 }
@@ -193,15 +220,26 @@ impl Pool {
 struct Withdraw {
     pool: &'static Pool,
     region: *const Region<'static>,
+    outermost: bool,
 }
 
 impl Drop for Withdraw {
     fn drop(&mut self) {
-        self.pool
-            .state
-            .lock()
-            .regions
-            .retain(|entry| entry.0 != self.region);
+        let pool = self.pool;
+        if self.outermost {
+            INSIDE.set(false);
+            pool.busy.fetch_sub(1, Ordering::Relaxed);
+        }
+        let mut state = pool.state.lock();
+        state.regions.retain(|entry| entry.0 != self.region);
+        if !state.regions.is_empty() {
+            // A helper that had to stay away may come now.
+            pool.posted.fetch_add(1, Ordering::Release);
+            if state.sleeping > 0 {
+                pool.wake.notify_one();
+            }
+        }
+        drop(state);
         // SAFETY: the region lives until `run` returns.
         let region = unsafe { &*self.region };
         let mut looks = 0_u32;
@@ -238,6 +276,31 @@ mod tests {
                 });
             }
         });
+    }
+
+    #[test]
+    fn callers_and_helpers_are_no_more_than_the_threads() {
+        let pool: &'static Pool = Box::leak(Box::new(Pool::new(2)));
+        let (together, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let start = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    start.wait();
+                    for _ in 0..20 {
+                        pool.run(50, 0, &|_| {
+                            let now = together.fetch_add(1, Ordering::SeqCst) + 1;
+                            most.fetch_max(now, Ordering::SeqCst);
+                            std::thread::sleep(Duration::from_micros(20));
+                            together.fetch_sub(1, Ordering::SeqCst);
+                        });
+                    }
+                });
+            }
+        });
+        // A helper that is inside a piece when the second caller comes ends that piece.
+        assert!(most.into_inner() <= 3);
+        assert_eq!(pool.busy.load(Ordering::SeqCst), 0);
     }
 
     #[test]

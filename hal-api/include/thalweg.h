@@ -67,6 +67,11 @@ typedef struct thalweg_graph_args thalweg_graph_args;
 typedef struct thalweg_graph_update_args thalweg_graph_update_args;
 typedef struct thalweg_graph_launch_args thalweg_graph_launch_args;
 typedef struct thalweg_graph_table thalweg_graph_table;
+typedef struct thalweg_program_scalar thalweg_program_scalar;
+typedef struct thalweg_program_args thalweg_program_args;
+typedef struct thalweg_program_input thalweg_program_input;
+typedef struct thalweg_program_run_args thalweg_program_run_args;
+typedef struct thalweg_program_table thalweg_program_table;
 
 /* A plugin's context, handed back as the first argument of each of its functions. */
 typedef void *thalweg_context;
@@ -135,7 +140,9 @@ enum thalweg_table_id {
     /* thalweg_kernel_table. */
     THALWEG_TABLE_ID_KERNEL = 6,
     /* thalweg_graph_table. */
-    THALWEG_TABLE_ID_GRAPH = 7
+    THALWEG_TABLE_ID_GRAPH = 7,
+    /* thalweg_program_table. */
+    THALWEG_TABLE_ID_PROGRAM = 8
 };
 
 /* What a kernel is compiled from: exactly one of the pointers is not null. */
@@ -1260,6 +1267,99 @@ struct thalweg_graph_table {
     int32_t (*launch)(thalweg_context context, const thalweg_graph_launch_args *args);
     /* Frees a graph; launches that were submitted go on. */
     int32_t (*destroy)(thalweg_context context, uint64_t graph);
+};
+
+/* ------------------------------------------------------------------------------------------
+ *
+ * Programs: packets whose memory is named by slots, checked once and run in one call that makes
+ * their memory too. */
+
+/* A scalar of a packet that each run is given. */
+struct thalweg_program_scalar {
+    /* Index of the packet, a launch. */
+    uint32_t packet;
+    /* Which of its scalars. */
+    uint32_t scalar;
+    /* Index of the argument of a run whose bits it has. */
+    uint32_t argument;
+    /* 0. */
+    uint32_t reserved;
+};
+
+/* Arguments of thalweg_program_table.create.
+ *
+ * Slots are numbered from 0: first the inputs, then the outputs, then the scratch buffers. Where
+ * a packet names a buffer, it says the slot's number plus 1. Offsets count from the place in the
+ * input's buffer that a run gives, and from the start of outputs and scratch buffers. Packets
+ * are launches and fills; they run in order and write no input. */
+struct thalweg_program_args {
+    /* Device handle. */
+    uint64_t device;
+    /* The work, in order. */
+    const thalweg_packet *packets;
+    /* Number of packets. */
+    size_t packet_count;
+    /* Number of inputs. */
+    size_t input_count;
+    /* Bytes of each output. */
+    const uint64_t *outputs;
+    /* Number of outputs. */
+    size_t output_count;
+    /* Bytes of each scratch buffer. */
+    const uint64_t *scratch;
+    /* Number of scratch buffers. */
+    size_t scratch_count;
+    /* Scalars that each run is given; the packets' own bits of these are not read. */
+    const thalweg_program_scalar *scalars;
+    /* Number of such scalars. */
+    size_t scalar_count;
+    /* Number of arguments of a run. */
+    size_t argument_count;
+};
+
+/* An input of a run. */
+struct thalweg_program_input {
+    /* Buffer handle. */
+    uint64_t buffer;
+    /* Byte that the packets' offsets count from. */
+    uint64_t offset;
+};
+
+/* Arguments of thalweg_program_table.run. */
+struct thalweg_program_run_args {
+    /* Program handle. */
+    uint64_t program;
+    /* Stream handle. */
+    uint64_t stream;
+    /* The inputs. */
+    const thalweg_program_input *inputs;
+    /* Number of inputs. */
+    size_t input_count;
+    /* Bits of the arguments, zero-extended. */
+    const uint64_t *arguments;
+    /* Number of arguments. */
+    size_t argument_count;
+    /* Where the handles of the outputs go. */
+    uint64_t *outputs;
+    /* Number of outputs. */
+    size_t output_count;
+    /* Where the whole run comes from; null where the packets' own tags say that. */
+    const thalweg_tag *tag;
+    /* May be null. Written when the status is `THALWEG_STATUS_OUT_OF_MEMORY`: the bytes of the
+     * buffer that could not be made. */
+    uint64_t *missing;
+};
+
+/* Programs. Kernels may be released before their program. */
+struct thalweg_program_table {
+    /* Checks the packets and keeps them. */
+    int32_t (*create)(thalweg_context context, const thalweg_program_args *args, uint64_t *out);
+    /* Makes outputs and scratch buffers, submits the packets, gives the scratch buffers back and
+     * writes the outputs' handles, which are then the caller's as those of
+     * thalweg_memory_table.alloc are. When it fails, no output is left. */
+    int32_t (*run)(thalweg_context context, const thalweg_program_run_args *args);
+    /* Frees a program; runs that were submitted go on. */
+    int32_t (*destroy)(thalweg_context context, uint64_t program);
 };
 
 /* ------------------------------------------------------------------------------------------

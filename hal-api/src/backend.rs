@@ -3,6 +3,7 @@
 
 use crate::host::Host;
 use crate::ir::{Info, Kernel};
+use crate::kit::program::Program;
 use crate::library::LibraryOp;
 use crate::status::{Error, Result, Str};
 use crate::tables::{self, Capability, Kind};
@@ -392,4 +393,21 @@ pub trait Device: Send + Sync + Sized + 'static {
     /// # Safety
     /// As [`Device::submit`].
     unsafe fn launch_graph(&self, graph: &Self::Graph, stream: &Self::Stream) -> Result<()>;
+
+    /// Runs a program. Slots are the inputs', whose origin is where offsets count from, then those of the buffers that the run has
+    /// made. Where the run comes from stands in `tag`, or in each node's own.
+    ///
+    /// # Safety
+    /// As [`Device::submit`] for every node.
+    unsafe fn run_program(
+        &self,
+        stream: &Self::Stream,
+        program: &Arc<Program<Self>>,
+        slots: &[Region<'_, Self>],
+        arguments: &[u64],
+        tag: Option<Tag<'_>>,
+    ) -> Result<()> {
+        // SAFETY: the caller vouches for the memory.
+        unsafe { program.submit(self, stream, slots, arguments, tag) }
+    }
 }

@@ -5,7 +5,7 @@ use crate::backend::Backend;
 use crate::export::Tables;
 use crate::tables::{
     BackendApi, CoreTable, DeviceTable, Entry, EventTable, GraphTable, HostApi, KernelTable, MemoryTable,
-    StreamTable,
+    ProgramTable, StreamTable,
 };
 use abi_stable::StableAbi;
 use abi_stable::library::RootModule;
@@ -33,6 +33,8 @@ pub struct BackendModule {
     pub event: &'static EventTable,
     /// See [`KernelTable`].
     pub kernel: &'static KernelTable,
+    /// See [`ProgramTable`].
+    pub program: &'static ProgramTable,
     /// See [`GraphTable`].
     #[sabi(last_prefix_field)]
     pub graph: &'static GraphTable,
@@ -55,6 +57,7 @@ pub fn root_module<B: Backend>(entry: Entry) -> BackendModuleRef {
         stream: Tables::<B>::STREAM,
         event: Tables::<B>::EVENT,
         kernel: Tables::<B>::KERNEL,
+        program: Tables::<B>::PROGRAM,
         graph: Tables::<B>::GRAPH,
     }
     .leak_into_prefix()

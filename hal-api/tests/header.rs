@@ -99,6 +99,16 @@ fn layouts() -> BTreeMap<String, (usize, usize)> {
         GraphUpdateArgs { graph, node, packet }
         GraphLaunchArgs { graph, stream }
         GraphTable { create, update, launch, destroy }
+        ProgramScalar { packet, scalar, argument, reserved }
+        ProgramArgs {
+            device, packets, packet_count, input_count, outputs, output_count, scratch, scratch_count, scalars,
+            scalar_count, argument_count,
+        }
+        ProgramInput { buffer, offset }
+        ProgramRunArgs {
+            program, stream, inputs, input_count, arguments, argument_count, outputs, output_count, tag, missing,
+        }
+        ProgramTable { create, run, destroy }
     }
 }
 

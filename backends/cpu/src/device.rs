@@ -8,10 +8,11 @@ use crate::stream::{CpuStream, Threads};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_hal::backend::{Backend, Device, GraphNode, Properties, Source, Tag, Work};
+use thalweg_hal::backend::{Backend, Device, GraphNode, Properties, Region, Source, Tag, Work};
 use thalweg_hal::kit::event::Event;
 use thalweg_hal::kit::host_device::memory_info;
 use thalweg_hal::kit::pages::Account;
+use thalweg_hal::kit::program::Program;
 use thalweg_hal::kit::queue::Queue;
 use thalweg_hal::tables::{Capability, Kind, MemoryInfo, PropertyKey};
 use thalweg_hal::{Error, Host, Result};
@@ -239,5 +240,18 @@ impl Device for CpuDevice {
     unsafe fn launch_graph(&self, graph: &CpuGraph, stream: &CpuStream) -> Result<()> {
         // SAFETY: the caller vouches for the memory.
         unsafe { stream.submit_graph(graph.plan()) }
+    }
+
+    #[inline]
+    unsafe fn run_program(
+        &self,
+        stream: &CpuStream,
+        program: &Arc<Program<Self>>,
+        slots: &[Region<'_, Self>],
+        arguments: &[u64],
+        tag: Option<Tag<'_>>,
+    ) -> Result<()> {
+        // SAFETY: the caller vouches for the memory.
+        unsafe { stream.submit_program(program, slots, arguments, tag) }
     }
 }

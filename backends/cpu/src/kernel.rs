@@ -45,7 +45,7 @@ impl CpuKernel {
     /// # Safety
     /// The memory of the arguments is valid, and outputs overlap inputs only where the IR allows it.
     #[inline]
-    unsafe fn run(&self, args: &Args<'_>, parallel: &dyn Parallel) {
+    pub(crate) unsafe fn run(&self, args: &Args<'_>, parallel: &dyn Parallel) {
         // SAFETY: the caller vouches for it.
         unsafe {
             match self {

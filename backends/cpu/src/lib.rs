@@ -14,6 +14,7 @@ mod loops;
 mod math;
 pub mod memory;
 pub mod parallel;
+mod program;
 pub mod stream;
 
 pub use device::{CpuBackend, CpuDevice};

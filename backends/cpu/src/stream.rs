@@ -12,9 +12,9 @@ use crate::device::CpuDevice;
 
 /// Work that takes less than this on one core runs at once on the caller's thread when its stream is idle: queuing it
 /// would cost as much.
-const INLINE_NS: u64 = 8_000;
+pub(crate) const INLINE_NS: u64 = 8_000;
 /// What one core copies at least, in bytes per nanosecond; an estimate for the decision to run inline.
-const COPY_BYTES_PER_NS: u64 = 8;
+pub(crate) const COPY_BYTES_PER_NS: u64 = 8;
 
 /// The host's thread pool as kernels see it.
 #[derive(Clone, Copy)]

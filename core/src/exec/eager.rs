@@ -2,9 +2,9 @@
 
 use super::cache::WordHasher;
 use super::engine::Engine;
-use super::executable::{Arg, Executable, fill};
+use super::executable::{Arg, Executable};
 use super::lane::Written;
-use super::single::Single;
+use super::steps::fill;
 use crate::context::{Context, Mode};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Op, Type};
@@ -47,36 +47,28 @@ impl Operand {
     pub(super) fn is_of(&self, tensor: &Tensor) -> bool {
         match (self, &tensor.repr) {
             (Operand::Value(layout, dtype), Repr::Value(value)) => {
-                // Loops, since a call of `memcmp` costs more than the few extents.
-                let (shape, strides) = (&value.layout.shape, value.layout.strides());
-                *dtype == value.dtype
-                    && layout.shape.len() == shape.len()
-                    && layout.shape.iter().zip(&**shape).all(|(one, other)| one == other)
-                    && layout
-                        .strides()
-                        .iter()
-                        .zip(strides)
-                        .all(|(one, other)| one == other)
+                *dtype == value.dtype && layout.is_like(&value.layout)
             }
             (Operand::Constant(ty), Repr::Constant(constant)) => *ty == constant.ty,
             _ => false,
         }
     }
 
-    /// Hashes what [`Operand::is_of`] compares.
+    /// Hashes the most telling part of what [`Operand::is_of`] compares.
     #[inline]
     pub(super) fn hash(tensor: &Tensor, hasher: &mut WordHasher) {
-        let (shape, dtype, strides): (&Shape, DType, &[i64]) = match &tensor.repr {
-            Repr::Value(value) => (&value.layout.shape, value.dtype, value.layout.strides()),
-            Repr::Constant(constant) => (&constant.ty.shape, constant.ty.dtype, &[]),
+        let (shape, dtype, stride): (&Shape, DType, i64) = match &tensor.repr {
+            Repr::Value(value) => (
+                &value.layout.shape,
+                value.dtype,
+                value.layout.strides().last().copied().unwrap_or(0),
+            ),
+            Repr::Constant(constant) => (&constant.ty.shape, constant.ty.dtype, -1),
             Repr::Lazy(_) | Repr::Failed(_) => return,
         };
-        hasher.write_u32(dtype.code() << 16 | (shape.len() as u32) << 8 | strides.len() as u32);
+        hasher.write_u64(u64::from(dtype.code()) << 56 | (shape.len() as u64) << 48 ^ stride as u64);
         for &extent in &**shape {
             hasher.write_usize(extent);
-        }
-        for &stride in strides {
-            hasher.write_u64(stride as u64);
         }
     }
 
@@ -110,39 +102,7 @@ pub(super) fn arg(tensor: &Tensor) -> Option<Arg<'_>> {
 pub(crate) struct Eager {
     op: Op,
     operands: SmallVec<[Operand; 2]>,
-    plan: Plan,
-}
-
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all are single, and one box less is a load less"
-)]
-enum Plan {
-    Single(Single),
-    General(Box<Executable>),
-}
-
-impl Plan {
-    #[inline]
-    fn run(&self, context: &Context, inputs: &[&Tensor], tag: OpTag) -> Tensor {
-        match self {
-            Plan::Single(single) => single.run(context, inputs, tag),
-            Plan::General(executable) => general(executable, context, inputs, tag),
-        }
-    }
-}
-
-#[cold]
-fn general(executable: &Executable, context: &Context, inputs: &[&Tensor], tag: OpTag) -> Tensor {
-    let args: SmallVec<[Arg<'_>; 4]> = inputs.iter().filter_map(|input| arg(input)).collect();
-    let scoped = context.engine().scoped_lane();
-    let values = executable.run(context, scoped.as_ref(), &args, Some(tag));
-    let value = values.map(|values| values.into_iter().next());
-    match value {
-        Ok(Some(value)) => Tensor::from_value(value),
-        Ok(None) => Tensor::refused(tag, Refusal::new("the program has no output"), inputs),
-        Err(error) => Tensor::of_error(tag, error, Some(context)),
-    }
+    plan: Executable,
 }
 
 impl Eager {
@@ -205,7 +165,7 @@ pub(crate) fn again(op: &Op, inputs: &[&Tensor], tag: OpTag) -> Option<Tensor> {
 fn cached(context: &Context, hash: u64, op: &Op, inputs: &[&Tensor], tag: OpTag) -> Option<Tensor> {
     let local = context.engine().local().try_borrow().ok()?;
     let entry = local.eager.get(hash, |entry| entry.fits(op, inputs))?;
-    Some(entry.plan.run(context, inputs, tag))
+    Some(entry.plan.run_op(context, inputs, tag))
 }
 
 /// Runs one op on values and constants now. The plan of an op is kept per thread under the op and the operands' dtypes, shapes
@@ -232,11 +192,8 @@ pub(crate) fn eager(
     if operands.len() != inputs.len() {
         return Err(Refusal::new("an operand is not evaluated").into());
     }
-    let plan = match plan(engine, op, &operands, tag)?.into_single() {
-        Ok(single) => Plan::Single(single),
-        Err(executable) => Plan::General(Box::new(executable)),
-    };
-    let result = plan.run(context, inputs, tag);
+    let plan = plan(engine, op, &operands, tag)?;
+    let result = plan.run_op(context, inputs, tag);
     let entry = Eager {
         op: op.clone(),
         operands,

@@ -157,37 +157,43 @@ impl Engine {
         Ok(kernel)
     }
 
-    /// Memory for an op. When there is none left, the pool's idle memory goes back to the device first.
+    /// Memory for an op.
+    ///
+    /// # Errors
+    /// As [`Engine::with_memory`].
+    #[inline]
+    pub(crate) fn alloc(&self, stream: &Stream, bytes: u64, tag: hal::Tag<'_>) -> Result<Buffer> {
+        self.with_memory(|| stream.alloc(bytes, tag))
+    }
+
+    /// Makes a call that needs memory. When there is none left, the pool's idle memory goes back to the device, and the call is
+    /// made again.
     ///
     /// # Errors
     /// [`crate::Error::OutOfMemory`] with what holds memory.
     #[inline]
-    pub(crate) fn alloc(&self, stream: &Stream, bytes: u64, tag: hal::Tag<'_>) -> Result<Buffer> {
-        match stream.alloc(bytes, tag) {
-            Ok(buffer) => Ok(buffer),
-            Err(error) => self.alloc_again(stream, bytes, tag, error),
+    pub(super) fn with_memory<T>(&self, mut call: impl FnMut() -> hal::Result<T>) -> Result<T> {
+        match call() {
+            Ok(made) => Ok(made),
+            Err(error) => {
+                self.make_room(error)?;
+                call().map_err(|error| match error {
+                    hal::Error::OutOfMemory(cause) => self.holders.out_of_memory(*cause),
+                    error => error.into(),
+                })
+            }
         }
     }
 
     #[cold]
-    fn alloc_again(
-        &self,
-        stream: &Stream,
-        bytes: u64,
-        tag: hal::Tag<'_>,
-        error: hal::Error,
-    ) -> Result<Buffer> {
+    fn make_room(&self, error: hal::Error) -> Result<()> {
         if !matches!(error, hal::Error::OutOfMemory(_)) {
             return Err(error.into());
         }
         // What was freed is idle only when the streams that use it are done.
         self.device.synchronize()?;
         self.device.empty_cache()?;
-        match stream.alloc(bytes, tag) {
-            Ok(buffer) => Ok(buffer),
-            Err(hal::Error::OutOfMemory(cause)) => Err(self.holders.out_of_memory(*cause)),
-            Err(error) => Err(error.into()),
-        }
+        Ok(())
     }
 }
 

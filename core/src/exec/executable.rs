@@ -1,17 +1,19 @@
 //! Programs that are compiled for a device, and how they run.
 
 use super::arena::{Arena, Place};
+use super::eager::arg;
 use super::engine::Engine;
 use super::lane::{Lane, Written};
 use super::staged::Staged;
+use super::steps::{Source, Steps};
 use crate::context::Context;
 use crate::error::Result;
 use crate::graph::Type;
-use crate::hal::{self, Buffer, Kernel};
+use crate::hal::{self, Buffer, Kernel, ProgramOperand, ProgramScalar, ProgramSlots, ProgramStep};
 use crate::lower::{self, Program, Scalar, Slot};
 use crate::tensor::layout::Layout;
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Storage, Value, hal_tag};
+use crate::tensor::{Repr, Storage, Tensor, Value, hal_tag};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -27,97 +29,96 @@ pub(crate) enum Arg<'a> {
 /// The results of a program.
 pub(crate) type Values = SmallVec<[Value; 1]>;
 
-/// Where a piece of memory comes from.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Source {
-    Input(u32),
-    // One of the buffers that the run makes; the arena is the last.
-    Made(u32),
-}
-
-#[derive(Debug)]
-pub(super) struct Argument {
-    pub(super) source: Source,
-    offset: u64,
-    strides: Option<Box<[i64]>>,
-    gather: (i64, u64),
-}
-
-impl Argument {
-    /// The argument in a buffer whose element 0 lies at byte `base`.
-    #[inline]
-    pub(super) fn bind<'a>(&'a self, buffer: &'a Buffer, base: u64) -> hal::Arg<'a> {
-        let arg = hal::Arg::new(buffer)
-            .offset(base + self.offset)
-            .gather(self.gather.0, self.gather.1);
-        match &self.strides {
-            Some(strides) => arg.strides(strides),
-            None => arg,
-        }
-    }
-}
-
-#[derive(Debug)]
-pub(super) enum Step {
-    Launch {
-        kernel: Arc<Kernel>,
-        extents: Box<[u64]>,
-        arguments: Box<[Argument]>,
-        scalars: Box<[Scalar]>,
-        tag: OpTag,
-    },
-    Fill {
-        source: Source,
-        offset: u64,
-        bytes: u64,
-        pattern: u64,
-        pattern_bytes: u32,
-        tag: OpTag,
-    },
-}
-
-impl Step {
-    #[inline]
-    fn tag(&self) -> OpTag {
-        match self {
-            Step::Launch { tag, .. } | Step::Fill { tag, .. } => *tag,
-        }
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Output {
-    pub(super) source: Source,
-    pub(super) layout: Layout,
-    pub(super) ty: Type,
-}
-
 /// A program compiled for one device.
 #[derive(Debug)]
 pub(crate) struct Executable {
-    pub(super) steps: Vec<Step>,
-    /// Sizes of the buffers that outputs lie in.
-    pub(super) own: Box<[u64]>,
-    /// Bytes of all temporaries together.
-    pub(super) arena: u64,
-    pub(super) outputs: Box<[Output]>,
-    // Loops and branches, and what is between them; then there is nothing else.
-    staged: Option<Box<Staged>>,
+    work: Work,
+    outputs: Box<[Output]>,
+}
+
+#[derive(Debug)]
+enum Work {
+    /// One call of the backend.
+    Ready(Ready),
+    /// A call for each step: on backends without programs, and where there is nothing to do.
+    Steps(Steps),
+    /// Loops and branches, and what is between them.
+    Staged(Box<Staged>),
+}
+
+#[derive(Debug)]
+struct Output {
+    source: Source,
+    layout: Layout,
+    ty: Type,
+}
+
+/// A program that the backend keeps, and which arguments it takes.
+#[derive(Debug)]
+struct Ready {
+    program: hal::Program,
+    inputs: Box<[u32]>,
+    scalars: Box<[u32]>,
+    /// The only result, if there is one alone and it is new.
+    only: Option<(Layout, hal::DType)>,
+    /// Of the first step.
+    tag: OpTag,
+}
+
+/// Where a program runs: the record of a scope's stream, or of the default stream.
+#[derive(Clone, Copy)]
+struct Site<'a> {
+    context: &'a Context,
+    scoped: Option<&'a Arc<Lane>>,
+    lane: &'a Lane,
+}
+
+impl<'a> Site<'a> {
+    #[inline]
+    fn new(context: &'a Context, scoped: Option<&'a Arc<Lane>>) -> Result<Site<'a>> {
+        let lane = match scoped {
+            Some(lane) => lane,
+            None => context.engine().default_lane()?,
+        };
+        Ok(Site {
+            context,
+            scoped,
+            lane,
+        })
+    }
+
+    /// The memory of a result that was just submitted.
+    #[inline]
+    fn storage(&self, buffer: Buffer, tag: OpTag) -> Arc<Storage> {
+        Arc::new(Storage {
+            _listed: self.context.engine().list(tag, buffer.size()),
+            buffer,
+            context: self.context.clone(),
+            written: Written::by(self.scoped, self.lane),
+        })
+    }
 }
 
 impl Executable {
     /// A program with loops or branches.
     pub(super) fn staged(staged: Staged) -> Executable {
         Executable {
-            steps: Vec::new(),
-            own: Box::default(),
-            arena: 0,
+            work: Work::Staged(Box::new(staged)),
             outputs: Box::default(),
-            staged: Some(Box::new(staged)),
         }
     }
 
     pub(super) fn compile(engine: &Engine, program: &Program) -> Result<Executable> {
+        Executable::compile_as(engine, program, true)
+    }
+
+    /// As on a backend without programs.
+    #[cfg(test)]
+    pub(super) fn compile_steps(engine: &Engine, program: &Program) -> Result<Executable> {
+        Executable::compile_as(engine, program, false)
+    }
+
+    fn compile_as(engine: &Engine, program: &Program, whole: bool) -> Result<Executable> {
         let arena = Arena::plan(program);
         let place = |slot: Slot, offset: u64| match slot {
             Slot::Input(input) => (Source::Input(input), offset),
@@ -126,68 +127,28 @@ impl Executable {
                 Place::Arena(start) => (Source::Made(arena.own.len() as u32), start + offset),
             },
         };
-        let step = |step: &lower::Step| -> Result<Step> {
-            Ok(match step {
-                lower::Step::Launch {
-                    source,
-                    extents,
-                    arguments,
-                    scalars,
-                    tag,
-                } => Step::Launch {
-                    kernel: engine.kernel(source)?,
-                    extents: extents.as_slice().into(),
-                    arguments: (arguments.iter())
-                        .map(|argument| {
-                            let (source, offset) = place(argument.slot, argument.offset);
-                            Argument {
-                                source,
-                                offset,
-                                strides: argument.strides.as_deref().map(Into::into),
-                                gather: argument.gather,
-                            }
-                        })
-                        .collect(),
-                    scalars: scalars.as_slice().into(),
-                    tag: *tag,
-                },
-                &lower::Step::Fill {
-                    slot,
-                    offset,
-                    bytes,
-                    pattern,
-                    pattern_bytes,
-                    tag,
-                } => {
-                    let (source, offset) = place(slot, offset);
-                    Step::Fill {
-                        source,
-                        offset,
-                        bytes,
-                        pattern,
-                        pattern_bytes,
-                        tag,
-                    }
-                }
-            })
-        };
         let output = |output: &lower::Output| Output {
             // Outputs are never in the arena.
             source: place(output.slot, 0).0,
             layout: output.layout,
             ty: output.ty,
         };
+        let outputs: Box<[Output]> = program.outputs.iter().map(output).collect();
+        let ready = match program.steps.first() {
+            Some(first) if whole => Ready::compile(engine, program, &arena, &place, &outputs, first.tag())?,
+            _ => None,
+        };
         Ok(Executable {
-            steps: program.steps.iter().map(step).collect::<Result<_>>()?,
-            own: arena.own.as_slice().into(),
-            arena: arena.bytes,
-            outputs: program.outputs.iter().map(output).collect(),
-            staged: None,
+            work: match ready {
+                Some(ready) => Work::Ready(ready),
+                None => Work::Steps(Steps::compile(engine, program, &arena, &place)?),
+            },
+            outputs,
         })
     }
 
-    /// Submits the work to a stream; `lane` is that of a scope, `None` stands for the default stream. With `tag`, all work
-    /// carries it instead of what it was compiled with.
+    /// Submits the work to a stream; `scoped` is the record of a scope's, `None` stands for the default stream. With `tag`, all
+    /// work carries it instead of what it was compiled with.
     pub(super) fn run(
         &self,
         context: &Context,
@@ -195,57 +156,26 @@ impl Executable {
         args: &[Arg<'_>],
         tag: Option<OpTag>,
     ) -> Result<Values> {
-        if let Some(staged) = &self.staged {
-            return staged.run(context, scoped, args, tag);
-        }
-        let engine = context.engine();
-        let lane: &Lane = match scoped {
-            Some(lane) => lane,
-            None => engine.default_lane()?,
-        };
-        for arg in args {
-            if let Arg::Value(value) = arg {
-                value.storage.wait_on(scoped, lane)?;
+        let site = Site::new(context, scoped)?;
+        let mut storages = SmallVec::<[Arc<Storage>; 2]>::new();
+        match &self.work {
+            Work::Staged(staged) => return staged.run(context, scoped, args, tag),
+            Work::Ready(ready) => {
+                let of = tag.unwrap_or(ready.tag);
+                let arg = |number: u32| args[number as usize];
+                ready.run(site, arg, tag, |buffer| storages.push(site.storage(buffer, of)))?;
+            }
+            Work::Steps(steps) => {
+                for arg in args {
+                    if let Arg::Value(value) = arg {
+                        value.storage.wait_on(scoped, site.lane)?;
+                    }
+                }
+                let of = tag.unwrap_or(steps.tag());
+                let made = steps.run(context.engine(), site.lane, args, tag)?;
+                storages.extend(made.into_iter().map(|buffer| site.storage(buffer, of)));
             }
         }
-        let memory_tag = tag
-            .or_else(|| self.steps.first().map(Step::tag))
-            .unwrap_or(OpTag::NONE);
-        let mut made = SmallVec::<[Buffer; 2]>::new();
-        for &bytes in &self.own {
-            made.push(engine.alloc(&lane.stream, bytes, hal_tag(memory_tag))?);
-        }
-        if self.arena > 0 {
-            made.push(engine.alloc(&lane.stream, self.arena, hal_tag(memory_tag))?);
-        }
-        for step in &self.steps {
-            step.submit(lane, args, &made, tag)?;
-        }
-        made.truncate(self.own.len());
-        Ok(self.values(context, scoped, lane, args, made, memory_tag))
-    }
-
-    fn values(
-        &self,
-        context: &Context,
-        scoped: Option<&Arc<Lane>>,
-        lane: &Lane,
-        args: &[Arg<'_>],
-        made: SmallVec<[Buffer; 2]>,
-        tag: OpTag,
-    ) -> Values {
-        let engine = context.engine();
-        let storages: SmallVec<[Arc<Storage>; 2]> = made
-            .into_iter()
-            .map(|buffer| {
-                Arc::new(Storage {
-                    _listed: engine.list(tag, buffer.size()),
-                    buffer,
-                    context: context.clone(),
-                    written: Written::by(scoped, lane),
-                })
-            })
-            .collect();
         let value = |output: &Output| {
             let (storage, offset) = match output.source {
                 Source::Made(own) => (&storages[own as usize], 0),
@@ -262,93 +192,256 @@ impl Executable {
                 dtype: output.ty.dtype,
             }
         };
-        self.outputs.iter().map(value).collect()
+        Ok(self.outputs.iter().map(value).collect())
     }
-}
 
-/// The buffer behind a source and the byte at which its element 0 lies.
-#[inline]
-fn resolve<'a>(source: Source, args: &[Arg<'a>], made: &'a [Buffer]) -> (&'a Buffer, u64) {
-    match source {
-        Source::Made(made_at) => (&made[made_at as usize], 0),
-        Source::Input(input) => match args[input as usize] {
-            Arg::Value(value) => {
-                let bytes = value.layout.offset * value.dtype.size() as u64;
-                (&value.storage.buffer, bytes)
-            }
-            Arg::Scalar(_) => unreachable!("a scalar argument is bound as a scalar"),
-        },
-    }
-}
-
-impl Step {
+    /// The result of an op with one, on the stream that this thread has chosen. `inputs` are values and constants.
     #[inline]
-    fn submit(&self, lane: &Lane, args: &[Arg<'_>], made: &[Buffer], tag: Option<OpTag>) -> hal::Result<()> {
-        match self {
-            Step::Launch {
-                kernel,
-                extents,
+    pub(super) fn run_op(&self, context: &Context, inputs: &[&Tensor], tag: OpTag) -> Tensor {
+        let scoped = context.engine().scoped_lane();
+        if let Work::Ready(ready) = &self.work
+            && let Some((layout, dtype)) = &ready.only
+        {
+            return match ready.run_only(context, scoped.as_ref(), inputs, tag) {
+                Ok(storage) => Tensor::from_value(Value {
+                    storage,
+                    layout: *layout,
+                    dtype: *dtype,
+                }),
+                Err(error) => Tensor::of_error(tag, error, Some(context)),
+            };
+        }
+        match self.run_any(context, scoped.as_ref(), inputs, tag) {
+            Ok(value) => Tensor::from_value(value),
+            Err(error) => Tensor::of_error(tag, error, Some(context)),
+        }
+    }
+
+    #[cold]
+    fn run_any(
+        &self,
+        context: &Context,
+        scoped: Option<&Arc<Lane>>,
+        inputs: &[&Tensor],
+        tag: OpTag,
+    ) -> Result<Value> {
+        let args: SmallVec<[Arg<'_>; 4]> = inputs.iter().filter_map(|input| arg(input)).collect();
+        let mut values = self.run(context, scoped, &args, Some(tag))?;
+        let missing = || crate::tensor::failure::Refusal::new("the program has no output").into();
+        values.pop().ok_or_else(missing)
+    }
+}
+
+impl Ready {
+    /// `None` on a backend that has no programs.
+    fn compile(
+        engine: &Engine,
+        program: &Program,
+        arena: &Arena,
+        place: &dyn Fn(Slot, u64) -> (Source, u64),
+        outputs: &[Output],
+        tag: OpTag,
+    ) -> Result<Option<Ready>> {
+        let (mut inputs, mut scalars) = (Numbers::default(), Numbers::default());
+        for step in &program.steps {
+            if let lower::Step::Launch {
                 arguments,
-                scalars,
-                tag: own_tag,
-            } => {
-                let mut bound = SmallVec::<[hal::Arg<'_>; 6]>::new();
-                for argument in arguments {
-                    let (buffer, base) = resolve(argument.source, args, made);
-                    bound.push(argument.bind(buffer, base));
-                }
-                let scalars: SmallVec<[u64; 4]> = (scalars.iter())
-                    .map(|scalar| match *scalar {
-                        Scalar::Bits(bits) => bits,
-                        Scalar::Argument(input) => match args[input as usize] {
-                            Arg::Scalar(bits) => bits,
-                            Arg::Value(_) => unreachable!("a value is bound as a buffer"),
-                        },
-                    })
-                    .collect();
-                let tag = hal_tag(tag.unwrap_or(*own_tag));
-                let launch = hal::Launch::new(kernel, extents, &bound)
-                    .scalars(&scalars)
-                    .tag(tag);
-                lane.stream.launch(&launch)
+                scalars: given,
+                ..
+            } = step
+            {
+                arguments.iter().for_each(|argument| match argument.slot {
+                    Slot::Input(input) => inputs.add(input),
+                    Slot::Local(_) => {}
+                });
+                given.iter().for_each(|scalar| match *scalar {
+                    Scalar::Argument(argument) => scalars.add(argument),
+                    Scalar::Bits(_) => {}
+                });
             }
-            &Step::Fill {
-                source,
-                offset,
-                bytes,
-                pattern,
-                pattern_bytes,
-                tag: own_tag,
-            } => {
-                let (buffer, base) = resolve(source, args, made);
-                fill(
-                    lane,
-                    buffer,
-                    (base + offset, bytes),
-                    (pattern, pattern_bytes),
-                    tag.unwrap_or(own_tag),
-                )
-            }
+        }
+        let number = |slot: Slot, offset: u64| match place(slot, offset) {
+            (Source::Input(input), offset) => (inputs.place(input), offset),
+            (Source::Made(made), offset) => (inputs.all.len() as u32 + made, offset),
+        };
+        let kernels: Vec<Option<Arc<Kernel>>> = (program.steps.iter())
+            .map(|step| match step {
+                lower::Step::Launch { source, .. } => engine.kernel(source).map(Some),
+                lower::Step::Fill { .. } => Ok(None),
+            })
+            .collect::<hal::Result<_>>()?;
+        let step = |(step, kernel)| step_of(step, kernel, &number, &scalars);
+        let steps: Vec<ProgramStep<'_>> = program
+            .steps
+            .iter()
+            .zip(kernels.iter().map(Option::as_deref))
+            .filter_map(step)
+            .collect();
+        let scratch = [arena.bytes];
+        let slots = ProgramSlots {
+            inputs: inputs.all.len(),
+            outputs: &arena.own,
+            scratch: if arena.bytes > 0 { &scratch } else { &[] },
+            arguments: scalars.all.len(),
+        };
+        let Some(made) = hal::Program::new(engine.device(), &slots, &steps)? else {
+            return Ok(None);
+        };
+        let only = match outputs {
+            [output] if matches!(output.source, Source::Made(_)) => Some((output.layout, output.ty.dtype)),
+            _ => None,
+        };
+        Ok(Some(Ready {
+            program: made,
+            inputs: inputs.all.into(),
+            scalars: scalars.all.into(),
+            only,
+            tag,
+        }))
+    }
+
+    #[inline]
+    fn run<'a>(
+        &self,
+        site: Site<'_>,
+        arg: impl Fn(u32) -> Arg<'a>,
+        tag: Option<OpTag>,
+        mut made: impl FnMut(Buffer),
+    ) -> Result<()> {
+        let own = tag.is_none();
+        let tag = hal_tag(tag.unwrap_or(self.tag));
+        let mut inputs = SmallVec::<[_; 6]>::new();
+        for &number in &self.inputs {
+            let Arg::Value(value) = arg(number) else {
+                unreachable!("a scalar argument is bound as a scalar")
+            };
+            value.storage.wait_on(site.scoped, site.lane)?;
+            let offset = value.layout.offset * value.dtype.size() as u64;
+            inputs.push(self.program.input(&value.storage.buffer, offset, &tag)?);
+        }
+        let mut scalars = SmallVec::<[u64; 4]>::new();
+        for &number in &self.scalars {
+            let Arg::Scalar(bits) = arg(number) else {
+                unreachable!("a value is bound as a buffer")
+            };
+            scalars.push(bits);
+        }
+        let stream = &site.lane.stream;
+        let engine = site.context.engine();
+        // SAFETY: outputs end in a `Storage`, whose context holds the device and is dropped after them.
+        engine.with_memory(|| unsafe {
+            self.program
+                .run(stream, &inputs, &scalars, (&tag, own), &mut made)
+        })
+    }
+
+    /// The memory of the only result.
+    #[inline]
+    fn run_only(
+        &self,
+        context: &Context,
+        scoped: Option<&Arc<Lane>>,
+        inputs: &[&Tensor],
+        tag: OpTag,
+    ) -> Result<Arc<Storage>> {
+        let site = Site::new(context, scoped)?;
+        let arg = |number: u32| match &inputs[number as usize].repr {
+            Repr::Value(value) => Arg::Value(value),
+            Repr::Constant(constant) => Arg::Scalar(constant.bits),
+            Repr::Lazy(_) | Repr::Failed(_) => unreachable!("an op runs on values and constants"),
+        };
+        let mut made = None;
+        self.run(site, arg, Some(tag), |buffer| {
+            made = Some(site.storage(buffer, tag))
+        })?;
+        match made {
+            Some(storage) => Ok(storage),
+            None => unreachable!("a run makes every output"),
         }
     }
 }
 
-/// Fills a range (offset, bytes) of a buffer with an element (bits, bytes).
-pub(super) fn fill(
-    lane: &Lane,
-    buffer: &Buffer,
-    (offset, bytes): (u64, u64),
-    (pattern, pattern_bytes): (u64, u32),
-    tag: OpTag,
-) -> hal::Result<()> {
-    if bytes == 0 {
-        return Ok(());
+/// Numbers of arguments in the order of their first use.
+#[derive(Default)]
+struct Numbers {
+    all: Vec<u32>,
+    // By argument: its place in `all`.
+    places: Vec<Option<u32>>,
+}
+
+impl Numbers {
+    fn add(&mut self, argument: u32) {
+        let at = argument as usize;
+        if self.places.len() <= at {
+            self.places.resize(at + 1, None);
+        }
+        if self.places[at].is_none() {
+            self.places[at] = Some(self.all.len() as u32);
+            self.all.push(argument);
+        }
     }
-    let fill = match pattern_bytes {
-        1 => hal::Fill::new(buffer, pattern as u8),
-        2 => hal::Fill::new(buffer, pattern as u16),
-        4 => hal::Fill::new(buffer, pattern as u32),
-        _ => hal::Fill::new(buffer, pattern),
-    };
-    lane.stream.fill(&fill.range(offset, bytes).tag(hal_tag(tag)))
+
+    fn place(&self, argument: u32) -> u32 {
+        match self.places.get(argument as usize) {
+            Some(&Some(place)) => place,
+            _ => unreachable!("every argument of a step was added"),
+        }
+    }
+}
+
+/// A step in the form of the HAL; `None` for a fill of nothing.
+fn step_of<'a>(
+    step: &'a lower::Step,
+    kernel: Option<&'a Kernel>,
+    number: &dyn Fn(Slot, u64) -> (u32, u64),
+    given: &Numbers,
+) -> Option<ProgramStep<'a>> {
+    match step {
+        lower::Step::Launch {
+            extents,
+            arguments,
+            scalars,
+            tag,
+            ..
+        } => Some(ProgramStep::Launch {
+            kernel: kernel?,
+            extents,
+            operands: (arguments.iter())
+                .map(|argument| {
+                    let (slot, offset) = number(argument.slot, argument.offset);
+                    ProgramOperand {
+                        slot,
+                        offset,
+                        strides: argument.strides.as_deref(),
+                        gather: argument.gather,
+                    }
+                })
+                .collect(),
+            scalars: (scalars.iter())
+                .map(|scalar| match *scalar {
+                    Scalar::Bits(bits) => ProgramScalar::Bits(bits),
+                    Scalar::Argument(argument) => ProgramScalar::Argument(given.place(argument)),
+                })
+                .collect(),
+            tag: hal_tag(*tag),
+        }),
+        &lower::Step::Fill {
+            slot,
+            offset,
+            bytes,
+            pattern,
+            pattern_bytes,
+            tag,
+        } => {
+            let (slot, offset) = number(slot, offset);
+            (bytes > 0).then(|| ProgramStep::Fill {
+                slot,
+                offset,
+                bytes,
+                pattern,
+                pattern_bytes,
+                tag: hal_tag(tag),
+            })
+        }
+    }
 }

@@ -15,8 +15,8 @@ mod lane;
 mod linear;
 mod read;
 mod reverse;
-mod single;
 mod staged;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod traced;

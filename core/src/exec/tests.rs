@@ -1,5 +1,6 @@
 //! Programs on the embedded CPU backend.
 
+use super::arena::Arena;
 use super::executable::{Arg, Executable};
 use crate::context::Context;
 use crate::graph::{Op, Type};
@@ -74,17 +75,25 @@ fn chain(times: u32, len: usize) -> Program {
     }
 }
 
+/// In one call of the backend and in a call for each step, which must not differ.
 fn run(program: &Program, context: &Context, x: &Tensor, factor: f32) -> Vec<Tensor> {
     let engine = context.engine();
-    let executable = Executable::compile(engine, program).unwrap();
     let args = [
         super::eager::arg(x).unwrap(),
         Arg::Scalar(u64::from(factor.to_bits())),
     ];
-    let values = executable
-        .run(context, engine.scoped_lane().as_ref(), &args, None)
-        .unwrap();
-    values.into_iter().map(Tensor::from_value).collect()
+    let run = |executable: Executable| {
+        let values = executable
+            .run(context, engine.scoped_lane().as_ref(), &args, None)
+            .unwrap();
+        values.into_iter().map(Tensor::from_value).collect::<Vec<_>>()
+    };
+    let whole = run(Executable::compile(engine, program).unwrap());
+    let steps = run(Executable::compile_steps(engine, program).unwrap());
+    for (one, other) in whole.iter().zip(&steps) {
+        assert_eq!(one.to_vec::<f32>().unwrap(), other.to_vec::<f32>().unwrap());
+    }
+    whole
 }
 
 #[test]
@@ -93,8 +102,7 @@ fn a_program_keeps_temporaries_in_one_arena_and_outputs_apart() {
     let data: Vec<f32> = (0..1000).map(|i| i as f32).collect();
     let x = Tensor::from_slice(&data, 1000, &cx);
     let program = chain(7, 1000);
-    let executable = Executable::compile(cx.engine(), &program).unwrap();
-    assert_eq!((executable.steps.len(), executable.arena), (7, 2 * 4096));
+    assert_eq!(Arena::plan(&program).bytes, 2 * 4096);
     let outputs = run(&program, &cx, &x, 2.0);
     let scaled: Vec<f32> = data.iter().map(|x| x * 128.0).collect();
     let reversed: Vec<f32> = data.iter().rev().copied().collect();

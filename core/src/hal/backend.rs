@@ -9,7 +9,7 @@ use std::sync::Arc;
 use thalweg_hal::Status;
 use thalweg_hal::tables::{
     self, BackendApi, Context, CoreTable, DeviceTable, EventTable, GraphTable, KernelTable, MemoryTable,
-    StreamTable, Table, TableId,
+    ProgramTable, StreamTable, Table, TableId,
 };
 
 /// The tables of a backend. Calls through them go past every check of this module.
@@ -30,6 +30,8 @@ pub struct Tables {
     pub kernel: Option<&'static KernelTable>,
     /// Graphs, where the backend has them.
     pub graph: Option<&'static GraphTable>,
+    /// Programs, where the backend has them.
+    pub program: Option<&'static ProgramTable>,
 }
 
 /// Who a backend is.
@@ -121,6 +123,8 @@ impl Backend {
             kernel: unsafe { table(&api) },
             // SAFETY: as above.
             graph: unsafe { table(&api) },
+            // SAFETY: as above.
+            program: unsafe { table(&api) },
         };
         let mut raw = tables::BackendInfo {
             name: [0; 32],

@@ -8,6 +8,7 @@ use super::tag::Tag;
 use super::work::{Arg, Copy, Fill, Place};
 use std::ffi::c_void;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use thalweg_hal::Status;
 use thalweg_hal::tables::{AllocArgs, ImportArgs};
@@ -28,7 +29,9 @@ use thalweg_hal::tables::{AllocArgs, ImportArgs};
 pub struct Buffer {
     handle: u64,
     bytes: u64,
-    device: Device,
+    device: ManuallyDrop<Device>,
+    // Whether the buffer keeps its device open, or its owner does.
+    keeps: bool,
 }
 
 impl fmt::Debug for Buffer {
@@ -45,11 +48,16 @@ impl Drop for Buffer {
         if code != 0 {
             tracing::error!("{}", self.device.error(code, &Tag::new("free")));
         }
+        if self.keeps {
+            // SAFETY: it is this value's own, and not used again.
+            unsafe { ManuallyDrop::drop(&mut self.device) };
+        }
     }
 }
 
+/// The error of a call that may have found no room for `bytes` bytes.
 #[cold]
-fn alloc_error(device: &Device, code: i32, bytes: u64, tag: &Tag<'_>) -> Error {
+pub(super) fn alloc_error(device: &Device, code: i32, bytes: u64, tag: &Tag<'_>) -> Error {
     match device.error(code, tag) {
         Error::Call(error) if error.status == Status::OutOfMemory => {
             // Backends begin the message with the op, which stands in a field of its own here.
@@ -71,9 +79,9 @@ fn alloc_error(device: &Device, code: i32, bytes: u64, tag: &Tag<'_>) -> Error {
     }
 }
 
-unsafe extern "C" fn release_vec<T>(data: *mut c_void) {
-    // SAFETY: `import_vec` passes a `Box<Vec<T>>`, and release is called once.
-    drop(unsafe { Box::from_raw(data.cast::<Vec<T>>()) });
+unsafe extern "C" fn release_box<T>(data: *mut c_void) {
+    // SAFETY: an import passes a `Box<T>`, and release is called once.
+    drop(unsafe { Box::from_raw(data.cast::<T>()) });
 }
 
 impl Buffer {
@@ -113,11 +121,35 @@ impl Buffer {
         if code != 0 {
             return Err(alloc_error(device, code, bytes, tag));
         }
-        Ok(Buffer {
+        Ok(Buffer::owned(device, handle, bytes))
+    }
+
+    /// The buffer of a handle.
+    #[inline]
+    fn owned(device: &Device, handle: u64, bytes: u64) -> Buffer {
+        Buffer {
             handle,
             bytes,
-            device: device.clone(),
-        })
+            device: ManuallyDrop::new(device.clone()),
+            keeps: true,
+        }
+    }
+
+    /// The buffer of a handle; it does not keep its device open, since counting its users would cost an eager op as much as a
+    /// small allocation.
+    ///
+    /// # Safety
+    /// The handle is of a buffer of `bytes` bytes on `device`, nobody else frees it, and whoever owns the buffer keeps the device
+    /// open until after it is dropped.
+    #[inline]
+    pub(super) unsafe fn tied(device: &Device, handle: u64, bytes: u64) -> Buffer {
+        Buffer {
+            handle,
+            bytes,
+            // SAFETY: a second owner in all but name: it is never dropped, and the caller keeps the first.
+            device: ManuallyDrop::new(unsafe { std::ptr::read(device) }),
+            keeps: false,
+        }
     }
 
     /// A buffer with the elements of `data`; waits until they are there.
@@ -140,11 +172,35 @@ impl Buffer {
         let mut data = Box::new(data);
         let (ptr, bytes) = (data.as_mut_ptr().cast(), size_of_val(data.as_slice()) as u64);
         let data = Box::into_raw(data).cast::<c_void>();
-        // SAFETY: the box keeps the memory until `release_vec`, and nobody else reaches it.
-        let buffer = unsafe { Buffer::import(device, ptr, bytes, Some(release_vec::<T>), data) };
+        // SAFETY: the box keeps the memory until `release_box`, and nobody else reaches it.
+        let buffer = unsafe { Buffer::import(device, ptr, bytes, Some(release_box::<Vec<T>>), data) };
         if buffer.is_err() {
             // SAFETY: a failed import does not release; the box is still ours.
-            unsafe { release_vec::<T>(data) };
+            unsafe { release_box::<Vec<T>>(data) };
+        }
+        buffer
+    }
+
+    /// A buffer in memory that `owner` shows, without a copy, for work that only reads it; and the number of elements there.
+    /// The owner is dropped when the device no longer uses it.
+    ///
+    /// # Errors
+    /// As [`Buffer::import_vec`].
+    #[track_caller]
+    pub(crate) fn import_owner<T, O>(device: &Device, owner: O) -> Result<Buffer>
+    where
+        O: AsRef<[T]> + Send + Sync + 'static,
+    {
+        // The memory may be part of the owner itself, which moves no more.
+        let owner = Box::new(owner);
+        let elements: &[T] = (*owner).as_ref();
+        let (ptr, bytes) = (elements.as_ptr().cast_mut().cast(), size_of_val(elements) as u64);
+        let owner = Box::into_raw(owner).cast::<c_void>();
+        // SAFETY: the box keeps the memory until it is released, and nobody writes there.
+        let buffer = unsafe { Buffer::import(device, ptr, bytes, Some(release_box::<O>), owner) };
+        if buffer.is_err() {
+            // SAFETY: a failed import does not release; the box is still ours.
+            unsafe { release_box::<O>(owner) };
         }
         buffer
     }
@@ -178,11 +234,7 @@ impl Buffer {
         let code =
             unsafe { (device.tables().memory.import)(device.context(), &raw const args, &raw mut handle) };
         device.check(code, &Tag::new("import"))?;
-        Ok(Buffer {
-            handle,
-            bytes,
-            device: device.clone(),
-        })
+        Ok(Buffer::owned(device, handle, bytes))
     }
 
     /// Its device.

@@ -27,6 +27,7 @@ mod graph;
 mod kernel;
 mod memory;
 mod process;
+mod program;
 mod runtime;
 mod scope;
 pub mod statistics;
@@ -53,6 +54,9 @@ pub use process::{
     mem_get_info, memory_allocated, memory_reserved, memory_stats, memory_summary,
     reset_max_memory_allocated, reset_max_memory_reserved, reset_peak_memory_stats, runtime,
     set_memory_limit, synchronize, targets,
+};
+pub(crate) use program::{
+    Operand as ProgramOperand, Program, Scalar as ProgramScalar, Slots as ProgramSlots, Step as ProgramStep,
 };
 pub use runtime::Runtime;
 pub use scope::{StreamScope, stream_scope};

@@ -87,6 +87,15 @@ pub(crate) enum Step {
     },
 }
 
+impl Step {
+    /// The op that the user called.
+    pub(crate) fn tag(&self) -> OpTag {
+        match self {
+            Step::Launch { tag, .. } | Step::Fill { tag, .. } => *tag,
+        }
+    }
+}
+
 /// Where an output is.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {

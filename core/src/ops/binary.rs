@@ -2,22 +2,26 @@
 
 use super::operand::{IntoOperand, Operand, Scalar};
 use super::promotion::{float_of, map, unchanged};
+use crate::exec::again;
 use crate::graph::Op;
 use crate::hal::DType;
 use crate::hal::ir::ScalarOp;
+use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, apply};
 
 /// A sum, difference or product. Truth values add with `or` and multiply with `and`.
 pub(crate) fn arithmetic(op: ScalarOp, a: Operand<'_>, b: Operand<'_>, tag: OpTag) -> Tensor {
+    // What ran before for operands of these types needs no other dtype or shape, and is not of truth values.
     if let (Some(x), Some(y)) = (a.tensor(), b.tensor())
-        && let (Ok(left), Ok(right)) = (x.ty(), y.ty())
-        && left == right
-        && left.dtype != DType::Bool
+        && let Some(result) = again(&Op::Map(op), &[x, y], tag)
     {
-        return apply(Op::Map(op), &[x, y], tag);
+        return result;
     }
+    plain(op, a, b, tag)
+}
+
+fn plain(op: ScalarOp, a: Operand<'_>, b: Operand<'_>, tag: OpTag) -> Tensor {
     let truth = |operand: &Operand<'_>| match operand.tensor() {
         Some(tensor) => tensor.ty().is_ok_and(|ty| ty.dtype == DType::Bool),
         None => matches!(operand, Operand::Scalar(Scalar::Bool(_))),

@@ -90,6 +90,57 @@ impl Tensor {
         }
     }
 
+    /// A tensor in memory that `owner` shows, row-major, without a copy where the device can use host memory: an
+    /// `Arc<[T]>`, a `&'static [T]`, a type of yours around a part of a larger array or a mapped file. The owner is dropped when
+    /// no tensor and no work needs the memory any more.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use thalweg::{Context, Tensor};
+    /// struct Row(Arc<[f32]>, usize);
+    /// impl AsRef<[f32]> for Row {
+    ///     fn as_ref(&self) -> &[f32] {
+    ///         &self.0[self.1 * 2..][..2]
+    ///     }
+    /// }
+    /// let cx = Context::new("cpu")?;
+    /// let data: Arc<[f32]> = Arc::new([1.0, 2.0, 3.0, 4.0]);
+    /// let rows = [0, 1].map(|row| Tensor::from_owner(Row(Arc::clone(&data), row), 2, &cx));
+    /// assert_eq!((&rows[0] * &rows[1]).to_vec::<f32>()?, [3.0, 8.0]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Tensor::from_slice`].
+    #[track_caller]
+    pub fn from_owner<T, O>(owner: O, shape: impl IntoShape, cx: &Context) -> Tensor
+    where
+        T: Element,
+        O: AsRef<[T]> + Send + Sync + 'static,
+    {
+        let tag = OpTag::new("from_owner");
+        let data = owner.as_ref();
+        let shape = match shaped(shape, data.len()) {
+            Ok(shape) => shape,
+            Err(refusal) => return Tensor::ill_shaped(tag, cx, refusal),
+        };
+        if !cx.device().capability(Capability::Import) || data.is_empty() {
+            return Tensor::made(tag, cx, upload(&T::raw_slice(data), shape, T::DTYPE, cx, tag));
+        }
+        match Buffer::import_owner::<T, O>(cx.device(), owner) {
+            // What the owner shows may have changed since the shape was checked.
+            Ok(buffer) if buffer.size() == (shape.elements() * T::DTYPE.size()) as u64 => {
+                imported(buffer, shape, T::DTYPE, cx, tag)
+            }
+            Ok(_) => Tensor::ill_shaped(
+                tag,
+                cx,
+                Refusal::new("the owner shows another number of elements each time"),
+            ),
+            Err(error) => Tensor::of_error(tag, error.into(), Some(cx)),
+        }
+    }
+
     /// A tensor without axes.
     #[track_caller]
     pub fn scalar<T: Element>(value: T, cx: &Context) -> Tensor {

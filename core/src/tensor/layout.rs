@@ -45,6 +45,13 @@ impl Layout {
         &self.strides[..self.shape.len()]
     }
 
+    /// Whether shape and strides are the same.
+    #[inline]
+    pub(crate) fn is_like(&self, other: &Layout) -> bool {
+        // Strides of axes that there are not are 0, as extents are: whole arrays compare faster than slices.
+        self.shape == other.shape && self.strides == other.strides
+    }
+
     /// The same layout from the first element of the buffer on.
     pub fn at_start(&self) -> Layout {
         Layout { offset: 0, ..*self }

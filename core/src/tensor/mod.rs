@@ -61,6 +61,7 @@ pub(crate) struct Value {
 
 /// Memory and who writes it.
 pub(crate) struct Storage {
+    // Dropped before the context, which keeps the device open for it.
     pub(crate) buffer: Buffer,
     pub(crate) context: Context,
     /// When and on which stream it was written; others wait for that before they read.

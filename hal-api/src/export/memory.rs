@@ -8,7 +8,6 @@ use crate::kit::pool::GRANULARITY;
 use crate::status::{Error, Result};
 use crate::tables::{self, AllocArgs, Context, ImportArgs, MemoryInfo, MemoryStatistics, MemoryTable};
 use std::ffi::c_void;
-use std::sync::Arc;
 
 pub(super) const fn table<B: Backend>() -> MemoryTable {
     MemoryTable {
@@ -43,11 +42,26 @@ unsafe extern "C" fn alloc<B: Backend>(context: Context, args: *const AllocArgs,
                     stream.id
                 }
             };
-            if let Some(handle) = reuse(instance, open, args.bytes) {
-                return put(out, handle);
-            }
-            put(out, fresh(instance, open, args.bytes, stream, tag)?)
+            put(
+                out,
+                obtain(instance, Owner::new(open), args.bytes, stream, || tag.copied())?,
+            )
         })
+    }
+}
+
+/// The handle of a buffer of `bytes` bytes for the stream with the id `stream`.
+#[inline(always)]
+pub(super) fn obtain<B: Backend>(
+    instance: &Instance<B>,
+    owner: Owner<B::Device>,
+    bytes: u64,
+    stream: u64,
+    tag: impl FnOnce() -> Option<tables::Tag>,
+) -> Result<u64> {
+    match reuse(instance, owner.get(), bytes) {
+        Some(handle) => Ok(handle),
+        None => fresh(instance, owner, bytes, stream, tag().as_ref()),
     }
 }
 
@@ -55,17 +69,18 @@ unsafe extern "C" fn alloc<B: Backend>(context: Context, args: *const AllocArgs,
 #[cold]
 fn fresh<B: Backend>(
     instance: &Instance<B>,
-    open: &Arc<Open<B::Device>>,
+    owner: Owner<B::Device>,
     bytes: u64,
     stream: u64,
     tag: Option<&tables::Tag>,
 ) -> Result<u64> {
-    let mut range = open.pool.lock().alloc(bytes, stream, &**open);
+    let open = owner.get();
+    let mut range = open.pool.lock().alloc(bytes, stream, open);
     if range.is_err() && open.pool.lock().may_fit(bytes) {
         // Others go on meanwhile, and free what this one may get.
         open.wait();
         instance.unpark(open);
-        range = open.pool.lock().alloc_at_last(bytes, stream, &**open);
+        range = open.pool.lock().alloc_at_last(bytes, stream, open);
     }
     let range = range.map_err(|error| {
         open.pool.lock().count_failure();
@@ -78,13 +93,13 @@ fn fresh<B: Backend>(
         block: range.block,
         size: range.size,
     };
-    let buffer = Buffer::new(Owner::new(open), range.chunk, range.offset, bytes, origin);
+    let buffer = Buffer::new(owner, range.chunk, range.offset, bytes, origin);
     if let Some(fence) = range.fence {
         buffer.mark(fence.stream, fence.position);
     }
     let Some(handle) = instance.buffers.insert(buffer) else {
         let fences = range.fence.as_slice();
-        open.pool.lock().free(range.block, fences, &**open);
+        open.pool.lock().free(range.block, fences, open);
         return Err(full("buffer"));
     };
     open.usage.add(range.size);
@@ -107,25 +122,27 @@ fn reuse<B: Backend>(instance: &Instance<B>, open: &Open<B::Device>, bytes: u64)
 
 unsafe extern "C" fn free<B: Backend>(context: Context, buffer: u64) -> i32 {
     // SAFETY: the contract of the tables.
-    unsafe {
-        enter::<B>(context, |instance| {
-            let found = instance.buffer(buffer)?;
-            let open = found.owner.get();
-            match found.origin {
-                Origin::Pool { size, .. } if size <= magazine::LARGEST && found.is_unused(open) => {
-                    let slot = instance
-                        .buffers
-                        .park(buffer)
-                        .ok_or_else(|| stale("buffer", buffer))?;
-                    open.usage.sub(size);
-                    if !open.magazine.keep(slot, size) {
-                        instance.unpark_one(open, slot);
-                    }
-                    Ok(())
-                }
-                Origin::Pool { .. } | Origin::Imported(_) => release(instance, open, buffer),
+    unsafe { enter::<B>(context, |instance| give_back(instance, buffer)) }
+}
+
+/// Frees a buffer.
+#[inline(always)]
+pub(super) fn give_back<B: Backend>(instance: &Instance<B>, buffer: u64) -> Result<()> {
+    let found = instance.buffer(buffer)?;
+    let open = found.owner.get();
+    match found.origin {
+        Origin::Pool { size, .. } if size <= magazine::LARGEST && found.is_unused(open) => {
+            let slot = instance
+                .buffers
+                .park(buffer)
+                .ok_or_else(|| stale("buffer", buffer))?;
+            open.usage.sub(size);
+            if !open.magazine.keep(slot, size) {
+                instance.unpark_one(open, slot);
             }
-        })
+            Ok(())
+        }
+        Origin::Pool { .. } | Origin::Imported(_) => release(instance, open, buffer),
     }
 }
 

@@ -6,6 +6,7 @@ mod graph;
 mod kernel;
 mod memory;
 mod objects;
+mod program;
 mod resolve;
 mod stream;
 
@@ -16,7 +17,7 @@ use crate::kit::queue::panic_error;
 use crate::status::{Error, Result, Status};
 use crate::tables::{
     ABI_MAJOR, ABI_VERSION, BackendApi, BackendInfo, Context, CoreTable, DeviceTable, EventTable, GraphTable,
-    HostApi, KernelTable, LogLevel, MemoryTable, StreamTable, Table, TableId,
+    HostApi, KernelTable, LogLevel, MemoryTable, ProgramTable, StreamTable, Table, TableId,
 };
 use objects::Instance;
 use std::ffi::c_void;
@@ -46,6 +47,8 @@ impl<B: Backend> Tables<B> {
     pub const KERNEL: &'static KernelTable = &kernel::table::<B>();
     /// See [`GraphTable`].
     pub const GRAPH: &'static GraphTable = &graph::table::<B>();
+    /// See [`ProgramTable`].
+    pub const PROGRAM: &'static ProgramTable = &program::table::<B>();
 }
 
 unsafe extern "C" fn query_interface<B: Backend>(_: Context, table: u32, version: u32) -> *const c_void {
@@ -64,6 +67,7 @@ unsafe extern "C" fn query_interface<B: Backend>(_: Context, table: u32, version
         Some(TableId::Event) => pointer(Tables::<B>::EVENT, version),
         Some(TableId::Kernel) => pointer(Tables::<B>::KERNEL, version),
         Some(TableId::Graph) => pointer(Tables::<B>::GRAPH, version),
+        Some(TableId::Program) => pointer(Tables::<B>::PROGRAM, version),
         None => std::ptr::null(),
     }
 }

@@ -1,5 +1,6 @@
 //! What handles name.
 
+use super::program::Program;
 use crate::backend::{Backend, Device, Properties};
 use crate::kit::checks::Signature;
 use crate::kit::magazine::Magazine;
@@ -24,6 +25,7 @@ pub(super) struct Instance<B: Backend> {
     pub(super) events: Slots<Event<B::Device>>,
     pub(super) kernels: Slots<Kernel<B::Device>>,
     pub(super) graphs: Slots<Graph<B::Device>>,
+    pub(super) programs: Slots<Program<B::Device>>,
     pub(super) down: AtomicBool,
     fences: Arc<Streams<B::Device>>,
     next_stream: AtomicU64,
@@ -323,6 +325,7 @@ lookups! {
     event(events) -> Event, "event";
     kernel(kernels) -> Kernel, "kernel";
     graph(graphs) -> Graph, "graph";
+    program(programs) -> Program, "program";
 }
 
 #[cold]
@@ -346,6 +349,7 @@ impl<B: Backend> Instance<B> {
             events: Slots::new(),
             kernels: Slots::new(),
             graphs: Slots::new(),
+            programs: Slots::new(),
             down: AtomicBool::new(false),
             fences: Arc::new(Streams(Mutex::new(HashMap::new()))),
             next_stream: AtomicU64::new(1),
@@ -428,6 +432,7 @@ impl<B: Backend> Instance<B> {
             }
         }
         clear(&self.graphs, |graph| graph.owner.is(owner));
+        clear(&self.programs, |program| program.owner.is(owner));
         clear(&self.events, |event| event.owner.is(owner));
         clear(&self.kernels, |kernel| kernel.owner.is(owner));
         clear(&self.streams, |stream| stream.owner.is(owner));

@@ -53,8 +53,9 @@ impl<'a, D: Device> End<'a, D> {
 }
 
 impl<D: Device> Buffer<D> {
+    /// The buffer from byte `offset` on, which is at most its size.
     #[inline(always)]
-    fn region(&self, offset: u64) -> Region<'_, D> {
+    pub(super) fn region(&self, offset: u64) -> Region<'_, D> {
         // SAFETY: a chunk lives as long as its buffers.
         let chunk = unsafe { &*self.chunk };
         Region {
@@ -414,18 +415,7 @@ impl<B: Backend> Instance<B> {
         fill: &'a tables::Fill,
         into: &mut Resolved<'a, B::Device>,
     ) -> Result<()> {
-        let width = u64::from(fill.pattern_bytes);
-        if !matches!(width, 1 | 2 | 4 | 8) {
-            return Err(Error::invalid_argument(format!(
-                "fill: a pattern of {width} bytes; it has 1, 2, 4 or 8"
-            )));
-        }
-        if !fill.offset.is_multiple_of(width) || !fill.bytes.is_multiple_of(width) {
-            return Err(Error::invalid_argument(format!(
-                "fill: offset {} and length {} are not multiples of the pattern's {width} bytes",
-                fill.offset, fill.bytes
-            )));
-        }
+        let pattern = checks::pattern(fill)?;
         let buffer = self.buffer(fill.buffer)?;
         if !buffer.owner.is(owner) {
             return Err(Error::invalid_handle("fill: the buffer lies on another device"));
@@ -445,8 +435,6 @@ impl<B: Backend> Instance<B> {
         if fill.bytes == 0 {
             return Ok(());
         }
-        let bytes = fill.pattern.to_le_bytes();
-        let pattern = std::array::from_fn(|i| bytes[i % width as usize]);
         let region = Region {
             bytes: fill.bytes,
             ..buffer.region(fill.offset)

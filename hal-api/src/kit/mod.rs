@@ -1,6 +1,6 @@
-//! What a backend needs besides its device: handles, a caching pool, in-order streams with events, error texts, graph
-//! replay. The export layer uses the handles and the pool for every backend; streams, events and replay serve
-//! backends whose device has none of its own.
+//! What a backend needs besides its device: handles, a caching pool, in-order streams with events, error texts,
+//! programs, graph replay. The export layer uses the handles, the pool and programs for every backend; streams, events and
+//! replay serve backends whose device has none of its own.
 
 pub mod checks;
 pub mod error_slot;
@@ -9,6 +9,7 @@ pub mod host_device;
 pub mod magazine;
 pub mod pages;
 pub mod pool;
+pub mod program;
 pub mod queue;
 pub mod replay;
 pub mod slots;

@@ -22,6 +22,7 @@ mod graph;
 mod host;
 mod kernel;
 mod memory;
+mod program;
 mod stream;
 
 pub use self::core::{BackendInfo, CoreTable};
@@ -31,6 +32,7 @@ pub use graph::{GraphArgs, GraphLaunchArgs, GraphNode, GraphTable, GraphUpdateAr
 pub use host::{HostApi, LogLevel, LogRecord, Notice, NoticeKind, ParallelArgs, TraceSpan};
 pub use kernel::{BinaryArgs, CompileArgs, KernelTable};
 pub use memory::{AllocArgs, Copy, Fill, ImportArgs, MemoryInfo, MemoryStatistics, MemoryTable, Place};
+pub use program::{ProgramArgs, ProgramInput, ProgramRunArgs, ProgramScalar, ProgramTable};
 pub use stream::{
     Binding, CallbackArgs, Launch, Packet, PacketKind, StreamArgs, StreamTable, Tag, WaitEventArgs,
 };
@@ -141,6 +143,8 @@ table_ids! {
     Kernel = 6, "kernel", KernelTable, false;
     /// [`GraphTable`].
     Graph = 7, "graph", GraphTable, false;
+    /// [`ProgramTable`].
+    Program = 8, "program", ProgramTable, false;
 }
 
 /// What a kernel is compiled from: exactly one of the pointers is not null.

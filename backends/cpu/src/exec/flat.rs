@@ -106,7 +106,7 @@ impl Single {
             Source::Scalar(i) => (&raw const scalars[i as usize]).cast(),
             Source::Constant(i) => (&raw const program.parts[0].outer_again.pool[i as usize]).cast(),
         };
-        let [a, b, c] = self.from.map(at);
+        let (a, b, c) = (at(self.from[0]), at(self.from[1]), at(self.from[2]));
         // SAFETY: the caller of the launch vouches for as many elements of each parameter.
         unsafe { (self.f)(total as usize, to, a, b, c) };
         true

@@ -1,7 +1,8 @@
-//! Graphs: dependencies, updates, launches again and again, and what became of their buffers and kernels.
+//! Graphs: dependencies, updates, launches again and again, and what became of their buffers and kernels. Programs.
 
 mod changes;
 mod launches;
+mod programs;
 mod refused;
 
 use crate::check;
@@ -15,10 +16,15 @@ use thalweg_hal::tables::{GraphArgs, GraphLaunchArgs, GraphNode, GraphTable, Gra
 use thalweg_hal::{DType, Result, Status};
 
 pub(super) fn cases() -> Vec<Case> {
-    [launches::cases(), changes::cases(), refused::cases()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        launches::cases(),
+        changes::cases(),
+        refused::cases(),
+        programs::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Graph calls of a device.

@@ -1,0 +1,271 @@
+//! Programs: all nodes of a run as one piece of a stream's work.
+
+use crate::device::CpuDevice;
+use crate::exec::{Arg, Args};
+use crate::kernel::CpuKernel;
+use crate::memory;
+use crate::parallel::{Parallel, Serial};
+use crate::stream::{COPY_BYTES_PER_NS, CpuStream, INLINE_NS, Threads};
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use thalweg_hal::Result;
+use thalweg_hal::backend::{OwnedTag, Region, Tag};
+use thalweg_hal::kit::program::{self, Node, Program, Step};
+use thalweg_hal::kit::queue::Job;
+
+/// First address of each slot.
+type Slots = SmallVec<[*mut u8; 6]>;
+
+/// A run that outlives the call it came with.
+struct Run {
+    program: Arc<Program<CpuDevice>>,
+    slots: Slots,
+    arguments: SmallVec<[u64; 4]>,
+    tag: Option<OwnedTag>,
+    // The node that failed.
+    at: AtomicUsize,
+}
+
+// SAFETY: the addresses are of memory that the caller of `Device::run_program` keeps valid until the work is done.
+unsafe impl Send for Run {}
+// SAFETY: as above.
+unsafe impl Sync for Run {}
+
+/// How a program runs.
+struct Plan {
+    /// Nanoseconds on one core, roughly.
+    cost: u64,
+    /// Nodes by number: what comes together may run at once.
+    waves: Vec<SmallVec<[u32; 1]>>,
+}
+
+/// Nodes that cost less than this do not split, and so run beside each other.
+const SMALL_NS: u64 = 12_000;
+/// What a wave must save, in nanoseconds, to be worth a region.
+const WORTH_NS: u64 = 3_000;
+/// How far ahead a wave looks for nodes: those nearby find their operands in the cache.
+const AHEAD: usize = 32;
+
+fn cost(node: &Node<CpuDevice>) -> u64 {
+    match &node.step {
+        Step::Launch { kernel, extents, .. } => kernel.cost(extents),
+        Step::Fill { bytes, .. } => bytes / COPY_BYTES_PER_NS,
+    }
+}
+
+impl Plan {
+    #[inline]
+    fn of(program: &Program<CpuDevice>) -> &Plan {
+        let plan = program.plan.get_or_init(|| Box::new(Plan::new(&program.nodes)));
+        match plan.downcast_ref() {
+            Some(plan) => plan,
+            None => unreachable!("this backend alone makes plans of its programs"),
+        }
+    }
+
+    fn new(nodes: &[Node<CpuDevice>]) -> Plan {
+        let costs: Vec<u64> = nodes.iter().map(cost).collect();
+        let small = |at: usize| costs[at] < SMALL_NS;
+        let mut done = vec![false; nodes.len()];
+        let mut waves = Vec::new();
+        for first in 0..nodes.len() {
+            if done[first] {
+                continue;
+            }
+            let mut wave: SmallVec<[u32; 1]> = SmallVec::from_slice(&[first as u32]);
+            if small(first) {
+                let ready = |&at: &usize| {
+                    let mut before = nodes[at].dependencies.iter();
+                    !done[at] && small(at) && before.all(|&before| done[before as usize])
+                };
+                let last = nodes.len().min(first + AHEAD);
+                wave.extend((first + 1..last).filter(ready).map(|at| at as u32));
+                let of = |at: &u32| costs[*at as usize];
+                let longest = wave.iter().map(of).max().unwrap_or(0);
+                if wave.iter().map(of).sum::<u64>() - longest < WORTH_NS {
+                    wave.truncate(1);
+                }
+                // The longest starts first.
+                wave.sort_by_key(|at| std::cmp::Reverse(of(at)));
+            }
+            for &at in &wave {
+                done[at as usize] = true;
+            }
+            waves.push(wave);
+        }
+        Plan {
+            cost: costs.iter().fold(0, |sum, &cost| sum.saturating_add(cost)),
+            waves,
+        }
+    }
+}
+
+/// Notes the node that panics.
+struct Blame<'a> {
+    at: &'a AtomicUsize,
+    node: u32,
+}
+
+impl Drop for Blame<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.at.store(self.node as usize, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What to call node `at` of a run.
+fn describe(program: &Program<CpuDevice>, at: usize, tag: Option<&OwnedTag>) -> String {
+    let own = program.nodes.get(at).map(|node| &node.tag);
+    tag.or(own).map(ToString::to_string).unwrap_or_default()
+}
+
+/// Runs a node now.
+///
+/// # Safety
+/// The memory behind the slots is valid, as far as the node reaches.
+#[inline]
+unsafe fn run(
+    node: &Node<CpuDevice>,
+    slots: impl Fn(usize) -> *mut u8,
+    arguments: &[u64],
+    parallel: &dyn Parallel,
+) {
+    match &node.step {
+        Step::Launch {
+            kernel,
+            extents,
+            operands,
+            scalars,
+            given,
+        } => {
+            let mut place = SmallVec::new();
+            let scalars = program::scalars(scalars, given, arguments, &mut place);
+            let address = |at: usize| {
+                let operand = &operands[at];
+                slots(operand.slot).wrapping_add(operand.offset as usize)
+            };
+            if let CpuKernel::Program(program) = &**kernel {
+                // SAFETY: the caller vouches for the memory.
+                if unsafe { program.run_single(extents, scalars, address) } {
+                    return;
+                }
+            }
+            let args: SmallVec<[Arg<'_>; 8]> = (operands.iter().enumerate())
+                .map(|(at, operand)| Arg {
+                    ptr: address(at),
+                    strides: &operand.strides,
+                    gather_stride: operand.gather_stride,
+                    gather_extent: operand.gather_extent,
+                })
+                .collect();
+            let args = Args {
+                extents,
+                args: &args,
+                scalars,
+            };
+            // SAFETY: the caller vouches for the memory; what outputs may share was checked with the program.
+            unsafe { kernel.run(&args, parallel) };
+        }
+        Step::Fill {
+            slot,
+            offset,
+            bytes,
+            pattern,
+            pattern_bytes,
+        } => {
+            let to = slots(*slot).wrapping_add(*offset as usize);
+            // SAFETY: the caller vouches for the memory.
+            unsafe { memory::fill(to, *bytes as usize, *pattern, *pattern_bytes as usize, parallel) };
+        }
+    }
+}
+
+impl Run {
+    /// Runs nodes that do not wait for each other.
+    fn wave(&self, wave: &[u32], threads: &Threads) {
+        let node = |at: u32, parallel: &dyn Parallel| {
+            let _blame = Blame {
+                at: &self.at,
+                node: at,
+            };
+            let node = &self.program.nodes[at as usize];
+            // SAFETY: the caller of `submit_program` vouches for the memory until the stream has passed the work.
+            unsafe { run(node, |slot| self.slots[slot], &self.arguments, parallel) };
+        };
+        match wave {
+            [single] => node(*single, threads),
+            many => threads.run(many.len(), &|at| node(many[at], &Serial)),
+        }
+    }
+}
+
+impl CpuStream {
+    /// Runs a program at once when it is cheap and the stream is idle, and queues it otherwise.
+    ///
+    /// # Safety
+    /// As `Device::run_program`.
+    #[inline]
+    pub(crate) unsafe fn submit_program(
+        &self,
+        program: &Arc<Program<CpuDevice>>,
+        slots: &[Region<'_, CpuDevice>],
+        arguments: &[u64],
+        tag: Option<Tag<'_>>,
+    ) -> Result<()> {
+        let base = |region: &Region<'_, CpuDevice>| region.chunk.base().wrapping_add(region.offset as usize);
+        if Plan::of(program).cost <= INLINE_NS
+            && let Some(inline) = self.queue.try_inline()
+        {
+            let at = Cell::new(0);
+            inline.run(
+                || {
+                    for (index, node) in program.nodes.iter().enumerate() {
+                        at.set(index);
+                        // SAFETY: the caller vouches for the memory.
+                        unsafe { run(node, |slot| base(&slots[slot]), arguments, &Serial) };
+                    }
+                    Ok(())
+                },
+                || describe(program, at.get(), tag.map(Tag::to_owned).as_ref()),
+            );
+            return Ok(());
+        }
+        self.queue_program(program, slots.iter().map(base).collect(), arguments, tag)
+    }
+
+    #[cold]
+    fn queue_program(
+        &self,
+        program: &Arc<Program<CpuDevice>>,
+        slots: Slots,
+        arguments: &[u64],
+        tag: Option<Tag<'_>>,
+    ) -> Result<()> {
+        let job = Arc::new(Run {
+            program: Arc::clone(program),
+            slots,
+            arguments: arguments.into(),
+            tag: tag.map(Tag::to_owned),
+            at: AtomicUsize::new(0),
+        });
+        let (failed, threads) = (Arc::clone(&job), self.threads);
+        self.queue.push(Job {
+            run: Box::new(move || {
+                for wave in &Plan::of(&job.program).waves {
+                    job.wave(wave, &threads);
+                }
+                Ok(())
+            }),
+            describe: Box::new(move || {
+                describe(
+                    &failed.program,
+                    failed.at.load(Ordering::Relaxed),
+                    failed.tag.as_ref(),
+                )
+            }),
+        })
+    }
+}

@@ -1,0 +1,297 @@
+//! Programs: work over slots of memory that each run is given.
+
+use crate::backend::{Bound, Device, Fill, Launch, OwnedTag, Region, Tag, Work};
+use crate::status::Result;
+use smallvec::SmallVec;
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+/// One buffer argument of a launch.
+pub struct Operand {
+    /// Number of the slot that it lies in.
+    pub slot: usize,
+    /// Byte of the slot where the element at index 0 lies.
+    pub offset: u64,
+    /// As [`Bound::strides`].
+    pub strides: Box<[i64]>,
+    /// As [`Bound::gather_stride`].
+    pub gather_stride: i64,
+    /// As [`Bound::gather_extent`].
+    pub gather_extent: u64,
+}
+
+/// What a node does.
+pub enum Step<D: Device> {
+    /// Runs a kernel.
+    Launch {
+        /// What to run.
+        kernel: Arc<D::Kernel>,
+        /// Outer extents, then inner ones.
+        extents: Box<[u64]>,
+        /// One for each parameter.
+        operands: Box<[Operand]>,
+        /// Bits of the scalar arguments.
+        scalars: Box<[u64]>,
+        /// Scalars whose bits are an argument of the run: which scalar, which argument.
+        given: Box<[(usize, usize)]>,
+    },
+    /// Fills a range of a slot.
+    Fill {
+        /// Number of the slot.
+        slot: usize,
+        /// First byte.
+        offset: u64,
+        /// How many bytes.
+        bytes: u64,
+        /// As [`Fill::pattern`].
+        pattern: [u8; 8],
+        /// As [`Fill::pattern_bytes`].
+        pattern_bytes: u32,
+    },
+}
+
+/// A piece of a program's work.
+pub struct Node<D: Device> {
+    /// What it does.
+    pub step: Step<D>,
+    /// Where it comes from.
+    pub tag: OwnedTag,
+    /// Earlier nodes that must be done first. What those need is not repeated.
+    pub dependencies: Box<[u32]>,
+}
+
+/// Work over slots; its order keeps every dependency. What it reaches in each slot was checked.
+pub struct Program<D: Device> {
+    /// The work.
+    pub nodes: Box<[Node<D>]>,
+    /// Room for what the backend works out once, such as what a run costs.
+    pub plan: OnceLock<Box<dyn Any + Send + Sync>>,
+}
+
+/// Bytes of a slot that a node reads or writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touch {
+    /// Number of the slot.
+    pub slot: usize,
+    /// First byte.
+    pub start: u64,
+    /// The byte behind the last.
+    pub end: u64,
+    /// Whether they are written.
+    pub written: bool,
+}
+
+/// For what each node touches, the earlier nodes that it must wait for: those that wrote what it touches, and those that read
+/// what it writes.
+pub fn dependencies(touches: &[Vec<Touch>]) -> Vec<Box<[u32]>> {
+    // By slot: what was touched and not wholly written over since.
+    let mut live: HashMap<usize, Vec<(Touch, u32)>> = HashMap::new();
+    let mut all = Vec::with_capacity(touches.len());
+    for (node, own) in (0..).zip(touches) {
+        let mut before = Vec::new();
+        for touch in own {
+            for (other, earlier) in live.get(&touch.slot).into_iter().flatten() {
+                let meets = touch.start < other.end && other.start < touch.end;
+                if meets && (touch.written || other.written) {
+                    before.push(*earlier);
+                }
+            }
+        }
+        before.sort_unstable();
+        before.dedup();
+        all.push(before.into());
+        for touch in own {
+            let slot = live.entry(touch.slot).or_default();
+            if touch.written {
+                // Who meets one of these later meets this node too, which waits for them.
+                slot.retain(|(other, _)| other.start < touch.start || touch.end < other.end);
+            }
+        }
+        for &touch in own {
+            live.entry(touch.slot).or_default().push((touch, node));
+        }
+    }
+    all
+}
+
+/// The scalars of a launch of a run.
+#[inline]
+pub fn scalars<'a>(
+    fixed: &'a [u64],
+    given: &[(usize, usize)],
+    arguments: &[u64],
+    place: &'a mut SmallVec<[u64; 4]>,
+) -> &'a [u64] {
+    if given.is_empty() {
+        return fixed;
+    }
+    place.clear();
+    place.extend_from_slice(fixed);
+    for &(scalar, argument) in given {
+        place[scalar] = arguments[argument];
+    }
+    place
+}
+
+impl<D: Device> Node<D> {
+    /// Hands its work out for the memory of a run.
+    pub fn with<R>(
+        &self,
+        slots: &[Region<'_, D>],
+        arguments: &[u64],
+        run: impl FnOnce(&Work<'_, D>) -> R,
+    ) -> R {
+        let region = |slot: usize, offset: u64| {
+            let region = slots[slot];
+            Region {
+                chunk: region.chunk,
+                offset: region.offset.wrapping_add(offset),
+                // What an input has before its origin is not counted.
+                bytes: region.bytes.saturating_sub(offset),
+            }
+        };
+        match &self.step {
+            Step::Launch {
+                kernel,
+                extents,
+                operands,
+                scalars: fixed,
+                given,
+            } => {
+                let mut place = SmallVec::new();
+                let bindings: SmallVec<[Bound<'_, D>; 8]> = (operands.iter())
+                    .map(|operand| Bound {
+                        region: region(operand.slot, operand.offset),
+                        strides: &operand.strides,
+                        gather_stride: operand.gather_stride,
+                        gather_extent: operand.gather_extent,
+                    })
+                    .collect();
+                run(&Work::Launch(Launch {
+                    kernel,
+                    extents,
+                    bindings: &bindings,
+                    scalars: scalars(fixed, given, arguments, &mut place),
+                }))
+            }
+            Step::Fill {
+                slot,
+                offset,
+                bytes,
+                pattern,
+                pattern_bytes,
+            } => run(&Work::Fill(Fill {
+                region: Region {
+                    bytes: *bytes,
+                    ..region(*slot, *offset)
+                },
+                pattern: *pattern,
+                pattern_bytes: *pattern_bytes,
+            })),
+        }
+    }
+}
+
+impl<D: Device> Program<D> {
+    /// Submits the nodes one by one. Where the run comes from stands in `tag`, or in each node's own.
+    ///
+    /// # Safety
+    /// As [`Device::submit`] for every node.
+    pub unsafe fn submit(
+        &self,
+        device: &D,
+        stream: &D::Stream,
+        slots: &[Region<'_, D>],
+        arguments: &[u64],
+        tag: Option<Tag<'_>>,
+    ) -> Result<()> {
+        for node in &self.nodes {
+            let own = node.tag.raw();
+            // SAFETY: `own` borrows from the node's tag, which lives through the call; the caller vouches for the memory.
+            node.with(slots, arguments, |work| unsafe {
+                device.submit(stream, work, tag.unwrap_or(Tag::new(Some(&own))))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(slot: usize, start: u64, end: u64, written: bool) -> Touch {
+        Touch {
+            slot,
+            start,
+            end,
+            written,
+        }
+    }
+
+    #[test]
+    fn nodes_wait_for_writers_and_writers_for_readers() {
+        let (read, write) = (false, true);
+        let found = dependencies(&[
+            vec![touch(0, 0, 8, write)],
+            vec![touch(0, 0, 8, read), touch(1, 0, 8, write)],
+            vec![touch(0, 4, 8, read), touch(2, 0, 8, write)],
+            // Another range and another slot.
+            vec![touch(0, 8, 16, write)],
+            // Writes over what 1 and 2 read.
+            vec![touch(0, 0, 6, write)],
+            // Reads what 0 and what 4 left.
+            vec![touch(0, 0, 8, read)],
+            // In place.
+            vec![touch(1, 0, 8, read), touch(1, 0, 8, write)],
+            vec![touch(1, 0, 1, read)],
+        ]);
+        let found: Vec<&[u32]> = found.iter().map(|before| &**before).collect();
+        assert_eq!(found, [&[][..], &[0], &[0], &[], &[0, 1, 2], &[0, 4], &[1], &[6]]);
+    }
+
+    #[test]
+    fn every_order_of_dependencies_keeps_every_conflict() {
+        let mut state = 3_u64;
+        let mut random = |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for _ in 0..50 {
+            let nodes: Vec<Vec<Touch>> = (0..30)
+                .map(|_| {
+                    let some = (0..1 + random(3)).map(|_| {
+                        let start = random(20);
+                        touch(random(2) as usize, start, start + 1 + random(8), random(3) == 0)
+                    });
+                    some.collect()
+                })
+                .collect();
+            let direct = dependencies(&nodes);
+            // Everything that each node waits for, by way of others too.
+            let mut waits = vec![0_u64; nodes.len()];
+            for node in 0..nodes.len() {
+                for &before in &direct[node] {
+                    waits[node] |= waits[before as usize] | 1 << before;
+                }
+                for before in 0..node {
+                    let conflict = nodes[node].iter().any(|one| {
+                        nodes[before].iter().any(|other| {
+                            one.slot == other.slot
+                                && one.start < other.end
+                                && other.start < one.end
+                                && (one.written || other.written)
+                        })
+                    });
+                    assert!(
+                        !conflict || waits[node] >> before & 1 == 1,
+                        "{node} after {before}: {nodes:?}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Programs: packets whose memory is named by slots, checked once and run in one call that makes their memory too.
+
+use super::{Context, Packet, Tag};
+use abi_stable::StableAbi;
+
+/// A scalar of a packet that each run is given.
+#[derive(Clone, Copy, Debug, StableAbi)]
+#[repr(C)]
+pub struct ProgramScalar {
+    /// Index of the packet, a launch.
+    pub packet: u32,
+    /// Which of its scalars.
+    pub scalar: u32,
+    /// Index of the argument of a run whose bits it has.
+    pub argument: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// Arguments of [`ProgramTable::create`].
+///
+/// Slots are numbered from 0: first the inputs, then the outputs, then the scratch buffers. Where a packet names a buffer, it
+/// says the slot's number plus 1. Offsets count from the place in the input's buffer that a run gives, and from the start of
+/// outputs and scratch buffers. Packets are launches and fills; they run in order and write no input.
+#[derive(Clone, Copy, Debug, StableAbi)]
+#[repr(C)]
+pub struct ProgramArgs {
+    /// Device handle.
+    pub device: u64,
+    /// The work, in order.
+    pub packets: *const Packet,
+    /// Number of packets.
+    pub packet_count: usize,
+    /// Number of inputs.
+    pub input_count: usize,
+    /// Bytes of each output.
+    pub outputs: *const u64,
+    /// Number of outputs.
+    pub output_count: usize,
+    /// Bytes of each scratch buffer.
+    pub scratch: *const u64,
+    /// Number of scratch buffers.
+    pub scratch_count: usize,
+    /// Scalars that each run is given; the packets' own bits of these are not read.
+    pub scalars: *const ProgramScalar,
+    /// Number of such scalars.
+    pub scalar_count: usize,
+    /// Number of arguments of a run.
+    pub argument_count: usize,
+}
+
+/// An input of a run.
+#[derive(Clone, Copy, Debug, StableAbi)]
+#[repr(C)]
+pub struct ProgramInput {
+    /// Buffer handle.
+    pub buffer: u64,
+    /// Byte that the packets' offsets count from.
+    pub offset: u64,
+}
+
+/// Arguments of [`ProgramTable::run`].
+#[derive(Clone, Copy, Debug, StableAbi)]
+#[repr(C)]
+pub struct ProgramRunArgs {
+    /// Program handle.
+    pub program: u64,
+    /// Stream handle.
+    pub stream: u64,
+    /// The inputs.
+    pub inputs: *const ProgramInput,
+    /// Number of inputs.
+    pub input_count: usize,
+    /// Bits of the arguments, zero-extended.
+    pub arguments: *const u64,
+    /// Number of arguments.
+    pub argument_count: usize,
+    /// Where the handles of the outputs go.
+    pub outputs: *mut u64,
+    /// Number of outputs.
+    pub output_count: usize,
+    /// Where the whole run comes from; null where the packets' own tags say that.
+    pub tag: *const Tag,
+    /// May be null. Written when the status is `OutOfMemory`: the bytes of the buffer that could not be made.
+    pub missing: *mut u64,
+}
+
+/// Programs. Kernels may be released before their program.
+#[derive(Clone, Copy, Debug, StableAbi)]
+#[repr(C)]
+pub struct ProgramTable {
+    /// Checks the packets and keeps them.
+    pub create: unsafe extern "C" fn(context: Context, args: *const ProgramArgs, out: *mut u64) -> i32,
+    /// Makes outputs and scratch buffers, submits the packets, gives the scratch buffers back and writes the outputs' handles,
+    /// which are then the caller's as those of [`MemoryTable::alloc`](super::MemoryTable::alloc) are. When it fails, no output is
+    /// left.
+    pub run: unsafe extern "C" fn(context: Context, args: *const ProgramRunArgs) -> i32,
+    /// Frees a program; runs that were submitted go on.
+    pub destroy: unsafe extern "C" fn(context: Context, program: u64) -> i32,
+}

@@ -1,0 +1,396 @@
+//! Programs: packets over slots, run again and again with the memory that each run is given and makes.
+
+use super::{increment, job, refuse};
+use crate::kit::{Case, Check, Stop};
+use crate::rig::device::{fill, fill_packet, launch_packet, tag};
+use crate::rig::run::Job;
+use crate::rig::values::{from_bytes, to_bytes};
+use crate::rig::{Device, Gate, Subject};
+use crate::{check, check_eq};
+use std::ptr::null;
+use thalweg_hal::ir::{Access, Kernel, Level, Role, ScalarOp};
+use thalweg_hal::tables::{Packet, ProgramArgs, ProgramInput, ProgramRunArgs, ProgramScalar, ProgramTable};
+use thalweg_hal::{DType, Result, Status};
+
+mod refused;
+
+pub(super) fn cases() -> Vec<Case> {
+    let case = |name: &str, run: fn(&Subject) -> Check| Case::new("graphs", name, run);
+    vec![
+        case("program_of_a_chain", chain),
+        case("program_of_branches", branches),
+        case("program_with_scalars", scalars),
+        case("program_inputs_have_origins", origins),
+        case("program_makes_what_is_the_callers", memory),
+        case("program_in_stream_order", in_stream_order),
+        case("program_on_many_threads", many_threads),
+        case("program_refused", refused::packets),
+        case("program_runs_refused", refused::runs),
+        case("program_without_memory", refused::without_memory),
+        case("program_stale", refused::stale),
+    ]
+}
+
+/// Program calls of a device.
+struct Programs<'a> {
+    device: &'a Device,
+    table: &'static ProgramTable,
+}
+
+/// Inputs, bytes of outputs, bytes of scratch buffers, arguments.
+type Shape<'a> = (usize, &'a [u64], &'a [u64], usize);
+
+impl<'a> Programs<'a> {
+    fn new(device: &'a Device) -> Result<Programs<'a>, Stop> {
+        let table = device.raw().tables.program;
+        let table = table.ok_or_else(|| Stop::Unsupported("the backend has no table of programs".into()))?;
+        Ok(Programs { device, table })
+    }
+
+    fn create(
+        &self,
+        packets: &[Packet],
+        (inputs, outputs, scratch, arguments): Shape<'_>,
+        scalars: &[ProgramScalar],
+    ) -> Result<u64> {
+        let args = ProgramArgs {
+            device: self.device.handle(),
+            packets: packets.as_ptr(),
+            packet_count: packets.len(),
+            input_count: inputs,
+            outputs: outputs.as_ptr(),
+            output_count: outputs.len(),
+            scratch: scratch.as_ptr(),
+            scratch_count: scratch.len(),
+            scalars: scalars.as_ptr(),
+            scalar_count: scalars.len(),
+            argument_count: arguments,
+        };
+        let raw = self.device.raw();
+        // SAFETY: the arguments live through the call, the out pointer is writable.
+        raw.out(0, |out| unsafe {
+            (self.table.create)(raw.context, &raw const args, out)
+        })
+    }
+
+    /// Handles of the outputs, or the error and the bytes that were missing.
+    fn run(
+        &self,
+        (program, stream): (u64, u64),
+        inputs: &[(u64, u64)],
+        arguments: &[u64],
+        outputs: usize,
+    ) -> Result<Vec<u64>, (thalweg_hal::Error, u64)> {
+        let inputs: Vec<ProgramInput> = (inputs.iter())
+            .map(|&(buffer, offset)| ProgramInput { buffer, offset })
+            .collect();
+        let (mut handles, mut missing, tag) = (vec![0; outputs], 0, tag("the program"));
+        let args = ProgramRunArgs {
+            program,
+            stream,
+            inputs: inputs.as_ptr(),
+            input_count: inputs.len(),
+            arguments: arguments.as_ptr(),
+            argument_count: arguments.len(),
+            outputs: handles.as_mut_ptr(),
+            output_count: handles.len(),
+            tag: &raw const tag,
+            missing: &raw mut missing,
+        };
+        let raw = self.device.raw();
+        // SAFETY: the arguments live through the call, the out pointers are writable; the case keeps the memory alive.
+        match raw.status(unsafe { (self.table.run)(raw.context, &raw const args) }) {
+            Ok(()) => Ok(handles),
+            Err(error) => Err((error, missing)),
+        }
+    }
+
+    fn destroy(&self, program: u64) -> Result<()> {
+        let raw = self.device.raw();
+        // SAFETY: plain call.
+        raw.status(unsafe { (self.table.destroy)(raw.context, program) })
+    }
+}
+
+fn plain<T>(result: Result<T, (thalweg_hal::Error, u64)>) -> Result<T> {
+    result.map_err(|(error, _)| error)
+}
+
+/// `out = x * factor` on i32, where `factor` is a scalar.
+fn scale() -> Kernel {
+    let mut kernel = Kernel::new("scale", 1, 0);
+    let x = kernel.param(DType::I32, Role::In, Level::Row, Access::Contiguous);
+    let out = kernel.param(DType::I32, Role::Out, Level::Row, Access::Contiguous);
+    let (x, factor) = (kernel.load(x), kernel.scalar(DType::I32));
+    let product = kernel.op(ScalarOp::Mul, &[x, factor]);
+    kernel.store(out, product);
+    kernel
+}
+
+/// The program `out = input + nodes` on `count` i32, through two scratch buffers; slots are named from 1 on.
+fn counter(programs: &Programs<'_>, count: u64, nodes: u64) -> Result<u64, Stop> {
+    let work = job(increment(), count);
+    let kernel = programs.device.compile(&work.kernel)?;
+    let place = |at: u64| match at {
+        0 => 1,
+        at if at == nodes => 2,
+        at => 3 + at % 2,
+    };
+    let bindings: Vec<_> = (0..nodes)
+        .map(|at| work.bindings(&[place(at), place(at + 1)]))
+        .collect();
+    let launches: Vec<_> = bindings
+        .iter()
+        .map(|bindings| work.launch(kernel, bindings))
+        .collect();
+    let packets: Vec<Packet> = launches
+        .iter()
+        .map(|launch| launch_packet(launch, null()))
+        .collect();
+    let bytes = 4 * count;
+    Ok(programs.create(&packets, (1, &[bytes], &[bytes, bytes], 0), &[])?)
+}
+
+fn chain(subject: &Subject) -> Check {
+    let device = Device::open(subject)?;
+    let programs = Programs::new(&device)?;
+    let stream = device.stream()?;
+    for (count, nodes) in [(10_u64, 1_u64), (10, 7), (300_000, 4)] {
+        let values: Vec<u64> = (0..count).collect();
+        let input = device.upload(&to_bytes(DType::I32, &values))?;
+        let program = counter(&programs, count, nodes)?;
+        for _ in 0..3 {
+            let made = plain(programs.run((program, stream), &[(input, 0)], &[], 1))?;
+            let found = from_bytes(DType::I32, &device.download(stream, made[0], 4 * count)?);
+            check!(
+                found.iter().zip(0..).all(|(&found, at)| found == at + nodes),
+                "{nodes} nodes on {count} elements: {:?}…",
+                &found[..8]
+            );
+            device.free(made[0])?;
+        }
+        programs.destroy(program)?;
+        device.free(input)?;
+    }
+    Ok(())
+}
+
+/// `out = a + b` on i32.
+fn add() -> Kernel {
+    let mut kernel = Kernel::new("add", 1, 0);
+    let a = kernel.param(DType::I32, Role::In, Level::Row, Access::Contiguous);
+    let b = kernel.param(DType::I32, Role::In, Level::Row, Access::Contiguous);
+    let out = kernel.param(DType::I32, Role::Out, Level::Row, Access::Contiguous);
+    let (a, b) = (kernel.load(a), kernel.load(b));
+    let sum = kernel.op(ScalarOp::Add, &[a, b]);
+    kernel.store(out, sum);
+    kernel
+}
+
+/// Packets that do not wait for each other, and some that must: a backend may run the former at once.
+fn branches(subject: &Subject) -> Check {
+    const BRANCHES: u64 = 8;
+    let device = Device::open(subject)?;
+    let programs = Programs::new(&device)?;
+    let stream = device.stream()?;
+    for count in [5_u64, 6_000] {
+        let (step, sum) = (job(increment(), count), job(add(), count));
+        let (increment, add) = (device.compile(&step.kernel)?, device.compile(&sum.kernel)?);
+        // Slot 1 is the input, 2 the output; then come two scratch buffers for each branch, and one for each sum.
+        let (first, second) = (|branch: u64| 3 + branch, |branch: u64| 3 + BRANCHES + branch);
+        let partial = |at: u64| 3 + 2 * BRANCHES + at;
+        let once: Vec<_> = (0..BRANCHES).map(|b| step.bindings(&[1, first(b)])).collect();
+        let twice: Vec<_> = (0..BRANCHES)
+            .map(|b| step.bindings(&[first(b), second(b)]))
+            .collect();
+        // They write over what the second round of packets reads.
+        let fills: Vec<_> = (0..BRANCHES)
+            .map(|b| fill(first(b), 0, 4 * count, 7, 4))
+            .collect();
+        let mut sums = vec![sum.bindings(&[second(0), second(1), partial(0)])];
+        sums.extend((2..BRANCHES).map(|b| sum.bindings(&[partial(b - 2), second(b), partial(b - 1)])));
+        sums.push(sum.bindings(&[partial(BRANCHES - 2), first(3), 2]));
+        let launches: Vec<_> = (once.iter().chain(&twice))
+            .map(|bindings| step.launch(increment, bindings))
+            .chain(sums.iter().map(|bindings| sum.launch(add, bindings)))
+            .collect();
+        let (rounds, sums) = launches.split_at(2 * BRANCHES as usize);
+        let packets: Vec<Packet> = (rounds.iter().map(|launch| launch_packet(launch, null())))
+            .chain(fills.iter().map(|fill| fill_packet(fill, null())))
+            .chain(sums.iter().map(|launch| launch_packet(launch, null())))
+            .collect();
+        let scratch = vec![4 * count; 3 * BRANCHES as usize - 1];
+        let program = programs.create(&packets, (1, &[4 * count], &scratch, 0), &[])?;
+        let values: Vec<u64> = (0..count).collect();
+        let input = device.upload(&to_bytes(DType::I32, &values))?;
+        for _ in 0..20 {
+            let made = plain(programs.run((program, stream), &[(input, 0)], &[], 1))?;
+            let found = from_bytes(DType::I32, &device.download(stream, made[0], 4 * count)?);
+            check!(
+                found
+                    .iter()
+                    .zip(0..)
+                    .all(|(&found, x)| found == BRANCHES * (x + 2) + 7),
+                "{:?}…",
+                &found[..5]
+            );
+            device.free(made[0])?;
+        }
+        programs.destroy(program)?;
+        device.free(input)?;
+    }
+    Ok(())
+}
+
+fn scalars(subject: &Subject) -> Check {
+    let device = Device::open(subject)?;
+    let programs = Programs::new(&device)?;
+    let stream = device.stream()?;
+    let work = Job {
+        scalars: vec![5],
+        ..job(scale(), 4)
+    };
+    let kernel = device.compile(&work.kernel)?;
+    // (x * 5) * argument 1, beside a fill; argument 0 goes nowhere.
+    let (first, second) = (work.bindings(&[1, 4]), work.bindings(&[4, 2]));
+    let (first, second) = (work.launch(kernel, &first), work.launch(kernel, &second));
+    let nines = fill(3, 4, 8, 9, 4);
+    let packets = [
+        launch_packet(&first, null()),
+        fill_packet(&nines, null()),
+        launch_packet(&second, null()),
+    ];
+    let given = [ProgramScalar {
+        packet: 2,
+        scalar: 0,
+        argument: 1,
+        reserved: 0,
+    }];
+    let program = programs.create(&packets, (1, &[16, 12], &[16], 2), &given)?;
+    let input = device.upload(&to_bytes(DType::I32, &[1, 2, 3, 4]))?;
+    for factor in [2_u64, 10] {
+        let made = plain(programs.run((program, stream), &[(input, 0)], &[u64::MAX, factor], 2))?;
+        let found = from_bytes(DType::I32, &device.download(stream, made[0], 16)?);
+        check_eq!(found, [5, 10, 15, 20].map(|x| x * factor).to_vec(), "scaled");
+        let filled = from_bytes(DType::I32, &device.download(stream, made[1], 12)?);
+        check_eq!(filled[1..], [9, 9], "filled");
+        made.iter().try_for_each(|&handle| device.free(handle))?;
+    }
+    Ok(programs.destroy(program)?)
+}
+
+fn origins(subject: &Subject) -> Check {
+    let device = Device::open(subject)?;
+    let programs = Programs::new(&device)?;
+    let stream = device.stream()?;
+    let mut kernel = Kernel::new("reversed", 1, 0);
+    let x = kernel.param(DType::I32, Role::In, Level::Row, Access::Strided);
+    let out = kernel.param(DType::I32, Role::Out, Level::Row, Access::Contiguous);
+    let value = kernel.load(x);
+    kernel.store(out, value);
+    let mut work = job(kernel, 3);
+    work.arguments[0].strides = vec![-2];
+    let kernel = device.compile(&work.kernel)?;
+    let bindings = work.bindings(&[1, 2]);
+    let launch = work.launch(kernel, &bindings);
+    let program = programs.create(&[launch_packet(&launch, null())], (1, &[12], &[], 0), &[])?;
+    let values: Vec<u64> = (0..10).collect();
+    let input = device.upload(&to_bytes(DType::I32, &values))?;
+    for origin in [4_u64, 5, 9] {
+        let made = plain(programs.run((program, stream), &[(input, 4 * origin)], &[], 1))?;
+        let found = from_bytes(DType::I32, &device.download(stream, made[0], 12)?);
+        check_eq!(found, vec![origin, origin - 2, origin - 4], "from {origin} back");
+        device.free(made[0])?;
+    }
+    for (origin, what) in [
+        (12, "an origin with too little before it"),
+        (18, "an origin between elements"),
+        (40, "an origin at the end"),
+        (u64::MAX, "an origin at the end of all"),
+    ] {
+        let result = plain(programs.run((program, stream), &[(input, origin)], &[], 1));
+        refuse(result.map(drop), &[Status::OutOfBounds], what)?;
+    }
+    Ok(programs.destroy(program)?)
+}
+
+fn memory(subject: &Subject) -> Check {
+    let device = Device::open(subject)?;
+    let programs = Programs::new(&device)?;
+    let stream = device.stream()?;
+    let input = device.upload(&[0; 400])?;
+    let program = counter(&programs, 100, 5)?;
+    let before = device.statistics()?;
+    let made: Vec<u64> = (0..10)
+        .map(|_| plain(programs.run((program, stream), &[(input, 0)], &[], 1)).map(|made| made[0]))
+        .collect::<Result<_>>()?;
+    device.join(stream)?;
+    let held = device.statistics()?;
+    check_eq!(held.live - before.live, 10, "buffers that the runs left");
+    check!(
+        held.allocated - before.allocated >= 10 * 400,
+        "{} bytes",
+        held.allocated - before.allocated
+    );
+    for &handle in &made {
+        check_eq!(device.size(handle)?, 400, "bytes of an output");
+        device.free(handle)?;
+    }
+    let after = device.statistics()?;
+    check_eq!(after.allocated, before.allocated, "bytes after all");
+    check_eq!(
+        after.allocations - before.allocations,
+        after.frees - before.frees,
+        "allocations and frees"
+    );
+    Ok(programs.destroy(program)?)
+}
+
+fn in_stream_order(subject: &Subject) -> Check {
+    let device = Device::open(subject)?;
+    let programs = Programs::new(&device)?;
+    let stream = device.stream()?;
+    let input = device.upload(&[0; 400])?;
+    let program = counter(&programs, 100, 3)?;
+    let gate = Gate::new(&device, stream)?;
+    device.fill_byte(stream, input, 400, 1)?;
+    let made = plain(programs.run((program, stream), &[(input, 0)], &[], 1))?;
+    // Its memory and the program may go at once; the work goes on.
+    programs.destroy(program)?;
+    device.fill_byte(stream, input, 400, 7)?;
+    gate.open();
+    let found = from_bytes(DType::I32, &device.download(stream, made[0], 400)?);
+    check_eq!(
+        found,
+        vec![0x0101_0101 + 3; 100],
+        "after the first fill and before the second"
+    );
+    Ok(device.free(made[0])?)
+}
+
+fn many_threads(subject: &Subject) -> Check {
+    let device = Device::open(subject)?;
+    let programs = Programs::new(&device)?;
+    let program = counter(&programs, 1000, 4)?;
+    let run = |thread: u64| -> Check {
+        let stream = device.stream()?;
+        let input = device.upload(&to_bytes(DType::I32, &vec![thread; 1000]))?;
+        for _ in 0..200 {
+            let made = plain(programs.run((program, stream), &[(input, 0)], &[], 1))?;
+            let found = from_bytes(DType::I32, &device.download(stream, made[0], 4000)?);
+            check!(found.iter().all(|&found| found == thread + 4), "thread {thread}");
+            device.free(made[0])?;
+        }
+        Ok(device.destroy_stream(stream)?)
+    };
+    let run = &run;
+    std::thread::scope(|threads| {
+        let all: Vec<_> = (0..4).map(|thread| threads.spawn(move || run(thread))).collect();
+        all.into_iter().try_for_each(|thread| {
+            thread
+                .join()
+                .unwrap_or_else(|_| crate::fail!("a thread panicked"))
+        })
+    })?;
+    Ok(programs.destroy(program)?)
+}

@@ -1,0 +1,192 @@
+//! What programs and their runs refuse.
+
+use super::super::{increment, job, refuse};
+use super::{Programs, counter, plain, scale};
+use crate::kit::Check;
+use crate::rig::device::{copy_packet, fill, fill_packet, launch_packet};
+use crate::rig::run::Job;
+use crate::rig::{Device, Subject};
+use crate::{check, check_eq};
+use std::ptr::null;
+use thalweg_hal::Status;
+use thalweg_hal::tables::{Copy, Place, ProgramScalar};
+
+pub(super) fn packets(subject: &Subject) -> Check {
+    let device = Device::open(subject)?;
+    let programs = Programs::new(&device)?;
+    let work = job(increment(), 10);
+    let kernel = device.compile(&work.kernel)?;
+    let slots = |from: u64, to: u64| work.bindings(&[from, to]);
+    let create = |bindings: &[thalweg_hal::tables::Binding], scratch: &[u64]| {
+        let launch = work.launch(kernel, bindings);
+        let packets = [launch_packet(&launch, null())];
+        programs.create(&packets, (1, &[40], scratch, 0), &[]).map(drop)
+    };
+    let invalid = &[Status::InvalidArgument];
+    refuse(
+        create(&slots(1, 1), &[]),
+        invalid,
+        "a launch that writes an input",
+    )?;
+    refuse(create(&slots(0, 2), &[]), invalid, "slot 0")?;
+    refuse(create(&slots(3, 2), &[]), invalid, "a slot that is not there")?;
+    refuse(create(&slots(u64::MAX, 2), &[]), invalid, "slot 2^64 - 1")?;
+    refuse(
+        create(&slots(3, 2), &[36]),
+        &[Status::OutOfBounds],
+        "a scratch buffer that is too short",
+    )?;
+    let mut shifted = slots(3, 3);
+    shifted[1].offset = 4;
+    refuse(
+        create(&shifted, &[44]),
+        &[Status::Overlap],
+        "an output that meets its input halfway",
+    )?;
+    let filled = fill(1, 0, 4, 0, 4);
+    refuse(
+        programs
+            .create(&[fill_packet(&filled, null())], (1, &[], &[], 0), &[])
+            .map(drop),
+        invalid,
+        "a fill of an input",
+    )?;
+    let place = |buffer| Place {
+        buffer,
+        host: std::ptr::null_mut(),
+        offset: 0,
+        pitch: 0,
+    };
+    let copied = Copy {
+        dst: place(2),
+        src: place(1),
+        width: 4,
+        rows: 1,
+    };
+    refuse(
+        programs
+            .create(&[copy_packet(&copied, null())], (1, &[4], &[], 0), &[])
+            .map(drop),
+        invalid,
+        "a copy",
+    )?;
+    let bindings = slots(1, 2);
+    let launch = work.launch(kernel, &bindings);
+    for (packet, what) in [
+        (0, "a scalar that the kernel lacks"),
+        (1, "a scalar of no packet"),
+    ] {
+        let given = [ProgramScalar {
+            packet,
+            scalar: 0,
+            argument: 0,
+            reserved: 0,
+        }];
+        let made = programs.create(&[launch_packet(&launch, null())], (1, &[40], &[], 1), &given);
+        refuse(made.map(drop), invalid, what)?;
+    }
+    Ok(())
+}
+
+pub(super) fn runs(subject: &Subject) -> Check {
+    let (device, other) = (Device::open(subject)?, Device::open(subject)?);
+    let programs = Programs::new(&device)?;
+    let stream = device.stream()?;
+    let program = counter(&programs, 10, 2)?;
+    let (input, short, foreign) = (device.alloc(40)?, device.alloc(36)?, other.alloc(40)?);
+    let before = device.statistics()?.live;
+    let run = |stream, inputs: &[(u64, u64)], arguments: &[u64], outputs| {
+        plain(programs.run((program, stream), inputs, arguments, outputs)).map(drop)
+    };
+    let invalid = &[Status::InvalidArgument];
+    refuse(run(stream, &[], &[], 1), invalid, "no input")?;
+    refuse(run(stream, &[(input, 0); 2], &[], 1), invalid, "two inputs")?;
+    refuse(run(stream, &[(input, 0)], &[1], 1), invalid, "an argument")?;
+    refuse(run(stream, &[(input, 0)], &[], 2), invalid, "two outputs")?;
+    refuse(
+        run(stream, &[(short, 0)], &[], 1),
+        &[Status::OutOfBounds],
+        "an input that is too short",
+    )?;
+    let handle = &[Status::InvalidHandle];
+    refuse(
+        run(stream, &[(foreign, 0)], &[], 1),
+        handle,
+        "another device's buffer",
+    )?;
+    refuse(
+        run(other.stream()?, &[(input, 0)], &[], 1),
+        handle,
+        "another device's stream",
+    )?;
+    device.free(short)?;
+    refuse(
+        run(stream, &[(short, 0)], &[], 1),
+        handle,
+        "a buffer that was freed",
+    )?;
+    check_eq!(device.statistics()?.live, before - 1, "buffers after all");
+    let work = Job {
+        scalars: vec![0],
+        ..job(scale(), 1)
+    };
+    let kernel = device.compile(&work.kernel)?;
+    let bindings = work.bindings(&[1, 2]);
+    let launch = work.launch(kernel, &bindings);
+    let given = [ProgramScalar {
+        packet: 0,
+        scalar: 0,
+        argument: 0,
+        reserved: 0,
+    }];
+    let scaled = programs.create(&[launch_packet(&launch, null())], (1, &[4], &[], 1), &given)?;
+    let wide = plain(programs.run((scaled, stream), &[(input, 0)], &[1 << 32], 1));
+    refuse(wide.map(drop), invalid, "33 bits for an i32")?;
+    programs.destroy(scaled)?;
+    Ok(programs.destroy(program)?)
+}
+
+pub(super) fn without_memory(subject: &Subject) -> Check {
+    let device = Device::limited(subject, 1 << 20, 1 << 20)?;
+    let programs = Programs::new(&device)?;
+    let stream = device.stream()?;
+    let input = device.alloc(4)?;
+    let work = job(increment(), 1);
+    let kernel = device.compile(&work.kernel)?;
+    let bindings = work.bindings(&[1, 2]);
+    let launch = work.launch(kernel, &bindings);
+    let packets = [launch_packet(&launch, null())];
+    let large = 2 << 20;
+    let program = programs.create(&packets, (1, &[4], &[large], 0), &[])?;
+    let before = device.statistics()?;
+    match programs.run((program, stream), &[(input, 0)], &[], 1) {
+        Ok(_) => crate::fail!("{large} bytes were made of 1 MiB"),
+        Err((error, missing)) => {
+            check_eq!(error.status, Status::OutOfMemory, "the class");
+            check_eq!(missing, large, "the bytes that are missing");
+            check!(
+                error.message.starts_with("the program: "),
+                "the op is not named: {error}"
+            );
+        }
+    }
+    check_eq!(device.statistics()?.live, before.live, "buffers after all");
+    programs.destroy(program)?;
+    let program = programs.create(&packets, (1, &[4], &[], 0), &[])?;
+    let made = plain(programs.run((program, stream), &[(input, 0)], &[], 1))?;
+    device.free(made[0])?;
+    Ok(programs.destroy(program)?)
+}
+
+pub(super) fn stale(subject: &Subject) -> Check {
+    let device = Device::open(subject)?;
+    let programs = Programs::new(&device)?;
+    let (stream, input) = (device.stream()?, device.upload(&[0; 4])?);
+    let program = counter(&programs, 1, 1)?;
+    programs.destroy(program)?;
+    let handle = &[Status::InvalidHandle];
+    let run = plain(programs.run((program, stream), &[(input, 0)], &[], 1));
+    refuse(run.map(drop), handle, "a run of a program that is gone")?;
+    refuse(programs.destroy(program), handle, "a second end")?;
+    refuse(programs.destroy(0), handle, "the end of program 0")
+}
