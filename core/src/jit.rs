@@ -154,6 +154,21 @@ where
                 Err(output) => return output,
             },
         };
+        let failed = |error| {
+            let failed = Tensor::of_error(tag, error, Some(entry.traced.context()));
+            entry.output.map(&mut |_| failed.clone())
+        };
+        match entry.traced.run_only(leaves) {
+            Some(Ok(value)) => {
+                let mut value = Some(value);
+                return entry.output.map(&mut |output| match value.take() {
+                    Some(value) => Tensor::from_value(value),
+                    None => output.clone(),
+                });
+            }
+            Some(Err(error)) => return failed(error),
+            None => {}
+        }
         match entry.traced.run(leaves) {
             Ok(values) => {
                 let mut values = values.into_iter();
@@ -163,10 +178,7 @@ where
                     None => output.clone(),
                 })
             }
-            Err(error) => {
-                let failed = Tensor::of_error(tag, error, Some(entry.traced.context()));
-                entry.output.map(&mut |_| failed.clone())
-            }
+            Err(error) => failed(error),
         }
     }
 

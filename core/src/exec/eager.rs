@@ -49,7 +49,9 @@ impl Operand {
             (Operand::Value(layout, dtype), Repr::Value(value)) => {
                 *dtype == value.dtype && layout.is_like(&value.layout)
             }
-            (Operand::Constant(ty), Repr::Constant(constant)) => *ty == constant.ty,
+            (Operand::Constant(ty), Repr::Constant(constant)) => {
+                ty.dtype == constant.ty.dtype && ty.shape.is_like(&constant.ty.shape)
+            }
             _ => false,
         }
     }

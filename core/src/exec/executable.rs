@@ -26,6 +26,16 @@ pub(crate) enum Arg<'a> {
     Scalar(u64),
 }
 
+/// The argument that a value or a constant is.
+#[inline]
+pub(super) fn operand(tensor: &Tensor) -> Arg<'_> {
+    match &tensor.repr {
+        Repr::Value(value) => Arg::Value(value),
+        Repr::Constant(constant) => Arg::Scalar(constant.bits),
+        Repr::Lazy(_) | Repr::Failed(_) => unreachable!("a program runs on values and constants"),
+    }
+}
+
 /// The results of a program.
 pub(crate) type Values = SmallVec<[Value; 1]>;
 
@@ -202,7 +212,8 @@ impl Executable {
         if let Work::Ready(ready) = &self.work
             && let Some((layout, dtype)) = &ready.only
         {
-            return match ready.run_only(context, scoped.as_ref(), inputs, tag) {
+            let arg = |number: u32| operand(inputs[number as usize]);
+            return match ready.run_only(context, scoped.as_ref(), arg, Some(tag)) {
                 Ok(storage) => Tensor::from_value(Value {
                     storage,
                     layout: *layout,
@@ -215,6 +226,26 @@ impl Executable {
             Ok(value) => Tensor::from_value(value),
             Err(error) => Tensor::of_error(tag, error, Some(context)),
         }
+    }
+
+    /// As [`Executable::run`] on the stream that this thread has chosen, for a program whose only result is new; `None` for others.
+    #[inline]
+    pub(super) fn run_only<'a>(
+        &self,
+        context: &Context,
+        arg: impl Fn(u32) -> Arg<'a>,
+    ) -> Option<Result<Value>> {
+        let Work::Ready(ready) = &self.work else {
+            return None;
+        };
+        let (layout, dtype) = ready.only.as_ref()?;
+        let scoped = context.engine().scoped_lane();
+        let made = ready.run_only(context, scoped.as_ref(), arg, None);
+        Some(made.map(|storage| Value {
+            storage,
+            layout: *layout,
+            dtype: *dtype,
+        }))
     }
 
     #[cold]
@@ -337,23 +368,17 @@ impl Ready {
 
     /// The memory of the only result.
     #[inline]
-    fn run_only(
+    fn run_only<'a>(
         &self,
         context: &Context,
         scoped: Option<&Arc<Lane>>,
-        inputs: &[&Tensor],
-        tag: OpTag,
+        arg: impl Fn(u32) -> Arg<'a>,
+        tag: Option<OpTag>,
     ) -> Result<Arc<Storage>> {
         let site = Site::new(context, scoped)?;
-        let arg = |number: u32| match &inputs[number as usize].repr {
-            Repr::Value(value) => Arg::Value(value),
-            Repr::Constant(constant) => Arg::Scalar(constant.bits),
-            Repr::Lazy(_) | Repr::Failed(_) => unreachable!("an op runs on values and constants"),
-        };
+        let of = tag.unwrap_or(self.tag);
         let mut made = None;
-        self.run(site, arg, Some(tag), |buffer| {
-            made = Some(site.storage(buffer, tag))
-        })?;
+        self.run(site, arg, tag, |buffer| made = Some(site.storage(buffer, of)))?;
         match made {
             Some(storage) => Ok(storage),
             None => unreachable!("a run makes every output"),

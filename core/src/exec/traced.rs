@@ -4,7 +4,7 @@ use super::cache::WordHasher;
 use super::composite::placeholder;
 use super::eager::{Operand, arg};
 use super::evaluate::{compile, evaluate};
-use super::executable::{Arg, Executable, Values};
+use super::executable::{Arg, Executable, Values, operand};
 use super::linear::Linear;
 use crate::context::Context;
 use crate::error::Result;
@@ -93,13 +93,29 @@ impl Traced {
             && (self.operands.iter().zip(leaves)).all(|(operand, leaf)| operand.is_of(leaf) && here(leaf))
     }
 
-    /// Submits it for arguments that it fits. The results are in the context of the first argument that has one.
+    /// The context of the results: that of the first argument that has one.
     #[inline]
-    pub(crate) fn run(&self, leaves: &[&Tensor]) -> Result<Values> {
-        let context = leaves
+    fn place<'a>(&'a self, leaves: &[&'a Tensor]) -> &'a Context {
+        leaves
             .iter()
             .find_map(|leaf| leaf.context())
-            .unwrap_or(&self.context);
+            .unwrap_or(&self.context)
+    }
+
+    /// As [`Traced::run`] where there is one result, which is new; `None` elsewhere.
+    #[inline]
+    pub(crate) fn run_only(&self, leaves: &[&Tensor]) -> Option<Result<Value>> {
+        let arg = |number: u32| match leaves.get(number as usize) {
+            Some(leaf) => operand(leaf),
+            None => Arg::Value(&self.captured[number as usize - leaves.len()]),
+        };
+        self.executable.run_only(self.place(leaves), arg)
+    }
+
+    /// Submits it for arguments that it fits.
+    #[inline]
+    pub(crate) fn run(&self, leaves: &[&Tensor]) -> Result<Values> {
+        let context = self.place(leaves);
         let mut args: SmallVec<[Arg<'_>; 8]> = leaves.iter().filter_map(|leaf| arg(leaf)).collect();
         args.extend(self.captured.iter().map(Arg::Value));
         self.executable

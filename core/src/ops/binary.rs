@@ -6,19 +6,36 @@ use crate::exec::again;
 use crate::graph::Op;
 use crate::hal::DType;
 use crate::hal::ir::ScalarOp;
-use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
 use crate::tensor::tag::OpTag;
+use crate::tensor::{Repr, Tensor};
 
 /// A sum, difference or product. Truth values add with `or` and multiply with `and`.
 pub(crate) fn arithmetic(op: ScalarOp, a: Operand<'_>, b: Operand<'_>, tag: OpTag) -> Tensor {
     // What ran before for operands of these types needs no other dtype or shape, and is not of truth values.
-    if let (Some(x), Some(y)) = (a.tensor(), b.tensor())
-        && let Some(result) = again(&Op::Map(op), &[x, y], tag)
-    {
-        return result;
+    let result = match (a.tensor(), b.tensor()) {
+        (Some(x), Some(y)) => again(&Op::Map(op), &[x, y], tag),
+        (Some(x), None) => beside(x, &b).and_then(|y| again(&Op::Map(op), &[x, &y], tag)),
+        (None, Some(y)) => beside(y, &a).and_then(|x| again(&Op::Map(op), &[&x, y], tag)),
+        (None, None) => None,
+    };
+    match result {
+        Some(result) => result,
+        None => plain(op, a, b, tag),
     }
-    plain(op, a, b, tag)
+}
+
+/// A number that meets floats in a buffer: it takes their dtype and shape.
+#[inline]
+fn beside(tensor: &Tensor, number: &Operand<'_>) -> Option<Tensor> {
+    match (&tensor.repr, number) {
+        (Repr::Value(value), Operand::Scalar(scalar)) if value.dtype.is_float() => Some(Tensor::constant(
+            value.layout.shape,
+            value.dtype,
+            scalar.bits(value.dtype).ok()?,
+        )),
+        _ => None,
+    }
 }
 
 fn plain(op: ScalarOp, a: Operand<'_>, b: Operand<'_>, tag: OpTag) -> Tensor {

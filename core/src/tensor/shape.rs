@@ -63,6 +63,13 @@ impl Shape {
         shape
     }
 
+    /// As `==`, which is a call.
+    #[inline]
+    pub(crate) fn is_like(&self, other: &Shape) -> bool {
+        let differ = |sum: usize, (one, other): (&usize, &usize)| sum | (one ^ other);
+        self.rank == other.rank && self.extents.iter().zip(&other.extents).fold(0, differ) == 0
+    }
+
     /// Number of elements; 1 for a scalar.
     #[inline]
     pub fn elements(&self) -> usize {

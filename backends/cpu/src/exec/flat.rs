@@ -2,7 +2,7 @@
 
 use super::arena::Scratch;
 use super::frame::MOST_FETCHES;
-use super::launch::{FETCH, SPLIT, STREAM, STRIDE, TASKS_PER_THREAD};
+use super::launch::{FETCH, SPLIT, STREAM, STRIDE, tasks};
 use super::moves;
 use super::plan::{BLOCK, Home, Plan, Step, Value};
 use super::program::Program;
@@ -83,6 +83,20 @@ impl Single {
         })
     }
 
+    #[inline(always)]
+    fn place(
+        program: &Program,
+        source: Source,
+        scalars: &[u64],
+        address: &impl Fn(usize) -> *mut u8,
+    ) -> *const u8 {
+        match source {
+            Source::Param(p) => address(p as usize).cast_const(),
+            Source::Scalar(i) => (&raw const scalars[i as usize]).cast(),
+            Source::Constant(i) => (&raw const program.parts[0].outer_again.pool[i as usize]).cast(),
+        }
+    }
+
     /// Runs the loop, unless there are too many elements or the output stands in the place of an input; whether it did.
     ///
     /// # Safety
@@ -101,12 +115,8 @@ impl Single {
         if total > BLOCK as u64 || total == 0 || in_place() {
             return false;
         }
-        let at = |s: Source| match s {
-            Source::Param(p) => address(p as usize).cast_const(),
-            Source::Scalar(i) => (&raw const scalars[i as usize]).cast(),
-            Source::Constant(i) => (&raw const program.parts[0].outer_again.pool[i as usize]).cast(),
-        };
-        let (a, b, c) = (at(self.from[0]), at(self.from[1]), at(self.from[2]));
+        let place = |source: Source| Single::place(program, source, scalars, &address);
+        let (a, b, c) = (place(self.from[0]), place(self.from[1]), place(self.from[2]));
         // SAFETY: the caller of the launch vouches for as many elements of each parameter.
         unsafe { (self.f)(total as usize, to, a, b, c) };
         true
@@ -138,7 +148,7 @@ pub(super) fn run(program: &Program, args: &Args<'_>, parallel: &dyn Parallel) {
             walk.run(0..total);
             continue;
         }
-        let tasks = (parallel.threads() as u64 * TASKS_PER_THREAD).min(total / TASK);
+        let tasks = tasks(total, parallel.threads()).min(total / TASK);
         // Whole blocks, so that tasks share no cache line.
         let at = |t: u64| {
             if t == tasks {

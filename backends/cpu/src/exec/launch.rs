@@ -299,7 +299,8 @@ impl Launch<'_> {
         if threads <= 1 || units <= 1 {
             return body(0..units);
         }
-        let tasks = units.min(threads as u64 * TASKS_PER_THREAD);
+        let elements = self.lanes.total.saturating_mul(self.other.total);
+        let tasks = units.min(tasks(elements, threads));
         parallel.run(tasks as usize, &|task| {
             let at = |t: u64| (u128::from(units) * u128::from(t) / u128::from(tasks)) as u64;
             body(at(task as u64)..at(task as u64 + 1));
@@ -324,5 +325,12 @@ impl Launch<'_> {
     }
 }
 
-/// Tasks per thread, so that a late thread does not hold the others up.
-pub(super) const TASKS_PER_THREAD: u64 = 4;
+/// Into how many tasks a launch is split, so that a late thread does not hold the others up: a few per thread, and more where
+/// a task would take long, as what the last one takes alone is lost.
+pub(super) fn tasks(elements: u64, threads: usize) -> u64 {
+    let threads = threads as u64;
+    (elements / TASK_ELEMENTS).clamp(threads * 4, threads * 64)
+}
+
+/// Elements of a task of a large launch: 50 to 100 µs where memory is the limit.
+const TASK_ELEMENTS: u64 = 512 << 10;
