@@ -55,6 +55,5 @@ fn main() -> thalweg::Result<()> {
             start.elapsed_time(&end)?
         );
     }
-    println!("{}", device.memory_summary()?);
     Ok(())
 }

@@ -108,8 +108,30 @@ impl Context {
 
     /// Starts the sequence of keys again at `seed`; it is 0 at first.
     pub fn set_seed(&self, seed: u64) {
+        self.set_random_state(seed, 0);
+    }
+
+    /// The seed, and how many keys were taken since it was set: where [`Context::set_random_state`] goes on.
+    pub fn random_state(&self) -> (u64, u64) {
+        let (seed, keys) = (&self.0.seed, &self.0.keys);
+        (seed.load(Ordering::Relaxed), keys.load(Ordering::Relaxed))
+    }
+
+    /// Goes on with the sequence of keys of `seed` behind the first `keys`.
+    ///
+    /// ```
+    /// use thalweg::Context;
+    /// let cx = Context::new("cpu")?;
+    /// cx.next_key();
+    /// let (seed, keys) = cx.random_state();
+    /// let next = cx.next_key();
+    /// cx.set_random_state(seed, keys);
+    /// assert_eq!(cx.next_key(), next);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn set_random_state(&self, seed: u64, keys: u64) {
         self.0.seed.store(seed, Ordering::Relaxed);
-        self.0.keys.store(0, Ordering::Relaxed);
+        self.0.keys.store(keys, Ordering::Relaxed);
     }
 
     /// The next key for random numbers: the same sequence for the same seed.

@@ -3,6 +3,7 @@
 
 use crate::host::Host;
 use crate::ir::{Info, Kernel};
+use crate::kit::host_device::memory_info;
 use crate::kit::program::Program;
 use crate::library::LibraryOp;
 use crate::status::{Error, Result, Str};
@@ -31,6 +32,23 @@ pub struct Properties {
     pub capabilities: Vec<Capability>,
     /// Lowest and highest priority of a stream.
     pub priorities: (i32, i32),
+}
+
+impl Properties {
+    /// One device whose memory is the host's and that claims nothing; for the other fields:
+    /// `Properties { capabilities, ..Properties::of_host("name", Kind::Cpu) }`.
+    pub fn of_host(name: impl Into<String>, kind: Kind) -> Properties {
+        Properties {
+            name: name.into(),
+            arch: std::env::consts::ARCH.into(),
+            id: String::new(),
+            kind,
+            compute_units: 1,
+            total_memory: memory_info().map_or(0, |info| info.total),
+            capabilities: Vec::new(),
+            priorities: (0, 0),
+        }
+    }
 }
 
 /// A backend: the entry to the devices of one driver.

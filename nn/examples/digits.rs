@@ -2,16 +2,16 @@
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
 use clap::Parser;
-use thalweg::ops::{ClassLossOptions, ConvOptions, PoolOptions};
+use thalweg::hal;
+use thalweg::loader::Outcome;
+use thalweg::ops::{ConvOptions, PoolOptions};
 use thalweg::{Context, DType, Mode, Tensor};
-use thalweg_nn::callback::{
-    BestCheckpoint, Better, Callback, LossMonitor, ProgressBar, RunContext, TimeMonitor,
-};
-use thalweg_nn::data::{Dataset, Loader};
+use thalweg_nn::callback::{BestCheckpoint, Better, Callback, LossMonitor, ProgressBar, RunContext};
+use thalweg_nn::data::{Column, Dataset, Loader};
 use thalweg_nn::metrics::Accuracy;
 use thalweg_nn::optim::Adam;
 use thalweg_nn::schedule::Cosine;
-use thalweg_nn::{Conv2d, Dense, Layer, Model, Module, Trained, digits};
+use thalweg_nn::{Conv2d, Dense, Layer, Model, Module, digits, loss};
 
 /// Trains LeNet-5 on 8,000 handwritten digits and tests it on 2,000 others.
 #[derive(Parser)]
@@ -34,6 +34,9 @@ struct Options {
     /// Starts weights and order of samples.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Stops after so many steps.
+    #[arg(long)]
+    steps: Option<u64>,
     /// Folder of the checkpoint.
     #[arg(long, default_value = "target/digits")]
     out: std::path::PathBuf,
@@ -81,14 +84,59 @@ struct Report;
 impl Callback for Report {
     fn epoch_end(&mut self, run: &mut RunContext<'_>) -> thalweg_nn::Result<()> {
         let loss = run.loss_value()?.unwrap_or(f64::NAN);
-        let accuracy = run.metrics.get("accuracy").copied().unwrap_or(f64::NAN);
         println!(
-            "epoch {:2}  loss {loss:.4}  test accuracy {:.2} %",
+            "epoch {:2} of {}  {:4.1} s  loss {loss:.4}  test loss {:.4}  test accuracy {:.2} %",
             run.cur_epoch_num,
-            accuracy * 100.0
+            run.epoch_num,
+            run.epoch_time.as_secs_f64(),
+            run.metrics["loss"],
+            run.metrics["accuracy"] * 100.0
         );
         Ok(())
     }
+}
+
+/// Stops after a number of steps.
+struct Steps(u64);
+
+impl Callback for Steps {
+    fn step_end(&mut self, run: &mut RunContext<'_>) -> thalweg_nn::Result<()> {
+        if run.cur_step_num >= self.0 {
+            run.request_stop();
+        }
+        Ok(())
+    }
+}
+
+/// Digits side by side, and below each what it was read as.
+fn show(images: &[f32], read: &[i64], right: &[i64]) {
+    let drawn: Vec<String> = images.chunks(784).map(digits::draw).collect();
+    let mut columns: Vec<_> = drawn.iter().map(|text| text.lines()).collect();
+    for _ in 0..14 {
+        let row: Vec<&str> = columns
+            .iter_mut()
+            .map(|lines| lines.next().unwrap_or(""))
+            .collect();
+        let row: String = row.iter().map(|part| format!("{part:28}")).collect();
+        println!("{}", row.trim_end());
+    }
+    let said = read.iter().zip(right).map(|(read, right)| {
+        let verdict = if read == right {
+            String::new()
+        } else {
+            format!(", wrong: {right}")
+        };
+        format!("{:28}", format!("       this is a {read}{verdict}"))
+    });
+    println!("{}", said.collect::<String>().trim_end());
+}
+
+/// The file that a backend was loaded from, or `embedded`.
+fn backend(name: &str) -> String {
+    let rows = hal::runtime().registry().candidates().into_iter();
+    let mut loaded = rows.filter(|row| row.target == name && matches!(row.outcome, Outcome::Loaded { .. }));
+    let path = loaded.find_map(|row| row.path);
+    path.map_or("embedded".into(), |path| path.display().to_string())
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -96,57 +144,60 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cx = Context::new(&options.device_target)?;
     cx.set_seed(options.seed);
     cx.set_mode(if options.eager { Mode::Eager } else { Mode::Graph });
-    println!("{} ({})", cx.device().target(), cx.device().properties().name);
+    let (target, device) = (cx.device().target(), &cx.device().properties().name);
+    println!(
+        "device: {target}, {device}; backend: {}",
+        backend(cx.device().backend().name())
+    );
 
     let (train, test) = digits::load()?;
+    println!(
+        "LeNet-5 on {} digits, tested on {} others\n",
+        train.len(),
+        test.len()
+    );
     let steps = options.epochs * train.len().div_ceil(options.batch.max(1)) as u64;
-    let loss = |output: &Tensor, target: &Tensor| output.cross_entropy(target, ClassLossOptions::new());
     let tests = Loader::new(test.clone(), 500);
-    let mut model = Model::new(LeNet5::new(&cx)?, loss, Adam::w(options.lr), &cx)
-        .metric(Accuracy::new())
+    let model = || -> thalweg::Result<Model<LeNet5>> {
+        let model = Model::new(LeNet5::new(&cx)?, loss::cross_entropy, Adam::w(options.lr), &cx);
+        Ok(model.metric(Accuracy::new()))
+    };
+    let mut trained = model()?
         .schedule(Cosine { steps, end: 1e-5 })
         .validate(tests.clone());
     let path = options.out.join("lenet5.safetensors");
-    let train = Loader::new(train, options.batch).shuffle(options.seed);
     let begun = std::time::Instant::now();
-    let callbacks: [Box<dyn Callback>; 5] = [
-        Box::new(ProgressBar::new()),
-        Box::new(LossMonitor::every(100)),
-        Box::new(TimeMonitor::new()),
-        Box::new(BestCheckpoint::new(&path, "accuracy", Better::Higher)),
-        Box::new(Report),
-    ];
-    model.train(options.epochs, &train, callbacks)?;
+    let callbacks = (
+        ProgressBar::new(),
+        LossMonitor::every(100),
+        options.steps.map(Steps),
+        BestCheckpoint::new(&path, "accuracy", Better::Higher),
+        Report,
+    );
+    let train = Loader::new(train, options.batch).shuffle(options.seed);
+    trained.train(options.epochs, &train, callbacks)?;
     println!(
-        "trained in {:.1} s; best weights in {}\n",
+        "\ntrained in {:.1} s; the best weights are in {}",
         begun.elapsed().as_secs_f64(),
         path.display()
     );
-    println!("{}", cx.device().memory_summary()?);
+    println!("\n{}", cx.device().memory_summary()?);
 
-    let mut best = Model::new(LeNet5::new(&cx)?, loss, Adam::w(options.lr), &cx).metric(Accuracy::new());
+    let mut best = model()?;
     best.load(&path)?;
+    let accuracy = best.eval(&tests)?["accuracy"] * 100.0;
     println!(
-        "reloaded after step {}: test accuracy {:.2} %",
-        best.steps(),
-        best.eval(&tests)?["accuracy"] * 100.0
+        "reloaded after step {}: test accuracy {accuracy:.2} %\n",
+        best.steps()
     );
-    let shown = test.collect(&[0, 1, 2])?;
-    let batch = Loader::new(test, 3)
-        .prefetch(0)
-        .epoch(0, 0, &cx)
-        .next()
-        .ok_or("no digits")??;
-    let predicted = best
-        .predict(&batch.x)
+    let shown = test.collect(&[0, 1, 2, 3])?;
+    let read = best
+        .predict(&shown.x.clone().place(&cx)?)
         .argmax_axes(1)
         .cast(DType::I64)
         .to_vec::<i64>()?;
-    if let thalweg_nn::data::Column::F32(images) = shown.x.0 {
-        for (image, digit) in images.chunks(784).zip(predicted) {
-            println!("{}this is a {digit}", digits::draw(image));
-        }
+    if let (Column::F32(images), Column::I64(right)) = (shown.x.data, shown.y.data) {
+        show(&images, &read, &right);
     }
-    best.synchronize()?;
     Ok(())
 }

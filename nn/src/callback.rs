@@ -1,6 +1,7 @@
 //! Callbacks: what happens around epochs and steps.
 
 mod checkpoint;
+mod list;
 mod progress;
 mod stop;
 
@@ -8,10 +9,15 @@ pub use checkpoint::{BestCheckpoint, ModelCheckpoint};
 pub use progress::{LearningRateMonitor, LossMonitor, ProgressBar, TimeMonitor};
 pub use stop::{Better, EarlyStopping, StopAtTime};
 
+use crate::data::Loader;
 use crate::error::Result;
 use crate::model::Trained;
+use crate::optim::Optimizer;
+use crate::train::LossFunction;
 use std::any::Any;
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
 use thalweg::Tensor;
 
 /// What callbacks see of a run, and how they stop it.
@@ -26,19 +32,25 @@ pub struct RunContext<'a> {
     pub batch_num: u64,
     /// Epochs that were asked for.
     pub epoch_num: u64,
-    /// The learning rate of this step.
+    /// The learning rate of this step, of parameters that are in no group.
     pub learning_rate: f64,
     /// Loss of the step that ended last. Reading its value waits for the device.
     pub loss: Option<Tensor>,
     /// What the network returned in the step that ended last.
     pub net_outputs: Option<Tensor>,
-    /// Samples of the training data.
-    pub train_samples: usize,
+    /// At an epoch's end, how long the steps of it that ran took, without evaluation.
+    pub epoch_time: Duration,
     /// Figures of the last evaluation by name.
     pub metrics: HashMap<String, f64>,
     /// Values that callbacks leave for each other.
     pub values: HashMap<String, Box<dyn Any + Send>>,
-    /// Network, optimizer and their state.
+    /// The loss of outputs and targets.
+    pub loss_fn: LossFunction,
+    /// The optimizer of parameters that are in no group.
+    pub optimizer: Arc<dyn Optimizer>,
+    /// The training data.
+    pub train_dataset: &'a Loader,
+    /// Network, optimizers and their state.
     pub model: &'a mut dyn Trained,
     pub(crate) stop: bool,
 }
@@ -61,9 +73,16 @@ impl RunContext<'_> {
     pub fn loss_value(&self) -> Result<Option<f64>> {
         Ok(self.loss.as_ref().map(Tensor::to_scalar).transpose()?)
     }
+
+    /// The value that was left under a name, if it is of this type.
+    pub fn value<T: Any>(&self, name: &str) -> Option<&T> {
+        self.values.get(name)?.downcast_ref()
+    }
 }
 
 /// Functions that training calls, in the order of the list of callbacks. An error ends training.
+///
+/// Tuples, arrays and `Vec`s of callbacks are callbacks, and so is a `&mut` of one, to look at it after training.
 ///
 /// ```
 /// use thalweg_nn::callback::{Callback, RunContext};
@@ -97,7 +116,7 @@ pub trait Callback {
         Ok(())
     }
 
-    /// After an epoch's last step.
+    /// After an epoch's last step, and the evaluation behind it.
     fn epoch_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
         Ok(())
     }
@@ -119,21 +138,14 @@ pub(crate) enum Hook {
     End,
 }
 
-/// Calls one function of every callback, in order.
-pub(crate) fn call(
-    callbacks: &mut [Box<dyn Callback + '_>],
-    hook: Hook,
-    run: &mut RunContext<'_>,
-) -> Result<()> {
-    for callback in callbacks {
-        match hook {
-            Hook::Begin => callback.begin(run),
-            Hook::EpochBegin => callback.epoch_begin(run),
-            Hook::StepBegin => callback.step_begin(run),
-            Hook::StepEnd => callback.step_end(run),
-            Hook::EpochEnd => callback.epoch_end(run),
-            Hook::End => callback.end(run),
-        }?;
+/// Calls one function of a callback.
+pub(crate) fn call(callback: &mut dyn Callback, hook: Hook, run: &mut RunContext<'_>) -> Result<()> {
+    match hook {
+        Hook::Begin => callback.begin(run),
+        Hook::EpochBegin => callback.epoch_begin(run),
+        Hook::StepBegin => callback.step_begin(run),
+        Hook::StepEnd => callback.step_end(run),
+        Hook::EpochEnd => callback.epoch_end(run),
+        Hook::End => callback.end(run),
     }
-    Ok(())
 }

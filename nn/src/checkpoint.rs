@@ -1,13 +1,15 @@
 //! Tensors in safetensors files.
 
+use crate::data::Column;
 use crate::error::{Error, Result};
+use crate::module::{self, Module, PartMut, State, VisitorMut};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
-use thalweg::{Context, DType, Element, Tensor};
+use std::path::{Path, PathBuf};
+use thalweg::{Context, DType, Tensor};
 
 /// A tensor under its path.
 pub type Named = (String, Tensor);
@@ -15,36 +17,100 @@ pub type Named = (String, Tensor);
 /// What a file holds.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// The tensors in the order of their names.
-    pub tensors: Vec<Named>,
+    /// Where it was read.
+    pub path: PathBuf,
+    /// The tensors by name.
+    pub tensors: BTreeMap<String, Tensor>,
     /// Text beside them.
     pub metadata: HashMap<String, String>,
 }
 
-/// The bytes of a tensor, little-endian.
-fn bytes(tensor: &Tensor) -> Result<(Dtype, Vec<usize>, Vec<u8>)> {
-    fn read<T: Element, const N: usize>(
-        tensor: &Tensor,
-        to: impl Fn(T) -> [u8; N],
-    ) -> thalweg::Result<Vec<u8>> {
-        Ok(tensor.to_vec::<T>()?.into_iter().flat_map(to).collect())
+impl Loaded {
+    /// Removes and returns a tensor, which must have the shape and dtype of `like`.
+    ///
+    /// # Errors
+    /// It has others.
+    pub fn take(&mut self, name: &str, like: &Tensor) -> Result<Option<Tensor>> {
+        let Some(found) = self.tensors.get(name) else {
+            return Ok(None);
+        };
+        let (wanted, given) = ((like.dtype()?, like.shape()?), (found.dtype()?, found.shape()?));
+        if wanted != given {
+            return Err(Error::Checkpoint {
+                path: self.path.clone(),
+                message: format!(
+                    "{name} is {} {}, the network's is {} {}",
+                    given.0, given.1, wanted.0, wanted.1
+                ),
+            });
+        }
+        Ok(self.tensors.remove(name))
     }
-    let (dtype, data) = match tensor.dtype()? {
-        DType::F64 => (Dtype::F64, read(tensor, f64::to_le_bytes)?),
-        DType::F32 => (Dtype::F32, read(tensor, f32::to_le_bytes)?),
-        DType::F16 => (Dtype::F16, read(tensor, half::f16::to_le_bytes)?),
-        DType::BF16 => (Dtype::BF16, read(tensor, half::bf16::to_le_bytes)?),
-        DType::I64 => (Dtype::I64, read(tensor, i64::to_le_bytes)?),
-        DType::I32 => (Dtype::I32, read(tensor, i32::to_le_bytes)?),
-        DType::I16 => (Dtype::I16, read(tensor, i16::to_le_bytes)?),
-        DType::I8 => (Dtype::I8, read(tensor, i8::to_le_bytes)?),
-        DType::U64 => (Dtype::U64, read(tensor, u64::to_le_bytes)?),
-        DType::U32 => (Dtype::U32, read(tensor, u32::to_le_bytes)?),
-        DType::U16 => (Dtype::U16, read(tensor, u16::to_le_bytes)?),
-        DType::U8 => (Dtype::U8, read(tensor, u8::to_le_bytes)?),
-        DType::Bool => (Dtype::BOOL, read(tensor, |value: bool| [u8::from(value)])?),
+
+    /// Moves the tensors whose name is the path of a parameter or state to that place of `module`, and returns the paths that the
+    /// file has no tensor for. Those keep their values, so that a network can start from another one's file.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    /// use thalweg::Context;
+    /// use thalweg_nn::{Dense, Module, checkpoint, module};
+    /// let cx = Context::new("cpu")?;
+    /// let file = std::env::temp_dir().join(format!("fill-{}.safetensors", std::process::id()));
+    /// let trained = Dense::new(3, 2, &cx)?;
+    /// checkpoint::save(&file, &module::named(&trained), &BTreeMap::new())?;
+    /// let mut other = (Dense::new(3, 2, &cx)?, Dense::new(2, 5, &cx)?);
+    /// let missing = checkpoint::load(&file, &cx)?.fill(&mut other.0)?;
+    /// assert!(missing.is_empty());
+    /// assert_eq!(other.0.weight.to_vec::<f32>()?, trained.weight.to_vec::<f32>()?);
+    /// # std::fs::remove_file(file).ok();
+    /// # Ok::<(), thalweg_nn::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A tensor of another shape or dtype; then `module` is as before.
+    pub fn fill<M: Module>(&mut self, module: &mut M) -> Result<Vec<String>> {
+        let mut found = HashMap::new();
+        let mut missing = Vec::new();
+        for (path, value) in module::named(module) {
+            match self.take(&path, &value)? {
+                Some(tensor) => _ = found.insert(path, tensor),
+                None => missing.push(path),
+            }
+        }
+        module.visit_mut(&mut VisitorMut::new(&mut |path, part| {
+            let Some(tensor) = found.remove(path) else { return };
+            match part {
+                PartMut::Parameter(parameter) => parameter.set_value(tensor),
+                PartMut::State(state) => *state = State::new(tensor),
+                PartMut::Training(_) => {}
+            }
+        }));
+        Ok(missing)
+    }
+}
+
+macro_rules! dtypes {
+    ($($ours:ident $theirs:ident;)*) => {
+        fn to_file(dtype: DType) -> Dtype {
+            match dtype {
+                $(DType::$ours => Dtype::$theirs,)*
+            }
+        }
+
+        fn from_file(dtype: Dtype) -> Option<DType> {
+            match dtype {
+                $(Dtype::$theirs => Some(DType::$ours),)*
+                _ => None,
+            }
+        }
     };
-    Ok((dtype, tensor.shape()?.to_vec(), data))
+}
+
+dtypes! {
+    F64 F64; F32 F32; F16 F16; BF16 BF16;
+    I64 I64; I32 I32; I16 I16; I8 I8;
+    U64 U64; U32 U32; U16 U16; U8 U8;
+    Bool BOOL;
 }
 
 /// Writes tensors and text. The file appears whole or not at all, also when the process is killed; folders are made.
@@ -60,13 +126,20 @@ pub fn save(path: &Path, tensors: &[Named], metadata: &BTreeMap<String, String>)
         path: path.to_owned(),
         message,
     };
+    let bytes = |tensor: &Tensor| {
+        Ok::<_, Error>((
+            to_file(tensor.dtype()?),
+            tensor.shape()?,
+            Column::of(tensor)?.to_le_bytes(),
+        ))
+    };
     let data: Vec<_> = tensors
         .iter()
         .map(|(name, tensor)| Ok((name, bytes(tensor)?)))
         .collect::<Result<_>>()?;
     let views = data.iter().map(|(name, (dtype, shape, data))| {
         let view =
-            TensorView::new(*dtype, shape.clone(), data).map_err(|error| refused(error.to_string()))?;
+            TensorView::new(*dtype, shape.to_vec(), data).map_err(|error| refused(error.to_string()))?;
         Ok((name.as_str(), view))
     });
     let views: Vec<(&str, TensorView<'_>)> = views.collect::<Result<_>>()?;
@@ -110,47 +183,16 @@ pub fn load(path: &Path, cx: &Context) -> Result<Loaded> {
     })?;
     let (_, header) = SafeTensors::read_metadata(&data).map_err(|error| refused(error.to_string()))?;
     let file = SafeTensors::deserialize(&data).map_err(|error| refused(error.to_string()))?;
-    let mut names = file.names();
-    names.sort_unstable();
-    let mut tensors = Vec::new();
-    for name in names {
-        let view = file.tensor(name).map_err(|error| refused(error.to_string()))?;
-        let tensor = tensor(&view, cx).ok_or_else(|| refused(format!("{name} is {:?}", view.dtype())))?;
-        tensors.push((name.to_owned(), tensor.ok()?));
+    let mut tensors = BTreeMap::new();
+    for (name, view) in file.iter() {
+        let dtype = from_file(view.dtype());
+        let dtype = dtype.ok_or_else(|| refused(format!("{name} is {:?}", view.dtype())))?;
+        let elements = Column::from_le_bytes(dtype, std::iter::once(view.data()));
+        tensors.insert(name.to_owned(), elements.tensor(view.shape(), cx)?);
     }
     Ok(Loaded {
+        path: path.to_owned(),
         tensors,
         metadata: header.metadata().clone().unwrap_or_default(),
-    })
-}
-
-fn tensor(view: &TensorView<'_>, cx: &Context) -> Option<Tensor> {
-    fn make<T: Element, const N: usize>(
-        view: &TensorView<'_>,
-        cx: &Context,
-        from: impl Fn([u8; N]) -> T,
-    ) -> Tensor {
-        let data = view.data().chunks_exact(N).map(|chunk| {
-            let mut bytes = [0; N];
-            bytes.copy_from_slice(chunk);
-            from(bytes)
-        });
-        Tensor::from_vec(data.collect(), view.shape(), cx)
-    }
-    Some(match view.dtype() {
-        Dtype::F64 => make(view, cx, f64::from_le_bytes),
-        Dtype::F32 => make(view, cx, f32::from_le_bytes),
-        Dtype::F16 => make(view, cx, half::f16::from_le_bytes),
-        Dtype::BF16 => make(view, cx, half::bf16::from_le_bytes),
-        Dtype::I64 => make(view, cx, i64::from_le_bytes),
-        Dtype::I32 => make(view, cx, i32::from_le_bytes),
-        Dtype::I16 => make(view, cx, i16::from_le_bytes),
-        Dtype::I8 => make(view, cx, i8::from_le_bytes),
-        Dtype::U64 => make(view, cx, u64::from_le_bytes),
-        Dtype::U32 => make(view, cx, u32::from_le_bytes),
-        Dtype::U16 => make(view, cx, u16::from_le_bytes),
-        Dtype::U8 => make(view, cx, u8::from_le_bytes),
-        Dtype::BOOL => make(view, cx, |bytes: [u8; 1]| bytes[0] != 0),
-        _ => return None,
     })
 }

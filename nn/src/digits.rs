@@ -1,6 +1,6 @@
 //! The handwritten digits that come with the project: see `nn/data/README.md`.
 
-use crate::data::{Column, InMemory, read_idx};
+use crate::data::{HostTensor, Rows, Samples, read_idx};
 use std::io::Read;
 use thalweg::Result;
 
@@ -10,7 +10,7 @@ const LABELS: &[u8] = include_bytes!("../data/digits-labels.idx.gz");
 /// Digits for training; the others are for testing.
 const TRAIN: usize = 8000;
 
-fn unpack(packed: &[u8]) -> Result<(Vec<usize>, Vec<u8>)> {
+fn unpack(packed: &[u8]) -> Result<HostTensor> {
     let mut bytes = Vec::new();
     let read = flate2::read::GzDecoder::new(packed).read_to_end(&mut bytes);
     read.map_err(|error| {
@@ -33,11 +33,14 @@ fn unpack(packed: &[u8]) -> Result<(Vec<usize>, Vec<u8>)> {
 ///
 /// # Errors
 /// The data in the program is damaged.
-pub fn load() -> Result<(InMemory, InMemory)> {
-    let ((_, images), (_, labels)) = (unpack(IMAGES)?, unpack(LABELS)?);
-    let x = images.iter().map(|&byte| f32::from(byte) / 255.0).collect();
-    let y = labels.iter().map(|&label| i64::from(label)).collect();
-    Ok(InMemory::new(Column::F32(x), &[1, 28, 28], Column::I64(y), &[])?.split(TRAIN))
+pub fn load() -> Result<(Samples, Samples)> {
+    let (images, labels) = (
+        unpack(IMAGES)?.data.to_le_bytes(),
+        unpack(LABELS)?.data.to_le_bytes(),
+    );
+    let x: Vec<f32> = images.iter().map(|&byte| f32::from(byte) / 255.0).collect();
+    let y: Vec<i64> = labels.iter().map(|&label| i64::from(label)).collect();
+    Ok(Samples::new(Rows::new(x, &[1, 28, 28])?, Rows::new(y, &[])?)?.split(TRAIN))
 }
 
 /// An image `[28, 28]` from 0 to 1 as text, two rows a line.
@@ -62,21 +65,21 @@ pub fn draw(image: &[f32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Dataset;
+    use crate::data::{Column, Dataset};
 
     #[test]
     fn the_digits_are_those_that_were_packed() {
         let (train, test) = load().unwrap();
         let batch = train.collect(&(0..8000).collect::<Vec<_>>()).unwrap();
-        let Column::I64(labels) = batch.y.0 else {
-            panic!("{:?}", batch.y.0.dtype())
+        let Column::I64(labels) = batch.y.data else {
+            panic!("{:?}", batch.y.data.dtype())
         };
         let counts: Vec<usize> = (0..10)
             .map(|digit| labels.iter().filter(|&&label| label == digit).count())
             .collect();
         assert_eq!(counts.iter().sum::<usize>(), 8000);
         assert!(counts.iter().all(|&count| count > 650), "{counts:?}");
-        assert_eq!(test.collect(&[1999]).unwrap().x.1, [1, 1, 28, 28]);
+        assert_eq!(test.collect(&[1999]).unwrap().x.shape, [1, 1, 28, 28]);
     }
 
     #[test]

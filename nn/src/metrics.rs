@@ -4,7 +4,7 @@ mod classes;
 mod numbers;
 
 pub use classes::{ClassScores, ConfusionMatrix};
-pub use numbers::{Deviation, RocAuc};
+pub use numbers::{Deviation, RocAuc, RocPoint};
 
 use thalweg::{DType, Result, Tensor};
 
@@ -29,6 +29,14 @@ pub enum MetricError {
         /// The metric.
         name: String,
         /// What does not fit.
+        message: String,
+    },
+    /// There were batches, but none that the figure can be told from.
+    #[error("{name}: {message}")]
+    Undefined {
+        /// The metric.
+        name: String,
+        /// What is missing.
         message: String,
     },
     /// Reading a tensor failed.
@@ -72,13 +80,14 @@ fn misfit<T>(name: &str, output: &Tensor, target: &Tensor) -> Result<T, MetricEr
     })
 }
 
-/// Scores `[n, classes]` and class numbers `[n]`, on the host.
+/// Number of classes, rows of scores, and class numbers on the host, of scores `[n, classes, ..]` and class numbers `[n, ..]`.
 fn scores(name: &str, output: &Tensor, target: &Tensor) -> Result<(usize, Vec<f64>, Vec<i64>), MetricError> {
     let (shape, targets) = (output.shape()?, target.shape()?);
-    if shape.len() != 2 || *targets != shape[..1] {
+    let fits = shape.len() >= 2 && targets.first() == shape.first() && targets.get(1..) == shape.get(2..);
+    if !fits {
         return misfit(name, output, target);
     }
-    let scores = output.cast(DType::F64).to_vec::<f64>()?;
+    let scores = output.movedim(1, -1).cast(DType::F64).to_vec::<f64>()?;
     Ok((shape[1], scores, target.cast(DType::I64).to_vec::<i64>()?))
 }
 
@@ -104,7 +113,7 @@ fn pairs(name: &str, output: &Tensor, target: &Tensor) -> Result<(Vec<f64>, Vec<
     ))
 }
 
-/// Share of samples whose target is among the `k` greatest scores; with `k` 1 the accuracy.
+/// Share of targets `[n, ..]` that are among the `k` greatest of the scores `[n, classes, ..]`; with `k` 1 the accuracy.
 ///
 /// ```
 /// use thalweg::{Context, Tensor};

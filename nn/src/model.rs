@@ -1,48 +1,48 @@
 //! Training, evaluation and prediction.
 
+mod persist;
+
+pub use persist::Trained;
+
 use crate::callback::{Callback, Hook, RunContext, call};
-use crate::checkpoint::{self, Named};
 use crate::data::Loader;
 use crate::error::{Error, Result};
 use crate::metrics::Metric;
-use crate::module::{self, Layer, Leaf, Mapper, Module};
-use crate::optim::{Clip, Optimizer};
+use crate::module::{self, Layer};
+use crate::optim::{Clip, LossScale, Optimizer};
 use crate::schedule::{Constant, Schedule};
-use crate::train::{self, Compiled, LossFunction, Rules};
+use crate::train::{Compiled, Kept, LossFunction, Rules};
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use thalweg::{Context, Mode, Tensor, Tree};
-
-/// What callbacks can do with a model.
-pub trait Trained {
-    /// Saves network, optimizer and position. The file is replaced as a whole or not at all.
-    ///
-    /// # Errors
-    /// The file cannot be written; reading a tensor failed.
-    fn save(&self, path: &Path) -> Result<()>;
-
-    /// Path and value of every parameter and state.
-    fn named(&self) -> Vec<(String, Tensor)>;
-
-    /// Waits for all work of the device.
-    ///
-    /// # Errors
-    /// The first error of the work.
-    fn synchronize(&self) -> Result<()>;
-}
 
 /// A network with what it takes to train it.
 ///
 /// The mode of the context decides how: in graph mode forward, backward and update of a step are one compiled graph, in
 /// eager mode the same code runs op by op.
+///
+/// ```
+/// use thalweg::{Context, Mode};
+/// use thalweg_nn::data::{Loader, Rows, Samples};
+/// use thalweg_nn::{Dense, Model, callback::EarlyStopping, callback::Better, loss, optim::Sgd};
+///
+/// let cx = Context::new("cpu")?;
+/// cx.set_mode(Mode::Graph);
+/// let (x, y) = (vec![0.0_f32, 1.0, 2.0, 3.0], vec![1.0_f32, 3.0, 5.0, 7.0]);
+/// let data = Loader::new(Samples::new(Rows::new(x, &[1])?, Rows::new(y, &[1])?)?, 4);
+/// let mut model = Model::new(Dense::new(1, 1, &cx)?, loss::mse, Sgd::new(0.1), &cx).validate(data.clone());
+/// model.train(200, &data, (EarlyStopping::new("loss", Better::Lower, 5),))?;
+/// assert!((model.net().weight.to_vec::<f32>()?[0] - 2.0).abs() < 0.1);
+/// # Ok::<(), thalweg_nn::Error>(())
+/// ```
 pub struct Model<N: Layer + Tree> {
     net: N,
     rules: Rules,
     schedule: Box<dyn Schedule>,
     metrics: Vec<Box<dyn Metric>>,
     cx: Context,
-    slots: Vec<Tensor>,
+    kept: Kept,
     step: u64,
     eager: Compiled<N>,
     graph: Compiled<N>,
@@ -50,7 +50,7 @@ pub struct Model<N: Layer + Tree> {
 }
 
 impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
-    /// A model on the device of `cx`, where the network's parameters are.
+    /// A model on the device of `cx`, where the network's parameters are. [`loss`](mod@crate::loss) has the usual losses.
     pub fn new(
         net: N,
         loss: impl Fn(&Tensor, &Tensor) -> Tensor + Send + Sync + 'static,
@@ -58,14 +58,9 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         cx: &Context,
     ) -> Model<N> {
         let loss: LossFunction = Arc::new(loss);
-        let rules = Rules {
-            loss,
-            optimizer: Arc::new(optimizer),
-            clip: None,
-            loss_scale: 1.0,
-        };
+        let rules = Rules::new(loss, Arc::new(optimizer));
         Model {
-            slots: train::slots(&net, &*rules.optimizer),
+            kept: rules.start(&net, cx),
             net,
             eager: Compiled::eager(&rules),
             graph: Compiled::graph(&rules),
@@ -82,7 +77,29 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         change(&mut self.rules);
         self.eager = Compiled::eager(&self.rules);
         self.graph = Compiled::graph(&self.rules);
+        self.kept = self.rules.start(&self.net, &self.cx);
         self
+    }
+
+    /// Updates the parameters whose path `which` picks by an optimizer of their own, with its own rate, decay and so on. Of
+    /// several groups that pick a parameter the last counts; the schedule applies to each group's rate.
+    ///
+    /// ```
+    /// use thalweg::Context;
+    /// use thalweg_nn::{Dense, Model, loss, optim::Adam};
+    /// let cx = Context::new("cpu")?;
+    /// let model = Model::new(Dense::new(3, 2, &cx)?, loss::mse, Adam::w(1e-3), &cx)
+    ///     .group(|path| path.ends_with("bias"), Adam::w(1e-3).weight_decay(0.0));
+    /// # let _ = model;
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[must_use]
+    pub fn group(
+        self,
+        which: impl Fn(&str) -> bool + Send + Sync + 'static,
+        optimizer: impl Optimizer + 'static,
+    ) -> Model<N> {
+        self.with_rules(|rules| rules.group(Arc::new(which), Arc::new(optimizer)))
     }
 
     /// Figures that [`Model::eval`] gives, besides the loss.
@@ -105,10 +122,10 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         self.with_rules(|rules| rules.clip = Some(clip))
     }
 
-    /// Multiplies the loss by `scale` before gradients are taken and divides them by it, so that small ones survive in f16.
+    /// Scales the loss, for gradients in f16.
     #[must_use]
-    pub fn loss_scale(self, scale: f64) -> Model<N> {
-        self.with_rules(|rules| rules.loss_scale = scale)
+    pub fn loss_scale(self, scale: LossScale) -> Model<N> {
+        self.with_rules(|rules| rules.scale = Some(scale))
     }
 
     /// Evaluates on this data after each epoch, before callbacks hear of the epoch's end.
@@ -123,9 +140,30 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         &self.net
     }
 
+    /// Changes the network, for example which parameters are trained. What optimizers keep goes on for the parameters that
+    /// were trained before, and starts at zero for others.
+    pub fn change(&mut self, change: impl FnOnce(&mut N)) {
+        let paths = |net: &N| module::trainable_named(net).into_iter().map(|(path, _)| path);
+        let before: HashMap<String, Vec<Tensor>> =
+            paths(&self.net).zip(std::mem::take(&mut self.kept.0)).collect();
+        change(&mut self.net);
+        let fresh = self.rules.start(&self.net, &self.cx).0;
+        let slots = |(path, fresh): (String, Vec<Tensor>)| before.get(&path).cloned().unwrap_or(fresh);
+        self.kept.0 = paths(&self.net).zip(fresh).map(slots).collect();
+    }
+
     /// Steps that were done.
     pub fn steps(&self) -> u64 {
         self.step
+    }
+
+    /// The scale of the next step's loss, if it is scaled.
+    ///
+    /// # Errors
+    /// What computing it failed with.
+    pub fn current_loss_scale(&self) -> Result<Option<f64>> {
+        let scale = self.kept.1.as_ref().map(|state| state.select(0, 0).to_scalar());
+        Ok(scale.transpose()?)
     }
 
     fn compiled(&self) -> &Compiled<N> {
@@ -137,37 +175,33 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
 
     /// Does one step and returns loss and outputs; the device may still be at work on them.
     pub fn train_step(&mut self, x: &Tensor, y: &Tensor) -> (Tensor, Tensor) {
-        let lr = self.learning_rate();
+        let rate = |base| self.schedule.rate(self.step, base);
+        let scalars = self.rules.scalars(&self.net, self.step + 1, rate, &self.cx);
         self.step += 1;
-        let scalars = train::scalars(&*self.rules.optimizer, self.step, lr, &self.cx);
         let given = (
-            (self.net.clone(), std::mem::take(&mut self.slots), scalars),
+            (self.net.clone(), std::mem::take(&mut self.kept), scalars),
             (x.clone(), y.clone()),
         );
-        let (net, slots, made) = (self.compiled().train)(&given);
-        (self.net, self.slots) = (net, slots);
+        let (net, kept, made) = (self.compiled().train)(&given);
+        (self.net, self.kept) = (net, kept);
         made
     }
 
-    /// The learning rate of the next step.
+    /// The learning rate of the next step, of parameters in no group.
     pub fn learning_rate(&self) -> f64 {
         self.schedule
-            .rate(self.step, self.rules.optimizer.learning_rate())
+            .rate(self.step, self.rules.optimizer().learning_rate())
     }
 
     /// Trains up to the end of epoch `epochs`, counted from 1. A model that was loaded goes on where it was saved.
     ///
-    /// Callbacks are called in the order of the list; the first error of one ends training.
+    /// Callbacks are called in the order of the list, which may be a tuple, an array, a `Vec`, or `()` for none; the first error
+    /// of one ends training.
     ///
     /// # Errors
     /// What data, device or a callback fail with.
-    pub fn train<'c>(
-        &mut self,
-        epochs: u64,
-        data: &Loader,
-        callbacks: impl IntoIterator<Item = Box<dyn Callback + 'c>>,
-    ) -> Result<()> {
-        let mut callbacks: Vec<Box<dyn Callback + 'c>> = callbacks.into_iter().collect();
+    pub fn train(&mut self, epochs: u64, data: &Loader, mut callbacks: impl Callback) -> Result<()> {
+        let callbacks = &mut callbacks;
         let batches = data.batches() as u64;
         if batches == 0 {
             return Err(Error::NoData {
@@ -177,54 +211,64 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         let mut told = Told {
             epoch_num: epochs,
             batch_num: batches,
-            train_samples: data.samples(),
             ..Told::default()
         };
-        self.hook(&mut callbacks, Hook::Begin, &mut told)?;
+        self.hook(callbacks, Hook::Begin, data, &mut told)?;
         while self.step < epochs * batches && !told.stop {
             let epoch = self.step / batches;
             let first = self.step % batches;
             told.epoch = epoch + 1;
             self.net.set_training(true);
-            self.hook(&mut callbacks, Hook::EpochBegin, &mut told)?;
+            self.hook(callbacks, Hook::EpochBegin, data, &mut told)?;
+            let begun = Instant::now();
             for (batch, at) in data.epoch(epoch, first as usize, &self.cx).zip(first..) {
                 let batch = batch?;
                 told.step_in_epoch = at + 1;
                 told.next_step = self.step + 1;
-                self.hook(&mut callbacks, Hook::StepBegin, &mut told)?;
+                self.hook(callbacks, Hook::StepBegin, data, &mut told)?;
+                told.learning_rate = Some(self.learning_rate());
                 let (loss, output) = self.train_step(&batch.x, &batch.y);
                 (told.loss, told.output) = (Some(loss), Some(output));
-                self.hook(&mut callbacks, Hook::StepEnd, &mut told)?;
+                self.hook(callbacks, Hook::StepEnd, data, &mut told)?;
                 if told.stop {
                     break;
                 }
             }
+            // Steps are submitted ahead of the device; the epoch's time ends when the last is done.
+            self.synchronize()?;
+            told.epoch_time = begun.elapsed();
             if let Some(data) = self.validation.clone() {
                 told.metrics = self.eval(&data)?.into_iter().collect();
             }
-            self.hook(&mut callbacks, Hook::EpochEnd, &mut told)?;
+            self.hook(callbacks, Hook::EpochEnd, data, &mut told)?;
         }
-        self.hook(&mut callbacks, Hook::End, &mut told)
+        self.hook(callbacks, Hook::End, data, &mut told)
     }
 
-    fn hook(&mut self, callbacks: &mut [Box<dyn Callback + '_>], hook: Hook, told: &mut Told) -> Result<()> {
-        let learning_rate = self.learning_rate();
+    fn hook(
+        &mut self,
+        callbacks: &mut dyn Callback,
+        hook: Hook,
+        train_dataset: &Loader,
+        told: &mut Told,
+    ) -> Result<()> {
+        let before = hook == Hook::StepBegin;
+        let next_rate = self.learning_rate();
         let mut run = RunContext {
             cur_epoch_num: told.epoch,
-            cur_step_num: if hook == Hook::StepBegin {
-                told.next_step
-            } else {
-                self.step
-            },
+            cur_step_num: if before { told.next_step } else { self.step },
             cur_step_in_epoch: told.step_in_epoch,
             batch_num: told.batch_num,
             epoch_num: told.epoch_num,
-            learning_rate,
+            learning_rate: told.learning_rate.filter(|_| !before).unwrap_or(next_rate),
             loss: told.loss.clone(),
             net_outputs: told.output.clone(),
-            train_samples: told.train_samples,
+            epoch_time: told.epoch_time,
             metrics: std::mem::take(&mut told.metrics),
             values: std::mem::take(&mut told.values),
+            loss_fn: Arc::clone(&self.rules.loss),
+            optimizer: Arc::clone(self.rules.optimizer()),
+            train_dataset,
             model: self,
             stop: told.stop,
         };
@@ -280,66 +324,6 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         net.set_training(false);
         net
     }
-
-    /// Loads what [`Trained::save`] saved of a model of the same structure: network, optimizer and position.
-    ///
-    /// # Errors
-    /// A file that cannot be read or is of another network: the first name, shape or dtype that differs is told. The model is
-    /// as before then.
-    pub fn load(&mut self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        let file = checkpoint::load(path, &self.cx)?;
-        let misfit = |message: String| Error::Checkpoint {
-            path: path.to_owned(),
-            message,
-        };
-        let mut tensors: HashMap<String, Tensor> = file.tensors.into_iter().collect();
-        let mut take = |name: &str, like: &Tensor| -> Result<Tensor> {
-            let found = tensors
-                .remove(name)
-                .ok_or_else(|| misfit(format!("there is no tensor {name:?}")))?;
-            let (wanted, given) = ((like.shape()?, like.dtype()?), (found.shape()?, found.dtype()?));
-            if wanted != given {
-                let text = format!(
-                    "{name} is {} {}, the network's is {} {}",
-                    given.1, given.0, wanted.1, wanted.0
-                );
-                return Err(misfit(text));
-            }
-            Ok(found)
-        };
-        let mut first_error = None;
-        let mut replace = |name: &str, leaf: Leaf<'_>| match take(name, leaf.value()) {
-            Ok(tensor) => tensor,
-            Err(error) => {
-                first_error.get_or_insert(error);
-                leaf.value().clone()
-            }
-        };
-        let net = Module::map(&self.net, &mut Mapper::new(&mut replace));
-        if let Some(error) = first_error {
-            return Err(error);
-        }
-        let slots: Vec<Tensor> = self
-            .slots
-            .iter()
-            .enumerate()
-            .map(|(at, slot)| take(&slot_name(at), slot))
-            .collect::<Result<_>>()?;
-        if let Some(name) = tensors.keys().min() {
-            return Err(misfit(format!(
-                "it has a tensor {name:?} that the network has not"
-            )));
-        }
-        let step = file.metadata.get("step").and_then(|step| step.parse().ok());
-        let step = step.ok_or_else(|| misfit("it does not say after which step it was saved".into()))?;
-        (self.net, self.slots, self.step) = (net, slots, step);
-        Ok(())
-    }
-}
-
-fn slot_name(at: usize) -> String {
-    format!("optimizer.{at}")
 }
 
 /// What the run tells callbacks, kept between calls.
@@ -350,41 +334,11 @@ struct Told {
     next_step: u64,
     batch_num: u64,
     epoch_num: u64,
-    train_samples: usize,
+    epoch_time: Duration,
+    learning_rate: Option<f64>,
     loss: Option<Tensor>,
     output: Option<Tensor>,
     metrics: HashMap<String, f64>,
     values: HashMap<String, Box<dyn std::any::Any + Send>>,
     stop: bool,
-}
-
-impl<N: Layer + Tree + Send + Sync + 'static> Trained for Model<N> {
-    fn save(&self, path: &Path) -> Result<()> {
-        let mut tensors: Vec<Named> = Trained::named(self);
-        tensors.extend(
-            self.slots
-                .iter()
-                .enumerate()
-                .map(|(at, slot)| (slot_name(at), slot.clone())),
-        );
-        checkpoint::save(
-            path,
-            &tensors,
-            &BTreeMap::from([("step".to_owned(), self.step.to_string())]),
-        )
-    }
-
-    fn named(&self) -> Vec<(String, Tensor)> {
-        let mut tensors = Vec::new();
-        // Collecting cannot fail.
-        let _ = module::named(&self.net, |path, tensor, _| {
-            tensors.push((path.to_owned(), tensor.clone()));
-            Ok(())
-        });
-        tensors
-    }
-
-    fn synchronize(&self) -> Result<()> {
-        Ok(self.cx.device().synchronize().map_err(thalweg::Error::from)?)
-    }
 }

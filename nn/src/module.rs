@@ -1,7 +1,14 @@
 //! Networks as trees of named parameters.
 
+mod containers;
+mod walk;
+
+pub use walk::{
+    Entry, map_tensors, named, structure, summary, trainable, trainable_named, visit_tensors, with_trainable,
+};
+
 use std::sync::OnceLock;
-use thalweg::{DType, Shape, Tensor};
+use thalweg::Tensor;
 
 /// A part of a network: parameters, state, and settings, each under a name. `#[derive(Module)]` writes it.
 ///
@@ -10,12 +17,35 @@ pub trait Module: Clone {
     /// Tells the visitor each part.
     fn visit<'a>(&'a self, visitor: &mut Visitor<'_, 'a>);
 
-    /// The same module with every tensor replaced.
-    #[must_use]
-    fn map(&self, mapper: &mut Mapper<'_>) -> Self;
+    /// Hands the visitor each part that may be changed, in the order of [`Module::visit`].
+    fn visit_mut(&mut self, visitor: &mut VisitorMut<'_>);
 
     /// Switches what behaves differently in training, such as dropout.
-    fn set_training(&mut self, training: bool);
+    fn set_training(&mut self, training: bool) {
+        self.visit_mut(&mut VisitorMut::new(&mut |_, part| {
+            if let PartMut::Training(now) = part {
+                *now = training;
+            }
+        }));
+    }
+
+    /// Keeps training from changing the parameters whose path `which` picks, or lets it again.
+    ///
+    /// ```
+    /// use thalweg::Context;
+    /// use thalweg_nn::{Dense, Module, Relu, Sequential, module};
+    /// let cx = Context::new("cpu")?;
+    /// let mut net = Sequential::new().then(Dense::new(3, 4, &cx)?).then(Relu).then(Dense::new(4, 2, &cx)?);
+    /// net.set_trainable(false, |path| path.starts_with("layers.0."));
+    /// assert_eq!(module::trainable(&net).len(), 2);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    fn set_trainable(&mut self, trainable: bool, which: impl Fn(&str) -> bool) {
+        self.visit_mut(&mut VisitorMut::new(&mut |path, part| match part {
+            PartMut::Parameter(parameter) if which(path) => parameter.set_trainable(trainable),
+            _ => {}
+        }));
+    }
 }
 
 /// A module that makes one tensor from one.
@@ -86,51 +116,42 @@ impl<'v, 'a> Visitor<'v, 'a> {
     }
 }
 
-/// Makes a module from another, tensor by tensor.
-pub struct Mapper<'m> {
+/// What a visitor may change.
+#[derive(Debug)]
+pub enum PartMut<'a> {
+    /// A parameter.
+    Parameter(&'a mut Parameter),
+    /// State that forward passes change.
+    State(&'a mut State),
+    /// Whether a layer is being trained.
+    Training(&'a mut bool),
+}
+
+/// Walks a module and changes it; paths as for [`Visitor`].
+pub struct VisitorMut<'v> {
     path: String,
-    each: &'m mut dyn FnMut(&str, Leaf<'_>) -> Tensor,
+    each: &'v mut dyn FnMut(&str, PartMut<'_>),
 }
 
-/// What a mapper replaces.
-#[derive(Clone, Copy, Debug)]
-pub enum Leaf<'a> {
-    /// A parameter's value.
-    Parameter(&'a Parameter),
-    /// A state's newest value.
-    State(&'a State),
-}
-
-impl Leaf<'_> {
-    /// The tensor.
-    pub fn value(&self) -> &Tensor {
-        match self {
-            Leaf::Parameter(parameter) => parameter.value(),
-            Leaf::State(state) => state.newest(),
-        }
-    }
-}
-
-impl<'m> Mapper<'m> {
-    /// A mapper that asks `each` for the tensor in a leaf's place.
-    pub fn new(each: &'m mut dyn FnMut(&str, Leaf<'_>) -> Tensor) -> Mapper<'m> {
-        Mapper {
+impl<'v> VisitorMut<'v> {
+    /// A visitor that calls `each` with path and part.
+    pub fn new(each: &'v mut dyn FnMut(&str, PartMut<'_>)) -> VisitorMut<'v> {
+        VisitorMut {
             path: String::new(),
             each,
         }
     }
 
-    /// Maps a part that has a name.
-    pub fn child<M: Module>(&mut self, name: &str, module: &M) -> M {
+    /// Visits a part that has a name.
+    pub fn child<M: Module>(&mut self, name: &str, module: &mut M) {
         let length = push(&mut self.path, name);
-        let mapped = module.map(self);
+        module.visit_mut(self);
         self.path.truncate(length);
-        mapped
     }
 
-    /// The tensor in a leaf's place.
-    pub fn leaf(&mut self, leaf: Leaf<'_>) -> Tensor {
-        (self.each)(&self.path, leaf)
+    /// Hands over a leaf.
+    pub fn leaf(&mut self, part: PartMut<'_>) {
+        (self.each)(&self.path, part);
     }
 }
 
@@ -165,6 +186,11 @@ impl Parameter {
         &self.value
     }
 
+    /// Replaces its value.
+    pub fn set_value(&mut self, value: Tensor) {
+        self.value = value;
+    }
+
     /// Whether training changes it.
     pub fn is_trainable(&self) -> bool {
         self.trainable
@@ -189,22 +215,18 @@ impl Module for Parameter {
         visitor.leaf(Part::Parameter(self));
     }
 
-    fn map(&self, mapper: &mut Mapper<'_>) -> Parameter {
-        Parameter {
-            value: mapper.leaf(Leaf::Parameter(self)),
-            trainable: self.trainable,
-        }
+    fn visit_mut(&mut self, visitor: &mut VisitorMut<'_>) {
+        visitor.leaf(PartMut::Parameter(self));
     }
-
-    fn set_training(&mut self, _: bool) {}
 }
 
-/// A tensor that a forward pass in training replaces, such as a running mean or the state of a random generator. What a pass
-/// sets is read by nobody in the same pass; it is the value for the next one.
+/// A tensor that a forward pass in training replaces, such as a running mean or the key of a random generator. A layer that runs
+/// twice in a pass meets at the second time what the first one set. A clone starts at the newest value.
 #[derive(Debug)]
 pub struct State {
     value: Tensor,
-    next: OnceLock<Tensor>,
+    // A pass holds the module by reference, and references to values live as long as that: each value set is one more link.
+    next: OnceLock<Box<State>>,
 }
 
 impl State {
@@ -216,26 +238,42 @@ impl State {
         }
     }
 
-    /// The value before the pass.
+    fn last(&self) -> &State {
+        let mut last = self;
+        while let Some(next) = last.next.get() {
+            last = next;
+        }
+        last
+    }
+
+    /// The value that was set last.
     pub fn value(&self) -> &Tensor {
-        &self.value
+        &self.last().value
     }
 
-    /// Sets the value for the next pass. A layer that runs twice in a pass keeps the first.
+    /// Sets the value.
     pub fn set(&self, value: Tensor) {
-        // A second value of one pass is dropped as documented.
-        let _ = self.next.set(value);
+        let mut link = Box::new(State::new(value));
+        // Another thread may be first at a link; then this one comes behind it.
+        while let Err(back) = self.last().next.set(link) {
+            link = back;
+        }
     }
+}
 
-    /// The value that was set, or the one before.
-    pub fn newest(&self) -> &Tensor {
-        self.next.get().unwrap_or(&self.value)
+impl Drop for State {
+    fn drop(&mut self) {
+        // Link by link: a long chain must not be dropped by recursion.
+        let mut next = self.next.take();
+        while let Some(mut link) = next {
+            next = link.next.take();
+        }
     }
 }
 
 impl Clone for State {
     fn clone(&self) -> State {
-        State::new(self.newest().clone())
+        State::new(self.value().clone())
     }
 }
 
@@ -244,11 +282,9 @@ impl Module for State {
         visitor.leaf(Part::State(self));
     }
 
-    fn map(&self, mapper: &mut Mapper<'_>) -> State {
-        State::new(mapper.leaf(Leaf::State(self)))
+    fn visit_mut(&mut self, visitor: &mut VisitorMut<'_>) {
+        visitor.leaf(PartMut::State(self));
     }
-
-    fn set_training(&mut self, _: bool) {}
 }
 
 /// Whether a layer is being trained.
@@ -266,222 +302,36 @@ impl Module for Training {
         visitor.leaf(Part::Setting(u64::from(self.0)));
     }
 
-    fn map(&self, _: &mut Mapper<'_>) -> Training {
-        *self
-    }
-
-    fn set_training(&mut self, training: bool) {
-        self.0 = training;
+    fn visit_mut(&mut self, visitor: &mut VisitorMut<'_>) {
+        visitor.leaf(PartMut::Training(&mut self.0));
     }
 }
 
-macro_rules! settings {
-    ($($type:ty: |$value:ident| $bits:expr;)*) => { $(
-        impl Module for $type {
-            fn visit<'a>(&'a self, visitor: &mut Visitor<'_, 'a>) {
-                let $value = *self;
-                visitor.leaf(Part::Setting($bits));
-            }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg::Context;
 
-            fn map(&self, _: &mut Mapper<'_>) -> $type {
-                *self
-            }
-
-            fn set_training(&mut self, _: bool) {}
-        }
-    )* };
-}
-
-settings! {
-    bool: |value| u64::from(value);
-    usize: |value| value as u64;
-    u64: |value| value;
-    u32: |value| u64::from(value);
-    i64: |value| value as u64;
-    i32: |value| value as u64;
-    f64: |value| value.to_bits();
-    f32: |value| u64::from(value.to_bits());
-}
-
-impl<T: Module> Module for Option<T> {
-    fn visit<'a>(&'a self, visitor: &mut Visitor<'_, 'a>) {
-        visitor.leaf(Part::Setting(u64::from(self.is_some())));
-        if let Some(part) = self {
-            part.visit(visitor);
-        }
-    }
-
-    fn map(&self, mapper: &mut Mapper<'_>) -> Option<T> {
-        self.as_ref().map(|part| part.map(mapper))
-    }
-
-    fn set_training(&mut self, training: bool) {
-        self.iter_mut().for_each(|part| part.set_training(training));
-    }
-}
-
-impl<T: Module> Module for Vec<T> {
-    fn visit<'a>(&'a self, visitor: &mut Visitor<'_, 'a>) {
-        visitor.leaf(Part::Setting(self.len() as u64));
-        for (at, part) in self.iter().enumerate() {
-            visitor.child(&at.to_string(), part);
-        }
-    }
-
-    fn map(&self, mapper: &mut Mapper<'_>) -> Vec<T> {
-        (self.iter().enumerate())
-            .map(|(at, part)| mapper.child(&at.to_string(), part))
-            .collect()
-    }
-
-    fn set_training(&mut self, training: bool) {
-        self.iter_mut().for_each(|part| part.set_training(training));
-    }
-}
-
-impl<T: Module, const N: usize> Module for [T; N] {
-    fn visit<'a>(&'a self, visitor: &mut Visitor<'_, 'a>) {
-        for (at, part) in self.iter().enumerate() {
-            visitor.child(&at.to_string(), part);
-        }
-    }
-
-    fn map(&self, mapper: &mut Mapper<'_>) -> [T; N] {
-        std::array::from_fn(|at| mapper.child(&at.to_string(), &self[at]))
-    }
-
-    fn set_training(&mut self, training: bool) {
-        self.iter_mut().for_each(|part| part.set_training(training));
-    }
-}
-
-macro_rules! tuples {
-    ($($($name:ident $at:tt),+;)*) => { $(
-        impl<$($name: Module),+> Module for ($($name,)+) {
-            fn visit<'a>(&'a self, visitor: &mut Visitor<'_, 'a>) {
-                $(visitor.child(stringify!($at), &self.$at);)+
-            }
-
-            fn map(&self, mapper: &mut Mapper<'_>) -> Self {
-                ($(mapper.child(stringify!($at), &self.$at),)+)
-            }
-
-            fn set_training(&mut self, training: bool) {
-                $(self.$at.set_training(training);)+
+    #[test]
+    fn a_state_set_twice_has_the_second_value_and_a_clone_starts_there() {
+        let cx = Context::new("cpu").unwrap();
+        let state = State::new(Tensor::scalar(0_i32, &cx));
+        let first = state.value();
+        for value in 1..100_000 {
+            state.set(Tensor::scalar(value, &cx));
+            if value == 2 {
+                break;
             }
         }
-    )* };
-}
-
-tuples! {
-    A 0;
-    A 0, B 1;
-    A 0, B 1, C 2;
-    A 0, B 1, C 2, D 3;
-}
-
-/// [`Tree::visit`](thalweg::Tree::visit) of a module: values of parameters and newest values of states.
-pub fn visit_tensors<'a, M: Module>(module: &'a M, each: &mut dyn FnMut(&'a Tensor)) {
-    let mut leaf = |_: &str, part: Part<'a>| match part {
-        Part::Parameter(parameter) => each(parameter.value()),
-        Part::State(state) => each(state.newest()),
-        Part::Setting(_) => {}
-    };
-    module.visit(&mut Visitor::new(&mut leaf));
-}
-
-/// [`Tree::map`](thalweg::Tree::map) of a module.
-pub fn map_tensors<M: Module>(module: &M, each: &mut dyn FnMut(&Tensor) -> Tensor) -> M {
-    module.map(&mut Mapper::new(&mut |_, leaf| each(leaf.value())))
-}
-
-/// [`Tree::structure`](thalweg::Tree::structure) of a module: its settings.
-pub fn structure<M: Module>(module: &M, into: &mut Vec<u64>) {
-    let mut leaf = |_: &str, part: Part<'_>| match part {
-        Part::Parameter(parameter) => into.push(u64::from(parameter.is_trainable())),
-        Part::State(_) => {}
-        Part::Setting(bits) => into.push(bits),
-    };
-    module.visit(&mut Visitor::new(&mut leaf));
-}
-
-/// One line of [`summary`].
-#[derive(Clone, Debug)]
-pub struct Entry {
-    /// Names of fields, joined by points.
-    pub path: String,
-    /// Extents.
-    pub shape: Shape,
-    /// Element type.
-    pub dtype: DType,
-    /// Whether training changes it.
-    pub trainable: bool,
-}
-
-/// Path, shape and dtype of every parameter and state.
-///
-/// # Errors
-/// The first error that one of them carries.
-pub fn summary<M: Module>(module: &M) -> thalweg::Result<Vec<Entry>> {
-    let mut entries = Vec::new();
-    named(module, |path, tensor, trainable| {
-        entries.push(Entry {
-            path: path.to_owned(),
-            shape: tensor.shape()?,
-            dtype: tensor.dtype()?,
-            trainable,
-        });
-        Ok(())
-    })?;
-    Ok(entries)
-}
-
-/// Calls `each` with path and value of every parameter and state, and whether training changes it.
-///
-/// # Errors
-/// The first error of `each`.
-pub fn named<M: Module>(
-    module: &M,
-    mut each: impl FnMut(&str, &Tensor, bool) -> thalweg::Result<()>,
-) -> thalweg::Result<()> {
-    let mut result = Ok(());
-    let mut leaf = |path: &str, part: Part<'_>| {
-        let told = match part {
-            Part::Parameter(parameter) => each(path, parameter.value(), parameter.is_trainable()),
-            Part::State(state) => each(path, state.newest(), false),
-            Part::Setting(_) => Ok(()),
-        };
-        if result.is_ok() {
-            result = told;
+        assert_eq!(first.item::<i32>().unwrap(), 0);
+        assert_eq!(state.value().item::<i32>().unwrap(), 2);
+        assert_eq!(state.clone().value().item::<i32>().unwrap(), 2);
+        // A chain as long as this would end the thread's stack if it were dropped by recursion.
+        let (long, value) = (State::new(Tensor::scalar(0_i32, &cx)), Tensor::scalar(1_i32, &cx));
+        let mut last = &long;
+        for _ in 0..200_000 {
+            last = last.next.get_or_init(|| Box::new(State::new(value.clone())));
         }
-    };
-    module.visit(&mut Visitor::new(&mut leaf));
-    result
-}
-
-/// The values that training changes, in the order of the paths' visit.
-pub fn trainable<M: Module>(module: &M) -> Vec<Tensor> {
-    let mut values = Vec::new();
-    let mut leaf = |_: &str, part: Part<'_>| {
-        if let Part::Parameter(parameter) = part
-            && parameter.is_trainable()
-        {
-            values.push(parameter.value().clone());
-        }
-    };
-    module.visit(&mut Visitor::new(&mut leaf));
-    values
-}
-
-/// The module with the values that training changes replaced, in the order of [`trainable`]; missing ones stay.
-#[must_use]
-pub fn with_trainable<M: Module>(module: &M, values: &[Tensor]) -> M {
-    let mut values = values.iter();
-    let mut replace = |_: &str, leaf: Leaf<'_>| match leaf {
-        Leaf::Parameter(parameter) if parameter.is_trainable() => {
-            values.next().unwrap_or(parameter.value()).clone()
-        }
-        leaf => leaf.value().clone(),
-    };
-    module.map(&mut Mapper::new(&mut replace))
+        drop(long);
+    }
 }

@@ -68,6 +68,55 @@ impl Schedule for Cosine {
     }
 }
 
+/// Half a cosine from the optimizer's rate to `end` again and again (Loshchilov and Hutter, ICLR 2017).
+#[derive(Clone, Copy, Debug)]
+pub struct CosineRestarts {
+    /// Steps of the first.
+    pub steps: u64,
+    /// How many times as long each is as the one before.
+    pub factor: u64,
+    /// Rate at the end of each.
+    pub end: f64,
+}
+
+impl Schedule for CosineRestarts {
+    fn rate(&self, step: u64, base: f64) -> f64 {
+        let (mut left, mut steps) = (step, self.steps.max(1));
+        while left >= steps {
+            left -= steps;
+            steps = steps.saturating_mul(self.factor.max(1));
+        }
+        Cosine { steps, end: self.end }.rate(left, base)
+    }
+}
+
+/// Half a cosine up to the optimizer's rate, and one down (Smith and Topin 2019, in PyTorch's form).
+#[derive(Clone, Copy, Debug)]
+pub struct OneCycle {
+    /// Length in steps.
+    pub steps: u64,
+    /// Share of the steps that go up.
+    pub up: f64,
+    /// The first rate is the optimizer's, divided by this.
+    pub start_divisor: f64,
+    /// The last rate is the first, divided by this.
+    pub end_divisor: f64,
+}
+
+impl Schedule for OneCycle {
+    fn rate(&self, step: u64, base: f64) -> f64 {
+        let last = self.steps.saturating_sub(1) as f64;
+        let (step, top) = ((step as f64).min(last), self.up * self.steps as f64 - 1.0);
+        let start = base / self.start_divisor;
+        let between = |from: f64, to: f64, done: f64| to + (from - to) * 0.5 * (1.0 + (PI * done).cos());
+        if step <= top {
+            between(start, base, step / top.max(1.0))
+        } else {
+            between(base, start / self.end_divisor, (step - top) / (last - top))
+        }
+    }
+}
+
 /// Straight from the optimizer's rate to `end` over `steps`, to a power.
 #[derive(Clone, Copy, Debug)]
 pub struct Polynomial {

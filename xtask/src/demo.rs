@@ -2,16 +2,37 @@
 
 use crate::process::{cargo, command, run as execute};
 use crate::{Result, plugins};
+use std::fs;
 use std::path::Path;
 
-/// Builds the command and the plugins in release mode, lists the devices, and trains LeNet-5 on the device that `options` name.
-pub(crate) fn run(root: &Path, options: &[String]) -> Result<()> {
+/// Builds the command and the plugins in release mode, lists the devices, and trains LeNet-5 on the device that `options` name;
+/// with `compare`, once on the embedded CPU backend and once on the same code as a plugin, whose checkpoints must be the same bytes.
+pub(crate) fn run(root: &Path, compare: bool, options: &[String]) -> Result<()> {
     let packages = ["--package", "thalweg-cli", "--package", "thalweg-nn"];
     let mut build = cargo(root, &["build", "--release"]);
     execute(build.args(packages).args(["--bins", "--example", "digits"]))?;
-    plugins::place(root, true)?;
+    let plugins = plugins::place(root, true)?;
     let folder = plugins::profile(root, true);
     execute(&mut command(root, folder.join("thalweg"), &["devices"]))?;
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
-    execute(&mut command(root, folder.join("examples/digits"), &options))
+    let train = || command(root, folder.join("examples/digits"), &options);
+    if !compare {
+        return execute(&mut train());
+    }
+    let train_on = |name: &str, backends: &Path| -> Result<Vec<u8>> {
+        let out = folder.join("demo").join(name);
+        let mut train = train();
+        train.args(["--device-target", "cpu", "--out"]).arg(&out);
+        execute(train.env("THALWEG_BACKEND_PATH", backends))?;
+        Ok(fs::read(out.join("lenet5.safetensors"))?)
+    };
+    let embedded = train_on("embedded", &folder.join("demo/none"))?;
+    if embedded != train_on("plugin", &plugins)? {
+        return Err("the embedded backend and the plugin trained to different bits".into());
+    }
+    println!(
+        "\nthe embedded backend and the plugin trained to the same {} bytes",
+        embedded.len()
+    );
+    Ok(())
 }

@@ -36,6 +36,9 @@ enum Task {
     },
     /// Build in release mode, list the devices, train LeNet-5 on handwritten digits.
     Demo {
+        /// Train on the embedded CPU backend and on the plugin, and compare the bits.
+        #[arg(long)]
+        compare: bool,
         /// Options of the training program, such as `--device-target opencl --epochs 3`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
@@ -98,7 +101,7 @@ fn main() -> ExitCode {
     let result = match Args::parse().task {
         Task::Test => ci::test(&root).map(|_| ()),
         Task::Ci { only } => ci::run(&root, &only),
-        Task::Demo { options } => demo::run(&root, &options),
+        Task::Demo { compare, options } => demo::run(&root, compare, &options),
         Task::Plugins { release } => {
             plugins::place(&root, release).map(|folder| println!("{}", folder.display()))
         }

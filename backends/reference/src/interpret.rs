@@ -12,6 +12,7 @@ use crate::scalar::{Reduction, cast, eval, philox};
 use thalweg_hal::DType;
 use thalweg_hal::backend::Launch;
 use thalweg_hal::ir::{Access, Kernel, Level, Node, NodeId};
+use thalweg_hal::kit::host_memory::address;
 
 /// Runs a launch. Stores wait until the last load has been made.
 ///
@@ -182,11 +183,7 @@ impl Walk<'_> {
                 .sum(),
         };
         let bytes = (element + offset) * self.size(param) as i64;
-        bound
-            .region
-            .chunk
-            .ptr
-            .wrapping_offset(bound.region.offset as isize + bytes as isize)
+        address(&bound.region).wrapping_offset(bytes as isize)
     }
 
     /// # Safety

@@ -3,11 +3,9 @@
 
 mod device;
 mod interpret;
-mod memory;
 mod scalar;
 
 use thalweg_hal::backend::{Backend, Properties};
-use thalweg_hal::kit::host_device::memory_info;
 use thalweg_hal::tables::{Capability, Kind};
 use thalweg_hal::{Host, Result};
 
@@ -29,12 +27,6 @@ impl Backend for ReferenceBackend {
 
     fn properties(&self, _ordinal: u32) -> Result<Properties> {
         Ok(Properties {
-            name: "interpreter of the kernel IR".into(),
-            arch: std::env::consts::ARCH.into(),
-            id: String::new(),
-            kind: Kind::Cpu,
-            compute_units: 1,
-            total_memory: memory_info().map_or(0, |info| info.total),
             capabilities: vec![
                 Capability::F64,
                 Capability::F16,
@@ -45,7 +37,7 @@ impl Backend for ReferenceBackend {
                 Capability::Timing,
                 Capability::Deterministic,
             ],
-            priorities: (0, 0),
+            ..Properties::of_host("interpreter of the kernel IR", Kind::Cpu)
         })
     }
 

@@ -6,6 +6,7 @@ pub mod checks;
 pub mod error_slot;
 pub mod event;
 pub mod host_device;
+pub mod host_memory;
 pub mod magazine;
 pub mod pages;
 pub mod pool;

@@ -52,16 +52,14 @@ fn expand(input: &DeriveInput) -> syn::Result<proc_macro2::TokenStream> {
             .collect(),
         Fields::Unit => Vec::new(),
     };
-    let (mut visits, mut maps, mut trains) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut visits, mut changes) = (Vec::new(), Vec::new());
     for (field, member, name) in &fields {
         if skipped(field)? {
-            maps.push(quote!(#member: ::core::clone::Clone::clone(&self.#member)));
             continue;
         }
         let name = name.trim_start_matches("r#");
         visits.push(quote!(visitor.child(#name, &self.#member);));
-        maps.push(quote!(#member: mapper.child(#name, &self.#member)));
-        trains.push(quote!(::thalweg_nn::Module::set_training(&mut self.#member, training);));
+        changes.push(quote!(visitor.child(#name, &mut self.#member);));
     }
     let ident = &input.ident;
     let mut generics = input.generics.clone();
@@ -78,14 +76,9 @@ fn expand(input: &DeriveInput) -> syn::Result<proc_macro2::TokenStream> {
                 #(#visits)*
             }
 
-            fn map(&self, mapper: &mut ::thalweg_nn::Mapper<'_>) -> Self {
-                let _ = &mapper;
-                Self { #(#maps),* }
-            }
-
-            fn set_training(&mut self, training: bool) {
-                let _ = training;
-                #(#trains)*
+            fn visit_mut(&mut self, visitor: &mut ::thalweg_nn::VisitorMut<'_>) {
+                let _ = &visitor;
+                #(#changes)*
             }
         }
 

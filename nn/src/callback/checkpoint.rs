@@ -6,7 +6,7 @@ use crate::error::Result;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
-/// Saves network, optimizer and position every epoch, or every so many steps, and keeps the newest files.
+/// Saves network, optimizers and position every epoch, or every so many steps, and at the end, and keeps the newest files.
 #[derive(Clone, Debug)]
 pub struct ModelCheckpoint {
     folder: PathBuf,
@@ -44,10 +44,11 @@ impl ModelCheckpoint {
         let path = self
             .folder
             .join(format!("step-{:08}.safetensors", run.cur_step_num));
-        run.model.save(&path)?;
-        if self.saved.back() != Some(&path) {
-            self.saved.push_back(path);
+        if self.saved.back() == Some(&path) {
+            return Ok(());
         }
+        run.model.save(&path)?;
+        self.saved.push_back(path);
         while self.saved.len() > self.keep {
             if let Some(old) = self.saved.pop_front()
                 && let Err(error) = std::fs::remove_file(&old)
@@ -73,6 +74,10 @@ impl Callback for ModelCheckpoint {
         } else {
             Ok(())
         }
+    }
+
+    fn end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        self.save(run)
     }
 }
 

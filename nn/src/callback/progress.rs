@@ -4,19 +4,28 @@ use super::{Callback, RunContext};
 use crate::error::{Error, Result};
 use indicatif::{ProgressBar as Bar, ProgressStyle};
 use std::io::IsTerminal;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Stops with an error when the loss is NaN or infinite, and logs it now and then. It reads the loss after every `every`th
+/// Stops with an error when the loss is NaN or infinite, logs it, and keeps what it saw. It reads the loss after every `every`th
 /// step, which waits for the device.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct LossMonitor {
     every: u64,
+    losses: Vec<(u64, f64)>,
 }
 
 impl LossMonitor {
     /// Looks at every `every`th step and at the last one of an epoch.
     pub fn every(every: u64) -> LossMonitor {
-        LossMonitor { every: every.max(1) }
+        LossMonitor {
+            every: every.max(1),
+            losses: Vec::new(),
+        }
+    }
+
+    /// Steps that were looked at, counted from 1, and their losses.
+    pub fn losses(&self) -> &[(u64, f64)] {
+        &self.losses
     }
 }
 
@@ -31,14 +40,14 @@ impl Callback for LossMonitor {
             return Err(Error::Loss { loss, epoch, step });
         }
         tracing::info!(epoch, step, loss, "loss");
+        self.losses.push((step, loss));
         Ok(())
     }
 }
 
-/// Logs how long epochs and steps take. An epoch's time is divided by the steps that ran.
+/// Logs how long the steps of each epoch take, without evaluation. An epoch's time is divided by the steps that ran.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TimeMonitor {
-    begun: Option<Instant>,
     steps: u64,
     last: Option<(Duration, u64)>,
 }
@@ -49,15 +58,20 @@ impl TimeMonitor {
         TimeMonitor::default()
     }
 
-    /// Time of the last epoch, and the steps that ran in it.
+    /// Time of the last epoch's steps, and how many ran in it.
     pub fn last_epoch(&self) -> Option<(Duration, u64)> {
         self.last
+    }
+
+    /// Mean time of a step of the last epoch.
+    pub fn per_step(&self) -> Option<Duration> {
+        let (time, steps) = self.last?;
+        Some(time.div_f64(steps.max(1) as f64))
     }
 }
 
 impl Callback for TimeMonitor {
     fn epoch_begin(&mut self, _: &mut RunContext<'_>) -> Result<()> {
-        self.begun = Some(Instant::now());
         self.steps = 0;
         Ok(())
     }
@@ -68,27 +82,18 @@ impl Callback for TimeMonitor {
     }
 
     fn epoch_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
-        // Steps are submitted ahead of the device; the epoch ends when the last is done.
-        run.model.synchronize()?;
-        if let Some(begun) = self.begun {
-            let time = begun.elapsed();
-            self.last = Some((time, self.steps));
-            let per_step = time.as_secs_f64() * 1e3 / self.steps.max(1) as f64;
-            tracing::info!(
-                epoch = run.cur_epoch_num,
-                seconds = time.as_secs_f64(),
-                per_step_ms = per_step,
-                "time"
-            );
-        }
+        self.last = Some((run.epoch_time, self.steps));
+        let per_step_ms = self.per_step().unwrap_or_default().as_secs_f64() * 1e3;
+        let (epoch, seconds) = (run.cur_epoch_num, run.epoch_time.as_secs_f64());
+        tracing::info!(epoch, seconds, steps = self.steps, per_step_ms, "time");
         Ok(())
     }
 }
 
-/// Logs the learning rate when it changes.
-#[derive(Clone, Copy, Debug, Default)]
+/// Logs the learning rate when it changes, and keeps it.
+#[derive(Clone, Debug, Default)]
 pub struct LearningRateMonitor {
-    last: Option<f64>,
+    rates: Vec<(u64, f64)>,
 }
 
 impl LearningRateMonitor {
@@ -96,17 +101,19 @@ impl LearningRateMonitor {
     pub fn new() -> LearningRateMonitor {
         LearningRateMonitor::default()
     }
+
+    /// Steps with another rate than the one before, counted from 1, and their rates.
+    pub fn rates(&self) -> &[(u64, f64)] {
+        &self.rates
+    }
 }
 
 impl Callback for LearningRateMonitor {
     fn step_begin(&mut self, run: &mut RunContext<'_>) -> Result<()> {
-        if self.last != Some(run.learning_rate) {
-            self.last = Some(run.learning_rate);
-            tracing::info!(
-                step = run.cur_step_num,
-                learning_rate = run.learning_rate,
-                "learning rate"
-            );
+        let (step, learning_rate) = (run.cur_step_num, run.learning_rate);
+        if self.rates.last().is_none_or(|(_, last)| *last != learning_rate) {
+            self.rates.push((step, learning_rate));
+            tracing::info!(step, learning_rate, "learning rate");
         }
         Ok(())
     }

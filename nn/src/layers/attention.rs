@@ -1,6 +1,6 @@
-//! Attention and the layers around it.
+//! Attention.
 
-use super::{Dense, LayerNorm};
+use super::{Dense, Dropout};
 use crate::{Layer, Module};
 use thalweg::ops::AttentionOptions;
 use thalweg::{Context, Result, Tensor};
@@ -19,6 +19,8 @@ pub struct MultiHeadAttention {
     pub output: Dense,
     /// Number of heads.
     pub heads: usize,
+    /// Drops weights in training; none at first.
+    pub dropout: Dropout,
 }
 
 impl MultiHeadAttention {
@@ -34,18 +36,31 @@ impl MultiHeadAttention {
             value: dense()?,
             output: dense()?,
             heads,
+            dropout: Dropout::new(0.0, cx),
         })
     }
 
-    /// What `x` gathers from `memory`; position i sees 0 to i of it if `causal`.
+    /// What `x` gathers from `memory`; the options say what it sees of it.
+    ///
+    /// ```
+    /// use thalweg::{Context, DType, Tensor, ops::AttentionOptions};
+    /// use thalweg_nn::MultiHeadAttention;
+    /// let cx = Context::new("cpu")?;
+    /// let attention = MultiHeadAttention::new(8, 2, &cx)?;
+    /// let x = Tensor::randn([1, 5, 8], DType::F32, &cx);
+    /// let y = attention.attend(&x, &x, AttentionOptions::new().causal(true));
+    /// assert_eq!(*y.shape()?, [1, 5, 8]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
     #[track_caller]
-    pub fn attend(&self, x: &Tensor, memory: &Tensor, causal: bool) -> Tensor {
+    pub fn attend(&self, x: &Tensor, memory: &Tensor, options: AttentionOptions<'_>) -> Tensor {
+        let query = self.query.forward(x);
         let (key, value) = (self.key.forward(memory), self.value.forward(memory));
-        let options = AttentionOptions::new().causal(causal);
-        let joined = self
-            .query
-            .forward(x)
-            .multi_head_attention(&key, &value, self.heads, options);
+        let attend = |options| query.multi_head_attention(&key, &value, self.heads, options);
+        let joined = match self.dropout.draw() {
+            Some(drawn) => attend(options.dropout(self.dropout.p, &drawn)),
+            None => attend(options),
+        };
         self.output.forward(&joined)
     }
 }
@@ -54,106 +69,6 @@ impl Layer for MultiHeadAttention {
     /// Self-attention.
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
-        self.attend(x, x, false)
-    }
-}
-
-/// Two dense layers with GELU between them.
-#[derive(Clone, Debug, Module)]
-struct FeedForward {
-    wide: Dense,
-    narrow: Dense,
-}
-
-impl FeedForward {
-    fn new(width: usize, hidden: usize, cx: &Context) -> Result<FeedForward> {
-        Ok(FeedForward {
-            wide: Dense::new(width, hidden, cx)?,
-            narrow: Dense::new(hidden, width, cx)?,
-        })
-    }
-}
-
-impl Layer for FeedForward {
-    #[track_caller]
-    fn forward(&self, x: &Tensor) -> Tensor {
-        self.narrow.forward(&self.wide.forward(x).gelu())
-    }
-}
-
-/// Self-attention and a feed-forward part, each added to its input and normalised: before (`pre_norm`) or after, as in the paper.
-#[derive(Clone, Debug, Module)]
-pub struct TransformerEncoderLayer {
-    attention: MultiHeadAttention,
-    feed_forward: FeedForward,
-    norm1: LayerNorm,
-    norm2: LayerNorm,
-    /// Normalises in front of each part.
-    pub pre_norm: bool,
-}
-
-impl TransformerEncoderLayer {
-    /// A layer with `hidden` features between its dense layers.
-    ///
-    /// # Errors
-    /// Memory does not suffice.
-    pub fn new(width: usize, heads: usize, hidden: usize, cx: &Context) -> Result<TransformerEncoderLayer> {
-        Ok(TransformerEncoderLayer {
-            attention: MultiHeadAttention::new(width, heads, cx)?,
-            feed_forward: FeedForward::new(width, hidden, cx)?,
-            norm1: LayerNorm::new(&[width], cx)?,
-            norm2: LayerNorm::new(&[width], cx)?,
-            pre_norm: false,
-        })
-    }
-}
-
-impl Layer for TransformerEncoderLayer {
-    #[track_caller]
-    fn forward(&self, x: &Tensor) -> Tensor {
-        if self.pre_norm {
-            let x = x + self.attention.forward(&self.norm1.forward(x));
-            return &x + self.feed_forward.forward(&self.norm2.forward(&x));
-        }
-        let x = self.norm1.forward(&(x + self.attention.forward(x)));
-        self.norm2.forward(&(&x + self.feed_forward.forward(&x)))
-    }
-}
-
-/// Causal self-attention, attention to a memory, and a feed-forward part, each added to its input and normalised after it.
-#[derive(Clone, Debug, Module)]
-pub struct TransformerDecoderLayer {
-    attention: MultiHeadAttention,
-    memory_attention: MultiHeadAttention,
-    feed_forward: FeedForward,
-    norm1: LayerNorm,
-    norm2: LayerNorm,
-    norm3: LayerNorm,
-}
-
-impl TransformerDecoderLayer {
-    /// A layer with `hidden` features between its dense layers.
-    ///
-    /// # Errors
-    /// Memory does not suffice.
-    pub fn new(width: usize, heads: usize, hidden: usize, cx: &Context) -> Result<TransformerDecoderLayer> {
-        Ok(TransformerDecoderLayer {
-            attention: MultiHeadAttention::new(width, heads, cx)?,
-            memory_attention: MultiHeadAttention::new(width, heads, cx)?,
-            feed_forward: FeedForward::new(width, hidden, cx)?,
-            norm1: LayerNorm::new(&[width], cx)?,
-            norm2: LayerNorm::new(&[width], cx)?,
-            norm3: LayerNorm::new(&[width], cx)?,
-        })
-    }
-
-    /// The output for `x` `[b, positions, width]` beside a memory `[b, others, width]`.
-    #[track_caller]
-    pub fn decode(&self, x: &Tensor, memory: &Tensor) -> Tensor {
-        let x = self.norm1.forward(&(x + self.attention.attend(x, x, true)));
-        let x = self
-            .norm2
-            .forward(&(&x + self.memory_attention.attend(&x, memory, false)));
-        self.norm3.forward(&(&x + self.feed_forward.forward(&x)))
+        self.attend(x, x, AttentionOptions::new())
     }
 }

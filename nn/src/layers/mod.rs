@@ -4,17 +4,22 @@ mod activation;
 mod attention;
 mod conv;
 mod dense;
+mod dropout;
 mod norm;
-mod options;
 mod pool;
 mod recurrent;
 mod sequential;
+mod transformer;
 
 pub use activation::*;
-pub use attention::{MultiHeadAttention, TransformerDecoderLayer, TransformerEncoderLayer};
+pub use attention::MultiHeadAttention;
 pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
 pub use dense::{Dense, Embedding};
+pub use dropout::Dropout;
 pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RmsNorm};
-pub use pool::{AvgPool2d, Flatten, GlobalAvgPool, MaxPool2d};
+pub use pool::{
+    AvgPool1d, AvgPool2d, AvgPool3d, Flatten, GlobalAvgPool, GlobalMaxPool, MaxPool1d, MaxPool2d, MaxPool3d,
+};
 pub use recurrent::{Gru, Lstm};
 pub use sequential::{BoxedLayer, Sequential};
+pub use transformer::{TransformerDecoderLayer, TransformerEncoderLayer};

@@ -4,70 +4,69 @@ use crate::{Layer, Module};
 use thalweg::Tensor;
 use thalweg::ops::PoolOptions;
 
-/// Greatest element of each window of `[n, c, h, w]`.
-#[derive(Clone, Copy, Debug, Module)]
-pub struct MaxPool2d {
-    /// Size, stride, padding.
-    pub options: PoolOptions,
-}
-
-impl MaxPool2d {
-    /// Windows of `size` by `size` beside each other.
-    pub fn new(size: usize) -> MaxPool2d {
-        MaxPool2d {
-            options: PoolOptions::new(size),
+macro_rules! pools {
+    ($($(#[$doc:meta])* $name:ident $op:ident;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Module)]
+        pub struct $name {
+            /// Size, stride, padding.
+            pub options: PoolOptions,
         }
-    }
-}
 
-impl Layer for MaxPool2d {
-    #[track_caller]
-    fn forward(&self, x: &Tensor) -> Tensor {
-        x.max_pool2d(self.options)
-    }
-}
-
-/// Mean of each window of `[n, c, h, w]`.
-#[derive(Clone, Copy, Debug, Module)]
-pub struct AvgPool2d {
-    /// Size, stride, padding.
-    pub options: PoolOptions,
-}
-
-impl AvgPool2d {
-    /// Windows of `size` by `size` beside each other.
-    pub fn new(size: usize) -> AvgPool2d {
-        AvgPool2d {
-            options: PoolOptions::new(size),
+        impl $name {
+            /// Windows of `size` along each axis, beside each other; other windows by [`PoolOptions`] in the field.
+            pub fn new(size: usize) -> $name {
+                $name {
+                    options: PoolOptions::new(size),
+                }
+            }
         }
-    }
+
+        impl Layer for $name {
+            #[track_caller]
+            fn forward(&self, x: &Tensor) -> Tensor {
+                x.$op(self.options)
+            }
+        }
+    )* };
 }
 
-impl Layer for AvgPool2d {
-    #[track_caller]
-    fn forward(&self, x: &Tensor) -> Tensor {
-        x.avg_pool2d(self.options)
-    }
+pools! {
+    /// Greatest element of each window of `[n, c, l]`.
+    MaxPool1d max_pool1d;
+    /// Greatest element of each window of `[n, c, h, w]`.
+    MaxPool2d max_pool2d;
+    /// Greatest element of each window of `[n, c, d, h, w]`.
+    MaxPool3d max_pool3d;
+    /// Mean of each window of `[n, c, l]`.
+    AvgPool1d avg_pool1d;
+    /// Mean of each window of `[n, c, h, w]`.
+    AvgPool2d avg_pool2d;
+    /// Mean of each window of `[n, c, d, h, w]`.
+    AvgPool3d avg_pool3d;
 }
 
-/// Mean over all places of each channel: `[n, c, ..]` to `[n, c, 1..]`.
-#[derive(Clone, Copy, Debug, Default, Module)]
-pub struct GlobalAvgPool;
+macro_rules! whole {
+    ($($(#[$doc:meta])* $name:ident: |$x:ident| $value:expr;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, Module)]
+        pub struct $name;
 
-impl Layer for GlobalAvgPool {
-    #[track_caller]
-    fn forward(&self, x: &Tensor) -> Tensor {
-        x.global_avg_pool()
-    }
+        impl Layer for $name {
+            #[track_caller]
+            fn forward(&self, $x: &Tensor) -> Tensor {
+                $value
+            }
+        }
+    )* };
 }
+pub(super) use whole;
 
-/// `[n, ..]` to `[n, elements]`.
-#[derive(Clone, Copy, Debug, Default, Module)]
-pub struct Flatten;
-
-impl Layer for Flatten {
-    #[track_caller]
-    fn forward(&self, x: &Tensor) -> Tensor {
-        x.flatten_axes(1, -1)
-    }
+whole! {
+    /// Mean over all places of each channel: `[n, c, ..]` to `[n, c, 1..]`.
+    GlobalAvgPool: |x| x.global_avg_pool();
+    /// Greatest element of each channel: `[n, c, ..]` to `[n, c, 1..]`.
+    GlobalMaxPool: |x| x.global_max_pool();
+    /// `[n, ..]` to `[n, elements]`.
+    Flatten: |x| x.flatten_axes(1, -1);
 }

@@ -30,11 +30,11 @@ impl Cell {
     }
 }
 
-/// Runs `step` over the positions of x `[b, positions, inputs]` and stacks what it returns to `[b, positions, hidden]`.
+/// Runs `step` over the positions of x `[b, positions, ..]` and stacks what it returns to `[b, positions, hidden]`.
 fn unroll(x: &Tensor, step: &mut dyn FnMut(&Tensor) -> Tensor) -> Tensor {
     let Ok(shape) = x.shape() else { return x.clone() };
     if shape.len() != 3 {
-        // The product below says what is wrong with the shape.
+        // The products of the step say what is wrong with the shape.
         return step(x);
     }
     let outputs: Vec<Tensor> = (0..shape[1]).map(|at| step(&x.select(1, at as i64))).collect();
@@ -49,6 +49,11 @@ fn initial(x: &Tensor, hidden: usize) -> Tensor {
         (_, _, Some(cx)) => Tensor::zeros([1, hidden], DType::F32, cx),
         _ => x.clone(),
     }
+}
+
+/// Part `at` of gates that lie beside each other.
+fn part(gates: &Tensor, at: usize, hidden: usize) -> Tensor {
+    gates.narrow(-1, (at * hidden) as i64, hidden)
 }
 
 /// Long short-term memory (Hochreiter and Schmidhuber 1997; gates i, f, g, o as in PyTorch): `[b, positions, inputs]` to
@@ -71,22 +76,41 @@ impl Lstm {
             hidden,
         })
     }
+
+    /// Outputs, and output and memory `[b, hidden]` behind the last position, for x that follows on such a state; none is zeros.
+    ///
+    /// ```
+    /// use thalweg::{Context, DType, Tensor};
+    /// use thalweg_nn::{Layer, Lstm};
+    /// let cx = Context::new("cpu")?;
+    /// let lstm = Lstm::new(3, 4, &cx)?;
+    /// let x = Tensor::randn([2, 6, 3], DType::F32, &cx);
+    /// let (_, state) = lstm.run(&x.narrow(1, 0, 4), None);
+    /// let (rest, _) = lstm.run(&x.narrow(1, 4, 2), Some(&state));
+    /// assert_eq!(rest.to_vec::<f32>()?, lstm.forward(&x).narrow(1, 4, 2).to_vec::<f32>()?);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn run(&self, x: &Tensor, state: Option<&(Tensor, Tensor)>) -> (Tensor, (Tensor, Tensor)) {
+        let (cell, hidden) = (&self.cell, self.hidden);
+        let bias = cell.input_bias.value() + cell.hidden_bias.value();
+        let zeros = || (initial(x, hidden), initial(x, hidden));
+        let (mut h, mut c) = state.cloned().unwrap_or_else(zeros);
+        let outputs = unroll(&x.linear(&cell.input_weight, &bias), &mut |x| {
+            let gates = x + h.linear(&cell.hidden_weight, None);
+            let gate = |at| part(&gates, at, hidden);
+            c = gate(1).sigmoid() * &c + gate(0).sigmoid() * gate(2).tanh();
+            h = gate(3).sigmoid() * c.tanh();
+            h.clone()
+        });
+        (outputs, (h, c))
+    }
 }
 
 impl Layer for Lstm {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
-        let cell = &self.cell;
-        let bias = cell.input_bias.value() + cell.hidden_bias.value();
-        let (mut h, mut c) = (initial(x, self.hidden), initial(x, self.hidden));
-        unroll(x, &mut |x| {
-            let gates = x.linear(&cell.input_weight, &bias) + h.linear(&cell.hidden_weight, None);
-            let gate = |at: usize| gates.narrow(-1, (at * self.hidden) as i64, self.hidden);
-            let kept = gate(1).sigmoid() * &c;
-            c = kept + gate(0).sigmoid() * gate(2).tanh();
-            h = gate(3).sigmoid() * c.tanh();
-            h.clone()
-        })
+        self.run(x, None).0
     }
 }
 
@@ -110,22 +134,28 @@ impl Gru {
             hidden,
         })
     }
+
+    /// Outputs, and the state `[b, hidden]` behind the last position, for x that follows on such a state; none is zeros.
+    #[track_caller]
+    pub fn run(&self, x: &Tensor, state: Option<&Tensor>) -> (Tensor, Tensor) {
+        let (cell, hidden) = (&self.cell, self.hidden);
+        let mut h = state.cloned().unwrap_or_else(|| initial(x, hidden));
+        let inputs = x.linear(&cell.input_weight, cell.input_bias.value());
+        let outputs = unroll(&inputs, &mut |x| {
+            let from_h = h.linear(&cell.hidden_weight, cell.hidden_bias.value());
+            let both = |at| part(x, at, hidden) + part(&from_h, at, hidden);
+            let (reset, update) = (both(0).sigmoid(), both(1).sigmoid());
+            let new = (part(x, 2, hidden) + reset * part(&from_h, 2, hidden)).tanh();
+            h = (1.0 - &update) * new + update * &h;
+            h.clone()
+        });
+        (outputs, h)
+    }
 }
 
 impl Layer for Gru {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
-        let cell = &self.cell;
-        let mut h = initial(x, self.hidden);
-        unroll(x, &mut |x| {
-            let from_x = x.linear(&cell.input_weight, cell.input_bias.value());
-            let from_h = h.linear(&cell.hidden_weight, cell.hidden_bias.value());
-            let part = |of: &Tensor, at: usize| of.narrow(-1, (at * self.hidden) as i64, self.hidden);
-            let reset = (part(&from_x, 0) + part(&from_h, 0)).sigmoid();
-            let update = (part(&from_x, 1) + part(&from_h, 1)).sigmoid();
-            let new = (part(&from_x, 2) + reset * part(&from_h, 2)).tanh();
-            h = (1.0 - &update) * new + update * &h;
-            h.clone()
-        })
+        self.run(x, None).0
     }
 }

@@ -1,6 +1,6 @@
 //! Layers one after the other.
 
-use crate::{Layer, Mapper, Module, Visitor};
+use crate::{Layer, Module, Visitor, VisitorMut};
 use std::fmt;
 use thalweg::{Tensor, Tree};
 
@@ -12,8 +12,7 @@ trait AnyLayer: Send + Sync {
     fn forward_any(&self, x: &Tensor) -> Tensor;
     fn boxed(&self) -> BoxedLayer;
     fn visit_any<'a>(&'a self, visitor: &mut Visitor<'_, 'a>);
-    fn map_any(&self, mapper: &mut Mapper<'_>) -> BoxedLayer;
-    fn set_training_any(&mut self, training: bool);
+    fn visit_mut_any(&mut self, visitor: &mut VisitorMut<'_>);
     fn type_name(&self) -> &'static str;
 }
 
@@ -31,12 +30,8 @@ impl<L: Layer + Send + Sync + 'static> AnyLayer for L {
         Module::visit(self, visitor);
     }
 
-    fn map_any(&self, mapper: &mut Mapper<'_>) -> BoxedLayer {
-        BoxedLayer(Box::new(Module::map(self, mapper)))
-    }
-
-    fn set_training_any(&mut self, training: bool) {
-        Module::set_training(self, training);
+    fn visit_mut_any(&mut self, visitor: &mut VisitorMut<'_>) {
+        Module::visit_mut(self, visitor);
     }
 
     fn type_name(&self) -> &'static str {
@@ -68,12 +63,8 @@ impl Module for BoxedLayer {
         self.0.visit_any(visitor);
     }
 
-    fn map(&self, mapper: &mut Mapper<'_>) -> BoxedLayer {
-        self.0.map_any(mapper)
-    }
-
-    fn set_training(&mut self, training: bool) {
-        self.0.set_training_any(training);
+    fn visit_mut(&mut self, visitor: &mut VisitorMut<'_>) {
+        self.0.visit_mut_any(visitor);
     }
 }
 

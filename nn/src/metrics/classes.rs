@@ -4,7 +4,20 @@ use super::{Metric, MetricError, greatest, misfit, missing, scores};
 use std::fmt;
 use thalweg::{Result, Tensor};
 
-/// Counts of predicted classes by target.
+/// Counts of predicted classes by target: not one figure, but a table.
+///
+/// ```
+/// use thalweg::{Context, Tensor};
+/// use thalweg_nn::metrics::ConfusionMatrix;
+/// let cx = Context::new("cpu")?;
+/// let output = Tensor::from_slice(&[0.2_f32, 0.5, 0.3, 0.1, 0.9, 0.6], [3, 2], &cx);
+/// let target = Tensor::from_slice(&[1_i64, 0, 1], 3, &cx);
+/// let mut matrix = ConfusionMatrix::new(2);
+/// assert!(matrix.eval().is_err());
+/// matrix.update(&output, &target)?;
+/// assert_eq!(matrix.eval()?, [[1, 0], [1, 1]]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ConfusionMatrix {
     classes: usize,
@@ -19,6 +32,34 @@ impl ConfusionMatrix {
             classes,
             counts: vec![0; classes * classes],
         }
+    }
+
+    /// Forgets all batches.
+    pub fn clear(&mut self) {
+        self.counts.fill(0);
+    }
+
+    /// Takes a batch in: scores `[n, classes, ..]` and class numbers `[n, ..]`; numbers of no class are left out.
+    ///
+    /// # Errors
+    /// Shapes that do not fit; what reading the tensors fails with.
+    pub fn update(&mut self, output: &Tensor, target: &Tensor) -> Result<(), MetricError> {
+        self.take("confusion matrix", output, target)
+    }
+
+    /// The counts: a row for each target, a column for each prediction.
+    ///
+    /// # Errors
+    /// [`NoValue`](super::NoValue) before the first batch.
+    pub fn eval(&self) -> Result<Vec<Vec<u64>>, MetricError> {
+        if self.is_empty() {
+            return Err(missing("confusion matrix"));
+        }
+        Ok(self
+            .counts
+            .chunks(self.classes.max(1))
+            .map(<[u64]>::to_vec)
+            .collect())
     }
 
     /// Samples of class `target` that were predicted as `predicted`; 0 for a class that there is not.
@@ -130,7 +171,7 @@ impl Metric for ClassScores {
     }
 
     fn clear(&mut self) {
-        self.matrix = ConfusionMatrix::new(self.matrix.classes);
+        self.matrix.clear();
     }
 
     fn update(&mut self, output: &Tensor, target: &Tensor, _: Option<f64>) -> Result<(), MetricError> {

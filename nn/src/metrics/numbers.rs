@@ -71,10 +71,60 @@ impl Metric for Deviation {
     }
 }
 
-/// Area under the receiver operating characteristic of scores `[n]` for targets 0 and 1, ties counted half (Mann and Whitney 1947).
+/// The receiver operating characteristic of scores for targets 0 and 1 of the same shape, and as a figure the area under it, ties
+/// counted half (Mann and Whitney 1947).
 #[derive(Clone, Debug, Default)]
 pub struct RocAuc {
     scored: Vec<(f64, bool)>,
+}
+
+/// A point of the receiver operating characteristic.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RocPoint {
+    /// What scores this and more is taken for a 1.
+    pub threshold: f64,
+    /// Share of the 0 that are taken for a 1.
+    pub false_positives: f64,
+    /// Share of the 1 that are taken for a 1.
+    pub true_positives: f64,
+}
+
+impl RocAuc {
+    /// The points of the characteristic, one for each score that occurs, from the greatest on, behind the point (0, 0).
+    ///
+    /// # Errors
+    /// [`NoValue`](super::NoValue) before the first batch; targets of one kind only.
+    pub fn curve(&self) -> Result<Vec<RocPoint>, MetricError> {
+        if self.scored.is_empty() {
+            return Err(missing("auc"));
+        }
+        let positives = self.scored.iter().filter(|(_, positive)| *positive).count();
+        let negatives = self.scored.len() - positives;
+        if positives == 0 || negatives == 0 {
+            return Err(MetricError::Undefined {
+                name: "auc".into(),
+                message: format!("{positives} targets are 1 and {negatives} are 0; it takes both"),
+            });
+        }
+        let mut sorted = self.scored.clone();
+        sorted.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut points = vec![RocPoint {
+            threshold: f64::INFINITY,
+            false_positives: 0.0,
+            true_positives: 0.0,
+        }];
+        let (mut right, mut wrong) = (0, 0);
+        for tie in sorted.chunk_by(|a, b| a.0 == b.0) {
+            let ones = tie.iter().filter(|(_, positive)| *positive).count();
+            (right, wrong) = (right + ones, wrong + tie.len() - ones);
+            points.push(RocPoint {
+                threshold: tie[0].0,
+                false_positives: wrong as f64 / negatives as f64,
+                true_positives: right as f64 / positives as f64,
+            });
+        }
+        Ok(points)
+    }
 }
 
 impl Metric for RocAuc {
@@ -88,33 +138,18 @@ impl Metric for RocAuc {
 
     fn update(&mut self, output: &Tensor, target: &Tensor, _: Option<f64>) -> Result<(), MetricError> {
         let (outputs, targets) = pairs("auc", output, target)?;
-        self.scored.extend(
-            outputs
-                .into_iter()
-                .zip(targets.into_iter().map(|target| target != 0.0)),
-        );
+        let targets = targets.into_iter().map(|target| target != 0.0);
+        self.scored.extend(outputs.into_iter().zip(targets));
         Ok(())
     }
 
     fn eval(&self) -> Result<f64, MetricError> {
-        let positives = self.scored.iter().filter(|(_, positive)| *positive).count() as f64;
-        let negatives = self.scored.len() as f64 - positives;
-        if positives == 0.0 || negatives == 0.0 {
-            return Err(missing("auc"));
-        }
-        let mut sorted = self.scored.clone();
-        sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut ranks = 0.0;
-        let mut from = 0;
-        while from < sorted.len() {
-            let mut to = from;
-            while to < sorted.len() && sorted[to].0 == sorted[from].0 {
-                to += 1;
-            }
-            let rank = (from + to + 1) as f64 / 2.0;
-            ranks += rank * sorted[from..to].iter().filter(|(_, positive)| *positive).count() as f64;
-            from = to.max(from + 1);
-        }
-        Ok((ranks - positives * (positives + 1.0) / 2.0) / (positives * negatives))
+        // The trapezoids between neighbouring points.
+        let area = |pair: &[RocPoint]| {
+            (pair[1].false_positives - pair[0].false_positives)
+                * (pair[0].true_positives + pair[1].true_positives)
+                / 2.0
+        };
+        Ok(self.curve()?.windows(2).map(area).sum())
     }
 }

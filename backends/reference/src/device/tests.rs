@@ -3,13 +3,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_hal::DType;
 use thalweg_hal::Status;
-use thalweg_hal::backend::{Bound, Callback, GraphNode, Launch};
+use thalweg_hal::backend::{Bound, Callback, Copy, Fill, GraphNode, Launch, Place, Region};
+use thalweg_hal::kit::host_memory::HostChunk;
 use thalweg_hal::library::{LibraryOp, Matmul};
 
 const DOUBLE: &str = "kernel double outer=1 inner=0\np0 in f32 row contiguous\np1 out f32 row contiguous\n\
                       n0 = load p0\nn1 = add n0 n0\nn2 = store p1 n1\n";
 
-fn region(chunk: &Chunk, offset: u64, bytes: u64) -> Region<'_, Reference> {
+fn region(chunk: &HostChunk, offset: u64, bytes: u64) -> Region<'_, Reference> {
     Region { chunk, offset, bytes }
 }
 
@@ -22,7 +23,7 @@ fn compile(text: &str, options: &str) -> Result<Arc<Compiled>> {
 }
 
 /// A launch of [`DOUBLE`] from the first four floats of `chunk` to the next four.
-fn double<R>(kernel: &Arc<Compiled>, chunk: &Chunk, then: impl FnOnce(Work<'_, Reference>) -> R) -> R {
+fn double<R>(kernel: &Arc<Compiled>, chunk: &HostChunk, then: impl FnOnce(Work<'_, Reference>) -> R) -> R {
     let bound = |offset| Bound {
         region: region(chunk, offset, 16),
         strides: &[],
@@ -42,9 +43,9 @@ fn submit(stream: &Queue, work: Work<'_, Reference>) {
     unsafe { Reference.submit(stream, &work, Tag::NONE) }.unwrap();
 }
 
-fn floats(chunk: &Chunk) -> Vec<f32> {
+fn floats(chunk: &HostChunk) -> Vec<f32> {
     // SAFETY: every chunk here has 512 bytes at least, and its streams are idle.
-    unsafe { std::slice::from_raw_parts(chunk.ptr.cast::<f32>(), 8) }.to_vec()
+    unsafe { std::slice::from_raw_parts(chunk.ptr().cast::<f32>(), 8) }.to_vec()
 }
 
 #[test]
@@ -53,7 +54,7 @@ fn work_runs_in_order_behind_the_callers_back() {
         Reference.create_stream(0).unwrap(),
         Reference.reserve(512).unwrap(),
     );
-    assert_eq!(chunk.ptr as usize % 512, 0);
+    assert_eq!(chunk.ptr() as usize % 512, 0);
     static GATE: AtomicBool = AtomicBool::new(false);
     unsafe extern "C" fn wait(_: *mut std::ffi::c_void) -> i32 {
         while !GATE.load(Ordering::Acquire) {
@@ -126,7 +127,7 @@ fn a_graph_runs_again_with_new_arguments() {
     let mut memory = [3.0f32; 16];
     // SAFETY: the memory outlives the chunk.
     let first = unsafe { Reference.import(memory.as_mut_ptr().cast(), 64) }.unwrap();
-    let second = Chunk::borrowed(first.ptr.wrapping_add(32));
+    let second = HostChunk::borrowed(first.ptr().wrapping_add(32));
     // SAFETY: the chunks live until the last launch is done.
     unsafe {
         let graph = double(&kernel, &first, |work| {

@@ -1,9 +1,9 @@
 use super::*;
-use crate::memory::Chunk;
 use proptest::prelude::*;
 use std::sync::Arc;
 use thalweg_hal::backend::{Bound, Region};
 use thalweg_hal::ir::arbitrary::{RandomKernel, random_kernel};
+use thalweg_hal::kit::host_memory::HostChunk;
 
 /// One buffer of a test launch: a base pointer, strides, and the gather stride and extent.
 type Arg<'a> = (*mut u8, &'a [i64], i64, u64);
@@ -15,7 +15,7 @@ fn launch(text: &str, extents: &[u64], args: &[Arg<'_>], scalars: &[u64]) {
 
 fn launch_kernel(kernel: Kernel, extents: &[u64], args: &[Arg<'_>], scalars: &[u64]) {
     let info = kernel.verify().unwrap();
-    let chunks: Vec<Chunk> = args.iter().map(|arg| Chunk::borrowed(arg.0)).collect();
+    let chunks: Vec<HostChunk> = args.iter().map(|arg| HostChunk::borrowed(arg.0)).collect();
     let mut bindings: Vec<Bound<'_, Reference>> = Vec::new();
     for ((chunk, arg), param) in chunks.iter().zip(args).zip(&kernel.params) {
         bindings.push(Bound {

@@ -1,0 +1,153 @@
+//! The host's memory as a device's memory.
+
+use super::queue::{Job, Queue};
+use super::replay::OwnedWork;
+use crate::backend::{Copy, Device, Fill, Launch, Place, Region, Tag, Work};
+use crate::status::{Error, Result};
+use std::alloc::{Layout, alloc, dealloc};
+
+/// Host memory, reserved here or lent by the host.
+pub struct HostChunk {
+    ptr: *mut u8,
+    /// None when it belongs to the host.
+    layout: Option<Layout>,
+}
+
+// SAFETY: the streams' order says who may touch the memory.
+unsafe impl Send for HostChunk {}
+// SAFETY: as above.
+unsafe impl Sync for HostChunk {}
+
+impl HostChunk {
+    /// Takes memory from the system, aligned to 512 bytes.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn reserve(bytes: u64) -> Result<HostChunk> {
+        let refused = || Error::out_of_memory(format!("the system refused {bytes} bytes"));
+        let size = usize::try_from(bytes).map_err(|_| refused())?;
+        let layout = Layout::from_size_align(size.max(512), 512).map_err(|_| refused())?;
+        // SAFETY: the size is not 0.
+        let ptr = unsafe { alloc(layout) };
+        if ptr.is_null() {
+            return Err(refused());
+        }
+        Ok(HostChunk {
+            ptr,
+            layout: Some(layout),
+        })
+    }
+
+    /// The host's own memory at `ptr`.
+    pub fn borrowed(ptr: *mut u8) -> HostChunk {
+        HostChunk { ptr, layout: None }
+    }
+
+    /// The first byte.
+    pub fn ptr(&self) -> *mut u8 {
+        self.ptr
+    }
+}
+
+impl Drop for HostChunk {
+    fn drop(&mut self) {
+        if let Some(layout) = self.layout {
+            // SAFETY: allocated with this layout.
+            unsafe { dealloc(self.ptr, layout) }
+        }
+    }
+}
+
+/// The first byte of a region.
+pub fn address<D: Device<Chunk = HostChunk>>(region: &Region<'_, D>) -> *mut u8 {
+    region.chunk.ptr.wrapping_add(region.offset as usize)
+}
+
+/// [`Device::submit`] to a [`Queue`]: copies, fills and callbacks are done here, launches by `launch`.
+///
+/// # Safety
+/// As [`Device::submit`], which `launch` relies on.
+///
+/// # Errors
+/// The stream takes no more work.
+pub unsafe fn submit<D: Device<Chunk = HostChunk>>(
+    stream: &Queue,
+    work: &Work<'_, D>,
+    tag: Tag<'_>,
+    launch: unsafe fn(&Launch<'_, D>) -> Result<()>,
+) -> Result<()> {
+    let tag = tag.to_owned();
+    let describe = Box::new(move || tag.to_string());
+    if let Work::Callback(callback) = *work {
+        return stream.push(Job {
+            run: Box::new(move || callback.call()),
+            describe,
+        });
+    }
+    let work = OwnedWork::new(work)?;
+    // SAFETY: the caller vouches for the memory until the stream has passed the work.
+    let run = Box::new(move || unsafe { work.with(|work| execute(work, launch)) });
+    stream.push(Job { run, describe })
+}
+
+/// # Safety
+/// As [`Device::submit`].
+unsafe fn execute<D: Device<Chunk = HostChunk>>(
+    work: &Work<'_, D>,
+    launch: unsafe fn(&Launch<'_, D>) -> Result<()>,
+) -> Result<()> {
+    let end = |place: &Place<'_, D>| match place {
+        Place::Host(ptr) => *ptr,
+        Place::Device(_, region) => address(region),
+    };
+    match work {
+        // SAFETY: the caller's contract.
+        Work::Launch(work) => unsafe { launch(work) },
+        Work::Copy(Copy {
+            dst,
+            src,
+            width,
+            rows,
+        }) => {
+            for row in 0..*rows as usize {
+                let to = end(&dst.0).wrapping_add(row * dst.1 as usize);
+                let from = end(&src.0).wrapping_add(row * src.1 as usize);
+                // SAFETY: rows of the two ends, which do not overlap.
+                unsafe { to.copy_from_nonoverlapping(from, *width as usize) }
+            }
+            Ok(())
+        }
+        Work::Fill(Fill { region, pattern, .. }) => {
+            for at in 0..region.bytes as usize {
+                // SAFETY: inside the region.
+                unsafe { address(region).add(at).write(pattern[at % 8]) }
+            }
+            Ok(())
+        }
+        Work::Callback(callback) => callback.call(),
+    }
+}
+
+/// Inside `impl Device for …`: memory of the host by [`HostChunk`](crate::kit::host_memory::HostChunk).
+#[macro_export]
+macro_rules! host_memory {
+    () => {
+        type Chunk = $crate::kit::host_memory::HostChunk;
+
+        fn reserve(&self, bytes: u64) -> $crate::Result<Self::Chunk> {
+            $crate::kit::host_memory::HostChunk::reserve(bytes)
+        }
+
+        unsafe fn import(&self, ptr: *mut u8, _bytes: u64) -> $crate::Result<Self::Chunk> {
+            ::std::result::Result::Ok($crate::kit::host_memory::HostChunk::borrowed(ptr))
+        }
+
+        fn map(&self, chunk: &Self::Chunk) -> $crate::Result<*mut u8> {
+            ::std::result::Result::Ok(chunk.ptr())
+        }
+
+        fn memory_info(&self) -> $crate::Result<$crate::tables::MemoryInfo> {
+            $crate::kit::host_device::memory_info()
+        }
+    };
+}

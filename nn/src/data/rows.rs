@@ -1,0 +1,164 @@
+//! Samples of equal shape, in memory or in a file.
+
+use super::{Column, Dataset, HostBatch, HostTensor, invalid};
+use std::sync::Arc;
+use thalweg::Result;
+
+/// Tensors of one shape, by number: inputs or targets of samples.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    elements: Arc<Column>,
+    shape: Vec<usize>,
+    first: usize,
+    count: usize,
+}
+
+impl Rows {
+    /// Rows of extents `shape` in memory, one after the other.
+    ///
+    /// ```
+    /// use thalweg_nn::data::{Column, Rows};
+    /// let rows = Rows::new(vec![0.0_f32, 1.0, 2.0, 3.0], &[2])?;
+    /// assert_eq!(rows.count(), 2);
+    /// assert_eq!(rows.gather(&[1])?.data, Column::F32(vec![2.0, 3.0]));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A number of elements that is no whole number of rows.
+    pub fn new(data: impl Into<Column>, shape: &[usize]) -> Result<Rows> {
+        let (data, each): (Column, usize) = (data.into(), shape.iter().product());
+        if each == 0 || !data.len().is_multiple_of(each) {
+            let message = format!("{} elements are no whole number of samples {shape:?}", data.len());
+            return Err(invalid(message));
+        }
+        Ok(Rows {
+            count: data.len() / each,
+            elements: Arc::new(data),
+            shape: shape.to_vec(),
+            first: 0,
+        })
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The extents of one.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The first `count` rows and the others; both use the same memory.
+    pub fn split(&self, count: usize) -> (Rows, Rows) {
+        let at = count.min(self.count);
+        let part = |first, count| Rows {
+            first: self.first + first,
+            count,
+            ..self.clone()
+        };
+        (part(0, at), part(at, self.count - at))
+    }
+
+    /// The rows of these numbers, in this order, `[numbers, shape..]`.
+    ///
+    /// # Errors
+    /// A number that is too great; a file that cannot be read.
+    pub fn gather(&self, numbers: &[usize]) -> Result<HostTensor> {
+        if let Some(number) = numbers.iter().find(|&&number| number >= self.count) {
+            let message = format!("there is no sample {number}; there are {}", self.count);
+            return Err(invalid(message));
+        }
+        let numbers: Vec<usize> = numbers.iter().map(|number| number + self.first).collect();
+        let each: usize = self.shape.iter().product();
+        let data = self.elements.pieces(each, &numbers);
+        let data = data.ok_or_else(|| invalid("the rows end too early".into()))?;
+        let mut shape = vec![numbers.len()];
+        shape.extend(&self.shape);
+        Ok(HostTensor { data, shape })
+    }
+}
+
+/// Inputs and targets side by side.
+///
+/// ```
+/// use thalweg_nn::data::{Column, Dataset, Rows, Samples};
+/// let x = Rows::new(vec![0.0_f32, 1.0, 2.0, 3.0], &[2])?;
+/// let data = Samples::new(x, Rows::new(vec![7_i64, 8], &[])?)?;
+/// assert_eq!(data.len(), 2);
+/// assert_eq!(data.collect(&[1])?.y.data, Column::I64(vec![8]));
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Samples {
+    x: Rows,
+    y: Rows,
+}
+
+impl Samples {
+    /// Row n of `x` with row n of `y`.
+    ///
+    /// # Errors
+    /// Another number of rows.
+    pub fn new(x: Rows, y: Rows) -> Result<Samples> {
+        if x.count() != y.count() {
+            return Err(invalid(format!("{} inputs and {} targets", x.count(), y.count())));
+        }
+        Ok(Samples { x, y })
+    }
+
+    /// The first `count` samples and the others.
+    pub fn split(&self, count: usize) -> (Samples, Samples) {
+        let ((x, rest_x), (y, rest_y)) = (self.x.split(count), self.y.split(count));
+        (Samples { x, y }, Samples { x: rest_x, y: rest_y })
+    }
+}
+
+impl Dataset for Samples {
+    fn len(&self) -> usize {
+        self.x.count()
+    }
+
+    fn collect(&self, samples: &[usize]) -> Result<HostBatch> {
+        Ok(HostBatch {
+            x: self.x.gather(samples)?,
+            y: self.y.gather(samples)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_data_is_refused() {
+        let wrong = Rows::new(vec![0.0_f32; 5], &[2]);
+        assert!(wrong.unwrap_err().to_string().contains("5 elements"));
+        let (x, y) = (
+            Rows::new(vec![0.0_f32; 4], &[2]).unwrap(),
+            Rows::new(vec![0_i64], &[]).unwrap(),
+        );
+        let wrong = Samples::new(x.clone(), y);
+        assert!(wrong.unwrap_err().to_string().contains("2 inputs and 1 targets"));
+        let wrong = x.gather(&[2]).unwrap_err();
+        assert!(
+            wrong.to_string().contains("there is no sample 2; there are 2"),
+            "{wrong}"
+        );
+    }
+
+    #[test]
+    fn parts_know_their_ends() {
+        let rows = Rows::new((0..10_i32).collect::<Vec<_>>(), &[2]).unwrap();
+        let (first, rest) = rows.split(3);
+        assert_eq!((first.count(), rest.count()), (3, 2));
+        assert!(first.gather(&[3]).is_err() && rest.gather(&[2]).is_err());
+        assert_eq!(
+            rest.split(1).1.gather(&[0]).unwrap().data,
+            Column::I32(vec![8, 9])
+        );
+        assert_eq!(rows.split(99).0.count(), 5);
+    }
+}

@@ -1,0 +1,169 @@
+//! Layers of transformers.
+
+use super::{Dense, Dropout, LayerNorm, MultiHeadAttention};
+use crate::{Layer, Module};
+use thalweg::ops::AttentionOptions;
+use thalweg::{Context, Result, Tensor};
+
+/// Two dense layers with GELU between them.
+#[derive(Clone, Debug, Module)]
+struct FeedForward {
+    wide: Dense,
+    narrow: Dense,
+    dropout: Dropout,
+}
+
+impl FeedForward {
+    fn new(width: usize, hidden: usize, cx: &Context) -> Result<FeedForward> {
+        Ok(FeedForward {
+            wide: Dense::new(width, hidden, cx)?,
+            narrow: Dense::new(hidden, width, cx)?,
+            dropout: Dropout::new(0.0, cx),
+        })
+    }
+}
+
+impl Layer for FeedForward {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let wide = self.wide.forward(x).gelu();
+        self.narrow.forward(&self.dropout.forward(&wide))
+    }
+}
+
+/// A part that is added to its input, and normalised in front of the part or behind the sum.
+#[derive(Clone, Debug, Module)]
+struct Residual {
+    norm: LayerNorm,
+    dropout: Dropout,
+}
+
+impl Residual {
+    fn new(width: usize, cx: &Context) -> Result<Residual> {
+        Ok(Residual {
+            norm: LayerNorm::new(&[width], cx)?,
+            dropout: Dropout::new(0.0, cx),
+        })
+    }
+
+    #[track_caller]
+    fn around(&self, x: &Tensor, pre_norm: bool, part: impl FnOnce(&Tensor) -> Tensor) -> Tensor {
+        if pre_norm {
+            return x + self.dropout.forward(&part(&self.norm.forward(x)));
+        }
+        self.norm.forward(&(x + self.dropout.forward(&part(x))))
+    }
+}
+
+/// Self-attention and a feed-forward part, each added to its input and normalised: after the sum, as Vaswani et al. (NeurIPS
+/// 2017), or in front of the part (`pre_norm`; Xiong et al., ICML 2020).
+#[derive(Clone, Debug, Module)]
+pub struct TransformerEncoderLayer {
+    attention: MultiHeadAttention,
+    feed_forward: FeedForward,
+    around_attention: Residual,
+    around_feed_forward: Residual,
+    /// Normalises in front of each part.
+    pub pre_norm: bool,
+}
+
+impl TransformerEncoderLayer {
+    /// A layer with `hidden` features between its dense layers.
+    ///
+    /// # Errors
+    /// Memory does not suffice.
+    pub fn new(width: usize, heads: usize, hidden: usize, cx: &Context) -> Result<TransformerEncoderLayer> {
+        Ok(TransformerEncoderLayer {
+            attention: MultiHeadAttention::new(width, heads, cx)?,
+            feed_forward: FeedForward::new(width, hidden, cx)?,
+            around_attention: Residual::new(width, cx)?,
+            around_feed_forward: Residual::new(width, cx)?,
+            pre_norm: false,
+        })
+    }
+
+    /// Drops attention weights, hidden features and what is added, each with probability `p`.
+    #[must_use]
+    pub fn dropout(mut self, p: f64) -> TransformerEncoderLayer {
+        self.attention.dropout.p = p;
+        self.feed_forward.dropout.p = p;
+        self.around_attention.dropout.p = p;
+        self.around_feed_forward.dropout.p = p;
+        self
+    }
+
+    /// The output for `x` `[b, positions, width]`; the options say which positions see which.
+    #[track_caller]
+    pub fn encode(&self, x: &Tensor, options: AttentionOptions<'_>) -> Tensor {
+        let x = self
+            .around_attention
+            .around(x, self.pre_norm, |x| self.attention.attend(x, x, options));
+        self.around_feed_forward
+            .around(&x, self.pre_norm, |x| self.feed_forward.forward(x))
+    }
+}
+
+impl Layer for TransformerEncoderLayer {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Tensor {
+        self.encode(x, AttentionOptions::new())
+    }
+}
+
+/// Causal self-attention, attention to a memory, and a feed-forward part, each added to its input and normalised as in
+/// [`TransformerEncoderLayer`].
+#[derive(Clone, Debug, Module)]
+pub struct TransformerDecoderLayer {
+    attention: MultiHeadAttention,
+    memory_attention: MultiHeadAttention,
+    feed_forward: FeedForward,
+    around_attention: Residual,
+    around_memory_attention: Residual,
+    around_feed_forward: Residual,
+    /// Normalises in front of each part.
+    pub pre_norm: bool,
+}
+
+impl TransformerDecoderLayer {
+    /// A layer with `hidden` features between its dense layers.
+    ///
+    /// # Errors
+    /// Memory does not suffice.
+    pub fn new(width: usize, heads: usize, hidden: usize, cx: &Context) -> Result<TransformerDecoderLayer> {
+        Ok(TransformerDecoderLayer {
+            attention: MultiHeadAttention::new(width, heads, cx)?,
+            memory_attention: MultiHeadAttention::new(width, heads, cx)?,
+            feed_forward: FeedForward::new(width, hidden, cx)?,
+            around_attention: Residual::new(width, cx)?,
+            around_memory_attention: Residual::new(width, cx)?,
+            around_feed_forward: Residual::new(width, cx)?,
+            pre_norm: false,
+        })
+    }
+
+    /// Drops attention weights, hidden features and what is added, each with probability `p`.
+    #[must_use]
+    pub fn dropout(mut self, p: f64) -> TransformerDecoderLayer {
+        self.attention.dropout.p = p;
+        self.memory_attention.dropout.p = p;
+        self.feed_forward.dropout.p = p;
+        self.around_attention.dropout.p = p;
+        self.around_memory_attention.dropout.p = p;
+        self.around_feed_forward.dropout.p = p;
+        self
+    }
+
+    /// The output for `x` `[b, positions, width]` beside a memory `[b, others, width]`, of which the options say what is seen.
+    #[track_caller]
+    pub fn decode(&self, x: &Tensor, memory: &Tensor, options: AttentionOptions<'_>) -> Tensor {
+        let causal = AttentionOptions::new().causal(true);
+        let x = self
+            .around_attention
+            .around(x, self.pre_norm, |x| self.attention.attend(x, x, causal));
+        let x = self.around_memory_attention.around(&x, self.pre_norm, |x| {
+            self.memory_attention.attend(x, memory, options)
+        });
+        self.around_feed_forward
+            .around(&x, self.pre_norm, |x| self.feed_forward.forward(x))
+    }
+}

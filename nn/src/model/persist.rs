@@ -1,0 +1,117 @@
+//! Models in files.
+
+use super::Model;
+use crate::checkpoint::{self, Named};
+use crate::error::{Error, Result};
+use crate::module::{self, Layer};
+use std::collections::BTreeMap;
+use std::path::Path;
+use thalweg::{Context, Tensor, Tree};
+
+/// What callbacks can do with a model.
+pub trait Trained {
+    /// Saves network, optimizers and position, and the context's random state. The file is replaced as a whole or not at all.
+    ///
+    /// # Errors
+    /// The file cannot be written; reading a tensor failed.
+    fn save(&self, path: &Path) -> Result<()>;
+
+    /// Path and value of every parameter and state.
+    fn named(&self) -> Vec<(String, Tensor)>;
+
+    /// Waits for all work of the device.
+    ///
+    /// # Errors
+    /// The first error of the work.
+    fn synchronize(&self) -> Result<()>;
+
+    /// Where the model is.
+    fn context(&self) -> &Context;
+}
+
+/// Where the scale of the loss is saved.
+const LOSS_SCALE: &str = "optimizer/loss_scale";
+/// Where steps, and seed and number of keys of the context are saved. A tensor, as files' texts have no order.
+const POSITION: &str = "run/position";
+
+impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
+    /// What optimizers keep, by the parameter's path and a number. No path has a `/`.
+    fn named_slots(&self) -> Vec<Named> {
+        let paths = module::trainable_named(&self.net).into_iter();
+        let mut slots: Vec<Named> = paths
+            .zip(&self.kept.0)
+            .flat_map(|((path, _), slots)| {
+                let name =
+                    move |(at, slot): (usize, &Tensor)| (format!("optimizer/{path}/{at}"), slot.clone());
+                slots.iter().enumerate().map(name)
+            })
+            .collect();
+        slots.extend(self.kept.1.clone().map(|state| (LOSS_SCALE.to_owned(), state)));
+        slots
+    }
+
+    /// Loads what [`Trained::save`] saved of a model of the same structure: network, optimizers, position, and the context's
+    /// random state.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is of another network: the first name, shape or dtype that differs is told. The model is
+    /// as before then.
+    pub fn load(&mut self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let mut file = checkpoint::load(path, &self.cx)?;
+        let misfit = |message: String| Error::Checkpoint {
+            path: path.to_owned(),
+            message,
+        };
+        let lacks = |name: &str| misfit(format!("there is no tensor {name:?}"));
+        let mut net = self.net.clone();
+        if let Some(name) = file.fill(&mut net)?.first() {
+            return Err(lacks(name));
+        }
+        let mut take = |name: &str, like: &Tensor| file.take(name, like)?.ok_or_else(|| lacks(name));
+        let slots: Vec<Tensor> = (self.named_slots().iter())
+            .map(|(name, like)| take(name, like))
+            .collect::<Result<_>>()?;
+        let position = take(POSITION, &self.position())?.to_vec::<u64>()?;
+        if let Some(name) = file.tensors.keys().next() {
+            return Err(misfit(format!(
+                "it has a tensor {name:?} that the network has not"
+            )));
+        }
+        let mut slots = slots.into_iter();
+        for slot in self.kept.0.iter_mut().flatten().chain(self.kept.1.iter_mut()) {
+            if let Some(loaded) = slots.next() {
+                *slot = loaded;
+            }
+        }
+        (self.net, self.step) = (net, position[0]);
+        self.cx.set_random_state(position[1], position[2]);
+        Ok(())
+    }
+
+    fn position(&self) -> Tensor {
+        let (seed, keys) = self.cx.random_state();
+        Tensor::from_slice(&[self.step, seed, keys], 3, &self.cx)
+    }
+}
+
+impl<N: Layer + Tree + Send + Sync + 'static> Trained for Model<N> {
+    fn save(&self, path: &Path) -> Result<()> {
+        let mut tensors: Vec<Named> = self.named();
+        tensors.extend(self.named_slots());
+        tensors.push((POSITION.to_owned(), self.position()));
+        checkpoint::save(path, &tensors, &BTreeMap::new())
+    }
+
+    fn named(&self) -> Vec<(String, Tensor)> {
+        module::named(&self.net)
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        Ok(self.cx.device().synchronize().map_err(thalweg::Error::from)?)
+    }
+
+    fn context(&self) -> &Context {
+        &self.cx
+    }
+}

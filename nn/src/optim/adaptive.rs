@@ -1,0 +1,245 @@
+//! Optimizers with a rate for each element.
+
+use super::{Optimizer, Update, options, running};
+use thalweg::Tensor;
+
+/// Adam (Kingma and Ba, ICLR 2015), or AdamW (Loshchilov and Hutter, ICLR 2019) with a decay of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Adam {
+    lr: f64,
+    beta1: f64,
+    beta2: f64,
+    eps: f64,
+    weight_decay: f64,
+    decoupled: bool,
+}
+
+impl Adam {
+    /// Betas 0.9 and 0.999, eps 1e-8, no decay.
+    pub fn new(lr: f64) -> Adam {
+        Adam {
+            lr,
+            beta1: 0.9,
+            beta2: 0.999,
+            eps: 1e-8,
+            weight_decay: 0.0,
+            decoupled: false,
+        }
+    }
+
+    /// AdamW: the decay shrinks the parameter itself; 0.01 unless another is set.
+    pub fn w(lr: f64) -> Adam {
+        Adam {
+            weight_decay: 0.01,
+            decoupled: true,
+            ..Adam::new(lr)
+        }
+    }
+}
+
+options! { Adam {
+    /// Memory of the mean.
+    beta1: f64,
+    /// Memory of the squares.
+    beta2: f64,
+    /// Keeps the divisor from 0.
+    eps: f64,
+    /// L2 penalty, or decay for [`Adam::w`].
+    weight_decay: f64,
+}}
+
+impl Optimizer for Adam {
+    fn learning_rate(&self) -> f64 {
+        self.lr
+    }
+
+    fn slots(&self) -> usize {
+        2
+    }
+
+    fn scalars(&self, step: u64, lr: f64) -> Vec<f64> {
+        let steps = step as f64;
+        let (first, second) = (1.0 - self.beta1.powf(steps), 1.0 - self.beta2.powf(steps));
+        vec![lr / first, second.sqrt(), 1.0 - lr * self.weight_decay]
+    }
+
+    fn update(&self, given: &Update<'_>) -> (Tensor, Vec<Tensor>) {
+        let (grad, value) = if self.decoupled {
+            (given.grad.clone(), given.value * &given.scalars[2])
+        } else {
+            (given.decayed(self.weight_decay), given.value.clone())
+        };
+        let mean = running(&given.slots[0], self.beta1, &grad);
+        let square = running(&given.slots[1], self.beta2, &(&grad * &grad));
+        let divisor = square.sqrt() / &given.scalars[1] + self.eps;
+        (value - &mean / divisor * &given.scalars[0], vec![mean, square])
+    }
+}
+
+/// RMSprop (Tieleman and Hinton 2012), as PyTorch has it.
+#[derive(Clone, Copy, Debug)]
+pub struct RmsProp {
+    lr: f64,
+    alpha: f64,
+    eps: f64,
+    momentum: f64,
+    centered: bool,
+    weight_decay: f64,
+}
+
+impl RmsProp {
+    /// Alpha 0.99, eps 1e-8.
+    pub fn new(lr: f64) -> RmsProp {
+        RmsProp {
+            lr,
+            alpha: 0.99,
+            eps: 1e-8,
+            momentum: 0.0,
+            centered: false,
+            weight_decay: 0.0,
+        }
+    }
+}
+
+options! { RmsProp {
+    /// Memory of the squares.
+    alpha: f64,
+    /// Keeps the divisor from 0.
+    eps: f64,
+    /// Share of the last update that goes on.
+    momentum: f64,
+    /// Divides by the deviation instead of the root mean square.
+    centered: bool,
+    /// L2 penalty.
+    weight_decay: f64,
+}}
+
+impl Optimizer for RmsProp {
+    fn learning_rate(&self) -> f64 {
+        self.lr
+    }
+
+    fn slots(&self) -> usize {
+        1 + usize::from(self.momentum != 0.0) + usize::from(self.centered)
+    }
+
+    fn update(&self, given: &Update<'_>) -> (Tensor, Vec<Tensor>) {
+        let grad = given.decayed(self.weight_decay);
+        let square = running(&given.slots[0], self.alpha, &(&grad * &grad));
+        let mut kept = vec![square.clone()];
+        let mut spread = square;
+        if self.centered {
+            let mean = running(&given.slots[1], self.alpha, &grad);
+            spread -= &mean * &mean;
+            kept.push(mean);
+        }
+        let mut direction = grad / (spread.sqrt() + self.eps);
+        if self.momentum != 0.0 {
+            direction = &given.slots[kept.len()] * self.momentum + direction;
+            kept.push(direction.clone());
+        }
+        (given.value - direction * &given.scalars[0], kept)
+    }
+}
+
+/// Adagrad (Duchi et al., JMLR 2011).
+#[derive(Clone, Copy, Debug)]
+pub struct Adagrad {
+    lr: f64,
+    eps: f64,
+    lr_decay: f64,
+    weight_decay: f64,
+}
+
+impl Adagrad {
+    /// Eps 1e-10.
+    pub fn new(lr: f64) -> Adagrad {
+        Adagrad {
+            lr,
+            eps: 1e-10,
+            lr_decay: 0.0,
+            weight_decay: 0.0,
+        }
+    }
+}
+
+options! { Adagrad {
+    /// Keeps the divisor from 0.
+    eps: f64,
+    /// The rate of step n is divided by `1 + (n - 1)` times this.
+    lr_decay: f64,
+    /// L2 penalty.
+    weight_decay: f64,
+}}
+
+impl Optimizer for Adagrad {
+    fn learning_rate(&self) -> f64 {
+        self.lr
+    }
+
+    fn slots(&self) -> usize {
+        1
+    }
+
+    fn scalars(&self, step: u64, lr: f64) -> Vec<f64> {
+        vec![lr / (1.0 + step.saturating_sub(1) as f64 * self.lr_decay)]
+    }
+
+    fn update(&self, given: &Update<'_>) -> (Tensor, Vec<Tensor>) {
+        let grad = given.decayed(self.weight_decay);
+        let sum = &given.slots[0] + &grad * &grad;
+        let direction = grad / (sum.sqrt() + self.eps);
+        (given.value - direction * &given.scalars[0], vec![sum])
+    }
+}
+
+/// Lion (Chen et al., NeurIPS 2023): the sign of an interpolated momentum.
+#[derive(Clone, Copy, Debug)]
+pub struct Lion {
+    lr: f64,
+    beta1: f64,
+    beta2: f64,
+    weight_decay: f64,
+}
+
+impl Lion {
+    /// Betas 0.9 and 0.99, no decay.
+    pub fn new(lr: f64) -> Lion {
+        Lion {
+            lr,
+            beta1: 0.9,
+            beta2: 0.99,
+            weight_decay: 0.0,
+        }
+    }
+}
+
+options! { Lion {
+    /// Weight of the momentum in the direction.
+    beta1: f64,
+    /// Memory of the momentum.
+    beta2: f64,
+    /// Decay of the parameter itself.
+    weight_decay: f64,
+}}
+
+impl Optimizer for Lion {
+    fn learning_rate(&self) -> f64 {
+        self.lr
+    }
+
+    fn slots(&self) -> usize {
+        1
+    }
+
+    fn scalars(&self, _: u64, lr: f64) -> Vec<f64> {
+        vec![lr, 1.0 - lr * self.weight_decay]
+    }
+
+    fn update(&self, given: &Update<'_>) -> (Tensor, Vec<Tensor>) {
+        let direction = running(&given.slots[0], self.beta1, given.grad).sign();
+        let momentum = running(&given.slots[0], self.beta2, given.grad);
+        let value = given.value * &given.scalars[1];
+        (value - direction * &given.scalars[0], vec![momentum])
+    }
+}

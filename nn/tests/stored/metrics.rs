@@ -1,0 +1,100 @@
+//! Metrics against scikit-learn's, in two batches.
+
+use super::{numbers, stored};
+use thalweg::{Context, Tensor};
+use thalweg_nn::metrics::{
+    Accuracy, ClassScores, ConfusionMatrix, Deviation, MeanLoss, Metric, MetricError, Perplexity, RocAuc,
+};
+
+/// Two batches of different sizes.
+fn halves(tensor: &Tensor) -> [Tensor; 2] {
+    let count = tensor.shape().unwrap()[0];
+    [tensor.narrow(0, 0, 13), tensor.narrow(0, 13, count - 13)]
+}
+
+#[test]
+fn figures_are_those_of_scikit_learn() {
+    let cx = Context::new("cpu").unwrap();
+    let file = stored("metrics", &cx);
+    let given = |name: &str| &file.tensors[name];
+    let classes: [Box<dyn Metric>; 10] = [
+        Box::new(Accuracy::new()),
+        Box::new(Accuracy::top(2)),
+        Box::new(Accuracy::top(3)),
+        Box::new(ClassScores::precision(5)),
+        Box::new(ClassScores::recall(5)),
+        Box::new(ClassScores::f1(5)),
+        Box::new(ClassScores::f_beta(5, 0.5)),
+        Box::new(ClassScores::f_beta(5, 2.0)),
+        Box::new(MeanLoss::default()),
+        Box::new(Perplexity::default()),
+    ];
+    let numeric: [Box<dyn Metric>; 2] = [Box::new(Deviation::mae()), Box::new(Deviation::mse())];
+    let ranked: [Box<dyn Metric>; 1] = [Box::new(RocAuc::default())];
+    let all = (classes.into_iter().map(|metric| (metric, "scores", "target")))
+        .chain(numeric.into_iter().map(|metric| (metric, "x", "y")))
+        .chain(ranked.into_iter().map(|metric| (metric, "chance", "truth")));
+    for (mut metric, output, target) in all {
+        let name = metric.name().to_owned();
+        // What was gathered before is forgotten.
+        metric
+            .update(
+                &given(output).narrow(0, 0, 9),
+                &given(target).narrow(0, 0, 9),
+                Some(9.0),
+            )
+            .unwrap();
+        metric.clear();
+        assert!(matches!(metric.eval(), Err(MetricError::NoValue(_))), "{name}");
+        let batches = halves(given(output)).into_iter().zip(halves(given(target)));
+        for ((output, target), losses) in batches.zip(halves(given("losses"))) {
+            let losses = numbers(&losses);
+            let loss = losses.iter().sum::<f64>() / losses.len() as f64;
+            metric.update(&output, &target, Some(loss)).unwrap();
+        }
+        let (found, wanted) = (metric.eval().unwrap(), numbers(given(&name))[0]);
+        assert!((found - wanted).abs() < 1e-12, "{name}: {found}, {wanted}");
+    }
+
+    let (mut matrix, mut ranks) = (ConfusionMatrix::new(5), RocAuc::default());
+    matrix.update(given("scores"), given("target")).unwrap();
+    let counts: Vec<f64> = matrix
+        .eval()
+        .unwrap()
+        .concat()
+        .into_iter()
+        .map(|count| count as f64)
+        .collect();
+    assert_eq!(counts, numbers(given("confusion")));
+    ranks.update(given("chance"), given("truth"), None).unwrap();
+    let points = ranks.curve().unwrap().into_iter();
+    let points: Vec<f64> = points
+        .flat_map(|point| [point.threshold, point.false_positives, point.true_positives])
+        .collect();
+    assert_eq!(points, numbers(given("roc")));
+}
+
+#[test]
+fn targets_of_one_kind_have_no_characteristic() {
+    let cx = Context::new("cpu").unwrap();
+    let (scores, ones) = (
+        Tensor::from_slice(&[0.1_f32, 0.9], 2, &cx),
+        Tensor::from_slice(&[1.0_f32, 1.0], 2, &cx),
+    );
+    let mut ranks = RocAuc::default();
+    ranks.update(&scores, &ones, None).unwrap();
+    let error = ranks.eval().unwrap_err().to_string();
+    assert_eq!(error, "auc: 2 targets are 1 and 0 are 0; it takes both");
+}
+
+/// Scores with places behind the classes, as a language model has them.
+#[test]
+fn classes_may_have_places() {
+    let cx = Context::new("cpu").unwrap();
+    let scores = Tensor::from_slice(&[9.0_f32, 1.0, 2.0, 3.0, 5.0, 4.0], [1, 2, 3], &cx);
+    let mut accuracy = Accuracy::new();
+    accuracy
+        .update(&scores, &Tensor::from_slice(&[0_i64, 1, 0], [1, 3], &cx), None)
+        .unwrap();
+    assert_eq!(accuracy.eval().unwrap(), 2.0 / 3.0);
+}

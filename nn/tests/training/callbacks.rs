@@ -1,0 +1,264 @@
+//! Callbacks: their order, what they see, and those that are built in.
+
+use super::{Net, context, loader, model, net, samples, weights};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use thalweg::Mode;
+use thalweg_nn::callback::{
+    BestCheckpoint, Better, Callback, EarlyStopping, LearningRateMonitor, LossMonitor, RunContext,
+    StopAtTime, TimeMonitor,
+};
+use thalweg_nn::data::{Column, Dataset, Loader};
+use thalweg_nn::metrics::Deviation;
+use thalweg_nn::optim::Sgd;
+use thalweg_nn::schedule::StepDecay;
+use thalweg_nn::{Error, Model, Result, loss};
+
+/// Writes down each call, and asks to stop.
+struct Record {
+    calls: Rc<RefCell<Vec<String>>>,
+    name: &'static str,
+    stop_at: u64,
+}
+
+impl Record {
+    fn note(&self, hook: &str, run: &RunContext<'_>) -> Result<()> {
+        let (epoch, step) = (run.cur_epoch_num, run.cur_step_num);
+        self.calls
+            .borrow_mut()
+            .push(format!("{}.{hook} {epoch}/{step}", self.name));
+        Ok(())
+    }
+}
+
+impl Callback for Record {
+    fn begin(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        run.values.insert(self.name.into(), Box::new(7_u32));
+        self.note("begin", run)
+    }
+
+    fn epoch_begin(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        self.note("epoch_begin", run)
+    }
+
+    fn step_begin(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        self.note("step_begin", run)
+    }
+
+    fn step_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        assert!(run.loss_value()?.is_some() && run.net_outputs.is_some());
+        if run.cur_step_num == self.stop_at {
+            run.request_stop();
+        }
+        self.note("step_end", run)
+    }
+
+    fn epoch_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        self.note("epoch_end", run)
+    }
+
+    fn end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        assert_eq!(run.values["a"].downcast_ref(), Some(&7_u32));
+        self.note("end", run)
+    }
+}
+
+#[test]
+fn callbacks_run_in_order_and_a_stop_still_ends_epoch_and_run() {
+    let cx = context(Mode::Graph);
+    let calls = Rc::new(RefCell::new(Vec::new()));
+    let record = |name, stop_at| {
+        let calls = Rc::clone(&calls);
+        Record { calls, name, stop_at }
+    };
+    model(&cx)
+        .train(9, &loader(), [record("a", 0), record("b", 2)])
+        .unwrap();
+    let hooks = [
+        "begin 0/0",
+        "epoch_begin 1/0",
+        "step_begin 1/1",
+        "step_end 1/1",
+        "step_begin 1/2",
+        "step_end 1/2",
+        "epoch_end 1/2",
+        "end 1/2",
+    ];
+    let wanted: Vec<String> = hooks
+        .iter()
+        .flat_map(|hook| ["a", "b"].map(|name| format!("{name}.{hook}")))
+        .collect();
+    assert_eq!(*calls.borrow(), wanted);
+}
+
+#[test]
+fn a_loss_that_is_no_number_stops_with_its_place() {
+    let cx = context(Mode::Graph);
+    let mut model = Model::new(net(&cx), loss::mse, Sgd::new(1e30), &cx);
+    let error = model.train(3, &loader(), LossMonitor::every(1)).unwrap_err();
+    assert!(
+        matches!(error, Error::Loss { epoch: 1, step, .. } if step > 1),
+        "{error}"
+    );
+    assert!(error.to_string().contains("in epoch 1, step "), "{error}");
+}
+
+#[test]
+fn early_stopping_waits_for_its_patience() {
+    let cx = context(Mode::Graph);
+    let mut model = Model::new(net(&cx), loss::mse, Sgd::new(0.0), &cx).validate(loader());
+    let stop = EarlyStopping::new("loss", Better::Lower, 2).min_delta(10.0);
+    model.train(9, &loader(), stop).unwrap();
+    assert_eq!(model.steps(), 3 * 4);
+    let unknown = EarlyStopping::new("f1", Better::Higher, 2);
+    let error = model.train(9, &loader(), unknown).unwrap_err();
+    let text = "there is no metric \"f1\" in the evaluation after the epoch; found: loss";
+    assert_eq!(error.to_string(), text);
+}
+
+/// What the run tells: the loss function gives the loss of the outputs, and rates, numbers and data are those of the run.
+#[test]
+fn a_run_context_tells_the_run() {
+    struct Look(u64);
+    impl Callback for Look {
+        fn step_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+            assert_eq!(
+                (run.batch_num, run.epoch_num, run.train_dataset.samples()),
+                (4, 2, 40)
+            );
+            assert_eq!(run.optimizer.learning_rate(), 0.25);
+            assert_eq!(
+                run.learning_rate,
+                if run.cur_step_num <= 3 { 0.25 } else { 0.125 }
+            );
+            assert_eq!(run.cur_step_in_epoch, (run.cur_step_num - 1) % 4 + 1);
+            let output = run.net_outputs.clone().unwrap();
+            assert_eq!(output.shape()?.to_vec(), [10, 1]);
+            // The loss of outputs as their own targets.
+            assert_eq!((run.loss_fn)(&output, &output).to_scalar()?, 0.0);
+            self.0 += 1;
+            Ok(())
+        }
+    }
+    let cx = context(Mode::Graph);
+    let decay = StepDecay {
+        every: 3,
+        factor: 0.5,
+    };
+    let mut model = Model::new(net(&cx), loss::mse, Sgd::new(0.25), &cx).schedule(decay);
+    let (mut look, mut rates, mut losses) = (Look(0), LearningRateMonitor::new(), LossMonitor::every(3));
+    model
+        .train(2, &loader(), (&mut look, &mut rates, &mut losses))
+        .unwrap();
+    assert_eq!(look.0, 8);
+    assert_eq!(rates.rates(), [(1, 0.25), (4, 0.125), (7, 0.0625)]);
+    let steps: Vec<u64> = losses.losses().iter().map(|(step, _)| *step).collect();
+    assert_eq!(steps, [3, 4, 6, 8]);
+}
+
+/// Only the steps that ran count, also when an epoch ends early, and the evaluation is not part of their time.
+#[test]
+fn the_time_of_an_epoch_is_that_of_the_steps_that_ran() {
+    struct Stop;
+    impl Callback for Stop {
+        fn step_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+            std::thread::sleep(Duration::from_millis(20));
+            if run.cur_step_num == 3 {
+                run.request_stop();
+            }
+            Ok(())
+        }
+    }
+    let cx = context(Mode::Graph);
+    let slow = samples().map(|batch| {
+        std::thread::sleep(Duration::from_millis(500));
+        Ok(batch)
+    });
+    let mut model = model(&cx).validate(Loader::new(slow, 40));
+    let mut time = TimeMonitor::new();
+    let begun = Instant::now();
+    model.train(9, &loader(), (&mut time, Stop)).unwrap();
+    let all = begun.elapsed();
+    let (epoch, steps) = time.last_epoch().unwrap();
+    assert_eq!(steps, 3);
+    assert!(
+        epoch >= Duration::from_millis(60) && epoch + Duration::from_millis(500) <= all,
+        "{epoch:?} of {all:?}"
+    );
+    assert_eq!(time.per_step().unwrap(), epoch.div_f64(3.0));
+}
+
+#[test]
+fn training_stops_at_its_time_and_ends_its_epoch() {
+    struct Count(Rc<RefCell<(u64, u64)>>);
+    impl Callback for Count {
+        fn step_end(&mut self, _: &mut RunContext<'_>) -> Result<()> {
+            std::thread::sleep(Duration::from_millis(10));
+            self.0.borrow_mut().0 += 1;
+            Ok(())
+        }
+
+        fn epoch_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+            self.0.borrow_mut().1 += 1;
+            Ok(())
+        }
+    }
+    let cx = context(Mode::Graph);
+    let counts = Rc::new(RefCell::new((0, 0)));
+    let begun = Instant::now();
+    let callbacks = (
+        Count(Rc::clone(&counts)),
+        StopAtTime::new(Duration::from_millis(100)),
+    );
+    model(&cx).train(100_000, &loader(), callbacks).unwrap();
+    let (steps, epochs) = *counts.borrow();
+    assert!(begun.elapsed() >= Duration::from_millis(100));
+    assert!(
+        steps <= 11 && epochs == steps.div_ceil(4),
+        "{steps} steps, {epochs} epochs"
+    );
+}
+
+/// The file is that of the best epoch, and a checkpoint callback that fails ends training with its error.
+#[test]
+fn the_best_checkpoint_is_that_of_the_best_epoch() {
+    /// Keeps figure and weights of the best epoch by itself.
+    struct Best(Option<f64>, Vec<(String, Vec<u8>)>);
+    impl Callback for Best {
+        fn epoch_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+            let now = run.metrics["mse"];
+            if self.0.is_none_or(|best| now < best) {
+                let bytes = |tensor| Column::of(&tensor).unwrap().to_le_bytes();
+                let named = run.model.named().into_iter();
+                *self = Best(
+                    Some(now),
+                    named.map(|(name, tensor)| (name, bytes(tensor))).collect(),
+                );
+            }
+            Ok(())
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("deep/best.safetensors");
+    let cx = context(Mode::Graph);
+    let (mut best, mut own) = (
+        BestCheckpoint::new(&path, "mse", Better::Lower),
+        Best(None, Vec::new()),
+    );
+    // A rate at which the loss does not only fall.
+    let mut trained = Model::new(net(&cx), loss::mse, Sgd::new(0.9), &cx)
+        .metric(Deviation::mse())
+        .validate(loader());
+    trained.train(8, &loader(), (&mut best, &mut own)).unwrap();
+    assert_eq!(best.best(), own.0);
+    let mut loaded: Model<Net> = Model::new(net(&cx), loss::mse, Sgd::new(0.9), &cx);
+    loaded.load(&path).unwrap();
+    assert_eq!(weights(&loaded), own.1);
+    // A folder that is a file.
+    let blocked = path.join("under");
+    let error = trained
+        .train(9, &loader(), BestCheckpoint::new(blocked, "mse", Better::Lower))
+        .unwrap_err();
+    assert!(error.to_string().contains("best.safetensors"), "{error}");
+}
