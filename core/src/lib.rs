@@ -28,7 +28,3 @@ pub use tensor::Tensor;
 pub use tensor::element::Element;
 pub use tensor::shape::Shape;
 pub use tree::Tree;
-
-#[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;

@@ -26,3 +26,7 @@ pub use module::{Layer, Module, Parameter, Part, PartMut, State, Training, Visit
 pub use thalweg::{Tensor, Tree};
 pub use thalweg_nn_derive::Module;
 pub use train::LossFunction;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -250,6 +250,3 @@ impl Metric for Perplexity {
         self.0.eval().map(f64::exp).map_err(|_| missing("perplexity"))
     }
 }
-
-#[cfg(test)]
-mod tests;
