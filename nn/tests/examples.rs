@@ -66,8 +66,9 @@ fn fine_tuning_starts_from_a_file() {
         text.contains("not in the file: head.weight, head.bias\n"),
         "{text}"
     );
-    assert!(number(&text, "accuracy before ") < 0.8, "{text}");
-    assert!(number(&text, "accuracy after ") > 0.93, "{text}");
+    // A head alone, on what tells digits apart: far better than chance, which is a half.
+    assert!(number(&text, "accuracy before ") < 0.7, "{text}");
+    assert!(number(&text, "accuracy after ") > 0.85, "{text}");
 }
 
 /// A few steps of the training program: the same checkpoint, byte by byte, and the same report.

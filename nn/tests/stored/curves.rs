@@ -10,8 +10,9 @@ use thalweg_nn::{
     loss,
 };
 
-/// Relative to losses above 1. Rounding differs from the first step on, and training makes it grow.
-const TOLERANCE: f64 = 2e-4;
+/// Relative to losses above 1. Rounding differs from the first step on, and training makes it grow: 4e-6 in the conv net, 2e-7 in the
+/// transformer.
+const TOLERANCE: f64 = 2e-5;
 
 /// Trains from the stored parameters and compares the losses.
 fn follow<N: Layer + Tree + Send + Sync + 'static>(

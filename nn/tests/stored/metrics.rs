@@ -107,7 +107,10 @@ fn accuracy_of_the_acceptance_case() {
     let target = Tensor::from_slice(&[1_i64, 0, 1], 3, &cx);
     let mut accuracy = Accuracy::new();
     let early = accuracy.eval().unwrap_err().to_string();
-    assert_eq!(early, "accuracy: there is nothing to evaluate; call `update` first");
+    assert_eq!(
+        early,
+        "accuracy: there is nothing to evaluate; call `update` first"
+    );
     accuracy.update(&scores, &target, None).unwrap();
     assert_eq!(accuracy.eval().unwrap(), 2.0 / 3.0);
 }
@@ -115,7 +118,10 @@ fn accuracy_of_the_acceptance_case() {
 #[test]
 fn outputs_that_do_not_fit_are_refused() {
     let cx = Context::new("cpu").unwrap();
-    let (wide, flat) = (Tensor::from_slice(&[0.0_f32; 4], [2, 2], &cx), Tensor::from_slice(&[0.0_f32; 4], 4, &cx));
+    let (wide, flat) = (
+        Tensor::from_slice(&[0.0_f32; 4], [2, 2], &cx),
+        Tensor::from_slice(&[0.0_f32; 4], 4, &cx),
+    );
     let metrics: [Box<dyn Metric>; 4] = [
         Box::new(Accuracy::new()),
         Box::new(ClassScores::f1(2)),
@@ -125,6 +131,9 @@ fn outputs_that_do_not_fit_are_refused() {
     for mut metric in metrics {
         let error = metric.update(&wide, &flat, None).unwrap_err();
         assert!(matches!(error, MetricError::Shapes { .. }), "{error}");
-        assert!(error.to_string().ends_with(": outputs [2, 2] and targets [4]"), "{error}");
+        assert!(
+            error.to_string().ends_with(": outputs [2, 2] and targets [4]"),
+            "{error}"
+        );
     }
 }

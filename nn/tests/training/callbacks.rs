@@ -130,7 +130,7 @@ fn a_run_context_tells_the_run() {
             assert_eq!(run.optimizer.learning_rate(), 0.25);
             assert_eq!(
                 run.learning_rate,
-                if run.cur_step_num <= 3 { 0.25 } else { 0.125 }
+                [0.25, 0.125, 0.0625][(run.cur_step_num - 1) as usize / 3]
             );
             assert_eq!(run.cur_step_in_epoch, (run.cur_step_num - 1) % 4 + 1);
             let output = run.net_outputs.clone().unwrap();
@@ -246,14 +246,16 @@ fn the_best_checkpoint_is_that_of_the_best_epoch() {
         BestCheckpoint::new(&path, "mse", Better::Lower),
         Best(None, Vec::new()),
     );
-    // A rate at which the loss does not only fall.
-    let mut trained = Model::new(net(&cx), loss::mse, Sgd::new(0.9), &cx)
+    // Uphill after half of the steps.
+    let mut trained = Model::new(net(&cx), loss::mse, Sgd::new(0.1), &cx)
+        .schedule(|step: u64, base: f64| if step < 16 { base } else { -base })
         .metric(Deviation::mse())
         .validate(loader());
     trained.train(8, &loader(), (&mut best, &mut own)).unwrap();
     assert_eq!(best.best(), own.0);
-    let mut loaded: Model<Net> = Model::new(net(&cx), loss::mse, Sgd::new(0.9), &cx);
+    let mut loaded: Model<Net> = Model::new(net(&cx), loss::mse, Sgd::new(0.1), &cx);
     loaded.load(&path).unwrap();
+    assert!(loaded.steps() < 32, "the last epoch was the best");
     assert_eq!(weights(&loaded), own.1);
     // A folder that is a file.
     let blocked = path.join("under");
