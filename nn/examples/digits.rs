@@ -168,7 +168,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = options.out.join("lenet5.safetensors");
     let begun = std::time::Instant::now();
     let callbacks = (
-        ProgressBar::new(),
+        ProgressBar::new().transient(),
         LossMonitor::every(100),
         options.steps.map(Steps),
         BestCheckpoint::new(&path, "accuracy", Better::Higher),

@@ -119,16 +119,24 @@ impl Callback for LearningRateMonitor {
     }
 }
 
-/// A bar for each epoch on standard error; nothing when that is no terminal.
+/// A bar for each epoch on standard error, at its end with the figures of the evaluation; nothing when that is no terminal.
 #[derive(Debug, Default)]
 pub struct ProgressBar {
     bar: Option<Bar>,
+    transient: bool,
 }
 
 impl ProgressBar {
     /// A bar.
     pub fn new() -> ProgressBar {
         ProgressBar::default()
+    }
+
+    /// Takes the bar away at the end of its epoch.
+    #[must_use]
+    pub fn transient(mut self) -> ProgressBar {
+        self.transient = true;
+        self
     }
 }
 
@@ -160,9 +168,24 @@ impl Callback for ProgressBar {
         Ok(())
     }
 
-    fn epoch_end(&mut self, _: &mut RunContext<'_>) -> Result<()> {
-        if let Some(bar) = self.bar.take() {
+    fn epoch_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        let Some(bar) = self.bar.take() else {
+            return Ok(());
+        };
+        if self.transient {
+            bar.finish_and_clear();
+            return Ok(());
+        }
+        let mut figures: Vec<String> = run
+            .metrics
+            .iter()
+            .map(|(name, value)| format!("{name} {value:.4}"))
+            .collect();
+        figures.sort_unstable();
+        if figures.is_empty() {
             bar.finish();
+        } else {
+            bar.finish_with_message(figures.join(" "));
         }
         Ok(())
     }
