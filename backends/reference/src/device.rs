@@ -27,8 +27,13 @@ impl Device for Reference {
     thalweg_hal::replay_graphs!();
 
     unsafe fn submit(&self, stream: &Queue, work: &Work<'_, Self>, tag: Tag<'_>) -> Result<()> {
-        // SAFETY: the caller's contract is that of both.
-        unsafe { host_memory::submit(stream, work, tag, interpret::run) }
+        // SAFETY: the caller's contract, which is that of the launch, too.
+        unsafe {
+            host_memory::submit(stream, work, tag, |launch| {
+                interpret::run(launch);
+                Ok(())
+            })
+        }
     }
 
     fn supports(&self, source: &Source<'_>) -> Result<()> {

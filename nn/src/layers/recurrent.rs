@@ -34,8 +34,8 @@ impl Cell {
 fn unroll(x: &Tensor, step: &mut dyn FnMut(&Tensor) -> Tensor) -> Tensor {
     let Ok(shape) = x.shape() else { return x.clone() };
     if shape.len() != 3 {
-        // The products of the step say what is wrong with the shape.
-        return step(x);
+        // Refused: it says which axes there are.
+        return x.permute([0, 1, 2]);
     }
     let outputs: Vec<Tensor> = (0..shape[1]).map(|at| step(&x.select(1, at as i64))).collect();
     let outputs: Vec<&Tensor> = outputs.iter().collect();

@@ -163,3 +163,18 @@ cases! {
     leaky_relu: |_cx| Ok(LeakyRelu { slope: 0.2 });
     log_softmax: |_cx| Ok(LogSoftmax);
 }
+
+#[test]
+fn inputs_without_positions_are_refused() {
+    let cx = Context::new("cpu").unwrap();
+    for shape in [&[2, 3][..], &[1, 2, 5, 3]] {
+        let x = Tensor::zeros(shape, DType::F32, &cx);
+        for output in [
+            Lstm::new(3, 4, &cx).unwrap().forward(&x),
+            Gru::new(3, 4, &cx).unwrap().forward(&x),
+        ] {
+            let error = output.to_vec::<f32>().unwrap_err().to_string();
+            assert!(error.starts_with("permute: "), "{error}");
+        }
+    }
+}
