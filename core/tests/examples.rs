@@ -29,7 +29,7 @@ fn hello_computes_and_explains() {
     // By hand: 1 + 0 + 1 and 4 + 9 + 16, their sum halved, and 0 + 1 + 8 + 27 + 64 + 125.
     for part in [
         "on cpu:0, ",
-        "sum to [2, 29]",
+        "sum to [ 2. 29.]",
         "energy: 15.5",
         "the cubes sum to 225",
         "matmul: inner sizes differ",
