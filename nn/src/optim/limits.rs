@@ -109,7 +109,7 @@ impl LossScale {
         let grown = good.ge(self.interval as f64);
         let next = grown.where_cond(&scale * self.growth, &scale);
         let next = finite.where_cond(next, scale * self.backoff);
-        let good = finite.logical_and(&grown.logical_not()).where_cond(good, 0.0);
+        let good = finite.logical_and(grown.logical_not()).where_cond(good, 0.0);
         (grads, finite, Tensor::stack(&[&next, &good], 0))
     }
 }
