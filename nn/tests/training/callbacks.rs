@@ -199,7 +199,7 @@ fn training_stops_at_its_time_and_ends_its_epoch() {
             Ok(())
         }
 
-        fn epoch_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        fn epoch_end(&mut self, _: &mut RunContext<'_>) -> Result<()> {
             self.0.borrow_mut().1 += 1;
             Ok(())
         }
