@@ -20,6 +20,16 @@ pub fn empty() -> Kernel {
     Kernel::new("empty", 0, 0)
 }
 
+/// `x * factor`, with the factor in the kernel.
+pub fn scaled(factor: f32) -> Kernel {
+    let mut kernel = Kernel::new("scaled", 1, 0);
+    let x = input(&mut kernel, Level::Row, Access::Contiguous);
+    let factor = kernel.const_f32(factor);
+    let scaled = kernel.op(ScalarOp::Mul, &[x, factor]);
+    output(&mut kernel, Level::Row, Access::Contiguous, scaled);
+    kernel
+}
+
 /// `sum(0.5·k·(x − mu)²)` over the inner space, with k and mu as scalars.
 pub fn energy() -> Kernel {
     let mut kernel = Kernel::new("energy", 0, 1);

@@ -2,7 +2,9 @@
 
 use crate::kernels;
 use std::time::{Duration, Instant};
-use thalweg::hal::{Buffer, Device, Event, Graph, Kernel, Launch, Node, Packet, Result, Stream};
+use thalweg::hal::{
+    Buffer, Device, DeviceOptions, Event, Graph, Kernel, Launch, Node, Packet, Result, Stream,
+};
 
 /// A small cost in nanoseconds: the median over rounds of the mean over `calls` calls.
 pub fn nanoseconds(calls: usize, mut run: impl FnMut() -> Result<()>) -> Result<f64> {
@@ -61,6 +63,32 @@ pub fn eager_add(device: &Device) -> Result<f64> {
         let out = device.alloc(4)?;
         stream.launch(&Launch::new(&kernel, &[1], &[a.arg(), b.arg(), out.arg()]))
     })
+}
+
+/// The first launch of a kernel that the machine has never seen, and of the same kernel on a device that is opened again, where a
+/// backend may have kept its program: from compiling to the end of the launch, in nanoseconds.
+///
+/// # Errors
+/// Those of the calls.
+pub fn first_use(device: &Device) -> Result<[f64; 2]> {
+    let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let seed = time.map_or(0, |time| time.as_nanos() as u32);
+    let kernel = kernels::scaled(f32::from_bits(0x3f80_0000 | seed >> 9));
+    let once = || {
+        let device = device.backend().open(&DeviceOptions::new(device.ordinal()))?;
+        let stream = Stream::new(&device)?;
+        let (a, out) = (Buffer::from_slice(&stream, &[1.0_f32])?, device.alloc(4)?);
+        // What the first launch of a device costs beside its kernel.
+        let empty = Kernel::compile(&device, &kernels::empty())?;
+        stream.launch(&Launch::new(&empty, &[], &[]))?;
+        stream.synchronize()?;
+        let start = Instant::now();
+        let kernel = Kernel::compile(&device, &kernel)?;
+        stream.launch(&Launch::new(&kernel, &[1], &[a.arg(), out.arg()]))?;
+        stream.synchronize()?;
+        Ok(start.elapsed().as_nanos() as f64)
+    };
+    Ok([once()?, once()?])
 }
 
 /// One kernel of a prebuilt graph of a thousand empty ones.

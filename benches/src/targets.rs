@@ -124,6 +124,9 @@ fn overheads(device: &Device) -> thalweg::Result<()> {
     show("alloc and free, 512 B", overhead::alloc(device, 512)?);
     show("alloc and free, 4 MB", overhead::alloc(device, 4_000_000)?);
     show("hand-off between warm streams", overhead::hand_off(device)?);
+    let [new, known] = overhead::first_use(device)?;
+    show("first launch of a kernel never seen before", new);
+    show("the same on a device that is opened again", known);
     let boxed = overhead::nanoseconds(2000, || {
         std::hint::black_box(Box::new([0_u8; 64]));
         Ok(())

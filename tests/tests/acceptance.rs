@@ -53,6 +53,14 @@ fn a6_wrong_questions() {
 }
 
 #[test]
+fn a7_a8_loops_and_their_gradients() {
+    met(runtime()
+        .device(CPU)
+        .map_err(Failure::from)
+        .and_then(|device| acceptance::a7_and_a8(&device)));
+}
+
+#[test]
 fn a9_energy_of_ones() {
     on_cpu(|cpu| acceptance::a9(cpu, 100));
 }

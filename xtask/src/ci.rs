@@ -1,8 +1,9 @@
 //! Every check of the project, with the time that each takes.
 
 use crate::process::{capture, cargo, command, exists, run as execute};
-use crate::{Result, cuda_gate, header, layering, lines, new_backend, plugins};
+use crate::{Result, cuda_gate, header, layering, lines, new_backend, plugins, target};
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// What a check left out, and why.
@@ -94,22 +95,44 @@ fn doc(root: &Path) -> Result<Skipped> {
 
 /// Builds the plugins that tests load, then runs every test of the workspace and every example in the documentation.
 pub(crate) fn test(root: &Path) -> Result<Skipped> {
-    plugins::build(root)?;
-    if !exists("cargo-nextest") {
-        return execute(&mut cargo(root, &["test", "--workspace"])).map(whole);
+    let mut skipped = Vec::new();
+    for file in plugins::build(root)? {
+        if let Some(why) = plugins::missing_device(root, &file)? {
+            skipped.push(format!(
+                "tests that need a device of {} ({why})",
+                plugins::name(&file)
+            ));
+        }
     }
-    execute(&mut cargo(
-        root,
-        &["nextest", "run", "--workspace", "--no-fail-fast"],
-    ))?;
-    execute(&mut cargo(root, &["test", "--workspace", "--doc"])).map(whole)
+    if !exists("cargo-nextest") {
+        execute(programs_kept(&mut cargo(root, &["test", "--workspace"]), root))?;
+        return Ok(skipped);
+    }
+    let args = ["nextest", "run", "--workspace", "--no-fail-fast"];
+    execute(programs_kept(&mut cargo(root, &args), root))?;
+    execute(&mut cargo(root, &["test", "--workspace", "--doc"]))?;
+    Ok(skipped)
+}
+
+/// Lets a command keep OpenCL programs in the build folder: PoCL's own, and those of the backend.
+fn programs_kept<'a>(command: &'a mut Command, root: &Path) -> &'a mut Command {
+    let folder = target(root).join("opencl");
+    for (name, own) in [("POCL_CACHE_DIR", "pocl"), ("THALWEG_OPENCL_CACHE", "programs")] {
+        if std::env::var_os(name).is_none() {
+            command.env(name, folder.join(own));
+        }
+    }
+    command
 }
 
 /// Judges one backend: the path of a plugin, or the name of an embedded one.
 pub(crate) fn conform(root: &Path, backend: &str) -> Result<()> {
     let thalweg = plugins::profile(root, false).join("thalweg");
     // A report without a verdict is no pass.
-    let output = capture(&mut command(root, thalweg, &["conform", backend]))?;
+    let output = capture(programs_kept(
+        &mut command(root, thalweg, &["conform", backend]),
+        root,
+    ))?;
     let verdict = output.lines().rev().find(|line| line.contains("conformant"));
     match verdict {
         Some(line) if !line.contains("not conformant") => Ok(()),

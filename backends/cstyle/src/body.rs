@@ -129,6 +129,11 @@ impl Body {
         (0..self.live.len()).filter_map(of).collect()
     }
 
+    /// The dtype of the sum of a product's definition.
+    pub(crate) fn dtype_of_sum(&self) -> Option<DType> {
+        self.reductions(0).first().map(|sum| sum.dtype)
+    }
+
     /// Stores to parameters of a level.
     pub(crate) fn stores(&self, level: Level) -> Vec<usize> {
         let of = |&i: &usize| match self.kernel.nodes[i] {

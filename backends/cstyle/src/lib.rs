@@ -5,7 +5,8 @@
 //! programs are compiled for ranks and access classes and never for a shape.
 //!
 //! Every entry of a variant takes the same arguments, in this order:
-//! 1. one pointer a parameter: the start of its buffer (the byte offset is among the words);
+//! 1. one pointer a parameter: the start of its buffer (the byte offset is among the words), and any other pointers until there
+//!    are [`Source::pointers`];
 //! 2. when [`Plan::scratch_bytes`] is not 0, a pointer to that many bytes of device memory that nobody else uses until the
 //!    last pass is done;
 //! 3. the words: a struct of 64-bit integers by value, or a pointer to them ([`Source::words_by_value`]).
@@ -13,9 +14,11 @@
 //! The passes of a plan run in order, each after the one before has finished. An in-order queue does that.
 
 mod body;
+mod generic;
 mod launch;
 mod matmul;
 mod plan;
+mod product;
 mod routine;
 mod scalar;
 mod space;

@@ -26,6 +26,8 @@ pub struct Variant {
     pub(crate) homes: SmallVec<[u8; 8]>,
     /// How each parameter moves along the last axis.
     pub(crate) steps: SmallVec<[Step; 8]>,
+    /// How each parameter moves along the last axis of rows, where neighbouring rows are walked side by side.
+    pub(crate) row_steps: SmallVec<[Step; 8]>,
 }
 
 /// How a launch is spread over work-items.
@@ -39,8 +41,19 @@ pub(crate) enum Form {
         /// Whether several walk one row, with a pass for each stage.
         split: bool,
     },
-    /// A matrix product.
-    Matmul(MatmulConfig),
+    /// Neighbouring rows side by side, point by point: for inputs whose rows lie across. Sums are those of the form above.
+    Columns {
+        /// Rows that are walked at once.
+        rows: u16,
+    },
+    /// The program that interprets kernels.
+    Generic,
+    /// A matrix product, or a convolution as one.
+    Product {
+        config: MatmulConfig,
+        /// Whether sums are cut into pieces, which a second pass adds.
+        split: bool,
+    },
 }
 
 /// Stride along the last axis.
@@ -49,6 +62,23 @@ pub(crate) enum Step {
     Zero,
     Unit,
     Any,
+}
+
+impl Variant {
+    /// Whether the program is the one that interprets kernels: the same for all of them.
+    pub fn is_generic(&self) -> bool {
+        self.form == Form::Generic
+    }
+}
+
+impl Step {
+    fn of(stride: i64) -> Step {
+        match stride {
+            0 => Step::Zero,
+            1 => Step::Unit,
+            _ => Step::Any,
+        }
+    }
 }
 
 /// Groups of one pass; one-dimensional.
@@ -87,7 +117,7 @@ pub(crate) enum Word {
     Chunks,
     /// Points of a piece; of a work-item in a map on a CPU.
     Length,
-    /// Rows and columns of a matrix product.
+    /// Rows and columns of a product.
     MatrixRows,
     MatrixColumns,
     /// Extent of an axis of rows.
@@ -108,13 +138,15 @@ pub(crate) enum Word {
 /// Calls `visit` with every word of a variant, in order.
 pub(crate) fn words(body: &Body, variant: &Variant, mut visit: impl FnMut(Word)) {
     let (outer, inner) = (variant.outer as usize, variant.inner as usize);
-    let is_matmul = matches!(variant.form, Form::Matmul(_));
-    let sizes = if is_matmul {
-        [Word::Rows, Word::Total, Word::MatrixRows, Word::MatrixColumns]
-    } else {
-        [Word::Rows, Word::Total, Word::Chunks, Word::Length]
-    };
-    sizes.into_iter().for_each(&mut visit);
+    let is_product = matches!(variant.form, Form::Product { .. });
+    [Word::Rows, Word::Total, Word::Chunks, Word::Length]
+        .into_iter()
+        .for_each(&mut visit);
+    if is_product {
+        [Word::MatrixRows, Word::MatrixColumns]
+            .into_iter()
+            .for_each(&mut visit);
+    }
     (1..outer).for_each(|axis| visit(Word::Outer(axis)));
     (1..inner).for_each(|axis| visit(Word::Inner(axis)));
     for (p, param) in body
@@ -127,7 +159,7 @@ pub(crate) fn words(body: &Body, variant: &Variant, mut visit: impl FnMut(Word))
         visit(Word::Offset(p));
         (0..outer).for_each(|axis| visit(Word::OuterStride(p, axis)));
         if variant.form == Form::Map || param.level == Level::Element {
-            let counted = if is_matmul || variant.steps[p] == Step::Any {
+            let counted = if is_product || variant.steps[p] == Step::Any {
                 inner
             } else {
                 inner - 1
@@ -148,6 +180,10 @@ const CPU_RUN: u64 = 16 * 1024;
 /// worth while.
 const CPU_TILE: u8 = 32;
 const CPU_LINES: u64 = 16;
+/// Bytes of the accumulators of rows that a work-item of a CPU walks side by side: they stay in its first cache. And the
+/// neighbouring rows that make it worth while.
+const COLUMN_BYTES: usize = 32 * 1024;
+const LEAST_COLUMNS: u64 = 8;
 /// Largest number of groups, and of work-items on a CPU, of one pass.
 const MOST_GROUPS: u64 = 1 << 20;
 const MOST_RUNS: u64 = 256;
@@ -229,6 +265,10 @@ impl Shape<'_> {
         if !self.target.cpu && matches!(form, Form::Rows { by_group: false, .. }) {
             lanes = 1;
         }
+        let row_steps = match form {
+            Form::Columns { .. } => (0..steps.len()).map(|p| self.row_step(p)).collect(),
+            Form::Map | Form::Rows { .. } | Form::Generic | Form::Product { .. } => SmallVec::new(),
+        };
         let homes = if self.body.indexed == 0 {
             SmallVec::new()
         } else {
@@ -249,6 +289,7 @@ impl Shape<'_> {
             inner: self.inner.rank() as u8,
             homes,
             steps,
+            row_steps,
         };
         let mut values = Words::new();
         words(self.body, &variant, |word| values.push(self.value(word, cut)));
@@ -256,7 +297,11 @@ impl Shape<'_> {
             passes: self.passes(&variant, cut),
             scratch_bytes: match form {
                 Form::Rows { split: true, .. } => 8 * scratch_slots(self.body) * rows * cut.chunks,
-                Form::Map | Form::Rows { split: false, .. } | Form::Matmul(_) => 0,
+                Form::Map
+                | Form::Columns { .. }
+                | Form::Rows { split: false, .. }
+                | Form::Generic
+                | Form::Product { .. } => 0,
             },
             variant,
             words: values,
@@ -272,11 +317,36 @@ impl Shape<'_> {
         if !self.moves(param) {
             return Step::Zero;
         }
-        match self.inner.stride(param, self.inner.rank() - 1) {
-            0 => Step::Zero,
-            1 => Step::Unit,
-            _ => Step::Any,
+        Step::of(self.inner.stride(param, self.inner.rank() - 1))
+    }
+
+    /// How a parameter moves along the last axis of rows.
+    fn row_step(&self, param: usize) -> Step {
+        match self.outer.rank().checked_sub(1) {
+            Some(last) if self.body.touched[param] => Step::of(self.outer.stride(param, last)),
+            _ => Step::Zero,
         }
+    }
+
+    /// Rows that a work-item of a CPU walks side by side; `None` where rows lie along.
+    fn rows_at_once(&self, steps: &[Step], lanes: u8) -> Option<u16> {
+        let last = self.outer.rank().checked_sub(1)?;
+        let inputs = || {
+            let of = |&p: &usize| self.moves(p) && self.body.kernel.params[p].role == Role::In;
+            (0..steps.len()).filter(of)
+        };
+        let across = |p: usize| steps[p] == Step::Any && self.row_step(p) == Step::Unit;
+        let along = |p: usize| steps[p] == Step::Unit;
+        let gathers = self.body.gathered.contains(&true);
+        if self.outer.extents[last] < LEAST_COLUMNS || gathers || !inputs().any(across) || inputs().any(along)
+        {
+            return None;
+        }
+        let sums = (0..self.body.depth()).flat_map(|stage| self.body.reductions(stage));
+        let of = |sum: crate::body::Reduction| sum.dtype.size() + 8 * usize::from(sum.beats.is_some());
+        let bytes: usize = sums.map(of).sum();
+        let fits = COLUMN_BYTES / (bytes.max(1) * usize::from(lanes));
+        Some((fits / 16 * 16).clamp(16, 512) as u16)
     }
 
     /// Elements that a work-item takes at once: on a GPU as many as fill 16 bytes, when alignment allows.
@@ -354,7 +424,13 @@ impl Shape<'_> {
             } else {
                 1
             };
-            return cut(false, 1, wanted);
+            let (form, group, cut) = cut(false, 1, wanted);
+            return match self.rows_at_once(steps, lanes) {
+                Some(rows) if cut.chunks == 1 && self.body.depth() > 0 && !in_place => {
+                    (Form::Columns { rows }, group, cut)
+                }
+                _ => (form, group, cut),
+            };
         }
         let most = self.target.max_group_size.max(1);
         let coalesced = (0..steps.len()).any(|p| steps[p] == Step::Unit);
@@ -394,8 +470,14 @@ impl Shape<'_> {
                 SmallVec::from_slice(&[grid(blocks.div_ceil(group))])
             }
             Form::Rows { .. } if rows == 0 => SmallVec::new(),
-            // Planned by `crate::matmul`.
-            Form::Matmul(_) => SmallVec::new(),
+            Form::Columns { .. } if rows == 0 => SmallVec::new(),
+            Form::Columns { rows: side } => {
+                let last = self.outer.extents.last().copied().unwrap_or(1);
+                let strips = last.div_ceil(side.into());
+                SmallVec::from_slice(&[grid(rows / last.max(1) * strips)])
+            }
+            // Planned by `crate::product` and `crate::generic`.
+            Form::Product { .. } | Form::Generic => SmallVec::new(),
             Form::Rows { by_group, split } => {
                 let of = |units: u64| grid(if by_group { units } else { units.div_ceil(group) });
                 let mut passes = SmallVec::new();
@@ -439,8 +521,10 @@ impl Shape<'_> {
         match word {
             Word::Rows => self.outer.total,
             Word::Total => self.inner.total,
-            Word::Chunks | Word::MatrixRows => cut.chunks,
-            Word::Length | Word::MatrixColumns => cut.length,
+            Word::Chunks => cut.chunks,
+            Word::Length => cut.length,
+            // Of products alone.
+            Word::MatrixRows | Word::MatrixColumns => 0,
             Word::Outer(axis) => self.outer.extents[axis],
             Word::Inner(axis) => self.inner.extents[axis],
             Word::Offset(p) => self.launch.places[p].offset,

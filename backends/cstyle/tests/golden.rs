@@ -4,12 +4,12 @@
 #[allow(dead_code, reason = "the corpus serves the compile gate too")]
 mod corpus;
 
-use corpus::{Fill, with_launch};
+use corpus::{Fill, with_convolution, with_launch};
 use std::path::Path;
 use thalweg_cstyle::{Dialect, MatmulConfig, Plan, Routine, Source, Target};
 use thalweg_hal::DType;
 use thalweg_hal::ir::Kernel;
-use thalweg_hal::library::{LibraryOp, Matmul};
+use thalweg_hal::library::{Conv, LibraryOp, Matmul};
 
 const OPENCL_GPU: Target = Target {
     dialect: Dialect::OpenClC,
@@ -161,6 +161,44 @@ n5 = store p2 n4";
         })
         .unwrap();
         compare(&format!("matmul.{kind}"), &routine.render(&plan.variant).unwrap());
+    }
+}
+
+/// A convolution of stride 2 and the gradients of it, in one piece and with sums that are cut.
+#[test]
+fn convolutions() {
+    let op = Conv {
+        spatial: 2,
+        stride: [2, 1, 0],
+        dilation: [1, 3, 0],
+        padding: [1, 0, 0],
+        dtype: DType::F32,
+        accumulate: DType::F32,
+        output: DType::F32,
+        epilogue: None,
+    };
+    let cases = [
+        ("conv", LibraryOp::Conv(op.clone()), [2, 1, 6, 14, 14, 4, 3, 3]),
+        (
+            "conv_grad_input",
+            LibraryOp::ConvGradInput(op.clone()),
+            [2, 1, 4, 28, 28, 6, 3, 3],
+        ),
+        (
+            "conv_grad_weight",
+            LibraryOp::ConvGradWeight(op),
+            [1, 6, 4, 3, 3, 50, 14, 14],
+        ),
+    ];
+    for (name, op, extents) in cases {
+        let definition = op.definition().unwrap();
+        for (kind, target) in TARGETS {
+            let config = MatmulConfig::candidates(&target)[0];
+            let routine = Routine::product(&op, config, &target).unwrap();
+            let plan = with_convolution(&definition, &extents, |launch| routine.plan(launch)).unwrap();
+            assert_eq!(plan.passes.len(), if name == "conv_grad_weight" { 2 } else { 1 });
+            compare(&format!("{name}.{kind}"), &routine.render(&plan.variant).unwrap());
+        }
     }
 }
 

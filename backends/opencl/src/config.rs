@@ -13,6 +13,9 @@ pub(crate) const CACHE: &str = "opencl.cache";
 pub(crate) const MEMORY: &str = "opencl.memory";
 /// `off`: a matrix product takes the first tiles and tries no others.
 const TUNE: &str = "opencl.tune";
+/// `interpreted`: one program runs every kernel, and nothing else is compiled: for tests of many kernels that each run once.
+/// `compiled`, the default: every kernel has its own.
+const KERNELS: &str = "opencl.kernels";
 
 /// What was set for a device.
 #[derive(Clone, Debug)]
@@ -23,6 +26,8 @@ pub(crate) struct Config {
     pub(crate) shared: bool,
     /// Whether a matrix product tries its tiles.
     pub(crate) tune: bool,
+    /// Whether one program interprets kernels.
+    pub(crate) interpret: bool,
 }
 
 impl Config {
@@ -40,6 +45,7 @@ impl Config {
             cache: cache(host),
             shared: shares_memory(host, info),
             tune: one_of(TUNE, ["on", "off"])?.as_deref() != Some("off"),
+            interpret: one_of(KERNELS, ["compiled", "interpreted"])?.as_deref() == Some("interpreted"),
         })
     }
 }

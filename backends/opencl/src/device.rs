@@ -20,7 +20,6 @@ use thalweg_cstyle::{Dialect, Routine, Target};
 use thalweg_hal::backend::{Device, GraphNode, Source, Tag, Work};
 use thalweg_hal::kit::host_device;
 use thalweg_hal::kit::pages::Account;
-use thalweg_hal::library::LibraryOp;
 use thalweg_hal::tables::{Kind, LogLevel, MemoryInfo, NoticeKind, PropertyKey};
 use thalweg_hal::{Error, Host, Result, Status};
 
@@ -36,8 +35,8 @@ pub(crate) struct OpenClDevice {
     pub(crate) target: Target,
     pub(crate) config: Config,
     pub(crate) host: Host,
-    // Index among the candidates.
-    pub(crate) tiles: OnceLock<usize>,
+    // Indices among the candidates, of matrix products and of convolutions.
+    pub(crate) tiles: [OnceLock<usize>; 2],
     account: Arc<Account>,
     lost: OnceLock<String>,
 }
@@ -84,6 +83,7 @@ impl OpenClDevice {
             device: info.id,
             device_name: info.name.clone(),
             cache: Cache::new(config.cache.clone(), identity),
+            generic: Default::default(),
             options: options.copied().collect::<Vec<_>>().join(" "),
             noisy: info.is_pocl(),
             host,
@@ -99,7 +99,7 @@ impl OpenClDevice {
             config,
             account: Account::new(info.memory),
             host,
-            tiles: OnceLock::new(),
+            tiles: Default::default(),
             lost: OnceLock::new(),
         })
     }
@@ -156,22 +156,18 @@ impl OpenClDevice {
 
     fn routine(&self, source: &Source<'_>) -> Result<(String, Routine)> {
         match source {
+            Source::Kernel(kernel, _) if self.config.interpret => {
+                Ok((kernel.name.clone(), Routine::interpreted(kernel, &self.target)?))
+            }
             Source::Kernel(kernel, _) => Ok((kernel.name.clone(), Routine::new(kernel, &self.target)?)),
-            Source::Library(op) => match op {
-                LibraryOp::Matmul(op) => {
-                    let config = self.tiles(op)?;
-                    Ok(("matmul".into(), Routine::matmul(op, config, &self.target)?))
-                }
-                LibraryOp::Conv(_)
-                | LibraryOp::ConvGradInput(_)
-                | LibraryOp::ConvGradWeight(_)
-                | LibraryOp::Scatter(_)
-                | LibraryOp::Scan(_)
-                | LibraryOp::Sort(_) => Err(Error::unsupported(format!(
-                    "the OpenCL backend has no {}; lower it",
-                    op.name()
-                ))),
-            },
+            Source::Library(op) if self.config.interpret => Err(Error::unsupported(format!(
+                "with opencl.kernels=interpreted there is no {}; lower it",
+                op.name()
+            ))),
+            Source::Library(op) => {
+                let config = self.tiles(op)?;
+                Ok((op.name().into(), Routine::product(op, config, &self.target)?))
+            }
         }
     }
 }

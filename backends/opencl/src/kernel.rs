@@ -14,11 +14,14 @@ use thalweg_hal::backend::Launch;
 pub(crate) struct Compiled {
     /// One entry a pass.
     pub(crate) entries: Vec<Entry>,
+    /// Number of pointers that an entry takes for parameters.
+    pub(crate) pointers: usize,
     /// Whether the words are an argument by value; a buffer otherwise.
     pub(crate) words_by_value: bool,
 }
 
-type Slot = OnceLock<Result<Arc<Compiled>>>;
+/// A program that is built once.
+pub(crate) type Slot = OnceLock<Result<Arc<Compiled>>>;
 
 /// A kernel or library op.
 pub(crate) struct ClKernel {
@@ -60,6 +63,9 @@ impl ClKernel {
 
     /// The programs of a variant; built by whoever asks first, while others that want the same wait.
     pub(crate) fn variant(&self, variant: &Variant) -> Result<Arc<Compiled>> {
+        if variant.is_generic() {
+            return self.builder.generic.get_or_init(|| self.build(variant)).clone();
+        }
         let known = |list: &[(Variant, Arc<Slot>)]| {
             let found = list.iter().find(|(key, _)| key == variant);
             found.map(|(_, slot)| Arc::clone(slot))
@@ -80,12 +86,14 @@ impl ClKernel {
         let Source {
             text,
             entries,
+            pointers,
             words_by_value,
         } = self.routine.render(variant)?;
         let program = Arc::new(self.builder.build(&self.name, &text)?);
         let entries = entries.iter().map(|entry| self.builder.entry(&program, entry));
         Ok(Arc::new(Compiled {
             entries: entries.collect::<Result<_>>()?,
+            pointers,
             words_by_value,
         }))
     }

@@ -1,6 +1,6 @@
 //! Launches: planned once, queued as often as wanted.
 
-use crate::api::{Api, Context, Kernel, RawMem, codes};
+use crate::api::{Api, Context, Kernel, Mem, RawMem, codes};
 use crate::device::OpenClDevice;
 use crate::kernel::{Buffers, Compiled};
 use crate::stream::{ClStream, Order};
@@ -90,7 +90,13 @@ impl Prepared {
         for (entry, grid) in self.compiled.entries.iter().zip(&self.passes) {
             entry.with(|kernel| {
                 let mut index = 0;
-                for mem in self.buffers.iter().copied().chain(scratch) {
+                let missing = self.compiled.pointers.saturating_sub(self.buffers.len());
+                // Pointers that nobody follows.
+                let filler = words.as_ref().map(Mem::raw);
+                let filler = filler
+                    .into_iter()
+                    .flat_map(|mem| std::iter::repeat_n(mem, missing));
+                for mem in self.buffers.iter().copied().chain(filler).chain(scratch) {
                     set_buffer(kernel, index, mem)?;
                     index += 1;
                 }

@@ -2,6 +2,7 @@
 
 use crate::api::{Api, Context, DeviceId, Kernel, Program, check, codes, info, text};
 use crate::cache::{Cache, Key};
+use crate::kernel::Slot;
 use crate::quiet::quietly;
 use parking_lot::Mutex;
 use std::ffi::CString;
@@ -22,6 +23,8 @@ pub(crate) struct Builder {
     pub(crate) device_name: String,
     /// Programs of earlier times.
     pub(crate) cache: Cache,
+    /// The program that interprets kernels.
+    pub(crate) generic: Slot,
     /// Options of every build.
     pub(crate) options: String,
     /// Whether the compiler writes to standard error.

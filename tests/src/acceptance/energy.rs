@@ -1,6 +1,7 @@
 //! U(x) = sum(0.5·k·(x − mu)²) in chunks.
 
 use super::{Failure, Outcome, equal, expect};
+use std::time::{Duration, Instant};
 use thalweg::hal::ir::{self, Access, Level, ReduceOp, Role, ScalarOp};
 use thalweg::hal::{
     Backend, Buffer, Capability, DType, Device, DeviceOptions, Element, Error, Event, Kernel, Launch, Stream,
@@ -196,6 +197,31 @@ pub fn a11(backend: &Backend, chunks: usize) -> Outcome {
         )?;
     }
     Ok(())
+}
+
+/// Best times of the plain loop and of the two-stream loop over `chunks` chunks, taken by turns in `rounds` pairs.
+///
+/// # Errors
+/// Those of the loops; a total that differs between them.
+pub fn plain_and_two_streams(
+    backend: &Backend,
+    chunks: usize,
+    rounds: usize,
+) -> Result<[Duration; 2], Failure> {
+    let device = backend.open(&DeviceOptions::new(0).block_size(64 << 20))?;
+    let energy = Energy::new(&device, chunks)?;
+    let data = sequence(chunks);
+    let total = energy.run(&data, 1)?;
+    let mut best = [Duration::MAX; 2];
+    for _ in 0..rounds {
+        for (best, lanes) in best.iter_mut().zip([1, 2]) {
+            let start = Instant::now();
+            let found = energy.run(&data, lanes)?;
+            *best = start.elapsed().min(*best);
+            equal("bits of the total", found.to_bits(), total.to_bits())?;
+        }
+    }
+    Ok(best)
 }
 
 /// A device whose limit is below what U over one array of 1e8 needs; the loop over `chunks` chunks fits.

@@ -8,11 +8,11 @@ mod questions;
 mod streams;
 mod tensors;
 
-pub use energy::{a9, a10, a11, a12};
+pub use energy::{a9, a10, a11, a12, plain_and_two_streams};
 pub use memory::{a1, a2_and_a3, a4};
 pub use questions::{a5, a6};
 pub use streams::{a18, a20};
-pub use tensors::a14;
+pub use tensors::{a7_and_a8, a14};
 
 use std::fmt;
 use thalweg::hal::ir::{Access, Kernel, Level, Role, ScalarOp};

@@ -2,7 +2,42 @@
 
 use super::{Failure, Outcome, equal, expect};
 use thalweg::ops::{ConvOptions, Padding};
-use thalweg::{Context, DType, Device, Mode, Tensor, jit};
+use thalweg::{Context, DType, Device, Mode, Tensor, fori_loop, grad, jit};
+
+/// `x + x` a few times in a loop, and the gradient of it, in both modes and compiled.
+///
+/// # Errors
+/// What differs.
+pub fn a7_and_a8(device: &Device) -> Outcome {
+    fn doubled(x: &Tensor, start: i64, end: i64) -> Tensor {
+        fori_loop(start..end, x.clone(), |_, x| &x + &x)
+    }
+    for mode in [Mode::Eager, Mode::Graph] {
+        let cx = Context::on(device.clone());
+        cx.set_mode(mode);
+        let ones = Tensor::ones([10], DType::F32, &cx);
+        for (start, end, expected) in [(0, 3, 8.0), (3, 0, 1.0), (2, 5, 8.0), (0, 10, 1024.0)] {
+            let what = |of: &str| format!("{of} of the loop from {start} to {end}, {mode:?}");
+            let values = doubled(&ones, start, end).to_vec::<f32>()?;
+            equal(&what("value"), values, vec![expected; 10])?;
+            let compiled = jit(move |x: &Tensor| doubled(x, start, end)).call(&ones);
+            equal(
+                &what("compiled value"),
+                compiled.to_vec::<f32>()?,
+                vec![expected; 10],
+            )?;
+            let slope = move |x: &Tensor| grad(move |x: &Tensor| doubled(x, start, end).sum()).call(x);
+            equal(
+                &what("gradient"),
+                slope(&ones).to_vec::<f32>()?,
+                vec![expected; 10],
+            )?;
+            let compiled = jit(slope).call(&ones).to_vec::<f32>()?;
+            equal(&what("compiled gradient"), compiled, vec![expected; 10])?;
+        }
+    }
+    Ok(())
+}
 
 /// Convolution of ones by ones, padded to the same extents: each element counts its neighbours in all channels.
 ///

@@ -13,6 +13,8 @@ pub(crate) struct Subject {
     pub(crate) recorded: Context,
     /// Whether gradients are compared too.
     pub(crate) gradients: bool,
+    /// Which cases of a file, by number and dtype.
+    pub(crate) takes: fn(usize, DType) -> bool,
 }
 
 /// Runs a case in both modes and compiled: results are those that are stored, and the same bits each time.

@@ -4,10 +4,14 @@
 mod case;
 mod dispatch;
 mod judge;
+#[path = "../plugins/mod.rs"]
+mod plugins;
 mod values;
 
 use case::Case;
 use judge::{Subject, judge};
+use thalweg::hal::{DeviceOptions, Runtime, Status};
+use thalweg::loader::{LoaderOptions, Registry};
 use thalweg::{Context, DType, Mode};
 
 const FLOATS: [DType; 4] = [DType::F32, DType::F64, DType::F16, DType::BF16];
@@ -20,6 +24,9 @@ fn run(file: &str, subject: &Subject) {
     let mut judged = 0;
     for (at, case) in cases.iter().enumerate() {
         for dtype in FLOATS.into_iter().filter(|&dtype| case.is_for(dtype)) {
+            if !(subject.takes)(at, dtype) {
+                continue;
+            }
             judged += 1;
             if let Err(failure) = judge(case, dtype, subject) {
                 failures.push(format!(
@@ -43,6 +50,7 @@ fn on_cpu(file: &str) {
         eager: Context::new("cpu").unwrap(),
         recorded: Context::new("cpu").unwrap(),
         gradients: true,
+        takes: |_, _| true,
     };
     subject.recorded.set_mode(Mode::Graph);
     run(file, &subject);
@@ -54,6 +62,44 @@ fn on_reference(file: &str) {
         eager: Context::new("reference").unwrap(),
         recorded: Context::new("reference").unwrap(),
         gradients: false,
+        takes: |_, _| true,
+    };
+    subject.recorded.set_mode(Mode::Graph);
+    run(file, &subject);
+}
+
+/// Every case, with one program of the device that interprets all kernels: a program for each would take PoCL more than an hour.
+fn on_opencl(file: &str) {
+    opencl(file, "interpreted", |_, _| true);
+}
+
+/// A sample of the cases with a program for each kernel, and library ops.
+fn on_opencl_compiled(file: &str) {
+    opencl(file, "compiled", |at, dtype| at % 16 == 3 && dtype == DType::F32);
+}
+
+fn opencl(file: &str, kernels: &str, takes: fn(usize, DType) -> bool) {
+    let folder = plugins::built("thalweg_opencl").parent().unwrap().to_owned();
+    let options = LoaderOptions {
+        folders: vec![folder],
+        ..LoaderOptions::default()
+    };
+    thalweg::host::set_config("opencl.kernels", Some(kernels));
+    thalweg::host::set_config("opencl.tune", Some("off"));
+    let runtime = Runtime::new(Registry::new(options));
+    let device = match runtime.backend("opencl").unwrap().open(&DeviceOptions::new(0)) {
+        Ok(device) => device,
+        Err(error) if error.status() == Status::Unavailable => {
+            eprintln!("SKIPPED: {error}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let subject = Subject {
+        eager: Context::on(device.clone()),
+        recorded: Context::on(device),
+        gradients: true,
+        takes,
     };
     subject.recorded.set_mode(Mode::Graph);
     run(file, &subject);
@@ -61,6 +107,8 @@ fn on_reference(file: &str) {
 
 macro_rules! files {
     ($($name:ident)*) => {
+        mod opencl { $(#[test] fn $name() { super::on_opencl(stringify!($name)); })* }
+        mod opencl_compiled { $(#[test] fn $name() { super::on_opencl_compiled(stringify!($name)); })* }
         mod cpu { $(#[test] fn $name() { super::on_cpu(stringify!($name)); })* }
         mod reference { $(#[test] fn $name() { super::on_reference(stringify!($name)); })* }
     };

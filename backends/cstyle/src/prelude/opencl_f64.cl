@@ -14,12 +14,12 @@ typedef double f64;
 #define tl_log1p_f64 log1p
 #define tl_sin_f64 sin
 #define tl_cos_f64 cos
-#define tl_tanh_f64 tanh
 #define tl_erf_f64 erf
 #define tl_rem_f64 fmod
 #define tl_pow_f64 pow
 #define tl_atan2_f64 atan2
 #define tl_fma_f64 fma
+TL_FN f64 tl_tanh_f64(f64 a) { return fabs(a) > 19.1 ? copysign(1.0, a) : tanh(a); }
 TL_FN f64 tl_round_f64(f64 a) {
     const f64 size = fabs(a), whole = (size + 0x1p52) - 0x1p52;
     return size < 0x1p52 ? copysign(whole, a) : a;

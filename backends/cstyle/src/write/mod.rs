@@ -1,23 +1,27 @@
 //! From a kernel and a variant to source.
 
+mod columns;
 mod fold;
+mod generic;
 mod matmul;
 mod panel;
 mod program;
 mod rows;
+mod taps;
 mod walk;
 
 use program::{Text, sanitized};
 
 use crate::body::Body;
 use crate::plan::{Form, Step, Variant};
+use crate::product::Roles;
 use crate::routine::Source;
 use crate::space::GONE;
 use crate::{Dialect, Target, scalar};
 use thalweg_hal::ir::{Level, Node, Role};
 
-/// Writes the program of a variant.
-pub(crate) fn kernel(body: &Body, variant: &Variant, target: &Target) -> Source {
+/// Writes the program of a variant; `roles` are those of a product.
+pub(crate) fn kernel(body: &Body, roles: Option<&Roles>, variant: &Variant, target: &Target) -> Source {
     let mut writer = Writer {
         body,
         variant,
@@ -27,7 +31,12 @@ pub(crate) fn kernel(body: &Body, variant: &Variant, target: &Target) -> Source 
     };
     let passes = match variant.form {
         Form::Rows { split: true, .. } => body.depth() + 1,
-        Form::Map | Form::Rows { split: false, .. } | Form::Matmul(_) => 1,
+        Form::Product { split: true, .. } => 2,
+        Form::Generic => return generic::program(target),
+        Form::Map
+        | Form::Columns { .. }
+        | Form::Rows { split: false, .. }
+        | Form::Product { split: false, .. } => 1,
     };
     let name = sanitized(&body.kernel.name);
     let entries: Vec<String> = (0..passes).map(|pass| format!("tl_{name}_{pass}")).collect();
@@ -38,13 +47,21 @@ pub(crate) fn kernel(body: &Body, variant: &Variant, target: &Target) -> Source 
         match variant.form {
             Form::Map => writer.map(),
             Form::Rows { by_group, split } => writer.rows(by_group, split.then_some(pass)),
-            Form::Matmul(config) => writer.matmul(config),
+            Form::Columns { rows } => writer.rows_side_by_side(rows),
+            // Written above.
+            Form::Generic => {}
+            Form::Product { config, split } => {
+                if let Some(product) = roles.and_then(|roles| writer.product(roles, split)) {
+                    writer.write_product(&product, config, pass);
+                }
+            }
         }
         writer.text.close();
     }
     Source {
         text: writer.text.into_string(),
         entries,
+        pointers: body.kernel.params.len(),
         words_by_value: by_value,
     }
 }
@@ -91,7 +108,9 @@ impl Writer<'_> {
     fn at_points(&self, node: usize) -> bool {
         match self.variant.form {
             Form::Map => !self.uniform[node],
-            Form::Rows { .. } | Form::Matmul(_) => self.body.info.levels[node] == Level::Element,
+            Form::Rows { .. } | Form::Columns { .. } | Form::Generic | Form::Product { .. } => {
+                self.body.info.levels[node] == Level::Element
+            }
         }
     }
 
@@ -102,6 +121,16 @@ impl Writer<'_> {
 
     /// Element offset of a parameter at a point; `None` outside of walks.
     fn offset(&self, param: usize, point: Option<&Point<'_>>) -> String {
+        let offset = self.offset_of_row(param, point);
+        match self.variant.row_steps.get(param) {
+            None | Some(Step::Zero) => offset,
+            Some(Step::Unit) => format!("{offset} + v"),
+            Some(Step::Any) => format!("{offset} + v * t{param}_{}", self.variant.outer - 1),
+        }
+    }
+
+    /// Without what the row adds to the first of those that are walked side by side.
+    fn offset_of_row(&self, param: usize, point: Option<&Point<'_>>) -> String {
         let base = (self.variant.outer > 0).then(|| format!("q{param}"));
         let Some(point) = point.filter(|_| self.moves(param)) else {
             return base.unwrap_or_else(|| "0".into());
@@ -181,7 +210,12 @@ impl Writer<'_> {
             return "(i64)0".into();
         }
         if self.variant.form != Form::Map && axis < self.body.outer() {
-            return format!("(i64)r{home}");
+            let side_by_side = !self.variant.row_steps.is_empty() && home + 1 == self.variant.outer;
+            return if side_by_side {
+                format!("(i64)(r{home} + v)")
+            } else {
+                format!("(i64)r{home}")
+            };
         }
         match point {
             Some(point) if home + 1 == self.variant.inner => format!("(i64)({})", point.last),

@@ -7,9 +7,9 @@ use crate::scalar;
 use thalweg_hal::DType;
 
 impl Writer<'_> {
-    pub(super) fn panel(&mut self, product: &Product, [m, n, k, item_m]: [usize; 4]) {
-        let outer = self.variant.outer as usize;
-        let (row, column) = (outer - 2, outer - 1);
+    pub(super) fn panel(&mut self, product: &Product<'_>, [m, n, k, item_m]: [usize; 4]) {
+        let roles = product.roles;
+        let row = roles.row;
         let sum = accumulator(product.accumulate);
         // 64 bytes: the longest vectors.
         let width = 64 / product.accumulate.size();
@@ -17,48 +17,46 @@ impl Writer<'_> {
         let vectors = n / width;
         self.text.line(format!("{vector} packed[{}];", k * vectors));
         self.text.line(format!("{vector} sums[{}];", m * vectors));
-        self.tiles(m, n);
-        self.text
-            .line(format!("for (i32 s = 0; s < {}; ++s) sums[s] = 0;", m * vectors));
+        self.table(product, n, k, "");
+        self.tiles(product, m, n);
+        self.columns(product, n, None);
         self.text.line(format!(
             "const idx bottom = height - top < {m} ? height - top : {m};"
         ));
-        self.text
-            .open(format!("for (idx first = 0; first < total; first += {k})"));
         self.text.line(format!(
-            "const idx depth = total - first < {k} ? total - first : {k};"
+            "for (idx s = 0; s < (bottom + {}) / {item_m} * {}; ++s) sums[s] = 0;",
+            item_m - 1,
+            item_m * vectors
         ));
-
-        let memory = scalar::memory(product.operand);
-        let pointer = format!("TL_GLOBAL const {memory} *const");
-        let at = if self.variant.steps[1] == Step::Unit {
-            "from[j]".to_owned()
-        } else {
-            format!("from[j * t1_{column}]")
+        let [begin, end] = product.ends();
+        self.text
+            .open(format!("for (idx first = {begin}; first < {end}; first += {k})"));
+        self.text.line(format!(
+            "const idx depth = {end} - first < {k} ? {end} - first : {k};"
+        ));
+        match &roles.taps {
+            Some(taps) => {
+                self.depths(product, k, "(i32)depth", None);
+                self.text.open("for (i32 l = 0; l < (i32)depth; ++l)");
+                self.text
+                    .line(format!("{sum} *const to = ({sum} *)&packed[l * {vectors}];"));
+                self.text.line("TL_PARALLEL");
+                self.text.open(format!("for (i32 j = 0; j < {n}; ++j)"));
+                let (hit, at) = self.tap(product, taps, "j", "l");
+                let b = self.operand(product, &at);
+                self.text.line(format!("to[j] = {hit} ? {b} : 0;"));
+                self.text.close();
+                self.text.close();
+            }
+            None => self.pack_columns(product, n, vectors),
+        }
+        let p = roles.left;
+        let pointer = format!("TL_GLOBAL const {} *const", scalar::memory(product.operand));
+        let from = match &roles.taps {
+            _ if self.variant.steps[p] == Step::Unit => " + first".to_owned(),
+            Some(_) => String::new(),
+            None => format!(" + first * s{p}_0"),
         };
-        let b = self.operand(product, &at);
-        self.text.open("for (idx l = 0; l < depth; ++l)");
-        self.text.line(format!(
-            "{pointer} from = p1 + (m1 + left * t1_{column} + (first + l) * s1_0);"
-        ));
-        self.text
-            .line(format!("{sum} *const to = ({sum} *)&packed[l * {vectors}];"));
-        self.text.line(format!(
-            "const i32 inside = width - left < {n} ? width - left : {n};"
-        ));
-        self.text.open(format!("if (inside == {n})"));
-        self.text.line("TL_PARALLEL");
-        self.text
-            .line(format!("for (i32 j = 0; j < {n}; ++j) to[j] = {b};"));
-        self.text.close();
-        self.text.open("else");
-        self.text
-            .line(format!("for (i32 j = 0; j < inside; ++j) to[j] = {b};"));
-        self.text
-            .line(format!("for (i32 j = inside; j < {n}; ++j) to[j] = 0;"));
-        self.text.close();
-        self.text.close();
-
         self.text
             .open(format!("for (idx part = 0; part < bottom; part += {item_m})"));
         for r in 0..item_m {
@@ -66,7 +64,7 @@ impl Writer<'_> {
             let line = format!("const idx i{r} = top + part + {r} < height ? top + part + {r} : height - 1;");
             self.text.line(line);
             self.text.line(format!(
-                "{pointer} a{r} = p0 + (m0 + i{r} * t0_{row} + first * s0_0);"
+                "{pointer} a{r} = p{p} + (m{p} + i{r} * t{p}_{row}{from});"
             ));
             for v in 0..vectors {
                 self.text.line(format!(
@@ -79,11 +77,7 @@ impl Writer<'_> {
             self.text
                 .line(format!("const {vector} b{v} = packed[l * {vectors} + {v}];"));
         }
-        let along = if self.variant.steps[0] == Step::Unit {
-            "l"
-        } else {
-            "l * s0_0"
-        };
+        let along = self.along_left(product, "", "l");
         for r in 0..item_m {
             let a = self.operand(product, &format!("a{r}[{along}]"));
             self.text.line(format!("const {vector} x{r} = ({vector})({a});"));
@@ -114,8 +108,43 @@ impl Writer<'_> {
         self.text.line("TL_PARALLEL");
         self.text.open("for (idx dj = 0; dj < right; ++dj)");
         self.text.line("const idx i = top + di, j = left + dj;");
-        self.epilogue(product, "line[dj]");
+        let columns = self.column_indices(product, "dj");
+        self.finish_sum(product, "line[dj]", &columns);
         self.text.close();
+        self.text.close();
+        self.text.close();
+    }
+
+    /// Packs a step of the second operand of a matrix product.
+    fn pack_columns(&mut self, product: &Product<'_>, n: usize, vectors: usize) {
+        let (p, column) = (product.roles.right, product.roles.columns[0]);
+        let sum = accumulator(product.accumulate);
+        let pointer = format!("TL_GLOBAL const {} *const", scalar::memory(product.operand));
+        let at = if self.variant.steps[p] == Step::Unit {
+            "from[j]".to_owned()
+        } else {
+            format!("from[j * t{p}_{column}]")
+        };
+        let b = self.operand(product, &at);
+        self.text.open("for (idx l = 0; l < depth; ++l)");
+        self.text.line(format!(
+            "{pointer} from = p{p} + (m{p} + left * t{p}_{column} + (first + l) * s{p}_0);"
+        ));
+        self.text
+            .line(format!("{sum} *const to = ({sum} *)&packed[l * {vectors}];"));
+        self.text.line(format!(
+            "const i32 inside = width - left < {n} ? width - left : {n};"
+        ));
+        self.text.open(format!("if (inside == {n})"));
+        self.text.line("TL_PARALLEL");
+        self.text
+            .line(format!("for (i32 j = 0; j < {n}; ++j) to[j] = {b};"));
+        self.text.close();
+        self.text.open("else");
+        self.text
+            .line(format!("for (i32 j = 0; j < inside; ++j) to[j] = {b};"));
+        self.text
+            .line(format!("for (i32 j = inside; j < {n}; ++j) to[j] = 0;"));
         self.text.close();
         self.text.close();
     }

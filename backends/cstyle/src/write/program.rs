@@ -116,7 +116,10 @@ impl Writer<'_> {
 
     /// Whether entries take scratch memory.
     pub(super) fn scratch(&self) -> bool {
-        matches!(self.variant.form, Form::Rows { split: true, .. })
+        matches!(
+            self.variant.form,
+            Form::Rows { split: true, .. } | Form::Product { split: true, .. }
+        )
     }
 
     /// Opens an entry and names its words.

@@ -63,7 +63,7 @@ impl Writer<'_> {
     }
 
     /// The loop over rows, or over pieces of them.
-    fn units(&mut self, by_group: bool, units: &str) {
+    pub(super) fn units(&mut self, by_group: bool, units: &str) {
         let group = self.variant.group;
         if self.target.cpu {
             // Runs of rows that lie together.
@@ -99,6 +99,12 @@ impl Writer<'_> {
             self.text.line(format!("row_rest /= o{axis};"));
         }
         self.text.line("const idx r0 = row_rest;");
+        self.row_offsets();
+    }
+
+    /// Every parameter's offset of the row.
+    pub(super) fn row_offsets(&mut self) {
+        let outer = self.variant.outer as usize;
         for p in (0..self.body.touched.len()).filter(|&p| self.body.touched[p]) {
             let sum: Vec<String> = (0..outer).map(|axis| format!("r{axis} * t{p}_{axis}")).collect();
             self.text.line(format!("const idx q{p} = {};", sum.join(" + ")));

@@ -52,7 +52,7 @@ impl Writer<'_> {
     }
 
     /// Splits `from` into the indices before axis `last` and sums their offsets.
-    fn decode(&mut self, from: &str, last: usize, work: &Work<'_>) {
+    pub(super) fn decode(&mut self, from: &str, last: usize, work: &Work<'_>) {
         self.text.line(format!("idx rest = {from};"));
         for axis in (1..last).rev() {
             self.text.line(format!("const idx d{axis} = rest % e{axis};"));
@@ -197,7 +197,12 @@ impl Writer<'_> {
         for &i in work.nodes {
             self.node(i, Some(&point));
         }
-        for reduction in work.reductions {
+        self.reduce(last, row, lane, work.reductions);
+    }
+
+    /// Takes the values at a point into the accumulators of a lane.
+    pub(super) fn reduce(&mut self, last: &str, row: &str, lane: &str, reductions: &[Reduction]) {
+        for reduction in reductions {
             let Reduction {
                 node, op, arg, dtype, ..
             } = reduction;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use thalweg_cstyle::{Launch, MatmulConfig, Place, Routine, Source, Target};
 use thalweg_hal::ir::arbitrary::{RandomKernel, random_kernel};
 use thalweg_hal::ir::{Access, Kernel, Level, Node, NodeId, ReduceOp, Returns, Role, ScalarOp};
-use thalweg_hal::library::{LibraryOp, Matmul};
+use thalweg_hal::library::{Conv, LibraryOp, Matmul};
 use thalweg_hal::{DType, Result};
 
 /// Random kernels in the corpus.
@@ -47,7 +47,94 @@ pub(crate) fn programs(target: &Target) -> Result<Vec<Source>> {
             programs.push(routine.render(&plan.variant)?);
         }
     }
+    for config in MatmulConfig::candidates(target) {
+        for (dtype, accumulate, output) in PRODUCTS {
+            for (op, extents) in convolutions(dtype, accumulate, output) {
+                let routine = Routine::product(&op, config, target)?;
+                let kernel = op.definition()?;
+                let plan = with_convolution(&kernel, &extents, |launch| routine.plan(launch))?;
+                programs.push(routine.render(&plan.variant)?);
+            }
+        }
+    }
     Ok(programs)
+}
+
+/// A convolution, its gradients, and launches of them.
+fn convolutions(dtype: DType, accumulate: DType, output: DType) -> [(LibraryOp, Vec<u64>); 3] {
+    let op = Conv {
+        spatial: 2,
+        stride: [2, 1, 0],
+        dilation: [1, 2, 0],
+        padding: [1, 0, 0],
+        dtype,
+        accumulate,
+        output,
+        epilogue: None,
+    };
+    [
+        (LibraryOp::Conv(op.clone()), vec![2, 3, 8, 14, 14, 4, 3, 3]),
+        (
+            LibraryOp::ConvGradInput(op.clone()),
+            vec![2, 3, 4, 28, 28, 8, 3, 3],
+        ),
+        (LibraryOp::ConvGradWeight(op), vec![3, 8, 4, 3, 3, 60, 14, 14]),
+    ]
+}
+
+/// Calls `with` with a launch of a convolution's definition: everything row-major, the first operand 64 × 64 in space.
+pub(crate) fn with_convolution<T>(
+    kernel: &Kernel,
+    extents: &[u64],
+    with: impl FnOnce(&Launch<'_>) -> T,
+) -> T {
+    const SIDE: i64 = 64;
+    let outer = kernel.outer as usize;
+    let r = outer - 3;
+    // Axes of samples, channels, groups and rows.
+    let [n, c, g, rows] = if kernel.name == "conv_grad_weight" {
+        [outer, 2, 0, 1]
+    } else {
+        [0, outer, 1, 2]
+    };
+    let gathered = |axis: usize| match axis {
+        axis if axis == n => 100 * SIDE * SIDE,
+        axis if axis == g => 10 * SIDE * SIDE,
+        axis if axis == c => SIDE * SIDE,
+        _ => 0,
+    };
+    // The other operand lies along the groups, the rows and the inner axes.
+    let other = |axis: usize| axis >= outer || axis == rows || axis == g;
+    let mut strides: Vec<Vec<i64>> = vec![(0..extents.len()).map(gathered).collect()];
+    for (lies, axes) in [
+        (&other as &dyn Fn(usize) -> bool, extents.len()),
+        (&|_| true, outer),
+    ] {
+        let mut step = 1;
+        let mut own = vec![0; axes];
+        for axis in (0..axes).rev().filter(|&axis| lies(axis)) {
+            own[axis] = step;
+            step *= extents[axis] as i64;
+        }
+        strides.push(own);
+    }
+    let places: Vec<Place<'_>> = (strides.iter().enumerate())
+        .map(|(index, strides)| Place {
+            buffer: index as u64,
+            offset: 0,
+            strides,
+            gather_stride: 1,
+            gather_extent: (SIDE * SIDE) as u64,
+        })
+        .collect();
+    let scalars: Vec<u64> = std::iter::repeat_n(SIDE as u64, r)
+        .chain((0..r).map(|i| SIDE.pow((r - 1 - i) as u32) as u64))
+        .collect();
+    with(&Launch {
+        extents,
+        places: &places,
+        scalars: &scalars,
+    })
 }
 
 /// Operands, accumulator and output of matrix products.
