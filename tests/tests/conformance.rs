@@ -5,7 +5,9 @@ mod plugins;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use thalweg::loader::LoaderOptions;
+use thalweg::hal::{Runtime, Status};
+use thalweg::host::set_config;
+use thalweg::loader::{LoaderOptions, Registry};
 use thalweg_conformance::kit::matches;
 use thalweg_conformance::{Ignores, Kit, Outcome, Subject, cases};
 
@@ -47,9 +49,29 @@ fn reference() -> Subject {
     load(&plugins::built("thalweg_reference"))
 }
 
+/// The OpenCL backend with memory of the driver and with one program that interprets kernels, which takes no time to compile;
+/// `cargo xtask ci` runs the kit with its defaults. None where the machine has no OpenCL device.
+fn opencl() -> Option<Subject> {
+    let file = plugins::built("thalweg_opencl");
+    let options = LoaderOptions {
+        folders: vec![file.parent().unwrap().to_owned()],
+        ..LoaderOptions::default()
+    };
+    let backend = Runtime::new(Registry::new(options)).backend("opencl").unwrap();
+    if let Err(error) = backend.device_count() {
+        assert_eq!(error.status(), Status::Unavailable, "{error}");
+        eprintln!("SKIPPED: {error}");
+        return None;
+    }
+    set_config("opencl.kernels", Some("interpreted"));
+    set_config("opencl.memory", Some("device"));
+    Some(load(&file).with_oracle(&reference()))
+}
+
 /// Runs the cases of a group. What a backend may say it does not support is listed, so that one that stops offering
 /// something does not pass unnoticed.
-fn judge(subject: Subject, group: &str, unsupported: &[&str]) {
+fn judge(subject: impl Into<Option<Subject>>, group: &str, unsupported: &[&str]) {
+    let Some(subject) = subject.into() else { return };
     let (_, pattern) = GROUPS.iter().find(|(name, _)| *name == group).unwrap();
     let kit = Kit::new()
         .only(pattern)
@@ -97,6 +119,11 @@ backends! {
     plain_c = load(plain()),
         ["every instance has the same context", "import: capability", "priority: there is one only", "no table of"],
         [core, memory, streams, events, errors, concurrency, acceptance];
+}
+
+backends! {
+    opencl_interpreted = opencl(), ["capability", "priority", "lower it"],
+        [memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, graphs, concurrency];
 }
 
 #[test]

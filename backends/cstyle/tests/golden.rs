@@ -83,6 +83,13 @@ n0 = load p0
 n1 = argmax n0
 n2 = store p1 n1";
 
+const SUM_DOWN: &str = "kernel sum_down outer=1 inner=1
+p0 in f32 element strided
+p1 out f32 row contiguous
+n0 = load p0
+n1 = sum n0
+n2 = store p1 n1";
+
 fn launch_of(text: &str, extents: &[u64], fill: Fill, target: &Target) -> (Routine, Plan) {
     let kernel = Kernel::parse(text).unwrap();
     let routine = Routine::new(&kernel, target).unwrap();
@@ -112,7 +119,7 @@ fn compare(name: &str, source: &Source) {
 
 #[test]
 fn kernels() {
-    let cases: [(&str, &str, &[u64], Fill); 10] = [
+    let cases: [(&str, &str, &[u64], Fill); 11] = [
         ("map", ADD, &[100_000], Fill::Plain),
         ("map_in_place", ADD, &[100_000], Fill::InPlace),
         ("map_strided", GATHER, &[300, 70], Fill::Shifted),
@@ -123,6 +130,7 @@ fn kernels() {
         ("rows", SOFTMAX, &[1000, 1024], Fill::Plain),
         ("rows_split", SOFTMAX, &[2, 1 << 20], Fill::Plain),
         ("argmax", ARGMAX, &[100, 30, 40], Fill::Shifted),
+        ("columns", SUM_DOWN, &[1000, 400], Fill::Shifted),
     ];
     for (name, text, extents, fill) in cases {
         for (kind, target) in TARGETS {
@@ -200,6 +208,32 @@ fn convolutions() {
             compare(&format!("{name}.{kind}"), &routine.render(&plan.variant).unwrap());
         }
     }
+}
+
+/// A kernel is words for the program that interprets it; the program is the same for every kernel.
+#[test]
+fn interpreted() {
+    let mut sources = Vec::new();
+    for (text, extents) in [
+        (ADD, &[100_000_u64][..]),
+        (SOFTMAX, &[3, 70]),
+        (ARGMAX, &[9, 8, 7]),
+    ] {
+        let kernel = Kernel::parse(text).unwrap();
+        let routine = Routine::interpreted(&kernel, &OPENCL_CPU).unwrap();
+        let plan = with_launch(&kernel, extents, Fill::Shifted, |launch| routine.plan(launch)).unwrap();
+        assert!(plan.variant.is_generic() && plan.passes.len() == 1);
+        let source = routine.render(&plan.variant).unwrap();
+        assert!(source.pointers > kernel.params.len() && !source.words_by_value);
+        sources.push(source);
+        assert!(
+            !Routine::interpreted(&kernel, &Target::CUDA).is_ok_and(|routine| {
+                let launched = with_launch(&kernel, extents, Fill::Plain, |launch| routine.plan(launch));
+                launched.unwrap().variant.is_generic()
+            })
+        );
+    }
+    assert!(sources.iter().all(|source| *source == sources[0]));
 }
 
 /// The struct of the source has as many words as the plan, in every program of the corpus.
