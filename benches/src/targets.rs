@@ -85,7 +85,7 @@ fn main() -> thalweg::Result<()> {
     let mut cases = kernels(&device)?;
     cases.extend(products(&device)?);
     cases.extend(convolutions::cases(&device, wanted)?);
-    if wanted("energy") {
+    if tensors::ENERGIES.into_iter().any(wanted) {
         cases.extend(tensors::energies(&cx)?);
     }
     for mut case in cases.into_iter().filter(|case| wanted(&case.name)) {

@@ -95,7 +95,7 @@ impl Network {
             let mut x = x.clone();
             for layer in 0..layers {
                 let hidden = (x.layer_norm(16, None, None, 1e-5).matmul(&weights[0]) + &weights[1]).gelu();
-                x = x + (hidden.matmul(&weights[2]) + &weights[3]).softmax(-1) * (layer + 2) as f64;
+                x += (hidden.matmul(&weights[2]) + &weights[3]).softmax(-1) * (layer + 2) as f64;
             }
             x
         }))
@@ -134,6 +134,15 @@ pub fn compile(target: &str) -> Result<(f64, f64)> {
     Ok((median(&mut cold), median(&mut warm)))
 }
 
+/// Names of the cases of [`energies`].
+pub const ENERGIES: [&str; 5] = [
+    "energy_jit",
+    "energy_chunked",
+    "energy_chunked_streams",
+    "energy_copied",
+    "energy_copied_streams",
+];
+
 /// A part of an array in host memory.
 struct Part(Arc<[f32]>, usize);
 
@@ -166,18 +175,14 @@ pub fn energies(cx: &Context) -> Result<Vec<Case>> {
             Ok(())
         };
         Case {
-            name: "energy_jit".into(),
+            name: ENERGIES[0].into(),
             limit: limit(),
             run: Box::new(run),
         }
     };
     let mut cases = vec![resident];
-    for (name, lanes, copied) in [
-        ("energy_chunked", 0, false),
-        ("energy_chunked_streams", 2, false),
-        ("energy_copied", 0, true),
-        ("energy_copied_streams", 2, true),
-    ] {
+    let loops = [(0, false), (2, false), (0, true), (2, true)];
+    for (name, (lanes, copied)) in ENERGIES[1..].iter().copied().zip(loops) {
         let (compiled, data, cx) = (jit(energy), Arc::clone(&data), cx.clone());
         let streams: Vec<Stream> = (0..lanes)
             .map(|_| Stream::new(cx.device()))
