@@ -65,6 +65,8 @@ pub(super) struct Made {
     pub(super) operand: Value,
     /// `None` where chains have no such link.
     pub(super) code: Option<Code>,
+    /// Whether hand and operand may change places.
+    pub(super) commutes: bool,
 }
 
 impl Draft {

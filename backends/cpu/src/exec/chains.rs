@@ -102,10 +102,15 @@ impl Fuser<'_> {
 
     fn operate(&mut self, step: Step, out: Value) {
         let made = self.drafts[out as usize].made;
-        let Some((made, code)) = made.and_then(|made| Some((made, made.code?))) else {
+        let Some((mut made, code)) = made.and_then(|made| Some((made, made.code?))) else {
             self.close();
             return self.done.push(step);
         };
+        let in_hand =
+            |value: Value| (self.open.as_ref()).is_some_and(|open| open.hand == value && !open.reduces);
+        if made.commutes && !in_hand(made.hand) && in_hand(made.operand) {
+            std::mem::swap(&mut made.hand, &mut made.operand);
+        }
         let goes_on = |open: &Open| open.hand == made.hand && !open.reduces;
         if !self.open.as_ref().is_some_and(goes_on) {
             self.close();

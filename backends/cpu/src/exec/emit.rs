@@ -123,19 +123,26 @@ fn one(op: ScalarOp, a: Value) -> Made {
         hand: a,
         operand: a,
         code: (op == ScalarOp::Exp).then_some(Code::Exp),
+        commutes: false,
     }
 }
 
-/// The link of an op of two arguments, of which the second is single.
+/// The link of an op of two arguments.
 fn two(op: ScalarOp, (a, a_single): (Value, bool), (b, b_single): (Value, bool)) -> Made {
-    let with_a = match op {
-        ScalarOp::Sub => Some(Code::SubSingle),
-        ScalarOp::Div => Some(Code::DivSingle),
+    let blocks = !a_single && !b_single;
+    let code = match op {
+        ScalarOp::Sub if b_single => Some(Code::SubSingle),
+        ScalarOp::Div if b_single => Some(Code::DivSingle),
+        ScalarOp::Mul if b_single => Some(Code::MulSingle),
+        ScalarOp::Mul if blocks && a == b => Some(Code::Square),
+        ScalarOp::Mul if blocks => Some(Code::Mul),
+        ScalarOp::Add if blocks => Some(Code::Add),
         _ => None,
     };
     Made {
         hand: a,
         operand: b,
-        code: with_a.filter(|_| b_single && !a_single),
+        code: code.filter(|_| !a_single),
+        commutes: matches!(code, Some(Code::Mul | Code::Add)),
     }
 }

@@ -21,6 +21,7 @@ mod program;
 mod rows;
 mod slots;
 mod space;
+mod strided;
 mod transpose;
 
 #[cfg(test)]

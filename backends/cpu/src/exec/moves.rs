@@ -1,6 +1,7 @@
 //! Strided elements into blocks and back.
 
 use super::space::{MAX_AXES, Space};
+use super::strided::{self, Lines};
 use super::transpose::transpose;
 
 macro_rules! sized {
@@ -29,32 +30,67 @@ impl Shape<'_> {
     /// Calls `run(first, length, offset)` for each stretch along the last axis; `offset` is the parameter's, in elements,
     /// relative to the first position.
     pub(super) fn stretches(&self, param: usize, mut run: impl FnMut(usize, usize, i64)) {
+        self.sheets(param, |first, lines, offset| {
+            for line in 0..lines.count {
+                let step = lines.step as i64 * line as i64;
+                run(
+                    first + line * lines.length,
+                    lines.length,
+                    offset.wrapping_add(step),
+                );
+            }
+        });
+    }
+
+    /// Calls `run(first, lines, offset)` for stretches along the last axis, neighbours of one length together; otherwise as
+    /// [`Shape::stretches`].
+    fn sheets(&self, param: usize, mut run: impl FnMut(usize, Lines, i64)) {
         let space = self.space;
         let last = space.rank - 1;
         let strides = space.of(param);
+        let stride = strides[last] as isize;
+        let lines = |count: usize, length: usize, step: i64| Lines {
+            count,
+            length,
+            stride,
+            step: step as isize,
+        };
         if let Some((axis, rows, columns)) = self.tile {
-            return (0..rows).for_each(|row| run(row * columns, columns, strides[axis] * row as i64));
+            return run(0, lines(rows, columns, strides[axis]), 0);
         }
         if space.rank == 1 {
-            return run(0, self.n, 0);
+            return run(0, lines(1, self.n, 0), 0);
         }
         let mut index = *self.start;
         let (mut done, mut offset) = (0usize, 0i64);
+        let whole = space.extents[last] as usize;
         while done < self.n {
-            let length = ((space.extents[last] - index[last]) as usize).min(self.n - done);
-            run(done, length, offset);
-            done += length;
+            let rest = self.n - done;
+            let length = (whole - index[last] as usize).min(rest);
+            // Whole lines up to the end of the axis before the last go together.
+            let room = (space.extents[last - 1] - index[last - 1]) as usize;
+            let count = if length == whole {
+                room.min(rest / whole).max(1)
+            } else {
+                1
+            };
+            run(done, lines(count, length, strides[last - 1]), offset);
+            done += count * length;
             // To the start of the next line.
-            offset = offset.wrapping_sub(strides[last].wrapping_mul(index[last] as i64));
+            offset = offset
+                .wrapping_sub(strides[last].wrapping_mul(index[last] as i64))
+                .wrapping_add(strides[last - 1].wrapping_mul(count as i64));
             index[last] = 0;
-            for axis in (0..last).rev() {
-                index[axis] += 1;
-                offset = offset.wrapping_add(strides[axis]);
-                if index[axis] < space.extents[axis] || axis == 0 {
+            index[last - 1] += count as u64;
+            for axis in (1..last).rev() {
+                if index[axis] < space.extents[axis] {
                     break;
                 }
-                offset = offset.wrapping_sub(strides[axis].wrapping_mul(space.extents[axis] as i64));
+                offset = offset
+                    .wrapping_sub(strides[axis].wrapping_mul(space.extents[axis] as i64))
+                    .wrapping_add(strides[axis - 1]);
                 index[axis] = 0;
+                index[axis - 1] += 1;
             }
         }
     }
@@ -80,11 +116,11 @@ impl Shape<'_> {
                 )
             };
         }
-        self.stretches(param, |first, length, offset| {
-            // SAFETY: the stretch lies within the block and the parameter.
+        self.sheets(param, |first, lines, offset| {
+            // SAFETY: the lines lie within the block and the parameter.
             unsafe {
                 let from = from.offset(offset as isize * size as isize);
-                sized!(size, load_line(to.add(first * size), from, stride, length));
+                sized!(size, load_lines(to.add(first * size), from, lines));
             }
         });
     }
@@ -102,18 +138,52 @@ impl Shape<'_> {
         past_caches: bool,
     ) {
         let stride = self.space.of(param)[self.space.rank - 1];
-        self.stretches(param, |first, length, offset| {
-            // SAFETY: the stretch lies within the block and the parameter.
+        self.sheets(param, |first, lines, offset| {
+            // SAFETY: the lines lie within the block and the parameter.
             unsafe {
                 let to = to.offset(offset as isize * size as isize);
                 let from = from.add(first * size);
                 if past_caches && stride == 1 {
-                    stream(to, from, length * size);
+                    for line in 0..lines.count {
+                        let to = to.offset(line as isize * lines.step * size as isize);
+                        stream(to, from.add(line * lines.length * size), lines.length * size);
+                    }
                 } else {
-                    sized!(size, store_line(to, from, stride, length));
+                    sized!(size, store_lines(to, from, lines));
                 }
             }
         });
+    }
+}
+
+unsafe fn load_lines<T: Copy>(to: *mut u8, from: *const u8, lines: Lines) {
+    // SAFETY: the caller vouches for the lines on both sides.
+    unsafe {
+        // A long line that has no gaps is the C library's.
+        let long = lines.stride == 1 && lines.length > 64;
+        if size_of::<T>() == 4 && !long && strided::load(to.cast(), from.cast(), lines) {
+            return;
+        }
+        for line in 0..lines.count {
+            let to = to.cast::<T>().add(line * lines.length);
+            let from = from.cast::<T>().offset(line as isize * lines.step);
+            load_line::<T>(to.cast(), from.cast(), lines.stride as i64, lines.length);
+        }
+    }
+}
+
+unsafe fn store_lines<T: Copy>(to: *mut u8, from: *const u8, lines: Lines) {
+    // SAFETY: the caller vouches for the lines on both sides.
+    unsafe {
+        let long = lines.stride == 1 && lines.length > 64;
+        if size_of::<T>() == 4 && !long && strided::store(to.cast(), from.cast(), lines) {
+            return;
+        }
+        for line in 0..lines.count {
+            let to = to.cast::<T>().offset(line as isize * lines.step);
+            let from = from.cast::<T>().add(line * lines.length);
+            store_line::<T>(to.cast(), from.cast(), lines.stride as i64, lines.length);
+        }
     }
 }
 
@@ -229,29 +299,58 @@ unsafe fn lookup_line<T: Copy + Default>(
 /// # Safety
 /// Both sides hold `bytes` bytes and do not overlap.
 pub(super) unsafe fn stream(to: *mut u8, from: *const u8, bytes: usize) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: SSE2 is part of the target; whole lines are written at aligned addresses.
+    let head = to.align_offset(64).min(bytes);
+    let lines = (bytes - head) / 64;
+    let done = head + lines * 64;
+    // SAFETY: the caller's promise; whole lines are written at aligned addresses.
     unsafe {
-        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
-        let head = to.align_offset(64).min(bytes);
         to.copy_from_nonoverlapping(from, head);
-        let lines = (bytes - head) / 64;
-        for line in 0..lines {
-            let at = head + line * 64;
-            for part in 0..4 {
-                let value = _mm_loadu_si128(from.add(at + part * 16).cast::<__m128i>());
-                _mm_stream_si128(to.add(at + part * 16).cast::<__m128i>(), value);
-            }
-        }
-        let done = head + lines * 64;
+        stream_lines(to.add(head), from.add(head), lines);
         to.add(done)
             .copy_from_nonoverlapping(from.add(done), bytes - done);
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: the caller's promise.
-    unsafe {
-        to.copy_from_nonoverlapping(from, bytes);
+}
+
+/// Writes whole lines past the caches.
+///
+/// # Safety
+/// As [`stream`]; `to` is aligned to a line.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+unsafe fn stream_lines(to: *mut u8, from: *const u8, lines: usize) {
+    use std::arch::x86_64::{
+        __m128i, _mm_loadu_si128, _mm_stream_si128, _mm512_loadu_si512, _mm512_stream_si512,
+    };
+    #[target_feature(enable = "avx512f")]
+    unsafe fn wide(to: *mut u8, from: *const u8, lines: usize) {
+        for line in 0..lines {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let value = _mm512_loadu_si512(from.add(line * 64).cast());
+                _mm512_stream_si512(to.add(line * 64).cast(), value);
+            }
+        }
     }
+    // SAFETY: the instructions exist; the caller's promise.
+    unsafe {
+        if is_x86_feature_detected!("avx512f") {
+            return wide(to, from, lines);
+        }
+        for at in (0..lines * 64).step_by(16) {
+            let value = _mm_loadu_si128(from.add(at).cast::<__m128i>());
+            _mm_stream_si128(to.add(at).cast::<__m128i>(), value);
+        }
+    }
+}
+
+/// As above.
+///
+/// # Safety
+/// As above.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn stream_lines(to: *mut u8, from: *const u8, lines: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { to.copy_from_nonoverlapping(from, lines * 64) };
 }
 
 /// Orders streamed writes before what follows.

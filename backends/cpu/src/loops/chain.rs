@@ -18,6 +18,18 @@ macro_rules! with_patterns {
             Shares: [Load, DivSingle, Store];
             /// The end of softmax, from the start.
             SharesAgain: [Load, SubSingle, Exp, DivSingle, Store];
+            /// The sum of a row.
+            Total: [Load, Sum];
+            /// Distances from a mean, kept, and the sum of their squares.
+            Distances: [Load, SubSingle, Store, Square, Sum];
+            /// The same, not kept.
+            Squares: [Load, SubSingle, Square, Sum];
+            /// The sum of weighted squares of distances.
+            WeightedSquares: [Load, SubSingle, Square, MulSingle, Sum];
+            /// The end of a normalization by scale and shift.
+            Affine: [Load, MulSingle, Mul, Add, Store];
+            /// The same, from the start.
+            AffineAgain: [Load, SubSingle, MulSingle, Mul, Add, Store];
         }
     };
 }
@@ -37,6 +49,12 @@ pub(crate) enum Code {
     Store,
     SubSingle,
     DivSingle,
+    MulSingle,
+    /// The product with itself.
+    Square,
+    /// With the elements of a block.
+    Mul,
+    Add,
     Exp,
     /// Takes the value into a reduction.
     Sum,
@@ -96,7 +114,7 @@ pub(crate) fn available(isa: Isa) -> bool {
 impl Code {
     /// Whether it has no operand.
     pub(crate) fn is_unary(self) -> bool {
-        self == Code::Exp
+        matches!(self, Code::Exp | Code::Square)
     }
 
     /// Whether it takes the value into a reduction.

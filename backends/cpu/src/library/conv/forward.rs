@@ -63,6 +63,8 @@ struct Plan<S: 'static> {
     near: usize,
     /// Groups of tiles that are tasks of their own.
     parts: usize,
+    /// Only one block has a use for a tile's weights, so that it packs them itself, when it needs them.
+    local: bool,
     /// Consecutive tasks that are handed out together.
     group: usize,
     tasks: usize,
@@ -134,6 +136,7 @@ impl<S> Plan<S> {
             packed: (terms * height + 16).next_multiple_of(16),
             near,
             parts,
+            local: blocks == sizes.groups,
             group: tasks.div_ceil(handed),
             tasks,
         }
@@ -156,7 +159,8 @@ pub(super) unsafe fn run<T: ConvElement>(
         return;
     }
     let plan = Plan::new(kernels, job, parallel.threads());
-    let scratch = Scratch::take(sizes.groups * plan.tiles * plan.packed * size_of::<T::Acc>());
+    let tiles = if plan.local { 0 } else { sizes.groups * plan.tiles };
+    let scratch = Scratch::take(tiles * plan.packed * size_of::<T::Acc>());
     let packed: *mut T::Acc = scratch.start().cast();
     let shared = Shared((job, &plan, kernels, packed));
     let shared = &shared;
@@ -167,7 +171,6 @@ pub(super) unsafe fn run<T: ConvElement>(
         // SAFETY: each tile has its own part of the scratch memory.
         unsafe { pack_tile(kernels, job, group, rows, packed.add(index * plan.packed)) };
     };
-    let tiles = sizes.groups * plan.tiles;
     if plan.tasks > plan.group && tiles * plan.packed >= PACK_GRAIN {
         parallel.run(tiles, &pack);
     } else {
@@ -258,19 +261,20 @@ unsafe fn block<T: ConvElement>(
     let (group, sample) = (rest % sizes.groups, rest / sizes.groups);
     let tiles = piece(plan.tiles, plan.parts, part);
     let length = layout.channel() * sizes.channels;
-    let scratch = Scratch::take((length + 2 * SLACK) * size_of::<T::Acc>());
+    // With all channels at once a tile is stored before the next one is begun.
+    let held = if plan.near < sizes.channels { HELD } else { 1 };
+    let sums_len = held * TILE + SLACK;
+    let scratch = Scratch::take((length + 2 * SLACK + sums_len) * size_of::<T::Acc>());
     let planes_at: *mut T::Acc = scratch.start().cast();
     let gathered = job.gathered.of_group(group);
     let target = target_of(job, group, sample, &block);
-    let packed = packed.wrapping_add(group * plan.tiles * plan.packed);
-    // With all channels at once a tile is stored before the next one is begun.
-    let held = if plan.near < sizes.channels { HELD } else { 1 };
     let mut at_once = (PACKED / (plan.packed * size_of::<T::Acc>())).clamp(1, tiles.len());
     if held > 1 {
         at_once = at_once.min(held);
     }
-    let mut sums = [T::ZERO; HELD * TILE + SLACK];
-    let sums = sums.as_mut_ptr();
+    let own_len = if plan.local { at_once * plan.packed } else { 0 };
+    let own = Scratch::take(own_len * size_of::<T::Acc>());
+    let sums = planes_at.wrapping_add(length + 2 * SLACK);
     let taps = pass.taps();
     let flat = layout.flat(block.size);
     let mut runs = SmallVec::<[Run; 8]>::new();
@@ -282,7 +286,21 @@ unsafe fn block<T: ConvElement>(
         for slack in 0..2 * SLACK {
             planes_at.add(length + slack).write(T::ZERO);
         }
+        for i in 0..sums_len {
+            sums.add(i).write(T::ZERO);
+        }
         for first in tiles.clone().step_by(at_once) {
+            let chosen = first..(first + at_once).min(tiles.end);
+            let packed = if plan.local {
+                let own: *mut T::Acc = own.start().cast();
+                for t in chosen.clone() {
+                    let rows = piece(sizes.rows, plan.tiles, t);
+                    pack_tile(kernels, job, group, rows, own.add((t - first) * plan.packed));
+                }
+                own.cast_const()
+            } else {
+                packed.add((group * plan.tiles + first) * plan.packed)
+            };
             for p in (0..flat).step_by(plan.width) {
                 runs_of(
                     layout,
@@ -291,7 +309,6 @@ unsafe fn block<T: ConvElement>(
                     p..(p + plan.width).min(flat),
                     &mut runs,
                 );
-                let chosen = first..(first + at_once).min(tiles.end);
                 for c in (0..sizes.channels.max(1)).step_by(plan.near) {
                     let terms = (plan.near.min(sizes.channels - c)) * taps;
                     let last = c + plan.near >= sizes.channels;
@@ -300,7 +317,7 @@ unsafe fn block<T: ConvElement>(
                         let tile = sums.add(if held > 1 { (t - first) * TILE } else { 0 });
                         (plan.kernels[rows.len() - 1])(&TapArgs {
                             accumulate: c > 0,
-                            a: packed.add(t * plan.packed + c * taps * rows.len()),
+                            a: packed.add((t - first) * plan.packed + c * taps * rows.len()),
                             offsets: plan.offsets.as_ptr().wrapping_add(c * taps),
                             terms,
                             x: planes_at.add(p),

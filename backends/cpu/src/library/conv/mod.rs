@@ -3,6 +3,7 @@
 mod forward;
 mod geometry;
 mod operands;
+mod outer;
 mod planes;
 #[cfg(test)]
 mod tests;
@@ -265,7 +266,11 @@ impl ConvKernel {
             };
             // SAFETY: the caller vouches for the operands.
             unsafe {
-                weight::run(&kernels, &job, parallel);
+                if outer::suits(&job, &launch.windows) {
+                    outer::run(&kernels, &job, &launch.windows, parallel);
+                } else {
+                    weight::run(&kernels, &job, parallel);
+                }
                 if let Some(bound) = bound {
                     bound.all(parallel);
                 }

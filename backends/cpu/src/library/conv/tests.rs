@@ -3,6 +3,7 @@
 use super::forward;
 use super::geometry::{AXES, Axis, Layout, Pass, Window, blocks};
 use super::operands::{Gathered, Rows, Sizes, Weights};
+use super::outer;
 use super::tile::ConvElement;
 use super::weight;
 use crate::library::gemm::Isa;
@@ -129,7 +130,7 @@ impl Setup {
     }
 
     /// The sums written out: output, and weight's gradient.
-    fn expected(&self) -> (Vec<f32>, Vec<f32>) {
+    fn expected(&self) -> [Vec<f32>; 3] {
         let (mut y, mut w) = (vec![0.0; self.y.len()], vec![0.0; self.w.len()]);
         let [o, k, i] = [
             self.dims(|w| w.output),
@@ -166,10 +167,11 @@ impl Setup {
                 }
             }
         }
-        (y, w)
+        [y, w.clone(), w]
     }
 
-    fn run(&self, isa: Isa, parallel: &dyn Parallel) -> (Vec<f32>, Vec<f32>) {
+    /// The output, and the weight's gradient by dot products and, where it suits, by outer products.
+    fn run(&self, isa: Isa, parallel: &dyn Parallel) -> [Vec<f32>; 3] {
         let kernels = f32::conv(isa);
         let sizes = self.sizes;
         let pass = Pass {
@@ -200,6 +202,7 @@ impl Setup {
             extents: k,
         };
         let (mut y, mut w) = (vec![f32::NAN; self.y.len()], vec![f32::NAN; self.w.len()]);
+        let mut outer_w = w.clone();
         let rows = Rows {
             ptr: y.as_mut_ptr(),
             sample: ys[0],
@@ -232,8 +235,18 @@ impl Setup {
         unsafe {
             forward::run(&kernels, &forward, parallel, None);
             weight::run(&kernels, &weight, parallel);
+            if outer::suits(&weight, &self.windows) {
+                let weight = weight::Job {
+                    out: outer_w.as_mut_ptr(),
+                    ..weight
+                };
+                outer::run(&kernels, &weight, &self.windows, parallel);
+            } else {
+                assert_eq!(sizes.rows, 1);
+                outer_w.clone_from(&w);
+            }
         }
-        (y, w)
+        [y, w, outer_w]
     }
 }
 
@@ -262,9 +275,7 @@ fn bits_do_not_depend_on_threads() {
     uneven(&mut setup.x);
     uneven(&mut setup.w);
     uneven(&mut setup.y);
-    let bits = |(y, w): (Vec<f32>, Vec<f32>)| {
-        [y, w].map(|values| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>())
-    };
+    let bits = |all: [Vec<f32>; 3]| all.map(|values| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>());
     let first = bits(setup.run(Isa::detect(), &Serial));
     for threads in [2, 3, 16] {
         assert!(

@@ -57,6 +57,32 @@ pub(super) struct DotArgs<S> {
 
 pub(super) type DotFn<S> = unsafe fn(&DotArgs<S>);
 
+/// `sums[i, k] += sum over positions of y[position] * x[offsets[i] + k + place]`: outer products of one register with the elements
+/// that lines of taps meet.
+pub(super) struct OuterArgs<S> {
+    /// A register for each position, in order.
+    pub(super) y: *const S,
+    /// What tap 0 of a line of offset 0 meets at position 0.
+    pub(super) x: *const S,
+    pub(super) offsets: *const u32,
+    /// Lines whose sums are wanted.
+    pub(super) used: usize,
+    /// Positions: lines and their length.
+    pub(super) high: usize,
+    pub(super) wide: usize,
+    /// Elements of x from one position to the next, and from one line of positions to the next.
+    pub(super) step: usize,
+    pub(super) line: usize,
+    pub(super) sums: *mut S,
+    /// Accumulators of `sums` from one line of taps to the next.
+    pub(super) pitch: usize,
+}
+
+pub(super) type OuterFn<S> = unsafe fn(&OuterArgs<S>);
+
+/// Most lines of taps of an [`OuterFn`].
+pub(super) const OUTER_LINES: usize = 12;
+
 /// Neighbours of a tile's row that are neighbours in the result.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
@@ -93,6 +119,8 @@ pub(super) struct Tiles<S: 'static> {
     pub(super) high: (usize, &'static [TapFn<S>]),
     /// Lanes of a register, and kernels of height `index + 1`.
     pub(super) dots: (usize, &'static [DotFn<S>]),
+    /// Lanes of a register, and for `index + 1` taps of a line, how many lines a kernel takes, and the kernel.
+    pub(super) outer: (usize, &'static [(usize, OuterFn<S>)]),
     pub(super) put: PutFn<S>,
 }
 
@@ -114,6 +142,12 @@ unsafe fn taps<V: Vector, const MR: usize, const NV: usize>(t: &TapArgs<V::Lane>
             let mut columns = [V::zero(); NV];
             for (j, column) in columns.iter_mut().enumerate() {
                 *column = V::load(x.add(j * V::LANES));
+            }
+            // The lines that the next tile meets: with few rows loads are what bounds the loop, with more of them there is room.
+            if MR > 4 {
+                for j in NV..2 * NV {
+                    V::prefetch(x.wrapping_add((j + 1) * V::LANES - 1).cast());
+                }
             }
             for (i, row) in sums.iter_mut().enumerate() {
                 let factor = V::splat(a.add(i));
@@ -194,8 +228,47 @@ unsafe fn dots<V: Vector<Lane: Scalar>, const MR: usize>(t: &DotArgs<V::Lane>) {
     }
 }
 
+#[inline(always)]
+unsafe fn outer<V: Vector, const LINES: usize, const TAPS: usize>(t: &OuterArgs<V::Lane>) {
+    // SAFETY: the caller vouches for a register of y at each position, for the elements that the lines meet, for the sums of the
+    // lines in use, and the instruction set.
+    unsafe {
+        let mut sums = [[V::zero(); TAPS]; LINES];
+        let mut lines = [t.x; LINES];
+        for (i, line) in lines.iter_mut().enumerate() {
+            *line = line.add(*t.offsets.add(i) as usize);
+        }
+        let mut y = t.y;
+        for _ in 0..t.high {
+            let mut at = 0;
+            for _ in 0..t.wide {
+                let row = V::load(y);
+                for (sums, line) in sums.iter_mut().zip(&lines) {
+                    for (k, sum) in sums.iter_mut().enumerate() {
+                        *sum = sum.mul_add(row, V::splat(line.add(at + k)));
+                    }
+                }
+                y = y.add(V::LANES);
+                at += t.step;
+            }
+            for line in &mut lines {
+                *line = line.wrapping_add(t.line);
+            }
+        }
+        for (i, sums) in sums.iter().enumerate() {
+            if i >= t.used {
+                break;
+            }
+            for (k, &sum) in sums.iter().enumerate() {
+                let to = t.sums.add(i * t.pitch + k * V::LANES);
+                V::load(to).add(sum).store(to);
+            }
+        }
+    }
+}
+
 macro_rules! tiles {
-    ($name:ident, $vector:ty, $(#[$feature:meta],)? wide $nw:literal [$($wide:literal)*], high $nh:literal [$($high:literal)*], dots [$($dots:literal)*]) => {
+    ($name:ident, $vector:ty, $(#[$feature:meta],)? wide $nw:literal [$($wide:literal)*], high $nh:literal [$($high:literal)*], dots [$($dots:literal)*], outer [$($lines:literal x $taps:literal)*]) => {
         pub(super) const $name: Tiles<<$vector as Vector>::Lane> = {
             $(#[$feature])?
             unsafe fn tap<const MR: usize, const NV: usize>(t: &TapArgs<<$vector as Vector>::Lane>) {
@@ -208,6 +281,11 @@ macro_rules! tiles {
                 unsafe { dots::<$vector, MR>(t) }
             }
             $(#[$feature])?
+            unsafe fn outer_products<const LINES: usize, const TAPS: usize>(t: &OuterArgs<<$vector as Vector>::Lane>) {
+                // SAFETY: same contract.
+                unsafe { outer::<$vector, LINES, TAPS>(t) }
+            }
+            $(#[$feature])?
             unsafe fn put_rows(t: &PutArgs<'_, <$vector as Vector>::Lane>) {
                 // SAFETY: same contract.
                 unsafe { put::<$vector>(t) }
@@ -218,31 +296,33 @@ macro_rules! tiles {
                 wide: (LANES * $nw, &[$(tap::<$wide, $nw>),*]),
                 high: (LANES * $nh, &[$(tap::<$high, $nh>),*]),
                 dots: (LANES, &[$(dot::<$dots>),*]),
+                outer: (LANES, &[$(($lines, outer_products::<$lines, $taps>)),*]),
             }
         };
     };
 }
 
-tiles!(F32_PLAIN, Lanes<f32, 4>, wide 4 [1 2], high 2 [1 2 3 4 5 6], dots [1 2]);
-tiles!(F64_PLAIN, Lanes<f64, 2>, wide 4 [1 2], high 2 [1 2 3 4 5 6], dots [1 2]);
-tiles!(I32_PLAIN, Lanes<i32, 4>, wide 4 [1 2], high 2 [1 2 3 4], dots [1 2]);
-tiles!(I64_PLAIN, Lanes<i64, 2>, wide 4 [1 2], high 2 [1 2 3 4], dots [1 2]);
+tiles!(F32_PLAIN, Lanes<f32, 4>, wide 4 [1 2], high 2 [1 2 3 4 5 6], dots [1 2], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5]);
+tiles!(F64_PLAIN, Lanes<f64, 2>, wide 4 [1 2], high 2 [1 2 3 4 5 6], dots [1 2], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5]);
+tiles!(I32_PLAIN, Lanes<i32, 4>, wide 4 [1 2], high 2 [1 2 3 4], dots [1 2], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5]);
+tiles!(I64_PLAIN, Lanes<i64, 2>, wide 4 [1 2], high 2 [1 2 3 4], dots [1 2], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5]);
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{DotArgs, PutArgs, TapArgs, Tiles, Vector, dots, put, taps};
+    use super::{DotArgs, OuterArgs, PutArgs, TapArgs, Tiles, Vector, dots, outer, put, taps};
     use crate::library::gemm::{F32x8, F32x16, F64x4, F64x8, I32x8, I32x16, I64x8};
 
     macro_rules! avx512 {
         ($name:ident, $vector:ty) => {
             tiles!($name, $vector, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")],
-                wide 4 [1 2 3 4], high 2 [1 2 3 4 5 6 7 8 9 10 11 12 13 14], dots [1 2 3 4 5]);
+                wide 4 [1 2 3 4], high 2 [1 2 3 4 5 6 7 8 9 10 11 12 13 14], dots [1 2 3 4 5],
+                outer [12 x 1 12 x 2 9 x 3 7 x 4 5 x 5 4 x 6 4 x 7]);
         };
     }
     macro_rules! avx2 {
         ($name:ident, $vector:ty) => {
             tiles!($name, $vector, #[target_feature(enable = "avx2,fma")],
-                wide 4 [1 2], high 2 [1 2 3 4 5 6], dots [1 2]);
+                wide 4 [1 2], high 2 [1 2 3 4 5 6], dots [1 2], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5]);
         };
     }
     avx512!(F32_AVX512, F32x16);

@@ -200,6 +200,9 @@ mod x86 {
         }
     }
 
+    /// Registers of a row that are asked for ahead of time: the rows are more than the hardware follows.
+    const AHEAD: usize = 6;
+
     /// Packing with AVX-512. A store may run over the end of its row: the next row, or the next panel, comes after it.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     pub(crate) unsafe fn pack_avx512<T: Load512>(p: &Panel<T>) {
@@ -223,7 +226,9 @@ mod x86 {
                         let mut r = [zero; 16];
                         for (i, x) in r.iter_mut().enumerate().take(lanes) {
                             if w + i < p.width {
-                                *x = T::load(p.src.offset((w + i) as isize * p.w_step).add(l), steps);
+                                let row = p.src.offset((w + i) as isize * p.w_step).add(l);
+                                _mm_prefetch::<_MM_HINT_T0>(row.wrapping_add(AHEAD * lanes).cast());
+                                *x = T::load(row, steps);
                             }
                         }
                         T::transpose(&mut r);

@@ -47,6 +47,10 @@ pub(super) unsafe fn link<const CODE: u8, const V: usize, const FAR: usize>(
     const STORE: u8 = Code::Store as u8;
     const SUB_SINGLE: u8 = Code::SubSingle as u8;
     const DIV_SINGLE: u8 = Code::DivSingle as u8;
+    const MUL_SINGLE: u8 = Code::MulSingle as u8;
+    const SQUARE: u8 = Code::Square as u8;
+    const MUL: u8 = Code::Mul as u8;
+    const ADD: u8 = Code::Add as u8;
     const EXP: u8 = Code::Exp as u8;
     const SUM: u8 = Code::Sum as u8;
     // SAFETY: the caller's promise.
@@ -92,6 +96,13 @@ pub(super) unsafe fn link<const CODE: u8, const V: usize, const FAR: usize>(
                     each!(i => divide(hand[i], b, r));
                 }
             }
+            MUL_SINGLE => {
+                let b = single();
+                each!(i => _mm512_mul_ps(hand[i], b));
+            }
+            SQUARE => each!(i => _mm512_mul_ps(hand[i], hand[i])),
+            MUL => each!(i => _mm512_mul_ps(hand[i], read(i))),
+            ADD => each!(i => _mm512_add_ps(hand[i], read(i))),
             EXP => each!(i => exp(hand[i])),
             SUM => {
                 for (i, &x) in hand.iter().enumerate() {

@@ -5,22 +5,30 @@ use crate::isa::Isa;
 use crate::loops::LANES;
 use crate::math::exp32;
 
+/// What a block is multiplied by, or what is added to it.
+fn other(i: usize) -> f32 {
+    (i as f32 * 0.37).sin()
+}
+
 /// Runs `codes`, whose blocks are `x` and, for a store, the result, and whose single value is `single`; the totals of its sum.
 fn run(codes: &[Code], x: &mut [f32], single: f32, result: &mut [f32]) -> [f32; LANES] {
     let mut single = single;
     let mut totals = [0.0_f32; LANES];
+    let mut others: Vec<f32> = (0..x.len()).map(other).collect();
     let values = [
         x.as_mut_ptr().cast::<u8>(),
         (&raw mut single).cast(),
         result.as_mut_ptr().cast(),
+        others.as_mut_ptr().cast(),
     ];
     let states = [totals.as_mut_ptr().cast::<u8>()];
     let links: Vec<Link> = (codes.iter())
         .map(|&code| Link {
             code,
             value: match code {
-                Code::SubSingle | Code::DivSingle => 1,
+                Code::SubSingle | Code::DivSingle | Code::MulSingle => 1,
                 Code::Store => 2,
+                Code::Mul | Code::Add => 3,
                 _ => 0,
             },
         })
@@ -84,6 +92,70 @@ fn quotients_are_those_of_a_division() {
                 x / divisor
             );
         }
+    }
+}
+
+#[test]
+fn normalizations_have_the_bits_of_their_ops() {
+    if !available(Isa::detect()) {
+        return;
+    }
+    use Code::{Add, Load, Mul, MulSingle, Square, Store, SubSingle, Sum};
+    for n in [1, 15, 16, 17, 63, 64, 200, 256, 700, 768, 1024, 1300] {
+        let mut x: Vec<f32> = (0..n).map(|i| (i as f32 * 1.3).cos() * 3.0).collect();
+        let mut result = vec![0.0; n];
+        run(&[Load, MulSingle, Mul, Add, Store], &mut x, 0.7, &mut result);
+        for i in 0..n {
+            assert!(
+                same(result[i], x[i] * 0.7 * other(i) + other(i)),
+                "{n}, element {i}"
+            );
+        }
+        run(
+            &[Load, SubSingle, MulSingle, Mul, Add, Store],
+            &mut x,
+            0.7,
+            &mut result,
+        );
+        for i in 0..n {
+            assert!(
+                same(result[i], (x[i] - 0.7) * 0.7 * other(i) + other(i)),
+                "{n}, element {i}"
+            );
+        }
+        // Lanes add the elements of a chunk in order, and chunks follow in order.
+        let lanes = |term: &dyn Fn(f32) -> f32| -> [f32; LANES] {
+            std::array::from_fn(|lane| {
+                x.chunks(256).fold(0.0, |total, chunk| {
+                    total
+                        + chunk
+                            .iter()
+                            .skip(lane)
+                            .step_by(LANES)
+                            .fold(0.0, |sum, &x| sum + term(x))
+                })
+            })
+        };
+        let totals = [
+            lanes(&|x| x),
+            lanes(&|x| (x - 0.7) * (x - 0.7)),
+            lanes(&|x| (x - 0.7) * (x - 0.7)),
+            lanes(&|x| (x - 0.7) * (x - 0.7) * 0.7),
+        ];
+        let sums: [&[Code]; 4] = [
+            &[Load, Sum],
+            &[Load, SubSingle, Store, Square, Sum],
+            &[Load, SubSingle, Square, Sum],
+            &[Load, SubSingle, Square, MulSingle, Sum],
+        ];
+        for (codes, totals) in sums.into_iter().zip(totals) {
+            assert_eq!(
+                run(codes, &mut x.clone(), 0.7, &mut result),
+                totals,
+                "{n}, {codes:?}"
+            );
+        }
+        assert!((0..n).all(|i| same(result[i], x[i] - 0.7)), "{n}");
     }
 }
 

@@ -1,0 +1,245 @@
+//! Lines of 4-byte elements a few places apart, by registers: windows of pools, strided slices, short rows.
+
+/// Lines of one length: dense on one side, `stride` between elements and `step` between lines on the other.
+#[derive(Clone, Copy)]
+pub(super) struct Lines {
+    pub(super) count: usize,
+    pub(super) length: usize,
+    pub(super) stride: isize,
+    pub(super) step: isize,
+}
+
+/// Reads lines into a dense block; `false` where no routine suits the stride or the machine, and nothing was done.
+///
+/// # Safety
+/// The elements of all lines are readable and writable, and so are those between two of a line; the sides do not overlap.
+#[inline]
+pub(super) unsafe fn load(to: *mut u32, from: *const u32, lines: Lines) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if available() {
+        // SAFETY: the instructions exist; the caller's promise.
+        unsafe {
+            match lines.stride {
+                1 => x86::load::<1>(to, from, lines),
+                2 => x86::load::<2>(to, from, lines),
+                3 => x86::load::<3>(to, from, lines),
+                4 => x86::load::<4>(to, from, lines),
+                _ => return false,
+            }
+        }
+        return true;
+    }
+    let _ = (to, from, lines);
+    false
+}
+
+/// Writes a dense block to lines and nothing between their elements; otherwise as [`load`].
+///
+/// # Safety
+/// As [`load`].
+#[inline]
+pub(super) unsafe fn store(to: *mut u32, from: *const u32, lines: Lines) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if available() {
+        // SAFETY: the instructions exist; the caller's promise.
+        unsafe {
+            match lines.stride {
+                1 => x86::store::<1>(to, from, lines),
+                2 => x86::store::<2>(to, from, lines),
+                3 => x86::store::<3>(to, from, lines),
+                4 => x86::store::<4>(to, from, lines),
+                _ => return false,
+            }
+        }
+        return true;
+    }
+    let _ = (to, from, lines);
+    false
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn available() -> bool {
+    is_x86_feature_detected!("avx512f")
+}
+
+#[cfg(target_arch = "x86_64")]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "registers, tables and masks share an index"
+)]
+mod x86 {
+    use super::Lines;
+    use std::arch::x86_64::{
+        __m512i, _mm512_loadu_si512, _mm512_mask_permutexvar_epi32, _mm512_mask_storeu_epi32,
+        _mm512_maskz_loadu_epi32, _mm512_maskz_permutexvar_epi32, _mm512_permutexvar_epi32,
+    };
+
+    /// Elements of a register.
+    const LANES: usize = 16;
+
+    /// For register `k` of a stretch of `16 S` places: from which of its places each lane comes, and which lanes do.
+    const fn lanes<const S: usize>(k: usize) -> ([i32; LANES], u16) {
+        let (mut from, mut mask) = ([0; LANES], 0);
+        let mut lane = 0;
+        while lane < LANES {
+            if lane * S / LANES == k {
+                from[lane] = (lane * S % LANES) as i32;
+                mask |= 1 << lane;
+            }
+            lane += 1;
+        }
+        (from, mask)
+    }
+
+    /// For register `k`: which lane goes to each of its places, and which places get one.
+    const fn places<const S: usize>(k: usize) -> ([i32; LANES], u16) {
+        let (mut from, mut mask) = ([0; LANES], 0);
+        let mut place = 0;
+        while place < LANES {
+            let at = k * LANES + place;
+            if at.is_multiple_of(S) {
+                from[place] = (at / S) as i32;
+                mask |= 1 << place;
+            }
+            place += 1;
+        }
+        (from, mask)
+    }
+
+    /// Of the `count` places from 0 on, those in register `k`.
+    #[inline]
+    fn inside(count: usize, k: usize) -> u16 {
+        let here = count.saturating_sub(k * LANES).min(LANES);
+        ((1_u32 << here) - 1) as u16
+    }
+
+    /// # Safety
+    /// AVX-512 F exists.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn table(of: &[i32; LANES]) -> __m512i {
+        // SAFETY: the array has a register's lanes.
+        unsafe { _mm512_loadu_si512(of.as_ptr().cast()) }
+    }
+
+    /// # Safety
+    /// AVX-512 F exists; as [`super::load`] with the stride `S`.
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn load<const S: usize>(mut to: *mut u32, mut from: *const u32, lines: Lines) {
+        let tables: [_; S] = std::array::from_fn(lanes::<S>);
+        let n = lines.length;
+        let whole = n.saturating_sub(1) / LANES * LANES;
+        let rest = n - whole;
+        let reach = rest.saturating_sub(1) * S + usize::from(rest > 0);
+        let (ends, last): ([u16; S], u16) = (std::array::from_fn(|k| inside(reach, k)), inside(rest, 0));
+        // SAFETY: whole registers are read where an element lies behind them, and masked ones up to the last element.
+        unsafe {
+            let mut index = [table(&tables[0].0); S];
+            for (index, (from, _)) in index.iter_mut().zip(&tables) {
+                *index = table(from);
+            }
+            for _ in 0..lines.count {
+                for i in (0..whole).step_by(LANES) {
+                    let part = _mm512_loadu_si512(from.add(i * S).cast());
+                    let mut line = if S == 1 {
+                        part
+                    } else {
+                        _mm512_permutexvar_epi32(index[0], part)
+                    };
+                    for k in 1..S {
+                        let part = _mm512_loadu_si512(from.add(i * S + k * LANES).cast());
+                        line = _mm512_mask_permutexvar_epi32(line, tables[k].1, index[k], part);
+                    }
+                    _mm512_mask_storeu_epi32(to.add(i).cast(), u16::MAX, line);
+                }
+                let start = from.wrapping_add(whole * S);
+                let part = _mm512_maskz_loadu_epi32(ends[0], start.cast());
+                let mut line = if S == 1 {
+                    part
+                } else {
+                    _mm512_permutexvar_epi32(index[0], part)
+                };
+                for k in 1..S {
+                    let part = _mm512_maskz_loadu_epi32(ends[k], start.wrapping_add(k * LANES).cast());
+                    line = _mm512_mask_permutexvar_epi32(line, tables[k].1, index[k], part);
+                }
+                _mm512_mask_storeu_epi32(to.wrapping_add(whole).cast(), last, line);
+                to = to.wrapping_add(n);
+                from = from.wrapping_offset(lines.step);
+            }
+        }
+    }
+
+    /// # Safety
+    /// AVX-512 F exists; as [`super::store`] with the stride `S`.
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn store<const S: usize>(mut to: *mut u32, mut from: *const u32, lines: Lines) {
+        let tables: [_; S] = std::array::from_fn(places::<S>);
+        let n = lines.length;
+        // SAFETY: masks leave out all places but those of elements.
+        unsafe {
+            let mut index = [table(&tables[0].0); S];
+            for (index, (from, _)) in index.iter_mut().zip(&tables) {
+                *index = table(from);
+            }
+            for _ in 0..lines.count {
+                for i in (0..n).step_by(LANES) {
+                    let rest = (n - i).min(LANES);
+                    let line = _mm512_maskz_loadu_epi32(inside(rest, 0), from.add(i).cast());
+                    for k in 0..S {
+                        let mask = tables[k].1 & inside(rest * S, k);
+                        let part = _mm512_maskz_permutexvar_epi32(mask, index[k], line);
+                        _mm512_mask_storeu_epi32(to.wrapping_add(i * S + k * LANES).cast(), mask, part);
+                    }
+                }
+                from = from.wrapping_add(n);
+                to = to.wrapping_offset(lines.step);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lines;
+
+    #[test]
+    fn every_length_and_stride_moves_the_elements_and_no_other() {
+        for stride in 1..6_usize {
+            for length in (0..70).chain([1000]) {
+                let (count, step) = (3, length * stride + 5);
+                let lines = Lines {
+                    count,
+                    length,
+                    stride: stride as isize,
+                    step: step as isize,
+                };
+                let wide: Vec<u32> = (0..(count * step) as u32 + 9).map(|i| i * 7 + 1).collect();
+                let mut dense = vec![0; count * length + 3];
+                // SAFETY: both sides have the elements.
+                let done = unsafe { super::load(dense.as_mut_ptr(), wide.as_ptr(), lines) };
+                assert!(stride < 5 || !done);
+                if !done {
+                    continue;
+                }
+                for (i, &value) in dense.iter().enumerate() {
+                    let wanted = match i {
+                        i if i >= count * length => 0,
+                        i => wide[i / length * step + i % length * stride],
+                    };
+                    assert_eq!(value, wanted, "stride {stride}, length {length}, element {i}");
+                }
+                let mut back = vec![u32::MAX; wide.len()];
+                // SAFETY: as above.
+                unsafe { super::store(back.as_mut_ptr(), dense.as_ptr(), lines) };
+                for (i, &value) in back.iter().enumerate() {
+                    let (line, place) = (i / step, i % step);
+                    let hit = line < count && place % stride == 0 && place / stride < length;
+                    let wanted = if hit { wide[i] } else { u32::MAX };
+                    assert_eq!(value, wanted, "stride {stride}, length {length}, place {i}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! The gradient of a convolution with respect to its weight, as sums of outer products.
+//!
+//! A register holds one position of as many rows of dy as it has lanes. It is multiplied by the elements of x that the taps meet
+//! there, each spread over a register, and added to one register of sums for each tap: no lane is lost to the shape of the result
+//! and nothing is summed across lanes. x lies in padded planes, dy is transposed a sample at a time.
+//!
+//! An element's sum runs over the positions of one sample in order, then over samples, then over blocks of samples, which follow
+//! from extents alone: the bits do not depend on the number of threads.
+
+use super::forward::GRAIN;
+use super::geometry::{AXES, Window};
+use super::operands::Shared;
+use super::planes::{Plane, SLACK};
+use super::tile::{ConvElement, ConvKernels, OUTER_LINES, OuterArgs};
+use super::weight::Job;
+use crate::library::gemm::{Panel, Scratch, piece};
+use crate::parallel::Parallel;
+use std::ops::Range;
+
+/// Bytes of x's planes that stay in L2 beside dy's.
+const PLANES: usize = 384 << 10;
+/// Blocks of samples, where the sums of each are small.
+const BLOCKS: usize = 8;
+/// Sums that are small.
+const SMALL: usize = 1 << 16;
+/// Rows below which most lanes would be idle.
+const ROWS: usize = 4;
+
+/// How the work is cut.
+struct Plan {
+    /// Extents and elements of a padded plane of x.
+    extents: [usize; AXES],
+    plane: usize,
+    /// Channels whose planes are copied at a time.
+    at_once: usize,
+    /// Lines of taps of a channel, and taps of a line.
+    lines: usize,
+    taps: usize,
+    /// Runs of taps that a kernel takes at a time, and the lines that it takes.
+    wide: usize,
+    high: usize,
+    /// Registers that hold all rows of a group; blocks of samples.
+    registers: usize,
+    blocks: usize,
+    /// Accumulators of the sums of one register of rows.
+    sums: usize,
+}
+
+impl Plan {
+    fn new<T: ConvElement>(kernels: &ConvKernels<T>, job: &Job<'_, T>, windows: &[Window; AXES]) -> Plan {
+        let (lanes, set) = kernels.tiles.outer;
+        let reach = |w: &Window| {
+            (w.output.max(1) - 1) * w.stride as usize + (w.taps.max(1) - 1) * w.dilation as usize + 1
+        };
+        let extents = windows.each_ref().map(reach);
+        let plane = extents.iter().fold(1, |a: usize, &b| a.saturating_mul(b));
+        let [a, b, taps] = windows.each_ref().map(|w| w.taps);
+        // The fewest runs, of equal length but for the last.
+        let wide = taps.max(1).div_ceil(taps.max(1).div_ceil(set.len()));
+        let at_once = (PLANES / size_of::<T::Acc>() / plane.max(1)).clamp(1, job.sizes.channels.max(1));
+        let lines = a * b;
+        let sums = (job.sizes.channels * lines).saturating_mul(taps * lanes);
+        let registers = job.sizes.rows.div_ceil(lanes);
+        let all = sums.saturating_mul(registers * job.sizes.groups);
+        Plan {
+            extents,
+            plane,
+            at_once,
+            lines,
+            taps,
+            wide,
+            high: set[wide - 1].0,
+            registers,
+            blocks: if all <= SMALL {
+                job.sizes.samples.clamp(1, BLOCKS)
+            } else {
+                1
+            },
+            sums,
+        }
+    }
+}
+
+/// Whether this file is for the job: neighbouring taps, enough rows, and planes and sums of reasonable size.
+pub(super) fn suits<T>(job: &Job<'_, T>, windows: &[Window; AXES]) -> bool {
+    const MOST: usize = 1 << 22;
+    let last = &windows[AXES - 1];
+    let plane = windows.iter().fold(1_usize, |size, w| {
+        size.saturating_mul(w.output * w.stride as usize + w.taps * w.dilation as usize)
+    });
+    (last.dilation == 1 || last.taps <= 1)
+        && job.sizes.rows >= ROWS
+        && plane <= MOST
+        && windows.iter().all(|w| w.output > 0 && w.taps > 0)
+        && (job.sizes.channels * job.sizes.rows).saturating_mul(windows.iter().map(|w| w.taps).product())
+            <= 4 * MOST
+}
+
+/// Computes the gradient.
+///
+/// # Safety
+/// As [`super::weight::run`]; [`suits`] holds.
+pub(super) unsafe fn run<T: ConvElement>(
+    kernels: &ConvKernels<T>,
+    job: &Job<'_, T>,
+    windows: &[Window; AXES],
+    parallel: &dyn Parallel,
+) {
+    let plan = Plan::new(kernels, job, windows);
+    let parts = job.sizes.groups * plan.registers;
+    let scratch = Scratch::take(parts * plan.blocks * plan.sums * size_of::<T::Acc>());
+    let sums: *mut T::Acc = scratch.start().cast();
+    let shared = Shared((job, &plan, kernels, windows, sums));
+    let shared = &shared;
+    let body = |task: usize| {
+        let (job, plan, kernels, windows, sums) = shared.0;
+        let (part, block) = (task / plan.blocks, task % plan.blocks);
+        let samples = piece(job.sizes.samples, plan.blocks, block);
+        // SAFETY: every task has its own sums.
+        unsafe {
+            block_of(
+                kernels,
+                job,
+                plan,
+                windows,
+                part,
+                samples,
+                sums.add(task * plan.sums),
+            )
+        };
+    };
+    let tasks = parts * plan.blocks;
+    let work = windows
+        .iter()
+        .map(|w| w.output)
+        .product::<usize>()
+        .saturating_mul(job.sizes.samples * plan.sums)
+        .saturating_mul(parts);
+    match parallel.threads().min(work / GRAIN) {
+        0 | 1 => (0..tasks).for_each(body),
+        _ => parallel.run(tasks, &body),
+    }
+    for part in 0..parts {
+        // SAFETY: all sums are there; each part writes its own rows of the result.
+        unsafe {
+            let first = sums.add(part * plan.blocks * plan.sums);
+            for block in 1..plan.blocks {
+                for i in 0..plan.sums {
+                    *first.add(i) = T::add(*first.add(i), *first.add(block * plan.sums + i));
+                }
+            }
+            put(kernels, job, &plan, part, first);
+        }
+    }
+}
+
+/// The sums of one register of rows of a group over some samples.
+unsafe fn block_of<T: ConvElement>(
+    kernels: &ConvKernels<T>,
+    job: &Job<'_, T>,
+    plan: &Plan,
+    windows: &[Window; AXES],
+    part: usize,
+    samples: Range<usize>,
+    sums: *mut T::Acc,
+) {
+    let (lanes, set) = kernels.tiles.outer;
+    let (group, first) = (part / plan.registers, part % plan.registers * lanes);
+    let rows = lanes.min(job.sizes.rows - first);
+    let [deep, high, wide] = windows.each_ref().map(|w| w.output);
+    let steps = windows.each_ref().map(|w| w.stride as usize);
+    let y_len = deep * high * wide * lanes + SLACK;
+    let scratch = Scratch::take((y_len + plan.at_once * plan.plane + SLACK) * size_of::<T::Acc>());
+    let y: *mut T::Acc = scratch.start().cast();
+    let x_job = job.x.of_group(group);
+    // SAFETY: the scratch memory has the length asked for; the operands are the caller's.
+    unsafe {
+        let x = y.add(y_len);
+        for i in 0..plan.sums {
+            sums.add(i).write(T::ZERO);
+        }
+        for sample in samples {
+            transpose(
+                kernels,
+                job,
+                group,
+                sample,
+                first..first + rows,
+                [deep, high, wide],
+                y,
+            );
+            for channel in (0..job.sizes.channels).step_by(plan.at_once) {
+                let channels = plan.at_once.min(job.sizes.channels - channel);
+                for c in 0..channels {
+                    let dst = x.add(c * plan.plane);
+                    pad(
+                        kernels,
+                        plan,
+                        windows,
+                        x_job.at(sample, channel + c),
+                        x_job.spatial,
+                        dst,
+                    );
+                }
+                let lines = channels * plan.lines;
+                for line in (0..lines).step_by(plan.high) {
+                    // Lines beyond the last are those of the last again; their sums go nowhere.
+                    let mut offsets = [0_u32; OUTER_LINES];
+                    for (i, offset) in offsets.iter_mut().enumerate().take(plan.high) {
+                        let at = (line + i).min(lines - 1);
+                        let (c, tap) = (at / plan.lines, at % plan.lines);
+                        let (i, j) = (tap / windows[1].taps, tap % windows[1].taps);
+                        let (i, j) = (i * windows[0].dilation as usize, j * windows[1].dilation as usize);
+                        *offset = (c * plan.plane + (i * plan.extents[1] + j) * plan.extents[2]) as u32;
+                    }
+                    for tap in (0..plan.taps).step_by(plan.wide) {
+                        let columns = plan.wide.min(plan.taps - tap);
+                        for i in 0..deep {
+                            (set[columns - 1].1)(&OuterArgs {
+                                y: y.add(i * high * wide * lanes),
+                                x: x.add(i * steps[0] * plan.extents[1] * plan.extents[2] + tap),
+                                offsets: offsets.as_ptr(),
+                                used: plan.high.min(lines - line),
+                                high,
+                                wide,
+                                step: steps[2],
+                                line: steps[1] * plan.extents[2],
+                                sums: sums.add(((channel * plan.lines + line) * plan.taps + tap) * lanes),
+                                pitch: plan.taps * lanes,
+                            });
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Writes a sample's rows of dy position by position.
+unsafe fn transpose<T: ConvElement>(
+    kernels: &ConvKernels<T>,
+    job: &Job<'_, T>,
+    group: usize,
+    sample: usize,
+    rows: Range<usize>,
+    [deep, high, wide]: [usize; AXES],
+    y: *mut T::Acc,
+) {
+    let (lanes, dy) = (kernels.tiles.outer.0, &job.dy);
+    let src = dy.ptr.wrapping_offset(
+        sample as isize * dy.sample + group as isize * dy.group + rows.start as isize * dy.row,
+    );
+    let panel = |dst: *mut T::Acc, src: *const T, kc: usize| Panel {
+        dst,
+        pitch: lanes,
+        src,
+        width: rows.len(),
+        w_step: dy.row,
+        k_step: dy.spatial[2],
+        kc,
+    };
+    let dense = (high == 1 || dy.spatial[1] == wide as isize * dy.spatial[2])
+        && (deep == 1 || dy.spatial[0] == (high * wide) as isize * dy.spatial[2]);
+    // SAFETY: the caller's operand; a panel runs over its end into the next one or into the slack.
+    unsafe {
+        if dense {
+            return (kernels.pack)(&panel(y, src, deep * high * wide));
+        }
+        for i in 0..deep {
+            for j in 0..high {
+                let from = src.wrapping_offset(i as isize * dy.spatial[0] + j as isize * dy.spatial[1]);
+                (kernels.pack)(&panel(y.add((i * high + j) * wide * lanes), from, wide));
+            }
+        }
+    }
+}
+
+/// Copies a channel of x into a padded plane.
+unsafe fn pad<T: ConvElement>(
+    kernels: &ConvKernels<T>,
+    plan: &Plan,
+    windows: &[Window; AXES],
+    src: *const T,
+    spatial: [isize; AXES],
+    dst: *mut T::Acc,
+) {
+    let mut plane = Plane {
+        dst,
+        extents: plan.extents,
+        from: [0; AXES],
+        to: [0; AXES],
+        src,
+        steps: spatial,
+    };
+    for (i, window) in windows.iter().enumerate() {
+        let low = window.padding;
+        let inside = |place: i64| place.clamp(0, plan.extents[i] as i64) as usize;
+        (plane.from[i], plane.to[i]) = (inside(low), inside(low + window.input as i64));
+        plane.src = plane.src.wrapping_offset(-low as isize * spatial[i]);
+    }
+    // SAFETY: only elements that exist are read; planes lie one after another, with slack behind the last.
+    unsafe { (kernels.plane)(&plane) }
+}
+
+/// Rounds the sums of one register of rows into the result.
+unsafe fn put<T: ConvElement>(
+    kernels: &ConvKernels<T>,
+    job: &Job<'_, T>,
+    plan: &Plan,
+    part: usize,
+    sums: *const T::Acc,
+) {
+    let (lanes, target) = (kernels.tiles.outer.0, &job.target);
+    let (group, first) = (part / plan.registers, part % plan.registers * lanes);
+    let [_, b, _] = target.extents;
+    for row in 0..lanes.min(job.sizes.rows - first) {
+        for line in 0..job.sizes.channels * plan.lines {
+            let (channel, tap) = (line / plan.lines, line % plan.lines);
+            let at = group as isize * target.group
+                + (first + row) as isize * target.row
+                + channel as isize * target.channel
+                + (tap / b) as isize * target.taps[0]
+                + (tap % b) as isize * target.taps[1];
+            for k in 0..plan.taps {
+                // SAFETY: the caller's result; a register of sums for each line and tap.
+                unsafe {
+                    let sum = *sums.add((line * plan.taps + k) * lanes + row);
+                    *job.out.offset(at + k as isize * target.taps[2]) = T::narrow(sum);
+                }
+            }
+        }
+    }
+}
