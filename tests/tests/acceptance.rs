@@ -1,10 +1,15 @@
-//! The acceptance rows on the CPU backend, whole.
+//! The acceptance rows, whole: on the CPU backend, or on the target that `THALWEG_TEST_TARGET` names.
 
+use std::sync::LazyLock;
 use thalweg::hal::{Backend, Runtime};
 use thalweg::loader::{LoaderOptions, Registry};
 use thalweg_conformance::acceptance::{self, Failure, Outcome};
 
-const CPU: &str = "cpu";
+/// The backend's name. A number behind it does not matter: rows take the first device.
+static TARGET: LazyLock<String> = LazyLock::new(|| {
+    let target = std::env::var("THALWEG_TEST_TARGET").unwrap_or_else(|_| "cpu".into());
+    target.split(':').next().unwrap_or_default().to_owned()
+});
 
 /// A runtime of its own, which has used nothing yet.
 fn runtime() -> Runtime {
@@ -15,7 +20,7 @@ fn runtime() -> Runtime {
 #[track_caller]
 fn on_cpu(row: impl Fn(&Backend) -> Outcome) {
     met(runtime()
-        .backend(CPU)
+        .backend(&TARGET)
         .map_err(Failure::from)
         .and_then(|cpu| row(&cpu)));
 }
@@ -44,18 +49,18 @@ fn a4_size_column() {
 
 #[test]
 fn a5_is_initialized() {
-    met(acceptance::a5(&runtime(), CPU));
+    met(acceptance::a5(&runtime(), &TARGET));
 }
 
 #[test]
 fn a6_wrong_questions() {
-    met(acceptance::a6(&runtime(), CPU));
+    met(acceptance::a6(&runtime(), &TARGET));
 }
 
 #[test]
 fn a7_a8_loops_and_their_gradients() {
     met(runtime()
-        .device(CPU)
+        .device(TARGET.as_str())
         .map_err(Failure::from)
         .and_then(|device| acceptance::a7_and_a8(&device)));
 }
@@ -83,7 +88,7 @@ fn a12_out_of_memory_and_on() {
 #[test]
 fn a14_convolution() {
     met(runtime()
-        .device(CPU)
+        .device(&TARGET)
         .map_err(Failure::from)
         .and_then(|device| acceptance::a14(&device)));
 }

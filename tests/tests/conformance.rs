@@ -68,6 +68,17 @@ fn opencl() -> Option<Subject> {
     Some(load(&file).with_oracle(&reference()))
 }
 
+/// The CUDA backend over a stand-in for its libraries; no GPU is behind it. Kernels are CUDA C that the host's compiler
+/// has compiled.
+fn cuda_standin() -> Subject {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| plugins::cuda_standin("cuda_conformance", &[]));
+    let cache = folder.join("cache");
+    set_config("cuda.libraries", folder.to_str());
+    set_config("cuda.cache", cache.to_str());
+    load(&plugins::built("thalweg_cuda")).with_oracle(&reference())
+}
+
 /// Runs the cases of a group. What a backend may say it does not support is listed, so that one that stops offering
 /// something does not pass unnoticed.
 fn judge(subject: impl Into<Option<Subject>>, group: &str, unsupported: &[&str]) {
@@ -116,6 +127,8 @@ backends! {
         ["binary: capability", "priority: there is one only", "no library ops", "no reference backend"],
         [core, memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, library, graphs,
         concurrency, acceptance];
+    cuda_on_a_stand_in = cuda_standin(), ["map: capability", "binary: capability", "lower it"],
+        [core, memory, streams, events, errors, rows, graphs, concurrency];
     plain_c = load(plain()),
         ["every instance has the same context", "import: capability", "priority: there is one only", "no table of"],
         [core, memory, streams, events, errors, concurrency, acceptance];

@@ -282,7 +282,7 @@ fn a_plugin_without_memory() {
 #[test]
 fn a_newer_plugin() {
     let double = Double::new()
-        .with_unknown(8, 1)
+        .with_unknown(99, 1)
         .with_unknown(TableId::Memory as u32, 2)
         .with_unknown(TableId::Graph as u32, 2);
     let api = BackendApi {

@@ -84,12 +84,20 @@ fn format(root: &Path) -> Result<Skipped> {
 }
 
 fn clippy(root: &Path) -> Result<Skipped> {
-    let args = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    let args = [
+        "clippy",
+        "--workspace",
+        "--all-features",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
     execute(&mut cargo(root, &args)).map(whole)
 }
 
 fn doc(root: &Path) -> Result<Skipped> {
-    let args = ["doc", "--workspace", "--no-deps"];
+    let args = ["doc", "--workspace", "--all-features", "--no-deps"];
     execute(cargo(root, &args).env("RUSTDOCFLAGS", "-Dwarnings")).map(whole)
 }
 
@@ -105,12 +113,24 @@ pub(crate) fn test(root: &Path) -> Result<Skipped> {
         }
     }
     if !exists("cargo-nextest") {
-        execute(programs_kept(&mut cargo(root, &["test", "--workspace"]), root))?;
+        execute(programs_kept(
+            &mut cargo(root, &["test", "--workspace", "--all-features"]),
+            root,
+        ))?;
         return Ok(skipped);
     }
-    let args = ["nextest", "run", "--workspace", "--no-fail-fast"];
+    let args = [
+        "nextest",
+        "run",
+        "--workspace",
+        "--all-features",
+        "--no-fail-fast",
+    ];
     execute(programs_kept(&mut cargo(root, &args), root))?;
-    execute(&mut cargo(root, &["test", "--workspace", "--doc"]))?;
+    execute(&mut cargo(
+        root,
+        &["test", "--workspace", "--all-features", "--doc"],
+    ))?;
     Ok(skipped)
 }
 

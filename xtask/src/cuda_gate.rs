@@ -1,17 +1,12 @@
-//! The compile gate of CUDA sources: NVRTC and ptxas from PyPI, no GPU.
+//! The compile gate of CUDA sources: NVRTC from PyPI, which holds ptxas, no GPU.
 
 use crate::process::{cargo, command, exists, run as execute};
 use crate::{Result, target};
 use std::fs;
 use std::path::Path;
 
-/// NVRTC and ptxas of two major versions.
-const WHEELS: [&str; 4] = [
-    "nvidia-cuda-nvrtc-cu12==12.9.*",
-    "nvidia-cuda-nvcc-cu12==12.9.*",
-    "nvidia-cuda-nvrtc==13.*",
-    "nvidia-cuda-nvcc==13.*",
-];
+/// NVRTC of two major versions.
+const WHEELS: [&str; 2] = ["nvidia-cuda-nvrtc-cu12==12.9.*", "nvidia-cuda-nvrtc==13.*"];
 /// Which architecture is compiled by which major version.
 const ARCHES: [&str; 2] = ["sm_80@12", "sm_90@13"];
 /// Most bytes that a kernel may spill, stores and loads together. The worst of the corpus, maxima of i8 in packs of 16, spills 114.

@@ -4,6 +4,7 @@
 mod ci;
 mod cuda_gate;
 mod demo;
+mod gpu_kit;
 mod header;
 mod layering;
 mod lines;
@@ -62,6 +63,8 @@ enum Task {
     },
     /// Compile CUDA sources of many kernels with NVRTC and ptxas from PyPI; no GPU is needed.
     CudaGate,
+    /// Pack command, plugins, tests and benches, prebuilt, with a script that runs them all on another machine's GPU.
+    GpuKit,
     /// Check which crate knows which.
     Layering,
     /// List long files; fail on files over 500 lines.
@@ -108,6 +111,7 @@ fn main() -> ExitCode {
         Task::NewBackend { name } => new_backend::run(&root, &name),
         Task::Header { check } => header::run(&root, check),
         Task::CudaGate => ci::run(&root, &["cuda-gate".to_owned()]),
+        Task::GpuKit => gpu_kit::run(&root),
         Task::Layering => layering::run(&root),
         Task::Lines => lines::run(&root),
     };

@@ -7,7 +7,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Packages that are plugins.
-const PACKAGES: [&str; 3] = ["thalweg-reference", "thalweg-cpu", "thalweg-opencl"];
+const PACKAGES: [&str; 4] = [
+    "thalweg-reference",
+    "thalweg-cpu",
+    "thalweg-opencl",
+    "thalweg-cuda",
+];
 
 /// Builds everything that tests need, the plugins and the command among it, and returns the plugins' files in the build
 /// folder, where programs of the same build find them.
@@ -15,12 +20,20 @@ const PACKAGES: [&str; 3] = ["thalweg-reference", "thalweg-cpu", "thalweg-opencl
 /// One call of cargo for all of it: calls that name different packages or kinds of targets enable different features of
 /// shared dependencies, which are then built again.
 pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
-    let kinds = ["build", "--workspace", "--lib", "--bins", "--tests"];
+    let kinds = [
+        "build",
+        "--workspace",
+        "--all-features",
+        "--lib",
+        "--bins",
+        "--tests",
+    ];
     run(&mut cargo(root, &kinds))?;
     Ok(files_of(&profile(root, false)))
 }
 
-fn files_of(folder: &Path) -> Vec<PathBuf> {
+/// The plugins' files in the folder of a build.
+pub(crate) fn files_of(folder: &Path) -> Vec<PathBuf> {
     let file = |package: &&str| folder.join(format!("lib{}.so", package.replace('-', "_")));
     PACKAGES.iter().map(file).collect()
 }

@@ -1,4 +1,4 @@
-"""Compiles CUDA sources with NVRTC and assembles them with ptxas; no GPU is needed.
+"""Compiles CUDA sources to machine code with NVRTC, whose assembler is ptxas; no GPU is needed.
 
 usage: compile.py SOURCES SPILL_CEILING ARCH...
 
@@ -11,65 +11,56 @@ import ctypes
 import glob
 import os
 import re
-import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
 
+SPILLS = re.compile(
+    r"properties for (\S+)\s+ptxas\s+\.\s+\d+ bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
+)
 
-def found(pattern):
+
+def nvrtc(major):
+    """NVRTC of one major version."""
     for folder in sys.path:
-        for file in sorted(glob.glob(os.path.join(folder, "nvidia", "*", pattern))):
-            yield file
+        for file in sorted(glob.glob(os.path.join(folder, "nvidia", "*", f"lib/libnvrtc.so.{major}"))):
+            return file
+    raise FileNotFoundError(f"libnvrtc.so.{major}")
 
 
-def tools(major):
-    """NVRTC and ptxas of one major version."""
-    nvrtc = next(file for file in found(f"lib/libnvrtc.so.{major}"))
-    # Wheels of CUDA 12 are one folder a package, those of 13 share one.
-    shared = f"{os.sep}cu{major}{os.sep}"
-    ptxas = next(file for file in found("bin/ptxas") if (shared in file) == (shared in nvrtc))
-    return nvrtc, ptxas
-
-
-def ptx(nvrtc, source, options):
-    library = ctypes.CDLL(nvrtc)
+def compiled(library, source, options):
+    """Whether the source compiles, and the compiler's log."""
     with open(source, "rb") as file:
         text = file.read()
     program = ctypes.c_void_p()
     if library.nvrtcCreateProgram(ctypes.byref(program), text, source.encode(), 0, None, None) != 0:
-        return None, "nvrtcCreateProgram failed"
+        return False, "nvrtcCreateProgram failed"
     arguments = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
-    refused = library.nvrtcCompileProgram(program, len(options), arguments) != 0
-    kind = "ProgramLog" if refused else "PTX"
+    done = library.nvrtcCompileProgram(program, len(options), arguments) == 0
     size = ctypes.c_size_t()
-    getattr(library, f"nvrtcGet{kind}Size")(program, ctypes.byref(size))
-    buffer = ctypes.create_string_buffer(size.value)
-    getattr(library, f"nvrtcGet{kind}")(program, buffer)
+    library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    library.nvrtcGetProgramLog(program, log)
+    code = ctypes.c_size_t()
+    if done:
+        library.nvrtcGetCUBINSize(program, ctypes.byref(code))
+        done = code.value > 0
     library.nvrtcDestroyProgram(ctypes.byref(program))
-    return (None, buffer.value.decode()) if refused else (buffer.value, "")
+    return done, log.value.decode()
 
 
 def check(task):
     """Returns the source's name, what is wrong, the number of kernels, and the most spilled bytes with the kernel's name."""
     source, options, arch, major = task
     name = f"{os.path.basename(source)} for {arch} by CUDA {major}"
-    nvrtc, ptxas = tools(major)
-    flags = options + ["--disable-warnings", f"--gpu-architecture=compute_{arch[3:]}"]
-    code, problem = ptx(nvrtc, source, flags)
-    if code is None:
-        return name, problem, 0, (0, "")
-    file = f"{source}.{arch}.ptx"
-    with open(file, "wb") as to:
-        to.write(code)
-    run = subprocess.run(
-        [ptxas, "-v", f"-arch={arch}", file, "-o", os.devnull], capture_output=True, text=True, check=False
-    )
-    os.remove(file)
-    if run.returncode != 0:
-        return name, run.stderr, 0, (0, "")
-    pattern = r"properties for (\S+)\s+\d+ bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
-    spills = [(int(stores) + int(loads), kernel) for kernel, stores, loads in re.findall(pattern, run.stderr)]
-    return name, "", len(spills), max(spills, default=(0, ""))
+    flags = options + ["--disable-warnings", "--ptxas-options=-v", f"--gpu-architecture={arch}"]
+    done, log = compiled(ctypes.CDLL(nvrtc(major)), source, flags)
+    if not done:
+        return name, log, 0, (0, "")
+    spills = [(int(stores) + int(loads), kernel) for kernel, stores, loads in SPILLS.findall(log)]
+    with open(source, encoding="utf-8") as file:
+        entries = len(re.findall(r"^(?:TL_KERNEL|extern \"C\" __global__) void", file.read(), re.MULTILINE))
+    problem = "" if len(spills) == entries else f"{entries} kernels, the assembler tells of {len(spills)}"
+    return name, problem, len(spills), max(spills, default=(0, ""))
 
 
 def main():
@@ -78,6 +69,8 @@ def main():
         options = file.read().split()
     sources = sorted(glob.glob(os.path.join(folder, "*.cu")))
     tasks = [(source, options, *arch.split("@")) for source in sources for arch in arches]
+    # Later files hold the larger programs: first, so that no core waits for the last of them.
+    tasks.reverse()
     failed, kernels, worst = 0, 0, (0, "")
     with ProcessPoolExecutor() as pool:
         for name, problem, count, spilled in pool.map(check, tasks):

@@ -1,7 +1,7 @@
 //! Kernels as the words of one program that interprets them: what takes long to compile is compiled once for all of them.
 
 use crate::body::Body;
-use crate::plan::{Form, Grid, Plan, Variant, Words};
+use crate::variant::{Form, Grid, Plan, Variant, Words};
 use crate::{Launch, Target};
 use smallvec::SmallVec;
 use std::collections::HashMap;

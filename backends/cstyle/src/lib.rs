@@ -13,6 +13,7 @@
 //!
 //! The passes of a plan run in order, each after the one before has finished. An in-order queue does that.
 
+mod axis;
 mod body;
 mod generic;
 mod launch;
@@ -23,10 +24,11 @@ mod routine;
 mod scalar;
 mod space;
 mod target;
+mod variant;
 mod write;
 
 pub use launch::{Launch, Place};
 pub use matmul::MatmulConfig;
-pub use plan::{Grid, Plan, Variant, Words};
 pub use routine::{Routine, Source};
 pub use target::{Dialect, Target};
+pub use variant::{Grid, Plan, Variant, Words};

@@ -2,177 +2,10 @@
 
 use crate::body::Body;
 use crate::space::{Full, Space};
-use crate::{Launch, MatmulConfig, Target};
+use crate::variant::{Form, Grid, Plan, Step, Variant, Word, Words, words};
+use crate::{Launch, Target};
 use smallvec::SmallVec;
 use thalweg_hal::ir::{Level, Role};
-
-/// What a program is compiled for: a key of a cache, beside the kernel and the [`Target`].
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Variant {
-    pub(crate) form: Form,
-    /// Whether indices need 64 bits.
-    pub(crate) wide: bool,
-    /// Whether an output stands in the memory of an input.
-    pub(crate) in_place: bool,
-    /// Neighbouring elements that a work-item takes at once.
-    pub(crate) lanes: u8,
-    /// Work-items of a group.
-    pub(crate) group: u16,
-    /// Axes of the space of rows.
-    pub(crate) outer: u8,
-    /// Axes of the space that is walked.
-    pub(crate) inner: u8,
-    /// Where each axis of the kernel went, when the kernel reads indices.
-    pub(crate) homes: SmallVec<[u8; 8]>,
-    /// How each parameter moves along the last axis.
-    pub(crate) steps: SmallVec<[Step; 8]>,
-    /// How each parameter moves along the last axis of rows, where neighbouring rows are walked side by side.
-    pub(crate) row_steps: SmallVec<[Step; 8]>,
-}
-
-/// How a launch is spread over work-items.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Form {
-    /// Every point on its own.
-    Map,
-    /// Rows, each walked by a work-item or by a group.
-    Rows {
-        by_group: bool,
-        /// Whether several walk one row, with a pass for each stage.
-        split: bool,
-    },
-    /// Neighbouring rows side by side, point by point: for inputs whose rows lie across. Sums are those of the form above.
-    Columns {
-        /// Rows that are walked at once.
-        rows: u16,
-    },
-    /// The program that interprets kernels.
-    Generic,
-    /// A matrix product, or a convolution as one.
-    Product {
-        config: MatmulConfig,
-        /// Whether sums are cut into pieces, which a second pass adds.
-        split: bool,
-    },
-}
-
-/// Stride along the last axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Step {
-    Zero,
-    Unit,
-    Any,
-}
-
-impl Variant {
-    /// Whether the program is the one that interprets kernels: the same for all of them.
-    pub fn is_generic(&self) -> bool {
-        self.form == Form::Generic
-    }
-}
-
-impl Step {
-    fn of(stride: i64) -> Step {
-        match stride {
-            0 => Step::Zero,
-            1 => Step::Unit,
-            _ => Step::Any,
-        }
-    }
-}
-
-/// Groups of one pass; one-dimensional.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grid {
-    /// Number of groups; below 2^31.
-    pub groups: u64,
-    /// Work-items of a group.
-    pub group_size: u32,
-}
-
-/// The words of a launch.
-pub type Words = SmallVec<[u64; 32]>;
-
-/// How a launch runs.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// Which program.
-    pub variant: Variant,
-    /// Grid of each pass; pass `i` calls entry `i` of the source. Empty when there is nothing to do.
-    pub passes: SmallVec<[Grid; 4]>,
-    /// Bytes of scratch memory.
-    pub scratch_bytes: u64,
-    /// Values of the last argument.
-    pub words: Words,
-}
-
-/// One word of the last argument. The order is that of [`words`], for the plan and for the source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Word {
-    /// Rows, or 1.
-    Rows,
-    /// Points of the space that is walked.
-    Total,
-    /// Pieces of a row.
-    Chunks,
-    /// Points of a piece; of a work-item in a map on a CPU.
-    Length,
-    /// Rows and columns of a product.
-    MatrixRows,
-    MatrixColumns,
-    /// Extent of an axis of rows.
-    Outer(usize),
-    /// Extent of an axis of the space that is walked.
-    Inner(usize),
-    /// Bytes to the element at index 0.
-    Offset(usize),
-    /// Stride along an axis of rows.
-    OuterStride(usize, usize),
-    /// Stride along an axis of the space that is walked.
-    InnerStride(usize, usize),
-    GatherStride(usize),
-    GatherExtent(usize),
-    Scalar(usize),
-}
-
-/// Calls `visit` with every word of a variant, in order.
-pub(crate) fn words(body: &Body, variant: &Variant, mut visit: impl FnMut(Word)) {
-    let (outer, inner) = (variant.outer as usize, variant.inner as usize);
-    let is_product = matches!(variant.form, Form::Product { .. });
-    [Word::Rows, Word::Total, Word::Chunks, Word::Length]
-        .into_iter()
-        .for_each(&mut visit);
-    if is_product {
-        [Word::MatrixRows, Word::MatrixColumns]
-            .into_iter()
-            .for_each(&mut visit);
-    }
-    (1..outer).for_each(|axis| visit(Word::Outer(axis)));
-    (1..inner).for_each(|axis| visit(Word::Inner(axis)));
-    for (p, param) in body
-        .kernel
-        .params
-        .iter()
-        .enumerate()
-        .filter(|(p, _)| body.touched[*p])
-    {
-        visit(Word::Offset(p));
-        (0..outer).for_each(|axis| visit(Word::OuterStride(p, axis)));
-        if variant.form == Form::Map || param.level == Level::Element {
-            let counted = if is_product || variant.steps[p] == Step::Any {
-                inner
-            } else {
-                inner - 1
-            };
-            (0..counted).for_each(|axis| visit(Word::InnerStride(p, axis)));
-        }
-        if body.gathered[p] {
-            visit(Word::GatherStride(p));
-            visit(Word::GatherExtent(p));
-        }
-    }
-    (0..body.kernel.scalars.len()).for_each(|index| visit(Word::Scalar(index)));
-}
 
 /// Longest run of points that one work-item of a CPU takes of a map, and of a row that several share.
 const CPU_RUN: u64 = 16 * 1024;
@@ -267,7 +100,9 @@ impl Shape<'_> {
         }
         let row_steps = match form {
             Form::Columns { .. } => (0..steps.len()).map(|p| self.row_step(p)).collect(),
-            Form::Map | Form::Rows { .. } | Form::Generic | Form::Product { .. } => SmallVec::new(),
+            Form::Map | Form::Rows { .. } | Form::Axis { .. } | Form::Generic | Form::Product { .. } => {
+                SmallVec::new()
+            }
         };
         let homes = if self.body.indexed == 0 {
             SmallVec::new()
@@ -300,6 +135,7 @@ impl Shape<'_> {
                 Form::Map
                 | Form::Columns { .. }
                 | Form::Rows { split: false, .. }
+                | Form::Axis { .. }
                 | Form::Generic
                 | Form::Product { .. } => 0,
             },
@@ -476,8 +312,8 @@ impl Shape<'_> {
                 let strips = last.div_ceil(side.into());
                 SmallVec::from_slice(&[grid(rows / last.max(1) * strips)])
             }
-            // Planned by `crate::product` and `crate::generic`.
-            Form::Product { .. } | Form::Generic => SmallVec::new(),
+            // Planned in files of their own.
+            Form::Product { .. } | Form::Axis { .. } | Form::Generic => SmallVec::new(),
             Form::Rows { by_group, split } => {
                 let of = |units: u64| grid(if by_group { units } else { units.div_ceil(group) });
                 let mut passes = SmallVec::new();
@@ -523,8 +359,8 @@ impl Shape<'_> {
             Word::Total => self.inner.total,
             Word::Chunks => cut.chunks,
             Word::Length => cut.length,
-            // Of products alone.
-            Word::MatrixRows | Word::MatrixColumns => 0,
+            // Of products, scans and scatters.
+            Word::MatrixRows | Word::MatrixColumns | Word::Along | Word::Tap(_) => 0,
             Word::Outer(axis) => self.outer.extents[axis],
             Word::Inner(axis) => self.inner.extents[axis],
             Word::Offset(p) => self.launch.places[p].offset,

@@ -2,7 +2,8 @@
 //! are rows, columns and depth, and how a launch is spread over tiles.
 
 use crate::body::Body;
-use crate::plan::{Form, Grid, NARROW, Plan, Step, Variant, Word, Words, words};
+use crate::plan::NARROW;
+use crate::variant::{Form, Grid, Plan, Step, Variant, Word, Words, words};
 use crate::{Launch, MatmulConfig, Target};
 use smallvec::SmallVec;
 use thalweg_hal::library::{Conv, LibraryOp, MAX_SPATIAL};
@@ -35,6 +36,18 @@ pub(crate) struct Taps {
     pub(crate) depth: [i64; MAX_SPATIAL],
     pub(crate) shift: [i64; MAX_SPATIAL],
     pub(crate) divide: [i64; MAX_SPATIAL],
+}
+
+impl Taps {
+    fn divides(&self) -> bool {
+        self.divide[..self.spatial].iter().any(|&by| by != 1)
+    }
+
+    /// The value of [`Word::Tap`].
+    fn word(&self, part: usize) -> u64 {
+        let of = [&self.column, &self.depth, &self.shift, &self.divide][part % 4];
+        of[part / 4] as u64
+    }
 }
 
 impl Roles {
@@ -178,7 +191,8 @@ impl<'a> Shape<'a> {
                 };
                 let place = at(taps.column[i], 3 + i)
                     + at(taps.depth[i], self.body.outer() + 1 + i)
-                    + u128::from(taps.shift[i].unsigned_abs());
+                    + u128::from(taps.shift[i].unsigned_abs())
+                    + u128::from(taps.divide[i].unsigned_abs());
                 // Half the range is left for columns beyond the edge.
                 most = most.max(2 * place);
             }
@@ -214,6 +228,8 @@ impl<'a> Shape<'a> {
             form: Form::Product {
                 config,
                 split: pieces > 1,
+                spatial: roles.taps.as_ref().map_or(0, |taps| taps.spatial as u8),
+                divides: roles.taps.as_ref().is_some_and(Taps::divides),
             },
             wide: self.wide(),
             in_place: body.in_place(self.launch),
@@ -242,6 +258,9 @@ impl<'a> Shape<'a> {
                 Word::GatherStride(p) => self.launch.places[p].gather_stride as u64,
                 Word::GatherExtent(p) => self.launch.places[p].gather_extent,
                 Word::Scalar(index) => self.launch.scalars[index],
+                Word::Tap(part) => roles.taps.as_ref().map_or(0, |taps| taps.word(part)),
+                // Of scans and scatters.
+                Word::Along => 0,
             });
         });
         let (tile_m, tile_n) = config.tile();
@@ -282,14 +301,14 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// How a product runs; `body` is that of its definition.
+/// How a product runs; `body` is that of its definition. `None` where the definition runs.
 pub(crate) fn plan(
     body: &Body,
     roles: &Roles,
     config: MatmulConfig,
     target: &Target,
     launch: &Launch<'_>,
-) -> Result<Plan> {
+) -> Result<Option<Plan>> {
     if launch.extents.len() != body.rank() {
         return Err(Error::invalid_argument(format!(
             "{}: {} extents for {} axes",
@@ -298,8 +317,5 @@ pub(crate) fn plan(
             body.rank()
         )));
     }
-    Ok(match Shape::new(body, roles, launch) {
-        Some(shape) => shape.plan(config, target),
-        None => crate::plan::plan(body, target, launch),
-    })
+    Ok(Shape::new(body, roles, launch).map(|shape| shape.plan(config, target)))
 }

@@ -1,5 +1,6 @@
 //! A kernel or library op that is ready to be planned and rendered.
 
+use crate::axis::{self, AxisOp};
 use crate::body::Body;
 use crate::product::{self, Roles};
 use crate::{Dialect, Launch, MatmulConfig, Plan, Target, Variant, generic, plan, write};
@@ -25,8 +26,16 @@ pub struct Source {
 pub struct Routine {
     body: Body,
     target: Target,
-    product: Option<(Roles, MatmulConfig)>,
-    interpreted: bool,
+    kind: Kind,
+}
+
+/// How the definition is computed.
+#[derive(Debug)]
+pub(crate) enum Kind {
+    Kernel,
+    Interpreted,
+    Product(Box<Roles>, MatmulConfig),
+    Axis(AxisOp),
 }
 
 impl Routine {
@@ -42,8 +51,7 @@ impl Routine {
         Ok(Routine {
             body,
             target: *target,
-            product: None,
-            interpreted: false,
+            kind: Kind::Kernel,
         })
     }
 
@@ -54,51 +62,52 @@ impl Routine {
     /// Those of [`Routine::new`].
     pub fn interpreted(kernel: &Kernel, target: &Target) -> Result<Routine> {
         let routine = Routine::new(kernel, target)?;
-        Ok(Routine {
-            interpreted: target.dialect == Dialect::OpenClC && generic::fits(&routine.body),
-            ..routine
-        })
+        let fits = target.dialect == Dialect::OpenClC && generic::fits(&routine.body);
+        let kind = if fits { Kind::Interpreted } else { Kind::Kernel };
+        Ok(Routine { kind, ..routine })
     }
 
-    /// A matrix product, or a convolution or a gradient of one, with the launch of its definition.
+    /// A library op with the launch of its definition: products and convolutions in tiles of `config`, scans and scatters along
+    /// their axis.
     ///
     /// # Errors
-    /// `Unsupported` for other ops and for dtypes that the target lacks; `InvalidArgument` when the configuration does not
-    /// fit the target.
-    pub fn product(op: &LibraryOp, config: MatmulConfig, target: &Target) -> Result<Routine> {
+    /// `Unsupported` for a sort, a scatter whose sums are wider than its elements, and dtypes that the target lacks;
+    /// `InvalidArgument` when the configuration does not fit the target.
+    pub fn library(op: &LibraryOp, config: MatmulConfig, target: &Target) -> Result<Routine> {
         config.check(target)?;
-        let Some(roles) = Roles::of(op) else {
-            return Err(Error::unsupported(format!(
-                "{} is no product; lower it",
-                op.name()
-            )));
-        };
+        let product = Roles::of(op).map(|roles| Kind::Product(Box::new(roles), config));
+        let kind = product
+            .or_else(|| AxisOp::of(op).map(Kind::Axis))
+            .ok_or_else(|| {
+                Error::unsupported(format!("{} is not written as a whole; lower it", op.name()))
+            })?;
         Ok(Routine {
-            product: Some((roles, config)),
+            kind,
             ..Routine::new(&op.definition()?, target)?
         })
     }
 
-    /// A matrix product with the launch of its definition: [`Routine::product`].
+    /// A matrix product with the launch of its definition: [`Routine::library`].
     ///
     /// # Errors
-    /// Those of [`Routine::product`].
+    /// Those of [`Routine::library`].
     pub fn matmul(op: &Matmul, config: MatmulConfig, target: &Target) -> Result<Routine> {
-        Routine::product(&LibraryOp::Matmul(op.clone()), config, target)
+        Routine::library(&LibraryOp::Matmul(op.clone()), config, target)
     }
 
     /// How a launch runs.
     pub fn plan(&self, launch: &Launch<'_>) -> Result<Plan> {
-        match &self.product {
-            Some((roles, config)) => product::plan(&self.body, roles, *config, &self.target, launch),
-            None if self.interpreted => Ok(generic::plan(&self.body, &self.target, launch)),
-            None => Ok(plan::plan(&self.body, &self.target, launch)),
-        }
+        let special = match &self.kind {
+            Kind::Kernel => None,
+            Kind::Interpreted => Some(generic::plan(&self.body, &self.target, launch)),
+            Kind::Product(roles, config) => product::plan(&self.body, roles, *config, &self.target, launch)?,
+            Kind::Axis(op) => axis::plan(&self.body, op, &self.target, launch),
+        };
+        Ok(special.unwrap_or_else(|| plan::plan(&self.body, &self.target, launch)))
     }
 
     /// The source of a variant that [`Routine::plan`] returned.
     pub fn render(&self, variant: &Variant) -> Result<Source> {
-        let roles = self.product.as_ref().map(|(roles, _)| roles);
-        Ok(write::kernel(&self.body, roles, variant, &self.target))
+        Ok(write::kernel(&self.body, &self.kind, variant, &self.target))
     }
 }

@@ -202,7 +202,7 @@ fn convolutions() {
         let definition = op.definition().unwrap();
         for (kind, target) in TARGETS {
             let config = MatmulConfig::candidates(&target)[0];
-            let routine = Routine::product(&op, config, &target).unwrap();
+            let routine = Routine::library(&op, config, &target).unwrap();
             let plan = with_convolution(&definition, &extents, |launch| routine.plan(launch)).unwrap();
             assert_eq!(plan.passes.len(), if name == "conv_grad_weight" { 2 } else { 1 });
             compare(&format!("{name}.{kind}"), &routine.render(&plan.variant).unwrap());

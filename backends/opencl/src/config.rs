@@ -2,6 +2,7 @@
 
 use crate::platform::DeviceInfo;
 use std::path::PathBuf;
+use thalweg_hal::kit::cache::Cache;
 use thalweg_hal::{Error, Host, Result};
 
 /// The OpenCL loader to open instead of the system's.
@@ -42,7 +43,7 @@ impl Config {
         };
         one_of(MEMORY, ["host", "device"])?;
         Ok(Config {
-            cache: cache(host),
+            cache: Cache::folder(host, CACHE, "opencl"),
             shared: shares_memory(host, info),
             tune: one_of(TUNE, ["on", "off"])?.as_deref() != Some("off"),
             interpret: one_of(KERNELS, ["compiled", "interpreted"])?.as_deref() == Some("interpreted"),
@@ -53,20 +54,4 @@ impl Config {
 /// Whether buffers are host memory that the device uses in place.
 pub(crate) fn shares_memory(host: Host, info: &DeviceInfo) -> bool {
     info.is_host() && host.config(MEMORY).as_deref() != Some("device")
-}
-
-fn cache(host: Host) -> Option<PathBuf> {
-    match host.config(CACHE) {
-        Some(value) if value == "off" => None,
-        Some(value) => Some(PathBuf::from(value)),
-        None => {
-            let absolute = |name| {
-                std::env::var_os(name)
-                    .map(PathBuf::from)
-                    .filter(|path| path.is_absolute())
-            };
-            let folder = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
-            Some(folder.join("thalweg").join("opencl"))
-        }
-    }
 }

@@ -1,7 +1,6 @@
 //! A device: a context, and what hangs on it.
 
 use crate::api::{Api, Context};
-use crate::cache::Cache;
 use crate::config::Config;
 use crate::copy::{self, Rows};
 use crate::event::ClEvent;
@@ -18,6 +17,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use thalweg_cstyle::{Dialect, Routine, Target};
 use thalweg_hal::backend::{Device, GraphNode, Source, Tag, Work};
+use thalweg_hal::kit::cache::Cache;
 use thalweg_hal::kit::host_device;
 use thalweg_hal::kit::pages::Account;
 use thalweg_hal::tables::{Kind, LogLevel, MemoryInfo, NoticeKind, PropertyKey};
@@ -70,13 +70,14 @@ impl OpenClDevice {
             host.log(LogLevel::Warn, "opencl", &message);
         }
         let identity = [
+            env!("CARGO_PKG_VERSION"),
             &info.platform,
             &info.name,
             &info.vendor,
             &info.driver,
             &info.version,
         ];
-        let identity = identity.map(String::as_str).join("\n");
+        let identity = identity.join("\n");
         let builder = Arc::new(Builder {
             api,
             context: Arc::clone(&context),
@@ -166,7 +167,7 @@ impl OpenClDevice {
             ))),
             Source::Library(op) => {
                 let config = self.tiles(op)?;
-                Ok((op.name().into(), Routine::product(op, config, &self.target)?))
+                Ok((op.name().into(), Routine::library(op, config, &self.target)?))
             }
         }
     }

@@ -2,10 +2,9 @@
 //!
 //! The loader is opened when the first question comes. A device gets a context of its own, a stream is an in-order queue,
 //! an event a marker, and kernels are OpenCL C that [`thalweg_cstyle`] writes, compiled once for each variant and kept on
-//! disk (`cache.rs`).
+//! disk.
 
 mod api;
-mod cache;
 mod config;
 mod copy;
 mod device;

@@ -1,13 +1,13 @@
 //! Programs: built from source or from the cache, with a free kernel for every thread that wants one.
 
 use crate::api::{Api, Context, DeviceId, Kernel, Program, check, codes, info, text};
-use crate::cache::{Cache, Key};
 use crate::kernel::Slot;
 use crate::quiet::quietly;
 use parking_lot::Mutex;
 use std::ffi::CString;
 use std::sync::Arc;
 use std::time::Instant;
+use thalweg_hal::kit::cache::{Cache, Key};
 use thalweg_hal::tables::LogLevel;
 use thalweg_hal::{Error, Host, Result};
 

@@ -155,7 +155,7 @@ impl OpenClDevice {
 
     /// Nanoseconds of a product with these tiles, by the device's clock.
     fn time(&self, trial: &Trial, config: MatmulConfig) -> Result<i64> {
-        let routine = Routine::product(&trial.op, config, &self.target)?;
+        let routine = Routine::library(&trial.op, config, &self.target)?;
         let kernel = Arc::new(ClKernel::new(trial.op.name(), routine, &self.builder));
         let sizes: Vec<u64> = trial.operands.iter().map(|(elements, _)| elements * 4).collect();
         let total = sizes.iter().sum();

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 #[path = "../../../tests/tests/plugins/mod.rs"]
-mod plugins;
+pub(crate) mod plugins;
 
 pub(crate) struct Place {
     temp: tempfile::TempDir,

@@ -5,7 +5,7 @@ use super::{arg, enter, optional, put, writable};
 use crate::backend::{Backend, Device, Tag};
 use crate::kit::magazine;
 use crate::kit::pool::GRANULARITY;
-use crate::status::{Error, Result};
+use crate::status::{Error, Result, Status};
 use crate::tables::{self, AllocArgs, Context, ImportArgs, MemoryInfo, MemoryStatistics, MemoryTable};
 use std::ffi::c_void;
 
@@ -83,7 +83,9 @@ fn fresh<B: Backend>(
         range = open.pool.lock().alloc_at_last(bytes, stream, open);
     }
     let range = range.map_err(|error| {
-        open.pool.lock().count_failure();
+        if error.status == Status::OutOfMemory {
+            open.pool.lock().count_failure();
+        }
         // SAFETY: the caller of the table vouches for the tag's texts.
         let op = unsafe { Tag::new(tag) }.op();
         let op = if op.is_empty() { "allocation" } else { op };

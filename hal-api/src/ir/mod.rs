@@ -33,7 +33,7 @@ pub use encode::{
     OP_SCALAR_OP, OP_STORE, Owned, ParamDesc, decode, encode,
 };
 pub use op::{Accepts, ReduceOp, Returns, ScalarOp};
-pub use text::ParseError;
+pub use text::{ParseError, literal, parse_literal};
 pub use verify::{Info, VerifyError};
 
 use crate::dtype::DType;

@@ -81,8 +81,8 @@ fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(text);
 }
 
-/// The shortest text that [`constant`] reads back as the same bits.
-fn literal(dtype: DType, bits: u64) -> String {
+/// The shortest text that [`parse_literal`] reads back as the same bits.
+pub fn literal(dtype: DType, bits: u64) -> String {
     let width = dtype.size() as u32 * 8;
     let hex = || format!("{bits:#x}");
     if width < 64 && bits >> width != 0 {
@@ -226,7 +226,7 @@ fn node(words: &mut Words<'_>) -> Result<Node, String> {
             let dtype = words.dtype()?;
             Node::Const {
                 dtype,
-                bits: constant(dtype, words.next("a constant")?)?,
+                bits: parse_literal(dtype, words.next("a constant")?)?,
             }
         }
         "scalar" => Node::Scalar {
@@ -278,7 +278,11 @@ fn node(words: &mut Words<'_>) -> Result<Node, String> {
     })
 }
 
-fn constant(dtype: DType, text: &str) -> Result<u64, String> {
+/// The bits of a constant: a decimal, `inf`, `-inf`, `true`, `false`, or its bits in hex.
+///
+/// # Errors
+/// A text that is none of `dtype`, as one line.
+pub fn parse_literal(dtype: DType, text: &str) -> Result<u64, String> {
     let refuse = || format!("{} is not a constant of {dtype}", quote(text));
     if let Some(digits) = text.strip_prefix("0x") {
         let hex = digits.bytes().all(|b| b.is_ascii_hexdigit());

@@ -1,7 +1,8 @@
 //! What a backend needs besides its device: handles, a caching pool, in-order streams with events, error texts,
-//! programs, graph replay. The export layer uses the handles, the pool and programs for every backend; streams, events and
-//! replay serve backends whose device has none of its own.
+//! programs, graph replay, a cache of compiled code on disk. The export layer uses the handles, the pool and programs for every
+//! backend; streams, events and replay serve backends whose device has none of its own.
 
+pub mod cache;
 pub mod checks;
 pub mod error_slot;
 pub mod event;

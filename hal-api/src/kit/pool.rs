@@ -8,7 +8,7 @@
 mod blocks;
 
 use super::tlsf::{Bins, NONE};
-use crate::status::{Error, Result};
+use crate::status::{Error, Result, Status};
 use crate::tables::MemoryStatistics;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -224,7 +224,7 @@ impl<C> Pool<C> {
     }
 
     fn hand_out(&mut self, bytes: u64, taken: Result<(u32, Option<Fence>)>) -> Result<Range<C>> {
-        let (block, fence) = taken.map_err(|error| self.explain(bytes, &error))?;
+        let (block, fence) = taken.map_err(|error| self.explain(bytes, error))?;
         let Block {
             chunk, offset, size, ..
         } = self.blocks[block as usize];
@@ -363,7 +363,11 @@ impl<C> Pool<C> {
         self.figures.limit = limit;
     }
 
-    fn explain(&self, bytes: u64, cause: &Error) -> Error {
+    /// Says what the pool holds, unless memory is not what is wrong.
+    fn explain(&self, bytes: u64, cause: Error) -> Error {
+        if cause.status == Status::DeviceLost {
+            return cause;
+        }
         let MemoryStatistics {
             allocated,
             reserved,

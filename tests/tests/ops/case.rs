@@ -2,7 +2,7 @@
 
 use crate::values::Array;
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thalweg::DType;
 
@@ -23,7 +23,12 @@ pub(crate) struct Case {
 impl Case {
     /// All cases of a file.
     pub(crate) fn read(file: &str) -> Vec<Case> {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("data/ops/cases/{file}.txt"));
+        // A program that is packed brings its data along.
+        let data = std::env::var_os("THALWEG_TEST_DATA").map_or_else(
+            || Path::new(env!("CARGO_MANIFEST_DIR")).join("data"),
+            PathBuf::from,
+        );
+        let path = data.join(format!("ops/cases/{file}.txt"));
         let text =
             std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let mut cases: Vec<Case> = Vec::new();

@@ -70,3 +70,42 @@ pub(crate) fn opencl_faults() -> PathBuf {
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     library
 }
+
+/// Compiles the stand-in for libcuda, NVRTC and cuBLASLt (`tests/plugins/cuda`; no GPU is behind it) into a folder, for
+/// `cuda.libraries`. `options` go to the compiler.
+pub(crate) fn cuda_standin(name: &str, options: &[&str]) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let sources = root.join("tests/plugins/cuda");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    let prelude = format!("-DPRELUDE=\"{}\"", sources.join("kernel.h").display());
+    let own_folder = format!("-L{}", folder.display());
+    // cuBLASLt's calls the one for the driver.
+    let linked: &[&str] = &[&own_folder, "-l:libcuda.so.1", "-Wl,-rpath,$ORIGIN"];
+    let libraries: [(&str, &[&str], &[&str]); 3] = [
+        (
+            "libcuda.so.1",
+            &["driver.cpp", "memory.cpp", "stream.cpp", "graph.cpp"],
+            &["-Wl,-soname,libcuda.so.1"],
+        ),
+        ("libnvrtc.so.13", &["nvrtc.cpp"], &[]),
+        ("libcublasLt.so.13", &["lt.cpp"], linked),
+    ];
+    for (library, files, links) in libraries {
+        let draft = folder.join(format!("{library}.{}", std::process::id()));
+        let run = Command::new("c++")
+            .args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror"])
+            .args(["-shared", "-fPIC", "-fvisibility=hidden", "-pthread"])
+            .arg(&prelude)
+            .args(options)
+            .args(files.iter().map(|file| sources.join(file)))
+            .args(links)
+            .arg("-o")
+            .arg(&draft)
+            .output()
+            .unwrap_or_else(|error| panic!("this test needs the compiler `c++`: {error}"));
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        std::fs::rename(draft, folder.join(library)).unwrap();
+    }
+    folder
+}

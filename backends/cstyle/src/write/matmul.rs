@@ -2,9 +2,9 @@
 
 use super::Writer;
 use crate::MatmulConfig;
-use crate::plan::Step;
 use crate::product::Roles;
 use crate::scalar;
+use crate::variant::Step;
 use thalweg_hal::DType;
 use thalweg_hal::ir::{Level, Node};
 

@@ -1,5 +1,6 @@
 //! From a kernel and a variant to source.
 
+mod axis;
 mod columns;
 mod fold;
 mod generic;
@@ -12,16 +13,16 @@ mod walk;
 
 use program::{Text, sanitized};
 
+use crate::axis::AxisOp;
 use crate::body::Body;
-use crate::plan::{Form, Step, Variant};
-use crate::product::Roles;
-use crate::routine::Source;
+use crate::routine::{Kind, Source};
 use crate::space::GONE;
+use crate::variant::{Form, Step, Variant};
 use crate::{Dialect, Target, scalar};
 use thalweg_hal::ir::{Level, Node, Role};
 
-/// Writes the program of a variant; `roles` are those of a product.
-pub(crate) fn kernel(body: &Body, roles: Option<&Roles>, variant: &Variant, target: &Target) -> Source {
+/// Writes the program of a variant.
+pub(crate) fn kernel(body: &Body, kind: &Kind, variant: &Variant, target: &Target) -> Source {
     let mut writer = Writer {
         body,
         variant,
@@ -31,7 +32,9 @@ pub(crate) fn kernel(body: &Body, roles: Option<&Roles>, variant: &Variant, targ
     };
     let passes = match variant.form {
         Form::Rows { split: true, .. } => body.depth() + 1,
-        Form::Product { split: true, .. } => 2,
+        Form::Product { split: true, .. } | Form::Axis { split: true } => 2,
+        // The base is copied first.
+        Form::Axis { split: false } => 1 + u32::from(matches!(kind, Kind::Axis(AxisOp::Scatter(_)))),
         Form::Generic => return generic::program(target),
         Form::Map
         | Form::Columns { .. }
@@ -48,10 +51,17 @@ pub(crate) fn kernel(body: &Body, roles: Option<&Roles>, variant: &Variant, targ
             Form::Map => writer.map(),
             Form::Rows { by_group, split } => writer.rows(by_group, split.then_some(pass)),
             Form::Columns { rows } => writer.rows_side_by_side(rows),
+            Form::Axis { split } => {
+                if let Kind::Axis(op) = kind {
+                    writer.along_axis(op, split, pass);
+                }
+            }
             // Written above.
             Form::Generic => {}
-            Form::Product { config, split } => {
-                if let Some(product) = roles.and_then(|roles| writer.product(roles, split)) {
+            Form::Product { config, split, .. } => {
+                if let Kind::Product(roles, _) = kind
+                    && let Some(product) = writer.product(roles, split)
+                {
                     writer.write_product(&product, config, pass);
                 }
             }
@@ -108,9 +118,11 @@ impl Writer<'_> {
     fn at_points(&self, node: usize) -> bool {
         match self.variant.form {
             Form::Map => !self.uniform[node],
-            Form::Rows { .. } | Form::Columns { .. } | Form::Generic | Form::Product { .. } => {
-                self.body.info.levels[node] == Level::Element
-            }
+            Form::Rows { .. }
+            | Form::Columns { .. }
+            | Form::Axis { .. }
+            | Form::Generic
+            | Form::Product { .. } => self.body.info.levels[node] == Level::Element,
         }
     }
 

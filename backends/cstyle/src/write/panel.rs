@@ -2,8 +2,8 @@
 
 use super::Writer;
 use super::matmul::{Product, accumulator};
-use crate::plan::Step;
 use crate::scalar;
+use crate::variant::Step;
 use thalweg_hal::DType;
 
 impl Writer<'_> {

@@ -1,7 +1,7 @@
 //! What stands around the statements: helpers, types, entries and their arguments.
 
 use super::Writer;
-use crate::plan::{Form, Word, words};
+use crate::variant::{Form, Word, words};
 use crate::{Dialect, Target, scalar};
 use thalweg_hal::ir::{Node, Role};
 
@@ -118,7 +118,7 @@ impl Writer<'_> {
     pub(super) fn scratch(&self) -> bool {
         matches!(
             self.variant.form,
-            Form::Rows { split: true, .. } | Form::Product { split: true, .. }
+            Form::Rows { split: true, .. } | Form::Product { split: true, .. } | Form::Axis { split: true }
         )
     }
 
@@ -165,6 +165,11 @@ impl Writer<'_> {
             Word::Total => format!("const idx total = (idx){at};"),
             Word::Chunks => format!("const idx chunks = (idx){at};"),
             Word::Length => format!("const idx length = (idx){at};"),
+            Word::Tap(part) => {
+                let name = ["fc", "fd", "fs", "by"][part % 4];
+                format!("const idx {name}{} = (idx){at};", part / 4)
+            }
+            Word::Along => format!("const idx along = (idx){at};"),
             Word::MatrixRows => format!("const idx height = (idx){at};"),
             Word::MatrixColumns => format!("const idx width = (idx){at};"),
             Word::Outer(axis) => format!("const idx o{axis} = (idx){at};"),

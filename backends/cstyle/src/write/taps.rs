@@ -2,8 +2,8 @@
 
 use super::Writer;
 use super::matmul::Product;
-use crate::plan::Step;
 use crate::product::Taps;
+use crate::variant::{Form, Step};
 
 impl Writer<'_> {
     /// Declares the tables: for each column its indices, the offset of its channel or sample and its share of the places; for
@@ -25,6 +25,10 @@ impl Writer<'_> {
         for a in 0..r {
             self.text.line(format!("{space}idx cu{a}[{n}];"));
             self.text.line(format!("{space}idx lu{a}[{k}];"));
+            if self.divides() {
+                self.text.line(format!("{space}idx cv{a}[{n}];"));
+                self.text.line(format!("{space}idx lv{a}[{k}];"));
+            }
         }
         if self.variant.steps[product.roles.left] != Step::Unit {
             self.text.line(format!("{space}idx la[{k}];"));
@@ -52,7 +56,10 @@ impl Writer<'_> {
             let first = columns[0];
             writer.text.line(format!("cb[j] = x{first} * t{p}_{first};"));
             for a in 0..taps.spatial {
-                let place = affine(&format!("x{}", 3 + a), taps.column[a], taps.shift[a]);
+                writer
+                    .text
+                    .line(format!("const idx place{a} = x{} * fc{a} + fs{a};", 3 + a));
+                let place = writer.divided('c', a, "j");
                 writer
                     .text
                     .line(format!("cu{a}[j] = past ? -1 - ((idx)1 << {far}) : {place};"));
@@ -76,7 +83,10 @@ impl Writer<'_> {
         self.count(&axes, "first", "l", count, team, |writer| {
             writer.text.line(format!("lb[l] = y0 * s{right}_0;"));
             for a in 0..taps.spatial {
-                let place = affine(&format!("y{}", 1 + a), taps.depth[a], 0);
+                writer
+                    .text
+                    .line(format!("const idx place{a} = y{} * fd{a};", 1 + a));
+                let place = writer.divided('l', a, "l");
                 writer.text.line(format!("lu{a}[l] = {place};"));
             }
             if offsets {
@@ -106,20 +116,37 @@ impl Writer<'_> {
         let p = product.roles.right;
         let (mut hits, mut at) = (Vec::new(), format!("m{p} + cb[{j}] + lb[{l}]"));
         for a in 0..taps.spatial {
-            self.text
-                .line(format!("const idx u{a} = cu{a}[{j}] + lu{a}[{l}];"));
-            let mut place = format!("u{a}");
-            hits.push(format!("(u{a} >= 0)"));
-            if taps.divide[a] != 1 {
-                let by = taps.divide[a];
-                self.text.line(format!("const idx v{a} = u{a} / {by};"));
-                place = format!("v{a}");
-                hits.push(format!("(v{a} * {by} == u{a})"));
+            if self.divides() {
+                self.text
+                    .line(format!("const idx v{a} = cv{a}[{j}] + lv{a}[{l}];"));
+                self.text
+                    .line(format!("const idx u{a} = cu{a}[{j}] + lu{a}[{l}] + (v{a} != 0);"));
+                hits.push(format!("((v{a} == 0) | (v{a} == by{a}))"));
+            } else {
+                self.text
+                    .line(format!("const idx u{a} = cu{a}[{j}] + lu{a}[{l}];"));
             }
-            hits.push(format!("({place} < h{a})"));
-            at.push_str(&format!(" + {place} * w{a}"));
+            hits.push(format!("(u{a} >= 0) & (u{a} < h{a})"));
+            at.push_str(&format!(" + u{a} * w{a}"));
         }
         (format!("({})", hits.join(" & ")), format!("p{p}[{at}]"))
+    }
+
+    fn divides(&self) -> bool {
+        matches!(self.variant.form, Form::Product { divides: true, .. })
+    }
+
+    /// `place` over its divisor, rounded down; what is left goes into a table, so that the sum of two places needs no division.
+    fn divided(&mut self, table: char, a: usize, index: &str) -> String {
+        if !self.divides() {
+            return format!("place{a}");
+        }
+        self.text.line(format!(
+            "const idx whole{a} = (place{a} - (place{a} < 0 ? by{a} - 1 : 0)) / by{a};"
+        ));
+        self.text
+            .line(format!("{table}v{a}[{index}] = place{a} - whole{a} * by{a};"));
+        format!("whole{a}")
     }
 
     /// Walks `count` points from `from` on, with their indices along `axes` (name and extent each, the slowest first): one
@@ -167,17 +194,5 @@ impl Writer<'_> {
         (0..carries).for_each(|_| self.text.close());
         self.text.close();
         self.text.close();
-    }
-}
-
-/// `index * factor + shift`.
-fn affine(index: &str, factor: i64, shift: i64) -> String {
-    let product = match factor {
-        1 => index.to_owned(),
-        _ => format!("{index} * (idx){factor}"),
-    };
-    match shift {
-        0 => product,
-        _ => format!("{product} + (idx){shift}"),
     }
 }

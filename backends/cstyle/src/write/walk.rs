@@ -2,8 +2,8 @@
 
 use super::{Point, Writer};
 use crate::body::Reduction;
-use crate::plan::Form;
 use crate::scalar;
+use crate::variant::Form;
 use thalweg_hal::ir::Node;
 
 /// Who walks.

@@ -50,7 +50,7 @@ pub(crate) fn programs(target: &Target) -> Result<Vec<Source>> {
     for config in MatmulConfig::candidates(target) {
         for (dtype, accumulate, output) in PRODUCTS {
             for (op, extents) in convolutions(dtype, accumulate, output) {
-                let routine = Routine::product(&op, config, target)?;
+                let routine = Routine::library(&op, config, target)?;
                 let kernel = op.definition()?;
                 let plan = with_convolution(&kernel, &extents, |launch| routine.plan(launch))?;
                 programs.push(routine.render(&plan.variant)?);

@@ -1,7 +1,7 @@
 /* conv_grad_input */
 typedef i32 idx;
 enum { TL_ITEMS = 1 };
-typedef struct { i64 at[42]; } tl_words;
+typedef struct { i64 at[50]; } tl_words;
 TL_KERNEL void tl_conv_grad_input_0(TL_GLOBAL const f32 * TL_RESTRICT b0, TL_GLOBAL const f32 * TL_RESTRICT b1, TL_GLOBAL f32 * TL_RESTRICT b2, const tl_words words) {
     const idx rows = (idx)words.at[0];
     const idx total = (idx)words.at[1];
@@ -9,42 +9,50 @@ TL_KERNEL void tl_conv_grad_input_0(TL_GLOBAL const f32 * TL_RESTRICT b0, TL_GLO
     const idx length = (idx)words.at[3];
     const idx height = (idx)words.at[4];
     const idx width = (idx)words.at[5];
-    const idx o1 = (idx)words.at[6];
-    const idx o2 = (idx)words.at[7];
-    const idx o3 = (idx)words.at[8];
-    const idx o4 = (idx)words.at[9];
-    const idx e1 = (idx)words.at[10];
-    const idx e2 = (idx)words.at[11];
-    TL_GLOBAL const f32 *const p0 = (TL_GLOBAL const f32 *)((TL_GLOBAL const char *)b0 + words.at[12]);
-    const idx t0_0 = (idx)words.at[13];
-    const idx t0_1 = (idx)words.at[14];
-    const idx t0_2 = (idx)words.at[15];
-    const idx t0_3 = (idx)words.at[16];
-    const idx t0_4 = (idx)words.at[17];
-    const idx s0_0 = (idx)words.at[18];
-    const idx s0_1 = (idx)words.at[19];
-    const idx s0_2 = (idx)words.at[20];
-    const idx gs0 = (idx)words.at[21];
-    const u64 ge0 = (u64)words.at[22];
-    TL_GLOBAL const f32 *const p1 = (TL_GLOBAL const f32 *)((TL_GLOBAL const char *)b1 + words.at[23]);
-    const idx t1_0 = (idx)words.at[24];
-    const idx t1_1 = (idx)words.at[25];
-    const idx t1_2 = (idx)words.at[26];
-    const idx t1_3 = (idx)words.at[27];
-    const idx t1_4 = (idx)words.at[28];
-    const idx s1_0 = (idx)words.at[29];
-    const idx s1_1 = (idx)words.at[30];
-    const idx s1_2 = (idx)words.at[31];
-    TL_GLOBAL f32 *const p2 = (TL_GLOBAL f32 *)((TL_GLOBAL char *)b2 + words.at[32]);
-    const idx t2_0 = (idx)words.at[33];
-    const idx t2_1 = (idx)words.at[34];
-    const idx t2_2 = (idx)words.at[35];
-    const idx t2_3 = (idx)words.at[36];
-    const idx t2_4 = (idx)words.at[37];
-    const u64 c0 = (u64)words.at[38];
-    const u64 c1 = (u64)words.at[39];
-    const u64 c2 = (u64)words.at[40];
-    const u64 c3 = (u64)words.at[41];
+    const idx fc0 = (idx)words.at[6];
+    const idx fd0 = (idx)words.at[7];
+    const idx fs0 = (idx)words.at[8];
+    const idx by0 = (idx)words.at[9];
+    const idx fc1 = (idx)words.at[10];
+    const idx fd1 = (idx)words.at[11];
+    const idx fs1 = (idx)words.at[12];
+    const idx by1 = (idx)words.at[13];
+    const idx o1 = (idx)words.at[14];
+    const idx o2 = (idx)words.at[15];
+    const idx o3 = (idx)words.at[16];
+    const idx o4 = (idx)words.at[17];
+    const idx e1 = (idx)words.at[18];
+    const idx e2 = (idx)words.at[19];
+    TL_GLOBAL const f32 *const p0 = (TL_GLOBAL const f32 *)((TL_GLOBAL const char *)b0 + words.at[20]);
+    const idx t0_0 = (idx)words.at[21];
+    const idx t0_1 = (idx)words.at[22];
+    const idx t0_2 = (idx)words.at[23];
+    const idx t0_3 = (idx)words.at[24];
+    const idx t0_4 = (idx)words.at[25];
+    const idx s0_0 = (idx)words.at[26];
+    const idx s0_1 = (idx)words.at[27];
+    const idx s0_2 = (idx)words.at[28];
+    const idx gs0 = (idx)words.at[29];
+    const u64 ge0 = (u64)words.at[30];
+    TL_GLOBAL const f32 *const p1 = (TL_GLOBAL const f32 *)((TL_GLOBAL const char *)b1 + words.at[31]);
+    const idx t1_0 = (idx)words.at[32];
+    const idx t1_1 = (idx)words.at[33];
+    const idx t1_2 = (idx)words.at[34];
+    const idx t1_3 = (idx)words.at[35];
+    const idx t1_4 = (idx)words.at[36];
+    const idx s1_0 = (idx)words.at[37];
+    const idx s1_1 = (idx)words.at[38];
+    const idx s1_2 = (idx)words.at[39];
+    TL_GLOBAL f32 *const p2 = (TL_GLOBAL f32 *)((TL_GLOBAL char *)b2 + words.at[40]);
+    const idx t2_0 = (idx)words.at[41];
+    const idx t2_1 = (idx)words.at[42];
+    const idx t2_2 = (idx)words.at[43];
+    const idx t2_3 = (idx)words.at[44];
+    const idx t2_4 = (idx)words.at[45];
+    const u64 c0 = (u64)words.at[46];
+    const u64 c1 = (u64)words.at[47];
+    const u64 c2 = (u64)words.at[48];
+    const u64 c3 = (u64)words.at[49];
     float16 packed[512];
     float16 sums[256];
     const idx h0 = (idx)c0, w0 = (idx)c2 * gs0;
@@ -56,8 +64,12 @@ TL_KERNEL void tl_conv_grad_input_0(TL_GLOBAL const f32 * TL_RESTRICT b0, TL_GLO
     idx lb[256];
     idx cu0[32];
     idx lu0[256];
+    idx cv0[32];
+    idx lv0[256];
     idx cu1[32];
     idx lu1[256];
+    idx cv1[32];
+    idx lv1[256];
     const idx down = (height + 127) / 128;
     const idx across = (width + 31) / 32;
     const idx tiles = rows * down * across;
@@ -83,8 +95,14 @@ TL_KERNEL void tl_conv_grad_input_0(TL_GLOBAL const f32 * TL_RESTRICT b0, TL_GLO
                 cr3[j] = x3;
                 cr4[j] = x4;
                 cb[j] = x0 * t0_0;
-                cu0[j] = past ? -1 - ((idx)1 << 30) : x3 + (idx)1;
-                cu1[j] = past ? -1 - ((idx)1 << 30) : x4;
+                const idx place0 = x3 * fc0 + fs0;
+                const idx whole0 = (place0 - (place0 < 0 ? by0 - 1 : 0)) / by0;
+                cv0[j] = place0 - whole0 * by0;
+                cu0[j] = past ? -1 - ((idx)1 << 30) : whole0;
+                const idx place1 = x4 * fc1 + fs1;
+                const idx whole1 = (place1 - (place1 < 0 ? by1 - 1 : 0)) / by1;
+                cv1[j] = place1 - whole1 * by1;
+                cu1[j] = past ? -1 - ((idx)1 << 30) : whole1;
                 ++x4;
                 if (x4 == o4) {
                     x4 = 0;
@@ -109,8 +127,14 @@ TL_KERNEL void tl_conv_grad_input_0(TL_GLOBAL const f32 * TL_RESTRICT b0, TL_GLO
                 idx y0 = rest;
                 for (i32 l = 0; l < (i32)depth; ++l) {
                     lb[l] = y0 * s0_0;
-                    lu0[l] = y1 * (idx)-1;
-                    lu1[l] = y2 * (idx)-3;
+                    const idx place0 = y1 * fd0;
+                    const idx whole0 = (place0 - (place0 < 0 ? by0 - 1 : 0)) / by0;
+                    lv0[l] = place0 - whole0 * by0;
+                    lu0[l] = whole0;
+                    const idx place1 = y2 * fd1;
+                    const idx whole1 = (place1 - (place1 < 0 ? by1 - 1 : 0)) / by1;
+                    lv1[l] = place1 - whole1 * by1;
+                    lu1[l] = whole1;
                     ++y2;
                     if (y2 == e2) {
                         y2 = 0;
@@ -126,10 +150,11 @@ TL_KERNEL void tl_conv_grad_input_0(TL_GLOBAL const f32 * TL_RESTRICT b0, TL_GLO
                 f32 *const to = (f32 *)&packed[l * 2];
                 TL_PARALLEL
                 for (i32 j = 0; j < 32; ++j) {
-                    const idx u0 = cu0[j] + lu0[l];
-                    const idx v0 = u0 / 2;
-                    const idx u1 = cu1[j] + lu1[l];
-                    to[j] = ((u0 >= 0) & (v0 * 2 == u0) & (v0 < h0) & (u1 >= 0) & (u1 < h1)) ? (f32)(p0[m0 + cb[j] + lb[l] + v0 * w0 + u1 * w1]) : 0;
+                    const idx v0 = cv0[j] + lv0[l];
+                    const idx u0 = cu0[j] + lu0[l] + (v0 != 0);
+                    const idx v1 = cv1[j] + lv1[l];
+                    const idx u1 = cu1[j] + lu1[l] + (v1 != 0);
+                    to[j] = (((v0 == 0) | (v0 == by0)) & (u0 >= 0) & (u0 < h0) & ((v1 == 0) | (v1 == by1)) & (u1 >= 0) & (u1 < h1)) ? (f32)(p0[m0 + cb[j] + lb[l] + u0 * w0 + u1 * w1]) : 0;
                 }
             }
             for (idx part = 0; part < bottom; part += 8) {

@@ -68,7 +68,7 @@ fn constants() {
     ];
     for (dtype, bits, text) in cases {
         assert_eq!(literal(dtype, bits), text, "{dtype} {bits:#x}");
-        assert_eq!(constant(dtype, text), Ok(bits), "{dtype} {text}");
+        assert_eq!(parse_literal(dtype, text), Ok(bits), "{dtype} {text}");
     }
 }
 
@@ -77,7 +77,7 @@ fn every_16_bit_float_is_read_back() {
     for bits in 0..=u64::from(u16::MAX) {
         for dtype in [DType::F16, DType::BF16] {
             assert_eq!(
-                constant(dtype, &literal(dtype, bits)),
+                parse_literal(dtype, &literal(dtype, bits)),
                 Ok(bits),
                 "{dtype} {bits:#x}"
             );

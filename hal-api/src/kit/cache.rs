@@ -3,6 +3,7 @@
 //! A file is named by the SHA-256 of all that its content depends on. It starts with the SHA-256 of the rest: a file that
 //! broke is built again. Files appear whole, by renaming, and one that cannot be written costs time only.
 
+use crate::host::Host;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::io;
@@ -13,7 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const DIGEST: usize = 32;
 
 /// A folder of programs for one device and driver.
-pub(crate) struct Cache {
+#[derive(Debug)]
+pub struct Cache {
     folder: Option<PathBuf>,
     device: String,
     hits: AtomicU64,
@@ -21,11 +23,12 @@ pub(crate) struct Cache {
 }
 
 /// What one entry is for.
-pub(crate) struct Key(String);
+#[derive(Debug)]
+pub struct Key(String);
 
 impl Cache {
-    /// A cache in `folder`, or none; `device` is the text that tells devices and drivers apart.
-    pub(crate) fn new(folder: Option<PathBuf>, device: String) -> Cache {
+    /// A cache in `folder`, or none; `device` is the text that tells devices, drivers and versions of the backend apart.
+    pub fn new(folder: Option<PathBuf>, device: String) -> Cache {
         Cache {
             folder,
             device,
@@ -34,13 +37,30 @@ impl Cache {
         }
     }
 
+    /// The folder that the configuration key `key` names, `thalweg/NAME` in the user's cache folder without it, and none when
+    /// it is `off` or there is no such folder.
+    pub fn folder(host: Host, key: &str, name: &str) -> Option<PathBuf> {
+        match host.config(key) {
+            Some(value) if value == "off" => None,
+            Some(value) => Some(PathBuf::from(value)),
+            None => {
+                let absolute = |name| {
+                    let path = std::env::var_os(name).map(PathBuf::from);
+                    path.filter(|path| path.is_absolute())
+                };
+                let folder = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+                Some(folder.join("thalweg").join(name))
+            }
+        }
+    }
+
     /// Whether anything is kept.
-    pub(crate) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         self.folder.is_some()
     }
 
-    /// The key of what is made from `parts` for this device by this version of the backend.
-    pub(crate) fn key(&self, parts: &[&str]) -> Key {
+    /// The key of what is made from `parts` for this device.
+    pub fn key(&self, parts: &[&str]) -> Key {
         let mut hash = Sha256::new();
         for part in [env!("CARGO_PKG_VERSION"), &self.device].iter().chain(parts) {
             hash.update((part.len() as u64).to_le_bytes());
@@ -50,7 +70,7 @@ impl Cache {
     }
 
     /// The bytes that were kept, if they are there and whole.
-    pub(crate) fn load(&self, key: &Key) -> Option<Vec<u8>> {
+    pub fn load(&self, key: &Key) -> Option<Vec<u8>> {
         let found = self.path(key).and_then(|path| read(&path));
         let counter = if found.is_some() { &self.hits } else { &self.misses };
         counter.fetch_add(1, Ordering::Relaxed);
@@ -61,7 +81,7 @@ impl Cache {
     ///
     /// # Errors
     /// What the file system refused; the cache works on without the entry.
-    pub(crate) fn store(&self, key: &Key, bytes: &[u8]) -> io::Result<()> {
+    pub fn store(&self, key: &Key, bytes: &[u8]) -> io::Result<()> {
         match self.path(key) {
             Some(path) => write(&path, bytes),
             None => Ok(()),
@@ -69,7 +89,7 @@ impl Cache {
     }
 
     /// Entries found and not found so far.
-    pub(crate) fn counts(&self) -> (u64, u64) {
+    pub fn counts(&self) -> (u64, u64) {
         (
             self.hits.load(Ordering::Relaxed),
             self.misses.load(Ordering::Relaxed),

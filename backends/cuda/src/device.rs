@@ -1,0 +1,328 @@
+//! A device: its primary context, and what hangs on it.
+
+use crate::api::codes::{PEER_ENABLED, SUCCESS};
+use crate::api::{Driver, Lt, Nvrtc, Search};
+use crate::config::Config;
+use crate::context::Context;
+use crate::copy;
+use crate::event::CuEvent;
+use crate::graph::CudaGraph;
+use crate::kernel::CudaKernel;
+use crate::launch::Ready;
+use crate::library::{Handle, Product};
+use crate::memory::Chunk;
+use crate::platform::DeviceInfo;
+use crate::program::Builder;
+use crate::stream::CuStream;
+use parking_lot::Mutex;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_cstyle::{MatmulConfig, Routine, Target};
+use thalweg_hal::backend::{Copy, Device, GraphNode, Place, Source, Tag, Work};
+use thalweg_hal::kit::cache::Cache;
+use thalweg_hal::library::LibraryOp;
+use thalweg_hal::tables::{LogLevel, MemoryInfo, PropertyKey};
+use thalweg_hal::{Error, Host, Result};
+
+/// An open device.
+pub(crate) struct CudaDevice {
+    // What uses the context stands before it.
+    products: Option<Arc<Handle>>,
+    builder: Arc<Builder>,
+    pub(crate) context: Arc<Context>,
+    pub(crate) info: DeviceInfo,
+    pub(crate) host: Host,
+    config: Config,
+    // The driver's numbers for the lowest and the highest priority.
+    priorities: (i32, i32),
+    // Devices whose memory this one was asked to reach.
+    peers: Mutex<Vec<i32>>,
+}
+
+impl CudaDevice {
+    /// Opens a device.
+    pub(crate) fn open(
+        (driver, version): (&'static Driver, i32),
+        nvrtc: &'static Nvrtc,
+        search: &Search,
+        info: &DeviceInfo,
+        host: Host,
+    ) -> Result<CudaDevice> {
+        let config = Config::read(host)?;
+        let arch = nvrtc.arch(info.sm)?;
+        let context = Context::new(driver, info.device, &info.name, host)?;
+        context.enter()?;
+        let mut priorities = (0, 0);
+        // SAFETY: plain call.
+        let code = unsafe { (driver.priorities)(&raw mut priorities.0, &raw mut priorities.1) };
+        context.check("cuCtxGetStreamPriorityRange", code)?;
+        let identity = [
+            env!("CARGO_PKG_VERSION"),
+            &format!("{arch:?}"),
+            &format!("driver {version}"),
+            &format!("NVRTC {}", nvrtc.version_text()),
+        ]
+        .join("\n");
+        let cache = Cache::new(config.cache.clone(), identity);
+        let options = Target::CUDA.options();
+        let builder = Builder::new(&context, nvrtc, (&info.name, arch), cache, options, host);
+        let products = if config.cublaslt {
+            let handle = Lt::open(search, version).and_then(|lt| Handle::new(lt, &context, config.tf32));
+            let missing = |error: &Error| host.log(LogLevel::Info, "cuda", &format!("no cuBLASLt: {error}"));
+            handle.inspect_err(missing).ok().map(Arc::new)
+        } else {
+            None
+        };
+        Ok(CudaDevice {
+            products,
+            builder: Arc::new(builder),
+            context,
+            info: info.clone(),
+            host,
+            config,
+            priorities,
+            peers: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// Lets this device reach the memory of another where both can; copies go another way where they cannot.
+    fn reach(&self, other: &CudaDevice) -> Result<()> {
+        let mut peers = self.peers.lock();
+        if peers.contains(&other.info.device) {
+            return Ok(());
+        }
+        self.context.enter()?;
+        let (api, mut can) = (self.context.api, 0);
+        // SAFETY: plain calls.
+        let code = unsafe { (api.can_access_peer)(&raw mut can, self.info.device, other.info.device) };
+        self.context.check("cuDeviceCanAccessPeer", code)?;
+        let mut how = "through the host";
+        if can != 0 {
+            // SAFETY: as above.
+            let code = unsafe { (api.enable_peer)(other.context.raw, 0) };
+            if code != SUCCESS && code != PEER_ENABLED {
+                self.context.check("cuCtxEnablePeerAccess", code)?;
+            }
+            how = "directly";
+        }
+        let message = format!("{} copies to and from {} {how}", self.info.name, other.info.name);
+        self.host.log(LogLevel::Debug, "cuda", &message);
+        peers.push(other.info.device);
+        Ok(())
+    }
+
+    fn reach_ends(&self, copy: &Copy<'_, Self>) -> Result<()> {
+        if let (Place::Device(to, _), Place::Device(from, _)) = (&copy.dst.0, &copy.src.0)
+            && !Arc::ptr_eq(&to.context, &from.context)
+        {
+            to.reach(from)?;
+            from.reach(to)?;
+        }
+        Ok(())
+    }
+
+    fn routine(&self, source: &Source<'_>) -> Result<(String, Routine)> {
+        match source {
+            Source::Kernel(kernel, _) => Ok((kernel.name.clone(), Routine::new(kernel, &Target::CUDA)?)),
+            Source::Library(op) => match op {
+                LibraryOp::Matmul(op) => {
+                    let tiles = MatmulConfig::candidates(&Target::CUDA);
+                    let tiles = tiles
+                        .first()
+                        .ok_or_else(|| Error::internal("no tile of a matrix product fits the device"))?;
+                    Ok(("matmul".into(), Routine::matmul(op, *tiles, &Target::CUDA)?))
+                }
+                LibraryOp::Conv(_)
+                | LibraryOp::ConvGradInput(_)
+                | LibraryOp::ConvGradWeight(_)
+                | LibraryOp::Scatter(_)
+                | LibraryOp::Scan(_)
+                | LibraryOp::Sort(_) => Err(Error::unsupported(format!(
+                    "the CUDA backend has no {}; lower it",
+                    op.name()
+                ))),
+            },
+        }
+    }
+
+    /// # Safety
+    /// As [`Device::submit`].
+    unsafe fn queue(&self, stream: &CuStream, work: &Work<'_, Self>, tag: Tag<'_>) -> Result<()> {
+        // SAFETY: the caller vouches for the memory.
+        unsafe {
+            match work {
+                Work::Launch(launch) => {
+                    let ready = Ready::new(launch)?;
+                    let mut order = stream.order()?;
+                    match ready {
+                        Ready::Kernel(prepared) => prepared.queue(&mut order)?,
+                        Ready::Product(call) => {
+                            let scratch = match call.scratch_bytes() {
+                                0 => 0,
+                                bytes => order.scratch(bytes)?,
+                            };
+                            call.queue(order.raw(), scratch)?;
+                        }
+                        Ready::Nothing => return Ok(()),
+                    }
+                    order.done(tag, None);
+                    Ok(())
+                }
+                Work::Copy(copy) => {
+                    self.reach_ends(copy)?;
+                    copy::copy(self, stream, copy, tag)
+                }
+                Work::Fill(fill) => copy::fill(stream, fill, tag),
+                Work::Callback(callback) => {
+                    let callback = *callback;
+                    stream.host_work(tag, move || callback.call())
+                }
+            }
+        }
+    }
+}
+
+impl Device for CudaDevice {
+    type Chunk = Chunk;
+    type Stream = CuStream;
+    type Event = CuEvent;
+    type Kernel = CudaKernel;
+    type Graph = CudaGraph;
+
+    fn status(&self) -> Result<()> {
+        self.context.alive()
+    }
+
+    fn query(&self, key: PropertyKey) -> Option<u64> {
+        match key {
+            PropertyKey::L1Cache => Some(self.info.l1),
+            PropertyKey::L2Cache => None,
+            PropertyKey::L3Cache => Some(self.info.l2),
+            PropertyKey::VectorBits => None,
+            PropertyKey::Threads => Some(u64::from(self.info.multiprocessors) * u64::from(self.info.threads)),
+        }
+        .filter(|&number| number > 0)
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<Chunk> {
+        Chunk::new(&self.context, bytes)
+    }
+
+    unsafe fn import(&self, ptr: *mut u8, bytes: u64) -> Result<Chunk> {
+        let ptr = NonNull::new(ptr).ok_or_else(|| Error::invalid_argument("imported memory is null"))?;
+        // SAFETY: the caller vouches for the memory.
+        unsafe { Chunk::import(&self.context, ptr, bytes) }
+    }
+
+    fn memory_info(&self) -> Result<MemoryInfo> {
+        self.context.enter()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: plain call.
+        let code = unsafe { (self.context.api.memory_info)(&raw mut free, &raw mut total) };
+        self.context.check("cuMemGetInfo", code)?;
+        Ok(MemoryInfo {
+            free: free as u64,
+            total: total as u64,
+        })
+    }
+
+    fn create_stream(&self, priority: i32) -> Result<CuStream> {
+        // The driver's numbers grow as priority falls.
+        let (low, high) = self.priorities;
+        CuStream::new(&self.context, (-priority).clamp(high, low))
+    }
+
+    unsafe fn submit(&self, stream: &CuStream, work: &Work<'_, Self>, tag: Tag<'_>) -> Result<()> {
+        // SAFETY: the caller vouches for the memory.
+        unsafe { self.queue(stream, work, tag)? };
+        if self.config.blocking && !matches!(work, Work::Callback(_)) {
+            return stream.wait();
+        }
+        Ok(())
+    }
+
+    fn is_idle(&self, stream: &CuStream) -> Result<bool> {
+        Ok(stream.is_idle())
+    }
+
+    fn synchronize(&self, stream: &CuStream) -> Result<()> {
+        stream.synchronize()
+    }
+
+    fn position(&self, stream: &CuStream) -> u64 {
+        stream.position()
+    }
+
+    fn passed(&self, stream: &CuStream, position: u64) -> bool {
+        stream.passed(position)
+    }
+
+    fn create_event(&self, timing: bool) -> Result<CuEvent> {
+        CuEvent::new(&self.context, timing)
+    }
+
+    fn record(&self, event: &CuEvent, stream: &CuStream) -> Result<()> {
+        event.record(stream)
+    }
+
+    fn wait_event(&self, stream: &CuStream, event: &CuEvent) -> Result<()> {
+        event.hold_up(stream)
+    }
+
+    fn query_event(&self, event: &CuEvent) -> Result<bool> {
+        event.query()
+    }
+
+    fn wait_for_event(&self, event: &CuEvent, timeout: Option<Duration>) -> Result<()> {
+        event.wait(timeout)
+    }
+
+    fn elapsed(&self, start: &CuEvent, end: &CuEvent) -> Result<i64> {
+        start.elapsed(end)
+    }
+
+    fn supports(&self, source: &Source<'_>) -> Result<()> {
+        self.routine(source).map(drop)
+    }
+
+    fn compile(&self, source: &Source<'_>, options: &str) -> Result<CudaKernel> {
+        if let Some(option) = options.lines().find(|line| !line.trim().is_empty()) {
+            return Err(Error::invalid_argument(format!(
+                "the CUDA backend knows no compile option `{option}`"
+            )));
+        }
+        let (name, routine) = self.routine(source)?;
+        let mut kernel = CudaKernel::new(&name, routine, &self.builder);
+        if let (Source::Library(LibraryOp::Matmul(op)), Some(handle)) = (source, &self.products) {
+            kernel.product = Product::new(handle, op).map(Arc::new);
+        }
+        Ok(kernel)
+    }
+
+    unsafe fn create_graph(&self, nodes: &[GraphNode<'_, Self>]) -> Result<CudaGraph> {
+        for node in nodes {
+            if let Work::Copy(copy) = &node.work {
+                self.reach_ends(copy)?;
+            }
+        }
+        CudaGraph::new(self, nodes)
+    }
+
+    unsafe fn update_graph(&self, graph: &CudaGraph, node: usize, work: &Work<'_, Self>) -> Result<()> {
+        if let Work::Copy(copy) = work {
+            self.reach_ends(copy)?;
+        }
+        graph.update(self, node, work)
+    }
+
+    unsafe fn launch_graph(&self, graph: &CudaGraph, stream: &CuStream) -> Result<()> {
+        // SAFETY: the caller vouches for the memory.
+        unsafe { graph.launch(self, stream)? };
+        if self.config.blocking {
+            stream.wait()
+        } else {
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Launches: planned once, queued as often as wanted.
+
+use crate::api::driver::DevicePtr;
+use crate::device::CudaDevice;
+use crate::kernel::Entries;
+use crate::library::Call;
+use crate::stream::Order;
+use cudarc::driver::sys::CUDA_KERNEL_NODE_PARAMS;
+use smallvec::SmallVec;
+use std::ffi::c_void;
+use thalweg_cstyle::{Grid, Words};
+use thalweg_hal::backend::Launch;
+use thalweg_hal::{Error, Result};
+
+/// A launch that can be queued.
+pub(crate) enum Ready {
+    /// By kernels of our own.
+    Kernel(Box<Prepared>),
+    /// By cuBLASLt.
+    Product(Box<Call>),
+    /// Nothing to do.
+    Nothing,
+}
+
+impl Ready {
+    /// Plans a launch and compiles what it needs.
+    pub(crate) fn new(launch: &Launch<'_, CudaDevice>) -> Result<Ready> {
+        if let Some(product) = &launch.kernel.product
+            && let Some(call) = product.prepare(launch)?
+        {
+            return Ok(Ready::Product(Box::new(call)));
+        }
+        Ok(match Prepared::new(launch)? {
+            Some(prepared) => Ready::Kernel(Box::new(prepared)),
+            None => Ready::Nothing,
+        })
+    }
+}
+
+/// A launch of kernels with everything but its stream.
+#[derive(Clone)]
+pub(crate) struct Prepared {
+    entries: Entries,
+    passes: SmallVec<[Grid; 4]>,
+    /// Bytes of scratch memory that it needs.
+    pub(crate) scratch_bytes: u64,
+    words: Words,
+    // Their owners vouch for them until the stream has passed the launch.
+    buffers: SmallVec<[DevicePtr; 8]>,
+}
+
+impl Prepared {
+    /// Plans a launch and compiles what it needs; `None` when there is nothing to do.
+    fn new(launch: &Launch<'_, CudaDevice>) -> Result<Option<Prepared>> {
+        let plan = launch.kernel.plan(launch)?;
+        if plan.passes.is_empty() {
+            return Ok(None);
+        }
+        let entries = launch.kernel.variant(&plan.variant)?;
+        if entries.len() != plan.passes.len() {
+            return Err(Error::internal(format!(
+                "a plan of {} passes for a program of {} entries",
+                plan.passes.len(),
+                entries.len()
+            )));
+        }
+        Ok(Some(Prepared {
+            entries,
+            passes: plan.passes,
+            scratch_bytes: plan.scratch_bytes,
+            words: plan.words,
+            buffers: (launch.bindings.iter())
+                .map(|bound| bound.region.chunk.base())
+                .collect(),
+        }))
+    }
+
+    /// Number of passes.
+    pub(crate) fn passes(&self) -> usize {
+        self.passes.len()
+    }
+
+    /// Hands out the arguments, which the driver copies: pointers to pointers, then one to the words.
+    fn with_arguments<R>(&self, scratch: Option<DevicePtr>, run: impl FnOnce(&mut [*mut c_void]) -> R) -> R {
+        let buffers: SmallVec<[DevicePtr; 9]> = self.buffers.iter().copied().chain(scratch).collect();
+        let mut arguments: SmallVec<[*mut c_void; 10]> = buffers
+            .iter()
+            .map(|buffer| std::ptr::from_ref(buffer).cast_mut().cast())
+            .chain([self.words.as_ptr().cast_mut().cast()])
+            .collect();
+        run(&mut arguments)
+    }
+
+    /// Queues every pass.
+    ///
+    /// # Safety
+    /// The buffers live until the stream has passed the launch.
+    pub(crate) unsafe fn queue(&self, order: &mut Order<'_>) -> Result<()> {
+        let scratch = match self.scratch_bytes {
+            0 => None,
+            bytes => Some(order.scratch(bytes)?),
+        };
+        let (api, stream) = (order.context().api, order.raw());
+        self.with_arguments(scratch, |arguments| {
+            for (entry, grid) in self.entries.iter().zip(&self.passes) {
+                // SAFETY: the arguments are those of the entry; the caller vouches for the buffers.
+                let code = unsafe {
+                    (api.launch)(
+                        entry.function,
+                        grid.groups as u32,
+                        1,
+                        1,
+                        grid.group_size,
+                        1,
+                        1,
+                        0,
+                        stream,
+                        arguments.as_mut_ptr(),
+                        std::ptr::null_mut(),
+                    )
+                };
+                order.check("cuLaunchKernel", code)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Hands out the parameters of one pass as a node of a graph.
+    pub(crate) fn with_node<R>(
+        &self,
+        pass: usize,
+        scratch: Option<DevicePtr>,
+        run: impl FnOnce(&CUDA_KERNEL_NODE_PARAMS) -> R,
+    ) -> Result<R> {
+        let (Some(entry), Some(grid)) = (self.entries.get(pass), self.passes.get(pass)) else {
+            return Err(Error::internal("a launch has fewer passes than its graph"));
+        };
+        Ok(self.with_arguments(scratch, |arguments| {
+            run(&CUDA_KERNEL_NODE_PARAMS {
+                func: entry.function.0.cast(),
+                gridDimX: grid.groups as u32,
+                gridDimY: 1,
+                gridDimZ: 1,
+                blockDimX: grid.group_size,
+                blockDimY: 1,
+                blockDimZ: 1,
+                sharedMemBytes: 0,
+                kernelParams: arguments.as_mut_ptr(),
+                extra: std::ptr::null_mut(),
+                kern: std::ptr::null_mut(),
+                ctx: std::ptr::null_mut(),
+            })
+        }))
+    }
+}

@@ -1,0 +1,220 @@
+//! Device memory, and host memory that the device reaches.
+
+use crate::api::codes::SUCCESS;
+use crate::api::driver::DevicePtr;
+use crate::context::Context;
+use cudarc::driver::sys::{CUmemorytype, CUpointer_attribute};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use thalweg_hal::{Error, Result};
+
+/// Kernels assume that buffers start at multiples of this.
+const ALIGNMENT: u64 = 64;
+/// Host memory is registered in whole pages.
+const PAGE: usize = 4096;
+/// `CU_MEMHOSTALLOC_PORTABLE`, `CU_MEMHOSTREGISTER_PORTABLE`: for every context.
+const PORTABLE: u32 = 1;
+/// `CU_MEMHOSTALLOC_DEVICEMAP`, `CU_MEMHOSTREGISTER_DEVICEMAP`: with an address on the device.
+const MAPPED: u32 = 2;
+
+enum Owner {
+    Driver,
+    Registered { _pages: Pages },
+}
+
+/// Reserved or imported memory.
+pub(crate) struct Chunk {
+    base: DevicePtr,
+    skew: u64,
+    owner: Owner,
+    context: Arc<Context>,
+}
+
+impl Chunk {
+    /// Memory of the device.
+    pub(crate) fn new(context: &Arc<Context>, bytes: u64) -> Result<Chunk> {
+        context.enter()?;
+        let mut base = 0;
+        // SAFETY: plain call.
+        let code = unsafe { (context.api.alloc)(&raw mut base, bytes as usize) };
+        context.check("cuMemAlloc", code)?;
+        Ok(Chunk {
+            base,
+            skew: 0,
+            owner: Owner::Driver,
+            context: Arc::clone(context),
+        })
+    }
+
+    /// Host memory that somebody else owns, pinned and used in place.
+    ///
+    /// # Safety
+    /// `bytes` bytes at `ptr` stay valid until the chunk is dropped.
+    pub(crate) unsafe fn import(context: &Arc<Context>, ptr: NonNull<u8>, bytes: u64) -> Result<Chunk> {
+        context.enter()?;
+        let pages = Pages::register(context, ptr.as_ptr() as usize, bytes as usize)?;
+        let mut device = 0;
+        // SAFETY: the memory is registered.
+        let code = unsafe { (context.api.host_device_ptr)(&raw mut device, ptr.as_ptr().cast(), 0) };
+        context.check("cuMemHostGetDevicePointer", code)?;
+        let skew = device % ALIGNMENT;
+        Ok(Chunk {
+            base: device - skew,
+            skew,
+            owner: Owner::Registered { _pages: pages },
+            context: Arc::clone(context),
+        })
+    }
+
+    /// Where kernels see the buffer start; a multiple of 64.
+    #[inline]
+    pub(crate) fn base(&self) -> DevicePtr {
+        self.base
+    }
+
+    /// Bytes from there to the chunk's first byte.
+    #[inline]
+    pub(crate) fn skew(&self) -> u64 {
+        self.skew
+    }
+
+    /// Address of a byte.
+    #[inline]
+    pub(crate) fn at(&self, offset: u64) -> DevicePtr {
+        self.base + self.skew + offset
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        if let Owner::Driver = self.owner
+            && self.context.enter().is_ok()
+        {
+            // SAFETY: owned, and no work uses it any more.
+            unsafe { (self.context.api.free)(self.base) };
+        }
+    }
+}
+
+/// Pages registered with the driver, by their address: its count of users and its length. The driver refuses pages that are
+/// registered already.
+static PAGES: Mutex<BTreeMap<usize, (usize, usize)>> = Mutex::new(BTreeMap::new());
+
+/// A share in registered pages.
+struct Pages {
+    start: usize,
+    context: Arc<Context>,
+}
+
+impl Pages {
+    fn register(context: &Arc<Context>, address: usize, bytes: usize) -> Result<Pages> {
+        let start = address / PAGE * PAGE;
+        let end = address
+            .checked_add(bytes)
+            .and_then(|end| end.checked_next_multiple_of(PAGE))
+            .ok_or_else(|| Error::invalid_argument("imported memory ends behind all addresses"))?;
+        let mut all = PAGES.lock();
+        let share = |start| Pages {
+            start,
+            context: Arc::clone(context),
+        };
+        if let Some((&from, (len, users))) = all.range_mut(..end).next_back()
+            && from + *len > start
+        {
+            if from <= start && end <= from + *len {
+                *users += 1;
+                return Ok(share(from));
+            }
+            return Err(Error::unsupported(
+                "part of the pages of this memory is imported already; import it whole, or copy it",
+            ));
+        }
+        // SAFETY: the caller vouches for the memory, and pages are valid as a whole.
+        let code =
+            unsafe { (context.api.host_register)(start as *mut c_void, end - start, PORTABLE | MAPPED) };
+        context.check("cuMemHostRegister", code)?;
+        all.insert(start, (end - start, 1));
+        Ok(share(start))
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        let mut all = PAGES.lock();
+        let Some((_, users)) = all.get_mut(&self.start) else {
+            return;
+        };
+        *users -= 1;
+        if *users == 0 {
+            all.remove(&self.start);
+            if self.context.enter().is_ok() {
+                // SAFETY: registered by us, and nothing uses it any more.
+                unsafe { (self.context.api.host_unregister)(self.start as *mut c_void) };
+            }
+        }
+    }
+}
+
+/// Whether copies to and from a host address need no help: the memory is pinned.
+pub(crate) fn is_pinned(context: &Context, address: *const u8) -> bool {
+    let mut kind = 0_u32;
+    let key = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    // SAFETY: the value has four bytes. Memory that the driver does not know is an error, which is the answer.
+    let code = unsafe { (context.api.pointer_attribute)((&raw mut kind).cast(), key, address as DevicePtr) };
+    code == SUCCESS && kind == CUmemorytype::CU_MEMORYTYPE_HOST as u32
+}
+
+/// Pinned host memory of our own.
+pub(crate) struct Pinned {
+    address: NonNull<u8>,
+    device: DevicePtr,
+    context: Arc<Context>,
+}
+
+// SAFETY: plain memory; whoever uses it orders the accesses.
+unsafe impl Send for Pinned {}
+// SAFETY: as above.
+unsafe impl Sync for Pinned {}
+
+impl Pinned {
+    /// `bytes` bytes, starting at a page. The context is current.
+    pub(crate) fn new(context: &Arc<Context>, bytes: usize) -> Result<Pinned> {
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: plain call.
+        let code = unsafe { (context.api.host_alloc)(&raw mut raw, bytes, PORTABLE | MAPPED) };
+        context.check("cuMemHostAlloc", code)?;
+        let address = NonNull::new(raw.cast::<u8>())
+            .ok_or_else(|| Error::internal("cuMemHostAlloc returned nothing and no error"))?;
+        let mut pinned = Pinned {
+            address,
+            device: 0,
+            context: Arc::clone(context),
+        };
+        // SAFETY: the memory was allocated with an address on the device.
+        let code = unsafe { (context.api.host_device_ptr)(&raw mut pinned.device, raw, 0) };
+        context.check("cuMemHostGetDevicePointer", code)?;
+        Ok(pinned)
+    }
+
+    /// Host address of a byte.
+    pub(crate) fn at(&self, offset: usize) -> *mut u8 {
+        self.address.as_ptr().wrapping_add(offset)
+    }
+
+    /// Device address of the first byte.
+    pub(crate) fn device(&self) -> DevicePtr {
+        self.device
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if self.context.enter().is_ok() {
+            // SAFETY: owned, and no work uses it any more.
+            unsafe { (self.context.api.host_free)(self.address.as_ptr().cast()) };
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! Streams: the driver's, with the host's work between their commands.
+
+use crate::api::codes::{NOT_READY, SUCCESS};
+use crate::api::driver::{DevicePtr, RawEvent, RawStream};
+use crate::context::{Context, Event};
+use crate::memory::{Chunk, Pinned};
+use crate::stage::Stage;
+use parking_lot::{Mutex, MutexGuard};
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use thalweg_hal::backend::{OwnedTag, Tag};
+use thalweg_hal::kit::queue::{Job, Queue};
+use thalweg_hal::{Error, Result};
+
+/// `CU_STREAM_NON_BLOCKING`: no order with the default stream of others in the process.
+const NON_BLOCKING: u32 = 1;
+/// `CU_STREAM_WAIT_VALUE_GEQ`.
+const AT_LEAST: u32 = 0;
+/// Most submissions that are remembered by name.
+const NAMES: usize = 64;
+/// Most marks in a stream that wait to be passed.
+const MARKS: usize = 16;
+
+/// What may have to live until the stream has passed a point.
+pub(crate) type Kept = Arc<dyn Any + Send + Sync>;
+
+#[derive(Default)]
+struct State {
+    // What was submitted last, with its position.
+    names: VecDeque<(u64, OwnedTag)>,
+    // Positions whose end an event tells.
+    marks: VecDeque<(u64, Event)>,
+    kept: Vec<(u64, Kept)>,
+    error: Option<Error>,
+}
+
+/// The work of a stream that is under way, and its first error.
+#[derive(Default)]
+struct Flight {
+    state: Mutex<State>,
+    submitted: AtomicU64,
+    finished: AtomicU64,
+}
+
+impl Flight {
+    fn finish(&self, position: u64) {
+        self.finished.fetch_max(position, Ordering::AcqRel);
+        let dropped = {
+            let mut state = self.state.lock();
+            let done = self.finished.load(Ordering::Acquire);
+            let split = state.names.partition_point(|(at, _)| *at <= done);
+            state.names.drain(..split);
+            let kept = state.kept.extract_if(.., |(at, _)| *at <= done);
+            kept.collect::<Vec<_>>()
+        };
+        drop(dropped);
+    }
+
+    fn fail(&self, tag: &OwnedTag, error: &Error) {
+        let mut state = self.state.lock();
+        if state.error.is_none() {
+            state.error = Some(Error::new(error.status, format!("{tag}: {}", error.message)));
+        }
+    }
+
+    /// The error with the work that may have caused it: the driver does not say which did.
+    fn suspects(&self, error: &Error) -> Error {
+        let state = self.state.lock();
+        let text = match (state.names.front(), state.names.len()) {
+            (Some((_, first)), 1) => format!("{first}: {}", error.message),
+            (Some((_, first)), count) => format!(
+                "{first}, or one of {} submissions after it: {} (`cuda.blocking` set to `on` tells which)",
+                count - 1,
+                error.message
+            ),
+            (None, _) => return error.clone(),
+        };
+        Error::new(error.status, text)
+    }
+}
+
+/// Where the host tells the stream how far its own work is: the stream waits until the number is reached.
+struct Gate {
+    flag: Arc<Pinned>,
+    last: u32,
+}
+
+/// Raises a gate's number when dropped, so that the stream goes on whatever happens.
+pub(crate) struct Release {
+    flag: Arc<Pinned>,
+    ticket: u32,
+}
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        // SAFETY: four aligned bytes of pinned memory that this and the device alone use, the device reading.
+        let flag = unsafe { AtomicU32::from_ptr(self.flag.at(0).cast()) };
+        flag.store(self.ticket, Ordering::Release);
+    }
+}
+
+/// What belongs to the stream and is used in its order.
+#[derive(Default)]
+pub(crate) struct Belongings {
+    scratch: Option<(Chunk, u64)>,
+    // Scratch memory that was too small; queued work may use it still.
+    outgrown: Vec<Chunk>,
+    gate: Option<Gate>,
+    /// Staging memory.
+    pub(crate) stage: Option<Stage>,
+    /// Whether the stream was made to wait for another since the host's side last waited for the stream.
+    pub(crate) waited: bool,
+}
+
+/// A stream.
+pub(crate) struct CuStream {
+    // First: its work waits for commands of the stream.
+    worker: Queue,
+    flight: Arc<Flight>,
+    belongings: Mutex<Belongings>,
+    raw: RawStream,
+    context: Arc<Context>,
+}
+
+/// The right to submit what belongs together.
+pub(crate) struct Order<'a> {
+    stream: &'a CuStream,
+    /// What belongs to the stream.
+    pub(crate) belongings: MutexGuard<'a, Belongings>,
+}
+
+impl CuStream {
+    /// A stream of the driver's priority `priority`: lower numbers come first.
+    pub(crate) fn new(context: &Arc<Context>, priority: i32) -> Result<CuStream> {
+        context.enter()?;
+        let mut raw = RawStream(std::ptr::null_mut());
+        // SAFETY: plain call.
+        let code = unsafe { (context.api.stream_create)(&raw mut raw, NON_BLOCKING, priority) };
+        context.check("cuStreamCreateWithPriority", code)?;
+        Ok(CuStream {
+            worker: Queue::new("thalweg-cuda"),
+            flight: Arc::default(),
+            belongings: Mutex::default(),
+            raw,
+            context: Arc::clone(context),
+        })
+    }
+
+    /// Takes the right to submit; whoever else wants to waits for as long as that takes. The context is current then.
+    #[inline]
+    pub(crate) fn order(&self) -> Result<Order<'_>> {
+        self.context.enter()?;
+        Ok(Order {
+            stream: self,
+            belongings: self.belongings.lock(),
+        })
+    }
+
+    /// Calls `run` on the host when the work so far is done; later work waits for it.
+    pub(crate) fn host_work(
+        &self,
+        tag: Tag<'_>,
+        run: impl FnOnce() -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let mut order = self.order()?;
+        let before = order.mark()?;
+        let release = order.gate()?;
+        order.belongings.waited = false;
+        order.done(tag, None);
+        order.job(tag, move || {
+            // When the device is lost, the host's work is done all the same.
+            let _ = before.wait();
+            let result = run();
+            drop(release);
+            result
+        })
+    }
+
+    /// Records an event.
+    pub(crate) fn record(&self, event: RawEvent) -> Result<()> {
+        let _order = self.order()?;
+        // SAFETY: plain call.
+        self.check("cuEventRecord", unsafe {
+            (self.context.api.event_record)(event, self.raw)
+        })
+    }
+
+    /// Makes later work wait for an event of any device.
+    pub(crate) fn wait_for(&self, event: RawEvent) -> Result<()> {
+        let mut order = self.order()?;
+        order.belongings.waited = true;
+        // SAFETY: plain call.
+        let code = unsafe { (self.context.api.stream_wait_event)(self.raw, event, 0) };
+        self.check("cuStreamWaitEvent", code)?;
+        order.done(Tag::NONE, None);
+        Ok(())
+    }
+
+    fn check(&self, call: &str, code: u32) -> Result<()> {
+        if code == SUCCESS {
+            return Ok(());
+        }
+        // Named only when this call is the one that finds the fault; afterwards the device is lost whoever asks.
+        let was_lost = self.context.is_lost();
+        self.context.check(call, code).map_err(|error| {
+            if !was_lost && self.context.is_lost() {
+                self.flight.suspects(&error)
+            } else {
+                error
+            }
+        })
+    }
+
+    /// See [`Device::position`](thalweg_hal::backend::Device::position).
+    #[inline]
+    pub(crate) fn position(&self) -> u64 {
+        self.flight.submitted.load(Ordering::Acquire)
+    }
+
+    /// See [`Device::passed`](thalweg_hal::backend::Device::passed).
+    pub(crate) fn passed(&self, position: u64) -> bool {
+        let flight = &*self.flight;
+        let done = || flight.finished.load(Ordering::Acquire) >= position;
+        if done() {
+            return true;
+        }
+        if self.context.is_lost() || self.context.enter().is_err() {
+            return self.context.is_lost();
+        }
+        // What counts as submitted was handed to the driver before.
+        let submitted = self.position();
+        // SAFETY: plain call.
+        match unsafe { (self.context.api.stream_query)(self.raw) } {
+            SUCCESS => flight.finish(submitted),
+            NOT_READY => self.look_at_marks(position),
+            // An error that somebody who can report it will find.
+            _ => {}
+        }
+        done()
+    }
+
+    /// Finds out how far a busy stream is; sets a mark where none tells of `position`.
+    fn look_at_marks(&self, position: u64) {
+        // Whoever submits now may wait for room in the driver's queue.
+        let Some(order) = self.belongings.try_lock() else {
+            return;
+        };
+        let mut state = self.flight.state.lock();
+        let mut reached = 0;
+        while let Some((at, event)) = state.marks.front() {
+            if !event.is_done() {
+                break;
+            }
+            reached = *at;
+            state.marks.pop_front();
+        }
+        let told = state.marks.back().is_some_and(|(at, _)| *at >= position);
+        if reached < position && !told && state.marks.len() < MARKS {
+            let event = self.context.event().and_then(|event| {
+                // SAFETY: plain call.
+                let code = unsafe { (self.context.api.event_record)(event.raw, self.raw) };
+                self.context.check("cuEventRecord", code).map(|()| event)
+            });
+            if let Ok(event) = event {
+                state.marks.push_back((self.position(), event));
+            }
+        }
+        drop(state);
+        drop(order);
+        if reached > 0 {
+            self.flight.finish(reached);
+        }
+    }
+
+    /// Whether all work is done.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.passed(self.position())
+    }
+
+    /// Waits for all work; errors of the host's side stay where they are.
+    pub(crate) fn wait(&self) -> Result<()> {
+        let target = self.position();
+        self.worker.wait();
+        self.context.enter()?;
+        // SAFETY: plain call.
+        let code = unsafe { (self.context.api.stream_synchronize)(self.raw) };
+        self.check("cuStreamSynchronize", code)?;
+        self.flight.finish(target);
+        Ok(())
+    }
+
+    /// Waits for all work and returns the first error, once.
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        let target = self.position();
+        // A panic of the host's work; other errors of it lie with the stream's.
+        let panicked = self.worker.synchronize();
+        let entered = self.context.enter();
+        // SAFETY: plain call.
+        let code = unsafe { (self.context.api.stream_synchronize)(self.raw) };
+        let result = entered.and_then(|()| self.check("cuStreamSynchronize", code));
+        self.flight.finish(target);
+        let first = self.flight.state.lock().error.take();
+        match first {
+            Some(error) => Err(error),
+            None => result.and(panicked),
+        }
+    }
+}
+
+impl Drop for CuStream {
+    fn drop(&mut self) {
+        // Whoever wanted the error has synchronised before.
+        let _ = self.synchronize();
+        self.flight.state.lock().marks.clear();
+        if self.context.enter().is_ok() {
+            // SAFETY: owned, idle, and not used after this.
+            unsafe { (self.context.api.stream_destroy)(self.raw) };
+        }
+    }
+}
+
+impl Order<'_> {
+    /// The driver's handle.
+    #[inline]
+    pub(crate) fn raw(&self) -> RawStream {
+        self.stream.raw
+    }
+
+    /// The context.
+    #[inline]
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.stream.context
+    }
+
+    /// An error, with what may have caused it, unless the code is success.
+    #[inline]
+    pub(crate) fn check(&self, call: &str, code: u32) -> Result<()> {
+        self.stream.check(call, code)
+    }
+
+    /// Counts what was submitted under `tag`; `kept` lives until the stream has passed it.
+    #[inline]
+    pub(crate) fn done(&self, tag: Tag<'_>, kept: Option<Kept>) {
+        let flight = &self.stream.flight;
+        let mut state = flight.state.lock();
+        let position = flight.submitted.load(Ordering::Relaxed) + 1;
+        if state.names.len() == NAMES {
+            state.names.pop_front();
+        }
+        state.names.push_back((position, tag.to_owned()));
+        state.kept.extend(kept.map(|kept| (position, kept)));
+        flight.submitted.store(position, Ordering::Release);
+    }
+
+    /// An event at the end of the work so far.
+    pub(crate) fn mark(&self) -> Result<Event> {
+        let event = self.context().event()?;
+        // SAFETY: plain call.
+        let code = unsafe { (self.context().api.event_record)(event.raw, self.stream.raw) };
+        self.check("cuEventRecord", code).map(|()| event)
+    }
+
+    /// Makes later work wait until the result is dropped.
+    pub(crate) fn gate(&mut self) -> Result<Release> {
+        let release = self.ticket()?;
+        self.wait_for_ticket(release.ticket).map(|()| release)
+    }
+
+    /// A number that the host will reach when the result is dropped.
+    pub(crate) fn ticket(&mut self) -> Result<Release> {
+        if self.belongings.gate.is_none() {
+            let flag = Arc::new(Pinned::new(self.context(), 64)?);
+            // SAFETY: fresh memory of 64 bytes.
+            unsafe { flag.at(0).write_bytes(0, 64) };
+            self.belongings.gate = Some(Gate { flag, last: 0 });
+        }
+        match &mut self.belongings.gate {
+            Some(gate) => {
+                gate.last = gate.last.wrapping_add(1);
+                Ok(Release {
+                    flag: Arc::clone(&gate.flag),
+                    ticket: gate.last,
+                })
+            }
+            None => Err(Error::internal("a gate that was made is not there")),
+        }
+    }
+
+    /// Makes later work wait until the host has reached a number.
+    pub(crate) fn wait_for_ticket(&self, ticket: u32) -> Result<()> {
+        let Some(gate) = &self.belongings.gate else {
+            return Ok(());
+        };
+        // SAFETY: plain call; the flag lives as long as the stream.
+        let code = unsafe {
+            (self.context().api.stream_wait_value)(self.stream.raw, gate.flag.device(), ticket, AT_LEAST)
+        };
+        self.check("cuStreamWaitValue32", code)
+    }
+
+    /// Hands work to the host's side of the stream, which does it in order.
+    pub(crate) fn job(&self, tag: Tag<'_>, run: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+        let (flight, context, tag) = (
+            Arc::clone(&self.stream.flight),
+            Arc::clone(&self.stream.context),
+            tag.to_owned(),
+        );
+        let describe = tag.clone();
+        self.stream.worker.push(Job {
+            run: Box::new(move || {
+                // A lost device is reported by those who ask it for something.
+                let _ = context.enter();
+                if let Err(error) = run() {
+                    flight.fail(&tag, &error);
+                }
+                Ok(())
+            }),
+            describe: Box::new(move || describe.to_string()),
+        })
+    }
+
+    /// Whether the host's side has nothing to do.
+    pub(crate) fn host_is_idle(&self) -> bool {
+        self.stream.worker.is_idle()
+    }
+
+    /// At least `bytes` bytes of scratch memory, used by one submission after the other.
+    pub(crate) fn scratch(&mut self, bytes: u64) -> Result<DevicePtr> {
+        let fits = self
+            .belongings
+            .scratch
+            .as_ref()
+            .filter(|(_, size)| *size >= bytes);
+        if let Some((chunk, _)) = fits {
+            return Ok(chunk.base());
+        }
+        let size = bytes.next_power_of_two().max(1 << 16);
+        let chunk = Chunk::new(self.context(), size)?;
+        let base = chunk.base();
+        // Sizes double, so all that was outgrown is no more than what there is.
+        let old = self.belongings.scratch.replace((chunk, size));
+        self.belongings.outgrown.extend(old.map(|(chunk, _)| chunk));
+        Ok(base)
+    }
+}
+
+impl Release {
+    /// The number that is reached when this is dropped.
+    pub(crate) fn number(&self) -> u32 {
+        self.ticket
+    }
+}

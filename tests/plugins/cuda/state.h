@@ -1,0 +1,121 @@
+/* Stand-in for libcuda, no GPU behind it: what its files share.
+ *
+ * Device memory is the host's, a stream is a thread with a queue, and kernels are C++ that the stand-in for NVRTC has
+ * compiled. Like the driver it is strict about what it is handed: contexts, handles, and whether addresses lie in memory that
+ * is alive. Environment variables: STANDIN_DRIVER (version, 13000), STANDIN_DEVICES (5), STANDIN_SM (90), STANDIN_MEMORY (bytes of
+ * a device, 4 GiB). Names of kernels ask for faults: fault_resources is refused by its launch, fault_address faults while it
+ * runs, fault_ecc breaks the device. */
+
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+typedef unsigned Code;
+typedef uint64_t Ptr;
+
+enum : Code {
+    SUCCESS = 0,
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    NO_DEVICE = 100,
+    INVALID_DEVICE = 101,
+    INVALID_IMAGE = 200,
+    INVALID_CONTEXT = 201,
+    ECC_UNCORRECTABLE = 214,
+    INVALID_HANDLE = 400,
+    NOT_FOUND = 500,
+    NOT_READY = 600,
+    ILLEGAL_ADDRESS = 700,
+    LAUNCH_OUT_OF_RESOURCES = 701,
+    PEER_ACCESS_ALREADY_ENABLED = 704,
+    HOST_MEMORY_ALREADY_REGISTERED = 712,
+    HOST_MEMORY_NOT_REGISTERED = 713,
+    STREAM_CAPTURE_UNSUPPORTED = 900,
+};
+
+struct Context {
+    int device;
+    int users = 0;
+    std::atomic<Code> broken{SUCCESS};
+    std::atomic<uint64_t> used{0};
+};
+
+typedef std::function<Code()> Command;
+
+/* A point in a stream. */
+struct Point {
+    std::atomic<bool> done{false};
+    std::chrono::steady_clock::time_point time;
+};
+
+struct Event {
+    Context *context;
+    bool timing;
+    std::mutex lock;
+    std::shared_ptr<Point> point;
+};
+
+struct Node {
+    struct Graph *graph;
+    Command run;
+    std::vector<Node *> after;
+};
+
+struct Graph {
+    std::vector<std::unique_ptr<Node>> nodes;
+};
+
+struct Stream {
+    Context *context;
+    std::mutex lock;
+    std::condition_variable wake, idle;
+    std::deque<Command> commands;
+    bool busy = false, closed = false;
+    Graph *capture = nullptr;
+    std::thread thread;
+
+    explicit Stream(Context *of);
+    ~Stream();
+    void work();
+    Code push(Command command);
+    bool is_idle();
+    void wait();
+};
+
+/* Objects that are alive, by kind, so that a test can see what was lost. */
+enum Kind { MEMORY, PINNED, REGISTERED, STREAMS, EVENTS, MODULES, GRAPHS, EXECUTABLES, CONTEXTS, KINDS };
+extern std::atomic<int> live[KINDS];
+
+extern thread_local Context *current;
+
+/* What a call answers before it looks at its arguments. */
+inline Code ready() { return current ? current->broken.load() : INVALID_CONTEXT; }
+#define READY                                                                                                          \
+    if (Code code = ready())                                                                                           \
+    return code
+#define OF_CONTEXT(stream)                                                                                             \
+    READY;                                                                                                             \
+    if (!(stream) || (stream)->context != current)                                                                     \
+    return INVALID_HANDLE
+
+/* Kinds of memory that addresses lie in. */
+enum class Memory { None, Device, Host };
+Memory kind_of(Ptr address, size_t bytes);
+Code launch(struct Function *function, unsigned blocks, unsigned threads, void **arguments, Context *context,
+            Command *out);
+long setting(const char *name, long otherwise);

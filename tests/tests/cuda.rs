@@ -1,0 +1,389 @@
+//! The CUDA backend over a stand-in for its libraries (`tests/plugins/cuda`; no GPU is behind it): acceptance rows, faults,
+//! copies of every way, and what is left when all is closed.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod plugins;
+
+use std::path::Path;
+use std::sync::OnceLock;
+use thalweg::hal::{
+    Backend, Buffer, Copy, Device, DeviceOptions, Error, Event, Fill, Graph, Kernel, Launch, Node, Place,
+    Runtime, Status, Stream, Tag, ir,
+};
+use thalweg::host::set_config;
+use thalweg::loader::{LoaderOptions, Registry};
+use thalweg_conformance::acceptance::{self, Failure, Outcome};
+
+/// The folder of the stand-in, which the backend is told of.
+fn standin() -> &'static Path {
+    static FOLDER: OnceLock<std::path::PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| plugins::cuda_standin("cuda_standin", &[]));
+    let cache = folder.join("cache");
+    set_config("cuda.libraries", folder.to_str());
+    set_config("cuda.cache", cache.to_str());
+    folder
+}
+
+fn runtime() -> Runtime {
+    standin();
+    let options = LoaderOptions {
+        folders: vec![plugins::built("thalweg_cuda").parent().unwrap().to_owned()],
+        ..LoaderOptions::default()
+    };
+    Runtime::new(Registry::new(options))
+}
+
+fn cuda() -> Backend {
+    runtime().backend("cuda").unwrap()
+}
+
+/// A device of the stand-in; a test that breaks one takes a number of its own.
+fn device(ordinal: u32) -> Device {
+    cuda().open(&DeviceOptions::new(ordinal)).unwrap()
+}
+
+#[track_caller]
+fn met(outcome: Outcome) {
+    if let Err(failure) = outcome {
+        panic!("{failure}");
+    }
+}
+
+/// A row on the CUDA backend.
+#[track_caller]
+fn on_cuda(row: impl Fn(&Backend) -> Outcome) {
+    met(runtime()
+        .backend("cuda")
+        .map_err(Failure::from)
+        .and_then(|cuda| row(&cuda)));
+}
+
+#[test]
+fn a1_allocated_and_peak() {
+    on_cuda(acceptance::a1);
+}
+
+#[test]
+fn a2_a3_figures_and_summary() {
+    on_cuda(acceptance::a2_and_a3);
+}
+
+#[test]
+fn a5_is_initialized() {
+    met(acceptance::a5(&runtime(), "cuda"));
+}
+
+#[test]
+fn a6_wrong_questions() {
+    met(acceptance::a6(&runtime(), "cuda"));
+}
+
+#[test]
+fn a12_out_of_memory_and_on() {
+    on_cuda(|cuda| acceptance::a12(cuda, 4));
+}
+
+#[test]
+fn a18_stream_scopes() {
+    on_cuda(acceptance::a18);
+}
+
+#[test]
+fn a20_events_1000_times() {
+    on_cuda(|cuda| acceptance::a20(cuda, 1000));
+}
+
+/// `y = x + x`; faults are asked for by name.
+fn double(device: &Device, name: &str) -> Kernel {
+    let text = format!(
+        "kernel {name} outer=1 inner=0\np0 in f32 row contiguous\np1 out f32 row contiguous\n\
+         n0 = load p0\nn1 = add n0 n0\nn2 = store p1 n1\n"
+    );
+    Kernel::compile(device, &ir::Kernel::parse(&text).unwrap()).unwrap()
+}
+
+fn run(stream: &Stream, kernel: &Kernel, tag: &str, x: &Buffer, y: &Buffer) -> Result<(), Error> {
+    stream.launch(&Launch::new(kernel, &[x.size() / 4], &[x.arg(), y.arg()]).tag(Tag::new(tag)))
+}
+
+/// Eight ones, and room for as many.
+fn operands(device: &Device, stream: &Stream) -> (Buffer, Buffer) {
+    (
+        Buffer::from_slice(stream, &[1.0_f32; 8]).unwrap(),
+        device.alloc(32).unwrap(),
+    )
+}
+
+#[track_caller]
+fn says(error: &Error, status: Status, parts: &[&str]) {
+    assert_eq!(error.status(), status, "{error}");
+    for part in parts {
+        assert!(error.to_string().contains(part), "`{part}` is not in: {error}");
+    }
+}
+
+/// Work on a device that nothing is wrong with.
+fn works(device: &Device) {
+    let stream = Stream::new(device).unwrap();
+    let (x, y) = operands(device, &stream);
+    run(&stream, &double(device, "good"), "double", &x, &y).unwrap();
+    assert_eq!(y.download::<f32>(&stream).unwrap(), [2.0; 8]);
+}
+
+#[test]
+fn a_device_says_that_it_is_none() {
+    let cuda = cuda();
+    let properties = cuda.device_properties(0).unwrap();
+    assert_eq!(properties.name, "stand-in (no GPU)");
+    assert_eq!(properties.arch, "sm_90");
+    assert_eq!(
+        properties.id,
+        "0000:a0:00.0 GPU-01010101-0101-0101-0101-010101010101"
+    );
+    works(&device(0));
+}
+
+#[test]
+fn a_kernel_that_does_not_build() {
+    let device = device(0);
+    let stream = Stream::new(&device).unwrap();
+    let (x, y) = operands(&device, &stream);
+    let bad = double(&device, "fault_build");
+    for _ in 0..2 {
+        let error = run(&stream, &bad, "double", &x, &y).unwrap_err();
+        let parts = [
+            "fault_build",
+            "does not build",
+            "not_declared",
+            "in line 1 of its source",
+            "double",
+        ];
+        says(&error, Status::CompileFailed, &parts);
+    }
+    works(&device);
+}
+
+#[test]
+fn a_launch_that_is_refused() {
+    let device = device(0);
+    let stream = Stream::new(&device).unwrap();
+    let (x, y) = operands(&device, &stream);
+    let error = run(&stream, &double(&device, "fault_resources"), "energy", &x, &y).unwrap_err();
+    let parts = [
+        "energy",
+        "cuLaunchKernel returned CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701)",
+    ];
+    says(&error, Status::LaunchFailed, &parts);
+    stream.synchronize().unwrap();
+    run(&stream, &double(&device, "good"), "after", &x, &y).unwrap();
+    assert_eq!(y.download::<f32>(&stream).unwrap(), [2.0; 8]);
+    device.status().unwrap();
+}
+
+#[test]
+fn a_kernel_that_faults() {
+    let device = device(1);
+    let (stream, other) = (Stream::new(&device).unwrap(), Stream::new(&device).unwrap());
+    let (x, y) = operands(&device, &stream);
+    let (good, bad) = (double(&device, "good"), double(&device, "fault_address"));
+    run(&stream, &good, "before", &x, &y).unwrap();
+    stream.synchronize().unwrap();
+    run(&stream, &bad, "energy", &x, &y).unwrap();
+    let error = stream.synchronize().unwrap_err();
+    // Reported once as what it is, by the stream it happened on, with the op that the user wrote.
+    says(
+        &error,
+        Status::LaunchFailed,
+        &[
+            "energy",
+            "CUDA_ERROR_ILLEGAL_ADDRESS (700)",
+            "illegal memory access",
+        ],
+    );
+    assert!(!error.to_string().contains("before"), "{error}");
+    // From then on the device is lost, for every stream and every call.
+    for error in [
+        stream.synchronize().unwrap_err(),
+        other.synchronize().unwrap_err(),
+        device.status().unwrap_err(),
+        run(&stream, &good, "after", &x, &y).unwrap_err(),
+        device.alloc(1 << 31).unwrap_err(),
+    ] {
+        says(
+            &error,
+            Status::DeviceLost,
+            &["stand-in (no GPU) does not work since", "(700)"],
+        );
+    }
+    // Letting go of it all ends, and another device works.
+    drop((stream, other, x, y, good, bad, device));
+    works(&self::device(0));
+}
+
+#[test]
+fn a_fault_among_several_names_them() {
+    let device = device(3);
+    let stream = Stream::new(&device).unwrap();
+    let (x, y) = operands(&device, &stream);
+    let (good, bad) = (double(&device, "good"), double(&device, "fault_address"));
+    stream.synchronize().unwrap();
+    // Nothing after it may reach the device before all is submitted.
+    let (release, gate) = std::sync::mpsc::channel::<()>();
+    stream
+        .callback(move || {
+            let _ = gate.recv();
+        })
+        .unwrap();
+    run(&stream, &bad, "energy", &x, &y).unwrap();
+    run(&stream, &good, "later", &x, &y).unwrap();
+    release.send(()).unwrap();
+    let error = stream.synchronize().unwrap_err();
+    says(
+        &error,
+        Status::LaunchFailed,
+        &["submissions after it", "cuda.blocking", "(700)"],
+    );
+}
+
+#[test]
+fn a_device_that_breaks() {
+    let device = device(2);
+    let stream = Stream::new(&device).unwrap();
+    let (x, y) = operands(&device, &stream);
+    device.status().unwrap();
+    stream.synchronize().unwrap();
+    run(&stream, &double(&device, "fault_ecc"), "double", &x, &y).unwrap();
+    let error = stream.synchronize().unwrap_err();
+    says(
+        &error,
+        Status::DeviceLost,
+        &["double", "CUDA_ERROR_ECC_UNCORRECTABLE (214)"],
+    );
+    says(
+        &device.status().unwrap_err(),
+        Status::DeviceLost,
+        &["start the process anew"],
+    );
+    drop((stream, x, y, device));
+    works(&self::device(0));
+}
+
+#[test]
+fn memory_of_the_device_runs_out() {
+    let device = device(0);
+    let total = device.mem_get_info().unwrap().total;
+    let error = device.alloc(2 * total).unwrap_err();
+    says(&error, Status::OutOfMemory, &[&(2 * total).to_string()]);
+    let piece = 1 << 30;
+    let mut held = Vec::new();
+    let error = loop {
+        match device.alloc(piece) {
+            Ok(buffer) => held.push(buffer),
+            Err(error) => break error,
+        }
+        assert!(held.len() as u64 <= total / piece + 1, "more than there is");
+    };
+    says(&error, Status::OutOfMemory, &["CUDA_ERROR_OUT_OF_MEMORY (2)"]);
+    assert_eq!(device.memory_stats().unwrap().out_of_memory, 2);
+    drop(held);
+    device.alloc(piece).unwrap();
+    drop(device);
+    works(&self::device(0));
+}
+
+/// Large pageable copies both ways, beside a second stream, through pieces of pinned memory.
+#[test]
+fn copies_in_pieces() {
+    let device = device(0);
+    let streams = [Stream::new(&device).unwrap(), Stream::new(&device).unwrap()];
+    let data: Vec<u32> = (0..9_000_001_u32)
+        .map(|i| i.wrapping_mul(2_654_435_761))
+        .collect();
+    let buffers = streams
+        .each_ref()
+        .map(|stream| Buffer::from_slice(stream, &data).unwrap());
+    for (stream, buffer) in streams.iter().zip(&buffers) {
+        assert!(buffer.download::<u32>(stream).unwrap() == data);
+    }
+    // Rows with gaps on both sides.
+    let (width, rows, pitch) = (1000_u64, 9000_u64, 1024_u64);
+    let mut back = vec![0_u8; (pitch * rows) as usize];
+    // SAFETY: `back` has room for the rows and lives until the stream is done.
+    let to = unsafe { Place::host(back.as_mut_ptr()) }.pitch(pitch);
+    let from = Place::buffer(&buffers[0], 4).pitch(3000);
+    streams[0].copy(&Copy::new(to, from, width).rows(rows)).unwrap();
+    streams[0].synchronize().unwrap();
+    let bytes: Vec<u8> = data.iter().flat_map(|word| word.to_le_bytes()).collect();
+    for row in 0..rows {
+        let (at, source) = ((row * pitch) as usize, (4 + row * 3000) as usize);
+        assert_eq!(back[at..at + 1000], bytes[source..source + 1000], "row {row}");
+        assert!(
+            row + 1 == rows || back[at + 1000..at + 1024] == [0; 24],
+            "row {row}"
+        );
+    }
+}
+
+/// From one device to another, alone and as a node of a graph.
+#[test]
+fn copies_between_devices() {
+    let cuda = cuda();
+    let [here, there] = [0, 4].map(|ordinal| cuda.open(&DeviceOptions::new(ordinal)).unwrap());
+    let (stream, other) = (Stream::new(&here).unwrap(), Stream::new(&there).unwrap());
+    let data: Vec<u32> = (0..100_000).collect();
+    let (from, to) = (
+        Buffer::from_slice(&stream, &data).unwrap(),
+        there.alloc(400_000).unwrap(),
+    );
+    let copy = Copy::new(Place::buffer(&to, 0), Place::buffer(&from, 0), 400_000);
+    stream.copy(&copy).unwrap();
+    stream.synchronize().unwrap();
+    assert!(to.download::<u32>(&other).unwrap() == data);
+    let nodes = [
+        Node::new(Fill::new(&from, 7_u32), &[]),
+        Node::new(copy, &[0]),
+        // Eight bytes of two different words.
+        Node::new(Fill::new(&from, 1.5_f64), &[1]),
+    ];
+    let graph = Graph::new(&here, &nodes).unwrap();
+    for _ in 0..3 {
+        graph.launch(&stream).unwrap();
+        stream.synchronize().unwrap();
+        assert!(to.download::<u32>(&other).unwrap() == [7; 100_000]);
+        assert!(from.download::<f64>(&stream).unwrap() == [1.5; 50_000]);
+    }
+}
+
+/// What the driver holds for us, by kind, as the stand-in counts it.
+#[test]
+fn nothing_is_left_when_all_is_closed() {
+    {
+        let device = device(0);
+        let stream = Stream::new(&device).unwrap();
+        let (x, y) = operands(&device, &stream);
+        let kernel = double(&device, "good");
+        let arguments = [x.arg(), y.arg()];
+        let launch = Launch::new(&kernel, &[8], &arguments);
+        let graph = Graph::new(&device, &[Node::new(launch, &[])]).unwrap();
+        graph.launch(&stream).unwrap();
+        stream.callback(|| ()).unwrap();
+        let (begin, end) = (Event::with_timing(&device).unwrap(), Event::new(&device).unwrap());
+        begin.record(&stream).unwrap();
+        end.record(&stream).unwrap();
+        assert!(run(&stream, &double(&device, "fault_resources"), "refused", &x, &y).is_err());
+        assert_eq!(y.download::<f32>(&stream).unwrap(), [2.0; 8]);
+    }
+    // SAFETY: the stand-in, which this process has loaded; the function has this type.
+    let counts: Vec<i32> = unsafe {
+        let library = libloading::Library::new(standin().join("libcuda.so.1")).unwrap();
+        let live = library
+            .get::<unsafe extern "C" fn(i32) -> i32>(b"standin_live")
+            .unwrap();
+        (0..9).map(|kind| live(kind)).collect()
+    };
+    // Memory, pinned and registered memory, streams, events, modules, graphs, executables, contexts. Tests beside this one
+    // in the process hold theirs.
+    if std::env::var_os("NEXTEST").is_some() {
+        assert_eq!(counts, [0; 9]);
+    }
+}

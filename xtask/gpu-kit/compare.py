@@ -1,0 +1,103 @@
+"""The figures of `device` as PyTorch reaches them on the same device: one line of JSON a case.
+
+usage: compare.py [cuda|cpu] [--small]. Without PyTorch, or without the device in it, one line says so.
+"""
+
+import json
+import sys
+import time
+
+
+def say(case, value, unit):
+    print(json.dumps({"case": case, "value": value, "unit": unit}), flush=True)
+
+
+def main():
+    target = sys.argv[1] if len(sys.argv) > 1 else "cuda"
+    small = "--small" in sys.argv
+    try:
+        import torch
+    except ImportError as error:
+        print(json.dumps({"case": "PyTorch", "error": f"not installed: {error}"}))
+        return
+    if target == "cuda" and not torch.cuda.is_available():
+        print(json.dumps({"case": "PyTorch", "error": "finds no CUDA device"}))
+        return
+    device = torch.device(target)
+    wait = torch.cuda.synchronize if target == "cuda" else lambda: None
+    # As much work as Rust's side does by default: all cores.
+
+    def seconds(run):
+        best, begin, rounds = float("inf"), time.perf_counter(), 0
+        while rounds < 7 or time.perf_counter() - begin < 0.5:
+            start = time.perf_counter()
+            run()
+            wait()
+            if rounds >= 2:
+                best = min(best, time.perf_counter() - start)
+            rounds += 1
+        return best
+
+    def attempt(case, run):
+        try:
+            run()
+        except Exception as error:  # noqa: BLE001  one case fails, the others go on
+            print(json.dumps({"case": case, "error": str(error).splitlines()[0] if str(error) else repr(error)}))
+
+    def compiled(function):
+        return torch.compile(function) if target == "cuda" else function
+
+    def overheads():
+        a, b = torch.ones(1, device=device), torch.ones(1, device=device)
+        for _ in range(1000):
+            a + b
+        wait()
+        start = time.perf_counter()
+        for _ in range(2000):
+            a + b
+        say("eager a + b, one element", (time.perf_counter() - start) / 2000 * 1e9, "ns")
+
+    def copies():
+        count = (8 << 20) if small else (512 << 20)
+        a, b = (torch.empty(count, dtype=torch.uint8, device=device) for _ in range(2))
+        say("copy on the device, read and write", 2 * count / seconds(lambda: b.copy_(a)) / 1e9, "GB/s")
+        if target == "cuda":
+            host = torch.empty(count, dtype=torch.uint8)
+            pinned = host.pin_memory()
+            for name, memory in (("pageable", host), ("pinned", pinned)):
+                for way, to, source in (("to", a, memory), ("from", memory, a)):
+                    took = seconds(lambda to=to, source=source: to.copy_(source, non_blocking=True))
+                    say(f"copy {way} the device, {name}", count / took / 1e9, "GB/s")
+
+    def kernels():
+        n, rows = (1_000_000, 512) if small else (100_000_000, 65_536)
+        a, b, c = (torch.rand(n, device=device) for _ in range(3))
+        run = compiled(lambda a, b, c: torch.relu(a * b + c))
+        say("map relu(a * b + c)", 16 * n / seconds(lambda: run(a, b, c)) / 1e9, "GB/s")
+        say("sum of all", 4 * n / seconds(lambda: a.sum()) / 1e9, "GB/s")
+        x = torch.randn(rows, 1024, device=device)
+        soft = compiled(lambda x: torch.softmax(x, -1))
+        say("softmax of rows of 1024", 8 * x.numel() / seconds(lambda: soft(x)) / 1e9, "GB/s")
+        norm = compiled(lambda x: torch.nn.functional.layer_norm(x, (1024,)))
+        say("layer norm of rows of 1024", 8 * x.numel() / seconds(lambda: norm(x)) / 1e9, "GB/s")
+
+    def products():
+        for n in (256,) if small else (4096, 8192):
+            for name, dtype, tf32 in (
+                ("f32", torch.float32, False),
+                ("tf32", torch.float32, True),
+                ("f16", torch.float16, False),
+                ("bf16", torch.bfloat16, False),
+            ):
+                if target != "cuda" and name in ("tf32", "f16"):
+                    continue
+                torch.backends.cuda.matmul.allow_tf32 = tf32
+                a, b = (torch.randn(n, n, device=device, dtype=torch.float32).to(dtype) for _ in range(2))
+                say(f"matmul {n} {name}", 2 * n**3 / seconds(lambda a=a, b=b: a @ b) / 1e12, "TFLOP/s")
+
+    for case in (overheads, copies, kernels, products):
+        attempt(case.__name__, case)
+
+
+if __name__ == "__main__":
+    main()
