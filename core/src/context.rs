@@ -1,8 +1,12 @@
 //! Where and how ops run.
 
 mod options;
+mod precision;
+#[cfg(test)]
+mod tests;
 
 pub use options::{ContextBuilder, Size};
+pub use precision::Precision;
 
 use crate::error::Result;
 use crate::exec::Engine;
@@ -32,6 +36,15 @@ struct Inner {
     mode: AtomicU8,
     seed: AtomicU64,
     keys: AtomicU64,
+    settings: Settings,
+    streams: Vec<Stream>,
+}
+
+/// What stays as it was when the context was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Settings {
+    pub(crate) precision: Precision,
+    pub(crate) fast_math: bool,
 }
 
 impl fmt::Debug for Context {
@@ -51,11 +64,17 @@ impl Context {
 
     /// A context on an open device.
     pub fn on(device: Device) -> Context {
+        Context::with(device, Settings::default(), Vec::new())
+    }
+
+    fn with(device: Device, settings: Settings, streams: Vec<Stream>) -> Context {
         Context(Arc::new(Inner {
             engine: Engine::of(device),
             mode: AtomicU8::new(Mode::Eager as u8),
             seed: AtomicU64::new(0),
             keys: AtomicU64::new(0),
+            settings,
+            streams,
         }))
     }
 
@@ -96,6 +115,29 @@ impl Context {
     /// Changes when later ops run.
     pub fn set_mode(&self, mode: Mode) {
         self.0.mode.store(mode as u8, Ordering::Relaxed);
+    }
+
+    /// What was set when it was made.
+    #[inline]
+    pub(crate) fn settings(&self) -> Settings {
+        self.0.settings
+    }
+
+    /// The precision in which its ops compute.
+    #[inline]
+    pub fn precision(&self) -> Precision {
+        self.0.settings.precision
+    }
+
+    /// Whether its graphs may be computed in another order, with fewer roundings or by products with reciprocals: see
+    /// [`ContextBuilder::fast_math`].
+    pub fn fast_math(&self) -> bool {
+        self.0.settings.fast_math
+    }
+
+    /// The streams that [`ContextBuilder::streams`] asked for, to be entered one after the other; none where it was not asked.
+    pub fn streams(&self) -> &[Stream] {
+        &self.0.streams
     }
 
     /// The stream that ops of this thread run on.

@@ -74,6 +74,25 @@ pub enum Error {
     /// A tensor carries the first error on the way to it.
     #[error(transparent)]
     Tensor(std::sync::Arc<crate::tensor::failure::Failure>),
+    /// A file cannot be read or written.
+    #[error("{path}: {error}", path = .path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: std::io::Error,
+    },
+    /// Data is not in its format, or is something that tensors cannot hold.
+    #[error("{}{format}: {message}", In(path.as_deref()))]
+    Format {
+        /// The format's name.
+        format: &'static str,
+        /// The file, where it is one.
+        path: Option<PathBuf>,
+        /// What is wrong with it.
+        message: String,
+    },
     /// A lock file cannot be read, written or satisfied.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -140,6 +159,14 @@ impl fmt::Display for Place<'_> {
             (None, Some(device)) => write!(f, "{device}: "),
             (Some(op), Some(device)) => write!(f, "{op} on {device}: "),
         }
+    }
+}
+
+struct In<'a>(Option<&'a std::path::Path>);
+
+impl fmt::Display for In<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |path| write!(f, "{}: ", path.display()))
     }
 }
 

@@ -1,14 +1,18 @@
 //! How a context is asked for: in code, by environment variables, or in a TOML file.
 
-use super::{Context, Mode};
+use super::{Context, Mode, Precision, Settings};
 use crate::error::Result;
-use crate::hal::{self, Target};
+use crate::hal::{self, Stream, Target};
+use crate::ops::precision;
+use crate::parallel::Pool;
 use crate::tensor::failure::Refusal;
 use serde::Deserialize;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
-/// Options of a context. What is not set is left to the defaults: the best device, eager mode, no limit, seed 0.
+/// Options of a context. What is not set is left to the defaults: the best device, eager mode, no limit, seed 0, all cores, the
+/// dtypes as they are, exact graphs.
 ///
 /// ```
 /// use thalweg::{Context, Mode};
@@ -27,6 +31,11 @@ pub struct ContextBuilder {
     mode: Option<Mode>,
     memory_limit: Option<Size>,
     seed: Option<u64>,
+    deterministic: Option<bool>,
+    streams: Option<usize>,
+    threads: Option<usize>,
+    precision_mode: Option<Precision>,
+    fast_math: Option<bool>,
 }
 
 /// A number of bytes, or a text such as `8 GiB`.
@@ -95,13 +104,24 @@ impl FromStr for Mode {
 }
 
 /// Environment variable and what it sets.
-const VARIABLES: [&str; 5] = [
+const VARIABLES: [&str; 10] = [
     "THALWEG_DEVICE_TARGET",
     "THALWEG_DEVICE_ID",
     "THALWEG_MODE",
     "THALWEG_MEMORY_LIMIT",
     "THALWEG_SEED",
+    "THALWEG_DETERMINISTIC",
+    "THALWEG_STREAMS",
+    "THALWEG_THREADS",
+    "THALWEG_PRECISION_MODE",
+    "THALWEG_FAST_MATH",
 ];
+
+/// Most streams that a context is given.
+const MAX_STREAMS: usize = 64;
+
+/// The number of threads that an option set first: they are the process's.
+static THREADS: OnceLock<usize> = OnceLock::new();
 
 impl ContextBuilder {
     /// Nothing set.
@@ -145,7 +165,58 @@ impl ContextBuilder {
         self
     }
 
-    /// The options of a TOML text: `device_target`, `device_id`, `mode`, `memory_limit`, `seed`.
+    /// Whether two runs of a program compute the same to the last bit, which they do unless this is false. Ops always give the same
+    /// bits for the same operands, on any number of threads and streams; without determinism random numbers start from the
+    /// system's entropy where no seed is set.
+    #[must_use]
+    pub fn deterministic(mut self, deterministic: bool) -> ContextBuilder {
+        self.deterministic = Some(deterministic);
+        self
+    }
+
+    /// How many streams [`Context::streams`] holds, 64 at most.
+    #[must_use]
+    pub fn streams(mut self, streams: usize) -> ContextBuilder {
+        self.streams = Some(streams);
+        self
+    }
+
+    /// Most threads that work on a CPU, the calling one included. They are the process's, for all contexts: the first context that sets
+    /// it decides, and another number later is an error. Without it `THALWEG_NUM_THREADS` or all cores.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> ContextBuilder {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// In which precision ops compute.
+    ///
+    /// ```
+    /// use thalweg::{Context, DType, Tensor, context::Precision};
+    /// let cx = Context::builder().device_target("cpu").precision_mode(Precision::AllowMixPrecision).build()?;
+    /// let (x, w) = (Tensor::ones([2, 3], DType::F32, &cx), Tensor::ones([3, 4], DType::F32, &cx));
+    /// let product = x.matmul(&w);
+    /// assert_eq!(product.dtype()?, DType::F16);
+    /// assert_eq!(product.softmax(1).dtype()?, DType::F32);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[must_use]
+    pub fn precision_mode(mut self, mode: Precision) -> ContextBuilder {
+        self.precision_mode = Some(mode);
+        self
+    }
+
+    /// Whether the compiler of graphs may change bits: join constants across sums and products, round a product and a sum once, and
+    /// multiply by the reciprocal of a constant instead of dividing. What runs eagerly stays exact. Off unless set, and then graphs give
+    /// the bits of eager ops.
+    #[must_use]
+    pub fn fast_math(mut self, fast_math: bool) -> ContextBuilder {
+        self.fast_math = Some(fast_math);
+        self
+    }
+
+    /// The options of a TOML text: `device_target`, `device_id`, `mode`, `memory_limit`, `seed`, `deterministic`, `streams`, `threads`,
+    /// `precision_mode`, `fast_math`.
     ///
     /// # Errors
     /// No TOML; an option that does not exist or has another type.
@@ -165,7 +236,8 @@ impl ContextBuilder {
     }
 
     /// The options of the environment: `THALWEG_DEVICE_TARGET`, `THALWEG_DEVICE_ID`, `THALWEG_MODE`, `THALWEG_MEMORY_LIMIT`,
-    /// `THALWEG_SEED`.
+    /// `THALWEG_SEED`, `THALWEG_DETERMINISTIC`, `THALWEG_STREAMS`, `THALWEG_THREADS`, `THALWEG_PRECISION_MODE`, `THALWEG_FAST_MATH`;
+    /// truth values are `true` and `false`.
     ///
     /// # Errors
     /// A value that is none of the option's.
@@ -181,13 +253,37 @@ impl ContextBuilder {
             };
             text.map(parse).transpose()
         }
-        let [target, id, mode, limit, seed] = VARIABLES.map(&value);
+        let truth = |name: &str, text: Option<String>| match text.as_deref() {
+            None => Ok(None),
+            Some("true") => Ok(Some(true)),
+            Some("false") => Ok(Some(false)),
+            Some(text) => Err(Refusal::new(format!(
+                "{name} is {text:?}, neither true nor false"
+            ))),
+        };
+        let [
+            target,
+            id,
+            mode,
+            limit,
+            seed,
+            deterministic,
+            streams,
+            threads,
+            precision,
+            fast_math,
+        ] = VARIABLES.map(&value);
         Ok(ContextBuilder {
             device_target: target,
             device_id: number(VARIABLES[1], id)?,
             mode: mode.map(|text| text.parse()).transpose()?,
             memory_limit: limit.map(Size::Text),
             seed: number(VARIABLES[4], seed)?,
+            deterministic: truth(VARIABLES[5], deterministic)?,
+            streams: number(VARIABLES[6], streams)?,
+            threads: number(VARIABLES[7], threads)?,
+            precision_mode: precision.map(|text| text.parse()).transpose()?,
+            fast_math: truth(VARIABLES[9], fast_math)?,
         })
     }
 
@@ -195,9 +291,17 @@ impl ContextBuilder {
     ///
     /// # Errors
     /// A device that is not there, with the reason and what there is instead; a target and an id that contradict each other; a
-    /// limit that is no size.
+    /// limit that is no size; a number of streams or threads that cannot be; another number of threads than an earlier context set.
     pub fn build(self) -> Result<Context> {
         let limit = self.memory_limit.as_ref().map(Size::bytes).transpose()?;
+        let streams = self.streams.unwrap_or(0);
+        if streams > MAX_STREAMS {
+            let text = format!("{streams} streams, at most {MAX_STREAMS} are possible");
+            return Err(Refusal::new(text).into());
+        }
+        if self.threads == Some(0) {
+            return Err(Refusal::new("0 threads, at least the calling one works").into());
+        }
         let asked = self.device_target.as_deref().unwrap_or("auto");
         let target = match (Target::parse(asked)?, self.device_id) {
             (target, None) => target,
@@ -216,18 +320,48 @@ impl ContextBuilder {
             // Before the device is opened, so that nothing is reserved beyond it.
             hal::set_memory_limit(&target, limit)?;
         }
-        let cx = Context::new(&target)?;
+        let device = hal::device(&target)?;
         if let Some(limit) = limit {
-            hal::set_memory_limit(cx.device().target(), limit)?;
+            hal::set_memory_limit(device.target(), limit)?;
         }
+        if let Some(threads) = self.threads {
+            let first = *THREADS.get_or_init(|| threads);
+            if first != threads {
+                let text = format!("{threads} threads asked, an earlier context of this process set {first}");
+                return Err(Refusal::new(text)
+                    .help("threads are shared by all contexts: set them once")
+                    .into());
+            }
+            Pool::global().set_threads(threads);
+        }
+        let settings = Settings {
+            precision: self.precision_mode.unwrap_or_default(),
+            fast_math: self.fast_math.unwrap_or(false),
+        };
+        if settings.precision != Precision::default() {
+            precision::activate();
+        }
+        let streams = (0..streams)
+            .map(|_| Stream::new(&device))
+            .collect::<hal::Result<_>>()?;
+        let cx = Context::with(device, settings, streams);
         if let Some(mode) = self.mode {
             cx.set_mode(mode);
         }
-        if let Some(seed) = self.seed {
-            cx.set_seed(seed);
+        match (self.seed, self.deterministic) {
+            (Some(seed), _) => cx.set_seed(seed),
+            (None, Some(false)) => cx.set_seed(entropy()),
+            (None, _) => {}
         }
         Ok(cx)
     }
+}
+
+/// A number that is another one in every call and process.
+fn entropy() -> u64 {
+    use std::hash::BuildHasher;
+    // The standard library seeds it from the system.
+    std::hash::RandomState::new().hash_one(std::process::id())
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ pub(super) fn rule(control: Arc<Control>) -> Arc<dyn Fn(&Many<'_>) -> Gradients 
                     .help("use fori_loop or scan, or call it outside of jit"),
                 &[],
             )),
+            Control::Call { body } => call(body, many),
             Control::Cond { then, otherwise } => branch(then, otherwise, many),
         };
         gradients.unwrap_or_else(|failed| many.inputs.iter().map(|_| Some(failed.clone())).collect())
@@ -240,33 +241,71 @@ fn unbounded(condition: &Body, body: &Body, carries: usize, many: &Many<'_>) -> 
     Ok(gradients)
 }
 
+/// The way back through graphs that run once, from their inputs alone.
+struct Once<'a> {
+    /// What the graphs take.
+    taken: &'a [Tensor],
+    /// Which of it wants gradients.
+    wanted: Vec<usize>,
+    /// The results that have gradients.
+    given: Vec<usize>,
+    /// What the way back takes: `taken` and those gradients.
+    inputs: Vec<Tensor>,
+}
+
+impl<'a> Once<'a> {
+    fn new(taken: &'a [Tensor], wanted: &[bool], gradients: &[Option<Tensor>]) -> Once<'a> {
+        let seeds: Vec<Tensor> = gradients.iter().flatten().cloned().collect();
+        Once {
+            taken,
+            wanted: which(taken.len(), |at| wanted[at]),
+            given: which(gradients.len(), |at| gradients[at].is_some()),
+            inputs: [taken, &seeds].concat(),
+        }
+    }
+
+    fn back(&self, body: &Body) -> Result<Trace, Tensor> {
+        let types: Vec<Type> = self.inputs.iter().map(ty).collect();
+        let context = self.inputs.iter().find_map(|input| input.context());
+        trace(types, context, |inputs| {
+            let (full, given_seeds) = inputs.split_at(self.taken.len());
+            let seeds = (output_types(body).into_iter().enumerate())
+                .map(
+                    |(at, ty)| match self.given.iter().position(|&given| given == at) {
+                        Some(given) => given_seeds[given].clone(),
+                        None => zeros(ty),
+                    },
+                )
+                .collect();
+            pull(body, full, &self.wanted, &seeds)
+        })
+    }
+}
+
+/// The body runs again on the way back, so that nothing of it is kept until then.
+fn call(body: &Body, many: &Many<'_>) -> Result<Gradients, Tensor> {
+    let once = Once::new(many.inputs, many.wanted, many.gradients);
+    let mut extra = Vec::new();
+    let back = once.back(body)?.close(&mut extra).map_err(refused)?;
+    let control = Control::Call {
+        body: Body::new(back),
+    };
+    let operands = [once.inputs, extra].concat();
+    let results = emit(control, &operands, OpTag::new("gradient"))?;
+    let mut gradients: Gradients = vec![None; many.inputs.len()];
+    for (place, result) in once.wanted.into_iter().zip(results) {
+        gradients[place] = Some(result);
+    }
+    Ok(gradients)
+}
+
 fn branch(then: &Body, otherwise: &Body, many: &Many<'_>) -> Result<Gradients, Tensor> {
     let (condition, captured) = many.inputs.split_at(1);
-    let wanted = which(captured.len(), |at| many.wanted[1 + at]);
-    let results = output_types(then);
-    let given = which(results.len(), |at| many.gradients[at].is_some());
-    let seeds: Vec<Tensor> = given
-        .iter()
-        .filter_map(|&at| many.gradients[at].clone())
-        .collect();
-    let inputs = [captured, &seeds].concat();
-    let types: Vec<Type> = inputs.iter().map(ty).collect();
-    let context = inputs.iter().find_map(|input| input.context());
-    let back = |body: &Body| -> Result<Trace, Tensor> {
-        trace(types.clone(), context, |inputs| {
-            let (full, given_seeds) = inputs.split_at(captured.len());
-            let seeds = (results.iter().enumerate())
-                .map(|(at, &ty)| match given.iter().position(|&given| given == at) {
-                    Some(given) => given_seeds[given].clone(),
-                    None => zeros(ty),
-                })
-                .collect();
-            pull(body, full, &wanted, &seeds)
-        })
-    };
+    let once = Once::new(captured, &many.wanted[1..], many.gradients);
     let mut extra = Vec::new();
-    let mut then = back(then)?.close(&mut extra).map_err(refused)?;
-    let otherwise = back(otherwise)?.close(&mut extra).map_err(refused)?;
+    let mut then = once.back(then)?.close(&mut extra).map_err(refused)?;
+    let otherwise = once.back(otherwise)?.close(&mut extra).map_err(refused)?;
+    let Once { wanted, inputs, .. } = once;
     widen(&mut then, inputs.len(), &extra);
     let control = Control::Cond {
         then: Body::new(then),

@@ -11,6 +11,7 @@
 mod back;
 mod body;
 mod branch;
+mod checkpoint;
 mod record;
 mod repeat;
 #[cfg(test)]
@@ -19,6 +20,7 @@ mod unbounded;
 
 pub(crate) use body::trace;
 pub use branch::cond;
+pub use checkpoint::{Checkpoint, checkpoint};
 pub(crate) use record::replay;
 pub use repeat::{fori_loop, scan};
 pub use unbounded::while_loop;

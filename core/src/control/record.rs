@@ -1,10 +1,12 @@
 //! Recording loops and branches, and running their graphs op by op.
 
 use super::back;
+use crate::context::Mode;
+use crate::exec;
 use crate::grad;
 use crate::graph::{Body, Control, Graph, Op, Type};
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Repr, Tensor, apply};
+use crate::tensor::{Repr, Tensor, apply, apply_in};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -31,6 +33,7 @@ pub(super) fn emit(control: Control, operands: &[Tensor], tag: OpTag) -> Result<
     let results: Vec<Tensor> = (results?.into_iter().zip(0..))
         .map(|(ty, index)| apply(Op::Result { index, ty }, &[&token], tag))
         .collect();
+    let results = now(results, tag);
     if !tracked {
         return Ok(results);
     }
@@ -42,6 +45,22 @@ pub(super) fn emit(control: Control, operands: &[Tensor], tag: OpTag) -> Result<
         tag,
         back::rule(control),
     ))
+}
+
+/// The results with their values, where ops run at once.
+fn now(results: Vec<Tensor>, tag: OpTag) -> Vec<Tensor> {
+    let at_once = |result: &Tensor| match &result.repr {
+        Repr::Lazy(lazy) => lazy.trace == 0 && result.context().is_none_or(|cx| cx.mode() == Mode::Eager),
+        Repr::Value(_) | Repr::Constant(_) | Repr::Failed(_) => false,
+    };
+    if exec::tracing() || !results.iter().all(at_once) {
+        return results;
+    }
+    exec::evaluate_all(&results, tag).unwrap_or_else(|error| {
+        let context = results.iter().find_map(|result| result.context());
+        let failed = Tensor::of_error(tag, error, context);
+        vec![failed; results.len()]
+    })
 }
 
 /// The loop that also returns the carries before each turn.
@@ -78,6 +97,7 @@ fn with_carries(control: Control) -> (Control, usize) {
 pub(crate) fn replay(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
     let mut values: Vec<Tensor> = Vec::with_capacity(graph.nodes().len());
     let mut several: HashMap<usize, Vec<Tensor>> = HashMap::new();
+    let context = inputs.iter().find_map(Tensor::context);
     for (at, node) in graph.nodes().iter().enumerate() {
         let operands = node.inputs.iter().map(|input| &values[input.index()]);
         let value = match &node.op {
@@ -99,7 +119,7 @@ pub(crate) fn replay(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
                 let result = several.get(&of).and_then(|results| results.get(*index as usize));
                 result.cloned().unwrap_or_else(|| values[of].clone())
             }
-            op => apply(op.clone(), &operands.collect::<Vec<_>>(), node.tag),
+            op => apply_in(context, op.clone(), &operands.collect::<Vec<_>>(), node.tag),
         };
         values.push(value);
     }

@@ -1,8 +1,9 @@
 //! Loops and branches: eagerly, recorded, traced, and their gradients.
 
-use super::{cond, fori_loop, scan, while_loop};
+use super::{checkpoint, cond, fori_loop, scan, while_loop};
 use crate::context::{Context, Mode};
-use crate::grad::{grad, value_and_grad};
+use crate::grad::{grad, hessian, jacobian, value_and_grad};
+use crate::hal::DType;
 use crate::jit::jit;
 use crate::tensor::Tensor;
 
@@ -270,4 +271,118 @@ fn wrong_carries_are_named() {
         error.starts_with("while_loop: the condition is bool [2], not a bool scalar"),
         "{error}"
     );
+}
+
+#[test]
+fn a_checkpoint_keeps_every_bit_and_less_memory() {
+    let cx = context();
+    let data: Vec<f32> = (0..1 << 16).map(|n| (n as f32 * 0.001).sin()).collect();
+    let x = Tensor::from_slice(&data, data.len(), &cx);
+    let w = Tensor::from_slice(&data, data.len(), &cx) * 0.5;
+    let block = |x: &Tensor, w: &Tensor| {
+        let y = (x * w).tanh();
+        let z = (&y * &y + x).sin().exp();
+        (&z * y).cos()
+    };
+    let run = |lean: bool| {
+        let loss = |w: &Tensor| {
+            let inner = |x: &Tensor| block(x, w);
+            let step = |x: Tensor| {
+                if lean {
+                    checkpoint(inner).call(&x)
+                } else {
+                    inner(&x)
+                }
+            };
+            (0..24).fold(x.clone(), |x, _| step(x)).sum()
+        };
+        cx.device().reset_peak_memory_stats().unwrap();
+        let before = cx.device().memory_stats().unwrap().allocated;
+        let (value, gradient) = value_and_grad(loss).call(&w);
+        let bits: Vec<u32> = gradient
+            .to_vec::<f32>()
+            .unwrap()
+            .into_iter()
+            .map(f32::to_bits)
+            .collect();
+        let peak = cx.device().memory_stats().unwrap().max_allocated - before;
+        (value.item::<f32>().unwrap().to_bits(), bits, peak)
+    };
+    let (plain, lean) = (run(false), run(true));
+    assert_eq!((plain.0, &plain.1), (lean.0, &lean.1));
+    assert!(
+        2 * lean.2 < plain.2,
+        "peak of {} B with checkpoints, {} B without",
+        lean.2,
+        plain.2
+    );
+}
+
+#[test]
+fn checkpoints_nest_differentiate_twice_and_compile() {
+    let cx = context();
+    let x = Tensor::from_slice(&[0.3_f64, -0.7, 1.1], 3, &cx);
+    let f = |x: &Tensor| (x * x).tanh() * x;
+    let lean = |x: &Tensor| {
+        checkpoint(|x: &Tensor| checkpoint(f).call(&(x * 2.0)).exp())
+            .call(x)
+            .sum()
+    };
+    let plain = |x: &Tensor| f(&(x * 2.0)).exp().sum();
+    let bits = |tensor: Tensor| -> Vec<u64> {
+        tensor
+            .to_vec::<f64>()
+            .unwrap()
+            .into_iter()
+            .map(f64::to_bits)
+            .collect()
+    };
+    assert_eq!(bits(lean(&x)), bits(plain(&x)));
+    assert_eq!(bits(grad(lean).call(&x)), bits(grad(plain).call(&x)));
+    let compiled = jit(|x: &Tensor| grad(lean).call(x));
+    assert_eq!(bits(compiled.call(&x)), bits(grad(plain).call(&x)));
+    assert!(compiled.graph(&x).unwrap().to_text().contains("= call "));
+    let one = grad(|x: &Tensor| grad(lean).call(x).sum()).call(&x);
+    let other = grad(|x: &Tensor| grad(plain).call(x).sum()).call(&x);
+    let far = (one - other).abs().max().item::<f64>().unwrap();
+    assert!(far < 1e-12, "{far}");
+    cx.set_mode(Mode::Graph);
+    let x = Tensor::from_slice(&[0.3_f64, -0.7, 1.1], 3, &cx);
+    assert_eq!(bits(grad(lean).call(&x)), bits(grad(plain).call(&x)));
+    let bad = checkpoint(|x: &Tensor| x.reshape([7])).call(&x);
+    let error = bad.ok().unwrap_err().to_string();
+    assert!(error.contains("reshape"), "{error}");
+}
+
+#[test]
+fn jacobians_and_hessians_are_those_of_formulas() {
+    let cx = context();
+    let x = Tensor::from_slice(&[1.0_f64, 2.0, 3.0], 3, &cx);
+    let outer = |x: &Tensor| x.unsqueeze(1) * x.unsqueeze(0);
+    let got = jacobian(outer, &x);
+    assert_eq!(got.shape().unwrap()[..], [3, 3, 3]);
+    let data = [1.0, 2.0, 3.0];
+    let mut wanted = Vec::new();
+    for (i, j, k) in (0..27).map(|n| (n / 9, n / 3 % 3, n % 3)) {
+        let part = |a: usize, b: usize| if a == k { data[b] } else { 0.0 };
+        wanted.push(part(i, j) + part(j, i));
+    }
+    assert_eq!(got.to_vec::<f64>().unwrap(), wanted);
+    let second = hessian(|x: &Tensor| x.prod() + x.square().sum(), &x);
+    assert_eq!(
+        second.to_vec::<f64>().unwrap(),
+        [2.0, 3.0, 2.0, 3.0, 2.0, 1.0, 2.0, 1.0, 2.0]
+    );
+    let compiled = jit(|x: &Tensor| hessian(|x: &Tensor| x.prod(), x)).call(&x);
+    assert_eq!(
+        compiled.to_vec::<f64>().unwrap(),
+        [0.0, 3.0, 2.0, 3.0, 0.0, 1.0, 2.0, 1.0, 0.0]
+    );
+    let none = jacobian(|x: &Tensor| x.index(..0), &x);
+    assert_eq!(none.shape().unwrap()[..], [0, 3]);
+    let whole = jacobian(|x: &Tensor| x.cast(DType::I64), &x)
+        .ok()
+        .unwrap_err()
+        .to_string();
+    assert!(whole.starts_with("jacobian: the result is i64"), "{whole}");
 }

@@ -2,7 +2,7 @@
 
 use super::cache::WordHasher;
 use super::eager::{Operand, arg};
-use super::evaluate::compile;
+use super::evaluate::compile_exact;
 use super::executable::{Arg, Executable};
 use super::linear::Linear;
 use crate::context::Context;
@@ -130,7 +130,7 @@ pub(crate) fn eager_composite(
             .map(|(operand, number)| operand.given(number))
             .collect();
         let (graph, _) = linear.graph(&types, &[])?;
-        Some(compile(context, graph, &given)?)
+        Some(compile_exact(context, graph, &given)?)
     } else {
         None
     };

@@ -9,6 +9,7 @@ use crate::context::{Context, Mode};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Op, Type};
 use crate::hal::DType;
+use crate::hal::ir::ScalarOp;
 use crate::lower::{Given, lower};
 use crate::tensor::failure::{Failure, Refusal};
 use crate::tensor::layout::Layout;
@@ -43,7 +44,7 @@ impl Operand {
         Operand::Value(layout, value.dtype)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_of(&self, tensor: &Tensor) -> bool {
         match (self, &tensor.repr) {
             (Operand::Value(layout, dtype), Repr::Value(value)) => {
@@ -108,7 +109,7 @@ pub(crate) struct Eager {
 }
 
 impl Eager {
-    #[inline]
+    #[inline(always)]
     fn fits(&self, op: &Op, inputs: &[&Tensor]) -> bool {
         // Most are maps; their comparison is one word.
         let same = match (&self.op, op) {
@@ -124,7 +125,7 @@ impl Eager {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn hash(op: &Op, inputs: &[&Tensor]) -> u64 {
     let mut hasher = WordHasher::default();
     match op {
@@ -139,8 +140,18 @@ fn hash(op: &Op, inputs: &[&Tensor]) -> u64 {
 
 /// The result of an op that this thread ran before for operands of the same types and strides, which were checked then.
 /// `None` when it did not, and for anything but plain values of one eager device and constants.
-#[inline]
 pub(crate) fn again(op: &Op, inputs: &[&Tensor], tag: OpTag) -> Option<Tensor> {
+    known(op, inputs, tag)
+}
+
+/// [`again`] of a scalar op on two operands, which is what most eager code is made of: a copy of its own, whose loops over
+/// operands are none.
+pub(crate) fn again_pair(op: ScalarOp, inputs: [&Tensor; 2], tag: OpTag) -> Option<Tensor> {
+    known(&Op::Map(op), &inputs, tag)
+}
+
+#[inline(always)]
+fn known(op: &Op, inputs: &[&Tensor], tag: OpTag) -> Option<Tensor> {
     if lazy::tracing() != 0 {
         return None;
     }
@@ -163,7 +174,7 @@ pub(crate) fn again(op: &Op, inputs: &[&Tensor], tag: OpTag) -> Option<Tensor> {
 }
 
 /// Runs the plan that this thread has, if it has one.
-#[inline]
+#[inline(always)]
 fn cached(context: &Context, hash: u64, op: &Op, inputs: &[&Tensor], tag: OpTag) -> Option<Tensor> {
     let local = context.engine().local().try_borrow().ok()?;
     let entry = local.eager.get(hash, |entry| entry.fits(op, inputs))?;

@@ -5,7 +5,7 @@ use super::linear::{Linear, Structure, traced};
 use super::staged::Staged;
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::graph::{Graph, rewrite};
+use crate::graph::{Graph, fast_math, rewrite};
 use crate::lower::{Given, lower};
 use crate::tensor::failure::{Failure, Refusal};
 use crate::tensor::tag::OpTag;
@@ -21,8 +21,16 @@ pub(crate) struct Evaluated {
     executable: Executable,
 }
 
-/// Rewrites a graph, lowers and compiles it for the device of `context`.
+/// Rewrites a graph as the settings of `context` allow, lowers and compiles it for its device.
 pub(super) fn compile(context: &Context, graph: Graph, given: &[Given]) -> Result<Executable> {
+    if context.settings().fast_math && !Staged::is_needed(&graph) {
+        return compile_exact(context, fast_math(&rewrite(&graph)), given);
+    }
+    compile_exact(context, graph, given)
+}
+
+/// As [`compile`], with the bits that the ops one by one have.
+pub(super) fn compile_exact(context: &Context, graph: Graph, given: &[Given]) -> Result<Executable> {
     if Staged::is_needed(&graph) {
         return Ok(Executable::staged(Staged::new(&graph)));
     }
@@ -52,6 +60,26 @@ pub(crate) fn evaluate(tensor: &Tensor, tag: OpTag) -> Result<Value> {
     }
 }
 
+/// Recorded tensors with their elements in buffers, computed in one program.
+pub(crate) fn evaluate_all(tensors: &[Tensor], tag: OpTag) -> Result<Vec<Tensor>> {
+    let mut linear = Linear::of(&tensors.iter().collect::<Vec<_>>(), 0, tag)?;
+    let context = match linear.context.take() {
+        Some(context) => context,
+        None => Context::auto()?,
+    };
+    let values = run_linear(&context, &mut linear)?;
+    let evaluated = tensors.iter().zip(values).map(|(tensor, value)| {
+        if let Repr::Lazy(lazy) = &tensor.repr {
+            lazy.set_value(value.clone());
+        }
+        Tensor {
+            history: tensor.history.clone(),
+            ..Tensor::from_value(value)
+        }
+    });
+    Ok(evaluated.collect())
+}
+
 fn run(tensor: &Tensor, tag: OpTag) -> Result<Value> {
     let mut linear = Linear::of(&[tensor], 0, tag)?;
     linear.keep_held();
@@ -75,6 +103,7 @@ fn run(tensor: &Tensor, tag: OpTag) -> Result<Value> {
 
 fn run_linear(context: &Context, linear: &mut Linear) -> Result<Values> {
     let engine = context.engine();
+    linear.structure.fast_math = context.settings().fast_math;
     let (hash, scoped) = (linear.structure.hash(), engine.scoped_lane());
     let bits: Vec<u64> = linear.constants.iter().map(|constant| constant.bits).collect();
     let with_args = |varies: &[bool], executable: &Executable, linear: &Linear| {

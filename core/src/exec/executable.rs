@@ -206,7 +206,7 @@ impl Executable {
     }
 
     /// The result of an op with one, on the stream that this thread has chosen. `inputs` are values and constants.
-    #[inline]
+    #[inline(always)]
     pub(super) fn run_op(&self, context: &Context, inputs: &[&Tensor], tag: OpTag) -> Tensor {
         let scoped = context.engine().scoped_lane();
         if let Work::Ready(ready) = &self.work
@@ -331,7 +331,7 @@ impl Ready {
         }))
     }
 
-    #[inline]
+    #[inline(always)]
     fn run<'a>(
         &self,
         site: Site<'_>,
@@ -367,7 +367,7 @@ impl Ready {
     }
 
     /// The memory of the only result.
-    #[inline]
+    #[inline(always)]
     fn run_only<'a>(
         &self,
         context: &Context,

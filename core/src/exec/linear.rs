@@ -41,6 +41,8 @@ pub(super) struct Structure {
     values: Vec<Operand>,
     constants: Vec<Type>,
     outputs: Vec<Ref>,
+    /// As in the settings of the context that runs it.
+    pub(super) fast_math: bool,
 }
 
 /// Recorded ops and what they are about.
@@ -164,6 +166,7 @@ impl Structure {
         }
         self.values.hash(&mut hasher);
         self.outputs.hash(&mut hasher);
+        self.fast_math.hash(&mut hasher);
         hasher.finish()
     }
 
@@ -180,6 +183,7 @@ impl Structure {
             && self.values == other.values
             && self.constants == other.constants
             && self.outputs == other.outputs
+            && self.fast_math == other.fast_math
             && self.nodes.iter().zip(&other.nodes).all(same_node)
     }
 }
@@ -259,7 +263,10 @@ impl Walk {
                 ty: lazy.ty,
                 tag: lazy.tag,
             });
-            self.linear.held.push((Arc::clone(lazy), at));
+            // A loop or a branch has results, but no value of its own.
+            if !matches!(lazy.op, Op::Control(_)) {
+                self.linear.held.push((Arc::clone(lazy), at));
+            }
             Ref::Node(at)
         };
         self.seen(lazy.context.as_ref());

@@ -22,12 +22,12 @@ mod tests;
 mod traced;
 
 pub(crate) use composite::{Attributes, eager_composite};
-pub(crate) use eager::{again, eager, full};
+pub(crate) use eager::{again, again_pair, eager, full};
 pub(crate) use engine::Engine;
-pub(crate) use evaluate::evaluate;
+pub(crate) use evaluate::{evaluate, evaluate_all};
 pub(crate) use holders::Listed;
 pub use holders::{Holder, OutOfMemory};
 pub(crate) use lane::Written;
-pub(crate) use read::{contiguous, download};
+pub(crate) use read::{contiguous, download, download_bytes};
 pub(crate) use reverse::Back;
 pub(crate) use traced::{Traced, evaluated, graph_of, hash_of, placeholder_for, stand_in, trace, tracing};

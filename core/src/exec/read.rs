@@ -79,6 +79,18 @@ pub(crate) fn download<T: Element>(value: Value, tag: OpTag) -> Result<Vec<T>> {
     Ok(storage.buffer.download_at(storage.stream()?, offset, len)?)
 }
 
+/// The bytes of the elements in row-major order; waits for the stream that writes them.
+///
+/// # Errors
+/// As [`download`].
+pub(crate) fn download_bytes(value: Value, tag: OpTag) -> Result<Vec<u8>> {
+    let value = contiguous(value, tag)?;
+    let size = value.dtype.size();
+    let (storage, len) = (&value.storage, value.layout.shape.elements() * size);
+    let offset = value.layout.offset * size as u64;
+    Ok(storage.buffer.download_at(storage.stream()?, offset, len)?)
+}
+
 /// The bits of the only element.
 pub(super) fn bits(value: &Value) -> Result<u64> {
     let tag = OpTag::new("item");

@@ -113,7 +113,7 @@ impl Back {
         let mut captured = Vec::new();
         let graph = trace.ok()?.close_whole(&mut captured).ok()?;
         captured.is_empty().then(|| Back {
-            piece: Piece::new(graph),
+            piece: Piece::exact(graph),
             context: context.clone(),
             tag,
         })

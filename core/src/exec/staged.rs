@@ -3,7 +3,7 @@
 mod repeat;
 
 use super::eager::{Operand, arg, full};
-use super::evaluate::compile;
+use super::evaluate::{compile, compile_exact};
 use super::executable::{Arg, Executable, Values};
 use super::lane::Lane;
 use super::read;
@@ -34,14 +34,25 @@ type Plan = (SmallVec<[Operand; 4]>, Executable);
 /// A graph, compiled for the strides that come.
 pub(super) struct Piece {
     graph: Graph,
+    exact: bool,
     plans: Mutex<Vec<Arc<Plan>>>,
 }
 
 impl Piece {
+    /// Compiled as the settings of the context allow.
     pub(super) fn new(graph: Graph) -> Piece {
         Piece {
             graph,
+            exact: false,
             plans: Mutex::default(),
+        }
+    }
+
+    /// Compiled to the bits that the ops one by one have.
+    pub(super) fn exact(graph: Graph) -> Piece {
+        Piece {
+            exact: true,
+            ..Piece::new(graph)
         }
     }
 
@@ -70,6 +81,7 @@ impl Piece {
                 let given: SmallVec<[_; 4]> = (operands.iter().zip(0..))
                     .map(|(operand, number)| operand.given(number))
                     .collect();
+                let compile = if self.exact { compile_exact } else { compile };
                 let executable = compile(place.context, self.graph.clone(), &given)?;
                 let plan = Arc::new((operands, executable));
                 let mut plans = self.plans.lock();
@@ -106,6 +118,7 @@ enum Host {
         captured: usize,
         sums: usize,
     },
+    Call(Piece),
     Cond {
         then: Piece,
         otherwise: Piece,
@@ -391,6 +404,7 @@ impl Host {
                 captured: *captured,
                 sums: *sums,
             },
+            Control::Call { body } => Host::Call(piece(body)),
             Control::Cond { then, otherwise } => Host::Cond {
                 then: piece(then),
                 otherwise: piece(otherwise),
@@ -440,6 +454,7 @@ impl Host {
                 }
                 Ok(sums)
             }
+            Host::Call(body) => body.run(place, &operands),
             Host::Cond { then, otherwise } => {
                 let branch = if is_true(operands.first())? {
                     then

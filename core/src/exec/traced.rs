@@ -85,7 +85,11 @@ impl Traced {
     #[inline]
     pub(crate) fn fits(&self, leaves: &[&Tensor]) -> bool {
         let here = |leaf: &Tensor| match &leaf.repr {
-            Repr::Value(value) => Arc::ptr_eq(value.storage.context.engine(), self.context.engine()),
+            Repr::Value(value) => {
+                let context = &value.storage.context;
+                Arc::ptr_eq(context.engine(), self.context.engine())
+                    && context.settings() == self.context.settings()
+            }
             Repr::Constant(_) => true,
             Repr::Lazy(_) | Repr::Failed(_) => false,
         };

@@ -11,6 +11,7 @@ mod function;
 mod history;
 mod imperative;
 mod indexed;
+mod jacobian;
 mod math;
 mod rule;
 mod running;
@@ -25,6 +26,7 @@ pub(crate) use history::{
     History, Many, is_first_order, is_recording, record, record_back, record_many, record_with,
 };
 pub use imperative::{Gradients, stop_gradient};
+pub use jacobian::{hessian, jacobian};
 pub use vjp::{Pullback, vjp};
 
 #[cfg(test)]

@@ -119,6 +119,12 @@ pub enum Control {
         /// Number of sums.
         sums: usize,
     },
+    /// Runs `body` once, apart from what is around: nothing of it is shared with other ops of the graph. Operands and results are the
+    /// body's.
+    Call {
+        /// What is run.
+        body: Body,
+    },
     /// Runs one of two graphs. Operands: a bool scalar, then what both take. Results: those of the graph.
     Cond {
         /// Where the first operand is true.
@@ -135,6 +141,7 @@ impl Control {
             Control::Repeat { .. } => "repeat",
             Control::While { .. } => "while",
             Control::Unwind { .. } => "unwind",
+            Control::Call { .. } => "call",
             Control::Cond { .. } => "cond",
         }
     }
@@ -157,10 +164,15 @@ impl Control {
             Control::Repeat {
                 body,
                 trips,
+                start,
                 carries: count,
                 slices,
                 ..
             } => {
+                let turns = i64::try_from(*trips).ok();
+                if turns.and_then(|turns| start.checked_add(turns)).is_none() {
+                    return Err(Refusal::new(format!("{trips} turns from {start}")));
+                }
                 let (carries, rest) = split(*count)?;
                 let (slices, captured) = rest.split_at_checked(*slices).ok_or_else(refuse)?;
                 if slices.iter().any(|ty| ty.shape.first() != Some(trips)) {
@@ -202,11 +214,15 @@ impl Control {
                 sums,
                 ..
             } => {
-                let (forward, rest) = split(carries + captured)?;
+                let (forward, rest) = split(carries.saturating_add(*captured))?;
                 let (sums, own) = rest.split_at_checked(*sums).ok_or_else(refuse)?;
                 let fits = back.inputs_are(&[sums, forward, own]) && back.output_types() == sums;
                 if fits { Ok(sums.to_vec()) } else { Err(refuse()) }
             }
+            Control::Call { body } => match body.inputs_are(&[operands]) {
+                true => Ok(body.output_types()),
+                false => Err(refuse()),
+            },
             Control::Cond { then, otherwise } => {
                 let (condition, captured) = split(1)?;
                 let fits = condition == [truth]

@@ -110,9 +110,9 @@ pub fn infer(op: &Op, inputs: &[Type]) -> Result<Type> {
                 return refuse(format!("a slice with {} axes of {}", shape.len(), first.shape));
             }
             for axis in 0..rank {
-                let last = start[axis] as i64 + (shape[axis] as i64 - 1) * step[axis];
-                let inside = |at: i64| (0..first.shape[axis] as i64).contains(&at);
-                if step[axis] == 0 || (shape[axis] > 0 && !(inside(start[axis] as i64) && inside(last))) {
+                let last = start[axis] as i128 + (shape[axis] as i128 - 1) * i128::from(step[axis]);
+                let inside = |at: i128| (0..first.shape[axis] as i128).contains(&at);
+                if step[axis] == 0 || (shape[axis] > 0 && !(inside(start[axis] as i128) && inside(last))) {
                     return refuse(format!(
                         "elements {} to {last} by {} of axis {axis} of {}",
                         start[axis], step[axis], first.shape
@@ -136,18 +136,20 @@ pub fn infer(op: &Op, inputs: &[Type]) -> Result<Type> {
                     first.shape
                 ));
             }
-            let span = (size - 1) * dilation + 1;
+            let span = (size - 1).saturating_mul(*dilation).saturating_add(1);
             let windows = if extent < span {
                 0
             } else {
                 (extent - span) / step + 1
             };
-            typed(first.shape.with(axis, windows).inserted(first.shape.len(), *size))
+            let mut extents = first.shape.with(axis, windows).to_vec();
+            extents.push(*size);
+            typed(Shape::checked(&extents)?)
         }
         Op::Pad { low, shape, .. } => {
             let fits = low.len() == first.shape.len()
                 && shape.len() == first.shape.len()
-                && (0..shape.len()).all(|axis| low[axis] + first.shape[axis] <= shape[axis]);
+                && (0..shape.len()).all(|axis| low[axis].saturating_add(first.shape[axis]) <= shape[axis]);
             if !fits {
                 return refuse(format!("{} at {low} does not fit into {shape}", first.shape));
             }
@@ -275,7 +277,7 @@ fn reduce(op: ReduceOp, axes: Axes, input: Type) -> Result<Type> {
 fn concat(axis: u8, inputs: &[Type]) -> Result<Type> {
     let first = inputs[0];
     check_axis(axis, &first.shape)?;
-    let mut extent = 0;
+    let mut extent = 0_usize;
     for input in inputs {
         agree_but(axis, &first.shape, &input.shape)?;
         if input.dtype != first.dtype {
@@ -284,7 +286,7 @@ fn concat(axis: u8, inputs: &[Type]) -> Result<Type> {
                     .help("cast one of them"),
             );
         }
-        extent += input.shape[usize::from(axis)];
+        extent = input.shape[usize::from(axis)].saturating_add(extent);
     }
     let shape = Shape::checked(&first.shape.with(usize::from(axis), extent))?;
     Ok(Type::new(shape, first.dtype))
@@ -320,7 +322,7 @@ fn matmul(accumulate: DType, output: DType, a: Type, b: Type) -> Result<Type> {
             a.dtype
         ));
     }
-    Ok(Type::new(a.shape.with(rank - 1, n), output))
+    Ok(Type::new(Shape::checked(&a.shape.with(rank - 1, n))?, output))
 }
 
 fn conv(attributes: &ConvAttributes, x: Type, w: Type) -> Result<Type> {
@@ -332,18 +334,19 @@ fn conv(attributes: &ConvAttributes, x: Type, w: Type) -> Result<Type> {
         return refuse(format!("input of {} with weights of {}", x.dtype, w.dtype));
     }
     let groups = attributes.groups;
-    if groups == 0 || !w.shape[0].is_multiple_of(groups) || x.shape[1] != w.shape[1] * groups {
+    if groups == 0 || !w.shape[0].is_multiple_of(groups) || x.shape[1] != w.shape[1].saturating_mul(groups) {
         return refuse(format!(
             "input {} has {} channels, weights {} in {groups} groups take {}",
             x.shape,
             x.shape[1],
             w.shape,
-            w.shape[1] * groups
+            w.shape[1].saturating_mul(groups)
         ));
     }
     let mut extents = vec![x.shape[0], w.shape[0]];
     for axis in 0..spatial {
-        let padded = x.shape[axis + 2] + attributes.low[axis] + attributes.high[axis];
+        let around = attributes.low[axis].saturating_add(attributes.high[axis]);
+        let padded = x.shape[axis + 2].saturating_add(around);
         let (stride, dilation) = (attributes.stride[axis], attributes.dilation[axis]);
         if stride == 0 || dilation == 0 || w.shape[axis + 2] == 0 {
             return refuse(format!(
@@ -351,7 +354,7 @@ fn conv(attributes: &ConvAttributes, x: Type, w: Type) -> Result<Type> {
                 w.shape
             ));
         }
-        let span = (w.shape[axis + 2] - 1) * dilation + 1;
+        let span = (w.shape[axis + 2] - 1).saturating_mul(dilation).saturating_add(1);
         if padded < span {
             return refuse(format!(
                 "weights span {span} elements, the padded input {} has {padded} along axis {}",

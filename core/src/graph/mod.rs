@@ -2,12 +2,20 @@
 //!
 //! `lazy tensors -> Graph -> rewrite -> lower -> Program -> Executable`
 
+mod call;
 mod control;
+mod dot;
+mod fast;
 mod infer;
 mod op;
+mod parse;
 mod rewrite;
+#[cfg(test)]
+mod tests;
+mod text;
 
 pub use control::{Body, Control};
+pub use fast::fast_math;
 pub use infer::{Type, infer};
 pub use op::{ConvAttributes, Op, ScatterMode};
 pub use rewrite::rewrite;
@@ -42,7 +50,8 @@ pub struct Node {
     pub tag: OpTag,
 }
 
-/// A computation without effects: inputs to outputs.
+/// A computation without effects: inputs to outputs. [`Jit::graph`](crate::Jit::graph) gives that of a function, [`Graph::to_text`] and
+/// [`Graph::to_dot`] show it, [`Graph::call`] runs it.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     nodes: Vec<Node>,

@@ -17,12 +17,21 @@ pub fn rewrite(graph: &Graph) -> Graph {
         graph: Graph::new(),
         known: HashMap::new(),
     };
+    let mut uses = vec![0_u32; graph.nodes.len()];
+    let inputs = graph.nodes.iter().flat_map(|node| &node.inputs);
+    for used in inputs.chain(&graph.outputs) {
+        uses[used.index()] += 1;
+    }
     let mut moved: Vec<NodeId> = Vec::with_capacity(graph.nodes.len());
     for node in &graph.nodes {
         let inputs: SmallVec<[NodeId; 3]> = node.inputs.iter().map(|input| moved[input.index()]).collect();
+        let alone = node.inputs.first().is_some_and(|input| uses[input.index()] == 1);
         let id = match &node.op {
             Op::Input(_) => rewriter.graph.input(node.ty),
-            op => rewriter.add(op.clone(), inputs, node),
+            op => match rewriter.turned(op, &inputs, node, alone) {
+                Some(turned) => turned,
+                None => rewriter.add(op.clone(), inputs, node),
+            },
         };
         moved.push(id);
     }
@@ -136,6 +145,48 @@ impl Rewriter {
             _ => (op, inputs),
         }
     }
+
+    /// A transposed product as the product of the transposed operands, each sum of which has the same terms in the same order; so
+    /// the result lies as its users want it, and they can be the product's epilogue. `alone`: nobody else uses the product.
+    fn turned(&mut self, op: &Op, inputs: &[NodeId], like: &Node, alone: bool) -> Option<NodeId> {
+        let (Op::Permute(axes), &[product]) = (op, inputs) else {
+            return None;
+        };
+        let rank = axes.len();
+        let (front, last) = axes.split_at(rank.checked_sub(2)?);
+        let swaps =
+            last[0] as usize == rank - 1 && front.iter().enumerate().all(|(at, &axis)| at == axis as usize);
+        let inner = self.graph.node(product);
+        let Op::Matmul { accumulate, output } = inner.op else {
+            return None;
+        };
+        if !swaps || !alone {
+            return None;
+        }
+        let (inner, tag) = (inner.clone(), inner.tag);
+        let turned: SmallVec<[NodeId; 3]> = (inner.inputs.iter().rev())
+            .map(|&operand| {
+                let ty = self.graph.node(operand).ty;
+                let mut shape = ty.shape;
+                let (rows, columns) = (shape[rank - 2], shape[rank - 1]);
+                shape = shape.with(rank - 2, columns).with(rank - 1, rows);
+                let node = Node {
+                    op: op.clone(),
+                    inputs: SmallVec::from_slice(&[operand]),
+                    ty: Type::new(shape, ty.dtype),
+                    tag,
+                };
+                self.add(node.op.clone(), node.inputs.clone(), &node)
+            })
+            .collect();
+        let node = Node {
+            op: Op::Matmul { accumulate, output },
+            inputs: turned,
+            ty: like.ty,
+            tag,
+        };
+        Some(self.add(node.op.clone(), node.inputs.clone(), &node))
+    }
 }
 
 /// Whether expanding in one step means the same as in two.
@@ -204,6 +255,34 @@ mod tests {
             graph.output(y);
             let small = rewrite(&graph);
             assert_eq!(small.outputs()[0] == small.inputs()[0], goes, "{op}");
+        }
+    }
+
+    #[test]
+    fn a_transposed_product_is_one_of_transposed_operands() {
+        let turn = || Op::Permute([1, 0].into_iter().collect());
+        let product = Op::Matmul {
+            accumulate: DType::F32,
+            output: DType::F32,
+        };
+        for used_twice in [false, true] {
+            let mut graph = Graph::new();
+            let a = graph.input(Type::new(Shape::of(&[5, 2]), DType::F32));
+            let b = graph.input(Type::new(Shape::of(&[5, 3]), DType::F32));
+            let turned = push(&mut graph, turn(), &[a]);
+            let product = push(&mut graph, product.clone(), &[turned, b]);
+            let y = push(&mut graph, turn(), &[product]);
+            graph.output(y);
+            if used_twice {
+                graph.output(product);
+            }
+            let small = rewrite(&graph);
+            let output = small.node(small.outputs()[0]);
+            assert_eq!(*output.ty.shape, [3, 2]);
+            assert_eq!(matches!(output.op, Op::Matmul { .. }), !used_twice);
+            if !used_twice {
+                assert_eq!(output.inputs[1], small.inputs()[0]);
+            }
         }
     }
 

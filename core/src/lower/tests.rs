@@ -1,7 +1,7 @@
 //! Programs against a walk over the graph that computes element by element.
 
 mod naive;
-mod random;
+pub(crate) mod random;
 
 use super::{Given, Program, Scalar, Slot, Source, Step, Support, lower};
 use crate::graph::{ConvAttributes, Graph, Op, ScatterMode, Type};

@@ -4,6 +4,7 @@ use super::formula::{formula, formulas, like};
 use super::operand::IntoOperand;
 use super::promotion::{map, unchanged};
 use crate::hal::ir::ScalarOp;
+use crate::ops::precision::{self, Class};
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, composite, composite_with_gradient};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
@@ -206,10 +207,12 @@ impl Tensor {
     #[track_caller]
     pub fn relu(&self) -> Tensor {
         let tag = OpTag::new("relu");
-        if self.history.is_none() {
+        let held = precision::adjusted(Class::Other, tag, [self]);
+        let [this] = held.operands([self]);
+        if this.history.is_none() {
             return map(
                 ScalarOp::Max,
-                [self.into_operand(), 0.into_operand()],
+                [this.into_operand(), 0.into_operand()],
                 unchanged,
                 tag,
             );
@@ -222,7 +225,7 @@ impl Tensor {
                 tag,
             )
         };
-        composite_with_gradient("relu", &(), [self], tag, value, move |_, y, gradient| {
+        composite_with_gradient("relu", &(), [this], tag, value, move |_, y, gradient| {
             let inputs = [y, gradient];
             [Some(composite("relu gradient", &(), inputs, tag, |[y, g]| {
                 y.le(0).where_cond(0, g)

@@ -1,9 +1,9 @@
 //! Arithmetic on pairs.
 
 use super::operand::{IntoOperand, Operand, Scalar};
+use super::precision::{Class, adjusted_operands};
 use super::promotion::{float_of, map, unchanged};
-use crate::exec::again;
-use crate::graph::Op;
+use crate::exec::again_pair;
 use crate::hal::DType;
 use crate::hal::ir::ScalarOp;
 use crate::tensor::failure::Refusal;
@@ -12,11 +12,12 @@ use crate::tensor::{Repr, Tensor};
 
 /// A sum, difference or product. Truth values add with `or` and multiply with `and`.
 pub(crate) fn arithmetic(op: ScalarOp, a: Operand<'_>, b: Operand<'_>, tag: OpTag) -> Tensor {
+    let [a, b] = adjusted_operands(Class::Other, tag, [a, b]);
     // What ran before for operands of these types needs no other dtype or shape, and is not of truth values.
     let result = match (a.tensor(), b.tensor()) {
-        (Some(x), Some(y)) => again(&Op::Map(op), &[x, y], tag),
-        (Some(x), None) => beside(x, &b).and_then(|y| again(&Op::Map(op), &[x, &y], tag)),
-        (None, Some(y)) => beside(y, &a).and_then(|x| again(&Op::Map(op), &[&x, y], tag)),
+        (Some(x), Some(y)) => again_pair(op, [x, y], tag),
+        (Some(x), None) => beside(x, &b).and_then(|y| again_pair(op, [x, &y], tag)),
+        (None, Some(y)) => beside(y, &a).and_then(|x| again_pair(op, [&x, y], tag)),
         (None, None) => None,
     };
     match result {

@@ -4,6 +4,7 @@ use super::operand::{Operand, Scalar};
 use super::promotion::{brought, cast, elementwise, float_of, join};
 use crate::graph::Type;
 use crate::hal::DType;
+use crate::ops::precision;
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, composite, composite_with_gradient};
 use std::hash::Hash;
@@ -42,6 +43,8 @@ pub(crate) fn formula<A>(
 where
     A: Hash + Eq + Clone + Send + Sync + 'static,
 {
+    let held = precision::adjusted(precision::class_of(name), tag, [x]);
+    let [x] = held.operands([x]);
     let kept = attributes.clone();
     composite_with_gradient(
         name,
@@ -80,7 +83,7 @@ pub(crate) fn formula2(
     value: impl Fn(&Tensor, &Tensor) -> Tensor,
     slopes: impl Fn(&Tensor, &Tensor, &Tensor) -> [Tensor; 2] + Clone + Send + Sync + 'static,
 ) -> Tensor {
-    let operands = [a, b];
+    let operands = precision::adjusted_operands(precision::class_of(name), tag, [a, b]);
     let ty = match join(&operands) {
         Ok(ty) => Type::new(ty.shape, float_of(ty.dtype)),
         Err(stop) => return stop.tensor(tag, &operands),

@@ -17,6 +17,21 @@ use crate::tensor::{Tensor, apply, composite};
 /// An index that no axis has.
 const NOWHERE: i64 = i64::MIN;
 
+/// [`Op::Scatter`]. Sums of 16-bit floats are kept in f32 and rounded once: backends have a routine for those.
+fn combined(axis: usize, mode: ScatterMode, dtype: DType, inputs: [&Tensor; 3], tag: OpTag) -> Tensor {
+    let scatter = Op::Scatter {
+        axis: axis as u8,
+        mode,
+    };
+    let [base, index, update] = inputs;
+    let wide = match (mode, dtype) {
+        (ScatterMode::Add, DType::F16 | DType::BF16) => DType::F32,
+        _ => return apply(scatter, &inputs, tag),
+    };
+    let (base, update) = (cast(base, wide, tag), cast(update, wide, tag));
+    cast(&apply(scatter, &[&base, index, &update], tag), dtype, tag)
+}
+
 /// Indices as i64, counted from the start.
 fn counted(index: &Tensor, extent: usize, tag: OpTag) -> Tensor {
     let index = cast(index, DType::I64, tag);
@@ -375,14 +390,7 @@ fn scatter<'a>(
                 };
                 // Where there is no index, one that is nowhere.
                 let inputs = [x, &around(&index, NOWHERE as u64), &around(&source, 0)];
-                apply(
-                    Op::Scatter {
-                        axis: axis as u8,
-                        mode,
-                    },
-                    &inputs,
-                    tag,
-                )
+                combined(axis, mode, ty.dtype, inputs, tag)
             },
         ))
     })
@@ -407,12 +415,11 @@ fn slices(x: &Tensor, axis: i32, index: &Tensor, source: &Tensor, mode: ScatterM
             tag,
             |[x, index, source]| {
                 let index = spread(&counted(index, ty.shape[axis], tag), ty.shape, axis, tag);
-                apply(
-                    Op::Scatter {
-                        axis: axis as u8,
-                        mode,
-                    },
-                    &[x, &index, &cast(source, ty.dtype, tag)],
+                combined(
+                    axis,
+                    mode,
+                    ty.dtype,
+                    [x, &index, &cast(source, ty.dtype, tag)],
                     tag,
                 )
             },

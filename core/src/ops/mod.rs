@@ -22,6 +22,7 @@ mod operators;
 mod pad;
 mod pointwise;
 mod power;
+pub(crate) mod precision;
 mod promotion;
 mod reduce;
 mod scan;
@@ -48,7 +49,7 @@ pub use shape::IntoExtents;
 pub use slice::{At, ELLIPSIS, IntoIndex, NEW_AXIS, step};
 
 pub(crate) use axes::{axis_in, axis_of};
-pub(crate) use create::refused_on;
+pub(crate) use create::{index_like, refused_on};
 pub(crate) use formula::widened;
 pub(crate) use operand::float_bits;
 pub(crate) use promotion::{broadcast, brought, cast, elementwise, expanded, float_of};

@@ -3,6 +3,7 @@
 use super::binary::arithmetic;
 use super::formula::{formula, formula2};
 use super::operand::{IntoOperand, Operand, Scalar};
+use super::precision::{Class, adjusted_operands};
 use super::promotion::{elementwise, float_of, join, map, unchanged};
 use crate::hal::DType;
 use crate::hal::ir::ScalarOp;
@@ -39,6 +40,7 @@ fn integer_power(base: &Tensor, exponent: &Tensor, dtype: DType) -> Tensor {
 
 /// `a` to the power `b`.
 pub(crate) fn power(a: Operand<'_>, b: Operand<'_>, tag: OpTag) -> Tensor {
+    let [a, b] = adjusted_operands(Class::Full, tag, [a, b]);
     let dtype = match join(&[a.clone(), b.clone()]) {
         Ok(ty) => ty.dtype,
         Err(stop) => return stop.tensor(tag, &[a, b]),

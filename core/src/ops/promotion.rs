@@ -1,6 +1,7 @@
 //! Bringing operands to one dtype and one shape, by PyTorch's rules.
 
 use super::operand::{Operand, Scalar};
+use super::precision::{self, adjusted_operands, class_of};
 use crate::graph::{Op, Type};
 use crate::hal::DType;
 use crate::hal::ir::ScalarOp;
@@ -176,6 +177,12 @@ pub(crate) fn map<const N: usize>(
     choose: impl Fn(DType) -> Result<DType, Refusal>,
     tag: OpTag,
 ) -> Tensor {
+    let class = if op == ScalarOp::Pow {
+        precision::Class::Full
+    } else {
+        precision::Class::Other
+    };
+    let operands = adjusted_operands(class, tag, operands);
     let ty = match join(&operands).and_then(|ty| Ok(Type::new(ty.shape, choose(ty.dtype)?))) {
         Ok(ty) => ty,
         Err(stop) => return stop.tensor(tag, &operands),
@@ -215,6 +222,7 @@ pub(crate) fn elementwise<const N: usize, A>(
 where
     A: std::hash::Hash + Eq + Clone + Send + 'static,
 {
+    let operands = adjusted_operands(class_of(name), tag, operands);
     let ty = match join(&operands).and_then(|ty| Ok(Type::new(ty.shape, choose(ty.dtype)?))) {
         Ok(ty) => ty,
         Err(stop) => return stop.tensor(tag, &operands),

@@ -5,7 +5,8 @@ use super::formula::widened;
 use super::promotion::{cast, float_of};
 use crate::graph::Op;
 use crate::hal::DType;
-use crate::hal::ir::{ReduceOp, Returns};
+use crate::hal::ir::{ReduceOp, Returns, ScalarOp};
+use crate::ops::precision::{self, Class};
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::{Axes, Shape};
 use crate::tensor::tag::OpTag;
@@ -60,6 +61,8 @@ pub(crate) fn kept(reduced: &Tensor, x: &Tensor, axes: Axes, tag: OpTag) -> Tens
 
 /// A sum or product: accumulated in [`accumulator`], given in it for integers and in the tensor's dtype for floats.
 pub(crate) fn accumulate(x: &Tensor, op: ReduceOp, axes: Axes, keep: bool, tag: OpTag) -> Tensor {
+    let held = precision::adjusted(Class::Full, tag, [x]);
+    let [x] = held.operands([x]);
     let Ok(dtype) = x.dtype() else { return x.clone() };
     let wide = accumulator(dtype);
     if wide == dtype {
@@ -71,6 +74,13 @@ pub(crate) fn accumulate(x: &Tensor, op: ReduceOp, axes: Axes, keep: bool, tag: 
     })
 }
 
+/// A float tensor with 0 in place of -0, as -0 + 0 is 0: for places of extremes, whose primitives tell the zeros apart.
+pub(crate) fn one_zero(x: &Tensor, tag: OpTag) -> Tensor {
+    let Ok(ty) = x.ty() else { return x.clone() };
+    let zero = Tensor::constant(ty.shape, ty.dtype, 0);
+    apply(Op::Map(ScalarOp::Add), &[x, &zero], tag)
+}
+
 /// An extreme or its place, of at least one element.
 fn extreme(x: &Tensor, op: ReduceOp, axes: Axes, keep: bool, tag: OpTag) -> Tensor {
     match x.ty() {
@@ -78,8 +88,16 @@ fn extreme(x: &Tensor, op: ReduceOp, axes: Axes, keep: bool, tag: OpTag) -> Tens
             let message = format!("nothing to choose from along {axes:?} of {}", ty.shape);
             Tensor::refused(tag, Refusal::new(message), &[x])
         }
-        Ok(ty) if axes.is_empty() && op.returns() == Returns::Index => {
-            Tensor::constant(ty.shape, DType::I64, 0)
+        Ok(ty) if op.returns() == Returns::Index => {
+            if axes.is_empty() {
+                return Tensor::constant(ty.shape, DType::I64, 0);
+            }
+            if !ty.dtype.is_float() {
+                return reduce(x, op, axes, keep, tag);
+            }
+            composite("place", &(op, axes, keep), [x], tag, |[x]| {
+                reduce(&one_zero(x, tag), op, axes, keep, tag)
+            })
         }
         _ => reduce(x, op, axes, keep, tag),
     }
@@ -102,6 +120,8 @@ fn count(x: &Tensor, op: ReduceOp, axes: Axes, keep: bool, tag: OpTag) -> Tensor
 }
 
 pub(crate) fn mean(x: &Tensor, op: ReduceOp, axes: Axes, keep: bool, tag: OpTag) -> Tensor {
+    let held = precision::adjusted(Class::Full, tag, [x]);
+    let [x] = held.operands([x]);
     let Ok(ty) = x.ty() else { return x.clone() };
     composite("mean", &(axes, keep), [x], tag, |[x]| {
         let sum = reduce(&cast(x, widened(ty.dtype), tag), op, axes, keep, tag);
@@ -198,8 +218,8 @@ reductions! {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     min, min_axes, min_keepdims = extreme Min;
-    /// The row-major index of the first greatest element, as i64; that of the first NaN if there is one. Along several
-    /// axes it counts through these axes. Nothing to choose from is an error.
+    /// The row-major index of the first greatest element, as i64; that of the first NaN if there is one. -0 is as great as 0.
+    /// Along several axes it counts through these axes. Nothing to choose from is an error.
     ///
     /// ```
     /// # use thalweg::{Context, Tensor};
@@ -210,8 +230,8 @@ reductions! {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     argmax, argmax_axes, argmax_keepdims = extreme ArgMax;
-    /// The row-major index of the first least element, as i64; that of the first NaN if there is one. Along several axes it
-    /// counts through these axes. Nothing to choose from is an error.
+    /// The row-major index of the first least element, as i64; that of the first NaN if there is one. -0 is as great as 0. Along
+    /// several axes it counts through these axes. Nothing to choose from is an error.
     ///
     /// ```
     /// # use thalweg::{Context, Tensor};

@@ -5,11 +5,21 @@ use super::promotion::cast;
 use super::reduce::accumulator;
 use crate::graph::Op;
 use crate::hal::ir::ReduceOp;
+use crate::ops::precision::{self, Class};
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, apply, composite};
 
+const fn class(op: ReduceOp) -> Class {
+    match op {
+        ReduceOp::Sum | ReduceOp::Prod => Class::Full,
+        ReduceOp::Max | ReduceOp::Min | ReduceOp::ArgMax | ReduceOp::ArgMin => Class::Other,
+    }
+}
+
 /// A running reduction; sums and products in [`accumulator`], given in it for integers.
 fn scan(x: &Tensor, op: ReduceOp, axis: i32, tag: OpTag) -> Tensor {
+    let held = precision::adjusted(class(op), tag, [x]);
+    let [x] = held.operands([x]);
     let Ok(ty) = x.ty() else { return x.clone() };
     if ty.shape.is_empty() && matches!(axis, 0 | -1) {
         return tag.scope(|| scan(&x.flatten(), op, 0, tag).reshape(()));

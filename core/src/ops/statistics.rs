@@ -5,6 +5,7 @@ use super::formula::widened;
 use super::promotion::{cast, float_of};
 use super::reduce::{counted, kept, mean, reduce, resolved};
 use crate::hal::ir::ReduceOp;
+use crate::ops::precision::{self, Class};
 use crate::tensor::shape::Axes;
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, composite, composite_with_gradient};
@@ -18,6 +19,8 @@ fn variance(
     root: bool,
     tag: OpTag,
 ) -> Tensor {
+    let held = precision::adjusted(Class::Full, tag, [x]);
+    let [x] = held.operands([x]);
     let axes = match resolved(x, axes, tag) {
         Ok(axes) => axes,
         Err(failed) => return *failed,
@@ -38,6 +41,8 @@ fn variance(
 }
 
 fn norm(x: &Tensor, axes: impl IntoAxes, p: f64, keep: bool, tag: OpTag) -> Tensor {
+    let held = precision::adjusted(Class::Full, tag, [x]);
+    let [x] = held.operands([x]);
     let axes = match resolved(x, axes, tag) {
         Ok(axes) => axes,
         Err(failed) => return *failed,
@@ -81,6 +86,8 @@ fn norm(x: &Tensor, axes: impl IntoAxes, p: f64, keep: bool, tag: OpTag) -> Tens
 }
 
 fn logsumexp(x: &Tensor, axes: impl IntoAxes, keep: bool, tag: OpTag) -> Tensor {
+    let held = precision::adjusted(Class::Full, tag, [x]);
+    let [x] = held.operands([x]);
     let axes = match resolved(x, axes, tag) {
         Ok(axes) => axes,
         Err(failed) => return *failed,

@@ -4,16 +4,28 @@ use super::promotion::{cast, float_of};
 use crate::graph::Op;
 use crate::hal::DType;
 use crate::hal::ir::ScalarOp;
+use crate::ops::precision::{self, Class};
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, apply, composite};
 
+const fn class(op: ScalarOp) -> Class {
+    match op {
+        ScalarOp::Exp | ScalarOp::Expm1 | ScalarOp::Log | ScalarOp::Log1p => Class::Full,
+        _ => Class::Other,
+    }
+}
+
 /// `op` on every element of a tensor of a dtype that it takes.
 fn primitive(x: &Tensor, op: ScalarOp, tag: OpTag) -> Tensor {
+    let held = precision::adjusted(class(op), tag, [x]);
+    let [x] = held.operands([x]);
     apply(Op::Map(op), &[x], tag)
 }
 
 /// `op` on every element; integers become f32.
 pub(crate) fn real(x: &Tensor, op: ScalarOp, tag: OpTag) -> Tensor {
+    let held = precision::adjusted(class(op), tag, [x]);
+    let [x] = held.operands([x]);
     match x.dtype() {
         Ok(dtype) if !dtype.is_float() => composite("real", &op, [x], tag, |[x]| {
             primitive(&cast(x, float_of(dtype), tag), op, tag)
@@ -24,6 +36,8 @@ pub(crate) fn real(x: &Tensor, op: ScalarOp, tag: OpTag) -> Tensor {
 
 /// `op` on floats; integers and truth values stay as they are.
 fn rounding(x: &Tensor, op: ScalarOp, tag: OpTag) -> Tensor {
+    let held = precision::adjusted(class(op), tag, [x]);
+    let [x] = held.operands([x]);
     match x.dtype() {
         Ok(dtype) if !dtype.is_float() => x.clone(),
         _ => primitive(x, op, tag),

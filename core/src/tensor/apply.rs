@@ -42,6 +42,7 @@ pub(crate) fn apply_in(context: Option<&Context>, op: Op, inputs: &[&Tensor], ta
     };
     let recorded = lazy::tracing() != 0
         || inputs.iter().any(|input| matches!(input.repr, Repr::Lazy(_)))
+        || matches!(op, Op::Control(_))
         || context.is_some_and(|context| context.mode() == Mode::Graph);
     let mut result = if recorded {
         record(op.clone(), inputs, ty, tag, context.cloned())

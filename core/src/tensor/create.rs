@@ -14,7 +14,7 @@ use crate::hal::{Buffer, Capability, DType, Kind};
 use std::sync::Arc;
 
 /// A tensor of elements that are in `buffer`, row-major.
-fn imported(buffer: Buffer, shape: Shape, dtype: DType, cx: &Context, tag: OpTag) -> Tensor {
+pub(super) fn imported(buffer: Buffer, shape: Shape, dtype: DType, cx: &Context, tag: OpTag) -> Tensor {
     let storage = Storage {
         _listed: cx.engine().list(tag, buffer.size()),
         buffer,
@@ -69,7 +69,7 @@ impl Tensor {
         }
     }
 
-    /// A tensor in the memory of `data`, row-major, without a copy where the device can use host memory.
+    /// A tensor in the memory of `data`, row-major, without a copy where the device shares the host's memory.
     ///
     /// # Errors
     /// As [`Tensor::from_slice`].
@@ -81,7 +81,9 @@ impl Tensor {
             Err(refusal) => return Tensor::ill_shaped(tag, cx, refusal),
         };
         let data = T::into_raw(data);
-        if !cx.device().capability(Capability::Import) || data.is_empty() {
+        // A device with memory of its own reaches the host's, but slowly: it gets a copy.
+        let in_place = [Capability::Import, Capability::UnifiedMemory];
+        if data.is_empty() || in_place.iter().any(|&bit| !cx.device().capability(bit)) {
             return Tensor::made(tag, cx, upload(&data, shape, T::DTYPE, cx, tag));
         }
         match Buffer::import_vec(cx.device(), data) {
@@ -256,7 +258,7 @@ impl Tensor {
 }
 
 /// Copies elements to new memory and waits for that.
-fn upload<T: crate::hal::Element>(
+pub(super) fn upload<T: crate::hal::Element>(
     data: &[T],
     shape: Shape,
     dtype: DType,

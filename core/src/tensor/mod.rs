@@ -4,9 +4,12 @@
 //! error, later ops pass it on, and whatever reads a value or a shape returns it as `Err`. So formulas read like formulas.
 
 mod apply;
+mod bytes;
 mod create;
 pub mod element;
 pub mod failure;
+#[cfg(any(feature = "dlpack", feature = "safetensors"))]
+mod host;
 pub mod layout;
 pub(crate) mod lazy;
 mod print;

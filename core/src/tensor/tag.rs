@@ -36,6 +36,12 @@ impl OpTag {
         }
     }
 
+    /// Whether an op is under way on this thread, of which what is called is a part.
+    #[inline]
+    pub(crate) fn is_under_way() -> bool {
+        OUTER.get().is_some()
+    }
+
     /// Runs `body`; tags made inside are this one.
     pub fn scope<R>(self, body: impl FnOnce() -> R) -> R {
         struct Restore(Option<OpTag>);

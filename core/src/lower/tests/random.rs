@@ -161,33 +161,40 @@ fn grow(graph: &mut Graph, dice: &mut Dice) -> Option<NodeId> {
     (graph.shape(node).elements() < 4000).then_some(node)
 }
 
+/// The graph of a seed; nothing where all that was thrown did not fit.
+pub(crate) fn graph(seed: u32) -> Option<Graph> {
+    let mut dice = Dice(Mt19937::new(seed));
+    let mut graph = Graph::new();
+    for _ in 0..1 + dice.below(3) {
+        let extents: Vec<usize> = (0..1 + dice.below(3)).map(|_| 1 + dice.below(6)).collect();
+        graph.input(Type::new(Shape::of(&extents), DType::F32));
+    }
+    let mut made = Vec::new();
+    for _ in 0..2 + dice.below(14) {
+        made.extend(grow(&mut graph, &mut dice));
+    }
+    let small: Vec<NodeId> = made
+        .into_iter()
+        .filter(|&id| graph.shape(id).elements() < 4000)
+        .collect();
+    let &last = small.last()?;
+    graph.output(last);
+    if dice.below(2) == 0 {
+        graph.output(dice.of(&small));
+    }
+    Some(graph.pruned())
+}
+
+/// How many seeds are tried.
+pub(crate) fn cases(usual: u32) -> u32 {
+    let given = std::env::var("THALWEG_FUZZ_CASES");
+    given.ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
+}
+
 #[test]
 fn random_graphs_compute_what_they_say() {
-    let cases = std::env::var("THALWEG_FUZZ_CASES")
-        .ok()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(300);
-    for seed in 0..cases {
-        let mut dice = Dice(Mt19937::new(seed));
-        let mut graph = Graph::new();
-        for _ in 0..1 + dice.below(3) {
-            let extents: Vec<usize> = (0..1 + dice.below(3)).map(|_| 1 + dice.below(6)).collect();
-            graph.input(Type::new(Shape::of(&extents), DType::F32));
-        }
-        let mut made = Vec::new();
-        for _ in 0..2 + dice.below(14) {
-            made.extend(grow(&mut graph, &mut dice));
-        }
-        let small: Vec<NodeId> = made
-            .into_iter()
-            .filter(|&id| graph.shape(id).elements() < 4000)
-            .collect();
-        let Some(&last) = small.last() else { continue };
-        graph.output(last);
-        if dice.below(2) == 0 {
-            graph.output(dice.of(&small));
-        }
-        let graph = graph.pruned();
+    for seed in 0..cases(300) {
+        let Some(graph) = graph(seed) else { continue };
         let ok = std::panic::catch_unwind(|| check(&graph));
         assert!(ok.is_ok(), "seed {seed}");
     }

@@ -8,6 +8,7 @@ use crate::graph::Op;
 use crate::hal::DType;
 use crate::ops::cast;
 use crate::ops::checked::{composite_slice, summed, wide};
+use crate::ops::precision::{self, Class};
 use crate::tensor::shape::Axes;
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, apply};
@@ -36,6 +37,15 @@ impl Tensor {
     #[track_caller]
     pub fn einsum(equation: &str, operands: &[&Tensor]) -> Tensor {
         let tag = OpTag::new("einsum");
+        if let Some((adjusted, back)) = precision::adjusted_all(Class::Matrix, tag, operands) {
+            let adjusted: Vec<&Tensor> = adjusted.iter().collect();
+            let result = tag.scope(|| Tensor::einsum(equation, &adjusted));
+            return if back {
+                cast(&result, DType::F32, tag)
+            } else {
+                result
+            };
+        }
         let mut shapes = Vec::new();
         let mut dtype: Option<DType> = None;
         for operand in operands {

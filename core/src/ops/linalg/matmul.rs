@@ -3,6 +3,7 @@
 use crate::graph::{Op, Type};
 use crate::hal::DType;
 use crate::ops::checked::{checked, composite_of, summed, wide};
+use crate::ops::precision::{self, Class};
 use crate::ops::{broadcast, cast, expanded, promote};
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::{Axes, Shape};
@@ -19,7 +20,9 @@ impl Tensor {
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Tensor {
         let tag = OpTag::new("matmul");
-        checked(tag, [self, other], [], |[a, b], []| {
+        let held = precision::adjusted(Class::Matrix, tag, [self, other]);
+        let [this, other] = held.operands([self, other]);
+        let result = checked(tag, [this, other], [], |[a, b], []| {
             let shapes = [a.shape, b.shape];
             if let Some(scalar) = shapes.iter().find(|shape| shape.is_empty()) {
                 return Err(
@@ -28,10 +31,11 @@ impl Tensor {
                 );
             }
             let dtype = product_dtype(a.dtype, b.dtype)?;
-            Ok(composite("matmul", &(), [self, other], tag, |[a, b]| {
+            Ok(composite("matmul", &(), [this, other], tag, |[a, b]| {
                 product(&cast(a, dtype, tag), &cast(b, dtype, tag), dtype, dtype, tag)
             }))
-        })
+        });
+        held.result(result, tag)
     }
 
     /// The product of matrices `[b, n, m] × [b, m, p]`, without broadcasting; otherwise as [`Tensor::matmul`].
@@ -39,15 +43,18 @@ impl Tensor {
     #[track_caller]
     pub fn bmm(&self, other: &Tensor) -> Tensor {
         let tag = OpTag::new("bmm");
-        checked(tag, [self, other], [], |[a, b], []| {
+        let held = precision::adjusted(Class::Matrix, tag, [self, other]);
+        let [this, other] = held.operands([self, other]);
+        let result = checked(tag, [this, other], [], |[a, b], []| {
             if a.shape.len() != 3 || b.shape.len() != 3 || a.shape[0] != b.shape[0] {
                 return Err(Refusal::new(format!(
                     "{} × {}: both are [b, rows, columns]",
                     a.shape, b.shape
                 )));
             }
-            Ok(tag.scope(|| self.matmul(other)))
-        })
+            Ok(tag.scope(|| this.matmul(other)))
+        });
+        held.result(result, tag)
     }
 
     /// `x · weightᵀ + bias`: x `[.., k]`, weight `[n, k]`, bias `[n]`, result `[.., n]`. Dtypes as [`Tensor::matmul`].
@@ -55,8 +62,12 @@ impl Tensor {
     #[track_caller]
     pub fn linear<'a>(&self, weight: &Tensor, bias: impl Into<Option<&'a Tensor>>) -> Tensor {
         let tag = OpTag::new("linear");
-        let bias = bias.into();
-        checked(tag, [self, weight], [bias], |[x, w], [bias_ty]| {
+        let held = precision::adjusted(Class::Matrix, tag, [self, weight]);
+        let [this, weight] = held.operands([self, weight]);
+        let bias: Option<&Tensor> = bias.into();
+        let held_bias = bias.map(|bias| precision::adjusted(Class::Matrix, tag, [bias]));
+        let bias = precision::optional(&held_bias, bias);
+        let result = checked(tag, [this, weight], [bias], |[x, w], [bias_ty]| {
             let fits = match *w.shape {
                 [_, k] => x.shape.last() == Some(&k),
                 [k] => x.shape.last() == Some(&k) && bias_ty.is_none_or(|bias| bias.shape.is_empty()),
@@ -80,7 +91,7 @@ impl Tensor {
             Ok(composite_of(
                 "linear",
                 &(),
-                [self, weight],
+                [this, weight],
                 [bias],
                 tag,
                 |[x, w], [bias]| {
@@ -96,7 +107,8 @@ impl Tensor {
                     }
                 },
             ))
-        })
+        });
+        held.result(result, tag)
     }
 
     /// `beta · self + alpha · (a × b)` for matrices a and b; `self` broadcasts to the product's shape, and does not count, NaN
@@ -105,7 +117,9 @@ impl Tensor {
     #[track_caller]
     pub fn addmm(&self, a: &Tensor, b: &Tensor, beta: f64, alpha: f64) -> Tensor {
         let tag = OpTag::new("addmm");
-        checked(tag, [self, a, b], [], |[_, a_ty, b_ty], []| {
+        let held = precision::adjusted(Class::Matrix, tag, [self, a, b]);
+        let [this, a, b] = held.operands([self, a, b]);
+        let result = checked(tag, [this, a, b], [], |[_, a_ty, b_ty], []| {
             if a_ty.shape.len() != 2 || b_ty.shape.len() != 2 {
                 return Err(Refusal::new(format!(
                     "{} × {}: both are matrices",
@@ -117,7 +131,7 @@ impl Tensor {
                 false => crate::ops::Scalar::from(factor),
             };
             let key = (beta.to_bits(), alpha.to_bits());
-            Ok(composite("addmm", &key, [self, a, b], tag, |[base, a, b]| {
+            Ok(composite("addmm", &key, [this, a, b], tag, |[base, a, b]| {
                 let product = a.matmul(b);
                 let scaled = if alpha == 1.0 {
                     product
@@ -134,7 +148,8 @@ impl Tensor {
                 };
                 scaled + base
             }))
-        })
+        });
+        held.result(result, tag)
     }
 }
 

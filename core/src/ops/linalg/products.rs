@@ -2,6 +2,7 @@
 
 use super::matmul::{inner, product, product_dtype};
 use crate::ops::checked::{checked, joined};
+use crate::ops::precision::{self, Class};
 use crate::ops::{IntoAxes, axis_of};
 use crate::ops::{broadcast, cast, promote};
 use crate::tensor::failure::Refusal;
@@ -70,7 +71,9 @@ impl Tensor {
     #[track_caller]
     pub fn tensordot(&self, other: &Tensor, ours: impl IntoAxes, theirs: impl IntoAxes) -> Tensor {
         let tag = OpTag::new("tensordot");
-        checked(tag, [self, other], [], |[a, b], []| {
+        let held = precision::adjusted(Class::Matrix, tag, [self, other]);
+        let [this, other] = held.operands([self, other]);
+        let result = checked(tag, [this, other], [], |[a, b], []| {
             let ours = ours.into_axes(a.shape.len())?;
             let theirs = theirs.into_axes(b.shape.len())?;
             let fits = ours.len() == theirs.len()
@@ -100,7 +103,7 @@ impl Tensor {
                 first.iter().chain(then).map(|&axis| axis as i32).collect()
             };
             let key = (ours.to_vec(), theirs.to_vec());
-            Ok(composite("tensordot", &key, [self, other], tag, |[a, b]| {
+            Ok(composite("tensordot", &key, [this, other], tag, |[a, b]| {
                 let a = cast(a, dtype, tag)
                     .permute(order(&ours_free, &ours))
                     .reshape([m, sums]);
@@ -109,12 +112,15 @@ impl Tensor {
                     .reshape([sums, n]);
                 product(&a, &b, dtype, dtype, tag).reshape(out)
             }))
-        })
+        });
+        held.result(result, tag)
     }
 }
 
 fn dot(a: &Tensor, b: &Tensor, tag: OpTag) -> Tensor {
-    checked(tag, [a, b], [], |[a_ty, b_ty], []| {
+    let held = precision::adjusted(Class::Matrix, tag, [a, b]);
+    let [a, b] = held.operands([a, b]);
+    let result = checked(tag, [a, b], [], |[a_ty, b_ty], []| {
         if a_ty.shape.len() != 1 || b_ty.shape.len() != 1 {
             return Err(Refusal::new(format!(
                 "{} and {}: both are vectors",
@@ -125,5 +131,6 @@ fn dot(a: &Tensor, b: &Tensor, tag: OpTag) -> Tensor {
         Ok(composite("dot", &(), [a, b], tag, |[a, b]| {
             inner(a, b, dtype, dtype, tag)
         }))
-    })
+    });
+    held.result(result, tag)
 }

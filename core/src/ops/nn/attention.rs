@@ -5,6 +5,7 @@ use crate::hal::DType;
 use crate::ops::cast;
 use crate::ops::checked::{checked, composite_of, wide};
 use crate::ops::linalg::product;
+use crate::ops::precision::{self, Class};
 use crate::random::Key;
 use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
@@ -78,8 +79,10 @@ impl Tensor {
         options: AttentionOptions<'_>,
     ) -> Tensor {
         let tag = OpTag::new("scaled_dot_product_attention");
-        let operands = [self, keys, values];
-        checked(tag, operands, [options.mask], |[q, k, v], [mask]| {
+        let held = precision::adjusted(Class::Matrix, tag, [self, keys, values]);
+        let [this, keys, values] = held.operands([self, keys, values]);
+        let operands = [this, keys, values];
+        let result = checked(tag, operands, [options.mask], |[q, k, v], [mask]| {
             let sizes = Sizes::new(q, k, v, mask)?;
             let attributes = (options.causal, options.scale.map(f64::to_bits));
             let weights = |[q, k]: [&Tensor; 2], [mask]: [Option<&Tensor>; 1]| {
@@ -91,7 +94,7 @@ impl Tensor {
             };
             if let Some((p, key)) = options.dropout {
                 let name = "attention_weights";
-                let weights = composite_of(name, &attributes, [self, keys], [options.mask], tag, weights);
+                let weights = composite_of(name, &attributes, [this, keys], [options.mask], tag, weights);
                 return Ok(tag.scope(|| weights.dropout(p, key).matmul(values)));
             }
             let body = |[q, k, v]: [&Tensor; 3], mask: [Option<&Tensor>; 1]| weights([q, k], mask).matmul(v);
@@ -103,7 +106,8 @@ impl Tensor {
                 tag,
                 body,
             ))
-        })
+        });
+        held.result(result, tag)
     }
 
     /// Attention of `heads` heads over projected queries (this tensor) `[b, i, heads·d]`, keys `[b, j, heads·d]` and values
@@ -118,7 +122,9 @@ impl Tensor {
         options: AttentionOptions<'_>,
     ) -> Tensor {
         let tag = OpTag::new("multi_head_attention");
-        checked(tag, [self, keys, values], [options.mask], |types, [_]| {
+        let held = precision::adjusted(Class::Matrix, tag, [self, keys, values]);
+        let [this, keys, values] = held.operands([self, keys, values]);
+        let result = checked(tag, [this, keys, values], [options.mask], |types, [_]| {
             for ty in types {
                 let fits = ty.shape.len() == 3 && heads > 0 && ty.shape[2].is_multiple_of(heads);
                 if !fits {
@@ -136,12 +142,13 @@ impl Tensor {
                         .transpose(1, 2),
                     Err(_) => x.clone(),
                 };
-                split(self)
+                split(this)
                     .scaled_dot_product_attention(&split(keys), &split(values), options)
                     .transpose(1, 2)
                     .reshape([q[0], q[1], v[2]])
             }))
-        })
+        });
+        held.result(result, tag)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Batch normalization. Ioffe and Szegedy, Batch Normalization (2015).
 
 use crate::ops::checked::{checked, composite_of, wide};
+use crate::ops::precision::{self, Class};
 use crate::ops::{cast, float_of};
 use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
@@ -47,10 +48,12 @@ impl Tensor {
         eps: f64,
     ) -> Tensor {
         let tag = OpTag::new("batch_norm");
+        let held = precision::adjusted(Class::Full, tag, [self]);
+        let [this] = held.operands([self]);
         let scales = [weight.into(), bias.into()];
         checked(
             tag,
-            [self, mean, variance],
+            [this, mean, variance],
             scales,
             |[ty, mean_ty, var_ty], [weight_ty, bias_ty]| {
                 let channels = channels(&ty.shape)?;
@@ -73,7 +76,7 @@ impl Tensor {
                 }
                 let dtype = float_of(ty.dtype);
                 let space = ty.shape.len() - 2;
-                let operands = [self, mean, variance];
+                let operands = [this, mean, variance];
                 Ok(composite_of(
                     "batch_norm",
                     &eps.to_bits(),
@@ -112,8 +115,10 @@ impl Tensor {
         eps: f64,
     ) -> BatchNorm {
         let tag = OpTag::new("batch_norm_train");
+        let held = precision::adjusted(Class::Full, tag, [self]);
+        let [this] = held.operands([self]);
         let mut elements = 0;
-        let mean = checked(tag, [self], [], |[ty], []| {
+        let mean = checked(tag, [this], [], |[ty], []| {
             let channels = channels(&ty.shape)?;
             elements = ty.shape.elements() / channels.max(1);
             if elements < 2 {
@@ -124,17 +129,17 @@ impl Tensor {
             }
             let dtype = float_of(ty.dtype);
             let axes = reduced(ty.shape.len());
-            Ok(composite_of("batch_mean", &(), [self], [], tag, |[x], []| {
+            Ok(composite_of("batch_mean", &(), [this], [], tag, |[x], []| {
                 cast(x, wide(dtype), tag).mean_axes(&axes)
             }))
         });
-        let variance = checked(tag, [self, &mean], [], |[ty, _], []| {
+        let variance = checked(tag, [this, &mean], [], |[ty, _], []| {
             let dtype = wide(float_of(ty.dtype));
             let axes = reduced(ty.shape.len());
             Ok(composite_of(
                 "batch_variance",
                 &(),
-                [self, &mean],
+                [this, &mean],
                 [],
                 tag,
                 |[x, mean], []| {
@@ -144,7 +149,7 @@ impl Tensor {
                 },
             ))
         });
-        let output = tag.scope(|| self.batch_norm(&mean, &variance, weight, bias, eps));
+        let output = tag.scope(|| this.batch_norm(&mean, &variance, weight, bias, eps));
         BatchNorm {
             output,
             mean,

@@ -3,6 +3,7 @@
 use super::spatial::{MAX_SPATIAL, Padding, PerAxis};
 use crate::graph::{ConvAttributes, Op, Type};
 use crate::ops::checked::{checked, composite_of};
+use crate::ops::precision::{self, Class};
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
 use crate::tensor::tag::OpTag;
@@ -321,7 +322,11 @@ fn conv(
     axes: usize,
     tag: OpTag,
 ) -> Tensor {
-    checked(tag, [x, weight], [bias], |[x_type, w_type], [bias_type]| {
+    let held = precision::adjusted(Class::Matrix, tag, [x, weight]);
+    let [x, weight] = held.operands([x, weight]);
+    let held_bias = bias.map(|bias| precision::adjusted(Class::Matrix, tag, [bias]));
+    let bias = precision::optional(&held_bias, bias);
+    let result = checked(tag, [x, weight], [bias], |[x_type, w_type], [bias_type]| {
         let taps = taps(w_type, axes)?;
         let batched = batched(x_type, axes)?;
         let attributes = options.attributes(&taps)?;
@@ -338,7 +343,8 @@ fn conv(
             tag,
             body,
         ))
-    })
+    });
+    held.result(result, tag)
 }
 
 fn conv_transpose(
@@ -349,7 +355,11 @@ fn conv_transpose(
     axes: usize,
     tag: OpTag,
 ) -> Tensor {
-    checked(tag, [x, weight], [bias], |[x_type, w_type], [bias_type]| {
+    let held = precision::adjusted(Class::Matrix, tag, [x, weight]);
+    let [x, weight] = held.operands([x, weight]);
+    let held_bias = bias.map(|bias| precision::adjusted(Class::Matrix, tag, [bias]));
+    let bias = precision::optional(&held_bias, bias);
+    let result = checked(tag, [x, weight], [bias], |[x_type, w_type], [bias_type]| {
         let taps = taps(w_type, axes)?;
         let batched = batched(x_type, axes)?;
         check_bias(bias_type, w_type.shape[1] * options.groups)?;
@@ -376,7 +386,8 @@ fn conv_transpose(
             tag,
             body,
         ))
-    })
+    });
+    held.result(result, tag)
 }
 
 fn taps(weight: Type, axes: usize) -> Result<Vec<usize>, Refusal> {

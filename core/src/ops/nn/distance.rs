@@ -4,6 +4,7 @@ use crate::graph::Type;
 use crate::hal::DType;
 use crate::ops::axis_in;
 use crate::ops::checked::{checked, composite_of, joined, wide};
+use crate::ops::precision::{self, Class};
 use crate::ops::{broadcast, cast, float_of, promote};
 use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
@@ -16,11 +17,13 @@ impl Tensor {
     #[track_caller]
     pub fn normalize(&self, p: f64, axis: i32, eps: f64) -> Tensor {
         let tag = OpTag::new("normalize");
-        checked(tag, [self], [], |[ty], []| {
+        let held = precision::adjusted(Class::Full, tag, [self]);
+        let [this] = held.operands([self]);
+        checked(tag, [this], [], |[ty], []| {
             let at = axis_in(axis, &ty.shape)?;
             let dtype = float_of(ty.dtype);
             let key = (at, p.to_bits(), eps.to_bits());
-            Ok(composite_of("normalize", &key, [self], [], tag, |[x], []| {
+            Ok(composite_of("normalize", &key, [this], [], tag, |[x], []| {
                 let x = cast(x, wide(dtype), tag);
                 let norm = norm(&x, p, at).unsqueeze(at as i32);
                 cast(&(&x / norm.maximum(eps)), dtype, tag)
@@ -33,14 +36,16 @@ impl Tensor {
     #[track_caller]
     pub fn cosine_similarity(&self, other: &Tensor, axis: i32, eps: f64) -> Tensor {
         let tag = OpTag::new("cosine_similarity");
-        checked(tag, [self, other], [], |[a, b], []| {
+        let held = precision::adjusted(Class::Full, tag, [self, other]);
+        let [this, other] = held.operands([self, other]);
+        checked(tag, [this, other], [], |[a, b], []| {
             let at = axis_in(axis, &broadcast(&[a.shape, b.shape])?)?;
             let dtype = float_of(promote(a.dtype, b.dtype)?);
             let key = (at, eps.to_bits());
             Ok(composite_of(
                 "cosine_similarity",
                 &key,
-                [self, other],
+                [this, other],
                 [],
                 tag,
                 |[a, b], []| {
@@ -60,14 +65,16 @@ impl Tensor {
     #[track_caller]
     pub fn pairwise_distance(&self, other: &Tensor, p: f64, eps: f64) -> Tensor {
         let tag = OpTag::new("pairwise_distance");
-        checked(tag, [self, other], [], |[a, b], []| {
+        let held = precision::adjusted(Class::Full, tag, [self, other]);
+        let [this, other] = held.operands([self, other]);
+        checked(tag, [this, other], [], |[a, b], []| {
             let last = axis_in(-1, &broadcast(&[a.shape, b.shape])?)?;
             let dtype = float_of(promote(a.dtype, b.dtype)?);
             let key = (p.to_bits(), eps.to_bits());
             Ok(composite_of(
                 "pairwise_distance",
                 &key,
-                [self, other],
+                [this, other],
                 [],
                 tag,
                 |[a, b], []| {
@@ -84,7 +91,9 @@ impl Tensor {
     #[track_caller]
     pub fn cdist(&self, other: &Tensor, p: f64) -> Tensor {
         let tag = OpTag::new("cdist");
-        checked(tag, [self, other], [], |[a, b], []| {
+        let held = precision::adjusted(Class::Full, tag, [self, other]);
+        let [this, other] = held.operands([self, other]);
+        checked(tag, [this, other], [], |[a, b], []| {
             let (rows, columns) = (rows(a)?, rows(b)?);
             if rows.1 != columns.1 || p < 0.0 || p.is_nan() {
                 return Err(
@@ -99,7 +108,7 @@ impl Tensor {
             Ok(composite_of(
                 "cdist",
                 &p.to_bits(),
-                [self, other],
+                [this, other],
                 [],
                 tag,
                 |[a, b], []| {
@@ -116,11 +125,13 @@ impl Tensor {
     #[track_caller]
     pub fn pdist(&self, p: f64) -> Tensor {
         let tag = OpTag::new("pdist");
-        checked(tag, [self], [], |[ty], []| {
+        let held = precision::adjusted(Class::Full, tag, [self]);
+        let [this] = held.operands([self]);
+        checked(tag, [this], [], |[ty], []| {
             let [count, _] = *ty.shape else {
                 return Err(Refusal::new(format!("rows {}: they are [n, width]", ty.shape)));
             };
-            let all = tag.scope(|| self.cdist(self, p));
+            let all = tag.scope(|| this.cdist(this, p));
             Ok(tag.scope(|| {
                 let parts: Vec<Tensor> = (0..count.saturating_sub(1))
                     .map(|row| {

@@ -3,6 +3,7 @@
 use crate::graph::Type;
 use crate::hal::DType;
 use crate::ops::checked::{checked, composite_of, wide};
+use crate::ops::precision::{self, Class};
 use crate::ops::{cast, float_of};
 use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
@@ -26,8 +27,10 @@ impl Tensor {
         eps: f64,
     ) -> Tensor {
         let tag = OpTag::new("layer_norm");
+        let held = precision::adjusted(Class::Full, tag, [self]);
+        let [this] = held.operands([self]);
         let (weight, bias) = (weight.into(), bias.into());
-        checked(tag, [self], [weight, bias], |[ty], [weight_ty, bias_ty]| {
+        checked(tag, [this], [weight, bias], |[ty], [weight_ty, bias_ty]| {
             let (shape, axes) = trailing(ty, normalized.into_shape()?)?;
             for (what, given) in [("weight", weight_ty), ("bias", bias_ty)] {
                 check_scale(what, given, &shape)?;
@@ -37,7 +40,7 @@ impl Tensor {
             Ok(composite_of(
                 "layer_norm",
                 &key,
-                [self],
+                [this],
                 [weight, bias],
                 tag,
                 |[x], [weight, bias]| {
@@ -59,8 +62,10 @@ impl Tensor {
         eps: f64,
     ) -> Tensor {
         let tag = OpTag::new("rms_norm");
+        let held = precision::adjusted(Class::Full, tag, [self]);
+        let [this] = held.operands([self]);
         let weight = weight.into();
-        checked(tag, [self], [weight], |[ty], [weight_ty]| {
+        checked(tag, [this], [weight], |[ty], [weight_ty]| {
             let (shape, axes) = trailing(ty, normalized.into_shape()?)?;
             check_scale("weight", weight_ty, &shape)?;
             let dtype = float_of(ty.dtype);
@@ -68,7 +73,7 @@ impl Tensor {
             Ok(composite_of(
                 "rms_norm",
                 &key,
-                [self],
+                [this],
                 [weight],
                 tag,
                 |[x], [weight]| {
@@ -127,7 +132,9 @@ impl Tensor {
     #[track_caller]
     pub fn local_response_norm(&self, size: usize, alpha: f64, beta: f64, k: f64) -> Tensor {
         let tag = OpTag::new("local_response_norm");
-        checked(tag, [self], [], |[ty], []| {
+        let held = precision::adjusted(Class::Full, tag, [self]);
+        let [this] = held.operands([self]);
+        checked(tag, [this], [], |[ty], []| {
             if ty.shape.len() < 2 || size == 0 {
                 return Err(Refusal::new(format!("{size} channels of {}", ty.shape)));
             }
@@ -136,7 +143,7 @@ impl Tensor {
             Ok(composite_of(
                 "local_response_norm",
                 &key,
-                [self],
+                [this],
                 [],
                 tag,
                 |[x], []| {
@@ -204,6 +211,8 @@ fn group_norm(
     eps: f64,
     tag: OpTag,
 ) -> Tensor {
+    let held = precision::adjusted(Class::Full, tag, [x]);
+    let [x] = held.operands([x]);
     checked(tag, [x], scales, |[ty], [weight_ty, bias_ty]| {
         let shape = ty.shape;
         if shape.len() < 2 {

@@ -7,6 +7,7 @@ use crate::graph::{Op, ScatterMode, Type};
 use crate::hal::DType;
 use crate::hal::ir::ReduceOp;
 use crate::ops::checked::{checked, composite_of, wide};
+use crate::ops::reduce::one_zero;
 use crate::ops::{IntoOperand, Operand, float_bits};
 use crate::ops::{cast, float_of};
 use crate::tensor::failure::Refusal;
@@ -189,6 +190,11 @@ impl Geometry {
 
     /// The index of the first maximum of each window in the input's space, row-major.
     fn greatest(&self, x: &Tensor, dtype: DType, tag: OpTag) -> Tensor {
+        let x = &if dtype.is_float() {
+            one_zero(x, tag)
+        } else {
+            x.clone()
+        };
         let mut place = self.reduced(x, ReduceOp::ArgMax, least(dtype), tag);
         let mut flat: Option<Tensor> = None;
         let mut stride = 1;
@@ -208,6 +214,53 @@ impl Geometry {
             });
         }
         flat.unwrap_or(place)
+    }
+
+    /// Whether windows lie side by side from the first element on, so that an element is in one of them at most.
+    fn is_partition(&self) -> bool {
+        (0..self.axes).all(|axis| {
+            let taken = self.out[axis] * self.size[axis];
+            self.low[axis] == 0
+                && self.dilation[axis] == 1
+                && self.step[axis] == self.size[axis]
+                && taken <= self.input[self.first + axis]
+        })
+    }
+
+    /// As [`Geometry::sent_back`] where windows are a partition: each place compares itself with its window's first maximum.
+    fn spread(&self, x: &Tensor, gradient: &Tensor, ty: Type, tag: OpTag) -> Tensor {
+        let (rank, axes) = (self.input.len(), self.axes);
+        let view = self.view(x, least(ty.dtype), tag);
+        let places = self.places();
+        let argmax = Op::Reduce {
+            op: ReduceOp::ArgMax,
+            axes: places,
+        };
+        let per_place = |x: &Tensor| (0..axes).fold(x.clone(), |x, _| x.unsqueeze(-1));
+        let greatest = per_place(&apply(argmax, &[&view], tag));
+        let mut stride = 1;
+        let mut own: Option<Tensor> = None;
+        for axis in (0..axes).rev() {
+            let index = along(x, rank + axes, rank + axis, self.size[axis], tag) * stride;
+            stride *= self.size[axis] as i64;
+            own = Some(match own {
+                None => index,
+                Some(own) => own + index,
+            });
+        }
+        let hit = greatest.eq(own.unwrap_or_else(|| greatest.clone()));
+        let spread = hit.where_cond(per_place(gradient), 0.0);
+        // Places go behind the axes that they cut.
+        let mut order: Vec<i32> = (0..self.first as i32).collect();
+        for axis in 0..axes {
+            order.extend([(self.first + axis) as i32, (rank + axis) as i32]);
+        }
+        let mut covered = self.input.to_vec();
+        for axis in 0..axes {
+            covered[self.first + axis] = self.out[axis] * self.size[axis];
+        }
+        let spread = spread.permute(&order).reshape(&covered);
+        padded_bits(&spread, &[0; 8][..rank], &self.input, 0, tag)
     }
 
     /// The gradient of maxima by the input, of the type `ty`.
@@ -340,7 +393,13 @@ fn max_pool(x: &Tensor, options: PoolOptions, axes: usize, tag: OpTag) -> Tensor
                 &key,
                 [x, gradient],
                 tag,
-                |[x, gradient]| pool.sent_back(x, gradient, ty, tag),
+                |[x, gradient]| {
+                    if pool.is_partition() {
+                        pool.spread(&x.detach(), gradient, ty, tag)
+                    } else {
+                        pool.sent_back(x, gradient, ty, tag)
+                    }
+                },
             ))]
         };
         Ok(composite_with_gradient(

@@ -2,6 +2,7 @@
 
 use crate::ops::axis_in;
 use crate::ops::checked::{checked, wide};
+use crate::ops::precision::{self, Class};
 use crate::ops::{cast, float_of};
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, composite, composite_with_gradient};
@@ -89,6 +90,8 @@ fn row(
     body: impl Fn(&Tensor, i32) -> Tensor,
     slope: impl Fn(&Tensor, &Tensor, i32) -> Tensor + Send + Sync + 'static,
 ) -> Tensor {
+    let held = precision::adjusted(Class::Full, tag, [x]);
+    let [x] = held.operands([x]);
     checked(tag, [x], [], |[ty], []| {
         let at = axis_in(axis, &ty.shape)?;
         let dtype = float_of(ty.dtype);

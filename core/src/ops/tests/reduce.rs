@@ -2,6 +2,7 @@
 
 use super::{everywhere, integers, read, refusal, ulps, values};
 use crate::hal::DType;
+use crate::ops::PoolOptions;
 use crate::tensor::Tensor;
 
 #[test]
@@ -138,5 +139,23 @@ fn running_reductions() {
         assert_eq!(integers(&x.cummin(1)), [1, 1, 1, -3, -3, -3]);
         assert_eq!(x.cummax(1).dtype().unwrap(), DType::I32);
         assert!(refusal(x.cumsum(2)).starts_with("cumsum: axis 2"));
+    });
+}
+
+#[test]
+fn places_of_extremes_take_both_zeros_for_one() {
+    // NumPy and PyTorch: argmin([0, -0, 0]) is 0, argmax([-0, 0]) is 0.
+    everywhere(|cx| {
+        for dtype in [DType::F64, DType::F32, DType::F16, DType::BF16] {
+            let x = Tensor::from_slice(&[0.0_f32, -0.0, 0.0, -0.0, 0.0, -1.0], [2, 3], cx).cast(dtype);
+            assert_eq!(integers(&x.argmin_axes(1)), [0, 2], "{dtype}");
+            assert_eq!(integers(&x.argmax_axes(1)), [0, 0], "{dtype}");
+            assert_eq!(integers(&(-&x).argmax_axes(0)), [0, 0, 1], "{dtype}");
+            let nan = Tensor::from_slice(&[1.0_f32, f32::NAN, -5.0], 3, cx).cast(dtype);
+            assert_eq!(integers(&nan.argmin()), [1], "{dtype}");
+        }
+        let x = Tensor::from_slice(&[-0.0_f32, 0.0, 0.0, -0.0], [1, 1, 4], cx);
+        let (_, places) = x.max_pool1d_with_indices(PoolOptions::new(2));
+        assert_eq!(integers(&places), [0, 2]);
     });
 }

@@ -3,6 +3,7 @@
 use super::regression::loss;
 use super::{Reduction, joined, widened};
 use crate::ops::checked::{checked, composite_of};
+use crate::ops::precision::{self, Class};
 use crate::tensor::Tensor;
 use crate::tensor::tag::OpTag;
 
@@ -18,10 +19,12 @@ impl Tensor {
         reduction: Reduction,
     ) -> Tensor {
         let tag = OpTag::new("binary_cross_entropy");
+        let held = precision::adjusted(Class::Full, tag, [self, target]);
+        let [this, target] = held.operands([self, target]);
         let weight = weight.into();
-        checked(tag, [self, target], [weight], |[x, y], [_]| {
+        checked(tag, [this, target], [weight], |[x, y], [_]| {
             let dtype = joined(x, y)?;
-            let operands = [self, target];
+            let operands = [this, target];
             Ok(composite_of(
                 "binary_cross_entropy",
                 &reduction,
@@ -54,10 +57,12 @@ impl Tensor {
         reduction: Reduction,
     ) -> Tensor {
         let tag = OpTag::new("binary_cross_entropy_with_logits");
+        let held = precision::adjusted(Class::Full, tag, [self, target]);
+        let [this, target] = held.operands([self, target]);
         let weights = [weight.into(), positive.into()];
-        checked(tag, [self, target], weights, |[x, y], [_, _]| {
+        checked(tag, [this, target], weights, |[x, y], [_, _]| {
             let dtype = joined(x, y)?;
-            let operands = [self, target];
+            let operands = [this, target];
             Ok(composite_of(
                 "bce_with_logits",
                 &reduction,

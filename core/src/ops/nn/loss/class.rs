@@ -5,6 +5,7 @@ use crate::graph::{Op, Type};
 use crate::hal::DType;
 use crate::ops::checked::{checked, composite_of, wide};
 use crate::ops::nn::softmax::peak;
+use crate::ops::precision::{self, Class};
 use crate::ops::{cast, expanded};
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
@@ -88,7 +89,9 @@ impl Tensor {
     #[track_caller]
     pub fn cross_entropy(&self, target: &Tensor, options: ClassLossOptions<'_>) -> Tensor {
         let tag = OpTag::new("cross_entropy");
-        checked(tag, [self, target], [options.weight], |[x, y], [weight]| {
+        let held = precision::adjusted(Class::Full, tag, [self, target]);
+        let [this, target] = held.operands([self, target]);
+        checked(tag, [this, target], [options.weight], |[x, y], [weight]| {
             let rows = Rows::new(x, weight)?;
             let probabilities = y.dtype.is_float() && y.shape == x.shape;
             if !probabilities {
@@ -98,7 +101,7 @@ impl Tensor {
             if !(0.0..=1.0).contains(&smoothing) {
                 return Err(Refusal::new(format!("label smoothing {smoothing}: it is 0 to 1")));
             }
-            let operands = [self, target];
+            let operands = [this, target];
             let name = if probabilities {
                 "cross_entropy_probabilities"
             } else {
@@ -138,13 +141,15 @@ impl Tensor {
     #[track_caller]
     pub fn nll_loss(&self, target: &Tensor, options: ClassLossOptions<'_>) -> Tensor {
         let tag = OpTag::new("nll_loss");
-        checked(tag, [self, target], [options.weight], |[x, y], [weight]| {
+        let held = precision::adjusted(Class::Full, tag, [self, target]);
+        let [this, target] = held.operands([self, target]);
+        checked(tag, [this, target], [options.weight], |[x, y], [weight]| {
             let rows = Rows::new(x, weight)?;
             rows.check_classes(y)?;
             if options.label_smoothing != 0.0 {
                 return Err(Refusal::new("label smoothing").help("it needs the logits: use cross_entropy"));
             }
-            let operands = [self, target];
+            let operands = [this, target];
             Ok(composite_of(
                 "nll_loss",
                 &options.key(),

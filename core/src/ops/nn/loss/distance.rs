@@ -4,6 +4,7 @@ use super::{Reduction, joined};
 use crate::ops::cast;
 use crate::ops::checked::{checked, composite_of, wide};
 use crate::ops::nn::distance::norm;
+use crate::ops::precision::{self, Class};
 use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
 use crate::tensor::tag::OpTag;
@@ -21,10 +22,12 @@ impl Tensor {
         reduction: Reduction,
     ) -> Tensor {
         let tag = OpTag::new("cosine_embedding_loss");
-        checked(tag, [self, other, target], [], |[a, b, _], []| {
+        let held = precision::adjusted(Class::Full, tag, [self, other, target]);
+        let [this, other, target] = held.operands([self, other, target]);
+        checked(tag, [this, other, target], [], |[a, b, _], []| {
             let dtype = joined(a, b)?;
             let key = (margin.to_bits(), reduction);
-            let operands = [self, other, target];
+            let operands = [this, other, target];
             Ok(composite_of(
                 "cosine_embedding_loss",
                 &key,
@@ -56,10 +59,12 @@ impl Tensor {
         reduction: Reduction,
     ) -> Tensor {
         let tag = OpTag::new("margin_ranking_loss");
-        checked(tag, [self, other, target], [], |[a, b, _], []| {
+        let held = precision::adjusted(Class::Full, tag, [self, other, target]);
+        let [this, other, target] = held.operands([self, other, target]);
+        checked(tag, [this, other, target], [], |[a, b, _], []| {
             let dtype = joined(a, b)?;
             let key = (margin.to_bits(), reduction);
-            let operands = [self, other, target];
+            let operands = [this, other, target];
             Ok(composite_of(
                 "margin_ranking_loss",
                 &key,
@@ -90,7 +95,9 @@ impl Tensor {
         reduction: Reduction,
     ) -> Tensor {
         let tag = OpTag::new("triplet_margin_loss");
-        checked(tag, [self, positive, negative], [], |[x, y, z], []| {
+        let held = precision::adjusted(Class::Full, tag, [self, positive, negative]);
+        let [this, positive, negative] = held.operands([self, positive, negative]);
+        checked(tag, [this, positive, negative], [], |[x, y, z], []| {
             let dtype = joined(x, y)?;
             if x.shape != y.shape || x.shape != z.shape || x.shape.is_empty() || joined(x, z)? != dtype {
                 return Err(Refusal::new(format!(
@@ -100,7 +107,7 @@ impl Tensor {
             }
             let last = x.shape.len() - 1;
             let key = (margin.to_bits(), p.to_bits(), swap, reduction);
-            let operands = [self, positive, negative];
+            let operands = [this, positive, negative];
             Ok(composite_of(
                 "triplet_margin_loss",
                 &key,

@@ -2,6 +2,7 @@
 
 use super::{Reduction, joined, widened};
 use crate::ops::checked::{checked, composite_of};
+use crate::ops::precision::{self, Class};
 use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
 use crate::tensor::tag::OpTag;
@@ -104,13 +105,15 @@ impl Tensor {
         reduction: Reduction,
     ) -> Tensor {
         let tag = OpTag::new("gaussian_nll_loss");
-        checked(tag, [self, target, variance], [], |[x, y, v], []| {
+        let held = precision::adjusted(Class::Full, tag, [self, target, variance]);
+        let [this, target, variance] = held.operands([self, target, variance]);
+        checked(tag, [this, target, variance], [], |[x, y, v], []| {
             let dtype = joined(x, y)?;
             if v.dtype != dtype {
                 return Err(Refusal::new(format!("variances of {}, not {dtype}", v.dtype)).help("cast them"));
             }
             let key = (eps.to_bits(), reduction);
-            let operands = [self, target, variance];
+            let operands = [this, target, variance];
             Ok(composite_of(
                 "gaussian_nll_loss",
                 &key,
@@ -138,6 +141,8 @@ pub(super) fn loss(
     tag: OpTag,
     body: impl Fn(&Tensor, &Tensor) -> Tensor,
 ) -> Tensor {
+    let held = precision::adjusted(Class::Full, tag, [x, target]);
+    let [x, target] = held.operands([x, target]);
     checked(tag, [x, target], [], |[x_ty, y_ty], []| {
         let dtype = joined(x_ty, y_ty)?;
         let key = (parameter.to_bits(), reduction);

@@ -1,0 +1,151 @@
+//! Rewrites that may change bits, for who asked for speed.
+
+use super::{Graph, Node, NodeId, Op};
+use crate::hal::DType;
+use crate::hal::ir::ScalarOp;
+use crate::tensor::shape::Shape;
+use half::{bf16, f16};
+use smallvec::{SmallVec, smallvec};
+
+/// The graph with quotients by constants as products, constants of nested sums and products joined, and a product that only a sum
+/// uses rounded together with it. Of floats; nothing else changes.
+///
+/// # Panics
+/// Never for a graph that was made by [`Graph::push`].
+#[must_use]
+pub fn fast_math(graph: &Graph) -> Graph {
+    let mut uses = vec![0_u32; graph.nodes().len()];
+    let used = graph.nodes().iter().flat_map(|node| &node.inputs);
+    used.chain(graph.outputs()).for_each(|id| uses[id.index()] += 1);
+    let mut fast = Fast {
+        graph: Graph::new(),
+        uses: Vec::with_capacity(uses.len()),
+    };
+    let mut moved: Vec<NodeId> = Vec::with_capacity(uses.len());
+    for (node, uses) in graph.nodes().iter().zip(uses) {
+        let inputs: SmallVec<[NodeId; 3]> = node.inputs.iter().map(|input| moved[input.index()]).collect();
+        let id = match node.op {
+            Op::Input(_) => fast.graph.input(node.ty),
+            Op::Map(op) if node.ty.dtype.is_float() => fast.map(op, &inputs, node),
+            _ => fast.graph.copy(node, inputs),
+        };
+        fast.uses.resize(fast.graph.nodes().len(), 0);
+        // A node that another one became counts for both.
+        fast.uses[id.index()] += uses;
+        moved.push(id);
+    }
+    for output in graph.outputs() {
+        fast.graph.output(moved[output.index()]);
+    }
+    fast.graph.pruned()
+}
+
+struct Fast {
+    graph: Graph,
+    // Of each node, by the nodes of the first graph.
+    uses: Vec<u32>,
+}
+
+impl Fast {
+    fn map(&mut self, op: ScalarOp, inputs: &[NodeId], like: &Node) -> NodeId {
+        match *inputs {
+            [a, b] => self.two(op, a, b, like),
+            _ => self.graph.copy(like, inputs.into()),
+        }
+    }
+
+    fn two(&mut self, op: ScalarOp, a: NodeId, b: NodeId, like: &Node) -> NodeId {
+        let constant = |id: NodeId| self.constant(id);
+        let (left, right) = (constant(a), constant(b));
+        match (op, left, right) {
+            (ScalarOp::Div, None, Some(by)) if is_normal(1.0 / by, like.ty.dtype) => {
+                let by = self.full(1.0 / by, like);
+                return self.two(ScalarOp::Mul, a, by, like);
+            }
+            (ScalarOp::Sub, None, Some(less)) => {
+                let more = self.full(-less, like);
+                return self.two(ScalarOp::Add, a, more, like);
+            }
+            (ScalarOp::Add | ScalarOp::Mul, Some(_), None) => return self.two(op, b, a, like),
+            (ScalarOp::Add | ScalarOp::Mul, None, Some(outer)) => {
+                let inner = self.graph.node(a);
+                if inner.op == Op::Map(op)
+                    && let Some(first) = self.constant(inner.inputs[1])
+                {
+                    let x = inner.inputs[0];
+                    let both = if op == ScalarOp::Add {
+                        first + outer
+                    } else {
+                        first * outer
+                    };
+                    let both = self.full(both, like);
+                    return self.put(op, &[x, both], like);
+                }
+            }
+            _ => {}
+        }
+        if op == ScalarOp::Add {
+            for (product, addend) in [(a, b), (b, a)] {
+                let inner = self.graph.node(product);
+                if inner.op == Op::Map(ScalarOp::Mul) && self.uses[product.index()] == 1 {
+                    let (x, y) = (inner.inputs[0], inner.inputs[1]);
+                    return self.put(ScalarOp::Fma, &[x, y, addend], like);
+                }
+            }
+        }
+        self.put(op, &[a, b], like)
+    }
+
+    fn put(&mut self, op: ScalarOp, inputs: &[NodeId], like: &Node) -> NodeId {
+        let node = Node {
+            op: Op::Map(op),
+            ..like.clone()
+        };
+        self.graph.copy(&node, inputs.into())
+    }
+
+    /// The number that a node is everywhere.
+    fn constant(&self, id: NodeId) -> Option<f64> {
+        let Op::Full { dtype, bits, .. } = self.graph.node(id).op else {
+            return None;
+        };
+        match dtype {
+            DType::F64 => Some(f64::from_bits(bits)),
+            DType::F32 => Some(f32::from_bits(bits as u32).into()),
+            DType::F16 => Some(f16::from_bits(bits as u16).into()),
+            DType::BF16 => Some(bf16::from_bits(bits as u16).into()),
+            _ => None,
+        }
+    }
+
+    /// A constant of the type of `like`.
+    fn full(&mut self, value: f64, like: &Node) -> NodeId {
+        let dtype = like.ty.dtype;
+        let bits = match dtype {
+            DType::F64 => value.to_bits(),
+            DType::F16 => f16::from_f64(value).to_bits().into(),
+            DType::BF16 => bf16::from_f64(value).to_bits().into(),
+            _ => (value as f32).to_bits().into(),
+        };
+        let shape: Shape = like.ty.shape;
+        let node = Node {
+            op: Op::Full { dtype, bits, shape },
+            inputs: smallvec![],
+            ty: like.ty,
+            tag: like.tag,
+        };
+        let id = self.graph.copy(&node, smallvec![]);
+        self.uses.resize(self.graph.nodes().len(), 0);
+        id
+    }
+}
+
+/// Whether a number keeps its digits in a dtype.
+fn is_normal(value: f64, dtype: DType) -> bool {
+    let (least, most) = match dtype {
+        DType::F64 => (f64::MIN_POSITIVE, f64::MAX),
+        DType::F16 => (f16::MIN_POSITIVE.to_f64(), f16::MAX.to_f64()),
+        _ => (f32::MIN_POSITIVE.into(), f32::MAX.into()),
+    };
+    (least..=most).contains(&value.abs())
+}

@@ -1,0 +1,240 @@
+//! The text form: one line a node, `%NUMBER: TYPE = OP OPERANDS ATTRIBUTES`, and the outputs. What follows a `#` is a comment.
+//!
+//! ```text
+//! graph main
+//! %0: f32[2,3] = input
+//! %1: f32[2] = reduce_sum %0 axes=[1]
+//! %2: f32[2] = full value=0.5
+//! %3: f32[2] = mul %1 %2
+//! return %3
+//! ```
+//!
+//! Graphs that loops and branches run come first, as `graph @0`, `graph @1`, …, each in front of the graph that names it; a loop or
+//! a branch itself is a `token`. Constants are as in the text form of kernels: the shortest decimal that is the same bits, or bits in hex.
+
+use super::{Body, Control, ConvAttributes, Graph, Op, ScatterMode, Type};
+use crate::hal::ir::literal;
+use std::fmt::{self, Display, Write};
+
+impl Graph {
+    /// The graph as text, which [`Graph::parse`] reads back to the last bit. The same graph gives the same text in every process. Who
+    /// called an op, and where, is not in it: [`Graph::to_dot`] shows that.
+    ///
+    /// ```
+    /// use thalweg::{Context, Tensor, graph::Graph, jit};
+    /// let cx = Context::new("cpu")?;
+    /// let half = jit(|x: &Tensor| (x * 0.5).sum());
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 4.0], 3, &cx);
+    /// let graph = half.graph(&x)?;
+    /// let text = "graph main\n\
+    ///     %0: f32[3] = input\n\
+    ///     %1: f32[3] = full value=0.5\n\
+    ///     %2: f32[3] = mul %0 %1\n\
+    ///     %3: f32[] = reduce_sum %2 axes=[0]\n\
+    ///     return %3\n";
+    /// assert_eq!(graph.to_text(), text);
+    /// assert_eq!(Graph::parse(text)?.call(&[x])?[0].item::<f32>()?, 3.5);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn to_text(&self) -> String {
+        let mut printer = Printer::default();
+        let body = printer.graph(self);
+        let mut text = printer.done;
+        text.push_str("graph main\n");
+        text.push_str(&body);
+        text
+    }
+}
+
+impl Display for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_text())
+    }
+}
+
+/// A list without spaces.
+pub(super) struct List<T>(pub(super) T);
+
+impl<T: IntoIterator + Clone> Display for List<T>
+where
+    T::Item: Display,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_char('[')?;
+        for (at, item) in self.0.clone().into_iter().enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            write!(f, "{comma}{item}")?;
+        }
+        f.write_char(']')
+    }
+}
+
+impl Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.dtype, List(self.shape.iter()))
+    }
+}
+
+impl ScatterMode {
+    /// Every mode.
+    pub const ALL: [ScatterMode; 4] = [
+        ScatterMode::Set,
+        ScatterMode::Add,
+        ScatterMode::Max,
+        ScatterMode::Min,
+    ];
+
+    /// The name in the text form.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ScatterMode::Set => "set",
+            ScatterMode::Add => "add",
+            ScatterMode::Max => "max",
+            ScatterMode::Min => "min",
+        }
+    }
+}
+
+/// The attributes of an op as ` key=value`, without what its type says; `body` names a graph that it runs.
+pub(super) fn attributes(op: &Op, body: &mut dyn FnMut(&Body) -> String) -> String {
+    let mut out = String::new();
+    let mut put = |key: &str, value: &dyn Display| {
+        // Writing to a string does not fail.
+        let _ = write!(out, " {key}={value}");
+    };
+    match op {
+        Op::Input(_) | Op::Map(_) | Op::Cast(_) | Op::Rand | Op::Expand(_) | Op::Reshape(_) => {}
+        Op::Full { dtype, bits, .. } => put("value", &literal(*dtype, *bits)),
+        Op::Index { axis, .. } | Op::Concat { axis } | Op::Gather { axis } => put("axis", axis),
+        Op::Reduce { axes, .. } => put("axes", &List(axes.iter().collect::<Vec<_>>())),
+        Op::Permute(axes) => put("axes", &List(axes.iter())),
+        Op::Slice { start, step, .. } => {
+            put("start", &List(start.iter()));
+            put("step", &List(step.iter()));
+        }
+        Op::Window {
+            axis,
+            size,
+            step,
+            dilation,
+        } => {
+            put("axis", axis);
+            put("size", size);
+            put("step", step);
+            put("dilation", dilation);
+        }
+        Op::Pad { low, bits, .. } => {
+            put("low", &List(low.iter()));
+            put("bits", &format_args!("{bits:#x}"));
+        }
+        Op::Scatter { axis, mode } => {
+            put("axis", axis);
+            put("mode", &mode.name());
+        }
+        Op::Matmul { accumulate, .. } => put("accumulate", accumulate),
+        Op::Conv(conv) | Op::ConvGradInput(conv, _) | Op::ConvGradWeight(conv, _) => {
+            let ConvAttributes {
+                groups,
+                stride,
+                dilation,
+                low,
+                high,
+            } = conv;
+            put("groups", groups);
+            put("stride", &List(stride));
+            put("dilation", &List(dilation));
+            put("low", &List(low));
+            put("high", &List(high));
+        }
+        Op::Scan { op, axis, reverse } => {
+            put("op", op);
+            put("axis", axis);
+            put("reverse", reverse);
+        }
+        Op::ArgSort { axis, descending } => {
+            put("axis", axis);
+            put("descending", descending);
+        }
+        Op::Result { index, .. } => put("index", index),
+        Op::Control(control) => match &**control {
+            Control::Repeat {
+                body: turn,
+                trips,
+                start,
+                carries,
+                slices,
+                reverse,
+            } => {
+                put("body", &body(turn));
+                put("trips", trips);
+                put("start", start);
+                put("carries", carries);
+                put("slices", slices);
+                put("reverse", reverse);
+            }
+            Control::While {
+                condition,
+                body: turn,
+                carries,
+            } => {
+                put("condition", &body(condition));
+                put("body", &body(turn));
+                put("carries", carries);
+            }
+            Control::Unwind {
+                condition,
+                body: turn,
+                back,
+                carries,
+                captured,
+                sums,
+            } => {
+                put("condition", &body(condition));
+                put("body", &body(turn));
+                put("back", &body(back));
+                put("carries", carries);
+                put("captured", captured);
+                put("sums", sums);
+            }
+            Control::Call { body: called } => put("body", &body(called)),
+            Control::Cond { then, otherwise } => {
+                put("then", &body(then));
+                put("otherwise", &body(otherwise));
+            }
+        },
+    }
+    out
+}
+
+#[derive(Default)]
+struct Printer {
+    done: String,
+    count: usize,
+}
+
+impl Printer {
+    /// The lines of a graph; those of the graphs that it runs are done before.
+    fn graph(&mut self, graph: &Graph) -> String {
+        let mut out = String::new();
+        for (at, node) in graph.nodes().iter().enumerate() {
+            let attributes = attributes(&node.op, &mut |body| self.body(body));
+            let operands: String = node.inputs.iter().map(|id| format!(" %{}", id.0)).collect();
+            let name = node.op.name();
+            let _ = match node.op {
+                Op::Control(_) => writeln!(out, "%{at}: token = {name}{operands}{attributes}"),
+                _ => writeln!(out, "%{at}: {} = {name}{operands}{attributes}", node.ty),
+            };
+        }
+        let outputs: String = graph.outputs().iter().map(|id| format!(" %{}", id.0)).collect();
+        let _ = writeln!(out, "return{outputs}");
+        out
+    }
+
+    fn body(&mut self, body: &Body) -> String {
+        let text = self.graph(body);
+        let name = format!("@{}", self.count);
+        self.count += 1;
+        let _ = write!(self.done, "graph {name}\n{text}");
+        name
+    }
+}

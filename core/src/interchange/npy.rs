@@ -1,0 +1,360 @@
+//! Files of one array as `numpy.save` writes them.
+//!
+//! All dtypes of tensors have their NumPy type, but bf16, which NumPy lacks: it is written as a void of two bytes, `<V2`, as arrays
+//! of the package `ml_dtypes` are, and such a void is read as bf16 (in Python: `numpy.load(file).view(ml_dtypes.bfloat16)`). Arrays
+//! in Fortran order are read without a transposition in memory, big-endian ones are swapped. Complex numbers, texts, dates, objects
+//! and records are refused.
+//!
+//! ```
+//! use thalweg::{Context, Tensor, interchange::npy};
+//! let cx = Context::new("cpu")?;
+//! let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+//! let bytes = npy::encode(&x)?;
+//! assert!(bytes.starts_with(b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }"));
+//! assert_eq!(npy::decode(&bytes, &cx)?.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+//! # Ok::<(), thalweg::Error>(())
+//! ```
+//!
+//! Format: NumPy enhancement proposal 1, versions 1.0 to 3.0.
+
+#[cfg(feature = "mmap")]
+mod mapped;
+
+#[cfg(feature = "mmap")]
+pub use mapped::Mapped;
+
+use super::file::{failed, replace};
+use super::malformed;
+use crate::context::Context;
+use crate::error::Result;
+use crate::hal::DType;
+use crate::tensor::Tensor;
+use crate::tensor::shape::Shape;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+const MAGIC: &[u8] = b"\x93NUMPY";
+/// Longest header that is read.
+const MAX_HEADER: usize = 1 << 16;
+/// Bytes that are set aside before they are seen.
+const RESERVE: u64 = 1 << 30;
+
+type Parsed<T> = std::result::Result<T, String>;
+
+/// What a header says.
+#[derive(Debug, PartialEq, Eq)]
+struct Header {
+    dtype: DType,
+    big_endian: bool,
+    fortran: bool,
+    shape: Shape,
+}
+
+/// The array in `data` on the device of `cx`.
+///
+/// # Errors
+/// It is no array in this format, ends early or goes on, has a type that tensors have not, or more than 8 axes.
+pub fn decode(mut data: &[u8], cx: &Context) -> Result<Tensor> {
+    let length = data.len() as u64;
+    let tensor = from_reader(&mut data, length, cx, |message| malformed("npy", None, message))?;
+    if data.is_empty() {
+        return Ok(tensor);
+    }
+    Err(malformed(
+        "npy",
+        None,
+        format!("{} bytes behind the array", data.len()),
+    ))
+}
+
+/// The array in a file; as [`decode`].
+///
+/// # Errors
+/// As [`decode`]; the file cannot be read.
+pub fn read(path: impl AsRef<Path>, cx: &Context) -> Result<Tensor> {
+    let path = path.as_ref();
+    let mut file = File::open(path).map_err(failed(path))?;
+    let length = file.metadata().map_err(failed(path))?.len();
+    from_reader(&mut file, length, cx, |message| {
+        malformed("npy", Some(path), message)
+    })
+}
+
+/// The tensor as a file of NumPy's format in memory. Waits for its value.
+///
+/// # Errors
+/// The first error on the way to the tensor.
+pub fn encode(tensor: &Tensor) -> Result<Vec<u8>> {
+    let (shape, dtype) = (tensor.shape()?, tensor.dtype()?);
+    let mut bytes = header(&shape, dtype);
+    bytes.extend(tensor.to_le_bytes()?);
+    Ok(bytes)
+}
+
+/// Writes the tensor to a file, which appears whole or not at all. Waits for its value.
+///
+/// # Errors
+/// The first error on the way to the tensor; the file cannot be written.
+pub fn write(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
+    let path = path.as_ref();
+    let bytes = encode(tensor)?;
+    replace(path, |file| file.write_all(&bytes).map_err(failed(path)))
+}
+
+/// The array that a reader of at most `length` bytes begins with.
+pub(super) fn from_reader(
+    reader: &mut dyn Read,
+    length: u64,
+    cx: &Context,
+    error: impl Fn(String) -> crate::Error,
+) -> Result<Tensor> {
+    let (header, begin) = read_header(reader).map_err(&error)?;
+    let elements = header.shape.elements();
+    let bytes = (elements as u64).saturating_mul(header.dtype.size() as u64);
+    let left = length.saturating_sub(begin);
+    let short = |there: u64| error(format!("{} needs {bytes} bytes, {there} are there", header.shape));
+    if bytes > left {
+        return Err(short(left));
+    }
+    let mut data = Vec::new();
+    data.try_reserve(bytes.min(RESERVE) as usize)
+        .map_err(|failure| error(failure.to_string()))?;
+    let got = reader
+        .take(bytes)
+        .read_to_end(&mut data)
+        .map_err(|failure| error(failure.to_string()))?;
+    if got as u64 != bytes {
+        return Err(short(got as u64));
+    }
+    if header.big_endian {
+        data.chunks_exact_mut(header.dtype.size())
+            .for_each(<[u8]>::reverse);
+    }
+    if !header.fortran || header.shape.len() < 2 {
+        return Tensor::from_le_bytes(data, header.shape, header.dtype, cx);
+    }
+    let turned: Vec<usize> = header.shape.iter().rev().copied().collect();
+    let tensor = Tensor::from_le_bytes(data, Shape::of(&turned), header.dtype, cx)?;
+    let axes: Vec<i32> = (0..turned.len() as i32).rev().collect();
+    tensor.permute(&axes[..]).ok()
+}
+
+/// The header, and how many bytes were read.
+fn read_header(reader: &mut dyn Read) -> Parsed<(Header, u64)> {
+    let mut take = |count: usize| -> Parsed<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        match reader.read_exact(&mut bytes) {
+            Ok(()) => Ok(bytes),
+            Err(_) => Err("it ends in the header".into()),
+        }
+    };
+    let start = take(8)?;
+    if !start.starts_with(MAGIC) {
+        return Err("it does not begin with \\x93NUMPY".into());
+    }
+    let (length, size) = match start[6] {
+        1 => {
+            let bytes = take(2)?;
+            (usize::from(u16::from_le_bytes([bytes[0], bytes[1]])), 2)
+        }
+        2 | 3 => {
+            let bytes = take(4)?;
+            (
+                u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize,
+                4,
+            )
+        }
+        version => return Err(format!("version {version} of the format is not known")),
+    };
+    if length > MAX_HEADER {
+        return Err(format!("a header of {length} bytes"));
+    }
+    let text = take(length)?;
+    let text = std::str::from_utf8(&text).map_err(|_| "the header is no text".to_owned())?;
+    Ok((parse_header(text)?, (8 + size + length) as u64))
+}
+
+fn parse_header(text: &str) -> Parsed<Header> {
+    let mut rest = Text(text);
+    let (mut descr, mut fortran, mut shape) = (None, None, None);
+    rest.expect('{')?;
+    while !rest.eat('}') {
+        let key = rest.string()?;
+        rest.expect(':')?;
+        match key {
+            "descr" => descr = Some(rest.descr()?),
+            "fortran_order" => fortran = Some(rest.truth()?),
+            "shape" => shape = Some(rest.tuple()?),
+            other => return Err(format!("the header has a key {other:?}")),
+        }
+        if !rest.eat(',') {
+            rest.expect('}')?;
+            break;
+        }
+    }
+    if !rest.0.trim().is_empty() {
+        return Err(format!("{:?} behind the header", shorten(rest.0.trim())));
+    }
+    let missing = |key: &str| format!("the header has no {key}");
+    let (dtype, big_endian) = dtype(descr.ok_or_else(|| missing("descr"))?)?;
+    let shape = shape.ok_or_else(|| missing("shape"))?;
+    Ok(Header {
+        dtype,
+        big_endian,
+        fortran: fortran.ok_or_else(|| missing("fortran_order"))?,
+        shape: Shape::checked(&shape).map_err(|refusal| refusal.message)?,
+    })
+}
+
+fn shorten(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
+/// What is left of a header, which is a dictionary in Python's syntax.
+struct Text<'a>(&'a str);
+
+impl<'a> Text<'a> {
+    fn eat(&mut self, c: char) -> bool {
+        let text = self.0.trim_start();
+        match text.strip_prefix(c) {
+            Some(rest) => {
+                self.0 = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn expect(&mut self, c: char) -> Parsed<()> {
+        if self.eat(c) {
+            return Ok(());
+        }
+        Err(format!(
+            "expected {c:?} in the header, found {:?}",
+            shorten(self.0.trim_start())
+        ))
+    }
+
+    fn string(&mut self) -> Parsed<&'a str> {
+        let quote = if self.eat('"') {
+            '"'
+        } else {
+            self.expect('\'')?;
+            '\''
+        };
+        let (inside, rest) = self
+            .0
+            .split_once(quote)
+            .ok_or("a text in the header has no end")?;
+        self.0 = rest;
+        Ok(inside)
+    }
+
+    fn descr(&mut self) -> Parsed<&'a str> {
+        if self.0.trim_start().starts_with('[') {
+            return Err("records cannot become tensors; save each field by itself".into());
+        }
+        self.string()
+    }
+
+    fn truth(&mut self) -> Parsed<bool> {
+        let text = self.0.trim_start();
+        for (word, value) in [("True", true), ("False", false)] {
+            if let Some(rest) = text.strip_prefix(word) {
+                self.0 = rest;
+                return Ok(value);
+            }
+        }
+        Err(format!(
+            "expected True or False in the header, found {:?}",
+            shorten(text)
+        ))
+    }
+
+    fn tuple(&mut self) -> Parsed<Vec<usize>> {
+        let mut extents = Vec::new();
+        self.expect('(')?;
+        while !self.eat(')') {
+            let text = self.0.trim_start();
+            let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+            let extent = text[..digits].parse::<usize>();
+            extents.push(extent.map_err(|_| format!("{:?} is no extent", shorten(text)))?);
+            self.0 = &text[digits..];
+            // Python 2 marked long integers.
+            self.eat('L');
+            if !self.eat(',') {
+                self.expect(')')?;
+                break;
+            }
+        }
+        Ok(extents)
+    }
+}
+
+/// The dtype of a type string, and whether it is big-endian.
+fn dtype(descr: &str) -> Parsed<(DType, bool)> {
+    let refuse = || format!("tensors have no type for NumPy's {:?}", shorten(descr));
+    let (order, kind) = descr.split_at_checked(1).ok_or_else(refuse)?;
+    let dtype = match kind {
+        "f8" => DType::F64,
+        "f4" => DType::F32,
+        "f2" => DType::F16,
+        "V2" => DType::BF16,
+        "i8" => DType::I64,
+        "i4" => DType::I32,
+        "i2" => DType::I16,
+        "i1" => DType::I8,
+        "u8" => DType::U64,
+        "u4" => DType::U32,
+        "u2" => DType::U16,
+        "u1" => DType::U8,
+        "b1" | "?" => DType::Bool,
+        _ => return Err(refuse()),
+    };
+    match order {
+        "<" => Ok((dtype, false)),
+        ">" => Ok((dtype, dtype.size() > 1)),
+        "=" => Ok((dtype, cfg!(target_endian = "big"))),
+        "|" if dtype.size() == 1 || dtype == DType::BF16 => Ok((dtype, false)),
+        _ => Err(refuse()),
+    }
+}
+
+/// The header of a row-major array: NumPy's own bytes.
+fn header(shape: &Shape, dtype: DType) -> Vec<u8> {
+    let descr = match dtype {
+        DType::F64 => "<f8",
+        DType::F32 => "<f4",
+        DType::F16 => "<f2",
+        DType::BF16 => "<V2",
+        DType::I64 => "<i8",
+        DType::I32 => "<i4",
+        DType::I16 => "<i2",
+        DType::I8 => "|i1",
+        DType::U64 => "<u8",
+        DType::U32 => "<u4",
+        DType::U16 => "<u2",
+        DType::U8 => "|u1",
+        DType::Bool => "|b1",
+    };
+    let extents: Vec<String> = shape.iter().map(ToString::to_string).collect();
+    let tuple = match &extents[..] {
+        [one] => format!("({one},)"),
+        all => format!("({})", all.join(", ")),
+    };
+    let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple}, }}");
+    // NumPy leaves room for the first extent to grow in place, and aligns the data to 64 bytes.
+    if let Some(first) = extents.first() {
+        text.extend(std::iter::repeat_n(' ', 21_usize.saturating_sub(first.len())));
+    }
+    let unpadded = MAGIC.len() + 4 + text.len() + 1;
+    text.extend(std::iter::repeat_n(' ', unpadded.next_multiple_of(64) - unpadded));
+    text.push('\n');
+    // Eight axes of twenty digits are far from 65,535.
+    let length = (text.len() as u16).to_le_bytes();
+    [MAGIC, &[1, 0], &length, text.as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests;
