@@ -1,15 +1,11 @@
-//! Tensors in safetensors files.
+//! Tensors of a network in files of safetensors.
 
-use crate::data::Column;
 use crate::error::{Error, Result};
 use crate::module::{self, Module, PartMut, State, VisitorMut};
-use safetensors::SafeTensors;
-use safetensors::tensor::{Dtype, TensorView};
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use thalweg::{Context, DType, Tensor};
+use thalweg::interchange::safetensors::{self, Archive};
+use thalweg::{Context, Tensor};
 
 /// A tensor under its path.
 pub type Named = (String, Tensor);
@@ -22,7 +18,7 @@ pub struct Loaded {
     /// The tensors by name.
     pub tensors: BTreeMap<String, Tensor>,
     /// Text beside them.
-    pub metadata: HashMap<String, String>,
+    pub metadata: BTreeMap<String, String>,
 }
 
 impl Loaded {
@@ -89,110 +85,31 @@ impl Loaded {
     }
 }
 
-macro_rules! dtypes {
-    ($($ours:ident $theirs:ident;)*) => {
-        fn to_file(dtype: DType) -> Dtype {
-            match dtype {
-                $(DType::$ours => Dtype::$theirs,)*
-            }
-        }
-
-        fn from_file(dtype: Dtype) -> Option<DType> {
-            match dtype {
-                $(Dtype::$theirs => Some(DType::$ours),)*
-                _ => None,
-            }
-        }
-    };
-}
-
-dtypes! {
-    F64 F64; F32 F32; F16 F16; BF16 BF16;
-    I64 I64; I32 I32; I16 I16; I8 I8;
-    U64 U64; U32 U32; U16 U16; U8 U8;
-    Bool BOOL;
-}
-
 /// Writes tensors and text. The file appears whole or not at all, also when the process is killed; folders are made.
 ///
 /// # Errors
 /// The file cannot be written; reading a tensor failed.
 pub fn save(path: &Path, tensors: &[Named], metadata: &BTreeMap<String, String>) -> Result<()> {
-    let file_error = |error: std::io::Error| Error::File {
-        path: path.to_owned(),
-        error,
-    };
-    let refused = |message: String| Error::Checkpoint {
-        path: path.to_owned(),
-        message,
-    };
-    let bytes = |tensor: &Tensor| {
-        Ok::<_, Error>((
-            to_file(tensor.dtype()?),
-            tensor.shape()?,
-            Column::of(tensor)?.to_le_bytes(),
-        ))
-    };
-    let data: Vec<_> = tensors
+    let tensors: Vec<(&str, &Tensor)> = tensors
         .iter()
-        .map(|(name, tensor)| Ok((name, bytes(tensor)?)))
-        .collect::<Result<_>>()?;
-    let views = data.iter().map(|(name, (dtype, shape, data))| {
-        let view =
-            TensorView::new(*dtype, shape.to_vec(), data).map_err(|error| refused(error.to_string()))?;
-        Ok((name.as_str(), view))
-    });
-    let views: Vec<(&str, TensorView<'_>)> = views.collect::<Result<_>>()?;
-    let metadata: HashMap<String, String> = metadata.clone().into_iter().collect();
-    let bytes = safetensors::serialize(views, Some(metadata)).map_err(|error| refused(error.to_string()))?;
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(file_error)?;
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = folder.join(name);
-    let write = || -> std::io::Result<()> {
-        let mut file = File::create(&temporary)?;
-        file.write_all(&bytes)?;
-        // The name must not point to the new file before its bytes are on the disk.
-        file.sync_all()?;
-        fs::rename(&temporary, path)?;
-        File::open(folder)?.sync_all()
-    };
-    write().map_err(|error| {
-        // The temporary may not exist.
-        let _ = fs::remove_file(&temporary);
-        file_error(error)
-    })
+        .map(|(name, tensor)| (name.as_str(), tensor))
+        .collect();
+    let metadata: Vec<(&String, &String)> = metadata.iter().collect();
+    Ok(safetensors::save(path, &tensors, &metadata)?)
 }
 
-/// Reads a file to the device of `cx`.
+/// The tensors of a file on the device of `cx`, in the mapped file where the device can use host memory.
 ///
 /// # Errors
 /// The file cannot be read, is damaged, or has a dtype that tensors have not.
 pub fn load(path: &Path, cx: &Context) -> Result<Loaded> {
-    let refused = |message: String| Error::Checkpoint {
-        path: path.to_owned(),
-        message,
-    };
-    let data = fs::read(path).map_err(|error| Error::File {
-        path: path.to_owned(),
-        error,
-    })?;
-    let (_, header) = SafeTensors::read_metadata(&data).map_err(|error| refused(error.to_string()))?;
-    let file = SafeTensors::deserialize(&data).map_err(|error| refused(error.to_string()))?;
-    let mut tensors = BTreeMap::new();
-    for (name, view) in file.iter() {
-        let dtype = from_file(view.dtype());
-        let dtype = dtype.ok_or_else(|| refused(format!("{name} is {:?}", view.dtype())))?;
-        let elements = Column::from_le_bytes(dtype, std::iter::once(view.data()));
-        tensors.insert(name.to_owned(), elements.tensor(view.shape(), cx)?);
-    }
+    let file = Archive::open(path)?;
+    let tensors = file
+        .names()
+        .map(|name| Ok((name.to_owned(), file.tensor(name, cx)?)));
     Ok(Loaded {
         path: path.to_owned(),
-        tensors,
-        metadata: header.metadata().clone().unwrap_or_default(),
+        tensors: tensors.collect::<Result<_>>()?,
+        metadata: file.metadata().clone(),
     })
 }

@@ -33,15 +33,6 @@ pub enum Error {
         /// What there is.
         found: String,
     },
-    /// A file cannot be read or written.
-    #[error("{path}: {error}", path = .path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        error: std::io::Error,
-    },
     /// A file does not hold what this network needs.
     #[error("{path}: {message}", path = .path.display())]
     Checkpoint {

@@ -1,13 +1,37 @@
 //! Samples of equal shape, in memory or in a file.
 
 use super::{Column, Dataset, HostBatch, HostTensor, invalid};
+use std::path::Path;
 use std::sync::Arc;
 use thalweg::Result;
+use thalweg::interchange::npy;
+
+/// Where elements are.
+#[derive(Debug)]
+enum Elements {
+    Memory(Column),
+    File(npy::Mapped),
+}
+
+impl Elements {
+    /// Pieces of `each` elements that start at multiples of `each`, one after the other; `None` where there is no such piece.
+    fn pieces(&self, each: usize, numbers: &[usize]) -> Option<Column> {
+        match self {
+            Elements::Memory(column) => column.pieces(each, numbers),
+            Elements::File(file) => {
+                let size = each * file.dtype().size();
+                let piece = |&number: &usize| file.bytes().get(number * size..(number + 1) * size);
+                let pieces: Vec<&[u8]> = numbers.iter().map(piece).collect::<Option<_>>()?;
+                Some(Column::from_le_bytes(file.dtype(), pieces.into_iter()))
+            }
+        }
+    }
+}
 
 /// Tensors of one shape, by number: inputs or targets of samples.
 #[derive(Clone, Debug)]
 pub struct Rows {
-    elements: Arc<Column>,
+    elements: Arc<Elements>,
     shape: Vec<usize>,
     first: usize,
     count: usize,
@@ -34,8 +58,37 @@ impl Rows {
         }
         Ok(Rows {
             count: data.len() / each,
-            elements: Arc::new(data),
+            elements: Arc::new(Elements::Memory(data)),
             shape: shape.to_vec(),
+            first: 0,
+        })
+    }
+
+    /// The rows along the first axis of an array in NumPy's format, which is mapped: rows are read when they are asked for, so that
+    /// the file may be larger than memory.
+    ///
+    /// ```
+    /// use thalweg::{Context, Tensor, interchange::npy};
+    /// use thalweg_nn::data::{Column, Rows};
+    /// let path = std::env::temp_dir().join(format!("rows-{}.npy", std::process::id()));
+    /// npy::write(&path, &Tensor::from_slice(&[1_u8, 2, 3, 4], [2, 2], &Context::new("cpu")?))?;
+    /// assert_eq!(Rows::npy(&path)?.gather(&[1, 0])?.data, Column::U8(vec![3, 4, 1, 2]));
+    /// # std::fs::remove_file(path).ok();
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The file cannot be read, is no such array, or is one that [`npy::Mapped`] refuses; an array without axes.
+    pub fn npy(path: impl AsRef<Path>) -> Result<Rows> {
+        let file = npy::Mapped::open(path)?;
+        let all = file.shape();
+        let Some((&count, shape)) = all.split_first() else {
+            return Err(invalid("an array without axes has no rows".into()));
+        };
+        Ok(Rows {
+            count,
+            shape: shape.to_vec(),
+            elements: Arc::new(Elements::File(file)),
             first: 0,
         })
     }
@@ -130,7 +183,9 @@ impl Dataset for Samples {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Loader;
     use super::*;
+    use thalweg::{Context, Tensor};
 
     #[test]
     fn wrong_data_is_refused() {
@@ -147,6 +202,49 @@ mod tests {
             wrong.to_string().contains("there is no sample 2; there are 2"),
             "{wrong}"
         );
+    }
+
+    /// Rows of a file are those of the same numbers in memory, through batches, and a file that does not fit is refused.
+    #[test]
+    fn rows_of_a_file_are_those_in_memory() {
+        let cx = Context::new("cpu").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let (x, y) = (folder.path().join("x.npy"), folder.path().join("y.npy"));
+        let numbers: Vec<f32> = (0..60).map(|i| i as f32 / 7.0).collect();
+        npy::write(&x, &Tensor::from_slice(&numbers, [10, 2, 3], &cx)).unwrap();
+        npy::write(&y, &Tensor::from_slice(&(0..10_i32).collect::<Vec<_>>(), 10, &cx)).unwrap();
+        let memory = Rows::new(numbers, &[2, 3]).unwrap();
+        let file = Rows::npy(&x).unwrap();
+        assert_eq!((file.count(), file.shape()), (10, &[2, 3][..]));
+        for numbers in [&[9, 0, 4, 4][..], &[]] {
+            assert_eq!(file.gather(numbers).unwrap(), memory.gather(numbers).unwrap());
+        }
+        assert_eq!(
+            file.split(7).1.gather(&[2]).unwrap(),
+            memory.gather(&[9]).unwrap()
+        );
+        assert!(file.gather(&[10]).is_err());
+        let loader = Loader::new(Samples::new(file, Rows::npy(&y).unwrap()).unwrap(), 4)
+            .shuffle(1)
+            .workers(2);
+        let mut seen: Vec<i32> = Vec::new();
+        for batch in loader.epoch(0, 0, &cx) {
+            let batch = batch.unwrap();
+            let targets = batch.y.to_vec::<i32>().unwrap();
+            let numbers: Vec<usize> = targets.iter().map(|&target| target as usize).collect();
+            assert_eq!(
+                Column::of(&batch.x).unwrap(),
+                memory.gather(&numbers).unwrap().data
+            );
+            seen.extend(targets);
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, (0..10).collect::<Vec<_>>());
+        let bytes = std::fs::read(&x).unwrap();
+        std::fs::write(&x, &bytes[..bytes.len() - 1]).unwrap();
+        assert!(Rows::npy(&x).is_err());
+        npy::write(&y, &Tensor::from_slice(&[1.0_f32], (), &cx)).unwrap();
+        assert!(Rows::npy(&y).unwrap_err().to_string().contains("without axes"));
     }
 
     #[test]

@@ -45,11 +45,6 @@ fn follow<N: Layer + Tree + Send + Sync + 'static>(
             losses.push(model.train_step(&batch.x, &batch.y).0.to_scalar().unwrap());
         }
         let distance = distance(&losses, &wanted);
-        println!(
-            "{name}, {mode:?}: {:.4} to {:.4}, off by {distance:e}",
-            losses[0],
-            losses[wanted.len() - 1]
-        );
         assert!(distance <= TOLERANCE, "{name}, {mode:?}: off by {distance:e}");
     }
 }
