@@ -19,7 +19,7 @@ fn kernels(c: &mut Criterion) {
             b.iter(|| far.read(threads))
         });
     }
-    for mut case in cases::kernels(&device).expect("the cases compile") {
+    for mut case in cases::kernels(&device, |_| true).expect("the cases compile") {
         if let Limit::Bytes(bytes) = case.limit {
             group.throughput(Throughput::Bytes(bytes as u64));
         }

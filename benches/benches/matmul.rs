@@ -18,7 +18,7 @@ fn matmul(c: &mut Criterion) {
             b.iter(|| limits::multiply_add_round(threads));
         });
     }
-    for mut case in cases::products(&device).expect("the cases compile") {
+    for mut case in cases::products(&device, |_| true).expect("the cases compile") {
         if let Limit::Flops(operations) = case.limit {
             group.throughput(Throughput::Elements(operations as u64));
         }

@@ -5,6 +5,8 @@ from typing import Callable
 
 import numpy as np
 
+import networks
+
 K, MU = 1.7, 0.3  # the constants of energy
 EPS = 1e-5  # of layer norm
 TOLERANCE = 2e-5  # relative error that f32 explains when sums are blocked; bf16, TF32 and one running sum are worse
@@ -72,6 +74,11 @@ def _square(n):
     return Case("matmul", ((n, n), (n, n)), _f32_bytes(3 * n * n), 2 * n**3, _matmul)
 
 
+def _network(op, shape, products):
+    """Inputs alone count as bytes: what a network keeps, and where, is its own business."""
+    return Case(op, (shape,), _f32_bytes(int(np.prod(shape))), 2 * products, networks.reference(op))
+
+
 M = 4096 * 4096
 CASES = {
     "energy_1e8": Case("energy", ((10**8,),), _f32_bytes(10**8), 0, _energy),
@@ -85,4 +92,20 @@ CASES = {
     "sum_axis0_4096": Case("sum0", ((4096, 4096),), _f32_bytes(M), 0, lambda x: x.sum(0, dtype=np.float64)),
     "sum_axis1_4096": Case("sum1", ((4096, 4096),), _f32_bytes(M), 0, lambda x: x.sum(1, dtype=np.float64)),
     "argmax_1e7": Case("argmax", ((10**7,),), _f32_bytes(10**7), 0, lambda x: np.int64(np.argmax(x))),
+    "transpose_4096": Case("transpose", ((4096, 4096),), _f32_bytes(2 * M), 0, lambda x: x.T),
+    "sort_1e6": Case("sort", ((10**6,),), _f32_bytes(2 * 10**6), 0, np.sort),
+    "sort_1024x1024": Case("sort", ((1024, 1024),), _f32_bytes(2 * 1024**2), 0, np.sort),
+    "cumsum_axis0_4096": Case("cumsum0", ((4096, 4096),), _f32_bytes(2 * M), 0, lambda x: x.cumsum(0, dtype=np.float64)),
+    "cumsum_axis1_4096": Case("cumsum1", ((4096, 4096),), _f32_bytes(2 * M), 0, lambda x: x.cumsum(1, dtype=np.float64)),
+    "mlp_step_b128": _network("mlp_step", (128, 784), 128 * (2 * 784 * 512 + 3 * 512 * 10)),
+    "lenet5_step_b64": _network(
+        "lenet5_step",
+        (64, 1, 28, 28),
+        64 * (2 * 28**2 * 6 * 25 + 3 * (10**2 * 16 * 6 * 25 + 400 * 120 + 120 * 84 + 84 * 10)),
+    ),
+    **{f"resnet18_b{b}": _network("resnet18", (b, 3, 224, 224), b * 1_814_000_000) for b in (1, 8)},
+    **{
+        f"encoder6_b{b}": _network("encoder6", (b, 128, 384), 6 * b * 128 * (12 * 384**2 + 2 * 128 * 384))
+        for b in (1, 8)
+    },
 }

@@ -6,6 +6,7 @@ the library's users write it. Imports happen inside, so a process pays for its o
 
 import numpy as np
 
+import networks
 from cases import EPS, K, MU
 
 
@@ -30,8 +31,12 @@ def numpy(_threads):
         "sum0": lambda x: x.sum(axis=0),
         "sum1": lambda x: x.sum(axis=1),
         "argmax": lambda x: x.argmax(),
+        "transpose": lambda x: np.ascontiguousarray(x.T),
+        "sort": np.sort,
+        "cumsum0": lambda x: x.cumsum(0),
+        "cumsum1": lambda x: x.cumsum(1),
     }
-    return np.__version__, lambda op, inputs: (lambda: ops[op](*inputs), np.asarray)
+    return np.__version__, lambda op, inputs: (lambda: ops[op](*inputs), np.asarray) if op in ops else None
 
 
 def _torch(threads, compiled):
@@ -54,9 +59,15 @@ def _torch(threads, compiled):
             "sum0": lambda x: x.sum(0),
             "sum1": lambda x: x.sum(1),
             "argmax": lambda x: x.argmax(),
+            "transpose": lambda x: x.T.contiguous(),
+            "sort": lambda x: x.sort().values,
+            "cumsum0": lambda x: x.cumsum(0),
+            "cumsum1": lambda x: x.cumsum(1),
         }
 
     def make(op, inputs):
+        if op in networks.OPS:
+            return networks.torch(op, inputs, compiled)
         if op not in ops:
             return None
         f, tensors = ops[op], [torch.from_numpy(x) for x in inputs]
@@ -98,9 +109,15 @@ def jax(_threads):
         "sum0": lambda x: x.sum(0),
         "sum1": lambda x: x.sum(1),
         "argmax": lambda x: jnp.argmax(x),
+        "transpose": lambda x: x.T.copy(),
+        "sort": jnp.sort,
+        "cumsum0": lambda x: jnp.cumsum(x, 0),
+        "cumsum1": lambda x: jnp.cumsum(x, 1),
     }
 
     def make(op, inputs):
+        if op in networks.OPS:
+            return networks.jax(op, inputs)
         f, arrays = jax.jit(ops[op]), [jnp.asarray(x) for x in inputs]
         return lambda: f(*arrays).block_until_ready(), np.asarray
 
@@ -139,9 +156,25 @@ def onnxruntime(threads):
         "sum0": ([node("ReduceSum", ["x0", "axes"], ["y"], keepdims=0)], [axes(0)]),
         "sum1": ([node("ReduceSum", ["x0", "axes"], ["y"], keepdims=0)], [axes(1)]),
         "argmax": ([node("ArgMax", ["x0"], ["y"], axis=0, keepdims=0)], []),
+        "transpose": ([node("Transpose", ["x0"], ["y"])], []),
+        "cumsum0": ([node("CumSum", ["x0", "axes"], ["y"])], [axes(0)]),
+        "cumsum1": ([node("CumSum", ["x0", "axes"], ["y"])], [axes(1)]),
     }
 
+    def session_of(graph, inputs):
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        feeds = {f"x{i}": ort.OrtValue.ortvalue_from_numpy(x) for i, x in enumerate(inputs)}
+        return lambda: session.run_with_ort_values(["y"], feeds)[0], lambda y: y.numpy()
+
     def make(op, inputs):
+        if op in networks.OPS:
+            return networks.onnxruntime(op, inputs, session_of)
+        if op not in ops:
+            return None
         nodes, constants = ops[op]
         result = TensorProto.INT64 if op == "argmax" else TensorProto.FLOAT
         graph = helper.make_graph(
@@ -151,13 +184,7 @@ def onnxruntime(threads):
             [helper.make_tensor_value_info("y", result, None)],
             constants,
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        feeds = {f"x{i}": ort.OrtValue.ortvalue_from_numpy(x) for i, x in enumerate(inputs)}
-        return lambda: session.run_with_ort_values(["y"], feeds)[0], lambda y: y.numpy()
+        return session_of(graph, inputs)
 
     return ort.__version__, make
 

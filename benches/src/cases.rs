@@ -34,36 +34,50 @@ pub(crate) fn filled(stream: &Stream, len: usize) -> Result<Buffer> {
     Buffer::from_slice(stream, &data)
 }
 
-/// The cases of fused kernels and reductions.
+/// Makes a case on a device.
+type Make = fn(&Device) -> Result<Case>;
+
+/// The cases of fused kernels and reductions whose names are wanted.
 ///
 /// # Errors
 /// Those of allocation and compilation.
-pub fn kernels(device: &Device) -> Result<Vec<Case>> {
-    Ok(vec![
-        energy(device)?,
-        rows(
-            device,
-            "softmax_1024x1024",
-            &kernels::softmax(),
-            1024,
-            1024,
-            false,
-        )?,
-        rows(
-            device,
-            "layernorm_4096x768",
-            &kernels::layer_norm(768),
-            4096,
-            768,
-            true,
-        )?,
-        fresh(device, "add_1e7", &kernels::add(), 2)?,
-        fresh(device, "gelu_1e7", &kernels::gelu(), 1)?,
-        sum(device, "sum_axis0_4096", [1, 4096])?,
-        sum(device, "sum_axis1_4096", [4096, 1])?,
-        argmax(device)?,
-        transpose(device)?,
-    ])
+pub fn kernels(device: &Device, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
+    let all: [(&str, Make); 9] = [
+        ("energy_1e8", energy),
+        ("softmax_1024x1024", |device| {
+            rows(
+                device,
+                "softmax_1024x1024",
+                &kernels::softmax(),
+                [1024, 1024],
+                false,
+            )
+        }),
+        ("layernorm_4096x768", |device| {
+            rows(
+                device,
+                "layernorm_4096x768",
+                &kernels::layer_norm(768),
+                [4096, 768],
+                true,
+            )
+        }),
+        ("add_1e7", |device| fresh(device, "add_1e7", &kernels::add(), 2)),
+        ("gelu_1e7", |device| {
+            fresh(device, "gelu_1e7", &kernels::gelu(), 1)
+        }),
+        ("sum_axis0_4096", |device| {
+            sum(device, "sum_axis0_4096", [1, 4096])
+        }),
+        ("sum_axis1_4096", |device| {
+            sum(device, "sum_axis1_4096", [4096, 1])
+        }),
+        ("argmax_1e7", argmax),
+        ("transpose_4096", transpose),
+    ];
+    (all.into_iter().filter(|(name, _)| wanted(name)))
+        .map(|(_, make)| make(device))
+        .collect()
 }
 
 fn energy(device: &Device) -> Result<Case> {
@@ -87,8 +101,7 @@ fn rows(
     device: &Device,
     name: &str,
     ir: &thalweg::hal::ir::Kernel,
-    outer: usize,
-    inner: usize,
+    [outer, inner]: [usize; 2],
     affine: bool,
 ) -> Result<Case> {
     let stream = device.create_stream()?;
@@ -196,20 +209,24 @@ fn transpose(device: &Device) -> Result<Case> {
     })
 }
 
-/// The cases of matrix products.
+/// The cases of matrix products whose names are wanted.
 ///
 /// # Errors
 /// Those of allocation and compilation.
-pub fn products(device: &Device) -> Result<Vec<Case>> {
+pub fn products(device: &Device, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
+    let squares = [64, 128, 256, 512, 1024, 2048].map(|n| (format!("matmul_{n}"), [1, n, n, n]));
+    let others = [
+        ("matmul_32x128", [32, 128, 128, 128]),
+        ("matmul_128x512x784", [1, 128, 512, 784]),
+        ("gemv_4096", [1, 4096, 1, 4096]),
+    ];
+    let others = others.map(|(name, extents)| (name.to_owned(), extents));
     let mut cases = Vec::new();
-    for n in [64, 128, 256, 512, 1024, 2048] {
-        cases.push(matmul(device, format!("matmul_{n}"), [1, n, n, n])?);
+    for (name, extents) in squares.into_iter().chain(others) {
+        if wanted(&name) {
+            cases.push(matmul(device, name, extents)?);
+        }
     }
-    cases.push(matmul(device, "matmul_32x128".into(), [32, 128, 128, 128])?);
-    cases.push(matmul(device, "matmul_128x512x784".into(), [1, 128, 512, 784])?);
-    let mut gemv = matmul(device, "gemv_4096".into(), [1, 4096, 1, 4096])?;
-    gemv.limit = Limit::Bytes(4.0 * 4096.0 * 4096.0);
-    cases.push(gemv);
     Ok(cases)
 }
 
@@ -239,10 +256,14 @@ fn matmul(device: &Device, name: String, [batch, m, n, k]: [usize; 4]) -> Result
         stream.launch(&Launch::new(&kernel, &extents, &args))?;
         stream.synchronize()
     };
-    let flops = 2.0 * (batch * m) as f64 * (n * k) as f64;
+    // A product with a vector waits for memory.
+    let limit = match n {
+        1 => Limit::Bytes(4.0 * (batch * m * k) as f64),
+        _ => Limit::Flops(2.0 * (batch * m) as f64 * (n * k) as f64),
+    };
     Ok(Case {
         name,
-        limit: Limit::Flops(flops),
+        limit,
         run: Box::new(run),
     })
 }

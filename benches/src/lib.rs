@@ -2,8 +2,10 @@
 
 pub mod cases;
 pub mod convolutions;
+pub mod indexed;
 pub mod kernels;
 pub mod limits;
+pub mod networks;
 pub mod overhead;
 pub mod tensors;
 

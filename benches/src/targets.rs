@@ -9,7 +9,7 @@ use thalweg::hal::{self, Device};
 use thalweg::parallel::Pool;
 use thalweg_benches::cases::{Case, Limit, kernels, products};
 use thalweg_benches::limits::{FAR, Memory, bandwidth, flops};
-use thalweg_benches::{convolutions, least, median, overhead, tensors};
+use thalweg_benches::{convolutions, indexed, least, median, networks, overhead, tensors};
 
 const BUDGET: Duration = Duration::from_millis(400);
 
@@ -82,9 +82,11 @@ fn main() -> thalweg::Result<()> {
         "case", "threads", "ms", "% of limit"
     );
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut cases = kernels(&device)?;
-    cases.extend(products(&device)?);
+    let mut cases = kernels(&device, wanted)?;
+    cases.extend(products(&device, wanted)?);
     cases.extend(convolutions::cases(&device, wanted)?);
+    cases.extend(indexed::cases(&cx, wanted)?);
+    cases.extend(networks::cases(&cx, wanted)?);
     if tensors::ENERGIES.into_iter().any(wanted) {
         cases.extend(tensors::energies(&cx)?);
     }

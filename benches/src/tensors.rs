@@ -1,6 +1,7 @@
 //! Tensors: what an op and a compiled function cost, and the energy of many numbers.
 
 use crate::cases::{Case, Limit};
+use crate::networks::hal_error;
 use crate::overhead::nanoseconds;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -207,12 +208,4 @@ pub fn energies(cx: &Context) -> Result<Vec<Case>> {
         });
     }
     Ok(cases)
-}
-
-/// The error of the device behind that of a tensor.
-fn hal_error(error: thalweg::Error) -> thalweg::hal::Error {
-    match error {
-        thalweg::Error::Hal(error) => error,
-        other => panic!("{other}"),
-    }
 }

@@ -1,0 +1,374 @@
+"""The networks of `benches/src/networks.rs` for the peers: training steps with plain descent, inference with fixed weights.
+
+`OPS[op]` is (parameters, forward): arrays by name, and the network in terms of a library's few functions `f`.
+`reference` runs it in f64 with NumPy; `torch`, `jax` and `onnxruntime` make calls of it as their users do.
+"""
+
+import numpy as np
+
+RATE = 1e-3
+HEADS = 6
+STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))
+
+
+def _drawn(shapes):
+    """Parameters of variance 1 / fan-in; what is one-dimensional is a bias, or a scale near 1."""
+    rng = np.random.default_rng(1)
+    parameters = {}
+    for name, shape in shapes:
+        drawn = rng.standard_normal(shape, dtype=np.float32)
+        if len(shape) > 1:
+            parameters[name] = drawn / np.float32(np.sqrt(np.prod(shape[1:])))
+        else:
+            near_one = name.endswith((".scale", ".var"))
+            parameters[name] = np.float32(0.05) * drawn + np.float32(near_one)
+    return parameters
+
+
+def _dense(name, inputs, outputs):
+    return [(f"{name}.weight", (outputs, inputs)), (f"{name}.bias", (outputs,))]
+
+
+def _mlp_parameters():
+    return _drawn(_dense("0", 784, 512) + _dense("1", 512, 10))
+
+
+def _mlp(f, p, x):
+    return f.linear(f.relu(f.linear(x, p["0.weight"], p["0.bias"])), p["1.weight"], p["1.bias"])
+
+
+def _lenet_parameters():
+    convs = [("c0.weight", (6, 1, 5, 5)), ("c0.bias", (6,)), ("c1.weight", (16, 6, 5, 5)), ("c1.bias", (16,))]
+    return _drawn(convs + _dense("0", 400, 120) + _dense("1", 120, 84) + _dense("2", 84, 10))
+
+
+def _lenet(f, p, x):
+    x = f.max_pool(f.relu(f.conv(x, p["c0.weight"], p["c0.bias"], 1, 2)), 2, 2, 0)
+    x = f.max_pool(f.relu(f.conv(x, p["c1.weight"], p["c1.bias"], 1, 0)), 2, 2, 0)
+    x = f.flatten(x)
+    for layer in "01":
+        x = f.relu(f.linear(x, p[f"{layer}.weight"], p[f"{layer}.bias"]))
+    return f.linear(x, p["2.weight"], p["2.bias"])
+
+
+def _resnet_convs():
+    """Name, inputs, outputs, taps and stride of each convolution."""
+    yield "stem", 3, 64, 7, 2
+    inputs = 64
+    for stage, (outputs, first) in enumerate(STAGES):
+        for block, stride in enumerate((first, 1)):
+            name = f"{stage}.{block}"
+            yield f"{name}.a", inputs, outputs, 3, stride
+            yield f"{name}.b", outputs, outputs, 3, 1
+            if inputs != outputs:
+                yield f"{name}.p", inputs, outputs, 1, stride
+            inputs = outputs
+
+
+def _resnet_parameters():
+    shapes = []
+    for name, inputs, outputs, taps, _ in _resnet_convs():
+        shapes.append((f"{name}.weight", (outputs, inputs, taps, taps)))
+        shapes += [(f"{name}.{part}", (outputs,)) for part in ("scale", "shift", "mean", "var")]
+    return _drawn(shapes + _dense("classes", 512, 1000))
+
+
+def _resnet(f, p, x):
+    convs = {name: (taps, stride) for name, _, _, taps, stride in _resnet_convs()}
+
+    def conv(name, x):
+        taps, stride = convs[name]
+        y = f.conv(x, p[f"{name}.weight"], None, stride, taps // 2)
+        return f.batch_norm(y, *(p[f"{name}.{part}"] for part in ("scale", "shift", "mean", "var")))
+
+    x = f.max_pool(f.relu(conv("stem", x)), 3, 2, 1)
+    for stage in range(len(STAGES)):
+        for block in range(2):
+            name = f"{stage}.{block}"
+            y = conv(f"{name}.b", f.relu(conv(f"{name}.a", x)))
+            x = f.relu(f.add(y, conv(f"{name}.p", x) if f"{name}.p" in convs else x))
+    return f.linear(f.mean_space(x), p["classes.weight"], p["classes.bias"])
+
+
+def _encoder_parameters():
+    shapes = []
+    for layer in range(6):
+        for part in "qkvo":
+            shapes += _dense(f"{layer}.{part}", 384, 384)
+        shapes += _dense(f"{layer}.wide", 384, 1536) + _dense(f"{layer}.narrow", 1536, 384)
+        shapes += [(f"{layer}.n{i}.{part}", (384,)) for i in "12" for part in ("scale", "shift")]
+    return _drawn(shapes)
+
+
+def _encoder(f, p, x):
+    def linear(name, x):
+        return f.linear(x, p[f"{name}.weight"], p[f"{name}.bias"])
+
+    def norm(name, x):
+        return f.layer_norm(x, p[f"{name}.scale"], p[f"{name}.shift"])
+
+    for layer in range(6):
+        heads = f.attention(*(linear(f"{layer}.{part}", x) for part in "qkv"))
+        x = norm(f"{layer}.n1", f.add(x, linear(f"{layer}.o", heads)))
+        x = norm(f"{layer}.n2", f.add(x, linear(f"{layer}.narrow", f.gelu(linear(f"{layer}.wide", x)))))
+    return x
+
+
+OPS = {
+    "mlp_step": (_mlp_parameters, _mlp),
+    "lenet5_step": (_lenet_parameters, _lenet),
+    "resnet18": (_resnet_parameters, _resnet),
+    "encoder6": (_encoder_parameters, _encoder),
+}
+
+
+def classes(rows):
+    """The targets of a training step."""
+    return np.arange(rows) * 7 % 10
+
+
+class _NumPy:
+    """f64, obvious and slow."""
+
+    relu = staticmethod(lambda x: np.maximum(x, 0))
+    linear = staticmethod(lambda x, w, b: x @ w.T + b)
+    add = staticmethod(lambda a, b: a + b)
+    flatten = staticmethod(lambda x: x.reshape(len(x), -1))
+    mean_space = staticmethod(lambda x: x.mean((2, 3)))
+
+    @staticmethod
+    def windows(x, taps, stride, padding, fill):
+        x = np.pad(x, ((0, 0), (0, 0), (padding, padding), (padding, padding)), constant_values=fill)
+        return np.lib.stride_tricks.sliding_window_view(x, (taps, taps), (2, 3))[:, :, ::stride, ::stride]
+
+    @classmethod
+    def conv(cls, x, w, b, stride, padding):
+        y = np.tensordot(cls.windows(x, w.shape[2], stride, padding, 0), w, ((1, 4, 5), (1, 2, 3)))
+        return np.moveaxis(y if b is None else y + b, 3, 1)
+
+    @classmethod
+    def max_pool(cls, x, taps, stride, padding):
+        return cls.windows(x, taps, stride, padding, -np.inf).max((4, 5))
+
+    @staticmethod
+    def batch_norm(x, scale, shift, mean, var):
+        scale, shift, mean, var = (v[:, None, None] for v in (scale, shift, mean, var))
+        return (x - mean) / np.sqrt(var + 1e-5) * scale + shift
+
+    @staticmethod
+    def layer_norm(x, scale, shift):
+        return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * scale + shift
+
+    @staticmethod
+    def gelu(x):
+        from scipy.special import erf
+
+        return 0.5 * x * (1 + erf(x / np.sqrt(2)))
+
+    @staticmethod
+    def attention(q, k, v):
+        split = lambda t: t.reshape(*t.shape[:2], HEADS, -1).swapaxes(1, 2)
+        q, k, v = split(q), split(k), split(v)
+        scores = q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1])
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        heads = weights / weights.sum(-1, keepdims=True) @ v
+        return heads.swapaxes(1, 2).reshape(heads.shape[0], heads.shape[2], -1)
+
+
+def reference(op):
+    """inputs -> the outputs, or the loss of a step before its update, in f64."""
+    parameters, forward = OPS[op]
+
+    def answer(x):
+        wide = {name: value.astype(np.float64) for name, value in parameters().items()}
+        y = forward(_NumPy, wide, x.astype(np.float64))
+        if not op.endswith("_step"):
+            return y
+        peak = y.max(1)
+        loss = np.log(np.exp(y - peak[:, None]).sum(1)) + peak - y[np.arange(len(y)), classes(len(y))]
+        return loss.mean()
+
+    return answer
+
+
+def torch(op, inputs, compiled):
+    import torch
+    import torch.nn.functional as F
+
+    class Torch:
+        relu, linear, add, mean_space = F.relu, F.linear, torch.add, staticmethod(lambda x: x.mean((2, 3)))
+        flatten = staticmethod(lambda x: x.flatten(1))
+        gelu = staticmethod(F.gelu)
+        conv = staticmethod(lambda x, w, b, stride, padding: F.conv2d(x, w, b, stride, padding))
+        max_pool = staticmethod(lambda x, taps, stride, padding: F.max_pool2d(x, taps, stride, padding))
+        batch_norm = staticmethod(lambda x, scale, shift, mean, var: F.batch_norm(x, mean, var, scale, shift))
+        layer_norm = staticmethod(lambda x, scale, shift: F.layer_norm(x, scale.shape, scale, shift))
+
+        @staticmethod
+        def attention(q, k, v):
+            split = lambda t: t.unflatten(2, (HEADS, -1)).transpose(1, 2)
+            heads = F.scaled_dot_product_attention(split(q), split(k), split(v))
+            return heads.transpose(1, 2).flatten(2)
+
+    parameters, forward = OPS[op]
+    p = {name: torch.from_numpy(value) for name, value in parameters().items()}
+    x = torch.from_numpy(inputs[0])
+    if not op.endswith("_step"):
+        run = lambda x: forward(Torch, p, x)
+        run = torch.compile(run, dynamic=False) if compiled else run
+
+        @torch.inference_mode()
+        def infer():
+            return run(x)
+
+        return infer, lambda y: y.numpy()
+
+    y = torch.from_numpy(classes(len(x)))
+    values = list(p.values())
+    for value in values:
+        value.requires_grad_()
+    loss_of = lambda x: F.cross_entropy(forward(Torch, p, x), y)
+    loss_of = torch.compile(loss_of, dynamic=False) if compiled else loss_of
+
+    def step():
+        loss = loss_of(x)
+        gradients = torch.autograd.grad(loss, values)
+        with torch.no_grad():
+            torch._foreach_add_(values, gradients, alpha=-RATE)
+        return loss.detach()
+
+    return step, lambda loss: loss.numpy()
+
+
+def jax(op, inputs):
+    import jax
+    import jax.numpy as jnp
+
+    def conv(x, w, b, stride, padding):
+        y = jax.lax.conv_general_dilated(x, w, (stride, stride), [(padding, padding)] * 2)
+        return y if b is None else y + b[:, None, None]
+
+    def max_pool(x, taps, stride, padding):
+        sides = [(0, 0)] * 2 + [(padding, padding)] * 2
+        return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 1, taps, taps), (1, 1, stride, stride), sides)
+
+    def batch_norm(x, scale, shift, mean, var):
+        factor = scale * jax.lax.rsqrt(var + 1e-5)
+        return x * factor[:, None, None] + (shift - mean * factor)[:, None, None]
+
+    def attention(q, k, v):
+        split = lambda t: t.reshape(*t.shape[:2], HEADS, -1)
+        return jax.nn.dot_product_attention(split(q), split(k), split(v)).reshape(q.shape)
+
+    class Jax:
+        pass
+
+    for name, value in {
+        "relu": jax.nn.relu,
+        "linear": lambda x, w, b: x @ w.T + b,
+        "add": jnp.add,
+        "flatten": lambda x: x.reshape(len(x), -1),
+        "mean_space": lambda x: x.mean((2, 3)),
+        "gelu": lambda x: jax.nn.gelu(x, approximate=False),
+        "layer_norm": lambda x, scale, shift: (x - x.mean(-1, keepdims=True))
+        * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-5) * scale + shift,
+        "conv": conv,
+        "max_pool": max_pool,
+        "batch_norm": batch_norm,
+        "attention": attention,
+    }.items():
+        setattr(Jax, name, staticmethod(value))
+
+    parameters, forward = OPS[op]
+    p = {name: jnp.asarray(value) for name, value in parameters().items()}
+    x = jnp.asarray(inputs[0])
+    if not op.endswith("_step"):
+        run = jax.jit(lambda p, x: forward(Jax, p, x))
+        return lambda: run(p, x).block_until_ready(), np.asarray
+
+    y = jnp.asarray(classes(len(x)))
+
+    def loss_of(p, x):
+        logits = jax.nn.log_softmax(forward(Jax, p, x))
+        return -jnp.take_along_axis(logits, y[:, None], 1).mean()
+
+    def update(p, x):
+        loss, gradients = jax.value_and_grad(loss_of)(p, x)
+        return jax.tree.map(lambda value, gradient: value - RATE * gradient, p, gradients), loss
+
+    compiled = jax.jit(update, donate_argnums=0)
+    state = [p]
+
+    def step():
+        state[0], loss = compiled(state[0], x)
+        jax.block_until_ready(state[0])
+        return loss
+
+    return step, np.asarray
+
+
+class _Onnx:
+    """Builds nodes; what it hands about are names."""
+
+    def __init__(self, helper, numpy_helper):
+        self.helper, self.numpy_helper, self.nodes, self.constants = helper, numpy_helper, [], []
+
+    def node(self, kind, *inputs, **attributes):
+        name = f"t{len(self.nodes)}"
+        self.nodes.append(self.helper.make_node(kind, [i or "" for i in inputs], [name], **attributes))
+        return name
+
+    def constant(self, value):
+        name = f"c{len(self.constants)}"
+        self.constants.append(self.numpy_helper.from_array(value, name))
+        return name
+
+    relu = lambda self, x: self.node("Relu", x)
+    add = lambda self, a, b: self.node("Add", a, b)
+    flatten = lambda self, x: self.node("Flatten", x, axis=1)
+    gelu = lambda self, x: self.node("Gelu", x)
+    mean_space = lambda self, x: self.flatten(self.node("GlobalAveragePool", x))
+
+    def linear(self, x, w, b):
+        return self.add(self.node("MatMul", x, self.constant(np.ascontiguousarray(w.T))), self.constant(b))
+
+    def conv(self, x, w, b, stride, padding):
+        inputs = [x, self.constant(w)] + ([] if b is None else [self.constant(b)])
+        return self.node("Conv", *inputs, strides=[stride] * 2, pads=[padding] * 4)
+
+    def max_pool(self, x, taps, stride, padding):
+        return self.node("MaxPool", x, kernel_shape=[taps] * 2, strides=[stride] * 2, pads=[padding] * 4)
+
+    def batch_norm(self, x, *values):
+        return self.node("BatchNormalization", x, *map(self.constant, values), epsilon=1e-5)
+
+    def layer_norm(self, x, scale, shift):
+        return self.node("LayerNormalization", x, self.constant(scale), self.constant(shift), epsilon=1e-5)
+
+    def attention(self, q, k, v):
+        shape = self.constant(np.array([0, 0, HEADS, -1]))
+        split = lambda t, perm: self.node("Transpose", self.node("Reshape", t, shape), perm=perm)
+        scores = self.node("MatMul", split(q, [0, 2, 1, 3]), split(k, [0, 2, 3, 1]))
+        weights = self.node("Softmax", self.node("Mul", scores, self.constant(np.float32(384 // HEADS) ** -0.5)), axis=-1)
+        heads = self.node("Transpose", self.node("MatMul", weights, split(v, [0, 2, 1, 3])), perm=[0, 2, 1, 3])
+        return self.node("Reshape", heads, self.constant(np.array([0, 0, -1])))
+
+
+def onnxruntime(op, inputs, session_of):
+    """Inference only: the wheel has no training."""
+    if op.endswith("_step"):
+        return None
+    from onnx import TensorProto, helper, numpy_helper
+
+    parameters, forward = OPS[op]
+    f = _Onnx(helper, numpy_helper)
+    result = forward(f, parameters(), "x0")
+    f.nodes.append(helper.make_node("Identity", [result], ["y"]))
+    graph = helper.make_graph(
+        f.nodes,
+        op,
+        [helper.make_tensor_value_info("x0", TensorProto.FLOAT, inputs[0].shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        f.constants,
+    )
+    return session_of(graph, inputs)

@@ -1,0 +1,248 @@
+//! Networks as their users write them: training steps and inference, each one compiled graph.
+//!
+//! `benches/peers/networks.py` has the same networks for the peers.
+
+use crate::cases::{Case, Limit};
+use thalweg::ops::{ClassLossOptions, ConvOptions, PoolOptions};
+use thalweg::{Context, Error, Result, Tensor, Tree, jit, value_and_grad};
+use thalweg_nn::module::{trainable, with_trainable};
+use thalweg_nn::{
+    BatchNorm, Conv2d, Dense, Flatten, GlobalAvgPool, Layer, MaxPool2d, Module, Relu, Sequential,
+    TransformerEncoderLayer,
+};
+
+/// Learning rate of the training steps: small, so that a long run stays finite.
+const RATE: f64 = 1e-3;
+
+/// The cases of networks whose names are wanted.
+///
+/// # Errors
+/// Those of the ops.
+pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    if wanted("mlp_step_b128") {
+        let net = Sequential::new()
+            .then(Dense::new(784, 512, cx)?)
+            .then(Relu)
+            .then(Dense::new(512, 10, cx)?);
+        // Two products a layer and one more for the gradient of what the second takes.
+        let products = 128.0 * (2.0 * 784.0 * 512.0 + 3.0 * 512.0 * 10.0);
+        cases.push(step("mlp_step_b128", net, &[128, 784], products, cx)?);
+    }
+    if wanted("lenet5_step_b64") {
+        let products = 64.0
+            * (2.0 * 28.0 * 28.0 * 6.0 * 25.0
+                + 3.0 * (10.0 * 10.0 * 16.0 * 6.0 * 25.0 + 400.0 * 120.0 + 120.0 * 84.0 + 84.0 * 10.0));
+        cases.push(step(
+            "lenet5_step_b64",
+            lenet(cx)?,
+            &[64, 1, 28, 28],
+            products,
+            cx,
+        )?);
+    }
+    for batch in [1, 8] {
+        let name = format!("resnet18_b{batch}");
+        if wanted(&name) {
+            let products = batch as f64 * 1.814e9;
+            cases.push(inference(
+                name,
+                ResNet18::new(cx)?,
+                &[batch, 3, 224, 224],
+                products,
+                cx,
+            )?);
+        }
+        let name = format!("encoder6_b{batch}");
+        if wanted(&name) {
+            let net = encoder(cx)?;
+            let rows = batch as f64 * 128.0;
+            let products = 6.0 * rows * (12.0 * 384.0 * 384.0 + 2.0 * 128.0 * 384.0);
+            cases.push(inference(name, net, &[batch, 128, 384], products, cx)?);
+        }
+    }
+    Ok(cases)
+}
+
+fn lenet(cx: &Context) -> Result<Sequential> {
+    let around = ConvOptions::new().padding(2);
+    Ok(Sequential::new()
+        .then(Conv2d::new(1, 6, [5, 5], around, cx)?)
+        .then(Relu)
+        .then(MaxPool2d::new(2))
+        .then(Conv2d::new(6, 16, [5, 5], ConvOptions::new(), cx)?)
+        .then(Relu)
+        .then(MaxPool2d::new(2))
+        .then(Flatten)
+        .then(Dense::new(400, 120, cx)?)
+        .then(Relu)
+        .then(Dense::new(120, 84, cx)?)
+        .then(Relu)
+        .then(Dense::new(84, 10, cx)?))
+}
+
+fn encoder(cx: &Context) -> Result<Sequential> {
+    (0..6).try_fold(Sequential::new(), |net, _| {
+        Ok(net.then(TransformerEncoderLayer::new(384, 6, 1536, cx)?))
+    })
+}
+
+/// Forward, backward and an update by plain descent.
+fn step<N>(name: &str, net: N, shape: &[usize], products: f64, cx: &Context) -> Result<Case>
+where
+    N: Layer + Tree + Send + Sync + 'static,
+{
+    let x = numbers(shape, cx);
+    let classes: Vec<i64> = (0..shape[0] as i64).map(|row| row * 7 % 10).collect();
+    let y = Tensor::from_slice(&classes, classes.len(), cx);
+    let compiled = jit(|net: &N, data: &(Tensor, Tensor)| {
+        let (x, y) = data;
+        let loss = |values: &Vec<Tensor>| {
+            let net = with_trainable(net, values);
+            net.forward(x).cross_entropy(y, ClassLossOptions::new())
+        };
+        let values = trainable(net);
+        let (loss, gradients) = value_and_grad(loss).call(&values);
+        let update = |(value, gradient): (&Tensor, &Tensor)| value - gradient * RATE;
+        let values: Vec<Tensor> = values.iter().zip(&gradients).map(update).collect();
+        (with_trainable(net, &values), loss)
+    });
+    let (mut net, data) = (net, (x, y));
+    let run = move || {
+        let (next, loss) = compiled.call((&net, &data));
+        net = next;
+        let loss = loss.item::<f32>().map_err(hal_error)?;
+        assert!(loss.is_finite(), "the loss is {loss}");
+        Ok(())
+    };
+    Ok(case(name.into(), products, run))
+}
+
+/// The outputs of a network whose parameters are constants of the graph.
+fn inference<N>(name: String, mut net: N, shape: &[usize], products: f64, cx: &Context) -> Result<Case>
+where
+    N: Layer + Send + Sync + 'static,
+{
+    net.set_training(false);
+    let x = numbers(shape, cx);
+    let compiled = jit(move |x: &Tensor| net.forward(x));
+    let stream = cx.device().clone();
+    let run = move || {
+        let y = compiled.call(&x);
+        y.shape().map_err(hal_error)?;
+        stream.synchronize()
+    };
+    Ok(case(name, products, run))
+}
+
+fn case(name: String, products: f64, run: impl FnMut() -> thalweg::hal::Result<()> + 'static) -> Case {
+    Case {
+        name,
+        limit: Limit::Flops(2.0 * products),
+        run: Box::new(run),
+    }
+}
+
+/// Numbers from -1 to 1.
+pub(crate) fn numbers(shape: &[usize], cx: &Context) -> Tensor {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let data: Vec<f32> = (0..shape.iter().product())
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+        })
+        .collect();
+    Tensor::from_slice(&data, shape, cx)
+}
+
+/// The error of the device behind that of a tensor.
+pub(crate) fn hal_error(error: Error) -> thalweg::hal::Error {
+    match error {
+        Error::Hal(error) => error,
+        other => panic!("{other}"),
+    }
+}
+
+/// ResNet-18 (He et al., CVPR 2016) for 224 × 224 images and 1000 classes.
+#[derive(Clone, Debug, Module)]
+struct ResNet18 {
+    stem: Conv2d,
+    norm: BatchNorm,
+    blocks: Vec<Block>,
+    classes: Dense,
+}
+
+/// Two convolutions beside the identity, or beside a projection where the shape changes.
+#[derive(Clone, Debug, Module)]
+struct Block {
+    first: Conv2d,
+    norm1: BatchNorm,
+    second: Conv2d,
+    norm2: BatchNorm,
+    projection: Option<(Conv2d, BatchNorm)>,
+}
+
+fn convolution(
+    inputs: usize,
+    outputs: usize,
+    taps: usize,
+    stride: usize,
+    cx: &Context,
+) -> Result<(Conv2d, BatchNorm)> {
+    let options = ConvOptions::new().stride(stride).padding(taps / 2);
+    let mut conv = Conv2d::new(inputs, outputs, [taps, taps], options, cx)?;
+    conv.bias = None;
+    Ok((conv, BatchNorm::new(outputs, cx)?))
+}
+
+impl ResNet18 {
+    fn new(cx: &Context) -> Result<ResNet18> {
+        let (stem, norm) = convolution(3, 64, 7, 2, cx)?;
+        let mut blocks = Vec::new();
+        let mut inputs = 64;
+        for (outputs, stride) in [(64, 1), (128, 2), (256, 2), (512, 2)] {
+            for stride in [stride, 1] {
+                let (first, norm1) = convolution(inputs, outputs, 3, stride, cx)?;
+                let (second, norm2) = convolution(outputs, outputs, 3, 1, cx)?;
+                let projection = (inputs != outputs)
+                    .then(|| convolution(inputs, outputs, 1, stride, cx))
+                    .transpose()?;
+                blocks.push(Block {
+                    first,
+                    norm1,
+                    second,
+                    norm2,
+                    projection,
+                });
+                inputs = outputs;
+            }
+        }
+        let classes = Dense::new(512, 1000, cx)?;
+        Ok(ResNet18 {
+            stem,
+            norm,
+            blocks,
+            classes,
+        })
+    }
+}
+
+impl Layer for ResNet18 {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let x = self.norm.forward(&self.stem.forward(x)).relu();
+        let x = x.max_pool2d(PoolOptions::new(3).stride(2).padding(1));
+        let x = self.blocks.iter().fold(x, |x, block| block.forward(&x));
+        self.classes.forward(&Flatten.forward(&GlobalAvgPool.forward(&x)))
+    }
+}
+
+impl Layer for Block {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let y = self.norm1.forward(&self.first.forward(x)).relu();
+        let y = self.norm2.forward(&self.second.forward(&y));
+        match &self.projection {
+            None => (y + x).relu(),
+            Some((conv, norm)) => (y + norm.forward(&conv.forward(x))).relu(),
+        }
+    }
+}
