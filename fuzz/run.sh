@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every target in src/bin for SECONDS each on the stable toolchain; a crash fails and leaves its input in
+# Runs every target in src/bin for SECONDS each on the stable toolchain, one on each core; a crash fails and leaves its input in
 # target/artifacts. A target is one file in src/bin, and its first inputs, if any, are the files in seeds/TARGET.
 set -euo pipefail
 seconds=${1:?usage: fuzz/run.sh SECONDS [TARGET…]}
@@ -17,11 +17,13 @@ cargo build --release --bins --target "$triple"
 
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(basename -s .rs src/bin/*.rs)
-for target in "${targets[@]}"; do
-    folders=("target/corpus/$target")
+fuzz() {
+    local target=$1 folders=("target/corpus/$1")
     [ -d "seeds/$target" ] && folders+=("seeds/$target")
     mkdir -p "target/corpus/$target" target/artifacts
-    echo "== $target"
     "target/$triple/release/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=16384 -verbosity=0 \
-        -artifact_prefix="target/artifacts/$target-" -print_final_stats=1 "${folders[@]}"
-done
+        -artifact_prefix="target/artifacts/$target-" -print_final_stats=1 "${folders[@]}" 2>&1 | sed "s/^/$target: /"
+}
+export -f fuzz
+export seconds triple
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I {} bash -euo pipefail -c 'fuzz {}'

@@ -100,11 +100,14 @@ pub(crate) struct Conform {
     /// A TOML file of cases that are known to fail: `[[ignore]]` with `case` (a glob) and `reason`
     #[arg(long, value_name = "FILE")]
     pub(crate) ignore: Option<PathBuf>,
+    /// Run the cases that only compute in this many processes at once; worth it where kernels are compiled slowly
+    #[arg(long, value_name = "NUMBER", default_value = "1")]
+    pub(crate) jobs: std::num::NonZeroUsize,
     #[command(flatten)]
     pub(crate) search: Search,
-    /// Run the cases from this number on in this process and write the rows as JSON lines.
-    #[arg(long, hide = true, value_name = "NUMBER")]
-    pub(crate) work: Option<usize>,
+    /// Run the cases whose numbers come on standard input, and write their rows as JSON lines.
+    #[arg(long, hide = true)]
+    pub(crate) work: bool,
 }
 
 #[derive(clap::Args)]

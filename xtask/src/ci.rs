@@ -148,11 +148,11 @@ fn programs_kept<'a>(command: &'a mut Command, root: &Path) -> &'a mut Command {
 /// Judges one backend: the path of a plugin, or the name of an embedded one.
 pub(crate) fn conform(root: &Path, backend: &str) -> Result<()> {
     let thalweg = plugins::profile(root, false).join("thalweg");
+    // Each process opens the devices anew.
+    let jobs = std::thread::available_parallelism()?.get().min(8).to_string();
+    let mut judge = command(root, thalweg, &["conform", "--jobs", &jobs, backend]);
     // A report without a verdict is no pass.
-    let output = capture(programs_kept(
-        &mut command(root, thalweg, &["conform", backend]),
-        root,
-    ))?;
+    let output = capture(programs_kept(&mut judge, root))?;
     let verdict = output.lines().rev().find(|line| line.contains("conformant"));
     match verdict {
         Some(line) if !line.contains("not conformant") => Ok(()),

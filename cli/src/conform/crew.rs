@@ -1,123 +1,256 @@
-//! Runs workers until every case has a row. A worker that dies costs the case that it was in; the next one goes on behind it.
+//! Runs workers until every case has a row. A worker that dies costs the case that it was in; a new one goes on behind it.
 
-use super::worker::{MARK, Message};
+use super::worker::{LATENCY, MARK, Message};
 use crate::args::Conform;
 use crate::{ended, text};
 use std::error::Error;
-use std::io::{BufRead, BufReader};
-use std::process::{Command, ExitStatus, Stdio};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
 use thalweg::loader::ABI;
-use thalweg_conformance::{Outcome, Report, Row};
+use thalweg_conformance::{Case, Latency, Outcome, Report, Row};
 
 /// Deaths in a row after which the rest is not tried any more.
 const MOST_DEATHS: usize = 20;
 
-pub(super) fn run(
-    args: &Conform,
-    cases: &[String],
-    mut seen: impl FnMut(&Row),
-) -> Result<Report, Box<dyn Error>> {
-    let subject = args.subject.clone().unwrap_or_default();
-    let mut report = Report {
-        subject,
-        contract: ABI.to_string(),
-        rows: Vec::new(),
-        latency: None,
+/// Groups of cases that compute and measure no time, so that they may run beside one another.
+const COMPUTE: [&str; 2] = ["kernels", "library"];
+
+/// Failures cross threads.
+type Failure = Box<dyn Error + Send + Sync>;
+
+pub(super) fn run(args: &Conform, cases: &[Case], seen: impl FnMut(&Row) + Send) -> Result<Report, Failure> {
+    let crew = Crew {
+        args,
+        cases,
+        state: Mutex::new(State {
+            rows: cases.iter().map(|_| None).collect(),
+            deaths: 0,
+            loaded: None,
+            seen,
+        }),
     };
-    let mut deaths = 0;
-    loop {
-        let before = report.rows.len();
-        let (complete, status) = shift(args, &mut report, &mut seen)?;
-        if complete {
-            return Ok(report);
+    let (beside, alone): (Vec<usize>, Vec<usize>) =
+        (0..cases.len()).partition(|&index| COMPUTE.contains(&cases[index].group));
+    let mut first = Shift::new(&crew);
+    first.all(&Mutex::new(alone.into_iter()))?;
+    let beside = Mutex::new(beside.into_iter());
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..args.jobs.get())
+            .map(|_| scope.spawn(|| Shift::new(&crew).all(&beside)))
+            .collect();
+        let own = first.all(&beside);
+        let joined = others.into_iter().map(|other| {
+            other
+                .join()
+                .unwrap_or_else(|_| Err("a thread that runs cases panicked".into()))
+        });
+        joined.fold(own, Result::and)
+    })?;
+    let latency = match args.filter {
+        Some(_) => None,
+        None => first.latency(),
+    };
+    let state = crew.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (subject, contract) = state
+        .loaded
+        .unwrap_or_else(|| (args.subject.clone().unwrap_or_default(), ABI.to_string()));
+    Ok(Report {
+        subject,
+        contract,
+        rows: state.rows.into_iter().flatten().collect(),
+        latency,
+    })
+}
+
+/// What the workers share.
+struct Crew<'a, S> {
+    args: &'a Conform,
+    cases: &'a [Case],
+    state: Mutex<State<S>>,
+}
+
+struct State<S> {
+    rows: Vec<Option<Row>>,
+    /// Workers that died since a case last came to its end.
+    deaths: usize,
+    /// The name of what was loaded, and the contract.
+    loaded: Option<(String, String)>,
+    seen: S,
+}
+
+impl<S: FnMut(&Row)> Crew<'_, S> {
+    fn with<R>(&self, change: impl FnOnce(&mut State<S>) -> R) -> R {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn note(&self, index: usize, row: Row) {
+        self.with(|state| {
+            (state.seen)(&row);
+            state.rows[index] = Some(row);
+        });
+    }
+
+    fn fail(&self, index: usize, reason: String) {
+        let case = &self.cases[index];
+        self.note(
+            index,
+            Row {
+                group: case.group.into(),
+                name: case.name.clone(),
+                outcome: Outcome::Failed(reason),
+                milliseconds: 0,
+            },
+        );
+    }
+
+    fn start(&self) -> Result<Worker, Failure> {
+        let args = self.args;
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .args(["conform", "--work"])
+            .arg(args.subject.as_deref().unwrap_or_default())
+            .args(args.search.to_args());
+        for (flag, value) in [
+            ("--filter", args.filter.as_ref().map(AsRef::as_ref)),
+            ("--ignore", args.ignore.as_deref().map(AsRef::as_ref)),
+        ] {
+            let value: Option<&std::ffi::OsStr> = value;
+            command.args(value.into_iter().flat_map(|value| [flag.as_ref(), value]));
         }
-        deaths = if report.rows.len() > before { 1 } else { deaths + 1 };
-        let Some(case) = cases.get(report.rows.len()) else {
-            // It died while latencies were measured, when every case had its row.
-            return Ok(report);
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            command.arg("-v");
+        }
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (orders, answers) = child.stdin.take().zip(child.stdout.take()).ok_or("no pipes")?;
+        let mut worker = Worker {
+            child,
+            orders: Some(orders),
+            answers: BufReader::new(answers),
         };
-        let row = failed(case, format!("the process {} in this case", ended::text(status)));
-        seen(&row);
-        report.rows.push(row);
-        if deaths == MOST_DEATHS {
-            let rest = cases.get(report.rows.len()..).unwrap_or_default();
-            let reason = format!("not run: the process died in {MOST_DEATHS} cases in a row");
-            report
-                .rows
-                .extend(rest.iter().map(|case| failed(case, reason.clone())));
-            return Ok(report);
-        }
-    }
-}
-
-/// One worker's life. Whether it came to its end, and how it went.
-fn shift(
-    args: &Conform,
-    report: &mut Report,
-    seen: &mut impl FnMut(&Row),
-) -> Result<(bool, ExitStatus), Box<dyn Error>> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command
-        .arg("conform")
-        .arg(args.subject.as_deref().unwrap_or_default());
-    command
-        .arg("--work")
-        .arg(report.rows.len().to_string())
-        .args(args.search.to_args());
-    for (flag, value) in [
-        ("--filter", args.filter.as_ref().map(AsRef::as_ref)),
-        ("--ignore", args.ignore.as_deref().map(AsRef::as_ref)),
-    ] {
-        let value: Option<&std::ffi::OsStr> = value;
-        command.args(value.into_iter().flat_map(|value| [flag.as_ref(), value]));
-    }
-    if tracing::enabled!(tracing::Level::DEBUG) {
-        command.arg("-v");
-    }
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
-    let (mut loaded, mut complete, mut error) = (false, false, None);
-    let output = child.stdout.take().map(BufReader::new);
-    for line in output.into_iter().flat_map(|output| output.split(b'\n')) {
-        let line = String::from_utf8_lossy(&line?).into_owned();
-        match line
-            .strip_prefix(MARK)
-            .and_then(|json| serde_json::from_str(json).ok())
-        {
+        match worker.answer()? {
             Some(Message::Loaded { subject, contract }) => {
-                loaded = true;
-                (report.subject, report.contract) = (subject, contract);
+                self.with(|state| state.loaded = Some((subject, contract)));
+                Ok(worker)
             }
-            Some(Message::Row(row)) => {
-                seen(&row);
-                report.rows.push(row);
-            }
-            Some(Message::Latency(latency)) => {
-                complete = true;
-                report.latency = latency;
-            }
-            Some(Message::Error(text)) => error = Some(text),
-            None if line.is_empty() => {}
-            None => eprintln!("{}", text::line(&line)),
+            Some(Message::Error(text)) => Err(text.into()),
+            _ => Err(format!(
+                "the process {} while the backend was loaded; `thalweg -v conform` shows at which step",
+                ended::text(worker.child.wait()?)
+            )
+            .into()),
         }
-    }
-    let status = child.wait()?;
-    match error {
-        Some(error) => Err(error.into()),
-        None if !loaded => Err(format!(
-            "the process {} while the backend was loaded; `thalweg -v conform` shows at which step",
-            ended::text(status)
-        )
-        .into()),
-        None => Ok((complete, status)),
     }
 }
 
-fn failed(case: &str, reason: String) -> Row {
-    let (group, name) = case.split_once('/').unwrap_or(("", case));
-    Row {
-        group: group.into(),
-        name: name.into(),
-        outcome: Outcome::Failed(reason),
-        milliseconds: 0,
+/// Cases one after the other, on one worker after the other.
+struct Shift<'a, S> {
+    crew: &'a Crew<'a, S>,
+    worker: Option<Worker>,
+}
+
+impl<'a, S: FnMut(&Row)> Shift<'a, S> {
+    fn new(crew: &'a Crew<'a, S>) -> Shift<'a, S> {
+        Shift { crew, worker: None }
+    }
+
+    /// Runs the cases that the list still holds.
+    fn all(&mut self, list: &Mutex<impl Iterator<Item = usize>>) -> Result<(), Failure> {
+        loop {
+            let next = list.lock().unwrap_or_else(PoisonError::into_inner).next();
+            match next {
+                Some(index) => self.one(index)?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn one(&mut self, index: usize) -> Result<(), Failure> {
+        let crew = self.crew;
+        if crew.with(|state| state.deaths) >= MOST_DEATHS {
+            crew.fail(
+                index,
+                format!("not run: the process died in {MOST_DEATHS} cases in a row"),
+            );
+            return Ok(());
+        }
+        match self.order(&index.to_string())? {
+            Ok(Message::Row(row)) => {
+                crew.with(|state| state.deaths = 0);
+                crew.note(index, row);
+            }
+            Ok(_) => return Err("a worker answered with something else than a row".into()),
+            Err(status) => {
+                crew.with(|state| state.deaths += 1);
+                crew.fail(index, format!("the process {} in this case", ended::text(status)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The latencies; `None` where no worker lives to tell them.
+    fn latency(&mut self) -> Option<Latency> {
+        if self.crew.with(|state| state.deaths) >= MOST_DEATHS {
+            return None;
+        }
+        match self.order(LATENCY) {
+            Ok(Ok(Message::Latency(latency))) => latency,
+            _ => None,
+        }
+    }
+
+    /// A worker's answer, or how it ended.
+    fn order(&mut self, order: &str) -> Result<Result<Message, ExitStatus>, Failure> {
+        let mut worker = match self.worker.take() {
+            Some(worker) => worker,
+            None => self.crew.start()?,
+        };
+        // A worker that is gone cannot read; its end is seen where its answer is awaited.
+        let _ = worker.orders.as_mut().map(|orders| writeln!(orders, "{order}"));
+        match worker.answer()? {
+            Some(message) => {
+                self.worker = Some(worker);
+                Ok(Ok(message))
+            }
+            None => Ok(Err(worker.child.wait()?)),
+        }
+    }
+}
+
+struct Worker {
+    child: Child,
+    /// `None` once no more orders come.
+    orders: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    /// The next message; `None` when the process ended before.
+    fn answer(&mut self) -> std::io::Result<Option<Message>> {
+        let mut bytes = Vec::new();
+        loop {
+            bytes.clear();
+            if self.answers.read_until(b'\n', &mut bytes)? == 0 {
+                return Ok(None);
+            }
+            let line = String::from_utf8_lossy(&bytes);
+            let line = line.trim_end_matches('\n');
+            match line
+                .strip_prefix(MARK)
+                .and_then(|json| serde_json::from_str(json).ok())
+            {
+                Some(message) => return Ok(Some(message)),
+                None if line.is_empty() => {}
+                None => eprintln!("{}", text::line(line)),
+            }
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // The worker ends when its input does.
+        self.orders = None;
+        let _ = self.child.wait();
     }
 }

@@ -28,12 +28,12 @@ pub(crate) fn run(args: &Conform, out: &mut dyn Write) -> Outcome {
     if args.list {
         return list(&cases, args.json, out);
     }
-    if let Some(skip) = args.work {
-        return worker::run(args, cases.into_iter().skip(skip).collect(), out);
+    if args.work {
+        return worker::run(args, cases, out);
     }
-    let paths: Vec<String> = cases.iter().map(Case::path).collect();
-    let mut progress = Progress::new(paths.len());
-    let report = crew::run(args, &paths, |row| progress.show(row))?;
+    let mut progress = Progress::new(cases.len());
+    let report =
+        crew::run(args, &cases, |row| progress.show(row)).map_err(|error| error as Box<dyn Error>)?;
     progress.end();
     if args.json {
         let document = Document {

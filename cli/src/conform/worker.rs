@@ -1,11 +1,11 @@
-//! The process that runs cases. It writes one JSON line for what it loaded, one for each case, and one at the end; all else
-//! on its standard output is the backend's.
+//! The process that runs cases. It reads orders from standard input, one a line: the number of a case, or [`LATENCY`]. It
+//! writes one JSON line for what it loaded and one for each order; all else on its standard output is the backend's.
 
 use super::{ignores, load};
 use crate::Outcome;
 use crate::args::Conform;
 use serde::{Deserialize, Serialize};
-use std::io::Write;
+use std::io::{BufRead, Write};
 use std::sync::Arc;
 use thalweg_conformance::{Case, Kit, Latency, Row, Subject};
 
@@ -22,6 +22,9 @@ pub(super) enum Message {
     /// Why nothing could be loaded.
     Error(String),
 }
+
+/// The order to measure latencies.
+pub(super) const LATENCY: &str = "latency";
 
 /// Marks the program's own lines.
 pub(super) const MARK: &str = "\u{1e}thalweg ";
@@ -46,15 +49,19 @@ pub(super) fn run(args: &Conform, cases: Vec<Case>, out: &mut dyn Write) -> Outc
         subject: subject.name().into(),
         contract,
     })?;
-    let kit = Kit::of(cases).ignores(ignores).measure(args.filter.is_none());
-    let mut failure = None;
-    let report = kit.run(&Arc::new(subject), |row| {
-        if failure.is_none() {
-            failure = send(&Message::Row(row.clone())).err();
+    let kit = Kit::of(cases).ignores(ignores);
+    let mut session = kit.session(&Arc::new(subject));
+    for order in std::io::stdin().lock().lines() {
+        let order = order?;
+        if order == LATENCY {
+            send(&Message::Latency(session.latency()))?;
+        } else {
+            let row = order.parse().ok().and_then(|index| session.run(index));
+            send(&Message::Row(
+                row.ok_or_else(|| format!("no case has the number {order:?}"))?,
+            ))?;
         }
-    });
-    failure.map_or(Ok(()), Err)?;
-    send(&Message::Latency(report.latency))?;
+    }
     // Threads of cases that hang are left behind, and a backend's end is not judged here.
     std::process::exit(0)
 }

@@ -6,7 +6,7 @@ mod runner;
 
 pub use ignore::{Ignore, Ignores, matches};
 pub use report::{Latency, Outcome, Report, Row};
-pub use runner::Kit;
+pub use runner::{Kit, Session};
 
 use crate::rig::Subject;
 use thalweg_hal::Error;

@@ -86,61 +86,26 @@ impl Kit {
 
     /// Runs all cases, one after the other, and calls `seen` after each.
     pub fn run(&self, subject: &Arc<Subject>, mut seen: impl FnMut(&Row)) -> Report {
-        let mut rows = Vec::with_capacity(self.cases.len());
-        let mut worker = None;
-        for (index, case) in self.cases.iter().enumerate() {
-            let start = Instant::now();
-            let outcome = match self.ignores.reason(&case.path()) {
-                Some(reason) => Outcome::Ignored(reason.to_owned()),
-                None => match self.judge(subject, index, &mut worker) {
-                    Verdict::Passed => Outcome::Passed,
-                    Verdict::Failed(why) => Outcome::Failed(why),
-                    Verdict::Unsupported(why) => Outcome::Unsupported(why),
-                },
-            };
-            let row = Row {
-                group: case.group.into(),
-                name: case.name.clone(),
-                outcome,
-                milliseconds: start.elapsed().as_millis() as u64,
-            };
-            seen(&row);
-            rows.push(row);
-        }
+        let mut session = self.session(subject);
+        let rows = (0..self.cases.len())
+            .filter_map(|index| session.run(index))
+            .inspect(|row| seen(row))
+            .collect();
         Report {
             subject: subject.name().to_owned(),
             contract: format!("{ABI_MAJOR}.{ABI_MINOR}"),
             rows,
-            latency: self.measure.then(|| self.latency(subject)).flatten(),
+            latency: self.measure.then(|| session.latency()).flatten(),
         }
     }
 
-    /// The latencies; `None` when they could not be measured within the deadline.
-    fn latency(&self, subject: &Arc<Subject>) -> Option<Latency> {
-        let (send, result) = channel();
-        let subject = Arc::clone(subject);
-        std::thread::spawn(move || {
-            let measured = catch_unwind(AssertUnwindSafe(|| latency::measure(&subject)));
-            // Nobody listens any more after the deadline.
-            let _ = send.send(measured.ok());
-        });
-        result.recv_timeout(self.deadline).ok().flatten()
-    }
-
-    /// Runs one case on the worker; a worker that does not come back is left behind.
-    fn judge(&self, subject: &Arc<Subject>, index: usize, worker: &mut Option<Worker>) -> Verdict {
-        let current = worker.get_or_insert_with(|| self.worker(subject));
-        let answer = match current.orders.send(index) {
-            Ok(()) => current.verdicts.recv_timeout(self.deadline),
-            Err(_) => Err(RecvTimeoutError::Disconnected),
-        };
-        answer.unwrap_or_else(|error| {
-            *worker = None;
-            Verdict::Failed(match error {
-                RecvTimeoutError::Timeout => format!("not done within {:?}", self.deadline),
-                RecvTimeoutError::Disconnected => "the thread of the case ended".into(),
-            })
-        })
+    /// Runs cases one at a time, in an order that the caller chooses.
+    pub fn session(&self, subject: &Arc<Subject>) -> Session<'_> {
+        Session {
+            kit: self,
+            subject: Arc::clone(subject),
+            worker: None,
+        }
     }
 
     fn worker(&self, subject: &Arc<Subject>) -> Worker {
@@ -162,5 +127,62 @@ impl Kit {
             }
         });
         Worker { orders, verdicts }
+    }
+}
+
+/// Cases run one at a time: [`Kit::session`].
+pub struct Session<'a> {
+    kit: &'a Kit,
+    subject: Arc<Subject>,
+    worker: Option<Worker>,
+}
+
+impl Session<'_> {
+    /// Runs the case at `index` of the kit's list; `None` when the list is shorter.
+    pub fn run(&mut self, index: usize) -> Option<Row> {
+        let case = self.kit.cases.get(index)?;
+        let start = Instant::now();
+        let outcome = match self.kit.ignores.reason(&case.path()) {
+            Some(reason) => Outcome::Ignored(reason.to_owned()),
+            None => match self.judge(index) {
+                Verdict::Passed => Outcome::Passed,
+                Verdict::Failed(why) => Outcome::Failed(why),
+                Verdict::Unsupported(why) => Outcome::Unsupported(why),
+            },
+        };
+        Some(Row {
+            group: case.group.into(),
+            name: case.name.clone(),
+            outcome,
+            milliseconds: start.elapsed().as_millis() as u64,
+        })
+    }
+
+    /// The latencies; `None` when they could not be measured within the deadline.
+    pub fn latency(&self) -> Option<Latency> {
+        let (send, result) = channel();
+        let subject = Arc::clone(&self.subject);
+        std::thread::spawn(move || {
+            let measured = catch_unwind(AssertUnwindSafe(|| latency::measure(&subject)));
+            // Nobody listens any more after the deadline.
+            let _ = send.send(measured.ok());
+        });
+        result.recv_timeout(self.kit.deadline).ok().flatten()
+    }
+
+    /// Runs one case on the worker; a worker that does not come back is left behind.
+    fn judge(&mut self, index: usize) -> Verdict {
+        let current = self.worker.get_or_insert_with(|| self.kit.worker(&self.subject));
+        let answer = match current.orders.send(index) {
+            Ok(()) => current.verdicts.recv_timeout(self.kit.deadline),
+            Err(_) => Err(RecvTimeoutError::Disconnected),
+        };
+        answer.unwrap_or_else(|error| {
+            self.worker = None;
+            Verdict::Failed(match error {
+                RecvTimeoutError::Timeout => format!("not done within {:?}", self.kit.deadline),
+                RecvTimeoutError::Disconnected => "the thread of the case ended".into(),
+            })
+        })
     }
 }
