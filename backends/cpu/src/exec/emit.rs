@@ -136,7 +136,8 @@ fn two(op: ScalarOp, (a, a_single): (Value, bool), (b, b_single): (Value, bool))
         ScalarOp::Mul if b_single => Some(Code::MulSingle),
         ScalarOp::Mul if blocks && a == b => Some(Code::Square),
         ScalarOp::Mul if blocks => Some(Code::Mul),
-        ScalarOp::Add if blocks => Some(Code::Add),
+        // A value is in hand or in memory, not both.
+        ScalarOp::Add if blocks && a != b => Some(Code::Add),
         _ => None,
     };
     Made {

@@ -358,3 +358,44 @@ fn swapped_in_place() {
         });
     }
 }
+
+/// A value that an op takes twice, behind each op that may hand it on in a register.
+#[test]
+fn both_arguments_are_what_the_op_before_made() {
+    let mut rng = Rng(14);
+    for op in [
+        ScalarOp::Add,
+        ScalarOp::Sub,
+        ScalarOp::Mul,
+        ScalarOp::Div,
+        ScalarOp::Max,
+    ] {
+        let mut k = Kernel::new("twice", 1, 1);
+        let x = k.param(DType::F32, Role::In, Level::Element, Access::Contiguous);
+        let w = k.param(DType::F32, Role::In, Level::Element, Access::Strided);
+        let out = k.param(DType::F32, Role::Out, Level::Element, Access::Contiguous);
+        let x = k.load(x);
+        let w = k.load(w);
+        let square = k.op(ScalarOp::Mul, &[x, x]);
+        let sum = k.reduce(ReduceOp::Sum, square);
+        let scale = k.op(ScalarOp::Sqrt, &[sum]);
+        let scaled = k.op(ScalarOp::Mul, &[x, scale]);
+        let weighted = k.op(ScalarOp::Mul, &[scaled, w]);
+        let both = k.op(op, &[weighted, weighted]);
+        k.store(out, both);
+        let (rows, length) = (5usize, 777usize);
+        let data = f32_buffer(rows * length, vec![], &mut rng);
+        let weight = f32_buffer(length, vec![0, 1], &mut rng);
+        let out = Buffer {
+            bytes: vec![0; data.bytes.len()],
+            ..data.clone()
+        };
+        check(&Case {
+            kernel: k,
+            extents: vec![rows as u64, length as u64],
+            buffers: vec![data, weight, out],
+            scalars: vec![],
+            in_place: vec![],
+        });
+    }
+}

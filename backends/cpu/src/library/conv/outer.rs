@@ -25,6 +25,12 @@ const BLOCKS: usize = 8;
 const SMALL: usize = 1 << 16;
 /// Rows below which most lanes would be idle.
 const ROWS: usize = 4;
+/// Most positions of a plane: a task holds a register of rows for each.
+const POSITIONS: usize = 1 << 18;
+/// Most elements of the weight.
+const WEIGHT: usize = 1 << 24;
+/// Fewest channels for which a task transposes dy.
+const CHANNELS: usize = 8;
 
 /// How the work is cut.
 struct Plan {
@@ -39,15 +45,21 @@ struct Plan {
     /// Runs of taps that a kernel takes at a time, and the lines that it takes.
     wide: usize,
     high: usize,
-    /// Registers that hold all rows of a group; blocks of samples.
+    /// Registers that hold all rows of a group; blocks of samples; pieces of the channels.
     registers: usize,
     blocks: usize,
+    cuts: usize,
     /// Accumulators of the sums of one register of rows.
     sums: usize,
 }
 
 impl Plan {
-    fn new<T: ConvElement>(kernels: &ConvKernels<T>, job: &Job<'_, T>, windows: &[Window; AXES]) -> Plan {
+    fn new<T: ConvElement>(
+        kernels: &ConvKernels<T>,
+        job: &Job<'_, T>,
+        windows: &[Window; AXES],
+        threads: usize,
+    ) -> Plan {
         let (lanes, set) = kernels.tiles.outer;
         let reach = |w: &Window| {
             (w.output.max(1) - 1) * w.stride as usize + (w.taps.max(1) - 1) * w.dilation as usize + 1
@@ -61,7 +73,15 @@ impl Plan {
         let lines = a * b;
         let sums = (job.sizes.channels * lines).saturating_mul(taps * lanes);
         let registers = job.sizes.rows.div_ceil(lanes);
-        let all = sums.saturating_mul(registers * job.sizes.groups);
+        let parts = registers * job.sizes.groups;
+        let blocks = match sums.saturating_mul(parts) <= SMALL {
+            true => job.sizes.samples.clamp(1, BLOCKS),
+            false => 1,
+        };
+        // Several tasks a thread, so that none waits long for the last one.
+        let cuts = (4 * threads)
+            .div_ceil((parts * blocks).max(1))
+            .clamp(1, (job.sizes.channels / CHANNELS).max(1));
         Plan {
             extents,
             plane,
@@ -71,11 +91,8 @@ impl Plan {
             wide,
             high: set[wide - 1].0,
             registers,
-            blocks: if all <= SMALL {
-                job.sizes.samples.clamp(1, BLOCKS)
-            } else {
-                1
-            },
+            blocks,
+            cuts,
             sums,
         }
     }
@@ -83,17 +100,16 @@ impl Plan {
 
 /// Whether this file is for the job: neighbouring taps, enough rows, and planes and sums of reasonable size.
 pub(super) fn suits<T>(job: &Job<'_, T>, windows: &[Window; AXES]) -> bool {
-    const MOST: usize = 1 << 22;
     let last = &windows[AXES - 1];
     let plane = windows.iter().fold(1_usize, |size, w| {
         size.saturating_mul(w.output * w.stride as usize + w.taps * w.dilation as usize)
     });
     (last.dilation == 1 || last.taps <= 1)
         && job.sizes.rows >= ROWS
-        && plane <= MOST
+        && plane <= POSITIONS
         && windows.iter().all(|w| w.output > 0 && w.taps > 0)
         && (job.sizes.channels * job.sizes.rows).saturating_mul(windows.iter().map(|w| w.taps).product())
-            <= 4 * MOST
+            <= WEIGHT
 }
 
 /// Computes the gradient.
@@ -106,55 +122,64 @@ pub(super) unsafe fn run<T: ConvElement>(
     windows: &[Window; AXES],
     parallel: &dyn Parallel,
 ) {
-    let plan = Plan::new(kernels, job, windows);
+    let plan = Plan::new(kernels, job, windows, parallel.threads());
     let parts = job.sizes.groups * plan.registers;
     let scratch = Scratch::take(parts * plan.blocks * plan.sums * size_of::<T::Acc>());
     let sums: *mut T::Acc = scratch.start().cast();
     let shared = Shared((job, &plan, kernels, windows, sums));
     let shared = &shared;
-    let body = |task: usize| {
+    let compute = |task: usize| {
         let (job, plan, kernels, windows, sums) = shared.0;
+        let (task, cut) = (task / plan.cuts, task % plan.cuts);
         let (part, block) = (task / plan.blocks, task % plan.blocks);
         let samples = piece(job.sizes.samples, plan.blocks, block);
-        // SAFETY: every task has its own sums.
+        let channels = piece(job.sizes.channels, plan.cuts, cut);
+        // SAFETY: every task has its own channels of the sums of its part and block.
         unsafe {
-            block_of(
-                kernels,
-                job,
-                plan,
-                windows,
-                part,
-                samples,
-                sums.add(task * plan.sums),
-            )
+            let sums = sums.add(task * plan.sums);
+            block_of(kernels, job, plan, windows, part, samples, channels, sums);
         };
     };
-    let tasks = parts * plan.blocks;
+    let finish = |task: usize| {
+        let (job, plan, kernels, _, sums) = shared.0;
+        let (part, cut) = (task / plan.cuts, task % plan.cuts);
+        let channels = piece(job.sizes.channels, plan.cuts, cut);
+        let pitch = plan.lines * plan.taps * kernels.tiles.outer.0;
+        // SAFETY: all sums are there; every task has its own rows and channels of them and of the result.
+        unsafe {
+            let first = sums.add(part * plan.blocks * plan.sums);
+            for block in 1..plan.blocks {
+                for i in channels.start * pitch..channels.end * pitch {
+                    *first.add(i) = T::add(*first.add(i), *first.add(block * plan.sums + i));
+                }
+            }
+            put(kernels, job, plan, part, channels, first);
+        }
+    };
     let work = windows
         .iter()
         .map(|w| w.output)
         .product::<usize>()
         .saturating_mul(job.sizes.samples * plan.sums)
         .saturating_mul(parts);
-    match parallel.threads().min(work / GRAIN) {
-        0 | 1 => (0..tasks).for_each(body),
-        _ => parallel.run(tasks, &body),
+    let (first, second) = (parts * plan.blocks * plan.cuts, parts * plan.cuts);
+    if parallel.threads().min(work / GRAIN) > 1 {
+        parallel.run(first, &compute);
+    } else {
+        (0..first).for_each(compute);
     }
-    for part in 0..parts {
-        // SAFETY: all sums are there; each part writes its own rows of the result.
-        unsafe {
-            let first = sums.add(part * plan.blocks * plan.sums);
-            for block in 1..plan.blocks {
-                for i in 0..plan.sums {
-                    *first.add(i) = T::add(*first.add(i), *first.add(block * plan.sums + i));
-                }
-            }
-            put(kernels, job, &plan, part, first);
-        }
+    if parallel.threads().min(plan.sums * parts * plan.blocks / GRAIN) > 1 {
+        parallel.run(second, &finish);
+    } else {
+        (0..second).for_each(finish);
     }
 }
 
-/// The sums of one register of rows of a group over some samples.
+/// The sums of one register of rows of a group and some channels over some samples.
+#[allow(
+    clippy::too_many_arguments,
+    reason = "a piece of the work along each of its axes"
+)]
 unsafe fn block_of<T: ConvElement>(
     kernels: &ConvKernels<T>,
     job: &Job<'_, T>,
@@ -162,6 +187,7 @@ unsafe fn block_of<T: ConvElement>(
     windows: &[Window; AXES],
     part: usize,
     samples: Range<usize>,
+    own: Range<usize>,
     sums: *mut T::Acc,
 ) {
     let (lanes, set) = kernels.tiles.outer;
@@ -176,7 +202,8 @@ unsafe fn block_of<T: ConvElement>(
     // SAFETY: the scratch memory has the length asked for; the operands are the caller's.
     unsafe {
         let x = y.add(y_len);
-        for i in 0..plan.sums {
+        let pitch = plan.lines * plan.taps * lanes;
+        for i in own.start * pitch..own.end * pitch {
             sums.add(i).write(T::ZERO);
         }
         for sample in samples {
@@ -189,8 +216,8 @@ unsafe fn block_of<T: ConvElement>(
                 [deep, high, wide],
                 y,
             );
-            for channel in (0..job.sizes.channels).step_by(plan.at_once) {
-                let channels = plan.at_once.min(job.sizes.channels - channel);
+            for channel in own.clone().step_by(plan.at_once) {
+                let channels = plan.at_once.min(own.end - channel);
                 for c in 0..channels {
                     let dst = x.add(c * plan.plane);
                     pad(
@@ -302,19 +329,20 @@ unsafe fn pad<T: ConvElement>(
     unsafe { (kernels.plane)(&plane) }
 }
 
-/// Rounds the sums of one register of rows into the result.
+/// Rounds the sums of one register of rows and some channels into the result.
 unsafe fn put<T: ConvElement>(
     kernels: &ConvKernels<T>,
     job: &Job<'_, T>,
     plan: &Plan,
     part: usize,
+    channels: Range<usize>,
     sums: *const T::Acc,
 ) {
     let (lanes, target) = (kernels.tiles.outer.0, &job.target);
     let (group, first) = (part / plan.registers, part % plan.registers * lanes);
     let [_, b, _] = target.extents;
     for row in 0..lanes.min(job.sizes.rows - first) {
-        for line in 0..job.sizes.channels * plan.lines {
+        for line in channels.start * plan.lines..channels.end * plan.lines {
             let (channel, tap) = (line / plan.lines, line % plan.lines);
             let at = group as isize * target.group
                 + (first + row) as isize * target.row
