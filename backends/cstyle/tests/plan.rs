@@ -4,10 +4,10 @@
 #[allow(dead_code, reason = "the corpus serves the compile gate too")]
 mod corpus;
 
-use corpus::{Fill, with_launch};
+use corpus::{Fill, with_convolution, with_launch};
 use thalweg_cstyle::{Dialect, MatmulConfig, Plan, Routine, Target};
 use thalweg_hal::ir::Kernel;
-use thalweg_hal::library::Matmul;
+use thalweg_hal::library::{Conv, LibraryOp, Matmul};
 use thalweg_hal::{DType, Status};
 
 fn plan(text: &str, extents: &[u64], fill: Fill) -> Plan {
@@ -41,6 +41,40 @@ fn shapes_share_programs() {
         variant(&[65, 33], Fill::Shifted),
         variant(&[40, 90], Fill::Shifted)
     );
+}
+
+/// Strides, dilations and paddings are words: one program serves convolutions of every layer.
+#[test]
+fn convolutions_share_programs() {
+    let text = |op: LibraryOp, extents: &[u64]| {
+        let config = MatmulConfig::candidates(&Target::CUDA)[0];
+        let routine = Routine::library(&op, config, &Target::CUDA).unwrap();
+        let definition = op.definition().unwrap();
+        let plan = with_convolution(&definition, extents, |launch| routine.plan(launch)).unwrap();
+        routine.render(&plan.variant).unwrap().text
+    };
+    let conv = |stride: i64, dilation: i64, padding: i64| Conv {
+        spatial: 2,
+        stride: [stride, stride, 0],
+        dilation: [dilation, 1, 0],
+        padding: [padding, 1, 0],
+        dtype: DType::F32,
+        accumulate: DType::F32,
+        output: DType::F32,
+        epilogue: None,
+    };
+    let wrap: [fn(Conv) -> LibraryOp; 3] = [
+        LibraryOp::Conv,
+        LibraryOp::ConvGradInput,
+        LibraryOp::ConvGradWeight,
+    ];
+    for of in wrap {
+        let extents = [2, 3, 4, 14, 14, 8, 3, 3];
+        assert_eq!(
+            text(of(conv(2, 1, 1)), &extents),
+            text(of(conv(3, 2, 0)), &extents)
+        );
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::product::Roles;
 use crate::scalar;
 use crate::variant::Step;
 use thalweg_hal::DType;
-use thalweg_hal::ir::{Level, Node};
+use thalweg_hal::ir::Level;
 
 /// The parts of a product's definition.
 pub(super) struct Product<'a> {
@@ -171,12 +171,11 @@ impl Writer<'_> {
         let register = scalar::register(product.accumulate);
         self.text
             .line(format!("const {register} n{} = ({register}){sum};", product.sum));
-        for i in 0..self.body.live.len() {
-            if self.body.live[i] && self.body.info.levels[i] == Level::Row {
-                let is_sum = matches!(self.body.kernel.nodes[i], Node::Reduce { .. });
-                debug_assert!(!is_sum || i == product.sum);
-                self.node(i, None);
-            }
+        // What the definition computes of a row's index on its way to an operand is no part of what becomes of the sum.
+        let body = self.body;
+        let row = |i: usize| body.info.levels[i] == Level::Row;
+        for i in body.closure(&body.stores(Level::Row), row) {
+            self.node(i, None);
         }
     }
 

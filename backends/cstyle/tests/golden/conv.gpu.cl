@@ -159,22 +159,6 @@ TL_KERNEL void tl_conv_0(TL_GLOBAL const f32 * TL_RESTRICT b0, TL_GLOBAL const f
                     const idx r4 = cr4[x + c * 16];
                     const idx q2 = m2 + i * t2_2 + r0 * t2_0 + r3 * t2_3 + r4 * t2_4;
                     const f32 n38 = (f32)sums[r][c];
-                    const i64 n0 = (i64)c0;
-                    const i64 n1 = (i64)c1;
-                    const i64 n2 = (i64)c2;
-                    const i64 n3 = (i64)c3;
-                    const i64 n4 = (i64)0x0ul;
-                    const i64 n5 = (i64)0xfffffffffffffffful;
-                    const i64 n6 = (i64)r3;
-                    const i64 n8 = (i64)0x2ul;
-                    const i64 n9 = (i64)0x1ul;
-                    const i64 n10 = (i64)0x1ul;
-                    const i64 n11 = tl_mul_i64(n6, n8);
-                    const i64 n19 = (i64)r4;
-                    const i64 n21 = (i64)0x1ul;
-                    const i64 n22 = (i64)0x3ul;
-                    const i64 n23 = (i64)0x0ul;
-                    const i64 n24 = tl_mul_i64(n19, n21);
                     p2[q2] = n38;
                 }
             }

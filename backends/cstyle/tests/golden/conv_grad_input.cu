@@ -173,22 +173,6 @@ TL_KERNEL void __launch_bounds__(256) tl_conv_grad_input_0(TL_GLOBAL const f32 *
                     const idx r4 = cr4[x + c * 16];
                     const idx q2 = m2 + i * t2_2 + r0 * t2_0 + r3 * t2_3 + r4 * t2_4;
                     const f32 n44 = (f32)sums[r][c];
-                    const i64 n0 = (i64)c0;
-                    const i64 n1 = (i64)c1;
-                    const i64 n2 = (i64)c2;
-                    const i64 n3 = (i64)c3;
-                    const i64 n4 = (i64)0x0ul;
-                    const i64 n5 = (i64)0xfffffffffffffffful;
-                    const i64 n6 = (i64)r3;
-                    const i64 n8 = (i64)0x2ul;
-                    const i64 n9 = (i64)0x1ul;
-                    const i64 n10 = (i64)0x1ul;
-                    const i64 n12 = tl_add_i64(n6, n10);
-                    const i64 n22 = (i64)r4;
-                    const i64 n24 = (i64)0x1ul;
-                    const i64 n25 = (i64)0x3ul;
-                    const i64 n26 = (i64)0x0ul;
-                    const i64 n28 = tl_add_i64(n22, n26);
                     p2[q2] = n44;
                 }
             }
