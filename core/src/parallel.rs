@@ -126,7 +126,11 @@ impl Pool {
             true => self.busy.fetch_add(1, Ordering::Relaxed),
             false => self.busy.load(Ordering::Relaxed).saturating_sub(1),
         };
-        self.post(entry, helpers.min(self.threads().saturating_sub(1 + others)));
+        self.post(
+            entry,
+            helpers,
+            helpers.min(self.threads().saturating_sub(1 + others)),
+        );
         let withdraw = Withdraw {
             pool: self,
             region: entry,
@@ -136,11 +140,12 @@ impl Pool {
         drop(withdraw);
     }
 
-    fn post(&'static self, region: *const Region<'static>, helpers: usize) {
+    /// Lists a region that could have `most` helpers, and wakes `free` threads for it.
+    fn post(&'static self, region: *const Region<'static>, most: usize, free: usize) {
         let mut state = self.state.lock();
         state.regions.push(Entry(region));
         self.posted.fetch_add(1, Ordering::Release);
-        while state.spawned < helpers && !self.failed.load(Ordering::Relaxed) {
+        while state.spawned < most && !self.failed.load(Ordering::Relaxed) {
             let name = format!("thalweg-{}", state.spawned + 1);
             match std::thread::Builder::new().name(name).spawn(|| self.serve()) {
                 Ok(_) => state.spawned += 1,
@@ -153,7 +158,7 @@ impl Pool {
                 }
             }
         }
-        for _ in 0..helpers.min(state.sleeping) {
+        for _ in 0..free.min(state.sleeping) {
             self.wake.notify_one();
         }
     }
@@ -232,7 +237,10 @@ impl Drop for Withdraw {
         }
         let mut state = pool.state.lock();
         state.regions.retain(|entry| entry.0 != self.region);
-        if !state.regions.is_empty() {
+        // SAFETY: a region in the list is alive.
+        let unfinished =
+            |entry: &Entry| unsafe { (*entry.0).next.load(Ordering::Relaxed) < (*entry.0).count };
+        if pool.busy.load(Ordering::Relaxed) < pool.threads() && state.regions.iter().any(unfinished) {
             // A helper that had to stay away may come now.
             pool.posted.fetch_add(1, Ordering::Release);
             if state.sleeping > 0 {
@@ -279,27 +287,40 @@ mod tests {
     }
 
     #[test]
-    fn callers_and_helpers_are_no_more_than_the_threads() {
-        let pool: &'static Pool = Box::leak(Box::new(Pool::new(2)));
-        let (together, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let start = std::sync::Barrier::new(2);
+    fn helpers_leave_when_there_are_callers_enough() {
+        const THREADS: usize = 4;
+        const PIECES: usize = 200;
+        let pool: &'static Pool = Box::leak(Box::new(Pool::new(THREADS)));
+        pool.run(THREADS, 0, &|_| std::thread::sleep(Duration::from_millis(1)));
+        let entered = std::sync::Barrier::new(THREADS);
+        // From when every caller is inside its region until the last piece of one of them begins.
+        let full = AtomicBool::new(false);
+        let helped = AtomicUsize::new(0);
         std::thread::scope(|scope| {
-            for _ in 0..2 {
+            for _ in 0..THREADS {
                 scope.spawn(|| {
-                    start.wait();
-                    for _ in 0..20 {
-                        pool.run(50, 0, &|_| {
-                            let now = together.fetch_add(1, Ordering::SeqCst) + 1;
-                            most.fetch_max(now, Ordering::SeqCst);
-                            std::thread::sleep(Duration::from_micros(20));
-                            together.fetch_sub(1, Ordering::SeqCst);
-                        });
-                    }
+                    let caller = std::thread::current().id();
+                    let first = std::sync::Once::new();
+                    pool.run(PIECES, 0, &|piece| {
+                        if piece == PIECES - 1 {
+                            full.store(false, Ordering::SeqCst);
+                        }
+                        if std::thread::current().id() == caller {
+                            first.call_once(|| {
+                                if entered.wait().is_leader() {
+                                    full.store(true, Ordering::SeqCst);
+                                }
+                            });
+                        } else if full.load(Ordering::SeqCst) {
+                            helped.fetch_add(1, Ordering::SeqCst);
+                        }
+                        std::thread::sleep(Duration::from_micros(20));
+                    });
                 });
             }
         });
-        // A helper that is inside a piece when the second caller comes ends that piece.
-        assert!(most.into_inner() <= 3);
+        // A helper that looked before the last caller came may take one more piece.
+        assert!(helped.into_inner() < THREADS);
         assert_eq!(pool.busy.load(Ordering::SeqCst), 0);
     }
 

@@ -1,6 +1,6 @@
 //! The device table.
 
-use super::objects::{Instance, Open, full};
+use super::objects::{Instance, Open, Retired, full};
 use super::{arg, enter, padded, put, writable};
 use crate::backend::{Backend, Device, Properties};
 use crate::kit::magazine::Magazine;
@@ -102,7 +102,7 @@ unsafe extern "C" fn open<B: Backend>(context: Context, options: *const DeviceOp
                 magazine: Magazine::new(),
                 usage: Usage::default(),
                 streams: instance.streams(),
-                retired: Mutex::new(Vec::new()),
+                retired: Mutex::new(Retired::new()),
             };
             put(
                 out,

@@ -161,8 +161,7 @@ fn release<B: Backend>(instance: &Instance<B>, open: &Open<B::Device>, buffer: u
             open.pool.lock().free(block, &uses, open);
         }
         (Origin::Imported(imported), uses) => {
-            open.retired.lock().push((imported, uses.into_vec()));
-            open.release_retired();
+            open.retire(imported, uses);
         }
     }
     Ok(())

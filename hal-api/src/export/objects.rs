@@ -7,7 +7,7 @@ use crate::kit::magazine::Magazine;
 use crate::kit::pool::{Fence, Pool, Source, Usage};
 use crate::kit::slots::Slots;
 use crate::status::{Error, Result};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -33,11 +33,11 @@ pub(super) struct Instance<B: Backend> {
 
 /// The streams of all devices, by the id that fences carry: a copy between devices leaves the fence of its stream on
 /// both. A stream that is gone has passed everything.
-pub(super) struct Streams<D: Device>(Mutex<HashMap<u64, Arc<Stream<D>>>>);
+pub(super) struct Streams<D: Device>(RwLock<HashMap<u64, Arc<Stream<D>>>>);
 
 impl<D: Device> Streams<D> {
     fn of(&self, owner: Owner<D>) -> Vec<Arc<Stream<D>>> {
-        let all = self.0.lock();
+        let all = self.0.read();
         let mut own: Vec<_> = (all.values())
             .filter(|entry| entry.owner.is(owner))
             .cloned()
@@ -48,7 +48,7 @@ impl<D: Device> Streams<D> {
 
     // The lock keeps the stream's device open meanwhile.
     fn judge(&self, fence: Fence, done: impl FnOnce(&D, &D::Stream) -> bool) -> bool {
-        let all = self.0.lock();
+        let all = self.0.read();
         all.get(&fence.stream)
             .is_none_or(|entry| done(&entry.owner.get().device, &entry.stream))
     }
@@ -77,8 +77,25 @@ pub(super) struct Open<D: Device> {
     pub(super) magazine: Magazine,
     pub(super) usage: Usage,
     pub(super) streams: Arc<Streams<D>>,
-    // Imported memory that was freed while streams still used it.
-    pub(super) retired: Mutex<Vec<(Imported<D>, Vec<Fence>)>>,
+    pub(super) retired: Mutex<Retired<D>>,
+}
+
+/// Imported memory that was freed while streams still used it.
+pub(super) struct Retired<D: Device> {
+    list: Vec<(Imported<D>, SmallVec<[Fence; 2]>)>,
+    /// The length at which the list is judged again: twice what was left the last time.
+    next: usize,
+}
+
+impl<D: Device> Retired<D> {
+    const FEWEST: usize = 8;
+
+    pub(super) fn new() -> Retired<D> {
+        Retired {
+            list: Vec::new(),
+            next: Retired::<D>::FEWEST,
+        }
+    }
 }
 
 /// A stream. It must not outlive its device, which `Instance::close` sees to.
@@ -278,21 +295,33 @@ impl<D: Device> Open<D> {
         self.streams.wait(&fences);
     }
 
-    /// Gives imported memory back that no stream uses any more.
+    /// Gives imported memory back, or keeps it until no stream uses it any more.
+    pub(super) fn retire(&self, imported: Imported<D>, mut fences: SmallVec<[Fence; 2]>) {
+        fences.retain(|fence| !self.passed(*fence));
+        if fences.is_empty() {
+            return drop(imported);
+        }
+        let mut retired = self.retired.lock();
+        retired.list.push((imported, fences));
+        let many = retired.list.len() >= retired.next;
+        drop(retired);
+        if many {
+            self.release_retired();
+        }
+    }
+
+    /// Gives imported memory back that no stream uses any more. Neither backends nor the host's functions run under the lock.
     pub(super) fn release_retired(&self) {
-        let mut done = Vec::new();
-        self.retired.lock().retain_mut(|(imported, fences)| {
-            fences.retain(|&fence| !self.passed(fence));
-            if fences.is_empty() {
-                let Imported { chunk, release, data } = imported;
-                done.push(Imported::<D> {
-                    chunk: chunk.take(),
-                    release: release.take(),
-                    data: *data,
-                });
-            }
-            !fences.is_empty()
+        let list = std::mem::take(&mut self.retired.lock().list);
+        let mut known = HashMap::new();
+        let (left, done): (Vec<_>, Vec<_>) = list.into_iter().partition(|(_, fences)| {
+            (fences.iter()).any(|fence| !*known.entry(*fence).or_insert_with(|| self.passed(*fence)))
         });
+        let mut retired = self.retired.lock();
+        retired.list.extend(left);
+        retired.next = (2 * retired.list.len()).max(Retired::<D>::FEWEST);
+        drop(retired);
+        drop(done);
     }
 
     /// Waits for every stream; the first error that sticks to one of them.
@@ -351,7 +380,7 @@ impl<B: Backend> Instance<B> {
             graphs: Slots::new(),
             programs: Slots::new(),
             down: AtomicBool::new(false),
-            fences: Arc::new(Streams(Mutex::new(HashMap::new()))),
+            fences: Arc::new(Streams(RwLock::new(HashMap::new()))),
             next_stream: AtomicU64::new(1),
         }
     }
@@ -400,7 +429,7 @@ impl<B: Backend> Instance<B> {
             stream,
         });
         let handle = (self.streams.insert(Arc::clone(&stream))).ok_or_else(|| full("stream"))?;
-        self.fences.0.lock().insert(stream.id, stream);
+        self.fences.0.write().insert(stream.id, stream);
         Ok(handle)
     }
 
@@ -409,7 +438,8 @@ impl<B: Backend> Instance<B> {
         let stream = (self.streams.remove(handle)).ok_or_else(|| stale("stream", handle))?;
         let open = stream.owner.get();
         let result = open.device.synchronize(&stream.stream);
-        self.fences.0.lock().remove(&stream.id);
+        let entry = self.fences.0.write().remove(&stream.id);
+        drop(entry);
         open.release_retired();
         result
     }
@@ -421,7 +451,7 @@ impl<B: Backend> Instance<B> {
         let synchronized = open.synchronize();
         let owner = Owner::new(&open);
         let mut fences = open.pool.lock().fences();
-        fences.extend(open.retired.lock().iter().flat_map(|(_, fences)| fences));
+        fences.extend((open.retired.lock().list.iter()).flat_map(|(_, fences)| fences));
         for buffer in self.buffers.handles(|buffer| buffer.owner.is(owner)) {
             fences.extend(self.buffers.get(buffer).into_iter().flat_map(Buffer::fences));
         }
@@ -436,10 +466,14 @@ impl<B: Backend> Instance<B> {
         clear(&self.events, |event| event.owner.is(owner));
         clear(&self.kernels, |kernel| kernel.owner.is(owner));
         clear(&self.streams, |stream| stream.owner.is(owner));
-        self.fences.0.lock().retain(|_, entry| !entry.owner.is(owner));
+        let ended: Vec<_> = (self.fences.0.write())
+            .extract_if(|_, entry| entry.owner.is(owner))
+            .collect();
+        drop(ended);
         self.unpark(&open);
         clear(&self.buffers, |buffer| buffer.owner.is(owner));
-        open.retired.lock().clear();
+        let retired = std::mem::take(&mut open.retired.lock().list);
+        drop(retired);
         self.devices.remove(handle);
         synchronized
     }

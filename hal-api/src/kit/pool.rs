@@ -21,7 +21,7 @@ pub const DEFAULT_BLOCK_SIZE: u64 = 1 << 30;
 const LARGE_ROUND: u64 = 2 << 20;
 
 /// A point in a stream: all work up to `position`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fence {
     /// Any number that names the stream, never 0.
     pub stream: u64,
