@@ -3,6 +3,7 @@
 mod containers;
 mod walk;
 
+pub use containers::hash;
 pub use walk::{
     Entry, map_tensors, named, structure, summary, trainable, trainable_named, visit_tensors, with_trainable,
 };
@@ -84,7 +85,7 @@ pub enum Part<'a> {
     Parameter(&'a Parameter),
     /// State that forward passes change.
     State(&'a State),
-    /// A setting, as bits.
+    /// A setting, as bits: what else tells this module from others of its type. Compiled graphs serve modules of equal settings.
     Setting(u64),
 }
 

@@ -5,7 +5,12 @@ use quote::{format_ident, quote};
 use syn::{Data, DeriveInput, Field, Fields, Index, Member, parse_macro_input};
 
 /// Implements `Module` and `Tree` for a struct whose fields are modules, parameters, plain values, or collections of these.
-/// A field of another type is marked `#[module(skip)]`; it is cloned, and nothing in it is trained or saved.
+///
+/// Other fields are marked. They are cloned, and nothing in them is trained or saved.
+/// - `#[module(setting)]`: a value that is `Hash`, and that what the module computes may depend on, such as an `enum` of
+///   variants. Graphs that were compiled for one value serve equal ones only.
+/// - `#[module(skip)]`: a value that nothing the module computes may depend on, such as a name: graphs that were compiled for one
+///   value serve all.
 #[proc_macro_derive(Module, attributes(module))]
 pub fn derive_module(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -14,23 +19,37 @@ pub fn derive_module(input: TokenStream) -> TokenStream {
         .into()
 }
 
-/// Whether the field is marked `#[module(skip)]`.
-fn skipped(field: &Field) -> syn::Result<bool> {
-    let mut skip = false;
+/// How a field is treated.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Part,
+    Setting,
+    Skipped,
+}
+
+fn kind(field: &Field) -> syn::Result<Kind> {
+    let mut kind = Kind::Part;
     for attribute in field
         .attrs
         .iter()
         .filter(|attribute| attribute.path().is_ident("module"))
     {
         attribute.parse_nested_meta(|meta| {
-            if meta.path.is_ident("skip") {
-                skip = true;
-                return Ok(());
+            let found = if meta.path.is_ident("skip") {
+                Kind::Skipped
+            } else if meta.path.is_ident("setting") {
+                Kind::Setting
+            } else {
+                return Err(meta.error("there are only `#[module(setting)]` and `#[module(skip)]`"));
+            };
+            if kind != Kind::Part {
+                return Err(meta.error("a field is a setting or skipped, and marked once"));
             }
-            Err(meta.error("there is only `#[module(skip)]`"))
+            kind = found;
+            Ok(())
         })?;
     }
-    Ok(skip)
+    Ok(kind)
 }
 
 fn expand(input: &DeriveInput) -> syn::Result<proc_macro2::TokenStream> {
@@ -54,12 +73,17 @@ fn expand(input: &DeriveInput) -> syn::Result<proc_macro2::TokenStream> {
     };
     let (mut visits, mut changes) = (Vec::new(), Vec::new());
     for (field, member, name) in &fields {
-        if skipped(field)? {
-            continue;
-        }
         let name = name.trim_start_matches("r#");
-        visits.push(quote!(visitor.child(#name, &self.#member);));
-        changes.push(quote!(visitor.child(#name, &mut self.#member);));
+        match kind(field)? {
+            Kind::Part => {
+                visits.push(quote!(visitor.child(#name, &self.#member);));
+                changes.push(quote!(visitor.child(#name, &mut self.#member);));
+            }
+            Kind::Setting => visits.push(quote! {
+                visitor.leaf(::thalweg_nn::Part::Setting(::thalweg_nn::module::hash(&self.#member)));
+            }),
+            Kind::Skipped => {}
+        }
     }
     let ident = &input.ident;
     let mut generics = input.generics.clone();

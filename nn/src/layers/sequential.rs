@@ -1,6 +1,8 @@
 //! Layers one after the other.
 
-use crate::{Layer, Module, Visitor, VisitorMut};
+use crate::module::hash;
+use crate::{Layer, Module, Part, Visitor, VisitorMut};
+use std::any::TypeId;
 use std::fmt;
 use thalweg::{Tensor, Tree};
 
@@ -13,6 +15,7 @@ trait AnyLayer: Send + Sync {
     fn boxed(&self) -> BoxedLayer;
     fn visit_any<'a>(&'a self, visitor: &mut Visitor<'_, 'a>);
     fn visit_mut_any(&mut self, visitor: &mut VisitorMut<'_>);
+    fn type_bits(&self) -> u64;
     fn type_name(&self) -> &'static str;
 }
 
@@ -32,6 +35,10 @@ impl<L: Layer + Send + Sync + 'static> AnyLayer for L {
 
     fn visit_mut_any(&mut self, visitor: &mut VisitorMut<'_>) {
         Module::visit_mut(self, visitor);
+    }
+
+    fn type_bits(&self) -> u64 {
+        hash(TypeId::of::<L>())
     }
 
     fn type_name(&self) -> &'static str {
@@ -60,6 +67,8 @@ impl fmt::Debug for BoxedLayer {
 
 impl Module for BoxedLayer {
     fn visit<'a>(&'a self, visitor: &mut Visitor<'_, 'a>) {
+        // Layers of different types may have equal parts.
+        visitor.leaf(Part::Setting(self.0.type_bits()));
         self.0.visit_any(visitor);
     }
 

@@ -31,9 +31,16 @@ settings! {
     PoolOptions: |value| hash(value);
 }
 
-fn hash(options: impl Hash) -> u64 {
+/// The bits of a [`Part::Setting`] that tell values apart.
+///
+/// ```
+/// use thalweg_nn::module::hash;
+/// assert_eq!(hash("reflect"), hash("reflect"));
+/// assert_ne!(hash("reflect"), hash("zeros"));
+/// ```
+pub fn hash(value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    options.hash(&mut hasher);
+    value.hash(&mut hasher);
     hasher.finish()
 }
 
