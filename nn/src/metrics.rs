@@ -91,15 +91,18 @@ fn scores(name: &str, output: &Tensor, target: &Tensor) -> Result<(usize, Vec<f6
     Ok((shape[1], scores, target.cast(DType::I64).to_vec::<i64>()?))
 }
 
-/// Place of the first greatest score.
-fn greatest(row: &[f64]) -> i64 {
+/// Place of the first greatest score; none where a score is NaN.
+fn greatest(row: &[f64]) -> Option<usize> {
     let mut best = 0;
     for (at, value) in row.iter().enumerate() {
+        if value.is_nan() {
+            return None;
+        }
         if *value > row[best] {
             best = at;
         }
     }
-    best as i64
+    Some(best)
 }
 
 /// Numbers of outputs and targets of one shape, on the host.
@@ -114,6 +117,9 @@ fn pairs(name: &str, output: &Tensor, target: &Tensor) -> Result<(Vec<f64>, Vec<
 }
 
 /// Share of targets `[n, ..]` that are among the `k` greatest of the scores `[n, classes, ..]`; with `k` 1 the accuracy.
+///
+/// Targets that are no class, such as -100 for padding, are left out. A NaN is ahead of every number, and a target whose score is
+/// NaN is missed.
 ///
 /// ```
 /// use thalweg::{Context, Tensor};
@@ -178,13 +184,12 @@ impl Metric for Accuracy {
                 continue;
             };
             // Ties go to the earlier class.
-            let before = row
-                .iter()
-                .enumerate()
-                .filter(|&(at, other)| other > score || (other == score && (at as i64) < target));
-            self.right += u64::from(before.count() < self.k);
+            let before = row.iter().enumerate().filter(|&(at, other)| {
+                other.is_nan() || other > score || (other == score && (at as i64) < target)
+            });
+            self.right += u64::from(!score.is_nan() && before.count() < self.k);
+            self.total += 1;
         }
-        self.total += targets.len() as u64;
         Ok(())
     }
 

@@ -23,6 +23,8 @@ pub struct ConfusionMatrix {
     classes: usize,
     // Row: target; column: prediction.
     counts: Vec<u64>,
+    // By target: samples without a prediction.
+    undecided: Vec<u64>,
 }
 
 impl ConfusionMatrix {
@@ -31,15 +33,18 @@ impl ConfusionMatrix {
         ConfusionMatrix {
             classes,
             counts: vec![0; classes * classes],
+            undecided: vec![0; classes],
         }
     }
 
     /// Forgets all batches.
     pub fn clear(&mut self) {
         self.counts.fill(0);
+        self.undecided.fill(0);
     }
 
-    /// Takes a batch in: scores `[n, classes, ..]` and class numbers `[n, ..]`; numbers of no class are left out.
+    /// Takes a batch in: scores `[n, classes, ..]` and class numbers `[n, ..]`; numbers of no class are left out. A
+    /// sample with a score that is NaN has no prediction and stands in no column; [`ClassScores`] count it as missed.
     ///
     /// # Errors
     /// Shapes that do not fit; what reading the tensors fails with.
@@ -78,6 +83,7 @@ impl ConfusionMatrix {
         let targets: u64 = (0..self.classes)
             .map(|predicted| self.count(class, predicted))
             .sum();
+        let targets = targets + self.undecided[class];
         (self.count(class, class) as f64, predicted as f64, targets as f64)
     }
 
@@ -90,14 +96,17 @@ impl ConfusionMatrix {
             if let Ok(target) = usize::try_from(target)
                 && target < classes
             {
-                self.counts[target * classes + greatest(row) as usize] += 1;
+                match greatest(row) {
+                    Some(predicted) => self.counts[target * classes + predicted] += 1,
+                    None => self.undecided[target] += 1,
+                }
             }
         }
         Ok(())
     }
 
     fn is_empty(&self) -> bool {
-        self.counts.iter().all(|&count| count == 0)
+        self.counts.iter().chain(&self.undecided).all(|&count| count == 0)
     }
 }
 

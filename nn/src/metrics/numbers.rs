@@ -72,7 +72,7 @@ impl Metric for Deviation {
 }
 
 /// The receiver operating characteristic of scores for targets 0 and 1 of the same shape, and as a figure the area under it, ties
-/// counted half (Mann and Whitney 1947).
+/// counted half (Mann and Whitney 1947). The area is NaN where a score is.
 #[derive(Clone, Debug, Default)]
 pub struct RocAuc {
     scored: Vec<(f64, bool)>,
@@ -93,10 +93,17 @@ impl RocAuc {
     /// The points of the characteristic, one for each score that occurs, from the greatest on, behind the point (0, 0).
     ///
     /// # Errors
-    /// [`NoValue`](super::NoValue) before the first batch; targets of one kind only.
+    /// [`NoValue`](super::NoValue) before the first batch; targets of one kind only; scores that are NaN.
     pub fn curve(&self) -> Result<Vec<RocPoint>, MetricError> {
         if self.scored.is_empty() {
             return Err(missing("auc"));
+        }
+        let unordered = self.unordered();
+        if unordered > 0 {
+            return Err(MetricError::Undefined {
+                name: "auc".into(),
+                message: format!("{unordered} scores are NaN; they have no place among the others"),
+            });
         }
         let positives = self.scored.iter().filter(|(_, positive)| *positive).count();
         let negatives = self.scored.len() - positives;
@@ -125,6 +132,11 @@ impl RocAuc {
         }
         Ok(points)
     }
+
+    /// Number of scores that are NaN.
+    fn unordered(&self) -> usize {
+        self.scored.iter().filter(|(score, _)| score.is_nan()).count()
+    }
 }
 
 impl Metric for RocAuc {
@@ -144,6 +156,9 @@ impl Metric for RocAuc {
     }
 
     fn eval(&self) -> Result<f64, MetricError> {
+        if self.unordered() > 0 {
+            return Ok(f64::NAN);
+        }
         // The trapezoids between neighbouring points.
         let area = |pair: &[RocPoint]| {
             (pair[1].false_positives - pair[0].false_positives)

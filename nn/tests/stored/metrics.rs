@@ -137,3 +137,54 @@ fn outputs_that_do_not_fit_are_refused() {
         );
     }
 }
+
+/// A network that has diverged is right about nothing, and no figure of it beats one of a network that has not.
+#[test]
+fn scores_that_are_nan_are_wrong() {
+    let cx = Context::new("cpu").unwrap();
+    let scores = |row: [f32; 3]| Tensor::from_slice(&[row, row, row].concat(), [3, 3], &cx);
+    let target = Tensor::from_slice(&[0_i64, 1, 2], 3, &cx);
+    let nan = f32::NAN;
+    for (row, k, wanted) in [
+        ([nan; 3], 1, 0.0),
+        // The target's own score, or one beside it, is NaN.
+        ([nan, 2.0, 1.0], 1, 0.0),
+        ([nan, 2.0, 1.0], 2, 1.0 / 3.0),
+        ([2.0, nan, nan], 2, 0.0),
+        ([2.0, 1.0, 0.0], 1, 1.0 / 3.0),
+    ] {
+        let mut accuracy = Accuracy::top(k);
+        accuracy.update(&scores(row), &target, None).unwrap();
+        assert_eq!(accuracy.eval().unwrap(), wanted, "{row:?}, {k}");
+    }
+    for mut figure in [
+        ClassScores::precision(3),
+        ClassScores::recall(3),
+        ClassScores::f1(3),
+    ] {
+        figure.update(&scores([nan, 2.0, 1.0]), &target, None).unwrap();
+        assert_eq!(figure.eval().unwrap(), 0.0);
+        assert_eq!(figure.matrix().eval().unwrap(), [[0; 3]; 3]);
+    }
+    // In this order of scores and targets, a sort that has NaN on top would tell an area of 1.
+    let (chance, truth) = (
+        Tensor::from_slice(&[nan, nan, nan], 3, &cx),
+        Tensor::from_slice(&[1.0_f32, 1.0, 0.0], 3, &cx),
+    );
+    let mut ranks = RocAuc::default();
+    ranks.update(&chance, &truth, None).unwrap();
+    assert!(ranks.eval().unwrap().is_nan());
+    let error = ranks.curve().unwrap_err().to_string();
+    assert!(error.starts_with("auc: 3 scores are NaN"), "{error}");
+}
+
+#[test]
+fn targets_that_are_no_class_are_left_out() {
+    let cx = Context::new("cpu").unwrap();
+    let scores = Tensor::from_slice(&[0.2_f32, 0.5, 0.3, 0.1, 0.9, 0.6, 0.0, 1.0], [4, 2], &cx);
+    let target = Tensor::from_slice(&[1_i64, -100, 1, 2], 4, &cx);
+    let (mut accuracy, mut recall) = (Accuracy::new(), ClassScores::recall(2));
+    accuracy.update(&scores, &target, None).unwrap();
+    recall.update(&scores, &target, None).unwrap();
+    assert_eq!((accuracy.eval().unwrap(), recall.eval().unwrap()), (0.5, 0.25));
+}
