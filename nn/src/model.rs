@@ -140,15 +140,18 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         &self.net
     }
 
-    /// Changes the network, for example which parameters are trained. What optimizers keep goes on for the parameters that
-    /// were trained before, and starts at zero for others.
+    /// Changes the network, for example which parameters are trained. What optimizers keep goes on for parameters that were
+    /// trained before under the same path, shape and dtype, and starts at zero for others.
     pub fn change(&mut self, change: impl FnOnce(&mut N)) {
         let paths = |net: &N| module::trainable_named(net).into_iter().map(|(path, _)| path);
         let before: HashMap<String, Vec<Tensor>> =
             paths(&self.net).zip(std::mem::take(&mut self.kept.0)).collect();
         change(&mut self.net);
         let fresh = self.rules.start(&self.net, &self.cx).0;
-        let slots = |(path, fresh): (String, Vec<Tensor>)| before.get(&path).cloned().unwrap_or(fresh);
+        let slots = |(path, fresh): (String, Vec<Tensor>)| match before.get(&path) {
+            Some(slots) if alike(slots, &fresh) => slots.clone(),
+            _ => fresh,
+        };
         self.kept.0 = paths(&self.net).zip(fresh).map(slots).collect();
     }
 
@@ -174,17 +177,34 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     }
 
     /// Does one step and returns loss and outputs; the device may still be at work on them.
-    pub fn train_step(&mut self, x: &Tensor, y: &Tensor) -> (Tensor, Tensor) {
+    ///
+    /// # Errors
+    /// The first error that loss, outputs or the changed network carry, such as that of a batch whose shape does not fit. Network,
+    /// optimizers and position are as before then. What goes wrong on the device later, tensors tell when they are read.
+    pub fn train_step(&mut self, x: &Tensor, y: &Tensor) -> Result<(Tensor, Tensor)> {
         let rate = |base| self.schedule.rate(self.step, base);
         let scalars = self.rules.scalars(&self.net, self.step + 1, rate, &self.cx);
-        self.step += 1;
         let given = (
-            (self.net.clone(), std::mem::take(&mut self.kept), scalars),
+            (self.net.clone(), self.kept.clone(), scalars),
             (x.clone(), y.clone()),
         );
-        let (net, kept, made) = (self.compiled().train)(&given);
+        let made = (self.compiled().train)(&given);
+        let mut failed = None;
+        let mut look = |tensor: &Tensor| {
+            if failed.is_none() {
+                failed = tensor.dtype().err();
+            }
+        };
+        Tree::visit(&made.2, &mut look);
+        Tree::visit(&made.0, &mut look);
+        Tree::visit(&made.1, &mut look);
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        let (net, kept, shown) = made;
         (self.net, self.kept) = (net, kept);
-        made
+        self.step += 1;
+        Ok(shown)
     }
 
     /// The learning rate of the next step, of parameters in no group.
@@ -214,7 +234,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             ..Told::default()
         };
         self.hook(callbacks, Hook::Begin, data, &mut told)?;
-        while self.step < epochs * batches && !told.stop {
+        while self.step < epochs.saturating_mul(batches) && !told.stop {
             let epoch = self.step / batches;
             let first = self.step % batches;
             told.epoch = epoch + 1;
@@ -227,7 +247,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
                 told.next_step = self.step + 1;
                 self.hook(callbacks, Hook::StepBegin, data, &mut told)?;
                 told.learning_rate = Some(self.learning_rate());
-                let (loss, output) = self.train_step(&batch.x, &batch.y);
+                let (loss, output) = self.train_step(&batch.x, &batch.y)?;
                 (told.loss, told.output) = (Some(loss), Some(output));
                 self.hook(callbacks, Hook::StepEnd, data, &mut told)?;
                 if told.stop {
@@ -324,6 +344,15 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         net.set_training(false);
         net
     }
+}
+
+/// Whether the tensors are as many, of the same shapes and dtypes.
+fn alike(these: &[Tensor], those: &[Tensor]) -> bool {
+    let same = |(a, b): (&Tensor, &Tensor)| match (a.shape(), b.shape(), a.dtype(), b.dtype()) {
+        (Ok(shape), Ok(other), Ok(dtype), Ok(another)) => shape == other && dtype == another,
+        _ => false,
+    };
+    these.len() == those.len() && these.iter().zip(those).all(same)
 }
 
 /// What the run tells callbacks, kept between calls.

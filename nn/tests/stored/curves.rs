@@ -42,7 +42,14 @@ fn follow<N: Layer + Tree + Send + Sync + 'static>(
             .take(wanted.len())
         {
             let batch = batch.unwrap();
-            losses.push(model.train_step(&batch.x, &batch.y).0.to_scalar().unwrap());
+            losses.push(
+                model
+                    .train_step(&batch.x, &batch.y)
+                    .unwrap()
+                    .0
+                    .to_scalar()
+                    .unwrap(),
+            );
         }
         let distance = distance(&losses, &wanted);
         assert!(distance <= TOLERANCE, "{name}, {mode:?}: off by {distance:e}");

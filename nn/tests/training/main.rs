@@ -3,6 +3,8 @@
 
 mod callbacks;
 mod checkpoints;
+mod steps;
+mod structure;
 
 use thalweg::{Context, Mode, Tensor};
 use thalweg_nn::data::{Column, Loader, Rows, Samples};
