@@ -1,6 +1,6 @@
 //! What the project does, in one command.
 
-use crate::process::{cargo, command, run as execute};
+use crate::process::{capture, cargo, command, run as execute};
 use crate::{Result, plugins};
 use std::fs;
 use std::path::Path;
@@ -19,15 +19,20 @@ pub(crate) fn run(root: &Path, compare: bool, options: &[String]) -> Result<()> 
     if !compare {
         return execute(&mut train());
     }
-    let train_on = |name: &str, backends: &Path| -> Result<Vec<u8>> {
+    // A backend that cannot be used is passed over, so what each run trained on is read from what it says.
+    let train_on = |name: &str, backends: &Path, used: &str| -> Result<Vec<u8>> {
         let out = folder.join("demo").join(name);
         let mut train = train();
         train.args(["--device-target", "cpu", "--out"]).arg(&out);
-        execute(train.env("THALWEG_BACKEND_PATH", backends))?;
+        let text = capture(train.env("THALWEG_BACKEND_PATH", backends))?;
+        if !text.contains(&format!("backend: {used}")) {
+            return Err(format!("the run did not use the backend {used}").into());
+        }
         Ok(fs::read(out.join("lenet5.safetensors"))?)
     };
-    let embedded = train_on("embedded", &folder.join("demo/none"))?;
-    if embedded != train_on("plugin", &plugins)? {
+    let plugin = plugins.join("libthalweg_cpu.so").display().to_string();
+    let embedded = train_on("embedded", &folder.join("demo/none"), "embedded")?;
+    if embedded != train_on("plugin", &plugins, &plugin)? {
         return Err("the embedded backend and the plugin trained to different bits".into());
     }
     println!(

@@ -181,8 +181,8 @@ impl Buffer {
         buffer
     }
 
-    /// A buffer in memory that `owner` shows, without a copy, for work that only reads it; and the number of elements there.
-    /// The owner is dropped when the device no longer uses it.
+    /// A buffer in memory that `owner` shows, without a copy, for work that only reads it. The owner is dropped when
+    /// the device no longer uses it.
     ///
     /// # Errors
     /// As [`Buffer::import_vec`].
