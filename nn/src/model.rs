@@ -60,7 +60,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         let loss: LossFunction = Arc::new(loss);
         let rules = Rules::new(loss, Arc::new(optimizer));
         Model {
-            kept: rules.start(&net, cx),
+            kept: Kept::start(&rules, &net, cx),
             net,
             eager: Compiled::eager(&rules),
             graph: Compiled::graph(&rules),
@@ -77,12 +77,12 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         change(&mut self.rules);
         self.eager = Compiled::eager(&self.rules);
         self.graph = Compiled::graph(&self.rules);
-        self.kept = self.rules.start(&self.net, &self.cx);
         self
     }
 
     /// Updates the parameters whose path `which` picks by an optimizer of their own, with its own rate, decay and so on. Of
-    /// several groups that pick a parameter the last counts; the schedule applies to each group's rate.
+    /// several groups that pick a parameter the last counts; the schedule applies to each group's rate. In a model that was trained or
+    /// loaded, what the optimizer keeps starts at zero for these parameters, and goes on for others.
     ///
     /// ```
     /// use thalweg::Context;
@@ -99,7 +99,12 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         which: impl Fn(&str) -> bool + Send + Sync + 'static,
         optimizer: impl Optimizer + 'static,
     ) -> Model<N> {
-        self.with_rules(|rules| rules.group(Arc::new(which), Arc::new(optimizer)))
+        let (which, before) = (Arc::new(which), module::trainable_paths(&self.net));
+        let picked = Arc::clone(&which);
+        let mut model = self.with_rules(|rules| rules.group(picked, Arc::new(optimizer)));
+        let of = (&model.rules, &model.net, &model.cx);
+        model.kept = model.kept.carried(&before, |path| !which(path), of);
+        model
     }
 
     /// Figures that [`Model::eval`] gives, besides the loss.
@@ -122,10 +127,12 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         self.with_rules(|rules| rules.clip = Some(clip))
     }
 
-    /// Scales the loss, for gradients in f16.
+    /// Scales the loss, for gradients in f16; the scale starts here.
     #[must_use]
     pub fn loss_scale(self, scale: LossScale) -> Model<N> {
-        self.with_rules(|rules| rules.scale = Some(scale))
+        let mut model = self.with_rules(|rules| rules.scale = Some(scale));
+        model.kept.scale = Some(scale.state(&model.cx));
+        model
     }
 
     /// Evaluates on this data after each epoch, before callbacks hear of the epoch's end.
@@ -143,19 +150,13 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     /// Changes the network, for example which parameters are trained. What optimizers keep goes on for parameters that were
     /// trained before under the same path, shape and dtype, and starts at zero for others.
     pub fn change(&mut self, change: impl FnOnce(&mut N)) {
-        let paths = |net: &N| module::trainable_named(net).into_iter().map(|(path, _)| path);
-        let before: HashMap<String, Vec<Tensor>> =
-            paths(&self.net).zip(std::mem::take(&mut self.kept.0)).collect();
+        let before = module::trainable_paths(&self.net);
         change(&mut self.net);
-        let fresh = self.rules.start(&self.net, &self.cx).0;
-        let slots = |(path, fresh): (String, Vec<Tensor>)| match before.get(&path) {
-            Some(slots) if alike(slots, &fresh) => slots.clone(),
-            _ => fresh,
-        };
-        self.kept.0 = paths(&self.net).zip(fresh).map(slots).collect();
+        let of = (&self.rules, &self.net, &self.cx);
+        self.kept = self.kept.carried(&before, |_| true, of);
     }
 
-    /// Steps that were done.
+    /// Steps that were done, also those that a [`LossScale`] left without effect.
     pub fn steps(&self) -> u64 {
         self.step
     }
@@ -165,7 +166,11 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     /// # Errors
     /// What computing it failed with.
     pub fn current_loss_scale(&self) -> Result<Option<f64>> {
-        let scale = self.kept.1.as_ref().map(|state| state.select(0, 0).to_scalar());
+        let scale = self
+            .kept
+            .scale
+            .as_ref()
+            .map(|state| state.select(0, 0).to_scalar());
         Ok(scale.transpose()?)
     }
 
@@ -183,9 +188,9 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     /// optimizers and position are as before then. What goes wrong on the device later, tensors tell when they are read.
     pub fn train_step(&mut self, x: &Tensor, y: &Tensor) -> Result<(Tensor, Tensor)> {
         let rate = |base| self.schedule.rate(self.step, base);
-        let scalars = self.rules.scalars(&self.net, self.step + 1, rate, &self.cx);
+        let rates = self.rules.rates(&self.net, rate, &self.cx);
         let given = (
-            (self.net.clone(), self.kept.clone(), scalars),
+            (self.net.clone(), self.kept.clone(), rates),
             (x.clone(), y.clone()),
         );
         let made = (self.compiled().train)(&given);
@@ -344,15 +349,6 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         net.set_training(false);
         net
     }
-}
-
-/// Whether the tensors are as many, of the same shapes and dtypes.
-fn alike(these: &[Tensor], those: &[Tensor]) -> bool {
-    let same = |(a, b): (&Tensor, &Tensor)| match (a.shape(), b.shape(), a.dtype(), b.dtype()) {
-        (Ok(shape), Ok(other), Ok(dtype), Ok(another)) => shape == other && dtype == another,
-        _ => false,
-    };
-    these.len() == those.len() && these.iter().zip(those).all(same)
 }
 
 /// What the run tells callbacks, kept between calls.

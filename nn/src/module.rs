@@ -7,6 +7,7 @@ pub use containers::hash;
 pub use walk::{
     Entry, map_tensors, named, structure, summary, trainable, trainable_named, visit_tensors, with_trainable,
 };
+pub(crate) use walk::{any_trainable, trainable_paths};
 
 use std::sync::OnceLock;
 use thalweg::Tensor;

@@ -1,8 +1,8 @@
 //! Optimizers: new parameters from old ones and gradients.
 //!
 //! An update is written with tensor ops and keeps no state of its own, so that it is part of the compiled training step.
-//! What changes from step to step and is the same for all elements (learning rate, bias corrections) is computed on the host
-//! and comes as scalars.
+//! What changes from step to step and is the same for all elements of a parameter (learning rate, bias corrections) is computed
+//! once a step, from the learning rate and from how often each parameter was updated, and comes as scalars.
 
 mod adaptive;
 mod limits;
@@ -42,17 +42,22 @@ pub trait Optimizer: Send + Sync {
         0
     }
 
-    /// What is the same for all elements in step `step` (from 1) at learning rate `lr`.
-    fn scalars(&self, step: u64, lr: f64) -> Vec<f64> {
+    /// What is the same for all elements of a parameter. `step` has for each parameter the number of its updates, this one
+    /// included, and `lr` is the learning rate, a scalar of the same dtype, f32 or f64. Each result has one number for each
+    /// parameter, or is a scalar for all of them.
+    ///
+    /// An update that is left out, as a [`LossScale`] does, is not counted, and a parameter that is trained from some step on
+    /// counts from there.
+    fn scalars(&self, step: &Tensor, lr: &Tensor) -> Vec<Tensor> {
         let _ = step;
-        vec![lr]
+        vec![lr.clone()]
     }
 
     /// The new value and the new slots of a parameter.
     fn update(&self, given: &Update<'_>) -> (Tensor, Vec<Tensor>);
 }
 
-/// What a parameter is updated by.
+/// What a parameter is updated by: tensors of its dtype, of f32 for parameters in f16 and bf16, whose new value is rounded.
 #[derive(Clone, Copy, Debug)]
 pub struct Update<'a> {
     /// Its value.
@@ -61,7 +66,7 @@ pub struct Update<'a> {
     pub grad: &'a Tensor,
     /// What was kept for it.
     pub slots: &'a [Tensor],
-    /// The numbers of [`Optimizer::scalars`], of the parameter's dtype.
+    /// The numbers of [`Optimizer::scalars`] for it, each a scalar.
     pub scalars: &'a [Tensor],
 }
 

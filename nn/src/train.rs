@@ -1,6 +1,10 @@
 //! One training step, as a function of values.
 
-use crate::module::{self, Layer, Module};
+mod kept;
+
+pub(crate) use kept::{Kept, wide};
+
+use crate::module::{self, Layer, Module, PartMut, State, VisitorMut};
 use crate::optim::{Clip, LossScale, Optimizer, Update};
 use std::sync::Arc;
 use thalweg::{Context, DType, Tensor, Tree, jit, value_and_grad};
@@ -8,12 +12,10 @@ use thalweg::{Context, DType, Tensor, Tree, jit, value_and_grad};
 /// The loss of outputs and targets.
 pub type LossFunction = Arc<dyn Fn(&Tensor, &Tensor) -> Tensor + Send + Sync>;
 
-/// What a step is given: network, what its rules keep, inputs and targets.
-pub(crate) type Given<N> = ((N, Kept, Vec<Tensor>), (Tensor, Tensor));
+/// What a step is given: network, what its rules keep, each group's learning rate, inputs and targets.
+pub(crate) type Given<N> = ((N, Kept, Tensor), (Tensor, Tensor));
 /// What a step makes: network, what its rules keep, and then loss and outputs.
 pub(crate) type Made<N> = (N, Kept, (Tensor, Tensor));
-/// Slots of each parameter that training changes, and the state of the loss scale.
-pub(crate) type Kept = (Vec<Vec<Tensor>>, Option<Tensor>);
 
 /// Parameters with an optimizer of their own.
 #[derive(Clone)]
@@ -58,67 +60,77 @@ impl Rules {
         taken.unwrap_or_default()
     }
 
+    /// The optimizer of a parameter.
+    fn optimizer_of(&self, path: &str) -> &dyn Optimizer {
+        &*self.groups[self.group_of(path)].optimizer
+    }
+
     /// The optimizer of parameters that are in no other group.
     pub(crate) fn optimizer(&self) -> &Arc<dyn Optimizer> {
         &self.groups[0].optimizer
     }
 
-    /// Slots of zeros, and the loss scale at its start.
-    pub(crate) fn start<N: Module>(&self, net: &N, cx: &Context) -> Kept {
-        let slots = |(path, value): (String, Tensor)| {
-            let count = self.groups[self.group_of(&path)].optimizer.slots();
-            vec![value.zeros_like(); count]
-        };
-        let slots = module::trainable_named(net).into_iter().map(slots).collect();
-        (slots, self.scale.map(|scale| scale.state(cx)))
+    /// Each group's learning rate as `rate` makes it from its own, `[groups]`, f64 where a parameter is.
+    pub(crate) fn rates<N: Module>(&self, net: &N, rate: impl Fn(f64) -> f64, cx: &Context) -> Tensor {
+        let rates = self
+            .groups
+            .iter()
+            .map(|group| rate(group.optimizer.learning_rate()));
+        if module::any_trainable(net, |value| value.dtype().is_ok_and(|dtype| dtype == DType::F64)) {
+            return Tensor::from_vec(rates.collect::<Vec<f64>>(), self.groups.len(), cx);
+        }
+        Tensor::from_vec(
+            rates.map(|rate| rate as f32).collect::<Vec<f32>>(),
+            self.groups.len(),
+            cx,
+        )
     }
 
-    /// Each group's scalars of a step as a tensor, f64 where a parameter is. `rate` makes a group's rate from its own.
-    pub(crate) fn scalars<N: Module>(
-        &self,
-        net: &N,
-        step: u64,
-        rate: impl Fn(f64) -> f64,
-        cx: &Context,
-    ) -> Vec<Tensor> {
-        let is_wide = |value: &Tensor| value.dtype().is_ok_and(|dtype| dtype == DType::F64);
-        let wide = module::trainable(net).iter().any(is_wide);
-        let of = |group: &Group| {
-            let scalars = group
-                .optimizer
-                .scalars(step, rate(group.optimizer.learning_rate()));
-            if wide {
-                return Tensor::from_slice(&scalars, scalars.len(), cx);
-            }
-            let scalars: Vec<f32> = scalars.into_iter().map(|scalar| scalar as f32).collect();
-            Tensor::from_slice(&scalars, scalars.len(), cx)
-        };
-        self.groups.iter().map(of).collect()
-    }
-
-    /// New values and slots of the parameters that training changes.
+    /// New values and slots of the parameters that training changes. `steps` counts the updates of each, this one included.
     fn update<N: Module>(
         &self,
         net: &N,
         grads: &[Tensor],
         slots: &[Vec<Tensor>],
-        scalars: &[Tensor],
+        steps: &Tensor,
+        rates: &Tensor,
     ) -> (Vec<Tensor>, Vec<Vec<Tensor>>) {
-        let scalars: Vec<Vec<Tensor>> = scalars.iter().map(elements).collect();
-        let named = module::trainable_named(net);
-        let update = |((path, value), (grad, slots)): (&(String, Tensor), (&Tensor, &Vec<Tensor>))| {
-            let group = self.group_of(path);
-            let of_dtype =
-                |scalar: &Tensor| value.dtype().map_or_else(|_| scalar.clone(), |d| scalar.cast(d));
-            let scalars: Vec<Tensor> = scalars[group].iter().map(of_dtype).collect();
-            self.groups[group].optimizer.update(&Update {
-                value,
+        let steps = like(steps, rates);
+        let of_group = |(group, at): (&Group, i64)| group.optimizer.scalars(&steps, &rates.select(0, at));
+        let scalars: Vec<Vec<Tensor>> = self.groups.iter().zip(0..).map(of_group).collect();
+        let mut updated = (Vec::new(), Vec::new());
+        for (at, (path, value)) in module::trainable_named(net).into_iter().enumerate() {
+            let (group, grad) = (self.group_of(&path), &grads[at]);
+            let mine = |scalar: &Tensor| match scalar.rank() {
+                Ok(1) => like(&scalar.select(0, at as i64), grad),
+                _ => like(scalar, grad),
+            };
+            let (new, kept) = self.groups[group].optimizer.update(&Update {
+                value: &like(&value, grad),
                 grad,
-                slots,
-                scalars: &scalars,
-            })
-        };
-        named.iter().zip(grads.iter().zip(slots)).map(update).unzip()
+                slots: &slots[at],
+                scalars: &scalars[group].iter().map(mine).collect::<Vec<_>>(),
+            });
+            updated.0.push(like(&new, &value));
+            updated.1.push(kept);
+        }
+        updated
+    }
+}
+
+/// `tensor` in the dtype of another one.
+fn like(tensor: &Tensor, other: &Tensor) -> Tensor {
+    match other.dtype() {
+        Ok(dtype) => tensor.cast(dtype),
+        Err(_) => other.clone(),
+    }
+}
+
+/// `tensor` in the dtype that parameters of its own are updated in.
+fn widened(tensor: &Tensor) -> Tensor {
+    match tensor.dtype() {
+        Ok(dtype) => tensor.cast(wide(dtype)),
+        Err(_) => tensor.clone(),
     }
 }
 
@@ -157,20 +169,21 @@ impl<N: Layer + Tree + Send + Sync + 'static> Compiled<N> {
 
 /// Forward, backward, update.
 fn train_step<N: Layer + Tree>(rules: &Rules, given: &Given<N>) -> Made<N> {
-    let ((net, (slots, scale), scalars), (x, y)) = given;
-    let values = module::trainable(net);
+    let ((before, kept, rates), (x, y)) = given;
     let forward = |values: &Vec<Tensor>| {
-        let net = module::with_trainable(net, values);
+        let net = module::with_trainable(before, values);
         let output = net.forward(x);
         let loss = (rules.loss)(&output, y);
-        let scaled = scale
-            .as_ref()
-            .map_or_else(|| loss.clone(), |state| LossScale::scale(&loss, state));
+        let scaled = match &kept.scale {
+            Some(state) => LossScale::scale(&loss, state),
+            None => loss.clone(),
+        };
         (scaled, (loss, output, net))
     };
-    let ((_, (loss, output, net)), mut grads) = value_and_grad(forward).call(&values);
+    let ((_, (loss, output, net)), grads) = value_and_grad(forward).call(&module::trainable(before));
+    let mut grads: Vec<Tensor> = grads.iter().map(widened).collect();
     let mut scaled = None;
-    if let (Some(rule), Some(state)) = (rules.scale, scale) {
+    if let (Some(rule), Some(state)) = (rules.scale, &kept.scale) {
         let (unscaled, finite, next) = rule.unscale(&grads, state);
         grads = unscaled;
         scaled = Some((finite, next));
@@ -178,28 +191,51 @@ fn train_step<N: Layer + Tree>(rules: &Rules, given: &Given<N>) -> Made<N> {
     if let Some(clip) = rules.clip {
         grads = clip.apply(&grads);
     }
-    let (mut new_values, mut new_slots) = rules.update(&net, &grads, slots, scalars);
-    if let Some((finite, _)) = &scaled {
-        let keep = |new: &mut Tensor, old: &Tensor| *new = finite.where_cond(&*new, old);
-        new_values
-            .iter_mut()
-            .zip(&values)
-            .for_each(|(new, old)| keep(new, old));
-        let slots = new_slots.iter_mut().flatten().zip(slots.iter().flatten());
-        slots.for_each(|(new, old)| keep(new, old));
+    let steps = &kept.steps + 1;
+    let (values, slots) = rules.update(&net, &grads, &kept.slots, &steps, rates);
+    let scale = scaled.as_ref().map(|(_, next)| next.clone());
+    let mut made = (
+        module::with_trainable(&net, &values),
+        Kept { steps, slots, scale },
+    );
+    if let Some((finite, _)) = scaled {
+        made.0 = net_if(&finite, &made.0, before);
+        let mut old = Vec::new();
+        kept.visit(&mut |tensor| old.push(tensor));
+        // The scale comes last, and changes in any case.
+        let mut old = old.into_iter().take(1 + kept.slots.iter().flatten().count());
+        made.1 = made.1.map(&mut |new| match old.next() {
+            Some(old) => finite.where_cond(new, old),
+            None => new.clone(),
+        });
     }
-    let net = module::with_trainable(&net, &new_values);
     (
-        Tree::map(&net, &mut |tensor| tensor.detach()),
-        (new_slots, scaled.map(|(_, next)| next)),
+        Tree::map(&made.0, &mut |tensor| tensor.detach()),
+        made.1,
         (loss.detach(), output.detach()),
     )
 }
 
-/// The elements of a vector.
-fn elements(vector: &Tensor) -> Vec<Tensor> {
-    let count = vector.elements().unwrap_or_default() as i64;
-    (0..count).map(|at| vector.select(0, at)).collect()
+/// What training changes and what forward passes change of `new` where `finite` holds, of `old` elsewhere.
+fn net_if<N: Module>(finite: &Tensor, new: &N, old: &N) -> N {
+    let mut before = Vec::new();
+    module::visit_tensors(old, &mut |tensor| before.push(tensor));
+    let mut before = before.into_iter();
+    let mut net = new.clone();
+    net.visit_mut(&mut VisitorMut::new(&mut |_, part| {
+        if let PartMut::Training(_) = part {
+            return;
+        }
+        match (part, before.next()) {
+            (PartMut::Parameter(parameter), Some(old)) if parameter.is_trainable() => {
+                let value = finite.where_cond(parameter.value(), old);
+                parameter.set_value(value);
+            }
+            (PartMut::State(state), Some(old)) => *state = State::new(finite.where_cond(state.value(), old)),
+            _ => {}
+        }
+    }));
+    net
 }
 
 fn eval_step<N: Layer>(loss: &LossFunction, given: &(N, (Tensor, Tensor))) -> (Tensor, Tensor) {

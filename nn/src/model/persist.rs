@@ -29,25 +29,29 @@ pub trait Trained {
     fn context(&self) -> &Context;
 }
 
+/// Where it is saved how often each parameter was updated.
+const STEPS: &str = "optimizer/steps";
 /// Where the scale of the loss is saved.
 const LOSS_SCALE: &str = "optimizer/loss_scale";
 /// Where steps, and seed and number of keys of the context are saved. A tensor, as files' texts have no order.
 const POSITION: &str = "run/position";
 
 impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
-    /// What optimizers keep, by the parameter's path and a number. No path has a `/`.
+    /// What optimizers keep, in the order of the tree that it is: counts, slots by the parameter's path and a number, loss scale. No
+    /// path has a `/`.
     fn named_slots(&self) -> Vec<Named> {
-        let paths = module::trainable_named(&self.net).into_iter();
-        let mut slots: Vec<Named> = paths
-            .zip(&self.kept.0)
-            .flat_map(|((path, _), slots)| {
-                let name =
-                    move |(at, slot): (usize, &Tensor)| (format!("optimizer/{path}/{at}"), slot.clone());
-                slots.iter().enumerate().map(name)
-            })
-            .collect();
-        slots.extend(self.kept.1.clone().map(|state| (LOSS_SCALE.to_owned(), state)));
-        slots
+        let mut named = vec![(STEPS.to_owned(), self.kept.steps.clone())];
+        for (path, slots) in module::trainable_paths(&self.net).iter().zip(&self.kept.slots) {
+            let name = |(at, slot): (usize, &Tensor)| (format!("optimizer/{path}/{at}"), slot.clone());
+            named.extend(slots.iter().enumerate().map(name));
+        }
+        named.extend(
+            self.kept
+                .scale
+                .clone()
+                .map(|state| (LOSS_SCALE.to_owned(), state)),
+        );
+        named
     }
 
     /// Loads what [`Trained::save`] saved of a model of the same structure: network, optimizers, position, and the context's
@@ -79,11 +83,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             )));
         }
         let mut slots = slots.into_iter();
-        for slot in self.kept.0.iter_mut().flatten().chain(self.kept.1.iter_mut()) {
-            if let Some(loaded) = slots.next() {
-                *slot = loaded;
-            }
-        }
+        self.kept = (self.kept).map(&mut |tensor| slots.next().unwrap_or_else(|| tensor.clone()));
         (self.net, self.step) = (net, position[0]);
         self.cx.set_random_state(position[1], position[2]);
         Ok(())

@@ -91,6 +91,28 @@ pub fn trainable_named<M: Module>(module: &M) -> Vec<(String, Tensor)> {
     leaves.map(|(path, value, _)| (path, value)).collect()
 }
 
+/// Path of what training changes.
+pub(crate) fn trainable_paths<M: Module>(module: &M) -> Vec<String> {
+    let mut paths = Vec::new();
+    let mut leaf = |path: &str, part: Part<'_>| match part {
+        Part::Parameter(parameter) if parameter.is_trainable() => paths.push(path.to_owned()),
+        _ => {}
+    };
+    module.visit(&mut Visitor::new(&mut leaf));
+    paths
+}
+
+/// Whether `which` holds for a value that training changes.
+pub(crate) fn any_trainable<M: Module>(module: &M, which: impl Fn(&Tensor) -> bool) -> bool {
+    let mut any = false;
+    let mut leaf = |_: &str, part: Part<'_>| match part {
+        Part::Parameter(parameter) if parameter.is_trainable() => any |= which(parameter.value()),
+        _ => {}
+    };
+    module.visit(&mut Visitor::new(&mut leaf));
+    any
+}
+
 /// The values that training changes, in the order of the visit.
 pub fn trainable<M: Module>(module: &M) -> Vec<Tensor> {
     trainable_named(module)

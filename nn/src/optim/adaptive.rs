@@ -57,10 +57,14 @@ impl Optimizer for Adam {
         2
     }
 
-    fn scalars(&self, step: u64, lr: f64) -> Vec<f64> {
-        let steps = step as f64;
-        let (first, second) = (1.0 - self.beta1.powf(steps), 1.0 - self.beta2.powf(steps));
-        vec![lr / first, second.sqrt(), 1.0 - lr * self.weight_decay]
+    fn scalars(&self, step: &Tensor, lr: &Tensor) -> Vec<Tensor> {
+        // 1 - beta^step, without the cancellation that f32 would suffer.
+        let correction = |beta: f64| -(step * beta.ln()).expm1();
+        vec![
+            lr / correction(self.beta1),
+            correction(self.beta2).sqrt(),
+            1.0 - lr * self.weight_decay,
+        ]
     }
 
     fn update(&self, given: &Update<'_>) -> (Tensor, Vec<Tensor>) {
@@ -166,7 +170,7 @@ impl Adagrad {
 options! { Adagrad {
     /// Keeps the divisor from 0.
     eps: f64,
-    /// The rate of step n is divided by `1 + (n - 1)` times this.
+    /// The rate of update n is divided by `1 + (n - 1)` times this.
     lr_decay: f64,
     /// L2 penalty.
     weight_decay: f64,
@@ -181,8 +185,8 @@ impl Optimizer for Adagrad {
         1
     }
 
-    fn scalars(&self, step: u64, lr: f64) -> Vec<f64> {
-        vec![lr / (1.0 + step.saturating_sub(1) as f64 * self.lr_decay)]
+    fn scalars(&self, step: &Tensor, lr: &Tensor) -> Vec<Tensor> {
+        vec![lr / ((step - 1.0) * self.lr_decay + 1.0)]
     }
 
     fn update(&self, given: &Update<'_>) -> (Tensor, Vec<Tensor>) {
@@ -232,8 +236,8 @@ impl Optimizer for Lion {
         1
     }
 
-    fn scalars(&self, _: u64, lr: f64) -> Vec<f64> {
-        vec![lr, 1.0 - lr * self.weight_decay]
+    fn scalars(&self, _: &Tensor, lr: &Tensor) -> Vec<Tensor> {
+        vec![lr.clone(), 1.0 - lr * self.weight_decay]
     }
 
     fn update(&self, given: &Update<'_>) -> (Tensor, Vec<Tensor>) {

@@ -1,5 +1,6 @@
 //! What happens to losses and gradients before an update.
 
+use crate::train::wide;
 use thalweg::{Context, DType, Tensor};
 
 /// A limit on gradients.
@@ -17,9 +18,15 @@ impl Clip {
         match self {
             Clip::Value(limit) => grads.iter().map(|grad| grad.clamp(-limit, limit)).collect(),
             Clip::Norm(limit) => {
+                let is_f64 = |grad: &Tensor| grad.dtype().is_ok_and(|dtype| dtype == DType::F64);
+                let dtype = if grads.iter().any(is_f64) {
+                    DType::F64
+                } else {
+                    DType::F32
+                };
                 let squares = grads.iter().map(|grad| {
-                    let wide = grad.cast(DType::F32);
-                    (&wide * &wide).sum()
+                    let grad = grad.cast(dtype);
+                    (&grad * &grad).sum()
                 });
                 let Some(total) = squares.reduce(|sum, square| sum + square) else {
                     return Vec::new();
@@ -41,7 +48,8 @@ fn scaled(grads: &[Tensor], factor: &Tensor) -> Vec<Tensor> {
 }
 
 /// What the loss is multiplied by before gradients are taken, and gradients are divided by, so that small ones survive in f16
-/// (Micikevicius et al., ICLR 2018). A step whose gradients are not all finite changes nothing but the scale.
+/// (Micikevicius et al., ICLR 2018). A step whose gradients are not all finite changes nothing but the scale: no parameter, nothing
+/// that optimizers keep or count, and no statistics of layers. It is a step for schedules and the order of samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossScale {
     start: f64,
@@ -61,7 +69,8 @@ impl LossScale {
         }
     }
 
-    /// 65536 at first, half of it after gradients that are not finite, and twice as much after 2000 steps in a row that were.
+    /// 65536 at first, half of it after gradients that are not finite, and twice as much, where that is finite in f32, after 2000
+    /// steps in a row that were.
     pub fn dynamic() -> LossScale {
         LossScale {
             start: 65536.0,
@@ -90,26 +99,34 @@ impl LossScale {
         Tensor::from_slice(&[self.start as f32, 0.0], 2, cx)
     }
 
-    /// The loss times the scale.
+    /// The loss times the scale, in f32 or f64.
     pub(crate) fn scale(loss: &Tensor, state: &Tensor) -> Tensor {
-        match loss.dtype() {
-            Ok(dtype) => loss * state.select(0, 0).cast(dtype),
+        match loss.dtype().map(wide) {
+            Ok(dtype) => loss.cast(dtype) * state.select(0, 0).cast(dtype),
             Err(_) => loss.clone(),
         }
     }
 
-    /// Gradients without the scale, whether all are finite, and the state of the next step.
+    /// Gradients without the scale, whether all are finite, and the state of the next step. Gradients are of f32 or f64, as what f16
+    /// holds only with a scale would be 0 in it without.
     pub(crate) fn unscale(self, grads: &[Tensor], state: &Tensor) -> (Vec<Tensor>, Tensor, Tensor) {
         let (scale, good) = (state.select(0, 0), state.select(0, 1));
-        let grads = scaled(grads, &(1.0 / &scale));
+        let unscaled = |grad: &Tensor| match grad.dtype() {
+            Ok(dtype) => grad * (1.0 / scale.cast(dtype)),
+            Err(_) => grad.clone(),
+        };
+        let grads: Vec<Tensor> = grads.iter().map(unscaled).collect();
         let finite = grads.iter().map(|grad| grad.isfinite().all());
         let finite = finite.reduce(|all, one| all.logical_and(&one));
         let finite = finite.unwrap_or_else(|| scale.isfinite());
         let good = good + 1.0;
-        let grown = good.ge(self.interval as f64);
-        let next = grown.where_cond(&scale * self.growth, &scale);
-        let next = finite.where_cond(next, scale * self.backoff);
-        let good = finite.logical_and(grown.logical_not()).where_cond(good, 0.0);
+        let full = good.ge(self.interval as f64);
+        let grown = &scale * self.growth;
+        let next = full.logical_and(grown.isfinite()).where_cond(grown, &scale);
+        // A scale of 0 would never grow again.
+        let less = (&scale * self.backoff).maximum(f64::from(f32::MIN_POSITIVE));
+        let next = finite.where_cond(next, less);
+        let good = finite.logical_and(full.logical_not()).where_cond(good, 0.0);
         (grads, finite, Tensor::stack(&[&next, &good], 0))
     }
 }

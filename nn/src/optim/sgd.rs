@@ -46,10 +46,13 @@ impl Optimizer for Sgd {
         usize::from(self.momentum != 0.0)
     }
 
-    fn scalars(&self, step: u64, lr: f64) -> Vec<f64> {
-        // The first step takes the whole gradient into the momentum, as PyTorch does.
-        let share = if step == 1 { 1.0 } else { 1.0 - self.dampening };
-        vec![lr, share]
+    fn scalars(&self, step: &Tensor, lr: &Tensor) -> Vec<Tensor> {
+        if self.dampening == 0.0 {
+            return vec![lr.clone()];
+        }
+        // The first update takes the whole gradient into the momentum, as PyTorch does.
+        let share = step.le(1.0).where_cond(step.ones_like(), 1.0 - self.dampening);
+        vec![lr.clone(), share]
     }
 
     fn update(&self, given: &Update<'_>) -> (Tensor, Vec<Tensor>) {
@@ -58,7 +61,11 @@ impl Optimizer for Sgd {
         let Some(velocity) = given.slots.first() else {
             return (given.value - grad * lr, Vec::new());
         };
-        let velocity = velocity * self.momentum + &grad * &given.scalars[1];
+        let fresh = match given.scalars.get(1) {
+            Some(share) => &grad * share,
+            None => grad.clone(),
+        };
+        let velocity = velocity * self.momentum + fresh;
         let direction = if self.nesterov {
             grad + &velocity * self.momentum
         } else {

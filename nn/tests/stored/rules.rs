@@ -1,6 +1,7 @@
 //! Optimizers, limits on gradients and schedules against PyTorch's.
 
 use super::{close, distance, numbers, stored};
+use std::sync::Arc;
 use thalweg::{Context, DType, Mode, Tensor, jit};
 use thalweg_nn::optim::{Adagrad, Adam, Clip, Lion, LossScale, Optimizer, RmsProp, Sgd, Update};
 use thalweg_nn::schedule::{
@@ -11,23 +12,20 @@ use thalweg_nn::{Layer, Model, Module, Parameter, loss, module};
 /// Parameters after each step.
 fn steps(rule: &dyn Optimizer, start: &Tensor, grads: &Tensor, compiled: bool) -> Vec<Tensor> {
     let (cx, dtype) = (start.context().unwrap(), start.dtype().unwrap());
-    let update = |value: &Tensor, grad: &Tensor, slots: &Vec<Tensor>, scalars: &Vec<Tensor>| {
+    let update = |value: &Tensor, grad: &Tensor, slots: &Vec<Tensor>, (step, lr): &(Tensor, Tensor)| {
         rule.update(&Update {
             value,
             grad,
             slots,
-            scalars,
+            scalars: &rule.scalars(step, lr),
         })
     };
     let compile = jit(update);
     let mut slots = vec![start.zeros_like(); rule.slots()];
     let (mut value, mut after) = (start.clone(), Vec::new());
     for at in 0..grads.shape().unwrap()[0] {
-        let scalars = rule.scalars(at as u64 + 1, rule.learning_rate());
-        let scalars: Vec<Tensor> = scalars
-            .iter()
-            .map(|&s| Tensor::scalar(s, cx).cast(dtype))
-            .collect();
+        let scalar = |number: f64| Tensor::scalar(number, cx).cast(dtype);
+        let scalars = (scalar(at as f64 + 1.0), scalar(rule.learning_rate()));
         let grad = grads.select(0, at as i64);
         (value, slots) = if compiled {
             compile.call((&value, &grad, &slots, &scalars))
@@ -97,6 +95,10 @@ fn limits_hold_as_those_of_pytorch() {
         let limited = clip.apply(&grads);
         let limited = Tensor::stack(&limited.iter().collect::<Vec<_>>(), 0);
         close(name, &limited, &file.tensors[name], 1e-6);
+        let wide = [0, 1].map(|at| file.tensors["grads"].select(0, at));
+        let limited = clip.apply(&wide);
+        let limited = Tensor::stack(&limited.iter().collect::<Vec<_>>(), 0);
+        close(name, &limited, &file.tensors[name], 1e-12);
     }
 }
 
@@ -146,6 +148,124 @@ fn a_loss_scale_changes_as_that_of_pytorch() {
             );
             assert_eq!(model.current_loss_scale().unwrap(), Some(*scale), "{what}");
         }
+    }
+}
+
+/// Steps that are left out are no steps of the optimizer, as PyTorch's `GradScaler` has it: what comes is what PyTorch has without
+/// them. The first of all is left out, too.
+#[test]
+fn steps_that_are_left_out_do_not_count() {
+    let rules: [(&str, Arc<dyn Optimizer>); 4] = [
+        ("adam", Arc::new(Adam::new(0.05).beta1(0.8).beta2(0.95).eps(1e-6))),
+        ("adamw", Arc::new(Adam::w(0.05).weight_decay(0.2))),
+        (
+            "momentum",
+            Arc::new(Sgd::new(0.1).momentum(0.9).dampening(0.3).weight_decay(0.05)),
+        ),
+        (
+            "adagrad",
+            Arc::new(Adagrad::new(0.1).lr_decay(0.05).weight_decay(0.1)),
+        ),
+    ];
+    for (mode, (name, rule)) in [Mode::Eager, Mode::Graph]
+        .into_iter()
+        .flat_map(|mode| rules.iter().map(move |rule| (mode, rule)))
+    {
+        let cx = Context::new("cpu").unwrap();
+        cx.set_mode(mode);
+        let file = stored("optimizers", &cx);
+        let weight = Parameter::new(file.tensors["start"].cast(DType::F32));
+        let sum = |output: &Tensor, _: &Tensor| output.clone();
+        let scale = LossScale::dynamic().start(1024.0).interval(3);
+        let mut model = Model::new(Linear { weight }, sum, Of(Arc::clone(rule)), &cx).loss_scale(scale);
+        let bad = Tensor::full(7, f32::NAN, &cx);
+        for at in 0..12 {
+            let grad = file.tensors["grads"].select(0, at).cast(DType::F32);
+            if [0, 1, 5, 6, 11].contains(&at) {
+                model.train_step(&bad, &bad).unwrap();
+            }
+            model.train_step(&grad, &grad).unwrap();
+            let wanted = file.tensors[&format!("{name}/step")].select(0, at);
+            let what = format!("{name}, {mode:?}, step {at}");
+            close(&what, model.net().weight.value(), &wanted, 1e-5);
+        }
+        assert_eq!(model.steps(), 17);
+    }
+}
+
+/// An optimizer that is shared.
+struct Of(Arc<dyn Optimizer>);
+
+impl Optimizer for Of {
+    fn learning_rate(&self) -> f64 {
+        self.0.learning_rate()
+    }
+
+    fn slots(&self) -> usize {
+        self.0.slots()
+    }
+
+    fn scalars(&self, step: &Tensor, lr: &Tensor) -> Vec<Tensor> {
+        self.0.scalars(step, lr)
+    }
+
+    fn update(&self, given: &Update<'_>) -> (Tensor, Vec<Tensor>) {
+        self.0.update(given)
+    }
+}
+
+/// The scale stays where f32 can hold it, above and below, and goes on from there.
+#[test]
+fn a_loss_scale_stays_in_its_range() {
+    let cx = Context::new("cpu").unwrap();
+    let (good, bad) = (Tensor::zeros(7, DType::F32, &cx), Tensor::full(7, f32::NAN, &cx));
+    let model = |start: f64| {
+        let weight = Parameter::new(Tensor::zeros(7, DType::F32, &cx));
+        let rule = LossScale::dynamic().start(start).interval(1);
+        let sum = |output: &Tensor, _: &Tensor| output.clone();
+        Model::new(Linear { weight }, sum, Sgd::new(0.1), &cx).loss_scale(rule)
+    };
+    let (top, bottom) = (2.0_f64.powi(127), f64::from(f32::MIN_POSITIVE));
+    let mut high = model(top / 2.0);
+    for (x, scale) in [(&good, top), (&good, top), (&bad, top / 2.0), (&good, top)] {
+        high.train_step(x, x).unwrap();
+        assert_eq!(high.current_loss_scale().unwrap(), Some(scale));
+    }
+    let mut low = model(bottom * 2.0);
+    for (x, scale) in [(&bad, bottom), (&bad, bottom), (&good, bottom * 2.0)] {
+        low.train_step(x, x).unwrap();
+        assert_eq!(low.current_loss_scale().unwrap(), Some(scale));
+    }
+}
+
+/// Gradients that f16 holds only with the scale reach the parameter: it moves by what exact arithmetic says.
+#[test]
+fn gradients_of_f16_survive_their_scale() {
+    for mode in [Mode::Eager, Mode::Graph] {
+        let cx = Context::new("cpu").unwrap();
+        cx.set_mode(mode);
+        let steps: Vec<f64> = (0..7).map(|k| f64::from(k - 3)).collect();
+        let of = |numbers: Vec<f64>| Tensor::from_vec(numbers, 7, &cx).cast(DType::F16);
+        let x = of(steps.iter().map(|step| step * 2.0_f64.powi(-22)).collect());
+        // The gradient is `x / 256`, at most 3 · 2^-30; the smallest number of f16 is 2^-24.
+        let loss = |output: &Tensor, _: &Tensor| output.cast(DType::F32) / 256.0;
+        let weight = || Parameter::new(of(vec![1.0; 7]));
+        let scale = LossScale::fixed(4096.0);
+        let mut plain =
+            Model::new(Linear { weight: weight() }, loss, Sgd::new(2.0_f64.powi(25)), &cx).loss_scale(scale);
+        plain.train_step(&x, &x).unwrap();
+        let wanted: Vec<f64> = steps.iter().map(|step| 1.0 - step / 32.0).collect();
+        assert_eq!(numbers(&plain.net().weight), wanted, "{mode:?}");
+        assert_eq!(plain.net().weight.dtype().unwrap(), DType::F16);
+        // The squares, 2^-56 and less, are kept, and Adam's first step has its rate's length.
+        let adam = Adam::new(0.25).eps(1e-16);
+        let mut model = Model::new(Linear { weight: weight() }, loss, adam, &cx).loss_scale(scale);
+        model.train_step(&x, &x).unwrap();
+        let wanted: Vec<f64> = steps
+            .iter()
+            .map(|step| 1.0 - if *step == 0.0 { 0.0 } else { step.signum() / 4.0 })
+            .collect();
+        assert_eq!(numbers(&model.net().weight), wanted, "{mode:?}");
     }
 }
 
@@ -211,7 +331,7 @@ fn schedules_follow_those_of_pytorch() {
     }
 }
 
-/// Each group goes its own way, what is frozen stays, and a parameter that is freed starts with an empty slot.
+/// Each group goes its own way, what is frozen stays, and a parameter that is freed makes its first step as any other.
 #[test]
 fn groups_have_rules_of_their_own_and_frozen_parameters_stay() {
     #[derive(Clone, Module)]
@@ -219,10 +339,13 @@ fn groups_have_rules_of_their_own_and_frozen_parameters_stay() {
         first: Linear,
         second: Linear,
         third: Linear,
+        fourth: Linear,
     }
     impl Layer for Net {
         fn forward(&self, x: &Tensor) -> Tensor {
-            self.first.forward(x) + self.second.forward(x) + self.third.forward(x)
+            let outputs =
+                [&self.first, &self.second, &self.third, &self.fourth].map(|layer| layer.forward(x));
+            Tensor::stack(&outputs, 0).sum()
         }
     }
     for mode in [Mode::Eager, Mode::Graph] {
@@ -237,33 +360,38 @@ fn groups_have_rules_of_their_own_and_frozen_parameters_stay() {
             first: linear(),
             second: linear(),
             third: linear(),
+            fourth: linear(),
         };
-        net.set_trainable(false, |path| path.starts_with("third"));
+        net.set_trainable(false, |path| {
+            path.starts_with("third") || path.starts_with("fourth")
+        });
         let sum = |output: &Tensor, _: &Tensor| output.clone();
+        let dampened = Sgd::new(0.1).momentum(0.9).dampening(0.3).weight_decay(0.05);
         let mut model = Model::new(net, sum, Adam::w(0.05).weight_decay(0.2), &cx)
             .group(
                 |path| path.starts_with("second"),
                 Sgd::new(0.1).momentum(0.8).nesterov(true),
             )
+            .group(|path| path.starts_with("fourth"), dampened)
             .schedule(|_: u64, base: f64| base);
+        let wanted = |name: &str, at: i64| file.tensors[&format!("{name}/step")].select(0, at);
+        let grad = |at: i64| file.tensors["grads"].select(0, at).cast(DType::F32);
         for at in 0..12 {
-            let grad = file.tensors["grads"].select(0, at).cast(DType::F32);
-            model.train_step(&grad, &grad).unwrap();
-            let after = |name: &str| file.tensors[&format!("{name}/step")].select(0, at);
-            close("first", model.net().first.weight.value(), &after("adamw"), 1e-5);
-            close(
-                "second",
-                model.net().second.weight.value(),
-                &after("nesterov"),
-                1e-5,
-            );
-            assert_eq!(numbers(&model.net().third.weight), numbers(&start));
+            model.train_step(&grad(at), &grad(at)).unwrap();
+            let net = model.net();
+            close("first", net.first.weight.value(), &wanted("adamw", at), 1e-5);
+            close("second", net.second.weight.value(), &wanted("nesterov", at), 1e-5);
+            assert_eq!(numbers(&net.third.weight), numbers(&start));
+            assert_eq!(numbers(&net.fourth.weight), numbers(&start));
         }
         model.change(|net| net.set_trainable(true, |_| true));
-        let grad = file.tensors["grads"].select(0, 0).cast(DType::F32);
-        model.train_step(&grad, &grad).unwrap();
-        assert_ne!(numbers(&model.net().third.weight), numbers(&start));
-        assert_eq!(module::trainable(model.net()).len(), 3);
+        for at in 0..12 {
+            model.train_step(&grad(at), &grad(at)).unwrap();
+            let net = model.net();
+            close("third", net.third.weight.value(), &wanted("adamw", at), 1e-5);
+            close("fourth", net.fourth.weight.value(), &wanted("momentum", at), 1e-5);
+        }
+        assert_eq!(module::trainable(model.net()).len(), 4);
     }
 }
 

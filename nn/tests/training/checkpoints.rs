@@ -145,6 +145,7 @@ fn a_file_holds_all_that_training_keeps() {
         "bias",
         "optimizer/bias/0",
         "optimizer/loss_scale",
+        "optimizer/steps",
         "optimizer/weight/0",
         "optimizer/weight/1",
         "run/position",
