@@ -1,6 +1,6 @@
 //! Gradients of functions.
 
-use super::history::level;
+use super::level::Level;
 use super::math::full;
 use super::vjp::{Leaves, too_deep, without};
 use crate::graph::Type;
@@ -129,7 +129,7 @@ where
             let gradients = leaves.gradients([seed], tag);
             (output.map(&mut |tensor| without(tensor, level)), gradients)
         };
-        let (output, gradients) = level(run).unwrap_or_else(|| {
+        let (output, gradients) = Level::enter(run).unwrap_or_else(|| {
             let failed = A::map(given, &mut |_| too_deep(tag));
             (self.function.call(&failed), vec![too_deep(tag); count])
         });

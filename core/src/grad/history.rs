@@ -1,5 +1,6 @@
 //! How a tensor was computed from values that gradients are wanted for.
 
+use super::level::Level;
 use super::rule::{Gradients, Saves, saves};
 use crate::exec::Back;
 use crate::graph::{Op, Type};
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct History {
     /// Grows with time: a history has a greater number than those it refers to.
     pub(super) id: u64,
-    /// The levels whose leaves it depends on: bit 0 for `requires_grad`, bit n for the n-th enclosing `grad`.
+    /// The levels whose leaves it depends on: bit 0 for `requires_grad`, bit n for the n-th enclosing `grad`; see [`Level`].
     pub(super) levels: u64,
     pub(super) tag: OpTag,
     pub(super) origin: Origin,
@@ -114,25 +115,28 @@ impl Saved {
 }
 
 impl Edge {
-    /// The operand, with its history where that leads to one of the levels `keep`.
-    pub(super) fn tensor(&self, keep: u64) -> Tensor {
-        let history = self.history.as_ref().filter(|history| history.levels & keep != 0);
+    /// The operand for a rule of `level`, with its history where that leads to other levels.
+    pub(super) fn tensor(&self, level: Level) -> Tensor {
+        let history = self.history.as_ref().filter(|history| level.others_hold(history));
         self.saved.tensor(history.cloned())
     }
 
     /// Whether a gradient at `level` is wanted.
-    pub(super) fn wants(&self, level: u64) -> bool {
-        self.history
-            .as_ref()
-            .is_some_and(|history| history.levels & level != 0)
+    pub(super) fn wants(&self, level: Level) -> bool {
+        self.history.as_ref().is_some_and(|history| level.holds(history))
     }
 }
 
 impl History {
-    pub(super) fn new(levels: u64, tag: OpTag, origin: Origin) -> Arc<History> {
+    /// Greater than all numbers before.
+    pub(super) fn number() -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(1);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn new(levels: u64, tag: OpTag, origin: Origin) -> Arc<History> {
         Arc::new(History {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id: History::number(),
             levels,
             tag,
             origin,
@@ -140,13 +144,13 @@ impl History {
     }
 
     /// A leaf of a level over `tensor`, whose own history leads on to outer levels.
-    pub(super) fn leaf(tensor: &Tensor, level: u64) -> Arc<History> {
+    pub(super) fn leaf(tensor: &Tensor, level: Level) -> Arc<History> {
         match &tensor.history {
             Some(outer) => {
                 let origin = Origin::Alias(Arc::clone(outer));
-                History::new(level | outer.levels, OpTag::NONE, origin)
+                History::new(level.bit | outer.levels, OpTag::NONE, origin)
             }
-            None => History::new(level, OpTag::NONE, Origin::Leaf),
+            None => History::new(level.bit, OpTag::NONE, Origin::Leaf),
         }
     }
 
@@ -183,33 +187,7 @@ impl Drop for History {
 }
 
 thread_local! {
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
     static OFF: Cell<bool> = const { Cell::new(false) };
-}
-
-/// The bit of tensors that [`Tensor::requires_grad`] made.
-pub(super) const IMPERATIVE: u64 = 1;
-
-/// The levels that are under way on this thread, and that of `requires_grad`.
-pub(super) fn active() -> u64 {
-    u64::MAX >> (63 - DEPTH.get())
-}
-
-/// Runs `body` with a level of its own, given as a bit; `None` when 63 levels are under way.
-pub(super) fn level<R>(body: impl FnOnce(u64) -> R) -> Option<R> {
-    struct Restore(u32);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            DEPTH.set(self.0);
-        }
-    }
-    let depth = DEPTH.get();
-    if depth == 63 {
-        return None;
-    }
-    let _restore = Restore(depth);
-    DEPTH.set(depth + 1);
-    Some(body(1 << (depth + 1)))
 }
 
 /// Runs `body` without recording histories on this thread: for updates of parameters, and for evaluation.

@@ -1,7 +1,8 @@
 //! Gradients as in PyTorch: mark, compute, go back.
 
 use super::function::seed;
-use super::history::{History, IMPERATIVE, Origin};
+use super::history::{History, Origin};
+use super::level::Level;
 use super::math::{placed, zeros};
 use super::vjp::without;
 use super::walk::{Cotangents, Extent, Pending, contribute, walk};
@@ -41,7 +42,7 @@ impl Tensor {
             }
             Ok(_) => Tensor {
                 repr: self.repr.clone(),
-                history: Some(History::new(IMPERATIVE, tag, Origin::Leaf)),
+                history: Some(History::new(Level::IMPERATIVE.bit, tag, Origin::Leaf)),
             },
         }
     }
@@ -76,7 +77,7 @@ impl Tensor {
         let marked = self
             .history
             .as_ref()
-            .filter(|history| history.levels & IMPERATIVE != 0);
+            .filter(|history| Level::IMPERATIVE.holds(history));
         let Some(history) = marked else {
             let refusal = Refusal::new("the loss depends on no tensor that was marked")
                 .help("mark parameters with `requires_grad` before they are used");
@@ -90,10 +91,11 @@ impl Tensor {
         let mut pending = Cotangents::new();
         contribute(&mut pending, history, 0, gradient);
         let extent = Extent {
-            level: IMPERATIVE,
-            since: 0,
+            level: Level::IMPERATIVE,
             context: self.context().cloned(),
-            stop: &|history| history.levels == IMPERATIVE && matches!(history.origin, Origin::Leaf),
+            stop: &|history| {
+                history.levels == Level::IMPERATIVE.bit && matches!(history.origin, Origin::Leaf)
+            },
         };
         Ok(Gradients(walk(pending, &extent)))
     }
@@ -106,10 +108,9 @@ impl Gradients {
     #[must_use]
     pub fn of(&self, tensor: &Tensor) -> Tensor {
         let tag = OpTag::new("gradient");
-        let leaf = tensor
-            .history
-            .as_ref()
-            .filter(|history| history.levels == IMPERATIVE && matches!(history.origin, Origin::Leaf));
+        let leaf = tensor.history.as_ref().filter(|history| {
+            history.levels == Level::IMPERATIVE.bit && matches!(history.origin, Origin::Leaf)
+        });
         match (tensor.ty(), leaf) {
             (Err(_), _) => tensor.clone(),
             (Ok(_), None) => {
@@ -120,7 +121,10 @@ impl Gradients {
             (Ok(ty), Some(leaf)) => {
                 let found = self.0.get(&leaf.id).and_then(Pending::gradient);
                 let gradient = found.cloned().unwrap_or_else(|| zeros(ty));
-                without(&tag.scope(|| placed(gradient, tensor.context())), IMPERATIVE)
+                without(
+                    &tag.scope(|| placed(gradient, tensor.context())),
+                    Level::IMPERATIVE,
+                )
             }
         }
     }

@@ -12,6 +12,7 @@ mod history;
 mod imperative;
 mod indexed;
 mod jacobian;
+mod level;
 mod math;
 mod rule;
 mod running;

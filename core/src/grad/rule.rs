@@ -2,6 +2,7 @@
 //! eagerly as they are recorded, and have gradients themselves.
 
 use super::history::{Edge, History, Saved};
+use super::level::Level;
 use super::math::{cast, expand_back, flip, narrow, neg, op, permute, reshape, sum, zeros};
 use super::{indexed, running, scalar, window};
 use crate::graph::{Op, Type};
@@ -116,9 +117,7 @@ pub(super) struct Passed<'a> {
     pub(super) inputs: &'a [Edge],
     pub(super) output: &'a Saved,
     /// The level that gradients are taken of.
-    pub(super) level: u64,
-    /// The levels for which the rule itself is recorded.
-    pub(super) keep: u64,
+    pub(super) level: Level,
 }
 
 impl Passed<'_> {
@@ -134,12 +133,12 @@ impl Passed<'_> {
 
     /// Operand `at`.
     pub(super) fn input(&self, at: usize) -> Tensor {
-        self.inputs[at].tensor(self.keep)
+        self.inputs[at].tensor(self.level)
     }
 
     /// The result.
     pub(super) fn output(&self) -> Tensor {
-        let history = (self.history.levels & self.keep != 0).then(|| Arc::clone(self.history));
+        let history = (self.level.others_hold(self.history)).then(|| Arc::clone(self.history));
         self.output.tensor(history)
     }
 }

@@ -1,6 +1,7 @@
 //! The step back by itself.
 
-use super::history::{History, active, level};
+use super::history::History;
+use super::level::Level;
 use super::math::{placed, zeros};
 use super::walk::{Cotangents, Extent, contribute, walk};
 use crate::tensor::Tensor;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 /// The leaves of one level, in the order of the tensors they stand for.
 pub(super) struct Leaves {
-    level: u64,
+    level: Level,
     leaves: Vec<Leaf>,
 }
 
@@ -23,7 +24,7 @@ struct Leaf {
 }
 
 impl Leaves {
-    pub(super) fn new(level: u64) -> Leaves {
+    pub(super) fn new(level: Level) -> Leaves {
         Leaves {
             level,
             leaves: Vec::new(),
@@ -56,7 +57,7 @@ impl Leaves {
             context = context.or_else(|| result.context().cloned());
             if gradient.ty().is_err() {
                 failed.get_or_insert(gradient);
-            } else if let Some(history) = result.history.filter(|history| history.levels & self.level != 0) {
+            } else if let Some(history) = result.history.filter(|history| self.level.holds(history)) {
                 contribute(&mut pending, &history, 0, gradient);
             }
         }
@@ -68,7 +69,6 @@ impl Leaves {
             .collect();
         let extent = Extent {
             level: self.level,
-            since: ids.keys().copied().min().unwrap_or(u64::MAX),
             context,
             stop: &|history| ids.contains_key(&history.id),
         };
@@ -78,7 +78,7 @@ impl Leaves {
     }
 }
 
-fn gradient(leaf: &Leaf, ends: &mut Cotangents, level: u64, tag: OpTag) -> Tensor {
+fn gradient(leaf: &Leaf, ends: &mut Cotangents, level: Level, tag: OpTag) -> Tensor {
     let ty = match leaf.original.ty() {
         Ok(ty) => ty,
         Err(_) => return leaf.original.clone(),
@@ -95,14 +95,13 @@ fn gradient(leaf: &Leaf, ends: &mut Cotangents, level: u64, tag: OpTag) -> Tenso
 }
 
 /// `tensor` without its history where that leads to `level` alone.
-pub(super) fn without(tensor: &Tensor, level: u64) -> Tensor {
-    let keep = active() & !level;
+pub(super) fn without(tensor: &Tensor, level: Level) -> Tensor {
     Tensor {
         repr: tensor.repr.clone(),
         history: tensor
             .history
             .clone()
-            .filter(|history| history.levels & keep != 0),
+            .filter(|history| level.others_hold(history)),
     }
 }
 
@@ -139,9 +138,9 @@ pub fn vjp<In: Tree, Out: Tree>(function: impl Fn(&In) -> Out, input: &In) -> (O
         let marked = input.map(&mut |tensor| leaves.add(tensor));
         (function(&marked), leaves)
     };
-    let (outputs, leaves) = level(run).unwrap_or_else(|| {
+    let (outputs, leaves) = Level::enter(run).unwrap_or_else(|| {
         let failed = input.map(&mut |_| too_deep(tag));
-        let mut leaves = Leaves::new(0);
+        let mut leaves = Leaves::new(Level::NONE);
         let _ = input.map(&mut |tensor| leaves.add(tensor));
         (function(&failed), leaves)
     });

@@ -1,6 +1,7 @@
 //! From the gradient of a result back to the leaves.
 
-use super::history::{Edge, History, Many, Origin, Saved, active};
+use super::history::{Edge, History, Many, Origin, Saved};
+use super::level::Level;
 use super::math::{add, placed_once};
 use super::rule::{Passed, rule, takes_constants};
 use crate::context::Context;
@@ -28,9 +29,7 @@ impl Pending {
 /// Which histories a walk visits.
 pub(super) struct Extent<'a> {
     /// The level that gradients are taken of.
-    pub(super) level: u64,
-    /// Histories before this one are not visited.
-    pub(super) since: u64,
+    pub(super) level: Level,
     /// Where constants lie that ops cannot take as such.
     pub(super) context: Option<Context>,
     /// Where it ends.
@@ -63,7 +62,7 @@ pub(super) fn walk(mut pending: Cotangents, extent: &Extent<'_>) -> Cotangents {
             continue;
         }
         for (edge, at, gradient) in pull(&next, extent) {
-            if edge.levels & extent.level != 0 && edge.id >= extent.since {
+            if extent.level.holds(&edge) {
                 contribute(&mut pending, &edge, at, gradient);
             }
         }
@@ -84,8 +83,7 @@ fn pull(pending: &Pending, extent: &Extent<'_>) -> Pulled {
         rule,
     } = &history.origin
     {
-        let keep = active() & !extent.level;
-        let operands: Vec<Tensor> = inputs.iter().map(|edge| edge.tensor(keep)).collect();
+        let operands: Vec<Tensor> = inputs.iter().map(|edge| edge.tensor(extent.level)).collect();
         let wanted: Vec<bool> = inputs.iter().map(|edge| edge.wants(extent.level)).collect();
         let saved: Vec<Tensor> = (saved.iter())
             .map(|(at, saved)| {
@@ -96,7 +94,7 @@ fn pull(pending: &Pending, extent: &Extent<'_>) -> Pulled {
                         Origin::Result(Arc::clone(history), *at),
                     )
                 };
-                saved.tensor((history.levels & keep != 0).then(result))
+                saved.tensor(extent.level.others_hold(history).then(result))
             })
             .collect();
         let gradients: Vec<Option<Tensor>> = (0..*results)
@@ -139,13 +137,12 @@ fn pull(pending: &Pending, extent: &Extent<'_>) -> Pulled {
     }
 }
 
-fn passed<'a>(history: &'a Arc<History>, inputs: &'a [Edge], output: &'a Saved, level: u64) -> Passed<'a> {
+fn passed<'a>(history: &'a Arc<History>, inputs: &'a [Edge], output: &'a Saved, level: Level) -> Passed<'a> {
     Passed {
         history,
         inputs,
         output,
         level,
-        keep: active() & !level,
     }
 }
 

@@ -68,6 +68,40 @@ fn levels_are_not_confused() {
 }
 
 #[test]
+fn pullbacks_are_called_in_later_gradients() {
+    let cx = context();
+    let (x, v) = (vector(&[3.0, 5.0], &cx), vector(&[1.0, 10.0], &cx));
+    let pullbacks: Vec<_> = (0..100).map(|_| vjp(|x: &Tensor| x * x, &x).1).collect();
+    for (_, pullback) in [0, 99].map(|at| (at, &pullbacks[at])) {
+        // v ↦ 2xv is linear.
+        let slope = grad(|v: &Tensor| pullback.call(v).sum());
+        assert_eq!(read(&slope.call(&v)), [6.0, 10.0]);
+        // d/dv Σ (2xv)² = 8x²v, also where a call lies between.
+        let slope = grad(|v: &Tensor| grad(|v: &Tensor| (pullback.call(v) * v).sum()).call(v).sum());
+        assert_eq!(read(&slope.call(&v)), [12.0, 20.0]);
+        let squares = |v: &Tensor| (pullback.call(v) * pullback.call(v)).sum();
+        assert_eq!(read(&grad(squares).call(&v)), [72.0, 2000.0]);
+        let elsewhere = std::thread::scope(|scope| scope.spawn(|| grad(squares).call(&v)).join());
+        assert_eq!(read(&elsewhere.unwrap()), [72.0, 2000.0]);
+        assert_eq!(read(&pullback.call(&v)), [6.0, 100.0]);
+    }
+}
+
+#[test]
+fn a_forward_derivative_is_two_pullbacks() {
+    let cx = context();
+    let (x, t) = (vector(&[0.5, 2.0], &cx), vector(&[1.0, -3.0], &cx));
+    let forward = |function: &dyn Fn(&Tensor) -> Tensor, x: &Tensor, t: &Tensor| {
+        let (y, pullback) = vjp(|x: &Tensor| function(x), x);
+        vjp(|v: &Tensor| pullback.call(v), &y.zeros_like()).1.call(t)
+    };
+    assert_eq!(read(&forward(&|x| x * x * x, &x, &t)), [0.75, -36.0]);
+    // Of the forward derivative by x: 6xt.
+    let slope = grad(|x: &Tensor| forward(&|x| x * x * x, x, &t).sum());
+    assert_eq!(read(&slope.call(&x)), [3.0, -36.0]);
+}
+
+#[test]
 fn what_a_function_captures_is_constant_for_it_but_not_outside() {
     let cx = context();
     let x = vector(&[3.0], &cx);
