@@ -1,9 +1,9 @@
 //! Ops that are written with others, as one program.
 
 use super::cache::WordHasher;
-use super::eager::{Operand, arg};
+use super::eager::Operand;
 use super::evaluate::compile_exact;
-use super::executable::{Arg, Executable};
+use super::executable::{Arg, Executable, arg};
 use super::linear::Linear;
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -79,7 +79,7 @@ pub(crate) fn eager_composite(
     }
     let hash = hasher.finish();
     let scoped = engine.scoped_lane();
-    let args: SmallVec<[Arg<'_>; 4]> = inputs.iter().filter_map(|input| arg(input)).collect();
+    let args: SmallVec<[Arg<'_>; 4]> = inputs.iter().map(|input| arg(input)).collect();
     let run = |plan: &Executable| {
         let values = plan.run(context, scoped.as_ref(), &args, Some(tag))?;
         let value = values.into_iter().next();

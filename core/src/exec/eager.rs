@@ -2,7 +2,7 @@
 
 use super::cache::WordHasher;
 use super::engine::Engine;
-use super::executable::{Arg, Executable};
+use super::executable::Executable;
 use super::lane::Written;
 use super::steps::fill;
 use crate::context::{Context, Mode};
@@ -57,22 +57,19 @@ impl Operand {
         }
     }
 
-    /// Hashes the most telling part of what [`Operand::is_of`] compares.
+    /// Hashes what [`Operand::is_of`] compares, folded into one word.
     #[inline]
     pub(super) fn hash(tensor: &Tensor, hasher: &mut WordHasher) {
-        let (shape, dtype, stride): (&Shape, DType, i64) = match &tensor.repr {
-            Repr::Value(value) => (
-                &value.layout.shape,
-                value.dtype,
-                value.layout.strides().last().copied().unwrap_or(0),
-            ),
-            Repr::Constant(constant) => (&constant.ty.shape, constant.ty.dtype, -1),
+        let fold = |word: u64, part: u64| word.rotate_left(11) ^ part;
+        let (shape, dtype, strides): (&Shape, DType, &[i64]) = match &tensor.repr {
+            Repr::Value(value) => (&value.layout.shape, value.dtype, value.layout.strides()),
+            Repr::Constant(constant) => (&constant.ty.shape, constant.ty.dtype, &[]),
             Repr::Lazy(_) | Repr::Failed(_) => return,
         };
-        hasher.write_u64(u64::from(dtype.code()) << 56 | (shape.len() as u64) << 48 ^ stride as u64);
-        for &extent in &**shape {
-            hasher.write_usize(extent);
-        }
+        let kind = u64::from(dtype.code()) << 8 | (shape.len() as u64) << 4 | strides.len() as u64;
+        let extents = shape.iter().fold(kind, |word, &extent| fold(word, extent as u64));
+        let strides = strides.iter().fold(0, |word, &stride| fold(word, stride as u64));
+        hasher.write_u64(extents ^ strides.rotate_left(37));
     }
 
     /// How the argument of this number comes to a program.
@@ -88,16 +85,6 @@ impl Operand {
             Operand::Value(layout, dtype) => Type::new(layout.shape, *dtype),
             Operand::Constant(ty) => *ty,
         }
-    }
-}
-
-/// The argument that a value or a constant is.
-#[inline]
-pub(super) fn arg(tensor: &Tensor) -> Option<Arg<'_>> {
-    match &tensor.repr {
-        Repr::Value(value) => Some(Arg::Value(value)),
-        Repr::Constant(constant) => Some(Arg::Scalar(constant.bits)),
-        Repr::Lazy(_) | Repr::Failed(_) => None,
     }
 }
 
@@ -176,9 +163,12 @@ fn known(op: &Op, inputs: &[&Tensor], tag: OpTag) -> Option<Tensor> {
 /// Runs the plan that this thread has, if it has one.
 #[inline(always)]
 fn cached(context: &Context, hash: u64, op: &Op, inputs: &[&Tensor], tag: OpTag) -> Option<Tensor> {
-    let local = context.engine().local().try_borrow().ok()?;
+    let engine = context.engine();
+    // Before the caches are borrowed: it notes the stream there.
+    let scoped = engine.scoped_lane();
+    let local = engine.local().try_borrow().ok()?;
     let entry = local.eager.get(hash, |entry| entry.fits(op, inputs))?;
-    Some(entry.plan.run_op(context, inputs, tag))
+    Some(entry.plan.run_op(context, scoped.as_ref(), inputs, tag))
 }
 
 /// Runs one op on values and constants now. The plan of an op is kept per thread under the op and the operands' dtypes, shapes
@@ -206,7 +196,7 @@ pub(crate) fn eager(
         return Err(Refusal::new("an operand is not evaluated").into());
     }
     let plan = plan(engine, op, &operands, tag)?;
-    let result = plan.run_op(context, inputs, tag);
+    let result = plan.run_op(context, engine.scoped_lane().as_ref(), inputs, tag);
     let entry = Eager {
         op: op.clone(),
         operands,

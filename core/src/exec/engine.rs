@@ -115,25 +115,22 @@ impl Engine {
         if stream.is_default() {
             return None;
         }
-        let lane = {
-            let mut lanes = self.lanes.lock();
-            lanes.retain(|lane| lane.strong_count() > 0);
-            let known = lanes
-                .iter()
-                .filter_map(Weak::upgrade)
-                .find(|lane| lane.stream == stream);
-            known.unwrap_or_else(|| {
-                let lane = Arc::new(Lane::new(stream));
-                lanes.push(Arc::downgrade(&lane));
-                lane
-            })
-        };
+        let mut lanes = self.lanes.lock();
+        lanes.retain(|lane| lane.strong_count() > 0);
+        let held: Vec<Arc<Lane>> = lanes.iter().filter_map(Weak::upgrade).collect();
+        let known = held.iter().find(|lane| lane.stream == stream);
+        let lane = known.cloned().unwrap_or_else(|| {
+            let lane = Arc::new(Lane::new(stream));
+            lanes.push(Arc::downgrade(&lane));
+            lane
+        });
+        drop(lanes);
         let old = match self.local().try_borrow_mut() {
             Ok(mut local) => local.lane.replace(Arc::clone(&lane)),
             Err(_) => None,
         };
-        // The last record of a stream ends it, which waits.
-        drop(old);
+        // The last record of a stream ends it, which waits: without a lock.
+        drop((old, held));
         Some(lane)
     }
 

@@ -1,7 +1,6 @@
 //! Programs that are compiled for a device, and how they run.
 
 use super::arena::{Arena, Place};
-use super::eager::arg;
 use super::engine::Engine;
 use super::lane::{Lane, Written};
 use super::staged::Staged;
@@ -28,7 +27,7 @@ pub(crate) enum Arg<'a> {
 
 /// The argument that a value or a constant is.
 #[inline]
-pub(super) fn operand(tensor: &Tensor) -> Arg<'_> {
+pub(super) fn arg(tensor: &Tensor) -> Arg<'_> {
     match &tensor.repr {
         Repr::Value(value) => Arg::Value(value),
         Repr::Constant(constant) => Arg::Scalar(constant.bits),
@@ -205,15 +204,20 @@ impl Executable {
         Ok(self.outputs.iter().map(value).collect())
     }
 
-    /// The result of an op with one, on the stream that this thread has chosen. `inputs` are values and constants.
+    /// The result of an op with one. `inputs` are values and constants.
     #[inline(always)]
-    pub(super) fn run_op(&self, context: &Context, inputs: &[&Tensor], tag: OpTag) -> Tensor {
-        let scoped = context.engine().scoped_lane();
+    pub(super) fn run_op(
+        &self,
+        context: &Context,
+        scoped: Option<&Arc<Lane>>,
+        inputs: &[&Tensor],
+        tag: OpTag,
+    ) -> Tensor {
         if let Work::Ready(ready) = &self.work
             && let Some((layout, dtype)) = &ready.only
         {
-            let arg = |number: u32| operand(inputs[number as usize]);
-            return match ready.run_only(context, scoped.as_ref(), arg, Some(tag)) {
+            let arg = |number: u32| arg(inputs[number as usize]);
+            return match ready.run_only(context, scoped, arg, Some(tag)) {
                 Ok(storage) => Tensor::from_value(Value {
                     storage,
                     layout: *layout,
@@ -222,7 +226,7 @@ impl Executable {
                 Err(error) => Tensor::of_error(tag, error, Some(context)),
             };
         }
-        match self.run_any(context, scoped.as_ref(), inputs, tag) {
+        match self.run_any(context, scoped, inputs, tag) {
             Ok(value) => Tensor::from_value(value),
             Err(error) => Tensor::of_error(tag, error, Some(context)),
         }
@@ -256,7 +260,7 @@ impl Executable {
         inputs: &[&Tensor],
         tag: OpTag,
     ) -> Result<Value> {
-        let args: SmallVec<[Arg<'_>; 4]> = inputs.iter().filter_map(|input| arg(input)).collect();
+        let args: SmallVec<[Arg<'_>; 4]> = inputs.iter().map(|input| arg(input)).collect();
         let mut values = self.run(context, scoped, &args, Some(tag))?;
         let missing = || crate::tensor::failure::Refusal::new("the program has no output").into();
         values.pop().ok_or_else(missing)

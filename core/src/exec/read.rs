@@ -1,7 +1,6 @@
 //! Elements on their way to the host.
 
-use super::eager::arg;
-use super::executable::Executable;
+use super::executable::{Executable, arg};
 use crate::error::Result;
 use crate::graph::Type;
 use crate::hal::ir::{Access, Kernel, Level, Role};
@@ -60,7 +59,7 @@ pub(crate) fn contiguous(value: Value, tag: OpTag) -> Result<Value> {
     let engine = context.engine();
     let executable = Executable::compile(engine, &copy(&value.layout, value.dtype, tag))?;
     let value = Tensor::from_value(value);
-    let args: Vec<_> = arg(&value).into_iter().collect();
+    let args = [arg(&value)];
     let mut values = executable.run(&context, engine.scoped_lane().as_ref(), &args, Some(tag))?;
     values
         .pop()

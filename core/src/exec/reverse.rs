@@ -30,7 +30,6 @@ pub(crate) struct Reverse {
 /// way is computed again, in the kernels that need it.
 pub(crate) struct Back {
     piece: Piece,
-    context: Context,
     tag: OpTag,
 }
 
@@ -114,21 +113,21 @@ impl Back {
         let graph = trace.ok()?.close_whole(&mut captured).ok()?;
         captured.is_empty().then(|| Back {
             piece: Piece::exact(graph),
-            context: context.clone(),
             tag,
         })
     }
 
-    /// The gradients of the wanted operands from the operands and the result's gradient.
+    /// The gradients of the wanted operands from the operands and the result's gradient, in the context of the first of them.
     pub(crate) fn call(&self, inputs: &[Tensor]) -> Vec<Tensor> {
         let now = |input: &Tensor| {
             input.history.is_none() && matches!(input.repr, Repr::Value(_) | Repr::Constant(_))
         };
-        if lazy::tracing() != 0 || !inputs.iter().all(now) {
-            return replay(self.piece.graph(), inputs);
-        }
-        self.run(inputs).unwrap_or_else(|error| {
-            let failed = Tensor::of_error(self.tag, error, Some(&self.context));
+        let context = match inputs.iter().find_map(Tensor::context) {
+            Some(context) if lazy::tracing() == 0 && inputs.iter().all(now) => context,
+            _ => return replay(self.piece.graph(), inputs),
+        };
+        self.run(context, inputs).unwrap_or_else(|error| {
+            let failed = Tensor::of_error(self.tag, error, Some(context));
             self.piece
                 .graph()
                 .outputs()
@@ -138,10 +137,10 @@ impl Back {
         })
     }
 
-    fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        let scoped = self.context.engine().scoped_lane();
+    fn run(&self, context: &Context, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        let scoped = context.engine().scoped_lane();
         let place = Place {
-            context: &self.context,
+            context,
             scoped: scoped.as_ref(),
             tag: Some(OpTag::new("gradient")),
         };

@@ -2,9 +2,9 @@
 
 mod repeat;
 
-use super::eager::{Operand, arg, full};
+use super::eager::{Operand, full};
 use super::evaluate::{compile, compile_exact};
-use super::executable::{Arg, Executable, Values};
+use super::executable::{Arg, Executable, Values, arg};
 use super::lane::Lane;
 use super::read;
 use crate::context::Context;
@@ -62,7 +62,7 @@ impl Piece {
 
     /// Runs it on values and constants.
     pub(super) fn run(&self, place: &Place<'_>, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        let args: SmallVec<[Arg<'_>; 8]> = inputs.iter().filter_map(arg).collect();
+        let args: SmallVec<[Arg<'_>; 8]> = inputs.iter().map(arg).collect();
         let fits = |operands: &[Operand]| {
             operands.len() == inputs.len() && operands.iter().zip(inputs).all(|(one, input)| one.is_of(input))
         };
@@ -85,8 +85,12 @@ impl Piece {
                 let executable = compile(place.context, self.graph.clone(), &given)?;
                 let plan = Arc::new((operands, executable));
                 let mut plans = self.plans.lock();
-                plans.truncate(PLANS - 1);
+                let least = plans.len().min(PLANS - 1);
+                let old = plans.split_off(least);
                 plans.insert(0, Arc::clone(&plan));
+                // The last holder of a plan calls the backend.
+                drop(plans);
+                drop(old);
                 plan
             }
         };

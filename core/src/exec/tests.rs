@@ -79,7 +79,7 @@ fn chain(times: u32, len: usize) -> Program {
 fn run(program: &Program, context: &Context, x: &Tensor, factor: f32) -> Vec<Tensor> {
     let engine = context.engine();
     let args = [
-        super::eager::arg(x).unwrap(),
+        super::executable::arg(x),
         Arg::Scalar(u64::from(factor.to_bits())),
     ];
     let run = |executable: Executable| {
@@ -298,6 +298,60 @@ fn ops_run_at_once_and_again_from_the_cache() {
         );
     }
     assert_eq!(cx.engine().local().borrow().eager.len(), 2);
+}
+
+#[test]
+fn every_order_of_axes_is_remembered() {
+    let cx = context();
+    let x = Tensor::from_vec((0..54).map(|n| n as f32).collect(), [3, 3, 3, 2], &cx);
+    let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    for _ in 0..2 {
+        for [a, b, c] in orders {
+            let turned = x.permute([a, b, c, 3]);
+            let wanted: Vec<f32> = turned.to_vec::<f32>().unwrap().iter().map(|x| x + 1.0).collect();
+            assert_eq!((&turned + 1.0).to_vec::<f32>().unwrap(), wanted);
+        }
+    }
+    assert_eq!(cx.engine().local().borrow().eager.len(), orders.len());
+}
+
+#[test]
+fn a_pair_takes_the_way_of_the_one_before_only_where_it_means_the_same() {
+    let cx = context();
+    let (x, y) = (
+        Tensor::from_slice(&[7_i32, -7], 2, &cx),
+        Tensor::from_slice(&[2_i32, 2], 2, &cx),
+    );
+    for _ in 0..2 {
+        assert_eq!(x.div_floor(&y).to_vec::<i32>().unwrap(), [3, -4]);
+        assert_eq!((&x / &y).to_vec::<f32>().unwrap(), [3.5, -3.5]);
+        assert_eq!((&x / 2).to_vec::<f32>().unwrap(), [3.5, -3.5]);
+        assert_eq!(x.maximum(&y).to_vec::<i32>().unwrap(), [7, 2]);
+        assert_eq!(x.minimum(1.5).to_vec::<f32>().unwrap(), [1.5, -7.0]);
+        let (x, y) = (x.cast(DType::F64), y.cast(DType::F64));
+        assert_eq!((&x / &y).to_vec::<f64>().unwrap(), [3.5, -3.5]);
+        assert_eq!((1.0 / &y).to_vec::<f64>().unwrap(), [0.5, 0.5]);
+        assert_eq!(y.maximum(&x).to_vec::<f64>().unwrap(), [7.0, 2.0]);
+        assert_eq!(y.minimum(0).to_vec::<f64>().unwrap(), [0.0, 0.0]);
+    }
+}
+
+#[test]
+fn a_thread_knows_the_stream_of_its_last_op() {
+    let cx = context();
+    let streams = [
+        Stream::new(cx.device()).unwrap(),
+        Stream::new(cx.device()).unwrap(),
+    ];
+    let x = Tensor::full([4], 2.0_f32, &cx);
+    drop(&x + &x);
+    for stream in streams.iter().cycle().take(4) {
+        let _on = stream.enter();
+        drop(&x + &x);
+        let local = cx.engine().local().borrow();
+        let lane = local.lane.as_ref().unwrap();
+        assert_eq!(lane.stream.handle(), stream.handle());
+    }
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use super::cache::WordHasher;
 use super::composite::placeholder;
-use super::eager::{Operand, arg};
+use super::eager::Operand;
 use super::evaluate::{compile, evaluate};
-use super::executable::{Arg, Executable, Values, operand};
+use super::executable::{Arg, Executable, Values, arg};
 use super::linear::Linear;
 use crate::context::Context;
 use crate::error::Result;
@@ -110,7 +110,7 @@ impl Traced {
     #[inline]
     pub(crate) fn run_only(&self, leaves: &[&Tensor]) -> Option<Result<Value>> {
         let arg = |number: u32| match leaves.get(number as usize) {
-            Some(leaf) => operand(leaf),
+            Some(leaf) => self::arg(leaf),
             None => Arg::Value(&self.captured[number as usize - leaves.len()]),
         };
         self.executable.run_only(self.place(leaves), arg)
@@ -120,7 +120,7 @@ impl Traced {
     #[inline]
     pub(crate) fn run(&self, leaves: &[&Tensor]) -> Result<Values> {
         let context = self.place(leaves);
-        let mut args: SmallVec<[Arg<'_>; 8]> = leaves.iter().filter_map(|leaf| arg(leaf)).collect();
+        let mut args: SmallVec<[Arg<'_>; 8]> = leaves.iter().map(|leaf| arg(leaf)).collect();
         args.extend(self.captured.iter().map(Arg::Value));
         self.executable
             .run(context, context.engine().scoped_lane().as_ref(), &args, None)

@@ -1,7 +1,7 @@
 //! Arithmetic on pairs.
 
 use super::operand::{IntoOperand, Operand, Scalar};
-use super::precision::{Class, adjusted_operands};
+use super::precision::{Class, adjusted_operands, is_active};
 use super::promotion::{float_of, map, unchanged};
 use crate::exec::again_pair;
 use crate::hal::DType;
@@ -10,20 +10,49 @@ use crate::tensor::failure::Refusal;
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Repr, Tensor};
 
+/// An op on a pair: as it ran before, or `otherwise`.
+#[inline]
+fn pair(
+    op: ScalarOp,
+    a: Operand<'_>,
+    b: Operand<'_>,
+    tag: OpTag,
+    otherwise: impl Fn(Operand<'_>, Operand<'_>) -> Tensor,
+) -> Tensor {
+    if is_active() {
+        let [a, b] = adjusted_operands(Class::Other, tag, [a, b]);
+        return known(op, &a, &b, tag).unwrap_or_else(|| otherwise(a, b));
+    }
+    match known(op, &a, &b, tag) {
+        Some(result) => result,
+        None => otherwise(a, b),
+    }
+}
+
+/// The result of an op that ran before for operands of these types: they need no other dtype or shape then, and are no truth
+/// values. Integers have a quotient of another kind, which is not meant here.
+fn known(op: ScalarOp, a: &Operand<'_>, b: &Operand<'_>, tag: OpTag) -> Option<Tensor> {
+    match (a.tensor(), b.tensor()) {
+        (Some(x), Some(y)) if op != ScalarOp::Div || is_float(x) && is_float(y) => {
+            again_pair(op, [x, y], tag)
+        }
+        (Some(x), None) => again_pair(op, [x, &beside(x, b)?], tag),
+        (None, Some(y)) => again_pair(op, [&beside(y, a)?, y], tag),
+        _ => None,
+    }
+}
+
+fn is_float(tensor: &Tensor) -> bool {
+    match &tensor.repr {
+        Repr::Value(value) => value.dtype.is_float(),
+        Repr::Constant(constant) => constant.ty.dtype.is_float(),
+        Repr::Lazy(_) | Repr::Failed(_) => false,
+    }
+}
+
 /// A sum, difference or product. Truth values add with `or` and multiply with `and`.
 pub(crate) fn arithmetic(op: ScalarOp, a: Operand<'_>, b: Operand<'_>, tag: OpTag) -> Tensor {
-    let [a, b] = adjusted_operands(Class::Other, tag, [a, b]);
-    // What ran before for operands of these types needs no other dtype or shape, and is not of truth values.
-    let result = match (a.tensor(), b.tensor()) {
-        (Some(x), Some(y)) => again_pair(op, [x, y], tag),
-        (Some(x), None) => beside(x, &b).and_then(|y| again_pair(op, [x, &y], tag)),
-        (None, Some(y)) => beside(y, &a).and_then(|x| again_pair(op, [&x, y], tag)),
-        (None, None) => None,
-    };
-    match result {
-        Some(result) => result,
-        None => plain(op, a, b, tag),
-    }
+    pair(op, a, b, tag, |a, b| plain(op, a, b, tag))
 }
 
 /// A number that meets floats in a buffer: it takes their dtype and shape.
@@ -64,7 +93,14 @@ fn refuse_bool(dtype: DType) -> Result<DType, Refusal> {
 
 /// True division.
 pub(crate) fn divide(a: Operand<'_>, b: Operand<'_>, tag: OpTag) -> Tensor {
-    map(ScalarOp::Div, [a, b], |dtype| Ok(float_of(dtype)), tag)
+    pair(ScalarOp::Div, a, b, tag, |a, b| {
+        map(ScalarOp::Div, [a, b], |dtype| Ok(float_of(dtype)), tag)
+    })
+}
+
+/// The greater or the lesser.
+fn extreme(op: ScalarOp, a: Operand<'_>, b: Operand<'_>, tag: OpTag) -> Tensor {
+    pair(op, a, b, tag, |a, b| map(op, [a, b], unchanged, tag))
 }
 
 impl Tensor {
@@ -151,12 +187,7 @@ impl Tensor {
     #[track_caller]
     pub fn maximum<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         let tag = OpTag::new("maximum");
-        map(
-            ScalarOp::Max,
-            [self.into_operand(), other.into_operand()],
-            unchanged,
-            tag,
-        )
+        extreme(ScalarOp::Max, self.into_operand(), other.into_operand(), tag)
     }
 
     /// The lesser of each pair; NaN if either is NaN.
@@ -171,11 +202,6 @@ impl Tensor {
     #[track_caller]
     pub fn minimum<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         let tag = OpTag::new("minimum");
-        map(
-            ScalarOp::Min,
-            [self.into_operand(), other.into_operand()],
-            unchanged,
-            tag,
-        )
+        extreme(ScalarOp::Min, self.into_operand(), other.into_operand(), tag)
     }
 }

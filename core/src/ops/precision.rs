@@ -87,6 +87,12 @@ pub(crate) fn activate() {
     ACTIVE.store(true, Ordering::Relaxed);
 }
 
+/// Whether a context may have a mode.
+#[inline]
+pub(crate) fn is_active() -> bool {
+    ACTIVE.load(Ordering::Relaxed)
+}
+
 fn mode<'a>(mut contexts: impl Iterator<Item = Option<&'a Context>>) -> Option<Precision> {
     // What an op is made of computes as the op says.
     if OpTag::is_under_way() {
@@ -105,7 +111,7 @@ pub(crate) struct Held<const N: usize> {
 /// The operands of an op that the user called, for the mode of their context.
 #[inline]
 pub(crate) fn adjusted<const N: usize>(class: Class, tag: OpTag, operands: [&Tensor; N]) -> Held<N> {
-    match ACTIVE.load(Ordering::Relaxed) {
+    match is_active() {
         false => Held {
             tensors: None,
             back: false,
@@ -156,7 +162,7 @@ pub(crate) fn optional<'a>(held: &'a Option<Held<1>>, given: Option<&'a Tensor>)
 
 /// As [`adjusted`], of any number of operands; the flag says whether the result goes back to f32.
 pub(crate) fn adjusted_all(class: Class, tag: OpTag, operands: &[&Tensor]) -> Option<(Vec<Tensor>, bool)> {
-    if !ACTIVE.load(Ordering::Relaxed) {
+    if !is_active() {
         return None;
     }
     let mode = mode(operands.iter().map(|operand| operand.context()))?;
@@ -180,7 +186,7 @@ pub(crate) fn adjusted_operands<'a, const N: usize>(
     tag: OpTag,
     operands: [Operand<'a>; N],
 ) -> [Operand<'a>; N] {
-    if !ACTIVE.load(Ordering::Relaxed) {
+    if !is_active() {
         return operands;
     }
     let contexts = operands

@@ -2,7 +2,7 @@
 
 use super::numeric::{Given, check_twice, spread};
 use crate::context::Context;
-use crate::grad::vjp;
+use crate::grad::{grad, vjp};
 use crate::tensor::Tensor;
 
 /// `function` of one argument of both signs.
@@ -38,6 +38,31 @@ fn functions_of_several_tensors() {
         |x| &x[0] / (&x[1] * &x[1] + 1.0),
         &[Given::any(1, &[3, 4]), Given::any(2, &[3, 1])],
     );
+}
+
+#[test]
+fn the_way_back_belongs_to_no_context_and_keeps_no_device_open() {
+    let cx = Context::new("cpu").unwrap();
+    let backend = crate::hal::runtime().backend("cpu").unwrap();
+    let device = backend.open(&crate::hal::DeviceOptions::new(0)).unwrap();
+    let gradient = |cx: &Context| {
+        let x = Tensor::from_slice(&[1.0_f32, 2.0], 2, cx);
+        grad(|x: &Tensor| (x.softmax(0) * x).sum()).call(&x)
+    };
+    let attachment = {
+        let one = Context::on(device.clone());
+        let other = Context::on(device.clone());
+        let gradients = [&one, &other].map(gradient);
+        other.set_seed(7);
+        let seeds = gradients
+            .each_ref()
+            .map(|own| own.context().unwrap().random_state().0);
+        assert_eq!(seeds, [0, 7], "each lies in the context of its operands");
+        let expected = gradient(&cx).to_vec::<f32>().unwrap();
+        assert_eq!(gradients[1].to_vec::<f32>().unwrap(), expected);
+        device.attachment().lock().clone()
+    };
+    assert_eq!(attachment.strong_count(), 0);
 }
 
 #[test]
