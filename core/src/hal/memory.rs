@@ -181,30 +181,6 @@ impl Buffer {
         buffer
     }
 
-    /// A buffer in memory that `owner` shows, without a copy, for work that only reads it. The owner is dropped when
-    /// the device no longer uses it.
-    ///
-    /// # Errors
-    /// As [`Buffer::import_vec`].
-    #[track_caller]
-    pub(crate) fn import_owner<T, O>(device: &Device, owner: O) -> Result<Buffer>
-    where
-        O: AsRef<[T]> + Send + Sync + 'static,
-    {
-        // The memory may be part of the owner itself, which moves no more.
-        let owner = Box::new(owner);
-        let elements: &[T] = (*owner).as_ref();
-        let (ptr, bytes) = (elements.as_ptr().cast_mut().cast(), size_of_val(elements) as u64);
-        let owner = Box::into_raw(owner).cast::<c_void>();
-        // SAFETY: the box keeps the memory until it is released, and nobody writes there.
-        let buffer = unsafe { Buffer::import(device, ptr, bytes, Some(release_box::<O>), owner) };
-        if buffer.is_err() {
-            // SAFETY: a failed import does not release; the box is still ours.
-            unsafe { release_box::<O>(owner) };
-        }
-        buffer
-    }
-
     /// Makes host memory a buffer without a copy; `release` is called once when the device no longer uses it, and not
     /// when the import fails.
     ///

@@ -35,7 +35,7 @@ mod stream;
 mod tag;
 mod target;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod work;

@@ -17,7 +17,7 @@ pub(super) static BROKEN: AtomicBool = AtomicBool::new(false);
 
 pub(super) struct Double;
 
-pub(super) struct DoubleDevice;
+pub(super) struct DoubleDevice(u32);
 
 pub(super) struct Chunk(*mut u8, Option<Layout>);
 
@@ -45,7 +45,7 @@ impl backend::Backend for Double {
     }
 
     fn device_count(&self) -> Result<u32> {
-        Ok(2)
+        Ok(3)
     }
 
     fn properties(&self, ordinal: u32) -> Result<Properties> {
@@ -56,25 +56,28 @@ impl backend::Backend for Double {
             kind: Kind::Accelerator,
             compute_units: 3,
             total_memory: 1 << 40,
-            capabilities: vec![
+            capabilities: [
                 Capability::Map,
                 Capability::Import,
                 Capability::Timing,
                 Capability::Priority,
-            ],
+            ]
+            .into_iter()
+            .chain((ordinal == 2).then_some(Capability::UnifiedMemory))
+            .collect(),
             priorities: (-1, 2),
         })
     }
 
     fn is_available(&self, ordinal: u32) -> Result<()> {
         match ordinal {
-            0 => Ok(()),
+            0 | 2 => Ok(()),
             _ => Err(Error::unavailable("device 1 is switched off; switch it on")),
         }
     }
 
     fn open(&self, ordinal: u32) -> Result<DoubleDevice> {
-        self.is_available(ordinal).map(|()| DoubleDevice)
+        self.is_available(ordinal).map(|()| DoubleDevice(ordinal))
     }
 }
 
@@ -92,7 +95,10 @@ impl backend::Device for DoubleDevice {
     }
 
     unsafe fn import(&self, ptr: *mut u8, _: u64) -> Result<Chunk> {
-        Ok(Chunk(ptr, None))
+        match self.0 {
+            2 => Err(Error::unsupported("part of this memory is imported already")),
+            _ => Ok(Chunk(ptr, None)),
+        }
     }
 
     fn map(&self, chunk: &Chunk) -> Result<*mut u8> {
@@ -252,8 +258,17 @@ pub(super) fn backend() -> Backend {
 }
 
 /// Device 0.
-pub(super) fn device() -> Device {
+pub(crate) fn device() -> Device {
+    open(0)
+}
+
+/// Device 2: it shares the host's memory, and fails to import any.
+pub(crate) fn sharing_device() -> Device {
+    open(2)
+}
+
+fn open(ordinal: u32) -> Device {
     backend()
-        .open(&DeviceOptions::new(0).block_size(1 << 20))
+        .open(&DeviceOptions::new(ordinal).block_size(1 << 20))
         .unwrap()
 }

@@ -30,7 +30,6 @@ use crate::tensor::layout::Layout;
 use crate::tensor::shape::{MAX_RANK, Shape};
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, Value};
-use std::any::Any;
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr::NonNull;
@@ -411,11 +410,11 @@ pub fn import(managed: Managed, cx: &Context) -> Result<Tensor> {
         .wrapping_add(lent.byte_offset as usize)
         .wrapping_sub(back);
     let layout = Layout::strided(shape, &strides, before as u64);
-    let managed: Arc<dyn Any + Send + Sync> = Arc::new(managed);
+    let managed = Arc::new(managed);
     // SAFETY: the memory from the first to the last element that shape and strides name is readable until the deleter is called,
     // and nobody writes a tensor's memory.
-    match unsafe { Tensor::from_host(first, Arc::clone(&managed), all, dtype, cx) } {
-        Some(tensor) => tensor.map(|tensor| tensor.viewed(layout)),
+    match unsafe { Tensor::from_host(first, &managed, all, dtype, cx) } {
+        Some(tensor) => Ok(tensor.viewed(layout)),
         None => {
             // SAFETY: as above.
             let bytes = unsafe { std::slice::from_raw_parts(first, bytes as usize) }.to_vec();

@@ -136,13 +136,9 @@ impl Archive {
             .data_offsets
             .map(|at| (self.data + at) as usize);
         let bytes = &self.map[from..to];
-        if dtype == DType::Bool && bytes.iter().any(|&byte| byte > 1) {
-            return Tensor::from_le_bytes(bytes.to_vec(), shape, dtype, cx);
-        }
-        let owner: Arc<dyn std::any::Any + Send + Sync> = Arc::clone(&self.map) as _;
-        // SAFETY: the map holds the bytes, whose pages are writable and private, and nobody writes them.
-        match unsafe { Tensor::from_host(bytes.as_ptr().cast_mut(), owner, shape, dtype, cx) } {
-            Some(tensor) => tensor,
+        // SAFETY: the map holds the bytes, whose pages are private, and nobody writes them.
+        match unsafe { Tensor::from_host(bytes.as_ptr().cast_mut(), &self.map, shape, dtype, cx) } {
+            Some(tensor) => Ok(tensor),
             None => Tensor::from_le_bytes(bytes.to_vec(), shape, dtype, cx),
         }
     }

@@ -1,13 +1,12 @@
 //! Tensors and the bytes of their elements.
 
-use super::create::{imported, upload};
 use super::shape::Shape;
 use super::tag::OpTag;
 use super::{Repr, Tensor};
 use crate::context::Context;
 use crate::error::Result;
 use crate::exec;
-use crate::hal::{Buffer, Capability, DType};
+use crate::hal::DType;
 
 /// Little-endian bytes as they lie in memory, or the other way round.
 fn swap_on_big_endian(data: &mut [u8], dtype: DType) {
@@ -35,17 +34,7 @@ impl Tensor {
         if dtype == DType::Bool {
             data.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
         }
-        let aligned = (data.as_ptr() as usize).is_multiple_of(dtype.size());
-        if data.is_empty() || !aligned || !cx.device().capability(Capability::Import) {
-            return upload(&data, shape, dtype, cx, tag);
-        }
-        Ok(imported(
-            Buffer::import_vec(cx.device(), data)?,
-            shape,
-            dtype,
-            cx,
-            tag,
-        ))
+        Tensor::in_vec(data, (shape, dtype), cx, tag)
     }
 
     /// The little-endian bytes of the elements, row-major. Waits for them.

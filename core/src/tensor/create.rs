@@ -2,6 +2,7 @@
 
 use super::element::{Element, one, with_element};
 use super::failure::{Failure, Refusal};
+use super::host::in_place;
 use super::layout::Layout;
 use super::shape::{IntoShape, Shape};
 use super::tag::OpTag;
@@ -10,7 +11,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::exec::{self, Written};
 use crate::graph::Op;
-use crate::hal::{Buffer, Capability, DType, Kind};
+use crate::hal::{Buffer, DType, Kind};
 use std::sync::Arc;
 
 /// A tensor of elements that are in `buffer`, row-major.
@@ -80,19 +81,14 @@ impl Tensor {
             Ok(shape) => shape,
             Err(refusal) => return Tensor::ill_shaped(tag, cx, refusal),
         };
-        let data = T::into_raw(data);
-        // A device with memory of its own reaches the host's, but slowly: it gets a copy.
-        let in_place = [Capability::Import, Capability::UnifiedMemory];
-        if data.is_empty() || in_place.iter().any(|&bit| !cx.device().capability(bit)) {
-            return Tensor::made(tag, cx, upload(&data, shape, T::DTYPE, cx, tag));
-        }
-        match Buffer::import_vec(cx.device(), data) {
-            Ok(buffer) => imported(buffer, shape, T::DTYPE, cx, tag),
-            Err(error) => Tensor::of_error(tag, error.into(), Some(cx)),
-        }
+        Tensor::made(
+            tag,
+            cx,
+            Tensor::in_vec(T::into_raw(data), (shape, T::DTYPE), cx, tag),
+        )
     }
 
-    /// A tensor in memory that `owner` shows, row-major, without a copy where the device can use host memory: an
+    /// A tensor in memory that `owner` shows, row-major, without a copy where the device shares the host's memory: an
     /// `Arc<[T]>`, a `&'static [T]`, a type of yours around a part of a larger array or a mapped file. The owner is dropped when
     /// no tensor and no work needs the memory any more.
     ///
@@ -121,25 +117,25 @@ impl Tensor {
         O: AsRef<[T]> + Send + Sync + 'static,
     {
         let tag = OpTag::new("from_owner");
-        let data = owner.as_ref();
+        // The memory may be part of the owner itself, which moves no more, and an owner may show another each time.
+        let owner = Arc::new(owner);
+        let data: &[T] = (*owner).as_ref();
         let shape = match shaped(shape, data.len()) {
             Ok(shape) => shape,
             Err(refusal) => return Tensor::ill_shaped(tag, cx, refusal),
         };
-        if !cx.device().capability(Capability::Import) || data.is_empty() {
-            return Tensor::made(tag, cx, upload(&T::raw_slice(data), shape, T::DTYPE, cx, tag));
-        }
-        match Buffer::import_owner::<T, O>(cx.device(), owner) {
-            // What the owner shows may have changed since the shape was checked.
-            Ok(buffer) if buffer.size() == (shape.elements() * T::DTYPE.size()) as u64 => {
-                imported(buffer, shape, T::DTYPE, cx, tag)
-            }
-            Ok(_) => Tensor::ill_shaped(
-                tag,
+        // SAFETY: as many elements as the shape has, checked above, which the owner lends as long as it lives.
+        match unsafe {
+            in_place(
+                data.as_ptr().cast_mut().cast(),
+                &owner,
+                (shape, T::DTYPE),
                 cx,
-                Refusal::new("the owner shows another number of elements each time"),
-            ),
-            Err(error) => Tensor::of_error(tag, error.into(), Some(cx)),
+                tag,
+            )
+        } {
+            Some(tensor) => tensor,
+            None => Tensor::made(tag, cx, upload(&T::raw_slice(data), shape, T::DTYPE, cx, tag)),
         }
     }
 

@@ -5,48 +5,72 @@ use super::create::imported;
 use super::shape::Shape;
 use super::tag::OpTag;
 use crate::context::Context;
-use crate::error::Result;
 use crate::hal::{Buffer, Capability, DType};
-use std::any::Any;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-type Owner = Arc<dyn Any + Send + Sync>;
+unsafe extern "C" fn release<O>(owner: *mut c_void) {
+    // SAFETY: `in_place` passes a reference of its own, and release is called once.
+    drop(unsafe { Arc::from_raw(owner.cast::<O>()) });
+}
 
-unsafe extern "C" fn release(owner: *mut c_void) {
-    // SAFETY: `from_host` passes a box of the owner, and release is called once.
-    drop(unsafe { Box::from_raw(owner.cast::<Owner>()) });
+/// A tensor in the host's memory, which `owner` keeps; `None` where the device does not compute there: the elements are copied
+/// then. A device with memory of its own reaches the host's too, but slowly. An import may fail where the next does not, as a
+/// driver may take each page once.
+///
+/// # Safety
+/// Row-major elements of the shape lie at `ptr`, as the host has them, in memory that is readable as long as `owner` lives, and
+/// that nobody writes.
+pub(super) unsafe fn in_place<O: Send + Sync + 'static>(
+    ptr: *mut u8,
+    owner: &Arc<O>,
+    (shape, dtype): (Shape, DType),
+    cx: &Context,
+    tag: OpTag,
+) -> Option<Tensor> {
+    let device = cx.device();
+    let bits = [Capability::Import, Capability::UnifiedMemory];
+    let aligned = (ptr as usize).is_multiple_of(dtype.size());
+    if shape.elements() == 0 || !aligned || bits.iter().any(|&bit| !device.capability(bit)) {
+        return None;
+    }
+    let bytes = (shape.elements() * dtype.size()) as u64;
+    let owner = Arc::into_raw(Arc::clone(owner)).cast_mut().cast::<c_void>();
+    // SAFETY: the caller vouches for the memory, which the owner keeps until it is released; tensors are not written.
+    match unsafe { Buffer::import(device, ptr, bytes, Some(release::<O>), owner) } {
+        Ok(buffer) => Some(imported(buffer, shape, dtype, cx, tag)),
+        Err(_) => {
+            // SAFETY: a failed import does not release; the reference is still ours.
+            unsafe { release::<O>(owner) };
+            None
+        }
+    }
 }
 
 impl Tensor {
-    /// A tensor in the host's memory, which `owner` keeps; `None` where the device cannot use it in place.
+    /// A tensor in the host's memory, which `owner` keeps; `None` where the device cannot use it in place, or where a truth value
+    /// is neither 0 nor 1.
     ///
     /// # Safety
-    /// Row-major elements of the shape lie at `ptr`, as the host has them, in memory that is readable and writable as long as
+    /// As many elements as the shape has lie at `ptr`, row-major, as the host has them, in memory that is readable as long as
     /// `owner` lives, and that nobody writes.
     #[track_caller]
-    pub(crate) unsafe fn from_host(
+    pub(crate) unsafe fn from_host<O: Send + Sync + 'static>(
         ptr: *mut u8,
-        owner: Owner,
+        owner: &Arc<O>,
         shape: Shape,
         dtype: DType,
         cx: &Context,
-    ) -> Option<Result<Tensor>> {
-        let aligned = (ptr as usize).is_multiple_of(dtype.size());
-        if shape.elements() == 0 || !aligned || !cx.device().capability(Capability::Import) {
-            return None;
-        }
-        let bytes = (shape.elements() * dtype.size()) as u64;
-        let owner = Box::into_raw(Box::new(owner)).cast::<c_void>();
-        // SAFETY: the caller vouches for the memory, which the owner keeps until it is released.
-        match unsafe { Buffer::import(cx.device(), ptr, bytes, Some(release), owner) } {
-            Ok(buffer) => Some(Ok(imported(buffer, shape, dtype, cx, OpTag::new("from_host")))),
-            Err(error) => {
-                // SAFETY: a failed import does not release; the box is still ours.
-                unsafe { release(owner) };
-                Some(Err(error.into()))
+    ) -> Option<Tensor> {
+        if dtype == DType::Bool && shape.elements() > 0 {
+            // SAFETY: the caller vouches for the memory; a truth value is a byte.
+            let truths = unsafe { std::slice::from_raw_parts(ptr, shape.elements()) };
+            if truths.iter().any(|&byte| byte > 1) {
+                return None;
             }
         }
+        // SAFETY: as above.
+        unsafe { in_place(ptr, owner, (shape, dtype), cx, OpTag::new("from_host")) }
     }
 
     /// Other elements of a value's buffer.
@@ -56,5 +80,76 @@ impl Tensor {
             super::Repr::Value(value) => Tensor::from_value(super::Value { layout, ..value }),
             _ => self,
         }
+    }
+
+    /// A tensor in the memory of `data`, row-major, or a copy of it.
+    #[track_caller]
+    pub(super) fn in_vec<T: crate::hal::Element>(
+        mut data: Vec<T>,
+        (shape, dtype): (Shape, DType),
+        cx: &Context,
+        tag: OpTag,
+    ) -> crate::error::Result<Tensor> {
+        let ptr = data.as_mut_ptr().cast::<u8>();
+        let data = Arc::new(data);
+        // SAFETY: the vector has as many elements as the shape, and nobody else reaches it.
+        match unsafe { in_place(ptr, &data, (shape, dtype), cx, tag) } {
+            Some(tensor) => Ok(tensor),
+            None => super::create::upload(&data, shape, dtype, cx, tag),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hal::testing;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    static DROPPED: AtomicUsize = AtomicUsize::new(0);
+
+    struct Owner(Vec<f32>);
+
+    impl AsRef<[f32]> for Owner {
+        fn as_ref(&self) -> &[f32] {
+            &self.0
+        }
+    }
+
+    impl Drop for Owner {
+        fn drop(&mut self) {
+            DROPPED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Tensors of all ways in; and how many owners were let go.
+    fn made(cx: &Context) -> usize {
+        let before = DROPPED.load(Ordering::Relaxed);
+        let shape = Shape::of(&[2]);
+        let owner = Arc::new(Owner(vec![5.0, 6.0]));
+        // SAFETY: the owner's two elements, which nobody writes.
+        let host =
+            unsafe { Tensor::from_host(owner.0.as_ptr().cast_mut().cast(), &owner, shape, DType::F32, cx) };
+        assert!(host.is_none_or(|host| host.to_vec::<f32>().is_ok_and(|host| host == [5.0, 6.0])));
+        let bytes: Vec<u8> = [7.0_f32, 8.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+        let tensors = [
+            Tensor::from_vec(vec![1.0_f32, 2.0], 2, cx),
+            Tensor::from_owner(Owner(vec![3.0, 4.0]), 2, cx),
+            Tensor::from_le_bytes(bytes, shape, DType::F32, cx).unwrap(),
+        ];
+        for (tensor, wanted) in tensors.iter().zip([[1.0, 2.0], [3.0, 4.0], [7.0, 8.0]]) {
+            assert_eq!(tensor.to_vec::<f32>().unwrap(), wanted);
+        }
+        drop(owner);
+        DROPPED.load(Ordering::Relaxed) - before
+    }
+
+    #[test]
+    fn memory_is_used_in_place_only_where_the_device_shares_it_and_takes_it() {
+        // It imports, into memory that it does not share.
+        assert_eq!(made(&Context::on(testing::device())), 2);
+        assert_eq!(made(&Context::on(testing::sharing_device())), 2);
+        // The owner of a tensor lives as long as that.
+        assert_eq!(made(&Context::new("cpu").unwrap()), 1);
     }
 }

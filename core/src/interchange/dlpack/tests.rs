@@ -186,6 +186,26 @@ fn memory_that_is_not_aligned_is_copied() {
 }
 
 #[test]
+fn truth_values_are_0_and_1() {
+    let cx = context();
+    let (raw, _) = lend(vec![0.0; 1], &[4], None, 0, |managed| {
+        managed.dl_tensor.dtype = DlDataType {
+            code: 6,
+            bits: 8,
+            lanes: 1,
+        };
+        let bytes = managed.dl_tensor.data.cast::<u8>();
+        for (at, byte) in [0, 1, 2, 255].into_iter().enumerate() {
+            // SAFETY: the float has four bytes.
+            unsafe { bytes.add(at).write(byte) };
+        }
+    });
+    let x = borrowed(raw, &cx).unwrap();
+    assert_eq!(x.to_le_bytes().unwrap(), [0, 1, 1, 1]);
+    assert_eq!(x.cast(DType::I32).to_vec::<i32>().unwrap(), [0, 1, 1, 1]);
+}
+
+#[test]
 fn what_is_refused_is_given_back() {
     let cx = context();
     type Change = fn(&mut DlManagedTensorVersioned);
