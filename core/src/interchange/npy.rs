@@ -57,15 +57,7 @@ struct Header {
 /// It is no array in this format, ends early or goes on, has a type that tensors have not, or more than 8 axes.
 pub fn decode(mut data: &[u8], cx: &Context) -> Result<Tensor> {
     let length = data.len() as u64;
-    let tensor = from_reader(&mut data, length, cx, |message| malformed("npy", None, message))?;
-    if data.is_empty() {
-        return Ok(tensor);
-    }
-    Err(malformed(
-        "npy",
-        None,
-        format!("{} bytes behind the array", data.len()),
-    ))
+    from_reader(&mut data, length, cx, |message| malformed("npy", None, message))
 }
 
 /// The array in a file; as [`decode`].
@@ -102,7 +94,7 @@ pub fn write(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
     replace(path, |file| file.write_all(&bytes).map_err(failed(path)))
 }
 
-/// The array that a reader of at most `length` bytes begins with.
+/// The array that a reader of at most `length` bytes gives, to its end: there an archive checks its sum.
 pub(super) fn from_reader(
     reader: &mut dyn Read,
     length: u64,
@@ -120,12 +112,19 @@ pub(super) fn from_reader(
     let mut data = Vec::new();
     data.try_reserve(bytes.min(RESERVE) as usize)
         .map_err(|failure| error(failure.to_string()))?;
-    let got = reader
+    let got = (&mut *reader)
         .take(bytes)
         .read_to_end(&mut data)
         .map_err(|failure| error(failure.to_string()))?;
     if got as u64 != bytes {
         return Err(short(got as u64));
+    }
+    match reader
+        .read(&mut [0])
+        .map_err(|failure| error(failure.to_string()))?
+    {
+        0 => {}
+        _ => return Err(error(format!("{} bytes behind the array", left - bytes))),
     }
     if header.big_endian {
         data.chunks_exact_mut(header.dtype.size())

@@ -240,6 +240,36 @@ fn archives_and_files_come_back() {
     assert!(bad.contains("add: "), "{bad}");
 }
 
+#[test]
+fn a_damaged_archive_never_gives_other_numbers() {
+    let cx = context();
+    let data: Vec<f32> = (0..16).map(|n| n as f32 / 3.0).collect();
+    let x = Tensor::from_slice(&data, 16, &cx);
+    let plain = encode(&x).unwrap();
+    for compression in [Compression::Stored, Compression::Deflated] {
+        let bytes = npz::encode(&[("x", &x)], compression).unwrap();
+        let mut refused = 0;
+        for (at, bit) in (0..bytes.len()).flat_map(|at| [(at, 0), (at, 6)]) {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << bit;
+            let read = Archive::new(Cursor::new(damaged)).and_then(|mut file| file.tensor("x", &cx));
+            match read {
+                Ok(read) => assert_eq!(read.to_vec::<f32>().unwrap(), data, "bit {bit} of byte {at}"),
+                Err(_) => refused += 1,
+            }
+        }
+        // Dates and the like may change; what the array is made of may not.
+        if compression == Compression::Stored {
+            assert!(refused >= 2 * plain.len(), "{refused} of {}", 2 * bytes.len());
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.npy");
+    std::fs::write(&path, [&plain[..], &[0, 0]].concat()).unwrap();
+    let longer = read(&path, &cx).unwrap_err().to_string();
+    assert!(longer.contains("2 bytes behind the array"), "{longer}");
+}
+
 /// An error on the way to a tensor is that of writing it.
 fn npy_error(x: &Tensor, cx: &Context) -> String {
     let bad = x + Tensor::from_slice(&[1.0_f32; 3], 3, cx);
