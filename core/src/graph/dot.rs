@@ -2,11 +2,12 @@
 
 use super::text::attributes;
 use super::{Body, Graph, Op};
+use std::collections::HashMap;
 use std::fmt::Write;
 
 impl Graph {
     /// The graph in the language DOT: a box a node with its op, its type, and the op that the user called with its line. Loops and
-    /// branches have their graphs in frames.
+    /// branches have their graphs in frames, each graph where it is named first.
     ///
     /// ```
     /// use thalweg::{Context, Tensor, jit};
@@ -20,7 +21,7 @@ impl Graph {
     pub fn to_dot(&self) -> String {
         let mut dot = Dot {
             text: "digraph thalweg {\n  node [shape=box fontname=monospace];\n".to_owned(),
-            next: 1,
+            numbers: HashMap::new(),
         };
         dot.graph(self, 0, "  ");
         dot.text.push_str("}\n");
@@ -30,7 +31,8 @@ impl Graph {
 
 struct Dot {
     text: String,
-    next: usize,
+    /// Of the graphs that are drawn, by [`Body::identity`].
+    numbers: HashMap<usize, usize>,
 }
 
 impl Dot {
@@ -39,9 +41,11 @@ impl Dot {
         for (at, node) in graph.nodes().iter().enumerate() {
             let mut bodies: Vec<(usize, Body)> = Vec::new();
             let attributes = attributes(&node.op, &mut |body| {
-                let number = self.next;
-                self.next += 1;
-                bodies.push((number, body.clone()));
+                let next = self.numbers.len() + 1;
+                let number = *self.numbers.entry(body.identity()).or_insert_with(|| {
+                    bodies.push((next, body.clone()));
+                    next
+                });
                 format!("g{number}")
             });
             let mut label = format!("%{at} {}{attributes}", node.op.name());

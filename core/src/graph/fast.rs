@@ -73,13 +73,16 @@ impl Fast {
                     && let Some(first) = self.constant(inner.inputs[1])
                 {
                     let x = inner.inputs[0];
-                    let both = if op == ScalarOp::Add {
-                        first + outer
+                    let dtype = like.ty.dtype;
+                    let (both, holds) = if op == ScalarOp::Add {
+                        (first + outer, (first + outer).abs() <= range(dtype).1)
                     } else {
-                        first * outer
+                        (first * outer, is_normal(first * outer, dtype))
                     };
-                    let both = self.full(both, like);
-                    return self.put(op, &[x, both], like);
+                    if holds {
+                        let both = self.full(both, like);
+                        return self.put(op, &[x, both], like);
+                    }
                 }
             }
             _ => {}
@@ -140,12 +143,18 @@ impl Fast {
     }
 }
 
-/// Whether a number keeps its digits in a dtype.
-fn is_normal(value: f64, dtype: DType) -> bool {
-    let (least, most) = match dtype {
+/// The least and the greatest positive number with all digits.
+fn range(dtype: DType) -> (f64, f64) {
+    match dtype {
         DType::F64 => (f64::MIN_POSITIVE, f64::MAX),
         DType::F16 => (f16::MIN_POSITIVE.to_f64(), f16::MAX.to_f64()),
+        DType::BF16 => (bf16::MIN_POSITIVE.to_f64(), bf16::MAX.to_f64()),
         _ => (f32::MIN_POSITIVE.into(), f32::MAX.into()),
-    };
+    }
+}
+
+/// Whether a number keeps its digits in a dtype.
+fn is_normal(value: f64, dtype: DType) -> bool {
+    let (least, most) = range(dtype);
     (least..=most).contains(&value.abs())
 }

@@ -333,6 +333,46 @@ fn bad_texts_are_refused_with_their_line() {
     assert!(bad.contains("graphs lie in graphs more than 32 deep"), "{bad}");
 }
 
+#[test]
+fn a_graph_that_is_named_twice_is_written_once() {
+    let mut text = "graph @0\n%0: bool[] = input\nreturn %0\n".to_owned();
+    for at in 1..31 {
+        let head = if at == 30 {
+            "main".to_owned()
+        } else {
+            format!("@{at}")
+        };
+        text += &format!(
+            "graph {head}\n%0: bool[] = input\n%1: token = cond %0 %0 then=@{0} otherwise=@{0}\n\
+             %2: bool[] = result %1 index=0\nreturn %2\n",
+            at - 1
+        );
+    }
+    let graph = Graph::parse(&text).unwrap();
+    assert_eq!(graph.to_text(), text);
+    assert_eq!(graph.to_dot().matches("subgraph").count(), 30);
+}
+
+#[test]
+fn a_slice_of_one_element_has_any_step() {
+    let cx = Context::new("cpu").unwrap();
+    let x = Tensor::from_slice(&[1.0_f32, 2.0], [1, 2], &cx);
+    for step in [i64::MIN, i64::MAX, -1] {
+        let text = format!(
+            "graph main\n%0: f32[1,2] = input\n%1: f32[1,2] = neg %0\n\
+             %2: f32[1,2] = slice %0 start=[0,0] step=[{step},1]\n\
+             %3: f32[1,2] = slice %1 start=[0,0] step=[{step},1]\n\
+             %4: f32[1,2] = slice %3 start=[0,0] step=[{step},1]\nreturn %2 %4\n"
+        );
+        let results = Graph::parse(&text)
+            .unwrap()
+            .call(std::slice::from_ref(&x))
+            .unwrap();
+        assert_eq!(results[0].to_vec::<f32>().unwrap(), [1.0, 2.0], "{step}");
+        assert_eq!(results[1].to_vec::<f32>().unwrap(), [-1.0, -2.0], "{step}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_text_is_too_strange(cuts in prop::collection::vec((any::<u16>(), 0_usize..6, "[%@=0-9a-z,\\[\\]: -]{0,4}"), 1..5)) {

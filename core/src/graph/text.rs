@@ -9,11 +9,12 @@
 //! return %3
 //! ```
 //!
-//! Graphs that loops and branches run come first, as `graph @0`, `graph @1`, …, each in front of the graph that names it; a loop or
+//! Graphs that loops and branches run come first, as `graph @0`, `graph @1`, …, each once and in front of the graphs that name it; a loop or
 //! a branch itself is a `token`. Constants are as in the text form of kernels: the shortest decimal that is the same bits, or bits in hex.
 
 use super::{Body, Control, ConvAttributes, Graph, Op, ScatterMode, Type};
 use crate::hal::ir::literal;
+use std::collections::HashMap;
 use std::fmt::{self, Display, Write};
 
 impl Graph {
@@ -209,7 +210,7 @@ pub(super) fn attributes(op: &Op, body: &mut dyn FnMut(&Body) -> String) -> Stri
 #[derive(Default)]
 struct Printer {
     done: String,
-    count: usize,
+    names: HashMap<usize, String>,
 }
 
 impl Printer {
@@ -231,9 +232,12 @@ impl Printer {
     }
 
     fn body(&mut self, body: &Body) -> String {
+        if let Some(name) = self.names.get(&body.identity()) {
+            return name.clone();
+        }
         let text = self.graph(body);
-        let name = format!("@{}", self.count);
-        self.count += 1;
+        let name = format!("@{}", self.names.len());
+        self.names.insert(body.identity(), name.clone());
         let _ = write!(self.done, "graph {name}\n{text}");
         name
     }

@@ -31,17 +31,17 @@ impl Affine {
         if self.coefficients.len() <= axis {
             self.coefficients.resize(axis + 1, 0);
         }
-        self.coefficients[axis] += coefficient;
+        self.coefficients[axis] = self.coefficients[axis].wrapping_add(coefficient);
         while self.coefficients.last() == Some(&0) {
             self.coefficients.pop();
         }
     }
 
-    /// Adds `factor * other`.
+    /// Adds `factor * other`. Factors of axes with one element may be any number, and what comes of them is never used.
     pub(super) fn add(&mut self, other: &Affine, factor: i64) {
-        self.offset += other.offset * factor;
+        self.offset = self.offset.wrapping_add(other.offset.wrapping_mul(factor));
         for (axis, &coefficient) in other.coefficients.iter().enumerate() {
-            self.add_term(axis, coefficient * factor);
+            self.add_term(axis, coefficient.wrapping_mul(factor));
         }
     }
 

@@ -96,12 +96,13 @@ impl Layout {
         }
     }
 
-    /// Element `start + i * step` along each axis, for `i` below the extent of `shape`.
+    /// Element `start + i * step` along each axis, for `i` below the extent of `shape`. Where that is one element, the step is any
+    /// number.
     pub fn sliced(&self, start: &[usize], step: &[i64], shape: Shape) -> Layout {
         let mut layout = *self;
         layout.shape = shape;
         for axis in 0..shape.len() {
-            layout.strides[axis] = self.strides[axis] * step[axis];
+            layout.strides[axis] = self.strides[axis].wrapping_mul(step[axis]);
             if shape.elements() > 0 {
                 layout.offset = layout
                     .offset
@@ -116,8 +117,8 @@ impl Layout {
     pub fn windowed(&self, axis: usize, shape: Shape, step: usize, dilation: usize) -> Layout {
         let mut layout = *self;
         layout.shape = shape;
-        layout.strides[axis] = self.strides[axis] * step as i64;
-        layout.strides[shape.len() - 1] = self.strides[axis] * dilation as i64;
+        layout.strides[axis] = self.strides[axis].wrapping_mul(step as i64);
+        layout.strides[shape.len() - 1] = self.strides[axis].wrapping_mul(dilation as i64);
         layout
     }
 
