@@ -5,7 +5,7 @@ use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
 use half::{bf16, f16};
 use thalweg_hal::dtype::Class;
-use thalweg_hal::narrow::{bf16_from_f64, bf16_from_i64, f16_from_f64, f16_from_i64};
+use thalweg_hal::narrow::{bf16_from_f64, f16_from_f64};
 
 /// A number in a formula. It has no dtype of its own: it takes that of the tensor that it meets, but a float among integers
 /// makes them f32, and a number among truth values makes them numbers (f32 or i64).
@@ -52,8 +52,8 @@ impl Scalar {
         let (least, most) = match (dtype.class(), dtype.size() as u32 * 8) {
             (Class::Float, _) => {
                 return Ok(match dtype {
-                    DType::F16 => f16_from_i64(integer as i64).to_bits().into(),
-                    DType::BF16 => bf16_from_i64(integer as i64).to_bits().into(),
+                    DType::F16 => f16_from_f64(sticky(integer)).to_bits().into(),
+                    DType::BF16 => bf16_from_f64(sticky(integer)).to_bits().into(),
                     DType::F32 => (integer as f32).to_bits().into(),
                     _ => (integer as f64).to_bits(),
                 });
@@ -101,10 +101,22 @@ impl Scalar {
             (Scalar::Bool(value), Class::Signed | Class::Unsigned | Class::Bool) => u64::from(value),
             (Scalar::Int(_) | Scalar::Bool(_), Class::Float) => match (self, dtype) {
                 (Scalar::Int(value), DType::F32) => (value as f32).to_bits().into(),
+                (Scalar::Int(value), DType::F16 | DType::BF16) => float_bits(sticky(value), dtype),
                 _ => float_bits(self.to_f64(), dtype),
             },
         }
     }
+}
+
+/// An f64 that rounds to any narrower float as `value` does: the bits that it has no room for are one, below the others.
+fn sticky(value: i128) -> f64 {
+    let size = value.unsigned_abs();
+    // As many as leave 54 bits at most, where f64 has 53: the last is set for them only where there are any.
+    let less = (128 - size.leading_zeros()).saturating_sub(53);
+    let kept = size >> less;
+    let rest = u128::from(kept << less != size);
+    let exact = (kept | rest) as f64 * 2_f64.powi(less as i32);
+    if value < 0 { -exact } else { exact }
 }
 
 /// `value` rounded once to a float dtype.
@@ -225,6 +237,29 @@ mod tests {
             assert!(Scalar::from(value).bits(dtype).is_err(), "{value} {dtype}");
         }
         assert!(Scalar::from(0.5).bits(DType::I32).is_err());
+        // A tie of bf16 and one more, beyond i64 and in it.
+        for (value, bf16, f16) in [
+            (1_i128 << 63, 0x5f00, 0x7c00),
+            (i128::from(u64::MAX), 0x5f80, 0x7c00),
+            ((1 << 63) + (1 << 55), 0x5f00, 0x7c00),
+            ((1 << 63) + (1 << 55) + 1, 0x5f01, 0x7c00),
+            (-(1 << 62) - (1 << 54) - 1, 0xde81, 0xfc00),
+            (i128::MAX, 0x7f00, 0x7c00),
+            (i128::MIN, 0xff00, 0xfc00),
+            (2049, 0x4500, 0x6800),
+            (2051, 0x4500, 0x6802),
+            (-3, 0xc040, 0xc200),
+            (0, 0, 0),
+        ] {
+            for (dtype, wanted) in [(DType::BF16, bf16), (DType::F16, f16)] {
+                assert_eq!(
+                    Scalar::Int(value).bits(dtype).ok(),
+                    Some(wanted),
+                    "{value} {dtype}"
+                );
+                assert_eq!(Scalar::Int(value).cast_bits(dtype), wanted, "{value} {dtype}");
+            }
+        }
     }
 
     #[test]
