@@ -299,9 +299,16 @@ impl ContextBuilder {
             let text = format!("{streams} streams, at most {MAX_STREAMS} are possible");
             return Err(Refusal::new(text).into());
         }
-        if self.threads == Some(0) {
-            return Err(Refusal::new("0 threads, at least the calling one works").into());
-        }
+        let set = |first: usize| match self.threads {
+            Some(0) => Err(Refusal::new("0 threads, at least the calling one works")),
+            Some(threads) if threads != first => {
+                let text = format!("{threads} threads asked, an earlier context of this process set {first}");
+                Err(Refusal::new(text).help("threads are shared by all contexts: set them once"))
+            }
+            _ => Ok(()),
+        };
+        // What can be refused is, before the limit or the threads, which all contexts share, change.
+        set(THREADS.get().copied().or(self.threads).unwrap_or(1))?;
         let asked = self.device_target.as_deref().unwrap_or("auto");
         let target = match (Target::parse(asked)?, self.device_id) {
             (target, None) => target,
@@ -325,13 +332,7 @@ impl ContextBuilder {
             hal::set_memory_limit(device.target(), limit)?;
         }
         if let Some(threads) = self.threads {
-            let first = *THREADS.get_or_init(|| threads);
-            if first != threads {
-                let text = format!("{threads} threads asked, an earlier context of this process set {first}");
-                return Err(Refusal::new(text)
-                    .help("threads are shared by all contexts: set them once")
-                    .into());
-            }
+            set(*THREADS.get_or_init(|| threads))?;
             Pool::global().set_threads(threads);
         }
         let settings = Settings {

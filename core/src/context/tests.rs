@@ -216,6 +216,37 @@ fn fast_math_changes_graphs_alone() {
 }
 
 #[test]
+fn fast_math_joins_no_constants_beyond_the_dtype() {
+    let cx = ContextBuilder::new()
+        .device_target("cpu")
+        .fast_math(true)
+        .build()
+        .unwrap();
+    let values = [0.0_f32, 1e-30, -1e-30, 1.0];
+    let x = Tensor::from_slice(&values, 4, &cx);
+    type Case = (fn(&Tensor) -> Tensor, fn(f32) -> f32);
+    let cases: [Case; 4] = [
+        (|x| x * 1e30_f64 * 1e30_f64, |x| x * 1e30 * 1e30),
+        (|x| x * 1e-30_f64 * 1e-30_f64, |x| x * 1e-30 * 1e-30),
+        (
+            |x| x * -3e38_f64 + 3e38_f64 + 3e38_f64,
+            |x| x * -3e38 + 3e38 + 3e38,
+        ),
+        (|x| x - 3e38_f64 - 3e38_f64, |x| x - 3e38 - 3e38),
+    ];
+    for (at, (tensor, number)) in cases.into_iter().enumerate() {
+        let got = jit(tensor).call(&x).to_vec::<f32>().unwrap();
+        for (got, wanted) in got.into_iter().zip(values.map(number)) {
+            let near = (got - wanted).abs() <= 4.0 * f32::EPSILON * wanted.abs();
+            assert!(got == wanted || near, "case {at}: {got} for {wanted}");
+        }
+    }
+    let half = x.cast(DType::F16);
+    let got = jit(|x: &Tensor| x * 300.0 * 300.0).call(&half).cast(DType::F32);
+    assert_eq!(got.to_vec::<f32>().unwrap()[0], 0.0);
+}
+
+#[test]
 fn threads_are_what_the_backend_uses_and_set_once() {
     let threads = |n| ContextBuilder::new().device_target("cpu").threads(n).build();
     let cx = threads(1).unwrap();
@@ -229,6 +260,14 @@ fn threads_are_what_the_backend_uses_and_set_once() {
         "{error}"
     );
     assert!(threads(0).unwrap_err().to_string().starts_with("0 threads"));
+    let limit = cx.device().memory_stats().unwrap().limit;
+    let both = ContextBuilder::new().device_target("cpu").memory_limit("1 MiB");
+    assert!(both.clone().threads(3).build().is_err() && both.threads(0).build().is_err());
+    assert_eq!(
+        cx.device().memory_stats().unwrap().limit,
+        limit,
+        "nothing changes before all is checked"
+    );
 }
 
 #[test]
