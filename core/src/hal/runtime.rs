@@ -351,16 +351,16 @@ mod tests {
     fn questions_initialise_nothing_and_wrong_ones_name_the_range() {
         let runtime = runtime();
         assert!(!runtime.is_initialized("double").unwrap());
-        assert_eq!(runtime.device_count("double").unwrap(), 2);
+        assert_eq!(runtime.device_count("double").unwrap(), 3);
         assert_eq!(runtime.device_name("double", 1).unwrap(), "double 1");
         assert!(runtime.capability("double", 0, Capability::Map).unwrap());
-        for id in [-1, 2, i64::MAX] {
+        for id in [-1, 3, i64::MAX] {
             let error = runtime.device_name("double", id).unwrap_err();
             assert_eq!(
                 error.to_string(),
-                format!("double has no device {id}; valid are 0 to 1; targets found: double")
+                format!("double has no device {id}; valid are 0 to 2; targets found: double")
             );
-            assert!(matches!(error, Error::NoSuchDevice { id: at, count: 2, .. } if at == id));
+            assert!(matches!(error, Error::NoSuchDevice { id: at, count: 3, .. } if at == id));
         }
         let error = runtime.device_count("TPU").unwrap_err();
         assert_eq!(error.to_string(), "there is no target \"TPU\"; found: double");

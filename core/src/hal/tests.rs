@@ -29,7 +29,7 @@ fn properties_and_errors_of_devices() {
         (backend.name(), backend.info().version.as_str()),
         ("double", "1.2.3")
     );
-    assert_eq!(backend.device_count().unwrap(), 2);
+    assert_eq!(backend.device_count().unwrap(), 3);
     let properties = backend.device_properties(1).unwrap();
     assert_eq!(
         (properties.name.as_str(), properties.kind),
@@ -38,7 +38,7 @@ fn properties_and_errors_of_devices() {
     assert_eq!(properties.priorities, -1..=2);
     assert!(properties.capabilities.has(Capability::Map) && !properties.capabilities.has(Capability::F64));
     assert_eq!(
-        backend.device_properties(2).unwrap_err().status(),
+        backend.device_properties(3).unwrap_err().status(),
         Status::InvalidArgument
     );
     backend.availability(0).unwrap();
