@@ -58,6 +58,11 @@ pub(super) struct Launch<'a> {
 /// Elements of a block per loop when memory is the limit: a step asks for no more lines than the core has buffers for.
 pub(super) const STRIDE: usize = 256;
 
+/// The same where chains walk the memory themselves, asking as they go.
+const WALK: usize = 4096;
+/// Elements from what such a chain works on to what it asks for.
+const AHEAD: usize = 1024;
+
 /// An input that is asked for ahead of time.
 pub(super) struct Stream {
     pub(super) param: usize,
@@ -162,10 +167,11 @@ impl Program {
                 keep_elements = if plan.kept.is_empty() { 0 } else { length as usize };
                 let loops = plan.phases.first().map_or(1, |p| loops_of(&p.element));
                 let large = length.saturating_mul(other.total) >= FETCH / 4;
-                block = if large && length > BLOCK as u64 {
-                    STRIDE * loops.min(2)
-                } else {
-                    BLOCK
+                let in_place = |p: usize| lanes.is_flat(p) && matches!(lanes.of(p).last(), Some(0 | 1));
+                block = match large && length > BLOCK as u64 {
+                    true if plan.only_walks() && (0..args.args.len()).all(in_place) => WALK,
+                    true => STRIDE * loops.min(2),
+                    false => BLOCK,
                 };
             }
             (Along::Outer, _, Some(keep)) => {
@@ -259,6 +265,7 @@ impl Launch<'_> {
                     Along::Outer if !map => 2 * step as isize,
                     // A row of one block asks for the next row.
                     Along::Inner if written || self.lanes.total <= self.block as u64 => step as isize,
+                    Along::Inner if self.block == WALK => AHEAD as isize,
                     Along::Outer | Along::Inner => 2 * self.block as isize,
                 };
                 if unit && ahead != 0 && full | !written {

@@ -1,6 +1,6 @@
 //! What a kernel is compiled to: lists of steps over values.
 
-use crate::loops::{Held, Link, LoopFn, Pattern, Reduction};
+use crate::loops::{Code, Held, Link, LoopFn, Pattern, Reduction};
 
 /// Elements of a block: what every step of a list works on before the next block.
 pub(super) const BLOCK: usize = 1024;
@@ -125,6 +125,19 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// Whether what it does with elements is chains over its inputs that write none.
+    pub(super) fn only_walks(&self) -> bool {
+        let walks = |step: &Step| match step {
+            Step::Load { .. } => true,
+            Step::Chain { chain } => {
+                let links = &self.chains[*chain as usize].1;
+                links.iter().all(|link| link.code != Code::Store)
+            }
+            _ => false,
+        };
+        self.phases.iter().all(|phase| phase.element.iter().all(walks))
+    }
+
     /// Bytes of kept values per element.
     pub(super) fn kept_bytes(&self) -> usize {
         self.kept.iter().map(|k| k.size).sum()

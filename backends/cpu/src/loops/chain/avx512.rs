@@ -179,6 +179,19 @@ pub(super) unsafe fn settle(state: *mut u8, gathered: &Gathered) {
     }
 }
 
+/// Groups in which a chain walks `n` elements; with `sums`, chunks go side by side while there are two.
+const fn groups(n: usize, sums: bool) -> usize {
+    if !sums {
+        return n.div_ceil(GROUP * WIDTH);
+    }
+    let (rounds, rest) = (n / (SIDES * CHUNK), n % (SIDES * CHUNK));
+    let (last, rest) = match rest / CHUNK {
+        0 | 1 => (0, rest),
+        _ => (1, rest % CHUNK),
+    };
+    (rounds + last) * GROUP + rest.div_ceil(GROUP * WIDTH)
+}
+
 /// A module with the function `run` for each pattern.
 macro_rules! versions {
     ($($(#[$doc:meta])* $name:ident: [$($code:ident),*];)*) => {
@@ -186,7 +199,8 @@ macro_rules! versions {
             #[expect(non_snake_case, reason = "named as the pattern")]
             pub(super) mod $name {
                 use super::{
-                    CHUNK, Chain, Code, Fetch, GROUP, Gathered, SIDES, WIDTH, ask, divisor, flush, link, settle, start,
+                    CHUNK, Chain, Code, Fetch, GROUP, Gathered, SIDES, WIDTH, ask, divisor, flush, groups, link, settle,
+                    start,
                 };
                 use std::arch::x86_64::{__mmask16, _mm512_setzero_ps};
 
@@ -225,10 +239,8 @@ macro_rules! versions {
                 pub(in super::super) unsafe fn run(chain: &Chain<'_>, n: usize, fetches: &mut [Fetch]) {
                     const FAR: usize = CHUNK * 4;
                     let mut gathered = start(chain.links);
-                    // Chunks side by side take as many groups as four of them.
-                    let groups = if SUMS { n.div_ceil(SIDES * CHUNK) * GROUP } else { n.div_ceil(GROUP * WIDTH) };
                     let most = fetches.iter().map(|fetch| fetch.lines).max().unwrap_or(0);
-                    let share = most.div_ceil(groups.max(1));
+                    let share = most.div_ceil(groups(n, SUMS).max(1));
                     let mut at = 0;
                     // SAFETY: the groups cover n elements; the caller's promise for the rest.
                     unsafe {
