@@ -59,7 +59,9 @@ pub(super) struct Launch<'a> {
 pub(super) const STRIDE: usize = 256;
 
 /// The same where chains walk the memory themselves, asking as they go.
-const WALK: usize = 4096;
+const WALK: usize = 16384;
+/// The same for shorter rows.
+const SHORT_WALK: usize = 4096;
 /// Elements from what such a chain works on to what it asks for.
 const AHEAD: usize = 1024;
 
@@ -167,9 +169,11 @@ impl Program {
                 keep_elements = if plan.kept.is_empty() { 0 } else { length as usize };
                 let loops = plan.phases.first().map_or(1, |p| loops_of(&p.element));
                 let large = length.saturating_mul(other.total) >= FETCH / 4;
-                let in_place = |p: usize| lanes.is_flat(p) && matches!(lanes.of(p).last(), Some(0 | 1));
+                let in_place = |p: usize| lanes.is_flat(p) || lanes.of(p).iter().all(|&step| step == 0);
                 block = match large && length > BLOCK as u64 {
-                    true if plan.only_walks() && (0..args.args.len()).all(in_place) => WALK,
+                    true if plan.only_walks() && (0..args.args.len()).all(in_place) => {
+                        if length > WALK as u64 { WALK } else { SHORT_WALK }
+                    }
                     true => STRIDE * loops.min(2),
                     false => BLOCK,
                 };
@@ -265,7 +269,7 @@ impl Launch<'_> {
                     Along::Outer if !map => 2 * step as isize,
                     // A row of one block asks for the next row.
                     Along::Inner if written || self.lanes.total <= self.block as u64 => step as isize,
-                    Along::Inner if self.block == WALK => AHEAD as isize,
+                    Along::Inner if self.block >= SHORT_WALK => AHEAD as isize,
                     Along::Outer | Along::Inner => 2 * self.block as isize,
                 };
                 if unit && ahead != 0 && full | !written {

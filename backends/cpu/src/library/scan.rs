@@ -13,8 +13,11 @@ use thalweg_hal::{DType, Error, Result};
 
 /// Elements that are worth a hand-off to another thread.
 const GRAIN: usize = 1 << 14;
-/// Lanes that are scanned together.
+/// Lanes that are scanned together where they lie side by side.
 const LANES: usize = 64;
+/// Lanes that are scanned together where each is a line of memory of its own: their sums stay in registers, and they
+/// do not compete for one set of the cache.
+const LINES: usize = 4;
 
 /// A compiled scan.
 pub struct ScanKernel {
@@ -94,19 +97,35 @@ fn nothing<A: Num>(op: &Scan) -> A {
 }
 
 unsafe fn lanes<T: Value, const OP: u32, const EXCLUSIVE: bool>(lanes: &Lanes<T>) {
+    let nothing = lanes.nothing;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if lanes.steps == [1, 1] {
+            walk::<T, OP, EXCLUSIVE>(lanes, &mut [nothing; LANES][..lanes.count], [1, 1]);
+        } else if lanes.count == LINES {
+            walk::<T, OP, EXCLUSIVE>(lanes, &mut [nothing; LINES], lanes.steps);
+        } else {
+            walk::<T, OP, EXCLUSIVE>(lanes, &mut [nothing; LANES][..lanes.count], lanes.steps);
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn walk<T: Value, const OP: u32, const EXCLUSIVE: bool>(
+    lanes: &Lanes<T>,
+    sums: &mut [T::Acc],
+    steps: [isize; 2],
+) {
     let join = |a: T::Acc, b: T::Acc| match OP {
         1 => a.add(b),
         2 => a.mul(b),
         3 => a.max(b),
         _ => a.min(b),
     };
-    let mut sums = [lanes.nothing; LANES];
-    let sums = &mut sums[..lanes.count];
-    let unit = lanes.steps == [1, 1];
     for i in 0..lanes.len {
         let x = lanes.x.wrapping_offset(i as isize * lanes.along[0]);
         let out = lanes.out.wrapping_offset(i as isize * lanes.along[1]);
-        let step = |lane: usize, sum: &mut T::Acc, steps: [isize; 2]| {
+        for (lane, sum) in sums.iter_mut().enumerate() {
             // SAFETY: the caller vouches for the elements; one in memory that the output shares is read before it is written.
             unsafe {
                 let next = if i < lanes.held {
@@ -117,15 +136,6 @@ unsafe fn lanes<T: Value, const OP: u32, const EXCLUSIVE: bool>(lanes: &Lanes<T>
                 *out.offset(lane as isize * steps[1]) = T::narrow(if EXCLUSIVE { *sum } else { next });
                 *sum = next;
             }
-        };
-        if unit {
-            sums.iter_mut()
-                .enumerate()
-                .for_each(|(lane, sum)| step(lane, sum, [1, 1]));
-        } else {
-            sums.iter_mut()
-                .enumerate()
-                .for_each(|(lane, sum)| step(lane, sum, lanes.steps));
         }
     }
 }
@@ -158,7 +168,11 @@ unsafe fn typed<T: Value>(
         .min_by_key(|&axis| (out.strides[axis].unsigned_abs(), x.strides[axis].unsigned_abs()));
     let together = near.map_or(1, |axis| batch[axis] as usize);
     let outer: usize = batch.iter().map(|&extent| extent as usize).product::<usize>() / together;
-    let pieces = together.div_ceil(LANES);
+    let lines = x.strides[axes + 1] == 1 && out.strides[axes] == 1;
+    let pieces = match lines {
+        true => together.div_ceil(LINES),
+        false => together.div_ceil(LANES),
+    };
     let tasks = outer * pieces;
     let useful = parallel
         .threads()
