@@ -9,7 +9,9 @@ pub use walk::{
 };
 pub(crate) use walk::{any_trainable, trainable_paths};
 
-use std::sync::OnceLock;
+use elsa::sync::FrozenVec;
+use parking_lot::Mutex;
+use std::fmt;
 use thalweg::Tensor;
 
 /// A part of a network: parameters, state, and settings, each under a name. `#[derive(Module)]` writes it.
@@ -224,58 +226,63 @@ impl Module for Parameter {
 
 /// A tensor that a forward pass in training replaces, such as a running mean or the key of a random generator. A layer that runs
 /// twice in a pass meets at the second time what the first one set. A clone starts at the newest value.
-#[derive(Debug)]
 pub struct State {
-    value: Tensor,
-    // A pass holds the module by reference, and references to values live as long as that: each value set is one more link.
-    next: OnceLock<Box<State>>,
+    first: Tensor,
+    // What was set since a value was lent.
+    set: Mutex<Option<Tensor>>,
+    // A visit of the module by reference hands out references to values that live as long as that: newest last.
+    lent: FrozenVec<Box<Tensor>>,
 }
 
 impl State {
     /// A state of this value.
     pub fn new(value: Tensor) -> State {
         State {
-            value,
-            next: OnceLock::new(),
+            first: value,
+            set: Mutex::new(None),
+            lent: FrozenVec::new(),
         }
-    }
-
-    fn last(&self) -> &State {
-        let mut last = self;
-        while let Some(next) = last.next.get() {
-            last = next;
-        }
-        last
     }
 
     /// The value that was set last.
-    pub fn value(&self) -> &Tensor {
-        &self.last().value
+    pub fn value(&self) -> Tensor {
+        match &*self.set.lock() {
+            Some(value) => value.clone(),
+            None => self.last().clone(),
+        }
     }
 
     /// Sets the value.
     pub fn set(&self, value: Tensor) {
-        let mut link = Box::new(State::new(value));
-        // Another thread may be first at a link; then this one comes behind it.
-        while let Err(back) = self.last().next.set(link) {
-            link = back;
+        // The lock is open again when the old value goes.
+        let old = self.set.lock().replace(value);
+        drop(old);
+    }
+
+    /// The value that was set last, which then stays as long as the state.
+    pub(crate) fn lend(&self) -> &Tensor {
+        match self.set.lock().take() {
+            Some(value) => self.lent.push_get(Box::new(value)),
+            None => self.last(),
         }
+    }
+
+    /// The value that was lent last.
+    fn last(&self) -> &Tensor {
+        let last = self.lent.len().checked_sub(1);
+        last.and_then(|at| self.lent.get(at)).unwrap_or(&self.first)
     }
 }
 
-impl Drop for State {
-    fn drop(&mut self) {
-        // Link by link: a long chain must not be dropped by recursion.
-        let mut next = self.next.take();
-        while let Some(mut link) = next {
-            next = link.next.take();
-        }
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("State").field(&self.value()).finish()
     }
 }
 
 impl Clone for State {
     fn clone(&self) -> State {
-        State::new(self.value().clone())
+        State::new(self.value())
     }
 }
 
@@ -312,28 +319,75 @@ impl Module for Training {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
     use thalweg::Context;
 
+    /// A value that counts itself.
+    struct Counted {
+        number: [i32; 1],
+        _alive: Arc<()>,
+    }
+
+    impl AsRef<[i32]> for Counted {
+        fn as_ref(&self) -> &[i32] {
+            &self.number
+        }
+    }
+
     #[test]
-    fn a_state_set_twice_has_the_second_value_and_a_clone_starts_there() {
+    fn a_state_keeps_its_newest_value_and_those_that_were_lent() {
+        let cx = Context::new("cpu").unwrap();
+        let alive = Arc::new(());
+        let value = |number| {
+            let owner = Counted {
+                number: [number],
+                _alive: Arc::clone(&alive),
+            };
+            Tensor::from_owner(owner, 1, &cx)
+        };
+        let item = |tensor: &Tensor| tensor.to_vec::<i32>().unwrap()[0];
+        let state = State::new(value(0));
+        assert_eq!((item(&state.value()), item(state.lend())), (0, 0));
+        for number in 1..=100_000 {
+            state.set(value(number));
+            let values = Arc::strong_count(&alive) - 1;
+            assert!(values <= 2, "{values} values after {number}");
+        }
+        let (newest, again) = (state.lend(), state.lend());
+        assert!(std::ptr::eq(newest, again));
+        state.set(value(-1));
+        assert_eq!(
+            (item(newest), item(&state.value()), item(state.lend())),
+            (100_000, -1, -1)
+        );
+        assert_eq!(item(&state.clone().value()), -1);
+        assert_eq!(format!("{state:?}"), format!("State({:?})", state.value()));
+        // The first, two that were lent.
+        assert_eq!(Arc::strong_count(&alive) - 1, 3);
+        drop(state);
+        assert_eq!(Arc::strong_count(&alive) - 1, 0);
+    }
+
+    /// A module that is walked while others set its state sees values whole, and in the end the last.
+    #[test]
+    fn a_state_may_be_set_by_one_thread_and_lent_to_others() {
         let cx = Context::new("cpu").unwrap();
         let state = State::new(Tensor::scalar(0_i32, &cx));
-        let first = state.value();
-        for value in 1..100_000 {
-            state.set(Tensor::scalar(value, &cx));
-            if value == 2 {
-                break;
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let mut last = 0;
+                    while last < 1000 {
+                        let now = state.lend().item::<i32>().unwrap();
+                        assert!(now >= last);
+                        last = now;
+                    }
+                });
             }
-        }
-        assert_eq!(first.item::<i32>().unwrap(), 0);
-        assert_eq!(state.value().item::<i32>().unwrap(), 2);
-        assert_eq!(state.clone().value().item::<i32>().unwrap(), 2);
-        // A chain as long as this would end the thread's stack if it were dropped by recursion.
-        let (long, value) = (State::new(Tensor::scalar(0_i32, &cx)), Tensor::scalar(1_i32, &cx));
-        let mut last = &long;
-        for _ in 0..200_000 {
-            last = last.next.get_or_init(|| Box::new(State::new(value.clone())));
-        }
-        drop(long);
+            for number in 1..=1000 {
+                state.set(Tensor::scalar(number, &cx));
+            }
+        });
+        assert_eq!(state.value().item::<i32>().unwrap(), 1000);
     }
 }

@@ -47,8 +47,8 @@ impl Dropout {
             return None;
         }
         let key = self.key.value();
-        let drawn = Key::from_tensor(key);
-        self.key.set(key + 1);
+        let drawn = Key::from_tensor(&key);
+        self.key.set(&key + 1);
         Some(drawn)
     }
 }

@@ -51,10 +51,10 @@ impl Layer for BatchNorm {
         let (weight, bias) = (self.weight.value(), self.bias.value());
         let (mean, variance) = (self.running_mean.value(), self.running_var.value());
         if !self.training.0 {
-            return x.batch_norm(mean, variance, weight, bias, self.eps);
+            return x.batch_norm(&mean, &variance, weight, bias, self.eps);
         }
         let normal = x.batch_norm_train(weight, bias, self.eps);
-        let (mean, variance) = normal.running(mean, variance, self.momentum);
+        let (mean, variance) = normal.running(&mean, &variance, self.momentum);
         self.running_mean.set(mean.detach());
         self.running_var.set(variance.detach());
         normal.output

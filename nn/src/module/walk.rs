@@ -7,7 +7,7 @@ use thalweg::{DType, Shape, Tensor};
 pub fn visit_tensors<'a, M: Module>(module: &'a M, each: &mut dyn FnMut(&'a Tensor)) {
     let mut leaf = |_: &str, part: Part<'a>| match part {
         Part::Parameter(parameter) => each(parameter.value()),
-        Part::State(state) => each(state.value()),
+        Part::State(state) => each(state.lend()),
         Part::Setting(_) => {}
     };
     module.visit(&mut Visitor::new(&mut leaf));
@@ -18,7 +18,7 @@ pub fn map_tensors<M: Module>(module: &M, each: &mut dyn FnMut(&Tensor) -> Tenso
     let mut mapped = module.clone();
     let mut leaf = |_: &str, part: PartMut<'_>| match part {
         PartMut::Parameter(parameter) => parameter.set_value(each(parameter.value())),
-        PartMut::State(state) => *state = State::new(each(state.value())),
+        PartMut::State(state) => *state = State::new(each(&state.value())),
         PartMut::Training(_) => {}
     };
     mapped.visit_mut(&mut VisitorMut::new(&mut leaf));
@@ -69,11 +69,11 @@ fn leaves<M: Module>(module: &M) -> Vec<(String, Tensor, bool)> {
     let mut leaves = Vec::new();
     let mut leaf = |path: &str, part: Part<'_>| {
         let (value, trainable) = match part {
-            Part::Parameter(parameter) => (parameter.value(), parameter.is_trainable()),
+            Part::Parameter(parameter) => (parameter.value().clone(), parameter.is_trainable()),
             Part::State(state) => (state.value(), false),
             Part::Setting(_) => return,
         };
-        leaves.push((path.to_owned(), value.clone(), trainable));
+        leaves.push((path.to_owned(), value, trainable));
     };
     module.visit(&mut Visitor::new(&mut leaf));
     leaves
