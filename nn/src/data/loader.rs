@@ -68,14 +68,14 @@ impl Loader {
         self
     }
 
-    /// How many batches are read ahead; 0 reads each when it is asked for, on the thread that asks.
+    /// How many batches are read ahead, those included that are being read; 0 reads each when it is asked for, on the thread that asks.
     #[must_use]
     pub fn prefetch(mut self, batches: usize) -> Loader {
         self.prefetch = batches;
         self
     }
 
-    /// How many threads read ahead, for data that is slow to read or to map; batches come in the same order for any number.
+    /// How many threads read ahead, no more than batches are, for data that is slow to read or to map; batches come in the same order for any number.
     #[must_use]
     pub fn workers(mut self, threads: usize) -> Loader {
         self.workers = threads.max(1);
@@ -130,7 +130,9 @@ impl Loader {
             readers: Vec::new(),
         };
         for number in 0..workers {
-            let (sender, batches) = sync_channel(self.prefetch.div_ceil(workers));
+            // Of the batches ahead this reader has one in hand, and the rest of its share waits.
+            let share = self.prefetch / workers + usize::from(number < self.prefetch % workers);
+            let (sender, batches) = sync_channel(share - 1);
             let (data, cx, chunks) = (Arc::clone(&epoch.data), cx.clone(), Arc::clone(&epoch.chunks));
             let mine = move || read(&*data, chunks.iter().skip(number).step_by(workers), &cx, &sender);
             epoch.readers.push(Reader {

@@ -119,6 +119,37 @@ fn the_next_batch_is_there_while_the_device_still_works() {
     );
 }
 
+/// As many batches as were asked for are read ahead of the one that is used, and no more.
+#[test]
+fn no_more_is_read_ahead_than_was_asked_for() {
+    let cx = Context::new("cpu").unwrap();
+    for (prefetch, workers) in [(1, 1), (2, 1), (2, 4), (3, 2), (5, 3)] {
+        let read = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&read);
+        let data = numbers(20).map(move |batch| {
+            count.fetch_add(1, Ordering::SeqCst);
+            Ok(batch)
+        });
+        let mut batches = Loader::new(data, 1)
+            .prefetch(prefetch)
+            .workers(workers)
+            .epoch(0, 0, &cx);
+        for used in 1..=3 {
+            batches.next().unwrap().unwrap();
+            while read.load(Ordering::SeqCst) < used + prefetch {
+                std::thread::yield_now();
+            }
+            // Time for one that should not come.
+            std::thread::sleep(Duration::from_millis(20));
+            assert_eq!(
+                read.load(Ordering::SeqCst),
+                used + prefetch,
+                "{prefetch}, {workers}"
+            );
+        }
+    }
+}
+
 /// Readers that wait beside each other: as many at once as there are threads.
 #[test]
 fn several_threads_read_at_once() {
