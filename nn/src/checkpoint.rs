@@ -98,6 +98,14 @@ pub fn save(path: &Path, tensors: &[Named], metadata: &BTreeMap<String, String>)
     Ok(safetensors::save(path, &tensors, &metadata)?)
 }
 
+/// The text beside the tensors of a file; of the tensors nothing is read.
+///
+/// # Errors
+/// The file cannot be read or is damaged.
+pub fn metadata(path: &Path) -> Result<BTreeMap<String, String>> {
+    Ok(Archive::open(path)?.metadata().clone())
+}
+
 /// The tensors of a file on the device of `cx`, in the mapped file where the device can use host memory.
 ///
 /// # Errors

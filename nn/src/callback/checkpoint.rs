@@ -2,8 +2,9 @@
 
 use super::stop::{Better, figure};
 use super::{Callback, RunContext};
+use crate::checkpoint;
 use crate::error::Result;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 
 /// Saves network, optimizers and position every epoch, or every so many steps, and at the end, and keeps the newest files.
@@ -81,7 +82,8 @@ impl Callback for ModelCheckpoint {
     }
 }
 
-/// Saves when a metric of the evaluation after an epoch is the best so far.
+/// Saves when a metric of the evaluation after an epoch is the best so far. The figure is saved too: training that a model goes on
+/// with, as one that was loaded does, goes on from the figure in the file. Training from the first step replaces the file.
 #[derive(Clone, Debug)]
 pub struct BestCheckpoint {
     path: PathBuf,
@@ -105,13 +107,27 @@ impl BestCheckpoint {
     pub fn best(&self) -> Option<f64> {
         self.best
     }
+
+    /// The name of the figure in the file.
+    fn key(&self) -> String {
+        format!("best/{}", self.metric)
+    }
 }
 
 impl Callback for BestCheckpoint {
+    fn begin(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        if self.best.is_none() && run.cur_step_num > 0 && self.path.exists() {
+            let texts = checkpoint::metadata(&self.path)?;
+            self.best = texts.get(&self.key()).and_then(|figure| figure.parse().ok());
+        }
+        Ok(())
+    }
+
     fn epoch_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
         let now = figure(run, &self.metric)?;
         if self.better.beats(now, self.best, 0.0) {
-            run.model.save(&self.path)?;
+            let figure = BTreeMap::from([(self.key(), now.to_string())]);
+            run.model.save_with(&self.path, &figure)?;
             self.best = Some(now);
         }
         Ok(())

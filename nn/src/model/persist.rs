@@ -14,7 +14,15 @@ pub trait Trained {
     ///
     /// # Errors
     /// The file cannot be written; reading a tensor failed.
-    fn save(&self, path: &Path) -> Result<()>;
+    fn save(&self, path: &Path) -> Result<()> {
+        self.save_with(path, &BTreeMap::new())
+    }
+
+    /// As [`save`](Trained::save), with text beside the tensors; [`checkpoint::metadata`] reads it.
+    ///
+    /// # Errors
+    /// As of `save`.
+    fn save_with(&self, path: &Path, metadata: &BTreeMap<String, String>) -> Result<()>;
 
     /// Path and value of every parameter and state.
     fn named(&self) -> Vec<(String, Tensor)>;
@@ -96,11 +104,11 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
 }
 
 impl<N: Layer + Tree + Send + Sync + 'static> Trained for Model<N> {
-    fn save(&self, path: &Path) -> Result<()> {
+    fn save_with(&self, path: &Path, metadata: &BTreeMap<String, String>) -> Result<()> {
         let mut tensors: Vec<Named> = self.named();
         tensors.extend(self.named_slots());
         tensors.push((POSITION.to_owned(), self.position()));
-        checkpoint::save(path, &tensors, &BTreeMap::new())
+        checkpoint::save(path, &tensors, metadata)
     }
 
     fn named(&self) -> Vec<(String, Tensor)> {

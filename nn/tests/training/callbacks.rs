@@ -13,7 +13,7 @@ use thalweg_nn::data::{Column, Dataset, Loader};
 use thalweg_nn::metrics::Deviation;
 use thalweg_nn::optim::Sgd;
 use thalweg_nn::schedule::StepDecay;
-use thalweg_nn::{Error, Model, Result, loss};
+use thalweg_nn::{Error, Model, Result, Trained, loss};
 
 /// Writes down each call, and asks to stop.
 struct Record {
@@ -263,4 +263,44 @@ fn the_best_checkpoint_is_that_of_the_best_epoch() {
         .train(9, &loader(), BestCheckpoint::new(blocked, "mse", Better::Lower))
         .unwrap_err();
     assert!(error.to_string().contains("best.safetensors"), "{error}");
+}
+
+/// A run that goes on measures itself by the best figure of its past, and one from the start does not.
+#[test]
+fn the_best_checkpoint_outlives_a_resumed_run_that_is_worse() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, last) = (
+        folder.path().join("best.safetensors"),
+        folder.path().join("last.safetensors"),
+    );
+    let cx = context(Mode::Graph);
+    let make = |rate: f64| -> Model<Net> {
+        Model::new(net(&cx), loss::mse, Sgd::new(rate), &cx)
+            .metric(Deviation::mse())
+            .validate(loader())
+    };
+    let watch = || BestCheckpoint::new(&path, "mse", Better::Lower);
+    let mut first = make(0.1);
+    let mut best = watch();
+    first.train(4, &loader(), &mut best).unwrap();
+    first.save(&last).unwrap();
+    let (figure, file) = (best.best(), std::fs::read(&path).unwrap());
+    assert!(figure.is_some());
+    let mut uphill = make(-1.0);
+    uphill.load(&last).unwrap();
+    let mut resumed = watch();
+    uphill.train(6, &loader(), &mut resumed).unwrap();
+    assert_eq!(resumed.best(), figure);
+    assert!(std::fs::read(&path).unwrap() == file, "the better file is gone");
+    let mut downhill = make(0.1);
+    downhill.load(&last).unwrap();
+    let mut resumed = watch();
+    downhill.train(30, &loader(), &mut resumed).unwrap();
+    assert!(resumed.best() < figure);
+    let mut again = watch();
+    make(-1.0).train(1, &loader(), &mut again).unwrap();
+    assert!(again.best() > figure);
+    let mut loaded = make(0.1);
+    loaded.load(&path).unwrap();
+    assert_eq!(loaded.steps(), 4);
 }
