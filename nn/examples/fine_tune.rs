@@ -55,5 +55,6 @@ fn main() -> thalweg_nn::Result<()> {
     println!("accuracy before {:.3}", model.eval(&tests)?["accuracy"]);
     model.train(2, &Loader::new(train.map(odd), 64).shuffle(2), ())?;
     println!("accuracy after {:.3}", model.eval(&tests)?["accuracy"]);
+    std::fs::remove_file(file).ok();
     Ok(())
 }

@@ -82,9 +82,12 @@ pub struct CosineRestarts {
 impl Schedule for CosineRestarts {
     fn rate(&self, step: u64, base: f64) -> f64 {
         let (mut left, mut steps) = (step, self.steps.max(1));
+        if self.factor <= 1 {
+            left %= steps;
+        }
         while left >= steps {
             left -= steps;
-            steps = steps.saturating_mul(self.factor.max(1));
+            steps = steps.saturating_mul(self.factor);
         }
         Cosine { steps, end: self.end }.rate(left, base)
     }
@@ -170,6 +173,35 @@ impl Schedule for Piecewise {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// After as many steps as there are numbers, without walking through them.
+    #[test]
+    fn restarts_may_be_as_many_as_there_are_steps() {
+        for (factor, step, place, steps) in [
+            (1, u64::MAX, 3, 4),
+            (0, u64::MAX, 3, 4),
+            (1, 9, 1, 4),
+            (2, 13, 1, 16),
+        ] {
+            let restarts = CosineRestarts {
+                steps: 4,
+                factor,
+                end: 0.1,
+            };
+            let once = Cosine { steps, end: 0.1 };
+            assert_eq!(
+                restarts.rate(step, 1.0),
+                once.rate(place, 1.0),
+                "{factor}, {step}"
+            );
+        }
+        let growing = CosineRestarts {
+            steps: 3,
+            factor: 7,
+            end: 0.1,
+        };
+        assert!(growing.rate(u64::MAX, 1.0).is_finite());
+    }
 
     #[test]
     fn rates_follow_their_formulas() {
