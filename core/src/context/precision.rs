@@ -13,7 +13,8 @@ macro_rules! modes {
         ///
         /// *Matrix ops* are products of matrices, convolutions and attention. *Full ops* are sums, products, means, variances and norms
         /// along axes, running sums, exponentials, logarithms, powers, softmax, normalisation, distances and losses. These are the lists
-        /// of PyTorch's automatic mixed precision. Operands of other ops are promoted to the widest.
+        /// of PyTorch's automatic mixed precision. Operands of other ops are promoted to the widest. What moves or chooses elements
+        /// keeps their dtype.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Precision { $($(#[$doc])* $name,)* }

@@ -1,6 +1,7 @@
 //! Checks before an op, and ops with operands that may be absent.
 
 use super::cast;
+use super::precision::{self, Class};
 use crate::graph::{Op, Type};
 use crate::hal::DType;
 use crate::hal::ir::ReduceOp;
@@ -34,6 +35,19 @@ pub(crate) fn checked<const N: usize, const M: usize>(
     let required = operands.map(|_| next());
     let optional = optional.map(|operand| operand.map(|_| next()));
     body(required, optional).unwrap_or_else(|refusal| Tensor::refused(tag, refusal, &all))
+}
+
+/// As [`checked`], in the precision that the mode gives to an op of `class`; `body` gets the operands too.
+pub(crate) fn checked_in<const N: usize>(
+    class: Class,
+    tag: OpTag,
+    operands: [&Tensor; N],
+    body: impl FnOnce([&Tensor; N], [Type; N]) -> Result<Tensor, Refusal>,
+) -> Tensor {
+    let held = precision::adjusted(class, tag, operands);
+    let operands = held.operands(operands);
+    let result = checked(tag, operands, [], |types, []| body(operands, types));
+    held.result(result, tag)
 }
 
 /// As [`composite`], with operands that may be absent.

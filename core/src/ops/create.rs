@@ -321,7 +321,8 @@ impl Tensor {
     #[track_caller]
     pub fn trace(&self) -> Tensor {
         let tag = OpTag::new("trace");
-        composite("trace", &(), [self], tag, |[x]| {
+        let held = super::precision::adjusted(super::precision::Class::Full, tag, [self]);
+        composite("trace", &(), held.operands([self]), tag, |[x]| {
             x.diagonal(0, -2, -1).sum_axes(-1)
         })
     }

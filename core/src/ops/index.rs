@@ -5,6 +5,7 @@
 
 use super::axes::axis_in;
 use super::operand::IntoOperand;
+use super::precision::{Class, adjusted};
 use super::promotion::cast;
 use super::slice::sliced;
 use crate::graph::{Op, ScatterMode, Type};
@@ -226,14 +227,10 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn scatter_add<'a>(&self, axis: i32, index: &Tensor, source: impl IntoOperand<'a>) -> Tensor {
-        scatter(
-            self,
-            axis,
-            index,
-            source,
-            ScatterMode::Add,
-            OpTag::new("scatter_add"),
-        )
+        let tag = OpTag::new("scatter_add");
+        let held = adjusted(Class::Other, tag, [self]);
+        let [this] = held.operands([self]);
+        scatter(this, axis, index, source, ScatterMode::Add, tag)
     }
 
     /// As [`scatter`](Tensor::scatter), keeping the greater of what is there and what comes; NaN wins.
@@ -277,14 +274,10 @@ impl Tensor {
     /// As [`scatter`](Tensor::scatter); `source` has another shape than those slices.
     #[track_caller]
     pub fn index_add(&self, axis: i32, index: &Tensor, source: &Tensor) -> Tensor {
-        slices(
-            self,
-            axis,
-            index,
-            source,
-            ScatterMode::Add,
-            OpTag::new("index_add"),
-        )
+        let tag = OpTag::new("index_add");
+        let held = adjusted(Class::Other, tag, [self]);
+        let [this] = held.operands([self]);
+        slices(this, axis, index, source, ScatterMode::Add, tag)
     }
 
     /// `self` with slice i of `source` in place of slice `index[i]` along `axis`; `index` is a vector.

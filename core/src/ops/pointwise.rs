@@ -1,6 +1,7 @@
 //! Remainders, bounds, signs and predicates.
 
 use super::operand::{IntoOperand, Operand};
+use super::precision::{Class, adjusted, adjusted_operands};
 use super::promotion::{brought, elementwise, float_of, join, map, unchanged};
 use crate::graph::Op;
 use crate::hal::DType;
@@ -60,7 +61,7 @@ fn bound(op: ScalarOp, x: Operand<'_>, limit: Operand<'_>, tag: OpTag) -> Tensor
     if !recorded(&x) && !recorded(&limit) {
         return map(op, [x, limit], unchanged, tag);
     }
-    let operands = [x, limit];
+    let operands = adjusted_operands(Class::Other, tag, [x, limit]);
     let ty = match join(&operands) {
         Ok(ty) => ty,
         Err(stop) => return stop.tensor(tag, &operands),
@@ -260,7 +261,8 @@ impl Tensor {
     #[track_caller]
     pub fn frac(&self) -> Tensor {
         let tag = OpTag::new("frac");
-        composite("frac", &(), [self], tag, |[x]| x - x.trunc())
+        let held = adjusted(Class::Other, tag, [self]);
+        composite("frac", &(), held.operands([self]), tag, |[x]| x - x.trunc())
     }
 
     /// The greater of each pair; of a NaN and a number the number.

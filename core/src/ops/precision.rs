@@ -21,6 +21,8 @@ pub(crate) enum Class {
     Full,
     /// The rest of arithmetic.
     Other,
+    /// What moves or chooses elements, which keep their dtype.
+    Kept,
 }
 
 /// Formulas of [`Class::Full`] by name.
@@ -61,6 +63,7 @@ impl Precision {
             _ => dtype,
         };
         match self {
+            _ if class == Class::Kept => dtype,
             Precision::MustKeepOriginDtype => dtype,
             Precision::ForceFp32 if narrow => DType::F32,
             Precision::ForceFp16 if narrow || dtype == DType::F32 => DType::F16,

@@ -6,6 +6,7 @@ mod dispatch;
 mod judge;
 #[path = "../plugins/mod.rs"]
 mod plugins;
+mod precision;
 mod values;
 
 use case::Case;

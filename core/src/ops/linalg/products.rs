@@ -1,7 +1,7 @@
 //! Products of vectors, and contractions over named axes.
 
 use super::matmul::{inner, product, product_dtype};
-use crate::ops::checked::{checked, joined};
+use crate::ops::checked::{checked, checked_in, joined};
 use crate::ops::precision::{self, Class};
 use crate::ops::{IntoAxes, axis_of};
 use crate::ops::{broadcast, cast, promote};
@@ -30,14 +30,14 @@ impl Tensor {
     #[track_caller]
     pub fn outer(&self, other: &Tensor) -> Tensor {
         let tag = OpTag::new("outer");
-        checked(tag, [self, other], [], |[a, b], []| {
+        checked_in(Class::Other, tag, [self, other], |operands, [a, b]| {
             if a.shape.len() != 1 || b.shape.len() != 1 {
                 return Err(Refusal::new(format!(
                     "{} and {}: both are vectors",
                     a.shape, b.shape
                 )));
             }
-            Ok(composite("outer", &(), [self, other], tag, |[a, b]| {
+            Ok(composite("outer", &(), operands, tag, |[a, b]| {
                 a.unsqueeze(1) * b.unsqueeze(0)
             }))
         })
@@ -48,7 +48,7 @@ impl Tensor {
     #[track_caller]
     pub fn cross(&self, other: &Tensor, axis: i32) -> Tensor {
         let tag = OpTag::new("cross");
-        checked(tag, [self, other], [], |[a, b], []| {
+        checked_in(Class::Other, tag, [self, other], |operands, [a, b]| {
             let shape = broadcast(&[a.shape, b.shape])?;
             let at = axis_of(axis, shape.len())?;
             if shape[at] != 3 || a.shape.len() != b.shape.len() || a.shape[at] != b.shape[at] {
@@ -57,7 +57,7 @@ impl Tensor {
                         .help("both have the extent 3 there, and as many axes"),
                 );
             }
-            Ok(composite("cross", &at, [self, other], tag, |[a, b]| {
+            Ok(composite("cross", &at, operands, tag, |[a, b]| {
                 let part = |x: &Tensor, i: usize| x.narrow(at as i32, i as i64 % 3, 1);
                 let component = |i: usize| part(a, i + 1) * part(b, i + 2) - part(a, i + 2) * part(b, i + 1);
                 joined(&[&component(0), &component(1), &component(2)], at, tag)

@@ -3,7 +3,8 @@
 use super::diagonal::diagonal;
 use crate::graph::{Op, Type};
 use crate::hal::DType;
-use crate::ops::checked::{checked, composite_of, joined, wide};
+use crate::ops::checked::{checked_in, composite_of, joined, wide};
+use crate::ops::precision::Class;
 use crate::ops::{broadcast, cast, expanded, float_of, promote};
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
@@ -21,14 +22,14 @@ impl Tensor {
     #[track_caller]
     pub fn solve_triangular(&self, b: &Tensor, upper: bool, unit: bool) -> Tensor {
         let tag = OpTag::new("solve_triangular");
-        checked(tag, [self, b], [], |[a_ty, b_ty], []| {
+        checked_in(Class::Other, tag, [self, b], |operands, [a_ty, b_ty]| {
             let dtype = float_of(promote(a_ty.dtype, b_ty.dtype)?);
             let system = System::new(a_ty, b_ty, unit)?;
             let key = (upper, unit);
             Ok(composite_of(
                 "solve_triangular",
                 &key,
-                [self, b],
+                operands,
                 [],
                 tag,
                 |[a, b], []| {

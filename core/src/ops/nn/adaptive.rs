@@ -4,7 +4,8 @@ use super::conv::batched;
 use super::spatial::PerAxis;
 use super::windows::{along, taken};
 use crate::graph::Type;
-use crate::ops::checked::{checked, composite_of, wide};
+use crate::ops::checked::{checked_in, composite_of, wide};
+use crate::ops::precision::Class;
 use crate::ops::{cast, float_of};
 use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
@@ -46,7 +47,7 @@ impl Tensor {
     pub fn global_avg_pool(&self) -> Tensor {
         global(
             self,
-            "global_avg_pool",
+            ("global_avg_pool", Class::Full),
             OpTag::new("global_avg_pool"),
             |x, axes| x.mean_axes(axes),
         )
@@ -58,15 +59,20 @@ impl Tensor {
     pub fn global_max_pool(&self) -> Tensor {
         global(
             self,
-            "global_max_pool",
+            ("global_max_pool", Class::Kept),
             OpTag::new("global_max_pool"),
             |x, axes| x.max_axes(axes),
         )
     }
 }
 
-fn global(x: &Tensor, name: &'static str, tag: OpTag, body: impl Fn(&Tensor, &[i32]) -> Tensor) -> Tensor {
-    checked(tag, [x], [], |[ty], []| {
+fn global(
+    x: &Tensor,
+    (name, class): (&'static str, Class),
+    tag: OpTag,
+    body: impl Fn(&Tensor, &[i32]) -> Tensor,
+) -> Tensor {
+    checked_in(class, tag, [x], |[x], [ty]| {
         if ty.shape.len() < 3 {
             return Err(Refusal::new(format!(
                 "{} has no space; it is batch, channels, then space",
@@ -135,7 +141,8 @@ impl Cut {
 }
 
 fn adaptive(x: &Tensor, size: PerAxis, axes: usize, max: bool, tag: OpTag) -> Tensor {
-    checked(tag, [x], [], |[ty], []| {
+    let class = if max { Class::Kept } else { Class::Other };
+    checked_in(class, tag, [x], |[x], [ty]| {
         let cuts = cuts(ty, size, axes)?;
         let rank = ty.shape.len();
         let dtype = if max { ty.dtype } else { float_of(ty.dtype) };

@@ -3,7 +3,8 @@
 use super::spatial::{MAX_SPATIAL, PerAxis};
 use super::windows::{along, padded_bits, taken, windows};
 use crate::graph::Type;
-use crate::ops::checked::{checked, composite_of, summed};
+use crate::ops::checked::{checked, checked_in, composite_of, summed};
+use crate::ops::precision::Class;
 use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::{Axes, Shape};
@@ -115,7 +116,7 @@ impl Tensor {
     #[track_caller]
     pub fn fold2d(&self, space: [usize; 2], options: FoldOptions) -> Tensor {
         let tag = OpTag::new("fold2d");
-        checked(tag, [self], [], |[ty], []| {
+        checked_in(Class::Other, tag, [self], |[this], [ty]| {
             let grid = options.grid(space)?;
             let places = grid.size[0] * grid.size[1];
             let [n, rows, columns] = *ty.shape else {
@@ -142,7 +143,7 @@ impl Tensor {
             Ok(composite_of(
                 "fold2d",
                 &(options, space),
-                [self],
+                [this],
                 [],
                 tag,
                 |[x], []| {

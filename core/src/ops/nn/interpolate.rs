@@ -5,7 +5,8 @@ use super::windows::{along, taken};
 use crate::graph::Type;
 use crate::hal::DType;
 use crate::ops::cast;
-use crate::ops::checked::{checked, composite_of, wide};
+use crate::ops::checked::{checked_in, composite_of, wide};
+use crate::ops::precision::Class;
 use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
@@ -152,19 +153,23 @@ impl Tensor {
     #[track_caller]
     pub fn interpolate(&self, options: InterpolateOptions) -> Tensor {
         let tag = OpTag::new("interpolate");
-        checked(tag, [self], [], |[ty], []| {
+        let class = match options.mode {
+            Interpolation::Nearest | Interpolation::NearestExact => Class::Kept,
+            Interpolation::Linear | Interpolation::Cubic | Interpolation::Area => Class::Other,
+        };
+        checked_in(class, tag, [self], |[this], [ty]| {
             let axes = options.resamplings(ty)?;
             if options.mode == Interpolation::Area {
                 let size = |axis: usize| axes.get(axis).map_or(0, |axis| axis.out);
                 return Ok(tag.scope(|| match axes.len() {
-                    1 => self.adaptive_avg_pool1d(size(0)),
-                    2 => self.adaptive_avg_pool2d([size(0), size(1)]),
-                    _ => self.adaptive_avg_pool3d([size(0), size(1), size(2)]),
+                    1 => this.adaptive_avg_pool1d(size(0)),
+                    2 => this.adaptive_avg_pool2d([size(0), size(1)]),
+                    _ => this.adaptive_avg_pool3d([size(0), size(1), size(2)]),
                 }));
             }
             let key: Vec<(usize, u64)> = axes.iter().map(|axis| (axis.out, axis.step.to_bits())).collect();
             let key = (options.mode, options.align_corners, key);
-            Ok(composite_of("interpolate", &key, [self], [], tag, |[x], []| {
+            Ok(composite_of("interpolate", &key, [this], [], tag, |[x], []| {
                 let weighted = matches!(options.mode, Interpolation::Linear | Interpolation::Cubic);
                 let x = if weighted {
                     cast(x, wide(ty.dtype), tag)

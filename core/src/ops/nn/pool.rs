@@ -6,7 +6,8 @@ use super::windows::{along, padded_bits, windows};
 use crate::graph::{Op, ScatterMode, Type};
 use crate::hal::DType;
 use crate::hal::ir::ReduceOp;
-use crate::ops::checked::{checked, composite_of, wide};
+use crate::ops::checked::{checked, checked_in, composite_of, wide};
+use crate::ops::precision::Class;
 use crate::ops::reduce::one_zero;
 use crate::ops::{IntoOperand, Operand, float_bits};
 use crate::ops::{cast, float_of};
@@ -14,7 +15,7 @@ use crate::tensor::failure::Refusal;
 use crate::tensor::shape::{Axes, Shape};
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, apply, composite, composite_with_gradient};
-use thalweg_hal::dtype::Class;
+use thalweg_hal::dtype;
 
 /// Which windows a pool sees: as far from each other as they are wide, without padding, unless said otherwise.
 ///
@@ -375,9 +376,9 @@ pools! {
 /// Bits of the least element.
 pub(super) fn least(dtype: DType) -> u64 {
     match dtype.class() {
-        Class::Float => float_bits(f64::NEG_INFINITY, dtype),
-        Class::Signed => 1 << (8 * dtype.size() - 1),
-        Class::Unsigned | Class::Bool => 0,
+        dtype::Class::Float => float_bits(f64::NEG_INFINITY, dtype),
+        dtype::Class::Signed => 1 << (8 * dtype.size() - 1),
+        dtype::Class::Unsigned | dtype::Class::Bool => 0,
     }
 }
 
@@ -429,7 +430,7 @@ fn max_pool_indices(x: &Tensor, options: PoolOptions, axes: usize, tag: OpTag) -
 }
 
 fn avg_pool(x: &Tensor, options: PoolOptions, axes: usize, tag: OpTag) -> Tensor {
-    checked(tag, [x], [], |[ty], []| {
+    checked_in(Class::Other, tag, [x], |[x], [ty]| {
         let pool = sums(options, ty, axes)?;
         if options.divisor == Some(0) {
             return Err(Refusal::new("divisor 0"));
@@ -454,7 +455,7 @@ fn avg_pool(x: &Tensor, options: PoolOptions, axes: usize, tag: OpTag) -> Tensor
 }
 
 fn lp_pool(x: &Tensor, p: f64, options: PoolOptions, axes: usize, tag: OpTag) -> Tensor {
-    checked(tag, [x], [], |[ty], []| {
+    checked_in(Class::Full, tag, [x], |[x], [ty]| {
         let pool = sums(options, ty, axes)?;
         let dtype = float_of(ty.dtype);
         let key = (options, axes, p.to_bits());
