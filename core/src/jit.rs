@@ -11,6 +11,7 @@ use crate::tensor::{Repr, Tensor};
 use crate::tree::{Arguments, Function, Tree};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -78,9 +79,10 @@ impl<O> Cache<O> {
     /// What was compiled for these arguments; it is used last from now on.
     #[inline]
     fn find(&mut self, hash: u64, structure: &[u64], leaves: &[&Tensor]) -> Option<Arc<Entry<O>>> {
-        let at = self.entries.iter().position(|entry| {
-            entry.traced.hash() == hash && entry.structure == structure && entry.traced.fits(leaves)
-        })?;
+        let at = self
+            .entries
+            .iter()
+            .position(|entry| entry.traced.hash() == hash && entry.is_for(structure, leaves))?;
         if at > 0 {
             self.entries[..=at].rotate_right(1);
         }
@@ -89,10 +91,22 @@ impl<O> Cache<O> {
 }
 
 struct Entry<O> {
-    structure: Vec<u64>,
+    structure: Box<[u64]>,
     traced: Traced,
     // Its tensors stand for the outputs, in order.
     output: O,
+}
+
+impl<O> Entry<O> {
+    #[inline]
+    fn is_for(&self, structure: &[u64], leaves: &[&Tensor]) -> bool {
+        *self.structure == *structure && self.traced.fits(leaves)
+    }
+}
+
+thread_local! {
+    /// Memory for the structure of a call.
+    static STRUCTURE: Cell<Vec<u64>> = const { Cell::new(Vec::new()) };
 }
 
 /// The tensors of a call.
@@ -143,16 +157,14 @@ where
     }
 
     fn run(&self, arguments: &A::Given<'_>, leaves: &Leaves<'_>, tag: OpTag) -> F::Output {
-        let mut structure = Vec::new();
+        let mut structure = STRUCTURE.take();
+        structure.clear();
         A::structure(arguments, &mut structure);
-        let hash = exec::hash_of(leaves);
-        let entry = self.cache.lock().find(hash, &structure, leaves);
+        let entry = self.entry(arguments, leaves, &structure, tag);
+        STRUCTURE.set(structure);
         let entry = match entry {
-            Some(entry) => entry,
-            None => match self.compile(arguments, leaves, hash, structure, tag) {
-                Ok(entry) => entry,
-                Err(output) => return output,
-            },
+            Ok(entry) => entry,
+            Err(output) => return output,
         };
         let failed = |error| {
             let failed = Tensor::of_error(tag, error, Some(entry.traced.context()));
@@ -182,6 +194,29 @@ where
         }
     }
 
+    /// What was compiled for these arguments, by this call where none did before.
+    #[inline]
+    fn entry(
+        &self,
+        arguments: &A::Given<'_>,
+        leaves: &Leaves<'_>,
+        structure: &[u64],
+        tag: OpTag,
+    ) -> Result<Arc<Entry<F::Output>>, F::Output> {
+        // That of the last call fits most often, which needs no hash.
+        if let Some(last) = self.cache.lock().entries.first()
+            && last.is_for(structure, leaves)
+        {
+            return Ok(Arc::clone(last));
+        }
+        let hash = exec::hash_of(leaves);
+        let found = self.cache.lock().find(hash, structure, leaves);
+        match found {
+            Some(entry) => Ok(entry),
+            None => self.compile(arguments, leaves, hash, structure, tag),
+        }
+    }
+
     /// Traces and compiles; a function whose result carries an error gives that result.
     #[cold]
     fn compile(
@@ -189,7 +224,7 @@ where
         arguments: &A::Given<'_>,
         leaves: &Leaves<'_>,
         hash: u64,
-        structure: Vec<u64>,
+        structure: &[u64],
         tag: OpTag,
     ) -> Result<Arc<Entry<F::Output>>, F::Output> {
         let (id, output) = self.trace(arguments, leaves);
@@ -214,7 +249,7 @@ where
             }
         };
         let entry = Arc::new(Entry {
-            structure,
+            structure: structure.into(),
             traced,
             output: output.map(&mut |_| exec::stand_in()),
         });

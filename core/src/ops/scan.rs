@@ -12,7 +12,7 @@ use crate::tensor::{Tensor, apply, composite};
 const fn class(op: ReduceOp) -> Class {
     match op {
         ReduceOp::Sum | ReduceOp::Prod => Class::Full,
-        ReduceOp::Max | ReduceOp::Min | ReduceOp::ArgMax | ReduceOp::ArgMin => Class::Other,
+        ReduceOp::Max | ReduceOp::Min | ReduceOp::ArgMax | ReduceOp::ArgMin => Class::Kept,
     }
 }
 
