@@ -342,7 +342,8 @@ pub fn export_unversioned(tensor: &Tensor) -> Result<NonNull<DlManagedTensor>> {
     Ok(unsafe { NonNull::new_unchecked(&raw mut (*export.as_ptr()).old) })
 }
 
-/// A tensor in lent memory, without a copy where the device of `cx` can use host memory and the elements are aligned, else a copy.
+/// A tensor in lent memory, without a copy where the device of `cx` shares the host's memory, the elements are aligned and truth
+/// values are 0 and 1, else a copy.
 ///
 /// # Errors
 /// Memory of another device; elements that tensors have not; more than 8 axes or extents and strides out of range. The deleter is

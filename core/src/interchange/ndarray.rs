@@ -35,7 +35,7 @@ impl Tensor {
         }
     }
 
-    /// A tensor of an array's elements; in the array's memory where that is row-major and the device can use host memory.
+    /// A tensor of an array's elements; in the array's memory where that is row-major and the device shares the host's memory.
     ///
     /// # Errors
     /// As [`Tensor::from_ndarray`].

@@ -1,7 +1,7 @@
 //! Files of named tensors in the format of Hugging Face's safetensors.
 //!
-//! [`Archive::open`] maps the file and reads its header; a tensor is read when it is asked for. On devices that can use host memory it
-//! lies in the mapped file itself, so that loading costs no copy and memory that other processes share.
+//! [`Archive::open`] maps the file and reads its header; a tensor is read when it is asked for. On devices that share the host's
+//! memory it lies in the mapped file itself, so that loading costs no copy and memory that other processes share.
 //!
 //! ```
 //! use thalweg::{Context, Tensor, interchange::safetensors::{Archive, save}};

@@ -16,7 +16,7 @@ fn swap_on_big_endian(data: &mut [u8], dtype: DType) {
 }
 
 impl Tensor {
-    /// A tensor of the elements whose little-endian bytes are `data`, row-major; in this memory where the device can use it. What is
+    /// A tensor of the elements whose little-endian bytes are `data`, row-major; in this memory where the device shares it. What is
     /// no 0 is true.
     ///
     /// # Errors
