@@ -1,6 +1,7 @@
 //! Calls of cuBLASLt.
 
 use super::Handle;
+use super::epilogue::adds_bias;
 use super::shape::{Matrix, Shape};
 use crate::api::driver::{DevicePtr, RawStream};
 use crate::api::lt::{Choice, Lt, RawDesc, RawLayout, RawPreference};
@@ -15,7 +16,6 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::Arc;
 use thalweg_hal::backend::Launch;
-use thalweg_hal::ir::{Kernel, Level, Node, NodeId, ScalarOp};
 use thalweg_hal::library::Matmul;
 use thalweg_hal::{DType, Error, Result};
 
@@ -57,46 +57,6 @@ fn data(dtype: DType) -> Option<Data> {
             return None;
         }
     })
-}
-
-/// Whether an epilogue adds its second input, an element for each sum, and stores that in the input's dtype. Other epilogues
-/// of the library are none of the IR's: its `relu` loses NaN, its `gelu` is an approximation.
-fn adds_bias(epilogue: &Kernel) -> bool {
-    let [_, bias, out] = &epilogue.params[..] else {
-        return false;
-    };
-    // A node, behind conversions of what is loaded and stored.
-    let behind = |id: NodeId| {
-        let mut node = epilogue.nodes[id.index()];
-        while let Node::Cast { arg, .. } = node {
-            node = epilogue.nodes[arg.index()];
-        }
-        node
-    };
-    let stored = epilogue.nodes.iter().find_map(|node| match *node {
-        Node::Store { value, .. } => Some(behind(value)),
-        _ => None,
-    });
-    let Some(Node::Op {
-        op: ScalarOp::Add,
-        args: [x, y, _],
-    }) = stored
-    else {
-        return false;
-    };
-    // A sum that is rounded before the bias is added has other bits.
-    let sum = |id: NodeId| matches!(epilogue.nodes[id.index()], Node::Load { param: 0 });
-    let added = |id: NodeId| matches!(behind(id), Node::Load { param: 1 });
-    let once = epilogue
-        .nodes
-        .iter()
-        .filter(|node| matches!(node, Node::Op { .. }))
-        .count()
-        == 1;
-    once && (sum(x) && added(y) || added(x) && sum(y))
-        && bias.dtype == out.dtype
-        && bias.level == Level::Row
-        && epilogue.scalars.is_empty()
 }
 
 impl Product {

@@ -1,6 +1,7 @@
 //! Matrix products by cuBLASLt.
 
 mod call;
+mod epilogue;
 mod shape;
 
 pub(crate) use call::{Call, Product};

@@ -79,8 +79,8 @@ impl Shape {
         }
         let stride = |strides: &[i64]| batch(&extents[..outer], strides.get(..outer)?);
         let batches = [stride(a)?, stride(b)?, stride(d)?];
-        // Products of a batch do not share an output.
-        if count > 1 && batches[2] == 0 {
+        // Products of a batch do not share an output, and follow one another upwards.
+        if batches.iter().any(|&stride| stride < 0) || (count > 1 && batches[2] == 0) {
             return None;
         }
         let at = |strides: &[i64], axis: usize| strides.get(outer + axis).copied();
@@ -181,6 +181,8 @@ mod tests {
         // No unit stride, an overlapping one, a reversed axis, a shared output, an output with gaps both ways.
         assert!(refused([30, 10, 0, 2], b, d) && refused([15, 2, 0, 1], b, d));
         assert!(refused([15, -5, 0, 1], b, d) && refused(a, b, [0, 4, 1]) && refused(a, b, [24, 8, 2]));
+        // A batch backwards.
+        assert!(refused([-15, 5, 0, 1], b, d) && refused(a, [-20, 0, 1, 4], d) && refused(a, b, [-12, 4, 1]));
         assert!(Shape::new(&[2, 0, 4, 5], &a, &b, &d).is_none());
     }
 
