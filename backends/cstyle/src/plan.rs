@@ -20,8 +20,10 @@ const LEAST_COLUMNS: u64 = 8;
 /// Largest number of groups, and of work-items on a CPU, of one pass.
 const MOST_GROUPS: u64 = 1 << 20;
 const MOST_RUNS: u64 = 256;
-/// Indices below this leave room for a step beyond the end in 32 bits.
-pub(crate) const NARROW: u64 = (1 << 31) - (1 << 26);
+/// The longest step of a loop: most work-items of a pass.
+const MOST_ITEMS: u64 = 1 << 26;
+/// Indices up to this leave room for a step beyond the end in 32 bits.
+pub(crate) const NARROW: u64 = (1 << 31) - MOST_ITEMS;
 
 /// How often a row of `total` points is cut, and the points of a piece. Depends on extents alone.
 #[derive(Clone, Copy)]
@@ -292,7 +294,11 @@ impl Shape<'_> {
         let (rows, total) = (self.outer.total, self.inner.total);
         let group = u64::from(variant.group);
         let grid = |items: u64| {
-            let most = if self.target.cpu { MOST_RUNS } else { MOST_GROUPS };
+            let most = if self.target.cpu {
+                MOST_RUNS
+            } else {
+                MOST_GROUPS.min(MOST_ITEMS / group)
+            };
             Grid {
                 groups: items.min(most),
                 group_size: variant.group.into(),

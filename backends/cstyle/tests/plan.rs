@@ -94,6 +94,25 @@ fn long_rows_are_split() {
     assert_eq!(split.scratch_bytes, 8 * split.passes[0].groups);
 }
 
+/// A loop's step beyond the end stays within 32 bits where indices do.
+#[test]
+fn steps_beyond_the_end_do_not_wrap() {
+    const LARGEST: u64 = (1 << 31) - (1 << 26);
+    let lanes = "kernel copy outer=1 inner=0\np0 in f64 row contiguous\np1 out f64 row contiguous\n\
+                 n0 = load p0\nn1 = store p1 n0";
+    for plan in [
+        plan(COPY, &[1, LARGEST], Fill::Plain),
+        plan(COPY, &[1 << 15, (1 << 16) - (1 << 11) - 1], Fill::Shifted),
+        plan(lanes, &[LARGEST], Fill::Plain),
+        plan(SUM, &[1 << 27, 3], Fill::Plain),
+    ] {
+        for pass in &plan.passes {
+            let step = pass.groups * u64::from(pass.group_size);
+            assert!(LARGEST - 1 + step < 1 << 31, "{pass:?} of {:?}", plan.variant);
+        }
+    }
+}
+
 #[test]
 fn f64_needs_the_device() {
     let kernel = Kernel::parse(&SUM.replace("f32", "f64")).unwrap();
