@@ -218,18 +218,9 @@ impl<'a> Tag<'a> {
 
     /// A copy of the texts.
     pub fn to_owned(self) -> OwnedTag {
-        // SAFETY: `new` asks for valid texts.
-        let file = self
-            .0
-            .and_then(|raw| unsafe { raw.file.get() }.ok())
-            .unwrap_or("");
-        let (line, node) = self.0.map_or((0, 0), |raw| (raw.line, raw.node));
-        OwnedTag {
-            op: self.op().into(),
-            file: file.into(),
-            line,
-            node,
-        }
+        let mut owned = OwnedTag::default();
+        owned.assign(self);
+        owned
     }
 }
 
@@ -258,6 +249,17 @@ impl fmt::Display for OwnedTag {
 }
 
 impl OwnedTag {
+    /// Becomes a copy of `tag`, in the memory that it has.
+    pub fn assign(&mut self, tag: Tag<'_>) {
+        // SAFETY: `Tag::new` asks for valid texts.
+        let file = tag.0.and_then(|raw| unsafe { raw.file.get() }.ok());
+        self.op.clear();
+        self.op.push_str(tag.op());
+        self.file.clear();
+        self.file.push_str(file.unwrap_or(""));
+        (self.line, self.node) = tag.0.map_or((0, 0), |raw| (raw.line, raw.node));
+    }
+
     /// The ABI form; it borrows the texts without a lifetime.
     pub fn raw(&self) -> tables::Tag {
         tables::Tag {

@@ -25,6 +25,7 @@ mod scalar;
 mod space;
 mod target;
 mod variant;
+mod variants;
 mod write;
 
 pub use launch::{Launch, Place};
@@ -32,3 +33,4 @@ pub use matmul::MatmulConfig;
 pub use routine::{Routine, Source};
 pub use target::{Dialect, Target};
 pub use variant::{Grid, Plan, Variant, Words};
+pub use variants::{Once, Variants};

@@ -23,17 +23,32 @@ pub(crate) fn joined(width: u64, rows: u64, to: u64, from: u64) -> (u64, u64) {
     }
 }
 
+/// Bytes from the first of a copy's to one past its last.
+pub(crate) fn span(pitch: u64, (width, rows): (u64, u64)) -> u64 {
+    rows.saturating_sub(1) * pitch + width
+}
+
 /// Queues a copy whose ends the driver reaches: device memory of the stream's device, and pinned memory.
 ///
 /// # Safety
 /// Both ends live until the stream has passed the copy.
-pub(crate) unsafe fn enqueue(order: &Order<'_>, to: End, from: End, (width, rows): (u64, u64)) -> Result<()> {
+pub(crate) unsafe fn enqueue(
+    device: &CudaDevice,
+    order: &Order<'_>,
+    to: End,
+    from: End,
+    (width, rows): (u64, u64),
+) -> Result<()> {
     let (width, rows) = joined(width, rows, to.1, from.1);
     let api = order.context().api;
-    if rows == 1 {
-        // SAFETY: the caller vouches for both ends.
-        let code = unsafe { (api.copy_async)(to.0, from.0, width as usize, order.raw()) };
-        return order.check("cuMemcpyAsync", code);
+    if rows == 1 || to.1.max(from.1) > device.info.max_pitch {
+        for row in 0..rows {
+            let (at, source) = (to.0 + row * to.1, from.0 + row * from.1);
+            // SAFETY: the caller vouches for both ends.
+            let code = unsafe { (api.copy_async)(at, source, width as usize, order.raw()) };
+            order.check("cuMemcpyAsync", code)?;
+        }
+        return Ok(());
     }
     let copy = CUDA_MEMCPY2D {
         srcXInBytes: 0,
@@ -90,7 +105,7 @@ pub(crate) unsafe fn copy(
                     End(source.chunk.at(source.offset), from),
                 );
                 if Arc::ptr_eq(&here.context, &there.context) {
-                    by_pitch(device, &order, ends.0, ends.1, (width, rows))?;
+                    enqueue(device, &order, ends.0, ends.1, (width, rows))?;
                 } else {
                     peer(&order, (here, ends.0), (there, ends.1), (width, rows))?;
                 }
@@ -118,28 +133,6 @@ pub(crate) unsafe fn copy(
 
 /// # Safety
 /// As [`enqueue`].
-unsafe fn by_pitch(
-    device: &CudaDevice,
-    order: &Order<'_>,
-    to: End,
-    from: End,
-    (width, rows): (u64, u64),
-) -> Result<()> {
-    // SAFETY: the caller vouches for both ends.
-    unsafe {
-        if rows == 1 || to.1.max(from.1) <= device.info.max_pitch {
-            return enqueue(order, to, from, (width, rows));
-        }
-        for row in 0..rows {
-            let (at, source) = (to.0 + row * to.1, from.0 + row * from.1);
-            enqueue(order, End(at, 0), End(source, 0), (width, 1))?;
-        }
-    }
-    Ok(())
-}
-
-/// # Safety
-/// As [`enqueue`].
 unsafe fn with_host(
     device: &CudaDevice,
     order: &mut Order<'_>,
@@ -151,14 +144,17 @@ unsafe fn with_host(
 ) -> Result<()> {
     // SAFETY: the caller vouches for both ends.
     unsafe {
-        if is_pinned(order.context(), host.0) {
+        if is_pinned(order.context(), host.0, span(host.1, (width, rows))) {
             let memory = End(host.0 as u64, host.1);
             return match way {
-                Way::ToDevice => by_pitch(device, order, end, memory, (width, rows)),
-                Way::ToHost => by_pitch(device, order, memory, end, (width, rows)),
+                Way::ToDevice => enqueue(device, order, end, memory, (width, rows)),
+                Way::ToHost => {
+                    order.belongings.pinned_written = true;
+                    enqueue(device, order, memory, end, (width, rows))
+                }
             };
         }
-        stage::copy(order, device.host, way, host, (end.0, end.1), (width, rows), tag)
+        stage::copy(device, order, way, host, (end.0, end.1), (width, rows), tag)
     }
 }
 

@@ -125,24 +125,13 @@ impl CudaDevice {
     fn routine(&self, source: &Source<'_>) -> Result<(String, Routine)> {
         match source {
             Source::Kernel(kernel, _) => Ok((kernel.name.clone(), Routine::new(kernel, &Target::CUDA)?)),
-            Source::Library(op) => match op {
-                LibraryOp::Matmul(op) => {
-                    let tiles = MatmulConfig::candidates(&Target::CUDA);
-                    let tiles = tiles
-                        .first()
-                        .ok_or_else(|| Error::internal("no tile of a matrix product fits the device"))?;
-                    Ok(("matmul".into(), Routine::matmul(op, *tiles, &Target::CUDA)?))
-                }
-                LibraryOp::Conv(_)
-                | LibraryOp::ConvGradInput(_)
-                | LibraryOp::ConvGradWeight(_)
-                | LibraryOp::Scatter(_)
-                | LibraryOp::Scan(_)
-                | LibraryOp::Sort(_) => Err(Error::unsupported(format!(
-                    "the CUDA backend has no {}; lower it",
-                    op.name()
-                ))),
-            },
+            Source::Library(op) => {
+                let tiles = MatmulConfig::candidates(&Target::CUDA);
+                let tiles = tiles
+                    .first()
+                    .ok_or_else(|| Error::internal("no tile of a matrix product fits the device"))?;
+                Ok((op.name().into(), Routine::library(op, *tiles, &Target::CUDA)?))
+            }
         }
     }
 

@@ -59,9 +59,13 @@ impl CuEvent {
         Ok(self.context.is_lost() || self.is_done())
     }
 
-    fn is_done(&self) -> bool {
+    fn code(&self) -> u32 {
         // SAFETY: plain call.
-        unsafe { (self.context.api.event_query)(self.raw) != NOT_READY }
+        unsafe { (self.context.api.event_query)(self.raw) }
+    }
+
+    fn is_done(&self) -> bool {
+        self.code() != NOT_READY
     }
 
     /// Waits for the last record.
@@ -73,9 +77,13 @@ impl CuEvent {
             return self.context.check("cuEventSynchronize", code);
         };
         let start = Instant::now();
-        if !timeout.is_zero() && spin_until(|| self.is_done()) {
-            return Ok(());
+        if timeout.is_zero() || !spin_until(|| self.is_done()) {
+            self.sleep_until(start, timeout)?;
         }
+        self.context.check("cuEventQuery", self.code())
+    }
+
+    fn sleep_until(&self, start: Instant, timeout: Duration) -> Result<()> {
         let mut sleep = Duration::from_micros(20);
         while !self.is_done() {
             let left = timeout.saturating_sub(start.elapsed());

@@ -4,14 +4,14 @@ mod build;
 
 use crate::api::driver::{DevicePtr, RawGraphExec, RawGraphNode};
 use crate::context::Context;
-use crate::copy::End;
+use crate::copy::{End, joined, span};
 use crate::device::CudaDevice;
 use crate::launch::{Prepared, Ready};
 use crate::library::Call;
 use crate::memory::{Chunk, Pinned, is_pinned};
 use crate::stage::Way;
 use crate::stream::CuStream;
-use build::HostCopy;
+use build::{HostCopy, Plain};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::fmt::Write;
@@ -26,8 +26,8 @@ const LISTED: usize = 6;
 enum Step {
     Launch(Box<Prepared>),
     Product(Box<Call>),
-    /// Between ends that the driver reaches.
-    Copy(End, End, (u64, u64)),
+    /// Between ends that the driver reaches; whether it writes host memory.
+    Copy(End, End, (u64, u64), bool),
     /// Between host memory that is not pinned and the device.
     HostCopy(Way, (*mut u8, u64), End, (u64, u64)),
     /// Between devices.
@@ -62,6 +62,11 @@ impl Step {
         })
     }
 
+    /// Whether host memory is written.
+    fn writes_host(&self) -> bool {
+        matches!(self, Step::HostCopy(Way::ToHost, ..) | Step::Copy(.., true))
+    }
+
     fn copy(device: &CudaDevice, copy: &Copy<'_, CudaDevice>) -> Result<Step> {
         let Copy {
             dst,
@@ -74,12 +79,13 @@ impl Step {
         } else {
             (*width, *width)
         };
-        let size = crate::copy::joined(*width, *rows, to, from);
+        let size = joined(*width, *rows, to, from);
         let host = |way, memory: *mut u8, pitch, end: End| {
             let here = End(memory as u64, pitch);
-            match (is_pinned(&device.context, memory), way) {
-                (true, Way::ToDevice) => Step::Copy(end, here, size),
-                (true, Way::ToHost) => Step::Copy(here, end, size),
+            let pinned = is_pinned(&device.context, memory, span(pitch, size));
+            match (pinned, way) {
+                (true, Way::ToDevice) => Step::Copy(end, here, size, false),
+                (true, Way::ToHost) => Step::Copy(here, end, size, true),
                 (false, _) => Step::HostCopy(way, (memory, pitch), end, size),
             }
         };
@@ -90,7 +96,7 @@ impl Step {
                     End(source.chunk.at(source.offset), from),
                 );
                 if Arc::ptr_eq(&here.context, &there.context) {
-                    Step::Copy(ends.0, ends.1, size)
+                    Step::Copy(ends.0, ends.1, size, false)
                 } else {
                     let (here, there) = (Arc::clone(&here.context), Arc::clone(&there.context));
                     Step::Peer((ends.0, here), (ends.1, there), size)
@@ -127,9 +133,13 @@ struct Executable {
     raw: RawGraphExec,
     // The driver's nodes of each of ours, and where its scratch memory starts.
     nodes: Vec<(SmallVec<[RawGraphNode; 2]>, u64)>,
+    // Whether a node writes host memory.
+    writes_host: bool,
     // Bytes of scratch memory of each node.
     scratch_sizes: Vec<u64>,
     scratch: Option<Chunk>,
+    // Owns the nodes, by which launches are changed.
+    _plain: Plain,
     _staging: Vec<Pinned>,
     _host_copies: HostCopies,
     context: Arc<Context>,
@@ -172,7 +182,7 @@ impl CudaGraph {
             })
         };
         let owned: Vec<Node> = nodes.iter().map(node).collect::<Result<_>>()?;
-        let executable = Some(Arc::new(build::executable(&device.context, &owned)?));
+        let executable = Some(Arc::new(build::executable(device, &owned)?));
         Ok(CudaGraph {
             name: name(nodes),
             state: Mutex::new(State {
@@ -201,7 +211,11 @@ impl CudaGraph {
             _ => false,
         };
         if let (true, Some(executable), Step::Launch(prepared)) = (fits, executable.as_ref(), &step) {
-            executable.set(node, prepared)?;
+            if let Err(error) = executable.set(node, prepared) {
+                // Some of its passes may have changed.
+                state.executable = None;
+                return Err(error);
+            }
         } else {
             *executable = None;
         }
@@ -219,14 +233,15 @@ impl CudaGraph {
             Some(executable) => Arc::clone(executable),
             None => {
                 device.context.enter()?;
-                let fresh = Arc::new(build::executable(&device.context, &state.nodes)?);
+                let fresh = Arc::new(build::executable(device, &state.nodes)?);
                 Arc::clone(state.executable.insert(fresh))
             }
         };
-        let order = stream.order()?;
+        let mut order = stream.order()?;
         // SAFETY: the caller vouches for the memory of every node.
         let code = unsafe { (device.context.api.graph_launch)(executable.raw, order.raw()) };
         order.check("cuGraphLaunch", code)?;
+        order.belongings.waited |= executable.writes_host;
         let raw = self.name.raw();
         // SAFETY: `raw` borrows from the name, which lives through the call.
         order.done(unsafe { Tag::new(Some(&raw)) }, Some(executable));

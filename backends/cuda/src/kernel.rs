@@ -3,17 +3,14 @@
 use crate::device::CudaDevice;
 use crate::library::Product;
 use crate::program::{Builder, Entry};
-use parking_lot::RwLock;
 use smallvec::SmallVec;
-use std::sync::{Arc, OnceLock};
-use thalweg_cstyle::{Launch as Described, Place, Plan, Routine, Source, Variant};
+use std::sync::Arc;
+use thalweg_cstyle::{Launch as Described, Place, Plan, Routine, Source, Variant, Variants};
 use thalweg_hal::backend::Launch;
 use thalweg_hal::{Error, Result};
 
 /// The entries of one variant, one a pass.
 pub(crate) type Entries = Arc<[Entry]>;
-
-type Slot = OnceLock<Result<Entries>>;
 
 /// A kernel or library op.
 pub(crate) struct CudaKernel {
@@ -22,8 +19,7 @@ pub(crate) struct CudaKernel {
     /// What cuBLASLt computes where it takes a launch's strides.
     pub(crate) product: Option<Arc<Product>>,
     builder: Arc<Builder>,
-    // A kernel has few variants; a look through them costs less than a hash.
-    variants: RwLock<Vec<(Variant, Arc<Slot>)>>,
+    variants: Variants<Entries>,
 }
 
 impl CudaKernel {
@@ -34,7 +30,7 @@ impl CudaKernel {
             routine,
             product: None,
             builder: Arc::clone(builder),
-            variants: RwLock::new(Vec::new()),
+            variants: Variants::default(),
         }
     }
 
@@ -58,20 +54,7 @@ impl CudaKernel {
 
     /// The entries of a variant; built by whoever asks first, while others that want the same wait.
     pub(crate) fn variant(&self, variant: &Variant) -> Result<Entries> {
-        let known = |list: &[(Variant, Arc<Slot>)]| {
-            let found = list.iter().find(|(key, _)| key == variant);
-            found.map(|(_, slot)| Arc::clone(slot))
-        };
-        let slot = known(&self.variants.read());
-        let slot = slot.unwrap_or_else(|| {
-            let mut list = self.variants.write();
-            known(&list).unwrap_or_else(|| {
-                let slot = Arc::<Slot>::default();
-                list.push((variant.clone(), Arc::clone(&slot)));
-                slot
-            })
-        });
-        slot.get_or_init(|| self.build(variant)).clone()
+        self.variants.get(variant, || self.build(variant))
     }
 
     fn build(&self, variant: &Variant) -> Result<Entries> {

@@ -158,13 +158,59 @@ impl Drop for Pages {
     }
 }
 
-/// Whether copies to and from a host address need no help: the memory is pinned.
-pub(crate) fn is_pinned(context: &Context, address: *const u8) -> bool {
-    let mut kind = 0_u32;
-    let key = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
-    // SAFETY: the value has four bytes. Memory that the driver does not know is an error, which is the answer.
-    let code = unsafe { (context.api.pointer_attribute)((&raw mut kind).cast(), key, address as DevicePtr) };
-    code == SUCCESS && kind == CUmemorytype::CU_MEMORYTYPE_HOST as u32
+/// Whether pages that this process has imported lie in a range.
+pub(crate) fn is_imported(address: *const u8, bytes: u64) -> bool {
+    let (start, end) = (
+        address as usize,
+        (address as usize).saturating_add(bytes as usize),
+    );
+    let all = PAGES.lock();
+    let last = all.range(..end).next_back();
+    last.is_some_and(|(from, (len, _))| from + len > start)
+}
+
+/// What the driver says about an address; `None` for memory that it does not know.
+fn attribute<T: Default>(context: &Context, key: CUpointer_attribute, address: u64) -> Option<T> {
+    let mut value = T::default();
+    // SAFETY: the value has the attribute's type. Memory that the driver does not know is an error, which is the answer.
+    let code = unsafe { (context.api.pointer_attribute)((&raw mut value).cast(), key, address) };
+    (code == SUCCESS).then_some(value)
+}
+
+/// Where the pinned memory at an address ends, as far as the driver tells; `None` where memory is not pinned.
+fn pinned_until(context: &Context, address: u64) -> Option<u64> {
+    use CUpointer_attribute as Key;
+    let kind = attribute::<u32>(context, Key::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address)?;
+    if kind != CUmemorytype::CU_MEMORYTYPE_HOST as u32 {
+        return None;
+    }
+    let page = (address / PAGE as u64 + 1) * PAGE as u64;
+    let start = attribute::<u64>(context, Key::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
+    let size = attribute::<usize>(context, Key::CU_POINTER_ATTRIBUTE_RANGE_SIZE, address);
+    match (start, size) {
+        (Some(start), Some(size)) if start <= address => Some(page.max(start + size as u64)),
+        _ => Some(page),
+    }
+}
+
+/// Whether all of a range of host memory is pinned: copies to and from it need no help.
+pub(crate) fn is_pinned(context: &Context, address: *const u8, bytes: u64) -> bool {
+    let (mut at, end) = (address as u64, address as u64 + bytes);
+    while at < end {
+        match pinned_until(context, at) {
+            Some(next) => at = next,
+            None => return false,
+        }
+    }
+    true
+}
+
+/// Whether none of a short range of host memory is pinned. The driver refuses copies of ranges that are neither.
+pub(crate) fn is_pageable(context: &Context, address: *const u8, bytes: u64) -> bool {
+    let (start, end) = (address as u64, address as u64 + bytes);
+    let pages = (start / PAGE as u64 + 1..end.div_ceil(PAGE as u64)).map(|page| page * PAGE as u64);
+    let mut firsts = std::iter::once(start).chain(pages);
+    firsts.all(|at| pinned_until(context, at).is_none())
 }
 
 /// Pinned host memory of our own.

@@ -3,8 +3,9 @@
 
 use crate::api::driver::DevicePtr;
 use crate::context::{Context, Event};
-use crate::copy::{End, enqueue};
-use crate::memory::Pinned;
+use crate::copy::{End, enqueue, span};
+use crate::device::CudaDevice;
+use crate::memory::{Pinned, is_imported, is_pageable};
 use crate::stream::{Order, Release};
 use std::sync::Arc;
 use thalweg_hal::backend::Tag;
@@ -110,19 +111,21 @@ pub(crate) enum Way {
 /// # Safety
 /// Both ends live until the stream has passed the copy.
 pub(crate) unsafe fn copy(
+    device: &CudaDevice,
     order: &mut Order<'_>,
-    host: Host,
     way: Way,
     (memory, pitch): (*mut u8, u64),
-    (device, device_pitch): (DevicePtr, u64),
+    there: (DevicePtr, u64),
     (width, rows): (u64, u64),
     tag: Tag<'_>,
 ) -> Result<()> {
     // The driver takes the bytes before it returns; the host's side must have nothing left to write to them.
     let at_once = way == Way::ToDevice && width * rows <= SMALL && rows == 1;
-    if at_once && order.host_is_idle() && !order.belongings.waited {
+    let in_order = || order.host_is_idle() && !order.belongings.waited;
+    if at_once && in_order() && is_pageable(order.context(), memory, width) {
+        let (to, from) = (End(there.0, 0), End(memory as u64, 0));
         // SAFETY: the caller vouches for both ends.
-        return unsafe { enqueue(order, End(device, 0), End(memory as u64, 0), (width, 1)) };
+        return unsafe { enqueue(device, order, to, from, (width, 1)) };
     }
     let mut stage = match order.belongings.stage.take() {
         Some(stage) => stage,
@@ -133,18 +136,7 @@ pub(crate) unsafe fn copy(
         pitch,
     };
     // SAFETY: the caller vouches for both ends.
-    let result = unsafe {
-        queue(
-            order,
-            &mut stage,
-            host,
-            way,
-            end,
-            (device, device_pitch),
-            (width, rows),
-            tag,
-        )
-    };
+    let result = unsafe { queue(device, order, &mut stage, way, end, there, (width, rows), tag) };
     order.belongings.stage = Some(stage);
     result
 }
@@ -153,36 +145,39 @@ pub(crate) unsafe fn copy(
 /// As [`copy`].
 #[allow(clippy::too_many_arguments, reason = "both ends of a copy and where it runs")]
 unsafe fn queue(
+    device: &CudaDevice,
     order: &mut Order<'_>,
     stage: &mut Stage,
-    host: Host,
     way: Way,
     end: HostEnd,
-    (device, device_pitch): (DevicePtr, u64),
+    (there, pitch): (DevicePtr, u64),
     (width, rows): (u64, u64),
     tag: Tag<'_>,
 ) -> Result<()> {
-    // Work that the stream was made to wait for may write the host's memory.
+    let host = device.host;
+    // What the stream itself does may write the host's memory, of which a part may be pinned.
+    let written = order.belongings.waited || order.belongings.pinned_written;
+    let written = written || is_imported(end.address, span(end.pitch, (width, rows)));
     let before = match way {
-        Way::ToDevice if order.belongings.waited => Some(Arc::new(order.mark()?)),
-        _ => None,
+        Way::ToDevice if written => Some(Arc::new(order.mark()?)),
+        Way::ToDevice | Way::ToHost => None,
     };
     if before.is_some() {
-        order.belongings.waited = false;
+        order.belongings.host_is_behind();
     }
     let mut steps = Vec::new();
-    for piece in pieces(width, rows, end.pitch, device_pitch) {
+    for piece in pieces(width, rows, end.pitch, pitch) {
         let index = stage.next;
         stage.next = (stage.next + 1) % SLOTS;
         let slot = &mut stage.slots[index];
         let at = stage.memory.device() + index as u64 * PIECE;
-        let (there, here) = (End(device + piece.device, device_pitch), End(at, piece.width));
+        let (far, near) = (End(there + piece.device, pitch), End(at, piece.width));
         let release = order.ticket()?;
         let after = match way {
             Way::ToDevice => {
                 order.wait_for_ticket(release.number())?;
                 // SAFETY: the caller vouches for the device's end; the slot is ours.
-                unsafe { enqueue(order, there, here, (piece.width, piece.rows))? };
+                unsafe { enqueue(device, order, far, near, (piece.width, piece.rows))? };
                 let after = slot.sent.replace(Arc::new(order.mark()?));
                 slot.emptied = None;
                 after
@@ -192,7 +187,7 @@ unsafe fn queue(
                     order.wait_for_ticket(number)?;
                 }
                 // SAFETY: as above.
-                unsafe { enqueue(order, here, there, (piece.width, piece.rows))? };
+                unsafe { enqueue(device, order, near, far, (piece.width, piece.rows))? };
                 Some(Arc::new(order.mark()?))
             }
         };

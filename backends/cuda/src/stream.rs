@@ -1,6 +1,6 @@
 //! Streams: the driver's, with the host's work between their commands.
 
-use crate::api::codes::{NOT_READY, SUCCESS};
+use crate::api::codes::{NOT_READY, SUCCESS, is_sticky};
 use crate::api::driver::{DevicePtr, RawEvent, RawStream};
 use crate::context::{Context, Event};
 use crate::memory::{Chunk, Pinned};
@@ -28,8 +28,9 @@ pub(crate) type Kept = Arc<dyn Any + Send + Sync>;
 
 #[derive(Default)]
 struct State {
-    // What was submitted last, with its position.
+    // What was submitted last, with its position, and room for more of it.
     names: VecDeque<(u64, OwnedTag)>,
+    spare: Vec<OwnedTag>,
     // Positions whose end an event tells.
     marks: VecDeque<(u64, Event)>,
     kept: Vec<(u64, Kept)>,
@@ -42,6 +43,8 @@ struct Flight {
     state: Mutex<State>,
     submitted: AtomicU64,
     finished: AtomicU64,
+    // The last position that somebody asked about.
+    asked: AtomicU64,
 }
 
 impl Flight {
@@ -50,8 +53,9 @@ impl Flight {
         let dropped = {
             let mut state = self.state.lock();
             let done = self.finished.load(Ordering::Acquire);
-            let split = state.names.partition_point(|(at, _)| *at <= done);
-            state.names.drain(..split);
+            let State { names, spare, .. } = &mut *state;
+            let split = names.partition_point(|(at, _)| *at <= done);
+            spare.extend(names.drain(..split).map(|(_, name)| name));
             let kept = state.kept.extract_if(.., |(at, _)| *at <= done);
             kept.collect::<Vec<_>>()
         };
@@ -83,21 +87,47 @@ impl Flight {
 
 /// Where the host tells the stream how far its own work is: the stream waits until the number is reached.
 struct Gate {
-    flag: Arc<Pinned>,
+    reached: Arc<Reached>,
     last: u32,
+}
+
+/// The number that the stream sees. A ticket that is given back before those that were taken earlier waits for them.
+struct Reached {
+    flag: Pinned,
+    early: Mutex<Early>,
+}
+
+/// Tickets that were given back out of turn.
+#[derive(Default)]
+struct Early {
+    reached: u32,
+    waiting: Vec<u32>,
+}
+
+impl Early {
+    /// Takes a ticket back; the number up to which all are.
+    fn give_back(&mut self, ticket: u32) -> u32 {
+        self.waiting.push(ticket);
+        while let Some(at) = (self.waiting.iter()).position(|&next| next == self.reached.wrapping_add(1)) {
+            self.reached = self.waiting.swap_remove(at);
+        }
+        self.reached
+    }
 }
 
 /// Raises a gate's number when dropped, so that the stream goes on whatever happens.
 pub(crate) struct Release {
-    flag: Arc<Pinned>,
+    gate: Arc<Reached>,
     ticket: u32,
 }
 
 impl Drop for Release {
     fn drop(&mut self) {
-        // SAFETY: four aligned bytes of pinned memory that this and the device alone use, the device reading.
-        let flag = unsafe { AtomicU32::from_ptr(self.flag.at(0).cast()) };
-        flag.store(self.ticket, Ordering::Release);
+        let mut early = self.gate.early.lock();
+        let reached = early.give_back(self.ticket);
+        // SAFETY: four aligned bytes of pinned memory that the host's side and the device alone use, the device reading.
+        let flag = unsafe { AtomicU32::from_ptr(self.gate.flag.at(0).cast()) };
+        flag.store(reached, Ordering::Release);
     }
 }
 
@@ -110,8 +140,18 @@ pub(crate) struct Belongings {
     gate: Option<Gate>,
     /// Staging memory.
     pub(crate) stage: Option<Stage>,
-    /// Whether the stream was made to wait for another since the host's side last waited for the stream.
+    /// Whether the stream itself may write host memory that is not pinned since the host's side last waited for it: it was made
+    /// to wait for another stream, or a graph does.
     pub(crate) waited: bool,
+    /// Whether it writes pinned host memory since then.
+    pub(crate) pinned_written: bool,
+}
+
+impl Belongings {
+    /// The host's side waits for the stream before it goes on.
+    pub(crate) fn host_is_behind(&mut self) {
+        (self.waited, self.pinned_written) = (false, false);
+    }
 }
 
 /// A stream.
@@ -167,7 +207,7 @@ impl CuStream {
         let mut order = self.order()?;
         let before = order.mark()?;
         let release = order.gate()?;
-        order.belongings.waited = false;
+        order.belongings.host_is_behind();
         order.done(tag, None);
         order.job(tag, move || {
             // When the device is lost, the host's work is done all the same.
@@ -219,14 +259,26 @@ impl CuStream {
         self.flight.submitted.load(Ordering::Acquire)
     }
 
-    /// See [`Device::passed`](thalweg_hal::backend::Device::passed).
+    /// See [`Device::passed`](thalweg_hal::backend::Device::passed). The driver is asked about a position that somebody asks
+    /// about again: the first question comes with the submission, which costs no call then.
     pub(crate) fn passed(&self, position: u64) -> bool {
         let flight = &*self.flight;
+        let done = flight.finished.load(Ordering::Acquire) >= position;
+        if done || flight.asked.fetch_max(position, Ordering::Relaxed) < position {
+            return done;
+        }
+        self.ask(position)
+    }
+
+    /// Asks the driver whether a position is passed. Where nothing goes on any more everything is: whoever synchronises
+    /// reports why.
+    fn ask(&self, position: u64) -> bool {
+        let flight = &*self.flight;
         let done = || flight.finished.load(Ordering::Acquire) >= position;
-        if done() {
+        if done() || self.context.is_lost() {
             return true;
         }
-        if self.context.is_lost() || self.context.enter().is_err() {
+        if self.context.enter().is_err() {
             return self.context.is_lost();
         }
         // What counts as submitted was handed to the driver before.
@@ -235,8 +287,7 @@ impl CuStream {
         match unsafe { (self.context.api.stream_query)(self.raw) } {
             SUCCESS => flight.finish(submitted),
             NOT_READY => self.look_at_marks(position),
-            // An error that somebody who can report it will find.
-            _ => {}
+            code => return is_sticky(code),
         }
         done()
     }
@@ -276,7 +327,7 @@ impl CuStream {
 
     /// Whether all work is done.
     pub(crate) fn is_idle(&self) -> bool {
-        self.passed(self.position())
+        self.ask(self.position())
     }
 
     /// Waits for all work; errors of the host's side stay where they are.
@@ -346,10 +397,15 @@ impl Order<'_> {
         let flight = &self.stream.flight;
         let mut state = flight.state.lock();
         let position = flight.submitted.load(Ordering::Relaxed) + 1;
-        if state.names.len() == NAMES {
-            state.names.pop_front();
-        }
-        state.names.push_back((position, tag.to_owned()));
+        let oldest = |state: &mut State| match state.names.len() {
+            NAMES => state.names.pop_front().map(|(_, name)| name),
+            _ => None,
+        };
+        let mut name = oldest(&mut state)
+            .or_else(|| state.spare.pop())
+            .unwrap_or_default();
+        name.assign(tag);
+        state.names.push_back((position, name));
         state.kept.extend(kept.map(|kept| (position, kept)));
         flight.submitted.store(position, Ordering::Release);
     }
@@ -371,16 +427,18 @@ impl Order<'_> {
     /// A number that the host will reach when the result is dropped.
     pub(crate) fn ticket(&mut self) -> Result<Release> {
         if self.belongings.gate.is_none() {
-            let flag = Arc::new(Pinned::new(self.context(), 64)?);
+            let flag = Pinned::new(self.context(), 64)?;
             // SAFETY: fresh memory of 64 bytes.
             unsafe { flag.at(0).write_bytes(0, 64) };
-            self.belongings.gate = Some(Gate { flag, last: 0 });
+            let early = Mutex::default();
+            let reached = Arc::new(Reached { flag, early });
+            self.belongings.gate = Some(Gate { reached, last: 0 });
         }
         match &mut self.belongings.gate {
             Some(gate) => {
                 gate.last = gate.last.wrapping_add(1);
                 Ok(Release {
-                    flag: Arc::clone(&gate.flag),
+                    gate: Arc::clone(&gate.reached),
                     ticket: gate.last,
                 })
             }
@@ -395,7 +453,8 @@ impl Order<'_> {
         };
         // SAFETY: plain call; the flag lives as long as the stream.
         let code = unsafe {
-            (self.context().api.stream_wait_value)(self.stream.raw, gate.flag.device(), ticket, AT_LEAST)
+            let flag = gate.reached.flag.device();
+            (self.context().api.stream_wait_value)(self.stream.raw, flag, ticket, AT_LEAST)
         };
         self.check("cuStreamWaitValue32", code)
     }
@@ -450,5 +509,26 @@ impl Release {
     /// The number that is reached when this is dropped.
     pub(crate) fn number(&self) -> u32 {
         self.ticket
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Early;
+
+    #[test]
+    fn tickets_count_in_their_order() {
+        let mut early = Early::default();
+        assert_eq!(early.give_back(1), 1);
+        assert_eq!(early.give_back(4), 1, "2 and 3 are under way");
+        assert_eq!(early.give_back(3), 1);
+        assert_eq!(early.give_back(2), 4);
+        let mut early = Early {
+            reached: u32::MAX - 1,
+            ..Early::default()
+        };
+        assert_eq!(early.give_back(0), u32::MAX - 1);
+        assert_eq!(early.give_back(u32::MAX), 0);
+        assert_eq!(early.give_back(1), 1);
     }
 }

@@ -15,7 +15,7 @@ use crate::stream::ClStream;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use thalweg_cstyle::{Dialect, Routine, Target};
+use thalweg_cstyle::{Dialect, Once, Routine, Target};
 use thalweg_hal::backend::{Device, GraphNode, Source, Tag, Work};
 use thalweg_hal::kit::cache::Cache;
 use thalweg_hal::kit::host_device;
@@ -26,7 +26,7 @@ use thalweg_hal::{Error, Host, Result, Status};
 /// An open device.
 pub(crate) struct OpenClDevice {
     // What uses the context stands before it.
-    rows: OnceLock<Result<Rows>>,
+    rows: Once<Rows>,
     pub(crate) builder: Arc<Builder>,
     pub(crate) port: Arc<Port>,
     pub(crate) context: Arc<Context>,
@@ -90,7 +90,7 @@ impl OpenClDevice {
             host,
         });
         Ok(OpenClDevice {
-            rows: OnceLock::new(),
+            rows: Once::default(),
             builder,
             port: Port::new(api, &context, info.id)?,
             context,
@@ -107,10 +107,7 @@ impl OpenClDevice {
 
     /// The kernels that copy rows, built when first needed.
     pub(crate) fn rows(&self) -> Result<&Rows> {
-        self.rows
-            .get_or_init(|| Rows::new(self))
-            .as_ref()
-            .map_err(Clone::clone)
+        self.rows.get(|| Rows::new(self))
     }
 
     /// Queues work.

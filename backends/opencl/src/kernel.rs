@@ -3,10 +3,9 @@
 use crate::api::RawMem;
 use crate::device::OpenClDevice;
 use crate::program::{Builder, Entry};
-use parking_lot::RwLock;
 use smallvec::SmallVec;
-use std::sync::{Arc, OnceLock};
-use thalweg_cstyle::{Launch as Described, Place, Plan, Routine, Source, Variant};
+use std::sync::Arc;
+use thalweg_cstyle::{Launch as Described, Place, Plan, Routine, Source, Variant, Variants};
 use thalweg_hal::Result;
 use thalweg_hal::backend::Launch;
 
@@ -20,16 +19,12 @@ pub(crate) struct Compiled {
     pub(crate) words_by_value: bool,
 }
 
-/// A program that is built once.
-pub(crate) type Slot = OnceLock<Result<Arc<Compiled>>>;
-
 /// A kernel or library op.
 pub(crate) struct ClKernel {
     name: String,
     routine: Routine,
     builder: Arc<Builder>,
-    // A kernel has few variants; a look through them costs less than a hash.
-    variants: RwLock<Vec<(Variant, Arc<Slot>)>>,
+    variants: Variants<Arc<Compiled>>,
 }
 
 impl ClKernel {
@@ -39,7 +34,7 @@ impl ClKernel {
             name: name.to_owned(),
             routine,
             builder: Arc::clone(builder),
-            variants: RwLock::new(Vec::new()),
+            variants: Variants::default(),
         }
     }
 
@@ -64,22 +59,9 @@ impl ClKernel {
     /// The programs of a variant; built by whoever asks first, while others that want the same wait.
     pub(crate) fn variant(&self, variant: &Variant) -> Result<Arc<Compiled>> {
         if variant.is_generic() {
-            return self.builder.generic.get_or_init(|| self.build(variant)).clone();
+            return self.builder.generic.get(|| self.build(variant)).cloned();
         }
-        let known = |list: &[(Variant, Arc<Slot>)]| {
-            let found = list.iter().find(|(key, _)| key == variant);
-            found.map(|(_, slot)| Arc::clone(slot))
-        };
-        let slot = known(&self.variants.read());
-        let slot = slot.unwrap_or_else(|| {
-            let mut list = self.variants.write();
-            known(&list).unwrap_or_else(|| {
-                let slot = Arc::<Slot>::default();
-                list.push((variant.clone(), Arc::clone(&slot)));
-                slot
-            })
-        });
-        slot.get_or_init(|| self.build(variant)).clone()
+        self.variants.get(variant, || self.build(variant))
     }
 
     fn build(&self, variant: &Variant) -> Result<Arc<Compiled>> {

@@ -1,12 +1,13 @@
 //! Programs: built from source or from the cache, with a free kernel for every thread that wants one.
 
 use crate::api::{Api, Context, DeviceId, Kernel, Program, check, codes, info, text};
-use crate::kernel::Slot;
+use crate::kernel::Compiled;
 use crate::quiet::quietly;
 use parking_lot::Mutex;
 use std::ffi::CString;
 use std::sync::Arc;
 use std::time::Instant;
+use thalweg_cstyle::Once;
 use thalweg_hal::kit::cache::{Cache, Key};
 use thalweg_hal::tables::LogLevel;
 use thalweg_hal::{Error, Host, Result};
@@ -24,7 +25,7 @@ pub(crate) struct Builder {
     /// Programs of earlier times.
     pub(crate) cache: Cache,
     /// The program that interprets kernels.
-    pub(crate) generic: Slot,
+    pub(crate) generic: Once<Arc<Compiled>>,
     /// Options of every build.
     pub(crate) options: String,
     /// Whether the compiler writes to standard error.

@@ -15,7 +15,7 @@ long setting(const char *name, long otherwise) {
     return text ? strtol(text, nullptr, 10) : otherwise;
 }
 
-static int devices() { return (int)std::min(setting("STANDIN_DEVICES", 5), (long)MOST); }
+static int devices() { return (int)std::min(setting("STANDIN_DEVICES", 6), (long)MOST); }
 
 EXPORT int standin_live(int kind) { return live[kind]; }
 
@@ -95,7 +95,7 @@ EXPORT Code cuDeviceGetAttribute(int *out, int key, int device) {
     long sm = setting("STANDIN_SM", 90);
     switch (key) {
     case 11: /* pitch */
-        *out = 0x7fffffff;
+        *out = (int)MOST_PITCH;
         break;
     case 16: /* multiprocessors */
         *out = 4;

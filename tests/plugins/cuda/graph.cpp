@@ -112,6 +112,7 @@ static Code node_kernel(const void *params, Command *out) {
 /* Nodes as they run: a change replaces one, and launches that are under way keep what they have. */
 struct Executable {
     Context *context;
+    std::weak_ptr<char> graph;
     std::map<Node *, size_t> index;
     std::vector<std::shared_ptr<Command>> commands;
     std::vector<size_t> order;
@@ -183,6 +184,7 @@ EXPORT Code cuGraphInstantiateWithFlags(Executable **out, Graph *graph, uint64_t
     READY;
     auto made = std::make_unique<Executable>();
     made->context = current;
+    made->graph = graph->life;
     for (auto &node : graph->nodes) {
         made->index[node.get()] = made->commands.size();
         made->commands.push_back(std::make_shared<Command>(node->run));
@@ -210,7 +212,9 @@ EXPORT Code cuGraphExecDestroy(Executable *executable) {
 }
 EXPORT Code cuGraphExecKernelNodeSetParams_v2(Executable *executable, Node *node, const void *params) {
     READY;
-    /* A node of the graph that is gone is a name only. */
+    /* The driver reads the node, which must be in the graph still. */
+    if (executable->graph.expired())
+        return INVALID_VALUE;
     auto found = executable->index.find(node);
     if (found == executable->index.end())
         return INVALID_VALUE;

@@ -12,14 +12,41 @@ struct Range {
 static std::map<Ptr, Range> ranges;
 static std::mutex ranges_lock;
 
-Memory kind_of(Ptr address, size_t bytes) {
-    std::lock_guard<std::mutex> guard(ranges_lock);
+/* The range that an address lies in. */
+static std::map<Ptr, Range>::iterator around(Ptr address) {
     auto after = ranges.upper_bound(address);
     if (after == ranges.begin())
-        return Memory::None;
+        return ranges.end();
     auto range = std::prev(after);
+    return address < range->first + range->second.bytes ? range : ranges.end();
+}
+
+Memory kind_of(Ptr address, size_t bytes) {
+    std::lock_guard<std::mutex> guard(ranges_lock);
+    auto range = around(address);
+    if (range == ranges.end())
+        return Memory::None;
     return address + bytes <= range->first + range->second.bytes ? range->second.kind : Memory::None;
 }
+
+/* Memory of copies: all of it known to the driver, all of it pinned, or none of it known. Other ranges are refused. */
+static bool has_one_kind(Ptr address, size_t bytes) {
+    std::lock_guard<std::mutex> guard(ranges_lock);
+    auto next = ranges.lower_bound(address);
+    auto range = around(address);
+    if (range == ranges.end())
+        return next == ranges.end() || next->first >= address + bytes;
+    const Memory kind = range->second.kind;
+    for (Ptr at = address; at < address + bytes; at = range->first + range->second.bytes) {
+        range = around(at);
+        if (range == ranges.end() || range->second.kind != kind)
+            return false;
+        if (kind == Memory::Device)
+            return address + bytes <= range->first + range->second.bytes;
+    }
+    return true;
+}
+static Memory kind_at(Ptr address) { return kind_of(address, 1); }
 
 static Code add(Ptr address, size_t bytes, Memory kind, bool registered) {
     std::lock_guard<std::mutex> guard(ranges_lock);
@@ -118,11 +145,23 @@ EXPORT Code cuMemHostGetDevicePointer_v2(Ptr *out, void *address, unsigned) {
 }
 EXPORT Code cuPointerGetAttribute(void *out, int key, Ptr address) {
     READY;
-    Memory kind = kind_of(address, 1);
-    if (key != 2 || kind == Memory::None)
+    std::lock_guard<std::mutex> guard(ranges_lock);
+    auto range = around(address);
+    if (range == ranges.end())
         return INVALID_VALUE;
-    *(unsigned *)out = kind == Memory::Host ? 1 : 2;
-    return SUCCESS;
+    switch (key) {
+    case 2: /* kind of memory */
+        *(unsigned *)out = range->second.kind == Memory::Host ? 1 : 2;
+        return SUCCESS;
+    case 11: /* start and size of the range */
+        *(Ptr *)out = range->first;
+        return SUCCESS;
+    case 12:
+        *(size_t *)out = range->second.bytes;
+        return SUCCESS;
+    default:
+        return INVALID_VALUE;
+    }
 }
 
 /* Rows of a copy. */
@@ -136,14 +175,22 @@ struct Rows {
         return SUCCESS;
     }
     size_t reach(size_t pitch) const { return (rows - 1) * pitch + width; }
+    /* A single row has no pitches. */
+    bool pitched() const {
+        auto fits = [&](size_t pitch) { return pitch >= width && pitch <= MOST_PITCH; };
+        return rows == 1 || (fits(to_pitch) && fits(from_pitch));
+    }
+    bool reaches() const {
+        return width && rows && has_one_kind(to, reach(to_pitch)) && has_one_kind(from, reach(from_pitch));
+    }
 };
 
 /* A command for a copy; host memory that is not pinned is treated as the driver treats it. */
 static Code copy(Stream *stream, Rows rows) {
     OF_CONTEXT(stream);
-    if (rows.width == 0 || rows.rows == 0 || rows.to_pitch < rows.width || rows.from_pitch < rows.width)
+    if (!rows.reaches() || !rows.pitched())
         return INVALID_VALUE;
-    Memory to = kind_of(rows.to, rows.reach(rows.to_pitch)), from = kind_of(rows.from, rows.reach(rows.from_pitch));
+    Memory to = kind_at(rows.to), from = kind_at(rows.from);
     if (to == Memory::None && from == Memory::None)
         return INVALID_VALUE;
     if (from == Memory::None) {
@@ -184,7 +231,7 @@ struct Copy2D {
     size_t to_pitch, width, rows;
 };
 EXPORT Code cuMemcpy2DAsync_v2(const Copy2D *c, Stream *stream) {
-    if (c->from_kind != 4 || c->to_kind != 4)
+    if (c->from_kind != 4 || c->to_kind != 4 || c->to_pitch < c->width || c->from_pitch < c->width)
         return INVALID_VALUE;
     return copy(stream, {c->to, c->from, c->to_pitch, c->from_pitch, c->width, c->rows});
 }
@@ -229,10 +276,10 @@ struct Copy3D {
 Code node_copy(const void *params, Command *out) {
     const Copy3D *c = (const Copy3D *)params;
     Rows rows = {c->to, c->from, c->to_pitch, c->from_pitch, c->width, c->rows};
-    if (c->from_kind != 4 || c->to_kind != 4 || c->depth != 1 || rows.width == 0 || rows.rows == 0)
+    auto pitch = [&](size_t pitch) { return pitch == 0 ? rows.rows == 1 : pitch >= rows.width && pitch <= MOST_PITCH; };
+    if (c->from_kind != 4 || c->to_kind != 4 || c->depth != 1 || !pitch(rows.to_pitch) || !pitch(rows.from_pitch))
         return INVALID_VALUE;
-    if (kind_of(rows.to, rows.reach(rows.to_pitch)) == Memory::None ||
-        kind_of(rows.from, rows.reach(rows.from_pitch)) == Memory::None)
+    if (!rows.reaches() || kind_at(rows.to) == Memory::None || kind_at(rows.from) == Memory::None)
         return INVALID_VALUE;
     *out = [rows] { return rows.run(); };
     return SUCCESS;

@@ -2,7 +2,7 @@
  *
  * Device memory is the host's, a stream is a thread with a queue, and kernels are C++ that the stand-in for NVRTC has
  * compiled. Like the driver it is strict about what it is handed: contexts, handles, and whether addresses lie in memory that
- * is alive. Environment variables: STANDIN_DRIVER (version, 13000), STANDIN_DEVICES (5), STANDIN_SM (90), STANDIN_MEMORY (bytes of
+ * is alive. Environment variables: STANDIN_DRIVER (version, 13000), STANDIN_DEVICES (6), STANDIN_SM (90), STANDIN_MEMORY (bytes of
  * a device, 4 GiB). Names of kernels ask for faults: fault_resources is refused by its launch, fault_address faults while it
  * runs, fault_ecc breaks the device. */
 
@@ -78,6 +78,8 @@ struct Node {
 
 struct Graph {
     std::vector<std::unique_ptr<Node>> nodes;
+    /* Gone with the graph. */
+    std::shared_ptr<char> life = std::make_shared<char>();
 };
 
 struct Stream {
@@ -112,6 +114,9 @@ inline Code ready() { return current ? current->broken.load() : INVALID_CONTEXT;
     READY;                                                                                                             \
     if (!(stream) || (stream)->context != current)                                                                     \
     return INVALID_HANDLE
+
+/* Most bytes from one row of a copy to the next. */
+enum : size_t { MOST_PITCH = 0x7fffffff };
 
 /* Kinds of memory that addresses lie in. */
 enum class Memory { None, Device, Host };

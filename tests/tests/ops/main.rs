@@ -11,6 +11,7 @@ mod values;
 
 use case::Case;
 use judge::{Subject, judge};
+use std::sync::Mutex;
 use thalweg::hal::{DeviceOptions, Runtime, Status};
 use thalweg::loader::{LoaderOptions, Registry};
 use thalweg::{Context, DType, Mode};
@@ -85,10 +86,16 @@ fn opencl(file: &str, kernels: &str, takes: fn(usize, DType) -> bool) {
         folders: vec![folder],
         ..LoaderOptions::default()
     };
-    thalweg::host::set_config("opencl.kernels", Some(kernels));
-    thalweg::host::set_config("opencl.tune", Some("off"));
     let runtime = Runtime::new(Registry::new(options));
-    let device = match runtime.backend("opencl").unwrap().open(&DeviceOptions::new(0)) {
+    let opened = {
+        // Settings are the process's, and read when a device is opened.
+        static SETTINGS: Mutex<()> = Mutex::new(());
+        let _alone = SETTINGS.lock();
+        thalweg::host::set_config("opencl.kernels", Some(kernels));
+        thalweg::host::set_config("opencl.tune", Some("off"));
+        runtime.backend("opencl").unwrap().open(&DeviceOptions::new(0))
+    };
+    let device = match opened {
         Ok(device) => device,
         Err(error) if error.status() == Status::Unavailable => {
             eprintln!("SKIPPED: {error}");

@@ -3,14 +3,15 @@
 use super::{Executable, HostCopies, Node, Step};
 use crate::api::driver::{DevicePtr, HostNode, RawContext, RawGraph, RawGraphExec, RawGraphNode, RawStream};
 use crate::context::Context;
-use crate::copy::End;
+use crate::copy::{End, joined};
+use crate::device::CudaDevice;
 use crate::memory::{Chunk, Pinned};
 use crate::stage::Way;
 use cudarc::driver::sys::{CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUmemorytype};
 use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::sync::Arc;
-use thalweg_hal::Result;
+use thalweg_hal::{Error, Result};
 
 /// Scratch memory of a node starts at multiples of this.
 const SCRATCH_ALIGNMENT: u64 = 256;
@@ -19,19 +20,28 @@ const RELAXED: u32 = 2;
 
 type Nodes = SmallVec<[RawGraphNode; 2]>;
 
+/// A graph of the driver that is not executable.
+pub(super) struct Plain {
+    raw: RawGraph,
+    context: Arc<Context>,
+}
+
+impl Drop for Plain {
+    fn drop(&mut self) {
+        if self.context.enter().is_ok() {
+            // SAFETY: owned, and not used after this.
+            unsafe { (self.context.api.graph_destroy)(self.raw) };
+        }
+    }
+}
+
 /// A graph under construction.
 struct Draft<'a> {
     context: &'a Arc<Context>,
-    raw: RawGraph,
+    max_pitch: u64,
+    graph: Plain,
     staging: Vec<Pinned>,
     host_copies: HostCopies,
-}
-
-impl Drop for Draft<'_> {
-    fn drop(&mut self) {
-        // SAFETY: owned; an executable graph does not need it.
-        unsafe { (self.context.api.graph_destroy)(self.raw) };
-    }
 }
 
 /// Rows between a slot of pinned memory, where they have no gaps, and other host memory.
@@ -61,7 +71,8 @@ unsafe extern "C" fn carry(data: *mut c_void) {
 }
 
 /// Builds and instantiates. The context is current.
-pub(super) fn executable(context: &Arc<Context>, nodes: &[Node]) -> Result<Executable> {
+pub(super) fn executable(device: &CudaDevice, nodes: &[Node]) -> Result<Executable> {
+    let context = &device.context;
     let mut starts = Vec::with_capacity(nodes.len());
     let (mut scratch_sizes, mut total) = (Vec::with_capacity(nodes.len()), 0);
     for node in nodes {
@@ -85,7 +96,11 @@ pub(super) fn executable(context: &Arc<Context>, nodes: &[Node]) -> Result<Execu
     })?;
     let mut draft = Draft {
         context,
-        raw,
+        max_pitch: device.info.max_pitch,
+        graph: Plain {
+            raw,
+            context: Arc::clone(context),
+        },
         staging: Vec::new(),
         host_copies: Vec::new(),
     };
@@ -111,15 +126,17 @@ pub(super) fn executable(context: &Arc<Context>, nodes: &[Node]) -> Result<Execu
     }
     let mut exec = RawGraphExec(std::ptr::null_mut());
     // SAFETY: plain call.
-    let code = unsafe { (context.api.graph_instantiate)(&raw mut exec, draft.raw, 0) };
+    let code = unsafe { (context.api.graph_instantiate)(&raw mut exec, draft.graph.raw, 0) };
     context.check("cuGraphInstantiateWithFlags", code)?;
     Ok(Executable {
         raw: exec,
         nodes: added,
+        writes_host: nodes.iter().any(|node| node.step.writes_host()),
         scratch_sizes,
         scratch,
-        _staging: std::mem::take(&mut draft.staging),
-        _host_copies: std::mem::take(&mut draft.host_copies),
+        _plain: draft.graph,
+        _staging: draft.staging,
+        _host_copies: draft.host_copies,
         context: Arc::clone(context),
     })
 }
@@ -134,7 +151,7 @@ impl Draft<'_> {
                 let scratch = scratch.filter(|_| prepared.scratch_bytes > 0);
                 for pass in 0..prepared.passes() {
                     let before = last(&own).unwrap_or_else(|| after.to_vec());
-                    let (api, graph) = (self.context.api, self.raw);
+                    let (api, graph) = (self.context.api, self.graph.raw);
                     let mut node = RawGraphNode(std::ptr::null_mut());
                     let code = prepared.with_node(pass, scratch, |params| {
                         // SAFETY: nodes of this graph; the driver copies the arguments.
@@ -157,7 +174,7 @@ impl Draft<'_> {
                 // SAFETY: the callers of the launch vouch for the operands; the scratch memory is the node's own.
                 own.push(self.child(after, |stream| unsafe { call.queue(stream, scratch) })?);
             }
-            Step::Copy(to, from, size) => own.push(self.copy(*to, *from, *size, after)?),
+            Step::Copy(to, from, size, _) => own = self.copy(*to, *from, *size, after)?,
             Step::HostCopy(way, (memory, pitch), end, (width, rows)) => {
                 let slot = Pinned::new(self.context, (width * rows) as usize)?;
                 let here = End(slot.device(), *width);
@@ -172,11 +189,11 @@ impl Draft<'_> {
                 match way {
                     Way::ToDevice => {
                         own.push(self.host(&copy, after)?);
-                        own.push(self.copy(*end, here, (*width, *rows), &own)?);
+                        own.extend(self.copy(*end, here, (*width, *rows), &own)?);
                     }
                     Way::ToHost => {
-                        own.push(self.copy(here, *end, (*width, *rows), after)?);
-                        own.push(self.host(&copy, &own)?);
+                        own = self.copy(here, *end, (*width, *rows), after)?;
+                        own.push(self.host(&copy, last(&own).as_deref().unwrap_or(after))?);
                     }
                 }
                 self.staging.push(slot);
@@ -199,7 +216,24 @@ impl Draft<'_> {
         Ok(own)
     }
 
-    fn copy(
+    /// One node, or one a row, each after the one before, where rows lie further apart than the driver takes.
+    fn copy(&self, to: End, from: End, (width, rows): (u64, u64), after: &[RawGraphNode]) -> Result<Nodes> {
+        let (width, rows) = joined(width, rows, to.1, from.1);
+        if rows > 1 && to.1.max(from.1) <= self.max_pitch {
+            return Ok(Nodes::from_slice(&[self.rows(to, from, (width, rows), after)?]));
+        }
+        let mut own = Nodes::new();
+        for row in 0..rows {
+            let (at, source) = (End(to.0 + row * to.1, 0), End(from.0 + row * from.1, 0));
+            let before = own.last().map_or(after, std::slice::from_ref);
+            let node = self.rows(at, source, (width, 1), before)?;
+            own.push(node);
+        }
+        Ok(own)
+    }
+
+    /// A copy that is one node of the driver's; a single row has no pitches.
+    fn rows(
         &self,
         to: End,
         from: End,
@@ -237,7 +271,14 @@ impl Draft<'_> {
             // SAFETY: nodes of this graph, and parameters that the driver copies.
             unsafe {
                 let (before, count) = (after.as_ptr(), after.len());
-                (self.context.api.graph_add_copy)(node, self.raw, before, count, &raw const params, context)
+                (self.context.api.graph_add_copy)(
+                    node,
+                    self.graph.raw,
+                    before,
+                    count,
+                    &raw const params,
+                    context,
+                )
             }
         })
     }
@@ -261,7 +302,14 @@ impl Draft<'_> {
             // SAFETY: as above.
             unsafe {
                 let (before, count) = (after.as_ptr(), after.len());
-                (self.context.api.graph_add_set)(node, self.raw, before, count, &raw const params, context)
+                (self.context.api.graph_add_set)(
+                    node,
+                    self.graph.raw,
+                    before,
+                    count,
+                    &raw const params,
+                    context,
+                )
             }
         })
     }
@@ -275,7 +323,7 @@ impl Draft<'_> {
             // SAFETY: the copy lives as long as the executable graph.
             unsafe {
                 let (before, count) = (after.as_ptr(), after.len());
-                (self.context.api.graph_add_host)(node, self.raw, before, count, &raw const params)
+                (self.context.api.graph_add_host)(node, self.graph.raw, before, count, &raw const params)
             }
         })
     }
@@ -314,24 +362,21 @@ impl Draft<'_> {
         queue: impl FnOnce(RawStream) -> Result<()>,
     ) -> Result<RawGraphNode> {
         let child = self.captured(queue)?;
-        let node = self.node("cuGraphAddChildGraphNode", |node, _| {
+        self.node("cuGraphAddChildGraphNode", |node, _| {
             // SAFETY: nodes of this graph; the driver clones the child.
             unsafe {
                 let (before, count) = (after.as_ptr(), after.len());
-                (self.context.api.graph_add_child)(node, self.raw, before, count, child)
+                (self.context.api.graph_add_child)(node, self.graph.raw, before, count, child.raw)
             }
-        });
-        // SAFETY: owned; the node has a clone.
-        unsafe { (self.context.api.graph_destroy)(child) };
-        node
+        })
     }
 
     /// What `queue` queues, as a graph.
-    fn captured(&self, queue: impl FnOnce(RawStream) -> Result<()>) -> Result<RawGraph> {
+    fn captured(&self, queue: impl FnOnce(RawStream) -> Result<()>) -> Result<Plain> {
         let (api, mut stream) = (self.context.api, RawStream(std::ptr::null_mut()));
-        let mut graph = RawGraph(std::ptr::null_mut());
+        let mut raw = RawGraph(std::ptr::null_mut());
         // SAFETY: a stream of our own, destroyed whatever happens.
-        unsafe {
+        let (queued, code) = unsafe {
             let code = (api.stream_create)(&raw mut stream, 1, 0);
             self.context.check("cuStreamCreateWithPriority", code)?;
             let code = (api.begin_capture)(stream, RELAXED);
@@ -339,12 +384,18 @@ impl Draft<'_> {
                 .context
                 .check("cuStreamBeginCapture", code)
                 .and_then(|()| queue(stream));
-            let code = (api.end_capture)(stream, &raw mut graph);
+            let code = (api.end_capture)(stream, &raw mut raw);
             (api.stream_destroy)(stream);
-            queued?;
-            self.context.check("cuStreamEndCapture", code)?;
-        }
-        Ok(graph)
+            (queued, code)
+        };
+        // There is a graph whether or not all of it was queued.
+        let graph = (!raw.0.is_null()).then(|| Plain {
+            raw,
+            context: Arc::clone(self.context),
+        });
+        queued?;
+        self.context.check("cuStreamEndCapture", code)?;
+        graph.ok_or_else(|| Error::internal("cuStreamEndCapture returned no graph and no error"))
     }
 
     fn node(

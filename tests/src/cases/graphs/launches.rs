@@ -15,6 +15,7 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         case("copies_and_fills", copies_and_fills),
         case("host_copies", host_copies),
+        case("host_memory_in_stream_order", host_memory_in_stream_order),
         case("diamond_of_kernels", diamond),
         case("same_bits_as_eager", same_bits),
         case("launched_1000_times", relaunch),
@@ -81,6 +82,32 @@ fn host_copies(subject: &Subject) -> Check {
         check_eq!(target, vec![value; 100], "what came back");
     }
     Ok(())
+}
+
+/// A copy from host memory that a graph before it writes takes what the graph wrote.
+fn host_memory_in_stream_order(subject: &Subject) -> Check {
+    const LARGE: u64 = 8 << 20;
+    let device = Device::open(subject)?;
+    let graphs = Graphs::new(&device)?;
+    let stream = device.stream()?;
+    let (large, source, target) = (device.alloc(LARGE)?, device.alloc(64)?, device.alloc(64)?);
+    let mut between = vec![0_u8; 64];
+    // What takes a while stands before the copy to the host.
+    let first = fill(large, 0, LARGE, 1, 1);
+    let down = copy(host(between.as_mut_ptr()), at(source, 0), 64);
+    let graph = graphs.create(&[
+        (fill_packet(&first, null()), &[]),
+        (copy_packet(&down, null()), &[0]),
+    ])?;
+    let up = copy(at(target, 0), host(between.as_mut_ptr()), 64);
+    for round in 1..=20 {
+        device.fill(stream, &fill(source, 0, 64, round, 1))?;
+        graphs.launch(graph, stream)?;
+        device.copy(stream, &up)?;
+        let found = device.download(stream, target, 64)?;
+        check_eq!(found, vec![round as u8; 64], "what was copied after the launch");
+    }
+    Ok(graphs.destroy(graph)?)
 }
 
 /// `(x + x) * (x - 1)`, the arms in separate nodes.
