@@ -12,7 +12,7 @@ use thalweg_conformance::kit::matches;
 use thalweg_conformance::{Ignores, Kit, Outcome, Subject, cases};
 
 /// What each test runs.
-const GROUPS: [(&str, &str); 16] = [
+const GROUPS: [(&str, &str); 21] = [
     ("core", "core/*"),
     ("memory", "memory/*"),
     ("streams", "streams/*"),
@@ -26,6 +26,12 @@ const GROUPS: [(&str, &str); 16] = [
     ("forms", "kernels/form.*"),
     ("random", "kernels/rand*"),
     ("library", "library/*"),
+    // Parts of it, for a device whose kernels take long to compile.
+    ("products", "library/matmul.f32.*"),
+    ("biases", "library/matmul.*.bias"),
+    ("windows", "library/conv*.f32.epilogue"),
+    ("scans", "library/scan.sum.f32"),
+    ("scatters", "library/scatter.sum.f32"),
     ("graphs", "graphs/*"),
     ("concurrency", "concurrency/*"),
     ("acceptance", "acceptance/*"),
@@ -128,7 +134,7 @@ backends! {
         [core, memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, library, graphs,
         concurrency, acceptance];
     cuda_on_a_stand_in = cuda_standin(), ["map: capability", "binary: capability", "lower it"],
-        [core, memory, streams, events, errors, rows, graphs, concurrency];
+        [core, memory, streams, events, errors, rows, products, biases, windows, scans, scatters, graphs, concurrency];
     plain_c = load(plain()),
         ["every instance has the same context", "import: capability", "priority: there is one only", "no table of"],
         [core, memory, streams, events, errors, concurrency, acceptance];

@@ -185,6 +185,7 @@ static void run(void *data) {
     const Desc &desc = call->desc;
     const Layout &a = call->a, &b = call->b, &d = call->d;
     const int64_t inner = (int64_t)(desc.turn[0] ? a.rows : a.columns);
+    const bool wide = desc.scale == 1;
     for (int p = 0; p < d.count; p++)
         for (int64_t j = 0; j < (int64_t)d.columns; j++)
             for (int64_t i = 0; i < (int64_t)d.rows; i++) {
@@ -195,7 +196,7 @@ static void run(void *data) {
                     sum += read(a.type, call->from[0], x + p * a.offset) * read(b.type, call->from[1], y + p * b.offset);
                 }
                 if (desc.epilogue == 4)
-                    sum = (float)sum + read(desc.bias_type, (const char *)desc.bias, i);
+                    sum = (wide ? sum : (float)sum) + read(desc.bias_type, (const char *)desc.bias, i);
                 write(d.type, call->to, i + j * d.ld + p * d.offset, sum);
             }
 }

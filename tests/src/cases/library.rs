@@ -42,10 +42,12 @@ pub(super) fn cases() -> Vec<Case> {
         }
     }
     for operand in [DType::F32, DType::F64, DType::F16, DType::I8] {
-        let name = format!("matmul.{operand}.epilogue");
-        cases.push(Case::new("library", name, move |subject| {
-            epilogue(subject, operand)
-        }));
+        for (name, relu) in [("epilogue", true), ("bias", false)] {
+            let name = format!("matmul.{operand}.{name}");
+            cases.push(Case::new("library", name, move |subject| {
+                epilogue(subject, operand, relu)
+            }));
+        }
     }
     cases.push(Case::new("library", "matmul.same_bits_every_time", same_bits));
     cases.extend(conv::cases());
@@ -314,8 +316,9 @@ fn against_definition(subject: &Subject, job: &Job, found: &[Vec<u8>], dtype: DT
     Ok(())
 }
 
-/// `max(sum + bias, 0)`, with a bias per column and a scalar.
-fn epilogue(subject: &Subject, dtype: DType) -> Check {
+/// A product that `max(sum + bias, s)` or, without `relu`, `sum + bias` in the operands' dtype makes of its sums; a bias per
+/// column.
+fn epilogue(subject: &Subject, dtype: DType, relu: bool) -> Check {
     let device = Device::open(subject)?;
     need(&device, &[dtype])?;
     let accumulate = match dtype {
@@ -323,25 +326,43 @@ fn epilogue(subject: &Subject, dtype: DType) -> Check {
         DType::I8 => DType::I32,
         other => other,
     };
-    let text = format!(
-        "kernel bias_relu outer=3 inner=0
+    let stored = if relu || !dtype.is_float() {
+        accumulate
+    } else {
+        dtype
+    };
+    let mut text = format!(
+        "kernel bias outer=3 inner=0
 p0 in {accumulate} row contiguous
-p1 in {accumulate} row strided
-p2 out {accumulate} row strided
-s0 {accumulate}
-n0 = load p0
-n1 = load p1
-n2 = add n0 n1
-n3 = scalar s0
-n4 = max n2 n3
-n5 = store p2 n4"
+p1 in {stored} row strided
+p2 out {stored} row strided
+"
     );
+    if relu {
+        text.push_str(&format!("s0 {accumulate}\n"));
+    }
+    let mut nodes = vec!["load p0".to_owned(), "load p1".to_owned()];
+    if stored != accumulate {
+        nodes.push(format!("cast {accumulate} n1"));
+    }
+    nodes.push(format!("add n0 n{}", nodes.len() - 1));
+    if relu {
+        nodes.push("scalar s0".to_owned());
+        nodes.push("max n2 n3".to_owned());
+    }
+    if stored != accumulate {
+        nodes.push(format!("cast {stored} n{}", nodes.len() - 1));
+    }
+    nodes.push(format!("store p2 n{}", nodes.len() - 1));
+    for (i, node) in nodes.iter().enumerate() {
+        text.push_str(&format!("n{i} = {node}\n"));
+    }
     let epilogue = Kernel::parse(&text).map_err(|error| Stop::Failed(error.to_string()))?;
     let op = Matmul {
         batch: 1,
         dtype,
         accumulate,
-        output: accumulate,
+        output: stored,
         epilogue: Some(epilogue),
     };
     let definition = LibraryOp::Matmul(op.clone()).definition()?;
@@ -349,34 +370,34 @@ n5 = store p2 n4"
     for shape in [(2, 19, 23, 31), (1, 1, 50, 40), (1, 64, 64, 64)] {
         let (mut job, places) = job(&definition, &op, [Layout::Rows; 3], shape, 2);
         let (batch, m, n, k) = shape;
-        let bias = values(accumulate, n, &mut Random::new(6));
-        let bias: Vec<u64> = match accumulate {
+        let bias = values(stored, n, &mut Random::new(6));
+        let bias: Vec<u64> = match stored {
             DType::I32 => bias.into_iter().map(|bits| bits % 1000).collect(),
             _ => bias,
         };
-        job.arguments.insert(
-            2,
-            Argument::of(accumulate, &bias).strided(accumulate, 0, &[0, 0, 1]),
-        );
-        job.scalars = vec![0];
+        job.arguments
+            .insert(2, Argument::of(stored, &bias).strided(stored, 0, &[0, 0, 1]));
+        job.scalars = if relu { vec![0] } else { Vec::new() };
         let found = job.run_compiled(&device, kernel)?;
         let read = |index: usize| from_bytes(dtype, &job.arguments[index].bytes);
-        let (a, b, c) = (read(0), read(1), from_bytes(accumulate, &found[3]));
+        let (a, b, c) = (read(0), read(1), from_bytes(stored, &found[3]));
         for (i, row, column) in each(batch, m, n) {
             let (sum, size, whole) = dot(dtype, &a, &b, &places, [i, row, column], k);
             let found = c[places[2].at(i, row, column)];
             let bias = bias[column as usize];
             let right = if dtype.is_float() {
-                let expected = (sum + float(accumulate, bias)).max(0.0);
-                (float(accumulate, found) - expected).abs() <= (size + 1.0) * slack(accumulate, k)
+                let sum = sum + float(stored, bias);
+                let expected = if relu { sum.max(0.0) } else { sum };
+                let rounding = narrow_epsilon(stored) * expected.abs() + least(stored);
+                (float(stored, found) - expected).abs() <= (size + 1.0) * slack(accumulate, k) + rounding
             } else {
-                let expected = (whole + integer(accumulate, bias)).max(0);
-                integer(accumulate, found) == expected
+                let sum = whole + integer(stored, bias);
+                integer(stored, found) == if relu { sum.max(0) } else { sum }
             };
             check!(
                 right,
                 "{shape:?}: element [{i}, {row}, {column}] is {}",
-                show(accumulate, found)
+                show(stored, found)
             );
         }
     }

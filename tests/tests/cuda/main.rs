@@ -234,8 +234,11 @@ fn waiting_for_what_faulted_ends() {
     let event = Event::new(&device).unwrap();
     // Nothing reaches the device before all is submitted, so that no call finds the fault but those that wait.
     let (release, gate) = std::sync::mpsc::channel::<()>();
-    let wait = move || drop(gate.recv());
-    stream.callback(wait).unwrap();
+    stream
+        .callback(move || {
+            let _ = gate.recv();
+        })
+        .unwrap();
     run(&stream, &bad, "energy", &x, &y).unwrap();
     event.record(&stream).unwrap();
     release.send(()).unwrap();
