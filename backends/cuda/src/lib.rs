@@ -11,6 +11,7 @@ mod context;
 mod copy;
 mod device;
 mod event;
+mod gate;
 mod graph;
 mod kernel;
 mod launch;

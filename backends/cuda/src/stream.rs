@@ -3,13 +3,14 @@
 use crate::api::codes::{NOT_READY, SUCCESS, is_sticky};
 use crate::api::driver::{DevicePtr, RawEvent, RawStream};
 use crate::context::{Context, Event};
-use crate::memory::{Chunk, Pinned};
+use crate::gate::{Gate, Release};
+use crate::memory::Chunk;
 use crate::stage::Stage;
 use parking_lot::{Mutex, MutexGuard};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_hal::backend::{OwnedTag, Tag};
 use thalweg_hal::kit::queue::{Job, Queue};
 use thalweg_hal::{Error, Result};
@@ -82,52 +83,6 @@ impl Flight {
             (None, _) => return error.clone(),
         };
         Error::new(error.status, text)
-    }
-}
-
-/// Where the host tells the stream how far its own work is: the stream waits until the number is reached.
-struct Gate {
-    reached: Arc<Reached>,
-    last: u32,
-}
-
-/// The number that the stream sees. A ticket that is given back before those that were taken earlier waits for them.
-struct Reached {
-    flag: Pinned,
-    early: Mutex<Early>,
-}
-
-/// Tickets that were given back out of turn.
-#[derive(Default)]
-struct Early {
-    reached: u32,
-    waiting: Vec<u32>,
-}
-
-impl Early {
-    /// Takes a ticket back; the number up to which all are.
-    fn give_back(&mut self, ticket: u32) -> u32 {
-        self.waiting.push(ticket);
-        while let Some(at) = (self.waiting.iter()).position(|&next| next == self.reached.wrapping_add(1)) {
-            self.reached = self.waiting.swap_remove(at);
-        }
-        self.reached
-    }
-}
-
-/// Raises a gate's number when dropped, so that the stream goes on whatever happens.
-pub(crate) struct Release {
-    gate: Arc<Reached>,
-    ticket: u32,
-}
-
-impl Drop for Release {
-    fn drop(&mut self) {
-        let mut early = self.gate.early.lock();
-        let reached = early.give_back(self.ticket);
-        // SAFETY: four aligned bytes of pinned memory that the host's side and the device alone use, the device reading.
-        let flag = unsafe { AtomicU32::from_ptr(self.gate.flag.at(0).cast()) };
-        flag.store(reached, Ordering::Release);
     }
 }
 
@@ -421,29 +376,16 @@ impl Order<'_> {
     /// Makes later work wait until the result is dropped.
     pub(crate) fn gate(&mut self) -> Result<Release> {
         let release = self.ticket()?;
-        self.wait_for_ticket(release.ticket).map(|()| release)
+        self.wait_for_ticket(release.number()).map(|()| release)
     }
 
     /// A number that the host will reach when the result is dropped.
     pub(crate) fn ticket(&mut self) -> Result<Release> {
-        if self.belongings.gate.is_none() {
-            let flag = Pinned::new(self.context(), 64)?;
-            // SAFETY: fresh memory of 64 bytes.
-            unsafe { flag.at(0).write_bytes(0, 64) };
-            let early = Mutex::default();
-            let reached = Arc::new(Reached { flag, early });
-            self.belongings.gate = Some(Gate { reached, last: 0 });
-        }
-        match &mut self.belongings.gate {
-            Some(gate) => {
-                gate.last = gate.last.wrapping_add(1);
-                Ok(Release {
-                    gate: Arc::clone(&gate.reached),
-                    ticket: gate.last,
-                })
-            }
-            None => Err(Error::internal("a gate that was made is not there")),
-        }
+        let gate = match self.belongings.gate.take() {
+            Some(gate) => gate,
+            None => Gate::new(self.context())?,
+        };
+        Ok(self.belongings.gate.insert(gate).ticket())
     }
 
     /// Makes later work wait until the host has reached a number.
@@ -453,7 +395,7 @@ impl Order<'_> {
         };
         // SAFETY: plain call; the flag lives as long as the stream.
         let code = unsafe {
-            let flag = gate.reached.flag.device();
+            let flag = gate.flag();
             (self.context().api.stream_wait_value)(self.stream.raw, flag, ticket, AT_LEAST)
         };
         self.check("cuStreamWaitValue32", code)
@@ -502,33 +444,5 @@ impl Order<'_> {
         let old = self.belongings.scratch.replace((chunk, size));
         self.belongings.outgrown.extend(old.map(|(chunk, _)| chunk));
         Ok(base)
-    }
-}
-
-impl Release {
-    /// The number that is reached when this is dropped.
-    pub(crate) fn number(&self) -> u32 {
-        self.ticket
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Early;
-
-    #[test]
-    fn tickets_count_in_their_order() {
-        let mut early = Early::default();
-        assert_eq!(early.give_back(1), 1);
-        assert_eq!(early.give_back(4), 1, "2 and 3 are under way");
-        assert_eq!(early.give_back(3), 1);
-        assert_eq!(early.give_back(2), 4);
-        let mut early = Early {
-            reached: u32::MAX - 1,
-            ..Early::default()
-        };
-        assert_eq!(early.give_back(0), u32::MAX - 1);
-        assert_eq!(early.give_back(u32::MAX), 0);
-        assert_eq!(early.give_back(1), 1);
     }
 }
