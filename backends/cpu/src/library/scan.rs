@@ -15,9 +15,11 @@ use thalweg_hal::{DType, Error, Result};
 const GRAIN: usize = 1 << 14;
 /// Lanes that are scanned together where they lie side by side.
 const LANES: usize = 64;
-/// Lanes that are scanned together where each is a line of memory of its own: their sums stay in registers, and they
-/// do not compete for one set of the cache.
+/// Lanes that are scanned together where each is a line of memory of its own: they do not compete for one set of the cache.
 const LINES: usize = 4;
+/// Elements of a line that are read before any of them is written: lines often lie a multiple of 4 KiB apart, and then a
+/// load waits for a store of another line that it takes for its own.
+const RUN: usize = 16;
 
 /// A compiled scan.
 pub struct ScanKernel {
@@ -96,47 +98,93 @@ fn nothing<A: Num>(op: &Scan) -> A {
     }
 }
 
+#[inline(always)]
+fn join<A: Num, const OP: u32>(a: A, b: A) -> A {
+    match OP {
+        1 => a.add(b),
+        2 => a.mul(b),
+        3 => a.max(b),
+        _ => a.min(b),
+    }
+}
+
 unsafe fn lanes<T: Value, const OP: u32, const EXCLUSIVE: bool>(lanes: &Lanes<T>) {
-    let nothing = lanes.nothing;
     // SAFETY: the caller's promise.
     unsafe {
+        if lanes.along == [1, 1] && lanes.count == LINES {
+            let mut sums = [lanes.nothing; LINES];
+            let whole = lanes.held.min(lanes.len) / RUN * RUN;
+            for first in (0..whole).step_by(RUN) {
+                run_of_lines::<T, OP, EXCLUSIVE>(lanes, &mut sums, first);
+            }
+            walk::<T, OP, EXCLUSIVE>(lanes, &mut sums, lanes.steps, whole);
+            return;
+        }
+        let sums = &mut [lanes.nothing; LANES][..lanes.count];
         if lanes.steps == [1, 1] {
-            walk::<T, OP, EXCLUSIVE>(lanes, &mut [nothing; LANES][..lanes.count], [1, 1]);
-        } else if lanes.count == LINES {
-            walk::<T, OP, EXCLUSIVE>(lanes, &mut [nothing; LINES], lanes.steps);
+            walk::<T, OP, EXCLUSIVE>(lanes, sums, [1, 1], 0);
         } else {
-            walk::<T, OP, EXCLUSIVE>(lanes, &mut [nothing; LANES][..lanes.count], lanes.steps);
+            walk::<T, OP, EXCLUSIVE>(lanes, sums, lanes.steps, 0);
         }
     }
 }
 
+/// A run of elements that exist, of lines.
+#[inline(always)]
+unsafe fn run_of_lines<T: Value, const OP: u32, const EXCLUSIVE: bool>(
+    lanes: &Lanes<T>,
+    sums: &mut [T::Acc; LINES],
+    first: usize,
+) {
+    let mut run = [[lanes.nothing; RUN]; LINES];
+    // SAFETY: the caller vouches for the elements.
+    unsafe {
+        for (lane, run) in run.iter_mut().enumerate() {
+            let x = lanes.x.offset(lane as isize * lanes.steps[0]).add(first);
+            for (i, value) in run.iter_mut().enumerate() {
+                *value = (*x.add(i)).widen();
+            }
+        }
+        for i in 0..RUN {
+            for (run, sum) in run.iter_mut().zip(&mut *sums) {
+                let next = join::<T::Acc, OP>(*sum, run[i]);
+                run[i] = if EXCLUSIVE { *sum } else { next };
+                *sum = next;
+            }
+        }
+        for (lane, run) in run.iter().enumerate() {
+            let out = lanes.out.offset(lane as isize * lanes.steps[1]).add(first);
+            for (i, &value) in run.iter().enumerate() {
+                *out.add(i) = T::narrow(value);
+            }
+        }
+    }
+}
+
+/// The elements from `first` on.
 #[inline(always)]
 unsafe fn walk<T: Value, const OP: u32, const EXCLUSIVE: bool>(
     lanes: &Lanes<T>,
     sums: &mut [T::Acc],
     steps: [isize; 2],
+    first: usize,
 ) {
-    let join = |a: T::Acc, b: T::Acc| match OP {
-        1 => a.add(b),
-        2 => a.mul(b),
-        3 => a.max(b),
-        _ => a.min(b),
-    };
-    for i in 0..lanes.len {
+    for i in first..lanes.len {
         let x = lanes.x.wrapping_offset(i as isize * lanes.along[0]);
         let out = lanes.out.wrapping_offset(i as isize * lanes.along[1]);
-        for (lane, sum) in sums.iter_mut().enumerate() {
+        let held = i < lanes.held;
+        sums.iter_mut().enumerate().for_each(|(lane, sum)| {
             // SAFETY: the caller vouches for the elements; one in memory that the output shares is read before it is written.
             unsafe {
-                let next = if i < lanes.held {
-                    join(*sum, (*x.offset(lane as isize * steps[0])).widen())
+                let next = if held {
+                    join::<T::Acc, OP>(*sum, (*x.offset(lane as isize * steps[0])).widen())
                 } else {
                     *sum
                 };
                 *out.offset(lane as isize * steps[1]) = T::narrow(if EXCLUSIVE { *sum } else { next });
                 *sum = next;
             }
-        }
+        });
     }
 }
 
