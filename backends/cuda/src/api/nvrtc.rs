@@ -68,7 +68,8 @@ impl Nvrtc {
         } else {
             &["libnvrtc.so.12"]
         };
-        let advice = "install NVRTC of the CUDA toolkit; with another folder, set `cuda.libraries`";
+        let advice =
+            "install NVRTC of the CUDA toolkit, or set `cuda.libraries` to the folders of it and of libcuda";
         let (library, name) = search.open(names, advice)?;
         Ok(Box::leak(Box::new(Nvrtc::resolve(library, &name)?)))
     }
