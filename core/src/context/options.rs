@@ -174,7 +174,8 @@ impl ContextBuilder {
         self
     }
 
-    /// How many streams [`Context::streams`] holds, 64 at most.
+    /// How many streams [`Context::streams`] holds, 64 at most, for the program's own stream scopes; ops and compiled graphs run on
+    /// the stream of the scope they are in.
     #[must_use]
     pub fn streams(mut self, streams: usize) -> ContextBuilder {
         self.streams = Some(streams);

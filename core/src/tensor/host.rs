@@ -54,6 +54,7 @@ impl Tensor {
     /// # Safety
     /// As many elements as the shape has lie at `ptr`, row-major, as the host has them, in memory that is readable as long as
     /// `owner` lives, and that nobody writes.
+    #[cfg(any(feature = "dlpack", feature = "safetensors"))]
     #[track_caller]
     pub(crate) unsafe fn from_host<O: Send + Sync + 'static>(
         ptr: *mut u8,

@@ -8,7 +8,6 @@ mod bytes;
 mod create;
 pub mod element;
 pub mod failure;
-#[cfg(any(feature = "dlpack", feature = "safetensors"))]
 mod host;
 pub mod layout;
 pub(crate) mod lazy;
