@@ -147,6 +147,19 @@ pub struct Copy<'a, D: Device> {
     pub rows: u64,
 }
 
+impl<D: Device> Copy<'_, D> {
+    /// Bytes of a row and the number of rows, and the bytes between the rows of destination and source: with rows that have no
+    /// gaps joined to one. The bytes between rows of one row mean nothing; then they are its width.
+    pub fn joined(&self) -> ((u64, u64), u64, u64) {
+        let (to, from) = (self.dst.1, self.src.1);
+        if self.rows == 1 || (to == self.width && from == self.width) {
+            let width = self.width * self.rows;
+            return ((width, 1), width, width);
+        }
+        ((self.width, self.rows), to, from)
+    }
+}
+
 /// Fills a whole region with a pattern.
 pub struct Fill<'a, D: Device> {
     /// What to fill; its length is a multiple of the pattern's and at least one.

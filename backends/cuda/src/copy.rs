@@ -84,21 +84,10 @@ pub(crate) unsafe fn copy(
     tag: Tag<'_>,
 ) -> Result<()> {
     let mut order = stream.order()?;
-    let Copy {
-        dst,
-        src,
-        width,
-        rows,
-    } = copy;
-    let (to, from) = if *rows > 1 {
-        (dst.1, src.1)
-    } else {
-        (*width, *width)
-    };
-    let (width, rows) = joined(*width, *rows, to, from);
+    let ((width, rows), to, from) = copy.joined();
     // SAFETY: the caller vouches for both ends.
     unsafe {
-        match (&dst.0, &src.0) {
+        match (&copy.dst.0, &copy.src.0) {
             (Place::Device(here, target), Place::Device(there, source)) => {
                 let ends = (
                     End(target.chunk.at(target.offset), to),

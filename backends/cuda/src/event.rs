@@ -6,14 +6,12 @@ use crate::context::Context;
 use crate::stream::CuStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-use thalweg_hal::kit::queue::spin_until;
+use std::time::Duration;
+use thalweg_hal::kit::queue::poll_until;
 use thalweg_hal::{Error, Result, Status};
 
 /// `CU_EVENT_DISABLE_TIMING`.
 const NO_TIMING: u32 = 2;
-/// The longest sleep between two looks at an event that is waited for with a time limit.
-const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 
 /// A point in a stream.
 pub(crate) struct CuEvent {
@@ -76,27 +74,8 @@ impl CuEvent {
             let code = unsafe { (self.context.api.event_synchronize)(self.raw) };
             return self.context.check("cuEventSynchronize", code);
         };
-        let start = Instant::now();
-        if timeout.is_zero() || !spin_until(|| self.is_done()) {
-            self.sleep_until(start, timeout)?;
-        }
+        poll_until(timeout, || self.is_done())?;
         self.context.check("cuEventQuery", self.code())
-    }
-
-    fn sleep_until(&self, start: Instant, timeout: Duration) -> Result<()> {
-        let mut sleep = Duration::from_micros(20);
-        while !self.is_done() {
-            let left = timeout.saturating_sub(start.elapsed());
-            if left.is_zero() {
-                return Err(Error::new(
-                    Status::Timeout,
-                    format!("the event was not reached within {} ns", timeout.as_nanos()),
-                ));
-            }
-            std::thread::sleep(sleep.min(left));
-            sleep = (sleep * 2).min(LONGEST_SLEEP);
-        }
-        Ok(())
     }
 
     /// Nanoseconds from `self` to `end`, by the device's clock, in steps of half a microsecond or so.

@@ -4,7 +4,7 @@ mod build;
 
 use crate::api::driver::{DevicePtr, RawGraphExec, RawGraphNode};
 use crate::context::Context;
-use crate::copy::{End, joined, span};
+use crate::copy::{End, span};
 use crate::device::CudaDevice;
 use crate::launch::{Prepared, Ready};
 use crate::library::Call;
@@ -68,18 +68,7 @@ impl Step {
     }
 
     fn copy(device: &CudaDevice, copy: &Copy<'_, CudaDevice>) -> Result<Step> {
-        let Copy {
-            dst,
-            src,
-            width,
-            rows,
-        } = copy;
-        let (to, from) = if *rows > 1 {
-            (dst.1, src.1)
-        } else {
-            (*width, *width)
-        };
-        let size = joined(*width, *rows, to, from);
+        let (size, to, from) = copy.joined();
         let host = |way, memory: *mut u8, pitch, end: End| {
             let here = End(memory as u64, pitch);
             let pinned = is_pinned(&device.context, memory, span(pitch, size));
@@ -89,7 +78,7 @@ impl Step {
                 (false, _) => Step::HostCopy(way, (memory, pitch), end, size),
             }
         };
-        Ok(match (&dst.0, &src.0) {
+        Ok(match (&copy.dst.0, &copy.src.0) {
             (Place::Device(here, target), Place::Device(there, source)) => {
                 let ends = (
                     End(target.chunk.at(target.offset), to),

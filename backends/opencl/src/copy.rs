@@ -79,26 +79,10 @@ pub(crate) unsafe fn copy(
     copy: &Copy<'_, OpenClDevice>,
     tag: Tag<'_>,
 ) -> Result<()> {
-    let Copy {
-        dst,
-        src,
-        width,
-        rows,
-    } = copy;
-    // The pitches of one row mean nothing.
-    let (to_pitch, from_pitch) = if *rows > 1 {
-        (dst.1, src.1)
-    } else {
-        (*width, *width)
-    };
-    let (width, rows) = if to_pitch == *width && from_pitch == *width {
-        (*width * *rows, 1)
-    } else {
-        (*width, *rows)
-    };
+    let ((width, rows), to_pitch, from_pitch) = copy.joined();
     // SAFETY: the caller vouches for both ends.
     unsafe {
-        match (&dst.0, &src.0) {
+        match (&copy.dst.0, &copy.src.0) {
             (Place::Device(to_device, to), Place::Device(from_device, from)) => {
                 if !Arc::ptr_eq(&to_device.context, &from_device.context) {
                     let ends = ((*to_device, to, to_pitch), (*from_device, from, from_pitch));

@@ -3,12 +3,9 @@
 use crate::api::Event;
 use crate::stream::ClStream;
 use parking_lot::Mutex;
-use std::time::{Duration, Instant};
-use thalweg_hal::kit::queue::spin_until;
-use thalweg_hal::{Error, Result, Status};
-
-/// The longest sleep between two looks at an event that is waited for with a time limit.
-const LONGEST_SLEEP: Duration = Duration::from_millis(1);
+use std::time::Duration;
+use thalweg_hal::kit::queue::poll_until;
+use thalweg_hal::{Error, Result};
 
 /// A point in a stream.
 pub(crate) struct ClEvent {
@@ -62,23 +59,7 @@ impl ClEvent {
             event.wait();
             return Ok(());
         };
-        let start = Instant::now();
-        if !timeout.is_zero() && spin_until(|| event.is_done()) {
-            return Ok(());
-        }
-        let mut sleep = Duration::from_micros(20);
-        while !event.is_done() {
-            let left = timeout.saturating_sub(start.elapsed());
-            if left.is_zero() {
-                return Err(Error::new(
-                    Status::Timeout,
-                    format!("the event was not reached within {} ns", timeout.as_nanos()),
-                ));
-            }
-            std::thread::sleep(sleep.min(left));
-            sleep = (sleep * 2).min(LONGEST_SLEEP);
-        }
-        Ok(())
+        poll_until(timeout, || event.is_done())
     }
 
     /// Nanoseconds from `self` to `end`, by the device's clock.

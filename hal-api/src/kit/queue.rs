@@ -99,6 +99,32 @@ pub fn spin_until(mut done: impl FnMut() -> bool) -> bool {
     }
 }
 
+/// Waits for `done` by looking: spins as [`spin_until`], then sleeps for a millisecond at most between two looks. A time limit
+/// of 0 is one look.
+///
+/// # Errors
+/// [`Status::Timeout`] when `done` does not hold within `timeout`.
+pub fn poll_until(timeout: Duration, mut done: impl FnMut() -> bool) -> Result<()> {
+    const LONGEST_SLEEP: Duration = Duration::from_millis(1);
+    let start = Instant::now();
+    if !timeout.is_zero() && spin_until(&mut done) {
+        return Ok(());
+    }
+    let mut sleep = Duration::from_micros(20);
+    while !done() {
+        let left = timeout.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            return Err(Error::new(
+                Status::Timeout,
+                format!("the event was not reached within {} ns", timeout.as_nanos()),
+            ));
+        }
+        std::thread::sleep(sleep.min(left));
+        sleep = (sleep * 2).min(LONGEST_SLEEP);
+    }
+    Ok(())
+}
+
 impl Shared {
     #[inline]
     fn run(&self, job: impl FnOnce() -> Result<()>, describe: impl FnOnce() -> String) {
