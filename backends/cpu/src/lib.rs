@@ -14,6 +14,7 @@ mod loops;
 mod math;
 pub mod memory;
 pub mod parallel;
+mod prefetch;
 mod program;
 pub mod stream;
 

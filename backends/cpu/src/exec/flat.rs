@@ -1,5 +1,6 @@
 //! Maps whose parameters are all contiguous or single: the short way from a launch to its loops.
 
+use super::Args;
 use super::arena::Scratch;
 use super::frame::MOST_FETCHES;
 use super::launch::{FETCH, SPLIT, STREAM, STRIDE, tasks};
@@ -7,9 +8,9 @@ use super::moves;
 use super::plan::{BLOCK, Home, Plan, Step, Value};
 use super::program::Program;
 use super::slots::NO_SLOT;
-use super::{Args, prefetch};
 use crate::loops::{Chain, Fetch, LoopFn};
 use crate::parallel::Parallel;
+use crate::prefetch;
 use arrayvec::ArrayVec;
 use std::mem::MaybeUninit;
 use std::ops::Range;

@@ -4,10 +4,10 @@ use super::arena::Scratch;
 use super::launch::Launch;
 use super::moves::{self, Lookup, Shape};
 use super::plan::{Along, Home, Plan, Step, Value};
-use super::prefetch::{self, LINE};
 use super::slots::NO_SLOT;
 use super::space::MAX_AXES;
 use crate::loops::{Best, Chain, Fetch, LANES, Reduction};
+use crate::prefetch::{self, LINE};
 use arrayvec::ArrayVec;
 
 /// What a list runs on.

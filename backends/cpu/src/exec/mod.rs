@@ -16,7 +16,6 @@ mod launch;
 mod moves;
 mod phases;
 mod plan;
-mod prefetch;
 mod program;
 mod rows;
 mod slots;

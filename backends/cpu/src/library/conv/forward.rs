@@ -2,19 +2,26 @@
 //!
 //! A task copies what a block of positions takes from into padded planes, once for all rows of the result. There, the elements
 //! that a tap meets for neighbouring positions are neighbours, so a tile of rows by positions is a sum of products of packed
-//! weights and unaligned loads: an implicit matrix product whose second operand is never packed. Positions are counted
-//! through the padding between lines; what a tile computes there is not stored.
+//! weights and elements of the planes: an implicit matrix product whose second operand is never packed. Registers run along
+//! positions where the rows are few (`positions.rs`), and else along rows (`rows.rs`).
 //!
 //! Every element of the result is one chain of additions over channels and taps, whatever the blocks, tiles and threads are.
+
+mod positions;
+mod rows;
+mod shape;
+mod store;
+mod weights;
 
 use super::geometry::{AXES, Block, Layout, Pass, blocks};
 use super::operands::{Gathered, Rows, Shared, Sizes, Weights};
 use super::planes::{self, SLACK};
-use super::tile::{ConvElement, ConvKernels, PutArgs, Run, TILE, TapArgs, TapFn};
-use crate::library::gemm::{Panel, Scratch, piece};
+use super::tile::{ConvElement, ConvKernels, TILE, TapFn};
+use crate::library::gemm::{Scratch, piece};
 use crate::parallel::Parallel;
-use smallvec::SmallVec;
+use shape::{Along, Shape, WIDEST};
 use std::ops::Range;
+use store::target_of;
 
 /// Bytes of planes that stay in L2.
 const PLANES: usize = 768 << 10;
@@ -22,8 +29,6 @@ const PLANES: usize = 768 << 10;
 const PACKED: usize = 512 << 10;
 /// Bytes of packed weights and of what they meet that stay in L1.
 const NEAR: usize = 28 << 10;
-/// Most tiles whose sums are kept while blocks of channels go by.
-const HELD: usize = 8;
 /// Products (multiply-adds) that are worth a hand-off to another thread.
 pub(super) const GRAIN: usize = 1 << 19;
 /// Positions of a block that is not cut further for the sake of threads.
@@ -50,11 +55,14 @@ pub(super) struct Finished {
 
 /// How the work is cut.
 struct Plan<S: 'static> {
+    along: Along,
     layout: Layout,
+    /// The gathered operand is read where it is: its elements lie as they would in planes.
+    in_place: bool,
     offsets: Vec<u32>,
-    /// Pieces of the rows, each a tile high.
+    /// Pieces of the rows, each a tile's extent along them.
     tiles: usize,
-    /// Width of a tile and its kernels.
+    /// Lanes of a tile, and kernels for `index + 1` of what is broadcast.
     width: usize,
     kernels: &'static [TapFn<S>],
     /// Accumulators of one packed tile.
@@ -77,12 +85,14 @@ pub(super) fn fits(pass: &Pass, sizes: &Sizes) -> bool {
         .channel()
         .saturating_mul(sizes.channels);
     let terms = pass.taps().saturating_mul(sizes.channels);
-    let packed = terms.saturating_mul(sizes.rows).saturating_mul(sizes.groups);
+    let packed = terms
+        .saturating_mul(sizes.rows + WIDEST)
+        .saturating_mul(sizes.groups);
     least <= MOST && terms <= MOST && packed <= 16 * MOST
 }
 
 impl<S> Plan<S> {
-    fn new<T: ConvElement<Acc = S>>(kernels: &ConvKernels<T>, job: &Job<'_, T>, threads: usize) -> Plan<S> {
+    fn new<T: ConvElement<Acc = S>>(job: &Job<'_, T>, shape: &Shape<S>, threads: usize) -> Plan<S> {
         let (sizes, pass) = (&job.sizes, job.pass);
         let terms = sizes.channels * pass.taps();
         let positions: usize = pass.count().iter().product();
@@ -98,17 +108,26 @@ impl<S> Plan<S> {
         };
         let most = PLANES / size_of::<S>();
         let layout = Layout::new(pass, blocks(pass, sizes.channels, most, wanted, LEAST), 1);
-        let (wide, high) = (kernels.tiles.wide, kernels.tiles.high);
-        let tiles = sizes.rows.div_ceil(high.1.len());
-        let height = sizes.rows.div_ceil(tiles);
-        let (width, set) = if height <= wide.1.len() { wide } else { high };
-        // A channel's weights, and the lines that a tile's width of its elements lies on.
+        let in_place = shape.along == Along::Rows && rows::in_place(job, &layout);
+        let (width, set) = (shape.width, shape.kernels);
+        let (tiles, height) = match shape.along {
+            Along::Rows => (sizes.rows.div_ceil(width), width),
+            Along::Positions => {
+                let tiles = sizes.rows.div_ceil(set.len());
+                (tiles, sizes.rows.div_ceil(tiles))
+            }
+        };
+        // A channel's weights, and the lines that a tile of its elements lies on.
         let line = 64 / size_of::<S>();
         let lines = |axis: &super::geometry::Axis| (axis.span + 1).min(axis.taps.len()).max(1);
+        let across = match shape.along {
+            Along::Rows => set.len(),
+            Along::Positions => width,
+        };
         let elements = lines(&pass.axes[0])
             * lines(&pass.axes[1])
             * layout.phases.max(1)
-            * (width + pass.axes[2].span + 2 * line);
+            * (across + pass.axes[2].span + 2 * line);
         let channel = (pass.taps() * height + elements) * size_of::<S>();
         let near = (NEAR / channel).clamp(1, sizes.channels.max(1));
         let near = sizes
@@ -127,9 +146,16 @@ impl<S> Plan<S> {
         } else {
             1
         };
+        let channel = if in_place {
+            job.gathered.channel.cast_unsigned()
+        } else {
+            layout.channel()
+        };
         Plan {
-            offsets: layout.offsets(pass, sizes.channels),
+            along: shape.along,
+            offsets: layout.offsets(pass, sizes.channels, channel),
             layout,
+            in_place,
             tiles,
             width,
             kernels: set,
@@ -139,6 +165,20 @@ impl<S> Plan<S> {
             local: blocks == sizes.groups,
             group: tasks.div_ceil(handed),
             tasks,
+        }
+    }
+
+    /// The rows of a tile, and the packed weights of a term.
+    fn rows_of(&self, rows: usize, tile: usize) -> (Range<usize>, usize) {
+        match self.along {
+            Along::Rows => {
+                let start = tile * self.width;
+                (start..rows.min(start + self.width), self.width)
+            }
+            Along::Positions => {
+                let rows = piece(rows, self.tiles, tile);
+                (rows.clone(), rows.len())
+            }
         }
     }
 }
@@ -158,7 +198,13 @@ pub(super) unsafe fn run<T: ConvElement>(
     if sizes.samples * sizes.groups * sizes.rows == 0 || job.pass.count().contains(&0) {
         return;
     }
-    let plan = Plan::new(kernels, job, parallel.threads());
+    let shape = Shape::new(&kernels.tiles, &sizes, job.pass);
+    let spread = shape.spread.then(|| job.pass.spread());
+    let job = &Job {
+        pass: spread.as_ref().unwrap_or(job.pass),
+        ..*job
+    };
+    let plan = Plan::new(job, &shape, parallel.threads());
     let tiles = if plan.local { 0 } else { sizes.groups * plan.tiles };
     let scratch = Scratch::take(tiles * plan.packed * size_of::<T::Acc>());
     let packed: *mut T::Acc = scratch.start().cast();
@@ -167,9 +213,18 @@ pub(super) unsafe fn run<T: ConvElement>(
     let pack = |index: usize| {
         let (job, plan, kernels, packed) = shared.0;
         let (group, tile) = (index / plan.tiles, index % plan.tiles);
-        let rows = piece(job.sizes.rows, plan.tiles, tile);
+        let (rows, channels) = (plan.rows_of(job.sizes.rows, tile), 0..job.sizes.channels);
         // SAFETY: each tile has its own part of the scratch memory.
-        unsafe { pack_tile(kernels, job, group, rows, packed.add(index * plan.packed)) };
+        unsafe {
+            weights::pack(
+                kernels,
+                job,
+                group,
+                rows,
+                channels,
+                packed.add(index * plan.packed),
+            )
+        };
     };
     if plan.tasks > plan.group && tiles * plan.packed >= PACK_GRAIN {
         parallel.run(tiles, &pack);
@@ -189,63 +244,22 @@ pub(super) unsafe fn run<T: ConvElement>(
     }
 }
 
-/// Packs the weights of some rows of a group: for each channel and tap one weight a row.
-unsafe fn pack_tile<T: ConvElement>(
-    kernels: &ConvKernels<T>,
-    job: &Job<'_, T>,
+/// Some rows of one block of one group of one sample.
+struct Task<'a, T: ConvElement> {
+    kernels: &'a ConvKernels<T>,
+    job: &'a Job<'a, T>,
+    plan: &'a Plan<T::Acc>,
+    block: Block,
+    /// The result at the block's first position.
+    target: *mut T,
+    /// What position 0 of the block meets at offset 0.
+    elements: *const T::Acc,
     group: usize,
-    rows: Range<usize>,
-    dst: *mut T::Acc,
-) {
-    let (w, pass, channels) = (&job.weights, job.pass, job.sizes.channels);
-    let taps = pass.taps();
-    let src = w
-        .ptr
-        .wrapping_offset(group as isize * w.group + rows.start as isize * w.row);
-    let panel = |channel: usize, k_step: isize, kc: usize| Panel::<T> {
-        dst: dst.wrapping_add(channel * taps * rows.len()),
-        pitch: rows.len(),
-        src: src.wrapping_offset(channel as isize * w.channel),
-        width: rows.len(),
-        w_step: w.row,
-        k_step,
-        kc,
-    };
-    if taps * channels == 0 {
-        return;
-    }
-    let [_, b, c] = w.extents.map(|extent| extent as isize);
-    let row_major =
-        (w.extents.iter().zip(w.taps).zip([b * c, c, 1])).all(|((&n, step), dense)| n == 1 || step == dense);
-    // SAFETY: the weights are readable; a panel runs over its end into the next one or into the tile's slack.
-    unsafe {
-        if pass.uses_all(w.extents) && taps == 1 {
-            (kernels.pack)(&panel(0, w.channel, channels));
-        } else if pass.uses_all(w.extents) && row_major && w.channel == taps as isize {
-            (kernels.pack)(&panel(0, 1, channels * taps));
-        } else if pass.uses_all(w.extents) && row_major {
-            for channel in 0..channels {
-                (kernels.pack)(&panel(channel, 1, taps));
-            }
-        } else {
-            let mut at = dst;
-            for channel in 0..channels {
-                pass.each_tap(|[i, j, k]| {
-                    let tap = i.index as isize * w.taps[0]
-                        + j.index as isize * w.taps[1]
-                        + k.index as isize * w.taps[2];
-                    let from = src.wrapping_offset(channel as isize * w.channel + tap);
-                    for row in 0..rows.len() {
-                        at.write((*from.offset(row as isize * w.row)).widen());
-                        at = at.add(1);
-                    }
-                });
-            }
-        }
-    }
+    /// Room for the sums that the walk keeps.
+    sums: *mut T::Acc,
 }
 
-/// One task: some rows of one block of one group of one sample.
+/// One task.
 unsafe fn block<T: ConvElement>(
     kernels: &ConvKernels<T>,
     job: &Job<'_, T>,
@@ -260,182 +274,84 @@ unsafe fn block<T: ConvElement>(
     let (block, rest) = (layout.block(pass, rest % pieces), rest / pieces);
     let (group, sample) = (rest % sizes.groups, rest / sizes.groups);
     let tiles = piece(plan.tiles, plan.parts, part);
-    let length = layout.channel() * sizes.channels;
-    // With all channels at once a tile is stored before the next one is begun.
-    let held = if plan.near < sizes.channels { HELD } else { 1 };
-    let sums_len = held * TILE + SLACK;
-    let scratch = Scratch::take((length + 2 * SLACK + sums_len) * size_of::<T::Acc>());
+    let length = if plan.in_place {
+        0
+    } else {
+        layout.channel() * sizes.channels + 2 * SLACK
+    };
+    let (sums_len, unread) = match plan.along {
+        Along::Positions => (positions::HELD * TILE + SLACK, 0),
+        Along::Rows => (rows::HELD * TILE + rows::TURNED + SLACK, rows::HELD * TILE),
+    };
+    let scratch = Scratch::take((length + sums_len) * size_of::<T::Acc>());
     let planes_at: *mut T::Acc = scratch.start().cast();
     let gathered = job.gathered.of_group(group);
-    let target = target_of(job, group, sample, &block);
     let mut at_once = (PACKED / (plan.packed * size_of::<T::Acc>())).clamp(1, tiles.len());
-    if held > 1 {
-        at_once = at_once.min(held);
+    if plan.near < sizes.channels {
+        at_once = at_once.min(positions::HELD);
     }
     let own_len = if plan.local { at_once * plan.packed } else { 0 };
     let own = Scratch::take(own_len * size_of::<T::Acc>());
-    let sums = planes_at.wrapping_add(length + 2 * SLACK);
-    let taps = pass.taps();
-    let flat = layout.flat(block.size);
-    let mut runs = SmallVec::<[Run; 8]>::new();
+    let own: *mut T::Acc = own.start().cast();
     // SAFETY: the scratch memory has the length asked for; a tile reads at most `SLACK` elements past its planes, which hold
     // zeros; the operands are the caller's.
     unsafe {
-        let all = (sample..sample + 1, 0..sizes.channels);
-        planes::copy(kernels.plane, &gathered, pass, layout, block, all, planes_at);
-        for slack in 0..2 * SLACK {
-            planes_at.add(length + slack).write(T::ZERO);
-        }
-        for i in 0..sums_len {
+        let sums = planes_at.add(length);
+        for i in unread..sums_len {
             sums.add(i).write(T::ZERO);
         }
-        for first in tiles.clone().step_by(at_once) {
-            let chosen = first..(first + at_once).min(tiles.end);
-            let packed = if plan.local {
-                let own: *mut T::Acc = own.start().cast();
-                for t in chosen.clone() {
-                    let rows = piece(sizes.rows, plan.tiles, t);
-                    pack_tile(kernels, job, group, rows, own.add((t - first) * plan.packed));
-                }
-                own.cast_const()
-            } else {
-                packed.add((group * plan.tiles + first) * plan.packed)
-            };
-            for p in (0..flat).step_by(plan.width) {
-                runs_of(
-                    layout,
-                    &block,
-                    job.target.spatial,
-                    p..(p + plan.width).min(flat),
-                    &mut runs,
-                );
-                for c in (0..sizes.channels.max(1)).step_by(plan.near) {
-                    let terms = (plan.near.min(sizes.channels - c)) * taps;
-                    let last = c + plan.near >= sizes.channels;
-                    for t in chosen.clone() {
-                        let rows = piece(sizes.rows, plan.tiles, t);
-                        let tile = sums.add(if held > 1 { (t - first) * TILE } else { 0 });
-                        (plan.kernels[rows.len() - 1])(&TapArgs {
-                            accumulate: c > 0,
-                            a: packed.add((t - first) * plan.packed + c * taps * rows.len()),
-                            offsets: plan.offsets.as_ptr().wrapping_add(c * taps),
-                            terms,
-                            x: planes_at.add(p),
-                            out: tile,
-                        });
-                        if last {
-                            let dst = target.wrapping_offset(rows.start as isize * job.target.row);
-                            store(kernels, job, tile, plan.width, rows.len(), dst, &runs);
+        let elements = if plan.in_place {
+            rows::first(&gathered, sample, &block).cast()
+        } else {
+            let all = (sample..sample + 1, 0..sizes.channels);
+            planes::copy(kernels.plane, &gathered, pass, layout, block, all, planes_at);
+            for slack in 1..=2 * SLACK {
+                planes_at.add(length - slack).write(T::ZERO);
+            }
+            planes_at.cast_const()
+        };
+        let task = Task {
+            kernels,
+            job,
+            plan,
+            block,
+            group,
+            target: target_of(job, group, sample, &block),
+            elements,
+            sums,
+        };
+        let packed = packed.add(group * plan.tiles * plan.packed);
+        match plan.along {
+            Along::Rows if plan.local => rows::walk_packing(&task, tiles.clone(), own),
+            Along::Rows => rows::walk(&task, tiles.clone(), packed),
+            Along::Positions => {
+                for first in tiles.clone().step_by(at_once) {
+                    let chosen = first..(first + at_once).min(tiles.end);
+                    if plan.local {
+                        for t in chosen.clone() {
+                            let dst = own.add((t - first) * plan.packed);
+                            let rows = plan.rows_of(sizes.rows, t);
+                            weights::pack(kernels, job, group, rows, 0..sizes.channels, dst);
                         }
                     }
+                    let packed = if plan.local {
+                        own.cast_const()
+                    } else {
+                        packed.add(first * plan.packed)
+                    };
+                    positions::walk(&task, chosen, packed);
                 }
             }
         }
     }
     if let Some(finish) = finish {
-        let rows = piece(sizes.rows, plan.tiles, tiles.start).start
-            ..piece(sizes.rows, plan.tiles, tiles.end - 1).end;
+        let (first, _) = plan.rows_of(sizes.rows, tiles.start);
+        let (last, _) = plan.rows_of(sizes.rows, tiles.end - 1);
         finish(&Finished {
             sample,
             group,
-            rows,
+            rows: first.start..last.end,
             block,
         });
-    }
-}
-
-/// The result's element at a block's first position.
-fn target_of<T>(job: &Job<'_, T>, group: usize, sample: usize, block: &Block) -> *mut T {
-    let mut at = sample as isize * job.target.sample + group as isize * job.target.group;
-    for i in 0..AXES {
-        at += block.at[i] as isize * job.target.spatial[i];
-    }
-    job.target.ptr.wrapping_offset(at)
-}
-
-/// What of the places `columns` are positions of the block, and where they go.
-fn runs_of(
-    layout: &Layout,
-    block: &Block,
-    strides: [isize; AXES],
-    columns: Range<usize>,
-    runs: &mut SmallVec<[Run; 8]>,
-) {
-    runs.clear();
-    let [_, lines, width] = layout.extents;
-    let size = block.size;
-    // Whether lines and planes of the block follow one another in the result without gaps.
-    let whole = strides[2] == 1
-        && (size[1] == 1 || strides[1] == size[2] as isize)
-        && (size[0] == 1 || strides[0] == (size[1] * size[2]) as isize);
-    let mut place = columns.start;
-    while place < columns.end {
-        let (line, k) = (place / width, place % width);
-        let (i, j) = (line / lines, line % lines);
-        if j >= size[1] {
-            place += (lines - j) * width - k;
-        } else if k >= size[2] {
-            place += width - k;
-        } else {
-            let count = (size[2] - k).min(columns.end - place);
-            let at = i as isize * strides[0] + j as isize * strides[1] + k as isize * strides[2];
-            let room = if whole {
-                size.iter().product::<usize>() - at.cast_unsigned()
-            } else {
-                count
-            };
-            let column = place - columns.start;
-            match runs.last_mut() {
-                Some(last) if whole && last.column + last.count == column => last.count += count,
-                _ => runs.push(Run {
-                    column,
-                    count,
-                    at,
-                    room,
-                }),
-            }
-            place += count;
-        }
-    }
-}
-
-/// Stores a tile, rounded.
-unsafe fn store<T: ConvElement>(
-    kernels: &ConvKernels<T>,
-    job: &Job<'_, T>,
-    tile: *const T::Acc,
-    width: usize,
-    rows: usize,
-    dst: *mut T,
-    runs: &[Run],
-) {
-    let step = job.target.spatial[2];
-    // SAFETY: the caller's tile has the columns and its result the elements of each run.
-    unsafe {
-        if T::DIRECT && step == 1 {
-            (kernels.tiles.put)(&PutArgs {
-                tile,
-                width,
-                rows,
-                dst: dst.cast(),
-                dst_row: job.target.row,
-                runs,
-            });
-            return;
-        }
-        for row in 0..rows {
-            for run in runs {
-                let src = tile.add(row * width + run.column);
-                let dst = dst.offset(row as isize * job.target.row + run.at);
-                if step == 1 {
-                    let to = std::slice::from_raw_parts_mut(dst, run.count);
-                    T::narrow_row(to, std::slice::from_raw_parts(src, run.count));
-                } else {
-                    for k in 0..run.count {
-                        *dst.offset(k as isize * step) = T::narrow(*src.add(k));
-                    }
-                }
-            }
-        }
     }
 }

@@ -45,7 +45,7 @@ pub(super) struct Axis {
     /// Elements of the gathered operand from one position to the next.
     pub(super) step: usize,
     /// First elements of the phases in use.
-    pub(super) phases: Vec<usize>,
+    pub(super) phases: Vec<isize>,
     pub(super) taps: Vec<Tap>,
     /// Least shift.
     pub(super) low: isize,
@@ -96,7 +96,7 @@ impl Axis {
             if last < 0 || place >= extent || last * step + place < 0 {
                 continue;
             }
-            let phase = place.rem_euclid(step) as usize;
+            let phase = place.rem_euclid(step) as isize;
             let known = self.phases.iter().position(|&known| known == phase);
             let tap = Tap {
                 index,
@@ -114,6 +114,30 @@ impl Axis {
     }
 }
 
+impl Axis {
+    /// The same axis with a phase for each tap, so that every tap meets the same index of its phase.
+    fn spread(&self) -> Axis {
+        let step = self.step as isize;
+        let phases = self.taps.iter();
+        let taps = self.taps.iter().enumerate();
+        Axis {
+            phases: phases
+                .map(|tap| tap.shift * step + self.phases[tap.phase])
+                .collect(),
+            taps: taps
+                .map(|(phase, tap)| Tap {
+                    index: tap.index,
+                    phase,
+                    shift: 0,
+                })
+                .collect(),
+            low: 0,
+            span: 0,
+            ..*self
+        }
+    }
+}
+
 /// A pass over the result, or over one phase of it.
 #[derive(Clone, Debug)]
 pub(super) struct Pass {
@@ -121,6 +145,20 @@ pub(super) struct Pass {
 }
 
 impl Pass {
+    /// The same pass with a phase for each tap along the last axis.
+    pub(super) fn spread(&self) -> Pass {
+        let [a, b, c] = &self.axes;
+        Pass {
+            axes: [a.clone(), b.clone(), c.spread()],
+        }
+    }
+
+    /// Whether every position meets one element a channel, the first position the first one and neighbours neighbours.
+    pub(super) fn is_plain(&self) -> bool {
+        (self.axes.iter())
+            .all(|axis| axis.taps.len() == 1 && axis.step == 1 && axis.low == 0 && axis.count <= axis.extent)
+    }
+
     /// Positions of the result.
     pub(super) fn count(&self) -> [usize; AXES] {
         std::array::from_fn(|i| self.axes[i].count)
@@ -213,11 +251,11 @@ impl Layout {
         block
     }
 
-    /// For each channel and tap, from a position's place in the planes to what the tap meets there.
-    pub(super) fn offsets(&self, pass: &Pass, channels: usize) -> Vec<u32> {
+    /// For each channel and tap, from a position's place to what the tap meets there; channels are `apart` elements apart.
+    pub(super) fn offsets(&self, pass: &Pass, channels: usize, apart: usize) -> Vec<u32> {
         let mut offsets = Vec::with_capacity(channels * pass.taps());
         for channel in 0..channels {
-            pass.each_tap(|taps| offsets.push((channel * self.channel() + self.offset(pass, taps)) as u32));
+            pass.each_tap(|taps| offsets.push((channel * apart + self.offset(pass, taps)) as u32));
         }
         offsets
     }

@@ -56,7 +56,7 @@ pub(super) unsafe fn copy<T: Element>(
             for (i, axis) in pass.axes.iter().enumerate() {
                 let step = axis.step as isize;
                 // Element of plane index 0, then the indices whose elements exist and are asked for.
-                let first = (block.at[i] as isize + axis.low) * step + firsts[i] as isize;
+                let first = (block.at[i] as isize + axis.low) * step + firsts[i];
                 let index_of = |element: isize| element.max(0).cast_unsigned().div_ceil(axis.step);
                 job.to[i] = index_of(axis.extent as isize - first).min(block.size[i] + axis.span);
                 job.from[i] = index_of(-first).min(job.to[i]);
@@ -133,6 +133,10 @@ pub(super) unsafe fn any<T: Element>(p: &Plane<T>) {
 pub(super) mod x86 {
     use super::{Plane, any, loops};
     use crate::library::gemm::{Element, Load512};
+    use crate::prefetch::ask;
+
+    /// Bytes between what is copied and what is asked for.
+    const AHEAD: usize = 2 << 10;
 
     /// With AVX2.
     #[target_feature(enable = "avx2,fma,f16c")]
@@ -159,6 +163,7 @@ pub(super) mod x86 {
             }
             loops(p, |dst, src, count| {
                 for k in (0..count).step_by(T::LANES) {
+                    ask(src.wrapping_add(k + AHEAD / size_of::<T>()).cast(), 1);
                     T::store(dst.add(k), T::load(src.add(k), T::LANES.min(count - k)));
                 }
             });

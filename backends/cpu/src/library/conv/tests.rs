@@ -89,6 +89,31 @@ fn shapes() -> Vec<(Sizes, [Window; AXES])> {
                 window(7, 6, 2, 1, 0),
             ],
         ),
+        // Registers along rows: narrow lines, one element a position, strides, more tiles than sums are kept for, three axes.
+        (
+            sizes(1, 1, 70, 40),
+            [flat, window(7, 7, 3, 1, 1), window(7, 7, 3, 1, 1)],
+        ),
+        (
+            sizes(2, 1, 33, 19),
+            [flat, window(20, 20, 1, 1, 0), window(21, 21, 1, 1, 0)],
+        ),
+        (
+            sizes(1, 2, 32, 11),
+            [flat, window(14, 7, 3, 2, 1), window(15, 8, 3, 2, 1)],
+        ),
+        (
+            sizes(1, 1, 64, 50),
+            [flat, window(27, 27, 3, 1, 1), window(28, 28, 3, 1, 1)],
+        ),
+        (
+            sizes(1, 1, 48, 9),
+            [
+                window(4, 4, 3, 1, 1),
+                window(6, 6, 3, 1, 1),
+                window(9, 9, 3, 1, 1),
+            ],
+        ),
     ]
 }
 

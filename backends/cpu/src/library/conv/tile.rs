@@ -117,6 +117,8 @@ pub(super) struct Tiles<S: 'static> {
     pub(super) wide: (usize, &'static [TapFn<S>]),
     /// Width of a tile of more rows, and kernels of height `index + 1`.
     pub(super) high: (usize, &'static [TapFn<S>]),
+    /// Rows of a tile whose registers run along them, one register and two, and kernels for `index + 1` positions.
+    pub(super) rows: [(usize, &'static [TapFn<S>]); 2],
     /// Lanes of a register, and kernels of height `index + 1`.
     pub(super) dots: (usize, &'static [DotFn<S>]),
     /// Lanes of a register, and for `index + 1` taps of a line, how many lines a kernel takes, and the kernel.
@@ -160,6 +162,45 @@ unsafe fn taps<V: Vector, const MR: usize, const NV: usize>(t: &TapArgs<V::Lane>
         for (i, row) in sums.iter().enumerate() {
             for (j, sum) in row.iter().enumerate() {
                 sum.store(t.out.add((i * NV + j) * V::LANES));
+            }
+        }
+    }
+}
+
+/// `out[j, i] (+)= sum over l of a[l, i] * x[offsets[l] + j]`, with rows of `out` `NV` registers apart: the registers run along i.
+#[inline(always)]
+unsafe fn row_taps<V: Vector, const MR: usize, const NV: usize>(t: &TapArgs<V::Lane>) {
+    /// Registers of weights that are asked for ahead of time.
+    const AHEAD: usize = 16;
+    // SAFETY: the caller vouches for `terms` rows of A and offsets, for `MR` elements behind each, and the instruction set.
+    unsafe {
+        let mut sums = [[V::zero(); NV]; MR];
+        if t.accumulate {
+            for (j, column) in sums.iter_mut().enumerate() {
+                for (i, sum) in column.iter_mut().enumerate() {
+                    *sum = V::load(t.out.add((j * NV + i) * V::LANES));
+                }
+            }
+        }
+        let mut a = t.a;
+        for l in 0..t.terms {
+            let x = t.x.add(*t.offsets.add(l) as usize);
+            let mut rows = [V::zero(); NV];
+            for (i, row) in rows.iter_mut().enumerate() {
+                *row = V::load(a.add(i * V::LANES));
+                V::prefetch(a.wrapping_add((AHEAD + i) * V::LANES).cast());
+            }
+            for (j, column) in sums.iter_mut().enumerate() {
+                let element = V::splat(x.add(j));
+                for (sum, &row) in column.iter_mut().zip(&rows) {
+                    *sum = sum.mul_add(element, row);
+                }
+            }
+            a = a.add(NV * V::LANES);
+        }
+        for (j, column) in sums.iter().enumerate() {
+            for (i, sum) in column.iter().enumerate() {
+                sum.store(t.out.add((j * NV + i) * V::LANES));
             }
         }
     }
@@ -276,6 +317,11 @@ macro_rules! tiles {
                 unsafe { taps::<$vector, MR, NV>(t) }
             }
             $(#[$feature])?
+            unsafe fn row_tap<const MR: usize, const NV: usize>(t: &TapArgs<<$vector as Vector>::Lane>) {
+                // SAFETY: same contract.
+                unsafe { row_taps::<$vector, MR, NV>(t) }
+            }
+            $(#[$feature])?
             unsafe fn dot<const MR: usize>(t: &DotArgs<<$vector as Vector>::Lane>) {
                 // SAFETY: same contract.
                 unsafe { dots::<$vector, MR>(t) }
@@ -295,6 +341,7 @@ macro_rules! tiles {
                 put: put_rows,
                 wide: (LANES * $nw, &[$(tap::<$wide, $nw>),*]),
                 high: (LANES * $nh, &[$(tap::<$high, $nh>),*]),
+                rows: [(LANES, &[$(row_tap::<$high, 1>),*]), (LANES * 2, &[$(row_tap::<$high, 2>),*])],
                 dots: (LANES, &[$(dot::<$dots>),*]),
                 outer: (LANES, &[$(($lines, outer_products::<$lines, $taps>)),*]),
             }
@@ -309,7 +356,7 @@ tiles!(I64_PLAIN, Lanes<i64, 2>, wide 4 [1 2], high 2 [1 2 3 4], dots [1 2], out
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{DotArgs, OuterArgs, PutArgs, TapArgs, Tiles, Vector, dots, outer, put, taps};
+    use super::{DotArgs, OuterArgs, PutArgs, TapArgs, Tiles, Vector, dots, outer, put, row_taps, taps};
     use crate::library::gemm::{F32x8, F32x16, F64x4, F64x8, I32x8, I32x16, I64x8};
 
     macro_rules! avx512 {

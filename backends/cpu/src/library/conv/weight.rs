@@ -75,7 +75,7 @@ impl Plan {
         }
         let tallest = samples * layout.plane;
         Plan {
-            offsets: padded(layout.offsets(pass, at_once)),
+            offsets: padded(layout.offsets(pass, at_once, layout.channel())),
             pieces,
             at_once,
             taps,

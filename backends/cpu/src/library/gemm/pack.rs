@@ -218,23 +218,34 @@ mod x86 {
                     }
                 }
             } else if p.k_step == 1 {
-                let zero = T::load(p.src, 0);
-                for l in (0..p.kc).step_by(lanes) {
+                let square = |l: usize, w: usize| {
                     let steps = (p.kc - l).min(lanes);
+                    let mut r = [T::load(p.src, 0); 16];
+                    for (i, x) in r.iter_mut().enumerate().take(lanes) {
+                        if w + i < p.width {
+                            let row = p.src.offset((w + i) as isize * p.w_step).add(l);
+                            _mm_prefetch::<_MM_HINT_T0>(row.wrapping_add(AHEAD * lanes).cast());
+                            *x = T::load(row, steps);
+                        }
+                    }
+                    T::transpose(&mut r);
+                    for (i, x) in r.iter().enumerate().take(steps) {
+                        T::store(p.dst.add((l + i) * p.pitch + w), *x);
+                    }
+                };
+                if p.pitch.is_multiple_of(lanes) {
+                    // Few rows at a time: the lines of many may fall on one set of L1.
+                    for w in (0..p.pitch).step_by(lanes) {
+                        for l in (0..p.kc).step_by(lanes) {
+                            square(l, w);
+                        }
+                    }
+                    return;
+                }
+                for l in (0..p.kc).step_by(lanes) {
                     // From right to left: what runs over a row's end is the start of rows that are stored after it.
                     for w in (0..p.pitch).step_by(lanes).rev() {
-                        let mut r = [zero; 16];
-                        for (i, x) in r.iter_mut().enumerate().take(lanes) {
-                            if w + i < p.width {
-                                let row = p.src.offset((w + i) as isize * p.w_step).add(l);
-                                _mm_prefetch::<_MM_HINT_T0>(row.wrapping_add(AHEAD * lanes).cast());
-                                *x = T::load(row, steps);
-                            }
-                        }
-                        T::transpose(&mut r);
-                        for (i, x) in r.iter().enumerate().take(steps) {
-                            T::store(p.dst.add((l + i) * p.pitch + w), *x);
-                        }
+                        square(l, w);
                     }
                 }
             } else {

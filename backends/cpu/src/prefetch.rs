@@ -1,11 +1,11 @@
 //! Asking the memory ahead of time.
 
 /// Bytes of a cache line.
-pub(super) const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
 
 /// Asks for the lines of `bytes` bytes that will be written.
 #[inline(always)]
-pub(super) fn ask_to_write(to: *const u8, bytes: usize) {
+pub(crate) fn ask_to_write(to: *const u8, bytes: usize) {
     for line in 0..bytes.div_ceil(LINE) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch never faults; a processor without this one takes it as no operation.
@@ -20,7 +20,7 @@ pub(super) fn ask_to_write(to: *const u8, bytes: usize) {
 
 /// Asks for the lines of `bytes` bytes.
 #[inline(always)]
-pub(super) fn ask(from: *const u8, bytes: usize) {
+pub(crate) fn ask(from: *const u8, bytes: usize) {
     for line in 0..bytes.div_ceil(LINE) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch never faults.

@@ -1,0 +1,63 @@
+//! Tiles whose registers run along positions: through the padding between lines, and what a tile computes there is not stored.
+
+use super::Task;
+use super::store::{Runs, ask_for, runs_of, store};
+
+use crate::library::conv::tile::{ConvElement, TILE, TapArgs};
+use std::ops::Range;
+
+/// Most tiles whose sums are kept while blocks of channels go by.
+pub(super) const HELD: usize = 8;
+
+/// Computes the rows of the tiles `chosen`, whose weights lie in `packed`.
+///
+/// # Safety
+/// The task's memory is that of the block, and no one else writes the result's rows.
+pub(super) unsafe fn walk<T: ConvElement>(task: &Task<'_, T>, chosen: Range<usize>, packed: *const T::Acc) {
+    let (job, plan) = (task.job, task.plan);
+    let sizes = &job.sizes;
+    let taps = job.pass.taps();
+    let flat = plan.layout.flat(task.block.size);
+    // With all channels at once a tile is stored before the next one is begun.
+    let held = if plan.near < sizes.channels { HELD } else { 1 };
+    let mut runs = Runs::new();
+    for p in (0..flat).step_by(plan.width) {
+        let places = p..(p + plan.width).min(flat);
+        runs.clear();
+        runs_of(
+            &plan.layout,
+            &task.block,
+            job.target.spatial,
+            places,
+            0,
+            &mut runs,
+        );
+        for c in (0..sizes.channels.max(1)).step_by(plan.near) {
+            let terms = plan.near.min(sizes.channels - c) * taps;
+            let last = c + plan.near >= sizes.channels;
+            for t in chosen.clone() {
+                let (rows, pitch) = plan.rows_of(sizes.rows, t);
+                let index = t - chosen.start;
+                let dst = task.target.wrapping_offset(rows.start as isize * job.target.row);
+                if last {
+                    ask_for(job, rows.len(), dst, &runs);
+                }
+                // SAFETY: `packed` holds the tiles' weights, the planes a tile's width behind each place, and `sums` the tiles.
+                unsafe {
+                    let tile = task.sums.add(if held > 1 { index * TILE } else { 0 });
+                    (plan.kernels[rows.len() - 1])(&TapArgs {
+                        accumulate: c > 0,
+                        a: packed.add(index * plan.packed + c * taps * pitch),
+                        offsets: plan.offsets.as_ptr().wrapping_add(c * taps),
+                        terms,
+                        x: task.elements.add(p),
+                        out: tile,
+                    });
+                    if last {
+                        store(task.kernels, job, tile, plan.width, rows.len(), dst, &runs);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Tiles whose registers run along rows of the result.
+
+use super::store::{Runs, ask_for, runs_of, store};
+use super::{Job, Task, weights};
+use crate::library::conv::geometry::{Block, Layout};
+use crate::library::conv::operands::Gathered;
+use crate::library::conv::tile::{ConvElement, TILE, TapArgs};
+use crate::library::gemm::{Panel, piece};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// Most tiles whose sums are kept while blocks of channels go by.
+pub(super) const HELD: usize = 32;
+/// Tiles that are stored at once.
+const STORED: usize = 4;
+/// Bytes of weights that are packed together and stay near until they are used.
+const PACKED: usize = 64 << 10;
+/// From row to row of turned tiles: at least the positions of `STORED` tiles.
+const PITCH: usize = 64;
+/// Accumulators of turned tiles.
+pub(super) const TURNED: usize = PITCH * super::WIDEST;
+
+/// Whether the gathered operand may stand for the planes: every position meets one element a channel, the first position the
+/// first one, and their order is that of the block.
+pub(super) fn in_place<T: ConvElement>(job: &Job<'_, T>, layout: &Layout) -> bool {
+    let (pass, gathered) = (job.pass, &job.gathered);
+    let count = pass.count();
+    let [_, lines, line] = gathered.spatial;
+    let last = gathered.channel.saturating_mul(job.sizes.channels as isize);
+    T::DIRECT
+        && pass.is_plain()
+        && count[0] == 1
+        && layout.block[2] == count[2]
+        && (count[2] == 1 || line == 1)
+        && (count[1] == 1 || lines == count[2] as isize)
+        && gathered.channel >= 0
+        && u32::try_from(last).is_ok()
+}
+
+/// What the first position of a block meets in channel 0, where [`in_place`] holds.
+pub(super) fn first<T>(gathered: &Gathered<T>, sample: usize, block: &Block) -> *const T {
+    let at = block.at.iter().zip(gathered.spatial);
+    let at: isize = at.map(|(&at, stride)| at as isize * stride).sum();
+    gathered.at(sample, 0).wrapping_offset(at)
+}
+
+/// Cuts the block's positions into tiles of at most `most` neighbouring places.
+fn tiles_of(layout: &Layout, block: &Block, most: usize) -> SmallVec<[Range<u32>; 64]> {
+    let [_, lines, width] = layout.extents;
+    let mut tiles = SmallVec::new();
+    let mut cut = |start: usize, len: usize| {
+        let pieces = len.div_ceil(most);
+        for i in 0..pieces {
+            tiles.push((start + len * i / pieces) as u32..(start + len * (i + 1) / pieces) as u32);
+        }
+    };
+    for i in 0..block.size[0] {
+        if width == block.size[2] {
+            cut(i * lines * width, block.size[1] * width);
+        } else {
+            (0..block.size[1]).for_each(|j| cut((i * lines + j) * width, block.size[2]));
+        }
+    }
+    tiles
+}
+
+/// Computes the rows of the tiles `chosen`; `packed` holds the weights of all tiles of the group.
+///
+/// # Safety
+/// The task's memory is that of the block, and no one else writes the result's rows.
+pub(super) unsafe fn walk<T: ConvElement>(task: &Task<'_, T>, chosen: Range<usize>, packed: *const T::Acc) {
+    let plan = task.plan;
+    let channels = task.job.sizes.channels;
+    let terms = plan.width * task.job.pass.taps();
+    let tiles = tiles_of(&plan.layout, &task.block, plan.kernels.len());
+    let of = |t: usize, c: usize| packed.wrapping_add(t * plan.packed + c * terms);
+    // SAFETY: the caller's contract.
+    unsafe {
+        if plan.near >= channels {
+            for some in tiles.chunks(STORED) {
+                for t in chosen.clone() {
+                    compute(task, some, t, 0, of(t, 0));
+                }
+            }
+            return;
+        }
+        for t in chosen {
+            for some in tiles.chunks(HELD) {
+                for c in (0..channels).step_by(plan.near) {
+                    compute(task, some, t, c, of(t, c));
+                }
+            }
+        }
+    }
+}
+
+/// The same with weights that nobody packed; `own` has room for those of one tile.
+///
+/// # Safety
+/// As [`walk`].
+pub(super) unsafe fn walk_packing<T: ConvElement>(
+    task: &Task<'_, T>,
+    chosen: Range<usize>,
+    own: *mut T::Acc,
+) {
+    let plan = task.plan;
+    let channels = task.job.sizes.channels;
+    let terms = plan.width * task.job.pass.taps();
+    let tiles = tiles_of(&plan.layout, &task.block, plan.kernels.len());
+    let pack = |t: usize, channels: Range<usize>| {
+        let rows = plan.rows_of(task.job.sizes.rows, t);
+        // SAFETY: the weights are the caller's, and so is the room for them.
+        unsafe { weights::pack(task.kernels, task.job, task.group, rows, channels, own) };
+    };
+    // Channels whose weights are packed together: some, if no other tiles will ask for the first ones again.
+    let at_once = if tiles.len() > HELD {
+        channels
+    } else {
+        (PACKED / (terms * size_of::<T::Acc>()).max(1)).next_multiple_of(plan.near)
+    };
+    for t in chosen {
+        // SAFETY: the caller's contract.
+        unsafe {
+            if at_once >= channels {
+                pack(t, 0..channels);
+            }
+            for some in tiles.chunks(HELD) {
+                for first in (0..channels.max(1)).step_by(at_once) {
+                    let these = first..channels.max(1).min(first + at_once);
+                    if at_once < channels {
+                        pack(t, these.clone());
+                    }
+                    for c in these.step_by(plan.near) {
+                        compute(task, some, t, c, own.wrapping_add((c - first) * terms));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Adds to the sums of the tiles at `places` what the channels from `c` on give, `near` of them, and stores what is finished.
+unsafe fn compute<T: ConvElement>(
+    task: &Task<'_, T>,
+    places: &[Range<u32>],
+    t: usize,
+    c: usize,
+    packed: *const T::Acc,
+) {
+    let (job, plan) = (task.job, task.plan);
+    let taps = job.pass.taps();
+    let terms = plan.near.min(job.sizes.channels - c) * taps;
+    let offsets = plan.offsets.as_ptr().wrapping_add(c * taps);
+    let add = |places: &Range<u32>, sums: *mut T::Acc| {
+        // SAFETY: `packed` holds the channels' weights, the planes the tile's places, and `sums` has room for the tile.
+        unsafe {
+            (plan.kernels[places.len() - 1])(&TapArgs {
+                accumulate: c > 0,
+                a: packed,
+                offsets,
+                terms,
+                x: task.elements.add(places.start as usize),
+                out: sums,
+            });
+        }
+        sums.wrapping_add(places.len() * plan.width)
+    };
+    let mut sums = task.sums;
+    if c + plan.near < job.sizes.channels {
+        for places in places {
+            sums = add(places, sums);
+        }
+        return;
+    }
+    let (rows, _) = plan.rows_of(job.sizes.rows, t);
+    let row = |row: usize| {
+        task.target
+            .wrapping_offset((rows.start + row) as isize * job.target.row)
+    };
+    let turned = task.sums.wrapping_add(HELD * TILE);
+    let mut runs = Runs::new();
+    for some in places.chunks(STORED) {
+        runs.clear();
+        let mut positions = 0;
+        for places in some {
+            let places = places.start as usize..places.end as usize;
+            let count = places.len();
+            runs_of(
+                &plan.layout,
+                &task.block,
+                job.target.spatial,
+                places,
+                positions,
+                &mut runs,
+            );
+            positions += count;
+        }
+        let first = sums;
+        for (i, places) in some.iter().enumerate() {
+            // A part of the lines at a time: many at once would wait for each other.
+            let part = piece(rows.len(), some.len(), i);
+            ask_for(job, part.len(), row(part.start), &runs);
+            sums = add(places, sums);
+        }
+        // SAFETY: the sums hold the tiles, one after another, and the turned ones the runs' columns; the result is the caller's.
+        unsafe {
+            turn(task, first, positions, rows.len(), turned);
+            store(task.kernels, job, turned, PITCH, rows.len(), row(0), &runs);
+        }
+    }
+}
+
+/// `turned[row * PITCH + position] = sums[position * width + row]`.
+unsafe fn turn<T: ConvElement>(
+    task: &Task<'_, T>,
+    sums: *const T::Acc,
+    positions: usize,
+    rows: usize,
+    turned: *mut T::Acc,
+) {
+    let width = task.plan.width;
+    // SAFETY: the caller's sums, and room for turned ones with a register of slack.
+    unsafe {
+        if T::DIRECT {
+            (task.kernels.pack)(&Panel {
+                dst: turned,
+                pitch: PITCH,
+                src: sums.cast(),
+                width: positions,
+                w_step: width as isize,
+                k_step: 1,
+                kc: rows,
+            });
+            return;
+        }
+        for row in 0..rows {
+            for position in 0..positions {
+                turned
+                    .add(row * PITCH + position)
+                    .write(*sums.add(position * width + row));
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Which way the registers of a tile run.
+
+use crate::library::conv::geometry::Pass;
+use crate::library::conv::operands::Sizes;
+use crate::library::conv::tile::{TapFn, Tiles};
+
+/// What the lanes of a tile's registers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Along {
+    /// Neighbouring places of a plane, those of the padding between lines too; weights are broadcast.
+    Positions,
+    /// Rows of the result; elements of the planes are broadcast, so no place of the padding is computed.
+    Rows,
+}
+
+/// Most lanes of a tile.
+pub(super) const WIDEST: usize = 64;
+/// Terms whose products take as long as a tile's way from registers to lines of the result.
+const TURN: f64 = 12.0;
+/// What is left of the speed where planes are copied that rows would read in place.
+const COPIED: f64 = 0.8;
+/// Positions of a line below which tiles that end with the line would be too low.
+const LOW: usize = 10;
+
+/// The tiles of a pass.
+pub(super) struct Shape<S: 'static> {
+    pub(super) along: Along,
+    /// Lanes of a tile.
+    pub(super) width: usize,
+    /// Kernels for `index + 1` of what is broadcast.
+    pub(super) kernels: &'static [TapFn<S>],
+    /// Each tap along the last axis gets planes of its own, whose lines follow one another without padding.
+    pub(super) spread: bool,
+}
+
+impl<S> Shape<S> {
+    /// The shape with the least idle lanes.
+    pub(super) fn new(tiles: &Tiles<S>, sizes: &Sizes, pass: &Pass) -> Shape<S> {
+        let (wide, high) = (tiles.wide, tiles.high);
+        let heights = sizes.rows.div_ceil(sizes.rows.div_ceil(high.1.len()));
+        let (width, kernels) = if heights <= wide.1.len() { wide } else { high };
+        let [_, lines, line] = pass.count();
+        let places = (lines - 1) * (line + pass.axes[2].span) + line;
+        let used = (lines * line) as f64 / places.next_multiple_of(width) as f64;
+        let used = if pass.is_plain() { used * COPIED } else { used };
+        let terms = (sizes.channels * pass.taps()) as f64;
+        let turned = terms / (terms + TURN);
+        let of_rows =
+            |(width, _): (usize, _)| turned * sizes.rows as f64 / sizes.rows.next_multiple_of(width) as f64;
+        let [narrow, broad] = tiles.rows;
+        let rows = if of_rows(narrow) > of_rows(broad) {
+            narrow
+        } else {
+            broad
+        };
+        if of_rows(rows) <= used {
+            return Shape {
+                along: Along::Positions,
+                width,
+                kernels,
+                spread: false,
+            };
+        }
+        Shape {
+            along: Along::Rows,
+            width: rows.0,
+            kernels: rows.1,
+            spread: line < LOW && pass.axes[2].span > 0,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! From tiles to the result.
+
+use super::Job;
+use crate::library::conv::geometry::AXES;
+use crate::library::conv::geometry::{Block, Layout};
+use crate::library::conv::tile::{ConvElement, ConvKernels, PutArgs, Run};
+use crate::prefetch::ask_to_write;
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// The runs of a tile.
+pub(super) type Runs = SmallVec<[Run; 8]>;
+
+/// The result's element at a block's first position.
+pub(super) fn target_of<T>(job: &Job<'_, T>, group: usize, sample: usize, block: &Block) -> *mut T {
+    let mut at = sample as isize * job.target.sample + group as isize * job.target.group;
+    for i in 0..AXES {
+        at += block.at[i] as isize * job.target.spatial[i];
+    }
+    job.target.ptr.wrapping_offset(at)
+}
+
+/// Adds what of the places `columns` are positions of the block, and where they go; `places.start` is column `first` of the tile.
+pub(super) fn runs_of(
+    layout: &Layout,
+    block: &Block,
+    strides: [isize; AXES],
+    places: Range<usize>,
+    first: usize,
+    runs: &mut Runs,
+) {
+    let [_, lines, width] = layout.extents;
+    let size = block.size;
+    // Whether lines and planes of the block follow one another in the result without gaps.
+    let whole = strides[2] == 1
+        && (size[1] == 1 || strides[1] == size[2] as isize)
+        && (size[0] == 1 || strides[0] == (size[1] * size[2]) as isize);
+    let mut place = places.start;
+    while place < places.end {
+        let (line, k) = (place / width, place % width);
+        let (i, j) = (line / lines, line % lines);
+        if j >= size[1] {
+            place += (lines - j) * width - k;
+        } else if k >= size[2] {
+            place += width - k;
+        } else {
+            let count = (size[2] - k).min(places.end - place);
+            let at = i as isize * strides[0] + j as isize * strides[1] + k as isize * strides[2];
+            let room = if whole {
+                size.iter().product::<usize>() - at.cast_unsigned()
+            } else {
+                count
+            };
+            let column = first + place - places.start;
+            match runs.last_mut() {
+                Some(last) if whole && last.column + last.count == column => last.count += count,
+                _ => runs.push(Run {
+                    column,
+                    count,
+                    at,
+                    room,
+                }),
+            }
+            place += count;
+        }
+    }
+}
+
+/// Asks for the lines that a tile will be stored to, while its sums are computed.
+pub(super) fn ask_for<T>(job: &Job<'_, T>, rows: usize, dst: *mut T, runs: &[Run]) {
+    if job.target.spatial[2] != 1 {
+        return;
+    }
+    for row in 0..rows {
+        for run in runs {
+            let to = dst.wrapping_offset(row as isize * job.target.row + run.at);
+            ask_to_write(to.cast(), run.count * size_of::<T>());
+        }
+    }
+}
+
+/// Stores a tile, rounded.
+///
+/// # Safety
+/// The tile has the columns and the result the elements of each run, and a register may be read behind the tile.
+pub(super) unsafe fn store<T: ConvElement>(
+    kernels: &ConvKernels<T>,
+    job: &Job<'_, T>,
+    tile: *const T::Acc,
+    width: usize,
+    rows: usize,
+    dst: *mut T,
+    runs: &[Run],
+) {
+    let step = job.target.spatial[2];
+    // SAFETY: the caller's tile has the columns and its result the elements of each run.
+    unsafe {
+        if T::DIRECT && step == 1 {
+            (kernels.tiles.put)(&PutArgs {
+                tile,
+                width,
+                rows,
+                dst: dst.cast(),
+                dst_row: job.target.row,
+                runs,
+            });
+            return;
+        }
+        for row in 0..rows {
+            for run in runs {
+                let src = tile.add(row * width + run.column);
+                let dst = dst.offset(row as isize * job.target.row + run.at);
+                if step == 1 {
+                    let to = std::slice::from_raw_parts_mut(dst, run.count);
+                    T::narrow_row(to, std::slice::from_raw_parts(src, run.count));
+                } else {
+                    for k in 0..run.count {
+                        *dst.offset(k as isize * step) = T::narrow(*src.add(k));
+                    }
+                }
+            }
+        }
+    }
+}
