@@ -40,13 +40,25 @@ pub(crate) fn lower(graph: &Graph, given: &[Given], support: &dyn Support) -> Re
         return Err(Refusal::new("loops and branches are run by the host"));
     }
     // Storing more than one result can make kernels wait for each other in a circle; without that they cannot.
-    let with_extras = Lowering::new(graph, given, support, true).run();
-    match with_extras {
-        Some(program) => Ok(program),
+    let lowered = match Lowering::new(graph, given, support, true).run() {
+        Some(lowered) => lowered,
         None => Lowering::new(graph, given, support, false)
             .run()
-            .ok_or_else(|| Refusal::new("the graph has a circle")),
+            .ok_or_else(|| Refusal::new("the graph has a circle"))?,
+    };
+    if lowered.idle.is_empty() {
+        return Ok(lowered.program);
     }
+    let mut again = Lowering::new(graph, given, support, true);
+    again.idle = lowered.idle;
+    Ok(again.run().map_or(lowered.program, |again| again.program))
+}
+
+/// A program, and what it stores for no one: whether another kernel reads a value or what comes of it is known only when all are
+/// selected.
+struct Lowered {
+    program: Program,
+    idle: HashSet<NodeId>,
 }
 
 struct Lowering<'a> {
@@ -65,6 +77,8 @@ struct Lowering<'a> {
     /// Row `i` has a bit for each node that node `i` depends on, itself too.
     ancestors: Vec<Vec<u64>>,
     extras_allowed: bool,
+    /// Nodes that no kernel need store besides its root.
+    idle: HashSet<NodeId>,
 }
 
 /// Steps that belong together: they make `makes` from `needs`.
@@ -119,6 +133,7 @@ impl<'a> Lowering<'a> {
             sizes: RefCell::default(),
             ancestors,
             extras_allowed,
+            idle: HashSet::new(),
         }
     }
 
@@ -182,8 +197,8 @@ impl<'a> Lowering<'a> {
         self.marked[id.index()] = true;
     }
 
-    fn run(mut self) -> Option<Program> {
-        let mut groups = Vec::new();
+    fn run(mut self) -> Option<Lowered> {
+        let mut groups: Vec<Group> = Vec::new();
         let mut made = HashSet::new();
         for &output in self.graph.outputs() {
             let (base, _) = self.resolve(output);
@@ -205,7 +220,10 @@ impl<'a> Lowering<'a> {
             }
         }
         let order = order(&groups, self.graph.nodes().len())?;
-        Some(self.program(groups, &order))
+        let made = groups.iter().flat_map(|group| &group.makes);
+        let idle = made.copied().filter(|made| !self.marked[made.index()]).collect();
+        let program = self.program(groups, &order);
+        Some(Lowered { program, idle })
     }
 
     /// The steps that compute one node; where there are several groups, it is there after all of them.

@@ -250,7 +250,7 @@ impl Selector<'_> {
                     return self.load(id, &views);
                 };
                 (self.result.space, self.result.inner) = (space, inner);
-                if !exclusive {
+                if !exclusive && !lowering.idle.contains(&id) {
                     self.result.extras.push(id);
                 }
                 self.push(operand, through, self.blocked.get(&id).copied());
@@ -340,7 +340,7 @@ impl Selector<'_> {
 
     fn store_too(&mut self, id: NodeId, views: &[View]) -> bool {
         let may = self.may_store(id, views);
-        if may {
+        if may && !self.lowering.idle.contains(&id) {
             self.result.extras.push(id);
         }
         may

@@ -2,6 +2,7 @@
 
 mod naive;
 pub(crate) mod random;
+mod stores;
 
 use super::{Given, Program, Scalar, Slot, Source, Step, Support, lower};
 use crate::graph::{ConvAttributes, Graph, Op, ScatterMode, Type};
