@@ -2,16 +2,14 @@
 
 use super::Args;
 use super::arena::Scratch;
-use super::frame::MOST_FETCHES;
 use super::launch::{FETCH, SPLIT, STREAM, STRIDE, tasks};
 use super::moves;
 use super::plan::{BLOCK, Home, Plan, Step, Value};
 use super::program::Program;
 use super::slots::NO_SLOT;
-use crate::loops::{Chain, Fetch, LoopFn};
+use crate::loops::LoopFn;
 use crate::parallel::Parallel;
 use crate::prefetch;
-use arrayvec::ArrayVec;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -332,30 +330,8 @@ impl Walk<'_> {
                         }
                     }
                     Step::Rand { f, out, key, counter } => f(n, value(out), value(key), value(counter)),
-                    Step::Chain { chain } => {
-                        let mut fetches = ArrayVec::<Fetch, MOST_FETCHES>::new_const();
-                        if ask != 0 {
-                            for &(p, size) in self.program.flat_inputs.iter().take(MOST_FETCHES) {
-                                let skip = (asked + 2 * ask * self.plan.row_loops.max(1)) * size;
-                                fetches.push(Fetch {
-                                    from: self.at(p, first).wrapping_add(skip),
-                                    lines: (ask * size).div_ceil(prefetch::LINE),
-                                    written: false,
-                                });
-                            }
-                            asked += ask;
-                        }
-                        let (pattern, links) = &self.plan.chains[chain as usize];
-                        let chain = Chain {
-                            pattern: *pattern,
-                            links,
-                            values: table,
-                            states: std::ptr::null(),
-                        };
-                        chain.run(n, &mut fetches);
-                    }
                     // A flat kernel has none of these.
-                    Step::LoadAt { .. } | Step::Index { .. } | Step::Reduce { .. } => {}
+                    Step::LoadAt { .. } | Step::Index { .. } | Step::Reduce { .. } | Step::Chain { .. } => {}
                 }
             }
         }

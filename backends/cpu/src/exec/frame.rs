@@ -6,7 +6,7 @@ use super::moves::{self, Lookup, Shape};
 use super::plan::{Along, Home, Plan, Step, Value};
 use super::slots::NO_SLOT;
 use super::space::MAX_AXES;
-use crate::loops::{Best, Chain, Fetch, LANES, Reduction};
+use crate::loops::{Best, Chain, Fetch, LANES, MOST_LINKS, Place, Reduction};
 use crate::prefetch::{self, LINE};
 use arrayvec::ArrayVec;
 
@@ -20,7 +20,7 @@ pub(super) enum Lanes {
 }
 
 /// Streams of memory that a chain asks for.
-pub(super) const MOST_FETCHES: usize = 8;
+const MOST_FETCHES: usize = 8;
 
 /// The state of one thread in a launch.
 pub(super) struct Frame<'a> {
@@ -232,6 +232,7 @@ impl<'a> Frame<'a> {
                 let skip = (self.asked * stream.size).wrapping_add(stream.ahead);
                 fetches.push(Fetch {
                     from: from.wrapping_add(skip),
+                    step: 0,
                     lines: (self.ask_per_step * stream.size).div_ceil(LINE),
                     written: stream.written,
                 });
@@ -239,14 +240,25 @@ impl<'a> Frame<'a> {
             self.asked += self.ask_per_step;
         }
         let (pattern, links) = &self.plan.chains[chain as usize];
+        let places: ArrayVec<Place, MOST_LINKS> = (links.iter())
+            .map(|link| Place {
+                at: match link.code.reduces() {
+                    true => self.state(link.value as usize),
+                    false => self.value(link.value),
+                },
+                step: 0,
+            })
+            .collect();
         let chain = Chain {
             pattern: *pattern,
-            links,
-            values: self.values,
-            states: self.states,
+            places: &places,
+            rows: 1,
+            n,
+            whole: false,
+            past_caches: false,
         };
         // SAFETY: plans have chains where the machine has the instructions; blocks hold n elements.
-        unsafe { chain.run(n, &mut fetches) };
+        unsafe { chain.run(&fetches) };
     }
 
     /// Runs a list.

@@ -18,6 +18,12 @@ macro_rules! with_patterns {
             Shares: [Load, DivSingle, Store];
             /// The end of softmax, from the start.
             SharesAgain: [Load, SubSingle, Exp, DivSingle, Store];
+            /// The distances of log-softmax, kept, and the sum of their exponentials.
+            DistancesExponentials: [Load, SubSingle, Store, Exp, Sum];
+            /// The end of log-softmax.
+            Shifted: [Load, SubSingle, Store];
+            /// The end of log-softmax, from the start.
+            ShiftedAgain: [Load, SubSingle, SubSingle, Store];
             /// The sum of a row.
             Total: [Load, Sum];
             /// Distances from a mean, kept, and the sum of their squares.
@@ -26,6 +32,10 @@ macro_rules! with_patterns {
             Squares: [Load, SubSingle, Square, Sum];
             /// The sum of weighted squares of distances.
             WeightedSquares: [Load, SubSingle, Square, MulSingle, Sum];
+            /// The sum of squares.
+            SquaresTotal: [Load, Square, Sum];
+            /// The end of a normalization by scale alone.
+            Scaled: [Load, MulSingle, Mul, Store];
             /// The end of a normalization by scale and shift.
             Affine: [Load, MulSingle, Mul, Add, Store];
             /// The same, from the start.
@@ -94,11 +104,11 @@ macro_rules! patterns {
             /// # Safety
             /// As [`Chain::run`].
             #[inline]
-            unsafe fn dispatch(&self, n: usize, fetches: &mut [Fetch]) {
+            unsafe fn dispatch(&self, fetches: &[Fetch]) {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match self.pattern {
-                        $(Pattern::$name => avx512::$name::run(self, n, fetches),)*
+                        $(Pattern::$name => avx512::$name::run(self, fetches),)*
                     }
                 }
             }
@@ -126,37 +136,65 @@ impl Code {
 /// Memory that a chain asks for while it runs.
 #[derive(Clone, Copy)]
 pub(crate) struct Fetch {
+    /// Of the first row.
     pub(crate) from: *const u8,
-    /// Lines that are still to be asked for.
+    /// Bytes from a row to the next.
+    pub(crate) step: usize,
+    /// Lines to be asked for in a row.
     pub(crate) lines: usize,
     pub(crate) written: bool,
 }
 
-/// The chain and what it runs on.
+/// Where the value or the reduction of a link stands.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    /// Of the first row.
+    pub(crate) at: *mut u8,
+    /// Bytes from a row to the next.
+    pub(crate) step: usize,
+}
+
+/// Most links of a chain.
+pub(crate) const MOST_LINKS: usize = 6;
+
+/// A chain and the rows that it runs over.
 pub(crate) struct Chain<'a> {
     pub(crate) pattern: Pattern,
-    pub(crate) links: &'a [Link],
-    /// Address of every value.
-    pub(crate) values: *const *mut u8,
-    /// State of every reduction.
-    pub(crate) states: *const *mut u8,
+    /// One for each link.
+    pub(crate) places: &'a [Place],
+    pub(crate) rows: usize,
+    /// Elements of a row.
+    pub(crate) n: usize,
+    /// Whether rows are whole: the place of a reduction gets its result. Otherwise it is a state, which goes on.
+    pub(crate) whole: bool,
+    /// Whether the block that it writes goes past the caches; its rows then begin with a line.
+    pub(crate) past_caches: bool,
 }
 
 impl Chain<'_> {
-    /// Runs the chain over `n` elements, the first at a multiple of 256 of its row where it has sums.
+    /// Runs the chain, row after row. Elements begin at a multiple of 256 of their row where there are sums.
     ///
     /// # Safety
-    /// [`available`] holds for an instruction set of this machine. Every value of a link has `n` elements, or is single where the
-    /// link says so; states are those of the reductions. The pattern is that of the links.
+    /// [`available`] holds for an instruction set of this machine. Every value of a link has `n` elements a row, or one where the
+    /// link says so; a reduction has a state, or room for an f32 where rows are whole. The places are as many as the pattern has
+    /// links. No row is written whose elements a later one, or a later element of it, reads.
     #[inline]
-    pub(crate) unsafe fn run(&self, n: usize, fetches: &mut [Fetch]) {
+    pub(crate) unsafe fn run(&self, fetches: &[Fetch]) {
         // SAFETY: the caller's promise.
         #[cfg(target_arch = "x86_64")]
         unsafe {
-            self.dispatch(n, fetches);
+            self.dispatch(fetches);
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = (self.pattern, self.links, self.values, self.states, n, fetches);
+        let _ = (
+            self.pattern,
+            self.places,
+            self.rows,
+            self.n,
+            self.whole,
+            self.past_caches,
+            fetches,
+        );
     }
 }
 

@@ -12,7 +12,7 @@ mod reduce;
 mod tables;
 
 pub(crate) use casts::{cast, load_half, round_half, store_half};
-pub(crate) use chain::{Chain, Code, Fetch, Link, Pattern, available as chains_available};
+pub(crate) use chain::{Chain, Code, Fetch, Link, MOST_LINKS, Pattern, Place, available as chains_available};
 pub(crate) use elementwise::{Form, LoopFn, copy, fill};
 pub(crate) use philox::philox;
 pub(crate) use reduce::{Best, CHUNK, LANES, Reduction, SEGMENT, reduction};

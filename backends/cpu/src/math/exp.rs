@@ -81,7 +81,7 @@ pub(crate) fn exp32(x: f32) -> f32 {
     let nf = z - MAGIC32;
     let r = nf.mul_add(-EXP32.ln2_low, nf.mul_add(-EXP32.ln2_high, x));
     let p = poly32(r, EXP32.poly);
-    let p = (r * r).mul_add(p, r) + 1.0;
+    let p = p.mul_add(r, 1.0).mul_add(r, 1.0);
     let half = n >> 1;
     p * pow2_32(half) * pow2_32(n.wrapping_sub(half))
 }

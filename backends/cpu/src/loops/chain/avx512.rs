@@ -1,19 +1,11 @@
 //! Chains with AVX-512: eight vectors in hand.
 
-use super::{Chain, Code, Fetch, Link};
+use super::{Chain, Code, Fetch};
 use crate::loops::LANES;
 use crate::loops::num::Num;
 use crate::loops::reduce::{Best, CHUNK};
 use crate::math::EXP32;
-use std::arch::x86_64::{
-    __m512, __m512i, __mmask16, _CMP_UNORD_Q, _MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch, _mm512_add_ps,
-    _mm512_and_si512, _mm512_castps_si512, _mm512_cmp_ps_mask, _mm512_cmpgt_epu32_mask, _mm512_div_ps,
-    _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_loadu_ps, _mm512_mask_add_ps, _mm512_mask_cmp_ps_mask,
-    _mm512_mask_div_ps, _mm512_mask_range_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_max_ps,
-    _mm512_min_ps, _mm512_mul_ps, _mm512_range_ps, _mm512_reduce_max_epi32, _mm512_scalef_ps,
-    _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps, _mm512_slli_epi32, _mm512_srai_epi32,
-    _mm512_storeu_ps, _mm512_sub_epi32, _mm512_sub_ps, _mm512_test_epi32_mask, _mm512_xor_si512,
-};
+use std::arch::x86_64::*;
 
 /// Vectors of a group.
 pub(super) const GROUP: usize = 8;
@@ -22,10 +14,22 @@ pub(super) const WIDTH: usize = 16;
 /// Chunks that are walked side by side where a sum would otherwise wait for itself.
 pub(super) const SIDES: usize = 4;
 
-/// What the reduction of a chain has gathered: lanes of a sum by chunk, or a greatest in the first.
+/// What the reduction of a chain has gathered: the totals of a sum and its lanes by chunk, or the greatest in those.
 pub(super) struct Gathered {
+    totals: __m512,
     lanes: [__m512; SIDES],
     nan: __mmask16,
+}
+
+/// What the links of a row share.
+#[derive(Clone, Copy)]
+pub(super) struct Habits<'a> {
+    fetches: &'a [Fetch],
+    /// Of those that the chain runs over.
+    row: usize,
+    /// Of the single value that the chain divides by; 0 where it must not be used.
+    reciprocal: f32,
+    past_caches: bool,
 }
 
 /// One link for `V` vectors in hand, neighbours in pairs and pairs `FAR` bytes apart; `mask` says which lanes of a lone vector
@@ -39,7 +43,7 @@ pub(super) unsafe fn link<const CODE: u8, const V: usize, const FAR: usize>(
     base: *mut u8,
     first: usize,
     mask: __mmask16,
-    reciprocal: f32,
+    habits: Habits<'_>,
     gathered: &mut Gathered,
     hand: &mut [__m512; V],
 ) {
@@ -78,6 +82,8 @@ pub(super) unsafe fn link<const CODE: u8, const V: usize, const FAR: usize>(
                 for (i, &x) in hand.iter().enumerate() {
                     if V == 1 {
                         _mm512_mask_storeu_ps(at(i), mask, x);
+                    } else if habits.past_caches {
+                        _mm512_stream_ps(at(i), x);
                     } else {
                         _mm512_storeu_ps(at(i), x);
                     }
@@ -87,15 +93,7 @@ pub(super) unsafe fn link<const CODE: u8, const V: usize, const FAR: usize>(
                 let b = single();
                 each!(i => _mm512_sub_ps(hand[i], b));
             }
-            DIV_SINGLE => {
-                let b = single();
-                if reciprocal == 0.0 {
-                    each!(i => _mm512_div_ps(hand[i], b));
-                } else {
-                    let r = _mm512_set1_ps(reciprocal);
-                    each!(i => divide(hand[i], b, r));
-                }
-            }
+            DIV_SINGLE => divide(hand, single(), habits.reciprocal),
             MUL_SINGLE => {
                 let b = single();
                 each!(i => _mm512_mul_ps(hand[i], b));
@@ -103,7 +101,7 @@ pub(super) unsafe fn link<const CODE: u8, const V: usize, const FAR: usize>(
             SQUARE => each!(i => _mm512_mul_ps(hand[i], hand[i])),
             MUL => each!(i => _mm512_mul_ps(hand[i], read(i))),
             ADD => each!(i => _mm512_add_ps(hand[i], read(i))),
-            EXP => each!(i => exp(hand[i])),
+            EXP => exp(hand),
             SUM => {
                 for (i, &x) in hand.iter().enumerate() {
                     let lanes = &mut gathered.lanes[if FAR == CHUNK * 4 { i / 2 } else { 0 }];
@@ -119,77 +117,92 @@ pub(super) unsafe fn link<const CODE: u8, const V: usize, const FAR: usize>(
     }
 }
 
-/// The reduction's state before a chain.
-#[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) fn start(links: &[Link]) -> Gathered {
-    let greatest = links.iter().any(|link| link.code == Code::Greatest);
-    let first = if greatest { f32::NEG_INFINITY } else { 0.0 };
-    let mut lanes = [_mm512_setzero_ps(); SIDES];
-    lanes[0] = _mm512_set1_ps(first);
-    Gathered { lanes, nan: 0 }
-}
+impl Gathered {
+    /// Nothing.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn new<const GREATEST: bool>() -> Gathered {
+        let first = if GREATEST { f32::NEG_INFINITY } else { 0.0 };
+        Gathered {
+            totals: _mm512_setzero_ps(),
+            lanes: [_mm512_set1_ps(first); SIDES],
+            nan: 0,
+        }
+    }
 
-/// The reciprocal of the single value that a chain divides by; 0 where it must not be used.
-#[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) unsafe fn divisor(chain: &Chain<'_>) -> f32 {
-    let found = chain.links.iter().find(|link| link.code == Code::DivSingle);
-    // SAFETY: the link's value is a single one.
-    found.map_or(0.0, |link| unsafe {
-        reciprocal(*(*chain.values.add(link.value as usize)).cast::<f32>())
-    })
-}
+    /// Goes on with the totals of a state.
+    ///
+    /// # Safety
+    /// The state is that of a sum of f32.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn resume(&mut self, state: *const u8) {
+        // SAFETY: it begins with its totals.
+        self.totals = unsafe { _mm512_loadu_ps(state.cast()) };
+    }
 
-/// Adds the lanes of whole or last chunks to the totals, in order.
-///
-/// # Safety
-/// As [`Chain::run`]; the chain ends in a sum.
-#[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) unsafe fn flush(state: *mut u8, gathered: &mut Gathered) {
-    // SAFETY: the state of a sum begins with its totals.
-    unsafe {
-        let totals = state.cast::<f32>();
-        let mut sum = _mm512_loadu_ps(totals);
-        for lanes in &mut gathered.lanes {
-            sum = _mm512_add_ps(sum, *lanes);
+    /// Adds the lanes of whole or last chunks to the totals, in order.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn flush<const USED: usize>(&mut self) {
+        for lanes in &mut self.lanes[..USED] {
+            self.totals = _mm512_add_ps(self.totals, *lanes);
             *lanes = _mm512_setzero_ps();
         }
-        _mm512_storeu_ps(totals, sum);
+    }
+
+    /// Writes the totals to a state, or their sum where the row is whole.
+    ///
+    /// # Safety
+    /// `to` is a state, or an f32.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    pub(super) unsafe fn put_sum(&self, to: *mut u8, whole: bool) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if whole {
+                *to.cast::<f32>() = pairwise(self.totals);
+            } else {
+                _mm512_storeu_ps(to.cast(), self.totals);
+            }
+        }
+    }
+
+    /// Takes the greatest into a state, or writes it where the row is whole.
+    ///
+    /// # Safety
+    /// `to` is a state, or an f32.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    pub(super) unsafe fn put_greatest(&self, to: *mut u8, whole: bool) {
+        let [a, b, c, d] = self.lanes;
+        let best =
+            _mm512_range_ps::<GREATER>(_mm512_range_ps::<GREATER>(a, b), _mm512_range_ps::<GREATER>(c, d));
+        // NaN is above everything.
+        let key = match self.nan {
+            0 => _mm512_reduce_max_epi32(keys(best)),
+            _ => i32::MAX,
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            if whole {
+                *to.cast::<f32>() = f32::from_key(key);
+            } else {
+                let best = &mut *to.cast::<Best>();
+                best.key = Ord::max(best.key, i64::from(key));
+            }
+        }
     }
 }
 
-/// Takes a chain's greatest into the row's.
-///
-/// # Safety
-/// As [`Chain::run`]; the chain ends in a greatest.
+/// The sum of 16 lanes: l and l + 8, then 4, 2, 1.
 #[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) unsafe fn settle(state: *mut u8, gathered: &Gathered) {
-    // NaN is above everything.
-    let key = match gathered.nan {
-        0 => _mm512_reduce_max_epi32(keys(gathered.lanes[0])),
-        _ => i32::MAX,
-    };
-    // SAFETY: the state of a greatest.
-    unsafe {
-        let best = &mut *state.cast::<Best>();
-        best.key = Ord::max(best.key, i64::from(key));
-    }
-}
-
-/// Groups in which a chain walks `n` elements; with `sums`, chunks go side by side while there are two.
-const fn groups(n: usize, sums: bool) -> usize {
-    if !sums {
-        return n.div_ceil(GROUP * WIDTH);
-    }
-    let (rounds, rest) = (n / (SIDES * CHUNK), n % (SIDES * CHUNK));
-    let (last, rest) = match rest / CHUNK {
-        0 | 1 => (0, rest),
-        _ => (1, rest % CHUNK),
-    };
-    (rounds + last) * GROUP + rest.div_ceil(GROUP * WIDTH)
+#[target_feature(enable = "avx512f,avx512dq")]
+fn pairwise(x: __m512) -> f32 {
+    let x = _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps::<1>(x));
+    let x = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
+    let x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+    _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)))
 }
 
 /// A module with the function `run` for each pattern.
@@ -198,37 +211,32 @@ macro_rules! versions {
         $(
             #[expect(non_snake_case, reason = "named as the pattern")]
             pub(super) mod $name {
-                use super::{
-                    CHUNK, Chain, Code, Fetch, GROUP, Gathered, SIDES, WIDTH, ask, divisor, flush, groups, link, settle,
-                    start,
-                };
+                use super::{CHUNK, Chain, Code, Fetch, GROUP, Gathered, Habits, SIDES, WIDTH, ask, link, reciprocal};
                 use std::arch::x86_64::{__mmask16, _mm512_setzero_ps};
 
-                const SUMS: bool = false $(|| Code::$code as u8 == Code::Sum as u8)*;
-                const GREATEST: bool = false $(|| Code::$code as u8 == Code::Greatest as u8)*;
+                const CODES: &[Code] = &[$(Code::$code),*];
+                const LINKS: usize = CODES.len();
+                const SUMS: bool = matches!(CODES[LINKS - 1], Code::Sum);
+                const PAST_CACHES: bool = matches!(CODES[LINKS - 1], Code::Store);
+                const GREATEST: bool = matches!(CODES[LINKS - 1], Code::Greatest);
+                const _: () = assert!(LINKS <= super::super::MOST_LINKS);
 
                 #[inline]
                 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,avx512f,avx512bw,avx512dq,avx512vl")]
                 unsafe fn group<const V: usize, const FAR: usize>(
-                    chain: &Chain<'_>,
+                    bases: &[*mut u8; LINKS],
                     first: usize,
                     mask: __mmask16,
-                    reciprocal: f32,
+                    habits: Habits<'_>,
                     gathered: &mut Gathered,
                 ) {
+                    ask::<V, FAR>(habits.fetches, habits.row, first);
                     let mut hand = [_mm512_setzero_ps(); V];
-                    let mut links = chain.links.iter();
+                    let mut bases = bases.iter();
                     $(
-                        // SAFETY: the caller's promise; the pattern has as many links as the chain.
-                        unsafe {
-                            let base = match links.next() {
-                                Some(l) if Code::$code as u8 == Code::Sum as u8 || Code::$code as u8 == Code::Greatest as u8 => {
-                                    *chain.states.add(l.value as usize)
-                                }
-                                Some(l) => *chain.values.add(l.value as usize),
-                                None => return,
-                            };
-                            link::<{ Code::$code as u8 }, V, FAR>(base, first, mask, reciprocal, gathered, &mut hand);
+                        if let Some(&base) = bases.next() {
+                            // SAFETY: the caller's promise.
+                            unsafe { link::<{ Code::$code as u8 }, V, FAR>(base, first, mask, habits, gathered, &mut hand) };
                         }
                     )*
                 }
@@ -236,59 +244,83 @@ macro_rules! versions {
                 /// # Safety
                 /// As [`Chain::run`]; the machine has AVX-512 F, BW, DQ and VL.
                 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,avx512f,avx512bw,avx512dq,avx512vl")]
-                pub(in super::super) unsafe fn run(chain: &Chain<'_>, n: usize, fetches: &mut [Fetch]) {
+                pub(in super::super) unsafe fn run(chain: &Chain<'_>, fetches: &[Fetch]) {
+                    let n = chain.n;
+                    let Some(places) = chain.places.first_chunk::<LINKS>() else { return };
+                    for row in 0..chain.rows {
+                        let bases = places.map(|place| place.at.wrapping_add(row.wrapping_mul(place.step)));
+                        let divisor = CODES.iter().zip(&bases).find(|(code, _)| matches!(code, Code::DivSingle));
+                        let habits = Habits {
+                            fetches,
+                            row,
+                            // SAFETY: the link's value is a single one.
+                            reciprocal: divisor.map_or(0.0, |(_, base)| unsafe { reciprocal(*base.cast::<f32>()) }),
+                            past_caches: PAST_CACHES && chain.past_caches,
+                        };
+                        let mut gathered = Gathered::new::<GREATEST>();
+                        // SAFETY: the caller's promise.
+                        unsafe {
+                            if SUMS && !chain.whole {
+                                gathered.resume(bases[LINKS - 1]);
+                            }
+                            walk(&bases, n, habits, &mut gathered);
+                            if SUMS {
+                                gathered.put_sum(bases[LINKS - 1], chain.whole);
+                            }
+                            if GREATEST {
+                                gathered.put_greatest(bases[LINKS - 1], chain.whole);
+                            }
+                        }
+                    }
+                }
+
+                /// One row.
+                ///
+                /// # Safety
+                /// As [`Chain::run`].
+                #[inline]
+                #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,avx512f,avx512bw,avx512dq,avx512vl")]
+                unsafe fn walk(
+                    bases: &[*mut u8; LINKS],
+                    n: usize,
+                    habits: Habits<'_>,
+                    gathered: &mut Gathered,
+                ) {
                     const FAR: usize = CHUNK * 4;
-                    let mut gathered = start(chain.links);
-                    let most = fetches.iter().map(|fetch| fetch.lines).max().unwrap_or(0);
-                    let share = most.div_ceil(groups(n, SUMS).max(1));
                     let mut at = 0;
                     // SAFETY: the groups cover n elements; the caller's promise for the rest.
                     unsafe {
-                        let r = divisor(chain);
-                        let state = match chain.links.last() {
-                            Some(last) if SUMS || GREATEST => *chain.states.add(last.value as usize),
-                            _ => std::ptr::null_mut(),
-                        };
-                        let g = &mut gathered;
                         while SUMS && n - at >= 2 * CHUNK {
                             let sides = ((n - at) / CHUNK).min(SIDES);
                             for step in 0..GROUP {
-                                ask(fetches, share);
                                 let first = at + step * 2 * WIDTH;
                                 match sides {
-                                    2 => group::<4, FAR>(chain, first, !0, r, g),
-                                    3 => group::<6, FAR>(chain, first, !0, r, g),
-                                    _ => group::<GROUP, FAR>(chain, first, !0, r, g),
+                                    2 => group::<4, FAR>(bases, first, !0, habits, gathered),
+                                    3 => group::<6, FAR>(bases, first, !0, habits, gathered),
+                                    _ => group::<GROUP, FAR>(bases, first, !0, habits, gathered),
                                 }
                             }
                             at += sides * CHUNK;
-                            flush(state, g);
+                            gathered.flush::<SIDES>();
                         }
                         while n - at >= GROUP * WIDTH {
-                            ask(fetches, share);
-                            group::<GROUP, 128>(chain, at, !0, r, g);
+                            group::<GROUP, 128>(bases, at, !0, habits, gathered);
                             at += GROUP * WIDTH;
                             if SUMS && at % CHUNK == 0 {
-                                flush(state, g);
+                                gathered.flush::<1>();
                             }
                         }
-                        if at < n {
-                            ask(fetches, share);
-                        }
                         if n - at >= 4 * WIDTH {
-                            group::<4, 128>(chain, at, !0, r, g);
+                            group::<4, 128>(bases, at, !0, habits, gathered);
                             at += 4 * WIDTH;
                         }
                         while at < n {
                             let mask = if n - at < WIDTH { (1 << (n - at)) - 1 } else { !0 };
-                            group::<1, 128>(chain, at, mask, r, g);
+                            group::<1, 128>(bases, at, mask, habits, gathered);
                             at += WIDTH;
                         }
                         if SUMS {
-                            flush(state, g);
-                        }
-                        if GREATEST {
-                            settle(state, g);
+                            gathered.flush::<1>();
                         }
                     }
                 }
@@ -304,13 +336,15 @@ const GREATER: i32 = 0b0101;
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
 fn extreme<const V: usize>(hand: &[__m512; V], mask: __mmask16, gathered: &mut Gathered) {
-    let (best, nan) = (&mut gathered.lanes[0], &mut gathered.nan);
+    let nan = &mut gathered.nan;
     if V == 1 {
+        let best = &mut gathered.lanes[0];
         *nan |= _mm512_mask_cmp_ps_mask::<_CMP_UNORD_Q>(mask, hand[0], hand[0]);
         *best = _mm512_mask_range_ps::<GREATER>(*best, mask, *best, hand[0]);
         return;
     }
-    for pair in hand.chunks_exact(2) {
+    for (i, pair) in hand.chunks_exact(2).enumerate() {
+        let best = &mut gathered.lanes[i % SIDES];
         *nan |= _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(pair[0], pair[1]);
         *best = _mm512_range_ps::<GREATER>(*best, _mm512_range_ps::<GREATER>(pair[0], pair[1]));
     }
@@ -336,57 +370,84 @@ fn reciprocal(b: f32) -> f32 {
     }
 }
 
-/// a / b, correctly rounded, where r is 1 / b correctly rounded and |b| lies in 2^-24..=2^24.
+/// Each a / b, correctly rounded; r is 1 / b correctly rounded with |b| in 2^-24..=2^24, or 0.
 ///
 /// That one product and two fused steps suffice with a correctly rounded reciprocal is Markstein's theorem (Brisebarre, Muller,
 /// Raina, Accelerating correctly rounded floating-point division when the divisor is known in advance, 2004), provided that
-/// nothing underflows or overflows: nothing does for |a| in 2^-100..2^100, and +0 passes. The rest is divided.
+/// nothing underflows or overflows: nothing does for |a| in 2^-100..2^100, and +0 passes. With any other, all are divided.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn divide(a: __m512, b: __m512, r: __m512) -> __m512 {
-    const FIRST: i32 = (127 - 100) << 24;
-    const COUNT: i32 = 200 << 24;
-    let q = _mm512_mul_ps(a, r);
-    let q = _mm512_fmadd_ps(_mm512_fnmadd_ps(q, b, a), r, q);
-    let bits = _mm512_castps_si512(a);
-    let place = _mm512_sub_epi32(_mm512_slli_epi32::<1>(bits), _mm512_set1_epi32(FIRST));
-    let outside =
-        _mm512_cmpgt_epu32_mask(place, _mm512_set1_epi32(COUNT - 1)) & _mm512_test_epi32_mask(bits, bits);
-    if outside == 0 {
-        q
+fn divide<const V: usize>(hand: &mut [__m512; V], b: __m512, r: f32) {
+    // Of bits with the sign last.
+    const LEAST: i32 = (127 - 100) << 24;
+    const GREATEST: u32 = ((127 + 100) << 24) - 1;
+    let r_all = _mm512_set1_ps(r);
+    let one = _mm512_set1_epi32(1);
+    let mut quotients = *hand;
+    let (mut low, mut high) = (_mm512_set1_epi32(-1), _mm512_setzero_si512());
+    for (q, &a) in quotients.iter_mut().zip(hand.iter()) {
+        let product = _mm512_mul_ps(a, r_all);
+        *q = _mm512_fmadd_ps(_mm512_fnmadd_ps(product, b, a), r_all, product);
+        let bits = _mm512_rol_epi32::<1>(_mm512_castps_si512(a));
+        high = _mm512_max_epu32(high, bits);
+        // +0 becomes the greatest.
+        low = _mm512_min_epu32(low, _mm512_sub_epi32(bits, one));
+    }
+    let outside = _mm512_cmplt_epu32_mask(low, _mm512_set1_epi32(LEAST - 1))
+        | _mm512_cmpgt_epu32_mask(high, _mm512_set1_epi32(GREATEST.cast_signed()));
+    if outside == 0 && r != 0.0 {
+        *hand = quotients;
     } else {
-        _mm512_mask_div_ps(q, outside, a, b)
+        for a in hand {
+            *a = _mm512_div_ps(*a, b);
+        }
     }
 }
 
 /// The bits of `math::exp32`: where that multiplies by two powers of two, of which the first product is exact, this scales
-/// once.
+/// once. Each step is taken for all vectors, so that none waits for its own last.
 #[inline]
 #[target_feature(enable = "avx512f,fma")]
-fn exp(x: __m512) -> __m512 {
+fn exp<const V: usize>(hand: &mut [__m512; V]) {
     let set = |c: f32| _mm512_set1_ps(c);
-    let x = _mm512_max_ps(set(EXP32.lowest), _mm512_min_ps(set(EXP32.highest), x));
-    let n = _mm512_sub_ps(
-        _mm512_fmadd_ps(x, set(std::f32::consts::LOG2_E), set(EXP32.magic)),
-        set(EXP32.magic),
-    );
-    let r = _mm512_fnmadd_ps(n, set(EXP32.ln2_low), _mm512_fnmadd_ps(n, set(EXP32.ln2_high), x));
+    let mut n = *hand;
+    let mut p = *hand;
+    macro_rules! each {
+        ($to:ident, $i:ident => $go:expr) => {
+            for $i in 0..V {
+                $to[$i] = $go;
+            }
+        };
+    }
+    each!(hand, i => _mm512_min_ps(set(EXP32.highest), hand[i]));
+    each!(hand, i => _mm512_max_ps(set(EXP32.lowest), hand[i]));
+    each!(n, i => _mm512_fmadd_ps(hand[i], set(std::f32::consts::LOG2_E), set(EXP32.magic)));
+    each!(n, i => _mm512_sub_ps(n[i], set(EXP32.magic)));
+    each!(hand, i => _mm512_fnmadd_ps(n[i], set(EXP32.ln2_high), hand[i]));
+    each!(hand, i => _mm512_fnmadd_ps(n[i], set(EXP32.ln2_low), hand[i]));
     let [c0, c1, c2, c3, c4] = EXP32.poly;
-    let p = _mm512_fmadd_ps(set(c4), r, set(c3));
-    let p = _mm512_fmadd_ps(p, r, set(c2));
-    let p = _mm512_fmadd_ps(p, r, set(c1));
-    let p = _mm512_fmadd_ps(p, r, set(c0));
-    let p = _mm512_add_ps(_mm512_fmadd_ps(_mm512_mul_ps(r, r), p, r), set(1.0));
-    _mm512_scalef_ps(p, n)
+    each!(p, i => _mm512_fmadd_ps(set(c4), hand[i], set(c3)));
+    each!(p, i => _mm512_fmadd_ps(p[i], hand[i], set(c2)));
+    each!(p, i => _mm512_fmadd_ps(p[i], hand[i], set(c1)));
+    each!(p, i => _mm512_fmadd_ps(p[i], hand[i], set(c0)));
+    each!(p, i => _mm512_fmadd_ps(p[i], hand[i], set(1.0)));
+    each!(p, i => _mm512_fmadd_ps(p[i], hand[i], set(1.0)));
+    each!(hand, i => _mm512_scalef_ps(p[i], n[i]));
 }
 
-/// Asks for at most `share` lines of each.
+/// Asks for as many lines as the group that begins at element `first` has vectors, each where it would stand in an f32 row.
 #[inline(always)]
-pub(super) fn ask(fetches: &mut [Fetch], share: usize) {
+fn ask<const V: usize, const FAR: usize>(fetches: &[Fetch], row: usize, first: usize) {
     for fetch in fetches {
-        let lines = fetch.lines.min(share);
-        for line in 0..lines {
-            let at = fetch.from.wrapping_add(line * 64).cast();
+        if first / WIDTH >= fetch.lines {
+            continue;
+        }
+        let from = fetch
+            .from
+            .wrapping_add(row.wrapping_mul(fetch.step))
+            .wrapping_add(first * 4);
+        for i in 0..V {
+            let at = from.wrapping_add(i / 2 * FAR + i % 2 * 64).cast();
             // SAFETY: a prefetch never faults.
             unsafe {
                 if fetch.written {
@@ -396,8 +457,6 @@ pub(super) fn ask(fetches: &mut [Fetch], share: usize) {
                 }
             }
         }
-        fetch.from = fetch.from.wrapping_add(lines * 64);
-        fetch.lines -= lines;
     }
 }
 

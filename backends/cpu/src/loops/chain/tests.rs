@@ -1,6 +1,6 @@
 //! Chains against the scalar functions that they stand for.
 
-use super::{Chain, Code, Link, Pattern, available};
+use super::{Chain, Code, Link, Pattern, Place, available};
 use crate::isa::Isa;
 use crate::loops::LANES;
 use crate::math::exp32;
@@ -15,33 +15,33 @@ fn run(codes: &[Code], x: &mut [f32], single: f32, result: &mut [f32]) -> [f32; 
     let mut single = single;
     let mut totals = [0.0_f32; LANES];
     let mut others: Vec<f32> = (0..x.len()).map(other).collect();
-    let values = [
-        x.as_mut_ptr().cast::<u8>(),
-        (&raw mut single).cast(),
-        result.as_mut_ptr().cast(),
-        others.as_mut_ptr().cast(),
-    ];
-    let states = [totals.as_mut_ptr().cast::<u8>()];
-    let links: Vec<Link> = (codes.iter())
-        .map(|&code| Link {
-            code,
-            value: match code {
-                Code::SubSingle | Code::DivSingle | Code::MulSingle => 1,
-                Code::Store => 2,
-                Code::Mul | Code::Add => 3,
-                _ => 0,
-            },
+    let at = |code: Code| match code {
+        Code::SubSingle | Code::DivSingle | Code::MulSingle => (&raw mut single).cast::<u8>(),
+        Code::Store => result.as_mut_ptr().cast(),
+        Code::Mul | Code::Add => others.as_mut_ptr().cast(),
+        Code::Sum => totals.as_mut_ptr().cast(),
+        _ => x.as_mut_ptr().cast(),
+    };
+    let mut at = at;
+    let places: Vec<Place> = codes
+        .iter()
+        .map(|&code| Place {
+            at: at(code),
+            step: 0,
         })
         .collect();
+    let links: Vec<Link> = codes.iter().map(|&code| Link { code, value: 0 }).collect();
+    assert_eq!(x.len(), result.len());
     let chain = Chain {
         pattern: Pattern::of(&links).unwrap(),
-        links: &links,
-        values: values.as_ptr(),
-        states: states.as_ptr(),
+        places: &places,
+        rows: 1,
+        n: x.len(),
+        whole: false,
+        past_caches: false,
     };
-    assert_eq!(x.len(), result.len());
-    // SAFETY: the tests ask for the instructions; the tables point to as many elements.
-    unsafe { chain.run(x.len(), &mut []) };
+    // SAFETY: the tests ask for the instructions; the places have as many elements.
+    unsafe { chain.run(&[]) };
     totals
 }
 
