@@ -2,7 +2,7 @@
 
 use super::frame::{Frame, Lanes, loops_of};
 use super::launch::Launch;
-use super::moves::fence;
+use super::moves::{copy_one, fence};
 use super::plan::Phase;
 use super::space::MAX_AXES;
 use crate::loops::{Best, LANES, Reduction, SEGMENT};
@@ -16,6 +16,9 @@ const CACHED: u64 = 64 << 10;
 type Partial = (u64, u64);
 
 pub(super) fn run(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) {
+    if let Some(batch) = launch.plan.batch.as_ref().filter(|batch| batch.fits(launch)) {
+        return batch.run(launch, threads, parallel);
+    }
     let rows = launch.other.total;
     let length = launch.lanes.total;
     let segments = length.div_ceil(SEGMENT as u64);
@@ -254,11 +257,9 @@ impl Frame<'_> {
             unsafe {
                 match reduce.loops {
                     Reduction::Fold { neutral, .. } => {
+                        let bits = (&raw const neutral).cast();
                         for lane in 0..LANES {
-                            let bytes = neutral.to_le_bytes();
-                            state
-                                .add(lane * reduce.size)
-                                .copy_from(bytes.as_ptr(), reduce.size);
+                            copy_one(reduce.size, state.add(lane * reduce.size), bits);
                         }
                     }
                     Reduction::Best { start, .. } => {

@@ -1,3 +1,4 @@
+mod batches;
 mod harness;
 mod ops;
 mod oracle;
