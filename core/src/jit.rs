@@ -25,6 +25,9 @@ const CACHE_LIMIT: usize = 64;
 /// So `function` must do the same each time: what it prints or counts happens once, tensors that it captures keep the values that
 /// they have at the first call, and it cannot look at values. It may depend on shapes and dtypes.
 ///
+/// Captured tensors are constants: beside a matrix, the device may keep a packed copy, one for all graphs that read it alike, until the
+/// last of these goes.
+///
 /// The parameters' types must be written out, as trees by reference: `|x: &Tensor| …`, `|(w, b): &(Tensor, Tensor), x: &Tensor| …`.
 ///
 /// ```

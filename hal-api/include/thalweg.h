@@ -1315,6 +1315,12 @@ struct thalweg_program_args {
     size_t scalar_count;
     /* Number of arguments of a run. */
     size_t argument_count;
+    /* Numbers of the inputs that are constants: every run is given the same places, whose bytes
+     * do not change from the first run on until the program is destroyed. So a backend may keep
+     * another form of them, such as packed weights. */
+    const uint32_t *constants;
+    /* Number of such inputs. */
+    size_t constant_count;
 };
 
 /* An input of a run. */

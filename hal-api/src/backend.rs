@@ -4,7 +4,7 @@
 use crate::host::Host;
 use crate::ir::{Info, Kernel};
 use crate::kit::host_device::memory_info;
-use crate::kit::program::Program;
+use crate::kit::program::{Form, Node, Program};
 use crate::library::LibraryOp;
 use crate::status::{Error, Result, Str};
 use crate::tables::{self, Capability, Kind};
@@ -427,8 +427,14 @@ pub trait Device: Send + Sync + Sized + 'static {
     /// As [`Device::submit`].
     unsafe fn launch_graph(&self, graph: &Self::Graph, stream: &Self::Stream) -> Result<()>;
 
+    /// The forms of constant inputs that a program with these nodes is to keep. `constant` says which inputs are constants.
+    fn forms(&self, nodes: &[Node<Self>], constant: &dyn Fn(usize) -> bool) -> Vec<Form> {
+        let _ = (nodes, constant);
+        Vec::new()
+    }
+
     /// Runs a program. Slots are the inputs', whose origin is where offsets count from, then those of the buffers that the run has
-    /// made. Where the run comes from stands in `tag`, or in each node's own.
+    /// made, then those of the forms that the program keeps. Where the run comes from stands in `tag`, or in each node's own.
     ///
     /// # Safety
     /// As [`Device::submit`] for every node.

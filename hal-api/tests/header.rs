@@ -102,7 +102,7 @@ fn layouts() -> BTreeMap<String, (usize, usize)> {
         ProgramScalar { packet, scalar, argument, reserved }
         ProgramArgs {
             device, packets, packet_count, input_count, outputs, output_count, scratch, scratch_count, scalars,
-            scalar_count, argument_count,
+            scalar_count, argument_count, constants, constant_count,
         }
         ProgramInput { buffer, offset }
         ProgramRunArgs {

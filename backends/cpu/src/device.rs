@@ -12,7 +12,7 @@ use thalweg_hal::backend::{Backend, Device, GraphNode, Properties, Region, Sourc
 use thalweg_hal::kit::event::Event;
 use thalweg_hal::kit::host_device::memory_info;
 use thalweg_hal::kit::pages::Account;
-use thalweg_hal::kit::program::Program;
+use thalweg_hal::kit::program::{Form, Node, Program};
 use thalweg_hal::kit::queue::Queue;
 use thalweg_hal::tables::{Capability, Kind, MemoryInfo, PropertyKey};
 use thalweg_hal::{Error, Host, Result};
@@ -240,6 +240,10 @@ impl Device for CpuDevice {
     unsafe fn launch_graph(&self, graph: &CpuGraph, stream: &CpuStream) -> Result<()> {
         // SAFETY: the caller vouches for the memory.
         unsafe { stream.submit_graph(graph.plan()) }
+    }
+
+    fn forms(&self, nodes: &[Node<Self>], constant: &dyn Fn(usize) -> bool) -> Vec<Form> {
+        crate::program::forms(nodes, constant)
     }
 
     #[inline]

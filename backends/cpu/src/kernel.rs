@@ -50,7 +50,7 @@ impl CpuKernel {
         unsafe {
             match self {
                 CpuKernel::Program(program) => program.run(args, parallel),
-                CpuKernel::Library(library) => library.run(args, parallel),
+                CpuKernel::Library(library) => library.run(args, std::ptr::null(), parallel),
             }
         }
     }

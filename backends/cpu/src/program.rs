@@ -8,11 +8,11 @@ use crate::parallel::{Parallel, Serial};
 use crate::stream::{COPY_BYTES_PER_NS, CpuStream, INLINE_NS, Threads};
 use smallvec::SmallVec;
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use thalweg_hal::Result;
 use thalweg_hal::backend::{OwnedTag, Region, Tag};
-use thalweg_hal::kit::program::{self, Node, Program, Step};
+use thalweg_hal::kit::program::{self, Form, Node, Operand, Program, Step};
 use thalweg_hal::kit::queue::Job;
 
 /// First address of each slot.
@@ -39,7 +39,12 @@ struct Plan {
     cost: u64,
     /// Nodes by number: what comes together may run at once.
     waves: Vec<SmallVec<[u32; 1]>>,
+    /// By node: the form that it reads. Empty where there is none.
+    forms: Box<[Option<usize>]>,
 }
+
+/// A form of a constant: its memory, and whether it has been made.
+type Kept<'a> = (*mut u8, &'a OnceLock<()>);
 
 /// Nodes that cost less than this do not split, and so run beside each other.
 const SMALL_NS: u64 = 12_000;
@@ -58,14 +63,32 @@ fn cost(node: &Node<CpuDevice>) -> u64 {
 impl Plan {
     #[inline]
     fn of(program: &Program<CpuDevice>) -> &Plan {
-        let plan = program.plan.get_or_init(|| Box::new(Plan::new(&program.nodes)));
+        let plan = program.plan.get_or_init(|| Box::new(Plan::new(program)));
         match plan.downcast_ref() {
             Some(plan) => plan,
             None => unreachable!("this backend alone makes plans of its programs"),
         }
     }
 
-    fn new(nodes: &[Node<CpuDevice>]) -> Plan {
+    /// The form that a node reads.
+    #[inline]
+    fn kept<'a>(
+        &self,
+        program: &'a Program<CpuDevice>,
+        node: usize,
+        slots: impl Fn(usize) -> *mut u8,
+    ) -> Option<Kept<'a>> {
+        let form = (*self.forms.get(node)?)?;
+        let made = program.made.get()?.get(form)?;
+        Some((slots(program.forms_at + form), made))
+    }
+
+    fn new(program: &Program<CpuDevice>) -> Plan {
+        let nodes = &program.nodes;
+        let mut forms = vec![None; if program.forms.is_empty() { 0 } else { nodes.len() }];
+        for (at, form) in program.forms.iter().enumerate() {
+            forms[form.node as usize] = Some(at);
+        }
         let costs: Vec<u64> = nodes.iter().map(cost).collect();
         let small = |at: usize| costs[at] < SMALL_NS;
         let mut done = vec![false; nodes.len()];
@@ -98,8 +121,52 @@ impl Plan {
         Plan {
             cost: costs.iter().fold(0, |sum, &cost| sum.saturating_add(cost)),
             waves,
+            forms: forms.into(),
         }
     }
+}
+
+/// A launch's arguments with their addresses.
+fn arguments<'a>(operands: &'a [Operand], address: impl Fn(usize) -> *mut u8) -> SmallVec<[Arg<'a>; 8]> {
+    let arg = |(at, operand): (usize, &'a Operand)| Arg {
+        ptr: address(at),
+        strides: &operand.strides,
+        gather_stride: operand.gather_stride,
+        gather_extent: operand.gather_extent,
+    };
+    operands.iter().enumerate().map(arg).collect()
+}
+
+/// The forms of constants that nodes read faster.
+pub(crate) fn forms(nodes: &[Node<CpuDevice>], constant: &dyn Fn(usize) -> bool) -> Vec<Form> {
+    let form = |(node, of): (u32, &Node<CpuDevice>)| {
+        let Step::Launch {
+            kernel,
+            extents,
+            operands,
+            scalars,
+            ..
+        } = &of.step
+        else {
+            return None;
+        };
+        let CpuKernel::Library(library) = &**kernel else {
+            return None;
+        };
+        let wanted = library.wanted(&Args {
+            extents,
+            args: &arguments(operands, |_| std::ptr::null_mut()),
+            scalars,
+        })?;
+        let operand = &operands[wanted.operand];
+        constant(operand.slot).then(|| Form {
+            node,
+            input: operand.slot,
+            bytes: wanted.bytes,
+            key: std::iter::once(operand.offset).chain(wanted.key).collect(),
+        })
+    };
+    (0..).zip(nodes).filter_map(form).collect()
 }
 
 /// Notes the node that panics.
@@ -130,7 +197,8 @@ fn describe(program: &Program<CpuDevice>, at: usize, tag: Option<&OwnedTag>) -> 
 unsafe fn run(
     node: &Node<CpuDevice>,
     slots: impl Fn(usize) -> *mut u8,
-    arguments: &[u64],
+    kept: Option<Kept<'_>>,
+    given_to_run: &[u64],
     parallel: &dyn Parallel,
 ) {
     match &node.step {
@@ -142,7 +210,7 @@ unsafe fn run(
             given,
         } => {
             let mut place = SmallVec::new();
-            let scalars = program::scalars(scalars, given, arguments, &mut place);
+            let scalars = program::scalars(scalars, given, given_to_run, &mut place);
             let address = |at: usize| {
                 let operand = &operands[at];
                 slots(operand.slot).wrapping_add(operand.offset as usize)
@@ -153,19 +221,20 @@ unsafe fn run(
                     return;
                 }
             }
-            let args: SmallVec<[Arg<'_>; 8]> = (operands.iter().enumerate())
-                .map(|(at, operand)| Arg {
-                    ptr: address(at),
-                    strides: &operand.strides,
-                    gather_stride: operand.gather_stride,
-                    gather_extent: operand.gather_extent,
-                })
-                .collect();
+            let args = arguments(operands, address);
             let args = Args {
                 extents,
                 args: &args,
                 scalars,
             };
+            if let (Some((form, made)), CpuKernel::Library(library)) = (kept, &**kernel) {
+                // SAFETY: as below; the form has the bytes that the kernel wanted, and who comes first alone writes them.
+                unsafe {
+                    made.get_or_init(|| library.prepare(&args, form));
+                    library.run(&args, form, parallel);
+                }
+                return;
+            }
             // SAFETY: the caller vouches for the memory; what outputs may share was checked with the program.
             unsafe { kernel.run(&args, parallel) };
         }
@@ -191,9 +260,10 @@ impl Run {
                 at: &self.at,
                 node: at,
             };
-            let node = &self.program.nodes[at as usize];
+            let (node, slots) = (&self.program.nodes[at as usize], |slot: usize| self.slots[slot]);
+            let kept = Plan::of(&self.program).kept(&self.program, at as usize, slots);
             // SAFETY: the caller of `submit_program` vouches for the memory until the stream has passed the work.
-            unsafe { run(node, |slot| self.slots[slot], &self.arguments, parallel) };
+            unsafe { run(node, slots, kept, &self.arguments, parallel) };
         };
         match wave {
             [single] => node(*single, threads),
@@ -216,7 +286,8 @@ impl CpuStream {
         tag: Option<Tag<'_>>,
     ) -> Result<()> {
         let base = |region: &Region<'_, CpuDevice>| region.chunk.base().wrapping_add(region.offset as usize);
-        if Plan::of(program).cost <= INLINE_NS
+        let plan = Plan::of(program);
+        if plan.cost <= INLINE_NS
             && let Some(inline) = self.queue.try_inline()
         {
             let at = Cell::new(0);
@@ -224,8 +295,10 @@ impl CpuStream {
                 || {
                     for (index, node) in program.nodes.iter().enumerate() {
                         at.set(index);
+                        let slots = |slot: usize| base(&slots[slot]);
+                        let kept = plan.kept(program, index, slots);
                         // SAFETY: the caller vouches for the memory.
-                        unsafe { run(node, |slot| base(&slots[slot]), arguments, &Serial) };
+                        unsafe { run(node, slots, kept, arguments, &Serial) };
                     }
                     Ok(())
                 },

@@ -23,21 +23,36 @@ pub(crate) struct Evaluated {
 
 /// Rewrites a graph as the settings of `context` allow, lowers and compiles it for its device.
 pub(super) fn compile(context: &Context, graph: Graph, given: &[Given]) -> Result<Executable> {
-    if context.settings().fast_math && !Staged::is_needed(&graph) {
-        return compile_exact(context, fast_math(&rewrite(&graph)), given);
-    }
-    compile_exact(context, graph, given)
+    compile_traced(context, graph, given, u32::MAX)
+}
+
+/// As [`compile`], where the inputs from `captured` on are the same values in every run.
+pub(super) fn compile_traced(
+    context: &Context,
+    graph: Graph,
+    given: &[Given],
+    captured: u32,
+) -> Result<Executable> {
+    let graph = match context.settings().fast_math && !Staged::is_needed(&graph) {
+        true => fast_math(&rewrite(&graph)),
+        false => graph,
+    };
+    finish(context, graph, given, captured)
 }
 
 /// As [`compile`], with the bits that the ops one by one have.
 pub(super) fn compile_exact(context: &Context, graph: Graph, given: &[Given]) -> Result<Executable> {
+    finish(context, graph, given, u32::MAX)
+}
+
+fn finish(context: &Context, graph: Graph, given: &[Given], captured: u32) -> Result<Executable> {
     if Staged::is_needed(&graph) {
         return Ok(Executable::staged(Staged::new(&graph)));
     }
     let engine = context.engine();
     let program = lower(&rewrite(&graph), given, &**engine)
         .map_err(|refusal| Error::from(Failure::tagged(refusal, OpTag::NONE, Some(engine.device()))))?;
-    Executable::compile(engine, &program)
+    Executable::compile_traced(engine, &program, captured)
 }
 
 /// The tensor with its elements in a buffer: runs what was recorded, and makes a buffer for a constant. `tag` is who asks.

@@ -118,16 +118,21 @@ impl Executable {
     }
 
     pub(super) fn compile(engine: &Engine, program: &Program) -> Result<Executable> {
-        Executable::compile_as(engine, program, true)
+        Executable::compile_as(engine, program, u32::MAX, true)
+    }
+
+    /// As [`Executable::compile`], where the arguments from `captured` on are the same values in every run.
+    pub(super) fn compile_traced(engine: &Engine, program: &Program, captured: u32) -> Result<Executable> {
+        Executable::compile_as(engine, program, captured, true)
     }
 
     /// As on a backend without programs.
     #[cfg(test)]
     pub(super) fn compile_steps(engine: &Engine, program: &Program) -> Result<Executable> {
-        Executable::compile_as(engine, program, false)
+        Executable::compile_as(engine, program, u32::MAX, false)
     }
 
-    fn compile_as(engine: &Engine, program: &Program, whole: bool) -> Result<Executable> {
+    fn compile_as(engine: &Engine, program: &Program, captured: u32, whole: bool) -> Result<Executable> {
         let arena = Arena::plan(program);
         let place = |slot: Slot, offset: u64| match slot {
             Slot::Input(input) => (Source::Input(input), offset),
@@ -144,7 +149,9 @@ impl Executable {
         };
         let outputs: Box<[Output]> = program.outputs.iter().map(output).collect();
         let ready = match program.steps.first() {
-            Some(first) if whole => Ready::compile(engine, program, &arena, &place, &outputs, first.tag())?,
+            Some(first) if whole => {
+                Ready::compile(engine, program, captured, &arena, &place, &outputs, first.tag())?
+            }
             _ => None,
         };
         Ok(Executable {
@@ -272,6 +279,7 @@ impl Ready {
     fn compile(
         engine: &Engine,
         program: &Program,
+        captured: u32,
         arena: &Arena,
         place: &dyn Fn(Slot, u64) -> (Source, u64),
         outputs: &[Output],
@@ -313,11 +321,17 @@ impl Ready {
             .filter_map(step)
             .collect();
         let scratch = [arena.bytes];
+        let constants: Vec<u32> = (0..)
+            .zip(&inputs.all)
+            .filter(|(_, argument)| **argument >= captured)
+            .map(|(number, _)| number)
+            .collect();
         let slots = ProgramSlots {
             inputs: inputs.all.len(),
             outputs: &arena.own,
             scratch: if arena.bytes > 0 { &scratch } else { &[] },
             arguments: scalars.all.len(),
+            constants: &constants,
         };
         let Some(made) = hal::Program::new(engine.device(), &slots, &steps)? else {
             return Ok(None);

@@ -58,6 +58,8 @@ pub(crate) struct Slots<'a> {
     pub outputs: &'a [u64],
     pub scratch: &'a [u64],
     pub arguments: usize,
+    /// Numbers of the inputs that are the same memory with the same bytes in every run.
+    pub constants: &'a [u32],
 }
 
 /// Work over slots. A run makes the buffers of outputs and scratch and submits everything in one call of the backend.
@@ -230,6 +232,8 @@ impl Program {
             scalars: raw.given.as_ptr(),
             scalar_count: raw.given.len(),
             argument_count: slots.arguments,
+            constants: slots.constants.as_ptr(),
+            constant_count: slots.constants.len(),
         };
         let mut handle = 0;
         // SAFETY: all that the packets point to lives through the call; `handle` is writable.

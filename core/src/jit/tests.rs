@@ -98,6 +98,40 @@ fn captured_tensors_and_constants_keep_their_values() {
 }
 
 #[test]
+fn captured_weights_are_packed_once_for_all_shapes_and_given_back() {
+    let backend: Backend = crate::hal::runtime().backend("cpu").unwrap();
+    let cx = Context::on(backend.open(&DeviceOptions::new(0)).unwrap());
+    let matrix = |rows: usize, columns: usize| {
+        let numbers: Vec<f32> = (0..rows * columns)
+            .map(|at| ((at * 37) % 101) as f32 / 50.0 - 1.0)
+            .collect();
+        Tensor::from_slice(&numbers, [rows, columns], &cx)
+    };
+    let live = || cx.device().memory_stats().unwrap().live;
+    let weights = [matrix(300, 200), matrix(70, 200).transpose(0, 1)];
+    let of_arguments = jit(|x: &Tensor, w: &[Tensor; 2]| x.matmul(&w[0]).relu().matmul(&w[1]));
+    let xs = [40, 3, 130].map(|rows| matrix(rows, 300));
+    let expected = xs
+        .each_ref()
+        .map(|x| of_arguments.call((x, &weights)).to_vec::<f32>().unwrap());
+    let held = live();
+    let of_constants = {
+        let weights = weights.clone();
+        jit(move |x: &Tensor| x.matmul(&weights[0]).relu().matmul(&weights[1]))
+    };
+    for round in 0..2 {
+        for (x, expected) in xs.iter().zip(&expected) {
+            let found = of_constants.call(x).to_vec::<f32>().unwrap();
+            assert_eq!(&found, expected, "round {round}");
+            assert_eq!(live(), held + 2, "one form of each matrix");
+        }
+    }
+    assert_eq!(of_constants.cache_len(), 3);
+    of_constants.clear();
+    assert_eq!(live(), held);
+}
+
+#[test]
 fn a_number_as_an_argument_is_not_traced_again() {
     let cx = context();
     let scale = jit(|x: &Tensor, factor: &Tensor| x * factor);

@@ -103,6 +103,7 @@ unsafe extern "C" fn open<B: Backend>(context: Context, options: *const DeviceOp
                 usage: Usage::default(),
                 streams: instance.streams(),
                 retired: Mutex::new(Retired::new()),
+                forms: Mutex::default(),
             };
             put(
                 out,

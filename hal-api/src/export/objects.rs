@@ -1,6 +1,6 @@
 //! What handles name.
 
-use super::program::Program;
+use super::program::{Forms, Program};
 use crate::backend::{Backend, Device, Properties};
 use crate::kit::checks::Signature;
 use crate::kit::magazine::Magazine;
@@ -78,6 +78,7 @@ pub(super) struct Open<D: Device> {
     pub(super) usage: Usage,
     pub(super) streams: Arc<Streams<D>>,
     pub(super) retired: Mutex<Retired<D>>,
+    pub(super) forms: Mutex<Forms>,
 }
 
 /// Imported memory that was freed while streams still used it.

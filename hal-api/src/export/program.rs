@@ -1,6 +1,7 @@
 //! The program table.
 
 mod draft;
+mod forms;
 
 use super::memory::{give_back, obtain};
 use super::objects::{Buffer, Instance, Owner, full, stale};
@@ -11,9 +12,11 @@ use crate::kit::program::{Node, Program as Body, dependencies};
 use crate::status::{Error, Result, Status};
 use crate::tables::{self, Context, ProgramArgs, ProgramInput, ProgramRunArgs, ProgramScalar, ProgramTable};
 use draft::Draft;
+pub(super) use forms::Forms;
+use forms::Held;
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub(super) const fn table<B: Backend>() -> ProgramTable {
     ProgramTable {
@@ -33,6 +36,10 @@ pub(super) struct Program<D: Device> {
     outputs: usize,
     // Largest bits of each argument.
     most: Box<[u64]>,
+    constants: Box<[u32]>,
+    // Where the constants lie, and the forms of them; set by the first run.
+    places: OnceLock<Box<[(u64, u64)]>>,
+    held: OnceLock<Box<[Held]>>,
 }
 
 /// What the packets reach of an input, in bytes from its origin.
@@ -77,6 +84,7 @@ unsafe extern "C" fn create<B: Backend>(context: Context, args: *const ProgramAr
             let scalars = array(args.scalars, args.scalar_count)?;
             let outputs = array(args.outputs, args.output_count)?;
             let scratch = array(args.scratch, args.scratch_count)?;
+            let constants = array(args.constants, args.constant_count)?;
             // What is counted here is held in memory: a wrong number must not end the process.
             const MOST: usize = 1 << 24;
             if args.input_count.max(args.argument_count) > MOST {
@@ -93,6 +101,15 @@ unsafe extern "C" fn create<B: Backend>(context: Context, args: *const ProgramAr
                     "a scalar of packet {} of {}",
                     wrong.packet,
                     packets.len()
+                )));
+            }
+            if let Some(wrong) = constants
+                .iter()
+                .find(|&&number| number as usize >= args.input_count)
+            {
+                return Err(Error::invalid_argument(format!(
+                    "constant input {wrong} of {} inputs",
+                    args.input_count
                 )));
             }
             let mut draft = Draft {
@@ -126,16 +143,33 @@ unsafe extern "C" fn create<B: Backend>(context: Context, args: *const ProgramAr
                 .zip(dependencies(&draft.touches))
                 .map(node)
                 .collect();
+            let forms = match constants {
+                [] => Vec::new(),
+                _ => {
+                    let mut constant = vec![false; args.input_count];
+                    constants
+                        .iter()
+                        .for_each(|&number| constant[number as usize] = true);
+                    open.device
+                        .forms(&nodes, &|number| constant.get(number) == Some(&true))
+                }
+            };
             let program = Program {
                 owner: draft.owner,
                 body: Arc::new(Body {
                     nodes,
-                    plan: std::sync::OnceLock::new(),
+                    forms: forms.into(),
+                    forms_at: args.input_count + draft.made.len(),
+                    made: OnceLock::new(),
+                    plan: OnceLock::new(),
                 }),
                 inputs: draft.inputs.into(),
                 made: draft.made.into(),
                 outputs: outputs.len(),
                 most: draft.most.into(),
+                constants: constants.into(),
+                places: OnceLock::new(),
+                held: OnceLock::new(),
             };
             put(
                 out,
@@ -218,7 +252,12 @@ unsafe extern "C" fn run<B: Backend>(context: Context, args: *const ProgramRunAr
                     arguments[at], program.most[at]
                 )));
             }
-            let (made_at, count) = (inputs.len(), inputs.len() + program.made.len());
+            let held = match program.constants.is_empty() {
+                true => &[],
+                false => program.constants(instance, inputs)?,
+            };
+            let (made_at, held_at) = (inputs.len(), inputs.len() + program.made.len());
+            let count = held_at + held.len();
             // Slots and handles that need no allocation.
             let mut few = [const { MaybeUninit::<Region<'_, B::Device>>::uninit() }; INLINE];
             let mut many = Vec::new();
@@ -238,7 +277,10 @@ unsafe extern "C" fn run<B: Backend>(context: Context, args: *const ProgramRunAr
                 slot.write(buffer.region(input.offset));
             }
             let mut made = SmallVec::<[u64; 4]>::new();
-            for (&bytes, slot) in program.made.iter().zip(&mut slots[made_at..]) {
+            for (held, slot) in held.iter().zip(&mut slots[held_at..]) {
+                slot.write(instance.buffer(held.buffer)?.region(0));
+            }
+            for (&bytes, slot) in program.made.iter().zip(&mut slots[made_at..held_at]) {
                 let taken = obtain(instance, program.owner, bytes, stream.id, || {
                     own_tag(program, tag)
                 });
@@ -264,7 +306,8 @@ unsafe extern "C" fn run<B: Backend>(context: Context, args: *const ProgramRunAr
             let used = inputs
                 .iter()
                 .map(|input| input.buffer)
-                .chain(made.iter().copied());
+                .chain(made.iter().copied())
+                .chain(held.iter().map(|held| held.buffer));
             mark(stream, used.filter_map(|handle| instance.buffers.get(handle)));
             if let Err(error) = submitted {
                 return abandon(instance, &made, error);
@@ -304,11 +347,9 @@ unsafe extern "C" fn destroy<B: Backend>(context: Context, program: u64) -> i32 
     // SAFETY: the contract of the tables.
     unsafe {
         enter::<B>(context, |instance| {
-            instance
-                .programs
-                .remove(program)
-                .map(drop)
-                .ok_or_else(|| stale("program", program))
+            let program = (instance.programs.remove(program)).ok_or_else(|| stale("program", program))?;
+            program.let_go(instance);
+            Ok(())
         })
     }
 }

@@ -61,10 +61,30 @@ pub struct Node<D: Device> {
     pub dependencies: Box<[u32]>,
 }
 
+/// Another form of a constant input, which a backend makes once and reads in every run: packed weights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// The node that reads it.
+    pub node: u32,
+    /// Number of the input.
+    pub input: usize,
+    /// Bytes of the form.
+    pub bytes: u64,
+    /// Forms of one place with equal keys have equal bytes, and are shared by the programs of a device.
+    pub key: Box<[u64]>,
+}
+
 /// Work over slots; its order keeps every dependency. What it reaches in each slot was checked.
 pub struct Program<D: Device> {
     /// The work.
     pub nodes: Box<[Node<D>]>,
+    /// What [`Device::forms`] asked for.
+    pub forms: Box<[Form]>,
+    /// Number of the slot of the first form.
+    pub forms_at: usize,
+    /// For each form what is passed once its bytes are there, by whoever comes first. Set by the first run; empty where there is
+    /// no memory for the forms, which then have no slots.
+    pub made: OnceLock<Box<[Arc<OnceLock<()>>]>>,
     /// Room for what the backend works out once, such as what a run costs.
     pub plan: OnceLock<Box<dyn Any + Send + Sync>>,
 }

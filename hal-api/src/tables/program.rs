@@ -47,6 +47,11 @@ pub struct ProgramArgs {
     pub scalar_count: usize,
     /// Number of arguments of a run.
     pub argument_count: usize,
+    /// Numbers of the inputs that are constants: every run is given the same places, whose bytes do not change from the first run
+    /// on until the program is destroyed. So a backend may keep another form of them, such as packed weights.
+    pub constants: *const u32,
+    /// Number of such inputs.
+    pub constant_count: usize,
 }
 
 /// An input of a run.

@@ -13,6 +13,16 @@ use thalweg_hal::library::LibraryOp;
 /// Floating-point operations per nanosecond of one core; an estimate for the decision to run inline.
 const FLOPS_PER_NS: u64 = 100;
 
+/// Another form of an operand, which is made once where the operand is a constant.
+pub(crate) struct Wanted {
+    /// Which parameter.
+    pub(crate) operand: usize,
+    /// Bytes of the form.
+    pub(crate) bytes: u64,
+    /// What it depends on beside the operand's bytes.
+    pub(crate) key: Box<[u64]>,
+}
+
 /// A compiled library op.
 #[expect(
     clippy::large_enum_variant,
@@ -85,15 +95,37 @@ impl LibraryKernel {
         }
     }
 
-    /// Runs the op with the parameters of its definition.
+    /// The form of an operand that a launch like this reads faster than the operand; addresses and scalars do not matter.
+    pub(crate) fn wanted(&self, args: &Args<'_>) -> Option<Wanted> {
+        match self {
+            LibraryKernel::Matmul(kernel) => kernel.wanted(args),
+            LibraryKernel::Conv(_)
+            | LibraryKernel::Scatter(_)
+            | LibraryKernel::Scan(_)
+            | LibraryKernel::Sort(_) => None,
+        }
+    }
+
+    /// Writes the form that [`LibraryKernel::wanted`] says to `to`, aligned for a cache line.
+    ///
+    /// # Safety
+    /// The operand is readable, and the form's bytes are written by no one else.
+    pub(crate) unsafe fn prepare(&self, args: &Args<'_>, to: *mut u8) {
+        if let LibraryKernel::Matmul(kernel) = self {
+            // SAFETY: the caller vouches for it.
+            unsafe { kernel.prepare(args, to) };
+        }
+    }
+
+    /// Runs the op with the parameters of its definition. `prepared` is what [`LibraryKernel::prepare`] wrote, or null.
     ///
     /// # Safety
     /// As [`crate::exec::Program::run`].
-    pub unsafe fn run(&self, args: &Args<'_>, parallel: &dyn Parallel) {
+    pub unsafe fn run(&self, args: &Args<'_>, prepared: *const u8, parallel: &dyn Parallel) {
         // SAFETY: the caller vouches for it.
         unsafe {
             match self {
-                LibraryKernel::Matmul(kernel) => kernel.run(args, parallel),
+                LibraryKernel::Matmul(kernel) => kernel.run(args, prepared, parallel),
                 LibraryKernel::Conv(kernel) => kernel.run(args, parallel),
                 LibraryKernel::Scatter(kernel) => kernel.run(args, parallel),
                 LibraryKernel::Scan(kernel) => kernel.run(args, parallel),

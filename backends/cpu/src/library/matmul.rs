@@ -44,6 +44,8 @@ pub struct MatRef {
     pub row_stride: isize,
     /// Elements from one column to the next.
     pub col_stride: isize,
+    /// As B, what [`MatmulKernel::prepare`] has made of it, if it is the same for all batches; else null.
+    pub packed: *const u8,
 }
 
 /// The result; as `MatRef`, but no two indices may name one element.
@@ -143,15 +145,16 @@ unsafe fn typed<T: VectorProduct>(
         c_col: c.col_stride,
     });
     let strides = [a.batch_stride, b.batch_stride, c.batch_stride];
-    let (x, strides, m, n) = if swap {
+    let (x, whole, strides, m, n) = if swap {
         (
             Shared(x.0.transposed()),
+            Shared(std::ptr::null()),
             [strides[1], strides[0], strides[2]],
             p.n,
             p.m,
         )
     } else {
-        (x, strides, p.m, p.n)
+        (x, Shared(b.packed.cast::<T::Acc>()), strides, p.m, p.n)
     };
     let vector = if m == 1 {
         gemv::kernel::<T>(isa, &x.0, p.k)
@@ -166,15 +169,16 @@ unsafe fn typed<T: VectorProduct>(
         parallel.threads(),
         kernels.columns(),
         vector.is_some(),
+        !whole.0.is_null(),
     );
-    let shared = &x;
+    let shared = &(x, whole);
     grid.run(parallel, &|batch, rows, cols| {
-        let x = shared.0.batch(strides, batch);
+        let (x, whole) = (shared.0.0.batch(strides, batch), shared.1.0);
         // SAFETY: the grid's blocks are disjoint and lie within C.
         unsafe {
             match vector {
                 Some(vector) => vector(&x, p.k, cols.clone()),
-                None => gemm::block(&kernels, &x, p.k, rows.clone(), cols.clone()),
+                None => gemm::block(&kernels, &x, whole, p.k, rows.clone(), cols.clone()),
             }
         }
         if let Some(epilogue) = epilogue {
@@ -249,6 +253,7 @@ impl Grid {
         threads: usize,
         width: usize,
         vector: bool,
+        packed: bool,
     ) -> Self {
         let panels = n.div_ceil(width);
         let work = batch.saturating_mul(m).saturating_mul(n).saturating_mul(k.max(1));
@@ -262,7 +267,8 @@ impl Grid {
             let few = useful.min(8);
             let cost = |&(d, a): &(usize, usize)| {
                 let (rows, cols) = (m.div_ceil(d), (panels.div_ceil(a) * width).min(n));
-                (batch * d * a).div_ceil(useful) * (rows * cols + PACK_COST * (rows + cols))
+                let packing = PACK_COST * (rows + if packed { 0 } else { cols });
+                (batch * d * a).div_ceil(useful) * (rows * cols + packing)
             };
             let candidates = (down..(down + few).min(m) + 1)
                 .flat_map(|d| (across..(across + few).min(panels) + 1).map(move |a| (d, a)));
@@ -309,6 +315,7 @@ impl Grid {
 }
 
 mod launch;
+mod packed;
 #[cfg(test)]
 mod tests;
 

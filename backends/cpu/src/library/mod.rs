@@ -12,3 +12,4 @@ mod sort;
 mod value;
 
 pub use kernel::LibraryKernel;
+pub(crate) use kernel::Wanted;

@@ -9,6 +9,7 @@ use crate::rig::{Device, Gate, Subject};
 use crate::{check, check_eq};
 use std::ptr::null;
 use thalweg_hal::ir::{Access, Kernel, Level, Role, ScalarOp};
+use thalweg_hal::library::{LibraryOp, Matmul};
 use thalweg_hal::tables::{Packet, ProgramArgs, ProgramInput, ProgramRunArgs, ProgramScalar, ProgramTable};
 use thalweg_hal::{DType, Result, Status};
 
@@ -21,11 +22,13 @@ pub(super) fn cases() -> Vec<Case> {
         case("program_of_branches", branches),
         case("program_with_scalars", scalars),
         case("program_inputs_have_origins", origins),
+        case("program_with_constants", constants),
         case("program_makes_what_is_the_callers", memory),
         case("program_in_stream_order", in_stream_order),
         case("program_on_many_threads", many_threads),
         case("program_refused", refused::packets),
         case("program_runs_refused", refused::runs),
+        case("program_constants_stay_where_they_are", refused::moved_constants),
         case("program_without_memory", refused::without_memory),
         case("program_stale", refused::stale),
     ]
@@ -47,11 +50,16 @@ impl<'a> Programs<'a> {
         Ok(Programs { device, table })
     }
 
-    fn create(
+    fn create(&self, packets: &[Packet], shape: Shape<'_>, scalars: &[ProgramScalar]) -> Result<u64> {
+        self.create_with(packets, shape, scalars, &[])
+    }
+
+    fn create_with(
         &self,
         packets: &[Packet],
         (inputs, outputs, scratch, arguments): Shape<'_>,
         scalars: &[ProgramScalar],
+        constants: &[u32],
     ) -> Result<u64> {
         let args = ProgramArgs {
             device: self.device.handle(),
@@ -65,6 +73,8 @@ impl<'a> Programs<'a> {
             scalars: scalars.as_ptr(),
             scalar_count: scalars.len(),
             argument_count: arguments,
+            constants: constants.as_ptr(),
+            constant_count: constants.len(),
         };
         let raw = self.device.raw();
         // SAFETY: the arguments live through the call, the out pointer is writable.
@@ -312,6 +322,75 @@ fn origins(subject: &Subject) -> Check {
         refuse(result.map(drop), &[Status::OutOfBounds], what)?;
     }
     Ok(programs.destroy(program)?)
+}
+
+/// A product whose right operand is a constant that two programs share.
+fn constants(subject: &Subject) -> Check {
+    const FIRST: u64 = 16;
+    let (depth, columns) = (40, 50);
+    let device = Device::open(subject)?;
+    let programs = Programs::new(&device)?;
+    let stream = device.stream()?;
+    let op = LibraryOp::Matmul(Matmul {
+        batch: 0,
+        dtype: DType::I32,
+        accumulate: DType::I32,
+        output: DType::I32,
+        epilogue: None,
+    });
+    let mut work = job(op.definition()?, 0);
+    let kernel = match device.compile_library(&op) {
+        Ok(kernel) => kernel,
+        Err(_) => device.compile(&work.kernel)?,
+    };
+    for (argument, strides) in [(0, [depth, 0, 1]), (1, [0, 1, columns]), (2, [columns, 1, 0])] {
+        work.arguments[argument].strides = strides.map(|stride| stride as i64).to_vec();
+    }
+    let bindings = work.bindings(&[1, 2, 3]);
+    let weight = |l: u64, j: u64| (l * 7 + j * 3) % 11;
+    let weights: Vec<u64> = (0..FIRST / 4)
+        .chain((0..depth).flat_map(|l| (0..columns).map(move |j| weight(l, j))))
+        .collect();
+    let weights = device.upload(&to_bytes(DType::I32, &weights))?;
+    let before = device.statistics()?.live;
+    let mut made = Vec::new();
+    for rows in [3, 30] {
+        work.extents = vec![rows, columns, depth];
+        let (launch, bytes) = (work.launch(kernel, &bindings), 4 * rows * columns);
+        let packets = [launch_packet(&launch, null())];
+        made.push((
+            rows,
+            programs.create_with(&packets, (2, &[bytes], &[], 0), &[], &[1])?,
+        ));
+    }
+    for round in 0..3 {
+        for &(rows, program) in &made {
+            let x = |i: u64, l: u64| (i + l * l + round) % 5;
+            let left: Vec<u64> = (0..rows).flat_map(|i| (0..depth).map(move |l| x(i, l))).collect();
+            let input = device.upload(&to_bytes(DType::I32, &left))?;
+            let outputs = plain(programs.run((program, stream), &[(input, 0), (weights, FIRST)], &[], 1))?;
+            let found = device.download(stream, outputs[0], 4 * rows * columns)?;
+            let expected: Vec<u64> = (0..rows * columns)
+                .map(|at| {
+                    (0..depth)
+                        .map(|l| x(at / columns, l) * weight(l, at % columns))
+                        .sum()
+                })
+                .collect();
+            check_eq!(
+                from_bytes(DType::I32, &found),
+                expected,
+                "{rows} rows, round {round}"
+            );
+            device.free(outputs[0])?;
+            device.free(input)?;
+        }
+    }
+    for (_, program) in made {
+        programs.destroy(program)?;
+    }
+    check_eq!(device.statistics()?.live, before, "buffers after the programs");
+    Ok(device.free(weights)?)
 }
 
 fn memory(subject: &Subject) -> Check {

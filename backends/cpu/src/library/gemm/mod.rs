@@ -60,13 +60,49 @@ fn slice(kc: usize, tiles: usize, t: usize) -> Range<usize> {
     groups.start * 16..kc.min(groups.end * 16)
 }
 
-/// Computes the block `rows` x `cols` of C, `k` terms each.
+/// Accumulators of a whole B that is packed.
+pub(crate) fn packed_len(nr: usize, k: usize, n: usize) -> usize {
+    // The kernels may write up to 16 elements past the last panel.
+    n.div_ceil(nr) * nr * k + 16
+}
+
+/// Packs all of B: panel after panel, each with all its steps of k.
+///
+/// # Safety
+/// B has `k` rows of `n` columns, `dst` has [`packed_len`] accumulators, the kernels' instruction set exists.
+pub(crate) unsafe fn pack_whole<T: Element>(
+    kernels: &Kernels<T>,
+    x: &Operands<T>,
+    k: usize,
+    n: usize,
+    dst: *mut T::Acc,
+) {
+    let nr = kernels.tiles.nr;
+    for col in (0..n).step_by(nr) {
+        // SAFETY: the panel lies in B; what it writes past its end is the start of the next one, or slack.
+        unsafe {
+            (kernels.pack)(&Panel {
+                dst: dst.add(col * k),
+                pitch: nr,
+                src: x.b.offset(col as isize * x.b_col),
+                width: nr.min(n - col),
+                w_step: x.b_col,
+                k_step: x.b_row,
+                kc: k,
+            });
+        }
+    }
+}
+
+/// Computes the block `rows` x `cols` of C, `k` terms each. `whole` is all of B as [`pack_whole`] packs it, or null; `cols` starts at
+/// one of its panels.
 ///
 /// # Safety
 /// The operands reach every element of the block, C is written by no one else, the kernels' instruction set exists.
 pub(crate) unsafe fn block<T: Element>(
     kernels: &Kernels<T>,
     x: &Operands<T>,
+    whole: *const T::Acc,
     k: usize,
     rows: Range<usize>,
     cols: Range<usize>,
@@ -84,11 +120,12 @@ pub(crate) unsafe fn block<T: Element>(
         PANELS_UNPACKED_A
     };
     let pack_a = !T::DIRECT || panels > few_panels;
+    let whole_b = !whole.is_null();
     let pack_b = !T::DIRECT || x.b_col != 1 || tiles > TILES_UNPACKED_B || kc_max * nc > UNPACKED;
     let direct_c = T::DIRECT && x.c_col == 1;
     // Lengths in accumulators, each with the packing's overrun and a whole number of cache lines.
     let line = |len: usize| (len + 16).next_multiple_of(16);
-    let b_len = line(kc_max * nr);
+    let b_len = if whole_b { 0 } else { line(kc_max * nr) };
     let a_len = if pack_a { line(kc_max * mc) } else { 0 };
     let tail_len = line(mr * nr);
     let sums_len = if direct_c { 0 } else { line(mc * panels * nr) };
@@ -126,13 +163,20 @@ pub(crate) unsafe fn block<T: Element>(
                 k_step: x.b_row,
                 kc: steps.len(),
             };
-            let packs = |p: usize| p < panels && (pack_b || nc - p * nr < nr);
+            // Panels of the whole B, whose panel behind the last is the first of the next block of k.
+            let whole_panel = |p: usize| match p < panels {
+                true => whole.wrapping_add((cols.start + p * nr) * k + ks.start * nr),
+                false => whole.wrapping_add(cols.start * k + ks.end * nr),
+            };
+            let packs = |p: usize| !whole_b && p < panels && (pack_b || nc - p * nr < nr);
             if packs(0) {
                 (kernels.pack)(&b_panel(0, 0..kc));
             }
             for p in 0..panels {
                 let (col, width) = (p * nr, nr.min(nc - p * nr));
-                let (b, b_k) = if packs(p) {
+                let (b, b_k) = if whole_b {
+                    (whole_panel(p), nr as isize)
+                } else if packs(p) {
                     (packed_b.add(p % 2 * b_len).cast_const(), nr as isize)
                 } else {
                     (b.offset(col as isize * x.b_col).cast(), x.b_row)
@@ -151,6 +195,14 @@ pub(crate) unsafe fn block<T: Element>(
                     let next_slice = (!steps.is_empty()).then(|| b_panel(p + 1, steps));
                     if let Some(panel) = &next_slice {
                         next[1] = panel.lines();
+                    } else if whole_b && (p + 1 < panels || ks.end < k) {
+                        let steps = slice(kc, tiles, t);
+                        next[1] = Lines {
+                            start: whole_panel(p + 1).wrapping_add(steps.start * nr).cast(),
+                            step: (nr * size_of::<T::Acc>()) as isize,
+                            runs: steps.len(),
+                            bytes: nr * size_of::<T::Acc>(),
+                        };
                     }
                     let (set, a, a_row, a_k) = if pack_a {
                         (

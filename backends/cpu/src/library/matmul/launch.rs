@@ -11,9 +11,9 @@ use thalweg_hal::{DType, Error, Result};
 
 /// A compiled matrix product.
 pub struct MatmulKernel {
-    batch: usize,
-    dtype: MatDType,
-    element: usize,
+    pub(super) batch: usize,
+    pub(super) dtype: MatDType,
+    pub(super) element: usize,
     epilogue: Option<Epilogue>,
 }
 
@@ -79,11 +79,12 @@ impl MatmulKernel {
         })
     }
 
-    /// Runs the op: parameters are `a`, `b`, the epilogue's further inputs, the output.
+    /// Runs the op: parameters are `a`, `b`, the epilogue's further inputs, the output. `packed` is what
+    /// [`MatmulKernel::prepare`] has made of `b`, or null.
     ///
     /// # Safety
     /// As [`crate::exec::Program::run`].
-    pub(in crate::library) unsafe fn run(&self, args: &Args<'_>, parallel: &dyn Parallel) {
+    pub(in crate::library) unsafe fn run(&self, args: &Args<'_>, packed: *const u8, parallel: &dyn Parallel) {
         let axes = self.batch;
         let ([m, n, k], [a, b, further @ .., out]) = (&args.extents[axes..], args.args) else {
             return;
@@ -118,13 +119,14 @@ impl MatmulKernel {
                 }
             };
             let stride = |arg: &Arg<'_>, axis: usize| arg.strides[axes + axis] as isize;
-            let operand = |arg: &Arg<'_>, row: usize, col: usize| MatRef {
+            let operand = |arg: &Arg<'_>, row: usize, col: usize, packed: *const u8| MatRef {
                 ptr: place(arg),
                 batch_stride: step(arg),
                 row_stride: stride(arg, row),
                 col_stride: stride(arg, col),
+                packed,
             };
-            let (lhs, rhs) = (operand(a, 0, 2), operand(b, 2, 1));
+            let (lhs, rhs) = (operand(a, 0, 2, std::ptr::null()), operand(b, 2, 1, packed));
             let target = MatMut {
                 ptr: place(out),
                 batch_stride: step(out),

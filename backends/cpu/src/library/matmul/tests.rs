@@ -129,8 +129,28 @@ fn one_case<T: Case>(rng: &mut Rng, isa: Isa, p: Problem) {
     let a: Vec<T> = (0..p.batch * la.2).map(|_| T::random(rng)).collect();
     let b: Vec<T> = (0..p.batch * lb.2).map(|_| T::random(rng)).collect();
     let filler = T::random(rng);
+    let kernels = T::kernels(isa);
+    let mut whole = vec![T::ZERO; gemm::packed_len(kernels.columns(), p.k, p.n)];
+    let b_alone = Operands {
+        a: std::ptr::null(),
+        a_row: 0,
+        a_col: 0,
+        b: b.as_ptr(),
+        b_row: lb.0,
+        b_col: lb.1,
+        c: std::ptr::null_mut(),
+        c_row: 0,
+        c_col: 0,
+    };
+    // SAFETY: B reaches `k` rows of `n` columns, and `whole` has the length that it takes packed.
+    unsafe { gemm::pack_whole(&kernels, &b_alone, p.k, p.n, whole.as_mut_ptr()) };
     let mut results = Vec::new();
-    for threads in [1, 2, 5] {
+    for (threads, packed) in [(1, false), (2, false), (5, false), (1, true), (3, true)] {
+        let packed = if packed && (shared_b || p.batch == 1) {
+            whole.as_ptr().cast()
+        } else {
+            std::ptr::null()
+        };
         let mut c = vec![filler; p.batch * lc.2];
         let seen: Vec<AtomicU8> = (0..p.batch * p.m * p.n).map(|_| AtomicU8::new(0)).collect();
         let epilogue = |batch: usize, rows: Range<usize>, cols: Range<usize>| {
@@ -140,11 +160,12 @@ fn one_case<T: Case>(rng: &mut Rng, isa: Isa, p: Problem) {
                 }
             }
         };
-        let read = |data: &[T], l: (isize, isize, usize), shared: bool| MatRef {
+        let read = |data: &[T], l: (isize, isize, usize), shared: bool, packed: *const u8| MatRef {
             ptr: data.as_ptr().cast(),
             batch_stride: if shared { 0 } else { l.2 as isize },
             row_stride: l.0,
             col_stride: l.1,
+            packed,
         };
         let out = MatMut {
             ptr: c.as_mut_ptr().cast(),
@@ -157,8 +178,8 @@ fn one_case<T: Case>(rng: &mut Rng, isa: Isa, p: Problem) {
             typed::<T>(
                 isa,
                 &p,
-                read(&a, la, false),
-                read(&b, lb, shared_b),
+                read(&a, la, false, std::ptr::null()),
+                read(&b, lb, shared_b, packed),
                 out,
                 &Threads(threads),
                 Some(&epilogue),
@@ -172,7 +193,7 @@ fn one_case<T: Case>(rng: &mut Rng, isa: Isa, p: Problem) {
     }
     assert!(
         results.iter().all(|c| *c == results[0]),
-        "threads change the bits: {p:?} {isa:?}"
+        "threads or packing change the bits: {p:?} {isa:?}"
     );
     let mut written = vec![false; p.batch * lc.2];
     for batch in 0..p.batch {
@@ -242,6 +263,7 @@ fn batch_size_does_not_change_the_bits() {
                 batch_stride: 0,
                 row_stride: cols as isize,
                 col_stride: 1,
+                packed: std::ptr::null(),
             };
             let out = MatMut {
                 ptr: c.as_mut_ptr().cast(),

@@ -85,7 +85,36 @@ pub(super) fn packets(subject: &Subject) -> Check {
         let made = programs.create(&[launch_packet(&launch, null())], (1, &[40], &[], 1), &given);
         refuse(made.map(drop), invalid, what)?;
     }
+    let made = programs.create_with(&[launch_packet(&launch, null())], (1, &[40], &[], 0), &[], &[1]);
+    refuse(made.map(drop), invalid, "a constant input that is not there")?;
     Ok(())
+}
+
+pub(super) fn moved_constants(subject: &Subject) -> Check {
+    let device = Device::open(subject)?;
+    let programs = Programs::new(&device)?;
+    let stream = device.stream()?;
+    let work = job(increment(), 10);
+    let (kernel, bindings) = (device.compile(&work.kernel)?, work.bindings(&[1, 2]));
+    let launch = work.launch(kernel, &bindings);
+    let program = programs.create_with(&[launch_packet(&launch, null())], (1, &[40], &[], 0), &[], &[0])?;
+    let (short, one, other) = (device.alloc(36)?, device.upload(&[0; 44])?, device.alloc(44)?);
+    let run = |input| {
+        let made = plain(programs.run((program, stream), &[input], &[], 1))?;
+        device.free(made[0])
+    };
+    // A run that is refused is not the first one.
+    refuse(
+        run((short, 0)),
+        &[Status::OutOfBounds],
+        "a constant that is too short",
+    )?;
+    run((one, 0))?;
+    let invalid = &[Status::InvalidArgument];
+    refuse(run((other, 0)), invalid, "a constant in another buffer")?;
+    refuse(run((one, 4)), invalid, "a constant at another place")?;
+    run((one, 0))?;
+    Ok(programs.destroy(program)?)
 }
 
 pub(super) fn runs(subject: &Subject) -> Check {

@@ -1,0 +1,145 @@
+//! A constant B, packed once for all runs.
+
+use super::{MatDType, MatMut, MatmulKernel, Problem, VectorProduct, gemv, transposes};
+use crate::exec::Args;
+use crate::library::Wanted;
+use crate::library::gemm::{self, Isa, Operands};
+
+/// Runs `$body` with `$t` as the element type; `$other` for types whose accumulators are larger, which would cost more memory
+/// than the packing is worth.
+macro_rules! by_type {
+    ($dtype:expr, $t:ident => $body:expr, $other:expr) => {
+        match $dtype {
+            MatDType::F32 => {
+                type $t = f32;
+                $body
+            }
+            MatDType::F64 => {
+                type $t = f64;
+                $body
+            }
+            MatDType::I32 => {
+                type $t = i32;
+                $body
+            }
+            MatDType::U32 => {
+                type $t = u32;
+                $body
+            }
+            MatDType::I64 => {
+                type $t = i64;
+                $body
+            }
+            MatDType::U64 => {
+                type $t = u64;
+                $body
+            }
+            MatDType::F16 | MatDType::Bf16 | MatDType::I8 | MatDType::U8 | MatDType::I16 | MatDType::U16 => {
+                $other
+            }
+        }
+    };
+}
+
+/// Extents and strides of a B that all batches share.
+struct Shared {
+    k: usize,
+    n: usize,
+    row: isize,
+    col: isize,
+}
+
+impl Shared {
+    /// B as operands of a product without the others.
+    fn operands<T>(&self, b: *const T) -> Operands<T> {
+        Operands {
+            a: std::ptr::null(),
+            a_row: 0,
+            a_col: 0,
+            b,
+            b_row: self.row,
+            b_col: self.col,
+            c: std::ptr::null_mut(),
+            c_row: 0,
+            c_col: 0,
+        }
+    }
+
+    /// Bytes of the packed form and columns of a panel; `None` where a launch would not read it.
+    fn form<T: VectorProduct>(&self, p: &Problem, c: &MatMut) -> Option<(usize, usize)> {
+        let isa = Isa::detect();
+        let nr = T::kernels(isa).columns();
+        let vector = p.m == 1 && gemv::kernel(isa, &self.operands::<T>(std::ptr::null()), p.k).is_some();
+        let read = !transposes(p, c, nr) && !vector;
+        let len = gemm::packed_len(nr, self.k, self.n);
+        read.then(|| (len.saturating_mul(size_of::<T::Acc>()), nr))
+    }
+}
+
+impl MatmulKernel {
+    fn shared(&self, args: &Args<'_>) -> Option<(Shared, Problem, MatMut)> {
+        let axes = self.batch;
+        let ([m, n, k], [_, b, .., out]) = (args.extents.get(axes..)?, args.args) else {
+            return None;
+        };
+        let batches = &args.extents[..axes];
+        let apart = |(&extent, &stride): (&u64, &i64)| extent > 1 && stride != 0;
+        if args.extents.contains(&0) || batches.iter().zip(b.strides).any(apart) {
+            return None;
+        }
+        let (m, n, k) = (*m as usize, *n as usize, *k as usize);
+        let shared = Shared {
+            k,
+            n,
+            row: b.strides[axes + 2] as isize,
+            col: b.strides[axes + 1] as isize,
+        };
+        let problem = Problem { batch: 1, m, n, k };
+        let result = MatMut {
+            ptr: std::ptr::null_mut(),
+            batch_stride: 0,
+            row_stride: out.strides[axes] as isize,
+            col_stride: out.strides[axes + 1] as isize,
+        };
+        Some((shared, problem, result))
+    }
+
+    /// B packed, where a launch would read it; addresses do not matter.
+    pub(in crate::library) fn wanted(&self, args: &Args<'_>) -> Option<Wanted> {
+        let (shared, problem, result) = self.shared(args)?;
+        let (bytes, columns) = by_type!(self.dtype, T => shared.form::<T>(&problem, &result)?, return None);
+        let key = [
+            shared.k as u64,
+            shared.n as u64,
+            shared.row as u64,
+            shared.col as u64,
+            columns as u64,
+            self.element as u64,
+        ];
+        Some(Wanted {
+            operand: 1,
+            bytes: bytes as u64,
+            key: key.into(),
+        })
+    }
+
+    /// Writes B as [`MatmulKernel::wanted`] says.
+    ///
+    /// # Safety
+    /// `b` is readable, and `to` has the bytes that were wanted, aligned for a cache line.
+    pub(in crate::library) unsafe fn prepare(&self, args: &Args<'_>, to: *mut u8) {
+        let (Some((shared, ..)), [_, b, ..]) = (self.shared(args), args.args) else {
+            return;
+        };
+        by_type!(
+            self.dtype,
+            T => {
+                let kernels = <T as gemm::Element>::kernels(Isa::detect());
+                let operands = shared.operands(b.ptr.cast_const().cast::<T>());
+                // SAFETY: the caller vouches for both; the instruction set was detected.
+                unsafe { gemm::pack_whole(&kernels, &operands, shared.k, shared.n, to.cast()) }
+            },
+            ()
+        );
+    }
+}
