@@ -162,14 +162,15 @@ unsafe fn typed<T: VectorProduct>(
         None
     };
     let grid = Grid::choose(
-        p.batch,
-        m,
-        n,
-        p.k,
+        &Problem { m, n, ..*p },
         parallel.threads(),
         kernels.columns(),
         vector.is_some(),
-        !whole.0.is_null(),
+        match x.0.b_col {
+            _ if !whole.0.is_null() => PACK_COSTS[2],
+            1 if T::DIRECT => PACK_COSTS[1],
+            _ => PACK_COSTS[0],
+        },
     );
     let shared = &(x, whole);
     grid.run(parallel, &|batch, rows, cols| {
@@ -230,8 +231,8 @@ const COLUMNS: usize = 1024;
 const GRAIN: usize = 1 << 19;
 /// The same for matrix-vector products, which wait for memory.
 const GRAIN_VECTOR: usize = 1 << 16;
-/// Cost of packing one element, in multiply-adds.
-const PACK_COST: usize = 8;
+/// Cost of packing one element in multiply-adds: where lines become columns, where they stay lines, and where it was done before.
+const PACK_COSTS: [usize; 3] = [11, 4, 0];
 
 /// How C is cut: each matrix into `down` x `across` blocks, `group` consecutive blocks a task.
 struct Grid {
@@ -245,16 +246,8 @@ struct Grid {
 }
 
 impl Grid {
-    fn choose(
-        batch: usize,
-        m: usize,
-        n: usize,
-        k: usize,
-        threads: usize,
-        width: usize,
-        vector: bool,
-        packed: bool,
-    ) -> Self {
+    fn choose(p: &Problem, threads: usize, width: usize, vector: bool, pack_b: usize) -> Self {
+        let &Problem { batch, m, n, k } = p;
         let panels = n.div_ceil(width);
         let work = batch.saturating_mul(m).saturating_mul(n).saturating_mul(k.max(1));
         let (mut down, mut across) = (m.div_ceil(ROWS), panels.div_ceil(COLUMNS / width));
@@ -267,8 +260,7 @@ impl Grid {
             let few = useful.min(8);
             let cost = |&(d, a): &(usize, usize)| {
                 let (rows, cols) = (m.div_ceil(d), (panels.div_ceil(a) * width).min(n));
-                let packing = PACK_COST * (rows + if packed { 0 } else { cols });
-                (batch * d * a).div_ceil(useful) * (rows * cols + packing)
+                (batch * d * a).div_ceil(useful) * (rows * cols + PACK_COSTS[0] * rows + pack_b * cols)
             };
             let candidates = (down..(down + few).min(m) + 1)
                 .flat_map(|d| (across..(across + few).min(panels) + 1).map(move |a| (d, a)));

@@ -18,7 +18,7 @@ pub(crate) use tile::{F32x8, F32x16, F64x4, F64x8, I32x8, I32x16, I64x8};
 pub(crate) use tile::{Lanes, Vector};
 
 use std::ops::Range;
-use tile::{Lines, TileArgs};
+use tile::{AHEAD, Lines, TileArgs};
 
 /// Longest block of k: a panel of B (two registers wide) and a tile of A fit in L1.
 const KC: usize = 384;
@@ -169,17 +169,21 @@ pub(crate) unsafe fn block<T: Element>(
                 false => whole.wrapping_add(cols.start * k + ks.end * nr),
             };
             let packs = |p: usize| !whole_b && p < panels && (pack_b || nc - p * nr < nr);
-            if packs(0) {
+            // Whole panels of rows in memory are packed by the first tile that reads them.
+            let copies = |p: usize| pack_a && T::DIRECT && x.b_col == 1 && packs(p) && nc - p * nr >= nr;
+            if packs(0) && !copies(0) {
                 (kernels.pack)(&b_panel(0, 0..kc));
             }
             for p in 0..panels {
                 let (col, width) = (p * nr, nr.min(nc - p * nr));
-                let (b, b_k) = if whole_b {
+                let packed = packed_b.wrapping_add(p % 2 * b_len);
+                let far = (b.offset(col as isize * x.b_col).cast(), x.b_row);
+                let near = if whole_b {
                     (whole_panel(p), nr as isize)
                 } else if packs(p) {
-                    (packed_b.add(p % 2 * b_len).cast_const(), nr as isize)
+                    (packed.cast_const(), nr as isize)
                 } else {
-                    (b.offset(col as isize * x.b_col).cast(), x.b_row)
+                    far
                 };
                 for t in 0..tiles {
                     let r = piece(mc, tiles, t);
@@ -191,10 +195,16 @@ pub(crate) unsafe fn block<T: Element>(
                         }
                     }
                     // The next panel is packed a slice at a time, after a tile that has brought the slice near.
-                    let steps = if packs(p + 1) { slice(kc, tiles, t) } else { 0..0 };
+                    let steps = if packs(p + 1) && !copies(p + 1) {
+                        slice(kc, tiles, t)
+                    } else {
+                        0..0
+                    };
                     let next_slice = (!steps.is_empty()).then(|| b_panel(p + 1, steps));
                     if let Some(panel) = &next_slice {
                         next[1] = panel.lines();
+                    } else if copies(p + 1) && t + 1 == tiles {
+                        next[1] = b_panel(p + 1, 0..kc.min(AHEAD)).lines();
                     } else if whole_b && (p + 1 < panels || ks.end < k) {
                         let steps = slice(kc, tiles, t);
                         next[1] = Lines {
@@ -230,6 +240,11 @@ pub(crate) unsafe fn block<T: Element>(
                         (tail, nr as isize)
                     };
                     let accumulate = block_of_k > 0 && target != tail;
+                    let ((b, b_k), set) = if t == 0 && copies(p) {
+                        (far, kernels.tiles.copying)
+                    } else {
+                        (near, set)
+                    };
                     set[r.len() - 1](&TileArgs {
                         kc,
                         a,
@@ -240,6 +255,7 @@ pub(crate) unsafe fn block<T: Element>(
                         c: target,
                         c_row,
                         accumulate,
+                        copy: packed,
                         next,
                     });
                     if target == tail {

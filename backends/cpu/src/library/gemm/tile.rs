@@ -67,9 +67,14 @@ pub(crate) struct TileArgs<S> {
     pub(crate) c_row: isize,
     /// Adds to C instead of overwriting it.
     pub(crate) accumulate: bool,
+    /// Where the copying kernels put the rows of B, packed; others do not read it.
+    pub(crate) copy: *mut S,
     /// What to bring near meanwhile.
     pub(crate) next: [Lines; 2],
 }
+
+/// Rows of B that the copying kernels ask for ahead of time.
+pub(crate) const AHEAD: usize = 40;
 
 /// A micro-kernel for one tile height.
 pub(crate) type TileFn<S> = unsafe fn(&TileArgs<S>);
@@ -83,14 +88,21 @@ pub(crate) struct TileSet<S: 'static> {
     pub(crate) packed: &'static [TileFn<S>],
     /// Kernels of height `index + 1` for A with any strides.
     pub(crate) strided: &'static [TileFn<S>],
+    /// Kernels of height `index + 1` for packed A and a B that is far, which they pack on their way: the ports for memory are idle
+    /// anyway.
+    pub(crate) copying: &'static [TileFn<S>],
 }
 
 #[inline(always)]
-unsafe fn tile<V: Vector, const MR: usize, const NV: usize, const PACKED: bool>(t: &TileArgs<V::Lane>) {
+unsafe fn tile<V: Vector, const MR: usize, const NV: usize, const PACKED: bool, const COPY: bool>(
+    t: &TileArgs<V::Lane>,
+) {
     // SAFETY: the caller vouches for a full tile behind each pointer and for the instruction set.
     unsafe {
         let mut acc = [[V::zero(); NV]; MR];
         let mut b = t.b;
+        let mut ahead = b.wrapping_offset(AHEAD as isize * t.b_k);
+        let mut copy = t.copy;
         let mut a = t.a;
         // Rows in groups of three share a base register: base, base + s, base + 2s.
         let mut base = [t.a; 5];
@@ -109,6 +121,10 @@ unsafe fn tile<V: Vector, const MR: usize, const NV: usize, const PACKED: bool>(
                 let mut bv = [V::zero(); NV];
                 for (j, v) in bv.iter_mut().enumerate() {
                     *v = V::load(b.add(j * V::LANES));
+                    if COPY {
+                        v.store(copy.add(j * V::LANES));
+                        V::prefetch(ahead.wrapping_add(j * V::LANES).cast());
+                    }
                 }
                 for (i, row) in acc.iter_mut().enumerate() {
                     let av = V::splat(if PACKED {
@@ -121,6 +137,10 @@ unsafe fn tile<V: Vector, const MR: usize, const NV: usize, const PACKED: bool>(
                     }
                 }
                 b = b.wrapping_offset(t.b_k);
+                if COPY {
+                    copy = copy.add(NV * V::LANES);
+                    ahead = ahead.wrapping_offset(t.b_k);
+                }
                 if PACKED {
                     a = a.add(MR);
                 } else {
@@ -159,14 +179,17 @@ macro_rules! tile_set {
     ($name:ident, $vector:ty, $nv:literal, $(#[$feature:meta],)? [$($mr:literal)*]) => {
         pub(crate) const $name: TileSet<<$vector as Vector>::Lane> = {
             $(#[$feature])?
-            unsafe fn kernel<const MR: usize, const PACKED: bool>(t: &TileArgs<<$vector as Vector>::Lane>) {
+            unsafe fn kernel<const MR: usize, const PACKED: bool, const COPY: bool>(
+                t: &TileArgs<<$vector as Vector>::Lane>,
+            ) {
                 // SAFETY: same contract.
-                unsafe { tile::<$vector, MR, $nv, PACKED>(t) }
+                unsafe { tile::<$vector, MR, $nv, PACKED, COPY>(t) }
             }
             TileSet {
                 nr: <$vector as Vector>::LANES * $nv,
-                packed: &[$(kernel::<$mr, true>),*],
-                strided: &[$(kernel::<$mr, false>),*],
+                packed: &[$(kernel::<$mr, true, false>),*],
+                strided: &[$(kernel::<$mr, false, false>),*],
+                copying: &[$(kernel::<$mr, true, true>),*],
             }
         };
     };
