@@ -126,19 +126,41 @@ fn hash(op: &Op, inputs: &[&Tensor]) -> u64 {
 }
 
 /// The result of an op that this thread ran before for operands of the same types and strides, which were checked then.
-/// `None` when it did not, and for anything but plain values of one eager device and constants.
-pub(crate) fn again(op: &Op, inputs: &[&Tensor], tag: OpTag) -> Option<Tensor> {
-    known(op, inputs, tag)
+/// That of `otherwise` when it did not, and for anything but plain values of one eager device and constants.
+pub(crate) fn again(op: &Op, inputs: &[&Tensor], tag: OpTag, otherwise: &dyn Fn() -> Tensor) -> Tensor {
+    known(op, inputs, tag, otherwise)
 }
 
 /// [`again`] of a scalar op on two operands, which is what most eager code is made of: a copy of its own, whose loops over
 /// operands are none.
-pub(crate) fn again_pair(op: ScalarOp, inputs: [&Tensor; 2], tag: OpTag) -> Option<Tensor> {
-    known(&Op::Map(op), &inputs, tag)
+pub(crate) fn again_pair(
+    op: ScalarOp,
+    inputs: [&Tensor; 2],
+    tag: OpTag,
+    otherwise: &dyn Fn() -> Tensor,
+) -> Tensor {
+    known(&Op::Map(op), &inputs, tag, otherwise)
 }
 
+// An optional result would be copied on its way out, and a copy of what was just written waits until it is in the cache.
 #[inline(always)]
-fn known(op: &Op, inputs: &[&Tensor], tag: OpTag) -> Option<Tensor> {
+fn known(op: &Op, inputs: &[&Tensor], tag: OpTag, otherwise: &dyn Fn() -> Tensor) -> Tensor {
+    if let Some(context) = plain_context(inputs) {
+        let engine = context.engine();
+        // Before the caches are borrowed: it notes the stream there.
+        let scoped = engine.scoped_lane();
+        if let Ok(local) = engine.local().try_borrow()
+            && let Some(entry) = local.eager.get(hash(op, inputs), |entry| entry.fits(op, inputs))
+        {
+            return entry.plan.run_op(context, scoped.as_ref(), inputs, tag);
+        }
+    }
+    otherwise()
+}
+
+/// The context of operands that are plain values of one eager device, or constants beside such.
+#[inline(always)]
+fn plain_context<'a>(inputs: &[&'a Tensor]) -> Option<&'a Context> {
     if lazy::tracing() != 0 {
         return None;
     }
@@ -157,18 +179,7 @@ fn known(op: &Op, inputs: &[&Tensor], tag: OpTag) -> Option<Tensor> {
             _ => return None,
         }
     }
-    cached(context?, hash(op, inputs), op, inputs, tag)
-}
-
-/// Runs the plan that this thread has, if it has one.
-#[inline(always)]
-fn cached(context: &Context, hash: u64, op: &Op, inputs: &[&Tensor], tag: OpTag) -> Option<Tensor> {
-    let engine = context.engine();
-    // Before the caches are borrowed: it notes the stream there.
-    let scoped = engine.scoped_lane();
-    let local = engine.local().try_borrow().ok()?;
-    let entry = local.eager.get(hash, |entry| entry.fits(op, inputs))?;
-    Some(entry.plan.run_op(context, scoped.as_ref(), inputs, tag))
+    context
 }
 
 /// Runs one op on values and constants now. The plan of an op is kept per thread under the op and the operands' dtypes, shapes
@@ -186,17 +197,19 @@ pub(crate) fn eager(
     if let Op::Full { bits, .. } = op {
         return full(context, Constant { ty, bits: *bits }, tag).map(Tensor::from_value);
     }
-    let hash = hash(op, inputs);
-    if let Some(result) = cached(context, hash, op, inputs, tag) {
-        return Ok(result);
+    let (hash, engine) = (hash(op, inputs), context.engine());
+    let scoped = engine.scoped_lane();
+    if let Ok(local) = engine.local().try_borrow()
+        && let Some(entry) = local.eager.get(hash, |entry| entry.fits(op, inputs))
+    {
+        return Ok(entry.plan.run_op(context, scoped.as_ref(), inputs, tag));
     }
-    let engine = context.engine();
     let operands: SmallVec<[Operand; 2]> = inputs.iter().filter_map(|input| Operand::of(input)).collect();
     if operands.len() != inputs.len() {
         return Err(Refusal::new("an operand is not evaluated").into());
     }
     let plan = plan(engine, op, &operands, tag)?;
-    let result = plan.run_op(context, engine.scoped_lane().as_ref(), inputs, tag);
+    let result = plan.run_op(context, scoped.as_ref(), inputs, tag);
     let entry = Eager {
         op: op.clone(),
         operands,

@@ -225,11 +225,15 @@ impl Executable {
         {
             let arg = |number: u32| arg(inputs[number as usize]);
             return match ready.run_only(context, scoped, arg, Some(tag)) {
-                Ok(storage) => Tensor::from_value(Value {
-                    storage,
-                    layout: *layout,
-                    dtype: *dtype,
-                }),
+                // In one piece, which is written where the caller wants it.
+                Ok(storage) => Tensor {
+                    repr: Repr::Value(Value {
+                        storage,
+                        layout: *layout,
+                        dtype: *dtype,
+                    }),
+                    history: None,
+                },
                 Err(error) => Tensor::of_error(tag, error, Some(context)),
             };
         }

@@ -21,24 +21,42 @@ fn pair(
 ) -> Tensor {
     if is_active() {
         let [a, b] = adjusted_operands(Class::Other, tag, [a, b]);
-        return known(op, &a, &b, tag).unwrap_or_else(|| otherwise(a, b));
+        return known(op, &a, &b, tag, &|| otherwise(a.clone(), b.clone()));
     }
-    match known(op, &a, &b, tag) {
-        Some(result) => result,
-        None => otherwise(a, b),
-    }
+    known(op, &a, &b, tag, &|| otherwise(a.clone(), b.clone()))
 }
 
 /// The result of an op that ran before for operands of these types: they need no other dtype or shape then, and are no truth
 /// values. Integers have a quotient of another kind, which is not meant here.
-fn known(op: ScalarOp, a: &Operand<'_>, b: &Operand<'_>, tag: OpTag) -> Option<Tensor> {
-    match (a.tensor(), b.tensor()) {
+fn known(
+    op: ScalarOp,
+    a: &Operand<'_>,
+    b: &Operand<'_>,
+    tag: OpTag,
+    otherwise: &dyn Fn() -> Tensor,
+) -> Tensor {
+    let (tensor, number) = match (a.tensor(), b.tensor()) {
         (Some(x), Some(y)) if op != ScalarOp::Div || is_float(x) && is_float(y) => {
-            again_pair(op, [x, y], tag)
+            return again_pair(op, [x, y], tag, otherwise);
         }
-        (Some(x), None) => again_pair(op, [x, &beside(x, b)?], tag),
-        (None, Some(y)) => again_pair(op, [&beside(y, a)?, y], tag),
-        _ => None,
+        (Some(x), None) => (x, b),
+        (None, Some(y)) => (y, a),
+        _ => return otherwise(),
+    };
+    // A number that meets floats in a buffer takes their dtype and shape.
+    let (Repr::Value(value), Operand::Scalar(scalar)) = (&tensor.repr, number) else {
+        return otherwise();
+    };
+    match scalar.bits(value.dtype) {
+        Ok(bits) if value.dtype.is_float() => {
+            let number = Tensor::constant(value.layout.shape, value.dtype, bits);
+            let pair = match b {
+                Operand::Scalar(_) => [tensor, &number],
+                Operand::Borrowed(_) | Operand::Owned(_) => [&number, tensor],
+            };
+            again_pair(op, pair, tag, otherwise)
+        }
+        _ => otherwise(),
     }
 }
 
@@ -53,19 +71,6 @@ fn is_float(tensor: &Tensor) -> bool {
 /// A sum, difference or product. Truth values add with `or` and multiply with `and`.
 pub(crate) fn arithmetic(op: ScalarOp, a: Operand<'_>, b: Operand<'_>, tag: OpTag) -> Tensor {
     pair(op, a, b, tag, |a, b| plain(op, a, b, tag))
-}
-
-/// A number that meets floats in a buffer: it takes their dtype and shape.
-#[inline]
-fn beside(tensor: &Tensor, number: &Operand<'_>) -> Option<Tensor> {
-    match (&tensor.repr, number) {
-        (Repr::Value(value), Operand::Scalar(scalar)) if value.dtype.is_float() => Some(Tensor::constant(
-            value.layout.shape,
-            value.dtype,
-            scalar.bits(value.dtype).ok()?,
-        )),
-        _ => None,
-    }
 }
 
 fn plain(op: ScalarOp, a: Operand<'_>, b: Operand<'_>, tag: OpTag) -> Tensor {

@@ -17,14 +17,16 @@ use std::sync::Arc;
 /// The result of `op` on operands that have the dtypes and shapes it asks for.
 #[inline]
 pub(crate) fn apply(op: Op, inputs: &[&Tensor], tag: OpTag) -> Tensor {
-    match exec::again(&op, inputs, tag) {
-        Some(result) => result,
-        None => apply_in(None, op, inputs, tag),
-    }
+    exec::again(&op, inputs, tag, &|| apply_new(None, &op, inputs, tag))
 }
 
 /// As [`apply`], on the device of `context`: for ops without operands.
 pub(crate) fn apply_in(context: Option<&Context>, op: Op, inputs: &[&Tensor], tag: OpTag) -> Tensor {
+    apply_new(context, &op, inputs, tag)
+}
+
+/// [`apply_in`] of an op that may never have run.
+fn apply_new(context: Option<&Context>, op: &Op, inputs: &[&Tensor], tag: OpTag) -> Tensor {
     let mut types = SmallVec::<[Type; 4]>::new();
     for input in inputs {
         match input.ty() {
@@ -32,7 +34,7 @@ pub(crate) fn apply_in(context: Option<&Context>, op: Op, inputs: &[&Tensor], ta
             Err(_) => return (*input).clone(),
         }
     }
-    let ty = match infer(&op, &types) {
+    let ty = match infer(op, &types) {
         Ok(ty) => ty,
         Err(refusal) => return Tensor::refused(tag, refusal, inputs),
     };
@@ -46,16 +48,16 @@ pub(crate) fn apply_in(context: Option<&Context>, op: Op, inputs: &[&Tensor], ta
         || context.is_some_and(|context| context.mode() == Mode::Graph);
     let mut result = if recorded {
         record(op.clone(), inputs, ty, tag, context.cloned())
-    } else if let Some(view) = view(&op, inputs, ty) {
+    } else if let Some(view) = view(op, inputs, ty) {
         view
     } else {
-        match exec::eager(&op, inputs, ty, context, tag) {
+        match exec::eager(op, inputs, ty, context, tag) {
             Ok(result) => result,
             Err(error) => return Tensor::of_error(tag, error, context),
         }
     };
     if inputs.iter().any(|input| input.history.is_some()) {
-        result.history = grad::record(&op, inputs, &result, tag);
+        result.history = grad::record(op, inputs, &result, tag);
     }
     result
 }

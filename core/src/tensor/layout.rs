@@ -48,10 +48,8 @@ impl Layout {
     /// Whether shape and strides are the same.
     #[inline]
     pub(crate) fn is_like(&self, other: &Layout) -> bool {
-        // Strides of axes that there are not are 0, as extents are. Without a branch for each, this is a few vector
-        // instructions, where a derived comparison is a call.
-        let differ = |sum: u64, (one, other): (&i64, &i64)| sum | (one ^ other) as u64;
-        self.shape.is_like(&other.shape) && self.strides.iter().zip(&other.strides).fold(0, differ) == 0
+        let mut strides = self.strides().iter().zip(other.strides());
+        self.shape.is_like(&other.shape) && strides.all(|(one, other)| one == other)
     }
 
     /// The same layout from the first element of the buffer on.

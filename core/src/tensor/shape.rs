@@ -66,8 +66,7 @@ impl Shape {
     /// As `==`, which is a call.
     #[inline]
     pub(crate) fn is_like(&self, other: &Shape) -> bool {
-        let differ = |sum: usize, (one, other): (&usize, &usize)| sum | (one ^ other);
-        self.rank == other.rank && self.extents.iter().zip(&other.extents).fold(0, differ) == 0
+        self.rank == other.rank && self.iter().zip(other.iter()).all(|(one, other)| one == other)
     }
 
     /// Number of elements; 1 for a scalar.

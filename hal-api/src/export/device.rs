@@ -4,7 +4,7 @@ use super::objects::{Instance, Open, Retired, full};
 use super::{arg, enter, padded, put, writable};
 use crate::backend::{Backend, Device, Properties};
 use crate::kit::magazine::Magazine;
-use crate::kit::pool::{GRANULARITY, Pool, Usage};
+use crate::kit::pool::{GRANULARITY, Pool};
 use crate::status::{Error, Result};
 use crate::tables::{Context, DeviceOptions, DeviceProperties, DeviceTable, PropertyKey};
 use parking_lot::Mutex;
@@ -100,7 +100,6 @@ unsafe extern "C" fn open<B: Backend>(context: Context, options: *const DeviceOp
                 properties,
                 pool: Mutex::new(pool),
                 magazine: Magazine::new(),
-                usage: Usage::default(),
                 streams: instance.streams(),
                 retired: Mutex::new(Retired::new()),
                 forms: Mutex::default(),

@@ -42,38 +42,36 @@ unsafe extern "C" fn alloc<B: Backend>(context: Context, args: *const AllocArgs,
                     stream.id
                 }
             };
-            put(
-                out,
-                obtain(instance, Owner::new(open), args.bytes, stream, || tag.copied())?,
-            )
+            let (handle, _) = obtain(instance, Owner::new(open), args.bytes, stream, || tag.copied())?;
+            put(out, handle)
         })
     }
 }
 
-/// The handle of a buffer of `bytes` bytes for the stream with the id `stream`.
+/// A buffer of `bytes` bytes for the stream with the id `stream`, and its handle.
 #[inline(always)]
-pub(super) fn obtain<B: Backend>(
-    instance: &Instance<B>,
+pub(super) fn obtain<'a, B: Backend>(
+    instance: &'a Instance<B>,
     owner: Owner<B::Device>,
     bytes: u64,
     stream: u64,
     tag: impl FnOnce() -> Option<tables::Tag>,
-) -> Result<u64> {
+) -> Result<(u64, &'a Buffer<B::Device>)> {
     match reuse(instance, owner.get(), bytes) {
-        Some(handle) => Ok(handle),
+        Some(made) => Ok(made),
         None => fresh(instance, owner, bytes, stream, tag().as_ref()),
     }
 }
 
 /// A range of the pool.
 #[cold]
-fn fresh<B: Backend>(
-    instance: &Instance<B>,
+fn fresh<'a, B: Backend>(
+    instance: &'a Instance<B>,
     owner: Owner<B::Device>,
     bytes: u64,
     stream: u64,
     tag: Option<&tables::Tag>,
-) -> Result<u64> {
+) -> Result<(u64, &'a Buffer<B::Device>)> {
     let open = owner.get();
     let mut range = open.pool.lock().alloc(bytes, stream, open);
     if range.is_err() && open.pool.lock().may_fit(bytes) {
@@ -104,22 +102,26 @@ fn fresh<B: Backend>(
         open.pool.lock().free(range.block, fences, open);
         return Err(full("buffer"));
     };
-    open.usage.add(range.size);
-    Ok(handle)
+    open.magazine.count(range.size);
+    Ok((handle, instance.buffer(handle)?))
 }
 
 /// A parked range of the right size, handed out again.
 #[inline(always)]
-fn reuse<B: Backend>(instance: &Instance<B>, open: &Open<B::Device>, bytes: u64) -> Option<u64> {
+fn reuse<'a, B: Backend>(
+    instance: &'a Instance<B>,
+    open: &Open<B::Device>,
+    bytes: u64,
+) -> Option<(u64, &'a Buffer<B::Device>)> {
     if bytes > magazine::LARGEST {
         return None;
     }
     let size = bytes.max(1).next_multiple_of(GRANULARITY);
     let slot = open.magazine.take(size)?;
-    // SAFETY: the slot comes from `park` and was taken out of the magazine once.
-    unsafe { instance.buffers.parked(slot)? }.reuse(bytes);
-    open.usage.add(size);
-    instance.buffers.revive(slot)
+    // SAFETY: what the magazine keeps was parked, and it gives each out once.
+    let (handle, buffer) = unsafe { instance.buffers.revive(slot)? };
+    buffer.reuse(bytes);
+    Some((handle, buffer))
 }
 
 unsafe extern "C" fn free<B: Backend>(context: Context, buffer: u64) -> i32 {
@@ -130,17 +132,15 @@ unsafe extern "C" fn free<B: Backend>(context: Context, buffer: u64) -> i32 {
 /// Frees a buffer.
 #[inline(always)]
 pub(super) fn give_back<B: Backend>(instance: &Instance<B>, buffer: u64) -> Result<()> {
-    let found = instance.buffer(buffer)?;
-    let open = found.owner.get();
-    match found.origin {
-        Origin::Pool { size, .. } if size <= magazine::LARGEST && found.is_unused(open) => {
-            let slot = instance
-                .buffers
-                .park(buffer)
-                .ok_or_else(|| stale("buffer", buffer))?;
-            open.usage.sub(size);
+    let found = (instance.buffers.find(buffer)).ok_or_else(|| stale("buffer", buffer))?;
+    let open = found.value().owner.get();
+    match found.value().origin {
+        Origin::Pool { size, .. } if size <= magazine::LARGEST && found.value().is_unused(open) => {
+            let slot = found.park();
             if !open.magazine.keep(slot, size) {
-                instance.unpark_one(open, slot);
+                open.magazine.uncount(size);
+                // SAFETY: the slot was parked above, and the magazine did not take it.
+                unsafe { instance.unpark_one(open, slot) };
             }
             Ok(())
         }
@@ -157,7 +157,7 @@ fn release<B: Backend>(instance: &Instance<B>, open: &Open<B::Device>, buffer: u
         .ok_or_else(|| stale("buffer", buffer))?;
     match removed.into_parts() {
         (Origin::Pool { block, size }, uses) => {
-            open.usage.sub(size);
+            open.magazine.uncount(size);
             open.pool.lock().free(block, &uses, open);
         }
         (Origin::Imported(imported), uses) => {
@@ -236,7 +236,7 @@ unsafe extern "C" fn statistics<B: Backend>(
             let hits = open.magazine.hits();
             instance.unpark(open);
             let figures = open.pool.lock().statistics(&**open);
-            let max_allocated = open.usage.peak();
+            let max_allocated = open.magazine.peak();
             let (allocations, frees) = (figures.allocations + hits, figures.frees + hits);
             put(
                 out,
@@ -256,7 +256,7 @@ unsafe extern "C" fn reset_peaks<B: Backend>(context: Context, device: u64) -> i
     unsafe {
         enter::<B>(context, |instance| {
             let open = instance.device(device)?;
-            open.usage.reset_peak();
+            open.magazine.reset_peak();
             open.pool.lock().reset_peak();
             Ok(())
         })

@@ -4,7 +4,7 @@ use super::program::{Forms, Program};
 use crate::backend::{Backend, Device, Properties};
 use crate::kit::checks::Signature;
 use crate::kit::magazine::Magazine;
-use crate::kit::pool::{Fence, Pool, Source, Usage};
+use crate::kit::pool::{Fence, Pool, Source};
 use crate::kit::slots::Slots;
 use crate::status::{Error, Result};
 use parking_lot::{Mutex, RwLock};
@@ -75,7 +75,6 @@ pub(super) struct Open<D: Device> {
     pub(super) properties: Properties,
     pub(super) pool: Mutex<Pool<D::Chunk>>,
     pub(super) magazine: Magazine,
-    pub(super) usage: Usage,
     pub(super) streams: Arc<Streams<D>>,
     pub(super) retired: Mutex<Retired<D>>,
     pub(super) forms: Mutex<Forms>,
@@ -399,14 +398,19 @@ impl<B: Backend> Instance<B> {
     /// Gives the ranges that are parked for reuse back to the pool.
     pub(super) fn unpark(&self, open: &Open<B::Device>) {
         for slot in open.magazine.drain() {
-            self.unpark_one(open, slot);
+            // SAFETY: what the magazine keeps was parked, and it gives each out once.
+            unsafe { self.unpark_one(open, slot) };
         }
     }
 
     /// Gives a parked range back to the pool.
+    ///
+    /// # Safety
+    /// `slot` comes from [`Found::park`](crate::kit::slots::Found::park) and was not used since.
     #[cold]
-    pub(super) fn unpark_one(&self, open: &Open<B::Device>, slot: u32) {
-        if let Some(buffer) = self.buffers.remove_parked(slot)
+    pub(super) unsafe fn unpark_one(&self, open: &Open<B::Device>, slot: u32) {
+        // SAFETY: the caller's promise.
+        if let Some(buffer) = unsafe { self.buffers.remove_parked(slot) }
             && let (Origin::Pool { block, .. }, _) = buffer.into_parts()
         {
             open.pool.lock().free(block, &[], open);

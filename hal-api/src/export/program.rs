@@ -284,7 +284,7 @@ unsafe extern "C" fn run<B: Backend>(context: Context, args: *const ProgramRunAr
                 let taken = obtain(instance, program.owner, bytes, stream.id, || {
                     own_tag(program, tag)
                 });
-                match taken.and_then(|handle| Ok((handle, instance.buffer(handle)?))) {
+                match taken {
                     Ok((handle, buffer)) => {
                         made.push(handle);
                         slot.write(buffer.region(0));

@@ -1,9 +1,9 @@
 //! Small ranges that were freed and are kept whole for the next request of the same size, so that allocating and freeing
-//! small buffers touches no shared lock.
+//! small buffers touches no shared lock; and the bytes that users hold, and their peak.
 
 use super::pool::GRANULARITY;
 use std::cell::{Cell, UnsafeCell};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 const SHARDS: usize = 16;
 const CLASSES: usize = 64;
@@ -13,6 +13,8 @@ const BUDGET: u64 = 2 << 20;
 /// Largest size in bytes that is kept.
 pub const LARGEST: u64 = CLASSES as u64 * GRANULARITY;
 
+// Shards are other threads': none shares a line with its neighbour.
+#[repr(align(128))]
 struct Shard {
     locked: AtomicBool,
     lists: UnsafeCell<Lists>,
@@ -26,11 +28,18 @@ struct Lists {
     parked: [Vec<u32>; CLASSES],
     bytes: u64,
     hits: u64,
+    // Bytes that came back and are still counted in `Magazine::counted`: who takes as many counts nothing.
+    returned: u64,
 }
 
 /// Parked slots of one device, a shard for each thread (or for a few threads).
+///
+/// Bytes in use are `counted` less what is `returned` in all shards. As the peak is never below `counted`, shards are asked for
+/// what was returned only when a count would raise it.
 pub struct Magazine {
-    shards: Box<[Shard]>,
+    shards: [Shard; SHARDS],
+    counted: AtomicU64,
+    peak: AtomicU64,
 }
 
 impl Default for Magazine {
@@ -82,16 +91,19 @@ fn class(size: u64) -> usize {
 impl Magazine {
     /// An empty magazine.
     pub fn new() -> Magazine {
-        let shard = || Shard {
+        let shard = |_| Shard {
             locked: AtomicBool::new(false),
             lists: UnsafeCell::new(Lists {
                 parked: [const { Vec::new() }; CLASSES],
                 bytes: 0,
                 hits: 0,
+                returned: 0,
             }),
         };
         Magazine {
-            shards: (0..SHARDS).map(|_| shard()).collect(),
+            shards: std::array::from_fn(shard),
+            counted: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
         }
     }
 
@@ -110,7 +122,44 @@ impl Magazine {
         &self.shards[mine - 1]
     }
 
-    /// Takes a slot whose range has exactly `size` bytes, a multiple of the pool's granularity.
+    /// Counts `bytes` that the pool hands out.
+    pub fn count(&self, bytes: u64) {
+        let now = self.counted.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if now > self.peak.load(Ordering::Relaxed) {
+            self.settle(|now, peak| now.max(peak));
+        }
+    }
+
+    /// Counts `bytes` that the pool gets back.
+    pub fn uncount(&self, bytes: u64) {
+        self.counted.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Most bytes that were in use at once.
+    pub fn peak(&self) -> u64 {
+        self.peak.load(Ordering::Relaxed)
+    }
+
+    /// Sets the peak to the present value.
+    pub fn reset_peak(&self) {
+        self.settle(|now, _| now);
+    }
+
+    /// Takes what came back out of the count, and sets the peak to what `peak` makes of the bytes in use and the old one.
+    #[cold]
+    fn settle(&self, peak: impl FnOnce(u64, u64) -> u64) {
+        // All shards at once: nothing moves between them meanwhile, so that the count is true.
+        let mut guards = self.shards.each_ref().map(Shard::lock);
+        for guard in &mut guards {
+            let returned = std::mem::take(&mut guard.lists().returned);
+            self.counted.fetch_sub(returned, Ordering::Relaxed);
+        }
+        let now = self.counted.load(Ordering::Relaxed);
+        self.peak
+            .store(peak(now, self.peak.load(Ordering::Relaxed)), Ordering::Relaxed);
+    }
+
+    /// Takes a slot whose range has exactly `size` bytes, a multiple of the pool's granularity, and counts them.
     #[inline]
     pub fn take(&self, size: u64) -> Option<u32> {
         if size > LARGEST {
@@ -121,10 +170,16 @@ impl Magazine {
         let slot = lists.parked[class(size)].pop()?;
         lists.hits += 1;
         lists.bytes -= size;
+        if lists.returned >= size {
+            lists.returned -= size;
+        } else {
+            drop(guard);
+            self.count(size);
+        }
         Some(slot)
     }
 
-    /// Keeps a slot whose range has `size` bytes; `false` when there are enough of them.
+    /// Keeps a slot whose range has `size` bytes, which are in use no more; `false` when there are enough of them.
     #[inline]
     pub fn keep(&self, slot: u32, size: u64) -> bool {
         if size > LARGEST {
@@ -136,6 +191,7 @@ impl Magazine {
             return false;
         }
         lists.bytes += size;
+        lists.returned += size;
         lists.parked[class(size)].push(slot);
         true
     }
@@ -147,6 +203,7 @@ impl Magazine {
             let mut guard = shard.lock();
             let lists = guard.lists();
             lists.bytes = 0;
+            self.uncount(std::mem::take(&mut lists.returned));
             lists.parked.iter_mut().for_each(|list| slots.append(list));
         }
         slots
@@ -181,6 +238,61 @@ mod tests {
         assert!(magazine.keep(99, LARGEST));
         assert_eq!(magazine.take(LARGEST), Some(99));
         assert!(magazine.drain().is_empty());
+    }
+
+    #[test]
+    fn the_peak_is_that_of_bytes_in_use() {
+        let magazine = Magazine::new();
+        let in_use = |expected: u64| {
+            magazine.reset_peak();
+            assert_eq!(magazine.peak(), expected);
+        };
+        magazine.count(512);
+        magazine.count(1024);
+        assert!(magazine.keep(1, 512) && magazine.keep(2, 1024));
+        // What came back does not count beside what is handed out.
+        magazine.count(1024);
+        assert_eq!(magazine.peak(), 1536);
+        assert_eq!(magazine.take(1024), Some(2));
+        assert_eq!(magazine.peak(), 2048);
+        in_use(2048);
+        magazine.uncount(1024);
+        assert!(magazine.keep(2, 1024));
+        in_use(0);
+        // Counted anew where nothing is left of what came back.
+        assert_eq!((magazine.take(512), magazine.take(1024)), (Some(1), Some(2)));
+        assert_eq!(magazine.peak(), 1536);
+        assert!(magazine.keep(1, 512));
+        assert_eq!(magazine.drain(), [1]);
+        assert_eq!(magazine.peak(), 1536);
+        in_use(1024);
+    }
+
+    #[test]
+    fn threads_do_not_lose_bytes() {
+        let magazine = Magazine::new();
+        std::thread::scope(|scope| {
+            for thread in 0..20_u32 {
+                let magazine = &magazine;
+                scope.spawn(move || {
+                    for round in 0..300_u64 {
+                        let size = 512 * (1 + round % 3);
+                        magazine.count(size);
+                        match round % 4 {
+                            0 => magazine.uncount(size),
+                            _ => assert!(magazine.keep(thread, size)),
+                        }
+                        if magazine.take(size).is_some() {
+                            magazine.uncount(size);
+                        }
+                    }
+                });
+            }
+        });
+        // A thread uses one range at a time.
+        assert!(magazine.peak() <= 20 * 1536, "{}", magazine.peak());
+        magazine.reset_peak();
+        assert_eq!(magazine.peak(), 0);
     }
 
     #[test]

@@ -11,7 +11,6 @@ use super::tlsf::{Bins, NONE};
 use crate::status::{Error, Result, Status};
 use crate::tables::MemoryStatistics;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Sizes and offsets are multiples of this many bytes.
 pub const GRANULARITY: u64 = 512;
@@ -87,41 +86,6 @@ impl Lists {
 struct Chunk<C> {
     memory: Box<C>,
     size: u64,
-}
-
-/// Bytes that users hold, and their peak; counted without a lock.
-#[derive(Debug, Default)]
-pub struct Usage {
-    allocated: AtomicU64,
-    peak: AtomicU64,
-}
-
-impl Usage {
-    /// Counts a range that is handed out.
-    #[inline]
-    pub fn add(&self, bytes: u64) {
-        let now = self.allocated.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if now > self.peak.load(Ordering::Relaxed) {
-            self.peak.fetch_max(now, Ordering::Relaxed);
-        }
-    }
-
-    /// Counts a range that came back.
-    #[inline]
-    pub fn sub(&self, bytes: u64) {
-        self.allocated.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    /// The peak in bytes.
-    pub fn peak(&self) -> u64 {
-        self.peak.load(Ordering::Relaxed)
-    }
-
-    /// Sets the peak to the present value.
-    pub fn reset_peak(&self) {
-        self.peak
-            .store(self.allocated.load(Ordering::Relaxed), Ordering::Relaxed);
-    }
 }
 
 /// How the pool reaches its device.
@@ -328,7 +292,7 @@ impl<C> Pool<C> {
         released
     }
 
-    /// The figures as they are now, but for `max_allocated`, which [`Usage`] counts.
+    /// The figures as they are now, but for `max_allocated`, which the [`Magazine`](super::magazine::Magazine) counts.
     pub fn statistics(&mut self, source: &impl Source<Chunk = C>) -> MemoryStatistics {
         self.poll(source);
         let waiting: u64 = self

@@ -140,11 +140,16 @@ pub fn dependencies(touches: &[Vec<Touch>]) -> Vec<Box<[u32]>> {
 pub fn scalars<'a>(
     fixed: &'a [u64],
     given: &[(usize, usize)],
-    arguments: &[u64],
+    arguments: &'a [u64],
     place: &'a mut SmallVec<[u64; 4]>,
 ) -> &'a [u64] {
     if given.is_empty() {
         return fixed;
+    }
+    // Most launches take all their scalars from the run, in order.
+    let first = given[0].1;
+    if given.len() == fixed.len() && (0..).zip(given).all(|(at, &place)| place == (at, first + at)) {
+        return &arguments[first..][..given.len()];
     }
     place.clear();
     place.extend_from_slice(fixed);

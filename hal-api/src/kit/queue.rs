@@ -60,6 +60,7 @@ pub struct Inline<'a> {
 }
 
 impl Drop for Inline<'_> {
+    #[inline]
     fn drop(&mut self) {
         self.shared.role.store(FREE, Ordering::Release);
     }
@@ -142,10 +143,12 @@ impl Shared {
         }
     }
 
+    #[inline]
     fn finished(&self) -> u64 {
         self.finished.load(Ordering::Acquire)
     }
 
+    #[inline]
     fn claim(&self, state: u8) -> bool {
         self.role.load(Ordering::Relaxed) == FREE
             && self

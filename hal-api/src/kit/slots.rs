@@ -32,6 +32,33 @@ unsafe impl<T: Send> Send for Slots<T> {}
 // SAFETY: as above; shared references need `T: Sync`, moving out from another thread needs `T: Send`.
 unsafe impl<T: Send + Sync> Sync for Slots<T> {}
 
+/// The value of a handle that was looked up.
+pub struct Found<'a, T> {
+    slot: &'a Slot<T>,
+    handle: u64,
+}
+
+impl<'a, T> Found<'a, T> {
+    /// The value.
+    #[inline(always)]
+    pub fn value(&self) -> &'a T {
+        // SAFETY: `Slots::find` saw an odd, equal generation, which means the value is initialised.
+        unsafe { (*self.slot.value.get()).assume_init_ref() }
+    }
+
+    /// Makes the handle stale and keeps the value in place, for [`Slots::revive`] or [`Slots::remove_parked`]. Returns the
+    /// index.
+    ///
+    /// The contract of [`tables`](crate::tables) forbids two calls at once that destroy one object, so the look and a write
+    /// suffice; an exchange costs as much as the rest of freeing a parked buffer.
+    #[inline(always)]
+    pub fn park(self) -> u32 {
+        let next = ((self.handle >> 32) as u32).wrapping_add(1);
+        self.slot.generation.store(next, Ordering::Release);
+        self.handle as u32
+    }
+}
+
 #[inline(always)]
 fn locate(index: u32) -> (usize, usize) {
     let shifted = u64::from(index) + (1 << FIRST_BITS);
@@ -108,13 +135,7 @@ impl<T> Slots<T> {
     /// another call uses it.
     #[inline(always)]
     pub fn get(&self, handle: u64) -> Option<&T> {
-        let slot = self.slot(handle as u32)?;
-        let generation = (handle >> 32) as u32;
-        if generation & 1 == 0 || slot.generation.load(Ordering::Acquire) != generation {
-            return None;
-        }
-        // SAFETY: an odd, equal generation means the value is initialised.
-        Some(unsafe { (*slot.value.get()).assume_init_ref() })
+        self.find(handle).map(|found| found.value())
     }
 
     /// Takes a value out; its handle is stale from here on.
@@ -133,44 +154,39 @@ impl<T> Slots<T> {
         Some(value)
     }
 
-    /// Makes a handle stale and keeps its value in place, for [`Slots::revive`] or [`Slots::remove_parked`]. Returns the index.
-    ///
-    /// The contract of [`tables`](crate::tables) forbids two calls at once that destroy one object, so a look and a write
-    /// suffice; an exchange costs as much as the rest of freeing a parked buffer.
+    /// The value of a handle, to be parked perhaps; `None` as [`Slots::get`].
     #[inline(always)]
-    pub fn park(&self, handle: u64) -> Option<u32> {
+    pub fn find(&self, handle: u64) -> Option<Found<'_, T>> {
         let slot = self.slot(handle as u32)?;
         let generation = (handle >> 32) as u32;
-        if generation & 1 == 0 || slot.generation.load(Ordering::Relaxed) != generation {
+        if generation & 1 == 0 || slot.generation.load(Ordering::Acquire) != generation {
             return None;
         }
-        slot.generation
-            .store(generation.wrapping_add(1), Ordering::Release);
-        Some(handle as u32)
+        Some(Found { slot, handle })
     }
 
-    /// Gives a parked value a new handle. The index came from [`Slots::park`] and is used once.
+    /// Gives a parked value a new handle.
+    ///
+    /// # Safety
+    /// The index came from [`Found::park`] and was not used since.
     #[inline(always)]
-    pub fn revive(&self, index: u32) -> Option<u64> {
+    pub unsafe fn revive(&self, index: u32) -> Option<(u64, &T)> {
         let slot = self.slot(index)?;
         let generation = slot.generation.load(Ordering::Relaxed).wrapping_add(1);
         slot.generation.store(generation, Ordering::Release);
-        Some(u64::from(generation) << 32 | u64::from(index))
+        // SAFETY: a parked slot keeps its value.
+        let value = unsafe { (*slot.value.get()).assume_init_ref() };
+        Some((u64::from(generation) << 32 | u64::from(index), value))
     }
 
-    /// Takes a parked value out. The index came from [`Slots::park`] and is used once.
-    pub fn remove_parked(&self, index: u32) -> Option<T> {
-        self.remove(self.revive(index)?)
-    }
-
-    /// The value of a parked slot or of a handle's index.
+    /// Takes a parked value out.
     ///
     /// # Safety
-    /// The index came from [`Slots::park`] and was not used since.
-    pub unsafe fn parked(&self, index: u32) -> Option<&T> {
-        // SAFETY: a parked slot keeps its value.
-        self.slot(index)
-            .map(|slot| unsafe { (*slot.value.get()).assume_init_ref() })
+    /// As [`Slots::revive`].
+    pub unsafe fn remove_parked(&self, index: u32) -> Option<T> {
+        // SAFETY: the caller's promise.
+        let (handle, _) = unsafe { self.revive(index)? };
+        self.remove(handle)
     }
 
     /// Handles of all values for which `keep` holds. A snapshot: others may come and go meanwhile.
@@ -224,6 +240,12 @@ mod tests {
         assert_ne!(a, c);
         assert!(slots.get(a).is_none());
         assert_eq!(slots.get(b).unwrap(), "b");
+        let parked = slots.find(b).unwrap().park();
+        assert!(slots.get(b).is_none() && slots.find(b).is_none() && slots.remove(b).is_none());
+        // SAFETY: the slot was parked, and is used once.
+        let (revived, value) = unsafe { slots.revive(parked) }.unwrap();
+        assert_eq!((slots.get(revived), value.as_str()), (Some(value), "b"));
+        assert_ne!(revived, b);
         for bad in [0, 1, u64::MAX, u64::from(u32::MAX), 7 << 32, 1 << 32 | 99] {
             assert!(slots.get(bad).is_none(), "{bad:x}");
         }

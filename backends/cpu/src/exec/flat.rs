@@ -110,12 +110,12 @@ impl Single {
     ) -> bool {
         let total = extents.iter().fold(1u64, |n, &e| n.wrapping_mul(e));
         let to = address(self.out);
-        let in_place = || (program.flat_inputs.iter()).any(|&(p, _)| address(p as usize) == to);
-        if total > BLOCK as u64 || total == 0 || in_place() {
-            return false;
-        }
         let place = |source: Source| Single::place(program, source, scalars, &address);
         let (a, b, c) = (place(self.from[0]), place(self.from[1]), place(self.from[2]));
+        let in_place = [a, b, c].contains(&to.cast_const());
+        if total > BLOCK as u64 || total == 0 || in_place {
+            return false;
+        }
         // SAFETY: the caller of the launch vouches for as many elements of each parameter.
         unsafe { (self.f)(total as usize, to, a, b, c) };
         true
