@@ -5,7 +5,9 @@
 //! that is awake.
 //!
 //! Callers and helpers together are no more than the pool's threads where that is possible: with as many callers as threads,
-//! such as two streams on two cores, each works alone, and none waits for a helper that has no core to run on.
+//! such as two streams on two cores, each works alone, and none waits for a helper that has no core to run on. A thread that
+//! finds callers enough sleeps at once, as its spinning would take a core from them; a caller that sees a free place from one
+//! piece to the next calls it.
 
 use parking_lot::{Condvar, Mutex};
 use std::cell::Cell;
@@ -27,7 +29,7 @@ struct Region<'a> {
 
 impl Region<'_> {
     /// Takes pieces while there are any and `stays` holds.
-    fn work(&self, stays: impl Fn() -> bool) {
+    fn work(&self, mut stays: impl FnMut() -> bool) {
         while stays() {
             let index = self.next.fetch_add(1, Ordering::Relaxed);
             if index >= self.count {
@@ -136,8 +138,30 @@ impl Pool {
             region: entry,
             outermost,
         };
-        region.work(|| true);
+        let mut free = 0_u32;
+        region.work(|| {
+            let few = region.helpers.load(Ordering::Relaxed) < helpers;
+            match few && self.busy.load(Ordering::Relaxed) < self.threads() {
+                true => free += 1,
+                false => free = 0,
+            }
+            // Once is nothing: another caller may be between two regions. Who was called needs time to come.
+            if free > 1 && free.is_power_of_two() {
+                self.call();
+            }
+            true
+        });
         drop(withdraw);
+    }
+
+    /// Makes one thread look for a region that wants helpers.
+    #[cold]
+    fn call(&self) {
+        let state = self.state.lock();
+        self.posted.fetch_add(1, Ordering::Release);
+        if state.sleeping > 0 {
+            self.wake.notify_one();
+        }
     }
 
     /// Lists a region that could have `most` helpers, and wakes `free` threads for it.
@@ -189,6 +213,8 @@ impl Pool {
         let stays = || self.busy.load(Ordering::Relaxed) <= self.threads();
         let mut seen = 0;
         let mut since = Instant::now();
+        // Whether there were callers enough at the last look.
+        let mut spare = false;
         loop {
             let posted = self.posted.load(Ordering::Acquire);
             if posted != seen {
@@ -201,21 +227,23 @@ impl Pool {
                     }
                 }
                 (seen, since) = (posted, Instant::now());
+                spare = self.busy.load(Ordering::Relaxed) >= self.threads();
                 continue;
             }
             // A pause takes up to 60 ns, so every one is followed by a look.
             for _ in 0..64 {
-                if self.posted.load(Ordering::Acquire) != seen {
+                if spare || self.posted.load(Ordering::Acquire) != seen {
                     break;
                 }
                 std::hint::spin_loop();
             }
-            if since.elapsed() > SPIN {
+            if spare || since.elapsed() > SPIN {
                 let mut state = self.state.lock();
                 if self.posted.load(Ordering::Acquire) == seen {
                     state.sleeping += 1;
                     self.wake.wait(&mut state);
                     state.sleeping -= 1;
+                    spare = false;
                 }
             }
         }
@@ -237,16 +265,6 @@ impl Drop for Withdraw {
         }
         let mut state = pool.state.lock();
         state.regions.retain(|entry| entry.0 != self.region);
-        // SAFETY: a region in the list is alive.
-        let unfinished =
-            |entry: &Entry| unsafe { (*entry.0).next.load(Ordering::Relaxed) < (*entry.0).count };
-        if pool.busy.load(Ordering::Relaxed) < pool.threads() && state.regions.iter().any(unfinished) {
-            // A helper that had to stay away may come now.
-            pool.posted.fetch_add(1, Ordering::Release);
-            if state.sleeping > 0 {
-                pool.wake.notify_one();
-            }
-        }
         drop(state);
         // SAFETY: the region lives until `run` returns.
         let region = unsafe { &*self.region };
@@ -322,6 +340,36 @@ mod tests {
         // A helper that looked before the last caller came may take one more piece.
         assert!(helped.into_inner() < THREADS);
         assert_eq!(pool.busy.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn a_helper_comes_when_a_caller_has_left() {
+        let pool: &'static Pool = Box::leak(Box::new(Pool::new(2)));
+        let (begun, left) = (AtomicBool::new(false), AtomicBool::new(false));
+        let helped = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let caller = std::thread::current().id();
+                pool.run(100_000, 0, &|_| {
+                    begun.store(true, Ordering::SeqCst);
+                    if std::thread::current().id() != caller && left.load(Ordering::SeqCst) {
+                        helped.store(true, Ordering::SeqCst);
+                    }
+                    // The rest is nothing once a helper was there.
+                    if !helped.load(Ordering::SeqCst) {
+                        std::thread::sleep(Duration::from_micros(20));
+                    }
+                });
+            });
+            scope.spawn(|| {
+                while !begun.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+                pool.run(50, 0, &|_| std::thread::sleep(Duration::from_micros(20)));
+                left.store(true, Ordering::SeqCst);
+            });
+        });
+        assert!(helped.into_inner());
     }
 
     #[test]

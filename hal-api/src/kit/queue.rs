@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a thread spins for new work before it sleeps.
@@ -42,7 +42,8 @@ struct Shared {
     pending: Mutex<Pending>,
     wake: Condvar,
     idle: Condvar,
-    waiters: AtomicU32,
+    // The first number of finished jobs that somebody sleeps for.
+    awaited: AtomicU64,
     role: AtomicU8,
     queued: AtomicU64,
     finished: AtomicU64,
@@ -174,10 +175,11 @@ impl Shared {
             };
             drop(pending);
             self.run(job.run, job.describe);
-            // SeqCst pairs with `Queue::wait`: either it sees the count, or this sees the waiter.
-            self.finished.fetch_add(1, Ordering::SeqCst);
-            if self.waiters.load(Ordering::SeqCst) > 0 {
+            // SeqCst pairs with `Queue::wait`: either it sees the count, or this sees what it waits for.
+            let finished = self.finished.fetch_add(1, Ordering::SeqCst) + 1;
+            if self.awaited.load(Ordering::SeqCst) <= finished {
                 let _pending = self.pending.lock();
+                self.awaited.store(u64::MAX, Ordering::SeqCst);
                 self.idle.notify_all();
             }
         }
@@ -217,7 +219,7 @@ impl Queue {
                 }),
                 wake: Condvar::new(),
                 idle: Condvar::new(),
-                waiters: AtomicU32::new(0),
+                awaited: AtomicU64::new(u64::MAX),
                 role: AtomicU8::new(FREE),
                 queued: AtomicU64::new(0),
                 finished: AtomicU64::new(0),
@@ -292,18 +294,24 @@ impl Queue {
         let shared = &*self.shared;
         let target = self.position();
         let done = || self.passed(target) && shared.role.load(Ordering::Acquire) != INLINE;
+        // Looks for a while at first, and again when the last job begins: who sleeps until its end is late, and who looks
+        // all the time takes a core from the work.
+        let mut looked = None;
         while !done() {
-            if shared.drain() || spin_until(done) {
+            if shared.drain() {
                 continue;
             }
-            shared.waiters.fetch_add(1, Ordering::SeqCst);
+            let last = target.saturating_sub(1);
+            let goal = if self.passed(last) { target } else { last };
+            if looked.replace(goal) != Some(goal) && spin_until(done) {
+                continue;
+            }
             let mut pending = shared.pending.lock();
-            if !self.passed(target) || !done() {
+            shared.awaited.fetch_min(goal, Ordering::SeqCst);
+            if shared.finished.load(Ordering::SeqCst) < goal || goal == target && !done() {
                 // An inline job does not notify; it is short.
                 shared.idle.wait_for(&mut pending, Duration::from_millis(1));
             }
-            drop(pending);
-            shared.waiters.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }
