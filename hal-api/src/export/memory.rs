@@ -50,13 +50,13 @@ unsafe extern "C" fn alloc<B: Backend>(context: Context, args: *const AllocArgs,
 
 /// A buffer of `bytes` bytes for the stream with the id `stream`, and its handle.
 #[inline(always)]
-pub(super) fn obtain<'a, B: Backend>(
-    instance: &'a Instance<B>,
+pub(super) fn obtain<B: Backend>(
+    instance: &Instance<B>,
     owner: Owner<B::Device>,
     bytes: u64,
     stream: u64,
     tag: impl FnOnce() -> Option<tables::Tag>,
-) -> Result<(u64, &'a Buffer<B::Device>)> {
+) -> Result<(u64, &Buffer<B::Device>)> {
     match reuse(instance, owner.get(), bytes) {
         Some(made) => Ok(made),
         None => fresh(instance, owner, bytes, stream, tag().as_ref()),

@@ -102,7 +102,7 @@ impl<D: Device> Program<D> {
             return Ok((Held { name, buffer }, made));
         }
         // For no stream: the first to use it may be any.
-        let buffer = obtain(instance, self.owner, name.2, 0, || None)?;
+        let (buffer, _) = obtain(instance, self.owner, name.2, 0, || None)?;
         let mut list = forms.lock();
         let mut spare = Some(buffer);
         let entry = list.0.entry(name.clone()).or_insert_with(|| Entry {
