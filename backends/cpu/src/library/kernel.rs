@@ -99,10 +99,8 @@ impl LibraryKernel {
     pub(crate) fn wanted(&self, args: &Args<'_>) -> Option<Wanted> {
         match self {
             LibraryKernel::Matmul(kernel) => kernel.wanted(args),
-            LibraryKernel::Conv(_)
-            | LibraryKernel::Scatter(_)
-            | LibraryKernel::Scan(_)
-            | LibraryKernel::Sort(_) => None,
+            LibraryKernel::Conv(kernel) => kernel.wanted(args),
+            LibraryKernel::Scatter(_) | LibraryKernel::Scan(_) | LibraryKernel::Sort(_) => None,
         }
     }
 
@@ -111,9 +109,13 @@ impl LibraryKernel {
     /// # Safety
     /// The operand is readable, and the form's bytes are written by no one else.
     pub(crate) unsafe fn prepare(&self, args: &Args<'_>, to: *mut u8) {
-        if let LibraryKernel::Matmul(kernel) = self {
-            // SAFETY: the caller vouches for it.
-            unsafe { kernel.prepare(args, to) };
+        // SAFETY: the caller vouches for it.
+        unsafe {
+            match self {
+                LibraryKernel::Matmul(kernel) => kernel.prepare(args, to),
+                LibraryKernel::Conv(kernel) => kernel.prepare(args, to),
+                LibraryKernel::Scatter(_) | LibraryKernel::Scan(_) | LibraryKernel::Sort(_) => {}
+            }
         }
     }
 
@@ -126,7 +128,7 @@ impl LibraryKernel {
         unsafe {
             match self {
                 LibraryKernel::Matmul(kernel) => kernel.run(args, prepared, parallel),
-                LibraryKernel::Conv(kernel) => kernel.run(args, parallel),
+                LibraryKernel::Conv(kernel) => kernel.run(args, prepared, parallel),
                 LibraryKernel::Scatter(kernel) => kernel.run(args, parallel),
                 LibraryKernel::Scan(kernel) => kernel.run(args, parallel),
                 LibraryKernel::Sort(kernel) => kernel.run(args, parallel),

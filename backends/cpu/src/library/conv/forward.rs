@@ -13,7 +13,7 @@ mod shape;
 mod store;
 mod weights;
 
-use super::geometry::{AXES, Block, Layout, Pass, blocks};
+use super::geometry::{AXES, Axis, Block, Layout, Pass, blocks};
 use super::operands::{Gathered, Rows, Shared, Sizes, Weights};
 use super::planes::{self, SLACK};
 use super::tile::{ConvElement, ConvKernels, TILE, TapFn};
@@ -92,7 +92,12 @@ pub(super) fn fits(pass: &Pass, sizes: &Sizes) -> bool {
 }
 
 impl<S> Plan<S> {
-    fn new<T: ConvElement<Acc = S>>(job: &Job<'_, T>, shape: &Shape<S>, threads: usize) -> Plan<S> {
+    fn new<T: ConvElement<Acc = S>>(
+        job: &Job<'_, T>,
+        shape: &Shape<S>,
+        threads: usize,
+        prepared: bool,
+    ) -> Plan<S> {
         let (sizes, pass) = (&job.sizes, job.pass);
         let terms = sizes.channels * pass.taps();
         let positions: usize = pass.count().iter().product();
@@ -159,10 +164,10 @@ impl<S> Plan<S> {
             tiles,
             width,
             kernels: set,
-            packed: (terms * height + 16).next_multiple_of(16),
+            packed: packed_tile(terms, height),
             near,
             parts,
-            local: blocks == sizes.groups,
+            local: blocks == sizes.groups && !prepared,
             group: tasks.div_ceil(handed),
             tasks,
         }
@@ -183,14 +188,66 @@ impl<S> Plan<S> {
     }
 }
 
+/// Accumulators of a packed tile, with room for what packing writes past its end.
+fn packed_tile(terms: usize, height: usize) -> usize {
+    (terms * height + 16).next_multiple_of(16)
+}
+
+/// Rows of a tile of packed weights, if [`run`] reads weights that [`pack_all`] has packed.
+pub(super) fn reads_packed<T: ConvElement>(
+    kernels: &ConvKernels<T>,
+    sizes: &Sizes,
+    pass: &Pass,
+    extents: [usize; AXES],
+) -> Option<usize> {
+    if sizes.samples * sizes.groups * sizes.rows == 0 || pass.count().contains(&0) {
+        return None;
+    }
+    let shape = Shape::new(&kernels.tiles, sizes, pass);
+    (shape.along == Along::Rows && pass.uses_all(extents)).then_some(shape.width)
+}
+
+/// Accumulators of all packed weights, in tiles of `width` rows.
+pub(super) fn packed_len(sizes: &Sizes, extents: [usize; AXES], width: usize) -> usize {
+    let terms = extents.iter().product::<usize>() * sizes.channels;
+    sizes.groups * sizes.rows.div_ceil(width) * packed_tile(terms, width)
+}
+
+/// Packs the weights of all groups and rows, every tap.
+///
+/// # Safety
+/// The weights are readable, `to` has room for [`packed_len`] accumulators, and the kernels' instruction set exists.
+pub(super) unsafe fn pack_all<T: ConvElement>(
+    kernels: &ConvKernels<T>,
+    sizes: &Sizes,
+    w: &Weights<T>,
+    to: *mut T::Acc,
+) {
+    let pass = Pass {
+        axes: w.extents.map(Axis::of_taps),
+    };
+    let width = shape::broadest(&kernels.tiles, sizes.rows).0;
+    let tiles = sizes.rows.div_ceil(width);
+    let len = packed_tile(pass.taps() * sizes.channels, width);
+    for group in 0..sizes.groups {
+        for tile in 0..tiles {
+            let rows = tile * width..sizes.rows.min((tile + 1) * width);
+            let dst = to.wrapping_add((group * tiles + tile) * len);
+            // SAFETY: the caller vouches for weights and room; each tile has its own.
+            unsafe { weights::pack(kernels, (w, &pass), group, (rows, width), 0..sizes.channels, dst) };
+        }
+    }
+}
+
 /// Computes the pass and calls `finish` for each block of the result that is done, while it is in cache.
 ///
 /// # Safety
 /// The operands are readable and the result is writable at every index, no element of it is named twice, and it overlaps no
-/// operand; `fits` holds and the kernels' instruction set exists.
+/// operand; `fits` holds and the kernels' instruction set exists; `prepared` is null or what [`pack_all`] wrote.
 pub(super) unsafe fn run<T: ConvElement>(
     kernels: &ConvKernels<T>,
     job: &Job<'_, T>,
+    prepared: *const T::Acc,
     parallel: &dyn Parallel,
     finish: Option<&(dyn Fn(&Finished) + Sync)>,
 ) {
@@ -204,10 +261,19 @@ pub(super) unsafe fn run<T: ConvElement>(
         pass: spread.as_ref().unwrap_or(job.pass),
         ..*job
     };
-    let plan = Plan::new(job, &shape, parallel.threads());
-    let tiles = if plan.local { 0 } else { sizes.groups * plan.tiles };
+    let ready = !prepared.is_null() && shape.along == Along::Rows && job.pass.uses_all(job.weights.extents);
+    let plan = Plan::new(job, &shape, parallel.threads(), ready);
+    let tiles = if plan.local || ready {
+        0
+    } else {
+        sizes.groups * plan.tiles
+    };
     let scratch = Scratch::take(tiles * plan.packed * size_of::<T::Acc>());
-    let packed: *mut T::Acc = scratch.start().cast();
+    let packed: *mut T::Acc = if ready {
+        prepared.cast_mut()
+    } else {
+        scratch.start().cast()
+    };
     let shared = Shared((job, &plan, kernels, packed));
     let shared = &shared;
     let pack = |index: usize| {
@@ -218,7 +284,7 @@ pub(super) unsafe fn run<T: ConvElement>(
         unsafe {
             weights::pack(
                 kernels,
-                job,
+                (&job.weights, job.pass),
                 group,
                 rows,
                 channels,
@@ -331,7 +397,7 @@ unsafe fn block<T: ConvElement>(
                         for t in chosen.clone() {
                             let dst = own.add((t - first) * plan.packed);
                             let rows = plan.rows_of(sizes.rows, t);
-                            weights::pack(kernels, job, group, rows, 0..sizes.channels, dst);
+                            weights::pack(kernels, (&job.weights, pass), group, rows, 0..sizes.channels, dst);
                         }
                     }
                     let packed = if plan.local {

@@ -54,6 +54,19 @@ pub(super) struct Axis {
 }
 
 impl Axis {
+    /// An axis with every tap and no positions: what packing of weights needs.
+    pub(super) fn of_taps(taps: usize) -> Axis {
+        let tap = |index| Tap {
+            index,
+            phase: 0,
+            shift: 0,
+        };
+        Axis {
+            taps: (0..taps).map(tap).collect(),
+            ..Axis::default()
+        }
+    }
+
     /// The axis of the convolution itself.
     pub(super) fn forward(w: &Window) -> Axis {
         let mut axis = Axis {

@@ -4,6 +4,7 @@ mod forward;
 mod geometry;
 mod operands;
 mod outer;
+mod packed;
 mod planes;
 #[cfg(test)]
 mod tests;
@@ -81,11 +82,11 @@ impl ConvKernel {
         })
     }
 
-    /// Runs the op.
+    /// Runs the op. `prepared` is what [`ConvKernel::prepare`] wrote, or null.
     ///
     /// # Safety
     /// As [`Program::run`].
-    pub(super) unsafe fn run(&self, args: &Args<'_>, parallel: &dyn Parallel) {
+    pub(super) unsafe fn run(&self, args: &Args<'_>, prepared: *const u8, parallel: &dyn Parallel) {
         let result = &args.extents[..3 + self.op.spatial as usize];
         if result.contains(&0) {
             return;
@@ -94,14 +95,14 @@ impl ConvKernel {
         unsafe {
             let done = match (self.launch(args), self.dtype) {
                 (None, _) => false,
-                (Some(launch), MatDType::F32) => self.typed::<f32>(&launch, args, parallel),
-                (Some(launch), MatDType::F64) => self.typed::<f64>(&launch, args, parallel),
-                (Some(launch), MatDType::F16) => self.typed::<f16>(&launch, args, parallel),
-                (Some(launch), MatDType::Bf16) => self.typed::<bf16>(&launch, args, parallel),
-                (Some(launch), MatDType::I32) => self.typed::<i32>(&launch, args, parallel),
-                (Some(launch), MatDType::U32) => self.typed::<u32>(&launch, args, parallel),
-                (Some(launch), MatDType::I64) => self.typed::<i64>(&launch, args, parallel),
-                (Some(launch), MatDType::U64) => self.typed::<u64>(&launch, args, parallel),
+                (Some(launch), MatDType::F32) => self.typed::<f32>(&launch, args, prepared, parallel),
+                (Some(launch), MatDType::F64) => self.typed::<f64>(&launch, args, prepared, parallel),
+                (Some(launch), MatDType::F16) => self.typed::<f16>(&launch, args, prepared, parallel),
+                (Some(launch), MatDType::Bf16) => self.typed::<bf16>(&launch, args, prepared, parallel),
+                (Some(launch), MatDType::I32) => self.typed::<i32>(&launch, args, prepared, parallel),
+                (Some(launch), MatDType::U32) => self.typed::<u32>(&launch, args, prepared, parallel),
+                (Some(launch), MatDType::I64) => self.typed::<i64>(&launch, args, prepared, parallel),
+                (Some(launch), MatDType::U64) => self.typed::<u64>(&launch, args, prepared, parallel),
                 (Some(_), MatDType::I8 | MatDType::U8 | MatDType::I16 | MatDType::U16) => false,
             };
             if !done {
@@ -217,6 +218,7 @@ impl ConvKernel {
         &self,
         launch: &Launch,
         args: &Args<'_>,
+        prepared: *const u8,
         parallel: &dyn Parallel,
     ) -> bool {
         let kernels = T::conv(Isa::detect());
@@ -306,7 +308,12 @@ impl ConvKernel {
                 pass,
             };
             // SAFETY: the caller vouches for the operands.
-            unsafe { forward::run(&kernels, &job, parallel, blockwise.is_some().then_some(&finish)) };
+            unsafe {
+                let finish = blockwise
+                    .is_some()
+                    .then_some(&finish as &(dyn Fn(&Finished) + Sync));
+                forward::run(&kernels, &job, prepared.cast(), parallel, finish);
+            }
         }
         if let Some(bound) = bound.as_ref().filter(|_| blockwise.is_none()) {
             // SAFETY: the result is finished.

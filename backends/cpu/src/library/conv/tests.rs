@@ -258,7 +258,24 @@ impl Setup {
         };
         // SAFETY: the vectors have the elements that sizes and strides reach.
         unsafe {
-            forward::run(&kernels, &forward, parallel, None);
+            let width = forward::reads_packed(&kernels, &sizes, &pass, k);
+            let mut packed = vec![f32::NAN; width.map_or(0, |width| forward::packed_len(&sizes, k, width))];
+            let mut prepared = std::ptr::null();
+            if width.is_some() {
+                forward::pack_all(&kernels, &sizes, &weights, packed.as_mut_ptr());
+                prepared = packed.as_ptr();
+            }
+            forward::run(&kernels, &forward, prepared, parallel, None);
+            let from_prepared = std::mem::replace(&mut y, vec![f32::NAN; self.y.len()]);
+            let forward = forward::Job {
+                target: Rows {
+                    ptr: y.as_mut_ptr(),
+                    ..rows
+                },
+                ..forward
+            };
+            forward::run(&kernels, &forward, std::ptr::null(), parallel, None);
+            assert!(from_prepared == y, "packed before: {sizes:?}");
             weight::run(&kernels, &weight, parallel);
             if outer::suits(&weight, &self.windows) {
                 let weight = weight::Job {

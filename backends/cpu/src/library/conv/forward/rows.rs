@@ -110,7 +110,16 @@ pub(super) unsafe fn walk_packing<T: ConvElement>(
     let pack = |t: usize, channels: Range<usize>| {
         let rows = plan.rows_of(task.job.sizes.rows, t);
         // SAFETY: the weights are the caller's, and so is the room for them.
-        unsafe { weights::pack(task.kernels, task.job, task.group, rows, channels, own) };
+        unsafe {
+            weights::pack(
+                task.kernels,
+                (&task.job.weights, task.job.pass),
+                task.group,
+                rows,
+                channels,
+                own,
+            )
+        };
     };
     // Channels whose weights are packed together: some, if no other tiles will ask for the first ones again.
     let at_once = if tiles.len() > HELD {

@@ -45,14 +45,9 @@ impl<S> Shape<S> {
         let used = if pass.is_plain() { used * COPIED } else { used };
         let terms = (sizes.channels * pass.taps()) as f64;
         let turned = terms / (terms + TURN);
+        let rows = broadest(tiles, sizes.rows);
         let of_rows =
             |(width, _): (usize, _)| turned * sizes.rows as f64 / sizes.rows.next_multiple_of(width) as f64;
-        let [narrow, broad] = tiles.rows;
-        let rows = if of_rows(narrow) > of_rows(broad) {
-            narrow
-        } else {
-            broad
-        };
         if of_rows(rows) <= used {
             return Shape {
                 along: Along::Positions,
@@ -67,5 +62,15 @@ impl<S> Shape<S> {
             kernels: rows.1,
             spread: line < LOW && pass.axes[2].span > 0,
         }
+    }
+}
+
+/// The tiles along rows that leave the fewest lanes idle: they follow from the number of rows alone.
+pub(super) fn broadest<S>(tiles: &Tiles<S>, rows: usize) -> (usize, &'static [TapFn<S>]) {
+    let [narrow, broad] = tiles.rows;
+    if rows.next_multiple_of(narrow.0) < rows.next_multiple_of(broad.0) {
+        narrow
+    } else {
+        broad
     }
 }

@@ -1,6 +1,7 @@
 //! Packing of the weights, and what of them a tile takes.
 
-use super::Job;
+use crate::library::conv::geometry::Pass;
+use crate::library::conv::operands::Weights;
 use crate::library::conv::tile::{ConvElement, ConvKernels};
 use crate::library::gemm::Panel;
 use std::ops::Range;
@@ -11,13 +12,12 @@ use std::ops::Range;
 /// The weights are readable, and `dst` has room for `pitch` accumulators a term and 16 more.
 pub(super) unsafe fn pack<T: ConvElement>(
     kernels: &ConvKernels<T>,
-    job: &Job<'_, T>,
+    (w, pass): (&Weights<T>, &Pass),
     group: usize,
     (rows, pitch): (Range<usize>, usize),
     channels: Range<usize>,
     dst: *mut T::Acc,
 ) {
-    let (w, pass) = (&job.weights, job.pass);
     let taps = pass.taps();
     let first = group as isize * w.group + rows.start as isize * w.row + channels.start as isize * w.channel;
     let src = w.ptr.wrapping_offset(first);
