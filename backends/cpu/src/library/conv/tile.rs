@@ -170,8 +170,8 @@ unsafe fn taps<V: Vector, const MR: usize, const NV: usize>(t: &TapArgs<V::Lane>
 /// `out[j, i] (+)= sum over l of a[l, i] * x[offsets[l] + j]`, with rows of `out` `NV` registers apart: the registers run along i.
 #[inline(always)]
 unsafe fn row_taps<V: Vector, const MR: usize, const NV: usize>(t: &TapArgs<V::Lane>) {
-    /// Registers of weights that are asked for ahead of time.
-    const AHEAD: usize = 16;
+    /// Registers of weights that are asked for ahead of time: constant weights come from memory.
+    const AHEAD: usize = 64;
     // SAFETY: the caller vouches for `terms` rows of A and offsets, for `MR` elements behind each, and the instruction set.
     unsafe {
         let mut sums = [[V::zero(); NV]; MR];
