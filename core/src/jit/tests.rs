@@ -1,6 +1,7 @@
 //! Traced functions on the embedded CPU backend.
 
 use crate::hal::{Backend, DeviceOptions};
+use crate::ops::ConvOptions;
 use crate::{Context, DType, Mode, Tensor, jit};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -127,6 +128,40 @@ fn captured_weights_are_packed_once_for_all_shapes_and_given_back() {
         }
     }
     assert_eq!(of_constants.cache_len(), 3);
+    of_constants.clear();
+    assert_eq!(live(), held);
+}
+
+#[test]
+fn captured_weights_of_convolutions_are_packed_once_too() {
+    let backend: Backend = crate::hal::runtime().backend("cpu").unwrap();
+    let cx = Context::on(backend.open(&DeviceOptions::new(0)).unwrap());
+    let numbers = |shape: &[usize]| {
+        let numbers: Vec<f32> = (0..shape.iter().product())
+            .map(|at: usize| ((at * 37) % 101) as f32 / 50.0 - 1.0)
+            .collect();
+        Tensor::from_slice(&numbers, shape, &cx)
+    };
+    let live = || cx.device().memory_stats().unwrap().live;
+    let weight = numbers(&[64, 40, 3, 3]);
+    let padded = || ConvOptions::new().padding(1);
+    let of_arguments = jit(move |x: &Tensor, w: &Tensor| x.conv2d(w, None, padded()).relu());
+    let xs = [[2, 40, 14, 14], [1, 40, 7, 7]].map(|shape| numbers(&shape));
+    let expected = xs
+        .each_ref()
+        .map(|x| of_arguments.call((x, &weight)).to_vec::<f32>().unwrap());
+    let held = live();
+    let of_constants = {
+        let weight = weight.clone();
+        jit(move |x: &Tensor| x.conv2d(&weight, None, padded()).relu())
+    };
+    for round in 0..2 {
+        for (x, expected) in xs.iter().zip(&expected) {
+            let found = of_constants.call(x).to_vec::<f32>().unwrap();
+            assert_eq!(&found, expected, "round {round}");
+            assert_eq!(live(), held + 1, "one form of the weights");
+        }
+    }
     of_constants.clear();
     assert_eq!(live(), held);
 }
