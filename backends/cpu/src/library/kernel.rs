@@ -119,7 +119,7 @@ impl LibraryKernel {
         }
     }
 
-    /// Runs the op with the parameters of its definition. `prepared` is what [`LibraryKernel::prepare`] wrote, or null.
+    /// Runs the op with the parameters of its definition. `prepared` is what `prepare` wrote, or null.
     ///
     /// # Safety
     /// As [`crate::exec::Program::run`].

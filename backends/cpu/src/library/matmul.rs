@@ -44,7 +44,7 @@ pub struct MatRef {
     pub row_stride: isize,
     /// Elements from one column to the next.
     pub col_stride: isize,
-    /// As B, what [`MatmulKernel::prepare`] has made of it, if it is the same for all batches; else null.
+    /// As B, what `MatmulKernel::prepare` has made of it, if it is the same for all batches; else null.
     pub packed: *const u8,
 }
 
