@@ -98,72 +98,62 @@ fn captured_tensors_and_constants_keep_their_values() {
     }
 }
 
-#[test]
-fn captured_weights_are_packed_once_for_all_shapes_and_given_back() {
-    let backend: Backend = crate::hal::runtime().backend("cpu").unwrap();
-    let cx = Context::on(backend.open(&DeviceOptions::new(0)).unwrap());
-    let matrix = |rows: usize, columns: usize| {
-        let numbers: Vec<f32> = (0..rows * columns)
-            .map(|at| ((at * 37) % 101) as f32 / 50.0 - 1.0)
-            .collect();
-        Tensor::from_slice(&numbers, [rows, columns], &cx)
-    };
+/// Checks that captured `weights` give what they give as arguments, are kept in one more form each however many shapes there are,
+/// and that the forms go with the function.
+fn packed_once(cx: &Context, weights: &Vec<Tensor>, xs: &[Tensor], f: fn(&Tensor, &[Tensor]) -> Tensor) {
     let live = || cx.device().memory_stats().unwrap().live;
-    let weights = [matrix(300, 200), matrix(70, 200).transpose(0, 1)];
-    let of_arguments = jit(|x: &Tensor, w: &[Tensor; 2]| x.matmul(&w[0]).relu().matmul(&w[1]));
-    let xs = [40, 3, 130].map(|rows| matrix(rows, 300));
-    let expected = xs
-        .each_ref()
-        .map(|x| of_arguments.call((x, &weights)).to_vec::<f32>().unwrap());
+    let read = |y: Tensor| y.to_vec::<f32>().unwrap();
+    let of_arguments = jit(|x: &Tensor, weights: &Vec<Tensor>| f(x, weights));
+    let expected: Vec<Vec<f32>> = (xs.iter())
+        .map(|x| read(of_arguments.call((x, weights))))
+        .collect();
     let held = live();
     let of_constants = {
         let weights = weights.clone();
-        jit(move |x: &Tensor| x.matmul(&weights[0]).relu().matmul(&weights[1]))
+        jit(move |x: &Tensor| f(x, &weights))
     };
     for round in 0..2 {
         for (x, expected) in xs.iter().zip(&expected) {
-            let found = of_constants.call(x).to_vec::<f32>().unwrap();
-            assert_eq!(&found, expected, "round {round}");
-            assert_eq!(live(), held + 2, "one form of each matrix");
+            assert_eq!(&read(of_constants.call(x)), expected, "round {round}");
+            assert_eq!(live(), held + weights.len() as u64, "one form of each weight");
         }
     }
-    assert_eq!(of_constants.cache_len(), 3);
+    assert_eq!(of_constants.cache_len(), xs.len());
     of_constants.clear();
     assert_eq!(live(), held);
 }
 
+/// A context whose device no other test uses.
+fn own_context() -> Context {
+    let backend: Backend = crate::hal::runtime().backend("cpu").unwrap();
+    Context::on(backend.open(&DeviceOptions::new(0)).unwrap())
+}
+
+fn numbers(shape: &[usize], cx: &Context) -> Tensor {
+    let numbers: Vec<f32> = (0..shape.iter().product())
+        .map(|at: usize| ((at * 37) % 101) as f32 / 50.0 - 1.0)
+        .collect();
+    Tensor::from_slice(&numbers, shape, cx)
+}
+
+#[test]
+fn captured_matrices_are_packed_once_for_all_shapes_and_given_back() {
+    let cx = own_context();
+    let weights = vec![
+        numbers(&[300, 200], &cx),
+        numbers(&[70, 200], &cx).transpose(0, 1),
+    ];
+    let xs = [40, 3, 130].map(|rows| numbers(&[rows, 300], &cx));
+    packed_once(&cx, &weights, &xs, |x, w| x.matmul(&w[0]).relu().matmul(&w[1]));
+}
+
 #[test]
 fn captured_weights_of_convolutions_are_packed_once_too() {
-    let backend: Backend = crate::hal::runtime().backend("cpu").unwrap();
-    let cx = Context::on(backend.open(&DeviceOptions::new(0)).unwrap());
-    let numbers = |shape: &[usize]| {
-        let numbers: Vec<f32> = (0..shape.iter().product())
-            .map(|at: usize| ((at * 37) % 101) as f32 / 50.0 - 1.0)
-            .collect();
-        Tensor::from_slice(&numbers, shape, &cx)
-    };
-    let live = || cx.device().memory_stats().unwrap().live;
-    let weight = numbers(&[64, 40, 3, 3]);
-    let padded = || ConvOptions::new().padding(1);
-    let of_arguments = jit(move |x: &Tensor, w: &Tensor| x.conv2d(w, None, padded()).relu());
-    let xs = [[2, 40, 14, 14], [1, 40, 7, 7]].map(|shape| numbers(&shape));
-    let expected = xs
-        .each_ref()
-        .map(|x| of_arguments.call((x, &weight)).to_vec::<f32>().unwrap());
-    let held = live();
-    let of_constants = {
-        let weight = weight.clone();
-        jit(move |x: &Tensor| x.conv2d(&weight, None, padded()).relu())
-    };
-    for round in 0..2 {
-        for (x, expected) in xs.iter().zip(&expected) {
-            let found = of_constants.call(x).to_vec::<f32>().unwrap();
-            assert_eq!(&found, expected, "round {round}");
-            assert_eq!(live(), held + 1, "one form of the weights");
-        }
-    }
-    of_constants.clear();
-    assert_eq!(live(), held);
+    let cx = own_context();
+    let xs = [[2, 40, 14, 14], [1, 40, 7, 7]].map(|shape| numbers(&shape, &cx));
+    packed_once(&cx, &vec![numbers(&[64, 40, 3, 3], &cx)], &xs, |x, w| {
+        x.conv2d(&w[0], None, ConvOptions::new().padding(1)).relu()
+    });
 }
 
 #[test]

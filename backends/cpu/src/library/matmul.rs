@@ -308,6 +308,7 @@ impl Grid {
 
 mod launch;
 mod packed;
+pub(super) use packed::by_type;
 #[cfg(test)]
 mod tests;
 

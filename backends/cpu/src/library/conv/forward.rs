@@ -352,10 +352,12 @@ unsafe fn block<T: ConvElement>(
     let scratch = Scratch::take((length + sums_len) * size_of::<T::Acc>());
     let planes_at: *mut T::Acc = scratch.start().cast();
     let gathered = job.gathered.of_group(group);
-    let mut at_once = (PACKED / (plan.packed * size_of::<T::Acc>())).clamp(1, tiles.len());
-    if plan.near < sizes.channels {
-        at_once = at_once.min(positions::HELD);
-    }
+    let most = match plan.along {
+        Along::Rows => 1,
+        Along::Positions if plan.near < sizes.channels => positions::HELD,
+        Along::Positions => tiles.len(),
+    };
+    let at_once = (PACKED / (plan.packed * size_of::<T::Acc>())).clamp(1, tiles.len().min(most));
     let own_len = if plan.local { at_once * plan.packed } else { 0 };
     let own = Scratch::take(own_len * size_of::<T::Acc>());
     let own: *mut T::Acc = own.start().cast();

@@ -223,21 +223,7 @@ impl ConvKernel {
     ) -> bool {
         let kernels = T::conv(Isa::detect());
         let sizes = launch.sizes;
-        let gathered = Gathered {
-            ptr: launch.gathered.ptr.cast::<T>(),
-            sample: launch.gathered.sample,
-            group: launch.gathered.group,
-            channel: launch.gathered.channel,
-            spatial: launch.gathered.spatial,
-        };
-        let weights = Weights {
-            ptr: launch.weights.ptr.cast::<T>(),
-            group: launch.weights.group,
-            row: launch.weights.row,
-            channel: launch.weights.channel,
-            taps: launch.weights.taps,
-            extents: launch.weights.extents,
-        };
+        let (gathered, weights) = (launch.gathered.cast::<T>(), launch.weights.cast::<T>());
         let rows = launch.rows;
         let result = &args.extents[..3 + self.op.spatial as usize];
         let (strides, scalars) = (row_major(result), &args.scalars[2 * self.op.spatial as usize..]);

@@ -19,6 +19,17 @@ impl<T> Gathered<T> {
             .wrapping_offset(sample as isize * self.sample + channel as isize * self.channel)
     }
 
+    /// The same with another type of elements; strides are counted in elements already.
+    pub(super) fn cast<U>(&self) -> Gathered<U> {
+        Gathered {
+            ptr: self.ptr.cast(),
+            sample: self.sample,
+            group: self.group,
+            channel: self.channel,
+            spatial: self.spatial,
+        }
+    }
+
     /// The operand of one group.
     pub(super) fn of_group(&self, group: usize) -> Gathered<T> {
         Gathered {
@@ -37,6 +48,20 @@ pub(super) struct Weights<T> {
     pub(super) channel: isize,
     pub(super) taps: [isize; AXES],
     pub(super) extents: [usize; AXES],
+}
+
+impl<T> Weights<T> {
+    /// The same with another type of elements; strides are counted in elements already.
+    pub(super) fn cast<U>(&self) -> Weights<U> {
+        Weights {
+            ptr: self.ptr.cast(),
+            group: self.group,
+            row: self.row,
+            channel: self.channel,
+            taps: self.taps,
+            extents: self.extents,
+        }
+    }
 }
 
 /// The result, or dy for the gradient with respect to the weight.

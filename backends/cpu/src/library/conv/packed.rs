@@ -3,10 +3,11 @@
 use super::forward;
 use super::geometry::{Axis, Pass};
 use super::tile::ConvElement;
-use super::{ConvKernel, Direction, Launch, MatDType, Weights};
+use super::{ConvKernel, Direction, Launch};
 use crate::exec::Args;
 use crate::library::Wanted;
 use crate::library::gemm::Isa;
+use crate::library::matmul::by_type;
 
 /// First word of the key of packed weights.
 const TAG: u64 = u64::from_le_bytes(*b"conv wgt");
@@ -20,12 +21,7 @@ impl ConvKernel {
             return None;
         }
         let launch = self.launch(args)?;
-        let (width, bytes) = match self.dtype {
-            MatDType::F32 => form::<f32>(&launch)?,
-            MatDType::F64 => form::<f64>(&launch)?,
-            // Wider accumulators would cost more memory than the packing is worth.
-            _ => return None,
-        };
+        let (width, bytes) = by_type!(self.dtype, T => form::<T>(&launch)?, return None);
         let (sizes, w) = (&launch.sizes, &launch.weights);
         let counts = [width, sizes.groups, sizes.rows, sizes.channels];
         let strides = [w.group, w.row, w.channel];
@@ -46,25 +42,7 @@ impl ConvKernel {
     pub(in crate::library) unsafe fn prepare(&self, args: &Args<'_>, to: *mut u8) {
         let Some(launch) = self.launch(args) else { return };
         // SAFETY: the caller vouches for it.
-        unsafe {
-            match self.dtype {
-                MatDType::F32 => pack::<f32>(&launch, to),
-                MatDType::F64 => pack::<f64>(&launch, to),
-                _ => {}
-            }
-        }
-    }
-}
-
-fn weights<T>(launch: &Launch) -> Weights<T> {
-    let w = &launch.weights;
-    Weights {
-        ptr: w.ptr.cast(),
-        group: w.group,
-        row: w.row,
-        channel: w.channel,
-        taps: w.taps,
-        extents: w.extents,
+        by_type!(self.dtype, T => unsafe { pack::<T>(&launch, to) }, ());
     }
 }
 
@@ -85,7 +63,7 @@ unsafe fn pack<T: ConvElement>(launch: &Launch, to: *mut u8) {
         forward::pack_all(
             &T::conv(Isa::detect()),
             &launch.sizes,
-            &weights::<T>(launch),
+            &launch.weights.cast::<T>(),
             to.cast(),
         )
     }

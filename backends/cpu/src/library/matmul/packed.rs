@@ -1,6 +1,6 @@
 //! A constant B, packed once for all runs.
 
-use super::{MatDType, MatMut, MatmulKernel, Problem, VectorProduct, gemv, transposes};
+use super::{MatMut, MatmulKernel, Problem, VectorProduct, gemv, transposes};
 use crate::exec::Args;
 use crate::library::Wanted;
 use crate::library::gemm::{self, Isa, Operands};
@@ -10,36 +10,40 @@ use crate::library::gemm::{self, Isa, Operands};
 macro_rules! by_type {
     ($dtype:expr, $t:ident => $body:expr, $other:expr) => {
         match $dtype {
-            MatDType::F32 => {
+            $crate::library::matmul::MatDType::F32 => {
                 type $t = f32;
                 $body
             }
-            MatDType::F64 => {
+            $crate::library::matmul::MatDType::F64 => {
                 type $t = f64;
                 $body
             }
-            MatDType::I32 => {
+            $crate::library::matmul::MatDType::I32 => {
                 type $t = i32;
                 $body
             }
-            MatDType::U32 => {
+            $crate::library::matmul::MatDType::U32 => {
                 type $t = u32;
                 $body
             }
-            MatDType::I64 => {
+            $crate::library::matmul::MatDType::I64 => {
                 type $t = i64;
                 $body
             }
-            MatDType::U64 => {
+            $crate::library::matmul::MatDType::U64 => {
                 type $t = u64;
                 $body
             }
-            MatDType::F16 | MatDType::Bf16 | MatDType::I8 | MatDType::U8 | MatDType::I16 | MatDType::U16 => {
-                $other
-            }
+            $crate::library::matmul::MatDType::F16
+            | $crate::library::matmul::MatDType::Bf16
+            | $crate::library::matmul::MatDType::I8
+            | $crate::library::matmul::MatDType::U8
+            | $crate::library::matmul::MatDType::I16
+            | $crate::library::matmul::MatDType::U16 => $other,
         }
     };
 }
+pub(in crate::library) use by_type;
 
 /// Extents and strides of a B that all batches share.
 struct Shared {

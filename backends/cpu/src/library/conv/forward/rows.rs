@@ -14,7 +14,7 @@ pub(super) const HELD: usize = 32;
 /// Tiles that are stored at once.
 const STORED: usize = 4;
 /// Bytes of weights that are packed together and stay near until they are used.
-const PACKED: usize = 64 << 10;
+const PACKED_NEAR: usize = 64 << 10;
 /// From row to row of turned tiles: at least the positions of `STORED` tiles.
 const PITCH: usize = 64;
 /// Accumulators of turned tiles.
@@ -125,7 +125,7 @@ pub(super) unsafe fn walk_packing<T: ConvElement>(
     let at_once = if tiles.len() > HELD {
         channels
     } else {
-        (PACKED / (terms * size_of::<T::Acc>()).max(1)).next_multiple_of(plan.near)
+        (PACKED_NEAR / (terms * size_of::<T::Acc>()).max(1)).next_multiple_of(plan.near)
     };
     for t in chosen {
         // SAFETY: the caller's contract.

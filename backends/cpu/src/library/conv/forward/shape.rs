@@ -13,8 +13,8 @@ pub(super) enum Along {
     Rows,
 }
 
-/// Most lanes of a tile.
-pub(super) const WIDEST: usize = 64;
+/// Most rows of a tile whose registers run along them.
+pub(super) const WIDEST: usize = 32;
 /// Terms whose products take as long as a tile's way from registers to lines of the result.
 const TURN: f64 = 12.0;
 /// What is left of the speed where planes are copied that rows would read in place.
