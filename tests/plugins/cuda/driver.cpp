@@ -6,7 +6,7 @@
 std::atomic<int> live[KINDS];
 thread_local Context *current;
 
-enum { MOST = 8 };
+enum { MOST = 16 };
 static Context contexts[MOST];
 static std::mutex contexts_lock;
 
@@ -15,9 +15,35 @@ long setting(const char *name, long otherwise) {
     return text ? strtol(text, nullptr, 10) : otherwise;
 }
 
-static int devices() { return (int)std::min(setting("STANDIN_DEVICES", 6), (long)MOST); }
+static int devices() { return (int)std::min(setting("STANDIN_DEVICES", 12), (long)MOST); }
 
 EXPORT int standin_live(int kind) { return live[kind]; }
+EXPORT int standin_count(int device, int what) { return contexts[device].counts[what]; }
+
+/* Calls of a device that are to fail. */
+struct Fault {
+    int device;
+    std::string call;
+    Code code;
+    int times;
+};
+static std::vector<Fault> faults;
+static std::mutex faults_lock;
+
+/* Lets the next `times` calls of a function on a device return a code. */
+EXPORT void standin_fault(int device, const char *call, Code code, int times) {
+    std::lock_guard<std::mutex> guard(faults_lock);
+    faults.push_back({device, call, code, times});
+}
+Code fault(const char *call) {
+    std::lock_guard<std::mutex> guard(faults_lock);
+    for (Fault &next : faults)
+        if (next.device == current->device && next.call == call && next.times > 0) {
+            next.times--;
+            return next.code;
+        }
+    return SUCCESS;
+}
 
 EXPORT Code cuInit(unsigned) { return devices() > 0 ? SUCCESS : NO_DEVICE; }
 EXPORT Code cuDriverGetVersion(int *out) {

@@ -18,6 +18,7 @@ struct Module {
 
 Code node_copy(const void *params, Command *out);
 Code node_set(const void *params, Command *out);
+size_t rows_of_set(const void *params);
 
 EXPORT Code cuModuleLoadDataEx(Module **out, const void *image, unsigned, int *, void **) {
     READY;
@@ -66,7 +67,8 @@ Code launch(Function *function, unsigned blocks, unsigned threads, void **argume
     auto asks = [&](const char *fault) { return function->name.find(fault) != std::string::npos; };
     if (asks("fault_resources"))
         return LAUNCH_OUT_OF_RESOURCES;
-    Code fault = asks("fault_address") ? ILLEGAL_ADDRESS : asks("fault_ecc") ? ECC_UNCORRECTABLE : SUCCESS;
+    Code asked = fault("kernel");
+    Code code = asks("fault_address") ? ILLEGAL_ADDRESS : asks("fault_ecc") ? ECC_UNCORRECTABLE : asked;
     auto copies = std::make_shared<std::vector<std::vector<char>>>();
     for (size_t i = 0; i < function->sizes.size(); i++) {
         const char *from = (const char *)arguments[i];
@@ -75,8 +77,8 @@ Code launch(Function *function, unsigned blocks, unsigned threads, void **argume
     auto run = function->run;
     (void)context;
     *out = [=]() -> Code {
-        if (fault)
-            return fault;
+        if (code)
+            return code;
         std::vector<void *> pointers;
         for (auto &copy : *copies)
             pointers.push_back(copy.data());
@@ -89,11 +91,14 @@ Code launch(Function *function, unsigned blocks, unsigned threads, void **argume
 EXPORT Code cuLaunchKernel(Function *function, unsigned blocks, unsigned y, unsigned z, unsigned threads, unsigned ty,
                            unsigned tz, unsigned, Stream *stream, void **arguments, void **) {
     OF_CONTEXT(stream);
+    if (Code code = fault("cuLaunchKernel"))
+        return code;
     if (y != 1 || z != 1 || ty != 1 || tz != 1)
         return INVALID_VALUE;
     Command command;
     if (Code code = launch(function, blocks, threads, arguments, current, &command))
         return code;
+    current->counts[LAUNCHED_KERNELS]++;
     return stream->push(std::move(command));
 }
 
@@ -109,18 +114,61 @@ static Code node_kernel(const void *params, Command *out) {
     return launch(p->function, p->x, p->tx, p->arguments, current, out);
 }
 
-/* Nodes as they run: a change replaces one, and launches that are under way keep what they have. */
+/* A node as it runs: a change replaces its command, and launches that are under way keep what they have. */
+struct Step {
+    std::shared_ptr<Command> command;
+    std::vector<size_t> after;
+    Sort sort;
+    size_t extent;
+};
 struct Executable {
     Context *context;
     std::weak_ptr<char> graph;
     std::map<Node *, size_t> index;
-    std::vector<std::shared_ptr<Command>> commands;
-    std::vector<size_t> order;
+    std::vector<Step> steps;
+    unsigned launches = 0;
     std::shared_ptr<std::mutex> running = std::make_shared<std::mutex>();
+
+    std::vector<size_t> order();
 };
 
+/* Any order that keeps dependencies is allowed, and launches take different ones: the latest node that may run comes next, so
+ * that a dependency that was left out shows; the one that has waited longest, so that nodes side by side take turns with what
+ * they consist of; any. */
+std::vector<size_t> Executable::order() {
+    const unsigned launch = launches++;
+    uint64_t state = launch * 2654435761u + 1;
+    std::vector<size_t> order, ready, missing(steps.size());
+    auto add_ready = [&](size_t i) {
+        if (missing[i] == 0)
+            ready.push_back(i);
+    };
+    for (size_t i = 0; i < steps.size(); i++) {
+        missing[i] = steps[i].after.size();
+        add_ready(i);
+    }
+    while (!ready.empty()) {
+        auto next = ready.begin();
+        if (launch % 3 == 0)
+            next = std::max_element(ready.begin(), ready.end());
+        if (launch % 3 == 2) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            next += (ptrdiff_t)((state >> 33) % ready.size());
+        }
+        const size_t done = *next;
+        ready.erase(next);
+        order.push_back(done);
+        for (size_t i = done + 1; i < steps.size(); i++)
+            if (std::count(steps[i].after.begin(), steps[i].after.end(), done)) {
+                missing[i]--;
+                add_ready(i);
+            }
+    }
+    return order;
+}
+
 EXPORT Code cuGraphCreate(Graph **out, unsigned) {
-    READY;
+    READY_FOR("cuGraphCreate");
     *out = new Graph();
     live[GRAPHS]++;
     return SUCCESS;
@@ -131,8 +179,8 @@ EXPORT Code cuGraphDestroy(Graph *graph) {
     return SUCCESS;
 }
 
-static Code add(Node **out, Graph *graph, Node *const *after, size_t count, Command command) {
-    std::unique_ptr<Node> node(new Node{graph, std::move(command), {after, after + count}});
+static Code add(Node **out, Graph *graph, Node *const *after, size_t count, Command command, Sort sort, size_t extent = 1) {
+    std::unique_ptr<Node> node(new Node{graph, std::move(command), {after, after + count}, sort, extent});
     for (size_t i = 0; i < count; i++) {
         if (after[i]->graph != graph)
             return INVALID_VALUE;
@@ -144,17 +192,17 @@ static Code add(Node **out, Graph *graph, Node *const *after, size_t count, Comm
     graph->nodes.push_back(std::move(node));
     return SUCCESS;
 }
-#define ADD(symbol, make)                                                                                              \
+#define ADD(symbol, make, sort, extent)                                                                                \
     EXPORT Code symbol(Node **out, Graph *graph, Node *const *after, size_t count, const void *params, void *) {       \
         READY;                                                                                                         \
         Command command;                                                                                               \
         if (Code code = make(params, &command))                                                                        \
             return code;                                                                                               \
-        return add(out, graph, after, count, std::move(command));                                                      \
+        return add(out, graph, after, count, std::move(command), sort, extent);                                        \
     }
-ADD(cuGraphAddKernelNode_v2, node_kernel)
-ADD(cuGraphAddMemcpyNode, node_copy)
-ADD(cuGraphAddMemsetNode, node_set)
+ADD(cuGraphAddKernelNode_v2, node_kernel, Sort::Kernel, 1)
+ADD(cuGraphAddMemcpyNode, node_copy, Sort::Copy, 1)
+ADD(cuGraphAddMemsetNode, node_set, Sort::Set, rows_of_set(params))
 
 EXPORT Code cuGraphAddHostNode(Node **out, Graph *graph, Node *const *after, size_t count, const void *params) {
     READY;
@@ -162,46 +210,41 @@ EXPORT Code cuGraphAddHostNode(Node **out, Graph *graph, Node *const *after, siz
         void (*function)(void *);
         void *data;
     } p = *(const Params *)params;
-    return add(out, graph, after, count, [p] {
+    auto call = [p] {
         p.function(p.data);
         return SUCCESS;
-    });
+    };
+    return add(out, graph, after, count, call, Sort::Host);
 }
-EXPORT Code cuGraphAddChildGraphNode(Node **out, Graph *graph, Node *const *after, size_t count, Graph *child) {
-    READY;
+static Command command_of(const Graph *child) {
     std::vector<Command> commands;
     for (auto &node : child->nodes)
         commands.push_back(node->run);
-    return add(out, graph, after, count, [commands] {
+    return [commands] {
         for (auto &command : commands)
             if (Code code = command())
                 return code;
         return (Code)SUCCESS;
-    });
+    };
+}
+EXPORT Code cuGraphAddChildGraphNode(Node **out, Graph *graph, Node *const *after, size_t count, Graph *child) {
+    READY;
+    return add(out, graph, after, count, command_of(child), Sort::Child, child->nodes.size());
 }
 
 EXPORT Code cuGraphInstantiateWithFlags(Executable **out, Graph *graph, uint64_t) {
-    READY;
+    READY_FOR("cuGraphInstantiate");
     auto made = std::make_unique<Executable>();
     made->context = current;
     made->graph = graph->life;
     for (auto &node : graph->nodes) {
-        made->index[node.get()] = made->commands.size();
-        made->commands.push_back(std::make_shared<Command>(node->run));
+        made->index[node.get()] = made->steps.size();
+        made->steps.push_back({std::make_shared<Command>(node->run), {}, node->sort, node->extent});
+        for (Node *before : node->after)
+            made->steps.back().after.push_back(made->index[before]);
     }
-    /* Any order that keeps dependencies is allowed: the latest node that may run comes next. */
-    std::vector<bool> done(made->commands.size());
-    while (made->order.size() < made->commands.size())
-        for (size_t i = made->commands.size(); i-- > 0;) {
-            auto &after = graph->nodes[i]->after;
-            bool may = std::all_of(after.begin(), after.end(), [&](Node *n) { return done[made->index[n]]; });
-            if (!done[i] && may) {
-                done[i] = true;
-                made->order.push_back(i);
-                break;
-            }
-        }
     live[EXECUTABLES]++;
+    current->counts[INSTANTIATED]++;
     *out = made.release();
     return SUCCESS;
 }
@@ -210,25 +253,49 @@ EXPORT Code cuGraphExecDestroy(Executable *executable) {
     live[EXECUTABLES]--;
     return SUCCESS;
 }
-EXPORT Code cuGraphExecKernelNodeSetParams_v2(Executable *executable, Node *node, const void *params) {
-    READY;
-    /* The driver reads the node, which must be in the graph still. */
+/* Changes a node for later launches. Its kind and extent stay, and the driver reads it in its graph, which must be there. */
+static Code change(Executable *executable, Node *node, Sort sort, size_t extent, Command command) {
     if (executable->graph.expired())
         return INVALID_VALUE;
     auto found = executable->index.find(node);
     if (found == executable->index.end())
         return INVALID_VALUE;
+    Step &step = executable->steps[found->second];
+    if (step.sort != sort || step.extent != extent)
+        return INVALID_VALUE;
+    step.command = std::make_shared<Command>(std::move(command));
+    executable->context->counts[CHANGED_NODES]++;
+    return SUCCESS;
+}
+EXPORT Code cuGraphExecKernelNodeSetParams_v2(Executable *executable, Node *node, const void *params) {
+    READY_FOR("cuGraphExecKernelNodeSetParams");
     Command command;
     if (Code code = node_kernel(params, &command))
         return code;
-    executable->commands[found->second] = std::make_shared<Command>(std::move(command));
-    return SUCCESS;
+    return change(executable, node, Sort::Kernel, 1, std::move(command));
+}
+/* As the driver's: single rows alone. */
+EXPORT Code cuGraphExecMemsetNodeSetParams(Executable *executable, Node *node, const void *params, Context *context) {
+    READY;
+    Command command;
+    if (Code code = node_set(params, &command))
+        return code;
+    if (rows_of_set(params) != 1 || context != executable->context)
+        return INVALID_VALUE;
+    return change(executable, node, Sort::Set, 1, std::move(command));
+}
+EXPORT Code cuGraphExecChildGraphNodeSetParams(Executable *executable, Node *node, Graph *child) {
+    READY;
+    return change(executable, node, Sort::Child, child->nodes.size(), command_of(child));
 }
 EXPORT Code cuGraphLaunch(Executable *executable, Stream *stream) {
     OF_CONTEXT(stream);
+    if (Code code = fault("cuGraphLaunch"))
+        return code;
+    current->counts[LAUNCHED_GRAPHS]++;
     std::vector<std::shared_ptr<Command>> commands;
-    for (size_t i : executable->order)
-        commands.push_back(executable->commands[i]);
+    for (size_t i : executable->order())
+        commands.push_back(executable->steps[i].command);
     auto running = executable->running;
     return stream->push([commands, running]() -> Code {
         std::lock_guard<std::mutex> guard(*running);

@@ -83,7 +83,7 @@ EXPORT Code cuMemGetInfo_v2(size_t *free, size_t *total) {
     return SUCCESS;
 }
 EXPORT Code cuMemAlloc_v2(Ptr *out, size_t bytes) {
-    READY;
+    READY_FOR("cuMemAlloc");
     if (bytes == 0)
         return INVALID_VALUE;
     uint64_t total = (uint64_t)setting("STANDIN_MEMORY", 4L << 30), used = current->used;
@@ -291,6 +291,7 @@ struct Set {
     unsigned value, element;
     size_t width, rows;
 };
+size_t rows_of_set(const void *params) { return ((const Set *)params)->rows; }
 Code node_set(const void *params, Command *out) {
     Set s = *(const Set *)params;
     if (kind_of(s.to, (s.rows - 1) * s.pitch + s.width * s.element) == Memory::None || s.to % s.element)

@@ -2,9 +2,10 @@
  *
  * Device memory is the host's, a stream is a thread with a queue, and kernels are C++ that the stand-in for NVRTC has
  * compiled. Like the driver it is strict about what it is handed: contexts, handles, and whether addresses lie in memory that
- * is alive. Environment variables: STANDIN_DRIVER (version, 13000), STANDIN_DEVICES (6), STANDIN_SM (90), STANDIN_MEMORY (bytes of
+ * is alive. Environment variables: STANDIN_DRIVER (version, 13000), STANDIN_DEVICES (12), STANDIN_SM (90), STANDIN_MEMORY (bytes of
  * a device, 4 GiB). Names of kernels ask for faults: fault_resources is refused by its launch, fault_address faults while it
- * runs, fault_ecc breaks the device. */
+ * runs, fault_ecc breaks the device. `standin_fault` lets calls of a device fail, or
+ * a kernel of it while it runs. */
 
 #pragma once
 
@@ -48,11 +49,15 @@ enum : Code {
     STREAM_CAPTURE_UNSUPPORTED = 900,
 };
 
+/* What is counted for each device. */
+enum Count { LAUNCHED_KERNELS, LAUNCHED_GRAPHS, INSTANTIATED, CHANGED_NODES, COUNTS };
+
 struct Context {
     int device;
     int users = 0;
     std::atomic<Code> broken{SUCCESS};
     std::atomic<uint64_t> used{0};
+    std::atomic<int> counts[COUNTS]{};
 };
 
 typedef std::function<Code()> Command;
@@ -70,10 +75,16 @@ struct Event {
     std::shared_ptr<Point> point;
 };
 
+/* Kinds of nodes, which differ in what of them can change once their graph is executable. */
+enum class Sort { Kernel, Copy, Set, Host, Child };
+
 struct Node {
     struct Graph *graph;
     Command run;
     std::vector<Node *> after;
+    Sort sort;
+    /* Rows of a set, nodes of a child. */
+    size_t extent = 1;
 };
 
 struct Graph {
@@ -109,6 +120,12 @@ extern thread_local Context *current;
 inline Code ready() { return current ? current->broken.load() : INVALID_CONTEXT; }
 #define READY                                                                                                          \
     if (Code code = ready())                                                                                           \
+    return code
+/* As READY, with the faults that a test has asked for. */
+Code fault(const char *call);
+#define READY_FOR(call)                                                                                                \
+    READY;                                                                                                             \
+    if (Code code = fault(call))                                                                                       \
     return code
 #define OF_CONTEXT(stream)                                                                                             \
     READY;                                                                                                             \

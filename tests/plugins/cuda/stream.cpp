@@ -44,7 +44,7 @@ void Stream::work() {
 Code Stream::push(Command command) {
     std::lock_guard<std::mutex> guard(lock);
     if (capture) {
-        std::unique_ptr<Node> node(new Node{capture, std::move(command), {}});
+        std::unique_ptr<Node> node(new Node{capture, std::move(command), {}, Sort::Kernel});
         if (!capture->nodes.empty())
             node->after.push_back(capture->nodes.back().get());
         capture->nodes.push_back(std::move(node));
@@ -102,6 +102,8 @@ EXPORT Code cuStreamWaitValue32_v2(Stream *stream, Ptr address, unsigned value, 
 }
 EXPORT Code cuStreamBeginCapture_v2(Stream *stream, unsigned) {
     OF_CONTEXT(stream);
+    if (Code code = fault("cuStreamBeginCapture"))
+        return code;
     std::lock_guard<std::mutex> guard(stream->lock);
     if (stream->capture)
         return STREAM_CAPTURE_UNSUPPORTED;

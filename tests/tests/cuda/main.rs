@@ -5,6 +5,7 @@
 mod copies;
 #[path = "../plugins/mod.rs"]
 mod plugins;
+mod programs;
 
 use std::path::Path;
 use std::sync::OnceLock;

@@ -14,6 +14,7 @@ use thalweg_hal::tables::{Packet, ProgramArgs, ProgramInput, ProgramRunArgs, Pro
 use thalweg_hal::{DType, Result, Status};
 
 mod refused;
+mod runs;
 
 pub(super) fn cases() -> Vec<Case> {
     let case = |name: &str, run: fn(&Subject) -> Check| Case::new("graphs", name, run);
@@ -25,6 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
         case("program_with_constants", constants),
         case("program_makes_what_is_the_callers", memory),
         case("program_in_stream_order", in_stream_order),
+        case("program_runs_under_way", runs::under_way),
         case("program_on_many_threads", many_threads),
         case("program_refused", refused::packets),
         case("program_runs_refused", refused::runs),
