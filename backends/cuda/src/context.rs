@@ -1,7 +1,7 @@
 //! The primary context of a device, shared with other users of CUDA in the process.
 
 use crate::api::codes::{self, SUCCESS};
-use crate::api::driver::{Driver, RawContext, RawDevice, RawEvent};
+use crate::api::driver::{Driver, RawContext, RawDevice, RawEvent, RawStream};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use thalweg_hal::tables::NoticeKind;
@@ -22,6 +22,8 @@ pub(crate) struct Context {
     lost: OnceLock<String>,
     // Events without timing that nobody uses now.
     events: Mutex<Vec<RawEvent>>,
+    // Streams to capture on that nobody uses now.
+    capturing: Mutex<Vec<RawStream>>,
 }
 
 impl Context {
@@ -50,6 +52,7 @@ impl Context {
             host,
             lost: OnceLock::new(),
             events: Mutex::new(Vec::new()),
+            capturing: Mutex::new(Vec::new()),
         }))
     }
 
@@ -126,11 +129,54 @@ impl Context {
     }
 }
 
+impl Context {
+    /// A stream to capture on, which nobody else uses until it is dropped. The context is current.
+    pub(crate) fn capturing(&self) -> Result<Capturing<'_>> {
+        let kept = self.capturing.lock().pop();
+        let raw = match kept {
+            Some(raw) => raw,
+            None => {
+                let mut raw = RawStream(std::ptr::null_mut());
+                // SAFETY: plain call.
+                let code = unsafe { (self.api.stream_create)(&raw mut raw, 1, 0) };
+                self.check("cuStreamCreateWithPriority", code)?;
+                raw
+            }
+        };
+        Ok(Capturing { raw, context: self })
+    }
+}
+
+/// A stream to capture on. It is destroyed with what it may have half done, unless it is kept.
+pub(crate) struct Capturing<'a> {
+    /// The driver's handle.
+    pub(crate) raw: RawStream,
+    context: &'a Context,
+}
+
+impl Capturing<'_> {
+    /// Leaves it to the next who captures.
+    pub(crate) fn keep(self) {
+        self.context.capturing.lock().push(self.raw);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Capturing<'_> {
+    fn drop(&mut self) {
+        // SAFETY: owned, and not used after this.
+        unsafe { (self.context.api.stream_destroy)(self.raw) };
+    }
+}
+
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: nothing uses the events, and the context is given back once.
+        // SAFETY: nothing uses events and streams, and the context is given back once.
         unsafe {
             (self.api.set_context)(self.raw);
+            for stream in self.capturing.get_mut().drain(..) {
+                (self.api.stream_destroy)(stream);
+            }
             for event in self.events.get_mut().drain(..) {
                 (self.api.event_destroy)(event);
             }

@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::context::Context;
 use crate::copy;
 use crate::event::CuEvent;
-use crate::graph::CudaGraph;
+use crate::graph::{CudaGraph, ProgramGraph};
 use crate::kernel::CudaKernel;
 use crate::launch::Ready;
 use crate::library::{Handle, Product};
@@ -16,14 +16,16 @@ use crate::program::Builder;
 use crate::stream::CuStream;
 use parking_lot::Mutex;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use thalweg_cstyle::{MatmulConfig, Routine, Target};
-use thalweg_hal::backend::{Copy, Device, GraphNode, Place, Source, Tag, Work};
+use thalweg_hal::backend::{Copy, Device, GraphNode, Place, Region, Source, Tag, Work};
+use thalweg_hal::ir::{Access, Kernel, Level, Role};
 use thalweg_hal::kit::cache::Cache;
+use thalweg_hal::kit::program::Program;
 use thalweg_hal::library::LibraryOp;
 use thalweg_hal::tables::{LogLevel, MemoryInfo, PropertyKey};
-use thalweg_hal::{Error, Host, Result};
+use thalweg_hal::{DType, Error, Host, Result};
 
 /// An open device.
 pub(crate) struct CudaDevice {
@@ -38,6 +40,7 @@ pub(crate) struct CudaDevice {
     priorities: (i32, i32),
     // Devices whose memory this one was asked to reach.
     peers: Mutex<Vec<i32>>,
+    filler: OnceLock<Result<Arc<CudaKernel>>>,
 }
 
 impl CudaDevice {
@@ -83,6 +86,7 @@ impl CudaDevice {
             config,
             priorities,
             peers: Mutex::new(Vec::new()),
+            filler: OnceLock::new(),
         })
     }
 
@@ -120,6 +124,20 @@ impl CudaDevice {
             from.reach(to)?;
         }
         Ok(())
+    }
+
+    /// The kernel that fills memory with one value of eight bytes, which no node of the driver's graphs does.
+    pub(crate) fn filler(&self) -> Result<&Arc<CudaKernel>> {
+        let compile = || {
+            let mut kernel = Kernel::new("fill_8_bytes", 1, 0);
+            let out = kernel.param(DType::U64, Role::Out, Level::Row, Access::Contiguous);
+            let value = kernel.scalar(DType::U64);
+            kernel.store(out, value);
+            let info = (kernel.verify())
+                .map_err(|error| Error::internal(format!("the kernel of fills is wrong: {error}")))?;
+            self.compile(&Source::Kernel(&kernel, &info), "").map(Arc::new)
+        };
+        self.filler.get_or_init(compile).as_ref().map_err(Clone::clone)
     }
 
     fn routine(&self, source: &Source<'_>) -> Result<(String, Routine)> {
@@ -313,5 +331,26 @@ impl Device for CudaDevice {
         } else {
             Ok(())
         }
+    }
+    unsafe fn run_program(
+        &self,
+        stream: &CuStream,
+        program: &Arc<Program<Self>>,
+        slots: &[Region<'_, Self>],
+        arguments: &[u64],
+        tag: Option<Tag<'_>>,
+    ) -> Result<()> {
+        // Where every submission waits for its end, errors name their node.
+        if !self.config.blocking && ProgramGraph::is_for(program) {
+            let plan = (program.plan).get_or_init(|| Box::new(ProgramGraph::new(program)));
+            if let Some(graph) = plan.downcast_ref::<ProgramGraph>()
+                // SAFETY: the caller vouches for the memory.
+                && unsafe { graph.launch(self, stream, program, slots, arguments, tag)? }
+            {
+                return Ok(());
+            }
+        }
+        // SAFETY: as above.
+        unsafe { program.submit(self, stream, slots, arguments, tag) }
     }
 }

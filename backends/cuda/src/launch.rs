@@ -125,16 +125,17 @@ impl Prepared {
         })
     }
 
-    /// Hands out the parameters of one pass as a node of a graph.
+    /// Hands out the parameters of one pass as a node of a graph, whose scratch memory starts at `scratch`.
     pub(crate) fn with_node<R>(
         &self,
         pass: usize,
-        scratch: Option<DevicePtr>,
+        scratch: DevicePtr,
         run: impl FnOnce(&CUDA_KERNEL_NODE_PARAMS) -> R,
     ) -> Result<R> {
         let (Some(entry), Some(grid)) = (self.entries.get(pass), self.passes.get(pass)) else {
             return Err(Error::internal("a launch has fewer passes than its graph"));
         };
+        let scratch = (self.scratch_bytes > 0).then_some(scratch);
         Ok(self.with_arguments(scratch, |arguments| {
             run(&CUDA_KERNEL_NODE_PARAMS {
                 func: entry.function.0.cast(),

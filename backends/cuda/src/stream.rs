@@ -346,6 +346,11 @@ impl Order<'_> {
         self.stream.check(call, code)
     }
 
+    /// An error with the work that may have caused it.
+    pub(crate) fn suspects(&self, error: &Error) -> Error {
+        self.stream.flight.suspects(error)
+    }
+
     /// Counts what was submitted under `tag`; `kept` lives until the stream has passed it.
     #[inline]
     pub(crate) fn done(&self, tag: Tag<'_>, kept: Option<Kept>) {

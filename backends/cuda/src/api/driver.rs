@@ -114,6 +114,9 @@ functions! {
     graph_instantiate = "cuGraphInstantiateWithFlags"(Out<RawGraphExec>, RawGraph, u64) -> Code;
     graph_set_kernel = "cuGraphExecKernelNodeSetParams_v2"
         (RawGraphExec, RawGraphNode, *const sys::CUDA_KERNEL_NODE_PARAMS) -> Code;
+    graph_set_set = "cuGraphExecMemsetNodeSetParams"
+        (RawGraphExec, RawGraphNode, *const sys::CUDA_MEMSET_NODE_PARAMS, RawContext) -> Code;
+    graph_set_child = "cuGraphExecChildGraphNodeSetParams"(RawGraphExec, RawGraphNode, RawGraph) -> Code;
     graph_launch = "cuGraphLaunch"(RawGraphExec, RawStream) -> Code;
     graph_exec_destroy = "cuGraphExecDestroy"(RawGraphExec) -> Code;
 }

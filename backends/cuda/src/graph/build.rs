@@ -1,39 +1,18 @@
 //! From nodes to a graph of the driver.
 
-use super::{Executable, HostCopies, Node, Step};
-use crate::api::driver::{DevicePtr, HostNode, RawContext, RawGraph, RawGraphExec, RawGraphNode, RawStream};
+use super::executable::{Added, Executable, HostCopies, Kind, Plain, RawNodes, Scratch};
+use super::scratch;
+use super::step::{Set, Step};
+use crate::api::driver::{DevicePtr, HostNode, RawContext, RawGraphExec, RawGraphNode, RawStream};
 use crate::context::Context;
 use crate::copy::{End, joined};
 use crate::device::CudaDevice;
-use crate::memory::{Chunk, Pinned};
+use crate::memory::Pinned;
 use crate::stage::Way;
-use cudarc::driver::sys::{CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUmemorytype};
-use smallvec::SmallVec;
+use cudarc::driver::sys::{CUDA_MEMCPY3D, CUmemorytype};
 use std::ffi::c_void;
 use std::sync::Arc;
-use thalweg_hal::{Error, Result};
-
-/// Scratch memory of a node starts at multiples of this.
-const SCRATCH_ALIGNMENT: u64 = 256;
-/// `CU_STREAM_CAPTURE_MODE_RELAXED`.
-const RELAXED: u32 = 2;
-
-type Nodes = SmallVec<[RawGraphNode; 2]>;
-
-/// A graph of the driver that is not executable.
-pub(super) struct Plain {
-    raw: RawGraph,
-    context: Arc<Context>,
-}
-
-impl Drop for Plain {
-    fn drop(&mut self) {
-        if self.context.enter().is_ok() {
-            // SAFETY: owned, and not used after this.
-            unsafe { (self.context.api.graph_destroy)(self.raw) };
-        }
-    }
-}
+use thalweg_hal::Result;
 
 /// A graph under construction.
 struct Draft<'a> {
@@ -70,59 +49,52 @@ unsafe extern "C" fn carry(data: *mut c_void) {
     }
 }
 
-/// Builds and instantiates. The context is current.
-pub(super) fn executable(device: &CudaDevice, nodes: &[Node]) -> Result<Executable> {
+/// Builds and instantiates steps with the earlier ones that each waits for. Their scratch memory is `scratch`, which the
+/// launches vouch for, or memory that the graph keeps. The context is current.
+pub(super) fn executable(
+    device: &CudaDevice,
+    nodes: &[(&Step, &[u32])],
+    scratch: impl FnOnce(u64) -> Result<Scratch>,
+) -> Result<Executable> {
     let context = &device.context;
-    let mut starts = Vec::with_capacity(nodes.len());
-    let (mut scratch_sizes, mut total) = (Vec::with_capacity(nodes.len()), 0);
-    for node in nodes {
-        let bytes = match &node.step {
-            Step::Launch(prepared) => prepared.scratch_bytes,
-            Step::Product(call) => call.scratch_bytes(),
-            Step::Copy(..) | Step::HostCopy(..) | Step::Peer(..) | Step::Fill(..) | Step::Nothing => 0,
-        };
-        starts.push(total);
-        scratch_sizes.push(bytes);
-        total += bytes.next_multiple_of(SCRATCH_ALIGNMENT);
-    }
-    let scratch = match total {
-        0 => None,
-        bytes => Some(Chunk::new(context, bytes)?),
+    let sizes: Vec<u64> = nodes.iter().map(|(step, _)| step.scratch_bytes()).collect();
+    let dependencies: Vec<&[u32]> = nodes.iter().map(|(_, dependencies)| *dependencies).collect();
+    let places = scratch::place(&sizes, &dependencies);
+    let scratch = match places.bytes {
+        0 => Scratch::default(),
+        bytes => scratch(bytes)?,
     };
-    let mut raw = RawGraph(std::ptr::null_mut());
-    // SAFETY: plain call.
-    context.check("cuGraphCreate", unsafe {
-        (context.api.graph_create)(&raw mut raw, 0)
-    })?;
     let mut draft = Draft {
         context,
         max_pitch: device.info.max_pitch,
-        graph: Plain {
-            raw,
-            context: Arc::clone(context),
-        },
+        graph: Plain::new(context)?,
         staging: Vec::new(),
         host_copies: Vec::new(),
     };
     let mut added = Vec::with_capacity(nodes.len());
     // The nodes after which each node is done.
-    let mut ends: Vec<Nodes> = Vec::with_capacity(nodes.len());
-    for (node, start) in nodes.iter().zip(starts) {
-        let mut after = Nodes::new();
-        for &earlier in &node.dependencies {
+    let mut ends: Vec<RawNodes> = Vec::with_capacity(nodes.len());
+    for (index, (step, dependencies)) in nodes.iter().enumerate() {
+        let mut after = RawNodes::new();
+        for &earlier in dependencies.iter().chain(&places.waits[index]) {
             for end in &ends[earlier as usize] {
                 if !after.contains(end) {
                     after.push(*end);
                 }
             }
         }
-        let at = scratch.as_ref().map(|chunk| chunk.base() + start);
-        let own = draft.add(&node.step, &after, at)?;
-        ends.push(match own.last() {
-            Some(last) => Nodes::from_slice(&[*last]),
+        let start = places.starts[index];
+        let raw = draft.add(step, &after, scratch.base + start)?;
+        ends.push(match raw.last() {
+            Some(last) => RawNodes::from_slice(&[*last]),
             None => after,
         });
-        added.push((own, start));
+        added.push(Added {
+            kind: Kind::of(step),
+            raw,
+            start,
+            scratch_bytes: sizes[index],
+        });
     }
     let mut exec = RawGraphExec(std::ptr::null_mut());
     // SAFETY: plain call.
@@ -131,8 +103,8 @@ pub(super) fn executable(device: &CudaDevice, nodes: &[Node]) -> Result<Executab
     Ok(Executable {
         raw: exec,
         nodes: added,
-        writes_host: nodes.iter().any(|node| node.step.writes_host()),
-        scratch_sizes,
+        writes_host: nodes.iter().any(|(step, _)| step.writes_host()),
+        scratch_bytes: places.bytes,
         scratch,
         _plain: draft.graph,
         _staging: draft.staging,
@@ -142,13 +114,13 @@ pub(super) fn executable(device: &CudaDevice, nodes: &[Node]) -> Result<Executab
 }
 
 impl Draft<'_> {
-    fn add(&mut self, step: &Step, after: &[RawGraphNode], scratch: Option<DevicePtr>) -> Result<Nodes> {
-        let mut own = Nodes::new();
-        let last = |own: &Nodes| own.last().map(|node| vec![*node]);
+    /// The driver's nodes of a step, each after the one before.
+    fn add(&mut self, step: &Step, after: &[RawGraphNode], scratch: DevicePtr) -> Result<RawNodes> {
+        let mut own = RawNodes::new();
+        let last = |own: &RawNodes| own.last().map(|node| vec![*node]);
         match step {
             Step::Nothing => {}
             Step::Launch(prepared) => {
-                let scratch = scratch.filter(|_| prepared.scratch_bytes > 0);
                 for pass in 0..prepared.passes() {
                     let before = last(&own).unwrap_or_else(|| after.to_vec());
                     let (api, graph) = (self.context.api, self.graph.raw);
@@ -170,7 +142,6 @@ impl Draft<'_> {
                 }
             }
             Step::Product(call) => {
-                let scratch = scratch.unwrap_or(0);
                 // SAFETY: the callers of the launch vouch for the operands; the scratch memory is the node's own.
                 own.push(self.child(after, |stream| unsafe { call.queue(stream, scratch) })?);
             }
@@ -200,29 +171,29 @@ impl Draft<'_> {
                 self.host_copies.push(copy);
             }
             Step::Peer(to, from, size) => own.push(self.peer(to, from, *size, after)?),
-            Step::Fill(at, count, 8, pattern) => {
-                // Columns of four bytes in rows of eight.
-                for half in 0..2 {
-                    let before = last(&own).unwrap_or_else(|| after.to_vec());
-                    let word = (pattern >> (32 * half)) as u32;
-                    own.push(self.set((*at + 4 * half, 8), (word, 4), (1, *count), &before)?);
-                }
-            }
-            Step::Fill(at, count, bytes, pattern) => {
-                let value = (pattern & (u64::MAX >> (64 - 8 * bytes))) as u32;
-                own.push(self.set((*at, 0), (value, *bytes), (*count, 1), after)?);
-            }
+            Step::Fill(set) => own.push(self.set(set, after)?),
         }
         Ok(own)
     }
 
     /// One node, or one a row, each after the one before, where rows lie further apart than the driver takes.
-    fn copy(&self, to: End, from: End, (width, rows): (u64, u64), after: &[RawGraphNode]) -> Result<Nodes> {
+    fn copy(
+        &self,
+        to: End,
+        from: End,
+        (width, rows): (u64, u64),
+        after: &[RawGraphNode],
+    ) -> Result<RawNodes> {
         let (width, rows) = joined(width, rows, to.1, from.1);
         if rows > 1 && to.1.max(from.1) <= self.max_pitch {
-            return Ok(Nodes::from_slice(&[self.rows(to, from, (width, rows), after)?]));
+            return Ok(RawNodes::from_slice(&[self.rows(
+                to,
+                from,
+                (width, rows),
+                after,
+            )?]));
         }
-        let mut own = Nodes::new();
+        let mut own = RawNodes::new();
         for row in 0..rows {
             let (at, source) = (End(to.0 + row * to.1, 0), End(from.0 + row * from.1, 0));
             let before = own.last().map_or(after, std::slice::from_ref);
@@ -283,21 +254,8 @@ impl Draft<'_> {
         })
     }
 
-    fn set(
-        &self,
-        (at, pitch): (DevicePtr, usize),
-        (value, bytes): (u32, u32),
-        (width, height): (u64, u64),
-        after: &[RawGraphNode],
-    ) -> Result<RawGraphNode> {
-        let params = CUDA_MEMSET_NODE_PARAMS {
-            dst: at,
-            pitch,
-            value,
-            elementSize: bytes,
-            width: width as usize,
-            height: height as usize,
-        };
+    fn set(&self, set: &Set, after: &[RawGraphNode]) -> Result<RawGraphNode> {
+        let params = set.params();
         self.node("cuGraphAddMemsetNode", |node, context| {
             // SAFETY: as above.
             unsafe {
@@ -361,7 +319,7 @@ impl Draft<'_> {
         after: &[RawGraphNode],
         queue: impl FnOnce(RawStream) -> Result<()>,
     ) -> Result<RawGraphNode> {
-        let child = self.captured(queue)?;
+        let child = Plain::captured(self.context, queue)?;
         self.node("cuGraphAddChildGraphNode", |node, _| {
             // SAFETY: nodes of this graph; the driver clones the child.
             unsafe {
@@ -369,33 +327,6 @@ impl Draft<'_> {
                 (self.context.api.graph_add_child)(node, self.graph.raw, before, count, child.raw)
             }
         })
-    }
-
-    /// What `queue` queues, as a graph.
-    fn captured(&self, queue: impl FnOnce(RawStream) -> Result<()>) -> Result<Plain> {
-        let (api, mut stream) = (self.context.api, RawStream(std::ptr::null_mut()));
-        let mut raw = RawGraph(std::ptr::null_mut());
-        // SAFETY: a stream of our own, destroyed whatever happens.
-        let (queued, code) = unsafe {
-            let code = (api.stream_create)(&raw mut stream, 1, 0);
-            self.context.check("cuStreamCreateWithPriority", code)?;
-            let code = (api.begin_capture)(stream, RELAXED);
-            let queued = self
-                .context
-                .check("cuStreamBeginCapture", code)
-                .and_then(|()| queue(stream));
-            let code = (api.end_capture)(stream, &raw mut raw);
-            (api.stream_destroy)(stream);
-            (queued, code)
-        };
-        // There is a graph whether or not all of it was queued.
-        let graph = (!raw.0.is_null()).then(|| Plain {
-            raw,
-            context: Arc::clone(self.context),
-        });
-        queued?;
-        self.context.check("cuStreamEndCapture", code)?;
-        graph.ok_or_else(|| Error::internal("cuStreamEndCapture returned no graph and no error"))
     }
 
     fn node(
