@@ -182,9 +182,7 @@ fn is_same(one: &Tensor, other: &Tensor) -> bool {
     let repr = match (&one.repr, &other.repr) {
         (Repr::Lazy(one), Repr::Lazy(other)) => Arc::ptr_eq(one, other),
         (Repr::Value(one), Repr::Value(other)) => {
-            Arc::ptr_eq(&one.storage, &other.storage)
-                && one.layout == other.layout
-                && one.dtype == other.dtype
+            one.storage.is(&other.storage) && one.layout == other.layout && one.dtype == other.dtype
         }
         _ => false,
     };

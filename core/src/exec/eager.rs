@@ -15,7 +15,7 @@ use crate::tensor::failure::{Failure, Refusal};
 use crate::tensor::layout::Layout;
 use crate::tensor::shape::Shape;
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Constant, Repr, Storage, Tensor, Value, hal_tag, lazy};
+use crate::tensor::{Constant, Repr, Shared, Storage, Tensor, Value, hal_tag, lazy};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -260,7 +260,7 @@ pub(crate) fn full(context: &Context, constant: Constant, tag: OpTag) -> Result<
         written: Written::by(scoped.as_ref(), lane),
     };
     Ok(Value {
-        storage: Arc::new(storage),
+        storage: Shared::new(storage),
         layout: Layout::contiguous(shape),
         dtype,
     })

@@ -12,7 +12,7 @@ use crate::hal::{self, Buffer, Kernel, ProgramOperand, ProgramScalar, ProgramSlo
 use crate::lower::{self, Program, Scalar, Slot};
 use crate::tensor::layout::Layout;
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Repr, Storage, Tensor, Value, hal_tag};
+use crate::tensor::{Repr, Shared, Storage, Tensor, Value, hal_tag};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -98,8 +98,8 @@ impl<'a> Site<'a> {
 
     /// The memory of a result that was just submitted.
     #[inline]
-    fn storage(&self, buffer: Buffer, tag: OpTag) -> Arc<Storage> {
-        Arc::new(Storage {
+    fn storage(&self, buffer: Buffer, tag: OpTag) -> Shared {
+        Shared::new(Storage {
             _listed: self.context.engine().list(tag, buffer.size()),
             buffer,
             context: self.context.clone(),
@@ -173,7 +173,7 @@ impl Executable {
         tag: Option<OpTag>,
     ) -> Result<Values> {
         let site = Site::new(context, scoped)?;
-        let mut storages = SmallVec::<[Arc<Storage>; 2]>::new();
+        let mut storages = SmallVec::<[Shared; 2]>::new();
         match &self.work {
             Work::Staged(staged) => return staged.run(context, scoped, args, tag),
             Work::Ready(ready) => {
@@ -203,7 +203,7 @@ impl Executable {
             let mut layout = output.layout;
             layout.offset += offset;
             Value {
-                storage: Arc::clone(storage),
+                storage: storage.clone(),
                 layout,
                 dtype: output.ty.dtype,
             }
@@ -396,7 +396,7 @@ impl Ready {
         scoped: Option<&Arc<Lane>>,
         arg: impl Fn(u32) -> Arg<'a>,
         tag: Option<OpTag>,
-    ) -> Result<Arc<Storage>> {
+    ) -> Result<Shared> {
         let site = Site::new(context, scoped)?;
         let of = tag.unwrap_or(self.tag);
         let mut made = None;

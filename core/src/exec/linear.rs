@@ -306,7 +306,7 @@ impl Walk {
 
     fn value(&mut self, value: &Value) -> Ref {
         self.seen(Some(&value.storage.context));
-        let key = (Arc::as_ptr(&value.storage) as usize, value.layout.offset);
+        let key = (value.storage.address(), value.layout.offset);
         let same = self.values.entry(key).or_default();
         let values = &mut self.linear.values;
         let known = same.iter().find(|&&at| {

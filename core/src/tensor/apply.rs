@@ -256,7 +256,7 @@ fn view(op: &Op, inputs: &[&Tensor], ty: Type) -> Option<Tensor> {
     };
     let layout = view_layout(op, &value.layout, ty)?;
     Some(Tensor::from_value(Value {
-        storage: Arc::clone(&value.storage),
+        storage: value.storage.clone(),
         layout,
         dtype: value.dtype,
     }))

@@ -6,7 +6,7 @@ use super::host::in_place;
 use super::layout::Layout;
 use super::shape::{IntoShape, Shape};
 use super::tag::OpTag;
-use super::{Repr, Storage, Tensor, Value, apply_in, hal_tag};
+use super::{Repr, Shared, Storage, Tensor, Value, apply_in, hal_tag};
 use crate::context::Context;
 use crate::error::Result;
 use crate::exec::{self, Written};
@@ -23,7 +23,7 @@ pub(super) fn imported(buffer: Buffer, shape: Shape, dtype: DType, cx: &Context,
         written: Written::BY_HOST,
     };
     Tensor::from_value(Value {
-        storage: Arc::new(storage),
+        storage: Shared::new(storage),
         layout: Layout::contiguous(shape),
         dtype,
     })

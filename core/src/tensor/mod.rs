@@ -14,6 +14,7 @@ pub(crate) mod lazy;
 mod print;
 mod read;
 pub mod shape;
+mod shared;
 pub mod tag;
 
 pub(crate) use apply::{
@@ -30,6 +31,7 @@ use failure::{Failure, Refusal};
 use layout::Layout;
 use lazy::Lazy;
 use shape::Shape;
+pub(crate) use shared::Shared;
 use std::sync::Arc;
 use tag::OpTag;
 
@@ -56,7 +58,7 @@ pub(crate) enum Repr {
 /// Elements in a buffer.
 #[derive(Clone)]
 pub(crate) struct Value {
-    pub(crate) storage: Arc<Storage>,
+    pub(crate) storage: Shared,
     pub(crate) layout: Layout,
     pub(crate) dtype: DType,
 }

@@ -8,8 +8,7 @@ use crate::hal::{self, DType};
 use crate::tensor::layout::Layout;
 use crate::tensor::shape::{Axes, Shape};
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Repr, Storage, Tensor, Value, hal_tag};
-use std::sync::Arc;
+use crate::tensor::{Repr, Shared, Storage, Tensor, Value, hal_tag};
 
 /// As [`Control::Repeat`](crate::graph::Control::Repeat).
 #[derive(Debug)]
@@ -61,7 +60,7 @@ fn one(tensor: &Tensor, at: usize) -> Tensor {
             let mut layout = value.layout.without(Axes::one(0));
             layout.offset = value.layout.offset.wrapping_add_signed(stride * at as i64);
             Tensor::from_value(Value {
-                storage: Arc::clone(&value.storage),
+                storage: value.storage.clone(),
                 layout,
                 dtype: value.dtype,
             })
@@ -130,7 +129,7 @@ impl Part {
         };
         let written = Written::by(place.scoped, lane);
         Ok(Tensor::from_value(Value {
-            storage: Arc::new(Storage {
+            storage: Shared::new(Storage {
                 _listed: engine.list(tag, self.buffer.size()),
                 buffer: self.buffer,
                 context: place.context.clone(),
