@@ -18,7 +18,7 @@ class Case:
 
     op: str
     shapes: tuple  # of the inputs
-    bytes: int  # read or written at least once
+    bytes: int  # read or written at least once; 0 where the call itself is what costs
     flops: int  # that a limit can be made of; 0 where memory alone is the limit
     reference: Callable  # inputs -> the answer in f64 (integers for argmax)
 
@@ -85,6 +85,8 @@ CASES = {
     "softmax_1024x1024": Case("softmax", ((1024, 1024),), _f32_bytes(2 * 1024 * 1024), 0, _softmax),
     "layernorm_4096x768": Case("layernorm", ((4096, 768), (768,), (768,)), _f32_bytes(2 * 4096 * 768), 0, _layernorm),
     "add_1e7": Case("add", ((10**7,), (10**7,)), _f32_bytes(3 * 10**7), 0, lambda a, b: a.astype(np.float64) + b),
+    # eager: the op on one element, with its result and the end of that
+    "add_1": Case("add", ((1,), (1,)), 0, 0, lambda a, b: a.astype(np.float64) + b),
     "gelu_1e7": Case("gelu", ((10**7,),), _f32_bytes(2 * 10**7), 0, _gelu),
     **{f"matmul_{n}": _square(n) for n in (64, 256, 512, 1024, 2048)},
     "matmul_32x128": Case("matmul", ((32, 128, 128),) * 2, _f32_bytes(3 * 32 * 128**2), 64 * 128**3, _matmul),

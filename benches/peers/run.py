@@ -12,11 +12,13 @@ import re
 import shlex
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results"
-LIBRARIES = ["numpy", "torch", "torch.compile", "jax", "onnxruntime"]
+LIBRARIES = ["numpy", "torch", "torch.compile", "jax", "onnxruntime", "candle", "burn"]
+CRATES = ["candle", "burn"]  # in rust/
 OURS = "thalweg"
 # (vendor, family, model) as /proc/cpuinfo has them, for virtual machines whose model name says nothing
 KNOWN_CPUS = {
@@ -27,7 +29,9 @@ KNOWN_CPUS = {
     ("GenuineIntel", 6, 173): "granite-rapids",
 }
 # variables that a shell may carry and that would change a library's threads or kernels
-THREAD_PREFIXES = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "XLA_", "JAX_", "ONEDNN_", "NPY_", "MALLOC_", "GLIBC_")
+THREAD_PREFIXES = tuple(
+    f"{name}_" for name in "OMP GOMP KMP MKL OPENBLAS XLA JAX ONEDNN NPY RAYON CANDLE MALLOC GLIBC".split()
+)
 AMD_FAMILIES = {23: "zen1-2", 25: "zen3-4", 26: "zen5"}
 
 
@@ -56,7 +60,7 @@ def environment(threads):
     """Thread settings of every library, nothing inherited; ONNX Runtime and torch get theirs in code as well."""
     n = str(threads)
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(THREAD_PREFIXES)}
-    return inherited | {f"{name}_NUM_THREADS": n for name in "OMP MKL OPENBLAS".split()} | {
+    return inherited | {f"{name}_NUM_THREADS": n for name in "OMP MKL OPENBLAS RAYON".split()} | {
         "NPROC": n,  # XLA's pool
         "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen={'true' if threads > 1 else 'false'}",
         "JAX_PLATFORMS": "cpu",
@@ -86,8 +90,12 @@ def work(library, threads, seconds, cases, wrap):
 def measure(options):
     """All workers, one after the other, as the stored form: limits and rows."""
     result = {"cpu": cpu(), "cores": os.cpu_count(), "limits": [], "rows": []}
+    built = (HERE / ".venv" / "rust" / "release" / "libpeers.so").exists()
+    libraries = [library for library in options.libraries if built or library not in CRATES]
+    if libraries != options.libraries:
+        print(f"left out: {', '.join(CRATES)}, which setup.sh builds where it finds cargo", file=sys.stderr)
     for threads in options.threads:
-        for library in options.libraries:
+        for library in libraries:
             print(f"{library}, threads: {threads} …", file=sys.stderr)
             answer = work(library, threads, options.seconds, options.cases, options.wrap)
             if answer is None:
@@ -102,7 +110,7 @@ def measure(options):
 
 def digits(ms):
     """Three significant digits."""
-    return f"{ms:.3g}" if ms < 100 else f"{ms:.0f}"
+    return f"{Decimal(f'{ms:.3g}'):f}" if ms < 100 else f"{ms:.0f}"
 
 
 def table(result, ours):

@@ -26,6 +26,8 @@ def probe(threads, sizes):
 
 def limits_beside(case, threads, run):
     """Runs `run` between two probes -> (its result, the higher of the two, figure by figure)."""
+    if not case.bytes:
+        return run(), {"limit_ms": 0}
     before = probe(threads, [case.bytes])
     result = run()
     after = probe(threads, [case.bytes])
@@ -34,8 +36,17 @@ def limits_beside(case, threads, run):
     return result, {"fma_gflops": fma, "read_gbs": read, "limit_ms": case.limit_ms(fma, read)}
 
 
+def repeated(call, times):
+    for _ in range(times):
+        call()
+
+
 def samples(call, seconds):
-    """Milliseconds a call. Short calls are timed in batches of about 0.2 ms; at least 9 samples, at most 2000."""
+    """Milliseconds a call. Short calls are timed in batches of about 0.2 ms; at least 9 samples, at most 2000.
+
+    A library that is not called from Python has its own loop, `call.many`.
+    """
+    many = getattr(call, "many", lambda times: repeated(call, times))
     call()
     start = time.perf_counter()
     warm = 0
@@ -47,8 +58,7 @@ def samples(call, seconds):
     start = time.perf_counter()
     while len(taken) < 9 or (len(taken) < 2000 and time.perf_counter() - start < seconds):
         t = time.perf_counter_ns()
-        for _ in range(batch):
-            call()
+        many(batch)
         taken.append((time.perf_counter_ns() - t) / batch * 1e-6)
     return taken
 

@@ -50,12 +50,10 @@ fn main() -> thalweg::Result<()> {
     if wanted("overhead") {
         overheads(&device)?;
     }
-    if wanted("eager") {
-        println!(
-            "{:<44}{:>10.1}",
-            "eager: a + b, one element",
-            tensors::eager(&cx)?
-        );
+    if wanted("eager add_1") {
+        let ns = tensors::eager(&cx)?;
+        println!("{:<44}{ns:>10.1}", "eager: a + b, one element");
+        rows.push(json!({ "case": "add_1", "threads": 1, "ms": ns * 1e-6 }));
     }
     if wanted("eager") {
         println!(
