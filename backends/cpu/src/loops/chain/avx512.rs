@@ -11,13 +11,17 @@ use std::arch::x86_64::*;
 pub(super) const GROUP: usize = 8;
 /// Elements of a vector.
 pub(super) const WIDTH: usize = 16;
-/// Chunks that are walked side by side where a sum would otherwise wait for itself.
-pub(super) const SIDES: usize = 4;
+/// Registers that the greatest is gathered in.
+const SIDES: usize = 4;
 
-/// What the reduction of a chain has gathered: the totals of a sum and its lanes by chunk, or the greatest in those.
+/// What the reduction of a chain has gathered: the totals of a sum and its lanes, or the greatest.
+///
+/// A chunk's sum waits for itself, but not for that of the chunk before, so the processor has several at work; chunks walked side by
+/// side take one and a half times as long from memory, and three times from the second cache.
 pub(super) struct Gathered {
     totals: __m512,
-    lanes: [__m512; SIDES],
+    lanes: __m512,
+    greatest: [__m512; SIDES],
     nan: __mmask16,
 }
 
@@ -32,14 +36,13 @@ pub(super) struct Habits<'a> {
     past_caches: bool,
 }
 
-/// One link for `V` vectors in hand, neighbours in pairs and pairs `FAR` bytes apart; `mask` says which lanes of a lone vector
-/// count.
+/// One link for `V` vectors in hand; `mask` says which lanes of a lone vector count.
 ///
 /// # Safety
 /// As [`Chain::run`].
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,avx512f,avx512bw,avx512dq,avx512vl")]
-pub(super) unsafe fn link<const CODE: u8, const V: usize, const FAR: usize>(
+pub(super) unsafe fn link<const CODE: u8, const V: usize>(
     base: *mut u8,
     first: usize,
     mask: __mmask16,
@@ -60,7 +63,7 @@ pub(super) unsafe fn link<const CODE: u8, const V: usize, const FAR: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         let block = base.wrapping_add(first * 4);
-        let at = |i: usize| block.wrapping_add(i / 2 * FAR + i % 2 * 64).cast::<f32>();
+        let at = |i: usize| block.wrapping_add(i * 64).cast::<f32>();
         let read = |i: usize| {
             if V == 1 {
                 _mm512_maskz_loadu_ps(mask, at(i))
@@ -103,8 +106,8 @@ pub(super) unsafe fn link<const CODE: u8, const V: usize, const FAR: usize>(
             ADD => each!(i => _mm512_add_ps(hand[i], read(i))),
             EXP => exp(hand),
             SUM => {
-                for (i, &x) in hand.iter().enumerate() {
-                    let lanes = &mut gathered.lanes[if FAR == CHUNK * 4 { i / 2 } else { 0 }];
+                let lanes = &mut gathered.lanes;
+                for &x in hand.iter() {
                     *lanes = if V == 1 {
                         _mm512_mask_add_ps(*lanes, mask, *lanes, x)
                     } else {
@@ -121,11 +124,11 @@ impl Gathered {
     /// Nothing.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    pub(super) fn new<const GREATEST: bool>() -> Gathered {
-        let first = if GREATEST { f32::NEG_INFINITY } else { 0.0 };
+    pub(super) fn new() -> Gathered {
         Gathered {
             totals: _mm512_setzero_ps(),
-            lanes: [_mm512_set1_ps(first); SIDES],
+            lanes: _mm512_setzero_ps(),
+            greatest: [_mm512_set1_ps(f32::NEG_INFINITY); SIDES],
             nan: 0,
         }
     }
@@ -141,14 +144,12 @@ impl Gathered {
         self.totals = unsafe { _mm512_loadu_ps(state.cast()) };
     }
 
-    /// Adds the lanes of whole or last chunks to the totals, in order.
+    /// Adds the lanes of a chunk to the totals.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    pub(super) fn flush<const USED: usize>(&mut self) {
-        for lanes in &mut self.lanes[..USED] {
-            self.totals = _mm512_add_ps(self.totals, *lanes);
-            *lanes = _mm512_setzero_ps();
-        }
+    pub(super) fn flush(&mut self) {
+        self.totals = _mm512_add_ps(self.totals, self.lanes);
+        self.lanes = _mm512_setzero_ps();
     }
 
     /// Writes the totals to a state, or their sum where the row is whole.
@@ -175,7 +176,7 @@ impl Gathered {
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq")]
     pub(super) unsafe fn put_greatest(&self, to: *mut u8, whole: bool) {
-        let [a, b, c, d] = self.lanes;
+        let [a, b, c, d] = self.greatest;
         let best =
             _mm512_range_ps::<GREATER>(_mm512_range_ps::<GREATER>(a, b), _mm512_range_ps::<GREATER>(c, d));
         // NaN is above everything.
@@ -211,7 +212,7 @@ macro_rules! versions {
         $(
             #[expect(non_snake_case, reason = "named as the pattern")]
             pub(super) mod $name {
-                use super::{CHUNK, Chain, Code, Fetch, GROUP, Gathered, Habits, SIDES, WIDTH, ask, link, reciprocal};
+                use super::{CHUNK, Chain, Code, Fetch, GROUP, Gathered, Habits, WIDTH, ask, link, reciprocal};
                 use std::arch::x86_64::{__mmask16, _mm512_setzero_ps};
 
                 const CODES: &[Code] = &[$(Code::$code),*];
@@ -223,20 +224,20 @@ macro_rules! versions {
 
                 #[inline]
                 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,avx512f,avx512bw,avx512dq,avx512vl")]
-                unsafe fn group<const V: usize, const FAR: usize>(
+                unsafe fn group<const V: usize>(
                     bases: &[*mut u8; LINKS],
                     first: usize,
                     mask: __mmask16,
                     habits: Habits<'_>,
                     gathered: &mut Gathered,
                 ) {
-                    ask::<V, FAR>(habits.fetches, habits.row, first);
+                    ask::<V>(habits.fetches, habits.row, first);
                     let mut hand = [_mm512_setzero_ps(); V];
                     let mut bases = bases.iter();
                     $(
                         if let Some(&base) = bases.next() {
                             // SAFETY: the caller's promise.
-                            unsafe { link::<{ Code::$code as u8 }, V, FAR>(base, first, mask, habits, gathered, &mut hand) };
+                            unsafe { link::<{ Code::$code as u8 }, V>(base, first, mask, habits, gathered, &mut hand) };
                         }
                     )*
                 }
@@ -257,7 +258,7 @@ macro_rules! versions {
                             reciprocal: divisor.map_or(0.0, |(_, base)| unsafe { reciprocal(*base.cast::<f32>()) }),
                             past_caches: PAST_CACHES && chain.past_caches,
                         };
-                        let mut gathered = Gathered::new::<GREATEST>();
+                        let mut gathered = Gathered::new();
                         // SAFETY: the caller's promise.
                         unsafe {
                             if SUMS && !chain.whole {
@@ -286,41 +287,27 @@ macro_rules! versions {
                     habits: Habits<'_>,
                     gathered: &mut Gathered,
                 ) {
-                    const FAR: usize = CHUNK * 4;
                     let mut at = 0;
                     // SAFETY: the groups cover n elements; the caller's promise for the rest.
                     unsafe {
-                        while SUMS && n - at >= 2 * CHUNK {
-                            let sides = ((n - at) / CHUNK).min(SIDES);
-                            for step in 0..GROUP {
-                                let first = at + step * 2 * WIDTH;
-                                match sides {
-                                    2 => group::<4, FAR>(bases, first, !0, habits, gathered),
-                                    3 => group::<6, FAR>(bases, first, !0, habits, gathered),
-                                    _ => group::<GROUP, FAR>(bases, first, !0, habits, gathered),
-                                }
-                            }
-                            at += sides * CHUNK;
-                            gathered.flush::<SIDES>();
-                        }
                         while n - at >= GROUP * WIDTH {
-                            group::<GROUP, 128>(bases, at, !0, habits, gathered);
+                            group::<GROUP>(bases, at, !0, habits, gathered);
                             at += GROUP * WIDTH;
                             if SUMS && at % CHUNK == 0 {
-                                gathered.flush::<1>();
+                                gathered.flush();
                             }
                         }
                         if n - at >= 4 * WIDTH {
-                            group::<4, 128>(bases, at, !0, habits, gathered);
+                            group::<4>(bases, at, !0, habits, gathered);
                             at += 4 * WIDTH;
                         }
                         while at < n {
                             let mask = if n - at < WIDTH { (1 << (n - at)) - 1 } else { !0 };
-                            group::<1, 128>(bases, at, mask, habits, gathered);
+                            group::<1>(bases, at, mask, habits, gathered);
                             at += WIDTH;
                         }
                         if SUMS {
-                            gathered.flush::<1>();
+                            gathered.flush();
                         }
                     }
                 }
@@ -338,13 +325,13 @@ const GREATER: i32 = 0b0101;
 fn extreme<const V: usize>(hand: &[__m512; V], mask: __mmask16, gathered: &mut Gathered) {
     let nan = &mut gathered.nan;
     if V == 1 {
-        let best = &mut gathered.lanes[0];
+        let best = &mut gathered.greatest[0];
         *nan |= _mm512_mask_cmp_ps_mask::<_CMP_UNORD_Q>(mask, hand[0], hand[0]);
         *best = _mm512_mask_range_ps::<GREATER>(*best, mask, *best, hand[0]);
         return;
     }
     for (i, pair) in hand.chunks_exact(2).enumerate() {
-        let best = &mut gathered.lanes[i % SIDES];
+        let best = &mut gathered.greatest[i % SIDES];
         *nan |= _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(pair[0], pair[1]);
         *best = _mm512_range_ps::<GREATER>(*best, _mm512_range_ps::<GREATER>(pair[0], pair[1]));
     }
@@ -437,7 +424,7 @@ fn exp<const V: usize>(hand: &mut [__m512; V]) {
 
 /// Asks for as many lines as the group that begins at element `first` has vectors, each where it would stand in an f32 row.
 #[inline(always)]
-fn ask<const V: usize, const FAR: usize>(fetches: &[Fetch], row: usize, first: usize) {
+fn ask<const V: usize>(fetches: &[Fetch], row: usize, first: usize) {
     for fetch in fetches {
         if first / WIDTH >= fetch.lines {
             continue;
@@ -447,7 +434,7 @@ fn ask<const V: usize, const FAR: usize>(fetches: &[Fetch], row: usize, first: u
             .wrapping_add(row.wrapping_mul(fetch.step))
             .wrapping_add(first * 4);
         for i in 0..V {
-            let at = from.wrapping_add(i / 2 * FAR + i % 2 * 64).cast();
+            let at = from.wrapping_add(i * 64).cast();
             // SAFETY: a prefetch never faults.
             unsafe {
                 if fetch.written {
