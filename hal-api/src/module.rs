@@ -13,7 +13,8 @@ use abi_stable::package_version_strings;
 use abi_stable::prefix_type::PrefixTypeTrait;
 use abi_stable::sabi_types::VersionStrings;
 
-/// What a Rust plugin exports beside its C symbol.
+/// What a Rust plugin exports beside its C symbol. Tables that come later are appended behind `graph`, which stays the end of the
+/// prefix: a program compares the fields that it knows, so an older one takes a newer plugin.
 #[derive(StableAbi)]
 #[repr(C)]
 #[sabi(kind(Prefix(prefix_ref = BackendModuleRef, prefix_fields = BackendModulePrefix)))]
@@ -61,4 +62,33 @@ pub fn root_module<B: Backend>(entry: Entry) -> BackendModuleRef {
         graph: Tables::<B>::GRAPH,
     }
     .leak_into_prefix()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn fields_stay_in_their_places() {
+        let places = [
+            offset_of!(BackendModule, entry),
+            offset_of!(BackendModule, core),
+            offset_of!(BackendModule, device),
+            offset_of!(BackendModule, memory),
+            offset_of!(BackendModule, stream),
+            offset_of!(BackendModule, event),
+            offset_of!(BackendModule, kernel),
+            offset_of!(BackendModule, program),
+            offset_of!(BackendModule, graph),
+        ];
+        for (at, place) in places.into_iter().enumerate() {
+            assert_eq!(place, at * size_of::<usize>());
+        }
+        assert_eq!(
+            size_of::<BackendModulePrefix>(),
+            size_of_val(&places),
+            "the prefix ends with `graph`"
+        );
+    }
 }

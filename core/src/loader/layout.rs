@@ -2,7 +2,7 @@
 
 use super::error::LoadError;
 use abi_stable::abi_stability::abi_checking::{
-    AbiInstability, AbiInstabilityError, AbiInstabilityErrors, check_layout_compatibility,
+    AbiInstability, AbiInstabilityError, AbiInstabilityErrors, ExpectedFound, check_layout_compatibility,
 };
 use abi_stable::type_layout::{TLFieldOrFunction, TypeLayout};
 
@@ -19,12 +19,15 @@ pub(super) fn check(
     let Err(forward) = check_layout_compatibility(ours, theirs) else {
         return Ok(());
     };
+    if forward.errors.iter().all(|error| is_longer_table(error, false)) {
+        return Ok(());
+    }
     let Err(backward) = check_layout_compatibility(theirs, ours) else {
         return Ok(());
     };
     let difference = [(&forward, false), (&backward, true)]
         .into_iter()
-        .filter_map(|(errors, swapped)| Some((first(errors)?, swapped)))
+        .filter_map(|(errors, swapped)| Some((first(errors, swapped)?, swapped)))
         .min_by_key(|((error, instability), _)| (is_coarse(instability), error.index));
     let (path, difference) = match difference {
         Some(((error, instability), swapped)) => (path(error), describe(error, instability, swapped)),
@@ -38,11 +41,36 @@ pub(super) fn check(
     })
 }
 
+/// Whether nothing is wrong but that a table of the plugin goes on behind the functions that this program knows. It calls none of
+/// those, whereas a struct of arguments that goes on is read or written past this program's.
+fn is_longer_table(error: &AbiInstabilityError, swapped: bool) -> bool {
+    let is_field =
+        |step: &ExpectedFound<TLFieldOrFunction>| matches!(step.expected, TLFieldOrFunction::Field(_));
+    // The root module, a field of it, and what that points to.
+    let is_table = error.stack_trace.len() == 3 && error.stack_trace.iter().all(is_field);
+    let is_longer = |pair: &ExpectedFound<usize>| {
+        let (ours, theirs) = match swapped {
+            false => (pair.expected, pair.found),
+            true => (pair.found, pair.expected),
+        };
+        theirs > ours
+    };
+    // Around a difference the checker lists every type again, with none of its own.
+    error.errs.iter().all(|instability| {
+        is_table
+            && match instability {
+                AbiInstability::FieldCountMismatch(pair) | AbiInstability::Size(pair) => is_longer(pair),
+                _ => false,
+            }
+    })
+}
+
 /// The difference that explains most: one in a field's type rather than what follows from it for the structs around.
-fn first(errors: &AbiInstabilityErrors) -> Option<(&AbiInstabilityError, &AbiInstability)> {
+fn first(errors: &AbiInstabilityErrors, swapped: bool) -> Option<(&AbiInstabilityError, &AbiInstability)> {
     let all = errors
         .errors
         .iter()
+        .filter(|error| !is_longer_table(error, swapped))
         .flat_map(|error| error.errs.iter().map(move |e| (error, e)));
     all.min_by_key(|(error, instability)| (is_coarse(instability), error.index))
 }

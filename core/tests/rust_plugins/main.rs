@@ -6,9 +6,11 @@ mod build;
 use build::{Patch, plugin};
 use std::fs;
 use std::path::{Path, PathBuf};
+use thalweg::hal::Runtime;
 use thalweg::host::set_config;
 use thalweg::loader::discover::{Surroundings, file_name};
 use thalweg::loader::{Backend, Embedded, LoaderOptions, Registry};
+use thalweg::{Context, Tensor};
 use thalweg_hal::Status;
 use thalweg_hal::tables::{DeviceProperties, DeviceTable};
 
@@ -149,6 +151,103 @@ fn a_newer_table_is_passed_over() {
     let backend = registry.get("tiny").unwrap();
     assert_eq!(backend.api().abi, 1 << 16 | 4);
     assert_eq!(properties(backend).unwrap().compute_units, 1);
+}
+
+/// File of each table in the contract and in the export layer, and the last field in both.
+const LAST_FIELDS: [(&str, &str, &str, &str); 8] = [
+    (
+        "core",
+        "pub shutdown: unsafe extern \"C\" fn(context: Context) -> i32,",
+        "mod",
+        "shutdown: shutdown::<B>,",
+    ),
+    (
+        "device",
+        "pub query: unsafe extern \"C\" fn(context: Context, device: u64, key: u32, out: *mut u64) -> i32,",
+        "device",
+        "query: query::<B>,",
+    ),
+    (
+        "memory",
+        "pub info: unsafe extern \"C\" fn(context: Context, device: u64, out: *mut MemoryInfo) -> i32,",
+        "memory",
+        "info: info::<B>,",
+    ),
+    (
+        "stream",
+        "pub synchronize: unsafe extern \"C\" fn(context: Context, stream: u64) -> i32,",
+        "stream",
+        "synchronize: synchronize::<B>,",
+    ),
+    (
+        "event",
+        "pub elapsed: unsafe extern \"C\" fn(context: Context, args: *const ElapsedArgs, out: *mut i64) -> i32,",
+        "event",
+        "elapsed: elapsed::<B>,",
+    ),
+    (
+        "kernel",
+        "pub load_binary: unsafe extern \"C\" fn(context: Context, args: *const BinaryArgs, out: *mut u64) -> i32,",
+        "kernel",
+        "load_binary: load_binary::<B>,",
+    ),
+    (
+        "graph",
+        "pub destroy: unsafe extern \"C\" fn(context: Context, graph: u64) -> i32,",
+        "graph",
+        "destroy: destroy::<B>,",
+    ),
+    (
+        "program",
+        "pub destroy: unsafe extern \"C\" fn(context: Context, program: u64) -> i32,",
+        "program",
+        "destroy: destroy::<B>,",
+    ),
+];
+
+#[test]
+fn a_newer_plugin_whose_tables_all_go_on_is_used() {
+    let place = Place::new();
+    let mut changes = vec![
+        (
+            "src/module.rs".to_owned(),
+            "pub graph: &'static GraphTable,",
+            "pub graph: &'static GraphTable,\n    /// New.\n    pub newer: &'static CoreTable,".to_owned(),
+        ),
+        (
+            "src/module.rs".to_owned(),
+            "graph: Tables::<B>::GRAPH,",
+            "graph: Tables::<B>::GRAPH,\n        newer: Tables::<B>::CORE,".to_owned(),
+        ),
+        (
+            "src/tables/mod.rs".to_owned(),
+            "pub const ABI_MINOR: u16 = 0;",
+            "pub const ABI_MINOR: u16 = 1;".to_owned(),
+        ),
+        (
+            "src/manifest.rs".to_owned(),
+            "pub const ABI_TEXT: &str = \"1.0\";",
+            "pub const ABI_TEXT: &str = \"1.1\";".to_owned(),
+        ),
+    ];
+    for (table, declared, export, defined) in LAST_FIELDS {
+        let newer = format!("{declared}\n    /// New.\n    pub newer: extern \"C\" fn(),");
+        changes.push((format!("src/tables/{table}.rs"), declared, newer));
+        let newer = format!("{defined}\n        newer: {{ extern \"C\" fn newer() {{}} newer }},");
+        changes.push((format!("src/export/{export}.rs"), defined, newer));
+    }
+    let patches: Vec<Patch<'_>> = changes
+        .iter()
+        .map(|(file, from, to)| Patch { file, from, to })
+        .collect();
+    place.put("plugins", "tiny", &plugin("1.1.0", "tiny", &patches));
+    let registry = place.registry(&[]);
+    assert_eq!(place.rows(&registry), ["tiny  loaded: 1.2.3"]);
+    assert_eq!(registry.get("tiny").unwrap().api().abi, 1 << 16 | 1);
+    let device = Runtime::new(registry).device("tiny").unwrap();
+    let tensor = Tensor::from_slice(&[1.0_f32, 2.0, 3.0], 3, &Context::on(device.clone()));
+    assert_eq!(tensor.to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0]);
+    device.synchronize().unwrap();
 }
 
 #[test]
