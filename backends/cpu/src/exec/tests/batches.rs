@@ -1,6 +1,6 @@
 //! Rows of chains: batches that end early, rows of any length, row-level parameters, in place and past the caches.
 
-use super::harness::{Rng, Threads, check, compare, random_case, run};
+use super::harness::{Rng, check, compare_on, f32_buffer, random_case, run};
 use super::oracle::{Buffer, Case};
 use crate::exec::Program;
 use crate::isa::Isa;
@@ -91,15 +91,7 @@ fn large_rows() {
     for (length, origin) in [(1024, 48), (1024, 4), (1030, 48)] {
         let rows = 2100u64;
         let elements = (rows * length) as usize;
-        let mut rng = Rng(length);
-        let values = (0..elements).flat_map(|_| ((rng.next() as i32) as f32 / 1e9).to_le_bytes());
-        let x = Buffer {
-            bytes: values.collect(),
-            origin: 0,
-            strides: vec![],
-            gather_stride: 0,
-            gather_extent: 0,
-        };
+        let x = f32_buffer(elements, vec![], &mut Rng(length));
         // A large vector begins 16 bytes after a page.
         let y = Buffer {
             bytes: vec![0; elements * 4 + origin],
@@ -114,17 +106,7 @@ fn large_rows() {
             in_place: vec![],
         };
         let expected = run(&case, Isa::Baseline, &Serial);
-        compare(
-            &case,
-            &expected,
-            &run(&case, Isa::detect(), &Serial),
-            "one thread",
-        );
-        compare(
-            &case,
-            &expected,
-            &run(&case, Isa::detect(), &Threads(3)),
-            "three threads",
-        );
+        compare_on(&case, &expected, 1);
+        compare_on(&case, &expected, 3);
     }
 }

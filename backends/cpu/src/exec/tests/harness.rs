@@ -3,7 +3,7 @@
 use super::oracle::{Buffer, Case, real};
 use crate::exec::{Arg, Args, Program};
 use crate::isa::Isa;
-use crate::parallel::Parallel;
+use crate::parallel::{Parallel, Serial};
 use thalweg_hal::DType;
 use thalweg_hal::ir::{Access, Kernel, Level, Node, Role};
 
@@ -188,6 +188,18 @@ pub(super) fn random_case(kernel: Kernel, extents: Vec<u64>, rng: &mut Rng) -> C
     }
 }
 
+/// A buffer of finite numbers.
+pub(super) fn f32_buffer(n: usize, strides: Vec<i64>, rng: &mut Rng) -> Buffer {
+    let values = (0..n).flat_map(|_| ((rng.next() as i32) as f32 / 1e9).to_le_bytes());
+    Buffer {
+        bytes: values.collect(),
+        origin: 0,
+        strides,
+        gather_stride: 0,
+        gather_extent: 0,
+    }
+}
+
 /// The bytes of every buffer after a run.
 pub(super) fn run(case: &Case, isa: Isa, parallel: &dyn Parallel) -> Vec<Vec<u8>> {
     let program = Program::compile_for(&case.kernel, isa).expect("compiles");
@@ -253,21 +265,21 @@ pub(super) fn compare(case: &Case, expected: &[Vec<u8>], found: &[Vec<u8>], what
     }
 }
 
+/// Compares a run on this machine's instruction set, on so many threads, with what is expected.
+pub(super) fn compare_on(case: &Case, expected: &[Vec<u8>], threads: usize) {
+    let parallel: &dyn Parallel = match threads {
+        1 => &Serial,
+        threads => &Threads(threads),
+    };
+    let found = run(case, Isa::detect(), parallel);
+    compare(case, expected, &found, &format!("threads: {threads}"));
+}
+
 /// Compares every instruction set, on one thread and on three, with the oracle.
 pub(super) fn check(case: &Case) {
     let expected = case.expected();
     for isa in Isa::ALL.into_iter().filter(|i| i.is_available()) {
-        compare(
-            case,
-            &expected,
-            &run(case, isa, &crate::parallel::Serial),
-            &format!("{isa:?}"),
-        );
+        compare(case, &expected, &run(case, isa, &Serial), &format!("{isa:?}"));
     }
-    compare(
-        case,
-        &expected,
-        &run(case, Isa::detect(), &Threads(3)),
-        "three threads",
-    );
+    compare_on(case, &expected, 3);
 }

@@ -1,22 +1,11 @@
 //! Kernels as the graph makes them, on shapes that reach every way to walk them.
 
-use super::harness::{Rng, Threads, check, compare, random_case, run};
+use super::harness::{Rng, Threads, check, compare, compare_on, f32_buffer, random_case, run};
 use super::oracle::{Buffer, Case};
 use crate::isa::Isa;
 use crate::parallel::Serial;
 use thalweg_hal::DType;
 use thalweg_hal::ir::{Access, Kernel, Level, ReduceOp, Role, ScalarOp};
-
-fn f32_buffer(n: usize, strides: Vec<i64>, rng: &mut Rng) -> Buffer {
-    let values = (0..n).flat_map(|_| ((rng.next() as i32) as f32 / 1e9).to_le_bytes());
-    Buffer {
-        bytes: values.collect(),
-        origin: 0,
-        strides,
-        gather_stride: 0,
-        gather_extent: 0,
-    }
-}
 
 /// e^(x - max) / sum.
 fn softmax(inner: u32, access: Access) -> Kernel {
@@ -102,18 +91,8 @@ fn layouts_agree() {
             scalars: vec![],
             in_place: vec![],
         };
-        compare(
-            &wide,
-            &wide.expected(),
-            &run(&wide, Isa::detect(), &Serial),
-            "wide",
-        );
-        compare(
-            &tall,
-            &tall.expected(),
-            &run(&tall, Isa::detect(), &Serial),
-            "tall",
-        );
+        compare_on(&wide, &wide.expected(), 1);
+        compare_on(&tall, &tall.expected(), 1);
         let (a, b) = (
             run(&wide, Isa::detect(), &Serial),
             run(&tall, Isa::detect(), &Threads(2)),
@@ -163,18 +142,8 @@ fn rows_of_many_segments() {
         for kernel in [softmax(1, Access::Contiguous), layer_norm()] {
             let case = random_case(kernel, vec![1, length], &mut rng);
             let expected = case.expected();
-            compare(
-                &case,
-                &expected,
-                &run(&case, Isa::detect(), &Serial),
-                "one thread",
-            );
-            compare(
-                &case,
-                &expected,
-                &run(&case, Isa::detect(), &Threads(2)),
-                "two threads",
-            );
+            compare_on(&case, &expected, 1);
+            compare_on(&case, &expected, 2);
             compare(
                 &case,
                 &expected,
@@ -210,18 +179,8 @@ fn long_columns() {
             in_place: vec![],
         };
         let expected = case.expected();
-        compare(
-            &case,
-            &expected,
-            &run(&case, Isa::detect(), &Serial),
-            "one thread",
-        );
-        compare(
-            &case,
-            &expected,
-            &run(&case, Isa::detect(), &Threads(2)),
-            "two threads",
-        );
+        compare_on(&case, &expected, 1);
+        compare_on(&case, &expected, 2);
     }
 }
 
@@ -248,18 +207,9 @@ fn large_outputs() {
         scalars: vec![],
         in_place: vec![],
     };
-    compare(
-        &case,
-        &case.expected(),
-        &run(&case, Isa::detect(), &Serial),
-        "one thread",
-    );
-    compare(
-        &case,
-        &case.expected(),
-        &run(&case, Isa::detect(), &Threads(3)),
-        "three threads",
-    );
+    let expected = case.expected();
+    compare_on(&case, &expected, 1);
+    compare_on(&case, &expected, 3);
 }
 
 /// Copies between layouts, among them transposes larger than a tile.
