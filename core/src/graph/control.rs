@@ -213,15 +213,21 @@ impl Control {
                 if fits { Ok(carries.to_vec()) } else { Err(refuse()) }
             }
             Control::Unwind {
+                condition,
+                body,
                 back,
                 carries,
                 captured,
                 sums,
-                ..
             } => {
                 let (forward, rest) = split(carries.saturating_add(*captured))?;
                 let (sums, own) = rest.split_at_checked(*sums).ok_or_else(refuse)?;
-                let fits = back.inputs_are(&[sums, forward, own]) && back.output_types() == sums;
+                let fits = condition.inputs_are(&[forward])
+                    && condition.output_types() == [truth]
+                    && body.inputs_are(&[forward])
+                    && body.output_types() == forward[..*carries]
+                    && back.inputs_are(&[sums, forward, own])
+                    && back.output_types() == sums;
                 if fits { Ok(sums.to_vec()) } else { Err(refuse()) }
             }
             Control::Call { body } => match body.inputs_are(&[operands]) {

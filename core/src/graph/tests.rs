@@ -229,6 +229,31 @@ fn graph_push(graph: &mut Graph, op: Op, inputs: &[NodeId]) -> NodeId {
     }
 }
 
+/// What fuzzing starts from.
+#[test]
+fn seeds_of_the_fuzz_target_are_graphs() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds/graph_text");
+    let mut ops = String::new();
+    for seed in std::fs::read_dir(folder).unwrap() {
+        let path = seed.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let graph = Graph::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        ops += &graph.to_text();
+    }
+    for name in [
+        "scatter",
+        "conv_grad_weight",
+        "argsort",
+        "repeat",
+        "while",
+        "unwind",
+        "cond",
+        "call",
+    ] {
+        assert!(ops.contains(&format!(" = {name} ")), "no seed has {name}");
+    }
+}
+
 #[test]
 fn every_op_is_its_text() {
     same_after_parsing(&all_ops(), &Context::new("cpu").unwrap());
@@ -319,6 +344,12 @@ fn bad_texts_are_refused_with_their_line() {
         .unwrap_err()
         .to_string();
     assert!(bad.starts_with("line 8: result 0 is f32[], not f32[4]"), "{bad}");
+    // The loop that the way back runs again is checked as well.
+    let unwind = "graph @0\n%0: f32[] = input\nreturn %0\ngraph @1\n%0: f32[] = input\n%1: f32[] = input\n\
+        %2: f32[] = mul %0 %1\nreturn %2\ngraph main\n%0: f32[] = input\n\
+        %1: token = unwind %0 %0 condition=@0 body=@0 back=@1 carries=1 captured=0 sums=1\nreturn %0\n";
+    let bad = Graph::parse(unwind).unwrap_err().to_string();
+    assert!(bad.starts_with("line 11: unwind: its graphs do not fit"), "{bad}");
     let deep: String = (0..100)
         .map(|at| match at {
             0 => "graph @0\n%0: bool[] = input\nreturn %0\n".to_owned(),

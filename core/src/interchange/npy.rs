@@ -37,8 +37,8 @@ use std::path::Path;
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// Longest header that is read.
 const MAX_HEADER: usize = 1 << 16;
-/// Bytes that are set aside before they are seen.
-const RESERVE: u64 = 1 << 30;
+/// Bytes that are set aside before they are seen, where their number is but a claim.
+pub(super) const RESERVE: u64 = 1 << 24;
 
 type Parsed<T> = std::result::Result<T, String>;
 
@@ -57,7 +57,9 @@ struct Header {
 /// It is no array in this format, ends early or goes on, has a type that tensors have not, or more than 8 axes.
 pub fn decode(mut data: &[u8], cx: &Context) -> Result<Tensor> {
     let length = data.len() as u64;
-    from_reader(&mut data, length, cx, |message| malformed("npy", None, message))
+    from_reader(&mut data, length, length, cx, |message| {
+        malformed("npy", None, message)
+    })
 }
 
 /// The array in a file; as [`decode`].
@@ -68,7 +70,7 @@ pub fn read(path: impl AsRef<Path>, cx: &Context) -> Result<Tensor> {
     let path = path.as_ref();
     let mut file = File::open(path).map_err(failed(path))?;
     let length = file.metadata().map_err(failed(path))?.len();
-    from_reader(&mut file, length, cx, |message| {
+    from_reader(&mut file, length, length, cx, |message| {
         malformed("npy", Some(path), message)
     })
 }
@@ -94,10 +96,12 @@ pub fn write(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
     replace(path, |file| file.write_all(&bytes).map_err(failed(path)))
 }
 
-/// The array that a reader of at most `length` bytes gives, to its end: there an archive checks its sum.
+/// The array that a reader of at most `length` bytes gives, to its end: there an archive checks its sum. No more than `reserve`
+/// bytes are set aside before they are read.
 pub(super) fn from_reader(
     reader: &mut dyn Read,
     length: u64,
+    reserve: u64,
     cx: &Context,
     error: impl Fn(String) -> crate::Error,
 ) -> Result<Tensor> {
@@ -110,7 +114,7 @@ pub(super) fn from_reader(
         return Err(short(left));
     }
     let mut data = Vec::new();
-    data.try_reserve(bytes.min(RESERVE) as usize)
+    data.try_reserve(bytes.min(reserve) as usize)
         .map_err(|failure| error(failure.to_string()))?;
     let got = (&mut *reader)
         .take(bytes)

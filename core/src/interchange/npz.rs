@@ -101,7 +101,7 @@ impl<R: Read + Seek> Archive<R> {
             .by_index(at)
             .map_err(|failure| error(failure.to_string()))?;
         let length = entry.size();
-        npy::from_reader(&mut entry, length, cx, error)
+        npy::from_reader(&mut entry, length, npy::RESERVE, cx, error)
     }
 }
 

@@ -69,14 +69,11 @@ impl Archive {
         let path = path.as_ref();
         let refuse = |message: String| malformed("safetensors", Some(path), message);
         let file = File::open(path).map_err(failed(path))?;
-        let length = file.metadata().map_err(failed(path))?.len();
-        if length < 8 {
-            return Err(refuse("it is too short for a header".into()));
-        }
         // SAFETY: the mapping is private, so that nobody else's writes through it are seen; that the file keeps its length is asked
         // of the user.
         let map = unsafe { MmapOptions::new().map_copy(&file) }.map_err(failed(path))?;
-        let bytes: &[u8] = &map;
+        // The file may have got another length since it was opened; what counts is what is mapped.
+        let (bytes, length): (&[u8], u64) = (&map, map.len() as u64);
         let (size, rest) = bytes
             .split_first_chunk::<8>()
             .ok_or_else(|| refuse("it is too short for a header".into()))?;
