@@ -26,7 +26,7 @@ pub struct RunContext<'a> {
     pub cur_epoch_num: u64,
     /// Step over all epochs, counted from 1.
     pub cur_step_num: u64,
-    /// Step in this epoch, counted from 1.
+    /// Step in this epoch, counted from 1; at its begin the steps of it that were done before.
     pub cur_step_in_epoch: u64,
     /// Steps of an epoch.
     pub batch_num: u64,
@@ -40,6 +40,8 @@ pub struct RunContext<'a> {
     pub net_outputs: Option<Tensor>,
     /// At an epoch's end, how long the steps of it that ran took, without evaluation.
     pub epoch_time: Duration,
+    /// Whether the model was loaded from a file and not trained since.
+    pub resumed: bool,
     /// Figures of the last evaluation by name.
     pub metrics: HashMap<String, f64>,
     /// Values that callbacks leave for each other.
@@ -116,6 +118,12 @@ pub trait Callback {
         Ok(())
     }
 
+    /// After an epoch's last step and the evaluation behind it, where there is one, and before the `epoch_end` of any callback. What
+    /// is noted here is in checkpoints of this epoch, wherever in the list the callback is that saves.
+    fn evaluated(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
     /// After an epoch's last step, and the evaluation behind it.
     fn epoch_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
         Ok(())
@@ -134,6 +142,7 @@ pub(crate) enum Hook {
     EpochBegin,
     StepBegin,
     StepEnd,
+    Evaluated,
     EpochEnd,
     End,
 }
@@ -145,6 +154,7 @@ pub(crate) fn call(callback: &mut dyn Callback, hook: Hook, run: &mut RunContext
         Hook::EpochBegin => callback.epoch_begin(run),
         Hook::StepBegin => callback.step_begin(run),
         Hook::StepEnd => callback.step_end(run),
+        Hook::Evaluated => callback.evaluated(run),
         Hook::EpochEnd => callback.epoch_end(run),
         Hook::End => callback.end(run),
     }

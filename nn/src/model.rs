@@ -44,6 +44,8 @@ pub struct Model<N: Layer + Tree> {
     cx: Context,
     kept: Kept,
     step: u64,
+    notes: BTreeMap<String, String>,
+    loaded: bool,
     eager: Compiled<N>,
     graph: Compiled<N>,
     validation: Option<Loader>,
@@ -69,6 +71,8 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             metrics: Vec::new(),
             cx: cx.clone(),
             step: 0,
+            notes: BTreeMap::new(),
+            loaded: false,
             validation: None,
         }
     }
@@ -239,10 +243,11 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             ..Told::default()
         };
         self.hook(callbacks, Hook::Begin, data, &mut told)?;
+        self.loaded = false;
         while self.step < epochs.saturating_mul(batches) && !told.stop {
             let epoch = self.step / batches;
             let first = self.step % batches;
-            told.epoch = epoch + 1;
+            (told.epoch, told.step_in_epoch) = (epoch + 1, first);
             self.net.set_training(true);
             self.hook(callbacks, Hook::EpochBegin, data, &mut told)?;
             let begun = Instant::now();
@@ -265,6 +270,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             if let Some(data) = self.validation.clone() {
                 told.metrics = self.eval(&data)?.into_iter().collect();
             }
+            self.hook(callbacks, Hook::Evaluated, data, &mut told)?;
             self.hook(callbacks, Hook::EpochEnd, data, &mut told)?;
         }
         self.hook(callbacks, Hook::End, data, &mut told)
@@ -289,6 +295,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             loss: told.loss.clone(),
             net_outputs: told.output.clone(),
             epoch_time: told.epoch_time,
+            resumed: self.loaded,
             metrics: std::mem::take(&mut told.metrics),
             values: std::mem::take(&mut told.values),
             loss_fn: Arc::clone(&self.rules.loss),

@@ -14,6 +14,8 @@ pub struct ModelCheckpoint {
     steps: Option<u64>,
     keep: usize,
     saved: VecDeque<PathBuf>,
+    // The step of this run that was saved last.
+    last: Option<u64>,
 }
 
 impl ModelCheckpoint {
@@ -24,6 +26,7 @@ impl ModelCheckpoint {
             steps: None,
             keep: 5,
             saved: VecDeque::new(),
+            last: None,
         }
     }
 
@@ -42,13 +45,16 @@ impl ModelCheckpoint {
     }
 
     fn save(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        if self.last == Some(run.cur_step_num) {
+            return Ok(());
+        }
         let path = self
             .folder
             .join(format!("step-{:08}.safetensors", run.cur_step_num));
-        if self.saved.back() == Some(&path) {
-            return Ok(());
-        }
         run.model.save(&path)?;
+        self.last = Some(run.cur_step_num);
+        // A model that went back comes to its steps again.
+        self.saved.retain(|earlier| *earlier != path);
         self.saved.push_back(path);
         while self.saved.len() > self.keep {
             if let Some(old) = self.saved.pop_front()
@@ -62,6 +68,11 @@ impl ModelCheckpoint {
 }
 
 impl Callback for ModelCheckpoint {
+    fn begin(&mut self, _: &mut RunContext<'_>) -> Result<()> {
+        self.last = None;
+        Ok(())
+    }
+
     fn step_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
         match self.steps {
             Some(steps) if run.cur_step_num.is_multiple_of(steps) => self.save(run),
@@ -116,7 +127,9 @@ impl BestCheckpoint {
 
 impl Callback for BestCheckpoint {
     fn begin(&mut self, run: &mut RunContext<'_>) -> Result<()> {
-        if self.best.is_none() && run.cur_step_num > 0 && self.path.exists() {
+        if run.cur_step_num == 0 {
+            self.best = None;
+        } else if self.best.is_none() && self.path.exists() {
             let texts = checkpoint::metadata(&self.path)?;
             self.best = texts.get(&self.key()).and_then(|figure| figure.parse().ok());
         }

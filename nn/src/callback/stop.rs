@@ -36,7 +36,9 @@ pub(super) fn figure(run: &RunContext<'_>, name: &str) -> Result<f64> {
     })
 }
 
-/// Stops when a metric of the evaluation after each epoch has not improved for some epochs.
+/// Stops when a metric of the evaluation after each epoch has not improved for some epochs. The best figure and the epochs since are
+/// noted in the model, so training that goes on from a file, with the same metric and least improvement, stops where it would have
+/// without a break. An epoch that was broken off is not counted: the run that goes on ends it.
 #[derive(Clone, Debug)]
 pub struct EarlyStopping {
     metric: String,
@@ -66,19 +68,62 @@ impl EarlyStopping {
         self.least = least;
         self
     }
+
+    /// The best figure so far.
+    pub fn best(&self) -> Option<f64> {
+        self.best
+    }
+
+    /// The name of the note.
+    fn key(&self) -> String {
+        let EarlyStopping {
+            metric,
+            better,
+            least,
+            ..
+        } = self;
+        format!("early stopping/{metric}/{better:?}/{least}")
+    }
+
+    /// The best figure and the epochs since, as they are noted.
+    fn noted(text: &str) -> Option<(Option<f64>, u64)> {
+        let (best, since) = text.split_once(' ')?;
+        let best: f64 = best.parse().ok()?;
+        Some(((!best.is_nan()).then_some(best), since.parse().ok()?))
+    }
+
+    fn stop_if_due(&self, run: &mut RunContext<'_>) {
+        if self.since > 0 && self.since >= self.patience {
+            run.request_stop();
+        }
+    }
 }
 
 impl Callback for EarlyStopping {
-    fn epoch_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+    fn begin(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        if run.resumed || run.cur_step_num == 0 {
+            let text = run.model.notes().get(&self.key()).filter(|_| run.resumed);
+            (self.best, self.since) = text
+                .and_then(|text| EarlyStopping::noted(text))
+                .unwrap_or_default();
+            self.stop_if_due(run);
+        }
+        Ok(())
+    }
+
+    fn evaluated(&mut self, run: &mut RunContext<'_>) -> Result<()> {
         let now = figure(run, &self.metric)?;
-        if self.better.beats(now, self.best, self.least) {
-            (self.best, self.since) = (Some(now), 0);
+        if run.cur_step_in_epoch < run.batch_num {
             return Ok(());
         }
-        self.since += 1;
-        if self.since >= self.patience {
-            run.request_stop();
+        if self.better.beats(now, self.best, self.least) {
+            (self.best, self.since) = (Some(now), 0);
+        } else {
+            self.since += 1;
         }
+        let best = self.best.unwrap_or(f64::NAN);
+        run.model.note(self.key(), format!("{best} {}", self.since));
+        self.stop_if_due(run);
         Ok(())
     }
 }

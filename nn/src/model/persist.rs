@@ -10,7 +10,7 @@ use thalweg::{Context, Tensor, Tree};
 
 /// What callbacks can do with a model.
 pub trait Trained {
-    /// Saves network, optimizers and position, and the context's random state. The file is replaced as a whole or not at all.
+    /// Saves network, optimizers, position and notes, and the context's random state. The file is replaced as a whole or not at all.
     ///
     /// # Errors
     /// The file cannot be written; reading a tensor failed.
@@ -23,6 +23,13 @@ pub trait Trained {
     /// # Errors
     /// As of `save`.
     fn save_with(&self, path: &Path, metadata: &BTreeMap<String, String>) -> Result<()>;
+
+    /// What callbacks have noted, by name.
+    fn notes(&self) -> &BTreeMap<String, String>;
+
+    /// Notes a text under a name, in place of an earlier one. Notes are saved with the model, and a model that is loaded has those of
+    /// the file, so that a callback goes on where it was.
+    fn note(&mut self, name: String, text: String);
 
     /// Path and value of every parameter and state.
     fn named(&self) -> Vec<(String, Tensor)>;
@@ -43,6 +50,8 @@ const STEPS: &str = "optimizer/steps";
 const LOSS_SCALE: &str = "optimizer/loss_scale";
 /// Where steps, and seed and number of keys of the context are saved. A tensor, as files' texts have no order.
 const POSITION: &str = "run/position";
+/// What names of notes begin with among a file's texts.
+const NOTE: &str = "note/";
 
 impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     /// What optimizers keep, in the order of the tree that it is: counts, slots by the parameter's path and a number, loss scale. No
@@ -62,8 +71,8 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         named
     }
 
-    /// Loads what [`Trained::save`] saved of a model of the same structure: network, optimizers, position, and the context's
-    /// random state.
+    /// Loads what [`Trained::save`] saved of a model of the same structure: network, optimizers, position, notes, and the
+    /// context's random state.
     ///
     /// # Errors
     /// A file that cannot be read or is of another network: the first name, shape or dtype that differs is told. The model is
@@ -93,6 +102,11 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         let mut slots = slots.into_iter();
         self.kept = (self.kept).map(&mut |tensor| slots.next().unwrap_or_else(|| tensor.clone()));
         (self.net, self.step) = (net, position[0]);
+        let notes = file.metadata.into_iter();
+        self.loaded = true;
+        self.notes = notes
+            .filter_map(|(name, text)| Some((name.strip_prefix(NOTE)?.to_owned(), text)))
+            .collect();
         self.cx.set_random_state(position[1], position[2]);
         Ok(())
     }
@@ -108,7 +122,20 @@ impl<N: Layer + Tree + Send + Sync + 'static> Trained for Model<N> {
         let mut tensors: Vec<Named> = self.named();
         tensors.extend(self.named_slots());
         tensors.push((POSITION.to_owned(), self.position()));
-        checkpoint::save(path, &tensors, metadata)
+        let notes = self.notes.iter();
+        let mut texts: BTreeMap<_, _> = notes
+            .map(|(name, text)| (format!("{NOTE}{name}"), text.clone()))
+            .collect();
+        texts.extend(metadata.clone());
+        checkpoint::save(path, &tensors, &texts)
+    }
+
+    fn notes(&self) -> &BTreeMap<String, String> {
+        &self.notes
+    }
+
+    fn note(&mut self, name: String, text: String) {
+        self.notes.insert(name, text);
     }
 
     fn named(&self) -> Vec<(String, Tensor)> {

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use thalweg::Mode;
 use thalweg_nn::callback::{
-    BestCheckpoint, Better, Callback, EarlyStopping, LearningRateMonitor, LossMonitor, RunContext,
-    StopAtTime, TimeMonitor,
+    BestCheckpoint, Better, Callback, EarlyStopping, LearningRateMonitor, LossMonitor, ModelCheckpoint,
+    RunContext, StopAtTime, TimeMonitor,
 };
 use thalweg_nn::data::{Column, Dataset, Loader};
 use thalweg_nn::metrics::Deviation;
@@ -115,6 +115,82 @@ fn early_stopping_waits_for_its_patience() {
     let error = model.train(9, &loader(), unknown).unwrap_err();
     let text = "there is no metric \"f1\" in the evaluation after the epoch; found: loss";
     assert_eq!(error.to_string(), text);
+}
+
+/// From every checkpoint of a run, within epochs and at their ends, before and after the callback in the list, also from the last.
+#[test]
+fn a_resumed_run_stops_where_a_whole_one_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let cx = context(Mode::Graph);
+    // Uphill after four epochs.
+    let make = || -> Model<Net> {
+        Model::new(net(&cx), loss::mse, Sgd::new(0.1), &cx)
+            .schedule(|step: u64, base: f64| if step < 16 { base } else { -base })
+            .validate(loader())
+    };
+    let stop = || EarlyStopping::new("loss", Better::Lower, 3);
+    let save = |name: &str| ModelCheckpoint::to(folder.path().join(name)).keep(99);
+    let mut whole = stop();
+    let mut model = make();
+    let callbacks = (save("before"), save("steps").every(3), &mut whole, save("after"));
+    model.train(20, &loader(), callbacks).unwrap();
+    let (steps, best) = (model.steps(), whole.best());
+    assert!(best.is_some() && (20..40).contains(&steps), "{steps} steps");
+    let mut files = 0;
+    for name in ["before", "steps", "after"] {
+        for file in std::fs::read_dir(folder.path().join(name)).unwrap() {
+            let file = file.unwrap().path();
+            let (mut model, mut resumed) = (make(), stop());
+            model.load(&file).unwrap();
+            model.train(20, &loader(), &mut resumed).unwrap();
+            assert_eq!(
+                (model.steps(), resumed.best()),
+                (steps, best),
+                "{}",
+                file.display()
+            );
+            files += 1;
+        }
+    }
+    assert_eq!(files, steps / 4 * 2 + steps.div_ceil(3));
+    // Another model from the start, and the same one once more, are runs of their own.
+    let mut other = make();
+    other.train(1, &loader(), &mut whole).unwrap();
+    assert_eq!(other.steps(), 4);
+    model.train(20, &loader(), stop()).unwrap();
+    assert!(model.steps() > steps + 4);
+}
+
+/// An epoch that a callback broke off is ended by the run that goes on, and counted once.
+#[test]
+fn early_stopping_counts_an_epoch_once() {
+    struct Break(u64);
+    impl Callback for Break {
+        fn step_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+            if run.cur_step_num == self.0 {
+                run.request_stop();
+            }
+            Ok(())
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("last.safetensors");
+    let cx = context(Mode::Graph);
+    let make = || -> Model<Net> { Model::new(net(&cx), loss::mse, Sgd::new(0.0), &cx).validate(loader()) };
+    let stop = || EarlyStopping::new("loss", Better::Lower, 3).min_delta(10.0);
+    let mut model = make();
+    for at in [2, 6, 9] {
+        if at > 2 {
+            model = make();
+            model.load(&path).unwrap();
+        }
+        model.train(9, &loader(), (stop(), Break(at))).unwrap();
+        assert_eq!(model.steps(), at);
+        model.save(&path).unwrap();
+    }
+    model.load(&path).unwrap();
+    model.train(9, &loader(), stop()).unwrap();
+    assert_eq!(model.steps(), 4 * 4);
 }
 
 /// What the run tells: the loss function gives the loss of the outputs, and rates, numbers and data are those of the run.
@@ -303,4 +379,10 @@ fn the_best_checkpoint_outlives_a_resumed_run_that_is_worse() {
     let mut loaded = make(0.1);
     loaded.load(&path).unwrap();
     assert_eq!(loaded.steps(), 4);
+    // The same callback for another model from the start.
+    let before = again.best();
+    make(0.1).train(8, &loader(), &mut again).unwrap();
+    assert!(again.best() < before);
+    make(-1.0).train(1, &loader(), &mut again).unwrap();
+    assert_eq!(again.best(), before);
 }
