@@ -2,8 +2,9 @@
 //!
 //! They are drawn on the host from the context's key ([`Context::next_key`]), so that they are the same on every device.
 
+use thalweg::hal::Status;
 use thalweg::random::Mt19937;
-use thalweg::{Context, Result, Shape, Tensor};
+use thalweg::{Context, Error, Result, Shape, Tensor};
 
 /// How the elements of a parameter are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -77,6 +78,11 @@ impl Init {
         let key = cx.next_key();
         let mut draw = Draw(Mt19937::from_key(&[key as u32, (key >> 32) as u32]));
         let count = shape.elements();
+        // A shape that no memory holds is an error and not the end of the process.
+        (Vec::<f32>::new().try_reserve_exact(count)).map_err(|failure| {
+            let message = format!("{count} elements on the host: {failure}");
+            Error::backend(Status::OutOfMemory, message).in_op("init")
+        })?;
         let fan_in = fans.fan_in.max(1) as f64;
         let both = (fans.fan_in + fans.fan_out).max(1) as f64;
         let bound = |variance: f64| (3.0 * variance).sqrt();
@@ -192,6 +198,15 @@ mod tests {
         }
         let truncated = draw(Init::TruncatedNormal(0.0, 1.0));
         assert!(truncated.iter().all(|v| v.abs() <= 2.0) && truncated.iter().any(|v| v.abs() > 1.9));
+    }
+
+    #[test]
+    fn a_shape_that_no_memory_holds_is_an_error() {
+        let cx = Context::new("cpu").unwrap();
+        for init in [Init::Constant(0.0), Init::FanIn, Init::Orthogonal] {
+            let error = init.tensor(&[1 << 30, 1 << 29], &cx).unwrap_err();
+            assert_eq!(error.status(), Some(Status::OutOfMemory), "{error}");
+        }
     }
 
     #[test]

@@ -51,11 +51,12 @@ impl Rows {
     /// # Errors
     /// A number of elements that is no whole number of rows.
     pub fn new(data: impl Into<Column>, shape: &[usize]) -> Result<Rows> {
-        let (data, each): (Column, usize) = (data.into(), shape.iter().product());
-        if each == 0 || !data.len().is_multiple_of(each) {
+        let data: Column = data.into();
+        let each = (shape.iter()).try_fold(1_usize, |all, &extent| all.checked_mul(extent));
+        let Some(each) = each.filter(|&each| each > 0 && data.len().is_multiple_of(each)) else {
             let message = format!("{} elements are no whole number of samples {shape:?}", data.len());
             return Err(invalid(message));
-        }
+        };
         Ok(Rows {
             count: data.len() / each,
             elements: Arc::new(Elements::Memory(data)),
@@ -191,6 +192,9 @@ mod tests {
     fn wrong_data_is_refused() {
         let wrong = Rows::new(vec![0.0_f32; 5], &[2]);
         assert!(wrong.unwrap_err().to_string().contains("5 elements"));
+        for shape in [[0, 3], [usize::MAX, 2]] {
+            assert!(Rows::new(Vec::<f32>::new(), &shape).is_err());
+        }
         let (x, y) = (
             Rows::new(vec![0.0_f32; 4], &[2]).unwrap(),
             Rows::new(vec![0_i64], &[]).unwrap(),

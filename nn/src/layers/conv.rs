@@ -3,8 +3,18 @@
 use super::dense::bias;
 use crate::init::{Fans, Init};
 use crate::{Layer, Module, Parameter};
+use thalweg::hal::Status;
 use thalweg::ops::{ConvOptions, ConvTransposeOptions};
-use thalweg::{Context, Result, Tensor};
+use thalweg::{Context, Error, Result, Tensor};
+
+/// The number of groups, which divides the channels.
+fn divided(groups: usize, inputs: usize, outputs: usize) -> Result<usize> {
+    if groups > 0 && inputs.is_multiple_of(groups) && outputs.is_multiple_of(groups) {
+        return Ok(groups);
+    }
+    let message = format!("{inputs} inputs and {outputs} outputs in {groups} groups");
+    Err(Error::backend(Status::InvalidArgument, message).in_op("convolution"))
+}
 
 macro_rules! convolution {
     ($name:ident, $axes:literal, $op:ident, $options:ty, $transposed:literal, $doc:literal) => {
@@ -31,7 +41,7 @@ macro_rules! convolution {
                 options: $options,
                 cx: &Context,
             ) -> Result<$name> {
-                let groups = options.group_count().max(1);
+                let groups = divided(options.group_count(), inputs, outputs)?;
                 let mut shape = if $transposed {
                     vec![inputs, outputs / groups]
                 } else {
@@ -105,3 +115,23 @@ convolution!(
     true,
     "Transposed convolution along three axes: `[n, inputs, d, h, w]` to `[n, outputs, d', h', w']`."
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_divide_the_channels() {
+        let cx = Context::new("cpu").unwrap();
+        let (plain, turned) = (ConvOptions::new(), ConvTransposeOptions::new());
+        for (inputs, outputs, groups) in [(3, 4, 2), (4, 3, 2), (4, 4, 0)] {
+            let text = format!("{inputs} inputs and {outputs} outputs in {groups} groups");
+            let layer = Conv2d::new(inputs, outputs, [3, 3], plain.groups(groups), &cx);
+            assert!(layer.unwrap_err().to_string().contains(&text));
+            let layer = ConvTranspose1d::new(inputs, outputs, [3], turned.groups(groups), &cx);
+            assert!(layer.unwrap_err().to_string().contains(&text));
+        }
+        let layer = Conv1d::new(4, 6, [3], plain.groups(2), &cx).unwrap();
+        assert_eq!(*layer.weight.shape().unwrap(), [6, 2, 3]);
+    }
+}

@@ -134,7 +134,8 @@ impl Optimizer for RmsProp {
         let mut spread = square;
         if self.centered {
             let mean = running(&given.slots[1], self.alpha, &grad);
-            spread -= &mean * &mean;
+            // Rounding can take a variance of 0 below it.
+            spread = (spread - &mean * &mean).maximum(0.0);
             kept.push(mean);
         }
         let mut direction = grad / (spread.sqrt() + self.eps);
@@ -245,5 +246,31 @@ impl Optimizer for Lion {
         let momentum = running(&given.slots[0], self.beta2, given.grad);
         let value = given.value * &given.scalars[1];
         (value - direction * &given.scalars[0], vec![momentum])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg::Context;
+
+    /// The same gradient for long, whose variance is 0.
+    #[test]
+    fn centered_rms_prop_stays_finite() {
+        let cx = Context::new("cpu").unwrap();
+        let rule = RmsProp::new(1e-3).centered(true);
+        let grads: Vec<f32> = (1..=64).map(|i| i as f32 * 0.173_f32).collect();
+        let grad = Tensor::from_slice(&grads, 64, &cx);
+        let rate = [Tensor::scalar(1e-3_f32, &cx)];
+        let (mut value, mut slots) = (grad.zeros_like(), vec![grad.zeros_like(); rule.slots()]);
+        for _ in 0..1500 {
+            (value, slots) = rule.update(&Update {
+                value: &value,
+                grad: &grad,
+                slots: &slots,
+                scalars: &rate,
+            });
+        }
+        assert!(value.isfinite().all().item::<bool>().unwrap(), "{value}");
     }
 }

@@ -70,6 +70,21 @@ fn checkpoints_are_kept_by_number_and_others_are_refused() {
     assert_eq!(weights(&trained), before);
 }
 
+/// A step that a model comes to a second time is one of the newest.
+#[test]
+fn the_newest_checkpoints_of_a_model_that_went_back_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let cx = context(Mode::Graph);
+    let mut keep = ModelCheckpoint::to(folder.path()).keep(3);
+    let mut trained = model(&cx);
+    trained.train(3, &loader(), &mut keep).unwrap();
+    let file = |step: u64| folder.path().join(format!("step-{step:08}.safetensors"));
+    trained.load(file(4)).unwrap();
+    trained.train(4, &loader(), &mut keep).unwrap();
+    let kept = [4, 8, 12, 16].map(|step| file(step).exists());
+    assert_eq!(kept, [false, true, true, true]);
+}
+
 fn file_number(path: &Path) -> u64 {
     std::fs::metadata(path).unwrap().ino()
 }
