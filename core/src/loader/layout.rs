@@ -28,7 +28,7 @@ pub(super) fn check(
     let difference = [(&forward, false), (&backward, true)]
         .into_iter()
         .filter_map(|(errors, swapped)| Some((first(errors, swapped)?, swapped)))
-        .min_by_key(|((error, instability), _)| (is_coarse(instability), error.index));
+        .min_by_key(|((error, instability), swapped)| (is_coarse(instability), *swapped, error.index));
     let (path, difference) = match difference {
         Some(((error, instability), swapped)) => (path(error), describe(error, instability, swapped)),
         None => ("the tables".into(), "they differ".into()),

@@ -38,7 +38,8 @@ pub(super) fn figure(run: &RunContext<'_>, name: &str) -> Result<f64> {
 
 /// Stops when a metric of the evaluation after each epoch has not improved for some epochs. The best figure and the epochs since are
 /// noted in the model, so training that goes on from a file, with the same metric and least improvement, stops where it would have
-/// without a break. An epoch that was broken off is not counted: the run that goes on ends it.
+/// without a break. An epoch that was broken off is not counted: the run that goes on ends it. One whose last step was saved before its
+/// evaluation counts as one without improvement.
 #[derive(Clone, Debug)]
 pub struct EarlyStopping {
     metric: String,
@@ -85,11 +86,14 @@ impl EarlyStopping {
         format!("early stopping/{metric}/{better:?}/{least}")
     }
 
-    /// The best figure and the epochs since, as they are noted.
-    fn noted(text: &str) -> Option<(Option<f64>, u64)> {
-        let (best, since) = text.split_once(' ')?;
-        let best: f64 = best.parse().ok()?;
-        Some(((!best.is_nan()).then_some(best), since.parse().ok()?))
+    /// The best figure and the epochs since, as they are noted with the step after which that was.
+    fn noted(text: &str, run: &RunContext<'_>) -> Option<(Option<f64>, u64)> {
+        let mut words = text.split(' ');
+        let best: f64 = words.next()?.parse().ok()?;
+        let since: u64 = words.next()?.parse().ok()?;
+        let step: u64 = words.next()?.parse().ok()?;
+        let ended = run.cur_step_num > step && run.cur_step_num.is_multiple_of(run.batch_num.max(1));
+        Some(((!best.is_nan()).then_some(best), since + u64::from(ended)))
     }
 
     fn stop_if_due(&self, run: &mut RunContext<'_>) {
@@ -104,7 +108,7 @@ impl Callback for EarlyStopping {
         if run.resumed || run.cur_step_num == 0 {
             let text = run.model.notes().get(&self.key()).filter(|_| run.resumed);
             (self.best, self.since) = text
-                .and_then(|text| EarlyStopping::noted(text))
+                .and_then(|text| EarlyStopping::noted(text, run))
                 .unwrap_or_default();
             self.stop_if_due(run);
         }
@@ -122,7 +126,8 @@ impl Callback for EarlyStopping {
             self.since += 1;
         }
         let best = self.best.unwrap_or(f64::NAN);
-        run.model.note(self.key(), format!("{best} {}", self.since));
+        run.model
+            .note(self.key(), format!("{best} {} {}", self.since, run.cur_step_num));
         self.stop_if_due(run);
         Ok(())
     }
