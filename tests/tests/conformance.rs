@@ -12,7 +12,7 @@ use thalweg_conformance::kit::matches;
 use thalweg_conformance::{Ignores, Kit, Outcome, Subject, cases};
 
 /// What each test runs.
-const GROUPS: [(&str, &str); 21] = [
+const GROUPS: [(&str, &str); 28] = [
     ("core", "core/*"),
     ("memory", "memory/*"),
     ("streams", "streams/*"),
@@ -32,6 +32,32 @@ const GROUPS: [(&str, &str); 21] = [
     ("windows", "library/conv*.f32.epilogue"),
     ("scans", "library/scan.sum.f32"),
     ("scatters", "library/scatter.sum.f32"),
+    // Every op, with a dtype of each kind and every way that its arguments lie in memory.
+    (
+        "some_scalars",
+        "kernels/scalar.*.f32.contiguous kernels/scalar.*.i32.strided kernels/scalar.*.bf16.broadcast \
+         kernels/scalar.*.u8.gather kernels/scalar.*.bool.contiguous",
+    ),
+    // To and from the widest and the narrowest floats and f32.
+    (
+        "some_casts",
+        "kernels/cast.f64.* kernels/cast.*.f32 kernels/cast.f32.* kernels/cast.*.f16 kernels/constant.*",
+    ),
+    (
+        "some_reductions",
+        "kernels/reduce.*.f32.rows kernels/reduce.*.i64.columns kernels/reduce.*.f16.large kernels/reduce.*.u8.nothing \
+         kernels/reduce.sum.f32.same_bits_every_time",
+    ),
+    ("some_random", "kernels/rand.* kernels/random.*.0"),
+    (
+        "some_products",
+        "library/matmul.f16* library/matmul.i8* library/matmul.same_bits_every_time",
+    ),
+    ("some_scans", "library/scan.max.i64 library/scan.prod.f16"),
+    (
+        "some_scatters",
+        "library/scatter.max.i64 library/scatter.prod.f16",
+    ),
     ("graphs", "graphs/*"),
     ("concurrency", "concurrency/*"),
     ("acceptance", "acceptance/*"),
@@ -134,7 +160,9 @@ backends! {
         [core, memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, library, graphs,
         concurrency, acceptance];
     cuda_on_a_stand_in = cuda_standin(), ["map: capability", "binary: capability", "lower it"],
-        [core, memory, streams, events, errors, rows, products, biases, windows, scans, scatters, graphs, concurrency];
+        [core, memory, streams, events, errors, rows, forms, arguments,
+        some_scalars, some_casts, some_reductions, some_random, some_products, some_scans, some_scatters, products, biases,
+        windows, scans, scatters, graphs, concurrency, acceptance];
     plain_c = load(plain()),
         ["every instance has the same context", "import: capability", "priority: there is one only", "no table of"],
         [core, memory, streams, events, errors, concurrency, acceptance];
@@ -143,6 +171,17 @@ backends! {
 backends! {
     opencl_interpreted = opencl(), ["capability", "priority", "lower it"],
         [memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, graphs, concurrency];
+}
+
+#[test]
+fn every_pattern_has_cases() {
+    let paths: Vec<String> = cases().iter().map(thalweg_conformance::Case::path).collect();
+    for (group, patterns) in GROUPS {
+        for pattern in patterns.split_whitespace() {
+            let found = paths.iter().any(|path| matches(pattern, path));
+            assert!(found, "{pattern} of {group}");
+        }
+    }
 }
 
 #[test]

@@ -53,10 +53,11 @@ EXPORT Code cuModuleGetFunction(Function **out, Module *module, const char *name
     void *sizes = dlsym(module->library, (std::string("standin_sizes_") + name).c_str());
     if (!run || !sizes)
         return NOT_FOUND;
-    size_t found[64];
-    unsigned count = ((unsigned (*)(size_t *))sizes)(found);
+    /* Arguments have 4096 bytes in all, and pointers are the most of them. */
+    std::vector<size_t> found(4096);
+    found.resize(((unsigned (*)(size_t *))sizes)(found.data()));
     Function &function = module->functions[name];
-    function = Function{name, (void (*)(unsigned, unsigned, void **))run, {found, found + count}};
+    function = Function{name, (void (*)(unsigned, unsigned, void **))run, found};
     *out = &function;
     return SUCCESS;
 }

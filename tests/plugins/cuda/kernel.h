@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #if STANDIN_FIBERS
 #include <ucontext.h>
@@ -118,7 +119,7 @@ static void standin_fiber() {
 
 static void standin_block_of(void (*body)(void **), void **arguments) {
     if (!standin)
-        standin = new standin_block();
+        standin = (standin_block *)calloc(1, sizeof *standin);
     standin->body = body;
     standin->arguments = arguments;
     const unsigned count = blockDim.x;

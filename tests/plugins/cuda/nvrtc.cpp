@@ -87,8 +87,10 @@ EXPORT unsigned nvrtcCompileProgram(Program *program, int count, const char *con
         return 1;
     std::string source = folder + "/k.cpp", library = folder + "/k.so", log = folder + "/log";
     std::ofstream(source) << "#include \"" PRELUDE "\"\n#line 1 \"k.cu\"\n" << text << "\n" << entries;
-    std::string command = "c++ -std=c++17 -O1 -w -fPIC -shared -ffp-contract=off -fno-strict-aliasing -DSTANDIN_FIBERS=" +
-                          std::string(fibers ? "1" : "0") + " -o " + library + " " + source + " >" + log + " 2>&1";
+    /* The headers and libraries of C alone, which take a third of the time of C++'s. */
+    std::string command = "c++ -std=c++17 -nostdinc++ -O1 -w -fPIC -shared -nostdlib -ffp-contract=off -fno-strict-aliasing "
+                          "-DSTANDIN_FIBERS=" +
+                          std::string(fibers ? "1" : "0") + " -o " + library + " " + source + " -lm -lc -lgcc >" + log + " 2>&1";
     bool built = system(command.c_str()) == 0;
     if (built) {
         std::string bytes = read(library);

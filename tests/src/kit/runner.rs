@@ -46,11 +46,14 @@ impl Kit {
         }
     }
 
-    /// Only cases whose `group/name` fits the pattern, where `*` stands for any text.
-    pub fn only(mut self, pattern: &str) -> Kit {
+    /// Only cases whose `group/name` fits the pattern, where `*` stands for any text, or one of several with spaces between them.
+    pub fn only(mut self, patterns: &str) -> Kit {
         let cases = std::mem::take(&mut self.cases);
         if let Ok(mut cases) = Arc::try_unwrap(cases) {
-            cases.retain(|case| matches(pattern, &case.path()));
+            cases.retain(|case| {
+                let path = case.path();
+                patterns.split_whitespace().any(|pattern| matches(pattern, &path))
+            });
             self.cases = Arc::new(cases);
         }
         self

@@ -4,8 +4,10 @@ use thalweg_hal::DType;
 use thalweg_hal::ir::{Kernel, Level, Node, NodeId, ScalarOp};
 
 /// Whether an epilogue adds its second input, an element for each sum, and stores that in the input's dtype: one addition in
-/// the sum's dtype, rounded once when it is stored. Other epilogues of the library are none of the IR's: its `relu` loses
-/// NaN, its `gelu` is an approximation.
+/// the sum's dtype, rounded once when it is stored. Other epilogues of the library are none of the IR's: `max` hands NaN
+/// on and orders zeros, which the library does not promise of its `relu`; its `gelu` is an approximation of unstated precision, while
+/// the IR's functions have bounds. A product that is rounded to f16 before its bias is added is not the library's either,
+/// which adds in f32.
 pub(super) fn adds_bias(epilogue: &Kernel) -> bool {
     let [sum, bias, out] = &epilogue.params[..] else {
         return false;
