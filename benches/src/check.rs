@@ -1,8 +1,8 @@
-//! Checks a machine with the prebuilt programs of a kit (`cargo xtask gpu-kit`): `check --kit FOLDER [--small] [OUT]`.
+//! Checks a machine with the prebuilt programs of a kit (`cargo xtask gpu-kit`): `check --kit FOLDER [--small] [--cpu] [OUT]`.
 //!
-//! Runs the conformance kit, the acceptance rows, every op test, a training and the device's figures on the first CUDA device; without
-//! one, what needs it is skipped, visibly, and the rest runs on the CPU. Where `python3` has PyTorch, its figures stand beside.
-//! Writes `results.json` and `results.txt`. Ends with 1 when something failed.
+//! Runs the conformance kit, the acceptance rows, every op test, a training and the device's figures on the first CUDA device, or with
+//! `--cpu` on the CPU. Where `python3` has PyTorch, its figures stand beside. Writes `results.json` and `results.txt`. Ends
+//! with 1 when something failed, and with 3 and one line that says why when there is no CUDA device.
 #![expect(
     clippy::print_stdout,
     reason = "progress and the table are what the program is for"
@@ -42,6 +42,17 @@ const TIMES: [(&str, f64); 2] = [
 /// Share of PyTorch's rate that is asked of a matrix product.
 const PRODUCT: f64 = 0.95;
 
+/// Exit code where there is no CUDA device.
+const NO_DEVICE: u8 = 3;
+
+/// What a run came to.
+enum Verdict {
+    Passed,
+    Failed,
+    /// There is no CUDA device, and why.
+    NoDevice(String),
+}
+
 struct Check {
     kit: PathBuf,
     out: PathBuf,
@@ -65,8 +76,12 @@ struct Finished {
 
 fn main() -> ExitCode {
     match run() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(Verdict::Passed) => ExitCode::SUCCESS,
+        Ok(Verdict::Failed) => ExitCode::FAILURE,
+        Ok(Verdict::NoDevice(why)) => {
+            println!("{why}");
+            ExitCode::from(NO_DEVICE)
+        }
         Err(error) => {
             println!("check: {error}");
             ExitCode::FAILURE
@@ -74,12 +89,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<bool, Box<dyn std::error::Error>> {
+fn run() -> Result<Verdict, Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let at = words.iter().position(|word| word == "--kit");
     let kit = at
         .and_then(|at| words.get(at + 1))
-        .ok_or("usage: check --kit FOLDER [--small] [OUT]")?;
+        .ok_or("usage: check --kit FOLDER [--small] [--cpu] [OUT]")?;
+    let known = ["--kit", "--small", "--cpu"];
+    let is_unknown = |word: &&String| word.starts_with("--") && !known.contains(&word.as_str());
+    if let Some(word) = words.iter().find(is_unknown) {
+        return Err(format!("unknown option {word}; there are {}", known.join(", ")).into());
+    }
     let rest = words
         .iter()
         .enumerate()
@@ -102,24 +122,27 @@ fn run() -> Result<bool, Box<dyn std::error::Error>> {
             .text,
     )
     .map_err(|error| format!("`thalweg devices --json`: {error}"))?;
-    let cuda = cuda_of(&survey);
-    let target = match &cuda {
-        Ok(target) => target.clone(),
+    let (target, cuda) = match cuda_of(&survey) {
+        _ if words.iter().any(|word| word == "--cpu") => ("cpu".to_owned(), false),
+        Ok(target) => (target, true),
         Err(why) => {
-            check.note("everything on CUDA", "skipped", why.clone());
-            "cpu".into()
+            let line = format!("no CUDA device: {why}; nothing was checked (`--cpu` checks the CPU)");
+            check.steps.push(Step {
+                name: "everything".into(),
+                outcome: "skipped",
+                seconds: 0.0,
+                detail: line.clone(),
+            });
+            check.write(&survey, "none", &BTreeMap::new())?;
+            return Ok(Verdict::NoDevice(line));
         }
     };
-    let figures = check.all(&target, cuda.is_ok())?;
-    let document = check.document(&survey, &target, &figures);
-    fs::write(
-        check.out.join("results.json"),
-        serde_json::to_string_pretty(&document)?,
-    )?;
-    let table = check.table(&target, &figures);
-    fs::write(check.out.join("results.txt"), &table)?;
-    println!("\n{table}");
-    Ok(check.steps.iter().all(|step| step.outcome != "failed"))
+    let figures = check.all(&target, cuda);
+    println!("\n{}", check.write(&survey, &target, &figures)?);
+    Ok(match check.steps.iter().any(|step| step.outcome == "failed") {
+        true => Verdict::Failed,
+        false => Verdict::Passed,
+    })
 }
 
 /// The first CUDA device, or why there is none.
@@ -154,11 +177,7 @@ struct Figure {
 }
 
 impl Check {
-    fn all(
-        &mut self,
-        target: &str,
-        cuda: bool,
-    ) -> Result<BTreeMap<String, Figure>, Box<dyn std::error::Error>> {
+    fn all(&mut self, target: &str, cuda: bool) -> BTreeMap<String, Figure> {
         let plugin = if cuda {
             self.kit
                 .join("bin/backends/libthalweg_cuda.so")
@@ -211,7 +230,22 @@ impl Check {
         } else {
             self.note(name, "skipped", "there is no python3".into());
         }
-        Ok(figures)
+        figures
+    }
+
+    /// Writes the results, and returns them as a table.
+    fn write(
+        &self,
+        survey: &Value,
+        target: &str,
+        figures: &BTreeMap<String, Figure>,
+    ) -> Result<String, Box<dyn std::error::Error>> {
+        let document = self.document(survey, target, figures);
+        let file = |name: &str| self.out.join(name);
+        fs::write(file("results.json"), serde_json::to_string_pretty(&document)?)?;
+        let table = self.table(target, figures);
+        fs::write(file("results.txt"), &table)?;
+        Ok(table)
     }
 
     /// Figures of lines of JSON; what a line says against its case is the step's detail.

@@ -54,15 +54,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         // Plugins are not loaded from places that others may write.
         fs::set_permissions(folder.join(inner), fs::Permissions::from_mode(0o755))?;
     }
-    let bytes = size(&folder)?;
-    let mebibytes = bytes as f64 / f64::from(1 << 20);
-    if bytes > CEILING {
-        return Err(format!(
-            "the kit has {mebibytes:.1} MiB; at most {} are allowed",
-            CEILING >> 20
-        )
-        .into());
-    }
+    let mebibytes = within(size(&folder)?)?;
     let archive = folder.with_extension("tar.gz");
     let (shown, parent) = (archive.display().to_string(), target(root).display().to_string());
     execute(&mut command(
@@ -129,6 +121,16 @@ fn strip(root: &Path, from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
+/// A kit's size in MiB, unless it is too large.
+fn within(bytes: u64) -> Result<f64> {
+    let mebibytes = bytes as f64 / f64::from(1 << 20);
+    if bytes > CEILING {
+        let most = CEILING >> 20;
+        return Err(format!("the kit has {mebibytes:.1} MiB; at most {most} are allowed").into());
+    }
+    Ok(mebibytes)
+}
+
 fn size(folder: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(folder)? {
@@ -140,4 +142,28 @@ fn size(folder: &Path) -> Result<u64> {
         };
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kit_that_is_too_large_is_refused() {
+        let folder = std::env::temp_dir().join(format!("thalweg-kit-{}", std::process::id()));
+        fs::create_dir_all(folder.join("bin/backends")).unwrap();
+        let fill = |name: &str, bytes| {
+            let file = fs::File::create(folder.join(name)).unwrap();
+            // Holes take no room.
+            file.set_len(bytes).unwrap();
+        };
+        fill("run.sh", 1 << 20);
+        fill("bin/backends/plugin.so", CEILING - (1 << 20));
+        assert_eq!(within(size(&folder).unwrap()).unwrap(), 64.0);
+        fill("bin/check", 1);
+        let error = within(size(&folder).unwrap()).unwrap_err().to_string();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(error, "the kit has 64.0 MiB; at most 64 are allowed");
+    }
 }
