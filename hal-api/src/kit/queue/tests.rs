@@ -1,0 +1,124 @@
+use super::*;
+use std::sync::mpsc::channel;
+
+fn job(run: impl FnOnce() -> Result<()> + Send + 'static) -> Job {
+    Job {
+        run: Box::new(run),
+        describe: Box::new(|| "op add".into()),
+    }
+}
+
+#[test]
+fn jobs_run_in_order_from_many_inline_and_queued() {
+    let queue = Queue::new("test");
+    let log = Arc::new(Mutex::new(Vec::new()));
+    for i in 0..10_000 {
+        if i % 7 == 3 {
+            std::thread::sleep(Duration::from_nanos(i % 50));
+        }
+        match queue.try_inline() {
+            Some(inline) => inline.run(
+                || {
+                    log.lock().push(i);
+                    Ok(())
+                },
+                String::new,
+            ),
+            None => {
+                let log = Arc::clone(&log);
+                queue
+                    .push(job(move || {
+                        log.lock().push(i);
+                        Ok(())
+                    }))
+                    .unwrap();
+            }
+        }
+        if i % 11 == 0 {
+            let log = Arc::clone(&log);
+            queue
+                .push(job(move || {
+                    log.lock().push(i);
+                    Ok(())
+                }))
+                .unwrap();
+        }
+    }
+    queue.synchronize().unwrap();
+    let log = log.lock();
+    assert!(log.is_sorted() && log.len() > 10_000);
+}
+
+#[test]
+fn a_long_job_does_not_block_the_caller() {
+    let queue = Queue::new("test");
+    let (release, gate) = channel();
+    queue
+        .push(job(move || {
+            gate.recv().ok();
+            Ok(())
+        }))
+        .unwrap();
+    assert!(!queue.is_idle() && queue.try_inline().is_none());
+    release.send(()).unwrap();
+    queue.synchronize().unwrap();
+    assert!(queue.is_idle() && queue.try_inline().is_some());
+}
+
+#[test]
+fn a_job_starts_by_itself_however_its_thread_sleeps() {
+    let queue = Queue::new("test");
+    // Spinning, in a nap, deep asleep.
+    for pause in [Duration::ZERO, 3 * NAP, (NAPS + 10) * NAP, Duration::ZERO] {
+        std::thread::sleep(pause);
+        let (done, end) = channel();
+        queue
+            .push(job(move || {
+                done.send(()).ok();
+                Ok(())
+            }))
+            .unwrap();
+        end.recv_timeout(Duration::from_secs(20))
+            .expect("the queue's thread runs it");
+    }
+    queue.synchronize().unwrap();
+}
+
+#[test]
+fn who_waits_at_once_runs_its_job() {
+    const ROUNDS: u32 = 100;
+    let (queue, own) = (Queue::new("test"), Arc::new(AtomicU64::new(0)));
+    for _ in 0..ROUNDS {
+        let (caller, own) = (std::thread::current().id(), Arc::clone(&own));
+        queue
+            .push(job(move || {
+                own.fetch_add(
+                    u64::from(std::thread::current().id() == caller),
+                    Ordering::Relaxed,
+                );
+                Ok(())
+            }))
+            .unwrap();
+        queue.synchronize().unwrap();
+        std::thread::sleep(SPIN * 3);
+    }
+    // The thread's naps end in between now and then.
+    let own = own.load(Ordering::Relaxed);
+    assert!(own > u64::from(ROUNDS) / 2, "{own} of {ROUNDS}");
+}
+
+#[test]
+fn the_first_error_is_reported_once() {
+    let queue = Queue::new("test");
+    queue.push(job(|| Err(Error::launch_failed("broken")))).unwrap();
+    queue.push(job(|| panic!("worse"))).unwrap();
+    queue.wait();
+    let error = queue.synchronize().unwrap_err();
+    assert_eq!(
+        (error.status, error.message.as_str()),
+        (Status::LaunchFailed, "op add: broken")
+    );
+    queue.synchronize().unwrap();
+    queue.push(job(|| panic!("again"))).unwrap();
+    assert_eq!(queue.synchronize().unwrap_err().status, Status::Panicked);
+}
