@@ -37,8 +37,6 @@ use std::path::Path;
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// Longest header that is read.
 const MAX_HEADER: usize = 1 << 16;
-/// Bytes that are set aside before they are seen, where their number is but a claim.
-pub(super) const RESERVE: u64 = 1 << 24;
 
 type Parsed<T> = std::result::Result<T, String>;
 

@@ -24,6 +24,9 @@ use std::path::{Path, PathBuf};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
+/// Bytes that are set aside before they are seen: how many an array has is but a claim.
+const RESERVE: u64 = 1 << 24;
+
 /// How arrays lie in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compression {
@@ -101,7 +104,7 @@ impl<R: Read + Seek> Archive<R> {
             .by_index(at)
             .map_err(|failure| error(failure.to_string()))?;
         let length = entry.size();
-        npy::from_reader(&mut entry, length, npy::RESERVE, cx, error)
+        npy::from_reader(&mut entry, length, RESERVE, cx, error)
     }
 }
 
