@@ -63,7 +63,7 @@ const WALK: usize = 16384;
 /// The same for shorter rows.
 pub(super) const SHORT_WALK: usize = 4096;
 /// Elements from what such a chain works on to what it asks for.
-const AHEAD: usize = 1024;
+const AHEAD: usize = 2048;
 
 /// An input that is asked for ahead of time.
 pub(super) struct Stream {

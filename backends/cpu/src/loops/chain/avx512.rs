@@ -9,6 +9,8 @@ use std::arch::x86_64::*;
 
 /// Vectors of a group.
 pub(super) const GROUP: usize = 8;
+/// The same of sums that memory alone holds up: the fewer lines are asked for at once, the less loads wait behind them.
+const FEW: usize = 2;
 /// Elements of a vector.
 pub(super) const WIDTH: usize = 16;
 /// Registers that the greatest is gathered in.
@@ -206,18 +208,31 @@ fn pairwise(x: __m512) -> f32 {
     _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)))
 }
 
+/// Whether a core takes less time for the links than memory for their elements.
+const fn is_light(codes: &[Code]) -> bool {
+    let mut rest = codes;
+    while let [code, others @ ..] = rest {
+        if matches!(code, Code::Exp) {
+            return false;
+        }
+        rest = others;
+    }
+    true
+}
+
 /// A module with the function `run` for each pattern.
 macro_rules! versions {
     ($($(#[$doc:meta])* $name:ident: [$($code:ident),*];)*) => {
         $(
             #[expect(non_snake_case, reason = "named as the pattern")]
             pub(super) mod $name {
-                use super::{CHUNK, Chain, Code, Fetch, GROUP, Gathered, Habits, WIDTH, ask, link, reciprocal};
+                use super::{CHUNK, Chain, Code, FEW, Fetch, GROUP, Gathered, Habits, WIDTH, ask, is_light, link, reciprocal};
                 use std::arch::x86_64::{__mmask16, _mm512_setzero_ps};
 
                 const CODES: &[Code] = &[$(Code::$code),*];
                 const LINKS: usize = CODES.len();
                 const SUMS: bool = matches!(CODES[LINKS - 1], Code::Sum);
+                const LIGHT: bool = SUMS && is_light(CODES);
                 const PAST_CACHES: bool = matches!(CODES[LINKS - 1], Code::Store);
                 const GREATEST: bool = matches!(CODES[LINKS - 1], Code::Greatest);
                 const _: () = assert!(LINKS <= super::super::MOST_LINKS);
@@ -290,6 +305,13 @@ macro_rules! versions {
                     let mut at = 0;
                     // SAFETY: the groups cover n elements; the caller's promise for the rest.
                     unsafe {
+                        while LIGHT && n - at >= CHUNK {
+                            for _ in 0..CHUNK / (FEW * WIDTH) {
+                                group::<FEW>(bases, at, !0, habits, gathered);
+                                at += FEW * WIDTH;
+                            }
+                            gathered.flush();
+                        }
                         while n - at >= GROUP * WIDTH {
                             group::<GROUP>(bases, at, !0, habits, gathered);
                             at += GROUP * WIDTH;
