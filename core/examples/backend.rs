@@ -5,8 +5,10 @@ use thalweg_hal::backend::{Backend, Device, Properties, Source, Tag, Work};
 use thalweg_hal::kit::{host_memory, queue::Queue};
 use thalweg_hal::{Error, Host, Result, tables::Kind};
 
-struct Shelf;
-struct ShelfDevice;
+/// The backend.
+pub struct Shelf;
+/// Its only device.
+pub struct ShelfDevice;
 
 impl Backend for Shelf {
     type Device = ShelfDevice;

@@ -281,7 +281,7 @@ impl Queue {
         self.is_idle().then_some(inline)
     }
 
-    /// Queues a job. An error or panic of the job sticks to the queue.
+    /// Queues a job. An error or panic of the job sticks to the queue. A lone job that nobody waits for may start a nap late.
     pub fn push(&self, job: Job) -> Result<()> {
         let shared = &self.shared;
         let mut pending = shared.pending.lock();

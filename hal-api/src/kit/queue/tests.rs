@@ -12,6 +12,13 @@ fn job(run: impl FnOnce() -> Result<()> + Send + 'static) -> Job {
 fn jobs_run_in_order_from_many_inline_and_queued() {
     let queue = Queue::new("test");
     let log = Arc::new(Mutex::new(Vec::new()));
+    let noted = |i| {
+        let log = Arc::clone(&log);
+        job(move || {
+            log.lock().push(i);
+            Ok(())
+        })
+    };
     for i in 0..10_000 {
         if i % 7 == 3 {
             std::thread::sleep(Duration::from_nanos(i % 50));
@@ -24,24 +31,10 @@ fn jobs_run_in_order_from_many_inline_and_queued() {
                 },
                 String::new,
             ),
-            None => {
-                let log = Arc::clone(&log);
-                queue
-                    .push(job(move || {
-                        log.lock().push(i);
-                        Ok(())
-                    }))
-                    .unwrap();
-            }
+            None => queue.push(noted(i)).unwrap(),
         }
         if i % 11 == 0 {
-            let log = Arc::clone(&log);
-            queue
-                .push(job(move || {
-                    log.lock().push(i);
-                    Ok(())
-                }))
-                .unwrap();
+            queue.push(noted(i)).unwrap();
         }
     }
     queue.synchronize().unwrap();
