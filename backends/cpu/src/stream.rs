@@ -80,12 +80,16 @@ impl CpuStream {
             Work::Copy(copy) => {
                 let (dst, src) = (Raw(end(&copy.dst.0)), Raw(end(&copy.src.0)));
                 let shape = shape(copy);
-                self.push(tag, move || {
+                let job = job(tag, move || {
                     let (dst, src) = (dst, src);
                     // SAFETY: as above.
                     unsafe { memory::copy((dst.0, shape.0), (src.0, shape.1), shape.2, shape.3, &threads) };
                     Ok(())
-                })
+                });
+                match copy.dst.0 {
+                    Place::Host(_) => self.queue.push_awaited(job),
+                    Place::Device(..) => self.queue.push(job),
+                }
             }
             Work::Fill(fill) => {
                 let (dst, pattern) = (Raw(address(fill)), fill.pattern);
@@ -106,11 +110,7 @@ impl CpuStream {
 
     /// Queues a job.
     pub(crate) fn push(&self, tag: Tag<'_>, run: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
-        let tag = tag.to_owned();
-        self.queue.push(Job {
-            run: Box::new(run),
-            describe: Box::new(move || tag.to_string()),
-        })
+        self.queue.push(job(tag, run))
     }
 
     /// Runs prepared kernels and copies of a graph: at once when they are cheap and the stream is idle.
@@ -128,6 +128,14 @@ impl CpuStream {
         let threads = self.threads;
         // SAFETY: the caller vouches for the memory until the stream has passed the work.
         self.push(Tag::NONE, move || unsafe { graph.run(&threads) })
+    }
+}
+
+fn job(tag: Tag<'_>, run: impl FnOnce() -> Result<()> + Send + 'static) -> Job {
+    let tag = tag.to_owned();
+    Job {
+        run: Box::new(run),
+        describe: Box::new(move || tag.to_string()),
     }
 }
 

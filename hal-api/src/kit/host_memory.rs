@@ -84,10 +84,16 @@ pub unsafe fn submit<D: Device<Chunk = HostChunk>>(
             describe,
         });
     }
+    let awaited = matches!(work, Work::Copy(copy) if matches!(copy.dst.0, Place::Host(_)));
     let work = OwnedWork::new(work)?;
     // SAFETY: the caller vouches for the memory until the stream has passed the work.
     let run = Box::new(move || unsafe { work.with(|work| execute(work, launch)) });
-    stream.push(Job { run, describe })
+    let job = Job { run, describe };
+    if awaited {
+        stream.push_awaited(job)
+    } else {
+        stream.push(job)
+    }
 }
 
 /// # Safety

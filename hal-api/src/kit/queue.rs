@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a thread spins for new work before it sleeps.
@@ -20,8 +20,12 @@ pub const SPIN: Duration = Duration::from_micros(100);
 const NAP: Duration = Duration::from_millis(1);
 const NAPS: u32 = 20;
 
-/// How often a queue's thread looks whether its caller runs a job itself.
+/// How often a queue's thread looks whether the caller runs a job itself.
 const COURTESY: u32 = 32;
+
+/// Who waits for a job no later than this after it was queued is expected to wait for the next one as soon: it will run that
+/// job itself, if the queue's thread leaves it so long.
+const PROMPT: Duration = Duration::from_micros(20);
 
 /// A piece of work and what to call it when it fails.
 pub struct Job {
@@ -44,6 +48,10 @@ enum Sleep {
 
 struct Pending {
     jobs: VecDeque<Job>,
+    // When the last job was queued.
+    pushed: Instant,
+    // Whether it was waited for within `PROMPT` the last time.
+    prompt: bool,
     sleep: Sleep,
     thread: bool,
     closed: bool,
@@ -63,6 +71,8 @@ struct Shared {
     // The first number of finished jobs that somebody sleeps for.
     awaited: AtomicU64,
     role: AtomicU8,
+    // Whether a job was queued behind another that nobody is expected to wait for now.
+    pressing: AtomicBool,
     queued: AtomicU64,
     finished: AtomicU64,
     error: Mutex<Option<Error>>,
@@ -196,6 +206,7 @@ impl Shared {
         loop {
             let mut pending = self.pending.lock();
             let Some(job) = pending.jobs.pop_front() else {
+                self.pressing.store(false, Ordering::Relaxed);
                 self.role.store(FREE, Ordering::Release);
                 return true;
             };
@@ -211,12 +222,20 @@ impl Shared {
         }
     }
 
+    /// Who queued a job and waits for it at once runs it without a hand-off, and does not sleep meanwhile.
+    fn leave_to_caller(&self) {
+        let taken = || self.is_draining() || self.pressing.load(Ordering::Relaxed);
+        let pending = self.pending.lock();
+        let (prompt, pushed) = (pending.prompt, pending.pushed);
+        drop(pending);
+        while !look(COURTESY, taken) && prompt && pushed.elapsed() < PROMPT {}
+    }
+
     fn work(&self) {
         let ready = || self.queued.load(Ordering::Acquire) != self.finished() && !self.is_draining();
         loop {
             if spin_until(ready) {
-                // Who queued the job and waits for it at once runs it without a hand-off.
-                look(COURTESY, || self.is_draining());
+                self.leave_to_caller();
                 self.drain();
                 continue;
             }
@@ -253,6 +272,8 @@ impl Queue {
                 name: name.into(),
                 pending: Mutex::new(Pending {
                     jobs: VecDeque::new(),
+                    pushed: Instant::now(),
+                    prompt: false,
                     sleep: Sleep::Awake,
                     thread: false,
                     closed: false,
@@ -261,6 +282,7 @@ impl Queue {
                 idle: Condvar::new(),
                 awaited: AtomicU64::new(u64::MAX),
                 role: AtomicU8::new(FREE),
+                pressing: AtomicBool::new(false),
                 queued: AtomicU64::new(0),
                 finished: AtomicU64::new(0),
                 error: Mutex::new(None),
@@ -282,7 +304,22 @@ impl Queue {
     }
 
     /// Queues a job. An error or panic of the job sticks to the queue. A lone job that nobody waits for may start a nap late.
+    ///
+    /// # Errors
+    /// The queue's thread cannot be started.
     pub fn push(&self, job: Job) -> Result<()> {
+        self.append(job, false)
+    }
+
+    /// Queues a job that its caller is about to wait for, such as a copy to the host. If nobody does, it may start a nap late.
+    ///
+    /// # Errors
+    /// The queue's thread cannot be started.
+    pub fn push_awaited(&self, job: Job) -> Result<()> {
+        self.append(job, true)
+    }
+
+    fn append(&self, job: Job, awaited: bool) -> Result<()> {
         let shared = &self.shared;
         let mut pending = shared.pending.lock();
         if !pending.thread {
@@ -293,16 +330,20 @@ impl Queue {
                 .map_err(|e| Error::new(Status::Io, format!("no thread for stream {}: {e}", shared.name)))?;
             pending.thread = true;
         }
-        let idle = self.is_idle();
+        let pressing = !awaited && !self.is_idle();
         pending.jobs.push_back(job);
+        pending.pushed = Instant::now();
         shared.queued.fetch_add(1, Ordering::AcqRel);
         // To wake a thread takes its caller some 5 µs, on a virtual machine 70, and mostly in vain: who queues one job often waits
         // for it at once, and runs it. A thread that wakes up soon of itself is left alone until there is a second.
         let wake = match pending.sleep {
             Sleep::Awake => false,
-            Sleep::Short => !idle,
+            Sleep::Short => pressing,
             Sleep::Deep => true,
         };
+        if pressing {
+            shared.pressing.store(true, Ordering::Relaxed);
+        }
         if wake && !shared.is_draining() {
             shared.wake.notify_one();
         }
@@ -342,6 +383,10 @@ impl Queue {
         let shared = &*self.shared;
         let target = self.position();
         let done = || self.passed(target) && shared.role.load(Ordering::Acquire) != INLINE;
+        if !done() {
+            let mut pending = shared.pending.lock();
+            pending.prompt = pending.pushed.elapsed() < PROMPT;
+        }
         // Looks for a while at first, and again when the last job begins: who sleeps until its end is late, and who looks
         // all the time takes a core from the work.
         let mut looked = None;

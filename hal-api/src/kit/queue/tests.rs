@@ -78,26 +78,28 @@ fn a_job_starts_by_itself_however_its_thread_sleeps() {
 }
 
 #[test]
-fn who_waits_at_once_runs_its_job() {
+fn who_waits_at_once_runs_its_jobs() {
     const ROUNDS: u32 = 100;
-    let (queue, own) = (Queue::new("test"), Arc::new(AtomicU64::new(0)));
-    for _ in 0..ROUNDS {
-        let (caller, own) = (std::thread::current().id(), Arc::clone(&own));
-        queue
-            .push(job(move || {
-                own.fetch_add(
-                    u64::from(std::thread::current().id() == caller),
-                    Ordering::Relaxed,
-                );
+    // The thread spins when the next job comes, or naps, whose ends are in between now and then.
+    for pause in [Duration::ZERO, SPIN * 3] {
+        let (queue, own) = (Queue::new("test"), Arc::new(AtomicU64::new(0)));
+        let counted = || {
+            let (caller, own) = (std::thread::current().id(), Arc::clone(&own));
+            job(move || {
+                let here = std::thread::current().id() == caller;
+                own.fetch_add(u64::from(here), Ordering::Relaxed);
                 Ok(())
-            }))
-            .unwrap();
-        queue.synchronize().unwrap();
-        std::thread::sleep(SPIN * 3);
+            })
+        };
+        for _ in 0..ROUNDS {
+            queue.push(counted()).unwrap();
+            queue.push_awaited(counted()).unwrap();
+            queue.synchronize().unwrap();
+            std::thread::sleep(pause);
+        }
+        let own = own.load(Ordering::Relaxed);
+        assert!(own > u64::from(ROUNDS), "{own} of {} after {pause:?}", 2 * ROUNDS);
     }
-    // The thread's naps end in between now and then.
-    let own = own.load(Ordering::Relaxed);
-    assert!(own > u64::from(ROUNDS) / 2, "{own} of {ROUNDS}");
 }
 
 #[test]

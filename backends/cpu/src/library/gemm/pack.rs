@@ -206,50 +206,73 @@ mod x86 {
     /// Packing with AVX-512. A store may run over the end of its row: the next row, or the next panel, comes after it.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     pub(crate) unsafe fn pack_avx512<T: Load512>(p: &Panel<T>) {
-        let lanes = T::LANES;
         // SAFETY: the panel's source and destination have the extents it says; loads are masked to the width.
         unsafe {
             if p.w_step == 1 {
                 for l in 0..p.kc {
                     let (dst, src) = (p.dst.add(l * p.pitch), p.src.offset(l as isize * p.k_step));
-                    for w in (0..p.pitch).step_by(lanes) {
-                        let count = p.width.saturating_sub(w).min(lanes);
+                    for w in (0..p.pitch).step_by(T::LANES) {
+                        let count = p.width.saturating_sub(w).min(T::LANES);
                         T::store(dst.add(w), T::load(src.wrapping_add(w), count));
                     }
                 }
             } else if p.k_step == 1 {
-                let square = |l: usize, w: usize| {
-                    let steps = (p.kc - l).min(lanes);
-                    let mut r = [T::load(p.src, 0); 16];
-                    for (i, x) in r.iter_mut().enumerate().take(lanes) {
-                        if w + i < p.width {
-                            let row = p.src.offset((w + i) as isize * p.w_step).add(l);
-                            _mm_prefetch::<_MM_HINT_T0>(row.wrapping_add(AHEAD * lanes).cast());
-                            *x = T::load(row, steps);
-                        }
-                    }
-                    T::transpose(&mut r);
-                    for (i, x) in r.iter().enumerate().take(steps) {
-                        T::store(p.dst.add((l + i) * p.pitch + w), *x);
-                    }
-                };
-                if p.pitch.is_multiple_of(lanes) {
+                if p.pitch.is_multiple_of(T::LANES) {
                     // Few rows at a time: the lines of many may fall on one set of L1.
-                    for w in (0..p.pitch).step_by(lanes) {
-                        for l in (0..p.kc).step_by(lanes) {
-                            square(l, w);
+                    for w in (0..p.pitch).step_by(T::LANES) {
+                        for l in (0..p.kc).step_by(T::LANES) {
+                            square(p, l, w);
                         }
                     }
                     return;
                 }
-                for l in (0..p.kc).step_by(lanes) {
+                for l in (0..p.kc).step_by(T::LANES) {
                     // From right to left: what runs over a row's end is the start of rows that are stored after it.
-                    for w in (0..p.pitch).step_by(lanes).rev() {
-                        square(l, w);
+                    for w in (0..p.pitch).step_by(T::LANES).rev() {
+                        square(p, l, w);
                     }
                 }
             } else {
                 pack_loops(p);
+            }
+        }
+    }
+
+    /// Packs the square of `LANES` steps from `l` and as many places from `w`.
+    #[inline(always)]
+    unsafe fn square<T: Load512>(p: &Panel<T>, l: usize, w: usize) {
+        // SAFETY: the same contract; all steps of the square exist where there are as many left.
+        unsafe {
+            if p.kc - l >= T::LANES {
+                square_of(p, l, w, T::LANES);
+            } else {
+                square_of(p, l, w, p.kc - l);
+            }
+        }
+    }
+
+    /// The first `steps` of a square, `LANES` at most. Loops have constant bounds, so that `r` stays in registers.
+    #[inline(always)]
+    unsafe fn square_of<T: Load512>(p: &Panel<T>, l: usize, w: usize, steps: usize) {
+        let width = p.width.saturating_sub(w);
+        // SAFETY: the panel's contract; no more than `steps` elements of `width` rows are read.
+        unsafe {
+            let mut r = [T::load(p.src, 0); 16];
+            let mut row = p.src.wrapping_offset(w as isize * p.w_step).wrapping_add(l);
+            for (i, x) in r.iter_mut().enumerate().take(T::LANES) {
+                if i < width {
+                    _mm_prefetch::<_MM_HINT_T0>(row.wrapping_add(AHEAD * T::LANES).cast());
+                    *x = T::load(row, steps);
+                    row = row.wrapping_offset(p.w_step);
+                }
+            }
+            T::transpose(&mut r);
+            let mut dst = p.dst.wrapping_add(l * p.pitch + w);
+            for (i, x) in r.iter().enumerate().take(T::LANES) {
+                if i < steps {
+                    T::store(dst, *x);
+                    dst = dst.wrapping_add(p.pitch);
+                }
             }
         }
     }
