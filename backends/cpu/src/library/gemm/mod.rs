@@ -18,7 +18,7 @@ pub(crate) use tile::{F32x8, F32x16, F64x4, F64x8, I32x8, I32x16, I64x8};
 pub(crate) use tile::{Lanes, Vector};
 
 use std::ops::Range;
-use tile::{AHEAD, Lines, TileArgs};
+use tile::{Lines, TileArgs};
 
 /// Longest block of k: a panel of B (two registers wide) and a tile of A fit in L1.
 const KC: usize = 384;
@@ -138,6 +138,7 @@ pub(crate) unsafe fn block<T: Element>(
         let packed_a = packed_b.add(2 * b_len);
         let tail = packed_a.add(a_len);
         let sums = tail.add(tail_len);
+        let c0 = x.c.wrapping_offset(rows.start as isize * x.c_row).wrapping_add(cols.start);
         for block_of_k in 0..k_blocks {
             let ks = piece(k, k_blocks, block_of_k);
             let kc = ks.len();
@@ -203,8 +204,8 @@ pub(crate) unsafe fn block<T: Element>(
                     let next_slice = (!steps.is_empty()).then(|| b_panel(p + 1, steps));
                     if let Some(panel) = &next_slice {
                         next[1] = panel.lines();
-                    } else if copies(p + 1) && t + 1 == tiles {
-                        next[1] = b_panel(p + 1, 0..kc.min(AHEAD)).lines();
+                    } else if copies(p + 1) {
+                        next[1] = b_panel(p + 1, piece(kc, tiles, t)).lines();
                     } else if whole_b && (p + 1 < panels || ks.end < k) {
                         let steps = slice(kc, tiles, t);
                         next[1] = Lines {
@@ -229,9 +230,7 @@ pub(crate) unsafe fn block<T: Element>(
                             x.a_col,
                         )
                     };
-                    let c =
-                        x.c.offset((rows.start + r.start) as isize * x.c_row)
-                            .wrapping_add(cols.start + col);
+                    let c = c0.wrapping_offset(r.start as isize * x.c_row).wrapping_add(col);
                     let (target, c_row) = if !direct_c {
                         (sums.add(r.start * panels * nr + col), (panels * nr) as isize)
                     } else if width == nr {

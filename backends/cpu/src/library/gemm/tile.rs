@@ -74,7 +74,7 @@ pub(crate) struct TileArgs<S> {
 }
 
 /// Rows of B that the copying kernels ask for ahead of time.
-pub(crate) const AHEAD: usize = 40;
+const AHEAD: usize = 24;
 
 /// A micro-kernel for one tile height.
 pub(crate) type TileFn<S> = unsafe fn(&TileArgs<S>);
