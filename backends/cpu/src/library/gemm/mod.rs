@@ -1,7 +1,7 @@
 //! The general matrix product of one block of C on one thread.
 //!
 //! k is cut into blocks by its length alone, so the bits of an element of C depend on k and not on the block it is in.
-//! For each block of k, A is packed whole (it stays in L2) and B one panel at a time (it stays in L1).
+//! For each block of k, A is packed whole (it stays in L2) and B one panel at a time (it stays in L1, or near it).
 
 mod buffer;
 mod element;
@@ -20,8 +20,8 @@ pub(crate) use tile::{Lanes, Vector};
 use std::ops::Range;
 use tile::{Lines, TileArgs};
 
-/// Longest block of k: a panel of B (two registers wide) and a tile of A fit in L1.
-const KC: usize = 384;
+/// Longest block of k. Each block passes over C once more; a panel of B need not fit in L1, as the sums hide what L2 takes.
+const KC: usize = 512;
 /// Up to this many panels of B, A is read in place: packing would cost more than it saves.
 const PANELS_UNPACKED_A: usize = 2;
 /// The same for an A of at most `UNPACKED` elements whose rows are contiguous.
@@ -138,7 +138,9 @@ pub(crate) unsafe fn block<T: Element>(
         let packed_a = packed_b.add(2 * b_len);
         let tail = packed_a.add(a_len);
         let sums = tail.add(tail_len);
-        let c0 = x.c.wrapping_offset(rows.start as isize * x.c_row).wrapping_add(cols.start);
+        let c0 =
+            x.c.wrapping_offset(rows.start as isize * x.c_row)
+                .wrapping_add(cols.start);
         for block_of_k in 0..k_blocks {
             let ks = piece(k, k_blocks, block_of_k);
             let kc = ks.len();
