@@ -2,7 +2,7 @@
 
 use crate::body::Body;
 use crate::plan::NARROW;
-use crate::variant::{Form, Grid, Plan, Step, Variant, Word, Words, words};
+use crate::variant::{Form, Grid, Pass, Plan, Step, Variant, Word, Words, words};
 use crate::{Launch, Target};
 use smallvec::SmallVec;
 use thalweg_hal::library::{LibraryOp, Scan, Scatter};
@@ -107,8 +107,14 @@ pub(crate) fn plan(body: &Body, op: &AxisOp, target: &Target, launch: &Launch<'_
             Word::GatherExtent(p) => launch.places[p].gather_extent,
             Word::Scalar(index) => launch.scalars[index],
             Word::Along => along,
-            // Of products, and of more inner axes.
-            Word::MatrixRows | Word::MatrixColumns | Word::Tap(_) | Word::Inner(_) => 0,
+            // Of products and sorts, and of more inner axes.
+            Word::MatrixRows
+            | Word::MatrixColumns
+            | Word::Tap(_)
+            | Word::Inner(_)
+            | Word::Flip
+            | Word::Room(_)
+            | Word::Round => 0,
         });
     });
     let grid = |items: u64| Grid {
@@ -117,21 +123,21 @@ pub(crate) fn plan(body: &Body, op: &AxisOp, target: &Target, launch: &Launch<'_
             .min(if target.cpu { MOST_RUNS } else { MOST_GROUPS }),
         group_size: group,
     };
-    let mut passes = SmallVec::new();
+    let mut grids = SmallVec::<[Grid; 2]>::new();
     if rows > 0 && along > 0 {
         match op {
             AxisOp::Scan(_) => {
                 if pieces > 1 {
-                    passes.push(grid(rows * pieces));
+                    grids.push(grid(rows * pieces));
                 }
-                passes.push(grid(rows * pieces));
+                grids.push(grid(rows * pieces));
             }
-            AxisOp::Scatter(_) => passes.extend([grid(rows * along), grid(rows)]),
+            AxisOp::Scatter(_) => grids.extend([grid(rows * along), grid(rows)]),
         }
     }
     Some(Plan {
         variant,
-        passes,
+        passes: Pass::each(grids),
         scratch_bytes: if pieces > 1 { 8 * rows * pieces } else { 0 },
         words: values,
     })

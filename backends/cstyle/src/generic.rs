@@ -1,7 +1,7 @@
 //! Kernels as the words of one program that interprets them: what takes long to compile is compiled once for all of them.
 
 use crate::body::Body;
-use crate::variant::{Form, Grid, Plan, Variant, Words};
+use crate::variant::{Form, Grid, Pass, Plan, Variant, Words};
 use crate::{Launch, Target};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -137,14 +137,14 @@ pub(crate) fn plan(body: &Body, target: &Target, launch: &Launch<'_>) -> Plan {
     for i in 0..body.kernel.nodes.len() {
         words.extend(node(body, launch, i));
     }
-    let mut passes = SmallVec::new();
+    let mut grid = None;
     if rows > 0 && (points > 0 || body.depth() > 0 || !body.stores(Level::Row).is_empty()) {
         let group_size = if target.cpu {
             1
         } else {
             GROUP.min(target.max_group_size)
         };
-        passes.push(Grid {
+        grid = Some(Grid {
             groups: rows
                 .div_ceil(if target.cpu { 16 } else { group_size.into() })
                 .min(MOST_GROUPS),
@@ -153,7 +153,7 @@ pub(crate) fn plan(body: &Body, target: &Target, launch: &Launch<'_>) -> Plan {
     }
     Plan {
         variant: variant(target),
-        passes,
+        passes: Pass::each(grid),
         scratch_bytes: 0,
         words,
     }

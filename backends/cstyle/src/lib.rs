@@ -11,7 +11,8 @@
 //!    last pass is done;
 //! 3. the words: a struct of 64-bit integers by value, or a pointer to them ([`Source::words_by_value`]).
 //!
-//! The passes of a plan run in order, each after the one before has finished. An in-order queue does that.
+//! The passes of a plan run in order, each after the one before has finished. An in-order queue does that. A pass names its
+//! entry, so that passes can share one, and may have a last word of its own ([`Pass::words`]).
 
 mod axis;
 mod body;
@@ -22,6 +23,7 @@ mod plan;
 mod product;
 mod routine;
 mod scalar;
+mod sort;
 mod space;
 mod target;
 mod variant;
@@ -32,5 +34,5 @@ pub use launch::{Launch, Place};
 pub use matmul::MatmulConfig;
 pub use routine::{Routine, Source};
 pub use target::{Dialect, Target};
-pub use variant::{Grid, Plan, Variant, Words};
+pub use variant::{Grid, Pass, Passes, Plan, Variant, Words};
 pub use variants::{Once, Variants};

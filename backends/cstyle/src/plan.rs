@@ -2,7 +2,7 @@
 
 use crate::body::Body;
 use crate::space::{Full, Space};
-use crate::variant::{Form, Grid, Plan, Step, Variant, Word, Words, words};
+use crate::variant::{Form, Grid, Pass, Plan, Step, Variant, Word, Words, words};
 use crate::{Launch, Target};
 use smallvec::SmallVec;
 use thalweg_hal::ir::{Level, Role};
@@ -102,9 +102,12 @@ impl Shape<'_> {
         }
         let row_steps = match form {
             Form::Columns { .. } => (0..steps.len()).map(|p| self.row_step(p)).collect(),
-            Form::Map | Form::Rows { .. } | Form::Axis { .. } | Form::Generic | Form::Product { .. } => {
-                SmallVec::new()
-            }
+            Form::Map
+            | Form::Rows { .. }
+            | Form::Axis { .. }
+            | Form::Sort { .. }
+            | Form::Generic
+            | Form::Product { .. } => SmallVec::new(),
         };
         let homes = if self.body.indexed == 0 {
             SmallVec::new()
@@ -131,13 +134,14 @@ impl Shape<'_> {
         let mut values = Words::new();
         words(self.body, &variant, |word| values.push(self.value(word, cut)));
         Plan {
-            passes: self.passes(&variant, cut),
+            passes: Pass::each(self.grids(&variant, cut)),
             scratch_bytes: match form {
                 Form::Rows { split: true, .. } => 8 * scratch_slots(self.body) * rows * cut.chunks,
                 Form::Map
                 | Form::Columns { .. }
                 | Form::Rows { split: false, .. }
                 | Form::Axis { .. }
+                | Form::Sort { .. }
                 | Form::Generic
                 | Form::Product { .. } => 0,
             },
@@ -290,7 +294,7 @@ impl Shape<'_> {
         cut(true, group.min(1 << most.ilog2()), wanted)
     }
 
-    fn passes(&self, variant: &Variant, cut: Cut) -> SmallVec<[Grid; 4]> {
+    fn grids(&self, variant: &Variant, cut: Cut) -> SmallVec<[Grid; 4]> {
         let (rows, total) = (self.outer.total, self.inner.total);
         let group = u64::from(variant.group);
         let grid = |items: u64| {
@@ -319,7 +323,7 @@ impl Shape<'_> {
                 SmallVec::from_slice(&[grid(rows / last.max(1) * strips)])
             }
             // Planned in files of their own.
-            Form::Product { .. } | Form::Axis { .. } | Form::Generic => SmallVec::new(),
+            Form::Product { .. } | Form::Axis { .. } | Form::Sort { .. } | Form::Generic => SmallVec::new(),
             Form::Rows { by_group, split } => {
                 let of = |units: u64| grid(if by_group { units } else { units.div_ceil(group) });
                 let mut passes = SmallVec::new();
@@ -365,8 +369,14 @@ impl Shape<'_> {
             Word::Total => self.inner.total,
             Word::Chunks => cut.chunks,
             Word::Length => cut.length,
-            // Of products, scans and scatters.
-            Word::MatrixRows | Word::MatrixColumns | Word::Along | Word::Tap(_) => 0,
+            // Of products, scans, scatters and sorts.
+            Word::MatrixRows
+            | Word::MatrixColumns
+            | Word::Along
+            | Word::Tap(_)
+            | Word::Flip
+            | Word::Room(_)
+            | Word::Round => 0,
             Word::Outer(axis) => self.outer.extents[axis],
             Word::Inner(axis) => self.inner.extents[axis],
             Word::Offset(p) => self.launch.places[p].offset,

@@ -3,7 +3,7 @@
 
 use crate::body::Body;
 use crate::plan::NARROW;
-use crate::variant::{Form, Grid, Plan, Step, Variant, Word, Words, words};
+use crate::variant::{Form, Grid, Pass, Plan, Step, Variant, Word, Words, words};
 use crate::{Launch, MatmulConfig, Target};
 use smallvec::SmallVec;
 use thalweg_hal::library::{Conv, LibraryOp, MAX_SPATIAL};
@@ -259,8 +259,8 @@ impl<'a> Shape<'a> {
                 Word::GatherExtent(p) => self.launch.places[p].gather_extent,
                 Word::Scalar(index) => self.launch.scalars[index],
                 Word::Tap(part) => roles.taps.as_ref().map_or(0, |taps| taps.word(part)),
-                // Of scans and scatters.
-                Word::Along => 0,
+                // Of scans, scatters and sorts.
+                Word::Along | Word::Flip | Word::Room(_) | Word::Round => 0,
             });
         });
         let (tile_m, tile_n) = config.tile();
@@ -270,18 +270,18 @@ impl<'a> Shape<'a> {
             groups: units.min(most),
             group_size: config.group(),
         };
-        let mut passes = SmallVec::new();
+        let mut grids = SmallVec::<[Grid; 2]>::new();
         if units > 0 {
-            passes.push(grid(units, MOST_GROUPS));
+            grids.push(grid(units, MOST_GROUPS));
         }
         if units > 0 && pieces > 1 {
             let most = if target.cpu { MOST_RUNS } else { MOST_GROUPS };
-            passes.push(grid(points.div_ceil(config.group().into()), most));
+            grids.push(grid(points.div_ceil(config.group().into()), most));
         }
         let element = body.dtype_of_sum().map_or(8, |dtype| dtype.size() as u64);
         Plan {
             variant,
-            passes,
+            passes: Pass::each(grids),
             scratch_bytes: if pieces > 1 { element * pieces * points } else { 0 },
             words: values,
         }

@@ -3,9 +3,9 @@
 use crate::axis::{self, AxisOp};
 use crate::body::Body;
 use crate::product::{self, Roles};
-use crate::{Dialect, Launch, MatmulConfig, Plan, Target, Variant, generic, plan, write};
+use crate::{Dialect, Launch, MatmulConfig, Plan, Target, Variant, generic, plan, sort, write};
 use thalweg_hal::ir::Kernel;
-use thalweg_hal::library::{LibraryOp, Matmul};
+use thalweg_hal::library::{LibraryOp, Matmul, Sort};
 use thalweg_hal::{Error, Result};
 
 /// The source of one variant.
@@ -13,7 +13,7 @@ use thalweg_hal::{Error, Result};
 pub struct Source {
     /// The whole program.
     pub text: String,
-    /// Name of the entry of each pass.
+    /// Names of the entries, which passes call by their index.
     pub entries: Vec<String>,
     /// Number of pointers that an entry takes for parameters. Where a kernel has fewer, any valid one fills up.
     pub pointers: usize,
@@ -36,6 +36,7 @@ pub(crate) enum Kind {
     Interpreted,
     Product(Box<Roles>, MatmulConfig),
     Axis(AxisOp),
+    Sort(Sort),
 }
 
 impl Routine {
@@ -67,14 +68,20 @@ impl Routine {
         Ok(Routine { kind, ..routine })
     }
 
-    /// A library op with the launch of its definition: products and convolutions in tiles of `config`, scans and scatters along
-    /// their axis.
+    /// A library op with the launch of its signature: products and convolutions in tiles of `config`, scans, scatters and sorts
+    /// along their axis.
     ///
     /// # Errors
-    /// `Unsupported` for a sort, a scatter whose sums are wider than its elements, and dtypes that the target lacks;
-    /// `InvalidArgument` when the configuration does not fit the target.
+    /// `Unsupported` for a scatter whose sums are wider than its elements, and dtypes that the target lacks; `InvalidArgument`
+    /// when the configuration does not fit the target.
     pub fn library(op: &LibraryOp, config: MatmulConfig, target: &Target) -> Result<Routine> {
         config.check(target)?;
+        if let LibraryOp::Sort(op) = op {
+            return Ok(Routine {
+                kind: Kind::Sort(op.clone()),
+                ..Routine::new(&sort::form(op), target)?
+            });
+        }
         let product = Roles::of(op).map(|roles| Kind::Product(Box::new(roles), config));
         let kind = product
             .or_else(|| AxisOp::of(op).map(Kind::Axis))
@@ -102,6 +109,7 @@ impl Routine {
             Kind::Interpreted => Some(generic::plan(&self.body, &self.target, launch)),
             Kind::Product(roles, config) => product::plan(&self.body, roles, *config, &self.target, launch)?,
             Kind::Axis(op) => axis::plan(&self.body, op, &self.target, launch),
+            Kind::Sort(op) => Some(sort::plan(&self.body, op, &self.target, launch)?),
         };
         Ok(special.unwrap_or_else(|| plan::plan(&self.body, &self.target, launch)))
     }

@@ -3,6 +3,7 @@
 use crate::MatmulConfig;
 use crate::body::Body;
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use thalweg_hal::ir::Level;
 
 /// What a program is compiled for: a key of a cache, beside the kernel and the [`Target`](crate::Target).
@@ -50,6 +51,11 @@ pub(crate) enum Form {
         /// Whether a scan's rows are cut into pieces.
         split: bool,
     },
+    /// A sort.
+    Sort {
+        /// Whether rows are sorted digit by digit through scratch memory, and not each by one group.
+        long: bool,
+    },
     /// The program that interprets kernels.
     Generic,
     /// A matrix product, or a convolution as one.
@@ -89,7 +95,7 @@ impl Step {
     }
 }
 
-/// Groups of one pass; one-dimensional.
+/// Groups of a pass; one-dimensional.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     /// Number of groups; below 2^31.
@@ -101,17 +107,68 @@ pub struct Grid {
 /// The words of a launch.
 pub type Words = SmallVec<[u64; 32]>;
 
+/// One call of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pass {
+    /// Which entry of the source.
+    pub entry: usize,
+    /// Its grid.
+    pub grid: Grid,
+    /// Value of the last word, where it is another in each pass.
+    pub round: Option<u64>,
+}
+
+/// The passes of a plan.
+pub type Passes = SmallVec<[Pass; 4]>;
+
+impl Pass {
+    /// The words of this pass, from those of its plan.
+    pub fn words<'a>(&self, words: &'a [u64]) -> Cow<'a, [u64]> {
+        match (self.round, words) {
+            (Some(round), [first @ .., _]) => Cow::Owned([first, &[round]].concat()),
+            _ => Cow::Borrowed(words),
+        }
+    }
+
+    /// A pass for each entry, in their order.
+    pub(crate) fn each(grids: impl IntoIterator<Item = Grid>) -> Passes {
+        let pass = |(entry, grid)| Pass {
+            entry,
+            grid,
+            round: None,
+        };
+        grids.into_iter().enumerate().map(pass).collect()
+    }
+}
+
 /// How a launch runs.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Which program.
     pub variant: Variant,
-    /// Grid of each pass; pass `i` calls entry `i` of the source. Empty when there is nothing to do.
-    pub passes: SmallVec<[Grid; 4]>,
+    /// What is called, in this order. Empty when there is nothing to do.
+    pub passes: Passes,
     /// Bytes of scratch memory.
     pub scratch_bytes: u64,
     /// Values of the last argument.
     pub words: Words,
+}
+
+/// A part of the scratch memory of a sort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// How often each digit occurs in a row.
+    Totals,
+    /// How often in each piece of a row; then how often before it.
+    Counts,
+    /// Where the elements were.
+    Numbers,
+    /// The elements.
+    Elements,
+}
+
+impl Room {
+    pub(crate) const ALL: [Room; 4] = [Room::Totals, Room::Counts, Room::Numbers, Room::Elements];
 }
 
 /// One word of the last argument. The order is that of [`words`], for the plan and for the source.
@@ -127,6 +184,12 @@ pub(crate) enum Word {
     Length,
     /// Extent of the axis that is scanned or scattered to.
     Along,
+    /// What keys of a sort are combined with, so that they rise in its direction.
+    Flip,
+    /// First byte of a part of a sort's scratch memory.
+    Room(Room),
+    /// Which digit a pass of a sort is about, the lowest first. The last word.
+    Round,
     /// Of a convolution: for each spatial axis the factors of columns and depth, the shift and the divisor.
     Tap(usize),
     /// Rows and columns of a product.
@@ -162,6 +225,12 @@ pub(crate) fn words(body: &Body, variant: &Variant, mut visit: impl FnMut(Word))
     if matches!(variant.form, Form::Axis { .. }) {
         visit(Word::Along);
     }
+    if let Form::Sort { long } = variant.form {
+        visit(Word::Flip);
+        if long {
+            Room::ALL.map(Word::Room).into_iter().for_each(&mut visit);
+        }
+    }
     (1..outer).for_each(|axis| visit(Word::Outer(axis)));
     (1..inner).for_each(|axis| visit(Word::Inner(axis)));
     for (p, param) in body
@@ -187,4 +256,7 @@ pub(crate) fn words(body: &Body, variant: &Variant, mut visit: impl FnMut(Word))
         }
     }
     (0..body.kernel.scalars.len()).for_each(|index| visit(Word::Scalar(index)));
+    if variant.form == (Form::Sort { long: true }) {
+        visit(Word::Round);
+    }
 }

@@ -4,12 +4,12 @@
 #[allow(dead_code, reason = "the corpus serves the compile gate too")]
 mod corpus;
 
-use corpus::{Fill, with_convolution, with_launch};
+use corpus::{Fill, parameters, with_convolution, with_launch};
 use std::path::Path;
 use thalweg_cstyle::{Dialect, MatmulConfig, Plan, Routine, Source, Target};
 use thalweg_hal::DType;
 use thalweg_hal::ir::Kernel;
-use thalweg_hal::library::{Conv, LibraryOp, Matmul};
+use thalweg_hal::library::{Conv, LibraryOp, Matmul, Sort};
 
 const OPENCL_GPU: Target = Target {
     dialect: Dialect::OpenClC,
@@ -206,6 +206,30 @@ fn convolutions() {
             let plan = with_convolution(&definition, &extents, |launch| routine.plan(launch)).unwrap();
             assert_eq!(plan.passes.len(), if name == "conv_grad_weight" { 2 } else { 1 });
             compare(&format!("{name}.{kind}"), &routine.render(&plan.variant).unwrap());
+        }
+    }
+}
+
+/// Rows that fit local memory, and longer ones, whose passes share three entries.
+#[test]
+fn sorts() {
+    let op = Sort {
+        batch: 1,
+        descending: true,
+        dtype: DType::F16,
+    };
+    let form = parameters(&op);
+    for (name, extents, passes) in [("sort_short", [300, 70], 1), ("sort_long", [3, 50_000], 6)] {
+        for (kind, target) in TARGETS {
+            let config = MatmulConfig::candidates(&target)[0];
+            let routine = Routine::library(&LibraryOp::Sort(op.clone()), config, &target).unwrap();
+            let plan = with_launch(&form, &extents, Fill::Plain, |launch| routine.plan(launch)).unwrap();
+            assert_eq!(plan.passes.len(), passes);
+            let source = routine.render(&plan.variant).unwrap();
+            let words = format!("i64 at[{}]; }} tl_words", plan.words.len());
+            assert!(source.text.contains(&words), "{words}");
+            assert_eq!(plan.scratch_bytes > 0, source.text.contains("char *scratch"));
+            compare(&format!("{name}.{kind}"), &source);
         }
     }
 }

@@ -4,10 +4,10 @@
 #[allow(dead_code, reason = "the corpus serves the compile gate too")]
 mod corpus;
 
-use corpus::{Fill, with_convolution, with_launch};
+use corpus::{Fill, parameters, with_convolution, with_launch};
 use thalweg_cstyle::{Dialect, MatmulConfig, Plan, Routine, Target};
 use thalweg_hal::ir::Kernel;
-use thalweg_hal::library::{Conv, LibraryOp, Matmul};
+use thalweg_hal::library::{Conv, LibraryOp, Matmul, Sort};
 use thalweg_hal::{DType, Status};
 
 fn plan(text: &str, extents: &[u64], fill: Fill) -> Plan {
@@ -77,6 +77,79 @@ fn convolutions_share_programs() {
     }
 }
 
+/// A sort's plan and its source.
+fn sort(dtype: DType, descending: bool, extents: &[u64]) -> thalweg_hal::Result<(Plan, String)> {
+    let op = Sort {
+        batch: extents.len() as u32 - 1,
+        descending,
+        dtype,
+    };
+    let form = parameters(&op);
+    let config = MatmulConfig::candidates(&Target::CUDA)[0];
+    let routine = Routine::library(&LibraryOp::Sort(op), config, &Target::CUDA)?;
+    let plan = with_launch(&form, extents, Fill::Plain, |launch| routine.plan(launch))?;
+    let source = routine.render(&plan.variant)?;
+    assert!(plan.passes.iter().all(|pass| pass.entry < source.entries.len()));
+    Ok((plan, source.text))
+}
+
+#[test]
+fn long_rows_are_sorted_digit_by_digit() {
+    for (dtype, rounds) in [
+        (DType::Bool, 2),
+        (DType::F16, 2),
+        (DType::F32, 4),
+        (DType::I64, 8),
+    ] {
+        let (plan, _) = sort(dtype, false, &[3, 100_000]).unwrap();
+        assert_eq!(plan.passes.len(), 3 * rounds);
+        for (index, pass) in plan.passes.iter().enumerate() {
+            assert_eq!((pass.entry, pass.round), (index % 3, Some(index as u64 / 3)));
+            let words = pass.words(&plan.words);
+            assert_eq!(words.last().copied(), pass.round);
+            assert_eq!(words[..words.len() - 1], plan.words[..plan.words.len() - 1]);
+        }
+        // The elements and their indices once, and the counts.
+        let elements = (dtype.size() as u64 + 4) * 300_000;
+        assert!(
+            (elements..elements + elements / 2).contains(&plan.scratch_bytes),
+            "{plan:?}"
+        );
+    }
+}
+
+#[test]
+fn short_rows_are_sorted_by_one_group() {
+    let (plan, _) = sort(DType::F32, false, &[1000, 2048]).unwrap();
+    assert_eq!((plan.passes.len(), plan.scratch_bytes), (1, 0));
+    assert_eq!(plan.passes[0].grid.groups, 1000);
+    // As many rows as fit.
+    let (plan, _) = sort(DType::F32, false, &[1000, 100]).unwrap();
+    assert_eq!(plan.passes[0].grid.groups, 50);
+    for nothing in [[0, 5], [5, 0], [0, 5000]] {
+        assert!(sort(DType::F32, false, &nothing).unwrap().0.passes.is_empty());
+    }
+}
+
+/// Directions, signs and lengths are words.
+#[test]
+fn sorts_share_programs() {
+    let text = |dtype, descending, n| sort(dtype, descending, &[2, n]).unwrap().1;
+    for n in [100, 10_000] {
+        assert_eq!(text(DType::F32, false, n), text(DType::F32, true, n));
+        assert_eq!(text(DType::I32, false, n), text(DType::U32, true, n + 1));
+        assert_ne!(text(DType::I32, false, n), text(DType::F32, false, n));
+    }
+}
+
+#[test]
+fn rows_of_indices_beyond_32_bits() {
+    assert!(sort(DType::U8, false, &[(1 << 32) - 1]).is_ok());
+    let error = sort(DType::U8, false, &[1 << 32]).unwrap_err();
+    assert_eq!(error.status, Status::Unsupported);
+    assert!(error.message.contains("4294967296 elements"), "{error}");
+}
+
 #[test]
 fn nothing_to_do() {
     assert!(plan(COPY, &[0, 5], Fill::Plain).passes.is_empty());
@@ -90,8 +163,8 @@ fn long_rows_are_split() {
     assert_eq!(plan(SUM, &[5000, 5000], Fill::Plain).passes.len(), 1);
     let split = plan(SUM, &[1, 10_000_000], Fill::Plain);
     assert_eq!(split.passes.len(), 2);
-    assert!(split.passes[0].groups > 500 && split.passes[1].groups == 1);
-    assert_eq!(split.scratch_bytes, 8 * split.passes[0].groups);
+    assert!(split.passes[0].grid.groups > 500 && split.passes[1].grid.groups == 1);
+    assert_eq!(split.scratch_bytes, 8 * split.passes[0].grid.groups);
 }
 
 /// A loop's step beyond the end stays within 32 bits where indices do.
@@ -107,7 +180,7 @@ fn steps_beyond_the_end_do_not_wrap() {
         plan(SUM, &[1 << 27, 3], Fill::Plain),
     ] {
         for pass in &plan.passes {
-            let step = pass.groups * u64::from(pass.group_size);
+            let step = pass.grid.groups * u64::from(pass.grid.group_size);
             assert!(LARGEST - 1 + step < 1 << 31, "{pass:?} of {:?}", plan.variant);
         }
     }

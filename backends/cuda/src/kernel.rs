@@ -9,7 +9,7 @@ use thalweg_cstyle::{Launch as Described, Place, Plan, Routine, Source, Variant,
 use thalweg_hal::backend::Launch;
 use thalweg_hal::{Error, Result};
 
-/// The entries of one variant, one a pass.
+/// The entries of one variant, which passes call.
 pub(crate) type Entries = Arc<[Entry]>;
 
 /// A kernel or library op.

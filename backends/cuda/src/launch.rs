@@ -8,7 +8,7 @@ use crate::stream::Order;
 use cudarc::driver::sys::CUDA_KERNEL_NODE_PARAMS;
 use smallvec::SmallVec;
 use std::ffi::c_void;
-use thalweg_cstyle::{Grid, Words};
+use thalweg_cstyle::{Pass, Passes, Words};
 use thalweg_hal::backend::Launch;
 use thalweg_hal::{Error, Result};
 
@@ -41,7 +41,7 @@ impl Ready {
 #[derive(Clone)]
 pub(crate) struct Prepared {
     entries: Entries,
-    passes: SmallVec<[Grid; 4]>,
+    passes: Passes,
     /// Bytes of scratch memory that it needs.
     pub(crate) scratch_bytes: u64,
     words: Words,
@@ -57,10 +57,10 @@ impl Prepared {
             return Ok(None);
         }
         let entries = launch.kernel.variant(&plan.variant)?;
-        if entries.len() != plan.passes.len() {
+        if let Some(pass) = plan.passes.iter().find(|pass| pass.entry >= entries.len()) {
             return Err(Error::internal(format!(
-                "a plan of {} passes for a program of {} entries",
-                plan.passes.len(),
+                "a plan calls entry {} of a program of {} entries",
+                pass.entry,
                 entries.len()
             )));
         }
@@ -80,13 +80,19 @@ impl Prepared {
         self.passes.len()
     }
 
-    /// Hands out the arguments, which the driver copies: pointers to pointers, then one to the words.
-    fn with_arguments<R>(&self, scratch: Option<DevicePtr>, run: impl FnOnce(&mut [*mut c_void]) -> R) -> R {
+    /// Hands out the arguments of a pass, which the driver copies: pointers to pointers, then one to the words.
+    fn with_arguments<R>(
+        &self,
+        pass: &Pass,
+        scratch: Option<DevicePtr>,
+        run: impl FnOnce(&mut [*mut c_void]) -> R,
+    ) -> R {
+        let words = pass.words(&self.words);
         let buffers: SmallVec<[DevicePtr; 9]> = self.buffers.iter().copied().chain(scratch).collect();
         let mut arguments: SmallVec<[*mut c_void; 10]> = buffers
             .iter()
             .map(|buffer| std::ptr::from_ref(buffer).cast_mut().cast())
-            .chain([self.words.as_ptr().cast_mut().cast()])
+            .chain([words.as_ptr().cast_mut().cast()])
             .collect();
         run(&mut arguments)
     }
@@ -101,10 +107,11 @@ impl Prepared {
             bytes => Some(order.scratch(bytes)?),
         };
         let (api, stream) = (order.context().api, order.raw());
-        self.with_arguments(scratch, |arguments| {
-            for (entry, grid) in self.entries.iter().zip(&self.passes) {
+        for pass in &self.passes {
+            let (entry, grid) = (self.entries[pass.entry], pass.grid);
+            let code = self.with_arguments(pass, scratch, |arguments| {
                 // SAFETY: the arguments are those of the entry; the caller vouches for the buffers.
-                let code = unsafe {
+                unsafe {
                     (api.launch)(
                         entry.function,
                         grid.groups as u32,
@@ -118,11 +125,11 @@ impl Prepared {
                         arguments.as_mut_ptr(),
                         std::ptr::null_mut(),
                     )
-                };
-                order.check("cuLaunchKernel", code)?;
-            }
-            Ok(())
-        })
+                }
+            });
+            order.check("cuLaunchKernel", code)?;
+        }
+        Ok(())
     }
 
     /// Hands out the parameters of one pass as a node of a graph, whose scratch memory starts at `scratch`.
@@ -132,11 +139,12 @@ impl Prepared {
         scratch: DevicePtr,
         run: impl FnOnce(&CUDA_KERNEL_NODE_PARAMS) -> R,
     ) -> Result<R> {
-        let (Some(entry), Some(grid)) = (self.entries.get(pass), self.passes.get(pass)) else {
+        let Some(pass) = self.passes.get(pass) else {
             return Err(Error::internal("a launch has fewer passes than its graph"));
         };
+        let (entry, grid) = (self.entries[pass.entry], pass.grid);
         let scratch = (self.scratch_bytes > 0).then_some(scratch);
-        Ok(self.with_arguments(scratch, |arguments| {
+        Ok(self.with_arguments(pass, scratch, |arguments| {
             run(&CUDA_KERNEL_NODE_PARAMS {
                 func: entry.function.0.cast(),
                 gridDimX: grid.groups as u32,

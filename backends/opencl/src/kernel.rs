@@ -11,7 +11,7 @@ use thalweg_hal::backend::Launch;
 
 /// The programs of one variant.
 pub(crate) struct Compiled {
-    /// One entry a pass.
+    /// What passes call.
     pub(crate) entries: Vec<Entry>,
     /// Number of pointers that an entry takes for parameters.
     pub(crate) pointers: usize,

@@ -4,9 +4,8 @@ use crate::api::{Api, Context, Kernel, Mem, RawMem, codes};
 use crate::device::OpenClDevice;
 use crate::kernel::{Buffers, Compiled};
 use crate::stream::{ClStream, Order};
-use smallvec::SmallVec;
 use std::sync::Arc;
-use thalweg_cstyle::{Grid, Words};
+use thalweg_cstyle::{Grid, Passes, Words};
 use thalweg_hal::backend::{Launch, Tag};
 use thalweg_hal::{Error, Result};
 
@@ -14,7 +13,7 @@ use thalweg_hal::{Error, Result};
 #[derive(Clone)]
 pub(crate) struct Prepared {
     compiled: Arc<Compiled>,
-    passes: SmallVec<[Grid; 4]>,
+    passes: Passes,
     scratch_bytes: u64,
     words: Words,
     // Their owners vouch for them until the stream has passed the launch.
@@ -29,11 +28,11 @@ impl Prepared {
             return Ok(None);
         }
         let compiled = launch.kernel.variant(&plan.variant)?;
-        if compiled.entries.len() != plan.passes.len() {
+        let entries = compiled.entries.len();
+        if let Some(pass) = plan.passes.iter().find(|pass| pass.entry >= entries) {
             return Err(Error::internal(format!(
-                "a plan of {} passes for a program of {} entries",
-                plan.passes.len(),
-                compiled.entries.len()
+                "a plan calls entry {} of a program of {entries} entries",
+                pass.entry
             )));
         }
         Ok(Some(Prepared {
@@ -80,19 +79,20 @@ impl Prepared {
             bytes => Some(order.scratch.get(context, bytes)?.raw()),
         };
         let bytes = self.words.len() * 8;
-        let words = if self.compiled.words_by_value {
-            None
-        } else {
-            let flags = codes::MEM_READ_ONLY | codes::MEM_COPY_HOST_PTR;
-            // SAFETY: the words are copied by the call.
-            Some(unsafe { context.buffer(flags, bytes, self.words.as_ptr().cast_mut().cast())? })
-        };
-        for (entry, grid) in self.compiled.entries.iter().zip(&self.passes) {
-            entry.with(|kernel| {
+        // Where they are no argument by value.
+        let mut buffer: Option<Mem> = None;
+        for pass in &self.passes {
+            let values = pass.words(&self.words);
+            if !self.compiled.words_by_value && (buffer.is_none() || pass.round.is_some()) {
+                let flags = codes::MEM_READ_ONLY | codes::MEM_COPY_HOST_PTR;
+                // SAFETY: the words are copied by the call.
+                buffer = Some(unsafe { context.buffer(flags, bytes, values.as_ptr().cast_mut().cast())? });
+            }
+            self.compiled.entries[pass.entry].with(|kernel| {
                 let mut index = 0;
                 let missing = self.compiled.pointers.saturating_sub(self.buffers.len());
                 // Pointers that nobody follows.
-                let filler = words.as_ref().map(Mem::raw);
+                let filler = buffer.as_ref().map(Mem::raw);
                 let filler = filler
                     .into_iter()
                     .flat_map(|mem| std::iter::repeat_n(mem, missing));
@@ -100,13 +100,13 @@ impl Prepared {
                     set_buffer(kernel, index, mem)?;
                     index += 1;
                 }
-                match &words {
+                match &buffer {
                     Some(mem) => set_buffer(kernel, index, mem.raw())?,
                     // SAFETY: the words live through the call, and `with` lends the kernel to this thread alone.
-                    None => unsafe { kernel.set(index, bytes, self.words.as_ptr().cast())? },
+                    None => unsafe { kernel.set(index, bytes, values.as_ptr().cast())? },
                 }
                 // SAFETY: all arguments are set; the caller vouches for the buffers.
-                unsafe { launch(api, kernel, *grid, order, tag) }
+                unsafe { launch(api, kernel, pass.grid, order, tag) }
             })?;
         }
         Ok(())

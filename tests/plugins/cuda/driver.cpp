@@ -15,7 +15,7 @@ long setting(const char *name, long otherwise) {
     return text ? strtol(text, nullptr, 10) : otherwise;
 }
 
-static int devices() { return (int)std::min(setting("STANDIN_DEVICES", 12), (long)MOST); }
+static int devices() { return (int)std::min(setting("STANDIN_DEVICES", 13), (long)MOST); }
 
 EXPORT int standin_live(int kind) { return live[kind]; }
 EXPORT int standin_count(int device, int what) { return contexts[device].counts[what]; }

@@ -35,6 +35,12 @@ template <class To, class From> static inline To standin_bits(From from) {
 #define __double_as_longlong standin_bits<long long, double>
 static inline int __clzll(long long a) { return a ? __builtin_clzll((unsigned long long)a) : 64; }
 static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)(((uint64_t)a * b) >> 32); }
+/* One thread of a block runs at a time. */
+static inline unsigned atomicAdd(unsigned *at, unsigned more) {
+    const unsigned old = *at;
+    *at = old + more;
+    return old;
+}
 #define __fsqrt_rn sqrtf
 #define __fmaf_rn fmaf
 #define __dsqrt_rn sqrt

@@ -2,7 +2,7 @@
  *
  * Device memory is the host's, a stream is a thread with a queue, and kernels are C++ that the stand-in for NVRTC has
  * compiled. Like the driver it is strict about what it is handed: contexts, handles, and whether addresses lie in memory that
- * is alive. Environment variables: STANDIN_DRIVER (version, 13000), STANDIN_DEVICES (12), STANDIN_SM (90), STANDIN_MEMORY (bytes of
+ * is alive. Environment variables: STANDIN_DRIVER (version, 13000), STANDIN_DEVICES (13), STANDIN_SM (90), STANDIN_MEMORY (bytes of
  * a device, 4 GiB). Names of kernels ask for faults: fault_resources is refused by its launch, fault_address faults while it
  * runs, fault_ecc breaks the device. `standin_fault` lets calls of a device fail, or
  * a kernel of it while it runs. */

@@ -15,7 +15,7 @@ impl Writer<'_> {
     }
 
     /// Indices of row `r` along the axes before the last outer one, and the offsets of `params` there.
-    fn batch_row(&mut self, params: &[usize]) {
+    pub(super) fn batch_row(&mut self, params: &[usize]) {
         let batch = usize::from(self.variant.outer) - 1;
         if batch > 0 {
             self.text.line("idx row_rest = r;");

@@ -8,6 +8,7 @@ mod matmul;
 mod panel;
 mod program;
 mod rows;
+mod sort;
 mod taps;
 mod walk;
 
@@ -32,6 +33,7 @@ pub(crate) fn kernel(body: &Body, kind: &Kind, variant: &Variant, target: &Targe
     };
     let passes = match variant.form {
         Form::Rows { split: true, .. } => body.depth() + 1,
+        Form::Sort { long: true } => 3,
         Form::Product { split: true, .. } | Form::Axis { split: true } => 2,
         // The base is copied first.
         Form::Axis { split: false } => 1 + u32::from(matches!(kind, Kind::Axis(AxisOp::Scatter(_)))),
@@ -39,12 +41,16 @@ pub(crate) fn kernel(body: &Body, kind: &Kind, variant: &Variant, target: &Targe
         Form::Map
         | Form::Columns { .. }
         | Form::Rows { split: false, .. }
+        | Form::Sort { long: false }
         | Form::Product { split: false, .. } => 1,
     };
     let name = sanitized(&body.kernel.name);
     let entries: Vec<String> = (0..passes).map(|pass| format!("tl_{name}_{pass}")).collect();
     let by_value = writer.words_by_value();
     writer.head(by_value);
+    if let Kind::Sort(op) = kind {
+        writer.sort_head(op);
+    }
     for (pass, entry) in (0..).zip(&entries) {
         writer.open(entry, by_value);
         match variant.form {
@@ -56,6 +62,7 @@ pub(crate) fn kernel(body: &Body, kind: &Kind, variant: &Variant, target: &Targe
                     writer.along_axis(op, split, pass);
                 }
             }
+            Form::Sort { long } => writer.sort(long, pass),
             // Written above.
             Form::Generic => {}
             Form::Product { config, split, .. } => {
@@ -121,6 +128,7 @@ impl Writer<'_> {
             Form::Rows { .. }
             | Form::Columns { .. }
             | Form::Axis { .. }
+            | Form::Sort { .. }
             | Form::Generic
             | Form::Product { .. } => self.body.info.levels[node] == Level::Element,
         }

@@ -118,7 +118,10 @@ impl Writer<'_> {
     pub(super) fn scratch(&self) -> bool {
         matches!(
             self.variant.form,
-            Form::Rows { split: true, .. } | Form::Product { split: true, .. } | Form::Axis { split: true }
+            Form::Rows { split: true, .. }
+                | Form::Product { split: true, .. }
+                | Form::Axis { split: true }
+                | Form::Sort { long: true }
         )
     }
 
@@ -170,6 +173,12 @@ impl Writer<'_> {
                 format!("const idx {name}{} = (idx){at};", part / 4)
             }
             Word::Along => format!("const idx along = (idx){at};"),
+            Word::Flip => format!("const tl_order flip = (tl_order){at};"),
+            Word::Room(room) => {
+                let (name, of) = room.named();
+                format!("TL_GLOBAL {of} *const {name} = (TL_GLOBAL {of} *)(scratch + {at});")
+            }
+            Word::Round => format!("const i32 round = (i32){at};"),
             Word::MatrixRows => format!("const idx height = (idx){at};"),
             Word::MatrixColumns => format!("const idx width = (idx){at};"),
             Word::Outer(axis) => format!("const idx o{axis} = (idx){at};"),

@@ -4,14 +4,14 @@ use std::collections::HashSet;
 use thalweg_cstyle::{Launch, MatmulConfig, Place, Routine, Source, Target};
 use thalweg_hal::ir::arbitrary::{RandomKernel, random_kernel};
 use thalweg_hal::ir::{Access, Kernel, Level, Node, NodeId, ReduceOp, Returns, Role, ScalarOp};
-use thalweg_hal::library::{Conv, LibraryOp, Matmul};
+use thalweg_hal::library::{Conv, LibraryOp, Matmul, Sort};
 use thalweg_hal::{DType, Result};
 
 /// Random kernels in the corpus.
 const RANDOM: u64 = 60;
 
 /// Every program of the corpus: of kernels with one way to lie in memory the plain variant, of the others all that the
-/// launches ask for, and matrix products in each configuration.
+/// launches ask for, matrix products and convolutions in each configuration, and sorts.
 pub(crate) fn programs(target: &Target) -> Result<Vec<Source>> {
     let mut programs = Vec::new();
     for kernel in scalars() {
@@ -57,7 +57,44 @@ pub(crate) fn programs(target: &Target) -> Result<Vec<Source>> {
             }
         }
     }
+    for dtype in DType::ALL {
+        for descending in [false, true] {
+            programs.extend(sorts(dtype, descending, target)?);
+        }
+    }
     Ok(programs)
+}
+
+/// A sort of short rows and of long ones, with indices of 32 and of 64 bits.
+fn sorts(dtype: DType, descending: bool, target: &Target) -> Result<Vec<Source>> {
+    let op = Sort {
+        batch: 2,
+        descending,
+        dtype,
+    };
+    let form = parameters(&op);
+    let routine = Routine::library(&LibraryOp::Sort(op), MatmulConfig::candidates(target)[0], target)?;
+    let mut sources = Vec::new();
+    for extents in [[3, 5, 100], [1, 2, 5000]] {
+        for fill in [Fill::Shifted, Fill::Huge] {
+            let plan = with_launch(&form, &extents, fill, |launch| routine.plan(launch))?;
+            sources.push(routine.render(&plan.variant)?);
+        }
+    }
+    Ok(sources)
+}
+
+/// A kernel with the parameters of a sort, which lie in memory as those of its launches.
+pub(crate) fn parameters(op: &Sort) -> Kernel {
+    let mut kernel = Kernel::new("sort", op.batch + 1, 0);
+    for (dtype, role) in [
+        (op.dtype, Role::In),
+        (op.dtype, Role::Out),
+        (DType::I64, Role::Out),
+    ] {
+        kernel.param(dtype, role, Level::Row, Access::Strided);
+    }
+    kernel
 }
 
 /// A convolution, its gradients, and launches of them.

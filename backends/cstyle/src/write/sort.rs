@@ -1,0 +1,190 @@
+//! Sorts. What a row is sorted by stands in `prelude/sort/`; what differs from launch to launch is written around it.
+
+use super::Writer;
+use crate::scalar;
+use crate::sort::{FEW, OWN, digit_bits, short};
+use crate::variant::Room;
+use thalweg_hal::DType;
+use thalweg_hal::library::Sort;
+
+impl Room {
+    /// Name and type of its elements in the source.
+    pub(super) fn named(self) -> (&'static str, &'static str) {
+        match self {
+            Room::Totals => ("totals", "u32"),
+            Room::Counts => ("counts", "u32"),
+            Room::Numbers => ("numbers", "u32"),
+            Room::Elements => ("elements", "tl_bits"),
+        }
+    }
+}
+
+/// Infinity of a float.
+fn infinity(dtype: DType) -> Option<u64> {
+    match dtype {
+        DType::F64 => Some(f64::INFINITY.to_bits()),
+        DType::F32 => Some(f32::INFINITY.to_bits().into()),
+        DType::F16 => Some(half::f16::INFINITY.to_bits().into()),
+        DType::BF16 => Some(half::bf16::INFINITY.to_bits().into()),
+        DType::I64
+        | DType::I32
+        | DType::I16
+        | DType::I8
+        | DType::U64
+        | DType::U32
+        | DType::U16
+        | DType::U8
+        | DType::Bool => None,
+    }
+}
+
+impl Writer<'_> {
+    /// Types, constants and functions.
+    pub(super) fn sort_head(&mut self, op: &Sort) {
+        let size = op.dtype.size();
+        let (order, suffix) = if size == 8 { ("u64", "ul") } else { ("u32", "u") };
+        let bits = scalar::memory(self.body.kernel.params[0].dtype);
+        let digit = digit_bits(op.dtype);
+        let enums = [
+            ("SHORT", short(self.target.cpu)),
+            ("SHARE", short(self.target.cpu) / u64::from(self.variant.group)),
+            ("OWN", OWN.into()),
+            ("FEW", FEW),
+            ("TILE", u64::from(OWN) * u64::from(self.variant.group)),
+            ("DIGIT", digit.into()),
+            ("DIGITS", 1 << digit),
+        ];
+        let enums: Vec<String> = enums.map(|(name, value)| format!("TL_{name} = {value}")).into();
+        self.text.line(format!("typedef {bits} tl_bits;"));
+        self.text.line(format!("typedef {order} tl_order;"));
+        self.text.line(format!("enum {{ {} }};", enums.join(", ")));
+        self.text
+            .line("/* Orders elements: both zeros are one key, and NaN is the last in either direction. */");
+        self.text
+            .open("TL_FN tl_order tl_key(const tl_order bits, const tl_order flip)");
+        match infinity(op.dtype) {
+            None => self.text.line("return bits ^ flip;"),
+            Some(infinity) => {
+                let all = u64::MAX >> (64 - 8 * size);
+                let (rest, top) = (all >> 1, all ^ (all >> 1));
+                let number = |value: u64| format!("{value:#x}{suffix}");
+                let [all, rest, top, infinity] = [all, rest, top, infinity].map(number);
+                self.text.line(format!("const tl_order size = bits & {rest};"));
+                self.text.line(format!(
+                    "const tl_order up = size == 0 ? {top} : bits & {top} ? ~bits & {all} : bits | {top};"
+                ));
+                self.text
+                    .line(format!("return size > {infinity} ? {all} : up ^ flip;"));
+            }
+        }
+        self.text.close();
+        self.text.raw(include_str!("../prelude/sort/digit.h"));
+        if !self.target.cpu {
+            let (shared, count) = if self.is_cuda() {
+                ("", "atomicAdd(at, 1u)")
+            } else {
+                ("__local", "atomic_inc(at)")
+            };
+            self.text.line("#undef TL_SHARED");
+            self.text.line(format!("#define TL_SHARED {shared}"));
+            self.text.line("#undef TL_COUNT");
+            self.text.line(format!("#define TL_COUNT(at) {count}"));
+            self.text.raw(include_str!("../prelude/sort/before.h"));
+        }
+    }
+
+    /// An entry: the only one of short rows; the counts, their sums or the moves of long ones.
+    pub(super) fn sort(&mut self, long: bool, pass: u32) {
+        let last = self.variant.outer - 1;
+        for (name, p) in [("x_step", 0), ("value_step", 1), ("index_step", 2)] {
+            self.text.line(format!("const idx {name} = t{p}_{last};"));
+        }
+        match (long, self.target.cpu, pass) {
+            (false, true, _) => self.short_row(),
+            (false, false, _) => self.short_rows(),
+            (true, cpu, 1) => {
+                if !cpu {
+                    self.text.line("TL_LOCAL u32 sums[2 * TL_ITEMS];");
+                    self.text.raw(include_str!("../prelude/sort/sums_few.h"));
+                }
+                self.units(true, if cpu { "rows" } else { "rows * TL_DIGITS" });
+                self.text.raw(if cpu {
+                    include_str!("../prelude/sort/sums_item.h")
+                } else {
+                    include_str!("../prelude/sort/sums_group.h")
+                });
+                self.text.close();
+            }
+            (true, cpu, pass) => self.pieces(cpu, pass == 2),
+        }
+    }
+
+    /// A row by one work-item.
+    fn short_row(&mut self) {
+        self.text.raw(include_str!("../prelude/sort/short_item_memory.h"));
+        self.units(true, "chunks");
+        self.text.line("const idx r = unit;");
+        self.batch_row(&[0, 1, 2]);
+        self.text.raw(include_str!("../prelude/sort/short_item.h"));
+        self.text.close();
+    }
+
+    /// As many rows as fit local memory, at least one, by a group.
+    fn short_rows(&mut self) {
+        self.text.line("TL_LOCAL tl_bits held[TL_SHORT];");
+        self.text.line("TL_LOCAL u16 number[TL_SHORT];");
+        self.units(true, "chunks");
+        self.text.line("const i32 n = (i32)total;");
+        self.text.line("const idx first = unit * length;");
+        self.text
+            .line("const i32 count = (i32)(rows - first < length ? rows - first : length) * n;");
+        self.each_of_tile(&[0]);
+        self.text.line("held[i] = p0[q0 + (idx)j * x_step];");
+        self.text.line("number[i] = (u16)j;");
+        self.text.close();
+        self.text.line("TL_BARRIER;");
+        self.text.raw(include_str!("../prelude/sort/short_group.h"));
+        self.each_of_tile(&[1, 2]);
+        self.text.line("p1[q1 + (idx)j * value_step] = held[i];");
+        self.text.line("p2[q2 + (idx)j * index_step] = (i64)number[i];");
+        self.text.close();
+        self.text.line("TL_BARRIER;");
+        self.text.close();
+    }
+
+    /// Opens a loop of a group over the elements of its tile.
+    fn each_of_tile(&mut self, params: &[usize]) {
+        self.text.open("for (i32 i = TL_ITEM; i < count; i += TL_ITEMS)");
+        self.text.line("const i32 j = i % n;");
+        self.text.line("const idx r = first + i / n;");
+        self.batch_row(params);
+    }
+
+    /// A piece of a row, whose digits are counted, or whose elements are moved.
+    fn pieces(&mut self, cpu: bool, moves: bool) {
+        let memory: &[&str] = match (cpu, moves) {
+            (true, _) => &["u32 count[TL_DIGITS];"],
+            (false, false) => &["TL_LOCAL u32 count[TL_DIGITS];"],
+            (false, true) => &[
+                "TL_LOCAL u32 entry[TL_TILE + TL_TILE / 16];",
+                "TL_LOCAL u16 rank[18 * TL_ITEMS];",
+                "TL_LOCAL u32 sums[2 * TL_ITEMS];",
+                "TL_LOCAL u32 first[TL_DIGITS];",
+                "TL_LOCAL u16 start[TL_DIGITS];",
+            ],
+        };
+        memory.iter().for_each(|line| self.text.line(line));
+        self.units(true, "rows * chunks");
+        self.text.line("const idx r = unit / chunks;");
+        self.text.line("const idx piece = unit - r * chunks;");
+        self.batch_row(if moves { &[0, 1, 2] } else { &[0, 1] });
+        self.text.raw(include_str!("../prelude/sort/source.h"));
+        self.text.raw(match (cpu, moves) {
+            (true, false) => include_str!("../prelude/sort/count_item.h"),
+            (false, false) => include_str!("../prelude/sort/count_group.h"),
+            (true, true) => include_str!("../prelude/sort/move_item.h"),
+            (false, true) => include_str!("../prelude/sort/move_group.h"),
+        });
+        self.text.close();
+    }
+}
