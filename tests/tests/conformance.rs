@@ -12,7 +12,7 @@ use thalweg_conformance::kit::matches;
 use thalweg_conformance::{Ignores, Kit, Outcome, Subject, cases};
 
 /// What each test runs.
-const GROUPS: [(&str, &str); 28] = [
+const GROUPS: [(&str, &str); 29] = [
     ("core", "core/*"),
     ("memory", "memory/*"),
     ("streams", "streams/*"),
@@ -57,6 +57,12 @@ const GROUPS: [(&str, &str); 28] = [
     (
         "some_scatters",
         "library/scatter.max.i64 library/scatter.prod.f16",
+    ),
+    // Every width of elements, floats and others, and every way that a row is sorted.
+    (
+        "some_sorts",
+        "library/sort.f32 library/sort.f32.rows library/sort.f32.line.special library/sort.f64.long library/sort.f16 \
+         library/sort.bf16.long library/sort.i64 library/sort.bool library/sort.u8.long",
     ),
     ("graphs", "graphs/*"),
     ("concurrency", "concurrency/*"),
@@ -161,7 +167,7 @@ backends! {
         concurrency, acceptance];
     cuda_on_a_stand_in = cuda_standin(), ["map: capability", "binary: capability", "lower it"],
         [core, memory, streams, events, errors, rows, forms, arguments,
-        some_scalars, some_casts, some_reductions, some_random, some_products, some_scans, some_scatters, products, biases,
+        some_scalars, some_casts, some_reductions, some_random, some_products, some_scans, some_scatters, some_sorts, products, biases,
         windows, scans, scatters, graphs, concurrency, acceptance];
     plain_c = load(plain()),
         ["every instance has the same context", "import: capability", "priority: there is one only", "no table of"],

@@ -8,7 +8,7 @@ use thalweg::hal::{
     Stream, ir,
 };
 use thalweg::loader::{LoaderOptions, Registry};
-use thalweg::{Context, DType, Tensor};
+use thalweg::{Context, DType, Tensor, jit};
 use thalweg_conformance::acceptance::{self, Failure, Outcome};
 
 const OPENCL: &str = "opencl";
@@ -218,6 +218,50 @@ fn random_bits_are_those_of_the_cpu() {
             (here - there).abs() <= 4.0 * f32::EPSILON * there.abs().max(1.0),
             "{here} {there}"
         );
+    }
+}
+
+/// Sorts in scratch memory and without, several in one program, on two streams at once: the CPU's bits.
+#[test]
+fn sorts_are_those_of_the_cpu() {
+    let Some(runtime) = runtime() else { return };
+    let cpu = Context::on(runtime.device("cpu").unwrap());
+    let here = device(&runtime);
+    let cx = Context::on(here.clone());
+    let inputs = |cx: &Context| {
+        // Few values, so that equal ones have an order to keep; among them both zeros, and NaN.
+        let value = |i: usize| match i * 37 % 101 {
+            0 => -0.0,
+            1 => f32::NAN,
+            k => (k / 2) as f32 - 1.0,
+        };
+        let values: Vec<f32> = (0..30_000).map(value).collect();
+        Tensor::from_slice(&values, [30_000], cx)
+    };
+    let orders = |x: &Tensor| {
+        let (rising, places) = x.sort(0, false);
+        let (falling, others) = x.reshape([300, 100]).sort(0, true);
+        vec![rising, falling, places, others, (x * 2.0).argsort(0, true)]
+    };
+    let bits = |outputs: &[Tensor]| -> (Vec<Vec<u32>>, Vec<Vec<i64>>) {
+        let values = |x: &Tensor| x.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect();
+        (
+            outputs[..2].iter().map(values).collect(),
+            outputs[2..].iter().map(|x| x.to_vec().unwrap()).collect(),
+        )
+    };
+    let expected = bits(&orders(&inputs(&cpu)));
+    let x = inputs(&cx);
+    assert_eq!(bits(&orders(&x)), expected, "one by one");
+    let run = jit(orders);
+    let streams = [Stream::new(&here).unwrap(), Stream::new(&here).unwrap()];
+    let mut made = Vec::new();
+    for round in 0..8 {
+        let _on = streams[round % 2].enter();
+        made.push(run.call(&x));
+    }
+    for outputs in &made {
+        assert_eq!(bits(outputs), expected);
     }
 }
 

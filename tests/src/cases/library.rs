@@ -3,6 +3,7 @@
 mod axis;
 mod conv;
 mod place;
+mod sort;
 
 use super::kernels::need;
 use crate::kit::{Case, Check, Stop};
@@ -52,6 +53,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases.push(Case::new("library", "matmul.same_bits_every_time", same_bits));
     cases.extend(conv::cases());
     cases.extend(axis::cases());
+    cases.extend(sort::cases());
     cases
 }
 

@@ -136,6 +136,51 @@ fn runs_under_way_keep_what_they_were_given() {
     device.status().unwrap();
 }
 
+/// Sorts that go through scratch memory, and one that does not.
+fn orders(x: &Tensor, long: &Tensor) -> Vec<Tensor> {
+    let (long, mut outputs) = (&long.narrow(0, 100, 4500), Vec::new());
+    for k in 1..4_u8 {
+        let (values, places) = (long * f32::from(k)).sort(0, k == 2);
+        outputs.extend([values, places]);
+    }
+    outputs.extend([long.cast(DType::I64).argsort(0, true), x.sort(0, false).1]);
+    outputs
+}
+
+/// Side by side in one graph, each with scratch memory that no other touches, on two streams and with changing memory, sorts give
+/// what they give on the CPU, one by one or not.
+#[test]
+fn sorts_side_by_side() {
+    let device = device(12);
+    let cx = Context::on(device.clone());
+    let cpu = Context::on(super::runtime().device("cpu").unwrap());
+    let streams = [Stream::new(&device).unwrap(), Stream::new(&device).unwrap()];
+    let expected: Vec<_> = (0..3)
+        .map(|round| {
+            let (x, long) = inputs(round, &cpu);
+            bits(&orders(&x, &long))
+        })
+        .collect();
+    let given: Vec<_> = (0..3).map(|round| inputs(round, &cx)).collect();
+    for ((x, long), expected) in given.iter().zip(&expected) {
+        assert_eq!(bits(&orders(x, long)), *expected, "one by one");
+    }
+    let run = jit(orders);
+    let mut made = Vec::new();
+    for round in 0..8 {
+        let _on = streams[round % 2].enter();
+        let (x, long) = &given[round / 2 % 3];
+        made.push((round / 2 % 3, run.call((x, long))));
+    }
+    let now = counts(12);
+    assert_eq!(now.graphs, 8);
+    assert!(now.changed > 0, "{now:?}");
+    for (which, outputs) in &made {
+        assert_eq!(bits(outputs), expected[*which], "inputs {which}");
+    }
+    device.status().unwrap();
+}
+
 /// Without memory for a graph the nodes go one by one, and later runs are graphs again.
 #[test]
 fn a_graph_that_cannot_be_made() {

@@ -1,17 +1,16 @@
-//! Ops along one axis: scatter, scan and sort.
+//! Ops along one axis: scatter and scan.
 
 use super::place::{Place, each};
 use super::{least, narrow_epsilon, values};
 use crate::cases::kernels::need;
 use crate::kit::{Case, Check, Stop};
 use crate::rig::run::{Argument, Job, POISON};
-use crate::rig::values::{Random, edges, float, from_bytes, integer, mask, show};
+use crate::rig::values::{Random, float, from_bytes, integer, mask, show};
 use crate::rig::{Device, Subject};
 use crate::{check, fail};
-use std::cmp::Ordering;
 use thalweg_hal::DType;
-use thalweg_hal::ir::{Access, Kernel, Level, ReduceOp, Role};
-use thalweg_hal::library::{LibraryOp, Scan, Scatter, Sort};
+use thalweg_hal::ir::ReduceOp;
+use thalweg_hal::library::{LibraryOp, Scan, Scatter};
 
 const COMBINE: [(&str, Option<ReduceOp>); 5] = [
     ("set", None),
@@ -62,26 +61,10 @@ pub(super) fn cases() -> Vec<Case> {
             }
         }
     }
-    for dtype in DType::ALL {
-        cases.push(Case::new("library", format!("sort.{dtype}"), move |subject| {
-            let device = open(subject, dtype)?;
-            (0..12).try_for_each(|seed| sort(&device, dtype, seed, 400, Device::sort_by_op))
-        }));
-    }
-    for dtype in [DType::F32, DType::I8] {
-        cases.push(Case::new(
-            "library",
-            format!("sort.{dtype}.lowered"),
-            move |subject| {
-                let device = open(subject, dtype)?;
-                (0..12).try_for_each(|seed| sort(&device, dtype, seed, 25, Device::sort_by_kernels))
-            },
-        ));
-    }
     cases
 }
 
-fn open(subject: &Subject, dtype: DType) -> Result<Device, Stop> {
+pub(super) fn open(subject: &Subject, dtype: DType) -> Result<Device, Stop> {
     let device = Device::open(subject)?;
     need(&device, &[dtype])?;
     Ok(device)
@@ -345,155 +328,4 @@ fn compare(dtype: DType, accumulate: DType, found: &[u64], expected: &[Option<Su
         }
     }
     Ok(())
-}
-
-type Sorted = (Vec<u8>, Vec<u8>);
-
-impl Device {
-    /// The op itself.
-    fn sort_by_op(&self, op: &Sort, [x, values, indices]: [&Place; 3], held: &[u64]) -> Result<Sorted, Stop> {
-        // The rig wants a kernel to read roles and access classes from.
-        let mut form = Kernel::new("sort", op.batch + 1, 0);
-        form.param(op.dtype, Role::In, Level::Row, Access::Strided);
-        form.param(op.dtype, Role::Out, Level::Row, Access::Strided);
-        form.param(DType::I64, Role::Out, Level::Row, Access::Strided);
-        let job = Job {
-            kernel: form,
-            extents: x.extents.clone(),
-            arguments: vec![
-                Argument::of(op.dtype, held).strided(op.dtype, x.first, &x.strides),
-                Argument::room(op.dtype, values.len as usize).strided(
-                    op.dtype,
-                    values.first,
-                    &values.strides,
-                ),
-                Argument::room(DType::I64, indices.len as usize).strided(
-                    DType::I64,
-                    indices.first,
-                    &indices.strides,
-                ),
-            ],
-            scalars: Vec::new(),
-        };
-        let kernel = self.compile_library(&LibraryOp::Sort(op.clone()))?;
-        let mut found = job.run_compiled(self, kernel)?;
-        Ok((found.remove(1), found.remove(1)))
-    }
-
-    /// The two kernels that it is lowered to.
-    fn sort_by_kernels(
-        &self,
-        op: &Sort,
-        [x, values, indices]: [&Place; 3],
-        held: &[u64],
-    ) -> Result<Sorted, Stop> {
-        let [rank, permute] = op.lowered()?;
-        let axis = op.batch as usize;
-        let over = |place: &Place, outer: i64| [&place.strides[..axis], &[outer]].concat();
-        let (n, along) = (x.extents[axis], x.strides[axis]);
-        let extents = [&x.extents[..], &[n]].concat();
-        let first = Job {
-            kernel: rank,
-            extents: extents.clone(),
-            arguments: vec![
-                Argument::of(op.dtype, held).strided(op.dtype, x.first, &[over(x, 0), vec![along]].concat()),
-                Argument::of(op.dtype, held).strided(op.dtype, x.first, &x.strides),
-                Argument::room(DType::I64, indices.len as usize).strided(
-                    DType::I64,
-                    indices.first,
-                    &indices.strides,
-                ),
-            ],
-            scalars: Vec::new(),
-        };
-        let ranks = first.run(self)?.remove(2);
-        let second = Job {
-            kernel: permute,
-            extents,
-            arguments: vec![
-                Argument {
-                    bytes: ranks,
-                    ..Argument::default()
-                }
-                .strided(
-                    DType::I64,
-                    indices.first,
-                    &[over(indices, 0), vec![indices.strides[axis]]].concat(),
-                ),
-                Argument::of(op.dtype, held)
-                    .strided(op.dtype, x.first, &over(x, 0))
-                    .gathered(along, n),
-                Argument::room(op.dtype, values.len as usize).strided(
-                    op.dtype,
-                    values.first,
-                    &values.strides,
-                ),
-                Argument::room(DType::I64, indices.len as usize).strided(
-                    DType::I64,
-                    indices.first,
-                    &indices.strides,
-                ),
-            ],
-            scalars: Vec::new(),
-        };
-        let mut found = second.run(self)?;
-        Ok((found.remove(2), found.remove(2)))
-    }
-}
-
-type Sorter = fn(&Device, &Sort, [&Place; 3], &[u64]) -> Result<Sorted, Stop>;
-
-fn sort(device: &Device, dtype: DType, seed: u64, long: u64, sorter: Sorter) -> Check {
-    let mut random = Random::new(seed);
-    let mut extents: Vec<u64> = (0..random.below(3)).map(|_| random.below(5)).collect();
-    extents.push(random.below(long));
-    let op = Sort {
-        batch: extents.len() as u32 - 1,
-        descending: random.below(2) == 0,
-        dtype,
-    };
-    let mut place = || Place::random(&extents, |_| true, &mut random);
-    let places = [place(), place(), place()];
-    let edges = edges(dtype);
-    let held: Vec<u64> = (0..places[0].len)
-        .map(|_| match random.below(3) {
-            0 => random.pick(&edges),
-            1 => crate::rig::values::from_number(dtype, random.below(9) as f64),
-            _ => values(dtype, 1, &mut random)[0] & if dtype == DType::Bool { 1 } else { u64::MAX },
-        })
-        .collect();
-    let (found, indices) = sorter(device, &op, places.each_ref(), &held)?;
-    let (found, indices) = (from_bytes(dtype, &found), from_bytes(DType::I64, &indices));
-    let order = |a: u64, b: u64| -> Ordering {
-        if !dtype.is_float() {
-            let order = integer(dtype, a).cmp(&integer(dtype, b));
-            return if op.descending { order.reverse() } else { order };
-        }
-        let (a, b) = (float(dtype, a), float(dtype, b));
-        match a.partial_cmp(&b) {
-            Some(order) if op.descending => order.reverse(),
-            Some(order) => order,
-            None => a.is_nan().cmp(&b.is_nan()),
-        }
-    };
-    let (batch, n) = (&extents[..extents.len() - 1], extents[extents.len() - 1]);
-    let mut wrong = None;
-    each(batch, |batch| {
-        let at = |place: &Place, i: u64| place.at(&[batch, &[i]].concat());
-        let mut sorted: Vec<u64> = (0..n).collect();
-        sorted.sort_by(|&a, &b| order(held[at(&places[0], a)], held[at(&places[0], b)]));
-        for (i, &from) in (0..n).zip(&sorted) {
-            let (value, index) = (found[at(&places[1], i)], indices[at(&places[2], i)]);
-            if (value, index) != (held[at(&places[0], from)], from) && wrong.is_none() {
-                wrong = Some(format!(
-                    "{batch:?}, {i}: {} from {index}, expected it from {from}",
-                    show(dtype, value)
-                ));
-            }
-        }
-    });
-    match wrong {
-        Some(wrong) => fail!("sort {seed}, {op:?}, extents {extents:?}: {wrong}"),
-        None => Ok(()),
-    }
 }

@@ -1,0 +1,324 @@
+//! Sorting along one axis.
+
+use super::axis::open;
+use super::place::{Place, each};
+use super::values;
+use crate::fail;
+use crate::kit::{Case, Check, Stop};
+use crate::rig::Device;
+use crate::rig::run::{Argument, Job};
+use crate::rig::values::{Random, edges, float, from_bytes, from_number, integer, show};
+use std::cmp::Ordering;
+use thalweg_hal::DType;
+use thalweg_hal::ir::{Access, Kernel, Level, Role};
+use thalweg_hal::library::{LibraryOp, Sort};
+
+/// Elements of the longest row.
+const LINE: u64 = 100_003;
+
+/// How the elements of a long row stand at first.
+#[derive(Clone, Copy)]
+enum Line {
+    Random,
+    Equal,
+    Sorted,
+    Reversed,
+    /// Both zeros, both infinities and NaN, with a few numbers between them.
+    Special,
+}
+
+const LINES: [(&str, Line); 5] = [
+    ("random", Line::Random),
+    ("equal", Line::Equal),
+    ("sorted", Line::Sorted),
+    ("reversed", Line::Reversed),
+    ("special", Line::Special),
+];
+
+/// Extents that ends of runs, of tiles and of groups of rows fall on and beside.
+const ROWS: [&[u64]; 14] = [
+    &[0],
+    &[1],
+    &[3, 0],
+    &[0, 5],
+    &[300, 1],
+    &[1500, 7],
+    &[40, 100],
+    &[20, 256],
+    &[20, 257],
+    &[2, 3, 1023],
+    &[5, 1025],
+    &[3, 2048],
+    &[2, 2049],
+    &[3, 4097],
+];
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut add = |name: String, dtype: DType, run: Box<dyn Fn(&Device) -> Check + Send + Sync>| {
+        cases.push(Case::new("library", name, move |subject| {
+            run(&open(subject, dtype)?)
+        }));
+    };
+    for dtype in DType::ALL {
+        let run = move |device: &Device| {
+            (0..12).try_for_each(|seed| sort(device, dtype, seed, 400, Device::sort_by_op))
+        };
+        add(format!("sort.{dtype}"), dtype, Box::new(run));
+        let run = move |device: &Device| {
+            [2600, 9001]
+                .into_iter()
+                .try_for_each(|n| rows(device, dtype, &[3, n]))
+        };
+        add(format!("sort.{dtype}.long"), dtype, Box::new(run));
+    }
+    for dtype in [DType::F32, DType::I8] {
+        let run = move |device: &Device| {
+            (0..12).try_for_each(|seed| sort(device, dtype, seed, 25, Device::sort_by_kernels))
+        };
+        add(format!("sort.{dtype}.lowered"), dtype, Box::new(run));
+    }
+    for (name, kind) in LINES {
+        let run = move |device: &Device| line(device, kind);
+        add(format!("sort.f32.line.{name}"), DType::F32, Box::new(run));
+    }
+    let run = |device: &Device| {
+        ROWS.into_iter()
+            .try_for_each(|extents| rows(device, DType::F32, extents))
+    };
+    add("sort.f32.rows".into(), DType::F32, Box::new(run));
+    cases
+}
+
+type Sorted = (Vec<u8>, Vec<u8>);
+
+impl Device {
+    /// The op itself.
+    fn sort_by_op(&self, op: &Sort, [x, values, indices]: [&Place; 3], held: &[u64]) -> Result<Sorted, Stop> {
+        // The rig wants a kernel to read roles and access classes from.
+        let mut form = Kernel::new("sort", op.batch + 1, 0);
+        form.param(op.dtype, Role::In, Level::Row, Access::Strided);
+        form.param(op.dtype, Role::Out, Level::Row, Access::Strided);
+        form.param(DType::I64, Role::Out, Level::Row, Access::Strided);
+        let job = Job {
+            kernel: form,
+            extents: x.extents.clone(),
+            arguments: vec![
+                Argument::of(op.dtype, held).strided(op.dtype, x.first, &x.strides),
+                Argument::room(op.dtype, values.len as usize).strided(
+                    op.dtype,
+                    values.first,
+                    &values.strides,
+                ),
+                Argument::room(DType::I64, indices.len as usize).strided(
+                    DType::I64,
+                    indices.first,
+                    &indices.strides,
+                ),
+            ],
+            scalars: Vec::new(),
+        };
+        let kernel = self.compile_library(&LibraryOp::Sort(op.clone()))?;
+        let mut found = job.run_compiled(self, kernel)?;
+        Ok((found.remove(1), found.remove(1)))
+    }
+
+    /// The two kernels that it is lowered to.
+    fn sort_by_kernels(
+        &self,
+        op: &Sort,
+        [x, values, indices]: [&Place; 3],
+        held: &[u64],
+    ) -> Result<Sorted, Stop> {
+        let [rank, permute] = op.lowered()?;
+        let axis = op.batch as usize;
+        let over = |place: &Place, outer: i64| [&place.strides[..axis], &[outer]].concat();
+        let (n, along) = (x.extents[axis], x.strides[axis]);
+        let extents = [&x.extents[..], &[n]].concat();
+        let first = Job {
+            kernel: rank,
+            extents: extents.clone(),
+            arguments: vec![
+                Argument::of(op.dtype, held).strided(op.dtype, x.first, &[over(x, 0), vec![along]].concat()),
+                Argument::of(op.dtype, held).strided(op.dtype, x.first, &x.strides),
+                Argument::room(DType::I64, indices.len as usize).strided(
+                    DType::I64,
+                    indices.first,
+                    &indices.strides,
+                ),
+            ],
+            scalars: Vec::new(),
+        };
+        let ranks = first.run(self)?.remove(2);
+        let second = Job {
+            kernel: permute,
+            extents,
+            arguments: vec![
+                Argument {
+                    bytes: ranks,
+                    ..Argument::default()
+                }
+                .strided(
+                    DType::I64,
+                    indices.first,
+                    &[over(indices, 0), vec![indices.strides[axis]]].concat(),
+                ),
+                Argument::of(op.dtype, held)
+                    .strided(op.dtype, x.first, &over(x, 0))
+                    .gathered(along, n),
+                Argument::room(op.dtype, values.len as usize).strided(
+                    op.dtype,
+                    values.first,
+                    &values.strides,
+                ),
+                Argument::room(DType::I64, indices.len as usize).strided(
+                    DType::I64,
+                    indices.first,
+                    &indices.strides,
+                ),
+            ],
+            scalars: Vec::new(),
+        };
+        let mut found = second.run(self)?;
+        Ok((found.remove(2), found.remove(2)))
+    }
+}
+
+type Sorter = fn(&Device, &Sort, [&Place; 3], &[u64]) -> Result<Sorted, Stop>;
+
+/// Values that are equal to others now and then, and every special one.
+fn held(dtype: DType, count: u64, random: &mut Random) -> Vec<u64> {
+    let edges = edges(dtype);
+    (0..count)
+        .map(|_| match random.below(3) {
+            0 => random.pick(&edges),
+            1 => from_number(dtype, random.below(9) as f64),
+            _ => values(dtype, 1, random)[0] & if dtype == DType::Bool { 1 } else { u64::MAX },
+        })
+        .collect()
+}
+
+fn sort(device: &Device, dtype: DType, seed: u64, long: u64, sorter: Sorter) -> Check {
+    let mut random = Random::new(seed);
+    let mut extents: Vec<u64> = (0..random.below(3)).map(|_| random.below(5)).collect();
+    extents.push(random.below(long));
+    let descending = random.below(2) == 0;
+    scattered(device, (dtype, descending), &extents, &mut random, sorter)
+}
+
+/// Rows in both directions, lying in memory in any way.
+fn rows(device: &Device, dtype: DType, extents: &[u64]) -> Check {
+    for (seed, descending) in [(1, false), (2, true)] {
+        let mut random = Random::new(seed);
+        scattered(
+            device,
+            (dtype, descending),
+            extents,
+            &mut random,
+            Device::sort_by_op,
+        )?;
+    }
+    Ok(())
+}
+
+fn scattered(
+    device: &Device,
+    (dtype, descending): (DType, bool),
+    extents: &[u64],
+    random: &mut Random,
+    sorter: Sorter,
+) -> Check {
+    let mut place = || Place::random(extents, |_| true, random);
+    let places = [place(), place(), place()];
+    let held = held(dtype, places[0].len, random);
+    check(device, (dtype, descending), places.each_ref(), &held, sorter)
+}
+
+fn line(device: &Device, kind: Line) -> Check {
+    let mut random = Random::new(5);
+    let dtype = DType::F32;
+    let place = Place {
+        extents: vec![LINE],
+        strides: vec![1],
+        first: 0,
+        len: LINE,
+    };
+    let special = [
+        0.0,
+        -0.0,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        -f32::NAN,
+        1.0,
+        -1.0,
+    ];
+    let held: Vec<u64> = (0..LINE)
+        .map(|i| match kind {
+            Line::Random => held(dtype, 1, &mut random)[0],
+            Line::Equal => from_number(dtype, -2.5),
+            Line::Sorted => from_number(dtype, i as f64 - 50_000.0),
+            Line::Reversed => from_number(dtype, 50_000.0 - i as f64),
+            Line::Special => random.pick(&special).to_bits().into(),
+        })
+        .collect();
+    [false, true].into_iter().try_for_each(|descending| {
+        check(
+            device,
+            (dtype, descending),
+            [&place; 3],
+            &held,
+            Device::sort_by_op,
+        )
+    })
+}
+
+/// Sorts, and compares with a stable sort of the host.
+fn check(
+    device: &Device,
+    (dtype, descending): (DType, bool),
+    places: [&Place; 3],
+    held: &[u64],
+    sorter: Sorter,
+) -> Check {
+    let extents = &places[0].extents;
+    let op = Sort {
+        batch: extents.len() as u32 - 1,
+        descending,
+        dtype,
+    };
+    let (found, indices) = sorter(device, &op, places, held)?;
+    let (found, indices) = (from_bytes(dtype, &found), from_bytes(DType::I64, &indices));
+    let order = |a: u64, b: u64| -> Ordering {
+        if !dtype.is_float() {
+            let order = integer(dtype, a).cmp(&integer(dtype, b));
+            return if op.descending { order.reverse() } else { order };
+        }
+        let (a, b) = (float(dtype, a), float(dtype, b));
+        match a.partial_cmp(&b) {
+            Some(order) if op.descending => order.reverse(),
+            Some(order) => order,
+            None => a.is_nan().cmp(&b.is_nan()),
+        }
+    };
+    let (batch, n) = (&extents[..extents.len() - 1], extents[extents.len() - 1]);
+    let mut wrong = None;
+    each(batch, |batch| {
+        let at = |place: &Place, i: u64| place.at(&[batch, &[i]].concat());
+        let mut sorted: Vec<u64> = (0..n).collect();
+        sorted.sort_by(|&a, &b| order(held[at(places[0], a)], held[at(places[0], b)]));
+        for (i, &from) in (0..n).zip(&sorted) {
+            let (value, index) = (found[at(places[1], i)], indices[at(places[2], i)]);
+            if (value, index) != (held[at(places[0], from)], from) && wrong.is_none() {
+                wrong = Some(format!(
+                    "{batch:?}, {i}: {} from {index}, expected it from {from}",
+                    show(dtype, value)
+                ));
+            }
+        }
+    });
+    match wrong {
+        Some(wrong) => fail!("{op:?}, extents {extents:?}: {wrong}"),
+        None => Ok(()),
+    }
+}
