@@ -90,7 +90,7 @@ impl Flight {
 #[derive(Default)]
 pub(crate) struct Belongings {
     scratch: Option<(Chunk, u64)>,
-    // Scratch memory that was too small; queued work may use it still.
+    // Scratch memory that was too small; work queued since the host last waited for the stream may use it still.
     outgrown: Vec<Chunk>,
     gate: Option<Gate>,
     /// Staging memory.
@@ -300,6 +300,8 @@ impl CuStream {
     /// Waits for all work and returns the first error, once.
     pub(crate) fn synchronize(&self) -> Result<()> {
         let target = self.position();
+        // Nothing that is queued from now on uses it.
+        let outgrown = std::mem::take(&mut self.belongings.lock().outgrown);
         // A panic of the host's work; other errors of it lie with the stream's.
         let panicked = self.worker.synchronize();
         let entered = self.context.enter();
@@ -307,6 +309,7 @@ impl CuStream {
         let code = unsafe { (self.context.api.stream_synchronize)(self.raw) };
         let result = entered.and_then(|()| self.check("cuStreamSynchronize", code));
         self.flight.finish(target);
+        drop(outgrown);
         let first = self.flight.state.lock().error.take();
         match first {
             Some(error) => Err(error),
