@@ -63,6 +63,17 @@ impl LibraryOp {
         }
     }
 
+    /// The map that is applied to each result, if there is one. A backend that supports the op with a map sums as it does without.
+    pub fn epilogue(&self) -> Option<&Kernel> {
+        match self {
+            LibraryOp::Matmul(op) => op.epilogue.as_ref(),
+            LibraryOp::Conv(op) | LibraryOp::ConvGradInput(op) | LibraryOp::ConvGradWeight(op) => {
+                op.epilogue.as_ref()
+            }
+            LibraryOp::Scatter(_) | LibraryOp::Scan(_) | LibraryOp::Sort(_) => None,
+        }
+    }
+
     /// The same computation in the IR, with the same launch.
     ///
     /// # Errors

@@ -290,6 +290,9 @@ impl Device for CudaDevice {
     }
 
     fn supports(&self, source: &Source<'_>) -> Result<()> {
+        if let (Source::Library(LibraryOp::Matmul(op)), Some(handle)) = (source, &self.products) {
+            Product::takes_epilogue(handle, op)?;
+        }
         self.routine(source).map(drop)
     }
 

@@ -7,6 +7,7 @@ use crate::graph::{Op, Type};
 use crate::hal::ir::{Access, Kernel, Level, Role, ScalarOp};
 use crate::hal::{Backend, DType, DeviceOptions, Stream};
 use crate::lower::{Argument, Local, Output, Program, Scalar, Slot, Source, Step};
+use crate::random::Key;
 use crate::tensor::layout::Layout;
 use crate::tensor::shape::Shape;
 use crate::tensor::tag::OpTag;
@@ -362,5 +363,25 @@ fn recorded_ops_run_when_they_are_read() {
     for (round, factor) in [2.0_f32, 2.0, 3.0, 5.0].into_iter().enumerate() {
         let y = ((&x - 1.0) * factor).sum();
         assert_eq!(y.item::<f32>().unwrap(), 3.0 * factor, "round {round}");
+    }
+}
+
+/// Where a device has a product but not with its epilogue, the product stays what it is on its own.
+#[test]
+fn products_of_halves_are_the_same_bits_in_every_mode() {
+    let cx = context();
+    let key = Key::new(3, &cx);
+    let [first, second, third] = [0, 1, 2].map(|number| key.fold_in(number));
+    for dtype in [DType::F16, DType::BF16, DType::F32] {
+        let x = first.normal([80, 1500], dtype);
+        let (w, b) = (second.normal([1500, 90], dtype), third.normal(90, dtype));
+        let dense = |x: &Tensor| (x.matmul(&w) + &b).relu();
+        let eager = dense(&x).cast(DType::F32).to_vec::<f32>().unwrap();
+        let compiled = crate::jit(dense).call(&x);
+        assert_eq!(
+            compiled.cast(DType::F32).to_vec::<f32>().unwrap(),
+            eager,
+            "{dtype}"
+        );
     }
 }

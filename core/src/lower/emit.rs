@@ -28,12 +28,12 @@ struct Binding {
     gather: (i64, u64),
 }
 
-/// Writes down the kernel of `selection`.
-pub(super) fn emit(lowering: &Lowering<'_>, selection: &Selection, to: &Destination) -> Step {
+/// Writes down the kernel of `selection`, or says which library op the device has, but not with this epilogue.
+pub(super) fn emit(lowering: &Lowering<'_>, selection: &Selection, to: &Destination) -> Result<Step, NodeId> {
     let emitter = Emitter::new(lowering, selection);
     match selection.library {
-        Some(library) => emitter.library(library, to),
-        None => emitter.kernel(to),
+        Some(library) => emitter.library(library, to).ok_or(library),
+        None => Ok(emitter.kernel(to)),
     }
 }
 
@@ -395,8 +395,9 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// The launch of a library op with this kernel as its epilogue, or of its definition.
-    fn library(mut self, id: NodeId, to: &Destination) -> Step {
+    /// The launch of a library op with this kernel as its epilogue, or of its definition; `None` where the device has the op
+    /// without the epilogue alone.
+    fn library(mut self, id: NodeId, to: &Destination) -> Option<Step> {
         let mut call = library::call(self.lowering, id);
         // Parameter 0 of the epilogue is the sum.
         let (accumulate, output) = (call.accumulate(), self.lowering.graph.dtype(id));
@@ -421,7 +422,12 @@ impl<'a> Emitter<'a> {
         self.body(to);
         let plain = self.kernel.nodes.len() == 2 + usize::from(accumulate != output);
         if !plain {
+            let alone = call.op.clone();
             call.set_epilogue(self.kernel.clone());
+            let support = self.lowering.support;
+            if !support.library(&call.op) && support.library(&alone) {
+                return None;
+            }
         }
         let strides: Vec<Vec<i64>> = (self.bindings.iter())
             .map(|binding| {
@@ -435,7 +441,7 @@ impl<'a> Emitter<'a> {
             .extend(self.arguments(&strides).into_iter().skip(1));
         call.scalars.append(&mut self.scalars);
         let tag = self.lowering.graph.node(self.selection.root).tag;
-        call.into_step(self.lowering.support, tag)
+        Some(call.into_step(self.lowering.support, tag))
     }
 }
 

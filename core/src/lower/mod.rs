@@ -294,22 +294,35 @@ impl<'a> Lowering<'a> {
         if self.graph.shape(root).elements() == 0 {
             return;
         }
-        let mut selection = select::select(self, root);
+        // Library ops whose epilogues the device does not have.
+        let mut apart = HashSet::new();
+        let (selection, step) = loop {
+            let selection = self.selection(root, &to, &apart);
+            match emit::emit(self, &selection, &to) {
+                Ok(step) => break (selection, step),
+                Err(library) => apart.insert(library),
+            };
+        };
+        let computed = |load: &NodeId| *load == root && selection.inline.contains_key(load);
+        group
+            .needs
+            .extend(selection.loads.iter().copied().filter(|load| !computed(load)));
+        group.makes.extend(&selection.extras);
+        group.steps.push(step);
+    }
+
+    /// What is computed by the kernel that writes `root` to a place.
+    fn selection(&self, root: NodeId, to: &Destination, apart: &HashSet<NodeId>) -> select::Selection {
+        let selection = select::select(self, root, apart);
         // A place with gaps wants the root's own axes, and what has a buffer anyway is not computed twice.
         let shared = self.marked[root.index()] || self.users[root.index()].len() > 1;
         let elsewhere = self.slot_of(root) != Some(to.slot);
         let walks_root =
             *selection.space.get(..selection.root_axes()).unwrap_or(&[]) == **self.graph.shape(root);
         if elsewhere && (!(walks_root || to.layout.is_contiguous()) || (shared && !self.is_cheap(root, 3))) {
-            selection = select::copy(self, root);
+            return select::copy(self, root);
         }
-        let computed = |load: &NodeId| *load == root && selection.inline.contains_key(load);
-        group
-            .needs
-            .extend(selection.loads.iter().copied().filter(|load| !computed(load)));
-        group.makes.extend(&selection.extras);
-        let step = emit::emit(self, &selection, &to);
-        group.steps.push(step);
+        selection
     }
 
     /// The buffer that was given to a node, if one was.

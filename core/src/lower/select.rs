@@ -72,14 +72,17 @@ pub(super) fn copy(lowering: &Lowering<'_>, root: NodeId) -> Selection {
     }
 }
 
-/// Selects the kernel that computes `root` into a buffer without gaps.
-pub(super) fn select(lowering: &Lowering<'_>, root: NodeId) -> Selection {
+/// Selects the kernel that computes `root` into a buffer without gaps, and reads the library ops `apart` from theirs.
+pub(super) fn select(lowering: &Lowering<'_>, root: NodeId, apart: &HashSet<NodeId>) -> Selection {
+    let mut findings = Findings {
+        loaded: apart.clone(),
+        ..Findings::default()
+    };
     let natural: Vec<usize> = match lowering.graph.node(root).op {
         Op::Conv(_) => library::space(lowering.graph, root),
         _ => lowering.root_space(root).to_vec(),
     };
     let mut space = natural.clone();
-    let mut findings = Findings::default();
     for tries in 1.. {
         findings.root_only = tries > MAX_TRIES;
         let mut selector = Selector {

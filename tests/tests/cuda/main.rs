@@ -5,6 +5,7 @@
 mod copies;
 #[path = "../plugins/mod.rs"]
 mod plugins;
+mod products;
 mod programs;
 
 use std::path::Path;

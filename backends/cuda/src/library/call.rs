@@ -60,6 +60,24 @@ fn data(dtype: DType) -> Option<Data> {
 }
 
 impl Product {
+    /// Refuses an epilogue that would keep a product from the library: its tensor cores are worth more than what a map after it
+    /// costs, and on its own the product is the library's, whose bits are not those of our kernel.
+    ///
+    /// # Errors
+    /// `Unsupported` for such an op.
+    pub(crate) fn takes_epilogue(handle: &Arc<Handle>, op: &Matmul) -> Result<()> {
+        let alone = Matmul {
+            epilogue: None,
+            ..op.clone()
+        };
+        if Product::new(handle, op).is_some() || Product::new(handle, &alone).is_none() {
+            return Ok(());
+        }
+        Err(Error::unsupported(
+            "cuBLASLt computes this matmul, but without its epilogue; run that on its own",
+        ))
+    }
+
     /// The product, if the library has its dtypes and its epilogue.
     pub(crate) fn new(handle: &Arc<Handle>, op: &Matmul) -> Option<Product> {
         let output = match &op.epilogue {
@@ -208,6 +226,16 @@ impl Plan {
         let turn = |matrix: &Matrix| u32::from(matrix.transposed);
         plan.set_desc(DescKey::CUBLASLT_MATMUL_DESC_TRANSA, &turn(&shape.a))?;
         plan.set_desc(DescKey::CUBLASLT_MATMUL_DESC_TRANSB, &turn(&shape.b))?;
+        let matrices = [
+            (&shape.a, product.operand),
+            (&shape.b, product.operand),
+            (&shape.d, product.output),
+        ];
+        for (index, (matrix, data)) in matrices.into_iter().enumerate() {
+            plan.layouts[index] = plan.layout(matrix, data, shape.count)?;
+        }
+        // The sums of a product are the same bits with a bias and without where the library takes the same algorithm for both.
+        let alone = plan.choose(product, shape.alignment)?;
         if let Some(bias) = bias {
             let epilogue = Epilogue::CUBLASLT_EPILOGUE_BIAS as u32;
             plan.set_desc(DescKey::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue)?;
@@ -217,15 +245,14 @@ impl Plan {
             )?;
             plan.set_desc(DescKey::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias)?;
         }
-        let matrices = [
-            (&shape.a, product.operand),
-            (&shape.b, product.operand),
-            (&shape.d, product.output),
-        ];
-        for (index, (matrix, data)) in matrices.into_iter().enumerate() {
-            plan.layouts[index] = plan.layout(matrix, data, shape.count)?;
-        }
-        plan.choice = match plan.choose(product, shape.alignment)? {
+        let choice = match (alone, bias) {
+            (Some(alone), Some(_)) => match plan.check(product, &alone) {
+                Some(choice) => Some(choice),
+                None => plan.choose(product, shape.alignment)?,
+            },
+            (alone, _) => alone,
+        };
+        plan.choice = match choice {
             Some(choice) => choice,
             None => return Ok(None),
         };
@@ -266,6 +293,20 @@ impl Plan {
             }
         }
         Ok(raw)
+    }
+
+    /// The same way for what the plan describes now, if the library takes it.
+    fn check(&self, product: &Product, choice: &Choice) -> Option<Choice> {
+        let ([a, b, d], mut checked) = (self.layouts, Choice::NONE);
+        // SAFETY: what the plan and the choice own, and room for the answer.
+        let code = unsafe {
+            let (handle, desc) = (product.handle.raw, *self.desc.lock());
+            (self.api.algo_check)(handle, desc, a, b, d, d, &raw const choice.algo, &raw mut checked)
+        };
+        let fits = code == 0 && checked.is_usable() && checked.workspace <= WORKSPACE as usize;
+        // The answer is about the algorithm, which it does not repeat.
+        checked.algo = choice.algo;
+        fits.then_some(checked)
     }
 
     fn choose(&self, product: &Product, alignment: u32) -> Result<Option<Choice>> {
