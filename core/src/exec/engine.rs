@@ -65,7 +65,7 @@ impl Engine {
 
     /// This thread's caches.
     #[inline]
-    pub(super) fn local(&self) -> &RefCell<Local> {
+    pub(crate) fn local(&self) -> &RefCell<Local> {
         self.local.get_or_default()
     }
 

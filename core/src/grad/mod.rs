@@ -17,6 +17,7 @@ mod math;
 mod rule;
 mod running;
 mod scalar;
+mod tape;
 mod vjp;
 mod walk;
 mod window;
@@ -24,10 +25,12 @@ mod window;
 pub use function::{Grad, Loss, ValueAndGrad, grad, value_and_grad};
 pub use history::no_grad;
 pub(crate) use history::{
-    History, Many, is_first_order, is_recording, record, record_back, record_many, record_with,
+    History, Many, grouped, is_first_order, is_recording, record, record_back, record_many, record_with,
+    recording,
 };
 pub use imperative::{Gradients, stop_gradient};
 pub use jacobian::{hessian, jacobian};
+pub(crate) use tape::{Marks, Tape, levels, record_call};
 pub use vjp::{Pullback, vjp};
 
 #[cfg(test)]
