@@ -120,18 +120,18 @@ pub fn alloc(device: &Device, bytes: u64) -> Result<f64> {
     nanoseconds(2000, || device.alloc(bytes).map(drop))
 }
 
-/// A hand-off between two streams whose threads are awake: half of a round trip of callbacks, each waiting for the other stream's
-/// event.
+/// A hand-off between two streams whose threads are awake: each waits for the other's event in turns, by the events' own times. The
+/// caller sleeps meanwhile, so that on two cores each stream has one.
 ///
 /// # Errors
 /// Those of the calls.
 pub fn hand_off(device: &Device) -> Result<f64> {
-    const ROUNDS: usize = 500;
+    const ROUNDS: usize = 3000;
     let streams = [Stream::new(device)?, Stream::new(device)?];
     let mut samples = Vec::new();
     for _ in 0..15 {
-        let events = (0..2 * ROUNDS)
-            .map(|_| Event::new(device))
+        let events = (0..=2 * ROUNDS)
+            .map(|_| Event::with_timing(device))
             .collect::<Result<Vec<_>>>()?;
         // Both queues fill up behind a gate, so that the streams run on their own threads.
         let (open, gate) = std::sync::mpsc::channel::<()>();
@@ -143,13 +143,12 @@ pub fn hand_off(device: &Device) -> Result<f64> {
             this.record_event(event)?;
             other.wait_event(event)?;
         }
-        std::thread::sleep(Duration::from_millis(2));
-        let start = Instant::now();
         drop(open);
         while !(streams[0].query()? && streams[1].query()?) {
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(5));
         }
-        samples.push(start.elapsed().as_nanos() as f64 / (2 * ROUNDS) as f64);
+        // The first half is the scheduler's, to put the threads where they stay.
+        samples.push(events[ROUNDS].elapsed_ns(&events[2 * ROUNDS])? as f64 / ROUNDS as f64);
         device.synchronize()?;
     }
     samples.sort_by(f64::total_cmp);
