@@ -1,13 +1,10 @@
 //! Functions that are traced once and run as one compiled graph.
 
 #[cfg(test)]
-mod gradients;
-#[cfg(test)]
 mod tests;
 
 use crate::error::{Error, Result};
 use crate::exec::{self, Traced};
-use crate::grad::{self, Marks, Tape};
 use crate::graph::Graph;
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Repr, Tensor};
@@ -30,9 +27,6 @@ const CACHE_LIMIT: usize = 64;
 ///
 /// Captured tensors are constants: beside a matrix, the device may keep a packed copy, one for all graphs that read it alike, until the
 /// last of these goes.
-///
-/// Under [`grad`](crate::grad()), [`vjp`](crate::vjp()) or [`requires_grad`](Tensor::requires_grad) a call is one compiled graph, which also
-/// returns what the way back reads, and the way back is another.
 ///
 /// The parameters' types must be written out, as trees by reference: `|x: &Tensor| …`, `|(w, b): &(Tensor, Tensor), x: &Tensor| …`.
 ///
@@ -87,11 +81,11 @@ impl<O> Default for Cache<O> {
 impl<O> Cache<O> {
     /// What was compiled for these arguments; it is used last from now on.
     #[inline]
-    fn find(&mut self, hash: u64, form: &Form<'_>, leaves: &[&Tensor]) -> Option<Arc<Entry<O>>> {
+    fn find(&mut self, hash: u64, structure: &[u64], leaves: &[&Tensor]) -> Option<Arc<Entry<O>>> {
         let at = self
             .entries
             .iter()
-            .position(|entry| entry.traced.hash() == hash && entry.is_for(form, leaves))?;
+            .position(|entry| entry.traced.hash() == hash && entry.is_for(structure, leaves))?;
         if at > 0 {
             self.entries[..=at].rotate_right(1);
         }
@@ -99,31 +93,20 @@ impl<O> Cache<O> {
     }
 }
 
-/// What a compiled graph depends on besides types and strides.
-struct Form<'a> {
-    structure: &'a [u64],
-    marks: &'a Marks,
-}
-
 struct Entry<O> {
     structure: Box<[u64]>,
-    marks: Marks,
     traced: Traced,
-    // Where results have gradients.
-    tape: Option<Arc<Tape>>,
     // Its tensors stand for the outputs, in order.
     output: O,
 }
 
 impl<O> Entry<O> {
     #[inline]
-    fn is_for(&self, form: &Form<'_>, leaves: &[&Tensor]) -> bool {
-        let structure = form.structure;
+    fn is_for(&self, structure: &[u64], leaves: &[&Tensor]) -> bool {
         // Mostly there is none; a library's comparison of no bytes may still look at the address, which takes long where
         // nothing lies there.
         self.structure.len() == structure.len()
             && (structure.is_empty() || *self.structure == *structure)
-            && self.marks == *form.marks
             && self.traced.fits(leaves)
     }
 }
@@ -153,8 +136,7 @@ where
 {
     /// The result for `arguments`: `&x` for a function of one argument, `(&x, &y)` of two.
     ///
-    /// Gradients of the result run compiled too: by the arguments, and by tensors that the function captured. While another function is
-    /// traced, and where gradients of gradients are wanted, this is a plain call; `jit` around the outermost gradient compiles those.
+    /// While another function is traced, and for tensors that gradients are wanted for, this is a plain call.
     ///
     /// # Errors
     /// The tensors of the result carry the first error: of the function for these arguments, of compilation, or of the device.
@@ -163,18 +145,11 @@ where
         let tag = OpTag::new("jit");
         let mut leaves = Leaves::new();
         A::visit(&arguments, &mut |tensor| leaves.push(tensor));
-        let mut seen = Seen::default();
-        if exec::tracing() || leaves.iter().any(|leaf| is_inlined(leaf, &mut seen)) {
+        let mut lazy = false;
+        if exec::tracing() || leaves.iter().any(|leaf| is_inlined(leaf, &mut lazy)) {
             return self.function.call(&A::map(&arguments, &mut Tensor::clone));
         }
-        let marks = match seen.tracked && grad::is_recording() {
-            true => Marks::of(&leaves),
-            false => Marks::default(),
-        };
-        if marks.are_nested() {
-            return self.function.call(&A::map(&arguments, &mut Tensor::clone));
-        }
-        if seen.lazy {
+        if lazy {
             let evaluated: Vec<Tensor> = leaves.iter().map(|leaf| exec::evaluated(leaf, tag)).collect();
             if evaluated.iter().any(|leaf| matches!(leaf.repr, Repr::Failed(_))) {
                 let mut evaluated = evaluated.into_iter();
@@ -183,20 +158,16 @@ where
                 });
                 return self.function.call(&arguments);
             }
-            return self.run(&arguments, &evaluated.iter().collect(), &marks, tag);
+            return self.run(&arguments, &evaluated.iter().collect(), tag);
         }
-        self.run(&arguments, &leaves, &marks, tag)
+        self.run(&arguments, &leaves, tag)
     }
 
-    fn run(&self, arguments: &A::Given<'_>, leaves: &Leaves<'_>, marks: &Marks, tag: OpTag) -> F::Output {
+    fn run(&self, arguments: &A::Given<'_>, leaves: &Leaves<'_>, tag: OpTag) -> F::Output {
         let mut structure = STRUCTURE.take();
         structure.clear();
         A::structure(arguments, &mut structure);
-        let form = Form {
-            structure: &structure,
-            marks,
-        };
-        let entry = self.entry(arguments, leaves, &form, tag);
+        let entry = self.entry(arguments, leaves, &structure, tag);
         STRUCTURE.set(structure);
         let entry = match entry {
             Ok(entry) => entry,
@@ -206,18 +177,6 @@ where
             let failed = Tensor::of_error(tag, error, Some(entry.traced.context()));
             entry.output.map(&mut |_| failed.clone())
         };
-        if let Some(tape) = &entry.tape {
-            let values = match entry.traced.run(leaves) {
-                Ok(values) => values.into_iter().map(Tensor::from_value).collect(),
-                Err(error) => return failed(error),
-            };
-            let mut results = match grad::is_recording() {
-                true => grad::record_call(tape, leaves, values, tag),
-                false => values,
-            }
-            .into_iter();
-            return (entry.output).map(&mut |output| results.next().unwrap_or_else(|| output.clone()));
-        }
         match entry.traced.run_only(leaves) {
             Some(Ok(value)) => {
                 let mut value = Some(value);
@@ -248,20 +207,20 @@ where
         &self,
         arguments: &A::Given<'_>,
         leaves: &Leaves<'_>,
-        form: &Form<'_>,
+        structure: &[u64],
         tag: OpTag,
     ) -> Result<Arc<Entry<F::Output>>, F::Output> {
         // That of the last call fits most often, which needs no hash.
         if let Some(last) = self.cache.lock().entries.first()
-            && last.is_for(form, leaves)
+            && last.is_for(structure, leaves)
         {
             return Ok(Arc::clone(last));
         }
         let hash = exec::hash_of(leaves);
-        let found = self.cache.lock().find(hash, form, leaves);
+        let found = self.cache.lock().find(hash, structure, leaves);
         match found {
             Some(entry) => Ok(entry),
-            None => self.compile(arguments, leaves, hash, form, tag),
+            None => self.compile(arguments, leaves, hash, structure, tag),
         }
     }
 
@@ -272,15 +231,10 @@ where
         arguments: &A::Given<'_>,
         leaves: &Leaves<'_>,
         hash: u64,
-        form: &Form<'_>,
+        structure: &[u64],
         tag: OpTag,
     ) -> Result<Arc<Entry<F::Output>>, F::Output> {
-        let Trace {
-            id,
-            outside,
-            placeholders,
-            output,
-        } = self.trace(arguments, leaves, form.marks);
+        let (id, output) = self.trace(arguments, leaves);
         let mut outputs = Leaves::new();
         output.visit(&mut |tensor| outputs.push(tensor));
         // What was traced means nothing outside; so the first error stands for the rest.
@@ -294,17 +248,7 @@ where
                 }
             }));
         }
-        let levels = grad::levels(&outputs);
-        if levels.count_ones() > 1 {
-            return Err(self.function.call(&A::map(arguments, &mut Tensor::clone)));
-        }
-        let tape = (levels != 0).then(|| Arc::new(Tape::new(id, outside, placeholders, &outputs)));
-        let traced = {
-            let kept = tape.iter().flat_map(|tape| tape.kept());
-            let all: Vec<&Tensor> = outputs.iter().copied().chain(kept).collect();
-            Traced::compile(id, leaves, &all, hash, tag)
-        };
-        let traced = match traced {
+        let traced = match Traced::compile(id, leaves, &outputs, hash, tag) {
             Ok(traced) => traced,
             Err(error) => {
                 let failed = Tensor::of_error(tag, error, leaves.iter().find_map(|leaf| leaf.context()));
@@ -312,15 +256,13 @@ where
             }
         };
         let entry = Arc::new(Entry {
-            structure: form.structure.into(),
-            marks: form.marks.clone(),
+            structure: structure.into(),
             traced,
-            tape,
             output: output.map(&mut |_| exec::stand_in()),
         });
         let mut cache = self.cache.lock();
         // Another thread may have compiled the same in the meantime.
-        if let Some(first) = cache.find(hash, form, leaves) {
+        if let Some(first) = cache.find(hash, &entry.structure, leaves) {
             drop(cache);
             return Ok(first);
         }
@@ -334,29 +276,17 @@ where
         Ok(entry)
     }
 
-    /// The function's result on placeholders.
-    fn trace(&self, arguments: &A::Given<'_>, leaves: &Leaves<'_>, marks: &Marks) -> Trace<F::Output> {
+    /// The function's result on placeholders, and the id of the trace.
+    fn trace(&self, arguments: &A::Given<'_>, leaves: &Leaves<'_>) -> (u64, F::Output) {
         exec::trace(|id| {
-            let (histories, outside) = marks.histories();
-            let mut histories = histories.into_iter();
-            let placeholders: Vec<Tensor> = (leaves.iter().zip(0..))
-                .map(|(leaf, number)| Tensor {
-                    history: histories.next().flatten(),
-                    ..exec::placeholder_for(leaf, number, id)
-                })
-                .collect();
-            let mut given = placeholders.iter().cloned();
+            let mut placeholders = leaves
+                .iter()
+                .zip(0..)
+                .map(|(leaf, number)| exec::placeholder_for(leaf, number, id));
             let arguments = A::map(arguments, &mut |tensor| {
-                given.next().unwrap_or_else(|| tensor.clone())
+                placeholders.next().unwrap_or_else(|| tensor.clone())
             });
-            // Later calls may want gradients by what is captured.
-            let output = grad::recording(|| self.function.call(&arguments));
-            Trace {
-                id,
-                outside,
-                placeholders,
-                output,
-            }
+            (id, self.function.call(&arguments))
         })
     }
 
@@ -373,7 +303,7 @@ where
         for leaf in &leaves {
             leaf.shape()?;
         }
-        let Trace { id, output, .. } = self.trace(&arguments, &leaves, &Marks::default());
+        let (id, output) = self.trace(&arguments, &leaves);
         let mut outputs = Leaves::new();
         output.visit(&mut |tensor| outputs.push(tensor));
         for output in &outputs {
@@ -409,33 +339,14 @@ where
     }
 }
 
-/// A function's result on placeholders.
-struct Trace<O> {
-    id: u64,
-    /// As [`Marks::histories`] gives it.
-    outside: u64,
-    placeholders: Vec<Tensor>,
-    output: O,
-}
-
-/// What there is among the tensors of a call.
-#[derive(Default)]
-struct Seen {
-    /// A tensor that must be evaluated first.
-    lazy: bool,
-    /// One that gradients are wanted for.
-    tracked: bool,
-}
-
-/// Whether a call with this tensor must be a plain one.
+/// Whether a call with this tensor must be a plain one; notes in `lazy` a tensor that must be evaluated first.
 #[inline]
-fn is_inlined(leaf: &Tensor, seen: &mut Seen) -> bool {
-    seen.tracked |= leaf.history.is_some();
+fn is_inlined(leaf: &Tensor, lazy: &mut bool) -> bool {
     match &leaf.repr {
-        Repr::Value(_) | Repr::Constant(_) => false,
+        Repr::Value(_) | Repr::Constant(_) => leaf.history.is_some(),
         Repr::Lazy(recorded) => {
-            seen.lazy = true;
-            recorded.trace != 0
+            *lazy = true;
+            leaf.history.is_some() || recorded.trace != 0
         }
         Repr::Failed(_) => true,
     }

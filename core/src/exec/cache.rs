@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(crate) struct Local {
     /// The stream that a scope chose last.
     pub(super) lane: Option<Arc<Lane>>,
-    pub(crate) eager: Table<Eager>,
+    pub(super) eager: Table<Eager>,
     pub(super) composites: Table<Composite>,
     pub(super) graphs: Table<Evaluated>,
     pub(super) reverses: Table<Reverse>,

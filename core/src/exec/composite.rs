@@ -30,7 +30,7 @@ fn owned(inputs: &[&Tensor]) -> SmallVec<[Tensor; 4]> {
 }
 
 /// The placeholder of argument `number`.
-pub(crate) fn placeholder(number: u32, ty: Type, context: Option<&Context>, trace: u64) -> Tensor {
+pub(super) fn placeholder(number: u32, ty: Type, context: Option<&Context>, trace: u64) -> Tensor {
     let (op, tag) = (Op::Input(number), OpTag::NONE);
     Tensor::from_lazy(Lazy::new(op, SmallVec::new(), ty, tag, context.cloned(), trace))
 }

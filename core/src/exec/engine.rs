@@ -65,7 +65,7 @@ impl Engine {
 
     /// This thread's caches.
     #[inline]
-    pub(crate) fn local(&self) -> &RefCell<Local> {
+    pub(super) fn local(&self) -> &RefCell<Local> {
         self.local.get_or_default()
     }
 

@@ -78,26 +78,10 @@ impl Linear {
     /// # Errors
     /// The first error that an output carries; a placeholder of another trace, which `tag` came upon.
     pub(super) fn of(outputs: &[&Tensor], trace: u64, tag: OpTag) -> Result<Linear> {
-        Linear::cut(outputs, trace, (0, &[]), tag)
-    }
-
-    /// As [`Linear::of`], where the recorded ops of `cut` are arguments too, numbered from the first number on.
-    pub(super) fn cut(
-        outputs: &[&Tensor],
-        trace: u64,
-        (first, cut): (u32, &[Tensor]),
-        tag: OpTag,
-    ) -> Result<Linear> {
-        let places = (first..)
-            .zip(cut)
-            .filter_map(|(number, tensor)| match &tensor.repr {
-                Repr::Lazy(lazy) => Some((Arc::as_ptr(lazy), (Ref::Argument(number), 0))),
-                Repr::Value(_) | Repr::Constant(_) | Repr::Failed(_) => None,
-            });
         let mut walk = Walk {
             linear: Linear::default(),
             trace,
-            places: places.collect(),
+            places: Map::default(),
             values: Map::default(),
             stack: Vec::new(),
             tag,

@@ -21,7 +21,7 @@ mod steps;
 mod tests;
 mod traced;
 
-pub(crate) use composite::{Attributes, eager_composite, placeholder};
+pub(crate) use composite::{Attributes, eager_composite};
 pub(crate) use eager::{again, again_pair, eager, full};
 pub(crate) use engine::Engine;
 pub(crate) use evaluate::{evaluate, evaluate_all};

@@ -3,7 +3,6 @@
 use super::cache::WordHasher;
 use super::composite::Attributes;
 use super::eager::Operand;
-use super::linear::Linear;
 use super::staged::{Piece, Place};
 use crate::context::Context;
 use crate::control::{replay, trace};
@@ -31,10 +30,7 @@ pub(crate) struct Reverse {
 /// way is computed again, in the kernels that need it.
 pub(crate) struct Back {
     piece: Piece,
-    /// Values that come after the operands.
-    captured: Vec<Tensor>,
-    /// Whether work is each op's own, and not that of the op that it is the way back through.
-    own_tags: bool,
+    tag: OpTag,
 }
 
 impl Back {
@@ -45,6 +41,7 @@ impl Back {
         (name, attributes): (&'static str, &dyn Attributes),
         operands: &[&Tensor],
         (wanted, result): (u32, Type),
+        tag: OpTag,
         body: &dyn Fn(&[Tensor]) -> Tensor,
     ) -> Option<Arc<Back>> {
         let engine = context.engine();
@@ -68,7 +65,7 @@ impl Back {
         {
             return entry.back.clone();
         }
-        let back = Back::traced(context, operands, (wanted, result), body).map(Arc::new);
+        let back = Back::traced(context, operands, (wanted, result), tag, body).map(Arc::new);
         let entry = Reverse {
             name,
             attributes: attributes.boxed(),
@@ -91,6 +88,7 @@ impl Back {
         context: &Context,
         operands: &[&Tensor],
         (wanted, result): (u32, Type),
+        tag: OpTag,
         body: &dyn Fn(&[Tensor]) -> Tensor,
     ) -> Option<Back> {
         let mut types: Vec<Type> = operands.iter().filter_map(|operand| operand.ty().ok()).collect();
@@ -115,56 +113,21 @@ impl Back {
         let graph = trace.ok()?.close_whole(&mut captured).ok()?;
         captured.is_empty().then(|| Back {
             piece: Piece::exact(graph),
-            captured: Vec::new(),
-            own_tags: false,
+            tag,
         })
-    }
-
-    /// What `outputs` are, as recorded in `trace`, of arguments of `types`. Those from the number in `cut` on are the recorded ops
-    /// there, the others placeholders.
-    pub(crate) fn cut(
-        trace: u64,
-        types: &[Type],
-        (first, cut): (usize, &[Tensor]),
-        outputs: &[Tensor],
-        tag: OpTag,
-    ) -> Result<Back> {
-        let outputs: Vec<&Tensor> = outputs.iter().collect();
-        let mut linear = Linear::cut(&outputs, trace, (first as u32, cut), tag)?;
-        let (graph, _) = linear.graph(types, &[])?;
-        let captured = std::mem::take(&mut linear.values);
-        Ok(Back {
-            piece: Piece::new(graph),
-            captured: captured.into_iter().map(Tensor::from_value).collect(),
-            own_tags: true,
-        })
-    }
-
-    /// Whether the argument of this number is read.
-    pub(crate) fn reads(&self, number: usize) -> bool {
-        let graph = self.piece.graph();
-        let input = graph.inputs()[number];
-        let mut read = graph.nodes().iter().flat_map(|node| &node.inputs);
-        read.any(|&id| id == input) || graph.outputs().contains(&input)
     }
 
     /// The gradients of the wanted operands from the operands and the result's gradient, in the context of the first of them.
     pub(crate) fn call(&self, inputs: &[Tensor]) -> Vec<Tensor> {
-        let inputs = &[inputs, &self.captured].concat();
-        let now = |input: &Tensor, context: &Context| {
-            let here = |own: &Context| Arc::ptr_eq(own.engine(), context.engine());
-            input.history.is_none()
-                && matches!(input.repr, Repr::Value(_) | Repr::Constant(_))
-                && input.context().is_none_or(here)
+        let now = |input: &Tensor| {
+            input.history.is_none() && matches!(input.repr, Repr::Value(_) | Repr::Constant(_))
         };
         let context = match inputs.iter().find_map(Tensor::context) {
-            Some(context) if lazy::tracing() == 0 && inputs.iter().all(|input| now(input, context)) => {
-                context
-            }
+            Some(context) if lazy::tracing() == 0 && inputs.iter().all(now) => context,
             _ => return replay(self.piece.graph(), inputs),
         };
         self.run(context, inputs).unwrap_or_else(|error| {
-            let failed = Tensor::of_error(OpTag::new("gradient"), error, Some(context));
+            let failed = Tensor::of_error(self.tag, error, Some(context));
             self.piece
                 .graph()
                 .outputs()
@@ -179,7 +142,7 @@ impl Back {
         let place = Place {
             context,
             scoped: scoped.as_ref(),
-            tag: (!self.own_tags).then(|| OpTag::new("gradient")),
+            tag: Some(OpTag::new("gradient")),
         };
         self.piece.run(&place, inputs)
     }

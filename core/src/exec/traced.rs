@@ -160,10 +160,7 @@ pub(crate) fn stand_in() -> Tensor {
 pub(crate) fn evaluated(tensor: &Tensor, tag: OpTag) -> Tensor {
     match &tensor.repr {
         Repr::Lazy(_) => match evaluate(tensor, tag) {
-            Ok(value) => Tensor {
-                history: tensor.history.clone(),
-                ..Tensor::from_value(value)
-            },
+            Ok(value) => Tensor::from_value(value),
             Err(error) => Tensor::of_error(tag, error, tensor.context()),
         },
         Repr::Value(_) | Repr::Constant(_) | Repr::Failed(_) => tensor.clone(),

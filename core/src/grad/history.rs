@@ -2,12 +2,11 @@
 
 use super::level::Level;
 use super::rule::{Gradients, Saves, saves};
-use super::tape::{Call, levels};
 use crate::exec::Back;
 use crate::graph::{Op, Type};
 use crate::tensor::failure::Refusal;
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Repr, Tensor, lazy};
+use crate::tensor::{Repr, Tensor};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -45,9 +44,7 @@ pub(super) enum Origin {
         results: usize,
         rule: Arc<ManyRule>,
     },
-    /// A call of a traced function.
-    Call(Call),
-    /// A result of [`Origin::Many`] or [`Origin::Call`].
+    /// A result of [`Origin::Many`].
     Result(Arc<History>, usize),
     /// A result that has a rule of its own.
     Custom {
@@ -94,7 +91,7 @@ pub(super) struct Saved {
 }
 
 impl Saved {
-    pub(super) fn new(tensor: &Tensor, ty: Type, keep: bool) -> Saved {
+    fn new(tensor: &Tensor, ty: Type, keep: bool) -> Saved {
         Saved {
             ty,
             value: keep.then(|| tensor.repr.clone()),
@@ -166,7 +163,7 @@ impl History {
                     into.push(outer);
                 }
             }
-            Origin::Many { inputs, .. } | Origin::Call(Call { inputs, .. }) => {
+            Origin::Many { inputs, .. } => {
                 into.extend(inputs.iter_mut().filter_map(|edge| edge.history.take()));
             }
             Origin::Op { inputs, .. } | Origin::Custom { inputs, .. } => {
@@ -202,22 +199,13 @@ thread_local! {
 /// # }
 /// ```
 pub fn no_grad<R>(body: impl FnOnce() -> R) -> R {
-    with_off(true, body)
-}
-
-/// Runs `body` with histories recorded, whatever is around it.
-pub(crate) fn recording<R>(body: impl FnOnce() -> R) -> R {
-    with_off(false, body)
-}
-
-fn with_off<R>(off: bool, body: impl FnOnce() -> R) -> R {
     struct Restore(bool);
     impl Drop for Restore {
         fn drop(&mut self) {
             OFF.set(self.0);
         }
     }
-    let _restore = Restore(OFF.replace(off));
+    let _restore = Restore(OFF.replace(true));
     body()
 }
 
@@ -289,26 +277,13 @@ pub(crate) fn record_with<const N: usize>(
     Some(History::new(levels, tag, origin))
 }
 
-/// The operands of an op whose parts are recorded one by one. What those give to the gradient of an operand is summed by itself,
-/// as where the op is recorded as one.
-pub(crate) fn grouped(inputs: &[&Tensor]) -> SmallVec<[Tensor; 4]> {
-    let mut grouped: SmallVec<[Tensor; 4]> = inputs.iter().map(|&input| input.clone()).collect();
-    // A loop's body keeps histories of what it captures, which stays one tensor so.
-    if is_recording() && !lazy::in_body() {
-        // The walk visits the last first, and the sum for the first operand comes first.
-        for input in grouped.iter_mut().rev() {
-            if let Some(outer) = input.history.take() {
-                let levels = outer.levels;
-                input.history = Some(History::new(levels, OpTag::NONE, Origin::Alias(outer)));
-            }
-        }
-    }
-    grouped
-}
-
 /// Whether gradients of the tensors are wanted at one level at most.
 pub(crate) fn is_first_order(tensors: &[&Tensor]) -> bool {
-    levels(tensors).count_ones() <= 1
+    let levels = tensors.iter().filter_map(|tensor| tensor.history.as_ref());
+    levels
+        .fold(0, |levels, history| levels | history.levels)
+        .count_ones()
+        <= 1
 }
 
 /// The history of an output whose way back is one program, for the operands of `wanted`.

@@ -55,24 +55,6 @@ impl Level {
         }))
     }
 
-    /// The bits of the levels that may be under way on this thread.
-    pub(super) fn under_way() -> u64 {
-        u64::MAX >> (MOST - DEPTH.get())
-    }
-
-    /// Runs `body` with the level of `bit`, which holds histories of whatever time until then.
-    pub(super) fn always<R>(bit: u64, body: impl FnOnce(Level) -> R) -> R {
-        struct Restore(usize, u64);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                SINCE.with(|begun| begun[self.0].set(self.1));
-            }
-        }
-        let at = bit.trailing_zeros() as usize;
-        let _restore = Restore(at, SINCE.with(|begun| begun[at].replace(0)));
-        body(Level { bit, since: 0 })
-    }
-
     /// Whether gradients of this level flow through `history`.
     #[inline]
     pub(super) fn holds(self, history: &History) -> bool {
@@ -81,7 +63,7 @@ impl Level {
 
     /// Whether gradients of another level that is under way on this thread flow through `history`.
     pub(super) fn others_hold(self, history: &History) -> bool {
-        let mut bits = history.levels & Level::under_way();
+        let mut bits = history.levels & (u64::MAX >> (MOST - DEPTH.get()));
         SINCE.with(|begun| {
             while bits != 0 {
                 let other = Level {

@@ -17,7 +17,6 @@ mod math;
 mod rule;
 mod running;
 mod scalar;
-mod tape;
 mod vjp;
 mod walk;
 mod window;
@@ -25,12 +24,10 @@ mod window;
 pub use function::{Grad, Loss, ValueAndGrad, grad, value_and_grad};
 pub use history::no_grad;
 pub(crate) use history::{
-    History, Many, grouped, is_first_order, is_recording, record, record_back, record_many, record_with,
-    recording,
+    History, Many, is_first_order, is_recording, record, record_back, record_many, record_with,
 };
 pub use imperative::{Gradients, stop_gradient};
 pub use jacobian::{hessian, jacobian};
-pub(crate) use tape::{Marks, Tape, levels, record_call};
 pub use vjp::{Pullback, vjp};
 
 #[cfg(test)]

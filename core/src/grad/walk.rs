@@ -15,7 +15,7 @@ pub(super) type Cotangents = BTreeMap<u64, Pending>;
 
 /// The gradients of the results of a history; `None` is 0.
 pub(super) struct Pending {
-    pub(super) history: Arc<History>,
+    history: Arc<History>,
     gradients: SmallVec<[Option<Tensor>; 1]>,
 }
 
@@ -61,13 +61,7 @@ pub(super) fn walk(mut pending: Cotangents, extent: &Extent<'_>) -> Cotangents {
             ends.insert(id, next);
             continue;
         }
-        let pulled = match &next.history.origin {
-            Origin::Call(call) => {
-                (next.history.tag).scope(|| call.pull(&next.gradients, &mut pending, extent.level))
-            }
-            _ => pull(&next, extent),
-        };
-        for (edge, at, gradient) in pulled {
+        for (edge, at, gradient) in pull(&next, extent) {
             if extent.level.holds(&edge) {
                 contribute(&mut pending, &edge, at, gradient);
             }
@@ -76,8 +70,7 @@ pub(super) fn walk(mut pending: Cotangents, extent: &Extent<'_>) -> Cotangents {
     ends
 }
 
-/// Whose gradients they are, and of which result.
-pub(super) type Pulled = Vec<(Arc<History>, usize, Tensor)>;
+type Pulled = Vec<(Arc<History>, usize, Tensor)>;
 
 /// The gradients that those of a history give to what it refers to.
 fn pull(pending: &Pending, extent: &Extent<'_>) -> Pulled {
@@ -119,7 +112,7 @@ fn pull(pending: &Pending, extent: &Extent<'_>) -> Pulled {
         return Vec::new();
     };
     match &history.origin {
-        Origin::Leaf | Origin::Many { .. } | Origin::Call(_) => Vec::new(),
+        Origin::Leaf | Origin::Many { .. } => Vec::new(),
         Origin::Alias(outer) => vec![(Arc::clone(outer), 0, gradient.clone())],
         Origin::Result(many, at) => vec![(Arc::clone(many), *at, gradient.clone())],
         Origin::Op { op, inputs, output } => {

@@ -5,7 +5,7 @@ use crate::ops::ConvOptions;
 use crate::{Context, DType, Mode, Tensor, jit};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub(super) fn context() -> Context {
+fn context() -> Context {
     Context::new("cpu").unwrap()
 }
 
@@ -124,12 +124,12 @@ fn packed_once(cx: &Context, weights: &Vec<Tensor>, xs: &[Tensor], f: fn(&Tensor
 }
 
 /// A context whose device no other test uses.
-pub(super) fn own_context() -> Context {
+fn own_context() -> Context {
     let backend: Backend = crate::hal::runtime().backend("cpu").unwrap();
     Context::on(backend.open(&DeviceOptions::new(0)).unwrap())
 }
 
-pub(super) fn numbers(shape: &[usize], cx: &Context) -> Tensor {
+fn numbers(shape: &[usize], cx: &Context) -> Tensor {
     let numbers: Vec<f32> = (0..shape.iter().product())
         .map(|at: usize| ((at * 37) % 101) as f32 / 50.0 - 1.0)
         .collect();

@@ -128,7 +128,10 @@ fn composite_of(
         && inputs.iter().all(now);
     let context = match common_context(context, inputs) {
         Ok(Some(context)) if plain => context,
-        _ => return run(&grad::grouped(inputs)),
+        _ => {
+            let inputs: SmallVec<[Tensor; 4]> = inputs.iter().map(|&input| input.clone()).collect();
+            return run(&inputs);
+        }
     };
     match exec::eager_composite(context, name, attributes, inputs, tag, &run) {
         Ok(result) => result,
@@ -166,7 +169,7 @@ fn composite_with_history(
         wanted | u32::from(input.history.is_some()) << at
     });
     let run = |inputs: &[Tensor]| tag.scope(|| body(inputs));
-    let back = exec::Back::of(own, (name, attributes), &bare, (wanted, ty), &run)?;
+    let back = exec::Back::of(own, (name, attributes), &bare, (wanted, ty), tag, &run)?;
     result.history = grad::record_back(inputs, &result, tag, wanted, back);
     Some(result)
 }
