@@ -117,6 +117,12 @@ fn cuda_standin() -> Subject {
     load(&plugins::built("thalweg_cuda")).with_oracle(&reference())
 }
 
+/// The same with matrix products by kernels of our own, which take epilogues.
+fn cuda_alone() -> Subject {
+    set_config("cuda.cublaslt", Some("off"));
+    cuda_standin()
+}
+
 /// Runs the cases of a group. What a backend may say it does not support is listed, so that one that stops offering
 /// something does not pass unnoticed.
 fn judge(subject: impl Into<Option<Subject>>, group: &str, unsupported: &[&str]) {
@@ -169,6 +175,8 @@ backends! {
         [core, memory, streams, events, errors, rows, forms, arguments,
         some_scalars, some_casts, some_reductions, some_random, some_products, some_scans, some_scatters, some_sorts, products, biases,
         windows, scans, scatters, graphs, concurrency, acceptance];
+    cuda_without_cublaslt = cuda_alone(), ["map: capability", "binary: capability", "lower it"],
+        [some_products, products, biases];
     plain_c = load(plain()),
         ["every instance has the same context", "import: capability", "priority: there is one only", "no table of"],
         [core, memory, streams, events, errors, concurrency, acceptance];

@@ -23,7 +23,7 @@ use thalweg_hal::backend::{Copy, Device, GraphNode, Place, Region, Source, Tag, 
 use thalweg_hal::ir::{Access, Kernel, Level, Role};
 use thalweg_hal::kit::cache::Cache;
 use thalweg_hal::kit::program::Program;
-use thalweg_hal::library::LibraryOp;
+use thalweg_hal::library::{LibraryOp, Matmul};
 use thalweg_hal::tables::{LogLevel, MemoryInfo, PropertyKey};
 use thalweg_hal::{DType, Error, Host, Result};
 
@@ -291,7 +291,20 @@ impl Device for CudaDevice {
 
     fn supports(&self, source: &Source<'_>) -> Result<()> {
         if let (Source::Library(LibraryOp::Matmul(op)), Some(handle)) = (source, &self.products) {
-            Product::takes_epilogue(handle, op)?;
+            let alone = || {
+                Product::new(
+                    handle,
+                    &Matmul {
+                        epilogue: None,
+                        ..op.clone()
+                    },
+                )
+            };
+            if op.epilogue.is_some() && alone().is_some() {
+                return Err(Error::unsupported(
+                    "cuBLASLt computes this matmul and takes no epilogue; lower it",
+                ));
+            }
         }
         self.routine(source).map(drop)
     }

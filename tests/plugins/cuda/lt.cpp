@@ -108,17 +108,8 @@ EXPORT unsigned cublasLtMatmulAlgoGetHeuristic(void *, const Desc *desc, const L
     /* As the library's: products of 8-bit integers take the first operand transposed, columns of whole words. */
     if (desc->compute == 72 && (!desc->turn[0] || desc->turn[1] || a->ld % 4 || b->ld % 4))
         return REFUSED;
-    /* Algorithm 2, which it likes better for a bias, keeps sums in f32. */
-    *out = Choice{{desc->epilogue == 4 ? 2ull : 1ull}, 4096, 0, 1.0f, {0}};
+    *out = Choice{{1}, 4096, 0, 1.0f, {0}};
     *found = 1;
-    return OK;
-}
-
-EXPORT unsigned cublasLtMatmulAlgoCheck(void *, const Desc *desc, const Layout *a, const Layout *b, const Layout *c,
-                                        const Layout *d, const uint64_t *algo, Choice *out) {
-    if (!fits(desc, a, b, d) || c != d || algo[0] < 1 || algo[0] > 2)
-        return BAD;
-    *out = Choice{{0}, 4096, 0, 1.0f, {0}};
     return OK;
 }
 
@@ -187,8 +178,6 @@ struct Call {
     Layout a, b, d;
     const char *from[2];
     char *to;
-    /* Whether sums are kept in f32 between terms. */
-    bool narrow;
 };
 
 static void run(void *data) {
@@ -205,8 +194,6 @@ static void run(void *data) {
                     const int64_t x = desc.turn[0] ? l + i * a.ld : i + l * a.ld;
                     const int64_t y = desc.turn[1] ? j + l * b.ld : l + j * b.ld;
                     sum += read(a.type, call->from[0], x + p * a.offset) * read(b.type, call->from[1], y + p * b.offset);
-                    if (call->narrow)
-                        sum = (float)sum;
                 }
                 if (desc.epilogue == 4)
                     sum = (wide ? sum : (float)sum) + read(desc.bias_type, (const char *)desc.bias, i);
@@ -222,9 +209,9 @@ EXPORT unsigned cublasLtMatmul(void *, const Desc *desc, const void *one, const 
     const bool wide = desc->scale == 1;
     const double alpha = wide ? *(const double *)one : desc->scale == 10 ? *(const int *)one : *(const float *)one;
     const double beta = wide ? *(const double *)zero : *(const float *)zero;
-    if (alpha != 1 || beta != 0 || c != d || lc != ld || !fits(desc, la, lb, ld) || algo[0] < 1 || algo[0] > 2)
+    if (alpha != 1 || beta != 0 || c != d || lc != ld || !fits(desc, la, lb, ld) || algo[0] != 1)
         return BAD;
     if (bytes != 4096 || !standin_memory((uint64_t)workspace, bytes) || !standin_memory((uint64_t)d, 1))
         return BAD;
-    return standin_push(stream, run, new Call{*desc, *la, *lb, *ld, {(const char *)a, (const char *)b}, (char *)d, algo[0] == 2}, drop);
+    return standin_push(stream, run, new Call{*desc, *la, *lb, *ld, {(const char *)a, (const char *)b}, (char *)d}, drop);
 }

@@ -185,7 +185,8 @@ unsafe fn typed<T: Sortable>(args: &Args<'_>, descending: bool, parallel: &dyn P
         }
     };
     let threads = parallel.threads();
-    if rows < threads {
+    // Long rows one by one, where their pieces are worth more threads than there are rows.
+    if rows < threads.min(length as usize / PIECE) {
         (0..rows).for_each(|row| sort(row, parallel));
         return;
     }

@@ -1,15 +1,14 @@
 //! Calls of cuBLASLt.
 
 use super::Handle;
-use super::epilogue::adds_bias;
 use super::shape::{Matrix, Shape};
 use crate::api::driver::{DevicePtr, RawStream};
 use crate::api::lt::{Choice, Lt, RawDesc, RawLayout, RawPreference};
 use crate::device::CudaDevice;
 use cudarc::cublaslt::sys::{
-    cublasComputeType_t as Compute, cublasLtEpilogue_t as Epilogue,
-    cublasLtMatmulDescAttributes_t as DescKey, cublasLtMatmulPreferenceAttributes_t as PreferenceKey,
-    cublasLtMatrixLayoutAttribute_t as LayoutKey, cudaDataType_t as Data,
+    cublasComputeType_t as Compute, cublasLtMatmulDescAttributes_t as DescKey,
+    cublasLtMatmulPreferenceAttributes_t as PreferenceKey, cublasLtMatrixLayoutAttribute_t as LayoutKey,
+    cudaDataType_t as Data,
 };
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -29,8 +28,8 @@ struct Factors {
     zero: [u8; 8],
 }
 
-/// By shape and whether there is a bias; none where the library has no way for it.
-type Plans = HashMap<(Shape, bool), Option<Arc<Plan>>>;
+/// By shape; none where the library has no way for it.
+type Plans = HashMap<Shape, Option<Arc<Plan>>>;
 
 /// A product of matrices that cuBLASLt computes where a launch's strides allow it.
 pub(crate) struct Product {
@@ -41,7 +40,6 @@ pub(crate) struct Product {
     output: Data,
     bytes: (u64, u64),
     factors: Factors,
-    bias: bool,
     plans: Mutex<Plans>,
 }
 
@@ -60,37 +58,19 @@ fn data(dtype: DType) -> Option<Data> {
 }
 
 impl Product {
-    /// Refuses an epilogue that would keep a product from the library: its tensor cores are worth more than what a map after it
-    /// costs, and on its own the product is the library's, whose bits are not those of our kernel.
-    ///
-    /// # Errors
-    /// `Unsupported` for such an op.
-    pub(crate) fn takes_epilogue(handle: &Arc<Handle>, op: &Matmul) -> Result<()> {
-        let alone = Matmul {
-            epilogue: None,
-            ..op.clone()
-        };
-        if Product::new(handle, op).is_some() || Product::new(handle, &alone).is_none() {
-            return Ok(());
-        }
-        Err(Error::unsupported(
-            "cuBLASLt computes this matmul, but without its epilogue; run that on its own",
-        ))
-    }
-
-    /// The product, if the library has its dtypes and its epilogue.
+    /// The product, if the library has its dtypes. It takes no epilogue: a map follows instead. So a product keeps the bits that it has
+    /// on its own, whatever is added to it and in whatever strides, and is never one of our kernels for an epilogue's sake, which
+    /// have no tensor cores.
     pub(crate) fn new(handle: &Arc<Handle>, op: &Matmul) -> Option<Product> {
-        let output = match &op.epilogue {
-            None => op.output,
-            Some(epilogue) if adds_bias(epilogue) => epilogue.params.last()?.dtype,
-            Some(_) => return None,
-        };
+        if op.epilogue.is_some() {
+            return None;
+        }
         let single = if handle.tf32 {
             Compute::CUBLAS_COMPUTE_32F_FAST_TF32
         } else {
             Compute::CUBLAS_COMPUTE_32F
         };
-        let (compute, scale, one) = match (op.dtype, op.accumulate, output) {
+        let (compute, scale, one) = match (op.dtype, op.accumulate, op.output) {
             (DType::F32, DType::F32, DType::F32) => (single, Data::CUDA_R_32F, 0x3f80_0000_u64),
             (DType::F16 | DType::BF16, DType::F32, out) if out == op.dtype || out == DType::F32 => {
                 (Compute::CUBLAS_COMPUTE_32F, Data::CUDA_R_32F, 0x3f80_0000)
@@ -100,9 +80,7 @@ impl Product {
                 Data::CUDA_R_64F,
                 0x3ff0_0000_0000_0000,
             ),
-            (DType::I8, DType::I32, DType::I32) if op.epilogue.is_none() => {
-                (Compute::CUBLAS_COMPUTE_32I, Data::CUDA_R_32I, 1)
-            }
+            (DType::I8, DType::I32, DType::I32) => (Compute::CUBLAS_COMPUTE_32I, Data::CUDA_R_32I, 1),
             _ => return None,
         };
         Some(Product {
@@ -110,51 +88,41 @@ impl Product {
             compute,
             scale,
             operand: data(op.dtype)?,
-            output: data(output)?,
-            bytes: (op.dtype.size() as u64, output.size() as u64),
+            output: data(op.output)?,
+            bytes: (op.dtype.size() as u64, op.output.size() as u64),
             factors: Factors {
                 one: one.to_le_bytes(),
                 zero: [0; 8],
             },
-            bias: op.epilogue.is_some(),
             plans: Mutex::default(),
         })
     }
 
     /// A launch, planned; `None` where the library does not take its strides.
     pub(crate) fn prepare(self: &Arc<Self>, launch: &Launch<'_, CudaDevice>) -> Result<Option<Call>> {
-        let [first, second, more @ .., out] = launch.bindings else {
+        let [first, second, out] = launch.bindings else {
             return Ok(None);
         };
         let strides = (first.strides, second.strides, out.strides);
         let Some(mut shape) = Shape::new(launch.extents, strides.0, strides.1, strides.2) else {
             return Ok(None);
         };
-        let bias = match more {
-            [] if !self.bias => None,
-            [bias] if self.bias => match vector(bias.strides, shape.swapped) {
-                true => Some(bias.region.chunk.at(bias.region.offset)),
-                false => return Ok(None),
-            },
-            _ => return Ok(None),
-        };
         let at =
             |bound: &thalweg_hal::backend::Bound<'_, CudaDevice>| bound.region.chunk.at(bound.region.offset);
         let (a, b, d) = (at(first), at(second), at(out));
         let (a, b) = if shape.swapped { (b, a) } else { (a, b) };
-        let lowest = (a | b | d | bias.unwrap_or(0)).trailing_zeros().min(4);
+        let lowest = (a | b | d).trailing_zeros().min(4);
         shape.alignment = 1 << lowest;
         if u64::from(shape.alignment) < self.bytes.0.max(self.bytes.1) {
             return Ok(None);
         }
-        let key = (shape, bias.is_some());
-        let known = self.plans.lock().get(&key).cloned();
+        let known = self.plans.lock().get(&shape).cloned();
         let plan = match known {
             Some(plan) => plan,
             None => {
                 self.handle.context.enter()?;
-                let plan = Plan::new(self, &shape, bias)?.map(Arc::new);
-                self.plans.lock().entry(key).or_insert(plan).clone()
+                let plan = Plan::new(self, &shape)?.map(Arc::new);
+                self.plans.lock().entry(shape).or_insert(plan).clone()
             }
         };
         Ok(plan.map(|plan| Call {
@@ -163,26 +131,13 @@ impl Product {
             a,
             b,
             d,
-            bias,
         }))
-    }
-}
-
-/// Whether a bias lies along the columns of cuBLASLt's output, without gaps and the same for every product of a batch.
-fn vector(strides: &[i64], swapped: bool) -> bool {
-    match strides {
-        [batch @ .., down, right] => {
-            let (along, across) = if swapped { (*right, *down) } else { (*down, *right) };
-            along == 1 && across == 0 && batch.iter().all(|&stride| stride == 0)
-        }
-        _ => false,
     }
 }
 
 /// How products of one shape are computed.
 struct Plan {
-    // One thread at a time sets the address of a bias and calls.
-    desc: Mutex<RawDesc>,
+    desc: RawDesc,
     layouts: [RawLayout; 3],
     choice: Choice,
     api: &'static Lt,
@@ -195,7 +150,7 @@ impl Drop for Plan {
             for layout in self.layouts.iter().filter(|layout| !layout.0.is_null()) {
                 (self.api.layout_destroy)(*layout);
             }
-            (self.api.desc_destroy)(*self.desc.get_mut());
+            (self.api.desc_destroy)(self.desc);
         }
     }
 }
@@ -211,14 +166,14 @@ impl Drop for Preference {
 
 impl Plan {
     /// Asks the library how; the context is current.
-    fn new(product: &Product, shape: &Shape, bias: Option<DevicePtr>) -> Result<Option<Plan>> {
+    fn new(product: &Product, shape: &Shape) -> Result<Option<Plan>> {
         let api = product.handle.api;
         let mut desc = RawDesc(std::ptr::null_mut());
         // SAFETY: plain call.
         let code = unsafe { (api.desc_create)(&raw mut desc, product.compute, product.scale) };
         Lt::check("cublasLtMatmulDescCreate", code)?;
         let mut plan = Plan {
-            desc: Mutex::new(desc),
+            desc,
             layouts: [RawLayout(std::ptr::null_mut()); 3],
             choice: Choice::NONE,
             api,
@@ -234,25 +189,7 @@ impl Plan {
         for (index, (matrix, data)) in matrices.into_iter().enumerate() {
             plan.layouts[index] = plan.layout(matrix, data, shape.count)?;
         }
-        // The sums of a product are the same bits with a bias and without where the library takes the same algorithm for both.
-        let alone = plan.choose(product, shape.alignment)?;
-        if let Some(bias) = bias {
-            let epilogue = Epilogue::CUBLASLT_EPILOGUE_BIAS as u32;
-            plan.set_desc(DescKey::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue)?;
-            plan.set_desc(
-                DescKey::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
-                &(product.output as u32),
-            )?;
-            plan.set_desc(DescKey::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias)?;
-        }
-        let choice = match (alone, bias) {
-            (Some(alone), Some(_)) => match plan.check(product, &alone) {
-                Some(choice) => Some(choice),
-                None => plan.choose(product, shape.alignment)?,
-            },
-            (alone, _) => alone,
-        };
-        plan.choice = match choice {
+        plan.choice = match plan.choose(product, shape.alignment)? {
             Some(choice) => choice,
             None => return Ok(None),
         };
@@ -260,10 +197,9 @@ impl Plan {
     }
 
     fn set_desc<T>(&self, key: DescKey, value: &T) -> Result<()> {
-        let desc = *self.desc.lock();
         // SAFETY: a value of the attribute's size.
         let code =
-            unsafe { (self.api.desc_set)(desc, key, std::ptr::from_ref(value).cast(), size_of::<T>()) };
+            unsafe { (self.api.desc_set)(self.desc, key, std::ptr::from_ref(value).cast(), size_of::<T>()) };
         Lt::check("cublasLtMatmulDescSetAttribute", code)
     }
 
@@ -295,20 +231,6 @@ impl Plan {
         Ok(raw)
     }
 
-    /// The same way for what the plan describes now, if the library takes it.
-    fn check(&self, product: &Product, choice: &Choice) -> Option<Choice> {
-        let ([a, b, d], mut checked) = (self.layouts, Choice::NONE);
-        // SAFETY: what the plan and the choice own, and room for the answer.
-        let code = unsafe {
-            let (handle, desc) = (product.handle.raw, *self.desc.lock());
-            (self.api.algo_check)(handle, desc, a, b, d, d, &raw const choice.algo, &raw mut checked)
-        };
-        let fits = code == 0 && checked.is_usable() && checked.workspace <= WORKSPACE as usize;
-        // The answer is about the algorithm, which it does not repeat.
-        checked.algo = choice.algo;
-        fits.then_some(checked)
-    }
-
     fn choose(&self, product: &Product, alignment: u32) -> Result<Option<Choice>> {
         let (api, mut raw) = (self.api, RawPreference(std::ptr::null_mut()));
         // SAFETY: plain call.
@@ -335,7 +257,7 @@ impl Plan {
         let [a, b, d] = self.layouts;
         // SAFETY: room for one choice.
         let code = unsafe {
-            let (handle, desc) = (product.handle.raw, *self.desc.lock());
+            let (handle, desc) = (product.handle.raw, self.desc);
             (api.heuristic)(
                 handle,
                 desc,
@@ -362,7 +284,6 @@ pub(crate) struct Call {
     a: DevicePtr,
     b: DevicePtr,
     d: DevicePtr,
-    bias: Option<DevicePtr>,
 }
 
 impl Call {
@@ -377,19 +298,12 @@ impl Call {
     /// The operands live until the stream has passed it, and `scratch` is memory of its size that nobody else uses.
     pub(crate) unsafe fn queue(&self, stream: RawStream, scratch: DevicePtr) -> Result<()> {
         let (product, plan) = (&self.product, &self.plan);
-        let desc = plan.desc.lock();
-        if let Some(bias) = &self.bias {
-            let key = DescKey::CUBLASLT_MATMUL_DESC_BIAS_POINTER;
-            // SAFETY: a value of the attribute's size.
-            let code = unsafe { (plan.api.desc_set)(*desc, key, std::ptr::from_ref(bias).cast(), 8) };
-            Lt::check("cublasLtMatmulDescSetAttribute", code)?;
-        }
         let [a, b, d] = plan.layouts;
         // SAFETY: the caller vouches for the memory; factors are in the host's, as by default.
         let code = unsafe {
             (plan.api.matmul)(
                 product.handle.raw,
-                *desc,
+                plan.desc,
                 product.factors.one.as_ptr().cast(),
                 self.a,
                 a,

@@ -1,7 +1,6 @@
 //! Matrix products by cuBLASLt.
 
 mod call;
-mod epilogue;
 mod shape;
 
 pub(crate) use call::{Call, Product};
