@@ -144,6 +144,17 @@ impl CudaDevice {
         match source {
             Source::Kernel(kernel, _) => Ok((kernel.name.clone(), Routine::new(kernel, &Target::CUDA)?)),
             Source::Library(op) => {
+                if let (LibraryOp::Matmul(op), Some(handle)) = (op, &self.products) {
+                    let alone = Matmul {
+                        epilogue: None,
+                        ..op.clone()
+                    };
+                    if op.epilogue.is_some() && Product::new(handle, &alone).is_some() {
+                        return Err(Error::unsupported(
+                            "cuBLASLt computes this matmul and takes no epilogue; run that on its own",
+                        ));
+                    }
+                }
                 let tiles = MatmulConfig::candidates(&Target::CUDA);
                 let tiles = tiles
                     .first()
@@ -290,22 +301,6 @@ impl Device for CudaDevice {
     }
 
     fn supports(&self, source: &Source<'_>) -> Result<()> {
-        if let (Source::Library(LibraryOp::Matmul(op)), Some(handle)) = (source, &self.products) {
-            let alone = || {
-                Product::new(
-                    handle,
-                    &Matmul {
-                        epilogue: None,
-                        ..op.clone()
-                    },
-                )
-            };
-            if op.epilogue.is_some() && alone().is_some() {
-                return Err(Error::unsupported(
-                    "cuBLASLt computes this matmul and takes no epilogue; lower it",
-                ));
-            }
-        }
         self.routine(source).map(drop)
     }
 

@@ -17,8 +17,6 @@ enum { OK = 0, BAD = 7, REFUSED = 15 };
 struct Desc {
     unsigned compute, scale;
     unsigned turn[2] = {0, 0};
-    unsigned epilogue = 1, bias_type = 0;
-    uint64_t bias = 0;
 };
 struct Layout {
     unsigned type;
@@ -52,15 +50,9 @@ EXPORT unsigned cublasLtMatmulDescDestroy(Desc *desc) {
     return OK;
 }
 EXPORT unsigned cublasLtMatmulDescSetAttribute(Desc *desc, unsigned key, const void *value, size_t bytes) {
-    void *field = key == 3   ? (void *)&desc->turn[0]
-                  : key == 4 ? (void *)&desc->turn[1]
-                  : key == 7 ? (void *)&desc->epilogue
-                  : key == 8 ? (void *)&desc->bias
-                  : key == 26 ? (void *)&desc->bias_type
-                              : nullptr;
-    if (!field || bytes != (key == 8 ? 8 : 4))
+    if ((key != 3 && key != 4) || bytes != 4)
         return BAD;
-    memcpy(field, value, bytes);
+    memcpy(&desc->turn[key - 3], value, bytes);
     return OK;
 }
 EXPORT unsigned cublasLtMatrixLayoutCreate(Layout **out, unsigned type, uint64_t rows, uint64_t columns, int64_t ld) {
@@ -185,7 +177,6 @@ static void run(void *data) {
     const Desc &desc = call->desc;
     const Layout &a = call->a, &b = call->b, &d = call->d;
     const int64_t inner = (int64_t)(desc.turn[0] ? a.rows : a.columns);
-    const bool wide = desc.scale == 1;
     for (int p = 0; p < d.count; p++)
         for (int64_t j = 0; j < (int64_t)d.columns; j++)
             for (int64_t i = 0; i < (int64_t)d.rows; i++) {
@@ -195,8 +186,6 @@ static void run(void *data) {
                     const int64_t y = desc.turn[1] ? j + l * b.ld : l + j * b.ld;
                     sum += read(a.type, call->from[0], x + p * a.offset) * read(b.type, call->from[1], y + p * b.offset);
                 }
-                if (desc.epilogue == 4)
-                    sum = (wide ? sum : (float)sum) + read(desc.bias_type, (const char *)desc.bias, i);
                 write(d.type, call->to, i + j * d.ld + p * d.offset, sum);
             }
 }

@@ -238,22 +238,11 @@ mod x86 {
         }
     }
 
-    /// Packs the square of `LANES` steps from `l` and as many places from `w`.
+    /// Packs the square of `LANES` steps from `l` and as many places from `w`, as far as they exist. Its loops have constant bounds, so
+    /// that `r` stays in registers.
     #[inline(always)]
     unsafe fn square<T: Load512>(p: &Panel<T>, l: usize, w: usize) {
-        // SAFETY: the same contract; all steps of the square exist where there are as many left.
-        unsafe {
-            if p.kc - l >= T::LANES {
-                square_of(p, l, w, T::LANES);
-            } else {
-                square_of(p, l, w, p.kc - l);
-            }
-        }
-    }
-
-    /// The first `steps` of a square, `LANES` at most. Loops have constant bounds, so that `r` stays in registers.
-    #[inline(always)]
-    unsafe fn square_of<T: Load512>(p: &Panel<T>, l: usize, w: usize, steps: usize) {
+        let steps = (p.kc - l).min(T::LANES);
         let width = p.width.saturating_sub(w);
         // SAFETY: the panel's contract; no more than `steps` elements of `width` rows are read.
         unsafe {
