@@ -171,7 +171,7 @@ backends! {
         ["binary: capability", "priority: there is one only", "no library ops", "no reference backend"],
         [core, memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, library, graphs,
         concurrency, acceptance];
-    cuda_on_a_stand_in = cuda_standin(), ["map: capability", "binary: capability", "lower it", "takes no epilogue"],
+    cuda_on_a_stand_in = cuda_standin(), ["map: capability", "binary: capability", "lower it", "without its epilogue"],
         [core, memory, streams, events, errors, rows, forms, arguments,
         some_scalars, some_casts, some_reductions, some_random, some_products, some_scans, some_scatters, some_sorts, products, biases,
         windows, scans, scatters, graphs, concurrency, acceptance];

@@ -149,9 +149,10 @@ impl CudaDevice {
                         epilogue: None,
                         ..op.clone()
                     };
-                    if op.epilogue.is_some() && Product::new(handle, &alone).is_some() {
+                    // Our kernel would sum in another order than the library does without the epilogue, and has no tensor cores.
+                    if Product::new(handle, op).is_none() && Product::new(handle, &alone).is_some() {
                         return Err(Error::unsupported(
-                            "cuBLASLt computes this matmul and takes no epilogue; run that on its own",
+                            "cuBLASLt computes this matmul without its epilogue; run that on its own",
                         ));
                     }
                 }
@@ -314,6 +315,10 @@ impl Device for CudaDevice {
         let mut kernel = CudaKernel::new(&name, routine, &self.builder);
         if let (Source::Library(LibraryOp::Matmul(op)), Some(handle)) = (source, &self.products) {
             kernel.product = Product::new(handle, op).map(Arc::new);
+            if let (Some(_), Some(map)) = (&kernel.product, &op.epilogue) {
+                let routine = Routine::new(map, &Target::CUDA)?;
+                kernel.epilogue = Some(Box::new(CudaKernel::new(&map.name, routine, &self.builder)));
+            }
         }
         Ok(kernel)
     }

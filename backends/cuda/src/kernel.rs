@@ -6,7 +6,7 @@ use crate::program::{Builder, Entry};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use thalweg_cstyle::{Launch as Described, Place, Plan, Routine, Source, Variant, Variants};
-use thalweg_hal::backend::Launch;
+use thalweg_hal::backend::{Bound, Launch};
 use thalweg_hal::{Error, Result};
 
 /// The entries of one variant, which passes call.
@@ -18,8 +18,21 @@ pub(crate) struct CudaKernel {
     routine: Routine,
     /// What cuBLASLt computes where it takes a launch's strides.
     pub(crate) product: Option<Arc<Product>>,
+    /// The map that follows the library's product where its epilogue is not the library's too.
+    pub(crate) epilogue: Option<Box<CudaKernel>>,
     builder: Arc<Builder>,
     variants: Variants<Entries>,
+}
+
+/// Where a parameter's elements lie.
+pub(crate) fn place<'a>(bound: &Bound<'a, CudaDevice>) -> Place<'a> {
+    Place {
+        buffer: bound.region.chunk.base(),
+        offset: bound.region.chunk.skew() + bound.region.offset,
+        strides: bound.strides,
+        gather_stride: bound.gather_stride,
+        gather_extent: bound.gather_extent,
+    }
 }
 
 impl CudaKernel {
@@ -29,6 +42,7 @@ impl CudaKernel {
             name: name.to_owned(),
             routine,
             product: None,
+            epilogue: None,
             builder: Arc::clone(builder),
             variants: Variants::default(),
         }
@@ -36,20 +50,17 @@ impl CudaKernel {
 
     /// How a launch runs.
     pub(crate) fn plan(&self, launch: &Launch<'_, CudaDevice>) -> Result<Plan> {
-        let places: SmallVec<[Place<'_>; 8]> = (launch.bindings.iter())
-            .map(|bound| Place {
-                buffer: bound.region.chunk.base(),
-                offset: bound.region.chunk.skew() + bound.region.offset,
-                strides: bound.strides,
-                gather_stride: bound.gather_stride,
-                gather_extent: bound.gather_extent,
-            })
-            .collect();
-        self.routine.plan(&Described {
+        let places: SmallVec<[Place<'_>; 8]> = launch.bindings.iter().map(place).collect();
+        self.plan_at(&Described {
             extents: launch.extents,
             places: &places,
             scalars: launch.scalars,
         })
+    }
+
+    /// How a launch with these places runs.
+    pub(crate) fn plan_at(&self, launch: &Described<'_>) -> Result<Plan> {
+        self.routine.plan(launch)
     }
 
     /// The entries of a variant; built by whoever asks first, while others that want the same wait.

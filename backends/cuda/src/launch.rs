@@ -1,14 +1,15 @@
 //! Launches: planned once, queued as often as wanted.
 
-use crate::api::driver::DevicePtr;
+use crate::api::Driver;
+use crate::api::driver::{DevicePtr, RawStream};
 use crate::device::CudaDevice;
-use crate::kernel::Entries;
+use crate::kernel::{CudaKernel, Entries};
 use crate::library::Call;
 use crate::stream::Order;
 use cudarc::driver::sys::CUDA_KERNEL_NODE_PARAMS;
 use smallvec::SmallVec;
 use std::ffi::c_void;
-use thalweg_cstyle::{Pass, Passes, Words};
+use thalweg_cstyle::{Pass, Passes, Plan, Words};
 use thalweg_hal::backend::Launch;
 use thalweg_hal::{Error, Result};
 
@@ -16,7 +17,7 @@ use thalweg_hal::{Error, Result};
 pub(crate) enum Ready {
     /// By kernels of our own.
     Kernel(Box<Prepared>),
-    /// By cuBLASLt.
+    /// By cuBLASLt, and a map after it where it needs one.
     Product(Box<Call>),
     /// Nothing to do.
     Nothing,
@@ -53,10 +54,20 @@ impl Prepared {
     /// Plans a launch and compiles what it needs; `None` when there is nothing to do.
     fn new(launch: &Launch<'_, CudaDevice>) -> Result<Option<Prepared>> {
         let plan = launch.kernel.plan(launch)?;
+        let buffers = launch.bindings.iter().map(|bound| bound.region.chunk.base());
+        Prepared::planned(launch.kernel, plan, buffers.collect())
+    }
+
+    /// A planned launch on these buffers, with what it needs compiled.
+    pub(crate) fn planned(
+        kernel: &CudaKernel,
+        plan: Plan,
+        buffers: SmallVec<[DevicePtr; 8]>,
+    ) -> Result<Option<Prepared>> {
         if plan.passes.is_empty() {
             return Ok(None);
         }
-        let entries = launch.kernel.variant(&plan.variant)?;
+        let entries = kernel.variant(&plan.variant)?;
         if let Some(pass) = plan.passes.iter().find(|pass| pass.entry >= entries.len()) {
             return Err(Error::internal(format!(
                 "a plan calls entry {} of a program of {} entries",
@@ -69,10 +80,15 @@ impl Prepared {
             passes: plan.passes,
             scratch_bytes: plan.scratch_bytes,
             words: plan.words,
-            buffers: (launch.bindings.iter())
-                .map(|bound| bound.region.chunk.base())
-                .collect(),
+            buffers,
         }))
+    }
+
+    /// The same with another buffer for a parameter.
+    pub(crate) fn with_buffer(&self, param: usize, base: DevicePtr) -> Prepared {
+        let mut other = self.clone();
+        other.buffers[param] = base;
+        other
     }
 
     /// Number of passes.
@@ -107,6 +123,21 @@ impl Prepared {
             bytes => Some(order.scratch(bytes)?),
         };
         let (api, stream) = (order.context().api, order.raw());
+        // SAFETY: the caller vouches for the buffers.
+        unsafe { self.queue_on(api, stream, scratch, |call, code| order.check(call, code)) }
+    }
+
+    /// Queues every pass on a stream; `check` judges the driver's codes. The context is current.
+    ///
+    /// # Safety
+    /// The buffers live until the stream has passed the launch, and `scratch` is memory of its size that nobody else uses.
+    pub(crate) unsafe fn queue_on(
+        &self,
+        api: &Driver,
+        stream: RawStream,
+        scratch: Option<DevicePtr>,
+        check: impl Fn(&str, u32) -> Result<()>,
+    ) -> Result<()> {
         for pass in &self.passes {
             let (entry, grid) = (self.entries[pass.entry], pass.grid);
             let code = self.with_arguments(pass, scratch, |arguments| {
@@ -127,7 +158,7 @@ impl Prepared {
                     )
                 }
             });
-            order.check("cuLaunchKernel", code)?;
+            check("cuLaunchKernel", code)?;
         }
         Ok(())
     }

@@ -99,7 +99,11 @@ EXPORT Code cuLaunchKernel(Function *function, unsigned blocks, unsigned y, unsi
     Command command;
     if (Code code = launch(function, blocks, threads, arguments, current, &command))
         return code;
-    current->counts[LAUNCHED_KERNELS]++;
+    {
+        /* What is captured is a part of a graph. */
+        std::lock_guard<std::mutex> guard(stream->lock);
+        current->counts[LAUNCHED_KERNELS] += stream->capture == nullptr;
+    }
     return stream->push(std::move(command));
 }
 

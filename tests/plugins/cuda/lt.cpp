@@ -14,9 +14,19 @@ extern "C" int standin_memory(uint64_t address, size_t bytes);
 
 enum { OK = 0, BAD = 7, REFUSED = 15 };
 
+/* Of the library's headers. */
+enum { EPILOGUE_NONE = 1, EPILOGUE_BIAS = 4 };
+
 struct Desc {
     unsigned compute, scale;
     unsigned turn[2] = {0, 0};
+    unsigned epilogue = EPILOGUE_NONE;
+    int bias_type = -1;
+    uint64_t bias = 0;
+};
+/* Multiples that addresses are promised to be, of the four matrices. */
+struct Preference {
+    unsigned alignment[4] = {256, 256, 256, 256};
 };
 struct Layout {
     unsigned type;
@@ -50,9 +60,15 @@ EXPORT unsigned cublasLtMatmulDescDestroy(Desc *desc) {
     return OK;
 }
 EXPORT unsigned cublasLtMatmulDescSetAttribute(Desc *desc, unsigned key, const void *value, size_t bytes) {
-    if ((key != 3 && key != 4) || bytes != 4)
+    void *field = key == 3    ? (void *)&desc->turn[0]
+                  : key == 4  ? (void *)&desc->turn[1]
+                  : key == 7  ? (void *)&desc->epilogue
+                  : key == 8  ? (void *)&desc->bias
+                  : key == 26 ? (void *)&desc->bias_type
+                              : nullptr;
+    if (!field || bytes != (key == 8 ? 8 : 4))
         return BAD;
-    memcpy(&desc->turn[key - 3], value, bytes);
+    memcpy(field, value, bytes);
     return OK;
 }
 EXPORT unsigned cublasLtMatrixLayoutCreate(Layout **out, unsigned type, uint64_t rows, uint64_t columns, int64_t ld) {
@@ -74,16 +90,21 @@ EXPORT unsigned cublasLtMatrixLayoutSetAttribute(Layout *layout, unsigned key, c
         return BAD;
     return OK;
 }
-EXPORT unsigned cublasLtMatmulPreferenceCreate(void **out) {
-    *out = new int(1);
+EXPORT unsigned cublasLtMatmulPreferenceCreate(Preference **out) {
+    *out = new Preference();
     return OK;
 }
-EXPORT unsigned cublasLtMatmulPreferenceDestroy(void *preference) {
-    delete (int *)preference;
+EXPORT unsigned cublasLtMatmulPreferenceDestroy(Preference *preference) {
+    delete preference;
     return OK;
 }
-EXPORT unsigned cublasLtMatmulPreferenceSetAttribute(void *, unsigned key, const void *, size_t bytes) {
-    return (key == 1 && bytes == 8) || (key >= 5 && key <= 8 && bytes == 4) ? OK : BAD;
+EXPORT unsigned cublasLtMatmulPreferenceSetAttribute(Preference *preference, unsigned key, const void *value,
+                                                     size_t bytes) {
+    if (key >= 5 && key <= 8 && bytes == 4)
+        memcpy(&preference->alignment[key - 5], value, 4);
+    else if (key != 1 || bytes != 8)
+        return BAD;
+    return OK;
 }
 
 static bool fits(const Desc *desc, const Layout *a, const Layout *b, const Layout *d) {
@@ -92,18 +113,46 @@ static bool fits(const Desc *desc, const Layout *a, const Layout *b, const Layou
     return k == inner && m == d->rows && n == d->columns && a->count == d->count && b->count == d->count;
 }
 
+/* Whether an algorithm takes what a description asks for after the sums. Algorithm 1 takes a bias of whole vectors alone. */
+static bool takes(const Desc *desc, const Layout *d, uint64_t algo) {
+    if (desc->epilogue == EPILOGUE_NONE)
+        return true;
+    const bool known = desc->bias_type == -1 || desc->bias_type == (int)d->type;
+    return desc->epilogue == EPILOGUE_BIAS && known && d->type <= 1 && (algo == 2 || d->rows % 4 == 0);
+}
+
+/* Algorithm 2, which sums in two halves, is what it likes better for a bias, for outputs with gaps and for addresses at odd places:
+ * who asks for another product gets other bits. An algorithm says what alignment it needs. */
 EXPORT unsigned cublasLtMatmulAlgoGetHeuristic(void *, const Desc *desc, const Layout *a, const Layout *b, const Layout *c,
-                                               const Layout *d, void *, int room, Choice *out, int *found) {
+                                               const Layout *d, const Preference *preference, int room, Choice *out,
+                                               int *found) {
     if (!fits(desc, a, b, d) || c != d || room < 1)
         return BAD;
     *found = 0;
     /* As the library's: products of 8-bit integers take the first operand transposed, columns of whole words. */
     if (desc->compute == 72 && (!desc->turn[0] || desc->turn[1] || a->ld % 4 || b->ld % 4))
         return REFUSED;
-    *out = Choice{{1}, 4096, 0, 1.0f, {0}};
+    uint64_t least = 16;
+    for (unsigned alignment : preference->alignment)
+        least = alignment < least ? alignment : least;
+    const bool odd = least < 16 || d->ld != (int64_t)d->rows || desc->epilogue != EPILOGUE_NONE;
+    *out = Choice{{odd ? 2ull : 1ull, least}, 4096, 0, 1.0f, {0}};
     *found = 1;
+    return takes(desc, d, out->algo[0]) ? OK : REFUSED;
+}
+
+#ifndef STANDIN_WITHOUT_CHECK
+EXPORT unsigned cublasLtMatmulAlgoCheck(void *, const Desc *desc, const Layout *a, const Layout *b, const Layout *c,
+                                        const Layout *d, const uint64_t *algo, Choice *out) {
+    if (!fits(desc, a, b, d) || c != d || algo[0] < 1 || algo[0] > 2)
+        return BAD;
+    if (!takes(desc, d, algo[0]))
+        return REFUSED;
+    /* The answer does not repeat the algorithm; a bias takes more scratch memory. */
+    *out = Choice{{0}, desc->epilogue == EPILOGUE_BIAS ? 8192ull : 4096ull, 0, 1.0f, {0}};
     return OK;
 }
+#endif
 
 static float f16(uint16_t bits) {
     const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
@@ -170,6 +219,7 @@ struct Call {
     Layout a, b, d;
     const char *from[2];
     char *to;
+    uint64_t algo;
 };
 
 static void run(void *data) {
@@ -180,27 +230,49 @@ static void run(void *data) {
     for (int p = 0; p < d.count; p++)
         for (int64_t j = 0; j < (int64_t)d.columns; j++)
             for (int64_t i = 0; i < (int64_t)d.rows; i++) {
-                double sum = 0;
+                /* Algorithm 1 rounds its one sum at the end, algorithm 2 keeps two in the type of the scale. */
+                const bool narrow = call->algo == 2 && desc.scale == 0;
+                const int64_t half = call->algo == 2 ? inner / 2 : inner;
+                double sums[2] = {0, 0};
                 for (int64_t l = 0; l < inner; l++) {
                     const int64_t x = desc.turn[0] ? l + i * a.ld : i + l * a.ld;
                     const int64_t y = desc.turn[1] ? j + l * b.ld : l + j * b.ld;
+                    double &sum = sums[l >= half];
                     sum += read(a.type, call->from[0], x + p * a.offset) * read(b.type, call->from[1], y + p * b.offset);
+                    if (narrow)
+                        sum = (float)sum;
                 }
+                double sum = sums[0] + sums[1];
+                if (desc.epilogue == EPILOGUE_BIAS)
+                    sum = (desc.scale == 0 ? (float)sum : sum) + read(d.type, (const char *)desc.bias, i);
                 write(d.type, call->to, i + j * d.ld + p * d.offset, sum);
             }
 }
 
 static void drop(void *data) { delete (Call *)data; }
 
+/* Products that this thread has queued, those with a bias, and those in TF32. */
+static thread_local int counts[3];
+EXPORT int standin_lt_count(int what) { return counts[what]; }
+
 EXPORT unsigned cublasLtMatmul(void *, const Desc *desc, const void *one, const void *a, const Layout *la, const void *b,
                                const Layout *lb, const void *zero, const void *c, const Layout *lc, void *d,
                                const Layout *ld, const uint64_t *algo, void *workspace, size_t bytes, void *stream) {
-    const bool wide = desc->scale == 1;
+    const bool wide = desc->scale == 1, bias = desc->epilogue == EPILOGUE_BIAS;
     const double alpha = wide ? *(const double *)one : desc->scale == 10 ? *(const int *)one : *(const float *)one;
     const double beta = wide ? *(const double *)zero : *(const float *)zero;
-    if (alpha != 1 || beta != 0 || c != d || lc != ld || !fits(desc, la, lb, ld) || algo[0] != 1)
+    if (alpha != 1 || beta != 0 || c != d || lc != ld || !fits(desc, la, lb, ld) || algo[0] < 1 || algo[0] > 2)
         return BAD;
-    if (bytes != 4096 || !standin_memory((uint64_t)workspace, bytes) || !standin_memory((uint64_t)d, 1))
+    if (!takes(desc, ld, algo[0]) || ((uint64_t)a | (uint64_t)b | (uint64_t)d) % algo[1])
         return BAD;
-    return standin_push(stream, run, new Call{*desc, *la, *lb, *ld, {(const char *)a, (const char *)b}, (char *)d}, drop);
+    if (bytes != (bias ? 8192 : 4096) || (uint64_t)workspace % 256 || !standin_memory((uint64_t)workspace, bytes) ||
+        !standin_memory((uint64_t)d, 1))
+        return BAD;
+    if (bias && (desc->bias % 16 || !standin_memory(desc->bias, ld->rows * (wide ? 8 : 4))))
+        return BAD;
+    counts[0]++;
+    counts[1] += bias;
+    counts[2] += desc->compute == 77;
+    return standin_push(stream, run, new Call{*desc, *la, *lb, *ld, {(const char *)a, (const char *)b}, (char *)d, algo[0]},
+                        drop);
 }

@@ -71,6 +71,10 @@ functions! {
     heuristic = "cublasLtMatmulAlgoGetHeuristic"
         (RawHandle, RawDesc, RawLayout, RawLayout, RawLayout, RawLayout, RawPreference, i32, Out<Choice>, Out<i32>)
         -> Code;
+    #[optional]
+    algo_check = "cublasLtMatmulAlgoCheck"
+        (RawHandle, RawDesc, RawLayout, RawLayout, RawLayout, RawLayout, *const sys::cublasLtMatmulAlgo_t, Out<Choice>)
+        -> Code;
     matmul = "cublasLtMatmul"
         (RawHandle, RawDesc, *const c_void, u64, RawLayout, u64, RawLayout, *const c_void, u64, RawLayout, u64, RawLayout,
          *const sys::cublasLtMatmulAlgo_t, u64, usize, RawStream) -> Code;

@@ -1,6 +1,8 @@
 //! Calls of cuBLASLt.
 
 use super::Handle;
+use super::after::{After, Biased};
+use super::epilogue::adds;
 use super::shape::{Matrix, Shape};
 use crate::api::driver::{DevicePtr, RawStream};
 use crate::api::lt::{Choice, Lt, RawDesc, RawLayout, RawPreference};
@@ -11,15 +13,16 @@ use cudarc::cublaslt::sys::{
     cudaDataType_t as Data,
 };
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::Arc;
-use thalweg_hal::backend::Launch;
+use std::sync::{Arc, OnceLock};
+use thalweg_hal::backend::{Bound, Launch};
 use thalweg_hal::library::Matmul;
 use thalweg_hal::{DType, Error, Result};
 
 /// Most bytes of scratch memory of a product; what the library's makers advise for the largest devices.
-const WORKSPACE: u64 = 32 << 20;
+pub(super) const WORKSPACE: u64 = 32 << 20;
 
 /// Numbers that scale products, in the type of the sum.
 #[repr(align(8))]
@@ -33,11 +36,13 @@ type Plans = HashMap<Shape, Option<Arc<Plan>>>;
 
 /// A product of matrices that cuBLASLt computes where a launch's strides allow it.
 pub(crate) struct Product {
-    handle: Arc<Handle>,
+    pub(super) handle: Arc<Handle>,
     compute: Compute,
     scale: Data,
     operand: Data,
-    output: Data,
+    pub(super) output: Data,
+    /// Whether something is added to the sums.
+    adds: bool,
     bytes: (u64, u64),
     factors: Factors,
     plans: Mutex<Plans>,
@@ -58,11 +63,11 @@ fn data(dtype: DType) -> Option<Data> {
 }
 
 impl Product {
-    /// The product, if the library has its dtypes. It takes no epilogue: a map follows instead. So a product keeps the bits that it has
-    /// on its own, whatever is added to it and in whatever strides, and is never one of our kernels for an epilogue's sake, which
-    /// have no tensor cores.
+    /// The product, if the library has its dtypes, and its epilogue is none or one that adds to the sums what eager code adds to
+    /// them: where a product is rounded first, the epilogue stays apart.
     pub(crate) fn new(handle: &Arc<Handle>, op: &Matmul) -> Option<Product> {
-        if op.epilogue.is_some() {
+        let same = op.dtype == op.accumulate && op.accumulate == op.output;
+        if (op.epilogue.as_ref()).is_some_and(|epilogue| !same || !adds(epilogue)) {
             return None;
         }
         let single = if handle.tf32 {
@@ -89,6 +94,7 @@ impl Product {
             scale,
             operand: data(op.dtype)?,
             output: data(op.output)?,
+            adds: op.epilogue.is_some(),
             bytes: (op.dtype.size() as u64, op.output.size() as u64),
             factors: Factors {
                 one: one.to_le_bytes(),
@@ -100,46 +106,124 @@ impl Product {
 
     /// A launch, planned; `None` where the library does not take its strides.
     pub(crate) fn prepare(self: &Arc<Self>, launch: &Launch<'_, CudaDevice>) -> Result<Option<Call>> {
-        let [first, second, out] = launch.bindings else {
+        let ([first, second, added @ .., out], Some((_, space))) =
+            (launch.bindings, launch.extents.split_last())
+        else {
             return Ok(None);
         };
-        let strides = (first.strides, second.strides, out.strides);
-        let Some(mut shape) = Shape::new(launch.extents, strides.0, strides.1, strides.2) else {
+        if added.len() != usize::from(self.adds) {
+            return Ok(None);
+        }
+        // What is summed does not depend on what is added to it: it is the product that lies in memory of its own.
+        let own = without_gaps(space);
+        let strides = if self.adds { &own } else { out.strides };
+        let Some(mut shape) = Shape::new(launch.extents, first.strides, second.strides, strides) else {
             return Ok(None);
         };
-        let at =
-            |bound: &thalweg_hal::backend::Bound<'_, CudaDevice>| bound.region.chunk.at(bound.region.offset);
+        let at = |bound: &Bound<'_, CudaDevice>| bound.region.chunk.at(bound.region.offset);
         let (a, b, d) = (at(first), at(second), at(out));
         let (a, b) = if shape.swapped { (b, a) } else { (a, b) };
-        let lowest = (a | b | d).trailing_zeros().min(4);
+        let lowest = (a | b | if self.adds { 0 } else { d }).trailing_zeros().min(4);
         shape.alignment = 1 << lowest;
         if u64::from(shape.alignment) < self.bytes.0.max(self.bytes.1) {
             return Ok(None);
         }
-        let known = self.plans.lock().get(&shape).cloned();
-        let plan = match known {
-            Some(plan) => plan,
-            None => {
-                self.handle.context.enter()?;
-                let plan = Plan::new(self, &shape)?.map(Arc::new);
-                self.plans.lock().entry(shape).or_insert(plan).clone()
+        let Some(plan) = self.plan(&shape)? else {
+            return Ok(None);
+        };
+        // The output holds the product first unless it is elsewhere than on its own, or stands in the memory of what is added.
+        let lies_so = || {
+            let mut axes = space.iter().zip(out.strides).zip(&own);
+            d.is_multiple_of(16) && axes.all(|((&extent, a), b)| extent == 1 || a == b)
+        };
+        let (after, in_scratch) = match added {
+            [] => (After::Nothing, false),
+            [x, ..] => {
+                let in_scratch = !lies_so() || at(x) == d;
+                let sum = in_scratch.then_some(&own[..]);
+                (
+                    After::adding(self, &plan, &shape, launch, (x, out), sum)?,
+                    in_scratch,
+                )
             }
         };
-        Ok(plan.map(|plan| Call {
+        Ok(Some(Call {
             product: Arc::clone(self),
+            room: if in_scratch {
+                (space.iter().product::<u64>() * self.bytes.1).next_multiple_of(256)
+            } else {
+                0
+            },
             plan,
             a,
             b,
             d,
+            after,
         }))
+    }
+
+    fn plan(&self, shape: &Shape) -> Result<Option<Arc<Plan>>> {
+        if let Some(known) = self.plans.lock().get(shape) {
+            return Ok(known.clone());
+        }
+        self.handle.context.enter()?;
+        let plan = Plan::new(self, shape)?.map(Arc::new);
+        Ok(self.plans.lock().entry(*shape).or_insert(plan).clone())
+    }
+}
+
+/// Strides of memory without gaps.
+fn without_gaps(space: &[u64]) -> SmallVec<[i64; 8]> {
+    let mut strides = SmallVec::from_elem(1, space.len());
+    for axis in (1..space.len()).rev() {
+        strides[axis - 1] = strides[axis] * space[axis] as i64;
+    }
+    strides
+}
+
+/// A description of products.
+pub(super) struct Desc {
+    pub(super) raw: RawDesc,
+    api: &'static Lt,
+}
+
+impl Drop for Desc {
+    fn drop(&mut self) {
+        // SAFETY: owned; calls keep what they need.
+        unsafe { (self.api.desc_destroy)(self.raw) };
+    }
+}
+
+impl Desc {
+    /// The description of products of a shape.
+    pub(super) fn new(product: &Product, shape: &Shape) -> Result<Desc> {
+        let (api, mut raw) = (product.handle.api, RawDesc(std::ptr::null_mut()));
+        // SAFETY: plain call.
+        let code = unsafe { (api.desc_create)(&raw mut raw, product.compute, product.scale) };
+        Lt::check("cublasLtMatmulDescCreate", code)?;
+        let desc = Desc { raw, api };
+        let turn = |matrix: &Matrix| u32::from(matrix.transposed);
+        desc.set(DescKey::CUBLASLT_MATMUL_DESC_TRANSA, &turn(&shape.a))?;
+        desc.set(DescKey::CUBLASLT_MATMUL_DESC_TRANSB, &turn(&shape.b))?;
+        Ok(desc)
+    }
+
+    /// Sets an attribute, whose type is `T`.
+    pub(super) fn set<T>(&self, key: DescKey, value: &T) -> Result<()> {
+        // SAFETY: a value of the attribute's size.
+        let code =
+            unsafe { (self.api.desc_set)(self.raw, key, std::ptr::from_ref(value).cast(), size_of::<T>()) };
+        Lt::check("cublasLtMatmulDescSetAttribute", code)
     }
 }
 
 /// How products of one shape are computed.
-struct Plan {
-    desc: RawDesc,
-    layouts: [RawLayout; 3],
-    choice: Choice,
+pub(super) struct Plan {
+    desc: Desc,
+    pub(super) layouts: [RawLayout; 3],
+    pub(super) choice: Choice,
+    /// The same with a bias, from the first launch that has one.
+    pub(super) biased: OnceLock<Option<Arc<Biased>>>,
     api: &'static Lt,
 }
 
@@ -150,7 +234,6 @@ impl Drop for Plan {
             for layout in self.layouts.iter().filter(|layout| !layout.0.is_null()) {
                 (self.api.layout_destroy)(*layout);
             }
-            (self.api.desc_destroy)(self.desc);
         }
     }
 }
@@ -167,20 +250,13 @@ impl Drop for Preference {
 impl Plan {
     /// Asks the library how; the context is current.
     fn new(product: &Product, shape: &Shape) -> Result<Option<Plan>> {
-        let api = product.handle.api;
-        let mut desc = RawDesc(std::ptr::null_mut());
-        // SAFETY: plain call.
-        let code = unsafe { (api.desc_create)(&raw mut desc, product.compute, product.scale) };
-        Lt::check("cublasLtMatmulDescCreate", code)?;
         let mut plan = Plan {
-            desc,
+            desc: Desc::new(product, shape)?,
             layouts: [RawLayout(std::ptr::null_mut()); 3],
             choice: Choice::NONE,
-            api,
+            biased: OnceLock::new(),
+            api: product.handle.api,
         };
-        let turn = |matrix: &Matrix| u32::from(matrix.transposed);
-        plan.set_desc(DescKey::CUBLASLT_MATMUL_DESC_TRANSA, &turn(&shape.a))?;
-        plan.set_desc(DescKey::CUBLASLT_MATMUL_DESC_TRANSB, &turn(&shape.b))?;
         let matrices = [
             (&shape.a, product.operand),
             (&shape.b, product.operand),
@@ -194,13 +270,6 @@ impl Plan {
             None => return Ok(None),
         };
         Ok(Some(plan))
-    }
-
-    fn set_desc<T>(&self, key: DescKey, value: &T) -> Result<()> {
-        // SAFETY: a value of the attribute's size.
-        let code =
-            unsafe { (self.api.desc_set)(self.desc, key, std::ptr::from_ref(value).cast(), size_of::<T>()) };
-        Lt::check("cublasLtMatmulDescSetAttribute", code)
     }
 
     fn layout(&self, matrix: &Matrix, data: Data, count: u64) -> Result<RawLayout> {
@@ -257,7 +326,7 @@ impl Plan {
         let [a, b, d] = self.layouts;
         // SAFETY: room for one choice.
         let code = unsafe {
-            let (handle, desc) = (product.handle.raw, self.desc);
+            let (handle, desc) = (product.handle.raw, self.desc.raw);
             (api.heuristic)(
                 handle,
                 desc,
@@ -284,39 +353,85 @@ pub(crate) struct Call {
     a: DevicePtr,
     b: DevicePtr,
     d: DevicePtr,
+    /// Bytes at the start of the scratch memory that the product is written to; 0 where it is written to `d`.
+    room: u64,
+    after: After,
 }
 
 impl Call {
     /// Bytes of scratch memory.
     pub(crate) fn scratch_bytes(&self) -> u64 {
-        self.plan.choice.workspace as u64
+        let then = match &self.after {
+            After::Map(map) => map.scratch_bytes,
+            After::Nothing | After::Bias(..) => 0,
+        };
+        self.room + (self.workspace() as u64).max(then)
     }
 
-    /// Queues the product; the context is current.
+    fn workspace(&self) -> usize {
+        match &self.after {
+            After::Bias(biased, _) => biased.workspace,
+            After::Nothing | After::Map(_) => self.plan.choice.workspace,
+        }
+    }
+
+    /// Queues the product and what follows it; the context is current.
     ///
     /// # Safety
     /// The operands live until the stream has passed it, and `scratch` is memory of its size that nobody else uses.
     pub(crate) unsafe fn queue(&self, stream: RawStream, scratch: DevicePtr) -> Result<()> {
+        let (context, free) = (&self.product.handle.context, scratch + self.room);
+        let d = if self.room > 0 { scratch } else { self.d };
+        // SAFETY: the caller vouches for the memory.
+        let product = |desc: &Desc| unsafe { self.queue_product(desc, stream, d, free) };
+        match &self.after {
+            After::Nothing => product(&self.plan.desc),
+            After::Bias(biased, bias) => biased.with(*bias, product),
+            After::Map(map) => {
+                product(&self.plan.desc)?;
+                let moved = (self.room > 0).then(|| map.with_buffer(0, d));
+                let own = (map.scratch_bytes > 0).then_some(free);
+                // SAFETY: as above; the product does not use its scratch memory any more.
+                unsafe {
+                    let check = |call: &str, code| context.check(call, code);
+                    moved
+                        .as_ref()
+                        .unwrap_or(map)
+                        .queue_on(context.api, stream, own, check)
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Call::queue`], with an output.
+    unsafe fn queue_product(
+        &self,
+        desc: &Desc,
+        stream: RawStream,
+        d: DevicePtr,
+        workspace: DevicePtr,
+    ) -> Result<()> {
         let (product, plan) = (&self.product, &self.plan);
-        let [a, b, d] = plan.layouts;
+        let [of_a, of_b, of_d] = plan.layouts;
         // SAFETY: the caller vouches for the memory; factors are in the host's, as by default.
         let code = unsafe {
             (plan.api.matmul)(
                 product.handle.raw,
-                plan.desc,
+                desc.raw,
                 product.factors.one.as_ptr().cast(),
                 self.a,
-                a,
+                of_a,
                 self.b,
-                b,
+                of_b,
                 product.factors.zero.as_ptr().cast(),
-                self.d,
                 d,
-                self.d,
+                of_d,
                 d,
+                of_d,
                 &raw const plan.choice.algo,
-                scratch,
-                plan.choice.workspace,
+                workspace,
+                self.workspace(),
                 stream,
             )
         };

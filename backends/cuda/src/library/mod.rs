@@ -1,6 +1,8 @@
 //! Matrix products by cuBLASLt.
 
+mod after;
 mod call;
+mod epilogue;
 mod shape;
 
 pub(crate) use call::{Call, Product};
