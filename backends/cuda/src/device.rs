@@ -27,6 +27,16 @@ use thalweg_hal::library::{LibraryOp, Matmul};
 use thalweg_hal::tables::{LogLevel, MemoryInfo, PropertyKey};
 use thalweg_hal::{DType, Error, Host, Result};
 
+/// The map that copies a product's results.
+fn copy_of(op: &Matmul) -> Kernel {
+    let mut kernel = Kernel::new("copy_product", op.batch + 2, 0);
+    let [from, to] =
+        [Role::In, Role::Out].map(|role| kernel.param(op.output, role, Level::Row, Access::Strided));
+    let value = kernel.load(from);
+    kernel.store(to, value);
+    kernel
+}
+
 /// An open device.
 pub(crate) struct CudaDevice {
     // What uses the context stands before it.
@@ -315,9 +325,13 @@ impl Device for CudaDevice {
         let mut kernel = CudaKernel::new(&name, routine, &self.builder);
         if let (Source::Library(LibraryOp::Matmul(op)), Some(handle)) = (source, &self.products) {
             kernel.product = Product::new(handle, op).map(Arc::new);
-            if let (Some(_), Some(map)) = (&kernel.product, &op.epilogue) {
-                let routine = Routine::new(map, &Target::CUDA)?;
-                kernel.epilogue = Some(Box::new(CudaKernel::new(&map.name, routine, &self.builder)));
+            if kernel.product.is_some() {
+                let map = match &op.epilogue {
+                    Some(epilogue) => epilogue.clone(),
+                    None => copy_of(op),
+                };
+                let routine = Routine::new(&map, &Target::CUDA)?;
+                kernel.after_product = Some(Box::new(CudaKernel::new(&map.name, routine, &self.builder)));
             }
         }
         Ok(kernel)

@@ -18,8 +18,8 @@ pub(crate) struct CudaKernel {
     routine: Routine,
     /// What cuBLASLt computes where it takes a launch's strides.
     pub(crate) product: Option<Arc<Product>>,
-    /// The map that follows the library's product where its epilogue is not the library's too.
-    pub(crate) epilogue: Option<Box<CudaKernel>>,
+    /// The map that follows the library's product where its epilogue is not the library's too, or its output no memory for it.
+    pub(crate) after_product: Option<Box<CudaKernel>>,
     builder: Arc<Builder>,
     variants: Variants<Entries>,
 }
@@ -42,7 +42,7 @@ impl CudaKernel {
             name: name.to_owned(),
             routine,
             product: None,
-            epilogue: None,
+            after_product: None,
             builder: Arc::clone(builder),
             variants: Variants::default(),
         }

@@ -1,4 +1,4 @@
-//! What is added to a product's sums: by the library as its bias, or by a map that follows.
+//! What follows a product's sums: a bias that the library adds, or a map that adds, or puts them where they go.
 
 use super::call::{Desc, Plan, Product, WORKSPACE};
 use super::shape::Shape;
@@ -9,9 +9,10 @@ use crate::kernel::place;
 use crate::launch::Prepared;
 use cudarc::cublaslt::sys::{cublasLtEpilogue_t as Epilogue, cublasLtMatmulDescAttributes_t as DescKey};
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use std::sync::Arc;
 use thalweg_cstyle::{Launch as Described, Place};
-use thalweg_hal::backend::{Bound, Launch};
+use thalweg_hal::backend::Launch;
 use thalweg_hal::{Error, Result};
 
 /// Multiples that a bias lies at: the library's kernels read it in vectors, and do not say of what length.
@@ -89,47 +90,55 @@ fn is_bias(shape: &Shape, space: &[u64], strides: &[i64]) -> bool {
 }
 
 impl After {
-    /// What adds `x` to a product that lies in the output, or in scratch memory without gaps. The context is current.
-    pub(super) fn adding(
+    /// What makes the launch's output of a product that lies there, or in scratch memory with these strides. The context is
+    /// current.
+    pub(super) fn new(
         product: &Product,
         plan: &Plan,
         shape: &Shape,
         launch: &Launch<'_, CudaDevice>,
-        (x, out): (&Bound<'_, CudaDevice>, &Bound<'_, CudaDevice>),
         in_scratch: Option<&[i64]>,
     ) -> Result<After> {
-        let (_, space) = launch.extents.split_last().unwrap_or((&0, &[]));
-        let bias = x.region.chunk.at(x.region.offset);
-        if in_scratch.is_none()
-            && bias.is_multiple_of(BIAS_ALIGNMENT)
-            && is_bias(shape, space, x.strides)
-            && let Some(biased) = Biased::of(product, plan, shape, bias)?
-        {
-            return Ok(After::Bias(biased, bias));
-        }
-        let Some(map) = &launch.kernel.epilogue else {
-            return Err(Error::internal("matmul: a product with an epilogue has no map"));
+        let ([_, _, rest @ ..], Some((_, space))) = (launch.bindings, launch.extents.split_last()) else {
+            return Ok(After::Nothing);
         };
-        let (at, out_place) = (place(x), place(out));
-        let sum = in_scratch.map_or(out_place, |strides| Place {
-            // No buffer of the device starts there, and scratch memory is aligned as buffers are.
-            buffer: 0,
-            offset: 0,
-            strides,
-            gather_stride: 0,
-            gather_extent: 0,
-        });
+        let [added @ .., out] = rest else {
+            return Ok(After::Nothing);
+        };
+        if in_scratch.is_none() {
+            let [x] = added else { return Ok(After::Nothing) };
+            let bias = x.region.chunk.at(x.region.offset);
+            if bias.is_multiple_of(BIAS_ALIGNMENT)
+                && is_bias(shape, space, x.strides)
+                && let Some(biased) = Biased::of(product, plan, shape, bias)?
+            {
+                return Ok(After::Bias(biased, bias));
+            }
+        }
+        let Some(map) = &launch.kernel.after_product else {
+            return Err(Error::internal(
+                "matmul: the library's product has no map for its results",
+            ));
+        };
+        let sum = in_scratch.map_or_else(
+            || place(out),
+            |strides| Place {
+                // No buffer of the device starts there, and scratch memory is aligned as buffers are.
+                buffer: 0,
+                offset: 0,
+                strides,
+                gather_stride: 0,
+                gather_extent: 0,
+            },
+        );
+        let places: SmallVec<[Place<'_>; 3]> = [sum].into_iter().chain(rest.iter().map(place)).collect();
         let planned = map.plan_at(&Described {
             extents: space,
-            places: &[sum, at, out_place],
+            places: &places,
             scalars: &[],
         })?;
-        let buffers = [sum, at, out_place].map(|place| place.buffer);
-        Ok(
-            match Prepared::planned(map, planned, buffers.into_iter().collect())? {
-                Some(map) => After::Map(Box::new(map)),
-                None => After::Nothing,
-            },
-        )
+        let buffers = places.iter().map(|place| place.buffer).collect();
+        let map = Prepared::planned(map, planned, buffers)?;
+        Ok(map.map_or(After::Nothing, |map| After::Map(Box::new(map))))
     }
 }

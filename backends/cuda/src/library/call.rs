@@ -114,46 +114,30 @@ impl Product {
         if added.len() != usize::from(self.adds) {
             return Ok(None);
         }
-        // What is summed does not depend on what is added to it: it is the product that lies in memory of its own.
+        // What is summed depends neither on what is added to it nor on where it goes: it is the product that lies in memory of its
+        // own.
         let own = without_gaps(space);
-        let strides = if self.adds { &own } else { out.strides };
-        let Some(mut shape) = Shape::new(launch.extents, first.strides, second.strides, strides) else {
+        let Some(mut shape) = Shape::new(launch.extents, first.strides, second.strides, &own) else {
             return Ok(None);
         };
         let at = |bound: &Bound<'_, CudaDevice>| bound.region.chunk.at(bound.region.offset);
         let (a, b, d) = (at(first), at(second), at(out));
         let (a, b) = if shape.swapped { (b, a) } else { (a, b) };
-        let lowest = (a | b | if self.adds { 0 } else { d }).trailing_zeros().min(4);
-        shape.alignment = 1 << lowest;
+        shape.alignment = 1 << (a | b).trailing_zeros().min(4);
         if u64::from(shape.alignment) < self.bytes.0.max(self.bytes.1) {
             return Ok(None);
         }
         let Some(plan) = self.plan(&shape)? else {
             return Ok(None);
         };
-        // The output holds the product first unless it is elsewhere than on its own, or stands in the memory of what is added.
-        let lies_so = || {
-            let mut axes = space.iter().zip(out.strides).zip(&own);
-            d.is_multiple_of(16) && axes.all(|((&extent, a), b)| extent == 1 || a == b)
-        };
-        let (after, in_scratch) = match added {
-            [] => (After::Nothing, false),
-            [x, ..] => {
-                let in_scratch = !lies_so() || at(x) == d;
-                let sum = in_scratch.then_some(&own[..]);
-                (
-                    After::adding(self, &plan, &shape, launch, (x, out), sum)?,
-                    in_scratch,
-                )
-            }
-        };
+        let mut axes = space.iter().zip(out.strides).zip(&own);
+        let lies_so = d.is_multiple_of(16) && axes.all(|((&extent, a), b)| extent == 1 || a == b);
+        let in_scratch = !lies_so || added.iter().any(|x| at(x) == d);
+        let after = After::new(self, &plan, &shape, launch, in_scratch.then_some(&own[..]))?;
+        let bytes = space.iter().product::<u64>() * self.bytes.1;
         Ok(Some(Call {
             product: Arc::clone(self),
-            room: if in_scratch {
-                (space.iter().product::<u64>() * self.bytes.1).next_multiple_of(256)
-            } else {
-                0
-            },
+            room: u64::from(in_scratch) * bytes.next_multiple_of(256),
             plan,
             a,
             b,
