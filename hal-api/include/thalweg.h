@@ -1086,8 +1086,8 @@ struct thalweg_kernel_desc {
  *
  * Library ops are whole operations that a backend may offer beside the IR. A library op is
  * launched like a kernel: extents of its index space, one binding a parameter with strides over
- * that space. All but sort are a kernel of the IR as well, with the same launch, so a backend
- * without them loses speed and nothing else. */
+ * that space. All but sort and attention are a kernel of the IR as well, with the same launch,
+ * so a backend without them loses speed and nothing else. */
 
 /* Code of `matmul` in thalweg_library_desc.op: `out[b.., i, j] = epilogue(sum over l of a[b..,
  * i, l] * b[b.., l, j])`.
@@ -1155,6 +1155,19 @@ struct thalweg_kernel_desc {
  * sorted elements, their indices in x as i64. */
 #define THALWEG_LIBRARY_SORT 7u
 
+/* Code of `attention` in thalweg_library_desc.op: `out[b.., i, e] = sum over j of w[b.., i, j] *
+ * v[b.., j, e]`, where w is the softmax along j of the scores `scale * sum over d of q[b.., i,
+ * d] * k[b.., j, d]`, masked. A row whose scores are all -inf gives zeros.
+ *
+ * Dtypes: q, k, v and the output; scores and sums. Attributes: 0 the number of batch axes, 1 is
+ * 1 when query i sees keys 0 to i alone, 2 the dtype code of the mask, 0 when there is none:
+ * bool, true where a query sees a key, or the dtype of the scores, which it is added to. Index
+ * space: outer `[b.., i, e]`, inner `[j, d]`. Scalar: scale, in the dtype of the scores.
+ * Parameters, all strided: q (element level, stride 0 along e and j), k (element level, stride 0
+ * along i and e), v (element level, stride 0 along i and d), the mask if there is one (element
+ * level, stride 0 along e and d), the output (row level). */
+#define THALWEG_LIBRARY_ATTENTION 8u
+
 /* The ABI form of a library op. */
 struct thalweg_library_desc {
     /* Which op; `THALWEG_STATUS_UNSUPPORTED` for a code the backend does not know. */
@@ -1165,8 +1178,8 @@ struct thalweg_library_desc {
     uint32_t dtypes[8];
     /* Integer attributes, their meaning is the op's; unused ones are 0. */
     int64_t attributes[24];
-    /* A map that is applied to the result before it is stored, or null. Scatter, scan and sort
-     * have none. */
+    /* A map that is applied to the result before it is stored, or null. Scatter, scan, sort and
+     * attention have none. */
     const thalweg_kernel_desc *epilogue;
 };
 

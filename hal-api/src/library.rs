@@ -2,9 +2,10 @@
 //!
 //! A library op is launched like a kernel: extents of its index space, one binding a parameter with strides over that
 //! space. [`LibraryOp::definition`] is the same computation in the IR, so a backend without it loses speed and
-//! nothing else, and the reference interpreter defines it. [`Sort`] alone takes two kernels and a temporary:
-//! [`Sort::lowered`].
+//! nothing else, and the reference interpreter defines it. [`Sort`] and [`Attention`] take several kernels and
+//! temporaries: [`Sort::lowered`], [`Attention::lowered`].
 
+mod attention;
 mod conv;
 mod desc;
 mod epilogue;
@@ -15,9 +16,11 @@ mod sort;
 #[cfg(test)]
 mod tests;
 
+pub use attention::{Attention, Steps};
 pub use conv::{Conv, MAX_SPATIAL};
 pub use desc::{
-    CONV, CONV_GRAD_INPUT, CONV_GRAD_WEIGHT, LibraryDesc, MATMUL, OwnedLibrary, SCAN, SCATTER, SORT,
+    ATTENTION, CONV, CONV_GRAD_INPUT, CONV_GRAD_WEIGHT, LibraryDesc, MATMUL, OwnedLibrary, SCAN, SCATTER,
+    SORT,
 };
 pub use matmul::Matmul;
 pub use scan::Scan;
@@ -47,6 +50,8 @@ pub enum LibraryOp {
     Scan(Scan),
     /// Sorted values and their indices along one axis.
     Sort(Sort),
+    /// Values gathered by the softmax of the products of queries and keys.
+    Attention(Attention),
 }
 
 impl LibraryOp {
@@ -60,6 +65,7 @@ impl LibraryOp {
             LibraryOp::Scatter(_) => "scatter",
             LibraryOp::Scan(_) => "scan",
             LibraryOp::Sort(_) => "sort",
+            LibraryOp::Attention(_) => "attention",
         }
     }
 
@@ -70,7 +76,7 @@ impl LibraryOp {
             LibraryOp::Conv(op) | LibraryOp::ConvGradInput(op) | LibraryOp::ConvGradWeight(op) => {
                 op.epilogue.as_ref()
             }
-            LibraryOp::Scatter(_) | LibraryOp::Scan(_) | LibraryOp::Sort(_) => None,
+            LibraryOp::Scatter(_) | LibraryOp::Scan(_) | LibraryOp::Sort(_) | LibraryOp::Attention(_) => None,
         }
     }
 
@@ -78,7 +84,7 @@ impl LibraryOp {
     ///
     /// # Errors
     /// `InvalidArgument` when an attribute, a dtype or the epilogue breaks a rule of the op; `Unsupported` for
-    /// [`LibraryOp::Sort`], which is [`Sort::lowered`] to two kernels.
+    /// [`LibraryOp::Sort`] and [`LibraryOp::Attention`], which are [`Sort::lowered`] and [`Attention::lowered`] to several kernels.
     pub fn definition(&self) -> Result<Kernel> {
         match self {
             LibraryOp::Matmul(op) => op.definition(),
@@ -89,6 +95,9 @@ impl LibraryOp {
             LibraryOp::Scan(op) => op.definition(),
             LibraryOp::Sort(_) => Err(Error::unsupported(
                 "sort has no definition in one kernel; lower it to its two",
+            )),
+            LibraryOp::Attention(_) => Err(Error::unsupported(
+                "attention has no definition in one kernel; lower it to its three",
             )),
         }
     }
@@ -106,6 +115,7 @@ impl LibraryOp {
             | LibraryOp::Scatter(_)
             | LibraryOp::Scan(_) => self.definition().map(|kernel| Signature::of(&kernel)),
             LibraryOp::Sort(op) => op.signature(),
+            LibraryOp::Attention(op) => op.signature(),
         }
     }
 
@@ -119,6 +129,7 @@ impl LibraryOp {
             LibraryOp::Scatter(op) => op.encode(),
             LibraryOp::Scan(op) => op.encode(),
             LibraryOp::Sort(op) => op.encode(),
+            LibraryOp::Attention(op) => op.encode(),
         }
     }
 
@@ -140,6 +151,7 @@ impl LibraryOp {
                 SCATTER => LibraryOp::Scatter(Scatter::decode(desc)?),
                 SCAN => LibraryOp::Scan(Scan::decode(desc)?),
                 SORT => LibraryOp::Sort(Sort::decode(desc)?),
+                ATTENTION => LibraryOp::Attention(Attention::decode(desc)?),
                 code => {
                     return Err(Error::unsupported(format!(
                         "library op {code} is not known to this version"

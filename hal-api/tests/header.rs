@@ -211,6 +211,7 @@ fn codes() -> BTreeMap<String, u64> {
         ("LIBRARY", "SCATTER", library::SCATTER.into()),
         ("LIBRARY", "SCAN", library::SCAN.into()),
         ("LIBRARY", "SORT", library::SORT.into()),
+        ("LIBRARY", "ATTENTION", library::ATTENTION.into()),
         ("MANIFEST", "NOTE_TYPE", manifest::NOTE_TYPE.into()),
         ("MANIFEST", "MAX_LEN", manifest::MAX_LEN as u64),
         ("MANIFEST", "MAX_NAME", manifest::MAX_NAME as u64),

@@ -1,8 +1,8 @@
 //! The form of a library op that crosses the ABI.
 //!
 //! Library ops are whole operations that a backend may offer beside the IR. A library op is launched like a kernel: extents
-//! of its index space, one binding a parameter with strides over that space. All but sort are a kernel of the IR as well,
-//! with the same launch, so a backend without them loses speed and nothing else.
+//! of its index space, one binding a parameter with strides over that space. All but sort and attention are a kernel of the IR as
+//! well, with the same launch, so a backend without them loses speed and nothing else.
 
 use super::refuse;
 use crate::dtype::DType;
@@ -69,6 +69,16 @@ pub const SCAN: u32 = 6;
 /// inner axes. Parameters, all at row level and strided: x, the sorted elements, their indices in x as i64.
 pub const SORT: u32 = 7;
 
+/// Code of `attention` in [`LibraryDesc::op`]: `out[b.., i, e] = sum over j of w[b.., i, j] * v[b.., j, e]`, where w is the softmax
+/// along j of the scores `scale * sum over d of q[b.., i, d] * k[b.., j, d]`, masked. A row whose scores are all -inf gives zeros.
+///
+/// Dtypes: q, k, v and the output; scores and sums. Attributes: 0 the number of batch axes, 1 is 1 when query i sees keys 0
+/// to i alone, 2 the dtype code of the mask, 0 when there is none: bool, true where a query sees a key, or the dtype of the
+/// scores, which it is added to. Index space: outer `[b.., i, e]`, inner `[j, d]`. Scalar: scale, in the dtype of the scores.
+/// Parameters, all strided: q (element level, stride 0 along e and j), k (element level, stride 0 along i and e), v (element level,
+/// stride 0 along i and d), the mask if there is one (element level, stride 0 along e and d), the output (row level).
+pub const ATTENTION: u32 = 8;
+
 /// The ABI form of a library op.
 #[derive(Clone, Copy, Debug, StableAbi)]
 #[repr(C)]
@@ -81,7 +91,7 @@ pub struct LibraryDesc {
     pub dtypes: [u32; 8],
     /// Integer attributes, their meaning is the op's; unused ones are 0.
     pub attributes: [i64; 24],
-    /// A map that is applied to the result before it is stored, or null. Scatter, scan and sort have none.
+    /// A map that is applied to the result before it is stored, or null. Scatter, scan, sort and attention have none.
     pub epilogue: *const KernelDesc,
 }
 

@@ -46,6 +46,15 @@ fn ops() -> Vec<LibraryOp> {
             dtype: DType::F16,
         }),
     ];
+    for mask in [None, Some(DType::Bool), Some(DType::F32)] {
+        ops.push(LibraryOp::Attention(Attention {
+            batch: 2,
+            causal: mask.is_none(),
+            mask,
+            dtype: DType::BF16,
+            accumulate: DType::F32,
+        }));
+    }
     for spatial in 1..=3 {
         ops.push(LibraryOp::Conv(conv(spatial, Some(relu(3 + spatial)))));
         ops.push(LibraryOp::ConvGradInput(conv(spatial, None)));
@@ -105,7 +114,10 @@ fn launches_follow_the_definition() {
                 assert_eq!(signature.name, op.name());
                 assert_eq!(signature.slots.len(), kernel.params.len());
             }
-            Err(error) => assert_eq!((error.status, op.name()), (Status::Unsupported, "sort")),
+            Err(error) => {
+                assert_eq!(error.status, Status::Unsupported);
+                assert!(matches!(op, LibraryOp::Sort(_) | LibraryOp::Attention(_)));
+            }
         }
     }
     let conv = LibraryOp::Conv(conv(2, Some(relu(5))));
@@ -135,6 +147,18 @@ fn a_sort_is_two_kernels() {
         dtype: DType::F32,
     };
     assert_eq!(many.lowered().unwrap_err().status, Status::InvalidArgument);
+}
+
+#[test]
+fn an_attention_is_three_kernels() {
+    for op in ops() {
+        let LibraryOp::Attention(op) = op else { continue };
+        let steps = op.lowered().unwrap();
+        steps.weights.verify().unwrap();
+        for product in [steps.scores, steps.output] {
+            product.definition().unwrap().verify().unwrap();
+        }
+    }
 }
 
 #[test]
@@ -198,6 +222,27 @@ fn what_breaks_a_rule_is_refused() {
             output: DType::F16,
         }),
         "does not accumulate",
+    );
+    let attention = Attention {
+        batch: 6,
+        causal: false,
+        mask: None,
+        dtype: DType::F16,
+        accumulate: DType::F32,
+    };
+    assert!(LibraryOp::Attention(attention.clone()).signature().is_ok());
+    let broken = |change: fn(&mut Attention), text: &str| {
+        let mut op = attention.clone();
+        change(&mut op);
+        refused(LibraryOp::Attention(op.clone()), text);
+        assert_eq!(op.lowered().unwrap_err().status, Status::InvalidArgument);
+    };
+    broken(|op| op.batch = 7, "7 batch axes");
+    broken(|op| op.dtype = DType::I32, "of i32 with sums in f32");
+    broken(|op| op.accumulate = DType::F16, "of f16 with sums in f16");
+    broken(
+        |op| op.mask = Some(DType::F16),
+        "a mask of f16; it is bool or f32",
     );
 }
 
