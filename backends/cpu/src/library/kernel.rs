@@ -1,5 +1,6 @@
 //! Library ops of the contract in terms of this crate's routines.
 
+use super::attention::AttentionKernel;
 use super::conv::{ConvKernel, Direction};
 use super::matmul::MatmulKernel;
 use super::scan::ScanKernel;
@@ -39,6 +40,8 @@ pub enum LibraryKernel {
     Scan(Box<ScanKernel>),
     /// Sorting.
     Sort(SortKernel),
+    /// Attention.
+    Attention(AttentionKernel),
 }
 
 impl LibraryKernel {
@@ -51,7 +54,7 @@ impl LibraryKernel {
             }
             LibraryOp::Scatter(scatter) => ScatterKernel::supports(scatter),
             LibraryOp::Scan(scan) => ScanKernel::supports(scan),
-            LibraryOp::Sort(_) => Ok(()),
+            LibraryOp::Sort(_) | LibraryOp::Attention(_) => Ok(()),
         }
     }
 
@@ -75,6 +78,7 @@ impl LibraryKernel {
                 Ok(LibraryKernel::Scan(Box::new(kernel)))
             }
             LibraryOp::Sort(sort) => Ok(LibraryKernel::Sort(SortKernel::compile(sort))),
+            LibraryOp::Attention(op) => Ok(LibraryKernel::Attention(AttentionKernel::compile(op))),
         }
     }
 
@@ -92,6 +96,7 @@ impl LibraryKernel {
             LibraryKernel::Scatter(kernel) => kernel.cost(extents),
             LibraryKernel::Scan(kernel) => kernel.cost(extents),
             LibraryKernel::Sort(_) => SortKernel::cost(extents),
+            LibraryKernel::Attention(kernel) => kernel.products(extents).saturating_mul(2) / FLOPS_PER_NS,
         }
     }
 
@@ -100,7 +105,10 @@ impl LibraryKernel {
         match self {
             LibraryKernel::Matmul(kernel) => kernel.wanted(args),
             LibraryKernel::Conv(kernel) => kernel.wanted(args),
-            LibraryKernel::Scatter(_) | LibraryKernel::Scan(_) | LibraryKernel::Sort(_) => None,
+            LibraryKernel::Scatter(_)
+            | LibraryKernel::Scan(_)
+            | LibraryKernel::Sort(_)
+            | LibraryKernel::Attention(_) => None,
         }
     }
 
@@ -114,7 +122,10 @@ impl LibraryKernel {
             match self {
                 LibraryKernel::Matmul(kernel) => kernel.prepare(args, to),
                 LibraryKernel::Conv(kernel) => kernel.prepare(args, to),
-                LibraryKernel::Scatter(_) | LibraryKernel::Scan(_) | LibraryKernel::Sort(_) => {}
+                LibraryKernel::Scatter(_)
+                | LibraryKernel::Scan(_)
+                | LibraryKernel::Sort(_)
+                | LibraryKernel::Attention(_) => {}
             }
         }
     }
@@ -132,6 +143,7 @@ impl LibraryKernel {
                 LibraryKernel::Scatter(kernel) => kernel.run(args, parallel),
                 LibraryKernel::Scan(kernel) => kernel.run(args, parallel),
                 LibraryKernel::Sort(kernel) => kernel.run(args, parallel),
+                LibraryKernel::Attention(kernel) => kernel.run(args, parallel),
             }
         }
     }

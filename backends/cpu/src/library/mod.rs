@@ -1,5 +1,6 @@
 //! Library operations of the CPU: those whose speed needs more than a fused loop.
 
+mod attention;
 mod conv;
 mod epilogue;
 mod gemm;

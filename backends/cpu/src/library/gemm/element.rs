@@ -36,6 +36,7 @@ impl Isa {
 }
 
 /// The kernels of one element type.
+#[derive(Clone, Copy)]
 pub(crate) struct Kernels<T: Element> {
     pub(crate) tiles: TileSet<T::Acc>,
     pub(crate) pack: PackFn<T>,
