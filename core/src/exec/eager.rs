@@ -290,6 +290,7 @@ fn without_context(op: &Op, inputs: &[&Tensor], ty: Type, tag: OpTag) -> Result<
         | Op::Gather { .. }
         | Op::Scatter { .. }
         | Op::Matmul { .. }
+        | Op::Attention { .. }
         | Op::Conv(_)
         | Op::ConvGradInput(..)
         | Op::ConvGradWeight(..)

@@ -7,6 +7,7 @@
 //! Integers, truth values, and what is constant almost everywhere (rounding, comparisons, sign, argmax) have no gradient. Where
 //! a function has a kink the choice is PyTorch's.
 
+mod attention;
 mod function;
 mod history;
 mod imperative;

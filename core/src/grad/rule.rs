@@ -4,7 +4,7 @@
 use super::history::{Edge, History, Saved};
 use super::level::Level;
 use super::math::{cast, expand_back, flip, narrow, neg, op, permute, reshape, sum, zeros};
-use super::{indexed, running, scalar, window};
+use super::{attention, indexed, running, scalar, window};
 use crate::graph::{Op, Type};
 use crate::hal::ir::ReduceOp;
 use crate::tensor::Tensor;
@@ -74,6 +74,7 @@ pub(super) fn saves(op: &Op, tracked: u32) -> Option<Saves> {
         Op::Matmul { .. } | Op::Conv(_) | Op::ConvGradInput(..) | Op::ConvGradWeight(..) => {
             Some(Saves::factors(tracked))
         }
+        Op::Attention { .. } => Some(Saves::inputs(0b1111).and_output(true)),
         Op::Scan { op, .. } => running::saves(*op),
     }
 }
@@ -101,6 +102,7 @@ pub(super) fn takes_constants(op: &Op) -> bool {
         | Op::Gather { .. }
         | Op::Scatter { .. }
         | Op::Matmul { .. }
+        | Op::Attention { .. }
         | Op::Conv(_)
         | Op::ConvGradInput(..)
         | Op::ConvGradWeight(..)
@@ -224,6 +226,7 @@ pub(super) fn rule(of: &Op, passed: &Passed<'_>, g: &Tensor) -> Gradients {
             let right = || op(product.clone(), &[&transposed(&passed.input(0)), &g]);
             smallvec![passed.wants(0).then(left), passed.wants(1).then(right)]
         }
+        Op::Attention { causal, scale } => attention::rule(*causal, f64::from_bits(*scale), passed, g),
         Op::Conv(attributes) => {
             let by_input = Op::ConvGradInput(*attributes, passed.ty(0).shape);
             let by_weight = Op::ConvGradWeight(*attributes, passed.ty(1).shape);

@@ -43,6 +43,7 @@ pub fn infer(op: &Op, inputs: &[Type]) -> Result<Type> {
         | Op::ConvGradInput(..)
         | Op::ConvGradWeight(..) => 2,
         Op::Scatter { .. } => 3,
+        Op::Attention { .. } => inputs.len().clamp(3, 4),
         Op::Concat { .. } => inputs.len().max(1),
         Op::Control(_) => inputs.len(),
         _ => 1,
@@ -173,6 +174,7 @@ pub fn infer(op: &Op, inputs: &[Type]) -> Result<Type> {
             Ok(first)
         }
         Op::Matmul { accumulate, output } => matmul(*accumulate, *output, inputs[0], inputs[1]),
+        Op::Attention { .. } => attention(inputs),
         Op::Conv(attributes) => conv(attributes, inputs[0], inputs[1]),
         Op::ConvGradInput(attributes, shape) => {
             let (grad, weight) = (inputs[0], inputs[1]);
@@ -323,6 +325,44 @@ fn matmul(accumulate: DType, output: DType, a: Type, b: Type) -> Result<Type> {
         ));
     }
     Ok(Type::new(Shape::checked(&a.shape.with(rank - 1, n))?, output))
+}
+
+fn attention(inputs: &[Type]) -> Result<Type> {
+    let [q, k, v, mask @ ..] = inputs else {
+        return refuse(format!("{} operands", inputs.len()));
+    };
+    let shapes = || format!("queries {}, keys {}, values {}", q.shape, k.shape, v.shape);
+    let rank = q.shape.len();
+    if rank < 2 || k.shape.len() != rank || v.shape.len() != rank {
+        return refuse(shapes());
+    }
+    let (queries, keys, depth) = (q.shape[rank - 2], k.shape[rank - 2], q.shape[rank - 1]);
+    let of = |rows: usize, columns: usize| q.shape.with(rank - 2, rows).with(rank - 1, columns);
+    let out = of(queries, v.shape[rank - 1]);
+    if k.shape != of(keys, depth) || v.shape != of(keys, v.shape[rank - 1]) {
+        return refuse(shapes());
+    }
+    if k.dtype != q.dtype || v.dtype != q.dtype || !q.dtype.is_float() {
+        return refuse(format!(
+            "queries {}, keys {}, values {}",
+            q.dtype, k.dtype, v.dtype
+        ));
+    }
+    let sums = if q.dtype == DType::F64 {
+        DType::F64
+    } else {
+        DType::F32
+    };
+    match mask {
+        [mask] if mask.shape != of(queries, keys) => refuse(format!(
+            "a mask {} for {queries} queries and {keys} keys of {}",
+            mask.shape, q.shape
+        )),
+        [mask] if mask.dtype != DType::Bool && mask.dtype != sums => {
+            refuse(format!("a mask of {}; it is bool or {sums}", mask.dtype))
+        }
+        _ => Ok(Type::new(Shape::checked(&out)?, q.dtype)),
+    }
 }
 
 fn conv(attributes: &ConvAttributes, x: Type, w: Type) -> Result<Type> {

@@ -132,6 +132,15 @@ pub enum Op {
         /// Dtype of the result.
         output: DType,
     },
+    /// Softmax along j of `scale · q · kᵀ`, masked, times v: operands q `[b.., i, d]`, k `[b.., j, d]` and v `[b.., j, e]` of one float
+    /// dtype, and a mask `[b.., i, j]` if there is one, bool (true where a query sees a key) or numbers that are added, in f64 for f64
+    /// and f32 for the others. A query that sees no key gets zeros.
+    Attention {
+        /// Query i sees keys 0 to i.
+        causal: bool,
+        /// Bits of the f64 that products are multiplied by.
+        scale: u64,
+    },
     /// Convolution of x `[n, groups·ci, space..]` with w `[groups·co, ci, taps..]`.
     Conv(ConvAttributes),
     /// Gradient of a convolution by its input; operands are the gradient of the output and the weights.
@@ -193,6 +202,7 @@ impl Op {
             Op::Gather { .. } => "gather",
             Op::Scatter { .. } => "scatter",
             Op::Matmul { .. } => "matmul",
+            Op::Attention { .. } => "attention",
             Op::Conv(_) => "conv",
             Op::ConvGradInput(..) => "conv_grad_input",
             Op::ConvGradWeight(..) => "conv_grad_weight",

@@ -371,6 +371,10 @@ fn op_of(name: &str, ty: Option<Type>, attributes: &mut Attributes<'_>) -> Resul
             },
             output: dtype,
         },
+        "attention" => Op::Attention {
+            causal: attributes.value("causal")?,
+            scale: parse_literal(DType::F64, attributes.text("scale")?).map_err(Refusal::new)?,
+        },
         "conv" => Op::Conv(attributes.conv()?),
         "conv_grad_input" => Op::ConvGradInput(attributes.conv()?, shape),
         "conv_grad_weight" => Op::ConvGradWeight(attributes.conv()?, shape),

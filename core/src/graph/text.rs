@@ -13,6 +13,7 @@
 //! a branch itself is a `token`. Constants are as in the text form of kernels: the shortest decimal that is the same bits, or bits in hex.
 
 use super::{Body, Control, ConvAttributes, Graph, Op, ScatterMode, Type};
+use crate::hal::DType;
 use crate::hal::ir::literal;
 use std::collections::HashMap;
 use std::fmt::{self, Display, Write};
@@ -133,6 +134,10 @@ pub(super) fn attributes(op: &Op, body: &mut dyn FnMut(&Body) -> String) -> Stri
             put("mode", &mode.name());
         }
         Op::Matmul { accumulate, .. } => put("accumulate", accumulate),
+        Op::Attention { causal, scale } => {
+            put("causal", causal);
+            put("scale", &literal(DType::F64, *scale));
+        }
         Op::Conv(conv) | Op::ConvGradInput(conv, _) | Op::ConvGradWeight(conv, _) => {
             let ConvAttributes {
                 groups,

@@ -1,5 +1,6 @@
 //! Launches of library ops.
 
+use super::attention::{attention, attention_call};
 use super::emit::Destination;
 use super::sort::sort;
 use super::{Argument, Group, Lowering, Scalar, Slot, Source, Step, Support};
@@ -30,6 +31,7 @@ impl Call {
             LibraryOp::Scatter(op) => op.accumulate,
             LibraryOp::Scan(op) => op.accumulate,
             LibraryOp::Sort(op) => op.dtype,
+            LibraryOp::Attention(op) => op.accumulate,
         }
     }
 
@@ -40,7 +42,7 @@ impl Call {
             LibraryOp::Conv(op) | LibraryOp::ConvGradInput(op) | LibraryOp::ConvGradWeight(op) => {
                 op.epilogue = Some(kernel);
             }
-            LibraryOp::Scatter(_) | LibraryOp::Scan(_) | LibraryOp::Sort(_) => {}
+            LibraryOp::Scatter(_) | LibraryOp::Scan(_) | LibraryOp::Sort(_) | LibraryOp::Attention(_) => {}
         }
     }
 
@@ -113,7 +115,7 @@ impl Operand {
     }
 
     /// Stride along an axis; 0 along an extent of 1, so that equal launches look equal.
-    fn stride(&self, axis: usize) -> i64 {
+    pub(super) fn stride(&self, axis: usize) -> i64 {
         if self.layout.shape[axis] == 1 {
             0
         } else {
@@ -173,6 +175,7 @@ fn call_on(graph: &Graph, id: NodeId, operands: &[Operand]) -> Call {
                 scalars: Vec::new(),
             }
         }
+        Op::Attention { causal, scale } => attention_call(*causal, *scale, extents(&node.ty.shape), operands),
         Op::Conv(attributes) => {
             let (x, w) = (&operands[0], &operands[1]);
             let r = spatial(graph, id);
@@ -427,6 +430,10 @@ pub(super) fn group(lowering: &mut Lowering<'_>, id: NodeId) -> Group {
         layout: Layout::contiguous(node.ty.shape),
         dtype: node.ty.dtype,
     };
+    if let Op::Attention { .. } = node.op {
+        attention(lowering, id, call, &operands, &to, &mut group);
+        return group;
+    }
     if let Op::ArgSort { axis, .. } = node.op {
         sort(
             lowering,

@@ -4,6 +4,7 @@
 //! only it uses, what is cheap to compute again, and reductions over one common inner space; what it reads instead gets a
 //! buffer, and so a kernel, in its turn. A value that others need too is stored by the kernel that computes it anyway.
 
+mod attention;
 mod cheap;
 mod emit;
 mod fold;
@@ -263,6 +264,7 @@ impl<'a> Lowering<'a> {
             Op::ConvGradInput(..)
             | Op::ConvGradWeight(..)
             | Op::Scatter { .. }
+            | Op::Attention { .. }
             | Op::Scan { .. }
             | Op::ArgSort { .. } => vec![library::group(self, id)],
             // `lower` refuses graphs with these.

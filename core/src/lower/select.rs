@@ -275,6 +275,7 @@ impl Selector<'_> {
             Op::Pad { .. }
             | Op::Concat { .. }
             | Op::Scatter { .. }
+            | Op::Attention { .. }
             | Op::ConvGradInput(..)
             | Op::ConvGradWeight(..)
             | Op::Scan { .. }

@@ -51,5 +51,6 @@ pub use slice::{At, ELLIPSIS, IntoIndex, NEW_AXIS, step};
 pub(crate) use axes::{axis_in, axis_of};
 pub(crate) use create::{index_like, refused_on};
 pub(crate) use formula::widened;
+pub(crate) use nn::attention_weights;
 pub(crate) use operand::float_bits;
 pub(crate) use promotion::{broadcast, brought, cast, elementwise, expanded, float_of};

@@ -1,16 +1,16 @@
 //! Attention. Vaswani et al., Attention Is All You Need (2017).
 
-use crate::graph::Type;
+use crate::graph::{Op, Type};
 use crate::hal::DType;
-use crate::ops::cast;
 use crate::ops::checked::{checked, composite_of, wide};
 use crate::ops::linalg::product;
 use crate::ops::precision::{self, Class};
+use crate::ops::{broadcast, cast, expanded};
 use crate::random::Key;
-use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
 use crate::tensor::tag::OpTag;
+use crate::tensor::{Tensor, apply};
 
 use super::softmax::peak;
 use super::windows::along;
@@ -84,20 +84,32 @@ impl Tensor {
         let operands = [this, keys, values];
         let result = checked(tag, operands, [options.mask], |[q, k, v], [mask]| {
             let sizes = Sizes::new(q, k, v, mask)?;
-            let attributes = (options.causal, options.scale.map(f64::to_bits));
-            let weights = |[q, k]: [&Tensor; 2], [mask]: [Option<&Tensor>; 1]| {
-                cast(
-                    &weights(&sizes.scores(q, k, options, mask, tag)),
-                    sizes.dtype,
-                    tag,
-                )
-            };
+            let scale = options.scale.unwrap_or(1.0 / (sizes.depth as f64).sqrt());
+            let attributes = (options.causal, scale.to_bits());
             if let Some((p, key)) = options.dropout {
                 let name = "attention_weights";
-                let weights = composite_of(name, &attributes, [this, keys], [options.mask], tag, weights);
+                let body = |[q, k]: [&Tensor; 2], [mask]: [Option<&Tensor>; 1]| {
+                    let weights = attention_weights(q, k, mask, options.causal, scale, tag);
+                    cast(&weights, sizes.dtype, tag)
+                };
+                let weights = composite_of(name, &attributes, [this, keys], [options.mask], tag, body);
                 return Ok(tag.scope(|| weights.dropout(p, key).matmul(values)));
             }
-            let body = |[q, k, v]: [&Tensor; 3], mask: [Option<&Tensor>; 1]| weights([q, k], mask).matmul(v);
+            let op = Op::Attention {
+                causal: options.causal,
+                scale: scale.to_bits(),
+            };
+            let body = |[q, k, v]: [&Tensor; 3], [mask]: [Option<&Tensor>; 1]| {
+                let [q, k, v] = [(q, sizes.q), (k, sizes.k), (v, sizes.v)]
+                    .map(|(operand, shape)| expanded(operand, shape, tag));
+                match mask {
+                    None => apply(op.clone(), &[&q, &k, &v], tag),
+                    Some(mask) => {
+                        let mask = expanded(&masking(mask, sizes.dtype, tag), sizes.mask, tag);
+                        apply(op.clone(), &[&q, &k, &v, &mask], tag)
+                    }
+                }
+            };
             Ok(composite_of(
                 "attention",
                 &attributes,
@@ -152,30 +164,43 @@ impl Tensor {
     }
 }
 
+/// The shapes that the op takes, with the axes in front broadcast.
 struct Sizes {
-    queries: usize,
-    keys: usize,
-    width: usize,
+    q: Shape,
+    k: Shape,
+    v: Shape,
+    mask: Shape,
+    depth: usize,
     dtype: DType,
-    sum: DType,
 }
 
 impl Sizes {
     fn new(q: Type, k: Type, v: Type, mask: Option<Type>) -> Result<Sizes, Refusal> {
-        let last = |shape: &Shape| shape.split_last_chunk::<2>().map(|(_, &last)| last);
-        let (Some([queries, width]), Some([keys, k_width]), Some([rows, _])) =
-            (last(&q.shape), last(&k.shape), last(&v.shape))
+        let split = |shape: &Shape| {
+            shape
+                .split_last_chunk::<2>()
+                .map(|(front, &last)| (Shape::of(front), last))
+        };
+        let (
+            Some((q_front, [queries, depth])),
+            Some((k_front, [keys, k_depth])),
+            Some((v_front, [rows, width])),
+        ) = (split(&q.shape), split(&k.shape), split(&v.shape))
         else {
             return Err(Refusal::new(
                 "queries, keys and values are [.., positions, width]",
             ));
         };
-        if k_width != width || rows != keys {
-            return Err(Refusal::new(format!(
+        let shapes = || {
+            Refusal::new(format!(
                 "queries {}, keys {}, values {}",
                 q.shape, k.shape, v.shape
             ))
-            .help("queries and keys have one width, keys and values one number of positions"));
+        };
+        if k_depth != depth || rows != keys {
+            return Err(
+                shapes().help("queries and keys have one width, keys and values one number of positions")
+            );
         }
         if q.dtype != k.dtype || q.dtype != v.dtype || !q.dtype.is_float() {
             return Err(Refusal::new(format!(
@@ -184,48 +209,75 @@ impl Sizes {
             ))
             .help("cast them to one floating dtype"));
         }
-        if let Some(mask) = mask
-            && mask.dtype != DType::Bool
-            && !mask.dtype.is_float()
-        {
-            return Err(Refusal::new(format!("mask of {}", mask.dtype)).help("it is bool or floating"));
-        }
-        Ok(Sizes {
-            queries,
-            keys,
-            width,
-            dtype: q.dtype,
-            sum: wide(q.dtype),
-        })
-    }
-
-    fn scores(
-        &self,
-        q: &Tensor,
-        k: &Tensor,
-        options: AttentionOptions<'_>,
-        mask: Option<&Tensor>,
-        tag: OpTag,
-    ) -> Tensor {
-        let scale = options.scale.unwrap_or(1.0 / (self.width as f64).sqrt());
-        let mut scores = product(q, &k.transpose(-2, -1), self.dtype, self.sum, tag) * scale;
-        if options.causal {
-            let (row, column) = (along(q, 2, 0, self.queries, tag), along(q, 2, 1, self.keys, tag));
-            scores = column.le(&row).where_cond(&scores, f64::NEG_INFINITY);
-        }
-        match mask {
-            None => scores,
-            Some(mask) if mask.dtype().is_ok_and(|dtype| dtype == DType::Bool) => {
-                mask.where_cond(&scores, f64::NEG_INFINITY)
+        let mut fronts = vec![q_front, k_front, v_front];
+        if let Some(mask) = mask {
+            if mask.dtype != DType::Bool && !mask.dtype.is_float() {
+                return Err(Refusal::new(format!("mask of {}", mask.dtype)).help("it is bool or floating"));
             }
-            Some(mask) => scores + cast(mask, self.sum, tag),
+            let (front, last) = mask.shape.split_at(mask.shape.len().saturating_sub(2));
+            let fits = broadcast(&[Shape::of(last), Shape::of(&[queries, keys])])
+                .is_ok_and(|shape| *shape == [queries, keys]);
+            if !fits {
+                return Err(Refusal::new(format!(
+                    "a mask {} for {queries} queries and {keys} keys",
+                    mask.shape
+                ))
+                .help("it broadcasts to [.., queries, keys]"));
+            }
+            fronts.push(Shape::of(front));
         }
+        let front = broadcast(&fronts).map_err(|_| shapes().help("the axes in front broadcast"))?;
+        let with = |rows: usize, columns: usize| Shape::checked(&[&*front, &[rows, columns]].concat());
+        Ok(Sizes {
+            q: with(queries, depth)?,
+            k: with(keys, depth)?,
+            v: with(keys, width)?,
+            mask: with(queries, keys)?,
+            depth,
+            dtype: q.dtype,
+        })
     }
 }
 
-/// Softmax along the last axis; 0 where all scores are -inf.
-fn weights(scores: &Tensor) -> Tensor {
-    let peak = peak(scores, -1);
+/// A mask in a dtype that the op takes.
+fn masking(mask: &Tensor, dtype: DType, tag: OpTag) -> Tensor {
+    match mask.dtype() {
+        Ok(DType::Bool) | Err(_) => mask.clone(),
+        Ok(_) => cast(mask, wide(dtype), tag),
+    }
+}
+
+/// The weights of queries `[.., i, d]` for keys `[.., j, d]`, `[.., i, j]` in the dtype of sums: the softmax of the scores along the
+/// last axis, 0 where all scores are -inf.
+pub(crate) fn attention_weights(
+    q: &Tensor,
+    k: &Tensor,
+    mask: Option<&Tensor>,
+    causal: bool,
+    scale: f64,
+    tag: OpTag,
+) -> Tensor {
+    let (q_ty, k_ty) = match (q.ty(), k.ty()) {
+        (Ok(q), Ok(k)) => (q, k),
+        (Err(_), _) => return q.clone(),
+        (_, Err(_)) => return k.clone(),
+    };
+    let extent = |shape: &Shape| shape[shape.len() - 2];
+    let sum = wide(q_ty.dtype);
+    let mut scores = product(q, &k.transpose(-2, -1), q_ty.dtype, sum, tag) * scale;
+    if causal {
+        let row = along(q, 2, 0, extent(&q_ty.shape), tag);
+        let column = along(q, 2, 1, extent(&k_ty.shape), tag);
+        scores = column.le(&row).where_cond(&scores, f64::NEG_INFINITY);
+    }
+    if let Some(mask) = mask {
+        let mask = masking(mask, q_ty.dtype, tag);
+        scores = match mask.dtype() {
+            Ok(DType::Bool) => mask.where_cond(&scores, f64::NEG_INFINITY),
+            _ => scores + mask,
+        };
+    }
+    let peak = peak(&scores, -1);
     let nothing = peak.eq(f64::NEG_INFINITY);
     let powers = (scores - nothing.where_cond(0.0, &peak)).exp();
     let sums = powers.sum_keepdims(-1);
