@@ -182,6 +182,20 @@ fn all_ops() -> Graph {
         },
         &[x, turned],
     );
+    let attention = |causal| Op::Attention {
+        causal,
+        scale: 0.1_f64.to_bits(),
+    };
+    push(attention(true), &[x, x, x]);
+    let seen = push(
+        Op::Full {
+            dtype: DType::Bool,
+            bits: 1,
+            shape: shape(&[2, 4, 4]),
+        },
+        &[],
+    );
+    push(attention(false), &[x, x, x, seen]);
     let conv = ConvAttributes {
         groups: 2,
         stride: [2, 1, 1],

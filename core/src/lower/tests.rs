@@ -9,9 +9,10 @@ use super::{Source, Step};
 use crate::graph::{ConvAttributes, Graph, Op, ScatterMode, Type};
 use crate::hal::DType;
 use crate::hal::ir::{ReduceOp, ScalarOp};
-use crate::tensor::shape::{Axes, Shape};
+use crate::tensor::shape::{Axes, MAX_RANK, Shape};
 use crate::tensor::tag::OpTag;
 use judge::{Cpu, check, program};
+use smallvec::SmallVec;
 
 fn shape(extents: &[usize]) -> Shape {
     Shape::of(extents)
@@ -299,6 +300,62 @@ fn convolutions_and_their_gradients() {
         }
         check(&write.0);
     }
+}
+
+#[test]
+fn attentions_with_the_op_and_in_steps() {
+    for (batch, queries, keys, depth, width) in [
+        (vec![], 1, 1, 1, 1),
+        (vec![2, 3], 5, 7, 3, 4),
+        (vec![1], 130, 300, 9, 5),
+    ] {
+        for causal in [false, true] {
+            let mut w = Write::default();
+            let extents = |rows: usize, columns: usize| [batch.as_slice(), &[rows, columns]].concat();
+            let (q, k, v) = (
+                w.input(&extents(queries, depth)),
+                // Keys lie the other way round.
+                w.input(&extents(depth, keys)),
+                w.input(&extents(keys, width)),
+            );
+            let rank = batch.len() as u8 + 2;
+            let mut axes: SmallVec<[u8; MAX_RANK]> = (0..rank).collect();
+            axes.swap(batch.len(), batch.len() + 1);
+            let k = w.op(Op::Permute(axes), &[k]);
+            let mask = w.input(&extents(queries, keys));
+            let zero = w.op(
+                Op::Full {
+                    dtype: DType::F32,
+                    bits: 0,
+                    shape: shape(&extents(queries, keys)),
+                },
+                &[],
+            );
+            let seen = w.op(Op::Map(ScalarOp::Lt), &[mask, zero]);
+            let attention = Op::Attention {
+                causal,
+                scale: 0.25_f64.to_bits(),
+            };
+            for operands in [vec![q, k, v], vec![q, k, v, mask], vec![q, k, v, seen]] {
+                let y = w.op(attention.clone(), &operands);
+                w.0.output(y);
+            }
+            check(&w.0);
+        }
+    }
+    // Without keys nothing is seen; without depth all scores are equal.
+    let mut w = Write::default();
+    let (q, k, v) = (w.input(&[2, 3]), w.input(&[0, 3]), w.input(&[0, 4]));
+    let (flat_q, flat_k, few) = (w.input(&[2, 0]), w.input(&[5, 0]), w.input(&[5, 4]));
+    let attention = Op::Attention {
+        causal: false,
+        scale: 1.0_f64.to_bits(),
+    };
+    for operands in [[q, k, v], [flat_q, flat_k, few]] {
+        let y = w.op(attention.clone(), &operands);
+        w.0.output(y);
+    }
+    check(&w.0);
 }
 
 #[test]

@@ -210,6 +210,30 @@ fn products_of_matrices() {
     );
 }
 
+#[test]
+fn attentions() {
+    let given = [
+        Given::any(1, &[2, 3, 2]),
+        Given::any(2, &[2, 4, 2]),
+        Given::any(3, &[2, 4, 1]),
+    ];
+    for causal in [false, true] {
+        let attention = Op::Attention {
+            causal,
+            scale: 0.7_f64.to_bits(),
+        };
+        let name = format!("attention, causal {causal}");
+        check_twice(&name, |x| op(attention.clone(), &[&x[0], &x[1], &x[2]]), &given);
+        let masked = [given.as_slice(), &[Given::any(4, &[2, 3, 4])]].concat();
+        let name = format!("attention with a mask, causal {causal}");
+        check_twice(
+            &name,
+            |x| op(attention.clone(), &[&x[0], &x[1], &x[2], &x[3]]),
+            &masked,
+        );
+    }
+}
+
 /// Attributes, and extents of input, weights and output.
 type ConvCase = (ConvAttributes, Vec<usize>, Vec<usize>, Vec<usize>);
 

@@ -182,6 +182,33 @@ fn element(graph: &Graph, node: &Node, index: &[usize], values: &[Vec<f64>], inp
                 })
                 .sum()
         }
+        Op::Attention { causal, scale } => {
+            let (front, [i, e]) = index.split_last_chunk::<2>().unwrap();
+            let place = |row: usize, column: usize| [front, &[row, column]].concat();
+            let (keys, depth) = (operand_shape(1)[front.len()], operand_shape(1)[front.len() + 1]);
+            let score = |j: usize| {
+                let products = (0..depth).map(|d| at(0, &place(*i, d)) * at(1, &place(j, d)));
+                let score = products.sum::<f64>() * f64::from_bits(*scale);
+                let masked = (node.inputs.get(3)).map(|&mask| (graph.dtype(mask), at(3, &place(*i, j))));
+                match masked {
+                    _ if *causal && j > *i => f64::NEG_INFINITY,
+                    Some((DType::Bool, 0.0)) => f64::NEG_INFINITY,
+                    Some((DType::Bool, _)) | None => score,
+                    Some((_, mask)) => score + mask,
+                }
+            };
+            let scores: Vec<f64> = (0..keys).map(score).collect();
+            let peak = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            if peak == f64::NEG_INFINITY {
+                return 0.0;
+            }
+            let weights: Vec<f64> = scores.iter().map(|score| (score - peak).exp()).collect();
+            let values = weights
+                .iter()
+                .enumerate()
+                .map(|(j, weight)| weight * at(2, &place(j, *e)));
+            values.sum::<f64>() / weights.iter().sum::<f64>()
+        }
         Op::Scan { op, axis, reverse } => {
             let axis = usize::from(*axis);
             let mut from = index.to_vec();

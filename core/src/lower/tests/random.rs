@@ -38,7 +38,7 @@ fn grow(graph: &mut Graph, dice: &mut Dice) -> Option<NodeId> {
         .copied()
         .filter(|&id| *graph.shape(id) == shape)
         .collect();
-    let (op, inputs) = match dice.below(15) {
+    let (op, inputs) = match dice.below(16) {
         0 | 1 => (
             Op::Map(dice.of(&[ScalarOp::Tanh, ScalarOp::Neg, ScalarOp::Abs])),
             vec![x],
@@ -149,6 +149,13 @@ fn grow(graph: &mut Graph, dice: &mut Dice) -> Option<NodeId> {
                 output: DType::F32,
             };
             (op, vec![x, turned])
+        }
+        15 if rank > 1 => {
+            let op = Op::Attention {
+                causal: dice.below(2) == 0,
+                scale: 0.5_f64.to_bits(),
+            };
+            (op, vec![x, dice.of(&like), dice.of(&like)])
         }
         _ if rank > 0 => {
             let axis = dice.below(rank) as u8;
