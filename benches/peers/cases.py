@@ -1,5 +1,6 @@
 """The cases: inputs, the least work each needs, and what the right answer is. Every library computes in f32."""
 
+import functools
 from dataclasses import dataclass
 from typing import Callable
 
@@ -66,6 +67,23 @@ def _matmul(a, b):
     return a.astype(np.float64) @ b.astype(np.float64)
 
 
+def _attention(q, k, v, causal=False):
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
+    return _softmax(scores) @ v
+
+
+def _heads(heads, positions, causal):
+    """Heads of 64 numbers; of a causal one half of the products are wanted."""
+    shape = (heads, positions, 64)
+    seen = positions * (positions + 1) // 2 if causal else positions**2
+    reference = functools.partial(_attention, causal=causal)
+    op = "attention_causal" if causal else "attention"
+    return Case(op, (shape,) * 3, _f32_bytes(4 * heads * positions * 64), 4 * heads * 64 * seen, reference)
+
+
 def _f32_bytes(count):
     return 4 * count
 
@@ -99,6 +117,8 @@ CASES = {
     "sort_1024x1024": Case("sort", ((1024, 1024),), _f32_bytes(2 * 1024**2), 0, np.sort),
     "cumsum_axis0_4096": Case("cumsum0", ((4096, 4096),), _f32_bytes(2 * M), 0, lambda x: x.cumsum(0, dtype=np.float64)),
     "cumsum_axis1_4096": Case("cumsum1", ((4096, 4096),), _f32_bytes(2 * M), 0, lambda x: x.cumsum(1, dtype=np.float64)),
+    "attention_12x512": _heads(12, 512, False),
+    "attention_causal_8x2048": _heads(8, 2048, True),
     "mlp_step_b128": _network("mlp_step", (128, 784), 128 * (2 * 784 * 512 + 3 * 512 * 10)),
     "lenet5_step_b64": _network(
         "lenet5_step",

@@ -71,6 +71,8 @@ def _torch(threads, compiled):
             "sort": lambda x: x.sort().values,
             "cumsum0": lambda x: x.cumsum(0),
             "cumsum1": lambda x: x.cumsum(1),
+            "attention": F.scaled_dot_product_attention,
+            "attention_causal": functools.partial(F.scaled_dot_product_attention, is_causal=True),
         }
 
     def make(op, inputs):
@@ -101,6 +103,11 @@ def jax(_threads):
     def layernorm(x, gain, bias):
         return (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + EPS) * gain + bias
 
+    def attention(q, k, v, causal):
+        """The library's layout is [positions, heads, width]."""
+        q, k, v = (x.swapaxes(0, 1) for x in (q, k, v))
+        return jax.nn.dot_product_attention(q, k, v, is_causal=causal).swapaxes(0, 1)
+
     ops = {
         "energy": lambda x: jnp.sum(0.5 * K * (x - MU) ** 2),
         "softmax": lambda x: jax.nn.softmax(x, axis=-1),
@@ -115,6 +122,8 @@ def jax(_threads):
         "sort": jnp.sort,
         "cumsum0": lambda x: jnp.cumsum(x, 0),
         "cumsum1": lambda x: jnp.cumsum(x, 1),
+        "attention": lambda q, k, v: attention(q, k, v, False),
+        "attention_causal": lambda q, k, v: attention(q, k, v, True),
     }
 
     def make(op, inputs):
@@ -159,6 +168,16 @@ def onnxruntime(threads):
         "sum1": ([node("ReduceSum", ["x0", "axes"], ["y"], keepdims=0)], [axes(1)]),
         "argmax": ([node("ArgMax", ["x0"], ["y"], axis=0, keepdims=0)], []),
         "transpose": ([node("Transpose", ["x0"], ["y"])], []),
+        "attention": (
+            [
+                node("Transpose", ["x1"], ["t"], perm=[0, 2, 1]),
+                node("MatMul", ["x0", "t"], ["s"]),
+                node("Mul", ["s", "scale"], ["m"]),
+                node("Softmax", ["m"], ["w"], axis=-1),
+                node("MatMul", ["w", "x2"], ["y"]),
+            ],
+            [scalar("scale", 0.125)],
+        ),
         "cumsum0": ([node("CumSum", ["x0", "axes"], ["y"])], [axes(0)]),
         "cumsum1": ([node("CumSum", ["x0", "axes"], ["y"])], [axes(1)]),
     }

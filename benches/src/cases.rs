@@ -2,7 +2,7 @@
 
 use crate::kernels;
 use thalweg::hal::{Buffer, DType, Device, Element, Kernel, Launch, Result, Stream};
-use thalweg_hal::library::{LibraryOp, Matmul};
+use thalweg_hal::library::{Attention, LibraryOp, Matmul};
 
 /// What bounds a case.
 #[derive(Clone, Copy, Debug)]
@@ -227,7 +227,54 @@ pub fn products(device: &Device, wanted: impl Fn(&str) -> bool) -> Result<Vec<Ca
             cases.push(matmul(device, name, extents)?);
         }
     }
+    let attentions = [
+        ("attention_12x512", [12, 512, 64], false),
+        ("attention_causal_8x2048", [8, 2048, 64], true),
+    ];
+    for (name, extents, causal) in attentions.into_iter().filter(|(name, ..)| wanted(name)) {
+        cases.push(attention(device, name, extents, causal)?);
+    }
     Ok(cases)
+}
+
+/// Of heads, each `positions` queries, keys and values of `depth` numbers.
+fn attention(device: &Device, name: &str, [heads, positions, depth]: [usize; 3], causal: bool) -> Result<Case> {
+    let stream = device.create_stream()?;
+    let op = LibraryOp::Attention(Attention {
+        batch: 1,
+        causal,
+        mask: None,
+        dtype: DType::F32,
+        accumulate: DType::F32,
+    });
+    let kernel = Kernel::compile(device, &op)?;
+    let fill = || filled(&stream, heads * positions * depth);
+    let (q, k, v) = (fill()?, fill()?, fill()?);
+    let out = device.alloc(4 * (heads * positions * depth) as u64)?;
+    let (head, row) = ((positions * depth) as i64, depth as i64);
+    let extents = [heads, positions, depth, positions, depth].map(|extent| extent as u64);
+    let scale = (1.0 / (depth as f32).sqrt()).bits();
+    let (on_q, on_out) = ([head, row, 0, 0, 1], [head, row, 1]);
+    let (on_k, on_v) = ([head, 0, 0, row, 1], [head, 0, 1, row, 0]);
+    let run = move || {
+        let args = [
+            q.arg().strides(&on_q),
+            k.arg().strides(&on_k),
+            v.arg().strides(&on_v),
+            out.arg().strides(&on_out),
+        ];
+        stream.launch(&Launch::new(&kernel, &extents, &args).scalars(&[scale]))?;
+        stream.synchronize()
+    };
+    let seen = match causal {
+        true => positions * (positions + 1) / 2,
+        false => positions * positions,
+    };
+    Ok(Case {
+        name: name.into(),
+        limit: Limit::Flops(4.0 * (heads * depth) as f64 * seen as f64),
+        run: Box::new(run),
+    })
 }
 
 fn matmul(device: &Device, name: String, [batch, m, n, k]: [usize; 4]) -> Result<Case> {
