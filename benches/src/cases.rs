@@ -238,7 +238,12 @@ pub fn products(device: &Device, wanted: impl Fn(&str) -> bool) -> Result<Vec<Ca
 }
 
 /// Of heads, each `positions` queries, keys and values of `depth` numbers.
-fn attention(device: &Device, name: &str, [heads, positions, depth]: [usize; 3], causal: bool) -> Result<Case> {
+fn attention(
+    device: &Device,
+    name: &str,
+    [heads, positions, depth]: [usize; 3],
+    causal: bool,
+) -> Result<Case> {
     let stream = device.create_stream()?;
     let op = LibraryOp::Attention(Attention {
         batch: 1,

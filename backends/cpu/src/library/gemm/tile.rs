@@ -93,6 +93,20 @@ pub(crate) struct TileSet<S: 'static> {
     pub(crate) copying: &'static [TileFn<S>],
 }
 
+/// A block for every row of a tile. The compiler gives up unrolling a loop over the highest tiles, whose sums then lie in memory.
+macro_rules! rows {
+    ($row:ident in $mr:ident $body:block) => {
+        rows!(@ $row $mr $body 0 1 2 3 4 5 6 7 8 9 10 11 12 13);
+    };
+    (@ $row:ident $mr:ident $body:block $($at:literal)*) => {
+        const { assert!($mr <= [$($at),*].len()) };
+        $(if $at < $mr {
+            let $row: usize = $at;
+            $body
+        })*
+    };
+}
+
 #[inline(always)]
 unsafe fn tile<V: Vector, const MR: usize, const NV: usize, const PACKED: bool, const COPY: bool>(
     t: &TileArgs<V::Lane>,
@@ -126,16 +140,16 @@ unsafe fn tile<V: Vector, const MR: usize, const NV: usize, const PACKED: bool, 
                         V::prefetch(ahead.wrapping_add(j * V::LANES).cast());
                     }
                 }
-                for (i, row) in acc.iter_mut().enumerate() {
+                rows!(i in MR {
                     let av = V::splat(if PACKED {
                         a.add(i)
                     } else {
                         base[i / 3].offset((i % 3) as isize * t.a_row)
                     });
-                    for (x, &bj) in row.iter_mut().zip(&bv) {
+                    for (x, &bj) in acc[i].iter_mut().zip(&bv) {
                         *x = x.mul_add(av, bj);
                     }
-                }
+                });
                 b = b.wrapping_offset(t.b_k);
                 if COPY {
                     copy = copy.add(NV * V::LANES);
@@ -163,14 +177,14 @@ unsafe fn tile<V: Vector, const MR: usize, const NV: usize, const PACKED: bool, 
                 }
             }
         }
-        for (i, row) in acc.iter().enumerate() {
+        rows!(i in MR {
             let c = t.c.offset(i as isize * t.c_row);
-            for (j, &x) in row.iter().enumerate() {
+            for (j, &x) in acc[i].iter().enumerate() {
                 let c = c.add(j * V::LANES);
                 let x = if t.accumulate { V::load(c).add(x) } else { x };
                 x.store(c);
             }
-        }
+        });
     }
 }
 
