@@ -4,7 +4,7 @@
 use super::gemm::{self, Element, Isa as Tiles, Kernels, Operands, Scratch, packed_len, piece};
 use crate::exec::{Arg, Args};
 use crate::isa::{Isa, versions};
-use crate::math::{exp32, exp64};
+use crate::math::{exp2_below_one, exp64};
 use crate::parallel::Parallel;
 use half::{bf16, f16};
 use std::ops::Range;
@@ -77,7 +77,7 @@ impl AttentionKernel {
             keys: keys as usize,
             depth: depth as usize,
             width: width as usize,
-            scale: T::Acc::from_scalar(scale),
+            scale: T::Acc::from_scalar(scale).times(T::Acc::UNIT),
             q: (q.ptr.cast(), stride(q, 0), stride(q, 3)),
             k: (k.ptr.cast(), stride(k, 2), stride(k, 3)),
             v: (v.ptr.cast(), stride(v, 2), stride(v, 1)),
@@ -119,20 +119,24 @@ impl AttentionKernel {
 trait Score: Element<Acc = Self> {
     const NOTHING: Self;
     const ONE: Self;
+    /// What scores are multiplied by for `power`.
+    const UNIT: Self;
     fn from_scalar(bits: u64) -> Self;
     fn greater(self, other: Self) -> bool;
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
     fn over(self, other: Self) -> Self;
+    /// The weight of a score that is so far below the peak.
     fn power(self) -> Self;
 }
 
 macro_rules! score {
-    ($t:ty, $bits:ty, $exp:ident) => {
+    ($t:ty, $bits:ty, $unit:expr, $power:ident) => {
         impl Score for $t {
             const NOTHING: $t = <$t>::NEG_INFINITY;
             const ONE: $t = 1.0;
+            const UNIT: $t = $unit;
             fn from_scalar(bits: u64) -> $t {
                 <$t>::from_bits(bits as $bits)
             }
@@ -158,13 +162,13 @@ macro_rules! score {
             }
             #[inline(always)]
             fn power(self) -> $t {
-                $exp(self)
+                $power(self)
             }
         }
     };
 }
-score!(f32, u32, exp32);
-score!(f64, u64, exp64);
+score!(f32, u32, std::f32::consts::LOG2_E, exp2_below_one);
+score!(f64, u64, 1.0, exp64);
 
 /// First element and the steps along the two axes of a matrix.
 type Matrix<P> = (P, isize, isize);
@@ -217,7 +221,7 @@ impl<T: Element<Acc: Score>> Head<T> {
             piece(self.queries, count, blocks.start).start..piece(self.queries, count, blocks.end - 1).end;
         let (nr, keys) = (self.sums.columns(), KEYS.min(self.keys));
         // Rows of scores begin in different sets of the cache.
-        let (pitch, most) = (keys.next_multiple_of(16) + 16, QUERIES.min(rows.len()));
+        let (pitch, most) = (keys.next_multiple_of(LANES) + 16, QUERIES.min(rows.len()));
         let lengths = [
             rows.len() * self.depth,
             rows.len() * self.width,
@@ -248,7 +252,8 @@ impl<T: Element<Acc: Score>> Head<T> {
             for (at, i) in rows.clone().enumerate() {
                 let from = self.q.0.offset(i as isize * self.q.1);
                 for d in 0..self.depth {
-                    *q.add(at * self.depth + d) = (*from.offset(d as isize * self.q.2)).widen();
+                    let value = (*from.offset(d as isize * self.q.2)).widen();
+                    *q.add(at * self.depth + d) = value.times(self.scale);
                 }
                 // The peak of a row and the sum of its weights.
                 *state.add(2 * at) = T::Acc::NOTHING;
@@ -302,7 +307,6 @@ impl<T: Element<Acc: Score>> Head<T> {
                             } else {
                                 seen
                             },
-                            scale: (&raw const self.scale).cast(),
                             mask,
                             state: state.cast(),
                             factor: factors.add(row).cast(),
@@ -376,11 +380,11 @@ impl<T: Element<Acc: Score>> Head<T> {
 
 /// A row of scores that become weights.
 pub(crate) struct Row {
+    /// Room for whole lanes.
     scores: *mut u8,
     len: usize,
     /// Keys that the query sees; the others weigh nothing.
     visible: usize,
-    scale: *const u8,
     /// First element, step, and whether it is added.
     mask: Option<(*const u8, isize, bool)>,
     /// The peak of the row so far, and the sum of its weights relative to it.
@@ -402,6 +406,19 @@ versions! {
 /// Lanes of a running maximum or sum.
 const LANES: usize = 32;
 
+/// All lanes in one, half by half.
+#[inline(always)]
+fn folded<A: Copy>(mut lanes: [A; LANES], join: impl Fn(A, A) -> A) -> A {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            lanes[lane] = join(lanes[lane], lanes[lane + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
 struct Weigh<A>(A);
 
 impl<A: Score> WeighLoop for Weigh<A> {
@@ -409,58 +426,47 @@ impl<A: Score> WeighLoop for Weigh<A> {
     unsafe fn run(row: &Row) {
         // SAFETY: the caller vouches for the row's memory.
         unsafe {
-            let scores = std::slice::from_raw_parts_mut(row.scores.cast::<A>(), row.len);
-            let (scale, state) = (*row.scale.cast::<A>(), row.state.cast::<A>());
+            let lanes = row.visible.next_multiple_of(LANES);
+            let scores = std::slice::from_raw_parts_mut(row.scores.cast::<A>(), row.len.max(lanes));
             let (visible, hidden) = scores.split_at_mut(row.visible);
-            hidden.fill(A::ZERO);
             match row.mask {
-                None => visible.iter_mut().for_each(|score| *score = score.times(scale)),
+                None => {}
                 Some((mask, step, true)) => {
                     let mask = mask.cast::<A>();
                     for (j, score) in visible.iter_mut().enumerate() {
-                        *score = score.times(scale).plus(*mask.offset(j as isize * step));
+                        *score = score.plus((*mask.offset(j as isize * step)).times(A::UNIT));
                     }
                 }
                 Some((mask, step, false)) => {
                     for (j, score) in visible.iter_mut().enumerate() {
                         let seen = *mask.offset(j as isize * step) != 0;
-                        *score = if seen { score.times(scale) } else { A::NOTHING };
+                        *score = if seen { *score } else { A::NOTHING };
                     }
                 }
             }
+            let (ragged, beyond) = hidden.split_at_mut(lanes - row.visible);
+            ragged.fill(A::NOTHING);
+            beyond.fill(A::ZERO);
+            let (scores, _) = scores[..lanes].as_chunks_mut::<LANES>();
+            let state = row.state.cast::<A>();
             // A NaN is passed over here, and makes the sum NaN.
             let before = *state;
             let mut peaks = [before; LANES];
-            let (whole, rest) = visible.as_chunks::<LANES>();
-            for scores in whole {
+            for scores in &*scores {
                 for (peak, &score) in peaks.iter_mut().zip(scores) {
                     *peak = if score.greater(*peak) { score } else { *peak };
                 }
             }
-            let mut peak = before;
-            for &score in peaks.iter().chain(rest) {
-                peak = if score.greater(peak) { score } else { peak };
-            }
+            let peak = folded(peaks, |a, b| if b.greater(a) { b } else { a });
             let base = if peak.greater(A::NOTHING) { peak } else { A::ZERO };
             let mut sums = [A::ZERO; LANES];
-            let (whole, rest) = visible.as_chunks_mut::<LANES>();
-            for scores in whole {
+            for scores in scores {
                 for (sum, score) in sums.iter_mut().zip(scores) {
                     *score = score.minus(base).power();
                     *sum = sum.plus(*score);
                 }
             }
-            for (sum, score) in sums.iter_mut().zip(rest) {
-                *score = score.minus(base).power();
-                *sum = sum.plus(*score);
-            }
-            let mut width = LANES / 2;
-            while width > 0 {
-                for lane in 0..width {
-                    sums[lane] = sums[lane].plus(sums[lane + width]);
-                }
-                width /= 2;
-            }
+            let sum = folded(sums, A::plus);
             // Nothing was summed as long as the peak was -inf, but for NaN.
             let factor = match before.greater(A::NOTHING) {
                 true => before.minus(peak).power(),
@@ -468,7 +474,7 @@ impl<A: Score> WeighLoop for Weigh<A> {
             };
             *row.factor.cast::<A>() = factor;
             *state = peak;
-            *state.add(1) = (*state.add(1)).times(factor).plus(sums[0]);
+            *state.add(1) = (*state.add(1)).times(factor).plus(sum);
         }
     }
 }

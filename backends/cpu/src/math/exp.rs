@@ -86,6 +86,25 @@ pub(crate) fn exp32(x: f32) -> f32 {
     p * pow2_32(half) * pow2_32(n.wrapping_sub(half))
 }
 
+/// 2^x for x <= 0 and NaN, error below 1 ulp; 0 below 2^-125.
+#[inline(always)]
+pub(crate) fn exp2_below_one(x: f32) -> f32 {
+    /// (2^r - 1) / r on |r| <= 1/2, error of 2^r 2^-28.
+    const POLY: [f32; 6] = [
+        0.693_147_2,
+        0.240_226_48,
+        0.055_503_324,
+        0.009_618_437,
+        0.001_339_887_4,
+        0.000_153_533_62,
+    ];
+    let z = x + MAGIC32;
+    let n = (z.to_bits() as i32).wrapping_sub(MAGIC32.to_bits() as i32);
+    let r = x - (z - MAGIC32);
+    let value = poly32(r, POLY).mul_add(r, 1.0) * pow2_32(n);
+    if x < -125.0 { 0.0 } else { value }
+}
+
 /// e^x, error below 1 ulp.
 #[inline(always)]
 pub(crate) fn exp64(x: f64) -> f64 {
