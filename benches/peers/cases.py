@@ -75,13 +75,13 @@ def _attention(q, k, v, causal=False):
     return _softmax(scores) @ v
 
 
-def _heads(heads, positions, causal):
+def _heads(heads, queries, keys, causal=False):
     """Heads of 64 numbers; of a causal one half of the products are wanted."""
-    shape = (heads, positions, 64)
-    seen = positions * (positions + 1) // 2 if causal else positions**2
+    shapes = (heads, queries, 64), (heads, keys, 64), (heads, keys, 64)
+    seen = queries * (queries + 1) // 2 if causal else queries * keys
     reference = functools.partial(_attention, causal=causal)
     op = "attention_causal" if causal else "attention"
-    return Case(op, (shape,) * 3, _f32_bytes(4 * heads * positions * 64), 4 * heads * 64 * seen, reference)
+    return Case(op, shapes, _f32_bytes(2 * heads * (queries + keys) * 64), 4 * heads * 64 * seen, reference)
 
 
 def _f32_bytes(count):
@@ -117,8 +117,9 @@ CASES = {
     "sort_1024x1024": Case("sort", ((1024, 1024),), _f32_bytes(2 * 1024**2), 0, np.sort),
     "cumsum_axis0_4096": Case("cumsum0", ((4096, 4096),), _f32_bytes(2 * M), 0, lambda x: x.cumsum(0, dtype=np.float64)),
     "cumsum_axis1_4096": Case("cumsum1", ((4096, 4096),), _f32_bytes(2 * M), 0, lambda x: x.cumsum(1, dtype=np.float64)),
-    "attention_12x512": _heads(12, 512, False),
-    "attention_causal_8x2048": _heads(8, 2048, True),
+    "attention_12x512": _heads(12, 512, 512),
+    "attention_causal_8x2048": _heads(8, 2048, 2048, causal=True),
+    "attention_decode_32x2048": _heads(32, 1, 2048),
     "mlp_step_b128": _network("mlp_step", (128, 784), 128 * (2 * 784 * 512 + 3 * 512 * 10)),
     "lenet5_step_b64": _network(
         "lenet5_step",

@@ -228,8 +228,9 @@ pub fn products(device: &Device, wanted: impl Fn(&str) -> bool) -> Result<Vec<Ca
         }
     }
     let attentions = [
-        ("attention_12x512", [12, 512, 64], false),
-        ("attention_causal_8x2048", [8, 2048, 64], true),
+        ("attention_12x512", [12, 512, 512], false),
+        ("attention_causal_8x2048", [8, 2048, 2048], true),
+        ("attention_decode_32x2048", [32, 1, 2048], false),
     ];
     for (name, extents, causal) in attentions.into_iter().filter(|(name, ..)| wanted(name)) {
         cases.push(attention(device, name, extents, causal)?);
@@ -237,13 +238,9 @@ pub fn products(device: &Device, wanted: impl Fn(&str) -> bool) -> Result<Vec<Ca
     Ok(cases)
 }
 
-/// Of heads, each `positions` queries, keys and values of `depth` numbers.
-fn attention(
-    device: &Device,
-    name: &str,
-    [heads, positions, depth]: [usize; 3],
-    causal: bool,
-) -> Result<Case> {
+/// Of heads, each with queries, keys and values of 64 numbers.
+fn attention(device: &Device, name: &str, [heads, queries, keys]: [usize; 3], causal: bool) -> Result<Case> {
+    let depth = 64;
     let stream = device.create_stream()?;
     let op = LibraryOp::Attention(Attention {
         batch: 1,
@@ -253,14 +250,14 @@ fn attention(
         accumulate: DType::F32,
     });
     let kernel = Kernel::compile(device, &op)?;
-    let fill = || filled(&stream, heads * positions * depth);
-    let (q, k, v) = (fill()?, fill()?, fill()?);
-    let out = device.alloc(4 * (heads * positions * depth) as u64)?;
-    let (head, row) = ((positions * depth) as i64, depth as i64);
-    let extents = [heads, positions, depth, positions, depth].map(|extent| extent as u64);
+    let fill = |positions: usize| filled(&stream, heads * positions * depth);
+    let (q, k, v) = (fill(queries)?, fill(keys)?, fill(keys)?);
+    let out = device.alloc(4 * (heads * queries * depth) as u64)?;
+    let [of_queries, of_keys, row] = [queries * depth, keys * depth, depth].map(|step| step as i64);
+    let extents = [heads, queries, depth, keys, depth].map(|extent| extent as u64);
     let scale = (1.0 / (depth as f32).sqrt()).bits();
-    let (on_q, on_out) = ([head, row, 0, 0, 1], [head, row, 1]);
-    let (on_k, on_v) = ([head, 0, 0, row, 1], [head, 0, 1, row, 0]);
+    let (on_q, on_out) = ([of_queries, row, 0, 0, 1], [of_queries, row, 1]);
+    let (on_k, on_v) = ([of_keys, 0, 0, row, 1], [of_keys, 0, 1, row, 0]);
     let run = move || {
         let args = [
             q.arg().strides(&on_q),
@@ -272,12 +269,17 @@ fn attention(
         stream.synchronize()
     };
     let seen = match causal {
-        true => positions * (positions + 1) / 2,
-        false => positions * positions,
+        true => queries * (queries + 1) / 2,
+        false => queries * keys,
+    };
+    // One query waits for memory.
+    let limit = match queries {
+        1 => Limit::Bytes(8.0 * (heads * keys * depth) as f64),
+        _ => Limit::Flops(4.0 * (heads * depth) as f64 * seen as f64),
     };
     Ok(Case {
         name: name.into(),
-        limit: Limit::Flops(4.0 * (heads * depth) as f64 * seen as f64),
+        limit,
         run: Box::new(run),
     })
 }

@@ -287,7 +287,7 @@ impl<T: Element<Acc: Score>> Head<T> {
                     gemm::block(
                         &self.sums,
                         &of_scores,
-                        packed_k,
+                        (packed_k.cast_const(), self.depth),
                         self.depth,
                         0..block.len(),
                         0..seen,
@@ -301,7 +301,7 @@ impl<T: Element<Acc: Score>> Head<T> {
                         });
                         (self.weigh)(&Row {
                             scores: scores.cast(),
-                            len: here,
+                            len: seen,
                             visible: if self.causal {
                                 (i + 1).saturating_sub(first).min(seen)
                             } else {
@@ -323,7 +323,7 @@ impl<T: Element<Acc: Score>> Head<T> {
                     gemm::block(
                         &self.sums,
                         &of_values,
-                        packed_v,
+                        (packed_v.cast_const(), here),
                         seen,
                         0..block.len(),
                         0..self.width,

@@ -179,7 +179,7 @@ unsafe fn typed<T: VectorProduct>(
         unsafe {
             match vector {
                 Some(vector) => vector(&x, p.k, cols.clone()),
-                None => gemm::block(&kernels, &x, whole, p.k, rows.clone(), cols.clone()),
+                None => gemm::block(&kernels, &x, (whole, p.k), p.k, rows.clone(), cols.clone()),
             }
         }
         if let Some(epilogue) = epilogue {

@@ -94,7 +94,8 @@ pub(crate) unsafe fn pack_whole<T: Element>(
     }
 }
 
-/// Computes the block `rows` x `cols` of C, `k` terms each. `whole` is all of B as [`pack_whole`] packs it, or null; `cols` starts at
+/// Computes the block `rows` x `cols` of C, `k` terms each. `whole` is all of B as [`pack_whole`] packs it, or null, and its steps, of
+/// which the first `k` are taken; `cols` starts at
 /// one of its panels.
 ///
 /// # Safety
@@ -102,7 +103,7 @@ pub(crate) unsafe fn pack_whole<T: Element>(
 pub(crate) unsafe fn block<T: Element>(
     kernels: &Kernels<T>,
     x: &Operands<T>,
-    whole: *const T::Acc,
+    (whole, steps): (*const T::Acc, usize),
     k: usize,
     rows: Range<usize>,
     cols: Range<usize>,
@@ -168,8 +169,8 @@ pub(crate) unsafe fn block<T: Element>(
             };
             // Panels of the whole B, whose panel behind the last is the first of the next block of k.
             let whole_panel = |p: usize| match p < panels {
-                true => whole.wrapping_add((cols.start + p * nr) * k + ks.start * nr),
-                false => whole.wrapping_add(cols.start * k + ks.end * nr),
+                true => whole.wrapping_add((cols.start + p * nr) * steps + ks.start * nr),
+                false => whole.wrapping_add(cols.start * steps + ks.end * nr),
             };
             let packs = |p: usize| !whole_b && p < panels && (pack_b || nc - p * nr < nr);
             // Whole panels of rows in memory are packed by the first tile that reads them.
