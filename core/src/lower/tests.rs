@@ -304,23 +304,26 @@ fn convolutions_and_their_gradients() {
 
 #[test]
 fn attentions_with_the_op_and_in_steps() {
-    for (batch, queries, keys, depth, width) in [
-        (vec![], 1, 1, 1, 1),
-        (vec![2, 3], 5, 7, 3, 4),
-        (vec![1], 60, 300, 3, 40),
+    for (batch, queries, keys, depth, width, turned) in [
+        (vec![], 1, 1, 1, 1, false),
+        (vec![2, 3], 5, 7, 3, 4, true),
+        (vec![2], 3, 260, 21, 83, false),
+        (vec![1], 60, 300, 3, 40, true),
     ] {
         for causal in [false, true] {
             let mut w = Write::default();
             let extents = |rows: usize, columns: usize| [batch.as_slice(), &[rows, columns]].concat();
             let (q, k, v) = (
                 w.input(&extents(queries, depth)),
-                // Keys lie the other way round.
-                w.input(&extents(depth, keys)),
+                w.input(&match turned {
+                    true => extents(depth, keys),
+                    false => extents(keys, depth),
+                }),
                 w.input(&extents(keys, width)),
             );
             let rank = batch.len() as u8 + 2;
             let mut axes: SmallVec<[u8; MAX_RANK]> = (0..rank).collect();
-            axes.swap(batch.len(), batch.len() + 1);
+            axes.swap(batch.len(), batch.len() + usize::from(turned));
             let k = w.op(Op::Permute(axes), &[k]);
             let mask = w.input(&extents(queries, keys));
             let zero = w.op(

@@ -3,18 +3,25 @@
 
 use super::gemm::{self, Element, Isa as Tiles, Kernels, Operands, Scratch, packed_len, piece};
 use crate::exec::{Arg, Args};
-use crate::isa::{Isa, versions};
-use crate::math::{exp2_below_one, exp64};
+use crate::isa::Isa;
 use crate::parallel::Parallel;
 use half::{bf16, f16};
 use std::ops::Range;
 use thalweg_hal::DType;
 use thalweg_hal::library::Attention;
 
+mod few;
+mod weigh;
+
+use few::{Dots, DotsFn, Gather, GatherFn, Read};
+use weigh::{Join, JoinFn, LANES, Row, Score, Weigh, WeighFn};
+
 /// Most queries of a block. Blocks follow from the extents alone, and so do the keys that a causal block leaves out.
 const QUERIES: usize = 112;
 /// Most keys of a block: their scores, keys and values stay in L2.
 const KEYS: usize = 256;
+/// Up to this many queries, keys and values are read in place.
+const FEW: usize = 8;
 /// Blocks of queries of a task, which share the packing of keys and values.
 const SHARED: usize = 8;
 /// Multiply-adds that are worth a hand-off to another thread.
@@ -53,7 +60,7 @@ impl AttentionKernel {
         }
     }
 
-    unsafe fn typed<T: Element<Acc: Score>>(&self, args: &Args<'_>, parallel: &dyn Parallel) {
+    unsafe fn typed<T: Read>(&self, args: &Args<'_>, parallel: &dyn Parallel) {
         let axes = self.op.batch as usize;
         let (batch, &[queries, width, keys, depth]) = (&args.extents[..axes], &args.extents[axes..]) else {
             return;
@@ -70,8 +77,10 @@ impl AttentionKernel {
         let head = Head::<T> {
             kernels: T::kernels(Tiles::detect()),
             sums: <T::Acc as Element>::kernels(Tiles::detect()),
-            weigh: weigh::<Weigh<T::Acc>>(Isa::detect()),
-            join: join::<Join<T::Acc>>(Isa::detect()),
+            weigh: weigh::weigh::<Weigh<T::Acc>>(Isa::detect()),
+            join: weigh::join::<Join<T::Acc>>(Isa::detect()),
+            few: (queries as usize <= FEW && stride(k, 3) == 1 && stride(v, 1) == 1)
+                .then(|| (few::dots::<T>(Isa::detect()), few::gather::<T>(Isa::detect()))),
             causal: self.op.causal,
             queries: queries as usize,
             keys: keys as usize,
@@ -115,70 +124,17 @@ impl AttentionKernel {
     }
 }
 
-/// What scores are computed in.
-trait Score: Element<Acc = Self> {
-    const NOTHING: Self;
-    const ONE: Self;
-    /// What scores are multiplied by for `power`.
-    const UNIT: Self;
-    fn from_scalar(bits: u64) -> Self;
-    fn greater(self, other: Self) -> bool;
-    fn plus(self, other: Self) -> Self;
-    fn minus(self, other: Self) -> Self;
-    fn times(self, other: Self) -> Self;
-    fn over(self, other: Self) -> Self;
-    /// The weight of a score that is so far below the peak.
-    fn power(self) -> Self;
-}
-
-macro_rules! score {
-    ($t:ty, $bits:ty, $unit:expr, $power:ident) => {
-        impl Score for $t {
-            const NOTHING: $t = <$t>::NEG_INFINITY;
-            const ONE: $t = 1.0;
-            const UNIT: $t = $unit;
-            fn from_scalar(bits: u64) -> $t {
-                <$t>::from_bits(bits as $bits)
-            }
-            #[inline(always)]
-            fn greater(self, other: $t) -> bool {
-                self > other
-            }
-            #[inline(always)]
-            fn plus(self, other: $t) -> $t {
-                self + other
-            }
-            #[inline(always)]
-            fn minus(self, other: $t) -> $t {
-                self - other
-            }
-            #[inline(always)]
-            fn times(self, other: $t) -> $t {
-                self * other
-            }
-            #[inline(always)]
-            fn over(self, other: $t) -> $t {
-                self / other
-            }
-            #[inline(always)]
-            fn power(self) -> $t {
-                $power(self)
-            }
-        }
-    };
-}
-score!(f32, u32, std::f32::consts::LOG2_E, exp2_below_one);
-score!(f64, u64, 1.0, exp64);
-
 /// First element and the steps along the two axes of a matrix.
 type Matrix<P> = (P, isize, isize);
 
 /// One head: `[queries, depth]`, `[keys, depth]`, `[keys, width]`, `[queries, width]`.
-struct Head<T: Element<Acc: Score>> {
+struct Head<T: Read> {
     kernels: Kernels<T>,
     sums: Kernels<T::Acc>,
     weigh: WeighFn,
     join: JoinFn,
+    /// Where keys and values are read in place.
+    few: Option<(DotsFn, GatherFn)>,
     causal: bool,
     queries: usize,
     keys: usize,
@@ -194,9 +150,9 @@ struct Head<T: Element<Acc: Score>> {
 }
 
 // SAFETY: pointers are only addresses; tasks read the operands and write disjoint rows.
-unsafe impl<T: Element<Acc: Score>> Sync for Head<T> {}
+unsafe impl<T: Read> Sync for Head<T> {}
 
-impl<T: Element<Acc: Score>> Head<T> {
+impl<T: Read> Head<T> {
     /// The head whose operands lie at these elements.
     fn at(&self, at: [isize; 5]) -> Head<T> {
         let mask = self.mask.map(|(start, row, column, wide)| {
@@ -215,10 +171,9 @@ impl<T: Element<Acc: Score>> Head<T> {
         }
     }
 
-    /// Blocks of queries, of `count`.
-    unsafe fn run(&self, blocks: Range<usize>, count: usize) {
-        let rows =
-            piece(self.queries, count, blocks.start).start..piece(self.queries, count, blocks.end - 1).end;
+    /// Blocks of queries, of as many as the head has.
+    unsafe fn run(&self, blocks: Range<usize>, of: usize) {
+        let rows = piece(self.queries, of, blocks.start).start..piece(self.queries, of, blocks.end - 1).end;
         let (nr, keys) = (self.sums.columns(), KEYS.min(self.keys));
         // Rows of scores begin in different sets of the cache.
         let (pitch, most) = (keys.next_multiple_of(LANES) + 16, QUERIES.min(rows.len()));
@@ -262,9 +217,11 @@ impl<T: Element<Acc: Score>> Head<T> {
             std::slice::from_raw_parts_mut(sums, rows.len() * self.width).fill(T::Acc::ZERO);
             for first in (0..last).step_by(KEYS) {
                 let here = KEYS.min(last - first);
-                self.pack(first, here, packed_k, packed_v);
+                if self.few.is_none() {
+                    self.pack(first, here, packed_k, packed_v);
+                }
                 for block in blocks.clone() {
-                    let block = piece(self.queries, count, block);
+                    let block = piece(self.queries, of, block);
                     let seen = match self.causal {
                         true => here.min(block.end.saturating_sub(first)),
                         false => here,
@@ -273,25 +230,22 @@ impl<T: Element<Acc: Score>> Head<T> {
                         continue;
                     }
                     let at = block.start - rows.start;
-                    let of_scores = Operands {
-                        a: q.add(at * self.depth).cast_const(),
-                        a_row: self.depth as isize,
-                        a_col: 1,
-                        b: packed_k.cast_const(),
-                        b_row: 0,
-                        b_col: 0,
-                        c: scores,
-                        c_row: pitch as isize,
-                        c_col: 1,
-                    };
-                    gemm::block(
-                        &self.sums,
-                        &of_scores,
-                        (packed_k.cast_const(), self.depth),
-                        self.depth,
-                        0..block.len(),
-                        0..seen,
-                    );
+                    let (queries, count) = (q.add(at * self.depth), block.len());
+                    let of_keys = (packed_k.cast_const(), self.depth);
+                    match self.few {
+                        Some((dots, _)) => dots(&Dots {
+                            q: queries.cast(),
+                            rows: count,
+                            k: (self.k.0.offset(first as isize * self.k.1).cast(), self.k.1),
+                            keys: seen,
+                            depth: self.depth,
+                            scores: (scores.cast(), pitch),
+                        }),
+                        None => {
+                            let product = rows_times((queries, self.depth), of_keys.0, (scores, pitch));
+                            gemm::block(&self.sums, &product, of_keys, self.depth, 0..count, 0..seen);
+                        }
+                    }
                     for (row, i) in block.clone().enumerate() {
                         let (state, scores) = (state.add(2 * (at + row)), scores.add(row * pitch));
                         let mask = self.mask.map(|(start, step, column, wide)| {
@@ -312,22 +266,21 @@ impl<T: Element<Acc: Score>> Head<T> {
                             factor: factors.add(row).cast(),
                         });
                     }
-                    let of_values = Operands {
-                        a: scores.cast_const(),
-                        a_row: pitch as isize,
-                        b: packed_v.cast_const(),
-                        c: part,
-                        c_row: self.width as isize,
-                        ..of_scores
-                    };
-                    gemm::block(
-                        &self.sums,
-                        &of_values,
-                        (packed_v.cast_const(), here),
-                        seen,
-                        0..block.len(),
-                        0..self.width,
-                    );
+                    let of_values = (packed_v.cast_const(), here);
+                    match self.few {
+                        Some((_, gather)) => gather(&Gather {
+                            weights: (scores.cast(), pitch),
+                            rows: count,
+                            v: (self.v.0.offset(first as isize * self.v.1).cast(), self.v.1),
+                            keys: seen,
+                            width: self.width,
+                            sums: part.cast(),
+                        }),
+                        None => {
+                            let product = rows_times((scores, pitch), of_values.0, (part, self.width));
+                            gemm::block(&self.sums, &product, of_values, seen, 0..count, 0..self.width);
+                        }
+                    }
                     let sums = sums.add(at * self.width);
                     (self.join)(sums.cast(), part.cast(), factors.cast(), block.len(), self.width);
                 }
@@ -378,122 +331,17 @@ impl<T: Element<Acc: Score>> Head<T> {
     }
 }
 
-/// A row of scores that become weights.
-pub(crate) struct Row {
-    /// Room for whole lanes.
-    scores: *mut u8,
-    len: usize,
-    /// Keys that the query sees; the others weigh nothing.
-    visible: usize,
-    /// First element, step, and whether it is added.
-    mask: Option<(*const u8, isize, bool)>,
-    /// The peak of the row so far, and the sum of its weights relative to it.
-    state: *mut u8,
-    /// Where to put what earlier weights are to be multiplied by.
-    factor: *mut u8,
-}
-
-versions! {
-    /// Weights of a row of scores.
-    WeighLoop, weigh, WeighFn(row: &Row)
-}
-
-versions! {
-    /// `sums * factor + part`, row by row.
-    JoinLoop, join, JoinFn(sums: *mut u8, part: *const u8, factors: *const u8, rows: usize, width: usize)
-}
-
-/// Lanes of a running maximum or sum.
-const LANES: usize = 32;
-
-/// All lanes in one, half by half.
-#[inline(always)]
-fn folded<A: Copy>(mut lanes: [A; LANES], join: impl Fn(A, A) -> A) -> A {
-    let mut width = LANES / 2;
-    while width > 0 {
-        for lane in 0..width {
-            lanes[lane] = join(lanes[lane], lanes[lane + width]);
-        }
-        width /= 2;
-    }
-    lanes[0]
-}
-
-struct Weigh<A>(A);
-
-impl<A: Score> WeighLoop for Weigh<A> {
-    #[inline(always)]
-    unsafe fn run(row: &Row) {
-        // SAFETY: the caller vouches for the row's memory.
-        unsafe {
-            let lanes = row.visible.next_multiple_of(LANES);
-            let scores = std::slice::from_raw_parts_mut(row.scores.cast::<A>(), row.len.max(lanes));
-            let (visible, hidden) = scores.split_at_mut(row.visible);
-            match row.mask {
-                None => {}
-                Some((mask, step, true)) => {
-                    let mask = mask.cast::<A>();
-                    for (j, score) in visible.iter_mut().enumerate() {
-                        *score = score.plus((*mask.offset(j as isize * step)).times(A::UNIT));
-                    }
-                }
-                Some((mask, step, false)) => {
-                    for (j, score) in visible.iter_mut().enumerate() {
-                        let seen = *mask.offset(j as isize * step) != 0;
-                        *score = if seen { *score } else { A::NOTHING };
-                    }
-                }
-            }
-            let (ragged, beyond) = hidden.split_at_mut(lanes - row.visible);
-            ragged.fill(A::NOTHING);
-            beyond.fill(A::ZERO);
-            let (scores, _) = scores[..lanes].as_chunks_mut::<LANES>();
-            let state = row.state.cast::<A>();
-            // A NaN is passed over here, and makes the sum NaN.
-            let before = *state;
-            let mut peaks = [before; LANES];
-            for scores in &*scores {
-                for (peak, &score) in peaks.iter_mut().zip(scores) {
-                    *peak = if score.greater(*peak) { score } else { *peak };
-                }
-            }
-            let peak = folded(peaks, |a, b| if b.greater(a) { b } else { a });
-            let base = if peak.greater(A::NOTHING) { peak } else { A::ZERO };
-            let mut sums = [A::ZERO; LANES];
-            for scores in scores {
-                for (sum, score) in sums.iter_mut().zip(scores) {
-                    *score = score.minus(base).power();
-                    *sum = sum.plus(*score);
-                }
-            }
-            let sum = folded(sums, A::plus);
-            // Nothing was summed as long as the peak was -inf, but for NaN.
-            let factor = match before.greater(A::NOTHING) {
-                true => before.minus(peak).power(),
-                false => A::ONE,
-            };
-            *row.factor.cast::<A>() = factor;
-            *state = peak;
-            *state.add(1) = (*state.add(1)).times(factor).plus(sum);
-        }
-    }
-}
-
-struct Join<A>(A);
-
-impl<A: Score> JoinLoop for Join<A> {
-    #[inline(always)]
-    unsafe fn run(sums: *mut u8, part: *const u8, factors: *const u8, rows: usize, width: usize) {
-        // SAFETY: the caller vouches for the rows.
-        unsafe {
-            for row in 0..rows {
-                let factor = *factors.cast::<A>().add(row);
-                let sums = std::slice::from_raw_parts_mut(sums.cast::<A>().add(row * width), width);
-                let part = std::slice::from_raw_parts(part.cast::<A>().add(row * width), width);
-                for (sum, &part) in sums.iter_mut().zip(part) {
-                    *sum = sum.times(factor).plus(part);
-                }
-            }
-        }
+/// Rows that lie `pitch` apart times a B that is packed.
+fn rows_times<A>((a, pitch): (*mut A, usize), b: *const A, (c, c_pitch): (*mut A, usize)) -> Operands<A> {
+    Operands {
+        a,
+        a_row: pitch as isize,
+        a_col: 1,
+        b,
+        b_row: 0,
+        b_col: 0,
+        c,
+        c_row: c_pitch as isize,
+        c_col: 1,
     }
 }
