@@ -68,18 +68,18 @@ impl AttentionKernel {
         let ([q, k, v, mask @ .., out], Some(&scale)) = (args.args, args.scalars.first()) else {
             return;
         };
-        let heads: usize = batch.iter().map(|&extent| extent as usize).product();
-        let blocks = (queries as usize).div_ceil(QUERIES);
-        if heads * blocks == 0 || width == 0 {
+        if args.extents[..axes + 2].contains(&0) {
             return;
         }
+        let heads: usize = batch.iter().map(|&extent| extent as usize).product();
+        let blocks = (queries as usize).div_ceil(QUERIES);
         let stride = |arg: &Arg<'_>, axis: usize| arg.strides[axes + axis] as isize;
         let head = Head::<T> {
             kernels: T::kernels(Tiles::detect()),
             sums: <T::Acc as Element>::kernels(Tiles::detect()),
             weigh: weigh::weigh::<Weigh<T::Acc>>(Isa::detect()),
             join: weigh::join::<Join<T::Acc>>(Isa::detect()),
-            few: (queries as usize <= FEW && stride(k, 3) == 1 && stride(v, 1) == 1)
+            few: (queries as usize <= FEW && depth > 0 && stride(k, 3) == 1 && stride(v, 1) == 1)
                 .then(|| (few::dots::<T>(Isa::detect()), few::gather::<T>(Isa::detect()))),
             causal: self.op.causal,
             queries: queries as usize,
@@ -205,7 +205,7 @@ impl<T: Read> Head<T> {
         // SAFETY: every part has the length that was asked for, and the caller vouches for the operands.
         unsafe {
             for (at, i) in rows.clone().enumerate() {
-                let from = self.q.0.offset(i as isize * self.q.1);
+                let from = self.q.0.wrapping_offset(i as isize * self.q.1);
                 for d in 0..self.depth {
                     let value = (*from.offset(d as isize * self.q.2)).widen();
                     *q.add(at * self.depth + d) = value.times(self.scale);
@@ -236,7 +236,10 @@ impl<T: Read> Head<T> {
                         Some((dots, _)) => dots(&Dots {
                             q: queries.cast(),
                             rows: count,
-                            k: (self.k.0.offset(first as isize * self.k.1).cast(), self.k.1),
+                            k: (
+                                self.k.0.wrapping_offset(first as isize * self.k.1).cast(),
+                                self.k.1,
+                            ),
                             keys: seen,
                             depth: self.depth,
                             scores: (scores.cast(), pitch),
@@ -271,7 +274,10 @@ impl<T: Read> Head<T> {
                         Some((_, gather)) => gather(&Gather {
                             weights: (scores.cast(), pitch),
                             rows: count,
-                            v: (self.v.0.offset(first as isize * self.v.1).cast(), self.v.1),
+                            v: (
+                                self.v.0.wrapping_offset(first as isize * self.v.1).cast(),
+                                self.v.1,
+                            ),
                             keys: seen,
                             width: self.width,
                             sums: part.cast(),
@@ -294,7 +300,7 @@ impl<T: Read> Head<T> {
                 };
                 let row = std::slice::from_raw_parts_mut(sums.add(at * self.width), self.width);
                 row.iter_mut().for_each(|sum| *sum = sum.times(share));
-                let to = self.out.0.offset(i as isize * self.out.1);
+                let to = self.out.0.wrapping_offset(i as isize * self.out.1);
                 if self.out.2 == 1 {
                     T::narrow_row(std::slice::from_raw_parts_mut(to, self.width), row);
                 } else {
@@ -323,8 +329,10 @@ impl<T: Read> Head<T> {
         let v = self.v.0.wrapping_offset(first as isize * self.v.1);
         // SAFETY: the caller vouches for the operands and for room.
         unsafe {
-            let k = operands(k, self.k.2, self.k.1);
-            gemm::pack_whole(&self.kernels, &k, self.depth, count, keys);
+            if self.depth > 0 {
+                let k = operands(k, self.k.2, self.k.1);
+                gemm::pack_whole(&self.kernels, &k, self.depth, count, keys);
+            }
             let v = operands(v, self.v.1, self.v.2);
             gemm::pack_whole(&self.kernels, &v, count, self.width, values);
         }

@@ -62,7 +62,8 @@ impl<'a> AttentionOptions<'a> {
 
 impl Tensor {
     /// `softmax(scale · q · kᵀ + mask) · v`: queries (this tensor) `[.., i, d]`, keys `[.., j, d]`, values `[.., j, e]`, result
-    /// `[.., i, e]`; the axes in front broadcast. Scores of f16 and bf16 are f32. A query that sees no key gets zeros.
+    /// `[.., i, e]`; the axes in front broadcast. Scores of f16 and bf16 are f32. A query that sees no key gets zeros. Scores and weights are not
+    /// kept, but for dropout: memory grows with positions, not with their square, and the gradient computes the weights again.
     ///
     /// ```no_run
     /// # use thalweg::{ops::AttentionOptions, Tensor};
