@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use thalweg::hal::{self, Buffer, Copy, DeviceOptions, Place, Runtime, Stream};
 use thalweg::host::set_config;
 use thalweg::loader::{LoaderOptions, Registry};
+use thalweg::ops::AttentionOptions;
 use thalweg::{Context, DType, Result, Tensor, jit};
 use thalweg_benches::{overhead, tensors};
 
@@ -18,6 +19,8 @@ struct Sizes {
     elements: usize,
     rows: usize,
     bytes: usize,
+    /// Heads and positions of an attention.
+    attention: [usize; 2],
 }
 
 const LARGE: Sizes = Sizes {
@@ -25,12 +28,14 @@ const LARGE: Sizes = Sizes {
     elements: 100_000_000,
     rows: 65_536,
     bytes: 512 << 20,
+    attention: [32, 4096],
 };
 const SMALL: Sizes = Sizes {
     products: &[256],
     elements: 1_000_000,
     rows: 512,
     bytes: 8 << 20,
+    attention: [2, 256],
 };
 
 fn say(case: &str, value: f64, unit: &str) {
@@ -81,6 +86,7 @@ fn main() -> Result<()> {
     attempt("overheads", || overheads(&cx));
     attempt("copies", || copies(&cx, sizes.bytes));
     attempt("kernels", || kernels(&cx, &sizes));
+    attempt("attentions", || attentions(&cx, sizes.attention));
     attempt("products", || products(&cx, sizes.products, ""));
     attempt("products in tf32", || {
         // Read when a device is opened, so it takes a device of its own.
@@ -149,6 +155,16 @@ fn kernels(cx: &Context, sizes: &Sizes) -> Result<()> {
     let all = (a, b, c);
     let time = seconds(cx, || map.call(&all).ok().map(drop))?;
     say("map relu(a * b + c)", 16.0 * n as f64 / time / 1e9, "GB/s");
+    let gelu = jit(|x: &Tensor| (x * 0.5 + 1.0).gelu_tanh());
+    for dtype in [DType::F16, DType::BF16] {
+        let x = all.0.cast(dtype);
+        let time = seconds(cx, || gelu.call(&x).ok().map(drop))?;
+        say(
+            &format!("map gelu(x / 2 + 1) {dtype}"),
+            4.0 * n as f64 / time / 1e9,
+            "GB/s",
+        );
+    }
     let sum = jit(|x: &Tensor| x.sum());
     let time = seconds(cx, || sum.call(&all.0).ok().map(drop))?;
     say("sum of all", 4.0 * n as f64 / time / 1e9, "GB/s");
@@ -164,6 +180,24 @@ fn kernels(cx: &Context, sizes: &Sizes) -> Result<()> {
     });
     let time = seconds(cx, || norm.call(&x).ok().map(drop))?;
     say("layer norm of rows of 1024", bytes / time / 1e9, "GB/s");
+    Ok(())
+}
+
+fn attentions(cx: &Context, [heads, positions]: [usize; 2]) -> Result<()> {
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        let [q, k, v] = [0, 1, 2].map(|_| Tensor::randn([heads, positions, 64], DType::F32, cx).cast(dtype));
+        for (name, causal) in [("", false), (" causal", true)] {
+            let attend = || {
+                let options = AttentionOptions::new().causal(causal);
+                q.scaled_dot_product_attention(&k, &v, options).ok().map(drop)
+            };
+            let time = seconds(cx, attend)?;
+            // Of a causal one, half of the products are wanted.
+            let seen = (positions * positions) as f64 * if causal { 0.5 } else { 1.0 };
+            let rate = 4.0 * 64.0 * heads as f64 * seen / time / 1e12;
+            say(&format!("attention {positions}{name} {dtype}"), rate, "TFLOP/s");
+        }
+    }
     Ok(())
 }
 

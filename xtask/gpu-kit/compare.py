@@ -74,12 +74,26 @@ def main():
         a, b, c = (torch.rand(n, device=device) for _ in range(3))
         run = compiled(lambda a, b, c: torch.relu(a * b + c))
         say("map relu(a * b + c)", 16 * n / seconds(lambda: run(a, b, c)) / 1e9, "GB/s")
+        gelu = compiled(lambda x: torch.nn.functional.gelu(x * 0.5 + 1.0, approximate="tanh"))
+        for name, dtype in (("f16", torch.float16), ("bf16", torch.bfloat16)):
+            narrow = a.to(dtype)
+            say(f"map gelu(x / 2 + 1) {name}", 4 * n / seconds(lambda narrow=narrow: gelu(narrow)) / 1e9, "GB/s")
         say("sum of all", 4 * n / seconds(lambda: a.sum()) / 1e9, "GB/s")
         x = torch.randn(rows, 1024, device=device)
         soft = compiled(lambda x: torch.softmax(x, -1))
         say("softmax of rows of 1024", 8 * x.numel() / seconds(lambda: soft(x)) / 1e9, "GB/s")
         norm = compiled(lambda x: torch.nn.functional.layer_norm(x, (1024,)))
         say("layer norm of rows of 1024", 8 * x.numel() / seconds(lambda: norm(x)) / 1e9, "GB/s")
+
+    def attentions():
+        heads, positions = (2, 256) if small else (32, 4096)
+        attend = torch.nn.functional.scaled_dot_product_attention
+        for name, dtype in (("f32", torch.float32), ("f16", torch.float16), ("bf16", torch.bfloat16)):
+            q, k, v = (torch.randn(1, heads, positions, 64, device=device).to(dtype) for _ in range(3))
+            for mode, causal in (("", False), (" causal", True)):
+                took = seconds(lambda q=q, k=k, v=v, causal=causal: attend(q, k, v, is_causal=causal))
+                flops = 4 * 64 * heads * positions**2 * (0.5 if causal else 1)
+                say(f"attention {positions}{mode} {name}", flops / took / 1e12, "TFLOP/s")
 
     def products():
         for n in (256,) if small else (4096, 8192):
@@ -95,7 +109,7 @@ def main():
                 a, b = (torch.randn(n, n, device=device, dtype=torch.float32).to(dtype) for _ in range(2))
                 say(f"matmul {n} {name}", 2 * n**3 / seconds(lambda a=a, b=b: a @ b) / 1e12, "TFLOP/s")
 
-    for case in (overheads, copies, kernels, products):
+    for case in (overheads, copies, kernels, attentions, products):
         attempt(case.__name__, case)
 
 
