@@ -36,15 +36,15 @@ pub(super) fn rule(causal: bool, scale: f64, passed: &Passed<'_>, g: &Tensor) ->
     if !(passed.wants(0) || passed.wants(1) || by_mask) {
         return [None, None, by_values].into_iter().collect();
     }
-    // Of a softmax, the slope is w (g - sum of w g), and that sum is the one of out g.
     let along = Axes::one(rows);
-    let common = sum(&mul(&cast(g, wide), &cast(&passed.output(), wide)), along);
     let by_weights = product(g, &turned(&v), wide);
     let Ok(ty) = by_weights.ty() else {
         return [Some(by_weights.clone()), Some(by_weights), by_values]
             .into_iter()
             .collect();
     };
+    // The sum of out g is the same number, but out is rounded.
+    let common = sum(&mul(&weights, &by_weights), along);
     let slope = mul(
         &weights,
         &sub(&by_weights, &expand_back(&common, along, ty.shape)),

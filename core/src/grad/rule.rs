@@ -74,7 +74,7 @@ pub(super) fn saves(op: &Op, tracked: u32) -> Option<Saves> {
         Op::Matmul { .. } | Op::Conv(_) | Op::ConvGradInput(..) | Op::ConvGradWeight(..) => {
             Some(Saves::factors(tracked))
         }
-        Op::Attention { .. } => Some(Saves::inputs(0b1111).and_output(true)),
+        Op::Attention { .. } => Some(Saves::inputs(0b1111)),
         Op::Scan { op, .. } => running::saves(*op),
     }
 }

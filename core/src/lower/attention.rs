@@ -65,7 +65,8 @@ pub(super) fn attention(
         return;
     }
     let steps = match &call.op {
-        LibraryOp::Attention(op) if !lowering.support.library(&call.op) => {
+        // The op reads nothing without depth, where every score is 0 times scale.
+        LibraryOp::Attention(op) if depth == 0 || !lowering.support.library(&call.op) => {
             op.lowered().ok().map(|steps| (steps, op.accumulate))
         }
         _ => None,

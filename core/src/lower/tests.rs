@@ -309,6 +309,8 @@ fn attentions_with_the_op_and_in_steps() {
         (vec![2, 3], 5, 7, 3, 4, true),
         (vec![2], 3, 260, 21, 83, false),
         (vec![1], 60, 300, 3, 40, true),
+        // Several blocks of queries and of keys, and more than one thread.
+        (vec![2], 300, 300, 4, 3, false),
     ] {
         for causal in [false, true] {
             let mut w = Write::default();

@@ -17,7 +17,8 @@ const NAME: &str = "attention";
 /// i and d), the mask if there is one (element level, stride 0 along e and d), the output (row level). Heads that share keys and
 /// values have stride 0 along a batch axis.
 ///
-/// A row whose scores are all -inf gives zeros. Arithmetic: products, scores and sums are in `accumulate`, in any order of j
+/// A query sees key j where the mask lets it, and j <= i where the op is causal, whatever the mask says. A row whose scores are
+/// all -inf gives zeros, and so does a launch without keys or without depth, which reads nothing. Arithmetic: products, scores and sums are in `accumulate`, in any order of j
 /// and d that depends on the extents alone; weights may be rounded to `dtype`, be divided by their sum before or after the sum over
 /// j, and a value whose weight is 0 may be left out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,7 +48,7 @@ pub struct Steps {
 }
 
 impl Attention {
-    /// The same in three steps, with scores and weights in memory.
+    /// The same in three steps, with scores and weights in memory. Without depth all scores are 0 times scale.
     ///
     /// # Errors
     /// `InvalidArgument` when an attribute or a dtype breaks a rule of the op.
@@ -86,17 +87,17 @@ impl Attention {
             kernel.push(Node::Const { dtype, bits })
         };
         let hidden = float(&mut kernel, f64::NEG_INFINITY);
-        if self.causal {
-            let (i, j) = (index(&mut kernel, self.batch), index(&mut kernel, self.batch + 1));
-            let seen = kernel.op(ScalarOp::Le, &[j, i]);
-            score = kernel.op(ScalarOp::Select, &[seen, score, hidden]);
-        }
         if let Some((dtype, mask)) = mask {
             let mask = kernel.load(mask);
             score = match dtype {
                 DType::Bool => kernel.op(ScalarOp::Select, &[mask, score, hidden]),
                 _ => kernel.op(ScalarOp::Add, &[score, mask]),
             };
+        }
+        if self.causal {
+            let (i, j) = (index(&mut kernel, self.batch), index(&mut kernel, self.batch + 1));
+            let seen = kernel.op(ScalarOp::Le, &[j, i]);
+            score = kernel.op(ScalarOp::Select, &[seen, score, hidden]);
         }
         let peak = kernel.reduce(ReduceOp::Max, score);
         let nothing = kernel.op(ScalarOp::Eq, &[peak, hidden]);

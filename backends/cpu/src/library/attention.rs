@@ -13,7 +13,7 @@ use thalweg_hal::library::Attention;
 mod few;
 mod weigh;
 
-use few::{Dots, DotsFn, Gather, GatherFn, Read};
+use few::{Dots, Few, Gather, Read};
 use weigh::{Join, JoinFn, LANES, Row, Score, Weigh, WeighFn};
 
 /// Most queries of a block. Blocks follow from the extents alone, and so do the keys that a causal block leaves out.
@@ -60,7 +60,7 @@ impl AttentionKernel {
         }
     }
 
-    unsafe fn typed<T: Read>(&self, args: &Args<'_>, parallel: &dyn Parallel) {
+    unsafe fn typed<T: Read<Acc: Read>>(&self, args: &Args<'_>, parallel: &dyn Parallel) {
         let axes = self.op.batch as usize;
         let (batch, &[queries, width, keys, depth]) = (&args.extents[..axes], &args.extents[axes..]) else {
             return;
@@ -71,6 +71,8 @@ impl AttentionKernel {
         if args.extents[..axes + 2].contains(&0) {
             return;
         }
+        let nothing = keys == 0 || depth == 0;
+        let (keys, depth) = if nothing { (0, 0) } else { (keys, depth) };
         let heads: usize = batch.iter().map(|&extent| extent as usize).product();
         let blocks = (queries as usize).div_ceil(QUERIES);
         let stride = |arg: &Arg<'_>, axis: usize| arg.strides[axes + axis] as isize;
@@ -79,14 +81,13 @@ impl AttentionKernel {
             sums: <T::Acc as Element>::kernels(Tiles::detect()),
             weigh: weigh::weigh::<Weigh<T::Acc>>(Isa::detect()),
             join: weigh::join::<Join<T::Acc>>(Isa::detect()),
-            few: (queries as usize <= FEW && depth > 0 && stride(k, 3) == 1 && stride(v, 1) == 1)
-                .then(|| (few::dots::<T>(Isa::detect()), few::gather::<T>(Isa::detect()))),
+            few: (queries as usize <= FEW).then(|| Few::new::<T>(stride(k, 3) == 1 && stride(v, 1) == 1)),
             causal: self.op.causal,
             queries: queries as usize,
             keys: keys as usize,
             depth: depth as usize,
             width: width as usize,
-            scale: T::Acc::from_scalar(scale).times(T::Acc::UNIT),
+            scale: T::Acc::from_scalar(scale),
             q: (q.ptr.cast(), stride(q, 0), stride(q, 3)),
             k: (k.ptr.cast(), stride(k, 2), stride(k, 3)),
             v: (v.ptr.cast(), stride(v, 2), stride(v, 1)),
@@ -133,8 +134,7 @@ struct Head<T: Read> {
     sums: Kernels<T::Acc>,
     weigh: WeighFn,
     join: JoinFn,
-    /// Where keys and values are read in place.
-    few: Option<(DotsFn, GatherFn)>,
+    few: Option<Few>,
     causal: bool,
     queries: usize,
     keys: usize,
@@ -207,8 +207,7 @@ impl<T: Read> Head<T> {
             for (at, i) in rows.clone().enumerate() {
                 let from = self.q.0.wrapping_offset(i as isize * self.q.1);
                 for d in 0..self.depth {
-                    let value = (*from.offset(d as isize * self.q.2)).widen();
-                    *q.add(at * self.depth + d) = value.times(self.scale);
+                    *q.add(at * self.depth + d) = (*from.offset(d as isize * self.q.2)).widen();
                 }
                 // The peak of a row and the sum of its weights.
                 *state.add(2 * at) = T::Acc::NOTHING;
@@ -217,8 +216,10 @@ impl<T: Read> Head<T> {
             std::slice::from_raw_parts_mut(sums, rows.len() * self.width).fill(T::Acc::ZERO);
             for first in (0..last).step_by(KEYS) {
                 let here = KEYS.min(last - first);
-                if self.few.is_none() {
-                    self.pack(first, here, packed_k, packed_v);
+                match &self.few {
+                    None => self.pack(first, here, packed_k, packed_v),
+                    Some(few) if !few.in_place => self.copy(first, here, packed_k, packed_v),
+                    Some(_) => {}
                 }
                 for block in blocks.clone() {
                     let block = piece(self.queries, of, block);
@@ -232,14 +233,17 @@ impl<T: Read> Head<T> {
                     let at = block.start - rows.start;
                     let (queries, count) = (q.add(at * self.depth), block.len());
                     let of_keys = (packed_k.cast_const(), self.depth);
-                    match self.few {
-                        Some((dots, _)) => dots(&Dots {
+                    match &self.few {
+                        Some(few) => (few.dots)(&Dots {
                             q: queries.cast(),
                             rows: count,
-                            k: (
-                                self.k.0.wrapping_offset(first as isize * self.k.1).cast(),
-                                self.k.1,
-                            ),
+                            k: match few.in_place {
+                                true => (
+                                    self.k.0.wrapping_offset(first as isize * self.k.1).cast(),
+                                    self.k.1,
+                                ),
+                                false => (packed_k.cast(), self.depth as isize),
+                            },
                             keys: seen,
                             depth: self.depth,
                             scores: (scores.cast(), pitch),
@@ -264,20 +268,24 @@ impl<T: Read> Head<T> {
                             } else {
                                 seen
                             },
+                            scale: (&raw const self.scale).cast(),
                             mask,
                             state: state.cast(),
                             factor: factors.add(row).cast(),
                         });
                     }
                     let of_values = (packed_v.cast_const(), here);
-                    match self.few {
-                        Some((_, gather)) => gather(&Gather {
+                    match &self.few {
+                        Some(few) => (few.gather)(&Gather {
                             weights: (scores.cast(), pitch),
                             rows: count,
-                            v: (
-                                self.v.0.wrapping_offset(first as isize * self.v.1).cast(),
-                                self.v.1,
-                            ),
+                            v: match few.in_place {
+                                true => (
+                                    self.v.0.wrapping_offset(first as isize * self.v.1).cast(),
+                                    self.v.1,
+                                ),
+                                false => (packed_v.cast(), self.width as isize),
+                            },
                             keys: seen,
                             width: self.width,
                             sums: part.cast(),
@@ -312,6 +320,21 @@ impl<T: Read> Head<T> {
         }
     }
 
+    /// Copies some keys and their values, each without gaps.
+    unsafe fn copy(&self, first: usize, count: usize, keys: *mut T::Acc, values: *mut T::Acc) {
+        let rows = |from: Matrix<*const T>, columns: usize, to: *mut T::Acc| {
+            for (at, row) in (first..first + count).enumerate() {
+                for column in 0..columns {
+                    let place = row as isize * from.1 + column as isize * from.2;
+                    // SAFETY: the caller vouches for the operands and for room.
+                    unsafe { *to.add(at * columns + column) = (*from.0.wrapping_offset(place)).widen() };
+                }
+            }
+        };
+        rows(self.k, self.depth, keys);
+        rows(self.v, self.width, values);
+    }
+
     /// Packs some keys and their values as the tiles read them.
     unsafe fn pack(&self, first: usize, count: usize, keys: *mut T::Acc, values: *mut T::Acc) {
         let operands = |b: *const T, b_row: isize, b_col: isize| Operands {
@@ -329,10 +352,8 @@ impl<T: Read> Head<T> {
         let v = self.v.0.wrapping_offset(first as isize * self.v.1);
         // SAFETY: the caller vouches for the operands and for room.
         unsafe {
-            if self.depth > 0 {
-                let k = operands(k, self.k.2, self.k.1);
-                gemm::pack_whole(&self.kernels, &k, self.depth, count, keys);
-            }
+            let k = operands(k, self.k.2, self.k.1);
+            gemm::pack_whole(&self.kernels, &k, self.depth, count, keys);
             let v = operands(v, self.v.1, self.v.2);
             gemm::pack_whole(&self.kernels, &v, count, self.width, values);
         }

@@ -50,6 +50,13 @@ fn sweep(name: &str, limit: f64, f: impl Fn(f32) -> f32, exact: impl Fn(f64) -> 
 #[test]
 fn one_argument() {
     sweep("exp", 1.0, exp32, libm::exp);
+    let below_one = |x: f32| if x > 0.0 { 1.0 } else { exp2_below_one(x) };
+    let cut = |x: f64| match x {
+        x if x > 0.0 => 1.0,
+        x if x < -125.0 => 0.0,
+        x => libm::exp2(x),
+    };
+    sweep("exp2", 1.0, below_one, cut);
     sweep("expm1", 1.0, expm1_32, libm::expm1);
     sweep("log", 1.0, log32, libm::log);
     sweep("log1p", 1.0, log1p_32, libm::log1p);

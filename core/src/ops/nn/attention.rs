@@ -62,8 +62,9 @@ impl<'a> AttentionOptions<'a> {
 
 impl Tensor {
     /// `softmax(scale · q · kᵀ + mask) · v`: queries (this tensor) `[.., i, d]`, keys `[.., j, d]`, values `[.., j, e]`, result
-    /// `[.., i, e]`; the axes in front broadcast. Scores of f16 and bf16 are f32. A query that sees no key gets zeros. Scores and weights are not
-    /// kept, but for dropout: memory grows with positions, not with their square, and the gradient computes the weights again.
+    /// `[.., i, e]`; the axes in front broadcast. Scores of f16 and bf16 are f32. A query that sees no key gets zeros. A device that has
+    /// the op keeps neither scores nor weights, so memory grows with positions, not with their square, but for dropout and in
+    /// gradients, which compute the weights again.
     ///
     /// ```no_run
     /// # use thalweg::{ops::AttentionOptions, Tensor};
@@ -227,7 +228,14 @@ impl Sizes {
             }
             fronts.push(Shape::of(front));
         }
-        let front = broadcast(&fronts).map_err(|_| shapes().help("the axes in front broadcast"))?;
+        let front = broadcast(&fronts).map_err(|_| {
+            let mask = mask.map_or_else(String::new, |mask| format!(", mask {}", mask.shape));
+            Refusal::new(format!(
+                "queries {}, keys {}, values {}{mask}",
+                q.shape, k.shape, v.shape
+            ))
+            .help("the axes in front broadcast")
+        })?;
         let with = |rows: usize, columns: usize| Shape::checked(&[&*front, &[rows, columns]].concat());
         Ok(Sizes {
             q: with(queries, depth)?,
@@ -266,17 +274,17 @@ pub(crate) fn attention_weights(
     let extent = |shape: &Shape| shape[shape.len() - 2];
     let sum = wide(q_ty.dtype);
     let mut scores = product(q, &k.transpose(-2, -1), q_ty.dtype, sum, tag) * scale;
-    if causal {
-        let row = along(q, 2, 0, extent(&q_ty.shape), tag);
-        let column = along(q, 2, 1, extent(&k_ty.shape), tag);
-        scores = column.le(&row).where_cond(&scores, f64::NEG_INFINITY);
-    }
     if let Some(mask) = mask {
         let mask = masking(mask, q_ty.dtype, tag);
         scores = match mask.dtype() {
             Ok(DType::Bool) => mask.where_cond(&scores, f64::NEG_INFINITY),
             _ => scores + mask,
         };
+    }
+    if causal {
+        let row = along(q, 2, 0, extent(&q_ty.shape), tag);
+        let column = along(q, 2, 1, extent(&k_ty.shape), tag);
+        scores = column.le(&row).where_cond(&scores, f64::NEG_INFINITY);
     }
     let peak = peak(&scores, -1);
     let nothing = peak.eq(f64::NEG_INFINITY);

@@ -191,6 +191,104 @@ fn an_error_is_passed_on() {
     );
 }
 
+fn numbers(shape: &[usize], seed: f32, cx: &Context) -> Tensor {
+    let count = shape.iter().product::<usize>();
+    let values: Vec<f32> = (0..count)
+        .map(|i| ((i as f32 + seed) * 12.9898).sin() * 2.0)
+        .collect();
+    Tensor::from_slice(&values, shape, cx)
+}
+
+#[test]
+fn attention_has_the_same_bits_however_its_operands_lie() {
+    let cx = Context::new("cpu").unwrap();
+    for queries in [3, 20] {
+        let (q, k) = (
+            numbers(&[2, queries, 7], 0.0, &cx),
+            numbers(&[2, 7, 270], 1.0, &cx),
+        );
+        let v = numbers(&[2, 270, 19], 2.0, &cx);
+        let attend = |(q, k, v): &(Tensor, Tensor, Tensor)| {
+            q.scaled_dot_product_attention(&(k.transpose(-1, -2) * 1.0), v, AttentionOptions::new())
+        };
+        let operands = (q, k, v);
+        let (eager, compiled) = (attend(&operands), crate::jit(attend).call(&operands));
+        let bits = |x: &Tensor| {
+            x.to_vec::<f32>()
+                .unwrap()
+                .into_iter()
+                .map(f32::to_bits)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(bits(&eager), bits(&compiled), "{queries} queries");
+    }
+}
+
+#[test]
+fn attention_of_extreme_masks_and_scales() {
+    let cx = Context::new("cpu").unwrap();
+    let (q, k) = (numbers(&[2, 300, 4], 0.0, &cx), numbers(&[2, 300, 4], 1.0, &cx));
+    let v = numbers(&[2, 300, 1], 2.0, &cx);
+    let values = v.to_vec::<f32>().unwrap();
+    let attend = |options: AttentionOptions<'_>| {
+        q.scaled_dot_product_attention(&k, &v, options)
+            .to_vec::<f32>()
+            .unwrap()
+    };
+    let mean: f32 = values[..300].iter().sum::<f32>() / 300.0;
+    // All keys are hidden alike by the least number, and none by a scale of 0.
+    let least = Tensor::full([300, 300], f32::MIN, &cx);
+    for options in [
+        AttentionOptions::new().mask(&least),
+        AttentionOptions::new().scale(0.0),
+    ] {
+        let out = attend(options);
+        assert!((out[0] - mean).abs() < 1e-5, "{} for {mean}", out[0]);
+    }
+    // A query sees the last key alone, long after the first block of keys.
+    let mut last = vec![f32::NEG_INFINITY; 300];
+    last[299] = -1.0;
+    let last = Tensor::from_slice(&last, [300], &cx);
+    assert_eq!(attend(AttentionOptions::new().mask(&last))[5], values[299]);
+    // Of a NaN among the keys that a query sees, the result is NaN; what is hidden does not matter.
+    let mut none = vec![0.0_f32; 300];
+    none[7] = f32::NAN;
+    let none = Tensor::from_slice(&none, [300], &cx);
+    let causal = attend(AttentionOptions::new().mask(&none).causal(true));
+    assert!(causal[6].is_finite() && causal[7].is_nan() && causal[299].is_nan());
+    // Scores of any size, also against what they are multiplied by.
+    for scale in [1e4, -1e4, -0.5, 3.0] {
+        let out = attend(AttentionOptions::new().scale(scale));
+        let weights = (q.matmul(&k.transpose(-1, -2)) * scale).softmax(-1);
+        let wanted = weights.matmul(&v).to_vec::<f32>().unwrap();
+        for (found, wanted) in out.iter().zip(&wanted) {
+            assert!(
+                (found - wanted).abs() < 2e-3,
+                "scale {scale}: {found} for {wanted}"
+            );
+        }
+    }
+}
+
+#[test]
+fn slopes_of_a_narrow_attention_sum_to_nothing() {
+    let cx = Context::new("cpu").unwrap();
+    let narrow = |values: &[f32], shape: &[usize]| Tensor::from_slice(values, shape, &cx).cast(DType::BF16);
+    let (q, k) = (narrow(&[1.0], &[1, 1]), narrow(&[0.0, 0.84375], &[2, 1]));
+    let v = narrow(&[100.0, 101.0], &[2, 1]);
+    let mask = Tensor::zeros([1, 2], DType::F32, &cx);
+    let slopes = crate::grad(|mask: &Tensor| {
+        q.scaled_dot_product_attention(&k, &v, AttentionOptions::new().mask(mask).scale(1.0))
+            .cast(DType::F32)
+            .sum()
+    })
+    .call(&mask)
+    .to_vec::<f32>()
+    .unwrap();
+    assert!((slopes[0] + slopes[1]).abs() < 1e-4, "{slopes:?}");
+    assert!((slopes[1] - 0.21).abs() < 0.01, "{slopes:?}");
+}
+
 #[test]
 fn dropout_takes_weights_and_scales_the_others() {
     let cx = Context::new("cpu").unwrap();

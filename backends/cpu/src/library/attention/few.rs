@@ -1,7 +1,7 @@
 //! Few queries: packing would cost more than the products, and keys and values are read where they lie.
 
 use super::weigh::{Score, folded};
-use crate::isa::versions;
+use crate::isa::{Isa, versions};
 use crate::library::gemm::Element;
 use crate::math::{bf16_to_f32, f16_to_f32};
 use half::{bf16, f16};
@@ -28,6 +28,30 @@ read! {
     f64, x => x;
     f16, x => f16_to_f32(x.to_bits());
     bf16, x => bf16_to_f32(x.to_bits());
+}
+
+/// What computes few queries.
+#[derive(Clone, Copy)]
+pub(super) struct Few {
+    /// Keys and values are read where they lie; else they are copied first, which changes no bit.
+    pub(super) in_place: bool,
+    pub(super) dots: DotsFn,
+    pub(super) gather: GatherFn,
+}
+
+impl Few {
+    pub(super) fn new<T: Read<Acc: Read>>(in_place: bool) -> Few {
+        let isa = Isa::detect();
+        let (dots, gather) = match in_place {
+            true => (dots::<T>(isa), gather::<T>(isa)),
+            false => (dots::<T::Acc>(isa), gather::<T::Acc>(isa)),
+        };
+        Few {
+            in_place,
+            dots,
+            gather,
+        }
+    }
 }
 
 /// The products of some queries, which lie one after the other, with some keys.

@@ -8,7 +8,7 @@ use crate::math::{exp2_below_one, exp64};
 pub(crate) trait Score: Element<Acc = Self> {
     const NOTHING: Self;
     const ONE: Self;
-    /// What scores are multiplied by for `power`.
+    /// What natural exponents are multiplied by for `power`.
     const UNIT: Self;
     fn from_scalar(bits: u64) -> Self;
     fn greater(self, other: Self) -> bool;
@@ -16,7 +16,7 @@ pub(crate) trait Score: Element<Acc = Self> {
     fn minus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
     fn over(self, other: Self) -> Self;
-    /// The weight of a score that is so far below the peak.
+    /// The power with this exponent, which is not above 0.
     fn power(self) -> Self;
 }
 
@@ -66,6 +66,7 @@ pub(crate) struct Row {
     pub(super) len: usize,
     /// Keys that the query sees; the others weigh nothing.
     pub(super) visible: usize,
+    pub(super) scale: *const u8,
     /// First element, step, and whether it is added.
     pub(super) mask: Option<(*const u8, isize, bool)>,
     /// The peak of the row so far, and the sum of its weights relative to it.
@@ -110,18 +111,22 @@ impl<A: Score> WeighLoop for Weigh<A> {
             let lanes = row.visible.next_multiple_of(LANES);
             let scores = std::slice::from_raw_parts_mut(row.scores.cast::<A>(), row.len.max(lanes));
             let (visible, hidden) = scores.split_at_mut(row.visible);
+            let scale = *row.scale.cast::<A>();
+            let mut slope = A::UNIT;
             match row.mask {
-                None => {}
+                // The greatest product is the greatest score too.
+                None if scale.greater(A::ZERO) && !scale.greater(A::ONE) => slope = scale.times(A::UNIT),
+                None => visible.iter_mut().for_each(|score| *score = score.times(scale)),
                 Some((mask, step, true)) => {
                     let mask = mask.cast::<A>();
                     for (j, score) in visible.iter_mut().enumerate() {
-                        *score = score.plus((*mask.offset(j as isize * step)).times(A::UNIT));
+                        *score = score.times(scale).plus(*mask.offset(j as isize * step));
                     }
                 }
                 Some((mask, step, false)) => {
                     for (j, score) in visible.iter_mut().enumerate() {
                         let seen = *mask.offset(j as isize * step) != 0;
-                        *score = if seen { *score } else { A::NOTHING };
+                        *score = if seen { score.times(scale) } else { A::NOTHING };
                     }
                 }
             }
@@ -143,14 +148,14 @@ impl<A: Score> WeighLoop for Weigh<A> {
             let mut sums = [A::ZERO; LANES];
             for scores in scores {
                 for (sum, score) in sums.iter_mut().zip(scores) {
-                    *score = score.minus(base).power();
+                    *score = score.minus(base).times(slope).power();
                     *sum = sum.plus(*score);
                 }
             }
             let sum = folded(sums, A::plus);
             // Nothing was summed as long as the peak was -inf, but for NaN.
             let factor = match before.greater(A::NOTHING) {
-                true => before.minus(peak).power(),
+                true => before.minus(peak).times(slope).power(),
                 false => A::ONE,
             };
             *row.factor.cast::<A>() = factor;
