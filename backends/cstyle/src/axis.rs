@@ -25,7 +25,8 @@ impl AxisOp {
             | LibraryOp::Conv(_)
             | LibraryOp::ConvGradInput(_)
             | LibraryOp::ConvGradWeight(_)
-            | LibraryOp::Sort(_) => None,
+            | LibraryOp::Sort(_)
+            | LibraryOp::Attention(_) => None,
         }
     }
 }

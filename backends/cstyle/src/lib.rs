@@ -14,6 +14,7 @@
 //! The passes of a plan run in order, each after the one before has finished. An in-order queue does that. A pass names its
 //! entry, so that passes can share one, and may have a last word of its own ([`Pass::words`]).
 
+mod attention;
 mod axis;
 mod body;
 mod generic;

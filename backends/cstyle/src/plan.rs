@@ -106,6 +106,7 @@ impl Shape<'_> {
             | Form::Rows { .. }
             | Form::Axis { .. }
             | Form::Sort { .. }
+            | Form::Attention { .. }
             | Form::Generic
             | Form::Product { .. } => SmallVec::new(),
         };
@@ -142,6 +143,7 @@ impl Shape<'_> {
                 | Form::Rows { split: false, .. }
                 | Form::Axis { .. }
                 | Form::Sort { .. }
+                | Form::Attention { .. }
                 | Form::Generic
                 | Form::Product { .. } => 0,
             },
@@ -323,7 +325,11 @@ impl Shape<'_> {
                 SmallVec::from_slice(&[grid(rows / last.max(1) * strips)])
             }
             // Planned in files of their own.
-            Form::Product { .. } | Form::Axis { .. } | Form::Sort { .. } | Form::Generic => SmallVec::new(),
+            Form::Product { .. }
+            | Form::Axis { .. }
+            | Form::Sort { .. }
+            | Form::Attention { .. }
+            | Form::Generic => SmallVec::new(),
             Form::Rows { by_group, split } => {
                 let of = |units: u64| grid(if by_group { units } else { units.div_ceil(group) });
                 let mut passes = SmallVec::new();

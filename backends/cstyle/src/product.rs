@@ -74,7 +74,7 @@ impl Roles {
             LibraryOp::ConvGradWeight(op) => Some(Roles::windows(op, [0, 1, 2], |i| {
                 [op.dilation[i], op.stride[i], -op.padding[i], 1]
             })),
-            LibraryOp::Scatter(_) | LibraryOp::Scan(_) | LibraryOp::Sort(_) => None,
+            LibraryOp::Scatter(_) | LibraryOp::Scan(_) | LibraryOp::Sort(_) | LibraryOp::Attention(_) => None,
         }
     }
 

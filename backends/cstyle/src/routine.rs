@@ -3,9 +3,9 @@
 use crate::axis::{self, AxisOp};
 use crate::body::Body;
 use crate::product::{self, Roles};
-use crate::{Dialect, Launch, MatmulConfig, Plan, Target, Variant, generic, plan, sort, write};
+use crate::{Dialect, Launch, MatmulConfig, Plan, Target, Variant, attention, generic, plan, sort, write};
 use thalweg_hal::ir::Kernel;
-use thalweg_hal::library::{LibraryOp, Matmul, Sort};
+use thalweg_hal::library::{Attention, LibraryOp, Matmul, Sort};
 use thalweg_hal::{Error, Result};
 
 /// The source of one variant.
@@ -37,6 +37,7 @@ pub(crate) enum Kind {
     Product(Box<Roles>, MatmulConfig),
     Axis(AxisOp),
     Sort(Sort),
+    Attention(Attention),
 }
 
 impl Routine {
@@ -69,7 +70,7 @@ impl Routine {
     }
 
     /// A library op with the launch of its signature: products and convolutions in tiles of `config`, scans, scatters and sorts
-    /// along their axis.
+    /// along their axis, attention by tiles of queries.
     ///
     /// # Errors
     /// `Unsupported` for a scatter whose sums are wider than its elements, and dtypes that the target lacks; `InvalidArgument`
@@ -80,6 +81,12 @@ impl Routine {
             return Ok(Routine {
                 kind: Kind::Sort(op.clone()),
                 ..Routine::new(&sort::form(op), target)?
+            });
+        }
+        if let LibraryOp::Attention(op) = op {
+            return Ok(Routine {
+                kind: Kind::Attention(op.clone()),
+                ..Routine::new(&attention::form(op), target)?
             });
         }
         let product = Roles::of(op).map(|roles| Kind::Product(Box::new(roles), config));
@@ -110,6 +117,7 @@ impl Routine {
             Kind::Product(roles, config) => product::plan(&self.body, roles, *config, &self.target, launch)?,
             Kind::Axis(op) => axis::plan(&self.body, op, &self.target, launch),
             Kind::Sort(op) => Some(sort::plan(&self.body, op, &self.target, launch)?),
+            Kind::Attention(op) => Some(attention::plan(&self.body, op, &self.target, launch)),
         };
         Ok(special.unwrap_or_else(|| plan::plan(&self.body, &self.target, launch)))
     }

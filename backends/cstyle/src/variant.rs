@@ -26,7 +26,7 @@ pub struct Variant {
     pub(crate) homes: SmallVec<[u8; 8]>,
     /// How each parameter moves along the last axis.
     pub(crate) steps: SmallVec<[Step; 8]>,
-    /// How each parameter moves along the last axis of rows, where neighbouring rows are walked side by side.
+    /// How each parameter moves along the last axis of rows, where neighbouring rows are walked side by side, and in attention.
     pub(crate) row_steps: SmallVec<[Step; 8]>,
 }
 
@@ -56,6 +56,8 @@ pub(crate) enum Form {
         /// Whether rows are sorted digit by digit through scratch memory, and not each by one group.
         long: bool,
     },
+    /// Attention: queries and columns of values of a tile.
+    Attention { rows: u16, columns: u16 },
     /// The program that interprets kernels.
     Generic,
     /// A matrix product, or a convolution as one.
@@ -192,7 +194,7 @@ pub(crate) enum Word {
     Round,
     /// Of a convolution: for each spatial axis the factors of columns and depth, the shift and the divisor.
     Tap(usize),
-    /// Rows and columns of a product.
+    /// Rows and columns of a product or an attention.
     MatrixRows,
     MatrixColumns,
     /// Extent of an axis of rows.
@@ -214,12 +216,15 @@ pub(crate) enum Word {
 pub(crate) fn words(body: &Body, variant: &Variant, mut visit: impl FnMut(Word)) {
     let (outer, inner) = (variant.outer as usize, variant.inner as usize);
     let is_product = matches!(variant.form, Form::Product { .. });
+    let is_attention = matches!(variant.form, Form::Attention { .. });
     [Word::Rows, Word::Total, Word::Chunks, Word::Length]
         .into_iter()
         .for_each(&mut visit);
-    if let Form::Product { spatial, .. } = variant.form {
+    if is_product || is_attention {
         visit(Word::MatrixRows);
         visit(Word::MatrixColumns);
+    }
+    if let Form::Product { spatial, .. } = variant.form {
         (0..4 * usize::from(spatial)).for_each(|part| visit(Word::Tap(part)));
     }
     if matches!(variant.form, Form::Axis { .. }) {

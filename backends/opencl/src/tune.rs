@@ -100,7 +100,9 @@ impl OpenClDevice {
             LibraryOp::Conv(op) | LibraryOp::ConvGradInput(op) | LibraryOp::ConvGradWeight(op) => {
                 (1, (op.dtype, op.accumulate), Trial::conv)
             }
-            LibraryOp::Scatter(_) | LibraryOp::Scan(_) | LibraryOp::Sort(_) => return Ok(first),
+            LibraryOp::Scatter(_) | LibraryOp::Scan(_) | LibraryOp::Sort(_) | LibraryOp::Attention(_) => {
+                return Ok(first);
+            }
         };
         if !(dtypes == (DType::F32, DType::F32) && self.config.tune && self.builder.cache.is_on()) {
             return Ok(first);

@@ -1,5 +1,6 @@
 //! Library ops against their definition.
 
+mod attention;
 mod axis;
 mod conv;
 mod place;
@@ -54,6 +55,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases.extend(conv::cases());
     cases.extend(axis::cases());
     cases.extend(sort::cases());
+    cases.extend(attention::cases());
     cases
 }
 

@@ -16,7 +16,11 @@ impl Writer<'_> {
 
     /// Indices of row `r` along the axes before the last outer one, and the offsets of `params` there.
     pub(super) fn batch_row(&mut self, params: &[usize]) {
-        let batch = usize::from(self.variant.outer) - 1;
+        self.row_along(usize::from(self.variant.outer) - 1, params);
+    }
+
+    /// Indices of row `r` along the first `batch` axes, and the offsets of `params` there.
+    pub(super) fn row_along(&mut self, batch: usize, params: &[usize]) {
         if batch > 0 {
             self.text.line("idx row_rest = r;");
         }

@@ -1,5 +1,6 @@
 //! From a kernel and a variant to source.
 
+mod attention;
 mod axis;
 mod columns;
 mod fold;
@@ -42,6 +43,7 @@ pub(crate) fn kernel(body: &Body, kind: &Kind, variant: &Variant, target: &Targe
         | Form::Columns { .. }
         | Form::Rows { split: false, .. }
         | Form::Sort { long: false }
+        | Form::Attention { .. }
         | Form::Product { split: false, .. } => 1,
     };
     let name = sanitized(&body.kernel.name);
@@ -50,6 +52,9 @@ pub(crate) fn kernel(body: &Body, kind: &Kind, variant: &Variant, target: &Targe
     writer.head(by_value);
     if let Kind::Sort(op) = kind {
         writer.sort_head(op);
+    }
+    if let Kind::Attention(op) = kind {
+        writer.attention_head(op);
     }
     for (pass, entry) in (0..).zip(&entries) {
         writer.open(entry, by_value);
@@ -63,6 +68,11 @@ pub(crate) fn kernel(body: &Body, kind: &Kind, variant: &Variant, target: &Targe
                 }
             }
             Form::Sort { long } => writer.sort(long, pass),
+            Form::Attention { .. } => {
+                if let Kind::Attention(op) = kind {
+                    writer.attention(op);
+                }
+            }
             // Written above.
             Form::Generic => {}
             Form::Product { config, split, .. } => {
@@ -129,6 +139,7 @@ impl Writer<'_> {
             | Form::Columns { .. }
             | Form::Axis { .. }
             | Form::Sort { .. }
+            | Form::Attention { .. }
             | Form::Generic
             | Form::Product { .. } => self.body.info.levels[node] == Level::Element,
         }

@@ -151,7 +151,7 @@ impl Writer<'_> {
 }
 
 /// OpenCL's name of the element of a vector of sums.
-fn vector_of(dtype: DType) -> &'static str {
+pub(super) fn vector_of(dtype: DType) -> &'static str {
     match dtype {
         DType::F64 => "double",
         DType::F32 => "float",
