@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "the corpus serves the compile gate too")]
 mod corpus;
 
-use corpus::{Fill, parameters, with_convolution, with_launch};
+use corpus::{Fill, attention, parameters, with_attention, with_convolution, with_launch};
 use std::path::Path;
 use thalweg_cstyle::{Dialect, MatmulConfig, Plan, Routine, Source, Target};
 use thalweg_hal::DType;
@@ -229,6 +229,35 @@ fn sorts() {
             let words = format!("i64 at[{}]; }} tl_words", plan.words.len());
             assert!(source.text.contains(&words), "{words}");
             assert_eq!(plan.scratch_bytes > 0, source.text.contains("char *scratch"));
+            compare(&format!("{name}.{kind}"), &source);
+        }
+    }
+}
+
+/// Many queries, whose blocks of keys end where causality does, and one under a mask that is added.
+#[test]
+fn attentions() {
+    let cases = [
+        (
+            "attention",
+            attention(DType::F16, true, Some(false)),
+            [2, 3, 200, 64, 300, 64],
+        ),
+        (
+            "attention_decode",
+            attention(DType::F32, false, Some(true)),
+            [2, 3, 1, 128, 300, 128],
+        ),
+    ];
+    for (name, op, extents) in cases {
+        for (kind, target) in TARGETS {
+            let config = MatmulConfig::candidates(&target)[0];
+            let routine = Routine::library(&LibraryOp::Attention(op.clone()), config, &target).unwrap();
+            let plan = with_attention(&op, &extents, 1, |launch| routine.plan(launch)).unwrap();
+            assert_eq!((plan.passes.len(), plan.scratch_bytes), (1, 0));
+            let source = routine.render(&plan.variant).unwrap();
+            let words = format!("i64 at[{}]; }} tl_words", plan.words.len());
+            assert!(source.text.contains(&words), "{words}");
             compare(&format!("{name}.{kind}"), &source);
         }
     }

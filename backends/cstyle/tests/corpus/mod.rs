@@ -4,14 +4,14 @@ use std::collections::HashSet;
 use thalweg_cstyle::{Launch, MatmulConfig, Place, Routine, Source, Target};
 use thalweg_hal::ir::arbitrary::{RandomKernel, random_kernel};
 use thalweg_hal::ir::{Access, Kernel, Level, Node, NodeId, ReduceOp, Returns, Role, ScalarOp};
-use thalweg_hal::library::{Conv, LibraryOp, Matmul, Sort};
+use thalweg_hal::library::{Attention, Conv, LibraryOp, Matmul, Sort};
 use thalweg_hal::{DType, Result};
 
 /// Random kernels in the corpus.
 const RANDOM: u64 = 60;
 
 /// Every program of the corpus: of kernels with one way to lie in memory the plain variant, of the others all that the
-/// launches ask for, matrix products and convolutions in each configuration, and sorts.
+/// launches ask for, matrix products and convolutions in each configuration, sorts and attention.
 pub(crate) fn programs(target: &Target) -> Result<Vec<Source>> {
     let mut programs = Vec::new();
     for kernel in scalars() {
@@ -62,7 +62,81 @@ pub(crate) fn programs(target: &Target) -> Result<Vec<Source>> {
             programs.extend(sorts(dtype, descending, target)?);
         }
     }
+    for (dtype, _, _) in PRODUCTS.into_iter().filter(|(dtype, ..)| dtype.is_float()) {
+        for (causal, mask) in [(false, None), (true, Some(false)), (false, Some(true))] {
+            programs.extend(attentions(&attention(dtype, causal, mask), target)?);
+        }
+    }
     Ok(programs)
+}
+
+/// An attention with two batch axes, and a mask that is bool or added.
+pub(crate) fn attention(dtype: DType, causal: bool, added: Option<bool>) -> Attention {
+    let accumulate = if dtype == DType::F64 { dtype } else { DType::F32 };
+    Attention {
+        batch: 2,
+        causal,
+        mask: added.map(|added| if added { accumulate } else { DType::Bool }),
+        dtype,
+        accumulate,
+    }
+}
+
+/// An attention of few queries and of many, with narrow heads and wide ones.
+fn attentions(op: &Attention, target: &Target) -> Result<Vec<Source>> {
+    let config = MatmulConfig::candidates(target)[0];
+    let routine = Routine::library(&LibraryOp::Attention(op.clone()), config, target)?;
+    let mut sources = Vec::new();
+    for queries in [1, 1000] {
+        for width in [32, 64, 128] {
+            for step in [1, 1 << 33] {
+                let extents = [2, 3, queries, width, 1000, width];
+                let plan = with_attention(op, &extents, step, |launch| routine.plan(launch))?;
+                sources.push(routine.render(&plan.variant)?);
+            }
+        }
+    }
+    Ok(sources)
+}
+
+/// Calls `with` with a launch of an attention: every operand row-major, its last axis in steps of `step`.
+pub(crate) fn with_attention<T>(
+    op: &Attention,
+    extents: &[u64],
+    step: i64,
+    with: impl FnOnce(&Launch<'_>) -> T,
+) -> T {
+    let batch = op.batch as usize;
+    // Of the query, the column of values, the key and the depth, rows and columns of each operand.
+    let mut axes = vec![[0, 3], [2, 3], [2, 1]];
+    axes.extend(op.mask.map(|_| [0, 2]));
+    axes.push([0, 1]);
+    let last = axes.len() - 1;
+    let strides: Vec<Vec<i64>> = (axes.iter().enumerate())
+        .map(|(p, axes)| {
+            let mut own = vec![0; if p == last { batch + 2 } else { extents.len() }];
+            let mut step = step;
+            for axis in (0..batch).chain(axes.map(|axis| batch + axis)).rev() {
+                own[axis] = step;
+                step *= extents[axis].max(1) as i64;
+            }
+            own
+        })
+        .collect();
+    let places: Vec<Place<'_>> = (strides.iter().enumerate())
+        .map(|(index, strides)| Place {
+            buffer: index as u64,
+            offset: 0,
+            strides,
+            gather_stride: 0,
+            gather_extent: 0,
+        })
+        .collect();
+    with(&Launch {
+        extents,
+        places: &places,
+        scalars: &[0],
+    })
 }
 
 /// A sort of short rows and of long ones, with indices of 32 and of 64 bits.
