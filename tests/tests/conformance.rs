@@ -12,7 +12,7 @@ use thalweg_conformance::kit::matches;
 use thalweg_conformance::{Ignores, Kit, Outcome, Subject, cases};
 
 /// What each test runs.
-const GROUPS: [(&str, &str); 29] = [
+const GROUPS: [(&str, &str); 30] = [
     ("core", "core/*"),
     ("memory", "memory/*"),
     ("streams", "streams/*"),
@@ -63,6 +63,12 @@ const GROUPS: [(&str, &str); 29] = [
         "some_sorts",
         "library/sort.f32 library/sort.f32.rows library/sort.f32.line.special library/sort.f64.long library/sort.f16 \
          library/sort.bf16.long library/sort.i64 library/sort.bool library/sort.u8.long",
+    ),
+    // Every dtype, every mask, and tiles of every width.
+    (
+        "some_attention",
+        "library/attention.f16 library/attention.f64.masks library/attention.bf16.masks library/attention.f32.wide \
+         library/attention.f32.shared library/attention.f32.hidden library/attention.f32.empty",
     ),
     ("graphs", "graphs/*"),
     ("concurrency", "concurrency/*"),
@@ -173,7 +179,8 @@ backends! {
         concurrency, acceptance];
     cuda_on_a_stand_in = cuda_standin(), ["map: capability", "binary: capability", "lower it", "without its epilogue"],
         [core, memory, streams, events, errors, rows, forms, arguments,
-        some_scalars, some_casts, some_reductions, some_random, some_products, some_scans, some_scatters, some_sorts, products, biases,
+        some_scalars, some_casts, some_reductions, some_random, some_products, some_scans, some_scatters, some_sorts,
+        some_attention, products, biases,
         windows, scans, scatters, graphs, concurrency, acceptance];
     cuda_without_cublaslt = cuda_alone(), ["map: capability", "binary: capability", "lower it"],
         [some_products, products, biases];
