@@ -23,7 +23,7 @@ pub use control::{checkpoint, cond, fori_loop, scan, while_loop};
 pub use error::{Error, Result};
 pub use exec::{Holder, OutOfMemory};
 pub use grad::{grad, hessian, jacobian, no_grad, stop_gradient, value_and_grad, vjp};
-pub use hal::{DType, Device, Event, Stream, Target};
+pub use hal::{DType, Device, Event, F8E4M3, F8E5M2, Stream, Target};
 pub use jit::{Jit, jit};
 pub use tensor::Tensor;
 pub use tensor::element::Element;

@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// How the bits of a dtype are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// IEEE 754 binary64/32/16 or bfloat16.
+    /// IEEE 754 binary64/32/16, bfloat16 or OCP E4M3 and E5M2.
     Float,
     /// Two's complement.
     Signed,
@@ -88,12 +88,21 @@ dtypes! {
     U8 = 12, "u8", 1, Unsigned;
     /// Truth value: one byte, 0 or 1.
     Bool = 13, "bool", 1, Bool;
+    /// OCP E4M3: 4 bits of exponent, 3 of mantissa, no infinity, up to 448. For storage.
+    F8E4M3 = 14, "f8e4m3", 1, Float;
+    /// OCP E5M2: 5 bits of exponent, 2 of mantissa, up to 57344. For storage.
+    F8E5M2 = 15, "f8e5m2", 1, Float;
 }
 
 impl DType {
-    /// f64, f32, f16 or bf16.
+    /// f64, f32, f16, bf16, f8e4m3 or f8e5m2.
     pub const fn is_float(self) -> bool {
         matches!(self.class(), Class::Float)
+    }
+
+    /// f8e4m3 or f8e5m2: values are moved and cast, and nothing is computed in them.
+    pub const fn is_storage(self) -> bool {
+        matches!(self, DType::F8E4M3 | DType::F8E5M2)
     }
 
     /// A signed or unsigned integer.

@@ -13,6 +13,7 @@
 pub mod backend;
 pub mod dtype;
 pub mod export;
+pub mod f8;
 pub mod host;
 pub mod ir;
 pub mod kit;

@@ -1,12 +1,14 @@
-//! Correctly rounded conversions to f16 and bf16.
+//! Correctly rounded conversions to floats of 16 and 8 bits.
 //!
 //! `half::f16::from_f64` rounds twice or drops low bits, depending on the machine. Rounding to odd first keeps what a
 //! second, nearest-even rounding needs.
 
+use crate::dtype::DType;
+use crate::f8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
 
 /// `value` rounded to odd: exact, or of the two f32 neighbours the one with an odd last bit.
-fn odd_from_f64(value: f64) -> f32 {
+pub fn odd_from_f64(value: f64) -> f32 {
     let near = value as f32;
     let back = f64::from(near);
     if back == value || value.is_nan() || near.to_bits() & 1 == 1 {
@@ -50,6 +52,30 @@ conversions! {
     i64, bf16_from_i64 -> bf16 = |v| odd_from_f64(odd_from_i64(v));
     u64, f16_from_u64 -> f16 = |v| odd_from_f64(odd_from_u64(v));
     u64, bf16_from_u64 -> bf16 = |v| odd_from_f64(odd_from_u64(v));
+}
+
+/// The bits of `value`, rounded once, as a float dtype; f64's for all others.
+pub fn float_bits(dtype: DType, value: f64) -> u64 {
+    match dtype {
+        DType::F32 => (value as f32).to_bits().into(),
+        DType::F16 => f16_from_f64(value).to_bits().into(),
+        DType::BF16 => bf16_from_f64(value).to_bits().into(),
+        DType::F8E4M3 => F8E4M3::from_f64(value).to_bits().into(),
+        DType::F8E5M2 => F8E5M2::from_f64(value).to_bits().into(),
+        _ => value.to_bits(),
+    }
+}
+
+/// The exact value of a float's bits; those of a dtype that is no float are read as f64's.
+pub fn float_value(dtype: DType, bits: u64) -> f64 {
+    match dtype {
+        DType::F32 => f32::from_bits(bits as u32).into(),
+        DType::F16 => f16::from_bits(bits as u16).into(),
+        DType::BF16 => bf16::from_bits(bits as u16).into(),
+        DType::F8E4M3 => F8E4M3::from_bits(bits as u8).into(),
+        DType::F8E5M2 => F8E5M2::from_bits(bits as u8).into(),
+        _ => f64::from_bits(bits),
+    }
 }
 
 #[cfg(test)]

@@ -38,10 +38,11 @@ const GROUPS: [(&str, &str); 30] = [
         "kernels/scalar.*.f32.contiguous kernels/scalar.*.i32.strided kernels/scalar.*.bf16.broadcast \
          kernels/scalar.*.u8.gather kernels/scalar.*.bool.contiguous",
     ),
-    // To and from the widest and the narrowest floats and f32.
+    // To and from the widest and narrow floats and f32.
     (
         "some_casts",
-        "kernels/cast.f64.* kernels/cast.*.f32 kernels/cast.f32.* kernels/cast.*.f16 kernels/constant.*",
+        "kernels/cast.f64.* kernels/cast.*.f32 kernels/cast.f32.* kernels/cast.*.f16 kernels/cast.*.f8e4m3 kernels/cast.f8e5m2.* \
+         kernels/constant.*",
     ),
     (
         "some_reductions",
@@ -51,7 +52,7 @@ const GROUPS: [(&str, &str); 30] = [
     ("some_random", "kernels/rand.* kernels/random.*.0"),
     (
         "some_products",
-        "library/matmul.f16* library/matmul.i8* library/matmul.same_bits_every_time",
+        "library/matmul.f16* library/matmul.f8* library/matmul.i8* library/matmul.same_bits_every_time",
     ),
     ("some_scans", "library/scan.max.i64 library/scan.prod.f16"),
     (

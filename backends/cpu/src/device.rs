@@ -47,6 +47,7 @@ impl Backend for CpuBackend {
                 Capability::F64,
                 Capability::F16,
                 Capability::BF16,
+                Capability::F8,
                 Capability::Map,
                 Capability::Import,
                 Capability::UnifiedMemory,

@@ -58,7 +58,9 @@ pub(crate) fn wide(dtype: DType) -> DType {
         | DType::U32
         | DType::U16
         | DType::U8
-        | DType::Bool => dtype,
+        | DType::Bool
+        | DType::F8E4M3
+        | DType::F8E5M2 => dtype,
     }
 }
 
@@ -251,6 +253,14 @@ fn register_bits(dtype: DType, bits: u64) -> u64 {
         DType::I16 => i64::from(bits as i16) as u64,
         DType::I8 => i64::from(bits as i8) as u64,
         DType::Bool => u64::from(bits as u8 != 0),
-        DType::F64 | DType::F32 | DType::I64 | DType::U64 | DType::U32 | DType::U16 | DType::U8 => bits,
+        DType::F64
+        | DType::F32
+        | DType::I64
+        | DType::U64
+        | DType::U32
+        | DType::U16
+        | DType::U8
+        | DType::F8E4M3
+        | DType::F8E5M2 => bits,
     }
 }

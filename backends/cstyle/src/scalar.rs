@@ -4,10 +4,11 @@ use thalweg_hal::DType;
 use thalweg_hal::dtype::Class;
 use thalweg_hal::ir::{ReduceOp, ScalarOp};
 
-/// Type of a value in a register. f16 and bf16 are f32 that hold a value of the narrow dtype.
+/// Type of a value in a register. f16 and bf16 are f32 that hold a value of the narrow dtype, floats of 8 bits their bits.
 pub(crate) fn register(dtype: DType) -> &'static str {
     match dtype {
         DType::F16 | DType::BF16 => "f32",
+        DType::F8E4M3 | DType::F8E5M2 => "u8",
         DType::Bool => "bool",
         DType::F64
         | DType::F32
@@ -26,7 +27,7 @@ pub(crate) fn register(dtype: DType) -> &'static str {
 pub(crate) fn memory(dtype: DType) -> &'static str {
     match dtype {
         DType::F16 | DType::BF16 => "u16",
-        DType::Bool => "u8",
+        DType::Bool | DType::F8E4M3 | DType::F8E5M2 => "u8",
         DType::F64
         | DType::F32
         | DType::I64
@@ -63,6 +64,7 @@ pub(crate) fn of_bits(dtype: DType, word: &str) -> String {
     match dtype {
         DType::F64 | DType::F32 => format!("tl_{dtype}_of_bits({word})"),
         DType::F16 | DType::BF16 => format!("tl_f32_of_{dtype}((u16){word})"),
+        DType::F8E4M3 | DType::F8E5M2 => format!("(u8){word}"),
         DType::Bool => format!("(((u8){word}) != 0)"),
         DType::I64
         | DType::I32
@@ -90,6 +92,7 @@ pub(crate) fn constant(dtype: DType, bits: u64) -> String {
         DType::F32 => single(f32::from_bits(bits as u32)),
         DType::F16 => single(half::f16::from_bits(bits as u16).to_f32()),
         DType::BF16 => single(half::bf16::from_bits(bits as u16).to_f32()),
+        DType::F8E4M3 | DType::F8E5M2 => format!("(u8){bits:#x}u"),
         DType::Bool => (if bits == 0 { "false" } else { "true" }).to_owned(),
         DType::I64
         | DType::I32
@@ -164,6 +167,17 @@ pub(crate) fn op(op: ScalarOp, dtype: DType, [a, b, c]: [&str; 3]) -> String {
 pub(crate) fn cast(from: DType, to: DType, value: &str) -> String {
     if from == to {
         return value.to_owned();
+    }
+    if from.is_storage() {
+        return cast(DType::F32, to, &format!("tl_f32_of_{from}({value})"));
+    }
+    if to.is_storage() {
+        // What f32 does not hold of an integer is beyond their range.
+        let single = match from {
+            DType::F64 => format!("tl_odd_of_f64({value})"),
+            _ => cast(from, DType::F32, value),
+        };
+        return format!("tl_{to}_of_f32({single})");
     }
     let (source, target) = (register(from), register(to));
     match (from.class(), to.class()) {

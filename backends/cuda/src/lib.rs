@@ -117,6 +117,7 @@ impl Backend for CudaBackend {
             Capability::F64,
             Capability::F16,
             Capability::BF16,
+            Capability::F8,
             Capability::Import,
             Capability::Timing,
             Capability::Priority,

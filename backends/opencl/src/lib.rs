@@ -102,6 +102,7 @@ impl Backend for OpenClBackend {
         let mut capabilities = vec![
             Capability::F16,
             Capability::BF16,
+            Capability::F8,
             Capability::Timing,
             Capability::Deterministic,
         ];

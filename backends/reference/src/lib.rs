@@ -31,6 +31,7 @@ impl Backend for ReferenceBackend {
                 Capability::F64,
                 Capability::F16,
                 Capability::BF16,
+                Capability::F8,
                 Capability::Map,
                 Capability::Import,
                 Capability::UnifiedMemory,

@@ -1,12 +1,11 @@
 //! What each op does to one scalar: bits in, bits out.
 
-use half::{bf16, f16};
 use std::cmp::Ordering;
 use thalweg_hal::DType;
 use thalweg_hal::dtype::Class;
 use thalweg_hal::ir::{ReduceOp, ScalarOp};
 use thalweg_hal::narrow::{
-    bf16_from_f64, bf16_from_i64, bf16_from_u64, f16_from_f64, f16_from_i64, f16_from_u64,
+    bf16_from_i64, bf16_from_u64, f16_from_i64, f16_from_u64, float_bits, float_value,
 };
 
 /// The bits of a value of `dtype`.
@@ -19,12 +18,7 @@ fn mask(dtype: DType) -> u64 {
 
 /// The value of a float; exact.
 fn real(dtype: DType, bits: u64) -> f64 {
-    match dtype {
-        DType::F64 => f64::from_bits(bits),
-        DType::F32 => f32::from_bits(bits as u32).into(),
-        DType::F16 => f16::from_bits(bits as u16).into(),
-        _ => bf16::from_bits(bits as u16).into(),
-    }
+    float_value(dtype, bits)
 }
 
 /// The value of an integer or bool.
@@ -44,12 +38,7 @@ fn rounded(dtype: DType, value: f64) -> u64 {
 
 /// A result of a cast: rounded once.
 fn narrowed(to: DType, float: f64) -> u64 {
-    match to {
-        DType::F64 => float.to_bits(),
-        DType::F32 => (float as f32).to_bits().into(),
-        DType::F16 => f16_from_f64(float).to_bits().into(),
-        _ => bf16_from_f64(float).to_bits().into(),
-    }
+    float_bits(to, float)
 }
 
 /// [`ScalarOp`] on arguments of `dtype`; a condition is 0 or 1.
@@ -138,8 +127,17 @@ pub(crate) fn cast(from: DType, to: DType, bits: u64) -> u64 {
         DType::F16 => f16_from_u64(n as u64).to_bits().into(),
         DType::BF16 if n < 0 => bf16_from_i64(n as i64).to_bits().into(),
         DType::BF16 => bf16_from_u64(n as u64).to_bits().into(),
+        // What f64 does not hold is far beyond their range.
+        DType::F8E4M3 | DType::F8E5M2 => float_bits(to, n as f64),
         DType::Bool => u64::from(n != 0),
-        _ => n as u64 & mask(to),
+        DType::I64
+        | DType::I32
+        | DType::I16
+        | DType::I8
+        | DType::U64
+        | DType::U32
+        | DType::U16
+        | DType::U8 => n as u64 & mask(to),
     }
 }
 

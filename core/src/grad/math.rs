@@ -71,8 +71,16 @@ pub(super) fn neg(x: &Tensor) -> Tensor {
     }
 }
 
+/// The sum; of gradients that have a dtype for storage in f32.
 pub(super) fn add(a: &Tensor, b: &Tensor) -> Tensor {
-    basic(ScalarOp::Add, a, b, |a, b| a + b)
+    let sum = |a: &Tensor, b: &Tensor| basic(ScalarOp::Add, a, b, |a, b| a + b);
+    match a.dtype() {
+        Ok(dtype) if dtype.is_storage() => {
+            let [a, b] = [a, b].map(|x| cast(x, sum_dtype(dtype)));
+            cast(&sum(&a, &b), dtype)
+        }
+        _ => sum(a, b),
+    }
 }
 
 pub(super) fn sub(a: &Tensor, b: &Tensor) -> Tensor {
@@ -128,12 +136,12 @@ pub(super) fn cast(x: &Tensor, dtype: DType) -> Tensor {
 /// The dtype that sums of `dtype` are taken in.
 pub(super) fn sum_dtype(dtype: DType) -> DType {
     match dtype {
-        DType::F16 | DType::BF16 => DType::F32,
+        DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => DType::F32,
         other => other,
     }
 }
 
-/// The sum along `axes`, which disappear; in f32 for 16-bit floats.
+/// The sum along `axes`, which disappear; in f32 for narrower floats.
 pub(super) fn sum(x: &Tensor, axes: Axes) -> Tensor {
     let Ok(ty) = x.ty() else { return x.clone() };
     if axes.is_empty() {

@@ -217,13 +217,16 @@ pub(super) fn rule(of: &Op, passed: &Passed<'_>, g: &Tensor) -> Gradients {
         Op::Scatter { axis, mode } => indexed::scatter(*axis, *mode, passed, g),
         Op::Matmul { accumulate, .. } => {
             let dtype = passed.ty(0).dtype;
+            // A gradient does not fit a dtype for storage before it is summed.
+            let factor = if dtype.is_storage() { *accumulate } else { dtype };
             let product = Op::Matmul {
                 accumulate: *accumulate,
-                output: dtype,
+                output: factor,
             };
-            let g = cast(g, dtype);
-            let left = || op(product.clone(), &[&g, &transposed(&passed.input(1))]);
-            let right = || op(product.clone(), &[&transposed(&passed.input(0)), &g]);
+            let g = cast(g, factor);
+            let input = |at: usize| cast(&transposed(&passed.input(at)), factor);
+            let left = || cast(&op(product.clone(), &[&g, &input(1)]), dtype);
+            let right = || cast(&op(product.clone(), &[&input(0), &g]), passed.ty(1).dtype);
             smallvec![passed.wants(0).then(left), passed.wants(1).then(right)]
         }
         Op::Attention { causal, scale } => attention::rule(*causal, f64::from_bits(*scale), passed, g),

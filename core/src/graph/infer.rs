@@ -1,6 +1,6 @@
 //! Shape and dtype of every op: the only place where operands are checked.
 
-use super::op::{ConvAttributes, Op};
+use super::op::{ConvAttributes, Op, ScatterMode};
 use crate::hal::DType;
 use crate::hal::ir::{ReduceOp, Returns, ScalarOp};
 use crate::tensor::failure::Refusal;
@@ -26,6 +26,17 @@ type Result<T> = std::result::Result<T, Refusal>;
 
 fn refuse<T>(message: String) -> Result<T> {
     Err(Refusal::new(message))
+}
+
+/// A dtype that `what` is not computed in.
+fn untaken<T>(what: impl std::fmt::Display, dtype: DType) -> Result<T> {
+    let refusal = Refusal::new(format!("{what} does not take {dtype}"));
+    Err(match dtype.is_storage() {
+        true => refusal.help(format!(
+            "{dtype} is for storage and matrix products: cast it to f32 or bf16 first"
+        )),
+        false => refusal,
+    })
 }
 
 /// The type of `op` on operands of the types `inputs`; [`Op::Input`] has none of its own.
@@ -162,7 +173,7 @@ pub fn infer(op: &Op, inputs: &[Type]) -> Result<Type> {
             agree_but(*axis, &inputs[0].shape, &inputs[1].shape)?;
             Ok(Type::new(inputs[1].shape, first.dtype))
         }
-        Op::Scatter { axis, .. } => {
+        Op::Scatter { axis, mode } => {
             wants(inputs[1], DType::I64, "the index")?;
             agree_but(*axis, &inputs[0].shape, &inputs[1].shape)?;
             if inputs[1].shape != inputs[2].shape || inputs[2].dtype != first.dtype {
@@ -170,6 +181,9 @@ pub fn infer(op: &Op, inputs: &[Type]) -> Result<Type> {
                     "updates {} {} for indices {} and a base of {}",
                     inputs[2].dtype, inputs[2].shape, inputs[1].shape, first.dtype
                 ));
+            }
+            if *mode != ScatterMode::Set && first.dtype.is_storage() {
+                return untaken(format_args!("scatter by {}", mode.name()), first.dtype);
             }
             Ok(first)
         }
@@ -189,12 +203,15 @@ pub fn infer(op: &Op, inputs: &[Type]) -> Result<Type> {
         Op::Scan { op, axis, .. } => {
             check_axis(*axis, &first.shape)?;
             if !op.takes(first.dtype) || op.returns() == Returns::Index {
-                return refuse(format!("no running {op} of {}", first.dtype));
+                return untaken(format_args!("a running {op}"), first.dtype);
             }
             Ok(first)
         }
         Op::ArgSort { axis, .. } => {
             check_axis(*axis, &first.shape)?;
+            if !ScalarOp::Lt.accepts().takes(first.dtype) {
+                return untaken("an order", first.dtype);
+            }
             Ok(Type::new(first.shape, DType::I64))
         }
         Op::Control(control) => {
@@ -252,7 +269,7 @@ fn map(op: ScalarOp, inputs: &[Type]) -> Result<Type> {
         );
     }
     if !op.accepts().takes(dtype) {
-        return refuse(format!("{op} does not take {dtype}"));
+        return untaken(op, dtype);
     }
     let dtype = match op.returns() {
         Returns::Same => dtype,
@@ -267,7 +284,7 @@ fn reduce(op: ReduceOp, axes: Axes, input: Type) -> Result<Type> {
         return refuse(format!("{op} along {axes:?} of {}", input.shape));
     }
     if !op.takes(input.dtype) {
-        return refuse(format!("{op} does not take {}", input.dtype));
+        return untaken(op, input.dtype);
     }
     let dtype = match op.returns() {
         Returns::Index => DType::I64,
@@ -318,7 +335,11 @@ fn matmul(accumulate: DType, output: DType, a: Type, b: Type) -> Result<Type> {
             Refusal::new(format!("dtypes differ: {} and {}", a.dtype, b.dtype)).help("cast one of them"),
         );
     }
-    if !ReduceOp::Sum.takes(accumulate) || (output != a.dtype && output != accumulate) {
+    let fits = match a.dtype.is_storage() {
+        true => accumulate == DType::F32 && output.is_float() && output.size() < 8 && !output.is_storage(),
+        false => ReduceOp::Sum.takes(accumulate) && (output == a.dtype || output == accumulate),
+    };
+    if !fits {
         return refuse(format!(
             "{} does not accumulate in {accumulate} to {output}",
             a.dtype
@@ -369,6 +390,9 @@ fn conv(attributes: &ConvAttributes, x: Type, w: Type) -> Result<Type> {
     let spatial = x.shape.len().wrapping_sub(2);
     if !(1..=3).contains(&spatial) || w.shape.len() != x.shape.len() {
         return refuse(format!("input {} with weights {}", x.shape, w.shape));
+    }
+    if x.dtype == w.dtype && x.dtype.is_storage() {
+        return untaken("a convolution", x.dtype);
     }
     if x.dtype != w.dtype || !x.dtype.is_float() {
         return refuse(format!("input of {} with weights of {}", x.dtype, w.dtype));

@@ -1,6 +1,7 @@
 //! Rust types that are elements.
 
 use thalweg_hal::DType;
+use thalweg_hal::f8::{F8E4M3, F8E5M2};
 
 mod sealed {
     pub trait Sealed {}
@@ -35,6 +36,8 @@ elements! {
     f32, F32, |v| u64::from(v.to_bits());
     half::f16, F16, |v| u64::from(v.to_bits());
     half::bf16, BF16, |v| u64::from(v.to_bits());
+    F8E4M3, F8E4M3, |v| u64::from(v.to_bits());
+    F8E5M2, F8E5M2, |v| u64::from(v.to_bits());
     i64, I64, |v| v as u64;
     i32, I32, |v| u64::from(v as u32);
     i16, I16, |v| u64::from(v as u16);

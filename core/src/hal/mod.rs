@@ -64,6 +64,7 @@ pub use statistics::MemoryStats;
 pub use stream::Stream;
 pub use tag::Tag;
 pub use target::Target;
+pub use thalweg_hal::f8::{F8E4M3, F8E5M2};
 pub use thalweg_hal::tables::{Capability, Kind, MemoryInfo, PropertyKey};
 pub use thalweg_hal::{DType, Status, ir, library};
 pub use work::{Arg, Copy, Fill, Launch, Packet, Place};

@@ -274,6 +274,8 @@ fn exported(tensor: &Tensor) -> Result<NonNull<Export>> {
                 DType::I64 | DType::I32 | DType::I16 | DType::I8 => 0,
                 DType::U64 | DType::U32 | DType::U16 | DType::U8 => 1,
                 DType::Bool => 6,
+                DType::F8E4M3 => 10,
+                DType::F8E5M2 => 12,
             },
             bits: dtype.size() as u8 * 8,
             lanes: 1,
@@ -440,6 +442,8 @@ fn element(ty: DlDataType) -> Result<DType> {
         (2, 64, 1) => DType::F64,
         (4, 16, 1) => DType::BF16,
         (6, 8, 1) => DType::Bool,
+        (10, 8, 1) => DType::F8E4M3,
+        (12, 8, 1) => DType::F8E5M2,
         _ => {
             return Err(refused(format!(
                 "elements of code {code}, {bits} bits, {lanes} lanes"

@@ -3,7 +3,7 @@
 //! All dtypes of tensors have their NumPy type, but bf16, which NumPy lacks: it is written as a void of two bytes, `<V2`, as arrays
 //! of the package `ml_dtypes` are, and such a void is read as bf16 (in Python: `numpy.load(file).view(ml_dtypes.bfloat16)`). Arrays
 //! in Fortran order are read without a transposition in memory, big-endian ones are swapped. Complex numbers, texts, dates, objects
-//! and records are refused.
+//! and records are refused, and so are floats of eight bits: `ml_dtypes` gives several of them one type string.
 //!
 //! ```
 //! use thalweg::{Context, Tensor, interchange::npy};
@@ -76,10 +76,10 @@ pub fn read(path: impl AsRef<Path>, cx: &Context) -> Result<Tensor> {
 /// The tensor as a file of NumPy's format in memory. Waits for its value.
 ///
 /// # Errors
-/// The first error on the way to the tensor.
+/// The first error on the way to the tensor; a float of eight bits.
 pub fn encode(tensor: &Tensor) -> Result<Vec<u8>> {
     let (shape, dtype) = (tensor.shape()?, tensor.dtype()?);
-    let mut bytes = header(&shape, dtype);
+    let mut bytes = header(&shape, dtype).map_err(|message| malformed("npy", None, message))?;
     bytes.extend(tensor.to_le_bytes()?);
     Ok(bytes)
 }
@@ -323,7 +323,7 @@ fn dtype(descr: &str) -> Parsed<(DType, bool)> {
 }
 
 /// The header of a row-major array: NumPy's own bytes.
-fn header(shape: &Shape, dtype: DType) -> Vec<u8> {
+fn header(shape: &Shape, dtype: DType) -> Parsed<Vec<u8>> {
     let descr = match dtype {
         DType::F64 => "<f8",
         DType::F32 => "<f4",
@@ -338,6 +338,11 @@ fn header(shape: &Shape, dtype: DType) -> Vec<u8> {
         DType::U16 => "<u2",
         DType::U8 => "|u1",
         DType::Bool => "|b1",
+        DType::F8E4M3 | DType::F8E5M2 => {
+            return Err(format!(
+                "NumPy has no type for {dtype}; cast the tensor to f16 or bf16 first"
+            ));
+        }
     };
     let extents: Vec<String> = shape.iter().map(ToString::to_string).collect();
     let tuple = match &extents[..] {
@@ -354,7 +359,7 @@ fn header(shape: &Shape, dtype: DType) -> Vec<u8> {
     text.push('\n');
     // Eight axes of twenty digits are far from 65,535.
     let length = (text.len() as u16).to_le_bytes();
-    [MAGIC, &[1, 0], &length, text.as_bytes()].concat()
+    Ok([MAGIC, &[1, 0], &length, text.as_bytes()].concat())
 }
 
 #[cfg(test)]

@@ -205,11 +205,13 @@ fn check(entries: &BTreeMap<String, Entry>, length: u64) -> std::result::Result<
     Ok(())
 }
 
-const NAMES: [(&str, DType); 13] = [
+const NAMES: [(&str, DType); 15] = [
     ("F64", DType::F64),
     ("F32", DType::F32),
     ("F16", DType::F16),
     ("BF16", DType::BF16),
+    ("F8_E4M3", DType::F8E4M3),
+    ("F8_E5M2", DType::F8E5M2),
     ("I64", DType::I64),
     ("I32", DType::I32),
     ("I16", DType::I16),

@@ -1,14 +1,14 @@
 //! Comparisons and choices.
 
 use super::operand::{IntoOperand, Operand};
-use super::promotion::{Stop, broadcast, brought, expanded, join, map, unchanged};
+use super::promotion::{Stop, broadcast, brought, compared, expanded, join, map};
 use crate::graph::{Op, Type};
 use crate::hal::ir::ScalarOp;
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, apply};
 
 fn compare(op: ScalarOp, a: Operand<'_>, b: Operand<'_>, tag: OpTag) -> Tensor {
-    map(op, [a, b], unchanged, tag)
+    map(op, [a, b], compared, tag)
 }
 
 impl Tensor {

@@ -9,10 +9,11 @@ use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, composite, composite_with_gradient};
 use std::hash::Hash;
 
-/// The dtype that formulas on `dtype` are computed in: f32 for narrower floats, so that they round once, and for integers.
+/// The dtype that formulas on `dtype` are computed in: f32 for narrower floats, so that they round once, and for integers. Dtypes for
+/// storage stay, so that their ops refuse them.
 pub(crate) fn widened(dtype: DType) -> DType {
     match dtype {
-        DType::F64 => DType::F64,
+        DType::F64 | DType::F8E4M3 | DType::F8E5M2 => dtype,
         DType::F32
         | DType::F16
         | DType::BF16

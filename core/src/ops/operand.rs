@@ -1,11 +1,12 @@
 //! What binary ops take: tensors and plain numbers.
 
 use crate::hal::DType;
+use crate::hal::{F8E4M3, F8E5M2};
 use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
 use half::{bf16, f16};
 use thalweg_hal::dtype::Class;
-use thalweg_hal::narrow::{bf16_from_f64, f16_from_f64};
+use thalweg_hal::narrow;
 
 /// A number in a formula. It has no dtype of its own: it takes that of the tensor that it meets, but a float among integers
 /// makes them f32, and a number among truth values makes them numbers (f32 or i64).
@@ -52,10 +53,9 @@ impl Scalar {
         let (least, most) = match (dtype.class(), dtype.size() as u32 * 8) {
             (Class::Float, _) => {
                 return Ok(match dtype {
-                    DType::F16 => f16_from_f64(sticky(integer)).to_bits().into(),
-                    DType::BF16 => bf16_from_f64(sticky(integer)).to_bits().into(),
                     DType::F32 => (integer as f32).to_bits().into(),
-                    _ => (integer as f64).to_bits(),
+                    DType::F64 => (integer as f64).to_bits(),
+                    _ => float_bits(sticky(integer), dtype),
                 });
             }
             (Class::Signed, width) => (-(1_i128 << (width - 1)), (1_i128 << (width - 1)) - 1),
@@ -75,12 +75,7 @@ impl Scalar {
     pub(crate) fn from_bits(dtype: DType, bits: u64) -> Scalar {
         let unused = 64 - 8 * dtype.size() as u32;
         match dtype.class() {
-            Class::Float => Scalar::Float(match dtype {
-                DType::F16 => f16::from_bits(bits as u16).into(),
-                DType::BF16 => bf16::from_bits(bits as u16).into(),
-                DType::F32 => f32::from_bits(bits as u32).into(),
-                _ => f64::from_bits(bits),
-            }),
+            Class::Float => Scalar::Float(narrow::float_value(dtype, bits)),
             Class::Signed => Scalar::Int((((bits << unused) as i64) >> unused).into()),
             Class::Unsigned => Scalar::Int(bits.into()),
             Class::Bool => Scalar::Bool(bits != 0),
@@ -101,8 +96,8 @@ impl Scalar {
             (Scalar::Bool(value), Class::Signed | Class::Unsigned | Class::Bool) => u64::from(value),
             (Scalar::Int(_) | Scalar::Bool(_), Class::Float) => match (self, dtype) {
                 (Scalar::Int(value), DType::F32) => (value as f32).to_bits().into(),
-                (Scalar::Int(value), DType::F16 | DType::BF16) => float_bits(sticky(value), dtype),
-                _ => float_bits(self.to_f64(), dtype),
+                (_, DType::F64) | (Scalar::Float(_) | Scalar::Bool(_), _) => float_bits(self.to_f64(), dtype),
+                (Scalar::Int(value), _) => float_bits(sticky(value), dtype),
             },
         }
     }
@@ -121,12 +116,7 @@ fn sticky(value: i128) -> f64 {
 
 /// `value` rounded once to a float dtype.
 pub(crate) fn float_bits(value: f64, dtype: DType) -> u64 {
-    match dtype {
-        DType::F16 => f16_from_f64(value).to_bits().into(),
-        DType::BF16 => bf16_from_f64(value).to_bits().into(),
-        DType::F32 => (value as f32).to_bits().into(),
-        _ => value.to_bits(),
-    }
+    narrow::float_bits(dtype, value)
 }
 
 macro_rules! scalars {
@@ -145,7 +135,7 @@ macro_rules! scalars {
 scalars! {
     Bool: bool;
     Int: i64 i32 i16 i8 u64 u32 u16 u8;
-    Float: f64 f32 f16 bf16;
+    Float: f64 f32 f16 bf16 F8E4M3 F8E5M2;
 }
 
 impl From<usize> for Scalar {

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use thalweg_hal::dtype::Class;
 
 /// The dtype that holds the values of both: a float beats an integer, an integer a truth value, the wider the
-/// narrower; signed and unsigned go to the next wider signed, f16 with bf16 to f32.
+/// narrower; signed and unsigned go to the next wider signed, f16 with bf16 and f8e4m3 with f8e5m2 to f32.
 ///
 /// # Errors
 /// u64 with a signed dtype: no integer dtype holds both.
@@ -276,6 +276,11 @@ pub(crate) const fn float_of(dtype: DType) -> DType {
     if dtype.is_float() { dtype } else { DType::F32 }
 }
 
+/// The dtype in which values are compared: f32 for those for storage, which it holds.
+pub(crate) fn compared(dtype: DType) -> Result<DType, Refusal> {
+    Ok(if dtype.is_storage() { DType::F32 } else { dtype })
+}
+
 /// The dtype as it is.
 pub(crate) fn unchanged(dtype: DType) -> Result<DType, Refusal> {
     Ok(dtype)
@@ -292,6 +297,10 @@ mod tests {
             (F32, I64, F32),
             (F16, BF16, F32),
             (F16, F64, F64),
+            (F8E4M3, F8E5M2, F32),
+            (F8E4M3, F16, F16),
+            (F8E5M2, BF16, BF16),
+            (I32, F8E4M3, F8E4M3),
             (Bool, U8, U8),
             (U8, I8, I16),
             (U8, I32, I32),

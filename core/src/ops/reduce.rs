@@ -12,10 +12,10 @@ use crate::tensor::shape::{Axes, Shape};
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, apply, composite};
 
-/// The dtype that sums and products of `dtype` are accumulated in.
+/// The dtype that sums and products of `dtype` are accumulated in. Dtypes for storage stay: reductions refuse them.
 pub(crate) const fn accumulator(dtype: DType) -> DType {
     match dtype {
-        DType::F64 => DType::F64,
+        DType::F64 | DType::F8E4M3 | DType::F8E5M2 => dtype,
         DType::F32 | DType::F16 | DType::BF16 => DType::F32,
         DType::U64 => DType::U64,
         DType::I64
@@ -92,7 +92,7 @@ fn extreme(x: &Tensor, op: ReduceOp, axes: Axes, keep: bool, tag: OpTag) -> Tens
             if axes.is_empty() {
                 return Tensor::constant(ty.shape, DType::I64, 0);
             }
-            if !ty.dtype.is_float() {
+            if !ty.dtype.is_float() || !op.takes(ty.dtype) {
                 return reduce(x, op, axes, keep, tag);
             }
             composite("place", &(op, axes, keep), [x], tag, |[x]| {

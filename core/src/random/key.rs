@@ -315,6 +315,9 @@ impl Key {
 
 fn float_shape(shape: impl IntoShape, dtype: DType) -> Result<Shape, Refusal> {
     match dtype.is_float() {
+        true if dtype.is_storage() => {
+            Err(Refusal::new(format!("no random numbers of {dtype}")).help("draw f32 or bf16 and cast them"))
+        }
         true => shape.into_shape(),
         false => Err(Refusal::new(format!("{dtype} is no float")).help("use `randint` or `bernoulli`")),
     }

@@ -1,13 +1,13 @@
 //! Rust types as elements of tensors.
 
-use crate::hal::{self, DType};
+use crate::hal::{self, DType, F8E4M3, F8E5M2};
 use std::borrow::Cow;
 
 mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type that is an element of a tensor: the numbers, [`f16`](half::f16), [`bf16`](half::bf16) and `bool`.
+/// A Rust type that is an element of a tensor: the numbers, [`f16`](half::f16), [`bf16`](half::bf16), [`F8E4M3`], [`F8E5M2`] and `bool`.
 pub trait Element:
     sealed::Sealed + Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + 'static
 {
@@ -79,6 +79,8 @@ elements! {
     f32, |bits| f32::from_bits(bits as u32), |v| f64::from(v);
     half::f16, |bits| half::f16::from_bits(bits as u16), |v| v.to_f64();
     half::bf16, |bits| half::bf16::from_bits(bits as u16), |v| v.to_f64();
+    F8E4M3, |bits| F8E4M3::from_bits(bits as u8), |v| v.to_f64();
+    F8E5M2, |bits| F8E5M2::from_bits(bits as u8), |v| v.to_f64();
     i64, |bits| bits as i64, |v| v as f64;
     i32, |bits| bits as i32, |v| f64::from(v);
     i16, |bits| bits as i16, |v| f64::from(v);
@@ -142,6 +144,14 @@ macro_rules! with_element {
                 type $type = half::bf16;
                 $body
             }
+            DType::F8E4M3 => {
+                type $type = crate::hal::F8E4M3;
+                $body
+            }
+            DType::F8E5M2 => {
+                type $type = crate::hal::F8E5M2;
+                $body
+            }
             DType::I64 => {
                 type $type = i64;
                 $body
@@ -191,6 +201,8 @@ pub(crate) fn one(dtype: DType) -> u64 {
         DType::F32 => Element::bits(1.0_f32),
         DType::F16 => Element::bits(half::f16::ONE),
         DType::BF16 => Element::bits(half::bf16::ONE),
+        DType::F8E4M3 => Element::bits(F8E4M3::ONE),
+        DType::F8E5M2 => Element::bits(F8E5M2::ONE),
         DType::I64
         | DType::I32
         | DType::I16

@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::graph::Op;
 use crate::hal::DType;
 use std::fmt;
+use thalweg_hal::narrow;
 
 /// Characters of a line.
 const WIDTH: usize = 75;
@@ -59,6 +60,8 @@ const fn long_name(dtype: DType) -> &'static str {
         DType::F32 => "Float32",
         DType::F16 => "Float16",
         DType::BF16 => "BFloat16",
+        DType::F8E4M3 => "Float8_e4m3fn",
+        DType::F8E5M2 => "Float8_e5m2",
         DType::I64 => "Int64",
         DType::I32 => "Int32",
         DType::I16 => "Int16",
@@ -264,13 +267,10 @@ fn shortest<T: Element>(element: &T) -> String {
         DType::F64 => format!("{value:e}"),
         DType::F32 => format!("{:e}", value as f32),
         _ => {
-            // Half precision: the first length that comes back.
+            // Narrower floats: the first length that comes back.
             let back = |text: &str| {
                 let read: f64 = text.parse().unwrap_or(f64::NAN);
-                match T::DTYPE {
-                    DType::F16 => half::f16::from_f64(read).to_f64() == value,
-                    _ => half::bf16::from_f64(read).to_f64() == value,
-                }
+                narrow::float_value(T::DTYPE, narrow::float_bits(T::DTYPE, read)) == value
             };
             (0..8)
                 .map(|digits| format!("{value:.digits$e}"))

@@ -5,7 +5,7 @@ use super::{
     Role, ScalarOp,
 };
 use crate::dtype::{Class, DType};
-use crate::narrow::{bf16_from_f64, f16_from_f64};
+use crate::narrow::float_bits;
 
 /// What [`random_kernel`] may use.
 #[derive(Clone, Debug)]
@@ -361,14 +361,5 @@ fn constant_bits(source: &mut Source<'_>, dtype: DType) -> u64 {
             float_bits(dtype, source.pick(&edges).unwrap_or(0.0))
         }
         (Class::Float, _) => float_bits(dtype, small as f64 / 8.0),
-    }
-}
-
-fn float_bits(dtype: DType, value: f64) -> u64 {
-    match dtype {
-        DType::F16 => f16_from_f64(value).to_bits().into(),
-        DType::BF16 => bf16_from_f64(value).to_bits().into(),
-        DType::F32 => (value as f32).to_bits().into(),
-        _ => value.to_bits(),
     }
 }

@@ -14,14 +14,18 @@ pub enum Accepts {
     Integer,
     /// Integers and bool.
     Bits,
-    /// Every dtype.
+    /// Every dtype but those for storage.
     Any,
+    /// Every dtype: values are moved.
+    Moved,
 }
 
 impl Accepts {
     /// Whether `dtype` is in the class.
     pub const fn takes(self, dtype: DType) -> bool {
         match self {
+            Accepts::Moved => true,
+            _ if dtype.is_storage() => false,
             Accepts::Float => dtype.is_float(),
             Accepts::Number => dtype.is_float() || dtype.is_integer(),
             Accepts::Integer => dtype.is_integer(),
@@ -169,7 +173,7 @@ ops! {
         /// `a * b + c` rounded once.
         Fma = 64, "fma", 3, Float, Same;
         /// `if a { b } else { c }`; `a` is bool, `b` and `c` have one dtype.
-        Select = 65, "select", 3, Any, Same;
+        Select = 65, "select", 3, Moved, Same;
     }
 }
 
@@ -202,7 +206,7 @@ impl ReduceOp {
                     DType::F64 | DType::F32 | DType::I64 | DType::I32 | DType::U64 | DType::U32
                 )
             }
-            ReduceOp::Max | ReduceOp::Min | ReduceOp::ArgMax | ReduceOp::ArgMin => true,
+            ReduceOp::Max | ReduceOp::Min | ReduceOp::ArgMax | ReduceOp::ArgMin => !dtype.is_storage(),
         }
     }
 }

@@ -21,8 +21,7 @@ use super::{
     Access, Kernel, Level, MAX_NODES, MAX_PARAMS, MAX_SCALARS, Node, NodeId, Param, ReduceOp, Role, ScalarOp,
 };
 use crate::dtype::{Class, DType};
-use crate::narrow::{bf16_from_f64, f16_from_f64};
-use half::{bf16, f16};
+use crate::narrow::{float_bits, float_value};
 use std::fmt::Write;
 use std::str::{FromStr, SplitWhitespace};
 
@@ -97,36 +96,18 @@ pub fn literal(dtype: DType, bits: u64) -> String {
         Class::Unsigned => bits.to_string(),
         Class::Signed => (((bits << (64 - width)) as i64) >> (64 - width)).to_string(),
         Class::Float => {
-            let (value, round): (f64, fn(f64) -> u64) = match dtype {
-                DType::F16 => (f16::from_bits(bits as u16).to_f64(), |v| {
-                    f16_from_f64(v).to_bits().into()
-                }),
-                DType::BF16 => (bf16::from_bits(bits as u16).to_f64(), |v| {
-                    bf16_from_f64(v).to_bits().into()
-                }),
-                DType::F32 => {
-                    let value = f32::from_bits(bits as u32);
-                    return if value.is_nan() {
-                        hex()
-                    } else {
-                        format!("{value:?}")
-                    };
-                }
-                _ => {
-                    let value = f64::from_bits(bits);
-                    return if value.is_nan() {
-                        hex()
-                    } else {
-                        format!("{value:?}")
-                    };
-                }
-            };
+            let value = float_value(dtype, bits);
             if value.is_nan() {
                 return hex();
             }
+            match dtype {
+                DType::F64 => return format!("{value:?}"),
+                DType::F32 => return format!("{:?}", value as f32),
+                _ => {}
+            }
             (0..8)
                 .filter_map(|digits| format!("{value:.digits$e}").parse::<f64>().ok())
-                .find(|short| round(*short) == bits)
+                .find(|short| float_bits(dtype, *short) == bits)
                 .map_or_else(hex, |short| format!("{short:?}"))
         }
     }
@@ -316,22 +297,13 @@ pub fn parse_literal(dtype: DType, text: &str) -> Result<u64, String> {
                 return Err(refuse());
             }
             let number = f64::from_str(text).map_err(|_| refuse())?;
-            let (bits, overflow) = match dtype {
-                DType::F64 => (number.to_bits(), number.is_infinite()),
-                DType::F32 => {
-                    let single = f32::from_str(text).map_err(|_| refuse())?;
-                    (single.to_bits().into(), single.is_infinite())
-                }
-                DType::F16 => {
-                    let half = f16_from_f64(number);
-                    (half.to_bits().into(), half.is_infinite())
-                }
-                _ => {
-                    let half = bf16_from_f64(number);
-                    (half.to_bits().into(), half.is_infinite())
-                }
+            let bits = match dtype {
+                // Through f64 it would be rounded twice.
+                DType::F32 => f32::from_str(text).map_err(|_| refuse())?.to_bits().into(),
+                _ => float_bits(dtype, number),
             };
-            if overflow && !infinite {
+            let overflow = !float_value(dtype, bits).is_finite();
+            if overflow && (!infinite || dtype == DType::F8E4M3) {
                 Err(format!("{} is too large for {dtype}", quote(text)))
             } else {
                 Ok(bits)

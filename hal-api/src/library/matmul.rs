@@ -22,7 +22,7 @@ pub struct Matmul {
     pub batch: u32,
     /// Dtype of both operands.
     pub dtype: DType,
-    /// Dtype of products and sums: `dtype` itself, f32 for f16 and bf16, i32 for i8 and u8, i64/u64 for narrower integers.
+    /// Dtype of products and sums: `dtype` itself, f32 for floats of 16 and 8 bits, i32 for i8 and u8, i64/u64 for narrower integers.
     pub accumulate: DType,
     /// Dtype of the output when there is no epilogue.
     pub output: DType,

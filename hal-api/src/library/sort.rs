@@ -33,7 +33,7 @@ impl Sort {
     ///    strided with stride 0 along n, gathered along n), the sorted elements and their indices (row level, strided).
     ///
     /// # Errors
-    /// `InvalidArgument` when there are too many batch axes.
+    /// `InvalidArgument` when there are too many batch axes, or for a dtype whose elements are not compared.
     pub fn lowered(&self) -> Result<[Kernel; 2]> {
         self.check()?;
         Ok([self.rank()?, self.permute()?])
@@ -97,6 +97,9 @@ impl Sort {
                 NAME,
                 format!("{} batch axes, at most {} are possible", self.batch, MAX_RANK - 1),
             );
+        }
+        if !ScalarOp::Lt.accepts().takes(self.dtype) {
+            return refuse(NAME, format!("{} has no order; cast it", self.dtype));
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Elements on the host.
 
-use thalweg::{Context, DType, Element, Result, Tensor};
+use thalweg::{Context, DType, Element, F8E4M3, F8E5M2, Result, Tensor};
 
 macro_rules! columns {
     ($($name:ident $type:ty, $from:expr, $to:expr;)*) => {
@@ -90,6 +90,8 @@ columns! {
     F32 f32, f32::from_le_bytes, f32::to_le_bytes;
     F16 half::f16, half::f16::from_le_bytes, half::f16::to_le_bytes;
     BF16 half::bf16, half::bf16::from_le_bytes, half::bf16::to_le_bytes;
+    F8E4M3 F8E4M3, |[byte]: [u8; 1]| F8E4M3::from_bits(byte), |value| [value.to_bits()];
+    F8E5M2 F8E5M2, |[byte]: [u8; 1]| F8E5M2::from_bits(byte), |value| [value.to_bits()];
     I64 i64, i64::from_le_bytes, i64::to_le_bytes;
     I32 i32, i32::from_le_bytes, i32::to_le_bytes;
     I16 i16, i16::from_le_bytes, i16::to_le_bytes;

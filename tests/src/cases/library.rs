@@ -18,13 +18,17 @@ use thalweg_hal::library::{LibraryOp, Matmul};
 use thalweg_hal::tables::Capability;
 
 /// Operands, accumulator, output.
-const DTYPES: [(DType, DType, DType); 12] = [
+const DTYPES: [(DType, DType, DType); 16] = [
     (DType::F32, DType::F32, DType::F32),
     (DType::F64, DType::F64, DType::F64),
     (DType::F16, DType::F32, DType::F16),
     (DType::F16, DType::F32, DType::F32),
     (DType::BF16, DType::F32, DType::BF16),
     (DType::BF16, DType::F32, DType::F32),
+    (DType::F8E4M3, DType::F32, DType::F32),
+    (DType::F8E4M3, DType::F32, DType::F16),
+    (DType::F8E4M3, DType::F32, DType::BF16),
+    (DType::F8E5M2, DType::F32, DType::F32),
     (DType::I8, DType::I32, DType::I32),
     (DType::U8, DType::I32, DType::I32),
     (DType::I16, DType::I64, DType::I64),
@@ -43,7 +47,7 @@ pub(super) fn cases() -> Vec<Case> {
             }));
         }
     }
-    for operand in [DType::F32, DType::F64, DType::F16, DType::I8] {
+    for operand in [DType::F32, DType::F64, DType::F16, DType::F8E4M3, DType::I8] {
         for (name, relu) in [("epilogue", true), ("bias", false)] {
             let name = format!("matmul.{operand}.{name}");
             cases.push(Case::new("library", name, move |subject| {
@@ -326,11 +330,11 @@ fn epilogue(subject: &Subject, dtype: DType, relu: bool) -> Check {
     let device = Device::open(subject)?;
     need(&device, &[dtype])?;
     let accumulate = match dtype {
-        DType::F16 => DType::F32,
+        DType::F16 | DType::F8E4M3 => DType::F32,
         DType::I8 => DType::I32,
         other => other,
     };
-    let stored = if relu || !dtype.is_float() {
+    let stored = if relu || !dtype.is_float() || dtype.is_storage() {
         accumulate
     } else {
         dtype

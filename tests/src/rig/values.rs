@@ -49,8 +49,23 @@ pub fn float(dtype: DType, bits: u64) -> f64 {
         DType::F64 => f64::from_bits(bits),
         DType::F32 => f32::from_bits(bits as u32).into(),
         DType::F16 => f16::from_bits(bits as u16).into(),
+        DType::F8E4M3 => eighth(bits, 3, 7),
+        DType::F8E5M2 => eighth(bits, 2, 15),
         _ => bf16::from_bits(bits as u16).into(),
     }
+}
+
+/// The value of a float of eight bits; with three bits of mantissa it has no infinity and one NaN.
+fn eighth(bits: u64, mantissa: u32, bias: i32) -> f64 {
+    let (size, most) = (bits & 0x7f, (1 << mantissa) - 1);
+    let (exponent, low) = ((size >> mantissa) as i32, size & most);
+    let unit = 2f64.powi(exponent.max(1) - bias - mantissa as i32);
+    let value = match (mantissa, size) {
+        (3, 0x7f) | (2, 0x7d..) => f64::NAN,
+        (2, 0x7c) => f64::INFINITY,
+        _ => (low + if exponent > 0 { most + 1 } else { 0 }) as f64 * unit,
+    };
+    if bits & 0x80 == 0 { value } else { -value }
 }
 
 /// The value of an integer's or bool's bits.
@@ -69,6 +84,8 @@ pub fn round(dtype: DType, negative: bool, mantissa: u128, exponent: i32) -> u64
         DType::F64 => (53, -1074),
         DType::F32 => (24, -149),
         DType::F16 => (11, -24),
+        DType::F8E4M3 => (4, -9),
+        DType::F8E5M2 => (3, -16),
         _ => (8, -133),
     };
     let (mut mantissa, mut exponent) = (mantissa, exponent);
@@ -98,11 +115,14 @@ pub fn round(dtype: DType, negative: bool, mantissa: u128, exponent: i32) -> u64
     bits.min(infinity.into()) as u64 | sign
 }
 
+/// Infinity, or what is in its place: f8e4m3 has NaN behind its largest number.
 fn infinity(dtype: DType) -> u64 {
     match dtype {
         DType::F64 => f64::INFINITY.to_bits(),
         DType::F32 => f32::INFINITY.to_bits().into(),
         DType::F16 => f16::INFINITY.to_bits().into(),
+        DType::F8E4M3 => 0x7f,
+        DType::F8E5M2 => 0x7c,
         _ => bf16::INFINITY.to_bits().into(),
     }
 }
@@ -200,6 +220,8 @@ pub fn edges(dtype: DType) -> Vec<u64> {
                 DType::F64 => f64::MIN_POSITIVE.to_bits(),
                 DType::F32 => f32::MIN_POSITIVE.to_bits().into(),
                 DType::F16 => 0x0400,
+                DType::F8E4M3 => 0x08,
+                DType::F8E5M2 => 0x04,
                 _ => 0x0080,
             };
             edges.extend([1, normal - 1, normal, infinity - 1, infinity]);

@@ -295,22 +295,7 @@ impl Builder<'_> {
                 out
             }
             Node::Op { op, args } => self.op(i, op, args)?,
-            Node::Cast { dtype, arg } => {
-                let from = Held::of(self.dtype(arg.index())?);
-                let same = self.dtype(arg.index())? == dtype;
-                let v = self.of(arg);
-                // Packing for a store rounds anyway.
-                let only_stored = self.users(i) == self.stores_of(i);
-                let packed = only_stored && from == Held::F32 && matches!(dtype, DType::F16 | DType::BF16);
-                match loops::cast(self.isa, from, dtype) {
-                    Some(f) if !same && !packed => {
-                        let out = self.value(held_size(dtype));
-                        self.emit(f, out, [v, v, v]);
-                        out
-                    }
-                    _ => v,
-                }
-            }
+            Node::Cast { dtype, arg } => self.cast(i, self.dtype(arg.index())?, dtype, self.of(arg)),
             Node::Rand { key, counter } => {
                 let (key, counter) = (self.of(key), self.of(counter));
                 let counter = self.block(counter);
@@ -346,6 +331,40 @@ impl Builder<'_> {
         };
         self.of_node[i] = if self.phases.kept[i] { self.keep(out) } else { out };
         Ok(())
+    }
+
+    fn cast(&mut self, i: usize, from: DType, to: DType, mut v: Value) -> Value {
+        if from == to {
+            return v;
+        }
+        let mut held = Held::of(from);
+        if let Some(f) = loops::load_f8(self.isa, from) {
+            v = self.step(f, 4, v);
+            held = Held::F32;
+        }
+        if let Some(f) = loops::store_f8(self.isa, to) {
+            // An integer that f32 rounds is beyond the range.
+            let single = match held {
+                Held::F64 => Some(loops::odd(self.isa)),
+                _ => loops::cast(self.isa, held, DType::F32),
+            };
+            let v = single.map_or(v, |single| self.step(single, 4, v));
+            return self.step(f, 1, v);
+        }
+        // Packing for a store rounds anyway.
+        let only_stored = self.users(i) == self.stores_of(i);
+        let packed = only_stored && held == Held::F32 && matches!(to, DType::F16 | DType::BF16);
+        match loops::cast(self.isa, held, to) {
+            Some(f) if !packed => self.step(f, held_size(to), v),
+            _ => v,
+        }
+    }
+
+    /// A loop of one argument.
+    fn step(&mut self, f: loops::LoopFn, size: usize, v: Value) -> Value {
+        let out = self.value(size);
+        self.emit(f, out, [v, v, v]);
+        out
     }
 
     fn keep(&mut self, v: Value) -> Value {

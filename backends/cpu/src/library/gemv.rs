@@ -3,6 +3,7 @@
 use super::gemm::{Element, Isa, Operands, Scratch, Vector};
 use half::{bf16, f16};
 use std::ops::Range;
+use thalweg_hal::f8::{F8E4M3, F8E5M2};
 
 /// Computes columns of C, `k` terms each.
 pub(crate) type VectorFn<T> = unsafe fn(&Operands<T>, usize, Range<usize>);
@@ -215,7 +216,7 @@ macro_rules! without_kernels {
 }
 without_kernels!(i8 u8 i16 u16 i32 u32 i64 u64);
 #[cfg(not(target_arch = "x86_64"))]
-without_kernels!(f32 f64 f16 bf16);
+without_kernels!(f32 f64 f16 bf16 F8E4M3 F8E5M2);
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
@@ -237,6 +238,8 @@ mod x86 {
         F32x16, f32, |p| Self::load(p);
         F32x16, f16, |p| Self(f16::load(p, 16));
         F32x16, bf16, |p| Self(bf16::load(p, 16));
+        F32x16, F8E4M3, |p| Self(F8E4M3::load(p, 16));
+        F32x16, F8E5M2, |p| Self(F8E5M2::load(p, 16));
         F64x8, f64, |p| Self::load(p);
         F32x8, f32, |p| Self::load(p);
         F64x4, f64, |p| Self::load(p);
@@ -280,4 +283,6 @@ mod x86 {
     with_kernels!(f64, F64x8, F64x4);
     with_kernels!(f16, F32x16);
     with_kernels!(bf16, F32x16);
+    with_kernels!(F8E4M3, F32x16);
+    with_kernels!(F8E5M2, F32x16);
 }

@@ -7,10 +7,11 @@ use super::gemm::{self, Isa, Operands, piece};
 use super::gemv::{self, VectorProduct};
 use half::{bf16, f16};
 use std::ops::Range;
+use thalweg_hal::f8::{F8E4M3, F8E5M2};
 
 pub use crate::parallel::{Parallel, Serial};
 
-/// Element type of all three matrices.
+/// Element type of all three matrices, but for floats of 8 bits, whose result is f32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum MatDType {
@@ -20,6 +21,8 @@ pub enum MatDType {
     F16,
     /// Sums are kept in f32 and rounded once.
     Bf16,
+    F8E4M3,
+    F8E5M2,
     /// Integer sums and products wrap.
     I8,
     U8,
@@ -78,7 +81,7 @@ pub type Epilogue<'a> = &'a (dyn Fn(usize, Range<usize>, Range<usize>) + Sync);
 /// C = A B for each matrix of the batch. With `k == 0` C becomes zero.
 ///
 /// # Safety
-/// A and B are readable and C writable at every index of the problem, in elements of `dtype`; C overlaps neither A nor
+/// A and B are readable and C writable at every index of the problem, in elements as `dtype` says; C overlaps neither A nor
 /// B and no element of it is named by two indices.
 pub unsafe fn matmul(
     dtype: MatDType,
@@ -97,6 +100,8 @@ pub unsafe fn matmul(
             MatDType::F64 => typed::<f64>(isa, p, a, b, c, parallel, epilogue),
             MatDType::F16 => typed::<f16>(isa, p, a, b, c, parallel, epilogue),
             MatDType::Bf16 => typed::<bf16>(isa, p, a, b, c, parallel, epilogue),
+            MatDType::F8E4M3 => typed::<F8E4M3>(isa, p, a, b, c, parallel, epilogue),
+            MatDType::F8E5M2 => typed::<F8E5M2>(isa, p, a, b, c, parallel, epilogue),
             MatDType::I8 => typed::<i8>(isa, p, a, b, c, parallel, epilogue),
             MatDType::U8 => typed::<u8>(isa, p, a, b, c, parallel, epilogue),
             MatDType::I16 => typed::<i16>(isa, p, a, b, c, parallel, epilogue),
@@ -197,7 +202,7 @@ fn transposes(p: &Problem, c: &MatMut, width: usize) -> bool {
     (c.row_stride == 1 && c.col_stride != 1) || (2 * p.n <= width && p.m >= width)
 }
 
-impl<T> Operands<T> {
+impl<T: gemm::Element> Operands<T> {
     fn transposed(self) -> Self {
         Self {
             a: self.b,

@@ -46,7 +46,7 @@ macro_rules! short {
 }
 short!(f16 bf16);
 
-/// Calls a generic function with the type that holds a dtype in memory; truth values are bytes.
+/// Calls a generic function with the type that holds a dtype in memory; truth values and floats of 8 bits are bytes.
 macro_rules! with_value {
     ($dtype:expr, $($call:tt)*) => {
         match $dtype {
@@ -61,7 +61,10 @@ macro_rules! with_value {
             thalweg_hal::DType::U64 => $($call)*::<u64>,
             thalweg_hal::DType::U32 => $($call)*::<u32>,
             thalweg_hal::DType::U16 => $($call)*::<u16>,
-            thalweg_hal::DType::U8 | thalweg_hal::DType::Bool => $($call)*::<u8>,
+            thalweg_hal::DType::U8
+            | thalweg_hal::DType::Bool
+            | thalweg_hal::DType::F8E4M3
+            | thalweg_hal::DType::F8E5M2 => $($call)*::<u8>,
         }
     };
 }
@@ -74,6 +77,7 @@ pub(super) fn accumulates(name: &str, dtype: DType, accumulate: DType, sums: boo
         DType::F64 | DType::F32 => accumulate == dtype,
         DType::F16 | DType::BF16 => accumulate == DType::F32 || (!sums && accumulate == dtype),
         DType::Bool => accumulate == dtype && !sums,
+        DType::F8E4M3 | DType::F8E5M2 => false,
         DType::I64
         | DType::I32
         | DType::I16

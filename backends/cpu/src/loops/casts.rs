@@ -1,10 +1,11 @@
-//! Conversions, and f16/bf16 in and out of blocks.
+//! Conversions, and f16/bf16 in and out of blocks. Floats of 8 bits are converted from and to f32 alone.
 
 use super::elementwise::{F1, LoopFn, map1};
 use super::{Held, with_type};
 use crate::isa::Isa;
 use crate::math;
 use std::marker::PhantomData;
+use thalweg_hal::f8::{F8E4M3, F8E5M2};
 use thalweg_hal::{DType, narrow};
 
 /// A Rust conversion that means what the IR's cast means.
@@ -156,7 +157,7 @@ narrow_loops! {
     Pack<T: >, f32 => u16, |x| N::bits(N::round(x));
 }
 
-/// The loop that converts held values to `to`'s held values; `None` where the bits stay the same.
+/// The loop that converts held values to `to`'s held values, neither of them floats of 8 bits; `None` where the bits stay the same.
 pub(crate) fn cast(isa: Isa, from: Held, to: DType) -> Option<LoopFn> {
     match to {
         DType::F16 => return Some(with_type!(from, T => map1::<Narrowing<F16, T>>(isa))),
@@ -198,4 +199,67 @@ pub(crate) fn round_half(isa: Isa, dtype: DType) -> Option<LoopFn> {
         DType::BF16 => Some(map1::<Narrowing<BF16, f32>>(isa)),
         _ => None,
     }
+}
+
+macro_rules! f8_loops {
+    ($($unpack:ident, $pack:ident: $t:ty;)*) => {$(
+        struct $unpack;
+        impl F1 for $unpack {
+            type X = u8;
+            type R = f32;
+            #[inline(always)]
+            fn f(x: u8) -> f32 {
+                <$t>::from_bits(x).to_f32()
+            }
+        }
+
+        struct $pack;
+        impl F1 for $pack {
+            type X = f32;
+            type R = u8;
+            #[inline(always)]
+            fn f(x: f32) -> u8 {
+                <$t>::from_f32(x).to_bits()
+            }
+        }
+    )*};
+}
+
+f8_loops! {
+    UnpackE4M3, PackE4M3: F8E4M3;
+    UnpackE5M2, PackE5M2: F8E5M2;
+}
+
+/// The loop from a float of 8 bits to f32; `None` for other types.
+pub(crate) fn load_f8(isa: Isa, dtype: DType) -> Option<LoopFn> {
+    match dtype {
+        DType::F8E4M3 => Some(map1::<UnpackE4M3>(isa)),
+        DType::F8E5M2 => Some(map1::<UnpackE5M2>(isa)),
+        _ => None,
+    }
+}
+
+/// The loop that rounds f32 to a float of 8 bits; `None` for other types.
+pub(crate) fn store_f8(isa: Isa, dtype: DType) -> Option<LoopFn> {
+    match dtype {
+        DType::F8E4M3 => Some(map1::<PackE4M3>(isa)),
+        DType::F8E5M2 => Some(map1::<PackE5M2>(isa)),
+        _ => None,
+    }
+}
+
+struct Odd;
+
+impl F1 for Odd {
+    type X = f64;
+    type R = f32;
+    #[inline(always)]
+    fn f(x: f64) -> f32 {
+        narrow::odd_from_f64(x)
+    }
+}
+
+/// The loop from f64 to an f32 that rounds to any narrower float as the f64 does.
+pub(crate) fn odd(isa: Isa) -> LoopFn {
+    map1::<Odd>(isa)
 }

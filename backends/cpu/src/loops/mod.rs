@@ -11,7 +11,7 @@ mod philox;
 mod reduce;
 mod tables;
 
-pub(crate) use casts::{cast, load_half, round_half, store_half};
+pub(crate) use casts::{cast, load_f8, load_half, odd, round_half, store_f8, store_half};
 pub(crate) use chain::{Chain, Code, Fetch, Link, MOST_LINKS, Pattern, Place, available as chains_available};
 pub(crate) use elementwise::{Form, LoopFn, copy, fill};
 pub(crate) use philox::philox;
@@ -20,7 +20,7 @@ pub(crate) use tables::{binary, fma, select, unary};
 
 use thalweg_hal::DType;
 
-/// How a value stands in a block: f16 and bf16 are widened to f32, bool is a byte.
+/// How a value stands in a block: f16 and bf16 are widened to f32, floats of 8 bits are their bits, bool is a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
     F64,
@@ -48,7 +48,7 @@ impl Held {
             DType::U64 => Held::U64,
             DType::U32 => Held::U32,
             DType::U16 => Held::U16,
-            DType::U8 => Held::U8,
+            DType::U8 | DType::F8E4M3 | DType::F8E5M2 => Held::U8,
             DType::Bool => Held::Bool,
         }
     }

@@ -78,6 +78,26 @@ TL_INTEGERS_OF(f32)
 #define tl_to_f16(x) tl_f32_of_f16(tl_f16_of_f32(x))
 #define tl_to_bf16(x) tl_f32_of_bf16(tl_bf16_of_f32(x))
 
+/* Floats of 8 bits. Below the least normal one the last bit is worth what it is of the f32 from 2^(24 - bias - mantissa) on. */
+#define TL_FLOAT8(name, mantissa, bias, past, nan)                                                                     \
+    TL_FN u8 tl_##name##_of_f32(f32 value) {                                                                           \
+        const u32 bits = tl_bits_of_f32(value), size = bits & 0x7fffffffu, start = (151u - bias - mantissa) << 23;     \
+        const u32 low = tl_bits_of_f32(tl_f32_of_bits(size) + tl_f32_of_bits(start)) - start;                          \
+        const u32 half = (1u << (22 - mantissa)) - 1 + ((size >> (23 - mantissa)) & 1);                                \
+        const u32 high = (size + half - ((127u - bias) << 23)) >> (23 - mantissa);                                     \
+        const u32 near = size < ((128u - bias) << 23) ? low : high;                                                    \
+        return (u8)(((bits >> 24) & 0x80) | (size > 0x7f800000u ? nan : near > past ? past : near));                   \
+    }                                                                                                                  \
+    TL_FN f32 tl_f32_of_##name(u8 bits) {                                                                              \
+        const u32 size = (u32)bits & 0x7f, start = (151u - bias - mantissa) << 23;                                     \
+        const u32 low = tl_bits_of_f32(tl_f32_of_bits(start | size) - tl_f32_of_bits(start));                          \
+        const u32 high = (size << (23 - mantissa)) + ((127u - bias) << 23);                                            \
+        const u32 wide = size >> mantissa ? high : low, none = size == past && past != nan ? 0x7f800000u : 0x7fc00000u; \
+        return tl_f32_of_bits((((u32)bits & 0x80) << 24) | (size >= past ? none : wide));                              \
+    }
+TL_FLOAT8(f8e4m3, 3, 7, 0x7fu, 0x7fu)
+TL_FLOAT8(f8e5m2, 2, 15, 0x7cu, 0x7eu)
+
 /* The last of 24 bits keeps whether anything was cut off, so that the next rounding is the only one. */
 TL_FN f32 tl_odd_of_u64(u64 a) {
     const i32 cut = 40 - (i32)tl_leading_zeros(a | 1);

@@ -34,7 +34,9 @@ fn infinity(dtype: DType) -> Option<u64> {
         | DType::U32
         | DType::U16
         | DType::U8
-        | DType::Bool => None,
+        | DType::Bool
+        | DType::F8E4M3
+        | DType::F8E5M2 => None,
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use half::{bf16, f16};
 use proptest::prelude::*;
 
 const F32: DType = DType::F32;
@@ -140,6 +141,18 @@ fn casts() {
         (DType::U64, DType::BF16, u64::MAX, 0x5f80),
         (DType::I64, DType::BF16, (1 << 62) + (1 << 54) + 1, 0x5e81),
         (DType::I64, DType::F16, 65520, 0x7c00),
+        (DType::F64, DType::F8E4M3, f(-464.0), 0xfe),
+        (DType::F64, DType::F8E4M3, f(464.0 + 2f64.powi(-40)), 0x7f),
+        (DType::F64, DType::F8E5M2, f(1.125 + 2f64.powi(-40)), 0x3d),
+        (DType::F64, DType::F8E5M2, f(f64::NEG_INFINITY), 0xfc),
+        (DType::I64, DType::F8E4M3, u64::MAX, 0xb8),
+        (DType::U64, DType::F8E4M3, u64::MAX, 0x7f),
+        (DType::U64, DType::F8E5M2, u64::MAX, 0x7c),
+        (DType::I32, DType::F8E5M2, 61439, 0x7b),
+        (DType::F8E4M3, DType::F8E5M2, 0x77, 0x5c),
+        (DType::F8E4M3, DType::Bool, 0x80, 0),
+        (DType::F8E5M2, DType::I8, 0xfc, 0x80),
+        (DType::F8E5M2, DType::F32, 1, u64::from(2f32.powi(-16).to_bits())),
     ];
     for (from, to, bits, expected) in cases {
         assert_eq!(cast(from, to, bits), expected, "{from} {bits:#x} to {to}");

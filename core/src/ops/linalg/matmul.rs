@@ -15,7 +15,7 @@ impl Tensor {
     /// vector on the left is a row, on the right a column, and disappears from the result; two vectors give a scalar.
     ///
     /// Operands of different dtypes are promoted. f16 and bf16 are summed in f32 and rounded once, narrow integers in 32 bits
-    /// and wrapped. Over an empty inner axis the result is 0.
+    /// and wrapped; of f8e4m3 or f8e5m2 the sums in f32 are the result. Over an empty inner axis the result is 0.
     #[must_use]
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Tensor {
@@ -32,7 +32,13 @@ impl Tensor {
             }
             let dtype = product_dtype(a.dtype, b.dtype)?;
             Ok(composite("matmul", &(), [this, other], tag, |[a, b]| {
-                product(&cast(a, dtype, tag), &cast(b, dtype, tag), dtype, dtype, tag)
+                product(
+                    &cast(a, dtype, tag),
+                    &cast(b, dtype, tag),
+                    dtype,
+                    output_of(dtype),
+                    tag,
+                )
             }))
         });
         held.result(result, tag)
@@ -100,7 +106,13 @@ impl Tensor {
                     } else {
                         w.transpose(0, 1)
                     };
-                    let out = product(&cast(x, dtype, tag), &cast(&w, dtype, tag), dtype, dtype, tag);
+                    let out = product(
+                        &cast(x, dtype, tag),
+                        &cast(&w, dtype, tag),
+                        dtype,
+                        output_of(dtype),
+                        tag,
+                    );
                     match bias {
                         Some(bias) => out + bias,
                         None => out,
@@ -161,7 +173,21 @@ pub(super) fn product_dtype(a: DType, b: DType) -> Result<DType, Refusal> {
     }
 }
 
-/// The product of operands of one dtype and at least one axis each, given in it or in [`wide`] of it.
+/// The dtype that products of `dtype` are summed in.
+pub(super) const fn sum_of(dtype: DType) -> DType {
+    if dtype.is_storage() {
+        DType::F32
+    } else {
+        wide(dtype)
+    }
+}
+
+/// The dtype of a product of operands of `dtype`: their own, but the sum's of those for storage.
+pub(super) const fn output_of(dtype: DType) -> DType {
+    if dtype.is_storage() { DType::F32 } else { dtype }
+}
+
+/// The product of operands of one dtype and at least one axis each, given in it or in [`sum_of`] it.
 pub(crate) fn product(a: &Tensor, b: &Tensor, dtype: DType, output: DType, tag: OpTag) -> Tensor {
     let (a_ty, b_ty) = match (a.ty(), b.ty()) {
         (Ok(a), Ok(b)) => (a, b),
@@ -195,7 +221,7 @@ pub(super) fn inner(a: &Tensor, b: &Tensor, dtype: DType, output: DType, tag: Op
             &[],
         ),
         _ => {
-            let sum = wide(dtype);
+            let sum = sum_of(dtype);
             let products = cast(a, sum, tag) * cast(b, sum, tag);
             cast(&summed(&products, Axes::one(0), sum, tag), output, tag)
         }
@@ -207,7 +233,7 @@ fn matrices(a: &Tensor, b: &Tensor, dtype: DType, output: DType, tag: OpTag) -> 
         return if a.ty().is_err() { a.clone() } else { b.clone() };
     };
     let op = Op::Matmul {
-        accumulate: wide(dtype),
+        accumulate: sum_of(dtype),
         output,
     };
     let (a_rank, b_rank) = (a_ty.shape.len(), b_ty.shape.len());

@@ -1,6 +1,6 @@
 //! Products of vectors, and contractions over named axes.
 
-use super::matmul::{inner, product, product_dtype};
+use super::matmul::{inner, output_of, product, product_dtype};
 use crate::ops::checked::{checked, checked_in, joined};
 use crate::ops::precision::{self, Class};
 use crate::ops::{IntoAxes, axis_of};
@@ -110,7 +110,7 @@ impl Tensor {
                 let b = cast(b, dtype, tag)
                     .permute(order(&theirs, &theirs_free))
                     .reshape([sums, n]);
-                product(&a, &b, dtype, dtype, tag).reshape(out)
+                product(&a, &b, dtype, output_of(dtype), tag).reshape(out)
             }))
         });
         held.result(result, tag)

@@ -33,8 +33,8 @@ fn unknown_values_are_refused() {
     }
     let invalid = |text: &str| (Status::InvalidArgument, text.to_owned());
     assert_eq!(
-        with_node(NodeDesc { dtype: 14, ..node }),
-        invalid("n0: unknown dtype code 14")
+        with_node(NodeDesc { dtype: 16, ..node }),
+        invalid("n0: unknown dtype code 16")
     );
     for odd in [
         NodeDesc { reserved: 1, ..node },

@@ -65,6 +65,8 @@ pub(super) fn scalar(op: ScalarOp, dtype: DType, args: [u64; 3]) -> u64 {
         DType::BF16 => single(op, args.map(|v| bf16::from_bits(v as u16).to_f32()), |v| {
             bf16::from_f32(v).to_bits().into()
         }),
+        // They are selected and nothing else.
+        DType::F8E4M3 | DType::F8E5M2 => 0,
         DType::Bool => boolean(op, args.map(|v| v != 0)),
         DType::I64 => i64_op(op, args.map(|v| v as i64)),
         DType::I32 => i32_op(op, args.map(|v| v as i32)),

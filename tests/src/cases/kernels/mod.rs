@@ -41,6 +41,7 @@ pub(super) fn need(device: &Device, dtypes: &[DType]) -> Result<(), Stop> {
         DType::F64 => device.need(Capability::F64),
         DType::F16 => device.need(Capability::F16),
         DType::BF16 => device.need(Capability::BF16),
+        DType::F8E4M3 | DType::F8E5M2 => device.need(Capability::F8),
         _ => Ok(()),
     })
 }

@@ -164,7 +164,7 @@ fn over_nothing(op: ReduceOp, dtype: DType) -> u64 {
         DType::U64 | DType::U32 | DType::U16 | DType::U8 => mask(dtype),
         DType::I64 | DType::I32 | DType::I16 | DType::I8 if greatest => top,
         DType::I64 | DType::I32 | DType::I16 | DType::I8 => top - 1,
-        DType::F64 | DType::F32 | DType::F16 | DType::BF16 => from_float(
+        DType::F64 | DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => from_float(
             dtype,
             if greatest {
                 f64::NEG_INFINITY

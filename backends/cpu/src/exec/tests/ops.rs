@@ -62,6 +62,11 @@ fn casts() {
             let out = kernel.param(to, Role::Out, Level::Row, Access::Contiguous);
             kernel.store(out, y);
             // Used by an op, too, so that the held form is seen.
+            let y = if to.is_storage() {
+                kernel.cast(DType::F32, y)
+            } else {
+                y
+            };
             let z = kernel.op(ScalarOp::Eq, &[y, y]);
             let flag = kernel.param(DType::Bool, Role::Out, Level::Row, Access::Contiguous);
             kernel.store(flag, z);

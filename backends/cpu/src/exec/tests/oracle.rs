@@ -41,6 +41,7 @@ pub(super) fn real(dtype: DType, bits: u64) -> f64 {
         DType::F32 => f32::from_bits(bits as u32).into(),
         DType::F16 => f16::from_bits(bits as u16).into(),
         DType::BF16 => bf16::from_bits(bits as u16).into(),
+        DType::F8E4M3 | DType::F8E5M2 => narrow::float_value(dtype, bits),
         _ => whole(dtype, bits) as f64,
     }
 }
@@ -78,7 +79,8 @@ fn rounded(dtype: DType, x: f64) -> u64 {
         DType::F64 => x.to_bits(),
         DType::F32 => (x as f32).to_bits().into(),
         DType::F16 => narrow::f16_from_f64(x).to_bits().into(),
-        _ => narrow::bf16_from_f64(x).to_bits().into(),
+        DType::BF16 => narrow::bf16_from_f64(x).to_bits().into(),
+        _ => narrow::float_bits(dtype, x),
     }
 }
 
@@ -252,6 +254,7 @@ pub(super) fn cast(from: DType, to: DType, bits: u64) -> u64 {
             Ok(u) => narrow::bf16_from_u64(u).to_bits().into(),
             Err(_) => narrow::bf16_from_i64(i as i64).to_bits().into(),
         },
+        DType::F8E4M3 | DType::F8E5M2 => rounded(to, i as f64),
         _ => wrap(to, i),
     }
 }

@@ -103,7 +103,15 @@ impl ConvKernel {
                 (Some(launch), MatDType::U32) => self.typed::<u32>(&launch, args, prepared, parallel),
                 (Some(launch), MatDType::I64) => self.typed::<i64>(&launch, args, prepared, parallel),
                 (Some(launch), MatDType::U64) => self.typed::<u64>(&launch, args, prepared, parallel),
-                (Some(_), MatDType::I8 | MatDType::U8 | MatDType::I16 | MatDType::U16) => false,
+                (
+                    Some(_),
+                    MatDType::I8
+                    | MatDType::U8
+                    | MatDType::I16
+                    | MatDType::U16
+                    | MatDType::F8E4M3
+                    | MatDType::F8E5M2,
+                ) => false,
             };
             if !done {
                 self.definition.run(args, parallel);

@@ -382,7 +382,7 @@ mod x86 {
 }
 
 /// An element type with its kernels.
-pub(super) trait ConvElement: Element<Acc: Scalar> {
+pub(super) trait ConvElement: Element<Acc: Scalar, Out = Self> {
     /// The kernels for an instruction set that this processor has.
     fn conv(isa: Isa) -> ConvKernels<Self>;
 }

@@ -4,6 +4,7 @@ use super::pack::{PackFn, pack_plain};
 use super::tile::{self, TileSet};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
+use thalweg_hal::f8::{F8E4M3, F8E5M2};
 
 /// The instruction set that kernels are chosen by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +47,8 @@ pub(crate) struct Kernels<T: Element> {
 pub(crate) trait Element: Copy + Send + Sync + 'static {
     /// What sums are kept in. Integers keep them modulo 2^32 or 2^64, whose low bits are the wrapping sum.
     type Acc: Copy + Send + Sync + 'static;
+    /// An element of the result.
+    type Out: Copy + Send + Sync + 'static;
     /// No summand.
     const ZERO: Self::Acc;
     /// Memory holds `Acc` itself, so kernels may read A and B and write C without conversion.
@@ -53,11 +56,11 @@ pub(crate) trait Element: Copy + Send + Sync + 'static {
     /// Exact conversion.
     fn widen(self) -> Self::Acc;
     /// Rounding (or wrapping) conversion.
-    fn narrow(acc: Self::Acc) -> Self;
+    fn narrow(acc: Self::Acc) -> Self::Out;
     /// Sum, wrapping for integers.
     fn add(a: Self::Acc, b: Self::Acc) -> Self::Acc;
     /// Rounds a row of contiguous sums.
-    fn narrow_row(dst: &mut [Self], src: &[Self::Acc]) {
+    fn narrow_row(dst: &mut [Self::Out], src: &[Self::Acc]) {
         for (d, &s) in dst.iter_mut().zip(src) {
             *d = Self::narrow(s);
         }
@@ -94,6 +97,7 @@ macro_rules! float {
     ($t:ty, $avx512:ident, $avx2:ident, $plain:ident) => {
         impl Element for $t {
             type Acc = $t;
+            type Out = $t;
             const ZERO: $t = 0.0;
             const DIRECT: bool = true;
             #[inline(always)]
@@ -119,6 +123,7 @@ macro_rules! half_float {
     ($t:ty) => {
         impl Element for $t {
             type Acc = f32;
+            type Out = $t;
             const ZERO: f32 = 0.0;
             const DIRECT: bool = false;
             #[inline(always)]
@@ -143,10 +148,36 @@ macro_rules! half_float {
 half_float!(f16);
 half_float!(bf16);
 
+macro_rules! eighth_float {
+    ($($t:ty)*) => {$(
+        impl Element for $t {
+            type Acc = f32;
+            type Out = f32;
+            const ZERO: f32 = 0.0;
+            const DIRECT: bool = false;
+            #[inline(always)]
+            fn widen(self) -> f32 {
+                self.to_f32()
+            }
+            #[inline(always)]
+            fn narrow(acc: f32) -> f32 {
+                acc
+            }
+            #[inline(always)]
+            fn add(a: f32, b: f32) -> f32 {
+                a + b
+            }
+            kernels!(F32_AVX512, pack_avx512, F32_AVX2, F32_PLAIN);
+        }
+    )*};
+}
+eighth_float!(F8E4M3 F8E5M2);
+
 macro_rules! integer {
     ($acc:ty, $avx512:ident, $avx2:ident, $plain:ident, $($t:ty)*) => {$(
         impl Element for $t {
             type Acc = $acc;
+            type Out = $t;
             const ZERO: $acc = 0;
             const DIRECT: bool = size_of::<$t>() == size_of::<$acc>();
             #[inline(always)]

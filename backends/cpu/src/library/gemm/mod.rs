@@ -37,14 +37,14 @@ fn rows_collide(step: isize) -> bool {
 }
 
 /// Pointers and strides (in elements) of one product C = A B.
-pub(crate) struct Operands<T> {
+pub(crate) struct Operands<T: Element> {
     pub(crate) a: *const T,
     pub(crate) a_row: isize,
     pub(crate) a_col: isize,
     pub(crate) b: *const T,
     pub(crate) b_row: isize,
     pub(crate) b_col: isize,
-    pub(crate) c: *mut T,
+    pub(crate) c: *mut T::Out,
     pub(crate) c_row: isize,
     pub(crate) c_col: isize,
 }

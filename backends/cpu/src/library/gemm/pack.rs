@@ -76,6 +76,7 @@ mod x86 {
     use super::{Panel, pack_loops};
     use half::{bf16, f16};
     use std::arch::x86_64::*;
+    use thalweg_hal::f8::{F8E4M3, F8E5M2};
 
     /// Packing with AVX2.
     #[target_feature(enable = "avx2,fma")]
@@ -162,6 +163,20 @@ mod x86 {
     load512_f32!(bf16, |p, count| {
         let bits = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask(count), p.cast()));
         _mm512_castsi512_ps(_mm512_slli_epi32::<16>(bits))
+    });
+    // The upper byte of an f16, and a float of 8 bits with f16's exponent 8 too low.
+    load512_f32!(F8E5M2, |p, count| {
+        let bits = _mm256_cvtepu8_epi16(_mm_maskz_loadu_epi8(mask(count), p.cast()));
+        _mm512_cvtph_ps(_mm256_slli_epi16::<8>(bits))
+    });
+    load512_f32!(F8E4M3, |p, count| {
+        let bits = _mm256_cvtepi8_epi16(_mm_maskz_loadu_epi8(mask(count), p.cast()));
+        let size = _mm256_and_si256(bits, _mm256_set1_epi16(0x7f));
+        let sign = _mm256_and_si256(bits, _mm256_set1_epi16(i16::MIN));
+        let none = _mm256_cmpeq_epi16_mask(size, _mm256_set1_epi16(0x7f));
+        let low = _mm512_cvtph_ps(_mm256_or_si256(sign, _mm256_slli_epi16::<7>(size)));
+        let value = _mm512_mul_ps(low, _mm512_set1_ps(256.0));
+        _mm512_mask_mov_ps(value, none, _mm512_set1_ps(f32::NAN))
     });
 
     impl Load512 for f64 {

@@ -14,6 +14,7 @@ pub struct MatmulKernel {
     pub(super) batch: usize,
     pub(super) dtype: MatDType,
     pub(super) element: usize,
+    operand: usize,
     epilogue: Option<Epilogue>,
 }
 
@@ -46,6 +47,16 @@ pub(in crate::library) fn dtype_of(
             "{name} of {dtype} to {output}; lower it"
         )));
     }
+    takes_epilogue(name, accumulate, output, epilogue)?;
+    Ok(found)
+}
+
+fn takes_epilogue(
+    name: &str,
+    accumulate: DType,
+    output: DType,
+    epilogue: Option<&thalweg_hal::ir::Kernel>,
+) -> Result<()> {
     if let Some(epilogue) = epilogue {
         // It runs in place on the result, so the result must have the accumulator's dtype before and after.
         let out = epilogue.params.last().map(|param| param.dtype);
@@ -55,10 +66,19 @@ pub(in crate::library) fn dtype_of(
             )));
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 fn dtype(op: &Matmul) -> Result<MatDType> {
+    let found = match (op.dtype, op.accumulate, op.output) {
+        (DType::F8E4M3, DType::F32, DType::F32) => Some(MatDType::F8E4M3),
+        (DType::F8E5M2, DType::F32, DType::F32) => Some(MatDType::F8E5M2),
+        _ => None,
+    };
+    if let Some(found) = found {
+        takes_epilogue("matmul", op.accumulate, op.output, op.epilogue.as_ref())?;
+        return Ok(found);
+    }
     dtype_of("matmul", op.dtype, op.accumulate, op.output, op.epilogue.as_ref())
 }
 
@@ -75,6 +95,7 @@ impl MatmulKernel {
             batch: op.batch as usize,
             dtype,
             element,
+            operand: op.dtype.size(),
             epilogue: epilogue.map(|map| Epilogue::new(map, element)).transpose()?,
         })
     }
@@ -107,9 +128,9 @@ impl MatmulKernel {
         };
         let mut index: SmallVec<[u64; 8]> = smallvec![0; axes];
         loop {
-            let place = |arg: &Arg<'_>| {
+            let place = |arg: &Arg<'_>, size: usize| {
                 arg.ptr
-                    .wrapping_offset(offset(&index, arg.strides) * self.element as isize)
+                    .wrapping_offset(offset(&index, arg.strides) * size as isize)
             };
             let step = |arg: &Arg<'_>| {
                 if first < axes {
@@ -120,7 +141,7 @@ impl MatmulKernel {
             };
             let stride = |arg: &Arg<'_>, axis: usize| arg.strides[axes + axis] as isize;
             let operand = |arg: &Arg<'_>, row: usize, col: usize, packed: *const u8| MatRef {
-                ptr: place(arg),
+                ptr: place(arg, self.operand),
                 batch_stride: step(arg),
                 row_stride: stride(arg, row),
                 col_stride: stride(arg, col),
@@ -128,7 +149,7 @@ impl MatmulKernel {
             };
             let (lhs, rhs) = (operand(a, 0, 2, std::ptr::null()), operand(b, 2, 1, packed));
             let target = MatMut {
-                ptr: place(out),
+                ptr: place(out, self.element),
                 batch_stride: step(out),
                 row_stride: stride(out, 0),
                 col_stride: stride(out, 1),

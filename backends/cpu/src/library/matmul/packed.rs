@@ -36,6 +36,8 @@ macro_rules! by_type {
             }
             $crate::library::matmul::MatDType::F16
             | $crate::library::matmul::MatDType::Bf16
+            | $crate::library::matmul::MatDType::F8E4M3
+            | $crate::library::matmul::MatDType::F8E5M2
             | $crate::library::matmul::MatDType::I8
             | $crate::library::matmul::MatDType::U8
             | $crate::library::matmul::MatDType::I16
@@ -55,7 +57,7 @@ struct Shared {
 
 impl Shared {
     /// B as operands of a product without the others.
-    fn operands<T>(&self, b: *const T) -> Operands<T> {
+    fn operands<T: gemm::Element>(&self, b: *const T) -> Operands<T> {
         Operands {
             a: std::ptr::null(),
             a_row: 0,

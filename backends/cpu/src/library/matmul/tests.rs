@@ -1,7 +1,7 @@
 //! Against a triple loop in f64, or in wrapping i64, on every instruction set of this machine.
 
 use super::*;
-use crate::library::gemm::Isa;
+use crate::library::gemm::{Element, Isa};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 /// `n` threads for one call, each taking the next index.
@@ -59,35 +59,37 @@ fn isas() -> Vec<Isa> {
 }
 
 /// An element type with its reference arithmetic: `Exact` is f64, or i64 with wrapping.
-trait Case: VectorProduct + PartialEq + std::fmt::Debug {
+trait Case: VectorProduct<Out: PartialEq + std::fmt::Debug> {
     fn random(rng: &mut Rng) -> Self;
-    fn check(got: Self, a: &[Self], b: &[Self]);
+    fn check(got: Self::Out, a: &[Self], b: &[Self]);
 }
 
 /// `$tolerance` relative to the sum of magnitudes, `$step` absolute (half a subnormal).
 macro_rules! float_case {
-    ($($t:ty, $tolerance:expr, $step:expr, $from:expr, $to:expr;)*) => {$(
+    ($($t:ty, $tolerance:expr, $step:expr, $from:expr, $to:expr, $out:expr;)*) => {$(
         impl Case for $t {
             fn random(rng: &mut Rng) -> Self {
                 $from(rng.below(2001) as f64 / 1000.0 - 1.0)
             }
-            fn check(got: Self, a: &[Self], b: &[Self]) {
+            fn check(got: Self::Out, a: &[Self], b: &[Self]) {
                 let (mut sum, mut size) = (0.0, 0.0);
                 for (&a, &b) in a.iter().zip(b) {
                     sum += $to(a) * $to(b);
                     size += ($to(a) * $to(b)).abs();
                 }
-                let got = $to(got);
+                let got = $out(got);
                 assert!((got - sum).abs() <= $tolerance * size + $step, "{got} instead of {sum}, k = {}", a.len());
             }
         }
     )*};
 }
 float_case! {
-    f32, 1e-6, 0.0, |x: f64| x as f32, |x: f32| f64::from(x);
-    f64, 1e-14, 0.0, |x: f64| x, |x: f64| x;
-    f16, 1e-3, 6e-8, f16::from_f64, f16::to_f64;
-    bf16, 8e-3, 0.0, bf16::from_f64, bf16::to_f64;
+    f32, 1e-6, 0.0, |x: f64| x as f32, f64::from, f64::from;
+    f64, 1e-14, 0.0, |x: f64| x, |x: f64| x, |x: f64| x;
+    f16, 1e-3, 6e-8, f16::from_f64, f16::to_f64, f16::to_f64;
+    bf16, 8e-3, 0.0, bf16::from_f64, bf16::to_f64, bf16::to_f64;
+    F8E4M3, 1e-6, 0.0, F8E4M3::from_f64, F8E4M3::to_f64, f64::from;
+    F8E5M2, 1e-6, 0.0, F8E5M2::from_f64, F8E5M2::to_f64, f64::from;
 }
 
 macro_rules! integer_case {
@@ -128,7 +130,7 @@ fn one_case<T: Case>(rng: &mut Rng, isa: Isa, p: Problem) {
     let shared_b = rng.below(2) == 0;
     let a: Vec<T> = (0..p.batch * la.2).map(|_| T::random(rng)).collect();
     let b: Vec<T> = (0..p.batch * lb.2).map(|_| T::random(rng)).collect();
-    let filler = T::random(rng);
+    let filler = T::narrow(T::random(rng).widen());
     let kernels = T::kernels(isa);
     let mut whole = vec![T::ZERO; gemm::packed_len(kernels.columns(), p.k, p.n)];
     let b_alone = Operands {
@@ -248,6 +250,7 @@ macro_rules! type_tests {
 }
 type_tests! {
     f32_matches: f32, f64_matches: f64, f16_matches: f16, bf16_matches: bf16,
+    f8e4m3_matches: F8E4M3, f8e5m2_matches: F8E5M2,
     i8_matches: i8, u8_matches: u8, i16_matches: i16, u16_matches: u16,
     i32_matches: i32, u32_matches: u32, i64_matches: i64, u64_matches: u64,
 }
@@ -292,4 +295,38 @@ fn batch_size_does_not_change_the_bits() {
             assert_eq!(c, one);
         }
     }
+}
+
+/// Each way to read an operand gives the values that the codes have.
+#[test]
+fn every_code_of_eight_bits_is_read_as_its_value() {
+    fn check<T: VectorProduct<Acc = f32>>(of: impl Fn(u8) -> T) {
+        let codes: Vec<T> = (0..=255).map(of).collect();
+        for isa in isas() {
+            let kernels = T::kernels(isa);
+            let operands = Operands {
+                a: std::ptr::null(),
+                a_row: 0,
+                a_col: 0,
+                b: codes.as_ptr(),
+                b_row: 256,
+                b_col: 1,
+                c: std::ptr::null_mut(),
+                c_row: 0,
+                c_col: 0,
+            };
+            let mut packed = vec![0.0; gemm::packed_len(kernels.columns(), 1, 256)];
+            // SAFETY: one row of 256 columns, and room for it packed.
+            unsafe { gemm::pack_whole(&kernels, &operands, 1, 256, packed.as_mut_ptr()) };
+            for (at, (code, read)) in codes.iter().zip(packed).enumerate() {
+                let value = code.widen();
+                assert!(
+                    read.to_bits() == value.to_bits() || read.is_nan() && value.is_nan(),
+                    "{at:#x} {isa:?}"
+                );
+            }
+        }
+    }
+    check(F8E4M3::from_bits);
+    check(F8E5M2::from_bits);
 }
