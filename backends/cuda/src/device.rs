@@ -81,7 +81,8 @@ impl CudaDevice {
         let options = Target::CUDA.options();
         let builder = Builder::new(&context, nvrtc, (&info.name, arch), cache, options, host);
         let products = if config.cublaslt {
-            let handle = Lt::open(search, version).and_then(|lt| Handle::new(lt, &context, config.tf32));
+            let handle =
+                Lt::open(search, version).and_then(|lt| Handle::new(lt, &context, config.tf32, info.sm));
             let missing = |error: &Error| host.log(LogLevel::Info, "cuda", &format!("no cuBLASLt: {error}"));
             handle.inspect_err(missing).ok().map(Arc::new)
         } else {

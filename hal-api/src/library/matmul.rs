@@ -15,7 +15,8 @@ const NAME: &str = "matmul";
 /// inputs (row level), then the output (row level, strided). Transposed operands are strides.
 ///
 /// Arithmetic: floats multiply and accumulate in `accumulate` with any order of k that depends on the extents alone, and
-/// may be contracted; integers wrap in `accumulate`.
+/// may be contracted; integers wrap in `accumulate`. Of f8e4m3 and f8e5m2 a sum may keep 13 bits of its greatest terms, as
+/// tensor cores do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Matmul {
     /// Batch axes, `0..=MAX_RANK - 2`.

@@ -11,6 +11,7 @@
 extern "C" unsigned standin_push(void *stream, void (*run)(void *), void *data,
                                  void (*drop)(void *));
 extern "C" int standin_memory(uint64_t address, size_t bytes);
+extern "C" unsigned cuDeviceGetAttribute(int *out, int key, int device);
 
 enum { OK = 0, BAD = 7, REFUSED = 15 };
 
@@ -113,6 +114,21 @@ static bool fits(const Desc *desc, const Layout *a, const Layout *b, const Layou
     return k == inner && m == d->rows && n == d->columns && a->count == d->count && b->count == d->count;
 }
 
+/* As the library's: products of 8-bit floats take the first operand transposed and the second as it is, not two of e5m2, and
+ * multiples of 16 bytes everywhere, from compute capability 8.9 on. */
+static bool takes_f8(const Desc *desc, const Layout *a, const Layout *b, const Layout *d, uint64_t alignment) {
+    int major = 0, minor = 0;
+    cuDeviceGetAttribute(&major, 75, 0);
+    cuDeviceGetAttribute(&minor, 76, 0);
+    const bool wide = d->type == 0, narrow = d->type == 2 || d->type == 14;
+    const int64_t size = wide ? 4 : 2;
+    const uint64_t extents = a->rows | a->columns | b->rows | b->columns | d->rows | d->columns;
+    const uint64_t steps = a->ld | a->offset | b->ld | b->offset | d->ld * size | d->offset * size;
+    return major * 10 + minor >= 89 && desc->compute == 68 && desc->scale == 0 && desc->turn[0] && !desc->turn[1] &&
+           a->type >= 28 && b->type >= 28 && a->type + b->type < 58 && (wide || narrow) && alignment >= 16 &&
+           extents % 16 == 0 && steps % 16 == 0;
+}
+
 /* Whether an algorithm takes what a description asks for after the sums. Algorithm 1 takes a bias of whole vectors alone. */
 static bool takes(const Desc *desc, const Layout *d, uint64_t algo) {
     if (desc->epilogue == EPILOGUE_NONE)
@@ -135,6 +151,8 @@ EXPORT unsigned cublasLtMatmulAlgoGetHeuristic(void *, const Desc *desc, const L
     uint64_t least = 16;
     for (unsigned alignment : preference->alignment)
         least = alignment < least ? alignment : least;
+    if ((a->type >= 28 || b->type >= 28) && !takes_f8(desc, a, b, d, least))
+        return REFUSED;
     const bool odd = least < 16 || d->ld != (int64_t)d->rows || desc->epilogue != EPILOGUE_NONE;
     *out = Choice{{odd ? 2ull : 1ull, least}, 4096, 0, 1.0f, {0}};
     *found = 1;
@@ -179,6 +197,16 @@ static uint16_t to_bf16(float value) {
     return value != value ? 0x7fff : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+static float f8(uint8_t bits, int mantissa, int bias) {
+    const int size = bits & 127, low = size & ((1 << mantissa) - 1), exponent = size >> mantissa;
+    const int most = mantissa == 3 ? 127 : 124;
+    const float value = size > most || (size == 127 && mantissa == 3) ? NAN
+                        : size == most                               ? INFINITY
+                        : exponent == 0                              ? ldexpf((float)low, 1 - bias - mantissa)
+                                        : ldexpf((float)(low | 1 << mantissa), exponent - bias - mantissa);
+    return bits & 128 ? -value : value;
+}
+
 static double read(unsigned type, const char *base, int64_t at) {
     switch (type) {
     case 0:
@@ -189,6 +217,10 @@ static double read(unsigned type, const char *base, int64_t at) {
         return f16(((const uint16_t *)base)[at]);
     case 14:
         return bf16(((const uint16_t *)base)[at]);
+    case 28:
+        return f8(((const uint8_t *)base)[at], 3, 7);
+    case 29:
+        return f8(((const uint8_t *)base)[at], 2, 15);
     case 3:
         return ((const int8_t *)base)[at];
     default:
@@ -264,6 +296,8 @@ EXPORT unsigned cublasLtMatmul(void *, const Desc *desc, const void *one, const 
     if (alpha != 1 || beta != 0 || c != d || lc != ld || !fits(desc, la, lb, ld) || algo[0] < 1 || algo[0] > 2)
         return BAD;
     if (!takes(desc, ld, algo[0]) || ((uint64_t)a | (uint64_t)b | (uint64_t)d) % algo[1])
+        return BAD;
+    if ((la->type >= 28 || lb->type >= 28) && !takes_f8(desc, la, lb, ld, algo[1]))
         return BAD;
     if (bytes != (bias ? 8192 : 4096) || (uint64_t)workspace % 256 || !standin_memory((uint64_t)workspace, bytes) ||
         !standin_memory((uint64_t)d, 1))

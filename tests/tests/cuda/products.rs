@@ -383,3 +383,53 @@ fn what_the_library_does_not_add_stays_apart() {
     let error = Kernel::compile(&device, &other).unwrap_err();
     says(&error, Status::Unsupported, &["without its epilogue"]);
 }
+
+/// Floats of eight bits go to the library in the only form that it takes, and to a kernel of our own in any other, with the same
+/// values: these sums are exact.
+#[test]
+fn eight_bits_go_to_the_library_where_it_takes_them() {
+    let cx = Context::on(device(0));
+    let whole = |shape: [usize; 2], seed: u64, dtype: DType| {
+        (tensor(shape, seed, DType::F32, &cx) * 8.0).round().cast(dtype)
+    };
+    let values = |y: &Tensor| y.cast(DType::F32).to_vec::<f32>().unwrap();
+    let check = |x: &Tensor, w: &Tensor, by_library: bool, what: &str| {
+        let before = counts().all;
+        let found = x.matmul(w);
+        assert_eq!(found.dtype().unwrap(), DType::F32, "{what}");
+        let found = values(&found);
+        assert_eq!(counts().all > before, by_library, "{what}");
+        let compiled = jit(|x: &Tensor| x.matmul(w)).call(x);
+        assert_eq!(values(&compiled), found, "{what}");
+        let before = counts().all;
+        let wide = x.cast(DType::F64).matmul(&w.cast(DType::F64));
+        assert_eq!(values(&wide), found, "{what}");
+        assert!(counts().all > before, "{what}");
+    };
+    let (four, five) = (DType::F8E4M3, DType::F8E5M2);
+    let (x, w) = (whole([32, 64], 1, four), whole([48, 64], 2, four));
+    check(&x, &w.t(), true, "a transposed weight");
+    check(&x, &w.t().contiguous(), false, "a weight in rows");
+    check(
+        &x.t().contiguous().t(),
+        &w.t(),
+        false,
+        "the first operand transposed",
+    );
+    check(&x.narrow(0, 0, 24), &w.t(), false, "24 rows");
+    check(&x, &w.narrow(0, 0, 40).t(), false, "40 columns");
+    check(
+        &x.narrow(1, 0, 48),
+        &w.narrow(1, 16, 48).t(),
+        true,
+        "parts of rows, at multiples of 16",
+    );
+    check(
+        &x.narrow(1, 8, 32),
+        &w.narrow(1, 0, 32).t(),
+        false,
+        "a part of rows at 8",
+    );
+    let (x, w) = (x.cast(five), w.cast(five));
+    check(&x, &w.t(), false, "f8e5m2");
+}

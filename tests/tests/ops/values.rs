@@ -1,7 +1,7 @@
 //! Arrays as they are stored, and as tensors.
 
 use half::{bf16, f16};
-use thalweg::{Context, DType, Element, Result, Tensor};
+use thalweg::{Context, DType, Element, F8E4M3, F8E5M2, Result, Tensor};
 
 /// Elements of a dtype, or of whichever floating dtype the case is run with.
 #[derive(Debug, Clone)]
@@ -59,6 +59,8 @@ impl Array {
             DType::F32 => self.made(cx, |x| x as f32, |x| x as f32),
             DType::F16 => self.made(cx, f16::from_f64, |x| f16::from_f64(x as f64)),
             DType::BF16 => self.made(cx, bf16::from_f64, |x| bf16::from_f64(x as f64)),
+            DType::F8E4M3 => self.made(cx, F8E4M3::from_f64, |x| F8E4M3::from_f64(x as f64)),
+            DType::F8E5M2 => self.made(cx, F8E5M2::from_f64, |x| F8E5M2::from_f64(x as f64)),
             DType::I64 => self.made(cx, |x| x as i64, |x| x as i64),
             DType::I32 => self.made(cx, |x| x as i32, |x| x as i32),
             DType::I16 => self.made(cx, |x| x as i16, |x| x as i16),
@@ -107,6 +109,8 @@ pub(crate) fn read(tensor: &Tensor) -> Result<(Elements, Vec<u64>)> {
         DType::F32 => floats::<f32>(tensor),
         DType::F16 => floats::<f16>(tensor),
         DType::BF16 => floats::<bf16>(tensor),
+        DType::F8E4M3 => floats::<F8E4M3>(tensor),
+        DType::F8E5M2 => floats::<F8E5M2>(tensor),
         DType::I64 => integers::<i64>(tensor),
         DType::I32 => integers::<i32>(tensor),
         DType::I16 => integers::<i16>(tensor),

@@ -24,6 +24,9 @@ use thalweg_hal::{DType, Error, Result};
 /// Most bytes of scratch memory of a product; what the library's makers advise for the largest devices.
 pub(super) const WORKSPACE: u64 = 32 << 20;
 
+/// The first architecture whose tensor cores take floats of eight bits: compute capability 8.9.
+const F8_SM: u32 = 89;
+
 /// Numbers that scale products, in the type of the sum.
 #[repr(align(8))]
 struct Factors {
@@ -44,6 +47,8 @@ pub(crate) struct Product {
     /// Whether something is added to the sums.
     adds: bool,
     bytes: (u64, u64),
+    /// Whether operands are floats of eight bits, which the library takes in fewer shapes.
+    f8: bool,
     factors: Factors,
     plans: Mutex<Plans>,
 }
@@ -54,11 +59,18 @@ fn data(dtype: DType) -> Option<Data> {
         DType::F32 => Data::CUDA_R_32F,
         DType::F16 => Data::CUDA_R_16F,
         DType::BF16 => Data::CUDA_R_16BF,
+        DType::F8E4M3 => Data::CUDA_R_8F_E4M3,
         DType::I8 => Data::CUDA_R_8I,
         DType::I32 => Data::CUDA_R_32I,
-        DType::U8 | DType::I16 | DType::U16 | DType::U32 | DType::I64 | DType::U64 | DType::Bool => {
-            return None;
-        }
+        // The library has no product of two f8e5m2.
+        DType::F8E5M2
+        | DType::U8
+        | DType::I16
+        | DType::U16
+        | DType::U32
+        | DType::I64
+        | DType::U64
+        | DType::Bool => return None,
     })
 }
 
@@ -80,6 +92,9 @@ impl Product {
             (DType::F16 | DType::BF16, DType::F32, out) if out == op.dtype || out == DType::F32 => {
                 (Compute::CUBLAS_COMPUTE_32F, Data::CUDA_R_32F, 0x3f80_0000)
             }
+            (DType::F8E4M3, DType::F32, DType::F32 | DType::F16 | DType::BF16) if handle.sm >= F8_SM => {
+                (Compute::CUBLAS_COMPUTE_32F, Data::CUDA_R_32F, 0x3f80_0000)
+            }
             (DType::F64, DType::F64, DType::F64) => (
                 Compute::CUBLAS_COMPUTE_64F,
                 Data::CUDA_R_64F,
@@ -96,6 +111,7 @@ impl Product {
             output: data(op.output)?,
             adds: op.epilogue.is_some(),
             bytes: (op.dtype.size() as u64, op.output.size() as u64),
+            f8: op.dtype.is_storage(),
             factors: Factors {
                 one: one.to_le_bytes(),
                 zero: [0; 8],
@@ -124,7 +140,9 @@ impl Product {
         let (a, b, d) = (at(first), at(second), at(out));
         let (a, b) = if shape.swapped { (b, a) } else { (a, b) };
         shape.alignment = 1 << (a | b).trailing_zeros().min(4);
-        if u64::from(shape.alignment) < self.bytes.0.max(self.bytes.1) {
+        if u64::from(shape.alignment) < self.bytes.0.max(self.bytes.1)
+            || self.f8 && !shape.fits_f8(self.bytes.1)
+        {
             return Ok(None);
         }
         let Some(plan) = self.plan(&shape)? else {

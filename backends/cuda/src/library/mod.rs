@@ -20,11 +20,13 @@ pub(crate) struct Handle {
     pub(crate) context: Arc<Context>,
     /// Whether products of f32 may use TF32.
     pub(crate) tf32: bool,
+    /// Compute capability, 90 for 9.0.
+    pub(crate) sm: u32,
 }
 
 impl Handle {
     /// A handle; the context is current.
-    pub(crate) fn new(api: &'static Lt, context: &Arc<Context>, tf32: bool) -> Result<Handle> {
+    pub(crate) fn new(api: &'static Lt, context: &Arc<Context>, tf32: bool, sm: u32) -> Result<Handle> {
         let mut raw = RawHandle(std::ptr::null_mut());
         // SAFETY: plain call.
         Lt::check("cublasLtCreate", unsafe { (api.create)(&raw mut raw) })?;
@@ -33,6 +35,7 @@ impl Handle {
             raw,
             context: Arc::clone(context),
             tf32,
+            sm,
         })
     }
 }

@@ -120,6 +120,23 @@ impl Shape {
             alignment: 16,
         })
     }
+
+    /// Whether the library takes operands of eight bits in this shape, with an output of elements of `output` bytes: the first
+    /// one transposed, the second as it is, and every address, extent and step a multiple of 16 bytes.
+    pub(crate) fn fits_f8(&self, output: u64) -> bool {
+        let even = |matrix: &Matrix, size: u64| {
+            [matrix.ld as u64, matrix.batch as u64]
+                .iter()
+                .all(|step| step.wrapping_mul(size) % 16 == 0)
+        };
+        self.a.transposed
+            && !self.b.transposed
+            && self.alignment == 16
+            && [self.m, self.n, self.k].iter().all(|extent| extent % 16 == 0)
+            && even(&self.a, 1)
+            && even(&self.b, 1)
+            && even(&self.d, output)
+    }
 }
 
 #[cfg(test)]
@@ -184,6 +201,33 @@ mod tests {
         // A batch backwards.
         assert!(refused([-15, 5, 0, 1], b, d) && refused(a, [-20, 0, 1, 4], d) && refused(a, b, [-12, 4, 1]));
         assert!(Shape::new(&[2, 0, 4, 5], &a, &b, &d).is_none());
+    }
+
+    #[test]
+    fn eight_bits_want_even_rows_and_a_transposed_weight() {
+        let (extents, rows, turned) = ([2, 16, 48, 32], [512, 32, 0, 1], [1536, 0, 32, 1]);
+        let fits = |extents: [u64; 4], a: [i64; 4], b: [i64; 4], d: [i64; 3]| {
+            Shape::new(&extents, &a, &b, &d).unwrap().fits_f8(4)
+        };
+        let out = [768, 48, 1];
+        assert!(fits(extents, rows, turned, out));
+        // The other three forms, and steps that are not even.
+        assert!(!fits(extents, rows, [1536, 0, 1, 48], out));
+        assert!(!fits(extents, [512, 1, 0, 16], turned, out));
+        assert!(!fits(extents, [576, 36, 0, 1], turned, out));
+        assert!(!fits(extents, rows, [1540, 0, 32, 1], out));
+        assert!(!fits(extents, rows, turned, [800, 50, 1]));
+        assert!(fits(extents, rows, turned, [832, 52, 1]));
+        for small in [[2, 8, 48, 32], [2, 16, 40, 32], [2, 16, 48, 24]] {
+            assert!(!fits(small, rows, turned, out), "{small:?}");
+        }
+        // The output's columns without gaps: the operands do not change places, and nor does what is asked of them.
+        assert!(fits(extents, rows, turned, [768, 1, 16]));
+        let odd = Shape {
+            alignment: 8,
+            ..Shape::new(&extents, &rows, &turned, &out).unwrap()
+        };
+        assert!(!odd.fits_f8(4));
     }
 
     #[test]

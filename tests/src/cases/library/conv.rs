@@ -367,7 +367,7 @@ fn run(
         touched[at] = true;
         let ((sum, size, whole), bits) = (sums[at], found[at]);
         let right = if dtype.is_float() {
-            let off = size * slack(accumulate, terms(&setup.job))
+            let off = size * slack(accumulate, accumulate, terms(&setup.job))
                 + sum.abs() * narrow_epsilon(output)
                 + least(output);
             (float(output, bits) - sum).abs() <= off
@@ -443,7 +443,7 @@ n7 = store p3 n6"
         let (sum, size, _) = sums[at];
         let expected = (sum + float(dtype, bias[row])).max(floor) + float(dtype, residual[number]);
         number += 1;
-        let off = (size + 3.0) * slack(dtype, terms(&setup.job));
+        let off = (size + 3.0) * slack(dtype, dtype, terms(&setup.job));
         if (float(dtype, found[at]) - expected).abs() > off && wrong.is_none() {
             wrong = Some(format!(
                 "element {index:?} is {}, expected {expected}",
