@@ -20,15 +20,20 @@ pub(crate) struct Case {
     pub(crate) gradients: Vec<Array>,
 }
 
+/// A file of stored values.
+pub(crate) fn data(file: &str) -> PathBuf {
+    // A program that is packed brings its data along.
+    let data = std::env::var_os("THALWEG_TEST_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("data"),
+        PathBuf::from,
+    );
+    data.join(format!("ops/cases/{file}.txt"))
+}
+
 impl Case {
     /// All cases of a file.
     pub(crate) fn read(file: &str) -> Vec<Case> {
-        // A program that is packed brings its data along.
-        let data = std::env::var_os("THALWEG_TEST_DATA").map_or_else(
-            || Path::new(env!("CARGO_MANIFEST_DIR")).join("data"),
-            PathBuf::from,
-        );
-        let path = data.join(format!("ops/cases/{file}.txt"));
+        let path = data(file);
         let text =
             std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let mut cases: Vec<Case> = Vec::new();

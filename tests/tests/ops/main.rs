@@ -3,6 +3,7 @@
 
 mod case;
 mod dispatch;
+mod f8;
 mod judge;
 #[path = "../plugins/mod.rs"]
 mod plugins;
@@ -14,7 +15,7 @@ use judge::{Subject, judge};
 use std::sync::Mutex;
 use thalweg::hal::{DeviceOptions, Runtime, Status};
 use thalweg::loader::{LoaderOptions, Registry};
-use thalweg::{Context, DType, Mode};
+use thalweg::{Context, DType, Device, Mode};
 
 const FLOATS: [DType; 4] = [DType::F32, DType::F64, DType::F16, DType::BF16];
 
@@ -80,7 +81,8 @@ fn on_opencl_compiled(file: &str) {
     opencl(file, "compiled", |at, dtype| at % 16 == 3 && dtype == DType::F32);
 }
 
-fn opencl(file: &str, kernels: &str, takes: fn(usize, DType) -> bool) {
+/// The first OpenCL device, if there is one.
+fn opencl_device(kernels: &str) -> Option<Device> {
     let folder = plugins::built("thalweg_opencl").parent().unwrap().to_owned();
     let options = LoaderOptions {
         folders: vec![folder],
@@ -95,13 +97,19 @@ fn opencl(file: &str, kernels: &str, takes: fn(usize, DType) -> bool) {
         thalweg::host::set_config("opencl.tune", Some("off"));
         runtime.backend("opencl").unwrap().open(&DeviceOptions::new(0))
     };
-    let device = match opened {
-        Ok(device) => device,
+    match opened {
+        Ok(device) => Some(device),
         Err(error) if error.status() == Status::Unavailable => {
             eprintln!("SKIPPED: {error}");
-            return;
+            None
         }
         Err(error) => panic!("{error}"),
+    }
+}
+
+fn opencl(file: &str, kernels: &str, takes: fn(usize, DType) -> bool) {
+    let Some(device) = opencl_device(kernels) else {
+        return;
     };
     let subject = Subject {
         eager: Context::on(device.clone()),

@@ -83,8 +83,8 @@ TL_INTEGERS_OF(f32)
     TL_FN u8 tl_##name##_of_f32(f32 value) {                                                                           \
         const u32 bits = tl_bits_of_f32(value), size = bits & 0x7fffffffu, start = (151u - bias - mantissa) << 23;     \
         const u32 low = tl_bits_of_f32(tl_f32_of_bits(size) + tl_f32_of_bits(start)) - start;                          \
-        const u32 half = (1u << (22 - mantissa)) - 1 + ((size >> (23 - mantissa)) & 1);                                \
-        const u32 high = (size + half - ((127u - bias) << 23)) >> (23 - mantissa);                                     \
+        const u32 tie = (1u << (22 - mantissa)) - 1 + ((size >> (23 - mantissa)) & 1);                                 \
+        const u32 high = (size + tie - ((127u - bias) << 23)) >> (23 - mantissa);                                      \
         const u32 near = size < ((128u - bias) << 23) ? low : high;                                                    \
         return (u8)(((bits >> 24) & 0x80) | (size > 0x7f800000u ? nan : near > past ? past : near));                   \
     }                                                                                                                  \
@@ -92,7 +92,8 @@ TL_INTEGERS_OF(f32)
         const u32 size = (u32)bits & 0x7f, start = (151u - bias - mantissa) << 23;                                     \
         const u32 low = tl_bits_of_f32(tl_f32_of_bits(start | size) - tl_f32_of_bits(start));                          \
         const u32 high = (size << (23 - mantissa)) + ((127u - bias) << 23);                                            \
-        const u32 wide = size >> mantissa ? high : low, none = size == past && past != nan ? 0x7f800000u : 0x7fc00000u; \
+        const u32 wide = size >> mantissa ? high : low;                                                                \
+        const u32 none = size == past && past != nan ? 0x7f800000u : 0x7fc00000u;                                      \
         return tl_f32_of_bits((((u32)bits & 0x80) << 24) | (size >= past ? none : wide));                              \
     }
 TL_FLOAT8(f8e4m3, 3, 7, 0x7fu, 0x7fu)

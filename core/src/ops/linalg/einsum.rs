@@ -2,7 +2,7 @@
 
 use super::diagonal::diagonal;
 use super::equation::{Equation, Label};
-use super::matmul::product_dtype;
+use super::matmul::{output_of, product_dtype};
 use super::order::{Split, order};
 use crate::graph::Op;
 use crate::hal::DType;
@@ -62,7 +62,8 @@ impl Tensor {
             Ok(parsed) => parsed,
             Err(refusal) => return Tensor::refused(tag, refusal, operands),
         };
-        let dtype = dtype.unwrap_or(DType::F32);
+        // Sums over one operand's labels are not taken in a dtype for storage.
+        let dtype = output_of(dtype.unwrap_or(DType::F32));
         composite_slice("einsum", &equation.to_owned(), operands, tag, |operands| {
             contract(&parsed, operands, dtype, tag)
         })

@@ -129,7 +129,7 @@ fn dot(a: &Tensor, b: &Tensor, tag: OpTag) -> Tensor {
         }
         let dtype = promote(a_ty.dtype, b_ty.dtype).and_then(|dtype| product_dtype(dtype, dtype))?;
         Ok(composite("dot", &(), [a, b], tag, |[a, b]| {
-            inner(a, b, dtype, dtype, tag)
+            inner(a, b, dtype, output_of(dtype), tag)
         }))
     });
     held.result(result, tag)

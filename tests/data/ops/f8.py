@@ -1,4 +1,4 @@
-"""Writes casts.txt, which tests/tests/f8.rs reads: floats of eight bits as ml_dtypes has them. Needs numpy and ml_dtypes.
+"""Writes cases/f8.txt, which tests/tests/ops/f8.rs reads: floats of eight bits as ml_dtypes has them. Needs numpy and ml_dtypes.
 
     value DTYPE: the value of each of the 256 codes, as the bits of an f32
     f32 DTYPE: bits of an f32, and the code that it rounds to
@@ -77,6 +77,6 @@ for name, dtype in FORMATS.items():
     top = int(finite[-1])
     integers = [*range(-40, 41), top - 1, top, *range(top + 1, 2 * top, max(1, top // 64)), 2**31 - 1, 2**62, 2**63 - 1, -(2**63)]
     lines.append(f"i64 {name} " + " ".join(f"{x}:{nearest(Fraction(x), dtype):x}" for x in integers))
-path = pathlib.Path(__file__).parent / "casts.txt"
+path = pathlib.Path(__file__).parent / "cases" / "f8.txt"
 path.write_text("\n".join(lines) + "\n")
 print(f"{path.name}: {path.stat().st_size} bytes")
