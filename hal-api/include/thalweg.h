@@ -233,7 +233,11 @@ enum thalweg_dtype {
     /* 8-bit unsigned. */
     THALWEG_DTYPE_U8 = 12,
     /* Truth value: one byte, 0 or 1. */
-    THALWEG_DTYPE_BOOL = 13
+    THALWEG_DTYPE_BOOL = 13,
+    /* OCP E4M3: 4 bits of exponent, 3 of mantissa, no infinity, up to 448. For storage. */
+    THALWEG_DTYPE_F8E4M3 = 14,
+    /* OCP E5M2: 5 bits of exponent, 2 of mantissa, up to 57344. For storage. */
+    THALWEG_DTYPE_F8E5M2 = 15
 };
 
 /* ------------------------------------------------------------------------------------------
@@ -401,7 +405,9 @@ enum thalweg_capability {
     /* Reductions give the same bits on every run. */
     THALWEG_CAPABILITY_DETERMINISTIC = 1 << 8,
     /* Kernel binaries can be exported and loaded. */
-    THALWEG_CAPABILITY_BINARY = 1 << 9
+    THALWEG_CAPABILITY_BINARY = 1 << 9,
+    /* Kernels may move and cast f8e4m3 and f8e5m2. */
+    THALWEG_CAPABILITY_F8 = 1 << 10
 };
 
 /* What a device is. Texts are UTF-8, padded with zeros; 0 stands for a number that does not
@@ -825,7 +831,8 @@ struct thalweg_event_table {
  *   THALWEG_OP_LOAD_AT reads the input.
  * - Floating-point ops are IEEE 754 with round-to-nearest-even and are never contracted or
  *   reassociated. f16 and bf16 ops compute in f32 and round the result to the dtype after each
- *   op.
+ *   op. f8e4m3 and f8e5m2 are for storage: they are loaded, stored, selected and cast, and a
+ *   cast to them rounds once; what is too large for f8e4m3 becomes NaN.
  * - Integer arithmetic wraps. `x / 0` and `x % 0` are 0, `MIN / -1` is `MIN`. Division
  *   truncates.
  * - `max` and `min` hand NaN on; `-0` counts as less than `+0`.
@@ -854,8 +861,8 @@ struct thalweg_event_table {
 
 /* An op on scalars. Arguments have one dtype, but for the condition of `Select`. Argument
  * classes: float is f64, f32, f16 or bf16; number a float or an integer; bits an integer or
- * bool; any every dtype. The result has the dtype of the last argument unless an arrow says
- * otherwise. */
+ * bool; any every dtype but f8e4m3 and f8e5m2; moved every dtype. The result has the dtype of
+ * the last argument unless an arrow says otherwise. */
 enum thalweg_scalar_op {
     /* neg(number): `-x`. */
     THALWEG_SCALAR_OP_NEG = 1,
@@ -930,14 +937,16 @@ enum thalweg_scalar_op {
     THALWEG_SCALAR_OP_LE = 49,
     /* fma(float, float, float): `a * b + c` rounded once. */
     THALWEG_SCALAR_OP_FMA = 64,
-    /* select(bool, any, any): `if a { b } else { c }`; `a` is bool, `b` and `c` have one dtype. */
+    /* select(bool, moved, moved): `if a { b } else { c }`; `a` is bool, `b` and `c` have one
+     * dtype. */
     THALWEG_SCALAR_OP_SELECT = 65
 };
 
 /* A reduction over the inner space. Sums and products take 32- and 64-bit dtypes: cast first, so
  * that the dtype of the accumulator is explicit. Argument classes: float is f64, f32, f16 or
- * bf16; number a float or an integer; bits an integer or bool; any every dtype. The result has
- * the dtype of the last argument unless an arrow says otherwise. */
+ * bf16; number a float or an integer; bits an integer or bool; any every dtype but f8e4m3 and
+ * f8e5m2; moved every dtype. The result has the dtype of the last argument unless an arrow says
+ * otherwise. */
 enum thalweg_reduce_op {
     /* sum(number): Sum; 0 over nothing. */
     THALWEG_REDUCE_OP_SUM = 1,
