@@ -131,6 +131,19 @@ fn what_tensors_cannot_hold_is_refused_by_name() {
     }
 }
 
+/// NumPy has no name for them, and `ml_dtypes` gives several one type string.
+#[test]
+fn floats_of_eight_bits_are_refused() {
+    let cx = context();
+    for dtype in [DType::F8E4M3, DType::F8E5M2] {
+        let error = encode(&Tensor::ones([2], dtype, &cx)).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!("npy: NumPy has no type for {dtype}; cast the tensor to f16 or bf16 first")
+        );
+    }
+}
+
 #[test]
 fn damaged_files_are_refused() {
     let cx = context();

@@ -182,7 +182,7 @@ fn files_that_lie_are_refused() {
         &path,
         file(
             &two(
-                entry("F8_E4M3", "[2]", 0, 2),
+                entry("F8_E8M0", "[2]", 0, 2),
                 entry("U8", "[1,1,1,1,1,1,1,1,1]", 2, 3),
             ),
             3,
@@ -191,7 +191,7 @@ fn files_that_lie_are_refused() {
     .unwrap();
     let file = Archive::open(&path).unwrap();
     for (name, error) in [
-        ("x", "x: tensors have no type F8_E4M3"),
+        ("x", "x: tensors have no type F8_E8M0"),
         ("y", "has 9 axes, at most 8"),
         ("z", "z: there is no such tensor among 2"),
     ] {

@@ -1,6 +1,7 @@
 //! Texts of NumPy 2 for the same arrays.
 
 use crate::context::Context;
+use crate::hal::DType;
 use crate::tensor::Tensor;
 
 enum Case {
@@ -54,6 +55,22 @@ fn debug_tells_shape_and_dtype() {
     assert_eq!(
         format!("{scalar:?}"),
         "Tensor(shape=[], dtype=Float32, value= 1.5)"
+    );
+}
+
+/// With the fewest digits that come back.
+#[test]
+fn floats_of_eight_bits() {
+    let cx = Context::new("cpu").unwrap();
+    let x = Tensor::from_slice(&[0.1_f32, -0.3, 448.0, 500.0], [4], &cx);
+    assert_eq!(
+        x.cast(DType::F8E4M3).to_string(),
+        "[ 1.e-01 -3.e-01  4.e+02      nan]"
+    );
+    let x = Tensor::from_slice(&[0.1_f32, -1.5, f32::INFINITY], [3], &cx).cast(DType::F8E5M2);
+    assert_eq!(
+        format!("{x:?}"),
+        "Tensor(shape=[3], dtype=Float8_e5m2, value=\n[ 0.1 -1.5  inf])"
     );
 }
 

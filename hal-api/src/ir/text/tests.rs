@@ -59,6 +59,11 @@ fn constants() {
         (DType::BF16, 0x3dcd, "0.1"),
         (DType::BF16, 0x7f7f, "3.39e38"),
         (DType::BF16, 0x7fc0, "0x7fc0"),
+        (DType::F8E4M3, 0x7e, "400.0"),
+        (DType::F8E4M3, 0x7f, "0x7f"),
+        (DType::F8E4M3, 0x81, "-0.002"),
+        (DType::F8E5M2, 0x7c, "inf"),
+        (DType::F8E5M2, 0x2e, "0.1"),
         (DType::I8, 0x80, "-128"),
         (DType::I64, u64::MAX, "-1"),
         (DType::U64, u64::MAX, "18446744073709551615"),
@@ -73,9 +78,10 @@ fn constants() {
 }
 
 #[test]
-fn every_16_bit_float_is_read_back() {
+fn every_narrow_float_is_read_back() {
     for bits in 0..=u64::from(u16::MAX) {
-        for dtype in [DType::F16, DType::BF16] {
+        for dtype in [DType::F16, DType::BF16, DType::F8E4M3, DType::F8E5M2] {
+            let bits = bits & (u64::MAX >> (64 - 8 * dtype.size()));
             assert_eq!(
                 parse_literal(dtype, &literal(dtype, bits)),
                 Ok(bits),
@@ -152,6 +158,14 @@ fn errors_name_the_line_and_the_word() {
         (at("n0 = const f32 nan"), "line 2: `nan` is not a constant of f32"),
         (at("n0 = const f32 1e39"), "line 2: `1e39` is too large for f32"),
         (at("n0 = const f16 65520"), "line 2: `65520` is too large for f16"),
+        (
+            at("n0 = const f8e4m3 465"),
+            "line 2: `465` is too large for f8e4m3",
+        ),
+        (
+            at("n0 = const f8e4m3 inf"),
+            "line 2: `inf` is too large for f8e4m3",
+        ),
         (at("n0 = const i8 128"), "line 2: `128` is not a constant of i8"),
         (at("n0 = const u8 -1"), "line 2: `-1` is not a constant of u8"),
         (at("n0 = const u8 0x"), "line 2: `0x` is not a constant of u8"),

@@ -1,7 +1,7 @@
 //! Against a triple loop in f64, or in wrapping i64, on every instruction set of this machine.
 
 use super::*;
-use crate::library::gemm::{Element, Isa};
+use crate::library::gemm::Isa;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 /// `n` threads for one call, each taking the next index.
