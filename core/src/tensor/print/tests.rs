@@ -65,7 +65,7 @@ fn floats_of_eight_bits() {
     let x = Tensor::from_slice(&[0.1_f32, -0.3, 448.0, 500.0], [4], &cx);
     assert_eq!(
         x.cast(DType::F8E4M3).to_string(),
-        "[ 1.e-01 -3.e-01  4.e+02      nan]"
+        "[ 1.0e-01 -3.1e-01  4.5e+02      nan]"
     );
     let x = Tensor::from_slice(&[0.1_f32, -1.5, f32::INFINITY], [3], &cx).cast(DType::F8E5M2);
     assert_eq!(

@@ -59,7 +59,7 @@ fn constants() {
         (DType::BF16, 0x3dcd, "0.1"),
         (DType::BF16, 0x7f7f, "3.39e38"),
         (DType::BF16, 0x7fc0, "0x7fc0"),
-        (DType::F8E4M3, 0x7e, "400.0"),
+        (DType::F8E4M3, 0x7e, "450.0"),
         (DType::F8E4M3, 0x7f, "0x7f"),
         (DType::F8E4M3, 0x81, "-0.002"),
         (DType::F8E5M2, 0x7c, "inf"),
