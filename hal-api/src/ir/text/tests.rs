@@ -63,7 +63,7 @@ fn constants() {
         (DType::F8E4M3, 0x7f, "0x7f"),
         (DType::F8E4M3, 0x81, "-0.002"),
         (DType::F8E5M2, 0x7c, "inf"),
-        (DType::F8E5M2, 0x2e, "0.1"),
+        (DType::F8E5M2, 0x2e, "0.09"),
         (DType::I8, 0x80, "-128"),
         (DType::I64, u64::MAX, "-1"),
         (DType::U64, u64::MAX, "18446744073709551615"),
