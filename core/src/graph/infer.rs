@@ -363,7 +363,7 @@ fn attention(inputs: &[Type]) -> Result<Type> {
     if k.shape != of(keys, depth) || v.shape != of(keys, v.shape[rank - 1]) {
         return refuse(shapes());
     }
-    if k.dtype != q.dtype || v.dtype != q.dtype || !q.dtype.is_float() {
+    if k.dtype != q.dtype || v.dtype != q.dtype || !q.dtype.is_float() || q.dtype.is_storage() {
         return refuse(format!(
             "queries {}, keys {}, values {}",
             q.dtype, k.dtype, v.dtype

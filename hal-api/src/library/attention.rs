@@ -126,7 +126,7 @@ impl Attention {
         } else {
             DType::F32
         };
-        if !self.dtype.is_float() || self.accumulate != sums {
+        if !self.dtype.is_float() || self.dtype.is_storage() || self.accumulate != sums {
             return refuse(
                 NAME,
                 format!("of {} with sums in {}", self.dtype, self.accumulate),

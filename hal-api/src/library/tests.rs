@@ -244,6 +244,7 @@ fn what_breaks_a_rule_is_refused() {
     };
     broken(|op| op.batch = 7, "7 batch axes");
     broken(|op| op.dtype = DType::I32, "of i32 with sums in f32");
+    broken(|op| op.dtype = DType::F8E5M2, "of f8e5m2 with sums in f32");
     broken(|op| op.accumulate = DType::F16, "of f16 with sums in f16");
     broken(
         |op| op.mask = Some(DType::F16),

@@ -361,7 +361,11 @@ impl<T: Read> Head<T> {
 }
 
 /// Rows that lie `pitch` apart times a B that is packed.
-fn rows_times<A>((a, pitch): (*mut A, usize), b: *const A, (c, c_pitch): (*mut A, usize)) -> Operands<A> {
+fn rows_times<A: Score>(
+    (a, pitch): (*mut A, usize),
+    b: *const A,
+    (c, c_pitch): (*mut A, usize),
+) -> Operands<A> {
     Operands {
         a,
         a_row: pitch as isize,

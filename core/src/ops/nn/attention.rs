@@ -204,16 +204,16 @@ impl Sizes {
                 shapes().help("queries and keys have one width, keys and values one number of positions")
             );
         }
-        if q.dtype != k.dtype || q.dtype != v.dtype || !q.dtype.is_float() {
+        if q.dtype != k.dtype || q.dtype != v.dtype || !q.dtype.is_float() || q.dtype.is_storage() {
             return Err(Refusal::new(format!(
                 "queries {}, keys {}, values {}",
                 q.dtype, k.dtype, v.dtype
             ))
-            .help("cast them to one floating dtype"));
+            .help("cast them to one of f32, f16, bf16 and f64"));
         }
         let mut fronts = vec![q_front, k_front, v_front];
         if let Some(mask) = mask {
-            if mask.dtype != DType::Bool && !mask.dtype.is_float() {
+            if mask.dtype != DType::Bool && (!mask.dtype.is_float() || mask.dtype.is_storage()) {
                 return Err(Refusal::new(format!("mask of {}", mask.dtype)).help("it is bool or floating"));
             }
             let (front, last) = mask.shape.split_at(mask.shape.len().saturating_sub(2));

@@ -7,7 +7,7 @@ use crate::math::{bf16_to_f32, f16_to_f32};
 use half::{bf16, f16};
 
 /// An element that vector instructions widen.
-pub(super) trait Read: Element<Acc: Score> {
+pub(super) trait Read: Element<Acc: Score, Out = Self> {
     /// Exact conversion.
     fn read(self) -> Self::Acc;
 }

@@ -5,7 +5,7 @@ use crate::library::gemm::Element;
 use crate::math::{exp2_below_one, exp64};
 
 /// What scores are computed in.
-pub(crate) trait Score: Element<Acc = Self> {
+pub(crate) trait Score: Element<Acc = Self, Out = Self> {
     const NOTHING: Self;
     const ONE: Self;
     /// What natural exponents are multiplied by for `power`.

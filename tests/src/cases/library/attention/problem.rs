@@ -335,7 +335,8 @@ impl Problem {
                     (sum, size) = (sum + product, size + product.abs());
                 }
                 let mut score = sum * self.scale;
-                let mut rounding = size * self.scale * slack(accumulate, depth) + score.abs() * epsilon;
+                let mut rounding =
+                    size * self.scale * slack(self.kind.dtype, accumulate, depth) + score.abs() * epsilon;
                 for mask in mask {
                     if mask.dtype == DType::Bool {
                         if mask.values[mask.at(batch, i, j)] == 0 {
@@ -374,7 +375,7 @@ impl Problem {
                 let bits = found[place];
                 let value = float(dtype, bits);
                 // Weights may be rounded to the dtype.
-                let relative = 4.0 * off + 2.0 * slack(accumulate, keys) + narrow_epsilon(dtype);
+                let relative = 4.0 * off + 2.0 * slack(dtype, accumulate, keys) + narrow_epsilon(dtype);
                 let near = size * relative + sum.abs() * narrow_epsilon(dtype) + least(dtype);
                 let right = match (nothing, sum.is_nan()) {
                     (true, _) => value == 0.0,
