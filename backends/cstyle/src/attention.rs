@@ -107,7 +107,12 @@ pub(crate) fn plan(body: &Body, op: &Attention, target: &Target, launch: &Launch
     let (outer, all) = (body.outer(), launch.extents);
     let batch = outer - 2;
     let [queries, width, keys, depth] = [batch, batch + 1, outer, outer + 1].map(|axis| all[axis]);
-    let heads: u64 = all[..batch].iter().product();
+    // Without depth nothing is read.
+    let keys = if depth == 0 { 0 } else { keys };
+    let heads: u64 = match all[..outer].contains(&0) {
+        true => 0,
+        false => all[..batch].iter().product(),
+    };
     let strides = body.strides(launch);
     let stride = |p: usize, axis: usize| strides[p * all.len() + axis];
     let tile = Tile::of(op.accumulate, target, queries, width);

@@ -357,7 +357,7 @@ impl Problem {
             }
             let peak = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let weights: Vec<f64> = scores.iter().map(|score| (score - peak).exp()).collect();
-            let nothing = scores.iter().all(|&score| score == f64::NEG_INFINITY);
+            let nothing = depth == 0 || scores.iter().all(|&score| score == f64::NEG_INFINITY);
             let all: f64 = weights.iter().sum();
             for e in 0..width {
                 let (mut sum, mut size) = (0.0, 0.0);
