@@ -8,7 +8,7 @@ use crate::rig::values::{Random, random};
 use crate::rig::{Device, Subject};
 use thalweg_hal::DType;
 use thalweg_hal::ir::arbitrary::{RandomKernel, random_kernel};
-use thalweg_hal::ir::{Access, Kernel, Level, Node, NodeId, ReduceOp, Role, ScalarOp};
+use thalweg_hal::ir::{Access, Kernel, Level, Node, NodeId, Param, ReduceOp, Role, ScalarOp};
 
 /// Kernels of one case.
 const PER_CASE: u64 = 25;
@@ -17,19 +17,28 @@ const CASES: u64 = 8;
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for (name, options) in flavours() {
+    for (name, options, lie) in flavours() {
         for part in 0..CASES {
             let options = options.clone();
             let name = format!("random.{name}.{part}");
             cases.push(Case::new("kernels", name, move |subject| {
-                run(subject, &options, part * PER_CASE..(part + 1) * PER_CASE)
+                run(subject, &options, lie, part * PER_CASE..(part + 1) * PER_CASE)
             }));
         }
     }
     cases
 }
 
-fn flavours() -> [(&'static str, RandomKernel); 3] {
+/// How the arguments lie in memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lie {
+    /// Anyhow, and mostly short.
+    Anyhow,
+    /// From the start of a buffer, one element after the other, in rows that are long and whole packs of 16 bytes.
+    InPacks,
+}
+
+fn flavours() -> [(&'static str, RandomKernel, Lie); 4] {
     let extremes = vec![ReduceOp::Max, ReduceOp::Min, ReduceOp::ArgMax, ReduceOp::ArgMin];
     let exact: Vec<ScalarOp> = (ScalarOp::ALL.iter().copied())
         .filter(|&op| tolerance(op, DType::F32) == 0)
@@ -47,6 +56,7 @@ fn flavours() -> [(&'static str, RandomKernel); 3] {
                 reduces: ReduceOp::ALL.to_vec(),
                 ..all.clone()
             },
+            Lie::Anyhow,
         ),
         (
             "common",
@@ -54,12 +64,23 @@ fn flavours() -> [(&'static str, RandomKernel); 3] {
                 dtypes: vec![DType::F32, DType::I32, DType::I64, DType::Bool],
                 ..all.clone()
             },
+            Lie::Anyhow,
         ),
-        ("every_dtype", all),
+        (
+            "packs",
+            RandomKernel {
+                dtypes: vec![DType::F16, DType::BF16, DType::F32, DType::U8, DType::Bool],
+                max_outer: 2,
+                max_inner: 1,
+                ..all.clone()
+            },
+            Lie::InPacks,
+        ),
+        ("every_dtype", all, Lie::Anyhow),
     ]
 }
 
-fn run(subject: &Subject, options: &RandomKernel, seeds: std::ops::Range<u64>) -> Check {
+fn run(subject: &Subject, options: &RandomKernel, lie: Lie, seeds: std::ops::Range<u64>) -> Check {
     let device = Device::open(subject)?;
     need(&device, &options.dtypes)?;
     let Some(oracle) = subject.oracle() else {
@@ -70,7 +91,7 @@ fn run(subject: &Subject, options: &RandomKernel, seeds: std::ops::Range<u64>) -
     let oracle = Device::of(oracle.raw(), 0, 1 << 20)?;
     for seed in seeds {
         let mut source = Random::new(seed);
-        let job = random_job(&mut source, options);
+        let job = random_job(&mut source, options, lie);
         if let Err(Stop::Failed(why)) = differ(&device, &oracle, &job) {
             let smaller = shrink(&device, &oracle, job);
             let why = match differ(&device, &oracle, &smaller) {
@@ -94,8 +115,8 @@ fn differ(device: &Device, oracle: &Device, job: &Job) -> Check {
 }
 
 /// A random kernel with arguments that fit it.
-fn random_job(source: &mut Random, options: &RandomKernel) -> Job {
-    let kernel = random_kernel(&mut || source.bits(), options);
+fn random_job(source: &mut Random, options: &RandomKernel, lie: Lie) -> Job {
+    let mut kernel = random_kernel(&mut || source.bits(), options);
     let axes = (kernel.outer + kernel.inner) as usize;
     let mut extents: Vec<u64> = (0..axes)
         .map(|_| match source.below(12) {
@@ -109,6 +130,19 @@ fn random_job(source: &mut Random, options: &RandomKernel) -> Job {
         && source.below(3) == 0
     {
         *last = 1 + source.below(2500);
+    }
+    if lie == Lie::InPacks {
+        let strided = |param: &&mut Param| param.access == Access::Strided;
+        for param in kernel.params.iter_mut().filter(strided) {
+            param.access = Access::Contiguous;
+        }
+        if let Some(last) = extents.last_mut() {
+            *last = 16 * (5 + source.below(30));
+        }
+        // What follows the last pack of a space of one axis.
+        if let [only] = &mut extents[..] {
+            *only += source.below(16);
+        }
     }
     let gathers = |index: usize| {
         let of = |node: &Node| matches!(*node, Node::LoadAt { param, .. } if param as usize == index);
@@ -127,6 +161,7 @@ fn random_job(source: &mut Random, options: &RandomKernel) -> Job {
                 param.access,
                 axes,
                 gathers(index),
+                lie,
             )
         })
         .collect();
@@ -150,6 +185,7 @@ fn argument(
     access: Access,
     axes: &[u64],
     gathers: bool,
+    lie: Lie,
 ) -> Argument {
     let (mut low, mut high) = (0_i64, 0_i64);
     let mut reach = |stride: i64, extent: u64| {
@@ -183,7 +219,10 @@ fn argument(
         reach(stride, extent);
         argument = argument.gathered(stride, extent);
     }
-    let spare = source.below(4);
+    let spare = match lie {
+        Lie::Anyhow => source.below(4),
+        Lie::InPacks => 0,
+    };
     let count = (high - low) as u64 + 1 + 2 * spare;
     argument.bytes = match role {
         Role::In => {
@@ -299,9 +338,9 @@ mod tests {
 
     #[test]
     fn jobs_are_well_formed() {
-        for (_, options) in flavours() {
+        for (_, options, lie) in flavours() {
             for seed in 0..200 {
-                let job = random_job(&mut Random::new(seed), &options);
+                let job = random_job(&mut Random::new(seed), &options, lie);
                 job.kernel.verify().unwrap();
                 assert_eq!(job.arguments.len(), job.kernel.params.len());
                 let smaller = without_dead_nodes(&job.kernel);
