@@ -105,20 +105,58 @@ pub(crate) fn constant(dtype: DType, bits: u64) -> String {
     }
 }
 
+/// Whether a value is held as f32 and rounded to 16 bits.
+pub(crate) fn is_half(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16)
+}
+
 /// A float result, rounded to its dtype.
-fn rounded(dtype: DType, value: String) -> String {
+pub(crate) fn rounded(dtype: DType, value: String) -> String {
     match dtype {
         DType::F16 | DType::BF16 => format!("tl_to_{dtype}({value})"),
         _ => value,
     }
 }
 
+/// Whether the result of an op on f16 and bf16, which computes in f32, has to be rounded.
+fn rounds(op: ScalarOp) -> bool {
+    matches!(
+        op,
+        ScalarOp::Sqrt
+            | ScalarOp::Exp
+            | ScalarOp::Expm1
+            | ScalarOp::Log
+            | ScalarOp::Log1p
+            | ScalarOp::Sin
+            | ScalarOp::Cos
+            | ScalarOp::Tanh
+            | ScalarOp::Erf
+            | ScalarOp::Add
+            | ScalarOp::Sub
+            | ScalarOp::Mul
+            | ScalarOp::Div
+            | ScalarOp::Rem
+            | ScalarOp::Pow
+            | ScalarOp::Atan2
+            | ScalarOp::Fma
+    )
+}
+
+/// What an op on f16 or bf16 rounds; `None` for other dtypes, and for ops that round nothing.
+pub(crate) fn unrounded(op: ScalarOp, dtype: DType, args: [&str; 3]) -> Option<String> {
+    (is_half(dtype) && rounds(op)).then(|| computed(op, dtype, args))
+}
+
 /// A scalar op on registers; `dtype` is that of the last argument.
-pub(crate) fn op(op: ScalarOp, dtype: DType, [a, b, c]: [&str; 3]) -> String {
+pub(crate) fn op(op: ScalarOp, dtype: DType, args: [&str; 3]) -> String {
+    let value = computed(op, dtype, args);
+    if rounds(op) { rounded(dtype, value) } else { value }
+}
+
+fn computed(op: ScalarOp, dtype: DType, [a, b, c]: [&str; 3]) -> String {
     let name = op.name();
     let register = register(dtype);
     let float = dtype.is_float();
-    let exact = |value: String| rounded(dtype, value);
     let call1 = || format!("tl_{name}_{register}({a})");
     let call2 = || format!("tl_{name}_{register}({a}, {b})");
     let infix = |sign: &str| format!("({a} {sign} {b})");
@@ -142,13 +180,13 @@ pub(crate) fn op(op: ScalarOp, dtype: DType, [a, b, c]: [&str; 3]) -> String {
         | ScalarOp::Sin
         | ScalarOp::Cos
         | ScalarOp::Tanh
-        | ScalarOp::Erf => exact(call1()),
-        ScalarOp::Add if float => exact(infix("+")),
-        ScalarOp::Sub if float => exact(infix("-")),
-        ScalarOp::Mul if float => exact(infix("*")),
-        ScalarOp::Div if float => exact(infix("/")),
+        | ScalarOp::Erf => call1(),
+        ScalarOp::Add if float => infix("+"),
+        ScalarOp::Sub if float => infix("-"),
+        ScalarOp::Mul if float => infix("*"),
+        ScalarOp::Div if float => infix("/"),
         ScalarOp::Add | ScalarOp::Sub | ScalarOp::Mul | ScalarOp::Div => call2(),
-        ScalarOp::Rem | ScalarOp::Pow | ScalarOp::Atan2 => exact(call2()),
+        ScalarOp::Rem | ScalarOp::Pow | ScalarOp::Atan2 => call2(),
         ScalarOp::Max | ScalarOp::Min => call2(),
         ScalarOp::And => narrow(infix("&")),
         ScalarOp::Or => narrow(infix("|")),
@@ -158,8 +196,19 @@ pub(crate) fn op(op: ScalarOp, dtype: DType, [a, b, c]: [&str; 3]) -> String {
         ScalarOp::Ne => infix("!="),
         ScalarOp::Lt => infix("<"),
         ScalarOp::Le => infix("<="),
-        ScalarOp::Fma => exact(format!("tl_fma_{register}({a}, {b}, {c})")),
+        ScalarOp::Fma => format!("tl_fma_{register}({a}, {b}, {c})"),
         ScalarOp::Select => format!("({a} ? {b} : {c})"),
+    }
+}
+
+/// What a conversion to f16 or bf16 rounds; `None` for other dtypes, and where rounding is not its last step.
+pub(crate) fn unrounded_cast(from: DType, to: DType, value: &str) -> Option<String> {
+    match (from, to) {
+        (DType::F64, DType::F16 | DType::BF16) => Some(format!("tl_odd_of_f64({value})")),
+        (DType::F32, DType::F16 | DType::BF16) | (DType::F16, DType::BF16) | (DType::BF16, DType::F16) => {
+            Some(value.to_owned())
+        }
+        _ => None,
     }
 }
 
@@ -179,15 +228,15 @@ pub(crate) fn cast(from: DType, to: DType, value: &str) -> String {
         };
         return format!("tl_{to}_of_f32({single})");
     }
+    if let Some(value) = unrounded_cast(from, to, value) {
+        return rounded(to, value);
+    }
     let (source, target) = (register(from), register(to));
     match (from.class(), to.class()) {
         (_, Class::Bool) => format!("({value} != 0)"),
         (Class::Float, Class::Signed | Class::Unsigned) => format!("tl_{to}_of_{source}({value})"),
-        (Class::Float, Class::Float) => match (from, to) {
-            (DType::F64, DType::F16 | DType::BF16) => format!("tl_to_{to}(tl_odd_of_f64({value}))"),
-            _ if source == target => rounded(to, value.to_owned()),
-            _ => format!("({target}){value}"),
-        },
+        (Class::Float, Class::Float) if source == target => value.to_owned(),
+        (Class::Float, Class::Float) => format!("({target}){value}"),
         (Class::Signed | Class::Unsigned | Class::Bool, Class::Float) => match (from, to) {
             (DType::I32 | DType::I64, DType::BF16) => format!("tl_bf16_of_i64((i64){value})"),
             (DType::U32 | DType::U64, DType::BF16) => format!("tl_bf16_of_u64((u64){value})"),

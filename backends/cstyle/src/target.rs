@@ -15,7 +15,7 @@ pub struct Target {
     /// Language.
     pub dialect: Dialect,
     /// Whether the device computes in f64. Kernels that need it are refused otherwise. f16 and bf16 always work: they are
-    /// 16-bit integers in memory and f32 in between, as the IR defines them.
+    /// 16-bit integers in memory and f32 in between, as the IR defines them, or pairs in a word whose ops give the same bits.
     pub fp64: bool,
     /// Whether work-items are threads of a CPU: each takes long runs of elements and its loops are left to the compiler's
     /// vectoriser. Otherwise neighbouring work-items take neighbouring elements.

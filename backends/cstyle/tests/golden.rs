@@ -50,6 +50,26 @@ n3 = scalar s0
 n4 = mul n2 n3
 n5 = store p2 n4";
 
+const SWISH: &str = "kernel swish outer=1 inner=0
+p0 in f16 row contiguous
+p1 in bf16 row contiguous
+p2 out f16 row contiguous
+p3 out bf16 row contiguous
+s0 f16
+n0 = load p0
+n1 = scalar s0
+n2 = neg n0
+n3 = exp n2
+n4 = add n3 n1
+n5 = div n0 n4
+n6 = load p1
+n7 = cast bf16 n5
+n8 = max n6 n7
+n9 = lt n6 n8
+n10 = select n9 n6 n8
+n11 = store p2 n5
+n12 = store p3 n10";
+
 const TRANSPOSE: &str = "kernel transpose outer=2 inner=0
 p0 in f32 row strided
 p1 out f32 row contiguous
@@ -119,11 +139,12 @@ fn compare(name: &str, source: &Source) {
 
 #[test]
 fn kernels() {
-    let cases: [(&str, &str, &[u64], Fill); 11] = [
+    let cases: [(&str, &str, &[u64], Fill); 12] = [
         ("map", ADD, &[100_000], Fill::Plain),
         ("map_in_place", ADD, &[100_000], Fill::InPlace),
         ("map_strided", GATHER, &[300, 70], Fill::Shifted),
         ("map_wide", GATHER, &[300, 70], Fill::Huge),
+        ("map_halves", SWISH, &[100_000], Fill::Plain),
         ("transpose", TRANSPOSE, &[300, 70], Fill::Shifted),
         ("philox", NOISE, &[1000], Fill::Plain),
         ("rows_short", SOFTMAX, &[1000, 10], Fill::Plain),

@@ -46,32 +46,75 @@ static inline unsigned atomicAdd(unsigned *at, unsigned more) {
 #define __dsqrt_rn sqrt
 #define __fma_rn fma
 
-/* The three conversions that the source has in PTX. */
-static inline float standin_f32_of_f16(uint16_t bits) {
-    const unsigned sign = (unsigned)(bits & 0x8000) << 16, exponent = bits >> 10 & 31, mantissa = bits & 1023;
-    if (exponent == 31)
-        return __uint_as_float(sign | 0x7f800000u | mantissa << 13);
-    if (exponent == 0) {
-        const float size = (float)mantissa * 5.9604644775390625e-8f;
-        return sign ? -size : size;
-    }
-    return __uint_as_float(sign | (exponent + 112) << 23 | mantissa << 13);
+/* What the source has in PTX: in double, where every product of two halves is exact, and rounded once. */
+struct standin_f16 {
+    enum { digits = 10, bias = 15 };
+};
+struct standin_bf16 {
+    enum { digits = 7, bias = 127 };
+};
+
+template <class H> static double standin_value(unsigned bits) {
+    const int exponent = (bits & 0x7fff) >> H::digits, mantissa = bits & ((1 << H::digits) - 1);
+    const double size = exponent == 2 * H::bias + 1 ? (mantissa ? NAN : INFINITY)
+                        : exponent == 0             ? ldexp(mantissa, 1 - H::bias - H::digits)
+                                        : ldexp(mantissa + (1 << H::digits), exponent - H::bias - H::digits);
+    return bits & 0x8000 ? -size : size;
 }
-static inline uint16_t standin_f16_of_f32(float value) {
-    const unsigned bits = __float_as_uint(value), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffffu;
-    if (size > 0x7f800000u)
+template <class H> static unsigned standin_rounded(double value) {
+    const unsigned sign = signbit(value) ? 0x8000 : 0, infinity = (2 * H::bias + 1) << H::digits;
+    if (value != value)
         return 0x7fff;
-    if (size >= 0x477ff000u)
-        return (uint16_t)(sign | 0x7c00);
-    /* Below the least normal number the sum rounds at the right bit. */
-    if (size < 0x38800000u)
-        return (uint16_t)(sign | (__float_as_uint(__uint_as_float(size) + 0.5f) - 0x3f000000u));
-    const unsigned rounded = size - 0x38000000u + 0xfffu + (size >> 13 & 1);
-    return (uint16_t)(sign | rounded >> 13);
+    if (value == 0 || isinf(value))
+        return sign | (value == 0 ? 0 : infinity);
+    int exponent;
+    frexp(value, &exponent);
+    exponent = exponent - 1 < 1 - H::bias ? 1 - H::bias : exponent - 1;
+    /* Digits that carry raise the exponent; without the leading one it is 0. */
+    const double count = nearbyint(ldexp(fabs(value), H::digits - exponent));
+    const double bits = count + ldexp(exponent + H::bias - 1, H::digits);
+    return sign | (bits < infinity ? (unsigned)bits : infinity);
 }
-static inline uint16_t standin_bf16_of_f32(float value) {
-    const unsigned bits = __float_as_uint(value);
-    return value != value ? 0x7fff : (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+/* A sum whose last bit keeps whether it is exact, so that the next rounding is the only one. */
+static double standin_sum(double a, double b) {
+    const double sum = a + b, part = sum - a, rest = (a - (sum - part)) + (b - part);
+    const uint64_t bits = standin_bits<uint64_t>(sum);
+    const bool cut = (rest > 0 || rest < 0) && !(bits & 1);
+    return cut ? standin_bits<double>((rest > 0) == (sum > 0) ? bits + 1 : bits - 1) : sum;
+}
+static double standin_max(double a, double b) { return a != a || b != b ? NAN : a > b || (a == b && !signbit(a)) ? a : b; }
+
+static float standin_cvt_f32_f16(uint16_t bits) { return (float)standin_value<standin_f16>(bits); }
+static uint16_t standin_cvt_rn_f16_f32(float value) { return (uint16_t)standin_rounded<standin_f16>(value); }
+/* `a` and `b` stand for the values of a lane. */
+#define STANDIN_PAIR(name, type, value)                                                                                \
+    static unsigned standin_##name(unsigned x, unsigned y) {                                                           \
+        unsigned pair = 0;                                                                                             \
+        for (int at = 0; at < 32; at += 16) {                                                                          \
+            const double a = standin_value<standin_##type>(x >> at & 0xffff);                                          \
+            const double b = standin_value<standin_##type>(y >> at & 0xffff);                                          \
+            pair |= standin_rounded<standin_##type>(value) << at;                                                      \
+        }                                                                                                              \
+        return pair;                                                                                                   \
+    }
+#define STANDIN_PAIRS(type)                                                                                            \
+    static unsigned standin_cvt_rn_##type##x2_f32(float high, float low) {                                             \
+        return standin_rounded<standin_##type>(high) << 16 | standin_rounded<standin_##type>(low);                     \
+    }                                                                                                                  \
+    STANDIN_PAIR(add_rn_##type##x2, type, standin_sum(a, b))                                                           \
+    STANDIN_PAIR(sub_rn_##type##x2, type, standin_sum(a, -b))                                                          \
+    STANDIN_PAIR(mul_rn_##type##x2, type, a *b)                                                                        \
+    STANDIN_PAIR(max_NaN_##type##x2, type, standin_max(a, b))                                                          \
+    STANDIN_PAIR(min_NaN_##type##x2, type, -standin_max(-a, -b))
+STANDIN_PAIRS(f16)
+STANDIN_PAIRS(bf16)
+static unsigned standin_fma_rn_bf16x2(unsigned x, unsigned y, unsigned z) {
+    unsigned pair = 0;
+    for (int at = 0; at < 32; at += 16) {
+        const double product = standin_value<standin_bf16>(x >> at & 0xffff) * standin_value<standin_bf16>(y >> at & 0xffff);
+        pair |= standin_rounded<standin_bf16>(standin_sum(product, standin_value<standin_bf16>(z >> at & 0xffff))) << at;
+    }
+    return pair;
 }
 
 #if STANDIN_FIBERS

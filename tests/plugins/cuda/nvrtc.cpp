@@ -49,10 +49,22 @@ EXPORT unsigned nvrtcDestroyProgram(Program **program) {
     return 0;
 }
 
-static void replace(std::string &text, const std::string &what, const std::string &with) {
-    size_t at = text.find(what);
-    if (at != std::string::npos)
-        text.replace(at, what.size(), with);
+/* Calls of functions of PRELUDE in place of PTX: `asm("add.rn.f16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));` becomes
+ * `c = standin_add_rn_f16x2(a, b);`. */
+static std::string without_ptx(const std::string &text) {
+    static const std::regex ptx("asm\\(\"([\\w.]+)[ %\\d,]+;\" : \"=\\w\"\\((\\w+)\\) : ([^;]*)\\);");
+    static const std::regex operand("\"\\w\"\\((\\w+)\\)");
+    std::string out;
+    size_t done = 0;
+    for (std::sregex_iterator it(text.begin(), text.end(), ptx), end; it != end; ++it) {
+        std::string name = (*it)[1].str();
+        for (char &c : name)
+            c = c == '.' ? '_' : c;
+        out += text.substr(done, it->position() - done) + (*it)[2].str() + " = standin_" + name + "(" +
+               std::regex_replace((*it)[3].str(), operand, "$1") + ");";
+        done = it->position() + it->length();
+    }
+    return out + text.substr(done);
 }
 
 static std::string read(const std::string &path) {
@@ -69,10 +81,7 @@ EXPORT unsigned nvrtcCompileProgram(Program *program, int count, const char *con
     std::string text = program->source;
     if (text.find("fault_build") != std::string::npos)
         text = "static int broken = not_declared; " + text;
-    replace(text, "asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(value) : \"h\"(bits));", "value = standin_f32_of_f16(bits);");
-    replace(text, "asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(bits) : \"f\"(value));", "bits = standin_f16_of_f32(value);");
-    replace(text, "asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(bits) : \"f\"(value));",
-            "bits = standin_bf16_of_f32(value);");
+    text = without_ptx(text);
     size_t body = text.find("/* end of helpers */");
     std::string own = body == std::string::npos ? text : text.substr(body);
     bool fibers = own.find("TL_BARRIER") != std::string::npos || own.find("TL_SHIFT") != std::string::npos;

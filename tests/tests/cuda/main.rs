@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod copies;
+mod halves;
 #[path = "../plugins/mod.rs"]
 mod plugins;
 mod products;

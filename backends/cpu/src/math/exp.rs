@@ -91,7 +91,7 @@ pub(crate) fn exp32(x: f32) -> f32 {
 pub(crate) fn exp2_below_one(x: f32) -> f32 {
     /// (2^r - 1) / r on |r| <= 1/2, error of 2^r 2^-28.
     const POLY: [f32; 6] = [
-        0.693_147_2,
+        std::f32::consts::LN_2,
         0.240_226_48,
         0.055_503_324,
         0.009_618_437,

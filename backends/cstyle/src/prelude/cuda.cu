@@ -82,19 +82,3 @@ typedef double f64;
 #define tl_pow_f64 pow
 #define tl_atan2_f64 atan2
 #define tl_fma_f64 __fma_rn
-
-TL_FN f32 tl_f32_of_f16(u16 bits) {
-    f32 value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-    return value;
-}
-TL_FN u16 tl_f16_of_f32(f32 value) {
-    u16 bits;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
-    return bits;
-}
-TL_FN u16 tl_bf16_of_f32(f32 value) {
-    u16 bits;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
-    return bits;
-}

@@ -76,7 +76,9 @@ TL_INTEGERS_OF(f32)
 
 #define tl_f32_of_bf16(x) tl_f32_of_bits((u32)(x) << 16)
 #define tl_to_f16(x) tl_f32_of_f16(tl_f16_of_f32(x))
+#ifndef tl_to_bf16
 #define tl_to_bf16(x) tl_f32_of_bf16(tl_bf16_of_f32(x))
+#endif
 
 /* Floats of 8 bits. Below the least normal one the last bit is worth what it is of the f32 from 2^(24 - bias - mantissa) on. */
 #define TL_FLOAT8(name, mantissa, bias, past, nan)                                                                     \

@@ -136,8 +136,8 @@ impl Writer<'_> {
     ) {
         self.text.line("TL_PARALLEL");
         self.text.open("for (i32 v = 0; v < count; ++v)");
-        self.row_values(roots, Some(&Point { last, packed: false }));
-        self.reduce(last, row, lane, reductions);
+        self.row_values(roots, Some(&Point::at(last)));
+        self.reduce(&Point::at(last), row, lane, reductions);
         self.text.close();
     }
 

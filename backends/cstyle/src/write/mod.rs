@@ -6,6 +6,7 @@ mod columns;
 mod fold;
 mod generic;
 mod matmul;
+mod pairs;
 mod panel;
 mod program;
 mod rows;
@@ -21,7 +22,8 @@ use crate::routine::{Kind, Source};
 use crate::space::GONE;
 use crate::variant::{Form, Step, Variant};
 use crate::{Dialect, Target, scalar};
-use thalweg_hal::ir::{Level, Node, Role};
+use thalweg_hal::DType;
+use thalweg_hal::ir::{Level, Node, NodeId, Role};
 
 /// Writes the program of a variant.
 pub(crate) fn kernel(body: &Body, kind: &Kind, variant: &Variant, target: &Target) -> Source {
@@ -31,6 +33,7 @@ pub(crate) fn kernel(body: &Body, kind: &Kind, variant: &Variant, target: &Targe
         target,
         text: Text::default(),
         uniform: uniform(body),
+        stored: stored(body),
     };
     let passes = match variant.form {
         Form::Rows { split: true, .. } => body.depth() + 1,
@@ -114,20 +117,53 @@ fn uniform(body: &Body) -> Vec<bool> {
     uniform
 }
 
+/// Whether each node's value is stored as it is.
+fn stored(body: &Body) -> Vec<bool> {
+    let mut stored = vec![false; body.kernel.nodes.len()];
+    for node in &body.kernel.nodes {
+        if let Node::Store { value, .. } = node {
+            stored[value.index()] = true;
+        }
+    }
+    stored
+}
+
 struct Writer<'a> {
     body: &'a Body,
     variant: &'a Variant,
     target: &'a Target,
     text: Text,
     uniform: Vec<bool>,
+    stored: Vec<bool>,
 }
 
 /// Where element-level nodes are evaluated.
 struct Point<'a> {
     /// Index along the last axis.
     last: &'a str,
-    /// Whether parameters with unit steps were loaded into `x`, and are stored from `y`, at lane `v`.
-    packed: bool,
+    /// The lane at which parameters with unit steps were loaded into `x`, and are stored from `y`.
+    lane: Option<&'a str>,
+    /// Where two points are written side by side: which of them this is, and the nodes that each has a value of.
+    pair: Option<(usize, &'a [bool])>,
+}
+
+impl<'a> Point<'a> {
+    /// A point whose parameters are reached in memory.
+    fn at(last: &'a str) -> Point<'a> {
+        Point {
+            last,
+            lane: None,
+            pair: None,
+        }
+    }
+
+    /// What the name of a node's value ends in.
+    fn suffix(&self, node: usize) -> String {
+        match self.pair {
+            Some((which, own)) if own[node] => format!("_{which}"),
+            _ => String::new(),
+        }
+    }
 }
 
 impl Writer<'_> {
@@ -184,31 +220,92 @@ impl Writer<'_> {
         }
     }
 
+    /// Name of a node's value, or with another letter of what is beside it.
+    fn name_of(&self, letter: char, node: usize, point: Option<&Point<'_>>) -> String {
+        let suffix = point.map(|point| point.suffix(node)).unwrap_or_default();
+        format!("{letter}{node}{suffix}")
+    }
+
     /// One node as a statement.
     fn node(&mut self, i: usize, point: Option<&Point<'_>>) {
+        if let Node::Store { param, value } = self.body.kernel.nodes[i] {
+            return self.store(param as usize, value.index(), point);
+        }
+        let dtype = self.body.info.dtypes[i].unwrap_or(DType::Bool);
+        let name = self.name_of('n', i, point);
+        // What is stored is rounded once, not as a value and then again as an element.
+        let wide = self
+            .unrounded(i, point)
+            .filter(|_| self.is_cuda() && self.stored[i]);
+        let value = match wide {
+            Some(value) => {
+                let wide = self.name_of('z', i, point);
+                self.text.line(format!("const f32 {wide} = {value};"));
+                scalar::rounded(dtype, wide)
+            }
+            None => match self.value(i, point) {
+                Some(value) => value,
+                None => return,
+            },
+        };
+        let register = scalar::register(dtype);
+        self.text.line(format!("const {register} {name} = {value};"));
+    }
+
+    fn store(&mut self, p: usize, value: usize, point: Option<&Point<'_>>) {
+        let paired = point.is_some_and(|point| !point.suffix(value).is_empty());
+        let wide = self.is_cuda() && !paired && self.unrounded(value, point).is_some();
+        let value = self.name_of(if wide { 'z' } else { 'n' }, value, point);
+        let element = scalar::stored(self.body.kernel.params[p].dtype, &value);
+        let to = match point.and_then(|point| point.lane) {
+            Some(lane) if self.packs(p) => format!("y{p}[{lane}]"),
+            _ => format!("p{p}[{}]", self.offset(p, point)),
+        };
+        self.text.line(format!("{to} = {element};"));
+    }
+
+    /// What the last step of a node rounds to f16 or bf16.
+    fn unrounded(&self, i: usize, point: Option<&Point<'_>>) -> Option<String> {
         let body = self.body;
-        let name = |id: thalweg_hal::ir::NodeId| format!("n{}", id.0);
-        let value = match body.kernel.nodes[i] {
+        let name = |id: NodeId| self.name_of('n', id.index(), point);
+        match body.kernel.nodes[i] {
+            Node::Op { op, args } => {
+                let dtype = body.dtype(args[op.arity() - 1]);
+                let [a, b, c] = args.map(name);
+                scalar::unrounded(op, dtype, [&a, &b, &c])
+            }
+            Node::Cast { dtype, arg } => scalar::unrounded_cast(body.dtype(arg), dtype, &name(arg)),
+            _ => None,
+        }
+    }
+
+    /// A node's value; `None` for stores, and for reductions, which are written by the walk over their argument.
+    fn value(&mut self, i: usize, point: Option<&Point<'_>>) -> Option<String> {
+        let body = self.body;
+        let name = |id: NodeId| self.name_of('n', id.index(), point);
+        Some(match body.kernel.nodes[i] {
             Node::Const { dtype, bits } => scalar::constant(dtype, bits),
             Node::Scalar { index } => {
                 scalar::of_bits(body.kernel.scalars[index as usize], &format!("c{index}"))
             }
             Node::Load { param } => {
                 let p = param as usize;
-                let element = match point {
-                    Some(point) if point.packed && self.packs(p) => format!("x{p}[v]"),
+                let element = match point.and_then(|point| point.lane) {
+                    Some(lane) if self.packs(p) => format!("x{p}[{lane}]"),
                     _ => format!("p{p}[{}]", self.offset(p, point)),
                 };
                 scalar::loaded(body.param(param).dtype, &element)
             }
             Node::LoadAt { param, index } => {
                 let (p, index, dtype) = (param as usize, name(index), body.param(param).dtype);
-                self.text
-                    .line(format!("const bool g{i} = {index} >= 0 && (u64){index} < ge{p};"));
+                let inside = self.name_of('g', i, point);
+                self.text.line(format!(
+                    "const bool {inside} = {index} >= 0 && (u64){index} < ge{p};"
+                ));
                 let at = format!("{} + (idx){index} * gs{p}", self.offset(p, point));
                 let element = scalar::loaded(dtype, &format!("p{p}[{at}]"));
                 let zero = scalar::constant(dtype, 0);
-                format!("g{i} ? {element} : {zero}")
+                format!("{inside} ? {element} : {zero}")
             }
             Node::Index { axis } => self.index(axis as usize, point),
             Node::Op { op, args } => {
@@ -218,21 +315,8 @@ impl Writer<'_> {
             }
             Node::Cast { dtype, arg } => scalar::cast(body.dtype(arg), dtype, &name(arg)),
             Node::Rand { key, counter } => format!("tl_philox({}, {})", name(key), name(counter)),
-            Node::Store { param, value } => {
-                let p = param as usize;
-                let element = scalar::stored(body.param(param).dtype, &name(value));
-                let to = match point {
-                    Some(point) if point.packed && self.packs(p) => format!("y{p}[v]"),
-                    _ => format!("p{p}[{}]", self.offset(p, point)),
-                };
-                self.text.line(format!("{to} = {element};"));
-                return;
-            }
-            // Reductions are written by the walk over their argument.
-            Node::Reduce { .. } => return,
-        };
-        let register = body.info.dtypes[i].map_or("bool", scalar::register);
-        self.text.line(format!("const {register} n{i} = {value};"));
+            Node::Store { .. } | Node::Reduce { .. } => return None,
+        })
     }
 
     fn index(&self, axis: usize, point: Option<&Point<'_>>) -> String {

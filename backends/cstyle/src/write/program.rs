@@ -67,7 +67,10 @@ pub(crate) fn preamble(text: &mut Text, target: &Target, fp64: bool, philox: boo
                 text.raw(include_str!("../prelude/opencl_f64.cl"));
             }
         }
-        Dialect::CudaC => text.raw(include_str!("../prelude/cuda.cu")),
+        Dialect::CudaC => {
+            text.raw(include_str!("../prelude/cuda.cu"));
+            text.raw(include_str!("../prelude/cuda_f16.cu"));
+        }
     }
     text.raw(include_str!("../prelude/scalar.h"));
     if fp64 {

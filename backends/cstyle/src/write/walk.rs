@@ -92,7 +92,7 @@ impl Writer<'_> {
                 self.text.line("TL_PARALLEL");
             }
             self.text.open(format!("for (idx j = {begin}; j < {end}; ++j)"));
-            self.point("j", row, "", false, work);
+            self.point(&Point::at("j"), row, "", work);
             self.text.close();
             return;
         }
@@ -102,11 +102,11 @@ impl Writer<'_> {
         self.text.line("TL_PARALLEL");
         self.text.open(format!("for (i32 v = 0; v < {lanes}; ++v)"));
         self.text.line("const idx k = j + v;");
-        self.point("k", row, "[v]", false, work);
+        self.point(&Point::at("k"), row, "[v]", work);
         self.text.close();
         self.text.close();
         self.text.open(format!("for (; j < {end}; ++j)"));
-        self.point("j", row, "[0]", false, work);
+        self.point(&Point::at("j"), row, "[0]", work);
         self.text.close();
     }
 
@@ -116,13 +116,13 @@ impl Writer<'_> {
             self.text
                 .open(format!("for (idx i = {begin} + {item}; i < {end}; i += {count})"));
             if last == 0 {
-                self.point("i", "0", "", false, work);
+                self.point(&Point::at("i"), "0", "", work);
             } else {
                 self.text.line(format!("const idx q = i / e{last};"));
                 self.text.line(format!("const idx j = i - q * e{last};"));
                 self.decode("q", last, work);
                 self.text.line("const idx row = i - j;");
-                self.point("j", "row", "", false, work);
+                self.point(&Point::at("j"), "row", "", work);
             }
             self.text.close();
             return;
@@ -148,7 +148,7 @@ impl Writer<'_> {
             self.text.open(format!(
                 "for (idx j = {begin} + packs * {lanes} + {item}; j < {end}; j += {count})"
             ));
-            self.point("j", "0", "[0]", false, work);
+            self.point(&Point::at("j"), "0", "[0]", work);
             self.text.close();
         }
     }
@@ -156,10 +156,8 @@ impl Writer<'_> {
     /// As many neighbouring points as there are lanes, with 16-byte accesses.
     fn pack(&mut self, row: &str, work: &Work<'_>) {
         let lanes = self.variant.lanes;
-        let start = Point {
-            last: "j",
-            packed: false,
-        };
+        let start = Point::at("j");
+        let pairs = self.is_cuda() && self.has_halves(work);
         let (mut loads, mut stores) = (Vec::new(), Vec::new());
         for &i in work.nodes {
             match self.body.kernel.nodes[i] {
@@ -171,42 +169,64 @@ impl Writer<'_> {
         loads.sort_unstable();
         loads.dedup();
         for &p in &loads {
-            let memory = scalar::memory(self.body.kernel.params[p].dtype);
-            self.text.line(format!("{memory} x{p}[{lanes}];"));
-            let at = self.offset(p, Some(&start));
-            self.text.line(format!("TL_LOAD({lanes}, x{p}, p{p} + {at});"));
+            let at = format!("p{p} + {}", self.offset(p, Some(&start)));
+            if pairs && self.is_half(p) {
+                self.text.line(format!("u32 x{p}[{}];", lanes / 2));
+                self.text
+                    .line(format!("TL_LOAD({}, x{p}, (const u32 *)({at}));", lanes / 2));
+            } else {
+                let memory = scalar::memory(self.body.kernel.params[p].dtype);
+                self.text.line(format!("{memory} x{p}[{lanes}];"));
+                self.text.line(format!("TL_LOAD({lanes}, x{p}, {at});"));
+            }
         }
         for &p in &stores {
-            let memory = scalar::memory(self.body.kernel.params[p].dtype);
-            self.text.line(format!("{memory} y{p}[{lanes}];"));
+            if pairs && self.is_half(p) {
+                self.text.line(format!("u32 y{p}[{}];", lanes / 2));
+            } else {
+                let memory = scalar::memory(self.body.kernel.params[p].dtype);
+                self.text.line(format!("{memory} y{p}[{lanes}];"));
+            }
         }
-        self.text.line("TL_UNROLL");
-        self.text.open(format!("for (i32 v = 0; v < {lanes}; ++v)"));
-        self.text.line("const idx k = j + v;");
-        self.point("k", row, "[v]", true, work);
-        self.text.close();
+        if pairs {
+            self.pairs(row, work);
+        } else {
+            self.text.line("TL_UNROLL");
+            self.text.open(format!("for (i32 v = 0; v < {lanes}; ++v)"));
+            self.text.line("const idx k = j + v;");
+            let point = Point {
+                lane: Some("v"),
+                ..Point::at("k")
+            };
+            self.point(&point, row, "[v]", work);
+            self.text.close();
+        }
         for &p in &stores {
-            let at = self.offset(p, Some(&start));
-            self.text.line(format!("TL_STORE({lanes}, p{p} + {at}, y{p});"));
+            let at = format!("p{p} + {}", self.offset(p, Some(&start)));
+            self.text.line(if pairs && self.is_half(p) {
+                format!("TL_STORE({}, (u32 *)({at}), y{p});", lanes / 2)
+            } else {
+                format!("TL_STORE({lanes}, {at}, y{p});")
+            });
         }
     }
 
     /// Everything that is done at one point.
-    fn point(&mut self, last: &str, row: &str, lane: &str, packed: bool, work: &Work<'_>) {
-        let point = Point { last, packed };
+    fn point(&mut self, point: &Point<'_>, row: &str, lane: &str, work: &Work<'_>) {
         for &i in work.nodes {
-            self.node(i, Some(&point));
+            self.node(i, Some(point));
         }
-        self.reduce(last, row, lane, work.reductions);
+        self.reduce(point, row, lane, work.reductions);
     }
 
     /// Takes the values at a point into the accumulators of a lane.
-    pub(super) fn reduce(&mut self, last: &str, row: &str, lane: &str, reductions: &[Reduction]) {
+    pub(super) fn reduce(&mut self, point: &Point<'_>, row: &str, lane: &str, reductions: &[Reduction]) {
+        let last = point.last;
         for reduction in reductions {
             let Reduction {
                 node, op, arg, dtype, ..
             } = reduction;
-            let (best, value) = (format!("a{node}{lane}"), format!("n{arg}"));
+            let (best, value) = (format!("a{node}{lane}"), self.name_of('n', *arg, Some(point)));
             match &reduction.beats {
                 Some(beats) => {
                     let index = if row == "0" {
@@ -273,7 +293,7 @@ impl Writer<'_> {
         self.decode("q", last, work);
         self.text.line("TL_PARALLEL");
         self.text.open("for (idx j = first; j < stop; ++j)");
-        self.point("j", "0", "", false, work);
+        self.point(&Point::at("j"), "0", "", work);
         self.text.close();
         self.text.close();
         self.text.close();

@@ -18,17 +18,23 @@ TL_KERNEL void __launch_bounds__(256) tl_add_0(TL_GLOBAL const f32 * TL_RESTRICT
         const idx j = i;
         f32 x0[4];
         TL_LOAD(4, x0, p0 + j);
-        u16 x1[4];
-        TL_LOAD(4, x1, p1 + j);
+        u32 x1[2];
+        TL_LOAD(2, x1, (const u32 *)(p1 + j));
         f32 y2[4];
         TL_UNROLL
-        for (i32 v = 0; v < 4; ++v) {
-            const idx k = j + v;
-            const f32 n0 = x0[v];
-            const f32 n1 = tl_f32_of_f16(x1[v]);
-            const f32 n2 = n1;
-            const f32 n3 = (n0 + n2);
-            y2[v] = n3;
+        for (i32 v = 0; v < 4; v += 2) {
+            const idx k0 = j + v, k1 = k0 + 1;
+            const f32 n0_0 = x0[v];
+            const f32 n0_1 = x0[v + 1];
+            const u32 h1 = x1[v / 2];
+            const f32 n1_0 = tl_low_f16(h1);
+            const f32 n1_1 = tl_high_f16(h1);
+            const f32 n2_0 = n1_0;
+            const f32 n2_1 = n1_1;
+            const f32 n3_0 = (n0_0 + n2_0);
+            const f32 n3_1 = (n0_1 + n2_1);
+            y2[v] = n3_0;
+            y2[v + 1] = n3_1;
         }
         TL_STORE(4, p2 + j, y2);
     }

@@ -24,7 +24,8 @@ TL_KERNEL void __launch_bounds__(256) tl_gather_0(TL_GLOBAL const u16 * TL_RESTR
         const i64 n1 = (i64)n0;
         const bool g2 = n1 >= 0 && (u64)n1 < ge0;
         const f32 n2 = g2 ? tl_f32_of_bf16(p0[i * s0_0 + (idx)n1 * gs0]) : 0.0f;
-        const f32 n4 = tl_to_bf16((n2 * n3));
-        p2[i * s2_0] = tl_bf16_of_f32(n4);
+        const f32 z4 = (n2 * n3);
+        const f32 n4 = tl_to_bf16(z4);
+        p2[i * s2_0] = tl_bf16_of_f32(z4);
     }
 }

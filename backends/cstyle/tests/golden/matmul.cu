@@ -36,19 +36,27 @@ TL_KERNEL void __launch_bounds__(32) tl_matmul_0(TL_GLOBAL const u16 * TL_RESTRI
             for (idx pack = TL_ITEM; pack < packs; pack += TL_ITEMS) {
                 const idx i = begin + pack * 8;
                 const idx j = i;
-                u16 x0[8];
-                TL_LOAD(8, x0, p0 + q0 + j);
-                u16 x1[8];
-                TL_LOAD(8, x1, p1 + q1 + j);
+                u32 x0[4];
+                TL_LOAD(4, x0, (const u32 *)(p0 + q0 + j));
+                u32 x1[4];
+                TL_LOAD(4, x1, (const u32 *)(p1 + q1 + j));
                 TL_UNROLL
-                for (i32 v = 0; v < 8; ++v) {
-                    const idx k = j + v;
-                    const f32 n0 = tl_f32_of_f16(x0[v]);
-                    const f32 n1 = n0;
-                    const f32 n2 = tl_f32_of_f16(x1[v]);
-                    const f32 n3 = n2;
-                    const f32 n4 = (n1 * n3);
-                    a5[v] = (a5[v] + n4);
+                for (i32 v = 0; v < 8; v += 2) {
+                    const idx k0 = j + v, k1 = k0 + 1;
+                    const u32 h0 = x0[v / 2];
+                    const f32 n0_0 = tl_low_f16(h0);
+                    const f32 n0_1 = tl_high_f16(h0);
+                    const f32 n1_0 = n0_0;
+                    const f32 n1_1 = n0_1;
+                    const u32 h2 = x1[v / 2];
+                    const f32 n2_0 = tl_low_f16(h2);
+                    const f32 n2_1 = tl_high_f16(h2);
+                    const f32 n3_0 = n2_0;
+                    const f32 n3_1 = n2_1;
+                    const f32 n4_0 = (n1_0 * n3_0);
+                    const f32 n4_1 = (n1_1 * n3_1);
+                    a5[v] = (a5[v] + n4_0);
+                    a5[v + 1] = (a5[v + 1] + n4_1);
                 }
             }
             for (idx j = begin + packs * 8 + TL_ITEM; j < end; j += TL_ITEMS) {
