@@ -1166,7 +1166,8 @@ struct thalweg_kernel_desc {
 
 /* Code of `attention` in thalweg_library_desc.op: `out[b.., i, e] = sum over j of w[b.., i, j] *
  * v[b.., j, e]`, where w is the softmax along j of the scores `scale * sum over d of q[b.., i,
- * d] * k[b.., j, d]`, masked. A row whose scores are all -inf gives zeros.
+ * d] * k[b.., j, d]`, masked. A row whose scores are all -inf gives zeros, and so does a launch
+ * without keys or without depth, which reads nothing.
  *
  * Dtypes: q, k, v and the output; scores and sums. Attributes: 0 the number of batch axes, 1 is
  * 1 when query i sees keys 0 to i alone, 2 the dtype code of the mask, 0 when there is none:
