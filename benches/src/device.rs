@@ -203,13 +203,15 @@ fn attentions(cx: &Context, [heads, positions]: [usize; 2]) -> Result<()> {
 
 fn products(cx: &Context, sizes: &[usize], mode: &str) -> Result<()> {
     let dtypes: &[DType] = if mode.is_empty() {
-        &[DType::F32, DType::F16, DType::BF16]
+        &[DType::F32, DType::F16, DType::BF16, DType::F8E4M3]
     } else {
         &[DType::F32]
     };
     for &n in sizes {
         for &dtype in dtypes {
             let [a, b] = [0, 1].map(|_| Tensor::randn([n, n], DType::F32, cx).cast(dtype));
+            // The form that libraries have products of 8 bits in.
+            let b = if dtype.is_storage() { b.transpose(0, 1) } else { b };
             let time = seconds(cx, || a.matmul(&b).ok().map(drop))?;
             let name = if mode.is_empty() {
                 format!(" {dtype}")

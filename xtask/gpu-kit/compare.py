@@ -109,7 +109,16 @@ def main():
                 a, b = (torch.randn(n, n, device=device, dtype=torch.float32).to(dtype) for _ in range(2))
                 say(f"matmul {n} {name}", 2 * n**3 / seconds(lambda a=a, b=b: a @ b) / 1e12, "TFLOP/s")
 
-    for case in (overheads, copies, kernels, attentions, products):
+    def narrow_products():
+        if target != "cuda" or torch.cuda.get_device_capability() < (8, 9):
+            return
+        one = torch.ones((), device=device)
+        for n in (256,) if small else (4096, 8192):
+            a, b = (torch.randn(n, n, device=device).to(torch.float8_e4m3fn) for _ in range(2))
+            product = lambda a=a, b=b: torch._scaled_mm(a, b.t(), one, one, out_dtype=torch.float32)  # noqa: E731
+            say(f"matmul {n} f8e4m3", 2 * n**3 / seconds(product) / 1e12, "TFLOP/s")
+
+    for case in (overheads, copies, kernels, attentions, products, narrow_products):
         attempt(case.__name__, case)
 
 
