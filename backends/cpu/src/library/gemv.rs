@@ -1,6 +1,6 @@
 //! Vector times matrix: c[j] = sum over l of a[l] B[l, j]. Bound by the reading of B, so B is read once, in long runs.
 
-use super::gemm::{Element, Isa, Operands, Scratch, Vector};
+use super::gemm::{Element, Isa, Operands, Scratch, Vector, Wide};
 use half::{bf16, f16};
 use std::ops::Range;
 use thalweg_hal::f8::{F8E4M3, F8E5M2};
@@ -216,7 +216,7 @@ macro_rules! without_kernels {
 }
 without_kernels!(i8 u8 i16 u16 i32 u32 i64 u64);
 #[cfg(not(target_arch = "x86_64"))]
-without_kernels!(f32 f64 f16 bf16 F8E4M3 F8E5M2);
+without_kernels!(f32 f64 f16 bf16 F8E4M3 F8E5M2 Wide<f16> Wide<bf16>);
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
@@ -238,6 +238,8 @@ mod x86 {
         F32x16, f32, |p| Self::load(p);
         F32x16, f16, |p| Self(f16::load(p, 16));
         F32x16, bf16, |p| Self(bf16::load(p, 16));
+        F32x16, Wide<f16>, |p| Self(f16::load(p.cast(), 16));
+        F32x16, Wide<bf16>, |p| Self(bf16::load(p.cast(), 16));
         F32x16, F8E4M3, |p| Self(F8E4M3::load(p, 16));
         F32x16, F8E5M2, |p| Self(F8E5M2::load(p, 16));
         F64x8, f64, |p| Self::load(p);
@@ -283,6 +285,8 @@ mod x86 {
     with_kernels!(f64, F64x8, F64x4);
     with_kernels!(f16, F32x16);
     with_kernels!(bf16, F32x16);
+    with_kernels!(Wide<f16>, F32x16);
+    with_kernels!(Wide<bf16>, F32x16);
     with_kernels!(F8E4M3, F32x16);
     with_kernels!(F8E5M2, F32x16);
 }

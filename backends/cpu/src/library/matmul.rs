@@ -3,7 +3,7 @@
 //! The bits of C depend on the shape of one matrix, its strides and the processor's instruction set, never on the
 //! number of threads or of batches: k is never split between threads, and its blocks follow from its length.
 
-use super::gemm::{self, Isa, Operands, piece};
+use super::gemm::{self, Isa, Operands, Wide, piece};
 use super::gemv::{self, VectorProduct};
 use half::{bf16, f16};
 use std::ops::Range;
@@ -11,7 +11,7 @@ use thalweg_hal::f8::{F8E4M3, F8E5M2};
 
 pub use crate::parallel::{Parallel, Serial};
 
-/// Element type of all three matrices, but for floats of 8 bits, whose result is f32.
+/// Element type of all three matrices, but for floats of 8 bits and the wide ones of 16, whose result is f32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum MatDType {
@@ -21,6 +21,8 @@ pub enum MatDType {
     F16,
     /// Sums are kept in f32 and rounded once.
     Bf16,
+    F16Wide,
+    Bf16Wide,
     F8E4M3,
     F8E5M2,
     /// Integer sums and products wrap.
@@ -100,6 +102,8 @@ pub unsafe fn matmul(
             MatDType::F64 => typed::<f64>(isa, p, a, b, c, parallel, epilogue),
             MatDType::F16 => typed::<f16>(isa, p, a, b, c, parallel, epilogue),
             MatDType::Bf16 => typed::<bf16>(isa, p, a, b, c, parallel, epilogue),
+            MatDType::F16Wide => typed::<Wide<f16>>(isa, p, a, b, c, parallel, epilogue),
+            MatDType::Bf16Wide => typed::<Wide<bf16>>(isa, p, a, b, c, parallel, epilogue),
             MatDType::F8E4M3 => typed::<F8E4M3>(isa, p, a, b, c, parallel, epilogue),
             MatDType::F8E5M2 => typed::<F8E5M2>(isa, p, a, b, c, parallel, epilogue),
             MatDType::I8 => typed::<i8>(isa, p, a, b, c, parallel, epilogue),

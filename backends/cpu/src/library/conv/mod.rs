@@ -109,6 +109,8 @@ impl ConvKernel {
                     | MatDType::U8
                     | MatDType::I16
                     | MatDType::U16
+                    | MatDType::F16Wide
+                    | MatDType::Bf16Wide
                     | MatDType::F8E4M3
                     | MatDType::F8E5M2,
                 ) => false,

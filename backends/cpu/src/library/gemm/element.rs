@@ -148,8 +148,13 @@ macro_rules! half_float {
 half_float!(f16);
 half_float!(bf16);
 
-macro_rules! eighth_float {
-    ($($t:ty)*) => {$(
+/// An element of 16 bits whose products are given as they are summed.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Wide<T>(pub(crate) T);
+
+macro_rules! summed_float {
+    ($($t:ty, |$x:ident| $widen:expr;)*) => {$(
         impl Element for $t {
             type Acc = f32;
             type Out = f32;
@@ -157,7 +162,8 @@ macro_rules! eighth_float {
             const DIRECT: bool = false;
             #[inline(always)]
             fn widen(self) -> f32 {
-                self.to_f32()
+                let $x = self;
+                $widen
             }
             #[inline(always)]
             fn narrow(acc: f32) -> f32 {
@@ -171,7 +177,12 @@ macro_rules! eighth_float {
         }
     )*};
 }
-eighth_float!(F8E4M3 F8E5M2);
+summed_float! {
+    F8E4M3, |x| x.to_f32();
+    F8E5M2, |x| x.to_f32();
+    Wide<f16>, |x| x.0.to_f32();
+    Wide<bf16>, |x| x.0.to_f32();
+}
 
 macro_rules! integer {
     ($acc:ty, $avx512:ident, $avx2:ident, $plain:ident, $($t:ty)*) => {$(

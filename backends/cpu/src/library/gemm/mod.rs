@@ -9,7 +9,7 @@ mod pack;
 mod tile;
 
 pub(crate) use buffer::Scratch;
-pub(crate) use element::{Element, Isa, Kernels};
+pub(crate) use element::{Element, Isa, Kernels, Wide};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use pack::Load512;
 pub(crate) use pack::{PackFn, Panel};

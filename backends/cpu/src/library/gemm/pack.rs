@@ -73,6 +73,7 @@ pub(crate) unsafe fn pack_plain<T: Element>(p: &Panel<T>) {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::super::Element;
+    use super::super::element::Wide;
     use super::{Panel, pack_loops};
     use half::{bf16, f16};
     use std::arch::x86_64::*;
@@ -164,6 +165,8 @@ mod x86 {
         let bits = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask(count), p.cast()));
         _mm512_castsi512_ps(_mm512_slli_epi32::<16>(bits))
     });
+    load512_f32!(Wide<f16>, |p, count| f16::load(p.cast(), count));
+    load512_f32!(Wide<bf16>, |p, count| bf16::load(p.cast(), count));
     // The upper byte of an f16, and a float of 8 bits with f16's exponent 8 too low.
     load512_f32!(F8E5M2, |p, count| {
         let bits = _mm256_cvtepu8_epi16(_mm_maskz_loadu_epi8(mask(count), p.cast()));

@@ -71,6 +71,8 @@ fn takes_epilogue(
 
 fn dtype(op: &Matmul) -> Result<MatDType> {
     let found = match (op.dtype, op.accumulate, op.output) {
+        (DType::F16, DType::F32, DType::F32) => Some(MatDType::F16Wide),
+        (DType::BF16, DType::F32, DType::F32) => Some(MatDType::Bf16Wide),
         (DType::F8E4M3, DType::F32, DType::F32) => Some(MatDType::F8E4M3),
         (DType::F8E5M2, DType::F32, DType::F32) => Some(MatDType::F8E5M2),
         _ => None,

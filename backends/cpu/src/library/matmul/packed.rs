@@ -36,6 +36,8 @@ macro_rules! by_type {
             }
             $crate::library::matmul::MatDType::F16
             | $crate::library::matmul::MatDType::Bf16
+            | $crate::library::matmul::MatDType::F16Wide
+            | $crate::library::matmul::MatDType::Bf16Wide
             | $crate::library::matmul::MatDType::F8E4M3
             | $crate::library::matmul::MatDType::F8E5M2
             | $crate::library::matmul::MatDType::I8

@@ -88,6 +88,8 @@ float_case! {
     f64, 1e-14, 0.0, |x: f64| x, |x: f64| x, |x: f64| x;
     f16, 1e-3, 6e-8, f16::from_f64, f16::to_f64, f16::to_f64;
     bf16, 8e-3, 0.0, bf16::from_f64, bf16::to_f64, bf16::to_f64;
+    Wide<f16>, 1e-6, 0.0, |x| Wide(f16::from_f64(x)), |x: Wide<f16>| x.0.to_f64(), f64::from;
+    Wide<bf16>, 1e-6, 0.0, |x| Wide(bf16::from_f64(x)), |x: Wide<bf16>| x.0.to_f64(), f64::from;
     F8E4M3, 1e-6, 0.0, F8E4M3::from_f64, F8E4M3::to_f64, f64::from;
     F8E5M2, 1e-6, 0.0, F8E5M2::from_f64, F8E5M2::to_f64, f64::from;
 }
@@ -250,6 +252,7 @@ macro_rules! type_tests {
 }
 type_tests! {
     f32_matches: f32, f64_matches: f64, f16_matches: f16, bf16_matches: bf16,
+    wide_f16_matches: Wide<f16>, wide_bf16_matches: Wide<bf16>,
     f8e4m3_matches: F8E4M3, f8e5m2_matches: F8E5M2,
     i8_matches: i8, u8_matches: u8, i16_matches: i16, u16_matches: u16,
     i32_matches: i32, u32_matches: u32, i64_matches: i64, u64_matches: u64,
