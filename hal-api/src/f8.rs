@@ -33,7 +33,7 @@ macro_rules! floats {
         ///
         /// ```
         #[doc = concat!("use thalweg_hal::f8::", stringify!($name), ";")]
-        #[doc = concat!("assert_eq!(", stringify!($name), "::from_f32(1.1).to_f32(), ", stringify!($name), "::ONE.to_f32());")]
+        #[doc = concat!("assert_eq!(", stringify!($name), "::from_f32(1.05).to_f32(), ", stringify!($name), "::ONE.to_f32());")]
         /// ```
         #[derive(Clone, Copy, Default)]
         #[repr(transparent)]
