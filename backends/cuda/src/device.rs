@@ -185,19 +185,20 @@ impl CudaDevice {
                 Work::Launch(launch) => {
                     let ready = Ready::new(launch)?;
                     let mut order = stream.order()?;
-                    match ready {
-                        Ready::Kernel(prepared) => prepared.queue(&mut order)?,
+                    let queued = match ready {
+                        Ready::Kernel(prepared) => prepared.queue(&mut order),
                         Ready::Product(call) => {
                             let scratch = match call.scratch_bytes() {
                                 0 => 0,
                                 bytes => order.scratch(bytes)?,
                             };
-                            call.queue(order.raw(), scratch)?;
+                            call.queue(order.raw(), scratch)
                         }
                         Ready::Nothing => return Ok(()),
-                    }
+                    };
+                    // A part may be queued where the whole is refused.
                     order.done(tag, None);
-                    Ok(())
+                    queued
                 }
                 Work::Copy(copy) => {
                     self.reach_ends(copy)?;
@@ -327,12 +328,11 @@ impl Device for CudaDevice {
         if let (Source::Library(LibraryOp::Matmul(op)), Some(handle)) = (source, &self.products) {
             kernel.product = Product::new(handle, op).map(Arc::new);
             if kernel.product.is_some() {
-                let map = match &op.epilogue {
-                    Some(epilogue) => epilogue.clone(),
-                    None => copy_of(op),
-                };
+                let mut map = op.epilogue.clone().unwrap_or_else(|| copy_of(op));
+                // The epilogue's first parameter is the sum, however it says that it is read.
+                map.params[0].access = Access::Strided;
                 let routine = Routine::new(&map, &Target::CUDA)?;
-                kernel.after_product = Some(Box::new(CudaKernel::new(&map.name, routine, &self.builder)));
+                kernel.after_product = Some(Arc::new(CudaKernel::new(&map.name, routine, &self.builder)));
             }
         }
         Ok(kernel)

@@ -19,7 +19,7 @@ pub(crate) struct CudaKernel {
     /// What cuBLASLt computes where it takes a launch's strides.
     pub(crate) product: Option<Arc<Product>>,
     /// The map that follows the library's product where its epilogue is not the library's too, or its output no memory for it.
-    pub(crate) after_product: Option<Box<CudaKernel>>,
+    pub(crate) after_product: Option<Arc<CudaKernel>>,
     builder: Arc<Builder>,
     variants: Variants<Entries>,
 }

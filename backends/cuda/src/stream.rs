@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_hal::backend::{OwnedTag, Tag};
 use thalweg_hal::kit::queue::{Job, Queue};
-use thalweg_hal::{Error, Result};
+use thalweg_hal::{Error, Result, Status};
 
 /// `CU_STREAM_NON_BLOCKING`: no order with the default stream of others in the process.
 const NON_BLOCKING: u32 = 1;
@@ -26,6 +26,22 @@ const MARKS: usize = 16;
 
 /// What may have to live until the stream has passed a point.
 pub(crate) type Kept = Arc<dyn Any + Send + Sync>;
+
+/// Pages of the device's memory.
+const PAGE: u64 = 2 << 20;
+/// Scratch memory beyond this many bytes is not rounded to powers of two.
+const DOUBLED: u64 = 64 << 20;
+
+/// Bytes of scratch memory that are reserved for `bytes`, and fewer that would do, where there were `before`. What was outgrown
+/// stays for a while: sizes grow by a quarter at least, so that all of it is no more than four times what there is.
+fn scratch_size(bytes: u64, before: u64) -> (u64, u64) {
+    if bytes <= DOUBLED {
+        let size = bytes.next_power_of_two().max(1 << 16);
+        return (size, size);
+    }
+    let least = bytes.next_multiple_of(PAGE);
+    (least.max((before + before / 4).next_multiple_of(PAGE)), least)
+}
 
 #[derive(Default)]
 struct State {
@@ -445,12 +461,33 @@ impl Order<'_> {
         if let Some((chunk, _)) = fits {
             return Ok(chunk.base());
         }
-        let size = bytes.next_power_of_two().max(1 << 16);
-        let chunk = Chunk::new(self.context(), size)?;
+        let before = self.belongings.scratch.as_ref().map_or(0, |(_, size)| *size);
+        let (size, least) = scratch_size(bytes, before);
+        let (chunk, size) = match Chunk::new(self.context(), size) {
+            Err(error) if error.status == Status::OutOfMemory && least < size => {
+                (Chunk::new(self.context(), least)?, least)
+            }
+            made => (made?, size),
+        };
         let base = chunk.base();
-        // Sizes double, so all that was outgrown is no more than what there is.
         let old = self.belongings.scratch.replace((chunk, size));
         self.belongings.outgrown.extend(old.map(|(chunk, _)| chunk));
         Ok(base)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scratch_memory_is_doubled_while_it_is_small() {
+        assert_eq!(scratch_size(1, 0), (1 << 16, 1 << 16));
+        assert_eq!(scratch_size((32 << 20) + 1, 1 << 20), (64 << 20, 64 << 20));
+        let large = (33 << 30) + 1;
+        let tight = (33 << 30) + PAGE;
+        assert_eq!(scratch_size(large, 64 << 20), (tight, tight));
+        // One a little larger than the last leaves room for the next.
+        assert_eq!(scratch_size(large, 32 << 30), (40 << 30, tight));
     }
 }

@@ -15,8 +15,10 @@ long setting(const char *name, long otherwise) {
     return text ? strtol(text, nullptr, 10) : otherwise;
 }
 
-static int devices() { return (int)std::min(setting("STANDIN_DEVICES", 13), (long)MOST); }
+static int devices() { return (int)std::min(setting("STANDIN_DEVICES", 16), (long)MOST); }
 
+/* The device whose context is current, for the stand-in for cuBLASLt. */
+EXPORT int standin_device() { return current ? current->device : -1; }
 EXPORT int standin_live(int kind) { return live[kind]; }
 EXPORT int standin_count(int device, int what) { return contexts[device].counts[what]; }
 

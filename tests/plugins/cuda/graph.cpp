@@ -266,6 +266,9 @@ static Code change(Executable *executable, Node *node, Sort sort, size_t extent,
     if (found == executable->index.end())
         return INVALID_VALUE;
     Step &step = executable->steps[found->second];
+    /* That a child has the same nodes is the caller's part, which the driver need not check. */
+    if (sort == Sort::Child && step.sort == sort && step.extent != extent)
+        return executable->context->broken = ILLEGAL_ADDRESS;
     if (step.sort != sort || step.extent != extent)
         return INVALID_VALUE;
     step.command = std::make_shared<Command>(std::move(command));

@@ -1,8 +1,12 @@
-/* Stand-in for cuBLASLt: products by plain loops, in the order of a stream of the stand-in for libcuda. */
+/* Stand-in for cuBLASLt: products by plain loops, in the order of a stream of the stand-in for libcuda. Where STANDIN_REFUSED_BIAS
+ * is set, products with a bias are refused when they are queued, which ends a capture. */
 
+#include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
@@ -12,8 +16,10 @@ extern "C" unsigned standin_push(void *stream, void (*run)(void *), void *data,
                                  void (*drop)(void *));
 extern "C" int standin_memory(uint64_t address, size_t bytes);
 extern "C" unsigned cuDeviceGetAttribute(int *out, int key, int device);
+extern "C" int standin_device();
+extern "C" void standin_spoil(void *stream);
 
-enum { OK = 0, BAD = 7, REFUSED = 15 };
+enum { OK = 0, NO_CONTEXT = 1, BAD = 7, REFUSED = 15 };
 
 /* Of the library's headers. */
 enum { EPILOGUE_NONE = 1, EPILOGUE_BIAS = 4 };
@@ -44,7 +50,9 @@ struct Choice {
 };
 
 EXPORT unsigned cublasLtCreate(void **out) {
-    *out = new int(1);
+    if (standin_device() < 0)
+        return NO_CONTEXT;
+    *out = new int(standin_device());
     return OK;
 }
 EXPORT unsigned cublasLtDestroy(void *handle) {
@@ -108,6 +116,9 @@ EXPORT unsigned cublasLtMatmulPreferenceSetAttribute(Preference *preference, uns
     return OK;
 }
 
+/* Whether the context of a handle's device is current. */
+static bool is_current(const void *handle) { return *(const int *)handle == standin_device(); }
+
 static bool fits(const Desc *desc, const Layout *a, const Layout *b, const Layout *d) {
     uint64_t m = desc->turn[0] ? a->columns : a->rows, k = desc->turn[0] ? a->rows : a->columns;
     uint64_t inner = desc->turn[1] ? b->columns : b->rows, n = desc->turn[1] ? b->rows : b->columns;
@@ -134,14 +145,21 @@ static bool takes(const Desc *desc, const Layout *d, uint64_t algo) {
     if (desc->epilogue == EPILOGUE_NONE)
         return true;
     const bool known = desc->bias_type == -1 || desc->bias_type == (int)d->type;
-    return desc->epilogue == EPILOGUE_BIAS && known && d->type <= 1 && (algo == 2 || d->rows % 4 == 0);
+    return desc->epilogue == EPILOGUE_BIAS && known && desc->bias && desc->bias % 16 == 0 && d->type <= 1 && (algo == 2 || d->rows % 4 == 0);
+}
+
+/* Bytes of scratch memory: more for a bias at an odd place. */
+static size_t room_for(const Desc *desc) {
+    return desc->epilogue == EPILOGUE_BIAS && desc->bias % 256 ? 8192 : 4096;
 }
 
 /* Algorithm 2, which sums in two halves, is what it likes better for a bias, for outputs with gaps and for addresses at odd places:
  * who asks for another product gets other bits. An algorithm says what alignment it needs. */
-EXPORT unsigned cublasLtMatmulAlgoGetHeuristic(void *, const Desc *desc, const Layout *a, const Layout *b, const Layout *c,
+EXPORT unsigned cublasLtMatmulAlgoGetHeuristic(void *handle, const Desc *desc, const Layout *a, const Layout *b, const Layout *c,
                                                const Layout *d, const Preference *preference, int room, Choice *out,
                                                int *found) {
+    if (!is_current(handle))
+        return NO_CONTEXT;
     if (!fits(desc, a, b, d) || c != d || room < 1)
         return BAD;
     *found = 0;
@@ -160,14 +178,26 @@ EXPORT unsigned cublasLtMatmulAlgoGetHeuristic(void *, const Desc *desc, const L
 }
 
 #ifndef STANDIN_WITHOUT_CHECK
-EXPORT unsigned cublasLtMatmulAlgoCheck(void *, const Desc *desc, const Layout *a, const Layout *b, const Layout *c,
+EXPORT unsigned cublasLtMatmulAlgoCheck(void *handle, const Desc *desc, const Layout *a, const Layout *b, const Layout *c,
                                         const Layout *d, const uint64_t *algo, Choice *out) {
+    if (!is_current(handle))
+        return NO_CONTEXT;
     if (!fits(desc, a, b, d) || c != d || algo[0] < 1 || algo[0] > 2)
         return BAD;
     if (!takes(desc, d, algo[0]))
         return REFUSED;
-    /* The answer does not repeat the algorithm; a bias takes more scratch memory. */
-    *out = Choice{{0}, desc->epilogue == EPILOGUE_BIAS ? 8192ull : 4096ull, 0, 1.0f, {0}};
+    /* The answer does not repeat the algorithm. */
+    *out = Choice{{0}, room_for(desc), 0, 1.0f, {0}};
+    return OK;
+}
+/* Pieces of the sums, and how they are added. */
+EXPORT unsigned cublasLtMatmulAlgoConfigGetAttribute(const uint64_t *algo, unsigned key, void *value, size_t bytes,
+                                                     size_t *written) {
+    if (bytes != 4 || (key != 2 && key != 3))
+        return BAD;
+    const int answer = key == 2 ? (algo[0] == 2 ? 2 : 1) : (algo[0] == 2 ? 2 : 0);
+    memcpy(value, &answer, 4);
+    *written = 4;
     return OK;
 }
 #endif
@@ -254,7 +284,13 @@ struct Call {
     uint64_t algo;
 };
 
+/* Products wait while this is set. */
+static std::atomic<bool> held;
+EXPORT void standin_lt_hold(int hold) { held = hold != 0; }
+
 static void run(void *data) {
+    while (held)
+        std::this_thread::yield();
     Call *call = (Call *)data;
     const Desc &desc = call->desc;
     const Layout &a = call->a, &b = call->b, &d = call->d;
@@ -274,22 +310,26 @@ static void run(void *data) {
                     if (narrow)
                         sum = (float)sum;
                 }
-                double sum = sums[0] + sums[1];
-                if (desc.epilogue == EPILOGUE_BIAS)
-                    sum = (desc.scale == 0 ? (float)sum : sum) + read(d.type, (const char *)desc.bias, i);
+                /* Algorithm 2 adds a bias to the first of its pieces. */
+                const double bias = desc.epilogue == EPILOGUE_BIAS ? read(d.type, (const char *)desc.bias, i) : 0;
+                const double first = call->algo == 2 ? sums[0] + bias : sums[0] + sums[1];
+                const double second = call->algo == 2 ? sums[1] : bias;
+                const double sum = (desc.scale == 0 ? (float)first : first) + second;
                 write(d.type, call->to, i + j * d.ld + p * d.offset, sum);
             }
 }
 
 static void drop(void *data) { delete (Call *)data; }
 
-/* Products that this thread has queued, those with a bias, and those in TF32. */
-static thread_local int counts[3];
+/* Products that this thread has queued, those with a bias, those in TF32, and those that were refused for their bias. */
+static thread_local int counts[4];
 EXPORT int standin_lt_count(int what) { return counts[what]; }
 
-EXPORT unsigned cublasLtMatmul(void *, const Desc *desc, const void *one, const void *a, const Layout *la, const void *b,
+EXPORT unsigned cublasLtMatmul(void *handle, const Desc *desc, const void *one, const void *a, const Layout *la, const void *b,
                                const Layout *lb, const void *zero, const void *c, const Layout *lc, void *d,
                                const Layout *ld, const uint64_t *algo, void *workspace, size_t bytes, void *stream) {
+    if (!is_current(handle))
+        return NO_CONTEXT;
     const bool wide = desc->scale == 1, bias = desc->epilogue == EPILOGUE_BIAS;
     const double alpha = wide ? *(const double *)one : desc->scale == 10 ? *(const int *)one : *(const float *)one;
     const double beta = wide ? *(const double *)zero : *(const float *)zero;
@@ -299,11 +339,17 @@ EXPORT unsigned cublasLtMatmul(void *, const Desc *desc, const void *one, const 
         return BAD;
     if ((la->type >= 28 || lb->type >= 28) && !takes_f8(desc, la, lb, ld, algo[1]))
         return BAD;
-    if (bytes != (bias ? 8192 : 4096) || (uint64_t)workspace % 256 || !standin_memory((uint64_t)workspace, bytes) ||
-        !standin_memory((uint64_t)d, 1))
+    if (bytes < room_for(desc) || bytes > (bias ? 8192 : 4096) || (uint64_t)workspace % 256)
+        return BAD;
+    if (!standin_memory((uint64_t)workspace, bytes) || !standin_memory((uint64_t)d, 1))
         return BAD;
     if (bias && (desc->bias % 16 || !standin_memory(desc->bias, ld->rows * (wide ? 8 : 4))))
         return BAD;
+    if (bias && getenv("STANDIN_REFUSED_BIAS")) {
+        counts[3]++;
+        standin_spoil(stream);
+        return REFUSED;
+    }
     counts[0]++;
     counts[1] += bias;
     counts[2] += desc->compute == 77;

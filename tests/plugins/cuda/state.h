@@ -2,7 +2,7 @@
  *
  * Device memory is the host's, a stream is a thread with a queue, and kernels are C++ that the stand-in for NVRTC has
  * compiled. Like the driver it is strict about what it is handed: contexts, handles, and whether addresses lie in memory that
- * is alive. Environment variables: STANDIN_DRIVER (version, 13000), STANDIN_DEVICES (13), STANDIN_SM (90), STANDIN_MEMORY (bytes of
+ * is alive. Environment variables: STANDIN_DRIVER (version, 13000), STANDIN_DEVICES (16), STANDIN_SM (90), STANDIN_MEMORY (bytes of
  * a device, 4 GiB). Names of kernels ask for faults: fault_resources is refused by its launch, fault_address faults while it
  * runs, fault_ecc breaks the device. `standin_fault` lets calls of a device fail, or
  * a kernel of it while it runs. */
@@ -47,6 +47,7 @@ enum : Code {
     HOST_MEMORY_ALREADY_REGISTERED = 712,
     HOST_MEMORY_NOT_REGISTERED = 713,
     STREAM_CAPTURE_UNSUPPORTED = 900,
+    STREAM_CAPTURE_INVALIDATED = 901,
 };
 
 /* What is counted for each device. */
@@ -89,6 +90,8 @@ struct Node {
 
 struct Graph {
     std::vector<std::unique_ptr<Node>> nodes;
+    /* The capture that makes it has failed. */
+    bool spoiled = false;
     /* Gone with the graph. */
     std::shared_ptr<char> life = std::make_shared<char>();
 };

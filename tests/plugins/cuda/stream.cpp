@@ -44,6 +44,8 @@ void Stream::work() {
 Code Stream::push(Command command) {
     std::lock_guard<std::mutex> guard(lock);
     if (capture) {
+        if (capture->spoiled)
+            return STREAM_CAPTURE_INVALIDATED;
         std::unique_ptr<Node> node(new Node{capture, std::move(command), {}, Sort::Kernel});
         if (!capture->nodes.empty())
             node->after.push_back(capture->nodes.back().get());
@@ -116,7 +118,19 @@ EXPORT Code cuStreamEndCapture(Stream *stream, Graph **out) {
     std::lock_guard<std::mutex> guard(stream->lock);
     *out = stream->capture;
     stream->capture = nullptr;
+    if (*out && (*out)->spoiled) {
+        delete *out;
+        *out = nullptr;
+        live[GRAPHS]--;
+        return STREAM_CAPTURE_INVALIDATED;
+    }
     return *out ? SUCCESS : INVALID_VALUE;
+}
+/* Lets a capture on a stream fail, for the stand-in for cuBLASLt. */
+EXPORT void standin_spoil(Stream *stream) {
+    std::lock_guard<std::mutex> guard(stream->lock);
+    if (stream->capture)
+        stream->capture->spoiled = true;
 }
 
 static bool alive(Event *event) {

@@ -75,12 +75,33 @@ functions! {
     algo_check = "cublasLtMatmulAlgoCheck"
         (RawHandle, RawDesc, RawLayout, RawLayout, RawLayout, RawLayout, *const sys::cublasLtMatmulAlgo_t, Out<Choice>)
         -> Code;
+    #[optional]
+    algo_config = "cublasLtMatmulAlgoConfigGetAttribute"
+        (*const sys::cublasLtMatmulAlgo_t, sys::cublasLtMatmulAlgoConfigAttributes_t, *mut c_void, usize, Out<usize>)
+        -> Code;
     matmul = "cublasLtMatmul"
         (RawHandle, RawDesc, *const c_void, u64, RawLayout, u64, RawLayout, *const c_void, u64, RawLayout, u64, RawLayout,
          *const sys::cublasLtMatmulAlgo_t, u64, usize, RawStream) -> Code;
 }
 
 impl Lt {
+    /// Whether an algorithm is known to sum in one piece.
+    pub(crate) fn is_whole(&self, algo: &sys::cublasLtMatmulAlgo_t) -> bool {
+        use sys::cublasLtMatmulAlgoConfigAttributes_t as Key;
+        let Some(config) = self.algo_config else {
+            return false;
+        };
+        let read = |key| {
+            let (mut value, mut written) = (0_u32, 0);
+            // SAFETY: both attributes have four bytes.
+            let code = unsafe { config(algo, key, (&raw mut value).cast(), 4, &raw mut written) };
+            (code == 0 && written == 4).then_some(value)
+        };
+        let none = sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_NONE as u32;
+        read(Key::CUBLASLT_ALGO_CONFIG_SPLITK_NUM).is_some_and(|pieces| pieces <= 1)
+            && read(Key::CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME) == Some(none)
+    }
+
     /// Opens cuBLASLt for a driver of this version.
     pub(crate) fn open(search: &Search, driver: i32) -> Result<&'static Lt> {
         let names: &[&str] = if driver >= 13_000 {

@@ -3,7 +3,7 @@
 use super::executable::{Added, Executable, HostCopies, Kind, Plain, RawNodes, Scratch};
 use super::scratch;
 use super::step::{Set, Step};
-use crate::api::driver::{DevicePtr, HostNode, RawContext, RawGraphExec, RawGraphNode, RawStream};
+use crate::api::driver::{DevicePtr, HostNode, RawContext, RawGraphExec, RawGraphNode};
 use crate::context::Context;
 use crate::copy::{End, joined};
 use crate::device::CudaDevice;
@@ -143,7 +143,8 @@ impl Draft<'_> {
             }
             Step::Product(call) => {
                 // SAFETY: the callers of the launch vouch for the operands; the scratch memory is the node's own.
-                own.push(self.child(after, |stream| unsafe { call.queue(stream, scratch) })?);
+                let child = unsafe { Plain::of_product(self.context, call, scratch)? };
+                own.push(self.child(after, &child)?);
             }
             Step::Copy(to, from, size, _) => own = self.copy(*to, *from, *size, after)?,
             Step::HostCopy(way, (memory, pitch), end, (width, rows)) => {
@@ -294,7 +295,7 @@ impl Draft<'_> {
         (width, rows): (u64, u64),
         after: &[RawGraphNode],
     ) -> Result<RawGraphNode> {
-        self.child(after, |stream| {
+        let child = Plain::captured(self.context, |stream| {
             for row in 0..rows {
                 // SAFETY: the callers of the launch vouch for both ends.
                 let code = unsafe {
@@ -310,16 +311,12 @@ impl Draft<'_> {
                 self.context.check("cuMemcpyPeerAsync", code)?;
             }
             Ok(())
-        })
+        })?;
+        self.child(after, &child)
     }
 
-    /// What `queue` queues, as one node.
-    fn child(
-        &self,
-        after: &[RawGraphNode],
-        queue: impl FnOnce(RawStream) -> Result<()>,
-    ) -> Result<RawGraphNode> {
-        let child = Plain::captured(self.context, queue)?;
+    /// A graph as one node.
+    fn child(&self, after: &[RawGraphNode], child: &Plain) -> Result<RawGraphNode> {
         self.node("cuGraphAddChildGraphNode", |node, _| {
             // SAFETY: nodes of this graph; the driver clones the child.
             unsafe {

@@ -4,6 +4,7 @@ use super::build::HostCopy;
 use super::step::Step;
 use crate::api::driver::{DevicePtr, RawGraph, RawGraphExec, RawGraphNode, RawStream};
 use crate::context::Context;
+use crate::library::Call;
 use crate::memory::{Chunk, Pinned};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -71,6 +72,25 @@ impl Plain {
         stream.keep();
         graph.ok_or_else(|| Error::internal("cuStreamEndCapture returned no graph and no error"))
     }
+
+    /// A product with what follows it, as a graph. The context is current.
+    ///
+    /// # Safety
+    /// As [`Call::queue`], for launches of the graph.
+    pub(super) unsafe fn of_product(
+        context: &Arc<Context>,
+        call: &Call,
+        scratch: DevicePtr,
+    ) -> Result<Plain> {
+        // SAFETY: the caller vouches for the memory.
+        let capture = || Plain::captured(context, |stream| unsafe { call.queue(stream, scratch) });
+        let form = call.form();
+        match capture() {
+            // A bias that the library refuses may have ended the capture; it is not asked for again.
+            Err(_) if call.form() != form => capture(),
+            made => made,
+        }
+    }
 }
 
 /// Scratch memory of a graph's nodes.
@@ -86,7 +106,8 @@ pub(super) struct Scratch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Kernels,
-    Child,
+    /// A graph of its own; its nodes stay what they are.
+    Child((usize, usize)),
     Set,
     Nothing,
     /// By none.
@@ -97,7 +118,7 @@ impl Kind {
     pub(super) fn of(step: &Step) -> Kind {
         match step {
             Step::Launch(_) => Kind::Kernels,
-            Step::Product(_) => Kind::Child,
+            Step::Product(call) => Kind::Child(call.form()),
             Step::Fill(_) => Kind::Set,
             Step::Nothing => Kind::Nothing,
             Step::Copy(..) | Step::HostCopy(..) | Step::Peer(..) => Kind::Fixed,
@@ -174,8 +195,12 @@ impl Executable {
             }
             Step::Product(call) => {
                 // SAFETY: the callers of the launch vouch for the operands; the scratch memory is the node's own.
-                let queue = |stream| unsafe { call.queue(stream, scratch + node.start) };
-                Plain::captured(&self.context, queue).and_then(|child| {
+                let child = unsafe { Plain::of_product(&self.context, call, scratch + node.start) };
+                // The library may have refused a bias while it was captured.
+                if node.kind != Kind::of(step) {
+                    return self.context.alive().map(|()| false);
+                }
+                child.and_then(|child| {
                     (node.raw.iter()).try_for_each(|&raw| {
                         // SAFETY: a node of this graph that was made of a child; the driver copies what it needs.
                         let code = unsafe { (api.graph_set_child)(self.raw, raw, child.raw) };

@@ -5,13 +5,16 @@ use super::shape::Shape;
 use crate::api::driver::DevicePtr;
 use crate::api::lt::Choice;
 use crate::device::CudaDevice;
-use crate::kernel::place;
+use crate::kernel::{CudaKernel, place};
 use crate::launch::Prepared;
-use cudarc::cublaslt::sys::{cublasLtEpilogue_t as Epilogue, cublasLtMatmulDescAttributes_t as DescKey};
+use cudarc::cublaslt::sys::{
+    cublasLtEpilogue_t as Epilogue, cublasLtMatmulDescAttributes_t as DescKey, cublasStatus_t as Status,
+};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::sync::Arc;
-use thalweg_cstyle::{Launch as Described, Place};
+use std::sync::atomic::{AtomicBool, Ordering};
+use thalweg_cstyle::{Launch as Described, Place, Plan as Planned};
 use thalweg_hal::backend::Launch;
 use thalweg_hal::{Error, Result};
 
@@ -22,10 +25,30 @@ const BIAS_ALIGNMENT: u64 = 16;
 #[derive(Clone)]
 pub(super) enum After {
     Nothing,
-    /// The library adds the bias at an address.
-    Bias(Arc<Biased>, DevicePtr),
+    /// The library adds the bias at an address; the map does where it refuses to.
+    Bias(Arc<Biased>, DevicePtr, Box<Later>),
     /// A map over the product, which it may read from scratch memory.
     Map(Box<Prepared>),
+}
+
+/// A map that is compiled where it is needed after all.
+#[derive(Clone)]
+pub(super) struct Later {
+    map: Arc<CudaKernel>,
+    plan: Planned,
+    buffers: SmallVec<[DevicePtr; 8]>,
+}
+
+impl Later {
+    /// Bytes of scratch memory.
+    pub(super) fn scratch_bytes(&self) -> u64 {
+        self.plan.scratch_bytes
+    }
+
+    /// The map, compiled; `None` when there is nothing to do.
+    pub(super) fn prepare(self) -> Result<Option<Prepared>> {
+        Prepared::planned(&self.map, self.plan, self.buffers)
+    }
 }
 
 /// A product's algorithm with a bias beside its sums.
@@ -33,21 +56,27 @@ pub(super) struct Biased {
     // One thread at a time sets the address of a bias and calls.
     desc: Mutex<Desc>,
     pub(super) workspace: usize,
+    // The library has refused to queue it.
+    refused: AtomicBool,
 }
 
 impl Biased {
-    /// The algorithm of `plan` with a bias; `None` where the library does not take that. The algorithm that it would choose for
-    /// a bias may sum in another order, and is not asked for.
-    fn new(product: &Product, plan: &Plan, shape: &Shape, bias: DevicePtr) -> Result<Option<Biased>> {
-        let Some(algo_check) = product.handle.api.algo_check else {
+    /// The algorithm of `plan` with a bias; `None` where the library does not take that, or need not add the bias last. The
+    /// algorithm that it would choose for a bias may sum in another order, and is not asked for.
+    fn new(product: &Product, plan: &Plan, shape: &Shape) -> Result<Option<Biased>> {
+        let api = product.handle.api;
+        let Some(algo_check) = api.algo_check.filter(|_| api.is_whole(&plan.choice.algo)) else {
             return Ok(None);
         };
+        product.handle.context.enter()?;
         let desc = Desc::new(product, shape)?;
         let epilogue = Epilogue::CUBLASLT_EPILOGUE_BIAS as u32;
-        desc.set(DescKey::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue)?;
-        let dtype = product.output as i32;
-        desc.set(DescKey::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &dtype)?;
-        desc.set(DescKey::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias)?;
+        // The library reads the alignment of every bias off this address.
+        let asked = (desc.set(DescKey::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue))
+            .and_then(|()| desc.set(DescKey::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &BIAS_ALIGNMENT));
+        if asked.is_err() {
+            return Ok(None);
+        }
         let ([a, b, d], mut checked) = (plan.layouts, Choice::NONE);
         // SAFETY: what the plan and the description own, and room for the answer.
         let code = unsafe {
@@ -59,23 +88,44 @@ impl Biased {
         Ok(fits.then(|| Biased {
             desc: Mutex::new(desc),
             workspace: checked.workspace,
+            refused: AtomicBool::new(false),
         }))
     }
 
     /// The same, asked once a plan.
-    fn of(product: &Product, plan: &Plan, shape: &Shape, bias: DevicePtr) -> Result<Option<Arc<Biased>>> {
-        if let Some(known) = plan.biased.get() {
-            return Ok(known.clone());
-        }
-        let found = Biased::new(product, plan, shape, bias)?.map(Arc::new);
-        Ok(plan.biased.get_or_init(|| found).clone())
+    fn of(product: &Product, plan: &Plan, shape: &Shape) -> Result<Option<Arc<Biased>>> {
+        let known = match plan.biased.get() {
+            Some(known) => known,
+            None => {
+                let found = Biased::new(product, plan, shape)?.map(Arc::new);
+                plan.biased.get_or_init(|| found)
+            }
+        };
+        Ok(known.clone().filter(|biased| !biased.is_refused()))
     }
 
-    /// Calls `run` with the description of a product with this bias.
-    pub(super) fn with<R>(&self, bias: DevicePtr, run: impl FnOnce(&Desc) -> Result<R>) -> Result<R> {
+    fn is_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// The code of `run`, which is called with the description of a product with this bias; `None` where the library does not
+    /// take it, now or before.
+    pub(super) fn with(&self, bias: DevicePtr, run: impl FnOnce(&Desc) -> u32) -> Option<u32> {
+        if self.is_refused() {
+            return None;
+        }
         let desc = self.desc.lock();
-        desc.set(DescKey::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias)?;
-        run(&desc)
+        let code = match desc.put(DescKey::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias) {
+            0 => run(&desc),
+            code => code,
+        };
+        const REFUSED: [Status; 2] = [
+            Status::CUBLAS_STATUS_NOT_SUPPORTED,
+            Status::CUBLAS_STATUS_INVALID_VALUE,
+        ];
+        let refused = REFUSED.iter().any(|&status| status as u32 == code);
+        self.refused.fetch_or(refused, Ordering::Relaxed);
+        (!refused).then_some(code)
     }
 }
 
@@ -90,8 +140,17 @@ fn is_bias(shape: &Shape, space: &[u64], strides: &[i64]) -> bool {
 }
 
 impl After {
-    /// What makes the launch's output of a product that lies there, or in scratch memory with these strides. The context is
-    /// current.
+    /// What the nodes of a graph depend on.
+    pub(super) fn form(&self) -> usize {
+        match self {
+            After::Nothing => 0,
+            After::Bias(biased, ..) if biased.is_refused() => usize::MAX,
+            After::Bias(..) => 1,
+            After::Map(map) => 1 + map.passes(),
+        }
+    }
+
+    /// What makes the launch's output of a product that lies there, or in scratch memory with these strides.
     pub(super) fn new(
         product: &Product,
         plan: &Plan,
@@ -105,15 +164,8 @@ impl After {
         let [added @ .., out] = rest else {
             return Ok(After::Nothing);
         };
-        if in_scratch.is_none() {
-            let [x] = added else { return Ok(After::Nothing) };
-            let bias = x.region.chunk.at(x.region.offset);
-            if bias.is_multiple_of(BIAS_ALIGNMENT)
-                && is_bias(shape, space, x.strides)
-                && let Some(biased) = Biased::of(product, plan, shape, bias)?
-            {
-                return Ok(After::Bias(biased, bias));
-            }
+        if in_scratch.is_none() && added.is_empty() {
+            return Ok(After::Nothing);
         }
         let Some(map) = &launch.kernel.after_product else {
             return Err(Error::internal(
@@ -132,13 +184,26 @@ impl After {
             },
         );
         let places: SmallVec<[Place<'_>; 3]> = [sum].into_iter().chain(rest.iter().map(place)).collect();
-        let planned = map.plan_at(&Described {
+        let plan_of_map = map.plan_at(&Described {
             extents: space,
             places: &places,
             scalars: &[],
         })?;
-        let buffers = places.iter().map(|place| place.buffer).collect();
-        let map = Prepared::planned(map, planned, buffers)?;
+        let later = Later {
+            map: Arc::clone(map),
+            plan: plan_of_map,
+            buffers: places.iter().map(|place| place.buffer).collect(),
+        };
+        if let (None, [x]) = (in_scratch, added) {
+            let bias = x.region.chunk.at(x.region.offset);
+            if bias.is_multiple_of(BIAS_ALIGNMENT)
+                && is_bias(shape, space, x.strides)
+                && let Some(biased) = Biased::of(product, plan, shape)?
+            {
+                return Ok(After::Bias(biased, bias, Box::new(later)));
+            }
+        }
+        let map = later.prepare()?;
         Ok(map.map_or(After::Nothing, |map| After::Map(Box::new(map))))
     }
 }

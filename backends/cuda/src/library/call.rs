@@ -1,12 +1,13 @@
 //! Calls of cuBLASLt.
 
 use super::Handle;
-use super::after::{After, Biased};
+use super::after::{After, Biased, Later};
 use super::epilogue::adds;
 use super::shape::{Matrix, Shape};
 use crate::api::driver::{DevicePtr, RawStream};
 use crate::api::lt::{Choice, Lt, RawDesc, RawLayout, RawPreference};
 use crate::device::CudaDevice;
+use crate::launch::Prepared;
 use cudarc::cublaslt::sys::{
     cublasComputeType_t as Compute, cublasLtMatmulDescAttributes_t as DescKey,
     cublasLtMatmulPreferenceAttributes_t as PreferenceKey, cublasLtMatrixLayoutAttribute_t as LayoutKey,
@@ -127,7 +128,8 @@ impl Product {
         else {
             return Ok(None);
         };
-        if added.len() != usize::from(self.adds) {
+        // Extents of a space without elements may be anything.
+        if added.len() != usize::from(self.adds) || launch.extents.contains(&0) {
             return Ok(None);
         }
         // What is summed depends neither on what is added to it nor on where it goes: it is the product that lies in memory of its
@@ -212,10 +214,13 @@ impl Desc {
 
     /// Sets an attribute, whose type is `T`.
     pub(super) fn set<T>(&self, key: DescKey, value: &T) -> Result<()> {
+        Lt::check("cublasLtMatmulDescSetAttribute", self.put(key, value))
+    }
+
+    /// The same, with the library's code.
+    pub(super) fn put<T>(&self, key: DescKey, value: &T) -> u32 {
         // SAFETY: a value of the attribute's size.
-        let code =
-            unsafe { (self.api.desc_set)(self.raw, key, std::ptr::from_ref(value).cast(), size_of::<T>()) };
-        Lt::check("cublasLtMatmulDescSetAttribute", code)
+        unsafe { (self.api.desc_set)(self.raw, key, std::ptr::from_ref(value).cast(), size_of::<T>()) }
     }
 }
 
@@ -365,16 +370,15 @@ impl Call {
     pub(crate) fn scratch_bytes(&self) -> u64 {
         let then = match &self.after {
             After::Map(map) => map.scratch_bytes,
-            After::Nothing | After::Bias(..) => 0,
+            After::Bias(biased, _, later) => later.scratch_bytes().max(biased.workspace as u64),
+            After::Nothing => 0,
         };
-        self.room + (self.workspace() as u64).max(then)
+        self.room + (self.plan.choice.workspace as u64).max(then)
     }
 
-    fn workspace(&self) -> usize {
-        match &self.after {
-            After::Bias(biased, _) => biased.workspace,
-            After::Nothing | After::Map(_) => self.plan.choice.workspace,
-        }
+    /// What the nodes of a graph depend on besides addresses. Whoever compares two of them holds the product.
+    pub(crate) fn form(&self) -> (usize, usize) {
+        (Arc::as_ptr(&self.plan) as usize, self.after.form())
     }
 
     /// Queues the product and what follows it; the context is current.
@@ -385,26 +389,39 @@ impl Call {
         let (context, free) = (&self.product.handle.context, scratch + self.room);
         let d = if self.room > 0 { scratch } else { self.d };
         // SAFETY: the caller vouches for the memory.
-        let product = |desc: &Desc| unsafe { self.queue_product(desc, stream, d, free) };
+        let product =
+            |desc: &Desc, workspace| unsafe { self.queue_product(desc, stream, d, (free, workspace)) };
+        let alone = || self.judge(product(&self.plan.desc, self.plan.choice.workspace));
+        let then = |map: &Prepared| {
+            let moved = (self.room > 0).then(|| map.with_buffer(0, d));
+            let own = (map.scratch_bytes > 0).then_some(free);
+            let check = |call: &str, code| context.check(call, code);
+            let map = moved.as_ref().unwrap_or(map);
+            // SAFETY: as above; the product does not use its scratch memory any more.
+            unsafe { map.queue_on(context.api, stream, own, check) }
+        };
         match &self.after {
-            After::Nothing => product(&self.plan.desc),
-            After::Bias(biased, bias) => biased.with(*bias, product),
-            After::Map(map) => {
-                product(&self.plan.desc)?;
-                let moved = (self.room > 0).then(|| map.with_buffer(0, d));
-                let own = (map.scratch_bytes > 0).then_some(free);
-                // SAFETY: as above; the product does not use its scratch memory any more.
-                unsafe {
-                    let check = |call: &str, code| context.check(call, code);
-                    moved
-                        .as_ref()
-                        .unwrap_or(map)
-                        .queue_on(context.api, stream, own, check)
+            After::Nothing => alone(),
+            After::Map(map) => alone().and_then(|()| then(map)),
+            After::Bias(biased, bias, later) => {
+                if let Some(code) = biased.with(*bias, |desc| product(desc, biased.workspace)) {
+                    return self.judge(code);
                 }
+                let map = Later::clone(later).prepare()?;
+                alone()?;
+                map.as_ref().map_or(Ok(()), then)
             }
         }
     }
 
+    fn judge(&self, code: u32) -> Result<()> {
+        self.product.handle.context.alive()?;
+        Lt::check("cublasLtMatmul", code)
+            .map_err(|error| Error::new(error.status, format!("matmul: {error}")))
+    }
+
+    /// The library's code.
+    ///
     /// # Safety
     /// As [`Call::queue`], with an output.
     unsafe fn queue_product(
@@ -412,12 +429,12 @@ impl Call {
         desc: &Desc,
         stream: RawStream,
         d: DevicePtr,
-        workspace: DevicePtr,
-    ) -> Result<()> {
+        (workspace, bytes): (DevicePtr, usize),
+    ) -> u32 {
         let (product, plan) = (&self.product, &self.plan);
         let [of_a, of_b, of_d] = plan.layouts;
         // SAFETY: the caller vouches for the memory; factors are in the host's, as by default.
-        let code = unsafe {
+        unsafe {
             (plan.api.matmul)(
                 product.handle.raw,
                 desc.raw,
@@ -433,12 +450,9 @@ impl Call {
                 of_d,
                 &raw const plan.choice.algo,
                 workspace,
-                self.workspace(),
+                bytes,
                 stream,
             )
-        };
-        product.handle.context.alive()?;
-        Lt::check("cublasLtMatmul", code)
-            .map_err(|error| Error::new(error.status, format!("matmul: {error}")))
+        }
     }
 }
