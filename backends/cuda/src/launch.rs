@@ -26,10 +26,14 @@ pub(crate) enum Ready {
 impl Ready {
     /// Plans a launch and compiles what it needs.
     pub(crate) fn new(launch: &Launch<'_, CudaDevice>) -> Result<Ready> {
-        if let Some(product) = &launch.kernel.product
-            && let Some(call) = product.prepare(launch)?
-        {
-            return Ok(Ready::Product(Box::new(call)));
+        if let Some(product) = &launch.kernel.product {
+            // Other extents of a space without elements may be anything.
+            if (launch.extents.split_last()).is_some_and(|(_, space)| space.contains(&0)) {
+                return Ok(Ready::Nothing);
+            }
+            if let Some(call) = product.prepare(launch)? {
+                return Ok(Ready::Product(Box::new(call)));
+            }
         }
         Ok(match Prepared::new(launch)? {
             Some(prepared) => Ready::Kernel(Box::new(prepared)),

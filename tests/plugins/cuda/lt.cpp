@@ -1,10 +1,8 @@
-/* Stand-in for cuBLASLt: products by plain loops, in the order of a stream of the stand-in for libcuda. Where STANDIN_REFUSED_BIAS
- * is set, products with a bias are refused when they are queued, which ends a capture. */
+/* Stand-in for cuBLASLt: products by plain loops, in the order of a stream of the stand-in for libcuda. */
 
 #include <atomic>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -323,6 +321,9 @@ static void drop(void *data) { delete (Call *)data; }
 
 /* Products that this thread has queued, those with a bias, those in TF32, and those that were refused for their bias. */
 static thread_local int counts[4];
+/* Lets products with a bias of this thread be refused when they are queued, which ends a capture. */
+static thread_local bool refusing;
+EXPORT void standin_lt_refuse(int refuse) { refusing = refuse != 0; }
 EXPORT int standin_lt_count(int what) { return counts[what]; }
 
 EXPORT unsigned cublasLtMatmul(void *handle, const Desc *desc, const void *one, const void *a, const Layout *la, const void *b,
@@ -345,7 +346,7 @@ EXPORT unsigned cublasLtMatmul(void *handle, const Desc *desc, const void *one, 
         return BAD;
     if (bias && (desc->bias % 16 || !standin_memory(desc->bias, ld->rows * (wide ? 8 : 4))))
         return BAD;
-    if (bias && getenv("STANDIN_REFUSED_BIAS")) {
+    if (bias && refusing) {
         counts[3]++;
         standin_spoil(stream);
         return REFUSED;

@@ -1,6 +1,8 @@
 //! Matrix products by the stand-in's cuBLASLt, with what is fused to them. The stand-in's algorithms sum in different orders, so a
 //! product that another one computes has other bits.
 
+mod biases;
+
 use super::{UNCHECKED, alone, device, says, standin};
 use thalweg::hal::library::{LibraryOp, Matmul};
 use thalweg::hal::{Arg, Buffer, Device, Graph, Kernel, Launch, Node, Status, Stream, ir};
@@ -13,6 +15,7 @@ struct Counts {
     all: i32,
     with_bias: i32,
     tf32: i32,
+    refused: i32,
 }
 
 impl std::ops::Sub for Counts {
@@ -23,6 +26,7 @@ impl std::ops::Sub for Counts {
             all: self.all - before.all,
             with_bias: self.with_bias - before.with_bias,
             tf32: self.tf32 - before.tf32,
+            refused: self.refused - before.refused,
         }
     }
 }
@@ -38,6 +42,7 @@ fn counts() -> Counts {
             all: count(0),
             with_bias: count(1),
             tf32: count(2),
+            refused: count(3),
         }
     }
 }
@@ -222,8 +227,8 @@ struct Job {
 }
 
 impl Job {
-    fn new() -> Job {
-        let device = device(0);
+    fn new(ordinal: u32) -> Job {
+        let device = device(ordinal);
         let stream = Stream::new(&device).unwrap();
         Job {
             kernel: Kernel::compile(&device, &adding(DType::F32)).unwrap(),
@@ -263,7 +268,7 @@ impl Job {
 /// An output in the memory of what is added, and one whose rows have gaps: the product lies elsewhere first.
 #[test]
 fn outputs_that_cannot_hold_the_product_first() {
-    let job = Job::new();
+    let job = Job::new(0);
     let x = numbers(24 * 32, 3);
     let expected = job.expected(|at| x[at]);
     let out = Buffer::from_slice(&job.stream, &x).unwrap();
@@ -298,7 +303,7 @@ fn outputs_that_cannot_hold_the_product_first() {
 /// A graph's product changes between a bias of the library's, a map that follows, and one that reads scratch memory.
 #[test]
 fn a_product_of_a_graph_changes() {
-    let job = Job::new();
+    let job = Job::new(0);
     let (bias, whole) = (numbers(32, 4), numbers(24 * 32, 5));
     let (with_bias, with_whole) = (job.expected(|at| bias[at % 32]), job.expected(|at| whole[at]));
     let bias = Buffer::from_slice(&job.stream, &bias).unwrap();

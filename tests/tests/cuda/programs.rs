@@ -9,7 +9,7 @@ use thalweg::{Context, DType, Tensor, jit};
 const OUT_OF_MEMORY: u32 = 2;
 const ECC_UNCORRECTABLE: u32 = 214;
 const ILLEGAL_ADDRESS: u32 = 700;
-const LAUNCH_OUT_OF_RESOURCES: u32 = 701;
+pub(super) const LAUNCH_OUT_OF_RESOURCES: u32 = 701;
 
 /// What the stand-in counts for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ fn counts(device: i32) -> Counts {
 }
 
 /// Lets the next `times` calls of a function on a device return a code; `kernel` is one that runs.
-fn let_fail(device: i32, call: &CStr, code: u32, times: i32) {
+pub(super) fn let_fail(device: i32, call: &CStr, code: u32, times: i32) {
     let library = library();
     // SAFETY: the function has this type, and the text lives through the call.
     unsafe {

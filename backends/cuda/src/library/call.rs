@@ -121,15 +121,14 @@ impl Product {
         })
     }
 
-    /// A launch, planned; `None` where the library does not take its strides.
+    /// A launch that has results, planned; `None` where the library does not take its strides.
     pub(crate) fn prepare(self: &Arc<Self>, launch: &Launch<'_, CudaDevice>) -> Result<Option<Call>> {
         let ([first, second, added @ .., out], Some((_, space))) =
             (launch.bindings, launch.extents.split_last())
         else {
             return Ok(None);
         };
-        // Extents of a space without elements may be anything.
-        if added.len() != usize::from(self.adds) || launch.extents.contains(&0) {
+        if added.len() != usize::from(self.adds) {
             return Ok(None);
         }
         // What is summed depends neither on what is added to it nor on where it goes: it is the product that lies in memory of its
