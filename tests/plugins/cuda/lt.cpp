@@ -66,7 +66,13 @@ EXPORT unsigned cublasLtMatmulDescDestroy(Desc *desc) {
     delete desc;
     return OK;
 }
+/* Lets attributes of biases be refused on this thread (1), or products with one when they are queued, which ends a capture (2). */
+static thread_local int refusing;
+EXPORT void standin_lt_refuse(int what) { refusing = what; }
+
 EXPORT unsigned cublasLtMatmulDescSetAttribute(Desc *desc, unsigned key, const void *value, size_t bytes) {
+    if (refusing == 1 && key != 3 && key != 4)
+        return BAD;
     void *field = key == 3    ? (void *)&desc->turn[0]
                   : key == 4  ? (void *)&desc->turn[1]
                   : key == 7  ? (void *)&desc->epilogue
@@ -321,9 +327,6 @@ static void drop(void *data) { delete (Call *)data; }
 
 /* Products that this thread has queued, those with a bias, those in TF32, and those that were refused for their bias. */
 static thread_local int counts[4];
-/* Lets products with a bias of this thread be refused when they are queued, which ends a capture. */
-static thread_local bool refusing;
-EXPORT void standin_lt_refuse(int refuse) { refusing = refuse != 0; }
 EXPORT int standin_lt_count(int what) { return counts[what]; }
 
 EXPORT unsigned cublasLtMatmul(void *handle, const Desc *desc, const void *one, const void *a, const Layout *la, const void *b,
@@ -346,7 +349,7 @@ EXPORT unsigned cublasLtMatmul(void *handle, const Desc *desc, const void *one, 
         return BAD;
     if (bias && (desc->bias % 16 || !standin_memory(desc->bias, ld->rows * (wide ? 8 : 4))))
         return BAD;
-    if (bias && refusing) {
+    if (bias && refusing == 2) {
         counts[3]++;
         standin_spoil(stream);
         return REFUSED;

@@ -4,6 +4,10 @@ use super::super::programs::{LAUNCH_OUT_OF_RESOURCES, let_fail};
 use super::*;
 use std::ffi::CStr;
 
+/// What the stand-in for cuBLASLt is told to refuse of biases.
+const ATTRIBUTES: i32 = 1;
+const QUEUED: i32 = 2;
+
 /// Calls a function of the stand-in for cuBLASLt.
 fn tell(function: &CStr, value: i32) {
     // SAFETY: the stand-in, which this process has loaded; the function has this type.
@@ -101,7 +105,7 @@ fn a_bias_that_is_refused_after_all() {
         tensor([60], 3, DType::F32, &cx),
     );
     let before = counts();
-    tell(c"standin_lt_refuse", 1);
+    tell(c"standin_lt_refuse", QUEUED);
     for _ in 0..2 {
         same("linear", &x, 0, |x| x.matmul(&w) + &b);
     }
@@ -113,7 +117,7 @@ fn a_bias_that_is_refused_after_all() {
     let expected = job.expected(|at| values[at % 32]);
     let bias = Buffer::from_slice(&job.stream, &values).unwrap();
     let out = job.device.alloc(24 * 32 * 4).unwrap();
-    for (refuse, with_bias, refused) in [(0, 1, 0), (1, 0, 1), (1, 0, 0), (0, 0, 0)] {
+    for (refuse, with_bias, refused) in [(0, 1, 0), (QUEUED, 0, 1), (QUEUED, 0, 0), (0, 0, 0)] {
         let before = counts();
         tell(c"standin_lt_refuse", refuse);
         job.launch((&bias, &BIAS), &out).unwrap();
@@ -124,7 +128,31 @@ fn a_bias_that_is_refused_after_all() {
     }
 }
 
-/// The same while a graph is made, or one of its nodes changed: the refusal ends the capture.
+/// A library that does not know what it is asked for says so, and a map follows: at once, or from the first launch that it is told.
+#[test]
+fn attributes_that_are_refused() {
+    let values = numbers(32, 4);
+    for known in [false, true] {
+        let job = Job::new(0);
+        let expected = job.expected(|at| values[at % 32]);
+        let bias = Buffer::from_slice(&job.stream, &values).unwrap();
+        let out = job.device.alloc(24 * 32 * 4).unwrap();
+        if known {
+            job.launch((&bias, &BIAS), &out).unwrap();
+        }
+        let before = counts();
+        tell(c"standin_lt_refuse", ATTRIBUTES);
+        let launched = job.launch((&bias, &BIAS), &out);
+        tell(c"standin_lt_refuse", 0);
+        launched.unwrap();
+        job.launch((&bias, &BIAS), &out).unwrap();
+        let now = counts() - before;
+        assert_eq!((now.all, now.with_bias, now.refused), (2, 0, 0), "known: {known}");
+        assert!(out.download::<f32>(&job.stream).unwrap() == expected);
+    }
+}
+
+/// A refusal while a graph is made, or one of its nodes changed, which ends the capture.
 #[test]
 fn a_bias_that_is_refused_in_a_graph() {
     let (values, whole) = (numbers(32, 4), numbers(24 * 32, 5));
@@ -139,7 +167,7 @@ fn a_bias_that_is_refused_in_a_graph() {
         let [bias, other, whole] =
             [&args[0], &args[1], &of_whole].map(|args| Launch::new(&job.kernel, &EXTENTS, args));
         let before = counts();
-        let at = |step: i32| tell(c"standin_lt_refuse", i32::from(step >= refused_at));
+        let at = |step: i32| tell(c"standin_lt_refuse", if step >= refused_at { QUEUED } else { 0 });
         at(0);
         let mut graph = Graph::new(&job.device, &[Node::new(bias, &[])]).unwrap();
         at(1);
@@ -183,7 +211,7 @@ fn a_bias_that_is_refused_in_a_program() {
         for round in 0..12 {
             let x = tensor([48, 48], 10 + round, DType::F32, &cx);
             let expected = bits(&layers(&x));
-            tell(c"standin_lt_refuse", i32::from(round >= refused_at));
+            tell(c"standin_lt_refuse", if round >= refused_at { QUEUED } else { 0 });
             let found = bits(&run.call(&x));
             tell(c"standin_lt_refuse", 0);
             assert!(found == expected, "round {round}, refused at {refused_at}");
