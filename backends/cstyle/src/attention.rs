@@ -2,6 +2,7 @@
 
 use crate::body::Body;
 use crate::plan::NARROW;
+use crate::space::points;
 use crate::variant::{Form, Grid, Pass, Plan, Step, Variant, Word, Words, words};
 use crate::{Launch, Target};
 use smallvec::SmallVec;
@@ -109,9 +110,9 @@ pub(crate) fn plan(body: &Body, op: &Attention, target: &Target, launch: &Launch
     let [queries, width, keys, depth] = [batch, batch + 1, outer, outer + 1].map(|axis| all[axis]);
     // Without depth nothing is read.
     let keys = if depth == 0 { 0 } else { keys };
-    let heads: u64 = match all[..outer].contains(&0) {
+    let heads = match all[..outer].contains(&0) {
         true => 0,
-        false => all[..batch].iter().product(),
+        false => points(&all[..batch]),
     };
     let strides = body.strides(launch);
     let stride = |p: usize, axis: usize| strides[p * all.len() + axis];

@@ -46,7 +46,7 @@ pub(crate) fn plan(body: &Body, op: &AxisOp, target: &Target, launch: &Launch<'_
     let strides = body.strides(launch);
     let stride = |p: usize, axis: usize| strides[p * all.len() + axis];
     let (along, points) = (all[outer - 1], all[outer]);
-    let rows: u64 = all[..outer - 1].iter().product();
+    let rows = crate::space::points(&all[..outer - 1]);
     // Operands that move along the inner axis lie still along the outer one.
     let still: &[usize] = match op {
         AxisOp::Scan(_) => &[0],

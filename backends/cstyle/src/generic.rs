@@ -1,6 +1,7 @@
 //! Kernels as the words of one program that interprets them: what takes long to compile is compiled once for all of them.
 
 use crate::body::Body;
+use crate::space::points;
 use crate::variant::{Form, Grid, Pass, Plan, Variant, Words};
 use crate::{Launch, Target};
 use smallvec::SmallVec;
@@ -100,8 +101,8 @@ pub(crate) fn fits(body: &Body) -> bool {
 /// How a launch runs on the program.
 pub(crate) fn plan(body: &Body, target: &Target, launch: &Launch<'_>) -> Plan {
     let (outer, rank) = (body.outer(), body.rank());
-    let rows: u64 = launch.extents[..outer].iter().product();
-    let points: u64 = launch.extents[outer..].iter().product();
+    let rows = points(&launch.extents[..outer]);
+    let points = points(&launch.extents[outer..]);
     let elements = !body.stores(Level::Element).is_empty();
     let mut words = Words::new();
     words.extend([

@@ -3,6 +3,7 @@
 
 use crate::body::Body;
 use crate::plan::NARROW;
+use crate::space::points;
 use crate::variant::{Form, Grid, Pass, Plan, Step, Variant, Word, Words, words};
 use crate::{Launch, MatmulConfig, Target};
 use smallvec::SmallVec;
@@ -124,7 +125,10 @@ impl<'a> Shape<'a> {
     /// `None` where the launch's strides or scalars are more general than matrices or windows; the definition is what
     /// runs then.
     pub(crate) fn new(body: &'a Body, roles: &'a Roles, launch: &'a Launch<'a>) -> Option<Shape<'a>> {
-        let extent = |axes: &[usize]| axes.iter().map(|&axis| launch.extents[axis]).product();
+        let extent = |axes: &[usize]| {
+            let extents: SmallVec<[u64; 8]> = axes.iter().map(|&axis| launch.extents[axis]).collect();
+            points(&extents)
+        };
         let shape = Shape {
             body,
             roles,
@@ -133,7 +137,7 @@ impl<'a> Shape<'a> {
             batch: extent(&roles.batch),
             rows: launch.extents[roles.row],
             columns: extent(&roles.columns),
-            depth: launch.extents[body.outer()..].iter().product(),
+            depth: points(&launch.extents[body.outer()..]),
         };
         let still = |p: usize, axis: usize| launch.extents[axis] <= 1 || shape.stride(p, axis) == 0;
         let apart =
@@ -202,7 +206,9 @@ impl<'a> Shape<'a> {
 
     /// Pieces that a sum is cut into, by the extents alone, and the points of each.
     fn pieces(&self) -> (u64, u64) {
-        let points = (self.batch * self.rows * self.columns).max(1);
+        let points = (self.batch.saturating_mul(self.rows))
+            .saturating_mul(self.columns)
+            .max(1);
         let wanted = (self.depth / PIECE).min(MOST_PIECES).min(FEW_POINTS / points);
         if wanted < 2 {
             return (1, self.depth);

@@ -2,6 +2,7 @@
 
 use crate::body::Body;
 use crate::plan::NARROW;
+use crate::space::points;
 use crate::variant::{Form, Grid, Pass, Passes, Plan, Room, Step, Variant, Word, Words, words};
 use crate::{Launch, Target};
 use smallvec::SmallVec;
@@ -114,7 +115,7 @@ pub(crate) fn plan(body: &Body, op: &Sort, target: &Target, launch: &Launch<'_>)
     let strides = body.strides(launch);
     let stride = |p: usize, axis: usize| strides[p * outer + axis];
     let n = all[outer - 1];
-    let rows: u64 = all[..outer - 1].iter().product();
+    let rows = points(&all[..outer - 1]);
     if n > u64::from(u32::MAX) {
         return Err(Error::unsupported(format!(
             "sort: {n} elements along the axis, at most {} are possible",

@@ -6,6 +6,14 @@ use smallvec::SmallVec;
 /// Where an axis went that has one index only.
 pub(crate) const GONE: u8 = u8::MAX;
 
+/// The points of a space; one without any may have other extents of any size.
+pub(crate) fn points(extents: &[u64]) -> u64 {
+    match extents.contains(&0) {
+        true => 0,
+        false => extents.iter().product(),
+    }
+}
+
 /// Axes of the kernel, and every parameter's strides in them.
 pub(crate) struct Full<'a> {
     pub(crate) extents: &'a [u64],
@@ -65,7 +73,7 @@ impl Space {
             strides.extend(ends.iter().map(|&axis| stride(p, axis)));
         }
         Space {
-            total: full.extents[axes].iter().product(),
+            total: points(&full.extents[axes]),
             extents,
             strides,
             homes,

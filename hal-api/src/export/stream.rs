@@ -71,9 +71,11 @@ unsafe extern "C" fn launch<B: Backend>(
             instance.launch(stream.owner, arg(launch)?, &mut resolved)?;
             if let Some(work) = resolved.work() {
                 let open = stream.owner.get();
-                open.device
-                    .submit(&stream.stream, &work, Tag::new(optional(tag)?))?;
+                let tag = Tag::new(optional(tag)?);
+                let submitted = open.device.submit(&stream.stream, &work, tag);
+                // Of what is refused, a part may be queued.
                 mark(stream, resolved.buffers.iter().copied());
+                submitted?;
             }
             Ok(())
         })
@@ -131,12 +133,10 @@ unsafe fn submit_one<B: Backend>(
         let mut resolved = Resolved::new();
         instance.packet(stream.owner, packet, &mut resolved)?;
         if let Some(work) = resolved.work() {
-            stream
-                .owner
-                .get()
-                .device
-                .submit(&stream.stream, &work, Tag::new(optional(packet.tag)?))?;
+            let (open, tag) = (stream.owner.get(), Tag::new(optional(packet.tag)?));
+            let submitted = open.device.submit(&stream.stream, &work, tag);
             mark(stream, resolved.buffers.iter().copied());
+            submitted?;
         }
     }
     Ok(())
