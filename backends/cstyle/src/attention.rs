@@ -20,7 +20,7 @@ const MOST_RUNS: u64 = 256;
 /// Tiles of queries that a CPU's launch is shared out to, where there are enough.
 const WANTED: u64 = 64;
 
-/// Lengths that a program is compiled for. The order of sums follows from `keys` and `depth`, and these from the dtype.
+/// Lengths that a program is compiled for. The order of sums follows from them, and these from the dtype and the queries.
 #[derive(Clone, Copy)]
 pub(crate) struct Tile {
     /// Queries of a tile; on a CPU at most.

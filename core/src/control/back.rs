@@ -2,7 +2,7 @@
 
 use super::body::{Trace, trace, widen};
 use super::record::{emit, replay};
-use crate::grad::{Many, vjp};
+use crate::grad::{Many, add, vjp};
 use crate::graph::{Body, Control, Type};
 use crate::hal::DType;
 use crate::tensor::Tensor;
@@ -160,7 +160,7 @@ fn repeat(control: &Control, many: &Many<'_>) -> Result<Gradients, Tensor> {
                 .collect();
             let mut pulled = pull(body, &full, &places, &seeds);
             for (sum, pulled) in sums.iter().zip(&mut pulled[floats.len()..]) {
-                *pulled = sum + &*pulled;
+                *pulled = add(sum, pulled);
             }
             pulled
         },
@@ -217,7 +217,7 @@ fn unbounded(condition: &Body, body: &Body, carries: usize, many: &Many<'_>) -> 
             .collect();
         let mut pulled = pull(body, full, &places, &seeds);
         for (sum, pulled) in sums.iter().zip(&mut pulled[floats.len()..]) {
-            *pulled = sum + &*pulled;
+            *pulled = add(sum, pulled);
         }
         pulled
     })?;

@@ -72,7 +72,7 @@ pub(super) fn neg(x: &Tensor) -> Tensor {
 }
 
 /// The sum; of gradients that have a dtype for storage in f32.
-pub(super) fn add(a: &Tensor, b: &Tensor) -> Tensor {
+pub(crate) fn add(a: &Tensor, b: &Tensor) -> Tensor {
     let sum = |a: &Tensor, b: &Tensor| basic(ScalarOp::Add, a, b, |a, b| a + b);
     match a.dtype() {
         Ok(dtype) if dtype.is_storage() => {

@@ -29,6 +29,7 @@ pub(crate) use history::{
 };
 pub use imperative::{Gradients, stop_gradient};
 pub use jacobian::{hessian, jacobian};
+pub(crate) use math::add;
 pub use vjp::{Pullback, vjp};
 
 #[cfg(test)]

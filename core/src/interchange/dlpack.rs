@@ -288,7 +288,8 @@ fn exported(tensor: &Tensor) -> Result<NonNull<Export>> {
         versioned: DlManagedTensorVersioned {
             version: DlPackVersion {
                 major: MAJOR,
-                minor: 0,
+                // Floats of eight bits came with 1.1.
+                minor: u32::from(dtype.is_storage()),
             },
             manager_ctx: std::ptr::null_mut(),
             deleter: Some(delete),

@@ -312,6 +312,7 @@ impl Tensor {
     pub fn signbit(&self) -> Tensor {
         let tag = OpTag::new("signbit");
         match self.dtype() {
+            Ok(dtype) if dtype.is_storage() => tag.scope(|| self.cast(DType::F32).signbit()),
             Ok(dtype) if dtype.is_float() => composite("signbit", &(), [self], tag, |[x]| {
                 x.lt(0).logical_or(x.eq(0).logical_and(x.reciprocal().lt(0)))
             }),
@@ -395,6 +396,7 @@ impl Tensor {
     pub fn isinf(&self) -> Tensor {
         let tag = OpTag::new("isinf");
         match self.dtype() {
+            Ok(dtype) if dtype.is_storage() => tag.scope(|| self.cast(DType::F32).isinf()),
             Ok(dtype) if dtype.is_float() => {
                 composite("isinf", &(), [self], tag, |[x]| x.abs().eq(f64::INFINITY))
             }
@@ -415,6 +417,7 @@ impl Tensor {
     pub fn isfinite(&self) -> Tensor {
         let tag = OpTag::new("isfinite");
         match self.dtype() {
+            Ok(dtype) if dtype.is_storage() => tag.scope(|| self.cast(DType::F32).isfinite()),
             Ok(dtype) if dtype.is_float() => {
                 composite("isfinite", &(), [self], tag, |[x]| x.abs().lt(f64::INFINITY))
             }

@@ -16,7 +16,7 @@ const NAME: &str = "matmul";
 ///
 /// Arithmetic: floats multiply and accumulate in `accumulate` with any order of k that depends on the extents alone, and
 /// may be contracted; integers wrap in `accumulate`. Of f8e4m3 and f8e5m2 a sum may keep 13 bits of its greatest terms, as
-/// tensor cores do.
+/// tensor cores do, and which it keeps may depend on the operands' layout too.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Matmul {
     /// Batch axes, `0..=MAX_RANK - 2`.

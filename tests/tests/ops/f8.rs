@@ -3,7 +3,7 @@
 use super::opencl_device;
 use half::{bf16, f16};
 use thalweg::ops::{ConvOptions, PadMode};
-use thalweg::{Context, DType, Element, F8E4M3, F8E5M2, Mode, Tensor, grad, jit};
+use thalweg::{Context, DType, Element, F8E4M3, F8E5M2, Mode, Tensor, fori_loop, grad, jit};
 
 const F8: [DType; 2] = [DType::F8E4M3, DType::F8E5M2];
 
@@ -234,6 +234,9 @@ fn comparisons(contexts: &Contexts) {
         assert_eq!(truth(x.lt(&y)), truth(wide(&x).lt(wide(&y))));
         assert_eq!(truth(x.ge(0.3)), truth(wide(&x).ge(0.3)));
         assert_eq!(truth(x.isnan()), truth(wide(&x).isnan()));
+        assert_eq!(truth(x.isinf()), truth(wide(&x).isinf()));
+        assert_eq!(truth(x.isfinite()), truth(wide(&x).isfinite()));
+        assert_eq!(truth(x.signbit()), truth(wide(&x).signbit()));
         // With a wider float, in that.
         assert_eq!(truth(x.le(wide(&y))), truth(wide(&x).le(wide(&y))));
     }
@@ -336,6 +339,16 @@ fn gradients(contexts: &Contexts) {
         );
         let spread = grad(|x: &Tensor| back(&x.cast(dtype).expand([5, 3, 4])).sum());
         assert_eq!(spread.call(&x).to_vec::<f32>().unwrap(), [5.0; 12]);
+        // A recorded loop adds up the slopes of what it captures.
+        let turns = |x: &Tensor| {
+            let low = x.cast(dtype);
+            fori_loop(0..40, x * 0.0, |_, y| y * 0.5 + back(&low)).sum()
+        };
+        let looped = jit(|x: &Tensor| grad(turns).call(x));
+        let steps: f32 = (0..40).map(|i| 0.5_f32.powi(i)).sum();
+        for slope in looped.call(&x).to_vec::<f32>().unwrap() {
+            assert!((slope - steps).abs() < 0.3, "{dtype}: {slope} for {steps}");
+        }
         let w = whole(&[4, 2], 5, dtype, cx);
         let product = grad(|x: &Tensor| x.cast(dtype).matmul(&w).sum());
         let wanted = grad(|x: &Tensor| x.matmul(&back(&w)).sum());
