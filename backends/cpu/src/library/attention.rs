@@ -1,11 +1,14 @@
 //! Attention a block of keys at a time: scores and weights never leave the cache. Milakov and Gimelshein, Online normalizer
 //! calculation for softmax (2018); Dao et al., FlashAttention (2022).
 
+use super::epilogue::offset;
 use super::gemm::{self, Element, Isa as Tiles, Kernels, Operands, Scratch, packed_len, piece};
+use super::matmul::spread;
 use crate::exec::{Arg, Args};
 use crate::isa::Isa;
 use crate::parallel::Parallel;
 use half::{bf16, f16};
+use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 use thalweg_hal::DType;
 use thalweg_hal::library::Attention;
@@ -106,17 +109,15 @@ impl AttentionKernel {
         };
         let tasks = blocks.div_ceil(SHARED).max(wanted.min(blocks));
         let body = |task: usize| {
-            let mut at = [0_isize; 5];
-            let mut rest = task / tasks;
-            for axis in (0..axes).rev() {
-                let i = (rest % batch[axis] as usize) as isize;
-                rest /= batch[axis] as usize;
-                for (at, arg) in at.iter_mut().zip(args.args) {
-                    *at += i * arg.strides[axis] as isize;
-                }
-            }
+            let mut index: SmallVec<[u64; 8]> = smallvec![0; axes];
+            spread((task / tasks) as u64, batch, &mut index);
+            let at: SmallVec<[isize; 5]> = args
+                .args
+                .iter()
+                .map(|arg| offset(&index, &arg.strides[..axes]))
+                .collect();
             // SAFETY: the caller vouches for the operands; tasks write disjoint rows.
-            unsafe { head.at(at).run(piece(blocks, tasks, task % tasks), blocks) };
+            unsafe { head.at(&at).run(piece(blocks, tasks, task % tasks), blocks) };
         };
         match heads * tasks {
             count if threads == 1 => (0..count).for_each(body),
@@ -154,18 +155,21 @@ unsafe impl<T: Read> Sync for Head<T> {}
 
 impl<T: Read> Head<T> {
     /// The head whose operands lie at these elements.
-    fn at(&self, at: [isize; 5]) -> Head<T> {
+    fn at(&self, at: &[isize]) -> Head<T> {
         let mask = self.mask.map(|(start, row, column, wide)| {
             let size = if wide { size_of::<T::Acc>() } else { 1 };
             let start = start.wrapping_offset(at[3] * size as isize);
             (start, row, column, wide)
         });
-        let out = if mask.is_some() { at[4] } else { at[3] };
         Head {
             q: (self.q.0.wrapping_offset(at[0]), self.q.1, self.q.2),
             k: (self.k.0.wrapping_offset(at[1]), self.k.1, self.k.2),
             v: (self.v.0.wrapping_offset(at[2]), self.v.1, self.v.2),
-            out: (self.out.0.wrapping_offset(out), self.out.1, self.out.2),
+            out: (
+                self.out.0.wrapping_offset(at[at.len() - 1]),
+                self.out.1,
+                self.out.2,
+            ),
             mask,
             ..*self
         }
@@ -174,9 +178,10 @@ impl<T: Read> Head<T> {
     /// Blocks of queries, of as many as the head has.
     unsafe fn run(&self, blocks: Range<usize>, of: usize) {
         let rows = piece(self.queries, of, blocks.start).start..piece(self.queries, of, blocks.end - 1).end;
-        let (nr, keys) = (self.sums.columns(), KEYS.min(self.keys));
+        let keys = KEYS.min(self.keys);
+        let (nr, most) = (self.sums.columns(), QUERIES.min(rows.len()));
         // Rows of scores begin in different sets of the cache.
-        let (pitch, most) = (keys.next_multiple_of(LANES) + 16, QUERIES.min(rows.len()));
+        let pitch = keys.next_multiple_of(LANES) + 16;
         let lengths = [
             rows.len() * self.depth,
             rows.len() * self.width,
@@ -185,128 +190,177 @@ impl<T: Read> Head<T> {
             packed_len(nr, keys, self.width),
             most * pitch,
             most * self.width,
-            2 * most,
+            most,
         ];
-        let bytes: usize = (lengths.iter())
-            .map(|&len| (len * size_of::<T::Acc>()).next_multiple_of(64))
-            .sum();
-        let scratch = Scratch::take(bytes);
+        let bytes = |len: usize| (len * size_of::<T::Acc>()).next_multiple_of(64);
+        let scratch = Scratch::take(lengths.map(bytes).into_iter().sum());
         let mut free = scratch.start();
-        let [q, sums, state, packed_k, packed_v, scores, part, factors] = lengths.map(|len| {
+        let [q, sums, state, keys, values, scores, part, factors] = lengths.map(|len| {
             let start = free.cast::<T::Acc>();
-            free = free.wrapping_add((len * size_of::<T::Acc>()).next_multiple_of(64));
+            free = free.wrapping_add(bytes(len));
             start
         });
-        let last = if self.causal {
-            self.keys.min(rows.end)
-        } else {
-            self.keys
+        let room = Room {
+            q,
+            sums,
+            state,
+            keys,
+            values,
+            scores,
+            pitch,
+            part,
+            factors,
+        };
+        let last = match self.causal {
+            true => self.keys.min(rows.end),
+            false => self.keys,
         };
         // SAFETY: every part has the length that was asked for, and the caller vouches for the operands.
         unsafe {
-            for (at, i) in rows.clone().enumerate() {
-                let from = self.q.0.wrapping_offset(i as isize * self.q.1);
-                for d in 0..self.depth {
-                    *q.add(at * self.depth + d) = (*from.offset(d as isize * self.q.2)).widen();
-                }
-                // The peak of a row and the sum of its weights.
-                *state.add(2 * at) = T::Acc::NOTHING;
-                *state.add(2 * at + 1) = T::Acc::ZERO;
-            }
-            std::slice::from_raw_parts_mut(sums, rows.len() * self.width).fill(T::Acc::ZERO);
+            self.begin(&rows, &room);
             for first in (0..last).step_by(KEYS) {
-                let here = KEYS.min(last - first);
-                match &self.few {
-                    None => self.pack(first, here, packed_k, packed_v),
-                    Some(few) if !few.in_place => self.copy(first, here, packed_k, packed_v),
-                    Some(_) => {}
-                }
+                let count = KEYS.min(last - first);
+                self.bring(first, count, &room);
                 for block in blocks.clone() {
-                    let block = piece(self.queries, of, block);
+                    let queries = piece(self.queries, of, block);
                     let seen = match self.causal {
-                        true => here.min(block.end.saturating_sub(first)),
-                        false => here,
+                        true => count.min(queries.end.saturating_sub(first)),
+                        false => count,
                     };
-                    if seen == 0 {
-                        continue;
+                    if seen > 0 {
+                        self.add(
+                            &room.behind(queries.start - rows.start, self),
+                            queries,
+                            first..first + seen,
+                            count,
+                        );
                     }
-                    let at = block.start - rows.start;
-                    let (queries, count) = (q.add(at * self.depth), block.len());
-                    let of_keys = (packed_k.cast_const(), self.depth);
-                    match &self.few {
-                        Some(few) => (few.dots)(&Dots {
-                            q: queries.cast(),
-                            rows: count,
-                            k: match few.in_place {
-                                true => (
-                                    self.k.0.wrapping_offset(first as isize * self.k.1).cast(),
-                                    self.k.1,
-                                ),
-                                false => (packed_k.cast(), self.depth as isize),
-                            },
-                            keys: seen,
-                            depth: self.depth,
-                            scores: (scores.cast(), pitch),
-                        }),
-                        None => {
-                            let product = rows_times((queries, self.depth), of_keys.0, (scores, pitch));
-                            gemm::block(&self.sums, &product, of_keys, self.depth, 0..count, 0..seen);
-                        }
-                    }
-                    for (row, i) in block.clone().enumerate() {
-                        let (state, scores) = (state.add(2 * (at + row)), scores.add(row * pitch));
-                        let mask = self.mask.map(|(start, step, column, wide)| {
-                            let size = if wide { size_of::<T::Acc>() } else { 1 };
-                            let place = i as isize * step + first as isize * column;
-                            (start.wrapping_offset(place * size as isize), column, wide)
-                        });
-                        (self.weigh)(&Row {
-                            scores: scores.cast(),
-                            len: seen,
-                            visible: if self.causal {
-                                (i + 1).saturating_sub(first).min(seen)
-                            } else {
-                                seen
-                            },
-                            scale: (&raw const self.scale).cast(),
-                            mask,
-                            state: state.cast(),
-                            factor: factors.add(row).cast(),
-                        });
-                    }
-                    let of_values = (packed_v.cast_const(), here);
-                    match &self.few {
-                        Some(few) => (few.gather)(&Gather {
-                            weights: (scores.cast(), pitch),
-                            rows: count,
-                            v: match few.in_place {
-                                true => (
-                                    self.v.0.wrapping_offset(first as isize * self.v.1).cast(),
-                                    self.v.1,
-                                ),
-                                false => (packed_v.cast(), self.width as isize),
-                            },
-                            keys: seen,
-                            width: self.width,
-                            sums: part.cast(),
-                        }),
-                        None => {
-                            let product = rows_times((scores, pitch), of_values.0, (part, self.width));
-                            gemm::block(&self.sums, &product, of_values, seen, 0..count, 0..self.width);
-                        }
-                    }
-                    let sums = sums.add(at * self.width);
-                    (self.join)(sums.cast(), part.cast(), factors.cast(), block.len(), self.width);
                 }
             }
-            for (at, i) in rows.clone().enumerate() {
-                let total = *state.add(2 * at + 1);
+            self.finish(&rows, &room);
+        }
+    }
+
+    /// Widens the queries `rows`, for which nothing is summed yet.
+    unsafe fn begin(&self, rows: &Range<usize>, room: &Room<T::Acc>) {
+        // SAFETY: the caller vouches for the operands and for room.
+        unsafe {
+            widened(self.q, rows.clone(), self.depth, room.q);
+            for row in 0..rows.len() {
+                *room.state.add(2 * row) = T::Acc::NOTHING;
+                *room.state.add(2 * row + 1) = T::Acc::ZERO;
+            }
+            std::slice::from_raw_parts_mut(room.sums, rows.len() * self.width).fill(T::Acc::ZERO);
+        }
+    }
+
+    /// Brings some keys and their values into the form that they are read in.
+    unsafe fn bring(&self, first: usize, count: usize, room: &Room<T::Acc>) {
+        let from = |matrix: Matrix<*const T>| matrix.0.wrapping_offset(first as isize * matrix.1);
+        // SAFETY: the caller vouches for the operands and for room.
+        unsafe {
+            match &self.few {
+                None => {
+                    let (k, v) = (
+                        (from(self.k), self.k.2, self.k.1),
+                        (from(self.v), self.v.1, self.v.2),
+                    );
+                    gemm::pack_whole(&self.kernels, k, self.depth, count, room.keys);
+                    gemm::pack_whole(&self.kernels, v, count, self.width, room.values);
+                }
+                Some(few) if !few.in_place => {
+                    widened(self.k, first..first + count, self.depth, room.keys);
+                    widened(self.v, first..first + count, self.width, room.values);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Adds what a block of queries sees of some keys, of the `brought` ones that begin with them.
+    unsafe fn add(&self, room: &Room<T::Acc>, queries: Range<usize>, keys: Range<usize>, brought: usize) {
+        let (count, seen) = (queries.len(), keys.len());
+        let place =
+            |matrix: Matrix<*const T>, copied: *mut T::Acc, columns: usize, few: &Few| match few.in_place {
+                true => (
+                    matrix.0.wrapping_offset(keys.start as isize * matrix.1).cast(),
+                    matrix.1,
+                ),
+                false => (copied.cast_const().cast(), columns as isize),
+            };
+        // SAFETY: the caller vouches for the operands and for room.
+        unsafe {
+            match &self.few {
+                Some(few) => (few.dots)(&Dots {
+                    q: room.q.cast(),
+                    rows: count,
+                    k: place(self.k, room.keys, self.depth, few),
+                    keys: seen,
+                    depth: self.depth,
+                    scores: (room.scores.cast(), room.pitch),
+                }),
+                None => {
+                    let product = rows_times((room.q, self.depth), room.keys, (room.scores, room.pitch));
+                    let packed = (room.keys.cast_const(), self.depth);
+                    gemm::block(&self.sums, &product, packed, self.depth, 0..count, 0..seen);
+                }
+            }
+            for (row, i) in queries.enumerate() {
+                let mask = self.mask.map(|(start, step, column, wide)| {
+                    let size = if wide { size_of::<T::Acc>() } else { 1 };
+                    let place = i as isize * step + keys.start as isize * column;
+                    (start.wrapping_offset(place * size as isize), column, wide)
+                });
+                (self.weigh)(&Row {
+                    scores: room.scores.add(row * room.pitch).cast(),
+                    len: seen,
+                    visible: match self.causal {
+                        true => (i + 1).saturating_sub(keys.start).min(seen),
+                        false => seen,
+                    },
+                    scale: (&raw const self.scale).cast(),
+                    mask,
+                    state: room.state.add(2 * row).cast(),
+                    factor: room.factors.add(row).cast(),
+                });
+            }
+            match &self.few {
+                Some(few) => (few.gather)(&Gather {
+                    weights: (room.scores.cast(), room.pitch),
+                    rows: count,
+                    v: place(self.v, room.values, self.width, few),
+                    keys: seen,
+                    width: self.width,
+                    sums: room.part.cast(),
+                }),
+                None => {
+                    let product = rows_times((room.scores, room.pitch), room.values, (room.part, self.width));
+                    let packed = (room.values.cast_const(), brought);
+                    gemm::block(&self.sums, &product, packed, seen, 0..count, 0..self.width);
+                }
+            }
+            (self.join)(
+                room.sums.cast(),
+                room.part.cast(),
+                room.factors.cast(),
+                count,
+                self.width,
+            );
+        }
+    }
+
+    /// Divides the sums by those of the weights, and rounds them into the output.
+    unsafe fn finish(&self, rows: &Range<usize>, room: &Room<T::Acc>) {
+        for (at, i) in rows.clone().enumerate() {
+            // SAFETY: the caller vouches for the output and for room.
+            unsafe {
+                let total = *room.state.add(2 * at + 1);
                 let share = match T::Acc::ZERO.greater(total) || total.greater(T::Acc::ZERO) {
                     true => T::Acc::ONE.over(total),
                     // No key is seen, or the sum is NaN.
                     false => total,
                 };
-                let row = std::slice::from_raw_parts_mut(sums.add(at * self.width), self.width);
+                let row = std::slice::from_raw_parts_mut(room.sums.add(at * self.width), self.width);
                 row.iter_mut().for_each(|sum| *sum = sum.times(share));
                 let to = self.out.0.wrapping_offset(i as isize * self.out.1);
                 if self.out.2 == 1 {
@@ -319,43 +373,46 @@ impl<T: Read> Head<T> {
             }
         }
     }
+}
 
-    /// Copies some keys and their values, each without gaps.
-    unsafe fn copy(&self, first: usize, count: usize, keys: *mut T::Acc, values: *mut T::Acc) {
-        let rows = |from: Matrix<*const T>, columns: usize, to: *mut T::Acc| {
-            for (at, row) in (first..first + count).enumerate() {
-                for column in 0..columns {
-                    let place = row as isize * from.1 + column as isize * from.2;
-                    // SAFETY: the caller vouches for the operands and for room.
-                    unsafe { *to.add(at * columns + column) = (*from.0.wrapping_offset(place)).widen() };
-                }
-            }
-        };
-        rows(self.k, self.depth, keys);
-        rows(self.v, self.width, values);
+/// Memory of a task.
+struct Room<A> {
+    /// Queries, without gaps.
+    q: *mut A,
+    /// Sums of values, a row a query.
+    sums: *mut A,
+    /// The peak of each query's scores, and the sum of its weights.
+    state: *mut A,
+    /// A block of keys and of values, packed or without gaps.
+    keys: *mut A,
+    values: *mut A,
+    /// Scores of a block of queries and of keys, then their weights; rows lie `pitch` apart.
+    scores: *mut A,
+    pitch: usize,
+    /// What a block of keys adds to a block of queries, and what is there before is multiplied by.
+    part: *mut A,
+    factors: *mut A,
+}
+
+impl<A: Score> Room<A> {
+    /// The room of the queries from `row` on.
+    fn behind<T: Read<Acc = A>>(&self, row: usize, head: &Head<T>) -> Room<A> {
+        Room {
+            q: self.q.wrapping_add(row * head.depth),
+            sums: self.sums.wrapping_add(row * head.width),
+            state: self.state.wrapping_add(2 * row),
+            ..*self
+        }
     }
+}
 
-    /// Packs some keys and their values as the tiles read them.
-    unsafe fn pack(&self, first: usize, count: usize, keys: *mut T::Acc, values: *mut T::Acc) {
-        let operands = |b: *const T, b_row: isize, b_col: isize| Operands {
-            a: std::ptr::null(),
-            a_row: 0,
-            a_col: 0,
-            b,
-            b_row,
-            b_col,
-            c: std::ptr::null_mut(),
-            c_row: 0,
-            c_col: 0,
-        };
-        let k = self.k.0.wrapping_offset(first as isize * self.k.1);
-        let v = self.v.0.wrapping_offset(first as isize * self.v.1);
-        // SAFETY: the caller vouches for the operands and for room.
-        unsafe {
-            let k = operands(k, self.k.2, self.k.1);
-            gemm::pack_whole(&self.kernels, &k, self.depth, count, keys);
-            let v = operands(v, self.v.1, self.v.2);
-            gemm::pack_whole(&self.kernels, &v, count, self.width, values);
+/// Copies rows of a matrix, widened and without gaps.
+unsafe fn widened<T: Read>(from: Matrix<*const T>, rows: Range<usize>, columns: usize, to: *mut T::Acc) {
+    for (at, row) in rows.enumerate() {
+        for column in 0..columns {
+            let place = row as isize * from.1 + column as isize * from.2;
+            // SAFETY: the caller vouches for the matrix and for room.
+            unsafe { *to.add(at * columns + column) = (*from.0.wrapping_offset(place)).widen() };
         }
     }
 }

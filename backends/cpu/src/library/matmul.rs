@@ -322,4 +322,4 @@ pub(super) use packed::by_type;
 mod tests;
 
 pub use launch::MatmulKernel;
-pub(in crate::library) use launch::dtype_of;
+pub(in crate::library) use launch::{dtype_of, spread};

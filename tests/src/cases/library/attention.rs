@@ -3,11 +3,12 @@
 mod problem;
 
 use super::axis::open;
+use super::stays;
+use crate::fail;
 use crate::kit::{Case, Check, Stop};
 use crate::rig::Device;
 use crate::rig::run::{Argument, Job};
 use crate::rig::values::{Random, from_bytes, from_float};
-use crate::{check, fail};
 use problem::{Kind, Layout, Mask, Problem, Share, Tensor, Values, accumulator};
 use thalweg_hal::DType;
 use thalweg_hal::library::LibraryOp;
@@ -160,15 +161,7 @@ pub(super) fn cases() -> Vec<Case> {
             device.need(Capability::Deterministic)?;
             let shape: Shape = (&[3], [200, 300, 64, 64]);
             let problem = Problem::new(Kind::of(DType::F32), &shape, 1);
-            let (job, kernel) = (problem.job(), device.compile_library(&problem.op())?);
-            let first = job.run_compiled(&device, kernel)?;
-            for round in 0..5 {
-                check!(
-                    job.run_compiled(&device, kernel)? == first,
-                    "other bits in round {round}"
-                );
-            }
-            Ok(())
+            stays(&device, &problem.job(), device.compile_library(&problem.op())?)
         },
     ));
     cases

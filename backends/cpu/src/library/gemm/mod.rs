@@ -66,13 +66,14 @@ pub(crate) fn packed_len(nr: usize, k: usize, n: usize) -> usize {
     n.div_ceil(nr) * nr * k + 16
 }
 
-/// Packs all of B: panel after panel, each with all its steps of k.
+/// Packs all of B, which is its first element with the steps to its next row and column: panel after panel, each with all its
+/// steps of k.
 ///
 /// # Safety
 /// B has `k` rows of `n` columns, `dst` has [`packed_len`] accumulators, the kernels' instruction set exists.
 pub(crate) unsafe fn pack_whole<T: Element>(
     kernels: &Kernels<T>,
-    x: &Operands<T>,
+    (b, b_row, b_col): (*const T, isize, isize),
     k: usize,
     n: usize,
     dst: *mut T::Acc,
@@ -84,10 +85,10 @@ pub(crate) unsafe fn pack_whole<T: Element>(
             (kernels.pack)(&Panel {
                 dst: dst.add(col * k),
                 pitch: nr,
-                src: x.b.offset(col as isize * x.b_col),
+                src: b.offset(col as isize * b_col),
                 width: nr.min(n - col),
-                w_step: x.b_col,
-                k_step: x.b_row,
+                w_step: b_col,
+                k_step: b_row,
                 kc: k,
             });
         }

@@ -195,7 +195,8 @@ fn foldable(batches: &[u64], strides: &[&[i64]]) -> usize {
     first
 }
 
-fn spread(mut index: u64, extents: &[u64], out: &mut [u64]) {
+/// The index of each axis at a place in row-major order.
+pub(in crate::library) fn spread(mut index: u64, extents: &[u64], out: &mut [u64]) {
     for (place, &extent) in out.iter_mut().zip(extents).rev() {
         (*place, index) = (index % extent, index / extent);
     }

@@ -58,13 +58,13 @@ struct Shared {
 }
 
 impl Shared {
-    /// B as operands of a product without the others.
-    fn operands<T: gemm::Element>(&self, b: *const T) -> Operands<T> {
+    /// How B lies, as operands of a product without any.
+    fn operands<T: gemm::Element>(&self) -> Operands<T> {
         Operands {
             a: std::ptr::null(),
             a_row: 0,
             a_col: 0,
-            b,
+            b: std::ptr::null(),
             b_row: self.row,
             b_col: self.col,
             c: std::ptr::null_mut(),
@@ -77,7 +77,7 @@ impl Shared {
     fn form<T: VectorProduct>(&self, p: &Problem, c: &MatMut) -> Option<(usize, usize)> {
         let isa = Isa::detect();
         let nr = T::kernels(isa).columns();
-        let vector = p.m == 1 && gemv::kernel(isa, &self.operands::<T>(std::ptr::null()), p.k).is_some();
+        let vector = p.m == 1 && gemv::kernel(isa, &self.operands::<T>(), p.k).is_some();
         let read = !transposes(p, c, nr) && !vector;
         let len = gemm::packed_len(nr, self.k, self.n);
         read.then(|| (len.saturating_mul(size_of::<T::Acc>()), nr))
@@ -143,9 +143,9 @@ impl MatmulKernel {
             self.dtype,
             T => {
                 let kernels = <T as gemm::Element>::kernels(Isa::detect());
-                let operands = shared.operands(b.ptr.cast_const().cast::<T>());
+                let b = (b.ptr.cast_const().cast::<T>(), shared.row, shared.col);
                 // SAFETY: the caller vouches for both; the instruction set was detected.
-                unsafe { gemm::pack_whole(&kernels, &operands, shared.k, shared.n, to.cast()) }
+                unsafe { gemm::pack_whole(&kernels, b, shared.k, shared.n, to.cast()) }
             },
             ()
         );

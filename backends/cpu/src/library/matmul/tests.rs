@@ -135,19 +135,8 @@ fn one_case<T: Case>(rng: &mut Rng, isa: Isa, p: Problem) {
     let filler = T::narrow(T::random(rng).widen());
     let kernels = T::kernels(isa);
     let mut whole = vec![T::ZERO; gemm::packed_len(kernels.columns(), p.k, p.n)];
-    let b_alone = Operands {
-        a: std::ptr::null(),
-        a_row: 0,
-        a_col: 0,
-        b: b.as_ptr(),
-        b_row: lb.0,
-        b_col: lb.1,
-        c: std::ptr::null_mut(),
-        c_row: 0,
-        c_col: 0,
-    };
     // SAFETY: B reaches `k` rows of `n` columns, and `whole` has the length that it takes packed.
-    unsafe { gemm::pack_whole(&kernels, &b_alone, p.k, p.n, whole.as_mut_ptr()) };
+    unsafe { gemm::pack_whole(&kernels, (b.as_ptr(), lb.0, lb.1), p.k, p.n, whole.as_mut_ptr()) };
     let mut results = Vec::new();
     for (threads, packed) in [(1, false), (2, false), (5, false), (1, true), (3, true)] {
         let packed = if packed && (shared_b || p.batch == 1) {
@@ -307,20 +296,9 @@ fn every_code_of_eight_bits_is_read_as_its_value() {
         let codes: Vec<T> = (0..=255).map(of).collect();
         for isa in isas() {
             let kernels = T::kernels(isa);
-            let operands = Operands {
-                a: std::ptr::null(),
-                a_row: 0,
-                a_col: 0,
-                b: codes.as_ptr(),
-                b_row: 256,
-                b_col: 1,
-                c: std::ptr::null_mut(),
-                c_row: 0,
-                c_col: 0,
-            };
             let mut packed = vec![0.0; gemm::packed_len(kernels.columns(), 1, 256)];
             // SAFETY: one row of 256 columns, and room for it packed.
-            unsafe { gemm::pack_whole(&kernels, &operands, 1, 256, packed.as_mut_ptr()) };
+            unsafe { gemm::pack_whole(&kernels, (codes.as_ptr(), 256, 1), 1, 256, packed.as_mut_ptr()) };
             for (at, (code, read)) in codes.iter().zip(packed).enumerate() {
                 let value = code.widen();
                 assert!(
