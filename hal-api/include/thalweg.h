@@ -1404,7 +1404,11 @@ struct thalweg_program_table {
  *     abi=1.0
  *     arch=x86_64
  *     features=avx2,fma
- *     needs=libcuda.so.1 */
+ *     needs=libcuda.so.1
+ *     layout=BackendApi{abi:u32,…
+ *
+ * `layout` is LAYOUT: a program compares the structs that it knows and refuses a plugin that was
+ * built with other ones. A plugin without it is taken at its word. */
 
 /* The section that holds the note. */
 #define THALWEG_MANIFEST_SECTION ".note.thalweg"
@@ -1413,13 +1417,67 @@ struct thalweg_program_table {
 #define THALWEG_MANIFEST_NOTE_TYPE 1u
 
 /* The longest content that is read. */
-#define THALWEG_MANIFEST_MAX_LEN 4096u
+#define THALWEG_MANIFEST_MAX_LEN 0x10000u
 
 /* The longest backend name. */
 #define THALWEG_MANIFEST_MAX_NAME 32u
 
 /* ABI as text, for the note. */
 #define THALWEG_MANIFEST_ABI_TEXT "1.0"
+
+/* The structs of this contract as text: the value of `layout` in the manifest. */
+#define THALWEG_MANIFEST_LAYOUT \
+    "BackendApi{abi:u32,reserved:u32,context:*mut c_void,query_interface:fn(*mut c_void,u32,u32)->*const c_void}" \
+    "Source{kernel:*const KernelDesc,library:*const LibraryDesc}" \
+    "Str{ptr:*const u8,len:usize}" \
+    "LogRecord{level:u32,line:u32,target:Str,file:Str,message:Str}" \
+    "ParallelArgs{body:fn(*mut c_void,usize),data:*mut c_void,count:usize,priority:i32,reserved:u32}" \
+    "TraceSpan{name:Str,stream:u64,start_ns:u64,end_ns:u64}" \
+    "Notice{kind:u32,ordinal:u32,message:Str}" \
+    "HostApi{abi:u32,log_level:u32,context:*mut c_void,log:fn(*mut c_void,*const LogRecord),parallel_for:fn(*mut c_void,*const ParallelArgs),max_threads:fn(*mut c_void)->usize,config:fn(*mut c_void,Str,*mut u8,usize,*mut usize)->i32,trace:fn(*mut c_void,*const TraceSpan),notify:fn(*mut c_void,*const Notice)}" \
+    "BackendInfo{name:[u8;32],version:[u8;32],driver:[u8;128]}" \
+    "CoreTable{info:fn(*mut c_void,*mut BackendInfo)->i32,device_count:fn(*mut c_void,*mut u32)->i32,last_error:fn(*mut c_void,*mut u8,usize)->usize,shutdown:fn(*mut c_void)->i32}" \
+    "DeviceProperties{name:[u8;128],arch:[u8;64],id:[u8;64],kind:u32,compute_units:u32,total_memory:u64,capabilities:u64,alignment:u64,priority_low:i32,priority_high:i32}" \
+    "DeviceOptions{ordinal:u32,reserved:u32,memory_limit:u64,block_size:u64}" \
+    "DeviceTable{properties:fn(*mut c_void,u32,*mut DeviceProperties)->i32,is_available:fn(*mut c_void,u32)->i32,open:fn(*mut c_void,*const DeviceOptions,*mut u64)->i32,close:fn(*mut c_void,u64)->i32,synchronize:fn(*mut c_void,u64)->i32,status:fn(*mut c_void,u64)->i32,query:fn(*mut c_void,u64,u32,*mut u64)->i32}" \
+    "AllocArgs{device:u64,bytes:u64,stream:u64,tag:*const Tag}" \
+    "ImportArgs{device:u64,ptr:*mut c_void,bytes:u64,release:Option<fn(*mut c_void)>,data:*mut c_void}" \
+    "Place{buffer:u64,host:*mut c_void,offset:u64,pitch:u64}" \
+    "Copy{dst:Place,src:Place,width:u64,rows:u64}" \
+    "Fill{buffer:u64,offset:u64,bytes:u64,pattern:u64,pattern_bytes:u32,reserved:u32}" \
+    "MemoryStatistics{reserved:u64,allocated:u64,idle:u64,eager_free:u64,max_reserved:u64,max_allocated:u64,largest_free:u64,limit:u64,live:u64,allocations:u64,frees:u64,reserves:u64,retries:u64,out_of_memory:u64}" \
+    "MemoryInfo{free:u64,total:u64}" \
+    "MemoryTable{alloc:fn(*mut c_void,*const AllocArgs,*mut u64)->i32,free:fn(*mut c_void,u64)->i32,import:fn(*mut c_void,*const ImportArgs,*mut u64)->i32,map:fn(*mut c_void,u64,*mut *mut c_void)->i32,size:fn(*mut c_void,u64,*mut u64)->i32,trim:fn(*mut c_void,u64,*mut u64)->i32,statistics:fn(*mut c_void,u64,*mut MemoryStatistics)->i32,reset_peaks:fn(*mut c_void,u64)->i32,set_limit:fn(*mut c_void,u64,u64)->i32,info:fn(*mut c_void,u64,*mut MemoryInfo)->i32}" \
+    "StreamArgs{device:u64,priority:i32,reserved:u32}" \
+    "Tag{op:Str,file:Str,line:u32,node:u32}" \
+    "Binding{buffer:u64,offset:u64,strides:*const i64,gather_stride:i64,gather_extent:u64}" \
+    "Launch{kernel:u64,extents:*const u64,extent_count:usize,bindings:*const Binding,binding_count:usize,scalars:*const u64,scalar_count:usize}" \
+    "Packet{kind:u32,reserved:u32,tag:*const Tag,launch:*const Launch,copy:*const Copy,fill:*const Fill}" \
+    "WaitEventArgs{stream:u64,event:u64}" \
+    "CallbackArgs{stream:u64,function:Option<fn(*mut c_void)->i32>,data:*mut c_void}" \
+    "StreamTable{create:fn(*mut c_void,*const StreamArgs,*mut u64)->i32,destroy:fn(*mut c_void,u64)->i32,launch:fn(*mut c_void,u64,*const Launch,*const Tag)->i32,submit:fn(*mut c_void,u64,*const Packet,usize)->i32,query:fn(*mut c_void,u64,*mut u32)->i32,wait_event:fn(*mut c_void,*const WaitEventArgs)->i32,callback:fn(*mut c_void,*const CallbackArgs)->i32,synchronize:fn(*mut c_void,u64)->i32}" \
+    "EventArgs{device:u64,timing:u32,reserved:u32}" \
+    "EventStreamArgs{event:u64,stream:u64}" \
+    "EventWaitArgs{event:u64,timeout_ns:u64}" \
+    "ElapsedArgs{start:u64,end:u64}" \
+    "EventTable{create:fn(*mut c_void,*const EventArgs,*mut u64)->i32,destroy:fn(*mut c_void,u64)->i32,record:fn(*mut c_void,*const EventStreamArgs)->i32,query:fn(*mut c_void,u64,*mut u32)->i32,wait:fn(*mut c_void,*const EventWaitArgs)->i32,elapsed:fn(*mut c_void,*const ElapsedArgs,*mut i64)->i32}" \
+    "NodeDesc{op:u32,dtype:u32,a:u32,b:u32,c:u32,reserved:u32,imm:u64}" \
+    "ParamDesc{dtype:u32,role:u32,level:u32,access:u32}" \
+    "KernelDesc{name:Str,outer:u32,inner:u32,params:*const ParamDesc,param_count:usize,scalars:*const u32,scalar_count:usize,nodes:*const NodeDesc,node_count:usize}" \
+    "LibraryDesc{op:u32,dtype_count:u32,dtypes:[u32;8],attributes:[i64;24],epilogue:*const KernelDesc}" \
+    "CompileArgs{device:u64,source:Source,options:Str}" \
+    "BinaryArgs{device:u64,source:Source,ptr:*const u8,len:usize}" \
+    "KernelTable{supports:fn(*mut c_void,*const CompileArgs)->i32,compile:fn(*mut c_void,*const CompileArgs,*mut u64)->i32,release:fn(*mut c_void,u64)->i32,export_binary:fn(*mut c_void,u64,*mut u8,usize,*mut usize)->i32,load_binary:fn(*mut c_void,*const BinaryArgs,*mut u64)->i32}" \
+    "GraphNode{packet:Packet,dependencies:*const u32,dependency_count:usize}" \
+    "GraphArgs{device:u64,nodes:*const GraphNode,node_count:usize}" \
+    "GraphUpdateArgs{graph:u64,node:usize,packet:Packet}" \
+    "GraphLaunchArgs{graph:u64,stream:u64}" \
+    "GraphTable{create:fn(*mut c_void,*const GraphArgs,*mut u64)->i32,update:fn(*mut c_void,*const GraphUpdateArgs)->i32,launch:fn(*mut c_void,*const GraphLaunchArgs)->i32,destroy:fn(*mut c_void,u64)->i32}" \
+    "ProgramScalar{packet:u32,scalar:u32,argument:u32,reserved:u32}" \
+    "ProgramArgs{device:u64,packets:*const Packet,packet_count:usize,input_count:usize,outputs:*const u64,output_count:usize,scratch:*const u64,scratch_count:usize,scalars:*const ProgramScalar,scalar_count:usize,argument_count:usize,constants:*const u32,constant_count:usize}" \
+    "ProgramInput{buffer:u64,offset:u64}" \
+    "ProgramRunArgs{program:u64,stream:u64,inputs:*const ProgramInput,input_count:usize,arguments:*const u64,argument_count:usize,outputs:*mut u64,output_count:usize,tag:*const Tag,missing:*mut u64}" \
+    "ProgramTable{create:fn(*mut c_void,*const ProgramArgs,*mut u64)->i32,run:fn(*mut c_void,*const ProgramRunArgs)->i32,destroy:fn(*mut c_void,u64)->i32}"
 
 #ifdef __cplusplus
 }

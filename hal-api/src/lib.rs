@@ -19,7 +19,6 @@ pub mod ir;
 pub mod kit;
 pub mod library;
 pub mod manifest;
-pub mod module;
 pub mod narrow;
 pub mod status;
 pub mod tables;

@@ -11,7 +11,11 @@
 //! arch=x86_64
 //! features=avx2,fma
 //! needs=libcuda.so.1
+//! layout=BackendApi{abi:u32,…
 //! ```
+//!
+//! `layout` is [`LAYOUT`](crate::tables::LAYOUT): a program compares the structs that it knows and refuses a plugin that was built
+//! with other ones. A plugin without it is taken at its word.
 
 use crate::tables::{ABI_MAJOR, ABI_MINOR};
 use std::fmt;
@@ -23,7 +27,7 @@ pub const NOTE_NAME: [u8; 8] = *b"thalweg\0";
 /// The note's type.
 pub const NOTE_TYPE: u32 = 1;
 /// The longest content that is read.
-pub const MAX_LEN: usize = 4096;
+pub const MAX_LEN: usize = 1 << 16;
 /// The longest backend name.
 pub const MAX_NAME: usize = 32;
 
@@ -83,7 +87,7 @@ impl<const N: usize> Note<N> {
     /// [`desc_size`].
     pub const fn new(fields: &[(&str, &str)]) -> Note<N> {
         let len = desc_len(fields);
-        assert!(len <= MAX_LEN, "the manifest is longer than 4096 bytes");
+        assert!(len <= MAX_LEN, "the manifest is longer than 65536 bytes");
         assert!(N == len.next_multiple_of(4), "N must be desc_size(fields)");
         let mut desc = [0; N];
         let (mut at, mut i) = (0, 0);
@@ -146,6 +150,7 @@ macro_rules! note {
                 ("arch", ::std::env::consts::ARCH),
                 ("features", $crate::note!(@or "" $(, $features)?)),
                 ("needs", $crate::note!(@or "" $(, $needs)?)),
+                ("layout", $crate::tables::LAYOUT),
             ];
             #[used]
             #[cfg_attr(not(any(target_vendor = "apple", windows)), unsafe(link_section = ".note.thalweg"))]
@@ -176,6 +181,8 @@ pub struct Manifest {
     pub features: Vec<String>,
     /// Libraries that it opens at run time.
     pub needs: Vec<String>,
+    /// The structs that it was built with, as [`LAYOUT`](crate::tables::LAYOUT); empty where it does not say.
+    pub layout: String,
 }
 
 /// Why a note's content is not a manifest.
@@ -183,7 +190,7 @@ pub struct Manifest {
 #[non_exhaustive]
 pub enum ManifestError {
     /// Longer than [`MAX_LEN`].
-    #[error("the manifest has {0} bytes; at most 4096 are read")]
+    #[error("the manifest has {0} bytes; at most 65536 are read")]
     TooLong(usize),
     /// Not text.
     #[error("the manifest is not UTF-8")]
@@ -212,7 +219,9 @@ pub enum ManifestError {
     },
 }
 
-const KEYS: [&str; 7] = ["name", "kind", "version", "abi", "arch", "features", "needs"];
+const KEYS: [&str; 8] = [
+    "name", "kind", "version", "abi", "arch", "features", "needs", "layout",
+];
 
 /// Reads a note's content. Unknown keys are passed over, so that a later version may add some.
 ///
@@ -245,6 +254,7 @@ pub fn parse(desc: &[u8]) -> Result<Manifest, ManifestError> {
         arch: word("arch", need(4)?)?,
         features: list("features", values[5].unwrap_or(""))?,
         needs: list("needs", values[6].unwrap_or(""))?,
+        layout: values[7].unwrap_or_default().into(),
     })
 }
 
@@ -368,6 +378,9 @@ mod tests {
         );
         assert_eq!(parse(b"name").unwrap_err(), ManifestError::Line { line: 1 });
         assert_eq!(parse(&[0xff]).unwrap_err(), ManifestError::NotText);
-        assert_eq!(parse(&[b'a'; 5000]).unwrap_err(), ManifestError::TooLong(5000));
+        assert_eq!(
+            parse(&[b'a'; 70_000]).unwrap_err(),
+            ManifestError::TooLong(70_000)
+        );
     }
 }

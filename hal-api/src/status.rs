@@ -1,6 +1,5 @@
 //! Status classes that cross the ABI and the error type that carries one with its text.
 
-use abi_stable::StableAbi;
 use std::fmt;
 
 macro_rules! statuses {
@@ -115,7 +114,7 @@ constructors! {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A borrowed UTF-8 text that crosses the ABI. Valid for the duration of the call it is passed to.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Str {
     /// First byte; may be null when `len` is 0.

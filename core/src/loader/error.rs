@@ -69,24 +69,32 @@ pub enum LoadError {
         "it does not export the function {ENTRY_SYMBOL}; build it with export_backend! or against thalweg.h"
     )]
     NoEntry,
-    /// Its abi_stable does not fit ours.
-    #[error("built with another abi_stable: {0}; rebuild it against thalweg-hal {ABI}")]
-    AbiStable(String),
-    /// Its tables differ from ours.
-    #[error("{path}: {difference} (built against thalweg-hal {built}; rebuild it against {ABI})")]
+    /// It was built with other structs than this program.
+    #[error("{difference} (built against thalweg-hal {built}; rebuild it against {ABI})")]
     Layout {
-        /// The table, field or argument.
-        path: String,
-        /// What is expected and what is there.
+        /// The first struct and field that differ, what is expected and what is there.
         difference: String,
-        /// The version it was built against.
-        built: String,
-        /// The whole comparison, many lines.
-        report: String,
+        /// The contract that the plugin names.
+        built: AbiVersion,
+        /// Every struct that differs.
+        all: Vec<String>,
     },
     /// It lacks a table that every backend must have.
     #[error("it has no {0} table, which every backend must have")]
     MissingTable(&'static str),
+    /// A table does not lie where a struct can.
+    #[error("its {0} table is not aligned")]
+    Misaligned(&'static str),
+    /// A table has no pointer where a function must be.
+    #[error(
+        "function {function} of its {table} table is null; what a backend lacks is a table, or a function that says so"
+    )]
+    NullFunction {
+        /// Which table.
+        table: &'static str,
+        /// Its place, counted from 0.
+        function: usize,
+    },
     /// It calls itself differently in its manifest and in its tables.
     #[error("its manifest says {manifest:?}, its tables say {tables:?}")]
     Name {
@@ -127,7 +135,7 @@ impl LoadError {
     /// More lines for whoever looks into it.
     pub fn detail(&self) -> Vec<String> {
         match self {
-            LoadError::Layout { report, .. } => report.lines().map(|line| line.trim_end().into()).collect(),
+            LoadError::Layout { all, .. } => all.clone(),
             _ => Vec::new(),
         }
     }

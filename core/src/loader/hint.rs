@@ -90,10 +90,13 @@ impl LoadError {
             }
             LoadError::MissingLibrary(_) => format!("`ldd {path}` lists every library that is not found"),
             LoadError::Open(_) => format!("`ldd -r {path}` lists what cannot be resolved"),
-            LoadError::AbiStable(_) | LoadError::Layout { .. } => {
+            LoadError::Layout { .. } => {
                 "rebuild the plugin with the thalweg-hal that this program was built with".into()
             }
-            LoadError::MissingTable(_) | LoadError::Name { .. } => {
+            LoadError::MissingTable(_)
+            | LoadError::Misaligned(_)
+            | LoadError::NullFunction { .. }
+            | LoadError::Name { .. } => {
                 "the plugin's author can fix this; `thalweg conform` shows what else is missing".into()
             }
             LoadError::Init(_) => {

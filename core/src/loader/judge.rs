@@ -4,6 +4,7 @@ use super::discover::Found;
 use super::elf;
 use super::error::LoadError;
 use super::features;
+use super::layout;
 use super::lock::{LOCK_FILE, Lock};
 use super::trail::{Stage, Trail};
 use super::trust;
@@ -11,7 +12,7 @@ use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
 use thalweg_hal::manifest::{self, ABI, Manifest};
-use thalweg_hal::tables::ENTRY_SYMBOL;
+use thalweg_hal::tables::{ENTRY_SYMBOL, LAYOUT};
 
 const MAX_LEN: u64 = 4 << 30;
 
@@ -90,6 +91,14 @@ pub(super) fn follow(found: &Found, lock: Option<&Lock>, trail: &mut Trail) -> R
     } = &manifest;
     let (features, opens) = (list("uses", &manifest.features), list("opens", &manifest.needs));
     trail.found(format!("{name} {version} for thalweg-hal {abi}{features}{opens}"));
+    trail.enter(Stage::Layout, Some(&found.path));
+    trail.found(match manifest.layout.as_str() {
+        "" => "not described by the plugin",
+        theirs => {
+            layout::check(LAYOUT, theirs, *abi)?;
+            "every struct as in this program"
+        }
+    });
     trail.enter(Stage::Lock, Some(&found.path));
     if let Some(lock) = lock {
         let file = found.path.file_name().unwrap_or_default().to_string_lossy();

@@ -1,154 +1,90 @@
-//! Whether a Rust plugin's tables are ours, and the one line that says where they are not.
+//! Whether the structs that a plugin was built with are those of this program.
 
 use super::error::LoadError;
-use abi_stable::abi_stability::abi_checking::{
-    AbiInstability, AbiInstabilityError, AbiInstabilityErrors, ExpectedFound, check_layout_compatibility,
-};
-use abi_stable::type_layout::{TLFieldOrFunction, TypeLayout};
+use std::collections::HashMap;
+use thalweg_hal::manifest::{AbiVersion, ManifestError};
 
-/// Checks the layout `theirs` of a plugin built against version `built` of the contract.
+/// Fields with their types, in order.
+type Fields<'a> = Vec<(&'a str, &'a str)>;
+
+/// Compares two texts in the form of [`LAYOUT`](thalweg_hal::tables::LAYOUT). `built` is the contract that the plugin names.
+///
+/// A struct that only one side knows belongs to a table that the other lacks. A table of the plugin may go on behind the functions
+/// that this program calls; any other struct is read or written whole.
 ///
 /// # Errors
-/// [`LoadError::Layout`] with the first difference that matters.
-pub(super) fn check(
-    ours: &'static TypeLayout,
-    theirs: &'static TypeLayout,
-    built: &str,
-) -> Result<(), LoadError> {
-    // One direction allows for fields that a newer plugin has, the other for those that an older one lacks.
-    let Err(forward) = check_layout_compatibility(ours, theirs) else {
-        return Ok(());
-    };
-    if forward.errors.iter().all(|error| is_longer_table(error, false)) {
-        return Ok(());
-    }
-    let Err(backward) = check_layout_compatibility(theirs, ours) else {
-        return Ok(());
-    };
-    let difference = [(&forward, false), (&backward, true)]
+/// [`LoadError::Layout`] with the first difference; [`LoadError::Manifest`] when `theirs` cannot be read.
+pub(super) fn check(ours: &str, theirs: &str, built: AbiVersion) -> Result<(), LoadError> {
+    let found: HashMap<&str, Fields<'_>> = structs(theirs)
+        .ok_or_else(|| ManifestError::Value {
+            key: "layout",
+            value: theirs.chars().take(40).collect(),
+            expected: "structs read Name{field:type,field:type}",
+        })?
         .into_iter()
-        .filter_map(|(errors, swapped)| Some((first(errors, swapped)?, swapped)))
-        .min_by_key(|((error, instability), swapped)| (is_coarse(instability), *swapped, error.index));
-    let (path, difference) = match difference {
-        Some(((error, instability), swapped)) => (path(error), describe(error, instability, swapped)),
-        None => ("the tables".into(), "they differ".into()),
-    };
-    Err(LoadError::Layout {
-        path,
-        difference,
-        built: built.into(),
-        report: forward.to_string(),
-    })
-}
-
-/// Whether nothing is wrong but that a table of the plugin goes on behind the functions that this program knows. It calls none of
-/// those, whereas a struct of arguments that goes on is read or written past this program's.
-fn is_longer_table(error: &AbiInstabilityError, swapped: bool) -> bool {
-    let is_field =
-        |step: &ExpectedFound<TLFieldOrFunction>| matches!(step.expected, TLFieldOrFunction::Field(_));
-    // The root module, a field of it, and what that points to.
-    let is_table = error.stack_trace.len() == 3 && error.stack_trace.iter().all(is_field);
-    let is_longer = |pair: &ExpectedFound<usize>| {
-        let (ours, theirs) = match swapped {
-            false => (pair.expected, pair.found),
-            true => (pair.found, pair.expected),
-        };
-        theirs > ours
-    };
-    // Around a difference the checker lists every type again, with none of its own.
-    error.errs.iter().all(|instability| {
-        is_table
-            && match instability {
-                AbiInstability::FieldCountMismatch(pair) | AbiInstability::Size(pair) => is_longer(pair),
-                _ => false,
-            }
-    })
-}
-
-/// The difference that explains most: one in a field's type rather than what follows from it for the structs around.
-fn first(errors: &AbiInstabilityErrors, swapped: bool) -> Option<(&AbiInstabilityError, &AbiInstability)> {
-    let all = errors
-        .errors
-        .iter()
-        .filter(|error| !is_longer_table(error, swapped))
-        .flat_map(|error| error.errs.iter().map(move |e| (error, e)));
-    all.min_by_key(|(error, instability)| (is_coarse(instability), error.index))
-}
-
-fn is_coarse(instability: &AbiInstability) -> bool {
-    matches!(
-        instability,
-        AbiInstability::FieldCountMismatch(_)
-            | AbiInstability::Size(_)
-            | AbiInstability::Alignment(_)
-            | AbiInstability::MismatchedPrefixSize(_)
-    )
-}
-
-/// `device.properties().compute_units`: fields by dots; an argument is known by its type alone.
-fn path(error: &AbiInstabilityError) -> String {
-    let mut path = String::new();
-    let mut in_call = false;
-    for step in &error.stack_trace {
-        match &step.expected {
-            TLFieldOrFunction::Function(_) => in_call = true,
-            TLFieldOrFunction::Field(_) if in_call => {
-                in_call = false;
-                path.push_str("()");
-            }
-            // The target of a reference or pointer is a field without a name of its own.
-            TLFieldOrFunction::Field(field) if field.name().starts_with(|c: char| c.is_ascii_digit()) => {}
-            TLFieldOrFunction::Field(field) => {
-                if !path.is_empty() {
-                    path.push('.');
-                }
-                path.push_str(field.name());
-            }
+        .collect();
+    let mut differences = Vec::new();
+    for (name, expected) in structs(ours).unwrap_or_default() {
+        if let Some(found) = found.get(name) {
+            differences.extend(difference(name, &expected, found));
         }
     }
-    if path.is_empty() {
-        "the root module".into()
-    } else {
-        path
+    match differences.first() {
+        None => Ok(()),
+        Some(first) => Err(LoadError::Layout {
+            difference: first.clone(),
+            built,
+            all: differences,
+        }),
     }
 }
 
-fn describe(error: &AbiInstabilityError, instability: &AbiInstability, swapped: bool) -> String {
-    let (expected, found) = match instability {
-        AbiInstability::Name(pair) => (pair.expected.to_string(), pair.found.to_string()),
-        AbiInstability::FieldCountMismatch(pair) => {
-            (format!("{} fields", pair.expected), format!("{}", pair.found))
+fn difference(name: &str, expected: &Fields<'_>, found: &Fields<'_>) -> Option<String> {
+    for (&(field, expected), &(other, found)) in expected.iter().zip(found) {
+        if field != other {
+            return Some(format!(
+                "{name}.{field}: in its place the plugin has the field `{other}`"
+            ));
         }
-        AbiInstability::Size(pair) => (format!("{} bytes", pair.expected), format!("{}", pair.found)),
-        AbiInstability::Alignment(pair) => (
-            format!("an alignment of {}", pair.expected),
-            format!("{}", pair.found),
-        ),
-        AbiInstability::UnexpectedField(pair) => (
-            format!("the field `{}`", pair.expected.name()),
-            format!("`{}`", pair.found.name()),
-        ),
-        AbiInstability::MismatchedPrimitive(pair) => {
-            (format!("{:?}", pair.expected), format!("{:?}", pair.found))
+        if expected != found {
+            return Some(format!(
+                "{name}.{field}: this program expects {expected}, the plugin has {found}"
+            ));
         }
-        AbiInstability::Package(pair) => (pair.expected.to_string(), pair.found.to_string()),
-        AbiInstability::PackageVersion(pair) => (pair.expected.to_string(), pair.found.to_string()),
-        _ => match error.stack_trace.last() {
-            Some(step) => (step.expected.to_string(), step.found.to_string()),
-            None => return "the tables differ".into(),
-        },
+    }
+    if let Some((lacking, _)) = expected.get(found.len()) {
+        return Some(format!("{name}.{lacking}: the plugin lacks it"));
+    }
+    match found.get(expected.len()) {
+        Some((more, _)) if !name.ends_with("Table") => {
+            Some(format!("{name}.{more}: this program does not know it"))
+        }
+        _ => None,
+    }
+}
+
+fn structs(mut text: &str) -> Option<Vec<(&str, Fields<'_>)>> {
+    let mut all = Vec::new();
+    while !text.is_empty() {
+        let (name, rest) = text.split_once('{')?;
+        let (body, rest) = rest.split_once('}')?;
+        all.push((name, fields(body)?));
+        text = rest;
+    }
+    Some(all)
+}
+
+fn fields(body: &str) -> Option<Fields<'_>> {
+    let mut depth = 0_i32;
+    let apart = |c: char| {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            _ => {}
+        }
+        c == ',' && depth == 0
     };
-    let (expected, found) = if swapped {
-        (found, expected)
-    } else {
-        (expected, found)
-    };
-    let line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    format!(
-        "this program expects {}, the plugin has {}",
-        line(expected),
-        line(found)
-    )
+    body.split(apart).map(|field| field.split_once(':')).collect()
 }
 
 #[cfg(test)]

@@ -2,12 +2,9 @@
 
 use super::error::LoadError;
 use super::judge::Judged;
-use super::layout;
 use super::trail::{Stage, Trail};
 use crate::error::{Error, Result};
 use crate::host::host_api;
-use abi_stable::StableAbi;
-use abi_stable::library::{AbiHeaderRef, ROOT_MODULE_LOADER_NAME_WITH_NUL};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -15,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::LazyLock;
 use thalweg_hal::Status;
-use thalweg_hal::module::BackendModuleRef;
 use thalweg_hal::tables::{
     ABI_VERSION, BackendApi, BackendInfo, CoreTable, ENTRY_SYMBOL, Entry, HostApi, LogRecord, Table, TableId,
 };
@@ -136,50 +132,19 @@ unsafe fn table<T: Table>(api: &BackendApi) -> Option<&'static T> {
     }
 }
 
-/// Loads the file at `path`, whose content is `judged`, and checks its layout.
+/// Loads the file at `path`, whose content is `judged`.
 pub(super) fn open(judged: &Judged, path: &Path, trail: &mut Trail) -> Result<Entry, LoadError> {
     trail.enter(Stage::Open, Some(&judged.path));
     // SAFETY: constructors of the library run here; a child process has shown that they come to their end.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NODELETE) };
     let library = library.map_err(|error| refusal(&error, path, &judged.needed))?;
     trail.found("loaded into this process");
-    trail.enter(Stage::Layout, Some(&judged.path));
-    // SAFETY: by the contract this symbol, where a plugin has it, is the header that abi_stable writes.
-    let header = unsafe { library.get::<AbiHeaderRef>(ROOT_MODULE_LOADER_NAME_WITH_NUL.as_bytes()) };
-    if let Ok(header) = header {
-        check_layout(*header)?;
-        trail.found("every table as in this program");
-    } else {
-        trail.found("not described by the plugin (not written in Rust)");
-    }
     let symbol = ENTRY_SYMBOL.as_bytes();
     // SAFETY: by the contract this symbol is the entry function.
     let entry = unsafe { library.get::<Entry>(symbol) }.map(|entry| *entry);
     // The library is never unloaded: threads, thread-local destructors and tables of its live on.
     std::mem::forget(library);
     entry.map_err(|_| LoadError::NoEntry)
-}
-
-fn check_layout(header: AbiHeaderRef) -> Result<(), LoadError> {
-    if !header.is_valid() {
-        let version = format!("{}.{}", header.abi_major, header.abi_minor);
-        return Err(LoadError::AbiStable(format!("its ABI version is {version}")));
-    }
-    let first_line = |text: String| {
-        text.lines()
-            .find(|l| !l.trim().is_empty())
-            .unwrap_or_default()
-            .trim()
-            .into()
-    };
-    let header = header
-        .upgrade()
-        .map_err(|error| LoadError::AbiStable(first_line(error.to_string())))?;
-    let built = header.version_strings().to_string();
-    match header.layout() {
-        Some(theirs) => layout::check(BackendModuleRef::LAYOUT, theirs, &built),
-        None => Err(LoadError::AbiStable("its root module has no layout".into())),
-    }
 }
 
 fn refusal(error: &libloading::Error, path: &Path, needed: &[String]) -> LoadError {
@@ -246,10 +211,22 @@ pub(super) fn start(
             LOGGED.take().unwrap_or_else(|| said_nothing(code)),
         ));
     }
-    for id in TableId::ALL.iter().filter(|id| id.required()) {
+    for &id in TableId::ALL {
         // SAFETY: the entry function succeeded, so `api` keeps its contract.
-        if unsafe { (api.query_interface)(api.context, *id as u32, 1) }.is_null() {
-            return Err(LoadError::MissingTable(id.name()));
+        let table = unsafe { (api.query_interface)(api.context, id as u32, 1) }.cast::<Option<Entry>>();
+        match table.is_null() {
+            true if id.required() => return Err(LoadError::MissingTable(id.name())),
+            true => continue,
+            false if !table.is_aligned() => return Err(LoadError::Misaligned(id.name())),
+            false => {}
+        }
+        // SAFETY: aligned, and by the contract a table of this many functions, each as long as the entry's.
+        let functions = unsafe { std::slice::from_raw_parts(table, id.functions()) };
+        if let Some(function) = functions.iter().position(Option::is_none) {
+            return Err(LoadError::NullFunction {
+                table: id.name(),
+                function,
+            });
         }
     }
     // SAFETY: as above.

@@ -14,14 +14,14 @@ pub enum Stage {
     Elf,
     /// What it says of itself: name, version of the contract, what it needs.
     Manifest,
+    /// Whether it was built with the structs of this program.
+    Layout,
     /// Whether the folder's lock file allows it.
     Lock,
     /// The load in a child process.
     Trial,
     /// The load into this process.
     Open,
-    /// The comparison of its tables with those of this program.
-    Layout,
     /// Its entry function and the tables that it hands over.
     Start,
     /// The question for its devices.
@@ -34,10 +34,10 @@ impl fmt::Display for Stage {
             Stage::File => "file",
             Stage::Elf => "ELF",
             Stage::Manifest => "manifest",
+            Stage::Layout => "layout",
             Stage::Lock => "lock",
             Stage::Trial => "trial",
             Stage::Open => "dlopen",
-            Stage::Layout => "layout",
             Stage::Start => "start",
             Stage::Devices => "devices",
         })

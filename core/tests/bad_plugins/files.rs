@@ -196,6 +196,17 @@ fn manifests_that_do_not_fit() {
                 "refused: it needs the CPU feature {feature:?}, which this program does not know; update the program"
             ),
         ),
+        (
+            "LAYOUT=\"DeviceOptions{ordinal:u64}\"",
+            "refused: DeviceOptions.ordinal: this program expects u32, the plugin has u64 \
+             (built against thalweg-hal 1.0; rebuild it against 1.0)"
+                .into(),
+        ),
+        (
+            "LAYOUT=\"DeviceOptions\"",
+            "refused: the manifest's layout is \"DeviceOptions\"; structs read Name{field:type,field:type}"
+                .into(),
+        ),
     ];
     for (define, want) in cases {
         beside_a_good_one(&want, |place| drop(place.build("bad", &[define])));
@@ -269,6 +280,15 @@ fn no_driver_and_no_device() {
     beside_a_good_one(want, |place| drop(place.build("bad", &["DEVICES=return 7"])));
     beside_a_good_one("not available: the backend finds no device", |place| {
         drop(place.build("bad", &["DEVICES=*out = 0; return 0"]));
+    });
+}
+
+#[test]
+fn tables_that_cannot_be_called() {
+    let hole = "refused: function 6 of its device table is null; what a backend lacks is a table, or a function that says so";
+    beside_a_good_one(hole, |place| drop(place.build("bad", &["HOLE=(void *)0"])));
+    beside_a_good_one("refused: its core table is not aligned", |place| {
+        drop(place.build("bad", &["OFFSET=1"]));
     });
 }
 

@@ -1,4 +1,5 @@
-/* A plugin with nothing but what the loader asks for. The tests set NAME, ABI, ARCH, FEATURES, START, TABLES and DEVICES. */
+/* A plugin with nothing but what the loader asks for. The tests set NAME, ABI, ARCH, FEATURES, START,
+ * TABLES, HOLE, OFFSET, LAYOUT and DEVICES. */
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -27,11 +28,22 @@
 #ifndef TABLES
 #define TABLES 5
 #endif
+#ifndef HOLE
+#define HOLE REST
+#endif
+#ifndef OFFSET
+#define OFFSET 0
+#endif
+#ifdef LAYOUT
+#define LAYOUT_LINE "\nlayout=" LAYOUT
+#else
+#define LAYOUT_LINE ""
+#endif
 #ifndef DEVICES
 #define DEVICES *out = 1; return 0
 #endif
 
-#define DESC "name=" NAME "\nkind=cpu\nversion=0.1\nabi=" ABI "\narch=" ARCH "\nfeatures=" FEATURES "\n"
+#define DESC "name=" NAME "\nkind=cpu\nversion=0.1\nabi=" ABI "\narch=" ARCH "\nfeatures=" FEATURES LAYOUT_LINE "\n"
 
 #ifndef NO_NOTE
 __attribute__((section(".note.thalweg"), aligned(4), used)) static const struct {
@@ -71,11 +83,14 @@ static int32_t shut_down(void *context) {
     return 0;
 }
 
-static void *core[] = {(void *)info, (void *)device_count, (void *)last_error, (void *)shut_down};
+/* Every table begins as the core table does, and has at most 16 functions. */
+#define REST (void *)shut_down
+static void *core[16] = {(void *)info, (void *)device_count, (void *)last_error, (void *)shut_down,
+                         REST, REST, HOLE, REST, REST, REST, REST, REST, REST, REST, REST, REST};
 
 static const void *query_interface(void *context, uint32_t table, uint32_t version) {
     (void)context;
-    return version == 1 && table <= TABLES ? core : 0;
+    return version == 1 && table <= TABLES ? (const char *)core + OFFSET : 0;
 }
 
 typedef struct {

@@ -251,13 +251,13 @@ unsafe extern "C" fn shutdown<B: Backend>(context: Context) -> i32 {
     }
 }
 
-/// Exports a [`Backend`] as a plugin: the C symbol `thalweg_backend` and the abi_stable root module.
+/// Exports a [`Backend`] as a plugin: the C symbol `thalweg_backend`.
 ///
 /// ```ignore
 /// thalweg_hal::export_backend!(Acme);
 /// ```
 ///
-/// The crate must be a `cdylib`, depend on `abi_stable` 0.11, be built with unwinding panics, and describe itself with
+/// The crate must be a `cdylib`, be built with unwinding panics, and describe itself with
 /// [`note!`](crate::note).
 #[macro_export]
 macro_rules! export_backend {
@@ -279,11 +279,6 @@ macro_rules! export_backend {
         ) -> i32 {
             // SAFETY: the caller keeps the contract of the entry function.
             unsafe { $crate::export::entry::<$backend>(abi, host, out) }
-        }
-
-        #[abi_stable::export_root_module]
-        fn thalweg_root_module() -> $crate::module::BackendModuleRef {
-            $crate::module::root_module::<$backend>(thalweg_backend)
         }
     };
 }

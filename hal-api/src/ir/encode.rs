@@ -4,7 +4,6 @@ use super::verify::limits;
 use super::{Access, Kernel, Level, MAX_NAME, Node, NodeId, Param, ReduceOp, Role, ScalarOp};
 use crate::dtype::DType;
 use crate::status::{Error, Result, Str};
-use abi_stable::StableAbi;
 
 macro_rules! codes {
     ($($kind:ident { $($name:ident = $code:literal, $text:literal;)* })*) => {
@@ -60,7 +59,7 @@ pub const OP_REDUCE_OP: u32 = 0x200;
 
 /// One node. Fields that the op does not use are 0.
 #[repr(C)]
-#[derive(StableAbi, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeDesc {
     /// One of the `OP_` constants.
     pub op: u32,
@@ -80,7 +79,7 @@ pub struct NodeDesc {
 
 /// One buffer argument.
 #[repr(C)]
-#[derive(StableAbi, Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParamDesc {
     /// [`DType::code`].
     pub dtype: u32,
@@ -94,7 +93,7 @@ pub struct ParamDesc {
 
 /// A kernel, borrowed for the duration of the call it is passed to. A pointer may be null when its count is 0.
 #[repr(C)]
-#[derive(StableAbi, Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct KernelDesc {
     /// [`Kernel::name`]: `[A-Za-z0-9_.:-]{1,128}`.
     pub name: Str,

@@ -8,7 +8,6 @@ use super::refuse;
 use crate::dtype::DType;
 use crate::ir::{self, Kernel, KernelDesc, Owned};
 use crate::status::Result;
-use abi_stable::StableAbi;
 
 /// Code of `matmul` in [`LibraryDesc::op`]:
 /// `out[b.., i, j] = epilogue(sum over l of a[b.., i, l] * b[b.., l, j])`.
@@ -80,7 +79,7 @@ pub const SORT: u32 = 7;
 pub const ATTENTION: u32 = 8;
 
 /// The ABI form of a library op.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct LibraryDesc {
     /// Which op; `Unsupported` for a code the backend does not know.

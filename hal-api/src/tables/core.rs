@@ -1,10 +1,9 @@
 //! Who a backend is, and the text of its last error.
 
 use super::Context;
-use abi_stable::StableAbi;
 
 /// Who a backend is. Texts are UTF-8, padded with zeros.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct BackendInfo {
     /// Target name: what stands before the colon of `device_target`.
@@ -16,7 +15,7 @@ pub struct BackendInfo {
 }
 
 /// Always present.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct CoreTable {
     /// Who this is. Needs no driver.

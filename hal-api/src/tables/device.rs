@@ -1,7 +1,6 @@
 //! Devices: what there is, opening, synchronising.
 
 use super::Context;
-use abi_stable::StableAbi;
 
 /// What kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,7 +85,7 @@ impl Capability {
 }
 
 /// What a device is. Texts are UTF-8, padded with zeros; 0 stands for a number that does not apply.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct DeviceProperties {
     /// Name for a person.
@@ -112,7 +111,7 @@ pub struct DeviceProperties {
 }
 
 /// How a device is opened.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct DeviceOptions {
     /// Which device, `0..device_count`.
@@ -156,7 +155,7 @@ impl PropertyKey {
 }
 
 /// Devices. Handles come from `open` and end with `close`.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct DeviceTable {
     /// What device `ordinal` is. Initialises nothing.

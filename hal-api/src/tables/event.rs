@@ -1,10 +1,9 @@
 //! Events: points in a stream.
 
 use super::Context;
-use abi_stable::StableAbi;
 
 /// Arguments of [`EventTable::create`].
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct EventArgs {
     /// Device handle.
@@ -16,7 +15,7 @@ pub struct EventArgs {
 }
 
 /// Arguments of [`EventTable::record`].
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct EventStreamArgs {
     /// Event handle.
@@ -26,7 +25,7 @@ pub struct EventStreamArgs {
 }
 
 /// Arguments of [`EventTable::wait`].
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct EventWaitArgs {
     /// Event handle.
@@ -36,7 +35,7 @@ pub struct EventWaitArgs {
 }
 
 /// Arguments of [`EventTable::elapsed`].
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ElapsedArgs {
     /// Event handle, with timing.
@@ -46,7 +45,7 @@ pub struct ElapsedArgs {
 }
 
 /// Events.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct EventTable {
     /// A new event that was never recorded.

@@ -1,10 +1,9 @@
 //! Graphs: packets with dependencies, checked once and launched in one call.
 
 use super::{Context, Packet};
-use abi_stable::StableAbi;
 
 /// One node of a graph.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct GraphNode {
     /// Its work.
@@ -16,7 +15,7 @@ pub struct GraphNode {
 }
 
 /// Arguments of [`GraphTable::create`].
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct GraphArgs {
     /// Device handle.
@@ -28,7 +27,7 @@ pub struct GraphArgs {
 }
 
 /// Arguments of [`GraphTable::update`].
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct GraphUpdateArgs {
     /// Graph handle.
@@ -40,7 +39,7 @@ pub struct GraphUpdateArgs {
 }
 
 /// Arguments of [`GraphTable::launch`].
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct GraphLaunchArgs {
     /// Graph handle.
@@ -51,7 +50,7 @@ pub struct GraphLaunchArgs {
 
 /// Graphs. The buffers of a graph must live when it is launched; one that was freed is `InvalidHandle`. Kernels may be
 /// released before.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct GraphTable {
     /// Checks the nodes and builds an executable graph.

@@ -1,7 +1,6 @@
 //! What the host offers to a plugin.
 
 use crate::status::Str;
-use abi_stable::StableAbi;
 use std::ffi::c_void;
 
 /// Severity of a log record.
@@ -21,7 +20,7 @@ pub enum LogLevel {
 }
 
 /// One log record.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct LogRecord {
     /// A [`LogLevel`] code.
@@ -37,7 +36,7 @@ pub struct LogRecord {
 }
 
 /// A fork-join region.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ParallelArgs {
     /// Runs piece `index`; must not unwind.
@@ -53,7 +52,7 @@ pub struct ParallelArgs {
 }
 
 /// A finished span for the host's profiler. Times in nanoseconds of the host's monotonic clock.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct TraceSpan {
     /// What ran.
@@ -77,7 +76,7 @@ pub enum NoticeKind {
 }
 
 /// Something the host should know.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Notice {
     /// A [`NoticeKind`] code.
@@ -89,7 +88,7 @@ pub struct Notice {
 }
 
 /// The host's services, valid for the life of the process. Functions may be called from any thread.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct HostApi {
     /// The host's ABI version, as [`ABI_VERSION`](super::ABI_VERSION).

@@ -2,10 +2,9 @@
 
 use super::{Context, Source};
 use crate::status::Str;
-use abi_stable::StableAbi;
 
 /// Arguments of [`KernelTable::compile`] and [`KernelTable::supports`].
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct CompileArgs {
     /// Device handle.
@@ -17,7 +16,7 @@ pub struct CompileArgs {
 }
 
 /// Arguments of [`KernelTable::load_binary`].
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct BinaryArgs {
     /// Device handle.
@@ -31,7 +30,7 @@ pub struct BinaryArgs {
 }
 
 /// Kernels. A device without this table moves memory and nothing else.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct KernelTable {
     /// Success when [`KernelTable::compile`] would accept the source; otherwise `Unsupported` and why.

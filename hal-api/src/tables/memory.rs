@@ -1,11 +1,10 @@
 //! Memory: one caching pool per device, copies, statistics.
 
 use super::{Context, Tag};
-use abi_stable::StableAbi;
 use std::ffi::c_void;
 
 /// Arguments of [`MemoryTable::alloc`].
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct AllocArgs {
     /// Device handle.
@@ -20,7 +19,7 @@ pub struct AllocArgs {
 }
 
 /// Arguments of [`MemoryTable::import`].
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ImportArgs {
     /// Device handle.
@@ -36,7 +35,7 @@ pub struct ImportArgs {
 }
 
 /// One end of a copy: a buffer, or host memory when `buffer` is 0.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Place {
     /// Buffer handle, or 0.
@@ -51,7 +50,7 @@ pub struct Place {
 
 /// A copy of `rows` rows of `width` bytes, in stream order. Host memory must stay valid and untouched until the stream
 /// has passed the copy. Source and destination must not overlap. The stream belongs to the device of either buffer.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Copy {
     /// Destination.
@@ -65,7 +64,7 @@ pub struct Copy {
 }
 
 /// Fills `bytes` bytes at `offset` with a pattern of 1, 2, 4 or 8 bytes, in stream order.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Fill {
     /// Buffer handle.
@@ -83,7 +82,7 @@ pub struct Fill {
 }
 
 /// True figures of a device's pool. All sizes in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, StableAbi)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct MemoryStatistics {
     /// Reserved from the device.
@@ -117,7 +116,7 @@ pub struct MemoryStatistics {
 }
 
 /// Memory of the device as its driver or the operating system sees it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, StableAbi)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct MemoryInfo {
     /// Bytes that are free.
@@ -127,7 +126,7 @@ pub struct MemoryInfo {
 }
 
 /// Memory.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct MemoryTable {
     /// A buffer of at least `bytes` bytes, aligned to the device's alignment, with unspecified contents.

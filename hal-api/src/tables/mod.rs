@@ -21,6 +21,7 @@ mod event;
 mod graph;
 mod host;
 mod kernel;
+mod layout;
 mod memory;
 mod program;
 mod stream;
@@ -31,6 +32,7 @@ pub use event::{ElapsedArgs, EventArgs, EventStreamArgs, EventTable, EventWaitAr
 pub use graph::{GraphArgs, GraphLaunchArgs, GraphNode, GraphTable, GraphUpdateArgs};
 pub use host::{HostApi, LogLevel, LogRecord, Notice, NoticeKind, ParallelArgs, TraceSpan};
 pub use kernel::{BinaryArgs, CompileArgs, KernelTable};
+pub use layout::LAYOUT;
 pub use memory::{AllocArgs, Copy, Fill, ImportArgs, MemoryInfo, MemoryStatistics, MemoryTable, Place};
 pub use program::{ProgramArgs, ProgramInput, ProgramRunArgs, ProgramScalar, ProgramTable};
 pub use stream::{
@@ -38,7 +40,6 @@ pub use stream::{
 };
 
 use crate::library::LibraryDesc;
-use abi_stable::StableAbi;
 use std::ffi::c_void;
 
 /// Major version: host and plugin must agree.
@@ -58,7 +59,7 @@ pub type Context = *mut c_void;
 pub type Entry = unsafe extern "C" fn(abi: u32, host: *const HostApi, out: *mut BackendApi) -> i32;
 
 /// What a plugin hands over.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct BackendApi {
     /// The ABI version the plugin was built against, as [`ABI_VERSION`].
@@ -108,6 +109,11 @@ macro_rules! table_ids {
             /// Whether a backend without it is refused.
             pub const fn required(self) -> bool { match self { $(TableId::$name => $required,)* } }
 
+            /// How many functions it has; it has nothing else.
+            pub const fn functions(self) -> usize {
+                match self { $(TableId::$name => size_of::<$table>() / size_of::<Entry>(),)* }
+            }
+
             /// The table of a code.
             pub const fn from_code(code: u32) -> Option<TableId> { match code { $($code => Some(TableId::$name),)* _ => None } }
         }
@@ -148,7 +154,7 @@ table_ids! {
 }
 
 /// What a kernel is compiled from: exactly one of the pointers is not null.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Source {
     /// A kernel in the IR.

@@ -1,10 +1,9 @@
 //! Programs: packets whose memory is named by slots, checked once and run in one call that makes their memory too.
 
 use super::{Context, Packet, Tag};
-use abi_stable::StableAbi;
 
 /// A scalar of a packet that each run is given.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ProgramScalar {
     /// Index of the packet, a launch.
@@ -22,7 +21,7 @@ pub struct ProgramScalar {
 /// Slots are numbered from 0: first the inputs, then the outputs, then the scratch buffers. Where a packet names a buffer, it
 /// says the slot's number plus 1. Offsets count from the place in the input's buffer that a run gives, and from the start of
 /// outputs and scratch buffers. Packets are launches and fills; they run in order and write no input.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ProgramArgs {
     /// Device handle.
@@ -55,7 +54,7 @@ pub struct ProgramArgs {
 }
 
 /// An input of a run.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ProgramInput {
     /// Buffer handle.
@@ -65,7 +64,7 @@ pub struct ProgramInput {
 }
 
 /// Arguments of [`ProgramTable::run`].
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ProgramRunArgs {
     /// Program handle.
@@ -91,7 +90,7 @@ pub struct ProgramRunArgs {
 }
 
 /// Programs. Kernels may be released before their program.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ProgramTable {
     /// Checks the packets and keeps them.

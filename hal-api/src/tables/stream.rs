@@ -2,11 +2,10 @@
 
 use super::{Context, Copy, Fill};
 use crate::status::Str;
-use abi_stable::StableAbi;
 use std::ffi::c_void;
 
 /// Arguments of [`StreamTable::create`].
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct StreamArgs {
     /// Device handle.
@@ -18,7 +17,7 @@ pub struct StreamArgs {
 }
 
 /// Where work comes from. Shown in errors and profiles, copied when the work outlives the call.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Tag {
     /// The op that the user wrote.
@@ -32,7 +31,7 @@ pub struct Tag {
 }
 
 /// One buffer argument of a launch.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Binding {
     /// Buffer handle.
@@ -48,7 +47,7 @@ pub struct Binding {
 }
 
 /// One launch of a kernel.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Launch {
     /// Kernel handle.
@@ -80,7 +79,7 @@ pub enum PacketKind {
 }
 
 /// One piece of work.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Packet {
     /// A [`PacketKind`] code.
@@ -98,7 +97,7 @@ pub struct Packet {
 }
 
 /// Arguments of [`StreamTable::wait_event`].
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct WaitEventArgs {
     /// Stream handle.
@@ -108,7 +107,7 @@ pub struct WaitEventArgs {
 }
 
 /// Arguments of [`StreamTable::callback`].
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct CallbackArgs {
     /// Stream handle.
@@ -122,7 +121,7 @@ pub struct CallbackArgs {
 }
 
 /// Streams. Work on one stream runs in order; streams are unordered but for events.
-#[derive(Clone, Copy, Debug, StableAbi)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct StreamTable {
     /// A new stream.

@@ -10,7 +10,8 @@
 /* The manifest, which the host reads before any of this code runs. */
 
 #define MANIFEST \
-    "name=" NAME "\nkind=cpu\nversion=" VERSION "\nabi=" THALWEG_MANIFEST_ABI_TEXT "\narch=" ARCH "\n"
+    "name=" NAME "\nkind=cpu\nversion=" VERSION "\nabi=" THALWEG_MANIFEST_ABI_TEXT "\narch=" ARCH \
+    "\nlayout=" THALWEG_MANIFEST_LAYOUT "\n"
 
 struct note {
     uint32_t name_size, text_size, type;

@@ -36,8 +36,8 @@ const OP_CLASSES: &str = "Argument classes: float is f64, f32, f16 or bf16; numb
     or bool; any every dtype but f8e4m3 and f8e5m2; moved every dtype. The result has the dtype of the last \
     argument unless an arrow says otherwise.";
 
-/// The whole header.
-pub(super) fn header(sections: &mut [Section]) -> Result<String> {
+/// The whole header; `structs` is the text of the structs, one a line.
+pub(super) fn header(sections: &mut [Section], structs: &[String]) -> Result<String> {
     let lent = take_comments(sections);
     let mut out = Render::default();
     out.names.add("u64::MAX", "UINT64_MAX");
@@ -75,7 +75,12 @@ pub(super) fn header(sections: &mut [Section]) -> Result<String> {
                 .map_err(|error| format!("{}: {error}", entry.name))?;
         }
     }
-    out.text += "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
+    out.text += "\n/* The structs of this contract as text: the value of `layout` in the manifest. */\n";
+    out.text += "#define THALWEG_MANIFEST_LAYOUT";
+    for line in structs {
+        write!(out.text, " \\\n    {line:?}")?;
+    }
+    out.text += "\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
     Ok(out.text)
 }
 

@@ -1,111 +1,78 @@
 use super::*;
-use abi_stable::StableAbi;
+use thalweg_hal::manifest::ABI;
+use thalweg_hal::tables::LAYOUT;
 
-/// The same root module as different versions of the contract have it.
-macro_rules! version {
-    ($version:ident, $cores:ty, [$($optional:ident),*]) => { version!($version, $cores, [$($optional),*], [], [], []); };
-    ($version:ident, $cores:ty, [$($optional:ident),*], [$($call:ident),*], [$($info:ident),*], [$($lent:ident),*]) => {
-        #[allow(dead_code, unreachable_pub, missing_docs)]
-        mod $version {
-            use abi_stable::StableAbi;
+const OURS: &str =
+    "Info{kind:u32,cores:u32}Host{log:fn()}DeviceTable{open:fn(u32)->u64,info:fn(u64,*mut Info)->i32}";
 
-            #[repr(C)]
-            #[derive(StableAbi)]
-            pub struct Info {
-                pub kind: u32,
-                pub cores: $cores,
-                $(pub $info: u32,)*
-            }
-
-            #[repr(C)]
-            #[derive(StableAbi)]
-            pub struct Host {
-                pub log: extern "C" fn(),
-                $(pub $lent: extern "C" fn(),)*
-            }
-
-            #[repr(C)]
-            #[derive(StableAbi)]
-            pub struct Device {
-                pub open: extern "C" fn(u32) -> u64,
-                pub info: unsafe extern "C" fn(device: u64, out: *mut Info) -> i32,
-                $(pub $call: extern "C" fn(),)*
-            }
-
-            #[repr(C)]
-            #[derive(StableAbi)]
-            #[sabi(kind(Prefix(prefix_ref = ModuleRef, prefix_fields = ModulePrefix)))]
-            #[sabi(missing_field(option))]
-            pub struct Module {
-                pub entry: unsafe extern "C" fn(host: *const Host),
-                #[sabi(last_prefix_field)]
-                pub device: &'static Device,
-                $(pub $optional: extern "C" fn(),)*
-            }
-        }
-    };
-}
-
-version!(first, u32, []);
-version!(second, u32, [graph]);
-version!(changed, u64, []);
-version!(changed_and_newer, u64, [graph]);
-version!(longer, u32, [], [reset], [], []);
-version!(longer_and_newer, u32, [graph], [reset], [], []);
-version!(longer_and_changed, u64, [graph], [reset], [], []);
-version!(wider, u32, [], [reset], [speed], []);
-version!(lent_more, u32, [graph], [reset], [], [notify]);
-
-fn layout<T: StableAbi>() -> &'static TypeLayout {
-    T::LAYOUT
+/// What is said of a plugin whose text has `to` instead of `from`.
+fn said(from: &str, to: &str) -> Result<(), String> {
+    let theirs = OURS.replace(from, to);
+    assert_ne!(theirs, OURS);
+    check(OURS, &theirs, AbiVersion { major: 1, minor: 2 }).map_err(|error| error.to_string())
 }
 
 #[test]
 fn older_and_newer_plugins_fit() {
-    let (old, new) = (layout::<first::ModuleRef>(), layout::<second::ModuleRef>());
-    assert_eq!(check(old, old, "1.0"), Ok(()));
-    assert_eq!(check(old, new, "1.1"), Ok(()));
-    assert_eq!(check(new, old, "1.0"), Ok(()));
+    assert_eq!(check(OURS, OURS, ABI), Ok(()));
+    assert_eq!(check(LAYOUT, LAYOUT, ABI), Ok(()));
+    // A table and its structs that one side lacks.
+    let newer = format!("{OURS}GraphTable{{launch:fn(u64)->i32}}GraphArgs{{graph:u64}}");
+    assert_eq!(check(OURS, &newer, ABI), Ok(()));
+    assert_eq!(check(&newer, OURS, ABI), Ok(()));
+    // A function behind the known ones.
+    assert_eq!(
+        said("*mut Info)->i32}", "*mut Info)->i32,reset:fn(u64)->i32}"),
+        Ok(())
+    );
 }
 
 #[test]
-fn a_changed_field_is_one_line() {
-    let want = "device.info().cores: this program expects u32, the plugin has u64 \
-                (built against thalweg-hal 1.2.0; rebuild it against 1.0)";
-    let (ours, newer) = (layout::<first::ModuleRef>(), layout::<second::ModuleRef>());
-    for theirs in [
-        layout::<changed::ModuleRef>(),
-        layout::<changed_and_newer::ModuleRef>(),
+fn every_other_difference_is_one_line() {
+    let built = format!(" (built against thalweg-hal 1.2; rebuild it against {ABI})");
+    for (from, to, text) in [
+        (
+            "cores:u32",
+            "cores:u64",
+            "Info.cores: this program expects u32, the plugin has u64",
+        ),
+        (
+            "cores:u32",
+            "cores:u32,speed:u32",
+            "Info.speed: this program does not know it",
+        ),
+        (
+            "kind:u32,",
+            "",
+            "Info.kind: in its place the plugin has the field `cores`",
+        ),
+        (
+            "log:fn()",
+            "log:fn(),notify:fn()",
+            "Host.notify: this program does not know it",
+        ),
+        (
+            ",info:fn(u64,*mut Info)->i32",
+            "",
+            "DeviceTable.info: the plugin lacks it",
+        ),
+        (
+            "open:fn(u32)->u64",
+            "open:fn(u32,u32)->u64",
+            "DeviceTable.open: this program expects fn(u32)->u64, the plugin has fn(u32,u32)->u64",
+        ),
     ] {
-        assert_eq!(check(ours, theirs, "1.2.0").unwrap_err().to_string(), want);
-        assert_eq!(check(newer, theirs, "1.2.0").unwrap_err().to_string(), want);
+        assert_eq!(said(from, to), Err(format!("{text}{built}")));
     }
 }
 
 #[test]
-fn a_table_may_go_on_in_a_newer_plugin_alone() {
-    let (old, longer) = (layout::<first::ModuleRef>(), layout::<longer::ModuleRef>());
-    assert_eq!(check(old, longer, "1.1"), Ok(()));
-    assert_eq!(check(old, layout::<longer_and_newer::ModuleRef>(), "1.1"), Ok(()));
-    let want = |theirs, text: &str| {
-        let error = check(old, theirs, "1.1").unwrap_err().to_string();
-        assert!(error.starts_with(text), "{error}");
-    };
-    want(
-        layout::<longer_and_changed::ModuleRef>(),
-        "device.info().cores: this program expects u32, the plugin has u64 ",
-    );
-    want(
-        layout::<wider::ModuleRef>(),
-        "device.info(): this program expects 8 bytes, the plugin has 12 ",
-    );
-    want(
-        layout::<lent_more::ModuleRef>(),
-        "entry(): this program expects 8 bytes, the plugin has 16 ",
-    );
-    let error = check(longer, old, "1.0").unwrap_err().to_string();
-    assert!(
-        error.starts_with("device: this program expects 24 bytes, the plugin has 16 "),
-        "{error}"
-    );
+fn a_text_that_cannot_be_read_is_one_line() {
+    for text in ["Info", "Info{", "Info{kind}", "}", "Info{kind:u32}x"] {
+        let error = check(OURS, text, ABI).unwrap_err().to_string();
+        assert!(
+            error.contains("layout") && error.ends_with("structs read Name{field:type,field:type}"),
+            "{text}: {error}"
+        );
+    }
 }
