@@ -69,7 +69,7 @@ impl Context {
 
     fn with(device: Device, settings: Settings, streams: Vec<Stream>) -> Context {
         Context(Arc::new(Inner {
-            engine: Engine::of(device),
+            engine: Engine::of(&device),
             mode: AtomicU8::new(Mode::Eager as u8),
             seed: AtomicU64::new(0),
             keys: AtomicU64::new(0),

@@ -1,9 +1,9 @@
 //! The errors of this crate.
 
-use crate::loader::{LoadError, LockError};
 use std::fmt;
 use std::path::PathBuf;
 use thalweg_hal::Status;
+use thalweg_runtime::loader::LockError;
 
 /// The result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -24,50 +24,12 @@ pub enum Error {
         /// The operation that the user wrote.
         op: Option<String>,
     },
-    /// The plugin of a target cannot be used.
-    #[error("{target} cannot be used: {error} ({path})", path = .path.display())]
-    Load {
-        /// The target asked for.
-        target: String,
-        /// The plugin's file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        error: Box<LoadError>,
-    },
-    /// Nothing is known of a target by this name, or nothing of it can be used.
-    #[error("there is no target {asked:?}{}; found: {}", Because(reason.as_deref()), List(found))]
-    NoSuchTarget {
-        /// What was asked for.
-        asked: String,
-        /// The targets that can be used.
-        found: Vec<String>,
-        /// Why not, where something is known.
-        reason: Option<String>,
-    },
-    /// A device number outside the valid range.
-    #[error("{target} has no device {id}; {}; targets found: {}", Range(*count), List(found))]
-    NoSuchDevice {
-        /// The target.
-        target: String,
-        /// What was asked for.
-        id: i64,
-        /// The number of devices.
-        count: u32,
-        /// The targets that can be used.
-        found: Vec<String>,
-    },
-    /// A text that names no device.
-    #[error(
-        "{asked:?} names no device; write a target and, where there are several, a number: `cpu`, `cuda:1`"
-    )]
-    DeviceName {
-        /// What was given.
-        asked: String,
-    },
     /// A call on a device was refused, memory did not suffice, or work failed.
     #[error(transparent)]
-    Hal(#[from] crate::hal::Error),
+    Hal(#[from] thalweg_runtime::hal::Error),
+    /// A backend or a device cannot be had.
+    #[error(transparent)]
+    Runtime(thalweg_runtime::Error),
     /// A device has no memory for an op, with what holds it.
     #[error(transparent)]
     OutOfMemory(Box<crate::exec::OutOfMemory>),
@@ -93,9 +55,6 @@ pub enum Error {
         /// What is wrong with it.
         message: String,
     },
-    /// A lock file cannot be read, written or satisfied.
-    #[error(transparent)]
-    Lock(#[from] LockError),
 }
 
 impl Error {
@@ -116,6 +75,7 @@ impl Error {
             Error::Hal(error) => Some(error.status()),
             Error::OutOfMemory(_) => Some(Status::OutOfMemory),
             Error::Tensor(failure) => Some(failure.status()),
+            Error::Runtime(error) => error.status(),
             _ => None,
         }
     }
@@ -140,6 +100,23 @@ impl Error {
             *op = Some(name.into());
         }
         self
+    }
+}
+
+/// Each error has one form here: what the runtime only hands on is as if it came from below it.
+impl From<thalweg_runtime::Error> for Error {
+    fn from(error: thalweg_runtime::Error) -> Error {
+        match error {
+            thalweg_runtime::Error::Backend { status, message } => Error::backend(status, message),
+            thalweg_runtime::Error::Hal(error) => Error::Hal(error),
+            error => Error::Runtime(error),
+        }
+    }
+}
+
+impl From<LockError> for Error {
+    fn from(error: LockError) -> Error {
+        Error::Runtime(error.into())
     }
 }
 
@@ -170,78 +147,30 @@ impl fmt::Display for In<'_> {
     }
 }
 
-struct Because<'a>(Option<&'a str>);
-
-impl fmt::Display for Because<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |reason| write!(f, " ({reason})"))
-    }
-}
-
-struct List<'a>(&'a [String]);
-
-impl fmt::Display for List<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            f.write_str("none")
-        } else {
-            f.write_str(&self.0.join(", "))
-        }
-    }
-}
-
-struct Range(u32);
-
-impl fmt::Display for Range {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            0 => write!(f, "it has none at all"),
-            1 => write!(f, "the only one is 0"),
-            count => write!(f, "valid are 0 to {}", count - 1),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn texts_name_the_value_the_range_and_what_there_is() {
-        let device = |id, count| {
-            Error::NoSuchDevice {
-                target: "cpu".into(),
-                id,
-                count,
-                found: vec!["cpu".into()],
-            }
-            .to_string()
+    fn an_error_of_the_runtime_has_one_form() {
+        let asked = || "cpu:x".to_owned();
+        let error = Error::from(thalweg_runtime::Error::DeviceName { asked: asked() });
+        assert!(
+            matches!(&error, Error::Runtime(thalweg_runtime::Error::DeviceName { asked: named }) if *named == asked())
+        );
+        let refused = thalweg_runtime::Error::Backend {
+            status: Status::Unavailable,
+            message: "no driver".into(),
         };
+        let error = Error::from(refused);
         assert_eq!(
-            device(-1, 4),
-            "cpu has no device -1; valid are 0 to 3; targets found: cpu"
+            (error.status(), error.to_string().as_str()),
+            (Some(Status::Unavailable), "no driver")
         );
-        assert_eq!(
-            device(1, 1),
-            "cpu has no device 1; the only one is 0; targets found: cpu"
-        );
-        assert_eq!(
-            device(0, 0),
-            "cpu has no device 0; it has none at all; targets found: cpu"
-        );
-        let target = |reason: Option<&str>| Error::NoSuchTarget {
-            asked: "TPU".into(),
-            found: vec!["cpu".into(), "opencl".into()],
-            reason: reason.map(Into::into),
-        };
-        assert_eq!(
-            target(None).to_string(),
-            "there is no target \"TPU\"; found: cpu, opencl"
-        );
-        assert_eq!(
-            target(Some("refused: the file is empty")).to_string(),
-            "there is no target \"TPU\" (refused: the file is empty); found: cpu, opencl"
-        );
+        let failed = crate::hal::device("cpu").and_then(|device| Ok(device.alloc(u64::MAX)?));
+        let error = Error::from(failed.unwrap_err());
+        assert!(matches!(&error, Error::Hal(_)), "{error:?}");
+        assert_eq!(error.status(), Some(Status::OutOfMemory));
     }
 
     #[test]

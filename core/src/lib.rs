@@ -6,17 +6,17 @@ pub mod error;
 mod exec;
 pub mod grad;
 pub mod graph;
-pub mod hal;
-pub mod host;
 pub mod interchange;
 mod jit;
-pub mod loader;
 mod lower;
 pub mod ops;
-pub mod parallel;
 pub mod random;
 pub mod tensor;
 pub mod tree;
+
+/// The crate below: finds and loads backends and drives their devices, without tensors.
+pub use thalweg_runtime as runtime;
+pub use thalweg_runtime::{hal, host, loader, parallel};
 
 pub use context::{Context, Mode, Precision};
 pub use control::{checkpoint, cond, fori_loop, scan, while_loop};

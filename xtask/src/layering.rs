@@ -47,7 +47,8 @@ pub(crate) fn run(root: &Path) -> Result<()> {
                 wrong.push(format!("{} knows {}: {rule}", package.name, dependency.name));
             }
             let embedded = package.features.get("embedded-cpu");
-            if from == "core" && to.starts_with("backends") && !(dependency.optional && embedded.is_some()) {
+            if from == "runtime" && to.starts_with("backends") && !(dependency.optional && embedded.is_some())
+            {
                 wrong.push(format!(
                     "{} knows {} without the feature embedded-cpu",
                     package.name, dependency.name
@@ -77,10 +78,11 @@ fn judge(from: &str, to: &str) -> std::result::Result<(), &'static str> {
                 "a backend knows hal-api and cstyle only",
             )
         }
-        "core" => within(
+        "runtime" => within(
             &["hal-api", "backends/cpu"],
-            "core knows hal-api, and the CPU backend that it embeds",
+            "runtime knows hal-api, and the CPU backend that it embeds",
         ),
+        "core" => within(&["runtime", "hal-api"], "core knows runtime and hal-api only"),
         "nn" => within(&["core", "nn/derive"], "nn knows core and its derive macro only"),
         "cli" => within(
             &["core", "nn", "tests"],
@@ -107,7 +109,9 @@ mod tests {
     fn edges() {
         for (from, to) in [
             ("core", "hal-api"),
-            ("core", "backends/cpu"),
+            ("core", "runtime"),
+            ("runtime", "hal-api"),
+            ("runtime", "backends/cpu"),
             ("backends/cpu/plugin", "backends/cpu"),
             ("backends/cuda", "backends/cstyle"),
             ("cli", "tests"),
@@ -116,7 +120,9 @@ mod tests {
         }
         for (from, to) in [
             ("hal-api", "core"),
-            ("core", "backends/reference"),
+            ("core", "backends/cpu"),
+            ("runtime", "core"),
+            ("runtime", "backends/reference"),
             ("backends/cuda", "backends/cpu"),
             ("backends/reference", "core"),
             ("tests", "backends/cpu"),

@@ -123,7 +123,7 @@ fn target(registry: &Registry, text: &str) -> Result<&'static Backend, Box<dyn E
         (Some(id), count) if (0..i64::from(count)).contains(&id) => {
             Err(format!("cases run on device 0 of a backend; ask for {backend} instead of {text}").into())
         }
-        (Some(id), count) => Err(thalweg::Error::NoSuchDevice {
+        (Some(id), count) => Err(thalweg::runtime::Error::NoSuchDevice {
             target: backend,
             id,
             count,

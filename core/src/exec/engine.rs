@@ -37,25 +37,18 @@ impl fmt::Debug for Engine {
 
 impl Engine {
     /// That of `device`.
-    pub(crate) fn of(device: Device) -> Arc<Engine> {
-        let attachment = device.clone();
-        let mut attachment = attachment.attachment().lock();
-        let present = attachment.upgrade().and_then(|any| any.downcast::<Engine>().ok());
-        if let Some(engine) = present {
-            return engine;
-        }
-        let engine = Arc::new(Engine {
-            device,
-            default_lane: OnceLock::new(),
-            lanes: Mutex::default(),
-            kernels: Mutex::default(),
-            local: ThreadLocal::new(),
-            copies: ThreadLocal::new(),
-            holders: Arc::default(),
-        });
-        let any: Arc<dyn std::any::Any + Send + Sync> = Arc::clone(&engine) as _;
-        *attachment = Arc::downgrade(&any);
-        engine
+    pub(crate) fn of(device: &Device) -> Arc<Engine> {
+        device.attached(|| {
+            Arc::new(Engine {
+                device: device.clone(),
+                default_lane: OnceLock::new(),
+                lanes: Mutex::default(),
+                kernels: Mutex::default(),
+                local: ThreadLocal::new(),
+                copies: ThreadLocal::new(),
+                holders: Arc::default(),
+            })
+        })
     }
 
     #[inline]

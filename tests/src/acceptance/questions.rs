@@ -1,10 +1,10 @@
 //! What is there, and what is initialised.
 
 use super::{Failure, Outcome, apply, binary, equal, expect};
-use thalweg::Error;
 use thalweg::hal::ir::ScalarOp;
 use thalweg::hal::{Buffer, Runtime};
 use thalweg::random::Mt19937;
+use thalweg::runtime;
 
 /// `is_initialized` of a target of a runtime that has not used it yet.
 ///
@@ -44,7 +44,7 @@ pub fn a6(runtime: &Runtime, target: &str) -> Outcome {
     expect(count > 0, || format!("{target} has no device"))?;
     for id in [-1, i64::from(count)] {
         match runtime.device_name(target, id) {
-            Err(error @ Error::NoSuchDevice { .. }) => {
+            Err(error @ runtime::Error::NoSuchDevice { .. }) => {
                 let text = error.to_string();
                 let range = match count {
                     1 => "the only one is 0".to_owned(),
@@ -65,7 +65,7 @@ pub fn a6(runtime: &Runtime, target: &str) -> Outcome {
     ];
     for result in unknown {
         match result {
-            Err(Error::NoSuchTarget { asked, found, .. }) => {
+            Err(runtime::Error::NoSuchTarget { asked, found, .. }) => {
                 equal("the target in the error", asked.as_str(), "TPU")?;
                 equal("the targets in the error", found, runtime.targets())?;
             }

@@ -4,6 +4,7 @@ use super::numeric::{Given, check_twice, spread};
 use crate::context::Context;
 use crate::grad::{grad, vjp};
 use crate::tensor::Tensor;
+use std::sync::Arc;
 
 /// `function` of one argument of both signs.
 fn one(name: &str, function: impl Fn(&Tensor) -> Tensor) {
@@ -49,7 +50,7 @@ fn the_way_back_belongs_to_no_context_and_keeps_no_device_open() {
         let x = Tensor::from_slice(&[1.0_f32, 2.0], 2, cx);
         grad(|x: &Tensor| (x.softmax(0) * x).sum()).call(&x)
     };
-    let attachment = {
+    let engine = {
         let one = Context::on(device.clone());
         let other = Context::on(device.clone());
         let gradients = [&one, &other].map(gradient);
@@ -60,9 +61,9 @@ fn the_way_back_belongs_to_no_context_and_keeps_no_device_open() {
         assert_eq!(seeds, [0, 7], "each lies in the context of its operands");
         let expected = gradient(&cx).to_vec::<f32>().unwrap();
         assert_eq!(gradients[1].to_vec::<f32>().unwrap(), expected);
-        device.attachment().lock().clone()
+        Arc::downgrade(one.engine())
     };
-    assert_eq!(attachment.strong_count(), 0);
+    assert_eq!(engine.strong_count(), 0);
 }
 
 #[test]

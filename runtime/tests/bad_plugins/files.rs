@@ -2,7 +2,7 @@
 
 use super::{Place, compile};
 use std::fs;
-use thalweg::loader::discover::file_name;
+use thalweg_runtime::loader::discover::file_name;
 
 /// The bad file beside a good one: its row is `want`, the good one is loaded.
 fn beside_a_good_one(want: &str, make: impl FnOnce(&Place)) {

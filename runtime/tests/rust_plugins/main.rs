@@ -6,13 +6,12 @@ mod build;
 use build::{Patch, plugin};
 use std::fs;
 use std::path::{Path, PathBuf};
-use thalweg::hal::Runtime;
-use thalweg::host::set_config;
-use thalweg::loader::discover::{Surroundings, file_name};
-use thalweg::loader::{Backend, Embedded, LoaderOptions, Registry};
-use thalweg::{Context, Tensor};
 use thalweg_hal::Status;
 use thalweg_hal::tables::{DeviceProperties, DeviceTable};
+use thalweg_runtime::hal::{Buffer, Runtime};
+use thalweg_runtime::host::set_config;
+use thalweg_runtime::loader::discover::{Surroundings, file_name};
+use thalweg_runtime::loader::{Backend, Embedded, LoaderOptions, Registry};
 
 #[allow(unreachable_pub)]
 #[path = "../../../tests/plugins/tiny/src/backend.rs"]
@@ -60,7 +59,7 @@ impl Place {
     }
 }
 
-fn properties(backend: &Backend) -> thalweg::Result<DeviceProperties> {
+fn properties(backend: &Backend) -> thalweg_runtime::Result<DeviceProperties> {
     let table = backend.table::<DeviceTable>().unwrap();
     // SAFETY: numbers and texts alone, for which zeros are values.
     let mut properties: DeviceProperties = unsafe { std::mem::zeroed() };
@@ -250,8 +249,9 @@ fn a_newer_plugin_whose_tables_all_go_on_is_used() {
     assert_eq!(place.rows(&registry), ["tiny  loaded: 1.2.3"]);
     assert_eq!(registry.get("tiny").unwrap().api().abi, 1 << 16 | 1);
     let device = Runtime::new(registry).device("tiny").unwrap();
-    let tensor = Tensor::from_slice(&[1.0_f32, 2.0, 3.0], 3, &Context::on(device.clone()));
-    assert_eq!(tensor.to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0]);
+    let stream = device.default_stream().unwrap();
+    let buffer = Buffer::from_slice(&stream, &[1.0_f32, 2.0, 3.0]).unwrap();
+    assert_eq!(buffer.download::<f32>(&stream).unwrap(), [1.0, 2.0, 3.0]);
     device.synchronize().unwrap();
 }
 

@@ -9,12 +9,12 @@
 //! the process's own, [`runtime`]; questions initialise nothing.
 //!
 //! ```
-//! use thalweg::hal;
+//! use thalweg_runtime::hal;
 //! let device = hal::device("cpu")?;
 //! let stream = device.default_stream()?;
 //! let buffer = hal::Buffer::from_slice(&stream, &[1.0_f32, 2.0])?;
 //! assert_eq!(buffer.download::<f32>(&stream)?, [1.0, 2.0]);
-//! # Ok::<(), thalweg::Error>(())
+//! # Ok::<(), thalweg_runtime::Error>(())
 //! ```
 
 mod backend;
@@ -35,7 +35,7 @@ mod stream;
 mod tag;
 mod target;
 #[cfg(test)]
-pub(crate) mod testing;
+mod testing;
 #[cfg(test)]
 mod tests;
 mod work;
@@ -55,7 +55,7 @@ pub use process::{
     reset_max_memory_allocated, reset_max_memory_reserved, reset_peak_memory_stats, runtime,
     set_memory_limit, synchronize, targets,
 };
-pub(crate) use program::{
+pub use program::{
     Operand as ProgramOperand, Program, Scalar as ProgramScalar, Slots as ProgramSlots, Step as ProgramStep,
 };
 pub use runtime::Runtime;

@@ -258,13 +258,8 @@ pub(super) fn backend() -> Backend {
 }
 
 /// Device 0.
-pub(crate) fn device() -> Device {
+pub(super) fn device() -> Device {
     open(0)
-}
-
-/// Device 2: it shares the host's memory, and fails to import any.
-pub(crate) fn sharing_device() -> Device {
-    open(2)
 }
 
 fn open(ordinal: u32) -> Device {

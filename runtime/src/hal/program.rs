@@ -13,7 +13,8 @@ use thalweg_hal::tables::{
 };
 
 /// One buffer argument of a launch in a program.
-pub(crate) struct Operand<'a> {
+#[derive(Debug)]
+pub struct Operand<'a> {
     /// Number of the slot: inputs come first, then outputs, then scratch buffers.
     pub slot: u32,
     /// Byte of the slot where the element at index 0 lies.
@@ -25,8 +26,8 @@ pub(crate) struct Operand<'a> {
 }
 
 /// A scalar of a launch in a program.
-#[derive(Clone, Copy)]
-pub(crate) enum Scalar {
+#[derive(Clone, Copy, Debug)]
+pub enum Scalar {
     /// Always these bits.
     Bits(u64),
     /// Argument `i` of the run.
@@ -34,36 +35,78 @@ pub(crate) enum Scalar {
 }
 
 /// A piece of a program's work.
-pub(crate) enum Step<'a> {
+#[derive(Debug)]
+pub enum Step<'a> {
+    /// A run of a kernel.
     Launch {
+        /// What runs.
         kernel: &'a Kernel,
+        /// Extents of the kernel's axes.
         extents: &'a [u64],
+        /// One for each parameter.
         operands: Vec<Operand<'a>>,
+        /// One for each scalar of the kernel.
         scalars: Vec<Scalar>,
+        /// Where it comes from.
         tag: Tag<'a>,
     },
+    /// Bytes that repeat a pattern.
     Fill {
+        /// What is written, as in [`Operand::slot`].
         slot: u32,
+        /// The first byte that is written, a multiple of the pattern's size.
         offset: u64,
+        /// How many bytes are written, a multiple of the pattern's size.
         bytes: u64,
+        /// The pattern's bits, zero-extended.
         pattern: u64,
+        /// The pattern's size: 1, 2, 4 or 8.
         pattern_bytes: u32,
+        /// Where it comes from.
         tag: Tag<'a>,
     },
 }
 
 /// How many slots and arguments a program has; sizes in bytes.
-pub(crate) struct Slots<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Slots<'a> {
+    /// Buffers that each run is given.
     pub inputs: usize,
+    /// Sizes of the buffers that each run makes and hands over.
     pub outputs: &'a [u64],
+    /// Sizes of the buffers that live for a run alone.
     pub scratch: &'a [u64],
+    /// Scalars that each run is given.
     pub arguments: usize,
     /// Numbers of the inputs that are the same memory with the same bytes in every run.
     pub constants: &'a [u32],
 }
 
 /// Work over slots. A run makes the buffers of outputs and scratch and submits everything in one call of the backend.
-pub(crate) struct Program {
+///
+/// ```
+/// use thalweg_runtime::hal::{self, Program, ProgramSlots, ProgramStep, Tag};
+/// let device = hal::device("cpu")?;
+/// let stream = device.default_stream()?;
+/// let ones = ProgramStep::Fill {
+///     slot: 0,
+///     offset: 0,
+///     bytes: 16,
+///     pattern: 1.0_f32.to_bits().into(),
+///     pattern_bytes: 4,
+///     tag: Tag::new("ones"),
+/// };
+/// let slots = ProgramSlots { inputs: 0, outputs: &[16], scratch: &[], arguments: 0, constants: &[] };
+/// // `None` on a backend that has no programs.
+/// if let Some(program) = Program::new(&device, &slots, &[ones])? {
+///     let mut made = Vec::new();
+///     // SAFETY: `device` lives longer than the buffers.
+///     unsafe { program.run(&stream, &[], &[], (&Tag::new("ones"), false), |buffer| made.push(buffer))? };
+///     assert_eq!(made[0].download::<f32>(&stream)?, [1.0; 4]);
+/// }
+/// # Ok::<(), thalweg_runtime::Error>(())
+/// ```
+pub struct Program {
     handle: u64,
     outputs: Box<[u64]>,
     device: Device,
@@ -210,7 +253,7 @@ impl Program {
     ///
     /// # Errors
     /// As [`Stream::submit`], with the index of the step.
-    pub(crate) fn new(device: &Device, slots: &Slots<'_>, steps: &[Step<'_>]) -> Result<Option<Program>> {
+    pub fn new(device: &Device, slots: &Slots<'_>, steps: &[Step<'_>]) -> Result<Option<Program>> {
         let Some(table) = device.tables().program else {
             return Ok(None);
         };
@@ -247,9 +290,12 @@ impl Program {
         }))
     }
 
-    /// An input of a run: a buffer and the byte that offsets count from.
+    /// An input of a run: a buffer and the byte that offsets count from. The buffer lives through the run.
+    ///
+    /// # Errors
+    /// [`Status::InvalidHandle`] where it lies on another device.
     #[inline]
-    pub(crate) fn input(&self, buffer: &Buffer, offset: u64, tag: &Tag<'_>) -> Result<ProgramInput> {
+    pub fn input(&self, buffer: &Buffer, offset: u64, tag: &Tag<'_>) -> Result<ProgramInput> {
         if *buffer.device() != self.device {
             return Err(self.foreign(buffer, tag));
         }
@@ -274,7 +320,7 @@ impl Program {
     /// # Safety
     /// Who is handed an output keeps the program's device open until after it is dropped.
     #[inline]
-    pub(crate) unsafe fn run(
+    pub unsafe fn run(
         &self,
         stream: &Stream,
         inputs: &[ProgramInput],

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// What a program decides about loading plugins.
 ///
 /// ```
-/// use thalweg::loader::LoaderOptions;
+/// use thalweg_runtime::loader::LoaderOptions;
 /// let options = LoaderOptions { folders: vec!["/opt/acme/backends".into()], ..LoaderOptions::default() };
 /// assert!(options.probe);
 /// ```

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
-use thalweg::loader::discover::file_name;
+use thalweg_runtime::loader::discover::file_name;
 
 /// A change to a file of `hal-api`.
 pub(crate) struct Patch<'a> {

@@ -12,7 +12,7 @@ use thalweg_hal::tables::{ElapsedArgs, EventArgs, EventStreamArgs, EventWaitArgs
 /// A point in a stream. It covers the work that the stream had when it was recorded last.
 ///
 /// ```
-/// use thalweg::hal::{self, Event};
+/// use thalweg_runtime::hal::{self, Event};
 /// let device = hal::device("cpu")?;
 /// let stream = device.default_stream()?;
 /// let (start, end) = (Event::with_timing(&device)?, Event::with_timing(&device)?);
@@ -21,7 +21,7 @@ use thalweg_hal::tables::{ElapsedArgs, EventArgs, EventStreamArgs, EventWaitArgs
 /// end.record(&stream)?;
 /// end.synchronize()?;
 /// assert!(start.elapsed_time(&end)? > 0.0);
-/// # Ok::<(), thalweg::Error>(())
+/// # Ok::<(), thalweg_runtime::Error>(())
 /// ```
 pub struct Event {
     handle: u64,

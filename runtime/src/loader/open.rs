@@ -88,10 +88,10 @@ impl Backend {
     #[cold]
     fn error(&self, code: i32) -> Error {
         let status = Status::from_code(code).unwrap_or(Status::Internal);
-        Error::backend(
+        Error::Backend {
             status,
-            last_error(self.core, &self.api).unwrap_or_else(|| said_nothing(code)),
-        )
+            message: last_error(self.core, &self.api).unwrap_or_else(|| said_nothing(code)),
+        }
     }
 }
 

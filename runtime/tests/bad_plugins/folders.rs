@@ -4,10 +4,10 @@ use super::{Place, compile};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use thalweg::Error;
-use thalweg::loader::discover::{PATH_VARIABLE, Surroundings, file_name};
-use thalweg::loader::{LoaderOptions, Registry, lock};
 use thalweg_hal::tables::{GraphTable, KernelTable, StreamTable};
+use thalweg_runtime::Error;
+use thalweg_runtime::loader::discover::{PATH_VARIABLE, Surroundings, file_name};
+use thalweg_runtime::loader::{LoaderOptions, Registry, lock};
 
 #[test]
 fn world_writable_folder_is_one_row() {

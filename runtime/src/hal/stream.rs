@@ -95,14 +95,14 @@ impl Drop for Owned {
 /// error; what fails later sticks to the stream, and the next synchronize returns it once.
 ///
 /// ```
-/// use thalweg::hal::{self, Stream};
+/// use thalweg_runtime::hal::{self, Stream};
 /// let device = hal::device("cpu")?;
 /// let (first, second) = (Stream::new(&device)?, Stream::new(&device)?);
 /// let buffer = device.alloc(1024)?;
 /// buffer.fill(&first, 1.0_f32)?;
 /// second.wait_stream(&first)?;
 /// assert_eq!(buffer.download_at::<f32>(&second, 0, 2)?, [1.0, 1.0]);
-/// # Ok::<(), thalweg::Error>(())
+/// # Ok::<(), thalweg_runtime::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct Stream {

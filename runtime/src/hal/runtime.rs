@@ -27,8 +27,8 @@ type Key = (String, u32);
 /// it; questions about it do not.
 ///
 /// ```
-/// use thalweg::hal::Runtime;
-/// use thalweg::loader::{LoaderOptions, Registry};
+/// use thalweg_runtime::hal::Runtime;
+/// use thalweg_runtime::loader::{LoaderOptions, Registry};
 /// let runtime = Runtime::new(Registry::new(LoaderOptions::default()));
 /// let error = runtime.device_count("TPU").unwrap_err();
 /// assert!(error.to_string().starts_with("there is no target \"TPU\""));

@@ -19,12 +19,12 @@ use thalweg_hal::tables::{AllocArgs, ImportArgs};
 /// Streams that touch the same buffer without an event between them race: what they read and leave there is unspecified.
 ///
 /// ```
-/// use thalweg::hal::{self, Buffer};
+/// use thalweg_runtime::hal::{self, Buffer};
 /// let stream = hal::device("cpu")?.default_stream()?;
 /// let buffer = Buffer::from_slice(&stream, &[1_i32, 2, 3])?;
 /// buffer.upload_at(&stream, 4, &[7_i32])?;
 /// assert_eq!(buffer.download::<i32>(&stream)?, [1, 7, 3]);
-/// # Ok::<(), thalweg::Error>(())
+/// # Ok::<(), thalweg_runtime::Error>(())
 /// ```
 pub struct Buffer {
     handle: u64,

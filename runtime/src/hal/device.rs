@@ -17,7 +17,7 @@ use thalweg_hal::tables::{self, BackendApi, Capability, Context, Kind, MemoryInf
 /// How a device is opened.
 ///
 /// ```
-/// use thalweg::hal::DeviceOptions;
+/// use thalweg_runtime::hal::DeviceOptions;
 /// let options = DeviceOptions::new(0).memory_limit(8 << 30);
 /// # let _ = options;
 /// ```
@@ -134,11 +134,8 @@ struct Inner {
     target: String,
     properties: DeviceProperties,
     default_stream: OnceLock<StreamHandle>,
-    attachment: Mutex<Attachment>,
+    attached: Mutex<Vec<Weak<dyn Any + Send + Sync>>>,
 }
-
-/// What the layer above keeps for a device that it uses.
-pub(crate) type Attachment = Weak<dyn Any + Send + Sync>;
 
 impl Drop for Inner {
     fn drop(&mut self) {
@@ -166,11 +163,11 @@ impl Drop for Inner {
 /// An open device. Clones are the same device; it closes when the last clone and the last object made from it are gone.
 ///
 /// ```
-/// use thalweg::hal::{self, Capability};
+/// use thalweg_runtime::hal::{self, Capability};
 /// let device = hal::device("cpu")?;
 /// assert_eq!(device.target(), "cpu:0");
 /// assert!(device.capability(Capability::Map) && device.properties().compute_units > 0);
-/// # Ok::<(), thalweg::Error>(())
+/// # Ok::<(), thalweg_runtime::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
@@ -217,7 +214,7 @@ impl Device {
             target,
             properties,
             default_stream: OnceLock::new(),
-            attachment: Mutex::new(Weak::<()>::new()),
+            attached: Mutex::default(),
         })))
     }
 
@@ -236,9 +233,19 @@ impl Device {
         self.0.api.context
     }
 
-    /// Where the layer above finds what it keeps for the device.
-    pub(crate) fn attachment(&self) -> &Mutex<Attachment> {
-        &self.0.attachment
+    /// What a layer above keeps for this device, such as its compiled kernels: the one of type `T` that lives, or what `make`
+    /// makes. The device holds it weakly, so it lives as long as the layer's own references.
+    pub fn attached<T: Any + Send + Sync>(&self, make: impl FnOnce() -> Arc<T>) -> Arc<T> {
+        let mut attached = self.0.attached.lock();
+        let present = attached.iter().filter_map(Weak::upgrade);
+        if let Some(present) = present.filter_map(|any| any.downcast().ok()).next() {
+            return present;
+        }
+        let made = make();
+        attached.retain(|weak| weak.strong_count() > 0);
+        let any: Arc<dyn Any + Send + Sync> = Arc::clone(&made) as _;
+        attached.push(Arc::downgrade(&any));
+        made
     }
 
     /// Its handle in the tables.

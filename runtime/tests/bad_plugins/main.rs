@@ -8,8 +8,8 @@ mod folders;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
-use thalweg::loader::discover::{Surroundings, file_name};
-use thalweg::loader::{Candidate, LoaderOptions, Registry};
+use thalweg_runtime::loader::discover::{Surroundings, file_name};
+use thalweg_runtime::loader::{Candidate, LoaderOptions, Registry};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bad_plugins/plugin.c");
 

@@ -38,8 +38,8 @@ impl Drop for StreamScope {
 /// Makes `stream` current on this thread; `None` changes nothing.
 ///
 /// ```
-/// # fn main() -> thalweg::Result<()> {
-/// use thalweg::hal::{Stream, current_stream, device, stream_scope};
+/// # fn main() -> thalweg_runtime::Result<()> {
+/// use thalweg_runtime::hal::{Stream, current_stream, device, stream_scope};
 /// let device = device("cpu")?;
 /// let side = Stream::new(&device)?;
 /// {
@@ -70,9 +70,10 @@ impl Stream {
 }
 
 impl Device {
-    /// What `read` makes of the stream of the innermost scope on this thread that is one of this device's.
+    /// What `read` makes of the stream of the innermost scope on this thread that is one of this device's; `None` outside of
+    /// any. Makes no clone of the stream.
     #[inline]
-    pub(crate) fn scoped<R>(&self, read: impl FnOnce(&Stream) -> R) -> Option<R> {
+    pub fn scoped<R>(&self, read: impl FnOnce(&Stream) -> R) -> Option<R> {
         SCOPES.with_borrow(|scopes| {
             let mine = |(_, stream): &&(u64, Stream)| stream.device() == self;
             scopes.iter().rev().find(mine).map(|(_, stream)| read(stream))

@@ -7,10 +7,10 @@ use std::str::FromStr;
 /// What a user asks for: `cpu`, `cuda:1`, the name of a plugin, or `auto`.
 ///
 /// ```
-/// use thalweg::hal::Target;
+/// use thalweg_runtime::hal::Target;
 /// let target: Target = "cuda:1".parse()?;
 /// assert_eq!(target, Target::device("cuda", 1));
-/// # Ok::<(), thalweg::Error>(())
+/// # Ok::<(), thalweg_runtime::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Target {

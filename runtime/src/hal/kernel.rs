@@ -68,7 +68,7 @@ impl Source<'_> {
 /// A kernel that was compiled for a device. Work that was submitted with it goes on after it was dropped.
 ///
 /// ```
-/// use thalweg::hal::{self, Buffer, DType, Element, Kernel, Launch, ir};
+/// use thalweg_runtime::hal::{self, Buffer, DType, Element, Kernel, Launch, ir};
 /// let mut scale = ir::Kernel::new("scale", 1, 0);
 /// let x = scale.param(DType::F32, ir::Role::In, ir::Level::Row, ir::Access::Contiguous);
 /// let y = scale.param(DType::F32, ir::Role::Out, ir::Level::Row, ir::Access::Contiguous);
@@ -83,7 +83,7 @@ impl Source<'_> {
 /// let (x, y) = (Buffer::from_slice(&stream, &[1.0_f32, 2.0])?, device.alloc(8)?);
 /// stream.launch(&Launch::new(&kernel, &[2], &[x.arg(), y.arg()]).scalars(&[3.0_f32.bits()]))?;
 /// assert_eq!(y.download::<f32>(&stream)?, [3.0, 6.0]);
-/// # Ok::<(), thalweg::Error>(())
+/// # Ok::<(), thalweg_runtime::Error>(())
 /// ```
 pub struct Kernel {
     handle: u64,

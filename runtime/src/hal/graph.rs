@@ -33,7 +33,7 @@ impl<'a> Node<'a> {
 /// one that was dropped is an error. Kernels may be dropped before.
 ///
 /// ```
-/// use thalweg::hal::{self, Copy, Fill, Graph, Node, Place};
+/// use thalweg_runtime::hal::{self, Copy, Fill, Graph, Node, Place};
 /// let device = hal::device("cpu")?;
 /// let stream = device.default_stream()?;
 /// let (a, b) = (device.alloc(4)?, device.alloc(4)?);
@@ -41,7 +41,7 @@ impl<'a> Node<'a> {
 /// let graph = Graph::new(&device, &[Node::new(Fill::new(&a, 5_i32), &[]), Node::new(copy, &[0])])?;
 /// graph.launch(&stream)?;
 /// assert_eq!(b.download::<i32>(&stream)?, [5]);
-/// # Ok::<(), thalweg::Error>(())
+/// # Ok::<(), thalweg_runtime::Error>(())
 /// ```
 pub struct Graph {
     handle: u64,
