@@ -18,6 +18,8 @@ pub mod element;
 pub mod export;
 pub mod f8;
 pub mod host;
+#[cfg(feature = "interpreter")]
+pub mod interpreter;
 pub mod ir;
 pub mod kit;
 pub mod library;
