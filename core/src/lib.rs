@@ -10,6 +10,7 @@ pub mod interchange;
 mod jit;
 mod lower;
 pub mod ops;
+mod options;
 pub mod random;
 pub mod tensor;
 pub mod tree;

@@ -28,8 +28,10 @@ pub use scatter::Scatter;
 pub use sort::Sort;
 
 use crate::dtype::{Class, DType};
+use crate::element::Element;
 use crate::ir::{Access, Kernel, Level, Node, NodeId, ReduceOp, Role, ScalarOp};
 use crate::kit::checks::Signature;
+use crate::narrow::float_bits;
 use crate::status::{Error, Result};
 use conv::Direction;
 
@@ -168,19 +170,8 @@ impl LibraryOp {
 fn neutral(kernel: &mut Kernel, op: ReduceOp, dtype: DType) -> NodeId {
     let width = 8 * dtype.size() as u32;
     let (all, top) = (u64::MAX >> (64 - width), 1_u64 << (width - 1));
-    let infinity = match dtype {
-        DType::F64 => f64::INFINITY.to_bits(),
-        DType::F32 => u64::from(f32::INFINITY.to_bits()),
-        DType::F16 => 0x7c00,
-        _ => 0x7f80,
-    };
-    let one = match dtype {
-        DType::F64 => 1_f64.to_bits(),
-        DType::F32 => u64::from(1_f32.to_bits()),
-        DType::F16 => 0x3c00,
-        DType::BF16 => 0x3f80,
-        _ => 1,
-    };
+    let infinity = float_bits(dtype, f64::INFINITY);
+    let one = for_dtype!(dtype, T => <T as Element>::from_f64(1.0).bits());
     let bits = match op {
         ReduceOp::Sum | ReduceOp::ArgMax | ReduceOp::ArgMin => 0,
         ReduceOp::Prod => one,
