@@ -1,5 +1,6 @@
 //! What a kernel means, point by point, with the crate's fixed order of sums.
 
+use crate::loops::FUNCTIONS;
 use half::{bf16, f16};
 use thalweg_hal::ir::{Access, Kernel, Level, Node, ReduceOp, ScalarOp};
 use thalweg_hal::{DType, narrow};
@@ -136,32 +137,6 @@ pub(super) fn eval(op: ScalarOp, d: DType, [a, b, c]: [u64; 3]) -> u64 {
         ScalarOp::Trunc => float(d, x, f32::trunc, f64::trunc),
         ScalarOp::Round => float(d, x, f32::round_ties_even, f64::round_ties_even),
         ScalarOp::Sqrt => float(d, x, f32::sqrt, f64::sqrt),
-        ScalarOp::Exp => float(d, x, math::exp32, math::exp64),
-        ScalarOp::Expm1 => float(d, x, math::expm1_32, libm::expm1),
-        ScalarOp::Log => float(d, x, math::log32, math::log64),
-        ScalarOp::Log1p => float(d, x, math::log1p_32, libm::log1p),
-        ScalarOp::Sin => {
-            let f = |x| {
-                if math::trig32_is_slow(x) {
-                    math::sin32_slow(x)
-                } else {
-                    math::sin32(x)
-                }
-            };
-            float(d, x, f, libm::sin)
-        }
-        ScalarOp::Cos => {
-            let f = |x| {
-                if math::trig32_is_slow(x) {
-                    math::cos32_slow(x)
-                } else {
-                    math::cos32(x)
-                }
-            };
-            float(d, x, f, libm::cos)
-        }
-        ScalarOp::Tanh => float(d, x, math::tanh32, libm::tanh),
-        ScalarOp::Erf => float(d, x, math::erf32, libm::erf),
         ScalarOp::Add if d.is_float() => float(d, x, |x| x + y32, |x| x + y),
         ScalarOp::Sub if d.is_float() => float(d, x, |x| x - y32, |x| x - y),
         ScalarOp::Mul if d.is_float() => float(d, x, |x| x * y32, |x| x * y),
@@ -222,6 +197,11 @@ pub(super) fn eval(op: ScalarOp, d: DType, [a, b, c]: [u64; 3]) -> u64 {
             } else {
                 c
             }
+        }
+        // Their errors are measured beside them.
+        function => {
+            let (_, single, double) = FUNCTIONS.iter().find(|row| row.0 == function).unwrap();
+            float(d, x, single, double)
         }
     }
 }
