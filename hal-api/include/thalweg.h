@@ -898,6 +898,8 @@ enum thalweg_scalar_op {
     THALWEG_SCALAR_OP_TANH = 16,
     /* erf(float): Error function. */
     THALWEG_SCALAR_OP_ERF = 17,
+    /* cbrt(float): Cube root, of negative numbers too. */
+    THALWEG_SCALAR_OP_CBRT = 18,
     /* add(number, number): `a + b`. */
     THALWEG_SCALAR_OP_ADD = 32,
     /* sub(number, number): `a - b`. */

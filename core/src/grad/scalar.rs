@@ -1,7 +1,7 @@
 //! Rules of the scalar ops.
 //!
 //! Where a function has no derivative the choice is PyTorch's: `abs` and `sign` 0 at 0; `max` and `min` of equal numbers
-//! half to each; `sqrt` infinite at 0; `pow` by its base 0 where the exponent is 0, by its exponent 0 where the base is 0 and
+//! half to each; `sqrt` and `cbrt` infinite at 0; `pow` by its base 0 where the exponent is 0, by its exponent 0 where the base is 0 and
 //! the exponent is not negative; `rem` as if the quotient's integral part were constant; rounding ops 0. Where neither of two
 //! numbers is the lesser because one is NaN, `max` and `min` pass the gradient to both.
 
@@ -49,6 +49,7 @@ rules! {
     Cos: Saves::inputs(1) => one(neg(&mul(g, &map1(ScalarOp::Sin, &at.input(0)))));
     Tanh: Saves::OUTPUT => one(mul(g, &one_less_square(&at.output())));
     Erf: Saves::inputs(1) => one(mul(g, &times(&bell(&at.input(0)), FRAC_2_SQRT_PI)));
+    Cbrt: Saves::OUTPUT => one(div(&div(g, &times(&at.output(), 3.0)), &at.output()));
     Add: Saves::NOTHING => smallvec![Some(g.clone()), Some(g.clone())];
     Sub: Saves::NOTHING => smallvec![Some(g.clone()), negative(at.wants(1), g)];
     Mul: Saves::factors(tracked) => factors(at, g);

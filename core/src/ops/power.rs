@@ -86,15 +86,6 @@ fn logarithm(x: &Tensor, base: f64, factor: f64) -> Tensor {
     exact.where_cond(nearest, estimate)
 }
 
-fn cbrt(x: &Tensor) -> Tensor {
-    // One step of Newton's method takes away the error of the exponent 1/3.
-    let size = x.abs();
-    let estimate = size.pow(1.0 / 3.0);
-    let better = &estimate + (&size / (&estimate * &estimate) - &estimate) * (1.0 / 3.0);
-    let usable = better.eq(&better).logical_and(estimate.lt(f64::INFINITY));
-    x.sign() * usable.where_cond(better, estimate)
-}
-
 fn hypot(a: &Tensor, b: &Tensor) -> Tensor {
     let (a, b) = (a.abs(), b.abs());
     let (most, least) = (a.maximum(&b), a.minimum(&b));
@@ -182,28 +173,6 @@ impl Tensor {
             OpTag::new("rsqrt"),
             |x| 1.0 / x.sqrt(),
             |_, y| -0.5 * y * y * y,
-        )
-    }
-
-    /// Cube root, of negative numbers too, within 2 units in the last place. Integers become f32.
-    ///
-    /// ```
-    /// # use thalweg::{Context, Tensor};
-    /// # let cx = Context::new("cpu")?;
-    /// let x = Tensor::from_slice(&[8.0_f32, -27.0], [2], &cx);
-    /// assert_eq!(x.cbrt().to_vec::<f32>()?, [2.0, -3.0]);
-    /// # Ok::<(), thalweg::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn cbrt(&self) -> Tensor {
-        formula(
-            "cbrt",
-            Mixed::Narrow,
-            (),
-            self,
-            OpTag::new("cbrt"),
-            cbrt,
-            |_, y| 1.0 / (3.0 * y * y),
         )
     }
 

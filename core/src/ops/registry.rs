@@ -113,7 +113,6 @@ const UNARY: &[NamedOp] = rows! { unary:
     rsqrt Mixed::Full, Tensor::rsqrt;
     signbit Mixed::Narrow, Tensor::signbit;
     square Mixed::Narrow, Tensor::square;
-    cbrt Mixed::Narrow, Tensor::cbrt;
 };
 
 /// Ops of two tensors, which broadcast.

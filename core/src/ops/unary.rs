@@ -97,6 +97,8 @@ unary! {
     tanh = real Tanh, [0.0, 20.0] => [0.0, 1.0];
     /// Error function. Integers become f32.
     erf = real Erf, [0.0, 9.0] => [0.0, 1.0];
+    /// Cube root, of negative numbers too. Integers become f32.
+    cbrt = real Cbrt, [8.0, -27.0] => [2.0, -3.0];
 }
 
 impl Tensor {

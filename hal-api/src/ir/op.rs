@@ -137,6 +137,8 @@ scalar_ops! {
         Tanh = 16, "tanh", Unary, Float -> Same, Ulps(5), Function, Narrow, Everywhere;
         /// Error function.
         Erf = 17, "erf", Unary, Float -> Same, Ulps(16), Function, Narrow, Everywhere;
+        /// Cube root, of negative numbers too.
+        Cbrt = 18, "cbrt", Unary, Float -> Same, Ulps(2), LongFunction, Narrow, Positive;
         /// `a + b`.
         Add = 32, "add", Commuting, Number -> Same, Ulps(0), Step, Narrow, Everywhere;
         /// `a - b`.

@@ -109,6 +109,7 @@ functions! {
     Cos: math::cos32, unless math::trig32_is_slow => math::cos32_slow; libm::cos;
     Tanh: math::tanh32; libm::tanh;
     Erf: math::erf32; libm::erf;
+    Cbrt: math::cbrt32; libm::cbrt;
 }
 
 macro_rules! generic2 {

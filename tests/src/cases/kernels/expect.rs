@@ -97,6 +97,7 @@ fn elementary(op: ScalarOp, a: f64, b: f64) -> f64 {
         ScalarOp::Cos => a.cos(),
         ScalarOp::Tanh => a.tanh(),
         ScalarOp::Erf => libm::erf(a),
+        ScalarOp::Cbrt => a.cbrt(),
         ScalarOp::Pow => a.powf(b),
         ScalarOp::Atan2 => a.atan2(b),
         // All others are in `floats!`.
