@@ -860,9 +860,9 @@ struct thalweg_event_table {
  * The scalar ops and reductions: one row each. */
 
 /* An op on scalars. Arguments have one dtype, but for the condition of `Select`. Argument
- * classes: float is f64, f32, f16 or bf16; number a float or an integer; bits an integer or
- * bool; any every dtype but f8e4m3 and f8e5m2; moved every dtype. The result has the dtype of
- * the last argument unless an arrow says otherwise. */
+ * classes: float is f64, f32, f16 or bf16; number a float or an integer; wide one of 32 or 64
+ * bits; bits an integer or bool; any every dtype but f8e4m3 and f8e5m2; moved every dtype. The
+ * result has the dtype of the last argument unless an arrow says otherwise. */
 enum thalweg_scalar_op {
     /* neg(number): `-x`. */
     THALWEG_SCALAR_OP_NEG = 1,
@@ -898,6 +898,8 @@ enum thalweg_scalar_op {
     THALWEG_SCALAR_OP_TANH = 16,
     /* erf(float): Error function. */
     THALWEG_SCALAR_OP_ERF = 17,
+    /* cbrt(float): Cube root, of negative numbers too. */
+    THALWEG_SCALAR_OP_CBRT = 18,
     /* add(number, number): `a + b`. */
     THALWEG_SCALAR_OP_ADD = 32,
     /* sub(number, number): `a - b`. */
@@ -944,13 +946,13 @@ enum thalweg_scalar_op {
 
 /* A reduction over the inner space. Sums and products take 32- and 64-bit dtypes: cast first, so
  * that the dtype of the accumulator is explicit. Argument classes: float is f64, f32, f16 or
- * bf16; number a float or an integer; bits an integer or bool; any every dtype but f8e4m3 and
- * f8e5m2; moved every dtype. The result has the dtype of the last argument unless an arrow says
- * otherwise. */
+ * bf16; number a float or an integer; wide one of 32 or 64 bits; bits an integer or bool; any
+ * every dtype but f8e4m3 and f8e5m2; moved every dtype. The result has the dtype of the last
+ * argument unless an arrow says otherwise. */
 enum thalweg_reduce_op {
-    /* sum(number): Sum; 0 over nothing. */
+    /* sum(wide): Sum; 0 over nothing. */
     THALWEG_REDUCE_OP_SUM = 1,
-    /* prod(number): Product; 1 over nothing. */
+    /* prod(wide): Product; 1 over nothing. */
     THALWEG_REDUCE_OP_PROD = 2,
     /* max(any): Maximum, NaN wins; -inf, MIN or false over nothing. */
     THALWEG_REDUCE_OP_MAX = 3,

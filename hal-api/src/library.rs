@@ -27,11 +27,9 @@ pub use scan::Scan;
 pub use scatter::Scatter;
 pub use sort::Sort;
 
-use crate::dtype::{Class, DType};
-use crate::element::Element;
-use crate::ir::{Access, Kernel, Level, Node, NodeId, ReduceOp, Role, ScalarOp};
+use crate::dtype::DType;
+use crate::ir::{Access, Kernel, Level, Node, NodeId, ReduceOp, Returns, Role, ScalarOp};
 use crate::kit::checks::Signature;
-use crate::narrow::float_bits;
 use crate::status::{Error, Result};
 use conv::Direction;
 
@@ -166,39 +164,15 @@ impl LibraryOp {
     }
 }
 
-/// What a reduction over nothing gives: combining with it changes nothing.
+/// The value that combining with changes nothing.
 fn neutral(kernel: &mut Kernel, op: ReduceOp, dtype: DType) -> NodeId {
-    let width = 8 * dtype.size() as u32;
-    let (all, top) = (u64::MAX >> (64 - width), 1_u64 << (width - 1));
-    let infinity = float_bits(dtype, f64::INFINITY);
-    let one = for_dtype!(dtype, T => <T as Element>::from_f64(1.0).bits());
-    let bits = match op {
-        ReduceOp::Sum | ReduceOp::ArgMax | ReduceOp::ArgMin => 0,
-        ReduceOp::Prod => one,
-        ReduceOp::Max => match dtype.class() {
-            Class::Float => infinity | top,
-            Class::Signed => top,
-            Class::Unsigned | Class::Bool => 0,
-        },
-        ReduceOp::Min => match dtype.class() {
-            Class::Float => infinity,
-            Class::Signed => top - 1,
-            Class::Unsigned => all,
-            Class::Bool => 1,
-        },
-    };
+    let bits = op.identity(dtype);
     kernel.push(Node::Const { dtype, bits })
 }
 
 /// The scalar op that joins two partial results of a reduction that library ops combine with.
 fn joins(op: ReduceOp) -> Option<ScalarOp> {
-    match op {
-        ReduceOp::Sum => Some(ScalarOp::Add),
-        ReduceOp::Prod => Some(ScalarOp::Mul),
-        ReduceOp::Max => Some(ScalarOp::Max),
-        ReduceOp::Min => Some(ScalarOp::Min),
-        ReduceOp::ArgMax | ReduceOp::ArgMin => None,
-    }
+    (op.returns() == Returns::Same).then(|| op.combines())
 }
 
 fn input(kernel: &mut Kernel, dtype: DType, level: Level) -> u32 {

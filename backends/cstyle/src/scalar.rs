@@ -1,5 +1,6 @@
 //! Types and expressions of scalars. The helpers that they name are in `prelude/`.
 
+use crate::target::Dialect;
 use thalweg_hal::DType;
 use thalweg_hal::dtype::Class;
 use thalweg_hal::ir::{ReduceOp, ScalarOp};
@@ -85,47 +86,20 @@ pub(crate) fn rounded(dtype: DType, value: String) -> String {
     }
 }
 
-/// Whether the result of an op on f16 and bf16, which computes in f32, has to be rounded.
-fn rounds(op: ScalarOp) -> bool {
-    matches!(
-        op,
-        ScalarOp::Sqrt
-            | ScalarOp::Exp
-            | ScalarOp::Expm1
-            | ScalarOp::Log
-            | ScalarOp::Log1p
-            | ScalarOp::Sin
-            | ScalarOp::Cos
-            | ScalarOp::Tanh
-            | ScalarOp::Erf
-            | ScalarOp::Add
-            | ScalarOp::Sub
-            | ScalarOp::Mul
-            | ScalarOp::Div
-            | ScalarOp::Rem
-            | ScalarOp::Pow
-            | ScalarOp::Atan2
-            | ScalarOp::Fma
-    )
-}
-
 /// What an op on f16 or bf16 rounds; `None` for other dtypes, and for ops that round nothing.
 pub(crate) fn unrounded(op: ScalarOp, dtype: DType, args: [&str; 3]) -> Option<String> {
-    (is_half(dtype) && rounds(op)).then(|| computed(op, dtype, args))
+    (is_half(dtype) && op.rounds()).then(|| computed(op, dtype, args))
 }
 
 /// A scalar op on registers; `dtype` is that of the last argument.
 pub(crate) fn op(op: ScalarOp, dtype: DType, args: [&str; 3]) -> String {
     let value = computed(op, dtype, args);
-    if rounds(op) { rounded(dtype, value) } else { value }
+    if op.rounds() { rounded(dtype, value) } else { value }
 }
 
 fn computed(op: ScalarOp, dtype: DType, [a, b, c]: [&str; 3]) -> String {
-    let name = op.name();
     let register = register(dtype);
     let float = dtype.is_float();
-    let call1 = || format!("tl_{name}_{register}({a})");
-    let call2 = || format!("tl_{name}_{register}({a}, {b})");
     let infix = |sign: &str| format!("({a} {sign} {b})");
     // Narrow integers compute as int.
     let narrow = |value: String| match dtype {
@@ -134,38 +108,41 @@ fn computed(op: ScalarOp, dtype: DType, [a, b, c]: [&str; 3]) -> String {
     };
     match op {
         ScalarOp::Neg if float => format!("(-{a})"),
-        ScalarOp::Neg | ScalarOp::Abs | ScalarOp::Sign => call1(),
         ScalarOp::Not if dtype == DType::Bool => format!("(!{a})"),
         ScalarOp::Not => narrow(format!("(~{a})")),
-        // Integral values of a narrow float are values of the narrow float.
-        ScalarOp::Floor | ScalarOp::Ceil | ScalarOp::Trunc | ScalarOp::Round => call1(),
-        ScalarOp::Sqrt
-        | ScalarOp::Exp
-        | ScalarOp::Expm1
-        | ScalarOp::Log
-        | ScalarOp::Log1p
-        | ScalarOp::Sin
-        | ScalarOp::Cos
-        | ScalarOp::Tanh
-        | ScalarOp::Erf => call1(),
         ScalarOp::Add if float => infix("+"),
         ScalarOp::Sub if float => infix("-"),
         ScalarOp::Mul if float => infix("*"),
         ScalarOp::Div if float => infix("/"),
-        ScalarOp::Add | ScalarOp::Sub | ScalarOp::Mul | ScalarOp::Div => call2(),
-        ScalarOp::Rem | ScalarOp::Pow | ScalarOp::Atan2 => call2(),
-        ScalarOp::Max | ScalarOp::Min => call2(),
         ScalarOp::And => narrow(infix("&")),
         ScalarOp::Or => narrow(infix("|")),
         ScalarOp::Xor => narrow(infix("^")),
-        ScalarOp::Shl | ScalarOp::Shr => call2(),
         ScalarOp::Eq => infix("=="),
         ScalarOp::Ne => infix("!="),
         ScalarOp::Lt => infix("<"),
         ScalarOp::Le => infix("<="),
-        ScalarOp::Fma => format!("tl_fma_{register}({a}, {b}, {c})"),
         ScalarOp::Select => format!("({a} ? {b} : {c})"),
+        // A function of `functions` or of `prelude/`; a test looks for it there.
+        _ => format!("tl_{op}_{register}({})", [a, b, c][..op.arity()].join(", ")),
     }
+}
+
+/// The ops that are functions of the C library under their own names. `prelude/` defines what a language lacks.
+pub(crate) fn functions(dialect: Dialect, fp64: bool) -> String {
+    let mut text = String::new();
+    for op in ScalarOp::ALL.iter().filter(|op| op.cost().is_function()) {
+        let single = match dialect {
+            // PoCL's is not exact enough.
+            Dialect::OpenClC if *op == ScalarOp::Tanh => continue,
+            Dialect::OpenClC => "",
+            Dialect::CudaC => "f",
+        };
+        text += &format!("#define tl_{op}_f32 {op}{single}\n");
+        if fp64 {
+            text += &format!("#define tl_{op}_f64 {op}\n");
+        }
+    }
+    text
 }
 
 /// What a conversion to f16 or bf16 rounds; `None` for other dtypes, and where rounding is not its last step.
@@ -218,44 +195,12 @@ pub(crate) fn cast(from: DType, to: DType, value: &str) -> String {
 
 /// What a reduction starts from; its value over nothing.
 pub(crate) fn identity(op: ReduceOp, dtype: DType) -> String {
-    let top = 1_u64 << (8 * dtype.size() - 1);
-    let greatest = matches!(op, ReduceOp::Max | ReduceOp::ArgMax);
-    let bits = match (op, dtype.class()) {
-        (ReduceOp::Sum, _) => 0,
-        (ReduceOp::Prod, Class::Float) => match dtype {
-            DType::F64 => 1_f64.to_bits(),
-            _ => 1_f32.to_bits().into(),
-        },
-        (ReduceOp::Prod, Class::Signed | Class::Unsigned | Class::Bool) => 1,
-        (ReduceOp::Max | ReduceOp::Min | ReduceOp::ArgMax | ReduceOp::ArgMin, class) => match class {
-            Class::Float => {
-                let infinity = match dtype {
-                    DType::F64 => f64::INFINITY.to_bits(),
-                    DType::F16 => half::f16::INFINITY.to_bits().into(),
-                    DType::BF16 => half::bf16::INFINITY.to_bits().into(),
-                    _ => f32::INFINITY.to_bits().into(),
-                };
-                infinity | if greatest { top } else { 0 }
-            }
-            Class::Signed if greatest => top,
-            Class::Signed => top - 1,
-            Class::Bool => u64::from(!greatest),
-            Class::Unsigned if greatest => 0,
-            Class::Unsigned => (top - 1) | top,
-        },
-    };
-    constant(dtype, bits)
+    constant(dtype, op.identity(dtype))
 }
 
 /// Two values of a reduction combined; not for `ArgMax` and `ArgMin`.
 pub(crate) fn combined(op: ReduceOp, dtype: DType, a: &str, b: &str) -> String {
-    let scalar = match op {
-        ReduceOp::Sum => ScalarOp::Add,
-        ReduceOp::Prod => ScalarOp::Mul,
-        ReduceOp::Max | ReduceOp::ArgMax => ScalarOp::Max,
-        ReduceOp::Min | ReduceOp::ArgMin => ScalarOp::Min,
-    };
-    self::op(scalar, dtype, [a, b, a])
+    self::op(op.combines(), dtype, [a, b, a])
 }
 
 /// Name of the function that says whether its first argument beats its second; `None` for reductions without an index.
@@ -270,4 +215,40 @@ pub(crate) fn beats(op: ReduceOp, dtype: DType) -> Option<String> {
     } else {
         name.to_owned()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Target;
+    use crate::write::{Text, preamble};
+
+    /// What an op is written with has to be in the helpers, else the kernel does not compile on the device.
+    #[test]
+    fn every_op_is_written_with_what_the_helpers_define() {
+        let opencl = Target {
+            dialect: Dialect::OpenClC,
+            ..Target::CUDA
+        };
+        for target in [opencl, Target::CUDA] {
+            let mut text = Text::default();
+            preamble(&mut text, &target, true, false);
+            let text = text.into_string();
+            for &op in ScalarOp::ALL {
+                for dtype in DType::ALL.into_iter().filter(|&dtype| op.accepts().takes(dtype)) {
+                    let value = computed(op, dtype, ["a", "b", "c"]);
+                    if let Some((name, _)) = value.strip_prefix("tl_").and_then(|call| call.split_once('(')) {
+                        // Families of dtypes are macros of `name`.
+                        let definitions = [
+                            format!("tl_{name}("),
+                            format!("tl_{name} "),
+                            format!("tl_{op}_##name("),
+                        ];
+                        let defined = definitions.iter().any(|definition| text.contains(definition));
+                        assert!(defined, "{op} of {dtype}: {:?} has no tl_{name}", target.dialect);
+                    }
+                }
+            }
+        }
+    }
 }

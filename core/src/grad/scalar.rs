@@ -1,7 +1,7 @@
 //! Rules of the scalar ops.
 //!
 //! Where a function has no derivative the choice is PyTorch's: `abs` and `sign` 0 at 0; `max` and `min` of equal numbers
-//! half to each; `sqrt` infinite at 0; `pow` by its base 0 where the exponent is 0, by its exponent 0 where the base is 0 and
+//! half to each; `sqrt` and `cbrt` infinite at 0; `pow` by its base 0 where the exponent is 0, by its exponent 0 where the base is 0 and
 //! the exponent is not negative; `rem` as if the quotient's integral part were constant; rounding ops 0. Where neither of two
 //! numbers is the lesser because one is NaN, `max` and `min` pass the gradient to both.
 
@@ -12,142 +12,107 @@ use crate::tensor::Tensor;
 use smallvec::smallvec;
 use std::f64::consts::FRAC_2_SQRT_PI;
 
-/// As [`super::rule::saves`].
-pub(super) fn saves(op: ScalarOp, tracked: u32) -> Option<Saves> {
-    match op {
-        ScalarOp::Sign
-        | ScalarOp::Not
-        | ScalarOp::Floor
-        | ScalarOp::Ceil
-        | ScalarOp::Trunc
-        | ScalarOp::Round
-        | ScalarOp::And
-        | ScalarOp::Or
-        | ScalarOp::Xor
-        | ScalarOp::Shl
-        | ScalarOp::Shr
-        | ScalarOp::Eq
-        | ScalarOp::Ne
-        | ScalarOp::Lt
-        | ScalarOp::Le => None,
-        ScalarOp::Neg | ScalarOp::Add | ScalarOp::Sub => Some(Saves::NOTHING),
-        ScalarOp::Abs
-        | ScalarOp::Log
-        | ScalarOp::Log1p
-        | ScalarOp::Sin
-        | ScalarOp::Cos
-        | ScalarOp::Erf
-        | ScalarOp::Select => Some(Saves::inputs(1)),
-        ScalarOp::Sqrt | ScalarOp::Exp | ScalarOp::Expm1 | ScalarOp::Tanh => Some(Saves::OUTPUT),
-        ScalarOp::Mul | ScalarOp::Fma => Some(Saves::factors(tracked)),
-        ScalarOp::Div => Some(Saves::inputs(0b10).and_output(tracked & 0b10 != 0)),
-        ScalarOp::Rem if tracked & 0b10 == 0 => Some(Saves::NOTHING),
-        ScalarOp::Pow => Some(Saves::inputs(0b11).and_output(tracked & 0b10 != 0)),
-        ScalarOp::Rem | ScalarOp::Atan2 | ScalarOp::Max | ScalarOp::Min => Some(Saves::inputs(0b11)),
-    }
+/// One row an op: what its rule reads, as in [`super::rule::saves`], and its rule, as in [`super::rule::rule`].
+macro_rules! rules {
+    (
+        ($passed:ident, $g:ident, $tracked:ident)
+        flat: $($flat:ident),*;
+        $($op:ident: $saves:expr => $rule:expr;)*
+    ) => {
+        pub(super) fn saves(op: ScalarOp, $tracked: u32) -> Option<Saves> {
+            match op {
+                $(ScalarOp::$flat)|* => None,
+                $(ScalarOp::$op => Some($saves),)*
+            }
+        }
+
+        pub(super) fn rule(op: ScalarOp, $passed: &Passed<'_>, $g: &Tensor) -> Gradients {
+            match op {
+                $(ScalarOp::$flat)|* => smallvec![],
+                $(ScalarOp::$op => $rule,)*
+            }
+        }
+    };
 }
 
-/// As [`super::rule::rule`].
-pub(super) fn rule(op: ScalarOp, passed: &Passed<'_>, g: &Tensor) -> Gradients {
-    let x = || passed.input(0);
-    let y = || passed.output();
-    let one = |gradient: Tensor| -> Gradients { smallvec![Some(gradient)] };
-    match op {
-        ScalarOp::Sign
-        | ScalarOp::Not
-        | ScalarOp::Floor
-        | ScalarOp::Ceil
-        | ScalarOp::Trunc
-        | ScalarOp::Round
-        | ScalarOp::And
-        | ScalarOp::Or
-        | ScalarOp::Xor
-        | ScalarOp::Shl
-        | ScalarOp::Shr
-        | ScalarOp::Eq
-        | ScalarOp::Ne
-        | ScalarOp::Lt
-        | ScalarOp::Le => smallvec![],
-        ScalarOp::Neg => one(neg(g)),
-        ScalarOp::Abs => one(mul(g, &map1(ScalarOp::Sign, &x()))),
-        ScalarOp::Sqrt => one(div(&times(g, 0.5), &y())),
-        ScalarOp::Exp => one(mul(g, &y())),
-        ScalarOp::Expm1 => one(mul(g, &plus(&y(), 1.0))),
-        ScalarOp::Log => one(div(g, &x())),
-        ScalarOp::Log1p => one(div(g, &plus(&x(), 1.0))),
-        ScalarOp::Sin => one(mul(g, &map1(ScalarOp::Cos, &x()))),
-        ScalarOp::Cos => one(neg(&mul(g, &map1(ScalarOp::Sin, &x())))),
-        ScalarOp::Tanh => {
-            let y = y();
-            one(mul(g, &sub(&like(&y, 1.0), &mul(&y, &y))))
-        }
-        ScalarOp::Erf => {
-            let x = x();
-            let bell = map1(ScalarOp::Exp, &neg(&mul(&x, &x)));
-            one(mul(g, &times(&bell, FRAC_2_SQRT_PI)))
-        }
-        ScalarOp::Add => smallvec![Some(g.clone()), Some(g.clone())],
-        ScalarOp::Sub => smallvec![Some(g.clone()), negative(passed.wants(1), g)],
-        ScalarOp::Mul => factors(passed, g),
-        ScalarOp::Fma => {
-            let mut gradients = factors(passed, g);
-            gradients.push(Some(g.clone()));
-            gradients
-        }
-        ScalarOp::Div => {
-            let by_numerator = div(g, &passed.input(1));
-            let by_denominator = passed.wants(1).then(|| neg(&mul(&by_numerator, &y())));
-            smallvec![Some(by_numerator), by_denominator]
-        }
-        ScalarOp::Rem => {
-            let by_divisor = || {
-                let quotient = map1(ScalarOp::Trunc, &div(&x(), &passed.input(1)));
-                neg(&mul(g, &quotient))
-            };
-            smallvec![Some(g.clone()), passed.wants(1).then(by_divisor)]
-        }
-        ScalarOp::Pow => pow(passed, g),
-        ScalarOp::Atan2 => {
-            let (a, b) = (x(), passed.input(1));
-            let scaled = div(g, &add(&mul(&a, &a), &mul(&b, &b)));
-            smallvec![
-                passed.wants(0).then(|| mul(&scaled, &b)),
-                passed.wants(1).then(|| neg(&mul(&scaled, &a))),
-            ]
-        }
-        ScalarOp::Max => {
-            let (a, b) = (x(), passed.input(1));
-            let half = || (map2(ScalarOp::Eq, &a, &b), times(g, 0.5));
-            smallvec![
-                passed
-                    .wants(0)
-                    .then(|| share(half(), &map2(ScalarOp::Lt, &a, &b), g)),
-                passed
-                    .wants(1)
-                    .then(|| share(half(), &map2(ScalarOp::Lt, &b, &a), g)),
-            ]
-        }
-        ScalarOp::Min => {
-            let (a, b) = (x(), passed.input(1));
-            let half = || (map2(ScalarOp::Eq, &a, &b), times(g, 0.5));
-            smallvec![
-                passed
-                    .wants(0)
-                    .then(|| share(half(), &map2(ScalarOp::Lt, &b, &a), g)),
-                passed
-                    .wants(1)
-                    .then(|| share(half(), &map2(ScalarOp::Lt, &a, &b), g)),
-            ]
-        }
-        ScalarOp::Select => {
-            let condition = x();
-            smallvec![
-                None,
-                passed.wants(1).then(|| masked(&condition, g)),
-                passed.wants(2).then(|| unless(&condition, g)),
-            ]
-        }
-    }
+rules! {
+    (at, g, tracked)
+    flat: Sign, Not, Floor, Ceil, Trunc, Round, And, Or, Xor, Shl, Shr, Eq, Ne, Lt, Le;
+    Neg: Saves::NOTHING => one(neg(g));
+    Abs: Saves::inputs(1) => one(mul(g, &map1(ScalarOp::Sign, &at.input(0))));
+    Sqrt: Saves::OUTPUT => one(div(&times(g, 0.5), &at.output()));
+    Exp: Saves::OUTPUT => one(mul(g, &at.output()));
+    Expm1: Saves::OUTPUT => one(mul(g, &plus(&at.output(), 1.0)));
+    Log: Saves::inputs(1) => one(div(g, &at.input(0)));
+    Log1p: Saves::inputs(1) => one(div(g, &plus(&at.input(0), 1.0)));
+    Sin: Saves::inputs(1) => one(mul(g, &map1(ScalarOp::Cos, &at.input(0))));
+    Cos: Saves::inputs(1) => one(neg(&mul(g, &map1(ScalarOp::Sin, &at.input(0)))));
+    Tanh: Saves::OUTPUT => one(mul(g, &one_less_square(&at.output())));
+    Erf: Saves::inputs(1) => one(mul(g, &times(&bell(&at.input(0)), FRAC_2_SQRT_PI)));
+    Cbrt: Saves::OUTPUT => one(div(&div(g, &times(&at.output(), 3.0)), &at.output()));
+    Add: Saves::NOTHING => smallvec![Some(g.clone()), Some(g.clone())];
+    Sub: Saves::NOTHING => smallvec![Some(g.clone()), negative(at.wants(1), g)];
+    Mul: Saves::factors(tracked) => factors(at, g);
+    Fma: Saves::factors(tracked) => {
+        let mut gradients = factors(at, g);
+        gradients.push(Some(g.clone()));
+        gradients
+    };
+    Div: Saves::inputs(0b10).and_output(tracked & 0b10 != 0) => {
+        let by_numerator = div(g, &at.input(1));
+        let by_denominator = at.wants(1).then(|| neg(&mul(&by_numerator, &at.output())));
+        smallvec![Some(by_numerator), by_denominator]
+    };
+    Rem: if tracked & 0b10 == 0 { Saves::NOTHING } else { Saves::inputs(0b11) } => {
+        let by_divisor = || {
+            let quotient = map1(ScalarOp::Trunc, &div(&at.input(0), &at.input(1)));
+            neg(&mul(g, &quotient))
+        };
+        smallvec![Some(g.clone()), at.wants(1).then(by_divisor)]
+    };
+    Pow: Saves::inputs(0b11).and_output(tracked & 0b10 != 0) => pow(at, g);
+    Atan2: Saves::inputs(0b11) => {
+        let (a, b) = (at.input(0), at.input(1));
+        let scaled = div(g, &add(&mul(&a, &a), &mul(&b, &b)));
+        smallvec![
+            at.wants(0).then(|| mul(&scaled, &b)),
+            at.wants(1).then(|| neg(&mul(&scaled, &a))),
+        ]
+    };
+    Max: Saves::inputs(0b11) => extreme(at, g, |a, b| map2(ScalarOp::Lt, a, b));
+    Min: Saves::inputs(0b11) => extreme(at, g, |a, b| map2(ScalarOp::Lt, b, a));
+    Select: Saves::inputs(1) => {
+        let condition = at.input(0);
+        smallvec![
+            None,
+            at.wants(1).then(|| masked(&condition, g)),
+            at.wants(2).then(|| unless(&condition, g)),
+        ]
+    };
+}
+
+fn one(gradient: Tensor) -> Gradients {
+    smallvec![Some(gradient)]
+}
+
+/// `1 - y²`.
+fn one_less_square(y: &Tensor) -> Tensor {
+    sub(&like(y, 1.0), &mul(y, y))
+}
+
+/// `exp(-x²)`.
+fn bell(x: &Tensor) -> Tensor {
+    map1(ScalarOp::Exp, &neg(&mul(x, x)))
+}
+
+/// The gradients of a maximum or minimum; `loses` says where its first number loses to its second.
+fn extreme(passed: &Passed<'_>, g: &Tensor, loses: impl Fn(&Tensor, &Tensor) -> Tensor) -> Gradients {
+    let (a, b) = (passed.input(0), passed.input(1));
+    let half = || (map2(ScalarOp::Eq, &a, &b), times(g, 0.5));
+    smallvec![
+        passed.wants(0).then(|| share(half(), &loses(&a, &b), g)),
+        passed.wants(1).then(|| share(half(), &loses(&b, &a), g)),
+    ]
 }
 
 fn factors(passed: &Passed<'_>, g: &Tensor) -> Gradients {

@@ -140,17 +140,6 @@ pub enum Control {
 }
 
 impl Control {
-    /// The name in the text form.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Control::Repeat { .. } => "repeat",
-            Control::While { .. } => "while",
-            Control::Unwind { .. } => "unwind",
-            Control::Call { .. } => "call",
-            Control::Cond { .. } => "cond",
-        }
-    }
-
     /// The types of the results.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ mod infer;
 mod op;
 mod parse;
 mod rewrite;
+mod rows;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -175,44 +175,6 @@ pub enum Op {
 }
 
 impl Op {
-    /// The name in the text form.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Op::Input(_) => "input",
-            Op::Full { .. } => "full",
-            Op::Index { .. } => "index",
-            Op::Map(op) => op.name(),
-            Op::Cast(_) => "cast",
-            Op::Rand => "rand",
-            Op::Reduce { op, .. } => match op {
-                ReduceOp::Sum => "reduce_sum",
-                ReduceOp::Prod => "reduce_prod",
-                ReduceOp::Max => "reduce_max",
-                ReduceOp::Min => "reduce_min",
-                ReduceOp::ArgMax => "reduce_argmax",
-                ReduceOp::ArgMin => "reduce_argmin",
-            },
-            Op::Permute(_) => "permute",
-            Op::Expand(_) => "expand",
-            Op::Reshape(_) => "reshape",
-            Op::Slice { .. } => "slice",
-            Op::Window { .. } => "window",
-            Op::Pad { .. } => "pad",
-            Op::Concat { .. } => "concat",
-            Op::Gather { .. } => "gather",
-            Op::Scatter { .. } => "scatter",
-            Op::Matmul { .. } => "matmul",
-            Op::Attention { .. } => "attention",
-            Op::Conv(_) => "conv",
-            Op::ConvGradInput(..) => "conv_grad_input",
-            Op::ConvGradWeight(..) => "conv_grad_weight",
-            Op::Scan { .. } => "scan",
-            Op::ArgSort { .. } => "argsort",
-            Op::Control(control) => control.name(),
-            Op::Result { .. } => "result",
-        }
-    }
-
     /// Whether the result is another way to look at the operand's buffer. [`Op::Reshape`] is one only where strides allow it.
     pub const fn is_view(&self) -> bool {
         matches!(

@@ -1,13 +1,12 @@
 //! Graphs from their text form.
 
-use super::{Body, Control, ConvAttributes, Graph, NodeId, Op, ScatterMode, Type};
+use super::rows::{Attribute, Codec, items, quote};
+use super::{Body, Graph, NodeId, Op, Type};
 use crate::hal::DType;
-use crate::hal::ir::{ReduceOp, ScalarOp, parse_literal};
 use crate::tensor::failure::Refusal;
-use crate::tensor::shape::{Axes, MAX_RANK, Shape};
+use crate::tensor::shape::Shape;
 use crate::tensor::tag::OpTag;
 use std::str::FromStr;
-use std::sync::Arc;
 
 /// Graphs in graphs, at most.
 const MAX_DEPTH: usize = 32;
@@ -53,13 +52,6 @@ impl FromStr for Graph {
 
 fn refuse<T>(message: impl Into<String>) -> Result<T> {
     Err(Refusal::new(message))
-}
-
-/// A word of the text in a message.
-fn quote(word: &str) -> String {
-    let cut = if word.chars().nth(40).is_some() { "…" } else { "" };
-    let shown: String = word.chars().take(40).flat_map(char::escape_default).collect();
-    format!("`{shown}{cut}`")
 }
 
 #[derive(Default)]
@@ -162,7 +154,8 @@ impl Open {
             bodies,
             depth: &mut self.depth,
         };
-        let op = op_of(op, ty, &mut attributes)?;
+        let mut op = Op::of_name(op, ty)?;
+        op.attributes(&mut attributes)?;
         if let Some(word) = attributes.words.first() {
             return refuse(format!("{} has no attribute {}", op.name(), quote(word)));
         }
@@ -217,16 +210,8 @@ fn parse_type(word: &str) -> Result<Type> {
     let bad = || Refusal::new(format!("{} is no type such as `f32[2,3]`", quote(word)));
     let at = word.find('[').ok_or_else(bad)?;
     let dtype = DType::from_str(&word[..at]).map_err(|_| bad())?;
-    let extents: Vec<usize> = list(&word[at..]).ok_or_else(bad)?;
+    let extents: Vec<usize> = items(&word[at..]).ok_or_else(bad)?;
     Ok(Type::new(Shape::checked(&extents)?, dtype))
-}
-
-/// `[1,2]`.
-fn list<T: FromStr>(word: &str) -> Option<Vec<T>> {
-    match word.strip_prefix('[')?.strip_suffix(']')? {
-        "" => Some(Vec::new()),
-        items => items.split(',').map(|item| item.parse().ok()).collect(),
-    }
 }
 
 struct Attributes<'a> {
@@ -236,47 +221,12 @@ struct Attributes<'a> {
 }
 
 impl Attributes<'_> {
-    /// The value of the next attribute, which is `key`.
-    fn text(&mut self, key: &str) -> Result<&str> {
-        let found = self.words.first().and_then(|word| word.split_once('='));
-        match found {
-            Some((name, value)) if name == key => {
-                self.words = &self.words[1..];
-                Ok(value)
-            }
-            _ => refuse(format!("expected `{key}=…`")),
-        }
-    }
-
-    fn value<T: FromStr>(&mut self, key: &str) -> Result<T> {
-        let word = self.text(key)?;
-        word.parse()
-            .map_err(|_| Refusal::new(format!("{key} is {}", quote(word))))
-    }
-
-    fn list<T: FromStr>(&mut self, key: &str) -> Result<Vec<T>> {
-        let word = self.text(key)?;
-        list(word).ok_or_else(|| Refusal::new(format!("{key} is {}, no list such as `[1,2]`", quote(word))))
-    }
-
-    fn shape(&mut self, key: &str) -> Result<Shape> {
-        Shape::checked(&self.list::<usize>(key)?)
-    }
-
-    fn three(&mut self, key: &str) -> Result<[usize; 3]> {
-        self.list::<usize>(key)?
-            .try_into()
-            .map_err(|_| Refusal::new(format!("{key} has three entries")))
-    }
-
-    fn body(&mut self, key: &str) -> Result<Body> {
-        let bodies = self.bodies;
-        let word = self.text(key)?;
+    fn body(&mut self, word: &str) -> Result<Body> {
         let at = word
             .strip_prefix('@')
             .and_then(|number| number.parse::<usize>().ok());
         let (body, depth) = at
-            .and_then(|at| bodies.get(at))
+            .and_then(|at| self.bodies.get(at))
             .ok_or_else(|| Refusal::new(format!("{} is no graph before this one", quote(word))))?;
         if *depth + 1 > MAX_DEPTH {
             return refuse(format!("graphs lie in graphs more than {MAX_DEPTH} deep"));
@@ -284,163 +234,18 @@ impl Attributes<'_> {
         *self.depth = (*self.depth).max(depth + 1);
         Ok(body.clone())
     }
-
-    fn conv(&mut self) -> Result<ConvAttributes> {
-        Ok(ConvAttributes {
-            groups: self.value("groups")?,
-            stride: self.three("stride")?,
-            dilation: self.three("dilation")?,
-            low: self.three("low")?,
-            high: self.three("high")?,
-        })
-    }
 }
 
-fn op_of(name: &str, ty: Option<Type>, attributes: &mut Attributes<'_>) -> Result<Op> {
-    if let Some(control) = control(name, attributes)? {
-        return Ok(Op::Control(Arc::new(control)));
+impl Codec for Attributes<'_> {
+    /// The next attribute, which is `key`.
+    fn attribute(&mut self, key: &str, value: &mut dyn Attribute) -> Result<()> {
+        let found = self.words.first().and_then(|word| word.split_once('='));
+        match found {
+            Some((name, text)) if name == key => {
+                self.words = &self.words[1..];
+                value.read(key, text, &mut |word| self.body(word))
+            }
+            _ => refuse(format!("expected `{key}=…`")),
+        }
     }
-    let Some(Type { shape, dtype }) = ty else {
-        return refuse(format!("{} gives no token", quote(name)));
-    };
-    Ok(match name {
-        "input" => Op::Input(0),
-        "full" => {
-            let bits = parse_literal(dtype, attributes.text("value")?).map_err(Refusal::new)?;
-            let width = dtype.size() * 8;
-            if width < 64 && bits >> width != 0 {
-                return refuse(format!("value={bits:#x} is wider than {dtype}"));
-            }
-            Op::Full { dtype, bits, shape }
-        }
-        "index" => Op::Index {
-            axis: attributes.value("axis")?,
-            shape,
-        },
-        "cast" => Op::Cast(dtype),
-        "rand" => Op::Rand,
-        "permute" => {
-            let axes = attributes.list::<u8>("axes")?;
-            if axes.len() > MAX_RANK {
-                return refuse(format!("more than {MAX_RANK} axes"));
-            }
-            Op::Permute(axes.into_iter().collect())
-        }
-        "expand" => Op::Expand(shape),
-        "reshape" => Op::Reshape(shape),
-        "slice" => Op::Slice {
-            start: attributes.shape("start")?,
-            step: attributes.list::<i64>("step")?.into_iter().collect(),
-            shape,
-        },
-        "window" => Op::Window {
-            axis: attributes.value("axis")?,
-            size: attributes.value("size")?,
-            step: attributes.value("step")?,
-            dilation: attributes.value("dilation")?,
-        },
-        "pad" => Op::Pad {
-            low: attributes.shape("low")?,
-            shape,
-            bits: {
-                let word = attributes.text("bits")?;
-                let bits = word
-                    .strip_prefix("0x")
-                    .and_then(|hex| u64::from_str_radix(hex, 16).ok());
-                bits.ok_or_else(|| Refusal::new(format!("bits is {}, no number in hex", quote(word))))?
-            },
-        },
-        "concat" => Op::Concat {
-            axis: attributes.value("axis")?,
-        },
-        "gather" => Op::Gather {
-            axis: attributes.value("axis")?,
-        },
-        "scatter" => Op::Scatter {
-            axis: attributes.value("axis")?,
-            mode: {
-                let word = attributes.text("mode")?;
-                let mode = ScatterMode::ALL.into_iter().find(|mode| mode.name() == word);
-                mode.ok_or_else(|| Refusal::new(format!("mode is {}", quote(word))))?
-            },
-        },
-        "matmul" => Op::Matmul {
-            accumulate: {
-                let word = attributes.text("accumulate")?;
-                DType::from_str(word).map_err(|_| Refusal::new(format!("accumulate is {}", quote(word))))?
-            },
-            output: dtype,
-        },
-        "attention" => Op::Attention {
-            causal: attributes.value("causal")?,
-            scale: parse_literal(DType::F64, attributes.text("scale")?).map_err(Refusal::new)?,
-        },
-        "conv" => Op::Conv(attributes.conv()?),
-        "conv_grad_input" => Op::ConvGradInput(attributes.conv()?, shape),
-        "conv_grad_weight" => Op::ConvGradWeight(attributes.conv()?, shape),
-        "scan" => Op::Scan {
-            op: {
-                let word = attributes.text("op")?;
-                ReduceOp::from_name(word).ok_or_else(|| Refusal::new(format!("op is {}", quote(word))))?
-            },
-            axis: attributes.value("axis")?,
-            reverse: attributes.value("reverse")?,
-        },
-        "argsort" => Op::ArgSort {
-            axis: attributes.value("axis")?,
-            descending: attributes.value("descending")?,
-        },
-        "result" => Op::Result {
-            index: attributes.value("index")?,
-            ty: Type::new(shape, dtype),
-        },
-        _ => {
-            if let Some(op) = name.strip_prefix("reduce_").and_then(ReduceOp::from_name) {
-                let axes = attributes.list::<usize>("axes")?;
-                let set: Axes = axes.iter().copied().filter(|&axis| axis < MAX_RANK).collect();
-                if !axes.iter().copied().eq(set.iter()) {
-                    return refuse("axes are numbers of axes in ascending order");
-                }
-                Op::Reduce { op, axes: set }
-            } else if let Some(op) = ScalarOp::from_name(name) {
-                Op::Map(op)
-            } else {
-                return refuse(format!("there is no op {}", quote(name)));
-            }
-        }
-    })
-}
-
-fn control(name: &str, attributes: &mut Attributes<'_>) -> Result<Option<Control>> {
-    Ok(Some(match name {
-        "repeat" => Control::Repeat {
-            body: attributes.body("body")?,
-            trips: attributes.value("trips")?,
-            start: attributes.value("start")?,
-            carries: attributes.value("carries")?,
-            slices: attributes.value("slices")?,
-            reverse: attributes.value("reverse")?,
-        },
-        "while" => Control::While {
-            condition: attributes.body("condition")?,
-            body: attributes.body("body")?,
-            carries: attributes.value("carries")?,
-        },
-        "unwind" => Control::Unwind {
-            condition: attributes.body("condition")?,
-            body: attributes.body("body")?,
-            back: attributes.body("back")?,
-            carries: attributes.value("carries")?,
-            captured: attributes.value("captured")?,
-            sums: attributes.value("sums")?,
-        },
-        "call" => Control::Call {
-            body: attributes.body("body")?,
-        },
-        "cond" => Control::Cond {
-            then: attributes.body("then")?,
-            otherwise: attributes.body("otherwise")?,
-        },
-        _ => return Ok(None),
-    }))
 }

@@ -12,9 +12,8 @@
 //! Graphs that loops and branches run come first, as `graph @0`, `graph @1`, …, each once and in front of the graphs that name it; a loop or
 //! a branch itself is a `token`. Constants are as in the text form of kernels: the shortest decimal that is the same bits, or bits in hex.
 
-use super::{Body, Control, ConvAttributes, Graph, Op, ScatterMode, Type};
-use crate::hal::DType;
-use crate::hal::ir::literal;
+use super::rows::{Written, list};
+use super::{Body, Graph, Op, ScatterMode, Type};
 use std::collections::HashMap;
 use std::fmt::{self, Display, Write};
 
@@ -54,26 +53,9 @@ impl Display for Graph {
     }
 }
 
-/// A list without spaces.
-pub(super) struct List<T>(pub(super) T);
-
-impl<T: IntoIterator + Clone> Display for List<T>
-where
-    T::Item: Display,
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_char('[')?;
-        for (at, item) in self.0.clone().into_iter().enumerate() {
-            let comma = if at == 0 { "" } else { "," };
-            write!(f, "{comma}{item}")?;
-        }
-        f.write_char(']')
-    }
-}
-
 impl Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.dtype, List(self.shape.iter()))
+        write!(f, "{}{}", self.dtype, list(self.shape.iter()))
     }
 }
 
@@ -99,117 +81,13 @@ impl ScatterMode {
 
 /// The attributes of an op as ` key=value`, without what its type says; `body` names a graph that it runs.
 pub(super) fn attributes(op: &Op, body: &mut dyn FnMut(&Body) -> String) -> String {
-    let mut out = String::new();
-    let mut put = |key: &str, value: &dyn Display| {
-        // Writing to a string does not fail.
-        let _ = write!(out, " {key}={value}");
+    let mut written = Written {
+        out: String::new(),
+        name: body,
     };
-    match op {
-        Op::Input(_) | Op::Map(_) | Op::Cast(_) | Op::Rand | Op::Expand(_) | Op::Reshape(_) => {}
-        Op::Full { dtype, bits, .. } => put("value", &literal(*dtype, *bits)),
-        Op::Index { axis, .. } | Op::Concat { axis } | Op::Gather { axis } => put("axis", axis),
-        Op::Reduce { axes, .. } => put("axes", &List(axes.iter().collect::<Vec<_>>())),
-        Op::Permute(axes) => put("axes", &List(axes.iter())),
-        Op::Slice { start, step, .. } => {
-            put("start", &List(start.iter()));
-            put("step", &List(step.iter()));
-        }
-        Op::Window {
-            axis,
-            size,
-            step,
-            dilation,
-        } => {
-            put("axis", axis);
-            put("size", size);
-            put("step", step);
-            put("dilation", dilation);
-        }
-        Op::Pad { low, bits, .. } => {
-            put("low", &List(low.iter()));
-            put("bits", &format_args!("{bits:#x}"));
-        }
-        Op::Scatter { axis, mode } => {
-            put("axis", axis);
-            put("mode", &mode.name());
-        }
-        Op::Matmul { accumulate, .. } => put("accumulate", accumulate),
-        Op::Attention { causal, scale } => {
-            put("causal", causal);
-            put("scale", &literal(DType::F64, *scale));
-        }
-        Op::Conv(conv) | Op::ConvGradInput(conv, _) | Op::ConvGradWeight(conv, _) => {
-            let ConvAttributes {
-                groups,
-                stride,
-                dilation,
-                low,
-                high,
-            } = conv;
-            put("groups", groups);
-            put("stride", &List(stride));
-            put("dilation", &List(dilation));
-            put("low", &List(low));
-            put("high", &List(high));
-        }
-        Op::Scan { op, axis, reverse } => {
-            put("op", op);
-            put("axis", axis);
-            put("reverse", reverse);
-        }
-        Op::ArgSort { axis, descending } => {
-            put("axis", axis);
-            put("descending", descending);
-        }
-        Op::Result { index, .. } => put("index", index),
-        Op::Control(control) => match &**control {
-            Control::Repeat {
-                body: turn,
-                trips,
-                start,
-                carries,
-                slices,
-                reverse,
-            } => {
-                put("body", &body(turn));
-                put("trips", trips);
-                put("start", start);
-                put("carries", carries);
-                put("slices", slices);
-                put("reverse", reverse);
-            }
-            Control::While {
-                condition,
-                body: turn,
-                carries,
-            } => {
-                put("condition", &body(condition));
-                put("body", &body(turn));
-                put("carries", carries);
-            }
-            Control::Unwind {
-                condition,
-                body: turn,
-                back,
-                carries,
-                captured,
-                sums,
-            } => {
-                put("condition", &body(condition));
-                put("body", &body(turn));
-                put("back", &body(back));
-                put("carries", carries);
-                put("captured", captured);
-                put("sums", sums);
-            }
-            Control::Call { body: called } => put("body", &body(called)),
-            Control::Cond { then, otherwise } => {
-                put("then", &body(then));
-                put("otherwise", &body(otherwise));
-            }
-        },
-    }
-    out
+    // Writing sets nothing and refuses nothing.
+    let _ = op.clone().attributes(&mut written);
+    written.out
 }
 
 #[derive(Default)]

@@ -2,7 +2,7 @@
 
 use super::{Given, Lowering};
 use crate::graph::{NodeId, Op};
-use crate::hal::ir::ScalarOp;
+use crate::hal::ir::Cost;
 use crate::tensor::layout::Layout;
 use std::collections::HashSet;
 
@@ -24,7 +24,7 @@ impl Lowering<'_> {
                 return true;
             }
             op if op.is_view() => {}
-            Op::Map(op) if is_quick(*op) && *budget > 0 => *budget -= 1,
+            Op::Map(op) if op.cost() == Cost::Step && *budget > 0 => *budget -= 1,
             Op::Cast(_) if *budget > 0 => *budget -= 1,
             _ if self.marked[id.index()] => {
                 leaves.insert(id);
@@ -46,48 +46,5 @@ impl Lowering<'_> {
             },
             _ => Some(Layout::contiguous(*self.graph.shape(id))),
         }
-    }
-}
-
-/// Ops of about one instruction. Exhaustive, so that a new op is judged here.
-const fn is_quick(op: ScalarOp) -> bool {
-    match op {
-        ScalarOp::Neg
-        | ScalarOp::Abs
-        | ScalarOp::Sign
-        | ScalarOp::Not
-        | ScalarOp::Floor
-        | ScalarOp::Ceil
-        | ScalarOp::Trunc
-        | ScalarOp::Round
-        | ScalarOp::Add
-        | ScalarOp::Sub
-        | ScalarOp::Mul
-        | ScalarOp::Max
-        | ScalarOp::Min
-        | ScalarOp::And
-        | ScalarOp::Or
-        | ScalarOp::Xor
-        | ScalarOp::Shl
-        | ScalarOp::Shr
-        | ScalarOp::Eq
-        | ScalarOp::Ne
-        | ScalarOp::Lt
-        | ScalarOp::Le
-        | ScalarOp::Fma
-        | ScalarOp::Select => true,
-        ScalarOp::Sqrt
-        | ScalarOp::Exp
-        | ScalarOp::Expm1
-        | ScalarOp::Log
-        | ScalarOp::Log1p
-        | ScalarOp::Sin
-        | ScalarOp::Cos
-        | ScalarOp::Tanh
-        | ScalarOp::Erf
-        | ScalarOp::Div
-        | ScalarOp::Rem
-        | ScalarOp::Pow
-        | ScalarOp::Atan2 => false,
     }
 }

@@ -3,7 +3,7 @@
 use super::formula::{formula, formulas, like};
 use super::operand::IntoOperand;
 use super::promotion::{map, unchanged};
-use crate::hal::ir::ScalarOp;
+use crate::hal::ir::{Mixed, ScalarOp};
 use crate::ops::precision::{self, Class};
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, composite, composite_with_gradient};
@@ -47,7 +47,7 @@ formulas! {
     /// assert_eq!(x.sigmoid().to_vec::<f32>()?, [0.5]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    sigmoid = sigmoid, |_, y| y * (1.0 - y);
+    sigmoid: Narrow = sigmoid, |_, y| y * (1.0 - y);
     /// `ln(sigmoid(x))`, without underflow: `min(x, 0) - ln(1 + e^-|x|)`.
     ///
     /// ```
@@ -57,7 +57,7 @@ formulas! {
     /// assert_eq!(x.logsigmoid().to_vec::<f32>()?, [-200.0]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    logsigmoid = |x| -softplus(&-x), |x, _| sigmoid(&-x);
+    logsigmoid: Narrow = |x| -softplus(&-x), |x, _| sigmoid(&-x);
     /// `ln(1 + e^x)`, exact to the last digits for every x (PyTorch cuts it at 20).
     ///
     /// ```
@@ -67,7 +67,7 @@ formulas! {
     /// assert_eq!(x.softplus().to_vec::<f32>()?, [100.0]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    softplus = softplus, |x, _| sigmoid(x);
+    softplus: Full = softplus, |x, _| sigmoid(x);
     /// `x / (1 + |x|)`.
     ///
     /// ```
@@ -77,7 +77,7 @@ formulas! {
     /// assert_eq!(x.softsign().to_vec::<f32>()?, [0.5, -0.5]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    softsign = |x| x / (1.0 + x.abs()), |x, _| {
+    softsign: Narrow = |x| x / (1.0 + x.abs()), |x, _| {
         let divisor = 1.0 + x.abs();
         1.0 / (&divisor * &divisor)
     };
@@ -90,7 +90,7 @@ formulas! {
     /// assert_eq!(x.relu6().to_vec::<f32>()?, [0.0, 3.0, 6.0]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    relu6 = |x| x.clamp(0.0, 6.0), |x, _| inside(x, 0.0, 6.0, 1.0);
+    relu6: Narrow = |x| x.clamp(0.0, 6.0), |x, _| inside(x, 0.0, 6.0, 1.0);
     /// `relu6(x + 3) / 6`.
     ///
     /// ```
@@ -100,7 +100,7 @@ formulas! {
     /// assert_eq!(x.hardsigmoid().to_vec::<f32>()?, [0.0, 0.5, 1.0]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    hardsigmoid = |x| (x + 3.0).clamp(0.0, 6.0) / 6.0, |x, _| inside(x, -3.0, 3.0, 1.0 / 6.0);
+    hardsigmoid: Narrow = |x| (x + 3.0).clamp(0.0, 6.0) / 6.0, |x, _| inside(x, -3.0, 3.0, 1.0 / 6.0);
     /// `x * relu6(x + 3) / 6` (Howard et al. 2019).
     ///
     /// ```
@@ -110,7 +110,7 @@ formulas! {
     /// assert_eq!(x.hardswish().to_vec::<f32>()?, [-0.0, 3.0]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    hardswish = |x| x * (x + 3.0).clamp(0.0, 6.0) / 6.0, |x, _| {
+    hardswish: Narrow = |x| x * (x + 3.0).clamp(0.0, 6.0) / 6.0, |x, _| {
         x.lt(-3.0).where_cond(0.0, x.le(3.0).where_cond(x / 3.0 + 0.5, 1.0))
     };
     /// The scaled exponential linear unit (Klambauer et al. 2017).
@@ -122,7 +122,7 @@ formulas! {
     /// assert_eq!(x.selu().to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    selu = |x| SELU_SCALE * exponential_below(x, SELU_ALPHA, 1.0), |x, y| {
+    selu: Narrow = |x| SELU_SCALE * exponential_below(x, SELU_ALPHA, 1.0), |x, y| {
         x.gt(0.0).where_cond(SELU_SCALE, y + SELU_SCALE * SELU_ALPHA)
     };
     /// `x * sigmoid(x)`, also called swish; NaN at -inf, as in PyTorch.
@@ -134,7 +134,7 @@ formulas! {
     /// assert_eq!(x.silu().to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    silu = |x| x / (1.0 + (-x).exp()), |x, _| {
+    silu: Narrow = |x| x / (1.0 + (-x).exp()), |x, _| {
         let s = sigmoid(x);
         &s * (1.0 + x * (1.0 - &s))
     };
@@ -147,7 +147,7 @@ formulas! {
     /// assert_eq!(x.mish().to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    mish = |x| x * softplus(x).tanh(), |x, _| {
+    mish: Narrow = |x| x * softplus(x).tanh(), |x, _| {
         let t = softplus(x).tanh();
         &t + x * sigmoid(x) * (1.0 - &t * &t)
     };
@@ -161,7 +161,7 @@ formulas! {
     /// assert_eq!(x.gelu().to_vec::<f32>()?, [0.0, 10.0]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    gelu = |x| 0.5 * x * (1.0 + (x * FRAC_1_SQRT_2).erf()), |x, _| {
+    gelu: Narrow = |x| 0.5 * x * (1.0 + (x * FRAC_1_SQRT_2).erf()), |x, _| {
         let density = (-0.5 * x * x).exp() * (0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2);
         0.5 * (1.0 + (x * FRAC_1_SQRT_2).erf()) + x * density
     };
@@ -174,7 +174,7 @@ formulas! {
     /// assert_eq!(x.gelu_tanh().to_vec::<f32>()?, [0.0, 10.0]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    gelu_tanh = |x| 0.5 * x * (1.0 + gelu_inner(x).tanh()), |x, _| {
+    gelu_tanh: Narrow = |x| 0.5 * x * (1.0 + gelu_inner(x).tanh()), |x, _| {
         let t = gelu_inner(x).tanh();
         let inner = (2.0 / PI).sqrt() * (1.0 + 3.0 * 0.044715 * x * x);
         0.5 * (1.0 + &t) + 0.5 * x * (1.0 - &t * &t) * inner
@@ -188,7 +188,7 @@ formulas! {
     /// assert_eq!(x.tanhshrink().to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    tanhshrink = |x| x - x.tanh(), |x, _| {
+    tanhshrink: Narrow = |x| x - x.tanh(), |x, _| {
         let t = x.tanh();
         &t * &t
     };
@@ -246,9 +246,15 @@ impl Tensor {
     pub fn leaky_relu(&self, slope: f64) -> Tensor {
         let value = move |x: &Tensor| x.gt(0.0).where_cond(x, x * slope);
         let tag = OpTag::new("leaky_relu");
-        formula("leaky_relu", slope.to_bits(), self, tag, value, move |x, _| {
-            x.gt(0.0).where_cond(1.0, like(x, slope))
-        })
+        formula(
+            "leaky_relu",
+            Mixed::Narrow,
+            slope.to_bits(),
+            self,
+            tag,
+            value,
+            move |x, _| x.gt(0.0).where_cond(1.0, like(x, slope)),
+        )
     }
 
     /// x above 0, `alpha * (e^x - 1)` below.
@@ -265,6 +271,7 @@ impl Tensor {
         let value = move |x: &Tensor| exponential_below(x, alpha, 1.0);
         formula(
             "elu",
+            Mixed::Narrow,
             alpha.to_bits(),
             self,
             OpTag::new("elu"),
@@ -287,6 +294,7 @@ impl Tensor {
         let value = move |x: &Tensor| exponential_below(x, alpha, alpha);
         formula(
             "celu",
+            Mixed::Narrow,
             alpha.to_bits(),
             self,
             OpTag::new("celu"),
@@ -310,6 +318,7 @@ impl Tensor {
         let value = move |x: &Tensor| x.clamp(low, high);
         formula(
             "hardtanh",
+            Mixed::Narrow,
             attributes,
             self,
             OpTag::new("hardtanh"),
@@ -331,9 +340,15 @@ impl Tensor {
     pub fn hardshrink(&self, lambda: f64) -> Tensor {
         let value = move |x: &Tensor| x.abs().le(lambda).where_cond(0.0, x);
         let tag = OpTag::new("hardshrink");
-        formula("hardshrink", lambda.to_bits(), self, tag, value, move |x, _| {
-            x.abs().le(lambda).where_cond(0.0, like(x, 1.0))
-        })
+        formula(
+            "hardshrink",
+            Mixed::Narrow,
+            lambda.to_bits(),
+            self,
+            tag,
+            value,
+            move |x, _| x.abs().le(lambda).where_cond(0.0, like(x, 1.0)),
+        )
     }
 
     /// x moved towards 0 by `lambda`, 0 where it would pass it.
@@ -352,9 +367,15 @@ impl Tensor {
                 .where_cond(x - lambda, x.lt(-lambda).where_cond(x + lambda, x * 0.0))
         };
         let tag = OpTag::new("softshrink");
-        formula("softshrink", lambda.to_bits(), self, tag, value, move |x, _| {
-            x.abs().le(lambda).where_cond(0.0, like(x, 1.0))
-        })
+        formula(
+            "softshrink",
+            Mixed::Narrow,
+            lambda.to_bits(),
+            self,
+            tag,
+            value,
+            move |x, _| x.abs().le(lambda).where_cond(0.0, like(x, 1.0)),
+        )
     }
 
     /// x where it is above `threshold`, else `value`.
@@ -372,6 +393,7 @@ impl Tensor {
         let result = move |x: &Tensor| x.le(threshold).where_cond(value, x);
         formula(
             "threshold",
+            Mixed::Narrow,
             attributes,
             self,
             OpTag::new("threshold"),
@@ -400,8 +422,14 @@ impl Tensor {
             _ => weight.clone(),
         };
         let operands = [self.into_operand(), weight.into_operand()];
-        super::elementwise("prelu", (), operands, unchanged, tag, |[x, weight]| {
-            x.gt(0).where_cond(*x, *weight * *x)
-        })
+        super::elementwise(
+            "prelu",
+            Mixed::Narrow,
+            (),
+            operands,
+            unchanged,
+            tag,
+            |[x, weight]| x.gt(0).where_cond(*x, *weight * *x),
+        )
     }
 }

@@ -20,7 +20,7 @@ fn pair(
     otherwise: impl Fn(Operand<'_>, Operand<'_>) -> Tensor,
 ) -> Tensor {
     if is_active() {
-        let [a, b] = adjusted_operands(Class::Other, tag, [a, b]);
+        let [a, b] = adjusted_operands(Class::of(op.mixed()), tag, [a, b]);
         return known(op, &a, &b, tag, &|| otherwise(a.clone(), b.clone()));
     }
     known(op, &a, &b, tag, &|| otherwise(a.clone(), b.clone()))

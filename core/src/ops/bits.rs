@@ -3,7 +3,7 @@
 use super::operand::{IntoOperand, Operand};
 use super::promotion::{elementwise, map, unchanged};
 use crate::hal::DType;
-use crate::hal::ir::ScalarOp;
+use crate::hal::ir::{Mixed, ScalarOp};
 use crate::tensor::Tensor;
 use crate::tensor::tag::OpTag;
 
@@ -18,14 +18,22 @@ fn logical(op: ScalarOp, a: &Tensor, b: Operand<'_>, tag: OpTag) -> Tensor {
     {
         return map(op, [a.into_operand(), b], unchanged, tag);
     }
-    elementwise("logical", op, [a.into_operand(), b], unchanged, tag, |[a, b]| {
-        map(
-            op,
-            [a.ne(0).into_operand(), b.ne(0).into_operand()],
-            unchanged,
-            tag,
-        )
-    })
+    elementwise(
+        "logical",
+        Mixed::Narrow,
+        op,
+        [a.into_operand(), b],
+        unchanged,
+        tag,
+        |[a, b]| {
+            map(
+                op,
+                [a.ne(0).into_operand(), b.ne(0).into_operand()],
+                unchanged,
+                tag,
+            )
+        },
+    )
 }
 
 macro_rules! bits {

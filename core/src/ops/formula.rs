@@ -4,7 +4,8 @@ use super::operand::{Operand, Scalar};
 use super::promotion::{brought, cast, elementwise, float_of, join};
 use crate::graph::Type;
 use crate::hal::DType;
-use crate::ops::precision;
+use crate::hal::ir::Mixed;
+use crate::ops::precision::{self, Class};
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, composite, composite_with_gradient};
 use std::hash::Hash;
@@ -25,6 +26,7 @@ pub(crate) fn widened(dtype: DType) -> DType {
 /// cancellation.
 pub(crate) fn formula<A>(
     name: &'static str,
+    mixed: Mixed,
     attributes: A,
     x: &Tensor,
     tag: OpTag,
@@ -34,7 +36,7 @@ pub(crate) fn formula<A>(
 where
     A: Hash + Eq + Clone + Send + Sync + 'static,
 {
-    let held = precision::adjusted(precision::class_of(name), tag, [x]);
+    let held = precision::adjusted(Class::of(mixed), tag, [x]);
     let [x] = held.operands([x]);
     let kept = attributes.clone();
     composite_with_gradient(
@@ -68,13 +70,14 @@ where
 /// A real function of two numbers, computed in f64 or f32; `slopes` are its derivatives by both, from both and the value.
 pub(crate) fn formula2(
     name: &'static str,
+    mixed: Mixed,
     a: Operand<'_>,
     b: Operand<'_>,
     tag: OpTag,
     value: impl Fn(&Tensor, &Tensor) -> Tensor,
     slopes: impl Fn(&Tensor, &Tensor, &Tensor) -> [Tensor; 2] + Clone + Send + Sync + 'static,
 ) -> Tensor {
-    let operands = precision::adjusted_operands(precision::class_of(name), tag, [a, b]);
+    let operands = precision::adjusted_operands(Class::of(mixed), tag, [a, b]);
     let ty = match join(&operands) {
         Ok(ty) => Type::new(ty.shape, float_of(ty.dtype)),
         Err(stop) => return stop.tensor(tag, &operands),
@@ -84,7 +87,7 @@ pub(crate) fn formula2(
     let recorded = |operand: &Operand<'_>| operand.tensor().is_some_and(|tensor| tensor.history.is_some());
     if !operands.iter().any(recorded) {
         let choose = |dtype| Ok(float_of(dtype));
-        return elementwise(name, (), operands, choose, tag, |[a, b]| body(a, b));
+        return elementwise(name, mixed, (), operands, choose, tag, |[a, b]| body(a, b));
     }
     let (a, b) = match (brought(&operands[0], ty, tag), brought(&operands[1], ty, tag)) {
         (Ok(a), Ok(b)) => (a.into_owned(), b.into_owned()),
@@ -116,16 +119,21 @@ pub(crate) fn like(x: &Tensor, value: f64) -> Tensor {
     }
 }
 
-/// Methods that are formulas without parameters: name, value at x, slope at x where the value is y.
+/// Methods that are formulas without parameters: name, what mixed precision does with it, value at x, slope at x where the
+/// value is y. They are rows of the registry too.
 macro_rules! formulas {
-    ($($(#[$doc:meta])* $name:ident = $value:expr, $slope:expr;)*) => {
+    ($($(#[$doc:meta])* $name:ident: $mixed:ident = $value:expr, $slope:expr;)*) => {
         impl Tensor { $(
             $(#[$doc])*
             #[track_caller]
             pub fn $name(&self) -> Tensor {
-                formula(stringify!($name), (), self, OpTag::new(stringify!($name)), $value, $slope)
+                formula(stringify!($name), crate::hal::ir::Mixed::$mixed, (), self, OpTag::new(stringify!($name)), $value, $slope)
             }
         )* }
+
+        pub(super) const ROWS: &[crate::ops::registry::NamedOp] = &[$(
+            crate::ops::registry::NamedOp::unary(stringify!($name), crate::hal::ir::Mixed::$mixed, Tensor::$name),
+        )*];
     };
 }
 

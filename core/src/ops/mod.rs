@@ -25,6 +25,7 @@ mod power;
 pub(crate) mod precision;
 mod promotion;
 mod reduce;
+mod registry;
 mod scan;
 mod shape;
 mod slice;
@@ -45,6 +46,7 @@ pub use nn::{
 pub use operand::{IntoOperand, Operand, Scalar};
 pub use pad::PadMode;
 pub use promotion::promote;
+pub use registry::NamedOp;
 pub use shape::IntoExtents;
 pub use slice::{At, ELLIPSIS, IntoIndex, NEW_AXIS, step};
 

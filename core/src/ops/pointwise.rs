@@ -5,7 +5,7 @@ use super::precision::{Class, adjusted, adjusted_operands};
 use super::promotion::{brought, elementwise, float_of, join, map, unchanged};
 use crate::graph::Op;
 use crate::hal::DType;
-use crate::hal::ir::ScalarOp;
+use crate::hal::ir::{Mixed, ScalarOp};
 use crate::tensor::failure::Refusal;
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, apply, composite, composite_with_gradient};
@@ -24,7 +24,7 @@ fn strays(rest: &Tensor, divisor: &Tensor) -> Tensor {
 
 /// The remainder with the sign of the divisor.
 pub(crate) fn remainder(a: Operand<'_>, b: Operand<'_>, tag: OpTag) -> Tensor {
-    elementwise("remainder", (), [a, b], number, tag, |[a, b]| {
+    elementwise("remainder", Mixed::Narrow, (), [a, b], number, tag, |[a, b]| {
         let rest = a.fmod(*b);
         strays(&rest, b).where_cond(&rest + *b, &rest)
     })
@@ -32,7 +32,7 @@ pub(crate) fn remainder(a: Operand<'_>, b: Operand<'_>, tag: OpTag) -> Tensor {
 
 /// The quotient rounded down.
 pub(crate) fn div_floor(a: Operand<'_>, b: Operand<'_>, tag: OpTag) -> Tensor {
-    elementwise("div_floor", (), [a, b], number, tag, |[a, b]| {
+    elementwise("div_floor", Mixed::Narrow, (), [a, b], number, tag, |[a, b]| {
         let rest = a.fmod(*b);
         let stray = strays(&rest, b);
         if !a.dtype().is_ok_and(DType::is_float) {
@@ -164,10 +164,18 @@ impl Tensor {
             let above = bound(ScalarOp::Max, x, low, tag);
             return bound(ScalarOp::Min, Operand::Owned(above), high, tag);
         }
-        elementwise("clamp", (), operands, unchanged, tag, |[x, low, high]| {
-            let above = apply(Op::Map(ScalarOp::Max), &[x, low], tag);
-            apply(Op::Map(ScalarOp::Min), &[&above, high], tag)
-        })
+        elementwise(
+            "clamp",
+            Mixed::Narrow,
+            (),
+            operands,
+            unchanged,
+            tag,
+            |[x, low, high]| {
+                let above = apply(Op::Map(ScalarOp::Max), &[x, low], tag);
+                apply(Op::Map(ScalarOp::Min), &[&above, high], tag)
+            },
+        )
     }
 
     /// As [`clamp`](Tensor::clamp), under NumPy's name.
@@ -237,6 +245,7 @@ impl Tensor {
         let choose = |dtype| Ok(float_of(dtype));
         elementwise(
             "lerp",
+            Mixed::Narrow,
             (),
             operands,
             choose,
@@ -277,9 +286,15 @@ impl Tensor {
     #[track_caller]
     pub fn fmax<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         let operands = [self.into_operand(), other.into_operand()];
-        elementwise("fmax", (), operands, unchanged, OpTag::new("fmax"), |[a, b]| {
-            a.ne(*a).where_cond(*b, b.ne(*b).where_cond(*a, a.maximum(*b)))
-        })
+        elementwise(
+            "fmax",
+            Mixed::Narrow,
+            (),
+            operands,
+            unchanged,
+            OpTag::new("fmax"),
+            |[a, b]| a.ne(*a).where_cond(*b, b.ne(*b).where_cond(*a, a.maximum(*b))),
+        )
     }
 
     /// The lesser of each pair; of a NaN and a number the number.
@@ -294,9 +309,15 @@ impl Tensor {
     #[track_caller]
     pub fn fmin<'a>(&self, other: impl IntoOperand<'a>) -> Tensor {
         let operands = [self.into_operand(), other.into_operand()];
-        elementwise("fmin", (), operands, unchanged, OpTag::new("fmin"), |[a, b]| {
-            a.ne(*a).where_cond(*b, b.ne(*b).where_cond(*a, a.minimum(*b)))
-        })
+        elementwise(
+            "fmin",
+            Mixed::Narrow,
+            (),
+            operands,
+            unchanged,
+            OpTag::new("fmin"),
+            |[a, b]| a.ne(*a).where_cond(*b, b.ne(*b).where_cond(*a, a.minimum(*b))),
+        )
     }
 
     /// Whether the sign is negative, of -0 too, as bool; false for NaN.
@@ -336,6 +357,7 @@ impl Tensor {
         let choose = |dtype| Ok(float_of(dtype));
         elementwise(
             "copysign",
+            Mixed::Narrow,
             (),
             operands,
             choose,
@@ -358,6 +380,7 @@ impl Tensor {
         let operands = [self.into_operand(), at_zero.into_operand()];
         elementwise(
             "heaviside",
+            Mixed::Narrow,
             (),
             operands,
             unchanged,
@@ -441,6 +464,7 @@ impl Tensor {
         let attributes = (rtol.to_bits(), atol.to_bits());
         elementwise(
             "isclose",
+            Mixed::Narrow,
             attributes,
             operands,
             choose,

@@ -3,10 +3,10 @@
 use super::binary::arithmetic;
 use super::formula::{formula, formula2};
 use super::operand::{IntoOperand, Operand, Scalar};
-use super::precision::{Class, adjusted_operands};
+use super::precision::{Class, adjusted, adjusted_operands};
 use super::promotion::{elementwise, float_of, join, map, unchanged};
 use crate::hal::DType;
-use crate::hal::ir::ScalarOp;
+use crate::hal::ir::{Mixed, ScalarOp};
 use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
 use crate::tensor::tag::OpTag;
@@ -57,7 +57,7 @@ pub(crate) fn power(a: Operand<'_>, b: Operand<'_>, tag: OpTag) -> Tensor {
         DType::Bool => Err(Refusal::new("bool has no powers").help("cast to an integer or a float")),
         _ => Ok(dtype),
     };
-    elementwise("power", (), [a, b], choose, tag, |[a, b]| {
+    elementwise("power", Mixed::Narrow, (), [a, b], choose, tag, |[a, b]| {
         integer_power(a, b, dtype)
     })
 }
@@ -84,15 +84,6 @@ fn logarithm(x: &Tensor, base: f64, factor: f64) -> Tensor {
     let nearest = estimate.round();
     let exact = power(base.into_operand(), (&nearest).into_operand(), OpTag::new("log")).eq(x);
     exact.where_cond(nearest, estimate)
-}
-
-fn cbrt(x: &Tensor) -> Tensor {
-    // One step of Newton's method takes away the error of the exponent 1/3.
-    let size = x.abs();
-    let estimate = size.pow(1.0 / 3.0);
-    let better = &estimate + (&size / (&estimate * &estimate) - &estimate) * (1.0 / 3.0);
-    let usable = better.eq(&better).logical_and(estimate.lt(f64::INFINITY));
-    x.sign() * usable.where_cond(better, estimate)
 }
 
 fn hypot(a: &Tensor, b: &Tensor) -> Tensor {
@@ -157,11 +148,10 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn reciprocal(&self) -> Tensor {
-        super::binary::divide(
-            Operand::Scalar(1.0.into()),
-            self.into_operand(),
-            OpTag::new("reciprocal"),
-        )
+        let tag = OpTag::new("reciprocal");
+        let held = adjusted(Class::Full, tag, [self]);
+        let [x] = held.operands([self]);
+        super::binary::divide(Operand::Scalar(1.0.into()), x.into_operand(), tag)
     }
 
     /// `1 / √x`, within 1.5 units in the last place; inf at 0, NaN below. Integers become f32.
@@ -177,28 +167,13 @@ impl Tensor {
     pub fn rsqrt(&self) -> Tensor {
         formula(
             "rsqrt",
+            Mixed::Full,
             (),
             self,
             OpTag::new("rsqrt"),
             |x| 1.0 / x.sqrt(),
             |_, y| -0.5 * y * y * y,
         )
-    }
-
-    /// Cube root, of negative numbers too, within 2 units in the last place. Integers become f32.
-    ///
-    /// ```
-    /// # use thalweg::{Context, Tensor};
-    /// # let cx = Context::new("cpu")?;
-    /// let x = Tensor::from_slice(&[8.0_f32, -27.0], [2], &cx);
-    /// assert_eq!(x.cbrt().to_vec::<f32>()?, [2.0, -3.0]);
-    /// # Ok::<(), thalweg::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn cbrt(&self) -> Tensor {
-        formula("cbrt", (), self, OpTag::new("cbrt"), cbrt, |_, y| {
-            1.0 / (3.0 * y * y)
-        })
     }
 
     /// 2^x; exact for integral x where the device's `pow` is. Integers become f32.
@@ -214,6 +189,7 @@ impl Tensor {
     pub fn exp2(&self) -> Tensor {
         formula(
             "exp2",
+            Mixed::Full,
             (),
             self,
             OpTag::new("exp2"),
@@ -234,9 +210,15 @@ impl Tensor {
     #[track_caller]
     pub fn log2(&self) -> Tensor {
         let value = |x: &Tensor| logarithm(x, 2.0, LOG2_E);
-        formula("log2", (), self, OpTag::new("log2"), value, |x, _| {
-            1.0 / (x * LN_2)
-        })
+        formula(
+            "log2",
+            Mixed::Full,
+            (),
+            self,
+            OpTag::new("log2"),
+            value,
+            |x, _| 1.0 / (x * LN_2),
+        )
     }
 
     /// Decimal logarithm within 3 units in the last place, and exact for powers of 10; -inf at 0, NaN below. Integers become f32.
@@ -251,9 +233,15 @@ impl Tensor {
     #[track_caller]
     pub fn log10(&self) -> Tensor {
         let value = |x: &Tensor| logarithm(x, 10.0, LOG10_E);
-        formula("log10", (), self, OpTag::new("log10"), value, |x, _| {
-            1.0 / (x * LN_10)
-        })
+        formula(
+            "log10",
+            Mixed::Full,
+            (),
+            self,
+            OpTag::new("log10"),
+            value,
+            |x, _| 1.0 / (x * LN_10),
+        )
     }
 
     /// `√(self² + other²)` without overflow on the way, within 2 units in the last place; inf with an inf, even beside NaN.
@@ -271,6 +259,7 @@ impl Tensor {
         let tag = OpTag::new("hypot");
         formula2(
             "hypot",
+            Mixed::Narrow,
             self.into_operand(),
             other.into_operand(),
             tag,
@@ -296,6 +285,7 @@ impl Tensor {
         let tag = OpTag::new("logaddexp");
         formula2(
             "logaddexp",
+            Mixed::Full,
             self.into_operand(),
             other.into_operand(),
             tag,
@@ -322,6 +312,7 @@ impl Tensor {
         };
         formula2(
             "xlogy",
+            Mixed::Full,
             self.into_operand(),
             other.into_operand(),
             tag,

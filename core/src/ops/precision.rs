@@ -8,6 +8,7 @@ use super::operand::Operand;
 use super::promotion::cast;
 use crate::context::{Context, Precision};
 use crate::hal::DType;
+use crate::hal::ir::Mixed;
 use crate::tensor::Tensor;
 use crate::tensor::tag::OpTag;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,31 +26,14 @@ pub(crate) enum Class {
     Kept,
 }
 
-/// Formulas of [`Class::Full`] by name.
-const FULL: [&str; 16] = [
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "cosh",
-    "erfinv",
-    "exp2",
-    "log10",
-    "log2",
-    "logaddexp",
-    "reciprocal",
-    "rsqrt",
-    "sinh",
-    "softplus",
-    "tan",
-    "xlogy",
-];
-
-/// The class of a formula.
-pub(crate) fn class_of(name: &str) -> Class {
-    match FULL.contains(&name) {
-        true => Class::Full,
-        false => Class::Other,
+impl Class {
+    /// The class of a scalar op or a reduction.
+    pub(crate) const fn of(mixed: Mixed) -> Class {
+        match mixed {
+            Mixed::Narrow => Class::Other,
+            Mixed::Full => Class::Full,
+            Mixed::Kept => Class::Kept,
+        }
     }
 }
 

@@ -1,10 +1,10 @@
 //! Bringing operands to one dtype and one shape, by PyTorch's rules.
 
 use super::operand::{Operand, Scalar};
-use super::precision::{self, adjusted_operands, class_of};
+use super::precision::{self, adjusted_operands};
 use crate::graph::{Op, Type};
 use crate::hal::DType;
-use crate::hal::ir::ScalarOp;
+use crate::hal::ir::{Mixed, ScalarOp};
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::{MAX_RANK, Shape};
 use crate::tensor::tag::OpTag;
@@ -177,12 +177,7 @@ pub(crate) fn map<const N: usize>(
     choose: impl Fn(DType) -> Result<DType, Refusal>,
     tag: OpTag,
 ) -> Tensor {
-    let class = if op == ScalarOp::Pow {
-        precision::Class::Full
-    } else {
-        precision::Class::Other
-    };
-    let operands = adjusted_operands(class, tag, operands);
+    let operands = adjusted_operands(precision::Class::of(op.mixed()), tag, operands);
     let ty = match join(&operands).and_then(|ty| Ok(Type::new(ty.shape, choose(ty.dtype)?))) {
         Ok(ty) => ty,
         Err(stop) => return stop.tensor(tag, &operands),
@@ -191,7 +186,7 @@ pub(crate) fn map<const N: usize>(
         (operand.tensor()).is_some_and(|tensor| tensor.ty().is_ok_and(|known| known.dtype != ty.dtype))
     };
     if operands.iter().any(converts) {
-        return elementwise("map", op, operands, choose, tag, |inputs| {
+        return elementwise("map", op.mixed(), op, operands, choose, tag, |inputs| {
             apply(Op::Map(op), inputs, tag)
         });
     }
@@ -213,6 +208,7 @@ pub(crate) fn map<const N: usize>(
 /// common one. With numbers or conversions, eager tensors still run one kernel.
 pub(crate) fn elementwise<const N: usize, A>(
     name: &'static str,
+    mixed: Mixed,
     attributes: A,
     operands: [Operand<'_>; N],
     choose: impl Fn(DType) -> Result<DType, Refusal>,
@@ -222,7 +218,7 @@ pub(crate) fn elementwise<const N: usize, A>(
 where
     A: std::hash::Hash + Eq + Clone + Send + 'static,
 {
-    let operands = adjusted_operands(class_of(name), tag, operands);
+    let operands = adjusted_operands(precision::Class::of(mixed), tag, operands);
     let ty = match join(&operands).and_then(|ty| Ok(Type::new(ty.shape, choose(ty.dtype)?))) {
         Ok(ty) => ty,
         Err(stop) => return stop.tensor(tag, &operands),

@@ -9,16 +9,9 @@ use crate::ops::precision::{self, Class};
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, apply, composite};
 
-const fn class(op: ReduceOp) -> Class {
-    match op {
-        ReduceOp::Sum | ReduceOp::Prod => Class::Full,
-        ReduceOp::Max | ReduceOp::Min | ReduceOp::ArgMax | ReduceOp::ArgMin => Class::Kept,
-    }
-}
-
 /// A running reduction; sums and products in [`accumulator`], given in it for integers.
 fn scan(x: &Tensor, op: ReduceOp, axis: i32, tag: OpTag) -> Tensor {
-    let held = precision::adjusted(class(op), tag, [x]);
+    let held = precision::adjusted(Class::of(op.mixed()), tag, [x]);
     let [x] = held.operands([x]);
     let Ok(ty) = x.ty() else { return x.clone() };
     if ty.shape.is_empty() && matches!(axis, 0 | -1) {
@@ -28,8 +21,11 @@ fn scan(x: &Tensor, op: ReduceOp, axis: i32, tag: OpTag) -> Tensor {
         Ok(axis) => axis as u8,
         Err(refusal) => return Tensor::refused(tag, refusal, &[x]),
     };
-    let sums = matches!(op, ReduceOp::Sum | ReduceOp::Prod);
-    let wide = if sums { accumulator(ty.dtype) } else { ty.dtype };
+    let wide = if op.rounds() {
+        accumulator(ty.dtype)
+    } else {
+        ty.dtype
+    };
     let result = if ty.dtype.is_float() { ty.dtype } else { wide };
     let op = Op::Scan {
         op,

@@ -71,7 +71,7 @@ formulas! {
     /// assert_eq!(x.erfc().to_vec::<f32>()?, [1.0, 0.0]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    erfc = erfc, |x, _| -FRAC_2_SQRT_PI * (-(x * x)).exp();
+    erfc: Narrow = erfc, |x, _| -FRAC_2_SQRT_PI * (-(x * x)).exp();
     /// `ln(x / (1 - x))`, the inverse of [`sigmoid`](Tensor::sigmoid); ±inf at 1 and 0, NaN outside. Integers become f32.
     ///
     /// ```
@@ -81,5 +81,5 @@ formulas! {
     /// assert_eq!(x.logit().to_vec::<f32>()?, [0.0, f32::INFINITY]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    logit = |x| (x / (1.0 - x)).log(), |x, _| 1.0 / (x * (1.0 - x));
+    logit: Narrow = |x| (x / (1.0 - x)).log(), |x, _| 1.0 / (x * (1.0 - x));
 }

@@ -58,7 +58,7 @@ formulas! {
     /// assert_eq!(x.tan().to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    tan = |x| x.sin() / x.cos(), |_, y| 1.0 + y * y;
+    tan: Full = |x| x.sin() / x.cos(), |_, y| 1.0 + y * y;
     /// Arc sine in radians; NaN outside -1 to 1.
     ///
     /// ```
@@ -68,7 +68,7 @@ formulas! {
     /// assert_eq!(x.asin().to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    asin = |x| x.atan2(leg(x)), |x, _| 1.0 / leg(x);
+    asin: Full = |x| x.atan2(leg(x)), |x, _| 1.0 / leg(x);
     /// Arc cosine in radians; NaN outside -1 to 1.
     ///
     /// ```
@@ -78,7 +78,7 @@ formulas! {
     /// assert_eq!(x.acos().to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    acos = |x| leg(x).atan2(x), |x, _| -1.0 / leg(x);
+    acos: Full = |x| leg(x).atan2(x), |x, _| -1.0 / leg(x);
     /// Arc tangent in radians.
     ///
     /// ```
@@ -88,7 +88,7 @@ formulas! {
     /// assert_eq!(x.atan().to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    atan = |x| x.atan2(1.0), |x, _| 1.0 / (1.0 + x * x);
+    atan: Narrow = |x| x.atan2(1.0), |x, _| 1.0 / (1.0 + x * x);
     /// Hyperbolic sine.
     ///
     /// ```
@@ -98,7 +98,7 @@ formulas! {
     /// assert_eq!(x.sinh().to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    sinh = sinh, |x, _| cosh(x);
+    sinh: Full = sinh, |x, _| cosh(x);
     /// Hyperbolic cosine.
     ///
     /// ```
@@ -108,7 +108,7 @@ formulas! {
     /// assert_eq!(x.cosh().to_vec::<f32>()?, [1.0]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    cosh = cosh, |x, _| sinh(x);
+    cosh: Full = cosh, |x, _| sinh(x);
     /// Inverse of the hyperbolic sine.
     ///
     /// ```
@@ -118,7 +118,7 @@ formulas! {
     /// assert_eq!(x.asinh().to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    asinh = |x| odd(x, |x| {
+    asinh: Full = |x| odd(x, |x| {
         let square = x * x;
         log1p_or_large(x, x + &square / (1.0 + (&square + 1.0).sqrt()))
     }), |x, _| 1.0 / x.hypot(1.0);
@@ -131,7 +131,7 @@ formulas! {
     /// assert_eq!(x.acosh().to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    acosh = |x| {
+    acosh: Full = |x| {
         let above = x - 1.0;
         log1p_or_large(x, &above + above.sqrt() * (&above + 2.0).sqrt())
     }, |x, _| 1.0 / ((x - 1.0).sqrt() * (x + 1.0).sqrt());
@@ -144,5 +144,5 @@ formulas! {
     /// assert_eq!(x.atanh().to_vec::<f32>()?, [0.0, f32::INFINITY]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    atanh = |x| odd(x, |x| 0.5 * (2.0 * x / (1.0 - x)).log1p()), |x, _| 1.0 / ((1.0 - x) * (1.0 + x));
+    atanh: Narrow = |x| odd(x, |x| 0.5 * (2.0 * x / (1.0 - x)).log1p()), |x, _| 1.0 / ((1.0 - x) * (1.0 + x));
 }

@@ -5,26 +5,20 @@ use crate::graph::Op;
 use crate::hal::DType;
 use crate::hal::ir::ScalarOp;
 use crate::ops::precision::{self, Class};
+use crate::ops::registry::NamedOp;
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, apply, composite};
 
-const fn class(op: ScalarOp) -> Class {
-    match op {
-        ScalarOp::Exp | ScalarOp::Expm1 | ScalarOp::Log | ScalarOp::Log1p => Class::Full,
-        _ => Class::Other,
-    }
-}
-
 /// `op` on every element of a tensor of a dtype that it takes.
 fn primitive(x: &Tensor, op: ScalarOp, tag: OpTag) -> Tensor {
-    let held = precision::adjusted(class(op), tag, [x]);
+    let held = precision::adjusted(Class::of(op.mixed()), tag, [x]);
     let [x] = held.operands([x]);
     apply(Op::Map(op), &[x], tag)
 }
 
 /// `op` on every element; integers become f32.
 pub(crate) fn real(x: &Tensor, op: ScalarOp, tag: OpTag) -> Tensor {
-    let held = precision::adjusted(class(op), tag, [x]);
+    let held = precision::adjusted(Class::of(op.mixed()), tag, [x]);
     let [x] = held.operands([x]);
     match x.dtype() {
         Ok(dtype) if !dtype.is_float() => composite("real", &op, [x], tag, |[x]| {
@@ -36,7 +30,7 @@ pub(crate) fn real(x: &Tensor, op: ScalarOp, tag: OpTag) -> Tensor {
 
 /// `op` on floats; integers and truth values stay as they are.
 fn rounding(x: &Tensor, op: ScalarOp, tag: OpTag) -> Tensor {
-    let held = precision::adjusted(class(op), tag, [x]);
+    let held = precision::adjusted(Class::of(op.mixed()), tag, [x]);
     let [x] = held.operands([x]);
     match x.dtype() {
         Ok(dtype) if !dtype.is_float() => x.clone(),
@@ -44,179 +38,67 @@ fn rounding(x: &Tensor, op: ScalarOp, tag: OpTag) -> Tensor {
     }
 }
 
+/// Methods that are scalar ops: comment, name, how integers are taken, op, and an example of two numbers that the
+/// documentation shows and tests. They are rows of the registry too.
 macro_rules! unary {
-    ($($(#[$doc:meta])* $name:ident = $how:ident $op:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $how:ident $op:ident, [$a:expr, $b:expr] => [$c:expr, $d:expr];)*) => {
         impl Tensor { $(
             $(#[$doc])*
+            ///
+            /// ```
+            /// # use thalweg::{Context, Tensor};
+            /// # let cx = Context::new("cpu")?;
+            #[doc = concat!("let x = Tensor::from_slice(&[", stringify!($a), "_f32, ", stringify!($b), "], [2], &cx);")]
+            #[doc = concat!("assert_eq!(x.", stringify!($name), "().to_vec::<f32>()?, [", stringify!($c), ", ", stringify!($d), "]);")]
+            /// # Ok::<(), thalweg::Error>(())
+            /// ```
             #[track_caller]
             pub fn $name(&self) -> Tensor {
                 $how(self, ScalarOp::$op, OpTag::new(stringify!($name)))
             }
         )* }
+
+        pub(super) const ROWS: &[NamedOp] = &[$(
+            NamedOp::unary(stringify!($name), ScalarOp::$op.mixed(), Tensor::$name),
+        )*];
     };
 }
 
 unary! {
     /// `-x`. Integers wrap; bool is refused (use [`logical_not`](Tensor::logical_not)).
-    ///
-    /// ```
-    /// # use thalweg::{Context, Tensor};
-    /// # let cx = Context::new("cpu")?;
-    /// let x = Tensor::from_slice(&[1.0_f32, -2.0], [2], &cx);
-    /// assert_eq!(x.neg().to_vec::<f32>()?, [-1.0, 2.0]);
-    /// # Ok::<(), thalweg::Error>(())
-    /// ```
-    neg = primitive Neg;
+    neg = primitive Neg, [1.0, -2.0] => [-1.0, 2.0];
     /// `|x|`. The least signed integer stays itself.
-    ///
-    /// ```
-    /// # use thalweg::{Context, Tensor};
-    /// # let cx = Context::new("cpu")?;
-    /// let x = Tensor::from_slice(&[1.0_f32, -2.0], [2], &cx);
-    /// assert_eq!(x.abs().to_vec::<f32>()?, [1.0, 2.0]);
-    /// # Ok::<(), thalweg::Error>(())
-    /// ```
-    abs = primitive Abs;
+    abs = primitive Abs, [1.0, -2.0] => [1.0, 2.0];
     /// -1, 0 or 1 with the sign of x; NaN stays NaN, a signed zero itself.
-    ///
-    /// ```
-    /// # use thalweg::{Context, Tensor};
-    /// # let cx = Context::new("cpu")?;
-    /// let x = Tensor::from_slice(&[-3.0_f32, 0.0, 2.0], [3], &cx);
-    /// assert_eq!(x.sign().to_vec::<f32>()?, [-1.0, 0.0, 1.0]);
-    /// # Ok::<(), thalweg::Error>(())
-    /// ```
-    sign = primitive Sign;
+    sign = primitive Sign, [-3.0, 2.0] => [-1.0, 1.0];
     /// The greatest integral value not above x. Integers stay as they are.
-    ///
-    /// ```
-    /// # use thalweg::{Context, Tensor};
-    /// # let cx = Context::new("cpu")?;
-    /// let x = Tensor::from_slice(&[-1.5_f32, 1.5], [2], &cx);
-    /// assert_eq!(x.floor().to_vec::<f32>()?, [-2.0, 1.0]);
-    /// # Ok::<(), thalweg::Error>(())
-    /// ```
-    floor = rounding Floor;
+    floor = rounding Floor, [-1.5, 1.5] => [-2.0, 1.0];
     /// The least integral value not below x. Integers stay as they are.
-    ///
-    /// ```
-    /// # use thalweg::{Context, Tensor};
-    /// # let cx = Context::new("cpu")?;
-    /// let x = Tensor::from_slice(&[-1.5_f32, 1.5], [2], &cx);
-    /// assert_eq!(x.ceil().to_vec::<f32>()?, [-1.0, 2.0]);
-    /// # Ok::<(), thalweg::Error>(())
-    /// ```
-    ceil = rounding Ceil;
+    ceil = rounding Ceil, [-1.5, 1.5] => [-1.0, 2.0];
     /// The integral part. Integers stay as they are.
-    ///
-    /// ```
-    /// # use thalweg::{Context, Tensor};
-    /// # let cx = Context::new("cpu")?;
-    /// let x = Tensor::from_slice(&[-1.5_f32, 1.5], [2], &cx);
-    /// assert_eq!(x.trunc().to_vec::<f32>()?, [-1.0, 1.0]);
-    /// # Ok::<(), thalweg::Error>(())
-    /// ```
-    trunc = rounding Trunc;
+    trunc = rounding Trunc, [-1.5, 1.5] => [-1.0, 1.0];
     /// The nearest integral value, ties to even. Integers stay as they are.
-    ///
-    /// ```
-    /// # use thalweg::{Context, Tensor};
-    /// # let cx = Context::new("cpu")?;
-    /// let x = Tensor::from_slice(&[0.5_f32, 1.5, 2.6], [3], &cx);
-    /// assert_eq!(x.round().to_vec::<f32>()?, [0.0, 2.0, 3.0]);
-    /// # Ok::<(), thalweg::Error>(())
-    /// ```
-    round = rounding Round;
+    round = rounding Round, [0.5, 2.6] => [0.0, 3.0];
     /// Square root, correctly rounded; NaN below 0. Integers become f32.
-    ///
-    /// ```
-    /// # use thalweg::{Context, Tensor};
-    /// # let cx = Context::new("cpu")?;
-    /// let x = Tensor::from_slice(&[1.0_f32, 4.0], [2], &cx);
-    /// assert_eq!(x.sqrt().to_vec::<f32>()?, [1.0, 2.0]);
-    /// # Ok::<(), thalweg::Error>(())
-    /// ```
-    sqrt = real Sqrt;
+    sqrt = real Sqrt, [1.0, 4.0] => [1.0, 2.0];
     /// e^x. Integers become f32.
-    ///
-    /// ```
-    /// # use thalweg::{Context, Tensor};
-    /// # let cx = Context::new("cpu")?;
-    /// let x = Tensor::from_slice(&[0.0_f32], [1], &cx);
-    /// assert_eq!(x.exp().to_vec::<f32>()?, [1.0]);
-    /// # Ok::<(), thalweg::Error>(())
-    /// ```
-    exp = real Exp;
+    exp = real Exp, [0.0, -200.0] => [1.0, 0.0];
     /// e^x - 1, exact to the last digits near 0. Integers become f32.
-    ///
-    /// ```
-    /// # use thalweg::{Context, Tensor};
-    /// # let cx = Context::new("cpu")?;
-    /// let x = Tensor::from_slice(&[0.0_f32, 1e-10], [2], &cx);
-    /// assert_eq!(x.expm1().to_vec::<f32>()?, [0.0, 1e-10]);
-    /// # Ok::<(), thalweg::Error>(())
-    /// ```
-    expm1 = real Expm1;
+    expm1 = real Expm1, [0.0, 1e-10] => [0.0, 1e-10];
     /// Natural logarithm; -inf at 0, NaN below. Integers become f32.
-    ///
-    /// ```
-    /// # use thalweg::{Context, Tensor};
-    /// # let cx = Context::new("cpu")?;
-    /// let x = Tensor::from_slice(&[1.0_f32, 0.0], [2], &cx);
-    /// assert_eq!(x.log().to_vec::<f32>()?, [0.0, f32::NEG_INFINITY]);
-    /// # Ok::<(), thalweg::Error>(())
-    /// ```
-    log = real Log;
+    log = real Log, [1.0, 0.0] => [0.0, f32::NEG_INFINITY];
     /// ln(1 + x), exact to the last digits near 0; -inf at -1, NaN below. Integers become f32.
-    ///
-    /// ```
-    /// # use thalweg::{Context, Tensor};
-    /// # let cx = Context::new("cpu")?;
-    /// let x = Tensor::from_slice(&[0.0_f32, 1e-10], [2], &cx);
-    /// assert_eq!(x.log1p().to_vec::<f32>()?, [0.0, 1e-10]);
-    /// # Ok::<(), thalweg::Error>(())
-    /// ```
-    log1p = real Log1p;
+    log1p = real Log1p, [0.0, 1e-10] => [0.0, 1e-10];
     /// Sine of radians. Integers become f32.
-    ///
-    /// ```
-    /// # use thalweg::{Context, Tensor};
-    /// # let cx = Context::new("cpu")?;
-    /// let x = Tensor::from_slice(&[0.0_f32], [1], &cx);
-    /// assert_eq!(x.sin().to_vec::<f32>()?, [0.0]);
-    /// # Ok::<(), thalweg::Error>(())
-    /// ```
-    sin = real Sin;
+    sin = real Sin, [0.0, 1e-10] => [0.0, 1e-10];
     /// Cosine of radians. Integers become f32.
-    ///
-    /// ```
-    /// # use thalweg::{Context, Tensor};
-    /// # let cx = Context::new("cpu")?;
-    /// let x = Tensor::from_slice(&[0.0_f32], [1], &cx);
-    /// assert_eq!(x.cos().to_vec::<f32>()?, [1.0]);
-    /// # Ok::<(), thalweg::Error>(())
-    /// ```
-    cos = real Cos;
+    cos = real Cos, [0.0, 1e-10] => [1.0, 1.0];
     /// Hyperbolic tangent. Integers become f32.
-    ///
-    /// ```
-    /// # use thalweg::{Context, Tensor};
-    /// # let cx = Context::new("cpu")?;
-    /// let x = Tensor::from_slice(&[0.0_f32, 20.0], [2], &cx);
-    /// assert_eq!(x.tanh().to_vec::<f32>()?, [0.0, 1.0]);
-    /// # Ok::<(), thalweg::Error>(())
-    /// ```
-    tanh = real Tanh;
+    tanh = real Tanh, [0.0, 20.0] => [0.0, 1.0];
     /// Error function. Integers become f32.
-    ///
-    /// ```
-    /// # use thalweg::{Context, Tensor};
-    /// # let cx = Context::new("cpu")?;
-    /// let x = Tensor::from_slice(&[0.0_f32, 9.0], [2], &cx);
-    /// assert_eq!(x.erf().to_vec::<f32>()?, [0.0, 1.0]);
-    /// # Ok::<(), thalweg::Error>(())
-    /// ```
-    erf = real Erf;
+    erf = real Erf, [0.0, 9.0] => [0.0, 1.0];
+    /// Cube root, of negative numbers too. Integers become f32.
+    cbrt = real Cbrt, [8.0, -27.0] => [2.0, -3.0];
 }
 
 impl Tensor {

@@ -69,6 +69,7 @@ pub fn eval(op: ScalarOp, dtype: DType, bits: [u64; 3]) -> u64 {
         ScalarOp::Cos => f(libm::cos(x)),
         ScalarOp::Tanh => f(libm::tanh(x)),
         ScalarOp::Erf => f(libm::erf(x)),
+        ScalarOp::Cbrt => f(libm::cbrt(x)),
         ScalarOp::Add => number(x + y, i + j),
         ScalarOp::Sub => number(x - y, i - j),
         ScalarOp::Mul => number(x * y, i.wrapping_mul(j)),

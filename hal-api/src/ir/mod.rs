@@ -23,6 +23,7 @@
 
 pub mod arbitrary;
 mod encode;
+mod facts;
 mod op;
 #[cfg(test)]
 mod proptests;
@@ -33,7 +34,8 @@ pub use encode::{
     KernelDesc, NodeDesc, OP_CAST, OP_CONST, OP_INDEX, OP_LOAD, OP_LOAD_AT, OP_RAND, OP_REDUCE_OP, OP_SCALAR,
     OP_SCALAR_OP, OP_STORE, Owned, ParamDesc, decode, encode,
 };
-pub use op::{Accepts, ReduceOp, Returns, ScalarOp};
+pub use facts::{Accepts, Cost, Mixed, Returns, Rounding, Slope};
+pub use op::{ReduceOp, ScalarOp};
 pub use text::{ParseError, literal, parse_literal};
 pub use verify::{Info, VerifyError};
 

@@ -68,6 +68,9 @@ def unary():
     w.case("cast", lambda t: t.to(torch.int8), [torch.tensor([255, 128, -129, 1000], dtype=torch.int32)], dtype="i8")
     w.case("cast", lambda t: t.to(torch.uint8), [torch.tensor([-1, 256, 511], dtype=torch.int64)], dtype="u8")
     w.case("cast", lambda t: t.to(torch.bool), [special()], grad=False, dtype="bool")
+    cbrt = lambda t: torch.copysign(t.abs().pow(1 / 3), t)
+    w.case("cbrt", cbrt, [special()], grad=False, at_tol=8)
+    w.case("cbrt", cbrt, [torch.tensor([-2.9375, -1.0, -0.4375, 0.0625, 0.375, 1.5625, 2.0, 27.0], dtype=torch.float64)], at_tol=8)
     w.write()
 
 

@@ -15,6 +15,7 @@ use judge::{Subject, judge};
 use std::sync::Mutex;
 use thalweg::hal::{DeviceOptions, Runtime, Status};
 use thalweg::loader::{LoaderOptions, Registry};
+use thalweg::ops::NamedOp;
 use thalweg::{Context, DType, Device, Mode};
 
 const FLOATS: [DType; 4] = [DType::F32, DType::F64, DType::F16, DType::BF16];
@@ -142,6 +143,18 @@ macro_rules! files {
         mod chosen { $(#[test] #[ignore = "THALWEG_TEST_TARGET names its target"] fn $name() { super::on_chosen(stringify!($name)); })* }
         mod reference { $(#[test] fn $name() { super::on_reference(stringify!($name)); })* }
     };
+}
+
+/// An op in the table of names has values of PyTorch.
+#[test]
+fn every_op_of_the_registry_has_a_stored_case() {
+    let stored: Vec<Case> = ["unary", "binary"]
+        .iter()
+        .flat_map(|file| Case::read(file))
+        .collect();
+    let lacks = |op: &&NamedOp| stored.iter().all(|case| case.name != op.name());
+    let lacking: Vec<&str> = NamedOp::all().filter(lacks).map(NamedOp::name).collect();
+    assert!(lacking.is_empty(), "no stored case: {lacking:?}");
 }
 
 files! { attention binary convolution indexed linalg loss norm pool reduction shape unary }

@@ -136,7 +136,7 @@ fn rows_of(item: &syn::ItemMacro) -> Result<Vec<Entry>> {
             .into_iter()
             .map(|g| g.entry(MacroRow::plain))
             .collect()),
-        Some("ops") => Ok(Groups::parse
+        Some("scalar_ops" | "reduce_ops") => Ok(Groups::parse
             .parse2(tokens)?
             .0
             .into_iter()
@@ -164,7 +164,9 @@ impl Parse for MacroRow {
         input.parse::<Token![,]>()?;
         let text = input.parse()?;
         let mut rest = Vec::new();
-        while input.parse::<Option<Token![,]>>()?.is_some() {
+        // Columns lie between commas, a result behind an arrow; what a column has in brackets is not the header's.
+        while input.parse::<Option<Token![,]>>()?.is_some() || input.parse::<Option<Token![->]>>()?.is_some()
+        {
             rest.push(if input.peek(Lit) {
                 match input.parse()? {
                     Lit::Int(number) => number.base10_digits().to_owned(),
@@ -173,6 +175,11 @@ impl Parse for MacroRow {
             } else {
                 input.parse::<Ident>()?.to_string()
             });
+            if input.peek(syn::token::Paren) {
+                let inside;
+                syn::parenthesized!(inside in input);
+                Punctuated::<Lit, Token![,]>::parse_terminated(&inside)?;
+            }
         }
         Ok(MacroRow {
             docs,
@@ -195,9 +202,16 @@ impl MacroRow {
 
     /// An op, with its name and signature in front of the comment: `exp(float): e^x.`
     fn op(self) -> Row {
-        let of = |i: usize| self.rest.get(i).map_or("", String::as_str);
-        let (count, class) = (of(0).parse().unwrap_or(1), of(1).to_lowercase());
-        let result = match of(2) {
+        // A reduction has no column for the number of operands.
+        let (count, rest) = match self.rest.split_first() {
+            Some((count, rest)) if count == "Unary" => (1, rest),
+            Some((count, rest)) if count == "Binary" || count == "Commuting" => (2, rest),
+            Some((count, rest)) if count == "Ternary" => (3, rest),
+            _ => (1, &self.rest[..]),
+        };
+        let of = |i: usize| rest.get(i).map_or("", String::as_str);
+        let class = of(0).to_lowercase();
+        let result = match of(1) {
             "Same" => String::new(),
             "Index" => " -> i64".into(),
             other => format!(" -> {}", other.to_lowercase()),

@@ -39,7 +39,7 @@ impl Builder<'_> {
         };
         let only_stored = self.users(i) == self.stores_of(i);
         match loops::round_half(self.isa, result) {
-            Some(f) if rounds(op) && !only_stored => {
+            Some(f) if op.rounds() && !only_stored => {
                 let rounded = self.value(4);
                 self.emit(f, rounded, [out, out, out]);
                 Ok(rounded)
@@ -61,7 +61,8 @@ impl Builder<'_> {
         let mut f = loops::binary(self.isa, op, held, form);
         if f.is_none() && form == Form::SingleA {
             // A commuting op has the other form alone.
-            f = commutes(op)
+            f = op
+                .commutes()
                 .then(|| loops::binary(self.isa, op, held, Form::SingleB))
                 .flatten();
             if f.is_some() {
@@ -83,38 +84,6 @@ impl Builder<'_> {
         }
         Some(out)
     }
-}
-
-/// Whether the op's result may need rounding to f16 or bf16.
-fn rounds(op: ScalarOp) -> bool {
-    !matches!(
-        op,
-        ScalarOp::Neg
-            | ScalarOp::Abs
-            | ScalarOp::Sign
-            | ScalarOp::Floor
-            | ScalarOp::Ceil
-            | ScalarOp::Trunc
-            | ScalarOp::Round
-            | ScalarOp::Max
-            | ScalarOp::Min
-            | ScalarOp::Select
-    )
-}
-
-fn commutes(op: ScalarOp) -> bool {
-    matches!(
-        op,
-        ScalarOp::Add
-            | ScalarOp::Mul
-            | ScalarOp::Max
-            | ScalarOp::Min
-            | ScalarOp::And
-            | ScalarOp::Or
-            | ScalarOp::Xor
-            | ScalarOp::Eq
-            | ScalarOp::Ne
-    )
 }
 
 /// The link of an op of one argument.

@@ -6,7 +6,7 @@ use super::phases::{Part, parts};
 use super::plan::{Along, Plan};
 use crate::isa::Isa;
 use crate::parallel::Parallel;
-use thalweg_hal::ir::{Access, Kernel, Level, Node, Role, ScalarOp};
+use thalweg_hal::ir::{self, Access, Kernel, Level, Node, Role};
 use thalweg_hal::{Error, Result};
 
 /// A compiled kernel. It has no state: one program may run on many threads at once.
@@ -228,13 +228,13 @@ fn picoseconds(node: &Node, size: u64) -> u64 {
         Node::Index { .. } | Node::Cast { .. } => size * 12,
         Node::Reduce { .. } => size * 10,
         Node::Rand { .. } => 1500,
-        Node::Op { op, .. } => match op {
-            ScalarOp::Exp | ScalarOp::Log | ScalarOp::Tanh | ScalarOp::Erf => size * size * 40,
-            ScalarOp::Expm1 | ScalarOp::Log1p | ScalarOp::Sin | ScalarOp::Cos => size * size * 80,
-            ScalarOp::Pow | ScalarOp::Atan2 => size * size * 150,
-            ScalarOp::Rem => 8000,
-            ScalarOp::Div | ScalarOp::Sqrt => size * 90,
-            _ => size * 12,
+        Node::Op { op, .. } => match op.cost() {
+            ir::Cost::Step => size * 12,
+            ir::Cost::Quotient => size * 90,
+            ir::Cost::Function => size * size * 40,
+            ir::Cost::LongFunction => size * size * 80,
+            ir::Cost::Power => size * size * 150,
+            ir::Cost::Remainder => 8000,
         },
     }
 }

@@ -36,8 +36,7 @@ impl ScanKernel {
                 op.dtype, op.output
             )));
         }
-        let sums = matches!(op.op, ReduceOp::Sum | ReduceOp::Prod);
-        accumulates("scan", op.dtype, op.accumulate, sums)
+        accumulates("scan", op.dtype, op.accumulate, op.op.rounds())
     }
 
     pub(super) fn compile(library: &LibraryOp, op: &Scan) -> Result<ScanKernel> {

@@ -46,7 +46,7 @@ struct Launch<'a> {
 
 impl ScatterKernel {
     pub(super) fn supports(op: &Scatter) -> Result<()> {
-        let sums = matches!(op.combine, Some(ReduceOp::Sum | ReduceOp::Prod));
+        let sums = op.combine.is_some_and(ReduceOp::rounds);
         if op.combine.is_some() {
             accumulates("scatter", op.dtype, op.accumulate, sums)?;
         }

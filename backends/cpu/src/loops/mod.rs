@@ -16,6 +16,8 @@ pub(crate) use chain::{Chain, Code, Fetch, Link, MOST_LINKS, Pattern, Place, ava
 pub(crate) use elementwise::{Form, LoopFn, copy, fill};
 pub(crate) use philox::philox;
 pub(crate) use reduce::{Best, CHUNK, LANES, Reduction, SEGMENT, reduction};
+#[cfg(test)]
+pub(crate) use tables::FUNCTIONS;
 pub(crate) use tables::{binary, fma, select, unary};
 
 use thalweg_hal::DType;

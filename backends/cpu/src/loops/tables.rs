@@ -32,42 +32,84 @@ generic1! {
     Sqrt: Float, |x| x.sqrt();
 }
 
-macro_rules! special1 {
-    ($($K:ident<$T:ident>, $f:expr $(, $is_slow:expr, $slow:expr)?;)*) => {$(
-        struct $K;
-        impl F1 for $K {
-            type X = $T;
-            type R = $T;
-            const HEAVY: bool = true;
-            #[inline(always)]
-            fn f(x: $T) -> $T { $f(x) }
-            $(
-                #[inline(always)]
-                fn is_slow(x: $T) -> bool { $is_slow(x) }
-                fn slow(x: $T) -> $T { $slow(x) }
-            )?
-        }
-    )*};
+struct NotBool;
+
+impl F1 for NotBool {
+    type X = u8;
+    type R = u8;
+    const HEAVY: bool = true;
+    #[inline(always)]
+    fn f(x: u8) -> u8 {
+        x ^ 1
+    }
 }
 
-special1! {
-    NotBool<u8>, |x| x ^ 1;
-    Exp32<f32>, math::exp32;
-    Exp64<f64>, math::exp64;
-    Expm1F32<f32>, math::expm1_32;
-    Expm1F64<f64>, libm::expm1;
-    Log32<f32>, math::log32;
-    Log64<f64>, math::log64;
-    Log1pF32<f32>, math::log1p_32;
-    Log1pF64<f64>, libm::log1p;
-    Sin32<f32>, math::sin32, math::trig32_is_slow, math::sin32_slow;
-    Sin64<f64>, libm::sin;
-    Cos32<f32>, math::cos32, math::trig32_is_slow, math::cos32_slow;
-    Cos64<f64>, libm::cos;
-    Tanh32<f32>, math::tanh32;
-    Tanh64<f64>, libm::tanh;
-    Erf32<f32>, math::erf32;
-    Erf64<f64>, libm::erf;
+/// Functions of one number in f32 and in f64. `unless` says for which numbers the f32 one does not hold, and which does.
+macro_rules! functions {
+    ($($op:ident: $f32:path $(, unless $is_slow:path => $slow:path)?; $f64:path;)*) => {
+        mod single {
+            $(pub(super) struct $op;)*
+        }
+        mod double {
+            $(pub(super) struct $op;)*
+        }
+        $(
+            impl F1 for single::$op {
+                type X = f32;
+                type R = f32;
+                const HEAVY: bool = true;
+                #[inline(always)]
+                fn f(x: f32) -> f32 { $f32(x) }
+                $(
+                    #[inline(always)]
+                    fn is_slow(x: f32) -> bool { $is_slow(x) }
+                    fn slow(x: f32) -> f32 { $slow(x) }
+                )?
+            }
+            impl F1 for double::$op {
+                type X = f64;
+                type R = f64;
+                const HEAVY: bool = true;
+                #[inline(always)]
+                fn f(x: f64) -> f64 { $f64(x) }
+            }
+        )*
+
+        fn function(isa: Isa, op: ScalarOp, held: Held) -> Option<LoopFn> {
+            match (op, held) {
+                $(
+                    (ScalarOp::$op, Held::F32) => Some(map1::<single::$op>(isa)),
+                    (ScalarOp::$op, Held::F64) => Some(map1::<double::$op>(isa)),
+                )*
+                _ => None,
+            }
+        }
+
+        /// The functions in this table, one number at a time.
+        #[cfg(test)]
+        pub(crate) const FUNCTIONS: &[(ScalarOp, fn(f32) -> f32, fn(f64) -> f64)] = &[$((
+            ScalarOp::$op,
+            |x| {
+                $(if $is_slow(x) {
+                    return $slow(x);
+                })?
+                $f32(x)
+            },
+            |x| $f64(x),
+        ),)*];
+    };
+}
+
+functions! {
+    Exp: math::exp32; math::exp64;
+    Expm1: math::expm1_32; libm::expm1;
+    Log: math::log32; math::log64;
+    Log1p: math::log1p_32; libm::log1p;
+    Sin: math::sin32, unless math::trig32_is_slow => math::sin32_slow; libm::sin;
+    Cos: math::cos32, unless math::trig32_is_slow => math::cos32_slow; libm::cos;
+    Tanh: math::tanh32; libm::tanh;
+    Erf: math::erf32; libm::erf;
+    Cbrt: math::cbrt32; libm::cbrt;
 }
 
 macro_rules! generic2 {
@@ -193,34 +235,14 @@ pub(crate) fn unary(isa: Isa, op: ScalarOp, held: Held) -> Option<LoopFn> {
         ScalarOp::Trunc => float1!(isa, held, Trunc<f32>, Trunc<f64>),
         ScalarOp::Round => float1!(isa, held, Round<f32>, Round<f64>),
         ScalarOp::Sqrt => float1!(isa, held, Sqrt<f32>, Sqrt<f64>),
-        ScalarOp::Exp => float1!(isa, held, Exp32, Exp64),
-        ScalarOp::Expm1 => float1!(isa, held, Expm1F32, Expm1F64),
-        ScalarOp::Log => float1!(isa, held, Log32, Log64),
-        ScalarOp::Log1p => float1!(isa, held, Log1pF32, Log1pF64),
-        ScalarOp::Sin => float1!(isa, held, Sin32, Sin64),
-        ScalarOp::Cos => float1!(isa, held, Cos32, Cos64),
-        ScalarOp::Tanh => float1!(isa, held, Tanh32, Tanh64),
-        ScalarOp::Erf => float1!(isa, held, Erf32, Erf64),
-        _ => return None,
+        _ => return function(isa, op, held),
     })
 }
 
 /// The loop of an op of two arguments; `None` where the op has no such form.
 pub(crate) fn binary(isa: Isa, op: ScalarOp, held: Held, form: Form) -> Option<LoopFn> {
-    let commutes = matches!(
-        op,
-        ScalarOp::Add
-            | ScalarOp::Mul
-            | ScalarOp::Max
-            | ScalarOp::Min
-            | ScalarOp::And
-            | ScalarOp::Or
-            | ScalarOp::Xor
-            | ScalarOp::Eq
-            | ScalarOp::Ne
-    );
     // Types of 8 and 16 bits and commuted forms are left out to keep the number of loops small.
-    if form != Form::Blocks && held.size() < 4 || form == Form::SingleA && commutes {
+    if form != Form::Blocks && held.size() < 4 || form == Form::SingleA && op.commutes() {
         return None;
     }
     macro_rules! float2 {

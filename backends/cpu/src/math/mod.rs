@@ -24,7 +24,7 @@ pub(crate) use exp::{exp2_below_one, exp32, exp64, expm1_32};
 pub(crate) use half::{bf16_round, bf16_to_f32, f16_round, f16_to_f32, f32_to_bf16, f32_to_f16};
 pub(crate) use log::{log1p_32, log32, log64};
 pub(crate) use pow::pow32;
-pub(crate) use special::{erf32, tanh32};
+pub(crate) use special::{cbrt32, erf32, tanh32};
 pub(crate) use trig::{atan2_32, cos32, cos32_slow, sin32, sin32_slow, trig32_is_slow};
 
 /// `c[0] + x c[1] + …`, each step fused.

@@ -48,17 +48,7 @@ template <int N, class T> TL_FN void tl_store(T *to, const T *from) {
 #define tl_trunc_f32 truncf
 #define tl_round_f32 rintf
 #define tl_sqrt_f32 __fsqrt_rn
-#define tl_exp_f32 expf
-#define tl_expm1_f32 expm1f
-#define tl_log_f32 logf
-#define tl_log1p_f32 log1pf
-#define tl_sin_f32 sinf
-#define tl_cos_f32 cosf
-#define tl_tanh_f32 tanhf
-#define tl_erf_f32 erff
 #define tl_rem_f32 fmodf
-#define tl_pow_f32 powf
-#define tl_atan2_f32 atan2f
 #define tl_fma_f32 __fmaf_rn
 
 typedef double f64;
@@ -70,15 +60,5 @@ typedef double f64;
 #define tl_trunc_f64 trunc
 #define tl_round_f64 rint
 #define tl_sqrt_f64 __dsqrt_rn
-#define tl_exp_f64 exp
-#define tl_expm1_f64 expm1
-#define tl_log_f64 log
-#define tl_log1p_f64 log1p
-#define tl_sin_f64 sin
-#define tl_cos_f64 cos
-#define tl_tanh_f64 tanh
-#define tl_erf_f64 erf
 #define tl_rem_f64 fmod
-#define tl_pow_f64 pow
-#define tl_atan2_f64 atan2
 #define tl_fma_f64 __fma_rn

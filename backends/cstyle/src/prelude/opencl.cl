@@ -37,16 +37,7 @@ typedef float f32;
 #define tl_ceil_f32 ceil
 #define tl_trunc_f32 trunc
 #define tl_sqrt_f32 sqrt
-#define tl_exp_f32 exp
-#define tl_expm1_f32 expm1
-#define tl_log_f32 log
-#define tl_log1p_f32 log1p
-#define tl_sin_f32 sin
-#define tl_cos_f32 cos
-#define tl_erf_f32 erf
 #define tl_rem_f32 fmod
-#define tl_pow_f32 pow
-#define tl_atan2_f32 atan2
 #define tl_fma_f32 fma
 
 /* PoCL's `tanh` stays an ulp below 1, so that `1 - tanh(x)` is never 0. */

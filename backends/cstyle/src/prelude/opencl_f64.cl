@@ -8,16 +8,7 @@ typedef double f64;
 #define tl_ceil_f64 ceil
 #define tl_trunc_f64 trunc
 #define tl_sqrt_f64 sqrt
-#define tl_exp_f64 exp
-#define tl_expm1_f64 expm1
-#define tl_log_f64 log
-#define tl_log1p_f64 log1p
-#define tl_sin_f64 sin
-#define tl_cos_f64 cos
-#define tl_erf_f64 erf
 #define tl_rem_f64 fmod
-#define tl_pow_f64 pow
-#define tl_atan2_f64 atan2
 #define tl_fma_f64 fma
 TL_FN f64 tl_tanh_f64(f64 a) { return fabs(a) > 19.1 ? copysign(1.0, a) : tanh(a); }
 TL_FN f64 tl_round_f64(f64 a) {

@@ -14,7 +14,10 @@ mod sort;
 mod taps;
 mod walk;
 
-use program::{Text, sanitized};
+pub(crate) use program::Text;
+#[cfg(test)]
+pub(crate) use program::preamble;
+use program::sanitized;
 
 use crate::axis::AxisOp;
 use crate::body::Body;

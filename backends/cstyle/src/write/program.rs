@@ -72,6 +72,7 @@ pub(crate) fn preamble(text: &mut Text, target: &Target, fp64: bool, philox: boo
             text.raw(include_str!("../prelude/cuda_f16.cu"));
         }
     }
+    text.raw(&scalar::functions(target.dialect, fp64));
     text.raw(include_str!("../prelude/scalar.h"));
     if fp64 {
         text.raw(include_str!("../prelude/scalar_f64.h"));

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::grad::scalar::saves;
 use crate::grad::vjp;
 use crate::graph::Op;
-use crate::hal::ir::ScalarOp;
+use crate::hal::ir::{ScalarOp, Slope};
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, apply};
 
@@ -18,48 +18,20 @@ fn map(op: ScalarOp, inputs: &[Tensor]) -> Tensor {
 fn smooth(op: ScalarOp) -> Option<Vec<Given>> {
     let shape = &[2, 3];
     let positive = |seed| Given::between(seed, shape, 0.3, 2.0);
-    match op {
-        ScalarOp::Sign
-        | ScalarOp::Not
-        | ScalarOp::Floor
-        | ScalarOp::Ceil
-        | ScalarOp::Trunc
-        | ScalarOp::Round
-        | ScalarOp::And
-        | ScalarOp::Or
-        | ScalarOp::Xor
-        | ScalarOp::Shl
-        | ScalarOp::Shr
-        | ScalarOp::Eq
-        | ScalarOp::Ne
-        | ScalarOp::Lt
-        | ScalarOp::Le => None,
-        ScalarOp::Neg
-        | ScalarOp::Abs
-        | ScalarOp::Exp
-        | ScalarOp::Expm1
-        | ScalarOp::Sin
-        | ScalarOp::Cos
-        | ScalarOp::Tanh
-        | ScalarOp::Erf => Some(vec![Given::any(1, shape)]),
-        ScalarOp::Sqrt | ScalarOp::Log | ScalarOp::Log1p => Some(vec![positive(1)]),
-        ScalarOp::Add | ScalarOp::Sub | ScalarOp::Mul | ScalarOp::Atan2 | ScalarOp::Max | ScalarOp::Min => {
-            Some(vec![Given::any(1, shape), Given::any(2, shape)])
-        }
-        ScalarOp::Div => Some(vec![Given::any(1, shape), positive(2)]),
-        ScalarOp::Pow => Some(vec![positive(1), Given::any(2, shape)]),
+    let all = 1..=op.arity() as u64;
+    Some(match (op, op.slope()) {
+        (ScalarOp::Div, _) => vec![Given::any(1, shape), positive(2)],
+        (ScalarOp::Pow, _) => vec![positive(1), Given::any(2, shape)],
         // Quotients stay away from whole numbers.
-        ScalarOp::Rem => Some(vec![
+        (ScalarOp::Rem, _) => vec![
             Given::new(shape, &[5.3, -5.3, 7.4, 0.4, -0.6, 9.0]),
             Given::new(shape, &[2.0, 2.0, -3.0, 1.0, 1.0, 4.0]),
-        ]),
-        ScalarOp::Fma => Some(vec![
-            Given::any(1, shape),
-            Given::any(2, shape),
-            Given::any(3, shape),
-        ]),
-        ScalarOp::Select => Some(vec![Given::any(1, shape), Given::any(2, shape)]),
-    }
+        ],
+        (ScalarOp::Select, _) => vec![Given::any(1, shape), Given::any(2, shape)],
+        (_, Slope::Flat) => return None,
+        (_, Slope::Everywhere) => all.map(|seed| Given::any(seed, shape)).collect(),
+        (_, Slope::Positive) => all.map(positive).collect(),
+    })
 }
 
 #[test]

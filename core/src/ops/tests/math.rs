@@ -116,7 +116,7 @@ fn powers_and_logarithms() {
         ("square", Tensor::square, |x| x * x, 0.5),
         ("reciprocal", Tensor::reciprocal, |x| 1.0 / x, 0.5),
         ("rsqrt", Tensor::rsqrt, |x| 1.0 / x.sqrt(), 1.5),
-        ("cbrt", Tensor::cbrt, f64::cbrt, 2.0),
+        ("cbrt", Tensor::cbrt, f64::cbrt, 1.0),
         ("exp2", Tensor::exp2, f64::exp2, 2.0),
         ("log2", Tensor::log2, f64::log2, 3.0),
         ("log10", Tensor::log10, f64::log10, 3.0),

@@ -6,6 +6,7 @@ mod index;
 mod layout;
 mod math;
 mod reduce;
+mod registry;
 
 use crate::context::{Context, Mode};
 use crate::hal::DType;

@@ -280,6 +280,7 @@ macro_rules! floats {
             for (op, expected) in [
                 (Exp, x.exp()), (Expm1, x.exp_m1()), (Log, x.ln()), (Log1p, x.ln_1p()), (Sin, x.sin()), (Cos, x.cos()),
                 (Tanh, x.tanh()), (Pow, x.powf(y)), (Atan2, x.atan2(y)),
+                (Cbrt, x.cbrt()),
             ] {
                 near(op, dtype, args, float_value(dtype, float_bits(dtype, expected)), epsilon);
             }

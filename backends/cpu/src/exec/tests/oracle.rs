@@ -1,5 +1,6 @@
 //! What a launch of this crate gives: the definition, with the crate's own functions and its fixed order of sums.
 
+use crate::loops::FUNCTIONS;
 use crate::math;
 use thalweg_hal::DType;
 use thalweg_hal::interpreter::scalar::{Reduction, eval};
@@ -32,27 +33,15 @@ struct Own;
 impl Arithmetic for Own {
     fn op(&self, op: ScalarOp, dtype: DType, args: [u64; 3]) -> u64 {
         let [x, y, _] = args.map(|bits| float_value(dtype, bits));
-        if dtype == DType::F64 {
-            return match op {
-                ScalarOp::Exp => math::exp64(x).to_bits(),
-                ScalarOp::Log => math::log64(x).to_bits(),
-                _ => eval(op, dtype, args),
+        if let Some((_, single, double)) = FUNCTIONS.iter().find(|row| row.0 == op) {
+            return match dtype {
+                DType::F64 => double(x).to_bits(),
+                _ => float_bits(dtype, single(x as f32).into()),
             };
         }
-        let (x, y) = (x as f32, y as f32);
         let own = match op {
-            ScalarOp::Exp => math::exp32(x),
-            ScalarOp::Expm1 => math::expm1_32(x),
-            ScalarOp::Log => math::log32(x),
-            ScalarOp::Log1p => math::log1p_32(x),
-            ScalarOp::Sin if math::trig32_is_slow(x) => math::sin32_slow(x),
-            ScalarOp::Sin => math::sin32(x),
-            ScalarOp::Cos if math::trig32_is_slow(x) => math::cos32_slow(x),
-            ScalarOp::Cos => math::cos32(x),
-            ScalarOp::Tanh => math::tanh32(x),
-            ScalarOp::Erf => math::erf32(x),
-            ScalarOp::Pow => math::pow32(x, y),
-            ScalarOp::Atan2 => math::atan2_32(x, y),
+            ScalarOp::Pow if dtype != DType::F64 => math::pow32(x as f32, y as f32),
+            ScalarOp::Atan2 if dtype != DType::F64 => math::atan2_32(x as f32, y as f32),
             _ => return eval(op, dtype, args),
         };
         float_bits(dtype, own.into())
