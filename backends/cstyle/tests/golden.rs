@@ -1,9 +1,13 @@
 //! Sources of representative kernels as files: a refactoring must not change them. `THALWEG_GOLDEN=write` writes them.
+//!
+//! `NAME.cpu.cl` is OpenCL C for a processor. `NAME.gpu` is OpenCL C and CUDA C for GPUs: lines of both, and those of one after
+//! `@opencl` or `@cuda`. Every character of every dialect is compared.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[allow(dead_code, reason = "the corpus serves the compile gate too")]
 mod corpus;
 
+use corpus::dialects::{apart, together};
 use corpus::{Fill, attention, parameters, with_attention, with_convolution, with_launch};
 use std::path::Path;
 use thalweg_cstyle::{Dialect, MatmulConfig, Plan, Routine, Source, Target};
@@ -22,11 +26,7 @@ const OPENCL_CPU: Target = Target {
     cpu: true,
     ..OPENCL_GPU
 };
-const TARGETS: [(&str, Target); 3] = [
-    ("cpu.cl", OPENCL_CPU),
-    ("gpu.cl", OPENCL_GPU),
-    ("cu", Target::CUDA),
-];
+const TARGETS: [Target; 3] = [OPENCL_CPU, OPENCL_GPU, Target::CUDA];
 
 const ADD: &str = "kernel add outer=1 inner=0
 p0 in f32 row contiguous
@@ -122,19 +122,40 @@ fn body(source: &Source) -> &str {
     source.text.split_once("/* end of helpers */\n").unwrap().1
 }
 
-fn compare(name: &str, source: &Source) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name);
-    let found = body(source);
-    if std::env::var_os("THALWEG_GOLDEN").is_some_and(|value| value == "write") {
-        std::fs::write(&path, found).unwrap();
+/// Compares what `render` writes for every target with the files of `name`.
+fn compare(name: &str, render: impl Fn(&Target) -> Source) {
+    let sources = TARGETS.map(|target| render(&target));
+    let [cpu, opencl, cuda] = sources.each_ref().map(body);
+    let gpu = together(opencl, cuda);
+    assert_eq!(apart(&gpu), [opencl, cuda], "{name}: marks lose something");
+    for (file, found) in [(format!("{name}.cpu.cl"), cpu), (format!("{name}.gpu"), &gpu)] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/golden")
+            .join(&file);
+        if std::env::var_os("THALWEG_GOLDEN").is_some_and(|value| value == "write") {
+            std::fs::write(&path, found).unwrap();
+        }
+        let expected = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            found == expected,
+            "{file} differs; if that is meant, run the test with THALWEG_GOLDEN=write\n{found}"
+        );
     }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        found == expected,
-        "{name} differs; if that is meant, run the test with THALWEG_GOLDEN=write\n{found}"
-    );
+}
+
+/// A difference between dialects is declared, whichever has it, and nothing of either is lost.
+#[test]
+fn dialects_stand_together() {
+    let (opencl, cuda) = ("a\nb\nc\n}\n", "a\nx\ny\nc\nz\n}\n");
+    let both = "a\n@opencl\nb\n@cuda\nx\ny\n@both\nc\n@cuda\nz\n@both\n}\n";
+    assert_eq!(together(opencl, cuda), both);
+    assert_eq!(apart(both), [opencl, cuda]);
+    assert_eq!(together(opencl, opencl), opencl);
+    for other in ["a\nb\nc\n", "a\nb\n}\n", "", "a\nb\nc \n}\n", "a\nb\nc\n}\n}\n"] {
+        let text = together(opencl, other);
+        assert!(text.contains('@'), "{text}");
+        assert_eq!(apart(&text), [opencl, other]);
+    }
 }
 
 #[test]
@@ -154,10 +175,10 @@ fn kernels() {
         ("columns", SUM_DOWN, &[1000, 400], Fill::Shifted),
     ];
     for (name, text, extents, fill) in cases {
-        for (kind, target) in TARGETS {
-            let (routine, plan) = launch_of(text, extents, fill, &target);
-            compare(&format!("{name}.{kind}"), &routine.render(&plan.variant).unwrap());
-        }
+        compare(name, |target| {
+            let (routine, plan) = launch_of(text, extents, fill, target);
+            routine.render(&plan.variant).unwrap()
+        });
     }
 }
 
@@ -182,15 +203,13 @@ n5 = store p2 n4";
         epilogue: Some(Kernel::parse(epilogue).unwrap()),
     };
     let definition = LibraryOp::Matmul(op.clone()).definition().unwrap();
-    for (kind, target) in TARGETS {
-        let config = MatmulConfig::candidates(&target)[0];
-        let routine = Routine::matmul(&op, config, &target).unwrap();
-        let plan = with_launch(&definition, &[2, 65, 70, 80], Fill::Plain, |launch| {
-            routine.plan(launch)
-        })
-        .unwrap();
-        compare(&format!("matmul.{kind}"), &routine.render(&plan.variant).unwrap());
-    }
+    compare("matmul", |target| {
+        let config = MatmulConfig::candidates(target)[0];
+        let routine = Routine::matmul(&op, config, target).unwrap();
+        let extents = [2, 65, 70, 80];
+        let plan = with_launch(&definition, &extents, Fill::Plain, |launch| routine.plan(launch)).unwrap();
+        routine.render(&plan.variant).unwrap()
+    });
 }
 
 /// A convolution of stride 2 and the gradients of it, in one piece and with sums that are cut.
@@ -221,13 +240,13 @@ fn convolutions() {
     ];
     for (name, op, extents) in cases {
         let definition = op.definition().unwrap();
-        for (kind, target) in TARGETS {
-            let config = MatmulConfig::candidates(&target)[0];
-            let routine = Routine::library(&op, config, &target).unwrap();
+        compare(name, |target| {
+            let config = MatmulConfig::candidates(target)[0];
+            let routine = Routine::library(&op, config, target).unwrap();
             let plan = with_convolution(&definition, &extents, |launch| routine.plan(launch)).unwrap();
             assert_eq!(plan.passes.len(), if name == "conv_grad_weight" { 2 } else { 1 });
-            compare(&format!("{name}.{kind}"), &routine.render(&plan.variant).unwrap());
-        }
+            routine.render(&plan.variant).unwrap()
+        });
     }
 }
 
@@ -241,17 +260,17 @@ fn sorts() {
     };
     let form = parameters(&op);
     for (name, extents, passes) in [("sort_short", [300, 70], 1), ("sort_long", [3, 50_000], 6)] {
-        for (kind, target) in TARGETS {
-            let config = MatmulConfig::candidates(&target)[0];
-            let routine = Routine::library(&LibraryOp::Sort(op.clone()), config, &target).unwrap();
+        compare(name, |target| {
+            let config = MatmulConfig::candidates(target)[0];
+            let routine = Routine::library(&LibraryOp::Sort(op.clone()), config, target).unwrap();
             let plan = with_launch(&form, &extents, Fill::Plain, |launch| routine.plan(launch)).unwrap();
             assert_eq!(plan.passes.len(), passes);
             let source = routine.render(&plan.variant).unwrap();
             let words = format!("i64 at[{}]; }} tl_words", plan.words.len());
             assert!(source.text.contains(&words), "{words}");
             assert_eq!(plan.scratch_bytes > 0, source.text.contains("char *scratch"));
-            compare(&format!("{name}.{kind}"), &source);
-        }
+            source
+        });
     }
 }
 
@@ -271,16 +290,16 @@ fn attentions() {
         ),
     ];
     for (name, op, extents) in cases {
-        for (kind, target) in TARGETS {
-            let config = MatmulConfig::candidates(&target)[0];
-            let routine = Routine::library(&LibraryOp::Attention(op.clone()), config, &target).unwrap();
+        compare(name, |target| {
+            let config = MatmulConfig::candidates(target)[0];
+            let routine = Routine::library(&LibraryOp::Attention(op.clone()), config, target).unwrap();
             let plan = with_attention(&op, &extents, 1, |launch| routine.plan(launch)).unwrap();
             assert_eq!((plan.passes.len(), plan.scratch_bytes), (1, 0));
             let source = routine.render(&plan.variant).unwrap();
             let words = format!("i64 at[{}]; }} tl_words", plan.words.len());
             assert!(source.text.contains(&words), "{words}");
-            compare(&format!("{name}.{kind}"), &source);
-        }
+            source
+        });
     }
 }
 
@@ -319,7 +338,7 @@ fn words_fit() {
         (SOFTMAX, &[2, 1 << 20]),
         (ARGMAX, &[9, 8, 7]),
     ] {
-        for (_, target) in TARGETS {
+        for target in TARGETS {
             for fill in [Fill::Plain, Fill::Shifted, Fill::InPlace, Fill::Huge] {
                 let (routine, plan) = launch_of(text, extents, fill, &target);
                 let source = routine.render(&plan.variant).unwrap();
