@@ -26,7 +26,7 @@
 //! | `interpreter/` | any small kernel, by one program that interprets them |
 //!
 //! They share the writer of statements and entries (`write/`), what the two languages call things (`prelude/`, `scalar.rs`), and
-//! extents and strides (`operands.rs`, `words.rs`).
+//! extents and strides (`operands.rs`, `words.rs`). [`programs`] builds sources with a backend's compiler.
 
 #[cfg(test)]
 extern crate self as thalweg_cstyle;
@@ -47,7 +47,7 @@ mod kernel;
 mod launch;
 mod operands;
 mod product;
-mod programs;
+pub mod programs;
 mod routine;
 mod scalar;
 mod sort;

@@ -5,8 +5,10 @@ use crate::body::Body;
 use crate::product::Roles;
 use crate::variant::Form;
 use crate::write::Writer;
-use crate::{Dialect, Launch, MatmulConfig, Plan, Target, Variant};
+use crate::{Dialect, Launch, MatmulConfig, Place, Plan, Target, Variant};
 use crate::{attention, axis, interpreter, kernel, product, sort};
+use smallvec::SmallVec;
+use thalweg_hal::backend::{self, Device};
 use thalweg_hal::ir::Kernel;
 use thalweg_hal::library::{Attention, LibraryOp, Matmul, Sort};
 use thalweg_hal::{Error, Result};
@@ -124,6 +126,24 @@ impl Routine {
             Kind::Attention(op) => Some(attention::plan(body, op, target, launch)),
         };
         Ok(own.unwrap_or_else(|| kernel::plan(body, target, launch)))
+    }
+
+    /// How a backend's launch runs; `start` as in [`Place::of`].
+    ///
+    /// # Errors
+    /// Those of [`Routine::plan`].
+    pub fn plan_bound<D: Device>(
+        &self,
+        launch: &backend::Launch<'_, D>,
+        start: impl Fn(&D::Chunk) -> (u64, u64),
+    ) -> Result<Plan> {
+        let place = |bound| Place::of(bound, &start);
+        let places: SmallVec<[Place<'_>; 8]> = launch.bindings.iter().map(place).collect();
+        self.plan(&Launch {
+            extents: launch.extents,
+            places: &places,
+            scalars: launch.scalars,
+        })
     }
 
     /// The source of a variant that [`Routine::plan`] returned.
