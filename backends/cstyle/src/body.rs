@@ -37,6 +37,18 @@ pub(crate) struct Reduction {
     pub(crate) beats: Option<String>,
 }
 
+impl Reduction {
+    /// Type of its value in a register.
+    pub(crate) fn register(&self) -> &'static str {
+        scalar::register(self.dtype)
+    }
+
+    /// What it starts from.
+    pub(crate) fn identity(&self) -> String {
+        scalar::identity(self.op, self.dtype)
+    }
+}
+
 impl Body {
     pub(crate) fn new(kernel: &Kernel) -> Result<Body> {
         let refuse = |error| Error::invalid_argument(format!("{}: {error}", kernel.name));
@@ -96,6 +108,11 @@ impl Body {
 
     pub(crate) fn param(&self, param: u32) -> &Param {
         &self.kernel.params[param as usize]
+    }
+
+    /// The parameters that the kernel touches.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = usize> + use<'_> {
+        (0..self.touched.len()).filter(|&p| self.touched[p])
     }
 
     /// Axes of the outer space.

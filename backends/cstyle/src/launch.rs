@@ -1,5 +1,7 @@
 //! A launch, as far as planning needs it.
 
+use thalweg_hal::backend::{Bound, Device};
+
 /// What one launch brings; counts match the kernel's signature and every address lies in its buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
@@ -24,4 +26,18 @@ pub struct Place<'a> {
     pub gather_stride: i64,
     /// Number of valid gather indices.
     pub gather_extent: u64,
+}
+
+impl<'a> Place<'a> {
+    /// That of an argument; `start` gives the number of a chunk's buffer and the byte at which the chunk starts in it.
+    pub fn of<D: Device>(bound: &Bound<'a, D>, start: impl Fn(&D::Chunk) -> (u64, u64)) -> Place<'a> {
+        let (buffer, skew) = start(bound.region.chunk);
+        Place {
+            buffer,
+            offset: skew + bound.region.offset,
+            strides: bound.strides,
+            gather_stride: bound.gather_stride,
+            gather_extent: bound.gather_extent,
+        }
+    }
 }

@@ -13,27 +13,52 @@
 //!
 //! The passes of a plan run in order, each after the one before has finished. An in-order queue does that. A pass names its
 //! entry, so that passes can share one, and may have a last word of its own ([`Pass::words`]).
+//!
+//! A routine has a folder with its plan, its words, its source, tests and golden files:
+//!
+//! | folder | what is computed |
+//! |---|---|
+//! | `kernel/` | kernels of the IR: maps, and reductions along rows |
+//! | `product/` | matrix products and convolutions |
+//! | `attention/` | attention |
+//! | `sort/` | sorts |
+//! | `axis/` | scans and scatters |
+//! | `interpreter/` | any small kernel, by one program that interprets them |
+//!
+//! They share the writer of statements and entries (`write/`), what the two languages call things (`prelude/`, `scalar.rs`), and
+//! extents and strides (`operands.rs`, `words.rs`). [`programs`] builds sources with a backend's compiler.
+
+#[cfg(test)]
+extern crate self as thalweg_cstyle;
 
 mod attention;
 mod axis;
 mod body;
-mod generic;
+#[cfg(test)]
+#[path = "../tests/corpus/mod.rs"]
+#[allow(
+    clippy::unwrap_used,
+    dead_code,
+    reason = "for tests; the compile gate uses the rest"
+)]
+mod corpus;
+mod interpreter;
+mod kernel;
 mod launch;
-mod matmul;
-mod plan;
+mod operands;
 mod product;
+pub mod programs;
 mod routine;
 mod scalar;
 mod sort;
-mod space;
 mod target;
 mod variant;
-mod variants;
+mod words;
 mod write;
 
 pub use launch::{Launch, Place};
-pub use matmul::MatmulConfig;
+pub use product::MatmulConfig;
+pub use programs::{Once, Variants};
 pub use routine::{Routine, Source};
 pub use target::{Dialect, Target};
 pub use variant::{Grid, Pass, Passes, Plan, Variant, Words};
-pub use variants::{Once, Variants};

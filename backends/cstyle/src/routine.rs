@@ -1,9 +1,14 @@
 //! A kernel or library op that is ready to be planned and rendered.
 
-use crate::axis::{self, AxisOp};
+use crate::axis::AxisOp;
 use crate::body::Body;
-use crate::product::{self, Roles};
-use crate::{Dialect, Launch, MatmulConfig, Plan, Target, Variant, attention, generic, plan, sort, write};
+use crate::product::Roles;
+use crate::variant::Form;
+use crate::write::Writer;
+use crate::{Dialect, Launch, MatmulConfig, Place, Plan, Target, Variant};
+use crate::{attention, axis, interpreter, kernel, product, sort};
+use smallvec::SmallVec;
+use thalweg_hal::backend::{self, Device};
 use thalweg_hal::ir::Kernel;
 use thalweg_hal::library::{Attention, LibraryOp, Matmul, Sort};
 use thalweg_hal::{Error, Result};
@@ -31,7 +36,7 @@ pub struct Routine {
 
 /// How the definition is computed.
 #[derive(Debug)]
-pub(crate) enum Kind {
+enum Kind {
     Kernel,
     Interpreted,
     Product(Box<Roles>, MatmulConfig),
@@ -64,7 +69,7 @@ impl Routine {
     /// Those of [`Routine::new`].
     pub fn interpreted(kernel: &Kernel, target: &Target) -> Result<Routine> {
         let routine = Routine::new(kernel, target)?;
-        let fits = target.dialect == Dialect::OpenClC && generic::fits(&routine.body);
+        let fits = target.dialect == Dialect::OpenClC && interpreter::fits(&routine.body);
         let kind = if fits { Kind::Interpreted } else { Kind::Kernel };
         Ok(Routine { kind, ..routine })
     }
@@ -80,13 +85,13 @@ impl Routine {
         if let LibraryOp::Sort(op) = op {
             return Ok(Routine {
                 kind: Kind::Sort(op.clone()),
-                ..Routine::new(&sort::form(op), target)?
+                ..Routine::new(&sort::parameters(op), target)?
             });
         }
         if let LibraryOp::Attention(op) = op {
             return Ok(Routine {
                 kind: Kind::Attention(op.clone()),
-                ..Routine::new(&attention::form(op), target)?
+                ..Routine::new(&attention::parameters(op), target)?
             });
         }
         let product = Roles::of(op).map(|roles| Kind::Product(Box::new(roles), config));
@@ -111,19 +116,55 @@ impl Routine {
 
     /// How a launch runs.
     pub fn plan(&self, launch: &Launch<'_>) -> Result<Plan> {
-        let special = match &self.kind {
+        let (body, target) = (&self.body, &self.target);
+        let own = match &self.kind {
             Kind::Kernel => None,
-            Kind::Interpreted => Some(generic::plan(&self.body, &self.target, launch)),
-            Kind::Product(roles, config) => product::plan(&self.body, roles, *config, &self.target, launch)?,
-            Kind::Axis(op) => axis::plan(&self.body, op, &self.target, launch),
-            Kind::Sort(op) => Some(sort::plan(&self.body, op, &self.target, launch)?),
-            Kind::Attention(op) => Some(attention::plan(&self.body, op, &self.target, launch)),
+            Kind::Interpreted => Some(interpreter::plan(body, target, launch)),
+            Kind::Product(roles, config) => product::plan(body, roles, *config, target, launch)?,
+            Kind::Axis(op) => axis::plan(body, op, target, launch),
+            Kind::Sort(op) => Some(sort::plan(body, op, target, launch)?),
+            Kind::Attention(op) => Some(attention::plan(body, op, target, launch)),
         };
-        Ok(special.unwrap_or_else(|| plan::plan(&self.body, &self.target, launch)))
+        Ok(own.unwrap_or_else(|| kernel::plan(body, target, launch)))
+    }
+
+    /// How a backend's launch runs; `start` as in [`Place::of`].
+    ///
+    /// # Errors
+    /// Those of [`Routine::plan`].
+    pub fn plan_bound<D: Device>(
+        &self,
+        launch: &backend::Launch<'_, D>,
+        start: impl Fn(&D::Chunk) -> (u64, u64),
+    ) -> Result<Plan> {
+        let place = |bound| Place::of(bound, &start);
+        let places: SmallVec<[Place<'_>; 8]> = launch.bindings.iter().map(place).collect();
+        self.plan(&Launch {
+            extents: launch.extents,
+            places: &places,
+            scalars: launch.scalars,
+        })
     }
 
     /// The source of a variant that [`Routine::plan`] returned.
+    ///
+    /// # Errors
+    /// `Internal` for a variant of another routine.
     pub fn render(&self, variant: &Variant) -> Result<Source> {
-        Ok(write::kernel(&self.body, &self.kind, variant, &self.target))
+        let writer = Writer::new(&self.body, variant, &self.target);
+        Ok(match (variant.form, &self.kind) {
+            (Form::Kernel(form), _) => kernel::source(writer, form),
+            (Form::Interpreted, Kind::Interpreted) => interpreter::source(&self.target),
+            (Form::Product(form), Kind::Product(roles, _)) => product::source(writer, roles, form)?,
+            (Form::Axis(form), Kind::Axis(op)) => axis::source(writer, op, form),
+            (Form::Sort(form), Kind::Sort(op)) => sort::source(writer, op, form),
+            (Form::Attention(form), Kind::Attention(op)) => attention::source(writer, op, form),
+            (form, _) => {
+                return Err(Error::internal(format!(
+                    "{}: {form:?} is a variant of another routine",
+                    self.body.kernel.name
+                )));
+            }
+        })
     }
 }

@@ -1,10 +1,15 @@
 //! What a program is compiled for, and what a launch of it hands over.
 
-use crate::MatmulConfig;
 use crate::body::Body;
+use crate::{Target, attention, axis, kernel, product, sort};
 use smallvec::SmallVec;
 use std::borrow::Cow;
-use thalweg_hal::ir::Level;
+
+/// Most groups of a pass on a GPU, and on a CPU, whose work-items take long runs.
+pub(crate) const MOST_GROUPS: u64 = 1 << 20;
+const MOST_RUNS: u64 = 256;
+/// Most work-items of a pass: the longest step of a loop.
+pub(crate) const MOST_ITEMS: u64 = 1 << 26;
 
 /// What a program is compiled for: a key of a cache, beside the kernel and the [`Target`](crate::Target).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -22,54 +27,26 @@ pub struct Variant {
     pub(crate) outer: u8,
     /// Axes of the space that is walked.
     pub(crate) inner: u8,
-    /// Where each axis of the kernel went, when the kernel reads indices.
-    pub(crate) homes: SmallVec<[u8; 8]>,
+    /// The axis that each axis of the kernel is part of, when the kernel reads indices.
+    pub(crate) axes: SmallVec<[u8; 8]>,
     /// How each parameter moves along the last axis.
     pub(crate) steps: SmallVec<[Step; 8]>,
     /// How each parameter moves along the last axis of rows, where neighbouring rows are walked side by side, and in attention.
     pub(crate) row_steps: SmallVec<[Step; 8]>,
 }
 
-/// How a launch is spread over work-items.
+/// Where an axis of a kernel is that has one index only.
+pub(crate) const DROPPED: u8 = u8::MAX;
+
+/// How a launch is spread over work-items: by which routine, and the part of that routine's choices that its source depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
-    /// Every point on its own.
-    Map,
-    /// Rows, each walked by a work-item or by a group.
-    Rows {
-        by_group: bool,
-        /// Whether several walk one row, with a pass for each stage.
-        split: bool,
-    },
-    /// Neighbouring rows side by side, point by point: for inputs whose rows lie across. Sums are those of the form above.
-    Columns {
-        /// Rows that are walked at once.
-        rows: u16,
-    },
-    /// A scan or scatter.
-    Axis {
-        /// Whether a scan's rows are cut into pieces.
-        split: bool,
-    },
-    /// A sort.
-    Sort {
-        /// Whether rows are sorted digit by digit through scratch memory, and not each by one group.
-        long: bool,
-    },
-    /// Attention: queries and columns of values of a tile.
-    Attention { rows: u16, columns: u16 },
-    /// The program that interprets kernels.
-    Generic,
-    /// A matrix product, or a convolution as one.
-    Product {
-        config: MatmulConfig,
-        /// Whether sums are cut into pieces, which a second pass adds.
-        split: bool,
-        /// Spatial axes of a convolution; 0 for a matrix product.
-        spatial: u8,
-        /// Whether its places are divided.
-        divides: bool,
-    },
+    Kernel(kernel::Form),
+    Product(product::Form),
+    Attention(attention::Form),
+    Sort(sort::Form),
+    Axis(axis::Form),
+    Interpreted,
 }
 
 /// Stride along the last axis.
@@ -81,9 +58,30 @@ pub(crate) enum Step {
 }
 
 impl Variant {
+    /// One of the kernel's own axes, none of them merged, and strides of any size; it may run in place.
+    pub(crate) fn of(form: Form, body: &Body, wide: bool, group: u32) -> Variant {
+        Variant {
+            form,
+            wide,
+            in_place: true,
+            lanes: 1,
+            group: group as u16,
+            outer: body.outer() as u8,
+            inner: (body.rank() - body.outer()) as u8,
+            axes: SmallVec::new(),
+            steps: SmallVec::from_elem(Step::Any, body.kernel.params.len()),
+            row_steps: SmallVec::new(),
+        }
+    }
+
     /// Whether the program is the one that interprets kernels: the same for all of them.
     pub fn is_generic(&self) -> bool {
-        self.form == Form::Generic
+        self.form == Form::Interpreted
+    }
+
+    /// Whether every point of the space is on its own.
+    pub(crate) fn is_map(&self) -> bool {
+        self.form == Form::Kernel(kernel::Form::Map)
     }
 }
 
@@ -104,6 +102,17 @@ pub struct Grid {
     pub groups: u64,
     /// Work-items of a group.
     pub group_size: u32,
+}
+
+impl Grid {
+    /// A grid for `units` pieces of work, of which a group takes one after the other.
+    pub(crate) fn of(units: u64, group_size: u32, target: &Target) -> Grid {
+        let most = if target.cpu { MOST_RUNS } else { MOST_GROUPS };
+        Grid {
+            groups: units.min(most),
+            group_size,
+        }
+    }
 }
 
 /// The words of a launch.
@@ -154,114 +163,4 @@ pub struct Plan {
     pub scratch_bytes: u64,
     /// Values of the last argument.
     pub words: Words,
-}
-
-/// A part of the scratch memory of a sort.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
-    /// How often each digit occurs in a row.
-    Totals,
-    /// How often in each piece of a row; then how often before it.
-    Counts,
-    /// Where the elements were.
-    Numbers,
-    /// The elements.
-    Elements,
-}
-
-impl Room {
-    pub(crate) const ALL: [Room; 4] = [Room::Totals, Room::Counts, Room::Numbers, Room::Elements];
-}
-
-/// One word of the last argument. The order is that of [`words`], for the plan and for the source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Word {
-    /// Rows, or 1.
-    Rows,
-    /// Points of the space that is walked.
-    Total,
-    /// Pieces of a row.
-    Chunks,
-    /// Points of a piece; of a work-item in a map on a CPU.
-    Length,
-    /// Extent of the axis that is scanned or scattered to.
-    Along,
-    /// What keys of a sort are combined with, so that they rise in its direction.
-    Flip,
-    /// First byte of a part of a sort's scratch memory.
-    Room(Room),
-    /// Which digit a pass of a sort is about, the lowest first. The last word.
-    Round,
-    /// Of a convolution: for each spatial axis the factors of columns and depth, the shift and the divisor.
-    Tap(usize),
-    /// Rows and columns of a product or an attention.
-    MatrixRows,
-    MatrixColumns,
-    /// Extent of an axis of rows.
-    Outer(usize),
-    /// Extent of an axis of the space that is walked.
-    Inner(usize),
-    /// Bytes to the element at index 0.
-    Offset(usize),
-    /// Stride along an axis of rows.
-    OuterStride(usize, usize),
-    /// Stride along an axis of the space that is walked.
-    InnerStride(usize, usize),
-    GatherStride(usize),
-    GatherExtent(usize),
-    Scalar(usize),
-}
-
-/// Calls `visit` with every word of a variant, in order.
-pub(crate) fn words(body: &Body, variant: &Variant, mut visit: impl FnMut(Word)) {
-    let (outer, inner) = (variant.outer as usize, variant.inner as usize);
-    let is_product = matches!(variant.form, Form::Product { .. });
-    let is_attention = matches!(variant.form, Form::Attention { .. });
-    [Word::Rows, Word::Total, Word::Chunks, Word::Length]
-        .into_iter()
-        .for_each(&mut visit);
-    if is_product || is_attention {
-        visit(Word::MatrixRows);
-        visit(Word::MatrixColumns);
-    }
-    if let Form::Product { spatial, .. } = variant.form {
-        (0..4 * usize::from(spatial)).for_each(|part| visit(Word::Tap(part)));
-    }
-    if matches!(variant.form, Form::Axis { .. }) {
-        visit(Word::Along);
-    }
-    if let Form::Sort { long } = variant.form {
-        visit(Word::Flip);
-        if long {
-            Room::ALL.map(Word::Room).into_iter().for_each(&mut visit);
-        }
-    }
-    (1..outer).for_each(|axis| visit(Word::Outer(axis)));
-    (1..inner).for_each(|axis| visit(Word::Inner(axis)));
-    for (p, param) in body
-        .kernel
-        .params
-        .iter()
-        .enumerate()
-        .filter(|(p, _)| body.touched[*p])
-    {
-        visit(Word::Offset(p));
-        (0..outer).for_each(|axis| visit(Word::OuterStride(p, axis)));
-        if variant.form == Form::Map || param.level == Level::Element {
-            let counted = if is_product || variant.steps[p] == Step::Any {
-                inner
-            } else {
-                inner - 1
-            };
-            (0..counted).for_each(|axis| visit(Word::InnerStride(p, axis)));
-        }
-        if body.gathered[p] {
-            visit(Word::GatherStride(p));
-            visit(Word::GatherExtent(p));
-        }
-    }
-    (0..body.kernel.scalars.len()).for_each(|index| visit(Word::Scalar(index)));
-    if variant.form == (Form::Sort { long: true }) {
-        visit(Word::Round);
-    }
 }

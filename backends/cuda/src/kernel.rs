@@ -2,8 +2,8 @@
 
 use crate::device::CudaDevice;
 use crate::library::Product;
+use crate::memory::Chunk;
 use crate::program::{Builder, Entry};
-use smallvec::SmallVec;
 use std::sync::Arc;
 use thalweg_cstyle::{Launch as Described, Place, Plan, Routine, Source, Variant, Variants};
 use thalweg_hal::backend::{Bound, Launch};
@@ -24,15 +24,14 @@ pub(crate) struct CudaKernel {
     variants: Variants<Entries>,
 }
 
+/// A number that tells a chunk's buffer apart, and where in the buffer the chunk starts.
+fn start(chunk: &Chunk) -> (u64, u64) {
+    (chunk.base(), chunk.skew())
+}
+
 /// Where a parameter's elements lie.
 pub(crate) fn place<'a>(bound: &Bound<'a, CudaDevice>) -> Place<'a> {
-    Place {
-        buffer: bound.region.chunk.base(),
-        offset: bound.region.chunk.skew() + bound.region.offset,
-        strides: bound.strides,
-        gather_stride: bound.gather_stride,
-        gather_extent: bound.gather_extent,
-    }
+    Place::of(bound, start)
 }
 
 impl CudaKernel {
@@ -50,12 +49,7 @@ impl CudaKernel {
 
     /// How a launch runs.
     pub(crate) fn plan(&self, launch: &Launch<'_, CudaDevice>) -> Result<Plan> {
-        let places: SmallVec<[Place<'_>; 8]> = launch.bindings.iter().map(place).collect();
-        self.plan_at(&Described {
-            extents: launch.extents,
-            places: &places,
-            scalars: launch.scalars,
-        })
+        self.routine.plan_bound(launch, start)
     }
 
     /// How a launch with these places runs.

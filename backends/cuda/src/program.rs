@@ -1,8 +1,8 @@
-//! Programs: built from source or from the cache, and loaded once a device.
+//! Programs: compiled by NVRTC, and loaded once a device.
 
 use crate::api::codes;
 use crate::api::driver::{RawFunction, RawModule};
-use crate::api::nvrtc::{Arch, Compiled, Nvrtc};
+use crate::api::nvrtc::{self, Arch, Nvrtc};
 use crate::context::Context;
 use crate::kernel::Entries;
 use cudarc::driver::sys::CUjit_option;
@@ -10,9 +10,8 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
-use std::time::Instant;
+use thalweg_cstyle::programs::{self, Built, Compiled};
 use thalweg_hal::kit::cache::Cache;
-use thalweg_hal::tables::LogLevel;
 use thalweg_hal::{Error, Host, Result, Status};
 
 /// Bytes for what the driver says about a program.
@@ -33,15 +32,18 @@ struct Module {
 /// Builds programs for one device. They stay loaded until the device is closed: queued launches use them, whatever happens to
 /// their kernels meanwhile.
 pub(crate) struct Builder {
+    programs: programs::Builder<Compiler>,
+    // By source.
+    loaded: Mutex<HashMap<String, Module>>,
+}
+
+/// NVRTC and the driver's loader.
+struct Compiler {
     context: Arc<Context>,
     nvrtc: &'static Nvrtc,
     device_name: String,
     arch: Arch,
-    cache: Cache,
-    options: Vec<&'static str>,
-    host: Host,
-    // By source.
-    loaded: Mutex<HashMap<String, Module>>,
+    options: &'static [&'static str],
 }
 
 impl Builder {
@@ -51,19 +53,29 @@ impl Builder {
         nvrtc: &'static Nvrtc,
         (device_name, arch): (&str, Arch),
         cache: Cache,
-        options: &[&'static str],
+        options: &'static [&'static str],
         host: Host,
     ) -> Builder {
         Builder {
-            context: Arc::clone(context),
-            nvrtc,
-            device_name: device_name.to_owned(),
-            arch,
-            cache,
-            options: options.to_vec(),
-            host,
+            programs: programs::Builder {
+                compiler: Compiler {
+                    context: Arc::clone(context),
+                    nvrtc,
+                    device_name: device_name.to_owned(),
+                    arch,
+                    options,
+                },
+                device: device_name.to_owned(),
+                options: options.join(" "),
+                cache,
+                log: Box::new(move |level, message| host.log(level, "cuda", message)),
+            },
             loaded: Mutex::default(),
         }
+    }
+
+    fn context(&self) -> &Context {
+        &self.programs.compiler.context
     }
 
     /// The entries of a program from its source. `name` is the kernel's, for messages.
@@ -71,23 +83,8 @@ impl Builder {
         if let Some(module) = self.loaded.lock().get(source) {
             return Ok(Arc::clone(&module.entries));
         }
-        let start = Instant::now();
-        let options = self.options.join(" ");
-        let key = self.cache.key(&[source, &options]);
-        let kept = self.cache.load(&key);
-        self.context.enter()?;
-        let (raw, how) = match kept.and_then(|code| self.load(name, &code).ok()) {
-            Some(raw) => (raw, "found in the cache"),
-            None => {
-                let code = self.compile(name, source)?;
-                let raw = self.load(name, &code)?;
-                if let Err(why) = self.cache.store(&key, &code) {
-                    let message = format!("kernel {name} is not kept on disk: {why}");
-                    self.host.log(LogLevel::Warn, "cuda", &message);
-                }
-                (raw, "compiled")
-            }
-        };
+        self.context().enter()?;
+        let raw = self.programs.build(name, source)?;
         let found: Result<Vec<Entry>> = entries.iter().map(|entry| self.entry(raw, entry)).collect();
         let entries: Entries = match found {
             Ok(found) => found.into(),
@@ -96,11 +93,6 @@ impl Builder {
                 return Err(error);
             }
         };
-        let (hits, misses) = self.cache.counts();
-        let time = start.elapsed().as_secs_f64() * 1e3;
-        let message =
-            format!("kernel {name} {how} in {time:.1} ms; {hits} programs found so far, {misses} not");
-        self.host.log(LogLevel::Debug, "cuda", &message);
         let mut loaded = self.loaded.lock();
         // Another thread may have been quicker.
         if let Some(module) = loaded.get(source) {
@@ -119,44 +111,22 @@ impl Builder {
 
     fn unload(&self, raw: RawModule) {
         // SAFETY: loaded by us, and no launch used it yet.
-        unsafe { (self.context.api.module_unload)(raw) };
+        unsafe { (self.context().api.module_unload)(raw) };
     }
 
     fn entry(&self, raw: RawModule, name: &str) -> Result<Entry> {
         let name = CString::new(name).map_err(|_| Error::internal("a kernel's name holds a zero"))?;
         let mut function = RawFunction(std::ptr::null_mut());
         // SAFETY: a loaded module and a name that ends with a zero.
-        let code = unsafe { (self.context.api.module_function)(&raw mut function, raw, name.as_ptr()) };
-        self.context
+        let code = unsafe { (self.context().api.module_function)(&raw mut function, raw, name.as_ptr()) };
+        self.context()
             .check("cuModuleGetFunction", code)
             .map(|()| Entry { function })
     }
+}
 
-    fn compile(&self, name: &str, source: &str) -> Result<Vec<u8>> {
-        let file = CString::new(format!("{name}.cu"))
-            .map_err(|_| Error::invalid_argument("a kernel's name holds a zero"))?;
-        match self.nvrtc.run(&file, source, self.arch, &self.options)? {
-            Compiled::Code(code, log) => {
-                if !log.is_empty() {
-                    let message = format!("NVRTC on kernel {name}: {log}");
-                    self.host.log(LogLevel::Debug, "cuda", &message);
-                }
-                Ok(code)
-            }
-            Compiled::Refused(log) => {
-                let message = format!(
-                    "kernel {name} does not build for {}:\n{log}\n{source}",
-                    self.device_name
-                );
-                self.host.log(LogLevel::Error, "cuda", &message);
-                Err(Error::compile_failed(format!(
-                    "kernel {name} does not build for {}: {}",
-                    self.device_name,
-                    complaint(&log, source)
-                )))
-            }
-        }
-    }
+impl programs::Compiler for Compiler {
+    type Program = RawModule;
 
     /// Hands code to the driver. The context is current.
     fn load(&self, name: &str, code: &[u8]) -> Result<RawModule> {
@@ -193,56 +163,28 @@ impl Builder {
             self.nvrtc.version_text()
         )))
     }
+
+    fn compile(&self, name: &str, source: &str) -> Result<Compiled<RawModule>> {
+        let file = CString::new(format!("{name}.cu"))
+            .map_err(|_| Error::invalid_argument("a kernel's name holds a zero"))?;
+        Ok(match self.nvrtc.run(&file, source, self.arch, self.options)? {
+            nvrtc::Compiled::Code(code, log) => Compiled::Built(Built {
+                program: self.load(name, &code)?,
+                binary: Ok(code),
+                log,
+            }),
+            nvrtc::Compiled::Refused(log) => Compiled::refused(log),
+        })
+    }
 }
 
 impl Drop for Builder {
     fn drop(&mut self) {
-        if self.context.enter().is_ok() {
+        if self.context().enter().is_ok() {
             for (_, module) in self.loaded.get_mut().drain() {
                 // SAFETY: loaded by us; the device's streams are done.
-                unsafe { (self.context.api.module_unload)(module.raw) };
+                unsafe { (self.programs.compiler.context.api.module_unload)(module.raw) };
             }
         }
-    }
-}
-
-/// The first error of a log, with that line of the source: NVRTC writes `FILE(LINE): error: what`.
-fn complaint(log: &str, source: &str) -> String {
-    let first = |line: &str| {
-        let (place, what) = line.split_once("): error")?;
-        let number = place.rsplit_once('(')?.1.parse::<usize>().ok()?;
-        let what = what.split_once(": ").map_or(what, |(_, what)| what);
-        Some((number, what.trim().to_owned()))
-    };
-    let Some((line, what)) = log.lines().find_map(first) else {
-        let words = log.lines().map(str::trim).find(|line| !line.is_empty());
-        return words.unwrap_or("the compiler does not say why").to_owned();
-    };
-    match line.checked_sub(1).and_then(|index| source.lines().nth(index)) {
-        Some(code) => format!("{what}, in line {line} of its source: `{}`", code.trim()),
-        None => what,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::complaint;
-
-    #[test]
-    fn complaints_name_the_line() {
-        let source = "extern \"C\" __global__ void f(float *a) {\n    a[0] = foo(1);\n}\n";
-        let log = "f.cu(2): error: identifier \"foo\" is undefined\n      a[0] = foo(1);\n\n1 error detected";
-        assert_eq!(
-            complaint(log, source),
-            "identifier \"foo\" is undefined, in line 2 of its source: `a[0] = foo(1);`"
-        );
-        let coded = "f.cu(2): error #20: identifier \"foo\" is undefined";
-        assert_eq!(complaint(coded, source), complaint(log, source));
-        assert_eq!(complaint("f.cu(99): error: bad", source), "bad");
-        assert_eq!(
-            complaint("\n nvrtc: out of registers\n", source),
-            "nvrtc: out of registers"
-        );
-        assert_eq!(complaint("", source), "the compiler does not say why");
     }
 }

@@ -44,7 +44,7 @@ impl Rows {
     /// Builds them.
     pub(crate) fn new(device: &OpenClDevice) -> Result<Rows> {
         let program = Arc::new(device.builder.build("copy of rows", SOURCE)?);
-        let entry = |unit, name| Ok((unit, device.builder.entry(&program, name)?));
+        let entry = |unit, name| Ok((unit, Entry::new(&program, name)?));
         Ok(Rows {
             entries: [entry(16, "rows_16")?, entry(4, "rows_4")?, entry(1, "rows_1")?],
         })

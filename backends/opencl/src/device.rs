@@ -10,8 +10,9 @@ use crate::launch::Prepared;
 use crate::memory::Chunk;
 use crate::peer::Port;
 use crate::platform::{self, DeviceInfo};
-use crate::program::Builder;
+use crate::program::{Builder, Driver};
 use crate::stream::ClStream;
+use std::ffi::CString;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -78,16 +79,22 @@ impl OpenClDevice {
             &info.version,
         ];
         let identity = identity.join("\n");
+        let options = options.copied().collect::<Vec<_>>().join(" ");
         let builder = Arc::new(Builder {
-            api,
-            context: Arc::clone(&context),
-            device: info.id,
-            device_name: info.name.clone(),
+            compiler: Driver {
+                api,
+                context: Arc::clone(&context),
+                device: info.id,
+                generic: Default::default(),
+                options: CString::new(options.as_str())
+                    .map_err(|_| Error::internal("a build option holds a zero"))?,
+                noisy: info.is_pocl(),
+                host,
+            },
+            device: info.name.clone(),
+            options,
             cache: Cache::new(config.cache.clone(), identity),
-            generic: Default::default(),
-            options: options.copied().collect::<Vec<_>>().join(" "),
-            noisy: info.is_pocl(),
-            host,
+            log: Box::new(move |level, message| host.log(level, "opencl", message)),
         });
         Ok(OpenClDevice {
             rows: Once::default(),

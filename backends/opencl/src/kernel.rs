@@ -5,7 +5,7 @@ use crate::device::OpenClDevice;
 use crate::program::{Builder, Entry};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use thalweg_cstyle::{Launch as Described, Place, Plan, Routine, Source, Variant, Variants};
+use thalweg_cstyle::{Plan, Routine, Source, Variant, Variants};
 use thalweg_hal::Result;
 use thalweg_hal::backend::Launch;
 
@@ -40,26 +40,14 @@ impl ClKernel {
 
     /// How a launch runs.
     pub(crate) fn plan(&self, launch: &Launch<'_, OpenClDevice>) -> Result<Plan> {
-        let places: SmallVec<[Place<'_>; 8]> = (launch.bindings.iter())
-            .map(|bound| Place {
-                buffer: bound.region.chunk.mem().raw().0 as u64,
-                offset: bound.region.chunk.skew() + bound.region.offset,
-                strides: bound.strides,
-                gather_stride: bound.gather_stride,
-                gather_extent: bound.gather_extent,
-            })
-            .collect();
-        self.routine.plan(&Described {
-            extents: launch.extents,
-            places: &places,
-            scalars: launch.scalars,
-        })
+        self.routine
+            .plan_bound(launch, |chunk| (chunk.mem().raw().0 as u64, chunk.skew()))
     }
 
     /// The programs of a variant; built by whoever asks first, while others that want the same wait.
     pub(crate) fn variant(&self, variant: &Variant) -> Result<Arc<Compiled>> {
         if variant.is_generic() {
-            return self.builder.generic.get(|| self.build(variant)).cloned();
+            return self.builder.compiler.generic.get(|| self.build(variant)).cloned();
         }
         self.variants.get(variant, || self.build(variant))
     }
@@ -72,7 +60,7 @@ impl ClKernel {
             words_by_value,
         } = self.routine.render(variant)?;
         let program = Arc::new(self.builder.build(&self.name, &text)?);
-        let entries = entries.iter().map(|entry| self.builder.entry(&program, entry));
+        let entries = entries.iter().map(|entry| Entry::new(&program, entry));
         Ok(Arc::new(Compiled {
             entries: entries.collect::<Result<_>>()?,
             pointers,

@@ -1,5 +1,10 @@
 //! Kernels of every kind, planned for launches that ask for every variant.
 
+#[cfg(test)]
+mod dialects;
+#[cfg(test)]
+pub(crate) mod golden;
+
 use std::collections::HashSet;
 use thalweg_cstyle::{Launch, MatmulConfig, Place, Routine, Source, Target};
 use thalweg_hal::ir::arbitrary::{RandomKernel, random_kernel};
@@ -123,20 +128,8 @@ pub(crate) fn with_attention<T>(
             own
         })
         .collect();
-    let places: Vec<Place<'_>> = (strides.iter().enumerate())
-        .map(|(index, strides)| Place {
-            buffer: index as u64,
-            offset: 0,
-            strides,
-            gather_stride: 0,
-            gather_extent: 0,
-        })
-        .collect();
-    with(&Launch {
-        extents,
-        places: &places,
-        scalars: &[0],
-    })
+    let strides: Vec<&[i64]> = strides.iter().map(Vec::as_slice).collect();
+    with_strides(extents, &strides, with)
 }
 
 /// A sort of short rows and of long ones, with indices of 32 and of 64 bits.
@@ -257,6 +250,24 @@ const PRODUCTS: [(DType, DType, DType); 6] = [
     (DType::I8, DType::I32, DType::I32),
     (DType::U16, DType::U64, DType::U64),
 ];
+
+/// Calls `with` with a launch whose parameters lie in buffers of their own.
+pub(crate) fn with_strides<T>(extents: &[u64], strides: &[&[i64]], with: impl FnOnce(&Launch<'_>) -> T) -> T {
+    let places: Vec<Place<'_>> = (strides.iter().enumerate())
+        .map(|(index, strides)| Place {
+            buffer: index as u64,
+            offset: 0,
+            strides,
+            gather_stride: 1,
+            gather_extent: 1 << 20,
+        })
+        .collect();
+    with(&Launch {
+        extents,
+        places: &places,
+        scalars: &[0],
+    })
+}
 
 /// How the arguments of a launch lie.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,123 @@
+//! Programs of attentions, and how their launches are spread.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use crate::corpus::golden::compare;
+use crate::corpus::{attention, with_attention};
+use crate::{Dialect, MatmulConfig, Plan, Routine, Target};
+use thalweg_hal::DType;
+use thalweg_hal::library::LibraryOp;
+
+/// Many queries, whose blocks of keys end where causality does, and one under a mask that is added.
+#[test]
+fn attentions() {
+    let cases = [
+        (
+            "attention",
+            attention(DType::F16, true, Some(false)),
+            [2, 3, 200, 64, 300, 64],
+        ),
+        (
+            "attention_decode",
+            attention(DType::F32, false, Some(true)),
+            [2, 3, 1, 128, 300, 128],
+        ),
+    ];
+    for (name, op, extents) in cases {
+        compare("attention", name, |target| {
+            let config = MatmulConfig::candidates(target)[0];
+            let routine = Routine::library(&LibraryOp::Attention(op.clone()), config, target).unwrap();
+            let plan = with_attention(&op, &extents, 1, |launch| routine.plan(launch)).unwrap();
+            assert_eq!((plan.passes.len(), plan.scratch_bytes), (1, 0));
+            let source = routine.render(&plan.variant).unwrap();
+            let words = format!("i64 at[{}]; }} tl_words", plan.words.len());
+            assert!(source.text.contains(&words), "{words}");
+            source
+        });
+    }
+}
+
+/// An attention's plan on a target.
+fn attend(target: &Target, dtype: DType, extents: [u64; 6], step: i64) -> Plan {
+    let op = attention(dtype, true, None);
+    let config = MatmulConfig::candidates(target)[0];
+    let routine = Routine::library(&LibraryOp::Attention(op.clone()), config, target).unwrap();
+    with_attention(&op, &extents, step, |launch| routine.plan(launch)).unwrap()
+}
+
+const CPU: Target = Target {
+    dialect: Dialect::OpenClC,
+    cpu: true,
+    ..Target::CUDA
+};
+
+/// Lengths and widths are words up to the width of a tile; wider values take several tiles.
+#[test]
+fn attentions_share_programs() {
+    let variant = |extents| attend(&Target::CUDA, DType::F32, extents, 1).variant;
+    let plain = variant([2, 3, 200, 64, 300, 64]);
+    assert_eq!(plain, variant([1, 9, 77, 33, 2000, 5]));
+    assert_ne!(plain, variant([2, 3, 200, 128, 300, 64]));
+    assert_ne!(plain, variant([2, 3, 1, 64, 300, 64]));
+    assert_ne!(
+        plain,
+        attend(&Target::CUDA, DType::F32, [2, 3, 200, 64, 300, 64], 2).variant
+    );
+    assert_eq!(
+        variant([2, 3, 200, 128, 300, 64]),
+        variant([2, 3, 200, 1000, 300, 999])
+    );
+    let groups = |target: &Target, extents| attend(target, DType::F32, extents, 1).passes[0].grid.groups;
+    assert_eq!(groups(&Target::CUDA, [2, 3, 130, 64, 300, 64]), 6 * 3);
+    assert_eq!(groups(&Target::CUDA, [2, 3, 130, 300, 300, 64]), 6 * 3 * 3);
+    assert_eq!(groups(&Target::CUDA, [2, 3, 16, 64, 300, 64]), 6);
+    // A processor's work-items share what there is, at least eight queries each.
+    assert_eq!(groups(&CPU, [1, 1, 128, 64, 300, 64]), 16);
+    assert_eq!(groups(&CPU, [1, 1, 65_536, 64, 300, 64]), 256);
+}
+
+#[test]
+fn attention_of_nothing() {
+    for target in [Target::CUDA, CPU] {
+        for nothing in [[0, 3, 4, 5, 6, 7], [2, 3, 0, 5, 6, 7], [2, 3, 4, 0, 6, 7]] {
+            assert!(attend(&target, DType::F32, nothing, 1).passes.is_empty());
+        }
+        // Without keys zeros are stored.
+        for some in [[2, 3, 4, 5, 0, 7], [2, 3, 4, 5, 6, 0]] {
+            assert_eq!(attend(&target, DType::F32, some, 1).passes.len(), 1);
+        }
+    }
+}
+
+/// Local memory stays below what every device has, and a group's work-items cover a tile, whatever their number.
+#[test]
+fn tiles_of_attention_fit() {
+    for (max_group_size, queries) in [(64, 1), (64, 200), (128, 200), (300, 1), (1024, 200)] {
+        let target = Target {
+            max_group_size,
+            ..Target::CUDA
+        };
+        for (dtype, size) in [(DType::F32, 4), (DType::F64, 8)] {
+            let op = attention(dtype, true, None);
+            let config = MatmulConfig::candidates(&target)[0];
+            let routine = Routine::library(&LibraryOp::Attention(op), config, &target).unwrap();
+            let plan = attend(&target, dtype, [1, 1, queries, 128, 300, 64], 1);
+            let text = routine.render(&plan.variant).unwrap().text;
+            let of = |name: &str| -> u64 {
+                let (_, rest) = text.split_once(&format!("TL_{name} = ")).unwrap();
+                rest.split([',', ' ']).next().unwrap().parse().unwrap()
+            };
+            let [rows, keys] = ["ROWS", "KEYS"].map(of);
+            let elements = rows * (keys + 1) + of("LEFT") + of("RIGHT") + 3 * rows;
+            assert!(
+                elements * size <= 32 * 1024,
+                "{elements} elements of {size} bytes"
+            );
+            let group = u64::from(plan.passes[0].grid.group_size);
+            assert!(group <= u64::from(max_group_size));
+            assert_eq!(of("ACROSS") * of("DOWN"), group);
+            assert_eq!(of("SHARE") * rows, group);
+            assert_eq!(of("OWN_ROWS") * of("DOWN"), rows);
+            assert_eq!(of("OWN_KEYS") * of("ACROSS"), keys);
+        }
+    }
+}

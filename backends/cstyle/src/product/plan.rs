@@ -1,0 +1,194 @@
+//! How a product runs: its launch as matrices, spread over tiles.
+
+use super::{ProductWords, Roles, Taps};
+use crate::body::Body;
+use crate::operands::{Full, NARROW, points};
+use crate::variant::{Form, Grid, MOST_GROUPS, Pass, Plan, Step, Variant};
+use crate::{Launch, MatmulConfig, Target, product, words};
+use smallvec::SmallVec;
+use thalweg_hal::{Error, Result};
+
+/// Points of the result below which its sums are cut into pieces.
+const FEW_POINTS: u64 = 1 << 18;
+/// Least points of a piece, and most pieces.
+const PIECE: u64 = 256;
+const MOST_PIECES: u64 = 64;
+
+/// A launch as matrices.
+struct Shape<'a> {
+    roles: &'a Roles,
+    full: Full<'a>,
+    batch: u64,
+    rows: u64,
+    columns: u64,
+    depth: u64,
+}
+
+impl<'a> Shape<'a> {
+    /// `None` where the launch's strides or scalars are more general than matrices or windows; the definition is what
+    /// runs then.
+    fn new(body: &'a Body, roles: &'a Roles, launch: &'a Launch<'a>) -> Option<Shape<'a>> {
+        let extent = |axes: &[usize]| {
+            let extents: SmallVec<[u64; 8]> = axes.iter().map(|&axis| launch.extents[axis]).collect();
+            points(&extents)
+        };
+        let shape = Shape {
+            roles,
+            full: Full::new(body, launch),
+            batch: extent(&roles.batch),
+            rows: launch.extents[roles.row],
+            columns: extent(&roles.columns),
+            depth: points(&launch.extents[body.outer()..]),
+        };
+        let still = |p: usize, axis: usize| launch.extents[axis] <= 1 || shape.full.stride(p, axis) == 0;
+        let apart =
+            roles.columns.iter().all(|&axis| still(roles.left, axis)) && still(roles.right, roles.row);
+        (apart && roles.taps.as_ref().is_none_or(|taps| shape.windows(taps))).then_some(shape)
+    }
+
+    /// Whether the gathered operand lies still along spatial axes, and its gather reaches every element that the scalars name.
+    fn windows(&self, taps: &Taps) -> bool {
+        let (launch, r, outer) = (self.full.launch, taps.spatial, self.full.body.outer());
+        let mut spatial = (3..3 + r).chain(outer + 1..outer + 1 + r);
+        if !spatial.all(|axis| launch.extents[axis] <= 1 || self.full.stride(self.roles.right, axis) == 0) {
+            return false;
+        }
+        let place = &launch.places[self.roles.right];
+        let (extents, strides) = (&launch.scalars[..r], &launch.scalars[r..2 * r]);
+        let mut last = 0_u128;
+        for (&extent, &stride) in extents.iter().zip(strides) {
+            if (extent as i64) < 0 || (stride as i64) < 0 {
+                return false;
+            }
+            last += u128::from(extent.saturating_sub(1)) * u128::from(stride);
+        }
+        extents.contains(&0) || last < u128::from(place.gather_extent)
+    }
+
+    /// Whether indices need 64 bits.
+    fn wide(&self) -> bool {
+        let (body, all) = (self.full.body, self.full.launch.extents);
+        let points = u128::from(self.batch)
+            * (u128::from(self.rows) * u128::from(self.columns)).max(u128::from(self.depth));
+        let mut most = self.full.operands().reach().max(points);
+        if let Some(taps) = &self.roles.taps {
+            for i in 0..taps.spatial {
+                let at = |of: i64, axis: usize| {
+                    u128::from(of.unsigned_abs()) * u128::from(all[axis].saturating_sub(1))
+                };
+                let place = at(taps.column[i], 3 + i)
+                    + at(taps.depth[i], body.outer() + 1 + i)
+                    + u128::from(taps.shift[i].unsigned_abs())
+                    + u128::from(taps.divide[i].unsigned_abs());
+                // Half the range is left for columns beyond the edge.
+                most = most.max(2 * place);
+            }
+        }
+        most > u128::from(NARROW)
+    }
+
+    /// Pieces that a sum is cut into, by the extents alone, and the points of each.
+    fn pieces(&self) -> (u64, u64) {
+        let points = (self.batch.saturating_mul(self.rows))
+            .saturating_mul(self.columns)
+            .max(1);
+        let wanted = (self.depth / PIECE).min(MOST_PIECES).min(FEW_POINTS / points);
+        if wanted < 2 {
+            return (1, self.depth);
+        }
+        let length = self.depth.div_ceil(wanted).next_multiple_of(64);
+        (self.depth.div_ceil(length), length)
+    }
+
+    /// How the launch runs.
+    fn plan(&self, config: MatmulConfig, target: &Target) -> Plan {
+        let (body, roles) = (self.full.body, self.roles);
+        let (outer, inner) = (body.outer(), body.rank() - body.outer());
+        let (pieces, length) = self.pieces();
+        let mut steps = SmallVec::from_elem(Step::Any, body.kernel.params.len());
+        // Which way neighbouring work-items read an operand.
+        if self.runs_along_depth() {
+            steps[roles.left] = Step::Unit;
+        }
+        if roles.taps.is_none() && self.full.stride(roles.right, roles.columns[0]) == 1 {
+            steps[roles.right] = Step::Unit;
+        }
+        let form = Form::Product(product::Form {
+            config,
+            split: pieces > 1,
+            spatial: roles.taps.as_ref().map_or(0, |taps| taps.spatial as u8),
+            divides: roles.taps.as_ref().is_some_and(Taps::divides),
+        });
+        let variant = Variant {
+            in_place: body.in_place(self.full.launch),
+            axes: (0..outer as u8).chain(0..inner as u8).collect(),
+            steps,
+            ..Variant::of(form, body, self.wide(), config.group())
+        };
+        let own = ProductWords {
+            rows: self.batch,
+            total: self.depth,
+            chunks: pieces,
+            length,
+            height: self.rows,
+            width: self.columns,
+        };
+        let mut values = own.values();
+        values.extend(roles.taps.iter().flat_map(Taps::words));
+        words::push(&self.full.operands(), &variant, &mut values);
+        let (tile_m, tile_n) = config.tile();
+        let units = self.batch * self.rows.div_ceil(tile_m) * self.columns.div_ceil(tile_n) * pieces;
+        let points = self.batch * self.rows * self.columns;
+        let group = config.group();
+        let mut grids = SmallVec::<[Grid; 2]>::new();
+        if units > 0 {
+            // A group that has done its tile takes another.
+            grids.push(Grid {
+                groups: units.min(MOST_GROUPS),
+                group_size: group,
+            });
+        }
+        if units > 0 && pieces > 1 {
+            grids.push(Grid::of(points.div_ceil(group.into()), group, target));
+        }
+        let element = body.dtype_of_sum().map_or(8, |dtype| dtype.size() as u64);
+        Plan {
+            variant,
+            passes: Pass::each(grids),
+            scratch_bytes: if pieces > 1 { element * pieces * points } else { 0 },
+            words: values,
+        }
+    }
+
+    /// Whether the left operand's elements of a row lie together along the whole depth, so that a step is an index.
+    fn runs_along_depth(&self) -> bool {
+        let (outer, all) = (self.full.body.outer(), self.full.launch.extents);
+        let mut step = 1;
+        for axis in (outer..all.len()).rev() {
+            if all[axis] != 1 && self.full.stride(self.roles.left, axis) != step {
+                return false;
+            }
+            step = step.saturating_mul(all[axis] as i64);
+        }
+        true
+    }
+}
+
+/// How a product runs; `body` is that of its definition. `None` where the definition runs.
+pub(crate) fn plan(
+    body: &Body,
+    roles: &Roles,
+    config: MatmulConfig,
+    target: &Target,
+    launch: &Launch<'_>,
+) -> Result<Option<Plan>> {
+    if launch.extents.len() != body.rank() {
+        return Err(Error::invalid_argument(format!(
+            "{}: {} extents for {} axes",
+            body.kernel.name,
+            launch.extents.len(),
+            body.rank()
+        )));
+    }
+    Ok(Shape::new(body, roles, launch).map(|shape| shape.plan(config, target)))
+}
