@@ -68,14 +68,16 @@ pub(super) fn source(files: &[&str], sections: &[Section]) -> Result<(Vec<String
     for (entry, fields) in &structs {
         let path = format!("crate::{}::{}", modules[entry.name.as_str()], entry.name);
         let names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
-        let types = fields
-            .iter()
-            .map(|field| written(&field.ty, Style::Rust(&modules)));
-        let (names, types) = (names.join(", "), types.collect::<Result<Vec<_>>>()?.join(", "));
-        writeln!(
-            out,
-            "    let _ = |{path} {{ {names} }}| {{ let _: ({types},) = ({names},); }};"
-        )?;
+        write!(out, "    let _ = |{path} {{ {} }}| {{", names.join(", "))?;
+        for field in fields.iter() {
+            write!(
+                out,
+                " let _: {} = {};",
+                written(&field.ty, Style::Rust(&modules))?,
+                field.name
+            )?;
+        }
+        writeln!(out, " }};")?;
     }
     out += "};\n";
     Ok((text, out))
