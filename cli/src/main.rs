@@ -1,4 +1,14 @@
 //! The command `thalweg`: what hardware there is, why some of it cannot be used, and whether a backend keeps the contract.
+//!
+//! | call | what it does |
+//! |---|---|
+//! | `thalweg devices` | the devices, and why everything else cannot be used |
+//! | `thalweg doctor` | machine, settings, folders, every step of each candidate, hints |
+//! | `thalweg conform PATH\|TARGET` | holds a backend to the contract |
+//! | `thalweg plugins lock\|verify` | writes and checks the sums of plugins |
+//!
+//! `cli/README.md` has the exit statuses and the fields of `--json`. A command that loads plugins runs in a child process (`guard`), so
+//! a crash of a plugin is a row in the report.
 #![forbid(unsafe_code)]
 
 mod args;

@@ -96,6 +96,10 @@ fn judge(from: &str, to: &str) -> std::result::Result<(), &'static str> {
             &["core", "nn", "hal-api"],
             "benches reach a backend only through the loader",
         ),
+        "docs" => within(
+            &["core", "nn", "hal-api"],
+            "the guide knows what users know: core, nn and hal-api",
+        ),
         "xtask" => Err("xtask knows nobody"),
         _ => Err("its folder has no rule; give it one in xtask/src/layering.rs"),
     }
@@ -115,6 +119,7 @@ mod tests {
             ("backends/cpu/plugin", "backends/cpu"),
             ("backends/cuda", "backends/cstyle"),
             ("cli", "tests"),
+            ("docs", "nn"),
         ] {
             assert_eq!(judge(from, to), Ok(()), "{from} -> {to}");
         }

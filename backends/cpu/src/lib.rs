@@ -1,8 +1,23 @@
 //! The CPU backend: one device, the cores that this process may use.
 //!
-//! The same code is embedded in programs and built as a plugin (`backends/cpu/plugin`). Work runs on the streams of
-//! [`thalweg_hal::kit::queue`]; kernels of the IR are executed block by block ([`exec`]), library ops by routines of their
-//! own ([`library`]).
+//! Programs get it with `thalweg`'s feature `embedded-cpu`. `backends/cpu/plugin` builds the same code as a plugin. Nothing here is
+//! called directly: open the target `cpu`.
+//!
+//! AVX2 and AVX-512 are found when the program runs. Bits do not depend on the number of threads, because the order of a sum follows
+//! from extents alone.
+//!
+//! # Map
+//!
+//! | module | what |
+//! |---|---|
+//! | [`CpuBackend`], [`device`] | the backend and its device |
+//! | [`kernel`], [`exec`] | kernels of the IR: planned for a launch, then executed block by block by loops for each dtype |
+//! | [`library`] | routines of their own: matrix products, convolutions, attention, scatter, scan, sort |
+//! | [`isa`] | the instruction sets that loops are compiled for |
+//! | [`memory`], [`mod@stream`] | host memory in huge pages; streams on the kit's queues |
+//! | [`parallel`] | pieces of a kernel on the host's fork-join pool |
+//!
+//! `GEMM.md` beside the sources has the measurements of the matrix product.
 
 pub mod device;
 pub mod exec;

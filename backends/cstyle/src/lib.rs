@@ -1,5 +1,26 @@
 //! Kernel IR to C-like source, with a dialect for OpenCL C and one for CUDA C.
 //!
+//! For authors of backends whose driver compiles C. This crate returns text, words and grids. It knows no driver, no queue and no
+//! buffer.
+//!
+//! # Use
+//!
+//! ```
+//! use thalweg_cstyle::{Routine, Target};
+//! use thalweg_hal::ir::Kernel;
+//!
+//! let text = "kernel double outer=0 inner=1
+//! p0 in f32 element contiguous
+//! p1 out f32 element contiguous
+//! n0 = load p0
+//! n1 = add n0 n0
+//! n2 = store p1 n1";
+//! let kernel = Kernel::parse(text).unwrap();
+//! assert!(Routine::new(&kernel, &Target::CUDA).is_ok());
+//! ```
+//!
+//! # From a kernel to a launch
+//!
 //! A backend keeps one [`Routine`] a kernel. For each launch it asks for a [`Plan`]: which [`Variant`] of the kernel fits
 //! the launch, how many groups each pass has, and the words to pass. It compiles [`Routine::render`] once a variant, so
 //! programs are compiled for ranks and access classes and never for a shape.

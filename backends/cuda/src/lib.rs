@@ -1,9 +1,27 @@
-//! The CUDA backend: every NVIDIA GPU that the machine's driver knows.
+//! The CUDA backend, a plugin: every NVIDIA GPU that the machine's driver knows.
 //!
-//! Driver and compiler are opened when the first question comes; a machine without them is one row that says so. A device is
-//! its primary context, a stream and an event are the driver's, a graph is a graph of the driver, and kernels are CUDA C that
-//! [`thalweg_cstyle`] writes and NVRTC compiles, once for each variant and kept on disk. Matrix products go to cuBLASLt where
-//! it is found and takes them.
+//! It has been compiled by NVRTC and run over a stand-in for the driver, and not yet on hardware.
+//!
+//! Driver and compiler are opened when the first question comes. A machine without them is one row that says so. A device is its
+//! primary context, streams and events are the driver's, and a program of several nodes is a graph of the driver. Kernels are CUDA C
+//! that [`thalweg_cstyle`] writes and NVRTC compiles, once for each variant and kept on disk. Matrix products go to cuBLASLt where it
+//! is found and takes them.
+//!
+//! # Needs
+//!
+//! A GPU of compute capability 8.0 or later, driver 525 or later, and NVRTC. `THALWEG_CUDA_LIBRARIES` names folders of libraries that
+//! the system does not find. All settings are rows in `config.rs`, and `docs/settings.md` lists them.
+//!
+//! # Map
+//!
+//! | module | what |
+//! |---|---|
+//! | `api` | the driver, NVRTC and cuBLASLt through tables of our own |
+//! | `platform`, `context`, `device` | what the machine has; primary contexts; `impl Device` |
+//! | `memory`, `stage`, `copy` | reserved memory; pinned slots; copies in pieces |
+//! | `stream`, `event`, `gate` | streams, events, and host work that waits at a number |
+//! | `kernel`, `launch`, `library` | compiled variants, launches, cuBLASLt |
+//! | `program`, `graph` | programs as graphs of the driver |
 
 mod api;
 mod config;

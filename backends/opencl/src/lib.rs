@@ -1,8 +1,24 @@
-//! The OpenCL backend: every device of every platform that the machine's OpenCL loader knows.
+//! The OpenCL backend, a plugin: every device of every platform that the machine's OpenCL loader knows.
 //!
-//! The loader is opened when the first question comes. A device gets a context of its own, a stream is an in-order queue,
-//! an event a marker, and kernels are OpenCL C that [`thalweg_cstyle`] writes, compiled once for each variant and kept on
-//! disk.
+//! The loader is opened when the first question comes. A device gets a context of its own, a stream is an in-order queue, an event a
+//! marker, and kernels are OpenCL C that [`thalweg_cstyle`] writes, compiled once for each variant and kept on disk.
+//!
+//! # Needs
+//!
+//! libOpenCL and a driver of OpenCL 1.2 or later. For a processor, PoCL is one: `apt-get install pocl-opencl-icd`. All settings are
+//! rows in `config.rs`, and `docs/settings.md` lists them.
+//!
+//! # Map
+//!
+//! | module | what |
+//! |---|---|
+//! | `api` | the loader's functions through a table of our own |
+//! | `platform`, `device` | what the machine has; `impl Device` |
+//! | `memory`, `copy`, `peer` | buffers, copies, copies between contexts |
+//! | `stream`, `event` | in-order queues, host callbacks, events |
+//! | `kernel`, `launch`, `program` | compiled variants, launches, programs |
+//! | `tune` | the tiles of a matrix product, measured once a device |
+//! | `quiet` | keeps a driver's own messages off the terminal |
 
 mod api;
 mod config;

@@ -1,5 +1,17 @@
-//! The reference backend: slow, obvious, and the crate to copy for a new backend. Memory is the host's, streams, events and
-//! graphs are the kit's, and a kernel is run by the interpreter that defines the kernel IR.
+//! The reference backend, a plugin: the interpreter that defines the kernel IR, and the crate to copy for a new backend.
+//!
+//! It is slow and obvious. Memory is the host's, streams and events are the kit's, and a kernel is interpreted element by element in
+//! f64. Every other backend is compared with it by the conformance kit.
+//!
+//! `cargo xtask new-backend NAME` copies this crate, and the copy passes the kit from the start. Replace memory, streams, compile and
+//! launch by those of your device, one at a time. `docs/writing-a-backend.md` says in which order.
+//!
+//! # Map
+//!
+//! | module | what |
+//! |---|---|
+//! | this one | `impl Backend`: name, devices, properties, `open` |
+//! | `device` | `impl Device`: memory, streams, what a kernel is compiled into, launches |
 
 mod device;
 mod kernel;
