@@ -118,6 +118,36 @@ pub(crate) struct Plugins {
 
 #[derive(Subcommand)]
 pub(crate) enum PluginTask {
+    /// Install plugins where all of your programs find them: those of an archive or a folder, or one file
+    ///
+    /// Each is judged as when it is loaded, and checked against the sums that come with it. Either all of them are installed or
+    /// none. They are locked: from then on the folder loads these files with this content only.
+    Install {
+        /// An archive (.tar.gz), a folder with plugins, or the file of one plugin
+        #[arg(value_name = "FILE|FOLDER")]
+        from: PathBuf,
+        /// Install into this folder; it is made if there is none
+        #[arg(long, value_name = "DIR")]
+        to: Option<PathBuf>,
+        /// The SHA-256 sum that the archive or the file must have, from a place that you trust
+        #[arg(long, value_name = "SUM")]
+        sha256: Option<String>,
+    },
+    /// Remove an installed plugin, and its line in the lock
+    Remove {
+        /// The targets of the plugins: `cuda`
+        #[arg(required = true, value_name = "TARGET")]
+        targets: Vec<String>,
+        /// Remove them from this folder
+        #[arg(long, value_name = "DIR")]
+        from: Option<PathBuf>,
+    },
+    /// List the plugin files of all folders that are searched, and whether each is sound; loads none
+    ///
+    /// Ends with 0 when all of them are.
+    List(Search),
+    /// Print the folders that are searched for plugins, in this order
+    Path(Search),
     /// Write down the sums of plugins; from then on their folder loads these files with this content only
     Lock {
         /// A folder stands for all plugins in it and is locked anew; a file is added to the lock of its folder

@@ -1,4 +1,9 @@
-//! `thalweg plugins lock` and `thalweg plugins verify`.
+//! `thalweg plugins`.
+
+mod archive;
+mod install;
+mod list;
+mod stage;
 
 use crate::Outcome;
 use crate::args::{PluginTask, Plugins};
@@ -11,6 +16,10 @@ use thalweg::loader::trust::{self, Strictness};
 
 pub(crate) fn run(args: &Plugins, out: &mut dyn Write) -> Outcome {
     match &args.task {
+        PluginTask::Install { from, to, sha256 } => install::run(from, to.as_deref(), sha256.as_deref(), out),
+        PluginTask::Remove { targets, from } => install::remove(targets, from.as_deref(), out),
+        PluginTask::List(search) => list::list(search, out),
+        PluginTask::Path(search) => list::path(search, out),
         PluginTask::Lock { paths } => lock(paths, out),
         PluginTask::Verify { paths } => verify(paths, out),
     }

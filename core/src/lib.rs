@@ -54,7 +54,7 @@
 //! | feature | default | what | costs |
 //! |---|---|---|---|
 //! | `embedded-cpu` | yes | the CPU backend in the program | 1 crate, and about a third of the compile time |
-//! | `npz` | yes | NumPy archives of several arrays | 11 crates (zip, flate2) |
+//! | `npz` | no | NumPy archives of several arrays | 11 crates (zip, flate2) |
 //! | `safetensors` | yes | named tensors in mapped files | 1 crate (memmap2) |
 //! | `mmap` | with `safetensors` | NumPy files that stay where they are | the same crate |
 //! | `dlpack` | no | memory shared with other libraries of the process | nothing |

@@ -1,14 +1,10 @@
-//! The handwritten digits that come with the project: see `nn/data/README.md`.
+//! The handwritten digits of the crate `thalweg-digits`, with the feature `digits`. Their licence is CC-BY-SA-3.0, not that of
+//! this crate.
 
 use crate::data::{HostTensor, Rows, Samples, read_idx};
 use std::io::Read;
 use thalweg::Result;
-
-const IMAGES: &[u8] = include_bytes!("../data/digits-images.idx.gz");
-const LABELS: &[u8] = include_bytes!("../data/digits-labels.idx.gz");
-
-/// Digits for training; the others are for testing.
-const TRAIN: usize = 8000;
+use thalweg_digits::{IMAGES, LABELS, TRAIN};
 
 fn unpack(packed: &[u8]) -> Result<HostTensor> {
     let mut bytes = Vec::new();

@@ -61,6 +61,7 @@ extern crate self as thalweg_nn;
 pub mod callback;
 pub mod checkpoint;
 pub mod data;
+#[cfg(feature = "digits")]
 pub mod digits;
 mod error;
 pub mod init;

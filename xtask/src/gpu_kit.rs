@@ -38,7 +38,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     for (name, file) in &programs {
         strip(root, file, &folder.join("bin").join(name))?;
     }
-    for file in plugins::files_of(&plugins::profile(root, true)) {
+    for file in plugins::files_of(&plugins::profile(root, true), &plugins::PACKAGES) {
         strip(root, &file, &backends.join(plugins::name(&file)))?;
     }
     let data = folder.join("data/ops/cases");

@@ -41,8 +41,12 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         let from = folder_of(&package.manifest_path);
         for dependency in &package.dependencies {
             let Some(path) = &dependency.path else { continue };
-            edges += 1;
             let to = folder_of(&format!("{path}/Cargo.toml"));
+            // A package may know itself, as a dev-dependency that gives its tests more features.
+            if from == to {
+                continue;
+            }
+            edges += 1;
             if let Err(rule) = judge(&from, &to) {
                 wrong.push(format!("{} knows {}: {rule}", package.name, dependency.name));
             }
@@ -83,7 +87,10 @@ fn judge(from: &str, to: &str) -> std::result::Result<(), &'static str> {
             "runtime knows hal-api, and the CPU backend that it embeds",
         ),
         "core" => within(&["runtime", "hal-api"], "core knows runtime and hal-api only"),
-        "nn" => within(&["core", "nn/derive"], "nn knows core and its derive macro only"),
+        "nn" => within(
+            &["core", "nn/derive", "nn/digits"],
+            "nn knows core, its derive macro and the digits only",
+        ),
         "cli" => within(
             &["core", "nn", "tests"],
             "the command knows core, nn and the conformance kit only",

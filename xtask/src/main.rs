@@ -1,16 +1,20 @@
 //! The project's own tasks: `cargo xtask --help`.
 #![allow(clippy::print_stdout, reason = "a command prints")]
 
+mod audit;
 mod ci;
 mod cuda_gate;
 mod demo;
+mod dist;
 mod dtype;
 mod gpu_kit;
 mod header;
 mod layering;
 mod lines;
+mod msrv;
 mod new_backend;
 mod new_op;
+mod package;
 mod plugins;
 mod process;
 
@@ -63,6 +67,16 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Pack the plugins for users, install the archive into a folder, and check it there.
+    Dist,
+    /// Pack every crate that users get, and build the packages from their content.
+    Package,
+    /// Check licences, versions, number and known flaws of the dependencies.
+    Audit {
+        /// A clone of RustSec's advisory-db, to look at all of its advisories.
+        #[arg(long, value_name = "DIR")]
+        database: Option<PathBuf>,
+    },
     /// Compile CUDA sources of many kernels with NVRTC and ptxas from PyPI; no GPU is needed.
     CudaGate,
     /// Pack command, plugins, tests and benches, prebuilt, with a script that runs them all on another machine's GPU.
@@ -114,6 +128,13 @@ fn main() -> ExitCode {
         }
         Task::NewBackend { name } => new_backend::run(&root, &name),
         Task::Header { check } => header::run(&root, check),
+        Task::Dist => dist::run(&root),
+        Task::Package => package::run(&root),
+        Task::Audit { database } => audit::run(&root, database.as_deref()).map(|left_out| {
+            for what in left_out {
+                println!("SKIPPED: {what}");
+            }
+        }),
         Task::CudaGate => ci::run(&root, &["cuda-gate".to_owned()]),
         Task::GpuKit => gpu_kit::run(&root),
         Task::Dtype => dtype::run(&root),

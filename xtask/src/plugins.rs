@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Packages that are plugins.
-const PACKAGES: [&str; 4] = [
+pub(crate) const PACKAGES: [&str; 4] = [
     "thalweg-reference",
     "thalweg-cpu",
     "thalweg-opencl",
@@ -29,13 +29,13 @@ pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
         "--tests",
     ];
     run(&mut cargo(root, &kinds))?;
-    Ok(files_of(&profile(root, false)))
+    Ok(files_of(&profile(root, false), &PACKAGES))
 }
 
-/// The plugins' files in the folder of a build.
-pub(crate) fn files_of(folder: &Path) -> Vec<PathBuf> {
+/// The files of plugins in the folder of a build.
+pub(crate) fn files_of(folder: &Path, packages: &[&str]) -> Vec<PathBuf> {
     let file = |package: &&str| folder.join(format!("lib{}.so", package.replace('-', "_")));
-    PACKAGES.iter().map(file).collect()
+    packages.iter().map(file).collect()
 }
 
 /// A plugin's file name.
@@ -78,7 +78,7 @@ pub(crate) fn place(root: &Path, release: bool) -> Result<PathBuf> {
     fs::create_dir_all(&folder)?;
     // Plugins are not loaded from places that others may write.
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
-    for file in files_of(&profile(root, release)) {
+    for file in files_of(&profile(root, release), &PACKAGES) {
         let name = file.file_name().unwrap_or_default();
         let draft = folder.join("draft");
         fs::copy(&file, &draft)?;

@@ -53,17 +53,10 @@ pub(crate) fn run(args: &Search, out: &mut dyn Write) -> Outcome {
     }
     if !absent.is_empty() {
         section(out, "absent", &absent)?;
-        if let Some(folder) = registry
-            .places()
-            .iter()
-            .find(|place| place.origin == Origin::BesideExecutable)
-        {
-            let folder = line(&folder.path.display().to_string());
-            writeln!(
-                out,
-                "  hint: to install a backend, put its file into {folder}, or name its folder in {PATH_VARIABLE}"
-            )?;
-        }
+        writeln!(
+            out,
+            "  hint: `thalweg plugins install FILE` installs a backend; a folder of backends can be named in {PATH_VARIABLE}"
+        )?;
     }
     summary(&survey, out)?;
     Ok(!survey.devices.is_empty())
@@ -81,7 +74,8 @@ fn section(out: &mut dyn Write, title: &str, rows: &[[String; 2]]) -> std::io::R
     Ok(())
 }
 
-fn folders(places: &[Place], out: &mut dyn Write) -> std::io::Result<()> {
+/// A row for each place where backends are looked for.
+pub(crate) fn folders(places: &[Place], out: &mut dyn Write) -> std::io::Result<()> {
     let rows: Vec<_> = places.iter().map(row).collect();
     for (row, place) in columns(&rows).iter().zip(places) {
         writeln!(out, "  {row}")?;
@@ -103,6 +97,7 @@ fn row(place: &Place) -> [String; 3] {
         Origin::BesideExecutable => "beside the program",
         Origin::Library => "installation",
         Origin::Development => "build folder",
+        Origin::User => "this user's",
     };
     let fate = match &place.fate {
         Fate::Searched => count(plugins_in(&place.path), "backend file"),

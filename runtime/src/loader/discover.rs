@@ -26,12 +26,19 @@ pub enum Origin {
     Library,
     /// The build folder that the executable lies in.
     Development,
+    /// [`user_folder`].
+    User,
 }
 
 impl Origin {
     /// Whether somebody asked for this very folder, so that its absence is worth a word.
     fn named(self) -> bool {
         matches!(self, Origin::Option | Origin::Environment)
+    }
+
+    /// Whether embedded backends come before the files there: they were built with the program, these may be older.
+    pub(super) fn after_embedded(self) -> bool {
+        matches!(self, Origin::Development | Origin::User)
     }
 
     /// How strictly permissions are judged there.
@@ -51,6 +58,8 @@ pub struct Surroundings {
     pub variable: Option<OsString>,
     /// The path of the running program.
     pub executable: Option<PathBuf>,
+    /// The folder of this user's plugins.
+    pub user: Option<PathBuf>,
     /// Whether the program has more rights than whoever started it; the environment is then ignored.
     pub privileged: bool,
 }
@@ -61,9 +70,25 @@ impl Surroundings {
         Surroundings {
             variable: env::var_os(PATH_VARIABLE),
             executable: env::current_exe().ok(),
+            user: user_folder(),
             privileged: privileged(),
         }
     }
+}
+
+/// Where plugins lie that a user has installed for all of their programs: `thalweg/backends` in `XDG_DATA_HOME`, which is
+/// `~/.local/share` unless it is set. `None` where the environment is not to be trusted or names no folder.
+pub fn user_folder() -> Option<PathBuf> {
+    if privileged() {
+        return None;
+    }
+    let absolute = |name: &str| {
+        env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let base = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))?;
+    Some(base.join("thalweg/backends"))
 }
 
 /// Whether the system started this program with raised privileges.
@@ -151,6 +176,9 @@ pub fn places(explicit: &[PathBuf], development: bool, around: &Surroundings) ->
                     .map(|p| (Origin::Development, p)),
             );
         }
+    }
+    if let Some(user) = around.user.as_ref().filter(|_| !around.privileged) {
+        wanted.push((Origin::User, user.clone()));
     }
     let searched = |places: &[Place], path: &Path| {
         places
@@ -275,6 +303,7 @@ mod tests {
         Surroundings {
             variable: variable.map(Into::into),
             executable: Some(dir.join(exe)),
+            user: Some(dir.join("user")),
             privileged: false,
         }
     }
@@ -289,6 +318,7 @@ mod tests {
             "bin/backends",
             "lib/thalweg/backends",
             "bin/.fingerprint",
+            "user",
         ];
         for dir in made {
             fs::create_dir_all(root.join(dir)).unwrap();
@@ -306,6 +336,7 @@ mod tests {
                 (Origin::BesideExecutable, root.join("bin/backends")),
                 (Origin::Library, root.join("lib/thalweg/backends")),
                 (Origin::Development, root.join("bin")),
+                (Origin::User, root.join("user")),
             ]
         );
         let fates: Vec<_> = places(&[root.join("a"), root.join("none")], true, &around)
@@ -328,6 +359,7 @@ mod tests {
             &searched,
             &searched,
             &searched,
+            &searched,
         ];
         assert_eq!(fates.iter().collect::<Vec<_>>(), all);
         let found = places(
@@ -341,7 +373,7 @@ mod tests {
         assert!(
             found
                 .iter()
-                .all(|f| !matches!(f.origin, Origin::Environment | Origin::Development))
+                .all(|f| !matches!(f.origin, Origin::Environment | Origin::Development | Origin::User))
         );
     }
 
@@ -362,8 +394,8 @@ mod tests {
             .collect();
         assert_eq!(
             found.len() - reasons.len(),
-            2,
-            "the folders beside the executable are missing"
+            3,
+            "the folders beside the executable and the user's are missing"
         );
         assert_eq!(
             reasons,

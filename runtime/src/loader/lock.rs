@@ -205,6 +205,20 @@ pub fn lock(paths: &[PathBuf]) -> Result<Vec<PathBuf>, LockError> {
     locks.iter().map(|(folder, lock)| lock.write(folder)).collect()
 }
 
+/// Takes `file` out of the lock of `folder`, where there is one.
+///
+/// # Errors
+/// When the lock file cannot be read or written.
+pub fn forget(folder: &Path, file: &str) -> Result<(), LockError> {
+    let Some(mut lock) = Lock::of_folder(folder)? else {
+        return Ok(());
+    };
+    if lock.sums.remove(file).is_some() {
+        lock.write(folder)?;
+    }
+    Ok(())
+}
+
 /// A file's name and whether it is the locked one.
 pub type Verified = (String, Result<(), LockError>);
 
@@ -278,6 +292,16 @@ mod tests {
         );
         lock(&[dir.join(&b)]).unwrap();
         assert!(verify(&dir).unwrap().iter().all(|(_, row)| row.is_ok()));
+        forget(&dir, &b).unwrap();
+        assert_eq!(
+            Lock::of_folder(&dir)
+                .unwrap()
+                .unwrap()
+                .files()
+                .collect::<Vec<_>>(),
+            [a.as_str()]
+        );
+        lock(&[dir.join(&b)]).unwrap();
         fs::write(dir.join(&a), "abd").unwrap();
         assert_eq!(
             verify(&dir).unwrap()[0].1.as_ref().unwrap_err().to_string(),

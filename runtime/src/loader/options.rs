@@ -15,7 +15,8 @@ use std::time::Duration;
 pub struct LoaderOptions {
     /// Folders that are searched before all others; absolute.
     pub folders: Vec<PathBuf>,
-    /// Whether `THALWEG_BACKEND_PATH` is read. It never is in a program with raised privileges.
+    /// Whether `THALWEG_BACKEND_PATH` is read and the user's own folder is searched. Neither is in a program with raised
+    /// privileges.
     pub use_environment: bool,
     /// Whether the folders beside the executable are searched.
     pub use_executable: bool,

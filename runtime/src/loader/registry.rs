@@ -1,7 +1,7 @@
 //! The backends of a process: which there are, which are loaded, what became of the others.
 
 use super::cache::Cache;
-use super::discover::{self, Fate, Folder, Found, Origin, Place, Surroundings};
+use super::discover::{self, Fate, Folder, Found, Place, Surroundings};
 use super::error::LoadError;
 use super::judge;
 use super::load::{leak, load_file, lock_of};
@@ -126,6 +126,7 @@ impl Registry {
         let around = Surroundings {
             variable: around.variable.clone().filter(|_| options.use_environment),
             executable: around.executable.clone().filter(|_| options.use_executable),
+            user: around.user.clone().filter(|_| options.use_environment),
             privileged: around.privileged,
         };
         let mut places = discover::places(&options.folders, options.development, &around);
@@ -138,18 +139,17 @@ impl Registry {
                 .or_insert_with(|| lock_of(folder));
             Slot::file(found.clone(), lock.clone())
         };
-        // What is embedded was built with the program; a file in the build folder may be older.
-        let (built, installed): (Vec<_>, Vec<_>) = files
+        let (later, earlier): (Vec<_>, Vec<_>) = files
             .iter()
-            .partition(|found| found.folder.origin == Origin::Development);
-        let mut slots: Vec<Slot> = installed.into_iter().map(&mut file).collect();
+            .partition(|found| found.folder.origin.after_embedded());
+        let mut slots: Vec<Slot> = earlier.into_iter().map(&mut file).collect();
         slots.extend(embedded.iter().map(|embedded| Slot {
             name: embedded.name.into(),
             source: Source::Embedded(*embedded),
             judged: Trail::default(),
             state: OnceLock::new(),
         }));
-        slots.extend(built.into_iter().map(file));
+        slots.extend(later.into_iter().map(file));
         let cache = Cache::new(options.cache.clone());
         Registry {
             options,

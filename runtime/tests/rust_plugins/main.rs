@@ -321,4 +321,13 @@ fn the_embedded_one_comes_before_the_build_folder_and_after_a_bad_file() {
         registry.get("tiny").unwrap().path(),
         Some(place.root.join("debug").join(file_name("tiny")).as_path())
     );
+    // What a user installed for all programs may be older than the program too.
+    let mine = Surroundings {
+        user: Some(place.root.join("debug")),
+        ..Surroundings::default()
+    };
+    let registry = Registry::with(place.options(), &embedded, &mine);
+    assert_eq!(registry.get("tiny").unwrap().path(), None);
+    let registry = Registry::with(place.options(), &[], &mine);
+    assert!(registry.get("tiny").unwrap().path().is_some());
 }
