@@ -93,6 +93,9 @@ pub enum Error {
         /// What is wrong with it.
         message: String,
     },
+    /// A plugin that was named by its file cannot be used.
+    #[error("the plugin cannot be used: {0}")]
+    Plugin(#[source] Box<LoadError>),
     /// A lock file cannot be read, written or satisfied.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -146,6 +149,28 @@ impl Error {
 impl From<thalweg_hal::Error> for Error {
     fn from(error: thalweg_hal::Error) -> Error {
         Error::backend(error.status, error.message)
+    }
+}
+
+impl From<LoadError> for Error {
+    fn from(error: LoadError) -> Error {
+        Error::Plugin(Box::new(error))
+    }
+}
+
+impl From<thalweg_hal::ir::ParseError> for Error {
+    fn from(error: thalweg_hal::ir::ParseError) -> Error {
+        Error::Format {
+            format: "text of a kernel",
+            path: None,
+            message: error.to_string(),
+        }
+    }
+}
+
+impl From<thalweg_hal::ir::VerifyError> for Error {
+    fn from(error: thalweg_hal::ir::VerifyError) -> Error {
+        Error::backend(Status::InvalidArgument, error.to_string())
     }
 }
 
