@@ -205,7 +205,7 @@ impl Check {
         self.step(
             &format!("op tests on {target}"),
             "ops",
-            &["chosen::", "--ignored", "--test-threads=4"],
+            &["chosen::", "--test-threads=4"],
             &env,
         );
         let weights = self.out.join("digits").display().to_string();

@@ -2,7 +2,10 @@
 //! targets [--target cpu] [--json FILE] [--least] [FILTER…]`.
 #![expect(clippy::print_stdout, reason = "the table is what the program is for")]
 
+use clap::Parser;
 use serde_json::json;
+use std::cell::RefCell;
+use std::process::ExitCode;
 use std::time::Duration;
 use thalweg::Context;
 use thalweg::hal::{self, Device};
@@ -13,45 +16,76 @@ use thalweg_benches::{convolutions, indexed, least, median, networks, overhead, 
 
 const BUDGET: Duration = Duration::from_millis(400);
 
+/// What is measured beside the cases.
+const OTHERS: [&str; 6] = ["overhead", "eager add_1", "eager", "compile", "jit", "in_place"];
+
+/// Measures every target of the project on this machine, each beside its limit.
+#[derive(Parser)]
+#[command(name = "targets")]
 struct Options {
+    /// Where to run: cpu, opencl:0, cuda:1, or a plugin's name.
+    #[arg(long, default_value = "cpu")]
     target: String,
+    /// Writes the figures to this file too.
+    #[arg(long, value_name = "FILE")]
     json: Option<String>,
-    filters: Vec<String>,
-    /// The least time of a case counts rather than the median: for machines that others use.
+    /// Takes the least time of a case rather than the median: for machines that others use.
+    #[arg(long)]
     least: bool,
+    /// Measures what has one of these texts in its name; all where there is none.
+    filters: Vec<String>,
 }
 
-fn options() -> Options {
-    let mut options = Options {
-        target: "cpu".into(),
-        json: None,
-        filters: Vec::new(),
-        least: false,
+/// The names of all that can be measured, as the makers of cases ask for them.
+fn names(device: &Device, cx: &Context) -> thalweg::Result<Vec<String>> {
+    let names = RefCell::new(OTHERS.map(str::to_owned).to_vec());
+    let note = |name: &str| {
+        names.borrow_mut().push(name.to_owned());
+        false
     };
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--target" => options.target = words.next().unwrap_or_default(),
-            "--least" => options.least = true,
-            "--json" => options.json = words.next(),
-            _ => options.filters.push(word),
+    kernels(device, note)?;
+    products(device, note)?;
+    convolutions::cases(device, note)?;
+    indexed::cases(cx, note)?;
+    networks::cases(cx, note)?;
+    names.borrow_mut().extend(tensors::ENERGIES.map(str::to_owned));
+    Ok(names.into_inner())
+}
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
         }
     }
-    options
 }
 
-fn main() -> thalweg::Result<()> {
-    let options = options();
+fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let device = hal::device(&options.target)?;
+    let cx = Context::on(device.clone());
+    let names = names(&device, &cx)?;
+    let fits_none = |filter: &&String| !names.iter().any(|name| name.contains(filter.as_str()));
+    if let Some(filter) = options.filters.iter().find(fits_none) {
+        return Err(format!(
+            "no case has {filter:?} in its name; there are {}",
+            names.join(", ")
+        )
+        .into());
+    }
+    measure_all(options, &device, &cx)
+}
+
+fn measure_all(options: &Options, device: &Device, cx: &Context) -> Result<(), Box<dyn std::error::Error>> {
     let wanted =
         |name: &str| options.filters.is_empty() || options.filters.iter().any(|f| name.contains(f.as_str()));
     let mut rows = Vec::new();
-    let cx = Context::on(device.clone());
     if wanted("overhead") {
-        overheads(&device)?;
+        overheads(device)?;
     }
     if wanted("eager add_1") {
-        let ns = tensors::eager(&cx)?;
+        let ns = tensors::eager(cx)?;
         println!("{:<44}{ns:>10.1}", "eager: a + b, one element");
         rows.push(json!({ "case": "add_1", "threads": 1, "ms": ns * 1e-6 }));
     }
@@ -59,7 +93,7 @@ fn main() -> thalweg::Result<()> {
         println!(
             "{:<44}{:>10.1}",
             "eager: a + 1.5, one element",
-            tensors::eager_number(&cx)?
+            tensors::eager_number(cx)?
         );
     }
     if wanted("compile") {
@@ -71,22 +105,22 @@ fn main() -> thalweg::Result<()> {
         println!(
             "{:<44}{:>10.1}",
             "jit: call of x + x, one element",
-            tensors::call(&cx)?
+            tensors::call(cx)?
         );
     }
-    let far = Memory::new(&device, FAR)?;
+    let far = Memory::new(device, FAR)?;
     println!(
         "\n{:<22}{:>8}{:>12}{:>12}  limit",
         "case", "threads", "ms", "% of limit"
     );
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut cases = kernels(&device, wanted)?;
-    cases.extend(products(&device, wanted)?);
-    cases.extend(convolutions::cases(&device, wanted)?);
-    cases.extend(indexed::cases(&cx, wanted)?);
-    cases.extend(networks::cases(&cx, wanted)?);
+    let mut cases = kernels(device, wanted)?;
+    cases.extend(products(device, wanted)?);
+    cases.extend(convolutions::cases(device, wanted)?);
+    cases.extend(indexed::cases(cx, wanted)?);
+    cases.extend(networks::cases(cx, wanted)?);
     if tensors::ENERGIES.into_iter().any(wanted) {
-        cases.extend(tensors::energies(&cx)?);
+        cases.extend(tensors::energies(cx)?);
     }
     for mut case in cases.into_iter().filter(|case| wanted(&case.name)) {
         for threads in [1, cores] {
@@ -96,14 +130,12 @@ fn main() -> thalweg::Result<()> {
     }
     if wanted("in_place") {
         for threads in [1, cores] {
-            in_place(&device, threads)?;
+            in_place(device, threads)?;
         }
     }
-    if let Some(path) = options.json {
-        let text = serde_json::to_string_pretty(&rows).unwrap_or_default();
-        if let Err(error) = std::fs::write(&path, text) {
-            println!("{path} was not written: {error}");
-        }
+    if let Some(path) = &options.json {
+        let text = serde_json::to_string_pretty(&rows)?;
+        std::fs::write(path, text).map_err(|error| format!("{path} was not written: {error}"))?;
     }
     Ok(())
 }

@@ -5,6 +5,10 @@ mod place;
 
 use place::Place;
 use serde_json::Value;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::process::Stdio;
 
 #[test]
 fn the_embedded_backend_keeps_the_contract() {
@@ -173,4 +177,100 @@ fn what_cannot_be_judged_is_one_line() {
             (Some(1), String::new(), format!("error: {text}\n"))
         );
     }
+}
+
+/// A plugin that waits for a file before it gives 1 MiB.
+fn waiting(place: &Place) {
+    let code = format!(
+        "#include <unistd.h>\n\
+         void *__real_aligned_alloc(unsigned long a, unsigned long n);\n\
+         void *__wrap_aligned_alloc(unsigned long a, unsigned long n) {{\n\
+             while (n == 1 << 20 && access(\"{}\", F_OK)) usleep(1000);\n\
+             return __real_aligned_alloc(a, n);\n\
+         }}\n",
+        place.path("go").display()
+    );
+    place.plain_c_with("plugins/libthalweg_plainc.so", &code, &[WRAP]);
+}
+
+/// Core, memory and errors.
+const GROUPS: [&str; 4] = ["conform", "libthalweg_plainc.so", "--filter", "*or*/*"];
+
+/// A group's line is there before the next group ends.
+#[test]
+fn groups_are_told_as_they_finish() {
+    let place = Place::new();
+    waiting(&place);
+    let mut command = place.command(&GROUPS);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || lines.next().map(Result::unwrap);
+    assert_eq!(
+        next().unwrap(),
+        "conformance of libthalweg_plainc.so (thalweg-hal 1.0)"
+    );
+    assert!(next().unwrap().starts_with("core "));
+    assert!(child.try_wait().unwrap().is_none());
+    place.write("go", "");
+    assert!(next().unwrap().starts_with("memory "));
+    assert_eq!(lines.last().unwrap().unwrap(), "conformant");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
+}
+
+/// On a terminal there is a bar, which is gone at the end.
+#[test]
+fn a_terminal_has_a_bar() {
+    let place = Place::new();
+    waiting(&place);
+    place.write("go", "");
+    let (mut master, mut slave) = (0, 0);
+    // SAFETY: both descriptors are written; name, settings and size may be null.
+    let opened = unsafe {
+        libc::openpty(
+            &raw mut master,
+            &raw mut slave,
+            std::ptr::null_mut(),
+            std::ptr::null(),
+            std::ptr::null(),
+        )
+    };
+    assert_eq!(opened, 0);
+    // SAFETY: both are open and nobody else's.
+    let (mut master, slave) = unsafe { (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
+    let mut command = place.command(&GROUPS);
+    let child = command.stdout(Stdio::piped()).stderr(slave).spawn().unwrap();
+    // Its end of the terminal goes with it.
+    drop(command);
+    let output = child.wait_with_output().unwrap();
+    let mut seen = Vec::new();
+    // A terminal whose other end is closed is at its end with an error.
+    let _ = master.read_to_end(&mut seen);
+    let (out, seen) = (
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(seen).unwrap(),
+    );
+    let words = out.lines().filter_map(|line| line.split(' ').next());
+    let groups: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    assert_eq!(
+        groups,
+        ["conformance", "core", "memory", "errors", "conformant"],
+        "{out}"
+    );
+    let drawn: Vec<&str> = seen.split("\r\x1b[K").filter(|part| !part.is_empty()).collect();
+    assert!(
+        drawn[0].starts_with("[#")
+            && drawn[0].contains(" cases, 0 failed, ")
+            && drawn[0].ends_with(" left: core"),
+        "{seen:?}"
+    );
+    assert!(
+        drawn.last().unwrap().starts_with("[########################] "),
+        "{seen:?}"
+    );
+    assert!(seen.ends_with("\r\x1b[K"), "{seen:?}");
 }

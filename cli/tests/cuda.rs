@@ -5,19 +5,13 @@
 mod place;
 
 use place::{Place, plugins};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
 /// The CUDA plugin of this build, in the place's folder.
 fn installed() -> Place {
     let place = Place::new();
-    let profile = Path::new(env!("CARGO_BIN_EXE_thalweg")).parent().unwrap();
-    let file = profile.join("libthalweg_cuda.so");
-    assert!(
-        file.exists(),
-        "{} is missing; `cargo xtask plugins` builds it",
-        file.display()
-    );
+    let file = place::plugins::built("thalweg_cuda");
     place.write("plugins/libthalweg_cuda.so", std::fs::read(file).unwrap());
     place
 }

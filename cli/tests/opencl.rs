@@ -11,13 +11,7 @@ use std::time::{Duration, Instant};
 /// The OpenCL plugin of this build, in the place's folder.
 fn installed() -> Place {
     let place = Place::new();
-    let profile = Path::new(env!("CARGO_BIN_EXE_thalweg")).parent().unwrap();
-    let file = profile.join("libthalweg_opencl.so");
-    assert!(
-        file.exists(),
-        "{} is missing; `cargo xtask plugins` builds it",
-        file.display()
-    );
+    let file = place::plugins::built("thalweg_opencl");
     place.write("plugins/libthalweg_opencl.so", std::fs::read(file).unwrap());
     place
 }
@@ -81,7 +75,7 @@ fn has_loader() -> bool {
     // SAFETY: the system's library.
     let found = unsafe { libloading::Library::new("libOpenCL.so.1") }.is_ok();
     if !found {
-        eprintln!("SKIPPED: there is no libOpenCL.so.1");
+        place::plugins::skip::skip("opencl", "there is no libOpenCL.so.1");
     }
     found
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use thalweg_hal::Status;
-use thalweg_runtime::loader::LockError;
+use thalweg_runtime::loader::{LoadError, LockError};
 
 /// The result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -123,6 +123,28 @@ impl From<LockError> for Error {
 impl From<thalweg_hal::Error> for Error {
     fn from(error: thalweg_hal::Error) -> Error {
         Error::backend(error.status, error.message)
+    }
+}
+
+impl From<LoadError> for Error {
+    fn from(error: LoadError) -> Error {
+        Error::Runtime(error.into())
+    }
+}
+
+impl From<thalweg_hal::ir::ParseError> for Error {
+    fn from(error: thalweg_hal::ir::ParseError) -> Error {
+        Error::Format {
+            format: "text of a kernel",
+            path: None,
+            message: error.to_string(),
+        }
+    }
+}
+
+impl From<thalweg_hal::ir::VerifyError> for Error {
+    fn from(error: thalweg_hal::ir::VerifyError) -> Error {
+        Error::backend(Status::InvalidArgument, error.to_string())
     }
 }
 

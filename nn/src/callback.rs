@@ -22,15 +22,15 @@ use thalweg::Tensor;
 
 /// What callbacks see of a run, and how they stop it.
 pub struct RunContext<'a> {
-    /// Epoch, counted from 1.
+    /// Epoch, counted from 1 over all calls of [`train`](crate::Model::train).
     pub cur_epoch_num: u64,
-    /// Step over all epochs, counted from 1.
+    /// Step, counted from 1 over all epochs and calls.
     pub cur_step_num: u64,
     /// Step in this epoch, counted from 1; at its begin the steps of it that were done before.
     pub cur_step_in_epoch: u64,
     /// Steps of an epoch.
     pub batch_num: u64,
-    /// Epochs that were asked for.
+    /// The last epoch that this call trains, counted like `cur_epoch_num`.
     pub epoch_num: u64,
     /// The learning rate of this step, of parameters that are in no group.
     pub learning_rate: f64,

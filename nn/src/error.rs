@@ -47,7 +47,52 @@ pub enum Error {
         /// How many samples there are.
         samples: usize,
     },
+    /// The number of training samples changed while they were read.
+    #[error(
+        "the training data has {found} batches an epoch in epoch {epoch}, and had {expected} when training began; \
+         its length must stay the same while it is read"
+    )]
+    DataChanged {
+        /// The epoch in which it was seen, counted from 1.
+        epoch: u64,
+        /// Batches of an epoch when training began.
+        expected: usize,
+        /// Batches now.
+        found: usize,
+    },
+    /// A dataset returned another number of samples than it was asked for.
+    #[error(
+        "the dataset was asked for {asked} samples and returned {inputs} inputs and {targets} targets; \
+         `collect` must return one of each for every number that it is given"
+    )]
+    SampleCount {
+        /// Samples of the batch.
+        asked: usize,
+        /// Extent of the first axis of the inputs.
+        inputs: usize,
+        /// Extent of the first axis of the targets.
+        targets: usize,
+    },
 }
+
+/// What converts to the core's error converts to this crate's.
+macro_rules! through_core {
+    ($($error:ty),*) => { $(
+        impl From<$error> for Error {
+            fn from(error: $error) -> Error {
+                Error::Tensor(error.into())
+            }
+        }
+    )* };
+}
+
+through_core!(
+    thalweg::hal::Error,
+    thalweg::hal::ir::ParseError,
+    thalweg::hal::ir::VerifyError,
+    thalweg::loader::LoadError,
+    thalweg::loader::LockError
+);
 
 /// The result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -3,7 +3,7 @@
 mod classes;
 mod numbers;
 
-pub use classes::{ClassScores, ConfusionMatrix};
+pub use classes::{Average, ClassScores, ConfusionMatrix};
 pub use numbers::{Deviation, RocAuc, RocPoint};
 
 use thalweg::{DType, Result, Tensor};
@@ -63,6 +63,14 @@ pub trait Metric: Send {
     /// # Errors
     /// [`NoValue`] before the first batch.
     fn eval(&self) -> Result<f64, MetricError>;
+
+    /// All figures with their names, as an evaluation of a model lists them: the one of `eval`, unless a metric has more.
+    ///
+    /// # Errors
+    /// As of [`Metric::eval`].
+    fn figures(&self) -> Result<Vec<(String, f64)>, MetricError> {
+        Ok(vec![(self.name().to_owned(), self.eval()?)])
+    }
 }
 
 fn missing(name: &str) -> MetricError {

@@ -44,6 +44,9 @@ pub struct Model<N: Layer + Tree> {
     cx: Context,
     kept: Kept,
     step: u64,
+    // Whole epochs that were trained, and steps of the one that follows.
+    epoch: u64,
+    done: u64,
     notes: BTreeMap<String, String>,
     loaded: bool,
     eager: Compiled<N>,
@@ -71,6 +74,8 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             metrics: Vec::new(),
             cx: cx.clone(),
             step: 0,
+            epoch: 0,
+            done: 0,
             notes: BTreeMap::new(),
             loaded: false,
             validation: None,
@@ -165,6 +170,11 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         self.step
     }
 
+    /// Whole epochs that were trained, over all calls and files.
+    pub fn epochs(&self) -> u64 {
+        self.epoch
+    }
+
     /// The scale of the next step's loss, if it is scaled.
     ///
     /// # Errors
@@ -222,36 +232,96 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             .rate(self.step, self.rules.optimizer().learning_rate())
     }
 
-    /// Trains up to the end of epoch `epochs`, counted from 1. A model that was loaded goes on where it was saved.
+    /// Trains `epochs` more epochs: each call goes on where the last one ended.
+    ///
+    /// Epochs and steps are counted over all calls. Schedules, the order of samples and callbacks go by these counts. A model
+    /// that was loaded has the counts of its file. An epoch that was broken off is ended first and counts as one.
     ///
     /// Callbacks are called in the order of the list, which may be a tuple, an array, a `Vec`, or `()` for none; the first error
     /// of one ends training.
     ///
+    /// ```
+    /// use thalweg::Context;
+    /// use thalweg_nn::data::{Loader, Rows, Samples};
+    /// use thalweg_nn::{Dense, Model, loss, optim::Sgd};
+    /// let cx = Context::new("cpu")?;
+    /// let (x, y) = (vec![0.0_f32, 1.0, 2.0, 3.0], vec![1.0_f32, 3.0, 5.0, 7.0]);
+    /// let data = Loader::new(Samples::new(Rows::new(x, &[1])?, Rows::new(y, &[1])?)?, 2);
+    /// let mut model = Model::new(Dense::new(1, 1, &cx)?, loss::mse, Sgd::new(0.1), &cx);
+    /// model.train(2, &data, ())?;
+    /// model.train(2, &data, ())?;
+    /// assert_eq!((model.epochs(), model.steps()), (4, 8));
+    /// # Ok::<(), thalweg_nn::Error>(())
+    /// ```
+    ///
     /// # Errors
-    /// What data, device or a callback fail with.
-    pub fn train(&mut self, epochs: u64, data: &Loader, mut callbacks: impl Callback) -> Result<()> {
-        let callbacks = &mut callbacks;
+    /// What data, device or a callback fail with; [`Error::DataChanged`] where the number of samples does not stay the same.
+    pub fn train(&mut self, epochs: u64, data: &Loader, callbacks: impl Callback) -> Result<()> {
+        let batches = self.batches(data)?;
+        self.run(self.epoch.saturating_add(epochs), batches, data, callbacks)
+    }
+
+    /// Trains up to the end of epoch `last`, counted from 1 over all calls and files.
+    ///
+    /// A run that may go on from a checkpoint asks for its end in this way: the same call begins it, ends it after it was broken
+    /// off, and does nothing when it is over, which the log says.
+    ///
+    /// # Errors
+    /// As of [`Model::train`].
+    pub fn train_to(&mut self, last: u64, data: &Loader, callbacks: impl Callback) -> Result<()> {
+        let batches = self.batches(data)?;
+        self.run(last, batches, data, callbacks)
+    }
+
+    /// Batches of an epoch. An epoch that was broken off and is no longer than what was done of it is over.
+    fn batches(&mut self, data: &Loader) -> Result<u64> {
         let batches = data.batches() as u64;
         if batches == 0 {
             return Err(Error::NoData {
                 samples: data.samples(),
             });
         }
+        if self.done >= batches {
+            (self.epoch, self.done) = (self.epoch + 1, 0);
+        }
+        Ok(batches)
+    }
+
+    fn run(&mut self, last: u64, batches: u64, data: &Loader, mut callbacks: impl Callback) -> Result<()> {
+        let callbacks = &mut callbacks;
         let mut told = Told {
-            epoch_num: epochs,
+            epoch_num: last,
             batch_num: batches,
+            step_in_epoch: self.done,
             ..Told::default()
         };
+        if self.epoch < last {
+            tracing::info!(from = self.epoch + 1, to = last, batches, "training");
+        } else {
+            let done = self.epoch;
+            tracing::warn!(
+                done,
+                last,
+                "nothing is trained: the epochs up to the last one are done"
+            );
+        }
         self.hook(callbacks, Hook::Begin, data, &mut told)?;
         self.loaded = false;
-        while self.step < epochs.saturating_mul(batches) && !told.stop {
-            let epoch = self.step / batches;
-            let first = self.step % batches;
+        while self.epoch < last && !told.stop {
+            let (epoch, first) = (self.epoch, self.done);
             (told.epoch, told.step_in_epoch) = (epoch + 1, first);
             self.net.set_training(true);
             self.hook(callbacks, Hook::EpochBegin, data, &mut told)?;
             let begun = Instant::now();
-            for (batch, at) in data.epoch(epoch, first as usize, &self.cx).zip(first..) {
+            let read = data.epoch(epoch, first as usize, &self.cx);
+            if read.batches() as u64 != batches {
+                return Err(Error::DataChanged {
+                    epoch: epoch + 1,
+                    expected: batches as usize,
+                    found: read.batches(),
+                });
+            }
+            for (batch, at) in read.zip(first..) {
                 let batch = batch?;
                 told.step_in_epoch = at + 1;
                 told.next_step = self.step + 1;
@@ -259,6 +329,10 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
                 told.learning_rate = Some(self.learning_rate());
                 let (loss, output) = self.train_step(&batch.x, &batch.y)?;
                 (told.loss, told.output) = (Some(loss), Some(output));
+                self.done = at + 1;
+                if self.done == batches {
+                    (self.epoch, self.done) = (epoch + 1, 0);
+                }
                 self.hook(callbacks, Hook::StepEnd, data, &mut told)?;
                 if told.stop {
                     break;
@@ -314,11 +388,6 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     /// # Errors
     /// What data or device fail with; outputs that a metric does not take.
     pub fn eval(&mut self, data: &Loader) -> Result<BTreeMap<String, f64>> {
-        if data.batches() == 0 {
-            return Err(Error::NoData {
-                samples: data.samples(),
-            });
-        }
         let mut metrics = std::mem::take(&mut self.metrics);
         let result = self.eval_with(data, &mut metrics);
         self.metrics = metrics;
@@ -329,7 +398,13 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         let net = self.evaluating();
         metrics.iter_mut().for_each(|metric| metric.clear());
         let (mut sum, mut samples) = (0.0, 0.0);
-        for batch in data.epoch(0, 0, &self.cx) {
+        let read = data.epoch(0, 0, &self.cx);
+        if read.batches() == 0 {
+            return Err(Error::NoData {
+                samples: data.samples(),
+            });
+        }
+        for batch in read {
             let batch = batch?;
             let (loss, output) = (self.compiled().eval)(&(net.clone(), (batch.x, batch.y.clone())));
             let loss = loss.to_scalar()?;
@@ -341,7 +416,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         }
         let mut figures = BTreeMap::from([("loss".to_owned(), sum / samples)]);
         for metric in metrics {
-            figures.insert(metric.name().to_owned(), metric.eval()?);
+            figures.extend(metric.figures()?);
         }
         Ok(figures)
     }

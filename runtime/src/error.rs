@@ -66,9 +66,18 @@ pub enum Error {
     /// A call on a device was refused, memory did not suffice, or work failed.
     #[error(transparent)]
     Hal(#[from] hal::Error),
+    /// A plugin that was named by its file cannot be used.
+    #[error("the plugin cannot be used: {0}")]
+    Plugin(#[source] Box<LoadError>),
     /// A lock file cannot be read, written or satisfied.
     #[error(transparent)]
     Lock(#[from] LockError),
+}
+
+impl From<LoadError> for Error {
+    fn from(error: LoadError) -> Error {
+        Error::Plugin(Box::new(error))
+    }
 }
 
 impl Error {

@@ -15,6 +15,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+/// Most threads of a pool.
+pub const MAX_THREADS: usize = 4096;
+
 /// How long an idle thread looks for work before it sleeps.
 const SPIN: Duration = Duration::from_micros(100);
 
@@ -76,7 +79,7 @@ impl Pool {
             state: Mutex::default(),
             wake: Condvar::new(),
             posted: AtomicUsize::new(0),
-            threads: AtomicUsize::new(threads.max(1)),
+            threads: AtomicUsize::new(threads.clamp(1, MAX_THREADS)),
             busy: AtomicUsize::new(0),
             failed: AtomicBool::new(false),
         }
@@ -100,9 +103,10 @@ impl Pool {
         self.threads.load(Ordering::Relaxed)
     }
 
-    /// Changes the number of threads for later regions; at least 1.
+    /// Changes the number of threads for later regions; at least 1, at most [`MAX_THREADS`].
     pub fn set_threads(&self, threads: usize) {
-        self.threads.store(threads.max(1), Ordering::Relaxed);
+        self.threads
+            .store(threads.clamp(1, MAX_THREADS), Ordering::Relaxed);
     }
 
     /// Runs `body(i)` for every `i < count` and returns when all are done. Regions of higher `priority` get free threads

@@ -105,7 +105,7 @@ fn opencl() -> Option<Subject> {
     let backend = Runtime::new(Registry::new(options)).backend("opencl").unwrap();
     if let Err(error) = backend.device_count() {
         assert_eq!(error.status(), Status::Unavailable, "{error}");
-        eprintln!("SKIPPED: {error}");
+        plugins::skip::skip("opencl", error);
         return None;
     }
     set_config("opencl.kernels", Some("interpreted"));

@@ -24,7 +24,7 @@ fn runtime() -> Option<Runtime> {
     match runtime.backend(OPENCL).unwrap().device_count() {
         Ok(_) => Some(runtime),
         Err(error) if error.status() == Status::Unavailable => {
-            eprintln!("SKIPPED: {error}");
+            plugins::skip::skip("opencl", error);
             None
         }
         Err(error) => panic!("{error}"),
@@ -128,7 +128,7 @@ fn two_streams_overlap() {
     let device = device(&runtime);
     let cores = std::thread::available_parallelism().unwrap().get();
     if cores < 2 || !device.capability(Capability::Timing) {
-        eprintln!("SKIPPED: one core cannot do two things at once");
+        plugins::skip::skip("machine", "one core cannot do two things at once");
         return;
     }
     let pair = |bytes| [device.alloc(bytes).unwrap(), device.alloc(bytes).unwrap()];
@@ -292,7 +292,7 @@ fn several_devices() {
     let opencl = runtime.backend(OPENCL).unwrap();
     let count = opencl.device_count().unwrap();
     if count < 2 {
-        eprintln!("SKIPPED: this driver offers one device");
+        plugins::skip::skip("machine", "this OpenCL driver offers one device");
         return;
     }
     let mut devices: Vec<Device> = (0..count)

@@ -22,7 +22,7 @@ fn device() -> Option<Device> {
     // Without a loader on this machine there is nothing to link with.
     if let Err(error) = registry(&folder).device_count() {
         assert_eq!(error.status(), Status::Unavailable, "{error}");
-        eprintln!("SKIPPED: {error}");
+        plugins::skip::skip("opencl", error);
         return None;
     }
     let library = FAULTS.get_or_init(plugins::opencl_faults);

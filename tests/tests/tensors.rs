@@ -1,6 +1,8 @@
 //! Tensors on every backend that runs kernels: eagerly, recorded and compiled, all of them with the same bits.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod plugins;
+
 use std::path::PathBuf;
 use thalweg::hal::{DeviceOptions, Runtime, Status, Stream};
 use thalweg::loader::{LoaderOptions, Registry};
@@ -9,14 +11,10 @@ use thalweg::{Context, DType, Mode, Tensor, jit};
 /// A context on a device of its own; a plugin of this build takes the embedded backend's place. None where the machine has
 /// no device of the kind.
 fn context(target: &str, plugin: bool) -> Option<Context> {
-    let exe = std::env::current_exe().unwrap();
-    let profile = exe.ancestors().nth(2).unwrap().to_path_buf();
+    let folder = |file: PathBuf| file.parent().unwrap().to_owned();
+    let built = plugin.then(|| folder(plugins::built(&format!("thalweg_{target}"))));
     let options = LoaderOptions {
-        folders: if plugin {
-            vec![profile]
-        } else {
-            Vec::<PathBuf>::new()
-        },
+        folders: built.into_iter().collect(),
         development: false,
         cache: None,
         ..LoaderOptions::default()
@@ -26,7 +24,7 @@ fn context(target: &str, plugin: bool) -> Option<Context> {
     match backend.open(&DeviceOptions::new(0).block_size(8 << 20)) {
         Ok(device) => Some(Context::on(device)),
         Err(error) if error.status() == Status::Unavailable => {
-            eprintln!("SKIPPED: {error}");
+            plugins::skip::skip(target, error);
             None
         }
         Err(error) => panic!("{error}"),

@@ -6,6 +6,7 @@ mod version;
 
 use crate::Result;
 use crate::process::cargo;
+use crate::suite::Skip;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -50,7 +51,7 @@ struct Package {
 
 /// Checks the dependencies of the workspace; with `database`, a clone of RustSec's advisory-db, against all of its advisories.
 /// Returns what was left out.
-pub(crate) fn run(root: &Path, database: Option<&Path>) -> Result<Vec<String>> {
+pub(crate) fn run(root: &Path, database: Option<&Path>) -> Result<Vec<Skip>> {
     let output = cargo(root, &["metadata", "--format-version", "1"]).output()?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());

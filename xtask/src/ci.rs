@@ -1,9 +1,10 @@
 //! Every check of the project, with the time that each takes.
 
 use crate::process::{capture, cargo, command, exists, run as execute};
+use crate::suite::{Skip, missing};
 use crate::{
     Result, audit, cuda_gate, dtype, header, layering, lines, msrv, new_backend, new_op, package, plugins,
-    target,
+    suite, target,
 };
 use std::ffi::OsString;
 use std::path::Path;
@@ -11,7 +12,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// What a check left out, and why.
-type Skipped = Vec<String>;
+type Skipped = Vec<Skip>;
 type Check = fn(&Path) -> Result<Skipped>;
 
 /// Cheap ones first; a check uses what an earlier one built where it can.
@@ -26,7 +27,7 @@ const STEPS: [(&str, Check); 17] = [
     ("clippy", clippy),
     ("package", |root| package::run(root).map(whole)),
     ("doc", doc),
-    ("test", test),
+    ("test", |root| suite::run(root, &[])),
     ("conform", conform_all),
     ("new-backend", |root| new_backend::check(root).map(whole)),
     ("new-op", |root| new_op::check(root).map(whole)),
@@ -39,8 +40,9 @@ fn whole((): ()) -> Skipped {
     Vec::new()
 }
 
-/// Runs all steps, or the named ones, and fails when one of them did.
-pub(crate) fn run(root: &Path, only: &[String]) -> Result<()> {
+/// Runs all steps, or the named ones, and fails when one of them did. A step that leaves something out for want of what is
+/// `required` fails too.
+pub(crate) fn run(root: &Path, only: &[String], required: &[String]) -> Result<()> {
     let known = |name: &String| STEPS.iter().any(|(step, _)| step == name);
     if let Some(name) = only.iter().find(|name| !known(name)) {
         let names: Vec<_> = STEPS.iter().map(|(step, _)| *step).collect();
@@ -53,7 +55,10 @@ pub(crate) fn run(root: &Path, only: &[String]) -> Result<()> {
     {
         println!("\n==== {name}");
         let start = Instant::now();
-        let result = check(root);
+        let result = check(root).and_then(|skips| match missing(&skips, required) {
+            Some(why) => Err(why.into()),
+            None => Ok(skips),
+        });
         if let Err(error) = &result {
             eprintln!("error: {error}");
         }
@@ -70,8 +75,8 @@ pub(crate) fn run(root: &Path, only: &[String]) -> Result<()> {
     }
     let total: Duration = rows.iter().map(|(_, time, _)| *time).sum();
     println!("{:6} {:12} {:>6.1} s", "", "all", total.as_secs_f64());
-    for what in &skipped {
-        println!("SKIPPED: {what}");
+    for Skip { what, why, .. } in &skipped {
+        println!("SKIPPED: {what} ({why})");
     }
     let passed = rows.iter().filter(|(_, _, passed)| *passed).count();
     let failed = rows.len() - passed;
@@ -121,41 +126,8 @@ fn doc(root: &Path) -> Result<Skipped> {
     execute(cargo(root, &args).env("RUSTDOCFLAGS", "-Dwarnings")).map(whole)
 }
 
-/// Builds the plugins that tests load, then runs every test of the workspace and every example in the documentation.
-pub(crate) fn test(root: &Path) -> Result<Skipped> {
-    let mut skipped = Vec::new();
-    for file in plugins::build(root)? {
-        if let Some(why) = plugins::missing_device(root, &file)? {
-            skipped.push(format!(
-                "tests that need a device of {} ({why})",
-                plugins::name(&file)
-            ));
-        }
-    }
-    if !exists("cargo-nextest") {
-        execute(programs_kept(
-            &mut cargo(root, &["test", "--workspace", "--all-features"]),
-            root,
-        ))?;
-        return Ok(skipped);
-    }
-    let args = [
-        "nextest",
-        "run",
-        "--workspace",
-        "--all-features",
-        "--no-fail-fast",
-    ];
-    execute(programs_kept(&mut cargo(root, &args), root))?;
-    execute(&mut cargo(
-        root,
-        &["test", "--workspace", "--all-features", "--doc"],
-    ))?;
-    Ok(skipped)
-}
-
 /// Lets a command keep OpenCL programs in the build folder: PoCL's own, and those of the backend.
-fn programs_kept<'a>(command: &'a mut Command, root: &Path) -> &'a mut Command {
+pub(crate) fn programs_kept<'a>(command: &'a mut Command, root: &Path) -> &'a mut Command {
     let folder = target(root).join("opencl");
     for (name, own) in [("POCL_CACHE_DIR", "pocl"), ("THALWEG_OPENCL_CACHE", "programs")] {
         if std::env::var_os(name).is_none() {
@@ -187,14 +159,22 @@ fn conform_all(root: &Path) -> Result<Skipped> {
     let mut skipped = Vec::new();
     for file in files {
         match plugins::missing_device(root, &file)? {
-            Some(why) => skipped.push(format!("conformance of {} ({why})", plugins::name(&file))),
+            Some(why) => skipped.push(Skip {
+                needs: plugins::target_of(&file),
+                what: format!("conformance of {}", plugins::name(&file)),
+                why,
+            }),
             None => backends.push(file.display().to_string()),
         }
     }
     if exists("cc") {
         backends.push(plugins::plain_c(root)?.display().to_string());
     } else {
-        skipped.push("conformance of the backend in plain C (there is no `cc`)".into());
+        skipped.push(Skip {
+            needs: "compiler".into(),
+            what: "conformance of the backend in plain C".into(),
+            why: "there is no `cc`; apt-get install gcc".into(),
+        });
     }
     let failed: Vec<_> = backends
         .iter()

@@ -1,6 +1,7 @@
 //! The compile gate of CUDA sources: NVRTC from PyPI, which holds ptxas, no GPU.
 
 use crate::process::{cargo, command, exists, run as execute};
+use crate::suite::Skip;
 use crate::{Result, target};
 use std::fs;
 use std::path::Path;
@@ -14,8 +15,14 @@ const ARCHES: [&str; 2] = ["sm_80@12", "sm_90@13"];
 const SPILLS: &str = "128";
 
 /// Compiles and assembles every source of the corpus. Returns what was left out, and why.
-pub(crate) fn run(root: &Path) -> Result<Vec<String>> {
-    let skip = |why: &str| Ok(vec![format!("the compile gate of CUDA sources ({why})")]);
+pub(crate) fn run(root: &Path) -> Result<Vec<Skip>> {
+    let skip = |why: &str| {
+        Ok(vec![Skip {
+            needs: "python".into(),
+            what: "the compile gate of CUDA sources".into(),
+            why: why.to_owned(),
+        }])
+    };
     if !exists("python3") {
         return skip("there is no `python3`");
     }

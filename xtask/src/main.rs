@@ -17,6 +17,7 @@ mod new_op;
 mod package;
 mod plugins;
 mod process;
+mod suite;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -31,15 +32,27 @@ struct Args {
     task: Task,
 }
 
+/// What tests and checks may do without.
+const NEEDS: [&str; 5] = ["opencl", "cuda", "compiler", "machine", "python"];
+
 #[derive(Subcommand)]
 enum Task {
     /// Build the plugins, then run every test and documentation example.
-    Test,
+    ///
+    /// Tests that this machine cannot run are listed with the reason, and count as skipped.
+    Test {
+        /// Fail when tests are skipped for want of this: opencl, cuda, compiler, machine; may be repeated.
+        #[arg(long, value_name = "WHAT", value_parser = NEEDS)]
+        require: Vec<String>,
+    },
     /// Run every check, with the time that each takes.
     Ci {
         /// Run this step only; may be repeated.
         #[arg(long, value_name = "STEP")]
         only: Vec<String>,
+        /// Fail when something is skipped for want of this: opencl, cuda, compiler, machine, python; may be repeated.
+        #[arg(long, value_name = "WHAT", value_parser = NEEDS)]
+        require: Vec<String>,
     },
     /// Build in release mode, list the devices, train LeNet-5 on handwritten digits.
     Demo {
@@ -120,8 +133,8 @@ fn files(root: &Path) -> Result<Vec<PathBuf>> {
 fn main() -> ExitCode {
     let root = root();
     let result = match Args::parse().task {
-        Task::Test => ci::test(&root).map(|_| ()),
-        Task::Ci { only } => ci::run(&root, &only),
+        Task::Test { require } => suite::run(&root, &require).map(|_| ()),
+        Task::Ci { only, require } => ci::run(&root, &only, &require),
         Task::Demo { compare, options } => demo::run(&root, compare, &options),
         Task::Plugins { release } => {
             plugins::place(&root, release).map(|folder| println!("{}", folder.display()))
@@ -131,11 +144,11 @@ fn main() -> ExitCode {
         Task::Dist => dist::run(&root),
         Task::Package => package::run(&root),
         Task::Audit { database } => audit::run(&root, database.as_deref()).map(|left_out| {
-            for what in left_out {
-                println!("SKIPPED: {what}");
+            for suite::Skip { what, why, .. } in left_out {
+                println!("SKIPPED: {what} ({why})");
             }
         }),
-        Task::CudaGate => ci::run(&root, &["cuda-gate".to_owned()]),
+        Task::CudaGate => ci::run(&root, &["cuda-gate".to_owned()], &[]),
         Task::GpuKit => gpu_kit::run(&root),
         Task::Dtype => dtype::run(&root),
         Task::Layering => layering::run(&root),

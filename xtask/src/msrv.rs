@@ -2,12 +2,13 @@
 
 use crate::Result;
 use crate::process::{capture, cargo, command, exists, run as execute};
+use crate::suite::Skip;
 use serde_json::Value;
 use std::path::Path;
 
 /// Checks that every package names the same version of Rust, and that the toolchain in use is that one, so that all other checks
 /// are checks of it. With a newer toolchain the workspace is checked by the named one, where rustup has it.
-pub(crate) fn run(root: &Path) -> Result<Vec<String>> {
+pub(crate) fn run(root: &Path) -> Result<Vec<Skip>> {
     let output = cargo(root, &["metadata", "--no-deps", "--format-version", "1"]).output()?;
     let metadata: Value = serde_json::from_slice(&output.stdout)?;
     let packages = metadata["packages"].as_array().cloned().unwrap_or_default();
@@ -29,9 +30,11 @@ pub(crate) fn run(root: &Path) -> Result<Vec<String>> {
             .success();
     if !there {
         let used = used.trim();
-        return Ok(vec![format!(
-            "a build with Rust {version}: the toolchain is {used} (`rustup toolchain install {version}`)"
-        )]);
+        return Ok(vec![Skip {
+            needs: "machine".into(),
+            what: format!("a build with Rust {version}"),
+            why: format!("the toolchain is {used}; `rustup toolchain install {version}`"),
+        }]);
     }
     // Not `cargo`, which is the one of the toolchain in use; it takes no `+`.
     execute(&mut command(

@@ -46,6 +46,15 @@ pub(crate) fn name(file: &Path) -> String {
         .into_owned()
 }
 
+/// The target of a plugin's file.
+pub(crate) fn target_of(file: &Path) -> String {
+    let name = name(file);
+    let inner = name
+        .strip_prefix("libthalweg_")
+        .and_then(|name| name.strip_suffix(".so"));
+    inner.unwrap_or(&name).to_owned()
+}
+
 /// Why no device of a plugin can be used on this machine, if none can: there is no driver for it.
 pub(crate) fn missing_device(root: &Path, file: &Path) -> Result<Option<String>> {
     let thalweg = profile(root, false).join("thalweg");

@@ -2,6 +2,7 @@
 
 use crate::Result;
 use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -33,19 +34,33 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     }
 }
 
-/// Runs a command to its end and returns what it printed, which is shown too.
+/// Runs a command to its end and returns what it printed, which is shown too, line by line as it comes.
 pub(crate) fn capture(command: &mut Command) -> Result<String> {
+    match passed_on(command)? {
+        (text, true) => Ok(text),
+        (_, false) => Err(format!("`{}` failed", shown(command)).into()),
+    }
+}
+
+/// As [`capture`], with whether the command ended well.
+pub(crate) fn passed_on(command: &mut Command) -> Result<(String, bool)> {
     let shown = shown(command);
     println!("$ {shown}");
-    let output = command.stderr(Stdio::inherit()).output();
-    let output = output.map_err(|error| format!("{shown}: {error}"))?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    print!("{text}");
-    if output.status.success() {
-        Ok(text)
-    } else {
-        Err(format!("`{shown}` failed ({})", output.status).into())
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("{shown}: {error}"))?;
+    let mut text = String::new();
+    if let Some(out) = child.stdout.take() {
+        let (mut out, mut line) = (BufReader::new(out), Vec::new());
+        while out.read_until(b'\n', &mut line)? > 0 {
+            let read = String::from_utf8_lossy(&line);
+            print!("{read}");
+            text += &read;
+            line.clear();
+        }
     }
+    Ok((text, child.wait()?.success()))
 }
 
 /// Whether a program can be started.

@@ -14,12 +14,24 @@ use thalweg_conformance::{Case, Latency, Outcome, Report, Row};
 const MOST_DEATHS: usize = 20;
 
 /// Groups of cases that compute and measure no time, so that they may run beside one another.
-const COMPUTE: [&str; 2] = ["kernels", "library"];
+pub(super) const COMPUTE: [&str; 2] = ["kernels", "library"];
 
 /// Failures cross threads.
-type Failure = Box<dyn Error + Send + Sync>;
+pub(super) type Failure = Box<dyn Error + Send + Sync>;
 
-pub(super) fn run(args: &Conform, cases: &[Case], seen: impl FnMut(&Row) + Send) -> Result<Report, Failure> {
+/// What is told of a run while it goes on.
+pub(super) enum Event {
+    /// What was loaded, and the contract.
+    Loaded(String, String),
+    Row(Row),
+}
+
+/// `seen` is told as things happen, and ends the run by an error.
+pub(super) fn run(
+    args: &Conform,
+    cases: &[Case],
+    seen: impl FnMut(Event) -> Result<(), Failure> + Send,
+) -> Result<Report, Failure> {
     let crew = Crew {
         args,
         cases,
@@ -79,19 +91,19 @@ struct State<S> {
     seen: S,
 }
 
-impl<S: FnMut(&Row)> Crew<'_, S> {
+impl<S: FnMut(Event) -> Result<(), Failure>> Crew<'_, S> {
     fn with<R>(&self, change: impl FnOnce(&mut State<S>) -> R) -> R {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn note(&self, index: usize, row: Row) {
+    fn note(&self, index: usize, row: Row) -> Result<(), Failure> {
         self.with(|state| {
-            (state.seen)(&row);
-            state.rows[index] = Some(row);
-        });
+            state.rows[index] = Some(row.clone());
+            (state.seen)(Event::Row(row))
+        })
     }
 
-    fn fail(&self, index: usize, reason: String) {
+    fn fail(&self, index: usize, reason: String) -> Result<(), Failure> {
         let case = &self.cases[index];
         self.note(
             index,
@@ -101,7 +113,7 @@ impl<S: FnMut(&Row)> Crew<'_, S> {
                 outcome: Outcome::Failed(reason),
                 milliseconds: 0,
             },
-        );
+        )
     }
 
     fn start(&self) -> Result<Worker, Failure> {
@@ -130,7 +142,13 @@ impl<S: FnMut(&Row)> Crew<'_, S> {
         };
         match worker.answer()? {
             Some(Message::Loaded { subject, contract }) => {
-                self.with(|state| state.loaded = Some((subject, contract)));
+                self.with(|state| {
+                    if state.loaded.is_some() {
+                        return Ok(());
+                    }
+                    state.loaded = Some((subject.clone(), contract.clone()));
+                    (state.seen)(Event::Loaded(subject, contract))
+                })?;
                 Ok(worker)
             }
             Some(Message::Error(text)) => Err(text.into()),
@@ -149,7 +167,7 @@ struct Shift<'a, S> {
     worker: Option<Worker>,
 }
 
-impl<'a, S: FnMut(&Row)> Shift<'a, S> {
+impl<'a, S: FnMut(Event) -> Result<(), Failure>> Shift<'a, S> {
     fn new(crew: &'a Crew<'a, S>) -> Shift<'a, S> {
         Shift { crew, worker: None }
     }
@@ -168,24 +186,20 @@ impl<'a, S: FnMut(&Row)> Shift<'a, S> {
     fn one(&mut self, index: usize) -> Result<(), Failure> {
         let crew = self.crew;
         if crew.with(|state| state.deaths) >= MOST_DEATHS {
-            crew.fail(
-                index,
-                format!("not run: the process died in {MOST_DEATHS} cases in a row"),
-            );
-            return Ok(());
+            let reason = format!("not run: the process died in {MOST_DEATHS} cases in a row");
+            return crew.fail(index, reason);
         }
         match self.order(&index.to_string())? {
             Ok(Message::Row(row)) => {
                 crew.with(|state| state.deaths = 0);
-                crew.note(index, row);
+                crew.note(index, row)
             }
-            Ok(_) => return Err("a worker answered with something else than a row".into()),
+            Ok(_) => Err("a worker answered with something else than a row".into()),
             Err(status) => {
                 crew.with(|state| state.deaths += 1);
-                crew.fail(index, format!("the process {} in this case", ended::text(status)));
+                crew.fail(index, format!("the process {} in this case", ended::text(status)))
             }
         }
-        Ok(())
     }
 
     /// The latencies; `None` where no worker lives to tell them.

@@ -1,18 +1,21 @@
 //! `thalweg conform`: the conformance kit, run so that a backend that takes its process down costs one case.
 
 mod crew;
+mod progress;
 mod worker;
 
 use crate::Outcome;
 use crate::args::{Conform, is_path};
+use crew::Failure;
+use progress::Progress;
 use serde::Serialize;
 use std::error::Error;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 use thalweg::hal::Target;
 use thalweg::loader::{Backend, Registry};
 use thalweg_conformance::kit::matches;
-use thalweg_conformance::{Case, Ignores, Report, Row, cases};
+use thalweg_conformance::{Case, Ignores, Report, cases};
 
 /// The JSON form: the kit's report and its verdict.
 #[derive(Serialize)]
@@ -31,10 +34,7 @@ pub(crate) fn run(args: &Conform, out: &mut dyn Write) -> Outcome {
     if args.work {
         return worker::run(args, cases, out);
     }
-    let mut progress = Progress::new(cases.len());
-    let report =
-        crew::run(args, &cases, |row| progress.show(row)).map_err(|error| error as Box<dyn Error>)?;
-    progress.end();
+    let report = judge(args, &cases, out).map_err(|error| error as Box<dyn Error>)?;
     if args.json {
         let document = Document {
             schema: 1,
@@ -43,12 +43,29 @@ pub(crate) fn run(args: &Conform, out: &mut dyn Write) -> Outcome {
         };
         serde_json::to_writer_pretty(&mut *out, &document)?;
         writeln!(out)?;
-    } else {
-        for line in report.to_string().lines() {
-            writeln!(out, "{}", crate::text::line(line))?;
-        }
     }
     Ok(report.is_conformant())
+}
+
+/// Runs the cases, and writes the text of the report as its groups come to their ends.
+fn judge(args: &Conform, cases: &[Case], out: &mut dyn Write) -> Result<Report, Failure> {
+    let mut progress = Progress::new(cases, args.jobs.get(), !args.json);
+    std::thread::scope(|scope| {
+        let (sender, events) = std::sync::mpsc::channel();
+        let gone = |_| Failure::from("nobody reads the report any more");
+        let crew = scope.spawn(move || crew::run(args, cases, |event| sender.send(event).map_err(gone)));
+        for event in events {
+            progress.take(event, out)?;
+        }
+        progress.hide();
+        let report = crew
+            .join()
+            .unwrap_or_else(|_| Err("the thread that runs cases panicked".into()))?;
+        if !args.json {
+            progress.end(&report, out)?;
+        }
+        Ok(report)
+    })
 }
 
 /// The cases that the filter leaves.
@@ -120,41 +137,5 @@ fn target(registry: &Registry, text: &str) -> Result<&'static Backend, Box<dyn E
             found: registry.targets(),
         }
         .into()),
-    }
-}
-
-/// A line that counts on a terminal, and nothing elsewhere.
-struct Progress {
-    done: usize,
-    failed: usize,
-    all: usize,
-    visible: bool,
-}
-
-impl Progress {
-    fn new(all: usize) -> Progress {
-        Progress {
-            done: 0,
-            failed: 0,
-            all,
-            visible: std::io::stderr().is_terminal(),
-        }
-    }
-
-    fn show(&mut self, row: &Row) {
-        self.done += 1;
-        self.failed += usize::from(matches!(row.outcome, thalweg_conformance::Outcome::Failed(_)));
-        if self.visible {
-            let Progress {
-                done, failed, all, ..
-            } = self;
-            eprint!("\r\x1b[K{done} of {all} cases, {failed} failed: {}", row.group);
-        }
-    }
-
-    fn end(&self) {
-        if self.visible {
-            eprint!("\r\x1b[K");
-        }
     }
 }

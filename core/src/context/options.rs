@@ -4,7 +4,7 @@ use super::{Context, Mode, Precision, Settings};
 use crate::error::Result;
 use crate::hal::{self, Stream, Target};
 use crate::ops::precision;
-use crate::parallel::Pool;
+use crate::parallel::{MAX_THREADS, Pool};
 use crate::tensor::failure::Refusal;
 use serde::Deserialize;
 use std::path::Path;
@@ -302,6 +302,10 @@ impl ContextBuilder {
         }
         let set = |first: usize| match self.threads {
             Some(0) => Err(Refusal::new("0 threads, at least the calling one works")),
+            Some(threads) if threads > MAX_THREADS => {
+                let text = format!("{threads} threads, at most {MAX_THREADS} are possible");
+                Err(Refusal::new(text))
+            }
             Some(threads) if threads != first => {
                 let text = format!("{threads} threads asked, an earlier context of this process set {first}");
                 Err(Refusal::new(text).help("threads are shared by all contexts: set them once"))

@@ -77,9 +77,18 @@ impl Graph {
     /// Adds an op.
     ///
     /// # Errors
-    /// As [`infer`].
+    /// As [`infer`]; an operand that is no node of this graph.
     pub fn push(&mut self, op: Op, inputs: &[NodeId], tag: OpTag) -> Result<NodeId, Refusal> {
-        let types: SmallVec<[Type; 4]> = inputs.iter().map(|input| self.nodes[input.index()].ty).collect();
+        let ty = |input: &NodeId| match self.nodes.get(input.index()) {
+            Some(node) => Ok(node.ty),
+            None => Err(Refusal::new(format!(
+                "node {} of a graph of {} nodes",
+                input.index(),
+                self.nodes.len()
+            ))
+            .help("operands are nodes that this graph's `input` and `push` returned")),
+        };
+        let types: SmallVec<[Type; 4]> = inputs.iter().map(ty).collect::<Result<_, _>>()?;
         let ty = infer(&op, &types)?;
         Ok(self.append(op, inputs.into(), ty, tag))
     }

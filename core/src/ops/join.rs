@@ -11,6 +11,9 @@ use crate::tensor::{Tensor, apply, composite};
 use smallvec::SmallVec;
 use std::borrow::Borrow;
 
+/// Most operands of one op that joins: each of them is looked for among all of them when the op is compiled.
+const WIDEST: usize = 256;
+
 /// The tensors one after the other along a resolved axis; dtypes are promoted.
 fn concat(tensors: &[&Tensor], axis: usize, tag: OpTag) -> Tensor {
     let mut dtype = None;
@@ -26,15 +29,22 @@ fn concat(tensors: &[&Tensor], axis: usize, tag: OpTag) -> Tensor {
     let Some(dtype) = dtype else {
         return Tensor::refused(tag, Refusal::new("no tensors"), &[]);
     };
-    let cast: Vec<Tensor> = tensors.iter().map(|tensor| cast(tensor, dtype, tag)).collect();
-    match cast.as_slice() {
+    let joined = |tensors: &[Tensor]| match tensors {
         [only] => only.clone(),
-        _ => apply(
-            Op::Concat { axis: axis as u8 },
-            &cast.iter().collect::<Vec<&Tensor>>(),
-            tag,
-        ),
+        _ => {
+            let axis = axis as u8;
+            apply(
+                Op::Concat { axis },
+                &tensors.iter().collect::<Vec<&Tensor>>(),
+                tag,
+            )
+        }
+    };
+    let mut cast: Vec<Tensor> = tensors.iter().map(|tensor| cast(tensor, dtype, tag)).collect();
+    while cast.len() > WIDEST {
+        cast = cast.chunks(WIDEST).map(joined).collect();
     }
+    joined(&cast)
 }
 
 /// The parts of `sizes` along `axis`, or what is wrong.

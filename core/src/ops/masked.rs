@@ -246,7 +246,9 @@ impl Tensor {
         let flat = tag.scope(|| cast(&self.detach(), DType::I64, tag).flatten());
         let length = match ty.shape.elements() {
             0 => Ok(least),
-            _ => known(&tag.scope(|| flat.max() + 1), tag).map(|length| length.max(least)),
+            // One more than the greatest of i64 is no i64; its own number is refused as too many elements.
+            _ => known(&tag.scope(|| flat.max().minimum(i64::MAX - 1) + 1), tag)
+                .map(|length| length.max(least)),
         };
         let length = length.and_then(|length| {
             Shape::checked(&[length]).map_err(|refusal| Box::new(Tensor::refused(tag, refusal, &[self])))

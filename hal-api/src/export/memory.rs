@@ -42,13 +42,19 @@ unsafe extern "C" fn alloc<B: Backend>(context: Context, args: *const AllocArgs,
                     stream.id
                 }
             };
-            let (handle, _) = obtain(instance, Owner::new(open), args.bytes, stream, || tag.copied())?;
+            let (handle, _, uncounted) =
+                obtain(instance, Owner::new(open), args.bytes, stream, || tag.copied())?;
+            count(open, uncounted);
             put(out, handle)
         })
     }
 }
 
-/// A buffer of `bytes` bytes for the stream with the id `stream`, and its handle.
+/// A buffer, its handle, and the bytes that [`count`] is still to be told of.
+type Obtained<'a, B> = (u64, &'a Buffer<<B as Backend>::Device>, u64);
+
+/// A buffer of `bytes` bytes for the stream with the id `stream`. Its bytes raise the peak when they are counted, so that those of
+/// a request of which another part fails leave no mark.
 #[inline(always)]
 pub(super) fn obtain<B: Backend>(
     instance: &Instance<B>,
@@ -56,11 +62,39 @@ pub(super) fn obtain<B: Backend>(
     bytes: u64,
     stream: u64,
     tag: impl FnOnce() -> Option<tables::Tag>,
-) -> Result<(u64, &Buffer<B::Device>)> {
+) -> Result<Obtained<'_, B>> {
     match reuse(instance, owner.get(), bytes) {
         Some(made) => Ok(made),
         None => fresh(instance, owner, bytes, stream, tag().as_ref()),
     }
+}
+
+/// Counts bytes that were obtained.
+#[inline(always)]
+pub(super) fn count<D: Device>(open: &Open<D>, uncounted: u64) {
+    if uncounted > 0 {
+        open.magazine.count(uncounted);
+    }
+}
+
+/// Gives buffers back that were obtained in vain, of whose bytes `uncounted` were not counted.
+#[cold]
+pub(super) fn withdraw<B: Backend>(
+    instance: &Instance<B>,
+    open: &Open<B::Device>,
+    buffers: &[u64],
+    uncounted: u64,
+) {
+    let mut bytes = 0;
+    for &handle in buffers {
+        if let Some(buffer) = instance.buffers.remove(handle)
+            && let (Origin::Pool { block, size }, uses) = buffer.into_parts()
+        {
+            open.pool.lock().free(block, &uses, open);
+            bytes += size;
+        }
+    }
+    open.magazine.uncount(bytes.saturating_sub(uncounted));
 }
 
 /// A range of the pool.
@@ -71,7 +105,7 @@ fn fresh<'a, B: Backend>(
     bytes: u64,
     stream: u64,
     tag: Option<&tables::Tag>,
-) -> Result<(u64, &'a Buffer<B::Device>)> {
+) -> Result<Obtained<'a, B>> {
     let open = owner.get();
     let mut range = open.pool.lock().alloc(bytes, stream, open);
     if range.is_err() && open.pool.lock().may_fit(bytes) {
@@ -102,8 +136,7 @@ fn fresh<'a, B: Backend>(
         open.pool.lock().free(range.block, fences, open);
         return Err(full("buffer"));
     };
-    open.magazine.count(range.size);
-    Ok((handle, instance.buffer(handle)?))
+    Ok((handle, instance.buffer(handle)?, range.size))
 }
 
 /// A parked range of the right size, handed out again.
@@ -112,16 +145,16 @@ fn reuse<'a, B: Backend>(
     instance: &'a Instance<B>,
     open: &Open<B::Device>,
     bytes: u64,
-) -> Option<(u64, &'a Buffer<B::Device>)> {
+) -> Option<Obtained<'a, B>> {
     if bytes > magazine::LARGEST {
         return None;
     }
     let size = bytes.max(1).next_multiple_of(GRANULARITY);
-    let slot = open.magazine.take(size)?;
+    let (slot, uncounted) = open.magazine.take(size)?;
     // SAFETY: what the magazine keeps was parked, and it gives each out once.
     let (handle, buffer) = unsafe { instance.buffers.revive(slot)? };
     buffer.reuse(bytes);
-    Some((handle, buffer))
+    Some((handle, buffer, uncounted))
 }
 
 unsafe extern "C" fn free<B: Backend>(context: Context, buffer: u64) -> i32 {

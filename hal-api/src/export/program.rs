@@ -3,8 +3,8 @@
 mod draft;
 mod forms;
 
-use super::memory::{give_back, obtain};
-use super::objects::{Buffer, Instance, Owner, full, stale};
+use super::memory::{count as count_bytes, give_back, obtain, withdraw};
+use super::objects::{Buffer, Owner, full, stale};
 use super::stream::mark;
 use super::{arg, array, enter, optional, put, writable};
 use crate::backend::{Backend, Device, Region, Tag};
@@ -276,7 +276,7 @@ unsafe extern "C" fn run<B: Backend>(context: Context, args: *const ProgramRunAr
                 }
                 slot.write(buffer.region(input.offset));
             }
-            let mut made = SmallVec::<[u64; 4]>::new();
+            let (mut made, mut uncounted) = (SmallVec::<[u64; 4]>::new(), 0);
             for (held, slot) in held.iter().zip(&mut slots[held_at..]) {
                 slot.write(instance.buffer(held.buffer)?.region(0));
             }
@@ -285,18 +285,21 @@ unsafe extern "C" fn run<B: Backend>(context: Context, args: *const ProgramRunAr
                     own_tag(program, tag)
                 });
                 match taken {
-                    Ok((handle, buffer)) => {
+                    Ok((handle, buffer, more)) => {
                         made.push(handle);
+                        uncounted += more;
                         slot.write(buffer.region(0));
                     }
                     Err(error) => {
                         if error.status == Status::OutOfMemory && !args.missing.is_null() {
                             args.missing.write(bytes);
                         }
-                        return abandon(instance, &made, error);
+                        withdraw(instance, program.owner.get(), &made, uncounted);
+                        return Err(error);
                     }
                 }
             }
+            count_bytes(program.owner.get(), uncounted);
             // The loops ran over as many slots as there are, and wrote each.
             let slots = std::slice::from_raw_parts(slots.as_ptr().cast::<Region<'_, B::Device>>(), count);
             let raw = tag.map(|tag| Tag::new(Some(tag)));
@@ -310,7 +313,8 @@ unsafe extern "C" fn run<B: Backend>(context: Context, args: *const ProgramRunAr
                 .chain(held.iter().map(|held| held.buffer));
             mark(stream, used.filter_map(|handle| instance.buffers.get(handle)));
             if let Err(error) = submitted {
-                return abandon(instance, &made, error);
+                withdraw(instance, program.owner.get(), &made, 0);
+                return Err(error);
             }
             let (outputs, scratch) = made.split_at(program.outputs);
             for &scratch in scratch {
@@ -331,16 +335,6 @@ fn own_tag<D: Device>(program: &Program<D>, tag: Option<&tables::Tag>) -> Option
         Some(tag) => Some(*tag),
         None => program.body.nodes.first().map(|node| node.tag.raw()),
     }
-}
-
-/// Gives the buffers of a run that failed back.
-#[cold]
-fn abandon<B: Backend>(instance: &Instance<B>, made: &[u64], error: Error) -> Result<()> {
-    for &handle in made {
-        // They were made by this run; nobody else frees them.
-        let _ = give_back(instance, handle);
-    }
-    Err(error)
 }
 
 unsafe extern "C" fn destroy<B: Backend>(context: Context, program: u64) -> i32 {

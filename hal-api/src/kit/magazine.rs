@@ -159,9 +159,10 @@ impl Magazine {
             .store(peak(now, self.peak.load(Ordering::Relaxed)), Ordering::Relaxed);
     }
 
-    /// Takes a slot whose range has exactly `size` bytes, a multiple of the pool's granularity, and counts them.
+    /// Takes a slot whose range has exactly `size` bytes, a multiple of the pool's granularity. The second number is the bytes that
+    /// [`Magazine::count`] must be told of when all that was asked for is there: what is given back before leaves no peak.
     #[inline]
-    pub fn take(&self, size: u64) -> Option<u32> {
+    pub fn take(&self, size: u64) -> Option<(u32, u64)> {
         if size > LARGEST {
             return None;
         }
@@ -172,11 +173,9 @@ impl Magazine {
         lists.bytes -= size;
         if lists.returned >= size {
             lists.returned -= size;
-        } else {
-            drop(guard);
-            self.count(size);
+            return Some((slot, 0));
         }
-        Some(slot)
+        Some((slot, size))
     }
 
     /// Keeps a slot whose range has `size` bytes, which are in use no more; `false` when there are enough of them.
@@ -219,13 +218,20 @@ impl Magazine {
 mod tests {
     use super::*;
 
+    /// A slot, whose bytes count at once.
+    fn take(magazine: &Magazine, size: u64) -> Option<u32> {
+        let (slot, uncounted) = magazine.take(size)?;
+        magazine.count(uncounted);
+        Some(slot)
+    }
+
     #[test]
     fn slots_come_back_by_size() {
         let magazine = Magazine::new();
         assert_eq!(magazine.take(512), None);
         assert!(magazine.keep(7, 512) && magazine.keep(8, 1024) && !magazine.keep(9, LARGEST + GRANULARITY));
         assert_eq!(
-            (magazine.take(1024), magazine.take(1024), magazine.take(512)),
+            (take(&magazine, 1024), take(&magazine, 1024), take(&magazine, 512)),
             (Some(8), None, Some(7))
         );
         assert_eq!(magazine.hits(), 2);
@@ -236,7 +242,7 @@ mod tests {
         assert!(!magazine.keep(99, LARGEST));
         assert_eq!(magazine.drain().len(), most as usize);
         assert!(magazine.keep(99, LARGEST));
-        assert_eq!(magazine.take(LARGEST), Some(99));
+        assert_eq!(take(&magazine, LARGEST), Some(99));
         assert!(magazine.drain().is_empty());
     }
 
@@ -253,14 +259,14 @@ mod tests {
         // What came back does not count beside what is handed out.
         magazine.count(1024);
         assert_eq!(magazine.peak(), 1536);
-        assert_eq!(magazine.take(1024), Some(2));
+        assert_eq!(take(&magazine, 1024), Some(2));
         assert_eq!(magazine.peak(), 2048);
         in_use(2048);
         magazine.uncount(1024);
         assert!(magazine.keep(2, 1024));
         in_use(0);
         // Counted anew where nothing is left of what came back.
-        assert_eq!((magazine.take(512), magazine.take(1024)), (Some(1), Some(2)));
+        assert_eq!((take(&magazine, 512), take(&magazine, 1024)), (Some(1), Some(2)));
         assert_eq!(magazine.peak(), 1536);
         assert!(magazine.keep(1, 512));
         assert_eq!(magazine.drain(), [1]);
@@ -282,7 +288,7 @@ mod tests {
                             0 => magazine.uncount(size),
                             _ => assert!(magazine.keep(thread, size)),
                         }
-                        if magazine.take(size).is_some() {
+                        if take(magazine, size).is_some() {
                             magazine.uncount(size);
                         }
                     }

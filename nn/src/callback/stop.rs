@@ -92,7 +92,7 @@ impl EarlyStopping {
         let best: f64 = words.next()?.parse().ok()?;
         let since: u64 = words.next()?.parse().ok()?;
         let step: u64 = words.next()?.parse().ok()?;
-        let ended = run.cur_step_num > step && run.cur_step_num.is_multiple_of(run.batch_num.max(1));
+        let ended = run.cur_step_num > step && run.cur_step_in_epoch == 0;
         Some(((!best.is_nan()).then_some(best), since + u64::from(ended)))
     }
 

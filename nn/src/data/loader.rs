@@ -1,11 +1,12 @@
 //! Batches of samples, read ahead.
 
 use super::{Dataset, HostTensor, invalid};
+use crate::error::{Error, Result};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use thalweg::random::Mt19937;
-use thalweg::{Context, Result, Tensor};
+use thalweg::{Context, Tensor};
 
 /// One batch on the device.
 #[derive(Clone, Debug)]
@@ -19,10 +20,18 @@ pub struct Batch {
 impl Batch {
     fn read(data: &dyn Dataset, samples: &[usize], cx: &Context) -> Result<Batch> {
         let host = data.collect(samples)?;
-        let place = |tensor: HostTensor| tensor.place(cx);
+        let count = |tensor: &HostTensor| tensor.shape.first().copied().unwrap_or(0);
+        let (asked, inputs, targets) = (samples.len(), count(&host.x), count(&host.y));
+        if (inputs, targets) != (asked, asked) {
+            return Err(Error::SampleCount {
+                asked,
+                inputs,
+                targets,
+            });
+        }
         Ok(Batch {
-            x: place(host.x)?,
-            y: place(host.y)?,
+            x: host.x.place(cx)?,
+            y: host.y.place(cx)?,
         })
     }
 }
@@ -89,10 +98,14 @@ impl Loader {
 
     /// Batches of one epoch.
     pub fn batches(&self) -> usize {
+        self.batches_of(self.data.len())
+    }
+
+    fn batches_of(&self, samples: usize) -> usize {
         if self.drop_last {
-            self.data.len() / self.batch
+            samples / self.batch
         } else {
-            self.data.len().div_ceil(self.batch)
+            samples.div_ceil(self.batch)
         }
     }
 
@@ -119,13 +132,15 @@ impl Loader {
     /// The batches of an epoch from batch `first` on, on the device of `cx`. While one is used, the next ones are read.
     pub fn epoch(&self, epoch: u64, first: usize, cx: &Context) -> Epoch {
         let order = self.order(epoch);
-        let chunks = order.chunks(self.batch).take(self.batches()).skip(first);
+        let batches = self.batches_of(order.len());
+        let chunks = order.chunks(self.batch).take(batches).skip(first);
         let chunks: Arc<[Vec<usize>]> = chunks.map(<[usize]>::to_vec).collect();
         let workers = self.workers.min(self.prefetch).min(chunks.len());
         let mut epoch = Epoch {
             data: Arc::clone(&self.data),
             cx: cx.clone(),
             chunks,
+            batches,
             next: 0,
             readers: Vec::new(),
         };
@@ -169,8 +184,17 @@ pub struct Epoch {
     data: Arc<dyn Dataset>,
     cx: Context,
     chunks: Arc<[Vec<usize>]>,
+    // Of the whole epoch, also those before its first one here.
+    batches: usize,
     next: usize,
     readers: Vec<Reader>,
+}
+
+impl Epoch {
+    /// Batches of the whole epoch, as many as the data had when it began.
+    pub(crate) fn batches(&self) -> usize {
+        self.batches
+    }
 }
 
 impl Iterator for Epoch {
@@ -183,13 +207,20 @@ impl Iterator for Epoch {
             Some(reader) => self.readers[reader].batches.recv().unwrap_or_else(|_| {
                 // The reader has left before its last batch.
                 self.next = self.chunks.len();
-                Err(invalid("reading samples panicked".into()))
+                Err(invalid("reading samples panicked".into()).into())
             }),
         };
         self.next += 1;
         Some(batch)
     }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.chunks.len().saturating_sub(self.next);
+        (left, Some(left))
+    }
 }
+
+impl ExactSizeIterator for Epoch {}
 
 impl Drop for Epoch {
     fn drop(&mut self) {

@@ -131,11 +131,52 @@ enum Figure {
     F(f64),
 }
 
-/// Precision, recall or F-beta: the mean over classes that occur.
+impl Figure {
+    /// The figure of right predictions, all predictions and all targets; 0 where it is 0 divided by 0.
+    fn of(self, right: f64, predicted: f64, targets: f64) -> f64 {
+        let share = |part: f64, whole: f64| if whole == 0.0 { 0.0 } else { part / whole };
+        match self {
+            Figure::Precision => share(right, predicted),
+            Figure::Recall => share(right, targets),
+            Figure::F(beta) => share((1.0 + beta * beta) * right, beta * beta * targets + predicted),
+        }
+    }
+}
+
+/// How the figures of classes become one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Average {
+    /// The mean over classes that occur as target or prediction.
+    #[default]
+    Macro,
+    /// The mean weighted by each class's number of targets.
+    Weighted,
+    /// The figure of all samples together, whatever their class.
+    Micro,
+}
+
+/// Precision, recall or F-beta, of all classes or of each.
+///
+/// ```
+/// use thalweg::{Context, Tensor};
+/// use thalweg_nn::metrics::{Average, ClassScores, Metric};
+/// let cx = Context::new("cpu")?;
+/// let output = Tensor::from_slice(&[0.2_f32, 0.5, 0.3, 0.1, 0.9, 0.6], [3, 2], &cx);
+/// let target = Tensor::from_slice(&[1_i64, 0, 1], 3, &cx);
+/// let mut precision = ClassScores::precision(2);
+/// precision.update(&output, &target, None)?;
+/// assert_eq!(precision.per_class()?, [0.5, 1.0]);
+/// assert_eq!(precision.eval()?, 0.75);
+/// assert_eq!(precision.average(Average::Micro).eval()?, 2.0 / 3.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ClassScores {
     name: String,
     figure: Figure,
+    average: Average,
+    each: bool,
     matrix: ConfusionMatrix,
 }
 
@@ -144,11 +185,13 @@ impl ClassScores {
         ClassScores {
             name: name.into(),
             figure,
+            average: Average::Macro,
+            each: false,
             matrix: ConfusionMatrix::new(classes),
         }
     }
 
-    /// Right predictions of a class among all of it.
+    /// Right predictions of a class among all predictions of it.
     pub fn precision(classes: usize) -> ClassScores {
         ClassScores::new("precision", Figure::Precision, classes)
     }
@@ -166,6 +209,44 @@ impl ClassScores {
     /// Harmonic mean with recall weighted `beta` times.
     pub fn f_beta(classes: usize, beta: f64) -> ClassScores {
         ClassScores::new(format!("f_{beta}"), Figure::F(beta), classes)
+    }
+
+    /// Another mean than [`Average::Macro`]. Its name stands behind the metric's, as in `f1_micro`.
+    #[must_use]
+    pub fn average(mut self, average: Average) -> ClassScores {
+        let base = ["_weighted", "_micro"]
+            .iter()
+            .find_map(|end| self.name.strip_suffix(end));
+        let base = base.unwrap_or(&self.name);
+        self.name = match average {
+            Average::Macro => base.to_owned(),
+            Average::Weighted => format!("{base}_weighted"),
+            Average::Micro => format!("{base}_micro"),
+        };
+        self.average = average;
+        self
+    }
+
+    /// Lists each class's figure in the evaluation of a model too: beside `f1` there are `f1_0`, `f1_1` and so on.
+    #[must_use]
+    pub fn each_class(mut self) -> ClassScores {
+        self.each = true;
+        self
+    }
+
+    /// The figure of each class, in the order of their numbers; 0 for a class without samples to tell it from.
+    ///
+    /// # Errors
+    /// [`NoValue`](super::NoValue) before the first batch.
+    pub fn per_class(&self) -> Result<Vec<f64>, MetricError> {
+        if self.matrix.is_empty() {
+            return Err(missing(&self.name));
+        }
+        let figure = |class| {
+            let (right, predicted, targets) = self.matrix.of(class);
+            self.figure.of(right, predicted, targets)
+        };
+        Ok((0..self.matrix.classes).map(figure).collect())
     }
 
     /// The counts behind it.
@@ -188,27 +269,30 @@ impl Metric for ClassScores {
     }
 
     fn eval(&self) -> Result<f64, MetricError> {
-        if self.matrix.is_empty() {
-            return Err(missing(&self.name));
-        }
-        let share = |part: f64, whole: f64| if whole == 0.0 { 0.0 } else { part / whole };
-        let (mut sum, mut classes) = (0.0, 0);
-        for class in 0..self.matrix.classes {
+        let figures = self.per_class()?;
+        let (mut sum, mut weights, mut whole) = (0.0, 0.0, (0.0, 0.0, 0.0));
+        for (class, figure) in figures.into_iter().enumerate() {
             let (right, predicted, targets) = self.matrix.of(class);
-            if predicted + targets == 0.0 {
-                continue;
-            }
-            let (precision, recall) = (share(right, predicted), share(right, targets));
-            sum += match self.figure {
-                Figure::Precision => precision,
-                Figure::Recall => recall,
-                Figure::F(beta) => {
-                    let square = beta * beta;
-                    share((1.0 + square) * precision * recall, square * precision + recall)
-                }
+            let weight = match self.average {
+                Average::Weighted => targets,
+                _ => f64::from(predicted + targets > 0.0),
             };
-            classes += 1;
+            (sum, weights) = (sum + figure * weight, weights + weight);
+            whole = (whole.0 + right, whole.1 + predicted, whole.2 + targets);
         }
-        Ok(sum / f64::from(classes))
+        Ok(match self.average {
+            Average::Micro => self.figure.of(whole.0, whole.1, whole.2),
+            Average::Macro | Average::Weighted => sum / weights,
+        })
+    }
+
+    fn figures(&self) -> Result<Vec<(String, f64)>, MetricError> {
+        let mut figures = vec![(self.name.clone(), self.eval()?)];
+        if self.each {
+            let base = ClassScores::average(self.clone(), Average::Macro).name;
+            let each = self.per_class()?.into_iter().enumerate();
+            figures.extend(each.map(|(class, figure)| (format!("{base}_{class}"), figure)));
+        }
+        Ok(figures)
     }
 }

@@ -48,7 +48,8 @@ pub trait Trained {
 const STEPS: &str = "optimizer/steps";
 /// Where the scale of the loss is saved.
 const LOSS_SCALE: &str = "optimizer/loss_scale";
-/// Where steps, and seed and number of keys of the context are saved. A tensor, as files' texts have no order.
+/// Where steps, seed and number of keys of the context, whole epochs and steps of the next one are saved. A tensor, as files'
+/// texts have no order.
 const POSITION: &str = "run/position";
 /// What names of notes begin with among a file's texts.
 const NOTE: &str = "note/";
@@ -102,6 +103,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         let mut slots = slots.into_iter();
         self.kept = (self.kept).map(&mut |tensor| slots.next().unwrap_or_else(|| tensor.clone()));
         (self.net, self.step) = (net, position[0]);
+        (self.epoch, self.done) = (position[3], position[4]);
         let notes = file.metadata.into_iter();
         self.loaded = true;
         self.notes = notes
@@ -113,7 +115,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
 
     fn position(&self) -> Tensor {
         let (seed, keys) = self.cx.random_state();
-        Tensor::from_slice(&[self.step, seed, keys], 3, &self.cx)
+        Tensor::from_slice(&[self.step, seed, keys, self.epoch, self.done], 5, &self.cx)
     }
 }
 

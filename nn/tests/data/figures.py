@@ -14,6 +14,17 @@ def metrics():
     scores = draw.normal(size=(count, classes)) + 1.5 * numpy.eye(classes)[target]
     predicted, labels = scores.argmax(1), range(classes)
     average = {"average": "macro", "zero_division": 0}
+    scores_of = {
+        "precision": m.precision_score, "recall": m.recall_score, "f1": m.f1_score,
+        "f_0.5": lambda *given, **how: m.fbeta_score(*given, beta=0.5, **how), "f_2": lambda *given, **how: m.fbeta_score(*given, beta=2.0, **how),
+    }
+    averages = {
+        f"{name}_{kind}": score(target, predicted, average=kind, zero_division=0)
+        for name, score in scores_of.items() for kind in ("micro", "weighted")
+    }
+    averages |= {
+        f"{name}_each": score(target, predicted, labels=labels, average=None, zero_division=0) for name, score in scores_of.items()
+    }
     log = scores - numpy.log(numpy.exp(scores).sum(1, keepdims=True))
     losses = -log[numpy.arange(count), target]
     truth, chance = draw.integers(0, 2, count), draw.integers(0, 12, count) / 12
@@ -30,4 +41,4 @@ def metrics():
         "auc": m.roc_auc_score(truth, chance), "roc": numpy.stack([thresholds, false, true], 1),
         "mae": m.mean_absolute_error(x.ravel(), y.ravel()), "mse": m.mean_squared_error(x.ravel(), y.ravel()),
         "loss": losses.mean(), "perplexity": numpy.exp(losses.mean()),
-    })
+    } | averages)

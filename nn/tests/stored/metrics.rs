@@ -3,7 +3,8 @@
 use super::{numbers, stored};
 use thalweg::{Context, Tensor};
 use thalweg_nn::metrics::{
-    Accuracy, ClassScores, ConfusionMatrix, Deviation, MeanLoss, Metric, MetricError, Perplexity, RocAuc,
+    Accuracy, Average, ClassScores, ConfusionMatrix, Deviation, MeanLoss, Metric, MetricError, Perplexity,
+    RocAuc,
 };
 
 /// Two batches of different sizes.
@@ -17,7 +18,7 @@ fn figures_are_those_of_scikit_learn() {
     let cx = Context::new("cpu").unwrap();
     let file = stored("metrics", &cx);
     let given = |name: &str| &file.tensors[name];
-    let classes: [Box<dyn Metric>; 10] = [
+    let classes: [Box<dyn Metric>; 16] = [
         Box::new(Accuracy::new()),
         Box::new(Accuracy::top(2)),
         Box::new(Accuracy::top(3)),
@@ -26,6 +27,16 @@ fn figures_are_those_of_scikit_learn() {
         Box::new(ClassScores::f1(5)),
         Box::new(ClassScores::f_beta(5, 0.5)),
         Box::new(ClassScores::f_beta(5, 2.0)),
+        Box::new(ClassScores::precision(5).average(Average::Micro)),
+        Box::new(ClassScores::recall(5).average(Average::Weighted)),
+        Box::new(ClassScores::f1(5).average(Average::Micro)),
+        Box::new(
+            ClassScores::f1(5)
+                .average(Average::Micro)
+                .average(Average::Weighted),
+        ),
+        Box::new(ClassScores::precision(5).average(Average::Weighted)),
+        Box::new(ClassScores::f_beta(5, 2.0).average(Average::Weighted)),
         Box::new(MeanLoss::default()),
         Box::new(Perplexity::default()),
     ];
@@ -72,6 +83,64 @@ fn figures_are_those_of_scikit_learn() {
         .flat_map(|point| [point.threshold, point.false_positives, point.true_positives])
         .collect();
     assert_eq!(points, numbers(given("roc")));
+}
+
+/// Each class's figure, with a class that never is a target, and one beyond those that occur at all.
+#[test]
+fn figures_of_each_class_are_those_of_scikit_learn() {
+    let cx = Context::new("cpu").unwrap();
+    let file = stored("metrics", &cx);
+    for mut metric in [
+        ClassScores::precision(5),
+        ClassScores::recall(5).average(Average::Micro),
+        ClassScores::f1(5).each_class(),
+        ClassScores::f_beta(5, 0.5),
+    ] {
+        assert!(matches!(metric.per_class(), Err(MetricError::NoValue(_))));
+        metric
+            .update(&file.tensors["scores"], &file.tensors["target"], None)
+            .unwrap();
+        let name = metric.name().trim_end_matches("_micro").to_owned();
+        let (found, wanted) = (
+            metric.per_class().unwrap(),
+            numbers(&file.tensors[&format!("{name}_each")]),
+        );
+        assert_eq!(found.len(), wanted.len());
+        for (class, (found, wanted)) in found.iter().zip(&wanted).enumerate() {
+            assert!(
+                (found - wanted).abs() < 1e-12,
+                "{name} of {class}: {found}, {wanted}"
+            );
+        }
+        let listed = metric.figures().unwrap();
+        if name != "f1" {
+            assert_eq!(listed, [(metric.name().to_owned(), metric.eval().unwrap())]);
+            continue;
+        }
+        assert_eq!(listed.len(), 6);
+        for (class, (name, figure)) in listed[1..].iter().enumerate() {
+            assert_eq!(
+                (name.as_str(), *figure),
+                (format!("f1_{class}").as_str(), found[class])
+            );
+        }
+    }
+}
+
+/// The usual three samples: MindSpore's figures of each class.
+#[test]
+fn figures_of_each_class_of_the_usual_samples() {
+    let cx = Context::new("cpu").unwrap();
+    let scores = Tensor::from_slice(&[0.2_f32, 0.5, 0.3, 0.1, 0.9, 0.6], [3, 2], &cx);
+    let target = Tensor::from_slice(&[1_i64, 0, 1], 3, &cx);
+    for (mut metric, wanted) in [
+        (ClassScores::precision(2), [0.5, 1.0]),
+        (ClassScores::recall(2), [1.0, 0.5]),
+        (ClassScores::f1(2), [2.0 / 3.0, 2.0 / 3.0]),
+    ] {
+        metric.update(&scores, &target, None).unwrap();
+        assert_eq!(metric.per_class().unwrap(), wanted, "{}", metric.name());
+    }
 }
 
 #[test]

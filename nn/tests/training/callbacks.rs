@@ -142,7 +142,7 @@ fn a_resumed_run_stops_where_a_whole_one_does() {
             let file = file.unwrap().path();
             let (mut model, mut resumed) = (make(), stop());
             model.load(&file).unwrap();
-            model.train(20, &loader(), &mut resumed).unwrap();
+            model.train_to(20, &loader(), &mut resumed).unwrap();
             assert_eq!(
                 (model.steps(), resumed.best()),
                 (steps, best),
@@ -184,12 +184,12 @@ fn early_stopping_counts_an_epoch_once() {
             model = make();
             model.load(&path).unwrap();
         }
-        model.train(9, &loader(), (stop(), Break(at))).unwrap();
+        model.train_to(9, &loader(), (stop(), Break(at))).unwrap();
         assert_eq!(model.steps(), at);
         model.save(&path).unwrap();
     }
     model.load(&path).unwrap();
-    model.train(9, &loader(), stop()).unwrap();
+    model.train_to(9, &loader(), stop()).unwrap();
     assert_eq!(model.steps(), 4 * 4);
 }
 

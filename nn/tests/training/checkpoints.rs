@@ -36,7 +36,7 @@ fn a_resumed_run_has_the_bits_of_one_that_ran_through() {
     cx.set_seed(99);
     let mut second = model(&cx);
     second.load(&path).unwrap();
-    second.train(4, &loader(), ()).unwrap();
+    second.train_to(4, &loader(), ()).unwrap();
     assert_eq!(
         (second.steps(), weights(&second)),
         (whole.steps(), weights(&whole))
@@ -80,7 +80,7 @@ fn the_newest_checkpoints_of_a_model_that_went_back_are_kept() {
     trained.train(3, &loader(), &mut keep).unwrap();
     let file = |step: u64| folder.path().join(format!("step-{step:08}.safetensors"));
     trained.load(file(4)).unwrap();
-    trained.train(4, &loader(), &mut keep).unwrap();
+    trained.train_to(4, &loader(), &mut keep).unwrap();
     let kept = [4, 8, 12, 16].map(|step| file(step).exists());
     assert_eq!(kept, [false, true, true, true]);
 }

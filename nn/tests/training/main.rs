@@ -3,6 +3,7 @@
 
 mod callbacks;
 mod checkpoints;
+mod epochs;
 mod steps;
 mod structure;
 

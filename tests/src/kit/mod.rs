@@ -5,7 +5,7 @@ mod report;
 mod runner;
 
 pub use ignore::{Ignore, Ignores, matches};
-pub use report::{Latency, Outcome, Report, Row};
+pub use report::{Group, Latency, Outcome, Report, Row, width};
 pub use runner::{Kit, Session};
 
 use crate::rig::Subject;

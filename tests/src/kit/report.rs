@@ -58,14 +58,43 @@ pub struct Report {
     pub latency: Option<Latency>,
 }
 
-/// Counts of one group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Counts<'a> {
-    group: &'a str,
-    passed: usize,
-    failed: usize,
-    unsupported: usize,
-    ignored: usize,
+/// The rows of one group, as a report shows them.
+#[derive(Clone, Debug, Default)]
+pub struct Group<'a> {
+    name: &'a str,
+    rows: Vec<&'a Row>,
+    width: usize,
+}
+
+impl<'a> Group<'a> {
+    /// The group `name` with these rows; names of a report are padded to `width`.
+    pub fn new(name: &'a str, rows: Vec<&'a Row>, width: usize) -> Group<'a> {
+        Group { name, rows, width }
+    }
+
+    fn count(&self, is: fn(&Outcome) -> bool) -> usize {
+        self.rows.iter().filter(|row| is(&row.outcome)).count()
+    }
+
+    /// Each reason once, with the number of rows and the first one's name.
+    fn reasons(&self, reason: fn(&Outcome) -> Option<&str>) -> Vec<(&'a str, usize, &'a str)> {
+        let mut reasons: Vec<(&str, usize, &str)> = Vec::new();
+        for &row in &self.rows {
+            let Some(text) = reason(&row.outcome) else {
+                continue;
+            };
+            match reasons.iter_mut().find(|(known, ..)| *known == text) {
+                Some((_, count, _)) => *count += 1,
+                None => reasons.push((text, 1, &row.name)),
+            }
+        }
+        reasons
+    }
+}
+
+/// The width of a report's names, for [`Group::new`] and [`Report::ending`].
+pub fn width<'a>(names: impl IntoIterator<Item = &'a str>) -> usize {
+    names.into_iter().map(str::len).max().unwrap_or(0).max(11)
 }
 
 impl Report {
@@ -81,41 +110,32 @@ impl Report {
         self.failed().next().is_none()
     }
 
-    fn counts(&self) -> Vec<Counts<'_>> {
-        let mut groups: Vec<Counts<'_>> = Vec::new();
+    /// The first line: what was judged, by which contract.
+    pub fn heading(subject: &str, contract: &str) -> String {
+        format!("conformance of {subject} (thalweg-hal {contract})\n")
+    }
+
+    /// The groups in the order of their first rows.
+    pub fn groups(&self) -> Vec<Group<'_>> {
+        let width = width(self.rows.iter().map(|row| row.group.as_str()));
+        let mut groups: Vec<Group<'_>> = Vec::new();
         for row in &self.rows {
-            let at = groups.iter().position(|group| group.group == row.group);
-            let at = at.unwrap_or_else(|| {
-                groups.push(Counts {
-                    group: &row.group,
-                    ..Counts::default()
-                });
-                groups.len() - 1
-            });
-            let counts = &mut groups[at];
-            match row.outcome {
-                Outcome::Passed => counts.passed += 1,
-                Outcome::Failed(_) => counts.failed += 1,
-                Outcome::Unsupported(_) => counts.unsupported += 1,
-                Outcome::Ignored(_) => counts.ignored += 1,
+            match groups.iter_mut().find(|group| group.name == row.group) {
+                Some(group) => group.rows.push(row),
+                None => groups.push(Group::new(&row.group, vec![row], width)),
             }
         }
         groups
     }
 
-    /// Each reason of a group's rows once, with the number of rows and the first one's name.
-    fn reasons(&self, group: &str, reason: fn(&Outcome) -> Option<&str>) -> Vec<(&str, usize, &str)> {
-        let mut reasons: Vec<(&str, usize, &str)> = Vec::new();
-        for row in self.rows.iter().filter(|row| row.group == group) {
-            let Some(text) = reason(&row.outcome) else {
-                continue;
-            };
-            match reasons.iter_mut().find(|(known, ..)| *known == text) {
-                Some((_, count, _)) => *count += 1,
-                None => reasons.push((text, 1, &row.name)),
-            }
+    /// The lines behind the groups: latencies and the verdict.
+    pub fn ending(&self, width: usize) -> String {
+        let latency = self.latency.as_ref();
+        let latency = latency.map_or_else(String::new, |figures| format!("{:width$} {figures}\n", "latency"));
+        match self.failed().count() {
+            0 => format!("{latency}conformant\n"),
+            failed => format!("{latency}not conformant: {failed} failed\n"),
         }
-        reasons
     }
 }
 
@@ -165,59 +185,55 @@ fn ignored(outcome: &Outcome) -> Option<&str> {
 /// Failures that a group shows in full; the rest is counted.
 const SHOWN: usize = 10;
 
+impl fmt::Display for Group<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, width) = (self.name, self.width);
+        let passed = self.count(|outcome| matches!(outcome, Outcome::Passed));
+        write!(f, "{name:width$} {passed:5} passed")?;
+        for (count, what) in [
+            (self.count(|outcome| failed(outcome).is_some()), "failed"),
+            (
+                self.count(|outcome| unsupported(outcome).is_some()),
+                "unsupported",
+            ),
+            (self.count(|outcome| ignored(outcome).is_some()), "ignored"),
+        ] {
+            if count > 0 {
+                write!(f, "  {count} {what}")?;
+            }
+        }
+        writeln!(f)?;
+        let reasons = self.reasons(failed);
+        for (reason, count, first) in reasons.iter().take(SHOWN) {
+            let more = if *count > 1 {
+                format!(" and {} more", count - 1)
+            } else {
+                String::new()
+            };
+            let reason = reason.replace('\n', "\n      ");
+            writeln!(f, "    failed: {reason} ({name}/{first}{more})")?;
+        }
+        if reasons.len() > SHOWN {
+            writeln!(f, "    and {} more failures", reasons.len() - SHOWN)?;
+        }
+        for (reason, count, _) in self.reasons(unsupported) {
+            writeln!(f, "    {count} unsupported: {reason}")?;
+        }
+        for (reason, count, _) in self.reasons(ignored) {
+            writeln!(f, "    {count} ignored: {reason}")?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "conformance of {} (thalweg-hal {})",
-            self.subject, self.contract
-        )?;
-        let groups = self.counts();
-        let width = groups
-            .iter()
-            .map(|group| group.group.len())
-            .max()
-            .unwrap_or(0)
-            .max(11);
-        for counts in groups {
-            write!(f, "{:width$} {:5} passed", counts.group, counts.passed)?;
-            for (count, what) in [
-                (counts.failed, "failed"),
-                (counts.unsupported, "unsupported"),
-                (counts.ignored, "ignored"),
-            ] {
-                if count > 0 {
-                    write!(f, "  {count} {what}")?;
-                }
-            }
-            writeln!(f)?;
-            let reasons = self.reasons(counts.group, failed);
-            for (reason, count, name) in reasons.iter().take(SHOWN) {
-                let more = if *count > 1 {
-                    format!(" and {} more", count - 1)
-                } else {
-                    String::new()
-                };
-                let reason = reason.replace('\n', "\n      ");
-                writeln!(f, "    failed: {reason} ({}/{name}{more})", counts.group)?;
-            }
-            if reasons.len() > SHOWN {
-                writeln!(f, "    and {} more failures", reasons.len() - SHOWN)?;
-            }
-            for (reason, count, _) in self.reasons(counts.group, unsupported) {
-                writeln!(f, "    {count} unsupported: {reason}")?;
-            }
-            for (reason, count, _) in self.reasons(counts.group, ignored) {
-                writeln!(f, "    {count} ignored: {reason}")?;
-            }
+        f.write_str(&Report::heading(&self.subject, &self.contract))?;
+        let groups = self.groups();
+        for group in &groups {
+            write!(f, "{group}")?;
         }
-        if let Some(latency) = &self.latency {
-            writeln!(f, "{:width$} {latency}", "latency")?;
-        }
-        match self.failed().count() {
-            0 => writeln!(f, "conformant"),
-            failed => writeln!(f, "not conformant: {failed} failed"),
-        }
+        f.write_str(&self.ending(width(groups.iter().map(|group| group.name))))
     }
 }
 

@@ -25,14 +25,13 @@ fn on_opencl(test: fn(&Contexts)) {
 macro_rules! tests {
     ($($name:ident)*) => {
         mod cpu { $(#[test] fn $name() { super::$name(&super::contexts(|| thalweg::Context::new("cpu").unwrap())); })* }
-        mod reference { $(#[test] fn $name() { super::$name(&super::contexts(|| thalweg::Context::new("reference").unwrap())); })* }
+        mod reference { $(#[test] fn $name() { super::$name(&super::contexts(crate::reference)); })* }
         mod opencl { $(#[test] fn $name() { super::on_opencl(super::$name); })* }
         mod chosen { $(
             #[test]
-            #[ignore = "THALWEG_TEST_TARGET names its target"]
             fn $name() {
-                let target = std::env::var("THALWEG_TEST_TARGET").unwrap();
-                super::$name(&super::contexts(|| thalweg::Context::new(&target).unwrap()));
+                let Some(cx) = crate::chosen() else { return };
+                super::$name(&super::contexts(|| thalweg::Context::on(cx.device().clone())));
             }
         )* }
     };

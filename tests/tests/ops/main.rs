@@ -60,11 +60,16 @@ fn on_cpu(file: &str) {
     run(file, &subject);
 }
 
+fn reference() -> Context {
+    plugins::built("thalweg_reference");
+    Context::new("reference").unwrap()
+}
+
 /// The interpreter is slow: it runs without gradients.
 fn on_reference(file: &str) {
     let subject = Subject {
-        eager: Context::new("reference").unwrap(),
-        recorded: Context::new("reference").unwrap(),
+        eager: reference(),
+        recorded: reference(),
         gradients: false,
         takes: |_, _| true,
     };
@@ -101,7 +106,7 @@ fn opencl_device(kernels: &str) -> Option<Device> {
     match opened {
         Ok(device) => Some(device),
         Err(error) if error.status() == Status::Unavailable => {
-            eprintln!("SKIPPED: {error}");
+            plugins::skip::skip("opencl", error);
             None
         }
         Err(error) => panic!("{error}"),
@@ -122,12 +127,31 @@ fn opencl(file: &str, kernels: &str, takes: fn(usize, DType) -> bool) {
     run(file, &subject);
 }
 
-/// On the target that `THALWEG_TEST_TARGET` names.
+/// A context on the target that `THALWEG_TEST_TARGET` names, or else on the first CUDA device, if there is one.
+fn chosen() -> Option<Context> {
+    if let Ok(target) = std::env::var("THALWEG_TEST_TARGET") {
+        return Some(Context::new(&target).unwrap());
+    }
+    plugins::built("thalweg_cuda");
+    match Context::new("cuda") {
+        Ok(cx) => Some(cx),
+        Err(error)
+            if error.status() == Some(Status::Unavailable)
+                || matches!(error, thalweg::Error::NoSuchTarget { .. }) =>
+        {
+            plugins::skip::skip("cuda", error);
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
 fn on_chosen(file: &str) {
-    let target = std::env::var("THALWEG_TEST_TARGET").unwrap();
+    let Some(eager) = chosen() else { return };
+    let recorded = Context::on(eager.device().clone());
     let subject = Subject {
-        eager: Context::new(&target).unwrap(),
-        recorded: Context::new(&target).unwrap(),
+        eager,
+        recorded,
         gradients: true,
         takes: |_, _| true,
     };
@@ -140,7 +164,7 @@ macro_rules! files {
         mod opencl { $(#[test] fn $name() { super::on_opencl(stringify!($name)); })* }
         mod opencl_compiled { $(#[test] fn $name() { super::on_opencl_compiled(stringify!($name)); })* }
         mod cpu { $(#[test] fn $name() { super::on_cpu(stringify!($name)); })* }
-        mod chosen { $(#[test] #[ignore = "THALWEG_TEST_TARGET names its target"] fn $name() { super::on_chosen(stringify!($name)); })* }
+        mod chosen { $(#[test] fn $name() { super::on_chosen(stringify!($name)); })* }
         mod reference { $(#[test] fn $name() { super::on_reference(stringify!($name)); })* }
     };
 }

@@ -2,20 +2,33 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub(crate) mod skip;
+
+use skip::cannot_run;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// A plugin of this build, by its package with underscores.
 pub(crate) fn built(package: &str) -> PathBuf {
     let exe = std::env::current_exe().unwrap();
     let profile = exe.ancestors().nth(2).unwrap();
     let file = profile.join(format!("lib{package}.so"));
-    assert!(
-        file.exists(),
-        "{} is missing; `cargo xtask plugins` builds it",
-        file.display()
-    );
+    if !file.exists() {
+        cannot_run("plugin", format!("{} is missing", file.display()));
+    }
     file
+}
+
+/// What a compiler wrote and how it ended.
+fn compiled(command: &mut Command) -> Output {
+    let name = command.get_program().display().to_string();
+    match command.output() {
+        Ok(output) => output,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            cannot_run("compiler", format!("there is no `{name}`"))
+        }
+        Err(error) => panic!("{name}: {error}"),
+    }
 }
 
 /// Compiles the backend in plain C into a folder of its own and returns the file. Libraries from two folders are two
@@ -31,15 +44,15 @@ pub(crate) fn plain_c(folder: &str) -> PathBuf {
     let library = folder.join("libthalweg_plainc.so");
     // Tests in other processes may build the same file now: each writes its own and puts it in place at once.
     let draft = folder.join(format!("draft.{}", std::process::id()));
-    let run = Command::new("cc")
-        .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic"])
-        .args(["-shared", "-fPIC", "-fvisibility=hidden", "-pthread"])
-        .arg(format!("-I{}", root.join("hal-api/include").display()))
-        .args(files.filter(|file| file.extension().is_some_and(|kind| kind == "c")))
-        .arg("-o")
-        .arg(&draft)
-        .output()
-        .unwrap_or_else(|error| panic!("this test needs the compiler `cc`: {error}"));
+    let run = compiled(
+        Command::new("cc")
+            .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic"])
+            .args(["-shared", "-fPIC", "-fvisibility=hidden", "-pthread"])
+            .arg(format!("-I{}", root.join("hal-api/include").display()))
+            .args(files.filter(|file| file.extension().is_some_and(|kind| kind == "c")))
+            .arg("-o")
+            .arg(&draft),
+    );
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     std::fs::rename(draft, &library).unwrap();
     library
@@ -51,22 +64,22 @@ pub(crate) fn opencl_faults() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("opencl_faults");
     std::fs::create_dir_all(&folder).unwrap();
     let library = folder.join(format!("libOpenCL_faults.{}.so", std::process::id()));
-    let run = Command::new("cc")
-        .args([
-            "-std=c11",
-            "-O1",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-shared",
-            "-fPIC",
-            "-fvisibility=hidden",
-        ])
-        .arg(root.join("tests/plugins/opencl/faults.c"))
-        .args(["-Wl,--no-as-needed", "-l:libOpenCL.so.1", "-ldl", "-o"])
-        .arg(&library)
-        .output()
-        .unwrap_or_else(|error| panic!("this test needs the compiler `cc`: {error}"));
+    let run = compiled(
+        Command::new("cc")
+            .args([
+                "-std=c11",
+                "-O1",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-shared",
+                "-fPIC",
+                "-fvisibility=hidden",
+            ])
+            .arg(root.join("tests/plugins/opencl/faults.c"))
+            .args(["-Wl,--no-as-needed", "-l:libOpenCL.so.1", "-ldl", "-o"])
+            .arg(&library),
+    );
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     library
 }
@@ -104,17 +117,17 @@ pub(crate) fn cuda_standin(name: &str, options: &[&str]) -> PathBuf {
             continue;
         }
         let draft = folder.join(format!("{library}.{}", std::process::id()));
-        let run = Command::new("c++")
-            .args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror"])
-            .args(["-shared", "-fPIC", "-fvisibility=hidden", "-pthread"])
-            .arg(&prelude)
-            .args(options)
-            .args(files.iter().map(|file| sources.join(file)))
-            .args(links)
-            .arg("-o")
-            .arg(&draft)
-            .output()
-            .unwrap_or_else(|error| panic!("this test needs the compiler `c++`: {error}"));
+        let run = compiled(
+            Command::new("c++")
+                .args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror"])
+                .args(["-shared", "-fPIC", "-fvisibility=hidden", "-pthread"])
+                .arg(&prelude)
+                .args(options)
+                .args(files.iter().map(|file| sources.join(file)))
+                .args(links)
+                .arg("-o")
+                .arg(&draft),
+        );
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
         std::fs::rename(draft, folder.join(library)).unwrap();
     }

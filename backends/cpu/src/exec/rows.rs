@@ -53,6 +53,9 @@ pub(super) fn run(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) 
     });
 }
 
+/// Segments whose results are kept at once; few under test, so that rows take several rounds there.
+const ROUND: u64 = if cfg!(test) { 3 } else { 1 << 18 };
+
 /// Few long rows: every phase is split into segments.
 fn by_segment(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) {
     let length = launch.lanes.total;
@@ -64,32 +67,45 @@ fn by_segment(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) {
         for (k, phase) in plan.phases.iter().enumerate() {
             let first = phase.reduces.first().map_or(0, |&r| r as usize);
             let count = phase.reduces.len();
-            let cells = count * segments as usize * 2;
-            let partials: Vec<AtomicU64> = (0..cells).map(|_| AtomicU64::new(0)).collect();
-            launch.split(segments, threads, parallel, &|range| {
-                let mut frame = Frame::new(launch);
-                frame.rejoin(&other, k, &results);
-                frame.share_prefetch(loops_of(&phase.element), launch.block);
-                for segment in range {
-                    let start = segment * SEGMENT as u64;
-                    frame.begin_reduces(phase);
-                    frame.elements(phase, start..length.min(start + SEGMENT as u64));
-                    for i in 0..count {
-                        let (a, b) = frame.segment_result(first + i);
-                        let at = (i * segments as usize + segment as usize) * 2;
-                        partials[at].store(a, Ordering::Relaxed);
-                        partials[at + 1].store(b, Ordering::Relaxed);
+            // A broadcast row may be longer than any memory: room is for the segments of a round.
+            let room = segments.min(ROUND);
+            let partials: Vec<AtomicU64> = (0..count * room as usize * 2)
+                .map(|_| AtomicU64::new(0))
+                .collect();
+            let mut trees: Vec<Tree> = (0..count).map(|_| Tree::default()).collect();
+            let mut done = 0;
+            loop {
+                let round = (segments - done).min(room);
+                launch.split(round, threads, parallel, &|range| {
+                    let mut frame = Frame::new(launch);
+                    frame.rejoin(&other, k, &results);
+                    frame.share_prefetch(loops_of(&phase.element), launch.block);
+                    for segment in range {
+                        let start = (done + segment) * SEGMENT as u64;
+                        frame.begin_reduces(phase);
+                        frame.elements(phase, start..length.min(start + SEGMENT as u64));
+                        for i in 0..count {
+                            let (a, b) = frame.segment_result(first + i);
+                            let at = (i * room as usize + segment as usize) * 2;
+                            partials[at].store(a, Ordering::Relaxed);
+                            partials[at + 1].store(b, Ordering::Relaxed);
+                        }
+                    }
+                    fence();
+                });
+                for (i, tree) in trees.iter_mut().enumerate() {
+                    let own = &partials[i * room as usize * 2..][..round as usize * 2];
+                    for pair in own.chunks_exact(2) {
+                        let partial = (pair[0].load(Ordering::Relaxed), pair[1].load(Ordering::Relaxed));
+                        tree.push(&plan.reduces[first + i].loops, partial);
                     }
                 }
-                fence();
-            });
-            for i in 0..count {
-                let own = &partials[i * segments as usize * 2..(i + 1) * segments as usize * 2];
-                let mut tree = Tree::default();
-                for pair in own.chunks_exact(2) {
-                    let partial = (pair[0].load(Ordering::Relaxed), pair[1].load(Ordering::Relaxed));
-                    tree.push(&plan.reduces[first + i].loops, partial);
+                done += round;
+                if done == segments {
+                    break;
                 }
+            }
+            for (i, tree) in trees.into_iter().enumerate() {
                 results[first + i] = tree.finish(&plan.reduces[first + i].loops);
             }
         }

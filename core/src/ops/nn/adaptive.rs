@@ -84,6 +84,14 @@ fn global(
     })
 }
 
+/// The greatest common divisor of two numbers that are not 0.
+fn divisor(mut a: usize, mut b: usize) -> usize {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
 /// Windows along one axis, of which the widest has `widest` places.
 #[derive(Clone, Copy)]
 struct Cut {
@@ -95,8 +103,15 @@ struct Cut {
 
 impl Cut {
     fn new(axis: usize, extent: usize, out: usize) -> Cut {
-        let bounds = |i: usize| (i * extent / out, ((i + 1) * extent).div_ceil(out));
-        let widest = (0..out).map(|i| bounds(i).1 - bounds(i).0).max().unwrap_or(1);
+        // Window i reaches from floor(i·extent / out) to ceil((i + 1)·extent / out). What i·extent leaves when divided by `out` are
+        // all multiples of the common divisor, the largest of which makes the widest window.
+        let left = extent % out;
+        let more = match left {
+            0 => 0,
+            _ if left > divisor(left, out) => 2,
+            _ => 1,
+        };
+        let widest = extent / out + more;
         Cut {
             axis,
             extent,
@@ -188,6 +203,13 @@ fn cuts(x: Type, size: PerAxis, axes: usize) -> Result<Vec<Cut>, Refusal> {
                 x.shape
             )));
         }
+        // Places of windows are counted in i64.
+        if (out[axis] + 1).saturating_mul(extent) > i64::MAX as usize {
+            return Err(Refusal::new(format!(
+                "output size {} of {extent} elements: their product is too large",
+                out[axis]
+            )));
+        }
         let cut = Cut::new(first + axis, extent, out[axis]);
         extents[first + axis] = cut.out * cut.widest;
         Shape::checked(&extents)?;
@@ -195,4 +217,20 @@ fn cuts(x: Type, size: PerAxis, axes: usize) -> Result<Vec<Cut>, Refusal> {
         cuts.push(cut);
     }
     Ok(cuts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_widest_window_is_that_of_all() {
+        for extent in 1..40_usize {
+            for out in 1..90_usize {
+                let bounds = |i: usize| (i * extent / out, ((i + 1) * extent).div_ceil(out));
+                let widest = (0..out).map(|i| bounds(i).1 - bounds(i).0).max().unwrap_or(1);
+                assert_eq!(Cut::new(0, extent, out).widest, widest, "{extent} to {out}");
+            }
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Windows as columns and back, and shuffles between channels and space.
 
-use super::spatial::{MAX_SPATIAL, PerAxis};
+use super::spatial::{MAX_SPATIAL, PerAxis, product};
 use super::windows::{along, padded_bits, taken, windows};
 use crate::graph::Type;
 use crate::ops::checked::{checked, checked_in, composite_of, summed};
@@ -46,6 +46,7 @@ impl FoldOptions {
         let stride = self.stride.positive(2, "stride")?;
         let dilation = self.dilation.positive(2, "dilation")?;
         let padding = self.padding.of(2, "padding")?;
+        Shape::checked(&space)?;
         let mut out = [0; 2];
         for axis in 0..2 {
             let span = dilation[axis] * (size[axis] - 1) + 1;
@@ -63,6 +64,7 @@ impl FoldOptions {
             dilation,
             padding,
             out,
+            windows: product(&out)?,
         })
     }
 }
@@ -74,6 +76,7 @@ struct Grid {
     dilation: [usize; MAX_SPATIAL],
     padding: [usize; MAX_SPATIAL],
     out: [usize; 2],
+    windows: usize,
 }
 
 impl Tensor {
@@ -89,7 +92,7 @@ impl Tensor {
             let [top, left] = [grid.padding[0], grid.padding[1]];
             let padded = Shape::checked(&[n, c, h + 2 * top, w + 2 * left])?;
             let [rows, columns] = [grid.size[0], grid.size[1]];
-            let out = Shape::checked(&[n, c * rows * columns, grid.out[0] * grid.out[1]])?;
+            let out = Shape::checked(&[n, product(&[c, rows, columns])?, grid.windows])?;
             Ok(composite_of("unfold2d", &options, [self], [], tag, |[x], []| {
                 let x = padded_bits(x, &[0, 0, top, left], &padded, 0, tag);
                 let x = windows(&x, 2, rows, grid.stride[0], grid.dilation[0], tag);
@@ -114,11 +117,10 @@ impl Tensor {
                     ty.shape
                 )));
             };
-            if rows % places != 0 || columns != grid.out[0] * grid.out[1] {
+            if rows % places != 0 || columns != grid.windows {
                 return Err(Refusal::new(format!(
                     "columns {}: windows of {places} places fit {} times into {space:?}",
-                    ty.shape,
-                    grid.out[0] * grid.out[1]
+                    ty.shape, grid.windows
                 )));
             }
             let shape = [

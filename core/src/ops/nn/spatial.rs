@@ -5,6 +5,9 @@ use crate::tensor::failure::Refusal;
 /// Most spatial axes.
 pub(crate) const MAX_SPATIAL: usize = 3;
 
+/// Largest number for a spatial axis. Sums and products of such numbers, and of an extent with them, fit 64 bits.
+const LARGEST: usize = 1 << 31;
+
 /// One number for every spatial axis, or one for each: `2`, `[2, 1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PerAxis {
@@ -60,6 +63,9 @@ impl PerAxis {
         }
         let mut numbers = [0; MAX_SPATIAL];
         numbers[..axes].copy_from_slice(&self.numbers[..axes]);
+        if let Some(number) = numbers.iter().find(|&&number| number > LARGEST) {
+            return Err(Refusal::new(format!("{what} {number}: it is at most {LARGEST}")));
+        }
         Ok(numbers)
     }
 
@@ -84,6 +90,14 @@ pub enum Padding {
     Sides(PerAxis, PerAxis),
     /// As many as keep the input's extents, the odd one behind; with stride 1 only.
     Same,
+}
+
+/// The product of extents.
+pub(super) fn product(extents: &[usize]) -> Result<usize, Refusal> {
+    let whole = extents
+        .iter()
+        .try_fold(1_usize, |product, &extent| product.checked_mul(extent));
+    whole.ok_or_else(|| Refusal::new(format!("the product of {extents:?} is too large")))
 }
 
 impl Padding {

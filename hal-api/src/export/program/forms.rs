@@ -1,6 +1,6 @@
 //! What programs keep of their constants: each form once a device, however many programs read it.
 
-use super::super::memory::{give_back, obtain};
+use super::super::memory::{count, give_back, obtain};
 use super::super::objects::Instance;
 use super::{Program, misplaced};
 use crate::backend::{Backend, Device};
@@ -102,7 +102,8 @@ impl<D: Device> Program<D> {
             return Ok((Held { name, buffer }, made));
         }
         // For no stream: the first to use it may be any.
-        let (buffer, _) = obtain(instance, self.owner, name.2, 0, || None)?;
+        let (buffer, _, uncounted) = obtain(instance, self.owner, name.2, 0, || None)?;
+        count(self.owner.get(), uncounted);
         let mut list = forms.lock();
         let mut spare = Some(buffer);
         let entry = list.0.entry(name.clone()).or_insert_with(|| Entry {

@@ -4,7 +4,7 @@ use super::super::{HostBatch, Rows, Samples};
 use super::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use thalweg::{DType, Event, Mode};
+use thalweg::{DType, Event, Mode, Result};
 
 fn numbers(count: usize) -> Samples {
     let x = (0..count * 2).map(|i| i as f32).collect::<Vec<_>>();
@@ -82,7 +82,7 @@ fn errors_and_panics_of_a_reader_come_in_their_place() {
         assert_eq!(came, [true, true, true, false, true, true]);
     }
     let loader = Loader::new(Faulty(|| panic!("a fault of the data")), 1).prefetch(2);
-    let came: Vec<Result<Batch>> = loader.epoch(0, 0, &cx).collect();
+    let came: Vec<crate::Result<Batch>> = loader.epoch(0, 0, &cx).collect();
     assert_eq!(came.len(), 4);
     let error = came[3].as_ref().unwrap_err().to_string();
     assert!(error.contains("reading samples panicked"), "{error}");

@@ -32,6 +32,7 @@ pub(super) fn cases() -> Vec<Case> {
         case("program_runs_refused", refused::runs),
         case("program_constants_stay_where_they_are", refused::moved_constants),
         case("program_without_memory", refused::without_memory),
+        case("program_without_its_second_output", refused::peak_without_memory),
         case("program_stale", refused::stale),
     ]
 }

@@ -207,6 +207,53 @@ pub(super) fn without_memory(subject: &Subject) -> Check {
     Ok(programs.destroy(program)?)
 }
 
+/// What was made before memory ran out leaves no mark on the peak, whether it came from the pool or from what was freed before.
+pub(super) fn peak_without_memory(subject: &Subject) -> Check {
+    let device = Device::limited(subject, 4 << 20, 4 << 20)?;
+    let programs = Programs::new(&device)?;
+    let stream = device.stream()?;
+    let input = device.alloc(4)?;
+    let work = job(increment(), 1);
+    let kernel = device.compile(&work.kernel)?;
+    let bindings = work.bindings(&[1, 2]);
+    let launch = work.launch(kernel, &bindings);
+    let packets = [launch_packet(&launch, null())];
+    let raw = device.raw();
+    for made in [4, 16 << 10, 1 << 20, 3 << 20] {
+        // A range that was freed, for small ones to find.
+        let freed = device.alloc(made)?;
+        device.free(freed)?;
+        // SAFETY: plain call.
+        raw.status(unsafe { (raw.tables.memory.reset_peaks)(raw.context, device.handle()) })?;
+        let before = device.statistics()?;
+        for outputs in [&[made, 8 << 20] as &[u64], &[made, 512, 8 << 20], &[made]] {
+            let scratch: &[u64] = if outputs.len() == 1 { &[8 << 20] } else { &[] };
+            let program = programs.create(&packets, (1, outputs, scratch, 0), &[])?;
+            let run = programs.run((program, stream), &[(input, 0)], &[], outputs.len());
+            let status = run.map(drop).map_err(|(error, _)| error.status);
+            check_eq!(status, Err(Status::OutOfMemory), "8 MiB of 4 MiB");
+            programs.destroy(program)?;
+            let after = device.statistics()?;
+            check_eq!(
+                (after.allocated, after.live, after.max_allocated),
+                (before.allocated, before.live, before.max_allocated),
+                "allocated, live and the peak after {made} bytes were made and 8 MiB were not"
+            );
+        }
+        check_eq!(before.max_allocated, before.allocated, "the peak after a reset");
+        // One that is there in the end counts.
+        let held = device.alloc(made)?;
+        let after = device.statistics()?;
+        check_eq!(
+            after.max_allocated,
+            after.allocated,
+            "the peak with {made} bytes more"
+        );
+        device.free(held)?;
+    }
+    Ok(())
+}
+
 pub(super) fn stale(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
     let programs = Programs::new(&device)?;
