@@ -137,7 +137,10 @@ fn chosen() -> Option<Context> {
         Ok(cx) => Some(cx),
         Err(error)
             if error.status() == Some(Status::Unavailable)
-                || matches!(error, thalweg::Error::NoSuchTarget { .. }) =>
+                || matches!(
+                    error,
+                    thalweg::Error::Runtime(thalweg::runtime::Error::NoSuchTarget { .. })
+                ) =>
         {
             plugins::skip::skip("cuda", error);
             None
