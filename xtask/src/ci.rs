@@ -1,7 +1,7 @@
 //! Every check of the project, with the time that each takes.
 
 use crate::process::{capture, cargo, command, exists, run as execute};
-use crate::{Result, cuda_gate, header, layering, lines, new_backend, plugins, target};
+use crate::{Result, cuda_gate, header, layering, lines, new_backend, new_op, plugins, target};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ type Skipped = Vec<String>;
 type Check = fn(&Path) -> Result<Skipped>;
 
 /// Cheap ones first; a check uses what an earlier one built where it can.
-const STEPS: [(&str, Check); 12] = [
+const STEPS: [(&str, Check); 13] = [
     ("format", format),
     ("header", |root| header::run(root, true).map(whole)),
     ("layering", |root| layering::run(root).map(whole)),
@@ -22,6 +22,7 @@ const STEPS: [(&str, Check); 12] = [
     ("test", test),
     ("conform", conform_all),
     ("new-backend", |root| new_backend::check(root).map(whole)),
+    ("new-op", |root| new_op::check(root).map(whole)),
     ("cuda-gate", cuda_gate::run),
     ("fuzz", fuzz),
     ("benches", benches),

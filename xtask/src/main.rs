@@ -9,6 +9,7 @@ mod header;
 mod layering;
 mod lines;
 mod new_backend;
+mod new_op;
 mod plugins;
 mod process;
 
