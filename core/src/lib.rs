@@ -13,6 +13,7 @@ mod jit;
 pub mod loader;
 mod lower;
 pub mod ops;
+mod options;
 pub mod parallel;
 pub mod random;
 pub mod tensor;

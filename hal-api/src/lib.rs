@@ -11,10 +11,15 @@
 //! this crate ([`kit::checks`]), so that every handle, size, overlap and device is checked in one place.
 
 pub mod backend;
+// First, because its macros list the dtypes for the modules after it.
+#[macro_use]
 pub mod dtype;
+pub mod element;
 pub mod export;
 pub mod f8;
 pub mod host;
+#[cfg(feature = "interpreter")]
+pub mod interpreter;
 pub mod ir;
 pub mod kit;
 pub mod library;
@@ -25,5 +30,6 @@ pub mod status;
 pub mod tables;
 
 pub use dtype::DType;
+pub use element::Element;
 pub use host::Host;
 pub use status::{Error, Result, Status, Str};

@@ -4,7 +4,7 @@
 //! second, nearest-even rounding needs.
 
 use crate::dtype::DType;
-use crate::f8::{F8E4M3, F8E5M2};
+use crate::element::Element;
 use half::{bf16, f16};
 
 /// `value` rounded to odd: exact, or of the two f32 neighbours the one with an odd last bit.
@@ -56,25 +56,19 @@ conversions! {
 
 /// The bits of `value`, rounded once, as a float dtype; f64's for all others.
 pub fn float_bits(dtype: DType, value: f64) -> u64 {
-    match dtype {
-        DType::F32 => (value as f32).to_bits().into(),
-        DType::F16 => f16_from_f64(value).to_bits().into(),
-        DType::BF16 => bf16_from_f64(value).to_bits().into(),
-        DType::F8E4M3 => F8E4M3::from_f64(value).to_bits().into(),
-        DType::F8E5M2 => F8E5M2::from_f64(value).to_bits().into(),
-        _ => value.to_bits(),
+    if dtype.is_float() {
+        for_dtype!(dtype, T => <T as Element>::from_f64(value).bits())
+    } else {
+        value.to_bits()
     }
 }
 
 /// The exact value of a float's bits; those of a dtype that is no float are read as f64's.
 pub fn float_value(dtype: DType, bits: u64) -> f64 {
-    match dtype {
-        DType::F32 => f32::from_bits(bits as u32).into(),
-        DType::F16 => f16::from_bits(bits as u16).into(),
-        DType::BF16 => bf16::from_bits(bits as u16).into(),
-        DType::F8E4M3 => F8E4M3::from_bits(bits as u8).into(),
-        DType::F8E5M2 => F8E5M2::from_bits(bits as u8).into(),
-        _ => f64::from_bits(bits),
+    if dtype.is_float() {
+        for_dtype!(dtype, T => <T as Element>::from_bits(bits).to_f64())
+    } else {
+        f64::from_bits(bits)
     }
 }
 

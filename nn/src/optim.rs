@@ -85,17 +85,3 @@ impl Update<'_> {
 fn running(old: &Tensor, memory: f64, new: &Tensor) -> Tensor {
     old * memory + new * (1.0 - memory)
 }
-
-macro_rules! options {
-    ($type:ident { $($(#[$doc:meta])* $name:ident: $kind:ty,)* }) => {
-        impl $type {
-            $($(#[$doc])*
-            #[must_use]
-            pub fn $name(mut self, $name: $kind) -> $type {
-                self.$name = $name;
-                self
-            })*
-        }
-    };
-}
-use options;

@@ -1,8 +1,8 @@
 //! The conformance kit: cases once, run against any backend.
 //!
-//! A [`Subject`] is a loaded backend, optionally with a second one, the reference, as an oracle. [`cases()`] lists what every
-//! backend is held to, and a [`Kit`] runs them: each on a device of its own, with a deadline, so that a backend that hangs
-//! costs one case and not the run. The [`Report`] counts passed, failed, unsupported and ignored cases by group.
+//! A [`Subject`] is a loaded backend. [`cases()`] lists what every backend is held to, and a [`Kit`] runs them: each on a device
+//! of its own, with a deadline, so that a backend that hangs costs one case and not the run. What kernels mean is asked of
+//! [`thalweg_hal::interpreter`]. The [`Report`] counts passed, failed, unsupported and ignored cases by group.
 //!
 //! A case calls the tables directly ([`rig`]), so that what it finds is the backend's and nobody else's.
 

@@ -110,7 +110,7 @@ fn opencl() -> Option<Subject> {
     }
     set_config("opencl.kernels", Some("interpreted"));
     set_config("opencl.memory", Some("device"));
-    Some(load(&file).with_oracle(&reference()))
+    Some(load(&file))
 }
 
 /// The CUDA backend over a stand-in for its libraries; no GPU is behind it. Kernels are CUDA C that the host's compiler
@@ -121,7 +121,7 @@ fn cuda_standin() -> Subject {
     let cache = folder.join("cache");
     set_config("cuda.libraries", folder.to_str());
     set_config("cuda.cache", cache.to_str());
-    load(&plugins::built("thalweg_cuda")).with_oracle(&reference())
+    load(&plugins::built("thalweg_cuda"))
 }
 
 /// The same with matrix products by kernels of our own, which take epilogues.
@@ -169,13 +169,13 @@ macro_rules! backends {
 }
 
 backends! {
-    cpu_embedded = Subject::embedded("cpu").unwrap().with_oracle(&reference()), ["binary: capability", "lower it"],
+    cpu_embedded = Subject::embedded("cpu").unwrap(), ["binary: capability", "lower it"],
         [core, memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, library, graphs,
         concurrency, acceptance];
-    cpu_plugin = load(&plugins::built("thalweg_cpu")).with_oracle(&reference()), ["binary: capability", "lower it"],
+    cpu_plugin = load(&plugins::built("thalweg_cpu")), ["binary: capability", "lower it"],
         [core, memory, streams, events, errors, rows, forms, random, library, graphs, concurrency];
     reference_plugin = reference(),
-        ["binary: capability", "priority: there is one only", "no library ops", "no reference backend"],
+        ["binary: capability", "priority: there is one only", "no library ops"],
         [core, memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, library, graphs,
         concurrency, acceptance];
     cuda_on_a_stand_in = cuda_standin(), ["map: capability", "binary: capability", "lower it", "without its epilogue"],

@@ -1,7 +1,7 @@
 //! Every check of the project, with the time that each takes.
 
 use crate::process::{capture, cargo, command, exists, run as execute};
-use crate::{Result, cuda_gate, header, layering, lines, new_backend, new_op, plugins, target};
+use crate::{Result, cuda_gate, dtype, header, layering, lines, new_backend, new_op, plugins, target};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
@@ -12,11 +12,12 @@ type Skipped = Vec<String>;
 type Check = fn(&Path) -> Result<Skipped>;
 
 /// Cheap ones first; a check uses what an earlier one built where it can.
-const STEPS: [(&str, Check); 13] = [
+const STEPS: [(&str, Check); 14] = [
     ("format", format),
     ("header", |root| header::run(root, true).map(whole)),
     ("layering", |root| layering::run(root).map(whole)),
     ("lines", |root| lines::run(root).map(whole)),
+    ("dtype", |root| dtype::run(root).map(whole)),
     ("clippy", clippy),
     ("doc", doc),
     ("test", test),

@@ -4,6 +4,7 @@
 mod ci;
 mod cuda_gate;
 mod demo;
+mod dtype;
 mod gpu_kit;
 mod header;
 mod layering;
@@ -66,6 +67,8 @@ enum Task {
     CudaGate,
     /// Pack command, plugins, tests and benches, prebuilt, with a script that runs them all on another machine's GPU.
     GpuKit,
+    /// List the files that name the newest dtype; fail when they are too many or the recipe does not tell them.
+    Dtype,
     /// Check which crate knows which.
     Layering,
     /// List long files; fail on files over 500 lines.
@@ -113,6 +116,7 @@ fn main() -> ExitCode {
         Task::Header { check } => header::run(&root, check),
         Task::CudaGate => ci::run(&root, &["cuda-gate".to_owned()]),
         Task::GpuKit => gpu_kit::run(&root),
+        Task::Dtype => dtype::run(&root),
         Task::Layering => layering::run(&root),
         Task::Lines => lines::run(&root),
     };

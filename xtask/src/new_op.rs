@@ -107,7 +107,15 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     let build = target(root);
     let method = format!("::{OP} ");
     let cases = format!("kernels/scalar.{OP}.*");
-    let steps: [&[&str]; 4] = [
+    let steps: [&[&str]; 5] = [
+        &[
+            "test",
+            "--lib",
+            "--package",
+            "thalweg-hal",
+            "--all-features",
+            "interpreter",
+        ],
         &["test", "--lib", "--package", "thalweg-cstyle", "every_op"],
         &["test", "--lib", "--package", "thalweg", "every_scalar_op"],
         &["test", "--doc", "--package", "thalweg", &method],

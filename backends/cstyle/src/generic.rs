@@ -8,7 +8,9 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use thalweg_hal::DType;
+use thalweg_hal::dtype::Class;
 use thalweg_hal::ir::{Level, MAX_RANK, Node, NodeId, ReduceOp, ScalarOp};
+use thalweg_hal::narrow::{float_bits, float_value};
 
 /// Pointers that the program takes; kernels with more parameters are compiled.
 pub(crate) const POINTERS: usize = 12;
@@ -47,21 +49,10 @@ pub(crate) enum Code {
 
 /// The dtype that a register of `dtype` has: f16 and bf16 are f32 in between.
 pub(crate) fn wide(dtype: DType) -> DType {
-    match dtype {
-        DType::F16 | DType::BF16 => DType::F32,
-        DType::F64
-        | DType::F32
-        | DType::I64
-        | DType::I32
-        | DType::I16
-        | DType::I8
-        | DType::U64
-        | DType::U32
-        | DType::U16
-        | DType::U8
-        | DType::Bool
-        | DType::F8E4M3
-        | DType::F8E5M2 => dtype,
+    if dtype.is_storage() {
+        dtype
+    } else {
+        dtype.facts().computed
     }
 }
 
@@ -247,21 +238,11 @@ fn node(body: &Body, launch: &Launch<'_>, i: usize) -> [u64; NODE] {
 
 /// The bits of a value as a register holds it.
 fn register_bits(dtype: DType, bits: u64) -> u64 {
-    match dtype {
-        DType::F16 => half::f16::from_bits(bits as u16).to_f32().to_bits().into(),
-        DType::BF16 => half::bf16::from_bits(bits as u16).to_f32().to_bits().into(),
-        DType::I32 => i64::from(bits as i32) as u64,
-        DType::I16 => i64::from(bits as i16) as u64,
-        DType::I8 => i64::from(bits as i8) as u64,
-        DType::Bool => u64::from(bits as u8 != 0),
-        DType::F64
-        | DType::F32
-        | DType::I64
-        | DType::U64
-        | DType::U32
-        | DType::U16
-        | DType::U8
-        | DType::F8E4M3
-        | DType::F8E5M2 => bits,
+    let unused = 64 - 8 * dtype.size() as u32;
+    match dtype.class() {
+        Class::Float if wide(dtype) != dtype => float_bits(wide(dtype), float_value(dtype, bits)),
+        Class::Signed => (((bits << unused) as i64) >> unused) as u64,
+        Class::Bool => u64::from(bits as u8 != 0),
+        Class::Float | Class::Unsigned => bits,
     }
 }

@@ -7,38 +7,19 @@ use thalweg_hal::ir::{ReduceOp, ScalarOp};
 
 /// Type of a value in a register. f16 and bf16 are f32 that hold a value of the narrow dtype, floats of 8 bits their bits.
 pub(crate) fn register(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F16 | DType::BF16 => "f32",
-        DType::F8E4M3 | DType::F8E5M2 => "u8",
-        DType::Bool => "bool",
-        DType::F64
-        | DType::F32
-        | DType::I64
-        | DType::I32
-        | DType::I16
-        | DType::I8
-        | DType::U64
-        | DType::U32
-        | DType::U16
-        | DType::U8 => dtype.name(),
+    if dtype.is_storage() {
+        memory(dtype)
+    } else {
+        dtype.facts().computed.name()
     }
 }
 
 /// Type of an element in memory.
 pub(crate) fn memory(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F16 | DType::BF16 => "u16",
-        DType::Bool | DType::F8E4M3 | DType::F8E5M2 => "u8",
-        DType::F64
-        | DType::F32
-        | DType::I64
-        | DType::I32
-        | DType::I16
-        | DType::I8
-        | DType::U64
-        | DType::U32
-        | DType::U16
-        | DType::U8 => dtype.name(),
+    match dtype.size() {
+        1 if dtype.is_float() || dtype == DType::Bool => "u8",
+        2 if dtype.is_float() => "u16",
+        _ => dtype.name(),
     }
 }
 
@@ -65,16 +46,9 @@ pub(crate) fn of_bits(dtype: DType, word: &str) -> String {
     match dtype {
         DType::F64 | DType::F32 => format!("tl_{dtype}_of_bits({word})"),
         DType::F16 | DType::BF16 => format!("tl_f32_of_{dtype}((u16){word})"),
-        DType::F8E4M3 | DType::F8E5M2 => format!("(u8){word}"),
         DType::Bool => format!("(((u8){word}) != 0)"),
-        DType::I64
-        | DType::I32
-        | DType::I16
-        | DType::I8
-        | DType::U64
-        | DType::U32
-        | DType::U16
-        | DType::U8 => format!("({dtype}){word}"),
+        // Integers, and floats for storage as their bits.
+        _ => format!("({}){word}", memory(dtype)),
     }
 }
 
@@ -93,16 +67,9 @@ pub(crate) fn constant(dtype: DType, bits: u64) -> String {
         DType::F32 => single(f32::from_bits(bits as u32)),
         DType::F16 => single(half::f16::from_bits(bits as u16).to_f32()),
         DType::BF16 => single(half::bf16::from_bits(bits as u16).to_f32()),
-        DType::F8E4M3 | DType::F8E5M2 => format!("(u8){bits:#x}u"),
+        _ if dtype.is_storage() => format!("({}){bits:#x}u", memory(dtype)),
         DType::Bool => (if bits == 0 { "false" } else { "true" }).to_owned(),
-        DType::I64
-        | DType::I32
-        | DType::I16
-        | DType::I8
-        | DType::U64
-        | DType::U32
-        | DType::U16
-        | DType::U8 => format!("({dtype}){bits:#x}ul"),
+        _ => format!("({dtype}){bits:#x}ul"),
     }
 }
 

@@ -1,8 +1,7 @@
 //! The device: this process, one kernel at a time for each stream.
 
-use crate::interpret;
+use crate::kernel::{self, Compiled};
 use thalweg_hal::backend::{Device, Source, Tag, Work};
-use thalweg_hal::ir::{Info, Kernel};
 use thalweg_hal::kit::host_memory;
 use thalweg_hal::kit::queue::Queue;
 use thalweg_hal::{Error, Result};
@@ -12,12 +11,6 @@ compile_error!("the interpreter reads and writes little-endian memory");
 
 /// The device of this backend.
 pub struct Reference;
-
-/// A kernel with what the verifier found out about it.
-pub struct Compiled {
-    pub(crate) kernel: Kernel,
-    pub(crate) info: Info,
-}
 
 impl Device for Reference {
     type Kernel = Compiled;
@@ -30,7 +23,7 @@ impl Device for Reference {
         // SAFETY: the caller's contract, which is that of the launch, too.
         unsafe {
             host_memory::submit(stream, work, tag, |launch| {
-                interpret::run(launch);
+                kernel::run(launch);
                 Ok(())
             })
         }

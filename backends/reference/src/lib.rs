@@ -1,9 +1,8 @@
-//! The reference backend: the living definition of the kernel IR, slow and obvious, and the crate to copy for a new
-//! backend. Memory is the host's, streams, events and graphs are the kit's, and a kernel is interpreted.
+//! The reference backend: slow, obvious, and the crate to copy for a new backend. Memory is the host's, streams, events and
+//! graphs are the kit's, and a kernel is run by the interpreter that defines the kernel IR.
 
 mod device;
-mod interpret;
-mod scalar;
+mod kernel;
 
 use thalweg_hal::backend::{Backend, Properties};
 use thalweg_hal::tables::{Capability, Kind};

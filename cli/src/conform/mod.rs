@@ -92,26 +92,16 @@ fn ignores(args: &Conform, backend: &str) -> Result<Ignores, Box<dyn Error>> {
     Ok(ignores)
 }
 
-/// Loads what is to be judged, and a backend whose answers count as right where one is installed.
-fn load(args: &Conform) -> Result<(&'static Backend, Option<&'static Backend>), Box<dyn Error>> {
+/// Loads what is to be judged.
+fn load(args: &Conform) -> Result<&'static Backend, Box<dyn Error>> {
     let subject = args.subject.as_deref().unwrap_or_default();
     let options = args.search.options()?;
-    let registry = Registry::new(options.clone());
-    let backend = if is_path(subject) {
-        Registry::load_file(Path::new(subject), &options)
-            .map_err(|error| format!("{subject} cannot be used: {error}"))?
-    } else {
-        target(&registry, subject)?
-    };
-    let oracle = registry
-        .get(ORACLE)
-        .ok()
-        .filter(|oracle| oracle.name() != backend.name());
-    Ok((backend, oracle))
+    if is_path(subject) {
+        return Registry::load_file(Path::new(subject), &options)
+            .map_err(|error| format!("{subject} cannot be used: {error}").into());
+    }
+    target(&Registry::new(options), subject)
 }
-
-/// The backend that defines what kernels mean.
-const ORACLE: &str = "reference";
 
 fn target(registry: &Registry, text: &str) -> Result<&'static Backend, Box<dyn Error>> {
     let Target::Device { backend, id } = Target::parse(text)? else {

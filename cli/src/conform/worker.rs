@@ -35,8 +35,7 @@ pub(super) fn run(args: &Conform, cases: Vec<Case>, out: &mut dyn Write) -> Outc
         writeln!(out, "\n{MARK}{}", serde_json::to_string(message)?)?;
         Ok(out.flush()?)
     };
-    let prepared = load(args)
-        .and_then(|(backend, oracle)| Ok((subject(backend, oracle)?, ignores(args, backend.name())?)));
+    let prepared = load(args).and_then(|backend| Ok((Subject::of(backend)?, ignores(args, backend.name())?)));
     let (subject, ignores) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
@@ -64,15 +63,4 @@ pub(super) fn run(args: &Conform, cases: Vec<Case>, out: &mut dyn Write) -> Outc
     }
     // Threads of cases that hang are left behind, and a backend's end is not judged here.
     std::process::exit(0)
-}
-
-fn subject(
-    backend: &'static thalweg::loader::Backend,
-    oracle: Option<&'static thalweg::loader::Backend>,
-) -> Result<Subject, Box<dyn std::error::Error>> {
-    let subject = Subject::of(backend)?;
-    Ok(match oracle {
-        Some(oracle) => subject.with_oracle(&Subject::of(oracle)?),
-        None => subject,
-    })
 }

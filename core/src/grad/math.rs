@@ -135,10 +135,7 @@ pub(super) fn cast(x: &Tensor, dtype: DType) -> Tensor {
 
 /// The dtype that sums of `dtype` are taken in.
 pub(super) fn sum_dtype(dtype: DType) -> DType {
-    match dtype {
-        DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => DType::F32,
-        other => other,
-    }
+    dtype.facts().computed
 }
 
 /// The sum along `axes`, which disappear; in f32 for narrower floats.

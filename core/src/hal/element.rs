@@ -1,7 +1,7 @@
 //! Rust types that are elements.
 
-use thalweg_hal::DType;
-use thalweg_hal::f8::{F8E4M3, F8E5M2};
+use thalweg_hal::dtype::types;
+use thalweg_hal::{DType, every_dtype};
 
 mod sealed {
     pub trait Sealed {}
@@ -20,30 +20,18 @@ pub unsafe trait Element: sealed::Sealed + std::marker::Copy + Send + Sync + 'st
 }
 
 macro_rules! elements {
-    ($($type:ty, $dtype:ident, |$value:ident| $bits:expr;)*) => { $(
-        impl sealed::Sealed for $type {}
+    ($($name:ident $type:ident $class:ident;)*) => { $( elements!(@$class $type); )* };
+    // Not every byte is a truth value.
+    (@Bool $type:ident) => {};
+    (@$class:ident $type:ident) => {
+        impl sealed::Sealed for types::$type {}
         // SAFETY: a plain number.
-        unsafe impl Element for $type {
-            const DTYPE: DType = DType::$dtype;
+        unsafe impl Element for types::$type {
+            const DTYPE: DType = <types::$type as thalweg_hal::Element>::DTYPE;
             #[inline]
-            fn bits(self) -> u64 { let $value = self; $bits }
+            fn bits(self) -> u64 { thalweg_hal::Element::bits(self) }
         }
-    )* };
+    };
 }
 
-elements! {
-    f64, F64, |v| v.to_bits();
-    f32, F32, |v| u64::from(v.to_bits());
-    half::f16, F16, |v| u64::from(v.to_bits());
-    half::bf16, BF16, |v| u64::from(v.to_bits());
-    F8E4M3, F8E4M3, |v| u64::from(v.to_bits());
-    F8E5M2, F8E5M2, |v| u64::from(v.to_bits());
-    i64, I64, |v| v as u64;
-    i32, I32, |v| u64::from(v as u32);
-    i16, I16, |v| u64::from(v as u16);
-    i8, I8, |v| u64::from(v as u8);
-    u64, U64, |v| v;
-    u32, U32, |v| u64::from(v);
-    u16, U16, |v| u64::from(v);
-    u8, U8, |v| u64::from(v);
-}
+every_dtype!(elements);

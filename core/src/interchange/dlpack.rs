@@ -268,15 +268,7 @@ fn exported(tensor: &Tensor) -> Result<NonNull<Export>> {
         },
         ndim: shape.len() as i32,
         dtype: DlDataType {
-            code: match dtype {
-                DType::F64 | DType::F32 | DType::F16 => 2,
-                DType::BF16 => 4,
-                DType::I64 | DType::I32 | DType::I16 | DType::I8 => 0,
-                DType::U64 | DType::U32 | DType::U16 | DType::U8 => 1,
-                DType::Bool => 6,
-                DType::F8E4M3 => 10,
-                DType::F8E5M2 => 12,
-            },
+            code: dtype.facts().dlpack,
             bits: dtype.size() as u8 * 8,
             lanes: 1,
         },
@@ -429,28 +421,10 @@ pub fn import(managed: Managed, cx: &Context) -> Result<Tensor> {
 
 fn element(ty: DlDataType) -> Result<DType> {
     let DlDataType { code, bits, lanes } = ty;
-    Ok(match (code, bits, lanes) {
-        (0, 8, 1) => DType::I8,
-        (0, 16, 1) => DType::I16,
-        (0, 32, 1) => DType::I32,
-        (0, 64, 1) => DType::I64,
-        (1, 8, 1) => DType::U8,
-        (1, 16, 1) => DType::U16,
-        (1, 32, 1) => DType::U32,
-        (1, 64, 1) => DType::U64,
-        (2, 16, 1) => DType::F16,
-        (2, 32, 1) => DType::F32,
-        (2, 64, 1) => DType::F64,
-        (4, 16, 1) => DType::BF16,
-        (6, 8, 1) => DType::Bool,
-        (10, 8, 1) => DType::F8E4M3,
-        (12, 8, 1) => DType::F8E5M2,
-        _ => {
-            return Err(refused(format!(
-                "elements of code {code}, {bits} bits, {lanes} lanes"
-            )));
-        }
-    })
+    let is = |dtype: &DType| (dtype.facts().dlpack, dtype.size() * 8) == (code, bits.into());
+    (DType::ALL.into_iter().find(is))
+        .filter(|_| lanes == 1)
+        .ok_or_else(|| refused(format!("elements of code {code}, {bits} bits, {lanes} lanes")))
 }
 
 #[cfg(test)]

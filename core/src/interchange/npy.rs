@@ -297,21 +297,10 @@ impl<'a> Text<'a> {
 fn dtype(descr: &str) -> Parsed<(DType, bool)> {
     let refuse = || format!("tensors have no type for NumPy's {:?}", shorten(descr));
     let (order, kind) = descr.split_at_checked(1).ok_or_else(refuse)?;
+    let named = |dtype: &DType| dtype.facts().numpy.is_some_and(|name| name[1..] == *kind);
     let dtype = match kind {
-        "f8" => DType::F64,
-        "f4" => DType::F32,
-        "f2" => DType::F16,
-        "V2" => DType::BF16,
-        "i8" => DType::I64,
-        "i4" => DType::I32,
-        "i2" => DType::I16,
-        "i1" => DType::I8,
-        "u8" => DType::U64,
-        "u4" => DType::U32,
-        "u2" => DType::U16,
-        "u1" => DType::U8,
-        "b1" | "?" => DType::Bool,
-        _ => return Err(refuse()),
+        "?" => DType::Bool,
+        _ => DType::ALL.into_iter().find(named).ok_or_else(refuse)?,
     };
     match order {
         "<" => Ok((dtype, false)),
@@ -324,26 +313,10 @@ fn dtype(descr: &str) -> Parsed<(DType, bool)> {
 
 /// The header of a row-major array: NumPy's own bytes.
 fn header(shape: &Shape, dtype: DType) -> Parsed<Vec<u8>> {
-    let descr = match dtype {
-        DType::F64 => "<f8",
-        DType::F32 => "<f4",
-        DType::F16 => "<f2",
-        DType::BF16 => "<V2",
-        DType::I64 => "<i8",
-        DType::I32 => "<i4",
-        DType::I16 => "<i2",
-        DType::I8 => "|i1",
-        DType::U64 => "<u8",
-        DType::U32 => "<u4",
-        DType::U16 => "<u2",
-        DType::U8 => "|u1",
-        DType::Bool => "|b1",
-        DType::F8E4M3 | DType::F8E5M2 => {
-            return Err(format!(
-                "NumPy has no type for {dtype}; cast the tensor to f16 or bf16 first"
-            ));
-        }
-    };
+    let descr = dtype
+        .facts()
+        .numpy
+        .ok_or_else(|| format!("NumPy has no type for {dtype}; cast the tensor to f16 or bf16 first"))?;
     let extents: Vec<String> = shape.iter().map(ToString::to_string).collect();
     let tuple = match &extents[..] {
         [one] => format!("({one},)"),

@@ -205,36 +205,10 @@ fn check(entries: &BTreeMap<String, Entry>, length: u64) -> std::result::Result<
     Ok(())
 }
 
-const NAMES: [(&str, DType); 15] = [
-    ("F64", DType::F64),
-    ("F32", DType::F32),
-    ("F16", DType::F16),
-    ("BF16", DType::BF16),
-    ("F8_E4M3", DType::F8E4M3),
-    ("F8_E5M2", DType::F8E5M2),
-    ("I64", DType::I64),
-    ("I32", DType::I32),
-    ("I16", DType::I16),
-    ("I8", DType::I8),
-    ("U64", DType::U64),
-    ("U32", DType::U32),
-    ("U16", DType::U16),
-    ("U8", DType::U8),
-    ("BOOL", DType::Bool),
-];
-
 fn dtype(name: &str) -> Option<DType> {
-    NAMES
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|&(_, dtype)| dtype)
-}
-
-fn name_of(dtype: DType) -> &'static str {
-    NAMES
-        .iter()
-        .find(|(_, known)| *known == dtype)
-        .map_or("", |&(name, _)| name)
+    DType::ALL
+        .into_iter()
+        .find(|dtype| dtype.facts().safetensors == name)
 }
 
 /// Writes tensors and texts to a file, which appears whole or not at all. The same tensors give the same bytes; no more than one
@@ -266,7 +240,7 @@ pub fn save(
     for &(name, _, shape, dtype) in &order {
         let end = at + (shape.elements() * dtype.size()) as u64;
         let entry = serde_json::json!({
-            "dtype": name_of(dtype), "shape": shape.to_vec(), "data_offsets": [at, end],
+            "dtype": dtype.facts().safetensors, "shape": shape.to_vec(), "data_offsets": [at, end],
         });
         if name == METADATA || header.insert(name.to_owned(), entry).is_some() {
             return Err(refuse(format!("the name {name:?} comes twice")));

@@ -107,20 +107,7 @@ where
 
 /// The dtype in which sums of `dtype` are computed; none are of those for storage.
 pub(crate) const fn wide(dtype: DType) -> DType {
-    match dtype {
-        DType::F16 | DType::BF16 => DType::F32,
-        DType::I16 | DType::I8 => DType::I32,
-        DType::U16 | DType::U8 => DType::U32,
-        DType::F64
-        | DType::F32
-        | DType::I64
-        | DType::I32
-        | DType::U64
-        | DType::U32
-        | DType::Bool
-        | DType::F8E4M3
-        | DType::F8E5M2 => dtype,
-    }
+    dtype.facts().summed
 }
 
 /// The sum along axes, computed in [`wide`] of `dtype` and rounded or wrapped to it; the tensor itself along none.

@@ -13,20 +13,10 @@ use std::hash::Hash;
 /// The dtype that formulas on `dtype` are computed in: f32 for narrower floats, so that they round once, and for integers. Dtypes for
 /// storage stay, so that their ops refuse them.
 pub(crate) fn widened(dtype: DType) -> DType {
-    match dtype {
-        DType::F64 | DType::F8E4M3 | DType::F8E5M2 => dtype,
+    if dtype.is_storage() || dtype == DType::F64 {
+        dtype
+    } else {
         DType::F32
-        | DType::F16
-        | DType::BF16
-        | DType::I64
-        | DType::I32
-        | DType::I16
-        | DType::I8
-        | DType::U64
-        | DType::U32
-        | DType::U16
-        | DType::U8
-        | DType::Bool => DType::F32,
     }
 }
 

@@ -1,12 +1,10 @@
 //! What binary ops take: tensors and plain numbers.
 
 use crate::hal::DType;
-use crate::hal::{F8E4M3, F8E5M2};
 use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
-use half::{bf16, f16};
-use thalweg_hal::dtype::Class;
-use thalweg_hal::narrow;
+use thalweg_hal::dtype::{Class, types};
+use thalweg_hal::{every_dtype, narrow};
 
 /// A number in a formula. It has no dtype of its own: it takes that of the tensor that it meets, but a float among integers
 /// makes them f32, and a number among truth values makes them numbers (f32 or i64).
@@ -120,7 +118,11 @@ pub(crate) fn float_bits(value: f64, dtype: DType) -> u64 {
 }
 
 macro_rules! scalars {
-    ($($variant:ident: $($type:ty)*;)*) => { $($(
+    ($($name:ident $type:ident $class:ident;)*) => { $( scalars!(@$class $type); )* };
+    (@Float $type:ident) => { scalars!(Float types::$type); };
+    (@Bool $type:ident) => { scalars!(Bool types::$type); };
+    (@$integer:ident $type:ident) => { scalars!(Int types::$type); };
+    ($variant:ident $type:ty) => {
         impl From<$type> for Scalar {
             fn from(value: $type) -> Scalar { Scalar::$variant(value.into()) }
         }
@@ -129,14 +131,10 @@ macro_rules! scalars {
             #[inline]
             fn into_operand(self) -> Operand<'static> { Operand::Scalar(self.into()) }
         }
-    )*)* };
+    };
 }
 
-scalars! {
-    Bool: bool;
-    Int: i64 i32 i16 i8 u64 u32 u16 u8;
-    Float: f64 f32 f16 bf16 F8E4M3 F8E5M2;
-}
+every_dtype!(scalars);
 
 impl From<usize> for Scalar {
     fn from(value: usize) -> Scalar {

@@ -15,17 +15,9 @@ use crate::tensor::{Tensor, apply, composite};
 /// The dtype that sums and products of `dtype` are accumulated in. Dtypes for storage stay: reductions refuse them.
 pub(crate) const fn accumulator(dtype: DType) -> DType {
     match dtype {
-        DType::F64 | DType::F8E4M3 | DType::F8E5M2 => dtype,
-        DType::F32 | DType::F16 | DType::BF16 => DType::F32,
+        _ if dtype.is_float() => dtype.facts().summed,
         DType::U64 => DType::U64,
-        DType::I64
-        | DType::I32
-        | DType::I16
-        | DType::I8
-        | DType::U32
-        | DType::U16
-        | DType::U8
-        | DType::Bool => DType::I64,
+        _ => DType::I64,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tensors from numbers.
 
-use super::element::{Element, one, with_element};
+use super::element::{Element, one};
 use super::failure::{Failure, Refusal};
 use super::host::in_place;
 use super::layout::Layout;
@@ -13,6 +13,7 @@ use crate::exec::{self, Written};
 use crate::graph::Op;
 use crate::hal::{Buffer, DType, Kind};
 use std::sync::Arc;
+use thalweg_hal::for_dtype;
 
 /// A tensor of elements that are in `buffer`, row-major.
 pub(super) fn imported(buffer: Buffer, shape: Shape, dtype: DType, cx: &Context, tag: OpTag) -> Tensor {
@@ -280,7 +281,7 @@ pub(super) fn upload<T: crate::hal::Element>(
 /// Copies a value to another device through the host.
 fn move_to(value: Value, cx: &Context, tag: OpTag) -> Result<Tensor> {
     let (shape, dtype) = (value.layout.shape, value.dtype);
-    with_element!(dtype, T => {
+    for_dtype!(dtype, T => {
         let data = exec::download::<<T as Element>::Raw>(value, tag)?;
         debug_assert_eq!(<<T as Element>::Raw as crate::hal::Element>::DTYPE.size(), dtype.size());
         upload(&data, shape, dtype, cx, tag)

@@ -3,7 +3,7 @@
 //! Floats show the fewest digits that read back as the same element, at most 8 behind the point; all elements of a tensor
 //! have one width. More than 1000 elements are shown by the first and last 3 along each axis.
 
-use super::element::{Element, with_element};
+use super::element::Element;
 use super::shape::Shape;
 use super::tag::OpTag;
 use super::{Tensor, apply};
@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::graph::Op;
 use crate::hal::DType;
 use std::fmt;
+use thalweg_hal::for_dtype;
 use thalweg_hal::narrow;
 
 /// Characters of a line.
@@ -43,7 +44,7 @@ impl fmt::Debug for Tensor {
             f,
             "Tensor(shape={}, dtype={}, value=",
             ty.shape,
-            long_name(ty.dtype)
+            ty.dtype.facts().long
         )?;
         match self.shown() {
             Ok(text) if ty.shape.is_empty() => write!(f, " {text})"),
@@ -53,34 +54,13 @@ impl fmt::Debug for Tensor {
     }
 }
 
-/// The dtype's name as printed tensors of other frameworks spell it.
-const fn long_name(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F64 => "Float64",
-        DType::F32 => "Float32",
-        DType::F16 => "Float16",
-        DType::BF16 => "BFloat16",
-        DType::F8E4M3 => "Float8_e4m3fn",
-        DType::F8E5M2 => "Float8_e5m2",
-        DType::I64 => "Int64",
-        DType::I32 => "Int32",
-        DType::I16 => "Int16",
-        DType::I8 => "Int8",
-        DType::U64 => "UInt64",
-        DType::U32 => "UInt32",
-        DType::U16 => "UInt16",
-        DType::U8 => "UInt8",
-        DType::Bool => "Bool",
-    }
-}
-
 impl Tensor {
     fn shown(&self) -> Result<String> {
         let ty = self.ty().map_err(std::sync::Arc::clone)?;
         let cut = ty.shape.elements() > THRESHOLD;
         let shown = if cut { self.edges() } else { self.clone() };
         let shape = shown.shape()?;
-        let words = with_element!(ty.dtype, T => words(&shown.to_vec::<T>()?));
+        let words = for_dtype!(ty.dtype, T => words(&shown.to_vec::<T>()?));
         if ty.shape.elements() == 0 {
             return Ok("[]".into());
         }

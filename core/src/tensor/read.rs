@@ -1,12 +1,13 @@
 //! Numbers from tensors.
 
-use super::element::{Element, with_element};
+use super::element::Element;
 use super::failure::{Failure, Refusal};
 use super::tag::OpTag;
 use super::{Repr, Tensor};
 use crate::context::Context;
 use crate::error::Result;
 use crate::exec;
+use thalweg_hal::for_dtype;
 
 impl Tensor {
     /// The elements, row-major. Waits for them.
@@ -43,7 +44,7 @@ impl Tensor {
     #[track_caller]
     pub fn to_scalar(&self) -> Result<f64> {
         let tag = OpTag::new("to_scalar");
-        with_element!(self.dtype()?, T => Ok(self.only::<T>(tag)?.to_f64()))
+        for_dtype!(self.dtype()?, T => Ok(self.only::<T>(tag)?.to_f64()))
     }
 
     fn only<T: Element>(&self, tag: OpTag) -> Result<T> {

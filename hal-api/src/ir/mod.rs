@@ -14,7 +14,7 @@
 //! - Every load reads what memory held before the launch. An output may share memory with an input only when both have
 //!   the same dtype, level, address and strides and no [`Node::LoadAt`] reads the input.
 //! - Floating-point ops are IEEE 754 with round-to-nearest-even and are never contracted or reassociated. f16 and bf16
-//!   ops compute in f32 and round the result to the dtype after each op. f8e4m3 and f8e5m2 are for storage: they are
+//!   ops compute in f32 and round the result to the dtype after each op. Dtypes for storage are
 //!   loaded, stored, selected and cast, and a cast to them rounds once; what is too large for f8e4m3 becomes NaN.
 //! - Integer arithmetic wraps. `x / 0` and `x % 0` are 0, `MIN / -1` is `MIN`. Division truncates.
 //! - `max` and `min` hand NaN on; `-0` counts as less than `+0`.

@@ -2,6 +2,8 @@
 
 use super::facts::{Accepts, Cost, Mixed, Operands, Returns, Rounding, Slope};
 use crate::dtype::{Class, DType};
+use crate::element::Element;
+use crate::narrow::float_bits;
 use std::fmt;
 
 /// Defines ops. The columns after the name of the text form are [`Operands`], [`Accepts`] `->` [`Returns`], [`Rounding`],
@@ -234,16 +236,11 @@ impl ReduceOp {
     }
 
     /// Bits of the value that changes nothing when it is combined: what the reduction gives over nothing, but for an index.
-    pub const fn identity(self, dtype: DType) -> u64 {
+    pub fn identity(self, dtype: DType) -> u64 {
         let width = 8 * dtype.size() as u32;
         let (all, top) = (u64::MAX >> (64 - width), 1_u64 << (width - 1));
-        let (one, infinity) = match dtype {
-            DType::F64 => (1_f64.to_bits(), f64::INFINITY.to_bits()),
-            DType::F32 => (1_f32.to_bits() as u64, f32::INFINITY.to_bits() as u64),
-            DType::F16 => (0x3c00, 0x7c00),
-            DType::BF16 => (0x3f80, 0x7f80),
-            _ => (1, 0),
-        };
+        let infinity = float_bits(dtype, f64::INFINITY);
+        let one = for_dtype!(dtype, T => <T as Element>::from_f64(1.0).bits());
         match (self, dtype.class()) {
             (ReduceOp::Sum, _) => 0,
             (ReduceOp::Prod, _) => one,

@@ -303,7 +303,7 @@ pub fn parse_literal(dtype: DType, text: &str) -> Result<u64, String> {
                 _ => float_bits(dtype, number),
             };
             let overflow = !float_value(dtype, bits).is_finite();
-            if overflow && (!infinite || dtype == DType::F8E4M3) {
+            if overflow && (!infinite || !dtype.facts().infinite) {
                 Err(format!("{} is too large for {dtype}", quote(text)))
             } else {
                 Ok(bits)

@@ -1,21 +1,22 @@
 //! Elements on the host.
 
-use thalweg::{Context, DType, Element, F8E4M3, F8E5M2, Result, Tensor};
+use thalweg::hal::{every_dtype, types};
+use thalweg::{Context, DType, Element, Result, Tensor};
 
 macro_rules! columns {
-    ($($name:ident $type:ty, $from:expr, $to:expr;)*) => {
+    ($($name:ident $type:ident $class:ident;)*) => {
         /// Elements of one dtype on the host.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Column {
             $(
                 #[doc = concat!("`", stringify!($type), "`.")]
-                $name(Vec<$type>),
+                $name(Vec<types::$type>),
             )*
         }
 
         $(
-            impl From<Vec<$type>> for Column {
-                fn from(data: Vec<$type>) -> Column {
+            impl From<Vec<types::$type>> for Column {
+                fn from(data: Vec<types::$type>) -> Column {
                     Column::$name(data)
                 }
             }
@@ -64,14 +65,14 @@ macro_rules! columns {
             /// Elements from pieces of little-endian bytes, one after the other; bytes that are no whole element are left out.
             pub fn from_le_bytes<'a>(dtype: DType, pieces: impl Iterator<Item = &'a [u8]>) -> Column {
                 match dtype {
-                    $(DType::$name => Column::$name(decoded(pieces, $from)),)*
+                    $(DType::$name => Column::$name(decoded(pieces)),)*
                 }
             }
 
             /// The elements as little-endian bytes.
             pub fn to_le_bytes(&self) -> Vec<u8> {
                 match self {
-                    $(Column::$name(data) => data.iter().copied().flat_map($to).collect(),)*
+                    $(Column::$name(data) => encoded(data),)*
                 }
             }
 
@@ -85,33 +86,23 @@ macro_rules! columns {
     };
 }
 
-columns! {
-    F64 f64, f64::from_le_bytes, f64::to_le_bytes;
-    F32 f32, f32::from_le_bytes, f32::to_le_bytes;
-    F16 half::f16, half::f16::from_le_bytes, half::f16::to_le_bytes;
-    BF16 half::bf16, half::bf16::from_le_bytes, half::bf16::to_le_bytes;
-    F8E4M3 F8E4M3, |[byte]: [u8; 1]| F8E4M3::from_bits(byte), |value| [value.to_bits()];
-    F8E5M2 F8E5M2, |[byte]: [u8; 1]| F8E5M2::from_bits(byte), |value| [value.to_bits()];
-    I64 i64, i64::from_le_bytes, i64::to_le_bytes;
-    I32 i32, i32::from_le_bytes, i32::to_le_bytes;
-    I16 i16, i16::from_le_bytes, i16::to_le_bytes;
-    I8 i8, i8::from_le_bytes, i8::to_le_bytes;
-    U64 u64, u64::from_le_bytes, u64::to_le_bytes;
-    U32 u32, u32::from_le_bytes, u32::to_le_bytes;
-    U16 u16, u16::from_le_bytes, u16::to_le_bytes;
-    U8 u8, u8::from_le_bytes, u8::to_le_bytes;
-    Bool bool, |[byte]: [u8; 1]| byte != 0, |value| [u8::from(value)];
-}
+every_dtype!(columns);
 
-fn decoded<'a, T, const N: usize>(
-    pieces: impl Iterator<Item = &'a [u8]>,
-    from: impl Fn([u8; N]) -> T,
-) -> Vec<T> {
-    let mut data = Vec::new();
-    for piece in pieces {
-        data.extend(piece.as_chunks().0.iter().map(|bytes| from(*bytes)));
+fn decoded<'a, T: Element>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<T> {
+    let (mut data, mut bits) = (Vec::new(), [0; 8]);
+    for element in pieces.flat_map(|piece| piece.chunks_exact(T::DTYPE.size())) {
+        bits[..element.len()].copy_from_slice(element);
+        data.push(T::from_bits(u64::from_le_bytes(bits)));
     }
     data
+}
+
+fn encoded<T: Element>(data: &[T]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(size_of_val(data));
+    for element in data {
+        bytes.extend_from_slice(&element.bits().to_le_bytes()[..T::DTYPE.size()]);
+    }
+    bytes
 }
 
 fn gathered<T: Element>(data: &[T], each: usize, numbers: &[usize]) -> Option<Vec<T>> {

@@ -1,7 +1,7 @@
 //! Optimizers with a rate for each element.
 
-use super::{Optimizer, Update, options, running};
-use thalweg::Tensor;
+use super::{Optimizer, Update, running};
+use thalweg::{Tensor, options};
 
 /// Adam (Kingma and Ba, ICLR 2015), or AdamW (Loshchilov and Hutter, ICLR 2019) with a decay of its own.
 #[derive(Clone, Copy, Debug)]

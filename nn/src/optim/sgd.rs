@@ -1,7 +1,7 @@
 //! Gradient descent.
 
-use super::{Optimizer, Update, options};
-use thalweg::Tensor;
+use super::{Optimizer, Update};
+use thalweg::{Tensor, options};
 
 /// Stochastic gradient descent with momentum (Polyak 1964) or Nesterov's form (Sutskever et al., ICML 2013), as PyTorch has it.
 #[derive(Clone, Copy, Debug)]

@@ -86,10 +86,7 @@ impl Kept {
 
 /// The dtype that parameters of `dtype` are updated in: their own, or f32 for what is narrower.
 pub(crate) fn wide(dtype: DType) -> DType {
-    match dtype {
-        DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => DType::F32,
-        dtype => dtype,
-    }
+    dtype.facts().computed
 }
 
 /// Whether the tensors are as many, of the same shapes and dtypes.

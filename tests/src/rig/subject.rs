@@ -72,24 +72,12 @@ unsafe fn table<T: Table>(api: &BackendApi) -> Option<&'static T> {
     }
 }
 
-/// A backend whose answers count as right.
-#[derive(Clone, Copy)]
-pub struct Oracle(Raw);
-
-impl Oracle {
-    /// Its tables.
-    pub fn raw(self) -> Raw {
-        self.0
-    }
-}
-
 /// A backend under test.
 pub struct Subject {
     name: String,
     api: BackendApi,
     raw: Raw,
     entry: Option<Entry>,
-    oracle: Option<Oracle>,
 }
 
 impl Subject {
@@ -108,7 +96,6 @@ impl Subject {
             api,
             raw: Raw::new(api.context, tables),
             entry: None,
-            oracle: None,
         })
     }
 
@@ -118,12 +105,6 @@ impl Subject {
     /// `entry` is the entry function of the same plugin.
     pub unsafe fn with_entry(mut self, entry: Entry) -> Subject {
         self.entry = Some(entry);
-        self
-    }
-
-    /// With a backend whose answers count as right.
-    pub fn with_oracle(mut self, oracle: &Subject) -> Subject {
-        self.oracle = Some(Oracle(oracle.raw));
         self
     }
 
@@ -197,10 +178,5 @@ impl Subject {
     /// Its entry function, where it is known.
     pub fn entry(&self) -> Option<Entry> {
         self.entry
-    }
-
-    /// The backend whose answers count as right, if there is one.
-    pub fn oracle(&self) -> Option<Oracle> {
-        self.oracle
     }
 }

@@ -1,8 +1,9 @@
 //! Bits of elements: edges, random ones, and how far apart two of them are.
 
-use half::{bf16, f16};
 use thalweg_hal::DType;
 use thalweg_hal::dtype::Class;
+use thalweg_hal::interpreter::scalar::whole;
+use thalweg_hal::narrow::{float_bits, float_value};
 
 /// Random numbers that depend on the seed alone (SplitMix64, Steele et al., OOPSLA 2014).
 pub struct Random(u64);
@@ -45,105 +46,17 @@ pub fn mask(dtype: DType) -> u64 {
 
 /// The exact value of a float's bits.
 pub fn float(dtype: DType, bits: u64) -> f64 {
-    match dtype {
-        DType::F64 => f64::from_bits(bits),
-        DType::F32 => f32::from_bits(bits as u32).into(),
-        DType::F16 => f16::from_bits(bits as u16).into(),
-        DType::F8E4M3 => eighth(bits, 3, 7),
-        DType::F8E5M2 => eighth(bits, 2, 15),
-        _ => bf16::from_bits(bits as u16).into(),
-    }
-}
-
-/// The value of a float of eight bits; with three bits of mantissa it has no infinity and one NaN.
-fn eighth(bits: u64, mantissa: u32, bias: i32) -> f64 {
-    let (size, most) = (bits & 0x7f, (1 << mantissa) - 1);
-    let (exponent, low) = ((size >> mantissa) as i32, size & most);
-    let unit = 2f64.powi(exponent.max(1) - bias - mantissa as i32);
-    let value = match (mantissa, size) {
-        (3, 0x7f) | (2, 0x7d..) => f64::NAN,
-        (2, 0x7c) => f64::INFINITY,
-        _ => (low + if exponent > 0 { most + 1 } else { 0 }) as f64 * unit,
-    };
-    if bits & 0x80 == 0 { value } else { -value }
+    float_value(dtype, bits)
 }
 
 /// The value of an integer's or bool's bits.
 pub fn integer(dtype: DType, bits: u64) -> i128 {
-    let unused = 64 - 8 * dtype.size() as u32;
-    match dtype.class() {
-        Class::Signed => (((bits << unused) as i64) >> unused).into(),
-        _ => bits.into(),
-    }
+    whole(dtype, bits)
 }
 
-/// The bits of a float dtype nearest to an exact `mantissa * 2^exponent`, ties to even. Written out in integers, so that
-/// it shares nothing with what it checks.
-pub fn round(dtype: DType, negative: bool, mantissa: u128, exponent: i32) -> u64 {
-    let (precision, lowest) = match dtype {
-        DType::F64 => (53, -1074),
-        DType::F32 => (24, -149),
-        DType::F16 => (11, -24),
-        DType::F8E4M3 => (4, -9),
-        DType::F8E5M2 => (3, -16),
-        _ => (8, -133),
-    };
-    let (mut mantissa, mut exponent) = (mantissa, exponent);
-    let length = 128 - mantissa.leading_zeros() as i32;
-    let unit = (exponent + length - precision).max(lowest);
-    if unit > exponent {
-        let cut = (unit - exponent).min(127) as u32;
-        let (rest, half) = (mantissa & ((1 << cut) - 1), 1 << (cut - 1));
-        mantissa >>= cut;
-        if rest > half || (rest == half && mantissa & 1 == 1) {
-            mantissa += 1;
-        }
-    } else {
-        mantissa <<= (exponent - unit) as u32;
-    }
-    exponent = unit;
-    // What is left is below 2^(precision + 1); with the exponent field added it carries by itself.
-    let field = u128::from((exponent - lowest) as u32);
-    let hidden = 1_u128 << (precision - 1);
-    let bits = if mantissa >= hidden {
-        mantissa - hidden + ((field + 1) << (precision - 1))
-    } else {
-        mantissa
-    };
-    let infinity = infinity(dtype);
-    let sign = u64::from(negative) << (8 * dtype.size() - 1);
-    bits.min(infinity.into()) as u64 | sign
-}
-
-/// Infinity, or what is in its place: f8e4m3 has NaN behind its largest number.
-fn infinity(dtype: DType) -> u64 {
-    match dtype {
-        DType::F64 => f64::INFINITY.to_bits(),
-        DType::F32 => f32::INFINITY.to_bits().into(),
-        DType::F16 => f16::INFINITY.to_bits().into(),
-        DType::F8E4M3 => 0x7f,
-        DType::F8E5M2 => 0x7c,
-        _ => bf16::INFINITY.to_bits().into(),
-    }
-}
-
-/// The bits of a float dtype nearest to `value`.
+/// The bits of a float dtype nearest to `value`, ties to even.
 pub fn from_float(dtype: DType, value: f64) -> u64 {
-    let sign = u64::from(value.is_sign_negative()) << (8 * dtype.size() - 1);
-    if value.is_nan() {
-        return infinity(dtype) | (infinity(dtype) >> 1);
-    }
-    if value.is_infinite() {
-        return infinity(dtype) | sign;
-    }
-    let bits = value.to_bits();
-    let (field, low) = ((bits >> 52) as i32 & 0x7ff, bits & ((1 << 52) - 1));
-    let (mantissa, exponent) = if field == 0 {
-        (low, -1074)
-    } else {
-        (low | 1 << 52, field - 1075)
-    };
-    round(dtype, value.is_sign_negative(), mantissa.into(), exponent)
+    float_bits(dtype, value)
 }
 
 /// The bits of any dtype of a small number; integers wrap.
@@ -210,20 +123,14 @@ pub fn edges(dtype: DType) -> Vec<u64> {
             ]
         }
         Class::Float => {
-            let infinity = infinity(dtype);
+            // f8e4m3 has NaN behind its largest number.
+            let infinity = from_float(dtype, f64::INFINITY);
             let mut edges: Vec<u64> = [0.0, 0.5, 1.0, 1.5, 2.5, 3.0, 10.0, 0.1, std::f64::consts::PI]
                 .iter()
                 .map(|&value| from_float(dtype, value))
                 .collect();
             // The least denormal, the greatest, the least normal number, the greatest, infinity.
-            let normal = match dtype {
-                DType::F64 => f64::MIN_POSITIVE.to_bits(),
-                DType::F32 => f32::MIN_POSITIVE.to_bits().into(),
-                DType::F16 => 0x0400,
-                DType::F8E4M3 => 0x08,
-                DType::F8E5M2 => 0x04,
-                _ => 0x0080,
-            };
+            let normal = 1 << dtype.facts().mantissa;
             edges.extend([1, normal - 1, normal, infinity - 1, infinity]);
             let negative: Vec<u64> = edges.iter().map(|bits| bits | top).collect();
             edges.extend(negative);
@@ -299,40 +206,6 @@ pub fn show(dtype: DType, bits: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rounding_agrees_with_the_language() {
-        let mut random = Random::new(1);
-        for step in 0..200_000 {
-            let value = match step % 3 {
-                0 => f64::from_bits(random.bits()),
-                1 => f64::from(f32::from_bits(random.bits() as u32)) * (1.0 + (random.unit() - 0.5) * 1e-7),
-                _ => (random.unit() - 0.5) * 2f64.powi(random.below(300) as i32 - 150),
-            };
-            if value.is_nan() {
-                continue;
-            }
-            assert_eq!(from_float(DType::F64, value), value.to_bits());
-            assert_eq!(
-                from_float(DType::F32, value),
-                u64::from((value as f32).to_bits()),
-                "{value:e}"
-            );
-            let single = value as f32;
-            let near = |dtype| from_float(dtype, single.into());
-            assert_eq!(
-                near(DType::F16),
-                u64::from(f16::from_f32(single).to_bits()),
-                "{single:e}"
-            );
-            assert_eq!(
-                near(DType::BF16),
-                u64::from(bf16::from_f32(single).to_bits()),
-                "{single:e}"
-            );
-        }
-        assert!(is_nan(DType::BF16, from_float(DType::BF16, f64::NAN)));
-    }
 
     #[test]
     fn distances() {

@@ -33,7 +33,7 @@ extern \"C\" {
 ";
 
 const OP_CLASSES: &str = "Argument classes: float is f64, f32, f16 or bf16; number a float or an integer; wide one of 32 or 64 bits; bits an integer \
-    or bool; any every dtype but f8e4m3 and f8e5m2; moved every dtype. The result has the dtype of the last \
+    or bool; any every dtype but those for storage; moved every dtype. The result has the dtype of the last \
     argument unless an arrow says otherwise.";
 
 /// The whole header.

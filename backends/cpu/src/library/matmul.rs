@@ -8,6 +8,7 @@ use super::gemv::{self, VectorProduct};
 use half::{bf16, f16};
 use std::ops::Range;
 use thalweg_hal::f8::{F8E4M3, F8E5M2};
+use thalweg_hal::match_type;
 
 pub use crate::parallel::{Parallel, Serial};
 
@@ -97,24 +98,24 @@ pub unsafe fn matmul(
     let isa = Isa::detect();
     // SAFETY: same contract, and the instruction set was detected.
     unsafe {
-        match dtype {
-            MatDType::F32 => typed::<f32>(isa, p, a, b, c, parallel, epilogue),
-            MatDType::F64 => typed::<f64>(isa, p, a, b, c, parallel, epilogue),
-            MatDType::F16 => typed::<f16>(isa, p, a, b, c, parallel, epilogue),
-            MatDType::Bf16 => typed::<bf16>(isa, p, a, b, c, parallel, epilogue),
-            MatDType::F16Wide => typed::<Wide<f16>>(isa, p, a, b, c, parallel, epilogue),
-            MatDType::Bf16Wide => typed::<Wide<bf16>>(isa, p, a, b, c, parallel, epilogue),
-            MatDType::F8E4M3 => typed::<F8E4M3>(isa, p, a, b, c, parallel, epilogue),
-            MatDType::F8E5M2 => typed::<F8E5M2>(isa, p, a, b, c, parallel, epilogue),
-            MatDType::I8 => typed::<i8>(isa, p, a, b, c, parallel, epilogue),
-            MatDType::U8 => typed::<u8>(isa, p, a, b, c, parallel, epilogue),
-            MatDType::I16 => typed::<i16>(isa, p, a, b, c, parallel, epilogue),
-            MatDType::U16 => typed::<u16>(isa, p, a, b, c, parallel, epilogue),
-            MatDType::I32 => typed::<i32>(isa, p, a, b, c, parallel, epilogue),
-            MatDType::U32 => typed::<u32>(isa, p, a, b, c, parallel, epilogue),
-            MatDType::I64 => typed::<i64>(isa, p, a, b, c, parallel, epilogue),
-            MatDType::U64 => typed::<u64>(isa, p, a, b, c, parallel, epilogue),
-        }
+        match_type!(dtype, T => typed::<T>(isa, p, a, b, c, parallel, epilogue);
+            MatDType::F32 => f32,
+            MatDType::F64 => f64,
+            MatDType::F16 => f16,
+            MatDType::Bf16 => bf16,
+            MatDType::F16Wide => Wide<f16>,
+            MatDType::Bf16Wide => Wide<bf16>,
+            MatDType::F8E4M3 => F8E4M3,
+            MatDType::F8E5M2 => F8E5M2,
+            MatDType::I8 => i8,
+            MatDType::U8 => u8,
+            MatDType::I16 => i16,
+            MatDType::U16 => u16,
+            MatDType::I32 => i32,
+            MatDType::U32 => u32,
+            MatDType::I64 => i64,
+            MatDType::U64 => u64,
+        )
     }
 }
 

@@ -66,7 +66,7 @@ impl ScanKernel {
                 self.definition.run(args, parallel);
                 return;
             }
-            let run = with_value!(self.op.dtype, typed);
+            let run = with_value!(self.op.dtype, T => typed::<T>);
             run(&self.op, args, (x, out), parallel);
         }
     }

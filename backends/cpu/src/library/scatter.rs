@@ -108,7 +108,7 @@ impl ScatterKernel {
                 self.copy.run(&copied, parallel);
             }
             let launch = launch(args, axes, source, index, out);
-            let run = with_value!(self.op.dtype, typed);
+            let run = with_value!(self.op.dtype, T => typed::<T>);
             run(self.op.combine, self.op.index, &launch, parallel);
         }
     }

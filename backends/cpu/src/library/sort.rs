@@ -5,8 +5,8 @@ use crate::library::gemm::{Scratch, piece};
 use crate::parallel::{Parallel, Serial};
 use half::{bf16, f16};
 use std::ops::Range;
-use thalweg_hal::DType;
 use thalweg_hal::library::Sort;
+use thalweg_hal::{DType, match_type};
 
 /// Rows up to this long are sorted by comparing.
 const SHORT: usize = 96;
@@ -122,22 +122,21 @@ impl SortKernel {
         let descending = self.op.descending;
         // SAFETY: the caller vouches for the operands.
         unsafe {
-            match self.op.dtype {
-                DType::F64 => typed::<f64>(args, descending, parallel),
-                DType::F32 => typed::<f32>(args, descending, parallel),
-                DType::F16 => typed::<f16>(args, descending, parallel),
-                DType::BF16 => typed::<bf16>(args, descending, parallel),
-                DType::I64 => typed::<i64>(args, descending, parallel),
-                DType::I32 => typed::<i32>(args, descending, parallel),
-                DType::I16 => typed::<i16>(args, descending, parallel),
-                DType::I8 => typed::<i8>(args, descending, parallel),
-                DType::U64 => typed::<u64>(args, descending, parallel),
-                DType::U32 => typed::<u32>(args, descending, parallel),
-                DType::U16 => typed::<u16>(args, descending, parallel),
-                DType::U8 | DType::Bool => typed::<u8>(args, descending, parallel),
-                // The op is none of these: its signature refuses them.
-                DType::F8E4M3 | DType::F8E5M2 => {}
-            }
+            match_type!(self.op.dtype, T => typed::<T>(args, descending, parallel);
+                DType::F64 => f64,
+                DType::F32 => f32,
+                DType::F16 => f16,
+                DType::BF16 => bf16,
+                DType::I64 => i64,
+                DType::I32 => i32,
+                DType::I16 => i16,
+                DType::I8 => i8,
+                DType::U64 => u64,
+                DType::U32 => u32,
+                DType::U16 => u16,
+                DType::U8 | DType::Bool => u8;
+                // Dtypes for storage: the op's signature refuses them.
+                else ())
         }
     }
 }

@@ -46,26 +46,26 @@ macro_rules! short {
 }
 short!(f16 bf16);
 
-/// Calls a generic function with the type that holds a dtype in memory; truth values and floats of 8 bits are bytes.
+/// Evaluates an expression with the type that holds a dtype in memory; truth values and floats for storage are bytes.
 macro_rules! with_value {
-    ($dtype:expr, $($call:tt)*) => {
-        match $dtype {
-            thalweg_hal::DType::F64 => $($call)*::<f64>,
-            thalweg_hal::DType::F32 => $($call)*::<f32>,
-            thalweg_hal::DType::F16 => $($call)*::<half::f16>,
-            thalweg_hal::DType::BF16 => $($call)*::<half::bf16>,
-            thalweg_hal::DType::I64 => $($call)*::<i64>,
-            thalweg_hal::DType::I32 => $($call)*::<i32>,
-            thalweg_hal::DType::I16 => $($call)*::<i16>,
-            thalweg_hal::DType::I8 => $($call)*::<i8>,
-            thalweg_hal::DType::U64 => $($call)*::<u64>,
-            thalweg_hal::DType::U32 => $($call)*::<u32>,
-            thalweg_hal::DType::U16 => $($call)*::<u16>,
+    ($dtype:expr, $T:ident => $go:expr) => {
+        thalweg_hal::match_type!($dtype, $T => $go;
+            thalweg_hal::DType::F64 => f64,
+            thalweg_hal::DType::F32 => f32,
+            thalweg_hal::DType::F16 => half::f16,
+            thalweg_hal::DType::BF16 => half::bf16,
+            thalweg_hal::DType::I64 => i64,
+            thalweg_hal::DType::I32 => i32,
+            thalweg_hal::DType::I16 => i16,
+            thalweg_hal::DType::I8 => i8,
+            thalweg_hal::DType::U64 => u64,
+            thalweg_hal::DType::U32 => u32,
+            thalweg_hal::DType::U16 => u16,
             thalweg_hal::DType::U8
             | thalweg_hal::DType::Bool
             | thalweg_hal::DType::F8E4M3
-            | thalweg_hal::DType::F8E5M2 => $($call)*::<u8>,
-        }
+            | thalweg_hal::DType::F8E5M2 => u8,
+        )
     };
 }
 pub(super) use with_value;
@@ -77,17 +77,8 @@ pub(super) fn accumulates(name: &str, dtype: DType, accumulate: DType, sums: boo
         DType::F64 | DType::F32 => accumulate == dtype,
         DType::F16 | DType::BF16 => accumulate == DType::F32 || (!sums && accumulate == dtype),
         DType::Bool => accumulate == dtype && !sums,
-        DType::F8E4M3 | DType::F8E5M2 => false,
-        DType::I64
-        | DType::I32
-        | DType::I16
-        | DType::I8
-        | DType::U64
-        | DType::U32
-        | DType::U16
-        | DType::U8 => {
-            accumulate == dtype || (sums && accumulate.is_integer() && accumulate.size() >= dtype.size())
-        }
+        _ if dtype.is_storage() => false,
+        _ => accumulate == dtype || (sums && accumulate.is_integer() && accumulate.size() >= dtype.size()),
     };
     if same {
         Ok(())

@@ -68,48 +68,18 @@ impl Held {
 /// Evaluates `$go` with `$T` as the Rust type of a `Held`.
 macro_rules! with_type {
     ($held:expr, $T:ident => $go:expr) => {
-        match $held {
-            $crate::loops::Held::F64 => {
-                type $T = f64;
-                $go
-            }
-            $crate::loops::Held::F32 => {
-                type $T = f32;
-                $go
-            }
-            $crate::loops::Held::I64 => {
-                type $T = i64;
-                $go
-            }
-            $crate::loops::Held::I32 => {
-                type $T = i32;
-                $go
-            }
-            $crate::loops::Held::I16 => {
-                type $T = i16;
-                $go
-            }
-            $crate::loops::Held::I8 => {
-                type $T = i8;
-                $go
-            }
-            $crate::loops::Held::U64 => {
-                type $T = u64;
-                $go
-            }
-            $crate::loops::Held::U32 => {
-                type $T = u32;
-                $go
-            }
-            $crate::loops::Held::U16 => {
-                type $T = u16;
-                $go
-            }
-            $crate::loops::Held::U8 | $crate::loops::Held::Bool => {
-                type $T = u8;
-                $go
-            }
-        }
+        thalweg_hal::match_type!($held, $T => $go;
+            $crate::loops::Held::F64 => f64,
+            $crate::loops::Held::F32 => f32,
+            $crate::loops::Held::I64 => i64,
+            $crate::loops::Held::I32 => i32,
+            $crate::loops::Held::I16 => i16,
+            $crate::loops::Held::I8 => i8,
+            $crate::loops::Held::U64 => u64,
+            $crate::loops::Held::U32 => u32,
+            $crate::loops::Held::U16 => u16,
+            $crate::loops::Held::U8 | $crate::loops::Held::Bool => u8,
+        )
     };
 }
 pub(crate) use with_type;

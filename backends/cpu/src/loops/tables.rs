@@ -188,41 +188,16 @@ impl<T: Copy + 'static> F3 for Select<T> {
 /// Evaluates `$go` with `$T` as an integer or bool type; `None` for floats.
 macro_rules! with_int {
     ($held:expr, $T:ident => $go:expr) => {
-        match $held {
-            Held::F64 | Held::F32 => return None,
-            Held::I64 => {
-                type $T = i64;
-                $go
-            }
-            Held::I32 => {
-                type $T = i32;
-                $go
-            }
-            Held::I16 => {
-                type $T = i16;
-                $go
-            }
-            Held::I8 => {
-                type $T = i8;
-                $go
-            }
-            Held::U64 => {
-                type $T = u64;
-                $go
-            }
-            Held::U32 => {
-                type $T = u32;
-                $go
-            }
-            Held::U16 => {
-                type $T = u16;
-                $go
-            }
-            Held::U8 | Held::Bool => {
-                type $T = u8;
-                $go
-            }
-        }
+        thalweg_hal::match_type!($held, $T => $go;
+            Held::I64 => i64,
+            Held::I32 => i32,
+            Held::I16 => i16,
+            Held::I8 => i8,
+            Held::U64 => u64,
+            Held::U32 => u32,
+            Held::U16 => u16,
+            Held::U8 | Held::Bool => u8;
+            else return None)
     };
 }
 

@@ -6,6 +6,7 @@ use crate::sort::{FEW, OWN, digit_bits, short};
 use crate::variant::Room;
 use thalweg_hal::DType;
 use thalweg_hal::library::Sort;
+use thalweg_hal::narrow::float_bits;
 
 impl Room {
     /// Name and type of its elements in the source.
@@ -21,23 +22,7 @@ impl Room {
 
 /// Infinity of a float.
 fn infinity(dtype: DType) -> Option<u64> {
-    match dtype {
-        DType::F64 => Some(f64::INFINITY.to_bits()),
-        DType::F32 => Some(f32::INFINITY.to_bits().into()),
-        DType::F16 => Some(half::f16::INFINITY.to_bits().into()),
-        DType::BF16 => Some(half::bf16::INFINITY.to_bits().into()),
-        DType::I64
-        | DType::I32
-        | DType::I16
-        | DType::I8
-        | DType::U64
-        | DType::U32
-        | DType::U16
-        | DType::U8
-        | DType::Bool
-        | DType::F8E4M3
-        | DType::F8E5M2 => None,
-    }
+    (dtype.is_float() && !dtype.is_storage()).then(|| float_bits(dtype, f64::INFINITY))
 }
 
 impl Writer<'_> {

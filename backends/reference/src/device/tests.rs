@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_hal::DType;
 use thalweg_hal::Status;
 use thalweg_hal::backend::{Bound, Callback, Copy, Fill, GraphNode, Launch, Place, Region};
+use thalweg_hal::ir::Kernel;
 use thalweg_hal::kit::host_memory::HostChunk;
 use thalweg_hal::library::{LibraryOp, Matmul};
 

@@ -1,9 +1,10 @@
-//! Graphs computed one element after the other in f64.
+//! Graphs computed one element after the other; what an op does to scalars is the interpreter's.
 
 use crate::graph::{ConvAttributes, Graph, Node, Op, ScatterMode};
 use crate::hal::DType;
-use crate::hal::ir::{ReduceOp, ScalarOp};
+use crate::hal::ir::{ReduceOp, Returns, ScalarOp};
 use crate::tensor::shape::Shape;
+use thalweg_hal::interpreter::scalar::{Reduction, cast, eval};
 
 /// All indices of a shape in row-major order.
 pub(super) fn indices(shape: &Shape) -> impl Iterator<Item = Vec<usize>> + use<> {
@@ -49,24 +50,17 @@ fn element(graph: &Graph, node: &Node, index: &[usize], values: &[Vec<f64>], inp
     let operand_shape = |operand: usize| *graph.shape(node.inputs[operand]);
     match &node.op {
         Op::Input(input) => inputs[*input as usize][place(&node.ty.shape, index)],
-        Op::Full { dtype, bits, .. } => match dtype {
-            DType::F32 => f64::from(f32::from_bits(*bits as u32)),
-            DType::Bool => *bits as f64,
-            _ => *bits as i64 as f64,
-        },
+        Op::Full { dtype, bits, .. } => value(*dtype, *bits),
         Op::Control(_) | Op::Result { .. } => panic!("{} is run by the host", node.op.name()),
         Op::Index { axis, .. } => index[usize::from(*axis)] as f64,
         Op::Map(op) => {
             let args: Vec<f64> = (0..node.inputs.len()).map(|operand| at(operand, index)).collect();
-            scalar(*op, &args, node.ty.dtype)
+            let types: Vec<DType> = node.inputs.iter().map(|&input| graph.dtype(input)).collect();
+            scalar(*op, &args, &types, node.ty.dtype)
         }
         Op::Cast(dtype) => {
-            let value = at(0, index);
-            match dtype {
-                DType::F32 => f64::from(value as f32),
-                DType::Bool => f64::from(u8::from(value != 0.0)),
-                _ => value.trunc(),
-            }
+            let from = graph.dtype(node.inputs[0]);
+            value(*dtype, cast(from, *dtype, bits(from, at(0, index))))
         }
         Op::Reduce { op, axes } => {
             let shape = operand_shape(0);
@@ -80,7 +74,7 @@ fn element(graph: &Graph, node: &Node, index: &[usize], values: &[Vec<f64>], inp
                 axes.iter().zip(place).for_each(|(axis, i)| full[axis] = i);
                 values.push(at(0, &full));
             }
-            reduce(*op, &values)
+            reduce(*op, graph.dtype(node.inputs[0]), &values)
         }
         Op::Permute(order) => {
             let mut from = vec![0; index.len()];
@@ -223,7 +217,7 @@ fn element(graph: &Graph, node: &Node, index: &[usize], values: &[Vec<f64>], inp
                     at(0, &from)
                 })
                 .collect();
-            reduce(*op, &values)
+            reduce(*op, graph.dtype(node.inputs[0]), &values)
         }
         Op::Rand => panic!("random words are tested on the devices"),
         Op::ArgSort { axis, descending } => {
@@ -307,54 +301,27 @@ fn position(attributes: &ConvAttributes, out: &[usize], tap: &[usize], x: &Shape
         .collect()
 }
 
-fn reduce(op: ReduceOp, values: &[f64]) -> f64 {
-    let position = |better: fn(f64, f64) -> bool| {
-        let mut best = 0;
-        for at in 1..values.len() {
-            if better(values[at], values[best]) {
-                best = at;
-            }
-        }
-        best as f64
-    };
-    match op {
-        ReduceOp::Sum => values.iter().sum(),
-        ReduceOp::Prod => values.iter().product(),
-        ReduceOp::Max => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-        ReduceOp::Min => values.iter().copied().fold(f64::INFINITY, f64::min),
-        ReduceOp::ArgMax => position(|a, b| a > b),
-        ReduceOp::ArgMin => position(|a, b| a < b),
-    }
+/// The bits of an element of `dtype`.
+fn bits(dtype: DType, value: f64) -> u64 {
+    cast(DType::F64, dtype, value.to_bits())
 }
 
-fn scalar(op: ScalarOp, args: &[f64], dtype: DType) -> f64 {
-    let truth = |value: bool| f64::from(u8::from(value));
-    let value = match op {
-        ScalarOp::Neg => -args[0],
-        ScalarOp::Abs => args[0].abs(),
-        ScalarOp::Sqrt => args[0].sqrt(),
-        ScalarOp::Exp => args[0].exp(),
-        ScalarOp::Log => args[0].ln(),
-        ScalarOp::Tanh => args[0].tanh(),
-        ScalarOp::Add => args[0] + args[1],
-        ScalarOp::Sub => args[0] - args[1],
-        ScalarOp::Mul => args[0] * args[1],
-        ScalarOp::Div => args[0] / args[1],
-        ScalarOp::Max => args[0].max(args[1]),
-        ScalarOp::Min => args[0].min(args[1]),
-        ScalarOp::Lt => truth(args[0] < args[1]),
-        ScalarOp::Select => {
-            if args[0] != 0.0 {
-                args[1]
-            } else {
-                args[2]
-            }
-        }
-        other => panic!("{other}"),
+/// The value of an element's bits.
+fn value(dtype: DType, bits: u64) -> f64 {
+    f64::from_bits(cast(dtype, DType::F64, bits))
+}
+
+fn reduce(op: ReduceOp, dtype: DType, values: &[f64]) -> f64 {
+    let values: Vec<u64> = values.iter().map(|&value| bits(dtype, value)).collect();
+    let result = match op.returns() {
+        Returns::Index => DType::I64,
+        Returns::Same | Returns::Bool => dtype,
     };
-    if dtype == DType::F32 {
-        f64::from(value as f32)
-    } else {
-        value
-    }
+    value(result, Reduction::of(op, dtype, &values))
+}
+
+/// An op on values of the dtypes `types`; all but a condition have one.
+fn scalar(op: ScalarOp, args: &[f64], types: &[DType], result: DType) -> f64 {
+    let at = |i: usize| args.get(i).map_or(0, |&value| bits(types[i], value));
+    value(result, eval(op, types[types.len() - 1], [at(0), at(1), at(2)]))
 }

@@ -6,6 +6,7 @@ use crate::ops::checked::{checked, composite_of, wide};
 use crate::ops::linalg::product;
 use crate::ops::precision::{self, Class};
 use crate::ops::{broadcast, cast, expanded};
+use crate::options;
 use crate::random::Key;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
@@ -24,32 +25,20 @@ pub struct AttentionOptions<'a> {
     dropout: Option<(f64, &'a Key)>,
 }
 
+options! { AttentionOptions<'a> {
+    /// A tensor that broadcasts to `[.., queries, keys]`: bool, true where a query sees a key, or numbers that are added to
+    /// the scores.
+    mask: &'a Tensor,
+    /// Query i sees keys 0 to i.
+    causal: bool,
+    /// What the products of queries and keys are multiplied by.
+    scale: f64,
+} }
+
 impl<'a> AttentionOptions<'a> {
     /// The defaults.
     pub fn new() -> AttentionOptions<'a> {
         AttentionOptions::default()
-    }
-
-    /// A tensor that broadcasts to `[.., queries, keys]`: bool, true where a query sees a key, or numbers that are added to
-    /// the scores.
-    #[must_use]
-    pub fn mask(mut self, mask: &'a Tensor) -> AttentionOptions<'a> {
-        self.mask = Some(mask);
-        self
-    }
-
-    /// Query i sees keys 0 to i.
-    #[must_use]
-    pub fn causal(mut self, causal: bool) -> AttentionOptions<'a> {
-        self.causal = causal;
-        self
-    }
-
-    /// What the products of queries and keys are multiplied by.
-    #[must_use]
-    pub fn scale(mut self, scale: f64) -> AttentionOptions<'a> {
-        self.scale = Some(scale);
-        self
     }
 
     /// Sets weights to 0 with probability `p`, and divides the others by `1 - p`; the same key drops the same weights.

@@ -4,6 +4,7 @@ use super::spatial::{MAX_SPATIAL, Padding, PerAxis};
 use crate::graph::{ConvAttributes, Op, Type};
 use crate::ops::checked::{checked, composite_of};
 use crate::ops::precision::{self, Class};
+use crate::options;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
 use crate::tensor::tag::OpTag;
@@ -35,38 +36,21 @@ impl Default for ConvOptions {
     }
 }
 
+options! { ConvOptions {
+    /// Elements of the input from one output to the next.
+    stride: impl Into<PerAxis>,
+    /// Zeros around the input.
+    padding: impl Into<Padding>,
+    /// Elements of the input from one tap to the next.
+    dilation: impl Into<PerAxis>,
+    /// Groups of channels that are convolved apart from each other.
+    groups: usize,
+} }
+
 impl ConvOptions {
     /// The defaults.
     pub fn new() -> ConvOptions {
         ConvOptions::default()
-    }
-
-    /// Elements of the input from one output to the next.
-    #[must_use]
-    pub fn stride(mut self, stride: impl Into<PerAxis>) -> ConvOptions {
-        self.stride = stride.into();
-        self
-    }
-
-    /// Zeros around the input.
-    #[must_use]
-    pub fn padding(mut self, padding: impl Into<Padding>) -> ConvOptions {
-        self.padding = padding.into();
-        self
-    }
-
-    /// Elements of the input from one tap to the next.
-    #[must_use]
-    pub fn dilation(mut self, dilation: impl Into<PerAxis>) -> ConvOptions {
-        self.dilation = dilation.into();
-        self
-    }
-
-    /// Groups of channels that are convolved apart from each other.
-    #[must_use]
-    pub fn groups(mut self, groups: usize) -> ConvOptions {
-        self.groups = groups;
-        self
     }
 
     /// The number of groups.
@@ -110,45 +94,23 @@ impl Default for ConvTransposeOptions {
     }
 }
 
+options! { ConvTransposeOptions {
+    /// Elements of the output from one input to the next.
+    stride: impl Into<PerAxis>,
+    /// Elements that are cut off on both sides of the output.
+    padding: impl Into<PerAxis>,
+    /// Elements that the output has more at its end; fewer than the stride or the dilation.
+    output_padding: impl Into<PerAxis>,
+    /// Elements of the output from one tap to the next.
+    dilation: impl Into<PerAxis>,
+    /// Groups of channels that are convolved apart from each other.
+    groups: usize,
+} }
+
 impl ConvTransposeOptions {
     /// The defaults.
     pub fn new() -> ConvTransposeOptions {
         ConvTransposeOptions::default()
-    }
-
-    /// Elements of the output from one input to the next.
-    #[must_use]
-    pub fn stride(mut self, stride: impl Into<PerAxis>) -> ConvTransposeOptions {
-        self.stride = stride.into();
-        self
-    }
-
-    /// Elements that are cut off on both sides of the output.
-    #[must_use]
-    pub fn padding(mut self, padding: impl Into<PerAxis>) -> ConvTransposeOptions {
-        self.padding = padding.into();
-        self
-    }
-
-    /// Elements that the output has more at its end; fewer than the stride or the dilation.
-    #[must_use]
-    pub fn output_padding(mut self, padding: impl Into<PerAxis>) -> ConvTransposeOptions {
-        self.output_padding = padding.into();
-        self
-    }
-
-    /// Elements of the output from one tap to the next.
-    #[must_use]
-    pub fn dilation(mut self, dilation: impl Into<PerAxis>) -> ConvTransposeOptions {
-        self.dilation = dilation.into();
-        self
-    }
-
-    /// Groups of channels that are convolved apart from each other.
-    #[must_use]
-    pub fn groups(mut self, groups: usize) -> ConvTransposeOptions {
-        self.groups = groups;
-        self
     }
 
     /// The number of groups.

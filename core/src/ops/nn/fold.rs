@@ -5,6 +5,7 @@ use super::windows::{along, padded_bits, taken, windows};
 use crate::graph::Type;
 use crate::ops::checked::{checked, checked_in, composite_of, summed};
 use crate::ops::precision::Class;
+use crate::options;
 use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::{Axes, Shape};
@@ -20,6 +21,15 @@ pub struct FoldOptions {
     dilation: PerAxis,
 }
 
+options! { FoldOptions {
+    /// Elements from one window to the next.
+    stride: impl Into<PerAxis>,
+    /// Zeros on both sides of space.
+    padding: impl Into<PerAxis>,
+    /// Elements from one place of a window to the next.
+    dilation: impl Into<PerAxis>,
+} }
+
 impl FoldOptions {
     /// Windows of `size` places per spatial axis.
     pub fn new(size: impl Into<PerAxis>) -> FoldOptions {
@@ -29,27 +39,6 @@ impl FoldOptions {
             padding: 0.into(),
             dilation: 1.into(),
         }
-    }
-
-    /// Elements from one window to the next.
-    #[must_use]
-    pub fn stride(mut self, stride: impl Into<PerAxis>) -> FoldOptions {
-        self.stride = stride.into();
-        self
-    }
-
-    /// Zeros on both sides of space.
-    #[must_use]
-    pub fn padding(mut self, padding: impl Into<PerAxis>) -> FoldOptions {
-        self.padding = padding.into();
-        self
-    }
-
-    /// Elements from one place of a window to the next.
-    #[must_use]
-    pub fn dilation(mut self, dilation: impl Into<PerAxis>) -> FoldOptions {
-        self.dilation = dilation.into();
-        self
     }
 
     fn grid(&self, space: [usize; 2]) -> Result<Grid, Refusal> {

@@ -7,6 +7,7 @@ use crate::hal::DType;
 use crate::ops::cast;
 use crate::ops::checked::{checked_in, composite_of, wide};
 use crate::ops::precision::Class;
+use crate::options;
 use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
@@ -41,6 +42,14 @@ enum Target {
     Factor(f64),
 }
 
+options! { InterpolateOptions {
+    /// How elements are made.
+    mode: Interpolation,
+    /// Whether the centres of the first and last elements of input and output coincide, instead of their outer edges; for
+    /// linear and cubic.
+    align_corners: bool,
+} }
+
 impl InterpolateOptions {
     /// To `size` elements per spatial axis.
     pub fn size(size: impl Into<PerAxis>) -> InterpolateOptions {
@@ -58,21 +67,6 @@ impl InterpolateOptions {
             mode: Interpolation::Nearest,
             align_corners: false,
         }
-    }
-
-    /// How elements are made.
-    #[must_use]
-    pub fn mode(mut self, mode: Interpolation) -> InterpolateOptions {
-        self.mode = mode;
-        self
-    }
-
-    /// Whether the centres of the first and last elements of input and output coincide, instead of their outer edges; for
-    /// linear and cubic.
-    #[must_use]
-    pub fn align_corners(mut self, align: bool) -> InterpolateOptions {
-        self.align_corners = align;
-        self
     }
 
     fn resamplings(&self, x: Type) -> Result<Vec<Resampling>, Refusal> {

@@ -11,6 +11,7 @@ use crate::ops::precision::Class;
 use crate::ops::reduce::one_zero;
 use crate::ops::{IntoOperand, Operand, float_bits};
 use crate::ops::{cast, float_of};
+use crate::options;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::{Axes, Shape};
 use crate::tensor::tag::OpTag;
@@ -31,9 +32,22 @@ pub struct PoolOptions {
     padding: PerAxis,
     dilation: PerAxis,
     ceil_mode: bool,
-    count_padding: bool,
-    divisor: Option<usize>,
+    count_include_pad: bool,
+    divisor_override: Option<usize>,
 }
+
+options! { PoolOptions {
+    /// Elements around the input, at most half a window: -inf for a maximum, 0 for a mean.
+    padding: impl Into<PerAxis>,
+    /// Elements of the input from one place of a window to the next; for maxima.
+    dilation: impl Into<PerAxis>,
+    /// Whether a last window that starts inside the input may reach beyond it.
+    ceil_mode: bool,
+    /// Whether a mean counts the padding; it does unless said otherwise.
+    count_include_pad: bool,
+    /// What a mean divides by instead of the number of elements.
+    divisor_override: usize,
+} }
 
 impl PoolOptions {
     /// Windows of `size` elements per spatial axis.
@@ -44,8 +58,8 @@ impl PoolOptions {
             padding: 0.into(),
             dilation: 1.into(),
             ceil_mode: false,
-            count_padding: true,
-            divisor: None,
+            count_include_pad: true,
+            divisor_override: None,
         }
     }
 
@@ -53,41 +67,6 @@ impl PoolOptions {
     #[must_use]
     pub fn stride(mut self, stride: impl Into<PerAxis>) -> PoolOptions {
         self.stride = Some(stride.into());
-        self
-    }
-
-    /// Elements around the input, at most half a window: -inf for a maximum, 0 for a mean.
-    #[must_use]
-    pub fn padding(mut self, padding: impl Into<PerAxis>) -> PoolOptions {
-        self.padding = padding.into();
-        self
-    }
-
-    /// Elements of the input from one place of a window to the next; for maxima.
-    #[must_use]
-    pub fn dilation(mut self, dilation: impl Into<PerAxis>) -> PoolOptions {
-        self.dilation = dilation.into();
-        self
-    }
-
-    /// Whether a last window that starts inside the input may reach beyond it.
-    #[must_use]
-    pub fn ceil_mode(mut self, ceil: bool) -> PoolOptions {
-        self.ceil_mode = ceil;
-        self
-    }
-
-    /// Whether a mean counts the padding; it does unless said otherwise.
-    #[must_use]
-    pub fn count_include_pad(mut self, count: bool) -> PoolOptions {
-        self.count_padding = count;
-        self
-    }
-
-    /// What a mean divides by instead of the number of elements.
-    #[must_use]
-    pub fn divisor_override(mut self, divisor: usize) -> PoolOptions {
-        self.divisor = Some(divisor);
         self
     }
 
@@ -283,28 +262,28 @@ impl Geometry {
     }
 
     /// Whether each window along a spatial axis counts as many elements as it has places.
-    fn is_whole(&self, axis: usize, count_padding: bool) -> bool {
+    fn is_whole(&self, axis: usize, count_include_pad: bool) -> bool {
         let last = (self.out[axis] - 1) * self.step[axis] + self.size[axis];
         let extent = self.input[self.first + axis];
-        match count_padding {
+        match count_include_pad {
             true => last <= extent + 2 * self.low[axis],
             false => self.low[axis] == 0 && last <= extent,
         }
     }
 
     /// The number of elements that each window of a mean counts.
-    fn counts(&self, like: &Tensor, dtype: DType, count_padding: bool, tag: OpTag) -> Operand<'static> {
+    fn counts(&self, like: &Tensor, dtype: DType, count_include_pad: bool, tag: OpTag) -> Operand<'static> {
         let mut same = 1;
         let mut counts: Option<Tensor> = None;
         for axis in 0..self.axes {
             let (size, low) = (self.size[axis] as i64, self.low[axis] as i64);
-            if self.is_whole(axis, count_padding) {
+            if self.is_whole(axis, count_include_pad) {
                 same *= size;
                 continue;
             }
             let at = self.first + axis;
             let extent = self.input[at] as i64;
-            let (least, end) = if count_padding {
+            let (least, end) = if count_include_pad {
                 (-low, extent + low)
             } else {
                 (0, extent)
@@ -432,8 +411,8 @@ fn max_pool_indices(x: &Tensor, options: PoolOptions, axes: usize, tag: OpTag) -
 fn avg_pool(x: &Tensor, options: PoolOptions, axes: usize, tag: OpTag) -> Tensor {
     checked_in(Class::Other, tag, [x], |[x], [ty]| {
         let pool = sums(options, ty, axes)?;
-        if options.divisor == Some(0) {
-            return Err(Refusal::new("divisor 0"));
+        if options.divisor_override == Some(0) {
+            return Err(Refusal::new("divisor_override 0"));
         }
         let dtype = float_of(ty.dtype);
         Ok(composite_of(
@@ -444,9 +423,9 @@ fn avg_pool(x: &Tensor, options: PoolOptions, axes: usize, tag: OpTag) -> Tensor
             tag,
             |[x], []| {
                 let sum = pool.reduced(&cast(x, wide(dtype), tag), ReduceOp::Sum, 0, tag);
-                let mean = match options.divisor {
-                    Some(divisor) => sum / divisor as f64,
-                    None => sum.div(pool.counts(x, wide(dtype), options.count_padding, tag)),
+                let mean = match options.divisor_override {
+                    Some(divisor_override) => sum / divisor_override as f64,
+                    None => sum.div(pool.counts(x, wide(dtype), options.count_include_pad, tag)),
                 };
                 cast(&mean, dtype, tag)
             },

@@ -3,7 +3,6 @@
 mod casts;
 mod expect;
 mod forms;
-mod philox;
 mod places;
 mod rand;
 mod random;
@@ -11,10 +10,11 @@ mod reduce;
 mod rows;
 mod scalar;
 
+use expect::tolerance;
+
 use crate::kit::{Case, Stop};
 use crate::rig::Device;
 use thalweg_hal::DType;
-use thalweg_hal::tables::Capability;
 
 pub(super) fn cases() -> Vec<Case> {
     [
@@ -37,13 +37,8 @@ pub(super) fn need(device: &Device, dtypes: &[DType]) -> Result<(), Stop> {
     if device.raw().tables.kernel.is_none() {
         return Err(Stop::Unsupported("the backend has no table of kernels".into()));
     }
-    dtypes.iter().try_for_each(|dtype| match dtype {
-        DType::F64 => device.need(Capability::F64),
-        DType::F16 => device.need(Capability::F16),
-        DType::BF16 => device.need(Capability::BF16),
-        DType::F8E4M3 | DType::F8E5M2 => device.need(Capability::F8),
-        _ => Ok(()),
-    })
+    let mut needed = dtypes.iter().filter_map(|dtype| dtype.facts().capability);
+    needed.try_for_each(|capability| device.need(capability))
 }
 
 /// What the values of a case come from: the same on every run.

@@ -9,6 +9,7 @@ use crate::rig::values::{Random, float, from_bytes, integer, mask, show};
 use crate::rig::{Device, Subject};
 use crate::{check, fail};
 use thalweg_hal::DType;
+use thalweg_hal::interpreter::scalar::Reduction;
 use thalweg_hal::ir::ReduceOp;
 use thalweg_hal::library::{LibraryOp, Scan, Scatter};
 
@@ -103,25 +104,7 @@ impl Sum {
     }
 
     fn nothing(dtype: DType, op: ReduceOp) -> Sum {
-        let bits = match (op, dtype.is_float()) {
-            (ReduceOp::Sum, _) => 0,
-            (ReduceOp::Prod, true) => crate::rig::values::from_float(dtype, 1.0),
-            (ReduceOp::Prod, false) => 1,
-            (ReduceOp::Max, true) => crate::rig::values::from_float(dtype, f64::NEG_INFINITY),
-            (_, true) => crate::rig::values::from_float(dtype, f64::INFINITY),
-            (op, false) => {
-                let signed = integer(dtype, mask(dtype)) < 0;
-                let top = 1_u64 << (8 * dtype.size() - 1);
-                match (op, dtype, signed) {
-                    (ReduceOp::Max, _, true) => top,
-                    (ReduceOp::Max, _, false) => 0,
-                    (_, DType::Bool, _) => 1,
-                    (_, _, true) => top - 1,
-                    (_, _, false) => mask(dtype),
-                }
-            }
-        };
-        Sum::of(dtype, bits)
+        Sum::of(dtype, Reduction::of(op, dtype, &[]))
     }
 
     fn join(self, op: ReduceOp, other: Sum) -> Sum {
@@ -140,15 +123,8 @@ impl Sum {
                 ..self
             };
         }
-        let (a, b) = (integer(dtype, self.bits), integer(dtype, other.bits));
-        let whole = match op {
-            ReduceOp::Sum => a.wrapping_add(b),
-            ReduceOp::Prod => a.wrapping_mul(b),
-            ReduceOp::Max => a.max(b),
-            _ => a.min(b),
-        };
         Sum {
-            bits: whole as u64 & mask(dtype),
+            bits: Reduction::of(op, dtype, &[self.bits, other.bits]),
             steps,
             ..self
         }

@@ -1,11 +1,12 @@
 //! Random launches, run and compared.
 
-use super::oracle::{Buffer, Case, real};
+use super::oracle::{Buffer, Case};
 use crate::exec::{Arg, Args, Program};
 use crate::isa::Isa;
 use crate::parallel::{Parallel, Serial};
 use thalweg_hal::DType;
 use thalweg_hal::ir::{Access, Kernel, Level, Node, Role};
+use thalweg_hal::narrow::float_value;
 
 /// Threads started per call: slow, simple.
 pub(super) struct Threads(pub(super) usize);
@@ -247,12 +248,16 @@ pub(super) fn compare(case: &Case, expected: &[Vec<u8>], found: &[Vec<u8>], what
         };
         for (i, (e, f)) in expected[p].chunks(size).zip(found[p].chunks(size)).enumerate() {
             let (e, f) = (read(e), read(f));
-            let nan = |bits| param.dtype.is_float() && real(param.dtype, bits).is_nan();
+            let number = |bits| match param.dtype.is_float() {
+                true => float_value(param.dtype, bits),
+                false => bits as f64,
+            };
+            let nan = |bits| number(bits).is_nan();
             assert!(
                 e == f || nan(e) && nan(f),
                 "{what}: p{p} element {i}: {f:#x} ({}) instead of {e:#x} ({})\nextents {:?}, in place {:?}, buffers {:?}\n{}",
-                real(param.dtype, f),
-                real(param.dtype, e),
+                number(f),
+                number(e),
                 case.extents,
                 case.in_place,
                 case.buffers

@@ -21,8 +21,8 @@ use geometry::{AXES, Axis, Pass, Window};
 use half::{bf16, f16};
 use operands::{Gathered, Rows, Sizes, Weights};
 use smallvec::SmallVec;
-use thalweg_hal::Result;
 use thalweg_hal::library::{Conv, LibraryOp};
+use thalweg_hal::{Result, match_type};
 use tile::ConvElement;
 
 /// Extents beyond this are left to the op's definition, so that no sum of products of them overflows.
@@ -93,28 +93,18 @@ impl ConvKernel {
         }
         // SAFETY: the caller vouches for the operands, and each routine was asked whether the launch suits it.
         unsafe {
-            let done = match (self.launch(args), self.dtype) {
-                (None, _) => false,
-                (Some(launch), MatDType::F32) => self.typed::<f32>(&launch, args, prepared, parallel),
-                (Some(launch), MatDType::F64) => self.typed::<f64>(&launch, args, prepared, parallel),
-                (Some(launch), MatDType::F16) => self.typed::<f16>(&launch, args, prepared, parallel),
-                (Some(launch), MatDType::Bf16) => self.typed::<bf16>(&launch, args, prepared, parallel),
-                (Some(launch), MatDType::I32) => self.typed::<i32>(&launch, args, prepared, parallel),
-                (Some(launch), MatDType::U32) => self.typed::<u32>(&launch, args, prepared, parallel),
-                (Some(launch), MatDType::I64) => self.typed::<i64>(&launch, args, prepared, parallel),
-                (Some(launch), MatDType::U64) => self.typed::<u64>(&launch, args, prepared, parallel),
-                (
-                    Some(_),
-                    MatDType::I8
-                    | MatDType::U8
-                    | MatDType::I16
-                    | MatDType::U16
-                    | MatDType::F16Wide
-                    | MatDType::Bf16Wide
-                    | MatDType::F8E4M3
-                    | MatDType::F8E5M2,
-                ) => false,
-            };
+            let done = self.launch(args).is_some_and(|launch| {
+                match_type!(self.dtype, T => self.typed::<T>(&launch, args, prepared, parallel);
+                    MatDType::F32 => f32,
+                    MatDType::F64 => f64,
+                    MatDType::F16 => f16,
+                    MatDType::Bf16 => bf16,
+                    MatDType::I32 => i32,
+                    MatDType::U32 => u32,
+                    MatDType::I64 => i64,
+                    MatDType::U64 => u64;
+                    else false)
+            });
             if !done {
                 self.definition.run(args, parallel);
             }

@@ -9,42 +9,14 @@ use crate::library::gemm::{self, Isa, Operands};
 /// than the packing is worth.
 macro_rules! by_type {
     ($dtype:expr, $t:ident => $body:expr, $other:expr) => {
-        match $dtype {
-            $crate::library::matmul::MatDType::F32 => {
-                type $t = f32;
-                $body
-            }
-            $crate::library::matmul::MatDType::F64 => {
-                type $t = f64;
-                $body
-            }
-            $crate::library::matmul::MatDType::I32 => {
-                type $t = i32;
-                $body
-            }
-            $crate::library::matmul::MatDType::U32 => {
-                type $t = u32;
-                $body
-            }
-            $crate::library::matmul::MatDType::I64 => {
-                type $t = i64;
-                $body
-            }
-            $crate::library::matmul::MatDType::U64 => {
-                type $t = u64;
-                $body
-            }
-            $crate::library::matmul::MatDType::F16
-            | $crate::library::matmul::MatDType::Bf16
-            | $crate::library::matmul::MatDType::F16Wide
-            | $crate::library::matmul::MatDType::Bf16Wide
-            | $crate::library::matmul::MatDType::F8E4M3
-            | $crate::library::matmul::MatDType::F8E5M2
-            | $crate::library::matmul::MatDType::I8
-            | $crate::library::matmul::MatDType::U8
-            | $crate::library::matmul::MatDType::I16
-            | $crate::library::matmul::MatDType::U16 => $other,
-        }
+        thalweg_hal::match_type!($dtype, $t => $body;
+            $crate::library::matmul::MatDType::F32 => f32,
+            $crate::library::matmul::MatDType::F64 => f64,
+            $crate::library::matmul::MatDType::I32 => i32,
+            $crate::library::matmul::MatDType::U32 => u32,
+            $crate::library::matmul::MatDType::I64 => i64,
+            $crate::library::matmul::MatDType::U64 => u64;
+            else $other)
     };
 }
 pub(in crate::library) use by_type;

@@ -7,6 +7,7 @@ use crate::ops::checked::{checked, composite_of, wide};
 use crate::ops::nn::softmax::peak;
 use crate::ops::precision::{self, Class};
 use crate::ops::{cast, expanded};
+use crate::options;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
 use crate::tensor::tag::OpTag;
@@ -32,39 +33,22 @@ impl Default for ClassLossOptions<'_> {
     }
 }
 
+options! { ClassLossOptions<'a> {
+    /// A weight for each class, `[c]`; a mean divides by the sum of the weights of the targets.
+    weight: &'a Tensor,
+    /// The target class that does not count; -100 unless said otherwise.
+    ignore_index: i64,
+    /// The part of each target that is spread evenly over all classes, 0 to 1. Szegedy et al., Rethinking the Inception
+    /// Architecture for Computer Vision (2016).
+    label_smoothing: f64,
+    /// What becomes of the losses.
+    reduction: Reduction,
+} }
+
 impl<'a> ClassLossOptions<'a> {
     /// The defaults.
     pub fn new() -> ClassLossOptions<'a> {
         ClassLossOptions::default()
-    }
-
-    /// A weight for each class, `[c]`; a mean divides by the sum of the weights of the targets.
-    #[must_use]
-    pub fn weight(mut self, weight: &'a Tensor) -> ClassLossOptions<'a> {
-        self.weight = Some(weight);
-        self
-    }
-
-    /// The target class that does not count; -100 unless said otherwise.
-    #[must_use]
-    pub fn ignore_index(mut self, index: i64) -> ClassLossOptions<'a> {
-        self.ignore_index = index;
-        self
-    }
-
-    /// The part of each target that is spread evenly over all classes, 0 to 1. Szegedy et al., Rethinking the Inception
-    /// Architecture for Computer Vision (2016).
-    #[must_use]
-    pub fn label_smoothing(mut self, smoothing: f64) -> ClassLossOptions<'a> {
-        self.label_smoothing = smoothing;
-        self
-    }
-
-    /// What becomes of the losses.
-    #[must_use]
-    pub fn reduction(mut self, reduction: Reduction) -> ClassLossOptions<'a> {
-        self.reduction = reduction;
-        self
     }
 
     fn key(&self) -> (i64, u64, Reduction) {

@@ -224,36 +224,120 @@ fn reductions() {
     assert_eq!(product.finish() as u32 as i32, (-3i32).wrapping_pow(40));
 }
 
-proptest! {
-    #[test]
-    fn f32_arithmetic_is_ieee(a: u32, b: u32) {
-        let (x, y) = (f32::from_bits(a), f32::from_bits(b));
-        let pairs = [
-            (ScalarOp::Add, x + y),
-            (ScalarOp::Sub, x - y),
-            (ScalarOp::Mul, x * y),
-            (ScalarOp::Div, x / y),
-            (ScalarOp::Rem, x % y),
-            (ScalarOp::Sqrt, x.sqrt()),
-            (ScalarOp::Floor, x.floor()),
-        ];
-        for (op, expected) in pairs {
-            let found = f32s(op, &[x, y]);
-            prop_assert!(found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan(), "{op} {x:?} {y:?}");
-        }
-    }
+#[test]
+fn stored_values_of_erf() {
+    let erf = |x: f64| f64::from_bits(eval(ScalarOp::Erf, DType::F64, [x.to_bits(), 0, 0]));
+    assert!((erf(0.5) - 0.520_499_877_813_046_5).abs() < 1e-15);
+    assert!((erf(1.0) - 0.842_700_792_949_714_9).abs() < 1e-15);
+    assert!((erf(-2.0) + 0.995_322_265_018_952_7).abs() < 1e-15);
+}
 
-    #[test]
-    fn i32_arithmetic_wraps(a: i32, b: i32) {
-        let eval = |op| ints(op, DType::I32, a.into(), b.into()) as i32;
-        prop_assert_eq!(eval(ScalarOp::Add), a.wrapping_add(b));
-        prop_assert_eq!(eval(ScalarOp::Sub), a.wrapping_sub(b));
-        prop_assert_eq!(eval(ScalarOp::Mul), a.wrapping_mul(b));
-        prop_assert_eq!(eval(ScalarOp::Shl), a.checked_shl(b as u32).unwrap_or(0));
-        prop_assert_eq!(eval(ScalarOp::Shr), a >> (b as u32).min(31));
-        if b != 0 {
-            prop_assert_eq!(eval(ScalarOp::Div), a.wrapping_div(b));
-            prop_assert_eq!(eval(ScalarOp::Rem), a.wrapping_rem(b));
+/// The bits of an op's result and those of the language's: equal, or two NaN.
+fn same(op: ScalarOp, dtype: DType, args: [u64; 3], expected: u64) {
+    let found = eval(op, dtype, args);
+    let nan = |bits| dtype.is_float() && float_value(dtype, bits).is_nan();
+    assert!(
+        found == expected || nan(found) && nan(expected),
+        "{op} {dtype} of {args:x?} is {found:#x}, not {expected:#x}"
+    );
+}
+
+/// What no standard defines to the last bit: within four units of what the platform's library has.
+fn near(op: ScalarOp, dtype: DType, args: [u64; 3], expected: f64, epsilon: f64) {
+    let found = float_value(dtype, eval(op, dtype, args));
+    let close =
+        (found - expected).abs() <= 4.0 * epsilon * expected.abs() + 2.0 * f64::from(f32::MIN_POSITIVE);
+    assert!(
+        found == expected || close || found.is_nan() && expected.is_nan(),
+        "{op} {dtype} of {args:x?} is {found:e}, not {expected:e}"
+    );
+}
+
+/// Each float against the language: ops in `$wide`, rounded to the dtype by `$round`.
+macro_rules! floats {
+    ($($test:ident $dtype:ident $wide:ident $round:expr;)*) => { proptest! { $(
+        #[test]
+        fn $test(a: u64, b: u64, c: u64, small: bool) {
+            use ScalarOp::*;
+            let dtype = DType::$dtype;
+            // Any bits, or numbers near one.
+            let bits = |bits: u64| if small { float_bits(dtype, (bits as i32) as f64 / 1e8) } else { bits & mask(dtype) };
+            let args = [a, b, c].map(bits);
+            let [x, y, z] = args.map(|bits| float_value(dtype, bits) as $wide);
+            let round: fn($wide) -> u64 = $round;
+            for (op, expected) in [
+                (Neg, -x), (Abs, x.abs()), (Floor, x.floor()), (Ceil, x.ceil()), (Trunc, x.trunc()),
+                (Round, x.round_ties_even()), (Sqrt, x.sqrt()), (Add, x + y), (Sub, x - y), (Mul, x * y), (Div, x / y),
+                (Rem, x % y), (Fma, x.mul_add(y, z)),
+            ] {
+                same(op, dtype, args, round(expected));
+            }
+            for (op, expected) in [(Eq, x == y), (Ne, x != y), (Lt, x < y), (Le, x <= y)] {
+                prop_assert_eq!(eval(op, dtype, args), u64::from(expected), "{}", op);
+            }
+            let [x, y] = [x as f64, y as f64];
+            let epsilon = 2_f64.powi(-(dtype.facts().mantissa as i32));
+            for (op, expected) in [
+                (Exp, x.exp()), (Expm1, x.exp_m1()), (Log, x.ln()), (Log1p, x.ln_1p()), (Sin, x.sin()), (Cos, x.cos()),
+                (Tanh, x.tanh()), (Pow, x.powf(y)), (Atan2, x.atan2(y)),
+                (Cbrt, x.cbrt()),
+            ] {
+                near(op, dtype, args, float_value(dtype, float_bits(dtype, expected)), epsilon);
+            }
+            prop_assert_eq!(cast(dtype, DType::I8, args[0]), u64::from(x as i8 as u8));
+            prop_assert_eq!(cast(dtype, DType::I64, args[0]), x as i64 as u64);
+            prop_assert_eq!(cast(dtype, DType::U32, args[0]), u64::from(x as u32));
+            prop_assert_eq!(cast(dtype, DType::U64, args[0]), x as u64);
         }
-    }
+    )* } };
+}
+
+floats! {
+    f64_is_the_languages F64 f64 f64::to_bits;
+    f32_is_the_languages F32 f32 |x| x.to_bits().into();
+    f16_is_f32_rounded F16 f32 |x| f16::from_f32(x).to_bits().into();
+    bf16_is_f32_rounded BF16 f32 |x| bf16::from_f32(x).to_bits().into();
+}
+
+/// Each integer against the language.
+macro_rules! integers {
+    ($($test:ident $dtype:ident $type:ident;)*) => { proptest! { $(
+        #[test]
+        fn $test(x: $type, y: $type, shift in 0_u32..80) {
+            use ScalarOp::*;
+            let dtype = DType::$dtype;
+            let bits = |value: $type| value as u64 & mask(dtype);
+            let args = [bits(x), bits(y), 0];
+            for (op, expected) in [
+                (Add, x.wrapping_add(y)), (Sub, x.wrapping_sub(y)), (Mul, x.wrapping_mul(y)),
+                (Div, if y == 0 { 0 } else { x.wrapping_div(y) }), (Rem, if y == 0 { 0 } else { x.wrapping_rem(y) }),
+                (Neg, x.wrapping_neg()), (Not, !x), (And, x & y), (Or, x | y), (Xor, x ^ y), (Max, x.max(y)), (Min, x.min(y)),
+            ] {
+                same(op, dtype, args, bits(expected));
+            }
+            for (op, expected) in [(Eq, x == y), (Ne, x != y), (Lt, x < y), (Le, x <= y)] {
+                same(op, dtype, args, expected.into());
+            }
+            let by = [bits(x), u64::from(shift), 0];
+            same(Shl, dtype, by, bits(x.checked_shl(shift).unwrap_or(0)));
+            same(Shr, dtype, by, bits(x >> shift.min($type::BITS - 1) >> u32::from(shift >= $type::BITS)));
+            for (to, expected) in [
+                (DType::F64, (x as f64).to_bits()), (DType::F32, (x as f32).to_bits().into()), (DType::Bool, u64::from(x != 0)),
+                (DType::I64, x as i64 as u64), (DType::U16, u64::from(x as u16)), (DType::I8, u64::from(x as i8 as u8)),
+            ] {
+                prop_assert_eq!(cast(dtype, to, bits(x)), expected, "{} to {}", x, to);
+            }
+        }
+    )* } };
+}
+
+integers! {
+    i64_wraps I64 i64;
+    i32_wraps I32 i32;
+    i16_wraps I16 i16;
+    i8_wraps I8 i8;
+    u64_wraps U64 u64;
+    u32_wraps U32 u32;
+    u16_wraps U16 u16;
+    u8_wraps U8 u8;
 }

@@ -1,15 +1,12 @@
 //! What each op does to one scalar: bits in, bits out.
 
+use crate::dtype::{Class, DType};
+use crate::ir::{ReduceOp, ScalarOp};
+use crate::narrow::{bf16_from_i64, bf16_from_u64, f16_from_i64, f16_from_u64, float_bits, float_value};
 use std::cmp::Ordering;
-use thalweg_hal::DType;
-use thalweg_hal::dtype::Class;
-use thalweg_hal::ir::{ReduceOp, ScalarOp};
-use thalweg_hal::narrow::{
-    bf16_from_i64, bf16_from_u64, f16_from_i64, f16_from_u64, float_bits, float_value,
-};
 
 /// The bits of a value of `dtype`.
-fn mask(dtype: DType) -> u64 {
+pub fn mask(dtype: DType) -> u64 {
     match dtype {
         DType::Bool => 1,
         _ => u64::MAX >> (64 - 8 * dtype.size()),
@@ -22,7 +19,7 @@ fn real(dtype: DType, bits: u64) -> f64 {
 }
 
 /// The value of an integer or bool.
-fn whole(dtype: DType, bits: u64) -> i128 {
+pub fn whole(dtype: DType, bits: u64) -> i128 {
     let unused = 64 - 8 * dtype.size() as u32;
     match dtype.class() {
         Class::Signed => (((bits << unused) as i64) >> unused).into(),
@@ -42,7 +39,7 @@ fn narrowed(to: DType, float: f64) -> u64 {
 }
 
 /// [`ScalarOp`] on arguments of `dtype`; a condition is 0 or 1.
-pub(crate) fn eval(op: ScalarOp, dtype: DType, bits: [u64; 3]) -> u64 {
+pub fn eval(op: ScalarOp, dtype: DType, bits: [u64; 3]) -> u64 {
     let float = dtype.is_float();
     let [a, b, c] = bits;
     let [x, y, z] = bits.map(|v| if float { real(dtype, v) } else { 0.0 });
@@ -108,8 +105,8 @@ fn wins(dtype: DType, wanted: Ordering, a: u64, b: u64) -> bool {
     !y.is_nan() && (x.is_nan() || x.total_cmp(&y) == wanted)
 }
 
-/// [`thalweg_hal::ir::Node::Cast`].
-pub(crate) fn cast(from: DType, to: DType, bits: u64) -> u64 {
+/// [`crate::ir::Node::Cast`].
+pub fn cast(from: DType, to: DType, bits: u64) -> u64 {
     let most = mask(to) >> 1;
     if from.is_float() {
         let x = real(from, bits);
@@ -128,22 +125,15 @@ pub(crate) fn cast(from: DType, to: DType, bits: u64) -> u64 {
         DType::F16 => f16_from_u64(n as u64).to_bits().into(),
         DType::BF16 if n < 0 => bf16_from_i64(n as i64).to_bits().into(),
         DType::BF16 => bf16_from_u64(n as u64).to_bits().into(),
-        // What f64 does not hold is far beyond their range.
-        DType::F8E4M3 | DType::F8E5M2 => float_bits(to, n as f64),
         DType::Bool => u64::from(n != 0),
-        DType::I64
-        | DType::I32
-        | DType::I16
-        | DType::I8
-        | DType::U64
-        | DType::U32
-        | DType::U16
-        | DType::U8 => n as u64 & mask(to),
+        // What f64 does not hold is far beyond the range of floats for storage.
+        _ if to.is_float() => float_bits(to, n as f64),
+        _ => n as u64 & mask(to),
     }
 }
 
 /// A reduction on its way through the inner space.
-pub(crate) struct Reduction {
+pub struct Reduction {
     op: ReduceOp,
     dtype: DType,
     taken: u64,
@@ -157,8 +147,15 @@ pub(crate) struct Reduction {
 }
 
 impl Reduction {
+    /// The result for all values of a row.
+    pub fn of(op: ReduceOp, dtype: DType, values: &[u64]) -> u64 {
+        let mut reduction = Reduction::new(op, dtype);
+        values.iter().for_each(|&bits| reduction.take(bits));
+        reduction.finish()
+    }
+
     /// A reduction over nothing.
-    pub(crate) fn new(op: ReduceOp, dtype: DType) -> Reduction {
+    fn new(op: ReduceOp, dtype: DType) -> Reduction {
         let start = if op == ReduceOp::Prod { 1 } else { 0 };
         let least = matches!(op, ReduceOp::Max | ReduceOp::ArgMax);
         let infinity = if least { f64::NEG_INFINITY } else { f64::INFINITY };
@@ -181,7 +178,7 @@ impl Reduction {
     }
 
     /// One more value.
-    pub(crate) fn take(&mut self, bits: u64) {
+    fn take(&mut self, bits: u64) {
         let dtype = self.dtype;
         match self.op {
             ReduceOp::Sum if dtype.is_float() => self.float += real(dtype, bits),
@@ -202,7 +199,7 @@ impl Reduction {
     }
 
     /// The result.
-    pub(crate) fn finish(self) -> u64 {
+    fn finish(self) -> u64 {
         match self.op {
             ReduceOp::Sum | ReduceOp::Prod if self.dtype.is_float() => rounded(self.dtype, self.float),
             ReduceOp::Sum | ReduceOp::Prod => self.integer as u64 & mask(self.dtype),
@@ -212,8 +209,15 @@ impl Reduction {
     }
 }
 
+/// [`crate::ir::Node::Rand`].
+pub fn random_word(key: u64, counter: u64) -> u32 {
+    let halves = |n: u64| [n as u32, (n >> 32) as u32];
+    let [low, high] = halves(counter / 4);
+    philox([low, high, 0, 0], halves(key))[(counter % 4) as usize]
+}
+
 /// Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3".
-pub(crate) fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
+fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     for round in 0..10 {
         if round > 0 {
             key = [key[0].wrapping_add(0x9e37_79b9), key[1].wrapping_add(0xbb67_ae85)];
