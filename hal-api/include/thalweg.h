@@ -831,8 +831,8 @@ struct thalweg_event_table {
  *   THALWEG_OP_LOAD_AT reads the input.
  * - Floating-point ops are IEEE 754 with round-to-nearest-even and are never contracted or
  *   reassociated. f16 and bf16 ops compute in f32 and round the result to the dtype after each
- *   op. f8e4m3 and f8e5m2 are for storage: they are loaded, stored, selected and cast, and a
- *   cast to them rounds once; what is too large for f8e4m3 becomes NaN.
+ *   op. Dtypes for storage are loaded, stored, selected and cast, and a cast to them rounds
+ *   once; what is too large for f8e4m3 becomes NaN.
  * - Integer arithmetic wraps. `x / 0` and `x % 0` are 0, `MIN / -1` is `MIN`. Division
  *   truncates.
  * - `max` and `min` hand NaN on; `-0` counts as less than `+0`.
@@ -861,7 +861,7 @@ struct thalweg_event_table {
 
 /* An op on scalars. Arguments have one dtype, but for the condition of `Select`. Argument
  * classes: float is f64, f32, f16 or bf16; number a float or an integer; wide one of 32 or 64
- * bits; bits an integer or bool; any every dtype but f8e4m3 and f8e5m2; moved every dtype. The
+ * bits; bits an integer or bool; any every dtype but those for storage; moved every dtype. The
  * result has the dtype of the last argument unless an arrow says otherwise. */
 enum thalweg_scalar_op {
     /* neg(number): `-x`. */
@@ -947,7 +947,7 @@ enum thalweg_scalar_op {
 /* A reduction over the inner space. Sums and products take 32- and 64-bit dtypes: cast first, so
  * that the dtype of the accumulator is explicit. Argument classes: float is f64, f32, f16 or
  * bf16; number a float or an integer; wide one of 32 or 64 bits; bits an integer or bool; any
- * every dtype but f8e4m3 and f8e5m2; moved every dtype. The result has the dtype of the last
+ * every dtype but those for storage; moved every dtype. The result has the dtype of the last
  * argument unless an arrow says otherwise. */
 enum thalweg_reduce_op {
     /* sum(wide): Sum; 0 over nothing. */

@@ -3,7 +3,10 @@
 use crate::Result;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Expr, Ident, Item, Lit, LitInt, LitStr, Meta, Token, Type, Visibility};
+use syn::{
+    Attribute, Expr, FieldValue, Ident, Item, Lit, LitInt, LitStr, Meta, Token, Type, Visibility, braced,
+    token,
+};
 
 /// One file.
 pub(super) struct Section {
@@ -157,6 +160,8 @@ struct MacroRow {
 
 impl Parse for MacroRow {
     fn parse(input: ParseStream<'_>) -> syn::Result<MacroRow> {
+        // A macro that writes macros is handed the dollar for them.
+        input.parse::<Option<Token![$]>>()?;
         let docs = docs(&input.call(Attribute::parse_outer)?);
         let name = input.parse()?;
         input.parse::<Token![=]>()?;
@@ -180,6 +185,12 @@ impl Parse for MacroRow {
                 syn::parenthesized!(inside in input);
                 Punctuated::<Lit, Token![,]>::parse_terminated(&inside)?;
             }
+        }
+        if input.peek(token::Brace) {
+            // Columns that C does not see.
+            let columns;
+            braced!(columns in input);
+            Punctuated::<FieldValue, Token![,]>::parse_terminated(&columns)?;
         }
         Ok(MacroRow {
             docs,
