@@ -74,6 +74,10 @@ fn main() -> thalweg::Result<()> {
             tensors::call(&cx)?
         );
     }
+    if wanted("kernels") {
+        let name = format!("jit: {} small kernels and their end", tensors::KERNELS);
+        println!("{name:<44}{:>10.1}", tensors::small_kernels(&cx)?);
+    }
     let far = Memory::new(&device, FAR)?;
     println!(
         "\n{:<22}{:>8}{:>12}{:>12}  limit",

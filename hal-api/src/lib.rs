@@ -2,7 +2,7 @@
 //!
 //! A backend is a dynamic library that exports one C function, [`tables::ENTRY_SYMBOL`]. The host calls it with its own
 //! services ([`tables::HostApi`]) and receives tables of functions ([`tables`]): devices, memory, streams, events,
-//! kernels, graphs. Kernels cross the border in one small language, the [`ir`].
+//! kernels, programs. Kernels cross the border in one small language, the [`ir`].
 //!
 //! Authors in Rust see none of the tables: they implement [`backend::Backend`] and [`backend::Device`], write
 //! [`export_backend!`] and [`note!`], and take what they need from the [`kit`]. Authors in C include `thalweg.h`.

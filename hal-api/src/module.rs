@@ -4,8 +4,8 @@
 use crate::backend::Backend;
 use crate::export::Tables;
 use crate::tables::{
-    BackendApi, CoreTable, DeviceTable, Entry, EventTable, GraphTable, HostApi, KernelTable, MemoryTable,
-    ProgramTable, StreamTable,
+    BackendApi, CoreTable, DeviceTable, Entry, EventTable, HostApi, KernelTable, MemoryTable, ProgramTable,
+    StreamTable,
 };
 use abi_stable::StableAbi;
 use abi_stable::library::RootModule;
@@ -13,7 +13,7 @@ use abi_stable::package_version_strings;
 use abi_stable::prefix_type::PrefixTypeTrait;
 use abi_stable::sabi_types::VersionStrings;
 
-/// What a Rust plugin exports beside its C symbol. Tables that come later are appended behind `graph`, which stays the end of the
+/// What a Rust plugin exports beside its C symbol. Tables that come later are appended behind `program`, which stays the end of the
 /// prefix: a program compares the fields that it knows, so an older one takes a newer plugin.
 #[derive(StableAbi)]
 #[repr(C)]
@@ -35,10 +35,8 @@ pub struct BackendModule {
     /// See [`KernelTable`].
     pub kernel: &'static KernelTable,
     /// See [`ProgramTable`].
-    pub program: &'static ProgramTable,
-    /// See [`GraphTable`].
     #[sabi(last_prefix_field)]
-    pub graph: &'static GraphTable,
+    pub program: &'static ProgramTable,
 }
 
 impl RootModule for BackendModuleRef {
@@ -59,7 +57,6 @@ pub fn root_module<B: Backend>(entry: Entry) -> BackendModuleRef {
         event: Tables::<B>::EVENT,
         kernel: Tables::<B>::KERNEL,
         program: Tables::<B>::PROGRAM,
-        graph: Tables::<B>::GRAPH,
     }
     .leak_into_prefix()
 }
@@ -80,7 +77,6 @@ mod tests {
             offset_of!(BackendModule, event),
             offset_of!(BackendModule, kernel),
             offset_of!(BackendModule, program),
-            offset_of!(BackendModule, graph),
         ];
         for (at, place) in places.into_iter().enumerate() {
             assert_eq!(place, at * size_of::<usize>());
@@ -88,7 +84,7 @@ mod tests {
         assert_eq!(
             size_of::<BackendModulePrefix>(),
             size_of_val(&places),
-            "the prefix ends with `graph`"
+            "the prefix ends with `program`"
         );
     }
 }

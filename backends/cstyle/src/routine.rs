@@ -3,6 +3,7 @@
 use crate::axis::{self, AxisOp};
 use crate::body::Body;
 use crate::product::{self, Roles};
+use crate::variant::{Word, words};
 use crate::{Dialect, Launch, MatmulConfig, Plan, Target, Variant, attention, generic, plan, sort, write};
 use thalweg_hal::ir::Kernel;
 use thalweg_hal::library::{Attention, LibraryOp, Matmul, Sort};
@@ -120,6 +121,33 @@ impl Routine {
             Kind::Attention(op) => Some(attention::plan(&self.body, op, &self.target, launch)),
         };
         Ok(special.unwrap_or_else(|| plan::plan(&self.body, &self.target, launch)))
+    }
+
+    /// Brings a plan to a launch that differs from the one it was made for in buffers, offsets and scalars, and where parameters
+    /// share memory as they did; `before` are the offsets and scalars that it has. False where only a new plan fits.
+    pub fn adapt(&self, plan: &mut Plan, before: (&[u64], &[u64]), launch: &Launch<'_>) -> bool {
+        // What plans look at beside extents and strides.
+        const PACK: u64 = 16;
+        let pairs = || before.0.iter().zip(launch.places);
+        let depends = match &self.kind {
+            Kind::Kernel | Kind::Axis(_) | Kind::Attention(_) => false,
+            Kind::Product(..) | Kind::Sort(_) => before.1 != launch.scalars,
+            // Its words have another order.
+            Kind::Interpreted => true,
+        };
+        if depends || pairs().any(|(&offset, place)| offset % PACK != place.offset % PACK) {
+            return false;
+        }
+        let (values, mut at) = (&mut plan.words, 0);
+        words(&self.body, &plan.variant, |word| {
+            match word {
+                Word::Offset(param) => values[at] = launch.places[param].offset,
+                Word::Scalar(index) => values[at] = launch.scalars[index],
+                _ => {}
+            }
+            at += 1;
+        });
+        true
     }
 
     /// The source of a variant that [`Routine::plan`] returned.

@@ -1,13 +1,11 @@
 //! Kernels: one program for each variant, built when a launch first needs it.
 
 use crate::api::RawMem;
-use crate::device::OpenClDevice;
 use crate::program::{Builder, Entry};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use thalweg_cstyle::{Launch as Described, Place, Plan, Routine, Source, Variant, Variants};
+use thalweg_cstyle::{Routine, Source, Variant, Variants};
 use thalweg_hal::Result;
-use thalweg_hal::backend::Launch;
 
 /// The programs of one variant.
 pub(crate) struct Compiled {
@@ -22,7 +20,7 @@ pub(crate) struct Compiled {
 /// A kernel or library op.
 pub(crate) struct ClKernel {
     name: String,
-    routine: Routine,
+    pub(crate) routine: Routine,
     builder: Arc<Builder>,
     variants: Variants<Arc<Compiled>>,
 }
@@ -36,24 +34,6 @@ impl ClKernel {
             builder: Arc::clone(builder),
             variants: Variants::default(),
         }
-    }
-
-    /// How a launch runs.
-    pub(crate) fn plan(&self, launch: &Launch<'_, OpenClDevice>) -> Result<Plan> {
-        let places: SmallVec<[Place<'_>; 8]> = (launch.bindings.iter())
-            .map(|bound| Place {
-                buffer: bound.region.chunk.mem().raw().0 as u64,
-                offset: bound.region.chunk.skew() + bound.region.offset,
-                strides: bound.strides,
-                gather_stride: bound.gather_stride,
-                gather_extent: bound.gather_extent,
-            })
-            .collect();
-        self.routine.plan(&Described {
-            extents: launch.extents,
-            places: &places,
-            scalars: launch.scalars,
-        })
     }
 
     /// The programs of a variant; built by whoever asks first, while others that want the same wait.

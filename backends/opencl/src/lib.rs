@@ -9,7 +9,6 @@ mod config;
 mod copy;
 mod device;
 mod event;
-mod graph;
 mod kernel;
 mod launch;
 mod memory;
@@ -17,6 +16,7 @@ mod peer;
 mod platform;
 mod program;
 mod quiet;
+mod run;
 mod stream;
 mod tune;
 

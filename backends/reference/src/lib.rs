@@ -1,5 +1,5 @@
 //! The reference backend: the living definition of the kernel IR, slow and obvious, and the crate to copy for a new
-//! backend. Memory is the host's, streams, events and graphs are the kit's, and a kernel is interpreted.
+//! backend. Memory is the host's, streams, events and programs are the kit's, and a kernel is interpreted.
 
 mod device;
 mod interpret;

@@ -112,7 +112,7 @@ fn a_changed_struct_is_one_line() {
     assert_eq!(
         rows[0].outcome.to_string(),
         "refused: device.properties().compute_units: this program expects u32, the plugin has u64 \
-         (built against thalweg-hal 1.2.0; rebuild it against 1.0)"
+         (built against thalweg-hal 1.2.0; rebuild it against 2.0)"
     );
     assert!(
         rows[0].detail.len() > 20,
@@ -126,13 +126,13 @@ fn a_newer_table_is_passed_over() {
     let patches = [
         Patch {
             file: "src/module.rs",
-            from: "pub graph: &'static GraphTable,",
-            to: "pub graph: &'static GraphTable,\n    /// New.\n    pub newer: &'static CoreTable,",
+            from: "pub program: &'static ProgramTable,",
+            to: "pub program: &'static ProgramTable,\n    /// New.\n    pub newer: &'static CoreTable,",
         },
         Patch {
             file: "src/module.rs",
-            from: "graph: Tables::<B>::GRAPH,",
-            to: "graph: Tables::<B>::GRAPH,\n        newer: Tables::<B>::CORE,",
+            from: "program: Tables::<B>::PROGRAM,",
+            to: "program: Tables::<B>::PROGRAM,\n        newer: Tables::<B>::CORE,",
         },
         Patch {
             file: "src/tables/mod.rs",
@@ -141,20 +141,46 @@ fn a_newer_table_is_passed_over() {
         },
         Patch {
             file: "src/manifest.rs",
-            from: "pub const ABI_TEXT: &str = \"1.0\";",
-            to: "pub const ABI_TEXT: &str = \"1.4\";",
+            from: "pub const ABI_TEXT: &str = \"2.0\";",
+            to: "pub const ABI_TEXT: &str = \"2.4\";",
         },
     ];
     place.put("plugins", "tiny", &plugin("1.4.0", "tiny", &patches));
     let registry = place.registry(&[]);
     assert_eq!(place.rows(&registry), ["tiny  loaded: 1.2.3"]);
     let backend = registry.get("tiny").unwrap();
-    assert_eq!(backend.api().abi, 1 << 16 | 4);
+    assert_eq!(backend.api().abi, 2 << 16 | 4);
     assert_eq!(properties(backend).unwrap().compute_units, 1);
 }
 
+/// A plugin that was built before the contract changed is refused by its note, before anything of it is compared or run.
+#[test]
+fn a_plugin_of_the_contract_before_is_one_line() {
+    let place = Place::new();
+    let patches = [
+        Patch {
+            file: "src/tables/mod.rs",
+            from: "pub const ABI_MAJOR: u16 = 2;",
+            to: "pub const ABI_MAJOR: u16 = 1;",
+        },
+        Patch {
+            file: "src/manifest.rs",
+            from: "pub const ABI_TEXT: &str = \"2.0\";",
+            to: "pub const ABI_TEXT: &str = \"1.0\";",
+        },
+    ];
+    place.put("plugins", "tiny", &plugin("1.0.1", "tiny", &patches));
+    let registry = place.registry(&[]);
+    assert_eq!(
+        place.rows(&registry),
+        [
+            "tiny  refused: built against thalweg-hal 1.0, this program speaks 2.x; ask for a build against 2.x"
+        ]
+    );
+}
+
 /// File of each table in the contract and in the export layer, and the last field in both.
-const LAST_FIELDS: [(&str, &str, &str, &str); 8] = [
+const LAST_FIELDS: [(&str, &str, &str, &str); 7] = [
     (
         "core",
         "pub shutdown: unsafe extern \"C\" fn(context: Context) -> i32,",
@@ -192,12 +218,6 @@ const LAST_FIELDS: [(&str, &str, &str, &str); 8] = [
         "load_binary: load_binary::<B>,",
     ),
     (
-        "graph",
-        "pub destroy: unsafe extern \"C\" fn(context: Context, graph: u64) -> i32,",
-        "graph",
-        "destroy: destroy::<B>,",
-    ),
-    (
         "program",
         "pub destroy: unsafe extern \"C\" fn(context: Context, program: u64) -> i32,",
         "program",
@@ -211,13 +231,14 @@ fn a_newer_plugin_whose_tables_all_go_on_is_used() {
     let mut changes = vec![
         (
             "src/module.rs".to_owned(),
-            "pub graph: &'static GraphTable,",
-            "pub graph: &'static GraphTable,\n    /// New.\n    pub newer: &'static CoreTable,".to_owned(),
+            "pub program: &'static ProgramTable,",
+            "pub program: &'static ProgramTable,\n    /// New.\n    pub newer: &'static CoreTable,"
+                .to_owned(),
         ),
         (
             "src/module.rs".to_owned(),
-            "graph: Tables::<B>::GRAPH,",
-            "graph: Tables::<B>::GRAPH,\n        newer: Tables::<B>::CORE,".to_owned(),
+            "program: Tables::<B>::PROGRAM,",
+            "program: Tables::<B>::PROGRAM,\n        newer: Tables::<B>::CORE,".to_owned(),
         ),
         (
             "src/tables/mod.rs".to_owned(),
@@ -226,8 +247,8 @@ fn a_newer_plugin_whose_tables_all_go_on_is_used() {
         ),
         (
             "src/manifest.rs".to_owned(),
-            "pub const ABI_TEXT: &str = \"1.0\";",
-            "pub const ABI_TEXT: &str = \"1.1\";".to_owned(),
+            "pub const ABI_TEXT: &str = \"2.0\";",
+            "pub const ABI_TEXT: &str = \"2.1\";".to_owned(),
         ),
     ];
     for (table, declared, export, defined) in LAST_FIELDS {
@@ -243,7 +264,7 @@ fn a_newer_plugin_whose_tables_all_go_on_is_used() {
     place.put("plugins", "tiny", &plugin("1.1.0", "tiny", &patches));
     let registry = place.registry(&[]);
     assert_eq!(place.rows(&registry), ["tiny  loaded: 1.2.3"]);
-    assert_eq!(registry.get("tiny").unwrap().api().abi, 1 << 16 | 1);
+    assert_eq!(registry.get("tiny").unwrap().api().abi, 2 << 16 | 1);
     let device = Runtime::new(registry).device("tiny").unwrap();
     let tensor = Tensor::from_slice(&[1.0_f32, 2.0, 3.0], 3, &Context::on(device.clone()));
     assert_eq!(tensor.to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0]);

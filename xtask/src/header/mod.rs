@@ -30,7 +30,6 @@ const SOURCES: [(&str, &str); 17] = [
     ("ir/encode.rs", ""),
     ("library/desc.rs", "LIBRARY_"),
     ("tables/kernel.rs", ""),
-    ("tables/graph.rs", ""),
     ("tables/program.rs", ""),
     ("manifest.rs", "MANIFEST_"),
 ];

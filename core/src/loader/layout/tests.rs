@@ -71,7 +71,7 @@ fn older_and_newer_plugins_fit() {
 #[test]
 fn a_changed_field_is_one_line() {
     let want = "device.info().cores: this program expects u32, the plugin has u64 \
-                (built against thalweg-hal 1.2.0; rebuild it against 1.0)";
+                (built against thalweg-hal 1.2.0; rebuild it against 2.0)";
     let (ours, newer) = (layout::<first::ModuleRef>(), layout::<second::ModuleRef>());
     for theirs in [
         layout::<changed::ModuleRef>(),
