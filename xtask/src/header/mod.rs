@@ -15,7 +15,7 @@ const HEADER: &str = "hal-api/include/thalweg.h";
 
 /// Files of `hal-api/src` whose items cross the ABI, in the order of the header, with what stands before the names of
 /// their constants.
-const SOURCES: [(&str, &str); 17] = [
+const SOURCES: [(&str, &str); 16] = [
     ("tables/mod.rs", ""),
     ("status.rs", ""),
     ("dtype.rs", ""),
