@@ -6,7 +6,8 @@ mod double;
 use double::Double;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg::hal::Backend;
+use thalweg::Tensor;
+use thalweg::hal::{Backend, DeviceOptions, Graph};
 use thalweg_conformance::kit::matches;
 use thalweg_conformance::{Case, Kit, Outcome, Report, Subject, cases};
 use thalweg_hal::Status;
@@ -263,6 +264,24 @@ fn an_older_plugin() {
         );
     }
     assert!(!unsupported("memory").contains(&true), "{report}");
+}
+
+/// Kernels without programs: what compiles for the device is refused in one line, and what moves memory works.
+#[test]
+fn kernels_without_programs() {
+    let api = Double::new().without(TableId::Program).api();
+    // SAFETY: the double keeps the contract.
+    let backend = unsafe { Backend::from_api(api) }.unwrap();
+    let device = backend.open(&DeviceOptions::new(0)).unwrap();
+    let error = Graph::new(&device, &[]).unwrap_err();
+    assert_eq!(error.status(), Status::Unsupported);
+    assert!(error.to_string().contains("has no programs"), "{error}");
+    let cx = thalweg::Context::on(device);
+    let x = Tensor::from_slice(&[1.0_f32, 2.0], 2, &cx);
+    assert_eq!(x.to_vec::<f32>().unwrap(), [1.0, 2.0]);
+    let error = (&x + &x).to_vec::<f32>().unwrap_err().to_string();
+    let first = error.lines().next().unwrap();
+    assert!(first.contains("has no programs"), "{error}");
 }
 
 /// A required table that is missing is an error that names it.

@@ -7,24 +7,13 @@ use crate::tables::ProgramInput;
 use parking_lot::{RwLock, RwLockReadGuard};
 
 /// What the packets reach of an input or a bound slot, in bytes from its origin.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Reach {
     low: i64,
     high: i64,
     // Of the origin; 0 where nothing is reached.
     alignment: u64,
     written: bool,
-}
-
-impl Default for Reach {
-    fn default() -> Reach {
-        Reach {
-            low: 0,
-            high: 0,
-            alignment: 0,
-            written: false,
-        }
-    }
 }
 
 impl Reach {
@@ -193,7 +182,8 @@ impl Bound {
 }
 
 fn meet(one: (usize, i64, i64), other: (usize, i64, i64)) -> bool {
-    one.0 == other.0 && one.1 < other.2 && other.1 < one.2
+    // Where nothing is reached, nothing is shared.
+    one.0 == other.0 && one.1.max(other.1) < one.2.min(other.2)
 }
 
 #[cold]

@@ -116,7 +116,16 @@ fn bound_twice(subject: &Subject) -> Check {
     for (first, second) in [(0, 40), (80, 0)] {
         programs.destroy(create(first, second)?)?;
     }
-    Ok(())
+    // A slot that no packet reaches shares nothing.
+    let filled = fill(1, 0, 120, 3, 1);
+    let packets = [fill_packet(&filled, null())];
+    let bound = [0, 8].map(|offset| ProgramInput { buffer, offset });
+    let args = ProgramArgs {
+        bound: bound.as_ptr(),
+        bound_count: 2,
+        ..programs.args(&packets)
+    };
+    Ok(programs.destroy(programs.create_of(&args)?)?)
 }
 
 fn freed_buffer(subject: &Subject) -> Check {
