@@ -17,7 +17,15 @@ use thalweg_benches::{convolutions, indexed, least, median, networks, overhead, 
 const BUDGET: Duration = Duration::from_millis(400);
 
 /// What is measured beside the cases.
-const OTHERS: [&str; 6] = ["overhead", "eager add_1", "eager", "compile", "jit", "in_place"];
+const OTHERS: [&str; 7] = [
+    "overhead",
+    "eager add_1",
+    "eager",
+    "compile",
+    "jit",
+    "kernels",
+    "in_place",
+];
 
 /// Measures every target of the project on this machine, each beside its limit.
 #[derive(Parser)]
@@ -107,6 +115,10 @@ fn measure_all(options: &Options, device: &Device, cx: &Context) -> Result<(), B
             "jit: call of x + x, one element",
             tensors::call(cx)?
         );
+    }
+    if wanted("kernels") {
+        let name = format!("jit: {} small kernels and their end", tensors::KERNELS);
+        println!("{name:<44}{:>10.1}", tensors::small_kernels(cx)?);
     }
     let far = Memory::new(device, FAR)?;
     println!(

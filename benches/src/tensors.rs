@@ -44,6 +44,26 @@ pub fn call(cx: &Context) -> Result<f64> {
     Ok(nanoseconds(2000, || cost(double.call(&x)))?)
 }
 
+/// Kernels of [`small_kernels`].
+pub const KERNELS: usize = 20;
+
+/// A call of a compiled function of [`KERNELS`] small kernels, none of which joins its neighbours, and the wait for its end: in
+/// nanoseconds.
+///
+/// # Errors
+/// Those of the ops.
+pub fn small_kernels(cx: &Context) -> Result<f64> {
+    let x = Tensor::ones([8, 16], DType::F32, cx);
+    // Rows and columns in turns: each is read whole before the next begins.
+    let chain = jit(|x: &Tensor| (0..KERNELS).fold(x.clone(), |x, at| x.softmax(-1 - (at % 2) as i32)));
+    let last = chain.call(&x).to_vec::<f32>()?;
+    assert!(last.iter().all(|x| x.is_finite()));
+    Ok(nanoseconds(200, || {
+        cost(chain.call(&x))?;
+        cx.device().synchronize()
+    })?)
+}
+
 /// `a + 1.5` on a tensor of one element, in nanoseconds: the op, its result and the end of that.
 ///
 /// # Errors

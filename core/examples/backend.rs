@@ -37,7 +37,6 @@ impl Device for ShelfDevice {
 
     thalweg_hal::host_memory!();
     thalweg_hal::queue_streams!();
-    thalweg_hal::replay_graphs!();
 
     unsafe fn submit(&self, stream: &Queue, work: &Work<'_, Self>, tag: Tag<'_>) -> Result<()> {
         // SAFETY: the contract of both is the same.

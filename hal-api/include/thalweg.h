@@ -62,14 +62,11 @@ typedef struct thalweg_library_desc thalweg_library_desc;
 typedef struct thalweg_compile_args thalweg_compile_args;
 typedef struct thalweg_binary_args thalweg_binary_args;
 typedef struct thalweg_kernel_table thalweg_kernel_table;
-typedef struct thalweg_graph_node thalweg_graph_node;
-typedef struct thalweg_graph_args thalweg_graph_args;
-typedef struct thalweg_graph_update_args thalweg_graph_update_args;
-typedef struct thalweg_graph_launch_args thalweg_graph_launch_args;
-typedef struct thalweg_graph_table thalweg_graph_table;
 typedef struct thalweg_program_scalar thalweg_program_scalar;
-typedef struct thalweg_program_args thalweg_program_args;
+typedef struct thalweg_program_dependency thalweg_program_dependency;
 typedef struct thalweg_program_input thalweg_program_input;
+typedef struct thalweg_program_args thalweg_program_args;
+typedef struct thalweg_program_rebind_args thalweg_program_rebind_args;
 typedef struct thalweg_program_run_args thalweg_program_run_args;
 typedef struct thalweg_program_table thalweg_program_table;
 
@@ -101,13 +98,13 @@ THALWEG_EXPORT int32_t thalweg_backend(uint32_t abi, const thalweg_host_api *hos
  *   later is copied. */
 
 /* Major version: host and plugin must agree. */
-#define THALWEG_ABI_MAJOR 1u
+#define THALWEG_ABI_MAJOR 2u
 
 /* Minor version: grows with every new table. */
 #define THALWEG_ABI_MINOR 0u
 
 /* `major << 16 | minor`, as the entry function takes it. */
-#define THALWEG_ABI_VERSION 0x10000u
+#define THALWEG_ABI_VERSION 0x20000u
 
 /* Name of the entry function of every plugin. */
 #define THALWEG_ENTRY_SYMBOL "thalweg_backend"
@@ -139,10 +136,8 @@ enum thalweg_table_id {
     THALWEG_TABLE_ID_EVENT = 5,
     /* thalweg_kernel_table. */
     THALWEG_TABLE_ID_KERNEL = 6,
-    /* thalweg_graph_table. */
-    THALWEG_TABLE_ID_GRAPH = 7,
     /* thalweg_program_table. */
-    THALWEG_TABLE_ID_PROGRAM = 8
+    THALWEG_TABLE_ID_PROGRAM = 7
 };
 
 /* What a kernel is compiled from: exactly one of the pointers is not null. */
@@ -1240,62 +1235,6 @@ struct thalweg_kernel_table {
 
 /* ------------------------------------------------------------------------------------------
  *
- * Graphs: packets with dependencies, checked once and launched in one call. */
-
-/* One node of a graph. */
-struct thalweg_graph_node {
-    /* Its work. */
-    thalweg_packet packet;
-    /* Indices of earlier nodes that must be done first. */
-    const uint32_t *dependencies;
-    /* Number of dependencies. */
-    size_t dependency_count;
-};
-
-/* Arguments of thalweg_graph_table.create. */
-struct thalweg_graph_args {
-    /* Device handle. */
-    uint64_t device;
-    /* The nodes; a node comes after what it depends on. */
-    const thalweg_graph_node *nodes;
-    /* Number of nodes. */
-    size_t node_count;
-};
-
-/* Arguments of thalweg_graph_table.update. */
-struct thalweg_graph_update_args {
-    /* Graph handle. */
-    uint64_t graph;
-    /* Which node. */
-    size_t node;
-    /* New arguments: same kind and same kernel, other buffers, offsets, strides, extents or
-     * scalars. */
-    thalweg_packet packet;
-};
-
-/* Arguments of thalweg_graph_table.launch. */
-struct thalweg_graph_launch_args {
-    /* Graph handle. */
-    uint64_t graph;
-    /* Stream handle; the graph runs as one piece of its work. */
-    uint64_t stream;
-};
-
-/* Graphs. The buffers of a graph must live when it is launched; one that was freed is
- * `THALWEG_STATUS_INVALID_HANDLE`. Kernels may be released before. */
-struct thalweg_graph_table {
-    /* Checks the nodes and builds an executable graph. */
-    int32_t (*create)(thalweg_context context, const thalweg_graph_args *args, uint64_t *out);
-    /* Changes the arguments of one node for later launches. */
-    int32_t (*update)(thalweg_context context, const thalweg_graph_update_args *args);
-    /* Launches all nodes. */
-    int32_t (*launch)(thalweg_context context, const thalweg_graph_launch_args *args);
-    /* Frees a graph; launches that were submitted go on. */
-    int32_t (*destroy)(thalweg_context context, uint64_t graph);
-};
-
-/* ------------------------------------------------------------------------------------------
- *
  * Programs: packets whose memory is named by slots, checked once and run in one call that makes
  * their memory too. */
 
@@ -1311,19 +1250,49 @@ struct thalweg_program_scalar {
     uint32_t reserved;
 };
 
+/* A packet that waits for an earlier one, beyond what their bytes ask for. */
+struct thalweg_program_dependency {
+    /* Index of the packet that waits. */
+    uint32_t packet;
+    /* Index of an earlier packet. */
+    uint32_t earlier;
+};
+
+/* What an input or a bound slot holds. */
+struct thalweg_program_input {
+    /* Buffer handle. */
+    uint64_t buffer;
+    /* Byte that the packets' offsets count from. */
+    uint64_t offset;
+};
+
 /* Arguments of thalweg_program_table.create.
  *
- * Slots are numbered from 0: first the inputs, then the outputs, then the scratch buffers. Where
- * a packet names a buffer, it says the slot's number plus 1. Offsets count from the place in the
- * input's buffer that a run gives, and from the start of outputs and scratch buffers. Packets
- * are launches and fills; they run in order and write no input. */
+ * Slots are numbered from 0: first the inputs, then the outputs, then the scratch buffers, then
+ * the bound slots. Where a packet names a buffer, it says the slot's number plus 1. Offsets
+ * count from the place in the buffer that an input or a bound slot holds, and from the start of
+ * outputs and scratch buffers.
+ *
+ * Packets are launches, fills, and copies from slot to slot: the address and the life of host
+ * memory are no program's business, so copies of host memory and between devices are submitted
+ * to the stream before and after. No packet writes an input. A bound slot that a packet writes
+ * shares no byte that the packets reach with another slot: THALWEG_STATUS_OVERLAP otherwise,
+ * here, from thalweg_program_table.rebind and from a run.
+ *
+ * Packets may run at once, as far as their bytes allow: each waits for the earlier ones that
+ * wrote what it touches, and for those that read what it writes. Dependencies that are given
+ * come on top of these. They never take one away. */
 struct thalweg_program_args {
     /* Device handle. */
     uint64_t device;
-    /* The work, in order. */
+    /* The work, in an order that keeps every dependency. */
     const thalweg_packet *packets;
     /* Number of packets. */
     size_t packet_count;
+    /* More dependencies. */
+    const thalweg_program_dependency *dependencies;
+    /* Number of these. */
+    size_t dependency_count;
     /* Number of inputs. */
     size_t input_count;
     /* Bytes of each output. */
@@ -1334,6 +1303,11 @@ struct thalweg_program_args {
     const uint64_t *scratch;
     /* Number of scratch buffers. */
     size_t scratch_count;
+    /* What the bound slots hold, until thalweg_program_table.rebind. A run while a buffer of
+     * these is freed is THALWEG_STATUS_INVALID_HANDLE. */
+    const thalweg_program_input *bound;
+    /* Number of bound slots. */
+    size_t bound_count;
     /* Scalars that each run is given; the packets' own bits of these are not read. */
     const thalweg_program_scalar *scalars;
     /* Number of such scalars. */
@@ -1348,12 +1322,14 @@ struct thalweg_program_args {
     size_t constant_count;
 };
 
-/* An input of a run. */
-struct thalweg_program_input {
-    /* Buffer handle. */
-    uint64_t buffer;
-    /* Byte that the packets' offsets count from. */
-    uint64_t offset;
+/* Arguments of thalweg_program_table.rebind. */
+struct thalweg_program_rebind_args {
+    /* Program handle. */
+    uint64_t program;
+    /* Number of a bound slot. */
+    uint64_t slot;
+    /* What it holds from now on. */
+    thalweg_program_input input;
 };
 
 /* Arguments of thalweg_program_table.run. */
@@ -1385,6 +1361,9 @@ struct thalweg_program_run_args {
 struct thalweg_program_table {
     /* Checks the packets and keeps them. */
     int32_t (*create)(thalweg_context context, const thalweg_program_args *args, uint64_t *out);
+    /* Gives a bound slot another buffer for later runs; those that were submitted keep the old
+     * one. When it fails, nothing changes. */
+    int32_t (*rebind)(thalweg_context context, const thalweg_program_rebind_args *args);
     /* Makes outputs and scratch buffers, submits the packets, gives the scratch buffers back and
      * writes the outputs' handles, which are then the caller's as those of
      * thalweg_memory_table.alloc are. When it fails, no output is left. */
@@ -1425,7 +1404,7 @@ struct thalweg_program_table {
 #define THALWEG_MANIFEST_MAX_NAME 32u
 
 /* ABI as text, for the note. */
-#define THALWEG_MANIFEST_ABI_TEXT "1.0"
+#define THALWEG_MANIFEST_ABI_TEXT "2.0"
 
 /* The structs of this contract as text: the value of `layout` in the manifest. */
 #define THALWEG_MANIFEST_LAYOUT \
@@ -1470,16 +1449,13 @@ struct thalweg_program_table {
     "CompileArgs{device:u64,source:Source,options:Str}" \
     "BinaryArgs{device:u64,source:Source,ptr:*const u8,len:usize}" \
     "KernelTable{supports:fn(*mut c_void,*const CompileArgs)->i32,compile:fn(*mut c_void,*const CompileArgs,*mut u64)->i32,release:fn(*mut c_void,u64)->i32,export_binary:fn(*mut c_void,u64,*mut u8,usize,*mut usize)->i32,load_binary:fn(*mut c_void,*const BinaryArgs,*mut u64)->i32}" \
-    "GraphNode{packet:Packet,dependencies:*const u32,dependency_count:usize}" \
-    "GraphArgs{device:u64,nodes:*const GraphNode,node_count:usize}" \
-    "GraphUpdateArgs{graph:u64,node:usize,packet:Packet}" \
-    "GraphLaunchArgs{graph:u64,stream:u64}" \
-    "GraphTable{create:fn(*mut c_void,*const GraphArgs,*mut u64)->i32,update:fn(*mut c_void,*const GraphUpdateArgs)->i32,launch:fn(*mut c_void,*const GraphLaunchArgs)->i32,destroy:fn(*mut c_void,u64)->i32}" \
     "ProgramScalar{packet:u32,scalar:u32,argument:u32,reserved:u32}" \
-    "ProgramArgs{device:u64,packets:*const Packet,packet_count:usize,input_count:usize,outputs:*const u64,output_count:usize,scratch:*const u64,scratch_count:usize,scalars:*const ProgramScalar,scalar_count:usize,argument_count:usize,constants:*const u32,constant_count:usize}" \
+    "ProgramDependency{packet:u32,earlier:u32}" \
     "ProgramInput{buffer:u64,offset:u64}" \
+    "ProgramArgs{device:u64,packets:*const Packet,packet_count:usize,dependencies:*const ProgramDependency,dependency_count:usize,input_count:usize,outputs:*const u64,output_count:usize,scratch:*const u64,scratch_count:usize,bound:*const ProgramInput,bound_count:usize,scalars:*const ProgramScalar,scalar_count:usize,argument_count:usize,constants:*const u32,constant_count:usize}" \
+    "ProgramRebindArgs{program:u64,slot:u64,input:ProgramInput}" \
     "ProgramRunArgs{program:u64,stream:u64,inputs:*const ProgramInput,input_count:usize,arguments:*const u64,argument_count:usize,outputs:*mut u64,output_count:usize,tag:*const Tag,missing:*mut u64}" \
-    "ProgramTable{create:fn(*mut c_void,*const ProgramArgs,*mut u64)->i32,run:fn(*mut c_void,*const ProgramRunArgs)->i32,destroy:fn(*mut c_void,u64)->i32}"
+    "ProgramTable{create:fn(*mut c_void,*const ProgramArgs,*mut u64)->i32,rebind:fn(*mut c_void,*const ProgramRebindArgs)->i32,run:fn(*mut c_void,*const ProgramRunArgs)->i32,destroy:fn(*mut c_void,u64)->i32}"
 
 #ifdef __cplusplus
 }

@@ -292,16 +292,6 @@ pub enum Source<'a> {
     Library(&'a LibraryOp),
 }
 
-/// One node of a graph.
-pub struct GraphNode<'a, D: Device> {
-    /// Its work; never a callback.
-    pub work: Work<'a, D>,
-    /// Where it comes from.
-    pub tag: Tag<'a>,
-    /// Earlier nodes that must be done first.
-    pub dependencies: &'a [u32],
-}
-
 /// One device. Work on a stream is asynchronous and in order; an error of work that was accepted sticks to the stream and is
 /// returned by [`Device::synchronize`] once.
 pub trait Device: Send + Sync + Sized + 'static {
@@ -313,8 +303,6 @@ pub trait Device: Send + Sync + Sized + 'static {
     type Event: Send + Sync + 'static;
     /// A compiled kernel.
     type Kernel: Send + Sync + 'static;
-    /// An executable graph.
-    type Graph: Send + Sync + 'static;
 
     /// Why the device no longer works, if it does not.
     fn status(&self) -> Result<()> {
@@ -409,24 +397,6 @@ pub trait Device: Send + Sync + Sized + 'static {
         Err(Error::unsupported("this device does not load kernels"))
     }
 
-    /// Builds an executable graph. A node comes after what it depends on.
-    ///
-    /// # Safety
-    /// As [`Device::submit`], for every launch of the graph.
-    unsafe fn create_graph(&self, nodes: &[GraphNode<'_, Self>]) -> Result<Self::Graph>;
-
-    /// Changes one node's arguments for later launches; kind and kernel stay.
-    ///
-    /// # Safety
-    /// As [`Device::submit`].
-    unsafe fn update_graph(&self, graph: &Self::Graph, node: usize, work: &Work<'_, Self>) -> Result<()>;
-
-    /// Launches all nodes.
-    ///
-    /// # Safety
-    /// As [`Device::submit`].
-    unsafe fn launch_graph(&self, graph: &Self::Graph, stream: &Self::Stream) -> Result<()>;
-
     /// The forms of constant inputs that a program with these nodes is to keep. `constant` says which inputs are constants.
     fn forms(&self, nodes: &[Node<Self>], constant: &dyn Fn(usize) -> bool) -> Vec<Form> {
         let _ = (nodes, constant);
@@ -434,7 +404,7 @@ pub trait Device: Send + Sync + Sized + 'static {
     }
 
     /// Runs a program. Slots are the inputs', whose origin is where offsets count from, then those of the buffers that the run has
-    /// made, then those of the forms that the program keeps. Where the run comes from stands in `tag`, or in each node's own.
+    /// made, then the bound ones, then those of the forms that the program keeps. Where the run comes from stands in `tag`, or in each node's own.
     ///
     /// # Safety
     /// As [`Device::submit`] for every node.

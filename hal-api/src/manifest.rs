@@ -46,7 +46,7 @@ pub const ABI: AbiVersion = AbiVersion {
     minor: ABI_MINOR,
 };
 /// [`ABI`] as text, for the note.
-pub const ABI_TEXT: &str = "1.0";
+pub const ABI_TEXT: &str = "2.0";
 
 impl fmt::Display for AbiVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -300,7 +300,7 @@ fn abi(value: &str) -> Result<AbiVersion, ManifestError> {
     let numbers = value
         .split_once('.')
         .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
-    let (major, minor) = numbers.ok_or_else(|| refused("abi", value, "an ABI version reads like 1.0"))?;
+    let (major, minor) = numbers.ok_or_else(|| refused("abi", value, "an ABI version reads like 2.0"))?;
     Ok(AbiVersion { major, minor })
 }
 
@@ -330,7 +330,7 @@ mod tests {
         ("name", "acme"),
         ("kind", "gpu"),
         ("version", "1.2.0"),
-        ("abi", "1.0"),
+        ("abi", "2.0"),
         ("arch", "x86_64"),
     ];
 
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!((NOTE.namesz, NOTE.kind, size_of_val(&NOTE) % 4), (8, 1, 0));
         let manifest = parse(NOTE.desc()).unwrap();
         assert_eq!(manifest.name, "acme");
-        assert_eq!(manifest.abi, AbiVersion { major: 1, minor: 0 });
+        assert_eq!(manifest.abi, AbiVersion { major: 2, minor: 0 });
         assert!(manifest.features.is_empty());
         assert_eq!(ABI.to_string(), ABI_TEXT);
     }
@@ -365,7 +365,7 @@ mod tests {
         };
         assert_eq!(
             with("abi", "one"),
-            "the manifest's abi is \"one\"; an ABI version reads like 1.0"
+            "the manifest's abi is \"one\"; an ABI version reads like 2.0"
         );
         assert_eq!(
             with("name", "../x"),

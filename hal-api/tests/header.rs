@@ -94,21 +94,18 @@ fn layouts() -> BTreeMap<String, (usize, usize)> {
         CompileArgs { device, source, options }
         BinaryArgs { device, source, ptr, len }
         KernelTable { supports, compile, release, export_binary, load_binary }
-        GraphNode { packet, dependencies, dependency_count }
-        GraphArgs { device, nodes, node_count }
-        GraphUpdateArgs { graph, node, packet }
-        GraphLaunchArgs { graph, stream }
-        GraphTable { create, update, launch, destroy }
         ProgramScalar { packet, scalar, argument, reserved }
-        ProgramArgs {
-            device, packets, packet_count, input_count, outputs, output_count, scratch, scratch_count, scalars,
-            scalar_count, argument_count, constants, constant_count,
-        }
+        ProgramDependency { packet, earlier }
         ProgramInput { buffer, offset }
+        ProgramArgs {
+            device, packets, packet_count, dependencies, dependency_count, input_count, outputs, output_count, scratch,
+            scratch_count, bound, bound_count, scalars, scalar_count, argument_count, constants, constant_count,
+        }
+        ProgramRebindArgs { program, slot, input }
         ProgramRunArgs {
             program, stream, inputs, input_count, arguments, argument_count, outputs, output_count, tag, missing,
         }
-        ProgramTable { create, run, destroy }
+        ProgramTable { create, rebind, run, destroy }
     }
 }
 

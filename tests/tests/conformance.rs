@@ -71,7 +71,7 @@ const GROUPS: [(&str, &str); 30] = [
         "library/attention.f16 library/attention.f64.masks library/attention.bf16.masks library/attention.f32.wide \
          library/attention.f32.shared library/attention.f32.hidden library/attention.f32.empty",
     ),
-    ("graphs", "graphs/*"),
+    ("programs", "programs/*"),
     ("concurrency", "concurrency/*"),
     ("acceptance", "acceptance/*"),
 ];
@@ -170,19 +170,19 @@ macro_rules! backends {
 
 backends! {
     cpu_embedded = Subject::embedded("cpu").unwrap(), ["binary: capability", "lower it"],
-        [core, memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, library, graphs,
+        [core, memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, library, programs,
         concurrency, acceptance];
     cpu_plugin = load(&plugins::built("thalweg_cpu")), ["binary: capability", "lower it"],
-        [core, memory, streams, events, errors, rows, forms, random, library, graphs, concurrency];
+        [core, memory, streams, events, errors, rows, forms, random, library, programs, concurrency];
     reference_plugin = reference(),
         ["binary: capability", "priority: there is one only", "no library ops"],
-        [core, memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, library, graphs,
+        [core, memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, library, programs,
         concurrency, acceptance];
     cuda_on_a_stand_in = cuda_standin(), ["map: capability", "binary: capability", "lower it", "without its epilogue"],
         [core, memory, streams, events, errors, rows, forms, arguments,
         some_scalars, some_casts, some_reductions, some_random, some_products, some_scans, some_scatters, some_sorts,
         some_attention, products, biases,
-        windows, scans, scatters, graphs, concurrency, acceptance];
+        windows, scans, scatters, programs, concurrency, acceptance];
     cuda_without_cublaslt = cuda_alone(), ["map: capability", "binary: capability", "lower it"],
         [some_products, products, biases];
     plain_c = load(plain()),
@@ -192,7 +192,7 @@ backends! {
 
 backends! {
     opencl_interpreted = opencl(), ["capability", "priority", "lower it"],
-        [memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, graphs, concurrency];
+        [memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, programs, concurrency];
 }
 
 #[test]

@@ -6,7 +6,8 @@ mod double;
 use double::Double;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg::hal::Backend;
+use thalweg::Tensor;
+use thalweg::hal::{Backend, DeviceOptions, Graph};
 use thalweg_conformance::kit::matches;
 use thalweg_conformance::{Case, Kit, Outcome, Report, Subject, cases};
 use thalweg_hal::Status;
@@ -81,7 +82,7 @@ unsafe extern "C" fn supports_nothing(_: Context, _: *const CompileArgs) -> i32 
     Status::Unsupported as i32
 }
 
-unsafe extern "C" fn forgets(_: Context, _: *const GraphUpdateArgs) -> i32 {
+unsafe extern "C" fn forgets(_: Context, _: *const ProgramRebindArgs) -> i32 {
     0
 }
 
@@ -178,11 +179,11 @@ fn errors_without_a_text() {
 }
 
 #[test]
-fn an_update_that_forgets() {
+fn a_change_that_is_forgotten() {
     caught(
-        Double::new().change(|table: &mut GraphTable| table.update = forgets),
-        "graphs/*",
-        &["graphs/update", "graphs/update_refused"],
+        Double::new().change(|table: &mut ProgramTable| table.rebind = forgets),
+        "programs/*",
+        &["programs/rebind", "programs/rebind_refused"],
     );
 }
 
@@ -239,14 +240,14 @@ fn nothing_supported() {
     );
 }
 
-/// A plugin from before kernels and graphs: what it lacks reads as absent, and the rest works.
+/// A plugin without kernels and programs: what it lacks reads as absent, and the rest works.
 #[test]
 fn an_older_plugin() {
-    let double = Double::new().without(TableId::Kernel).without(TableId::Graph);
+    let double = Double::new().without(TableId::Kernel).without(TableId::Program);
     let api = double.api();
     // SAFETY: the double keeps the contract.
     let backend = unsafe { Backend::from_api(api) }.unwrap();
-    assert!(backend.tables().kernel.is_none() && backend.tables().graph.is_none());
+    assert!(backend.tables().kernel.is_none() && backend.tables().program.is_none());
     // SAFETY: as above.
     let subject = unsafe { Subject::new("older", api) }.ok().unwrap();
     let report = run(subject, "*");
@@ -256,13 +257,31 @@ fn an_older_plugin() {
         rows.map(|row| matches!(row.outcome, Outcome::Unsupported(_)))
             .collect::<Vec<_>>()
     };
-    for group in ["kernels", "library", "graphs"] {
+    for group in ["kernels", "library", "programs"] {
         assert!(
             unsupported(group).iter().all(|&unsupported| unsupported),
             "{group}: {report}"
         );
     }
     assert!(!unsupported("memory").contains(&true), "{report}");
+}
+
+/// Kernels without programs: what compiles for the device is refused in one line, and what moves memory works.
+#[test]
+fn kernels_without_programs() {
+    let api = Double::new().without(TableId::Program).api();
+    // SAFETY: the double keeps the contract.
+    let backend = unsafe { Backend::from_api(api) }.unwrap();
+    let device = backend.open(&DeviceOptions::new(0)).unwrap();
+    let error = Graph::new(&device, &[]).unwrap_err();
+    assert_eq!(error.status(), Status::Unsupported);
+    assert!(error.to_string().contains("has no programs"), "{error}");
+    let cx = thalweg::Context::on(device);
+    let x = Tensor::from_slice(&[1.0_f32, 2.0], 2, &cx);
+    assert_eq!(x.to_vec::<f32>().unwrap(), [1.0, 2.0]);
+    let error = (&x + &x).to_vec::<f32>().unwrap_err().to_string();
+    let first = error.lines().next().unwrap();
+    assert!(first.contains("has no programs"), "{error}");
 }
 
 /// A required table that is missing is an error that names it.
@@ -284,17 +303,17 @@ fn a_newer_plugin() {
     let double = Double::new()
         .with_unknown(99, 1)
         .with_unknown(TableId::Memory as u32, 2)
-        .with_unknown(TableId::Graph as u32, 2);
+        .with_unknown(TableId::Program as u32, 2);
     let api = BackendApi {
         abi: ABI_VERSION + 1,
         ..double.api()
     };
     // SAFETY: the double keeps the contract.
     let backend = unsafe { Backend::from_api(api) }.unwrap();
-    assert!(backend.tables().graph.is_some());
+    assert!(backend.tables().program.is_some());
     // SAFETY: as above.
     let subject = || unsafe { Subject::new("newer", api) }.ok().unwrap();
-    for pattern in ["core/*", "memory/*", "graphs/*"] {
+    for pattern in ["core/*", "memory/*", "programs/*"] {
         let report = run(subject(), pattern);
         assert!(report.is_conformant(), "{report}");
     }

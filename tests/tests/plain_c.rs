@@ -199,7 +199,7 @@ fn it_is_loaded_and_says_what_it_is() {
     );
     assert_eq!(plain.backend.device_count().unwrap(), 1);
     assert!(plain.backend.table::<KernelTable>().is_none());
-    assert!(plain.backend.table::<GraphTable>().is_none());
+    assert!(plain.backend.table::<ProgramTable>().is_none());
     let text = "plainc has no device 1; its only device is 0".to_owned();
     assert_eq!(plain.open(1), Err((Status::InvalidArgument, text)));
 }

@@ -1,6 +1,5 @@
 //! The host's processor as a device.
 
-use crate::graph::CpuGraph;
 use crate::isa::Isa;
 use crate::kernel::CpuKernel;
 use crate::memory::Chunk;
@@ -8,7 +7,7 @@ use crate::stream::{CpuStream, Threads};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_hal::backend::{Backend, Device, GraphNode, Properties, Region, Source, Tag, Work};
+use thalweg_hal::backend::{Backend, Device, Properties, Region, Source, Tag, Work};
 use thalweg_hal::kit::event::Event;
 use thalweg_hal::kit::host_device::memory_info;
 use thalweg_hal::kit::pages::Account;
@@ -129,7 +128,6 @@ impl Device for CpuDevice {
     type Stream = CpuStream;
     type Event = Event;
     type Kernel = CpuKernel;
-    type Graph = CpuGraph;
 
     fn query(&self, key: PropertyKey) -> Option<u64> {
         match key {
@@ -228,19 +226,6 @@ impl Device for CpuDevice {
                 "the CPU backend knows no compile option `{option}`"
             ))),
         }
-    }
-
-    unsafe fn create_graph(&self, nodes: &[GraphNode<'_, Self>]) -> Result<CpuGraph> {
-        CpuGraph::new(nodes)
-    }
-
-    unsafe fn update_graph(&self, graph: &CpuGraph, node: usize, work: &Work<'_, Self>) -> Result<()> {
-        graph.update(node, work)
-    }
-
-    unsafe fn launch_graph(&self, graph: &CpuGraph, stream: &CpuStream) -> Result<()> {
-        // SAFETY: the caller vouches for the memory.
-        unsafe { stream.submit_graph(graph.plan()) }
     }
 
     fn forms(&self, nodes: &[Node<Self>], constant: &dyn Fn(usize) -> bool) -> Vec<Form> {

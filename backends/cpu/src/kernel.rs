@@ -5,7 +5,6 @@ use crate::exec::{Arg, Args, Program};
 use crate::library::LibraryKernel;
 use crate::parallel::Parallel;
 use arrayvec::ArrayVec;
-use std::sync::Arc;
 use thalweg_hal::Result;
 use thalweg_hal::backend::{Bound, Launch, Source};
 use thalweg_hal::ir::MAX_PARAMS;
@@ -98,69 +97,5 @@ fn arg<'a>(bound: &Bound<'a, CpuDevice>) -> Arg<'a> {
         strides: bound.strides,
         gather_stride: bound.gather_stride,
         gather_extent: bound.gather_extent,
-    }
-}
-
-/// A launch that outlives the call it came with.
-pub(crate) struct Prepared {
-    kernel: Arc<CpuKernel>,
-    extents: Box<[u64]>,
-    scalars: Box<[u64]>,
-    // Their strides stand in `strides`, which is never touched again.
-    args: Box<[Arg<'static>]>,
-    _strides: Box<[i64]>,
-}
-
-// SAFETY: the addresses are of memory that the caller of `Device::submit` keeps valid until the work is done.
-unsafe impl Send for Prepared {}
-// SAFETY: as above.
-unsafe impl Sync for Prepared {}
-
-impl Prepared {
-    pub(crate) fn new(launch: &Launch<'_, CpuDevice>) -> Prepared {
-        let strides: Box<[i64]> = launch
-            .bindings
-            .iter()
-            .flat_map(|bound| bound.strides)
-            .copied()
-            .collect();
-        let mut at = 0;
-        let args = launch.bindings.iter().map(|bound| {
-            let own = &strides[at..at + bound.strides.len()];
-            at += own.len();
-            Arg {
-                // SAFETY: the box's memory does not move and lives as long as the arguments.
-                strides: unsafe { std::slice::from_raw_parts(own.as_ptr(), own.len()) },
-                ..arg(bound)
-            }
-        });
-        Prepared {
-            kernel: Arc::clone(launch.kernel),
-            extents: launch.extents.into(),
-            scalars: launch.scalars.into(),
-            args: args.collect(),
-            _strides: strides,
-        }
-    }
-
-    pub(crate) fn cost(&self) -> u64 {
-        self.kernel.cost(&self.extents)
-    }
-
-    /// # Safety
-    /// As [`CpuKernel::run`].
-    #[inline]
-    pub(crate) unsafe fn run(&self, parallel: &dyn Parallel) {
-        // SAFETY: the caller vouches for it.
-        unsafe {
-            self.kernel.run(
-                &Args {
-                    extents: &self.extents,
-                    args: &self.args,
-                    scalars: &self.scalars,
-                },
-                parallel,
-            );
-        }
     }
 }

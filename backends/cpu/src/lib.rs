@@ -21,7 +21,6 @@
 
 pub mod device;
 pub mod exec;
-pub mod graph;
 pub mod isa;
 pub mod kernel;
 pub mod library;

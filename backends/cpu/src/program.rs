@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use thalweg_hal::Result;
 use thalweg_hal::backend::{OwnedTag, Region, Tag};
-use thalweg_hal::kit::program::{self, Form, Node, Operand, Program, Step};
+use thalweg_hal::kit::program::{self, End, Form, Node, Operand, Program, Step};
 use thalweg_hal::kit::queue::Job;
 
 /// First address of each slot.
@@ -56,6 +56,7 @@ const AHEAD: usize = 32;
 fn cost(node: &Node<CpuDevice>) -> u64 {
     match &node.step {
         Step::Launch { kernel, extents, .. } => kernel.cost(extents),
+        Step::Copy { width, rows, .. } => width.saturating_mul(*rows) / COPY_BYTES_PER_NS,
         Step::Fill { bytes, .. } => bytes / COPY_BYTES_PER_NS,
     }
 }
@@ -237,6 +238,28 @@ unsafe fn run(
             }
             // SAFETY: the caller vouches for the memory; what outputs may share was checked with the program.
             unsafe { kernel.run(&args, parallel) };
+        }
+        Step::Copy {
+            dst,
+            src,
+            width,
+            rows,
+        } => {
+            let end = |end: &End| {
+                let first = slots(end.slot).wrapping_add(end.offset as usize);
+                (first, end.pitch as usize)
+            };
+            let (dst, (src, from)) = (end(dst), end(src));
+            // SAFETY: the caller vouches for the memory.
+            unsafe {
+                memory::copy(
+                    dst,
+                    (src.cast_const(), from),
+                    *width as usize,
+                    *rows as usize,
+                    parallel,
+                )
+            };
         }
         Step::Fill {
             slot,

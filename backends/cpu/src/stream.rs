@@ -1,10 +1,9 @@
 //! Streams: in-order queues whose work runs where it is cheapest.
 
-use crate::kernel::Prepared;
 use crate::memory;
 use crate::parallel::{Parallel, Serial};
-use std::sync::Arc;
 use thalweg_hal::backend::{Callback, Copy, Fill, Place, Tag, Work};
+use thalweg_hal::kit::deferred::Deferred;
 use thalweg_hal::kit::queue::{Job, Queue};
 use thalweg_hal::{Host, Result};
 
@@ -41,10 +40,6 @@ pub struct CpuStream {
     pub(crate) threads: Threads,
 }
 
-struct Raw(*mut u8);
-// SAFETY: the address of memory that the caller of `submit` keeps valid until the stream has passed the work.
-unsafe impl Send for Raw {}
-
 impl CpuStream {
     /// Runs `work` at once when it costs less than `cost` allows and the stream is idle, and queues it otherwise.
     ///
@@ -68,66 +63,24 @@ impl CpuStream {
             return Ok(());
         }
         let threads = self.threads;
-        match work {
-            Work::Launch(launch) => {
-                let prepared = Prepared::new(launch);
-                self.push(tag, move || {
-                    // SAFETY: the caller vouches for the memory until the stream has passed the work.
-                    unsafe { prepared.run(&threads) };
-                    Ok(())
-                })
-            }
-            Work::Copy(copy) => {
-                let (dst, src) = (Raw(end(&copy.dst.0)), Raw(end(&copy.src.0)));
-                let shape = shape(copy);
-                let job = job(tag, move || {
-                    let (dst, src) = (dst, src);
-                    // SAFETY: as above.
-                    unsafe { memory::copy((dst.0, shape.0), (src.0, shape.1), shape.2, shape.3, &threads) };
-                    Ok(())
-                });
-                match copy.dst.0 {
-                    Place::Host(_) => self.queue.push_awaited(job),
-                    Place::Device(..) => self.queue.push(job),
-                }
-            }
-            Work::Fill(fill) => {
-                let (dst, pattern) = (Raw(address(fill)), fill.pattern);
-                let (bytes, width) = (fill.region.bytes as usize, fill.pattern_bytes as usize);
-                self.push(tag, move || {
-                    let dst = dst;
-                    // SAFETY: as above.
-                    unsafe { memory::fill(dst.0, bytes, pattern, width, &threads) };
-                    Ok(())
-                })
-            }
-            Work::Callback(callback) => {
-                let callback: Callback = *callback;
-                self.push(tag, move || callback.call())
-            }
+        let to_host = matches!(work, Work::Copy(copy) if matches!(copy.dst.0, Place::Host(_)));
+        if let Work::Callback(callback) = work {
+            let callback: Callback = *callback;
+            return self.push(tag, move || callback.call());
+        }
+        let work = Deferred::new(work)?;
+        // SAFETY: the caller vouches for the memory until the stream has passed the work.
+        let run = move || unsafe { work.with(|work| run_borrowed(work, &threads)) };
+        if to_host {
+            self.queue.push_awaited(job(tag, run))
+        } else {
+            self.push(tag, run)
         }
     }
 
     /// Queues a job.
     pub(crate) fn push(&self, tag: Tag<'_>, run: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
         self.queue.push(job(tag, run))
-    }
-
-    /// Runs prepared kernels and copies of a graph: at once when they are cheap and the stream is idle.
-    ///
-    /// # Safety
-    /// As `Device::submit`.
-    pub(crate) unsafe fn submit_graph(&self, graph: Arc<crate::graph::Plan>) -> Result<()> {
-        if graph.cost <= INLINE_NS
-            && let Some(inline) = self.queue.try_inline()
-        {
-            // SAFETY: the caller vouches for the memory.
-            inline.run(|| unsafe { graph.run(&Serial) }, || "graph".into());
-            return Ok(());
-        }
-        let threads = self.threads;
-        // SAFETY: the caller vouches for the memory until the stream has passed the work.
-        self.push(Tag::NONE, move || unsafe { graph.run(&threads) })
     }
 }
 

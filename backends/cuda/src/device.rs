@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::context::Context;
 use crate::copy;
 use crate::event::CuEvent;
-use crate::graph::{CudaGraph, ProgramGraph};
+use crate::graph::ProgramGraph;
 use crate::kernel::CudaKernel;
 use crate::launch::Ready;
 use crate::library::{Handle, Product};
@@ -19,7 +19,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use thalweg_cstyle::{MatmulConfig, Routine, Target};
-use thalweg_hal::backend::{Copy, Device, GraphNode, Place, Region, Source, Tag, Work};
+use thalweg_hal::backend::{Copy, Device, Place, Region, Source, Tag, Work};
 use thalweg_hal::ir::{Access, Kernel, Level, Role};
 use thalweg_hal::kit::cache::Cache;
 use thalweg_hal::kit::program::Program;
@@ -219,7 +219,6 @@ impl Device for CudaDevice {
     type Stream = CuStream;
     type Event = CuEvent;
     type Kernel = CudaKernel;
-    type Graph = CudaGraph;
 
     fn status(&self) -> Result<()> {
         self.context.alive()
@@ -338,31 +337,6 @@ impl Device for CudaDevice {
         Ok(kernel)
     }
 
-    unsafe fn create_graph(&self, nodes: &[GraphNode<'_, Self>]) -> Result<CudaGraph> {
-        for node in nodes {
-            if let Work::Copy(copy) = &node.work {
-                self.reach_ends(copy)?;
-            }
-        }
-        CudaGraph::new(self, nodes)
-    }
-
-    unsafe fn update_graph(&self, graph: &CudaGraph, node: usize, work: &Work<'_, Self>) -> Result<()> {
-        if let Work::Copy(copy) = work {
-            self.reach_ends(copy)?;
-        }
-        graph.update(self, node, work)
-    }
-
-    unsafe fn launch_graph(&self, graph: &CudaGraph, stream: &CuStream) -> Result<()> {
-        // SAFETY: the caller vouches for the memory.
-        unsafe { graph.launch(self, stream)? };
-        if self.config.blocking {
-            stream.wait()
-        } else {
-            Ok(())
-        }
-    }
     unsafe fn run_program(
         &self,
         stream: &CuStream,

@@ -4,23 +4,24 @@ use crate::api::{Api, Context};
 use crate::config::Config;
 use crate::copy::{self, Rows};
 use crate::event::ClEvent;
-use crate::graph::ClGraph;
 use crate::kernel::ClKernel;
 use crate::launch::Prepared;
 use crate::memory::Chunk;
 use crate::peer::Port;
 use crate::platform::{self, DeviceInfo};
 use crate::program::{Builder, Driver};
+use crate::run::Launches;
 use crate::stream::ClStream;
 use std::ffi::CString;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use thalweg_cstyle::{Dialect, Once, Routine, Target};
-use thalweg_hal::backend::{Device, GraphNode, Source, Tag, Work};
+use thalweg_hal::backend::{Device, Region, Source, Tag, Work};
 use thalweg_hal::kit::cache::Cache;
 use thalweg_hal::kit::host_device;
 use thalweg_hal::kit::pages::Account;
+use thalweg_hal::kit::program::Program;
 use thalweg_hal::tables::{Kind, LogLevel, MemoryInfo, NoticeKind, PropertyKey};
 use thalweg_hal::{Error, Host, Result, Status};
 
@@ -130,10 +131,7 @@ impl OpenClDevice {
         // SAFETY: the caller vouches for the memory.
         unsafe {
             match work {
-                Work::Launch(launch) => match Prepared::new(launch)? {
-                    Some(prepared) => prepared.submit(self.api, &self.context, stream, tag),
-                    None => Ok(()),
-                },
+                Work::Launch(launch) => Prepared::submit(self, stream, launch, tag),
                 Work::Copy(copy) => copy::copy(self, stream, copy, tag),
                 Work::Fill(fill) => copy::fill(self, stream, fill, tag),
                 Work::Callback(callback) => {
@@ -182,7 +180,6 @@ impl Device for OpenClDevice {
     type Stream = ClStream;
     type Event = ClEvent;
     type Kernel = ClKernel;
-    type Graph = ClGraph;
 
     fn status(&self) -> Result<()> {
         match self.lost.get() {
@@ -313,16 +310,19 @@ impl Device for OpenClDevice {
         Ok(ClKernel::new(&name, routine, &self.builder))
     }
 
-    unsafe fn create_graph(&self, nodes: &[GraphNode<'_, Self>]) -> Result<ClGraph> {
-        self.watch(ClGraph::new(nodes))
-    }
-
-    unsafe fn update_graph(&self, graph: &ClGraph, node: usize, work: &Work<'_, Self>) -> Result<()> {
-        self.watch(graph.update(node, work))
-    }
-
-    unsafe fn launch_graph(&self, graph: &ClGraph, stream: &ClStream) -> Result<()> {
+    unsafe fn run_program(
+        &self,
+        stream: &ClStream,
+        program: &Arc<Program<Self>>,
+        slots: &[Region<'_, Self>],
+        arguments: &[u64],
+        tag: Option<Tag<'_>>,
+    ) -> Result<()> {
+        let plan = (program.plan).get_or_init(|| Box::new(Launches::new(program.nodes.len())));
+        let Some(launches) = plan.downcast_ref::<Launches>() else {
+            return Err(Error::internal("a program's plan is another backend's"));
+        };
         // SAFETY: the caller vouches for the memory.
-        self.watch(unsafe { graph.launch(self, stream) })
+        self.watch(unsafe { launches.run(self, stream, program, slots, arguments, tag) })
     }
 }

@@ -1,13 +1,11 @@
 //! Kernels: one program for each variant, built when a launch first needs it.
 
 use crate::api::RawMem;
-use crate::device::OpenClDevice;
 use crate::program::{Builder, Entry};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use thalweg_cstyle::{Plan, Routine, Source, Variant, Variants};
+use thalweg_cstyle::{Routine, Source, Variant, Variants};
 use thalweg_hal::Result;
-use thalweg_hal::backend::Launch;
 
 /// The programs of one variant.
 pub(crate) struct Compiled {
@@ -22,7 +20,7 @@ pub(crate) struct Compiled {
 /// A kernel or library op.
 pub(crate) struct ClKernel {
     name: String,
-    routine: Routine,
+    pub(crate) routine: Routine,
     builder: Arc<Builder>,
     variants: Variants<Arc<Compiled>>,
 }
@@ -36,12 +34,6 @@ impl ClKernel {
             builder: Arc::clone(builder),
             variants: Variants::default(),
         }
-    }
-
-    /// How a launch runs.
-    pub(crate) fn plan(&self, launch: &Launch<'_, OpenClDevice>) -> Result<Plan> {
-        self.routine
-            .plan_bound(launch, |chunk| (chunk.mem().raw().0 as u64, chunk.skew()))
     }
 
     /// The programs of a variant; built by whoever asks first, while others that want the same wait.

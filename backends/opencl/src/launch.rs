@@ -2,32 +2,28 @@
 
 use crate::api::{Api, Context, Kernel, Mem, RawMem, codes};
 use crate::device::OpenClDevice;
-use crate::kernel::{Buffers, Compiled};
+use crate::kernel::{Buffers, ClKernel, Compiled};
 use crate::stream::{ClStream, Order};
+use smallvec::SmallVec;
 use std::sync::Arc;
-use thalweg_cstyle::{Grid, Passes, Words};
+use thalweg_cstyle::{Grid, Launch as Described, Place, Plan};
 use thalweg_hal::backend::{Launch, Tag};
 use thalweg_hal::{Error, Result};
 
-/// A launch with everything but its stream.
-#[derive(Clone)]
+/// A launch with everything but its buffers and its stream.
 pub(crate) struct Prepared {
     compiled: Arc<Compiled>,
-    passes: Passes,
-    scratch_bytes: u64,
-    words: Words,
-    // Their owners vouch for them until the stream has passed the launch.
-    buffers: Buffers,
+    plan: Plan,
 }
 
 impl Prepared {
     /// Plans a launch and compiles what it needs; `None` when there is nothing to do.
-    pub(crate) fn new(launch: &Launch<'_, OpenClDevice>) -> Result<Option<Prepared>> {
-        let plan = launch.kernel.plan(launch)?;
+    pub(crate) fn of(kernel: &ClKernel, launch: &Described<'_>) -> Result<Option<Prepared>> {
+        let plan = kernel.routine.plan(launch)?;
         if plan.passes.is_empty() {
             return Ok(None);
         }
-        let compiled = launch.kernel.variant(&plan.variant)?;
+        let compiled = kernel.variant(&plan.variant)?;
         let entries = compiled.entries.len();
         if let Some(pass) = plan.passes.iter().find(|pass| pass.entry >= entries) {
             return Err(Error::internal(format!(
@@ -35,54 +31,69 @@ impl Prepared {
                 pass.entry
             )));
         }
-        Ok(Some(Prepared {
-            compiled,
-            passes: plan.passes,
-            scratch_bytes: plan.scratch_bytes,
-            words: plan.words,
-            buffers: launch
-                .bindings
-                .iter()
-                .map(|bound| bound.region.chunk.mem().raw())
-                .collect(),
-        }))
+        Ok(Some(Prepared { compiled, plan }))
     }
 
-    /// Queues every pass.
+    /// Makes it the launch of other offsets and scalars, as [`Routine::adapt`](thalweg_cstyle::Routine::adapt) does.
+    pub(crate) fn adapt(
+        &mut self,
+        kernel: &ClKernel,
+        before: (&[u64], &[u64]),
+        launch: &Described<'_>,
+    ) -> bool {
+        kernel.routine.adapt(&mut self.plan, before, launch)
+    }
+
+    /// Plans a launch and queues every pass.
     ///
     /// # Safety
     /// The buffers live until the stream has passed the launch.
     pub(crate) unsafe fn submit(
-        &self,
-        api: &Api,
-        context: &Context,
+        device: &OpenClDevice,
         stream: &ClStream,
+        launch: &Launch<'_, OpenClDevice>,
         tag: Tag<'_>,
     ) -> Result<()> {
+        let places: SmallVec<[Place<'_>; 8]> = (launch.bindings.iter())
+            .map(|bound| Place::of(bound, |chunk| (chunk.mem().raw().0 as u64, chunk.skew())))
+            .collect();
+        let described = Described {
+            extents: launch.extents,
+            places: &places,
+            scalars: launch.scalars,
+        };
+        let Some(prepared) = Prepared::of(launch.kernel, &described)? else {
+            return Ok(());
+        };
+        let buffers: Buffers = (launch.bindings.iter())
+            .map(|bound| bound.region.chunk.mem().raw())
+            .collect();
         let mut order = stream.order();
         // SAFETY: the caller vouches for the buffers.
-        unsafe { self.queue(api, context, &mut order, tag)? };
+        unsafe { prepared.queue((device.api, &device.context), &mut order, &buffers, tag)? };
         order.flush()
     }
 
+    /// Queues every pass for `buffers`, one for each parameter.
+    ///
     /// # Safety
     /// As [`Prepared::submit`].
     pub(crate) unsafe fn queue(
         &self,
-        api: &Api,
-        context: &Context,
+        (api, context): (&Api, &Context),
         order: &mut Order<'_>,
+        buffers: &Buffers,
         tag: Tag<'_>,
     ) -> Result<()> {
-        let scratch = match self.scratch_bytes {
+        let scratch = match self.plan.scratch_bytes {
             0 => None,
             bytes => Some(order.scratch.get(context, bytes)?.raw()),
         };
-        let bytes = self.words.len() * 8;
+        let bytes = self.plan.words.len() * 8;
         // Where they are no argument by value.
         let mut buffer: Option<Mem> = None;
-        for pass in &self.passes {
-            let values = pass.words(&self.words);
+        for pass in &self.plan.passes {
+            let values = pass.words(&self.plan.words);
             if !self.compiled.words_by_value && (buffer.is_none() || pass.round.is_some()) {
                 let flags = codes::MEM_READ_ONLY | codes::MEM_COPY_HOST_PTR;
                 // SAFETY: the words are copied by the call.
@@ -90,13 +101,13 @@ impl Prepared {
             }
             self.compiled.entries[pass.entry].with(|kernel| {
                 let mut index = 0;
-                let missing = self.compiled.pointers.saturating_sub(self.buffers.len());
+                let missing = self.compiled.pointers.saturating_sub(buffers.len());
                 // Pointers that nobody follows.
                 let filler = buffer.as_ref().map(Mem::raw);
                 let filler = filler
                     .into_iter()
                     .flat_map(|mem| std::iter::repeat_n(mem, missing));
-                for mem in self.buffers.iter().copied().chain(filler).chain(scratch) {
+                for mem in buffers.iter().copied().chain(filler).chain(scratch) {
                     set_buffer(kernel, index, mem)?;
                     index += 1;
                 }

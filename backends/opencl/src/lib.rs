@@ -25,7 +25,6 @@ mod config;
 mod copy;
 mod device;
 mod event;
-mod graph;
 mod kernel;
 mod launch;
 mod memory;
@@ -33,6 +32,7 @@ mod peer;
 mod platform;
 mod program;
 mod quiet;
+mod run;
 mod stream;
 mod tune;
 

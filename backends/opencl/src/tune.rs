@@ -185,7 +185,6 @@ impl OpenClDevice {
             bindings: &[bind(0), bind(1), bind(2)],
             scalars: &trial.scalars,
         };
-        let prepared = Prepared::new(&launch)?.ok_or_else(|| Error::internal("a product of nothing"))?;
         let mut best = i64::MAX;
         // SAFETY: the chunk outlives the stream's work, for which the loop's end waits; the regions lie in it.
         unsafe {
@@ -194,7 +193,7 @@ impl OpenClDevice {
                 let (begin, end) = (ClEvent::new(true), ClEvent::new(true));
                 let queued = begin
                     .record(&stream)
-                    .and_then(|()| prepared.submit(self.api, &self.context, &stream, Tag::NONE))
+                    .and_then(|()| Prepared::submit(self, &stream, &launch, Tag::NONE))
                     .and_then(|()| end.record(&stream));
                 stream.synchronize().and(queued)?;
                 if run > 0 {

@@ -17,7 +17,6 @@ impl Device for Reference {
 
     thalweg_hal::host_memory!();
     thalweg_hal::queue_streams!();
-    thalweg_hal::replay_graphs!();
 
     unsafe fn submit(&self, stream: &Queue, work: &Work<'_, Self>, tag: Tag<'_>) -> Result<()> {
         // SAFETY: the caller's contract, which is that of the launch, too.

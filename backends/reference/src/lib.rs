@@ -1,6 +1,6 @@
 //! The reference backend, a plugin: the interpreter that defines the kernel IR, and the crate to copy for a new backend.
 //!
-//! It is slow and obvious. Memory is the host's, streams and events are the kit's, and a kernel is interpreted element by element in
+//! It is slow and obvious. Memory is the host's, streams, events and programs are the kit's, and a kernel is interpreted element by element in
 //! f64. Every other backend is compared with it by the conformance kit.
 //!
 //! `cargo xtask new-backend NAME` copies this crate, and the copy passes the kit from the start. Replace memory, streams, compile and

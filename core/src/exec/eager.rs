@@ -3,13 +3,12 @@
 use super::cache::WordHasher;
 use super::engine::Engine;
 use super::executable::Executable;
-use super::lane::Written;
-use super::steps::fill;
+use super::lane::{Lane, Written};
 use crate::context::{Context, Mode};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Op, Type};
-use crate::hal::DType;
 use crate::hal::ir::ScalarOp;
+use crate::hal::{self, Buffer, DType};
 use crate::lower::{Given, lower};
 use crate::tensor::failure::{Failure, Refusal};
 use crate::tensor::layout::Layout;
@@ -321,4 +320,24 @@ fn without_context(op: &Op, inputs: &[&Tensor], ty: Type, tag: OpTag) -> Result<
         Repr::Lazy(_) | Repr::Failed(_) => return Err(Refusal::new("an op on constants was not run").into()),
     };
     Ok(Tensor::constant(ty.shape, ty.dtype, bits))
+}
+
+/// Fills a range (offset, bytes) of a buffer with an element (bits, bytes).
+fn fill(
+    lane: &Lane,
+    buffer: &Buffer,
+    (offset, bytes): (u64, u64),
+    (pattern, pattern_bytes): (u64, u32),
+    tag: OpTag,
+) -> hal::Result<()> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    let fill = match pattern_bytes {
+        1 => hal::Fill::new(buffer, pattern as u8),
+        2 => hal::Fill::new(buffer, pattern as u16),
+        4 => hal::Fill::new(buffer, pattern as u32),
+        _ => hal::Fill::new(buffer, pattern),
+    };
+    lane.stream.fill(&fill.range(offset, bytes).tag(hal_tag(tag)))
 }

@@ -4,11 +4,10 @@ use super::arena::{Arena, Place};
 use super::engine::Engine;
 use super::lane::{Lane, Written};
 use super::staged::Staged;
-use super::steps::{Source, Steps};
 use crate::context::Context;
 use crate::error::Result;
 use crate::graph::Type;
-use crate::hal::{self, Buffer, Kernel, ProgramOperand, ProgramScalar, ProgramSlots, ProgramStep};
+use crate::hal::{self, Buffer, Kernel, ProgramBuilder, ProgramOperand, ProgramScalar, ProgramSlots};
 use crate::lower::{self, Program, Scalar, Slot};
 use crate::tensor::layout::Layout;
 use crate::tensor::tag::OpTag;
@@ -49,10 +48,18 @@ pub(crate) struct Executable {
 enum Work {
     /// One call of the backend.
     Ready(Ready),
-    /// A call for each step: on backends without programs, and where there is nothing to do.
-    Steps(Steps),
+    /// Nothing: every output shows an input.
+    Views,
     /// Loops and branches, and what is between them.
     Staged(Box<Staged>),
+}
+
+/// Where a piece of memory comes from.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Input(u32),
+    // One of the buffers that the run makes; the arena is the last.
+    Made(u32),
 }
 
 #[derive(Debug)]
@@ -118,21 +125,11 @@ impl Executable {
     }
 
     pub(super) fn compile(engine: &Engine, program: &Program) -> Result<Executable> {
-        Executable::compile_as(engine, program, u32::MAX, true)
+        Executable::compile_traced(engine, program, u32::MAX)
     }
 
     /// As [`Executable::compile`], where the arguments from `captured` on are the same values in every run.
     pub(super) fn compile_traced(engine: &Engine, program: &Program, captured: u32) -> Result<Executable> {
-        Executable::compile_as(engine, program, captured, true)
-    }
-
-    /// As on a backend without programs.
-    #[cfg(test)]
-    pub(super) fn compile_steps(engine: &Engine, program: &Program) -> Result<Executable> {
-        Executable::compile_as(engine, program, u32::MAX, false)
-    }
-
-    fn compile_as(engine: &Engine, program: &Program, captured: u32, whole: bool) -> Result<Executable> {
         let arena = Arena::plan(program);
         let place = |slot: Slot, offset: u64| match slot {
             Slot::Input(input) => (Source::Input(input), offset),
@@ -148,19 +145,16 @@ impl Executable {
             ty: output.ty,
         };
         let outputs: Box<[Output]> = program.outputs.iter().map(output).collect();
-        let ready = match program.steps.first() {
-            Some(first) if whole => {
-                Ready::compile(engine, program, captured, &arena, &place, &outputs, first.tag())?
+        let work = match program.steps.first() {
+            None if arena.own.is_empty() => Work::Views,
+            first => {
+                let tag = first.map_or(OpTag::NONE, lower::Step::tag);
+                Work::Ready(Ready::compile(
+                    engine, program, captured, &arena, &place, &outputs, tag,
+                )?)
             }
-            _ => None,
         };
-        Ok(Executable {
-            work: match ready {
-                Some(ready) => Work::Ready(ready),
-                None => Work::Steps(Steps::compile(engine, program, &arena, &place)?),
-            },
-            outputs,
-        })
+        Ok(Executable { work, outputs })
     }
 
     /// Submits the work to a stream; `scoped` is the record of a scope's, `None` stands for the default stream. With `tag`, all
@@ -181,16 +175,7 @@ impl Executable {
                 let arg = |number: u32| args[number as usize];
                 ready.run(site, arg, tag, |buffer| storages.push(site.storage(buffer, of)))?;
             }
-            Work::Steps(steps) => {
-                for arg in args {
-                    if let Arg::Value(value) = arg {
-                        value.storage.wait_on(scoped, site.lane)?;
-                    }
-                }
-                let of = tag.unwrap_or(steps.tag());
-                let made = steps.run(context.engine(), site.lane, args, tag)?;
-                storages.extend(made.into_iter().map(|buffer| site.storage(buffer, of)));
-            }
+            Work::Views => {}
         }
         let value = |output: &Output| {
             let (storage, offset) = match output.source {
@@ -279,7 +264,6 @@ impl Executable {
 }
 
 impl Ready {
-    /// `None` on a backend that has no programs.
     fn compile(
         engine: &Engine,
         program: &Program,
@@ -288,7 +272,7 @@ impl Ready {
         place: &dyn Fn(Slot, u64) -> (Source, u64),
         outputs: &[Output],
         tag: OpTag,
-    ) -> Result<Option<Ready>> {
+    ) -> Result<Ready> {
         let (mut inputs, mut scalars) = (Numbers::default(), Numbers::default());
         for step in &program.steps {
             if let lower::Step::Launch {
@@ -317,13 +301,10 @@ impl Ready {
                 lower::Step::Fill { .. } => Ok(None),
             })
             .collect::<hal::Result<_>>()?;
-        let step = |(step, kernel)| step_of(step, kernel, &number, &scalars);
-        let steps: Vec<ProgramStep<'_>> = program
-            .steps
-            .iter()
-            .zip(kernels.iter().map(Option::as_deref))
-            .filter_map(step)
-            .collect();
+        let mut builder = ProgramBuilder::new(engine.device());
+        for (step, kernel) in program.steps.iter().zip(kernels.iter().map(Option::as_deref)) {
+            add(&mut builder, step, kernel, &number, &scalars)?;
+        }
         let scratch = [arena.bytes];
         let constants: Vec<u32> = (0..)
             .zip(&inputs.all)
@@ -337,20 +318,18 @@ impl Ready {
             arguments: scalars.all.len(),
             constants: &constants,
         };
-        let Some(made) = hal::Program::new(engine.device(), &slots, &steps)? else {
-            return Ok(None);
-        };
+        let made = builder.finish(&slots)?;
         let only = match outputs {
             [output] if matches!(output.source, Source::Made(_)) => Some((output.layout, output.ty.dtype)),
             _ => None,
         };
-        Ok(Some(Ready {
+        Ok(Ready {
             program: made,
             inputs: inputs.all.into(),
             scalars: scalars.all.into(),
             only,
             tag,
-        }))
+        })
     }
 
     #[inline(always)]
@@ -436,59 +415,56 @@ impl Numbers {
     }
 }
 
-/// A step in the form of the HAL; `None` for a fill of nothing.
-fn step_of<'a>(
+/// Adds a step to a program of the HAL.
+fn add<'a>(
+    builder: &mut ProgramBuilder<'a>,
     step: &'a lower::Step,
     kernel: Option<&'a Kernel>,
     number: &dyn Fn(Slot, u64) -> (u32, u64),
     given: &Numbers,
-) -> Option<ProgramStep<'a>> {
-    match step {
-        lower::Step::Launch {
-            extents,
-            arguments,
-            scalars,
-            tag,
-            ..
-        } => Some(ProgramStep::Launch {
-            kernel: kernel?,
-            extents,
-            operands: (arguments.iter())
-                .map(|argument| {
-                    let (slot, offset) = number(argument.slot, argument.offset);
-                    ProgramOperand {
-                        slot,
-                        offset,
-                        strides: argument.strides.as_deref(),
-                        gather: argument.gather,
-                    }
-                })
-                .collect(),
-            scalars: (scalars.iter())
-                .map(|scalar| match *scalar {
-                    Scalar::Bits(bits) => ProgramScalar::Bits(bits),
-                    Scalar::Argument(argument) => ProgramScalar::Argument(given.place(argument)),
-                })
-                .collect(),
-            tag: hal_tag(*tag),
-        }),
-        &lower::Step::Fill {
-            slot,
-            offset,
-            bytes,
-            pattern,
-            pattern_bytes,
-            tag,
-        } => {
-            let (slot, offset) = number(slot, offset);
-            (bytes > 0).then(|| ProgramStep::Fill {
+) -> hal::Result<()> {
+    match (step, kernel) {
+        (
+            lower::Step::Launch {
+                extents,
+                arguments,
+                scalars,
+                tag,
+                ..
+            },
+            Some(kernel),
+        ) => {
+            let operand = |argument: &'a lower::Argument| {
+                let (slot, offset) = number(argument.slot, argument.offset);
+                ProgramOperand {
+                    slot,
+                    offset,
+                    strides: argument.strides.as_deref(),
+                    gather: argument.gather,
+                }
+            };
+            let scalar = |scalar: &Scalar| match *scalar {
+                Scalar::Bits(bits) => ProgramScalar::Bits(bits),
+                Scalar::Argument(argument) => ProgramScalar::Argument(given.place(argument)),
+            };
+            let (operands, scalars) = (arguments.iter().map(operand), scalars.iter().map(scalar));
+            builder.launch(kernel, extents, operands, scalars, hal_tag(*tag))
+        }
+        (lower::Step::Launch { .. }, None) => unreachable!("every launch has its kernel"),
+        (
+            &lower::Step::Fill {
                 slot,
                 offset,
                 bytes,
                 pattern,
                 pattern_bytes,
-                tag: hal_tag(tag),
-            })
+                tag,
+            },
+            _,
+        ) => {
+            let (slot, offset) = number(slot, offset);
+            builder.fill(slot, (offset, bytes), (pattern, pattern_bytes), hal_tag(tag));
+            Ok(())
         }
     }
 }

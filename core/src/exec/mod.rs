@@ -16,7 +16,6 @@ mod linear;
 mod read;
 mod reverse;
 mod staged;
-mod steps;
 #[cfg(test)]
 mod tests;
 mod traced;

@@ -2,10 +2,10 @@
 
 mod device;
 mod event;
-mod graph;
 mod kernel;
 mod memory;
 mod objects;
+mod packet;
 mod program;
 mod resolve;
 mod stream;
@@ -16,8 +16,8 @@ use crate::kit::error_slot;
 use crate::kit::queue::panic_error;
 use crate::status::{Error, Result, Status};
 use crate::tables::{
-    ABI_MAJOR, ABI_VERSION, BackendApi, BackendInfo, Context, CoreTable, DeviceTable, EventTable, GraphTable,
-    HostApi, KernelTable, LogLevel, MemoryTable, ProgramTable, StreamTable, Table, TableId,
+    ABI_MAJOR, ABI_VERSION, BackendApi, BackendInfo, Context, CoreTable, DeviceTable, EventTable, HostApi,
+    KernelTable, LogLevel, MemoryTable, ProgramTable, StreamTable, Table, TableId,
 };
 use objects::Instance;
 use std::ffi::c_void;
@@ -45,8 +45,6 @@ impl<B: Backend> Tables<B> {
     pub const EVENT: &'static EventTable = &event::table::<B>();
     /// See [`KernelTable`].
     pub const KERNEL: &'static KernelTable = &kernel::table::<B>();
-    /// See [`GraphTable`].
-    pub const GRAPH: &'static GraphTable = &graph::table::<B>();
     /// See [`ProgramTable`].
     pub const PROGRAM: &'static ProgramTable = &program::table::<B>();
 }
@@ -66,7 +64,6 @@ unsafe extern "C" fn query_interface<B: Backend>(_: Context, table: u32, version
         Some(TableId::Stream) => pointer(Tables::<B>::STREAM, version),
         Some(TableId::Event) => pointer(Tables::<B>::EVENT, version),
         Some(TableId::Kernel) => pointer(Tables::<B>::KERNEL, version),
-        Some(TableId::Graph) => pointer(Tables::<B>::GRAPH, version),
         Some(TableId::Program) => pointer(Tables::<B>::PROGRAM, version),
         None => std::ptr::null(),
     }

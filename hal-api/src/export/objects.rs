@@ -24,7 +24,6 @@ pub(super) struct Instance<B: Backend> {
     pub(super) streams: Slots<Arc<Stream<B::Device>>>,
     pub(super) events: Slots<Event<B::Device>>,
     pub(super) kernels: Slots<Kernel<B::Device>>,
-    pub(super) graphs: Slots<Graph<B::Device>>,
     pub(super) programs: Slots<Program<B::Device>>,
     pub(super) down: AtomicBool,
     fences: Arc<Streams<B::Device>>,
@@ -200,15 +199,6 @@ pub(super) struct Kernel<D: Device> {
     pub(super) signature: Arc<Signature>,
 }
 
-pub(super) struct Graph<D: Device> {
-    pub(super) owner: Owner<D>,
-    pub(super) graph: D::Graph,
-    // Per node: kind and kernel, which updates must keep.
-    pub(super) nodes: Vec<(u32, Option<Arc<D::Kernel>>)>,
-    // Handles per node, and all of them once.
-    pub(super) buffers: Mutex<(Vec<Vec<u64>>, Vec<u64>)>,
-}
-
 impl<D: Device> Buffer<D> {
     pub(super) fn new(
         owner: Owner<D>,
@@ -353,7 +343,6 @@ lookups! {
     buffer(buffers) -> Buffer, "buffer";
     event(events) -> Event, "event";
     kernel(kernels) -> Kernel, "kernel";
-    graph(graphs) -> Graph, "graph";
     program(programs) -> Program, "program";
 }
 
@@ -377,7 +366,6 @@ impl<B: Backend> Instance<B> {
             streams: Slots::new(),
             events: Slots::new(),
             kernels: Slots::new(),
-            graphs: Slots::new(),
             programs: Slots::new(),
             down: AtomicBool::new(false),
             fences: Arc::new(Streams(RwLock::new(HashMap::new()))),
@@ -466,7 +454,6 @@ impl<B: Backend> Instance<B> {
                 drop(slots.remove(handle));
             }
         }
-        clear(&self.graphs, |graph| graph.owner.is(owner));
         clear(&self.programs, |program| program.owner.is(owner));
         clear(&self.events, |event| event.owner.is(owner));
         clear(&self.kernels, |kernel| kernel.owner.is(owner));

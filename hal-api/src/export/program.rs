@@ -1,16 +1,21 @@
 //! The program table.
 
+mod bound;
 mod draft;
 mod forms;
 
 use super::memory::{count as count_bytes, give_back, obtain, withdraw};
-use super::objects::{Buffer, Owner, full, stale};
+use super::objects::{Buffer, Instance, Owner, full, stale};
 use super::stream::mark;
 use super::{arg, array, enter, optional, put, writable};
 use crate::backend::{Backend, Device, Region, Tag};
 use crate::kit::program::{Node, Program as Body, dependencies};
 use crate::status::{Error, Result, Status};
-use crate::tables::{self, Context, ProgramArgs, ProgramInput, ProgramRunArgs, ProgramScalar, ProgramTable};
+use crate::tables::{
+    self, Context, ProgramArgs, ProgramDependency, ProgramInput, ProgramRebindArgs, ProgramRunArgs,
+    ProgramScalar, ProgramTable,
+};
+use bound::{Bound, Reach};
 use draft::Draft;
 pub(super) use forms::Forms;
 use forms::Held;
@@ -21,6 +26,7 @@ use std::sync::{Arc, OnceLock};
 pub(super) const fn table<B: Backend>() -> ProgramTable {
     ProgramTable {
         create: create::<B>,
+        rebind: rebind::<B>,
         run: run::<B>,
         destroy: destroy::<B>,
     }
@@ -30,10 +36,11 @@ pub(super) const fn table<B: Backend>() -> ProgramTable {
 pub(super) struct Program<D: Device> {
     pub(super) owner: Owner<D>,
     body: Arc<Body<D>>,
-    inputs: Box<[Input]>,
+    inputs: Box<[Reach]>,
     // Bytes of outputs, then of scratch buffers.
     made: Box<[u64]>,
     outputs: usize,
+    bound: Bound,
     // Largest bits of each argument.
     most: Box<[u64]>,
     constants: Box<[u32]>,
@@ -42,139 +49,178 @@ pub(super) struct Program<D: Device> {
     held: OnceLock<Box<[Held]>>,
 }
 
-/// What the packets reach of an input, in bytes from its origin.
-#[derive(Clone, Copy, Default)]
-struct Input {
-    before: u64,
-    after: u64,
-    // Of the origin; 0 where nothing is reached.
-    alignment: u64,
-}
-
-impl Input {
-    fn widen(&mut self, start: i128, end: i128, size: u64) -> Result<()> {
-        let bytes = |at: i128| {
-            u64::try_from(at.max(0))
-                .map_err(|_| Error::out_of_bounds("a program reaches more than 2^64 bytes"))
-        };
-        self.before = self.before.max(bytes(-start)?);
-        self.after = self.after.max(bytes(end)?);
-        self.alignment = self.alignment.max(size);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn fits(&self, offset: u64, bytes: u64) -> bool {
-        offset <= bytes
-            && offset >= self.before
-            && bytes - offset >= self.after
-            // Sizes are powers of two.
-            && offset & self.alignment.saturating_sub(1) == 0
-    }
-}
-
 unsafe extern "C" fn create<B: Backend>(context: Context, args: *const ProgramArgs, out: *mut u64) -> i32 {
     // SAFETY: the contract of the tables.
     unsafe {
         enter::<B>(context, |instance| {
             let args = arg(args)?;
             writable(out)?;
-            let open = instance.device(args.device)?;
-            let packets = array(args.packets, args.packet_count)?;
-            let scalars = array(args.scalars, args.scalar_count)?;
-            let outputs = array(args.outputs, args.output_count)?;
-            let scratch = array(args.scratch, args.scratch_count)?;
-            let constants = array(args.constants, args.constant_count)?;
-            // What is counted here is held in memory: a wrong number must not end the process.
-            const MOST: usize = 1 << 24;
-            if args.input_count.max(args.argument_count) > MOST {
-                return Err(Error::invalid_argument(format!(
-                    "{} inputs and {} arguments; a program has at most {MOST}",
-                    args.input_count, args.argument_count
-                )));
-            }
-            if let Some(wrong) = scalars
-                .iter()
-                .find(|place| place.packet as usize >= packets.len())
-            {
-                return Err(Error::invalid_argument(format!(
-                    "a scalar of packet {} of {}",
-                    wrong.packet,
-                    packets.len()
-                )));
-            }
-            if let Some(wrong) = constants
-                .iter()
-                .find(|&&number| number as usize >= args.input_count)
-            {
-                return Err(Error::invalid_argument(format!(
-                    "constant input {wrong} of {} inputs",
-                    args.input_count
-                )));
-            }
-            let mut draft = Draft {
-                instance,
-                owner: Owner::new(open),
-                inputs: vec![Input::default(); args.input_count],
-                made: [outputs, scratch].concat(),
-                most: vec![u64::MAX; args.argument_count],
-                touches: Vec::with_capacity(packets.len()),
-            };
-            let mut given: Vec<Vec<&ProgramScalar>> = vec![Vec::new(); packets.len()];
-            scalars
-                .iter()
-                .for_each(|place| given[place.packet as usize].push(place));
-            let mut steps = Vec::with_capacity(packets.len());
-            for (index, (packet, given)) in packets.iter().zip(&given).enumerate() {
-                let within =
-                    |error: Error| Error::new(error.status, format!("packet {index}: {}", error.message));
-                let tag = Tag::new(optional(packet.tag).map_err(within)?).to_owned();
-                if let Some(step) = draft.step(packet, given).map_err(within)? {
-                    steps.push((step, tag));
-                }
-            }
-            let node = |((step, tag), dependencies)| Node {
-                step,
-                tag,
-                dependencies,
-            };
-            let nodes: Box<[_]> = steps
-                .into_iter()
-                .zip(dependencies(&draft.touches))
-                .map(node)
-                .collect();
-            let forms = match constants {
-                [] => Vec::new(),
-                _ => {
-                    let mut constant = vec![false; args.input_count];
-                    constants
-                        .iter()
-                        .for_each(|&number| constant[number as usize] = true);
-                    open.device
-                        .forms(&nodes, &|number| constant.get(number) == Some(&true))
-                }
-            };
-            let program = Program {
-                owner: draft.owner,
-                body: Arc::new(Body {
-                    nodes,
-                    forms: forms.into(),
-                    forms_at: args.input_count + draft.made.len(),
-                    made: OnceLock::new(),
-                    plan: OnceLock::new(),
-                }),
-                inputs: draft.inputs.into(),
-                made: draft.made.into(),
-                outputs: outputs.len(),
-                most: draft.most.into(),
-                constants: constants.into(),
-                places: OnceLock::new(),
-                held: OnceLock::new(),
-            };
+            let program = build(instance, args)?;
             put(
                 out,
                 instance.programs.insert(program).ok_or_else(|| full("program"))?,
             )
+        })
+    }
+}
+
+/// Refuses numbers that lead nowhere.
+fn check_numbers(args: &ProgramArgs, scalars: &[ProgramScalar], constants: &[u32]) -> Result<()> {
+    // What is counted here is held in memory: a wrong number must not end the process.
+    const MOST: usize = 1 << 24;
+    if args.input_count.max(args.argument_count) > MOST {
+        return Err(Error::invalid_argument(format!(
+            "{} inputs and {} arguments; a program has at most {MOST}",
+            args.input_count, args.argument_count
+        )));
+    }
+    if let Some(wrong) = (scalars.iter()).find(|place| place.packet as usize >= args.packet_count) {
+        return Err(Error::invalid_argument(format!(
+            "a scalar of packet {} of {}",
+            wrong.packet, args.packet_count
+        )));
+    }
+    if let Some(wrong) = (constants.iter()).find(|&&number| number as usize >= args.input_count) {
+        return Err(Error::invalid_argument(format!(
+            "constant input {wrong} of {} inputs",
+            args.input_count
+        )));
+    }
+    Ok(())
+}
+
+/// # Safety
+/// The pointers of the arguments are null or valid.
+unsafe fn build<B: Backend>(instance: &Instance<B>, args: &ProgramArgs) -> Result<Program<B::Device>> {
+    let open = instance.device(args.device)?;
+    // SAFETY: the caller vouches for the pointers.
+    let (packets, given, scalars, outputs, scratch, bound, constants) = unsafe {
+        (
+            array(args.packets, args.packet_count)?,
+            array(args.dependencies, args.dependency_count)?,
+            array(args.scalars, args.scalar_count)?,
+            array(args.outputs, args.output_count)?,
+            array(args.scratch, args.scratch_count)?,
+            array(args.bound, args.bound_count)?,
+            array(args.constants, args.constant_count)?,
+        )
+    };
+    check_numbers(args, scalars, constants)?;
+    let mut draft = Draft {
+        instance,
+        owner: Owner::new(open),
+        inputs: vec![Reach::default(); args.input_count],
+        made: [outputs, scratch].concat(),
+        bound: vec![Reach::default(); bound.len()],
+        most: vec![u64::MAX; args.argument_count],
+        touches: Vec::with_capacity(packets.len()),
+    };
+    let mut of_packet: Vec<Vec<&ProgramScalar>> = vec![Vec::new(); packets.len()];
+    scalars
+        .iter()
+        .for_each(|place| of_packet[place.packet as usize].push(place));
+    let mut steps = Vec::with_capacity(packets.len());
+    // Of each packet the number of its node, unless there is nothing to do.
+    let mut numbers = Vec::with_capacity(packets.len());
+    for (index, (packet, scalars)) in packets.iter().zip(&of_packet).enumerate() {
+        let within = |error: Error| Error::new(error.status, format!("packet {index}: {}", error.message));
+        // SAFETY: the caller vouches for the pointers.
+        let (tag, step) = unsafe {
+            let tag = Tag::new(optional(packet.tag).map_err(within)?).to_owned();
+            (tag, draft.step(packet, scalars).map_err(within)?)
+        };
+        numbers.push(step.is_some().then_some(steps.len() as u32));
+        steps.extend(step.map(|step| (step, tag)));
+    }
+    let mut waits = dependencies(&draft.touches);
+    add_given(&mut waits, &numbers, given)?;
+    let node = |((step, tag), dependencies)| Node {
+        step,
+        tag,
+        dependencies,
+    };
+    let nodes: Box<[_]> = steps.into_iter().zip(waits).map(node).collect();
+    let forms = match constants {
+        [] => Vec::new(),
+        _ => {
+            let mut constant = vec![false; args.input_count];
+            constants
+                .iter()
+                .for_each(|&number| constant[number as usize] = true);
+            open.device
+                .forms(&nodes, &|number| constant.get(number) == Some(&true))
+        }
+    };
+    let first = args.input_count + draft.made.len();
+    let bound = Bound::new(instance, draft.owner, first, draft.bound, bound)?;
+    Ok(Program {
+        owner: draft.owner,
+        body: Arc::new(Body {
+            nodes,
+            forms: forms.into(),
+            forms_at: first + bound.count(),
+            made: OnceLock::new(),
+            plan: OnceLock::new(),
+        }),
+        inputs: draft.inputs.into(),
+        made: draft.made.into(),
+        outputs: outputs.len(),
+        bound,
+        most: draft.most.into(),
+        constants: constants.into(),
+        places: OnceLock::new(),
+        held: OnceLock::new(),
+    })
+}
+
+/// Adds the dependencies that are given between packets to those of the nodes.
+fn add_given(waits: &mut [Box<[u32]>], numbers: &[Option<u32>], given: &[ProgramDependency]) -> Result<()> {
+    if given.is_empty() {
+        return Ok(());
+    }
+    let mut after: Vec<Vec<u32>> = vec![Vec::new(); numbers.len()];
+    for one in given {
+        let Some(own) = after.get_mut(one.packet as usize) else {
+            return Err(Error::invalid_argument(format!(
+                "a dependency of packet {} of {}",
+                one.packet,
+                numbers.len()
+            )));
+        };
+        if one.earlier >= one.packet {
+            return Err(Error::invalid_argument(format!(
+                "packet {} waits for packet {}, which does not come before it",
+                one.packet, one.earlier
+            )));
+        }
+        own.push(one.earlier);
+    }
+    // The nodes after which each packet is done: where it does nothing, those that it waits for.
+    let mut ends: Vec<Vec<u32>> = Vec::with_capacity(numbers.len());
+    for (packet, node) in after.iter().zip(numbers) {
+        let mut own: Vec<u32> = (packet.iter())
+            .flat_map(|&earlier| &ends[earlier as usize])
+            .copied()
+            .collect();
+        if let Some(node) = node {
+            let place = &mut waits[*node as usize];
+            own.extend_from_slice(place);
+            own.sort_unstable();
+            own.dedup();
+            *place = std::mem::replace(&mut own, vec![*node]).into();
+        }
+        ends.push(own);
+    }
+    Ok(())
+}
+
+unsafe extern "C" fn rebind<B: Backend>(context: Context, args: *const ProgramRebindArgs) -> i32 {
+    // SAFETY: the contract of the tables.
+    unsafe {
+        enter::<B>(context, |instance| {
+            let args = arg(args)?;
+            let program = instance.program(args.program)?;
+            (program.bound).rebind(instance, program.owner, args.slot, args.input)
         })
     }
 }
@@ -202,18 +248,7 @@ fn misplaced<D: Device>(
     if !buffer.owner.is(program.owner) {
         return Error::invalid_handle(format!("input {index} lies on another device"));
     }
-    let Input {
-        before,
-        after,
-        alignment,
-    } = program.inputs[index];
-    Error::out_of_bounds(format!(
-        "input {index} starts at byte {} of a buffer of {} bytes; the program reaches {before} bytes before and {after} \
-         behind, from a multiple of {}",
-        input.offset,
-        buffer.bytes(),
-        alignment.max(1)
-    ))
+    program.inputs[index].misses(&format!("input {index}"), input.offset, buffer.bytes())
 }
 
 /// Slots of a run that needs no allocation of its own.
@@ -256,7 +291,8 @@ unsafe extern "C" fn run<B: Backend>(context: Context, args: *const ProgramRunAr
                 true => &[],
                 false => program.constants(instance, inputs)?,
             };
-            let (made_at, held_at) = (inputs.len(), inputs.len() + program.made.len());
+            let (made_at, bound_at) = (inputs.len(), inputs.len() + program.made.len());
+            let held_at = bound_at + program.bound.count();
             let count = held_at + held.len();
             // Slots and handles that need no allocation.
             let mut few = [const { MaybeUninit::<Region<'_, B::Device>>::uninit() }; INLINE];
@@ -276,11 +312,18 @@ unsafe extern "C" fn run<B: Backend>(context: Context, args: *const ProgramRunAr
                 }
                 slot.write(buffer.region(input.offset));
             }
+            let bound = program.bound.lock();
+            for (&input, slot) in bound.iter().zip(&mut slots[bound_at..held_at]) {
+                slot.write(instance.buffer(input.buffer)?.region(input.offset));
+            }
+            program
+                .bound
+                .check_run(instance, &bound, inputs, &program.inputs)?;
             let (mut made, mut uncounted) = (SmallVec::<[u64; 4]>::new(), 0);
             for (held, slot) in held.iter().zip(&mut slots[held_at..]) {
                 slot.write(instance.buffer(held.buffer)?.region(0));
             }
-            for (&bytes, slot) in program.made.iter().zip(&mut slots[made_at..held_at]) {
+            for (&bytes, slot) in program.made.iter().zip(&mut slots[made_at..bound_at]) {
                 let taken = obtain(instance, program.owner, bytes, stream.id, || {
                     own_tag(program, tag)
                 });
@@ -310,6 +353,7 @@ unsafe extern "C" fn run<B: Backend>(context: Context, args: *const ProgramRunAr
                 .iter()
                 .map(|input| input.buffer)
                 .chain(made.iter().copied())
+                .chain(bound.iter().map(|input| input.buffer))
                 .chain(held.iter().map(|held| held.buffer));
             mark(stream, used.filter_map(|handle| instance.buffers.get(handle)));
             if let Err(error) = submitted {

@@ -1,7 +1,7 @@
 //! The stream table.
 
 use super::objects::{Buffer, Instance, Stream};
-use super::resolve::Resolved;
+use super::resolve::Room;
 use super::{arg, array, enter, optional, put, writable};
 use crate::backend::{Backend, Callback, Device, Tag, Work};
 use crate::status::{Error, Result};
@@ -67,17 +67,14 @@ unsafe extern "C" fn launch<B: Backend>(
     unsafe {
         enter::<B>(context, |instance| {
             let stream = instance.stream(stream)?;
-            let mut resolved = Resolved::new();
-            instance.launch(stream.owner, arg(launch)?, &mut resolved)?;
-            if let Some(work) = resolved.work() {
-                let open = stream.owner.get();
-                let tag = Tag::new(optional(tag)?);
-                let submitted = open.device.submit(&stream.stream, &work, tag);
-                // Of what is refused, a part may be queued.
-                mark(stream, resolved.buffers.iter().copied());
-                submitted?;
-            }
-            Ok(())
+            let mut room = Room::new();
+            let work = instance.launch(stream.owner, arg(launch)?, &mut room)?;
+            let open = stream.owner.get();
+            let tag = Tag::new(optional(tag)?);
+            let submitted = open.device.submit(&stream.stream, &work, tag);
+            // Of what is refused, a part may be queued.
+            mark(stream, room.buffers.iter().copied());
+            submitted
         })
     }
 }
@@ -97,25 +94,21 @@ unsafe extern "C" fn submit<B: Backend>(
             if let [packet] = packets {
                 return submit_one(instance, stream, packet);
             }
-            let mut resolved: Vec<_> = packets.iter().map(|_| Resolved::new()).collect();
-            for (index, (packet, into)) in packets.iter().zip(&mut resolved).enumerate() {
+            let mut rooms: Vec<_> = packets.iter().map(|_| Room::new()).collect();
+            let mut all = Vec::with_capacity(packets.len());
+            for (index, (packet, room)) in packets.iter().zip(&mut rooms).enumerate() {
                 let within =
                     |error: Error| Error::new(error.status, format!("packet {index}: {}", error.message));
                 optional(packet.tag).map_err(within)?;
-                instance.packet(stream.owner, packet, into).map_err(within)?;
+                all.push(instance.packet(stream.owner, packet, room).map_err(within)?);
             }
-            let submitted =
-                (resolved.iter().zip(packets)).try_for_each(|(resolved, packet)| match resolved.work() {
-                    Some(work) => device.submit(&stream.stream, &work, Tag::new(packet.tag.as_ref())),
-                    None => Ok(()),
-                });
+            let submitted = (all.iter().zip(packets)).try_for_each(|(work, packet)| match work {
+                Some(work) => device.submit(&stream.stream, work, Tag::new(packet.tag.as_ref())),
+                None => Ok(()),
+            });
+            drop(all);
             // What was submitted before a failure uses its buffers all the same.
-            mark(
-                stream,
-                resolved
-                    .iter()
-                    .flat_map(|resolved| resolved.buffers.iter().copied()),
-            );
+            mark(stream, rooms.iter().flat_map(|room| room.buffers.iter().copied()));
             submitted
         })
     }
@@ -130,12 +123,11 @@ unsafe fn submit_one<B: Backend>(
 ) -> Result<()> {
     // SAFETY: the caller vouches for the packet.
     unsafe {
-        let mut resolved = Resolved::new();
-        instance.packet(stream.owner, packet, &mut resolved)?;
-        if let Some(work) = resolved.work() {
+        let mut room = Room::new();
+        if let Some(work) = instance.packet(stream.owner, packet, &mut room)? {
             let (open, tag) = (stream.owner.get(), Tag::new(optional(packet.tag)?));
             let submitted = open.device.submit(&stream.stream, &work, tag);
-            mark(stream, resolved.buffers.iter().copied());
+            mark(stream, room.buffers.iter().copied());
             submitted?;
         }
     }

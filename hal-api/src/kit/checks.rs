@@ -192,11 +192,11 @@ pub fn pattern(fill: &Fill) -> Result<[u8; 8]> {
     Ok(std::array::from_fn(|i| bytes[i % width as usize]))
 }
 
-/// Checks that each scalar's bits are a value of its dtype, zero-extended.
+/// Checks that each scalar's bits are a value of its dtype, zero-extended, where they count.
 #[inline]
-pub fn scalars(signature: &Signature, values: &[u64]) -> Result<()> {
+pub fn scalars(signature: &Signature, values: &[u64], counts: impl Fn(usize) -> bool) -> Result<()> {
     for (index, (&bits, &dtype)) in values.iter().zip(&signature.scalars).enumerate() {
-        if bits > most_bits(dtype) {
+        if bits > most_bits(dtype) && counts(index) {
             return Err(Error::invalid_argument(format!(
                 "{}: scalar {index} has the bits {bits:#x}, which are no {dtype}",
                 signature.name

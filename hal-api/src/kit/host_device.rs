@@ -99,32 +99,3 @@ macro_rules! queue_streams {
         }
     };
 }
-
-/// Inside `impl Device for …`: graphs by [`Replay`](crate::kit::replay::Replay).
-#[macro_export]
-macro_rules! replay_graphs {
-    () => {
-        type Graph = $crate::kit::replay::Replay<Self>;
-
-        unsafe fn create_graph(
-            &self,
-            nodes: &[$crate::backend::GraphNode<'_, Self>],
-        ) -> $crate::Result<Self::Graph> {
-            $crate::kit::replay::Replay::new(nodes)
-        }
-
-        unsafe fn update_graph(
-            &self,
-            graph: &Self::Graph,
-            node: usize,
-            work: &$crate::backend::Work<'_, Self>,
-        ) -> $crate::Result<()> {
-            graph.update(node, work)
-        }
-
-        unsafe fn launch_graph(&self, graph: &Self::Graph, stream: &Self::Stream) -> $crate::Result<()> {
-            // SAFETY: the caller's contract is the same.
-            unsafe { graph.launch(self, stream) }
-        }
-    };
-}

@@ -1,7 +1,7 @@
 //! The host's memory as a device's memory.
 
+use super::deferred::Deferred;
 use super::queue::{Job, Queue};
-use super::replay::OwnedWork;
 use crate::backend::{Copy, Device, Fill, Launch, Place, Region, Tag, Work};
 use crate::status::{Error, Result};
 use std::alloc::{Layout, alloc, dealloc};
@@ -85,7 +85,7 @@ pub unsafe fn submit<D: Device<Chunk = HostChunk>>(
         });
     }
     let awaited = matches!(work, Work::Copy(copy) if matches!(copy.dst.0, Place::Host(_)));
-    let work = OwnedWork::new(work)?;
+    let work = Deferred::new(work)?;
     // SAFETY: the caller vouches for the memory until the stream has passed the work.
     let run = Box::new(move || unsafe { work.with(|work| execute(work, launch)) });
     let job = Job { run, describe };

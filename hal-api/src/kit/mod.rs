@@ -1,9 +1,10 @@
 //! What a backend needs besides its device: handles, a caching pool, in-order streams with events, error texts,
-//! programs, graph replay, a cache of compiled code on disk. The export layer uses the handles, the pool and programs for every
-//! backend; streams, events and replay serve backends whose device has none of its own.
+//! programs, a cache of compiled code on disk. The export layer uses the handles, the pool and programs for every backend;
+//! streams and events serve backends whose device has none of its own.
 
 pub mod cache;
 pub mod checks;
+pub mod deferred;
 pub mod error_slot;
 pub mod event;
 pub mod host_device;
@@ -13,6 +14,5 @@ pub mod pages;
 pub mod pool;
 pub mod program;
 pub mod queue;
-pub mod replay;
 pub mod slots;
 mod tlsf;

@@ -1,6 +1,6 @@
 //! Programs: work over slots of memory that each run is given.
 
-use crate::backend::{Bound, Device, Fill, Launch, OwnedTag, Region, Tag, Work};
+use crate::backend::{Bound, Copy, Device, Fill, Launch, OwnedTag, Place, Region, Tag, Work};
 use crate::status::Result;
 use smallvec::SmallVec;
 use std::any::Any;
@@ -21,6 +21,17 @@ pub struct Operand {
     pub gather_extent: u64,
 }
 
+/// One end of a copy.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    /// Number of the slot.
+    pub slot: usize,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes from one row to the next.
+    pub pitch: u64,
+}
+
 /// What a node does.
 pub enum Step<D: Device> {
     /// Runs a kernel.
@@ -35,6 +46,17 @@ pub enum Step<D: Device> {
         scalars: Box<[u64]>,
         /// Scalars whose bits are an argument of the run: which scalar, which argument.
         given: Box<[(usize, usize)]>,
+    },
+    /// Copies rows from slot to slot; both numbers are at least 1, and the ends do not overlap.
+    Copy {
+        /// Destination.
+        dst: End,
+        /// Source.
+        src: End,
+        /// Bytes of a row.
+        width: u64,
+        /// Number of rows.
+        rows: u64,
     },
     /// Fills a range of a slot.
     Fill {
@@ -160,9 +182,19 @@ pub fn scalars<'a>(
 }
 
 impl<D: Device> Node<D> {
-    /// Hands its work out for the memory of a run.
+    /// The slots that it touches.
+    pub fn slots(&self) -> SmallVec<[usize; 4]> {
+        match &self.step {
+            Step::Launch { operands, .. } => operands.iter().map(|operand| operand.slot).collect(),
+            Step::Copy { dst, src, .. } => SmallVec::from_slice(&[dst.slot, src.slot]),
+            Step::Fill { slot, .. } => SmallVec::from_slice(&[*slot]),
+        }
+    }
+
+    /// Hands its work out for the memory of a run on `device`.
     pub fn with<R>(
         &self,
+        device: &D,
         slots: &[Region<'_, D>],
         arguments: &[u64],
         run: impl FnOnce(&Work<'_, D>) -> R,
@@ -200,6 +232,20 @@ impl<D: Device> Node<D> {
                     scalars: scalars(fixed, given, arguments, &mut place),
                 }))
             }
+            Step::Copy {
+                dst,
+                src,
+                width,
+                rows,
+            } => {
+                let end = |end: &End| (Place::Device(device, region(end.slot, end.offset)), end.pitch);
+                run(&Work::Copy(Copy {
+                    dst: end(dst),
+                    src: end(src),
+                    width: *width,
+                    rows: *rows,
+                }))
+            }
             Step::Fill {
                 slot,
                 offset,
@@ -234,7 +280,7 @@ impl<D: Device> Program<D> {
         for node in &self.nodes {
             let own = node.tag.raw();
             // SAFETY: `own` borrows from the node's tag, which lives through the call; the caller vouches for the memory.
-            node.with(slots, arguments, |work| unsafe {
+            node.with(device, slots, arguments, |work| unsafe {
                 device.submit(stream, work, tag.unwrap_or(Tag::new(Some(&own))))
             })?;
         }

@@ -18,7 +18,6 @@
 mod core;
 mod device;
 mod event;
-mod graph;
 mod host;
 mod kernel;
 mod layout;
@@ -29,12 +28,14 @@ mod stream;
 pub use self::core::{BackendInfo, CoreTable};
 pub use device::{Capability, DeviceOptions, DeviceProperties, DeviceTable, Kind, PropertyKey};
 pub use event::{ElapsedArgs, EventArgs, EventStreamArgs, EventTable, EventWaitArgs};
-pub use graph::{GraphArgs, GraphLaunchArgs, GraphNode, GraphTable, GraphUpdateArgs};
 pub use host::{HostApi, LogLevel, LogRecord, Notice, NoticeKind, ParallelArgs, TraceSpan};
 pub use kernel::{BinaryArgs, CompileArgs, KernelTable};
 pub use layout::LAYOUT;
 pub use memory::{AllocArgs, Copy, Fill, ImportArgs, MemoryInfo, MemoryStatistics, MemoryTable, Place};
-pub use program::{ProgramArgs, ProgramInput, ProgramRunArgs, ProgramScalar, ProgramTable};
+pub use program::{
+    ProgramArgs, ProgramDependency, ProgramInput, ProgramRebindArgs, ProgramRunArgs, ProgramScalar,
+    ProgramTable,
+};
 pub use stream::{
     Binding, CallbackArgs, Launch, Packet, PacketKind, StreamArgs, StreamTable, Tag, WaitEventArgs,
 };
@@ -43,7 +44,7 @@ use crate::library::LibraryDesc;
 use std::ffi::c_void;
 
 /// Major version: host and plugin must agree.
-pub const ABI_MAJOR: u16 = 1;
+pub const ABI_MAJOR: u16 = 2;
 /// Minor version: grows with every new table.
 pub const ABI_MINOR: u16 = 0;
 /// `major << 16 | minor`, as the entry function takes it.
@@ -147,10 +148,8 @@ table_ids! {
     Event = 5, "event", EventTable, true;
     /// [`KernelTable`].
     Kernel = 6, "kernel", KernelTable, false;
-    /// [`GraphTable`].
-    Graph = 7, "graph", GraphTable, false;
     /// [`ProgramTable`].
-    Program = 8, "program", ProgramTable, false;
+    Program = 7, "program", ProgramTable, false;
 }
 
 /// What a kernel is compiled from: exactly one of the pointers is not null.

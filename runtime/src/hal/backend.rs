@@ -8,8 +8,8 @@ use std::panic::Location;
 use std::sync::Arc;
 use thalweg_hal::Status;
 use thalweg_hal::tables::{
-    self, BackendApi, Context, CoreTable, DeviceTable, EventTable, GraphTable, KernelTable, MemoryTable,
-    ProgramTable, StreamTable, Table, TableId,
+    self, BackendApi, Context, CoreTable, DeviceTable, EventTable, KernelTable, MemoryTable, ProgramTable,
+    StreamTable, Table, TableId,
 };
 
 /// The tables of a backend. Calls through them go past every check of this module.
@@ -28,8 +28,6 @@ pub struct Tables {
     pub event: &'static EventTable,
     /// Kernels; `None` on a backend that only moves memory.
     pub kernel: Option<&'static KernelTable>,
-    /// Graphs, where the backend has them.
-    pub graph: Option<&'static GraphTable>,
     /// Programs, where the backend has them.
     pub program: Option<&'static ProgramTable>,
 }
@@ -121,8 +119,6 @@ impl Backend {
             event: required!(EventTable),
             // SAFETY: as above.
             kernel: unsafe { table(&api) },
-            // SAFETY: as above.
-            graph: unsafe { table(&api) },
             // SAFETY: as above.
             program: unsafe { table(&api) },
         };

@@ -27,6 +27,15 @@ impl Batch {
         device: &Device,
         packets: impl ExactSizeIterator<Item = &'a Packet<'a>> + Clone,
     ) -> Result<Batch> {
+        Batch::renamed(device, packets, |handle| handle)
+    }
+
+    /// As [`Batch::new`], with another number in the place of each buffer's handle.
+    pub(super) fn renamed<'a>(
+        device: &Device,
+        packets: impl ExactSizeIterator<Item = &'a Packet<'a>> + Clone,
+        mut name: impl FnMut(u64) -> u64,
+    ) -> Result<Batch> {
         let args = |packet: &Packet<'_>| match packet {
             Packet::Launch(launch) => launch.arg_count(),
             Packet::Copy(_) | Packet::Fill(_) => 0,
@@ -39,10 +48,26 @@ impl Batch {
                 Packet::Launch(launch) => {
                     let (place, rest) = free.split_at_mut(launch.arg_count());
                     free = rest;
-                    Body::Launch(launch.raw(launch.bind(device, place)?))
+                    let bindings = launch.bind(device, place)?;
+                    for binding in &mut *bindings {
+                        binding.buffer = name(binding.buffer);
+                    }
+                    Body::Launch(launch.raw(bindings))
                 }
-                Packet::Copy(copy) => Body::Copy(copy.lower(device)?),
-                Packet::Fill(fill) => Body::Fill(fill.lower(device)?),
+                Packet::Copy(copy) => {
+                    let mut copy = copy.lower(device)?;
+                    for end in [&mut copy.dst, &mut copy.src] {
+                        if end.buffer != 0 {
+                            end.buffer = name(end.buffer);
+                        }
+                    }
+                    Body::Copy(copy)
+                }
+                Packet::Fill(fill) => {
+                    let mut fill = fill.lower(device)?;
+                    fill.buffer = name(fill.buffer);
+                    Body::Fill(fill)
+                }
             };
             bodies.push((body, packet.tag().raw()));
         }

@@ -1,21 +1,24 @@
-//! Graphs: work that is checked once and launched in one call.
+//! Graphs: programs whose slots all hold buffers of the caller.
 
 use super::batch::Batch;
 use super::device::Device;
 use super::error::Result;
+use super::memory::Buffer;
+use super::program::{Lists, Program, Slots};
 use super::stream::Stream;
 use super::tag::Tag;
 use super::work::Packet;
+use std::collections::HashMap;
 use std::fmt;
 use thalweg_hal::Status;
-use thalweg_hal::tables::{GraphArgs, GraphLaunchArgs, GraphNode, GraphTable, GraphUpdateArgs};
+use thalweg_hal::tables::{ProgramDependency, ProgramInput};
 
 /// One node of a graph: its work, and the indices of earlier nodes that must be done first.
 #[derive(Clone, Copy, Debug)]
 pub struct Node<'a> {
-    /// The work.
+    /// The work: a launch, a fill, or a copy from buffer to buffer.
     pub packet: Packet<'a>,
-    /// Indices of earlier nodes.
+    /// Indices of earlier nodes, beyond those that wrote what this node touches or read what it writes: it waits for these anyway.
     pub dependencies: &'a [u32],
 }
 
@@ -29,25 +32,31 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Work with dependencies, launched as one piece of a stream's work. Its buffers must live when it is launched: a launch with
+/// Work on buffers of the caller, checked once and launched in one call. Its buffers must live when it is launched: a launch with
 /// one that was dropped is an error. Kernels may be dropped before.
+///
+/// Extents, strides and scalars are those that it was built with. Buffers change by [`Graph::rebind`].
 ///
 /// ```
 /// use thalweg_runtime::hal::{self, Copy, Fill, Graph, Node, Place};
 /// let device = hal::device("cpu")?;
 /// let stream = device.default_stream()?;
-/// let (a, b) = (device.alloc(4)?, device.alloc(4)?);
+/// let (a, b, c) = (device.alloc(4)?, device.alloc(4)?, device.alloc(4)?);
 /// let copy = Copy::new(Place::buffer(&b, 0), Place::buffer(&a, 0), 4);
-/// let graph = Graph::new(&device, &[Node::new(Fill::new(&a, 5_i32), &[]), Node::new(copy, &[0])])?;
+/// let mut graph = Graph::new(&device, &[Node::new(Fill::new(&a, 5_i32), &[]), Node::new(copy, &[])])?;
 /// graph.launch(&stream)?;
 /// assert_eq!(b.download::<i32>(&stream)?, [5]);
+/// graph.rebind(&b, &c, 0)?;
+/// graph.launch(&stream)?;
+/// assert_eq!(c.download::<i32>(&stream)?, [5]);
 /// # Ok::<(), thalweg_runtime::Error>(())
 /// ```
 pub struct Graph {
-    handle: u64,
+    program: Program,
     nodes: usize,
+    /// Handles of the buffers in its slots.
+    held: Vec<u64>,
     device: Device,
-    table: &'static GraphTable,
 }
 
 impl fmt::Debug for Graph {
@@ -56,54 +65,46 @@ impl fmt::Debug for Graph {
     }
 }
 
-impl Drop for Graph {
-    fn drop(&mut self) {
-        // SAFETY: plain call of a table; the handle is this value's own.
-        let code = unsafe { (self.table.destroy)(self.device.context(), self.handle) };
-        if code != 0 {
-            tracing::error!("{}", self.device.error(code, &Tag::new("destroy graph")));
-        }
-    }
-}
-
 impl Graph {
-    /// Checks the nodes and builds an executable graph.
+    /// Checks the nodes and keeps them.
     ///
     /// # Errors
-    /// As [`Stream::submit`]; [`Status::InvalidArgument`] for a node that depends on a later one;
-    /// [`Status::Unsupported`] on a backend without graphs.
+    /// As [`Stream::submit`]; [`Status::InvalidArgument`] for a node that depends on itself or a later one and for a copy of host
+    /// memory; [`Status::Unsupported`] on a backend without programs.
     #[track_caller]
     pub fn new(device: &Device, nodes: &[Node<'_>]) -> Result<Graph> {
-        let tag = Tag::new("create graph");
-        let Some(table) = device.tables().graph else {
-            return Err(device.refuse(
-                Status::Unsupported,
-                "this backend has no graphs; submit the packets",
-                &tag,
-            ));
-        };
-        let batch = Batch::new(device, nodes.iter().map(|node| &node.packet))?;
-        let raw: Vec<GraphNode> = (batch.packets().iter().zip(nodes))
-            .map(|(&packet, node)| GraphNode {
-                packet,
-                dependencies: node.dependencies.as_ptr(),
-                dependency_count: node.dependencies.len(),
+        let (mut held, mut numbers) = (Vec::new(), HashMap::new());
+        let batch = Batch::renamed(device, nodes.iter().map(|node| &node.packet), |handle| {
+            *numbers.entry(handle).or_insert_with(|| {
+                held.push(handle);
+                held.len() as u64
+            })
+        })?;
+        let dependencies: Vec<ProgramDependency> = (0..)
+            .zip(nodes)
+            .flat_map(|(packet, node)| {
+                let of = move |&earlier: &u32| ProgramDependency { packet, earlier };
+                node.dependencies.iter().map(of)
             })
             .collect();
-        let args = GraphArgs {
-            device: device.handle(),
-            nodes: raw.as_ptr(),
-            node_count: raw.len(),
+        let bound: Vec<ProgramInput> = held
+            .iter()
+            .map(|&buffer| ProgramInput { buffer, offset: 0 })
+            .collect();
+        let lists = Lists {
+            packets: batch.packets(),
+            dependencies: &dependencies,
+            bound: &bound,
+            ..Lists::default()
         };
-        let mut handle = 0;
-        // SAFETY: all that the nodes point to lives through the call; `handle` is writable.
-        let code = unsafe { (table.create)(device.context(), &raw const args, &raw mut handle) };
-        device.check(code, &tag)?;
+        // SAFETY: the batch and the nodes live through the call.
+        let program =
+            unsafe { Program::create(device, &Slots::default(), &lists, &Tag::new("create graph"))? };
         Ok(Graph {
-            handle,
+            program,
             nodes: nodes.len(),
+            held,
             device: device.clone(),
-            table,
         })
     }
 
@@ -112,9 +113,9 @@ impl Graph {
         &self.device
     }
 
-    /// Its handle in the tables.
+    /// Its handle in the tables: a program.
     pub fn handle(&self) -> u64 {
-        self.handle
+        self.program.handle()
     }
 
     /// Number of nodes.
@@ -127,22 +128,27 @@ impl Graph {
         self.nodes == 0
     }
 
-    /// Changes the arguments of one node for later launches; kind and kernel stay.
+    /// Takes `by` from byte `offset` on wherever it used `buffer`, for later launches.
     ///
     /// # Errors
-    /// [`Status::InvalidArgument`] for another kind or kernel, or a node that does not exist; as [`Stream::submit`].
+    /// [`Status::InvalidArgument`] where it does not use `buffer`; [`Status::OutOfBounds`] where `by` is too small;
+    /// [`Status::Overlap`] where it uses `by` already and writes one of both.
     #[track_caller]
-    pub fn update(&mut self, node: usize, packet: &Packet<'_>) -> Result<()> {
-        let batch = Batch::new(&self.device, std::iter::once(packet))?;
-        for &packet in batch.packets() {
-            let args = GraphUpdateArgs {
-                graph: self.handle,
-                node,
-                packet,
-            };
-            // SAFETY: all that the packet points to lives through the call.
-            let code = unsafe { (self.table.update)(self.device.context(), &raw const args) };
-            self.device.check(code, &Tag::new("update graph"))?;
+    pub fn rebind(&mut self, buffer: &Buffer, by: &Buffer, offset: u64) -> Result<()> {
+        let tag = Tag::new("rebind graph");
+        if *by.device() != self.device {
+            let text = format!("the buffer lies on another device, {}", by.device().target());
+            return Err(self.device.refuse(Status::InvalidHandle, text, &tag));
+        }
+        let is_used = |&slot: &usize| self.held[slot] == buffer.handle() && *buffer.device() == self.device;
+        let slots: Vec<usize> = (0..self.held.len()).filter(is_used).collect();
+        if slots.is_empty() {
+            let text = "the graph does not use the buffer that is to be replaced";
+            return Err(self.device.refuse(Status::InvalidArgument, text, &tag));
+        }
+        for slot in slots {
+            self.program.rebind(slot, by, offset, &tag)?;
+            self.held[slot] = by.handle();
         }
         Ok(())
     }
@@ -154,17 +160,10 @@ impl Graph {
     #[inline]
     #[track_caller]
     pub fn launch(&self, stream: &Stream) -> Result<()> {
-        let tag = Tag::new("launch graph");
-        if *stream.device() != self.device {
-            let text = format!("the stream lies on another device, {}", stream.device().target());
-            return Err(self.device.refuse(Status::InvalidHandle, text, &tag));
+        // SAFETY: there is no output.
+        unsafe {
+            self.program
+                .run(stream, &[], &[], (&Tag::new("launch graph"), true), |_| ())
         }
-        let args = GraphLaunchArgs {
-            graph: self.handle,
-            stream: stream.handle(),
-        };
-        // SAFETY: the arguments live through the call.
-        let code = unsafe { (self.table.launch)(self.device.context(), &raw const args) };
-        self.device.check(code, &tag)
     }
 }

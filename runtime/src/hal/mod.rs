@@ -56,7 +56,8 @@ pub use process::{
     set_memory_limit, synchronize, targets,
 };
 pub use program::{
-    Operand as ProgramOperand, Program, Scalar as ProgramScalar, Slots as ProgramSlots, Step as ProgramStep,
+    Builder as ProgramBuilder, Operand as ProgramOperand, Program, Scalar as ProgramScalar,
+    Slots as ProgramSlots,
 };
 pub use runtime::Runtime;
 pub use scope::{StreamScope, stream_scope};

@@ -7,9 +7,11 @@ use super::memory::{Buffer, alloc_error};
 use super::stream::Stream;
 use super::tag::Tag;
 use std::fmt;
+use std::marker::PhantomData;
 use thalweg_hal::Status;
 use thalweg_hal::tables::{
-    self, PacketKind, ProgramArgs, ProgramInput, ProgramRunArgs, ProgramScalar, ProgramTable,
+    self, PacketKind, ProgramArgs, ProgramDependency, ProgramInput, ProgramRebindArgs, ProgramRunArgs,
+    ProgramScalar, ProgramTable,
 };
 
 /// One buffer argument of a launch in a program.
@@ -34,41 +36,8 @@ pub enum Scalar {
     Argument(u32),
 }
 
-/// A piece of a program's work.
-#[derive(Debug)]
-pub enum Step<'a> {
-    /// A run of a kernel.
-    Launch {
-        /// What runs.
-        kernel: &'a Kernel,
-        /// Extents of the kernel's axes.
-        extents: &'a [u64],
-        /// One for each parameter.
-        operands: Vec<Operand<'a>>,
-        /// One for each scalar of the kernel.
-        scalars: Vec<Scalar>,
-        /// Where it comes from.
-        tag: Tag<'a>,
-    },
-    /// Bytes that repeat a pattern.
-    Fill {
-        /// What is written, as in [`Operand::slot`].
-        slot: u32,
-        /// The first byte that is written, a multiple of the pattern's size.
-        offset: u64,
-        /// How many bytes are written, a multiple of the pattern's size.
-        bytes: u64,
-        /// The pattern's bits, zero-extended.
-        pattern: u64,
-        /// The pattern's size: 1, 2, 4 or 8.
-        pattern_bytes: u32,
-        /// Where it comes from.
-        tag: Tag<'a>,
-    },
-}
-
 /// How many slots and arguments a program has; sizes in bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Slots<'a> {
     /// Buffers that each run is given.
     pub inputs: usize,
@@ -85,25 +54,16 @@ pub struct Slots<'a> {
 /// Work over slots. A run makes the buffers of outputs and scratch and submits everything in one call of the backend.
 ///
 /// ```
-/// use thalweg_runtime::hal::{self, Program, ProgramSlots, ProgramStep, Tag};
+/// use thalweg_runtime::hal::{self, ProgramBuilder, ProgramSlots, Tag};
 /// let device = hal::device("cpu")?;
 /// let stream = device.default_stream()?;
-/// let ones = ProgramStep::Fill {
-///     slot: 0,
-///     offset: 0,
-///     bytes: 16,
-///     pattern: 1.0_f32.to_bits().into(),
-///     pattern_bytes: 4,
-///     tag: Tag::new("ones"),
-/// };
-/// let slots = ProgramSlots { inputs: 0, outputs: &[16], scratch: &[], arguments: 0, constants: &[] };
-/// // `None` on a backend that has no programs.
-/// if let Some(program) = Program::new(&device, &slots, &[ones])? {
-///     let mut made = Vec::new();
-///     // SAFETY: `device` lives longer than the buffers.
-///     unsafe { program.run(&stream, &[], &[], (&Tag::new("ones"), false), |buffer| made.push(buffer))? };
-///     assert_eq!(made[0].download::<f32>(&stream)?, [1.0; 4]);
-/// }
+/// let mut packets = ProgramBuilder::new(&device);
+/// packets.fill(0, (0, 16), (1.0_f32.to_bits().into(), 4), Tag::new("ones"));
+/// let program = packets.finish(&ProgramSlots { outputs: &[16], ..ProgramSlots::default() })?;
+/// let mut made = Vec::new();
+/// // SAFETY: `device` lives longer than the buffers.
+/// unsafe { program.run(&stream, &[], &[], (&Tag::new("ones"), false), |buffer| made.push(buffer))? };
+/// assert_eq!(made[0].download::<f32>(&stream)?, [1.0; 4]);
 /// # Ok::<(), thalweg_runtime::Error>(())
 /// ```
 pub struct Program {
@@ -129,95 +89,144 @@ impl Drop for Program {
     }
 }
 
-/// Packets in the ABI form and what they point to, which is not touched once they are built.
+/// What a program is made of, in the ABI form.
 #[derive(Default)]
-struct Raw {
+pub(super) struct Lists<'a> {
+    pub(super) packets: &'a [tables::Packet],
+    pub(super) dependencies: &'a [ProgramDependency],
+    pub(super) bound: &'a [ProgramInput],
+    pub(super) given: &'a [ProgramScalar],
+}
+
+/// A program while its packets are listed.
+pub struct Builder<'a> {
+    device: &'a Device,
+    kinds: Vec<PacketKind>,
     bindings: Vec<tables::Binding>,
     scalars: Vec<u64>,
     tags: Vec<tables::Tag>,
     launches: Vec<tables::Launch>,
     fills: Vec<tables::Fill>,
     given: Vec<ProgramScalar>,
+    // What the pointers lead to.
+    _borrowed: PhantomData<&'a [u64]>,
 }
 
-impl Raw {
-    fn add(&mut self, device: &Device, packet: usize, step: &Step<'_>) -> Result<()> {
-        match step {
-            Step::Launch {
-                kernel,
-                extents,
-                operands,
-                scalars,
-                tag,
-            } => {
-                self.tags.push(tag.raw());
-                for (index, (operand, &axes)) in operands.iter().zip(kernel.axes()).enumerate() {
-                    let strides = match operand.strides {
-                        None => std::ptr::null(),
-                        Some(strides) if strides.len() == usize::from(axes) => strides.as_ptr(),
-                        Some(strides) => {
-                            let given = strides.len();
-                            let text =
-                                format!("parameter {index} has {given} strides, its level has {axes} axes");
-                            return Err(device.refuse(Status::InvalidArgument, text, tag));
-                        }
-                    };
-                    self.bindings.push(tables::Binding {
-                        buffer: u64::from(operand.slot) + 1,
-                        offset: operand.offset,
-                        strides,
-                        gather_stride: operand.gather.0,
-                        gather_extent: operand.gather.1,
-                    });
-                }
-                for (index, scalar) in (0..).zip(scalars) {
-                    self.scalars.push(match *scalar {
-                        Scalar::Bits(bits) => bits,
-                        Scalar::Argument(argument) => {
-                            self.given.push(ProgramScalar {
-                                packet: packet as u32,
-                                scalar: index,
-                                argument,
-                                reserved: 0,
-                            });
-                            0
-                        }
-                    });
-                }
-                // The arrays are pointed to when all are complete.
-                self.launches.push(tables::Launch {
-                    kernel: kernel.handle(),
-                    extents: extents.as_ptr(),
-                    extent_count: extents.len(),
-                    bindings: std::ptr::null(),
-                    binding_count: operands.len(),
-                    scalars: std::ptr::null(),
-                    scalar_count: scalars.len(),
-                });
-            }
-            &Step::Fill {
-                slot,
-                offset,
-                bytes,
-                pattern,
-                pattern_bytes,
-                ref tag,
-            } => {
-                self.tags.push(tag.raw());
-                self.fills.push(tables::Fill {
-                    buffer: u64::from(slot) + 1,
-                    offset,
-                    bytes,
-                    pattern,
-                    pattern_bytes,
-                    reserved: 0,
-                });
-            }
+impl fmt::Debug for Builder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Builder({} packets on {})",
+            self.kinds.len(),
+            self.device.target()
+        )
+    }
+}
+
+impl<'a> Builder<'a> {
+    /// A program without packets.
+    pub fn new(device: &'a Device) -> Builder<'a> {
+        Builder {
+            device,
+            kinds: Vec::new(),
+            bindings: Vec::new(),
+            scalars: Vec::new(),
+            tags: Vec::new(),
+            launches: Vec::new(),
+            fills: Vec::new(),
+            given: Vec::new(),
+            _borrowed: PhantomData,
         }
+    }
+
+    /// Adds a launch.
+    ///
+    /// # Errors
+    /// Strides of another number than the parameter's level has axes.
+    pub fn launch(
+        &mut self,
+        kernel: &'a Kernel,
+        extents: &'a [u64],
+        operands: impl Iterator<Item = Operand<'a>>,
+        scalars: impl Iterator<Item = Scalar>,
+        tag: Tag<'a>,
+    ) -> Result<()> {
+        let (first_binding, first_scalar) = (self.bindings.len(), self.scalars.len());
+        for (index, operand) in operands.enumerate() {
+            let strides = match (operand.strides, kernel.axes().get(index)) {
+                (None, _) => std::ptr::null(),
+                (Some(strides), Some(&axes)) if strides.len() == usize::from(axes) => strides.as_ptr(),
+                (Some(strides), axes) => {
+                    let (given, axes) = (strides.len(), axes.copied().unwrap_or(0));
+                    let text = format!("parameter {index} has {given} strides, its level has {axes} axes");
+                    return Err(self.device.refuse(Status::InvalidArgument, text, &tag));
+                }
+            };
+            self.bindings.push(tables::Binding {
+                buffer: u64::from(operand.slot) + 1,
+                offset: operand.offset,
+                strides,
+                gather_stride: operand.gather.0,
+                gather_extent: operand.gather.1,
+            });
+        }
+        for (index, scalar) in (0..).zip(scalars) {
+            self.scalars.push(match scalar {
+                Scalar::Bits(bits) => bits,
+                Scalar::Argument(argument) => {
+                    self.given.push(ProgramScalar {
+                        packet: self.kinds.len() as u32,
+                        scalar: index,
+                        argument,
+                        reserved: 0,
+                    });
+                    0
+                }
+            });
+        }
+        // The arrays are pointed to when all are complete.
+        self.launches.push(tables::Launch {
+            kernel: kernel.handle(),
+            extents: extents.as_ptr(),
+            extent_count: extents.len(),
+            bindings: std::ptr::null(),
+            binding_count: self.bindings.len() - first_binding,
+            scalars: std::ptr::null(),
+            scalar_count: self.scalars.len() - first_scalar,
+        });
+        self.add(PacketKind::Launch, tag);
         Ok(())
     }
 
-    fn packets(&mut self, steps: &[Step<'_>]) -> Vec<tables::Packet> {
+    /// Adds a fill of `bytes` bytes of a slot, from `offset` on, with a pattern of so many bytes.
+    pub fn fill(
+        &mut self,
+        slot: u32,
+        (offset, bytes): (u64, u64),
+        (pattern, pattern_bytes): (u64, u32),
+        tag: Tag<'a>,
+    ) {
+        self.fills.push(tables::Fill {
+            buffer: u64::from(slot) + 1,
+            offset,
+            bytes,
+            pattern,
+            pattern_bytes,
+            reserved: 0,
+        });
+        self.add(PacketKind::Fill, tag);
+    }
+
+    fn add(&mut self, kind: PacketKind, tag: Tag<'a>) {
+        self.kinds.push(kind);
+        self.tags.push(tag.raw());
+    }
+
+    /// The program of these packets.
+    ///
+    /// # Errors
+    /// As [`Stream::submit`], with the index of the packet; [`Status::Unsupported`] on a backend without programs.
+    pub fn finish(mut self, slots: &Slots<'_>) -> Result<Program> {
         let (mut bindings, mut scalars) = (self.bindings.as_ptr(), self.scalars.as_ptr());
         for launch in &mut self.launches {
             (launch.bindings, launch.scalars) = (bindings, scalars);
@@ -225,69 +234,103 @@ impl Raw {
             scalars = scalars.wrapping_add(launch.scalar_count);
         }
         let (mut launches, mut fills) = (self.launches.iter(), self.fills.iter());
-        let pointer = |work: Option<&tables::Launch>| work.map_or(std::ptr::null(), std::ptr::from_ref);
-        (steps.iter().zip(&self.tags))
-            .map(|(step, tag)| {
-                let (kind, launch, fill) = match step {
-                    Step::Launch { .. } => (PacketKind::Launch, pointer(launches.next()), std::ptr::null()),
-                    Step::Fill { .. } => {
-                        let fill = fills.next().map_or(std::ptr::null(), std::ptr::from_ref);
-                        (PacketKind::Fill, std::ptr::null(), fill)
-                    }
-                };
+        let packets: Vec<tables::Packet> = (self.kinds.iter().zip(&self.tags))
+            .map(|(&kind, tag)| {
+                let (mut launch, mut fill) = (None, None);
+                match kind {
+                    PacketKind::Launch => launch = launches.next(),
+                    PacketKind::Fill => fill = fills.next(),
+                    PacketKind::Copy => {}
+                }
                 tables::Packet {
                     kind: kind as u32,
                     reserved: 0,
                     tag,
-                    launch,
+                    launch: launch.map_or(std::ptr::null(), std::ptr::from_ref),
                     copy: std::ptr::null(),
-                    fill,
+                    fill: fill.map_or(std::ptr::null(), std::ptr::from_ref),
                 }
             })
-            .collect()
+            .collect();
+        let lists = Lists {
+            packets: &packets,
+            given: &self.given,
+            ..Lists::default()
+        };
+        // SAFETY: all that the packets point to lives as long as the builder.
+        unsafe { Program::create(self.device, slots, &lists, &Tag::new("create program")) }
     }
 }
 
 impl Program {
-    /// Checks the steps and keeps them; `None` on a backend that has no programs.
+    /// Checks packets and keeps them.
     ///
     /// # Errors
-    /// As [`Stream::submit`], with the index of the step.
-    pub fn new(device: &Device, slots: &Slots<'_>, steps: &[Step<'_>]) -> Result<Option<Program>> {
+    /// Those of [`Builder::finish`].
+    ///
+    /// # Safety
+    /// What the packets point to lives through the call.
+    #[track_caller]
+    pub(super) unsafe fn create(
+        device: &Device,
+        slots: &Slots<'_>,
+        lists: &Lists<'_>,
+        tag: &Tag<'_>,
+    ) -> Result<Program> {
         let Some(table) = device.tables().program else {
-            return Ok(None);
+            let text = "this backend has no programs, which run every list of work; the kit of thalweg-hal gives them to \
+                        a backend in Rust, one in C fills the table `program`";
+            return Err(device.refuse(Status::Unsupported, text, tag));
         };
-        let tag = Tag::new("create program");
-        let mut raw = Raw::default();
-        for (index, step) in steps.iter().enumerate() {
-            raw.add(device, index, step)?;
-        }
-        let packets = raw.packets(steps);
         let args = ProgramArgs {
             device: device.handle(),
-            packets: packets.as_ptr(),
-            packet_count: packets.len(),
+            packets: lists.packets.as_ptr(),
+            packet_count: lists.packets.len(),
+            dependencies: lists.dependencies.as_ptr(),
+            dependency_count: lists.dependencies.len(),
             input_count: slots.inputs,
             outputs: slots.outputs.as_ptr(),
             output_count: slots.outputs.len(),
             scratch: slots.scratch.as_ptr(),
             scratch_count: slots.scratch.len(),
-            scalars: raw.given.as_ptr(),
-            scalar_count: raw.given.len(),
+            bound: lists.bound.as_ptr(),
+            bound_count: lists.bound.len(),
+            scalars: lists.given.as_ptr(),
+            scalar_count: lists.given.len(),
             argument_count: slots.arguments,
             constants: slots.constants.as_ptr(),
             constant_count: slots.constants.len(),
         };
         let mut handle = 0;
-        // SAFETY: all that the packets point to lives through the call; `handle` is writable.
+        // SAFETY: the caller vouches for what the packets point to; `handle` is writable.
         let code = unsafe { (table.create)(device.context(), &raw const args, &raw mut handle) };
-        device.check(code, &tag)?;
-        Ok(Some(Program {
+        device.check(code, tag)?;
+        Ok(Program {
             handle,
             outputs: slots.outputs.into(),
             device: device.clone(),
             table,
-        }))
+        })
+    }
+
+    /// Its handle in the tables.
+    pub(super) fn handle(&self) -> u64 {
+        self.handle
+    }
+
+    /// Gives a bound slot another buffer of the device.
+    pub(super) fn rebind(&self, slot: usize, buffer: &Buffer, offset: u64, tag: &Tag<'_>) -> Result<()> {
+        let args = ProgramRebindArgs {
+            program: self.handle,
+            slot: slot as u64,
+            input: ProgramInput {
+                buffer: buffer.handle(),
+                offset,
+            },
+        };
+        // SAFETY: the arguments live through the call.
+        let code = unsafe { (self.table.rebind)(self.device.context(), &raw const args) };
+        self.device.check(code, tag)
     }
 
     /// An input of a run: a buffer and the byte that offsets count from. The buffer lives through the run.

@@ -1,4 +1,4 @@
-//! A backend for the tests of this module: the kit's pool, streams, events and graphs over host memory, and kernels that
+//! A backend for the tests of this module: the kit's pool, streams, events and programs over host memory, and kernels that
 //! are contiguous f32 maps or sums over an inner axis.
 
 use super::{Backend, Device, DeviceOptions};
@@ -6,9 +6,9 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_hal::backend::{self, Copy, Launch, Place, Properties, Region, Source, Tag, Work};
 use thalweg_hal::ir::{Kernel, Node, ReduceOp, Role, ScalarOp};
+use thalweg_hal::kit::deferred::Deferred;
 use thalweg_hal::kit::host_device::memory_info;
 use thalweg_hal::kit::queue::{Job, Queue};
-use thalweg_hal::kit::replay::OwnedWork;
 use thalweg_hal::tables::{BackendApi, Capability, Kind, MemoryInfo};
 use thalweg_hal::{Error, Host, Result};
 
@@ -86,7 +86,6 @@ impl backend::Device for DoubleDevice {
     type Kernel = Kernel;
 
     thalweg_hal::queue_streams!();
-    thalweg_hal::replay_graphs!();
 
     fn reserve(&self, bytes: u64) -> Result<Chunk> {
         let layout = Layout::from_size_align(bytes as usize, 512).unwrap();
@@ -116,7 +115,7 @@ impl backend::Device for DoubleDevice {
             let run = Box::new(move || callback.call());
             return stream.push(Job { run, describe });
         }
-        let work = OwnedWork::new(work)?;
+        let work = Deferred::new(work)?;
         let run = Box::new(move || {
             if BROKEN.load(Ordering::Relaxed) {
                 return Err(Error::launch_failed("the device is broken"));

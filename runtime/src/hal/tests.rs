@@ -237,7 +237,7 @@ fn a_panic_in_a_callback_sticks_to_the_stream() {
 }
 
 #[test]
-fn graphs_run_and_take_new_arguments() {
+fn graphs_run_and_take_other_buffers() {
     let _alone = ALONE.lock();
     let device = device();
     let stream = Stream::new(&device).unwrap();
@@ -252,18 +252,21 @@ fn graphs_run_and_take_new_arguments() {
     let mut graph = Graph::new(&device, &[Node::new(first, &[]), Node::new(second, &[0])]).unwrap();
     graph.launch(&stream).unwrap();
     assert_eq!(b.download::<f32>(&stream).unwrap(), [81.0]);
-    let other = Buffer::from_slice(&stream, &[2.0_f32]).unwrap();
-    let args = [other.arg(), other.arg(), b.arg()];
-    graph.update(0, &Launch::new(&mul, &[1], &args).into()).unwrap();
+    let other = Buffer::from_slice(&stream, &[9.0_f32, 2.0]).unwrap();
+    graph.rebind(&a, &other, 4).unwrap();
     graph.launch(&stream).unwrap();
     assert_eq!(
         (b.download::<f32>(&stream).unwrap(), graph.len()),
         (vec![16.0], 2)
     );
-    assert_eq!(
-        graph.update(2, &first.into()).unwrap_err().status(),
-        Status::InvalidArgument
-    );
+    let refused = |result: super::Result<()>| result.unwrap_err().status();
+    assert_eq!(refused(graph.rebind(&a, &b, 0)), Status::InvalidArgument);
+    assert_eq!(refused(graph.rebind(&b, &other, 8)), Status::OutOfBounds);
+    assert_eq!(refused(graph.rebind(&b, &other, 4)), Status::Overlap);
+    let far = testing::backend().open(&DeviceOptions::new(2)).unwrap();
+    let far = far.alloc(4).unwrap();
+    assert_eq!(refused(graph.rebind(&other, &far, 0)), Status::InvalidHandle);
+    graph.launch(&stream).unwrap();
     drop(other);
     assert_eq!(graph.launch(&stream).unwrap_err().status(), Status::InvalidHandle);
     let late = [Node::new(first, &[1]), Node::new(second, &[])];

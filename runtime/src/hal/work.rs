@@ -119,7 +119,7 @@ impl<'a> Launch<'a> {
         &self,
         device: &Device,
         place: &'b mut [MaybeUninit<tables::Binding>],
-    ) -> Result<&'b [tables::Binding]> {
+    ) -> Result<&'b mut [tables::Binding]> {
         let axes = self.kernel.axes();
         if self.kernel.device() != device || self.args.len() != axes.len() || place.len() != axes.len() {
             return Err(self.wrong_shape(device));
@@ -142,7 +142,7 @@ impl<'a> Launch<'a> {
             });
         }
         // SAFETY: the loop ran over as many arguments and axes as there are places, and wrote each place.
-        Ok(unsafe { std::slice::from_raw_parts(place.as_ptr().cast(), place.len()) })
+        Ok(unsafe { std::slice::from_raw_parts_mut(place.as_mut_ptr().cast(), place.len()) })
     }
 
     #[cold]
@@ -210,8 +210,8 @@ impl<'a> Place<'a> {
     /// Host memory.
     ///
     /// # Safety
-    /// The bytes that a copy with this end reaches stay valid and untouched until the stream has passed the copy, in a
-    /// graph until it has passed the last launch of the graph.
+    /// The bytes that a copy with this end reaches stay valid and untouched until the stream has passed the copy. A graph takes
+    /// no such copy.
     pub const unsafe fn host(ptr: *mut u8) -> Place<'a> {
         Place {
             buffer: None,

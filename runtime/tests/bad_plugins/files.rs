@@ -178,13 +178,18 @@ fn manifests_that_do_not_fit() {
             "refused: not a thalweg plugin: no .note.thalweg".into(),
         ),
         (
-            "ABI=\"2.0\"",
-            "refused: built against thalweg-hal 2.0, this program speaks 1.x; ask for a build against 1.x"
+            "ABI=\"1.0\"",
+            "refused: built against thalweg-hal 1.0, this program speaks 2.x; ask for a build against 2.x"
+                .into(),
+        ),
+        (
+            "ABI=\"3.0\"",
+            "refused: built against thalweg-hal 3.0, this program speaks 2.x; ask for a build against 2.x"
                 .into(),
         ),
         (
             "ABI=\"new\"",
-            "refused: the manifest's abi is \"new\"; an ABI version reads like 1.0".into(),
+            "refused: the manifest's abi is \"new\"; an ABI version reads like 2.0".into(),
         ),
         (
             "ARCH=\"mips\"",
@@ -199,7 +204,7 @@ fn manifests_that_do_not_fit() {
         (
             "LAYOUT=\"DeviceOptions{ordinal:u64}\"",
             "refused: DeviceOptions.ordinal: this program expects u32, the plugin has u64 \
-             (built against thalweg-hal 1.0; rebuild it against 1.0)"
+             (built against thalweg-hal 2.0; rebuild it against 2.0)"
                 .into(),
         ),
         (

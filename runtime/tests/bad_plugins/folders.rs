@@ -4,7 +4,7 @@ use super::{Place, compile};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use thalweg_hal::tables::{GraphTable, KernelTable, StreamTable};
+use thalweg_hal::tables::{KernelTable, ProgramTable, StreamTable};
 use thalweg_runtime::Error;
 use thalweg_runtime::loader::discover::{PATH_VARIABLE, Surroundings, file_name};
 use thalweg_runtime::loader::{LoaderOptions, Registry, lock};
@@ -51,7 +51,7 @@ fn a_table_that_an_older_plugin_lacks_reads_as_absent() {
     let registry = place.registry();
     let backend = registry.get("older").unwrap();
     assert!(backend.table::<StreamTable>().is_some());
-    assert!(backend.table::<KernelTable>().is_none() && backend.table::<GraphTable>().is_none());
+    assert!(backend.table::<KernelTable>().is_none() && backend.table::<ProgramTable>().is_none());
     place.build("bare", &["TABLES=4"]);
     assert_eq!(
         place.rows(),

@@ -10,7 +10,7 @@
 #define NAME "good"
 #endif
 #ifndef ABI
-#define ABI "1.0"
+#define ABI "2.0"
 #endif
 #ifndef ARCH
 #if defined(__x86_64__)

@@ -124,7 +124,7 @@ fn a_changed_struct_is_one_line() {
     assert_eq!(
         rows[0].outcome.to_string(),
         "refused: DeviceProperties.compute_units: this program expects u32, the plugin has u64 \
-         (built against thalweg-hal 1.0; rebuild it against 1.0)"
+         (built against thalweg-hal 2.0; rebuild it against 2.0)"
     );
 }
 
@@ -144,20 +144,46 @@ fn a_newer_table_is_passed_over() {
         },
         Patch {
             file: "src/manifest.rs",
-            from: "pub const ABI_TEXT: &str = \"1.0\";",
-            to: "pub const ABI_TEXT: &str = \"1.4\";",
+            from: "pub const ABI_TEXT: &str = \"2.0\";",
+            to: "pub const ABI_TEXT: &str = \"2.4\";",
         },
     ];
     place.put("plugins", "tiny", &plugin("1.4.0", "tiny", &patches));
     let registry = place.registry(&[]);
     assert_eq!(place.rows(&registry), ["tiny  loaded: 1.2.3"]);
     let backend = registry.get("tiny").unwrap();
-    assert_eq!(backend.api().abi, 1 << 16 | 4);
+    assert_eq!(backend.api().abi, 2 << 16 | 4);
     assert_eq!(properties(backend).unwrap().compute_units, 1);
 }
 
+/// A plugin that was built before the contract changed is refused by its note, before anything of it is compared or run.
+#[test]
+fn a_plugin_of_the_contract_before_is_one_line() {
+    let place = Place::new();
+    let patches = [
+        Patch {
+            file: "src/tables/mod.rs",
+            from: "pub const ABI_MAJOR: u16 = 2;",
+            to: "pub const ABI_MAJOR: u16 = 1;",
+        },
+        Patch {
+            file: "src/manifest.rs",
+            from: "pub const ABI_TEXT: &str = \"2.0\";",
+            to: "pub const ABI_TEXT: &str = \"1.0\";",
+        },
+    ];
+    place.put("plugins", "tiny", &plugin("1.0.1", "tiny", &patches));
+    let registry = place.registry(&[]);
+    assert_eq!(
+        place.rows(&registry),
+        [
+            "tiny  refused: built against thalweg-hal 1.0, this program speaks 2.x; ask for a build against 2.x"
+        ]
+    );
+}
+
 /// File of each table in the contract and in the export layer, the last field in both, and that field in the layout.
-const LAST_FIELDS: [(&str, &str, &str, &str, &str); 8] = [
+const LAST_FIELDS: [(&str, &str, &str, &str, &str); 7] = [
     (
         "core",
         "pub shutdown: unsafe extern \"C\" fn(context: Context) -> i32,",
@@ -201,13 +227,6 @@ const LAST_FIELDS: [(&str, &str, &str, &str, &str); 8] = [
         "load_binary:fn(*mut c_void,*const BinaryArgs,*mut u64)->i32}",
     ),
     (
-        "graph",
-        "pub destroy: unsafe extern \"C\" fn(context: Context, graph: u64) -> i32,",
-        "graph",
-        "destroy: destroy::<B>,",
-        "destroy:fn(*mut c_void,u64)->i32}",
-    ),
-    (
         "program",
         "pub destroy: unsafe extern \"C\" fn(context: Context, program: u64) -> i32,",
         "program",
@@ -229,8 +248,8 @@ fn a_newer_plugin_whose_tables_all_go_on_is_used() {
         ),
         (
             "src/manifest.rs".to_owned(),
-            "pub const ABI_TEXT: &str = \"1.0\";",
-            "pub const ABI_TEXT: &str = \"1.1\";".to_owned(),
+            "pub const ABI_TEXT: &str = \"2.0\";",
+            "pub const ABI_TEXT: &str = \"2.1\";".to_owned(),
         ),
     ];
     for (table, declared, export, defined, described) in LAST_FIELDS {
@@ -247,7 +266,7 @@ fn a_newer_plugin_whose_tables_all_go_on_is_used() {
     place.put("plugins", "tiny", &plugin("1.1.0", "tiny", &patches));
     let registry = place.registry(&[]);
     assert_eq!(place.rows(&registry), ["tiny  loaded: 1.2.3"]);
-    assert_eq!(registry.get("tiny").unwrap().api().abi, 1 << 16 | 1);
+    assert_eq!(registry.get("tiny").unwrap().api().abi, 2 << 16 | 1);
     let device = Runtime::new(registry).device("tiny").unwrap();
     let stream = device.default_stream().unwrap();
     let buffer = Buffer::from_slice(&stream, &[1.0_f32, 2.0, 3.0]).unwrap();

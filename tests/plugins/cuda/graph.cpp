@@ -209,18 +209,6 @@ ADD(cuGraphAddKernelNode_v2, node_kernel, Sort::Kernel, 1)
 ADD(cuGraphAddMemcpyNode, node_copy, Sort::Copy, 1)
 ADD(cuGraphAddMemsetNode, node_set, Sort::Set, rows_of_set(params))
 
-EXPORT Code cuGraphAddHostNode(Node **out, Graph *graph, Node *const *after, size_t count, const void *params) {
-    READY;
-    struct Params {
-        void (*function)(void *);
-        void *data;
-    } p = *(const Params *)params;
-    auto call = [p] {
-        p.function(p.data);
-        return SUCCESS;
-    };
-    return add(out, graph, after, count, call, Sort::Host);
-}
 static Command command_of(const Graph *child) {
     std::vector<Command> commands;
     for (auto &node : child->nodes)

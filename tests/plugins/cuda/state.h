@@ -77,7 +77,7 @@ struct Event {
 };
 
 /* Kinds of nodes, which differ in what of them can change once their graph is executable. */
-enum class Sort { Kernel, Copy, Set, Host, Child };
+enum class Sort { Kernel, Copy, Set, Child };
 
 struct Node {
     struct Graph *graph;

@@ -69,7 +69,7 @@ static const void *query_interface(thalweg_context context, uint32_t table, uint
         return &stream_table;
     case THALWEG_TABLE_ID_EVENT:
         return &event_table;
-    default: /* no kernels, no graphs, and what later versions add */
+    default: /* no kernels, no programs, and what later versions add */
         return NULL;
     }
 }
@@ -86,7 +86,7 @@ static void log_error(const thalweg_host_api *host, const char *message) {
 int32_t thalweg_backend(uint32_t abi, const thalweg_host_api *host, thalweg_backend_api *out) {
     NOT_NULL(host);
     if (abi >> 16 != THALWEG_ABI_MAJOR || !out) {
-        log_error(host, out ? "built against thalweg-hal 1.x, this program speaks another version" : "`out` is null");
+        log_error(host, out ? "built against thalweg-hal 2.x, this program speaks another version" : "`out` is null");
         return out ? THALWEG_STATUS_INCOMPATIBLE_ABI : THALWEG_STATUS_INVALID_ARGUMENT;
     }
     *out = (thalweg_backend_api){

@@ -5,10 +5,11 @@ use crate::rig::device::{fill, launch_packet};
 use crate::rig::run::Job;
 use crate::rig::{Device, Subject};
 use std::hint::black_box;
+use std::ptr::null;
 use std::time::Instant;
 use thalweg_hal::Error;
 use thalweg_hal::ir::Kernel;
-use thalweg_hal::tables::{GraphArgs, GraphLaunchArgs, GraphNode};
+use thalweg_hal::tables::{ProgramArgs, ProgramRunArgs};
 
 /// Median over some runs of the nanoseconds that one of `count` calls takes.
 fn median(runs: usize, count: u32, mut call: impl FnMut() -> Result<(), Error>) -> Result<f64, Stop> {
@@ -29,7 +30,7 @@ pub(crate) fn measure(subject: &Subject) -> Latency {
     let ok = |result: Result<f64, Stop>| result.ok();
     Latency {
         launch: ok(launch(subject)),
-        graph: ok(graph(subject)),
+        program: ok(program(subject)),
         handoff: ok(handoff(subject)),
         allocation: ok(allocation(subject)),
     }
@@ -72,7 +73,7 @@ fn launch(subject: &Subject) -> Result<f64, Stop> {
     Ok(times[times.len() / 2])
 }
 
-fn graph(subject: &Subject) -> Result<f64, Stop> {
+fn program(subject: &Subject) -> Result<f64, Stop> {
     const NODES: usize = 256;
     let device = Device::open(subject)?;
     let (stream, job) = (device.stream()?, empty());
@@ -81,30 +82,50 @@ fn graph(subject: &Subject) -> Result<f64, Stop> {
     let raw = device.raw();
     let table = raw
         .tables
-        .graph
-        .ok_or_else(|| Stop::Unsupported("no table of graphs".into()))?;
-    let node = GraphNode {
-        packet: launch_packet(&launch, std::ptr::null()),
-        dependencies: std::ptr::null(),
-        dependency_count: 0,
-    };
-    let nodes = vec![node; NODES];
-    let args = GraphArgs {
+        .program
+        .ok_or_else(|| Stop::Unsupported("no table of programs".into()))?;
+    let packets = vec![launch_packet(&launch, null()); NODES];
+    let args = ProgramArgs {
         device: device.handle(),
-        nodes: nodes.as_ptr(),
-        node_count: NODES,
+        packets: packets.as_ptr(),
+        packet_count: NODES,
+        dependencies: null(),
+        dependency_count: 0,
+        input_count: 0,
+        outputs: null(),
+        output_count: 0,
+        scratch: null(),
+        scratch_count: 0,
+        bound: null(),
+        bound_count: 0,
+        scalars: null(),
+        scalar_count: 0,
+        argument_count: 0,
+        constants: null(),
+        constant_count: 0,
     };
     // SAFETY: the arguments live through the call, the out pointer is writable.
-    let graph = raw.out(0, |out| unsafe {
+    let program = raw.out(0, |out| unsafe {
         (table.create)(raw.context, &raw const args, out)
     })?;
-    let args = GraphLaunchArgs { graph, stream };
-    let per_launch = median(51, 16, || {
+    let args = ProgramRunArgs {
+        program,
+        stream,
+        inputs: null(),
+        input_count: 0,
+        arguments: null(),
+        argument_count: 0,
+        outputs: std::ptr::null_mut(),
+        output_count: 0,
+        tag: null(),
+        missing: std::ptr::null_mut(),
+    };
+    let per_run = median(51, 16, || {
         // SAFETY: the arguments live through the call.
-        raw.status(unsafe { (table.launch)(raw.context, &raw const args) })?;
+        raw.status(unsafe { (table.run)(raw.context, &raw const args) })?;
         device.join(stream)
     })?;
-    Ok(per_launch / NODES as f64)
+    Ok(per_run / NODES as f64)
 }
 
 /// A token goes to and fro between two streams: two hand-offs a round, each with a small fill.

@@ -5,12 +5,12 @@ mod callbacks;
 mod concurrency;
 mod errors;
 mod events;
-mod graphs;
 mod kernels;
 pub(crate) mod latency;
 mod library;
 mod memory;
 mod negotiation;
+mod programs;
 mod streams;
 
 use crate::kit::Case;
@@ -26,7 +26,7 @@ pub fn cases() -> Vec<Case> {
         errors::cases(),
         kernels::cases(),
         library::cases(),
-        graphs::cases(),
+        programs::cases(),
         concurrency::cases(),
         acceptance::cases(),
     ]

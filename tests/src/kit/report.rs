@@ -37,8 +37,8 @@ pub struct Row {
 pub struct Latency {
     /// Launch of an empty kernel on an idle stream.
     pub launch: Option<f64>,
-    /// One kernel of a graph of 256 empty ones.
-    pub graph: Option<f64>,
+    /// One kernel of a program of 256 empty ones.
+    pub program: Option<f64>,
     /// From work on one stream to work on another that waits for its event, while both are awake.
     pub handoff: Option<f64>,
     /// One allocation and its free.
@@ -150,7 +150,7 @@ impl fmt::Display for Latency {
         };
         let figures = [
             ("launch", self.launch, ""),
-            ("graph", self.graph, " a kernel"),
+            ("program", self.program, " a kernel"),
             ("hand-off", self.handoff, ""),
             ("allocation", self.allocation, ""),
         ];
@@ -266,13 +266,13 @@ mod tests {
             ],
             latency: Some(Latency {
                 launch: Some(117.6),
-                graph: None,
+                program: None,
                 handoff: Some(912.0),
                 allocation: Some(1480.0),
             }),
         };
         let text = "\
-conformance of libthalweg_acme.so (thalweg-hal 1.0)
+conformance of libthalweg_acme.so (thalweg-hal 2.0)
 memory          1 passed
 streams         1 passed  1 failed
     failed: it is accepted (streams/foreign_event)

@@ -4,8 +4,8 @@ use super::raw::Raw;
 use std::path::Path;
 use thalweg::loader::{Backend, LoadError, LoaderOptions, Registry};
 use thalweg_hal::tables::{
-    BackendApi, CoreTable, DeviceTable, Entry, EventTable, GraphTable, KernelTable, MemoryTable,
-    ProgramTable, StreamTable, Table,
+    BackendApi, CoreTable, DeviceTable, Entry, EventTable, KernelTable, MemoryTable, ProgramTable,
+    StreamTable, Table,
 };
 use thalweg_hal::{Error, Result};
 
@@ -24,8 +24,6 @@ pub struct Tables {
     pub event: &'static EventTable,
     /// See [`KernelTable`].
     pub kernel: Option<&'static KernelTable>,
-    /// See [`GraphTable`].
-    pub graph: Option<&'static GraphTable>,
     /// See [`ProgramTable`].
     pub program: Option<&'static ProgramTable>,
 }
@@ -54,7 +52,6 @@ impl Tables {
                 stream: required(table(api))?,
                 event: required(table(api))?,
                 kernel: table(api),
-                graph: table(api),
                 program: table(api),
             })
         }

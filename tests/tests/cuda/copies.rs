@@ -1,7 +1,7 @@
 //! Copies of every way: in pieces, between devices, of memory that is pinned in part, of rows far apart.
 
 use super::{cuda, device};
-use thalweg::hal::{Buffer, Copy, Device, DeviceOptions, Fill, Graph, Node, Place, Stream};
+use thalweg::hal::{Buffer, Copy, Device, DeviceOptions, Fill, Graph, Node, Place, Status, Stream};
 
 /// Large pageable copies both ways, beside a second stream, through pieces of pinned memory.
 #[test]
@@ -36,7 +36,7 @@ fn copies_in_pieces() {
     }
 }
 
-/// From one device to another, alone and as a node of a graph.
+/// From one device to another.
 #[test]
 fn copies_between_devices() {
     let cuda = cuda();
@@ -51,27 +51,73 @@ fn copies_between_devices() {
     stream.copy(&copy).unwrap();
     stream.synchronize().unwrap();
     assert!(to.download::<u32>(&other).unwrap() == data);
+    // A list of work stays on its device.
+    let error = Graph::new(&here, &[Node::new(copy, &[])]).unwrap_err();
+    assert_eq!(error.status(), Status::InvalidHandle);
+    assert!(error.to_string().contains("another device"), "{error}");
+}
+
+/// Copies of one graph of the driver: rows, rows far apart, and fills around them.
+#[test]
+fn copies_in_graphs() {
+    let device = device(0);
+    let stream = Stream::new(&device).unwrap();
+    let data: Vec<u32> = (0..100_000).collect();
+    let from = Buffer::from_slice(&stream, &data).unwrap();
+    let [to, rows, other] = [(); 3].map(|()| device.alloc(400_000).unwrap());
     let nodes = [
-        Node::new(Fill::new(&from, 7_u32), &[]),
-        Node::new(copy, &[0]),
+        Node::new(
+            Copy::new(Place::buffer(&to, 0), Place::buffer(&from, 0), 400_000),
+            &[],
+        ),
+        Node::new(Fill::new(&rows, 7_u32), &[]),
+        Node::new(
+            Copy::new(
+                Place::buffer(&rows, 0).pitch(40),
+                Place::buffer(&to, 4).pitch(80),
+                12,
+            )
+            .rows(5000),
+            &[],
+        ),
         // Eight bytes of two different words.
-        Node::new(Fill::new(&from, 1.5_f64), &[1]),
+        Node::new(Fill::new(&from, 1.5_f64), &[]),
+        Node::new(Copy::new(Place::buffer(&to, 0), Place::buffer(&from, 0), 8), &[0]),
     ];
-    let graph = Graph::new(&here, &nodes).unwrap();
-    for _ in 0..3 {
+    let mut graph = Graph::new(&device, &nodes).unwrap();
+    let mut expected = vec![7_u32; 100_000];
+    for row in 0..5000 {
+        expected[10 * row..][..3].copy_from_slice(&data[20 * row + 1..][..3]);
+    }
+    for round in 0..3 {
         graph.launch(&stream).unwrap();
-        stream.synchronize().unwrap();
-        assert!(to.download::<u32>(&other).unwrap() == [7; 100_000]);
+        let place = if round == 2 { &other } else { &rows };
+        assert!(
+            place.download::<u32>(&stream).unwrap() == expected,
+            "round {round}"
+        );
         assert!(from.download::<f64>(&stream).unwrap() == [1.5; 50_000]);
+        assert!(to.download::<f64>(&stream).unwrap()[0] == 1.5);
+        from.upload(&stream, &data).unwrap();
+        if round == 1 {
+            graph.rebind(&rows, &other, 0).unwrap();
+        }
     }
 }
 
-/// A copy on a stream, and the same as a node of a graph; the stream is done with both afterwards.
+/// A copy on a stream, and between buffers as a node of a graph too; the stream is done with both afterwards.
 fn both_ways(device: &Device, stream: &Stream, copy: Copy<'_>, check: impl Fn(&str)) {
     stream.copy(&copy).unwrap();
     stream.synchronize().unwrap();
     check("on a stream");
-    let graph = Graph::new(device, &[Node::new(copy, &[])]).unwrap();
+    let graph = match Graph::new(device, &[Node::new(copy, &[])]) {
+        Ok(graph) => graph,
+        Err(error) => {
+            assert_eq!(error.status(), Status::InvalidArgument);
+            assert!(error.to_string().contains("slot to slot"), "{error}");
+            return;
+        }
+    };
     graph.launch(stream).unwrap();
     stream.synchronize().unwrap();
     check("in a graph");

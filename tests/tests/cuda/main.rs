@@ -369,7 +369,8 @@ fn nothing_is_left() {
         let kernel = double(&device, "good");
         let arguments = [x.arg(), y.arg()];
         let launch = Launch::new(&kernel, &[8], &arguments);
-        let graph = Graph::new(&device, &[Node::new(launch, &[])]).unwrap();
+        // As many nodes as make it a graph of the driver.
+        let graph = Graph::new(&device, &[Node::new(launch, &[]); 4]).unwrap();
         graph.launch(&stream).unwrap();
         stream.callback(|| ()).unwrap();
         let (begin, end) = (Event::with_timing(&device).unwrap(), Event::new(&device).unwrap());

@@ -17,7 +17,7 @@ const LAYOUT: &str = "hal-api/src/tables/layout.rs";
 
 /// Files of `hal-api/src` whose items cross the ABI, in the order of the header, with what stands before the names of
 /// their constants.
-const SOURCES: [(&str, &str); 17] = [
+const SOURCES: [(&str, &str); 16] = [
     ("tables/mod.rs", ""),
     ("status.rs", ""),
     ("dtype.rs", ""),
@@ -32,7 +32,6 @@ const SOURCES: [(&str, &str); 17] = [
     ("ir/encode.rs", ""),
     ("library/desc.rs", "LIBRARY_"),
     ("tables/kernel.rs", ""),
-    ("tables/graph.rs", ""),
     ("tables/program.rs", ""),
     ("manifest.rs", "MANIFEST_"),
 ];

@@ -30,8 +30,6 @@ pub(crate) type RawDevice = i32;
 pub(crate) type DevicePtr = u64;
 /// `CUdevice_attribute`.
 pub(crate) type Attribute = sys::CUdevice_attribute;
-/// `CUhostFn`.
-pub(crate) type HostFn = unsafe extern "C" fn(*mut c_void);
 
 type Out<T> = *mut T;
 type Code = u32;
@@ -107,8 +105,6 @@ functions! {
     graph_add_set = "cuGraphAddMemsetNode"
         (Out<RawGraphNode>, RawGraph, *const RawGraphNode, usize, *const sys::CUDA_MEMSET_NODE_PARAMS, RawContext)
         -> Code;
-    graph_add_host = "cuGraphAddHostNode"
-        (Out<RawGraphNode>, RawGraph, *const RawGraphNode, usize, *const HostNode) -> Code;
     graph_add_child = "cuGraphAddChildGraphNode"
         (Out<RawGraphNode>, RawGraph, *const RawGraphNode, usize, RawGraph) -> Code;
     graph_instantiate = "cuGraphInstantiateWithFlags"(Out<RawGraphExec>, RawGraph, u64) -> Code;
@@ -119,15 +115,6 @@ functions! {
     graph_set_child = "cuGraphExecChildGraphNodeSetParams"(RawGraphExec, RawGraphNode, RawGraph) -> Code;
     graph_launch = "cuGraphLaunch"(RawGraphExec, RawStream) -> Code;
     graph_exec_destroy = "cuGraphExecDestroy"(RawGraphExec) -> Code;
-}
-
-/// `CUDA_HOST_NODE_PARAMS`.
-#[repr(C)]
-pub(crate) struct HostNode {
-    /// What is called.
-    pub(crate) function: HostFn,
-    /// Its argument.
-    pub(crate) data: *mut c_void,
 }
 
 const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];

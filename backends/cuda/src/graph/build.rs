@@ -1,16 +1,13 @@
 //! From nodes to a graph of the driver.
 
-use super::executable::{Added, Executable, HostCopies, Kind, Plain, RawNodes, Scratch};
+use super::executable::{Added, Executable, Kind, Plain, RawNodes};
 use super::scratch;
 use super::step::{Set, Step};
-use crate::api::driver::{DevicePtr, HostNode, RawContext, RawGraphExec, RawGraphNode};
+use crate::api::driver::{DevicePtr, RawContext, RawGraphExec, RawGraphNode};
 use crate::context::Context;
 use crate::copy::{End, joined};
 use crate::device::CudaDevice;
-use crate::memory::Pinned;
-use crate::stage::Way;
 use cudarc::driver::sys::{CUDA_MEMCPY3D, CUmemorytype};
-use std::ffi::c_void;
 use std::sync::Arc;
 use thalweg_hal::Result;
 
@@ -19,57 +16,27 @@ struct Draft<'a> {
     context: &'a Arc<Context>,
     max_pitch: u64,
     graph: Plain,
-    staging: Vec<Pinned>,
-    host_copies: HostCopies,
-}
-
-/// Rows between a slot of pinned memory, where they have no gaps, and other host memory.
-pub(super) struct HostCopy {
-    way: Way,
-    slot: *mut u8,
-    host: *mut u8,
-    pitch: usize,
-    width: usize,
-    rows: usize,
-}
-
-/// # Safety
-/// `data` is a [`HostCopy`] whose memory the caller of the launch vouches for.
-unsafe extern "C" fn carry(data: *mut c_void) {
-    // SAFETY: the caller vouches for it; each row lies in both.
-    unsafe {
-        let copy = &*data.cast::<HostCopy>();
-        for row in 0..copy.rows {
-            let (slot, host) = (copy.slot.add(row * copy.width), copy.host.add(row * copy.pitch));
-            match copy.way {
-                Way::ToDevice => slot.copy_from_nonoverlapping(host, copy.width),
-                Way::ToHost => host.copy_from_nonoverlapping(slot, copy.width),
-            }
-        }
-    }
 }
 
 /// Builds and instantiates steps with the earlier ones that each waits for. Their scratch memory is `scratch`, which the
-/// launches vouch for, or memory that the graph keeps. The context is current.
+/// launches vouch for. The context is current.
 pub(super) fn executable(
     device: &CudaDevice,
     nodes: &[(&Step, &[u32])],
-    scratch: impl FnOnce(u64) -> Result<Scratch>,
+    scratch: impl FnOnce(u64) -> Result<DevicePtr>,
 ) -> Result<Executable> {
     let context = &device.context;
     let sizes: Vec<u64> = nodes.iter().map(|(step, _)| step.scratch_bytes()).collect();
     let dependencies: Vec<&[u32]> = nodes.iter().map(|(_, dependencies)| *dependencies).collect();
     let places = scratch::place(&sizes, &dependencies);
     let scratch = match places.bytes {
-        0 => Scratch::default(),
+        0 => 0,
         bytes => scratch(bytes)?,
     };
     let mut draft = Draft {
         context,
         max_pitch: device.info.max_pitch,
         graph: Plain::new(context)?,
-        staging: Vec::new(),
-        host_copies: Vec::new(),
     };
     let mut added = Vec::with_capacity(nodes.len());
     // The nodes after which each node is done.
@@ -84,7 +51,7 @@ pub(super) fn executable(
             }
         }
         let start = places.starts[index];
-        let raw = draft.add(step, &after, scratch.base + start)?;
+        let raw = draft.add(step, &after, scratch + start)?;
         ends.push(match raw.last() {
             Some(last) => RawNodes::from_slice(&[*last]),
             None => after,
@@ -103,12 +70,9 @@ pub(super) fn executable(
     Ok(Executable {
         raw: exec,
         nodes: added,
-        writes_host: nodes.iter().any(|(step, _)| step.writes_host()),
         scratch_bytes: places.bytes,
         scratch,
         _plain: draft.graph,
-        _staging: draft.staging,
-        _host_copies: draft.host_copies,
         context: Arc::clone(context),
     })
 }
@@ -146,32 +110,7 @@ impl Draft<'_> {
                 let child = unsafe { Plain::of_product(self.context, call, scratch)? };
                 own.push(self.child(after, &child)?);
             }
-            Step::Copy(to, from, size, _) => own = self.copy(*to, *from, *size, after)?,
-            Step::HostCopy(way, (memory, pitch), end, (width, rows)) => {
-                let slot = Pinned::new(self.context, (width * rows) as usize)?;
-                let here = End(slot.device(), *width);
-                let copy = Box::new(HostCopy {
-                    way: *way,
-                    slot: slot.at(0),
-                    host: *memory,
-                    pitch: *pitch as usize,
-                    width: *width as usize,
-                    rows: *rows as usize,
-                });
-                match way {
-                    Way::ToDevice => {
-                        own.push(self.host(&copy, after)?);
-                        own.extend(self.copy(*end, here, (*width, *rows), &own)?);
-                    }
-                    Way::ToHost => {
-                        own = self.copy(here, *end, (*width, *rows), after)?;
-                        own.push(self.host(&copy, last(&own).as_deref().unwrap_or(after))?);
-                    }
-                }
-                self.staging.push(slot);
-                self.host_copies.push(copy);
-            }
-            Step::Peer(to, from, size) => own.push(self.peer(to, from, *size, after)?),
+            Step::Copy(to, from, size) => own = self.copy(*to, *from, *size, after)?,
             Step::Fill(set) => own.push(self.set(set, after)?),
         }
         Ok(own)
@@ -271,48 +210,6 @@ impl Draft<'_> {
                 )
             }
         })
-    }
-
-    fn host(&self, copy: &HostCopy, after: &[RawGraphNode]) -> Result<RawGraphNode> {
-        let params = HostNode {
-            function: carry,
-            data: std::ptr::from_ref(copy).cast_mut().cast(),
-        };
-        self.node("cuGraphAddHostNode", |node, _| {
-            // SAFETY: the copy lives as long as the executable graph.
-            unsafe {
-                let (before, count) = (after.as_ptr(), after.len());
-                (self.context.api.graph_add_host)(node, self.graph.raw, before, count, &raw const params)
-            }
-        })
-    }
-
-    /// A copy between devices, captured from a stream: the parameters of copy nodes know one context.
-    fn peer(
-        &self,
-        to: &(End, Arc<Context>),
-        from: &(End, Arc<Context>),
-        (width, rows): (u64, u64),
-        after: &[RawGraphNode],
-    ) -> Result<RawGraphNode> {
-        let child = Plain::captured(self.context, |stream| {
-            for row in 0..rows {
-                // SAFETY: the callers of the launch vouch for both ends.
-                let code = unsafe {
-                    (self.context.api.copy_peer_async)(
-                        to.0.0 + row * to.0.1,
-                        to.1.raw,
-                        from.0.0 + row * from.0.1,
-                        from.1.raw,
-                        width as usize,
-                        stream,
-                    )
-                };
-                self.context.check("cuMemcpyPeerAsync", code)?;
-            }
-            Ok(())
-        })?;
-        self.child(after, &child)
     }
 
     /// A graph as one node.

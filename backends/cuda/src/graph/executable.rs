@@ -1,11 +1,9 @@
 //! Executable graphs of the driver, and what of them can change between launches.
 
-use super::build::HostCopy;
 use super::step::Step;
 use crate::api::driver::{DevicePtr, RawGraph, RawGraphExec, RawGraphNode, RawStream};
 use crate::context::Context;
 use crate::library::Call;
-use crate::memory::{Chunk, Pinned};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use thalweg_hal::{Error, Result};
@@ -15,10 +13,6 @@ const RELAXED: u32 = 2;
 
 /// The driver's nodes of one of ours.
 pub(super) type RawNodes = SmallVec<[RawGraphNode; 2]>;
-
-/// The driver keeps the address of each.
-#[allow(clippy::vec_box, reason = "they must not move when the list grows")]
-pub(super) type HostCopies = Vec<Box<HostCopy>>;
 
 /// A graph of the driver that is not executable.
 pub(super) struct Plain {
@@ -93,15 +87,6 @@ impl Plain {
     }
 }
 
-/// Scratch memory of a graph's nodes.
-#[derive(Default)]
-pub(super) struct Scratch {
-    /// Where it starts.
-    pub(super) base: DevicePtr,
-    /// Its owner, unless the launches vouch for it.
-    pub(super) _chunk: Option<Chunk>,
-}
-
 /// By which calls of the driver a node changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -121,7 +106,7 @@ impl Kind {
             Step::Product(call) => Kind::Child(call.form()),
             Step::Fill(_) => Kind::Set,
             Step::Nothing => Kind::Nothing,
-            Step::Copy(..) | Step::HostCopy(..) | Step::Peer(..) => Kind::Fixed,
+            Step::Copy(..) => Kind::Fixed,
         }
     }
 }
@@ -140,22 +125,14 @@ pub(super) struct Added {
 pub(super) struct Executable {
     pub(super) raw: RawGraphExec,
     pub(super) nodes: Vec<Added>,
-    /// Whether a node writes host memory.
-    pub(super) writes_host: bool,
     /// Bytes of the scratch memory of all nodes.
     pub(super) scratch_bytes: u64,
-    pub(super) scratch: Scratch,
+    /// Where that starts.
+    pub(super) scratch: DevicePtr,
     // Owns the nodes, by which launches are changed.
     pub(super) _plain: Plain,
-    pub(super) _staging: Vec<Pinned>,
-    pub(super) _host_copies: HostCopies,
     pub(super) context: Arc<Context>,
 }
-
-// SAFETY: the boxes are read by the driver's calls alone.
-unsafe impl Send for Executable {}
-// SAFETY: as above; whoever changes or launches it holds the lock of its owner.
-unsafe impl Sync for Executable {}
 
 impl Drop for Executable {
     fn drop(&mut self) {
@@ -215,7 +192,7 @@ impl Executable {
                 self.context.check("cuGraphExecMemsetNodeSetParams", code)
             }),
             Step::Nothing => Ok(()),
-            Step::Copy(..) | Step::HostCopy(..) | Step::Peer(..) => return Ok(false),
+            Step::Copy(..) => return Ok(false),
         };
         match changed {
             Ok(()) => Ok(true),

@@ -1,6 +1,6 @@
 //! Programs as graphs of the driver, which runs nodes side by side that do not wait for each other.
 
-use super::executable::{Executable, Scratch};
+use super::executable::Executable;
 use super::step::Step;
 use super::{build, name};
 use crate::device::CudaDevice;
@@ -74,18 +74,15 @@ impl ProgramGraph {
 
     /// What is known of a program before its first run.
     pub(crate) fn new(program: &Program<CudaDevice>) -> ProgramGraph {
-        let uses = |node: &program::Node<CudaDevice>| match &node.step {
-            program::Step::Launch { operands, given, .. } => Uses {
-                slots: operands.iter().map(|operand| operand.slot).collect(),
-                arguments: given.iter().map(|&(_, argument)| argument).collect(),
-            },
-            program::Step::Fill { slot, .. } => Uses {
-                slots: [*slot].into_iter().collect(),
-                arguments: SmallVec::new(),
+        let uses = |node: &program::Node<CudaDevice>| Uses {
+            slots: node.slots(),
+            arguments: match &node.step {
+                program::Step::Launch { given, .. } => given.iter().map(|&(_, argument)| argument).collect(),
+                program::Step::Copy { .. } | program::Step::Fill { .. } => SmallVec::new(),
             },
         };
         ProgramGraph {
-            name: name("program", program.nodes.iter().map(|node| node.tag.clone())),
+            name: name(program.nodes.iter().map(|node| node.tag.clone())),
             uses: program.nodes.iter().map(uses).collect(),
             state: Mutex::default(),
         }
@@ -242,11 +239,13 @@ impl Run<'_> {
 
     /// A node's work, planned; an error names the node.
     fn step(&self, node: &program::Node<CudaDevice>) -> Result<Step, Refused> {
-        node.with(self.slots, self.arguments, |work| Step::new(self.device, work))
-            .map_err(|error| {
-                let text = format!("{}: {}", node.tag, error.message);
-                Refused::Run(Error::new(error.status, text))
-            })
+        node.with(self.device, self.slots, self.arguments, |work| {
+            Step::new(self.device, work)
+        })
+        .map_err(|error| {
+            let text = format!("{}: {}", node.tag, error.message);
+            Refused::Run(Error::new(error.status, text))
+        })
     }
 
     fn build(&self, order: &mut Order<'_>) -> Result<Kept, Refused> {
@@ -258,15 +257,12 @@ impl Run<'_> {
         let pairs: Vec<(&Step, &[u32])> = (steps.iter().zip(nodes))
             .map(|(step, node)| (step, &*node.dependencies))
             .collect();
-        let scratch = |bytes| {
-            let base = order.scratch(bytes)?;
-            Ok(Scratch { base, _chunk: None })
-        };
-        let executable = build::executable(self.device, &pairs, scratch).map_err(Refused::Graph)?;
+        let executable =
+            build::executable(self.device, &pairs, |bytes| order.scratch(bytes)).map_err(Refused::Graph)?;
         let given = Given {
             slots: self.addresses().collect(),
             arguments: self.arguments.iter().copied().collect(),
-            scratch: executable.scratch.base,
+            scratch: executable.scratch,
         };
         Ok(Kept {
             executable: Arc::new(executable),

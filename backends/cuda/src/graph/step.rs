@@ -1,15 +1,11 @@
 //! What a node does, planned.
 
 use crate::api::driver::DevicePtr;
-use crate::context::Context;
-use crate::copy::{End, span};
+use crate::copy::End;
 use crate::device::CudaDevice;
 use crate::launch::{Prepared, Ready};
 use crate::library::Call;
-use crate::memory::is_pinned;
-use crate::stage::Way;
 use cudarc::driver::sys::CUDA_MEMSET_NODE_PARAMS;
-use std::sync::Arc;
 use thalweg_hal::backend::{Bound, Copy, Fill, Launch, Place, Work};
 use thalweg_hal::{Error, Result};
 
@@ -57,26 +53,19 @@ impl Set {
 pub(super) enum Step {
     Launch(Box<Prepared>),
     Product(Box<Call>),
-    /// Between ends that the driver reaches; whether it writes host memory.
-    Copy(End, End, (u64, u64), bool),
-    /// Between host memory that is not pinned and the device.
-    HostCopy(Way, (*mut u8, u64), End, (u64, u64)),
-    /// Between devices.
-    Peer((End, Arc<Context>), (End, Arc<Context>), (u64, u64)),
+    /// On the device.
+    Copy(End, End, (u64, u64)),
     Fill(Set),
     /// A launch over an empty space.
     Nothing,
 }
-
-// SAFETY: the pointers lead to memory that the callers of `launch` vouch for.
-unsafe impl Send for Step {}
 
 impl Step {
     /// Plans work and compiles what it needs. The context is current.
     pub(super) fn new(device: &CudaDevice, work: &Work<'_, CudaDevice>) -> Result<Step> {
         Ok(match work {
             Work::Launch(launch) => Step::launch(launch)?,
-            Work::Copy(copy) => Step::copy(device, copy)?,
+            Work::Copy(copy) => Step::copy(copy)?,
             Work::Fill(fill) => match Set::of(fill) {
                 Some(set) => Step::Fill(set),
                 None => Step::launch(&Launch {
@@ -110,52 +99,21 @@ impl Step {
         match self {
             Step::Launch(prepared) => prepared.scratch_bytes,
             Step::Product(call) => call.scratch_bytes(),
-            Step::Copy(..) | Step::HostCopy(..) | Step::Peer(..) | Step::Fill(..) | Step::Nothing => 0,
+            Step::Copy(..) | Step::Fill(..) | Step::Nothing => 0,
         }
     }
 
-    /// Whether host memory is written.
-    pub(super) fn writes_host(&self) -> bool {
-        matches!(self, Step::HostCopy(Way::ToHost, ..) | Step::Copy(.., true))
-    }
-
-    fn copy(device: &CudaDevice, copy: &Copy<'_, CudaDevice>) -> Result<Step> {
+    fn copy(copy: &Copy<'_, CudaDevice>) -> Result<Step> {
         let (size, to, from) = copy.joined();
-        let host = |way, memory: *mut u8, pitch, end: End| {
-            let here = End(memory as u64, pitch);
-            let pinned = is_pinned(&device.context, memory, span(pitch, size));
-            match (pinned, way) {
-                (true, Way::ToDevice) => Step::Copy(end, here, size, false),
-                (true, Way::ToHost) => Step::Copy(here, end, size, true),
-                (false, _) => Step::HostCopy(way, (memory, pitch), end, size),
+        match (&copy.dst.0, &copy.src.0) {
+            (Place::Device(_, target), Place::Device(_, source)) => Ok(Step::Copy(
+                End(target.chunk.at(target.offset), to),
+                End(source.chunk.at(source.offset), from),
+                size,
+            )),
+            (Place::Host(_), _) | (_, Place::Host(_)) => {
+                Err(Error::internal("a program's copy has an end in host memory"))
             }
-        };
-        Ok(match (&copy.dst.0, &copy.src.0) {
-            (Place::Device(here, target), Place::Device(there, source)) => {
-                let ends = (
-                    End(target.chunk.at(target.offset), to),
-                    End(source.chunk.at(source.offset), from),
-                );
-                if Arc::ptr_eq(&here.context, &there.context) {
-                    Step::Copy(ends.0, ends.1, size, false)
-                } else {
-                    let (here, there) = (Arc::clone(&here.context), Arc::clone(&there.context));
-                    Step::Peer((ends.0, here), (ends.1, there), size)
-                }
-            }
-            (Place::Device(_, region), Place::Host(memory)) => {
-                let end = End(region.chunk.at(region.offset), to);
-                host(Way::ToDevice, *memory, from, end)
-            }
-            (Place::Host(memory), Place::Device(_, region)) => {
-                let end = End(region.chunk.at(region.offset), from);
-                host(Way::ToHost, *memory, to, end)
-            }
-            (Place::Host(_), Place::Host(_)) => {
-                return Err(Error::invalid_argument(
-                    "copy: neither end is a buffer of the device",
-                ));
-            }
-        })
+        }
     }
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_hal::DType;
 use thalweg_hal::Status;
-use thalweg_hal::backend::{Bound, Callback, Copy, Fill, GraphNode, Launch, Place, Region};
+use thalweg_hal::backend::{Bound, Callback, Copy, Fill, Launch, Place, Region};
 use thalweg_hal::ir::Kernel;
 use thalweg_hal::kit::host_memory::HostChunk;
 use thalweg_hal::library::{LibraryOp, Matmul};
@@ -120,37 +120,6 @@ fn copies_keep_to_their_rows() {
     );
     Reference.synchronize(&stream).unwrap();
     assert_eq!(floats(&chunk), [0.0, 1.0, 2.0, 0.0, 0.0, 4.0, 5.0, 0.0]);
-}
-
-#[test]
-fn a_graph_runs_again_with_new_arguments() {
-    let (stream, kernel) = (Reference.create_stream(0).unwrap(), compile(DOUBLE, "").unwrap());
-    let mut memory = [3.0f32; 16];
-    // SAFETY: the memory outlives the chunk.
-    let first = unsafe { Reference.import(memory.as_mut_ptr().cast(), 64) }.unwrap();
-    let second = HostChunk::borrowed(first.ptr().wrapping_add(32));
-    // SAFETY: the chunks live until the last launch is done.
-    unsafe {
-        let graph = double(&kernel, &first, |work| {
-            Reference.create_graph(&[GraphNode {
-                work,
-                tag: Tag::NONE,
-                dependencies: &[],
-            }])
-        });
-        let graph = graph.unwrap();
-        Reference.launch_graph(&graph, &stream).unwrap();
-        double(&kernel, &second, |work| Reference.update_graph(&graph, 0, &work)).unwrap();
-        Reference.launch_graph(&graph, &stream).unwrap();
-        let missing = double(&kernel, &second, |work| Reference.update_graph(&graph, 1, &work));
-        assert_eq!(missing.unwrap_err().status, Status::InvalidArgument);
-    }
-    Reference.synchronize(&stream).unwrap();
-    let expected = [3.0, 3.0, 3.0, 3.0, 6.0, 6.0, 6.0, 6.0];
-    assert_eq!(
-        (floats(&first), floats(&second)),
-        (expected.to_vec(), expected.to_vec())
-    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Host memory, the kit's streams and graphs, no kernels. The configuration key `<name>.panic` says where it panics.
+//! Host memory, the kit's streams, no kernels. The configuration key `<name>.panic` says where it panics.
 
 use thalweg_hal::backend::{Backend, Device, Properties, Source, Tag, Work};
 use thalweg_hal::kit::host_memory;
@@ -62,7 +62,6 @@ impl Device for TinyDevice {
 
     thalweg_hal::host_memory!();
     thalweg_hal::queue_streams!();
-    thalweg_hal::replay_graphs!();
 
     unsafe fn submit(&self, stream: &Queue, work: &Work<'_, Self>, tag: Tag<'_>) -> Result<()> {
         // SAFETY: the caller's contract.

@@ -7,8 +7,8 @@ use crate::rig::{Device, Subject};
 use std::ptr::null;
 use thalweg_hal::tables::{
     AllocArgs, BinaryArgs, CallbackArgs, CompileArgs, ElapsedArgs, EventArgs, EventStreamArgs, EventWaitArgs,
-    GraphArgs, GraphLaunchArgs, GraphUpdateArgs, Launch, MemoryInfo, MemoryStatistics, Source, StreamArgs,
-    WaitEventArgs,
+    Launch, MemoryInfo, MemoryStatistics, ProgramArgs, ProgramInput, ProgramRebindArgs, ProgramRunArgs,
+    Source, StreamArgs, WaitEventArgs,
 };
 use thalweg_hal::{Status, Str};
 
@@ -20,7 +20,7 @@ pub(super) fn cases() -> Vec<Case> {
         case("handles_stream", stream_handles),
         case("handles_event", event_handles),
         case("handles_kernel", kernel_handles),
-        case("handles_graph", graph_handles),
+        case("handles_program", program_handles),
     ]
 }
 
@@ -321,41 +321,64 @@ fn kernel_handles(subject: &Subject) -> Check {
     Ok(())
 }
 
-fn graph_handles(subject: &Subject) -> Check {
+fn program_handles(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
     let (raw, c, t) = (device.raw(), device.raw().context, device.raw().tables);
-    let stream = device.stream()?;
-    let buffer = device.alloc(8)?;
-    let work = fill(buffer, 0, 8, 0, 1);
+    let (stream, buffer) = (device.stream()?, device.alloc(8)?);
     let mut out = 0;
-    let Some(g) = t.graph else {
+    let Some(p) = t.program else {
         return Err(crate::kit::Stop::Unsupported(
-            "the backend has no table of graphs".into(),
+            "the backend has no table of programs".into(),
         ));
     };
-    for graph in HANDLES {
-        let create = GraphArgs {
-            device: graph,
-            nodes: null(),
-            node_count: 0,
+    for program in HANDLES {
+        let create = ProgramArgs {
+            device: program,
+            packets: null(),
+            packet_count: 0,
+            dependencies: null(),
+            dependency_count: 0,
+            input_count: 0,
+            outputs: null(),
+            output_count: 0,
+            scratch: null(),
+            scratch_count: 0,
+            bound: null(),
+            bound_count: 0,
+            scalars: null(),
+            scalar_count: 0,
+            argument_count: 0,
+            constants: null(),
+            constant_count: 0,
         };
-        let update = GraphUpdateArgs {
-            graph,
-            node: 0,
-            packet: fill_packet(&work, null()),
+        let rebind = ProgramRebindArgs {
+            program,
+            slot: 0,
+            input: ProgramInput { buffer, offset: 0 },
         };
-        let launch = GraphLaunchArgs { graph, stream };
+        let run = ProgramRunArgs {
+            program,
+            stream,
+            inputs: null(),
+            input_count: 0,
+            arguments: null(),
+            argument_count: 0,
+            outputs: std::ptr::null_mut(),
+            output_count: 0,
+            tag: null(),
+            missing: std::ptr::null_mut(),
+        };
         // SAFETY: every pointer is valid.
         unsafe {
             refused(
                 raw,
-                (g.create)(c, &raw const create, &raw mut out),
+                (p.create)(c, &raw const create, &raw mut out),
                 STALE,
                 "create",
             )?;
-            refused(raw, (g.update)(c, &raw const update), STALE, "update")?;
-            refused(raw, (g.launch)(c, &raw const launch), STALE, "launch")?;
-            refused(raw, (g.destroy)(c, graph), STALE, "destroy")?;
+            refused(raw, (p.rebind)(c, &raw const rebind), STALE, "rebind")?;
+            refused(raw, (p.run)(c, &raw const run), STALE, "run")?;
+            refused(raw, (p.destroy)(c, program), STALE, "destroy")?;
         }
     }
     Ok(())

@@ -14,7 +14,7 @@ pub(super) fn cases() -> Vec<Case> {
         case("null_core_and_device", core_and_device),
         case("null_memory", memory),
         case("null_stream_and_event", stream_and_event),
-        case("null_kernel_and_graph", kernel_and_graph),
+        case("null_kernel_and_program", kernel_and_program),
         case("null_out_makes_nothing", nothing_is_made),
         case("misaligned_arguments", misaligned),
     ]
@@ -194,7 +194,7 @@ fn stream_and_event(subject: &Subject) -> Check {
     Ok(())
 }
 
-fn kernel_and_graph(subject: &Subject) -> Check {
+fn kernel_and_program(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
     let (raw, c) = (device.raw(), device.raw().context);
     let mut handle = 0;
@@ -215,15 +215,15 @@ fn kernel_and_graph(subject: &Subject) -> Check {
                 "load_binary, arguments",
             )?;
         }
-        if let Some(g) = raw.tables.graph {
+        if let Some(p) = raw.tables.program {
             refused(
                 raw,
-                (g.create)(c, null(), &raw mut handle),
+                (p.create)(c, null(), &raw mut handle),
                 NULL,
-                "graph create, arguments",
+                "program create, arguments",
             )?;
-            refused(raw, (g.update)(c, null()), NULL, "graph update, arguments")?;
-            refused(raw, (g.launch)(c, null()), NULL, "graph launch, arguments")?;
+            refused(raw, (p.rebind)(c, null()), NULL, "rebind, arguments")?;
+            refused(raw, (p.run)(c, null()), NULL, "run, arguments")?;
         }
     }
     Ok(())
@@ -306,14 +306,15 @@ fn misaligned(subject: &Subject) -> Check {
                 "launch",
             )?;
         }
-        if let Some(g) = t.graph {
+        if let Some(p) = t.program {
             refused(
                 raw,
-                (g.create)(c, odd.cast(), &raw mut out),
+                (p.create)(c, odd.cast(), &raw mut out),
                 allowed,
-                "graph create",
+                "program create",
             )?;
-            refused(raw, (g.launch)(c, odd.cast()), allowed, "graph launch")?;
+            refused(raw, (p.rebind)(c, odd.cast()), allowed, "rebind")?;
+            refused(raw, (p.run)(c, odd.cast()), allowed, "run")?;
         }
     }
     Ok(())

@@ -1,8 +1,7 @@
-//! Graphs for devices that have none: the nodes' work, submitted in order.
+//! Work that outlives the call it came with, for streams that do it later.
 
-use crate::backend::{Bound, Copy, Device, Fill, GraphNode, Launch, OwnedTag, Place, Region, Tag, Work};
+use crate::backend::{Bound, Copy, Device, Fill, Launch, Place, Region, Work};
 use crate::status::{Error, Result};
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 struct Memory<D: Device> {
@@ -65,9 +64,9 @@ impl<D: Device> End<D> {
 }
 
 /// Work that owns its arguments but for the memory they point to.
-pub struct OwnedWork<D: Device>(Owned<D>);
+pub struct Deferred<D: Device>(Kept<D>);
 
-enum Owned<D: Device> {
+enum Kept<D: Device> {
     Launch {
         kernel: Arc<D::Kernel>,
         extents: Vec<u64>,
@@ -89,15 +88,15 @@ enum Owned<D: Device> {
 
 // SAFETY: the pointers lead to chunks, devices and host memory, which the contract of `Device::submit` lets any thread
 // use; they are followed only in `with`, whose caller vouches for them.
-unsafe impl<D: Device> Send for OwnedWork<D> {}
+unsafe impl<D: Device> Send for Deferred<D> {}
 // SAFETY: as above.
-unsafe impl<D: Device> Sync for OwnedWork<D> {}
+unsafe impl<D: Device> Sync for Deferred<D> {}
 
-impl<D: Device> OwnedWork<D> {
+impl<D: Device> Deferred<D> {
     /// Copies the arguments of `work`.
-    pub fn new(work: &Work<'_, D>) -> Result<OwnedWork<D>> {
-        Ok(OwnedWork(match work {
-            Work::Launch(launch) => Owned::Launch {
+    pub fn new(work: &Work<'_, D>) -> Result<Deferred<D>> {
+        Ok(Deferred(match work {
+            Work::Launch(launch) => Kept::Launch {
                 kernel: Arc::clone(launch.kernel),
                 extents: launch.extents.to_vec(),
                 arguments: (launch.bindings.iter())
@@ -110,13 +109,13 @@ impl<D: Device> OwnedWork<D> {
                     .collect(),
                 scalars: launch.scalars.to_vec(),
             },
-            Work::Copy(copy) => Owned::Copy {
+            Work::Copy(copy) => Kept::Copy {
                 dst: (End::of(&copy.dst.0), copy.dst.1),
                 src: (End::of(&copy.src.0), copy.src.1),
                 width: copy.width,
                 rows: copy.rows,
             },
-            Work::Fill(fill) => Owned::Fill {
+            Work::Fill(fill) => Kept::Fill {
                 memory: Memory::of(&fill.region),
                 pattern: fill.pattern,
                 pattern_bytes: fill.pattern_bytes,
@@ -131,7 +130,7 @@ impl<D: Device> OwnedWork<D> {
     /// The chunks and devices that the work points to still live.
     pub unsafe fn with<R>(&self, run: impl FnOnce(&Work<'_, D>) -> R) -> R {
         match &self.0 {
-            Owned::Launch {
+            Kept::Launch {
                 kernel,
                 extents,
                 arguments,
@@ -152,7 +151,7 @@ impl<D: Device> OwnedWork<D> {
                     scalars,
                 }))
             }
-            Owned::Copy {
+            Kept::Copy {
                 dst,
                 src,
                 width,
@@ -167,7 +166,7 @@ impl<D: Device> OwnedWork<D> {
                     rows: *rows,
                 }))
             }
-            Owned::Fill {
+            Kept::Fill {
                 memory,
                 pattern,
                 pattern_bytes,
@@ -181,57 +180,5 @@ impl<D: Device> OwnedWork<D> {
                 }))
             }
         }
-    }
-}
-
-type Node<D> = (Arc<OwnedWork<D>>, Arc<OwnedTag>);
-
-/// An executable graph that submits its nodes one by one; in-order streams keep every dependency.
-pub struct Replay<D: Device> {
-    nodes: Mutex<Vec<Node<D>>>,
-}
-
-impl<D: Device> Replay<D> {
-    /// Keeps the work of `nodes`.
-    pub fn new(nodes: &[GraphNode<'_, D>]) -> Result<Replay<D>> {
-        let keep = |node: &GraphNode<'_, D>| {
-            Ok((
-                Arc::new(OwnedWork::new(&node.work)?),
-                Arc::new(node.tag.to_owned()),
-            ))
-        };
-        Ok(Replay {
-            nodes: Mutex::new(nodes.iter().map(keep).collect::<Result<_>>()?),
-        })
-    }
-
-    /// Replaces the work of one node.
-    pub fn update(&self, node: usize, work: &Work<'_, D>) -> Result<()> {
-        let work = Arc::new(OwnedWork::new(work)?);
-        let mut nodes = self.nodes.lock();
-        let count = nodes.len();
-        match nodes.get_mut(node) {
-            Some(entry) => entry.0 = work,
-            None => {
-                return Err(Error::invalid_argument(format!(
-                    "node {node} of a graph of {count} nodes"
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    /// Submits every node.
-    ///
-    /// # Safety
-    /// As [`Device::submit`] for every node.
-    pub unsafe fn launch(&self, device: &D, stream: &D::Stream) -> Result<()> {
-        let nodes = self.nodes.lock().clone();
-        for (work, tag) in nodes {
-            let raw = tag.raw();
-            // SAFETY: the caller vouches for the memory; `raw` borrows from `tag`, which lives through the call.
-            unsafe { work.with(|work| device.submit(stream, work, Tag::new(Some(&raw)))) }?;
-        }
-        Ok(())
     }
 }

@@ -1,170 +1,19 @@
-//! Programs: packets over slots, run again and again with the memory that each run is given and makes.
+//! Programs over the memory that each run is given and makes.
 
-use super::{increment, job, refuse};
-use crate::kit::{Case, Check, Stop};
-use crate::rig::device::{fill, fill_packet, launch_packet, tag};
+use super::{Programs, add, counter, increment, job, plain, refuse, scale};
+use crate::kit::Check;
+use crate::rig::device::{copy_packet, fill, fill_packet, launch_packet};
 use crate::rig::run::Job;
 use crate::rig::values::{from_bytes, to_bytes};
 use crate::rig::{Device, Gate, Subject};
 use crate::{check, check_eq};
 use std::ptr::null;
-use thalweg_hal::ir::{Access, Kernel, Level, Role, ScalarOp};
+use thalweg_hal::ir::{Access, Kernel, Level, Role};
 use thalweg_hal::library::{LibraryOp, Matmul};
-use thalweg_hal::tables::{Packet, ProgramArgs, ProgramInput, ProgramRunArgs, ProgramScalar, ProgramTable};
+use thalweg_hal::tables::{Copy, Packet, Place, ProgramArgs, ProgramDependency, ProgramScalar};
 use thalweg_hal::{DType, Result, Status};
 
-mod refused;
-mod runs;
-
-pub(super) fn cases() -> Vec<Case> {
-    let case = |name: &str, run: fn(&Subject) -> Check| Case::new("graphs", name, run);
-    vec![
-        case("program_of_a_chain", chain),
-        case("program_of_branches", branches),
-        case("program_with_scalars", scalars),
-        case("program_inputs_have_origins", origins),
-        case("program_with_constants", constants),
-        case("program_makes_what_is_the_callers", memory),
-        case("program_in_stream_order", in_stream_order),
-        case("program_runs_under_way", runs::under_way),
-        case("program_on_many_threads", many_threads),
-        case("program_refused", refused::packets),
-        case("program_runs_refused", refused::runs),
-        case("program_constants_stay_where_they_are", refused::moved_constants),
-        case("program_without_memory", refused::without_memory),
-        case("program_without_its_second_output", refused::peak_without_memory),
-        case("program_stale", refused::stale),
-    ]
-}
-
-/// Program calls of a device.
-struct Programs<'a> {
-    device: &'a Device,
-    table: &'static ProgramTable,
-}
-
-/// Inputs, bytes of outputs, bytes of scratch buffers, arguments.
-type Shape<'a> = (usize, &'a [u64], &'a [u64], usize);
-
-impl<'a> Programs<'a> {
-    fn new(device: &'a Device) -> Result<Programs<'a>, Stop> {
-        let table = device.raw().tables.program;
-        let table = table.ok_or_else(|| Stop::Unsupported("the backend has no table of programs".into()))?;
-        Ok(Programs { device, table })
-    }
-
-    fn create(&self, packets: &[Packet], shape: Shape<'_>, scalars: &[ProgramScalar]) -> Result<u64> {
-        self.create_with(packets, shape, scalars, &[])
-    }
-
-    fn create_with(
-        &self,
-        packets: &[Packet],
-        (inputs, outputs, scratch, arguments): Shape<'_>,
-        scalars: &[ProgramScalar],
-        constants: &[u32],
-    ) -> Result<u64> {
-        let args = ProgramArgs {
-            device: self.device.handle(),
-            packets: packets.as_ptr(),
-            packet_count: packets.len(),
-            input_count: inputs,
-            outputs: outputs.as_ptr(),
-            output_count: outputs.len(),
-            scratch: scratch.as_ptr(),
-            scratch_count: scratch.len(),
-            scalars: scalars.as_ptr(),
-            scalar_count: scalars.len(),
-            argument_count: arguments,
-            constants: constants.as_ptr(),
-            constant_count: constants.len(),
-        };
-        let raw = self.device.raw();
-        // SAFETY: the arguments live through the call, the out pointer is writable.
-        raw.out(0, |out| unsafe {
-            (self.table.create)(raw.context, &raw const args, out)
-        })
-    }
-
-    /// Handles of the outputs, or the error and the bytes that were missing.
-    fn run(
-        &self,
-        (program, stream): (u64, u64),
-        inputs: &[(u64, u64)],
-        arguments: &[u64],
-        outputs: usize,
-    ) -> Result<Vec<u64>, (thalweg_hal::Error, u64)> {
-        let inputs: Vec<ProgramInput> = (inputs.iter())
-            .map(|&(buffer, offset)| ProgramInput { buffer, offset })
-            .collect();
-        let (mut handles, mut missing, tag) = (vec![0; outputs], 0, tag("the program"));
-        let args = ProgramRunArgs {
-            program,
-            stream,
-            inputs: inputs.as_ptr(),
-            input_count: inputs.len(),
-            arguments: arguments.as_ptr(),
-            argument_count: arguments.len(),
-            outputs: handles.as_mut_ptr(),
-            output_count: handles.len(),
-            tag: &raw const tag,
-            missing: &raw mut missing,
-        };
-        let raw = self.device.raw();
-        // SAFETY: the arguments live through the call, the out pointers are writable; the case keeps the memory alive.
-        match raw.status(unsafe { (self.table.run)(raw.context, &raw const args) }) {
-            Ok(()) => Ok(handles),
-            Err(error) => Err((error, missing)),
-        }
-    }
-
-    fn destroy(&self, program: u64) -> Result<()> {
-        let raw = self.device.raw();
-        // SAFETY: plain call.
-        raw.status(unsafe { (self.table.destroy)(raw.context, program) })
-    }
-}
-
-fn plain<T>(result: Result<T, (thalweg_hal::Error, u64)>) -> Result<T> {
-    result.map_err(|(error, _)| error)
-}
-
-/// `out = x * factor` on i32, where `factor` is a scalar.
-fn scale() -> Kernel {
-    let mut kernel = Kernel::new("scale", 1, 0);
-    let x = kernel.param(DType::I32, Role::In, Level::Row, Access::Contiguous);
-    let out = kernel.param(DType::I32, Role::Out, Level::Row, Access::Contiguous);
-    let (x, factor) = (kernel.load(x), kernel.scalar(DType::I32));
-    let product = kernel.op(ScalarOp::Mul, &[x, factor]);
-    kernel.store(out, product);
-    kernel
-}
-
-/// The program `out = input + nodes` on `count` i32, through two scratch buffers; slots are named from 1 on.
-fn counter(programs: &Programs<'_>, count: u64, nodes: u64) -> Result<u64, Stop> {
-    let work = job(increment(), count);
-    let kernel = programs.device.compile(&work.kernel)?;
-    let place = |at: u64| match at {
-        0 => 1,
-        at if at == nodes => 2,
-        at => 3 + at % 2,
-    };
-    let bindings: Vec<_> = (0..nodes)
-        .map(|at| work.bindings(&[place(at), place(at + 1)]))
-        .collect();
-    let launches: Vec<_> = bindings
-        .iter()
-        .map(|bindings| work.launch(kernel, bindings))
-        .collect();
-    let packets: Vec<Packet> = launches
-        .iter()
-        .map(|launch| launch_packet(launch, null()))
-        .collect();
-    let bytes = 4 * count;
-    Ok(programs.create(&packets, (1, &[bytes], &[bytes, bytes], 0), &[])?)
-}
-
-fn chain(subject: &Subject) -> Check {
+pub(super) fn chain(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
     let programs = Programs::new(&device)?;
     let stream = device.stream()?;
@@ -188,20 +37,8 @@ fn chain(subject: &Subject) -> Check {
     Ok(())
 }
 
-/// `out = a + b` on i32.
-fn add() -> Kernel {
-    let mut kernel = Kernel::new("add", 1, 0);
-    let a = kernel.param(DType::I32, Role::In, Level::Row, Access::Contiguous);
-    let b = kernel.param(DType::I32, Role::In, Level::Row, Access::Contiguous);
-    let out = kernel.param(DType::I32, Role::Out, Level::Row, Access::Contiguous);
-    let (a, b) = (kernel.load(a), kernel.load(b));
-    let sum = kernel.op(ScalarOp::Add, &[a, b]);
-    kernel.store(out, sum);
-    kernel
-}
-
 /// Packets that do not wait for each other, and some that must: a backend may run the former at once.
-fn branches(subject: &Subject) -> Check {
+pub(super) fn branches(subject: &Subject) -> Check {
     const BRANCHES: u64 = 8;
     let device = Device::open(subject)?;
     let programs = Programs::new(&device)?;
@@ -255,7 +92,7 @@ fn branches(subject: &Subject) -> Check {
     Ok(())
 }
 
-fn scalars(subject: &Subject) -> Check {
+pub(super) fn scalars(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
     let programs = Programs::new(&device)?;
     let stream = device.stream()?;
@@ -292,7 +129,7 @@ fn scalars(subject: &Subject) -> Check {
     Ok(programs.destroy(program)?)
 }
 
-fn origins(subject: &Subject) -> Check {
+pub(super) fn origins(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
     let programs = Programs::new(&device)?;
     let stream = device.stream()?;
@@ -328,7 +165,7 @@ fn origins(subject: &Subject) -> Check {
 }
 
 /// A product whose right operand is a constant that two programs share.
-fn constants(subject: &Subject) -> Check {
+pub(super) fn constants(subject: &Subject) -> Check {
     const FIRST: u64 = 16;
     let (depth, columns) = (40, 50);
     let device = Device::open(subject)?;
@@ -396,7 +233,7 @@ fn constants(subject: &Subject) -> Check {
     Ok(device.free(weights)?)
 }
 
-fn memory(subject: &Subject) -> Check {
+pub(super) fn memory(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
     let programs = Programs::new(&device)?;
     let stream = device.stream()?;
@@ -428,7 +265,7 @@ fn memory(subject: &Subject) -> Check {
     Ok(programs.destroy(program)?)
 }
 
-fn in_stream_order(subject: &Subject) -> Check {
+pub(super) fn in_stream_order(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
     let programs = Programs::new(&device)?;
     let stream = device.stream()?;
@@ -450,7 +287,7 @@ fn in_stream_order(subject: &Subject) -> Check {
     Ok(device.free(made[0])?)
 }
 
-fn many_threads(subject: &Subject) -> Check {
+pub(super) fn many_threads(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
     let programs = Programs::new(&device)?;
     let program = counter(&programs, 1000, 4)?;
@@ -474,5 +311,108 @@ fn many_threads(subject: &Subject) -> Check {
                 .unwrap_or_else(|_| crate::fail!("a thread panicked"))
         })
     })?;
+    Ok(programs.destroy(program)?)
+}
+
+/// A place in a slot, which is named from 1 on.
+fn at(slot: u64, offset: u64, pitch: u64) -> Place {
+    Place {
+        buffer: slot,
+        host: std::ptr::null_mut(),
+        offset,
+        pitch,
+    }
+}
+
+/// Rows of an input to scratch memory, what a kernel makes of them to an output, and a part of the input to another.
+pub(super) fn copies(subject: &Subject) -> Check {
+    let device = Device::open(subject)?;
+    let programs = Programs::new(&device)?;
+    let stream = device.stream()?;
+    let work = job(increment(), 6);
+    let (kernel, bindings) = (device.compile(&work.kernel)?, work.bindings(&[4, 4]));
+    let launch = work.launch(kernel, &bindings);
+    let rows = Copy {
+        dst: at(4, 0, 8),
+        src: at(1, 4, 16),
+        width: 8,
+        rows: 3,
+    };
+    let back = Copy {
+        dst: at(2, 4, 0),
+        src: at(4, 8, 0),
+        width: 16,
+        rows: 1,
+    };
+    let part = Copy {
+        dst: at(3, 0, 0),
+        src: at(1, 8, 0),
+        width: 4,
+        rows: 1,
+    };
+    let nothing = Copy { width: 0, ..part };
+    let first = fill(2, 0, 4, 77, 4);
+    let packets = [
+        copy_packet(&rows, null()),
+        copy_packet(&nothing, null()),
+        launch_packet(&launch, null()),
+        fill_packet(&first, null()),
+        copy_packet(&back, null()),
+        copy_packet(&part, null()),
+    ];
+    let program = programs.create(&packets, (1, &[20, 4], &[24], 0), &[])?;
+    let values: Vec<u64> = (0..13).collect();
+    let input = device.upload(&to_bytes(DType::I32, &values))?;
+    // The origin moves with the run; at the last one the rows end with the buffer.
+    for origin in [0_u64, 1] {
+        let made = plain(programs.run((program, stream), &[(input, 4 * origin)], &[], 2))?;
+        let found = from_bytes(DType::I32, &device.download(stream, made[0], 20)?);
+        let of = |at: u64| at + origin + 1;
+        check_eq!(found, vec![77, of(5), of(6), of(9), of(10)], "rows from {origin}");
+        let part = from_bytes(DType::I32, &device.download(stream, made[1], 4)?);
+        check_eq!(part, vec![2 + origin], "a part from {origin}");
+        made.iter().try_for_each(|&handle| device.free(handle))?;
+    }
+    refuse(
+        plain(programs.run((program, stream), &[(input, 12)], &[], 2)).map(drop),
+        &[Status::OutOfBounds],
+        "rows beyond the input",
+    )?;
+    Ok(programs.destroy(program)?)
+}
+
+/// Dependencies that are given beside those of the bytes, also of packets that do nothing.
+pub(super) fn dependencies(subject: &Subject) -> Check {
+    let device = Device::open(subject)?;
+    let programs = Programs::new(&device)?;
+    let stream = device.stream()?;
+    let fills = [1, 2, 3, 4].map(|slot| fill(slot, 0, 64, slot, 4));
+    let nothing = fill(1, 0, 0, 0, 4);
+    let packets = [
+        fill_packet(&fills[0], null()),
+        fill_packet(&nothing, null()),
+        fill_packet(&fills[1], null()),
+        fill_packet(&fills[2], null()),
+        fill_packet(&fills[3], null()),
+    ];
+    let given = [(1, 0), (2, 1), (2, 1), (3, 0), (4, 3), (4, 2)];
+    let given = given.map(|(packet, earlier)| ProgramDependency { packet, earlier });
+    let outputs = [64; 4];
+    let args = ProgramArgs {
+        outputs: outputs.as_ptr(),
+        output_count: 4,
+        dependencies: given.as_ptr(),
+        dependency_count: given.len(),
+        ..programs.args(&packets)
+    };
+    let program = programs.create_of(&args)?;
+    for _ in 0..5 {
+        let made = plain(programs.run((program, stream), &[], &[], 4))?;
+        for (slot, &handle) in (1..).zip(&made) {
+            let found = from_bytes(DType::I32, &device.download(stream, handle, 64)?);
+            check_eq!(found, vec![slot; 16], "the output of slot {slot}");
+            device.free(handle)?;
+        }
+    }
     Ok(programs.destroy(program)?)
 }

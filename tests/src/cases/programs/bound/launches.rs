@@ -1,8 +1,8 @@
-//! Launches of graphs.
+//! Launches of lists.
 
-use super::{Graphs, counter, job};
+use super::{Lists, counter, job};
 use crate::kit::{Case, Check};
-use crate::rig::device::{at, copy, copy_packet, fill, fill_packet, host, launch_packet};
+use crate::rig::device::{at, copy, copy_packet, fill, fill_packet, launch_packet};
 use crate::rig::values::{from_bytes, to_bytes};
 use crate::rig::{Device, Gate, Subject};
 use crate::{check, check_eq};
@@ -11,16 +11,14 @@ use thalweg_hal::DType;
 use thalweg_hal::ir::{Access, Kernel, Level, Role, ScalarOp};
 
 pub(super) fn cases() -> Vec<Case> {
-    let case = |name: &str, run: fn(&Subject) -> Check| Case::new("graphs", name, run);
+    let case = |name: &str, run: fn(&Subject) -> Check| Case::new("programs", name, run);
     vec![
         case("copies_and_fills", copies_and_fills),
-        case("host_copies", host_copies),
-        case("host_memory_in_stream_order", host_memory_in_stream_order),
         case("diamond_of_kernels", diamond),
         case("same_bits_as_eager", same_bits),
         case("launched_1000_times", relaunch),
-        case("one_graph_on_two_streams", two_streams),
-        case("in_stream_order", in_stream_order),
+        case("one_list_on_two_streams", two_streams),
+        case("bound_in_stream_order", in_stream_order),
         case("does_not_block_the_caller", asynchronous),
         case("empty", empty),
         case("large", large),
@@ -41,7 +39,7 @@ fn binary(op: ScalarOp) -> Kernel {
 
 fn copies_and_fills(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
-    let graphs = Graphs::new(&device)?;
+    let lists = Lists::new(&device)?;
     let stream = device.stream()?;
     let (a, b, c) = (device.alloc(64)?, device.alloc(64)?, device.alloc(64)?);
     let (ones, to_b, twos, to_c) = (
@@ -50,70 +48,24 @@ fn copies_and_fills(subject: &Subject) -> Check {
         fill(b, 0, 32, 2, 1),
         copy(at(c, 0), at(b, 0), 64),
     );
-    let graph = graphs.create(&[
+    // Bytes alone say what waits for what; some of it is said again.
+    let list = lists.create(&[
         (fill_packet(&ones, null()), &[]),
-        (copy_packet(&to_b, null()), &[0]),
+        (copy_packet(&to_b, null()), &[]),
         (fill_packet(&twos, null()), &[1]),
-        (copy_packet(&to_c, null()), &[2, 1]),
+        (copy_packet(&to_c, null()), &[]),
     ])?;
-    graphs.launch(graph, stream)?;
+    lists.launch(&list, stream)?;
     let found = device.download(stream, c, 64)?;
     check_eq!(found[..32], [2; 32], "what the third node wrote");
     check_eq!(found[32..], [1; 32], "what the first node wrote");
-    Ok(graphs.destroy(graph)?)
-}
-
-fn host_copies(subject: &Subject) -> Check {
-    let mut source = vec![7_u8; 100];
-    let mut target = vec![0_u8; 100];
-    let device = Device::open(subject)?;
-    let graphs = Graphs::new(&device)?;
-    let (stream, buffer) = (device.stream()?, device.alloc(100)?);
-    let up = copy(at(buffer, 0), host(source.as_mut_ptr()), 100);
-    let down = copy(host(target.as_mut_ptr()), at(buffer, 0), 100);
-    let graph = graphs.create(&[
-        (copy_packet(&up, null()), &[]),
-        (copy_packet(&down, null()), &[0]),
-    ])?;
-    for value in [7, 8, 9] {
-        source.fill(value);
-        graphs.launch(graph, stream)?;
-        device.join(stream)?;
-        check_eq!(target, vec![value; 100], "what came back");
-    }
-    Ok(())
-}
-
-/// A copy from host memory that a graph before it writes takes what the graph wrote.
-fn host_memory_in_stream_order(subject: &Subject) -> Check {
-    const LARGE: u64 = 8 << 20;
-    let device = Device::open(subject)?;
-    let graphs = Graphs::new(&device)?;
-    let stream = device.stream()?;
-    let (large, source, target) = (device.alloc(LARGE)?, device.alloc(64)?, device.alloc(64)?);
-    let mut between = vec![0_u8; 64];
-    // What takes a while stands before the copy to the host.
-    let first = fill(large, 0, LARGE, 1, 1);
-    let down = copy(host(between.as_mut_ptr()), at(source, 0), 64);
-    let graph = graphs.create(&[
-        (fill_packet(&first, null()), &[]),
-        (copy_packet(&down, null()), &[0]),
-    ])?;
-    let up = copy(at(target, 0), host(between.as_mut_ptr()), 64);
-    for round in 1..=20 {
-        device.fill(stream, &fill(source, 0, 64, round, 1))?;
-        graphs.launch(graph, stream)?;
-        device.copy(stream, &up)?;
-        let found = device.download(stream, target, 64)?;
-        check_eq!(found, vec![round as u8; 64], "what was copied after the launch");
-    }
-    Ok(graphs.destroy(graph)?)
+    Ok(lists.destroy(&list)?)
 }
 
 /// `(x + x) * (x - 1)`, the arms in separate nodes.
 fn diamond(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
-    let graphs = Graphs::new(&device)?;
+    let lists = Lists::new(&device)?;
     const COUNT: u64 = 100;
     let (add, sub, mul) = (
         job(binary(ScalarOp::Add), COUNT),
@@ -141,14 +93,14 @@ fn diamond(subject: &Subject) -> Check {
         sub.launch(kernels[1], &bindings[1]),
         mul.launch(kernels[2], &bindings[2]),
     ];
-    let graph = graphs.create(&[
+    let list = lists.create(&[
         (launch_packet(&launches[0], null()), &[]),
         (launch_packet(&launches[1], null()), &[]),
         (launch_packet(&launches[2], null()), &[0, 1]),
     ])?;
     for value in 0..50_u64 {
         device.fill(stream, &fill(x, 0, bytes, value, 4))?;
-        graphs.launch(graph, stream)?;
+        lists.launch(&list, stream)?;
         let found = from_bytes(DType::I32, &device.download(stream, out, bytes)?);
         let expected = (2 * value * value.wrapping_sub(1)) & 0xffff_ffff;
         check!(
@@ -163,7 +115,7 @@ fn diamond(subject: &Subject) -> Check {
 /// `out = exp(a) / (sum exp(a))`, which rounds at every step.
 fn same_bits(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
-    let graphs = Graphs::new(&device)?;
+    let lists = Lists::new(&device)?;
     let mut kernel = Kernel::new("normalise", 0, 1);
     let input = kernel.param(DType::F32, Role::In, Level::Element, Access::Contiguous);
     let output = kernel.param(DType::F32, Role::Out, Level::Element, Access::Contiguous);
@@ -179,17 +131,17 @@ fn same_bits(subject: &Subject) -> Check {
             .map(|i| u64::from((i as f32 / 1e4).to_bits()))
             .collect();
         let (stream, input) = (device.stream()?, device.upload(&to_bytes(DType::F32, &values))?);
-        let (eager, graphed) = (device.alloc(count * 4)?, device.alloc(count * 4)?);
-        let (first, second) = (job.bindings(&[input, eager]), job.bindings(&[input, graphed]));
+        let (eager, listed) = (device.alloc(count * 4)?, device.alloc(count * 4)?);
+        let (first, second) = (job.bindings(&[input, eager]), job.bindings(&[input, listed]));
         device.launch(stream, &job.launch(handle, &first), "normalise")?;
         let launch = job.launch(handle, &second);
-        let graph = graphs.create(&[(launch_packet(&launch, null()), &[])])?;
-        graphs.launch(graph, stream)?;
+        let list = lists.create(&[(launch_packet(&launch, null()), &[])])?;
+        lists.launch(&list, stream)?;
         let eager = device.download(stream, eager, count * 4)?;
-        let graphed = device.download(stream, graphed, count * 4)?;
+        let listed = device.download(stream, listed, count * 4)?;
         check!(
-            eager == graphed,
-            "{count} elements: a graph gives other bits than a launch"
+            eager == listed,
+            "{count} elements: a list gives other bits than a launch"
         );
     }
     Ok(())
@@ -197,11 +149,11 @@ fn same_bits(subject: &Subject) -> Check {
 
 fn relaunch(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
-    let graphs = Graphs::new(&device)?;
+    let lists = Lists::new(&device)?;
     let (stream, buffer) = (device.stream()?, device.upload(&[0; 400])?);
-    let graph = counter(&graphs, buffer, 100, 5)?;
+    let list = counter(&lists, buffer, 100, 5)?;
     for _ in 0..1000 {
-        graphs.launch(graph, stream)?;
+        lists.launch(&list, stream)?;
     }
     let found = from_bytes(DType::I32, &device.download(stream, buffer, 400)?);
     check_eq!(found, vec![5000; 100], "a counter after 1000 launches of 5 nodes");
@@ -210,15 +162,15 @@ fn relaunch(subject: &Subject) -> Check {
 
 fn two_streams(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
-    let graphs = Graphs::new(&device)?;
+    let lists = Lists::new(&device)?;
     let (s1, s2, event) = (device.stream()?, device.stream()?, device.event(false)?);
     let buffer = device.upload(&[0; 40])?;
-    let graph = counter(&graphs, buffer, 10, 3)?;
+    let list = counter(&lists, buffer, 10, 3)?;
     for _ in 0..200 {
-        graphs.launch(graph, s1)?;
+        lists.launch(&list, s1)?;
         device.record(event, s1)?;
         device.wait_event(s2, event)?;
-        graphs.launch(graph, s2)?;
+        lists.launch(&list, s2)?;
         device.record(event, s2)?;
         device.wait_event(s1, event)?;
     }
@@ -233,12 +185,12 @@ fn two_streams(subject: &Subject) -> Check {
 
 fn in_stream_order(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
-    let graphs = Graphs::new(&device)?;
+    let lists = Lists::new(&device)?;
     let (stream, buffer, log) = (device.stream()?, device.alloc(4)?, device.alloc(400)?);
-    let graph = counter(&graphs, buffer, 1, 1)?;
+    let list = counter(&lists, buffer, 1, 1)?;
     for i in 0..100_u64 {
         device.fill(stream, &fill(buffer, 0, 4, i * 10, 4))?;
-        graphs.launch(graph, stream)?;
+        lists.launch(&list, stream)?;
         device.copy(stream, &copy(at(log, i * 4), at(buffer, 0), 4))?;
     }
     let found = from_bytes(DType::I32, &device.download(stream, log, 400)?);
@@ -249,12 +201,12 @@ fn in_stream_order(subject: &Subject) -> Check {
 
 fn asynchronous(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
-    let graphs = Graphs::new(&device)?;
+    let lists = Lists::new(&device)?;
     let (stream, buffer) = (device.stream()?, device.upload(&[0; 40])?);
-    let graph = counter(&graphs, buffer, 10, 2)?;
+    let list = counter(&lists, buffer, 10, 2)?;
     let gate = Gate::new(&device, stream)?;
     for _ in 0..10 {
-        graphs.launch(graph, stream)?;
+        lists.launch(&list, stream)?;
     }
     check!(
         !device.is_idle(stream)?,
@@ -268,21 +220,21 @@ fn asynchronous(subject: &Subject) -> Check {
 
 fn empty(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
-    let graphs = Graphs::new(&device)?;
+    let lists = Lists::new(&device)?;
     let stream = device.stream()?;
-    let graph = graphs.create(&[])?;
-    graphs.launch(graph, stream)?;
+    let list = lists.create(&[])?;
+    lists.launch(&list, stream)?;
     device.join(stream)?;
-    Ok(graphs.destroy(graph)?)
+    Ok(lists.destroy(&list)?)
 }
 
 fn large(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
-    let graphs = Graphs::new(&device)?;
+    let lists = Lists::new(&device)?;
     let (stream, buffer) = (device.stream()?, device.upload(&[0; 32])?);
-    let graph = counter(&graphs, buffer, 8, 2000)?;
-    graphs.launch(graph, stream)?;
-    graphs.launch(graph, stream)?;
+    let list = counter(&lists, buffer, 8, 2000)?;
+    lists.launch(&list, stream)?;
+    lists.launch(&list, stream)?;
     let found = from_bytes(DType::I32, &device.download(stream, buffer, 32)?);
     check_eq!(found, vec![4000; 8], "a counter after two launches of 2000 nodes");
     Ok(())

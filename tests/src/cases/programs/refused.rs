@@ -1,7 +1,6 @@
 //! What programs and their runs refuse.
 
-use super::super::{increment, job, refuse};
-use super::{Programs, counter, plain, scale};
+use super::{Programs, counter, increment, job, plain, refuse, scale};
 use crate::kit::Check;
 use crate::rig::device::{copy_packet, fill, fill_packet, launch_packet};
 use crate::rig::run::Job;
@@ -9,7 +8,7 @@ use crate::rig::{Device, Subject};
 use crate::{check, check_eq};
 use std::ptr::null;
 use thalweg_hal::Status;
-use thalweg_hal::tables::{Copy, Place, ProgramScalar};
+use thalweg_hal::tables::{Copy, Packet, Place, ProgramArgs, ProgramDependency, ProgramScalar};
 
 pub(super) fn packets(subject: &Subject) -> Check {
     let device = Device::open(subject)?;
@@ -63,13 +62,33 @@ pub(super) fn packets(subject: &Subject) -> Check {
         width: 4,
         rows: 1,
     };
-    refuse(
-        programs
-            .create(&[copy_packet(&copied, null())], (1, &[4], &[], 0), &[])
-            .map(drop),
-        invalid,
-        "a copy",
-    )?;
+    let mut byte = 0_u8;
+    let host = Place {
+        buffer: 0,
+        host: std::ptr::from_mut(&mut byte).cast(),
+        ..place(0)
+    };
+    let wide = Copy { width: 5, ..copied };
+    let into = Copy {
+        dst: place(1),
+        src: place(2),
+        ..copied
+    };
+    let same = Copy {
+        src: place(2),
+        ..copied
+    };
+    let (up, down) = (Copy { src: host, ..copied }, Copy { dst: host, ..copied });
+    for (copied, status, what) in [
+        (wide, Status::OutOfBounds, "a copy beyond an output"),
+        (into, Status::InvalidArgument, "a copy to an input"),
+        (same, Status::Overlap, "a copy to itself"),
+        (up, Status::InvalidArgument, "a copy from host memory"),
+        (down, Status::InvalidArgument, "a copy to host memory"),
+    ] {
+        let made = programs.create(&[copy_packet(&copied, null())], (1, &[4], &[], 0), &[]);
+        refuse(made.map(drop), &[status], what)?;
+    }
     let bindings = slots(1, 2);
     let launch = work.launch(kernel, &bindings);
     for (packet, what) in [
@@ -265,4 +284,43 @@ pub(super) fn stale(subject: &Subject) -> Check {
     refuse(run.map(drop), handle, "a run of a program that is gone")?;
     refuse(programs.destroy(program), handle, "a second end")?;
     refuse(programs.destroy(0), handle, "the end of program 0")
+}
+
+pub(super) fn dependencies(subject: &Subject) -> Check {
+    let device = Device::open(subject)?;
+    let programs = Programs::new(&device)?;
+    let filled = fill(1, 0, 4, 0, 4);
+    let packets = [fill_packet(&filled, null()); 2];
+    let outputs = [4_u64];
+    let create = |dependencies: *const ProgramDependency, dependency_count| {
+        let args = ProgramArgs {
+            outputs: outputs.as_ptr(),
+            output_count: 1,
+            dependencies,
+            dependency_count,
+            ..programs.args(&packets)
+        };
+        programs.create_of(&args).map(drop)
+    };
+    let invalid = &[Status::InvalidArgument];
+    for (packet, earlier, what) in [
+        (0, 0, "a packet that waits for itself"),
+        (0, 1, "a packet that waits for a later one"),
+        (1, 7, "a packet that waits for one that is not there"),
+        (1, u32::MAX, "a packet that waits for u32::MAX"),
+        (2, 0, "a dependency of a packet that is not there"),
+    ] {
+        let given = ProgramDependency { packet, earlier };
+        refuse(create(&raw const given, 1), invalid, what)?;
+    }
+    refuse(create(null(), 3), invalid, "null dependencies")?;
+    let args = ProgramArgs {
+        packet_count: 2,
+        ..programs.args(&[] as &[Packet])
+    };
+    let nothing = ProgramArgs {
+        packets: null(),
+        ..args
+    };
+    refuse(programs.create_of(&nothing).map(drop), invalid, "null packets")
 }

@@ -1,7 +1,7 @@
 //! Runs that are under way at once, each with what it was given.
 
 use super::{Programs, add, plain, scale};
-use crate::cases::graphs::job;
+use crate::cases::programs::job;
 use crate::check_eq;
 use crate::kit::Check;
 use crate::rig::device::{fill, fill_packet, launch_packet};

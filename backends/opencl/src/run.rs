@@ -1,0 +1,172 @@
+//! Programs: launches that are planned and compiled once, and queued in one go by every run.
+
+use crate::device::OpenClDevice;
+use crate::kernel::{Buffers, ClKernel};
+use crate::launch::Prepared;
+use crate::stream::{ClStream, Order};
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use thalweg_cstyle::{Launch as Described, Place};
+use thalweg_hal::backend::{Region, Tag};
+use thalweg_hal::kit::program::{self, Node, Operand, Program, Step};
+use thalweg_hal::{Error, Result};
+
+/// What is kept of a program's launches from one run to the next, by the number of the node. Runs take turns.
+pub(crate) struct Launches(Mutex<Vec<Planned>>);
+
+/// A node, planned for a run.
+#[derive(Default)]
+struct Planned {
+    // None before the first run, and for a launch over an empty space.
+    prepared: Option<Prepared>,
+    // What it was last planned or adapted for. No launch has both empty but one whose plan depends on neither.
+    known: bool,
+    offsets: SmallVec<[u64; 8]>,
+    scalars: SmallVec<[u64; 4]>,
+    buffers: Buffers,
+}
+
+impl Launches {
+    /// Before the first run of a program of `nodes` nodes.
+    pub(crate) fn new(nodes: usize) -> Launches {
+        let mut all = Vec::new();
+        all.resize_with(nodes, Planned::default);
+        Launches(Mutex::new(all))
+    }
+
+    /// Runs the program.
+    ///
+    /// # Safety
+    /// As [`thalweg_hal::backend::Device::run_program`].
+    pub(crate) unsafe fn run(
+        &self,
+        device: &OpenClDevice,
+        stream: &ClStream,
+        program: &Program<OpenClDevice>,
+        slots: &[Region<'_, OpenClDevice>],
+        arguments: &[u64],
+        tag: Option<Tag<'_>>,
+    ) -> Result<()> {
+        let mut all = self.0.lock();
+        // Programs are compiled here, before others that want the stream have to wait.
+        for (node, planned) in program.nodes.iter().zip(&mut *all) {
+            let planning = planned.update(&node.step, slots, arguments);
+            planning.map_err(|error| match tag {
+                Some(_) => error,
+                None => Error::new(error.status, format!("{}: {}", node.tag, error.message)),
+            })?;
+        }
+        let mut order = None;
+        let queued = (program.nodes.iter().zip(&*all)).try_for_each(|(node, planned)| {
+            let own = node.tag.raw();
+            // SAFETY: `own` borrows from the node's tag, which lives through the call.
+            let tag = tag.unwrap_or(unsafe { Tag::new(Some(&own)) });
+            // SAFETY: the caller vouches for the memory.
+            unsafe { planned.queue((device, stream), &mut order, (node, slots, arguments), tag) }
+        });
+        // What was queued before an error goes on.
+        queued.and(order.map_or(Ok(()), |order| order.flush()))
+    }
+}
+
+impl Planned {
+    /// Brings a launch to what this run gives it.
+    fn update(
+        &mut self,
+        step: &Step<OpenClDevice>,
+        slots: &[Region<'_, OpenClDevice>],
+        arguments: &[u64],
+    ) -> Result<()> {
+        let Step::Launch {
+            kernel,
+            extents,
+            operands,
+            scalars,
+            given,
+        } = step
+        else {
+            return Ok(());
+        };
+        let mut place = SmallVec::new();
+        let scalars = program::scalars(scalars, given, arguments, &mut place);
+        self.buffers.clear();
+        let places = operands.iter().map(|operand| {
+            let at = described(operand, slots);
+            self.buffers.push(slots[operand.slot].chunk.mem().raw());
+            at
+        });
+        let places: SmallVec<[Place<'_>; 8]> = places.collect();
+        let same = self.known
+            && self.scalars[..] == *scalars
+            && places
+                .iter()
+                .zip(&self.offsets)
+                .all(|(new, old)| new.offset == *old);
+        if same {
+            return Ok(());
+        }
+        let launch = Described {
+            extents,
+            places: &places,
+            scalars,
+        };
+        if !self.adapt(kernel, &launch) {
+            self.known = false;
+            self.prepared = Prepared::of(kernel, &launch)?;
+        }
+        self.known = true;
+        self.offsets = places.iter().map(|place| place.offset).collect();
+        self.scalars = SmallVec::from_slice(scalars);
+        Ok(())
+    }
+
+    /// Changes the words of the plan. Slots share no bytes that are written, so runs differ in nothing else.
+    fn adapt(&mut self, kernel: &ClKernel, launch: &Described<'_>) -> bool {
+        self.known
+            && (self.prepared.as_mut())
+                .is_some_and(|prepared| prepared.adapt(kernel, (&self.offsets, &self.scalars), launch))
+    }
+
+    /// Queues the node; launches in a row share one turn at the queue.
+    ///
+    /// # Safety
+    /// As [`thalweg_hal::backend::Device::submit`].
+    unsafe fn queue<'s>(
+        &self,
+        (device, stream): (&OpenClDevice, &'s ClStream),
+        order: &mut Option<Order<'s>>,
+        (node, slots, arguments): (&Node<OpenClDevice>, &[Region<'_, OpenClDevice>], &[u64]),
+        tag: Tag<'_>,
+    ) -> Result<()> {
+        match (&node.step, &self.prepared) {
+            (Step::Launch { .. }, None) => Ok(()),
+            (Step::Launch { .. }, Some(prepared)) => {
+                let order = order.get_or_insert_with(|| stream.order());
+                // SAFETY: the caller vouches for the memory.
+                unsafe { prepared.queue((device.api, &device.context), order, &self.buffers, tag) }
+            }
+            (Step::Copy { .. } | Step::Fill { .. }, _) => {
+                if let Some(order) = order.take() {
+                    order.flush()?;
+                }
+                node.with(device, slots, arguments, |work| {
+                    // SAFETY: as above.
+                    unsafe { device.queue_work(stream, work, tag) }
+                })
+            }
+        }
+    }
+}
+
+/// Where an operand of a run lies.
+fn described<'a>(operand: &'a Operand, slots: &[Region<'_, OpenClDevice>]) -> Place<'a> {
+    let slot = &slots[operand.slot];
+    let offset = slot.offset.wrapping_add(operand.offset);
+    Place {
+        buffer: slot.chunk.mem().raw().0 as u64,
+        offset: slot.chunk.skew().wrapping_add(offset),
+        strides: &operand.strides,
+        gather_stride: operand.gather_stride,
+        gather_extent: operand.gather_extent,
+    }
+}
