@@ -75,7 +75,7 @@ impl Variant {
     }
 
     /// Whether the program is the one that interprets kernels: the same for all of them.
-    pub fn is_generic(&self) -> bool {
+    pub fn is_interpreted(&self) -> bool {
         self.form == Form::Interpreted
     }
 
