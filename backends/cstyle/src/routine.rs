@@ -6,7 +6,7 @@ use crate::product::Roles;
 use crate::variant::Form;
 use crate::write::Writer;
 use crate::{Dialect, Launch, MatmulConfig, Place, Plan, Target, Variant};
-use crate::{attention, axis, interpreter, kernel, product, sort};
+use crate::{attention, axis, interpreter, kernel, product, sort, words};
 use smallvec::SmallVec;
 use thalweg_hal::backend::{self, Device};
 use thalweg_hal::ir::Kernel;
@@ -144,6 +144,25 @@ impl Routine {
             places: &places,
             scalars: launch.scalars,
         })
+    }
+
+    /// Brings a plan to a launch that differs from the one it was made for in buffers, offsets and scalars, and where parameters
+    /// share memory as they did; `before` are the offsets and scalars that it has. False where only a new plan fits.
+    pub fn adapt(&self, plan: &mut Plan, before: (&[u64], &[u64]), launch: &Launch<'_>) -> bool {
+        // What plans look at beside extents and strides.
+        const PACK: u64 = 16;
+        let pairs = || before.0.iter().zip(launch.places);
+        let depends = match &self.kind {
+            Kind::Kernel | Kind::Axis(_) | Kind::Attention(_) => false,
+            Kind::Product(..) | Kind::Sort(_) => before.1 != launch.scalars,
+            // Its words have another order.
+            Kind::Interpreted => true,
+        };
+        if depends || pairs().any(|(&offset, place)| offset % PACK != place.offset % PACK) {
+            return false;
+        }
+        words::replace(&self.body, &plan.variant, launch, &mut plan.words);
+        true
     }
 
     /// The source of a variant that [`Routine::plan`] returned.

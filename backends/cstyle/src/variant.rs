@@ -79,6 +79,11 @@ impl Variant {
         self.form == Form::Interpreted
     }
 
+    /// Whether each pass has a last word of its own.
+    pub(crate) fn has_rounds(&self) -> bool {
+        matches!(self.form, Form::Sort(form) if form.has_rounds())
+    }
+
     /// Whether every point of the space is on its own.
     pub(crate) fn is_map(&self) -> bool {
         self.form == Form::Kernel(kernel::Form::Map)

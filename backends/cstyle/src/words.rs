@@ -3,6 +3,7 @@
 //! A routine's own words come first, then extents, offsets, strides and scalars. A word whose value is another in each pass
 //! is the last. The plan pushes values and the source declares names, both in this order.
 
+use crate::Launch;
 use crate::body::Body;
 use crate::operands::Operands;
 use crate::scalar;
@@ -116,6 +117,26 @@ pub(crate) fn push(operands: &Operands<'_>, variant: &Variant, words: &mut Words
             Word::GatherExtent(p) => launch.places[p].gather_extent,
             Word::Scalar(index) => launch.scalars[index],
         });
+    });
+}
+
+/// Sets the offsets and scalars among a plan's words to those of another launch.
+pub(crate) fn replace(body: &Body, variant: &Variant, launch: &Launch<'_>, words: &mut [u64]) {
+    let (mut count, last) = (0, usize::from(variant.has_rounds()));
+    each(body, variant, |_| count += 1);
+    let mut at = words.len() - count - last;
+    each(body, variant, |word| {
+        match word {
+            Word::Offset(p) => words[at] = launch.places[p].offset,
+            Word::Scalar(index) => words[at] = launch.scalars[index],
+            Word::Outer(_)
+            | Word::Inner(_)
+            | Word::OuterStride(..)
+            | Word::InnerStride(..)
+            | Word::GatherStride(_)
+            | Word::GatherExtent(_) => {}
+        }
+        at += 1;
     });
 }
 
