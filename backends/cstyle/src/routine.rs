@@ -161,7 +161,7 @@ impl Routine {
         if depends || pairs().any(|(&offset, place)| offset % PACK != place.offset % PACK) {
             return false;
         }
-        words::adapt(&self.body, &plan.variant, &mut plan.words, launch);
+        words::replace(&self.body, &plan.variant, launch, &mut plan.words);
         true
     }
 

@@ -75,8 +75,13 @@ impl Variant {
     }
 
     /// Whether the program is the one that interprets kernels: the same for all of them.
-    pub fn is_generic(&self) -> bool {
+    pub fn is_interpreted(&self) -> bool {
         self.form == Form::Interpreted
+    }
+
+    /// Whether each pass has a last word of its own.
+    pub(crate) fn has_rounds(&self) -> bool {
+        matches!(self.form, Form::Sort(form) if form.has_rounds())
     }
 
     /// Whether every point of the space is on its own.

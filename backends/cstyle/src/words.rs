@@ -120,11 +120,11 @@ pub(crate) fn push(operands: &Operands<'_>, variant: &Variant, words: &mut Words
     });
 }
 
-/// Sets the words that say where operands start and what scalars are, for another launch of one plan. `words` ends with them.
-pub(crate) fn adapt(body: &Body, variant: &Variant, words: &mut Words, launch: &Launch<'_>) {
-    let mut count = 0;
+/// Sets the offsets and scalars among a plan's words to those of another launch.
+pub(crate) fn replace(body: &Body, variant: &Variant, launch: &Launch<'_>, words: &mut [u64]) {
+    let (mut count, last) = (0, usize::from(variant.has_rounds()));
     each(body, variant, |_| count += 1);
-    let mut at = words.len() - count;
+    let mut at = words.len() - count - last;
     each(body, variant, |word| {
         match word {
             Word::Offset(p) => words[at] = launch.places[p].offset,

@@ -164,13 +164,13 @@ impl programs::Compiler for Compiler {
         )))
     }
 
-    fn compile(&self, name: &str, source: &str) -> Result<Compiled<RawModule>> {
+    fn compile(&self, name: &str, source: &str, _: bool) -> Result<Compiled<RawModule>> {
         let file = CString::new(format!("{name}.cu"))
             .map_err(|_| Error::invalid_argument("a kernel's name holds a zero"))?;
         Ok(match self.nvrtc.run(&file, source, self.arch, self.options)? {
             nvrtc::Compiled::Code(code, log) => Compiled::Built(Built {
                 program: self.load(name, &code)?,
-                binary: Ok(code),
+                binary: Ok(Some(code)),
                 log,
             }),
             nvrtc::Compiled::Refused(log) => Compiled::refused(log),

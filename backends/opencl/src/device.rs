@@ -86,7 +86,7 @@ impl OpenClDevice {
                 api,
                 context: Arc::clone(&context),
                 device: info.id,
-                generic: Default::default(),
+                interpreter: Default::default(),
                 options: CString::new(options.as_str())
                     .map_err(|_| Error::internal("a build option holds a zero"))?,
                 noisy: info.is_pocl(),

@@ -38,8 +38,13 @@ impl ClKernel {
 
     /// The programs of a variant; built by whoever asks first, while others that want the same wait.
     pub(crate) fn variant(&self, variant: &Variant) -> Result<Arc<Compiled>> {
-        if variant.is_generic() {
-            return self.builder.compiler.generic.get(|| self.build(variant)).cloned();
+        if variant.is_interpreted() {
+            return self
+                .builder
+                .compiler
+                .interpreter
+                .get(|| self.build(variant))
+                .cloned();
         }
         self.variants.get(variant, || self.build(variant))
     }

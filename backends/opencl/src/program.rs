@@ -21,7 +21,7 @@ pub(crate) struct Driver {
     /// The device.
     pub(crate) device: DeviceId,
     /// The program that interprets kernels.
-    pub(crate) generic: Once<Arc<crate::kernel::Compiled>>,
+    pub(crate) interpreter: Once<Arc<crate::kernel::Compiled>>,
     /// Options of every build.
     pub(crate) options: CString,
     /// Whether the compiler writes to standard error.
@@ -53,7 +53,7 @@ impl Compiler for Driver {
         Ok(program)
     }
 
-    fn compile(&self, _: &str, source: &str) -> Result<Compiled<Program>> {
+    fn compile(&self, _: &str, source: &str, keep: bool) -> Result<Compiled<Program>> {
         let mut code = 0;
         let (len, bytes) = (source.len(), source.as_ptr().cast());
         // SAFETY: one text of this length.
@@ -80,7 +80,7 @@ impl Compiler for Driver {
             }
             return Ok(Compiled::Refused { log, error });
         }
-        let binary = program.binary();
+        let binary = keep.then(|| program.binary()).transpose();
         Ok(Compiled::Built(Built { program, binary, log }))
     }
 }

@@ -46,14 +46,14 @@ fn interpreted() {
         let kernel = Kernel::parse(text).unwrap();
         let routine = Routine::interpreted(&kernel, &OPENCL_CPU).unwrap();
         let plan = with_launch(&kernel, extents, Fill::Shifted, |launch| routine.plan(launch)).unwrap();
-        assert!(plan.variant.is_generic() && plan.passes.len() == 1);
+        assert!(plan.variant.is_interpreted() && plan.passes.len() == 1);
         let source = routine.render(&plan.variant).unwrap();
         assert!(source.pointers > kernel.params.len() && !source.words_by_value);
         sources.push(source);
         assert!(
             !Routine::interpreted(&kernel, &Target::CUDA).is_ok_and(|routine| {
                 let launched = with_launch(&kernel, extents, Fill::Plain, |launch| routine.plan(launch));
-                launched.unwrap().variant.is_generic()
+                launched.unwrap().variant.is_interpreted()
             })
         );
     }

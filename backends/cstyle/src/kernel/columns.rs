@@ -33,10 +33,13 @@ impl Writer<'_> {
         self.line("const idx end = total;");
         for stage in 0..self.body.depth() {
             let reductions = self.body.reductions(stage);
-            self.accumulators_of_rows(&reductions, side);
+            let lanes = u32::from(self.variant.lanes);
+            reductions
+                .iter()
+                .for_each(|of| self.accumulator_lanes(of, lanes * u32::from(side)));
             let roots: Vec<usize> = reductions.iter().map(|reduction| reduction.arg).collect();
             self.walk_rows(&roots, &reductions, side);
-            self.fold_lanes_of_rows(&reductions, side);
+            self.fold_lanes(&reductions, side.into());
         }
         let elements = self.body.stores(Level::Element);
         if !elements.is_empty() {
@@ -50,22 +53,6 @@ impl Writer<'_> {
             self.close();
         }
         self.close();
-    }
-
-    fn accumulators_of_rows(&mut self, reductions: &[Reduction], side: u16) {
-        let size = u32::from(self.variant.lanes) * u32::from(side);
-        for reduction in reductions {
-            let node = reduction.node;
-            let (register, identity) = (reduction.register(), reduction.identity());
-            self.line(format!("{register} a{node}[{size}];"));
-            self.line(format!(
-                "for (i32 v = 0; v < {size}; ++v) a{node}[v] = {identity};"
-            ));
-            if reduction.beats.is_some() {
-                self.line(format!("i64 j{node}[{size}];"));
-                self.line(format!("for (i32 v = 0; v < {size}; ++v) j{node}[v] = -1;"));
-            }
-        }
     }
 
     /// Walks the inner space once: every point of it for all rows.
@@ -133,11 +120,8 @@ impl Writer<'_> {
             .collect();
         needed.sort_unstable();
         needed.dedup();
-        let all: Vec<Reduction> = (0..self.body.depth())
-            .flat_map(|stage| self.body.reductions(stage))
-            .filter(|reduction| needed.contains(&reduction.node))
-            .collect();
-        for reduction in &all {
+        let all = self.all_reductions().into_iter();
+        for reduction in all.filter(|reduction| needed.contains(&reduction.node)) {
             let node = reduction.node;
             self.line(match &reduction.beats {
                 Some(_) => format!("const i64 n{node} = j{node}[v];"),
@@ -147,27 +131,6 @@ impl Writer<'_> {
         for i in nodes {
             let at = point.filter(|_| self.at_points(i));
             self.node(i, at);
-        }
-    }
-
-    /// Halves the lanes until one is left, for all rows.
-    fn fold_lanes_of_rows(&mut self, reductions: &[Reduction], side: u16) {
-        let mut half = self.variant.lanes / 2;
-        while half > 0 {
-            let reach = u32::from(half) * u32::from(side);
-            self.open(format!("for (i32 v = 0; v < {reach}; ++v)"));
-            for reduction in reductions {
-                let (a, j) = (format!("a{}", reduction.node), format!("j{}", reduction.node));
-                let names = [
-                    format!("{a}[v]"),
-                    format!("{j}[v]"),
-                    format!("{a}[v + {reach}]"),
-                    format!("{j}[v + {reach}]"),
-                ];
-                self.merge(reduction, names.each_ref().map(String::as_str));
-            }
-            self.close();
-            half /= 2;
         }
     }
 }

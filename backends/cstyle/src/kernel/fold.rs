@@ -17,18 +17,33 @@ impl Writer<'_> {
         }
     }
 
-    /// Halves the lanes until one is left.
-    pub(super) fn fold_lanes(&mut self, reductions: &[Reduction]) {
-        let mut half = self.variant.lanes / 2;
+    /// Declares an accumulator with `size` lanes.
+    pub(super) fn accumulator_lanes(&mut self, reduction: &Reduction, size: u32) {
+        let node = reduction.node;
+        let (register, identity) = (reduction.register(), reduction.identity());
+        self.line(format!("{register} a{node}[{size}];"));
+        self.line(format!(
+            "for (i32 v = 0; v < {size}; ++v) a{node}[v] = {identity};"
+        ));
+        if reduction.beats.is_some() {
+            self.line(format!("i64 j{node}[{size}];"));
+            self.line(format!("for (i32 v = 0; v < {size}; ++v) j{node}[v] = -1;"));
+        }
+    }
+
+    /// Halves the lanes until one is left; a lane has a value for each of `side` rows.
+    pub(super) fn fold_lanes(&mut self, reductions: &[Reduction], side: u32) {
+        let mut half = u32::from(self.variant.lanes) / 2;
         while half > 0 {
-            self.open(format!("for (i32 v = 0; v < {half}; ++v)"));
+            let reach = half * side;
+            self.open(format!("for (i32 v = 0; v < {reach}; ++v)"));
             for reduction in reductions {
                 let (a, j) = (format!("a{}", reduction.node), format!("j{}", reduction.node));
                 let names = [
                     format!("{a}[v]"),
                     format!("{j}[v]"),
-                    format!("{a}[v + {half}]"),
-                    format!("{j}[v + {half}]"),
+                    format!("{a}[v + {reach}]"),
+                    format!("{j}[v + {reach}]"),
                 ];
                 self.merge(reduction, names.each_ref().map(String::as_str));
             }

@@ -104,30 +104,21 @@ impl Writer<'_> {
         self.walk(walker, "begin", "end", &work);
         self.close();
         if self.laned() {
-            self.fold_lanes(&reductions);
+            self.fold_lanes(&reductions, 1);
         }
         self.finish(&reductions, by_group);
     }
 
     fn accumulators(&mut self, reductions: &[Reduction]) {
-        let lanes = self.variant.lanes;
         for reduction in reductions {
-            let node = reduction.node;
-            let (register, identity) = (reduction.register(), reduction.identity());
-            if !self.laned() {
-                self.line(format!("{register} a{node} = {identity};"));
-                if reduction.beats.is_some() {
-                    self.line(format!("i64 j{node} = -1;"));
-                }
+            if self.laned() {
+                self.accumulator_lanes(reduction, self.variant.lanes.into());
                 continue;
             }
-            self.line(format!("{register} a{node}[{lanes}];"));
-            self.line(format!(
-                "for (i32 v = 0; v < {lanes}; ++v) a{node}[v] = {identity};"
-            ));
+            let (node, register) = (reduction.node, reduction.register());
+            self.line(format!("{register} a{node} = {};", reduction.identity()));
             if reduction.beats.is_some() {
-                self.line(format!("i64 j{node}[{lanes}];"));
-                self.line(format!("for (i32 v = 0; v < {lanes}; ++v) j{node}[v] = -1;"));
+                self.line(format!("i64 j{node} = -1;"));
             }
         }
     }
@@ -155,7 +146,7 @@ impl Writer<'_> {
         }
     }
 
-    fn all_reductions(&self) -> Vec<Reduction> {
+    pub(super) fn all_reductions(&self) -> Vec<Reduction> {
         (0..self.body.depth())
             .flat_map(|stage| self.body.reductions(stage))
             .collect()

@@ -17,11 +17,11 @@ pub trait Compiler {
     /// What the driver says against it.
     fn load(&self, name: &str, binary: &[u8]) -> Result<Self::Program>;
 
-    /// Compiles and loads a source. `name` is the kernel's, for messages.
+    /// Compiles and loads a source. `name` is the kernel's, for messages; `keep`: the binary is wanted.
     ///
     /// # Errors
     /// What fails beside the source.
-    fn compile(&self, name: &str, source: &str) -> Result<Compiled<Self::Program>>;
+    fn compile(&self, name: &str, source: &str, keep: bool) -> Result<Compiled<Self::Program>>;
 }
 
 /// What comes of a source.
@@ -43,8 +43,8 @@ pub enum Compiled<P> {
 pub struct Built<P> {
     /// The program.
     pub program: P,
-    /// What [`Compiler::load`] makes the same program of, or why there is none.
-    pub binary: Result<Vec<u8>>,
+    /// What [`Compiler::load`] makes the same program of, or why there is none; nothing where it is not wanted.
+    pub binary: Result<Option<Vec<u8>>>,
     /// What the compiler remarks.
     pub log: String,
 }
@@ -91,7 +91,7 @@ impl<C: Compiler> Builder<C> {
     }
 
     fn compile(&self, name: &str, source: &str, key: &Key) -> Result<C::Program> {
-        let built = match self.compiler.compile(name, source)? {
+        let built = match self.compiler.compile(name, source, self.cache.is_on())? {
             Compiled::Built(built) => built,
             Compiled::Refused { log, error } => {
                 let what = format!("kernel {name} does not build on {}", self.device);
@@ -104,15 +104,16 @@ impl<C: Compiler> Builder<C> {
             let message = format!("the compiler on kernel {name}: {}", built.log);
             (self.log)(LogLevel::Debug, &message);
         }
-        if self.cache.is_on() {
-            let kept = built.binary.map_err(|error| error.message);
-            let kept = kept.and_then(|binary| self.cache.store(key, &binary).map_err(|why| why.to_string()));
-            if let Err(why) = kept {
-                (self.log)(
-                    LogLevel::Warn,
-                    &format!("kernel {name} is not kept on disk: {why}"),
-                );
-            }
+        let kept = built.binary.map_err(|error| error.message);
+        let kept = kept.and_then(|binary| match binary {
+            Some(binary) => self.cache.store(key, &binary).map_err(|why| why.to_string()),
+            None => Ok(()),
+        });
+        if let Err(why) = kept {
+            (self.log)(
+                LogLevel::Warn,
+                &format!("kernel {name} is not kept on disk: {why}"),
+            );
         }
         Ok(built.program)
     }
@@ -151,15 +152,17 @@ mod tests {
             }
         }
 
-        fn compile(&self, _: &str, source: &str) -> Result<Compiled<String>> {
-            self.calls.borrow_mut().push("compile");
+        fn compile(&self, _: &str, source: &str, keep: bool) -> Result<Compiled<String>> {
+            self.calls
+                .borrow_mut()
+                .push(if keep { "compile" } else { "compile alone" });
             if source.contains("bad") {
                 return Ok(Compiled::refused("k.cl:2:1: error: bad word".into()));
             }
             let program = source.to_uppercase();
             let binary = match source {
                 "loose" => Err(Error::internal("no binary")),
-                _ => Ok(program.clone().into_bytes()),
+                _ => Ok(keep.then(|| program.clone().into_bytes())),
             };
             Ok(Compiled::Built(Built {
                 program,
@@ -209,11 +212,12 @@ mod tests {
     #[test]
     fn programs_that_cannot_be_kept_are_built() {
         let place = tempfile::tempdir().unwrap();
-        for builder in [builder(Some(place.path())), builder(None)] {
+        for (folder, call) in [(Some(place.path()), "compile"), (None, "compile alone")] {
+            let builder = builder(folder);
             for _ in 0..2 {
                 assert_eq!(builder.build("k", "loose").unwrap(), "LOOSE");
             }
-            assert_eq!(*builder.compiler.calls.borrow(), ["compile", "compile"]);
+            assert_eq!(*builder.compiler.calls.borrow(), [call; 2]);
         }
     }
 

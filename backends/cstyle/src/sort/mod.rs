@@ -24,6 +24,13 @@ pub(crate) struct Form {
     long: bool,
 }
 
+impl Form {
+    /// Whether passes are about one digit each.
+    pub(crate) fn has_rounds(self) -> bool {
+        self.long
+    }
+}
+
 launch_words! {
     /// The words of a sort; those of long rows have the places of [`Section`]s and the round of a pass too.
     SortWords {
