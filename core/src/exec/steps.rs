@@ -1,14 +1,14 @@
 //! Programs on backends that have none: a call for each step.
 
 use super::arena::Arena;
-use super::engine::Engine;
 use super::executable::Arg;
-use super::lane::Lane;
+use crate::engine::Engine;
+use crate::engine::Lane;
 use crate::error::Result;
+use crate::error::tag::OpTag;
+use crate::error::tag::hal_tag;
 use crate::hal::{self, Buffer, Kernel};
 use crate::lower::{self, Program, Scalar, Slot};
-use crate::tensor::hal_tag;
-use crate::tensor::tag::OpTag;
 use smallvec::SmallVec;
 use std::sync::Arc;
 

@@ -6,46 +6,11 @@
 //! numbers is the lesser because one is NaN, `max` and `min` pass the gradient to both.
 
 use super::math::{add, div, like, map1, map2, masked, mul, neg, plus, select, sub, times, unless};
-use super::rule::{Gradients, Passed, Saves, negative};
+use super::rule::{Gradients, Passed, negative};
 use crate::hal::ir::ScalarOp;
 use crate::tensor::Tensor;
 use smallvec::smallvec;
 use std::f64::consts::FRAC_2_SQRT_PI;
-
-/// As [`super::rule::saves`].
-pub(super) fn saves(op: ScalarOp, tracked: u32) -> Option<Saves> {
-    match op {
-        ScalarOp::Sign
-        | ScalarOp::Not
-        | ScalarOp::Floor
-        | ScalarOp::Ceil
-        | ScalarOp::Trunc
-        | ScalarOp::Round
-        | ScalarOp::And
-        | ScalarOp::Or
-        | ScalarOp::Xor
-        | ScalarOp::Shl
-        | ScalarOp::Shr
-        | ScalarOp::Eq
-        | ScalarOp::Ne
-        | ScalarOp::Lt
-        | ScalarOp::Le => None,
-        ScalarOp::Neg | ScalarOp::Add | ScalarOp::Sub => Some(Saves::NOTHING),
-        ScalarOp::Abs
-        | ScalarOp::Log
-        | ScalarOp::Log1p
-        | ScalarOp::Sin
-        | ScalarOp::Cos
-        | ScalarOp::Erf
-        | ScalarOp::Select => Some(Saves::inputs(1)),
-        ScalarOp::Sqrt | ScalarOp::Exp | ScalarOp::Expm1 | ScalarOp::Tanh => Some(Saves::OUTPUT),
-        ScalarOp::Mul | ScalarOp::Fma => Some(Saves::factors(tracked)),
-        ScalarOp::Div => Some(Saves::inputs(0b10).and_output(tracked & 0b10 != 0)),
-        ScalarOp::Rem if tracked & 0b10 == 0 => Some(Saves::NOTHING),
-        ScalarOp::Pow => Some(Saves::inputs(0b11).and_output(tracked & 0b10 != 0)),
-        ScalarOp::Rem | ScalarOp::Atan2 | ScalarOp::Max | ScalarOp::Min => Some(Saves::inputs(0b11)),
-    }
-}
 
 /// As [`super::rule::rule`].
 pub(super) fn rule(op: ScalarOp, passed: &Passed<'_>, g: &Tensor) -> Gradients {

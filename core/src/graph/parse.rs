@@ -1,11 +1,11 @@
 //! Graphs from their text form.
 
 use super::{Body, Control, ConvAttributes, Graph, NodeId, Op, ScatterMode, Type};
+use crate::error::failure::Refusal;
+use crate::error::tag::OpTag;
 use crate::hal::DType;
 use crate::hal::ir::{ReduceOp, ScalarOp, parse_literal};
-use crate::tensor::failure::Refusal;
-use crate::tensor::shape::{Axes, MAX_RANK, Shape};
-use crate::tensor::tag::OpTag;
+use crate::types::shape::{Axes, MAX_RANK, Shape};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl Graph {
     /// # Errors
     /// What is wrong with the text, with its line.
     #[track_caller]
-    pub fn parse(text: &str) -> crate::Result<Graph> {
+    pub fn parse(text: &str) -> crate::error::Result<Graph> {
         Ok(text.parse::<Graph>()?)
     }
 }

@@ -1,12 +1,13 @@
 //! Functions of one number that devices have themselves.
 
 use super::promotion::{cast, float_of};
+use crate::composite::composite;
 use crate::graph::Op;
 use crate::hal::DType;
 use crate::hal::ir::ScalarOp;
 use crate::ops::precision::{self, Class};
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, apply, composite};
+use crate::tensor::{Tensor, apply};
 
 const fn class(op: ScalarOp) -> Class {
     match op {
