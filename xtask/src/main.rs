@@ -4,6 +4,7 @@
 mod ci;
 mod cuda_gate;
 mod demo;
+mod floors;
 mod gpu_kit;
 mod header;
 mod layering;
@@ -11,6 +12,8 @@ mod lines;
 mod new_backend;
 mod plugins;
 mod process;
+mod source;
+mod state;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -65,7 +68,7 @@ enum Task {
     CudaGate,
     /// Pack command, plugins, tests and benches, prebuilt, with a script that runs them all on another machine's GPU.
     GpuKit,
-    /// Check which crate knows which.
+    /// Check which crate knows which, which module of core, and what state is global.
     Layering,
     /// List long files; fail on files over 500 lines.
     Lines,
