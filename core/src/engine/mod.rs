@@ -14,7 +14,7 @@ use crate::lower::{Source, Support};
 use holders::Holders;
 use parking_lot::Mutex;
 use std::any::Any;
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
@@ -23,22 +23,15 @@ use thread_local::ThreadLocal;
 /// Kernels kept for a device; beyond it those that no plan uses go.
 const MAX_KERNELS: usize = 4096;
 
-/// What one thread keeps.
-#[derive(Default)]
-struct Local {
-    /// The stream that a scope chose last.
-    lane: RefCell<Option<Arc<Lane>>>,
-    /// Of the one who runs programs: see [`Engine::caches`].
-    caches: OnceCell<Box<dyn Any + Send>>,
-}
-
 /// One for each device in use, shared by its contexts.
 pub(crate) struct Engine {
     device: Device,
     default_lane: OnceLock<Lane>,
     lanes: Mutex<Vec<Weak<Lane>>>,
     kernels: Mutex<HashMap<Arc<Source>, Arc<Kernel>>>,
-    local: ThreadLocal<Local>,
+    // The stream that a scope chose last on a thread.
+    last: ThreadLocal<RefCell<Option<Arc<Lane>>>>,
+    caches: OnceLock<Box<dyn Any + Send + Sync>>,
     copies: ThreadLocal<Stream>,
     holders: Arc<Holders>,
 }
@@ -58,7 +51,8 @@ impl Engine {
                 default_lane: OnceLock::new(),
                 lanes: Mutex::default(),
                 kernels: Mutex::default(),
-                local: ThreadLocal::new(),
+                last: ThreadLocal::new(),
+                caches: OnceLock::new(),
                 copies: ThreadLocal::new(),
                 holders: Arc::default(),
             })
@@ -70,14 +64,13 @@ impl Engine {
         &self.device
     }
 
-    /// What this thread keeps for who runs programs on the device; of one type for all calls.
+    /// What is kept for who runs programs on the device; of one type for all calls.
     #[inline]
-    pub(crate) fn caches<T: Any + Default + Send>(&self) -> &T {
-        let caches = self
-            .local
-            .get_or_default()
-            .caches
-            .get_or_init(|| Box::new(T::default()));
+    pub(crate) fn caches<T: Any + Default + Send + Sync>(&self) -> &T {
+        let caches = match self.caches.get() {
+            Some(caches) => caches,
+            None => self.caches.get_or_init(|| Box::new(T::default())),
+        };
         match caches.downcast_ref() {
             Some(caches) => caches,
             None => unreachable!("caches of an engine have one type"),
@@ -111,7 +104,7 @@ impl Engine {
     #[inline]
     pub(crate) fn scoped_lane(&self) -> Option<Arc<Lane>> {
         let handle = self.device.scoped(Stream::handle)?;
-        let last = self.local.get_or_default().lane.borrow().clone();
+        let last = self.last.get_or_default().borrow().clone();
         match last {
             Some(lane) if lane.stream.handle() == handle => Some(lane),
             _ => self
@@ -124,7 +117,7 @@ impl Engine {
     /// The record that this thread keeps.
     #[cfg(test)]
     pub(crate) fn last_lane(&self) -> Option<Arc<Lane>> {
-        self.local.get_or_default().lane.borrow().clone()
+        self.last.get_or_default().borrow().clone()
     }
 
     #[cold]
@@ -142,8 +135,7 @@ impl Engine {
             lane
         });
         drop(lanes);
-        let last = &self.local.get_or_default().lane;
-        let old = last.replace(Some(Arc::clone(&lane)));
+        let old = self.last.get_or_default().replace(Some(Arc::clone(&lane)));
         // The last record of a stream ends it, which waits: without a lock.
         drop((old, held));
         Some(lane)

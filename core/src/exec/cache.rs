@@ -7,6 +7,7 @@ use super::reverse::Reverse;
 use crate::engine::Engine;
 use std::cell::RefCell;
 use std::hash::Hasher;
+use thread_local::ThreadLocal;
 
 /// What one thread remembers of one device.
 #[derive(Default)]
@@ -21,7 +22,7 @@ impl Engine {
     /// This thread's caches.
     #[inline]
     pub(super) fn local(&self) -> &RefCell<Local> {
-        self.caches()
+        self.caches::<ThreadLocal<RefCell<Local>>>().get_or_default()
     }
 }
 
