@@ -7,9 +7,10 @@ mod tests;
 
 pub use options::{ContextBuilder, Size};
 pub use precision::Precision;
+pub(crate) use precision::is_active;
 
+use crate::engine::Engine;
 use crate::error::Result;
-use crate::exec::Engine;
 use crate::hal::{self, Device, Stream};
 use serde::Deserialize;
 use std::fmt;

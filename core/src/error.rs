@@ -1,5 +1,12 @@
 //! The errors of this crate.
 
+pub mod failure;
+mod memory;
+pub mod tag;
+
+pub use memory::{Holder, OutOfMemory};
+
+use failure::Failure;
 use std::fmt;
 use std::path::PathBuf;
 use thalweg_hal::Status;
@@ -32,10 +39,10 @@ pub enum Error {
     Runtime(thalweg_runtime::Error),
     /// A device has no memory for an op, with what holds it.
     #[error(transparent)]
-    OutOfMemory(Box<crate::exec::OutOfMemory>),
+    OutOfMemory(Box<OutOfMemory>),
     /// A tensor carries the first error on the way to it.
     #[error(transparent)]
-    Tensor(std::sync::Arc<crate::tensor::failure::Failure>),
+    Tensor(std::sync::Arc<Failure>),
     /// A file cannot be read or written.
     #[error("{path}: {error}", path = .path.display())]
     File {

@@ -4,6 +4,8 @@
 mod tests;
 
 use crate::error::{Error, Result};
+mod call;
+
 use crate::exec::{self, Traced};
 use crate::graph::Graph;
 use crate::tensor::tag::OpTag;

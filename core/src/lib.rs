@@ -65,8 +65,10 @@
 //! The repository has a guide in `docs/`, from the first tensor to the first plugin, and a page of all settings. `thalweg-nn` has
 //! layers and training. `thalweg-hal` is for authors of backends.
 
+mod composite;
 pub mod context;
 pub mod control;
+mod engine;
 pub mod error;
 mod exec;
 pub mod grad;
@@ -79,6 +81,8 @@ mod options;
 pub mod random;
 pub mod tensor;
 pub mod tree;
+mod types;
+mod value;
 
 /// The crate below: finds and loads backends and drives their devices, without tensors.
 pub use thalweg_runtime as runtime;
@@ -86,8 +90,7 @@ pub use thalweg_runtime::{hal, host, loader, parallel};
 
 pub use context::{Context, Mode, Precision};
 pub use control::{checkpoint, cond, fori_loop, scan, while_loop};
-pub use error::{Error, Result};
-pub use exec::{Holder, OutOfMemory};
+pub use error::{Error, Holder, OutOfMemory, Result};
 pub use grad::{grad, hessian, jacobian, no_grad, stop_gradient, value_and_grad, vjp};
 pub use hal::{DType, Device, Event, F8E4M3, F8E5M2, Stream, Target};
 pub use jit::{Jit, jit};

@@ -1,7 +1,7 @@
 //! Who may know whom.
 
-use crate::Result;
 use crate::process::cargo;
+use crate::{Result, floors, state};
 use serde::Deserialize;
 use std::path::Path;
 
@@ -62,6 +62,14 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     }
     if wrong.is_empty() {
         println!("{} packages, {edges} edges between them", metadata.packages.len());
+    }
+    let checks: [fn(&Path) -> Result<()>; 2] = [floors::run, state::run];
+    wrong.extend(
+        checks
+            .iter()
+            .filter_map(|check| check(root).err().map(|error| error.to_string())),
+    );
+    if wrong.is_empty() {
         return Ok(());
     }
     Err(wrong.join("\n").into())

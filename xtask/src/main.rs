@@ -7,6 +7,7 @@ mod cuda_gate;
 mod demo;
 mod dist;
 mod dtype;
+mod floors;
 mod gpu_kit;
 mod header;
 mod layering;
@@ -17,6 +18,8 @@ mod new_op;
 mod package;
 mod plugins;
 mod process;
+mod source;
+mod state;
 mod suite;
 
 use clap::{Parser, Subcommand};
@@ -96,7 +99,7 @@ enum Task {
     GpuKit,
     /// List the files that name the newest dtype; fail when they are too many or the recipe does not tell them.
     Dtype,
-    /// Check which crate knows which.
+    /// Check which crate knows which, which module of core, and what state is global.
     Layering,
     /// List long files; fail on files over 500 lines.
     Lines,

@@ -2,10 +2,9 @@
 
 use super::{Context, Mode, Precision, Settings};
 use crate::error::Result;
+use crate::error::failure::Refusal;
 use crate::hal::{self, Stream, Target};
-use crate::ops::precision;
 use crate::parallel::{MAX_THREADS, Pool};
-use crate::tensor::failure::Refusal;
 use serde::Deserialize;
 use std::path::Path;
 use std::str::FromStr;
@@ -345,7 +344,7 @@ impl ContextBuilder {
             fast_math: self.fast_math.unwrap_or(false),
         };
         if settings.precision != Precision::default() {
-            precision::activate();
+            super::precision::activate();
         }
         let streams = (0..streams)
             .map(|_| Stream::new(&device))

@@ -1,9 +1,10 @@
 //! The precision modes by name.
 
-use crate::tensor::failure::Refusal;
+use crate::error::failure::Refusal;
 use serde::Deserialize;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 macro_rules! modes {
     ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
@@ -68,4 +69,18 @@ impl FromStr for Precision {
                 .help(format!("it is one of {}", names.join(", ")))
         })
     }
+}
+
+/// Whether any context of the process has a mode that changes something.
+static ACTIVE: AtomicBool = AtomicBool::new(false);
+
+/// From now on contexts may have modes.
+pub(super) fn activate() {
+    ACTIVE.store(true, Ordering::Relaxed);
+}
+
+/// Whether a context may have a mode.
+#[inline]
+pub(crate) fn is_active() -> bool {
+    ACTIVE.load(Ordering::Relaxed)
 }

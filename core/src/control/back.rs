@@ -2,13 +2,14 @@
 
 use super::body::{Trace, trace, widen};
 use super::record::{emit, replay};
-use crate::grad::{Many, add, vjp};
+use crate::grad::{add, vjp};
 use crate::graph::{Body, Control, Type};
 use crate::hal::DType;
 use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::{Axes, Shape};
 use crate::tensor::tag::OpTag;
+use crate::value::Many;
 use std::sync::Arc;
 
 type Gradients = Vec<Option<Tensor>>;

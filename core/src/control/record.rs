@@ -3,10 +3,10 @@
 use super::back;
 use crate::context::Mode;
 use crate::exec;
-use crate::grad;
 use crate::graph::{Body, Control, Graph, Op, Type};
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Repr, Tensor, apply, apply_in};
+use crate::value::{is_recording, record_many};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// # Errors
 /// A tensor with the first error.
 pub(super) fn emit(control: Control, operands: &[Tensor], tag: OpTag) -> Result<Vec<Tensor>, Tensor> {
-    let tracked = grad::is_recording() && operands.iter().any(|operand| operand.history.is_some());
+    let tracked = is_recording() && operands.iter().any(|operand| operand.history.is_some());
     let (control, saves) = match control {
         Control::Repeat { .. } if tracked => with_carries(control),
         other => (other, 0),
@@ -38,13 +38,7 @@ pub(super) fn emit(control: Control, operands: &[Tensor], tag: OpTag) -> Result<
         return Ok(results);
     }
     let saved = results.len() - saves..results.len();
-    Ok(grad::record_many(
-        operands,
-        results,
-        saved,
-        tag,
-        back::rule(control),
-    ))
+    Ok(record_many(operands, results, saved, tag, back::rule(control)))
 }
 
 /// The results with their values, where ops run at once.

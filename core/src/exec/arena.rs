@@ -89,12 +89,12 @@ impl Arena {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::tag::OpTag;
     use crate::graph::Type;
     use crate::hal::DType;
     use crate::lower::{Local, Output};
-    use crate::tensor::layout::Layout;
-    use crate::tensor::shape::Shape;
-    use crate::tensor::tag::OpTag;
+    use crate::types::layout::Layout;
+    use crate::types::shape::Shape;
 
     fn program(sizes: &[u64], uses: &[&[u32]], output: u32) -> Program {
         let fill = |&local: &u32| Step::Fill {

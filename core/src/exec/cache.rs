@@ -3,20 +3,27 @@
 use super::composite::Composite;
 use super::eager::Eager;
 use super::evaluate::Evaluated;
-use super::lane::Lane;
 use super::reverse::Reverse;
+use crate::engine::Engine;
+use std::cell::RefCell;
 use std::hash::Hasher;
-use std::sync::Arc;
+use thread_local::ThreadLocal;
 
 /// What one thread remembers of one device.
 #[derive(Default)]
 pub(crate) struct Local {
-    /// The stream that a scope chose last.
-    pub(super) lane: Option<Arc<Lane>>,
     pub(super) eager: Table<Eager>,
     pub(super) composites: Table<Composite>,
     pub(super) graphs: Table<Evaluated>,
     pub(super) reverses: Table<Reverse>,
+}
+
+impl Engine {
+    /// This thread's caches.
+    #[inline]
+    pub(super) fn local(&self) -> &RefCell<Local> {
+        self.caches::<ThreadLocal<RefCell<Local>>>().get_or_default()
+    }
 }
 
 /// Entries that one hash may share a place with.

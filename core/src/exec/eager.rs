@@ -1,20 +1,22 @@
 //! One op at once.
 
 use super::cache::WordHasher;
-use super::engine::Engine;
 use super::executable::Executable;
-use super::lane::{Lane, Written};
 use crate::context::{Context, Mode};
+use crate::engine::Engine;
+use crate::engine::Lane;
+use crate::engine::Written;
+use crate::error::failure::{Failure, Refusal};
+use crate::error::tag::OpTag;
+use crate::error::tag::hal_tag;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Op, Type};
 use crate::hal::ir::ScalarOp;
 use crate::hal::{self, Buffer, DType};
 use crate::lower::{Given, lower};
-use crate::tensor::failure::{Failure, Refusal};
-use crate::tensor::layout::Layout;
-use crate::tensor::shape::Shape;
-use crate::tensor::tag::OpTag;
-use crate::tensor::{Constant, Repr, Shared, Storage, Tensor, Value, hal_tag, lazy};
+use crate::types::layout::Layout;
+use crate::types::shape::Shape;
+use crate::value::{Constant, Repr, Shared, Storage, Tensor, Value, lazy};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;

@@ -4,12 +4,12 @@ use super::executable::{Arg, Executable, Values};
 use super::linear::{Linear, Structure, traced};
 use super::staged::Staged;
 use crate::context::Context;
+use crate::error::failure::{Failure, Refusal};
+use crate::error::tag::OpTag;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, fast_math, rewrite};
 use crate::lower::{Given, lower};
-use crate::tensor::failure::{Failure, Refusal};
-use crate::tensor::tag::OpTag;
-use crate::tensor::{Repr, Tensor, Value};
+use crate::value::{Repr, Tensor, Value};
 use smallvec::SmallVec;
 
 /// The program of recorded ops.

@@ -1,17 +1,18 @@
 //! Programs that are compiled for a device, and how they run.
 
 use super::arena::{Arena, Place};
-use super::engine::Engine;
-use super::lane::{Lane, Written};
 use super::staged::Staged;
 use crate::context::Context;
+use crate::engine::Engine;
+use crate::engine::{Lane, Written};
 use crate::error::Result;
+use crate::error::tag::OpTag;
+use crate::error::tag::hal_tag;
 use crate::graph::Type;
 use crate::hal::{self, Buffer, Kernel, ProgramBuilder, ProgramOperand, ProgramScalar, ProgramSlots};
 use crate::lower::{self, Program, Scalar, Slot};
-use crate::tensor::layout::Layout;
-use crate::tensor::tag::OpTag;
-use crate::tensor::{Repr, Shared, Storage, Tensor, Value, hal_tag};
+use crate::types::layout::Layout;
+use crate::value::{Repr, Shared, Storage, Tensor, Value};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -258,7 +259,7 @@ impl Executable {
     ) -> Result<Value> {
         let args: SmallVec<[Arg<'_>; 4]> = inputs.iter().map(|input| arg(input)).collect();
         let mut values = self.run(context, scoped, &args, Some(tag))?;
-        let missing = || crate::tensor::failure::Refusal::new("the program has no output").into();
+        let missing = || crate::error::failure::Refusal::new("the program has no output").into();
         values.pop().ok_or_else(missing)
     }
 }

@@ -2,13 +2,13 @@
 
 use super::executable::{Executable, arg};
 use crate::error::Result;
+use crate::error::tag::OpTag;
 use crate::graph::Type;
 use crate::hal::ir::{Access, Kernel, Level, Role};
 use crate::hal::{DType, Element};
 use crate::lower::{Argument, Local, Output, Program, Slot, Source, Step};
-use crate::tensor::layout::Layout;
-use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, Value};
+use crate::types::layout::Layout;
+use crate::value::{Tensor, Value};
 use std::sync::Arc;
 
 /// The program that copies elements of a layout to row-major order.
@@ -63,7 +63,7 @@ pub(crate) fn contiguous(value: Value, tag: OpTag) -> Result<Value> {
     let mut values = executable.run(&context, engine.scoped_lane().as_ref(), &args, Some(tag))?;
     values
         .pop()
-        .ok_or_else(|| crate::tensor::failure::Refusal::new("the program has no output").into())
+        .ok_or_else(|| crate::error::failure::Refusal::new("the program has no output").into())
 }
 
 /// The elements in row-major order; waits for the stream that writes them.

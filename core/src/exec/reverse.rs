@@ -5,12 +5,10 @@ use super::composite::Attributes;
 use super::eager::Operand;
 use super::staged::{Piece, Place};
 use crate::context::Context;
-use crate::control::{replay, trace};
 use crate::error::Result;
-use crate::grad::vjp;
-use crate::graph::Type;
-use crate::tensor::tag::OpTag;
-use crate::tensor::{Repr, Tensor, lazy};
+use crate::error::tag::OpTag;
+use crate::graph::Graph;
+use crate::value::{Repr, Tensor, lazy};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::hash::{Hash, Hasher};
@@ -34,15 +32,15 @@ pub(crate) struct Back {
 }
 
 impl Back {
-    /// Of `operands` for attributes and the wanted ones, a bit for each; traced once for the operands' types. `body` gives the
-    /// result, which is of type `result`.
+    /// Of `operands` for attributes and the wanted ones, a bit for each; traced once for the operands' types. `trace` gives its
+    /// graph.
     pub(crate) fn of(
         context: &Context,
         (name, attributes): (&'static str, &dyn Attributes),
         operands: &[&Tensor],
-        (wanted, result): (u32, Type),
+        wanted: u32,
         tag: OpTag,
-        body: &dyn Fn(&[Tensor]) -> Tensor,
+        trace: &dyn Fn() -> Option<Graph>,
     ) -> Option<Arc<Back>> {
         let engine = context.engine();
         let mut hasher = WordHasher::default();
@@ -65,7 +63,8 @@ impl Back {
         {
             return entry.back.clone();
         }
-        let back = Back::traced(context, operands, (wanted, result), tag, body).map(Arc::new);
+        let piece = trace().map(Piece::exact);
+        let back = piece.map(|piece| Arc::new(Back { piece, tag }));
         let entry = Reverse {
             name,
             attributes: attributes.boxed(),
@@ -84,57 +83,26 @@ impl Back {
         back
     }
 
-    fn traced(
-        context: &Context,
-        operands: &[&Tensor],
-        (wanted, result): (u32, Type),
-        tag: OpTag,
-        body: &dyn Fn(&[Tensor]) -> Tensor,
-    ) -> Option<Back> {
-        let mut types: Vec<Type> = operands.iter().filter_map(|operand| operand.ty().ok()).collect();
-        types.push(result);
-        let count = operands.len();
-        let trace = trace(types, Some(context), |inputs| {
-            let places: Vec<usize> = (0..count).filter(|at| wanted >> at & 1 == 1).collect();
-            let variable: Vec<Tensor> = places.iter().map(|&at| inputs[at].clone()).collect();
-            let (_, pullback) = vjp(
-                |variable: &Vec<Tensor>| {
-                    let mut operands = inputs[..count].to_vec();
-                    for (&place, tensor) in places.iter().zip(variable) {
-                        operands[place] = tensor.clone();
-                    }
-                    body(&operands)
-                },
-                &variable,
-            );
-            pullback.call(&inputs[count])
-        });
-        let mut captured = Vec::new();
-        let graph = trace.ok()?.close_whole(&mut captured).ok()?;
-        captured.is_empty().then(|| Back {
-            piece: Piece::exact(graph),
-            tag,
-        })
+    /// What it computes.
+    pub(crate) fn graph(&self) -> &Graph {
+        self.piece.graph()
     }
 
-    /// The gradients of the wanted operands from the operands and the result's gradient, in the context of the first of them.
-    pub(crate) fn call(&self, inputs: &[Tensor]) -> Vec<Tensor> {
+    /// The gradients of the wanted operands from the operands and the result's gradient, in the context of the first of them; `None`
+    /// where its ops have to be recorded one by one.
+    pub(crate) fn call(&self, inputs: &[Tensor]) -> Option<Vec<Tensor>> {
         let now = |input: &Tensor| {
             input.history.is_none() && matches!(input.repr, Repr::Value(_) | Repr::Constant(_))
         };
         let context = match inputs.iter().find_map(Tensor::context) {
             Some(context) if lazy::tracing() == 0 && inputs.iter().all(now) => context,
-            _ => return replay(self.piece.graph(), inputs),
+            _ => return None,
         };
-        self.run(context, inputs).unwrap_or_else(|error| {
+        let results = self.run(context, inputs).unwrap_or_else(|error| {
             let failed = Tensor::of_error(self.tag, error, Some(context));
-            self.piece
-                .graph()
-                .outputs()
-                .iter()
-                .map(|_| failed.clone())
-                .collect()
-        })
+            self.graph().outputs().iter().map(|_| failed.clone()).collect()
+        });
+        Some(results)
     }
 
     fn run(&self, context: &Context, inputs: &[Tensor]) -> Result<Vec<Tensor>> {

@@ -341,8 +341,7 @@ fn a_thread_knows_the_stream_of_its_last_op() {
     for stream in streams.iter().cycle().take(4) {
         let _on = stream.enter();
         drop(&x + &x);
-        let local = cx.engine().local().borrow();
-        let lane = local.lane.as_ref().unwrap();
+        let lane = cx.engine().last_lane().unwrap();
         assert_eq!(lane.stream.handle(), stream.handle());
     }
 }

@@ -1,6 +1,5 @@
 //! Gradients of functions.
 
-use super::level::Level;
 use super::math::full;
 use super::vjp::{Leaves, too_deep, without};
 use crate::graph::Type;
@@ -8,6 +7,7 @@ use crate::tensor::failure::Refusal;
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Repr, Tensor};
 use crate::tree::{FirstArgument, Function, Tree};
+use crate::value::Level;
 use std::marker::PhantomData;
 
 /// What a function that gradients are taken of returns: the loss, a tensor of one element, or the loss and anything else.

@@ -1,8 +1,6 @@
 //! Gradients as in PyTorch: mark, compute, go back.
 
 use super::function::seed;
-use super::history::{History, Origin};
-use super::level::Level;
 use super::math::{placed, zeros};
 use super::vjp::without;
 use super::walk::{Cotangents, Extent, Pending, contribute, walk};
@@ -11,6 +9,8 @@ use crate::tensor::Tensor;
 use crate::tensor::failure::{Failure, Refusal};
 use crate::tensor::tag::OpTag;
 use crate::tree::Tree;
+use crate::value::Level;
+use crate::value::{History, Origin};
 
 /// The gradients of one [`Tensor::backward`].
 pub struct Gradients(Cotangents);

@@ -1,7 +1,7 @@
 //! Rules of gathers, scatters and extremes.
 
 use super::math::{self, cast, div, expand_back, like, map2, masked, mul, op, sum, sum_dtype, zeros};
-use super::rule::{Gradients, Passed, Saves};
+use super::rule::{Gradients, Passed};
 use crate::graph::{Op, ScatterMode, Type};
 use crate::hal::DType;
 use crate::hal::ir::ScalarOp;
@@ -40,14 +40,6 @@ fn take(axis: u8, x: &Tensor, index: &Tensor) -> Tensor {
 /// An element that was taken several times gets the sum.
 pub(super) fn gather(axis: u8, passed: &Passed<'_>, g: &Tensor) -> Tensor {
     scatter_add(axis, passed.ty(0), &passed.input(1), g)
-}
-
-/// As [`super::rule::saves`].
-pub(super) fn scatter_saves(mode: ScatterMode) -> Saves {
-    match mode {
-        ScatterMode::Set | ScatterMode::Add => Saves::inputs(0b010),
-        ScatterMode::Max | ScatterMode::Min => Saves::inputs(0b111).and_output(true),
-    }
 }
 
 /// Of several updates of a place, the one that was kept takes the gradient; equal extremes share it evenly.

@@ -3,11 +3,10 @@
 use super::function::grad;
 use super::vjp::vjp;
 use crate::graph::Op;
-use crate::ops::index_like;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, apply};
+use crate::tensor::{Tensor, apply, index_like};
 
 /// The derivatives of every element of `function(x)` by every element of x: the result's extents, then those of x. It takes a step
 /// back for each element of the result, so a gradient is cheaper where that is all that is needed.

@@ -4,10 +4,10 @@ use crate::context::Context;
 use crate::graph::{Op, Type};
 use crate::hal::DType;
 use crate::hal::ir::{ReduceOp, ScalarOp};
-use crate::ops::Scalar;
 use crate::tensor::shape::{Axes, Shape};
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Constant, Repr, Tensor, apply, apply_in};
+use crate::types::Scalar;
 
 pub(super) fn op(op: Op, inputs: &[&Tensor]) -> Tensor {
     apply(op, inputs, OpTag::new("gradient"))

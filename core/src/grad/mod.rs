@@ -9,11 +9,9 @@
 
 mod attention;
 mod function;
-mod history;
 mod imperative;
 mod indexed;
 mod jacobian;
-mod level;
 mod math;
 mod rule;
 mod running;
@@ -22,11 +20,9 @@ mod vjp;
 mod walk;
 mod window;
 
+pub use crate::value::no_grad;
+pub(crate) use attention::attention_weights;
 pub use function::{Grad, Loss, ValueAndGrad, grad, value_and_grad};
-pub use history::no_grad;
-pub(crate) use history::{
-    History, Many, is_first_order, is_recording, record, record_back, record_many, record_with,
-};
 pub use imperative::{Gradients, stop_gradient};
 pub use jacobian::{hessian, jacobian};
 pub(crate) use math::add;

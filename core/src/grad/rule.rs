@@ -1,83 +1,17 @@
 //! The rule of every op: from the gradient of its result to those of its operands. Written with ops, so that rules run as
 //! eagerly as they are recorded, and have gradients themselves.
 
-use super::history::{Edge, History, Saved};
-use super::level::Level;
 use super::math::{cast, expand_back, flip, narrow, neg, op, permute, reshape, sum, zeros};
 use super::{attention, indexed, running, scalar, window};
 use crate::graph::{Op, Type};
 use crate::hal::ir::ReduceOp;
 use crate::tensor::Tensor;
 use crate::tensor::shape::{Axes, Shape};
+pub(super) use crate::value::Gradients;
+use crate::value::Level;
+use crate::value::{Edge, History, Saved};
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
-
-/// The values that a rule reads: a bit for each operand, and the result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Saves {
-    pub(super) inputs: u32,
-    pub(super) output: bool,
-}
-
-impl Saves {
-    pub(super) const NOTHING: Saves = Saves::inputs(0);
-    pub(super) const OUTPUT: Saves = Saves {
-        inputs: 0,
-        output: true,
-    };
-
-    pub(super) const fn inputs(inputs: u32) -> Saves {
-        Saves {
-            inputs,
-            output: false,
-        }
-    }
-
-    pub(super) const fn and_output(self, output: bool) -> Saves {
-        Saves { output, ..self }
-    }
-
-    /// Of two factors, each is read for the gradient of the other.
-    pub(super) const fn factors(tracked: u32) -> Saves {
-        Saves::inputs((tracked & 1) << 1 | tracked >> 1 & 1)
-    }
-}
-
-/// What [`rule`] reads when the operands of `tracked` want gradients; `None` for ops that are constant almost everywhere,
-/// for those without floats, and for loops and branches, which have rules of their own.
-pub(super) fn saves(op: &Op, tracked: u32) -> Option<Saves> {
-    match op {
-        Op::Input(_)
-        | Op::Full { .. }
-        | Op::Index { .. }
-        | Op::Rand
-        | Op::ArgSort { .. }
-        | Op::Control(_)
-        | Op::Result { .. } => None,
-        Op::Map(op) => scalar::saves(*op, tracked),
-        Op::Reduce { op, .. } => match op {
-            ReduceOp::Sum => Some(Saves::NOTHING),
-            ReduceOp::Prod => Some(Saves::inputs(1)),
-            ReduceOp::Max | ReduceOp::Min => Some(Saves::inputs(1).and_output(true)),
-            ReduceOp::ArgMax | ReduceOp::ArgMin => None,
-        },
-        Op::Cast(_)
-        | Op::Permute(_)
-        | Op::Expand(_)
-        | Op::Reshape(_)
-        | Op::Slice { .. }
-        | Op::Window { .. }
-        | Op::Pad { .. }
-        | Op::Concat { .. } => Some(Saves::NOTHING),
-        Op::Gather { .. } => Some(Saves::inputs(0b10)),
-        Op::Scatter { mode, .. } => Some(indexed::scatter_saves(*mode)),
-        Op::Matmul { .. } | Op::Conv(_) | Op::ConvGradInput(..) | Op::ConvGradWeight(..) => {
-            Some(Saves::factors(tracked))
-        }
-        Op::Attention { .. } => Some(Saves::inputs(0b1111)),
-        Op::Scan { op, .. } => running::saves(*op),
-    }
-}
 
 /// Whether the rule of `op` leaves a constant gradient a constant, or combines it with other tensors element by element.
 pub(super) fn takes_constants(op: &Op) -> bool {
@@ -144,9 +78,6 @@ impl Passed<'_> {
         self.output.tensor(history)
     }
 }
-
-/// Gradients of the operands; `None` is 0.
-pub(super) type Gradients = SmallVec<[Option<Tensor>; 3]>;
 
 /// The gradients of the operands of `passed`, an op, when `g` is that of its result.
 pub(super) fn rule(of: &Op, passed: &Passed<'_>, g: &Tensor) -> Gradients {

@@ -3,20 +3,11 @@
 use super::math::{
     add, expand_back, index, like, map2, mul, narrow, op, pad_axis, permute, reshape, select, zeros,
 };
-use super::rule::{Passed, Saves};
+use super::rule::Passed;
 use crate::graph::{Op, ScatterMode};
 use crate::hal::ir::{ReduceOp, ScalarOp};
 use crate::tensor::Tensor;
 use crate::tensor::shape::{Axes, Shape};
-
-/// As [`super::rule::saves`].
-pub(super) fn saves(op: ReduceOp) -> Option<Saves> {
-    match op {
-        ReduceOp::Sum => Some(Saves::NOTHING),
-        ReduceOp::Prod | ReduceOp::Max | ReduceOp::Min => Some(Saves::inputs(1).and_output(true)),
-        ReduceOp::ArgMax | ReduceOp::ArgMin => None,
-    }
-}
 
 /// The rule of a running `of`; of equal extremes the latest takes the gradient.
 pub(super) fn rule(

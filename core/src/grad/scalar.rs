@@ -6,26 +6,19 @@
 //! numbers is the lesser because one is NaN, `max` and `min` pass the gradient to both.
 
 use super::math::{add, div, like, map1, map2, masked, mul, neg, plus, select, sub, times, unless};
-use super::rule::{Gradients, Passed, Saves, negative};
+use super::rule::{Gradients, Passed, negative};
 use crate::hal::ir::ScalarOp;
 use crate::tensor::Tensor;
 use smallvec::smallvec;
 use std::f64::consts::FRAC_2_SQRT_PI;
 
-/// One row an op: what its rule reads, as in [`super::rule::saves`], and its rule, as in [`super::rule::rule`].
+/// One row an op, as in [`super::rule::rule`]. What a rule reads is kept by [`saves`](crate::value::saves).
 macro_rules! rules {
     (
-        ($passed:ident, $g:ident, $tracked:ident)
+        ($passed:ident, $g:ident)
         flat: $($flat:ident),*;
-        $($op:ident: $saves:expr => $rule:expr;)*
+        $($op:ident => $rule:expr;)*
     ) => {
-        pub(super) fn saves(op: ScalarOp, $tracked: u32) -> Option<Saves> {
-            match op {
-                $(ScalarOp::$flat)|* => None,
-                $(ScalarOp::$op => Some($saves),)*
-            }
-        }
-
         pub(super) fn rule(op: ScalarOp, $passed: &Passed<'_>, $g: &Tensor) -> Gradients {
             match op {
                 $(ScalarOp::$flat)|* => smallvec![],
@@ -36,42 +29,42 @@ macro_rules! rules {
 }
 
 rules! {
-    (at, g, tracked)
+    (at, g)
     flat: Sign, Not, Floor, Ceil, Trunc, Round, And, Or, Xor, Shl, Shr, Eq, Ne, Lt, Le;
-    Neg: Saves::NOTHING => one(neg(g));
-    Abs: Saves::inputs(1) => one(mul(g, &map1(ScalarOp::Sign, &at.input(0))));
-    Sqrt: Saves::OUTPUT => one(div(&times(g, 0.5), &at.output()));
-    Exp: Saves::OUTPUT => one(mul(g, &at.output()));
-    Expm1: Saves::OUTPUT => one(mul(g, &plus(&at.output(), 1.0)));
-    Log: Saves::inputs(1) => one(div(g, &at.input(0)));
-    Log1p: Saves::inputs(1) => one(div(g, &plus(&at.input(0), 1.0)));
-    Sin: Saves::inputs(1) => one(mul(g, &map1(ScalarOp::Cos, &at.input(0))));
-    Cos: Saves::inputs(1) => one(neg(&mul(g, &map1(ScalarOp::Sin, &at.input(0)))));
-    Tanh: Saves::OUTPUT => one(mul(g, &one_less_square(&at.output())));
-    Erf: Saves::inputs(1) => one(mul(g, &times(&bell(&at.input(0)), FRAC_2_SQRT_PI)));
-    Cbrt: Saves::OUTPUT => one(div(&div(g, &times(&at.output(), 3.0)), &at.output()));
-    Add: Saves::NOTHING => smallvec![Some(g.clone()), Some(g.clone())];
-    Sub: Saves::NOTHING => smallvec![Some(g.clone()), negative(at.wants(1), g)];
-    Mul: Saves::factors(tracked) => factors(at, g);
-    Fma: Saves::factors(tracked) => {
+    Neg => one(neg(g));
+    Abs => one(mul(g, &map1(ScalarOp::Sign, &at.input(0))));
+    Sqrt => one(div(&times(g, 0.5), &at.output()));
+    Exp => one(mul(g, &at.output()));
+    Expm1 => one(mul(g, &plus(&at.output(), 1.0)));
+    Log => one(div(g, &at.input(0)));
+    Log1p => one(div(g, &plus(&at.input(0), 1.0)));
+    Sin => one(mul(g, &map1(ScalarOp::Cos, &at.input(0))));
+    Cos => one(neg(&mul(g, &map1(ScalarOp::Sin, &at.input(0)))));
+    Tanh => one(mul(g, &one_less_square(&at.output())));
+    Erf => one(mul(g, &times(&bell(&at.input(0)), FRAC_2_SQRT_PI)));
+    Cbrt => one(div(&div(g, &times(&at.output(), 3.0)), &at.output()));
+    Add => smallvec![Some(g.clone()), Some(g.clone())];
+    Sub => smallvec![Some(g.clone()), negative(at.wants(1), g)];
+    Mul => factors(at, g);
+    Fma => {
         let mut gradients = factors(at, g);
         gradients.push(Some(g.clone()));
         gradients
     };
-    Div: Saves::inputs(0b10).and_output(tracked & 0b10 != 0) => {
+    Div => {
         let by_numerator = div(g, &at.input(1));
         let by_denominator = at.wants(1).then(|| neg(&mul(&by_numerator, &at.output())));
         smallvec![Some(by_numerator), by_denominator]
     };
-    Rem: if tracked & 0b10 == 0 { Saves::NOTHING } else { Saves::inputs(0b11) } => {
+    Rem => {
         let by_divisor = || {
             let quotient = map1(ScalarOp::Trunc, &div(&at.input(0), &at.input(1)));
             neg(&mul(g, &quotient))
         };
         smallvec![Some(g.clone()), at.wants(1).then(by_divisor)]
     };
-    Pow: Saves::inputs(0b11).and_output(tracked & 0b10 != 0) => pow(at, g);
-    Atan2: Saves::inputs(0b11) => {
+    Pow => pow(at, g);
+    Atan2 => {
         let (a, b) = (at.input(0), at.input(1));
         let scaled = div(g, &add(&mul(&a, &a), &mul(&b, &b)));
         smallvec![
@@ -79,9 +72,9 @@ rules! {
             at.wants(1).then(|| neg(&mul(&scaled, &a))),
         ]
     };
-    Max: Saves::inputs(0b11) => extreme(at, g, |a, b| map2(ScalarOp::Lt, a, b));
-    Min: Saves::inputs(0b11) => extreme(at, g, |a, b| map2(ScalarOp::Lt, b, a));
-    Select: Saves::inputs(1) => {
+    Max => extreme(at, g, |a, b| map2(ScalarOp::Lt, a, b));
+    Min => extreme(at, g, |a, b| map2(ScalarOp::Lt, b, a));
+    Select => {
         let condition = at.input(0);
         smallvec![
             None,

@@ -1,13 +1,13 @@
 //! The step back by itself.
 
-use super::history::History;
-use super::level::Level;
 use super::math::{placed, zeros};
 use super::walk::{Cotangents, Extent, contribute, walk};
 use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
 use crate::tensor::tag::OpTag;
 use crate::tree::Tree;
+use crate::value::History;
+use crate::value::Level;
 use std::collections::HashMap;
 use std::sync::Arc;
 

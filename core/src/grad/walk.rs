@@ -1,11 +1,11 @@
 //! From the gradient of a result back to the leaves.
 
-use super::history::{Edge, History, Many, Origin, Saved};
-use super::level::Level;
 use super::math::{add, placed_once};
 use super::rule::{Passed, rule, takes_constants};
 use crate::context::Context;
 use crate::tensor::Tensor;
+use crate::value::Level;
+use crate::value::{Edge, History, Many, Origin, Saved};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Loops and branches: ops that run graphs.
 
 use super::{Graph, Type};
+use crate::error::failure::Refusal;
 use crate::hal::DType;
-use crate::tensor::failure::Refusal;
-use crate::tensor::shape::{Axes, Shape};
+use crate::types::shape::{Axes, Shape};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;

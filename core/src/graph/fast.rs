@@ -3,7 +3,7 @@
 use super::{Graph, Node, NodeId, Op};
 use crate::hal::DType;
 use crate::hal::ir::ScalarOp;
-use crate::tensor::shape::Shape;
+use crate::types::shape::Shape;
 use half::{bf16, f16};
 use smallvec::{SmallVec, smallvec};
 

@@ -1,10 +1,10 @@
 //! Shape and dtype of every op: the only place where operands are checked.
 
 use super::op::{ConvAttributes, Op, ScatterMode};
+use crate::error::failure::Refusal;
 use crate::hal::DType;
 use crate::hal::ir::{ReduceOp, Returns, ScalarOp};
-use crate::tensor::failure::Refusal;
-use crate::tensor::shape::{Axes, MAX_RANK, Shape};
+use crate::types::shape::{Axes, MAX_RANK, Shape};
 
 /// Shape and dtype of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,7 +2,6 @@
 //!
 //! `lazy tensors -> Graph -> rewrite -> lower -> Program -> Executable`
 
-mod call;
 mod control;
 mod dot;
 mod fast;
@@ -14,17 +13,19 @@ mod rows;
 #[cfg(test)]
 mod tests;
 mod text;
+mod view;
 
 pub use control::{Body, Control};
 pub use fast::fast_math;
 pub use infer::{Type, infer};
 pub use op::{ConvAttributes, Op, ScatterMode};
 pub use rewrite::rewrite;
+pub(crate) use view::view_layout;
 
+use crate::error::failure::Refusal;
+use crate::error::tag::OpTag;
 use crate::hal::DType;
-use crate::tensor::failure::Refusal;
-use crate::tensor::shape::Shape;
-use crate::tensor::tag::OpTag;
+use crate::types::shape::Shape;
 use smallvec::SmallVec;
 
 /// Index of a node in its graph.

@@ -3,7 +3,7 @@
 use super::{Control, Type};
 use crate::hal::DType;
 use crate::hal::ir::{ReduceOp, ScalarOp};
-use crate::tensor::shape::{Axes, MAX_RANK, Shape};
+use crate::types::shape::{Axes, MAX_RANK, Shape};
 use smallvec::SmallVec;
 use std::sync::Arc;
 

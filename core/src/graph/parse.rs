@@ -2,10 +2,10 @@
 
 use super::rows::{Attribute, Codec, items, quote};
 use super::{Body, Graph, NodeId, Op, Type};
+use crate::error::failure::Refusal;
+use crate::error::tag::OpTag;
 use crate::hal::DType;
-use crate::tensor::failure::Refusal;
-use crate::tensor::shape::Shape;
-use crate::tensor::tag::OpTag;
+use crate::types::shape::Shape;
 use std::str::FromStr;
 
 /// Graphs in graphs, at most.
@@ -26,7 +26,7 @@ impl Graph {
     /// # Errors
     /// What is wrong with the text, with its line.
     #[track_caller]
-    pub fn parse(text: &str) -> crate::Result<Graph> {
+    pub fn parse(text: &str) -> crate::error::Result<Graph> {
         Ok(text.parse::<Graph>()?)
     }
 }

@@ -4,8 +4,8 @@
 use super::{Graph, Node, NodeId, Op, Type};
 use crate::hal::DType;
 use crate::hal::ir::ScalarOp;
-use crate::tensor::element::one;
-use crate::tensor::shape::Shape;
+use crate::types::element::one;
+use crate::types::shape::Shape;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
@@ -198,9 +198,9 @@ fn straight(from: &Shape, to: &Shape) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::tag::OpTag;
     use crate::hal::ir::ReduceOp;
-    use crate::tensor::shape::Axes;
-    use crate::tensor::tag::OpTag;
+    use crate::types::shape::Axes;
 
     fn push(graph: &mut Graph, op: Op, inputs: &[NodeId]) -> NodeId {
         graph.push(op, inputs, OpTag::NONE).unwrap()

@@ -5,8 +5,8 @@ use super::{Argument, Group, Lowering, Scalar, Slot, Source, Step};
 use crate::graph::NodeId;
 use crate::hal::DType;
 use crate::hal::library::{Attention, LibraryOp};
-use crate::ops::Scalar as Number;
-use crate::tensor::layout::Layout;
+use crate::types::Scalar as Number;
+use crate::types::layout::Layout;
 use std::sync::Arc;
 
 /// The launch on queries, keys, values and a mask if there is one; `outer` are the extents of the result.

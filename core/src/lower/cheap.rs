@@ -3,7 +3,7 @@
 use super::{Given, Lowering};
 use crate::graph::{NodeId, Op};
 use crate::hal::ir::Cost;
-use crate::tensor::layout::Layout;
+use crate::types::layout::Layout;
 use std::collections::HashSet;
 
 impl Lowering<'_> {

@@ -6,7 +6,7 @@ use super::{Argument, Given, Lowering, Scalar, Slot, Source, Step, library};
 use crate::graph::{NodeId, Op};
 use crate::hal::DType;
 use crate::hal::ir::{self, Access, Kernel, Level, ReduceOp, Role, ScalarOp};
-use crate::tensor::layout::Layout;
+use crate::types::layout::Layout;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;

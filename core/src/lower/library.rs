@@ -4,12 +4,12 @@ use super::attention::{attention, attention_call};
 use super::emit::Destination;
 use super::sort::sort;
 use super::{Argument, Group, Lowering, Scalar, Slot, Source, Step, Support};
+use crate::error::tag::OpTag;
 use crate::graph::{ConvAttributes, Graph, NodeId, Op, ScatterMode};
 use crate::hal::DType;
 use crate::hal::ir::{Kernel, ReduceOp};
 use crate::hal::library::{Conv, LibraryOp, Matmul, Scan, Scatter, Sort};
-use crate::tensor::layout::Layout;
-use crate::tensor::tag::OpTag;
+use crate::types::layout::Layout;
 use std::sync::Arc;
 
 /// The launch of a library op; outputs and what an epilogue reads come behind the operands.

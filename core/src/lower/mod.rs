@@ -15,11 +15,11 @@ mod select;
 mod sort;
 mod view;
 
+use crate::error::failure::Refusal;
+use crate::graph::view_layout;
 use crate::graph::{Graph, Node, NodeId, Op};
-use crate::tensor::failure::Refusal;
-use crate::tensor::layout::Layout;
-use crate::tensor::shape::Shape;
-use crate::tensor::view_layout;
+use crate::types::layout::Layout;
+use crate::types::shape::Shape;
 pub(crate) use program::*;
 
 use emit::Destination;

@@ -1,10 +1,10 @@
 //! Programs: what lowering makes and an executable runs.
 
+use crate::error::tag::OpTag;
 use crate::graph::Type;
 use crate::hal::ir;
 use crate::hal::library::LibraryOp;
-use crate::tensor::layout::Layout;
-use crate::tensor::tag::OpTag;
+use crate::types::layout::Layout;
 use std::sync::Arc;
 
 /// Memory that a program touches.

@@ -3,7 +3,7 @@
 use super::view::{Split, View};
 use super::{Lowering, library};
 use crate::graph::{NodeId, Op};
-use crate::tensor::shape::{Axes, MAX_RANK, Shape};
+use crate::types::shape::{Axes, MAX_RANK, Shape};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 

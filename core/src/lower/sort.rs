@@ -6,7 +6,7 @@ use crate::graph::NodeId;
 use crate::hal::DType;
 use crate::hal::ir::Kernel;
 use crate::hal::library::LibraryOp;
-use crate::tensor::layout::Layout;
+use crate::types::layout::Layout;
 use std::sync::Arc;
 
 /// Sorted values go to a buffer that nobody reads. On a device without the op, ranks are counted first.

@@ -1,8 +1,8 @@
 //! How a kernel's index space reaches the elements of a node.
 
 use crate::graph::Op;
-use crate::tensor::layout::Layout;
-use crate::tensor::shape::{Axes, Shape};
+use crate::types::layout::Layout;
+use crate::types::shape::{Axes, Shape};
 use smallvec::SmallVec;
 
 /// `offset + sum of coefficient * index` over the axes of a kernel's space; axes beyond the list count 0.

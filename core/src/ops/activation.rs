@@ -3,10 +3,11 @@
 use super::formula::{formula, formulas, like};
 use super::operand::IntoOperand;
 use super::promotion::{map, unchanged};
+use crate::composite::{composite, composite_with_gradient};
 use crate::hal::ir::{Mixed, ScalarOp};
 use crate::ops::precision::{self, Class};
+use crate::tensor::Tensor;
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, composite, composite_with_gradient};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
 
 /// Scale and factor of the scaled exponential linear unit (Klambauer et al. 2017).

@@ -2,13 +2,14 @@
 
 use super::cast;
 use super::precision::{self, Class};
+use crate::composite::composite;
 use crate::graph::{Op, Type};
 use crate::hal::DType;
 use crate::hal::ir::ReduceOp;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::{Axes, Shape};
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, apply, composite};
+use crate::tensor::{Tensor, apply};
 use smallvec::SmallVec;
 use std::hash::Hash;
 

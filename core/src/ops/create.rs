@@ -4,29 +4,14 @@ use super::axes::axis_in;
 use super::operand::{IntoOperand, Scalar};
 use super::shape::permuted;
 use super::slice::sliced;
+use crate::composite::{composite, composite_in};
 use crate::context::Context;
 use crate::graph::Op;
 use crate::hal::DType;
 use crate::tensor::failure::{Failure, Refusal};
 use crate::tensor::shape::{Axes, Shape};
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, apply, apply_in, composite, composite_in};
-
-/// The index along `axis` as i64, on the device of `x`.
-pub(crate) fn index_like(x: &Tensor, axis: usize, tag: OpTag) -> Tensor {
-    match x.ty() {
-        Ok(ty) => apply_in(
-            x.context(),
-            Op::Index {
-                axis: axis as u8,
-                shape: ty.shape,
-            },
-            &[],
-            tag,
-        ),
-        Err(_) => x.clone(),
-    }
-}
+use crate::tensor::{Tensor, apply, apply_in, index_like};
 
 /// Column minus row of the last two axes, on the device of `x`.
 fn diagonals(x: &Tensor, tag: OpTag) -> Tensor {
@@ -112,7 +97,7 @@ impl Tensor {
         } else {
             0.0
         };
-        let wide = super::widened(dtype);
+        let wide = super::formula::widened(dtype);
         let inputs = [start, end, step]
             .map(|number| Tensor::constant(shape, wide, Scalar::Float(number).cast_bits(wide)));
         composite_in(
@@ -330,7 +315,7 @@ impl Tensor {
 
 fn sequence([start, end, step]: [Scalar; 3], dtype: DType, cx: &Context, tag: OpTag) -> Tensor {
     let length = count(start.to_f64(), end.to_f64(), step.to_f64()).and_then(|count| {
-        let wide = super::widened(dtype);
+        let wide = super::formula::widened(dtype);
         let wide = if dtype == DType::I64 { dtype } else { wide };
         Ok((
             Shape::checked(&[count])?,

@@ -2,12 +2,13 @@
 
 use super::operand::{Operand, Scalar};
 use super::promotion::{brought, cast, elementwise, float_of, join};
+use crate::composite::{composite, composite_with_gradient};
 use crate::graph::Type;
 use crate::hal::DType;
 use crate::hal::ir::Mixed;
 use crate::ops::precision::{self, Class};
+use crate::tensor::Tensor;
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, composite, composite_with_gradient};
 use std::hash::Hash;
 
 /// The dtype that formulas on `dtype` are computed in: f32 for narrower floats, so that they round once, and for integers. Dtypes for

@@ -8,12 +8,13 @@ use super::operand::IntoOperand;
 use super::precision::{Class, adjusted};
 use super::promotion::cast;
 use super::slice::sliced;
+use crate::composite::composite;
 use crate::graph::{Op, ScatterMode, Type};
 use crate::hal::DType;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, apply, composite};
+use crate::tensor::{Tensor, apply};
 
 /// An index that no axis has.
 const NOWHERE: i64 = i64::MIN;
@@ -325,7 +326,7 @@ impl Tensor {
         match integers(self).and_then(|_| Shape::checked(&shape)) {
             Ok(shape) => composite("one_hot", &classes, [self], tag, |[x]| {
                 let wide = super::expanded(&cast(x, DType::I64, tag).unsqueeze(-1), shape, tag);
-                wide.eq(super::create::index_like(&wide, ty.shape.len(), tag))
+                wide.eq(crate::tensor::index_like(&wide, ty.shape.len(), tag))
                     .cast(DType::I64)
             }),
             Err(refusal) => Tensor::refused(tag, refusal, &[self]),

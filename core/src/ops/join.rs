@@ -3,11 +3,12 @@
 use super::axes::{axis_in, axis_of};
 use super::promotion::{cast, promote};
 use super::slice::narrowed;
+use crate::composite::composite;
 use crate::graph::Op;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, apply, composite};
+use crate::tensor::{Tensor, apply};
 use smallvec::SmallVec;
 use std::borrow::Borrow;
 

@@ -2,12 +2,13 @@
 
 use super::operand::IntoOperand;
 use super::promotion::{broadcast, cast, expanded};
+use crate::composite::composite;
 use crate::graph::{Op, ScatterMode};
 use crate::hal::DType;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Repr, Tensor, apply, apply_in, composite};
+use crate::tensor::{Repr, Tensor, apply, apply_in};
 
 /// A number of elements that a tensor says.
 fn known(count: &Tensor, tag: OpTag) -> Result<usize, Box<Tensor>> {
@@ -34,7 +35,7 @@ fn chosen(mask: &Tensor, tag: OpTag) -> Result<Tensor, Box<Tensor>> {
         // Each chosen element writes its index to its place among them; the others write nowhere.
         let place = flat.cumsum(0) - 1;
         let place = flat.where_cond(place, i64::MIN);
-        let index = super::create::index_like(flat, 0, tag);
+        let index = crate::tensor::index_like(flat, 0, tag);
         apply(
             Op::Scatter {
                 axis: 0,

@@ -14,6 +14,7 @@ mod create;
 mod formula;
 mod index;
 mod join;
+mod key;
 mod linalg;
 mod masked;
 mod nn;
@@ -39,6 +40,7 @@ mod unary;
 mod tests;
 
 pub use axes::IntoAxes;
+pub use key::Key;
 pub use nn::{
     AttentionOptions, BatchNorm, ClassLossOptions, ConvOptions, ConvTransposeOptions, FoldOptions,
     InterpolateOptions, Interpolation, Padding, PerAxis, PoolOptions, Reduction,
@@ -50,9 +52,6 @@ pub use registry::NamedOp;
 pub use shape::IntoExtents;
 pub use slice::{At, ELLIPSIS, IntoIndex, NEW_AXIS, step};
 
+pub(crate) use crate::types::float_bits;
 pub(crate) use axes::{axis_in, axis_of};
-pub(crate) use create::{index_like, refused_on};
-pub(crate) use formula::widened;
-pub(crate) use nn::attention_weights;
-pub(crate) use operand::float_bits;
 pub(crate) use promotion::{broadcast, brought, cast, elementwise, expanded, float_of};

@@ -3,11 +3,12 @@
 use super::axes::{IntoAxes, axis_in};
 use super::operand::Scalar;
 use super::slice::{narrowed, sliced};
+use crate::composite::composite;
 use crate::graph::Op;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::{Axes, MAX_RANK, Shape};
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, apply, composite};
+use crate::tensor::{Tensor, apply};
 use smallvec::SmallVec;
 
 /// What [`Tensor::pad`] puts around the elements.

@@ -3,12 +3,13 @@
 use super::operand::{IntoOperand, Operand};
 use super::precision::{Class, adjusted, adjusted_operands};
 use super::promotion::{brought, elementwise, float_of, join, map, unchanged};
+use crate::composite::{composite, composite_with_gradient};
 use crate::graph::Op;
 use crate::hal::DType;
 use crate::hal::ir::{Mixed, ScalarOp};
 use crate::tensor::failure::Refusal;
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, apply, composite, composite_with_gradient};
+use crate::tensor::{Tensor, apply};
 
 fn number(dtype: DType) -> Result<DType, Refusal> {
     match dtype {

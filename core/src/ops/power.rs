@@ -71,9 +71,11 @@ fn small_power(x: &Tensor, exponent: Scalar, dtype: DType, tag: OpTag) -> Option
     match exponent.to_f64() {
         1.0 => Some(x.clone()),
         2.0 => Some(product(x, x)),
-        3.0 => Some(
-            tag.scope(|| crate::tensor::composite("cube", &(), [x], tag, |[x]| product(&product(x, x), x))),
-        ),
+        3.0 => {
+            Some(tag.scope(|| {
+                crate::composite::composite("cube", &(), [x], tag, |[x]| product(&product(x, x), x))
+            }))
+        }
         _ => None,
     }
 }

@@ -6,12 +6,12 @@
 
 use super::operand::Operand;
 use super::promotion::cast;
+pub(crate) use crate::context::is_active;
 use crate::context::{Context, Precision};
 use crate::hal::DType;
 use crate::hal::ir::Mixed;
 use crate::tensor::Tensor;
 use crate::tensor::tag::OpTag;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How an op bears narrow numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,20 +64,6 @@ impl Precision {
     const fn gives_back(self) -> bool {
         matches!(self, Precision::AllowFp32ToFp16 | Precision::AllowFp32ToBf16)
     }
-}
-
-/// Whether any context of the process has a mode that changes something.
-static ACTIVE: AtomicBool = AtomicBool::new(false);
-
-/// From now on contexts may have modes.
-pub(crate) fn activate() {
-    ACTIVE.store(true, Ordering::Relaxed);
-}
-
-/// Whether a context may have a mode.
-#[inline]
-pub(crate) fn is_active() -> bool {
-    ACTIVE.load(Ordering::Relaxed)
 }
 
 fn mode<'a>(mut contexts: impl Iterator<Item = Option<&'a Context>>) -> Option<Precision> {

@@ -2,13 +2,14 @@
 
 use super::operand::{Operand, Scalar};
 use super::precision::{self, adjusted_operands};
+use crate::composite::composite;
 use crate::graph::{Op, Type};
 use crate::hal::DType;
 use crate::hal::ir::{Mixed, ScalarOp};
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::{MAX_RANK, Shape};
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Repr, Tensor, apply, composite};
+use crate::tensor::{Repr, Tensor, apply};
 use std::borrow::Cow;
 use thalweg_hal::dtype::Class;
 

@@ -3,6 +3,7 @@
 use super::axes::IntoAxes;
 use super::formula::widened;
 use super::promotion::{cast, float_of};
+use crate::composite::composite;
 use crate::graph::Op;
 use crate::hal::DType;
 use crate::hal::ir::{ReduceOp, Returns, ScalarOp};
@@ -10,7 +11,7 @@ use crate::ops::precision::{self, Class};
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::{Axes, Shape};
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, apply, composite};
+use crate::tensor::{Tensor, apply};
 
 /// The dtype that sums and products of `dtype` are accumulated in. Dtypes for storage stay: reductions refuse them.
 pub(crate) const fn accumulator(dtype: DType) -> DType {

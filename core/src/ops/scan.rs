@@ -3,11 +3,12 @@
 use super::axes::axis_in;
 use super::promotion::cast;
 use super::reduce::accumulator;
+use crate::composite::composite;
 use crate::graph::Op;
 use crate::hal::ir::ReduceOp;
 use crate::ops::precision::{self, Class};
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, apply, composite};
+use crate::tensor::{Tensor, apply};
 
 /// A running reduction; sums and products in [`accumulator`], given in it for integers.
 fn scan(x: &Tensor, op: ReduceOp, axis: i32, tag: OpTag) -> Tensor {

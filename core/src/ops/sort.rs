@@ -3,12 +3,13 @@
 use super::axes::axis_in;
 use super::promotion::cast;
 use super::slice::narrowed;
+use crate::composite::composite;
 use crate::graph::Op;
 use crate::hal::DType;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, apply, composite};
+use crate::tensor::{Tensor, apply};
 
 /// Runs `run` with the resolved axis, 0 for that of a scalar.
 fn along(

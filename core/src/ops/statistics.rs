@@ -4,11 +4,12 @@ use super::axes::IntoAxes;
 use super::formula::widened;
 use super::promotion::{cast, float_of};
 use super::reduce::{counted, kept, mean, reduce, resolved};
+use crate::composite::{composite, composite_with_gradient};
 use crate::hal::ir::ReduceOp;
 use crate::ops::precision::{self, Class};
+use crate::tensor::Tensor;
 use crate::tensor::shape::Axes;
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, composite, composite_with_gradient};
 
 /// The sum of squared distances from the mean over `count - correction`, or its root.
 fn variance(

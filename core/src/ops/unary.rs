@@ -1,13 +1,14 @@
 //! Functions of one number that devices have themselves.
 
 use super::promotion::{cast, float_of};
+use crate::composite::composite;
 use crate::graph::Op;
 use crate::hal::DType;
 use crate::hal::ir::ScalarOp;
 use crate::ops::precision::{self, Class};
 use crate::ops::registry::NamedOp;
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, apply, composite};
+use crate::tensor::{Tensor, apply};
 
 /// `op` on every element of a tensor of a dtype that it takes.
 fn primitive(x: &Tensor, op: ScalarOp, tag: OpTag) -> Tensor {

@@ -1,14 +1,15 @@
 //! A loop whose number of runs is known.
 
-use super::super::lane::{Lane, Written};
 use super::super::read;
 use super::{Piece, Place, value};
+use crate::engine::{Lane, Written};
 use crate::error::Result;
+use crate::error::tag::OpTag;
+use crate::error::tag::hal_tag;
 use crate::hal::{self, DType};
-use crate::tensor::layout::Layout;
-use crate::tensor::shape::{Axes, Shape};
-use crate::tensor::tag::OpTag;
-use crate::tensor::{Repr, Shared, Storage, Tensor, Value, hal_tag};
+use crate::types::layout::Layout;
+use crate::types::shape::{Axes, Shape};
+use crate::value::{Repr, Shared, Storage, Tensor, Value};
 
 /// As [`Control::Repeat`](crate::graph::Control::Repeat).
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! Matrix products.
 
+use crate::composite::composite;
 use crate::graph::{Op, Type};
 use crate::hal::DType;
 use crate::ops::checked::{checked, composite_of, summed, wide};
@@ -8,7 +9,7 @@ use crate::ops::{broadcast, cast, expanded, promote};
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::{Axes, Shape};
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, apply, composite};
+use crate::tensor::{Tensor, apply};
 
 impl Tensor {
     /// The matrix product as in PyTorch and NumPy: `[.., m, k] × [.., k, n]` gives `[.., m, n]`, the axes in front broadcast; a

@@ -7,5 +7,3 @@ mod matmul;
 mod order;
 mod products;
 mod triangular;
-
-pub(crate) use matmul::product;

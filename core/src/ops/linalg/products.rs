@@ -1,14 +1,15 @@
 //! Products of vectors, and contractions over named axes.
 
 use super::matmul::{inner, output_of, product, product_dtype};
+use crate::composite::composite;
 use crate::ops::checked::{checked, checked_in, joined};
 use crate::ops::precision::{self, Class};
 use crate::ops::{IntoAxes, axis_of};
 use crate::ops::{broadcast, cast, promote};
+use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, composite};
 
 impl Tensor {
     /// `Σ a·b` of two vectors of one length; dtypes as [`Tensor::matmul`].

@@ -1,20 +1,17 @@
 //! Attention. Vaswani et al., Attention Is All You Need (2017).
 
+use crate::grad::attention_weights;
 use crate::graph::{Op, Type};
 use crate::hal::DType;
+use crate::ops::Key;
 use crate::ops::checked::{checked, composite_of, wide};
-use crate::ops::linalg::product;
 use crate::ops::precision::{self, Class};
 use crate::ops::{broadcast, cast, expanded};
 use crate::options;
-use crate::random::Key;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, apply};
-
-use super::softmax::peak;
-use super::windows::along;
 
 /// What queries may see: everything, scaled by `1 / sqrt(width)`, unless said otherwise.
 #[derive(Clone, Copy, Default)]
@@ -80,7 +77,10 @@ impl Tensor {
             if let Some((p, key)) = options.dropout {
                 let name = "attention_weights";
                 let body = |[q, k]: [&Tensor; 2], [mask]: [Option<&Tensor>; 1]| {
-                    let weights = attention_weights(q, k, mask, options.causal, scale, tag);
+                    let [q, k] =
+                        [(q, sizes.q), (k, sizes.k)].map(|(operand, shape)| expanded(operand, shape, tag));
+                    let mask = mask.map(|mask| expanded(&masking(mask, sizes.dtype, tag), sizes.mask, tag));
+                    let weights = attention_weights(&q, &k, mask.as_ref(), options.causal, scale);
                     cast(&weights, sizes.dtype, tag)
                 };
                 let weights = composite_of(name, &attributes, [this, keys], [options.mask], tag, body);
@@ -243,41 +243,4 @@ fn masking(mask: &Tensor, dtype: DType, tag: OpTag) -> Tensor {
         Ok(DType::Bool) | Err(_) => mask.clone(),
         Ok(_) => cast(mask, wide(dtype), tag),
     }
-}
-
-/// The weights of queries `[.., i, d]` for keys `[.., j, d]`, `[.., i, j]` in the dtype of sums: the softmax of the scores along the
-/// last axis, 0 where all scores are -inf.
-pub(crate) fn attention_weights(
-    q: &Tensor,
-    k: &Tensor,
-    mask: Option<&Tensor>,
-    causal: bool,
-    scale: f64,
-    tag: OpTag,
-) -> Tensor {
-    let (q_ty, k_ty) = match (q.ty(), k.ty()) {
-        (Ok(q), Ok(k)) => (q, k),
-        (Err(_), _) => return q.clone(),
-        (_, Err(_)) => return k.clone(),
-    };
-    let extent = |shape: &Shape| shape[shape.len() - 2];
-    let sum = wide(q_ty.dtype);
-    let mut scores = product(q, &k.transpose(-2, -1), q_ty.dtype, sum, tag) * scale;
-    if let Some(mask) = mask {
-        let mask = masking(mask, q_ty.dtype, tag);
-        scores = match mask.dtype() {
-            Ok(DType::Bool) => mask.where_cond(&scores, f64::NEG_INFINITY),
-            _ => scores + mask,
-        };
-    }
-    if causal {
-        let row = along(q, 2, 0, extent(&q_ty.shape), tag);
-        let column = along(q, 2, 1, extent(&k_ty.shape), tag);
-        scores = column.le(&row).where_cond(&scores, f64::NEG_INFINITY);
-    }
-    let peak = peak(&scores, -1);
-    let nothing = peak.eq(f64::NEG_INFINITY);
-    let powers = (scores - nothing.where_cond(0.0, &peak)).exp();
-    let sums = powers.sum_keepdims(-1);
-    &powers / nothing.where_cond(1.0, &sums)
 }

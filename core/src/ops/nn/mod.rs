@@ -20,7 +20,6 @@ mod windows;
 mod tests;
 
 pub use attention::AttentionOptions;
-pub(crate) use attention::attention_weights;
 pub use batch_norm::BatchNorm;
 pub use conv::{ConvOptions, ConvTransposeOptions};
 pub use fold::FoldOptions;

@@ -3,6 +3,7 @@
 use super::conv::batched;
 use super::spatial::{MAX_SPATIAL, PerAxis};
 use super::windows::{along, padded_bits, windows};
+use crate::composite::{composite, composite_with_gradient};
 use crate::graph::{Op, ScatterMode, Type};
 use crate::hal::DType;
 use crate::hal::ir::ReduceOp;
@@ -15,7 +16,7 @@ use crate::options;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::{Axes, Shape};
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, apply, composite, composite_with_gradient};
+use crate::tensor::{Tensor, apply};
 use thalweg_hal::dtype;
 
 /// Which windows a pool sees: as far from each other as they are wide, without padding, unless said otherwise.

@@ -1,11 +1,12 @@
 //! Softmax and its relatives.
 
+use crate::composite::{composite, composite_with_gradient};
 use crate::ops::axis_in;
 use crate::ops::checked::{checked, wide};
 use crate::ops::precision::{self, Class};
 use crate::ops::{cast, float_of};
+use crate::tensor::Tensor;
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, composite, composite_with_gradient};
 
 impl Tensor {
     /// `exp(x - m) / Σ exp(x - m)` along an axis, `m` the maximum there: positive numbers that sum to 1. A row of -inf alone is

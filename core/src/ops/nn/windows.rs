@@ -2,7 +2,7 @@
 
 use crate::graph::Op;
 use crate::ops::expanded;
-use crate::ops::operand::float_bits;
+use crate::ops::float_bits;
 use crate::tensor::shape::Shape;
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, apply, apply_in};

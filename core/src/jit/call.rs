@@ -1,9 +1,9 @@
 //! Graphs as functions.
 
-use super::{Graph, Type};
+use super::jit;
 use crate::control::replay;
-use crate::error::Result;
-use crate::jit::jit;
+use crate::error::{Error, Result};
+use crate::graph::{Graph, Type};
 use crate::tensor::Tensor;
 use crate::tensor::failure::{Failure, Refusal};
 use crate::tensor::tag::OpTag;
@@ -38,9 +38,7 @@ impl Graph {
             return Err(refuse(text).into());
         }
         for (at, (argument, wanted)) in arguments.iter().zip(inputs).enumerate() {
-            let given = argument
-                .ty()
-                .map_err(|failure| crate::Error::from(failure.clone()))?;
+            let given = argument.ty().map_err(|failure| Error::from(failure.clone()))?;
             if given != wanted {
                 let text = format!("argument {at} is {given}, the input is {wanted}");
                 return Err(refuse(text).into());

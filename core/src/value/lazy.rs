@@ -1,8 +1,8 @@
 //! Ops that were recorded and not run.
 
-use super::tag::OpTag;
 use super::{Tensor, Value};
 use crate::context::Context;
+use crate::error::tag::OpTag;
 use crate::graph::{Op, Type};
 use parking_lot::{RwLock, RwLockReadGuard};
 use smallvec::SmallVec;

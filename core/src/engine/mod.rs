@@ -1,14 +1,19 @@
 //! What is kept for a device while contexts use it: compiled kernels, streams' records, caches of every thread.
 
-use super::cache::Local;
-use super::holders::{Holders, Listed};
-use super::lane::Lane;
+mod holders;
+mod lane;
+
+pub(crate) use holders::Listed;
+pub(crate) use lane::{Lane, Written};
+
 use crate::error::Result;
+use crate::error::tag::OpTag;
 use crate::hal::library::LibraryOp;
 use crate::hal::{self, Buffer, Device, Kernel, Stream};
 use crate::lower::{Source, Support};
-use crate::tensor::tag::OpTag;
+use holders::Holders;
 use parking_lot::Mutex;
+use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
@@ -24,7 +29,9 @@ pub(crate) struct Engine {
     default_lane: OnceLock<Lane>,
     lanes: Mutex<Vec<Weak<Lane>>>,
     kernels: Mutex<HashMap<Arc<Source>, Arc<Kernel>>>,
-    local: ThreadLocal<RefCell<Local>>,
+    // The stream that a scope chose last on a thread.
+    last: ThreadLocal<RefCell<Option<Arc<Lane>>>>,
+    caches: OnceLock<Box<dyn Any + Send + Sync>>,
     copies: ThreadLocal<Stream>,
     holders: Arc<Holders>,
 }
@@ -44,7 +51,8 @@ impl Engine {
                 default_lane: OnceLock::new(),
                 lanes: Mutex::default(),
                 kernels: Mutex::default(),
-                local: ThreadLocal::new(),
+                last: ThreadLocal::new(),
+                caches: OnceLock::new(),
                 copies: ThreadLocal::new(),
                 holders: Arc::default(),
             })
@@ -56,10 +64,17 @@ impl Engine {
         &self.device
     }
 
-    /// This thread's caches.
+    /// What is kept for who runs programs on the device; of one type for all calls.
     #[inline]
-    pub(super) fn local(&self) -> &RefCell<Local> {
-        self.local.get_or_default()
+    pub(crate) fn caches<T: Any + Default + Send + Sync>(&self) -> &T {
+        let caches = match self.caches.get() {
+            Some(caches) => caches,
+            None => self.caches.get_or_init(|| Box::new(T::default())),
+        };
+        match caches.downcast_ref() {
+            Some(caches) => caches,
+            None => unreachable!("caches of an engine have one type"),
+        }
     }
 
     /// Lists a buffer that `tag` made, if it is large.
@@ -75,7 +90,7 @@ impl Engine {
 
     /// The record of the default stream.
     #[inline]
-    pub(super) fn default_lane(&self) -> hal::Result<&Lane> {
+    pub(crate) fn default_lane(&self) -> hal::Result<&Lane> {
         match self.default_lane.get() {
             Some(lane) => Ok(lane),
             None => {
@@ -87,13 +102,9 @@ impl Engine {
 
     /// The record of the stream that a scope chose on this thread; `None` for the default stream.
     #[inline]
-    pub(super) fn scoped_lane(&self) -> Option<Arc<Lane>> {
+    pub(crate) fn scoped_lane(&self) -> Option<Arc<Lane>> {
         let handle = self.device.scoped(Stream::handle)?;
-        let last = self
-            .local()
-            .try_borrow()
-            .ok()
-            .and_then(|local| local.lane.clone());
+        let last = self.last.get_or_default().borrow().clone();
         match last {
             Some(lane) if lane.stream.handle() == handle => Some(lane),
             _ => self
@@ -101,6 +112,12 @@ impl Engine {
                 .scoped(Stream::clone)
                 .and_then(|stream| self.lane(stream)),
         }
+    }
+
+    /// The record that this thread keeps.
+    #[cfg(test)]
+    pub(crate) fn last_lane(&self) -> Option<Arc<Lane>> {
+        self.last.get_or_default().borrow().clone()
     }
 
     #[cold]
@@ -118,17 +135,14 @@ impl Engine {
             lane
         });
         drop(lanes);
-        let old = match self.local().try_borrow_mut() {
-            Ok(mut local) => local.lane.replace(Arc::clone(&lane)),
-            Err(_) => None,
-        };
+        let old = self.last.get_or_default().replace(Some(Arc::clone(&lane)));
         // The last record of a stream ends it, which waits: without a lock.
         drop((old, held));
         Some(lane)
     }
 
     /// The kernel of a source, compiled by the first call.
-    pub(super) fn kernel(&self, source: &Arc<Source>) -> hal::Result<Arc<Kernel>> {
+    pub(crate) fn kernel(&self, source: &Arc<Source>) -> hal::Result<Arc<Kernel>> {
         if let Some(kernel) = self.kernels.lock().get(source) {
             return Ok(Arc::clone(kernel));
         }
@@ -160,9 +174,9 @@ impl Engine {
     /// made again.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfMemory`] with what holds memory.
+    /// [`crate::error::Error::OutOfMemory`] with what holds memory.
     #[inline]
-    pub(super) fn with_memory<T>(&self, mut call: impl FnMut() -> hal::Result<T>) -> Result<T> {
+    pub(crate) fn with_memory<T>(&self, mut call: impl FnMut() -> hal::Result<T>) -> Result<T> {
         match call() {
             Ok(made) => Ok(made),
             Err(error) => {

@@ -1,14 +1,18 @@
 //! Random tensors from keys.
 
+use super::create::refused_on;
+use super::formula::widened;
+use super::operand::IntoOperand;
+use super::promotion::{cast, expanded};
+use crate::composite::composite_in;
 use crate::context::Context;
 use crate::graph::{Op, Type};
 use crate::hal::DType;
 use crate::hal::ir::ScalarOp;
-use crate::ops::{IntoOperand, cast, expanded, refused_on, widened};
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::{IntoShape, Shape};
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, apply, apply_in, composite_in, lazy};
+use crate::tensor::{Tensor, apply, apply_in, lazy};
 use std::f64::consts::PI;
 
 /// First counter of the words that keys are derived from; draws use those below.

@@ -1,6 +1,6 @@
 //! Shapes.
 
-use crate::tensor::failure::{Failure, Refusal};
+use crate::error::failure::{Failure, Refusal};
 use std::fmt;
 use std::ops::Deref;
 
@@ -33,7 +33,7 @@ impl Shape {
     ///
     /// # Errors
     /// More than [`MAX_RANK`] axes, or more elements than an address space holds.
-    pub fn new(extents: &[usize]) -> crate::Result<Shape> {
+    pub fn new(extents: &[usize]) -> crate::error::Result<Shape> {
         Ok(Shape::checked(extents).map_err(Failure::from)?)
     }
 

@@ -1,7 +1,6 @@
 //! Which stream has waited for which.
 
 use crate::hal::{self, Stream};
-use crate::tensor::Storage;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -22,7 +21,7 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(stream: Stream) -> Lane {
+    pub(crate) fn new(stream: Stream) -> Lane {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Lane {
             stream,
@@ -34,13 +33,13 @@ impl Lane {
 
     /// The epoch of work that was just submitted; never 0.
     #[inline]
-    pub(super) fn epoch(&self) -> u64 {
+    pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Relaxed)
     }
 
     /// Later work of this stream waits for what `other` wrote in `epoch`; 0 stands for nothing.
     #[cold]
-    pub(super) fn wait_for(&self, other: &Lane, epoch: u64) -> hal::Result<()> {
+    pub(crate) fn wait_for(&self, other: &Lane, epoch: u64) -> hal::Result<()> {
         let known = |waited: &[(u64, u64)]| waited.iter().position(|&(id, _)| id == other.id);
         {
             let waited = self.waited.lock();
@@ -67,9 +66,9 @@ impl Lane {
 
 /// When and on which stream memory was written.
 pub(crate) struct Written {
-    // `None` for the default stream.
-    lane: Option<Arc<Lane>>,
-    epoch: u64,
+    /// `None` for the default stream.
+    pub(crate) lane: Option<Arc<Lane>>,
+    pub(crate) epoch: u64,
 }
 
 impl Written {
@@ -78,34 +77,10 @@ impl Written {
 
     /// By what was submitted last to `lane`, the record of `scoped` or of the default stream.
     #[inline]
-    pub(super) fn by(scoped: Option<&Arc<Lane>>, lane: &Lane) -> Written {
+    pub(crate) fn by(scoped: Option<&Arc<Lane>>, lane: &Lane) -> Written {
         Written {
             lane: scoped.map(Arc::clone),
             epoch: lane.epoch(),
-        }
-    }
-}
-
-impl Storage {
-    /// Later work of `lane`, the record of `scoped` or of the default stream, waits until the memory is written.
-    #[inline]
-    pub(super) fn wait_on(&self, scoped: Option<&Arc<Lane>>, lane: &Lane) -> hal::Result<()> {
-        match (&self.written.lane, scoped) {
-            (None, None) => Ok(()),
-            (Some(writer), Some(reader)) if Arc::ptr_eq(writer, reader) => Ok(()),
-            (Some(writer), _) => lane.wait_for(writer, self.written.epoch),
-            (None, Some(_)) => lane.wait_for(self.context.engine().default_lane()?, self.written.epoch),
-        }
-    }
-
-    /// The stream that wrote it.
-    pub(crate) fn stream(&self) -> hal::Result<&Stream> {
-        match &self.written.lane {
-            Some(lane) => Ok(&lane.stream),
-            None => Ok(match self.written.epoch {
-                0 => self.context.engine().copies()?,
-                _ => &self.context.engine().default_lane()?.stream,
-            }),
         }
     }
 }

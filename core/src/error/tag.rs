@@ -1,5 +1,6 @@
 //! Which op the user called.
 
+use crate::hal;
 use std::cell::Cell;
 use std::panic::Location;
 
@@ -52,5 +53,14 @@ impl OpTag {
         }
         let _restore = Restore(OUTER.replace(Some(self)));
         body()
+    }
+}
+
+/// The tag of a piece of work on the device.
+#[inline]
+pub(crate) fn hal_tag(tag: OpTag) -> hal::Tag<'static> {
+    match tag.location {
+        Some(location) => hal::Tag::at(tag.op, location),
+        None => hal::Tag::new(tag.op),
     }
 }

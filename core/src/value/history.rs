@@ -1,12 +1,10 @@
 //! How a tensor was computed from values that gradients are wanted for.
 
 use super::level::Level;
-use super::rule::{Gradients, Saves, saves};
-use crate::exec::Back;
+use super::{Repr, Saves, Tensor, saves};
+use crate::error::failure::Refusal;
+use crate::error::tag::OpTag;
 use crate::graph::{Op, Type};
-use crate::tensor::failure::Refusal;
-use crate::tensor::tag::OpTag;
-use crate::tensor::{Repr, Tensor};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -16,16 +14,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// alone, so there are no cycles.
 pub(crate) struct History {
     /// Grows with time: a history has a greater number than those it refers to.
-    pub(super) id: u64,
+    pub(crate) id: u64,
     /// The levels whose leaves it depends on: bit 0 for `requires_grad`, bit n for the n-th enclosing `grad`; see [`Level`].
-    pub(super) levels: u64,
-    pub(super) tag: OpTag,
-    pub(super) origin: Origin,
+    pub(crate) levels: u64,
+    pub(crate) tag: OpTag,
+    pub(crate) origin: Origin,
 }
 
 // An op is the common case, and is not put behind one more pointer.
 #[allow(clippy::large_enum_variant)]
-pub(super) enum Origin {
+pub(crate) enum Origin {
     /// Gradients are wanted for this value.
     Leaf,
     /// The leaf of a level over a value that depends on outer ones.
@@ -72,22 +70,25 @@ pub(crate) struct Many<'a> {
     pub(crate) gradients: &'a [Option<Tensor>],
 }
 
+/// The gradients of operands; `None` for those that have none.
+pub(crate) type Gradients = SmallVec<[Option<Tensor>; 3]>;
+
 /// A [`Rule`] for any number of operands.
-pub(super) type AnyRule = dyn Fn(&[Tensor], &Tensor, &Tensor) -> Gradients + Send + Sync;
+pub(crate) type AnyRule = dyn Fn(&[Tensor], &Tensor, &Tensor) -> Gradients + Send + Sync;
 
 /// An operand.
 #[derive(Clone)]
-pub(super) struct Edge {
-    pub(super) saved: Saved,
+pub(crate) struct Edge {
+    pub(crate) saved: Saved,
     /// `None` where no gradient flows.
-    pub(super) history: Option<Arc<History>>,
+    pub(crate) history: Option<Arc<History>>,
 }
 
 /// What is kept of a value: the type always.
 #[derive(Clone)]
-pub(super) struct Saved {
-    pub(super) ty: Type,
-    pub(super) value: Option<Repr>,
+pub(crate) struct Saved {
+    pub(crate) ty: Type,
+    pub(crate) value: Option<Repr>,
 }
 
 impl Saved {
@@ -99,7 +100,7 @@ impl Saved {
     }
 
     /// The value, with a history.
-    pub(super) fn tensor(&self, history: Option<Arc<History>>) -> Tensor {
+    pub(crate) fn tensor(&self, history: Option<Arc<History>>) -> Tensor {
         match &self.value {
             Some(repr) => Tensor {
                 repr: repr.clone(),
@@ -116,25 +117,25 @@ impl Saved {
 
 impl Edge {
     /// The operand for a rule of `level`, with its history where that leads to other levels.
-    pub(super) fn tensor(&self, level: Level) -> Tensor {
+    pub(crate) fn tensor(&self, level: Level) -> Tensor {
         let history = self.history.as_ref().filter(|history| level.others_hold(history));
         self.saved.tensor(history.cloned())
     }
 
     /// Whether a gradient at `level` is wanted.
-    pub(super) fn wants(&self, level: Level) -> bool {
+    pub(crate) fn wants(&self, level: Level) -> bool {
         self.history.as_ref().is_some_and(|history| level.holds(history))
     }
 }
 
 impl History {
     /// Greater than all numbers before.
-    pub(super) fn number() -> u64 {
+    pub(crate) fn number() -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         NEXT.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(super) fn new(levels: u64, tag: OpTag, origin: Origin) -> Arc<History> {
+    pub(crate) fn new(levels: u64, tag: OpTag, origin: Origin) -> Arc<History> {
         Arc::new(History {
             id: History::number(),
             levels,
@@ -144,7 +145,7 @@ impl History {
     }
 
     /// A leaf of a level over `tensor`, whose own history leads on to outer levels.
-    pub(super) fn leaf(tensor: &Tensor, level: Level) -> Arc<History> {
+    pub(crate) fn leaf(tensor: &Tensor, level: Level) -> Arc<History> {
         match &tensor.history {
             Some(outer) => {
                 let origin = Origin::Alias(Arc::clone(outer));
@@ -215,7 +216,7 @@ pub(crate) fn is_recording() -> bool {
 }
 
 /// The history of `output = op(inputs)`, of which at least one has a history; `None` where nothing differentiable leads on.
-pub(crate) fn record(op: &Op, inputs: &[&Tensor], output: &Tensor, tag: OpTag) -> Option<Arc<History>> {
+pub(crate) fn record_op(op: &Op, inputs: &[&Tensor], output: &Tensor, tag: OpTag) -> Option<Arc<History>> {
     let ty = output.ty().ok().filter(|ty| ty.dtype.is_float())?;
     if OFF.get() {
         return None;
@@ -286,13 +287,12 @@ pub(crate) fn is_first_order(tensors: &[&Tensor]) -> bool {
         <= 1
 }
 
-/// The history of an output whose way back is one program, for the operands of `wanted`.
+/// The history of an output with a rule for any number of operands that reads no output; at least one of `inputs` has a history.
 pub(crate) fn record_back(
     inputs: &[&Tensor],
     output: &Tensor,
     tag: OpTag,
-    wanted: u32,
-    back: Arc<Back>,
+    rule: Arc<AnyRule>,
 ) -> Option<Arc<History>> {
     let ty = output.ty().ok()?;
     let levels = inputs.iter().filter_map(|input| input.history.as_ref());
@@ -303,17 +303,10 @@ pub(crate) fn record_back(
             history: input.history.clone(),
         })
     });
-    let rule = move |inputs: &[Tensor], _: &Tensor, gradient: &Tensor| {
-        let given: Vec<Tensor> = inputs.iter().chain([gradient]).cloned().collect();
-        let mut gradients = back.call(&given).into_iter();
-        (0..inputs.len())
-            .map(|at| (wanted >> at & 1 == 1).then(|| gradients.next()).flatten())
-            .collect()
-    };
     let origin = Origin::Custom {
         inputs: edges.collect(),
         output: Saved::new(output, ty, false),
-        rule: Arc::new(rule),
+        rule,
     };
     Some(History::new(levels, tag, origin))
 }

@@ -8,9 +8,9 @@ use std::cell::Cell;
 /// Calls that are not nested share a bit, and a pullback outlives its call; so a level is its bit and the time of the call: no
 /// history of the call is older, and none that the bit stands for in an earlier call is younger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Level {
+pub(crate) struct Level {
     /// Of [`History::levels`].
-    pub(super) bit: u64,
+    pub(crate) bit: u64,
     since: u64,
 }
 
@@ -25,16 +25,16 @@ thread_local! {
 
 impl Level {
     /// That of tensors that [`Tensor::requires_grad`](crate::Tensor::requires_grad) made.
-    pub(super) const IMPERATIVE: Level = Level { bit: 1, since: 0 };
+    pub(crate) const IMPERATIVE: Level = Level { bit: 1, since: 0 };
 
     /// One that no history leads to.
-    pub(super) const NONE: Level = Level {
+    pub(crate) const NONE: Level = Level {
         bit: 0,
         since: u64::MAX,
     };
 
     /// Runs `body` in a level of its own; `None` when [`MOST`] are under way.
-    pub(super) fn enter<R>(body: impl FnOnce(Level) -> R) -> Option<R> {
+    pub(crate) fn enter<R>(body: impl FnOnce(Level) -> R) -> Option<R> {
         struct Restore(u32);
         impl Drop for Restore {
             fn drop(&mut self) {
@@ -57,12 +57,12 @@ impl Level {
 
     /// Whether gradients of this level flow through `history`.
     #[inline]
-    pub(super) fn holds(self, history: &History) -> bool {
+    pub(crate) fn holds(self, history: &History) -> bool {
         history.levels & self.bit != 0 && history.id >= self.since
     }
 
     /// Whether gradients of another level that is under way on this thread flow through `history`.
-    pub(super) fn others_hold(self, history: &History) -> bool {
+    pub(crate) fn others_hold(self, history: &History) -> bool {
         let mut bits = history.levels & (u64::MAX >> (MOST - DEPTH.get()));
         SINCE.with(|begun| {
             while bits != 0 {

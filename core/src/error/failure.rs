@@ -1,5 +1,6 @@
 //! Errors that tensors carry.
 
+use super::Error;
 use super::tag::OpTag;
 use crate::hal::{DType, Device, Status};
 use std::fmt;
@@ -47,7 +48,7 @@ pub struct Failure {
     pub dtype: Option<DType>,
     /// The error of the device, where it is one.
     #[source]
-    pub source: Option<Arc<crate::Error>>,
+    pub source: Option<Arc<Error>>,
 }
 
 impl From<Refusal> for Failure {
@@ -64,9 +65,9 @@ impl From<Refusal> for Failure {
     }
 }
 
-impl From<Refusal> for crate::Error {
+impl From<Refusal> for Error {
     #[track_caller]
-    fn from(refusal: Refusal) -> crate::Error {
+    fn from(refusal: Refusal) -> Error {
         Failure::from(refusal).into()
     }
 }
@@ -116,5 +117,17 @@ impl fmt::Display for Failure {
             Some(help) => write!(f, "\n  help: {help}"),
             None => Ok(()),
         }
+    }
+}
+
+impl From<Arc<Failure>> for Error {
+    fn from(failure: Arc<Failure>) -> Error {
+        Error::Tensor(failure)
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Error {
+        Error::Tensor(Arc::new(failure))
     }
 }

@@ -1,0 +1,9 @@
+//! What tensors are made of, before there is a tensor: elements, numbers of formulas, extents, and where elements lie.
+
+pub mod element;
+pub mod layout;
+mod scalar;
+pub mod shape;
+
+pub use scalar::Scalar;
+pub(crate) use scalar::float_bits;
