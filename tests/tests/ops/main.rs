@@ -136,7 +136,10 @@ fn chosen() -> Option<Context> {
         Ok(cx) => Some(cx),
         Err(error)
             if error.status() == Some(Status::Unavailable)
-                || matches!(error, thalweg::Error::NoSuchTarget { .. }) =>
+                || matches!(
+                    error,
+                    thalweg::Error::NoSuchTarget { .. } | thalweg::Error::NoSuchDevice { count: 0, .. }
+                ) =>
         {
             plugins::skip::skip("cuda", error);
             None
