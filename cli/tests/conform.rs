@@ -216,8 +216,9 @@ fn groups_are_told_as_they_finish() {
     assert!(next().unwrap().starts_with("core "));
     assert!(child.try_wait().unwrap().is_none());
     place.write("go", "");
-    assert!(next().unwrap().starts_with("memory "));
-    assert_eq!(lines.last().unwrap().unwrap(), "conformant");
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(rest.iter().any(|line| line.starts_with("memory ")), "{rest:?}");
+    assert_eq!(rest.last().unwrap(), "conformant");
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
 }
@@ -246,10 +247,14 @@ fn a_terminal_has_a_bar() {
     let child = command.stdout(Stdio::piped()).stderr(slave).spawn().unwrap();
     // Its end of the terminal goes with it.
     drop(command);
+    // A terminal keeps some kilobytes only. One whose other end is closed is at its end with an error.
+    let reader = std::thread::spawn(move || {
+        let mut seen = Vec::new();
+        let _ = master.read_to_end(&mut seen);
+        seen
+    });
     let output = child.wait_with_output().unwrap();
-    let mut seen = Vec::new();
-    // A terminal whose other end is closed is at its end with an error.
-    let _ = master.read_to_end(&mut seen);
+    let seen = reader.join().unwrap();
     let (out, seen) = (
         String::from_utf8(output.stdout).unwrap(),
         String::from_utf8(seen).unwrap(),
@@ -263,7 +268,7 @@ fn a_terminal_has_a_bar() {
     );
     let drawn: Vec<&str> = seen.split("\r\x1b[K").filter(|part| !part.is_empty()).collect();
     assert!(
-        drawn[0].starts_with("[#")
+        drawn[0].starts_with('[')
             && drawn[0].contains(" cases, 0 failed, ")
             && drawn[0].ends_with(" left: core"),
         "{seen:?}"

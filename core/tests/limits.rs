@@ -177,3 +177,24 @@ fn memory_that_could_not_be_had_is_no_peak() {
         }
     }
 }
+
+/// A program that needs two buffers of 800 MB finds the first in what the pool had reserved before the limit was set.
+#[test]
+fn the_half_of_a_run_that_could_be_had_is_no_peak() {
+    let backend = runtime().backend("cpu").unwrap();
+    let cx = Context::on(backend.open(&DeviceOptions::new(0)).unwrap());
+    let held = Tensor::ones([100, 100], DType::F32, &cx);
+    assert_eq!(held.sum().item::<f32>().unwrap(), 10_000.0);
+    cx.device().set_memory_limit(100 << 20).unwrap();
+    let before = cx.device().memory_stats().unwrap();
+    let error = Tensor::arange(0, 100_000_000, 1, &cx)
+        .to_vec::<i64>()
+        .unwrap_err();
+    assert_eq!(error.status(), Some(Status::OutOfMemory), "{error}");
+    let after = cx.device().memory_stats().unwrap();
+    assert_eq!(
+        (after.allocated, after.live, after.max_allocated),
+        (before.allocated, before.live, before.max_allocated)
+    );
+    assert!(after.max_allocated < 1 << 20, "{after:?}");
+}

@@ -223,8 +223,8 @@ mod tests {
         assert_eq!((counts.passed, counts.failed, counts.skipped.len()), (943, 3, 3));
         assert_eq!(
             counts.text(),
-            "SKIPPED 1: no libcuda.so.1\n    kit::ops chosen::unary\n\
-             SKIPPED 2: no driver; apt-get install pocl-opencl-icd\n    kit::opencl a1\n    kit::tensors all\n\
+            "SKIPPED 2: no driver; apt-get install pocl-opencl-icd\n    kit::opencl a1\n    kit::tensors all\n\
+             SKIPPED 1: no libcuda.so.1\n    kit::ops chosen::unary\n\
              943 passed, 3 failed, 3 skipped\n"
         );
         assert_eq!(of_report("<testsuite/>"), None);

@@ -139,7 +139,10 @@ fn chosen() -> Option<Context> {
             if error.status() == Some(Status::Unavailable)
                 || matches!(
                     error,
-                    thalweg::Error::Runtime(thalweg::runtime::Error::NoSuchTarget { .. })
+                    thalweg::Error::Runtime(
+                        thalweg::runtime::Error::NoSuchTarget { .. }
+                            | thalweg::runtime::Error::NoSuchDevice { count: 0, .. }
+                    )
                 ) =>
         {
             plugins::skip::skip("cuda", error);
