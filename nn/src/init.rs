@@ -8,6 +8,7 @@ use thalweg::{Context, Error, Result, Shape, Tensor};
 
 /// How the elements of a parameter are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Init {
     /// One number everywhere.
     Constant(f64),

@@ -36,7 +36,12 @@ fn make(root: &Path, to: &Path, name: &str) -> Result<()> {
     for file in files(root)?.iter().filter(|file| file.starts_with(TEMPLATE)) {
         let to = folder.join(file.strip_prefix(TEMPLATE)?);
         fs::create_dir_all(to.parent().unwrap_or(&folder))?;
-        fs::write(to, renamed(&fs::read_to_string(root.join(file))?, name))?;
+        let text = if file.ends_with("README.md") {
+            format!("# thalweg-{name}\n\nThe {name} backend of thalweg as a plugin.\n")
+        } else {
+            renamed(&fs::read_to_string(root.join(file))?, name)
+        };
+        fs::write(to, text)?;
     }
     let manifest = to.join("Cargo.toml");
     let text = fs::read_to_string(&manifest)?;

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where packages that nobody gets lie.
-const UNPUBLISHED: [&str; 3] = ["xtask", "benches", "tests/plugins"];
+const UNPUBLISHED: [&str; 4] = ["xtask", "benches", "docs", "tests/plugins"];
 /// Most bytes of a package, compressed.
 const CEILING: u64 = 640 << 10;
 /// The package of data, which may have more and may hold data.

@@ -40,6 +40,7 @@ pub struct ContextBuilder {
 /// A number of bytes, or a text such as `8 GiB`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
+#[non_exhaustive]
 pub enum Size {
     /// Bytes.
     Bytes(u64),

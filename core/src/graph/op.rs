@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 /// How [`Op::Scatter`] combines an update with what is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ScatterMode {
     /// The last update of a place wins.
     Set,

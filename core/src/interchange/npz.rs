@@ -29,6 +29,7 @@ const RESERVE: u64 = 1 << 24;
 
 /// How arrays lie in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Compression {
     /// As they are: `numpy.savez`.
     #[default]

@@ -25,6 +25,7 @@ impl IntoOperand<'_> for usize {
 
 /// One side of a binary op.
 #[derive(Clone)]
+#[non_exhaustive]
 pub enum Operand<'a> {
     /// A tensor.
     Borrowed(&'a Tensor),

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 /// What [`Tensor::pad`] puts around the elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum PadMode {
     /// One number.
     Constant(Scalar),

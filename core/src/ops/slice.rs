@@ -12,6 +12,7 @@ use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToIncl
 
 /// One entry of an index: what is taken along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum At {
     /// One element; the axis disappears. Negative counts from the end.
     Index(i64),

@@ -37,6 +37,7 @@ impl Kind {
 /// Capability bits of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u64)]
+#[non_exhaustive]
 pub enum Capability {
     /// Kernels may use f64.
     F64 = 1 << 0,

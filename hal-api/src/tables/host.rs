@@ -68,6 +68,7 @@ pub struct TraceSpan {
 /// What a [`Notice`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
+#[non_exhaustive]
 pub enum NoticeKind {
     /// A device was lost.
     DeviceLost = 1,

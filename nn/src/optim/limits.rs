@@ -5,6 +5,7 @@ use thalweg::{Context, DType, Tensor};
 
 /// A limit on gradients.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Clip {
     /// Limits each element to `-limit..=limit`.
     Value(f64),

@@ -13,6 +13,7 @@ use std::str::FromStr;
 /// # Ok::<(), thalweg_runtime::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Target {
     /// The best device that is there. Only the text `auto` means this.
     Auto,

@@ -22,6 +22,7 @@ mod program;
 /// How a load in a child process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ProbeOutcome {
     /// It loaded.
     Ok,

@@ -7,6 +7,7 @@ use std::path::Path;
 /// The steps, in their order. Embedded backends start at [`Stage::Start`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Stage {
     /// Who may have put the file there, and its bytes.
     File,

@@ -15,6 +15,7 @@ use crate::tensor::tag::OpTag;
 
 /// Which elements of the input an element between them is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Interpolation {
     /// The one at `floor(i · l / o)`.
     Nearest,

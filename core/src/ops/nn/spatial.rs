@@ -85,6 +85,7 @@ impl PerAxis {
 /// What surrounds the input of a convolution: `1`, `[1, 2]` per spatial axis, `[(0, 1), (2, 2)]` in front and behind per
 /// axis, or [`Padding::Same`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Padding {
     /// So many elements in front and behind.
     Sides(PerAxis, PerAxis),

@@ -17,6 +17,7 @@ use crate::tensor::tag::OpTag;
 
 /// What becomes of the losses of the elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Reduction {
     /// Their mean.
     #[default]
