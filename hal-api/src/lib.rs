@@ -104,6 +104,7 @@ pub mod library;
 pub mod manifest;
 pub mod module;
 pub mod narrow;
+pub mod settings;
 pub mod status;
 pub mod tables;
 

@@ -1,7 +1,9 @@
 //! Every check of the project, with the time that each takes.
 
 use crate::process::{capture, cargo, command, exists, run as execute};
-use crate::{Result, cuda_gate, header, layering, lines, new_backend, plugins, target};
+use crate::{
+    Result, cuda_gate, guide, header, layering, lines, new_backend, plugins, prose, settings, target,
+};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
@@ -12,15 +14,18 @@ type Skipped = Vec<String>;
 type Check = fn(&Path) -> Result<Skipped>;
 
 /// Cheap ones first; a check uses what an earlier one built where it can.
-const STEPS: [(&str, Check); 12] = [
+const STEPS: [(&str, Check); 15] = [
     ("format", format),
     ("header", |root| header::run(root, true).map(whole)),
+    ("settings", |root| settings::run(root, true).map(whole)),
+    ("prose", |root| prose::run(root).map(whole)),
     ("layering", |root| layering::run(root).map(whole)),
     ("lines", |root| lines::run(root).map(whole)),
     ("clippy", clippy),
     ("doc", doc),
     ("test", test),
     ("conform", conform_all),
+    ("guide", |root| guide::run(root, true).map(whole)),
     ("new-backend", |root| new_backend::check(root).map(whole)),
     ("cuda-gate", cuda_gate::run),
     ("fuzz", fuzz),

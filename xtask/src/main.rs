@@ -5,12 +5,15 @@ mod ci;
 mod cuda_gate;
 mod demo;
 mod gpu_kit;
+mod guide;
 mod header;
 mod layering;
 mod lines;
 mod new_backend;
 mod plugins;
 mod process;
+mod prose;
+mod settings;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -61,6 +64,20 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Write docs/settings.md from the rows that the code reads.
+    Settings {
+        /// Write nothing; fail when the committed page is not what would be written.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Check the documents: no sentence over 35 words, links that lead somewhere, a map of at most 160 lines.
+    Prose,
+    /// Run the marked shell blocks of docs/guide and compare what they print with the page.
+    Guide {
+        /// Use the command and the plugins that are built.
+        #[arg(long)]
+        no_build: bool,
+    },
     /// Compile CUDA sources of many kernels with NVRTC and ptxas from PyPI; no GPU is needed.
     CudaGate,
     /// Pack command, plugins, tests and benches, prebuilt, with a script that runs them all on another machine's GPU.
@@ -110,6 +127,9 @@ fn main() -> ExitCode {
         }
         Task::NewBackend { name } => new_backend::run(&root, &name),
         Task::Header { check } => header::run(&root, check),
+        Task::Settings { check } => settings::run(&root, check),
+        Task::Prose => prose::run(&root),
+        Task::Guide { no_build } => guide::run(&root, !no_build),
         Task::CudaGate => ci::run(&root, &["cuda-gate".to_owned()]),
         Task::GpuKit => gpu_kit::run(&root),
         Task::Layering => layering::run(&root),
