@@ -29,7 +29,9 @@ fn the_machine_the_folders_and_each_candidates_way() {
     let run = place.finish(
         command
             .env("THALWEG_BACKEND_PATH", list)
-            .env("THALWEG_NUM_THREADS", "two"),
+            .env("THALWEG_THREADS", "two")
+            .env("THALWEG_NUM_THREADS", "4")
+            .env("THALWEG_OPENCL_CASHE", "off"),
     );
     assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{}", run.out);
     for part in [
@@ -46,6 +48,12 @@ fn the_machine_the_folders_and_each_candidates_way() {
         "{}",
         run.out
     );
+    for note in [
+        "4 (not read: no setting has this name; did you mean THALWEG_THREADS?)",
+        "off (not read: no setting has this name; did you mean THALWEG_OPENCL_CACHE?)",
+    ] {
+        assert!(run.out.contains(note), "{note:?} is missing: {}", run.out);
+    }
     assert!(
         run.out
             .contains("to be remembered in DIR/cache/thalweg/probed.json"),

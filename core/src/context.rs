@@ -2,6 +2,7 @@
 
 mod options;
 mod precision;
+mod settings;
 #[cfg(test)]
 mod tests;
 

@@ -107,6 +107,7 @@ pub mod kit;
 pub mod library;
 pub mod manifest;
 pub mod narrow;
+pub mod settings;
 pub mod status;
 pub mod tables;
 

@@ -14,6 +14,7 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use thalweg_hal::settings::{Setting, Values, Way};
 
 /// Most threads of a pool.
 pub const MAX_THREADS: usize = 4096;
@@ -72,6 +73,21 @@ pub struct Pool {
     failed: AtomicBool,
 }
 
+/// Most threads that work on a CPU.
+pub const THREADS: Setting = Setting {
+    key: "threads",
+    variable: "THALWEG_THREADS",
+    way: Way::Option,
+    values: Values::Range("a whole number from 1"),
+    default: "one for each core that the process may use",
+    about: "Most threads that work on a CPU, the calling one included. It holds for all contexts of the process: the first \
+            context that sets it decides, and another number later is an error.",
+    read_by: "the process",
+};
+
+/// What [`THREADS`] was called before; it is refused where it can be, and reported where not.
+pub const FORMER_THREADS: &str = "THALWEG_NUM_THREADS";
+
 impl Pool {
     /// A pool that uses `threads` threads at most, the callers among them. Threads start with the first region.
     pub fn new(threads: usize) -> Pool {
@@ -85,16 +101,26 @@ impl Pool {
         }
     }
 
-    /// The pool of this process. Its size is `THALWEG_NUM_THREADS` if that is a positive number, or else the number of cores that
-    /// the process may use.
+    /// The pool of this process. Its size is [`THREADS`] if that is a positive number, or else the number of cores that the process
+    /// may use.
     pub fn global() -> &'static Pool {
         static POOL: OnceLock<Pool> = OnceLock::new();
         POOL.get_or_init(|| {
-            let asked = std::env::var("THALWEG_NUM_THREADS")
-                .ok()
-                .and_then(|text| text.parse().ok());
-            let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-            Pool::new(asked.filter(|&n| n > 0).unwrap_or_else(cores))
+            if std::env::var_os(FORMER_THREADS).is_some() {
+                tracing::warn!("{FORMER_THREADS} is not read; set {}", THREADS.variable);
+            }
+            let asked = THREADS.from_env();
+            let number = asked
+                .as_deref()
+                .and_then(|text| text.parse().ok())
+                .filter(|&n| n > 0);
+            if let (Some(text), None) = (&asked, number) {
+                tracing::warn!(
+                    "{} is {text:?}, not a positive number; every core is used",
+                    THREADS.variable
+                );
+            }
+            Pool::new(number.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)))
         })
     }
 

@@ -3,8 +3,8 @@
 use crate::process::{capture, cargo, command, exists, run as execute};
 use crate::suite::{Skip, missing};
 use crate::{
-    Result, audit, cuda_gate, dtype, header, layering, lines, msrv, new_backend, new_op, package, plugins,
-    suite, target,
+    Result, audit, cuda_gate, dtype, guide, header, layering, lines, msrv, new_backend, new_op, package,
+    plugins, prose, settings, suite, target,
 };
 use std::ffi::OsString;
 use std::path::Path;
@@ -16,9 +16,11 @@ type Skipped = Vec<Skip>;
 type Check = fn(&Path) -> Result<Skipped>;
 
 /// Cheap ones first; a check uses what an earlier one built where it can.
-const STEPS: [(&str, Check); 17] = [
+const STEPS: [(&str, Check); 20] = [
     ("format", format),
     ("header", |root| header::run(root, true).map(whole)),
+    ("settings", |root| settings::run(root, true).map(whole)),
+    ("prose", |root| prose::run(root).map(whole)),
     ("layering", |root| layering::run(root).map(whole)),
     ("lines", |root| lines::run(root).map(whole)),
     ("dtype", |root| dtype::run(root).map(whole)),
@@ -29,6 +31,7 @@ const STEPS: [(&str, Check); 17] = [
     ("doc", doc),
     ("test", |root| suite::run(root, &[])),
     ("conform", conform_all),
+    ("guide", |root| guide::run(root, true).map(whole)),
     ("new-backend", |root| new_backend::check(root).map(whole)),
     ("new-op", |root| new_op::check(root).map(whole)),
     ("cuda-gate", cuda_gate::run),

@@ -9,6 +9,7 @@ mod dist;
 mod dtype;
 mod floors;
 mod gpu_kit;
+mod guide;
 mod header;
 mod layering;
 mod lines;
@@ -18,6 +19,8 @@ mod new_op;
 mod package;
 mod plugins;
 mod process;
+mod prose;
+mod settings;
 mod source;
 mod state;
 mod suite;
@@ -93,6 +96,20 @@ enum Task {
         #[arg(long, value_name = "DIR")]
         database: Option<PathBuf>,
     },
+    /// Write docs/settings.md from the rows that the code reads.
+    Settings {
+        /// Write nothing; fail when the committed page is not what would be written.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Check the documents: no sentence over 35 words, links that lead somewhere, a map of at most 160 lines.
+    Prose,
+    /// Run the marked shell blocks of docs/guide and compare what they print with the page.
+    Guide {
+        /// Use the command and the plugins that are built.
+        #[arg(long)]
+        no_build: bool,
+    },
     /// Compile CUDA sources of many kernels with NVRTC and ptxas from PyPI; no GPU is needed.
     CudaGate,
     /// Pack command, plugins, tests and benches, prebuilt, with a script that runs them all on another machine's GPU.
@@ -151,6 +168,9 @@ fn main() -> ExitCode {
                 println!("SKIPPED: {what} ({why})");
             }
         }),
+        Task::Settings { check } => settings::run(&root, check),
+        Task::Prose => prose::run(&root),
+        Task::Guide { no_build } => guide::run(&root, !no_build),
         Task::CudaGate => ci::run(&root, &["cuda-gate".to_owned()], &[]),
         Task::GpuKit => gpu_kit::run(&root),
         Task::Dtype => dtype::run(&root),

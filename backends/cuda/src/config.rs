@@ -2,18 +2,54 @@
 
 use std::path::PathBuf;
 use thalweg_hal::kit::cache::Cache;
-use thalweg_hal::{Error, Host, Result};
+use thalweg_hal::settings::{Setting, Values, Way};
+use thalweg_hal::{Host, Result};
 
-/// Folders, with colons between them, in which the libraries of CUDA are looked for, and nowhere else.
-pub(crate) const LIBRARIES: &str = "cuda.libraries";
-/// Folder of the programs that were compiled before, or `off`; by default `thalweg/cuda` in the user's cache folder.
-const CACHE: &str = "cuda.cache";
-/// `on`: matrix products of f32 round their operands to 10 bits of mantissa (TF32), which tensor cores multiply.
-const TF32: &str = "cuda.tf32";
-/// `off`: matrix products do not use cuBLASLt.
-const LT: &str = "cuda.cublaslt";
-/// `on`: every submission waits for its end, so that an error is reported by the work that caused it.
-const BLOCKING: &str = "cuda.blocking";
+pub(crate) const LIBRARIES: Setting = Setting {
+    key: "cuda.libraries",
+    variable: "THALWEG_CUDA_LIBRARIES",
+    way: Way::Config,
+    values: Values::Range("folders with `:` between them"),
+    default: "where the system looks",
+    about: "Where the libraries of CUDA are looked for, and nowhere else.",
+    read_by: "backend cuda",
+};
+const CACHE: Setting = Setting {
+    key: "cuda.cache",
+    variable: "THALWEG_CUDA_CACHE",
+    way: Way::Config,
+    values: Values::Range("a folder, or `off`"),
+    default: "`thalweg/cuda` in the cache folder of the user",
+    about: "Where compiled programs are kept between processes.",
+    read_by: "backend cuda",
+};
+const TF32: Setting = Setting {
+    key: "cuda.tf32",
+    variable: "THALWEG_CUDA_TF32",
+    way: Way::Config,
+    values: Values::OneOf(&["on", "off"]),
+    default: "off",
+    about: "With `on`, matrix products of f32 round their operands to 10 bits of mantissa, which tensor cores multiply.",
+    read_by: "backend cuda",
+};
+const LT: Setting = Setting {
+    key: "cuda.cublaslt",
+    variable: "THALWEG_CUDA_CUBLASLT",
+    way: Way::Config,
+    values: Values::OneOf(&["on", "off"]),
+    default: "on",
+    about: "Whether matrix products use cuBLASLt.",
+    read_by: "backend cuda",
+};
+const BLOCKING: Setting = Setting {
+    key: "cuda.blocking",
+    variable: "THALWEG_CUDA_BLOCKING",
+    way: Way::Config,
+    values: Values::OneOf(&["on", "off"]),
+    default: "off",
+    about: "With `on`, every submission waits for its end. An error is then reported by the work that caused it.",
+    read_by: "backend cuda",
+};
 
 /// What was set for a device.
 #[derive(Clone, Debug)]
@@ -31,19 +67,11 @@ pub(crate) struct Config {
 impl Config {
     /// Reads the settings and refuses unknown values.
     pub(crate) fn read(host: Host) -> Result<Config> {
-        let switch = |key: &str, default: bool| match host.config(key).as_deref() {
-            None => Ok(default),
-            Some("on") => Ok(true),
-            Some("off") => Ok(false),
-            Some(value) => Err(Error::invalid_argument(format!(
-                "{key} is `{value}`; it takes `on` or `off`"
-            ))),
-        };
         Ok(Config {
-            cache: Cache::folder(host, CACHE, "cuda"),
-            tf32: switch(TF32, false)?,
-            cublaslt: switch(LT, true)?,
-            blocking: switch(BLOCKING, false)?,
+            cache: Cache::folder(host, CACHE.key, "cuda"),
+            tf32: TF32.is_on(host)?,
+            cublaslt: LT.is_on(host)?,
+            blocking: BLOCKING.is_on(host)?,
         })
     }
 }

@@ -66,7 +66,7 @@ const HIGHEST: i32 = 5;
 
 impl CudaBackend {
     fn search(&self) -> Search {
-        Search::new(self.host.config(config::LIBRARIES).as_deref())
+        Search::new(config::LIBRARIES.of(self.host).as_deref())
     }
 
     fn found(&self) -> Result<&Found> {

@@ -3,20 +3,54 @@
 use crate::platform::DeviceInfo;
 use std::path::PathBuf;
 use thalweg_hal::kit::cache::Cache;
-use thalweg_hal::{Error, Host, Result};
+use thalweg_hal::settings::{Setting, Values, Way};
+use thalweg_hal::{Host, Result};
 
-/// The OpenCL loader to open instead of the system's.
-pub(crate) const LIBRARY: &str = "opencl.library";
-/// Folder of the programs that were compiled before, or `off`; by default `thalweg/opencl` in the user's cache folder.
-pub(crate) const CACHE: &str = "opencl.cache";
-/// `device`: buffers of a device that is the host's processor are the driver's, as on any other device. `host`, the
-/// default there: they are the host's memory, used in place.
-pub(crate) const MEMORY: &str = "opencl.memory";
-/// `off`: a matrix product takes the first tiles and tries no others.
-const TUNE: &str = "opencl.tune";
-/// `interpreted`: one program runs every kernel, and nothing else is compiled: for tests of many kernels that each run once.
-/// `compiled`, the default: every kernel has its own.
-const KERNELS: &str = "opencl.kernels";
+pub(crate) const LIBRARY: Setting = Setting {
+    key: "opencl.library",
+    variable: "THALWEG_OPENCL_LIBRARY",
+    way: Way::Config,
+    values: Values::Range("a file"),
+    default: "the loader of the system",
+    about: "The OpenCL loader to open.",
+    read_by: "backend opencl",
+};
+const CACHE: Setting = Setting {
+    key: "opencl.cache",
+    variable: "THALWEG_OPENCL_CACHE",
+    way: Way::Config,
+    values: Values::Range("a folder, or `off`"),
+    default: "`thalweg/opencl` in the cache folder of the user",
+    about: "Where compiled programs are kept between processes.",
+    read_by: "backend opencl",
+};
+const MEMORY: Setting = Setting {
+    key: "opencl.memory",
+    variable: "THALWEG_OPENCL_MEMORY",
+    way: Way::Config,
+    values: Values::OneOf(&["host", "device"]),
+    default: "host",
+    about: "On a device that is the processor of the host: `host` uses its memory in place, `device` takes buffers of the driver.",
+    read_by: "backend opencl",
+};
+const TUNE: Setting = Setting {
+    key: "opencl.tune",
+    variable: "THALWEG_OPENCL_TUNE",
+    way: Way::Config,
+    values: Values::OneOf(&["on", "off"]),
+    default: "on",
+    about: "Whether a matrix product tries several tiles, once a device, and keeps the fastest.",
+    read_by: "backend opencl",
+};
+const KERNELS: Setting = Setting {
+    key: "opencl.kernels",
+    variable: "THALWEG_OPENCL_KERNELS",
+    way: Way::Config,
+    values: Values::OneOf(&["compiled", "interpreted"]),
+    default: "compiled",
+    about: "With `interpreted`, one program runs every kernel and nothing else is compiled. It is for tests of many kernels that run once.",
+    read_by: "backend opencl",
+};
 
 /// What was set for a device.
 #[derive(Clone, Debug)]
@@ -34,24 +68,17 @@ pub(crate) struct Config {
 impl Config {
     /// Reads the settings and refuses unknown values.
     pub(crate) fn read(host: Host, info: &DeviceInfo) -> Result<Config> {
-        let one_of = |key: &str, values: [&str; 2]| match host.config(key) {
-            Some(value) if !values.contains(&value.as_str()) => Err(Error::invalid_argument(format!(
-                "{key} is `{value}`; it takes `{}` or `{}`",
-                values[0], values[1]
-            ))),
-            value => Ok(value),
-        };
-        one_of(MEMORY, ["host", "device"])?;
+        let in_place = MEMORY.word(host)? == "host";
         Ok(Config {
-            cache: Cache::folder(host, CACHE, "opencl"),
-            shared: shares_memory(host, info),
-            tune: one_of(TUNE, ["on", "off"])?.as_deref() != Some("off"),
-            interpret: one_of(KERNELS, ["compiled", "interpreted"])?.as_deref() == Some("interpreted"),
+            cache: Cache::folder(host, CACHE.key, "opencl"),
+            shared: info.is_host() && in_place,
+            tune: TUNE.is_on(host)?,
+            interpret: KERNELS.word(host)? == "interpreted",
         })
     }
 }
 
 /// Whether buffers are host memory that the device uses in place.
 pub(crate) fn shares_memory(host: Host, info: &DeviceInfo) -> bool {
-    info.is_host() && host.config(MEMORY).as_deref() != Some("device")
+    info.is_host() && MEMORY.of(host).as_deref() != Some("device")
 }

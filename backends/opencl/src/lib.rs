@@ -65,7 +65,7 @@ impl OpenClBackend {
     fn found(&self) -> Result<&Found> {
         let look = || {
             let _alone = DISCOVERY.lock();
-            let api = Api::open(self.host.config(config::LIBRARY).as_deref())?;
+            let api = Api::open(config::LIBRARY.of(self.host).as_deref())?;
             let devices = platform::discover(api)?;
             let contexts = devices.iter().map(|_| Mutex::default()).collect();
             Ok(Found {

@@ -1,10 +1,12 @@
 //! The machine and the environment, as far as they matter for backends.
 
+use super::known::KNOWN;
 use crate::text;
 use std::fs;
 use std::path::Path;
 use thalweg::loader::discover::{PATH_VARIABLE, privileged};
 use thalweg::loader::features;
+use thalweg::parallel::THREADS;
 
 pub(super) fn machine() -> Vec<[String; 2]> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -35,16 +37,21 @@ pub(super) fn environment(cache: Option<&Path>) -> Vec<[String; 2]> {
     };
     let mut rows = vec![
         row(PATH_VARIABLE, path),
-        row(THREADS, threads(value(THREADS).as_deref())),
+        row(THREADS.variable, threads(value(THREADS.variable).as_deref())),
     ];
     rows.extend(["LD_LIBRARY_PATH", "LD_PRELOAD"].map(|name| row(name, shown(name))));
     // Backends read settings of their own under this prefix.
     let others = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let mut others: Vec<_> = others
-        .filter(|name| name.starts_with("THALWEG_") && ![PATH_VARIABLE, THREADS].contains(&name.as_str()))
+        .filter(|name| {
+            name.starts_with("THALWEG_") && ![PATH_VARIABLE, THREADS.variable].contains(&name.as_str())
+        })
         .collect();
     others.sort();
-    rows.extend(others.iter().map(|name| row(name, shown(name))));
+    rows.extend(others.iter().map(|name| {
+        let note = unknown(name).map_or_else(String::new, |note| format!(" ({note})"));
+        row(name, shown(name) + &note)
+    }));
     rows.push(row(
         "trials",
         match cache {
@@ -58,7 +65,33 @@ pub(super) fn environment(cache: Option<&Path>) -> Vec<[String; 2]> {
     rows
 }
 
-const THREADS: &str = "THALWEG_NUM_THREADS";
+/// What is wrong with a variable whose name no setting has.
+fn unknown(name: &str) -> Option<String> {
+    if KNOWN.contains(&name) {
+        return None;
+    }
+    let nearest = KNOWN.iter().map(|known| (distance(name, known), known)).min();
+    Some(match nearest {
+        Some((0..=4, known)) => format!("not read: no setting has this name; did you mean {known}?"),
+        _ => "unknown: no setting has this name, unless a plugin of somebody else reads it".into(),
+    })
+}
+
+/// How many characters must be inserted, removed or replaced to make one text the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, left) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, right) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(left != *right);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
 
 fn threads(value: Option<&str>) -> String {
     let cores = text::count(
@@ -133,6 +166,12 @@ mod tests {
         );
         assert!(huge_pages(Some("always madvise [never]\n")).starts_with("never (large tensors are slower"));
         assert_eq!(huge_pages(None), "this system does not say");
+        assert_eq!(unknown("THALWEG_OPENCL_CACHE"), None);
+        let note = |name| unknown(name).unwrap();
+        assert!(note("THALWEG_NUM_THREADS").ends_with("did you mean THALWEG_THREADS?"));
+        assert!(note("THALWEG_OPENCL_CASHE").ends_with("did you mean THALWEG_OPENCL_CACHE?"));
+        assert!(note("THALWEG_ACME_LIBRARIES_AND_MORE").starts_with("unknown: "));
+        assert_eq!((distance("", "abc"), distance("kitten", "sitting")), (3, 3));
         assert_eq!(threads(Some("3")), "3");
         assert!(threads(Some("many")).starts_with("many (ignored: not a positive number; "));
         assert!(threads(None).starts_with("not set ("));

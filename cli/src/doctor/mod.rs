@@ -1,6 +1,7 @@
 //! `thalweg doctor`: everything that decides which devices there are.
 
 mod chain;
+mod known;
 mod machine;
 
 use crate::Outcome;

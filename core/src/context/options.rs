@@ -1,14 +1,18 @@
 //! How a context is asked for: in code, by environment variables, or in a TOML file.
 
+use super::settings::{
+    DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, FAST_MATH, MEMORY_LIMIT, MODE, PRECISION_MODE, SEED, STREAMS,
+};
 use super::{Context, Mode, Precision, Settings};
 use crate::error::Result;
 use crate::error::failure::Refusal;
 use crate::hal::{self, Stream, Target};
-use crate::parallel::{MAX_THREADS, Pool};
+use crate::parallel::{self, FORMER_THREADS, MAX_THREADS, Pool};
 use serde::Deserialize;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::OnceLock;
+use thalweg_hal::settings::Setting;
 
 /// Options of a context. What is not set is left to the defaults: the best device, eager mode, no limit, seed 0, all cores, the
 /// dtypes as they are, exact graphs.
@@ -103,20 +107,6 @@ impl FromStr for Mode {
     }
 }
 
-/// Environment variable and what it sets.
-const VARIABLES: [&str; 10] = [
-    "THALWEG_DEVICE_TARGET",
-    "THALWEG_DEVICE_ID",
-    "THALWEG_MODE",
-    "THALWEG_MEMORY_LIMIT",
-    "THALWEG_SEED",
-    "THALWEG_DETERMINISTIC",
-    "THALWEG_STREAMS",
-    "THALWEG_THREADS",
-    "THALWEG_PRECISION_MODE",
-    "THALWEG_FAST_MATH",
-];
-
 /// Most streams that a context is given.
 const MAX_STREAMS: usize = 64;
 
@@ -183,7 +173,7 @@ impl ContextBuilder {
     }
 
     /// Most threads that work on a CPU, the calling one included. They are the process's, for all contexts: the first context that sets
-    /// it decides, and another number later is an error. Without it `THALWEG_NUM_THREADS` or all cores.
+    /// it decides, and another number later is an error. Without it `THALWEG_THREADS` or all cores.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> ContextBuilder {
         self.threads = Some(threads);
@@ -236,12 +226,11 @@ impl ContextBuilder {
         ContextBuilder::from_toml(&text)
     }
 
-    /// The options of the environment: `THALWEG_DEVICE_TARGET`, `THALWEG_DEVICE_ID`, `THALWEG_MODE`, `THALWEG_MEMORY_LIMIT`,
-    /// `THALWEG_SEED`, `THALWEG_DETERMINISTIC`, `THALWEG_STREAMS`, `THALWEG_THREADS`, `THALWEG_PRECISION_MODE`, `THALWEG_FAST_MATH`;
-    /// truth values are `true` and `false`.
+    /// The options of the environment: `THALWEG_` and the option in upper case, such as `THALWEG_DEVICE_TARGET`. Truth values are `true`
+    /// and `false`.
     ///
     /// # Errors
-    /// A value that is none of the option's.
+    /// A value that is none of the option's; a variable that has another name now.
     pub fn from_env() -> Result<ContextBuilder> {
         ContextBuilder::from_variables(|name| std::env::var(name).ok())
     }
@@ -262,30 +251,25 @@ impl ContextBuilder {
                 "{name} is {text:?}, neither true nor false"
             ))),
         };
-        let [
-            target,
-            id,
-            mode,
-            limit,
-            seed,
-            deterministic,
-            streams,
-            threads,
-            precision,
-            fast_math,
-        ] = VARIABLES.map(&value);
-        Ok(ContextBuilder {
-            device_target: target,
-            device_id: number(VARIABLES[1], id)?,
-            mode: mode.map(|text| text.parse()).transpose()?,
-            memory_limit: limit.map(Size::Text),
-            seed: number(VARIABLES[4], seed)?,
-            deterministic: truth(VARIABLES[5], deterministic)?,
-            streams: number(VARIABLES[6], streams)?,
-            threads: number(VARIABLES[7], threads)?,
-            precision_mode: precision.map(|text| text.parse()).transpose()?,
-            fast_math: truth(VARIABLES[9], fast_math)?,
-        })
+        let of = |row: Setting| value(row.variable);
+        let builder = ContextBuilder {
+            device_target: of(DEVICE_TARGET),
+            device_id: number(DEVICE_ID.variable, of(DEVICE_ID))?,
+            mode: of(MODE).map(|text| text.parse()).transpose()?,
+            memory_limit: of(MEMORY_LIMIT).map(Size::Text),
+            seed: number(SEED.variable, of(SEED))?,
+            deterministic: truth(DETERMINISTIC.variable, of(DETERMINISTIC))?,
+            streams: number(STREAMS.variable, of(STREAMS))?,
+            threads: number(parallel::THREADS.variable, of(parallel::THREADS))?,
+            precision_mode: of(PRECISION_MODE).map(|text| text.parse()).transpose()?,
+            fast_math: truth(FAST_MATH.variable, of(FAST_MATH))?,
+        };
+        if value(FORMER_THREADS).is_some() {
+            return Err(Refusal::new(format!("{FORMER_THREADS} is not read"))
+                .help(format!("set {}", parallel::THREADS.variable))
+                .into());
+        }
+        Ok(builder)
     }
 
     /// The context.
@@ -422,6 +406,12 @@ mod tests {
             .to_string();
         assert!(
             error.starts_with("THALWEG_DEVICE_ID is \"x\", not a whole number"),
+            "{error}"
+        );
+        let former = |name: &str| (name == "THALWEG_NUM_THREADS").then(|| "4".to_owned());
+        let error = ContextBuilder::from_variables(former).unwrap_err().to_string();
+        assert!(
+            error.contains("THALWEG_NUM_THREADS is not read") && error.contains("set THALWEG_THREADS"),
             "{error}"
         );
     }

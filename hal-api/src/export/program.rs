@@ -5,7 +5,7 @@ mod draft;
 mod forms;
 
 use super::memory::{count as count_bytes, give_back, obtain, withdraw};
-use super::objects::{Buffer, Owner, full, stale};
+use super::objects::{Buffer, Instance, Owner, full, stale};
 use super::stream::mark;
 use super::{arg, array, enter, optional, put, writable};
 use crate::backend::{Backend, Device, Region, Tag};

@@ -8,9 +8,22 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use thalweg_hal::settings::{Setting, Values, Way};
 
-/// Names a list of folders that is searched after the explicit ones.
-pub const PATH_VARIABLE: &str = "THALWEG_BACKEND_PATH";
+/// A list of folders that is searched after the explicit ones.
+pub const BACKEND_PATH: Setting = Setting {
+    key: "backend_path",
+    variable: "THALWEG_BACKEND_PATH",
+    way: Way::Variable,
+    values: Values::Range("absolute folders with `:` between them"),
+    default: "none",
+    about: "Folders that are searched for plugins, after those that the program names. A program with raised privileges \
+            ignores it. In code: `LoaderOptions::folders`.",
+    read_by: "the loader",
+};
+
+/// The variable of [`BACKEND_PATH`].
+pub const PATH_VARIABLE: &str = BACKEND_PATH.variable;
 
 /// By which rule a folder is searched; the order is the order of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -68,7 +81,7 @@ impl Surroundings {
     /// Those of this process.
     pub fn of_process() -> Surroundings {
         Surroundings {
-            variable: env::var_os(PATH_VARIABLE),
+            variable: BACKEND_PATH.from_env_os(),
             executable: env::current_exe().ok(),
             user: user_folder(),
             privileged: privileged(),

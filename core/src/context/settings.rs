@@ -1,0 +1,139 @@
+//! What a context may be told by files and the environment: the rows of `docs/settings.md`.
+
+use thalweg_hal::settings::{Setting, Values, Way};
+
+pub(super) const DEVICE_TARGET: Setting = Setting {
+    key: "device_target",
+    variable: "THALWEG_DEVICE_TARGET",
+    way: Way::Option,
+    values: Values::Range("a target such as `cpu`, `cuda:1`, the name of a plugin, or `auto`"),
+    default: "auto",
+    about: "The device. One that is missing is an error; only `auto` chooses.",
+    read_by: "`ContextBuilder`",
+};
+
+pub(super) const DEVICE_ID: Setting = Setting {
+    key: "device_id",
+    variable: "THALWEG_DEVICE_ID",
+    way: Way::Option,
+    values: Values::Range("a whole number from 0"),
+    default: "0",
+    about: "The number of the device, where the target has none.",
+    read_by: "`ContextBuilder`",
+};
+
+pub(super) const MODE: Setting = Setting {
+    key: "mode",
+    variable: "THALWEG_MODE",
+    way: Way::Option,
+    values: Values::OneOf(&["eager", "graph"]),
+    default: "eager",
+    about: "When ops run: at once, or recorded and compiled together when a value is read.",
+    read_by: "`ContextBuilder`",
+};
+
+pub(super) const MEMORY_LIMIT: Setting = Setting {
+    key: "memory_limit",
+    variable: "THALWEG_MEMORY_LIMIT",
+    way: Way::Option,
+    values: Values::Range("bytes, or a size such as `8 GiB`; 0 for no limit"),
+    default: "0",
+    about: "Most memory that the pool of the device reserves, for all contexts.",
+    read_by: "`ContextBuilder`",
+};
+
+pub(super) const SEED: Setting = Setting {
+    key: "seed",
+    variable: "THALWEG_SEED",
+    way: Way::Option,
+    values: Values::Range("a whole number from 0"),
+    default: "0",
+    about: "Seed of random numbers.",
+    read_by: "`ContextBuilder`",
+};
+
+pub(super) const DETERMINISTIC: Setting = Setting {
+    key: "deterministic",
+    variable: "THALWEG_DETERMINISTIC",
+    way: Way::Option,
+    values: Values::OneOf(&["true", "false"]),
+    default: "true",
+    about: "Whether two runs of a program compute the same bits. With `false`, random numbers start from the entropy of the system where no seed is set.",
+    read_by: "`ContextBuilder`",
+};
+
+pub(super) const STREAMS: Setting = Setting {
+    key: "streams",
+    variable: "THALWEG_STREAMS",
+    way: Way::Option,
+    values: Values::Range("a whole number from 0 to 64"),
+    default: "0",
+    about: "How many streams `Context::streams` holds for stream scopes of the program.",
+    read_by: "`ContextBuilder`",
+};
+
+pub(super) const PRECISION_MODE: Setting = Setting {
+    key: "precision_mode",
+    variable: "THALWEG_PRECISION_MODE",
+    way: Way::Option,
+    values: Values::OneOf(&[
+        "must_keep_origin_dtype",
+        "force_fp32",
+        "force_fp16",
+        "allow_fp32_to_fp16",
+        "allow_fp32_to_bf16",
+        "allow_mix_precision",
+        "allow_mix_precision_fp16",
+        "allow_mix_precision_bf16",
+    ]),
+    default: "must_keep_origin_dtype",
+    about: "In which dtypes ops compute.",
+    read_by: "`ContextBuilder`",
+};
+
+pub(super) const FAST_MATH: Setting = Setting {
+    key: "fast_math",
+    variable: "THALWEG_FAST_MATH",
+    way: Way::Option,
+    values: Values::OneOf(&["true", "false"]),
+    default: "false",
+    about: "Whether the compiler of graphs may change bits. Eager ops stay exact.",
+    read_by: "`ContextBuilder`",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::{ContextBuilder, Precision};
+    use crate::parallel::THREADS;
+
+    /// Every option of a file is a row, and no row is anything else.
+    #[test]
+    fn rows_are_the_options() {
+        let mut rows = [
+            DEVICE_TARGET,
+            DEVICE_ID,
+            MODE,
+            MEMORY_LIMIT,
+            SEED,
+            DETERMINISTIC,
+            STREAMS,
+            THREADS,
+            PRECISION_MODE,
+            FAST_MATH,
+        ]
+        .map(|row| row.key);
+        rows.sort_unstable();
+        let error = ContextBuilder::from_toml("nothing = 1").unwrap_err().to_string();
+        let (_, expected) = error.split_once("expected one of ").unwrap();
+        let mut options: Vec<_> = expected.split('`').skip(1).step_by(2).collect();
+        options.sort_unstable();
+        assert_eq!(options, rows);
+    }
+
+    #[test]
+    fn precision_has_the_modes() {
+        let names: Vec<_> = Precision::ALL.iter().map(|mode| mode.name()).collect();
+        assert_eq!(PRECISION_MODE.values, Values::OneOf(&names.leak()[..]));
+    }
+}
