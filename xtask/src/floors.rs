@@ -17,6 +17,7 @@ const LINES: [Line; 1] = [Line {
     floors: &[
         "error",       // errors, and the tag of the op that the user called
         "types",       // elements, scalars, shapes, layouts
+        "options",     // the macro of builders
         "graph",       // primitive ops and their types
         "lower",       // from graphs to kernels
         "engine",      // what is kept for a device

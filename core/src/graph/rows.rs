@@ -5,8 +5,8 @@
 use super::{Body, Control, ConvAttributes, Graph, Op, ScatterMode, Type};
 use crate::hal::DType;
 use crate::hal::ir::{ReduceOp, ScalarOp, literal, parse_literal};
-use crate::tensor::failure::Refusal;
-use crate::tensor::shape::{Axes, MAX_RANK, Shape};
+use crate::error::failure::Refusal;
+use crate::types::shape::{Axes, MAX_RANK, Shape};
 use smallvec::{SmallVec, smallvec};
 use std::fmt::{Display, Write};
 use std::str::FromStr;
