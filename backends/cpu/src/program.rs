@@ -6,12 +6,14 @@ use crate::kernel::CpuKernel;
 use crate::memory;
 use crate::parallel::{Parallel, Serial};
 use crate::stream::{COPY_BYTES_PER_NS, CpuStream, INLINE_NS, Threads};
+use arrayvec::ArrayVec;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use thalweg_hal::Result;
 use thalweg_hal::backend::{OwnedTag, Region, Tag};
+use thalweg_hal::ir::MAX_PARAMS;
 use thalweg_hal::kit::program::{self, End, Form, Node, Operand, Program, Step};
 use thalweg_hal::kit::queue::Job;
 
@@ -222,7 +224,16 @@ unsafe fn run(
                     return;
                 }
             }
-            let args = arguments(operands, address);
+            // Filled in place, as in `kernel::run`.
+            let mut args = ArrayVec::<Arg<'_>, MAX_PARAMS>::new_const();
+            for (at, operand) in operands.iter().enumerate() {
+                args.push(Arg {
+                    ptr: address(at),
+                    strides: &operand.strides,
+                    gather_stride: operand.gather_stride,
+                    gather_extent: operand.gather_extent,
+                });
+            }
             let args = Args {
                 extents,
                 args: &args,
@@ -276,6 +287,17 @@ unsafe fn run(
 }
 
 impl Run {
+    /// Runs the nodes one by one.
+    fn line(&self, plan: &Plan, threads: &Threads) {
+        let slots = |slot: usize| self.slots[slot];
+        for (index, node) in self.program.nodes.iter().enumerate() {
+            self.at.store(index, Ordering::Relaxed);
+            let kept = plan.kept(&self.program, index, slots);
+            // SAFETY: as in `wave`.
+            unsafe { run(node, slots, kept, &self.arguments, threads) };
+        }
+    }
+
     /// Runs nodes that do not wait for each other.
     fn wave(&self, wave: &[u32], threads: &Threads) {
         let node = |at: u32, parallel: &dyn Parallel| {
@@ -350,8 +372,11 @@ impl CpuStream {
         let (failed, threads) = (Arc::clone(&job), self.threads);
         self.queue.push(Job {
             run: Box::new(move || {
-                for wave in &Plan::of(&job.program).waves {
-                    job.wave(wave, &threads);
+                let plan = Plan::of(&job.program);
+                if plan.waves.len() == job.program.nodes.len() {
+                    job.line(plan, &threads);
+                } else {
+                    plan.waves.iter().for_each(|wave| job.wave(wave, &threads));
                 }
                 Ok(())
             }),
