@@ -46,6 +46,10 @@ pub(crate) struct Executable {
 }
 
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are ready, and a box would be a look-up in every run"
+)]
 enum Work {
     /// One call of the backend.
     Ready(Ready),

@@ -3,9 +3,9 @@
 //! Text is written and read by the same rows: a [`Codec`] goes over the attributes of an op and writes each, or sets each.
 
 use super::{Body, Control, ConvAttributes, Graph, Op, ScatterMode, Type};
+use crate::error::failure::Refusal;
 use crate::hal::DType;
 use crate::hal::ir::{ReduceOp, ScalarOp, literal, parse_literal};
-use crate::error::failure::Refusal;
 use crate::types::shape::{Axes, MAX_RANK, Shape};
 use smallvec::{SmallVec, smallvec};
 use std::fmt::{Display, Write};

@@ -32,6 +32,10 @@ struct List {
 
 /// What packets on buffers point to, with slots in the place of buffers.
 #[derive(Default)]
+#[expect(
+    clippy::vec_box,
+    reason = "packets point to what is boxed while the lists grow"
+)]
 struct Named {
     held: Vec<u64>,
     bindings: Vec<Box<[Binding]>>,
