@@ -211,7 +211,7 @@ fn groups_are_told_as_they_finish() {
     let mut next = || lines.next().map(Result::unwrap);
     assert_eq!(
         next().unwrap(),
-        "conformance of libthalweg_plainc.so (thalweg-hal 1.0)"
+        "conformance of libthalweg_plainc.so (thalweg-hal 2.0)"
     );
     assert!(next().unwrap().starts_with("core "));
     assert!(child.try_wait().unwrap().is_none());

@@ -251,7 +251,7 @@ mod tests {
         };
         let report = Report {
             subject: "libthalweg_acme.so".into(),
-            contract: "1.0".into(),
+            contract: "2.0".into(),
             rows: vec![
                 row("memory", "sizes", Outcome::Passed),
                 row("streams", "order", Outcome::Passed),
