@@ -250,7 +250,7 @@ unsafe extern "C" fn shutdown<B: Backend>(context: Context) -> i32 {
 
 /// Exports a [`Backend`] as a plugin: the C symbol `thalweg_backend`.
 ///
-/// ```ignore
+/// ```text
 /// thalweg_hal::export_backend!(Acme);
 /// ```
 ///

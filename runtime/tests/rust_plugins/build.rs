@@ -40,6 +40,7 @@ fn build(version: &str, name: &str, patches: &[Patch<'_>]) -> PathBuf {
     // The profiles of the workspace make for fast code; here the build is to be fast.
     let tail = tail.split("[profile").next().unwrap();
     let tail = tail.replacen("\nversion = \"1.0.0\"", &format!("\nversion = \"{version}\""), 1);
+    let tail = tail.replace("\"~1.0.0\"", &format!("\"{version}\""));
     assert!(
         tail.contains(&format!("\nversion = \"{version}\"")),
         "the workspace is not at 1.0.0"
