@@ -221,7 +221,7 @@ fn codes() -> BTreeMap<String, u64> {
 }
 
 /// Texts by their C names.
-const TEXTS: [(&str, &str); 3] = [
+const TEXTS: [(&str, &str); 4] = [
     ("THALWEG_ENTRY_SYMBOL", ENTRY_SYMBOL),
     ("THALWEG_MANIFEST_SECTION", manifest::SECTION),
     ("THALWEG_MANIFEST_ABI_TEXT", manifest::ABI_TEXT),

@@ -96,9 +96,8 @@ pub(crate) fn scalar(op: ScalarOp, tracked: u32) -> Option<Saves> {
         | ScalarOp::Cos
         | ScalarOp::Erf
         | ScalarOp::Select => Some(Saves::inputs(1)),
-        ScalarOp::Sqrt | ScalarOp::Exp | ScalarOp::Expm1 | ScalarOp::Tanh | ScalarOp::Cbrt => {
-            Some(Saves::OUTPUT)
-        }
+        ScalarOp::Sqrt | ScalarOp::Exp | ScalarOp::Expm1 | ScalarOp::Tanh => Some(Saves::OUTPUT),
+        ScalarOp::Cbrt => Some(Saves::OUTPUT),
         ScalarOp::Mul | ScalarOp::Fma => Some(Saves::factors(tracked)),
         ScalarOp::Div => Some(Saves::inputs(0b10).and_output(tracked & 0b10 != 0)),
         ScalarOp::Rem if tracked & 0b10 == 0 => Some(Saves::NOTHING),
