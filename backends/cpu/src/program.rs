@@ -6,14 +6,12 @@ use crate::kernel::CpuKernel;
 use crate::memory;
 use crate::parallel::{Parallel, Serial};
 use crate::stream::{COPY_BYTES_PER_NS, CpuStream, INLINE_NS, Threads};
-use arrayvec::ArrayVec;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use thalweg_hal::Result;
 use thalweg_hal::backend::{OwnedTag, Region, Tag};
-use thalweg_hal::ir::MAX_PARAMS;
 use thalweg_hal::kit::program::{self, End, Form, Node, Operand, Program, Step};
 use thalweg_hal::kit::queue::Job;
 
@@ -129,15 +127,14 @@ impl Plan {
     }
 }
 
-/// A launch's arguments with their addresses.
-fn arguments<'a>(operands: &'a [Operand], address: impl Fn(usize) -> *mut u8) -> SmallVec<[Arg<'a>; 8]> {
-    let arg = |(at, operand): (usize, &'a Operand)| Arg {
-        ptr: address(at),
+#[inline]
+fn argument(operand: &Operand, ptr: *mut u8) -> Arg<'_> {
+    Arg {
+        ptr,
         strides: &operand.strides,
         gather_stride: operand.gather_stride,
         gather_extent: operand.gather_extent,
-    };
-    operands.iter().enumerate().map(arg).collect()
+    }
 }
 
 /// The forms of constants that nodes read faster.
@@ -156,9 +153,12 @@ pub(crate) fn forms(nodes: &[Node<CpuDevice>], constant: &dyn Fn(usize) -> bool)
         let CpuKernel::Library(library) = &**kernel else {
             return None;
         };
+        let args: Vec<Arg<'_>> = (operands.iter())
+            .map(|operand| argument(operand, std::ptr::null_mut()))
+            .collect();
         let wanted = library.wanted(&Args {
             extents,
-            args: &arguments(operands, |_| std::ptr::null_mut()),
+            args: &args,
             scalars,
         })?;
         let operand = &operands[wanted.operand];
@@ -224,31 +224,28 @@ unsafe fn run(
                     return;
                 }
             }
-            // Filled in place, as in `kernel::run`.
-            let mut args = ArrayVec::<Arg<'_>, MAX_PARAMS>::new_const();
+            // Filled in place: what is collected would be moved, with its room for operands.
+            let mut args = SmallVec::<[Arg<'_>; 8]>::new();
             for (at, operand) in operands.iter().enumerate() {
-                args.push(Arg {
-                    ptr: address(at),
-                    strides: &operand.strides,
-                    gather_stride: operand.gather_stride,
-                    gather_extent: operand.gather_extent,
-                });
+                args.push(argument(operand, address(at)));
             }
             let args = Args {
                 extents,
                 args: &args,
                 scalars,
             };
-            if let (Some((form, made)), CpuKernel::Library(library)) = (kept, &**kernel) {
-                // SAFETY: as below; the form has the bytes that the kernel wanted, and who comes first alone writes them.
-                unsafe {
-                    made.get_or_init(|| library.prepare(&args, form));
-                    library.run(&args, form, parallel);
+            // SAFETY: the caller vouches for the memory; what outputs may share was checked with the program. A form has the bytes
+            // that the kernel wanted, and who comes first alone writes them.
+            unsafe {
+                match (&**kernel, kept) {
+                    (CpuKernel::Program(program), _) => program.run_loops(&args, parallel),
+                    (CpuKernel::Library(library), Some((form, made))) => {
+                        made.get_or_init(|| library.prepare(&args, form));
+                        library.run(&args, form, parallel);
+                    }
+                    (CpuKernel::Library(library), None) => library.run(&args, std::ptr::null(), parallel),
                 }
-                return;
             }
-            // SAFETY: the caller vouches for the memory; what outputs may share was checked with the program.
-            unsafe { kernel.run(&args, parallel) };
         }
         Step::Copy {
             dst,
@@ -289,8 +286,9 @@ unsafe fn run(
 impl Run {
     /// Runs the nodes one by one.
     fn line(&self, plan: &Plan, threads: &Threads) {
-        let slots = |slot: usize| self.slots[slot];
-        for (index, node) in self.program.nodes.iter().enumerate() {
+        let (slots, nodes) = (&self.slots[..], &self.program.nodes[..]);
+        let slots = |slot: usize| slots[slot];
+        for (index, node) in nodes.iter().enumerate() {
             self.at.store(index, Ordering::Relaxed);
             let kept = plan.kept(&self.program, index, slots);
             // SAFETY: as in `wave`.

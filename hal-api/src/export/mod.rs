@@ -188,6 +188,7 @@ unsafe fn put<T>(out: *mut T, value: T) -> Result<()> {
 }
 
 /// Refuses a null out pointer before anything is created that would be lost.
+#[inline]
 fn writable<T>(out: *mut T) -> Result<()> {
     if out.is_null() || !out.is_aligned() {
         return Err(Error::invalid_argument("the out pointer is null or not aligned"));

@@ -312,13 +312,16 @@ unsafe extern "C" fn run<B: Backend>(context: Context, args: *const ProgramRunAr
                 }
                 slot.write(buffer.region(input.offset));
             }
-            let bound = program.bound.lock();
-            for (&input, slot) in bound.iter().zip(&mut slots[bound_at..held_at]) {
-                slot.write(instance.buffer(input.buffer)?.region(input.offset));
+            let locked = program.bound.lock();
+            let bound: &[ProgramInput] = locked.as_deref().map_or(&[], |bound| bound);
+            if !bound.is_empty() {
+                for (&input, slot) in bound.iter().zip(&mut slots[bound_at..held_at]) {
+                    slot.write(instance.buffer(input.buffer)?.region(input.offset));
+                }
+                program
+                    .bound
+                    .check_run(instance, bound, inputs, &program.inputs)?;
             }
-            program
-                .bound
-                .check_run(instance, &bound, inputs, &program.inputs)?;
             let (mut made, mut uncounted) = (SmallVec::<[u64; 4]>::new(), 0);
             for (held, slot) in held.iter().zip(&mut slots[held_at..]) {
                 slot.write(instance.buffer(held.buffer)?.region(0));
@@ -353,9 +356,12 @@ unsafe extern "C" fn run<B: Backend>(context: Context, args: *const ProgramRunAr
                 .iter()
                 .map(|input| input.buffer)
                 .chain(made.iter().copied())
-                .chain(bound.iter().map(|input| input.buffer))
                 .chain(held.iter().map(|held| held.buffer));
             mark(stream, used.filter_map(|handle| instance.buffers.get(handle)));
+            if !bound.is_empty() {
+                let used = bound.iter().map(|input| input.buffer);
+                mark(stream, used.filter_map(|handle| instance.buffers.get(handle)));
+            }
             if let Err(error) = submitted {
                 withdraw(instance, program.owner.get(), &made, 0);
                 return Err(error);

@@ -213,9 +213,20 @@ impl Program {
     /// with a parameter that is gathered from never.
     pub unsafe fn run(&self, args: &Args<'_>, parallel: &dyn Parallel) {
         // SAFETY: the caller's promise.
-        if !unsafe { self.run_single(args.extents, args.scalars, |p| args.args[p].ptr) } {
-            self.launch(args, parallel);
+        unsafe {
+            if !self.run_single(args.extents, args.scalars, |p| args.args[p].ptr) {
+                self.run_loops(args, parallel);
+            }
         }
+    }
+
+    /// [`Program::run`] for what [`Program::run_single`] does not take.
+    ///
+    /// # Safety
+    /// As [`Program::run`].
+    #[inline]
+    pub unsafe fn run_loops(&self, args: &Args<'_>, parallel: &dyn Parallel) {
+        self.launch(args, parallel);
     }
 }
 

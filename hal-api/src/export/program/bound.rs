@@ -85,13 +85,15 @@ impl Bound {
         Ok(bound)
     }
 
+    #[inline]
     pub(super) fn count(&self) -> usize {
         self.reach.len()
     }
 
-    /// What the slots hold; a change waits meanwhile.
-    pub(super) fn lock(&self) -> RwLockReadGuard<'_, Box<[ProgramInput]>> {
-        self.held.read()
+    /// What the slots hold; a change waits meanwhile. Most programs have no bound slot, and their runs take no lock.
+    #[inline]
+    pub(super) fn lock(&self) -> Option<RwLockReadGuard<'_, Box<[ProgramInput]>>> {
+        (!self.reach.is_empty()).then(|| self.held.read())
     }
 
     /// Gives a slot another buffer.
@@ -163,9 +165,19 @@ impl Bound {
         inputs: &[ProgramInput],
         reaches: &[Reach],
     ) -> Result<()> {
-        if !self.written || inputs.is_empty() {
-            return Ok(());
+        match self.written {
+            true => self.compare(instance, held, inputs, reaches),
+            false => Ok(()),
         }
+    }
+
+    fn compare<B: Backend>(
+        &self,
+        instance: &Instance<B>,
+        held: &[ProgramInput],
+        inputs: &[ProgramInput],
+        reaches: &[Reach],
+    ) -> Result<()> {
         for (at, (bound, place)) in self.reach.iter().zip(held).enumerate() {
             if !bound.written {
                 continue;
