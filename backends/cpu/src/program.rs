@@ -213,7 +213,10 @@ unsafe fn run(
             given,
         } => {
             let mut place = SmallVec::new();
-            let scalars = program::scalars(scalars, given, given_to_run, &mut place);
+            let scalars = match given.is_empty() {
+                true => scalars,
+                false => program::scalars(scalars, given, given_to_run, &mut place),
+            };
             let address = |at: usize| {
                 let operand = &operands[at];
                 slots(operand.slot).wrapping_add(operand.offset as usize)

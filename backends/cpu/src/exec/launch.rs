@@ -4,7 +4,7 @@ use super::frame::loops_of;
 use super::plan::{Along, BLOCK, Plan};
 use super::program::{Compiled, Program};
 use super::space::{MAX_AXES, Space, full_strides};
-use super::{Args, columns, flat, rows};
+use super::{Args, columns, rows};
 use crate::loops::SEGMENT;
 use crate::parallel::Parallel;
 use smallvec::SmallVec;
@@ -77,9 +77,6 @@ pub(super) struct Stream {
 
 impl Program {
     pub(super) fn launch(&self, args: &Args<'_>, parallel: &dyn Parallel) {
-        if self.flat {
-            return flat::run(self, args, parallel);
-        }
         let full = full_strides(&self.kernel, args);
         let strides = (&full[..], self.kernel.params.len());
         for compiled in &self.parts {

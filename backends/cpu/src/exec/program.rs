@@ -1,7 +1,7 @@
 //! A kernel that is ready to run.
 
 use super::build::build;
-use super::flat::Single;
+use super::flat::{self, Single};
 use super::phases::{Part, parts};
 use super::plan::{Along, Plan};
 use crate::isa::Isa;
@@ -226,7 +226,10 @@ impl Program {
     /// As [`Program::run`].
     #[inline]
     pub unsafe fn run_loops(&self, args: &Args<'_>, parallel: &dyn Parallel) {
-        self.launch(args, parallel);
+        match self.flat {
+            true => flat::run(self, args, parallel),
+            false => self.launch(args, parallel),
+        }
     }
 }
 
