@@ -93,7 +93,7 @@ fn the_machine_the_folders_and_each_candidates_way() {
         .map(|line| line.split_whitespace().take(2).collect::<Vec<_>>().join(" "))
         .collect();
     let all = [
-        "file", "ELF", "manifest", "lock", "trial", "dlopen", "layout", "start", "devices",
+        "file", "ELF", "manifest", "layout", "lock", "trial", "dlopen", "start", "devices",
     ]
     .map(|step| format!("{step} ok"));
     assert_eq!(steps[..9], all, "{plain}");
