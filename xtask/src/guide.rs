@@ -59,6 +59,8 @@ fn walk(root: &Path, name: &str, blocks: &[Block]) -> Result<()> {
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(&folder)?;
+    // `cargo new` adds a package to the workspace around it, which is not to be the project's.
+    fs::write(folder.join("Cargo.toml"), "[workspace]\nresolver = \"3\"\n")?;
     let mut script = String::from("set -euo pipefail\n");
     for block in blocks {
         match block {
