@@ -124,8 +124,15 @@ pub(crate) fn check(root: &Path) -> Result<()> {
             "interpreter",
         ],
         &["test", "--lib", "--package", "thalweg-cstyle", "every_op"],
-        &["test", "--lib", "--package", "thalweg", "every_scalar_op"],
-        &["test", "--doc", "--package", "thalweg", &method],
+        &[
+            "test",
+            "--lib",
+            "--package",
+            "thalweg",
+            "--all-features",
+            "every_scalar_op",
+        ],
+        &["test", "--doc", "--package", "thalweg", "--all-features", &method],
         &[
             "run",
             "--package",
