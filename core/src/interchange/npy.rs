@@ -336,5 +336,6 @@ fn header(shape: &Shape, dtype: DType) -> Parsed<Vec<u8>> {
 }
 
 // The arrays that they read are stored in an archive.
-#[cfg(all(test, feature = "npz"))]
+#[cfg(test)]
+#[cfg(feature = "npz")]
 mod tests;
