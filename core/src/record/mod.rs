@@ -1,0 +1,3 @@
+//! What is recorded while a program runs.
+
+pub mod recording;
