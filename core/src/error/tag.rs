@@ -125,6 +125,7 @@ impl OpTag {
         if self.scope == ScopeId::NONE && !parts::is_naming() {
             return self;
         }
+        calls::begin();
         OpTag {
             op: if self.op.is_empty() { "gradient" } else { self.op },
             scope: self.scope.gradients(),

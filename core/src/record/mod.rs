@@ -16,6 +16,7 @@ pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod failure;
 pub(crate) mod measure;
+pub(crate) mod memory;
 pub(crate) mod parts;
 pub(crate) mod place;
 pub mod recording;
