@@ -221,7 +221,7 @@ fn recorded(op: &Op, inputs: &[&Tensor], tag: OpTag, otherwise: &dyn Fn() -> Ten
     if calls::tracing() != 0 {
         return otherwise();
     }
-    let on = calls::observed();
+    let (on, tag) = (calls::observed(), tag.within());
     if let Some(context) = plain_context(inputs) {
         let engine = context.engine();
         let scoped = engine.scoped_lane();

@@ -25,7 +25,5 @@ pub(crate) mod scope;
 pub(crate) mod session;
 pub(crate) mod span;
 pub(crate) mod switch;
-#[cfg(test)]
-mod tests;
 pub(crate) mod text;
 pub(crate) mod writer;
