@@ -65,7 +65,7 @@ impl Out {
         field.put(self);
     }
 
-    fn time(&mut self, time: &u64) {
+    fn moment(&mut self, time: &u64) {
         self.difference(*time, self.time);
         self.time = *time;
     }
@@ -124,7 +124,7 @@ impl<'a> In<'a> {
         T::take(self)
     }
 
-    fn time(&mut self) -> Taken<u64> {
+    fn moment(&mut self) -> Taken<u64> {
         self.time = self.difference(self.time)?;
         Ok(self.time)
     }
@@ -227,7 +227,7 @@ numbers!(SpanKind {
     Callback = 9, Checkpoint = 10, Trace = 11, Rewrite = 12, Lower = 13, Compile = 14, Wait = 15
 });
 
-/// A struct as its fields in this order; `time` is a difference to the time before, `plain` is not.
+/// A struct as its fields in this order; `moment` is a difference to the time before, `plain` is not.
 macro_rules! fields {
     ($type:ident { $($field:ident: $how:ident),+ $(,)? }) => {
         impl Field for $type {
@@ -244,7 +244,7 @@ macro_rules! fields {
 }
 
 fields!(Start {
-    time,
+    time: moment,
     unix: plain,
     pid: plain,
     rank: plain,
@@ -286,8 +286,8 @@ fields!(Part {
 });
 fields!(Op {
     thread: plain,
-    start: time,
-    end: time,
+    start: moment,
+    end: moment,
     place: plain,
     call: plain,
     operands: plain
@@ -296,14 +296,14 @@ fields!(Run {
     correlation: plain,
     thread: plain,
     stream: plain,
-    start: time,
-    end: time,
+    start: moment,
+    end: moment,
     program: plain,
     place: plain,
     call: plain,
 });
 fields!(Memory {
-    time,
+    time: moment,
     device: plain,
     kind: plain,
     buffer: plain,
@@ -315,8 +315,8 @@ fields!(Span {
     kind: plain,
     name: plain,
     number: plain,
-    start: time,
-    end: time
+    start: moment,
+    end: moment
 });
 
 /// The first byte of a command says what follows.
@@ -357,8 +357,8 @@ impl Field for Command {
             out.plain(&self.nth);
             out.plain(&self.bytes);
         }
-        out.time(&self.start);
-        out.time(&self.end);
+        out.moment(&self.start);
+        out.moment(&self.end);
         if has_queued {
             out.difference(self.queued, out.last.queued);
         }
@@ -388,7 +388,7 @@ impl Field for Command {
         if has(command::MORE) {
             (taken.nth, taken.bytes) = (input.plain()?, input.plain()?);
         }
-        (taken.start, taken.end) = (input.time()?, input.time()?);
+        (taken.start, taken.end) = (input.moment()?, input.moment()?);
         if has(command::QUEUED) {
             taken.queued = input.difference(input.last.queued)?;
         }
@@ -441,9 +441,9 @@ records! {
     10 = Command(one),
     11 = Memory(memory),
     12 = Span(span),
-    13 = Mark { thread: plain, time: time, name: plain },
-    14 = Counter { time: time, name: plain, value: plain },
-    15 = Failure { thread: plain, time: time, text: plain },
+    13 = Mark { thread: plain, time: moment, name: plain },
+    14 = Counter { time: moment, name: plain, value: plain },
+    15 = Failure { thread: plain, time: moment, text: plain },
     16 = Lost { source: plain, count: plain },
-    17 = End { time: time },
+    17 = End { time: moment },
 }
