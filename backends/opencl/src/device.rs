@@ -190,9 +190,9 @@ impl Device for OpenClDevice {
 
     fn query(&self, key: PropertyKey) -> Option<u64> {
         match key {
-            PropertyKey::L1Cache | PropertyKey::L2Cache | PropertyKey::VectorBits => None,
             PropertyKey::L3Cache => Some(self.info.cache).filter(|&bytes| bytes > 0),
             PropertyKey::Threads => Some(u64::from(self.info.compute_units)),
+            _ => None,
         }
     }
 
