@@ -48,5 +48,6 @@ pub mod hal;
 pub mod host;
 pub mod loader;
 pub mod parallel;
+mod said;
 
 pub use error::{Error, Result};
