@@ -47,6 +47,15 @@ pub(crate) enum Event {
         time: u64,
         text: TextId,
     },
+    /// A run on a device that does not measure, between two of its events.
+    Bracket {
+        end: u64,
+        /// Nanoseconds.
+        took: u64,
+        correlation: u64,
+        device: u32,
+        stream: u64,
+    },
 }
 
 /// Two halves of a word.
@@ -106,6 +115,13 @@ impl Event {
                 [head(5, session, name), time, value.to_bits(), 0, 0, 0, 0, 0]
             }
             Event::Failure { time, text } => [head(6, session, text), time, 0, 0, 0, 0, 0, 0],
+            Event::Bracket {
+                end,
+                took,
+                correlation,
+                device,
+                stream,
+            } => [head(7, session, device), took, end, 0, correlation, stream, 0, 0],
         }
     }
 
@@ -136,7 +152,7 @@ impl Event {
             3 => Event::Span {
                 start,
                 end,
-                kind: SpanKind::of_number(third as u8).ok()?,
+                kind: SpanKind::of_number(third as u8)?,
                 name: number,
                 number: fourth,
             },
@@ -152,6 +168,13 @@ impl Event {
             6 => Event::Failure {
                 time: start,
                 text: number,
+            },
+            7 => Event::Bracket {
+                end,
+                took: start,
+                correlation: fourth,
+                device: number,
+                stream: fifth,
             },
             _ => return None,
         };

@@ -11,6 +11,8 @@
 
 pub(crate) mod calls;
 pub(crate) mod clock;
+pub(crate) mod environment;
+pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod failure;
 pub(crate) mod measure;

@@ -19,15 +19,10 @@ pub(crate) struct Call {
 /// What a place is, by addresses: a name at another address is another place of the same text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
-    op: (*const u8, usize),
-    location: *const Location<'static>,
+    op: (usize, usize),
+    location: usize,
     scope: ScopeId,
 }
-
-// SAFETY: the pointers are compared and never followed.
-unsafe impl Send for Key {}
-// SAFETY: as above.
-unsafe impl Sync for Key {}
 
 #[derive(Default)]
 struct Places {
@@ -52,12 +47,12 @@ pub(crate) fn of(op: &'static str, location: Option<&'static Location<'static>>,
         return 0;
     }
     let key = Key {
-        op: (op.as_ptr(), op.len()),
-        location: location.map_or(std::ptr::null(), std::ptr::from_ref),
+        op: (op.as_ptr().addr(), op.len()),
+        location: location.map_or(0, |location| std::ptr::from_ref(location).addr()),
         scope,
     };
-    let mixed = (key.op.0 as usize as u64)
-        .wrapping_add((key.location as usize as u64).rotate_left(17))
+    let mixed = (key.op.0 as u64)
+        .wrapping_add((key.location as u64).rotate_left(17))
         .wrapping_add(u64::from(scope.number()) << 7)
         .wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let at = (mixed >> 48) as usize % CACHED;

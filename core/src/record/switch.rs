@@ -15,6 +15,9 @@ pub(crate) const MEMORY: u32 = 1 << 2;
 /// Stretches and points of time, figures and errors.
 pub(crate) const SPANS: u32 = 1 << 3;
 
+/// Everything.
+pub(crate) const ALL: u32 = RUNS | OPS | MEMORY | SPANS;
+
 /// What is on, and for which session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct On(u32);
@@ -36,6 +39,15 @@ impl On {
 #[inline(always)]
 pub(crate) fn on() -> On {
     On(ON.load(Ordering::Relaxed))
+}
+
+/// What is on now; `None` for nothing.
+#[inline(always)]
+pub(crate) fn seen() -> Option<On> {
+    match ON.load(Ordering::Relaxed) {
+        0 => None,
+        on => Some(On(on)),
+    }
 }
 
 /// Whether nothing is recorded.
