@@ -46,7 +46,7 @@ pub const ABI: AbiVersion = AbiVersion {
     minor: ABI_MINOR,
 };
 /// [`ABI`] as text, for the note.
-pub const ABI_TEXT: &str = "2.0";
+pub const ABI_TEXT: &str = "2.1";
 
 impl fmt::Display for AbiVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

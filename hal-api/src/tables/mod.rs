@@ -22,6 +22,7 @@ mod host;
 mod kernel;
 mod layout;
 mod memory;
+mod profile;
 mod program;
 mod stream;
 
@@ -32,6 +33,10 @@ pub use host::{HostApi, LogLevel, LogRecord, Notice, NoticeKind, ParallelArgs, T
 pub use kernel::{BinaryArgs, CompileArgs, KernelTable};
 pub use layout::LAYOUT;
 pub use memory::{AllocArgs, Copy, Fill, ImportArgs, MemoryInfo, MemoryStatistics, MemoryTable, Place};
+pub use profile::{
+    ProfileCounter, ProfileCountersArgs, ProfileDrainArgs, ProfileFlag, ProfileKind, ProfileRecord,
+    ProfileStartArgs, ProfileTable,
+};
 pub use program::{
     ProgramArgs, ProgramDependency, ProgramInput, ProgramRebindArgs, ProgramRunArgs, ProgramScalar,
     ProgramTable,
@@ -46,7 +51,7 @@ use std::ffi::c_void;
 /// Major version: host and plugin must agree.
 pub const ABI_MAJOR: u16 = 2;
 /// Minor version: grows with every new table.
-pub const ABI_MINOR: u16 = 0;
+pub const ABI_MINOR: u16 = 1;
 /// `major << 16 | minor`, as the entry function takes it.
 pub const ABI_VERSION: u32 = ((ABI_MAJOR as u32) << 16) | ABI_MINOR as u32;
 /// Name of the entry function of every plugin.
@@ -150,6 +155,8 @@ table_ids! {
     Kernel = 6, "kernel", KernelTable, false;
     /// [`ProgramTable`].
     Program = 7, "program", ProgramTable, false;
+    /// [`ProfileTable`].
+    Profile = 8, "profile", ProfileTable, false;
 }
 
 /// What a kernel is compiled from: exactly one of the pointers is not null.
