@@ -88,9 +88,13 @@ impl<'a> Known<'a> {
         self.programs.get(&program)?.nodes.get(node as usize)
     }
 
-    /// The device of a stream.
+    /// The device of a stream; that of work on no stream is known where there is one device.
     pub(crate) fn device_of(&self, stream: u32) -> u32 {
-        self.streams.get(&stream).map_or(0, |(device, _)| *device)
+        match self.streams.get(&stream) {
+            Some((device, _)) => *device,
+            None if self.devices.len() == 1 => self.devices.keys().copied().sum(),
+            None => 0,
+        }
     }
 
     /// `cpu:0`.
@@ -110,9 +114,10 @@ impl<'a> Known<'a> {
 
     pub(crate) fn stream_name(&self, stream: u32) -> String {
         match self.streams.get(&stream).map(|(_, name)| self.text(*name)) {
-            Some(name) if !name.is_empty() => name.to_owned(),
-            _ if stream == 0 => "default stream".to_owned(),
-            _ => format!("stream {stream}"),
+            Some("") => "default stream".to_owned(),
+            Some(name) => name.to_owned(),
+            None if stream == 0 => "no stream".to_owned(),
+            None => format!("stream {stream}"),
         }
     }
 }

@@ -3,8 +3,8 @@
 use crate::error::Result;
 use crate::known::Known;
 use crate::survey::{Survey, open};
-use crate::work::Work;
-use std::collections::HashMap;
+use crate::work::{Share, Work};
+use std::collections::{HashMap, VecDeque};
 use thalweg::observe::recording::{Command, Memory, Op, Record, Run, Span, TextId};
 
 /// What is made of recordings, record by record.
@@ -62,40 +62,119 @@ pub(crate) struct Instant {
 
 /// Shows a recording to `views`. `origin` is the wall-clock time at which the first recording began.
 pub(crate) fn run(survey: &Survey, origin: u64, views: &mut [&mut dyn View]) -> Result<()> {
-    let mut known = Known::new(survey, origin);
-    let mut nested = Nested::default();
-    let mut shares = Vec::new();
+    let mut pass = Pass {
+        known: Known::new(survey, origin),
+        nested: Nested::default(),
+        shares: Vec::new(),
+        waiting: VecDeque::new(),
+    };
     for view in &mut *views {
-        view.recording(&known)?;
+        view.recording(&pass.known)?;
     }
     for record in open(&survey.path)? {
-        let mut each = |known: &Known<'_>, show: &mut dyn FnMut(&mut dyn View, &Known<'_>) -> Result<()>| {
-            views.iter_mut().try_for_each(|view| show(*view, known))
-        };
+        pass.record(record, views)?;
+        pass.work(WAITING, views)?;
+    }
+    pass.work(0, views)?;
+    views.iter_mut().try_for_each(|view| view.recorded(&pass.known))
+}
+
+/// Most commands and memory that wait for the run that they belong to. A run is written when its call has returned; one that was lost
+/// never comes.
+const WAITING: usize = 1 << 17;
+
+struct Pass<'a> {
+    known: Known<'a>,
+    nested: Nested,
+    shares: Vec<Share>,
+    waiting: VecDeque<Waiting>,
+}
+
+/// What names a run, which may come later.
+enum Waiting {
+    Command(Command),
+    Memory(Memory),
+}
+
+impl Waiting {
+    fn correlation(&self) -> u64 {
+        match self {
+            Waiting::Command(command) => command.correlation,
+            Waiting::Memory(memory) => memory.correlation,
+        }
+    }
+}
+
+impl Pass<'_> {
+    /// Shows what waits, in order, as far as its runs are known; more than `most` does not wait.
+    fn work(&mut self, most: usize, views: &mut [&mut dyn View]) -> Result<()> {
+        while let Some(first) = self.waiting.front() {
+            let run = first.correlation();
+            if run != 0 && self.known.runs.get(run).is_none() && self.waiting.len() <= most {
+                break;
+            }
+            let known = &self.known;
+            match self.waiting.pop_front() {
+                None => {}
+                Some(Waiting::Memory(memory)) => {
+                    (views.iter_mut()).try_for_each(|view| view.memory(known, &memory))?;
+                }
+                Some(Waiting::Command(command)) => {
+                    let work = Work::of(known, &command, &mut self.shares);
+                    (views.iter_mut()).try_for_each(|view| view.command(known, &work))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, record: Record, views: &mut [&mut dyn View]) -> Result<()> {
+        let known = &mut self.known;
+        let mut views = views.iter_mut();
         match record {
-            Record::Start(_) | Record::Lost { .. } | Record::End { .. } => {}
-            Record::Text { id, text } => drop(known.texts.insert(id, text)),
-            Record::Thread { id, name } => drop(known.threads.insert(id, name)),
-            Record::Device(device) => drop(known.devices.insert(device.id, device)),
-            Record::Stream { id, device, name } => drop(known.streams.insert(id, (device, name))),
-            Record::Place(place) => drop(known.places.insert(place.id, place)),
-            Record::Program(program) => drop(known.programs.insert(program.id, program)),
+            Record::Start(_) | Record::Lost { .. } | Record::End { .. } => Ok(()),
+            Record::Text { id, text } => {
+                known.texts.insert(id, text);
+                Ok(())
+            }
+            Record::Thread { id, name } => {
+                known.threads.insert(id, name);
+                Ok(())
+            }
+            Record::Device(device) => {
+                known.devices.insert(device.id, device);
+                Ok(())
+            }
+            Record::Stream { id, device, name } => {
+                known.streams.insert(id, (device, name));
+                Ok(())
+            }
+            Record::Place(place) => {
+                known.places.insert(place.id, place);
+                Ok(())
+            }
+            Record::Program(program) => {
+                known.programs.insert(program.id, program);
+                Ok(())
+            }
+            Record::Command(command) => {
+                self.waiting.push_back(Waiting::Command(command));
+                Ok(())
+            }
+            Record::Memory(memory) => {
+                self.waiting.push_back(Waiting::Memory(memory));
+                Ok(())
+            }
             Record::Op(op) => {
-                let own = nested.own(&op);
-                each(&known, &mut |view, known| view.op(known, &op, own))?;
+                let own = self.nested.own(&op);
+                views.try_for_each(|view| view.op(known, &op, own))
             }
             Record::Run(run) => {
                 let in_step = known.run(run);
                 known.runs.add(in_step);
-                each(&known, &mut |view, known| view.run(known, &run))?;
+                views.try_for_each(|view| view.run(known, &run))
             }
-            Record::Command(command) => {
-                let command: &Command = &command;
-                let work = Work::of(&known, command, &mut shares);
-                each(&known, &mut |view, known| view.command(known, &work))?;
-            }
-            Record::Memory(memory) => each(&known, &mut |view, known| view.memory(known, &memory))?,
-            Record::Span(span) => each(&known, &mut |view, known| view.span(known, &span))?,
+            Record::Span(span) => views.try_for_each(|view| view.span(known, &span)),
             Record::Mark { thread, time, name } => {
                 let instant = Instant {
                     thread,
@@ -103,7 +182,7 @@ pub(crate) fn run(survey: &Survey, origin: u64, views: &mut [&mut dyn View]) -> 
                     text: name,
                     failure: false,
                 };
-                each(&known, &mut |view, known| view.instant(known, &instant))?;
+                views.try_for_each(|view| view.instant(known, &instant))
             }
             Record::Failure { thread, time, text } => {
                 let instant = Instant {
@@ -112,14 +191,13 @@ pub(crate) fn run(survey: &Survey, origin: u64, views: &mut [&mut dyn View]) -> 
                     text,
                     failure: true,
                 };
-                each(&known, &mut |view, known| view.instant(known, &instant))?;
+                views.try_for_each(|view| view.instant(known, &instant))
             }
             Record::Counter { time, name, value } => {
-                each(&known, &mut |view, known| view.counter(known, time, name, value))?;
+                views.try_for_each(|view| view.counter(known, time, name, value))
             }
         }
     }
-    views.iter_mut().try_for_each(|view| view.recorded(&known))
 }
 
 /// Calls that ended and are in no other yet, of each thread: start and duration.

@@ -4,7 +4,7 @@ use crate::known::Known;
 use crate::phase::Phase;
 use crate::runs::KnownRun;
 use crate::split::split;
-use thalweg::observe::recording::{Command, CommandKind, Node, PlaceId};
+use thalweg::observe::recording::{Command, CommandKind, Node, PlaceId, WHOLE};
 
 /// Whose a piece of work is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,7 +55,7 @@ impl<'a> Work<'a> {
             None => known.survey.step_at(u32::MAX, command.start),
         };
         shares.clear();
-        divide(command, run, program, node, shares);
+        divide(known, command, run, program, node, shares);
         Work {
             command,
             run,
@@ -72,9 +72,15 @@ impl<'a> Work<'a> {
 
     /// What a timeline calls it.
     pub(crate) fn name<'k>(&self, known: &'k Known<'_>) -> &'k str {
-        match self.node.map(|node| known.text(node.kernel)) {
-            Some(kernel) if !kernel.is_empty() => kernel,
-            Some(_) | None => kind_name(self.command.kind),
+        let kernel = self.node.map_or("", |node| known.text(node.kernel));
+        let program = match known.programs.get(&self.program) {
+            Some(program) if self.command.node == WHOLE => known.text(program.name),
+            Some(_) | None => "",
+        };
+        match (kernel, program) {
+            ("", "") => kind_name(self.command.kind),
+            ("", program) => program,
+            (kernel, _) => kernel,
         }
     }
 
@@ -110,47 +116,98 @@ pub(crate) fn kind_name(kind: CommandKind) -> &'static str {
 }
 
 fn divide(
+    known: &Known<'_>,
     command: &Command,
     run: Option<&KnownRun>,
     program: u32,
     node: Option<&Node>,
     shares: &mut Vec<Share>,
 ) {
-    let whole = time(command);
+    let (place, call) = run.map_or((0, 0), |run| (run.run.place, run.run.call));
+    let whole = Share {
+        owner: match (place, program) {
+            (0, 0) => Owner::Kind(command.kind),
+            (0, program) => Owner::Program(program),
+            (place, _) => Owner::Place(place),
+        },
+        call,
+        time: time(command),
+        flops: 0,
+        bytes: command.bytes,
+        estimated: false,
+    };
     // The figures of a node count once.
-    let counted = node.filter(|_| command.nth == 0);
-    let (flops, bytes) = counted.map_or((0, command.bytes), |node| (node.flops, node.bytes));
-    let place = run.map(|run| (run.run.place, run.run.call));
-    if let (Some((0, _)) | None, Some(node)) = (place, node)
-        && !node.parts.is_empty()
-    {
-        let costs = node.parts.iter().map(|part| part.cost);
-        let divided = split(whole, costs.clone())
-            .zip(split(flops, costs.clone()))
-            .zip(split(bytes, costs));
-        shares.extend(
-            (node.parts.iter().zip(divided)).map(|(part, ((time, flops), bytes))| Share {
-                owner: Owner::Place(part.place),
-                call: part.call,
-                time,
-                flops,
-                bytes,
-                estimated: node.parts.len() > 1,
-            }),
-        );
+    let counted = |node: &Node| match command.nth {
+        0 => (node.flops, node.bytes),
+        _ => (0, 0),
+    };
+    if let Some(node) = node {
+        let (flops, bytes) = counted(node);
+        let whole = Share {
+            flops,
+            bytes,
+            ..whole
+        };
+        if place == 0 && !node.parts.is_empty() {
+            among_parts(node, &whole, node.parts.len() > 1, shares);
+        } else {
+            shares.push(whole);
+        }
         return;
     }
-    let (owner, call) = match (place, program) {
-        (Some((0, _)) | None, 0) => (Owner::Kind(command.kind), 0),
-        (Some((0, _)) | None, program) => (Owner::Program(program), 0),
-        (Some((place, call)), _) => (Owner::Place(place), call),
+    let nodes = match known.programs.get(&program) {
+        Some(program) if command.node == WHOLE => &program.nodes[..],
+        Some(_) | None => &[],
     };
-    shares.push(Share {
-        owner,
-        call,
-        time: whole,
-        flops,
-        bytes,
-        estimated: false,
+    let (flops, bytes) = nodes.iter().fold((0_u64, 0_u64), |sum, node| {
+        (sum.0.saturating_add(node.flops), sum.1.saturating_add(node.bytes))
     });
+    if place != 0 || nodes.iter().all(|node| node.parts.is_empty()) {
+        let bytes = bytes.max(command.bytes);
+        shares.push(Share {
+            flops,
+            bytes,
+            ..whole
+        });
+        return;
+    }
+    // A device that measures whole runs: its nodes share the time by their estimated work.
+    let shift = flops
+        .saturating_add(bytes)
+        .checked_ilog2()
+        .unwrap_or(0)
+        .saturating_sub(31);
+    let work = |node: &Node| (node.flops.saturating_add(node.bytes) >> shift) as u32;
+    for (node, time) in nodes.iter().zip(split(whole.time, nodes.iter().map(work))) {
+        let (flops, bytes) = counted(node);
+        let of_node = Share {
+            time,
+            flops,
+            bytes,
+            estimated: true,
+            ..whole
+        };
+        match node.parts.is_empty() {
+            true => shares.push(of_node),
+            false => among_parts(node, &of_node, true, shares),
+        }
+    }
+}
+
+/// What each op of a node has of `whole`.
+fn among_parts(node: &Node, whole: &Share, estimated: bool, shares: &mut Vec<Share>) {
+    let costs = node.parts.iter().map(|part| part.cost);
+    let divided = split(whole.time, costs.clone())
+        .zip(split(whole.flops, costs.clone()))
+        .zip(split(whole.bytes, costs));
+    shares.extend(
+        (node.parts.iter().zip(divided)).map(|(part, ((time, flops), bytes))| Share {
+            owner: Owner::Place(part.place),
+            call: part.call,
+            time,
+            flops,
+            bytes,
+            estimated,
+        }),
+    );
 }

@@ -7,7 +7,7 @@ use sample::{BEGIN, STEP, STEPS, Sample, lenet};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use thalweg::observe::recording::{Command, Record};
+use thalweg::observe::recording::{Command, Record, WHOLE};
 use thalweg_observe::{OpRow, Report, Sort, Summary, derive};
 
 /// The summary and the folder of files of some recordings.
@@ -223,6 +223,7 @@ fn overlapping_work_of_a_row_gets_lanes() {
     let end = sample.records.pop().unwrap();
     for at in 0..3 {
         sample.records.push(Record::Command(Command {
+            stream: 1,
             start: BEGIN + 10 * STEP + at * 10,
             end: BEGIN + 10 * STEP + 100,
             ..Command::default()
@@ -331,4 +332,61 @@ op                           calls  device ms   share  mean µs  host ms  where
     );
     let by_name = Report::new(&summary, Sort::Name, 50).to_string();
     assert!(by_name.lines().nth(3).unwrap().starts_with("copy"), "{by_name}");
+}
+
+#[test]
+fn commands_may_come_before_their_run() {
+    let (expected, _folder) = derived(&[lenet(0)]);
+    let mut sample = lenet(0);
+    // Runs are written when their call has returned.
+    let (runs, mut others): (Vec<_>, Vec<_>) =
+        (sample.records.into_iter()).partition(|record| matches!(record, Record::Run(_)));
+    let last = others.len() - 1;
+    others.splice(last..last, runs);
+    sample.records = others;
+    let (found, _folder) = derived(&[sample]);
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn runs_that_never_come_hold_up_nothing() {
+    let mut sample = lenet(0);
+    sample
+        .records
+        .retain(|record| !matches!(record, Record::Run(run) if run.correlation == 102));
+    let (summary, folder) = derived(&[sample]);
+    let kernels: u64 = lenet(0).commands().map(time).sum();
+    assert_eq!(summary.device_time, kernels);
+    assert_eq!(summary.ops.iter().map(|row| row.device.own).sum::<u64>(), kernels);
+    assert_eq!(
+        table(folder.path(), "kernels.csv").len(),
+        lenet(0).commands().count()
+    );
+    assert_eq!(row(&summary, "", "kernel").device.own, 1_151_005 + 4);
+}
+
+#[test]
+fn a_device_that_measures_whole_runs_splits_them_by_work() {
+    let mut sample = lenet(0);
+    sample
+        .records
+        .retain(|record| !matches!(record, Record::Command(command) if command.correlation > 100));
+    let end = sample.records.pop().unwrap();
+    sample.records.push(Record::Command(Command {
+        correlation: 101,
+        node: WHOLE,
+        stream: 1,
+        start: BEGIN + STEP,
+        end: BEGIN + STEP + 1_000_000,
+        ..Command::default()
+    }));
+    sample.records.push(end);
+    let (summary, _folder) = derived(&[sample]);
+    // Each of the six nodes moves 4,000 bytes; the first has 6 of the 18 million operations.
+    let first = 1e6 * 6_004_000.0 / 18_024_200.0 * 0.97;
+    let conv = row(&summary, "Default/conv1", "conv2d");
+    assert!((conv.device.own as f64 - first).abs() < 2.0, "{conv:?} {first}");
+    assert!(conv.estimated && row(&summary, "Update", "adam").estimated);
+    let whole = row(&summary, "", "train_step");
+    assert_eq!((whole.device.own, whole.device.total), (0, 1_000_000));
 }

@@ -47,7 +47,9 @@ fn a_full_disk_is_an_error_with_the_files_name() {
         fs::create_dir(&out).unwrap();
         let path = out.join(name);
         std::os::unix::fs::symlink("/dev/full", &path).unwrap();
-        let error = derive(std::slice::from_ref(&file), Some(&out)).unwrap_err().to_string();
+        let error = derive(std::slice::from_ref(&file), Some(&out))
+            .unwrap_err()
+            .to_string();
         assert!(
             error.starts_with(&path.display().to_string()) && error.lines().count() == 1,
             "{error}"

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::known::Known;
 use crate::out::{Cell, Maybe, Micros, Out};
 use crate::pass::View;
-use crate::work::{Owner, Work, kind_name};
+use crate::work::{Owner, Share, Work};
 use std::collections::HashMap;
 use std::path::Path;
 use thalweg::observe::recording::PlaceId;
@@ -29,18 +29,18 @@ pub(crate) fn ops_of(known: &Known<'_>, work: &Work<'_>) -> Vec<(String, String)
         }
         Owner::Program(_) | Owner::Kind(_) => (String::new(), String::new()),
     };
-    let costs = work.node.map_or(0, |node| {
-        node.parts.iter().map(|part| u64::from(part.cost)).sum::<u64>()
-    });
-    let share = |(at, share): (usize, &crate::work::Share)| {
+    // The text is kept for all commands of the node, so it says costs, not times.
+    let parts = work.node.map_or(&[][..], |node| &node.parts);
+    let costs: u64 = parts.iter().map(|part| u64::from(part.cost)).sum();
+    let share = |(at, share): (usize, &Share)| {
         let (mut name, line) = text(share.owner, share.call);
-        if let (true, Some(node)) = (share.estimated, work.node) {
-            let cost = node.parts.get(at).map_or(0, |part| u64::from(part.cost));
-            let percent = match costs {
-                0 => 100.0 / work.shares.len() as f64,
-                costs => cost as f64 * 100.0 / costs as f64,
+        if share.estimated {
+            let (part, whole) = match parts.get(at) {
+                Some(part) if costs > 0 => (u64::from(part.cost), costs),
+                Some(_) => (1, parts.len() as u64),
+                None => (share.time, work.time().max(1)),
             };
-            name = format!("{name} ~{percent:.0} %");
+            name = format!("{name} ~{:.0} %", part as f64 * 100.0 / whole as f64);
         }
         (name, line)
     };
@@ -121,10 +121,13 @@ impl View for Kernels {
         if work.node.is_none() {
             let names = ops_of(known, work).into_iter().map(|(name, _)| name);
             let names = names.collect::<Vec<_>>().join("; ");
-            let kind = kind_name(command.kind);
-            return self
-                .out
-                .write(format_args!("{kind},,{},0,{}\n", Cell(&names), command.bytes));
+            let name = work.name(known);
+            return self.out.write(format_args!(
+                "{},,{},0,{}\n",
+                Cell(name),
+                Cell(&names),
+                command.bytes
+            ));
         }
         if self.texts.len() >= KEPT {
             self.texts.clear();

@@ -123,7 +123,7 @@ impl View for Stacks {
         for share in work.shares {
             let kernel = match work.node {
                 Some(_) => (work.program, work.command.node),
-                None => (0, work.command.kind as u32),
+                None => (0, 0),
             };
             let key = (device, share.owner, kernel.0, kernel.1);
             let time = self.device.entry(key).or_default();

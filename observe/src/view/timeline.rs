@@ -202,12 +202,10 @@ fn text(known: &Known<'_>, work: &Work<'_>) -> String {
         }
     }
     if let Some(program) = known.programs.get(&work.program) {
-        let _ = write!(
-            args,
-            ",\"program\":{},\"node\":{}",
-            json(known.text(program.name)),
-            work.command.node
-        );
+        let _ = write!(args, ",\"program\":{}", json(known.text(program.name)),);
+        if work.node.is_some() {
+            let _ = write!(args, ",\"node\":{}", work.command.node);
+        }
     }
     let category = crate::work::kind_name(work.command.kind);
     format!(

@@ -101,14 +101,14 @@ fn head(sample: &mut Sample, rank: u32) {
     }
     let (target, name) = (sample.text("cpu:0"), sample.text("AMD EPYC, 2 cores"));
     sample.records.push(Record::Device(Device {
-        id: 0,
+        id: 1,
         target,
         name,
         unmeasured: 0,
     }));
     let copies = sample.text("copies");
-    for (id, name) in [(0, 0), (1, copies)] {
-        sample.records.push(Record::Stream { id, device: 0, name });
+    for (id, name) in [(1, 0), (2, copies)] {
+        sample.records.push(Record::Stream { id, device: 1, name });
     }
     sample.place(1, "conv2d", "Default/conv1", 44);
     sample.place(2, "relu", "Default/conv1", 45);
@@ -144,7 +144,7 @@ fn eager(sample: &mut Sample, correlation: u64, place: u32, start: u64) {
     let run = Run {
         correlation,
         thread: 0,
-        stream: 0,
+        stream: 1,
         start: start + 100,
         end: start + 900,
         program: 0,
@@ -162,6 +162,7 @@ fn eager(sample: &mut Sample, correlation: u64, place: u32, start: u64) {
     }));
     sample.records.push(Record::Command(Command {
         correlation,
+        stream: 1,
         start: start + 500,
         end: start + 777,
         exact: true,
@@ -174,7 +175,7 @@ fn step(sample: &mut Sample, number: u64, begin: u64) {
     let memory = |kind, buffer, bytes, time| {
         Record::Memory(Memory {
             time,
-            device: 0,
+            device: 1,
             kind,
             buffer,
             bytes,
@@ -185,7 +186,7 @@ fn step(sample: &mut Sample, number: u64, begin: u64) {
     sample.records.push(Record::Run(Run {
         correlation,
         thread: 0,
-        stream: 0,
+        stream: 1,
         start: begin + 110_000,
         end: begin + 150_000,
         program: 1,
@@ -211,6 +212,7 @@ fn step(sample: &mut Sample, number: u64, begin: u64) {
         sample.records.push(Record::Command(Command {
             correlation,
             node,
+            stream: 1,
             row,
             queued: begin + 112_000,
             start: begin + from * 1_000,
@@ -234,7 +236,7 @@ pub(crate) fn lenet(rank: u32) -> Sample {
     head(&mut sample, rank);
     sample.records.push(Record::Memory(Memory {
         time: BEGIN + 1_000,
-        device: 0,
+        device: 1,
         kind: MemoryKind::Reserve,
         buffer: 0,
         bytes: 64 << 20,
@@ -263,7 +265,7 @@ pub(crate) fn lenet(rank: u32) -> Sample {
     let name = sample.text("train_step");
     sample.records.push(Record::Program(Program {
         id: 1,
-        device: 0,
+        device: 1,
         name,
         nodes,
     }));
@@ -288,7 +290,7 @@ pub(crate) fn lenet(rank: u32) -> Sample {
     sample.records.push(Record::Command(Command {
         correlation: 0,
         kind: CommandKind::Copy,
-        stream: 1,
+        stream: 2,
         start: BEGIN + 3 * STEP,
         end: BEGIN + 3 * STEP + 5_000,
         bytes: 4096,
