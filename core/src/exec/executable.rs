@@ -384,7 +384,7 @@ impl Ready {
         }
         let stream = &site.lane.stream;
         let engine = site.context.engine();
-        let submit = || {
+        let mut submit = || {
             // SAFETY: outputs end in a `Storage`, whose context holds the device and is dropped after them.
             engine.with_memory(|| unsafe {
                 self.program
