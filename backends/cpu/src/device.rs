@@ -149,6 +149,7 @@ impl Device for CpuDevice {
             PropertyKey::L3Cache => cache(3),
             PropertyKey::VectorBits => Some(vector_bits()),
             PropertyKey::Threads => Some(self.host.max_threads() as u64),
+            _ => None,
         }
     }
 

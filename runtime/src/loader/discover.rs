@@ -272,9 +272,8 @@ pub fn files(places: &mut [Place]) -> Vec<Found> {
         let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
         names.sort();
         for file in names {
-            let Some(name) = file.to_str().and_then(target_of) else {
-                continue;
-            };
+            let text = file.to_string_lossy();
+            let Some(name) = target_of(&text) else { continue };
             let path = place.path.join(&file);
             // Cargo's build folder holds the same file twice.
             if fs::metadata(&path).is_ok_and(|meta| !seen.insert((meta.dev(), meta.ino()))) {

@@ -47,10 +47,18 @@ pub enum LoadError {
     /// The folder's lock file does not allow it.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// The sealed copy could not be made.
-    #[error("cannot make a sealed copy of the locked file: {0}")]
+    /// The sealed copy that is loaded could not be made.
+    #[error("cannot make a sealed copy of the file: {0}")]
     Seal(String),
-    /// Its load in a child process ended badly.
+    /// Its trial in a child process cannot be run.
+    #[error("it cannot be tried in a child process first: {0}")]
+    NoTrial(String),
+    /// It changed what belongs to the whole process, for good.
+    #[error(
+        "while it was loaded it changed what belongs to the whole process, and it cannot be put back: {0}"
+    )]
+    Host(String),
+    /// Its trial in a child process ended badly.
     #[error("{outcome}; rebuild it or remove it{}", Remembered(*remembered))]
     Probe {
         /// How.
@@ -59,8 +67,13 @@ pub enum LoadError {
         remembered: bool,
     },
     /// A library that it needs is not there.
-    #[error("{0} was not found; {from}", from = Source(.0))]
-    MissingLibrary(String),
+    #[error("{library} was not found; {from}", from = Source(library, *beside))]
+    MissingLibrary {
+        /// Its name.
+        library: String,
+        /// Whether a file of this name lies beside the plugin, where nobody looks.
+        beside: bool,
+    },
     /// The system's loader refused it.
     #[error("the system's loader refuses it: {0}")]
     Open(String),
@@ -108,12 +121,15 @@ pub enum LoadError {
     Init(String),
 }
 
-struct Source<'a>(&'a str);
+struct Source<'a>(&'a str, bool);
 
 impl fmt::Display for Source<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match hint::package(self.0) {
             Some(package) => write!(f, "it comes with {package}"),
+            None if self.1 => f.write_str(
+                "the file beside the plugin is not searched, because nobody judged it; add its folder to LD_LIBRARY_PATH",
+            ),
             None => f.write_str("install it or add its folder to LD_LIBRARY_PATH"),
         }
     }
@@ -144,7 +160,7 @@ impl LoadError {
     pub fn outcome(&self) -> Outcome {
         let reason = self.to_string();
         match self {
-            LoadError::CpuFeature(_) | LoadError::MissingLibrary(_) | LoadError::Init(_) => {
+            LoadError::CpuFeature(_) | LoadError::MissingLibrary { .. } | LoadError::Init(_) => {
                 Outcome::NotAvailable { reason }
             }
             _ => Outcome::Refused { reason },

@@ -1,14 +1,13 @@
 //! Judges a plugin's file without running any of it.
 
 use super::discover::Found;
-use super::elf;
+use super::elf::{self, ElfError};
 use super::error::LoadError;
 use super::features;
 use super::layout;
-use super::lock::{LOCK_FILE, Lock};
+use super::lock::{LOCK_FILE, Lock, regular};
 use super::trail::{Stage, Trail};
 use super::trust;
-use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
 use thalweg_hal::manifest::{self, ABI, Manifest};
@@ -44,14 +43,22 @@ pub(super) fn follow(found: &Found, lock: Option<&Lock>, trail: &mut Trail) -> R
     trail.enter(Stage::File, Some(&found.path));
     let path = trust::file(&found.path, found.strictness())?;
     let unreadable = |error: std::io::Error| LoadError::Read(error.to_string());
-    let file = fs::File::open(&path).map_err(unreadable)?;
+    let mut file = regular(&path).map_err(unreadable)?;
     let len = file.metadata().map_err(unreadable)?.len();
     if len > MAX_LEN {
         return Err(LoadError::TooLarge(len));
     }
     let mut bytes = Vec::new();
+    // What does not even begin as a library is not read: it may be large.
+    let start = (&mut file).take(elf::MAGIC.len() as u64);
+    start.take(len + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if !bytes.is_empty() && bytes != elf::MAGIC {
+        return Err(ElfError::NotElf.into());
+    }
     // One byte more than promised shows a file that grows while it is read.
-    file.take(len + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    file.take(len + 1 - bytes.len() as u64)
+        .read_to_end(&mut bytes)
+        .map_err(unreadable)?;
     let link = if path == found.path {
         String::new()
     } else {

@@ -3,15 +3,17 @@
 use super::cache::Cache;
 use super::discover::{Folder, Found};
 use super::error::LoadError;
-use super::judge;
+use super::judge::{self, Judged};
 use super::lock::{self, LOCK_FILE, Lock};
 use super::open::{self, Backend};
 use super::options::LoaderOptions;
 use super::probe::{self, ProbeOutcome};
 use super::sealed::Sealed;
+use super::state::State;
 use super::trail::{Stage, Trail};
 use super::trust;
-use std::path::Path;
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
 
 /// Keeps a backend as long as the process.
 pub(super) fn leak(backend: Backend) -> &'static Backend {
@@ -20,11 +22,12 @@ pub(super) fn leak(backend: Backend) -> &'static Backend {
 
 /// The lock file of a folder; others must not be able to write it.
 pub(super) fn lock_of(folder: &Folder) -> Result<Option<Lock>, LoadError> {
-    let lock = Lock::of_folder(&folder.path)?;
-    if lock.is_some() {
-        trust::file(&folder.path.join(LOCK_FILE), folder.origin.strictness())?;
+    // Whose it is and that it is a file comes first: a pipe or a device would be read for ever.
+    let path = folder.path.join(LOCK_FILE);
+    if path.symlink_metadata().is_ok() {
+        trust::file(&path, folder.origin.strictness())?;
     }
-    Ok(lock)
+    Ok(Lock::of_folder(&folder.path)?)
 }
 
 /// Loads a file after all checks.
@@ -37,47 +40,89 @@ pub(super) fn load_file(
 ) -> Result<&'static Backend, LoadError> {
     // Judged again: what is loaded is what was judged a moment ago, not when the program started.
     let mut judged = judge::follow(found, lock, trail)?;
-    let sealed = judged.locked.then(|| Sealed::new(&judged.bytes)).transpose();
-    let sealed = sealed.map_err(|error| LoadError::Seal(error.to_string()))?;
     let bytes = std::mem::take(&mut judged.bytes);
+    let copy = Copy::of(&judged, &bytes)?;
     if options.probe {
         trail.enter(Stage::Trial, Some(&found.path));
-        let path = sealed.as_ref().map(|copy| probe::path_of_descriptor(copy.fd()));
-        let path = path.as_ref().unwrap_or(&judged.path);
-        trail.found(first_load(path, &lock::sha256(&bytes), options, cache)?);
+        trail.found(trial(&copy, &judged, &lock::sha256(&bytes), options, cache)?);
     }
     drop(bytes);
-    let path = sealed.as_ref().map_or_else(|| judged.path.clone(), Sealed::path);
-    let entry = open::open(&judged, &path, trail);
-    if let Some(copy) = sealed {
-        copy.keep();
+    let before = State::now();
+    let entry = open::open(&judged, &copy.path(), trail);
+    copy.keep();
+    let backend =
+        entry.and_then(|entry| open::start(entry, &judged.manifest.name, Some(&judged.path), trail));
+    // What it has changed is put back, whether or not it is used.
+    let changes = before.restore();
+    let backend = backend?;
+    if !changes.lasting.is_empty() {
+        return Err(LoadError::Host(changes.lasting.join(", ")));
     }
-    open::start(entry?, &judged.manifest.name, Some(&judged.path), trail).map(leak)
+    if !changes.undone.is_empty() {
+        tracing::warn!(
+            path = %found.path.display(),
+            "the plugin changed what belongs to the whole process, which was put back: {}",
+            changes.undone.join(", ")
+        );
+    }
+    Ok(leak(backend))
 }
 
-fn first_load(path: &Path, sum: &str, options: &LoaderOptions, cache: &Cache) -> Result<String, LoadError> {
+/// The content that was judged, as a file that nobody can change or exchange.
+struct Copy {
+    sealed: Sealed,
+}
+
+impl Copy {
+    fn of(judged: &Judged, bytes: &[u8]) -> Result<Copy, LoadError> {
+        use std::os::unix::ffi::OsStrExt;
+        let name = judged.path.file_name().unwrap_or_default().as_bytes();
+        // The system takes names of up to 249 bytes.
+        let name = CString::new(&name[..name.len().min(200)]).unwrap_or_default();
+        let sealed = Sealed::new(&name, bytes).map_err(|error| LoadError::Seal(error.to_string()))?;
+        match sealed.path().exists() {
+            true => Ok(Copy { sealed }),
+            false => Err(LoadError::Seal("/proc is not there".into())),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.sealed.path()
+    }
+
+    fn path_in_child(&self) -> PathBuf {
+        probe::path_of_descriptor(self.sealed.fd())
+    }
+
+    fn keep(self) {
+        self.sealed.keep();
+    }
+}
+
+/// The outcome of a trial in a child process, or of an earlier one of the same content.
+fn trial(
+    copy: &Copy,
+    judged: &Judged,
+    sum: &str,
+    options: &LoaderOptions,
+    cache: &Cache,
+) -> Result<String, LoadError> {
     let remembered = cache
         .get(sum)
         .filter(|outcome| *outcome == ProbeOutcome::Ok || !options.retry);
     let (outcome, remembered) = match remembered {
         Some(outcome) => (outcome, true),
-        None => match probe::probe(path, options.timeout) {
-            Ok(outcome) => {
-                cache.put(sum, &outcome);
-                (outcome, false)
-            }
-            Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "the plugin is loaded without a trial in a child process");
-                return Ok(format!("left out: {error}"));
-            }
-        },
+        None => {
+            let outcome = probe::probe(&copy.path_in_child(), options.timeout)
+                .map_err(|error| LoadError::NoTrial(error.to_string()))?;
+            cache.put(sum, &outcome);
+            (outcome, false)
+        }
     };
     match outcome {
-        // The system's loader runs nothing of what it refuses; `dlopen` will say the same, or find the library that
-        // the child did not.
-        ProbeOutcome::LoadError { text } => Ok(format!("the system's loader refuses it: {text}")),
-        ProbeOutcome::Ok if remembered => Ok("loaded well in an earlier run".into()),
-        ProbeOutcome::Ok => Ok("loads in a child process".into()),
+        ProbeOutcome::LoadError { text } => Err(open::refusal(&text, Path::new(""), judged)),
+        ProbeOutcome::Ok if remembered => Ok("came to its end in an earlier run".into()),
+        ProbeOutcome::Ok => Ok("loads, starts and lists its devices in a child process".into()),
         outcome => Err(LoadError::Probe { outcome, remembered }),
     }
 }

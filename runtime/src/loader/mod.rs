@@ -17,6 +17,7 @@ pub mod probe;
 mod registry;
 pub mod report;
 pub mod sealed;
+pub(crate) mod state;
 mod trail;
 pub mod trust;
 

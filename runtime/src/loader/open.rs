@@ -5,6 +5,7 @@ use super::judge::Judged;
 use super::trail::{Stage, Trail};
 use crate::error::{Error, Result};
 use crate::host::host_api;
+use crate::said::{self, text};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -73,7 +74,10 @@ impl Backend {
         let mut count = 0;
         // SAFETY: the context is the backend's, `count` lives through the call.
         self.check(unsafe { (self.core.device_count)(self.api.context, &raw mut count) })?;
-        Ok(count)
+        said::count(count).map_err(|message| Error::Backend {
+            status: Status::Internal,
+            message,
+        })
     }
 
     /// Turns the code that a function of this backend returned into a result; to be called on the same thread.
@@ -103,20 +107,8 @@ fn said_nothing(code: i32) -> String {
 }
 
 fn last_error(core: &CoreTable, api: &BackendApi) -> Option<String> {
-    let mut text = vec![0_u8; 512];
-    loop {
-        // SAFETY: the buffer has the capacity that is passed.
-        let len = unsafe { (core.last_error)(api.context, text.as_mut_ptr(), text.len()) };
-        if len <= text.len() {
-            text.truncate(len);
-            let text = String::from_utf8_lossy(&text).into_owned();
-            return (!text.is_empty()).then_some(text);
-        }
-        text.resize(len.min(1 << 20), 0);
-        if len > text.len() {
-            return None;
-        }
-    }
+    // SAFETY: the function is a backend's, and its context goes with it.
+    unsafe { said::last_error(core.last_error, api.context) }
 }
 
 /// # Safety
@@ -137,7 +129,13 @@ pub(super) fn open(judged: &Judged, path: &Path, trail: &mut Trail) -> Result<En
     trail.enter(Stage::Open, Some(&judged.path));
     // SAFETY: constructors of the library run here; a child process has shown that they come to their end.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NODELETE) };
-    let library = library.map_err(|error| refusal(&error, path, &judged.needed))?;
+    let library = library.map_err(|error| {
+        let mut cause: &dyn std::error::Error = &error;
+        while let Some(source) = cause.source() {
+            cause = source;
+        }
+        refusal(&cause.to_string(), path, judged)
+    })?;
     trail.found("loaded into this process");
     let symbol = ENTRY_SYMBOL.as_bytes();
     // SAFETY: by the contract this symbol is the entry function.
@@ -147,27 +145,30 @@ pub(super) fn open(judged: &Judged, path: &Path, trail: &mut Trail) -> Result<En
     entry.map_err(|_| LoadError::NoEntry)
 }
 
-fn refusal(error: &libloading::Error, path: &Path, needed: &[String]) -> LoadError {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    let text = cause.to_string();
+/// What the system's loader says of the library at `path`, as an error.
+pub(super) fn refusal(text: &str, path: &Path, judged: &Judged) -> LoadError {
     let missing = text
         .split_once(": cannot open shared object file")
         .map(|(file, _)| file);
     let missing = missing.filter(|file| Path::new(file) != path);
     let missing = missing.or_else(|| {
+        let needed = &judged.needed;
         needed
             .iter()
             .map(String::as_str)
-            .find(|lib| text.starts_with(*lib))
+            .find(|library| text.starts_with(*library))
     });
     match missing {
-        Some(library) => LoadError::MissingLibrary(library.into()),
+        Some(library) => {
+            let beside = judged.path.parent().map(|folder| folder.join(library));
+            LoadError::MissingLibrary {
+                library: library.into(),
+                beside: beside.is_some_and(|path| path.exists()),
+            }
+        }
         None => {
             let own = format!("{}: ", path.display());
-            LoadError::Open(text.strip_prefix(&own).unwrap_or(&text).into())
+            LoadError::Open(text.strip_prefix(&own).unwrap_or(text).into())
         }
     }
 }
@@ -210,6 +211,11 @@ pub(super) fn start(
         return Err(LoadError::Init(
             LOGGED.take().unwrap_or_else(|| said_nothing(code)),
         ));
+    }
+    // SAFETY: a function pointer is read as the number that a plugin may have written in its place.
+    let query = unsafe { (&raw const api.query_interface).cast::<usize>().read() };
+    if query == 0 {
+        return Err(LoadError::MissingTable(TableId::Core.name()));
     }
     for &id in TableId::ALL {
         // SAFETY: the entry function succeeded, so `api` keeps its contract.
@@ -269,10 +275,4 @@ pub(super) fn start(
         api,
         core,
     })
-}
-
-/// A text that is padded with zeros.
-fn text(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
