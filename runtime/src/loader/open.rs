@@ -204,12 +204,16 @@ pub(super) fn start(
 ) -> Result<Backend, LoadError> {
     trail.enter(Stage::Start, path);
     let mut api = BackendApi::empty();
-    LOGGED.set(None);
+    let _ = LOGGED.try_with(RefCell::take);
     // SAFETY: the host's table lives for ever, `api` through the call.
     let code = unsafe { entry(ABI_VERSION, ptr::from_ref::<HostApi>(&HOST), &raw mut api) };
     if code != 0 {
         return Err(LoadError::Init(
-            LOGGED.take().unwrap_or_else(|| said_nothing(code)),
+            LOGGED
+                .try_with(RefCell::take)
+                .ok()
+                .flatten()
+                .unwrap_or_else(|| said_nothing(code)),
         ));
     }
     // SAFETY: a function pointer is read as the number that a plugin may have written in its place.
