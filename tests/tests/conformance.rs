@@ -192,7 +192,7 @@ backends! {
 }
 
 backends! {
-    opencl_interpreted = opencl(), ["capability", "priority", "lower it", "not measured"],
+    opencl_interpreted = opencl(), ["capability", "priority", "lower it", "no hardware counters"],
         [memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, programs, profile, concurrency];
 }
 

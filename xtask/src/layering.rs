@@ -100,9 +100,10 @@ fn judge(from: &str, to: &str) -> std::result::Result<(), &'static str> {
             &["core", "nn/derive", "nn/digits"],
             "nn knows core, its derive macro and the digits only",
         ),
+        "observe" => within(&["core"], "observe knows core only"),
         "cli" => within(
-            &["core", "nn", "tests"],
-            "the command knows core, nn and the conformance kit only",
+            &["core", "nn", "observe", "tests"],
+            "the command knows core, nn, observe and the conformance kit only",
         ),
         "tests" => within(
             &["core", "nn", "hal-api"],
@@ -137,6 +138,8 @@ mod tests {
             ("backends/cpu/plugin", "backends/cpu"),
             ("backends/cuda", "backends/cstyle"),
             ("cli", "tests"),
+            ("cli", "observe"),
+            ("observe", "core"),
             ("docs", "nn"),
         ] {
             assert_eq!(judge(from, to), Ok(()), "{from} -> {to}");
@@ -151,6 +154,8 @@ mod tests {
             ("tests", "backends/cpu"),
             ("nn", "hal-api"),
             ("layers", "runtime"),
+            ("nn", "observe"),
+            ("observe", "nn"),
             ("elsewhere", "hal-api"),
         ] {
             assert!(judge(from, to).is_err(), "{from} -> {to}");

@@ -34,7 +34,7 @@ const INDEX: Type = Type::new(Shape::SCALAR, DType::I64);
 /// ```
 #[track_caller]
 pub fn fori_loop<T: Tree>(range: Range<i64>, init: T, body: impl Fn(&Tensor, T) -> T) -> T {
-    let tag = OpTag::new("fori_loop");
+    let tag = OpTag::uncounted("fori_loop");
     let trips = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0);
     let form = Form::of(&init);
     if !exec::tracing() || trips <= UNROLL {
@@ -76,7 +76,7 @@ pub fn fori_loop<T: Tree>(range: Range<i64>, init: T, body: impl Fn(&Tensor, T) 
 /// part once gives its own.
 #[track_caller]
 pub fn scan<C: Tree, X: Tree, Y: Tree>(body: impl Fn(C, X) -> (C, Y), init: C, xs: &X) -> (C, Y) {
-    let tag = OpTag::new("scan");
+    let tag = OpTag::uncounted("scan");
     let form = Form::of(&init);
     let sliced = leaves(xs);
     let length = match length(&sliced, tag) {

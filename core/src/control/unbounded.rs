@@ -24,7 +24,7 @@ use crate::tree::Tree;
 /// ```
 #[track_caller]
 pub fn while_loop<T: Tree>(condition: impl Fn(&T) -> Tensor, body: impl Fn(T) -> T, init: T) -> T {
-    let tag = OpTag::new("while_loop");
+    let tag = OpTag::uncounted("while_loop");
     let form = Form::of(&init);
     if exec::tracing() {
         return match traced(condition, body, &init, &form, tag) {

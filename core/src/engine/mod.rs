@@ -2,6 +2,7 @@
 
 mod holders;
 mod lane;
+mod recorded;
 
 pub(crate) use holders::Listed;
 pub(crate) use lane::{Lane, Written};
@@ -11,6 +12,9 @@ use crate::error::tag::OpTag;
 use crate::hal::library::LibraryOp;
 use crate::hal::{self, Buffer, Device, Kernel, Stream};
 use crate::lower::{Source, Support};
+use crate::record::measure::Attached;
+use crate::record::recording::SpanKind;
+use crate::record::span;
 use holders::Holders;
 use parking_lot::Mutex;
 use std::any::Any;
@@ -34,6 +38,7 @@ pub(crate) struct Engine {
     caches: OnceLock<Box<dyn Any + Send + Sync>>,
     copies: ThreadLocal<Stream>,
     holders: Arc<Holders>,
+    attached: Attached,
 }
 
 impl fmt::Debug for Engine {
@@ -55,6 +60,7 @@ impl Engine {
                 caches: OnceLock::new(),
                 copies: ThreadLocal::new(),
                 holders: Arc::default(),
+                attached: Attached::default(),
             })
         })
     }
@@ -146,6 +152,7 @@ impl Engine {
         if let Some(kernel) = self.kernels.lock().get(source) {
             return Ok(Arc::clone(kernel));
         }
+        let _span = span::begin(SpanKind::Compile, source.name(), 0);
         let compiled = Arc::new(match &**source {
             Source::Kernel(kernel) => Kernel::compile(&self.device, kernel)?,
             Source::Library(op) => Kernel::compile(&self.device, op)?,

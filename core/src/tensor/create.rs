@@ -7,6 +7,7 @@ use super::layout::Layout;
 use super::shape::{IntoShape, Shape};
 use super::tag::OpTag;
 use super::{Repr, Shared, Storage, Tensor, Value, apply_in, hal_tag};
+use crate::record::switch;
 use crate::context::Context;
 use crate::engine::Written;
 use crate::error::Result;
@@ -272,10 +273,17 @@ pub(super) fn upload<T: crate::hal::Element>(
     } else {
         engine.copies()?
     };
-    let buffer = engine.alloc(stream, size_of_val(data) as u64, hal_tag(tag))?;
-    if !data.is_empty() {
-        buffer.upload(stream, data)?;
-    }
+    let submit = || -> Result<Buffer> {
+        let buffer = engine.alloc(stream, size_of_val(data) as u64, hal_tag(tag))?;
+        if !data.is_empty() {
+            buffer.upload(stream, data)?;
+        }
+        Ok(buffer)
+    };
+    let buffer = match switch::seen() {
+        None => submit()?,
+        Some(on) => engine.recorded(on, stream, 0, tag.of_record(), submit)?,
+    };
     Ok(imported(buffer, shape, dtype, cx, tag))
 }
 

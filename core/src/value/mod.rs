@@ -23,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::graph::Type;
 use crate::hal::{self, Buffer, DType, Stream};
 use crate::types::layout::Layout;
+use crate::record;
 use crate::types::shape::Shape;
 use lazy::Lazy;
 use std::sync::Arc;
@@ -99,6 +100,7 @@ impl Tensor {
     }
 
     pub(crate) fn failed(failure: Failure) -> Tensor {
+        record::failure::note(&failure);
         Tensor {
             repr: Repr::Failed(Arc::new(failure)),
             history: None,

@@ -31,7 +31,7 @@ mod ring;
 
 use super::program::{Node, Step};
 use crate::backend::{Device, Work};
-use crate::clock::{Scale, ticks};
+use crate::clock::{Line, Scale, ticks};
 use crate::status::{Error, Result};
 use crate::tables::{ProfileFlag, ProfileKind, ProfileRecord};
 use parking_lot::Mutex;
@@ -169,6 +169,8 @@ pub struct Recorder {
 struct Control {
     session: u32,
     scale: Option<Scale>,
+    /// From the device's clock.
+    line: Line,
     backlog: Vec<Chunk>,
     /// How many of the backlog's last chunk were taken.
     taken: usize,
@@ -191,6 +193,7 @@ impl Recorder {
             control: Mutex::new(Control {
                 session: 0,
                 scale: None,
+                line: Line::new(),
                 backlog: Vec::new(),
                 taken: 0,
                 lost: 0,
@@ -225,7 +228,7 @@ impl Recorder {
         control.backlog.clear();
         (control.taken, control.lost) = (0, 0);
         self.ring.begin(control.session, capacity);
-        control.scale = Some(Scale::new());
+        (control.scale, control.line) = (Some(Scale::new()), Line::new());
         let state = u64::from(control.session) << KIND_BITS | kinds;
         self.state.store(state, Ordering::Release);
         Ok(())
@@ -261,7 +264,13 @@ impl Recorder {
         }
     }
 
-    /// Records a command of a device that has a clock of its own, with nanoseconds of [`now`](crate::clock::now).
+    /// Takes a moment by the clock of the device and by [`now`](crate::clock::now). A device with a clock of its own gives one when the
+    /// profile starts, and one each time before records are drained. Without any, its clock is the host's.
+    pub fn add_moment(&self, device: u64, host: u64) {
+        self.control.lock().line.add(device, host);
+    }
+
+    /// Records a command with the times of its start and end by the clock of the device.
     pub fn record_device(
         &self,
         submission: &Submission,
@@ -270,7 +279,7 @@ impl Recorder {
         flag: ProfileFlag,
     ) {
         if submission.wants(command.kind) {
-            let raw = Raw::new(submission, command, times, 0, Measure::Nanoseconds(flag));
+            let raw = Raw::new(submission, command, times, 0, Measure::Device(flag));
             self.ring.push(submission.session, raw);
         }
     }
@@ -321,7 +330,7 @@ impl Recorder {
     pub fn drain(&self, most: usize, mut take: impl FnMut(ProfileRecord)) -> (usize, u64) {
         let mut control = self.control.lock();
         let control = &mut *control;
-        let Some(scale) = &mut control.scale else {
+        let (line, Some(scale)) = (&control.line, &mut control.scale) else {
             return (0, 0);
         };
         let (mut written, mut looked) = (0, false);
@@ -332,7 +341,7 @@ impl Recorder {
                 let left = &chunk[control.taken..];
                 let count = left.len().min(most - written);
                 for raw in &left[..count] {
-                    take(raw.record(scale));
+                    take(raw.record(scale, line));
                 }
                 written += count;
                 control.taken += count;
@@ -357,7 +366,7 @@ impl Recorder {
 #[derive(Clone, Copy)]
 enum Measure {
     Ticks,
-    Nanoseconds(ProfileFlag),
+    Device(ProfileFlag),
 }
 
 /// A record whose ticks are not turned into times yet.
@@ -386,7 +395,7 @@ impl Raw {
         }
     }
 
-    fn record(&self, scale: &Scale) -> ProfileRecord {
+    fn record(&self, scale: &Scale, line: &Line) -> ProfileRecord {
         let Submission {
             queued,
             correlation,
@@ -398,7 +407,7 @@ impl Raw {
         } = self.submission;
         let (turn, flag): (&dyn Fn(u64) -> u64, _) = match self.measure {
             Measure::Ticks => (&|ticks| scale.nanoseconds(ticks), ProfileFlag::Exact),
-            Measure::Nanoseconds(flag) => (&|time| time, flag),
+            Measure::Device(flag) => (&|time| line.at(time), flag),
         };
         let queued_ns = scale.nanoseconds(queued);
         // Clocks of devices are known to a microsecond or so.

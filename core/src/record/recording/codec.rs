@@ -194,16 +194,18 @@ impl<T: Field> Field for Vec<T> {
 macro_rules! numbers {
     ($type:ident { $($variant:ident = $number:literal),+ }) => {
         impl $type {
-            fn number(self) -> u8 {
+            /// Its number in files.
+            pub(crate) const fn number(self) -> u8 {
                 match self {
                     $($type::$variant => $number),+
                 }
             }
 
-            fn of_number(number: u8) -> Taken<$type> {
+            /// What has a number.
+            pub(crate) const fn of_number(number: u8) -> Option<$type> {
                 match number {
-                    $($number => Ok($type::$variant),)+
-                    _ => Err(Malformed),
+                    $($number => Some($type::$variant),)+
+                    _ => None,
                 }
             }
         }
@@ -214,7 +216,7 @@ macro_rules! numbers {
             }
 
             fn take(input: &mut In<'_>) -> Taken<$type> {
-                $type::of_number(input.byte()?)
+                $type::of_number(input.byte()?).ok_or(Malformed)
             }
         }
     };
@@ -372,7 +374,7 @@ impl Field for Command {
         let first = input.byte()?;
         let has = |bit: u8| first & bit != 0;
         let mut taken = Command {
-            kind: CommandKind::of_number(first & command::KIND)?,
+            kind: CommandKind::of_number(first & command::KIND).ok_or(Malformed)?,
             exact: has(command::EXACT),
             correlation: input.last.correlation,
             queued: input.last.queued,

@@ -1,8 +1,9 @@
 //! Recordings: what ran and when, as one file that every view derives from.
 //!
-//! A file is eight bytes of magic and then frames: the length of the payload (4 bytes), the CRC-32C of it (4 bytes), the payload.
-//! Numbers are little-endian. A payload is a row of [`Record`]s, each whole. What a record refers to comes before it in the file. A file
-//! that was cut is good up to its last whole frame: [`Reader`] stops there and says so.
+//! A file is eight bytes of magic and then frames: the length of the payload (4 bytes), the CRC-32 of it (4 bytes, as in zip files),
+//! the payload. Numbers are little-endian. A payload is a row of [`Record`]s, each whole. Texts, places, threads, devices, streams
+//! and programs come before what refers to them. Ops, runs and spans come when they ended. A file that was cut is good up to its last
+//! whole frame: [`Reader`] stops there and says so.
 //!
 //! Inside a payload integers are LEB128, signed ones in zigzag form, and times are differences to the time before them in the same
 //! frame. A command of a program takes about nine bytes.
@@ -26,6 +27,9 @@ pub type PlaceId = u32;
 
 /// The first bytes of a file. The last one is the version of the format.
 pub const MAGIC: [u8; 8] = *b"THALWEG\x01";
+
+/// [`Command::node`] of a command that stands for all of its run, on a device that does not measure each.
+pub const WHOLE: u32 = u32::MAX;
 
 /// One record.
 #[derive(Clone, Debug, PartialEq)]
@@ -254,12 +258,12 @@ pub struct Run {
     pub call: u32,
 }
 
-/// A piece of work on a device.
+/// A piece of work on a device. It may come before the run that it belongs to, which is written when its call has returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Command {
     /// The [`Run`] that it belongs to; 0 if that is not known.
     pub correlation: u64,
-    /// Node of the program; 0 for a run without one.
+    /// Node of the program; 0 for a run without one, [`WHOLE`] for all nodes at once.
     pub node: u32,
     /// The nth command of the node, where a backend needs several.
     pub nth: u32,
