@@ -1,6 +1,6 @@
 //! What is kept for a device while contexts use it: compiled kernels, streams' records, caches of every thread.
 
-mod holders;
+pub(crate) mod holders;
 mod lane;
 mod recorded;
 
@@ -15,7 +15,7 @@ use crate::lower::{Source, Support};
 use crate::record::measure::Attached;
 use crate::record::recording::SpanKind;
 use crate::record::span;
-use holders::Holders;
+use holders::{Happened, Holders, Made};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::cell::RefCell;
@@ -87,6 +87,11 @@ impl Engine {
     #[inline]
     pub(crate) fn list(&self, tag: OpTag, bytes: u64) -> Option<Box<Listed>> {
         self.holders.list(tag, bytes)
+    }
+
+    /// The buffers that live and are listed, oldest first, and what happened to them.
+    pub(crate) fn holders(&self) -> (Vec<(u64, Made)>, Vec<Happened>) {
+        self.holders.snapshot()
     }
 
     /// A stream of this thread for copies that the host waits for, so that it waits for nothing else.

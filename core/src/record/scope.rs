@@ -7,13 +7,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 /// Number of a scope's path in this process; the same path has the same number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ScopeId(u32);
 
 /// The scope that all code is in.
 const ROOT: &str = "Default";
 /// In front of the scopes whose gradients are computed.
 const GRADIENTS: &str = "Gradients";
+/// The scope of what changes parameters.
+const UPDATE: &str = "Update";
 
 #[derive(Default)]
 struct Scopes {
@@ -102,6 +104,11 @@ impl ScopeId {
         let id = scopes.add(&path);
         scopes.gradients.insert(of, id);
         id
+    }
+
+    /// The scope of what changes the parameter by a name; of all that changes parameters for the empty one.
+    pub(crate) fn update(name: &str) -> ScopeId {
+        ScopeId::of(UPDATE).child(name)
     }
 
     /// As a number; 0 for none.
