@@ -105,7 +105,7 @@ fn a_hundred_thousand_recorded_ops_need_memory_for_each_of_them() {
         let before = peak();
         let mut x = Tensor::from_slice(&[0_i64, 1], 2, &cx);
         for at in 0..OPS {
-            x = x + at % 3;
+            x += at % 3;
         }
         let sum: i64 = (0..OPS).map(|at| at % 3).sum();
         assert_eq!(x.to_vec::<i64>().unwrap(), [sum, sum + 1]);

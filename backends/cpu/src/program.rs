@@ -5,6 +5,7 @@ use crate::exec::{Arg, Args};
 use crate::kernel::CpuKernel;
 use crate::memory;
 use crate::parallel::{Parallel, Serial};
+use crate::profile::Probe;
 use crate::stream::{COPY_BYTES_PER_NS, CpuStream, INLINE_NS, Threads};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -19,19 +20,20 @@ use thalweg_hal::kit::queue::Job;
 type Slots = SmallVec<[*mut u8; 6]>;
 
 /// A run that outlives the call it came with.
-struct Run {
+struct Run<P> {
     program: Arc<Program<CpuDevice>>,
     slots: Slots,
     arguments: SmallVec<[u64; 4]>,
     tag: Option<OwnedTag>,
+    probe: P,
     // The node that failed.
     at: AtomicUsize,
 }
 
 // SAFETY: the addresses are of memory that the caller of `Device::run_program` keeps valid until the work is done.
-unsafe impl Send for Run {}
+unsafe impl<P: Probe> Send for Run<P> {}
 // SAFETY: as above.
-unsafe impl Sync for Run {}
+unsafe impl<P: Probe> Sync for Run<P> {}
 
 /// How a program runs.
 struct Plan {
@@ -286,22 +288,24 @@ unsafe fn run(
     }
 }
 
-impl Run {
+impl<P: Probe> Run<P> {
     /// Runs the nodes one by one.
     fn line(&self, plan: &Plan, threads: &Threads) {
         let (slots, nodes) = (&self.slots[..], &self.program.nodes[..]);
         let slots = |slot: usize| slots[slot];
+        let mut moment = self.probe.now();
         for (index, node) in nodes.iter().enumerate() {
             self.at.store(index, Ordering::Relaxed);
             let kept = plan.kept(&self.program, index, slots);
             // SAFETY: as in `wave`.
             unsafe { run(node, slots, kept, &self.arguments, threads) };
+            moment = self.probe.node(node, moment);
         }
     }
 
-    /// Runs nodes that do not wait for each other.
-    fn wave(&self, wave: &[u32], threads: &Threads) {
-        let node = |at: u32, parallel: &dyn Parallel| {
+    /// Runs nodes that do not wait for each other, from `moment` on; when they end.
+    fn wave(&self, wave: &[u32], threads: &Threads, moment: u64) -> u64 {
+        let node = |at: u32, start: u64, parallel: &dyn Parallel| {
             let _blame = Blame {
                 at: &self.at,
                 node: at,
@@ -310,10 +314,16 @@ impl Run {
             let kept = Plan::of(&self.program).kept(&self.program, at as usize, slots);
             // SAFETY: the caller of `submit_program` vouches for the memory until the stream has passed the work.
             unsafe { run(node, slots, kept, &self.arguments, parallel) };
+            self.probe.node(node, start)
         };
         match wave {
-            [single] => node(*single, threads),
-            many => threads.run(many.len(), &|at| node(many[at], &Serial)),
+            [single] => node(*single, moment, threads),
+            many => {
+                threads.run(many.len(), &|at| {
+                    node(many[at], self.probe.now(), &Serial);
+                });
+                self.probe.now()
+            }
         }
     }
 }
@@ -324,12 +334,13 @@ impl CpuStream {
     /// # Safety
     /// As `Device::run_program`.
     #[inline]
-    pub(crate) unsafe fn submit_program(
+    pub(crate) unsafe fn submit_program<P: Probe>(
         &self,
         program: &Arc<Program<CpuDevice>>,
         slots: &[Region<'_, CpuDevice>],
         arguments: &[u64],
         tag: Option<Tag<'_>>,
+        probe: P,
     ) -> Result<()> {
         let base = |region: &Region<'_, CpuDevice>| region.chunk.base().wrapping_add(region.offset as usize);
         let plan = Plan::of(program);
@@ -339,12 +350,14 @@ impl CpuStream {
             let at = Cell::new(0);
             inline.run(
                 || {
+                    let mut moment = probe.at_once();
                     for (index, node) in program.nodes.iter().enumerate() {
                         at.set(index);
                         let slots = |slot: usize| base(&slots[slot]);
                         let kept = plan.kept(program, index, slots);
                         // SAFETY: the caller vouches for the memory.
                         unsafe { run(node, slots, kept, arguments, &Serial) };
+                        moment = probe.node(node, moment);
                     }
                     Ok(())
                 },
@@ -352,22 +365,24 @@ impl CpuStream {
             );
             return Ok(());
         }
-        self.queue_program(program, slots.iter().map(base).collect(), arguments, tag)
+        self.queue_program(program, slots.iter().map(base).collect(), arguments, tag, probe)
     }
 
     #[cold]
-    fn queue_program(
+    fn queue_program<P: Probe>(
         &self,
         program: &Arc<Program<CpuDevice>>,
         slots: Slots,
         arguments: &[u64],
         tag: Option<Tag<'_>>,
+        probe: P,
     ) -> Result<()> {
         let job = Arc::new(Run {
             program: Arc::clone(program),
             slots,
             arguments: arguments.into(),
             tag: tag.map(Tag::to_owned),
+            probe,
             at: AtomicUsize::new(0),
         });
         let (failed, threads) = (Arc::clone(&job), self.threads);
@@ -377,7 +392,8 @@ impl CpuStream {
                 if plan.waves.len() == job.program.nodes.len() {
                     job.line(plan, &threads);
                 } else {
-                    plan.waves.iter().for_each(|wave| job.wave(wave, &threads));
+                    let start = job.probe.now();
+                    (plan.waves.iter()).fold(start, |moment, wave| job.wave(wave, &threads, moment));
                 }
                 Ok(())
             }),

@@ -227,10 +227,9 @@ impl Device for CudaDevice {
     fn query(&self, key: PropertyKey) -> Option<u64> {
         match key {
             PropertyKey::L1Cache => Some(self.info.l1),
-            PropertyKey::L2Cache => None,
             PropertyKey::L3Cache => Some(self.info.l2),
-            PropertyKey::VectorBits => None,
             PropertyKey::Threads => Some(u64::from(self.info.multiprocessors) * u64::from(self.info.threads)),
+            _ => None,
         }
         .filter(|&number| number > 0)
     }

@@ -1,8 +1,9 @@
 //! What is kept for a device while contexts use it: compiled kernels, streams' records, caches of every thread.
 
-mod holders;
+pub(crate) mod holders;
 mod lane;
 mod per_thread;
+mod recorded;
 
 pub(crate) use holders::Listed;
 pub(crate) use lane::{Lane, Written};
@@ -13,7 +14,10 @@ use crate::error::tag::OpTag;
 use crate::hal::library::LibraryOp;
 use crate::hal::{self, Buffer, Device, Kernel, Stream};
 use crate::lower::{Source, Support};
-use holders::Holders;
+use crate::record::measure::Attached;
+use crate::record::recording::SpanKind;
+use crate::record::span;
+use holders::{Happened, Holders, Made};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::cell::RefCell;
@@ -37,6 +41,7 @@ pub(crate) struct Engine {
     // For threads at their very end, which share it.
     last_copies: OnceLock<Stream>,
     holders: Arc<Holders>,
+    attached: Attached,
 }
 
 impl fmt::Debug for Engine {
@@ -59,6 +64,7 @@ impl Engine {
                 copies: PerThread::default(),
                 last_copies: OnceLock::new(),
                 holders: Arc::default(),
+                attached: Attached::default(),
             })
         })
     }
@@ -85,6 +91,11 @@ impl Engine {
     #[inline]
     pub(crate) fn list(&self, tag: OpTag, bytes: u64) -> Option<Box<Listed>> {
         self.holders.list(tag, bytes)
+    }
+
+    /// The buffers that live and are listed, oldest first, and what happened to them.
+    pub(crate) fn holders(&self) -> (Vec<(u64, Made)>, Vec<Happened>) {
+        self.holders.snapshot()
     }
 
     /// A stream of this thread for copies that the host waits for, so that it waits for nothing else.
@@ -159,6 +170,7 @@ impl Engine {
         if let Some(kernel) = self.kernels.lock().get(source) {
             return Ok(Arc::clone(kernel));
         }
+        let _span = span::begin(SpanKind::Compile, source.name(), 0);
         let compiled = Arc::new(match &**source {
             Source::Kernel(kernel) => Kernel::compile(&self.device, kernel)?,
             Source::Library(op) => Kernel::compile(&self.device, op)?,

@@ -55,6 +55,7 @@ fn chain(times: u32, len: usize) -> Program {
     let ty = Type::new(Shape::of(&[len]), DType::F32);
     Program {
         steps: steps.collect(),
+        origins: Vec::new(),
         locals: vec![
             Local {
                 bytes: 4 * len as u64
@@ -66,11 +67,13 @@ fn chain(times: u32, len: usize) -> Program {
                 slot: Slot::Local(times - 1),
                 layout: Layout::contiguous(ty.shape),
                 ty,
+                tag: OpTag::NONE,
             },
             Output {
                 slot: Slot::Input(0),
                 layout: Layout::strided(ty.shape, &[-1], len as u64 - 1),
                 ty,
+                tag: OpTag::NONE,
             },
         ],
     }

@@ -39,6 +39,7 @@ pub struct ConvAttributes {
 /// One op of a graph. Its operands have the dtypes and shapes that [`infer`](super::infer) asks for: nothing broadcasts
 /// and nothing converts by itself here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Op {
     /// Argument of the graph.
     Input(u32),

@@ -11,6 +11,7 @@ mod emit;
 mod fold;
 mod library;
 mod order;
+mod origin;
 mod program;
 mod select;
 mod sort;
@@ -21,6 +22,7 @@ use crate::graph::view_layout;
 use crate::graph::{Graph, Node, NodeId, Op};
 use crate::types::layout::Layout;
 use crate::types::shape::Shape;
+pub(crate) use origin::Origin;
 pub(crate) use program::*;
 
 use emit::Destination;
@@ -84,6 +86,8 @@ struct Lowering<'a> {
 /// Steps that belong together: they make `makes` from `needs`.
 struct Group {
     steps: Vec<Step>,
+    /// Of the steps; those at the end may be missing.
+    origins: Vec<Origin>,
     makes: Vec<NodeId>,
     needs: BTreeSet<NodeId>,
 }
@@ -216,7 +220,8 @@ impl<'a> Lowering<'a> {
             if !self.marked[at] || in_buffer || made.contains(&id) {
                 continue;
             }
-            for group in self.groups(id) {
+            for mut group in self.groups(id) {
+                self.complete(&mut group, id);
                 for &need in &group.needs {
                     self.mark(need);
                 }
@@ -295,6 +300,28 @@ impl<'a> Lowering<'a> {
         }
     }
 
+    /// Says where the steps that make a node come from, as far as that is not known.
+    fn complete(&self, group: &mut Group, id: NodeId) {
+        let node = self.graph.node(id);
+        group.origins.resize_with(group.steps.len(), Origin::default);
+        for origin in &mut group.origins {
+            if origin.parts.is_empty() {
+                let known = origin.bytes;
+                *origin = self.origin([id].into_iter(), node.inputs.iter().copied(), [id].into_iter());
+                if known > 0 {
+                    origin.bytes = known;
+                }
+                if origin.parts.is_empty() {
+                    // A view that needs a copy.
+                    origin.parts = Origin::of(node.tag).parts;
+                }
+            } else if matches!(node.op, Op::Concat { .. } | Op::Pad { .. }) {
+                // Their steps write what they join.
+                origin.compute(self.graph, id);
+            }
+        }
+    }
+
     /// A kernel that computes `root` into `to`.
     fn part(&mut self, group: &mut Group, root: NodeId, to: Destination) {
         if self.graph.shape(root).elements() == 0 {
@@ -309,6 +336,12 @@ impl<'a> Lowering<'a> {
                 Err(library) => apart.insert(library),
             };
         };
+        group.origins.resize_with(group.steps.len(), Origin::default);
+        group.origins.push(self.origin(
+            selection.inline.keys().copied(),
+            selection.loads.iter().copied(),
+            selection.extras.iter().copied().chain([root]),
+        ));
         let computed = |load: &NodeId| *load == root && selection.inline.contains_key(load);
         group
             .needs
@@ -345,6 +378,7 @@ impl<'a> Lowering<'a> {
                 slot,
                 layout,
                 ty: self.graph.node(output).ty,
+                tag: self.graph.node(base).tag,
             });
         }
         let locals = self
@@ -354,14 +388,15 @@ impl<'a> Lowering<'a> {
             .map(|bytes| Local { bytes })
             .collect();
         let mut groups: Vec<Option<Group>> = groups.into_iter().map(Some).collect();
-        let steps = order
-            .iter()
-            .filter_map(|&at| groups[at].take())
-            .flat_map(|group| group.steps)
-            .collect();
+        let (mut steps, mut origins) = (Vec::new(), Vec::new());
+        for group in order.iter().filter_map(|&at| groups[at].take()) {
+            steps.extend(group.steps);
+            origins.extend(group.origins);
+        }
         Program {
             locals,
             steps,
+            origins,
             outputs,
         }
     }
@@ -371,6 +406,7 @@ impl Group {
     fn new(id: NodeId) -> Group {
         Group {
             steps: Vec::new(),
+            origins: Vec::new(),
             makes: vec![id],
             needs: BTreeSet::new(),
         }

@@ -2,26 +2,22 @@
 
 use super::fork::generation;
 use super::lock::{Condvar, Mutex};
+use super::profile::{Command, Recorder, Submission};
 use super::queue::{Job, Queue, spin_until};
+use crate::clock::now;
 use crate::status::{Error, Result, Status};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// One record: done when its time stamp is set.
 struct Record {
     // The process whose queue it was recorded in.
     generation: u64,
-    // Nanoseconds of `now`, at least 1; 0 while the work is not done.
+    // Nanoseconds of the clock, at least 1; 0 while the work is not done.
     time: AtomicU64,
     sleepers: Mutex<u32>,
     wake: Condvar,
-}
-
-/// Nanoseconds of a monotonic clock of this library, at least 1.
-pub fn now() -> u64 {
-    static START: OnceLock<Instant> = OnceLock::new();
-    START.get_or_init(Instant::now).elapsed().as_nanos() as u64 + 1
 }
 
 impl Record {
@@ -128,6 +124,26 @@ impl Event {
                 record.wait(None);
                 Ok(())
             }),
+            describe: Box::new(|| "event wait".into()),
+        })
+    }
+
+    /// As [`Event::hold_up`], and records the wait.
+    pub fn hold_up_profiled(
+        &self,
+        queue: &Queue,
+        recorder: &Arc<Recorder>,
+        submission: &Submission,
+    ) -> Result<()> {
+        let Some(record) = self.pending() else {
+            return Ok(());
+        };
+        let wait = move || {
+            record.wait(None);
+            Ok(())
+        };
+        queue.push(Job {
+            run: Box::new(recorder.timed(*submission, Command::WAIT, wait)),
             describe: Box::new(|| "event wait".into()),
         })
     }

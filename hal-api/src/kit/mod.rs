@@ -1,5 +1,5 @@
 //! What a backend needs besides its device: handles, a caching pool, in-order streams with events, error texts,
-//! programs, a cache of compiled code on disk. The export layer uses the handles, the pool and programs for every backend;
+//! programs, records of profiles, a cache of compiled code on disk. The export layer uses the handles, the pool and programs for every backend;
 //! streams and events serve backends whose device has none of its own.
 
 pub mod cache;
@@ -15,6 +15,7 @@ pub mod lock;
 pub mod magazine;
 pub mod pages;
 pub mod pool;
+pub mod profile;
 pub mod program;
 pub mod queue;
 pub mod slots;

@@ -10,8 +10,8 @@ use std::panic::Location;
 use std::sync::Arc;
 use thalweg_hal::Status;
 use thalweg_hal::tables::{
-    self, BackendApi, Context, CoreTable, DeviceTable, EventTable, KernelTable, MemoryTable, ProgramTable,
-    StreamTable, Table, TableId,
+    self, BackendApi, Context, CoreTable, DeviceTable, EventTable, KernelTable, MemoryTable, ProfileTable,
+    ProgramTable, StreamTable, Table, TableId,
 };
 
 /// The tables of a backend. Calls through them go past every check of this module.
@@ -32,6 +32,8 @@ pub struct Tables {
     pub kernel: Option<&'static KernelTable>,
     /// Programs, where the backend has them.
     pub program: Option<&'static ProgramTable>,
+    /// Profiles, where the backend has them.
+    pub profile: Option<&'static ProfileTable>,
 }
 
 /// Who a backend is.
@@ -123,6 +125,8 @@ impl Backend {
             kernel: unsafe { table(&api) },
             // SAFETY: as above.
             program: unsafe { table(&api) },
+            // SAFETY: as above.
+            profile: unsafe { table(&api) },
         };
         let mut raw = tables::BackendInfo {
             name: [0; 32],

@@ -143,7 +143,12 @@ impl Steps<'_> {
             match id {
                 TableId::Core => core = self.words(table)?,
                 TableId::Device => device = self.words(table)?,
-                TableId::Memory | TableId::Stream | TableId::Event | TableId::Kernel | TableId::Program => {}
+                TableId::Memory
+                | TableId::Stream
+                | TableId::Event
+                | TableId::Kernel
+                | TableId::Program
+                | TableId::Profile => {}
             }
         }
         if core.contains(&0) || device.contains(&0) {
