@@ -7,6 +7,7 @@ pub mod checks;
 pub mod deferred;
 pub mod error_slot;
 pub mod event;
+pub mod file;
 pub mod fork;
 pub mod host_device;
 pub mod host_memory;
