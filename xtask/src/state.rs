@@ -8,6 +8,7 @@ use std::path::Path;
 /// Where production code lies; beside `tests` folders in it.
 const SOURCES: [&str; 6] = [
     "hal-api/src/",
+    "layers/src/",
     "runtime/src/",
     "core/src/",
     "nn/",

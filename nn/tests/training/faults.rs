@@ -28,28 +28,35 @@ fn open(backend: &Backend, rules: &str, mode: Mode) -> Context {
 /// A model with its first batch; only the steps are made to fail, so the rules count from there.
 fn ready(backend: &Backend, mode: Mode) -> (Context, Model<Net>, Tensor, Tensor) {
     let cx = open(backend, "", mode);
-    let (x, y) = loader().epoch(0, &cx).unwrap().next().unwrap().unwrap();
+    let batch = loader().prefetch(0).epoch(0, 0, &cx).next().unwrap().unwrap();
     let model = model(&cx);
     weights(&model);
-    (cx, model, x, y)
+    (cx, model, batch.x, batch.y)
 }
 
-/// Two steps while calls fail. The number of errors.
+/// Sets the rules, which a device reads when it is opened, for all devices of the backend.
+fn set(backend: &Backend, rules: &str) {
+    set_config("layer.fault", Some(rules));
+    drop(backend.open(&DeviceOptions::new(0)).unwrap());
+}
+
+/// Two steps, each made to fail first. The number of errors.
 fn steps(backend: &Backend, rules: &str, mode: Mode, clean: &[Vec<(String, Vec<u8>)>]) -> usize {
     let (cx, mut model, x, y) = ready(backend, mode);
-    // Opening a device reads the rules anew; it is not used.
-    set_config("layer.fault", Some(rules));
-    let _other = backend.open(&DeviceOptions::new(0)).unwrap();
     let mut errors = 0;
     for wanted in clean {
         let before = weights(&model);
-        while let Err(error) = model.train_step(&x, &y).and_then(|(loss, _)| Ok(loss.to_vec::<f32>()?)) {
+        set(backend, rules);
+        let step = model.train_step(&x, &y);
+        set(backend, "");
+        if let Err(error) = step {
             let text = error.to_string();
             assert!(text.contains("made to fail by the layer fault"), "{rules}: {text}");
             assert!(!text.contains("work: made to fail"), "{rules}: {text}");
             errors += 1;
-            let _ = cx.synchronize();
+            let _ = cx.device().synchronize();
             assert_eq!(weights(&model), before, "weights after {rules}: {text}");
+            model.train_step(&x, &y).unwrap();
         }
         assert_eq!(&weights(&model), wanted, "{rules}");
     }
@@ -110,9 +117,10 @@ fn a_checkpoint_under_faults_is_whole_or_the_one_before() {
         let kept = std::fs::read(&path).unwrap();
         model.train_step(&x, &y).unwrap();
         let now = weights(&model);
-        set_config("layer.fault", Some(&format!("submit@{number},later@{number}")));
-        let _other = backend.open(&DeviceOptions::new(0)).unwrap();
-        match model.save(&path) {
+        set(&backend, &format!("submit@{number},later@{number}"));
+        let saved = model.save(&path);
+        set(&backend, "");
+        match saved {
             Ok(()) => assert_loads(&path, &now),
             Err(error) => {
                 assert!(error.to_string().contains("made to fail by the layer fault"), "{error}");
