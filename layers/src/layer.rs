@@ -8,9 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use thalweg_hal::kit::queue::panic_error;
-use thalweg_hal::tables::{
-    ABI_MAJOR, BackendApi, Context, HostApi, LogLevel, TableId,
-};
+use thalweg_hal::tables::{ABI_MAJOR, BackendApi, Context, HostApi, LogLevel, TableId};
 use thalweg_hal::{Error, Host, Result, Status};
 
 /// A layer: its state over one backend.
@@ -72,7 +70,11 @@ impl<L: 'static> Places<L> {
             }
             let head = self.0.load(Ordering::Acquire);
             new.earlier = head;
-            if (self.0.compare_exchange(head, new, Ordering::AcqRel, Ordering::Relaxed)).is_ok() {
+            if (self
+                .0
+                .compare_exchange(head, new, Ordering::AcqRel, Ordering::Relaxed))
+            .is_ok()
+            {
                 return Ok(());
             }
         }
@@ -82,7 +84,8 @@ impl<L: 'static> Places<L> {
 /// The layer's place over the backend with this context; a code where it stands over none.
 #[inline]
 pub(crate) fn over<L: Layer>(context: Context) -> std::result::Result<&'static Place<L>, i32> {
-    (L::places().get(context)).ok_or_else(|| said::set(&Error::invalid_argument("the context is no backend's")))
+    (L::places().get(context))
+        .ok_or_else(|| said::set(&Error::invalid_argument("the context is no backend's")))
 }
 
 /// Why a call of a layer ends early.
@@ -131,7 +134,11 @@ pub(crate) fn enter<L: Layer>(context: Context, call: impl FnOnce(&'static Place
     }
 }
 
-pub(crate) unsafe extern "C" fn last_error<L: Layer>(context: Context, buffer: *mut u8, capacity: usize) -> usize {
+pub(crate) unsafe extern "C" fn last_error<L: Layer>(
+    context: Context,
+    buffer: *mut u8,
+    capacity: usize,
+) -> usize {
     // SAFETY: the contract of the tables.
     if let Some(length) = unsafe { said::copy(buffer, capacity) } {
         return length;
@@ -178,12 +185,17 @@ pub(crate) unsafe extern "C" fn entry<L: Layer>(
     };
     let result = Host::guard(|| {
         if (abi >> 16) as u16 != ABI_MAJOR {
-            let text = format!("built against thalweg-hal {ABI_MAJOR}.x, this program speaks {}.x", abi >> 16);
+            let text = format!(
+                "built against thalweg-hal {ABI_MAJOR}.x, this program speaks {}.x",
+                abi >> 16
+            );
             return Err(Error::new(Status::IncompatibleAbi, text));
         }
         // SAFETY: the caller vouches for both.
         let (Some(api), Some(out)) = (unsafe { next.as_ref() }, unsafe { out.as_mut() }) else {
-            return Err(Error::invalid_argument("the tables below or the out pointer are null"));
+            return Err(Error::invalid_argument(
+                "the tables below or the out pointer are null",
+            ));
         };
         // SAFETY: the caller vouches for `next`.
         let next = unsafe { Next::new(api)? };

@@ -75,7 +75,8 @@ pub enum Error {
     /// The backends of the process have other layers.
     #[error(
         "layers {} asked, the backends of this process have {}; set them once, before the first device is asked for",
-        List(asked), List(set)
+        List(asked),
+        List(set)
     )]
     LayersSet {
         /// What was asked for.

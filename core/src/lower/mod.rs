@@ -378,6 +378,7 @@ impl<'a> Lowering<'a> {
                 slot,
                 layout,
                 ty: self.graph.node(output).ty,
+                tag: self.graph.node(base).tag,
             });
         }
         let locals = self

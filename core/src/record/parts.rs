@@ -86,6 +86,12 @@ pub(crate) fn enter(address: usize, type_name: &'static str) -> Option<Entered> 
     (scope != scope::current()).then(|| scope::enter(scope))
 }
 
+/// Whether the part at an address was noted, alone or among others.
+pub(crate) fn is_known(address: usize, type_name: &'static str) -> bool {
+    let key = (address, type_name);
+    TABLES.with_borrow(|tables| tables.iter().any(|table| table.parts.contains_key(&key)))
+}
+
 #[cold]
 fn find(tables: &[Table], key: Key) -> Option<ScopeId> {
     let mut found = tables.iter().rev().filter_map(|table| table.parts.get(&key));
@@ -111,14 +117,23 @@ mod tests {
             let _net = scope::enter(ScopeId::ROOT.child("net"));
             with(noted, || {
                 assert_eq!(path(enter(64, "Dense")).as_deref(), Some("Default/net/head"));
-                assert_eq!(path(enter(64, "Parameter")).as_deref(), Some("Default/net/head/weight"));
+                assert_eq!(
+                    path(enter(64, "Parameter")).as_deref(),
+                    Some("Default/net/head/weight")
+                );
                 assert_eq!(path(enter(8, "Relu")), None);
                 assert_eq!(path(enter(65, "Dense")), None);
                 let _head = enter(64, "Dense");
                 assert!(enter(64, "Dense").is_none(), "it is in its scope");
-                with(|| note(128, "Dense", "inner"), || {
-                    assert_eq!(path(enter(128, "Dense")).as_deref(), Some("Default/net/head/inner"));
-                });
+                with(
+                    || note(128, "Dense", "inner"),
+                    || {
+                        assert_eq!(
+                            path(enter(128, "Dense")).as_deref(),
+                            Some("Default/net/head/inner")
+                        );
+                    },
+                );
                 assert!(enter(128, "Dense").is_none());
             });
             assert!(enter(64, "Dense").is_none());

@@ -7,13 +7,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 /// Number of a scope's path in this process; the same path has the same number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ScopeId(u32);
 
 /// The scope that all code is in.
 const ROOT: &str = "Default";
 /// In front of the scopes whose gradients are computed.
 const GRADIENTS: &str = "Gradients";
+/// The scope of what changes parameters.
+const UPDATE: &str = "Update";
 
 #[derive(Default)]
 struct Scopes {
@@ -79,7 +81,11 @@ impl ScopeId {
         if name.is_empty() {
             return self;
         }
-        let of = if self == ScopeId::NONE { ScopeId::ROOT } else { self };
+        let of = if self == ScopeId::NONE {
+            ScopeId::ROOT
+        } else {
+            self
+        };
         let key = (of, Arc::<str>::from(name));
         if let Some(&id) = SCOPES.read().children.get(&key) {
             return id;
@@ -93,7 +99,11 @@ impl ScopeId {
 
     /// The scope of the gradients of what this one computes.
     pub(crate) fn gradients(self) -> ScopeId {
-        let of = if self == ScopeId::NONE { ScopeId::ROOT } else { self };
+        let of = if self == ScopeId::NONE {
+            ScopeId::ROOT
+        } else {
+            self
+        };
         if let Some(&id) = SCOPES.read().gradients.get(&of) {
             return id;
         }
@@ -102,6 +112,11 @@ impl ScopeId {
         let id = scopes.add(&path);
         scopes.gradients.insert(of, id);
         id
+    }
+
+    /// The scope of what changes the parameter by a name; of all that changes parameters for the empty one.
+    pub(crate) fn update(name: &str) -> ScopeId {
+        ScopeId::of(UPDATE).child(name)
     }
 
     /// As a number; 0 for none.

@@ -100,7 +100,9 @@ pub(crate) fn start(options: &Options) -> Result<Session, ProfileError> {
     let writer = std::thread::Builder::new()
         .name("thalweg recorder".into())
         .spawn(move || writer::run(&of_writer, output, first))
-        .map_err(|error| ProfileError::Thread { error: Arc::new(error) })?;
+        .map_err(|error| ProfileError::Thread {
+            error: Arc::new(error),
+        })?;
     *current = Some(Current {
         shared: Arc::clone(&shared),
         writer: Some(writer.thread().clone()),
@@ -115,14 +117,6 @@ pub(crate) fn start(options: &Options) -> Result<Session, ProfileError> {
 }
 
 impl Session {
-    /// Takes part with a device from now on, also if nothing runs on it.
-    pub(crate) fn attach(&self, attached: &super::measure::Attached, device: &Device) {
-        let on = switch::on();
-        if on.session() == self.shared.number {
-            attached.how(on, device);
-        }
-    }
-
     /// Ends the recording: waits for the devices and writes what is left.
     ///
     /// # Errors

@@ -132,7 +132,10 @@ unsafe extern "C" fn synchronize(context: Context, device: u64) -> i32 {
         let code = unsafe { (place.next.device.synchronize)(context, device) };
         let mut state = place.layer.state.lock();
         let streams = state.streams_of(device);
-        let sticks: Vec<Error> = streams.iter().filter_map(|&stream| state.reported(stream, code)).collect();
+        let sticks: Vec<Error> = streams
+            .iter()
+            .filter_map(|&stream| state.reported(stream, code))
+            .collect();
         state.works(device)?;
         match sticks.into_iter().next() {
             Some(error) => Err(error.into()),
@@ -251,7 +254,10 @@ impl Fate {
 
 /// Keeps the text of an error until the stream reports it.
 fn stick(place: &Place<Fault>, stream: u64, text: String) {
-    (place.layer.state.lock().sticking).entry(stream).or_default().push(text);
+    (place.layer.state.lock().sticking)
+        .entry(stream)
+        .or_default()
+        .push(text);
 }
 
 unsafe extern "C" fn fails(_: *mut c_void) -> i32 {
@@ -298,14 +304,23 @@ unsafe extern "C" fn submit(context: Context, stream: u64, packets: *const Packe
     enter(context, |place: &Place<Fault>| {
         let whole = !packets.is_null() && packets.is_aligned() && count <= 1 << 20;
         // SAFETY: the contract of the tables; an array that cannot be one is left to what is below.
-        let list = if whole { unsafe { std::slice::from_raw_parts(packets, count) } } else { &[] };
+        let list = if whole {
+            unsafe { std::slice::from_raw_parts(packets, count) }
+        } else {
+            &[]
+        };
         // SAFETY: as above.
         let op = list.first().map_or("", |packet| unsafe { op(packet.tag) });
         let fate = submission(place, stream, op)?;
-        let copies = list.iter().filter(|packet| packet.kind == PacketKind::Copy as u32).count();
+        let copies = list
+            .iter()
+            .filter(|packet| packet.kind == PacketKind::Copy as u32)
+            .count();
         let slow = {
             let mut state = place.layer.state.lock();
-            (0..copies).filter(|_| state.rules.strikes(Kind::Slow).is_some()).count()
+            (0..copies)
+                .filter(|_| state.rules.strikes(Kind::Slow).is_some())
+                .count()
         };
         for _ in 0..slow {
             // SAFETY: the function takes no data.
@@ -330,7 +345,11 @@ unsafe extern "C" fn wait_event(context: Context, args: *const WaitEventArgs) ->
     enter(context, |place: &Place<Fault>| {
         // SAFETY: the contract of the tables.
         if let Some(args) = unsafe { arg(args) } {
-            place.layer.state.lock().owner_works(Object::Stream, args.stream)?;
+            place
+                .layer
+                .state
+                .lock()
+                .owner_works(Object::Stream, args.stream)?;
         }
         // SAFETY: the arguments are handed on as they came.
         below(unsafe { (place.next.stream.wait_event)(context, args) })

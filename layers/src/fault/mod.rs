@@ -101,14 +101,19 @@ impl State {
     /// Refuses a call on a device that was lost.
     fn works(&self, device: u64) -> Result<()> {
         match self.lost.contains(&device) {
-            true => Err(Error::new(Status::DeviceLost, "the device was lost by the layer fault")),
+            true => Err(Error::new(
+                Status::DeviceLost,
+                "the device was lost by the layer fault",
+            )),
             false => Ok(()),
         }
     }
 
     /// Refuses a call on an object of a device that was lost.
     fn owner_works(&self, object: Object, handle: u64) -> Result<()> {
-        self.owners.get(&(object, handle)).map_or(Ok(()), |device| self.works(*device))
+        self.owners
+            .get(&(object, handle))
+            .map_or(Ok(()), |device| self.works(*device))
     }
 
     /// Forgets what belongs to a device.

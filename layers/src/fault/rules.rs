@@ -44,7 +44,10 @@ impl Kind {
         let found = Kind::ALL.iter().find(|kind| kind.name() == name);
         found.copied().ok_or_else(|| {
             let names: Vec<_> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-            Error::invalid_argument(format!("there is no fault `{name}`; there are {}", names.join(", ")))
+            Error::invalid_argument(format!(
+                "there is no fault `{name}`; there are {}",
+                names.join(", ")
+            ))
         })
     }
 }
@@ -104,7 +107,10 @@ impl Rules {
         *count += 1;
         let count = *count;
         let listed = self.list.contains(&(kind, count));
-        let drawn = self.chance.as_ref().is_some_and(|chance| chance.draws(kind, count));
+        let drawn = self
+            .chance
+            .as_ref()
+            .is_some_and(|chance| chance.draws(kind, count));
         (listed || drawn).then_some(count)
     }
 }
@@ -112,7 +118,8 @@ impl Rules {
 impl Chance {
     fn draws(&self, kind: Kind, count: u64) -> bool {
         // SplitMix64 of what names the call.
-        let mut bits = (self.seed ^ ((kind as u64) << 56)).wrapping_add(count.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut bits =
+            (self.seed ^ ((kind as u64) << 56)).wrapping_add(count.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         self.kinds.contains(&kind) && (bits ^ (bits >> 31)).is_multiple_of(self.every)
@@ -128,7 +135,10 @@ mod tests {
         let mut rules = Rules::parse("alloc@2, later@1").unwrap();
         let struck: Vec<_> = (0..3).map(|_| rules.strikes(Kind::Alloc)).collect();
         assert_eq!(struck, [None, Some(2), None]);
-        assert_eq!((rules.strikes(Kind::Later), rules.strikes(Kind::Later)), (Some(1), None));
+        assert_eq!(
+            (rules.strikes(Kind::Later), rules.strikes(Kind::Later)),
+            (Some(1), None)
+        );
         assert_eq!(Rules::parse("").unwrap(), Rules::default());
     }
 
@@ -136,7 +146,9 @@ mod tests {
     fn a_seed_picks_the_same_calls_every_time() {
         let draw = |text: &str| {
             let mut rules = Rules::parse(text).unwrap();
-            (0..1000).filter_map(|_| rules.strikes(Kind::Submit)).collect::<Vec<_>>()
+            (0..1000)
+                .filter_map(|_| rules.strikes(Kind::Submit))
+                .collect::<Vec<_>>()
         };
         let first = draw("seed=7,every=10");
         assert!((60..140).contains(&first.len()), "{} of 1000", first.len());
@@ -147,10 +159,15 @@ mod tests {
 
     #[test]
     fn what_is_no_rule_is_an_error() {
-        for text in ["alloc", "alloc@", "alloc@0", "alok@1", "seed=x", "kinds=", "rate=3"] {
+        for text in [
+            "alloc", "alloc@", "alloc@0", "alok@1", "seed=x", "kinds=", "rate=3",
+        ] {
             assert!(Rules::parse(text).is_err(), "{text}");
         }
         let error = Rules::parse("alok@1").unwrap_err().to_string();
-        assert!(error.contains("there is no fault `alok`; there are alloc, submit"), "{error}");
+        assert!(
+            error.contains("there is no fault `alok`; there are alloc, submit"),
+            "{error}"
+        );
     }
 }

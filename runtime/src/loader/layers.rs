@@ -109,7 +109,9 @@ impl Layers {
             }
             None
         };
-        let found = first(true).or(built_in.map(|layer| layer.entry)).or_else(|| first(false));
+        let found = first(true)
+            .or(built_in.map(|layer| layer.entry))
+            .or_else(|| first(false));
         found.ok_or_else(|| match failure {
             Some(error) => error.of_layer(name),
             None => LoadError::NoSuchLayer {

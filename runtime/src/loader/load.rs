@@ -45,13 +45,7 @@ pub(super) fn load_file(
     let judged = judge::follow(found, lock, trail)?.backend()?;
     let start = |judged: &Judged, path: &Path, trail: &mut Trail| {
         let entry = open::open(judged, path, ENTRY_SYMBOL, trail)?.ok_or(LoadError::NoEntry)?;
-        open::start(
-            entry,
-            &judged.manifest.name,
-            Some(&judged.path),
-            layers,
-            trail,
-        )
+        open::start(entry, &judged.manifest.name, Some(&judged.path), layers, trail)
     };
     load(judged, options, cache, start, trail).map(leak)
 }

@@ -208,12 +208,11 @@ unsafe extern "C" fn log(context: *mut c_void, record: *const LogRecord) {
 
 /// Calls an entry function; what it logged is the reason when it fails.
 pub(super) fn called(entry: impl FnOnce(*const HostApi) -> i32) -> Result<(), LoadError> {
-    LOGGED.set(None);
+    let logged = || LOGGED.try_with(RefCell::take).ok().flatten();
+    logged();
     match entry(ptr::from_ref::<HostApi>(&HOST)) {
         0 => Ok(()),
-        code => Err(LoadError::Init(
-            LOGGED.take().unwrap_or_else(|| said_nothing(code)),
-        )),
+        code => Err(LoadError::Init(logged().unwrap_or_else(|| said_nothing(code)))),
     }
 }
 

@@ -175,7 +175,9 @@ impl Registry {
     /// # Errors
     /// [`Error::Layers`] for a name that no layer has, and why one cannot be used.
     pub fn check_layers(&self) -> Result<(), Error> {
-        self.chain().map(drop).map_err(|error| Error::Layers(Box::new(error)))
+        self.chain()
+            .map(drop)
+            .map_err(|error| Error::Layers(Box::new(error)))
     }
 
     fn chain(&self) -> Result<Chain<'_>, LoadError> {
