@@ -90,7 +90,10 @@ fn the_json_form_keeps_its_fields() {
             .unwrap()
             .contains(&"unified_memory".into())
     );
-    assert_eq!(keys(&device["backend"]), "driver embedded layers name path version");
+    assert_eq!(
+        keys(&device["backend"]),
+        "driver embedded layers name path version"
+    );
     assert_eq!(
         (&device["backend"]["embedded"], &device["backend"]["path"]),
         (&true.into(), &Value::Null)
@@ -215,5 +218,10 @@ fn the_chain_of_layers_stands_before_the_backend() {
     assert!(run.out.contains("fault > embedded "), "{}", run.out);
     let run = place.finish(place.command(&["devices"]).env("THALWEG_LAYERS", "fualt"));
     assert_eq!(run.code, Some(1));
-    assert!(run.out.contains("refused: there is no layer \"fualt\"; there are: fault"), "{}", run.out);
+    assert!(
+        run.out
+            .contains("refused: there is no layer \"fualt\"; there are: fault"),
+        "{}",
+        run.out
+    );
 }

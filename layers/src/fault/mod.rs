@@ -8,9 +8,9 @@ pub use rules::Kind;
 use crate::forward::Tables;
 use crate::layer::{Layer, Places};
 use crate::next::Next;
-use parking_lot::Mutex;
 use rules::Rules;
 use std::collections::{HashMap, HashSet};
+use thalweg_hal::kit::lock::Mutex;
 use thalweg_hal::settings::{Setting, Values, Way};
 use thalweg_hal::{Error, Host, Result, Status};
 
@@ -122,7 +122,9 @@ impl State {
         self.lost.remove(&device);
         self.owners.retain(|_, owner| *owner != device);
         let owners = &self.owners;
-        self.programs.retain(|program, _| owners.contains_key(&(Object::Program, *program)));
-        self.sticking.retain(|stream, _| owners.contains_key(&(Object::Stream, *stream)));
+        self.programs
+            .retain(|program, _| owners.contains_key(&(Object::Program, *program)));
+        self.sticking
+            .retain(|stream, _| owners.contains_key(&(Object::Stream, *stream)));
     }
 }

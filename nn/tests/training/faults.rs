@@ -51,7 +51,10 @@ fn steps(backend: &Backend, rules: &str, mode: Mode, clean: &[Vec<(String, Vec<u
         set(backend, "");
         if let Err(error) = step {
             let text = error.to_string();
-            assert!(text.contains("made to fail by the layer fault"), "{rules}: {text}");
+            assert!(
+                text.contains("made to fail by the layer fault"),
+                "{rules}: {text}"
+            );
             assert!(!text.contains("work: made to fail"), "{rules}: {text}");
             errors += 1;
             let _ = cx.device().synchronize();
@@ -78,7 +81,9 @@ fn sweep(step: u64) -> usize {
             for burst in [1, 3] {
                 let (mut quiet, mut number) = (0, 1);
                 while quiet < 4 {
-                    let rules: Vec<_> = (number..number + burst).map(|at| format!("{kind}@{at}")).collect();
+                    let rules: Vec<_> = (number..number + burst)
+                        .map(|at| format!("{kind}@{at}"))
+                        .collect();
                     let seen = steps(&backend, &rules.join(","), mode, &clean);
                     errors += seen;
                     quiet = if seen > 0 { 0 } else { quiet + 1 };
@@ -123,7 +128,10 @@ fn a_checkpoint_under_faults_is_whole_or_the_one_before() {
         match saved {
             Ok(()) => assert_loads(&path, &now),
             Err(error) => {
-                assert!(error.to_string().contains("made to fail by the layer fault"), "{error}");
+                assert!(
+                    error.to_string().contains("made to fail by the layer fault"),
+                    "{error}"
+                );
                 assert_eq!(std::fs::read(&path).unwrap(), kept);
                 errors += 1;
             }

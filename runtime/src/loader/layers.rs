@@ -43,7 +43,7 @@ pub const BUILT_IN: &[BuiltIn] = &[
 ];
 
 /// The names in a list with commas, as [`LAYERS`] takes it.
-pub fn names(list: &str) -> Vec<String> {
+pub fn layer_list(list: &str) -> Vec<String> {
     let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
     names.map(String::from).collect()
 }
@@ -183,7 +183,7 @@ fn wrap(entry: LayerEntry, next: &BackendApi) -> Result<BackendApi, LoadError> {
 pub(super) fn asked(options: &LoaderOptions, around: &discover::Surroundings) -> Vec<String> {
     match &around.layers {
         _ if !options.layers.is_empty() => options.layers.clone(),
-        Some(list) if options.use_environment && !around.privileged => names(list),
+        Some(list) if options.use_environment && !around.privileged => layer_list(list),
         _ => Vec::new(),
     }
 }

@@ -31,7 +31,10 @@ fn a_layer_in_c_stands_over_a_backend_in_rust_and_one_in_c() {
     assert_eq!((&small + &small).to_vec::<f32>().unwrap(), [2.0, 4.0]);
     let error = runtime.device("cpu").unwrap().alloc(5000).unwrap_err();
     assert_eq!(error.status(), Status::OutOfMemory);
-    assert!(error.to_string().contains("the layer quota allows 4096"), "{error}");
+    assert!(
+        error.to_string().contains("the layer quota allows 4096"),
+        "{error}"
+    );
     // The backend's own errors keep their texts.
     let error = Stream::with_priority(&runtime.device("cpu").unwrap(), 99).unwrap_err();
     assert!(error.to_string().contains("99"), "{error}");
@@ -39,7 +42,10 @@ fn a_layer_in_c_stands_over_a_backend_in_rust_and_one_in_c() {
     let plain = plugins::plain_c("layer_plain_c");
     let options = options(&["quota"], vec![file.parent().unwrap().to_owned()]);
     let backend = Registry::load_file(&plain, &options).unwrap();
-    assert_eq!((backend.name(), backend.layers()), ("plainc", &["quota".to_owned()][..]));
+    assert_eq!(
+        (backend.name(), backend.layers()),
+        ("plainc", &["quota".to_owned()][..])
+    );
 }
 
 #[test]
@@ -65,12 +71,18 @@ fn what_is_no_layer_is_an_error_that_says_what_there_is() {
     let runtime = runtime(&["fualt"]);
     for target in ["cpu", "auto"] {
         let error = runtime.device(target).unwrap_err().to_string();
-        assert!(error.starts_with("there is no layer \"fualt\"; there are: fault"), "{error}");
+        assert!(
+            error.starts_with("there is no layer \"fualt\"; there are: fault"),
+            "{error}"
+        );
     }
     let rows = runtime.registry().candidates();
     let text = rows[0].outcome.to_string();
     assert!(text.starts_with("refused: there is no layer \"fualt\""), "{text}");
-    let error = crate::runtime(&["fault", "fault"]).device("cpu").unwrap_err().to_string();
+    let error = crate::runtime(&["fault", "fault"])
+        .device("cpu")
+        .unwrap_err()
+        .to_string();
     assert_eq!(error, "the layer fault is asked for twice; name it once");
 }
 
@@ -80,16 +92,31 @@ fn files_of_layers_are_judged_and_are_no_backends() {
     let folder = file.parent().unwrap();
     let alone = |layers: &[&str]| Registry::new(options(layers, vec![folder.to_owned()]));
     // It is no candidate for a backend.
-    assert!(alone(&[]).targets().iter().all(|target| !target.contains("quota")));
+    assert!(
+        alone(&[])
+            .targets()
+            .iter()
+            .all(|target| !target.contains("quota"))
+    );
     let error = Registry::load_file(&file, &options(&[], Vec::new())).unwrap_err();
     assert_eq!(error, LoadError::IsLayer("quota".into()));
     // A backend by the name of a layer, another name inside, no number for the quota.
-    std::fs::copy(plugins::plain_c("layer_plain_c"), folder.join("libthalweg_layer_plain.so")).unwrap();
+    std::fs::copy(
+        plugins::plain_c("layer_plain_c"),
+        folder.join("libthalweg_layer_plain.so"),
+    )
+    .unwrap();
     std::fs::copy(&file, folder.join("libthalweg_layer_other.so")).unwrap();
     set_config("layer.quota", Some("many"));
     for (layer, text) in [
-        ("plain", "layer plain: its file has the name of a layer, its manifest says kind=cpu"),
-        ("other", "layer other: its manifest says \"quota\", its tables say \"other\""),
+        (
+            "plain",
+            "layer plain: its file has the name of a layer, its manifest says kind=cpu",
+        ),
+        (
+            "other",
+            "layer other: its manifest says \"quota\", its tables say \"other\"",
+        ),
         ("quota", "layer quota: layer.quota is no number of bytes"),
     ] {
         let error = alone(&[layer]).get("cpu").unwrap_err().to_string();
@@ -98,14 +125,20 @@ fn files_of_layers_are_judged_and_are_no_backends() {
     // A lock that does not list it.
     std::fs::write(folder.join("thalweg-plugins.lock"), "").unwrap();
     let error = alone(&["quota"]).get("cpu").unwrap_err().to_string();
-    assert!(error.starts_with("layer quota: ") && error.contains("thalweg-plugins.lock"), "{error}");
+    assert!(
+        error.starts_with("layer quota: ") && error.contains("thalweg-plugins.lock"),
+        "{error}"
+    );
 }
 
 #[test]
 fn options_of_layers_are_checked_when_a_backend_is_loaded() {
     set_config("layer.fault", Some("alok@1"));
     let error = runtime(&["fault"]).device("cpu").unwrap_err().to_string();
-    assert!(error.starts_with("layer fault: there is no fault `alok`"), "{error}");
+    assert!(
+        error.starts_with("layer fault: there is no fault `alok`"),
+        "{error}"
+    );
     set_config("layer.fault", None);
     assert!(runtime(&["fault"]).device("cpu").is_ok());
 }

@@ -26,7 +26,9 @@ fn bits(tensor: &Tensor) -> Result<Vec<u32>> {
 }
 
 fn ramp(shape: [usize; 2], cx: &Context) -> Tensor {
-    let values = (0..shape[0] * shape[1]).map(|i| (i as f32 * 0.37).sin()).collect();
+    let values = (0..shape[0] * shape[1])
+        .map(|i| (i as f32 * 0.37).sin())
+        .collect();
     Tensor::from_vec(values, shape, cx)
 }
 
@@ -71,7 +73,12 @@ fn rest(device: &Device) -> (u64, u64, u64) {
 }
 
 /// Makes a call of a program fail, and looks at what is left. The number of faults that were seen.
-fn strike(backend: &Backend, rules: &str, (name, program, mode): (&str, Program, Mode), clean: &[u32]) -> Seen {
+fn strike(
+    backend: &Backend,
+    rules: &str,
+    (name, program, mode): (&str, Program, Mode),
+    clean: &[u32],
+) -> Seen {
     let device = open(backend, rules);
     let cx = Context::on(device.clone());
     cx.set_mode(mode);
@@ -83,9 +90,18 @@ fn strike(backend: &Backend, rules: &str, (name, program, mode): (&str, Program,
         }
         Err(error) => {
             let text = error.to_string();
-            assert!(text.contains("made to fail by the layer fault"), "{name} under {rules}: {text}");
-            assert!(!text.contains("work: made to fail"), "{name} under {rules} names no op: {text}");
-            let kind = KINDS.iter().find(|(kind, _)| text.contains(&format!("({kind}@"))).unwrap();
+            assert!(
+                text.contains("made to fail by the layer fault"),
+                "{name} under {rules}: {text}"
+            );
+            assert!(
+                !text.contains("work: made to fail"),
+                "{name} under {rules} names no op: {text}"
+            );
+            let kind = KINDS
+                .iter()
+                .find(|(kind, _)| text.contains(&format!("({kind}@")))
+                .unwrap();
             assert_eq!(error.status(), Some(kind.1), "{name} under {rules}: {text}");
             Seen::Error
         }
@@ -149,7 +165,10 @@ fn storm(wanted: usize, seed: u64) -> usize {
         .iter()
         .map(|(_, program, _)| program(&Context::on(open(&backend, ""))).unwrap())
         .collect();
-    let device = open(&backend, &format!("seed={seed},every=12,kinds=alloc+submit+later+compile"));
+    let device = open(
+        &backend,
+        &format!("seed={seed},every=12,kinds=alloc+submit+later+compile"),
+    );
     let mut errors = 0;
     while errors < wanted {
         // A new context has no compiled programs, so that compiling fails again and again.
@@ -167,7 +186,10 @@ fn storm(wanted: usize, seed: u64) -> usize {
             }
             // What stuck beside the first error is told here, once.
             while let Err(error) = device.synchronize() {
-                assert!(error.to_string().contains("made to fail by the layer fault"), "{error}");
+                assert!(
+                    error.to_string().contains("made to fail by the layer fault"),
+                    "{error}"
+                );
             }
         }
         drop(cx);
@@ -246,7 +268,12 @@ fn a_callback_that_fails_sticks_to_its_stream_once() {
     stream.callback(move || tell.send(()).unwrap()).unwrap();
     let error = stream.synchronize().unwrap_err();
     assert_eq!(error.status(), Status::LaunchFailed);
-    assert!(error.to_string().contains("callback: made to fail by the layer fault (callback@1)"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("callback: made to fail by the layer fault (callback@1)"),
+        "{error}"
+    );
     told.recv().unwrap();
     stream.synchronize().unwrap();
 }
