@@ -18,8 +18,8 @@ pub const LAYERS: Setting = Setting {
     way: Way::Option,
     values: Values::Range("names of layers with `,` between them"),
     default: "none",
-    about: "Layers between the program and every backend; the first is nearest to the program. They are built in (`fault`, \
-            `validate`) or files `libthalweg_layer_NAME.so` where plugins are searched. A program with raised privileges ignores \
+    about: "Layers between the program and every backend; the first is nearest to the program. They are built in (`fault`) or \
+            files `libthalweg_layer_NAME.so` where plugins are searched. A program with raised privileges ignores \
             the variable. In code also: `LoaderOptions::layers`.",
     read_by: "the loader",
 };
