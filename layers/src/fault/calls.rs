@@ -303,8 +303,9 @@ unsafe extern "C" fn launch(context: Context, stream: u64, launch: *const Launch
 unsafe extern "C" fn submit(context: Context, stream: u64, packets: *const Packet, count: usize) -> i32 {
     enter(context, |place: &Place<Fault>| {
         let whole = !packets.is_null() && packets.is_aligned() && count <= 1 << 20;
-        // SAFETY: the contract of the tables; an array that cannot be one is left to what is below.
+        // An array that cannot be one is left to what is below.
         let list = if whole {
+            // SAFETY: the contract of the tables.
             unsafe { std::slice::from_raw_parts(packets, count) }
         } else {
             &[]
@@ -475,8 +476,8 @@ unsafe extern "C" fn compile(context: Context, args: *const CompileArgs, out: *m
                 return Err(injected(Status::CompileFailed, name, Kind::Compile, number).into());
             }
         }
-        // SAFETY: the arguments are handed on as they came.
         let table = place.next.kernel.ok_or_else(absent)?;
+        // SAFETY: the arguments are handed on as they came.
         below(unsafe { (table.compile)(context, args, out) })
     })
 }
