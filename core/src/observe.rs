@@ -39,6 +39,6 @@ mod tests;
 pub use crate::record::error::ProfileError;
 pub use crate::record::recording;
 pub use crate::record::recording::SpanKind;
-pub use named::{Range, Scope, counter, mark, phase, range, restart_calls, scope, span};
+pub use named::{Range, Scope, counter, mark, phase, range, restart_calls, scope, span, update_scope};
 pub use profile::{Profile, ProfileBuilder};
 pub use schedule::Schedule;

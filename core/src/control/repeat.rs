@@ -6,6 +6,7 @@ use super::{Form, UNROLL, failed, filled, leaves, rebuilt, types};
 use crate::exec;
 use crate::graph::{Body, Control, Op, Type};
 use crate::hal::DType;
+use crate::record::calls;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::{Axes, Shape};
 use crate::tensor::tag::OpTag;
@@ -39,7 +40,9 @@ pub fn fori_loop<T: Tree>(range: Range<i64>, init: T, body: impl Fn(&Tensor, T) 
     let form = Form::of(&init);
     if !exec::tracing() || trips <= UNROLL {
         let mut carry = init;
+        let count = calls::count();
         for at in range {
+            calls::count_from(count);
             carry = body(&index(at), carry);
             if let Some(failed) = form.differs(&carry, tag) {
                 return filled(&carry, &failed);
@@ -145,7 +148,9 @@ fn unrolled<C: Tree, X: Tree, Y: Tree>(
 ) -> (C, Y) {
     let mut carry = init;
     let mut parts: Vec<Y> = Vec::with_capacity(length);
+    let count = calls::count();
     for at in 0..length {
+        calls::count_from(count);
         let x = xs.map(&mut |x| slice(x, at, tag));
         let (next, part) = body(carry, x);
         if let Some(failed) = form.differs(&next, tag) {

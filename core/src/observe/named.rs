@@ -1,6 +1,6 @@
 //! What users name: parts of a network, stretches and points of time, figures.
 
-use crate::record::recording::SpanKind;
+use crate::record::{self, recording::SpanKind};
 use crate::record::{calls, scope as scopes, span as spans};
 
 /// While it lives, calls of ops on this thread are in a part of a network: see [`scope`].
@@ -32,6 +32,12 @@ impl Scope {
 /// ```
 pub fn scope(name: &str) -> Scope {
     Scope::of(scopes::enter(scopes::current().child(name)))
+}
+
+/// Calls of ops on this thread change the parameter by this name, until the result is dropped: their scope is `Update/conv1/bias`.
+/// `None` where nobody wants names.
+pub fn update_scope(name: &str) -> Option<Scope> {
+    record::parts::is_naming().then(|| Scope::of(scopes::enter(scopes::ScopeId::update(name))))
 }
 
 /// A stretch of time that ends when it is dropped: see [`range`].

@@ -19,6 +19,17 @@ pub fn note<T>(part: &T, path: &str) {
     }
 }
 
+/// Whether names are wanted and nobody knows the part.
+pub fn is_stranger<T>(part: &T) -> bool {
+    parts::is_naming()
+        && !parts::is_known(std::ptr::from_ref(part).addr(), std::any::type_name::<T>())
+}
+
+/// Enters a scope below that of the code, where names are wanted; `name` is not called elsewhere.
+pub fn child(name: impl FnOnce() -> String) -> Option<Scope> {
+    parts::is_naming().then(|| super::scope(&name()))
+}
+
 /// Enters the scope of a part that was noted; `None` for others.
 ///
 /// ```

@@ -70,6 +70,16 @@ pub(crate) fn next() -> u32 {
     next
 }
 
+/// How many calls were counted.
+pub(crate) fn count() -> u32 {
+    COUNT.get()
+}
+
+/// The next call has the number behind `count`: each turn of a loop has the same names.
+pub(crate) fn count_from(count: u32) {
+    COUNT.set(count);
+}
+
 /// A step begins: its calls are counted from 1.
 pub(crate) fn restart() {
     COUNT.set(0);

@@ -86,6 +86,12 @@ pub(crate) fn enter(address: usize, type_name: &'static str) -> Option<Entered> 
     (scope != scope::current()).then(|| scope::enter(scope))
 }
 
+/// Whether the part at an address was noted, alone or among others.
+pub(crate) fn is_known(address: usize, type_name: &'static str) -> bool {
+    let key = (address, type_name);
+    TABLES.with_borrow(|tables| tables.iter().any(|table| table.parts.contains_key(&key)))
+}
+
 #[cold]
 fn find(tables: &[Table], key: Key) -> Option<ScopeId> {
     let mut found = tables.iter().rev().filter_map(|table| table.parts.get(&key));

@@ -40,12 +40,6 @@ pub(crate) fn push(on: switch::On, event: Event) {
     let _ = MINE.try_with(|mine| mine.get_or_init(Ring::listed).push(event.words(on.session())));
 }
 
-/// The number of this thread in recordings.
-pub(crate) fn thread() -> u32 {
-    MINE.try_with(|mine| mine.get_or_init(Ring::listed).thread)
-        .unwrap_or(0)
-}
-
 impl Ring {
     fn new(capacity: usize) -> Ring {
         static NEXT: AtomicU32 = AtomicU32::new(1);

@@ -14,6 +14,8 @@ pub(crate) struct ScopeId(u32);
 const ROOT: &str = "Default";
 /// In front of the scopes whose gradients are computed.
 const GRADIENTS: &str = "Gradients";
+/// The scope of what changes parameters.
+const UPDATE: &str = "Update";
 
 #[derive(Default)]
 struct Scopes {
@@ -102,6 +104,11 @@ impl ScopeId {
         let id = scopes.add(&path);
         scopes.gradients.insert(of, id);
         id
+    }
+
+    /// The scope of what changes the parameter by a name; of all that changes parameters for the empty one.
+    pub(crate) fn update(name: &str) -> ScopeId {
+        ScopeId::of(UPDATE).child(name)
     }
 
     /// As a number; 0 for none.

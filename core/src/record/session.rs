@@ -115,14 +115,6 @@ pub(crate) fn start(options: &Options) -> Result<Session, ProfileError> {
 }
 
 impl Session {
-    /// Takes part with a device from now on, also if nothing runs on it.
-    pub(crate) fn attach(&self, attached: &super::measure::Attached, device: &Device) {
-        let on = switch::on();
-        if on.session() == self.shared.number {
-            attached.how(on, device);
-        }
-    }
-
     /// Ends the recording: waits for the devices and writes what is left.
     ///
     /// # Errors
