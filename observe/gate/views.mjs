@@ -71,7 +71,7 @@ async function perfetto(file, shot) {
   served = { root: path.join(tools, "web_dist"), trace: file };
   const page = await browser.newPage();
   await page.goto(`http://127.0.0.1:${PORT}/#!/?url=http://127.0.0.1:${PORT}/localtrace`);
-  await page.waitForFunction(() => globalThis.app?.trace?.engine, { timeout: 60000 });
+  await page.waitForFunction(() => globalThis.app?.trace?.engine, { timeout: 60000, polling: 200 });
   const query = (sql) =>
     page.evaluate(async (sql) => {
       const result = await globalThis.app.trace.engine.query(sql);
@@ -110,15 +110,15 @@ async function perfetto(file, shot) {
   const read = (await query("select value from counter order by 1")).flat();
   const close = read.map((value, at) => (Math.abs(value - values[at]) <= 1e-15 * Math.abs(values[at]) * 4 ? values[at] : value));
   equal(`${file}: values of counters`, close, values);
-  const tracks = new Set(counters.map((event) => `${event.pid} ${event.name}`));
-  equal(`${file}: tracks of counters`, (await query("select count(*) from counter_track"))[0][0], tracks.size);
+  const series = new Set(counters.map((event) => `${event.pid} ${event.name}`));
+  equal(`${file}: tracks of counters`, (await query("select count(*) from counter_track"))[0][0], series.size);
 
   const errors = await query("select name, value from stats where severity in ('error', 'data_loss') and value > 0");
   equal(`${file}: errors of the import`, errors, []);
   // Its own plugins draw the rows; they are folded.
-  await page.waitForFunction(() => globalThis.app.trace.currentWorkspace.flatTracks.length > 0, { timeout: 60000 });
-  await new Promise((done) => setTimeout(done, 4000));
-  await page.evaluate(() => globalThis.app.trace.currentWorkspace.flatTracks.forEach((track) => track.expand()));
+  const tracks = () => globalThis.app.trace.currentWorkspace?.flatTracks ?? globalThis.app.trace.workspace.flatTracks;
+  await page.waitForFunction(`(${tracks})().length > 0`, { timeout: 60000, polling: 200 });
+  await page.evaluate(`(${tracks})().forEach((track) => track.expand())`);
   await new Promise((done) => setTimeout(done, 2000));
   await page.screenshot({ path: shot });
   console.log(`perfetto: ${file}: ${found.length} slices, ${arrows.length} arrows, ${counters.length} values of counters`);
