@@ -30,6 +30,7 @@
 //! is too far ahead loses events, which are counted.
 
 mod named;
+mod options;
 pub mod parts;
 mod profile;
 mod schedule;
@@ -40,5 +41,6 @@ pub use crate::record::error::ProfileError;
 pub use crate::record::recording;
 pub use crate::record::recording::SpanKind;
 pub use named::{Range, Scope, counter, mark, phase, range, restart_calls, scope, span, update_scope};
+pub use options::{ProfileKey, ProfileOptions, ProfilingOptions, near};
 pub use profile::{Profile, ProfileBuilder};
 pub use schedule::Schedule;
