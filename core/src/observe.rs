@@ -29,6 +29,7 @@
 //! is computed. An event takes some 50 ns of the thread that it happens on; a thread of its own writes the file. A thread that
 //! is too far ahead loses events, which are counted.
 
+mod memory;
 mod named;
 mod options;
 pub mod parts;
@@ -40,6 +41,7 @@ mod tests;
 pub use crate::record::error::ProfileError;
 pub use crate::record::recording;
 pub use crate::record::recording::SpanKind;
+pub use memory::{Block, Change, MemoryChange, MemorySnapshot, memory_snapshot, record_memory_history};
 pub use named::{Range, Scope, counter, mark, phase, range, restart_calls, scope, span, update_scope};
 pub use options::{ProfileKey, ProfileOptions, ProfilingOptions, near};
 pub use profile::{Profile, ProfileBuilder};

@@ -4,7 +4,8 @@
 //! mean the same moment by the same number.
 //!
 //! Reading that clock costs some 30 ns. Where work is measured at both ends and thousands of times, [`ticks`] reads the processor's
-//! counter instead, at less than half the cost, and a [`Scale`] turns the numbers into nanoseconds afterwards.
+//! counter instead, at less than half the cost, and a [`Scale`] turns the numbers into nanoseconds afterwards. A [`Line`] does the same
+//! for the clock of a device.
 //!
 //! ```
 //! use thalweg_hal::clock::{Scale, now, ticks};
@@ -16,9 +17,11 @@
 //! assert!((before.saturating_sub(1_000)..after + 1_000).contains(&time));
 //! ```
 
+mod line;
 mod scale;
 
-pub use scale::Scale;
+pub use line::Line;
+pub use scale::{Scale, together};
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

@@ -49,5 +49,6 @@ pub mod hal;
 pub mod host;
 pub mod loader;
 pub mod parallel;
+mod said;
 
 pub use error::{Error, Result};

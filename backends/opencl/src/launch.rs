@@ -3,11 +3,12 @@
 use crate::api::{Api, Context, Kernel, Mem, RawMem, codes};
 use crate::device::OpenClDevice;
 use crate::kernel::{Buffers, ClKernel, Compiled};
+use crate::profile::Origin;
 use crate::stream::{ClStream, Order};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use thalweg_cstyle::{Grid, Launch as Described, Place, Plan};
-use thalweg_hal::backend::{Launch, Tag};
+use thalweg_hal::backend::Launch;
 use thalweg_hal::{Error, Result};
 
 /// A launch with everything but its buffers and its stream.
@@ -52,7 +53,7 @@ impl Prepared {
         device: &OpenClDevice,
         stream: &ClStream,
         launch: &Launch<'_, OpenClDevice>,
-        tag: Tag<'_>,
+        origin: Origin<'_>,
     ) -> Result<()> {
         let places: SmallVec<[Place<'_>; 8]> = (launch.bindings.iter())
             .map(|bound| Place::of(bound, |chunk| (chunk.mem().raw().0 as u64, chunk.skew())))
@@ -70,7 +71,7 @@ impl Prepared {
             .collect();
         let mut order = stream.order();
         // SAFETY: the caller vouches for the buffers.
-        unsafe { prepared.queue((device.api, &device.context), &mut order, &buffers, tag)? };
+        unsafe { prepared.queue((device.api, &device.context), &mut order, &buffers, origin)? };
         order.flush()
     }
 
@@ -83,7 +84,7 @@ impl Prepared {
         (api, context): (&Api, &Context),
         order: &mut Order<'_>,
         buffers: &Buffers,
-        tag: Tag<'_>,
+        origin: Origin<'_>,
     ) -> Result<()> {
         let scratch = match self.plan.scratch_bytes {
             0 => None,
@@ -117,7 +118,7 @@ impl Prepared {
                     None => unsafe { kernel.set(index, bytes, values.as_ptr().cast())? },
                 }
                 // SAFETY: all arguments are set; the caller vouches for the buffers.
-                unsafe { launch(api, kernel, pass.grid, order, tag) }
+                unsafe { launch(api, kernel, pass.grid, order, origin) }
             })?;
         }
         Ok(())
@@ -139,11 +140,11 @@ pub(crate) unsafe fn launch(
     kernel: &Kernel,
     grid: Grid,
     order: &Order<'_>,
-    tag: Tag<'_>,
+    origin: Origin<'_>,
 ) -> Result<()> {
     let local = grid.group_size as usize;
     let global = grid.groups as usize * local;
-    order.submit(tag, "clEnqueueNDRangeKernel", |queue, event| {
+    order.submit(origin, "clEnqueueNDRangeKernel", |queue, event| {
         // SAFETY: one dimension, so one number each; the caller vouches for the rest.
         unsafe {
             (api.launch)(

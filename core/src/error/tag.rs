@@ -103,6 +103,15 @@ impl OpTag {
         OUTER.get().is_some_and(|outer| outer.call != COUNTED)
     }
 
+    /// The op that is under way, which this one was called in; itself where none is. A rule for gradients knows the tag of its op,
+    /// and runs as a part of what computes the gradient.
+    pub(crate) fn within(self) -> OpTag {
+        match OUTER.get() {
+            Some(outer) if outer.call != COUNTED && !outer.op.is_empty() => outer,
+            _ => self,
+        }
+    }
+
     /// Runs `body`; tags made inside are this one.
     pub fn scope<R>(self, body: impl FnOnce() -> R) -> R {
         if !switch::is_off() {
@@ -125,6 +134,7 @@ impl OpTag {
         if self.scope == ScopeId::NONE && !parts::is_naming() {
             return self;
         }
+        calls::begin();
         OpTag {
             op: if self.op.is_empty() { "gradient" } else { self.op },
             scope: self.scope.gradients(),

@@ -113,6 +113,7 @@ mod tests {
                 slot: Slot::Local(output),
                 layout: Layout::contiguous(Shape::SCALAR),
                 ty: Type::new(Shape::SCALAR, DType::F32),
+                tag: OpTag::NONE,
             }],
         }
     }

@@ -147,17 +147,23 @@ pub(super) fn note(on: switch::On, start: u64, tag: OpTag, operands: TextId) {
             end: clock::ticks(),
             call: tag.of_record(),
             operands,
+            serial: calls::serial(),
         },
     );
 }
 
-/// What recordings say of operands: `f32[2, 3] f32[3]`. It is kept in `known`.
+/// What recordings say of operands: `f32[2,3] f32[3]`. It is kept in `known`.
 pub(super) fn text_of(known: &Cell<TextId>, operands: &[Operand]) -> TextId {
     if known.get() == 0 {
-        let texts: Vec<String> = operands.iter().map(|operand| operand.ty().to_string()).collect();
-        known.set(text::intern(&texts.join(" ")));
+        known.set(text_of_types(operands.iter().map(Operand::ty)));
     }
     known.get()
+}
+
+/// As [`text_of`], of operands of these types.
+pub(super) fn text_of_types(types: impl Iterator<Item = Type>) -> TextId {
+    let texts: Vec<String> = types.map(|ty| ty.to_string()).collect();
+    text::intern(&texts.join(" "))
 }
 
 #[inline(always)]
@@ -215,7 +221,7 @@ fn recorded(op: &Op, inputs: &[&Tensor], tag: OpTag, otherwise: &dyn Fn() -> Ten
     if calls::tracing() != 0 {
         return otherwise();
     }
-    let on = calls::observed();
+    let (on, tag) = (calls::observed(), tag.within());
     if let Some(context) = plain_context(inputs) {
         let engine = context.engine();
         let scoped = engine.scoped_lane();

@@ -87,6 +87,8 @@ struct Ready {
     only: Option<(Layout, hal::DType)>,
     /// Of the first step.
     tag: OpTag,
+    /// The ops that make the buffers.
+    made: Box<[OpTag]>,
     described: Box<Described>,
 }
 
@@ -154,13 +156,23 @@ impl Executable {
             ty: output.ty,
         };
         let outputs: Box<[Output]> = program.outputs.iter().map(output).collect();
+        let mut made = vec![OpTag::NONE; arena.own.len()];
+        for (output, of) in outputs.iter().zip(&program.outputs) {
+            if let Source::Made(own) = output.source
+                && let Some(tag) = made.get_mut(own as usize)
+            {
+                *tag = of.tag;
+            }
+        }
         let work = match program.steps.first() {
             None if arena.own.is_empty() => Work::Views,
             first => {
                 let tag = first.map_or(OpTag::NONE, lower::Step::tag);
-                Work::Ready(Ready::compile(
-                    engine, program, captured, &arena, &place, &outputs, tag,
-                )?)
+                let ready = Ready::compile(engine, program, captured, &arena, &place, &outputs, tag)?;
+                Work::Ready(Ready {
+                    made: made.into(),
+                    ..ready
+                })
             }
         };
         Ok(Executable { work, outputs })
@@ -189,9 +201,10 @@ impl Executable {
         match &self.work {
             Work::Staged(staged) => return staged.run(context, scoped, args, tag),
             Work::Ready(ready) => {
-                let of = tag.unwrap_or(ready.tag);
                 let arg = |number: u32| args[number as usize];
                 ready.run(site, arg, tag, switch::seen(), |buffer| {
+                    let made = ready.made.get(storages.len());
+                    let of = tag.or(made.copied()).unwrap_or(ready.tag);
                     storages.push(site.storage(buffer, of));
                 })?;
             }
@@ -350,6 +363,7 @@ impl Ready {
             scalars: scalars.all.into(),
             only,
             tag,
+            made: Box::default(),
             described: Box::new(Described::of(program)),
         })
     }
@@ -412,7 +426,7 @@ impl Ready {
         on: Option<switch::On>,
     ) -> Result<Shared> {
         let site = Site::new(context, scoped)?;
-        let of = tag.unwrap_or(self.tag);
+        let of = tag.or(self.made.first().copied()).unwrap_or(self.tag);
         let mut made = None;
         self.run(site, arg, tag, on, |buffer| made = Some(site.storage(buffer, of)))?;
         match made {

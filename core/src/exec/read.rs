@@ -46,6 +46,7 @@ fn copy(layout: &Layout, dtype: DType, tag: OpTag) -> Program {
             slot: Slot::Local(0),
             layout: Layout::contiguous(shape),
             ty: Type::new(shape, dtype),
+            tag,
         }],
     }
 }

@@ -116,6 +116,8 @@ pub(crate) struct Output {
     pub layout: Layout,
     /// Its type.
     pub ty: Type,
+    /// The op that made what lies in the buffer.
+    pub tag: OpTag,
 }
 
 /// Work in order, without devices and addresses: what an executable is made of.

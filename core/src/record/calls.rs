@@ -11,6 +11,8 @@ thread_local! {
     static WAY: Cell<u64> = const { Cell::new(0) };
     /// Calls that were counted since the trace or the step began.
     static COUNT: Cell<u32> = const { Cell::new(0) };
+    /// Calls that began on this thread.
+    static SERIAL: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Whether ops run at once and nobody looks at them.
@@ -63,8 +65,19 @@ pub(crate) fn trace<R>(id: u64, anew: bool, body: impl FnOnce() -> R) -> R {
     body()
 }
 
+/// A call begins, or the way back through one.
+pub(crate) fn begin() {
+    SERIAL.set(SERIAL.get().wrapping_add(1));
+}
+
+/// Tells calls apart that have the same name, such as those of two turns of a loop.
+pub(crate) fn serial() -> u32 {
+    SERIAL.get()
+}
+
 /// The number of the next call, from 1.
 pub(crate) fn next() -> u32 {
+    begin();
     let next = COUNT.get().wrapping_add(1).max(1);
     COUNT.set(next);
     next

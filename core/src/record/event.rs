@@ -15,6 +15,8 @@ pub(crate) enum Event {
         end: u64,
         call: Call,
         operands: TextId,
+        /// Equal for the parts of one call.
+        serial: u32,
     },
     Run {
         start: u64,
@@ -87,7 +89,11 @@ impl Event {
                 end,
                 call,
                 operands,
-            } => [head(1, session, operands), start, end, of_call(call), 0, 0, 0, 0],
+                serial,
+            } => {
+                let head = head(1, session, operands);
+                [head, start, end, of_call(call), u64::from(serial), 0, 0, 0]
+            }
             Event::Run {
                 start,
                 end,
@@ -98,7 +104,16 @@ impl Event {
                 call,
             } => {
                 let head = head(2, session, device);
-                [head, start, end, of_call(call), correlation, stream, u64::from(program), 0]
+                [
+                    head,
+                    start,
+                    end,
+                    of_call(call),
+                    correlation,
+                    stream,
+                    u64::from(program),
+                    0,
+                ]
             }
             Event::Span {
                 start,
@@ -139,6 +154,7 @@ impl Event {
                 end,
                 call,
                 operands: number,
+                serial: low(fourth),
             },
             2 => Event::Run {
                 start,

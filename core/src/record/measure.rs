@@ -109,9 +109,9 @@ pub(crate) struct Attached {
 
 impl Default for Attached {
     fn default() -> Attached {
-        static NEXT: AtomicU32 = AtomicU32::new(1);
+        static DEVICES: AtomicU32 = AtomicU32::new(1);
         Attached {
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            number: DEVICES.fetch_add(1, Ordering::Relaxed),
             last: AtomicU32::new(0),
             asking: Mutex::new(()),
         }
@@ -162,8 +162,8 @@ impl Attached {
 /// The next correlation, which says to what run commands and memory belong; never 0.
 #[inline]
 pub(crate) fn correlation() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
+    static RUNS: AtomicU64 = AtomicU64::new(1);
+    RUNS.fetch_add(1, Ordering::Relaxed)
 }
 
 /// A record of a device as a record of a file.
@@ -178,7 +178,11 @@ pub(super) fn told(record: &ProfileRecord, device: u32, stream: u32) -> Option<T
         Some(Told::Command(Command {
             correlation: record.correlation,
             // Work that was submitted alone is no node of a program.
-            node: if record.packet == u32::MAX { 0 } else { record.packet },
+            node: if record.packet == u32::MAX {
+                0
+            } else {
+                record.packet
+            },
             nth: record.command,
             kind,
             stream,

@@ -16,6 +16,7 @@ pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod failure;
 pub(crate) mod measure;
+pub(crate) mod memory;
 pub(crate) mod parts;
 pub(crate) mod place;
 pub mod recording;
@@ -24,7 +25,5 @@ pub(crate) mod scope;
 pub(crate) mod session;
 pub(crate) mod span;
 pub(crate) mod switch;
-#[cfg(test)]
-mod tests;
 pub(crate) mod text;
 pub(crate) mod writer;

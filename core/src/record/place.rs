@@ -16,7 +16,7 @@ pub(crate) struct Call {
     pub(crate) number: u32,
 }
 
-/// What a place is, by addresses: a name at another address is another place of the same text.
+/// What a place is, by addresses. The same text may lie at several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     op: (usize, usize),
@@ -28,7 +28,9 @@ struct Key {
 struct Places {
     // The number of a place is its place here and 1.
     all: Vec<Place>,
-    known: HashMap<Key, PlaceId>,
+    by_address: HashMap<Key, PlaceId>,
+    // By op, scope, file and line.
+    known: HashMap<[u32; 4], PlaceId>,
 }
 
 static PLACES: LazyLock<RwLock<Places>> = LazyLock::new(RwLock::default);
@@ -76,7 +78,7 @@ pub(crate) fn of(op: &'static str, location: Option<&'static Location<'static>>,
 
 #[cold]
 fn interned(key: Key, op: &'static str, location: Option<&'static Location<'static>>) -> PlaceId {
-    if let Some(&id) = PLACES.read().known.get(&key) {
+    if let Some(&id) = PLACES.read().by_address.get(&key) {
         return id;
     }
     let place = Place {
@@ -86,13 +88,14 @@ fn interned(key: Key, op: &'static str, location: Option<&'static Location<'stat
         file: location.map_or(0, |location| text::intern(location.file())),
         line: location.map_or(0, |location| location.line()),
     };
+    let texts = [place.op, place.scope, place.file, place.line];
     let mut places = PLACES.write();
-    if let Some(&id) = places.known.get(&key) {
-        return id;
+    let next = places.all.len() as PlaceId + 1;
+    let id = *places.known.entry(texts).or_insert(next);
+    if id == next {
+        places.all.push(Place { id, ..place });
     }
-    let id = places.all.len() as PlaceId + 1;
-    places.all.push(Place { id, ..place });
-    places.known.insert(key, id);
+    places.by_address.insert(key, id);
     id
 }
 
@@ -118,11 +121,20 @@ mod tests {
         ];
         assert!(!others.contains(&id));
         let elsewhere = std::thread::spawn(move || of("matmul", Some(here), scope));
-        assert_eq!((of("matmul", Some(here), scope), elsewhere.join().unwrap()), (id, id));
+        assert_eq!(
+            (of("matmul", Some(here), scope), elsewhere.join().unwrap()),
+            (id, id)
+        );
         let place = get(id).unwrap();
         let text = |id| text::get(id).unwrap().to_string();
-        assert_eq!((place.id, text(place.op), text(place.scope)), (id, "matmul".into(), "Default/place".into()));
-        assert_eq!((text(place.file), place.line), (here.file().to_owned(), here.line()));
+        assert_eq!(
+            (place.id, text(place.op), text(place.scope)),
+            (id, "matmul".into(), "Default/place".into())
+        );
+        assert_eq!(
+            (text(place.file), place.line),
+            (here.file().to_owned(), here.line())
+        );
         assert_eq!((of("", Some(here), scope), get(0)), (0, None));
     }
 }

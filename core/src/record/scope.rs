@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 /// Number of a scope's path in this process; the same path has the same number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ScopeId(u32);
 
 /// The scope that all code is in.
@@ -81,7 +81,11 @@ impl ScopeId {
         if name.is_empty() {
             return self;
         }
-        let of = if self == ScopeId::NONE { ScopeId::ROOT } else { self };
+        let of = if self == ScopeId::NONE {
+            ScopeId::ROOT
+        } else {
+            self
+        };
         let key = (of, Arc::<str>::from(name));
         if let Some(&id) = SCOPES.read().children.get(&key) {
             return id;
@@ -95,7 +99,11 @@ impl ScopeId {
 
     /// The scope of the gradients of what this one computes.
     pub(crate) fn gradients(self) -> ScopeId {
-        let of = if self == ScopeId::NONE { ScopeId::ROOT } else { self };
+        let of = if self == ScopeId::NONE {
+            ScopeId::ROOT
+        } else {
+            self
+        };
         if let Some(&id) = SCOPES.read().gradients.get(&of) {
             return id;
         }

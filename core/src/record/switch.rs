@@ -15,7 +15,9 @@ pub(crate) const MEMORY: u32 = 1 << 2;
 /// Stretches and points of time, figures and errors.
 pub(crate) const SPANS: u32 = 1 << 3;
 
-/// Everything.
+/// Ops are named for somebody else than a session.
+const NAMES: u32 = 1 << 15;
+/// Everything that a session records.
 pub(crate) const ALL: u32 = RUNS | OPS | MEMORY | SPANS;
 
 /// What is on, and for which session.
@@ -56,15 +58,21 @@ pub(crate) fn is_off() -> bool {
     ON.load(Ordering::Relaxed) == 0
 }
 
-/// Sets what is on for a session.
+/// Sets what is on for a session; with no bits, nothing is, and there is none.
 pub(super) fn set(bits: u32, session: u16) {
-    let bits = bits & 0xffff;
-    ON.store(
-        if bits == 0 {
-            0
-        } else {
-            bits | u32::from(session) << 16
-        },
-        Ordering::SeqCst,
-    );
+    let on = match bits & ALL {
+        0 => 0,
+        bits => bits | u32::from(session) << 16,
+    };
+    change(|old| old & NAMES | on);
+}
+
+/// Whether ops get names without a session.
+pub(super) fn set_names(on: bool) {
+    change(|old| if on { old | NAMES } else { old & !NAMES });
+}
+
+fn change(to: impl Fn(u32) -> u32) {
+    // The change cannot fail, since there is always one.
+    let _ = ON.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |old| Some(to(old)));
 }

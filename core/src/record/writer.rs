@@ -3,7 +3,9 @@
 use super::error::ProfileError;
 use super::event::Event;
 use super::measure::{self, Drained, Measured, Told};
-use super::recording::{self, Command, CommandKind, Device, Frame, Op, Record, Run, Span, Start, TextId, Writer};
+use super::recording::{
+    self, Command, CommandKind, Device, Frame, Op, Record, Run, Span, Start, TextId, Writer,
+};
 use super::ring::{self, Ring};
 use super::session::{Options, Shared};
 use super::{clock, place, text};
@@ -86,8 +88,8 @@ struct Session<'a> {
     devices: HashSet<u32>,
     /// By device and handle.
     streams: HashMap<(u32, u64), u32>,
-    /// The last op of each thread, to which later parts of the same call may belong.
-    ops: HashMap<u32, Op>,
+    /// The last op of each thread, with its serial number: later parts of the same call belong to it.
+    ops: HashMap<u32, (Op, u32)>,
 }
 
 impl<'a> Session<'a> {
@@ -220,7 +222,9 @@ impl<'a> Session<'a> {
         let name = measured.device.properties().name.clone();
         let target = text::intern(measured.device.target());
         let (name, unmeasured) = (text::intern(&name), text::intern(&measured.unmeasured));
-        [target, name, unmeasured].into_iter().for_each(|id| self.text(id));
+        [target, name, unmeasured]
+            .into_iter()
+            .for_each(|id| self.text(id));
         self.push(&Record::Device(Device {
             id: measured.number,
             target,
@@ -264,17 +268,19 @@ impl<'a> Session<'a> {
     }
 
     fn flush_ops(&mut self) {
-        for (_, op) in std::mem::take(&mut self.ops) {
+        for (op, _) in std::mem::take(&mut self.ops).into_values() {
             self.push(&Record::Op(op));
         }
     }
 
     /// A user's call may be several ops of the library: one record.
-    fn op(&mut self, op: Op) {
+    fn op(&mut self, op: Op, serial: u32) {
         match self.ops.get_mut(&op.thread) {
-            Some(last) if op.call != 0 && (last.place, last.call) == (op.place, op.call) => last.end = op.end,
+            Some((last, known)) if (last.place, last.call, *known) == (op.place, op.call, serial) => {
+                last.end = op.end;
+            }
             _ => {
-                if let Some(last) = self.ops.insert(op.thread, op) {
+                if let Some((last, _)) = self.ops.insert(op.thread, (op, serial)) {
                     self.push(&Record::Op(last));
                 }
             }
@@ -288,17 +294,19 @@ impl<'a> Session<'a> {
                 end,
                 call,
                 operands,
+                serial,
             } => {
                 self.place(call.place);
                 self.text(operands);
-                self.op(Op {
+                let op = Op {
                     thread,
                     start: self.scale.nanoseconds(start),
                     end: self.scale.nanoseconds(end),
                     place: call.place,
                     call: call.number,
                     operands,
-                });
+                };
+                self.op(op, serial);
             }
             Event::Run {
                 start,

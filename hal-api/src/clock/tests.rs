@@ -97,3 +97,33 @@ fn no_thread_sees_time_run_back() {
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
+
+#[test]
+fn a_line_goes_through_its_moments() {
+    let mut line = Line::new();
+    assert_eq!((line.at(0), line.at(7)), (1, 7));
+    line.add(1_000, 5_000_000);
+    assert_eq!((line.at(900), line.at(1_250)), (4_999_900, 5_000_250));
+    line.add(2_000, 5_002_000);
+    // Twice as fast, and on both sides.
+    assert_eq!(line.at(1_500), 5_001_000);
+    assert_eq!((line.at(500), line.at(3_000)), (4_999_000, 5_004_000));
+    let before = line.at(1_999);
+    line.add(4_000, 5_002_100);
+    // Not later by one clock or the other.
+    line.add(4_000, 5_009_999);
+    line.add(5_000, 5_002_100);
+    assert_eq!((line.at(1_999), line.at(4_000)), (before, 5_002_100));
+    assert!((0..6_000).map(|own| line.at(own)).is_sorted());
+    for moment in 1..1_000 {
+        line.add(4_000 + moment, 5_002_100 + 3 * moment);
+    }
+    assert_eq!(line.at(4_900), 5_004_800);
+}
+
+#[test]
+fn a_clock_is_read_together_with_the_host() {
+    let (own, time, width) = together(|| Some(now())).unwrap();
+    assert!(own.abs_diff(time) <= width / 2 + 1);
+    assert_eq!(together(|| None), None);
+}

@@ -31,7 +31,7 @@ mod ring;
 
 use super::program::{Node, Step};
 use crate::backend::{Device, Work};
-use crate::clock::{Scale, ticks};
+use crate::clock::{Line, Scale, ticks};
 use crate::status::{Error, Result};
 use crate::tables::{ProfileFlag, ProfileKind, ProfileRecord};
 use parking_lot::Mutex;
@@ -169,6 +169,8 @@ pub struct Recorder {
 struct Control {
     session: u32,
     scale: Option<Scale>,
+    /// From the device's clock.
+    line: Line,
     backlog: Vec<Chunk>,
     /// How many of the backlog's last chunk were taken.
     taken: usize,
@@ -191,6 +193,7 @@ impl Recorder {
             control: Mutex::new(Control {
                 session: 0,
                 scale: None,
+                line: Line::new(),
                 backlog: Vec::new(),
                 taken: 0,
                 lost: 0,
@@ -225,7 +228,7 @@ impl Recorder {
         control.backlog.clear();
         (control.taken, control.lost) = (0, 0);
         self.ring.begin(control.session, capacity);
-        control.scale = Some(Scale::new());
+        (control.scale, control.line) = (Some(Scale::new()), Line::new());
         let state = u64::from(control.session) << KIND_BITS | kinds;
         self.state.store(state, Ordering::Release);
         Ok(())
@@ -261,7 +264,13 @@ impl Recorder {
         }
     }
 
-    /// Records a command of a device that has a clock of its own, with nanoseconds of [`now`](crate::clock::now).
+    /// Takes a moment by the clock of the device and by [`now`](crate::clock::now). A device with a clock of its own gives one when the
+    /// profile starts, and one each time before records are drained. Without any, its clock is the host's.
+    pub fn add_moment(&self, device: u64, host: u64) {
+        self.control.lock().line.add(device, host);
+    }
+
+    /// Records a command with the times of its start and end by the clock of the device.
     pub fn record_device(
         &self,
         submission: &Submission,
@@ -270,7 +279,11 @@ impl Recorder {
         flag: ProfileFlag,
     ) {
         if submission.wants(command.kind) {
-            let raw = Raw::new(submission, command, times, 0, Measure::Nanoseconds(flag));
+            let measure = match flag {
+                ProfileFlag::Exact => Measure::DeviceExact,
+                ProfileFlag::Bracketed => Measure::DeviceBracketed,
+            };
+            let raw = Raw::new(submission, command, times, 0, measure);
             self.ring.push(submission.session, raw);
         }
     }
@@ -287,7 +300,7 @@ impl Recorder {
             queued: moment,
             correlation: CORRELATION.get(),
             stream,
-            kernel: buffer,
+            kernel: 0,
             session: (state >> KIND_BITS) as u32,
             packet: u32::MAX,
             kinds: state as u32,
@@ -297,7 +310,7 @@ impl Recorder {
             bytes,
             index: 0,
         };
-        let raw = Raw::new(&submission, command, (moment, moment), row(), Measure::Ticks);
+        let raw = Raw::new(&submission, command, (buffer, 0), row(), Measure::Ticks);
         self.ring.push(submission.session, raw);
     }
 
@@ -321,7 +334,7 @@ impl Recorder {
     pub fn drain(&self, most: usize, mut take: impl FnMut(ProfileRecord)) -> (usize, u64) {
         let mut control = self.control.lock();
         let control = &mut *control;
-        let Some(scale) = &mut control.scale else {
+        let (line, Some(scale)) = (&control.line, &mut control.scale) else {
             return (0, 0);
         };
         let (mut written, mut looked) = (0, false);
@@ -332,7 +345,7 @@ impl Recorder {
                 let left = &chunk[control.taken..];
                 let count = left.len().min(most - written);
                 for raw in &left[..count] {
-                    take(raw.record(scale));
+                    take(raw.record(scale, line));
                 }
                 written += count;
                 control.taken += count;
@@ -357,73 +370,103 @@ impl Recorder {
 #[derive(Clone, Copy)]
 enum Measure {
     Ticks,
-    Nanoseconds(ProfileFlag),
+    DeviceExact,
+    DeviceBracketed,
 }
 
-/// A record whose ticks are not turned into times yet.
+/// A record whose ticks are not turned into times yet. It fills a cache line, and is what the memory of a profile is taken for.
 #[derive(Clone, Copy)]
 struct Raw {
-    submission: Submission,
+    correlation: u64,
+    stream: u64,
+    queued: u64,
     times: (u64, u64),
-    bytes: u64,
-    kind: ProfileKind,
-    index: u32,
+    /// The kernel of a launch, the bytes of anything else. Of memory the start is the buffer, because all times are one.
+    detail: u64,
+    packet: u32,
     row: u32,
+    index: u16,
+    kind: u8,
     measure: Measure,
 }
+
+const _: () = assert!(size_of::<Raw>() == 64, "a record fills a cache line");
 
 impl Raw {
     #[inline]
     fn new(submission: &Submission, command: Command, times: (u64, u64), row: u32, measure: Measure) -> Raw {
-        Raw {
-            submission: *submission,
-            times,
-            bytes: command.bytes,
-            kind: command.kind,
-            index: command.index,
-            row,
-            measure,
-        }
-    }
-
-    fn record(&self, scale: &Scale) -> ProfileRecord {
-        let Submission {
-            queued,
-            correlation,
-            stream,
-            kernel,
-            session: _,
-            packet,
-            kinds: _,
-        } = self.submission;
-        let (turn, flag): (&dyn Fn(u64) -> u64, _) = match self.measure {
-            Measure::Ticks => (&|ticks| scale.nanoseconds(ticks), ProfileFlag::Exact),
-            Measure::Nanoseconds(flag) => (&|time| time, flag),
-        };
-        let queued_ns = scale.nanoseconds(queued);
-        // Clocks of devices are known to a microsecond or so.
-        let start_ns = turn(self.times.0).max(queued_ns);
-        let object = match self.kind {
-            ProfileKind::Launch | ProfileKind::Alloc | ProfileKind::Free => kernel,
+        let detail = match command.kind {
+            ProfileKind::Launch => submission.kernel,
             ProfileKind::Copy
             | ProfileKind::Fill
             | ProfileKind::Wait
             | ProfileKind::Callback
+            | ProfileKind::Alloc
+            | ProfileKind::Free
             | ProfileKind::Reserve
-            | ProfileKind::Release => 0,
+            | ProfileKind::Release => command.bytes,
+        };
+        Raw {
+            correlation: submission.correlation,
+            stream: submission.stream,
+            queued: submission.queued,
+            times,
+            detail,
+            packet: submission.packet,
+            row,
+            index: command.index.min(u16::MAX.into()) as u16,
+            kind: command.kind as u8,
+            measure,
+        }
+    }
+
+    fn record(&self, scale: &Scale, line: &Line) -> ProfileRecord {
+        let queued_ns = scale.nanoseconds(self.queued);
+        let (start, end) = self.times;
+        // Clocks of devices are known to a microsecond or so.
+        let turned = |start: u64, end: u64| {
+            let start = start.max(queued_ns);
+            (start, end.max(start))
+        };
+        let kind = ProfileKind::from_code(self.kind.into());
+        let ((start_ns, end_ns), object, bytes) = match kind {
+            Some(ProfileKind::Alloc | ProfileKind::Free | ProfileKind::Reserve | ProfileKind::Release) => {
+                ((queued_ns, queued_ns), start, self.detail)
+            }
+            Some(
+                ProfileKind::Launch
+                | ProfileKind::Copy
+                | ProfileKind::Fill
+                | ProfileKind::Wait
+                | ProfileKind::Callback,
+            )
+            | None => {
+                let times = match self.measure {
+                    Measure::Ticks => turned(scale.nanoseconds(start), scale.nanoseconds(end)),
+                    Measure::DeviceExact | Measure::DeviceBracketed => turned(line.at(start), line.at(end)),
+                };
+                match kind {
+                    Some(ProfileKind::Launch) => (times, self.detail, 0),
+                    _ => (times, 0, self.detail),
+                }
+            }
+        };
+        let flag = match self.measure {
+            Measure::Ticks | Measure::DeviceExact => ProfileFlag::Exact,
+            Measure::DeviceBracketed => ProfileFlag::Bracketed,
         };
         ProfileRecord {
-            correlation,
-            stream,
+            correlation: self.correlation,
+            stream: self.stream,
             object,
-            bytes: self.bytes,
+            bytes,
             queued_ns,
             start_ns,
-            end_ns: turn(self.times.1).max(start_ns),
-            packet,
-            command: self.index,
+            end_ns,
+            packet: self.packet,
+            command: self.index.into(),
             row: self.row,
-            kind: self.kind as u32,
+            kind: self.kind.into(),
             flags: flag.bit(),
             reserved: 0,
         }

@@ -105,7 +105,7 @@ pub struct ProfileRecord {
     /// Handle of the kernel that ran, or of the buffer that was handed out or given back; 0 if none or not known. It may be stale.
     pub object: u64,
     /// Bytes that were copied, filled, handed out, given back, taken or released; 0 for other kinds. Of a buffer they are the bytes
-    /// that the pool counts, not those that were asked for.
+    /// that the pool counts, not those that were asked for; of a packet of several commands the first one has them all.
     pub bytes: u64,
     /// When the work was submitted.
     pub queued_ns: u64,

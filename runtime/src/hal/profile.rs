@@ -1,8 +1,9 @@
 //! Profiles: when the work of a device ran, and its memory, as its backend measures it.
 
-use super::device::{Device, text};
+use super::device::Device;
 use super::error::Result;
 use super::tag::Tag;
+use crate::said::text;
 use thalweg_hal::Status;
 use thalweg_hal::tables::{
     ProfileCounter, ProfileCountersArgs, ProfileDrainArgs, ProfileKind, ProfileRecord, ProfileStartArgs,

@@ -45,6 +45,10 @@ impl Recording {
         assert!(id == 0 || self.texts.contains_key(&id), "text {id}");
     }
 
+    fn know_texts(&self, ids: [TextId; 3]) {
+        ids.into_iter().for_each(|id| self.knows_text(id));
+    }
+
     fn knows_place(&self, id: PlaceId) {
         assert!(id == 0 || self.places.contains_key(&id), "place {id}");
     }
@@ -66,7 +70,7 @@ impl Recording {
                 assert!(self.threads.insert(id, self.text(name)).is_none());
             }
             Record::Device(device) => {
-                [device.target, device.name, device.unmeasured].map(|id| self.knows_text(id));
+                self.know_texts([device.target, device.name, device.unmeasured]);
                 self.devices.push(device);
             }
             Record::Stream { id, device, name } => {
@@ -75,7 +79,7 @@ impl Recording {
                 assert!(self.streams.insert(id, device).is_none());
             }
             Record::Place(place) => {
-                [place.op, place.scope, place.file].map(|id| self.knows_text(id));
+                self.know_texts([place.op, place.scope, place.file]);
                 assert!(self.places.insert(place.id, place).is_none());
             }
             Record::Program(program) => {

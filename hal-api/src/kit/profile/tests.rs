@@ -139,7 +139,21 @@ fn a_profile_of_memory_records_no_work() {
 }
 
 #[test]
-fn clocks_of_devices_are_kept_in_order() {
+fn clocks_of_devices_are_turned() {
+    let recorder = Recorder::new();
+    recorder.start(LAUNCH, 10).unwrap();
+    let (submission, time) = (recorder.submission(1).unwrap(), now());
+    recorder.add_moment(1_000, time);
+    recorder.add_moment(2_000, time + 2_000_000);
+    let times = (1_100, 1_500);
+    recorder.record_device(&submission, Command::LAUNCH, times, ProfileFlag::Exact);
+    let (records, _) = drained(&recorder);
+    let found = (records[0].start_ns, records[0].end_ns);
+    assert_eq!(found, (time + 200_000, time + 1_000_000));
+}
+
+#[test]
+fn times_of_devices_are_kept_in_order() {
     let recorder = Recorder::new();
     recorder.start(LAUNCH, 10).unwrap();
     let time = now();
