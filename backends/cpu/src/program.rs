@@ -192,19 +192,19 @@ fn describe(program: &Program<CpuDevice>, at: usize, tag: Option<&OwnedTag>) -> 
     tag.or(own).map(ToString::to_string).unwrap_or_default()
 }
 
-/// Runs a node now.
+/// Runs a step now.
 ///
 /// # Safety
-/// The memory behind the slots is valid, as far as the node reaches.
+/// The memory behind the slots is valid, as far as the step reaches.
 #[inline]
-unsafe fn run(
-    node: &Node<CpuDevice>,
+pub(crate) unsafe fn run(
+    step: &Step<CpuDevice>,
     slots: impl Fn(usize) -> *mut u8,
     kept: Option<Kept<'_>>,
     given_to_run: &[u64],
     parallel: &dyn Parallel,
 ) {
-    match &node.step {
+    match step {
         Step::Launch {
             kernel,
             extents,
@@ -295,7 +295,7 @@ impl Run {
             self.at.store(index, Ordering::Relaxed);
             let kept = plan.kept(&self.program, index, slots);
             // SAFETY: as in `wave`.
-            unsafe { run(node, slots, kept, &self.arguments, threads) };
+            unsafe { run(&node.step, slots, kept, &self.arguments, threads) };
         }
     }
 
@@ -309,7 +309,7 @@ impl Run {
             let (node, slots) = (&self.program.nodes[at as usize], |slot: usize| self.slots[slot]);
             let kept = Plan::of(&self.program).kept(&self.program, at as usize, slots);
             // SAFETY: the caller of `submit_program` vouches for the memory until the stream has passed the work.
-            unsafe { run(node, slots, kept, &self.arguments, parallel) };
+            unsafe { run(&node.step, slots, kept, &self.arguments, parallel) };
         };
         match wave {
             [single] => node(*single, threads),
@@ -344,7 +344,7 @@ impl CpuStream {
                         let slots = |slot: usize| base(&slots[slot]);
                         let kept = plan.kept(program, index, slots);
                         // SAFETY: the caller vouches for the memory.
-                        unsafe { run(node, slots, kept, arguments, &Serial) };
+                        unsafe { run(&node.step, slots, kept, arguments, &Serial) };
                     }
                     Ok(())
                 },

@@ -312,10 +312,9 @@ unsafe extern "C" fn run<B: Backend>(context: Context, args: *const ProgramRunAr
                 }
                 slot.write(buffer.region(input.offset));
             }
-            let locked = program.bound.lock();
-            let bound: &[ProgramInput] = locked.as_deref().map_or(&[], |bound| bound);
-            if !bound.is_empty() {
-                for (&input, slot) in bound.iter().zip(&mut slots[bound_at..held_at]) {
+            let bound = program.bound.held();
+            if let Some(bound) = &bound {
+                for (input, slot) in bound.iter().zip(&mut slots[bound_at..held_at]) {
                     slot.write(instance.buffer(input.buffer)?.region(input.offset));
                 }
                 program
@@ -358,7 +357,7 @@ unsafe extern "C" fn run<B: Backend>(context: Context, args: *const ProgramRunAr
                 .chain(made.iter().copied())
                 .chain(held.iter().map(|held| held.buffer));
             mark(stream, used.filter_map(|handle| instance.buffers.get(handle)));
-            if !bound.is_empty() {
+            if let Some(bound) = &bound {
                 let used = bound.iter().map(|input| input.buffer);
                 mark(stream, used.filter_map(|handle| instance.buffers.get(handle)));
             }

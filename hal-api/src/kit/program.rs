@@ -1,7 +1,7 @@
 //! Programs: work over slots of memory that each run is given.
 
 use crate::backend::{Bound, Copy, Device, Fill, Launch, OwnedTag, Place, Region, Tag, Work};
-use crate::status::Result;
+use crate::status::{Error, Result};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::collections::HashMap;
@@ -179,6 +179,52 @@ pub fn scalars<'a>(
         place[scalar] = arguments[argument];
     }
     place
+}
+
+impl<D: Device> Step<D> {
+    /// Work as a step with a slot of its own for each parameter of a launch, destination and source of a copy, or the region of a
+    /// fill.
+    ///
+    /// # Errors
+    /// A callback, which runs once.
+    pub fn of(work: &Work<'_, D>) -> Result<Step<D>> {
+        let end = |slot, pitch| End {
+            slot,
+            offset: 0,
+            pitch,
+        };
+        Ok(match work {
+            Work::Launch(launch) => Step::Launch {
+                kernel: Arc::clone(launch.kernel),
+                extents: launch.extents.into(),
+                operands: (launch.bindings.iter().enumerate())
+                    .map(|(slot, bound)| Operand {
+                        slot,
+                        offset: 0,
+                        strides: bound.strides.into(),
+                        gather_stride: bound.gather_stride,
+                        gather_extent: bound.gather_extent,
+                    })
+                    .collect(),
+                scalars: launch.scalars.into(),
+                given: Box::default(),
+            },
+            Work::Copy(copy) => Step::Copy {
+                dst: end(0, copy.dst.1),
+                src: end(1, copy.src.1),
+                width: copy.width,
+                rows: copy.rows,
+            },
+            Work::Fill(fill) => Step::Fill {
+                slot: 0,
+                offset: 0,
+                bytes: fill.region.bytes,
+                pattern: fill.pattern,
+                pattern_bytes: fill.pattern_bytes,
+            },
+            Work::Callback(_) => return Err(Error::unsupported("a callback runs once and cannot be kept")),
+        })
+    }
 }
 
 impl<D: Device> Node<D> {
