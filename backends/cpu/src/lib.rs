@@ -30,6 +30,7 @@ pub mod memory;
 pub mod parallel;
 mod prefetch;
 mod program;
+mod step;
 pub mod stream;
 
 pub use device::{CpuBackend, CpuDevice};

@@ -2,7 +2,7 @@
 
 use crate::memory;
 use crate::parallel::{Parallel, Serial};
-use crate::program;
+use crate::step;
 use thalweg_hal::backend::{Callback, Copy, Place, Region, Tag, Work};
 use thalweg_hal::kit::host_memory;
 use thalweg_hal::kit::queue::{Job, Queue};
@@ -69,11 +69,11 @@ impl CpuStream {
             let callback: Callback = *callback;
             return self.push(tag, move || callback.call());
         }
-        let (step, memory) = host_memory::keep(work, address)?;
+        let (work, memory) = host_memory::keep(work, address)?;
         let run = move || {
             let slots = |slot: usize| memory[slot].0.ptr();
             // SAFETY: the caller vouches for the memory until the stream has passed the work.
-            unsafe { program::run(&step, slots, None, &[], &threads) };
+            unsafe { step::run(&work, slots, || None, &[], &threads) };
             Ok(())
         };
         if to_host {

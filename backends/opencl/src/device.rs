@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::copy::{self, Rows};
 use crate::event::ClEvent;
 use crate::kernel::ClKernel;
-use crate::launch::Prepared;
+use crate::launch;
 use crate::memory::Chunk;
 use crate::peer::Port;
 use crate::platform::{self, DeviceInfo};
@@ -131,7 +131,7 @@ impl OpenClDevice {
         // SAFETY: the caller vouches for the memory.
         unsafe {
             match work {
-                Work::Launch(launch) => Prepared::submit(self, stream, launch, tag),
+                Work::Launch(launch) => launch::submit(self, stream, launch, tag),
                 Work::Copy(copy) => copy::copy(self, stream, copy, tag),
                 Work::Fill(fill) => copy::fill(self, stream, fill, tag),
                 Work::Callback(callback) => {

@@ -157,21 +157,30 @@ pub fn dependencies(touches: &[Vec<Touch>]) -> Vec<Box<[u32]>> {
     all
 }
 
-/// The scalars of a launch of a run.
+/// The scalars of a launch of a run, where they stand in one place: all are its own, or all are the run's, in order.
 #[inline]
+pub fn plain_scalars<'a>(
+    fixed: &'a [u64],
+    given: &[(usize, usize)],
+    arguments: &'a [u64],
+) -> Option<&'a [u64]> {
+    let Some(&(_, first)) = given.first() else {
+        return Some(fixed);
+    };
+    let in_order =
+        given.len() == fixed.len() && (0..).zip(given).all(|(at, &place)| place == (at, first + at));
+    in_order.then(|| &arguments[first..][..given.len()])
+}
+
+/// The scalars of a launch of a run.
 pub fn scalars<'a>(
     fixed: &'a [u64],
     given: &[(usize, usize)],
     arguments: &'a [u64],
     place: &'a mut SmallVec<[u64; 4]>,
 ) -> &'a [u64] {
-    if given.is_empty() {
-        return fixed;
-    }
-    // Most launches take all their scalars from the run, in order.
-    let first = given[0].1;
-    if given.len() == fixed.len() && (0..).zip(given).all(|(at, &place)| place == (at, first + at)) {
-        return &arguments[first..][..given.len()];
+    if let Some(scalars) = plain_scalars(fixed, given, arguments) {
+        return scalars;
     }
     place.clear();
     place.extend_from_slice(fixed);
