@@ -2,7 +2,7 @@
 
 use super::super::memory::{count as count_bytes, give_back, obtain, withdraw};
 use super::super::objects::{Instance, Stream};
-use super::super::stream::mark;
+use super::super::stream::{mark, pending};
 use super::super::{arg, array, enter, optional, writable};
 use super::forms::Held;
 use super::{Program, misplaced};
@@ -172,10 +172,16 @@ pub(super) unsafe extern "C" fn run<B: Backend>(context: Context, args: *const P
             let own = tag.map(|tag| Tag::new(Some(tag)));
             let submitted = device.run_program(&stream.stream, &program.body, slots, arguments, own);
             // What was submitted before a failure uses its buffers all the same.
-            let used = (inputs.iter().chain(bound).map(|input| input.buffer))
-                .chain(made.iter().copied())
-                .chain(forms.iter().map(|held| held.buffer));
-            mark(stream, used.filter_map(|handle| instance.buffers.get(handle)));
+            if let Some(position) = pending(stream) {
+                let given = inputs.iter().chain(bound).map(|input| input.buffer);
+                let held = forms.iter().map(|held| held.buffer);
+                let used = given.chain(made.iter().copied()).chain(held);
+                mark(
+                    stream,
+                    position,
+                    used.filter_map(|handle| instance.buffers.get(handle)),
+                );
+            }
             if let Err(error) = submitted {
                 withdraw(instance, program.owner.get(), made, 0);
                 return Err(error);
