@@ -357,6 +357,22 @@ mod tests {
     }
 
     #[test]
+    fn scalars_are_the_launchs_own_or_the_runs() {
+        let (fixed, arguments) = ([7, 8], [1, 2, 3]);
+        let of = |given: &[(usize, usize)]| {
+            let plain = plain_scalars(&fixed, given, &arguments).map(<[u64]>::to_vec);
+            let all = scalars(&fixed, given, &arguments, &mut SmallVec::new()).to_vec();
+            (plain, all)
+        };
+        assert_eq!(of(&[]), (Some(vec![7, 8]), vec![7, 8]));
+        assert_eq!(of(&[(0, 1), (1, 2)]), (Some(vec![2, 3]), vec![2, 3]));
+        // One of each kind, another order, and one argument twice.
+        assert_eq!(of(&[(1, 0)]), (None, vec![7, 1]));
+        assert_eq!(of(&[(0, 2), (1, 1)]), (None, vec![3, 2]));
+        assert_eq!(of(&[(0, 1), (1, 1)]), (None, vec![2, 2]));
+    }
+
+    #[test]
     fn nodes_wait_for_writers_and_writers_for_readers() {
         let (read, write) = (false, true);
         let found = dependencies(&[
