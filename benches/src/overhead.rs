@@ -3,7 +3,7 @@
 use crate::kernels;
 use std::time::{Duration, Instant};
 use thalweg::hal::{
-    Buffer, Device, DeviceOptions, Event, Graph, Kernel, Launch, Node, Packet, Result, Stream,
+    Buffer, Device, DeviceOptions, Event, Graph, Kernel, Launch, Node, Packet, ProfileKinds, Result, Stream,
 };
 
 /// A small cost in nanoseconds: the median over rounds of the mean over `calls` calls.
@@ -108,6 +108,49 @@ pub fn graph(device: &Device) -> Result<f64> {
         graph.launch(&stream)?;
         stream.synchronize()
     })? / NODES as f64)
+}
+
+/// What a profile adds to a small cost, in nanoseconds.
+pub struct Recorded {
+    /// Without a profile, and with one.
+    pub launch: [f64; 2],
+    /// One node of a graph, likewise.
+    pub node: [f64; 2],
+    /// An allocation and its free, which are two records.
+    pub alloc: [f64; 2],
+    /// Draining one record.
+    pub drain: f64,
+}
+
+/// What a record costs: the same calls without a profile and with one.
+///
+/// # Errors
+/// Those of the calls.
+pub fn recorded(device: &Device) -> Result<Recorded> {
+    // Room for all that the calls of one measurement leave.
+    const ROOM: u64 = 1 << 22;
+    let both = |run: &dyn Fn() -> Result<f64>| -> Result<[f64; 2]> {
+        // Pages that were written before cost nothing the second time.
+        let mut with = f64::INFINITY;
+        for _ in 0..3 {
+            let profile = device.profile_start(ProfileKinds::ALL, ROOM)?;
+            with = with.min(run()?);
+            profile.drain(&mut Vec::new())?;
+        }
+        Ok([run()?.min(run()?), with])
+    };
+    let recorded = Recorded {
+        launch: both(&|| launch(device))?,
+        node: both(&|| graph(device))?,
+        alloc: both(&|| alloc(device, 512))?,
+        drain: 0.0,
+    };
+    let profile = device.profile_start(ProfileKinds::ALL, ROOM)?;
+    launch(device)?;
+    let (mut records, start) = (Vec::with_capacity(1 << 20), Instant::now());
+    profile.drain(&mut records)?;
+    let drain = start.elapsed().as_nanos() as f64 / records.len() as f64;
+    Ok(Recorded { drain, ..recorded })
 }
 
 /// Taking a buffer of `bytes` bytes from the pool and giving it back.

@@ -17,8 +17,9 @@ use thalweg_benches::{convolutions, indexed, least, median, networks, overhead, 
 const BUDGET: Duration = Duration::from_millis(400);
 
 /// What is measured beside the cases.
-const OTHERS: [&str; 7] = [
+const OTHERS: [&str; 8] = [
     "overhead",
+    "profile",
     "eager add_1",
     "eager",
     "compile",
@@ -92,6 +93,9 @@ fn measure_all(options: &Options, device: &Device, cx: &Context) -> Result<(), B
     if wanted("overhead") {
         overheads(device)?;
     }
+    if wanted("profile") {
+        profile(device)?;
+    }
     if wanted("eager add_1") {
         let ns = tensors::eager(cx)?;
         println!("{:<44}{ns:>10.1}", "eager: a + b, one element");
@@ -149,6 +153,23 @@ fn measure_all(options: &Options, device: &Device, cx: &Context) -> Result<(), B
         let text = serde_json::to_string_pretty(&rows)?;
         std::fs::write(path, text).map_err(|error| format!("{path} was not written: {error}"))?;
     }
+    Ok(())
+}
+
+fn profile(device: &Device) -> thalweg::Result<()> {
+    println!(
+        "{:<44}{:>10}{:>10}{:>10}",
+        "profile, ns", "without", "with", "a record"
+    );
+    let costs = overhead::recorded(device)?;
+    let show = |name: &str, [without, with]: [f64; 2], records: f64| {
+        let each = (with - without) / records;
+        println!("{name:<44}{without:>10.1}{with:>10.1}{each:>10.1}");
+    };
+    show("launch of an empty kernel", costs.launch, 1.0);
+    show("one kernel of a prebuilt graph", costs.node, 1.0);
+    show("alloc and free, 512 B", costs.alloc, 2.0);
+    println!("{:<64}{:>10.1}", "draining a record", costs.drain);
     Ok(())
 }
 

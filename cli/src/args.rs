@@ -44,6 +44,11 @@ pub(crate) enum Command {
     Conform(Conform),
     /// Lock the content of plugin files, or check it against the lock
     Plugins(Plugins),
+    /// Show where the time of a recorded program goes, and write its timeline and tables
+    ///
+    /// Writes trace.json (for ui.perfetto.dev), op_table.csv, op_table.json, kernels.csv, step_trace.csv, memory.csv,
+    /// stacks.collapsed and speedscope.json (for speedscope.app). `THALWEG_PROFILE=DIR PROGRAM` records any program.
+    Trace(Trace),
 }
 
 #[derive(clap::Args)]
@@ -108,6 +113,32 @@ pub(crate) struct Conform {
     /// Run the cases whose numbers come on standard input, and write their rows as JSON lines.
     #[arg(long, hide = true)]
     pub(crate) work: bool,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Trace {
+    /// The folder that the profile was written to, also one with a folder for each rank; or a recording. May be given several times.
+    #[arg(required = true, value_name = "DIR")]
+    pub(crate) from: Vec<PathBuf>,
+    /// Write the files into this folder instead of DIR; it is made if there is none
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Sort the ops by device time, host time, calls, mean or max device time of a call, or name
+    #[arg(long, value_name = "KEY", default_value = "device", value_parser = ["device", "host", "calls", "mean", "max", "name"])]
+    sort: String,
+    /// Show so many ops
+    #[arg(long, value_name = "NUMBER", default_value = "20")]
+    pub(crate) top: usize,
+    /// First cut recordings at their last whole frame, and close a trace.json that was cut
+    #[arg(long)]
+    pub(crate) repair: bool,
+}
+
+impl Trace {
+    pub(crate) fn sort(&self) -> thalweg_observe::Sort {
+        // The parser knows the same names, which a test compares.
+        self.sort.parse().unwrap_or_default()
+    }
 }
 
 #[derive(clap::Args)]
@@ -190,7 +221,7 @@ fn one_line(rendered: &str) -> String {
         .collect();
     let command = std::env::args()
         .nth(1)
-        .filter(|name| ["devices", "doctor", "conform", "plugins"].contains(&name.as_str()));
+        .filter(|name| ["devices", "doctor", "conform", "plugins", "trace"].contains(&name.as_str()));
     let command = command.map_or_else(String::new, |name| format!(" {name}"));
     format!("{error}{tips}; `thalweg{command} --help` lists what there is")
 }
@@ -208,6 +239,17 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn traces_are_sorted_by_what_the_library_knows() {
+        for (name, sort) in thalweg_observe::Sort::ALL {
+            let args = Args::try_parse_from(["thalweg", "trace", "out", "--sort", name]).unwrap();
+            let Command::Trace(trace) = args.command else {
+                panic!("another command")
+            };
+            assert_eq!(trace.sort(), sort);
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! | `thalweg doctor` | machine, settings, folders, every step of each candidate, hints |
 //! | `thalweg conform PATH\|TARGET` | holds a backend to the contract |
 //! | `thalweg plugins lock\|verify` | writes and checks the sums of plugins |
+//! | `thalweg trace DIR` | shows where the time of a recorded program goes, and writes its timeline and tables |
 //!
 //! `cli/README.md` has the exit statuses and the fields of `--json`. A command that loads plugins runs in a child process (`guard`), so
 //! a crash of a plugin is a row in the report.
@@ -20,6 +21,7 @@ mod found;
 mod guard;
 mod plugins;
 mod text;
+mod trace;
 mod verbose;
 
 use args::Command;
@@ -65,6 +67,7 @@ fn run(command: Command, out: &mut dyn Write) -> Outcome {
         Command::Doctor(args) => doctor::run(&args, out),
         Command::Conform(args) => conform::run(&args, out),
         Command::Plugins(args) => plugins::run(&args, out),
+        Command::Trace(args) => trace::run(&args, out),
     }
 }
 

@@ -55,6 +55,7 @@ fn composite_of(
     tag: OpTag,
     body: &dyn Fn(&[Tensor]) -> Tensor,
 ) -> Tensor {
+    let tag = tag.within();
     let run = |inputs: &[Tensor]| tag.scope(|| body(inputs));
     for &input in inputs {
         if matches!(input.repr, Repr::Failed(_)) {

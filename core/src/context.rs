@@ -13,6 +13,7 @@ pub(crate) use precision::is_active;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::hal::{self, Device, Stream};
+use crate::record::environment;
 use serde::Deserialize;
 use std::fmt;
 use std::sync::Arc;
@@ -70,6 +71,7 @@ impl Context {
     }
 
     fn with(device: Device, settings: Settings, streams: Vec<Stream>) -> Context {
+        environment::begin();
         Context(Arc::new(Inner {
             engine: Engine::of(&device),
             mode: AtomicU8::new(Mode::Eager as u8),

@@ -6,6 +6,7 @@ pub mod tag;
 
 pub use memory::{Holder, OutOfMemory};
 
+use crate::record::error::ProfileError;
 use failure::Failure;
 use std::fmt;
 use std::path::PathBuf;
@@ -52,6 +53,9 @@ pub enum Error {
         #[source]
         error: std::io::Error,
     },
+    /// A profile cannot begin or go on.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
     /// Data is not in its format, or is something that tensors cannot hold.
     #[error("{}{format}: {message}", In(path.as_deref()))]
     Format {

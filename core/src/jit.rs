@@ -8,6 +8,8 @@ mod call;
 
 use crate::exec::{self, Traced};
 use crate::graph::Graph;
+use crate::record::recording::SpanKind;
+use crate::record::{parts, span};
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Repr, Tensor};
 use crate::tree::{Arguments, Function, Tree};
@@ -144,12 +146,12 @@ where
     /// The tensors of the result carry the first error: of the function for these arguments, of compilation, or of the device.
     #[track_caller]
     pub fn call(&self, arguments: A::Given<'_>) -> F::Output {
-        let tag = OpTag::new("jit");
+        let tag = OpTag::uncounted("jit");
         let mut leaves = Leaves::new();
         A::visit(&arguments, &mut |tensor| leaves.push(tensor));
         let mut lazy = false;
         if exec::tracing() || leaves.iter().any(|leaf| is_inlined(leaf, &mut lazy)) {
-            return self.function.call(&A::map(&arguments, &mut Tensor::clone));
+            return self.apply(&A::map(&arguments, &mut Tensor::clone));
         }
         if lazy {
             let evaluated: Vec<Tensor> = leaves.iter().map(|leaf| exec::evaluated(leaf, tag)).collect();
@@ -158,19 +160,28 @@ where
                 let arguments = A::map(&arguments, &mut |tensor| {
                     evaluated.next().unwrap_or_else(|| tensor.clone())
                 });
-                return self.function.call(&arguments);
+                return self.apply(&arguments);
             }
             return self.run(&arguments, &evaluated.iter().collect(), tag);
         }
         self.run(&arguments, &leaves, tag)
     }
 
+    /// The function's result; its modules know their names in it.
+    fn apply(&self, arguments: &A) -> F::Output {
+        parts::with(
+            || A::visit(&arguments.given(), &mut |_| {}),
+            || self.function.call(arguments),
+        )
+    }
+
     fn run(&self, arguments: &A::Given<'_>, leaves: &Leaves<'_>, tag: OpTag) -> F::Output {
-        let mut structure = STRUCTURE.take();
+        // A thread at its very end has no memory to use again.
+        let mut structure = STRUCTURE.try_with(Cell::take).unwrap_or_default();
         structure.clear();
         A::structure(arguments, &mut structure);
         let entry = self.entry(arguments, leaves, &structure, tag);
-        STRUCTURE.set(structure);
+        let _ = STRUCTURE.try_with(|kept| kept.set(structure));
         let entry = match entry {
             Ok(entry) => entry,
             Err(output) => return output,
@@ -236,7 +247,11 @@ where
         structure: &[u64],
         tag: OpTag,
     ) -> Result<Arc<Entry<F::Output>>, F::Output> {
-        let (id, output) = self.trace(arguments, leaves);
+        let name = std::any::type_name::<F>();
+        let (id, output) = {
+            let _span = span::begin(SpanKind::Trace, name, 0);
+            self.trace(arguments, leaves)
+        };
         let mut outputs = Leaves::new();
         output.visit(&mut |tensor| outputs.push(tensor));
         // What was traced means nothing outside; so the first error stands for the rest.
@@ -250,7 +265,7 @@ where
                 }
             }));
         }
-        let traced = match Traced::compile(id, leaves, &outputs, hash, tag) {
+        let traced = match Traced::compile(id, leaves, &outputs, hash, (name, tag)) {
             Ok(traced) => traced,
             Err(error) => {
                 let failed = Tensor::of_error(tag, error, leaves.iter().find_map(|leaf| leaf.context()));
@@ -288,7 +303,7 @@ where
             let arguments = A::map(arguments, &mut |tensor| {
                 placeholders.next().unwrap_or_else(|| tensor.clone())
             });
-            (id, self.function.call(&arguments))
+            (id, self.apply(&arguments))
         })
     }
 
@@ -299,7 +314,7 @@ where
     /// The first error of the function for these arguments.
     #[track_caller]
     pub fn graph(&self, arguments: A::Given<'_>) -> Result<Graph> {
-        let tag = OpTag::new("jit");
+        let tag = OpTag::uncounted("jit");
         let mut leaves = Leaves::new();
         A::visit(&arguments, &mut |tensor| leaves.push(tensor));
         for leaf in &leaves {

@@ -69,6 +69,12 @@ typedef struct thalweg_program_args thalweg_program_args;
 typedef struct thalweg_program_rebind_args thalweg_program_rebind_args;
 typedef struct thalweg_program_run_args thalweg_program_run_args;
 typedef struct thalweg_program_table thalweg_program_table;
+typedef struct thalweg_profile_start_args thalweg_profile_start_args;
+typedef struct thalweg_profile_record thalweg_profile_record;
+typedef struct thalweg_profile_drain_args thalweg_profile_drain_args;
+typedef struct thalweg_profile_counter thalweg_profile_counter;
+typedef struct thalweg_profile_counters_args thalweg_profile_counters_args;
+typedef struct thalweg_profile_table thalweg_profile_table;
 
 /* A plugin's context, handed back as the first argument of each of its functions. */
 typedef void *thalweg_context;
@@ -101,10 +107,10 @@ THALWEG_EXPORT int32_t thalweg_backend(uint32_t abi, const thalweg_host_api *hos
 #define THALWEG_ABI_MAJOR 2u
 
 /* Minor version: grows with every new table. */
-#define THALWEG_ABI_MINOR 0u
+#define THALWEG_ABI_MINOR 1u
 
 /* `major << 16 | minor`, as the entry function takes it. */
-#define THALWEG_ABI_VERSION 0x20000u
+#define THALWEG_ABI_VERSION 0x20001u
 
 /* Name of the entry function of every plugin. */
 #define THALWEG_ENTRY_SYMBOL "thalweg_backend"
@@ -137,7 +143,9 @@ enum thalweg_table_id {
     /* thalweg_kernel_table. */
     THALWEG_TABLE_ID_KERNEL = 6,
     /* thalweg_program_table. */
-    THALWEG_TABLE_ID_PROGRAM = 7
+    THALWEG_TABLE_ID_PROGRAM = 7,
+    /* thalweg_profile_table. */
+    THALWEG_TABLE_ID_PROFILE = 8
 };
 
 /* What a kernel is compiled from: exactly one of the pointers is not null. */
@@ -1374,6 +1382,144 @@ struct thalweg_program_table {
 
 /* ------------------------------------------------------------------------------------------
  *
+ * Profiles: when the work of a device ran, and its memory.
+ *
+ * The table is optional. The host starts a profile, submits work, and takes the records when it
+ * likes: a backend never calls the host. Records are kept in the backend, in bounded memory.
+ * When that is full, new records are dropped and counted. */
+
+/* What a thalweg_profile_record is about. */
+enum thalweg_profile_kind {
+    /* A launch of a kernel. */
+    THALWEG_PROFILE_KIND_LAUNCH = 1,
+    /* A copy. */
+    THALWEG_PROFILE_KIND_COPY = 2,
+    /* A fill. */
+    THALWEG_PROFILE_KIND_FILL = 3,
+    /* A stream waited for an event. */
+    THALWEG_PROFILE_KIND_WAIT = 4,
+    /* A callback of the host. */
+    THALWEG_PROFILE_KIND_CALLBACK = 5,
+    /* The pool handed a buffer out. */
+    THALWEG_PROFILE_KIND_ALLOC = 6,
+    /* A buffer was given back to the pool. */
+    THALWEG_PROFILE_KIND_FREE = 7,
+    /* The pool took memory from the device. */
+    THALWEG_PROFILE_KIND_RESERVE = 8,
+    /* The pool gave memory back to the device. */
+    THALWEG_PROFILE_KIND_RELEASE = 9
+};
+
+/* Bits of thalweg_profile_record.flags: how the times were taken. */
+enum thalweg_profile_flag {
+    /* Start and end are those of the command itself. */
+    THALWEG_PROFILE_FLAG_EXACT = 1 << 0,
+    /* Start and end were taken before and after the command, and include what its queue did in
+     * between. */
+    THALWEG_PROFILE_FLAG_BRACKETED = 1 << 1
+};
+
+/* Arguments of thalweg_profile_table.start. */
+struct thalweg_profile_start_args {
+    /* Device handle. */
+    uint64_t device;
+    /* What is recorded: for each thalweg_profile_kind the bit `1 << code`; at least one. */
+    uint64_t kinds;
+    /* Most records that are kept until they are drained; at least 1. */
+    uint64_t capacity;
+};
+
+/* One command of a device, or one change of its memory. Times are nanoseconds of the system's
+ * `CLOCK_MONOTONIC`, and `queued_ns <= start_ns <= end_ns`. For memory all three are one moment. */
+struct thalweg_profile_record {
+    /* What the submitting thread gave to thalweg_profile_table.correlate last; 0 if nothing. */
+    uint64_t correlation;
+    /* Stream handle; 0 for memory that no stream asked for. */
+    uint64_t stream;
+    /* Handle of the kernel that ran, or of the buffer that was handed out or given back; 0 if
+     * none or not known. It may be stale. */
+    uint64_t object;
+    /* Bytes that were copied, filled, handed out, given back, taken or released; 0 for other
+     * kinds. Of a buffer they are the bytes that the pool counts, not those that were asked for. */
+    uint64_t bytes;
+    /* When the work was submitted. */
+    uint64_t queued_ns;
+    /* When it began. */
+    uint64_t start_ns;
+    /* When it ended. */
+    uint64_t end_ns;
+    /* Index of the packet in its program or its call of thalweg_stream_table.submit; `u32::MAX`
+     * for work that was submitted alone. */
+    uint32_t packet;
+    /* Which command of the packet, from 0: a packet may take several. */
+    uint32_t command;
+    /* The row on which it ran: what overlaps has different rows. On a CPU the number of a
+     * thread, elsewhere 0. */
+    uint32_t row;
+    /* A thalweg_profile_kind code. */
+    uint32_t kind;
+    /* thalweg_profile_flag bits. */
+    uint32_t flags;
+    /* 0. */
+    uint32_t reserved;
+};
+
+/* Arguments of thalweg_profile_table.drain. */
+struct thalweg_profile_drain_args {
+    /* Device handle. */
+    uint64_t device;
+    /* Where the records go. */
+    thalweg_profile_record *out;
+    /* Most records that fit there. */
+    size_t capacity;
+    /* How many were written: fewer than `capacity` when no more were there. */
+    size_t *written;
+    /* How many were dropped since the last call because the memory of the profile was full. */
+    uint64_t *lost;
+};
+
+/* A hardware counter. Texts are UTF-8, padded with zeros. */
+struct thalweg_profile_counter {
+    /* What is counted: `instructions`, `cache misses`, …. */
+    uint8_t name[48];
+    /* What one is: `bytes`, `cycles`; empty for a plain number. */
+    uint8_t unit[16];
+    /* How many since the profile was started. */
+    uint64_t value;
+};
+
+/* Arguments of thalweg_profile_table.counters. */
+struct thalweg_profile_counters_args {
+    /* Device handle. */
+    uint64_t device;
+    /* Where the counters go. */
+    thalweg_profile_counter *out;
+    /* Most counters that fit there. */
+    size_t capacity;
+    /* How many counters there are, which may be more than `capacity`. */
+    size_t *count;
+};
+
+/* Profiles. A device has one at a time. */
+struct thalweg_profile_table {
+    /* Records what is submitted from now on. Records that an earlier profile has left are
+     * dropped, and work that was submitted before is not recorded. `THALWEG_STATUS_UNSUPPORTED`
+     * and why on a device whose work is not measured; `THALWEG_STATUS_INVALID_ARGUMENT` while a
+     * profile runs. */
+    int32_t (*start)(thalweg_context context, const thalweg_profile_start_args *args);
+    /* Ends the profile. Work that was submitted before is recorded when it ends, and can be
+     * drained until the next start. Does nothing when no profile runs. */
+    int32_t (*stop)(thalweg_context context, uint64_t device);
+    /* What this thread submits from now on carries `id`, on every device of the backend. */
+    int32_t (*correlate)(thalweg_context context, uint64_t id);
+    /* Takes records out, in no particular order. Work that still runs has none yet. */
+    int32_t (*drain)(thalweg_context context, const thalweg_profile_drain_args *args);
+    /* The hardware's counters; `THALWEG_STATUS_UNSUPPORTED` and why where there are none. */
+    int32_t (*counters)(thalweg_context context, const thalweg_profile_counters_args *args);
+};
+
+/* ------------------------------------------------------------------------------------------
+ *
  * What a plugin says of itself without being run: a note in its ELF file, written at compile
  * time by note! and read by the loader before anything of the plugin is executed.
  *
@@ -1404,7 +1550,7 @@ struct thalweg_program_table {
 #define THALWEG_MANIFEST_MAX_NAME 32u
 
 /* ABI as text, for the note. */
-#define THALWEG_MANIFEST_ABI_TEXT "2.0"
+#define THALWEG_MANIFEST_ABI_TEXT "2.1"
 
 /* The structs of this contract as text: the value of `layout` in the manifest. */
 #define THALWEG_MANIFEST_LAYOUT \
@@ -1455,7 +1601,13 @@ struct thalweg_program_table {
     "ProgramArgs{device:u64,packets:*const Packet,packet_count:usize,dependencies:*const ProgramDependency,dependency_count:usize,input_count:usize,outputs:*const u64,output_count:usize,scratch:*const u64,scratch_count:usize,bound:*const ProgramInput,bound_count:usize,scalars:*const ProgramScalar,scalar_count:usize,argument_count:usize,constants:*const u32,constant_count:usize}" \
     "ProgramRebindArgs{program:u64,slot:u64,input:ProgramInput}" \
     "ProgramRunArgs{program:u64,stream:u64,inputs:*const ProgramInput,input_count:usize,arguments:*const u64,argument_count:usize,outputs:*mut u64,output_count:usize,tag:*const Tag,missing:*mut u64}" \
-    "ProgramTable{create:fn(*mut c_void,*const ProgramArgs,*mut u64)->i32,rebind:fn(*mut c_void,*const ProgramRebindArgs)->i32,run:fn(*mut c_void,*const ProgramRunArgs)->i32,destroy:fn(*mut c_void,u64)->i32}"
+    "ProgramTable{create:fn(*mut c_void,*const ProgramArgs,*mut u64)->i32,rebind:fn(*mut c_void,*const ProgramRebindArgs)->i32,run:fn(*mut c_void,*const ProgramRunArgs)->i32,destroy:fn(*mut c_void,u64)->i32}" \
+    "ProfileStartArgs{device:u64,kinds:u64,capacity:u64}" \
+    "ProfileRecord{correlation:u64,stream:u64,object:u64,bytes:u64,queued_ns:u64,start_ns:u64,end_ns:u64,packet:u32,command:u32,row:u32,kind:u32,flags:u32,reserved:u32}" \
+    "ProfileDrainArgs{device:u64,out:*mut ProfileRecord,capacity:usize,written:*mut usize,lost:*mut u64}" \
+    "ProfileCounter{name:[u8;48],unit:[u8;16],value:u64}" \
+    "ProfileCountersArgs{device:u64,out:*mut ProfileCounter,capacity:usize,count:*mut usize}" \
+    "ProfileTable{start:fn(*mut c_void,*const ProfileStartArgs)->i32,stop:fn(*mut c_void,u64)->i32,correlate:fn(*mut c_void,u64)->i32,drain:fn(*mut c_void,*const ProfileDrainArgs)->i32,counters:fn(*mut c_void,*const ProfileCountersArgs)->i32}"
 
 #ifdef __cplusplus
 }

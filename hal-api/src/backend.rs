@@ -4,6 +4,7 @@
 use crate::host::Host;
 use crate::ir::{Info, Kernel};
 use crate::kit::host_device::memory_info;
+use crate::kit::profile::{Recorder, Submission};
 use crate::kit::program::{Form, Node, Program};
 use crate::library::LibraryOp;
 use crate::status::{Error, Result, Str};
@@ -419,4 +420,84 @@ pub trait Device: Send + Sync + Sized + 'static {
         // SAFETY: the caller vouches for the memory.
         unsafe { program.submit(self, stream, slots, arguments, tag) }
     }
+
+    /// What records the device's work and memory while a profile runs. `None` on a device whose work is not measured: then no
+    /// profile can be started, and the methods after this one are not called.
+    fn profiler(&self) -> Option<&Arc<Recorder>> {
+        None
+    }
+
+    /// As [`Device::submit`] while a profile runs: the work is recorded as `submission` when it ends.
+    ///
+    /// # Safety
+    /// As [`Device::submit`].
+    unsafe fn submit_profiled(
+        &self,
+        stream: &Self::Stream,
+        work: &Work<'_, Self>,
+        tag: Tag<'_>,
+        submission: &Submission,
+    ) -> Result<()> {
+        let _ = submission;
+        // SAFETY: the caller's contract.
+        unsafe { self.submit(stream, work, tag) }
+    }
+
+    /// As [`Device::run_program`] while a profile runs: each node is recorded.
+    ///
+    /// # Safety
+    /// As [`Device::run_program`].
+    unsafe fn run_program_profiled(
+        &self,
+        stream: &Self::Stream,
+        program: &Arc<Program<Self>>,
+        slots: &[Region<'_, Self>],
+        arguments: &[u64],
+        tag: Option<Tag<'_>>,
+        submission: &Submission,
+    ) -> Result<()> {
+        // SAFETY: the caller's contract.
+        unsafe { program.submit_profiled(self, stream, slots, arguments, tag, submission) }
+    }
+
+    /// As [`Device::wait_event`] while a profile runs: the wait is recorded.
+    fn wait_event_profiled(
+        &self,
+        stream: &Self::Stream,
+        event: &Self::Event,
+        submission: &Submission,
+    ) -> Result<()> {
+        let _ = submission;
+        self.wait_event(stream, event)
+    }
+
+    /// Called when a profile was started, with what it records: for what a driver must be told.
+    fn profile_started(&self, kinds: u64) -> Result<()> {
+        let _ = kinds;
+        Ok(())
+    }
+
+    /// Called when a profile was stopped.
+    fn profile_stopped(&self) {}
+
+    /// Called before records are drained: gives the recorder what the driver has measured until now.
+    fn profile_collect(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// What the hardware's counters say since the profile was started.
+    fn counters(&self) -> Result<Vec<Counter>> {
+        Err(Error::unsupported("this backend reads no hardware counters"))
+    }
+}
+
+/// A hardware counter; see [`tables::ProfileCounter`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// What is counted; at most 48 bytes are shown.
+    pub name: String,
+    /// What one is; at most 16 bytes are shown.
+    pub unit: String,
+    /// How many since the profile was started.
+    pub value: u64,
 }

@@ -118,7 +118,7 @@ impl Host {
         }
     }
 
-    /// Hands a finished span to the host's profiler. Times as [`crate::kit::event::now`].
+    /// Hands a finished span to the host's profiler. Times as [`crate::clock::now`].
     pub fn trace(&self, name: &str, stream: u64, start_ns: u64, end_ns: u64) {
         let span = TraceSpan {
             name: Str::new(name),

@@ -83,6 +83,7 @@
 //! | [`export`] | from the traits to the tables; [`export_backend!`] uses it |
 //! | [`manifest`] | what a plugin says of itself without being run; [`note!`] writes it |
 //! | [`Host`] | the host's services: log, threads, configuration |
+//! | [`clock`] | the clock of all times, and a cheaper counter |
 //! | [`settings`] | one row for each thing that a user may set |
 //! | [`DType`], [`f8`], [`narrow`] | element types and correctly rounded conversions |
 //! | [`Error`], [`Status`] | an error is a class and one line |
@@ -93,6 +94,7 @@
 //! `backends/reference` is the crate to copy: `cargo xtask new-backend NAME`.
 
 pub mod backend;
+pub mod clock;
 // First, because its macros list the dtypes for the modules after it.
 #[macro_use]
 pub mod dtype;

@@ -108,6 +108,14 @@ fn layouts() -> BTreeMap<String, (usize, usize)> {
             program, stream, inputs, input_count, arguments, argument_count, outputs, output_count, tag, missing,
         }
         ProgramTable { create, rebind, run, destroy }
+        ProfileStartArgs { device, kinds, capacity }
+        ProfileRecord {
+            correlation, stream, object, bytes, queued_ns, start_ns, end_ns, packet, command, row, kind, flags, reserved,
+        }
+        ProfileDrainArgs { device, out, capacity, written, lost }
+        ProfileCounter { name, unit, value }
+        ProfileCountersArgs { device, out, capacity, count }
+        ProfileTable { start, stop, correlate, drain, counters }
     }
 }
 
@@ -159,6 +167,9 @@ fn codes() -> BTreeMap<String, u64> {
     Access::ALL
         .iter()
         .for_each(|access| add("ACCESS", access.name(), access.code().into()));
+    ProfileKind::ALL
+        .iter()
+        .for_each(|(kind, name)| add("PROFILE_KIND", name, *kind as u64));
     Capability::ALL
         .iter()
         .for_each(|(bit, name)| add("CAPABILITY", name, bit.bit()));
@@ -169,6 +180,8 @@ fn codes() -> BTreeMap<String, u64> {
         ("PACKET_KIND", "LAUNCH", PacketKind::Launch as u64),
         ("PACKET_KIND", "COPY", PacketKind::Copy as u64),
         ("PACKET_KIND", "FILL", PacketKind::Fill as u64),
+        ("PROFILE_FLAG", "EXACT", ProfileFlag::Exact as u64),
+        ("PROFILE_FLAG", "BRACKETED", ProfileFlag::Bracketed as u64),
         ("LOG_LEVEL", "ERROR", LogLevel::Error as u64),
         ("LOG_LEVEL", "WARN", LogLevel::Warn as u64),
         ("LOG_LEVEL", "INFO", LogLevel::Info as u64),

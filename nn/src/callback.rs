@@ -147,6 +147,21 @@ pub(crate) enum Hook {
     End,
 }
 
+impl Hook {
+    /// The name of the function.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Hook::Begin => "begin",
+            Hook::EpochBegin => "epoch_begin",
+            Hook::StepBegin => "step_begin",
+            Hook::StepEnd => "step_end",
+            Hook::Evaluated => "evaluated",
+            Hook::EpochEnd => "epoch_end",
+            Hook::End => "end",
+        }
+    }
+}
+
 /// Calls one function of a callback.
 pub(crate) fn call(callback: &mut dyn Callback, hook: Hook, run: &mut RunContext<'_>) -> Result<()> {
     match hook {

@@ -15,6 +15,7 @@ use crate::train::{Compiled, Kept, LossFunction, Rules};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use thalweg::observe::{self, SpanKind};
 use thalweg::{Context, Mode, Tensor, Tree};
 
 /// A network with what it takes to train it.
@@ -313,7 +314,8 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             self.net.set_training(true);
             self.hook(callbacks, Hook::EpochBegin, data, &mut told)?;
             let begun = Instant::now();
-            let read = data.epoch(epoch, first as usize, &self.cx);
+            let of_epoch = observe::span(SpanKind::Epoch, "", epoch + 1);
+            let mut read = data.epoch(epoch, first as usize, &self.cx);
             if read.batches() as u64 != batches {
                 return Err(Error::DataChanged {
                     epoch: epoch + 1,
@@ -321,8 +323,13 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
                     found: read.batches(),
                 });
             }
-            for (batch, at) in read.zip(first..) {
-                let batch = batch?;
+            for at in first..batches {
+                let _step = observe::span(SpanKind::Step, "", self.step + 1);
+                let batch = {
+                    let _data = observe::span(SpanKind::Data, "", 0);
+                    read.next()
+                };
+                let Some(batch) = batch.transpose()? else { break };
                 told.step_in_epoch = at + 1;
                 told.next_step = self.step + 1;
                 self.hook(callbacks, Hook::StepBegin, data, &mut told)?;
@@ -340,6 +347,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             }
             // Steps are submitted ahead of the device; the epoch's time ends when the last is done.
             self.synchronize()?;
+            drop(of_epoch);
             told.epoch_time = begun.elapsed();
             if let Some(data) = self.validation.clone() {
                 told.metrics = self.eval(&data)?.into_iter().collect();
@@ -378,7 +386,10 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             model: self,
             stop: told.stop,
         };
-        let result = call(callbacks, hook, &mut run);
+        let result = {
+            let _span = observe::span(SpanKind::Callback, hook.name(), 0);
+            call(callbacks, hook, &mut run)
+        };
         (told.metrics, told.values, told.stop) = (run.metrics, run.values, run.stop);
         result
     }
@@ -388,6 +399,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     /// # Errors
     /// What data or device fail with; outputs that a metric does not take.
     pub fn eval(&mut self, data: &Loader) -> Result<BTreeMap<String, f64>> {
+        let _span = observe::span(SpanKind::Evaluation, "", 0);
         let mut metrics = std::mem::take(&mut self.metrics);
         let result = self.eval_with(data, &mut metrics);
         self.metrics = metrics;

@@ -13,6 +13,7 @@ use elsa::sync::FrozenVec;
 use parking_lot::Mutex;
 use std::fmt;
 use thalweg::Tensor;
+use thalweg::observe::parts;
 
 /// A part of a network: parameters, state, and settings, each under a name. `#[derive(Module)]` writes it.
 ///
@@ -110,8 +111,14 @@ impl<'v, 'a> Visitor<'v, 'a> {
     /// Visits a part that has a name.
     pub fn child<M: Module>(&mut self, name: &str, module: &'a M) {
         let length = push(&mut self.path, name);
+        self.note(module);
         module.visit(self);
         self.path.truncate(length);
+    }
+
+    /// Tells who asks for names that a part lies here, under the path so far.
+    pub(crate) fn note<M>(&self, module: &M) {
+        parts::note(module, &self.path);
     }
 
     /// Tells a leaf.

@@ -4,9 +4,10 @@ mod kept;
 
 pub(crate) use kept::{Kept, wide};
 
-use crate::module::{self, Layer, Module, PartMut, State, VisitorMut};
+use crate::module::{self, Layer, Module, PartMut, State, Visitor, VisitorMut};
 use crate::optim::{Clip, LossScale, Optimizer, Update};
 use std::sync::Arc;
+use thalweg::observe::{self, SpanKind, parts};
 use thalweg::{Context, DType, Tensor, Tree, jit, value_and_grad};
 
 /// The loss of outputs and targets.
@@ -100,6 +101,7 @@ impl Rules {
         let scalars: Vec<Vec<Tensor>> = self.groups.iter().zip(0..).map(of_group).collect();
         let mut updated = (Vec::new(), Vec::new());
         for (at, (path, value)) in module::trainable_named(net).into_iter().enumerate() {
+            let _scope = observe::update_scope(&path);
             let (group, grad) = (self.group_of(&path), &grads[at]);
             let mine = |scalar: &Tensor| match scalar.rank() {
                 Ok(1) => like(&scalar.select(0, at as i64), grad),
@@ -151,7 +153,10 @@ impl<N: Layer + Tree + Send + Sync + 'static> Compiled<N> {
         Compiled {
             train: Box::new(move |given| train_step(&train, given)),
             eval: Box::new(move |given| eval_step(&eval, given)),
-            predict: Box::new(|(net, x): &(N, Tensor)| net.forward(x)),
+            predict: Box::new(|(net, x): &(N, Tensor)| {
+                observe::restart_calls();
+                forward(net, x)
+            }),
         }
     }
 
@@ -170,10 +175,12 @@ impl<N: Layer + Tree + Send + Sync + 'static> Compiled<N> {
 /// Forward, backward, update.
 fn train_step<N: Layer + Tree>(rules: &Rules, given: &Given<N>) -> Made<N> {
     let ((before, kept, rates), (x, y)) = given;
+    observe::restart_calls();
     let forward = |values: &Vec<Tensor>| {
+        let _forward = observe::phase(SpanKind::Forward);
         let net = module::with_trainable(before, values);
-        let output = net.forward(x);
-        let loss = (rules.loss)(&output, y);
+        let output = forward(&net, x);
+        let loss = loss_of(&rules.loss, &output, y);
         let scaled = match &kept.scale {
             Some(state) => LossScale::scale(&loss, state),
             None => loss.clone(),
@@ -181,6 +188,8 @@ fn train_step<N: Layer + Tree>(rules: &Rules, given: &Given<N>) -> Made<N> {
         (scaled, (loss, output, net))
     };
     let ((_, (loss, output, net)), grads) = value_and_grad(forward).call(&module::trainable(before));
+    let _update = observe::phase(SpanKind::Update);
+    let _scope = observe::update_scope("");
     let mut grads: Vec<Tensor> = grads.iter().map(widened).collect();
     let mut scaled = None;
     if let (Some(rule), Some(state)) = (rules.scale, &kept.scale) {
@@ -240,6 +249,19 @@ fn net_if<N: Module>(finite: &Tensor, new: &N, old: &N) -> N {
 
 fn eval_step<N: Layer>(loss: &LossFunction, given: &(N, (Tensor, Tensor))) -> (Tensor, Tensor) {
     let (net, (x, y)) = given;
-    let output = net.forward(x);
-    (loss(&output, y), output)
+    observe::restart_calls();
+    let output = forward(net, x);
+    (loss_of(loss, &output, y), output)
+}
+
+/// The network's output. Its parts have names in it.
+fn forward<N: Layer>(net: &N, x: &Tensor) -> Tensor {
+    let noted = || net.visit(&mut Visitor::new(&mut |_, _| {}));
+    parts::with(noted, || net.forward(x))
+}
+
+/// The loss, in a scope of its own.
+fn loss_of(loss: &LossFunction, output: &Tensor, y: &Tensor) -> Tensor {
+    let _scope = parts::child(|| "loss".to_owned());
+    loss(output, y)
 }

@@ -37,6 +37,7 @@
 //! | order work, measure time | [`hal::Event`], [`hal::stream_scope`] |
 //! | run a kernel | [`hal::Kernel`], [`hal::Launch`], [`hal::ir`] |
 //! | run the same work many times | [`hal::Program`], [`hal::Graph`] |
+//! | see when the work of a device ran | [`hal::Device::profile_start`], [`hal::Profile`] |
 //! | choose where plugins come from, ask why one is refused | [`loader::LoaderOptions`], [`loader::Registry`] |
 //! | set what backends read | [`host::set_config`] |
 //! | set the number of threads | [`parallel::Pool`] |
@@ -48,5 +49,6 @@ pub mod hal;
 pub mod host;
 pub mod loader;
 pub mod parallel;
+mod said;
 
 pub use error::{Error, Result};

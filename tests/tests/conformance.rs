@@ -12,7 +12,7 @@ use thalweg_conformance::kit::matches;
 use thalweg_conformance::{Ignores, Kit, Outcome, Subject, cases};
 
 /// What each test runs.
-const GROUPS: [(&str, &str); 30] = [
+const GROUPS: [(&str, &str); 31] = [
     ("core", "core/*"),
     ("memory", "memory/*"),
     ("streams", "streams/*"),
@@ -72,6 +72,7 @@ const GROUPS: [(&str, &str); 30] = [
          library/attention.f32.shared library/attention.f32.hidden library/attention.f32.empty",
     ),
     ("programs", "programs/*"),
+    ("profile", "profile/*"),
     ("concurrency", "concurrency/*"),
     ("acceptance", "acceptance/*"),
 ];
@@ -169,30 +170,30 @@ macro_rules! backends {
 }
 
 backends! {
-    cpu_embedded = Subject::embedded("cpu").unwrap(), ["binary: capability", "lower it"],
+    cpu_embedded = Subject::embedded("cpu").unwrap(), ["binary: capability", "lower it", "no hardware counters"],
         [core, memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, library, programs,
-        concurrency, acceptance];
-    cpu_plugin = load(&plugins::built("thalweg_cpu")), ["binary: capability", "lower it"],
-        [core, memory, streams, events, errors, rows, forms, random, library, programs, concurrency];
+        profile, concurrency, acceptance];
+    cpu_plugin = load(&plugins::built("thalweg_cpu")), ["binary: capability", "lower it", "no hardware counters"],
+        [core, memory, streams, events, errors, rows, forms, random, library, programs, profile, concurrency];
     reference_plugin = reference(),
-        ["binary: capability", "priority: there is one only", "no library ops"],
+        ["binary: capability", "priority: there is one only", "no library ops", "no hardware counters"],
         [core, memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, library, programs,
-        concurrency, acceptance];
-    cuda_on_a_stand_in = cuda_standin(), ["map: capability", "binary: capability", "lower it", "without its epilogue"],
+        profile, concurrency, acceptance];
+    cuda_on_a_stand_in = cuda_standin(), ["map: capability", "binary: capability", "lower it", "without its epilogue", "no hardware counters"],
         [core, memory, streams, events, errors, rows, forms, arguments,
         some_scalars, some_casts, some_reductions, some_random, some_products, some_scans, some_scatters, some_sorts,
         some_attention, products, biases,
-        windows, scans, scatters, programs, concurrency, acceptance];
+        windows, scans, scatters, programs, profile, concurrency, acceptance];
     cuda_without_cublaslt = cuda_alone(), ["map: capability", "binary: capability", "lower it"],
         [some_products, products, biases];
     plain_c = load(plain()),
         ["every instance has the same context", "import: capability", "priority: there is one only", "no table of"],
-        [core, memory, streams, events, errors, concurrency, acceptance];
+        [core, memory, streams, events, errors, profile, concurrency, acceptance];
 }
 
 backends! {
-    opencl_interpreted = opencl(), ["capability", "priority", "lower it"],
-        [memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, programs, concurrency];
+    opencl_interpreted = opencl(), ["capability", "priority", "lower it", "no hardware counters"],
+        [memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, programs, profile, concurrency];
 }
 
 #[test]

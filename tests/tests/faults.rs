@@ -187,6 +187,76 @@ fn a_change_that_is_forgotten() {
     );
 }
 
+unsafe extern "C" fn deaf(_: Context, _: u64) -> i32 {
+    0
+}
+
+#[test]
+fn work_that_loses_its_correlation() {
+    caught(
+        Double::new().change(|table: &mut ProfileTable| table.correlate = deaf),
+        "profile/*",
+        &[
+            "profile/work_of_a_stream",
+            "profile/every_node_once",
+            "profile/correlation_by_thread",
+        ],
+    );
+}
+
+#[test]
+fn a_profile_that_does_not_end() {
+    caught(
+        Double::new().change(|table: &mut ProfileTable| table.stop = deaf),
+        "profile/*",
+        &[
+            "profile/stale",
+            "profile/stop_without_start",
+            "profile/unknown_device",
+        ],
+    );
+}
+
+/// A profile has no more to say than that nothing was lost.
+unsafe extern "C" fn drains_nothing(_: Context, args: *const ProfileDrainArgs) -> i32 {
+    // SAFETY: the kit passes valid arguments, or null, which it asks to be refused.
+    unsafe {
+        let Some(args) = args.as_ref() else {
+            return Status::InvalidArgument as i32;
+        };
+        args.written.write(0);
+        args.lost.write(0);
+    }
+    0
+}
+
+#[test]
+fn records_that_are_lost_in_silence() {
+    caught(
+        Double::new().change(|table: &mut ProfileTable| table.drain = drains_nothing),
+        "profile/*",
+        &[
+            "profile/lost",
+            "profile/every_node_once",
+            "profile/kinds",
+            "profile/buffers",
+        ],
+    );
+}
+
+#[test]
+fn a_plugin_without_profiles_conforms() {
+    let report = run(
+        Double::new().without(TableId::Profile).subject("double"),
+        "profile/*",
+    );
+    assert!(report.is_conformant(), "{report}");
+    assert!(
+        (report.rows.iter()).all(|row| matches!(row.outcome, Outcome::Unsupported(_))),
+        "{report}"
+    );
+}
+
 /// A call that never comes back costs its case the deadline, and the cases after it run.
 #[test]
 fn a_hang() {

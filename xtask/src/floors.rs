@@ -15,6 +15,7 @@ struct Line {
 const LINES: [Line; 1] = [Line {
     sources: "core/src",
     floors: &[
+        "record",      // what is recorded while a program runs
         "error",       // errors, and the tag of the op that the user called
         "types",       // elements, scalars, shapes, layouts
         "options",     // the macro of builders
@@ -32,6 +33,7 @@ const LINES: [Line; 1] = [Line {
         "ops",         // every op of users
         "random",      // random numbers
         "jit",         // traced functions
+        "observe",     // recordings of what ran
         "interchange", // files and other libraries
     ],
 }];

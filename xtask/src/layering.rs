@@ -90,18 +90,20 @@ fn judge(from: &str, to: &str) -> std::result::Result<(), &'static str> {
                 "a backend knows hal-api and cstyle only",
             )
         }
+        "layers" => within(&["hal-api"], "layers know hal-api only"),
         "runtime" => within(
-            &["hal-api", "backends/cpu"],
-            "runtime knows hal-api, and the CPU backend that it embeds",
+            &["hal-api", "layers", "backends/cpu"],
+            "runtime knows hal-api, the layers, and the CPU backend that it embeds",
         ),
         "core" => within(&["runtime", "hal-api"], "core knows runtime and hal-api only"),
         "nn" => within(
             &["core", "nn/derive", "nn/digits"],
             "nn knows core, its derive macro and the digits only",
         ),
+        "observe" => within(&["core"], "observe knows core only"),
         "cli" => within(
-            &["core", "nn", "tests"],
-            "the command knows core, nn and the conformance kit only",
+            &["core", "nn", "observe", "tests"],
+            "the command knows core, nn, observe and the conformance kit only",
         ),
         "tests" => within(
             &["core", "nn", "hal-api"],
@@ -131,9 +133,13 @@ mod tests {
             ("core", "runtime"),
             ("runtime", "hal-api"),
             ("runtime", "backends/cpu"),
+            ("runtime", "layers"),
+            ("layers", "hal-api"),
             ("backends/cpu/plugin", "backends/cpu"),
             ("backends/cuda", "backends/cstyle"),
             ("cli", "tests"),
+            ("cli", "observe"),
+            ("observe", "core"),
             ("docs", "nn"),
         ] {
             assert_eq!(judge(from, to), Ok(()), "{from} -> {to}");
@@ -147,6 +153,9 @@ mod tests {
             ("backends/reference", "core"),
             ("tests", "backends/cpu"),
             ("nn", "hal-api"),
+            ("layers", "runtime"),
+            ("nn", "observe"),
+            ("observe", "nn"),
             ("elsewhere", "hal-api"),
         ] {
             assert!(judge(from, to).is_err(), "{from} -> {to}");

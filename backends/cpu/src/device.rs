@@ -3,6 +3,7 @@
 use crate::isa::Isa;
 use crate::kernel::CpuKernel;
 use crate::memory::Chunk;
+use crate::profile::{Recorded, Silent};
 use crate::stream::{CpuStream, Threads};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use thalweg_hal::backend::{Backend, Device, Properties, Region, Source, Tag, Wor
 use thalweg_hal::kit::event::Event;
 use thalweg_hal::kit::host_device::memory_info;
 use thalweg_hal::kit::pages::Account;
+use thalweg_hal::kit::profile::{Recorder, Submission};
 use thalweg_hal::kit::program::{Form, Node, Program};
 use thalweg_hal::kit::queue::Queue;
 use thalweg_hal::tables::{Capability, Kind, MemoryInfo, PropertyKey};
@@ -62,6 +64,7 @@ impl Backend for CpuBackend {
         Ok(CpuDevice {
             host: self.host,
             account: Account::new(memory_info()?.total),
+            recorder: Recorder::new(),
         })
     }
 }
@@ -121,6 +124,16 @@ fn cache(level: u32) -> Option<u64> {
 pub struct CpuDevice {
     host: Host,
     account: Arc<Account>,
+    recorder: Arc<Recorder>,
+}
+
+impl CpuDevice {
+    fn probe<'a>(&'a self, submission: &'a Submission) -> Recorded<'a> {
+        Recorded {
+            recorder: &self.recorder,
+            submission,
+        }
+    }
 }
 
 impl Device for CpuDevice {
@@ -136,6 +149,7 @@ impl Device for CpuDevice {
             PropertyKey::L3Cache => cache(3),
             PropertyKey::VectorBits => Some(vector_bits()),
             PropertyKey::Threads => Some(self.host.max_threads() as u64),
+            _ => None,
         }
     }
 
@@ -170,7 +184,7 @@ impl Device for CpuDevice {
     #[inline]
     unsafe fn submit(&self, stream: &CpuStream, work: &Work<'_, Self>, tag: Tag<'_>) -> Result<()> {
         // SAFETY: the caller vouches for the memory.
-        unsafe { stream.submit(work, tag) }
+        unsafe { stream.submit(work, tag, &Silent) }
     }
 
     fn is_idle(&self, stream: &CpuStream) -> Result<bool> {
@@ -242,6 +256,38 @@ impl Device for CpuDevice {
         tag: Option<Tag<'_>>,
     ) -> Result<()> {
         // SAFETY: the caller vouches for the memory.
-        unsafe { stream.submit_program(program, slots, arguments, tag) }
+        unsafe { stream.submit_program(program, slots, arguments, tag, &Silent) }
+    }
+
+    fn profiler(&self) -> Option<&Arc<Recorder>> {
+        Some(&self.recorder)
+    }
+
+    unsafe fn submit_profiled(
+        &self,
+        stream: &CpuStream,
+        work: &Work<'_, Self>,
+        tag: Tag<'_>,
+        submission: &Submission,
+    ) -> Result<()> {
+        // SAFETY: the caller vouches for the memory.
+        unsafe { stream.submit(work, tag, &self.probe(submission)) }
+    }
+
+    unsafe fn run_program_profiled(
+        &self,
+        stream: &CpuStream,
+        program: &Arc<Program<Self>>,
+        slots: &[Region<'_, Self>],
+        arguments: &[u64],
+        tag: Option<Tag<'_>>,
+        submission: &Submission,
+    ) -> Result<()> {
+        // SAFETY: the caller vouches for the memory.
+        unsafe { stream.submit_program(program, slots, arguments, tag, &self.probe(submission)) }
+    }
+
+    fn wait_event_profiled(&self, stream: &CpuStream, event: &Event, submission: &Submission) -> Result<()> {
+        event.hold_up_profiled(&stream.queue, &self.recorder, submission)
     }
 }

@@ -29,6 +29,7 @@ mod math;
 pub mod memory;
 pub mod parallel;
 mod prefetch;
+mod profile;
 mod program;
 mod step;
 pub mod stream;

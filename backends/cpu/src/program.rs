@@ -4,6 +4,7 @@ mod plan;
 
 use crate::device::CpuDevice;
 use crate::parallel::{Parallel, Serial};
+use crate::profile::Probe;
 use crate::step;
 use crate::stream::{CpuStream, INLINE_NS, Threads, address};
 use plan::Plan;
@@ -20,19 +21,20 @@ use thalweg_hal::kit::queue::Job;
 type Slots = SmallVec<[*mut u8; 6]>;
 
 /// A run that outlives the call it came with.
-struct Run {
+struct Run<P> {
     program: Arc<Program<CpuDevice>>,
     slots: Slots,
     arguments: SmallVec<[u64; 4]>,
     tag: Option<OwnedTag>,
+    probe: P,
     // The node that failed.
     at: AtomicUsize,
 }
 
 // SAFETY: the addresses are of memory that the caller of `Device::run_program` keeps valid until the work is done.
-unsafe impl Send for Run {}
+unsafe impl<P: Probe + Send> Send for Run<P> {}
 // SAFETY: as above.
-unsafe impl Sync for Run {}
+unsafe impl<P: Probe> Sync for Run<P> {}
 
 /// Notes the node that panics.
 struct Blame<'a> {
@@ -54,27 +56,29 @@ fn describe(program: &Program<CpuDevice>, at: usize, tag: Option<&OwnedTag>) -> 
     tag.or(own).map(ToString::to_string).unwrap_or_default()
 }
 
-/// Runs the nodes of a program one by one; `before` is called with the number of each before it runs.
+/// Runs the nodes of a program one by one, from `moment` on; `before` is called with the number of each before it runs.
 ///
 /// # Safety
 /// The memory behind the slots is valid, as far as the program reaches.
 #[inline(always)]
-unsafe fn each(
+unsafe fn each<P: Probe>(
     (program, plan): (&Program<CpuDevice>, &Plan),
     slots: impl Fn(usize) -> *mut u8,
     arguments: &[u64],
     parallel: &dyn Parallel,
     before: impl Fn(usize),
+    (probe, mut moment): (&P, u64),
 ) {
     for (index, node) in program.nodes.iter().enumerate() {
         before(index);
         let kept = || plan.kept(program, index, &slots);
         // SAFETY: the caller vouches for the memory.
         unsafe { step::run(&node.step, &slots, kept, arguments, parallel) };
+        moment = probe.node(node, moment);
     }
 }
 
-impl Run {
+impl<P: Probe> Run<P> {
     /// Runs the program; the caller of [`CpuStream::submit_program`] vouches for the memory until the stream has passed the work.
     fn go(&self, threads: &Threads) {
         let (plan, slots) = (Plan::of(&self.program), &self.slots[..]);
@@ -88,16 +92,18 @@ impl Run {
                     &self.arguments,
                     threads,
                     before,
+                    (&self.probe, self.probe.now()),
                 )
             };
         } else {
-            plan.waves.iter().for_each(|wave| self.wave(plan, wave, threads));
+            let start = self.probe.now();
+            (plan.waves.iter()).fold(start, |moment, wave| self.wave(plan, wave, threads, moment));
         }
     }
 
-    /// Runs nodes that do not wait for each other.
-    fn wave(&self, plan: &Plan, wave: &[u32], threads: &Threads) {
-        let node = |at: u32, parallel: &dyn Parallel| {
+    /// Runs nodes that do not wait for each other, from `moment` on; when they end.
+    fn wave(&self, plan: &Plan, wave: &[u32], threads: &Threads, moment: u64) -> u64 {
+        let node = |at: u32, start: u64, parallel: &dyn Parallel| {
             let _blame = Blame {
                 at: &self.at,
                 node: at,
@@ -106,10 +112,16 @@ impl Run {
             let kept = || plan.kept(&self.program, at as usize, slots);
             // SAFETY: as in `go`.
             unsafe { step::run(&node.step, slots, kept, &self.arguments, parallel) };
+            self.probe.node(node, start)
         };
         match wave {
-            [single] => node(*single, threads),
-            many => threads.run(many.len(), &|at| node(many[at], &Serial)),
+            [single] => node(*single, moment, threads),
+            many => {
+                threads.run(many.len(), &|at| {
+                    node(many[at], self.probe.now(), &Serial);
+                });
+                self.probe.now()
+            }
         }
     }
 }
@@ -120,12 +132,13 @@ impl CpuStream {
     /// # Safety
     /// As `Device::run_program`.
     #[inline]
-    pub(crate) unsafe fn submit_program(
+    pub(crate) unsafe fn submit_program<P: Probe>(
         &self,
         program: &Arc<Program<CpuDevice>>,
         slots: &[Region<'_, CpuDevice>],
         arguments: &[u64],
         tag: Option<Tag<'_>>,
+        probe: &P,
     ) -> Result<()> {
         let plan = Plan::of(program);
         if plan.cost <= INLINE_NS
@@ -136,29 +149,46 @@ impl CpuStream {
                 || {
                     let slots = |slot: usize| address(&slots[slot]);
                     // SAFETY: the caller vouches for the memory.
-                    unsafe { each((program, plan), slots, arguments, &Serial, |index| at.set(index)) };
+                    unsafe {
+                        each(
+                            (program, plan),
+                            slots,
+                            arguments,
+                            &Serial,
+                            |index| at.set(index),
+                            (probe, probe.at_once()),
+                        );
+                    }
                     Ok(())
                 },
                 || describe(program, at.get(), tag.map(Tag::to_owned).as_ref()),
             );
             return Ok(());
         }
-        self.queue_program(program, slots.iter().map(address).collect(), arguments, tag)
+        self.queue_program(
+            program,
+            slots.iter().map(address).collect(),
+            arguments,
+            tag,
+            probe,
+        )
     }
 
     #[cold]
-    fn queue_program(
+    fn queue_program<P: Probe>(
         &self,
         program: &Arc<Program<CpuDevice>>,
         slots: Slots,
         arguments: &[u64],
         tag: Option<Tag<'_>>,
+        probe: &P,
     ) -> Result<()> {
         let job = Arc::new(Run {
             program: Arc::clone(program),
             slots,
             arguments: arguments.into(),
             tag: tag.map(Tag::to_owned),
+            probe: probe.keep(),
             at: AtomicUsize::new(0),
         });
         let (failed, threads) = (Arc::clone(&job), self.threads);

@@ -2,9 +2,11 @@
 
 use crate::memory;
 use crate::parallel::{Parallel, Serial};
+use crate::profile::Probe;
 use crate::step;
 use thalweg_hal::backend::{Callback, Copy, Place, Region, Tag, Work};
 use thalweg_hal::kit::host_memory;
+use thalweg_hal::kit::profile::Command;
 use thalweg_hal::kit::queue::{Job, Queue};
 use thalweg_hal::{Host, Result};
 
@@ -46,7 +48,12 @@ impl CpuStream {
     ///
     /// # Safety
     /// As `Device::submit`.
-    pub(crate) unsafe fn submit(&self, work: &Work<'_, CpuDevice>, tag: Tag<'_>) -> Result<()> {
+    pub(crate) unsafe fn submit<P: Probe>(
+        &self,
+        work: &Work<'_, CpuDevice>,
+        tag: Tag<'_>,
+        probe: &P,
+    ) -> Result<()> {
         let cost = match work {
             Work::Launch(launch) => launch.kernel.cost(launch.extents),
             Work::Copy(copy) => copy.width.saturating_mul(copy.rows) / COPY_BYTES_PER_NS,
@@ -56,24 +63,34 @@ impl CpuStream {
         if cost <= INLINE_NS
             && let Some(inline) = self.queue.try_inline()
         {
+            let start = probe.at_once();
             // SAFETY: the caller vouches for the memory.
             inline.run(
                 || unsafe { run_borrowed(work, &Serial) },
                 || tag.to_owned().to_string(),
             );
+            probe.work(|| Command::of(work), start);
             return Ok(());
         }
         let threads = self.threads;
         let to_host = matches!(work, Work::Copy(copy) if matches!(copy.dst.0, Place::Host(_)));
         if let Work::Callback(callback) = work {
-            let callback: Callback = *callback;
-            return self.push(tag, move || callback.call());
+            let (callback, probe): (Callback, _) = (*callback, probe.keep());
+            return self.push(tag, move || {
+                let start = probe.now();
+                let called = callback.call();
+                probe.work(|| Command::CALLBACK, start);
+                called
+            });
         }
+        let (command, probe) = (Command::of(work), probe.keep());
         let (work, memory) = host_memory::keep(work, address)?;
         let run = move || {
+            let start = probe.now();
             let slots = |slot: usize| memory[slot].0.ptr();
             // SAFETY: the caller vouches for the memory until the stream has passed the work.
             unsafe { step::run(&work, slots, || None, &[], &threads) };
+            probe.work(|| command, start);
             Ok(())
         };
         if to_host {

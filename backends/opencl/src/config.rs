@@ -52,6 +52,16 @@ const KERNELS: Setting = Setting {
     read_by: "backend opencl",
 };
 
+const CLOCK: Setting = Setting {
+    key: "opencl.clock",
+    variable: "THALWEG_OPENCL_CLOCK",
+    way: Way::Config,
+    values: Values::OneOf(&["timer", "markers"]),
+    default: "timer",
+    about: "How profiles read the clock of the device: by the function of OpenCL 2.1, or, as before it, by markers in a queue.",
+    read_by: "backend opencl",
+};
+
 /// What was set for a device.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
@@ -63,6 +73,8 @@ pub(crate) struct Config {
     pub(crate) tune: bool,
     /// Whether one program interprets kernels.
     pub(crate) interpret: bool,
+    /// Whether the driver's function for its clock is used where it has one.
+    pub(crate) timer: bool,
 }
 
 impl Config {
@@ -74,6 +86,7 @@ impl Config {
             shared: info.is_host() && in_place,
             tune: TUNE.is_on(host)?,
             interpret: KERNELS.word(host)? == "interpreted",
+            timer: CLOCK.word(host)? == "timer",
         })
     }
 }

@@ -4,11 +4,12 @@ use crate::api::RawMem;
 use crate::device::OpenClDevice;
 use crate::launch::{launch, set_buffer};
 use crate::peer;
+use crate::profile::Origin;
 use crate::program::Entry;
 use crate::stream::ClStream;
 use std::sync::Arc;
 use thalweg_cstyle::Grid;
-use thalweg_hal::backend::{Copy, Fill, Place, Region, Tag};
+use thalweg_hal::backend::{Copy, Fill, Place, Region};
 use thalweg_hal::{Error, Result};
 
 /// Copies of at most this many rows are queued row by row; more go to a kernel.
@@ -77,7 +78,7 @@ pub(crate) unsafe fn copy(
     device: &OpenClDevice,
     stream: &ClStream,
     copy: &Copy<'_, OpenClDevice>,
-    tag: Tag<'_>,
+    origin: Origin<'_>,
 ) -> Result<()> {
     let ((width, rows), to_pitch, from_pitch) = copy.joined();
     // SAFETY: the caller vouches for both ends.
@@ -86,10 +87,10 @@ pub(crate) unsafe fn copy(
             (Place::Device(to_device, to), Place::Device(from_device, from)) => {
                 if !Arc::ptr_eq(&to_device.context, &from_device.context) {
                     let ends = ((*to_device, to, to_pitch), (*from_device, from, from_pitch));
-                    return peer::copy(stream, ends, width, rows, tag);
+                    return peer::copy(stream, ends, width, rows, origin);
                 }
                 let (to, from) = (End::new(to, to_pitch), End::new(from, from_pitch));
-                within(device, stream, to, from, (width, rows), tag)
+                within(device, stream, to, from, (width, rows), origin)
             }
             (Place::Host(to), Place::Device(_, from)) => read(
                 device,
@@ -97,7 +98,7 @@ pub(crate) unsafe fn copy(
                 (*to, to_pitch),
                 End::new(from, from_pitch),
                 (width, rows),
-                tag,
+                origin,
             ),
             (Place::Device(_, to), Place::Host(from)) => write(
                 device,
@@ -105,7 +106,7 @@ pub(crate) unsafe fn copy(
                 End::new(to, to_pitch),
                 (*from, from_pitch),
                 (width, rows),
-                tag,
+                origin,
             ),
             (Place::Host(_), Place::Host(_)) => Err(Error::invalid_argument(
                 "copy: neither end is a buffer of the device",
@@ -122,13 +123,13 @@ unsafe fn within(
     to: End,
     from: End,
     (width, rows): (u64, u64),
-    tag: Tag<'_>,
+    origin: Origin<'_>,
 ) -> Result<()> {
     let order = stream.order();
     if rows <= FEW_ROWS {
         for row in 0..rows {
             let (at, source) = (to.offset + row * to.pitch, from.offset + row * from.pitch);
-            order.submit(tag, "clEnqueueCopyBuffer", |queue, event| {
+            order.submit(origin, "clEnqueueCopyBuffer", |queue, event| {
                 // SAFETY: the caller vouches for both ends, which do not overlap.
                 unsafe {
                     (device.api.copy)(
@@ -167,7 +168,7 @@ unsafe fn within(
             unsafe { kernel.set(index, 8, (&raw const number).cast())? };
         }
         // SAFETY: all arguments are set, and the caller vouches for both ends.
-        unsafe { launch(device.api, kernel, grid, &order, tag) }
+        unsafe { launch(device.api, kernel, grid, &order, origin) }
     })?;
     order.flush()
 }
@@ -180,13 +181,13 @@ unsafe fn read(
     (to, pitch): (*mut u8, u64),
     from: End,
     (width, rows): (u64, u64),
-    tag: Tag<'_>,
+    origin: Origin<'_>,
 ) -> Result<()> {
     let (offset, bytes) = (from.offset as usize, width as usize);
     // SAFETY: the caller vouches for both ends until the stream has passed the copy.
     unsafe {
         if rows == 1 {
-            return stream.submit(tag, "clEnqueueReadBuffer", |queue, event| {
+            return stream.submit(origin, "clEnqueueReadBuffer", |queue, event| {
                 (device.api.read)(
                     queue,
                     from.mem,
@@ -200,13 +201,13 @@ unsafe fn read(
                 )
             });
         }
-        let (origin, zero, region) = rectangle(from, width, rows);
-        stream.submit(tag, "clEnqueueReadBufferRect", |queue, event| {
+        let (first, zero, region) = rectangle(from, width, rows);
+        stream.submit(origin, "clEnqueueReadBufferRect", |queue, event| {
             (device.api.read_rect)(
                 queue,
                 from.mem,
                 0,
-                &raw const origin,
+                &raw const first,
                 &raw const zero,
                 &raw const region,
                 from.pitch as usize,
@@ -230,13 +231,13 @@ unsafe fn write(
     to: End,
     (from, pitch): (*mut u8, u64),
     (width, rows): (u64, u64),
-    tag: Tag<'_>,
+    origin: Origin<'_>,
 ) -> Result<()> {
     let (offset, bytes) = (to.offset as usize, width as usize);
     // SAFETY: the caller vouches for both ends until the stream has passed the copy.
     unsafe {
         if rows == 1 {
-            return stream.submit(tag, "clEnqueueWriteBuffer", |queue, event| {
+            return stream.submit(origin, "clEnqueueWriteBuffer", |queue, event| {
                 (device.api.write)(
                     queue,
                     to.mem,
@@ -250,13 +251,13 @@ unsafe fn write(
                 )
             });
         }
-        let (origin, zero, region) = rectangle(to, width, rows);
-        stream.submit(tag, "clEnqueueWriteBufferRect", |queue, event| {
+        let (first, zero, region) = rectangle(to, width, rows);
+        stream.submit(origin, "clEnqueueWriteBufferRect", |queue, event| {
             (device.api.write_rect)(
                 queue,
                 to.mem,
                 0,
-                &raw const origin,
+                &raw const first,
                 &raw const zero,
                 &raw const region,
                 to.pitch as usize,
@@ -275,12 +276,12 @@ unsafe fn write(
 /// Origin in the buffer, origin in host memory, and extent of a rectangle. The origin is an offset as column, row and
 /// slice; the driver multiplies it out again.
 fn rectangle(end: End, width: u64, rows: u64) -> ([usize; 3], [usize; 3], [usize; 3]) {
-    let origin = [
+    let first = [
         (end.offset % end.pitch) as usize,
         (end.offset / end.pitch) as usize,
         0,
     ];
-    (origin, [0; 3], [width as usize, rows as usize, 1])
+    (first, [0; 3], [width as usize, rows as usize, 1])
 }
 
 /// Queues a fill.
@@ -291,10 +292,10 @@ pub(crate) unsafe fn fill(
     device: &OpenClDevice,
     stream: &ClStream,
     fill: &Fill<'_, OpenClDevice>,
-    tag: Tag<'_>,
+    origin: Origin<'_>,
 ) -> Result<()> {
     let end = End::new(&fill.region, 0);
-    stream.submit(tag, "clEnqueueFillBuffer", |queue, event| {
+    stream.submit(origin, "clEnqueueFillBuffer", |queue, event| {
         // SAFETY: the pattern is read by the call, and the caller vouches for the region.
         unsafe {
             (device.api.fill)(

@@ -1,6 +1,7 @@
 //! A device: a context, and what hangs on it.
 
 use crate::api::{Api, Context};
+use crate::clock::{DeviceClock, Reading};
 use crate::config::Config;
 use crate::copy::{self, Rows};
 use crate::event::ClEvent;
@@ -9,18 +10,21 @@ use crate::launch;
 use crate::memory::Chunk;
 use crate::peer::Port;
 use crate::platform::{self, DeviceInfo};
+use crate::profile::{Origin, Packet};
 use crate::program::{Builder, Driver};
 use crate::run::Launches;
-use crate::stream::ClStream;
+use crate::stream::{ClStream, Flight};
+use parking_lot::Mutex;
 use std::ffi::CString;
 use std::ptr::NonNull;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use thalweg_cstyle::{Dialect, Once, Routine, Target};
 use thalweg_hal::backend::{Device, Region, Source, Tag, Work};
 use thalweg_hal::kit::cache::Cache;
 use thalweg_hal::kit::host_device;
 use thalweg_hal::kit::pages::Account;
+use thalweg_hal::kit::profile::{Command, Recorder, Submission};
 use thalweg_hal::kit::program::Program;
 use thalweg_hal::tables::{Kind, LogLevel, MemoryInfo, NoticeKind, PropertyKey};
 use thalweg_hal::{Error, Host, Result, Status};
@@ -40,6 +44,9 @@ pub(crate) struct OpenClDevice {
     // Indices among the candidates, of matrix products and of convolutions.
     pub(crate) tiles: [OnceLock<usize>; 2],
     account: Arc<Account>,
+    recorder: Arc<Recorder>,
+    // Of the streams that live.
+    flights: Mutex<Vec<Weak<Flight>>>,
     lost: OnceLock<String>,
 }
 
@@ -107,6 +114,8 @@ impl OpenClDevice {
             target,
             config,
             account: Account::new(info.memory),
+            recorder: Recorder::new(),
+            flights: Mutex::default(),
             host,
             tiles: Default::default(),
             lost: OnceLock::new(),
@@ -126,17 +135,17 @@ impl OpenClDevice {
         &self,
         stream: &ClStream,
         work: &Work<'_, Self>,
-        tag: Tag<'_>,
+        origin: Origin<'_>,
     ) -> Result<()> {
         // SAFETY: the caller vouches for the memory.
         unsafe {
             match work {
-                Work::Launch(launch) => launch::submit(self, stream, launch, tag),
-                Work::Copy(copy) => copy::copy(self, stream, copy, tag),
-                Work::Fill(fill) => copy::fill(self, stream, fill, tag),
+                Work::Launch(launch) => launch::submit(self, stream, launch, origin),
+                Work::Copy(copy) => copy::copy(self, stream, copy, origin),
+                Work::Fill(fill) => copy::fill(self, stream, fill, origin),
                 Work::Callback(callback) => {
                     let callback = *callback;
-                    stream.host_work(tag, move || callback.call())
+                    stream.host_work(origin, move || callback.call())
                 }
             }
         }
@@ -155,6 +164,24 @@ impl OpenClDevice {
             );
         }
         result
+    }
+
+    /// Tells the recorder what the device's clock shows now.
+    fn read_clock(&self) -> Result<()> {
+        let reading = match self.config.timer && self.info.opencl_version() >= (2, 1) {
+            true => Reading::Timer,
+            false => Reading::Marker,
+        };
+        let clock = DeviceClock {
+            api: self.api,
+            device: self.info.id,
+            queue: self.port.raw_queue(),
+            reading,
+        };
+        let (device, host) = (clock.moment())
+            .ok_or_else(|| Error::unsupported("not measured: the driver does not tell its clock"))?;
+        self.recorder.add_moment(device, host);
+        Ok(())
     }
 
     fn routine(&self, source: &Source<'_>) -> Result<(String, Routine)> {
@@ -190,9 +217,9 @@ impl Device for OpenClDevice {
 
     fn query(&self, key: PropertyKey) -> Option<u64> {
         match key {
-            PropertyKey::L1Cache | PropertyKey::L2Cache | PropertyKey::VectorBits => None,
             PropertyKey::L3Cache => Some(self.info.cache).filter(|&bytes| bytes > 0),
             PropertyKey::Threads => Some(u64::from(self.info.compute_units)),
+            _ => None,
         }
     }
 
@@ -248,12 +275,16 @@ impl Device for OpenClDevice {
     }
 
     fn create_stream(&self, priority: i32) -> Result<ClStream> {
-        self.watch(ClStream::new(self.api, &self.context, self.info.id, priority))
+        let stream = self.watch(ClStream::new(self.api, &self.context, self.info.id, priority))?;
+        let mut flights = self.flights.lock();
+        flights.retain(|flight| flight.strong_count() > 0);
+        flights.push(Arc::downgrade(&stream.flight));
+        Ok(stream)
     }
 
     unsafe fn submit(&self, stream: &ClStream, work: &Work<'_, Self>, tag: Tag<'_>) -> Result<()> {
         // SAFETY: the caller vouches for the memory.
-        self.watch(unsafe { self.queue_work(stream, work, tag) })
+        self.watch(unsafe { self.queue_work(stream, work, tag.into()) })
     }
 
     fn is_idle(&self, stream: &ClStream) -> Result<bool> {
@@ -318,11 +349,60 @@ impl Device for OpenClDevice {
         arguments: &[u64],
         tag: Option<Tag<'_>>,
     ) -> Result<()> {
-        let plan = (program.plan).get_or_init(|| Box::new(Launches::new(program.nodes.len())));
-        let Some(launches) = plan.downcast_ref::<Launches>() else {
-            return Err(Error::internal("a program's plan is another backend's"));
-        };
+        let launches = launches(program)?;
         // SAFETY: the caller vouches for the memory.
-        self.watch(unsafe { launches.run(self, stream, program, slots, arguments, tag) })
+        self.watch(unsafe { launches.run((self, stream), program, slots, arguments, tag, None) })
     }
+
+    fn profiler(&self) -> Option<&Arc<Recorder>> {
+        Some(&self.recorder)
+    }
+
+    unsafe fn submit_profiled(
+        &self,
+        stream: &ClStream,
+        work: &Work<'_, Self>,
+        tag: Tag<'_>,
+        submission: &Submission,
+    ) -> Result<()> {
+        let packet = Packet::new(&self.recorder, *submission, Command::of(work));
+        // SAFETY: the caller vouches for the memory.
+        self.watch(unsafe { self.queue_work(stream, work, packet.origin(tag)) })
+    }
+
+    unsafe fn run_program_profiled(
+        &self,
+        stream: &ClStream,
+        program: &Arc<Program<Self>>,
+        slots: &[Region<'_, Self>],
+        arguments: &[u64],
+        tag: Option<Tag<'_>>,
+        submission: &Submission,
+    ) -> Result<()> {
+        let (launches, profile) = (launches(program)?, Some((&self.recorder, submission)));
+        // SAFETY: the caller vouches for the memory.
+        self.watch(unsafe { launches.run((self, stream), program, slots, arguments, tag, profile) })
+    }
+
+    fn wait_event_profiled(&self, stream: &ClStream, event: &ClEvent, submission: &Submission) -> Result<()> {
+        let packet = Packet::new(&self.recorder, *submission, Command::WAIT);
+        self.watch(event.hold_up_profiled(stream, packet.origin(Tag::NONE)))
+    }
+
+    fn profile_started(&self, _: u64) -> Result<()> {
+        self.read_clock()
+    }
+
+    fn profile_collect(&self) -> Result<()> {
+        let flights: Vec<_> = self.flights.lock().iter().filter_map(Weak::upgrade).collect();
+        flights.iter().for_each(|flight| flight.collect_all());
+        // After the commands: then none of them is later than the clock is known.
+        self.read_clock()
+    }
+}
+
+/// What is kept of a program's launches.
+fn launches(program: &Program<OpenClDevice>) -> Result<&Launches> {
+    let plan = (program.plan).get_or_init(|| Box::new(Launches::new(program.nodes.len())));
+    (plan.downcast_ref()).ok_or_else(|| Error::internal("a program's plan is another backend's"))
 }

@@ -1,6 +1,7 @@
 //! Events: markers in queues.
 
 use crate::api::Event;
+use crate::profile::Origin;
 use crate::stream::ClStream;
 use parking_lot::Mutex;
 use std::time::Duration;
@@ -41,6 +42,14 @@ impl ClEvent {
     pub(crate) fn hold_up(&self, stream: &ClStream) -> Result<()> {
         match self.pending() {
             Some(event) => stream.wait_for(&event),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`ClEvent::hold_up`], and records how long the stream waits.
+    pub(crate) fn hold_up_profiled(&self, stream: &ClStream, origin: Origin<'_>) -> Result<()> {
+        match self.pending() {
+            Some(event) => stream.wait_for_profiled(&event, origin.next()),
             None => Ok(()),
         }
     }

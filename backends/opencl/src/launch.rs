@@ -3,12 +3,13 @@
 use crate::api::{Api, Context, Kernel, Mem, RawMem, codes};
 use crate::device::OpenClDevice;
 use crate::kernel::{ClKernel, Compiled, start};
+use crate::profile::Origin;
 use crate::stream::{ClStream, Order};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use thalweg_cstyle::{Grid, Plan};
 use thalweg_hal::Result;
-use thalweg_hal::backend::{Launch, Tag};
+use thalweg_hal::backend::Launch;
 
 /// A launch with everything but its stream.
 pub(crate) type Prepared = thalweg_cstyle::Prepared<Arc<Compiled>, RawMem>;
@@ -33,7 +34,7 @@ pub(crate) unsafe fn submit(
     device: &OpenClDevice,
     stream: &ClStream,
     launch: &Launch<'_, OpenClDevice>,
-    tag: Tag<'_>,
+    origin: Origin<'_>,
 ) -> Result<()> {
     let plan = launch.kernel.routine.plan_bound(launch, start)?;
     let buffers = launch.bindings.iter().map(|bound| bound.region.chunk.mem().raw());
@@ -42,7 +43,7 @@ pub(crate) unsafe fn submit(
     };
     let mut order = stream.order();
     // SAFETY: the caller vouches for the buffers.
-    unsafe { queue(&prepared, (device.api, &device.context), &mut order, tag)? };
+    unsafe { queue(&prepared, (device.api, &device.context), &mut order, origin)? };
     order.flush()
 }
 
@@ -54,7 +55,7 @@ pub(crate) unsafe fn queue(
     prepared: &Prepared,
     (api, context): (&Api, &Context),
     order: &mut Order<'_>,
-    tag: Tag<'_>,
+    origin: Origin<'_>,
 ) -> Result<()> {
     let (compiled, plan, buffers) = (&prepared.programs, &prepared.plan, &prepared.buffers);
     let scratch = match plan.scratch_bytes {
@@ -89,7 +90,7 @@ pub(crate) unsafe fn queue(
                 None => unsafe { kernel.set(index, bytes, values.as_ptr().cast())? },
             }
             // SAFETY: all arguments are set; the caller vouches for the buffers.
-            unsafe { launch(api, kernel, pass.grid, order, tag) }
+            unsafe { launch(api, kernel, pass.grid, order, origin) }
         })?;
     }
     Ok(())
@@ -110,11 +111,11 @@ pub(crate) unsafe fn launch(
     kernel: &Kernel,
     grid: Grid,
     order: &Order<'_>,
-    tag: Tag<'_>,
+    origin: Origin<'_>,
 ) -> Result<()> {
     let local = grid.group_size as usize;
     let global = grid.groups as usize * local;
-    order.submit(tag, "clEnqueueNDRangeKernel", |queue, event| {
+    order.submit(origin, "clEnqueueNDRangeKernel", |queue, event| {
         // SAFETY: one dimension, so one number each; the caller vouches for the rest.
         unsafe {
             (api.launch)(

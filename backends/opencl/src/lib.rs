@@ -17,10 +17,12 @@
 //! | `memory`, `copy`, `peer` | buffers, copies, copies between contexts |
 //! | `stream`, `event` | in-order queues, host callbacks, events |
 //! | `kernel`, `launch`, `program` | compiled variants, launches, programs |
+//! | `profile`, `clock` | times of commands while a profile runs; the device's clock beside the host's |
 //! | `tune` | the tiles of a matrix product, measured once a device |
 //! | `quiet` | keeps a driver's own messages off the terminal |
 
 mod api;
+mod clock;
 mod config;
 mod copy;
 mod device;
@@ -30,6 +32,7 @@ mod launch;
 mod memory;
 mod peer;
 mod platform;
+mod profile;
 mod program;
 mod quiet;
 mod run;

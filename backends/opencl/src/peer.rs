@@ -3,11 +3,12 @@
 use crate::api::{Api, Context, Mem, codes};
 use crate::device::OpenClDevice;
 use crate::memory::Transfer;
+use crate::profile::Origin;
 use crate::stream::{ClStream, create_queue};
 use parking_lot::Mutex;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use thalweg_hal::backend::{Region, Tag};
+use thalweg_hal::backend::Region;
 use thalweg_hal::{Error, Result};
 
 /// Bytes of the staging memory of a device.
@@ -47,6 +48,11 @@ impl Port {
             transfer: Transfer::new(api, queue),
             stage: Mutex::new(None),
         }))
+    }
+
+    /// The queue that no stream holds up.
+    pub(crate) fn raw_queue(&self) -> crate::api::RawQueue {
+        self.raw_queue
     }
 
     /// The device's own queue.
@@ -162,10 +168,10 @@ pub(crate) unsafe fn copy(
     (to, from): (Place<'_>, Place<'_>),
     width: u64,
     rows: u64,
-    tag: Tag<'_>,
+    origin: Origin<'_>,
 ) -> Result<()> {
     let (to, from) = (End::new(to.0, to.1, to.2), End::new(from.0, from.1, from.2));
-    stream.host_work(tag, move || {
+    stream.host_work(origin, move || {
         // The whole ends, not the pointers in them, which no thread may take.
         let (to, from) = (&to, &from);
         for row in 0..rows {

@@ -3,11 +3,14 @@
 use crate::device::OpenClDevice;
 use crate::kernel::{ClKernel, start};
 use crate::launch::{self, Buffers, Prepared};
+use crate::profile::{Origin, Packet};
 use crate::stream::{ClStream, Order};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
+use std::sync::Arc;
 use thalweg_cstyle::{Launch as Described, Place};
 use thalweg_hal::backend::{Region, Tag};
+use thalweg_hal::kit::profile::{Command, Recorder, Submission};
 use thalweg_hal::kit::program::{self, Node, Operand, Program, Step};
 use thalweg_hal::{Error, Result};
 
@@ -39,12 +42,12 @@ impl Launches {
     /// As [`thalweg_hal::backend::Device::run_program`].
     pub(crate) unsafe fn run(
         &self,
-        device: &OpenClDevice,
-        stream: &ClStream,
+        (device, stream): (&OpenClDevice, &ClStream),
         program: &Program<OpenClDevice>,
         slots: &[Region<'_, OpenClDevice>],
         arguments: &[u64],
         tag: Option<Tag<'_>>,
+        profile: Option<(&Arc<Recorder>, &Submission)>,
     ) -> Result<()> {
         let mut all = self.0.lock();
         // Programs are compiled here, before others that want the stream have to wait.
@@ -60,8 +63,15 @@ impl Launches {
             let own = node.tag.raw();
             // SAFETY: `own` borrows from the node's tag, which lives through the call.
             let tag = tag.unwrap_or(unsafe { Tag::new(Some(&own)) });
+            let packet = profile.map(|(recorder, submission)| {
+                Packet::new(recorder, submission.of_node(node), Command::of_node(node))
+            });
+            let origin = match &packet {
+                None => tag.into(),
+                Some(packet) => packet.origin(tag),
+            };
             // SAFETY: the caller vouches for the memory.
-            unsafe { planned.queue((device, stream), &mut order, (node, slots, arguments), tag) }
+            unsafe { planned.queue((device, stream), &mut order, (node, slots, arguments), origin) }
         });
         // What was queued before an error goes on.
         queued.and(order.map_or(Ok(()), |order| order.flush()))
@@ -134,14 +144,14 @@ impl Planned {
         (device, stream): (&OpenClDevice, &'s ClStream),
         order: &mut Option<Order<'s>>,
         (node, slots, arguments): (&Node<OpenClDevice>, &[Region<'_, OpenClDevice>], &[u64]),
-        tag: Tag<'_>,
+        origin: Origin<'_>,
     ) -> Result<()> {
         match (&node.step, &self.prepared) {
             (Step::Launch { .. }, None) => Ok(()),
             (Step::Launch { .. }, Some(prepared)) => {
                 let order = order.get_or_insert_with(|| stream.order());
                 // SAFETY: the caller vouches for the memory.
-                unsafe { launch::queue(prepared, (device.api, &device.context), order, tag) }
+                unsafe { launch::queue(prepared, (device.api, &device.context), order, origin) }
             }
             (Step::Copy { .. } | Step::Fill { .. }, _) => {
                 if let Some(order) = order.take() {
@@ -149,7 +159,7 @@ impl Planned {
                 }
                 node.with(device, slots, arguments, |work| {
                     // SAFETY: as above.
-                    unsafe { device.queue_work(stream, work, tag) }
+                    unsafe { device.queue_work(stream, work, origin) }
                 })
             }
         }

@@ -1,6 +1,7 @@
 //! Streams: in-order queues of the device, with the host's work between its commands.
 
 use crate::api::{Api, CommandQueue, Context, DeviceId, Event, Mem, RawEvent, RawQueue, check, codes, error};
+use crate::profile::{Origin, Pending};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,6 +14,8 @@ use thalweg_hal::{Error, Result, Status};
 struct Command {
     event: Event,
     tag: OwnedTag,
+    // While a profile runs.
+    pending: Option<Box<Pending>>,
 }
 
 #[derive(Default)]
@@ -30,9 +33,9 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    fn add(&self, event: Event, tag: OwnedTag) {
+    fn add(&self, event: Event, tag: OwnedTag, pending: Option<Box<Pending>>) {
         let mut state = self.state.lock();
-        state.commands.push_back(Command { event, tag });
+        state.commands.push_back(Command { event, tag, pending });
         self.submitted.fetch_add(1, Ordering::AcqRel);
         // Two out for each one in: a stream that is never asked does not grow for ever.
         self.collect(&mut state, 2);
@@ -47,16 +50,19 @@ impl Flight {
             if status > codes::COMPLETE {
                 return;
             }
-            if let Some(command) = state.commands.pop_front()
-                && status < codes::COMPLETE
-            {
-                fail(state, &command.tag, &failure(status));
+            if let Some(command) = state.commands.pop_front() {
+                if status < codes::COMPLETE {
+                    fail(state, &command.tag, &failure(status));
+                } else if let Some(pending) = command.pending {
+                    pending.finish(&command.event);
+                }
             }
             self.finished.fetch_add(1, Ordering::AcqRel);
         }
     }
 
-    fn collect_all(&self) {
+    /// Takes out what has ended, and records it.
+    pub(crate) fn collect_all(&self) {
         self.collect(&mut self.state.lock(), usize::MAX);
     }
 
@@ -136,7 +142,7 @@ impl Scratch {
 pub(crate) struct ClStream {
     // Before the queue: its work waits for commands of the queue.
     worker: Queue,
-    flight: Arc<Flight>,
+    pub(crate) flight: Arc<Flight>,
     // Held while commands that belong together are queued.
     order: Mutex<Scratch>,
     queue: CommandQueue,
@@ -231,34 +237,39 @@ impl ClStream {
     /// Queues a command by itself.
     pub(crate) fn submit(
         &self,
-        tag: Tag<'_>,
+        origin: Origin<'_>,
         call: &str,
         enqueue: impl FnOnce(RawQueue, *mut RawEvent) -> i32,
     ) -> Result<()> {
         let order = self.order();
-        order.submit(tag, call, enqueue)?;
+        order.submit(origin, call, enqueue)?;
         order.flush()
     }
 
     /// Calls `run` on the host when the work so far is done; later work waits for it.
     pub(crate) fn host_work(
         &self,
-        tag: Tag<'_>,
+        origin: Origin<'_>,
         run: impl FnOnce() -> Result<()> + Send + 'static,
     ) -> Result<()> {
         let order = self.order();
         let before = order.marker()?;
         let gate = Complete(self.context.user_event()?);
-        order.wait_for(&gate.0, tag)?;
+        order.wait_for(&gate.0, origin.tag, None)?;
         order.flush()?;
-        let (flight, tag) = (Arc::clone(&self.flight), tag.to_owned());
+        let (flight, tag) = (Arc::clone(&self.flight), origin.tag.to_owned());
+        let pending = origin.next();
         let describe = tag.clone();
         self.worker.push(Job {
             run: Box::new(move || {
                 before.wait();
                 // The error of earlier work is the earlier one.
                 flight.collect_all();
-                if let Err(error) = run() {
+                let done = match pending {
+                    None => run(),
+                    Some(pending) => pending.run(run),
+                };
+                if let Err(error) = done {
                     fail(&mut flight.state.lock(), &tag, &error);
                 }
                 drop(gate);
@@ -279,7 +290,18 @@ impl ClStream {
     /// Makes later work wait for an event of the same device.
     pub(crate) fn wait_for(&self, event: &Event) -> Result<()> {
         let order = self.order();
-        order.wait_for(event, Tag::NONE)?;
+        order.wait_for(event, Tag::NONE, None)?;
+        order.flush()
+    }
+
+    /// As [`ClStream::wait_for`], and records how long the stream waits.
+    pub(crate) fn wait_for_profiled(&self, event: &Event, pending: Option<Box<Pending>>) -> Result<()> {
+        let order = self.order();
+        let pending = match pending {
+            Some(pending) => Some(pending.after(order.marker()?)),
+            None => None,
+        };
+        order.wait_for(event, Tag::NONE, pending)?;
         order.flush()
     }
 
@@ -326,12 +348,12 @@ impl Order<'_> {
     /// Queues a command; how it ends is the stream's.
     pub(crate) fn submit(
         &self,
-        tag: Tag<'_>,
+        origin: Origin<'_>,
         call: &str,
         enqueue: impl FnOnce(RawQueue, *mut RawEvent) -> i32,
     ) -> Result<()> {
         let event = self.enqueue(call, enqueue)?;
-        self.stream.flight.add(event, tag.to_owned());
+        (self.stream.flight).add(event, origin.tag.to_owned(), origin.next());
         Ok(())
     }
 
@@ -357,11 +379,13 @@ impl Order<'_> {
         })
     }
 
-    fn wait_for(&self, event: &Event, tag: Tag<'_>) -> Result<()> {
+    fn wait_for(&self, event: &Event, tag: Tag<'_>, pending: Option<Box<Pending>>) -> Result<()> {
         let list = event.raw();
-        self.submit(tag, "clEnqueueBarrierWithWaitList", |queue, out| {
+        let barrier = self.enqueue("clEnqueueBarrierWithWaitList", |queue, out| {
             // SAFETY: one event is passed.
             unsafe { (self.stream.api.barrier)(queue, 1, &raw const list, out) }
-        })
+        })?;
+        self.stream.flight.add(barrier, tag.to_owned(), pending);
+        Ok(())
     }
 }

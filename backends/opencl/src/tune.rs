@@ -188,12 +188,12 @@ impl OpenClDevice {
         let mut best = i64::MAX;
         // SAFETY: the chunk outlives the stream's work, for which the loop's end waits; the regions lie in it.
         unsafe {
-            copy::fill(self, &stream, &zeros, Tag::NONE)?;
+            copy::fill(self, &stream, &zeros, Tag::NONE.into())?;
             for run in 0..=RUNS {
                 let (begin, end) = (ClEvent::new(true), ClEvent::new(true));
                 let queued = begin
                     .record(&stream)
-                    .and_then(|()| launch::submit(self, &stream, &work, Tag::NONE))
+                    .and_then(|()| launch::submit(self, &stream, &work, Tag::NONE.into()))
                     .and_then(|()| end.record(&stream));
                 stream.synchronize().and(queued)?;
                 if run > 0 {

@@ -1,8 +1,10 @@
 //! The device: this process, one kernel at a time for each stream.
 
 use crate::kernel::{self, Compiled};
-use thalweg_hal::backend::{Device, Source, Tag, Work};
+use std::sync::Arc;
+use thalweg_hal::backend::{Device, Launch, Source, Tag, Work};
 use thalweg_hal::kit::host_memory;
+use thalweg_hal::kit::profile::{Recorder, Submission};
 use thalweg_hal::kit::queue::Queue;
 use thalweg_hal::{Error, Result};
 
@@ -10,22 +12,39 @@ use thalweg_hal::{Error, Result};
 compile_error!("the interpreter reads and writes little-endian memory");
 
 /// The device of this backend.
-pub struct Reference;
+pub struct Reference {
+    recorder: Arc<Recorder>,
+}
+
+impl Reference {
+    pub(crate) fn new() -> Reference {
+        Reference {
+            recorder: Recorder::new(),
+        }
+    }
+}
 
 impl Device for Reference {
     type Kernel = Compiled;
 
     thalweg_hal::host_memory!();
-    thalweg_hal::queue_streams!();
+    thalweg_hal::queue_streams!(recorder);
 
     unsafe fn submit(&self, stream: &Queue, work: &Work<'_, Self>, tag: Tag<'_>) -> Result<()> {
         // SAFETY: the caller's contract, which is that of the launch, too.
-        unsafe {
-            host_memory::submit(stream, work, tag, |launch| {
-                kernel::run(launch);
-                Ok(())
-            })
-        }
+        unsafe { host_memory::submit(stream, work, tag, launch) }
+    }
+
+    unsafe fn submit_profiled(
+        &self,
+        stream: &Queue,
+        work: &Work<'_, Self>,
+        tag: Tag<'_>,
+        submission: &Submission,
+    ) -> Result<()> {
+        let profile = (&self.recorder, submission);
+        // SAFETY: as above.
+        unsafe { host_memory::submit_profiled(stream, work, tag, launch, profile) }
     }
 
     fn supports(&self, source: &Source<'_>) -> Result<()> {
@@ -49,6 +68,14 @@ impl Device for Reference {
             Source::Library(_) => Err(no_library()),
         }
     }
+}
+
+/// # Safety
+/// As [`Device::submit`].
+unsafe fn launch(launch: &Launch<'_, Reference>) -> Result<()> {
+    // SAFETY: the caller's contract.
+    unsafe { kernel::run(launch) };
+    Ok(())
 }
 
 fn no_library() -> Error {

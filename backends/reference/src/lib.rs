@@ -54,7 +54,7 @@ impl Backend for ReferenceBackend {
     }
 
     fn open(&self, _ordinal: u32) -> Result<Self::Device> {
-        Ok(device::Reference)
+        Ok(device::Reference::new())
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn rule(control: Arc<Control>) -> Arc<dyn Fn(&Many<'_>) -> Gradients 
                 carries,
             } => unbounded(condition, body, *carries, many),
             Control::Unwind { .. } => Err(Tensor::refused(
-                OpTag::new("while_loop"),
+                OpTag::uncounted("while_loop"),
                 Refusal::new("a traced while_loop has no second derivatives")
                     .help("use fori_loop or scan, or call it outside of jit"),
                 &[],

@@ -156,7 +156,7 @@ impl Closing<'_> {
                     bits: constant.bits,
                     shape: constant.ty.shape,
                 };
-                self.graph.push(full, &[], OpTag::new("full"))
+                self.graph.push(full, &[], OpTag::uncounted("full"))
             }
             Repr::Lazy(lazy) if self.is_inner(lazy) => match lazy.op {
                 Op::Input(number) => Ok(self.placeholders[number as usize]),

@@ -31,7 +31,7 @@ pub fn cond<A: Tree, T: Tree>(
     otherwise: impl Fn(&A) -> T,
     arguments: &A,
 ) -> T {
-    let tag = OpTag::new("cond");
+    let tag = OpTag::uncounted("cond");
     if exec::tracing() {
         return match traced(condition, &then, &otherwise, arguments, tag) {
             Ok(result) => result,

@@ -54,7 +54,7 @@ where
     /// The tensors of the result carry the first error of the function or an argument.
     #[track_caller]
     pub fn call(&self, arguments: A::Given<'_>) -> F::Output {
-        self.run(&arguments, OpTag::new("checkpoint"))
+        self.run(&arguments, OpTag::uncounted("checkpoint"))
     }
 
     fn run(&self, arguments: &A::Given<'_>, tag: OpTag) -> F::Output {
@@ -103,6 +103,6 @@ where
     type Output = F::Output;
 
     fn call(&self, arguments: &A) -> F::Output {
-        self.run(&arguments.given(), OpTag::new("checkpoint"))
+        self.run(&arguments.given(), OpTag::uncounted("checkpoint"))
     }
 }

@@ -6,6 +6,7 @@ use super::{Form, UNROLL, failed, filled, leaves, rebuilt, types};
 use crate::exec;
 use crate::graph::{Body, Control, Op, Type};
 use crate::hal::DType;
+use crate::record::calls;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::{Axes, Shape};
 use crate::tensor::tag::OpTag;
@@ -34,12 +35,14 @@ const INDEX: Type = Type::new(Shape::SCALAR, DType::I64);
 /// ```
 #[track_caller]
 pub fn fori_loop<T: Tree>(range: Range<i64>, init: T, body: impl Fn(&Tensor, T) -> T) -> T {
-    let tag = OpTag::new("fori_loop");
+    let tag = OpTag::uncounted("fori_loop");
     let trips = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0);
     let form = Form::of(&init);
     if !exec::tracing() || trips <= UNROLL {
         let mut carry = init;
+        let count = calls::count();
         for at in range {
+            calls::count_from(count);
             carry = body(&index(at), carry);
             if let Some(failed) = form.differs(&carry, tag) {
                 return filled(&carry, &failed);
@@ -76,7 +79,7 @@ pub fn fori_loop<T: Tree>(range: Range<i64>, init: T, body: impl Fn(&Tensor, T) 
 /// part once gives its own.
 #[track_caller]
 pub fn scan<C: Tree, X: Tree, Y: Tree>(body: impl Fn(C, X) -> (C, Y), init: C, xs: &X) -> (C, Y) {
-    let tag = OpTag::new("scan");
+    let tag = OpTag::uncounted("scan");
     let form = Form::of(&init);
     let sliced = leaves(xs);
     let length = match length(&sliced, tag) {
@@ -145,7 +148,9 @@ fn unrolled<C: Tree, X: Tree, Y: Tree>(
 ) -> (C, Y) {
     let mut carry = init;
     let mut parts: Vec<Y> = Vec::with_capacity(length);
+    let count = calls::count();
     for at in 0..length {
+        calls::count_from(count);
         let x = xs.map(&mut |x| slice(x, at, tag));
         let (next, part) = body(carry, x);
         if let Some(failed) = form.differs(&next, tag) {

@@ -6,6 +6,7 @@ use super::{Form, failed, filled, leaves, rebuilt, types};
 use crate::exec;
 use crate::graph::{Body, Control, Type};
 use crate::hal::DType;
+use crate::record::calls;
 use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
@@ -24,7 +25,7 @@ use crate::tree::Tree;
 /// ```
 #[track_caller]
 pub fn while_loop<T: Tree>(condition: impl Fn(&T) -> Tensor, body: impl Fn(T) -> T, init: T) -> T {
-    let tag = OpTag::new("while_loop");
+    let tag = OpTag::uncounted("while_loop");
     let form = Form::of(&init);
     if exec::tracing() {
         return match traced(condition, body, &init, &form, tag) {
@@ -33,7 +34,9 @@ pub fn while_loop<T: Tree>(condition: impl Fn(&T) -> Tensor, body: impl Fn(T) ->
         };
     }
     let mut carry = init;
+    let count = calls::count();
     loop {
+        calls::count_from(count);
         match truth(&condition(&carry), tag) {
             Ok(true) => {}
             Ok(false) => return carry,

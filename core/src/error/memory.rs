@@ -13,6 +13,8 @@ pub struct Holder {
     pub op: String,
     /// The user's line, as `file:line`; empty where it is not known.
     pub location: String,
+    /// The part of the network, as `Default/conv1`; empty where it was not named.
+    pub scope: String,
     /// How many buffers.
     pub buffers: usize,
     /// Their bytes together.
@@ -25,8 +27,26 @@ pub struct Holder {
 pub struct OutOfMemory {
     /// Device, op, bytes, and the pool's figures.
     pub cause: crate::hal::OutOfMemory,
-    /// Tensors of 1 MiB and more that live, by the op that made them, largest sum first.
+    /// Tensors that live, by the op that made them, largest sum first: of 1 MiB and more, or all that were made while
+    /// [a history](crate::observe::record_memory_history) was kept.
     pub holders: Vec<Holder>,
+    /// Bytes from which on tensors were listed.
+    pub(crate) listed: u64,
+}
+
+impl fmt::Display for Holder {
+    /// `3276 KB in    1 of conv2d at src/net.rs:44, Default/conv1`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (size, unit) = size_in_unit(self.bytes);
+        write!(f, "{size:>6} {unit:<2} in {:>4} of {}", self.buffers, self.op)?;
+        if !self.location.is_empty() {
+            write!(f, " at {}", self.location)?;
+        }
+        if !self.scope.is_empty() {
+            write!(f, ", {}", self.scope)?;
+        }
+        Ok(())
+    }
 }
 
 impl std::error::Error for OutOfMemory {}
@@ -40,15 +60,7 @@ impl fmt::Display for OutOfMemory {
             f.write_str("\n  memory is held by")?;
         }
         for holder in self.holders.iter().take(ROWS) {
-            let (size, unit) = size_in_unit(holder.bytes);
-            write!(
-                f,
-                "\n    {size:>6} {unit:<2} in {:>4} of {}",
-                holder.buffers, holder.op
-            )?;
-            if !holder.location.is_empty() {
-                write!(f, " at {}", holder.location)?;
-            }
+            write!(f, "\n    {holder}")?;
         }
         if self.holders.len() > ROWS {
             let more = &self.holders[ROWS..];
@@ -57,10 +69,11 @@ impl fmt::Display for OutOfMemory {
         }
         if rest > 0 && !self.holders.is_empty() {
             let (size, unit) = size_in_unit(rest);
-            write!(
-                f,
-                "\n    {size:>6} {unit:<2} in buffers below 1 MiB and work under way"
-            )?;
+            let what = match self.listed {
+                0 => "earlier buffers and work under way",
+                _ => "buffers below 1 MiB and work under way",
+            };
+            write!(f, "\n    {size:>6} {unit:<2} in {what}")?;
         }
         Ok(())
     }

@@ -1,6 +1,9 @@
 //! Which op the user called.
 
 use crate::hal;
+use crate::record::recording::PlaceId;
+use crate::record::scope::{self, ScopeId};
+use crate::record::{calls, parts, place, switch};
 use std::cell::Cell;
 use std::panic::Location;
 
@@ -11,10 +14,29 @@ pub struct OpTag {
     pub op: &'static str,
     /// The user's line.
     pub location: Option<&'static Location<'static>>,
+    /// In which part of a network.
+    pub(crate) scope: ScopeId,
+    /// Number of the call in its trace or step, from 1; 0 where nobody counts.
+    pub(crate) call: u32,
 }
+
+/// [`OpTag::call`] of what stands for "no op is under way, and calls are counted".
+const COUNTED: u32 = u32::MAX;
 
 thread_local! {
     static OUTER: Cell<Option<OpTag>> = const { Cell::new(None) };
+}
+
+/// Sets the outer op while `body` runs, also if it panics.
+fn under<R>(outer: Option<OpTag>, body: impl FnOnce() -> R) -> R {
+    struct Restore(Option<OpTag>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            OUTER.set(self.0);
+        }
+    }
+    let _restore = Restore(OUTER.replace(outer));
+    body()
 }
 
 impl OpTag {
@@ -22,37 +44,145 @@ impl OpTag {
     pub const NONE: OpTag = OpTag {
         op: "",
         location: None,
+        scope: ScopeId::NONE,
+        call: 0,
     };
 
-    /// `op` at the caller's line, unless a larger op is under way, whose tag it is then.
+    /// `op` at the caller's line, unless a larger op is under way, whose tag it is then. While ops are traced or recorded it has a scope
+    /// and a number.
     #[inline]
     #[track_caller]
     pub fn new(op: &'static str) -> OpTag {
         match OUTER.get() {
-            Some(outer) => outer,
-            None => OpTag {
+            Some(outer) if outer.call != COUNTED => outer,
+            None if switch::is_off() => OpTag {
                 op,
                 location: Some(Location::caller()),
+                scope: ScopeId::NONE,
+                call: 0,
             },
+            _ => OpTag::counted(op, Location::caller()),
+        }
+    }
+
+    #[cold]
+    fn counted(op: &'static str, location: &'static Location<'static>) -> OpTag {
+        if !switch::is_off() {
+            calls::observe();
+        }
+        OpTag {
+            op,
+            location: Some(location),
+            scope: scope::current(),
+            call: calls::next(),
+        }
+    }
+
+    /// As [`OpTag::new`] without a number, for what computes nothing itself: reads of values, and functions of functions. So calls have
+    /// the same numbers whether such a function is there or not.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn uncounted(op: &'static str) -> OpTag {
+        let location = Some(Location::caller());
+        let (scope, call) = match OUTER.get() {
+            Some(outer) if outer.call != COUNTED => return outer,
+            None if switch::is_off() => (ScopeId::NONE, 0),
+            _ => (scope::current(), 0),
+        };
+        OpTag {
+            op,
+            location,
+            scope,
+            call,
         }
     }
 
     /// Whether an op is under way on this thread, of which what is called is a part.
     #[inline]
     pub(crate) fn is_under_way() -> bool {
-        OUTER.get().is_some()
+        OUTER.get().is_some_and(|outer| outer.call != COUNTED)
+    }
+
+    /// The op that is under way, which this one was called in; itself where none is. A rule for gradients knows the tag of its op,
+    /// and runs as a part of what computes the gradient.
+    pub(crate) fn within(self) -> OpTag {
+        match OUTER.get() {
+            Some(outer) if outer.call != COUNTED && !outer.op.is_empty() => outer,
+            _ => self,
+        }
     }
 
     /// Runs `body`; tags made inside are this one.
     pub fn scope<R>(self, body: impl FnOnce() -> R) -> R {
-        struct Restore(Option<OpTag>);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                OUTER.set(self.0);
-            }
+        if !switch::is_off() {
+            calls::observe();
         }
-        let _restore = Restore(OUTER.replace(Some(self)));
-        body()
+        under(Some(self), body)
+    }
+
+    /// Runs `body`, in which the calls of ops are counted.
+    pub(crate) fn counting<R>(body: impl FnOnce() -> R) -> R {
+        let counted = OpTag {
+            call: COUNTED,
+            ..OpTag::NONE
+        };
+        under(Some(OUTER.get().unwrap_or(counted)), body)
+    }
+
+    /// The tag of what computes the gradient of this op's operands.
+    pub(crate) fn gradient(self) -> OpTag {
+        if self.scope == ScopeId::NONE && !parts::is_naming() {
+            return self;
+        }
+        calls::begin();
+        OpTag {
+            op: if self.op.is_empty() { "gradient" } else { self.op },
+            scope: self.scope.gradients(),
+            ..self
+        }
+    }
+
+    /// The same op at the same line.
+    pub(crate) fn is_at(&self, other: &OpTag) -> bool {
+        let same_line = match (self.location, other.location) {
+            (Some(one), Some(other)) => std::ptr::eq(one, other) || one == other,
+            (None, None) => true,
+            _ => false,
+        };
+        self.op == other.op && same_line
+    }
+
+    /// The same call.
+    pub(crate) fn is_call(&self, other: &OpTag) -> bool {
+        (self.scope, self.call) == (other.scope, other.call) && self.is_at(other)
+    }
+
+    /// Its place in recordings.
+    #[inline]
+    pub(crate) fn place(&self) -> PlaceId {
+        place::of(self.op, self.location, self.scope)
+    }
+
+    /// The call in recordings.
+    #[inline]
+    pub(crate) fn of_record(&self) -> place::Call {
+        place::Call {
+            place: self.place(),
+            number: self.call,
+        }
+    }
+
+    /// `Default/conv1/conv2d-op3`: scope, op and number, as far as it has them.
+    pub fn name(&self) -> String {
+        let mut name = self.scope.path().to_string();
+        if !name.is_empty() && !self.op.is_empty() {
+            name.push('/');
+        }
+        name.push_str(self.op);
+        if self.call > 0 {
+            name.push_str(&format!("-op{}", self.call));
+        }
+        name
     }
 }
 

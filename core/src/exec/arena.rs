@@ -108,10 +108,12 @@ mod tests {
         Program {
             locals: sizes.iter().map(|&bytes| Local { bytes }).collect(),
             steps: uses.iter().flat_map(|uses| uses.iter().map(fill)).collect(),
+            origins: Vec::new(),
             outputs: vec![Output {
                 slot: Slot::Local(output),
                 layout: Layout::contiguous(Shape::SCALAR),
                 ty: Type::new(Shape::SCALAR, DType::F32),
+                tag: OpTag::NONE,
             }],
         }
     }

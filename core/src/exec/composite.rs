@@ -1,7 +1,7 @@
 //! Ops that are written with others, as one program.
 
 use super::cache::WordHasher;
-use super::eager::Operand;
+use super::eager::{Operand, note, text_of};
 use super::evaluate::compile_exact;
 use super::executable::{Arg, Executable, arg};
 use super::linear::Linear;
@@ -10,10 +10,13 @@ use crate::error::failure::Refusal;
 use crate::error::tag::OpTag;
 use crate::error::{Error, Result};
 use crate::graph::{Op, Type};
+use crate::record::recording::TextId;
+use crate::record::{clock, switch};
 use crate::value::lazy::{self, Lazy};
 use crate::value::{Repr, Tensor};
 use smallvec::SmallVec;
 use std::any::{Any, TypeId};
+use std::cell::Cell;
 use std::hash::{Hash, Hasher};
 
 /// The plan of an op for attributes and operands.
@@ -23,6 +26,8 @@ pub(crate) struct Composite {
     operands: SmallVec<[Operand; 2]>,
     // `None` where the body must run op by op: it brings values of its own.
     plan: Option<Executable>,
+    // What recordings say of the operands; 0 until they do.
+    text: Cell<TextId>,
 }
 
 fn owned(inputs: &[&Tensor]) -> SmallVec<[Tensor; 4]> {
@@ -80,8 +85,13 @@ pub(crate) fn eager_composite(
     let hash = hasher.finish();
     let scoped = engine.scoped_lane();
     let args: SmallVec<[Arg<'_>; 4]> = inputs.iter().map(|input| arg(input)).collect();
-    let run = |plan: &Executable| {
+    let run = |plan: &Executable, known: &Cell<TextId>, operands: &[Operand]| {
+        let ops = switch::seen().filter(|on| on.has(switch::OPS));
+        let start = ops.map(|on| (on, clock::ticks()));
         let values = plan.run(context, scoped.as_ref(), &args, Some(tag))?;
+        if let Some((on, start)) = start {
+            note(on, start, tag, text_of(known, operands));
+        }
         let value = values.into_iter().next();
         let value = value.ok_or_else(|| Error::from(Refusal::new("the program has no output")))?;
         Ok(Tensor::from_value(value))
@@ -100,7 +110,7 @@ pub(crate) fn eager_composite(
         && let Some(entry) = local.composites.get(hash, fits)
     {
         match &entry.plan {
-            Some(plan) => return run(plan),
+            Some(plan) => return run(plan, &entry.text, &entry.operands),
             None => {
                 drop(local);
                 return Ok(now());
@@ -134,15 +144,16 @@ pub(crate) fn eager_composite(
     } else {
         None
     };
-    let result = match &plan {
-        Some(plan) => run(plan),
-        None => Ok(now()),
-    };
     let entry = Composite {
         name,
         attributes: attributes.boxed(),
         operands,
         plan,
+        text: Cell::new(0),
+    };
+    let result = match &entry.plan {
+        Some(plan) => run(plan, &entry.text, &entry.operands),
+        None => Ok(now()),
     };
     let old = match engine.local().try_borrow_mut() {
         Ok(mut local) => local.composites.insert(hash, entry),

@@ -14,10 +14,14 @@ use crate::graph::{Graph, Op, Type};
 use crate::hal::ir::ScalarOp;
 use crate::hal::{self, Buffer, DType};
 use crate::lower::{Given, lower};
+use crate::record::event::Event;
+use crate::record::recording::TextId;
+use crate::record::{calls, clock, ring, switch, text};
 use crate::types::layout::Layout;
 use crate::types::shape::Shape;
-use crate::value::{Constant, Repr, Shared, Storage, Tensor, Value, lazy};
+use crate::value::{Constant, Repr, Shared, Storage, Tensor, Value};
 use smallvec::SmallVec;
+use std::cell::Cell;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -94,9 +98,30 @@ pub(crate) struct Eager {
     op: Op,
     operands: SmallVec<[Operand; 2]>,
     plan: Executable,
+    // What recordings say of the operands; 0 until they do.
+    text: Cell<TextId>,
 }
 
 impl Eager {
+    /// Runs it, and notes the call where that is recorded.
+    fn run(
+        &self,
+        context: &Context,
+        scoped: Option<&Arc<Lane>>,
+        inputs: &[&Tensor],
+        tag: OpTag,
+        on: Option<switch::On>,
+    ) -> Tensor {
+        let noted = on.filter(|on| on.has(switch::OPS));
+        let Some(on_ops) = noted else {
+            return self.plan.run_op(context, scoped, inputs, tag, on);
+        };
+        let start = clock::ticks();
+        let result = self.plan.run_op(context, scoped, inputs, tag, on);
+        note(on_ops, start, tag, text_of(&self.text, &self.operands));
+        result
+    }
+
     #[inline(always)]
     fn fits(&self, op: &Op, inputs: &[&Tensor]) -> bool {
         // Most are maps; their comparison is one word.
@@ -111,6 +136,34 @@ impl Eager {
                 .zip(inputs)
                 .all(|(operand, input)| operand.is_of(input))
     }
+}
+
+/// Notes a call of an op that began at `start` and ends now.
+pub(super) fn note(on: switch::On, start: u64, tag: OpTag, operands: TextId) {
+    ring::push(
+        on,
+        Event::Op {
+            start,
+            end: clock::ticks(),
+            call: tag.of_record(),
+            operands,
+            serial: calls::serial(),
+        },
+    );
+}
+
+/// What recordings say of operands: `f32[2,3] f32[3]`. It is kept in `known`.
+pub(super) fn text_of(known: &Cell<TextId>, operands: &[Operand]) -> TextId {
+    if known.get() == 0 {
+        known.set(text_of_types(operands.iter().map(Operand::ty)));
+    }
+    known.get()
+}
+
+/// As [`text_of`], of operands of these types.
+pub(super) fn text_of_types(types: impl Iterator<Item = Type>) -> TextId {
+    let texts: Vec<String> = types.map(|ty| ty.to_string()).collect();
+    text::intern(&texts.join(" "))
 }
 
 #[inline(always)]
@@ -146,6 +199,9 @@ pub(crate) fn again_pair(
 // An optional result would be copied on its way out, and a copy of what was just written waits until it is in the cache.
 #[inline(always)]
 fn known(op: &Op, inputs: &[&Tensor], tag: OpTag, otherwise: &dyn Fn() -> Tensor) -> Tensor {
+    if !calls::is_plain() {
+        return recorded(op, inputs, tag, otherwise);
+    }
     if let Some(context) = plain_context(inputs) {
         let engine = context.engine();
         // Before the caches are borrowed: it notes the stream there.
@@ -153,18 +209,34 @@ fn known(op: &Op, inputs: &[&Tensor], tag: OpTag, otherwise: &dyn Fn() -> Tensor
         if let Ok(local) = engine.local().try_borrow()
             && let Some(entry) = local.eager.get(hash(op, inputs), |entry| entry.fits(op, inputs))
         {
-            return entry.plan.run_op(context, scoped.as_ref(), inputs, tag);
+            return entry.plan.run_op(context, scoped.as_ref(), inputs, tag, None);
         }
     }
     otherwise()
 }
 
-/// The context of operands that are plain values of one eager device, or constants beside such.
+/// [`known`] while ops are traced or something is recorded.
+#[cold]
+fn recorded(op: &Op, inputs: &[&Tensor], tag: OpTag, otherwise: &dyn Fn() -> Tensor) -> Tensor {
+    if calls::tracing() != 0 {
+        return otherwise();
+    }
+    let (on, tag) = (calls::observed(), tag.within());
+    if let Some(context) = plain_context(inputs) {
+        let engine = context.engine();
+        let scoped = engine.scoped_lane();
+        if let Ok(local) = engine.local().try_borrow()
+            && let Some(entry) = local.eager.get(hash(op, inputs), |entry| entry.fits(op, inputs))
+        {
+            return entry.run(context, scoped.as_ref(), inputs, tag, on);
+        }
+    }
+    otherwise()
+}
+
+/// The context of operands that are plain values of one eager device, or constants beside such. No op is traced.
 #[inline(always)]
 fn plain_context<'a>(inputs: &[&'a Tensor]) -> Option<&'a Context> {
-    if lazy::tracing() != 0 {
-        return None;
-    }
     let mut context: Option<&Context> = None;
     for input in inputs {
         match &input.repr {
@@ -203,19 +275,20 @@ pub(crate) fn eager(
     if let Ok(local) = engine.local().try_borrow()
         && let Some(entry) = local.eager.get(hash, |entry| entry.fits(op, inputs))
     {
-        return Ok(entry.plan.run_op(context, scoped.as_ref(), inputs, tag));
+        return Ok(entry.run(context, scoped.as_ref(), inputs, tag, switch::seen()));
     }
     let operands: SmallVec<[Operand; 2]> = inputs.iter().filter_map(|input| Operand::of(input)).collect();
     if operands.len() != inputs.len() {
         return Err(Refusal::new("an operand is not evaluated").into());
     }
     let plan = plan(engine, op, &operands, tag)?;
-    let result = plan.run_op(context, scoped.as_ref(), inputs, tag);
     let entry = Eager {
         op: op.clone(),
         operands,
         plan,
+        text: Cell::new(0),
     };
+    let result = entry.run(context, scoped.as_ref(), inputs, tag, switch::seen());
     let old = match engine.local().try_borrow_mut() {
         Ok(mut local) => local.eager.insert(hash, entry),
         Err(_) => None,
@@ -246,14 +319,16 @@ pub(crate) fn full(context: &Context, constant: Constant, tag: OpTag) -> Result<
         None => engine.default_lane()?,
     };
     let bytes = (shape.elements() * dtype.size()) as u64;
-    let buffer = engine.alloc(&lane.stream, bytes, hal_tag(tag))?;
-    fill(
-        lane,
-        &buffer,
-        (0, bytes),
-        (constant.bits, dtype.size() as u32),
-        tag,
-    )?;
+    let submit = || -> Result<Buffer> {
+        let buffer = engine.alloc(&lane.stream, bytes, hal_tag(tag))?;
+        let pattern = (constant.bits, dtype.size() as u32);
+        fill(lane, &buffer, (0, bytes), pattern, tag)?;
+        Ok(buffer)
+    };
+    let buffer = match switch::seen() {
+        None => submit()?,
+        Some(on) => engine.recorded(on, &lane.stream, 0, tag.of_record(), submit)?,
+    };
     let storage = Storage {
         _listed: engine.list(tag, bytes),
         buffer,

@@ -9,6 +9,8 @@ use crate::error::tag::OpTag;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, fast_math, rewrite};
 use crate::lower::{Given, lower};
+use crate::record::recording::SpanKind;
+use crate::record::span;
 use crate::value::{Repr, Tensor, Value};
 use smallvec::SmallVec;
 
@@ -50,8 +52,15 @@ fn finish(context: &Context, graph: Graph, given: &[Given], captured: u32) -> Re
         return Ok(Executable::staged(Staged::new(&graph)));
     }
     let engine = context.engine();
-    let program = lower(&rewrite(&graph), given, &**engine)
-        .map_err(|refusal| Error::from(Failure::tagged(refusal, OpTag::NONE, Some(engine.device()))))?;
+    let rewritten = {
+        let _span = span::begin(SpanKind::Rewrite, "", graph.nodes().len() as u64);
+        rewrite(&graph)
+    };
+    let program = {
+        let _span = span::begin(SpanKind::Lower, "", rewritten.nodes().len() as u64);
+        lower(&rewritten, given, &**engine)
+            .map_err(|refusal| Error::from(Failure::tagged(refusal, OpTag::NONE, Some(engine.device()))))?
+    };
     Executable::compile_traced(engine, &program, captured)
 }
 

@@ -1,6 +1,7 @@
 //! Programs that are compiled for a device, and how they run.
 
 use super::arena::{Arena, Place};
+use super::described::Described;
 use super::staged::Staged;
 use crate::context::Context;
 use crate::engine::Engine;
@@ -11,6 +12,8 @@ use crate::error::tag::hal_tag;
 use crate::graph::Type;
 use crate::hal::{self, Buffer, Kernel, ProgramBuilder, ProgramOperand, ProgramScalar, ProgramSlots};
 use crate::lower::{self, Program, Scalar, Slot};
+use crate::record::place::Call;
+use crate::record::switch;
 use crate::types::layout::Layout;
 use crate::value::{Repr, Shared, Storage, Tensor, Value};
 use smallvec::SmallVec;
@@ -84,6 +87,9 @@ struct Ready {
     only: Option<(Layout, hal::DType)>,
     /// Of the first step.
     tag: OpTag,
+    /// The ops that make the buffers.
+    made: Box<[OpTag]>,
+    described: Box<Described>,
 }
 
 /// Where a program runs: the record of a scope's stream, or of the default stream.
@@ -150,16 +156,35 @@ impl Executable {
             ty: output.ty,
         };
         let outputs: Box<[Output]> = program.outputs.iter().map(output).collect();
+        let mut made = vec![OpTag::NONE; arena.own.len()];
+        for (output, of) in outputs.iter().zip(&program.outputs) {
+            if let Source::Made(own) = output.source
+                && let Some(tag) = made.get_mut(own as usize)
+            {
+                *tag = of.tag;
+            }
+        }
         let work = match program.steps.first() {
             None if arena.own.is_empty() => Work::Views,
             first => {
                 let tag = first.map_or(OpTag::NONE, lower::Step::tag);
-                Work::Ready(Ready::compile(
-                    engine, program, captured, &arena, &place, &outputs, tag,
-                )?)
+                let ready = Ready::compile(engine, program, captured, &arena, &place, &outputs, tag)?;
+                Work::Ready(Ready {
+                    made: made.into(),
+                    ..ready
+                })
             }
         };
         Ok(Executable { work, outputs })
+    }
+
+    /// Names the function that it computes, for recordings.
+    #[must_use]
+    pub(super) fn named(mut self, name: &'static str) -> Executable {
+        if let Work::Ready(ready) = &mut self.work {
+            ready.described.set_name(name);
+        }
+        self
     }
 
     /// Submits the work to a stream; `scoped` is the record of a scope's, `None` stands for the default stream. With `tag`, all
@@ -176,9 +201,12 @@ impl Executable {
         match &self.work {
             Work::Staged(staged) => return staged.run(context, scoped, args, tag),
             Work::Ready(ready) => {
-                let of = tag.unwrap_or(ready.tag);
                 let arg = |number: u32| args[number as usize];
-                ready.run(site, arg, tag, |buffer| storages.push(site.storage(buffer, of)))?;
+                ready.run(site, arg, tag, switch::seen(), |buffer| {
+                    let made = ready.made.get(storages.len());
+                    let of = tag.or(made.copied()).unwrap_or(ready.tag);
+                    storages.push(site.storage(buffer, of));
+                })?;
             }
             Work::Views => {}
         }
@@ -201,7 +229,7 @@ impl Executable {
         Ok(self.outputs.iter().map(value).collect())
     }
 
-    /// The result of an op with one. `inputs` are values and constants.
+    /// The result of an op with one. `inputs` are values and constants; `on` is what is recorded.
     #[inline(always)]
     pub(super) fn run_op(
         &self,
@@ -209,12 +237,13 @@ impl Executable {
         scoped: Option<&Arc<Lane>>,
         inputs: &[&Tensor],
         tag: OpTag,
+        on: Option<switch::On>,
     ) -> Tensor {
         if let Work::Ready(ready) = &self.work
             && let Some((layout, dtype)) = &ready.only
         {
             let arg = |number: u32| arg(inputs[number as usize]);
-            return match ready.run_only(context, scoped, arg, Some(tag)) {
+            return match ready.run_only(context, scoped, arg, Some(tag), on) {
                 // In one piece, which is written where the caller wants it.
                 Ok(storage) => Tensor {
                     repr: Repr::Value(Value {
@@ -245,7 +274,7 @@ impl Executable {
         };
         let (layout, dtype) = ready.only.as_ref()?;
         let scoped = context.engine().scoped_lane();
-        let made = ready.run_only(context, scoped.as_ref(), arg, None);
+        let made = ready.run_only(context, scoped.as_ref(), arg, None, switch::seen());
         Some(made.map(|storage| Value {
             storage,
             layout: *layout,
@@ -334,6 +363,8 @@ impl Ready {
             scalars: scalars.all.into(),
             only,
             tag,
+            made: Box::default(),
+            described: Box::new(Described::of(program)),
         })
     }
 
@@ -343,9 +374,11 @@ impl Ready {
         site: Site<'_>,
         arg: impl Fn(u32) -> Arg<'a>,
         tag: Option<OpTag>,
+        on: Option<switch::On>,
         mut made: impl FnMut(Buffer),
     ) -> Result<()> {
         let own = tag.is_none();
+        let called = tag;
         let tag = hal_tag(tag.unwrap_or(self.tag));
         let mut inputs = SmallVec::<[_; 6]>::new();
         for &number in &self.inputs {
@@ -365,11 +398,21 @@ impl Ready {
         }
         let stream = &site.lane.stream;
         let engine = site.context.engine();
-        // SAFETY: outputs end in a `Storage`, whose context holds the device and is dropped after them.
-        engine.with_memory(|| unsafe {
-            self.program
-                .run(stream, &inputs, &scalars, (&tag, own), &mut made)
-        })
+        let mut submit = || {
+            // SAFETY: outputs end in a `Storage`, whose context holds the device and is dropped after them.
+            engine.with_memory(|| unsafe {
+                self.program
+                    .run(stream, &inputs, &scalars, (&tag, own), &mut made)
+            })
+        };
+        match on {
+            None => submit(),
+            Some(on) => {
+                self.described.tell(on, engine.number());
+                let call = called.map_or(Call::default(), |tag| tag.of_record());
+                engine.recorded(on, stream, self.described.number, call, submit)
+            }
+        }
     }
 
     /// The memory of the only result.
@@ -380,11 +423,12 @@ impl Ready {
         scoped: Option<&Arc<Lane>>,
         arg: impl Fn(u32) -> Arg<'a>,
         tag: Option<OpTag>,
+        on: Option<switch::On>,
     ) -> Result<Shared> {
         let site = Site::new(context, scoped)?;
-        let of = tag.unwrap_or(self.tag);
+        let of = tag.or(self.made.first().copied()).unwrap_or(self.tag);
         let mut made = None;
-        self.run(site, arg, tag, |buffer| made = Some(site.storage(buffer, of)))?;
+        self.run(site, arg, tag, on, |buffer| made = Some(site.storage(buffer, of)))?;
         match made {
             Some(storage) => Ok(storage),
             None => unreachable!("a run makes every output"),

@@ -6,6 +6,7 @@
 mod arena;
 mod cache;
 mod composite;
+mod described;
 mod eager;
 mod evaluate;
 mod executable;

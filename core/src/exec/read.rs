@@ -6,7 +6,9 @@ use crate::error::tag::OpTag;
 use crate::graph::Type;
 use crate::hal::ir::{Access, Kernel, Level, Role};
 use crate::hal::{DType, Element};
-use crate::lower::{Argument, Local, Output, Program, Slot, Source, Step};
+use crate::lower::{Argument, Local, Origin, Output, Program, Slot, Source, Step};
+use crate::record::recording::SpanKind;
+use crate::record::{span, switch};
 use crate::types::layout::Layout;
 use crate::value::{Tensor, Value};
 use std::sync::Arc;
@@ -39,10 +41,12 @@ fn copy(layout: &Layout, dtype: DType, tag: OpTag) -> Program {
             scalars: Vec::new(),
             tag,
         }],
+        origins: vec![Origin::of(tag)],
         outputs: vec![Output {
             slot: Slot::Local(0),
             layout: Layout::contiguous(shape),
             ty: Type::new(shape, dtype),
+            tag,
         }],
     }
 }
@@ -74,8 +78,7 @@ pub(crate) fn contiguous(value: Value, tag: OpTag) -> Result<Value> {
 pub(crate) fn download<T: Element>(value: Value, tag: OpTag) -> Result<Vec<T>> {
     let value = contiguous(value, tag)?;
     let offset = value.layout.offset * size_of::<T>() as u64;
-    let (storage, len) = (&value.storage, value.layout.shape.elements());
-    Ok(storage.buffer.download_at(storage.stream()?, offset, len)?)
+    read(&value, offset, value.layout.shape.elements(), tag)
 }
 
 /// The bytes of the elements in row-major order; waits for the stream that writes them.
@@ -85,14 +88,28 @@ pub(crate) fn download<T: Element>(value: Value, tag: OpTag) -> Result<Vec<T>> {
 pub(crate) fn download_bytes(value: Value, tag: OpTag) -> Result<Vec<u8>> {
     let value = contiguous(value, tag)?;
     let size = value.dtype.size();
-    let (storage, len) = (&value.storage, value.layout.shape.elements() * size);
     let offset = value.layout.offset * size as u64;
-    Ok(storage.buffer.download_at(storage.stream()?, offset, len)?)
+    read(&value, offset, value.layout.shape.elements() * size, tag)
+}
+
+/// Waits for `len` elements from byte `offset` of a value's buffer.
+#[track_caller]
+fn read<T: Element>(value: &Value, offset: u64, len: usize, tag: OpTag) -> Result<Vec<T>> {
+    let (storage, _wait) = (&value.storage, span::begin(SpanKind::Wait, tag.op, 0));
+    let stream = storage.stream()?;
+    let submit = || storage.buffer.download_at(stream, offset, len);
+    Ok(match switch::seen() {
+        None => submit()?,
+        Some(on) => {
+            let engine = storage.context.engine();
+            engine.recorded(on, stream, 0, tag.of_record(), submit)?
+        }
+    })
 }
 
 /// The bits of the only element.
 pub(super) fn bits(value: &Value) -> Result<u64> {
-    let tag = OpTag::new("item");
+    let tag = OpTag::uncounted("item");
     Ok(match value.dtype.size() {
         1 => u64::from(first(download::<u8>(value.clone(), tag)?)),
         2 => u64::from(first(download::<u16>(value.clone(), tag)?)),

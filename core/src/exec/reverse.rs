@@ -2,17 +2,19 @@
 
 use super::cache::WordHasher;
 use super::composite::Attributes;
-use super::eager::Operand;
+use super::eager::{Operand, note, text_of_types};
 use super::staged::{Piece, Place};
 use crate::context::Context;
 use crate::error::Result;
 use crate::error::tag::OpTag;
 use crate::graph::Graph;
+use crate::record::recording::TextId;
+use crate::record::{clock, switch};
 use crate::value::{Repr, Tensor, lazy};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What a thread remembers of the way back through an op.
 pub(crate) struct Reverse {
@@ -29,6 +31,8 @@ pub(crate) struct Reverse {
 pub(crate) struct Back {
     piece: Piece,
     tag: OpTag,
+    // What recordings say of the operands.
+    text: OnceLock<TextId>,
 }
 
 impl Back {
@@ -64,7 +68,13 @@ impl Back {
             return entry.back.clone();
         }
         let piece = trace().map(Piece::exact);
-        let back = piece.map(|piece| Arc::new(Back { piece, tag }));
+        let back = piece.map(|piece| {
+            Arc::new(Back {
+                piece,
+                tag,
+                text: OnceLock::new(),
+            })
+        });
         let entry = Reverse {
             name,
             attributes: attributes.boxed(),
@@ -107,11 +117,22 @@ impl Back {
 
     fn run(&self, context: &Context, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         let scoped = context.engine().scoped_lane();
+        let tag = OpTag::new("gradient");
         let place = Place {
             context,
             scoped: scoped.as_ref(),
-            tag: Some(OpTag::new("gradient")),
+            tag: Some(tag),
         };
-        self.piece.run(&place, inputs)
+        let ops = switch::seen().filter(|on| on.has(switch::OPS));
+        let start = ops.map(|on| (on, clock::ticks()));
+        let results = self.piece.run(&place, inputs)?;
+        if let Some((on, start)) = start {
+            let known = self.text.get_or_init(|| {
+                let types = inputs.iter().filter_map(|input| input.ty().ok());
+                text_of_types(types)
+            });
+            note(on, start, tag, *known);
+        }
+        Ok(results)
     }
 }

@@ -48,13 +48,13 @@ fn linear(
 }
 
 impl Traced {
-    /// Compiles what `outputs` are, as recorded in `trace`, of `leaves`, which are values or constants.
+    /// Compiles what `outputs` of the function `name` are, as recorded in `trace`, of `leaves`, which are values or constants.
     pub(crate) fn compile(
         trace: u64,
         leaves: &[&Tensor],
         outputs: &[&Tensor],
         hash: u64,
-        tag: OpTag,
+        (name, tag): (&'static str, OpTag),
     ) -> Result<Traced> {
         let (mut linear, graph, given) = linear(trace, leaves, outputs, tag)?;
         let context = leaves.iter().find_map(|leaf| leaf.context()).cloned();
@@ -68,7 +68,7 @@ impl Traced {
             operands: leaves.iter().filter_map(|leaf| Operand::of(leaf)).collect(),
             context,
             captured: std::mem::take(&mut linear.values),
-            executable,
+            executable: executable.named(name),
         })
     }
 

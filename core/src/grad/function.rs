@@ -3,6 +3,8 @@
 use super::math::full;
 use super::vjp::{Leaves, too_deep, without};
 use crate::graph::Type;
+use crate::record::recording::SpanKind;
+use crate::record::{parts, span};
 use crate::tensor::failure::Refusal;
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Repr, Tensor};
@@ -93,7 +95,7 @@ where
     /// The gradient at `arguments`: `&x` for a function of one argument, `(&x, &y)` of two.
     #[track_caller]
     pub fn call(&self, arguments: A::Given<'_>) -> A::First {
-        self.0.run(&arguments, OpTag::new("grad")).1
+        self.0.run(&arguments, OpTag::uncounted("grad")).1
     }
 }
 
@@ -105,7 +107,7 @@ where
     /// The result at `arguments`, and the gradient.
     #[track_caller]
     pub fn call(&self, arguments: A::Given<'_>) -> (F::Output, A::First) {
-        self.run(&arguments, OpTag::new("value_and_grad"))
+        self.run(&arguments, OpTag::uncounted("value_and_grad"))
     }
 
     fn run(&self, given: &A::Given<'_>, tag: OpTag) -> (F::Output, A::First) {
@@ -123,9 +125,13 @@ where
                     tensor.clone()
                 }
             });
-            let output = self.function.call(&arguments);
+            let output = parts::with(
+                || A::visit(&arguments.given(), &mut |_| {}),
+                || self.function.call(&arguments),
+            );
             drop(arguments);
             let seed = (output.loss().clone(), seed(output.loss(), tag));
+            let _backward = span::phase(SpanKind::Backward);
             let gradients = leaves.gradients([seed], tag);
             (output.map(&mut |tensor| without(tensor, level)), gradients)
         };
@@ -147,7 +153,7 @@ where
     type Output = A::First;
 
     fn call(&self, arguments: &A) -> A::First {
-        self.0.run(&arguments.given(), OpTag::new("grad")).1
+        self.0.run(&arguments.given(), OpTag::uncounted("grad")).1
     }
 }
 
@@ -159,7 +165,7 @@ where
     type Output = (F::Output, A::First);
 
     fn call(&self, arguments: &A) -> (F::Output, A::First) {
-        self.run(&arguments.given(), OpTag::new("value_and_grad"))
+        self.run(&arguments.given(), OpTag::uncounted("value_and_grad"))
     }
 }
 

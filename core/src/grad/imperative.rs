@@ -5,6 +5,8 @@ use super::math::{placed, zeros};
 use super::vjp::without;
 use super::walk::{Cotangents, Extent, Pending, contribute, walk};
 use crate::error::Result;
+use crate::record::recording::SpanKind;
+use crate::record::span;
 use crate::tensor::Tensor;
 use crate::tensor::failure::{Failure, Refusal};
 use crate::tensor::tag::OpTag;
@@ -32,7 +34,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn requires_grad(&self) -> Tensor {
-        let tag = OpTag::new("requires_grad");
+        let tag = OpTag::uncounted("requires_grad");
         match self.ty() {
             Err(_) => self.clone(),
             Ok(ty) if !ty.dtype.is_float() => {
@@ -72,7 +74,8 @@ impl Tensor {
     /// It carries an error, has more than one element, is no float, or depends on no marked tensor.
     #[track_caller]
     pub fn backward(&self) -> Result<Gradients> {
-        let tag = OpTag::new("backward");
+        let tag = OpTag::uncounted("backward");
+        let _backward = span::phase(SpanKind::Backward);
         let gradient = seed(self, tag).ok()?;
         let marked = self
             .history
@@ -107,7 +110,7 @@ impl Gradients {
     #[track_caller]
     #[must_use]
     pub fn of(&self, tensor: &Tensor) -> Tensor {
-        let tag = OpTag::new("gradient");
+        let tag = OpTag::uncounted("gradient");
         let leaf = tensor.history.as_ref().filter(|history| {
             history.levels == Level::IMPERATIVE.bit && matches!(history.origin, Origin::Leaf)
         });

@@ -25,7 +25,7 @@ use crate::tensor::{Tensor, apply, index_like};
 /// 8 axes.
 #[track_caller]
 pub fn jacobian(function: impl Fn(&Tensor) -> Tensor, x: &Tensor) -> Tensor {
-    let tag = OpTag::new("jacobian");
+    let tag = OpTag::uncounted("jacobian");
     let (y, pullback) = vjp(function, x);
     let (from, to) = match (x.ty(), y.ty()) {
         (Ok(from), Ok(to)) => (from, to),

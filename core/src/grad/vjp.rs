@@ -132,7 +132,7 @@ pub struct Pullback<In, Out> {
 /// ```
 #[track_caller]
 pub fn vjp<In: Tree, Out: Tree>(function: impl Fn(&In) -> Out, input: &In) -> (Out, Pullback<In, Out>) {
-    let tag = OpTag::new("vjp");
+    let tag = OpTag::uncounted("vjp");
     let run = |level| {
         let mut leaves = Leaves::new(level);
         let marked = input.map(&mut |tensor| leaves.add(tensor));

@@ -47,7 +47,7 @@ pub(super) fn contribute(into: &mut Cotangents, history: &Arc<History>, at: usiz
         gradients.resize(at + 1, None);
     }
     gradients[at] = Some(match gradients[at].take() {
-        Some(known) => history.tag.scope(|| add(&known, &gradient)),
+        Some(known) => history.tag.gradient().scope(|| add(&known, &gradient)),
         None => gradient,
     });
 }
@@ -75,6 +75,7 @@ type Pulled = Vec<(Arc<History>, usize, Tensor)>;
 /// The gradients that those of a history give to what it refers to.
 fn pull(pending: &Pending, extent: &Extent<'_>) -> Pulled {
     let history = &pending.history;
+    let tag = history.tag.gradient();
     let place = |gradient: &Tensor| placed_once(gradient, extent.context.as_ref());
     if let Origin::Many {
         inputs,
@@ -106,7 +107,7 @@ fn pull(pending: &Pending, extent: &Extent<'_>) -> Pulled {
             saved: &saved,
             gradients: &gradients,
         };
-        return distribute(inputs, history.tag.scope(|| rule(&many)));
+        return distribute(inputs, tag.scope(|| rule(&many)));
     }
     let Some(gradient) = pending.gradient() else {
         return Vec::new();
@@ -117,7 +118,7 @@ fn pull(pending: &Pending, extent: &Extent<'_>) -> Pulled {
         Origin::Result(many, at) => vec![(Arc::clone(many), *at, gradient.clone())],
         Origin::Op { op, inputs, output } => {
             let passed = passed(history, inputs, output, extent.level);
-            let gradients = history.tag.scope(|| {
+            let gradients = tag.scope(|| {
                 if takes_constants(op) {
                     rule(op, &passed, gradient)
                 } else {
@@ -129,9 +130,7 @@ fn pull(pending: &Pending, extent: &Extent<'_>) -> Pulled {
         Origin::Custom { inputs, output, rule } => {
             let passed = passed(history, inputs, output, extent.level);
             let operands: Vec<Tensor> = (0..inputs.len()).map(|at| passed.input(at)).collect();
-            let gradients = history
-                .tag
-                .scope(|| rule(&operands, &passed.output(), &place(gradient)));
+            let gradients = tag.scope(|| rule(&operands, &passed.output(), &place(gradient)));
             distribute(inputs, gradients)
         }
     }

@@ -4,25 +4,52 @@ use super::{Graph, Type};
 use crate::error::failure::Refusal;
 use crate::hal::DType;
 use crate::types::shape::{Axes, Shape};
+use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
+/// Graphs in graphs, at most.
+const MAX_DEPTH: usize = 32;
+
 /// A graph that an op runs. Two are equal when they compute the same in the same way; whose ops they are does not matter.
 #[derive(Clone)]
-pub struct Body(Arc<(Graph, u64)>);
+pub struct Body(Arc<Part>);
+
+struct Part {
+    graph: Graph,
+    hash: u64,
+    /// How deep graphs lie in it.
+    depth: usize,
+    /// Its nodes and those of the graphs that its ops run, each as often as an op names it.
+    unrolled: usize,
+}
 
 impl Body {
     /// A graph as a part of an op.
     pub fn new(graph: Graph) -> Body {
         let mut hasher = DefaultHasher::new();
+        let (mut depth, mut unrolled) = (0, graph.nodes().len());
         for node in graph.nodes() {
             (&node.op, &node.inputs, node.ty).hash(&mut hasher);
+            for body in node.op.bodies() {
+                depth = depth.max(body.0.depth + 1);
+                unrolled = unrolled.saturating_add(body.0.unrolled);
+            }
         }
         graph.outputs().hash(&mut hasher);
-        let hash = hasher.finish();
-        Body(Arc::new((graph, hash)))
+        Body(Arc::new(Part {
+            hash: hasher.finish(),
+            graph,
+            depth,
+            unrolled,
+        }))
+    }
+
+    /// Its nodes and those of the graphs that its ops run, each as often as an op names it.
+    pub(super) fn unrolled(&self) -> usize {
+        self.0.unrolled
     }
 
     /// The same number for the clones of one body alone, as long as one lives.
@@ -46,7 +73,7 @@ impl Body {
 impl Deref for Body {
     type Target = Graph;
     fn deref(&self) -> &Graph {
-        &self.0.0
+        &self.0.graph
     }
 }
 
@@ -56,7 +83,7 @@ impl PartialEq for Body {
             one.op == other.op && one.inputs == other.inputs && one.ty == other.ty
         };
         Arc::ptr_eq(&self.0, &other.0)
-            || self.0.1 == other.0.1
+            || self.0.hash == other.0.hash
                 && self.nodes().len() == other.nodes().len()
                 && self.outputs() == other.outputs()
                 && self.nodes().iter().zip(other.nodes()).all(same)
@@ -67,13 +94,13 @@ impl Eq for Body {}
 
 impl Hash for Body {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.1.hash(state);
+        self.0.hash.hash(state);
     }
 }
 
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Body({} nodes, {:016x})", self.nodes().len(), self.0.1)
+        write!(f, "Body({} nodes, {:016x})", self.nodes().len(), self.0.hash)
     }
 }
 
@@ -140,11 +167,31 @@ pub enum Control {
 }
 
 impl Control {
+    /// The graphs that it runs.
+    pub(super) fn bodies(&self) -> SmallVec<[&Body; 3]> {
+        match self {
+            Control::Repeat { body, .. } | Control::Call { body } => smallvec![body],
+            Control::While { condition, body, .. } => smallvec![condition, body],
+            Control::Unwind {
+                condition,
+                body,
+                back,
+                ..
+            } => smallvec![condition, body, back],
+            Control::Cond { then, otherwise } => smallvec![then, otherwise],
+        }
+    }
+
     /// The types of the results.
     ///
     /// # Errors
-    /// A graph does not take the operands, or does not return what the next run takes.
+    /// A graph does not take the operands, or does not return what the next run takes; graphs lie in graphs more than 32 deep.
     pub fn results(&self, operands: &[Type]) -> Result<Vec<Type>, Refusal> {
+        if self.bodies().iter().any(|body| body.0.depth >= MAX_DEPTH) {
+            return Err(Refusal::new(format!(
+                "graphs lie in graphs more than {MAX_DEPTH} deep"
+            )));
+        }
         let refuse = || {
             let given: Vec<String> = operands
                 .iter()

@@ -80,8 +80,10 @@ impl Fast {
                         (first * outer, is_normal(first * outer, dtype))
                     };
                     if holds {
-                        let both = self.full(both, like);
-                        return self.put(op, &[x, both], like);
+                        let (inner, both) = (inner.clone(), self.full(both, like));
+                        let joined = self.put(op, &[x, both], like);
+                        self.graph.merge(joined, &inner);
+                        return joined;
                     }
                 }
             }
@@ -91,8 +93,10 @@ impl Fast {
             for (product, addend) in [(a, b), (b, a)] {
                 let inner = self.graph.node(product);
                 if inner.op == Op::Map(ScalarOp::Mul) && self.uses[product.index()] == 1 {
-                    let (x, y) = (inner.inputs[0], inner.inputs[1]);
-                    return self.put(ScalarOp::Fma, &[x, y, addend], like);
+                    let (inner, x, y) = (inner.clone(), inner.inputs[0], inner.inputs[1]);
+                    let joined = self.put(ScalarOp::Fma, &[x, y, addend], like);
+                    self.graph.merge(joined, &inner);
+                    return joined;
                 }
             }
         }
@@ -136,6 +140,7 @@ impl Fast {
             inputs: smallvec![],
             ty: like.ty,
             tag: like.tag,
+            others: Vec::new(),
         };
         let id = self.graph.copy(&node, smallvec![]);
         self.uses.resize(self.graph.nodes().len(), 0);

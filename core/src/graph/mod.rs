@@ -50,6 +50,8 @@ pub struct Node {
     pub ty: Type,
     /// The op that the user called, and where.
     pub tag: OpTag,
+    /// Those of equal nodes that became this one.
+    pub others: Vec<OpTag>,
 }
 
 /// A computation without effects: inputs to outputs. [`Jit::graph`](crate::Jit::graph) gives that of a function, [`Graph::to_text`] and
@@ -59,6 +61,13 @@ pub struct Graph {
     nodes: Vec<Node>,
     inputs: Vec<NodeId>,
     outputs: Vec<NodeId>,
+}
+
+impl Node {
+    /// The ops that it computes.
+    pub fn tags(&self) -> impl Iterator<Item = &OpTag> {
+        std::iter::once(&self.tag).chain(&self.others)
+    }
 }
 
 impl Graph {
@@ -96,12 +105,31 @@ impl Graph {
 
     /// Adds a node of another graph, whose operands are `inputs` here.
     pub(crate) fn copy(&mut self, node: &Node, inputs: SmallVec<[NodeId; 3]>) -> NodeId {
-        self.append(node.op.clone(), inputs, node.ty, node.tag)
+        let id = self.append(node.op.clone(), inputs, node.ty, node.tag);
+        self.nodes[id.index()].others.clone_from(&node.others);
+        id
     }
 
     fn append(&mut self, op: Op, inputs: SmallVec<[NodeId; 3]>, ty: Type, tag: OpTag) -> NodeId {
-        self.nodes.push(Node { op, inputs, ty, tag });
+        self.nodes.push(Node {
+            op,
+            inputs,
+            ty,
+            tag,
+            others: Vec::new(),
+        });
         NodeId(self.nodes.len() as u32 - 1)
+    }
+
+    /// The node stands for `node` of another graph too.
+    fn merge(&mut self, id: NodeId, node: &Node) {
+        let into = &mut self.nodes[id.index()];
+        // Calls that nobody counts are not told apart.
+        for tag in std::iter::once(&node.tag).chain(&node.others) {
+            if tag.call != 0 && !into.tags().any(|known| known.is_call(tag)) {
+                into.others.push(*tag);
+            }
+        }
     }
 
     /// Declares the next output.
@@ -156,7 +184,7 @@ impl Graph {
         let mut moved = vec![NodeId(0); self.nodes.len()];
         for (at, node) in self.nodes.iter().enumerate().filter(|&(at, _)| live[at]) {
             let inputs = node.inputs.iter().map(|input| moved[input.index()]).collect();
-            moved[at] = graph.append(node.op.clone(), inputs, node.ty, node.tag);
+            moved[at] = graph.copy(node, inputs);
         }
         graph.inputs = self.inputs.iter().map(|id| moved[id.index()]).collect();
         graph.outputs = self.outputs.iter().map(|id| moved[id.index()]).collect();

@@ -1,6 +1,6 @@
 //! The ops that a graph is made of. All that users call is written with these.
 
-use super::{Control, Type};
+use super::{Body, Control, Type};
 use crate::hal::DType;
 use crate::hal::ir::{ReduceOp, ScalarOp};
 use crate::types::shape::{Axes, MAX_RANK, Shape};
@@ -39,6 +39,7 @@ pub struct ConvAttributes {
 /// One op of a graph. Its operands have the dtypes and shapes that [`infer`](super::infer) asks for: nothing broadcasts
 /// and nothing converts by itself here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Op {
     /// Argument of the graph.
     Input(u32),
@@ -182,5 +183,13 @@ impl Op {
             self,
             Op::Permute(_) | Op::Expand(_) | Op::Reshape(_) | Op::Slice { .. } | Op::Window { .. }
         )
+    }
+
+    /// The graphs that it runs.
+    pub(super) fn bodies(&self) -> SmallVec<[&Body; 3]> {
+        match self {
+            Op::Control(control) => control.bodies(),
+            _ => SmallVec::new(),
+        }
     }
 }

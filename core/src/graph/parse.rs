@@ -8,8 +8,10 @@ use crate::hal::DType;
 use crate::types::shape::Shape;
 use std::str::FromStr;
 
-/// Graphs in graphs, at most.
-const MAX_DEPTH: usize = 32;
+/// What a text may unroll to: so many nodes, or so many times its own. A few lines name graphs that name graphs, each twice, and so
+/// stand for more work than any machine does.
+const MAX_UNROLLED: usize = 1 << 17;
+const MAX_REPEATED: usize = 64;
 
 type Result<T> = std::result::Result<T, Refusal>;
 
@@ -56,16 +58,19 @@ fn refuse<T>(message: impl Into<String>) -> Result<T> {
 
 #[derive(Default)]
 struct Parser {
-    bodies: Vec<(Body, usize)>,
+    bodies: Vec<Body>,
     main: Option<Graph>,
     open: Option<Open>,
+    /// Nodes that were read, of all graphs.
+    written: usize,
 }
 
-/// The graph whose lines are read, and how deep graphs lie in it.
+/// The graph whose lines are read.
 struct Open {
     is_main: bool,
     graph: Graph,
-    depth: usize,
+    /// Nodes of the graphs that its ops run.
+    unrolled: usize,
 }
 
 impl Parser {
@@ -84,7 +89,7 @@ impl Parser {
                 self.open = Some(Open {
                     is_main,
                     graph: Graph::new(),
-                    depth: 0,
+                    unrolled: 0,
                 });
                 Ok(())
             }
@@ -97,12 +102,23 @@ impl Parser {
                 }
                 match self.open.take() {
                     Some(open) if open.is_main => self.main = Some(open.graph),
-                    Some(open) => self.bodies.push((Body::new(open.graph), open.depth)),
+                    Some(open) => self.bodies.push(Body::new(open.graph)),
                     None => {}
                 }
                 Ok(())
             }
-            (Some(open), name) => open.node(name, &words, &self.bodies),
+            (Some(open), name) => {
+                self.written += 1;
+                open.node(name, &words, &self.bodies)?;
+                let most = MAX_UNROLLED.max(self.written.saturating_mul(MAX_REPEATED));
+                if open.unrolled > most {
+                    return refuse(format!(
+                        "its graphs have {} nodes, each as often as it is named; at most {most} are possible",
+                        open.unrolled
+                    ));
+                }
+                Ok(())
+            }
         }
     }
 }
@@ -126,7 +142,7 @@ impl Open {
         }
     }
 
-    fn node(&mut self, name: &str, words: &[&str], bodies: &[(Body, usize)]) -> Result<()> {
+    fn node(&mut self, name: &str, words: &[&str], bodies: &[Body]) -> Result<()> {
         let next = format!("%{}:", self.graph.nodes().len());
         if name != next {
             return refuse(format!(
@@ -152,7 +168,7 @@ impl Open {
         let mut attributes = Attributes {
             words: &rest[split..],
             bodies,
-            depth: &mut self.depth,
+            unrolled: &mut self.unrolled,
         };
         let mut op = Op::of_name(op, ty)?;
         op.attributes(&mut attributes)?;
@@ -216,8 +232,8 @@ fn parse_type(word: &str) -> Result<Type> {
 
 struct Attributes<'a> {
     words: &'a [&'a str],
-    bodies: &'a [(Body, usize)],
-    depth: &'a mut usize,
+    bodies: &'a [Body],
+    unrolled: &'a mut usize,
 }
 
 impl Attributes<'_> {
@@ -225,13 +241,10 @@ impl Attributes<'_> {
         let at = word
             .strip_prefix('@')
             .and_then(|number| number.parse::<usize>().ok());
-        let (body, depth) = at
+        let body = at
             .and_then(|at| self.bodies.get(at))
             .ok_or_else(|| Refusal::new(format!("{} is no graph before this one", quote(word))))?;
-        if *depth + 1 > MAX_DEPTH {
-            return refuse(format!("graphs lie in graphs more than {MAX_DEPTH} deep"));
-        }
-        *self.depth = (*self.depth).max(depth + 1);
+        *self.unrolled = self.unrolled.saturating_add(body.unrolled());
         Ok(body.clone())
     }
 }

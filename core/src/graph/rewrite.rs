@@ -50,18 +50,27 @@ impl Rewriter {
     /// The node that stands for `op` on `inputs`: a new one, or one that is there.
     fn add(&mut self, op: Op, inputs: SmallVec<[NodeId; 3]>, like: &Node) -> NodeId {
         if let Some(same) = self.nothing(&op, &inputs, like.ty) {
-            return same;
+            return self.merged(same, like);
         }
         let (op, inputs) = self.shorter(op, inputs, like.ty);
         if let Some(same) = self.nothing(&op, &inputs, like.ty) {
-            return same;
+            return self.merged(same, like);
         }
         let key = (op, inputs);
         if let Some(&id) = self.known.get(&key) {
-            return id;
+            return self.merged(id, like);
         }
         let id = self.graph.append(key.0.clone(), key.1.clone(), like.ty, like.tag);
         self.known.insert(key, id);
+        self.merged(id, like)
+    }
+
+    /// The node, which stands for `like` from now on.
+    fn merged(&mut self, id: NodeId, like: &Node) -> NodeId {
+        // A view is no work, and nobody computes an input.
+        if !like.op.is_view() && !matches!(self.graph.node(id).op, Op::Input(_)) {
+            self.graph.merge(id, like);
+        }
         id
     }
 
@@ -164,6 +173,7 @@ impl Rewriter {
             return None;
         }
         let (inner, tag) = (inner.clone(), inner.tag);
+        let others = inner.others.clone();
         let turned: SmallVec<[NodeId; 3]> = (inner.inputs.iter().rev())
             .map(|&operand| {
                 let ty = self.graph.node(operand).ty;
@@ -175,6 +185,7 @@ impl Rewriter {
                     inputs: SmallVec::from_slice(&[operand]),
                     ty: Type::new(shape, ty.dtype),
                     tag,
+                    others: Vec::new(),
                 };
                 self.add(node.op.clone(), node.inputs.clone(), &node)
             })
@@ -184,6 +195,7 @@ impl Rewriter {
             inputs: turned,
             ty: like.ty,
             tag,
+            others,
         };
         Some(self.add(node.op.clone(), node.inputs.clone(), &node))
     }

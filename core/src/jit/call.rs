@@ -27,7 +27,7 @@ impl Graph {
     /// Another number of arguments, or of other types; the first error that an argument carries; of compilation or of the device.
     #[track_caller]
     pub fn call(&self, arguments: &[Tensor]) -> Result<Vec<Tensor>> {
-        let tag = OpTag::new("graph");
+        let tag = OpTag::uncounted("graph");
         let refuse = |text: String| {
             let device = arguments.iter().find_map(|argument| argument.context());
             Failure::tagged(Refusal::new(text), tag, device.map(|context| context.device()))

@@ -1,5 +1,6 @@
 //! What is computed again rather than stored.
 
+use super::select::MAX_VIEWS;
 use super::{Given, Lowering};
 use crate::graph::{NodeId, Op};
 use crate::hal::ir::Cost;
@@ -14,6 +15,15 @@ impl Lowering<'_> {
     }
 
     fn cheap_walk(&self, id: NodeId, budget: &mut u32, leaves: &mut HashSet<NodeId>) -> bool {
+        let mut id = id;
+        let mut views = 0;
+        while self.graph.node(id).op.is_view() {
+            id = self.graph.node(id).inputs[0];
+            views += 1;
+            if views > MAX_VIEWS {
+                return false;
+            }
+        }
         let node = self.graph.node(id);
         match &node.op {
             Op::Full { .. } | Op::Index { .. } => return true,
@@ -23,7 +33,6 @@ impl Lowering<'_> {
                 }
                 return true;
             }
-            op if op.is_view() => {}
             Op::Map(op) if op.cost() == Cost::Step && *budget > 0 => *budget -= 1,
             Op::Cast(_) if *budget > 0 => *budget -= 1,
             _ if self.marked[id.index()] => {

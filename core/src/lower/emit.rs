@@ -212,11 +212,21 @@ impl<'a> Emitter<'a> {
 
     /// The value of a node at the points of the space that the view says.
     fn express(&mut self, id: NodeId, view: &View) -> ir::NodeId {
-        let key = (id, view.clone());
+        let graph = self.lowering.graph;
+        let mut key = (id, view.clone());
+        // Chains of views may be long.
+        while graph.node(key.0).op.is_view() && self.selection.inline.contains_key(&key.0) {
+            let node = graph.node(key.0);
+            let operand = node.inputs[0];
+            let (through, _) = key
+                .1
+                .through(&node.op, &self.selection.space, graph.shape(operand));
+            key = (operand, through);
+        }
         if let Some(&made) = self.made.get(&key) {
             return made;
         }
-        let value = self.compute(id, view);
+        let value = self.compute(key.0, &key.1);
         self.made.insert(key, value);
         value
     }
@@ -274,11 +284,7 @@ impl<'a> Emitter<'a> {
                 let index = self.express(node.inputs[1], view);
                 self.gather(node.inputs[0], usize::from(*axis), view, index)
             }
-            op if op.is_view() => {
-                let operand = node.inputs[0];
-                let (through, _) = view.through(op, &self.selection.space, graph.shape(operand));
-                self.express(operand, &through)
-            }
+            // Views were walked before; everything else is never inside a kernel.
             _ => self.load(id, view),
         }
     }

@@ -6,10 +6,12 @@
 
 mod attention;
 mod cheap;
+mod depends;
 mod emit;
 mod fold;
 mod library;
 mod order;
+mod origin;
 mod program;
 mod select;
 mod sort;
@@ -20,6 +22,7 @@ use crate::graph::view_layout;
 use crate::graph::{Graph, Node, NodeId, Op};
 use crate::types::layout::Layout;
 use crate::types::shape::Shape;
+pub(crate) use origin::Origin;
 pub(crate) use program::*;
 
 use emit::Destination;
@@ -75,8 +78,6 @@ struct Lowering<'a> {
     locals: RefCell<HashMap<NodeId, u32>>,
     /// Size of each buffer.
     sizes: RefCell<Vec<u64>>,
-    /// Row `i` has a bit for each node that node `i` depends on, itself too.
-    ancestors: Vec<Vec<u64>>,
     extras_allowed: bool,
     /// Nodes that no kernel need store besides its root.
     idle: HashSet<NodeId>,
@@ -85,6 +86,8 @@ struct Lowering<'a> {
 /// Steps that belong together: they make `makes` from `needs`.
 struct Group {
     steps: Vec<Step>,
+    /// Of the steps; those at the end may be missing.
+    origins: Vec<Origin>,
     makes: Vec<NodeId>,
     needs: BTreeSet<NodeId>,
 }
@@ -111,18 +114,6 @@ impl<'a> Lowering<'a> {
                 users[input.index()].push(NodeId(at as u32));
             }
         }
-        let words = count.div_ceil(64);
-        let mut ancestors: Vec<Vec<u64>> = Vec::with_capacity(count);
-        for (at, node) in graph.nodes().iter().enumerate() {
-            let mut row = vec![0; words];
-            row[at / 64] |= 1 << (at % 64);
-            for input in &node.inputs {
-                for (word, other) in row.iter_mut().zip(&ancestors[input.index()]) {
-                    *word |= other;
-                }
-            }
-            ancestors.push(row);
-        }
         Lowering {
             graph,
             given,
@@ -132,15 +123,9 @@ impl<'a> Lowering<'a> {
             marked: vec![false; count],
             locals: RefCell::default(),
             sizes: RefCell::default(),
-            ancestors,
             extras_allowed,
             idle: HashSet::new(),
         }
-    }
-
-    /// Whether `node` is `other` or is computed from it.
-    fn depends(&self, node: NodeId, other: NodeId) -> bool {
-        self.ancestors[node.index()][other.index() / 64] >> (other.index() % 64) & 1 == 1
     }
 
     /// The extents over which a kernel walks its root: a reshape walks its operand.
@@ -154,20 +139,44 @@ impl<'a> Lowering<'a> {
 
     /// The node in whose buffer the elements of `id` lie, and how.
     fn resolve(&self, id: NodeId) -> (NodeId, Layout) {
-        let node = self.graph.node(id);
-        if node.op.is_view() && !self.marked[id.index()] {
-            let (base, layout) = self.resolve(node.inputs[0]);
-            if let Some(layout) = view_layout(&node.op, &layout, node.ty) {
-                return (base, layout);
-            }
+        self.resolve_after(id, &mut HashMap::new())
+    }
+
+    /// As [`Lowering::resolve`] of each node: a chain of views is walked once, however many of them are asked for.
+    fn resolve_all(&self, ids: &[NodeId]) -> Vec<(NodeId, Layout)> {
+        let mut known = HashMap::new();
+        ids.iter().map(|&id| self.resolve_after(id, &mut known)).collect()
+    }
+
+    /// As [`Lowering::resolve`], where `known` has what was resolved before, and keeps what is resolved now.
+    fn resolve_after(&self, id: NodeId, known: &mut HashMap<NodeId, (NodeId, Layout)>) -> (NodeId, Layout) {
+        let mut views = Vec::new();
+        let mut at = id;
+        while self.graph.node(at).op.is_view() && !self.marked[at.index()] && !known.contains_key(&at) {
+            views.push(at);
+            at = self.graph.node(at).inputs[0];
         }
-        match node.op {
-            Op::Input(at) => match self.given[at as usize] {
-                Given::Buffer(layout) => (id, layout.at_start()),
-                Given::Scalar(_) => (id, Layout::contiguous(node.ty.shape)),
-            },
-            _ => (id, Layout::contiguous(node.ty.shape)),
+        let (mut base, mut layout) = known
+            .get(&at)
+            .copied()
+            .unwrap_or_else(|| (at, self.own_layout(at)));
+        for view in views.into_iter().rev() {
+            let node = self.graph.node(view);
+            (base, layout) = match view_layout(&node.op, &layout, node.ty) {
+                Some(layout) => (base, layout),
+                None => (view, self.own_layout(view)),
+            };
+            known.insert(view, (base, layout));
         }
+        (base, layout)
+    }
+
+    /// How the elements of a node lie in its own buffer.
+    fn own_layout(&self, id: NodeId) -> Layout {
+        self.buffer_layout(id).map_or_else(
+            || Layout::contiguous(*self.graph.shape(id)),
+            |layout| layout.at_start(),
+        )
     }
 
     /// Buffer and layout of a node that has one.
@@ -201,8 +210,7 @@ impl<'a> Lowering<'a> {
     fn run(mut self) -> Option<Lowered> {
         let mut groups: Vec<Group> = Vec::new();
         let mut made = HashSet::new();
-        for &output in self.graph.outputs() {
-            let (base, _) = self.resolve(output);
+        for (base, _) in self.resolve_all(self.graph.outputs()) {
             self.mark(base);
         }
         for at in (0..self.graph.nodes().len()).rev() {
@@ -212,7 +220,8 @@ impl<'a> Lowering<'a> {
             if !self.marked[at] || in_buffer || made.contains(&id) {
                 continue;
             }
-            for group in self.groups(id) {
+            for mut group in self.groups(id) {
+                self.complete(&mut group, id);
                 for &need in &group.needs {
                     self.mark(need);
                 }
@@ -291,6 +300,28 @@ impl<'a> Lowering<'a> {
         }
     }
 
+    /// Says where the steps that make a node come from, as far as that is not known.
+    fn complete(&self, group: &mut Group, id: NodeId) {
+        let node = self.graph.node(id);
+        group.origins.resize_with(group.steps.len(), Origin::default);
+        for origin in &mut group.origins {
+            if origin.parts.is_empty() {
+                let known = origin.bytes;
+                *origin = self.origin([id].into_iter(), node.inputs.iter().copied(), [id].into_iter());
+                if known > 0 {
+                    origin.bytes = known;
+                }
+                if origin.parts.is_empty() {
+                    // A view that needs a copy.
+                    origin.parts = Origin::of(node.tag).parts;
+                }
+            } else if matches!(node.op, Op::Concat { .. } | Op::Pad { .. }) {
+                // Their steps write what they join.
+                origin.compute(self.graph, id);
+            }
+        }
+    }
+
     /// A kernel that computes `root` into `to`.
     fn part(&mut self, group: &mut Group, root: NodeId, to: Destination) {
         if self.graph.shape(root).elements() == 0 {
@@ -305,6 +336,12 @@ impl<'a> Lowering<'a> {
                 Err(library) => apart.insert(library),
             };
         };
+        group.origins.resize_with(group.steps.len(), Origin::default);
+        group.origins.push(self.origin(
+            selection.inline.keys().copied(),
+            selection.loads.iter().copied(),
+            selection.extras.iter().copied().chain([root]),
+        ));
         let computed = |load: &NodeId| *load == root && selection.inline.contains_key(load);
         group
             .needs
@@ -334,13 +371,14 @@ impl<'a> Lowering<'a> {
 
     fn program(self, groups: Vec<Group>, order: &[usize]) -> Program {
         let mut outputs = Vec::new();
-        for &output in self.graph.outputs() {
-            let (base, layout) = self.resolve(output);
+        let places = self.resolve_all(self.graph.outputs());
+        for (&output, (base, layout)) in self.graph.outputs().iter().zip(places) {
             let (slot, _) = self.buffer(base);
             outputs.push(Output {
                 slot,
                 layout,
                 ty: self.graph.node(output).ty,
+                tag: self.graph.node(base).tag,
             });
         }
         let locals = self
@@ -350,14 +388,15 @@ impl<'a> Lowering<'a> {
             .map(|bytes| Local { bytes })
             .collect();
         let mut groups: Vec<Option<Group>> = groups.into_iter().map(Some).collect();
-        let steps = order
-            .iter()
-            .filter_map(|&at| groups[at].take())
-            .flat_map(|group| group.steps)
-            .collect();
+        let (mut steps, mut origins) = (Vec::new(), Vec::new());
+        for group in order.iter().filter_map(|&at| groups[at].take()) {
+            steps.extend(group.steps);
+            origins.extend(group.origins);
+        }
         Program {
             locals,
             steps,
+            origins,
             outputs,
         }
     }
@@ -367,6 +406,7 @@ impl Group {
     fn new(id: NodeId) -> Group {
         Group {
             steps: Vec::new(),
+            origins: Vec::new(),
             makes: vec![id],
             needs: BTreeSet::new(),
         }

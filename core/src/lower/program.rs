@@ -1,5 +1,6 @@
 //! Programs: what lowering makes and an executable runs.
 
+use super::origin::Origin;
 use crate::error::tag::OpTag;
 use crate::graph::Type;
 use crate::hal::ir;
@@ -43,6 +44,16 @@ pub(crate) enum Source {
     Kernel(ir::Kernel),
     /// A library op that the device supports.
     Library(LibraryOp),
+}
+
+impl Source {
+    /// What is in the kernel: `matmul`, `exp_mul`.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Source::Kernel(kernel) => &kernel.name,
+            Source::Library(op) => op.name(),
+        }
+    }
 }
 
 /// A scalar argument of a launch.
@@ -105,6 +116,8 @@ pub(crate) struct Output {
     pub layout: Layout,
     /// Its type.
     pub ty: Type,
+    /// The op that made what lies in the buffer.
+    pub tag: OpTag,
 }
 
 /// Work in order, without devices and addresses: what an executable is made of.
@@ -114,6 +127,8 @@ pub(crate) struct Program {
     pub locals: Vec<Local>,
     /// The work, in order.
     pub steps: Vec<Step>,
+    /// Where each step comes from.
+    pub origins: Vec<Origin>,
     /// The outputs of the graph.
     pub outputs: Vec<Output>,
 }

@@ -9,6 +9,8 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 
 /// Most nodes of the graph in one kernel.
 const MAX_INLINE: usize = 256;
+/// Most views in one kernel.
+pub(super) const MAX_VIEWS: usize = 1024;
 /// Buffers after which a kernel takes no further node in; well below what the IR allows.
 const MAX_BUFFERS: usize = 28;
 
@@ -93,6 +95,7 @@ pub(super) fn select(lowering: &Lowering<'_>, root: NodeId, apart: &HashSet<Node
             exclusive: HashSet::new(),
             split: None,
             blocked: HashMap::new(),
+            views_inside: 0,
             result: Selection {
                 root_axes: space.len(),
                 root,
@@ -138,6 +141,7 @@ struct Selector<'a> {
     split: Option<Split>,
     /// The reshape that made the indices of a node other than affine.
     blocked: HashMap<NodeId, NodeId>,
+    views_inside: usize,
     result: Selection,
 }
 
@@ -199,6 +203,10 @@ impl Selector<'_> {
             }
             _ if read => return self.load(id, &views),
             op if op.is_view() => {
+                self.views_inside += 1;
+                if !is_root && self.views_inside > MAX_VIEWS {
+                    return self.load(id, &views);
+                }
                 let operand = node.inputs[0];
                 let shape = lowering.graph.shape(operand);
                 for view in &views {
@@ -395,11 +403,7 @@ impl Selector<'_> {
                 .filter(|&axis| result.space[axis] != 1)
                 .collect();
             let whole = unused.is_some_and(|unused| unused.is_empty() || unused == inner);
-            let cyclic = result
-                .loads
-                .iter()
-                .any(|&load| self.lowering.depends(load, extra));
-            if !whole || cyclic {
+            if !whole || self.lowering.may_depend(&result.loads, extra) {
                 return Err(Restart::Deny(extra));
             }
         }

@@ -2,6 +2,7 @@
 
 mod judge;
 mod naive;
+mod origins;
 pub(crate) mod random;
 mod stores;
 

@@ -43,7 +43,7 @@ impl Tensor {
     /// The first error on the way to this tensor.
     #[track_caller]
     pub(crate) fn to_le_bytes(&self) -> Result<Vec<u8>> {
-        let tag = OpTag::new("to_bytes");
+        let tag = OpTag::uncounted("to_bytes");
         if let Repr::Constant(constant) = &self.repr {
             let size = constant.ty.dtype.size();
             return Ok(constant.bits.to_le_bytes()[..size].repeat(constant.ty.shape.elements()));

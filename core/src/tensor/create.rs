@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::exec;
 use crate::graph::Op;
 use crate::hal::{Buffer, DType, Kind};
+use crate::record::switch;
 use std::sync::Arc;
 use thalweg_hal::for_dtype;
 
@@ -272,10 +273,17 @@ pub(super) fn upload<T: crate::hal::Element>(
     } else {
         engine.copies()?
     };
-    let buffer = engine.alloc(stream, size_of_val(data) as u64, hal_tag(tag))?;
-    if !data.is_empty() {
-        buffer.upload(stream, data)?;
-    }
+    let submit = || -> Result<Buffer> {
+        let buffer = engine.alloc(stream, size_of_val(data) as u64, hal_tag(tag))?;
+        if !data.is_empty() {
+            buffer.upload(stream, data)?;
+        }
+        Ok(buffer)
+    };
+    let buffer = match switch::seen() {
+        None => submit()?,
+        Some(on) => engine.recorded(on, stream, 0, tag.of_record(), submit)?,
+    };
     Ok(imported(buffer, shape, dtype, cx, tag))
 }
 

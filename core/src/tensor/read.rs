@@ -16,7 +16,7 @@ impl Tensor {
     /// The first error on the way to this tensor; another dtype than that of `T`; a traced tensor has no value yet.
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
-        self.read(OpTag::new("to_vec"))
+        self.read(OpTag::uncounted("to_vec"))
     }
 
     /// The only element. Waits for it.
@@ -34,7 +34,7 @@ impl Tensor {
     /// As [`Tensor::to_vec`]; more or fewer elements than one.
     #[track_caller]
     pub fn item<T: Element>(&self) -> Result<T> {
-        self.only(OpTag::new("item"))
+        self.only(OpTag::uncounted("item"))
     }
 
     /// The only element as f64, whatever the dtype; rounded where f64 is too narrow. Waits for it.
@@ -43,7 +43,7 @@ impl Tensor {
     /// As [`Tensor::item`], but for the dtype.
     #[track_caller]
     pub fn to_scalar(&self) -> Result<f64> {
-        let tag = OpTag::new("to_scalar");
+        let tag = OpTag::uncounted("to_scalar");
         for_dtype!(self.dtype()?, T => Ok(self.only::<T>(tag)?.to_f64()))
     }
 

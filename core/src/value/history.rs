@@ -107,7 +107,7 @@ impl Saved {
                 history,
             },
             None => Tensor::refused(
-                OpTag::new("gradient"),
+                OpTag::uncounted("gradient"),
                 Refusal::new("its rule reads a value that was not kept; this is a defect of the library"),
                 &[],
             ),

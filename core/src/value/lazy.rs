@@ -4,6 +4,7 @@ use super::{Tensor, Value};
 use crate::context::Context;
 use crate::error::tag::OpTag;
 use crate::graph::{Op, Type};
+use crate::record::calls;
 use parking_lot::{RwLock, RwLockReadGuard};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -79,27 +80,20 @@ impl Drop for Lazy {
 }
 
 thread_local! {
-    static TRACE: Cell<u64> = const { Cell::new(0) };
     static BODY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether ops on this thread are recorded: the id of the innermost trace, or 0.
-pub(crate) fn tracing() -> u64 {
-    TRACE.get()
+pub(crate) use calls::tracing;
+
+fn next() -> u64 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
 }
 
-/// Runs `body` with every op on this thread recorded under a new trace id.
+/// Runs `body` with every op on this thread recorded under a new trace id. Calls are counted from 1.
 pub(crate) fn trace<R>(body: impl FnOnce(u64) -> R) -> R {
-    struct Restore(u64);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            TRACE.set(self.0);
-        }
-    }
-    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-    let id = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let _restore = Restore(TRACE.replace(id));
-    body(id)
+    let id = next();
+    calls::trace(id, true, || OpTag::counting(|| body(id)))
 }
 
 /// Whether the body of a loop or a branch is traced: then recorded ops keep their operands' histories, since gradients flow to
@@ -108,7 +102,7 @@ pub(crate) fn in_body() -> bool {
     BODY.get()
 }
 
-/// As [`trace`], for the body of a loop or a branch.
+/// As [`trace`], for the body of a loop or a branch, whose calls are counted with those around it.
 pub(crate) fn trace_body<R>(body: impl FnOnce(u64) -> R) -> R {
     struct Restore(bool);
     impl Drop for Restore {
@@ -117,5 +111,6 @@ pub(crate) fn trace_body<R>(body: impl FnOnce(u64) -> R) -> R {
         }
     }
     let _restore = Restore(BODY.replace(true));
-    trace(body)
+    let id = next();
+    calls::trace(id, false, || OpTag::counting(|| body(id)))
 }

@@ -22,6 +22,7 @@ use crate::error::tag::OpTag;
 use crate::error::{Error, Result};
 use crate::graph::Type;
 use crate::hal::{self, Buffer, DType, Stream};
+use crate::record;
 use crate::types::layout::Layout;
 use crate::types::shape::Shape;
 use lazy::Lazy;
@@ -99,6 +100,7 @@ impl Tensor {
     }
 
     pub(crate) fn failed(failure: Failure) -> Tensor {
+        record::failure::note(&failure);
         Tensor {
             repr: Repr::Failed(Arc::new(failure)),
             history: None,

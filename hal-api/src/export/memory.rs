@@ -1,12 +1,15 @@
 //! The memory table.
 
 use super::objects::{Buffer, Imported, Instance, Open, Origin, Owner, full, stale};
-use super::{arg, enter, optional, put, writable};
+use super::profile::note_buffers;
+use super::{arg, enter, enter_profiled, optional, put, writable};
 use crate::backend::{Backend, Device, Tag};
 use crate::kit::magazine;
 use crate::kit::pool::GRANULARITY;
 use crate::status::{Error, Result, Status};
-use crate::tables::{self, AllocArgs, Context, ImportArgs, MemoryInfo, MemoryStatistics, MemoryTable};
+use crate::tables::{
+    self, AllocArgs, Context, ImportArgs, MemoryInfo, MemoryStatistics, MemoryTable, ProfileKind,
+};
 use std::ffi::c_void;
 
 pub(super) const fn table<B: Backend>() -> MemoryTable {
@@ -27,27 +30,43 @@ pub(super) const fn table<B: Backend>() -> MemoryTable {
 unsafe extern "C" fn alloc<B: Backend>(context: Context, args: *const AllocArgs, out: *mut u64) -> i32 {
     // SAFETY: the contract of the tables.
     unsafe {
-        enter::<B>(context, |instance| {
-            let args = arg(args)?;
-            writable(out)?;
-            let tag = optional(args.tag)?;
-            let open = instance.device(args.device)?;
-            let stream = match args.stream {
-                0 => 0,
-                handle => {
-                    let stream = instance.stream(handle)?;
-                    if !stream.owner.is_open(open) {
-                        return Err(Error::invalid_handle("the stream belongs to another device"));
-                    }
-                    stream.id
-                }
-            };
-            let (handle, _, uncounted) =
-                obtain(instance, Owner::new(open), args.bytes, stream, || tag.copied())?;
-            count(open, uncounted);
-            put(out, handle)
-        })
+        enter_profiled::<B>(
+            context,
+            |instance| alloc_in::<B, false>(instance, arg(args)?, out),
+            |instance| alloc_in::<B, true>(instance, arg(args)?, out),
+        )
     }
+}
+
+/// # Safety
+/// The tag and `out` are null or valid.
+#[inline(always)]
+unsafe fn alloc_in<B: Backend, const PROFILED: bool>(
+    instance: &Instance<B>,
+    args: &AllocArgs,
+    out: *mut u64,
+) -> Result<()> {
+    writable(out)?;
+    // SAFETY: the caller vouches for it.
+    let tag = unsafe { optional(args.tag)? };
+    let open = instance.device(args.device)?;
+    let stream = match args.stream {
+        0 => 0,
+        handle => {
+            let stream = instance.stream(handle)?;
+            if !stream.owner.is_open(open) {
+                return Err(Error::invalid_handle("the stream belongs to another device"));
+            }
+            stream.id
+        }
+    };
+    let (handle, _, uncounted) = obtain(instance, Owner::new(open), args.bytes, stream, || tag.copied())?;
+    count(open, uncounted);
+    if PROFILED {
+        note_buffers(instance, ProfileKind::Alloc, args.stream, [handle]);
+    }
+    // SAFETY: the caller vouches for it.
+    unsafe { put(out, handle) }
 }
 
 /// A buffer, its handle, and the bytes that [`count`] is still to be told of.
@@ -159,7 +178,16 @@ fn reuse<'a, B: Backend>(
 
 unsafe extern "C" fn free<B: Backend>(context: Context, buffer: u64) -> i32 {
     // SAFETY: the contract of the tables.
-    unsafe { enter::<B>(context, |instance| give_back(instance, buffer)) }
+    unsafe {
+        enter_profiled::<B>(
+            context,
+            |instance| give_back(instance, buffer),
+            |instance| {
+                note_buffers(instance, ProfileKind::Free, 0, [buffer]);
+                give_back(instance, buffer)
+            },
+        )
+    }
 }
 
 /// Frees a buffer.

@@ -6,6 +6,7 @@ mod kernel;
 mod memory;
 mod objects;
 mod packet;
+mod profile;
 mod program;
 mod resolve;
 mod stream;
@@ -17,9 +18,9 @@ use crate::kit::queue::panic_error;
 use crate::status::{Error, Result, Status};
 use crate::tables::{
     ABI_MAJOR, ABI_VERSION, BackendApi, BackendInfo, Context, CoreTable, DeviceTable, EventTable, HostApi,
-    KernelTable, LogLevel, MemoryTable, ProgramTable, StreamTable, Table, TableId,
+    KernelTable, LogLevel, MemoryTable, ProfileTable, ProgramTable, StreamTable, Table, TableId,
 };
-use objects::Instance;
+use objects::{DOWN, Instance};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
@@ -47,6 +48,8 @@ impl<B: Backend> Tables<B> {
     pub const KERNEL: &'static KernelTable = &kernel::table::<B>();
     /// See [`ProgramTable`].
     pub const PROGRAM: &'static ProgramTable = &program::table::<B>();
+    /// See [`ProfileTable`].
+    pub const PROFILE: &'static ProfileTable = &profile::table::<B>();
 }
 
 unsafe extern "C" fn query_interface<B: Backend>(_: Context, table: u32, version: u32) -> *const c_void {
@@ -65,6 +68,7 @@ unsafe extern "C" fn query_interface<B: Backend>(_: Context, table: u32, version
         Some(TableId::Event) => pointer(Tables::<B>::EVENT, version),
         Some(TableId::Kernel) => pointer(Tables::<B>::KERNEL, version),
         Some(TableId::Program) => pointer(Tables::<B>::PROGRAM, version),
+        Some(TableId::Profile) => pointer(Tables::<B>::PROFILE, version),
         None => std::ptr::null(),
     }
 }
@@ -116,13 +120,53 @@ unsafe fn enter<B: Backend>(context: Context, call: impl FnOnce(&Instance<B>) ->
     let Some(instance) = (unsafe { context.cast::<Instance<B>>().as_ref() }) else {
         return error_slot::set(&Error::invalid_argument("the context is null"));
     };
-    if instance.down.load(Ordering::Relaxed) {
-        return error_slot::set(&Error::unavailable(format!(
-            "the backend {} was shut down",
-            B::NAME
-        )));
+    if instance.state.load(Ordering::Relaxed) & DOWN != 0 {
+        return shut_down::<B>();
     }
-    match catch_unwind(AssertUnwindSafe(|| call(instance))) {
+    guard(|| call(instance))
+}
+
+/// As [`enter`] for calls that a profile sees: one look decides between the plain call and the one that takes care of profiles.
+///
+/// # Safety
+/// As [`enter`].
+#[inline(always)]
+unsafe fn enter_profiled<B: Backend>(
+    context: Context,
+    plain: impl FnOnce(&Instance<B>) -> Result<()>,
+    profiled: impl FnOnce(&Instance<B>) -> Result<()>,
+) -> i32 {
+    // SAFETY: the caller vouches for it; an instance is never freed.
+    let Some(instance) = (unsafe { context.cast::<Instance<B>>().as_ref() }) else {
+        return error_slot::set(&Error::invalid_argument("the context is null"));
+    };
+    if instance.state.load(Ordering::Relaxed) == 0 {
+        return guard(|| plain(instance));
+    }
+    enter_slowly(instance, profiled)
+}
+
+#[cold]
+#[inline(never)]
+fn enter_slowly<B: Backend>(instance: &Instance<B>, call: impl FnOnce(&Instance<B>) -> Result<()>) -> i32 {
+    if instance.state.load(Ordering::Relaxed) & DOWN != 0 {
+        return shut_down::<B>();
+    }
+    guard(|| call(instance))
+}
+
+#[cold]
+fn shut_down<B: Backend>() -> i32 {
+    error_slot::set(&Error::unavailable(format!(
+        "the backend {} was shut down",
+        B::NAME
+    )))
+}
+
+/// Runs a call: panics, error text.
+#[inline(always)]
+fn guard(call: impl FnOnce() -> Result<()>) -> i32 {
+    match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => 0,
         Ok(Err(error)) => error_slot::set(&error),
         Err(payload) => error_slot::set(&panic_error(&*payload)),
@@ -243,7 +287,7 @@ unsafe extern "C" fn shutdown<B: Backend>(context: Context) -> i32 {
                 let result = instance.close(device);
                 closed = closed.and(result);
             }
-            instance.down.store(true, Ordering::Relaxed);
+            instance.state.fetch_or(DOWN, Ordering::Relaxed);
             closed
         })
     }

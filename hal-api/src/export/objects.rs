@@ -7,13 +7,14 @@ use crate::kit::magazine::Magazine;
 use crate::kit::pool::{Fence, Pool, Source};
 use crate::kit::slots::Slots;
 use crate::status::{Error, Result};
+use crate::tables::ProfileKind;
 use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A backend with everything that it has handed out. Lives as long as the process.
@@ -25,10 +26,16 @@ pub(super) struct Instance<B: Backend> {
     pub(super) events: Slots<Event<B::Device>>,
     pub(super) kernels: Slots<Kernel<B::Device>>,
     pub(super) programs: Slots<Program<B::Device>>,
-    pub(super) down: AtomicBool,
+    /// [`DOWN`], and for each profile that runs [`PROFILE`].
+    pub(super) state: AtomicU32,
     fences: Arc<Streams<B::Device>>,
     next_stream: AtomicU64,
 }
+
+/// Bit of [`Instance::state`]: the backend was shut down.
+pub(super) const DOWN: u32 = 1;
+/// What each running profile adds to [`Instance::state`].
+pub(super) const PROFILE: u32 = 2;
 
 /// The streams of all devices, by the id that fences carry: a copy between devices leaves the fence of its stream on
 /// both. A stream that is gone has passed everything.
@@ -265,7 +272,13 @@ impl<D: Device> Source for Open<D> {
     type Chunk = D::Chunk;
 
     fn reserve(&self, bytes: u64) -> Result<D::Chunk> {
-        self.device.reserve(bytes)
+        let chunk = self.device.reserve(bytes)?;
+        self.memory_event(ProfileKind::Reserve, 0, 0, bytes);
+        Ok(chunk)
+    }
+
+    fn released(&self, bytes: u64) {
+        self.memory_event(ProfileKind::Release, 0, 0, bytes);
     }
 
     fn passed(&self, fence: Fence) -> bool {
@@ -274,6 +287,13 @@ impl<D: Device> Source for Open<D> {
 }
 
 impl<D: Device> Open<D> {
+    /// Records a change of memory, if a profile of the device wants it.
+    pub(super) fn memory_event(&self, kind: ProfileKind, stream: u64, buffer: u64, bytes: u64) {
+        if let Some(recorder) = self.device.profiler() {
+            recorder.memory(kind, stream, buffer, bytes);
+        }
+    }
+
     /// Waits until every stream of the device has passed the point that it has reached now, and every stream of another
     /// one what it does with memory that was freed here.
     pub(super) fn wait(&self) {
@@ -367,7 +387,7 @@ impl<B: Backend> Instance<B> {
             events: Slots::new(),
             kernels: Slots::new(),
             programs: Slots::new(),
-            down: AtomicBool::new(false),
+            state: AtomicU32::new(0),
             fences: Arc::new(Streams(RwLock::new(HashMap::new()))),
             next_stream: AtomicU64::new(1),
         }
@@ -410,6 +430,14 @@ impl<B: Backend> Instance<B> {
         Arc::clone(&self.fences)
     }
 
+    /// Ends the profile of a device, if one runs.
+    pub(super) fn stop_profile(&self, open: &Open<B::Device>) {
+        if open.device.profiler().is_some_and(|recorder| recorder.stop()) {
+            self.state.fetch_sub(PROFILE, Ordering::Relaxed);
+            open.device.profile_stopped();
+        }
+    }
+
     /// A handle for a new stream of a device.
     pub(super) fn add_stream(
         &self,
@@ -441,6 +469,7 @@ impl<B: Backend> Instance<B> {
     /// drops it.
     pub(super) fn close(&self, handle: u64) -> Result<()> {
         let open = Arc::clone(self.device(handle)?);
+        self.stop_profile(&open);
         let synchronized = open.synchronize();
         let owner = Owner::new(&open);
         let mut fences = open.pool.lock().fences();

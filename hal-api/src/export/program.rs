@@ -6,6 +6,7 @@ mod forms;
 mod run;
 
 use super::objects::{Buffer, Instance, Owner, full, stale};
+use super::profile::kernel_of;
 use super::{arg, array, enter, optional, put, writable};
 use crate::backend::{Backend, Device, Tag};
 use crate::kit::program::{Node, Program as Body, dependencies};
@@ -126,14 +127,18 @@ unsafe fn build<B: Backend>(instance: &Instance<B>, args: &ProgramArgs) -> Resul
             (tag, draft.step(packet, scalars).map_err(within)?)
         };
         numbers.push(step.is_some().then_some(steps.len() as u32));
-        steps.extend(step.map(|step| (step, tag)));
+        // SAFETY: the packet was checked.
+        let kernel = unsafe { kernel_of(packet) };
+        steps.extend(step.map(|step| (step, tag, index as u32, kernel)));
     }
     let mut waits = dependencies(&draft.touches);
     add_given(&mut waits, &numbers, given)?;
-    let node = |((step, tag), dependencies)| Node {
+    let node = |((step, tag, packet, kernel), dependencies)| Node {
         step,
         tag,
         dependencies,
+        packet,
+        kernel,
     };
     let nodes: Box<[_]> = steps.into_iter().zip(waits).map(node).collect();
     let forms = match constants {

@@ -2,7 +2,7 @@
 
 use super::objects::{Buffer, Instance, Stream};
 use super::resolve::Room;
-use super::{arg, array, enter, optional, put, writable};
+use super::{arg, array, enter, enter_profiled, optional, profile, put, writable};
 use crate::backend::{Backend, Callback, Device, Tag, Work};
 use crate::status::{Error, Result};
 use crate::tables::{self, CallbackArgs, Context, Packet, StreamArgs, StreamTable, WaitEventArgs};
@@ -81,17 +81,34 @@ unsafe extern "C" fn launch<B: Backend>(
 ) -> i32 {
     // SAFETY: the contract of the tables.
     unsafe {
-        enter::<B>(context, |instance| {
-            let stream = instance.stream(stream)?;
-            let mut room = Room::new();
-            let work = instance.launch(stream.owner, arg(launch)?, &mut room)?;
-            let open = stream.owner.get();
-            let tag = Tag::new(optional(tag)?);
-            let submitted = open.device.submit(&stream.stream, &work, tag);
-            // Of what is refused, a part may be queued.
-            mark_used(stream, room.buffers.iter().copied());
-            submitted
-        })
+        enter_profiled::<B>(
+            context,
+            |instance| launch_in::<B, false>(instance, stream, launch, tag),
+            |instance| launch_in::<B, true>(instance, stream, launch, tag),
+        )
+    }
+}
+
+/// # Safety
+/// The pointers are null or valid.
+#[inline(always)]
+unsafe fn launch_in<B: Backend, const PROFILED: bool>(
+    instance: &Instance<B>,
+    handle: u64,
+    launch: *const tables::Launch,
+    tag: *const tables::Tag,
+) -> Result<()> {
+    let stream = instance.stream(handle)?;
+    let mut room = Room::new();
+    // SAFETY: the caller vouches for the pointers.
+    unsafe {
+        let launch = arg(launch)?;
+        let work = instance.launch(stream.owner, launch, &mut room)?;
+        let (tag, packet) = (Tag::new(optional(tag)?), (u32::MAX, launch.kernel));
+        let submitted = profile::submit::<_, PROFILED>((stream, handle), &work, tag, packet);
+        // Of what is refused, a part may be queued.
+        mark_used(stream, room.buffers.iter().copied());
+        submitted
     }
 }
 
@@ -103,46 +120,68 @@ unsafe extern "C" fn submit<B: Backend>(
 ) -> i32 {
     // SAFETY: the contract of the tables.
     unsafe {
-        enter::<B>(context, |instance| {
-            let stream = instance.stream(stream)?;
-            let packets = array(packets, count)?;
-            let device = &stream.owner.get().device;
-            if let [packet] = packets {
-                return submit_one(instance, stream, packet);
-            }
-            let mut rooms: Vec<_> = packets.iter().map(|_| Room::new()).collect();
-            let mut all = Vec::with_capacity(packets.len());
-            for (index, (packet, room)) in packets.iter().zip(&mut rooms).enumerate() {
-                let within =
-                    |error: Error| Error::new(error.status, format!("packet {index}: {}", error.message));
-                optional(packet.tag).map_err(within)?;
-                all.push(instance.packet(stream.owner, packet, room).map_err(within)?);
-            }
-            let submitted = (all.iter().zip(packets)).try_for_each(|(work, packet)| match work {
-                Some(work) => device.submit(&stream.stream, work, Tag::new(packet.tag.as_ref())),
-                None => Ok(()),
-            });
-            drop(all);
-            // What was submitted before a failure uses its buffers all the same.
-            mark_used(stream, rooms.iter().flat_map(|room| room.buffers.iter().copied()));
-            submitted
-        })
+        enter_profiled::<B>(
+            context,
+            |instance| submit_in::<B, false>(instance, stream, array(packets, count)?),
+            |instance| submit_in::<B, true>(instance, stream, array(packets, count)?),
+        )
     }
 }
 
 /// # Safety
-/// The pointers of the packet are null or valid.
-unsafe fn submit_one<B: Backend>(
+/// The pointers of the packets are null or valid.
+#[inline(always)]
+unsafe fn submit_in<B: Backend, const PROFILED: bool>(
     instance: &Instance<B>,
-    stream: &Stream<B::Device>,
+    handle: u64,
+    packets: &[Packet],
+) -> Result<()> {
+    let stream = instance.stream(handle)?;
+    if let [packet] = packets {
+        // SAFETY: the caller vouches for the packet.
+        return unsafe { submit_one::<B, PROFILED>(instance, (stream, handle), packet) };
+    }
+    let mut rooms: Vec<_> = packets.iter().map(|_| Room::new()).collect();
+    let mut all = Vec::with_capacity(packets.len());
+    for (index, (packet, room)) in packets.iter().zip(&mut rooms).enumerate() {
+        let within = |error: Error| Error::new(error.status, format!("packet {index}: {}", error.message));
+        // SAFETY: the caller vouches for the packets.
+        unsafe {
+            optional(packet.tag).map_err(within)?;
+            all.push(instance.packet(stream.owner, packet, room).map_err(within)?);
+        }
+    }
+    let mut work = (0..).zip(all.iter().zip(packets));
+    let submitted = work.try_for_each(|(index, (work, packet))| match work {
+        // SAFETY: as above, and each packet was checked.
+        Some(work) => unsafe {
+            let (tag, place) = (Tag::new(packet.tag.as_ref()), (index, profile::kernel_of(packet)));
+            profile::submit::<_, PROFILED>((stream, handle), work, tag, place)
+        },
+        None => Ok(()),
+    });
+    drop(all);
+    // What was submitted before a failure uses its buffers all the same.
+    mark_used(stream, rooms.iter().flat_map(|room| room.buffers.iter().copied()));
+    submitted
+}
+
+/// # Safety
+/// The pointers of the packet are null or valid.
+unsafe fn submit_one<B: Backend, const PROFILED: bool>(
+    instance: &Instance<B>,
+    (stream, handle): (&Stream<B::Device>, u64),
     packet: &Packet,
 ) -> Result<()> {
     // SAFETY: the caller vouches for the packet.
     unsafe {
         let mut room = Room::new();
         if let Some(work) = instance.packet(stream.owner, packet, &mut room)? {
-            let (open, tag) = (stream.owner.get(), Tag::new(optional(packet.tag)?));
-            let submitted = open.device.submit(&stream.stream, &work, tag);
+            let (tag, place) = (
+                Tag::new(optional(packet.tag)?),
+                (u32::MAX, profile::kernel_of(packet)),
+            );
+            let submitted = profile::submit::<_, PROFILED>((stream, handle), &work, tag, place);
             mark_used(stream, room.buffers.iter().copied());
             submitted?;
         }
@@ -163,35 +202,60 @@ unsafe extern "C" fn query<B: Backend>(context: Context, stream: u64, out: *mut 
 unsafe extern "C" fn wait_event<B: Backend>(context: Context, args: *const WaitEventArgs) -> i32 {
     // SAFETY: the contract of the tables.
     unsafe {
-        enter::<B>(context, |instance| {
-            let args = arg(args)?;
-            let (stream, event) = (instance.stream(args.stream)?, instance.event(args.event)?);
-            if !stream.owner.is(event.owner) {
-                return Err(Error::invalid_handle(
-                    "wait_event: stream and event belong to different devices",
-                ));
-            }
-            stream.owner.get().device.wait_event(&stream.stream, &event.event)
-        })
+        enter_profiled::<B>(
+            context,
+            |instance| wait_event_in::<B, false>(instance, arg(args)?),
+            |instance| wait_event_in::<B, true>(instance, arg(args)?),
+        )
     }
+}
+
+#[inline(always)]
+fn wait_event_in<B: Backend, const PROFILED: bool>(
+    instance: &Instance<B>,
+    args: &WaitEventArgs,
+) -> Result<()> {
+    let (stream, event) = (instance.stream(args.stream)?, instance.event(args.event)?);
+    if !stream.owner.is(event.owner) {
+        return Err(Error::invalid_handle(
+            "wait_event: stream and event belong to different devices",
+        ));
+    }
+    let device = &stream.owner.get().device;
+    if PROFILED && let Some(submission) = profile::submission(stream, args.stream) {
+        return device.wait_event_profiled(&stream.stream, &event.event, &submission);
+    }
+    device.wait_event(&stream.stream, &event.event)
 }
 
 unsafe extern "C" fn callback<B: Backend>(context: Context, args: *const CallbackArgs) -> i32 {
     // SAFETY: the contract of the tables.
     unsafe {
-        enter::<B>(context, |instance| {
-            let args = arg(args)?;
-            let stream = instance.stream(args.stream)?;
-            let function = args
-                .function
-                .ok_or_else(|| Error::invalid_argument("callback: the function is null"))?;
-            let work = Work::Callback(Callback {
-                function,
-                data: args.data,
-            });
-            stream.owner.get().device.submit(&stream.stream, &work, Tag::NONE)
-        })
+        enter_profiled::<B>(
+            context,
+            |instance| callback_in::<B, false>(instance, arg(args)?),
+            |instance| callback_in::<B, true>(instance, arg(args)?),
+        )
     }
+}
+
+/// # Safety
+/// As [`CallbackArgs`] says of function and data.
+#[inline(always)]
+unsafe fn callback_in<B: Backend, const PROFILED: bool>(
+    instance: &Instance<B>,
+    args: &CallbackArgs,
+) -> Result<()> {
+    let stream = instance.stream(args.stream)?;
+    let function = args
+        .function
+        .ok_or_else(|| Error::invalid_argument("callback: the function is null"))?;
+    let work = Work::Callback(Callback {
+        function,
+        data: args.data,
+    });
+    // SAFETY: a callback names no memory.
+    unsafe { profile::submit::<_, PROFILED>((stream, args.stream), &work, Tag::NONE, (u32::MAX, 0)) }
 }
 
 unsafe extern "C" fn synchronize<B: Backend>(context: Context, stream: u64) -> i32 {

@@ -43,9 +43,26 @@ fn within_group(system: MemoryInfo) -> MemoryInfo {
 }
 
 /// Inside `impl Device for …`: streams and events by [`Queue`](crate::kit::queue::Queue) and
-/// [`Event`](crate::kit::event::Event). `submit` remains to be written.
+/// [`Event`](crate::kit::event::Event). `submit` remains to be written. With a [`Recorder`](crate::kit::profile::Recorder) in the
+/// field that is named, as in `queue_streams!(recorder)`, the device is profiled too, and `submit_profiled` remains as well.
 #[macro_export]
 macro_rules! queue_streams {
+    ($recorder:ident) => {
+        $crate::queue_streams!();
+
+        fn profiler(&self) -> ::std::option::Option<&::std::sync::Arc<$crate::kit::profile::Recorder>> {
+            ::std::option::Option::Some(&self.$recorder)
+        }
+
+        fn wait_event_profiled(
+            &self,
+            stream: &Self::Stream,
+            event: &Self::Event,
+            submission: &$crate::kit::profile::Submission,
+        ) -> $crate::Result<()> {
+            event.hold_up_profiled(stream, &self.$recorder, submission)
+        }
+    };
     () => {
         type Stream = $crate::kit::queue::Queue;
         type Event = $crate::kit::event::Event;

@@ -1,11 +1,13 @@
 //! The host's memory as a device's memory.
 
+use super::profile::{Command, Recorder, Submission};
 use super::program::Step;
 use super::queue::{Job, Queue};
 use crate::backend::{Bound, Device, Launch, Place, Region, Tag, Work};
 use crate::status::{Error, Result};
 use smallvec::SmallVec;
 use std::alloc::{Layout, alloc, dealloc};
+use std::sync::Arc;
 
 /// Host memory, reserved here or lent by the host.
 pub struct HostChunk {
@@ -104,20 +106,52 @@ pub unsafe fn submit<D: Device<Chunk = HostChunk>>(
     tag: Tag<'_>,
     launch: unsafe fn(&Launch<'_, D>) -> Result<()>,
 ) -> Result<()> {
-    let tag = tag.to_owned();
-    let describe = Box::new(move || tag.to_string());
+    // SAFETY: the caller's contract.
+    push(stream, work, tag, unsafe { job(work, launch)? })
+}
+
+/// [`submit`] for [`Device::submit_profiled`]: the work is recorded too.
+///
+/// # Safety
+/// As [`submit`].
+///
+/// # Errors
+/// The stream takes no more work.
+pub unsafe fn submit_profiled<D: Device<Chunk = HostChunk>>(
+    stream: &Queue,
+    work: &Work<'_, D>,
+    tag: Tag<'_>,
+    launch: unsafe fn(&Launch<'_, D>) -> Result<()>,
+    (recorder, submission): (&Arc<Recorder>, &Submission),
+) -> Result<()> {
+    // SAFETY: the caller's contract.
+    let run = unsafe { job(work, launch)? };
+    let run = Box::new(recorder.timed(*submission, Command::of(work), run));
+    push(stream, work, tag, run)
+}
+
+/// What a job runs.
+type Run = Box<dyn FnOnce() -> Result<()> + Send>;
+
+/// # Safety
+/// As [`submit`].
+unsafe fn job<D: Device<Chunk = HostChunk>>(
+    work: &Work<'_, D>,
+    launch: unsafe fn(&Launch<'_, D>) -> Result<()>,
+) -> Result<Run> {
     if let Work::Callback(callback) = *work {
-        return stream.push(Job {
-            run: Box::new(move || callback.call()),
-            describe,
-        });
+        return Ok(Box::new(move || callback.call()));
     }
     let (step, memory) = keep(work, address)?;
-    let awaited = matches!(work, Work::Copy(copy) if matches!(copy.dst.0, Place::Host(_)));
     // SAFETY: the caller vouches for the memory until the stream has passed the work.
-    let run = Box::new(move || unsafe { execute(&step, &memory, launch) });
+    Ok(Box::new(move || unsafe { execute(&step, &memory, launch) }))
+}
+
+fn push<D: Device>(stream: &Queue, work: &Work<'_, D>, tag: Tag<'_>, run: Run) -> Result<()> {
+    let tag = tag.to_owned();
+    let describe = Box::new(move || tag.to_string());
     let job = Job { run, describe };
-    if awaited {
+    if matches!(work, Work::Copy(copy) if matches!(copy.dst.0, Place::Host(_))) {
         stream.push_awaited(job)
     } else {
         stream.push(job)

@@ -94,6 +94,10 @@ pub trait Source {
     type Chunk;
     /// Reserves `bytes` bytes, a multiple of [`GRANULARITY`], aligned to it.
     fn reserve(&self, bytes: u64) -> Result<Self::Chunk>;
+    /// Told of a reservation that was given back.
+    fn released(&self, bytes: u64) {
+        let _ = bytes;
+    }
     /// Whether a stream has passed a point.
     fn passed(&self, fence: Fence) -> bool;
 }
@@ -286,6 +290,7 @@ impl<C> Pool<C> {
             self.blocks[whole].state = State::Vacant;
             self.vacant.push(whole as u32);
             self.chunks[index] = None;
+            source.released(size);
             released += size;
         }
         self.figures.reserved -= released;

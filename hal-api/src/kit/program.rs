@@ -1,5 +1,6 @@
 //! Programs: work over slots of memory that each run is given.
 
+use super::profile::Submission;
 use crate::backend::{Bound, Copy, Device, Fill, Launch, OwnedTag, Place, Region, Tag, Work};
 use crate::status::{Error, Result};
 use smallvec::SmallVec;
@@ -81,6 +82,10 @@ pub struct Node<D: Device> {
     pub tag: OwnedTag,
     /// Earlier nodes that must be done first. What those need is not repeated.
     pub dependencies: Box<[u32]>,
+    /// Index of the packet that it was made from.
+    pub packet: u32,
+    /// Handle of the kernel, for records; 0 where there is none.
+    pub kernel: u64,
 }
 
 /// Another form of a constant input, which a backend makes once and reads in every run: packed weights.
@@ -337,6 +342,29 @@ impl<D: Device> Program<D> {
             // SAFETY: `own` borrows from the node's tag, which lives through the call; the caller vouches for the memory.
             node.with(device, slots, arguments, |work| unsafe {
                 device.submit(stream, work, tag.unwrap_or(Tag::new(Some(&own))))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// As [`Program::submit`] while a profile runs: each node is recorded.
+    ///
+    /// # Safety
+    /// As [`Device::submit`] for every node.
+    pub unsafe fn submit_profiled(
+        &self,
+        device: &D,
+        stream: &D::Stream,
+        slots: &[Region<'_, D>],
+        arguments: &[u64],
+        tag: Option<Tag<'_>>,
+        submission: &Submission,
+    ) -> Result<()> {
+        for node in &self.nodes {
+            let (own, submission) = (node.tag.raw(), submission.of_node(node));
+            // SAFETY: as in `submit`.
+            node.with(device, slots, arguments, |work| unsafe {
+                device.submit_profiled(stream, work, tag.unwrap_or(Tag::new(Some(&own))), &submission)
             })?;
         }
         Ok(())

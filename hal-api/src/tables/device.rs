@@ -128,6 +128,7 @@ pub struct DeviceOptions {
 /// Keys of [`DeviceTable::query`], for single numbers that are not in [`DeviceProperties`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
+#[non_exhaustive]
 pub enum PropertyKey {
     /// Bytes of the innermost data cache of one core.
     L1Cache = 1,

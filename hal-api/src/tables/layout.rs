@@ -54,6 +54,12 @@ pub const LAYOUT: &str = concat!(
     "ProgramRebindArgs{program:u64,slot:u64,input:ProgramInput}",
     "ProgramRunArgs{program:u64,stream:u64,inputs:*const ProgramInput,input_count:usize,arguments:*const u64,argument_count:usize,outputs:*mut u64,output_count:usize,tag:*const Tag,missing:*mut u64}",
     "ProgramTable{create:fn(*mut c_void,*const ProgramArgs,*mut u64)->i32,rebind:fn(*mut c_void,*const ProgramRebindArgs)->i32,run:fn(*mut c_void,*const ProgramRunArgs)->i32,destroy:fn(*mut c_void,u64)->i32}",
+    "ProfileStartArgs{device:u64,kinds:u64,capacity:u64}",
+    "ProfileRecord{correlation:u64,stream:u64,object:u64,bytes:u64,queued_ns:u64,start_ns:u64,end_ns:u64,packet:u32,command:u32,row:u32,kind:u32,flags:u32,reserved:u32}",
+    "ProfileDrainArgs{device:u64,out:*mut ProfileRecord,capacity:usize,written:*mut usize,lost:*mut u64}",
+    "ProfileCounter{name:[u8;48],unit:[u8;16],value:u64}",
+    "ProfileCountersArgs{device:u64,out:*mut ProfileCounter,capacity:usize,count:*mut usize}",
+    "ProfileTable{start:fn(*mut c_void,*const ProfileStartArgs)->i32,stop:fn(*mut c_void,u64)->i32,correlate:fn(*mut c_void,u64)->i32,drain:fn(*mut c_void,*const ProfileDrainArgs)->i32,counters:fn(*mut c_void,*const ProfileCountersArgs)->i32}",
 );
 
 // Each pattern names every field, so a struct that differs from the text does not compile.
@@ -107,4 +113,10 @@ const _: () = {
     let _ = |crate::tables::ProgramRebindArgs { program, slot, input }| { let _: u64 = program; let _: u64 = slot; let _: crate::tables::ProgramInput = input; };
     let _ = |crate::tables::ProgramRunArgs { program, stream, inputs, input_count, arguments, argument_count, outputs, output_count, tag, missing }| { let _: u64 = program; let _: u64 = stream; let _: *const crate::tables::ProgramInput = inputs; let _: usize = input_count; let _: *const u64 = arguments; let _: usize = argument_count; let _: *mut u64 = outputs; let _: usize = output_count; let _: *const crate::tables::Tag = tag; let _: *mut u64 = missing; };
     let _ = |crate::tables::ProgramTable { create, rebind, run, destroy }| { let _: unsafe extern "C" fn(crate::tables::Context,*const crate::tables::ProgramArgs,*mut u64)->i32 = create; let _: unsafe extern "C" fn(crate::tables::Context,*const crate::tables::ProgramRebindArgs)->i32 = rebind; let _: unsafe extern "C" fn(crate::tables::Context,*const crate::tables::ProgramRunArgs)->i32 = run; let _: unsafe extern "C" fn(crate::tables::Context,u64)->i32 = destroy; };
+    let _ = |crate::tables::ProfileStartArgs { device, kinds, capacity }| { let _: u64 = device; let _: u64 = kinds; let _: u64 = capacity; };
+    let _ = |crate::tables::ProfileRecord { correlation, stream, object, bytes, queued_ns, start_ns, end_ns, packet, command, row, kind, flags, reserved }| { let _: u64 = correlation; let _: u64 = stream; let _: u64 = object; let _: u64 = bytes; let _: u64 = queued_ns; let _: u64 = start_ns; let _: u64 = end_ns; let _: u32 = packet; let _: u32 = command; let _: u32 = row; let _: u32 = kind; let _: u32 = flags; let _: u32 = reserved; };
+    let _ = |crate::tables::ProfileDrainArgs { device, out, capacity, written, lost }| { let _: u64 = device; let _: *mut crate::tables::ProfileRecord = out; let _: usize = capacity; let _: *mut usize = written; let _: *mut u64 = lost; };
+    let _ = |crate::tables::ProfileCounter { name, unit, value }| { let _: [u8;48] = name; let _: [u8;16] = unit; let _: u64 = value; };
+    let _ = |crate::tables::ProfileCountersArgs { device, out, capacity, count }| { let _: u64 = device; let _: *mut crate::tables::ProfileCounter = out; let _: usize = capacity; let _: *mut usize = count; };
+    let _ = |crate::tables::ProfileTable { start, stop, correlate, drain, counters }| { let _: unsafe extern "C" fn(crate::tables::Context,*const crate::tables::ProfileStartArgs)->i32 = start; let _: unsafe extern "C" fn(crate::tables::Context,u64)->i32 = stop; let _: unsafe extern "C" fn(crate::tables::Context,u64)->i32 = correlate; let _: unsafe extern "C" fn(crate::tables::Context,*const crate::tables::ProfileDrainArgs)->i32 = drain; let _: unsafe extern "C" fn(crate::tables::Context,*const crate::tables::ProfileCountersArgs)->i32 = counters; };
 };

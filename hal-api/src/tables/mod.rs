@@ -22,6 +22,7 @@ mod host;
 mod kernel;
 mod layout;
 mod memory;
+mod profile;
 mod program;
 mod stream;
 
@@ -32,6 +33,10 @@ pub use host::{HostApi, LogLevel, LogRecord, Notice, NoticeKind, ParallelArgs, T
 pub use kernel::{BinaryArgs, CompileArgs, KernelTable};
 pub use layout::LAYOUT;
 pub use memory::{AllocArgs, Copy, Fill, ImportArgs, MemoryInfo, MemoryStatistics, MemoryTable, Place};
+pub use profile::{
+    ProfileCounter, ProfileCountersArgs, ProfileDrainArgs, ProfileFlag, ProfileKind, ProfileRecord,
+    ProfileStartArgs, ProfileTable,
+};
 pub use program::{
     ProgramArgs, ProgramDependency, ProgramInput, ProgramRebindArgs, ProgramRunArgs, ProgramScalar,
     ProgramTable,
@@ -46,7 +51,7 @@ use std::ffi::c_void;
 /// Major version: host and plugin must agree.
 pub const ABI_MAJOR: u16 = 2;
 /// Minor version: grows with every new table.
-pub const ABI_MINOR: u16 = 0;
+pub const ABI_MINOR: u16 = 1;
 /// `major << 16 | minor`, as the entry function takes it.
 pub const ABI_VERSION: u32 = ((ABI_MAJOR as u32) << 16) | ABI_MINOR as u32;
 /// Name of the entry function of every plugin.
@@ -72,6 +77,23 @@ pub struct BackendApi {
     /// The table of a [`TableId`] code in the given version, or null; valid for the life of the process.
     pub query_interface: unsafe extern "C" fn(context: Context, table: u32, version: u32) -> *const c_void,
 }
+
+/// Name of the function of every layer.
+pub const LAYER_SYMBOL: &str = "thalweg_layer";
+
+/// The function of a layer: given the tables of a backend, or of the layer below, fills `out` with its own and returns a status
+/// code. It is called once for each backend, and must not initialise any device. On failure the message goes to the host's log.
+///
+/// Handles and the context stay the backend's: `out` is a copy of `next` with another `query_interface`, and every table takes the
+/// same context. No two backends under a layer have the same context, so a layer finds its own state by it. The answer to a
+/// table or version that the layer does not know is that of `next`. `next` is valid for the call; what it leads to for the life of
+/// the process.
+pub type LayerEntry = unsafe extern "C" fn(
+    abi: u32,
+    host: *const HostApi,
+    next: *const BackendApi,
+    out: *mut BackendApi,
+) -> i32;
 
 // SAFETY: the context is used through the tables only, whose functions may be called from any thread.
 unsafe impl Send for BackendApi {}
@@ -150,6 +172,8 @@ table_ids! {
     Kernel = 6, "kernel", KernelTable, false;
     /// [`ProgramTable`].
     Program = 7, "program", ProgramTable, false;
+    /// [`ProfileTable`].
+    Profile = 8, "profile", ProfileTable, false;
 }
 
 /// What a kernel is compiled from: exactly one of the pointers is not null.

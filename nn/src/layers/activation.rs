@@ -3,6 +3,7 @@
 use super::pool::whole;
 use crate::init::Init;
 use crate::{Layer, Module, Parameter};
+use thalweg::observe::parts;
 use thalweg::{Context, Result, Tensor};
 
 whole! {
@@ -44,6 +45,7 @@ pub struct LeakyRelu {
 impl Layer for LeakyRelu {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _scope = parts::enter(self);
         x.leaky_relu(self.slope)
     }
 }
@@ -58,6 +60,7 @@ pub struct Elu {
 impl Layer for Elu {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _scope = parts::enter(self);
         x.elu(self.alpha)
     }
 }
@@ -84,6 +87,7 @@ impl Prelu {
 impl Layer for Prelu {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _scope = parts::enter(self);
         x.prelu(&self.weight)
     }
 }

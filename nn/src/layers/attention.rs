@@ -2,6 +2,7 @@
 
 use super::{Dense, Dropout};
 use crate::{Layer, Module};
+use thalweg::observe::parts;
 use thalweg::ops::AttentionOptions;
 use thalweg::{Context, Result, Tensor};
 
@@ -54,6 +55,7 @@ impl MultiHeadAttention {
     /// ```
     #[track_caller]
     pub fn attend(&self, x: &Tensor, memory: &Tensor, options: AttentionOptions<'_>) -> Tensor {
+        let _scope = parts::enter(self);
         let query = self.query.forward(x);
         let (key, value) = (self.key.forward(memory), self.value.forward(memory));
         let attend = |options| query.multi_head_attention(&key, &value, self.heads, options);

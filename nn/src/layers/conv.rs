@@ -4,6 +4,7 @@ use super::dense::bias;
 use crate::init::{Fans, Init};
 use crate::{Layer, Module, Parameter};
 use thalweg::hal::Status;
+use thalweg::observe::parts;
 use thalweg::ops::{ConvOptions, ConvTransposeOptions};
 use thalweg::{Context, Error, Result, Tensor};
 
@@ -61,6 +62,7 @@ macro_rules! convolution {
         impl Layer for $name {
             #[track_caller]
             fn forward(&self, x: &Tensor) -> Tensor {
+                let _scope = parts::enter(self);
                 x.$op(&self.weight, self.bias.as_deref(), self.options)
             }
         }

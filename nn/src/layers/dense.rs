@@ -2,6 +2,7 @@
 
 use crate::init::{Fans, Init};
 use crate::{Layer, Module, Parameter};
+use thalweg::observe::parts;
 use thalweg::{Context, Result, Shape, Tensor};
 
 /// `x · weightᵀ + bias`: `[.., inputs]` to `[.., outputs]`; weight `[outputs, inputs]`.
@@ -58,6 +59,7 @@ impl Dense {
 impl Layer for Dense {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _scope = parts::enter(self);
         x.linear(&self.weight, self.bias.as_deref())
     }
 }
@@ -87,6 +89,7 @@ impl Embedding {
 impl Layer for Embedding {
     #[track_caller]
     fn forward(&self, indices: &Tensor) -> Tensor {
+        let _scope = parts::enter(self);
         self.weight.embedding(indices, self.padding)
     }
 }

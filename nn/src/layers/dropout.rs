@@ -1,6 +1,7 @@
 //! Dropout.
 
 use crate::{Layer, Module, State, Training};
+use thalweg::observe::parts;
 use thalweg::random::Key;
 use thalweg::{Context, Tensor};
 
@@ -46,6 +47,7 @@ impl Dropout {
         if !self.training.0 || self.p == 0.0 {
             return None;
         }
+        let _scope = parts::enter(self);
         let key = self.key.value();
         let drawn = Key::from_tensor(&key);
         self.key.set(&key + 1);
@@ -56,6 +58,7 @@ impl Dropout {
 impl Layer for Dropout {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _scope = parts::enter(self);
         match self.draw() {
             Some(key) => x.dropout(self.p, &key),
             None => x.clone(),

@@ -2,6 +2,7 @@
 
 use crate::init::Init;
 use crate::{Layer, Module, Parameter, State, Training};
+use thalweg::observe::parts;
 use thalweg::{Context, Result, Tensor};
 
 fn constant(shape: &[usize], value: f64, cx: &Context) -> Result<Parameter> {
@@ -48,6 +49,7 @@ impl BatchNorm {
 impl Layer for BatchNorm {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _scope = parts::enter(self);
         let (weight, bias) = (self.weight.value(), self.bias.value());
         let (mean, variance) = (self.running_mean.value(), self.running_var.value());
         if !self.training.0 {
@@ -89,6 +91,7 @@ impl LayerNorm {
 impl Layer for LayerNorm {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _scope = parts::enter(self);
         match self.weight.shape() {
             Ok(normalized) => x.layer_norm(normalized, self.weight.value(), self.bias.value(), self.eps),
             Err(_) => self.weight.value().clone(),
@@ -121,6 +124,7 @@ impl RmsNorm {
 impl Layer for RmsNorm {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _scope = parts::enter(self);
         match self.weight.shape() {
             Ok(normalized) => x.rms_norm(normalized, self.weight.value(), self.eps),
             Err(_) => self.weight.value().clone(),
@@ -159,6 +163,7 @@ impl GroupNorm {
 impl Layer for GroupNorm {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _scope = parts::enter(self);
         x.group_norm(self.groups, self.weight.value(), self.bias.value(), self.eps)
     }
 }
@@ -179,6 +184,7 @@ impl Default for InstanceNorm {
 impl Layer for InstanceNorm {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _scope = parts::enter(self);
         x.instance_norm(None, None, self.eps)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::{Layer, Module};
 use thalweg::Tensor;
+use thalweg::observe::parts;
 use thalweg::ops::PoolOptions;
 
 macro_rules! pools {
@@ -25,6 +26,7 @@ macro_rules! pools {
         impl Layer for $name {
             #[track_caller]
             fn forward(&self, x: &Tensor) -> Tensor {
+                let _scope = parts::enter(self);
                 x.$op(self.options)
             }
         }
@@ -55,6 +57,7 @@ macro_rules! whole {
         impl Layer for $name {
             #[track_caller]
             fn forward(&self, $x: &Tensor) -> Tensor {
+                let _scope = parts::enter(self);
                 $value
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::init::Init;
 use crate::{Layer, Module, Parameter};
+use thalweg::observe::parts;
 use thalweg::{Context, DType, Result, Tensor};
 
 /// Weights of one recurrent layer with `gates` parts.
@@ -92,6 +93,7 @@ impl Lstm {
     /// ```
     #[track_caller]
     pub fn run(&self, x: &Tensor, state: Option<&(Tensor, Tensor)>) -> (Tensor, (Tensor, Tensor)) {
+        let _scope = parts::enter(self);
         let (cell, hidden) = (&self.cell, self.hidden);
         let bias = cell.input_bias.value() + cell.hidden_bias.value();
         let zeros = || (initial(x, hidden), initial(x, hidden));
@@ -138,6 +140,7 @@ impl Gru {
     /// Outputs, and the state `[b, hidden]` behind the last position, for x that follows on such a state; none is zeros.
     #[track_caller]
     pub fn run(&self, x: &Tensor, state: Option<&Tensor>) -> (Tensor, Tensor) {
+        let _scope = parts::enter(self);
         let (cell, hidden) = (&self.cell, self.hidden);
         let mut h = state.cloned().unwrap_or_else(|| initial(x, hidden));
         let inputs = x.linear(&cell.input_weight, cell.input_bias.value());

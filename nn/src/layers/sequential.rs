@@ -4,6 +4,7 @@ use crate::module::hash;
 use crate::{Layer, Module, Part, Visitor, VisitorMut};
 use std::any::TypeId;
 use std::fmt;
+use thalweg::observe::parts;
 use thalweg::{Tensor, Tree};
 
 /// A layer of any type.
@@ -30,6 +31,7 @@ impl<L: Layer + Send + Sync + 'static> AnyLayer for L {
     }
 
     fn visit_any<'a>(&'a self, visitor: &mut Visitor<'_, 'a>) {
+        visitor.note(self);
         Module::visit(self, visitor);
     }
 
@@ -126,15 +128,28 @@ impl Sequential {
         self.layers.push(BoxedLayer::new(layer));
         self
     }
+
+    /// The layers one after the other. Each has a name here, since layers without size have no address of their own.
+    #[track_caller]
+    fn chain(&self, x: &Tensor) -> Tensor {
+        let mut x = x.clone();
+        for (at, layer) in self.layers.iter().enumerate() {
+            let _scope = parts::child(|| format!("layers.{at}"));
+            x = layer.forward(&x);
+        }
+        x
+    }
 }
 
 impl Layer for Sequential {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
-        let mut layers = self.layers.iter();
-        let Some(first) = layers.next() else {
-            return x.clone();
-        };
-        layers.fold(first.forward(x), |x, layer| layer.forward(&x))
+        if parts::is_stranger(self) {
+            // The network itself: its parts are named by where they lie in it.
+            let noted = || Module::visit(self, &mut Visitor::new(&mut |_, _| {}));
+            return parts::with(noted, || self.chain(x));
+        }
+        let _scope = parts::enter(self);
+        self.chain(x)
     }
 }

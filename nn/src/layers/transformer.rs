@@ -2,6 +2,7 @@
 
 use super::{Dense, Dropout, LayerNorm, MultiHeadAttention};
 use crate::{Layer, Module};
+use thalweg::observe::parts;
 use thalweg::ops::AttentionOptions;
 use thalweg::{Context, Result, Tensor};
 
@@ -26,6 +27,7 @@ impl FeedForward {
 impl Layer for FeedForward {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _scope = parts::enter(self);
         let wide = self.wide.forward(x).gelu();
         self.narrow.forward(&self.dropout.forward(&wide))
     }
@@ -48,6 +50,7 @@ impl Residual {
 
     #[track_caller]
     fn around(&self, x: &Tensor, pre_norm: bool, part: impl FnOnce(&Tensor) -> Tensor) -> Tensor {
+        let _scope = parts::enter(self);
         if pre_norm {
             return x + self.dropout.forward(&part(&self.norm.forward(x)));
         }
@@ -95,6 +98,7 @@ impl TransformerEncoderLayer {
     /// The output for `x` `[b, positions, width]`; the options say which positions see which.
     #[track_caller]
     pub fn encode(&self, x: &Tensor, options: AttentionOptions<'_>) -> Tensor {
+        let _scope = parts::enter(self);
         let x = self
             .around_attention
             .around(x, self.pre_norm, |x| self.attention.attend(x, x, options));
@@ -156,6 +160,7 @@ impl TransformerDecoderLayer {
     /// The output for `x` `[b, positions, width]` beside a memory `[b, others, width]`, of which the options say what is seen.
     #[track_caller]
     pub fn decode(&self, x: &Tensor, memory: &Tensor, options: AttentionOptions<'_>) -> Tensor {
+        let _scope = parts::enter(self);
         let causal = AttentionOptions::new().causal(true);
         let x = self
             .around_attention

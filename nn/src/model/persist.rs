@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::module::{self, Layer};
 use std::collections::BTreeMap;
 use std::path::Path;
+use thalweg::observe::{self, SpanKind};
 use thalweg::{Context, Tensor, Tree};
 
 /// What callbacks can do with a model.
@@ -121,6 +122,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
 
 impl<N: Layer + Tree + Send + Sync + 'static> Trained for Model<N> {
     fn save_with(&self, path: &Path, metadata: &BTreeMap<String, String>) -> Result<()> {
+        let _span = observe::span(SpanKind::Checkpoint, &path.to_string_lossy(), 0);
         let mut tensors: Vec<Named> = self.named();
         tensors.extend(self.named_slots());
         tensors.push((POSITION.to_owned(), self.position()));

@@ -48,6 +48,7 @@ impl<T: Module> Module for Option<T> {
     fn visit<'a>(&'a self, visitor: &mut Visitor<'_, 'a>) {
         visitor.leaf(Part::Setting(u64::from(self.is_some())));
         if let Some(part) = self {
+            visitor.note(part);
             part.visit(visitor);
         }
     }

@@ -1,15 +1,17 @@
 //! Backends: the tables of a plugin, and calls with their errors.
 
-use super::device::{Device, DeviceOptions, DeviceProperties, text};
+use super::device::{Device, DeviceOptions, DeviceProperties};
 use super::error::{CallError, Error, Result};
+use crate::loader::state::float;
+use crate::said::{self, text};
 use std::ffi::c_void;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 use thalweg_hal::Status;
 use thalweg_hal::tables::{
-    self, BackendApi, Context, CoreTable, DeviceTable, EventTable, KernelTable, MemoryTable, ProgramTable,
-    StreamTable, Table, TableId,
+    self, BackendApi, Context, CoreTable, DeviceTable, EventTable, KernelTable, MemoryTable, ProfileTable,
+    ProgramTable, StreamTable, Table, TableId,
 };
 
 /// The tables of a backend. Calls through them go past every check of this module.
@@ -30,6 +32,8 @@ pub struct Tables {
     pub kernel: Option<&'static KernelTable>,
     /// Programs, where the backend has them.
     pub program: Option<&'static ProgramTable>,
+    /// Profiles, where the backend has them.
+    pub profile: Option<&'static ProfileTable>,
 }
 
 /// Who a backend is.
@@ -121,6 +125,8 @@ impl Backend {
             kernel: unsafe { table(&api) },
             // SAFETY: as above.
             program: unsafe { table(&api) },
+            // SAFETY: as above.
+            profile: unsafe { table(&api) },
         };
         let mut raw = tables::BackendInfo {
             name: [0; 32],
@@ -192,9 +198,18 @@ impl Backend {
     pub fn device_count(&self) -> Result<u32> {
         let mut count = 0;
         // SAFETY: plain call of a table; `count` is writable.
-        let code = unsafe { (self.0.tables.core.device_count)(self.context(), &raw mut count) };
+        let code =
+            float::kept(|| unsafe { (self.0.tables.core.device_count)(self.context(), &raw mut count) });
         self.check(code, "device_count")?;
-        Ok(count)
+        said::count(count).map_err(|message| {
+            Error::Call(Box::new(CallError {
+                status: Status::Internal,
+                op: "device_count".into(),
+                target: self.name().into(),
+                message,
+                location: None,
+            }))
+        })
     }
 
     /// What device `ordinal` is. Initialises nothing.
@@ -273,21 +288,7 @@ impl Backend {
 
     /// Text of the last error of the calling thread.
     pub fn last_error(&self) -> String {
-        let mut buffer = vec![0_u8; 256];
-        loop {
-            // SAFETY: the buffer has the capacity that is passed.
-            let len =
-                unsafe { (self.0.tables.core.last_error)(self.context(), buffer.as_mut_ptr(), buffer.len()) };
-            if len <= buffer.len() {
-                buffer.truncate(len);
-                return String::from_utf8_lossy(&buffer).into_owned();
-            }
-            // A backend that lies about the length must not make the host allocate without bound.
-            const MOST: usize = 1 << 20;
-            if buffer.len() >= MOST {
-                return String::from_utf8_lossy(&buffer).into_owned();
-            }
-            buffer.resize(len.min(MOST), 0);
-        }
+        // SAFETY: the function is this backend's, and its context goes with it.
+        unsafe { said::last_error(self.0.tables.core.last_error, self.context()) }.unwrap_or_default()
     }
 }

@@ -6,6 +6,8 @@ use super::memory::Buffer;
 use super::statistics::{self, MemoryStats};
 use super::stream::{Stream, StreamHandle, in_callback};
 use super::tag::Tag;
+use crate::loader::state::float;
+use crate::said::{self, text};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::fmt;
@@ -102,12 +104,6 @@ impl fmt::Debug for Capabilities {
     }
 }
 
-/// Text padded with zeros.
-pub(super) fn text(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
-}
-
 impl DeviceProperties {
     pub(super) fn new(raw: &tables::DeviceProperties) -> DeviceProperties {
         DeviceProperties {
@@ -118,8 +114,12 @@ impl DeviceProperties {
             compute_units: raw.compute_units,
             total_memory: raw.total_memory,
             capabilities: Capabilities(raw.capabilities),
-            alignment: raw.alignment,
-            priorities: raw.priority_low..=raw.priority_high,
+            alignment: if raw.alignment.is_power_of_two() {
+                raw.alignment
+            } else {
+                1
+            },
+            priorities: said::priorities(raw.priority_low, raw.priority_high),
         }
     }
 }
@@ -199,9 +199,9 @@ impl Device {
             block_size: options.block_size,
         };
         let mut handle = 0;
+        let open = backend.tables().device.open;
         // SAFETY: plain call of a table; `handle` is writable.
-        let code =
-            unsafe { (backend.tables().device.open)(backend.context(), &raw const raw, &raw mut handle) };
+        let code = float::kept(|| unsafe { open(backend.context(), &raw const raw, &raw mut handle) });
         if code != 0 {
             return Err(backend.error(code, "open", &target, Some(std::panic::Location::caller())));
         }

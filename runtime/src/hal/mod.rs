@@ -27,6 +27,7 @@ mod graph;
 mod kernel;
 mod memory;
 mod process;
+mod profile;
 mod program;
 mod runtime;
 mod scope;
@@ -52,9 +53,10 @@ pub use process::{
     availability, capability, current_stream, default_stream, device, device_count, device_name,
     device_properties, empty_cache, is_available, is_initialized, max_memory_allocated, max_memory_reserved,
     mem_get_info, memory_allocated, memory_reserved, memory_stats, memory_summary,
-    reset_max_memory_allocated, reset_max_memory_reserved, reset_peak_memory_stats, runtime,
+    reset_max_memory_allocated, reset_max_memory_reserved, reset_peak_memory_stats, runtime, set_layers,
     set_memory_limit, synchronize, targets,
 };
+pub use profile::{HardwareCounter, Profile, ProfileKinds};
 pub use program::{
     Builder as ProgramBuilder, Operand as ProgramOperand, Program, Scalar as ProgramScalar,
     Slots as ProgramSlots,
@@ -68,6 +70,8 @@ pub use target::Target;
 pub use thalweg_hal::dtype::types;
 pub use thalweg_hal::every_dtype;
 pub use thalweg_hal::f8::*;
-pub use thalweg_hal::tables::{Capability, Kind, MemoryInfo, PropertyKey};
+pub use thalweg_hal::tables::{
+    Capability, Kind, MemoryInfo, ProfileFlag, ProfileKind, ProfileRecord, PropertyKey,
+};
 pub use thalweg_hal::{DType, Status, ir, library};
 pub use work::{Arg, Copy, Fill, Launch, Packet, Place};

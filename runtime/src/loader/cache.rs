@@ -1,15 +1,16 @@
 //! What is remembered of loads in child processes, by the files' content, so that a known file costs none.
 
 use super::discover::privileged;
-use super::lock::write_atomically;
 use super::probe::ProbeOutcome;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use thalweg_hal::kit::file::replace;
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// More than this is not kept; a cache that has grown over it starts anew.
 const MAX_ENTRIES: usize = 4096;
 const MAX_LEN: u64 = 4 << 20;
@@ -52,11 +53,11 @@ impl Cache {
         read(self.path.as_deref()?).files.remove(sha256)
     }
 
-    /// Remembers `outcome`, except what another installation may cure. A memory that cannot be written costs a child
+    /// Remembers `outcome`, where the file alone decides it. A memory that cannot be written costs a child
     /// process next time and nothing else.
     pub fn put(&self, sha256: &str, outcome: &ProbeOutcome) {
         let Some(path) = self.path.as_deref() else { return };
-        if matches!(outcome, ProbeOutcome::LoadError { .. }) {
+        if !outcome.is_the_files() {
             return;
         }
         let mut content = read(path);
@@ -67,10 +68,7 @@ impl Cache {
         content.files.insert(sha256.into(), outcome.clone());
         let written = serde_json::to_vec_pretty(&content)
             .map_err(std::io::Error::other)
-            .and_then(|text| {
-                path.parent().map_or(Ok(()), fs::create_dir_all)?;
-                write_atomically(path, &text)
-            });
+            .and_then(|text| replace(path, |file| file.write_all(&text)));
         if let Err(error) = written {
             tracing::debug!(path = %path.display(), %error, "the memory of plugin probes cannot be written");
         }
@@ -92,19 +90,24 @@ fn read(path: &Path) -> Content {
 
 #[cfg(test)]
 mod tests {
+    use super::super::probe::During;
     use super::*;
 
     #[test]
-    fn outcomes_are_remembered_but_for_missing_libraries() {
+    fn outcomes_of_the_file_alone_are_remembered() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("a/b/probed.json");
         let cache = Cache::new(Some(path.clone()));
-        let crash = ProbeOutcome::Signal {
+        let crash = |during| ProbeOutcome::Signal {
+            during,
             number: 11,
             said: "why".into(),
         };
         cache.put("aa", &ProbeOutcome::Ok);
-        cache.put("bb", &crash);
+        cache.put("bb", &crash(During::Load));
+        cache.put("ee", &crash(During::Devices));
+        let (during, limit_ms) = (During::Load, 800);
+        cache.put("ff", &ProbeOutcome::TimedOut { during, limit_ms });
         cache.put(
             "cc",
             &ProbeOutcome::LoadError {
@@ -113,10 +116,12 @@ mod tests {
         );
         assert_eq!(
             (cache.get("aa"), cache.get("bb")),
-            (Some(ProbeOutcome::Ok), Some(crash))
+            (Some(ProbeOutcome::Ok), Some(crash(During::Load)))
         );
-        assert_eq!(cache.get("cc"), None);
-        for damaged in ["", "{", r#"{"version":2,"files":{"aa":{"outcome":"ok"}}}"#] {
+        for absent in ["cc", "ee", "ff"] {
+            assert_eq!(cache.get(absent), None);
+        }
+        for damaged in ["", "{", r#"{"version":1,"files":{"aa":{"outcome":"ok"}}}"#] {
             fs::write(&path, damaged).unwrap();
             assert_eq!(cache.get("aa"), None);
         }

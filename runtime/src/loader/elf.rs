@@ -80,6 +80,9 @@ pub enum ElfError {
     Damaged(&'static str),
 }
 
+/// How a library begins.
+pub(super) const MAGIC: [u8; 4] = elf::ELFMAG;
+
 /// Checks `bytes` as a shared library for this machine. Never panics, whatever the bytes are.
 ///
 /// # Errors

@@ -63,7 +63,7 @@ impl LoadError {
             LoadError::Elf(ElfError::Empty | ElfError::Truncated { .. } | ElfError::Damaged(_)) => {
                 format!("an interrupted copy does this; compare `sha256sum {path}` with the original's")
             }
-            LoadError::NoNote | LoadError::NoEntry => format!(
+            LoadError::NoNote | LoadError::NoEntry | LoadError::NoLayerEntry => format!(
                 "a plugin is made by export_backend! (Rust) or THALWEG_EXPORT and the section {SECTION} (C); \
                  `strip` must not remove the section"
             ),
@@ -81,14 +81,20 @@ impl LoadError {
             LoadError::Lock(LockError::Io { .. } | LockError::Line { .. } | LockError::NotAPlugin { .. }) => {
                 format!("nothing of the folder loads until its {LOCK_FILE} can be read")
             }
-            LoadError::Seal(_) => "the system must offer memfd_create with seals (Linux 3.17 or later)".into(),
+            LoadError::Seal(_) => {
+                "the system must offer memfd_create with seals (Linux 3.17 or later) and /proc, and allow a file of this size".into()
+            }
+            LoadError::NoTrial(_) => {
+                "let the program start processes and see /proc; one that trusts its files sets `LoaderOptions::probe` to false".into()
+            }
+            LoadError::Host(_) => "the plugin's author can fix this; nothing on this machine can".into(),
             LoadError::Probe { outcome: ProbeOutcome::TimedOut { .. }, .. } => {
                 format!("see where it hangs: `gdb -ex run --args env LD_PRELOAD={path} true`, then Ctrl-C and `bt`")
             }
             LoadError::Probe { .. } => {
                 format!("see where it happens: `gdb -ex run -ex bt --args env LD_PRELOAD={path} true`")
             }
-            LoadError::MissingLibrary(_) => format!("`ldd {path}` lists every library that is not found"),
+            LoadError::MissingLibrary { .. } => format!("`ldd {path}` lists every library that is not found"),
             LoadError::Open(_) => format!("`ldd -r {path}` lists what cannot be resolved"),
             LoadError::Layout { .. } => {
                 "rebuild the plugin with the thalweg-hal that this program was built with".into()
@@ -98,6 +104,16 @@ impl LoadError {
             | LoadError::NullFunction { .. }
             | LoadError::Name { .. } => {
                 "the plugin's author can fix this; `thalweg conform` shows what else is missing".into()
+            }
+            LoadError::IsLayer(_) | LoadError::NotALayer(_) => {
+                "the name of a layer's file begins with `libthalweg_layer_`, that of no backend does".into()
+            }
+            LoadError::NoSuchLayer { .. } | LoadError::LayerTwice(_) => {
+                "THALWEG_LAYERS and `LoaderOptions::layers` name layers".into()
+            }
+            LoadError::Layer { error, .. } => error.hint(Path::new("the layer")),
+            LoadError::LayerContext | LoadError::LayerHides(_) => {
+                "the layer's author can fix this; a program without the layer runs".into()
             }
             LoadError::Init(_) => {
                 "the words are the backend's own; `thalweg -v devices` prints what else it logs".into()
@@ -113,7 +129,10 @@ mod tests {
     #[test]
     fn hints_name_the_file_or_where_a_library_comes_from() {
         let path = Path::new("/opt/libthalweg_acme.so");
-        let text = |library: &str| LoadError::MissingLibrary(library.into()).to_string();
+        let text = |library: &str| {
+            let (library, beside) = (library.into(), false);
+            LoadError::MissingLibrary { library, beside }.to_string()
+        };
         assert_eq!(
             text("libcuda.so.1"),
             "libcuda.so.1 was not found; it comes with the NVIDIA driver (`nvidia-smi` shows whether one runs)"

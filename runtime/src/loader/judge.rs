@@ -1,18 +1,17 @@
 //! Judges a plugin's file without running any of it.
 
 use super::discover::Found;
-use super::elf;
+use super::elf::{self, ElfError};
 use super::error::LoadError;
 use super::features;
 use super::layout;
-use super::lock::{LOCK_FILE, Lock};
+use super::lock::{LOCK_FILE, Lock, regular};
 use super::trail::{Stage, Trail};
 use super::trust;
-use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
-use thalweg_hal::manifest::{self, ABI, Manifest};
-use thalweg_hal::tables::{ENTRY_SYMBOL, LAYOUT};
+use thalweg_hal::manifest::{self, ABI, LAYER_KIND, Manifest};
+use thalweg_hal::tables::{ENTRY_SYMBOL, LAYER_SYMBOL, LAYOUT};
 
 const MAX_LEN: u64 = 4 << 30;
 
@@ -31,6 +30,24 @@ pub struct Judged {
     pub locked: bool,
 }
 
+impl Judged {
+    /// The same, unless it is a layer.
+    pub(super) fn backend(self) -> Result<Judged, LoadError> {
+        match self.manifest.kind.as_str() {
+            LAYER_KIND => Err(LoadError::IsLayer(self.manifest.name)),
+            _ => Ok(self),
+        }
+    }
+
+    /// The same, if it is a layer.
+    pub(super) fn layer(self) -> Result<Judged, LoadError> {
+        match self.manifest.kind.as_str() {
+            LAYER_KIND => Ok(self),
+            _ => Err(LoadError::NotALayer(self.manifest.kind)),
+        }
+    }
+}
+
 /// Judges `found`; `lock` is the lock file of its folder, where there is one.
 ///
 /// # Errors
@@ -44,14 +61,22 @@ pub(super) fn follow(found: &Found, lock: Option<&Lock>, trail: &mut Trail) -> R
     trail.enter(Stage::File, Some(&found.path));
     let path = trust::file(&found.path, found.strictness())?;
     let unreadable = |error: std::io::Error| LoadError::Read(error.to_string());
-    let file = fs::File::open(&path).map_err(unreadable)?;
+    let mut file = regular(&path).map_err(unreadable)?;
     let len = file.metadata().map_err(unreadable)?.len();
     if len > MAX_LEN {
         return Err(LoadError::TooLarge(len));
     }
     let mut bytes = Vec::new();
+    // What does not even begin as a library is not read: it may be large.
+    let start = (&mut file).take(elf::MAGIC.len() as u64);
+    start.take(len + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if !bytes.is_empty() && bytes != elf::MAGIC {
+        return Err(ElfError::NotElf.into());
+    }
     // One byte more than promised shows a file that grows while it is read.
-    file.take(len + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    file.take(len + 1 - bytes.len() as u64)
+        .read_to_end(&mut bytes)
+        .map_err(unreadable)?;
     let link = if path == found.path {
         String::new()
     } else {
@@ -79,8 +104,10 @@ pub(super) fn follow(found: &Found, lock: Option<&Lock>, trail: &mut Trail) -> R
         return Err(LoadError::Arch(manifest.arch));
     }
     features::check(&manifest.features)?;
-    if !elf.may_export(ENTRY_SYMBOL) {
-        return Err(LoadError::NoEntry);
+    match manifest.kind == LAYER_KIND {
+        false if !elf.may_export(ENTRY_SYMBOL) => return Err(LoadError::NoEntry),
+        true if !elf.may_export(LAYER_SYMBOL) => return Err(LoadError::NoLayerEntry),
+        _ => {}
     }
     let list = |what: &str, list: &[String]| match list {
         [] => String::new(),

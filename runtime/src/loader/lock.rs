@@ -8,8 +8,10 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use thalweg_hal::kit::file::replace;
 
 /// The lock file's name.
 pub const LOCK_FILE: &str = "thalweg-plugins.lock";
@@ -87,15 +89,21 @@ impl Lock {
     /// When there is one that cannot be read; its folder then loads nothing.
     pub fn of_folder(folder: &Path) -> Result<Option<Lock>, LockError> {
         let path = folder.join(LOCK_FILE);
-        let len = match fs::metadata(&path) {
-            Ok(meta) => meta.len(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(LockError::io("read", &path, &error)),
+        let unreadable = |error: io::Error| LockError::io("read", &path, &error);
+        let file = match regular(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path.symlink_metadata().is_err() => {
+                return Ok(None);
+            }
+            Err(error) => return Err(unreadable(error)),
         };
-        if len > MAX_LEN {
+        let mut text = String::new();
+        file.take(MAX_LEN + 1)
+            .read_to_string(&mut text)
+            .map_err(unreadable)?;
+        if text.len() as u64 > MAX_LEN {
             return Err(LockError::Line { path, line: 1 });
         }
-        let text = fs::read_to_string(&path).map_err(|error| LockError::io("read", &path, &error))?;
         let mut lock = Lock::default();
         for (i, line) in text.lines().enumerate() {
             let entry = line.split_once("  ").filter(|(sum, file)| {
@@ -140,7 +148,8 @@ impl Lock {
             let _ = writeln!(text, "{sum}  {file}");
         }
         let path = folder.join(LOCK_FILE);
-        write_atomically(&path, text.as_bytes()).map_err(|error| LockError::io("write", &path, &error))?;
+        replace(&path, |file| file.write_all(text.as_bytes()))
+            .map_err(|error| LockError::io("write", &path, &error))?;
         Ok(path)
     }
 }
@@ -155,19 +164,21 @@ pub fn sha256(bytes: &[u8]) -> String {
     text
 }
 
-/// Replaces `path` in one step, so that a reader finds the old content or the new.
-pub(super) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(format!(".{}.part", std::process::id()));
-    let partial = PathBuf::from(partial);
-    let done = fs::File::create(&partial)
-        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&partial, path));
-    if done.is_err() {
-        // What is left of a failed write is of no use to anybody.
-        let _ = fs::remove_file(&partial);
+/// Opens a file to read it. What is no regular file is refused, and is not waited for.
+pub(super) fn regular(path: &Path) -> io::Result<fs::File> {
+    let refused = || io::Error::other("it is no regular file");
+    // A device may do something when it is opened.
+    if !fs::metadata(path)?.is_file() {
+        return Err(refused());
     }
-    done
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(refused()),
+    }
 }
 
 /// Writes the lock files for `paths`: a folder stands for all of its plugins and is locked anew, a file is added to
@@ -194,7 +205,7 @@ pub fn lock(paths: &[PathBuf]) -> Result<Vec<PathBuf>, LockError> {
         }
         for file in files {
             let path = folder.join(&file);
-            let bytes = fs::read(&path).map_err(|error| LockError::io("read", &path, &error))?;
+            let bytes = content(&path)?;
             locks
                 .entry(folder.clone())
                 .or_default()
@@ -235,13 +246,21 @@ pub fn verify(folder: &Path) -> Result<Vec<Verified>, LockError> {
         .collect();
     let judge = |file: &String| {
         let path = folder.join(file);
-        let bytes = fs::read(&path).map_err(|error| LockError::io("read", &path, &error))?;
+        let bytes = content(&path)?;
         lock.check(file, &bytes)
     };
     Ok(files
         .into_iter()
         .map(|file| (file.clone(), judge(&file)))
         .collect())
+}
+
+fn content(path: &Path) -> Result<Vec<u8>, LockError> {
+    let mut bytes = Vec::new();
+    regular(path)
+        .and_then(|mut file| file.read_to_end(&mut bytes))
+        .map_err(|error| LockError::io("read", path, &error))?;
+    Ok(bytes)
 }
 
 fn plugins_in(folder: &Path) -> Result<Vec<String>, LockError> {

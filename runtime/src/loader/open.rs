@@ -2,9 +2,11 @@
 
 use super::error::LoadError;
 use super::judge::Judged;
+use super::layers::Chain;
 use super::trail::{Stage, Trail};
 use crate::error::{Error, Result};
 use crate::host::host_api;
+use crate::said::{self, text};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -13,7 +15,7 @@ use std::ptr;
 use std::sync::LazyLock;
 use thalweg_hal::Status;
 use thalweg_hal::tables::{
-    ABI_VERSION, BackendApi, BackendInfo, CoreTable, ENTRY_SYMBOL, Entry, HostApi, LogRecord, Table, TableId,
+    ABI_VERSION, BackendApi, BackendInfo, CoreTable, Entry, HostApi, LogRecord, Table, TableId,
 };
 
 /// A backend that is loaded; it stays so until the process ends.
@@ -23,6 +25,7 @@ pub struct Backend {
     version: String,
     driver: String,
     path: Option<PathBuf>,
+    layers: Vec<String>,
     entry: Entry,
     api: BackendApi,
     core: &'static CoreTable,
@@ -49,12 +52,17 @@ impl Backend {
         self.path.as_deref()
     }
 
-    /// The function that the backend was asked with for its tables.
+    /// The layers over it; the first is nearest to the program.
+    pub fn layers(&self) -> &[String] {
+        &self.layers
+    }
+
+    /// The function that the backend itself, without its layers, was asked with for its tables.
     pub fn entry(&self) -> Entry {
         self.entry
     }
 
-    /// What the backend handed over.
+    /// What the backend, or the uppermost layer over it, handed over.
     pub fn api(&self) -> &BackendApi {
         &self.api
     }
@@ -73,7 +81,10 @@ impl Backend {
         let mut count = 0;
         // SAFETY: the context is the backend's, `count` lives through the call.
         self.check(unsafe { (self.core.device_count)(self.api.context, &raw mut count) })?;
-        Ok(count)
+        said::count(count).map_err(|message| Error::Backend {
+            status: Status::Internal,
+            message,
+        })
     }
 
     /// Turns the code that a function of this backend returned into a result; to be called on the same thread.
@@ -103,20 +114,8 @@ fn said_nothing(code: i32) -> String {
 }
 
 fn last_error(core: &CoreTable, api: &BackendApi) -> Option<String> {
-    let mut text = vec![0_u8; 512];
-    loop {
-        // SAFETY: the buffer has the capacity that is passed.
-        let len = unsafe { (core.last_error)(api.context, text.as_mut_ptr(), text.len()) };
-        if len <= text.len() {
-            text.truncate(len);
-            let text = String::from_utf8_lossy(&text).into_owned();
-            return (!text.is_empty()).then_some(text);
-        }
-        text.resize(len.min(1 << 20), 0);
-        if len > text.len() {
-            return None;
-        }
-    }
+    // SAFETY: the function is a backend's, and its context goes with it.
+    unsafe { said::last_error(core.last_error, api.context) }
 }
 
 /// # Safety
@@ -132,42 +131,55 @@ unsafe fn table<T: Table>(api: &BackendApi) -> Option<&'static T> {
     }
 }
 
-/// Loads the file at `path`, whose content is `judged`.
-pub(super) fn open(judged: &Judged, path: &Path, trail: &mut Trail) -> Result<Entry, LoadError> {
+/// Loads the file at `path`, whose content is `judged`, and looks up its function `symbol`, which has the type `T`.
+pub(super) fn open<T: Copy>(
+    judged: &Judged,
+    path: &Path,
+    symbol: &str,
+    trail: &mut Trail,
+) -> Result<Option<T>, LoadError> {
     trail.enter(Stage::Open, Some(&judged.path));
     // SAFETY: constructors of the library run here; a child process has shown that they come to their end.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NODELETE) };
-    let library = library.map_err(|error| refusal(&error, path, &judged.needed))?;
+    let library = library.map_err(|error| {
+        let mut cause: &dyn std::error::Error = &error;
+        while let Some(source) = cause.source() {
+            cause = source;
+        }
+        refusal(&cause.to_string(), path, judged)
+    })?;
     trail.found("loaded into this process");
-    let symbol = ENTRY_SYMBOL.as_bytes();
-    // SAFETY: by the contract this symbol is the entry function.
-    let entry = unsafe { library.get::<Entry>(symbol) }.map(|entry| *entry);
+    // SAFETY: by the contract this symbol is a function of the type that the caller names.
+    let entry = unsafe { library.get::<T>(symbol.as_bytes()) }.map(|entry| *entry);
     // The library is never unloaded: threads, thread-local destructors and tables of its live on.
     std::mem::forget(library);
-    entry.map_err(|_| LoadError::NoEntry)
+    Ok(entry.ok())
 }
 
-fn refusal(error: &libloading::Error, path: &Path, needed: &[String]) -> LoadError {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    let text = cause.to_string();
+/// What the system's loader says of the library at `path`, as an error.
+pub(super) fn refusal(text: &str, path: &Path, judged: &Judged) -> LoadError {
     let missing = text
         .split_once(": cannot open shared object file")
         .map(|(file, _)| file);
     let missing = missing.filter(|file| Path::new(file) != path);
     let missing = missing.or_else(|| {
+        let needed = &judged.needed;
         needed
             .iter()
             .map(String::as_str)
-            .find(|lib| text.starts_with(*lib))
+            .find(|library| text.starts_with(*library))
     });
     match missing {
-        Some(library) => LoadError::MissingLibrary(library.into()),
+        Some(library) => {
+            let beside = judged.path.parent().map(|folder| folder.join(library));
+            LoadError::MissingLibrary {
+                library: library.into(),
+                beside: beside.is_some_and(|path| path.exists()),
+            }
+        }
         None => {
             let own = format!("{}: ", path.display());
-            LoadError::Open(text.strip_prefix(&own).unwrap_or(&text).into())
+            LoadError::Open(text.strip_prefix(&own).unwrap_or(text).into())
         }
     }
 }
@@ -194,22 +206,22 @@ unsafe extern "C" fn log(context: *mut c_void, record: *const LogRecord) {
     unsafe { (host_api().log)(context, record) };
 }
 
-/// Calls the entry function and checks what it hands over. `name` is the target that was asked for.
-pub(super) fn start(
-    entry: Entry,
-    name: &str,
-    path: Option<&Path>,
-    trail: &mut Trail,
-) -> Result<Backend, LoadError> {
-    trail.enter(Stage::Start, path);
-    let mut api = BackendApi::empty();
-    LOGGED.set(None);
-    // SAFETY: the host's table lives for ever, `api` through the call.
-    let code = unsafe { entry(ABI_VERSION, ptr::from_ref::<HostApi>(&HOST), &raw mut api) };
-    if code != 0 {
-        return Err(LoadError::Init(
-            LOGGED.take().unwrap_or_else(|| said_nothing(code)),
-        ));
+/// Calls an entry function; what it logged is the reason when it fails.
+pub(super) fn called(entry: impl FnOnce(*const HostApi) -> i32) -> Result<(), LoadError> {
+    let logged = || LOGGED.try_with(RefCell::take).ok().flatten();
+    logged();
+    match entry(ptr::from_ref::<HostApi>(&HOST)) {
+        0 => Ok(()),
+        code => Err(LoadError::Init(logged().unwrap_or_else(|| said_nothing(code)))),
+    }
+}
+
+/// Checks that the tables are there and whole.
+pub(super) fn check_tables(api: &BackendApi) -> Result<(), LoadError> {
+    // SAFETY: a function pointer is read as the number that a plugin may have written in its place.
+    let query = unsafe { (&raw const api.query_interface).cast::<usize>().read() };
+    if query == 0 {
+        return Err(LoadError::MissingTable(TableId::Core.name()));
     }
     for &id in TableId::ALL {
         // SAFETY: the entry function succeeded, so `api` keeps its contract.
@@ -229,7 +241,23 @@ pub(super) fn start(
             });
         }
     }
-    // SAFETY: as above.
+    Ok(())
+}
+
+/// Calls the entry function and checks what it hands over, and what `layers` make of it. `name` is the target that was asked for.
+pub(super) fn start(
+    entry: Entry,
+    name: &str,
+    path: Option<&Path>,
+    layers: Chain<'_>,
+    trail: &mut Trail,
+) -> Result<Backend, LoadError> {
+    trail.enter(Stage::Start, path);
+    let mut api = BackendApi::empty();
+    // SAFETY: the host's table lives for ever, `api` through the call.
+    called(|host| unsafe { entry(ABI_VERSION, host, &raw mut api) })?;
+    check_tables(&api)?;
+    // SAFETY: the entry function succeeded, so `api` keeps its contract.
     let core = unsafe { table::<CoreTable>(&api) }.ok_or(LoadError::MissingTable(TableId::Core.name()))?;
     let mut info = BackendInfo {
         name: [0; 32],
@@ -260,7 +288,11 @@ pub(super) fn start(
         format!(" on {driver}")
     };
     trail.found(format!("{own} {version}{by}, tables {}", tables.join(", ")));
+    let api = layers.over(api, trail)?;
+    // SAFETY: the layers succeeded and were checked, so `api` keeps its contract.
+    let core = unsafe { table::<CoreTable>(&api) }.ok_or(LoadError::MissingTable(TableId::Core.name()))?;
     Ok(Backend {
+        layers: layers.names.to_vec(),
         name: own,
         version,
         driver,
@@ -269,10 +301,4 @@ pub(super) fn start(
         api,
         core,
     })
-}
-
-/// A text that is padded with zeros.
-fn text(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
 }

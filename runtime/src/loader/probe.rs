@@ -1,38 +1,74 @@
 //! The first load of an unknown file, in a child process: a constructor that crashes, exits or hangs is a row in a
-//! report and not the end of the program.
+//! report and not the end of the program. The child goes as far as the host does before it opens a device: it runs the entry
+//! function, reads the tables and lists the devices.
 //!
 //! A library has no program of its own to start, and a fork of a program with threads inherits the system loader's
 //! tables in the middle of a change. So the child is the system's loader, started afresh on a program of a few bytes
-//! that needs the plugin.
+//! that calls what this process tells it to call.
 
 use super::sealed::Sealed;
-use program::SIGN;
+use child::{Lost, Remote};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
+use steps::{Found, Steps};
 
 mod child;
+mod code;
 mod program;
+mod steps;
 
-/// How a load in a child process ended.
+/// How much longer than the rest the list of devices may take: drivers start then.
+const DEVICES: u32 = 6;
+
+/// What the child was at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum During {
+    /// The load, with the constructors.
+    Load,
+    /// The entry function and the tables.
+    Start,
+    /// The list of devices.
+    Devices,
+}
+
+impl fmt::Display for During {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            During::Load => "while it is loaded",
+            During::Start => "while it starts",
+            During::Devices => "while it lists its devices",
+        })
+    }
+}
+
+/// How a trial in a child process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ProbeOutcome {
-    /// It loaded.
+    /// It came to its end.
     Ok,
-    /// The system's loader refused it without running any of it. A `dlopen` of the file will say the same.
+    /// The system's loader refused it without running any of it.
     LoadError {
         /// Its text.
         text: String,
     },
+    /// What it handed over cannot be used.
+    Unsound {
+        /// Why.
+        text: String,
+    },
     /// A signal ended the child.
     Signal {
+        /// What it was at.
+        during: During,
         /// The signal.
         number: i32,
         /// The last line on its standard error.
@@ -40,13 +76,17 @@ pub enum ProbeOutcome {
     },
     /// The child ended itself.
     Exited {
-        /// The exit code.
-        code: i32,
+        /// What it was at.
+        during: During,
+        /// The exit code; not known in a program that ignores SIGCHLD.
+        code: Option<i32>,
         /// The last line on its standard error.
         said: String,
     },
-    /// It was still loading when the time was up.
+    /// It had not done when the time was up.
     TimedOut {
+        /// What it was at.
+        during: During,
         /// The limit in milliseconds.
         limit_ms: u64,
     },
@@ -56,24 +96,37 @@ impl fmt::Display for ProbeOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ProbeOutcome::Ok => write!(f, "loads"),
-            ProbeOutcome::LoadError { text } => write!(f, "{text}"),
-            ProbeOutcome::Signal { number, said } => {
-                write!(
-                    f,
-                    "it crashes while it is loaded (signal {number}{}){}",
-                    signal_name(*number),
-                    Said(said)
-                )
+            ProbeOutcome::LoadError { text } | ProbeOutcome::Unsound { text } => write!(f, "{text}"),
+            ProbeOutcome::Signal { during, number, said } => {
+                let name = signal_name(*number);
+                write!(f, "it crashes {during} (signal {number}{name}){}", Said(said))
             }
-            ProbeOutcome::Exited { code, said } => {
-                write!(
-                    f,
-                    "it ends the process while it is loaded (exit code {code}){}",
-                    Said(said)
-                )
+            ProbeOutcome::Exited { during, code, said } => {
+                let code = code.map_or_else(|| "code unknown".into(), |code| format!("exit code {code}"));
+                write!(f, "it ends the process {during} ({code}){}", Said(said))
             }
-            ProbeOutcome::TimedOut { limit_ms } => {
-                write!(f, "it is not loaded within {} s", *limit_ms as f64 / 1000.0)
+            ProbeOutcome::TimedOut { during, limit_ms } => {
+                let done = match during {
+                    During::Load => "loaded",
+                    During::Start => "started",
+                    During::Devices => "ready to list its devices",
+                };
+                write!(f, "it is not {done} within {} s", *limit_ms as f64 / 1000.0)
+            }
+        }
+    }
+}
+
+impl ProbeOutcome {
+    /// Whether the file alone decides it: not a library that may be installed, a driver, or a machine that was busy.
+    pub(super) fn is_the_files(&self) -> bool {
+        match self {
+            ProbeOutcome::Ok => true,
+            ProbeOutcome::Signal { during, .. } | ProbeOutcome::Exited { during, .. } => {
+                *during == During::Load
+            }
+            ProbeOutcome::LoadError { .. } | ProbeOutcome::Unsound { .. } | ProbeOutcome::TimedOut { .. } => {
+                false
             }
         }
     }
@@ -106,11 +159,11 @@ fn signal_name(number: i32) -> &'static str {
     }
 }
 
-/// Loads `path` in a child process.
+/// Tries the plugin at `path` in a child process: the load and the start within `limit`, the list of devices within six times that.
 ///
 /// # Errors
 /// Where this cannot be done: on systems without glibc, in a program with raised privileges, where no process can be
-/// started.
+/// started, where /proc is missing.
 pub fn probe(path: &Path, limit: Duration) -> io::Result<ProbeOutcome> {
     if super::discover::privileged() {
         return Err(io::Error::new(
@@ -118,78 +171,70 @@ pub fn probe(path: &Path, limit: Duration) -> io::Result<ProbeOutcome> {
             "the program runs with raised privileges",
         ));
     }
-    // A name with a `$` would be expanded by the loader; it is passed as a descriptor of this process.
-    let odd = path.as_os_str().as_encoded_bytes().contains(&b'$');
-    let held = if odd { Some(File::open(path)?) } else { None };
-    let path = match &held {
-        Some(file) => path_of_descriptor(file.as_raw_fd()),
-        None => path.to_path_buf(),
+    // A name with a `$` would be expanded by the loader.
+    let file = super::lock::regular(path)?;
+    let path = path_of_descriptor(file.as_raw_fd());
+    let program = Sealed::new(c"thalweg-trial", &program::program(&file_of(c"dlopen")?)?)?;
+    let mut command = Command::new(file_of(c"_r_debug")?);
+    command.arg(path_of_descriptor(program.fd()));
+    let begun = Instant::now();
+    // Until the program answers, nothing of the plugin runs.
+    let mut remote = Remote::start(command, begun + limit).map_err(no_trial)?;
+    let mut steps = Steps {
+        remote: &mut remote,
+        during: During::Load,
     };
-    let outcome = load(&path, limit)?;
-    let suspicious = matches!(outcome, ProbeOutcome::Signal { .. } | ProbeOutcome::Exited { .. });
-    if suspicious && load(&file_of(c"gnu_get_libc_version")?, limit)? != ProbeOutcome::Ok {
-        return Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "the system's loader cannot be run here",
-        ));
-    }
+    let run = steps.run(&path, begun + limit * DEVICES);
+    let during = steps.during;
+    let outcome = match run {
+        Ok(Found::Sound) => ProbeOutcome::Ok,
+        Ok(Found::Refused(text)) => ProbeOutcome::LoadError { text },
+        Ok(Found::Unsound(text)) => ProbeOutcome::Unsound { text },
+        Err(Lost::System(error)) => return Err(error),
+        Err(Lost::TimedOut) => {
+            let limit = if during == During::Devices {
+                limit * DEVICES
+            } else {
+                limit
+            };
+            let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+            ProbeOutcome::TimedOut { during, limit_ms }
+        }
+        Err(Lost::Ended(status)) => ended(during, status, remote.last_words()),
+    };
     Ok(outcome)
 }
 
-fn load(path: &Path, limit: Duration) -> io::Result<ProbeOutcome> {
-    let program = Sealed::new(&program::program(path)?)?;
-    let mut command = Command::new(file_of(c"_r_debug")?);
-    // Resolves every symbol at once, as RTLD_NOW does.
-    command
-        .arg(path_of_descriptor(program.fd()))
-        .env("LD_BIND_NOW", "1");
-    Ok(judge(child::run(command, limit)?, limit))
+fn no_trial(lost: Lost) -> io::Error {
+    match lost {
+        Lost::System(error) => error,
+        Lost::TimedOut => io::Error::new(
+            io::ErrorKind::TimedOut,
+            "the system's loader did not start in time",
+        ),
+        Lost::Ended(_) => io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the system's loader cannot be run here",
+        ),
+    }
+}
+
+fn ended(during: During, status: Option<ExitStatus>, said: String) -> ProbeOutcome {
+    use std::os::unix::process::ExitStatusExt;
+    match status.and_then(|status| status.signal()) {
+        Some(number) => ProbeOutcome::Signal { during, number, said },
+        None => ProbeOutcome::Exited {
+            during,
+            code: status.and_then(|status| status.code()),
+            said,
+        },
+    }
 }
 
 /// The path under which a child can open a descriptor of this process.
 pub(super) fn path_of_descriptor(fd: RawFd) -> PathBuf {
     PathBuf::from(format!("/proc/{}/fd/{fd}", std::process::id()))
 }
-
-fn judge(end: child::End, limit: Duration) -> ProbeOutcome {
-    use std::os::unix::process::ExitStatusExt;
-    let child::End {
-        status,
-        output,
-        errors,
-    } = end;
-    let Some(status) = status else {
-        return ProbeOutcome::TimedOut {
-            limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
-        };
-    };
-    let errors = String::from_utf8_lossy(&errors);
-    for mark in LOADER_MARKS {
-        if let Some((_, text)) = errors.split_once(mark) {
-            return ProbeOutcome::LoadError {
-                text: text.lines().next().unwrap_or_default().into(),
-            };
-        }
-    }
-    let said = errors
-        .lines()
-        .rev()
-        .map(str::trim)
-        .find(|line| !line.is_empty())
-        .unwrap_or_default();
-    let said = said.chars().take(200).collect();
-    match (status.code(), status.signal()) {
-        (Some(0), _) if output.windows(SIGN.len()).any(|part| part == SIGN) => ProbeOutcome::Ok,
-        (Some(code), _) => ProbeOutcome::Exited { code, said },
-        (None, signal) => ProbeOutcome::Signal {
-            number: signal.unwrap_or(0),
-            said,
-        },
-    }
-}
-
-/// How the texts of glibc's loader begin when it refuses a file in an orderly way.
-const LOADER_MARKS: [&str; 2] = ["error while loading shared libraries: ", "symbol lookup error: "];
 
 /// The file that defines `symbol` in this process.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -204,7 +204,7 @@ fn manifests_that_do_not_fit() {
         (
             "LAYOUT=\"DeviceOptions{ordinal:u64}\"",
             "refused: DeviceOptions.ordinal: this program expects u32, the plugin has u64 \
-             (built against thalweg-hal 2.0; rebuild it against 2.0)"
+             (built against thalweg-hal 2.0; rebuild it against 2.1)"
                 .into(),
         ),
         (

@@ -1,9 +1,13 @@
 /* A plugin with nothing but what the loader asks for. The tests set NAME, ABI, ARCH, FEATURES, START,
- * TABLES, HOLE, OFFSET, LAYOUT and DEVICES. */
+ * ENTRY, TABLES, HOLE, OFFSET, LAYOUT, DEVICES and PROPERTIES. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef NAME
@@ -38,6 +42,12 @@
 #define LAYOUT_LINE "\nlayout=" LAYOUT
 #else
 #define LAYOUT_LINE ""
+#endif
+#ifndef PROPERTIES
+#define PROPERTIES
+#endif
+#ifndef ENTRY
+#define ENTRY
 #endif
 #ifndef DEVICES
 #define DEVICES *out = 1; return 0
@@ -88,9 +98,21 @@ static int32_t shut_down(void *context) {
 static void *core[16] = {(void *)info, (void *)device_count, (void *)last_error, (void *)shut_down,
                          REST, REST, HOLE, REST, REST, REST, REST, REST, REST, REST, REST, REST};
 
+static int32_t properties(void *context, uint32_t ordinal, void *out) {
+    (void)context;
+    (void)ordinal;
+    (void)out;
+    PROPERTIES;
+    return 0;
+}
+
+/* The device table has `properties` in place of `info`. */
+static void *device[16] = {(void *)properties, REST, REST, REST, REST, REST, HOLE, REST,
+                           REST, REST, REST, REST, REST, REST, REST, REST};
+
 static const void *query_interface(void *context, uint32_t table, uint32_t version) {
     (void)context;
-    return version == 1 && table <= TABLES ? (const char *)core + OFFSET : 0;
+    return version == 1 && table <= TABLES ? (const char *)(table == 2 ? device : core) + OFFSET : 0;
 }
 
 typedef struct {
@@ -103,6 +125,7 @@ typedef struct {
 int32_t thalweg_backend(uint32_t abi, const void *host, Api *out) {
     (void)abi;
     (void)host;
+    ENTRY;
 #ifdef FAIL
     return 7;
 #endif

@@ -124,7 +124,7 @@ fn a_changed_struct_is_one_line() {
     assert_eq!(
         rows[0].outcome.to_string(),
         "refused: DeviceProperties.compute_units: this program expects u32, the plugin has u64 \
-         (built against thalweg-hal 2.0; rebuild it against 2.0)"
+         (built against thalweg-hal 2.1; rebuild it against 2.1)"
     );
 }
 
@@ -139,12 +139,12 @@ fn a_newer_table_is_passed_over() {
         },
         Patch {
             file: "src/tables/mod.rs",
-            from: "pub const ABI_MINOR: u16 = 0;",
+            from: "pub const ABI_MINOR: u16 = 1;",
             to: "pub const ABI_MINOR: u16 = 4;",
         },
         Patch {
             file: "src/manifest.rs",
-            from: "pub const ABI_TEXT: &str = \"2.0\";",
+            from: "pub const ABI_TEXT: &str = \"2.1\";",
             to: "pub const ABI_TEXT: &str = \"2.4\";",
         },
     ];
@@ -168,7 +168,7 @@ fn a_plugin_of_the_contract_before_is_one_line() {
         },
         Patch {
             file: "src/manifest.rs",
-            from: "pub const ABI_TEXT: &str = \"2.0\";",
+            from: "pub const ABI_TEXT: &str = \"2.1\";",
             to: "pub const ABI_TEXT: &str = \"1.0\";",
         },
     ];
@@ -183,7 +183,7 @@ fn a_plugin_of_the_contract_before_is_one_line() {
 }
 
 /// File of each table in the contract and in the export layer, the last field in both, and that field in the layout.
-const LAST_FIELDS: [(&str, &str, &str, &str, &str); 7] = [
+const LAST_FIELDS: [(&str, &str, &str, &str, &str); 8] = [
     (
         "core",
         "pub shutdown: unsafe extern \"C\" fn(context: Context) -> i32,",
@@ -233,6 +233,13 @@ const LAST_FIELDS: [(&str, &str, &str, &str, &str); 7] = [
         "destroy: destroy::<B>,",
         "destroy:fn(*mut c_void,u64)->i32}",
     ),
+    (
+        "profile",
+        "pub counters: unsafe extern \"C\" fn(context: Context, args: *const ProfileCountersArgs) -> i32,",
+        "profile",
+        "counters: counters::<B>,",
+        "counters:fn(*mut c_void,*const ProfileCountersArgs)->i32}",
+    ),
 ];
 
 #[test]
@@ -243,13 +250,13 @@ fn a_newer_plugin_whose_tables_all_go_on_is_used() {
         (layout.clone(), WITHOUT_PROOF.from, WITHOUT_PROOF.to.to_owned()),
         (
             "src/tables/mod.rs".to_owned(),
-            "pub const ABI_MINOR: u16 = 0;",
-            "pub const ABI_MINOR: u16 = 1;".to_owned(),
+            "pub const ABI_MINOR: u16 = 1;",
+            "pub const ABI_MINOR: u16 = 2;".to_owned(),
         ),
         (
             "src/manifest.rs".to_owned(),
-            "pub const ABI_TEXT: &str = \"2.0\";",
-            "pub const ABI_TEXT: &str = \"2.1\";".to_owned(),
+            "pub const ABI_TEXT: &str = \"2.1\";",
+            "pub const ABI_TEXT: &str = \"2.2\";".to_owned(),
         ),
     ];
     for (table, declared, export, defined, described) in LAST_FIELDS {
@@ -266,7 +273,7 @@ fn a_newer_plugin_whose_tables_all_go_on_is_used() {
     place.put("plugins", "tiny", &plugin("1.1.0", "tiny", &patches));
     let registry = place.registry(&[]);
     assert_eq!(place.rows(&registry), ["tiny  loaded: 1.2.3"]);
-    assert_eq!(registry.get("tiny").unwrap().api().abi, 2 << 16 | 1);
+    assert_eq!(registry.get("tiny").unwrap().api().abi, 2 << 16 | 2);
     let device = Runtime::new(registry).device("tiny").unwrap();
     let stream = device.default_stream().unwrap();
     let buffer = Buffer::from_slice(&stream, &[1.0_f32, 2.0, 3.0]).unwrap();

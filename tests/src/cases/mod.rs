@@ -10,6 +10,7 @@ pub(crate) mod latency;
 mod library;
 mod memory;
 mod negotiation;
+mod profile;
 mod programs;
 mod streams;
 
@@ -27,6 +28,7 @@ pub fn cases() -> Vec<Case> {
         kernels::cases(),
         library::cases(),
         programs::cases(),
+        profile::cases(),
         concurrency::cases(),
         acceptance::cases(),
     ]

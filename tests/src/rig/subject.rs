@@ -4,8 +4,8 @@ use super::raw::Raw;
 use std::path::Path;
 use thalweg::loader::{Backend, LoadError, LoaderOptions, Registry};
 use thalweg_hal::tables::{
-    BackendApi, CoreTable, DeviceTable, Entry, EventTable, KernelTable, MemoryTable, ProgramTable,
-    StreamTable, Table,
+    BackendApi, CoreTable, DeviceTable, Entry, EventTable, KernelTable, MemoryTable, ProfileTable,
+    ProgramTable, StreamTable, Table,
 };
 use thalweg_hal::{Error, Result};
 
@@ -26,6 +26,8 @@ pub struct Tables {
     pub kernel: Option<&'static KernelTable>,
     /// See [`ProgramTable`].
     pub program: Option<&'static ProgramTable>,
+    /// See [`ProfileTable`].
+    pub profile: Option<&'static ProfileTable>,
 }
 
 impl Tables {
@@ -53,6 +55,7 @@ impl Tables {
                 event: required(table(api))?,
                 kernel: table(api),
                 program: table(api),
+                profile: table(api),
             })
         }
     }

@@ -17,7 +17,7 @@ const LAYOUT: &str = "hal-api/src/tables/layout.rs";
 
 /// Files of `hal-api/src` whose items cross the ABI, in the order of the header, with what stands before the names of
 /// their constants.
-const SOURCES: [(&str, &str); 16] = [
+const SOURCES: [(&str, &str); 17] = [
     ("tables/mod.rs", ""),
     ("status.rs", ""),
     ("dtype.rs", ""),
@@ -33,6 +33,7 @@ const SOURCES: [(&str, &str); 16] = [
     ("library/desc.rs", "LIBRARY_"),
     ("tables/kernel.rs", ""),
     ("tables/program.rs", ""),
+    ("tables/profile.rs", ""),
     ("manifest.rs", "MANIFEST_"),
 ];
 

@@ -46,7 +46,7 @@ impl F1 for NotBool {
 
 /// Functions of one number in f32 and in f64. `unless` says for which numbers the f32 one does not hold, and which does.
 macro_rules! functions {
-    ($($op:ident: $f32:path $(, unless $is_slow:path => $slow:path)?; $f64:path;)*) => {
+    ($($op:ident: $f32:expr $(, unless $is_slow:path => $slow:path)?; $f64:path;)*) => {
         mod single {
             $(pub(super) struct $op;)*
         }
@@ -59,7 +59,10 @@ macro_rules! functions {
                 type R = f32;
                 const HEAVY: bool = true;
                 #[inline(always)]
-                fn f(x: f32) -> f32 { $f32(x) }
+                fn f(x: f32) -> f32 {
+                    let function = $f32;
+                    function(x)
+                }
                 $(
                     #[inline(always)]
                     fn is_slow(x: f32) -> bool { $is_slow(x) }
@@ -93,7 +96,7 @@ macro_rules! functions {
                 $(if $is_slow(x) {
                     return $slow(x);
                 })?
-                $f32(x)
+                <single::$op as F1>::f(x)
             },
             |x| $f64(x),
         ),)*];

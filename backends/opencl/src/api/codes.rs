@@ -112,4 +112,6 @@ pub(crate) const PROGRAM_BUILD_LOG: u32 = 0x1183;
 
 pub(crate) const EVENT_COMMAND_EXECUTION_STATUS: u32 = 0x11d3;
 pub(crate) const COMPLETE: i32 = 0;
+pub(crate) const PROFILING_COMMAND_QUEUED: u32 = 0x1280;
+pub(crate) const PROFILING_COMMAND_START: u32 = 0x1282;
 pub(crate) const PROFILING_COMMAND_END: u32 = 0x1283;

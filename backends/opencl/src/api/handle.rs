@@ -139,12 +139,17 @@ impl Event {
 
     /// When the command ended, in nanoseconds of the device's clock.
     pub(crate) fn end_time(&self) -> Result<u64> {
+        self.time(codes::PROFILING_COMMAND_END)
+    }
+
+    /// One of the times of a command that has ended, in nanoseconds of the device's clock.
+    pub(crate) fn time(&self, key: u32) -> Result<u64> {
         let mut time = 0_u64;
         // SAFETY: the out value has the size that is passed.
         let code = unsafe {
             (self.api.get_profiling_info)(
                 self.raw,
-                codes::PROFILING_COMMAND_END,
+                key,
                 size_of::<u64>(),
                 (&raw mut time).cast(),
                 std::ptr::null_mut(),

@@ -126,6 +126,8 @@ functions! {
     wait_for_events = "clWaitForEvents"(u32, Events) -> i32;
     get_event_info = "clGetEventInfo"(RawEvent, u32, Size, *mut c_void, *mut Size) -> i32;
     get_profiling_info = "clGetEventProfilingInfo"(RawEvent, u32, Size, *mut c_void, *mut Size) -> i32;
+    #[optional]
+    get_timers = "clGetDeviceAndHostTimer"(DeviceId, *mut u64, *mut u64) -> i32;
     retain_event = "clRetainEvent"(RawEvent) -> i32;
     release_event = "clReleaseEvent"(RawEvent) -> i32;
 }

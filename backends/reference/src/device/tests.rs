@@ -18,7 +18,7 @@ fn region(chunk: &HostChunk, offset: u64, bytes: u64) -> Region<'_, Reference> {
 fn compile(text: &str, options: &str) -> Result<Arc<Compiled>> {
     let kernel = Kernel::parse(text).unwrap();
     let info = kernel.verify().unwrap();
-    Reference
+    Reference::new()
         .compile(&Source::Kernel(&kernel, &info), options)
         .map(Arc::new)
 }
@@ -41,7 +41,7 @@ fn double<R>(kernel: &Arc<Compiled>, chunk: &HostChunk, then: impl FnOnce(Work<'
 
 fn submit(stream: &Queue, work: Work<'_, Reference>) {
     // SAFETY: each test synchronises before what its work uses goes away.
-    unsafe { Reference.submit(stream, &work, Tag::NONE) }.unwrap();
+    unsafe { Reference::new().submit(stream, &work, Tag::NONE) }.unwrap();
 }
 
 fn floats(chunk: &HostChunk) -> Vec<f32> {
@@ -52,8 +52,8 @@ fn floats(chunk: &HostChunk) -> Vec<f32> {
 #[test]
 fn work_runs_in_order_behind_the_callers_back() {
     let (stream, chunk) = (
-        Reference.create_stream(0).unwrap(),
-        Reference.reserve(512).unwrap(),
+        Reference::new().create_stream(0).unwrap(),
+        Reference::new().reserve(512).unwrap(),
     );
     assert_eq!(chunk.ptr() as usize % 512, 0);
     static GATE: AtomicBool = AtomicBool::new(false);
@@ -70,8 +70,8 @@ fn work_runs_in_order_behind_the_callers_back() {
             data: std::ptr::null_mut(),
         }),
     );
-    let event = Reference.create_event(true).unwrap();
-    Reference.record(&event, &stream).unwrap();
+    let event = Reference::new().create_event(true).unwrap();
+    Reference::new().record(&event, &stream).unwrap();
     let pattern = [0, 0, 0x80, 0x3f, 0, 0, 0x80, 0x3f];
     submit(
         &stream,
@@ -84,18 +84,18 @@ fn work_runs_in_order_behind_the_callers_back() {
     double(&compile(DOUBLE, "").unwrap(), &chunk, |work| {
         submit(&stream, work)
     });
-    assert!(!Reference.is_idle(&stream).unwrap() && !Reference.query_event(&event).unwrap());
+    assert!(!Reference::new().is_idle(&stream).unwrap() && !Reference::new().query_event(&event).unwrap());
     GATE.store(true, Ordering::Release);
-    Reference.synchronize(&stream).unwrap();
-    assert!(Reference.query_event(&event).unwrap());
+    Reference::new().synchronize(&stream).unwrap();
+    assert!(Reference::new().query_event(&event).unwrap());
     assert_eq!(floats(&chunk), [1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0]);
 }
 
 #[test]
 fn copies_keep_to_their_rows() {
     let (stream, chunk) = (
-        Reference.create_stream(0).unwrap(),
-        Reference.reserve(512).unwrap(),
+        Reference::new().create_stream(0).unwrap(),
+        Reference::new().reserve(512).unwrap(),
     );
     let all = region(&chunk, 0, 512);
     submit(
@@ -108,7 +108,7 @@ fn copies_keep_to_their_rows() {
     );
     let mut host = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0];
     let src = (Place::Host(host.as_mut_ptr().cast()), 12);
-    let dst = (Place::Device(&Reference, region(&chunk, 4, 508)), 16);
+    let dst = (Place::Device(&Reference::new(), region(&chunk, 4, 508)), 16);
     submit(
         &stream,
         Work::Copy(Copy {
@@ -118,7 +118,7 @@ fn copies_keep_to_their_rows() {
             rows: 2,
         }),
     );
-    Reference.synchronize(&stream).unwrap();
+    Reference::new().synchronize(&stream).unwrap();
     assert_eq!(floats(&chunk), [0.0, 1.0, 2.0, 0.0, 0.0, 4.0, 5.0, 0.0]);
 }
 
@@ -137,12 +137,12 @@ fn what_is_not_offered_is_refused() {
         output: dtype,
         epilogue: None,
     });
-    let refused = Reference.supports(&Source::Library(&op)).unwrap_err();
+    let refused = Reference::new().supports(&Source::Library(&op)).unwrap_err();
     assert_eq!(refused.status, Status::Unsupported);
     assert_eq!(
-        Reference.reserve(u64::MAX).map(|_| ()).unwrap_err().status,
+        Reference::new().reserve(u64::MAX).map(|_| ()).unwrap_err().status,
         Status::OutOfMemory
     );
-    let info = Reference.memory_info().unwrap();
+    let info = Reference::new().memory_info().unwrap();
     assert!(info.free > 0 && info.free <= info.total);
 }

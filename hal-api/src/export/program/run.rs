@@ -2,13 +2,14 @@
 
 use super::super::memory::{count as count_bytes, give_back, obtain, withdraw};
 use super::super::objects::{Instance, Stream};
+use super::super::profile::{note_buffers, submission};
 use super::super::stream::{mark, pending};
-use super::super::{arg, array, enter, optional, writable};
+use super::super::{arg, array, enter_profiled, optional, writable};
 use super::forms::Held;
 use super::{Program, misplaced};
 use crate::backend::{Backend, Device, Region, Tag};
 use crate::status::{Error, Result, Status};
-use crate::tables::{self, Context, ProgramInput, ProgramRunArgs};
+use crate::tables::{self, Context, ProfileKind, ProgramInput, ProgramRunArgs};
 use std::mem::MaybeUninit;
 use std::slice;
 
@@ -114,87 +115,120 @@ fn place_held<'a, B: Backend>(
 pub(super) unsafe extern "C" fn run<B: Backend>(context: Context, args: *const ProgramRunArgs) -> i32 {
     // SAFETY: the contract of the tables.
     unsafe {
-        enter::<B>(context, |instance| {
-            let args = arg(args)?;
-            let (program, stream) = (instance.program(args.program)?, instance.stream(args.stream)?);
-            let (inputs, arguments) = given(program, stream, args)?;
-            let tag = optional(args.tag)?;
-            let forms = match program.constants.is_empty() {
-                true => &[],
-                false => program.constants(instance, inputs)?,
-            };
-            // No lock is held while the backend runs.
-            let bound = program.bound.held();
-            let bound = bound.as_deref().unwrap_or(&[]);
-            let (made_at, held_at) = (inputs.len(), inputs.len() + program.made.len());
-            let count = held_at + bound.len() + forms.len();
-            let (mut regions, mut handles) = (Room::new(), Room::<u64>::new());
-            let (slots, handles) = (regions.take(count), handles.take(program.made.len()));
-            for (index, input) in inputs.iter().enumerate() {
-                let buffer = instance.buffer(input.buffer)?;
-                let fits = program.inputs[index].fits(input.offset, buffer.bytes());
-                if !fits || !buffer.owner.is(program.owner) {
-                    return Err(misplaced(program, index, input, buffer));
+        enter_profiled::<B>(
+            context,
+            |instance| run_in::<B, false>(instance, arg(args)?),
+            |instance| run_in::<B, true>(instance, arg(args)?),
+        )
+    }
+}
+
+/// # Safety
+/// The pointers of the arguments are null or valid.
+#[inline(always)]
+unsafe fn run_in<B: Backend, const PROFILED: bool>(
+    instance: &Instance<B>,
+    args: &ProgramRunArgs,
+) -> Result<()> {
+    // SAFETY: the caller vouches for the pointers.
+    unsafe {
+        let (program, stream) = (instance.program(args.program)?, instance.stream(args.stream)?);
+        let (inputs, arguments) = given(program, stream, args)?;
+        let tag = optional(args.tag)?;
+        let forms = match program.constants.is_empty() {
+            true => &[],
+            false => program.constants(instance, inputs)?,
+        };
+        // No lock is held while the backend runs.
+        let bound = program.bound.held();
+        let bound = bound.as_deref().unwrap_or(&[]);
+        let (made_at, held_at) = (inputs.len(), inputs.len() + program.made.len());
+        let count = held_at + bound.len() + forms.len();
+        let (mut regions, mut handles) = (Room::new(), Room::<u64>::new());
+        let (slots, handles) = (regions.take(count), handles.take(program.made.len()));
+        for (index, input) in inputs.iter().enumerate() {
+            let buffer = instance.buffer(input.buffer)?;
+            let fits = program.inputs[index].fits(input.offset, buffer.bytes());
+            if !fits || !buffer.owner.is(program.owner) {
+                return Err(misplaced(program, index, input, buffer));
+            }
+            slots[index].write(buffer.region(input.offset));
+        }
+        if held_at < count {
+            place_held(instance, program, inputs, (bound, forms), &mut slots[held_at..])?;
+        }
+        let mut uncounted = 0;
+        for (index, &bytes) in program.made.iter().enumerate() {
+            let taken = obtain(instance, program.owner, bytes, stream.id, || {
+                own_tag(program, tag)
+            });
+            match taken {
+                Ok((handle, buffer, more)) => {
+                    uncounted += more;
+                    handles[index].write(handle);
+                    slots[made_at + index].write(buffer.region(0));
                 }
-                slots[index].write(buffer.region(input.offset));
-            }
-            if held_at < count {
-                place_held(instance, program, inputs, (bound, forms), &mut slots[held_at..])?;
-            }
-            let mut uncounted = 0;
-            for (index, &bytes) in program.made.iter().enumerate() {
-                let taken = obtain(instance, program.owner, bytes, stream.id, || {
-                    own_tag(program, tag)
-                });
-                match taken {
-                    Ok((handle, buffer, more)) => {
-                        uncounted += more;
-                        handles[index].write(handle);
-                        slots[made_at + index].write(buffer.region(0));
+                Err(error) => {
+                    if error.status == Status::OutOfMemory && !args.missing.is_null() {
+                        args.missing.write(bytes);
                     }
-                    Err(error) => {
-                        if error.status == Status::OutOfMemory && !args.missing.is_null() {
-                            args.missing.write(bytes);
-                        }
-                        withdraw(
-                            instance,
-                            program.owner.get(),
-                            written(&handles[..index]),
-                            uncounted,
-                        );
-                        return Err(error);
-                    }
+                    withdraw(
+                        instance,
+                        program.owner.get(),
+                        written(&handles[..index]),
+                        uncounted,
+                    );
+                    return Err(error);
                 }
             }
-            count_bytes(program.owner.get(), uncounted);
-            let (slots, made) = (written(slots), written(handles));
-            let device = &program.owner.get().device;
-            let own = tag.map(|tag| Tag::new(Some(tag)));
-            let submitted = device.run_program(&stream.stream, &program.body, slots, arguments, own);
-            // What was submitted before a failure uses its buffers all the same.
-            if let Some(position) = pending(stream) {
-                let given = inputs.iter().chain(bound).map(|input| input.buffer);
-                let held = forms.iter().map(|held| held.buffer);
-                let used = given.chain(made.iter().copied()).chain(held);
-                mark(
-                    stream,
-                    position,
-                    used.filter_map(|handle| instance.buffers.get(handle)),
-                );
+        }
+        count_bytes(program.owner.get(), uncounted);
+        let (slots, made) = (written(slots), written(handles));
+        let device = &program.owner.get().device;
+        let own = tag.map(|tag| Tag::new(Some(tag)));
+        if PROFILED {
+            note_buffers(instance, ProfileKind::Alloc, args.stream, made.iter().copied());
+        }
+        let submission = match PROFILED {
+            true => submission(stream, args.stream),
+            false => None,
+        };
+        let submitted = match &submission {
+            None => device.run_program(&stream.stream, &program.body, slots, arguments, own),
+            Some(submission) => {
+                let body = &program.body;
+                device.run_program_profiled(&stream.stream, body, slots, arguments, own, submission)
             }
-            if let Err(error) = submitted {
-                withdraw(instance, program.owner.get(), made, 0);
-                return Err(error);
+        };
+        // What was submitted before a failure uses its buffers all the same.
+        if let Some(position) = pending(stream) {
+            let given = inputs.iter().chain(bound).map(|input| input.buffer);
+            let held = forms.iter().map(|held| held.buffer);
+            let used = given.chain(made.iter().copied()).chain(held);
+            mark(
+                stream,
+                position,
+                used.filter_map(|handle| instance.buffers.get(handle)),
+            );
+        }
+        if let Err(error) = submitted {
+            if PROFILED {
+                note_buffers(instance, ProfileKind::Free, args.stream, made.iter().copied());
             }
-            let (outputs, scratch) = made.split_at(program.outputs);
-            for &scratch in scratch {
-                give_back(instance, scratch)?;
-            }
-            for (index, &handle) in outputs.iter().enumerate() {
-                args.outputs.add(index).write(handle);
-            }
-            Ok(())
-        })
+            withdraw(instance, program.owner.get(), made, 0);
+            return Err(error);
+        }
+        let (outputs, scratch) = made.split_at(program.outputs);
+        if PROFILED {
+            note_buffers(instance, ProfileKind::Free, args.stream, scratch.iter().copied());
+        }
+        for &scratch in scratch {
+            give_back(instance, scratch)?;
+        }
+        for (index, &handle) in outputs.iter().enumerate() {
+            args.outputs.add(index).write(handle);
+        }
+        Ok(())
     }
 }
 

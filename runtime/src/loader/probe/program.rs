@@ -1,74 +1,69 @@
-//! The program that the child runs: an ELF file of one page of code, made here, that needs the plugin and no more.
+//! The program that the child runs: an ELF file of one page of code, made here, that needs the C library and no more.
 //!
-//! The system's loader maps the plugin with all that it needs and runs the constructors; then the code writes
-//! [`SIGN`] to standard output and ends the process without running destructors.
+//! The system's loader maps it with the C library and resolves [`FUNCTIONS`] in its data; then its [`code`](super::code) runs.
 
+use super::code::code;
 use std::io;
 use std::path::Path;
 
-/// What the program writes when every constructor came to its end.
-pub(super) const SIGN: &[u8; 7] = b"loaded\n";
-
-/// Write `SIGN`, which follows the code, to descriptor 1; exit with 0.
-#[cfg(target_arch = "x86_64")]
-const CODE: &[u8] = &[
-    0xb8, 1, 0, 0, 0, // mov eax, 1 (write)
-    0xbf, 1, 0, 0, 0, // mov edi, 1
-    0x48, 0x8d, 0x35, 16, 0, 0, 0, // lea rsi, [rip + 16]
-    0xba, 7, 0, 0, 0, // mov edx, 7
-    0x0f, 0x05, // syscall
-    0xb8, 231, 0, 0, 0, // mov eax, 231 (exit_group)
-    0x31, 0xff, // xor edi, edi
-    0x0f, 0x05, // syscall
-];
-/// Write `SIGN`, which follows the code, to descriptor 1; exit with 0.
-#[cfg(target_arch = "aarch64")]
-const CODE: &[u8] = &[
-    0x08, 0x08, 0x80, 0xd2, // mov x8, 64 (write)
-    0x20, 0x00, 0x80, 0xd2, // mov x0, 1
-    0xc1, 0x00, 0x00, 0x10, // adr x1, +24
-    0xe2, 0x00, 0x80, 0xd2, // mov x2, 7
-    0x01, 0x00, 0x00, 0xd4, // svc 0
-    0xc8, 0x0b, 0x80, 0xd2, // mov x8, 94 (exit_group)
-    0x00, 0x00, 0x80, 0xd2, // mov x0, 0
-    0x01, 0x00, 0x00, 0xd4, // svc 0
-];
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-const CODE: &[u8] = &[];
-
 const MACHINE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
+/// The relocation that writes the address of a symbol: R_AARCH64_GLOB_DAT, R_X86_64_GLOB_DAT.
+const ADDRESS_OF_SYMBOL: u64 = if cfg!(target_arch = "aarch64") { 1025 } else { 6 };
 const HEADER: u64 = 64;
 const SEGMENT: u64 = 56;
 const SEGMENTS: u64 = 4;
+/// Where the code lies.
+pub(super) const ENTRY: u64 = HEADER + SEGMENTS * SEGMENT;
 /// Offset and address of the writable part: a multiple of the largest page size of the architectures.
-const DATA: u64 = 0x10000;
-const ENTRIES: u64 = 6;
+pub(super) const DATA: u64 = 0x10000;
 
-/// The program that needs the library at `path`.
+/// What the system's loader finds for the program, in the order of the words behind a request's.
+pub(super) const FUNCTIONS: [&str; 5] = ["dlopen", "dlsym", "dlerror", "read", "write"];
+/// Bytes of a request, which are the first of the data.
+pub(super) const REQUEST: usize = 64;
+/// Bytes that the program sends first: the address of its data, the socket's descriptor, the three functions for the host's table,
+/// three words of no meaning, then the addresses of [`FUNCTIONS`].
+pub(super) const HELLO: usize = REQUEST + 8 * FUNCTIONS.len();
+/// Where the parent may put what functions take and give, from the address of the data on, and how much.
+pub(super) const SCRATCH: u64 = 128;
+pub(super) const SCRATCH_SIZE: u64 = 8192;
+
+const ENTRIES: u64 = 9;
+const SYMBOL: u64 = 24;
+const RELOCATION: u64 = 24;
+
+/// The program that needs the library at `path`, which has [`FUNCTIONS`].
 pub(super) fn program(path: &Path) -> io::Result<Vec<u8>> {
     use std::os::unix::ffi::OsStrExt;
-    if CODE.is_empty() {
+    let code = code();
+    if code.is_empty() {
         return Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "no trial program for this architecture",
+            "there is no trial program for this architecture",
         ));
     }
-    let (entry, code_end) = (
-        HEADER + SEGMENTS * SEGMENT,
-        HEADER + SEGMENTS * SEGMENT + (CODE.len() + SIGN.len()) as u64,
-    );
-    let path = path.as_os_str().as_bytes();
-    let (dynamic, symbols) = (DATA, DATA + ENTRIES * 16);
-    let strings = symbols + 24;
-    let strings_size = path.len() as u64 + 2;
-    let data_size = strings + strings_size - DATA;
+    let mut names = vec![0];
+    let mut name = |text: &[u8]| {
+        let at = names.len() as u64;
+        names.extend_from_slice(text);
+        names.push(0);
+        at
+    };
+    let library = name(path.as_os_str().as_bytes());
+    let functions = FUNCTIONS.map(|function| name(function.as_bytes()));
+    let count = functions.len() as u64;
+    let dynamic = DATA + SCRATCH + SCRATCH_SIZE;
+    let symbols = dynamic + ENTRIES * 16;
+    let relocations = symbols + (count + 1) * SYMBOL;
+    let strings = relocations + count * RELOCATION;
+    let data_size = strings + names.len() as u64 - DATA;
     let mut file = Image(Vec::new());
     file.bytes(b"\x7fELF\x02\x01\x01").pad(16);
     // Type (shared object), machine, version; entry, segments, no sections; flags; sizes and counts.
     file.half(3)
         .half(MACHINE)
         .word(1)
-        .long(entry)
+        .long(ENTRY)
         .long(HEADER)
         .long(0)
         .word(0);
@@ -80,23 +75,36 @@ pub(super) fn program(path: &Path) -> io::Result<Vec<u8>> {
         .half(0);
     let (load, dynamic_segment, stack) = (1, 2, 0x6474_e551);
     let (execute_read, read_write) = (5, 6);
-    file.segment(load, execute_read, 0, code_end, DATA);
+    file.segment(load, execute_read, 0, ENTRY + code.len() as u64, DATA);
     file.segment(load, read_write, DATA, data_size, DATA);
     file.segment(dynamic_segment, read_write, dynamic, ENTRIES * 16, 8);
     file.segment(stack, read_write, 0, 0, 16);
-    file.bytes(CODE).bytes(SIGN).pad(DATA as usize);
-    let (needed, string_table, symbol_table, string_size, symbol_size) = (1, 5, 6, 10, 11);
+    file.bytes(code).pad(dynamic as usize);
+    let (needed, string_table, symbol_table, table, table_size) = (1, 5, 6, 7, 8);
+    let (relocation_size, string_size, symbol_size) = (9, 10, 11);
     for (tag, value) in [
-        (needed, 1),
+        (needed, library),
         (string_table, strings),
         (symbol_table, symbols),
-        (string_size, strings_size),
-        (symbol_size, 24),
+        (table, relocations),
+        (table_size, count * RELOCATION),
+        (relocation_size, RELOCATION),
+        (string_size, names.len() as u64),
+        (symbol_size, SYMBOL),
         (0, 0),
     ] {
         file.long(tag).long(value);
     }
-    file.pad(strings as usize).bytes(b"\0").bytes(path).bytes(b"\0");
+    file.pad((symbols + SYMBOL) as usize);
+    for name in functions {
+        // A global function that is defined elsewhere.
+        file.word(name as u32).half(0x12).half(0).long(0).long(0);
+    }
+    for at in 0..count {
+        let (place, symbol) = (DATA + REQUEST as u64 + 8 * at, at + 1);
+        file.long(place).long(symbol << 32 | ADDRESS_OF_SYMBOL).long(0);
+    }
+    file.bytes(&names);
     Ok(file.0)
 }
 

@@ -43,6 +43,7 @@ fn constructors_end_in_the_child() {
     assert_eq!(
         run(&constructor(dir, "crash", "*(volatile int *)0 = 1;")),
         ProbeOutcome::Signal {
+            during: During::Load,
             number: libc::SIGSEGV,
             said: String::new()
         }
@@ -63,9 +64,23 @@ fn constructors_end_in_the_child() {
     assert_eq!(
         run(&constructor(dir, "exit3", "exit(3);")),
         ProbeOutcome::Exited {
-            code: 3,
+            during: During::Load,
+            code: Some(3),
             said: String::new()
         }
+    );
+    let lie = "fputs(\"error while loading shared libraries: libx.so: no\\n\", stderr); abort();";
+    assert_eq!(
+        run(&constructor(dir, "lie", lie)).to_string(),
+        "it crashes while it is loaded (signal 6, SIGABRT): error while loading shared libraries: libx.so: no"
+    );
+    assert_eq!(
+        run(&constructor(
+            dir,
+            "input",
+            "char c; if (read(0, &c, 1) > 0) abort(); puts(\"hello\");"
+        )),
+        ProbeOutcome::Ok
     );
     let said = run(&constructor(
         dir,
@@ -89,6 +104,20 @@ fn a_hang_ends_at_the_limit_with_all_it_started() {
     assert_eq!(outcome.to_string(), "it is not loaded within 0.4 s");
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     std::thread::sleep(Duration::from_millis(2200).saturating_sub(start.elapsed()));
+    assert!(!mark.exists());
+}
+
+#[test]
+fn what_leaves_its_group_ends_with_the_trial() {
+    let temp = tempfile::tempdir().unwrap();
+    let mark = temp.path().join("alive");
+    let body = format!(
+        "if (fork() == 0) {{ setsid(); setpgid(0, 0); if (fork() == 0) {{ setsid(); sleep(1); \
+         FILE *f = fopen(\"{}\", \"w\"); if (f) fclose(f); }} for (;;) pause(); }}",
+        mark.display()
+    );
+    assert_eq!(run(&constructor(temp.path(), "daemon", &body)), ProbeOutcome::Ok);
+    std::thread::sleep(Duration::from_millis(1500));
     assert!(!mark.exists());
 }
 
@@ -145,7 +174,7 @@ fn odd_names_and_sealed_copies_are_loaded() {
             ..
         }
     ));
-    let sealed = crate::loader::sealed::Sealed::new(&std::fs::read(&crash).unwrap()).unwrap();
+    let sealed = crate::loader::sealed::Sealed::new(c"copy", &std::fs::read(&crash).unwrap()).unwrap();
     assert!(matches!(
         run(&path_of_descriptor(sealed.fd())),
         ProbeOutcome::Signal {

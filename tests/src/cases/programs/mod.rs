@@ -45,22 +45,27 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// Program calls of a device.
-struct Programs<'a> {
+pub(super) struct Programs<'a> {
     device: &'a Device,
     table: &'static ProgramTable,
 }
 
 /// Inputs, bytes of outputs, bytes of scratch buffers, arguments.
-type Shape<'a> = (usize, &'a [u64], &'a [u64], usize);
+pub(super) type Shape<'a> = (usize, &'a [u64], &'a [u64], usize);
 
 impl<'a> Programs<'a> {
-    fn new(device: &'a Device) -> Result<Programs<'a>, Stop> {
+    pub(super) fn new(device: &'a Device) -> Result<Programs<'a>, Stop> {
         let table = device.raw().tables.program;
         let table = table.ok_or_else(|| Stop::Unsupported("the backend has no table of programs".into()))?;
         Ok(Programs { device, table })
     }
 
-    fn create(&self, packets: &[Packet], shape: Shape<'_>, scalars: &[ProgramScalar]) -> Result<u64> {
+    pub(super) fn create(
+        &self,
+        packets: &[Packet],
+        shape: Shape<'_>,
+        scalars: &[ProgramScalar],
+    ) -> Result<u64> {
         self.create_with(packets, shape, scalars, &[])
     }
 
@@ -128,7 +133,7 @@ impl<'a> Programs<'a> {
     }
 
     /// Handles of the outputs, or the error and the bytes that were missing.
-    fn run(
+    pub(super) fn run(
         &self,
         (program, stream): (u64, u64),
         inputs: &[(u64, u64)],
@@ -159,14 +164,14 @@ impl<'a> Programs<'a> {
         }
     }
 
-    fn destroy(&self, program: u64) -> Result<()> {
+    pub(super) fn destroy(&self, program: u64) -> Result<()> {
         let raw = self.device.raw();
         // SAFETY: plain call.
         raw.status(unsafe { (self.table.destroy)(raw.context, program) })
     }
 }
 
-fn plain<T>(result: Result<T, (thalweg_hal::Error, u64)>) -> Result<T> {
+pub(super) fn plain<T>(result: Result<T, (thalweg_hal::Error, u64)>) -> Result<T> {
     result.map_err(|(error, _)| error)
 }
 
@@ -182,7 +187,7 @@ fn scale() -> Kernel {
 }
 
 /// The program `out = input + nodes` on `count` i32, through two scratch buffers; slots are named from 1 on.
-fn counter(programs: &Programs<'_>, count: u64, nodes: u64) -> Result<u64, Stop> {
+pub(super) fn counter(programs: &Programs<'_>, count: u64, nodes: u64) -> Result<u64, Stop> {
     let work = job(increment(), count);
     let kernel = programs.device.compile(&work.kernel)?;
     let place = |at: u64| match at {
@@ -206,7 +211,7 @@ fn counter(programs: &Programs<'_>, count: u64, nodes: u64) -> Result<u64, Stop>
 }
 
 /// `out = a + b` on i32.
-fn add() -> Kernel {
+pub(super) fn add() -> Kernel {
     let mut kernel = Kernel::new("add", 1, 0);
     let a = kernel.param(DType::I32, Role::In, Level::Row, Access::Contiguous);
     let b = kernel.param(DType::I32, Role::In, Level::Row, Access::Contiguous);
@@ -217,7 +222,7 @@ fn add() -> Kernel {
     kernel
 }
 
-fn job(kernel: Kernel, count: u64) -> Job {
+pub(super) fn job(kernel: Kernel, count: u64) -> Job {
     let arguments = vec![Argument::default(); kernel.params.len()];
     Job {
         kernel,
@@ -228,7 +233,7 @@ fn job(kernel: Kernel, count: u64) -> Job {
 }
 
 /// `x = x + 1` in place, on i32.
-fn increment() -> Kernel {
+pub(super) fn increment() -> Kernel {
     let mut kernel = Kernel::new("increment", 1, 0);
     let input = kernel.param(DType::I32, Role::In, Level::Row, Access::Contiguous);
     let output = kernel.param(DType::I32, Role::Out, Level::Row, Access::Contiguous);

@@ -1,0 +1,46 @@
+//! See what runs: recordings of kernels, ops and memory, with true device times.
+//!
+//! A profile in three lines, and no line for a program that is already built: `THALWEG_PROFILE=out ./program`.
+//!
+//! ```
+//! use thalweg::{Context, Tensor, observe};
+//! # let out = std::env::temp_dir().join(format!("thalweg-doc-{}", std::process::id()));
+//! let cx = Context::new("cpu")?;
+//! let profile = observe::Profile::to(&out).memory(true).start(&cx)?; // written when it is dropped, also by a panic
+//! Tensor::from_slice(&[1.0_f32, 2.0], 2, &cx).exp().to_vec::<f32>()?;
+//! # drop(profile);
+//! # assert!(out.join("rank_0/recording.tw").is_file());
+//! # std::fs::remove_dir_all(&out).ok();
+//! # Ok::<(), thalweg::Error>(())
+//! ```
+//!
+//! `thalweg trace out` makes tables and traces of it, `thalweg view out` shows them.
+//!
+//! # Names
+//!
+//! A call of an op has a name: `Default/conv1/conv2d-op3` is the third call of its trace or step, in the part `conv1` of the network.
+//! It is the same whether ops run at once, are recorded or traced. Layers find out themselves where they lie; other code says so by
+//! [`scope`]. What computes gradients has the name of the op whose gradient it is, under `Gradients/Default/conv1`. In a loop, each
+//! turn has the same names.
+//!
+//! # Costs
+//!
+//! Nothing is recorded unless a [`Profile`] runs, and what is off costs nothing that can be measured. Recording changes no bit of what
+//! is computed. An event takes some 50 ns of the thread that it happens on; a thread of its own writes the file. A thread that
+//! is too far ahead loses events, which are counted.
+
+mod memory;
+mod named;
+pub mod parts;
+mod profile;
+mod schedule;
+#[cfg(test)]
+mod tests;
+
+pub use crate::record::error::ProfileError;
+pub use crate::record::recording;
+pub use crate::record::recording::SpanKind;
+pub use memory::{Block, Change, MemoryChange, MemorySnapshot, memory_snapshot, record_memory_history};
+pub use named::{Range, Scope, counter, mark, phase, range, restart_calls, scope, span, update_scope};
+pub use profile::{Profile, ProfileBuilder};
+pub use schedule::Schedule;

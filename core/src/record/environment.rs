@@ -1,0 +1,116 @@
+//! Recordings that the environment asks for, and the rank of the process.
+
+use super::error::ProfileError;
+use super::session::{self, Options, Session};
+use super::switch;
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+use thalweg_hal::settings::{Setting, Values, Way};
+
+/// The folder of the program's profile.
+pub(crate) const PROFILE: Setting = Setting {
+    key: "profile",
+    variable: "THALWEG_PROFILE",
+    way: Way::Variable,
+    values: Values::Range("a folder"),
+    default: "none",
+    about: "The program is profiled from its first context to its end, with everything on, into this folder. In code: \
+            `observe::Profile`.",
+    read_by: "the first context",
+};
+
+/// The rank of the process.
+pub(crate) const RANK: Setting = Setting {
+    key: "rank",
+    variable: "THALWEG_RANK",
+    way: Way::Variable,
+    values: Values::Range("a whole number from 0"),
+    default: "that of `RANK_ID`, or 0",
+    about: "The rank of this process among those of a distributed run. Its files lie in a folder of its own, `rank_0`.",
+    read_by: "profiles",
+};
+
+/// The name of the rank in programs for other libraries.
+const RANK_ID: &str = "RANK_ID";
+
+/// The rank that the environment names, or 0.
+pub(crate) fn rank() -> Result<u32, ProfileError> {
+    let variables = [
+        (RANK.variable, RANK.from_env()),
+        (RANK_ID, std::env::var(RANK_ID).ok()),
+    ];
+    for (variable, value) in variables {
+        if let Some(value) = value {
+            return rank_of(variable, value);
+        }
+    }
+    Ok(0)
+}
+
+fn rank_of(variable: &'static str, value: String) -> Result<u32, ProfileError> {
+    match value.trim().parse() {
+        Ok(rank) => Ok(rank),
+        Err(_) => Err(ProfileError::Rank { variable, value }),
+    }
+}
+
+/// The folder of a rank.
+pub(crate) fn folder_of_rank(folder: &Path, rank: u32) -> PathBuf {
+    folder.join(format!("rank_{rank}"))
+}
+
+/// The session that lasts as long as the process.
+static LASTING: Mutex<Option<Session>> = Mutex::new(None);
+
+/// Begins the session that the environment asks for. Later calls do nothing.
+pub(crate) fn begin() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let Some(folder) = PROFILE.from_env_os().filter(|folder| !folder.is_empty()) else {
+            return;
+        };
+        if let Err(error) = start(Path::new(&folder)) {
+            tracing::error!("{error}; {} is not heeded", PROFILE.variable);
+        }
+    });
+}
+
+fn start(folder: &Path) -> Result<(), ProfileError> {
+    let rank = rank()?;
+    let session = session::start(&Options {
+        bits: switch::ALL,
+        folder: Some(folder_of_rank(folder, rank)),
+        rank,
+        settings: format!("{}={}\n", PROFILE.variable, folder.display()),
+    })?;
+    *LASTING.lock() = Some(session);
+    // SAFETY: the function stays as long as the process, and does not unwind.
+    unsafe { libc::atexit(at_exit) };
+    Ok(())
+}
+
+extern "C" fn at_exit() {
+    // A panic must not leave a function of C.
+    let _ = std::panic::catch_unwind(|| {
+        let session = LASTING.lock().take();
+        if let Some(session) = session {
+            session.stop_at_exit();
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_is_a_number() {
+        assert_eq!(rank_of(RANK.variable, " 3 ".into()).unwrap(), 3);
+        for wrong in ["-1", "", "one", "4294967296"] {
+            let error = rank_of(RANK_ID, wrong.into()).unwrap_err().to_string();
+            assert!(error.starts_with("profile: RANK_ID is"), "{error}");
+        }
+        assert_eq!(folder_of_rank(Path::new("out"), 3), Path::new("out/rank_3"));
+    }
+}

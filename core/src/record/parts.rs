@@ -1,0 +1,142 @@
+//! Which part of a network lies where, so that a layer that runs finds its own name.
+
+use super::scope::{self, Entered, ScopeId};
+use super::{calls, switch};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+
+/// A part: its address, and the name of its type, since the first field lies where its struct lies.
+type Key = (usize, &'static str);
+
+/// The parts of what a function was given.
+struct Table {
+    /// The scope that the function was called in.
+    base: ScopeId,
+    /// `None` for parts that cannot be told apart: those without size may share an address.
+    parts: HashMap<Key, Option<ScopeId>>,
+}
+
+thread_local! {
+    // Innermost last.
+    static TABLES: RefCell<Vec<Table>> = const { RefCell::new(Vec::new()) };
+    static NOTING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether ops of this thread get names: they are traced, or something is recorded.
+pub(crate) fn is_naming() -> bool {
+    calls::tracing() != 0 || !switch::is_off()
+}
+
+/// Runs `body`, in which layers find the names under which `visit` tells of them by [`note`].
+pub(crate) fn with<R>(visit: impl FnOnce(), body: impl FnOnce() -> R) -> R {
+    struct Listed;
+    impl Drop for Listed {
+        fn drop(&mut self) {
+            TABLES.with_borrow_mut(Vec::pop);
+        }
+    }
+    struct Noting(bool);
+    impl Drop for Noting {
+        fn drop(&mut self) {
+            NOTING.set(self.0);
+        }
+    }
+    if !is_naming() {
+        return body();
+    }
+    TABLES.with_borrow_mut(|tables| {
+        tables.push(Table {
+            base: scope::current(),
+            parts: HashMap::new(),
+        });
+    });
+    let _listed = Listed;
+    {
+        let _noting = Noting(NOTING.replace(true));
+        visit();
+    }
+    body()
+}
+
+/// Whether someone wants to hear of parts.
+#[inline]
+pub(crate) fn is_noting() -> bool {
+    NOTING.get()
+}
+
+/// Notes the part at an address, of a type by this name, under its path: names joined by points.
+pub(crate) fn note(address: usize, type_name: &'static str, path: &str) {
+    TABLES.with_borrow_mut(|tables| {
+        let Some(table) = tables.last_mut() else { return };
+        let scope = table.base.child(path);
+        let part = table.parts.entry((address, type_name)).or_insert(Some(scope));
+        if *part != Some(scope) {
+            *part = None;
+        }
+    });
+}
+
+/// Enters the scope of the part at an address; `None` where it has no name or code is in its scope already.
+#[inline]
+pub(crate) fn enter(address: usize, type_name: &'static str) -> Option<Entered> {
+    let scope = TABLES.with_borrow(|tables| match tables.is_empty() {
+        true => None,
+        false => find(tables, (address, type_name)),
+    })?;
+    (scope != scope::current()).then(|| scope::enter(scope))
+}
+
+/// Whether the part at an address was noted, alone or among others.
+pub(crate) fn is_known(address: usize, type_name: &'static str) -> bool {
+    let key = (address, type_name);
+    TABLES.with_borrow(|tables| tables.iter().any(|table| table.parts.contains_key(&key)))
+}
+
+#[cold]
+fn find(tables: &[Table], key: Key) -> Option<ScopeId> {
+    let mut found = tables.iter().rev().filter_map(|table| table.parts.get(&key));
+    found.next().copied().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_found_where_they_were_noted() {
+        let path = |entered: Option<Entered>| entered.map(|_entered| scope::current().path().to_string());
+        let noted = || {
+            note(64, "Dense", "head");
+            note(64, "Parameter", "head.weight");
+            note(8, "Relu", "first");
+            note(8, "Relu", "second");
+        };
+        // Nobody is named outside of a trace.
+        with(noted, || assert!(enter(64, "Dense").is_none()));
+        calls::trace(7, true, || {
+            let _net = scope::enter(ScopeId::ROOT.child("net"));
+            with(noted, || {
+                assert_eq!(path(enter(64, "Dense")).as_deref(), Some("Default/net/head"));
+                assert_eq!(
+                    path(enter(64, "Parameter")).as_deref(),
+                    Some("Default/net/head/weight")
+                );
+                assert_eq!(path(enter(8, "Relu")), None);
+                assert_eq!(path(enter(65, "Dense")), None);
+                let _head = enter(64, "Dense");
+                assert!(enter(64, "Dense").is_none(), "it is in its scope");
+                with(
+                    || note(128, "Dense", "inner"),
+                    || {
+                        assert_eq!(
+                            path(enter(128, "Dense")).as_deref(),
+                            Some("Default/net/head/inner")
+                        );
+                    },
+                );
+                assert!(enter(128, "Dense").is_none());
+            });
+            assert!(enter(64, "Dense").is_none());
+        });
+    }
+}

@@ -1,0 +1,140 @@
+//! Where work comes from: an op, the user's line and the scope, under one number in the process.
+
+use super::recording::{Place, PlaceId};
+use super::scope::ScopeId;
+use super::text;
+use parking_lot::RwLock;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::panic::Location;
+use std::sync::LazyLock;
+
+/// A call of an op: its place, and its number in its trace or step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) place: PlaceId,
+    pub(crate) number: u32,
+}
+
+/// What a place is, by addresses. The same text may lie at several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    op: (usize, usize),
+    location: usize,
+    scope: ScopeId,
+}
+
+#[derive(Default)]
+struct Places {
+    // The number of a place is its place here and 1.
+    all: Vec<Place>,
+    by_address: HashMap<Key, PlaceId>,
+    // By op, scope, file and line.
+    known: HashMap<[u32; 4], PlaceId>,
+}
+
+static PLACES: LazyLock<RwLock<Places>> = LazyLock::new(RwLock::default);
+
+/// Places that a thread finds without a lock; a power of two.
+const CACHED: usize = 512;
+
+thread_local! {
+    static CACHE: RefCell<Vec<Option<(Key, PlaceId)>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The number of the place of an op; 0 where there is no op.
+#[inline]
+pub(crate) fn of(op: &'static str, location: Option<&'static Location<'static>>, scope: ScopeId) -> PlaceId {
+    if op.is_empty() {
+        return 0;
+    }
+    let key = Key {
+        op: (op.as_ptr().addr(), op.len()),
+        location: location.map_or(0, |location| std::ptr::from_ref(location).addr()),
+        scope,
+    };
+    let mixed = (key.op.0 as u64)
+        .wrapping_add((key.location as u64).rotate_left(17))
+        .wrapping_add(u64::from(scope.number()) << 7)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let at = (mixed >> 48) as usize % CACHED;
+    let cached = CACHE.try_with(|cache| match cache.borrow().get(at) {
+        Some(Some((known, id))) if *known == key => Some(*id),
+        _ => None,
+    });
+    if let Ok(Some(id)) = cached {
+        return id;
+    }
+    let id = interned(key, op, location);
+    let _ = CACHE.try_with(|cache| {
+        let mut cache = cache.borrow_mut();
+        if cache.is_empty() {
+            cache.resize(CACHED, None);
+        }
+        cache[at] = Some((key, id));
+    });
+    id
+}
+
+#[cold]
+fn interned(key: Key, op: &'static str, location: Option<&'static Location<'static>>) -> PlaceId {
+    if let Some(&id) = PLACES.read().by_address.get(&key) {
+        return id;
+    }
+    let place = Place {
+        id: 0,
+        op: text::intern(op),
+        scope: key.scope.text(),
+        file: location.map_or(0, |location| text::intern(location.file())),
+        line: location.map_or(0, |location| location.line()),
+    };
+    let texts = [place.op, place.scope, place.file, place.line];
+    let mut places = PLACES.write();
+    let next = places.all.len() as PlaceId + 1;
+    let id = *places.known.entry(texts).or_insert(next);
+    if id == next {
+        places.all.push(Place { id, ..place });
+    }
+    places.by_address.insert(key, id);
+    id
+}
+
+/// The place of a number.
+pub(crate) fn get(id: PlaceId) -> Option<Place> {
+    let at = (id as usize).checked_sub(1)?;
+    PLACES.read().all.get(at).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_has_one_number_and_says_what_it_is() {
+        let here = Location::caller();
+        let scope = ScopeId::ROOT.child("place");
+        let id = of("matmul", Some(here), scope);
+        let others = [
+            of("matmul", None, scope),
+            of("matmul", Some(here), ScopeId::ROOT),
+            of("add", Some(here), scope),
+        ];
+        assert!(!others.contains(&id));
+        let elsewhere = std::thread::spawn(move || of("matmul", Some(here), scope));
+        assert_eq!(
+            (of("matmul", Some(here), scope), elsewhere.join().unwrap()),
+            (id, id)
+        );
+        let place = get(id).unwrap();
+        let text = |id| text::get(id).unwrap().to_string();
+        assert_eq!(
+            (place.id, text(place.op), text(place.scope)),
+            (id, "matmul".into(), "Default/place".into())
+        );
+        assert_eq!(
+            (text(place.file), place.line),
+            (here.file().to_owned(), here.line())
+        );
+        assert_eq!((of("", Some(here), scope), get(0)), (0, None));
+    }
+}

@@ -1,0 +1,72 @@
+//! Writing recordings.
+
+use super::codec::Out;
+use super::{MAGIC, Record};
+use std::io::{self, Write};
+
+/// Records that are written in one piece.
+#[derive(Clone, Debug, Default)]
+pub struct Frame {
+    out: Out,
+}
+
+impl Frame {
+    /// Adds a record.
+    pub fn push(&mut self, record: &Record) {
+        self.out.record(record);
+    }
+
+    /// Bytes of the records so far.
+    pub fn bytes(&self) -> usize {
+        self.out.bytes.len()
+    }
+}
+
+/// Writes frames.
+#[derive(Debug)]
+pub struct Writer<W: Write> {
+    to: W,
+    written: u64,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// Those of `to`.
+    pub fn new(mut to: W) -> io::Result<Writer<W>> {
+        to.write_all(&MAGIC)?;
+        Ok(Writer {
+            to,
+            written: MAGIC.len() as u64,
+        })
+    }
+
+    /// Writes the records of `frame`, which is empty then, and flushes; nothing where it has none.
+    ///
+    /// # Errors
+    /// Those of `to`; the frame is kept then.
+    pub fn write(&mut self, frame: &mut Frame) -> io::Result<()> {
+        let payload = &frame.out.bytes;
+        if payload.is_empty() {
+            return Ok(());
+        }
+        let length = u32::try_from(payload.len())
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a frame of 4 GiB or more"))?;
+        // One call, so that a process that ends at once leaves a frame whole or not at all, as far as the system goes.
+        let mut whole = Vec::with_capacity(8 + payload.len());
+        whole.extend(length.to_le_bytes());
+        whole.extend(crc32fast::hash(payload).to_le_bytes());
+        whole.extend(payload);
+        self.to.write_all(&whole)?;
+        self.to.flush()?;
+        self.written += whole.len() as u64;
+        frame.out.clear();
+        Ok(())
+    }
+
+    /// Bytes that were written.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+}
