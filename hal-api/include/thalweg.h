@@ -1440,7 +1440,8 @@ struct thalweg_profile_record {
      * none or not known. It may be stale. */
     uint64_t object;
     /* Bytes that were copied, filled, handed out, given back, taken or released; 0 for other
-     * kinds. Of a buffer they are the bytes that the pool counts, not those that were asked for. */
+     * kinds. Of a buffer they are the bytes that the pool counts, not those that were asked for;
+     * of a packet of several commands the first one has them all. */
     uint64_t bytes;
     /* When the work was submitted. */
     uint64_t queued_ns;
