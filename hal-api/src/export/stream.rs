@@ -83,8 +83,8 @@ unsafe extern "C" fn launch<B: Backend>(
     unsafe {
         enter_profiled::<B>(
             context,
-            |instance| launch_in::<B, false>(instance, stream, launch, tag),
-            |instance| launch_in::<B, true>(instance, stream, launch, tag),
+            move |instance| launch_in::<B, false>(instance, stream, launch, tag),
+            move |instance| launch_in::<B, true>(instance, stream, launch, tag),
         )
     }
 }
@@ -122,8 +122,8 @@ unsafe extern "C" fn submit<B: Backend>(
     unsafe {
         enter_profiled::<B>(
             context,
-            |instance| submit_in::<B, false>(instance, stream, array(packets, count)?),
-            |instance| submit_in::<B, true>(instance, stream, array(packets, count)?),
+            move |instance| submit_in::<B, false>(instance, stream, array(packets, count)?),
+            move |instance| submit_in::<B, true>(instance, stream, array(packets, count)?),
         )
     }
 }
@@ -204,8 +204,8 @@ unsafe extern "C" fn wait_event<B: Backend>(context: Context, args: *const WaitE
     unsafe {
         enter_profiled::<B>(
             context,
-            |instance| wait_event_in::<B, false>(instance, arg(args)?),
-            |instance| wait_event_in::<B, true>(instance, arg(args)?),
+            move |instance| wait_event_in::<B, false>(instance, arg(args)?),
+            move |instance| wait_event_in::<B, true>(instance, arg(args)?),
         )
     }
 }
@@ -233,8 +233,8 @@ unsafe extern "C" fn callback<B: Backend>(context: Context, args: *const Callbac
     unsafe {
         enter_profiled::<B>(
             context,
-            |instance| callback_in::<B, false>(instance, arg(args)?),
-            |instance| callback_in::<B, true>(instance, arg(args)?),
+            move |instance| callback_in::<B, false>(instance, arg(args)?),
+            move |instance| callback_in::<B, true>(instance, arg(args)?),
         )
     }
 }

@@ -117,8 +117,8 @@ pub(super) unsafe extern "C" fn run<B: Backend>(context: Context, args: *const P
     unsafe {
         enter_profiled::<B>(
             context,
-            |instance| run_in::<B, false>(instance, arg(args)?),
-            |instance| run_in::<B, true>(instance, arg(args)?),
+            move |instance| run_in::<B, false>(instance, arg(args)?),
+            move |instance| run_in::<B, true>(instance, arg(args)?),
         )
     }
 }
