@@ -31,7 +31,7 @@ struct Run<P> {
 }
 
 // SAFETY: the addresses are of memory that the caller of `Device::run_program` keeps valid until the work is done.
-unsafe impl<P: Probe> Send for Run<P> {}
+unsafe impl<P: Probe + Send> Send for Run<P> {}
 // SAFETY: as above.
 unsafe impl<P: Probe> Sync for Run<P> {}
 
@@ -340,7 +340,7 @@ impl CpuStream {
         slots: &[Region<'_, CpuDevice>],
         arguments: &[u64],
         tag: Option<Tag<'_>>,
-        probe: P,
+        probe: &P,
     ) -> Result<()> {
         let base = |region: &Region<'_, CpuDevice>| region.chunk.base().wrapping_add(region.offset as usize);
         let plan = Plan::of(program);
@@ -375,14 +375,14 @@ impl CpuStream {
         slots: Slots,
         arguments: &[u64],
         tag: Option<Tag<'_>>,
-        probe: P,
+        probe: &P,
     ) -> Result<()> {
         let job = Arc::new(Run {
             program: Arc::clone(program),
             slots,
             arguments: arguments.into(),
             tag: tag.map(Tag::to_owned),
-            probe,
+            probe: probe.keep(),
             at: AtomicUsize::new(0),
         });
         let (failed, threads) = (Arc::clone(&job), self.threads);

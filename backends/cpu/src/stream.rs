@@ -51,7 +51,7 @@ impl CpuStream {
         &self,
         work: &Work<'_, CpuDevice>,
         tag: Tag<'_>,
-        probe: P,
+        probe: &P,
     ) -> Result<()> {
         let cost = match work {
             Work::Launch(launch) => launch.kernel.cost(launch.extents),
@@ -74,7 +74,7 @@ impl CpuStream {
         let threads = self.threads;
         let to_host = matches!(work, Work::Copy(copy) if matches!(copy.dst.0, Place::Host(_)));
         if let Work::Callback(callback) = work {
-            let callback: Callback = *callback;
+            let (callback, probe): (Callback, _) = (*callback, probe.keep());
             return self.push(tag, move || {
                 let start = probe.now();
                 let called = callback.call();
@@ -82,7 +82,7 @@ impl CpuStream {
                 called
             });
         }
-        let (command, work) = (Command::of(work), Deferred::new(work)?);
+        let (command, work, probe) = (Command::of(work), Deferred::new(work)?, probe.keep());
         let run = move || {
             let start = probe.now();
             // SAFETY: the caller vouches for the memory until the stream has passed the work.

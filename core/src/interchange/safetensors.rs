@@ -181,7 +181,7 @@ impl Archive {
         let mut bytes = vec![0; to - from];
         let read = file.read_exact_at(&mut bytes, from as u64);
         if state(file).map_err(failed(&self.path))? != *opened {
-            let message = "the file was changed in place since it was opened; open it again".into();
+            let message = "the file was changed in place since it was opened; open it again";
             return Err(malformed("safetensors", Some(&self.path), message));
         }
         read.map_err(failed(&self.path))?;
