@@ -65,6 +65,9 @@ static size_t last_error(thalweg_context context, uint8_t *buffer, size_t capaci
         return place ? place->next_core->last_error(context, buffer, capacity) : 0;
     if (buffer)
         memcpy(buffer, said, length < capacity ? length : capacity);
+    /* Once: functions that are not this layer's do not come by here before they fail. */
+    if (buffer && length <= capacity)
+        said[0] = 0;
     return length;
 }
 
