@@ -69,7 +69,11 @@ fn the_environment_profiles_a_program_to_its_end() {
     for asked in ["ten", "exit", "panic"] {
         let folder = tempfile::tempdir().unwrap();
         start(asked, folder.path(), &[]).wait().unwrap();
-        assert_eq!(read(&folder.path().join("rank_0/recording.tw")), (10, true, true), "{asked}");
+        assert_eq!(
+            read(&folder.path().join("rank_0/recording.tw")),
+            (10, true, true),
+            "{asked}"
+        );
     }
 }
 
@@ -81,11 +85,16 @@ fn each_rank_has_a_folder() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         start("ten", folder.path(), variables).wait().unwrap();
-        assert_eq!(read(&folder.path().join(rank).join("recording.tw")), (10, true, true));
+        assert_eq!(
+            read(&folder.path().join(rank).join("recording.tw")),
+            (10, true, true)
+        );
     }
     // A wrong rank costs the profile, and not the program.
     let folder = tempfile::tempdir().unwrap();
-    let ended = start("ten", folder.path(), &[("THALWEG_RANK", "first")]).wait().unwrap();
+    let ended = start("ten", folder.path(), &[("THALWEG_RANK", "first")])
+        .wait()
+        .unwrap();
     assert!(ended.success());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }

@@ -2,8 +2,8 @@
 
 use crate::error::tag::OpTag;
 use crate::error::{Error, Holder, OutOfMemory};
-use crate::record::memory::{self, LISTED};
 use crate::record::clock;
+use crate::record::memory::{self, LISTED};
 use crate::record::scope::ScopeId;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, VecDeque};

@@ -62,9 +62,7 @@ impl Lowering<'_> {
         let mut origin = Origin::default();
         let mut computed: Vec<NodeId> = computed.filter(|&id| is_work(self.graph.node(id))).collect();
         computed.sort_unstable();
-        computed
-            .into_iter()
-            .for_each(|id| origin.compute(self.graph, id));
+        computed.into_iter().for_each(|id| origin.compute(self.graph, id));
         origin.bytes = (read.chain(written))
             .map(|id| bytes(self.graph.node(id)))
             .fold(0, u64::saturating_add);
@@ -106,9 +104,18 @@ fn work(graph: &Graph, node: &Node) -> Work {
         cost: count.saturating_mul(each),
     };
     // What is only moved.
-    let moved = |count: u64| Work { flops: 0, cost: count };
+    let moved = |count: u64| Work {
+        flops: 0,
+        cost: count,
+    };
     // Inputs of a group and taps of a weight.
-    let taps = |at: usize| operand(at).iter().skip(1).map(|&extent| extent as u64).product::<u64>();
+    let taps = |at: usize| {
+        operand(at)
+            .iter()
+            .skip(1)
+            .map(|&extent| extent as u64)
+            .product::<u64>()
+    };
     match &node.op {
         Op::Map(op) => {
             let each = match op.cost() {
@@ -136,15 +143,19 @@ fn work(graph: &Graph, node: &Node) -> Work {
         Op::Conv(_) => products(elements.saturating_mul(taps(1))),
         Op::ConvGradInput(..) => products(of_operand().saturating_mul(taps(1))),
         Op::ConvGradWeight(..) => {
-            let taps: u64 = node.ty.shape.iter().skip(1).map(|&extent| extent as u64).product();
+            let taps: u64 = node
+                .ty
+                .shape
+                .iter()
+                .skip(1)
+                .map(|&extent| extent as u64)
+                .product();
             products((operand(1).elements() as u64).saturating_mul(taps))
         }
         Op::Scatter { .. } => moved(elements + operand(2).elements() as u64),
-        Op::Cast(_)
-        | Op::Index { .. }
-        | Op::Gather { .. }
-        | Op::Pad { .. }
-        | Op::Concat { .. } => moved(elements),
+        Op::Cast(_) | Op::Index { .. } | Op::Gather { .. } | Op::Pad { .. } | Op::Concat { .. } => {
+            moved(elements)
+        }
         Op::Input(_)
         | Op::Full { .. }
         | Op::Permute(_)

@@ -138,7 +138,11 @@ impl MemorySnapshot {
         let mut changes = BTreeMap::<(&str, &str, &str), (i64, i64)>::new();
         for (snapshot, sign) in [(self, 1), (earlier, -1)] {
             for holder in &snapshot.holders {
-                let key = (holder.op.as_str(), holder.location.as_str(), holder.scope.as_str());
+                let key = (
+                    holder.op.as_str(),
+                    holder.location.as_str(),
+                    holder.scope.as_str(),
+                );
                 let change = changes.entry(key).or_default();
                 change.0 += sign * holder.buffers as i64;
                 change.1 += sign * holder.bytes as i64;
@@ -162,8 +166,13 @@ impl MemorySnapshot {
 impl fmt::Display for MemorySnapshot {
     /// The figures, and a line for each holder.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ((used, unit), (reserved, of)) = (size_in_unit(self.stats.allocated), size_in_unit(self.stats.reserved));
+        let ((used, unit), (reserved, of)) = (
+            size_in_unit(self.stats.allocated),
+            size_in_unit(self.stats.reserved),
+        );
         write!(f, "{}: {used} {unit} of {reserved} {of} in use", self.device)?;
-        self.holders.iter().try_for_each(|holder| write!(f, "\n  {holder}"))
+        self.holders
+            .iter()
+            .try_for_each(|holder| write!(f, "\n  {holder}"))
     }
 }

@@ -21,8 +21,7 @@ pub fn note<T>(part: &T, path: &str) {
 
 /// Whether names are wanted and nobody knows the part.
 pub fn is_stranger<T>(part: &T) -> bool {
-    parts::is_naming()
-        && !parts::is_known(std::ptr::from_ref(part).addr(), std::any::type_name::<T>())
+    parts::is_naming() && !parts::is_known(std::ptr::from_ref(part).addr(), std::any::type_name::<T>())
 }
 
 /// Enters a scope below that of the code, where names are wanted; `name` is not called elsewhere.

@@ -44,7 +44,10 @@ pub(super) enum Plan {
     Nothing,
     WarmUp,
     /// Kept, in a cycle that is counted from 1.
-    Active { cycle: u64, last: bool },
+    Active {
+        cycle: u64,
+        last: bool,
+    },
 }
 
 impl Schedule {
@@ -127,7 +130,10 @@ mod tests {
             skip_first: 3,
         };
         assert_eq!(plans(schedule, 14), "....w11!.w22!...");
-        let endless = Schedule { repeat: 0, ..schedule };
+        let endless = Schedule {
+            repeat: 0,
+            ..schedule
+        };
         assert_eq!(plans(endless, 16), "....w11!.w22!.w33!.");
         assert_eq!(plans(Schedule::of_steps(1, 10).unwrap(), 12), "1111111111!..");
         assert_eq!(plans(Schedule::of_steps(3, 3).unwrap(), 5), "..1!..");
@@ -137,8 +143,14 @@ mod tests {
     fn wrong_values_are_named() {
         let text = |error: ProfileError| error.to_string();
         let of_steps = |first, last| text(Schedule::of_steps(first, last).unwrap_err());
-        assert_eq!(of_steps(0, 3), "profile: start_step is 0; steps are counted from 1");
-        assert_eq!(of_steps(4, 3), "profile: stop_step is 3; it is start_step or a later one");
+        assert_eq!(
+            of_steps(0, 3),
+            "profile: start_step is 0; steps are counted from 1"
+        );
+        assert_eq!(
+            of_steps(4, 3),
+            "profile: stop_step is 3; it is start_step or a later one"
+        );
         let check = |schedule: Schedule| text(schedule.check().unwrap_err());
         let none = Schedule {
             active: 0,

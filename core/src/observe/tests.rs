@@ -1,6 +1,7 @@
 //! Profiles of small programs, read from their files.
 
 mod file;
+mod memory;
 
 use super::recording::{CommandKind, MemoryKind, SpanKind};
 use super::{Profile, ProfileError, Schedule};
@@ -54,29 +55,45 @@ fn an_eager_op_is_a_call_a_run_and_a_command() {
     let start = recording.start.as_ref().unwrap();
     assert_eq!((start.pid, start.rank), (std::process::id(), 0));
     assert!(start.settings.contains("memory=on\n"), "{}", start.settings);
-    assert_eq!(recording.called(), ["Default/exp-op1", "Default/exp-op2", "Default/exp-op3"]);
+    assert_eq!(
+        recording.called(),
+        ["Default/exp-op1", "Default/exp-op2", "Default/exp-op3"]
+    );
     for op in &recording.ops {
         let (file, at) = recording.line(op.place);
-        assert_eq!((Path::new(&file).file_name(), at), (Path::new("tests.rs").file_name(), line));
+        assert_eq!(
+            (Path::new(&file).file_name(), at),
+            (Path::new("tests.rs").file_name(), line)
+        );
         assert_eq!(recording.text(op.operands), "f32[2,3]");
     }
     let [device] = &recording.devices[..] else {
         panic!("{:?}", recording.devices)
     };
-    assert_eq!((recording.text(device.target), device.unmeasured), ("cpu:0".into(), 0));
+    assert_eq!(
+        (recording.text(device.target), device.unmeasured),
+        ("cpu:0".into(), 0)
+    );
     assert_eq!(recording.runs.len(), 3);
     for (run, op) in recording.runs.iter().zip(&recording.ops) {
         assert_eq!((run.place, run.call), (op.place, op.call));
         assert!(op.start <= run.start && run.end <= op.end);
         let program = &recording.programs[&run.program];
-        let [node] = &program.nodes[..] else { panic!("{program:?}") };
+        let [node] = &program.nodes[..] else {
+            panic!("{program:?}")
+        };
         assert_eq!(recording.text(node.kernel), "exp");
         assert_eq!((node.flops, node.bytes), (6, 48));
         let commands: Vec<_> = (recording.commands.iter())
             .filter(|command| command.correlation == run.correlation)
             .collect();
-        let [command] = commands[..] else { panic!("{commands:?}") };
-        assert_eq!((command.kind, command.node, command.exact), (CommandKind::Launch, 0, true));
+        let [command] = commands[..] else {
+            panic!("{commands:?}")
+        };
+        assert_eq!(
+            (command.kind, command.node, command.exact),
+            (CommandKind::Launch, 0, true)
+        );
         // To a microsecond, which two clocks may be apart.
         assert!(run.start <= command.start + 1000 && start.time <= command.start);
         let made: Vec<_> = (recording.memory.iter())
@@ -138,7 +155,10 @@ fn names_are_the_same_in_every_mode() {
         "Update/w/mul-op5",
         "Update/w/sub-op6",
     ] {
-        assert!(called.iter().any(|name| name == wanted), "{wanted} is not in {called:#?}");
+        assert!(
+            called.iter().any(|name| name == wanted),
+            "{wanted} is not in {called:#?}"
+        );
     }
     // Traced before the profile begins.
     let compiled = jit(|x: &Tensor, w: &Tensor| step(x, w));
@@ -183,7 +203,11 @@ fn each_turn_of_a_loop_has_the_same_names() {
     let recording = profiled(&cx, || {
         let looped = fori_loop(0..3, x.clone(), |_, x| x.sqrt());
         let looped = while_loop(|x: &Tensor| x.max().lt(1.0e3), |x| x.exp(), looped);
-        let (looped, _) = scan(|sum: Tensor, row: Tensor| (sum + row, ()), looped.select(0, 0), &x);
+        let (looped, _) = scan(
+            |sum: Tensor, row: Tensor| (sum + row, ()),
+            looped.select(0, 0),
+            &x,
+        );
         let more = looped.max().gt(0.0);
         let _ = cond(&more, |x: &Tensor| x.sin(), |x: &Tensor| x.cos(), &looped);
     });
@@ -214,7 +238,11 @@ fn stretches_points_and_figures_are_told() {
     assert_eq!(recording.marks, ["half way"]);
     assert_eq!(recording.counters, [("files".to_owned(), 12.5)]);
     assert_eq!(recording.failures.len(), 1, "{:?}", recording.failures);
-    assert!(recording.failures[0].starts_with("add: "), "{:?}", recording.failures);
+    assert!(
+        recording.failures[0].starts_with("add: "),
+        "{:?}",
+        recording.failures
+    );
     let names = |kind: SpanKind| -> Vec<String> {
         let spans = recording.spans.iter().filter(|span| span.kind == kind);
         spans.map(|span| recording.text(span.name)).collect()
@@ -224,7 +252,11 @@ fn stretches_points_and_figures_are_told() {
     assert_eq!(names(SpanKind::Trace).len(), 1);
     assert!(names(SpanKind::Trace)[0].contains("stretches_points_and_figures_are_told"));
     assert!(!names(SpanKind::Rewrite).is_empty() && !names(SpanKind::Lower).is_empty());
-    let whole = recording.spans.iter().find(|span| span.kind == SpanKind::Range).unwrap();
+    let whole = recording
+        .spans
+        .iter()
+        .find(|span| span.kind == SpanKind::Range)
+        .unwrap();
     for span in &recording.spans {
         assert!(whole.start <= span.start && span.end <= whole.end, "{span:?}");
     }
@@ -260,12 +292,20 @@ fn only_what_is_asked_for_is_recorded() {
     let x = numbers(&cx);
     let folder = tempfile::tempdir().unwrap();
     let run = |kernels: bool, ops: bool| {
-        let profile = Profile::to(folder.path()).kernels(kernels).ops(ops).start(&cx).unwrap();
+        let profile = Profile::to(folder.path())
+            .kernels(kernels)
+            .ops(ops)
+            .start(&cx)
+            .unwrap();
         drop(x.exp());
         profile.finish().unwrap();
         let recording = Recording::read(&rank(&folder));
         assert!(recording.memory.is_empty());
-        (recording.ops.len(), recording.runs.len(), recording.commands.len())
+        (
+            recording.ops.len(),
+            recording.runs.len(),
+            recording.commands.len(),
+        )
     };
     assert_eq!(run(true, true), (1, 1, 1));
     assert_eq!(run(true, false), (0, 1, 1));
@@ -338,7 +378,10 @@ fn what_cannot_begin_is_an_error() {
     for wrong in [file.as_path(), Path::new("/proc/no-folder")] {
         let error = refused(Profile::to(wrong).start(&cx).unwrap_err());
         assert!(matches!(error, ProfileError::Folder { .. }), "{error}");
-        assert!(error.to_string().contains("name a folder that can be written"), "{error}");
+        assert!(
+            error.to_string().contains("name a folder that can be written"),
+            "{error}"
+        );
     }
     let running = Profile::to(folder.path()).start(&cx).unwrap();
     let error = refused(Profile::to(folder.path()).start(&cx).unwrap_err());
@@ -346,7 +389,10 @@ fn what_cannot_begin_is_an_error() {
     drop(running);
     for schedule in [
         Profile::to(folder.path()).steps(0..=3),
-        Profile::to(folder.path()).schedule(Schedule { active: 0, ..Schedule::default() }),
+        Profile::to(folder.path()).schedule(Schedule {
+            active: 0,
+            ..Schedule::default()
+        }),
     ] {
         let error = refused(schedule.start(&cx).unwrap_err());
         assert!(matches!(error, ProfileError::Steps { .. }), "{error}");
@@ -381,7 +427,10 @@ fn a_full_disk_ends_the_recording_and_not_the_program() {
     let error = refused(profile.finish().unwrap_err());
     drop(full);
     assert!(matches!(error, ProfileError::Write { .. }), "{error}");
-    assert!(error.to_string().contains("the program goes on without it"), "{error}");
+    assert!(
+        error.to_string().contains("the program goes on without it"),
+        "{error}"
+    );
     let recording = Recording::read(&rank(&folder));
     assert!(!recording.is_ended);
 }
@@ -393,13 +442,19 @@ struct Limited(libc::rlimit);
 #[cfg(target_os = "linux")]
 impl Limited {
     fn new(bytes: u64) -> Limited {
-        let mut old = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        let mut old = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
         // SAFETY: `old` is writable, and the limit below it is a copy. The signal of files that grow too large is not heeded, so
         // that writing fails.
         unsafe {
             libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
             libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut old);
-            let new = libc::rlimit { rlim_cur: bytes, ..old };
+            let new = libc::rlimit {
+                rlim_cur: bytes,
+                ..old
+            };
             libc::setrlimit(libc::RLIMIT_FSIZE, &raw const new);
         }
         Limited(old)
@@ -444,7 +499,9 @@ fn threads_come_and_go_while_profiles_start_and_stop() {
         }
         for _ in 0..60 {
             let profile = Profile::to(folder.path()).memory(true).start(&cx).unwrap();
-            std::thread::sleep(std::time::Duration::from_micros(u64::from(dice.next_u32() % 8000)));
+            std::thread::sleep(std::time::Duration::from_micros(u64::from(
+                dice.next_u32() % 8000,
+            )));
             profile.finish().unwrap();
             // Reading checks every record.
             let recording = Recording::read(&rank(&folder));
@@ -475,6 +532,9 @@ fn gradients_of_gradients_say_whose_they_are() {
         "Gradients/Default/wave/sin-op",
         "Gradients/Gradients/Default/wave/sin-op",
     ] {
-        assert!(called.iter().any(|name| name.starts_with(scope)), "{scope}: {called:#?}");
+        assert!(
+            called.iter().any(|name| name.starts_with(scope)),
+            "{scope}: {called:#?}"
+        );
     }
 }

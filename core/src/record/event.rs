@@ -104,7 +104,16 @@ impl Event {
                 call,
             } => {
                 let head = head(2, session, device);
-                [head, start, end, of_call(call), correlation, stream, u64::from(program), 0]
+                [
+                    head,
+                    start,
+                    end,
+                    of_call(call),
+                    correlation,
+                    stream,
+                    u64::from(program),
+                    0,
+                ]
             }
             Event::Span {
                 start,

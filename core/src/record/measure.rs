@@ -178,7 +178,11 @@ pub(super) fn told(record: &ProfileRecord, device: u32, stream: u32) -> Option<T
         Some(Told::Command(Command {
             correlation: record.correlation,
             // Work that was submitted alone is no node of a program.
-            node: if record.packet == u32::MAX { 0 } else { record.packet },
+            node: if record.packet == u32::MAX {
+                0
+            } else {
+                record.packet
+            },
             nth: record.command,
             kind,
             stream,

@@ -117,14 +117,23 @@ mod tests {
             let _net = scope::enter(ScopeId::ROOT.child("net"));
             with(noted, || {
                 assert_eq!(path(enter(64, "Dense")).as_deref(), Some("Default/net/head"));
-                assert_eq!(path(enter(64, "Parameter")).as_deref(), Some("Default/net/head/weight"));
+                assert_eq!(
+                    path(enter(64, "Parameter")).as_deref(),
+                    Some("Default/net/head/weight")
+                );
                 assert_eq!(path(enter(8, "Relu")), None);
                 assert_eq!(path(enter(65, "Dense")), None);
                 let _head = enter(64, "Dense");
                 assert!(enter(64, "Dense").is_none(), "it is in its scope");
-                with(|| note(128, "Dense", "inner"), || {
-                    assert_eq!(path(enter(128, "Dense")).as_deref(), Some("Default/net/head/inner"));
-                });
+                with(
+                    || note(128, "Dense", "inner"),
+                    || {
+                        assert_eq!(
+                            path(enter(128, "Dense")).as_deref(),
+                            Some("Default/net/head/inner")
+                        );
+                    },
+                );
                 assert!(enter(128, "Dense").is_none());
             });
             assert!(enter(64, "Dense").is_none());

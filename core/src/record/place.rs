@@ -121,11 +121,20 @@ mod tests {
         ];
         assert!(!others.contains(&id));
         let elsewhere = std::thread::spawn(move || of("matmul", Some(here), scope));
-        assert_eq!((of("matmul", Some(here), scope), elsewhere.join().unwrap()), (id, id));
+        assert_eq!(
+            (of("matmul", Some(here), scope), elsewhere.join().unwrap()),
+            (id, id)
+        );
         let place = get(id).unwrap();
         let text = |id| text::get(id).unwrap().to_string();
-        assert_eq!((place.id, text(place.op), text(place.scope)), (id, "matmul".into(), "Default/place".into()));
-        assert_eq!((text(place.file), place.line), (here.file().to_owned(), here.line()));
+        assert_eq!(
+            (place.id, text(place.op), text(place.scope)),
+            (id, "matmul".into(), "Default/place".into())
+        );
+        assert_eq!(
+            (text(place.file), place.line),
+            (here.file().to_owned(), here.line())
+        );
         assert_eq!((of("", Some(here), scope), get(0)), (0, None));
     }
 }

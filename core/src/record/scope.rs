@@ -81,7 +81,11 @@ impl ScopeId {
         if name.is_empty() {
             return self;
         }
-        let of = if self == ScopeId::NONE { ScopeId::ROOT } else { self };
+        let of = if self == ScopeId::NONE {
+            ScopeId::ROOT
+        } else {
+            self
+        };
         let key = (of, Arc::<str>::from(name));
         if let Some(&id) = SCOPES.read().children.get(&key) {
             return id;
@@ -95,7 +99,11 @@ impl ScopeId {
 
     /// The scope of the gradients of what this one computes.
     pub(crate) fn gradients(self) -> ScopeId {
-        let of = if self == ScopeId::NONE { ScopeId::ROOT } else { self };
+        let of = if self == ScopeId::NONE {
+            ScopeId::ROOT
+        } else {
+            self
+        };
         if let Some(&id) = SCOPES.read().gradients.get(&of) {
             return id;
         }

@@ -100,7 +100,9 @@ pub(crate) fn start(options: &Options) -> Result<Session, ProfileError> {
     let writer = std::thread::Builder::new()
         .name("thalweg recorder".into())
         .spawn(move || writer::run(&of_writer, output, first))
-        .map_err(|error| ProfileError::Thread { error: Arc::new(error) })?;
+        .map_err(|error| ProfileError::Thread {
+            error: Arc::new(error),
+        })?;
     *current = Some(Current {
         shared: Arc::clone(&shared),
         writer: Some(writer.thread().clone()),

@@ -3,7 +3,9 @@
 use super::error::ProfileError;
 use super::event::Event;
 use super::measure::{self, Drained, Measured, Told};
-use super::recording::{self, Command, CommandKind, Device, Frame, Op, Record, Run, Span, Start, TextId, Writer};
+use super::recording::{
+    self, Command, CommandKind, Device, Frame, Op, Record, Run, Span, Start, TextId, Writer,
+};
 use super::ring::{self, Ring};
 use super::session::{Options, Shared};
 use super::{clock, place, text};
@@ -220,7 +222,9 @@ impl<'a> Session<'a> {
         let name = measured.device.properties().name.clone();
         let target = text::intern(measured.device.target());
         let (name, unmeasured) = (text::intern(&name), text::intern(&measured.unmeasured));
-        [target, name, unmeasured].into_iter().for_each(|id| self.text(id));
+        [target, name, unmeasured]
+            .into_iter()
+            .for_each(|id| self.text(id));
         self.push(&Record::Device(Device {
             id: measured.number,
             target,

@@ -7,13 +7,13 @@ use super::layout::Layout;
 use super::shape::{IntoShape, Shape};
 use super::tag::OpTag;
 use super::{Repr, Shared, Storage, Tensor, Value, apply_in, hal_tag};
-use crate::record::switch;
 use crate::context::Context;
 use crate::engine::Written;
 use crate::error::Result;
 use crate::exec;
 use crate::graph::Op;
 use crate::hal::{Buffer, DType, Kind};
+use crate::record::switch;
 use std::sync::Arc;
 use thalweg_hal::for_dtype;
 

@@ -14,7 +14,11 @@ use std::collections::BTreeSet;
 fn twice(of: &Graph) -> Graph {
     let mut graph = Graph::new();
     let mut call = 0;
-    let inputs: Vec<NodeId> = of.inputs().iter().map(|&id| graph.input(of.node(id).ty)).collect();
+    let inputs: Vec<NodeId> = of
+        .inputs()
+        .iter()
+        .map(|&id| graph.input(of.node(id).ty))
+        .collect();
     for _ in 0..2 {
         let mut moved: Vec<NodeId> = Vec::new();
         for node in of.nodes() {
@@ -23,7 +27,10 @@ fn twice(of: &Graph) -> Graph {
                 continue;
             }
             call += 1;
-            let tag = OpTag { call, ..OpTag::new("op") };
+            let tag = OpTag {
+                call,
+                ..OpTag::new("op")
+            };
             let operands: Vec<NodeId> = node.inputs.iter().map(|input| moved[input.index()]).collect();
             moved.push(graph.push(node.op.clone(), &operands, tag).unwrap());
         }
@@ -78,7 +85,11 @@ fn every_call_that_is_live_is_in_a_step() {
             let program = lowered(&rewritten, &cpu);
             let told = told(&program);
             let missing = &live - &told;
-            assert!(missing.is_empty(), "seed {seed}: {missing:?} of\n{}", rewritten.to_text());
+            assert!(
+                missing.is_empty(),
+                "seed {seed}: {missing:?} of\n{}",
+                rewritten.to_text()
+            );
             for origin in &program.origins {
                 assert!(!origin.parts.is_empty(), "seed {seed}");
             }
@@ -92,16 +103,25 @@ fn every_call_that_is_live_is_in_a_step() {
 fn equal_calls_are_in_one_step_and_the_first_has_the_cost() {
     let mut w = Write::default();
     let x = w.0.input(f32s(&[4, 8]));
-    let tag = |call| OpTag { call, ..OpTag::new("exp") };
+    let tag = |call| OpTag {
+        call,
+        ..OpTag::new("exp")
+    };
     let first = w.0.push(Op::Map(ScalarOp::Exp), &[x], tag(1)).unwrap();
     let second = w.0.push(Op::Map(ScalarOp::Exp), &[x], tag(2)).unwrap();
-    let sum = w.0.push(Op::Map(ScalarOp::Add), &[first, second], tag(3)).unwrap();
+    let sum =
+        w.0.push(Op::Map(ScalarOp::Add), &[first, second], tag(3))
+            .unwrap();
     w.0.output(sum);
     let program = lowered(&rewrite(&w.0), &Cpu::All);
     let [origin] = &program.origins[..] else {
         panic!("{program:#?}")
     };
-    let parts: Vec<(u32, u64)> = origin.parts.iter().map(|part| (part.tag.call, part.cost)).collect();
+    let parts: Vec<(u32, u64)> = origin
+        .parts
+        .iter()
+        .map(|part| (part.tag.call, part.cost))
+        .collect();
     // A function costs eight quick ops; it and a sum are two operations an element; 32 elements go in and out.
     assert_eq!(parts, [(1, 8 * 32), (2, 0), (3, 32)]);
     assert_eq!((origin.flops, origin.bytes), (64, 2 * 32 * 4));
