@@ -11,6 +11,7 @@ mod eager;
 mod evaluate;
 mod executable;
 mod linear;
+mod packets;
 mod read;
 mod reverse;
 mod staged;

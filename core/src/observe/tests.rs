@@ -1,6 +1,7 @@
 //! Profiles of small programs, read from their files.
 
 mod file;
+mod memory;
 
 use super::recording::{CommandKind, MemoryKind, SpanKind};
 use super::{Profile, ProfileError, Schedule};
