@@ -72,13 +72,19 @@ fn write(survey: &Survey, out: &mut dyn Write) -> std::io::Result<()> {
 }
 
 fn row(found: &Found) -> [String; 4] {
-    let backend = found.backend;
     [
         found.target.clone(),
         line(&description(found)),
         memory(found),
-        line(&format!("{} {}", place(found), backend.version())),
+        line(&chain(found)),
     ]
+}
+
+/// The layers, the one nearest to the program first, and the backend with its version: `validate > embedded 1.0.0`.
+fn chain(found: &Found) -> String {
+    let own = format!("{} {}", place(found), found.backend.version());
+    let layers = found.backend.layers().iter().map(String::as_str);
+    layers.chain([own.as_str()]).collect::<Vec<_>>().join(" > ")
 }
 
 /// `embedded`, or the plugin's file name.

@@ -176,11 +176,12 @@ where
     }
 
     fn run(&self, arguments: &A::Given<'_>, leaves: &Leaves<'_>, tag: OpTag) -> F::Output {
-        let mut structure = STRUCTURE.take();
+        // A thread at its very end has no memory to use again.
+        let mut structure = STRUCTURE.try_with(Cell::take).unwrap_or_default();
         structure.clear();
         A::structure(arguments, &mut structure);
         let entry = self.entry(arguments, leaves, &structure, tag);
-        STRUCTURE.set(structure);
+        let _ = STRUCTURE.try_with(|kept| kept.set(structure));
         let entry = match entry {
             Ok(entry) => entry,
             Err(output) => return output,

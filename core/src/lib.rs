@@ -55,7 +55,7 @@
 //! |---|---|---|---|
 //! | `embedded-cpu` | yes | the CPU backend in the program | 1 crate, and about a third of the compile time |
 //! | `npz` | no | NumPy archives of several arrays | 11 crates (zip, flate2) |
-//! | `safetensors` | yes | named tensors in mapped files | 1 crate (memmap2) |
+//! | `safetensors` | yes | named tensors in files, mapped on request | 1 crate (memmap2) |
 //! | `mmap` | with `safetensors` | NumPy files that stay where they are | the same crate |
 //! | `dlpack` | no | memory shared with other libraries of the process | nothing |
 //! | `ndarray` | no | arrays of the crate by this name | 7 crates |

@@ -31,6 +31,7 @@
 
 mod memory;
 mod named;
+mod options;
 pub mod parts;
 mod profile;
 mod schedule;
@@ -42,5 +43,6 @@ pub use crate::record::recording;
 pub use crate::record::recording::SpanKind;
 pub use memory::{Block, Change, MemoryChange, MemorySnapshot, memory_snapshot, record_memory_history};
 pub use named::{Range, Scope, counter, mark, phase, range, restart_calls, scope, span, update_scope};
+pub use options::{ProfileKey, ProfileOptions, ProfilingOptions, near};
 pub use profile::{Profile, ProfileBuilder};
 pub use schedule::Schedule;

@@ -83,6 +83,17 @@ typedef void *thalweg_context;
  * On failure the message goes to the host's log. */
 THALWEG_EXPORT int32_t thalweg_backend(uint32_t abi, const thalweg_host_api *host, thalweg_backend_api *out);
 
+/* The function of a layer: given the tables of a backend, or of the layer below, fills `out`
+ * with its own and returns a status code. It is called once for each backend, and must not
+ * initialise any device. On failure the message goes to the host's log.
+ *
+ * Handles and the context stay the backend's: `out` is a copy of `next` with another
+ * `query_interface`, and every table takes the same context. No two backends under a layer have
+ * the same context, so a layer finds its own state by it. The answer to a table or version that
+ * the layer does not know is that of `next`. `next` is valid for the call; what it leads to for
+ * the life of the process. */
+THALWEG_EXPORT int32_t thalweg_layer(uint32_t abi, const thalweg_host_api *host, const thalweg_backend_api *next, thalweg_backend_api *out);
+
 /* ------------------------------------------------------------------------------------------
  *
  * The ABI: `repr(C)` tables of `extern "C"` functions.
@@ -127,6 +138,9 @@ struct thalweg_backend_api {
      * the process. */
     const void *(*query_interface)(thalweg_context context, uint32_t table, uint32_t version);
 };
+
+/* Name of the function of every layer. */
+#define THALWEG_LAYER_SYMBOL "thalweg_layer"
 
 /* Names a table. All tables are at version 1. */
 enum thalweg_table_id {
@@ -1369,8 +1383,8 @@ struct thalweg_program_run_args {
 struct thalweg_program_table {
     /* Checks the packets and keeps them. */
     int32_t (*create)(thalweg_context context, const thalweg_program_args *args, uint64_t *out);
-    /* Gives a bound slot another buffer for later runs; those that were submitted keep the old
-     * one. When it fails, nothing changes. */
+    /* Gives a bound slot another buffer for later runs. Those that have begun keep the old one,
+     * which a run uses until its call returns. When it fails, nothing changes. */
     int32_t (*rebind)(thalweg_context context, const thalweg_program_rebind_args *args);
     /* Makes outputs and scratch buffers, submits the packets, gives the scratch buffers back and
      * writes the outputs' handles, which are then the caller's as those of
@@ -1440,7 +1454,8 @@ struct thalweg_profile_record {
      * none or not known. It may be stale. */
     uint64_t object;
     /* Bytes that were copied, filled, handed out, given back, taken or released; 0 for other
-     * kinds. Of a buffer they are the bytes that the pool counts, not those that were asked for. */
+     * kinds. Of a buffer they are the bytes that the pool counts, not those that were asked for;
+     * of a packet of several commands the first one has them all. */
     uint64_t bytes;
     /* When the work was submitted. */
     uint64_t queued_ns;
@@ -1545,6 +1560,10 @@ struct thalweg_profile_table {
 
 /* The longest content that is read. */
 #define THALWEG_MANIFEST_MAX_LEN 0x10000u
+
+/* The kind of a layer, which stands between a program and any backend; its file is
+ * `libthalweg_layer_<name>.so`. */
+#define THALWEG_MANIFEST_LAYER_KIND "layer"
 
 /* The longest backend name. */
 #define THALWEG_MANIFEST_MAX_NAME 32u

@@ -28,6 +28,8 @@ pub const NOTE_NAME: [u8; 8] = *b"thalweg\0";
 pub const NOTE_TYPE: u32 = 1;
 /// The longest content that is read.
 pub const MAX_LEN: usize = 1 << 16;
+/// The kind of a layer, which stands between a program and any backend; its file is `libthalweg_layer_<name>.so`.
+pub const LAYER_KIND: &str = "layer";
 /// The longest backend name.
 pub const MAX_NAME: usize = 32;
 
@@ -169,7 +171,7 @@ macro_rules! note {
 pub struct Manifest {
     /// The name that users ask for.
     pub name: String,
-    /// What it drives: `cpu`, `gpu`, ….
+    /// What it drives: `cpu`, `gpu`, …; [`LAYER_KIND`] for a layer.
     pub kind: String,
     /// The plugin's own version.
     pub version: String,

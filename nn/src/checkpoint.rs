@@ -106,7 +106,7 @@ pub fn metadata(path: &Path) -> Result<BTreeMap<String, String>> {
     Ok(Archive::open(path)?.metadata().clone())
 }
 
-/// The tensors of a file on the device of `cx`, in the mapped file where the device can use host memory.
+/// The tensors of a file on the device of `cx`.
 ///
 /// # Errors
 /// The file cannot be read, is damaged, or has a dtype that tensors have not.

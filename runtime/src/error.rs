@@ -69,6 +69,21 @@ pub enum Error {
     /// A plugin that was named by its file cannot be used.
     #[error("the plugin cannot be used: {0}")]
     Plugin(#[source] Box<LoadError>),
+    /// The layers that were asked for cannot be used.
+    #[error("{0}")]
+    Layers(#[source] Box<LoadError>),
+    /// The backends of the process have other layers.
+    #[error(
+        "layers {} asked, the backends of this process have {}; set them once, before the first device is asked for",
+        List(asked),
+        List(set)
+    )]
+    LayersSet {
+        /// What was asked for.
+        asked: Vec<String>,
+        /// What the process has.
+        set: Vec<String>,
+    },
     /// A lock file cannot be read, written or satisfied.
     #[error(transparent)]
     Lock(#[from] LockError),

@@ -9,11 +9,12 @@
 //! finds callers enough sleeps at once, as its spinning would take a core from them; a caller that sees a free place from one
 //! piece to the next calls it.
 
-use parking_lot::{Condvar, Mutex};
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use thalweg_hal::kit::fork::generation;
+use thalweg_hal::kit::lock::{Condvar, Mutex};
 use thalweg_hal::settings::{Setting, Values, Way};
 
 /// Most threads of a pool.
@@ -62,8 +63,16 @@ struct State {
     spawned: usize,
 }
 
-/// A pool of threads for fork-join regions.
+/// A pool of threads for fork-join regions. In the child of a fork it starts threads of its own.
 pub struct Pool {
+    crew: Crew,
+}
+
+/// The threads of one process.
+struct Crew {
+    // The process that they belong to, and what a child of it goes on with.
+    generation: u64,
+    next: OnceLock<Box<Crew>>,
     state: Mutex<State>,
     wake: Condvar,
     posted: AtomicUsize,
@@ -92,12 +101,7 @@ impl Pool {
     /// A pool that uses `threads` threads at most, the callers among them. Threads start with the first region.
     pub fn new(threads: usize) -> Pool {
         Pool {
-            state: Mutex::default(),
-            wake: Condvar::new(),
-            posted: AtomicUsize::new(0),
-            threads: AtomicUsize::new(threads.clamp(1, MAX_THREADS)),
-            busy: AtomicUsize::new(0),
-            failed: AtomicBool::new(false),
+            crew: Crew::new(threads.clamp(1, MAX_THREADS)),
         }
     }
 
@@ -126,18 +130,52 @@ impl Pool {
 
     /// Most threads that a region uses.
     pub fn threads(&self) -> usize {
-        self.threads.load(Ordering::Relaxed)
+        self.crew().threads()
     }
 
     /// Changes the number of threads for later regions; at least 1, at most [`MAX_THREADS`].
     pub fn set_threads(&self, threads: usize) {
-        self.threads
+        self.crew()
+            .threads
             .store(threads.clamp(1, MAX_THREADS), Ordering::Relaxed);
     }
 
     /// Runs `body(i)` for every `i < count` and returns when all are done. Regions of higher `priority` get free threads
     /// first. `body` must not unwind.
     pub fn run(&'static self, count: usize, priority: i32, body: &(dyn Fn(usize) + Sync)) {
+        self.crew().run(count, priority, body);
+    }
+
+    /// The threads of this process.
+    fn crew(&self) -> &Crew {
+        let (mut crew, now) = (&self.crew, generation());
+        while crew.generation != now {
+            crew = crew.next.get_or_init(|| Box::new(Crew::new(crew.threads())));
+        }
+        crew
+    }
+}
+
+impl Crew {
+    fn new(threads: usize) -> Crew {
+        Crew {
+            generation: generation(),
+            next: OnceLock::new(),
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            posted: AtomicUsize::new(0),
+            threads: AtomicUsize::new(threads),
+            busy: AtomicUsize::new(0),
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    fn threads(&self) -> usize {
+        self.threads.load(Ordering::Relaxed)
+    }
+
+    /// As [`Pool::run`].
+    fn run(&'static self, count: usize, priority: i32, body: &(dyn Fn(usize) + Sync)) {
         let helpers = self.threads().min(count) - usize::from(count > 0);
         if helpers == 0 {
             (0..count).for_each(body);
@@ -164,7 +202,7 @@ impl Pool {
             helpers.min(self.threads().saturating_sub(1 + others)),
         );
         let withdraw = Withdraw {
-            pool: self,
+            crew: self,
             region: entry,
             outermost,
         };
@@ -281,19 +319,25 @@ impl Pool {
 }
 
 struct Withdraw {
-    pool: &'static Pool,
+    crew: &'static Crew,
     region: *const Region<'static>,
     outermost: bool,
 }
 
 impl Drop for Withdraw {
     fn drop(&mut self) {
-        let pool = self.pool;
+        let crew = self.crew;
         if self.outermost {
             INSIDE.set(false);
-            pool.busy.fetch_sub(1, Ordering::Relaxed);
         }
-        let mut state = pool.state.lock();
+        // A piece has forked: the helpers and what they have locked are the parent's.
+        if crew.generation != generation() {
+            return;
+        }
+        if self.outermost {
+            crew.busy.fetch_sub(1, Ordering::Relaxed);
+        }
+        let mut state = crew.state.lock();
         state.regions.retain(|entry| entry.0 != self.region);
         drop(state);
         // SAFETY: the region lives until `run` returns.
@@ -369,7 +413,7 @@ mod tests {
         });
         // A helper that looked before the last caller came may take one more piece.
         assert!(helped.into_inner() < THREADS);
-        assert_eq!(pool.busy.load(Ordering::SeqCst), 0);
+        assert_eq!(pool.crew().busy.load(Ordering::SeqCst), 0);
     }
 
     #[test]

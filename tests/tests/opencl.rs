@@ -4,12 +4,14 @@
 mod plugins;
 
 use thalweg::hal::{
-    Backend, Buffer, Capability, Copy, Device, DeviceOptions, Event, Kernel, Launch, Place, Runtime, Status,
-    Stream, ir,
+    Backend, Buffer, Capability, Copy, Device, DeviceOptions, Event, Kernel, Launch, Place, ProfileFlag,
+    ProfileKinds, Runtime, Status, Stream, ir,
 };
+use thalweg::host::set_config;
 use thalweg::loader::{LoaderOptions, Registry};
 use thalweg::{Context, DType, Tensor, jit};
 use thalweg_conformance::acceptance::{self, Failure, Outcome};
+use thalweg_hal::clock::now;
 
 const OPENCL: &str = "opencl";
 
@@ -400,4 +402,48 @@ fn beside_the_cpu_in_one_process() {
         let seen: Vec<f32> = shared.download(&on_opencl).unwrap();
         assert_eq!(seen, found);
     }
+}
+
+/// Records by both ways in which the device's clock is read.
+#[test]
+fn times_are_the_hosts() {
+    for clock in ["timer", "markers"] {
+        set_config("opencl.clock", Some(clock));
+        let Some(runtime) = runtime() else { return };
+        let device = device(&runtime);
+        let stream = Stream::new(&device).unwrap();
+        let buffer = device.alloc(8 << 20).unwrap();
+        buffer.fill(&stream, 0_u32).unwrap();
+        stream.synchronize().unwrap();
+        let profile = device.profile_start(ProfileKinds::WORK, 1000).unwrap();
+        let (mut records, mut moments) = (Vec::new(), Vec::new());
+        for round in 0..30 {
+            let before = now();
+            buffer.fill(&stream, round).unwrap();
+            stream.synchronize().unwrap();
+            moments.push((before, now()));
+            if round % 10 == 5 {
+                profile.drain(&mut records).unwrap();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        profile.drain(&mut records).unwrap();
+        records.sort_by_key(|record| record.start_ns);
+        assert_eq!(records.len(), moments.len(), "{clock}");
+        for (record, (before, after)) in records.iter().zip(moments) {
+            // Markers tell when they were queued, to some microseconds.
+            const APART: u64 = 200_000;
+            assert_eq!(record.flags, ProfileFlag::Exact.bit());
+            assert!(
+                before < record.start_ns + APART,
+                "{clock}: {record:?}, after {before}"
+            );
+            assert!(
+                record.end_ns < after + APART,
+                "{clock}: {record:?}, before {after}"
+            );
+            assert!(record.end_ns - record.start_ns > 10_000, "{clock}: {record:?}");
+        }
+    }
+    set_config("opencl.clock", None);
 }

@@ -90,9 +90,10 @@ fn judge(from: &str, to: &str) -> std::result::Result<(), &'static str> {
                 "a backend knows hal-api and cstyle only",
             )
         }
+        "layers" => within(&["hal-api"], "layers know hal-api only"),
         "runtime" => within(
-            &["hal-api", "backends/cpu"],
-            "runtime knows hal-api, and the CPU backend that it embeds",
+            &["hal-api", "layers", "backends/cpu"],
+            "runtime knows hal-api, the layers, and the CPU backend that it embeds",
         ),
         "core" => within(&["runtime", "hal-api"], "core knows runtime and hal-api only"),
         "nn" => within(
@@ -132,6 +133,8 @@ mod tests {
             ("core", "runtime"),
             ("runtime", "hal-api"),
             ("runtime", "backends/cpu"),
+            ("runtime", "layers"),
+            ("layers", "hal-api"),
             ("backends/cpu/plugin", "backends/cpu"),
             ("backends/cuda", "backends/cstyle"),
             ("cli", "tests"),
@@ -150,6 +153,7 @@ mod tests {
             ("backends/reference", "core"),
             ("tests", "backends/cpu"),
             ("nn", "hal-api"),
+            ("layers", "runtime"),
             ("nn", "observe"),
             ("observe", "nn"),
             ("elsewhere", "hal-api"),

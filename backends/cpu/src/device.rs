@@ -128,10 +128,10 @@ pub struct CpuDevice {
 }
 
 impl CpuDevice {
-    fn probe(&self, submission: &Submission) -> Recorded {
+    fn probe<'a>(&'a self, submission: &'a Submission) -> Recorded<'a> {
         Recorded {
-            recorder: Arc::clone(&self.recorder),
-            submission: *submission,
+            recorder: &self.recorder,
+            submission,
         }
     }
 }
@@ -184,7 +184,7 @@ impl Device for CpuDevice {
     #[inline]
     unsafe fn submit(&self, stream: &CpuStream, work: &Work<'_, Self>, tag: Tag<'_>) -> Result<()> {
         // SAFETY: the caller vouches for the memory.
-        unsafe { stream.submit(work, tag, Silent) }
+        unsafe { stream.submit(work, tag, &Silent) }
     }
 
     fn is_idle(&self, stream: &CpuStream) -> Result<bool> {
@@ -243,7 +243,7 @@ impl Device for CpuDevice {
     }
 
     fn forms(&self, nodes: &[Node<Self>], constant: &dyn Fn(usize) -> bool) -> Vec<Form> {
-        crate::program::forms(nodes, constant)
+        crate::step::forms(nodes, constant)
     }
 
     #[inline]
@@ -256,7 +256,7 @@ impl Device for CpuDevice {
         tag: Option<Tag<'_>>,
     ) -> Result<()> {
         // SAFETY: the caller vouches for the memory.
-        unsafe { stream.submit_program(program, slots, arguments, tag, Silent) }
+        unsafe { stream.submit_program(program, slots, arguments, tag, &Silent) }
     }
 
     fn profiler(&self) -> Option<&Arc<Recorder>> {
@@ -271,7 +271,7 @@ impl Device for CpuDevice {
         submission: &Submission,
     ) -> Result<()> {
         // SAFETY: the caller vouches for the memory.
-        unsafe { stream.submit(work, tag, self.probe(submission)) }
+        unsafe { stream.submit(work, tag, &self.probe(submission)) }
     }
 
     unsafe fn run_program_profiled(
@@ -284,7 +284,7 @@ impl Device for CpuDevice {
         submission: &Submission,
     ) -> Result<()> {
         // SAFETY: the caller vouches for the memory.
-        unsafe { stream.submit_program(program, slots, arguments, tag, self.probe(submission)) }
+        unsafe { stream.submit_program(program, slots, arguments, tag, &self.probe(submission)) }
     }
 
     fn wait_event_profiled(&self, stream: &CpuStream, event: &Event, submission: &Submission) -> Result<()> {

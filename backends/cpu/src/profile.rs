@@ -8,7 +8,12 @@ use thalweg_hal::kit::program::Node;
 
 /// Looks at the clock around work. Which probe a submission has is chosen once, so that work without a profile is compiled without
 /// a look.
-pub(crate) trait Probe: Send + Sync + 'static {
+pub(crate) trait Probe: Sync {
+    /// The probe of work that outlives the call it came with.
+    type Kept: Probe + Send + 'static;
+
+    /// Keeps what it needs.
+    fn keep(&self) -> Self::Kept;
     /// The start of work that runs as it is submitted.
     fn at_once(&self) -> u64;
     /// The start of work that runs now.
@@ -23,6 +28,13 @@ pub(crate) trait Probe: Send + Sync + 'static {
 pub(crate) struct Silent;
 
 impl Probe for Silent {
+    type Kept = Silent;
+
+    #[inline(always)]
+    fn keep(&self) -> Silent {
+        Silent
+    }
+
     #[inline(always)]
     fn at_once(&self) -> u64 {
         0
@@ -43,12 +55,21 @@ impl Probe for Silent {
 }
 
 /// A profile runs.
-pub(crate) struct Recorded {
-    pub(crate) recorder: Arc<Recorder>,
-    pub(crate) submission: Submission,
+pub(crate) struct Recorded<'a> {
+    pub(crate) recorder: &'a Arc<Recorder>,
+    pub(crate) submission: &'a Submission,
 }
 
-impl Probe for Recorded {
+impl Probe for Recorded<'_> {
+    type Kept = Kept;
+
+    fn keep(&self) -> Kept {
+        Kept {
+            recorder: Arc::clone(self.recorder),
+            submission: *self.submission,
+        }
+    }
+
     fn at_once(&self) -> u64 {
         self.submission.queued
     }
@@ -59,7 +80,7 @@ impl Probe for Recorded {
 
     fn work(&self, command: impl FnOnce() -> Command, start: u64) {
         let end = ticks();
-        self.recorder.record(&self.submission, command(), start, end);
+        self.recorder.record(self.submission, command(), start, end);
     }
 
     fn node(&self, node: &Node<CpuDevice>, start: u64) -> u64 {
@@ -68,5 +89,44 @@ impl Probe for Recorded {
         self.recorder
             .record(&submission, Command::of_node(node), start, end);
         end
+    }
+}
+
+/// A profile runs, and the work waits.
+pub(crate) struct Kept {
+    recorder: Arc<Recorder>,
+    submission: Submission,
+}
+
+impl Kept {
+    fn borrowed(&self) -> Recorded<'_> {
+        Recorded {
+            recorder: &self.recorder,
+            submission: &self.submission,
+        }
+    }
+}
+
+impl Probe for Kept {
+    type Kept = Kept;
+
+    fn keep(&self) -> Kept {
+        self.borrowed().keep()
+    }
+
+    fn at_once(&self) -> u64 {
+        self.borrowed().at_once()
+    }
+
+    fn now(&self) -> u64 {
+        self.borrowed().now()
+    }
+
+    fn work(&self, command: impl FnOnce() -> Command, start: u64) {
+        self.borrowed().work(command, start);
+    }
+
+    fn node(&self, node: &Node<CpuDevice>, start: u64) -> u64 {
+        self.borrowed().node(node, start)
     }
 }

@@ -8,12 +8,13 @@ use crate::copy;
 use crate::event::CuEvent;
 use crate::graph::ProgramGraph;
 use crate::kernel::CudaKernel;
-use crate::launch::Ready;
+use crate::launch::{self, Ready};
 use crate::library::{Handle, Product};
 use crate::memory::Chunk;
 use crate::platform::DeviceInfo;
 use crate::program::Builder;
 use crate::stream::CuStream;
+use crate::times::Times;
 use parking_lot::Mutex;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
@@ -22,6 +23,7 @@ use thalweg_cstyle::{MatmulConfig, Routine, Target};
 use thalweg_hal::backend::{Copy, Device, Place, Region, Source, Tag, Work};
 use thalweg_hal::ir::{Access, Kernel, Level, Role};
 use thalweg_hal::kit::cache::Cache;
+use thalweg_hal::kit::profile::{Command, Recorder, Submission};
 use thalweg_hal::kit::program::Program;
 use thalweg_hal::library::{LibraryOp, Matmul};
 use thalweg_hal::tables::{LogLevel, MemoryInfo, PropertyKey};
@@ -42,6 +44,7 @@ pub(crate) struct CudaDevice {
     // What uses the context stands before it.
     products: Option<Arc<Handle>>,
     builder: Arc<Builder>,
+    times: Times,
     pub(crate) context: Arc<Context>,
     pub(crate) info: DeviceInfo,
     pub(crate) host: Host,
@@ -91,6 +94,7 @@ impl CudaDevice {
         Ok(CudaDevice {
             products,
             builder: Arc::new(builder),
+            times: Times::new(&context),
             context,
             info: info.clone(),
             host,
@@ -186,7 +190,7 @@ impl CudaDevice {
                     let ready = Ready::new(launch)?;
                     let mut order = stream.order()?;
                     let queued = match ready {
-                        Ready::Kernel(prepared) => prepared.queue(&mut order),
+                        Ready::Kernel(prepared) => launch::queue(&prepared, &mut order),
                         Ready::Product(call) => {
                             let scratch = match call.scratch_bytes() {
                                 0 => 0,
@@ -356,5 +360,45 @@ impl Device for CudaDevice {
         }
         // SAFETY: as above.
         unsafe { program.submit(self, stream, slots, arguments, tag) }
+    }
+
+    fn profiler(&self) -> Option<&Arc<Recorder>> {
+        Some(self.times.recorder())
+    }
+
+    unsafe fn submit_profiled(
+        &self,
+        stream: &CuStream,
+        work: &Work<'_, Self>,
+        tag: Tag<'_>,
+        submission: &Submission,
+    ) -> Result<()> {
+        let command = Command::of(work);
+        if let Work::Callback(callback) = *work {
+            let call = move || callback.call();
+            return stream.host_work(tag, self.times.recorder().timed(*submission, command, call));
+        }
+        // SAFETY: the caller vouches for the memory.
+        (self.times).measure(stream, submission, command, || unsafe {
+            self.submit(stream, work, tag)
+        })
+    }
+
+    fn wait_event_profiled(&self, stream: &CuStream, event: &CuEvent, submission: &Submission) -> Result<()> {
+        let wait = || event.hold_up(stream);
+        self.times.measure(stream, submission, Command::WAIT, wait)
+    }
+
+    fn profile_started(&self, _: u64) -> Result<()> {
+        self.times.read_clock()
+    }
+
+    fn profile_collect(&self) -> Result<()> {
+        // What was recorded before can be drained all the same.
+        if self.context.is_lost() {
+            return Ok(());
+        }
+        self.times.read_clock()?;
+        self.times.collect()
     }
 }

@@ -22,6 +22,7 @@
 //! | `stream`, `event`, `gate` | streams, events, and host work that waits at a number |
 //! | `kernel`, `launch`, `library` | compiled variants, launches, cuBLASLt |
 //! | `program`, `graph` | programs as graphs of the driver |
+//! | `times` | events before and after work while a profile runs |
 
 mod api;
 mod config;
@@ -39,6 +40,7 @@ mod platform;
 mod program;
 mod stage;
 mod stream;
+mod times;
 
 use api::{Driver, Nvrtc, Search};
 use platform::DeviceInfo;

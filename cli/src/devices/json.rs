@@ -41,6 +41,7 @@ struct Backend<'a> {
     driver: &'a str,
     embedded: bool,
     path: Option<String>,
+    layers: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -95,6 +96,7 @@ fn device(found: &Found) -> Device<'_> {
             driver: found.backend.driver(),
             embedded: found.backend.path().is_none(),
             path: found.backend.path().map(text),
+            layers: found.backend.layers(),
         },
     }
 }

@@ -7,6 +7,7 @@ use super::{Context, Mode, Precision, Settings};
 use crate::error::Result;
 use crate::error::failure::Refusal;
 use crate::hal::{self, Stream, Target};
+use crate::loader::{LAYERS, layer_list};
 use crate::parallel::{self, FORMER_THREADS, MAX_THREADS, Pool};
 use serde::Deserialize;
 use std::path::Path;
@@ -37,6 +38,7 @@ pub struct ContextBuilder {
     deterministic: Option<bool>,
     streams: Option<usize>,
     threads: Option<usize>,
+    layers: Option<Vec<String>>,
     precision_mode: Option<Precision>,
     fast_math: Option<bool>,
 }
@@ -180,6 +182,14 @@ impl ContextBuilder {
         self
     }
 
+    /// Layers between the process and its backends, the first nearest to the program. They are the process's, for all contexts: set
+    /// before the first device is asked for, and other ones later are an error. Without it those of `THALWEG_LAYERS`.
+    #[must_use]
+    pub fn layers(mut self, layers: impl IntoIterator<Item = impl Into<String>>) -> ContextBuilder {
+        self.layers = Some(layers.into_iter().map(Into::into).collect());
+        self
+    }
+
     /// In which precision ops compute.
     ///
     /// ```
@@ -207,7 +217,7 @@ impl ContextBuilder {
     }
 
     /// The options of a TOML text: `device_target`, `device_id`, `mode`, `memory_limit`, `seed`, `deterministic`, `streams`, `threads`,
-    /// `precision_mode`, `fast_math`.
+    /// `layers`, `precision_mode`, `fast_math`.
     ///
     /// # Errors
     /// No TOML; an option that does not exist or has another type.
@@ -261,6 +271,7 @@ impl ContextBuilder {
             deterministic: truth(DETERMINISTIC.variable, of(DETERMINISTIC))?,
             streams: number(STREAMS.variable, of(STREAMS))?,
             threads: number(parallel::THREADS.variable, of(parallel::THREADS))?,
+            layers: of(LAYERS).map(|list| layer_list(&list)),
             precision_mode: of(PRECISION_MODE).map(|text| text.parse()).transpose()?,
             fast_math: truth(FAST_MATH.variable, of(FAST_MATH))?,
         };
@@ -276,7 +287,8 @@ impl ContextBuilder {
     ///
     /// # Errors
     /// A device that is not there, with the reason and what there is instead; a target and an id that contradict each other; a
-    /// limit that is no size; a number of streams or threads that cannot be; another number of threads than an earlier context set.
+    /// limit that is no size; a number of streams or threads that cannot be; another number of threads than an earlier context set; other
+    /// layers than the process has.
     pub fn build(self) -> Result<Context> {
         let limit = self.memory_limit.as_ref().map(Size::bytes).transpose()?;
         let streams = self.streams.unwrap_or(0);
@@ -310,6 +322,9 @@ impl ContextBuilder {
             }
         };
         let target = target.to_string();
+        if let Some(layers) = &self.layers {
+            hal::set_layers(layers)?;
+        }
         if let Some(limit) = limit
             && asked != "auto"
         {

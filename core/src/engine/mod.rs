@@ -2,10 +2,12 @@
 
 pub(crate) mod holders;
 mod lane;
+mod per_thread;
 mod recorded;
 
 pub(crate) use holders::Listed;
 pub(crate) use lane::{Lane, Written};
+pub(crate) use per_thread::PerThread;
 
 use crate::error::Result;
 use crate::error::tag::OpTag;
@@ -22,7 +24,6 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
-use thread_local::ThreadLocal;
 
 /// Kernels kept for a device; beyond it those that no plan uses go.
 const MAX_KERNELS: usize = 4096;
@@ -34,9 +35,11 @@ pub(crate) struct Engine {
     lanes: Mutex<Vec<Weak<Lane>>>,
     kernels: Mutex<HashMap<Arc<Source>, Arc<Kernel>>>,
     // The stream that a scope chose last on a thread.
-    last: ThreadLocal<RefCell<Option<Arc<Lane>>>>,
+    last: PerThread<RefCell<Option<Arc<Lane>>>>,
     caches: OnceLock<Box<dyn Any + Send + Sync>>,
-    copies: ThreadLocal<Stream>,
+    copies: PerThread<Stream>,
+    // For threads at their very end, which share it.
+    last_copies: OnceLock<Stream>,
     holders: Arc<Holders>,
     attached: Attached,
 }
@@ -56,9 +59,10 @@ impl Engine {
                 default_lane: OnceLock::new(),
                 lanes: Mutex::default(),
                 kernels: Mutex::default(),
-                last: ThreadLocal::new(),
+                last: PerThread::default(),
                 caches: OnceLock::new(),
-                copies: ThreadLocal::new(),
+                copies: PerThread::default(),
+                last_copies: OnceLock::new(),
                 holders: Arc::default(),
                 attached: Attached::default(),
             })
@@ -96,7 +100,16 @@ impl Engine {
 
     /// A stream of this thread for copies that the host waits for, so that it waits for nothing else.
     pub(crate) fn copies(&self) -> hal::Result<&Stream> {
-        self.copies.get_or_try(|| Stream::new(&self.device))
+        if let Some(copies) = self.copies.get_or_try(|| Stream::new(&self.device))? {
+            return Ok(copies);
+        }
+        match self.last_copies.get() {
+            Some(copies) => Ok(copies),
+            None => {
+                let copies = Stream::new(&self.device)?;
+                Ok(self.last_copies.get_or_init(|| copies))
+            }
+        }
     }
 
     /// The record of the default stream.
@@ -115,7 +128,7 @@ impl Engine {
     #[inline]
     pub(crate) fn scoped_lane(&self) -> Option<Arc<Lane>> {
         let handle = self.device.scoped(Stream::handle)?;
-        let last = self.last.get_or_default().borrow().clone();
+        let last = self.last.get().and_then(|last| last.borrow().clone());
         match last {
             Some(lane) if lane.stream.handle() == handle => Some(lane),
             _ => self
@@ -128,7 +141,7 @@ impl Engine {
     /// The record that this thread keeps.
     #[cfg(test)]
     pub(crate) fn last_lane(&self) -> Option<Arc<Lane>> {
-        self.last.get_or_default().borrow().clone()
+        self.last.get()?.borrow().clone()
     }
 
     #[cold]
@@ -146,7 +159,7 @@ impl Engine {
             lane
         });
         drop(lanes);
-        let old = self.last.get_or_default().replace(Some(Arc::clone(&lane)));
+        let old = self.last.get().map(|last| last.replace(Some(Arc::clone(&lane))));
         // The last record of a stream ends it, which waits: without a lock.
         drop((old, held));
         Some(lane)

@@ -4,10 +4,9 @@ use super::composite::Composite;
 use super::eager::Eager;
 use super::evaluate::Evaluated;
 use super::reverse::Reverse;
-use crate::engine::Engine;
-use std::cell::RefCell;
+use crate::engine::{Engine, PerThread};
+use std::cell::{Ref, RefCell, RefMut};
 use std::hash::Hasher;
-use thread_local::ThreadLocal;
 
 /// What one thread remembers of one device.
 #[derive(Default)]
@@ -21,8 +20,29 @@ pub(crate) struct Local {
 impl Engine {
     /// This thread's caches.
     #[inline]
-    pub(super) fn local(&self) -> &RefCell<Local> {
-        self.caches::<ThreadLocal<RefCell<Local>>>().get_or_default()
+    pub(super) fn local(&self) -> Caches<'_> {
+        Caches(self.caches::<PerThread<RefCell<Local>>>().get())
+    }
+}
+
+/// The caches of a thread; a thread at its very end has none.
+pub(super) struct Caches<'a>(Option<&'a RefCell<Local>>);
+
+/// Caches that are in use by this thread already, or are there no more.
+#[derive(Debug)]
+pub(super) struct Busy;
+
+impl<'a> Caches<'a> {
+    /// To look.
+    #[inline]
+    pub(super) fn try_borrow(self) -> Result<Ref<'a, Local>, Busy> {
+        self.0.and_then(|local| local.try_borrow().ok()).ok_or(Busy)
+    }
+
+    /// To change.
+    #[inline]
+    pub(super) fn try_borrow_mut(self) -> Result<RefMut<'a, Local>, Busy> {
+        self.0.and_then(|local| local.try_borrow_mut().ok()).ok_or(Busy)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Files of named tensors in the format of Hugging Face's safetensors.
 //!
-//! [`Archive::open`] maps the file and reads its header; a tensor is read when it is asked for. On devices that share the host's
-//! memory it lies in the mapped file itself, so that loading costs no copy and memory that other processes share.
+//! [`Archive::open`] reads the header; a tensor is read when it is asked for. [`Archive::map`] maps the file instead: on devices that
+//! share the host's memory a tensor then lies in the file itself, so that loading costs no copy and memory that other processes share.
 //!
 //! ```
 //! use thalweg::{Context, Tensor, interchange::safetensors::{Archive, save}};
@@ -29,8 +29,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Longest header, as in the format's own implementation.
 const MAX_HEADER: u64 = 100_000_000;
@@ -47,49 +49,82 @@ struct Entry {
 
 /// A file whose tensors are read when they are asked for.
 ///
-/// The file may be replaced, as [`save`] does, but must not be shortened in place while tensors of it are in use: the system ends a
-/// process that touches a mapped page which is gone.
+/// The file may be replaced, as [`save`] does: the archive keeps the one that it has opened. One that is changed in place is an
+/// error of [`Archive::tensor`], where its length or the time of its last change show it.
 #[derive(Debug)]
 pub struct Archive {
     path: PathBuf,
-    map: Arc<MmapMut>,
+    source: Source,
     /// Byte at which the tensors begin.
     data: u64,
     entries: BTreeMap<String, Entry>,
     metadata: BTreeMap<String, String>,
 }
 
+/// Where the bytes of tensors come from.
+#[derive(Debug)]
+enum Source {
+    /// The file, and its length and last change when it was opened.
+    File(File, (u64, Option<SystemTime>)),
+    Map(Arc<MmapMut>),
+}
+
+/// What shows that a file is another.
+fn state(file: &File) -> std::io::Result<(u64, Option<SystemTime>)> {
+    let meta = file.metadata()?;
+    Ok((meta.len(), meta.modified().ok()))
+}
+
 impl Archive {
-    /// Maps a file and reads its header.
+    /// Opens a file and reads its header.
     ///
     /// # Errors
-    /// The file cannot be read or mapped; the header is none, names a tensor twice, or its tensors do not cover the file exactly
-    /// and without overlap.
+    /// The file cannot be read; the header is none, names a tensor twice, or its tensors do not cover the file exactly and without
+    /// overlap.
     pub fn open(path: impl AsRef<Path>) -> Result<Archive> {
         let path = path.as_ref();
-        let refuse = |message: String| malformed("safetensors", Some(path), message);
         let file = File::open(path).map_err(failed(path))?;
-        // SAFETY: the mapping is private, so that nobody else's writes through it are seen; that the file keeps its length is asked
-        // of the user.
+        let state = state(&file).map_err(failed(path))?;
+        let mut first = [0; 8];
+        if state.0 >= 8 {
+            file.read_exact_at(&mut first, 0).map_err(failed(path))?;
+        }
+        let size = header_size(path, &first, state.0)?;
+        let mut header = vec![0; size];
+        file.read_exact_at(&mut header, 8).map_err(failed(path))?;
+        Archive::new(path, &header, state.0, Source::File(file, state))
+    }
+
+    /// Maps a file and reads its header. On devices that share the host's memory the tensors lie in the file.
+    ///
+    /// # Errors
+    /// As [`Archive::open`]; the file cannot be mapped.
+    ///
+    /// # Safety
+    /// Nobody writes to the file in place or shortens it while the archive or a tensor of it is in use. What is written may show in
+    /// the tensors, and the system ends a process that touches a mapped page which is gone.
+    pub unsafe fn map(path: impl AsRef<Path>) -> Result<Archive> {
+        let path = path.as_ref();
+        let file = File::open(path).map_err(failed(path))?;
+        // SAFETY: the caller vouches for the file.
         let map = unsafe { MmapOptions::new().map_copy(&file) }.map_err(failed(path))?;
+        let map = Arc::new(map);
         // The file may have got another length since it was opened; what counts is what is mapped.
         let (bytes, length): (&[u8], u64) = (&map, map.len() as u64);
-        let (size, rest) = bytes
-            .split_first_chunk::<8>()
-            .ok_or_else(|| refuse("it is too short for a header".into()))?;
-        let size = u64::from_le_bytes(*size);
-        let header = usize::try_from(size)
-            .ok()
-            .filter(|_| size <= MAX_HEADER)
-            .and_then(|size| rest.get(..size))
-            .ok_or_else(|| refuse(format!("a header of {size} bytes in a file of {length}")))?;
+        let first = bytes.first_chunk().copied().unwrap_or_default();
+        let size = header_size(path, &first, length)?;
+        Archive::new(path, &bytes[8..8 + size], length, Source::Map(Arc::clone(&map)))
+    }
+
+    fn new(path: &Path, header: &[u8], length: u64, source: Source) -> Result<Archive> {
+        let refuse = |message: String| malformed("safetensors", Some(path), message);
+        let data = 8 + header.len() as u64;
         let header: Header =
             serde_json::from_slice(header).map_err(|error| refuse(format!("header: {error}")))?;
-        let data = 8 + size;
         check(&header.entries, length - data).map_err(refuse)?;
         Ok(Archive {
             path: path.to_owned(),
-            map: Arc::new(map),
+            source,
             data,
             entries: header.entries,
             metadata: header.metadata,
@@ -126,19 +161,46 @@ impl Archive {
     /// A tensor on the device of `cx`.
     ///
     /// # Errors
-    /// As [`Archive::describe`]; memory does not suffice.
+    /// As [`Archive::describe`]; the file was changed in place since it was opened; memory does not suffice.
     pub fn tensor(&self, name: &str, cx: &Context) -> Result<Tensor> {
         let (shape, dtype) = self.describe(name)?;
         let [from, to] = self.entries[name]
             .data_offsets
             .map(|at| (self.data + at) as usize);
-        let bytes = &self.map[from..to];
-        // SAFETY: the map holds the bytes, whose pages are private, and nobody writes them.
-        match unsafe { Tensor::from_host(bytes.as_ptr().cast_mut(), &self.map, shape, dtype, cx) } {
-            Some(tensor) => Ok(tensor),
-            None => Tensor::from_le_bytes(bytes.to_vec(), shape, dtype, cx),
+        let (file, opened) = match &self.source {
+            Source::File(file, opened) => (file, opened),
+            Source::Map(map) => {
+                let bytes = &map[from..to];
+                // SAFETY: the map holds the bytes, and who made it vouches that nobody writes them.
+                return match unsafe { Tensor::from_host(bytes.as_ptr().cast_mut(), map, shape, dtype, cx) } {
+                    Some(tensor) => Ok(tensor),
+                    None => Tensor::from_le_bytes(bytes.to_vec(), shape, dtype, cx),
+                };
+            }
+        };
+        let mut bytes = vec![0; to - from];
+        let read = file.read_exact_at(&mut bytes, from as u64);
+        if state(file).map_err(failed(&self.path))? != *opened {
+            let message = "the file was changed in place since it was opened; open it again";
+            return Err(malformed("safetensors", Some(&self.path), message));
         }
+        read.map_err(failed(&self.path))?;
+        Tensor::from_le_bytes(bytes, shape, dtype, cx)
     }
+}
+
+/// The length of the header of a file of `length` bytes that begins with `first`.
+fn header_size(path: &Path, first: &[u8; 8], length: u64) -> Result<usize> {
+    let refuse = |message: String| malformed("safetensors", Some(path), message);
+    if length < 8 {
+        return Err(refuse("it is too short for a header".into()));
+    }
+    let size = u64::from_le_bytes(*first);
+    let fits = size <= MAX_HEADER && size <= length - 8;
+    usize::try_from(size)
+        .ok()
+        .filter(|_| fits)
+        .ok_or_else(|| refuse(format!("a header of {size} bytes in a file of {length}")))
 }
 
 #[derive(Default)]

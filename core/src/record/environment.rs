@@ -57,8 +57,14 @@ fn rank_of(variable: &'static str, value: String) -> Result<u32, ProfileError> {
 
 /// The folder of a rank.
 pub(crate) fn folder_of_rank(folder: &Path, rank: u32) -> PathBuf {
-    folder.join(format!("rank_{rank}"))
+    match folder.to_str() {
+        Some(text) if text.contains(RANK_IN_PATH) => text.replace(RANK_IN_PATH, &rank.to_string()).into(),
+        Some(_) | None => folder.join(format!("rank_{rank}")),
+    }
 }
+
+/// Where the rank stands in a path that says so.
+const RANK_IN_PATH: &str = "{r}";
 
 /// The session that lasts as long as the process.
 static LASTING: Mutex<Option<Session>> = Mutex::new(None);
@@ -112,5 +118,6 @@ mod tests {
             assert!(error.starts_with("profile: RANK_ID is"), "{error}");
         }
         assert_eq!(folder_of_rank(Path::new("out"), 3), Path::new("out/rank_3"));
+        assert_eq!(folder_of_rank(Path::new("a_{r}/b"), 3), Path::new("a_3/b"));
     }
 }

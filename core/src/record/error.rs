@@ -42,6 +42,16 @@ pub enum ProfileError {
         /// What it may be.
         allowed: &'static str,
     },
+    /// An option is wrong, by itself or beside another.
+    #[error("profile: {key} is {value}; {allowed}")]
+    Option {
+        /// Which key.
+        key: String,
+        /// What it is.
+        value: String,
+        /// What it may be.
+        allowed: String,
+    },
     /// The environment names no rank.
     #[error("profile: {variable} is {value:?}; it takes a whole number from 0 to 4294967295")]
     Rank {

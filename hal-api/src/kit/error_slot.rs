@@ -9,10 +9,8 @@ thread_local! {
 
 /// Remembers the text of `error` for the calling thread and returns its code.
 pub fn set(error: &Error) -> i32 {
-    LAST.with_borrow_mut(|last| {
-        last.clear();
-        last.push_str(&error.message);
-    });
+    // A thread at its very end has no place for it.
+    let _ = LAST.try_with(|last| last.replace(error.message.clone()));
     error.status as i32
 }
 
@@ -29,11 +27,13 @@ pub fn code(result: Result<(), Error>) -> i32 {
 /// # Safety
 /// `buffer` is null or points to `capacity` writable bytes.
 pub unsafe fn copy(buffer: *mut u8, capacity: usize) -> usize {
-    LAST.with_borrow(|last| {
+    let copied = LAST.try_with(|last| {
+        let last = last.borrow();
         if !buffer.is_null() {
             // SAFETY: the caller vouches for `capacity` bytes, and no more are written.
             unsafe { std::ptr::copy_nonoverlapping(last.as_ptr(), buffer, last.len().min(capacity)) };
         }
         last.len()
-    })
+    });
+    copied.unwrap_or(0)
 }

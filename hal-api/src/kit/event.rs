@@ -1,16 +1,19 @@
 //! Events of [`Queue`]s.
 
+use super::fork::generation;
+use super::lock::{Condvar, Mutex};
 use super::profile::{Command, Recorder, Submission};
 use super::queue::{Job, Queue, spin_until};
 use crate::clock::now;
 use crate::status::{Error, Result, Status};
-use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// One record: done when its time stamp is set.
 struct Record {
+    // The process whose queue it was recorded in.
+    generation: u64,
     // Nanoseconds of the clock, at least 1; 0 while the work is not done.
     time: AtomicU64,
     sleepers: Mutex<u32>,
@@ -31,8 +34,16 @@ impl Record {
         }
     }
 
+    /// Whether it never will be, because the process forked since and the work is the parent's.
+    fn is_lost(&self) -> bool {
+        self.generation != generation() && !self.is_done()
+    }
+
     /// Whether the record was done within `timeout` (none: wait for ever).
     fn wait(&self, timeout: Option<Duration>) -> bool {
+        if self.is_lost() {
+            return false;
+        }
         let start = Instant::now();
         if self.is_done() || (timeout.is_none_or(|t| !t.is_zero()) && spin_until(|| self.is_done())) {
             return true;
@@ -44,7 +55,7 @@ impl Record {
                 None => self.wake.wait(&mut sleepers),
                 Some(timeout) => {
                     let left = timeout.saturating_sub(start.elapsed());
-                    if left.is_zero() || self.wake.wait_for(&mut sleepers, left).timed_out() {
+                    if left.is_zero() || self.wake.wait_for(&mut sleepers, left) {
                         break;
                     }
                 }
@@ -73,6 +84,7 @@ impl Event {
     /// Covers the work of `queue` so far.
     pub fn record(&self, queue: &Queue) -> Result<()> {
         let record = Arc::new(Record {
+            generation: generation(),
             time: AtomicU64::new(0),
             sleepers: Mutex::new(0),
             wake: Condvar::new(),
@@ -144,6 +156,10 @@ impl Event {
     /// Waits for the last record.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
         match self.pending() {
+            Some(record) if record.is_lost() => Err(Error::new(
+                Status::Unavailable,
+                "the event was recorded behind work that was under way when the process forked, and stays the parent's",
+            )),
             Some(record) if !record.wait(timeout) => Err(Error::new(
                 Status::Timeout,
                 format!(

@@ -4,11 +4,13 @@
 
 pub mod cache;
 pub mod checks;
-pub mod deferred;
 pub mod error_slot;
 pub mod event;
+pub mod file;
+pub mod fork;
 pub mod host_device;
 pub mod host_memory;
+pub mod lock;
 pub mod magazine;
 pub mod pages;
 pub mod pool;

@@ -157,6 +157,17 @@ impl Command {
     }
 }
 
+/// A hardware counter; see [`ProfileCounter`](crate::tables::ProfileCounter).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// What is counted; at most 48 bytes are shown.
+    pub name: String,
+    /// What one is; at most 16 bytes are shown.
+    pub unit: String,
+    /// How many since the profile was started.
+    pub value: u64,
+}
+
 /// Records of one device, kept until the host takes them.
 pub struct Recorder {
     // The running session's number above the bits of its kinds; 0 while none runs.
@@ -279,7 +290,11 @@ impl Recorder {
         flag: ProfileFlag,
     ) {
         if submission.wants(command.kind) {
-            let raw = Raw::new(submission, command, times, 0, Measure::Device(flag));
+            let measure = match flag {
+                ProfileFlag::Exact => Measure::DeviceExact,
+                ProfileFlag::Bracketed => Measure::DeviceBracketed,
+            };
+            let raw = Raw::new(submission, command, times, 0, measure);
             self.ring.push(submission.session, raw);
         }
     }
@@ -296,7 +311,7 @@ impl Recorder {
             queued: moment,
             correlation: CORRELATION.get(),
             stream,
-            kernel: buffer,
+            kernel: 0,
             session: (state >> KIND_BITS) as u32,
             packet: u32::MAX,
             kinds: state as u32,
@@ -306,7 +321,7 @@ impl Recorder {
             bytes,
             index: 0,
         };
-        let raw = Raw::new(&submission, command, (moment, moment), row(), Measure::Ticks);
+        let raw = Raw::new(&submission, command, (buffer, 0), row(), Measure::Ticks);
         self.ring.push(submission.session, raw);
     }
 
@@ -366,73 +381,103 @@ impl Recorder {
 #[derive(Clone, Copy)]
 enum Measure {
     Ticks,
-    Device(ProfileFlag),
+    DeviceExact,
+    DeviceBracketed,
 }
 
-/// A record whose ticks are not turned into times yet.
+/// A record whose ticks are not turned into times yet. It fills a cache line, and is what the memory of a profile is taken for.
 #[derive(Clone, Copy)]
 struct Raw {
-    submission: Submission,
+    correlation: u64,
+    stream: u64,
+    queued: u64,
     times: (u64, u64),
-    bytes: u64,
-    kind: ProfileKind,
-    index: u32,
+    /// The kernel of a launch, the bytes of anything else. Of memory the start is the buffer, because all times are one.
+    detail: u64,
+    packet: u32,
     row: u32,
+    index: u16,
+    kind: u8,
     measure: Measure,
 }
+
+const _: () = assert!(size_of::<Raw>() == 64, "a record fills a cache line");
 
 impl Raw {
     #[inline]
     fn new(submission: &Submission, command: Command, times: (u64, u64), row: u32, measure: Measure) -> Raw {
+        let detail = match command.kind {
+            ProfileKind::Launch => submission.kernel,
+            ProfileKind::Copy
+            | ProfileKind::Fill
+            | ProfileKind::Wait
+            | ProfileKind::Callback
+            | ProfileKind::Alloc
+            | ProfileKind::Free
+            | ProfileKind::Reserve
+            | ProfileKind::Release => command.bytes,
+        };
         Raw {
-            submission: *submission,
+            correlation: submission.correlation,
+            stream: submission.stream,
+            queued: submission.queued,
             times,
-            bytes: command.bytes,
-            kind: command.kind,
-            index: command.index,
+            detail,
+            packet: submission.packet,
             row,
+            index: command.index.min(u16::MAX.into()) as u16,
+            kind: command.kind as u8,
             measure,
         }
     }
 
     fn record(&self, scale: &Scale, line: &Line) -> ProfileRecord {
-        let Submission {
-            queued,
-            correlation,
-            stream,
-            kernel,
-            session: _,
-            packet,
-            kinds: _,
-        } = self.submission;
-        let (turn, flag): (&dyn Fn(u64) -> u64, _) = match self.measure {
-            Measure::Ticks => (&|ticks| scale.nanoseconds(ticks), ProfileFlag::Exact),
-            Measure::Device(flag) => (&|time| line.at(time), flag),
-        };
-        let queued_ns = scale.nanoseconds(queued);
+        let queued_ns = scale.nanoseconds(self.queued);
+        let (start, end) = self.times;
         // Clocks of devices are known to a microsecond or so.
-        let start_ns = turn(self.times.0).max(queued_ns);
-        let object = match self.kind {
-            ProfileKind::Launch | ProfileKind::Alloc | ProfileKind::Free => kernel,
-            ProfileKind::Copy
-            | ProfileKind::Fill
-            | ProfileKind::Wait
-            | ProfileKind::Callback
-            | ProfileKind::Reserve
-            | ProfileKind::Release => 0,
+        let turned = |start: u64, end: u64| {
+            let start = start.max(queued_ns);
+            (start, end.max(start))
+        };
+        let kind = ProfileKind::from_code(self.kind.into());
+        let ((start_ns, end_ns), object, bytes) = match kind {
+            Some(ProfileKind::Alloc | ProfileKind::Free | ProfileKind::Reserve | ProfileKind::Release) => {
+                ((queued_ns, queued_ns), start, self.detail)
+            }
+            Some(
+                ProfileKind::Launch
+                | ProfileKind::Copy
+                | ProfileKind::Fill
+                | ProfileKind::Wait
+                | ProfileKind::Callback,
+            )
+            | None => {
+                let times = match self.measure {
+                    Measure::Ticks => turned(scale.nanoseconds(start), scale.nanoseconds(end)),
+                    Measure::DeviceExact | Measure::DeviceBracketed => turned(line.at(start), line.at(end)),
+                };
+                match kind {
+                    Some(ProfileKind::Launch) => (times, self.detail, 0),
+                    _ => (times, 0, self.detail),
+                }
+            }
+        };
+        let flag = match self.measure {
+            Measure::Ticks | Measure::DeviceExact => ProfileFlag::Exact,
+            Measure::DeviceBracketed => ProfileFlag::Bracketed,
         };
         ProfileRecord {
-            correlation,
-            stream,
+            correlation: self.correlation,
+            stream: self.stream,
             object,
-            bytes: self.bytes,
+            bytes,
             queued_ns,
             start_ns,
-            end_ns: turn(self.times.1).max(start_ns),
-            packet,
-            command: self.index,
+            end_ns,
+            packet: self.packet,
+            command: self.index.into(),
             row: self.row,
-            kind: self.kind as u32,
+            kind: self.kind.into(),
             flags: flag.bit(),
             reserved: 0,
         }

@@ -5,12 +5,13 @@
 //! job that is queued, spins for a while before it sleeps (a wake-up costs two orders of magnitude more than a hand-off to a
 //! spinning thread), and at first sleeps in naps, so that callers that run their jobs themselves wake it in vain no more.
 
+use super::fork::generation;
+use super::lock::{Condvar, Mutex};
 use crate::status::{Error, Result, Status};
-use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// How long a thread spins for new work before it sleeps.
@@ -64,6 +65,9 @@ const INLINE: u8 = 1;
 const DRAIN: u8 = 2;
 
 struct Shared {
+    // The process that it belongs to, and what a child of it goes on with.
+    generation: u64,
+    next: OnceLock<Arc<Shared>>,
     name: String,
     pending: Mutex<Pending>,
     wake: Condvar,
@@ -78,7 +82,8 @@ struct Shared {
     error: Mutex<Option<Error>>,
 }
 
-/// An in-order queue of work. Dropping it waits for its work.
+/// An in-order queue of work. Dropping it waits for its work. In the child of a fork it goes on where it was, or with an error that
+/// sticks to it where work was under way.
 pub struct Queue {
     shared: Arc<Shared>,
 }
@@ -164,6 +169,51 @@ pub fn poll_until(timeout: Duration, mut done: impl FnMut() -> bool) -> Result<(
 }
 
 impl Shared {
+    fn new(name: String) -> Shared {
+        Shared {
+            generation: generation(),
+            next: OnceLock::new(),
+            name,
+            pending: Mutex::new(Pending {
+                jobs: VecDeque::new(),
+                pushed: Instant::now(),
+                prompt: false,
+                sleep: Sleep::Awake,
+                thread: false,
+                closed: false,
+            }),
+            wake: Condvar::new(),
+            idle: Condvar::new(),
+            awaited: AtomicU64::new(u64::MAX),
+            role: AtomicU8::new(FREE),
+            pressing: AtomicBool::new(false),
+            queued: AtomicU64::new(0),
+            finished: AtomicU64::new(0),
+            error: Mutex::new(None),
+        }
+    }
+
+    /// What the child of a fork goes on with: its thread and its locks are the parent's, and so is work that was under way.
+    #[cold]
+    fn after_fork(&self) -> Shared {
+        let queued = self.queued.load(Ordering::Acquire);
+        // Who drains counts a job when it is done, and gives the role back later.
+        let idle = queued == self.finished() && self.role.load(Ordering::Acquire) != INLINE;
+        let error = match idle {
+            true => self.error.try_lock().and_then(|mut error| error.take()),
+            false => Some(Error::new(
+                Status::Unavailable,
+                "work of this stream was under way when the process forked, and stays the parent's; synchronize before a fork",
+            )),
+        };
+        Shared {
+            queued: AtomicU64::new(queued),
+            finished: AtomicU64::new(queued),
+            error: Mutex::new(error),
+            ..Shared::new(self.name.clone())
+        }
+    }
+
     #[inline]
     fn run(&self, job: impl FnOnce() -> Result<()>, describe: impl FnOnce() -> String) {
         let error = match catch_unwind(AssertUnwindSafe(job)) {
@@ -268,33 +318,25 @@ impl Queue {
     /// An idle queue. `name` names its thread.
     pub fn new(name: impl Into<String>) -> Queue {
         Queue {
-            shared: Arc::new(Shared {
-                name: name.into(),
-                pending: Mutex::new(Pending {
-                    jobs: VecDeque::new(),
-                    pushed: Instant::now(),
-                    prompt: false,
-                    sleep: Sleep::Awake,
-                    thread: false,
-                    closed: false,
-                }),
-                wake: Condvar::new(),
-                idle: Condvar::new(),
-                awaited: AtomicU64::new(u64::MAX),
-                role: AtomicU8::new(FREE),
-                pressing: AtomicBool::new(false),
-                queued: AtomicU64::new(0),
-                finished: AtomicU64::new(0),
-                error: Mutex::new(None),
-            }),
+            shared: Arc::new(Shared::new(name.into())),
         }
+    }
+
+    /// What belongs to this process.
+    #[inline]
+    fn shared(&self) -> &Arc<Shared> {
+        let (mut shared, now) = (&self.shared, generation());
+        while shared.generation != now {
+            shared = shared.next.get_or_init(|| Arc::new(shared.after_fork()));
+        }
+        shared
     }
 
     /// The executor role, if the queue is idle: what runs under it comes after all work that was queued and before all that
     /// will be.
     #[inline]
     pub fn try_inline(&self) -> Option<Inline<'_>> {
-        let shared = &*self.shared;
+        let shared = &**self.shared();
         if !self.is_idle() || !shared.claim(INLINE) {
             return None;
         }
@@ -320,7 +362,7 @@ impl Queue {
     }
 
     fn append(&self, job: Job, awaited: bool) -> Result<()> {
-        let shared = &self.shared;
+        let shared = self.shared();
         let mut pending = shared.pending.lock();
         if !pending.thread {
             let worker = Arc::clone(shared);
@@ -353,13 +395,13 @@ impl Queue {
     /// Number of jobs queued so far; a job's position is this number after it was queued. Work that ran inline has none.
     #[inline]
     pub fn position(&self) -> u64 {
-        self.shared.queued.load(Ordering::Acquire)
+        self.shared().queued.load(Ordering::Acquire)
     }
 
     /// Whether the first `position` jobs are done.
     #[inline]
     pub fn passed(&self, position: u64) -> bool {
-        self.shared.finished() >= position
+        self.shared().finished() >= position
     }
 
     /// Whether all queued jobs are done.
@@ -372,7 +414,7 @@ impl Queue {
     /// first error that sticks, once.
     pub fn synchronize(&self) -> Result<()> {
         self.wait();
-        match self.shared.error.lock().take() {
+        match self.shared().error.lock().take() {
             Some(error) => Err(error),
             None => Ok(()),
         }
@@ -380,7 +422,7 @@ impl Queue {
 
     /// Waits like [`Queue::synchronize`] and leaves the error where it is.
     pub fn wait(&self) {
-        let shared = &*self.shared;
+        let shared = &**self.shared();
         let target = self.position();
         let done = || self.passed(target) && shared.role.load(Ordering::Acquire) != INLINE;
         if !done() {
@@ -412,8 +454,8 @@ impl Queue {
 impl Drop for Queue {
     fn drop(&mut self) {
         self.wait();
-        self.shared.pending.lock().closed = true;
-        self.shared.wake.notify_all();
+        self.shared().pending.lock().closed = true;
+        self.shared().wake.notify_all();
     }
 }
 

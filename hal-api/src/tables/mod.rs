@@ -78,6 +78,23 @@ pub struct BackendApi {
     pub query_interface: unsafe extern "C" fn(context: Context, table: u32, version: u32) -> *const c_void,
 }
 
+/// Name of the function of every layer.
+pub const LAYER_SYMBOL: &str = "thalweg_layer";
+
+/// The function of a layer: given the tables of a backend, or of the layer below, fills `out` with its own and returns a status
+/// code. It is called once for each backend, and must not initialise any device. On failure the message goes to the host's log.
+///
+/// Handles and the context stay the backend's: `out` is a copy of `next` with another `query_interface`, and every table takes the
+/// same context. No two backends under a layer have the same context, so a layer finds its own state by it. The answer to a
+/// table or version that the layer does not know is that of `next`. `next` is valid for the call; what it leads to for the life of
+/// the process.
+pub type LayerEntry = unsafe extern "C" fn(
+    abi: u32,
+    host: *const HostApi,
+    next: *const BackendApi,
+    out: *mut BackendApi,
+) -> i32;
+
 // SAFETY: the context is used through the tables only, whose functions may be called from any thread.
 unsafe impl Send for BackendApi {}
 // SAFETY: as above.

@@ -300,7 +300,11 @@ impl Buffer {
         let mut data = Vec::<T>::with_capacity(len);
         // SAFETY: the vector holds `len` elements, and the stream is synchronised before it can go away.
         unsafe { self.download_async(stream, offset, data.as_mut_ptr(), len, tag) }?;
-        stream.synchronize_as(&tag)?;
+        if let Err(error) = stream.synchronize_as(&tag) {
+            // The backend may still write there: memory that is lost is better than memory that is another's.
+            std::mem::forget(data);
+            return Err(error);
+        }
         // SAFETY: `len` elements were written, and every bit pattern is an element.
         unsafe { data.set_len(len) };
         Ok(data)

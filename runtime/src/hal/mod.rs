@@ -53,7 +53,7 @@ pub use process::{
     availability, capability, current_stream, default_stream, device, device_count, device_name,
     device_properties, empty_cache, is_available, is_initialized, max_memory_allocated, max_memory_reserved,
     mem_get_info, memory_allocated, memory_reserved, memory_stats, memory_summary,
-    reset_max_memory_allocated, reset_max_memory_reserved, reset_peak_memory_stats, runtime,
+    reset_max_memory_allocated, reset_max_memory_reserved, reset_peak_memory_stats, runtime, set_layers,
     set_memory_limit, synchronize, targets,
 };
 pub use profile::{HardwareCounter, Profile, ProfileKinds};

@@ -4,15 +4,48 @@ use super::device::{Device, DeviceProperties};
 use super::runtime::Runtime;
 use super::statistics::{self, MemoryStats};
 use super::stream::Stream;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::loader::{LoaderOptions, Registry};
 use std::sync::OnceLock;
 use thalweg_hal::tables::{Capability, MemoryInfo};
 
 /// The runtime of the process, with the default options of the loader.
 pub fn runtime() -> &'static Runtime {
+    runtime_with(&[])
+}
+
+/// The runtime of the process, made with these layers if it is not there; none stand for those of the environment.
+fn runtime_with(layers: &[String]) -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| Runtime::new(Registry::new(LoaderOptions::default())))
+    RUNTIME.get_or_init(|| {
+        Runtime::new(Registry::new(LoaderOptions {
+            layers: layers.to_vec(),
+            ..LoaderOptions::default()
+        }))
+    })
+}
+
+/// Sets the layers between this process and its backends, the first nearest to the program.
+///
+/// ```
+/// use thalweg_runtime::hal;
+/// hal::device("cpu")?;
+/// let error = hal::set_layers(&["validate".into()]).unwrap_err();
+/// assert!(error.to_string().starts_with("layers validate asked, the backends of this process have none"));
+/// # Ok::<(), thalweg_runtime::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::LayersSet`] when the runtime of the process is there already, with other layers.
+pub fn set_layers(layers: &[String]) -> Result<()> {
+    let set = runtime_with(layers).registry().layers();
+    match set == layers {
+        true => Ok(()),
+        false => Err(Error::LayersSet {
+            asked: layers.to_vec(),
+            set: set.to_vec(),
+        }),
+    }
 }
 
 macro_rules! functions {

@@ -110,6 +110,7 @@ impl Runtime {
 
     /// The first available device, graphics processors first, then other accelerators, then the CPU backend.
     fn best(&self) -> Result<(Backend, u32)> {
+        self.registry.check_layers()?;
         let mut found: Option<(u32, Backend, u32)> = None;
         for name in self.targets() {
             let Ok(backend) = self.backend(&name) else {

@@ -35,7 +35,8 @@ impl Drop for StreamScope {
     }
 }
 
-/// Makes `stream` current on this thread; `None` changes nothing.
+/// Makes `stream` current on this thread; `None` changes nothing. In destructors of thread-local values, at the very end of a thread,
+/// the default stream stays the current one.
 ///
 /// ```
 /// # fn main() -> thalweg_runtime::Result<()> {
@@ -53,7 +54,7 @@ impl Drop for StreamScope {
 pub fn stream_scope(stream: Option<&Stream>) -> StreamScope {
     let id = stream.map(|stream| {
         let id = NEXT.replace(NEXT.get() + 1);
-        SCOPES.with_borrow_mut(|scopes| scopes.push((id, stream.clone())));
+        let _ = SCOPES.try_with(|scopes| scopes.borrow_mut().push((id, stream.clone())));
         id
     });
     StreamScope {
@@ -74,10 +75,12 @@ impl Device {
     /// any. Makes no clone of the stream.
     #[inline]
     pub fn scoped<R>(&self, read: impl FnOnce(&Stream) -> R) -> Option<R> {
-        SCOPES.with_borrow(|scopes| {
+        let scoped = SCOPES.try_with(|scopes| {
+            let scopes = scopes.borrow();
             let mine = |(_, stream): &&(u64, Stream)| stream.device() == self;
             scopes.iter().rev().find(mine).map(|(_, stream)| read(stream))
-        })
+        });
+        scoped.ok().flatten()
     }
 
     /// The stream of the innermost scope on this thread that is one of this device's, or the default stream.

@@ -1,13 +1,14 @@
 //! What is remembered of loads in child processes, by the files' content, so that a known file costs none.
 
 use super::discover::privileged;
-use super::lock::write_atomically;
 use super::probe::ProbeOutcome;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use thalweg_hal::kit::file::replace;
 
 const VERSION: u32 = 2;
 /// More than this is not kept; a cache that has grown over it starts anew.
@@ -67,10 +68,7 @@ impl Cache {
         content.files.insert(sha256.into(), outcome.clone());
         let written = serde_json::to_vec_pretty(&content)
             .map_err(std::io::Error::other)
-            .and_then(|text| {
-                path.parent().map_or(Ok(()), fs::create_dir_all)?;
-                write_atomically(path, &text)
-            });
+            .and_then(|text| replace(path, |file| file.write_all(&text)));
         if let Err(error) = written {
             tracing::debug!(path = %path.display(), %error, "the memory of plugin probes cannot be written");
         }

@@ -1,5 +1,6 @@
 //! Where plugins are looked for.
 
+use super::layers::LAYERS;
 use super::trust::{self, Strictness, TrustError};
 use serde::Serialize;
 use std::collections::HashSet;
@@ -69,6 +70,8 @@ impl Origin {
 pub struct Surroundings {
     /// The value of [`PATH_VARIABLE`].
     pub variable: Option<OsString>,
+    /// The value of [`LAYERS`].
+    pub layers: Option<String>,
     /// The path of the running program.
     pub executable: Option<PathBuf>,
     /// The folder of this user's plugins.
@@ -82,6 +85,7 @@ impl Surroundings {
     pub fn of_process() -> Surroundings {
         Surroundings {
             variable: BACKEND_PATH.from_env_os(),
+            layers: LAYERS.from_env(),
             executable: env::current_exe().ok(),
             user: user_folder(),
             privileged: privileged(),
@@ -139,6 +143,11 @@ impl Found {
     /// How strictly the file's permissions are judged.
     pub fn strictness(&self) -> Strictness {
         self.folder.origin.strictness()
+    }
+
+    /// The name of the layer that the file name speaks of, `None` for that of a backend.
+    pub fn layer(&self) -> Option<&str> {
+        layer_of(&self.name)
     }
 }
 
@@ -297,6 +306,11 @@ pub fn file_name(target: &str) -> String {
     format!("{}thalweg_{target}{}", consts::DLL_PREFIX, consts::DLL_SUFFIX)
 }
 
+/// The name of the layer, where the target of a file name speaks of one: `layer_NAME`.
+pub fn layer_of(target: &str) -> Option<&str> {
+    target.strip_prefix("layer_").filter(|name| !name.is_empty())
+}
+
 /// The target that a plugin's file name speaks of, `None` for any other file.
 pub fn target_of(file: &str) -> Option<&str> {
     let name = file
@@ -314,6 +328,7 @@ mod tests {
     fn around(dir: &Path, exe: &str, variable: Option<&str>) -> Surroundings {
         Surroundings {
             variable: variable.map(Into::into),
+            layers: None,
             executable: Some(dir.join(exe)),
             user: Some(dir.join("user")),
             privileged: false,

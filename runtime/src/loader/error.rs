@@ -1,5 +1,6 @@
 //! Why a plugin is not loaded.
 
+use super::discover;
 use super::elf::ElfError;
 use super::hint;
 use super::lock::LockError;
@@ -8,7 +9,7 @@ use super::report::Outcome;
 use super::trust::TrustError;
 use std::fmt;
 use thalweg_hal::manifest::{ABI, AbiVersion, ManifestError, SECTION};
-use thalweg_hal::tables::ENTRY_SYMBOL;
+use thalweg_hal::tables::{ENTRY_SYMBOL, LAYER_SYMBOL};
 
 /// Why a plugin is not loaded. The text is the row that a user reads.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -82,6 +83,41 @@ pub enum LoadError {
         "it does not export the function {ENTRY_SYMBOL}; build it with export_backend! or against thalweg.h"
     )]
     NoEntry,
+    /// It is a layer and exports no function of one.
+    #[error("it is a layer and does not export the function {LAYER_SYMBOL}; build it against thalweg.h")]
+    NoLayerEntry,
+    /// It is a layer where a backend is asked for.
+    #[error("it is a layer, not a backend; name its file {} and ask for it with THALWEG_LAYERS={_0}", discover::file_name(&format!("layer_{_0}")))]
+    IsLayer(String),
+    /// Its file has the name of a layer, and it is none.
+    #[error("its file has the name of a layer, its manifest says kind={0}")]
+    NotALayer(String),
+    /// A layer by a name that nothing has.
+    #[error("there is no layer {asked:?}; there are: {}", found.join(", "))]
+    NoSuchLayer {
+        /// What was asked for.
+        asked: String,
+        /// The layers that are built in or were found.
+        found: Vec<String>,
+    },
+    /// A layer is asked for more than once.
+    #[error("the layer {0} is asked for twice; name it once")]
+    LayerTwice(String),
+    /// A layer cannot be used.
+    #[error("layer {name}: {error}")]
+    Layer {
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        error: Box<LoadError>,
+    },
+    /// A layer handed over another context.
+    #[error("it hands over another context than the backend's")]
+    LayerContext,
+    /// A layer lacks a table of the backend.
+    #[error("it hides the backend's {0} table; what a layer does not know it passes on")]
+    LayerHides(&'static str),
     /// It was built with other structs than this program.
     #[error("{difference} (built against thalweg-hal {built}; rebuild it against {ABI})")]
     Layout {
@@ -154,6 +190,22 @@ impl LoadError {
             LoadError::Layout { all, .. } => all.clone(),
             _ => Vec::new(),
         }
+    }
+
+    /// The same, said of a layer.
+    pub(super) fn of_layer(self, name: &str) -> LoadError {
+        LoadError::Layer {
+            name: name.into(),
+            error: Box::new(self),
+        }
+    }
+
+    /// Whether layers are the reason, whatever the backend is.
+    pub fn is_of_layers(&self) -> bool {
+        matches!(
+            self,
+            LoadError::Layer { .. } | LoadError::NoSuchLayer { .. } | LoadError::LayerTwice(_)
+        )
     }
 
     /// The row's outcome: a sound plugin that lacks something here is not available, any other is refused.

@@ -63,7 +63,7 @@ impl LoadError {
             LoadError::Elf(ElfError::Empty | ElfError::Truncated { .. } | ElfError::Damaged(_)) => {
                 format!("an interrupted copy does this; compare `sha256sum {path}` with the original's")
             }
-            LoadError::NoNote | LoadError::NoEntry => format!(
+            LoadError::NoNote | LoadError::NoEntry | LoadError::NoLayerEntry => format!(
                 "a plugin is made by export_backend! (Rust) or THALWEG_EXPORT and the section {SECTION} (C); \
                  `strip` must not remove the section"
             ),
@@ -104,6 +104,16 @@ impl LoadError {
             | LoadError::NullFunction { .. }
             | LoadError::Name { .. } => {
                 "the plugin's author can fix this; `thalweg conform` shows what else is missing".into()
+            }
+            LoadError::IsLayer(_) | LoadError::NotALayer(_) => {
+                "the name of a layer's file begins with `libthalweg_layer_`, that of no backend does".into()
+            }
+            LoadError::NoSuchLayer { .. } | LoadError::LayerTwice(_) => {
+                "THALWEG_LAYERS and `LoaderOptions::layers` name layers".into()
+            }
+            LoadError::Layer { error, .. } => error.hint(Path::new("the layer")),
+            LoadError::LayerContext | LoadError::LayerHides(_) => {
+                "the layer's author can fix this; a program without the layer runs".into()
             }
             LoadError::Init(_) => {
                 "the words are the backend's own; `thalweg -v devices` prints what else it logs".into()

@@ -10,8 +10,8 @@ use super::trail::{Stage, Trail};
 use super::trust;
 use std::io::Read;
 use std::path::PathBuf;
-use thalweg_hal::manifest::{self, ABI, Manifest};
-use thalweg_hal::tables::{ENTRY_SYMBOL, LAYOUT};
+use thalweg_hal::manifest::{self, ABI, LAYER_KIND, Manifest};
+use thalweg_hal::tables::{ENTRY_SYMBOL, LAYER_SYMBOL, LAYOUT};
 
 const MAX_LEN: u64 = 4 << 30;
 
@@ -28,6 +28,24 @@ pub struct Judged {
     pub needed: Vec<String>,
     /// Whether a lock file vouches for the content.
     pub locked: bool,
+}
+
+impl Judged {
+    /// The same, unless it is a layer.
+    pub(super) fn backend(self) -> Result<Judged, LoadError> {
+        match self.manifest.kind.as_str() {
+            LAYER_KIND => Err(LoadError::IsLayer(self.manifest.name)),
+            _ => Ok(self),
+        }
+    }
+
+    /// The same, if it is a layer.
+    pub(super) fn layer(self) -> Result<Judged, LoadError> {
+        match self.manifest.kind.as_str() {
+            LAYER_KIND => Ok(self),
+            _ => Err(LoadError::NotALayer(self.manifest.kind)),
+        }
+    }
 }
 
 /// Judges `found`; `lock` is the lock file of its folder, where there is one.
@@ -86,8 +104,10 @@ pub(super) fn follow(found: &Found, lock: Option<&Lock>, trail: &mut Trail) -> R
         return Err(LoadError::Arch(manifest.arch));
     }
     features::check(&manifest.features)?;
-    if !elf.may_export(ENTRY_SYMBOL) {
-        return Err(LoadError::NoEntry);
+    match manifest.kind == LAYER_KIND {
+        false if !elf.may_export(ENTRY_SYMBOL) => return Err(LoadError::NoEntry),
+        true if !elf.may_export(LAYER_SYMBOL) => return Err(LoadError::NoLayerEntry),
+        _ => {}
     }
     let list = |what: &str, list: &[String]| match list {
         [] => String::new(),

@@ -4,6 +4,7 @@ use super::cache::Cache;
 use super::discover::{Folder, Found};
 use super::error::LoadError;
 use super::judge::{self, Judged};
+use super::layers::Chain;
 use super::lock::{self, LOCK_FILE, Lock};
 use super::open::{self, Backend};
 use super::options::LoaderOptions;
@@ -14,6 +15,7 @@ use super::trail::{Stage, Trail};
 use super::trust;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
+use thalweg_hal::tables::{ENTRY_SYMBOL, LAYER_SYMBOL, LayerEntry};
 
 /// Keeps a backend as long as the process.
 pub(super) fn leak(backend: Backend) -> &'static Backend {
@@ -30,42 +32,77 @@ pub(super) fn lock_of(folder: &Folder) -> Result<Option<Lock>, LoadError> {
     Ok(Lock::of_folder(&folder.path)?)
 }
 
-/// Loads a file after all checks.
+/// Loads a backend's file after all checks, under `layers`.
 pub(super) fn load_file(
     found: &Found,
     lock: Option<&Lock>,
     options: &LoaderOptions,
     cache: &Cache,
+    layers: Chain<'_>,
     trail: &mut Trail,
 ) -> Result<&'static Backend, LoadError> {
     // Judged again: what is loaded is what was judged a moment ago, not when the program started.
-    let mut judged = judge::follow(found, lock, trail)?;
+    let judged = judge::follow(found, lock, trail)?.backend()?;
+    let start = |judged: &Judged, path: &Path, trail: &mut Trail| {
+        let entry = open::open(judged, path, ENTRY_SYMBOL, trail)?.ok_or(LoadError::NoEntry)?;
+        open::start(entry, &judged.manifest.name, Some(&judged.path), layers, trail)
+    };
+    load(judged, options, cache, start, trail).map(leak)
+}
+
+/// Loads a layer's file after all checks.
+pub(super) fn load_layer(
+    found: &Found,
+    lock: Option<&Lock>,
+    options: &LoaderOptions,
+    cache: &Cache,
+    trail: &mut Trail,
+) -> Result<LayerEntry, LoadError> {
+    let judged = judge::follow(found, lock, trail)?.layer()?;
+    if found.layer() != Some(judged.manifest.name.as_str()) {
+        return Err(LoadError::Name {
+            manifest: judged.manifest.name,
+            tables: found.layer().unwrap_or_default().into(),
+        });
+    }
+    let start = |judged: &Judged, path: &Path, trail: &mut Trail| {
+        open::open(judged, path, LAYER_SYMBOL, trail)?.ok_or(LoadError::NoLayerEntry)
+    };
+    load(judged, options, cache, start, trail)
+}
+
+/// Tries what was judged, and has `start` load it from the copy at the path that it is given.
+fn load<T>(
+    mut judged: Judged,
+    options: &LoaderOptions,
+    cache: &Cache,
+    start: impl FnOnce(&Judged, &Path, &mut Trail) -> Result<T, LoadError>,
+    trail: &mut Trail,
+) -> Result<T, LoadError> {
     let bytes = std::mem::take(&mut judged.bytes);
     let copy = Copy::of(&judged, &bytes)?;
     if options.probe {
-        trail.enter(Stage::Trial, Some(&found.path));
+        trail.enter(Stage::Trial, Some(&judged.path));
         trail.found(trial(&copy, &judged, &lock::sha256(&bytes), options, cache)?);
     }
     drop(bytes);
     let before = State::now();
-    let entry = open::open(&judged, &copy.path(), trail);
+    let started = start(&judged, &copy.path(), trail);
     copy.keep();
-    let backend =
-        entry.and_then(|entry| open::start(entry, &judged.manifest.name, Some(&judged.path), trail));
     // What it has changed is put back, whether or not it is used.
     let changes = before.restore();
-    let backend = backend?;
+    let started = started?;
     if !changes.lasting.is_empty() {
         return Err(LoadError::Host(changes.lasting.join(", ")));
     }
     if !changes.undone.is_empty() {
         tracing::warn!(
-            path = %found.path.display(),
+            path = %judged.path.display(),
             "the plugin changed what belongs to the whole process, which was put back: {}",
             changes.undone.join(", ")
         );
     }
-    Ok(leak(backend))
+    Ok(started)
 }
 
 /// The content that was judged, as a file that nobody can change or exchange.

@@ -11,6 +11,7 @@ use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use thalweg_hal::kit::file::replace;
 
 /// The lock file's name.
 pub const LOCK_FILE: &str = "thalweg-plugins.lock";
@@ -147,7 +148,8 @@ impl Lock {
             let _ = writeln!(text, "{sum}  {file}");
         }
         let path = folder.join(LOCK_FILE);
-        write_atomically(&path, text.as_bytes()).map_err(|error| LockError::io("write", &path, &error))?;
+        replace(&path, |file| file.write_all(text.as_bytes()))
+            .map_err(|error| LockError::io("write", &path, &error))?;
         Ok(path)
     }
 }
@@ -177,21 +179,6 @@ pub(super) fn regular(path: &Path) -> io::Result<fs::File> {
         true => Ok(file),
         false => Err(refused()),
     }
-}
-
-/// Replaces `path` in one step, so that a reader finds the old content or the new.
-pub(super) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(format!(".{}.part", std::process::id()));
-    let partial = PathBuf::from(partial);
-    let done = fs::File::create(&partial)
-        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&partial, path));
-    if done.is_err() {
-        // What is left of a failed write is of no use to anybody.
-        let _ = fs::remove_file(&partial);
-    }
-    done
 }
 
 /// Writes the lock files for `paths`: a folder stands for all of its plugins and is locked anew, a file is added to

@@ -8,6 +8,7 @@ mod error;
 pub mod features;
 mod hint;
 pub mod judge;
+mod layers;
 mod layout;
 mod load;
 pub mod lock;
@@ -23,6 +24,7 @@ pub mod trust;
 
 pub use cache::Cache;
 pub use error::LoadError;
+pub use layers::{BUILT_IN, BuiltIn, LAYERS, layer_list};
 pub use lock::LockError;
 pub use open::Backend;
 pub use options::LoaderOptions;

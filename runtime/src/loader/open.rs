@@ -2,6 +2,7 @@
 
 use super::error::LoadError;
 use super::judge::Judged;
+use super::layers::Chain;
 use super::trail::{Stage, Trail};
 use crate::error::{Error, Result};
 use crate::host::host_api;
@@ -14,7 +15,7 @@ use std::ptr;
 use std::sync::LazyLock;
 use thalweg_hal::Status;
 use thalweg_hal::tables::{
-    ABI_VERSION, BackendApi, BackendInfo, CoreTable, ENTRY_SYMBOL, Entry, HostApi, LogRecord, Table, TableId,
+    ABI_VERSION, BackendApi, BackendInfo, CoreTable, Entry, HostApi, LogRecord, Table, TableId,
 };
 
 /// A backend that is loaded; it stays so until the process ends.
@@ -24,6 +25,7 @@ pub struct Backend {
     version: String,
     driver: String,
     path: Option<PathBuf>,
+    layers: Vec<String>,
     entry: Entry,
     api: BackendApi,
     core: &'static CoreTable,
@@ -50,12 +52,17 @@ impl Backend {
         self.path.as_deref()
     }
 
-    /// The function that the backend was asked with for its tables.
+    /// The layers over it; the first is nearest to the program.
+    pub fn layers(&self) -> &[String] {
+        &self.layers
+    }
+
+    /// The function that the backend itself, without its layers, was asked with for its tables.
     pub fn entry(&self) -> Entry {
         self.entry
     }
 
-    /// What the backend handed over.
+    /// What the backend, or the uppermost layer over it, handed over.
     pub fn api(&self) -> &BackendApi {
         &self.api
     }
@@ -124,8 +131,13 @@ unsafe fn table<T: Table>(api: &BackendApi) -> Option<&'static T> {
     }
 }
 
-/// Loads the file at `path`, whose content is `judged`.
-pub(super) fn open(judged: &Judged, path: &Path, trail: &mut Trail) -> Result<Entry, LoadError> {
+/// Loads the file at `path`, whose content is `judged`, and looks up its function `symbol`, which has the type `T`.
+pub(super) fn open<T: Copy>(
+    judged: &Judged,
+    path: &Path,
+    symbol: &str,
+    trail: &mut Trail,
+) -> Result<Option<T>, LoadError> {
     trail.enter(Stage::Open, Some(&judged.path));
     // SAFETY: constructors of the library run here; a child process has shown that they come to their end.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NODELETE) };
@@ -137,12 +149,11 @@ pub(super) fn open(judged: &Judged, path: &Path, trail: &mut Trail) -> Result<En
         refusal(&cause.to_string(), path, judged)
     })?;
     trail.found("loaded into this process");
-    let symbol = ENTRY_SYMBOL.as_bytes();
-    // SAFETY: by the contract this symbol is the entry function.
-    let entry = unsafe { library.get::<Entry>(symbol) }.map(|entry| *entry);
+    // SAFETY: by the contract this symbol is a function of the type that the caller names.
+    let entry = unsafe { library.get::<T>(symbol.as_bytes()) }.map(|entry| *entry);
     // The library is never unloaded: threads, thread-local destructors and tables of its live on.
     std::mem::forget(library);
-    entry.map_err(|_| LoadError::NoEntry)
+    Ok(entry.ok())
 }
 
 /// What the system's loader says of the library at `path`, as an error.
@@ -195,23 +206,18 @@ unsafe extern "C" fn log(context: *mut c_void, record: *const LogRecord) {
     unsafe { (host_api().log)(context, record) };
 }
 
-/// Calls the entry function and checks what it hands over. `name` is the target that was asked for.
-pub(super) fn start(
-    entry: Entry,
-    name: &str,
-    path: Option<&Path>,
-    trail: &mut Trail,
-) -> Result<Backend, LoadError> {
-    trail.enter(Stage::Start, path);
-    let mut api = BackendApi::empty();
-    LOGGED.set(None);
-    // SAFETY: the host's table lives for ever, `api` through the call.
-    let code = unsafe { entry(ABI_VERSION, ptr::from_ref::<HostApi>(&HOST), &raw mut api) };
-    if code != 0 {
-        return Err(LoadError::Init(
-            LOGGED.take().unwrap_or_else(|| said_nothing(code)),
-        ));
+/// Calls an entry function; what it logged is the reason when it fails.
+pub(super) fn called(entry: impl FnOnce(*const HostApi) -> i32) -> Result<(), LoadError> {
+    let logged = || LOGGED.try_with(RefCell::take).ok().flatten();
+    logged();
+    match entry(ptr::from_ref::<HostApi>(&HOST)) {
+        0 => Ok(()),
+        code => Err(LoadError::Init(logged().unwrap_or_else(|| said_nothing(code)))),
     }
+}
+
+/// Checks that the tables are there and whole.
+pub(super) fn check_tables(api: &BackendApi) -> Result<(), LoadError> {
     // SAFETY: a function pointer is read as the number that a plugin may have written in its place.
     let query = unsafe { (&raw const api.query_interface).cast::<usize>().read() };
     if query == 0 {
@@ -235,7 +241,23 @@ pub(super) fn start(
             });
         }
     }
-    // SAFETY: as above.
+    Ok(())
+}
+
+/// Calls the entry function and checks what it hands over, and what `layers` make of it. `name` is the target that was asked for.
+pub(super) fn start(
+    entry: Entry,
+    name: &str,
+    path: Option<&Path>,
+    layers: Chain<'_>,
+    trail: &mut Trail,
+) -> Result<Backend, LoadError> {
+    trail.enter(Stage::Start, path);
+    let mut api = BackendApi::empty();
+    // SAFETY: the host's table lives for ever, `api` through the call.
+    called(|host| unsafe { entry(ABI_VERSION, host, &raw mut api) })?;
+    check_tables(&api)?;
+    // SAFETY: the entry function succeeded, so `api` keeps its contract.
     let core = unsafe { table::<CoreTable>(&api) }.ok_or(LoadError::MissingTable(TableId::Core.name()))?;
     let mut info = BackendInfo {
         name: [0; 32],
@@ -266,7 +288,11 @@ pub(super) fn start(
         format!(" on {driver}")
     };
     trail.found(format!("{own} {version}{by}, tables {}", tables.join(", ")));
+    let api = layers.over(api, trail)?;
+    // SAFETY: the layers succeeded and were checked, so `api` keeps its contract.
+    let core = unsafe { table::<CoreTable>(&api) }.ok_or(LoadError::MissingTable(TableId::Core.name()))?;
     Ok(Backend {
+        layers: layers.names.to_vec(),
         name: own,
         version,
         driver,

@@ -15,8 +15,10 @@ use std::time::Duration;
 pub struct LoaderOptions {
     /// Folders that are searched before all others; absolute.
     pub folders: Vec<PathBuf>,
-    /// Whether `THALWEG_BACKEND_PATH` is read and the user's own folder is searched. Neither is in a program with raised
-    /// privileges.
+    /// Layers between the program and every backend, the first nearest to the program; empty for those of `THALWEG_LAYERS`.
+    pub layers: Vec<String>,
+    /// Whether `THALWEG_BACKEND_PATH` and `THALWEG_LAYERS` are read and the user's own folder is searched. None of
+    /// it is in a program with raised privileges.
     pub use_environment: bool,
     /// Whether the folders beside the executable are searched.
     pub use_executable: bool,
@@ -36,6 +38,7 @@ impl Default for LoaderOptions {
     fn default() -> LoaderOptions {
         LoaderOptions {
             folders: Vec::new(),
+            layers: Vec::new(),
             use_environment: true,
             use_executable: true,
             development: true,

@@ -4,6 +4,7 @@ use super::cache::Cache;
 use super::discover::{self, Fate, Folder, Found, Place, Surroundings};
 use super::error::LoadError;
 use super::judge;
+use super::layers::{self, Chain, Layers};
 use super::load::{leak, load_file, lock_of};
 use super::lock::Lock;
 use super::open::{self, Backend};
@@ -50,6 +51,7 @@ pub struct Registry {
     /// In the order of precedence.
     slots: Vec<Slot>,
     places: Vec<Place>,
+    layers: Layers,
 }
 
 #[derive(Debug)]
@@ -125,12 +127,15 @@ impl Registry {
     pub fn with(options: LoaderOptions, embedded: &[Embedded], around: &Surroundings) -> Registry {
         let around = Surroundings {
             variable: around.variable.clone().filter(|_| options.use_environment),
+            layers: around.layers.clone().filter(|_| options.use_environment),
             executable: around.executable.clone().filter(|_| options.use_executable),
             user: around.user.clone().filter(|_| options.use_environment),
             privileged: around.privileged,
         };
         let mut places = discover::places(&options.folders, options.development, &around);
-        let files = discover::files(&mut places);
+        let files = discover::files(&mut places).into_iter();
+        let (layers, files): (Vec<_>, Vec<_>) = files.partition(|found| found.layer().is_some());
+        let layers = Layers::new(layers::asked(&options, &around), layers);
         let mut locks = BTreeMap::new();
         let mut file = |found: &Found| {
             let folder = &found.folder;
@@ -156,7 +161,30 @@ impl Registry {
             cache,
             slots,
             places,
+            layers,
         }
+    }
+
+    /// The layers over every backend; the first is nearest to the program.
+    pub fn layers(&self) -> &[String] {
+        self.layers.names()
+    }
+
+    /// Loads the layers that were asked for, if they were not.
+    ///
+    /// # Errors
+    /// [`Error::Layers`] for a name that no layer has, and why one cannot be used.
+    pub fn check_layers(&self) -> Result<(), Error> {
+        self.chain()
+            .map(drop)
+            .map_err(|error| Error::Layers(Box::new(error)))
+    }
+
+    fn chain(&self) -> Result<Chain<'_>, LoadError> {
+        Ok(Chain {
+            names: self.layers.names(),
+            entries: self.layers.entries(&self.options, &self.cache)?,
+        })
     }
 
     /// The names of the targets that have a candidate that is not known to be unusable.
@@ -175,8 +203,9 @@ impl Registry {
     ///
     /// # Errors
     /// [`Error::NoSuchTarget`] when there is no candidate, [`Error::Load`] with the first one's reason when none is
-    /// sound.
+    /// sound, [`Error::Layers`] when its layers cannot be used.
     pub fn get(&self, target: &str) -> Result<&'static Backend, Error> {
+        self.check_layers()?;
         let mut failure = None;
         for slot in self.slots.iter().filter(|slot| slot.name == target) {
             match &self.load(slot).result {
@@ -185,6 +214,7 @@ impl Registry {
             }
         }
         match failure {
+            Some((_, error)) if error.is_of_layers() => Err(Error::Layers(Box::new(error.clone()))),
             Some((slot, error)) if slot.path().is_some() => Err(Error::Load {
                 target: target.into(),
                 path: slot.path().unwrap_or(Path::new("")).to_path_buf(),
@@ -261,20 +291,26 @@ impl Registry {
             path,
             folder,
         };
-        let cache = Cache::new(options.cache.clone());
-        load_file(&found, lock.as_ref(), options, &cache, &mut Trail::default())
+        // Only layers are looked for in other folders, and without any nothing is.
+        let around = Surroundings::of_process();
+        let alone = layers::asked(options, &around).is_empty();
+        let registry = (!alone).then(|| Registry::with(options.clone(), &[], &around));
+        let layers = registry.as_ref().map_or(Ok(Chain::NONE), Registry::chain)?;
+        let (cache, trail) = (Cache::new(options.cache.clone()), &mut Trail::default());
+        load_file(&found, lock.as_ref(), options, &cache, layers, trail)
     }
 
     fn load<'a>(&self, slot: &'a Slot) -> &'a Loading {
         slot.state.get_or_init(|| {
             let mut trail = Trail::default();
             let result = match &slot.source {
-                Source::Embedded(embedded) => {
-                    open::start(embedded.entry, embedded.name, None, &mut trail).map(leak)
-                }
+                Source::Embedded(embedded) => self.chain().and_then(|layers| {
+                    open::start(embedded.entry, embedded.name, None, layers, &mut trail).map(leak)
+                }),
                 Source::File { found, lock } => {
                     let backend = lock.clone().and_then(|lock| {
-                        load_file(found, lock.as_ref(), &self.options, &self.cache, &mut trail)
+                        let (options, cache, layers) = (&self.options, &self.cache, self.chain()?);
+                        load_file(found, lock.as_ref(), options, cache, layers, &mut trail)
                     });
                     self.report(slot, found, backend.as_ref());
                     backend
@@ -308,7 +344,7 @@ impl Slot {
     fn file(found: Found, lock: Result<Option<Lock>, LoadError>) -> Slot {
         let mut trail = Trail::default();
         let judged = (lock.as_ref().map_err(LoadError::clone))
-            .and_then(|lock| judge::follow(&found, lock.as_ref(), &mut trail));
+            .and_then(|lock| judge::follow(&found, lock.as_ref(), &mut trail)?.backend());
         let (name, state) = match judged {
             Ok(judged) => (judged.manifest.name, OnceLock::new()),
             Err(error) => {

@@ -25,6 +25,8 @@ pub enum Stage {
     Open,
     /// Its entry function and the tables that it hands over.
     Start,
+    /// A layer over its tables.
+    Layer,
     /// The question for its devices.
     Devices,
 }
@@ -40,6 +42,7 @@ impl fmt::Display for Stage {
             Stage::Trial => "trial",
             Stage::Open => "dlopen",
             Stage::Start => "start",
+            Stage::Layer => "layer",
             Stage::Devices => "devices",
         })
     }

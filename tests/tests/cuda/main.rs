@@ -7,14 +7,15 @@ mod halves;
 #[path = "../plugins/mod.rs"]
 mod plugins;
 mod products;
+mod profile;
 mod programs;
 
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use thalweg::hal::{
-    Backend, Buffer, Device, DeviceOptions, Error, Event, Graph, Kernel, Launch, Node, Runtime, Status,
-    Stream, Tag, ir,
+    Backend, Buffer, Device, DeviceOptions, Error, Event, Graph, Kernel, Launch, Node, ProfileKinds, Runtime,
+    Status, Stream, Tag, ir,
 };
 use thalweg::host::set_config;
 use thalweg::loader::{LoaderOptions, Registry};
@@ -373,6 +374,9 @@ fn nothing_is_left() {
         let graph = Graph::new(&device, &[Node::new(launch, &[]); 4]).unwrap();
         graph.launch(&stream).unwrap();
         stream.callback(|| ()).unwrap();
+        let profile = device.profile_start(ProfileKinds::ALL, 100).unwrap();
+        graph.launch(&stream).unwrap();
+        assert_eq!(profile.drain(&mut Vec::new()).unwrap(), 0);
         let (begin, end) = (Event::with_timing(&device).unwrap(), Event::new(&device).unwrap());
         begin.record(&stream).unwrap();
         end.record(&stream).unwrap();

@@ -13,9 +13,9 @@ pub(super) const LAUNCH_OUT_OF_RESOURCES: u32 = 701;
 
 /// What the stand-in counts for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Counts {
+pub(super) struct Counts {
     kernels: i32,
-    graphs: i32,
+    pub(super) graphs: i32,
     instantiated: i32,
     changed: i32,
 }
@@ -25,7 +25,7 @@ fn library() -> libloading::Library {
     unsafe { libloading::Library::new(standin().join("libcuda.so.1")).unwrap() }
 }
 
-fn counts(device: i32) -> Counts {
+pub(super) fn counts(device: i32) -> Counts {
     let library = library();
     // SAFETY: the function has this type.
     let count = unsafe { library.get::<unsafe extern "C" fn(i32, i32) -> i32>(b"standin_count") }.unwrap();

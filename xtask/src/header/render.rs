@@ -237,18 +237,23 @@ impl Render {
         Ok(())
     }
 
-    /// `Entry` is the type of the function that a plugin exports, so that function is declared with it.
+    /// `Entry` and `LayerEntry` are the types of functions that plugins export, so those are declared with them.
     fn alias(&mut self, entry: &Entry, ty: &Type) -> Result<()> {
         let name = type_name(&entry.name);
         self.text += "\n";
         self.text += &self.names.comment(&entry.docs, "")?;
-        if let (Type::FnPtr(_), "Entry") = (ty, entry.name.as_str()) {
-            let function = self
-                .declare(ty, "thalweg_backend", false)?
-                .replace("(*thalweg_backend)", "thalweg_backend");
-            writeln!(self.text, "THALWEG_EXPORT {function};")?;
-        } else {
-            writeln!(self.text, "typedef {};", self.declare(ty, &name, false)?)?;
+        let exported = match (ty, entry.name.as_str()) {
+            (Type::FnPtr(_), "Entry") => Some("thalweg_backend"),
+            (Type::FnPtr(_), "LayerEntry") => Some("thalweg_layer"),
+            _ => None,
+        };
+        match exported {
+            Some(symbol) => {
+                let function = self.declare(ty, symbol, false)?;
+                let function = function.replace(&format!("(*{symbol})"), symbol);
+                writeln!(self.text, "THALWEG_EXPORT {function};")?;
+            }
+            None => writeln!(self.text, "typedef {};", self.declare(ty, &name, false)?)?,
         }
         Ok(())
     }

@@ -12,8 +12,8 @@ use std::path::Path;
 
 /// An array in a mapped file: its elements are read when they are asked for, so that it may be larger than memory.
 ///
-/// The file may be replaced, as [`write`](super::write) does, but must not be shortened in place while it is in use: the system ends
-/// a process that touches a mapped page which is gone.
+/// The file may be replaced, as [`write`](super::write) does, but must neither be written nor shortened in place while it is in use:
+/// what is written may show, and the system ends a process that touches a mapped page which is gone. [`read`](super::read) copies.
 ///
 /// ```
 /// use thalweg::{Context, Tensor, interchange::npy};
@@ -43,8 +43,8 @@ impl Mapped {
         let path = path.as_ref();
         let refuse = |message: String| malformed("npy", Some(path), message);
         let file = File::open(path).map_err(failed(path))?;
-        // SAFETY: the mapping is private, so that writes of others need not be seen; that the file keeps its length is asked of
-        // the user. Bytes are read as numbers, for which all patterns are values.
+        // SAFETY: that nobody writes to the file or shortens it is asked of the user; a private mapping shows what others write
+        // all the same. Bytes are read as numbers, for which all patterns are values.
         let map = unsafe { MmapOptions::new().map_copy_read_only(&file) }.map_err(failed(path))?;
         let (header, begin) = read_header(&mut &map[..]).map_err(refuse)?;
         if header.big_endian || (header.fortran && header.shape.len() > 1) {

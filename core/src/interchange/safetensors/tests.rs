@@ -80,23 +80,62 @@ fn files_of_the_formats_own_code_are_read() {
 }
 
 #[test]
-fn a_tensor_lies_in_the_file_and_outlives_its_archive() {
+fn a_tensor_lies_in_the_mapped_file_and_outlives_its_archive() {
     let cx = context();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
     let x = Tensor::ones([1 << 18], DType::F32, &cx);
     save(&path, &[("x", &x)], &[("", ""); 0]).unwrap();
     let before = cx.device().memory_stats().unwrap().allocated;
-    let file = Archive::open(&path).unwrap();
+    // SAFETY: nobody writes to the file.
+    let file = unsafe { Archive::map(&path) }.unwrap();
     let read = file.tensor("x", &cx).unwrap();
     assert_eq!(cx.device().memory_stats().unwrap().allocated, before);
-    let map = Arc::downgrade(&file.map);
+    let Source::Map(map) = &file.source else {
+        panic!("it is mapped")
+    };
+    let map = Arc::downgrade(map);
     drop(file);
     fs::remove_file(&path).unwrap();
     assert_eq!((&read * 2.0).sum().item::<f32>().unwrap(), 524_288.0);
     assert!(map.upgrade().is_some());
     drop(read);
     assert!(map.upgrade().is_none());
+}
+
+#[test]
+fn a_file_that_is_changed_in_place_is_an_error_and_changes_no_tensor() {
+    let cx = context();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model");
+    let x = Tensor::ones([1 << 16], DType::F32, &cx);
+    save(&path, &[("x", &x), ("y", &x)], &[("", ""); 0]).unwrap();
+    let file = Archive::open(&path).unwrap();
+    let read = file.tensor("x", &cx).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    let at = bytes.len() - (1 << 18);
+    bytes[at..].fill(0x7f);
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    fs::write(&path, &bytes).unwrap();
+    assert_eq!(read.sum().item::<f32>().unwrap(), 65_536.0);
+    for length in [bytes.len(), at] {
+        let written = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        written.set_len(length as u64).unwrap();
+        let error = file.tensor("y", &cx).unwrap_err().to_string();
+        assert!(
+            error.contains("was changed in place since it was opened"),
+            "{error}"
+        );
+        assert_eq!(read.sum().item::<f32>().unwrap(), 65_536.0);
+    }
+    // A file that is replaced is another one.
+    save(&path, &[("x", &x)], &[("", ""); 0]).unwrap();
+    let file = Archive::open(&path).unwrap();
+    save(&path, &[("x", &(&x * 2.0))], &[("", ""); 0]).unwrap();
+    assert_eq!(
+        file.tensor("x", &cx).unwrap().sum().item::<f32>().unwrap(),
+        65_536.0
+    );
 }
 
 #[test]

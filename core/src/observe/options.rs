@@ -1,0 +1,310 @@
+//! Options of a profile by their names in configurations.
+
+mod keys;
+#[cfg(test)]
+mod tests;
+
+use super::{Profile, ProfileBuilder, Schedule};
+use crate::error::Result;
+use crate::record::error::ProfileError;
+use keys::{KEYS, Key, PROFILING};
+use serde_json::Value;
+use std::path::Path;
+
+/// What is profiled, as configurations of trainings say it. [`ProfileOptions::keys`] lists every key.
+///
+/// ```
+/// use thalweg::observe::ProfileOptions;
+/// let options = ProfileOptions::from_json(r#"{"profile": true, "profile_stop_step": 20, "profile_memory": true}"#)?;
+/// assert_eq!((options.profile_start_step, options.profile_stop_step), (1, 20));
+/// let wrong = ProfileOptions::from_json(r#"{"profile_step": 20}"#).unwrap_err();
+/// assert!(wrong.to_string().contains("profile_stop_step"));
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ProfileOptions {
+    /// Whether anything is recorded.
+    pub profile: bool,
+    /// The folder; `{r}` is the rank.
+    pub output_path: String,
+    /// The first step that is recorded, from 1; without effect where `init_start_profile` is on.
+    pub profile_start_step: u64,
+    /// The last step that is recorded.
+    pub profile_stop_step: u64,
+    /// Whether the recording begins with the first call, before the first step.
+    pub init_start_profile: bool,
+    /// Whether collectives are recorded. A process that is the only rank has none.
+    pub profile_communication: bool,
+    /// Whether memory that is taken and given back is recorded.
+    pub profile_memory: bool,
+    /// Cycles of steps, in place of the first and the last.
+    pub schedule: Option<Schedule>,
+    /// The other form of `profile`, which `profiling_options` belong to.
+    pub enable_profiling: bool,
+    /// What the other form says; `None` for nothing.
+    pub profiling_options: Option<ProfilingOptions>,
+}
+
+/// The keys of `profiling_options`.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ProfilingOptions {
+    /// A folder that exists; empty for `output_path`.
+    pub result_path: String,
+    /// Steps and their phases.
+    pub training_trace: bool,
+    /// Kernels.
+    pub task_trace: bool,
+    /// Ops on the host and waits for data.
+    pub aicpu_trace: bool,
+    /// Single ops: on the host and as kernels; alone.
+    pub op_trace: bool,
+    /// The part of the network with which forward begins; empty for the first.
+    pub fp_point: String,
+    /// The part of the network whose gradient ends backward; empty for the last.
+    pub bp_point: String,
+    /// Counters of the hardware; empty for none.
+    pub ai_core_metrics: String,
+}
+
+impl Default for ProfileOptions {
+    fn default() -> ProfileOptions {
+        ProfileOptions {
+            profile: false,
+            output_path: "output/profile/rank_{r}/profiler".to_owned(),
+            profile_start_step: 1,
+            profile_stop_step: 10,
+            init_start_profile: true,
+            profile_communication: false,
+            profile_memory: false,
+            schedule: None,
+            enable_profiling: false,
+            profiling_options: None,
+        }
+    }
+}
+
+/// A key with its default, what it takes and what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProfileKey {
+    /// Its name; those of `profiling_options` are behind a point.
+    pub name: &'static str,
+    /// Its default.
+    pub default: &'static str,
+    /// What it takes.
+    pub allowed: &'static str,
+    /// What it does.
+    pub effect: &'static str,
+}
+
+impl ProfileOptions {
+    /// The options of an object in JSON; keys that it lacks have their defaults.
+    ///
+    /// # Errors
+    /// Text that is no object, a key that does not exist, a value or combination that is not allowed: one line with key, value and
+    /// what is allowed.
+    pub fn from_json(text: &str) -> Result<ProfileOptions> {
+        let mut options = ProfileOptions::default();
+        set_all(KEYS, &mut options, &parsed("the options", text)?)?;
+        options.check()?;
+        Ok(options)
+    }
+
+    /// Every key, in the order of the documentation.
+    pub fn keys() -> impl Iterator<Item = ProfileKey> {
+        KEYS.iter()
+            .map(|key| key.facts)
+            .chain(PROFILING.iter().map(|key| key.facts))
+    }
+
+    /// # Errors
+    /// Values that are not allowed, by themselves or together.
+    pub fn check(&self) -> Result<()> {
+        let steps = (self.profile_start_step, self.profile_stop_step);
+        if let Some(schedule) = self.schedule {
+            schedule.check()?;
+            if steps != (1, 10) {
+                return Err(wrong(
+                    "schedule",
+                    "given",
+                    "profile_start_step and profile_stop_step go without it",
+                ));
+            }
+        }
+        Schedule::of_steps(steps.0, steps.1)?;
+        if self.profile && self.enable_profiling {
+            return Err(wrong(
+                "enable_profiling",
+                "true",
+                "it is the other form of profile; give one of them",
+            ));
+        }
+        match (&self.profiling_options, self.enable_profiling) {
+            (None, _) => Ok(()),
+            (Some(_), false) => Err(wrong("profiling_options", "given", "they need enable_profiling")),
+            (Some(inner), true) => inner.check(),
+        }
+    }
+
+    /// The profile that they ask for; `None` for none. What has no effect here is told in the log.
+    ///
+    /// # Errors
+    /// As of [`ProfileOptions::check`].
+    pub fn builder(&self) -> Result<Option<ProfileBuilder>> {
+        self.check()?;
+        if !self.profile && !self.enable_profiling {
+            return Ok(None);
+        }
+        let inner = self.profiling_options.clone().unwrap_or_default();
+        let path = match inner.result_path.as_str() {
+            "" => &self.output_path,
+            path => path,
+        };
+        let (kernels, ops) = inner.bits();
+        let builder = Profile::to(path)
+            .kernels(kernels)
+            .ops(ops)
+            .memory(self.profile_memory);
+        self.say();
+        let (start, stop) = (self.profile_start_step, self.profile_stop_step);
+        Ok(Some(match (self.schedule, self.init_start_profile) {
+            (Some(schedule), _) => builder.schedule(schedule),
+            (None, true) => builder.steps(1..=stop),
+            (None, false) => builder.steps(start..=stop),
+        }))
+    }
+
+    /// Tells what has no effect.
+    fn say(&self) {
+        if self.init_start_profile && self.profile_start_step != 1 {
+            tracing::warn!(
+                "profile: profile_start_step is {}; it has no effect while init_start_profile is true",
+                self.profile_start_step
+            );
+        }
+        if self.profile_communication {
+            tracing::info!(
+                "profile: profile_communication is true; a process that is the only rank has no collectives"
+            );
+        }
+        if let Some(note) = self.unavailable() {
+            tracing::warn!("profile: {note}");
+        }
+    }
+
+    /// What was asked for and cannot be measured, and why.
+    pub fn unavailable(&self) -> Option<String> {
+        let metrics = &self.profiling_options.as_ref()?.ai_core_metrics;
+        (!metrics.is_empty()).then(|| {
+            format!("ai_core_metrics {metrics}: unavailable: this version reads no counters of the hardware")
+        })
+    }
+}
+
+impl ProfilingOptions {
+    fn check(&self) -> Result<()> {
+        let path = &self.result_path;
+        if !path.is_empty() && !Path::new(path).is_dir() {
+            return Err(wrong("result_path", path, "it takes a folder that exists"));
+        }
+        let training = self.training_trace || self.task_trace;
+        if self.op_trace && (training || self.aicpu_trace) {
+            return Err(wrong(
+                "op_trace",
+                "on",
+                "it goes alone; turn the other traces off",
+            ));
+        }
+        for (key, value) in [("fp_point", &self.fp_point), ("bp_point", &self.bp_point)] {
+            if !value.is_empty() && !training {
+                return Err(wrong(key, value, "it needs training_trace"));
+            }
+        }
+        if !self.ai_core_metrics.is_empty() && !self.task_trace {
+            return Err(wrong(
+                "ai_core_metrics",
+                &self.ai_core_metrics,
+                "it needs task_trace",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether kernels and ops are recorded. Where no trace is asked for, both are.
+    fn bits(&self) -> (bool, bool) {
+        let any = self.training_trace || self.task_trace || self.aicpu_trace || self.op_trace;
+        (
+            !any || self.task_trace || self.op_trace,
+            !any || self.aicpu_trace || self.op_trace,
+        )
+    }
+}
+
+fn wrong(key: &str, value: impl ToString, allowed: &str) -> crate::Error {
+    ProfileError::Option {
+        key: key.to_owned(),
+        value: value.to_string(),
+        allowed: allowed.to_owned(),
+    }
+    .into()
+}
+
+fn parsed(key: &str, text: &str) -> Result<Value> {
+    serde_json::from_str(text).map_err(|error| wrong(key, text, &format!("they are JSON: {error}")))
+}
+
+/// Sets the keys of an object.
+fn set_all<T>(keys: &'static [Key<T>], to: &mut T, object: &Value) -> Result<()> {
+    let Value::Object(object) = object else {
+        return Err(wrong("the options", object, "they are an object in JSON"));
+    };
+    for (name, value) in object {
+        let short = |key: &&Key<T>| key.facts.name.rsplit('.').next() == Some(name.as_str());
+        let Some(key) = keys.iter().find(short) else {
+            let names = keys.iter().filter_map(|key| key.facts.name.rsplit('.').next());
+            return Err(wrong(
+                name,
+                value,
+                &format!("there is no such key; {}", near(name, names)),
+            ));
+        };
+        (key.set)(to, value)?
+            .ok_or_else(|| wrong(name, value, &format!("it takes {}", key.facts.allowed)))?;
+    }
+    Ok(())
+}
+
+/// The names that are most like `name`; all of them where none is.
+pub fn near<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
+    let mut known: Vec<(usize, &str)> = names.map(|known| (distance(name, known), known)).collect();
+    known.sort_unstable();
+    let close: Vec<&str> = known
+        .iter()
+        .filter(|(far, known)| *far <= known.len() / 3)
+        .map(|(_, name)| *name)
+        .take(3)
+        .collect();
+    match close.is_empty() {
+        true => format!(
+            "there are {}",
+            known.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
+        ),
+        false => format!("near it are {}", close.join(", ")),
+    }
+}
+
+/// Letters that must be changed, added or taken away.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (at, letter) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
+        for (column, other) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *other);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[b.len()]
+}

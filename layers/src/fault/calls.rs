@@ -1,0 +1,569 @@
+//! The calls that may fail.
+
+use super::{Fault, Kind, Object, Program, State, injected, rules, text};
+use crate::forward::{self, Tables};
+use crate::layer::{Answer, Place, Stop, below, enter};
+use std::ffi::c_void;
+use std::ptr;
+use std::time::Duration;
+use thalweg_hal::tables::*;
+use thalweg_hal::{Error, Status};
+
+/// How long what comes late takes.
+const LATE: Duration = Duration::from_millis(100);
+
+pub(super) const TABLES: Tables = Tables {
+    device: DeviceTable {
+        open,
+        close,
+        synchronize,
+        status,
+        ..forward::device::table::<Fault>()
+    },
+    memory: MemoryTable {
+        alloc,
+        statistics,
+        ..forward::memory::table::<Fault>()
+    },
+    stream: StreamTable {
+        create: create_stream,
+        destroy: destroy_stream,
+        launch,
+        submit,
+        query: query_stream,
+        wait_event,
+        callback,
+        synchronize: synchronize_stream,
+    },
+    event: EventTable {
+        create: create_event,
+        destroy: destroy_event,
+        record,
+        query: query_event,
+        wait,
+        ..forward::event::table::<Fault>()
+    },
+    kernel: KernelTable {
+        compile,
+        ..forward::kernel::table::<Fault>()
+    },
+    program: ProgramTable {
+        create: create_program,
+        run,
+        destroy: destroy_program,
+        ..forward::program::table::<Fault>()
+    },
+    ..Tables::forward::<Fault>()
+};
+
+/// Borrows an argument; `None` for one that what is below refuses.
+unsafe fn arg<'a, T>(pointer: *const T) -> Option<&'a T> {
+    // SAFETY: the contract of the tables: valid for the call, unless it is null or not aligned, which is asked first.
+    unsafe { pointer.as_ref().filter(|_| pointer.is_aligned()) }
+}
+
+/// The op that a tag names.
+unsafe fn op<'a>(tag: *const Tag) -> &'a str {
+    // SAFETY: the contract of the tables, as above.
+    unsafe { arg(tag).map_or("", |tag| tag.op.get().unwrap_or_default()) }
+}
+
+/// Remembers the device of what was made.
+unsafe fn own(place: &Place<Fault>, object: Object, device: u64, out: *const u64) {
+    // SAFETY: what is below has succeeded, so it has written there.
+    let handle = unsafe { out.read() };
+    place.layer.state.lock().owners.insert((object, handle), device);
+}
+
+fn forget(place: &Place<Fault>, object: Object, handle: u64) {
+    let mut state = place.layer.state.lock();
+    state.owners.remove(&(object, handle));
+    match object {
+        Object::Stream => drop(state.sticking.remove(&handle)),
+        Object::Program => drop(state.programs.remove(&handle)),
+        Object::Event => {}
+    }
+}
+
+unsafe extern "C" fn open(context: Context, options: *const DeviceOptions, out: *mut u64) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        let rules = rules(place.layer.host)?;
+        // SAFETY: the arguments are handed on as they came.
+        below(unsafe { (place.next.device.open)(context, options, out) })?;
+        // SAFETY: what is below has succeeded, so it has read and written there.
+        let (ordinal, device) = unsafe { ((*options).ordinal, out.read()) };
+        let mut state = place.layer.state.lock();
+        state.rules = rules;
+        state.devices.insert(device, ordinal);
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn close(context: Context, device: u64) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        // SAFETY: the arguments are handed on as they came.
+        let code = unsafe { (place.next.device.close)(context, device) };
+        let mut state = place.layer.state.lock();
+        let streams: Vec<u64> = state.streams_of(device);
+        let sticks = streams.iter().find_map(|&stream| state.reported(stream, code));
+        state.forget(device);
+        drop(state);
+        sticks.map_or_else(|| below(code), |error| Err(error.into()))
+    })
+}
+
+impl State {
+    fn streams_of(&self, device: u64) -> Vec<u64> {
+        let mine = |stream: &&u64| self.owners.get(&(Object::Stream, **stream)) == Some(&device);
+        self.sticking.keys().filter(mine).copied().collect()
+    }
+
+    /// The error that was made to stick to a stream, where what waited for the stream ended with `code`.
+    fn reported(&mut self, stream: u64, code: i32) -> Option<Error> {
+        let texts = self.sticking.remove(&stream)?;
+        let first = texts.into_iter().next().filter(|_| code != 0)?;
+        Some(Error::launch_failed(first))
+    }
+}
+
+unsafe extern "C" fn synchronize(context: Context, device: u64) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        // SAFETY: the arguments are handed on as they came.
+        let code = unsafe { (place.next.device.synchronize)(context, device) };
+        let mut state = place.layer.state.lock();
+        let streams = state.streams_of(device);
+        let sticks: Vec<Error> = streams
+            .iter()
+            .filter_map(|&stream| state.reported(stream, code))
+            .collect();
+        state.works(device)?;
+        match sticks.into_iter().next() {
+            Some(error) => Err(error.into()),
+            None => below(code),
+        }
+    })
+}
+
+unsafe extern "C" fn status(context: Context, device: u64) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        place.layer.state.lock().works(device)?;
+        // SAFETY: the arguments are handed on as they came.
+        below(unsafe { (place.next.device.status)(context, device) })
+    })
+}
+
+unsafe extern "C" fn alloc(context: Context, args: *const AllocArgs, out: *mut u64) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        // SAFETY: the contract of the tables.
+        if let Some(args) = unsafe { arg(args) } {
+            let mut state = place.layer.state.lock();
+            state.works(args.device)?;
+            if let Some(number) = state.rules.strikes(Kind::Alloc) {
+                // SAFETY: as above.
+                let op = unsafe { op(args.tag) };
+                return Err(injected(Status::OutOfMemory, op, Kind::Alloc, number).into());
+            }
+        }
+        // SAFETY: the arguments are handed on as they came.
+        below(unsafe { (place.next.memory.alloc)(context, args, out) })
+    })
+}
+
+unsafe extern "C" fn statistics(context: Context, device: u64, out: *mut MemoryStatistics) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        // SAFETY: the arguments are handed on as they came.
+        below(unsafe { (place.next.memory.statistics)(context, device, out) })?;
+        if place.layer.state.lock().rules.strikes(Kind::Statistics).is_some() {
+            const NEAR: u64 = u64::MAX - 1;
+            // SAFETY: what is below has succeeded, so it has written there.
+            let figures = unsafe { &mut *out };
+            *figures = MemoryStatistics {
+                allocations: NEAR,
+                frees: NEAR,
+                reserves: NEAR,
+                retries: NEAR,
+                max_reserved: NEAR,
+                max_allocated: NEAR,
+                ..*figures
+            };
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn create_stream(context: Context, args: *const StreamArgs, out: *mut u64) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        // SAFETY: the arguments are handed on as they came; what is below has read them when it succeeds.
+        unsafe {
+            below((place.next.stream.create)(context, args, out))?;
+            own(place, Object::Stream, (*args).device, out);
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn destroy_stream(context: Context, stream: u64) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        // SAFETY: the arguments are handed on as they came.
+        let code = unsafe { (place.next.stream.destroy)(context, stream) };
+        let sticks = place.layer.state.lock().reported(stream, code);
+        forget(place, Object::Stream, stream);
+        sticks.map_or_else(|| below(code), |error| Err(error.into()))
+    })
+}
+
+/// What becomes of a submission.
+enum Fate {
+    Goes,
+    /// It is accepted and fails later, with this text.
+    Fails(String),
+}
+
+/// Decides about work for a stream.
+fn submission(place: &Place<Fault>, stream: u64, op: &str) -> Result<Fate, Stop> {
+    let mut state = place.layer.state.lock();
+    state.owner_works(Object::Stream, stream)?;
+    if let Some(number) = state.rules.strikes(Kind::Submit) {
+        return Err(injected(Status::LaunchFailed, op, Kind::Submit, number).into());
+    }
+    let later = state.rules.strikes(Kind::Later);
+    if let Some(number) = state.rules.strikes(Kind::Lost)
+        && let Some(&device) = state.owners.get(&(Object::Stream, stream))
+    {
+        state.lost.insert(device);
+        let ordinal = state.devices.get(&device).copied().unwrap_or_default();
+        drop(state);
+        let error = injected(Status::DeviceLost, op, Kind::Lost, number);
+        (place.layer.host).notify(NoticeKind::DeviceLost, ordinal, &error.message);
+        return Err(error.into());
+    }
+    Ok(later.map_or(Fate::Goes, |number| Fate::Fails(text(op, Kind::Later, number))))
+}
+
+impl Fate {
+    /// Makes what was submitted fail, if it is to.
+    fn befall(self, place: &Place<Fault>, stream: u64) {
+        if let Fate::Fails(text) = self {
+            // SAFETY: the function takes no data.
+            if unsafe { host_work(place, stream, fails, ptr::null_mut()) }.is_ok() {
+                stick(place, stream, text);
+            }
+        }
+    }
+}
+
+/// Keeps the text of an error until the stream reports it.
+fn stick(place: &Place<Fault>, stream: u64, text: String) {
+    (place.layer.state.lock().sticking)
+        .entry(stream)
+        .or_default()
+        .push(text);
+}
+
+unsafe extern "C" fn fails(_: *mut c_void) -> i32 {
+    Status::LaunchFailed as i32
+}
+
+unsafe extern "C" fn comes_late(_: *mut c_void) -> i32 {
+    std::thread::sleep(LATE);
+    0
+}
+
+/// Calls a function in stream order.
+///
+/// # Safety
+/// As [`CallbackArgs`] says of function and data.
+unsafe fn host_work(
+    place: &Place<Fault>,
+    stream: u64,
+    function: unsafe extern "C" fn(*mut c_void) -> i32,
+    data: *mut c_void,
+) -> Answer {
+    let args = CallbackArgs {
+        stream,
+        function: Some(function),
+        data,
+    };
+    // SAFETY: the caller vouches for function and data.
+    below(unsafe { (place.next.stream.callback)(place.next.api.context, &raw const args) })
+}
+
+unsafe extern "C" fn launch(context: Context, stream: u64, launch: *const Launch, tag: *const Tag) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        // SAFETY: the contract of the tables; the arguments are handed on as they came.
+        unsafe {
+            let fate = submission(place, stream, op(tag))?;
+            below((place.next.stream.launch)(context, stream, launch, tag))?;
+            fate.befall(place, stream);
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn submit(context: Context, stream: u64, packets: *const Packet, count: usize) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        let whole = !packets.is_null() && packets.is_aligned() && count <= 1 << 20;
+        // An array that cannot be one is left to what is below.
+        let list = if whole {
+            // SAFETY: the contract of the tables.
+            unsafe { std::slice::from_raw_parts(packets, count) }
+        } else {
+            &[]
+        };
+        // SAFETY: as above.
+        let op = list.first().map_or("", |packet| unsafe { op(packet.tag) });
+        let fate = submission(place, stream, op)?;
+        let copies = list
+            .iter()
+            .filter(|packet| packet.kind == PacketKind::Copy as u32)
+            .count();
+        let slow = {
+            let mut state = place.layer.state.lock();
+            (0..copies)
+                .filter(|_| state.rules.strikes(Kind::Slow).is_some())
+                .count()
+        };
+        for _ in 0..slow {
+            // SAFETY: the function takes no data.
+            unsafe { host_work(place, stream, comes_late, ptr::null_mut())? };
+        }
+        // SAFETY: the arguments are handed on as they came.
+        below(unsafe { (place.next.stream.submit)(context, stream, packets, count) })?;
+        fate.befall(place, stream);
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn query_stream(context: Context, stream: u64, out: *mut u32) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        place.layer.state.lock().owner_works(Object::Stream, stream)?;
+        // SAFETY: the arguments are handed on as they came.
+        below(unsafe { (place.next.stream.query)(context, stream, out) })
+    })
+}
+
+unsafe extern "C" fn wait_event(context: Context, args: *const WaitEventArgs) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        // SAFETY: the contract of the tables.
+        if let Some(args) = unsafe { arg(args) } {
+            place
+                .layer
+                .state
+                .lock()
+                .owner_works(Object::Stream, args.stream)?;
+        }
+        // SAFETY: the arguments are handed on as they came.
+        below(unsafe { (place.next.stream.wait_event)(context, args) })
+    })
+}
+
+/// A callback of the program that fails after it ran.
+struct Failing {
+    function: unsafe extern "C" fn(*mut c_void) -> i32,
+    data: *mut c_void,
+}
+
+unsafe extern "C" fn runs_and_fails(data: *mut c_void) -> i32 {
+    // SAFETY: `callback` has made it, and it is called once.
+    let own = unsafe { Box::from_raw(data.cast::<Failing>()) };
+    // SAFETY: the program vouches for function and data.
+    unsafe { (own.function)(own.data) };
+    Status::LaunchFailed as i32
+}
+
+unsafe extern "C" fn callback(context: Context, args: *const CallbackArgs) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        // SAFETY: the contract of the tables.
+        if let Some(args) = unsafe { arg(args) } {
+            let mut state = place.layer.state.lock();
+            state.owner_works(Object::Stream, args.stream)?;
+            if let (Some(function), Some(number)) = (args.function, state.rules.strikes(Kind::Callback)) {
+                drop(state);
+                let data = args.data;
+                let own = Box::into_raw(Box::new(Failing { function, data })).cast();
+                // SAFETY: the function takes what it was made for.
+                let answer = unsafe { host_work(place, args.stream, runs_and_fails, own) };
+                match &answer {
+                    Ok(()) => stick(place, args.stream, text("callback", Kind::Callback, number)),
+                    // SAFETY: what is below has refused, so it never calls the function.
+                    Err(_) => drop(unsafe { Box::from_raw(own.cast::<Failing>()) }),
+                }
+                return answer;
+            }
+        }
+        // SAFETY: the arguments are handed on as they came.
+        below(unsafe { (place.next.stream.callback)(context, args) })
+    })
+}
+
+unsafe extern "C" fn synchronize_stream(context: Context, stream: u64) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        // SAFETY: the arguments are handed on as they came.
+        let code = unsafe { (place.next.stream.synchronize)(context, stream) };
+        let mut state = place.layer.state.lock();
+        let sticks = state.reported(stream, code);
+        state.owner_works(Object::Stream, stream)?;
+        sticks.map_or_else(|| below(code), |error| Err(error.into()))
+    })
+}
+
+unsafe extern "C" fn create_event(context: Context, args: *const EventArgs, out: *mut u64) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        // SAFETY: the arguments are handed on as they came; what is below has read them when it succeeds.
+        unsafe {
+            below((place.next.event.create)(context, args, out))?;
+            own(place, Object::Event, (*args).device, out);
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn destroy_event(context: Context, event: u64) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        forget(place, Object::Event, event);
+        // SAFETY: the arguments are handed on as they came.
+        below(unsafe { (place.next.event.destroy)(context, event) })
+    })
+}
+
+unsafe extern "C" fn record(context: Context, args: *const EventStreamArgs) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        // SAFETY: the contract of the tables.
+        if let Some(args) = unsafe { arg(args) } {
+            let mut state = place.layer.state.lock();
+            state.owner_works(Object::Stream, args.stream)?;
+            let late = state.rules.strikes(Kind::Event).is_some();
+            drop(state);
+            if late {
+                // SAFETY: the function takes no data.
+                unsafe { host_work(place, args.stream, comes_late, ptr::null_mut())? };
+            }
+        }
+        // SAFETY: the arguments are handed on as they came.
+        below(unsafe { (place.next.event.record)(context, args) })
+    })
+}
+
+unsafe extern "C" fn query_event(context: Context, event: u64, out: *mut u32) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        place.layer.state.lock().owner_works(Object::Event, event)?;
+        // SAFETY: the arguments are handed on as they came.
+        below(unsafe { (place.next.event.query)(context, event, out) })
+    })
+}
+
+unsafe extern "C" fn wait(context: Context, args: *const EventWaitArgs) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        // SAFETY: the contract of the tables.
+        if let Some(args) = unsafe { arg(args) } {
+            place.layer.state.lock().owner_works(Object::Event, args.event)?;
+        }
+        // SAFETY: the arguments are handed on as they came.
+        below(unsafe { (place.next.event.wait)(context, args) })
+    })
+}
+
+unsafe extern "C" fn compile(context: Context, args: *const CompileArgs, out: *mut u64) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        // SAFETY: the contract of the tables.
+        if let Some(args) = unsafe { arg(args) } {
+            let mut state = place.layer.state.lock();
+            state.works(args.device)?;
+            if let Some(number) = state.rules.strikes(Kind::Compile) {
+                // SAFETY: as above.
+                let name = unsafe { arg(args.source.kernel).and_then(|kernel| kernel.name.get().ok()) };
+                let name = name.unwrap_or("library op");
+                return Err(injected(Status::CompileFailed, name, Kind::Compile, number).into());
+            }
+        }
+        let table = place.next.kernel.ok_or_else(absent)?;
+        // SAFETY: the arguments are handed on as they came.
+        below(unsafe { (table.compile)(context, args, out) })
+    })
+}
+
+fn absent() -> Error {
+    Error::unsupported("the table is not there below the layer")
+}
+
+unsafe extern "C" fn create_program(context: Context, args: *const ProgramArgs, out: *mut u64) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        // SAFETY: the contract of the tables.
+        if let Some(args) = unsafe { arg(args) } {
+            let mut state = place.layer.state.lock();
+            state.works(args.device)?;
+            if let Some(number) = state.rules.strikes(Kind::Compile) {
+                return Err(injected(Status::CompileFailed, "program", Kind::Compile, number).into());
+            }
+        }
+        let table = place.next.program.ok_or_else(absent)?;
+        // SAFETY: the arguments are handed on as they came; what is below has read them when it succeeds.
+        unsafe {
+            below((table.create)(context, args, out))?;
+            own(place, Object::Program, (*args).device, out);
+            let list = |first: *const u64, count: usize| match count {
+                0 => &[],
+                count => std::slice::from_raw_parts(first, count),
+            };
+            let (outputs, scratch) = (
+                list((*args).outputs, (*args).output_count),
+                list((*args).scratch, (*args).scratch_count),
+            );
+            let packets = match (*args).packet_count {
+                0 => &[],
+                count => std::slice::from_raw_parts((*args).packets, count),
+            };
+            let program = Program {
+                makes: outputs.iter().chain(scratch).max().copied(),
+                op: packets.first().map_or("", |packet| op(packet.tag)).to_owned(),
+            };
+            place.layer.state.lock().programs.insert(out.read(), program);
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn run(context: Context, args: *const ProgramRunArgs) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        let mut fate = Fate::Goes;
+        // SAFETY: the contract of the tables.
+        if let Some(args) = unsafe { arg(args) } {
+            let known = |state: &State| {
+                let program = state.programs.get(&args.program)?;
+                Some((program.op.clone(), program.makes))
+            };
+            let (first, makes) = known(&place.layer.state.lock()).unwrap_or_default();
+            // SAFETY: as above.
+            let op = match unsafe { op(args.tag) } {
+                "" => first.as_str(),
+                op => op,
+            };
+            fate = submission(place, args.stream, op)?;
+            if let Some(bytes) = makes
+                && let Some(number) = place.layer.state.lock().rules.strikes(Kind::Alloc)
+            {
+                if !args.missing.is_null() {
+                    // SAFETY: null or valid for writing by the contract.
+                    unsafe { args.missing.write(bytes) };
+                }
+                return Err(injected(Status::OutOfMemory, op, Kind::Alloc, number).into());
+            }
+        }
+        let table = place.next.program.ok_or_else(absent)?;
+        // SAFETY: the arguments are handed on as they came; what is below has read them when it succeeds.
+        unsafe {
+            below((table.run)(context, args))?;
+            fate.befall(place, (*args).stream);
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn destroy_program(context: Context, program: u64) -> i32 {
+    enter(context, |place: &Place<Fault>| {
+        forget(place, Object::Program, program);
+        let table = place.next.program.ok_or_else(absent)?;
+        // SAFETY: the arguments are handed on as they came.
+        below(unsafe { (table.destroy)(context, program) })
+    })
+}

@@ -1,0 +1,21 @@
+//! The layers that are built in: what stands between a program and any backend when somebody asks for it.
+//!
+//! A layer is given the tables of a backend, or of the layer below, and hands over its own ([`LayerEntry`]). Handles and the context
+//! stay the backend's. What a layer has no opinion on is forwarded, and tables that it does not know pass through.
+//!
+//! | layer | what | its options |
+//! |---|---|---|
+//! | `fault` | makes calls fail, the same ones in every run | [`fault::OPTIONS`] |
+//!
+//! The loader of `thalweg-runtime` puts layers over backends. This crate knows the contract alone.
+
+pub mod fault;
+mod forward;
+mod layer;
+mod next;
+mod said;
+
+use thalweg_hal::tables::LayerEntry;
+
+/// Name and function of the layer [`fault`].
+pub const FAULT: (&str, LayerEntry) = (<fault::Fault as layer::Layer>::NAME, layer::entry::<fault::Fault>);
