@@ -2,7 +2,7 @@
 
 use super::level::Level;
 use super::{Repr, Saves, Tensor, saves};
-use crate::error::failure::Refusal;
+use crate::error::failure::{Failure, Refusal};
 use crate::error::tag::OpTag;
 use crate::graph::{Op, Type};
 use smallvec::SmallVec;
@@ -106,11 +106,15 @@ impl Saved {
                 repr: repr.clone(),
                 history,
             },
-            None => Tensor::refused(
-                OpTag::uncounted("gradient"),
-                Refusal::new("its rule reads a value that was not kept; this is a defect of the library"),
-                &[],
-            ),
+            // An error only where a rule reads it.
+            None => {
+                let text = "its rule reads a value that was not kept; this is a defect of the library";
+                let failure = Failure::tagged(Refusal::new(text), OpTag::uncounted("gradient"), None);
+                Tensor {
+                    repr: Repr::Failed(Arc::new(failure)),
+                    history: None,
+                }
+            }
         }
     }
 }
