@@ -90,7 +90,10 @@ fn the_json_form_keeps_its_fields() {
             .unwrap()
             .contains(&"unified_memory".into())
     );
-    assert_eq!(keys(&device["backend"]), "driver embedded name path version");
+    assert_eq!(
+        keys(&device["backend"]),
+        "driver embedded layers name path version"
+    );
     assert_eq!(
         (&device["backend"]["embedded"], &device["backend"]["path"]),
         (&true.into(), &Value::Null)
@@ -206,4 +209,19 @@ fn verbose_prints_what_the_loader_does() {
     );
     assert!(run.err.lines().all(|line| !line.contains('\x1b')));
     assert_eq!(place.run(&[args[0], args[2], args[3]]).err, "");
+}
+
+#[test]
+fn the_chain_of_layers_stands_before_the_backend() {
+    let place = Place::new();
+    let run = place.finish(place.command(&["devices"]).env("THALWEG_LAYERS", "fault"));
+    assert!(run.out.contains("fault > embedded "), "{}", run.out);
+    let run = place.finish(place.command(&["devices"]).env("THALWEG_LAYERS", "fualt"));
+    assert_eq!(run.code, Some(1));
+    assert!(
+        run.out
+            .contains("refused: there is no layer \"fualt\"; there are: fault"),
+        "{}",
+        run.out
+    );
 }

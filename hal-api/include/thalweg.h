@@ -1383,8 +1383,8 @@ struct thalweg_program_run_args {
 struct thalweg_program_table {
     /* Checks the packets and keeps them. */
     int32_t (*create)(thalweg_context context, const thalweg_program_args *args, uint64_t *out);
-    /* Gives a bound slot another buffer for later runs; those that were submitted keep the old
-     * one. When it fails, nothing changes. */
+    /* Gives a bound slot another buffer for later runs. Those that have begun keep the old one,
+     * which a run uses until its call returns. When it fails, nothing changes. */
     int32_t (*rebind)(thalweg_context context, const thalweg_program_rebind_args *args);
     /* Makes outputs and scratch buffers, submits the packets, gives the scratch buffers back and
      * writes the outputs' handles, which are then the caller's as those of

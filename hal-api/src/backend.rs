@@ -4,7 +4,7 @@
 use crate::host::Host;
 use crate::ir::{Info, Kernel};
 use crate::kit::host_device::memory_info;
-use crate::kit::profile::{Recorder, Submission};
+use crate::kit::profile::{Counter, Recorder, Submission};
 use crate::kit::program::{Form, Node, Program};
 use crate::library::LibraryOp;
 use crate::status::{Error, Result, Str};
@@ -489,15 +489,4 @@ pub trait Device: Send + Sync + Sized + 'static {
     fn counters(&self) -> Result<Vec<Counter>> {
         Err(Error::unsupported("this backend reads no hardware counters"))
     }
-}
-
-/// A hardware counter; see [`tables::ProfileCounter`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counter {
-    /// What is counted; at most 48 bytes are shown.
-    pub name: String,
-    /// What one is; at most 16 bytes are shown.
-    pub unit: String,
-    /// How many since the profile was started.
-    pub value: u64,
 }

@@ -1,6 +1,7 @@
 //! The project's own tasks: `cargo xtask --help`.
 #![allow(clippy::print_stdout, reason = "a command prints")]
 
+mod attack;
 mod audit;
 mod ci;
 mod cuda_gate;
@@ -52,6 +53,8 @@ enum Task {
         #[arg(long, value_name = "WHAT", value_parser = NEEDS)]
         require: Vec<String>,
     },
+    /// Run every test that does harm on purpose, and print what was tried and what survived.
+    Attack,
     /// Run every check, with the time that each takes.
     Ci {
         /// Run this step only; may be repeated.
@@ -157,6 +160,7 @@ fn main() -> ExitCode {
     let root = root();
     let result = match Args::parse().task {
         Task::Test { require } => suite::run(&root, &require).map(|_| ()),
+        Task::Attack => attack::run(&root),
         Task::Ci { only, require } => ci::run(&root, &only, &require),
         Task::Demo { compare, options } => demo::run(&root, compare, &options),
         Task::Plugins { release } => {

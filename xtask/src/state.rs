@@ -6,8 +6,9 @@ use std::fs;
 use std::path::Path;
 
 /// Where production code lies; beside `tests` folders in it.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     "hal-api/src/",
+    "layers/src/",
     "runtime/src/",
     "core/src/",
     "nn/",

@@ -243,7 +243,7 @@ impl Device for CpuDevice {
     }
 
     fn forms(&self, nodes: &[Node<Self>], constant: &dyn Fn(usize) -> bool) -> Vec<Form> {
-        crate::program::forms(nodes, constant)
+        crate::step::forms(nodes, constant)
     }
 
     #[inline]

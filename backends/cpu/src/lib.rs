@@ -31,6 +31,7 @@ pub mod parallel;
 mod prefetch;
 mod profile;
 mod program;
+mod step;
 pub mod stream;
 
 pub use device::{CpuBackend, CpuDevice};

@@ -3,8 +3,9 @@
 use crate::memory;
 use crate::parallel::{Parallel, Serial};
 use crate::profile::Probe;
-use thalweg_hal::backend::{Callback, Copy, Fill, Place, Tag, Work};
-use thalweg_hal::kit::deferred::Deferred;
+use crate::step;
+use thalweg_hal::backend::{Callback, Copy, Place, Region, Tag, Work};
+use thalweg_hal::kit::host_memory;
 use thalweg_hal::kit::profile::Command;
 use thalweg_hal::kit::queue::{Job, Queue};
 use thalweg_hal::{Host, Result};
@@ -82,13 +83,15 @@ impl CpuStream {
                 called
             });
         }
-        let (command, work, probe) = (Command::of(work), Deferred::new(work)?, probe.keep());
+        let (command, probe) = (Command::of(work), probe.keep());
+        let (work, memory) = host_memory::keep(work, address)?;
         let run = move || {
             let start = probe.now();
+            let slots = |slot: usize| memory[slot].0.ptr();
             // SAFETY: the caller vouches for the memory until the stream has passed the work.
-            let ran = unsafe { work.with(|work| run_borrowed(work, &threads)) };
+            unsafe { step::run(&work, slots, || None, &[], &threads) };
             probe.work(|| command, start);
-            ran
+            Ok(())
         };
         if to_host {
             self.queue.push_awaited(job(tag, run))
@@ -114,12 +117,14 @@ fn job(tag: Tag<'_>, run: impl FnOnce() -> Result<()> + Send + 'static) -> Job {
 fn end(place: &Place<'_, CpuDevice>) -> *mut u8 {
     match place {
         Place::Host(ptr) => *ptr,
-        Place::Device(_, region) => region.chunk.base().wrapping_add(region.offset as usize),
+        Place::Device(_, region) => address(region),
     }
 }
 
-fn address(fill: &Fill<'_, CpuDevice>) -> *mut u8 {
-    fill.region.chunk.base().wrapping_add(fill.region.offset as usize)
+/// The first byte of a region.
+#[inline(always)]
+pub(crate) fn address(region: &Region<'_, CpuDevice>) -> *mut u8 {
+    region.chunk.base().wrapping_add(region.offset as usize)
 }
 
 fn shape(copy: &Copy<'_, CpuDevice>) -> (usize, usize, usize, usize) {
@@ -151,7 +156,7 @@ pub(crate) unsafe fn run_borrowed(work: &Work<'_, CpuDevice>, parallel: &dyn Par
             Work::Fill(fill) => {
                 let bytes = fill.region.bytes as usize;
                 memory::fill(
-                    address(fill),
+                    address(&fill.region),
                     bytes,
                     fill.pattern,
                     fill.pattern_bytes as usize,

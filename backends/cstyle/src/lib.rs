@@ -67,6 +67,7 @@ mod interpreter;
 mod kernel;
 mod launch;
 mod operands;
+mod prepared;
 mod product;
 pub mod programs;
 mod routine;
@@ -78,6 +79,7 @@ mod words;
 mod write;
 
 pub use launch::{Launch, Place};
+pub use prepared::Prepared;
 pub use product::MatmulConfig;
 pub use programs::{Once, Variants};
 pub use routine::{Routine, Source};

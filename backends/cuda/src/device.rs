@@ -8,7 +8,7 @@ use crate::copy;
 use crate::event::CuEvent;
 use crate::graph::ProgramGraph;
 use crate::kernel::CudaKernel;
-use crate::launch::Ready;
+use crate::launch::{self, Ready};
 use crate::library::{Handle, Product};
 use crate::memory::Chunk;
 use crate::platform::DeviceInfo;
@@ -190,7 +190,7 @@ impl CudaDevice {
                     let ready = Ready::new(launch)?;
                     let mut order = stream.order()?;
                     let queued = match ready {
-                        Ready::Kernel(prepared) => prepared.queue(&mut order),
+                        Ready::Kernel(prepared) => launch::queue(&prepared, &mut order),
                         Ready::Product(call) => {
                             let scratch = match call.scratch_bytes() {
                                 0 => 0,

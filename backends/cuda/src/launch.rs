@@ -9,7 +9,7 @@ use crate::stream::Order;
 use cudarc::driver::sys::CUDA_KERNEL_NODE_PARAMS;
 use smallvec::SmallVec;
 use std::ffi::c_void;
-use thalweg_cstyle::{Pass, Passes, Plan, Words};
+use thalweg_cstyle::{Pass, Plan};
 use thalweg_hal::backend::Launch;
 use thalweg_hal::{Error, Result};
 
@@ -35,7 +35,9 @@ impl Ready {
                 return Ok(Ready::Product(Box::new(call)));
             }
         }
-        Ok(match Prepared::new(launch)? {
+        let plan = launch.kernel.plan(launch)?;
+        let buffers = launch.bindings.iter().map(|bound| bound.region.chunk.base());
+        Ok(match prepare(launch.kernel, plan, buffers.collect())? {
             Some(prepared) => Ready::Kernel(Box::new(prepared)),
             None => Ready::Nothing,
         })
@@ -43,157 +45,117 @@ impl Ready {
 }
 
 /// A launch of kernels with everything but its stream.
-#[derive(Clone)]
-pub(crate) struct Prepared {
-    entries: Entries,
-    passes: Passes,
-    /// Bytes of scratch memory that it needs.
-    pub(crate) scratch_bytes: u64,
-    words: Words,
-    // Their owners vouch for them until the stream has passed the launch.
-    buffers: SmallVec<[DevicePtr; 8]>,
+pub(crate) type Prepared = thalweg_cstyle::Prepared<Entries, DevicePtr>;
+
+/// The buffers of a launch, as arguments.
+pub(crate) type Buffers = SmallVec<[DevicePtr; 8]>;
+
+/// A planned launch on these buffers, with what it needs compiled; `None` when there is nothing to do.
+pub(crate) fn prepare(kernel: &CudaKernel, plan: Plan, buffers: Buffers) -> Result<Option<Prepared>> {
+    Prepared::new(plan, buffers, |variant| {
+        let entries = kernel.variant(variant)?;
+        let count = entries.len();
+        Ok((entries, count))
+    })
 }
 
-impl Prepared {
-    /// Plans a launch and compiles what it needs; `None` when there is nothing to do.
-    fn new(launch: &Launch<'_, CudaDevice>) -> Result<Option<Prepared>> {
-        let plan = launch.kernel.plan(launch)?;
-        let buffers = launch.bindings.iter().map(|bound| bound.region.chunk.base());
-        Prepared::planned(launch.kernel, plan, buffers.collect())
-    }
+/// Hands out the arguments of a pass, which the driver copies: pointers to pointers, then one to the words.
+fn with_arguments<R>(
+    prepared: &Prepared,
+    pass: &Pass,
+    scratch: Option<DevicePtr>,
+    run: impl FnOnce(&mut [*mut c_void]) -> R,
+) -> R {
+    let words = pass.words(&prepared.plan.words);
+    let buffers: SmallVec<[DevicePtr; 9]> = prepared.buffers.iter().copied().chain(scratch).collect();
+    let mut arguments: SmallVec<[*mut c_void; 10]> = buffers
+        .iter()
+        .map(|buffer| std::ptr::from_ref(buffer).cast_mut().cast())
+        .chain([words.as_ptr().cast_mut().cast()])
+        .collect();
+    run(&mut arguments)
+}
 
-    /// A planned launch on these buffers, with what it needs compiled.
-    pub(crate) fn planned(
-        kernel: &CudaKernel,
-        plan: Plan,
-        buffers: SmallVec<[DevicePtr; 8]>,
-    ) -> Result<Option<Prepared>> {
-        if plan.passes.is_empty() {
-            return Ok(None);
-        }
-        let entries = kernel.variant(&plan.variant)?;
-        if let Some(pass) = plan.passes.iter().find(|pass| pass.entry >= entries.len()) {
-            return Err(Error::internal(format!(
-                "a plan calls entry {} of a program of {} entries",
-                pass.entry,
-                entries.len()
-            )));
-        }
-        Ok(Some(Prepared {
-            entries,
-            passes: plan.passes,
-            scratch_bytes: plan.scratch_bytes,
-            words: plan.words,
-            buffers,
-        }))
+/// Queues every pass.
+///
+/// # Safety
+/// The buffers live until the stream has passed the launch.
+pub(crate) unsafe fn queue(prepared: &Prepared, order: &mut Order<'_>) -> Result<()> {
+    let scratch = match prepared.plan.scratch_bytes {
+        0 => None,
+        bytes => Some(order.scratch(bytes)?),
+    };
+    let (api, stream) = (order.context().api, order.raw());
+    // SAFETY: the caller vouches for the buffers.
+    unsafe {
+        queue_on(prepared, api, stream, scratch, |call, code| {
+            order.check(call, code)
+        })
     }
+}
 
-    /// The same with another buffer for a parameter.
-    pub(crate) fn with_buffer(&self, param: usize, base: DevicePtr) -> Prepared {
-        let mut other = self.clone();
-        other.buffers[param] = base;
-        other
+/// Queues every pass on a stream; `check` judges the driver's codes. The context is current.
+///
+/// # Safety
+/// The buffers live until the stream has passed the launch, and `scratch` is memory of its size that nobody else uses.
+pub(crate) unsafe fn queue_on(
+    prepared: &Prepared,
+    api: &Driver,
+    stream: RawStream,
+    scratch: Option<DevicePtr>,
+    check: impl Fn(&str, u32) -> Result<()>,
+) -> Result<()> {
+    for pass in &prepared.plan.passes {
+        let (entry, grid) = (prepared.programs[pass.entry], pass.grid);
+        let code = with_arguments(prepared, pass, scratch, |arguments| {
+            // SAFETY: the arguments are those of the entry; the caller vouches for the buffers.
+            unsafe {
+                (api.launch)(
+                    entry.function,
+                    grid.groups as u32,
+                    1,
+                    1,
+                    grid.group_size,
+                    1,
+                    1,
+                    0,
+                    stream,
+                    arguments.as_mut_ptr(),
+                    std::ptr::null_mut(),
+                )
+            }
+        });
+        check("cuLaunchKernel", code)?;
     }
+    Ok(())
+}
 
-    /// Number of passes.
-    pub(crate) fn passes(&self) -> usize {
-        self.passes.len()
-    }
-
-    /// Hands out the arguments of a pass, which the driver copies: pointers to pointers, then one to the words.
-    fn with_arguments<R>(
-        &self,
-        pass: &Pass,
-        scratch: Option<DevicePtr>,
-        run: impl FnOnce(&mut [*mut c_void]) -> R,
-    ) -> R {
-        let words = pass.words(&self.words);
-        let buffers: SmallVec<[DevicePtr; 9]> = self.buffers.iter().copied().chain(scratch).collect();
-        let mut arguments: SmallVec<[*mut c_void; 10]> = buffers
-            .iter()
-            .map(|buffer| std::ptr::from_ref(buffer).cast_mut().cast())
-            .chain([words.as_ptr().cast_mut().cast()])
-            .collect();
-        run(&mut arguments)
-    }
-
-    /// Queues every pass.
-    ///
-    /// # Safety
-    /// The buffers live until the stream has passed the launch.
-    pub(crate) unsafe fn queue(&self, order: &mut Order<'_>) -> Result<()> {
-        let scratch = match self.scratch_bytes {
-            0 => None,
-            bytes => Some(order.scratch(bytes)?),
-        };
-        let (api, stream) = (order.context().api, order.raw());
-        // SAFETY: the caller vouches for the buffers.
-        unsafe { self.queue_on(api, stream, scratch, |call, code| order.check(call, code)) }
-    }
-
-    /// Queues every pass on a stream; `check` judges the driver's codes. The context is current.
-    ///
-    /// # Safety
-    /// The buffers live until the stream has passed the launch, and `scratch` is memory of its size that nobody else uses.
-    pub(crate) unsafe fn queue_on(
-        &self,
-        api: &Driver,
-        stream: RawStream,
-        scratch: Option<DevicePtr>,
-        check: impl Fn(&str, u32) -> Result<()>,
-    ) -> Result<()> {
-        for pass in &self.passes {
-            let (entry, grid) = (self.entries[pass.entry], pass.grid);
-            let code = self.with_arguments(pass, scratch, |arguments| {
-                // SAFETY: the arguments are those of the entry; the caller vouches for the buffers.
-                unsafe {
-                    (api.launch)(
-                        entry.function,
-                        grid.groups as u32,
-                        1,
-                        1,
-                        grid.group_size,
-                        1,
-                        1,
-                        0,
-                        stream,
-                        arguments.as_mut_ptr(),
-                        std::ptr::null_mut(),
-                    )
-                }
-            });
-            check("cuLaunchKernel", code)?;
-        }
-        Ok(())
-    }
-
-    /// Hands out the parameters of one pass as a node of a graph, whose scratch memory starts at `scratch`.
-    pub(crate) fn with_node<R>(
-        &self,
-        pass: usize,
-        scratch: DevicePtr,
-        run: impl FnOnce(&CUDA_KERNEL_NODE_PARAMS) -> R,
-    ) -> Result<R> {
-        let Some(pass) = self.passes.get(pass) else {
-            return Err(Error::internal("a launch has fewer passes than its graph"));
-        };
-        let (entry, grid) = (self.entries[pass.entry], pass.grid);
-        let scratch = (self.scratch_bytes > 0).then_some(scratch);
-        Ok(self.with_arguments(pass, scratch, |arguments| {
-            run(&CUDA_KERNEL_NODE_PARAMS {
-                func: entry.function.0.cast(),
-                gridDimX: grid.groups as u32,
-                gridDimY: 1,
-                gridDimZ: 1,
-                blockDimX: grid.group_size,
-                blockDimY: 1,
-                blockDimZ: 1,
-                sharedMemBytes: 0,
-                kernelParams: arguments.as_mut_ptr(),
-                extra: std::ptr::null_mut(),
-                kern: std::ptr::null_mut(),
-                ctx: std::ptr::null_mut(),
-            })
-        }))
-    }
+/// Hands out the parameters of one pass as a node of a graph, whose scratch memory starts at `scratch`.
+pub(crate) fn with_node<R>(
+    prepared: &Prepared,
+    pass: usize,
+    scratch: DevicePtr,
+    run: impl FnOnce(&CUDA_KERNEL_NODE_PARAMS) -> R,
+) -> Result<R> {
+    let Some(pass) = prepared.plan.passes.get(pass) else {
+        return Err(Error::internal("a launch has fewer passes than its graph"));
+    };
+    let (entry, grid) = (prepared.programs[pass.entry], pass.grid);
+    let scratch = (prepared.plan.scratch_bytes > 0).then_some(scratch);
+    Ok(with_arguments(prepared, pass, scratch, |arguments| {
+        run(&CUDA_KERNEL_NODE_PARAMS {
+            func: entry.function.0.cast(),
+            gridDimX: grid.groups as u32,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: grid.group_size,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: 0,
+            kernelParams: arguments.as_mut_ptr(),
+            extra: std::ptr::null_mut(),
+            kern: std::ptr::null_mut(),
+            ctx: std::ptr::null_mut(),
+        })
+    }))
 }

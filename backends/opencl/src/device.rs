@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::copy::{self, Rows};
 use crate::event::ClEvent;
 use crate::kernel::ClKernel;
-use crate::launch::Prepared;
+use crate::launch;
 use crate::memory::Chunk;
 use crate::peer::Port;
 use crate::platform::{self, DeviceInfo};
@@ -140,7 +140,7 @@ impl OpenClDevice {
         // SAFETY: the caller vouches for the memory.
         unsafe {
             match work {
-                Work::Launch(launch) => Prepared::submit(self, stream, launch, origin),
+                Work::Launch(launch) => launch::submit(self, stream, launch, origin),
                 Work::Copy(copy) => copy::copy(self, stream, copy, origin),
                 Work::Fill(fill) => copy::fill(self, stream, fill, origin),
                 Work::Callback(callback) => {

@@ -1,8 +1,7 @@
 //! Kernels: one program for each variant, built when a launch first needs it.
 
-use crate::api::RawMem;
+use crate::memory::Chunk;
 use crate::program::{Builder, Entry};
-use smallvec::SmallVec;
 use std::sync::Arc;
 use thalweg_cstyle::{Routine, Source, Variant, Variants};
 use thalweg_hal::Result;
@@ -66,5 +65,7 @@ impl ClKernel {
     }
 }
 
-/// The buffers of a launch, as arguments.
-pub(crate) type Buffers = SmallVec<[RawMem; 8]>;
+/// A number that tells a chunk's buffer apart, and where in the buffer the chunk starts.
+pub(crate) fn start(chunk: &Chunk) -> (u64, u64) {
+    (chunk.mem().raw().0 as u64, chunk.skew())
+}

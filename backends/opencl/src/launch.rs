@@ -2,127 +2,98 @@
 
 use crate::api::{Api, Context, Kernel, Mem, RawMem, codes};
 use crate::device::OpenClDevice;
-use crate::kernel::{Buffers, ClKernel, Compiled};
+use crate::kernel::{ClKernel, Compiled, start};
 use crate::profile::Origin;
 use crate::stream::{ClStream, Order};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use thalweg_cstyle::{Grid, Launch as Described, Place, Plan};
+use thalweg_cstyle::{Grid, Plan};
+use thalweg_hal::Result;
 use thalweg_hal::backend::Launch;
-use thalweg_hal::{Error, Result};
 
-/// A launch with everything but its buffers and its stream.
-pub(crate) struct Prepared {
-    compiled: Arc<Compiled>,
-    plan: Plan,
+/// A launch with everything but its stream.
+pub(crate) type Prepared = thalweg_cstyle::Prepared<Arc<Compiled>, RawMem>;
+
+/// The buffers of a launch, as arguments.
+pub(crate) type Buffers = SmallVec<[RawMem; 8]>;
+
+/// A planned launch on these buffers, with what it needs compiled; `None` when there is nothing to do.
+pub(crate) fn prepare(kernel: &ClKernel, plan: Plan, buffers: Buffers) -> Result<Option<Prepared>> {
+    Prepared::new(plan, buffers, |variant| {
+        let compiled = kernel.variant(variant)?;
+        let entries = compiled.entries.len();
+        Ok((compiled, entries))
+    })
 }
 
-impl Prepared {
-    /// Plans a launch and compiles what it needs; `None` when there is nothing to do.
-    pub(crate) fn of(kernel: &ClKernel, launch: &Described<'_>) -> Result<Option<Prepared>> {
-        let plan = kernel.routine.plan(launch)?;
-        if plan.passes.is_empty() {
-            return Ok(None);
+/// Plans a launch and queues every pass.
+///
+/// # Safety
+/// The buffers live until the stream has passed the launch.
+pub(crate) unsafe fn submit(
+    device: &OpenClDevice,
+    stream: &ClStream,
+    launch: &Launch<'_, OpenClDevice>,
+    origin: Origin<'_>,
+) -> Result<()> {
+    let plan = launch.kernel.routine.plan_bound(launch, start)?;
+    let buffers = launch.bindings.iter().map(|bound| bound.region.chunk.mem().raw());
+    let Some(prepared) = prepare(launch.kernel, plan, buffers.collect())? else {
+        return Ok(());
+    };
+    let mut order = stream.order();
+    // SAFETY: the caller vouches for the buffers.
+    unsafe { queue(&prepared, (device.api, &device.context), &mut order, origin)? };
+    order.flush()
+}
+
+/// Queues every pass.
+///
+/// # Safety
+/// As [`submit`].
+pub(crate) unsafe fn queue(
+    prepared: &Prepared,
+    (api, context): (&Api, &Context),
+    order: &mut Order<'_>,
+    origin: Origin<'_>,
+) -> Result<()> {
+    let (compiled, plan, buffers) = (&prepared.programs, &prepared.plan, &prepared.buffers);
+    let scratch = match plan.scratch_bytes {
+        0 => None,
+        bytes => Some(order.scratch.get(context, bytes)?.raw()),
+    };
+    let bytes = plan.words.len() * 8;
+    // Where they are no argument by value.
+    let mut buffer: Option<Mem> = None;
+    for pass in &plan.passes {
+        let values = pass.words(&plan.words);
+        if !compiled.words_by_value && (buffer.is_none() || pass.round.is_some()) {
+            let flags = codes::MEM_READ_ONLY | codes::MEM_COPY_HOST_PTR;
+            // SAFETY: the words are copied by the call.
+            buffer = Some(unsafe { context.buffer(flags, bytes, values.as_ptr().cast_mut().cast())? });
         }
-        let compiled = kernel.variant(&plan.variant)?;
-        let entries = compiled.entries.len();
-        if let Some(pass) = plan.passes.iter().find(|pass| pass.entry >= entries) {
-            return Err(Error::internal(format!(
-                "a plan calls entry {} of a program of {entries} entries",
-                pass.entry
-            )));
-        }
-        Ok(Some(Prepared { compiled, plan }))
-    }
-
-    /// Makes it the launch of other offsets and scalars, as [`Routine::adapt`](thalweg_cstyle::Routine::adapt) does.
-    pub(crate) fn adapt(
-        &mut self,
-        kernel: &ClKernel,
-        before: (&[u64], &[u64]),
-        launch: &Described<'_>,
-    ) -> bool {
-        kernel.routine.adapt(&mut self.plan, before, launch)
-    }
-
-    /// Plans a launch and queues every pass.
-    ///
-    /// # Safety
-    /// The buffers live until the stream has passed the launch.
-    pub(crate) unsafe fn submit(
-        device: &OpenClDevice,
-        stream: &ClStream,
-        launch: &Launch<'_, OpenClDevice>,
-        origin: Origin<'_>,
-    ) -> Result<()> {
-        let places: SmallVec<[Place<'_>; 8]> = (launch.bindings.iter())
-            .map(|bound| Place::of(bound, |chunk| (chunk.mem().raw().0 as u64, chunk.skew())))
-            .collect();
-        let described = Described {
-            extents: launch.extents,
-            places: &places,
-            scalars: launch.scalars,
-        };
-        let Some(prepared) = Prepared::of(launch.kernel, &described)? else {
-            return Ok(());
-        };
-        let buffers: Buffers = (launch.bindings.iter())
-            .map(|bound| bound.region.chunk.mem().raw())
-            .collect();
-        let mut order = stream.order();
-        // SAFETY: the caller vouches for the buffers.
-        unsafe { prepared.queue((device.api, &device.context), &mut order, &buffers, origin)? };
-        order.flush()
-    }
-
-    /// Queues every pass for `buffers`, one for each parameter.
-    ///
-    /// # Safety
-    /// As [`Prepared::submit`].
-    pub(crate) unsafe fn queue(
-        &self,
-        (api, context): (&Api, &Context),
-        order: &mut Order<'_>,
-        buffers: &Buffers,
-        origin: Origin<'_>,
-    ) -> Result<()> {
-        let scratch = match self.plan.scratch_bytes {
-            0 => None,
-            bytes => Some(order.scratch.get(context, bytes)?.raw()),
-        };
-        let bytes = self.plan.words.len() * 8;
-        // Where they are no argument by value.
-        let mut buffer: Option<Mem> = None;
-        for pass in &self.plan.passes {
-            let values = pass.words(&self.plan.words);
-            if !self.compiled.words_by_value && (buffer.is_none() || pass.round.is_some()) {
-                let flags = codes::MEM_READ_ONLY | codes::MEM_COPY_HOST_PTR;
-                // SAFETY: the words are copied by the call.
-                buffer = Some(unsafe { context.buffer(flags, bytes, values.as_ptr().cast_mut().cast())? });
+        compiled.entries[pass.entry].with(|kernel| {
+            let mut index = 0;
+            let missing = compiled.pointers.saturating_sub(buffers.len());
+            // Pointers that nobody follows.
+            let filler = buffer.as_ref().map(Mem::raw);
+            let filler = filler
+                .into_iter()
+                .flat_map(|mem| std::iter::repeat_n(mem, missing));
+            for mem in buffers.iter().copied().chain(filler).chain(scratch) {
+                set_buffer(kernel, index, mem)?;
+                index += 1;
             }
-            self.compiled.entries[pass.entry].with(|kernel| {
-                let mut index = 0;
-                let missing = self.compiled.pointers.saturating_sub(buffers.len());
-                // Pointers that nobody follows.
-                let filler = buffer.as_ref().map(Mem::raw);
-                let filler = filler
-                    .into_iter()
-                    .flat_map(|mem| std::iter::repeat_n(mem, missing));
-                for mem in buffers.iter().copied().chain(filler).chain(scratch) {
-                    set_buffer(kernel, index, mem)?;
-                    index += 1;
-                }
-                match &buffer {
-                    Some(mem) => set_buffer(kernel, index, mem.raw())?,
-                    // SAFETY: the words live through the call, and `with` lends the kernel to this thread alone.
-                    None => unsafe { kernel.set(index, bytes, values.as_ptr().cast())? },
-                }
-                // SAFETY: all arguments are set; the caller vouches for the buffers.
-                unsafe { launch(api, kernel, pass.grid, order, origin) }
-            })?;
-        }
-        Ok(())
+            match &buffer {
+                Some(mem) => set_buffer(kernel, index, mem.raw())?,
+                // SAFETY: the words live through the call, and `with` lends the kernel to this thread alone.
+                None => unsafe { kernel.set(index, bytes, values.as_ptr().cast())? },
+            }
+            // SAFETY: all arguments are set; the caller vouches for the buffers.
+            unsafe { launch(api, kernel, pass.grid, order, origin) }
+        })?;
     }
+    Ok(())
 }
 
 /// Sets a buffer argument of a kernel that is lent to this thread.

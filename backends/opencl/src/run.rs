@@ -1,8 +1,8 @@
 //! Programs: launches that are planned and compiled once, and queued in one go by every run.
 
 use crate::device::OpenClDevice;
-use crate::kernel::{Buffers, ClKernel};
-use crate::launch::Prepared;
+use crate::kernel::{ClKernel, start};
+use crate::launch::{self, Buffers, Prepared};
 use crate::profile::{Origin, Packet};
 use crate::stream::{ClStream, Order};
 use parking_lot::Mutex;
@@ -26,7 +26,6 @@ struct Planned {
     known: bool,
     offsets: SmallVec<[u64; 8]>,
     scalars: SmallVec<[u64; 4]>,
-    buffers: Buffers,
 }
 
 impl Launches {
@@ -99,42 +98,41 @@ impl Planned {
         };
         let mut place = SmallVec::new();
         let scalars = program::scalars(scalars, given, arguments, &mut place);
-        self.buffers.clear();
-        let places = operands.iter().map(|operand| {
-            let at = described(operand, slots);
-            self.buffers.push(slots[operand.slot].chunk.mem().raw());
-            at
-        });
+        let places = operands.iter().map(|operand| described(operand, slots));
         let places: SmallVec<[Place<'_>; 8]> = places.collect();
-        let same = self.known
-            && self.scalars[..] == *scalars
-            && places
+        let mut pairs = places.iter().zip(&self.offsets);
+        let same = self.known && self.scalars[..] == *scalars && pairs.all(|(new, old)| new.offset == *old);
+        if !same {
+            let launch = Described {
+                extents,
+                places: &places,
+                scalars,
+            };
+            if !self.adapt(kernel, &launch) {
+                self.known = false;
+                let plan = kernel.routine.plan(&launch)?;
+                self.prepared = launch::prepare(kernel, plan, Buffers::new())?;
+            }
+            self.known = true;
+            self.offsets = places.iter().map(|place| place.offset).collect();
+            self.scalars = SmallVec::from_slice(scalars);
+        }
+        if let Some(prepared) = &mut self.prepared {
+            let buffers = operands
                 .iter()
-                .zip(&self.offsets)
-                .all(|(new, old)| new.offset == *old);
-        if same {
-            return Ok(());
+                .map(|operand| slots[operand.slot].chunk.mem().raw());
+            prepared.buffers.clear();
+            prepared.buffers.extend(buffers);
         }
-        let launch = Described {
-            extents,
-            places: &places,
-            scalars,
-        };
-        if !self.adapt(kernel, &launch) {
-            self.known = false;
-            self.prepared = Prepared::of(kernel, &launch)?;
-        }
-        self.known = true;
-        self.offsets = places.iter().map(|place| place.offset).collect();
-        self.scalars = SmallVec::from_slice(scalars);
         Ok(())
     }
 
     /// Changes the words of the plan. Slots share no bytes that are written, so runs differ in nothing else.
     fn adapt(&mut self, kernel: &ClKernel, launch: &Described<'_>) -> bool {
+        let before = (&self.offsets[..], &self.scalars[..]);
         self.known
             && (self.prepared.as_mut())
-                .is_some_and(|prepared| prepared.adapt(kernel, (&self.offsets, &self.scalars), launch))
+                .is_some_and(|prepared| kernel.routine.adapt(&mut prepared.plan, before, launch))
     }
 
     /// Queues the node; launches in a row share one turn at the queue.
@@ -153,7 +151,7 @@ impl Planned {
             (Step::Launch { .. }, Some(prepared)) => {
                 let order = order.get_or_insert_with(|| stream.order());
                 // SAFETY: the caller vouches for the memory.
-                unsafe { prepared.queue((device.api, &device.context), order, &self.buffers, origin) }
+                unsafe { launch::queue(prepared, (device.api, &device.context), order, origin) }
             }
             (Step::Copy { .. } | Step::Fill { .. }, _) => {
                 if let Some(order) = order.take() {
@@ -171,10 +169,11 @@ impl Planned {
 /// Where an operand of a run lies.
 fn described<'a>(operand: &'a Operand, slots: &[Region<'_, OpenClDevice>]) -> Place<'a> {
     let slot = &slots[operand.slot];
+    let (buffer, skew) = start(slot.chunk);
     let offset = slot.offset.wrapping_add(operand.offset);
     Place {
-        buffer: slot.chunk.mem().raw().0 as u64,
-        offset: slot.chunk.skew().wrapping_add(offset),
+        buffer,
+        offset: skew.wrapping_add(offset),
         strides: &operand.strides,
         gather_stride: operand.gather_stride,
         gather_extent: operand.gather_extent,

@@ -4,7 +4,7 @@ use crate::copy;
 use crate::device::OpenClDevice;
 use crate::event::ClEvent;
 use crate::kernel::ClKernel;
-use crate::launch::Prepared;
+use crate::launch;
 use std::sync::Arc;
 use std::time::Instant;
 use thalweg_cstyle::{MatmulConfig, Routine};
@@ -179,7 +179,7 @@ impl OpenClDevice {
             gather_stride: 1,
             gather_extent: if index == 0 { trial.gather_extent } else { 0 },
         };
-        let launch = Launch {
+        let work = Launch {
             kernel: &kernel,
             extents: &trial.extents,
             bindings: &[bind(0), bind(1), bind(2)],
@@ -193,7 +193,7 @@ impl OpenClDevice {
                 let (begin, end) = (ClEvent::new(true), ClEvent::new(true));
                 let queued = begin
                     .record(&stream)
-                    .and_then(|()| Prepared::submit(self, &stream, &launch, Tag::NONE.into()))
+                    .and_then(|()| launch::submit(self, &stream, &work, Tag::NONE.into()))
                     .and_then(|()| end.record(&stream));
                 stream.synchronize().and(queued)?;
                 if run > 0 {

@@ -7,7 +7,7 @@ use super::{Context, Mode, Precision, Settings};
 use crate::error::Result;
 use crate::error::failure::Refusal;
 use crate::hal::{self, Stream, Target};
-use crate::loader::{LAYERS, names};
+use crate::loader::{LAYERS, layer_list};
 use crate::parallel::{self, FORMER_THREADS, MAX_THREADS, Pool};
 use serde::Deserialize;
 use std::path::Path;
@@ -271,7 +271,7 @@ impl ContextBuilder {
             deterministic: truth(DETERMINISTIC.variable, of(DETERMINISTIC))?,
             streams: number(STREAMS.variable, of(STREAMS))?,
             threads: number(parallel::THREADS.variable, of(parallel::THREADS))?,
-            layers: of(LAYERS).map(|list| names(&list)),
+            layers: of(LAYERS).map(|list| layer_list(&list)),
             precision_mode: of(PRECISION_MODE).map(|text| text.parse()).transpose()?,
             fast_math: truth(FAST_MATH.variable, of(FAST_MATH))?,
         };

@@ -32,8 +32,8 @@ unsafe extern "C" fn alloc<B: Backend>(context: Context, args: *const AllocArgs,
     unsafe {
         enter_profiled::<B>(
             context,
-            |instance| alloc_in::<B, false>(instance, arg(args)?, out),
-            |instance| alloc_in::<B, true>(instance, arg(args)?, out),
+            move |instance| alloc_in::<B, false>(instance, arg(args)?, out),
+            move |instance| alloc_in::<B, true>(instance, arg(args)?, out),
         )
     }
 }
@@ -181,8 +181,8 @@ unsafe extern "C" fn free<B: Backend>(context: Context, buffer: u64) -> i32 {
     unsafe {
         enter_profiled::<B>(
             context,
-            |instance| give_back(instance, buffer),
-            |instance| {
+            move |instance| give_back(instance, buffer),
+            move |instance| {
                 note_buffers(instance, ProfileKind::Free, 0, [buffer]);
                 give_back(instance, buffer)
             },

@@ -287,13 +287,6 @@ impl<D: Device> Source for Open<D> {
 }
 
 impl<D: Device> Open<D> {
-    /// Records a change of memory, if a profile of the device wants it.
-    pub(super) fn memory_event(&self, kind: ProfileKind, stream: u64, buffer: u64, bytes: u64) {
-        if let Some(recorder) = self.device.profiler() {
-            recorder.memory(kind, stream, buffer, bytes);
-        }
-    }
-
     /// Waits until every stream of the device has passed the point that it has reached now, and every stream of another
     /// one what it does with memory that was freed here.
     pub(super) fn wait(&self) {
@@ -428,14 +421,6 @@ impl<B: Backend> Instance<B> {
     /// What fences of a device's memory are judged by.
     pub(super) fn streams(&self) -> Arc<Streams<B::Device>> {
         Arc::clone(&self.fences)
-    }
-
-    /// Ends the profile of a device, if one runs.
-    pub(super) fn stop_profile(&self, open: &Open<B::Device>) {
-        if open.device.profiler().is_some_and(|recorder| recorder.stop()) {
-            self.state.fetch_sub(PROFILE, Ordering::Relaxed);
-            open.device.profile_stopped();
-        }
     }
 
     /// A handle for a new stream of a device.

@@ -2,8 +2,8 @@
 
 use super::objects::{Instance, Open, Origin, PROFILE, Stream};
 use super::{arg, enter, padded, put, writable};
-use crate::backend::{Backend, Counter, Device, Tag, Work};
-use crate::kit::profile::{Recorder, Submission, correlate as set_correlation};
+use crate::backend::{Backend, Device, Tag, Work};
+use crate::kit::profile::{Counter, Recorder, Submission, correlate as set_correlation};
 use crate::status::{Error, Result};
 use crate::tables::{
     Context, Packet, PacketKind, ProfileCounter, ProfileCountersArgs, ProfileDrainArgs, ProfileKind,
@@ -106,6 +106,25 @@ unsafe extern "C" fn counters<B: Backend>(context: Context, args: *const Profile
             }
             put(args.count, all.len())
         })
+    }
+}
+
+impl<D: Device> Open<D> {
+    /// Records a change of memory, if a profile of the device wants it.
+    pub(super) fn memory_event(&self, kind: ProfileKind, stream: u64, buffer: u64, bytes: u64) {
+        if let Some(recorder) = self.device.profiler() {
+            recorder.memory(kind, stream, buffer, bytes);
+        }
+    }
+}
+
+impl<B: Backend> Instance<B> {
+    /// Ends the profile of a device, if one runs.
+    pub(super) fn stop_profile(&self, open: &Open<B::Device>) {
+        if open.device.profiler().is_some_and(|recorder| recorder.stop()) {
+            self.state.fetch_sub(PROFILE, Ordering::Relaxed);
+            open.device.profile_stopped();
+        }
     }
 }
 

@@ -3,32 +3,28 @@
 mod bound;
 mod draft;
 mod forms;
+mod run;
 
-use super::memory::{count as count_bytes, give_back, obtain, withdraw};
 use super::objects::{Buffer, Instance, Owner, full, stale};
-use super::profile::{kernel_of, note_buffers, submission};
-use super::stream::mark;
-use super::{arg, array, enter, enter_profiled, optional, put, writable};
-use crate::backend::{Backend, Device, Region, Tag};
+use super::profile::kernel_of;
+use super::{arg, array, enter, optional, put, writable};
+use crate::backend::{Backend, Device, Tag};
 use crate::kit::program::{Node, Program as Body, dependencies};
-use crate::status::{Error, Result, Status};
+use crate::status::{Error, Result};
 use crate::tables::{
-    self, Context, ProfileKind, ProgramArgs, ProgramDependency, ProgramInput, ProgramRebindArgs,
-    ProgramRunArgs, ProgramScalar, ProgramTable,
+    Context, ProgramArgs, ProgramDependency, ProgramInput, ProgramRebindArgs, ProgramScalar, ProgramTable,
 };
 use bound::{Bound, Reach};
 use draft::Draft;
 pub(super) use forms::Forms;
 use forms::Held;
-use smallvec::SmallVec;
-use std::mem::MaybeUninit;
 use std::sync::{Arc, OnceLock};
 
 pub(super) const fn table<B: Backend>() -> ProgramTable {
     ProgramTable {
         create: create::<B>,
         rebind: rebind::<B>,
-        run: run::<B>,
+        run: run::run::<B>,
         destroy: destroy::<B>,
     }
 }
@@ -231,19 +227,6 @@ unsafe extern "C" fn rebind<B: Backend>(context: Context, args: *const ProgramRe
 }
 
 #[cold]
-fn wrong_run<D: Device>(program: &Program<D>, args: &ProgramRunArgs) -> Error {
-    Error::invalid_argument(format!(
-        "{} inputs, {} arguments and {} outputs; the program has {}, {} and {}",
-        args.input_count,
-        args.argument_count,
-        args.output_count,
-        program.inputs.len(),
-        program.most.len(),
-        program.outputs
-    ))
-}
-
-#[cold]
 fn misplaced<D: Device>(
     program: &Program<D>,
     index: usize,
@@ -254,174 +237,6 @@ fn misplaced<D: Device>(
         return Error::invalid_handle(format!("input {index} lies on another device"));
     }
     program.inputs[index].misses(&format!("input {index}"), input.offset, buffer.bytes())
-}
-
-/// Slots of a run that needs no allocation of its own.
-const INLINE: usize = 8;
-
-unsafe extern "C" fn run<B: Backend>(context: Context, args: *const ProgramRunArgs) -> i32 {
-    // SAFETY: the contract of the tables.
-    unsafe {
-        enter_profiled::<B>(
-            context,
-            |instance| run_in::<B, false>(instance, arg(args)?),
-            |instance| run_in::<B, true>(instance, arg(args)?),
-        )
-    }
-}
-
-/// # Safety
-/// The pointers of the arguments are null or valid.
-#[inline(always)]
-unsafe fn run_in<B: Backend, const PROFILED: bool>(
-    instance: &Instance<B>,
-    args: &ProgramRunArgs,
-) -> Result<()> {
-    // SAFETY: the caller vouches for the pointers.
-    unsafe {
-        let (program, stream) = (instance.program(args.program)?, instance.stream(args.stream)?);
-        if !program.owner.is(stream.owner) {
-            return Err(Error::invalid_handle(
-                "program and stream belong to different devices",
-            ));
-        }
-        let inputs = array(args.inputs, args.input_count)?;
-        let arguments = array(args.arguments, args.argument_count)?;
-        let tag = optional(args.tag)?;
-        if inputs.len() != program.inputs.len()
-            || arguments.len() != program.most.len()
-            || args.output_count != program.outputs
-        {
-            return Err(wrong_run(program, args));
-        }
-        if args.output_count > 0 {
-            writable(args.outputs)?;
-        }
-        if let Some(at) = arguments
-            .iter()
-            .zip(&program.most)
-            .position(|(bits, most)| bits > most)
-        {
-            return Err(Error::invalid_argument(format!(
-                "argument {at} has the bits {:#x}, at most {:#x} are possible",
-                arguments[at], program.most[at]
-            )));
-        }
-        let held = match program.constants.is_empty() {
-            true => &[],
-            false => program.constants(instance, inputs)?,
-        };
-        let (made_at, bound_at) = (inputs.len(), inputs.len() + program.made.len());
-        let held_at = bound_at + program.bound.count();
-        let count = held_at + held.len();
-        // Slots and handles that need no allocation.
-        let mut few = [const { MaybeUninit::<Region<'_, B::Device>>::uninit() }; INLINE];
-        let mut many = Vec::new();
-        let slots = if count <= INLINE {
-            &mut few[..count]
-        } else {
-            many.resize_with(count, MaybeUninit::uninit);
-            &mut many[..]
-        };
-        for (index, ((input, reach), slot)) in inputs.iter().zip(&program.inputs).zip(&mut *slots).enumerate()
-        {
-            let buffer = instance.buffer(input.buffer)?;
-            if !buffer.owner.is(program.owner) || !reach.fits(input.offset, buffer.bytes()) {
-                return Err(misplaced(program, index, input, buffer));
-            }
-            slot.write(buffer.region(input.offset));
-        }
-        let locked = program.bound.lock();
-        let bound: &[ProgramInput] = locked.as_deref().map_or(&[], |bound| bound);
-        if !bound.is_empty() {
-            for (&input, slot) in bound.iter().zip(&mut slots[bound_at..held_at]) {
-                slot.write(instance.buffer(input.buffer)?.region(input.offset));
-            }
-            program
-                .bound
-                .check_run(instance, bound, inputs, &program.inputs)?;
-        }
-        let (mut made, mut uncounted) = (SmallVec::<[u64; 4]>::new(), 0);
-        for (held, slot) in held.iter().zip(&mut slots[held_at..]) {
-            slot.write(instance.buffer(held.buffer)?.region(0));
-        }
-        for (&bytes, slot) in program.made.iter().zip(&mut slots[made_at..bound_at]) {
-            let taken = obtain(instance, program.owner, bytes, stream.id, || {
-                own_tag(program, tag)
-            });
-            match taken {
-                Ok((handle, buffer, more)) => {
-                    made.push(handle);
-                    uncounted += more;
-                    slot.write(buffer.region(0));
-                }
-                Err(error) => {
-                    if error.status == Status::OutOfMemory && !args.missing.is_null() {
-                        args.missing.write(bytes);
-                    }
-                    withdraw(instance, program.owner.get(), &made, uncounted);
-                    return Err(error);
-                }
-            }
-        }
-        count_bytes(program.owner.get(), uncounted);
-        // The loops ran over as many slots as there are, and wrote each.
-        let slots = std::slice::from_raw_parts(slots.as_ptr().cast::<Region<'_, B::Device>>(), count);
-        let raw = tag.map(|tag| Tag::new(Some(tag)));
-        let device = &program.owner.get().device;
-        if PROFILED {
-            note_buffers(instance, ProfileKind::Alloc, args.stream, made.iter().copied());
-        }
-        let submission = match PROFILED {
-            true => submission(stream, args.stream),
-            false => None,
-        };
-        let submitted = match &submission {
-            None => device.run_program(&stream.stream, &program.body, slots, arguments, raw),
-            Some(submission) => {
-                let body = &program.body;
-                device.run_program_profiled(&stream.stream, body, slots, arguments, raw, submission)
-            }
-        };
-        // What was submitted before a failure uses its buffers all the same.
-        let used = inputs
-            .iter()
-            .map(|input| input.buffer)
-            .chain(made.iter().copied())
-            .chain(held.iter().map(|held| held.buffer));
-        mark(stream, used.filter_map(|handle| instance.buffers.get(handle)));
-        if !bound.is_empty() {
-            let used = bound.iter().map(|input| input.buffer);
-            mark(stream, used.filter_map(|handle| instance.buffers.get(handle)));
-        }
-        if let Err(error) = submitted {
-            if PROFILED {
-                note_buffers(instance, ProfileKind::Free, args.stream, made.iter().copied());
-            }
-            withdraw(instance, program.owner.get(), &made, 0);
-            return Err(error);
-        }
-        let (outputs, scratch) = made.split_at(program.outputs);
-        if PROFILED {
-            note_buffers(instance, ProfileKind::Free, args.stream, scratch.iter().copied());
-        }
-        for &scratch in scratch {
-            give_back(instance, scratch)?;
-        }
-        for (index, &handle) in outputs.iter().enumerate() {
-            args.outputs.add(index).write(handle);
-        }
-        Ok(())
-    }
-}
-
-/// Who asks for memory, for errors: the run, or the first node.
-#[cold]
-fn own_tag<D: Device>(program: &Program<D>, tag: Option<&tables::Tag>) -> Option<tables::Tag> {
-    match tag {
-        Some(tag) => Some(*tag),
-        None => program.body.nodes.first().map(|node| node.tag.raw()),
-    }
 }
 
 unsafe extern "C" fn destroy<B: Backend>(context: Context, program: u64) -> i32 {

@@ -20,15 +20,31 @@ pub(super) const fn table<B: Backend>() -> StreamTable {
     }
 }
 
-/// Remembers that a stream uses buffers, unless the work is done already.
+/// The position of a stream, unless it has passed it already: then its work uses no buffer any more.
 #[inline]
-pub(super) fn mark<'a, D: Device + 'a>(stream: &Stream<D>, buffers: impl IntoIterator<Item = &'a Buffer<D>>) {
+pub(super) fn pending<D: Device>(stream: &Stream<D>) -> Option<u64> {
     let device = &stream.owner.get().device;
     let position = device.position(&stream.stream);
-    if !device.passed(&stream.stream, position) {
-        buffers
-            .into_iter()
-            .for_each(|buffer| buffer.mark(stream.id, position));
+    (!device.passed(&stream.stream, position)).then_some(position)
+}
+
+/// Remembers that a stream uses buffers up to a [pending] position.
+#[cold]
+pub(super) fn mark<'a, D: Device + 'a>(
+    stream: &Stream<D>,
+    position: u64,
+    buffers: impl IntoIterator<Item = &'a Buffer<D>>,
+) {
+    buffers
+        .into_iter()
+        .for_each(|buffer| buffer.mark(stream.id, position));
+}
+
+/// Remembers that a stream uses the buffers of work that was submitted, unless that is done already.
+#[inline]
+fn mark_used<'a, D: Device + 'a>(stream: &Stream<D>, buffers: impl IntoIterator<Item = &'a Buffer<D>>) {
+    if let Some(position) = pending(stream) {
+        mark(stream, position, buffers);
     }
 }
 
@@ -67,8 +83,8 @@ unsafe extern "C" fn launch<B: Backend>(
     unsafe {
         enter_profiled::<B>(
             context,
-            |instance| launch_in::<B, false>(instance, stream, launch, tag),
-            |instance| launch_in::<B, true>(instance, stream, launch, tag),
+            move |instance| launch_in::<B, false>(instance, stream, launch, tag),
+            move |instance| launch_in::<B, true>(instance, stream, launch, tag),
         )
     }
 }
@@ -91,7 +107,7 @@ unsafe fn launch_in<B: Backend, const PROFILED: bool>(
         let (tag, packet) = (Tag::new(optional(tag)?), (u32::MAX, launch.kernel));
         let submitted = profile::submit::<_, PROFILED>((stream, handle), &work, tag, packet);
         // Of what is refused, a part may be queued.
-        mark(stream, room.buffers.iter().copied());
+        mark_used(stream, room.buffers.iter().copied());
         submitted
     }
 }
@@ -106,8 +122,8 @@ unsafe extern "C" fn submit<B: Backend>(
     unsafe {
         enter_profiled::<B>(
             context,
-            |instance| submit_in::<B, false>(instance, stream, array(packets, count)?),
-            |instance| submit_in::<B, true>(instance, stream, array(packets, count)?),
+            move |instance| submit_in::<B, false>(instance, stream, array(packets, count)?),
+            move |instance| submit_in::<B, true>(instance, stream, array(packets, count)?),
         )
     }
 }
@@ -146,7 +162,7 @@ unsafe fn submit_in<B: Backend, const PROFILED: bool>(
     });
     drop(all);
     // What was submitted before a failure uses its buffers all the same.
-    mark(stream, rooms.iter().flat_map(|room| room.buffers.iter().copied()));
+    mark_used(stream, rooms.iter().flat_map(|room| room.buffers.iter().copied()));
     submitted
 }
 
@@ -166,7 +182,7 @@ unsafe fn submit_one<B: Backend, const PROFILED: bool>(
                 (u32::MAX, profile::kernel_of(packet)),
             );
             let submitted = profile::submit::<_, PROFILED>((stream, handle), &work, tag, place);
-            mark(stream, room.buffers.iter().copied());
+            mark_used(stream, room.buffers.iter().copied());
             submitted?;
         }
     }
@@ -188,8 +204,8 @@ unsafe extern "C" fn wait_event<B: Backend>(context: Context, args: *const WaitE
     unsafe {
         enter_profiled::<B>(
             context,
-            |instance| wait_event_in::<B, false>(instance, arg(args)?),
-            |instance| wait_event_in::<B, true>(instance, arg(args)?),
+            move |instance| wait_event_in::<B, false>(instance, arg(args)?),
+            move |instance| wait_event_in::<B, true>(instance, arg(args)?),
         )
     }
 }
@@ -217,8 +233,8 @@ unsafe extern "C" fn callback<B: Backend>(context: Context, args: *const Callbac
     unsafe {
         enter_profiled::<B>(
             context,
-            |instance| callback_in::<B, false>(instance, arg(args)?),
-            |instance| callback_in::<B, true>(instance, arg(args)?),
+            move |instance| callback_in::<B, false>(instance, arg(args)?),
+            move |instance| callback_in::<B, true>(instance, arg(args)?),
         )
     }
 }

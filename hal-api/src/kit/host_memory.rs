@@ -1,10 +1,11 @@
 //! The host's memory as a device's memory.
 
-use super::deferred::Deferred;
 use super::profile::{Command, Recorder, Submission};
+use super::program::Step;
 use super::queue::{Job, Queue};
-use crate::backend::{Copy, Device, Fill, Launch, Place, Region, Tag, Work};
+use crate::backend::{Bound, Device, Launch, Place, Region, Tag, Work};
 use crate::status::{Error, Result};
+use smallvec::SmallVec;
 use std::alloc::{Layout, alloc, dealloc};
 use std::sync::Arc;
 
@@ -65,6 +66,33 @@ pub fn address<D: Device<Chunk = HostChunk>>(region: &Region<'_, D>) -> *mut u8 
     region.chunk.ptr.wrapping_add(region.offset as usize)
 }
 
+/// Memory that stays where it is while work that uses it waits, and how many bytes of it are used.
+pub type Lent = (HostChunk, u64);
+
+/// Work that outlives the call it came with: a step, and the memory behind its slots.
+///
+/// # Errors
+/// A callback, which runs once.
+pub fn keep<D: Device>(
+    work: &Work<'_, D>,
+    address: impl Fn(&Region<'_, D>) -> *mut u8,
+) -> Result<(Step<D>, SmallVec<[Lent; 4]>)> {
+    let step = Step::of(work)?;
+    let lent = |region: &Region<'_, D>| (HostChunk::borrowed(address(region)), region.bytes);
+    let end = |place: &Place<'_, D>| match place {
+        // A copy says itself how much it reaches.
+        Place::Host(ptr) => (HostChunk::borrowed(*ptr), 0),
+        Place::Device(_, region) => lent(region),
+    };
+    let memory = match work {
+        Work::Launch(launch) => launch.bindings.iter().map(|bound| lent(&bound.region)).collect(),
+        Work::Copy(copy) => [&copy.dst.0, &copy.src.0].into_iter().map(end).collect(),
+        Work::Fill(fill) => std::iter::once(lent(&fill.region)).collect(),
+        Work::Callback(_) => SmallVec::new(),
+    };
+    Ok((step, memory))
+}
+
 /// [`Device::submit`] to a [`Queue`]: copies, fills and callbacks are done here, launches by `launch`.
 ///
 /// # Safety
@@ -114,11 +142,9 @@ unsafe fn job<D: Device<Chunk = HostChunk>>(
     if let Work::Callback(callback) = *work {
         return Ok(Box::new(move || callback.call()));
     }
-    let work = Deferred::new(work)?;
+    let (step, memory) = keep(work, address)?;
     // SAFETY: the caller vouches for the memory until the stream has passed the work.
-    Ok(Box::new(move || unsafe {
-        work.with(|work| execute(work, launch))
-    }))
+    Ok(Box::new(move || unsafe { execute(&step, &memory, launch) }))
 }
 
 fn push<D: Device>(stream: &Queue, work: &Work<'_, D>, tag: Tag<'_>, run: Run) -> Result<()> {
@@ -132,41 +158,73 @@ fn push<D: Device>(stream: &Queue, work: &Work<'_, D>, tag: Tag<'_>, run: Run) -
     }
 }
 
+/// Runs what [`keep`] made.
+///
 /// # Safety
-/// As [`Device::submit`].
+/// As [`Device::submit`], for the memory of the slots.
 unsafe fn execute<D: Device<Chunk = HostChunk>>(
-    work: &Work<'_, D>,
+    step: &Step<D>,
+    memory: &[Lent],
     launch: unsafe fn(&Launch<'_, D>) -> Result<()>,
 ) -> Result<()> {
-    let end = |place: &Place<'_, D>| match place {
-        Place::Host(ptr) => *ptr,
-        Place::Device(_, region) => address(region),
-    };
-    match work {
-        // SAFETY: the caller's contract.
-        Work::Launch(work) => unsafe { launch(work) },
-        Work::Copy(Copy {
+    let at = |slot: usize, offset: u64| memory[slot].0.ptr.wrapping_add(offset as usize);
+    match step {
+        Step::Launch {
+            kernel,
+            extents,
+            operands,
+            scalars,
+            given: _,
+        } => {
+            let bindings: Vec<Bound<'_, D>> = (operands.iter().zip(memory))
+                .map(|(operand, (chunk, bytes))| Bound {
+                    region: Region {
+                        chunk,
+                        offset: operand.offset,
+                        bytes: *bytes,
+                    },
+                    strides: &operand.strides,
+                    gather_stride: operand.gather_stride,
+                    gather_extent: operand.gather_extent,
+                })
+                .collect();
+            // SAFETY: the caller's contract.
+            unsafe {
+                launch(&Launch {
+                    kernel,
+                    extents,
+                    bindings: &bindings,
+                    scalars,
+                })
+            }
+        }
+        Step::Copy {
             dst,
             src,
             width,
             rows,
-        }) => {
-            for row in 0..*rows as usize {
-                let to = end(&dst.0).wrapping_add(row * dst.1 as usize);
-                let from = end(&src.0).wrapping_add(row * src.1 as usize);
+        } => {
+            for row in 0..*rows {
+                let to = at(dst.slot, dst.offset + row * dst.pitch);
+                let from = at(src.slot, src.offset + row * src.pitch);
                 // SAFETY: rows of the two ends, which do not overlap.
                 unsafe { to.copy_from_nonoverlapping(from, *width as usize) }
             }
             Ok(())
         }
-        Work::Fill(Fill { region, pattern, .. }) => {
-            for at in 0..region.bytes as usize {
+        Step::Fill {
+            slot,
+            offset,
+            bytes,
+            pattern,
+            pattern_bytes: _,
+        } => {
+            for byte in 0..*bytes {
                 // SAFETY: inside the region.
-                unsafe { address(region).add(at).write(pattern[at % 8]) }
+                unsafe { at(*slot, offset + byte).write(pattern[byte as usize % 8]) }
             }
             Ok(())
         }
-        Work::Callback(callback) => callback.call(),
     }
 }
 

@@ -4,7 +4,6 @@
 
 pub mod cache;
 pub mod checks;
-pub mod deferred;
 pub mod error_slot;
 pub mod event;
 pub mod file;

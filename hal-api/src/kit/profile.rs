@@ -157,6 +157,17 @@ impl Command {
     }
 }
 
+/// A hardware counter; see [`ProfileCounter`](crate::tables::ProfileCounter).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// What is counted; at most 48 bytes are shown.
+    pub name: String,
+    /// What one is; at most 16 bytes are shown.
+    pub unit: String,
+    /// How many since the profile was started.
+    pub value: u64,
+}
+
 /// Records of one device, kept until the host takes them.
 pub struct Recorder {
     // The running session's number above the bits of its kinds; 0 while none runs.

@@ -2,7 +2,7 @@
 
 use super::profile::Submission;
 use crate::backend::{Bound, Copy, Device, Fill, Launch, OwnedTag, Place, Region, Tag, Work};
-use crate::status::Result;
+use crate::status::{Error, Result};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::collections::HashMap;
@@ -162,21 +162,30 @@ pub fn dependencies(touches: &[Vec<Touch>]) -> Vec<Box<[u32]>> {
     all
 }
 
-/// The scalars of a launch of a run.
+/// The scalars of a launch of a run, where they stand in one place: all are its own, or all are the run's, in order.
 #[inline]
+pub fn plain_scalars<'a>(
+    fixed: &'a [u64],
+    given: &[(usize, usize)],
+    arguments: &'a [u64],
+) -> Option<&'a [u64]> {
+    let Some(&(_, first)) = given.first() else {
+        return Some(fixed);
+    };
+    let in_order =
+        given.len() == fixed.len() && (0..).zip(given).all(|(at, &place)| place == (at, first + at));
+    in_order.then(|| &arguments[first..][..given.len()])
+}
+
+/// The scalars of a launch of a run.
 pub fn scalars<'a>(
     fixed: &'a [u64],
     given: &[(usize, usize)],
     arguments: &'a [u64],
     place: &'a mut SmallVec<[u64; 4]>,
 ) -> &'a [u64] {
-    if given.is_empty() {
-        return fixed;
-    }
-    // Most launches take all their scalars from the run, in order.
-    let first = given[0].1;
-    if given.len() == fixed.len() && (0..).zip(given).all(|(at, &place)| place == (at, first + at)) {
-        return &arguments[first..][..given.len()];
+    if let Some(scalars) = plain_scalars(fixed, given, arguments) {
+        return scalars;
     }
     place.clear();
     place.extend_from_slice(fixed);
@@ -184,6 +193,52 @@ pub fn scalars<'a>(
         place[scalar] = arguments[argument];
     }
     place
+}
+
+impl<D: Device> Step<D> {
+    /// Work as a step with a slot of its own for each parameter of a launch, destination and source of a copy, or the region of a
+    /// fill.
+    ///
+    /// # Errors
+    /// A callback, which runs once.
+    pub fn of(work: &Work<'_, D>) -> Result<Step<D>> {
+        let end = |slot, pitch| End {
+            slot,
+            offset: 0,
+            pitch,
+        };
+        Ok(match work {
+            Work::Launch(launch) => Step::Launch {
+                kernel: Arc::clone(launch.kernel),
+                extents: launch.extents.into(),
+                operands: (launch.bindings.iter().enumerate())
+                    .map(|(slot, bound)| Operand {
+                        slot,
+                        offset: 0,
+                        strides: bound.strides.into(),
+                        gather_stride: bound.gather_stride,
+                        gather_extent: bound.gather_extent,
+                    })
+                    .collect(),
+                scalars: launch.scalars.into(),
+                given: Box::default(),
+            },
+            Work::Copy(copy) => Step::Copy {
+                dst: end(0, copy.dst.1),
+                src: end(1, copy.src.1),
+                width: copy.width,
+                rows: copy.rows,
+            },
+            Work::Fill(fill) => Step::Fill {
+                slot: 0,
+                offset: 0,
+                bytes: fill.region.bytes,
+                pattern: fill.pattern,
+                pattern_bytes: fill.pattern_bytes,
+            },
+            Work::Callback(_) => return Err(Error::unsupported("a callback runs once and cannot be kept")),
+        })
+    }
 }
 
 impl<D: Device> Node<D> {
@@ -327,6 +382,22 @@ mod tests {
             end,
             written,
         }
+    }
+
+    #[test]
+    fn scalars_are_the_launchs_own_or_the_runs() {
+        let (fixed, arguments) = ([7, 8], [1, 2, 3]);
+        let of = |given: &[(usize, usize)]| {
+            let plain = plain_scalars(&fixed, given, &arguments).map(<[u64]>::to_vec);
+            let all = scalars(&fixed, given, &arguments, &mut SmallVec::new()).to_vec();
+            (plain, all)
+        };
+        assert_eq!(of(&[]), (Some(vec![7, 8]), vec![7, 8]));
+        assert_eq!(of(&[(0, 1), (1, 2)]), (Some(vec![2, 3]), vec![2, 3]));
+        // One of each kind, another order, and one argument twice.
+        assert_eq!(of(&[(1, 0)]), (None, vec![7, 1]));
+        assert_eq!(of(&[(0, 2), (1, 1)]), (None, vec![3, 2]));
+        assert_eq!(of(&[(0, 1), (1, 1)]), (None, vec![2, 2]));
     }
 
     #[test]

@@ -134,8 +134,8 @@ pub struct ProgramRunArgs {
 pub struct ProgramTable {
     /// Checks the packets and keeps them.
     pub create: unsafe extern "C" fn(context: Context, args: *const ProgramArgs, out: *mut u64) -> i32,
-    /// Gives a bound slot another buffer for later runs; those that were submitted keep the old one. When it fails, nothing
-    /// changes.
+    /// Gives a bound slot another buffer for later runs. Those that have begun keep the old one, which a run uses until its call
+    /// returns. When it fails, nothing changes.
     pub rebind: unsafe extern "C" fn(context: Context, args: *const ProgramRebindArgs) -> i32,
     /// Makes outputs and scratch buffers, submits the packets, gives the scratch buffers back and writes the outputs' handles,
     /// which are then the caller's as those of [`MemoryTable::alloc`](super::MemoryTable::alloc) are. When it fails, no output is

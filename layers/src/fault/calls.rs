@@ -1,6 +1,6 @@
 //! The calls that may fail.
 
-use super::{Fault, Kind, Object, State, injected, rules, text};
+use super::{Fault, Kind, Object, Program, State, injected, rules, text};
 use crate::forward::{self, Tables};
 use crate::layer::{Answer, Place, Stop, below, enter};
 use std::ffi::c_void;
@@ -80,7 +80,7 @@ fn forget(place: &Place<Fault>, object: Object, handle: u64) {
     state.owners.remove(&(object, handle));
     match object {
         Object::Stream => drop(state.sticking.remove(&handle)),
-        Object::Program => drop(state.makes.remove(&handle)),
+        Object::Program => drop(state.programs.remove(&handle)),
         Object::Event => {}
     }
 }
@@ -242,13 +242,11 @@ fn submission(place: &Place<Fault>, stream: u64, op: &str) -> Result<Fate, Stop>
 
 impl Fate {
     /// Makes what was submitted fail, if it is to.
-    fn befall(self, place: &Place<Fault>, stream: u64) -> Answer {
-        match self {
-            Fate::Goes => Ok(()),
-            Fate::Fails(text) => {
+    fn befall(self, place: &Place<Fault>, stream: u64) {
+        if let Fate::Fails(text) = self {
+            // SAFETY: the function takes no data.
+            if unsafe { host_work(place, stream, fails, ptr::null_mut()) }.is_ok() {
                 stick(place, stream, text);
-                // SAFETY: the function takes no data.
-                unsafe { host_work(place, stream, fails, ptr::null_mut()) }
             }
         }
     }
@@ -296,16 +294,18 @@ unsafe extern "C" fn launch(context: Context, stream: u64, launch: *const Launch
         unsafe {
             let fate = submission(place, stream, op(tag))?;
             below((place.next.stream.launch)(context, stream, launch, tag))?;
-            fate.befall(place, stream)
+            fate.befall(place, stream);
         }
+        Ok(())
     })
 }
 
 unsafe extern "C" fn submit(context: Context, stream: u64, packets: *const Packet, count: usize) -> i32 {
     enter(context, |place: &Place<Fault>| {
         let whole = !packets.is_null() && packets.is_aligned() && count <= 1 << 20;
-        // SAFETY: the contract of the tables; an array that cannot be one is left to what is below.
+        // An array that cannot be one is left to what is below.
         let list = if whole {
+            // SAFETY: the contract of the tables.
             unsafe { std::slice::from_raw_parts(packets, count) }
         } else {
             &[]
@@ -329,7 +329,8 @@ unsafe extern "C" fn submit(context: Context, stream: u64, packets: *const Packe
         }
         // SAFETY: the arguments are handed on as they came.
         below(unsafe { (place.next.stream.submit)(context, stream, packets, count) })?;
-        fate.befall(place, stream)
+        fate.befall(place, stream);
+        Ok(())
     })
 }
 
@@ -475,8 +476,8 @@ unsafe extern "C" fn compile(context: Context, args: *const CompileArgs, out: *m
                 return Err(injected(Status::CompileFailed, name, Kind::Compile, number).into());
             }
         }
-        // SAFETY: the arguments are handed on as they came.
         let table = place.next.kernel.ok_or_else(absent)?;
+        // SAFETY: the arguments are handed on as they came.
         below(unsafe { (table.compile)(context, args, out) })
     })
 }
@@ -508,9 +509,15 @@ unsafe extern "C" fn create_program(context: Context, args: *const ProgramArgs, 
                 list((*args).outputs, (*args).output_count),
                 list((*args).scratch, (*args).scratch_count),
             );
-            if let Some(&most) = outputs.iter().chain(scratch).max() {
-                place.layer.state.lock().makes.insert(out.read(), most);
-            }
+            let packets = match (*args).packet_count {
+                0 => &[],
+                count => std::slice::from_raw_parts((*args).packets, count),
+            };
+            let program = Program {
+                makes: outputs.iter().chain(scratch).max().copied(),
+                op: packets.first().map_or("", |packet| op(packet.tag)).to_owned(),
+            };
+            place.layer.state.lock().programs.insert(out.read(), program);
         }
         Ok(())
     })
@@ -521,12 +528,19 @@ unsafe extern "C" fn run(context: Context, args: *const ProgramRunArgs) -> i32 {
         let mut fate = Fate::Goes;
         // SAFETY: the contract of the tables.
         if let Some(args) = unsafe { arg(args) } {
+            let known = |state: &State| {
+                let program = state.programs.get(&args.program)?;
+                Some((program.op.clone(), program.makes))
+            };
+            let (first, makes) = known(&place.layer.state.lock()).unwrap_or_default();
             // SAFETY: as above.
-            let op = unsafe { op(args.tag) };
+            let op = match unsafe { op(args.tag) } {
+                "" => first.as_str(),
+                op => op,
+            };
             fate = submission(place, args.stream, op)?;
-            let mut state = place.layer.state.lock();
-            if let Some(&bytes) = state.makes.get(&args.program)
-                && let Some(number) = state.rules.strikes(Kind::Alloc)
+            if let Some(bytes) = makes
+                && let Some(number) = place.layer.state.lock().rules.strikes(Kind::Alloc)
             {
                 if !args.missing.is_null() {
                     // SAFETY: null or valid for writing by the contract.
@@ -539,8 +553,9 @@ unsafe extern "C" fn run(context: Context, args: *const ProgramRunArgs) -> i32 {
         // SAFETY: the arguments are handed on as they came; what is below has read them when it succeeds.
         unsafe {
             below((table.run)(context, args))?;
-            fate.befall(place, (*args).stream)
+            fate.befall(place, (*args).stream);
         }
+        Ok(())
     })
 }
 

@@ -8,9 +8,9 @@ pub use rules::Kind;
 use crate::forward::Tables;
 use crate::layer::{Layer, Places};
 use crate::next::Next;
-use parking_lot::Mutex;
 use rules::Rules;
 use std::collections::{HashMap, HashSet};
+use thalweg_hal::kit::lock::Mutex;
 use thalweg_hal::settings::{Setting, Values, Way};
 use thalweg_hal::{Error, Host, Result, Status};
 
@@ -41,10 +41,17 @@ struct State {
     lost: HashSet<u64>,
     /// The device of each object, whose handles are numbered for each kind on its own.
     owners: HashMap<(Object, u64), u64>,
-    /// Of each program the bytes of its largest output or scratch buffer, where a run makes any.
-    makes: HashMap<u64, u64>,
+    programs: HashMap<u64, Program>,
     /// What was made to fail on each stream, until it is reported.
     sticking: HashMap<u64, Vec<String>>,
+}
+
+/// What a run of a program is told by.
+struct Program {
+    /// Bytes of its largest output or scratch buffer; `None` where a run makes none.
+    makes: Option<u64>,
+    /// The op of its first packet, for a run without a tag.
+    op: String,
 }
 
 /// What belongs to a device.
@@ -115,7 +122,7 @@ impl State {
         self.lost.remove(&device);
         self.owners.retain(|_, owner| *owner != device);
         let owners = &self.owners;
-        self.makes
+        self.programs
             .retain(|program, _| owners.contains_key(&(Object::Program, *program)));
         self.sticking
             .retain(|stream, _| owners.contains_key(&(Object::Stream, *stream)));

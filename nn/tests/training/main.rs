@@ -4,6 +4,7 @@
 mod callbacks;
 mod checkpoints;
 mod epochs;
+mod faults;
 mod observed;
 mod steps;
 mod structure;

@@ -2,38 +2,21 @@
 //! are contiguous f32 maps or sums over an inner axis.
 
 use super::{Backend, Device, DeviceOptions};
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::atomic::{AtomicBool, Ordering};
-use thalweg_hal::backend::{self, Copy, Launch, Place, Properties, Region, Source, Tag, Work};
+use thalweg_hal::backend::{self, Launch, Properties, Source, Tag, Work};
 use thalweg_hal::ir::{Kernel, Node, ReduceOp, Role, ScalarOp};
-use thalweg_hal::kit::deferred::Deferred;
 use thalweg_hal::kit::host_device::memory_info;
-use thalweg_hal::kit::queue::{Job, Queue};
+use thalweg_hal::kit::host_memory::{self, HostChunk, address};
+use thalweg_hal::kit::queue::Queue;
 use thalweg_hal::tables::{BackendApi, Capability, Kind, MemoryInfo};
 use thalweg_hal::{Error, Host, Result};
 
-/// Makes later work of every test device fail while set.
+/// Makes later launches of every test device fail while set.
 pub(super) static BROKEN: AtomicBool = AtomicBool::new(false);
 
 pub(super) struct Double;
 
 pub(super) struct DoubleDevice(u32);
-
-pub(super) struct Chunk(*mut u8, Option<Layout>);
-
-// SAFETY: the streams' order says who touches the memory.
-unsafe impl Send for Chunk {}
-// SAFETY: as above.
-unsafe impl Sync for Chunk {}
-
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        if let Some(layout) = self.1 {
-            // SAFETY: allocated with this layout.
-            unsafe { dealloc(self.0, layout) }
-        }
-    }
-}
 
 impl backend::Backend for Double {
     type Device = DoubleDevice;
@@ -82,26 +65,24 @@ impl backend::Backend for Double {
 }
 
 impl backend::Device for DoubleDevice {
-    type Chunk = Chunk;
+    type Chunk = HostChunk;
     type Kernel = Kernel;
 
     thalweg_hal::queue_streams!();
 
-    fn reserve(&self, bytes: u64) -> Result<Chunk> {
-        let layout = Layout::from_size_align(bytes as usize, 512).unwrap();
-        // SAFETY: the pool never asks for 0 bytes.
-        Ok(Chunk(unsafe { alloc_zeroed(layout) }, Some(layout)))
+    fn reserve(&self, bytes: u64) -> Result<HostChunk> {
+        HostChunk::reserve(bytes)
     }
 
-    unsafe fn import(&self, ptr: *mut u8, _: u64) -> Result<Chunk> {
+    unsafe fn import(&self, ptr: *mut u8, _: u64) -> Result<HostChunk> {
         match self.0 {
             2 => Err(Error::unsupported("part of this memory is imported already")),
-            _ => Ok(Chunk(ptr, None)),
+            _ => Ok(HostChunk::borrowed(ptr)),
         }
     }
 
-    fn map(&self, chunk: &Chunk) -> Result<*mut u8> {
-        Ok(chunk.0)
+    fn map(&self, chunk: &HostChunk) -> Result<*mut u8> {
+        Ok(chunk.ptr())
     }
 
     fn memory_info(&self) -> Result<MemoryInfo> {
@@ -109,22 +90,16 @@ impl backend::Device for DoubleDevice {
     }
 
     unsafe fn submit(&self, stream: &Queue, work: &Work<'_, Self>, tag: Tag<'_>) -> Result<()> {
-        let tag = tag.to_owned();
-        let describe = Box::new(move || tag.to_string());
-        if let Work::Callback(callback) = *work {
-            let run = Box::new(move || callback.call());
-            return stream.push(Job { run, describe });
+        // SAFETY: the contract of both is the same, and `run` relies on it.
+        unsafe {
+            host_memory::submit(stream, work, tag, |launch| {
+                if BROKEN.load(Ordering::Relaxed) {
+                    return Err(Error::launch_failed("the device is broken"));
+                }
+                run(launch);
+                Ok(())
+            })
         }
-        let work = Deferred::new(work)?;
-        let run = Box::new(move || {
-            if BROKEN.load(Ordering::Relaxed) {
-                return Err(Error::launch_failed("the device is broken"));
-            }
-            // SAFETY: the caller vouches for the memory until the stream has passed the work.
-            unsafe { work.with(|work| execute(work)) };
-            Ok(())
-        });
-        stream.push(Job { run, describe })
     }
 
     fn supports(&self, source: &Source<'_>) -> Result<()> {
@@ -144,45 +119,6 @@ impl backend::Device for DoubleDevice {
 
 fn no_library() -> Error {
     Error::unsupported("no library op; compile its definition")
-}
-
-fn address(region: &Region<'_, DoubleDevice>) -> *mut u8 {
-    region.chunk.0.wrapping_add(region.offset as usize)
-}
-
-/// # Safety
-/// As `Device::submit`.
-unsafe fn execute(work: &Work<'_, DoubleDevice>) {
-    let end = |place: &Place<'_, DoubleDevice>| match place {
-        Place::Host(ptr) => *ptr,
-        Place::Device(_, region) => address(region),
-    };
-    match work {
-        Work::Copy(Copy {
-            dst,
-            src,
-            width,
-            rows,
-        }) => {
-            for row in 0..*rows {
-                let (to, from) = (end(&dst.0), end(&src.0));
-                // SAFETY: checked by the export layer.
-                unsafe {
-                    to.add((row * dst.1) as usize)
-                        .copy_from_nonoverlapping(from.add((row * src.1) as usize), *width as usize);
-                }
-            }
-        }
-        Work::Fill(fill) => {
-            for at in 0..fill.region.bytes as usize {
-                // SAFETY: as above.
-                unsafe { address(&fill.region).add(at).write(fill.pattern[at % 8]) }
-            }
-        }
-        // SAFETY: as above.
-        Work::Launch(launch) => unsafe { run(launch) },
-        Work::Callback(_) => {}
-    }
 }
 
 /// # Safety

@@ -18,8 +18,8 @@ pub const LAYERS: Setting = Setting {
     way: Way::Option,
     values: Values::Range("names of layers with `,` between them"),
     default: "none",
-    about: "Layers between the program and every backend; the first is nearest to the program. They are built in (`fault`, \
-            `validate`) or files `libthalweg_layer_NAME.so` where plugins are searched. A program with raised privileges ignores \
+    about: "Layers between the program and every backend; the first is nearest to the program. They are built in (`fault`) or \
+            files `libthalweg_layer_NAME.so` where plugins are searched. A program with raised privileges ignores \
             the variable. In code also: `LoaderOptions::layers`.",
     read_by: "the loader",
 };
@@ -43,7 +43,7 @@ pub const BUILT_IN: &[BuiltIn] = &[
 ];
 
 /// The names in a list with commas, as [`LAYERS`] takes it.
-pub fn names(list: &str) -> Vec<String> {
+pub fn layer_list(list: &str) -> Vec<String> {
     let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
     names.map(String::from).collect()
 }
@@ -183,7 +183,7 @@ fn wrap(entry: LayerEntry, next: &BackendApi) -> Result<BackendApi, LoadError> {
 pub(super) fn asked(options: &LoaderOptions, around: &discover::Surroundings) -> Vec<String> {
     match &around.layers {
         _ if !options.layers.is_empty() => options.layers.clone(),
-        Some(list) if options.use_environment && !around.privileged => names(list),
+        Some(list) if options.use_environment && !around.privileged => layer_list(list),
         _ => Vec::new(),
     }
 }

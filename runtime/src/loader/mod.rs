@@ -24,7 +24,7 @@ pub mod trust;
 
 pub use cache::Cache;
 pub use error::LoadError;
-pub use layers::{BUILT_IN, BuiltIn, LAYERS, names};
+pub use layers::{BUILT_IN, BuiltIn, LAYERS, layer_list};
 pub use lock::LockError;
 pub use open::Backend;
 pub use options::LoaderOptions;

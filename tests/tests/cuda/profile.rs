@@ -1,7 +1,7 @@
 //! Profiles: programs node by node while one runs, and devices that break meanwhile.
 
-use super::programs::{counts, let_fail};
-use super::{device, double, operands};
+use super::programs::counts;
+use super::{device, double, operands, run};
 use thalweg::hal::{
     Buffer, Device, Graph, Launch, Node, ProfileFlag, ProfileKind, ProfileKinds, Status, Stream,
 };
@@ -19,8 +19,8 @@ fn graph(device: &Device, stream: &Stream) -> (Graph, [Buffer; 2]) {
 fn a_program_runs_node_by_node_while_a_profile_runs() {
     let device = device(10);
     let stream = Stream::new(&device).unwrap();
-    let (graph, [_, y]) = graph(&device, &stream);
-    let run = |times: i32| {
+    let (graph, [_x, y]) = graph(&device, &stream);
+    let runs = |times: i32| {
         let before = counts(10);
         for _ in 0..times {
             graph.launch(&stream).unwrap();
@@ -29,12 +29,12 @@ fn a_program_runs_node_by_node_while_a_profile_runs() {
         assert_eq!(y.download::<f32>(&stream).unwrap(), [2.0; 8]);
         counts(10).graphs - before.graphs
     };
-    assert_eq!(run(3), 3);
+    assert_eq!(runs(3), 3);
     let mut profile = device.profile_start(ProfileKinds::WORK, 1000).unwrap();
     device.correlate(5);
-    assert_eq!(run(3), 0);
+    assert_eq!(runs(3), 0);
     profile.stop().unwrap();
-    assert_eq!(run(3), 3);
+    assert_eq!(runs(3), 3);
     let mut records = Vec::new();
     assert_eq!(profile.drain(&mut records).unwrap(), 0);
     device.correlate(0);
@@ -81,18 +81,18 @@ fn times_stay_on_the_hosts_clock() {
 
 #[test]
 fn a_device_breaks_while_a_profile_runs() {
-    const ECC_UNCORRECTABLE: u32 = 214;
     let device = device(12);
     let stream = Stream::new(&device).unwrap();
-    let (x, _) = operands(&device, &stream);
-    let profile = device.profile_start(ProfileKinds::ALL, 1000).unwrap();
+    let (x, y) = operands(&device, &stream);
+    let broken = double(&device, "fault_ecc");
+    let profile = device.profile_start(ProfileKinds::WORK, 1000).unwrap();
     x.fill(&stream, 1.0_f32).unwrap();
     stream.synchronize().unwrap();
     let mut records = Vec::new();
     assert_eq!(profile.drain(&mut records).unwrap(), 0);
     assert_eq!(records.len(), 1);
-    let_fail(12, c"cuMemsetD32Async", ECC_UNCORRECTABLE, 1);
-    assert!(x.fill(&stream, 2.0_f32).is_err());
+    let submitted = run(&stream, &broken, "broken", &x, &y);
+    assert!(submitted.and_then(|()| stream.synchronize()).is_err());
     assert_eq!(device.status().unwrap_err().status(), Status::DeviceLost);
     // What was recorded can be taken all the same.
     assert_eq!(profile.drain(&mut records).unwrap(), 0);

@@ -58,6 +58,28 @@ pub(crate) fn plain_c(folder: &str) -> PathBuf {
     library
 }
 
+/// Compiles `tests/plugins/quota_c` as the layer `name` into a folder of its own and returns the file.
+pub(crate) fn layer_c(folder: &str, name: &str, defines: &[&str]) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
+    // A folder that an earlier run has left may have more in it.
+    let file = folder.join(format!("libthalweg_layer_{name}.so"));
+    std::fs::create_dir_all(&folder).unwrap();
+    let _ = std::fs::remove_file(folder.join("thalweg-plugins.lock"));
+    let run = compiled(
+        Command::new("cc")
+            .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic"])
+            .args(["-shared", "-fPIC", "-fvisibility=hidden"])
+            .args(defines.iter().map(|define| format!("-D{define}")))
+            .arg(format!("-I{}", root.join("hal-api/include").display()))
+            .arg(root.join("tests/plugins/quota_c/quota.c"))
+            .arg("-o")
+            .arg(&file),
+    );
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    file
+}
+
 /// Compiles `tests/plugins/opencl/faults.c`, the machine's OpenCL loader with faults.
 pub(crate) fn opencl_faults() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

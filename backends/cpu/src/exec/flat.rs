@@ -136,27 +136,13 @@ pub(super) fn run(program: &Program, args: &Args<'_>, parallel: &dyn Parallel) {
     habits.stream &= !habits.in_place;
     habits.fetch = total * program.widest_input >= FETCH;
     for compiled in &program.parts {
-        let plan = &compiled.outer_again;
         let walk = Walk {
             program,
-            plan,
+            plan: &compiled.outer_again,
             args,
             habits,
         };
-        if total <= 2 * TASK || parallel.threads() == 1 || program.cost(args.extents) < SPLIT {
-            walk.run(0..total);
-            continue;
-        }
-        let tasks = tasks(total, parallel.threads()).min(total / TASK);
-        // Whole blocks, so that tasks share no cache line.
-        let at = |t: u64| {
-            if t == tasks {
-                total
-            } else {
-                total / tasks * t / BLOCK as u64 * BLOCK as u64
-            }
-        };
-        parallel.run(tasks as usize, &|t| walk.run(at(t as u64)..at(t as u64 + 1)));
+        walk.split(total, parallel);
     }
 }
 
@@ -168,6 +154,24 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
+    /// Runs all elements, in tasks where that pays.
+    #[inline(never)]
+    fn split(&self, total: u64, parallel: &dyn Parallel) {
+        if total <= 2 * TASK || parallel.threads() == 1 || self.program.cost(self.args.extents) < SPLIT {
+            return self.run(0..total);
+        }
+        let tasks = tasks(total, parallel.threads()).min(total / TASK);
+        // Whole blocks, so that tasks share no cache line.
+        let at = |t: u64| {
+            if t == tasks {
+                total
+            } else {
+                total / tasks * t / BLOCK as u64 * BLOCK as u64
+            }
+        };
+        parallel.run(tasks as usize, &|t| self.run(at(t as u64)..at(t as u64 + 1)));
+    }
+
     fn run(&self, range: Range<u64>) {
         let plan = self.plan;
         let values = plan.homes.len();

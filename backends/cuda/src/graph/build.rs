@@ -7,6 +7,7 @@ use crate::api::driver::{DevicePtr, RawContext, RawGraphExec, RawGraphNode};
 use crate::context::Context;
 use crate::copy::{End, joined};
 use crate::device::CudaDevice;
+use crate::launch;
 use cudarc::driver::sys::{CUDA_MEMCPY3D, CUmemorytype};
 use std::sync::Arc;
 use thalweg_hal::Result;
@@ -85,11 +86,11 @@ impl Draft<'_> {
         match step {
             Step::Nothing => {}
             Step::Launch(prepared) => {
-                for pass in 0..prepared.passes() {
+                for pass in 0..prepared.plan.passes.len() {
                     let before = last(&own).unwrap_or_else(|| after.to_vec());
                     let (api, graph) = (self.context.api, self.graph.raw);
                     let mut node = RawGraphNode(std::ptr::null_mut());
-                    let code = prepared.with_node(pass, scratch, |params| {
+                    let code = launch::with_node(prepared, pass, scratch, |params| {
                         // SAFETY: nodes of this graph; the driver copies the arguments.
                         unsafe {
                             (api.graph_add_kernel)(

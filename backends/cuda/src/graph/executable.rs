@@ -3,6 +3,7 @@
 use super::step::Step;
 use crate::api::driver::{DevicePtr, RawGraph, RawGraphExec, RawGraphNode, RawStream};
 use crate::context::Context;
+use crate::launch;
 use crate::library::Call;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -159,11 +160,11 @@ impl Executable {
         }
         let changed = match step {
             Step::Launch(prepared) => {
-                if prepared.passes() != node.raw.len() {
+                if prepared.plan.passes.len() != node.raw.len() {
                     return Ok(false);
                 }
                 (node.raw.iter().enumerate()).try_for_each(|(pass, &raw)| {
-                    let code = prepared.with_node(pass, scratch + node.start, |params| {
+                    let code = launch::with_node(prepared, pass, scratch + node.start, |params| {
                         // SAFETY: a kernel node of this graph; the driver copies the arguments.
                         unsafe { (api.graph_set_kernel)(self.raw, raw, params) }
                     })?;

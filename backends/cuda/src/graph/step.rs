@@ -97,7 +97,7 @@ impl Step {
     /// Bytes of scratch memory that it needs.
     pub(super) fn scratch_bytes(&self) -> u64 {
         match self {
-            Step::Launch(prepared) => prepared.scratch_bytes,
+            Step::Launch(prepared) => prepared.plan.scratch_bytes,
             Step::Product(call) => call.scratch_bytes(),
             Step::Copy(..) | Step::Fill(..) | Step::Nothing => 0,
         }

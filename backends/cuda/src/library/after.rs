@@ -6,7 +6,7 @@ use crate::api::driver::DevicePtr;
 use crate::api::lt::Choice;
 use crate::device::CudaDevice;
 use crate::kernel::{CudaKernel, place};
-use crate::launch::Prepared;
+use crate::launch::{self, Buffers, Prepared};
 use cudarc::cublaslt::sys::{
     cublasLtEpilogue_t as Epilogue, cublasLtMatmulDescAttributes_t as DescKey, cublasStatus_t as Status,
 };
@@ -36,7 +36,7 @@ pub(super) enum After {
 pub(super) struct Later {
     map: Arc<CudaKernel>,
     plan: Planned,
-    buffers: SmallVec<[DevicePtr; 8]>,
+    buffers: Buffers,
 }
 
 impl Later {
@@ -47,7 +47,7 @@ impl Later {
 
     /// The map, compiled; `None` when there is nothing to do.
     pub(super) fn prepare(self) -> Result<Option<Prepared>> {
-        Prepared::planned(&self.map, self.plan, self.buffers)
+        launch::prepare(&self.map, self.plan, self.buffers)
     }
 }
 
@@ -146,7 +146,7 @@ impl After {
             After::Nothing => 0,
             After::Bias(biased, ..) if biased.is_refused() => usize::MAX,
             After::Bias(..) => 1,
-            After::Map(map) => 1 + map.passes(),
+            After::Map(map) => 1 + map.plan.passes.len(),
         }
     }
 

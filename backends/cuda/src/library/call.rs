@@ -7,7 +7,7 @@ use super::shape::{Matrix, Shape};
 use crate::api::driver::{DevicePtr, RawStream};
 use crate::api::lt::{Choice, Lt, RawDesc, RawLayout, RawPreference};
 use crate::device::CudaDevice;
-use crate::launch::Prepared;
+use crate::launch::{self, Prepared};
 use cudarc::cublaslt::sys::{
     cublasComputeType_t as Compute, cublasLtMatmulDescAttributes_t as DescKey,
     cublasLtMatmulPreferenceAttributes_t as PreferenceKey, cublasLtMatrixLayoutAttribute_t as LayoutKey,
@@ -368,7 +368,7 @@ impl Call {
     /// Bytes of scratch memory.
     pub(crate) fn scratch_bytes(&self) -> u64 {
         let then = match &self.after {
-            After::Map(map) => map.scratch_bytes,
+            After::Map(map) => map.plan.scratch_bytes,
             After::Bias(biased, _, later) => later.scratch_bytes().max(biased.workspace as u64),
             After::Nothing => 0,
         };
@@ -392,12 +392,16 @@ impl Call {
             |desc: &Desc, workspace| unsafe { self.queue_product(desc, stream, d, (free, workspace)) };
         let alone = || self.judge(product(&self.plan.desc, self.plan.choice.workspace));
         let then = |map: &Prepared| {
-            let moved = (self.room > 0).then(|| map.with_buffer(0, d));
-            let own = (map.scratch_bytes > 0).then_some(free);
+            let moved = (self.room > 0).then(|| {
+                let mut other = map.clone();
+                other.buffers[0] = d;
+                other
+            });
+            let own = (map.plan.scratch_bytes > 0).then_some(free);
             let check = |call: &str, code| context.check(call, code);
             let map = moved.as_ref().unwrap_or(map);
             // SAFETY: as above; the product does not use its scratch memory any more.
-            unsafe { map.queue_on(context.api, stream, own, check) }
+            unsafe { launch::queue_on(map, context.api, stream, own, check) }
         };
         match &self.after {
             After::Nothing => alone(),

@@ -4,7 +4,8 @@ use super::super::objects::{Buffer, Instance, Owner};
 use crate::backend::{Backend, Device};
 use crate::status::{Error, Result};
 use crate::tables::ProgramInput;
-use parking_lot::{RwLock, RwLockReadGuard};
+use parking_lot::RwLock;
+use std::sync::Arc;
 
 /// What the packets reach of an input or a bound slot, in bytes from its origin.
 #[derive(Clone, Copy, Default)]
@@ -61,7 +62,7 @@ pub(super) struct Bound {
     first: usize,
     reach: Box<[Reach]>,
     written: bool,
-    held: RwLock<Box<[ProgramInput]>>,
+    held: RwLock<Arc<[ProgramInput]>>,
 }
 
 impl Bound {
@@ -90,10 +91,10 @@ impl Bound {
         self.reach.len()
     }
 
-    /// What the slots hold; a change waits meanwhile. Most programs have no bound slot, and their runs take no lock.
+    /// What the slots hold now. Most programs have no bound slot, and their runs take no lock.
     #[inline]
-    pub(super) fn lock(&self) -> Option<RwLockReadGuard<'_, Box<[ProgramInput]>>> {
-        (!self.reach.is_empty()).then(|| self.held.read())
+    pub(super) fn held(&self) -> Option<Arc<[ProgramInput]>> {
+        (!self.reach.is_empty()).then(|| Arc::clone(&self.held.read()))
     }
 
     /// Gives a slot another buffer.
@@ -117,7 +118,8 @@ impl Bound {
         };
         let mut held = self.held.write();
         self.check(instance, owner, at, input, &held)?;
-        held[at] = input;
+        // Runs that have begun keep what they found.
+        Arc::make_mut(&mut held)[at] = input;
         Ok(())
     }
 

@@ -2,10 +2,11 @@
 
 use super::super::memory::{count, give_back, obtain};
 use super::super::objects::Instance;
+use super::super::profile::note_buffers;
 use super::{Program, misplaced};
 use crate::backend::{Backend, Device};
 use crate::status::{Error, Result};
-use crate::tables::ProgramInput;
+use crate::tables::{ProfileKind, ProgramInput};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
@@ -104,6 +105,7 @@ impl<D: Device> Program<D> {
         // For no stream: the first to use it may be any.
         let (buffer, _, uncounted) = obtain(instance, self.owner, name.2, 0, || None)?;
         count(self.owner.get(), uncounted);
+        note_buffers(instance, ProfileKind::Alloc, 0, [buffer]);
         let mut list = forms.lock();
         let mut spare = Some(buffer);
         let entry = list.0.entry(name.clone()).or_insert_with(|| Entry {
@@ -116,6 +118,7 @@ impl<D: Device> Program<D> {
         drop(list);
         if let Some(spare) = spare {
             // Another thread came first.
+            note_buffers(instance, ProfileKind::Free, 0, [spare]);
             give_back(instance, spare)?;
         }
         Ok((Held { name, buffer }, made))
@@ -133,6 +136,7 @@ impl<D: Device> Program<D> {
         drop(list);
         if last {
             // It was made for the forms; nobody else frees it.
+            note_buffers(instance, ProfileKind::Free, 0, [held.buffer]);
             let _ = give_back(instance, held.buffer);
         }
     }

@@ -118,7 +118,10 @@ pub(super) fn stop_without_start(subject: &Subject) -> Check {
     profiles.start(COMMANDS, 10)?;
     profiles.stop()?;
     profiles.stop()?;
-    check_eq!(profiles.drain()?, (vec![], 0), "records without work");
+    let (stream, buffer) = (device.stream()?, device.alloc(512)?);
+    device.fill_byte(stream, buffer, 512, 1)?;
+    device.join(stream)?;
+    check_eq!(profiles.drain()?, (vec![], 0), "records of work after the end");
     Ok(())
 }
 

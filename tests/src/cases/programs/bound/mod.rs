@@ -44,6 +44,12 @@ struct Named {
     fills: Vec<Box<Fill>>,
 }
 
+/// Adds a box to a list. The address is taken where the box stays, because a box that moves is a new borrow of what it holds.
+fn kept<T: ?Sized>(list: &mut Vec<Box<T>>, one: Box<T>) -> &T {
+    list.push(one);
+    &list[list.len() - 1]
+}
+
 impl Named {
     fn slot(&mut self, buffer: u64) -> u64 {
         let known = self.held.iter().position(|&held| held == buffer);
@@ -72,13 +78,8 @@ impl Named {
                         ..*binding
                     })
                     .collect();
-                let launch = Box::new(Launch {
-                    bindings: named.as_ptr(),
-                    ..*launch
-                });
-                packet.launch = &raw const *launch;
-                self.bindings.push(named);
-                self.launches.push(launch);
+                let bindings = kept(&mut self.bindings, named).as_ptr();
+                packet.launch = kept(&mut self.launches, Box::new(Launch { bindings, ..*launch }));
             } else if let Some(copy) = packet.copy.as_ref() {
                 let mut copy = Box::new(*copy);
                 for end in [&mut copy.dst, &mut copy.src] {
@@ -86,15 +87,13 @@ impl Named {
                         end.buffer = self.slot(end.buffer);
                     }
                 }
-                packet.copy = &raw const *copy;
-                self.copies.push(copy);
+                packet.copy = kept(&mut self.copies, copy);
             } else if let Some(fill) = packet.fill.as_ref() {
                 let fill = Box::new(Fill {
                     buffer: self.slot(fill.buffer),
                     ..*fill
                 });
-                packet.fill = &raw const *fill;
-                self.fills.push(fill);
+                packet.fill = kept(&mut self.fills, fill);
             }
         }
         packet
