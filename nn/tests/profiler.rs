@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::fs::File;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use thalweg::observe::recording::{Reader, Record, SpanKind};
 use thalweg::observe::{ProfileOptions, Schedule};
@@ -16,7 +17,7 @@ fn train(callbacks: impl Callback) -> thalweg_nn::Result<Vec<u32>> {
     cx.set_seed(1);
     cx.set_mode(Mode::Graph);
     let x: Vec<f32> = (0..40).map(|at| at as f32 / 20.0 - 1.0).collect();
-    let y = x.iter().map(|x| 3.0 * x).collect();
+    let y: Vec<f32> = x.iter().map(|x| 3.0 * x).collect();
     let data = Loader::new(Samples::new(Rows::new(x, &[1])?, Rows::new(y, &[1])?)?, 10).shuffle(1);
     let mut model = Model::new(Dense::new(1, 1, &cx)?, loss::mse, Adam::new(0.1), &cx);
     model.train(3, &data, callbacks)?;
@@ -78,7 +79,7 @@ fn the_asked_steps_are_recorded_and_no_bit_changes() {
         assert_eq!(message.lines().count(), 1, "{message}");
         message
     };
-    assert!(refused(Profiler::new().steps(4..=3)).contains("stop_step is 3"));
+    assert!(refused(Profiler::new().steps(RangeInclusive::new(4, 3))).contains("stop_step is 3"));
     let point =
         r#"{"enable_profiling": true, "profiling_options": {"training_trace": "on", "fp_point": "conv"}}"#;
     let options = ProfileOptions::from_json(point).unwrap();
