@@ -32,7 +32,7 @@ pub(crate) fn with<R>(visit: impl FnOnce(), body: impl FnOnce() -> R) -> R {
     struct Listed;
     impl Drop for Listed {
         fn drop(&mut self) {
-            TABLES.with_borrow_mut(Vec::pop);
+            let _ = TABLES.try_with(|tables| tables.borrow_mut().pop());
         }
     }
     struct Noting(bool);
@@ -44,12 +44,16 @@ pub(crate) fn with<R>(visit: impl FnOnce(), body: impl FnOnce() -> R) -> R {
     if !is_naming() {
         return body();
     }
-    TABLES.with_borrow_mut(|tables| {
-        tables.push(Table {
+    let listed = TABLES.try_with(|tables| {
+        tables.borrow_mut().push(Table {
             base: scope::current(),
             parts: HashMap::new(),
         });
     });
+    // Destructors of thread-local values, at the very end of a thread, find no names.
+    if listed.is_err() {
+        return body();
+    }
     let _listed = Listed;
     {
         let _noting = Noting(NOTING.replace(true));
@@ -66,7 +70,8 @@ pub(crate) fn is_noting() -> bool {
 
 /// Notes the part at an address, of a type by this name, under its path: names joined by points.
 pub(crate) fn note(address: usize, type_name: &'static str, path: &str) {
-    TABLES.with_borrow_mut(|tables| {
+    let _ = TABLES.try_with(|tables| {
+        let mut tables = tables.borrow_mut();
         let Some(table) = tables.last_mut() else { return };
         let scope = table.base.child(path);
         let part = table.parts.entry((address, type_name)).or_insert(Some(scope));
@@ -79,17 +84,19 @@ pub(crate) fn note(address: usize, type_name: &'static str, path: &str) {
 /// Enters the scope of the part at an address; `None` where it has no name or code is in its scope already.
 #[inline]
 pub(crate) fn enter(address: usize, type_name: &'static str) -> Option<Entered> {
-    let scope = TABLES.with_borrow(|tables| match tables.is_empty() {
-        true => None,
-        false => find(tables, (address, type_name)),
-    })?;
+    let scope = TABLES.try_with(|tables| match &**tables.borrow() {
+        [] => None,
+        tables => find(tables, (address, type_name)),
+    });
+    let scope = scope.ok().flatten()?;
     (scope != scope::current()).then(|| scope::enter(scope))
 }
 
 /// Whether the part at an address was noted, alone or among others.
 pub(crate) fn is_known(address: usize, type_name: &'static str) -> bool {
     let key = (address, type_name);
-    TABLES.with_borrow(|tables| tables.iter().any(|table| table.parts.contains_key(&key)))
+    let known = TABLES.try_with(|tables| tables.borrow().iter().any(|table| table.parts.contains_key(&key)));
+    known.unwrap_or(false)
 }
 
 #[cold]
