@@ -52,8 +52,15 @@ fn a_snapshot_names_every_buffer_by_op_line_and_scope() {
     ] {
         assert!(more.contains(&wanted), "{wanted:?} is not in {more:#?}");
     }
-    let block = after.blocks.iter().find(|block| block.name.contains("/conv1/exp-op")).unwrap();
-    assert!(block.location.ends_with(&format!("tests/memory.rs:{line}")), "{block:?}");
+    let block = after
+        .blocks
+        .iter()
+        .find(|block| block.name.contains("/conv1/exp-op"))
+        .unwrap();
+    assert!(
+        block.location.ends_with(&format!("tests/memory.rs:{line}")),
+        "{block:?}"
+    );
     assert!(block.time > 0 && block.bytes == 24);
     assert!(after.to_string().contains("of exp at "), "{after}");
     // It goes, and the history tells both.
@@ -97,9 +104,14 @@ fn out_of_memory_names_small_buffers_and_scopes_while_a_history_is_kept() {
         let _scope = scope("embedding");
         Tensor::ones([16, 16], DType::F32, &cx)
     };
-    let error = Tensor::zeros([1 << 24, 1 << 24], DType::F32, &cx).ok().unwrap_err();
+    let error = Tensor::zeros([1 << 24, 1 << 24], DType::F32, &cx)
+        .ok()
+        .unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("of ones at ") && text.contains(", Default/embedding"), "{text}");
+    assert!(
+        text.contains("of ones at ") && text.contains(", Default/embedding"),
+        "{text}"
+    );
     assert!(!text.contains("below 1 MiB"), "{text}");
     drop(small);
 }
