@@ -25,6 +25,7 @@ pages! {
     Streams: "../guide/streams.md";
     UsingPlugins: "../guide/using-plugins.md";
     WritingAPlugin: "../guide/writing-a-plugin.md";
+    SeeingWhatRuns: "../seeing-what-runs.md";
     AddingALayer: "../adding-a-layer.md";
     WritingABackend: "../writing-a-backend.md";
     AddingAnOp: "../adding-an-op.md";

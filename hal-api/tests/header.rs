@@ -234,8 +234,9 @@ fn codes() -> BTreeMap<String, u64> {
 }
 
 /// Texts by their C names.
-const TEXTS: [(&str, &str); 4] = [
+const TEXTS: [(&str, &str); 5] = [
     ("THALWEG_ENTRY_SYMBOL", ENTRY_SYMBOL),
+    ("THALWEG_LAYER_SYMBOL", LAYER_SYMBOL),
     ("THALWEG_MANIFEST_SECTION", manifest::SECTION),
     ("THALWEG_MANIFEST_ABI_TEXT", manifest::ABI_TEXT),
     ("THALWEG_MANIFEST_LAYOUT", thalweg_hal::tables::LAYOUT),

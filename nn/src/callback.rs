@@ -2,10 +2,12 @@
 
 mod checkpoint;
 mod list;
+mod profiler;
 mod progress;
 mod stop;
 
 pub use checkpoint::{BestCheckpoint, ModelCheckpoint};
+pub use profiler::{Profiler, StepTimes};
 pub use progress::{LearningRateMonitor, LossMonitor, ProgressBar, TimeMonitor};
 pub use stop::{Better, EarlyStopping, StopAtTime};
 
@@ -40,6 +42,8 @@ pub struct RunContext<'a> {
     pub net_outputs: Option<Tensor>,
     /// At an epoch's end, how long the steps of it that ran took, without evaluation.
     pub epoch_time: Duration,
+    /// Where the time of this epoch's steps went so far.
+    pub times: Times,
     /// Whether the model was loaded from a file and not trained since.
     pub resumed: bool,
     /// Figures of the last evaluation by name.
@@ -55,6 +59,23 @@ pub struct RunContext<'a> {
     /// Network, optimizers and their state.
     pub model: &'a mut dyn Trained,
     pub(crate) stop: bool,
+}
+
+/// Where the time of an epoch's steps went on the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Waiting for data.
+    pub data: Duration,
+    /// Computing: submitting forward, backward and update, and waiting where the device's queue is full.
+    pub compute: Duration,
+    /// In callbacks, between a step's begin and its end.
+    pub callbacks: Duration,
+    /// Waiting for the device at the end of the epoch.
+    pub wait: Duration,
+    /// Steps that ran.
+    pub steps: u64,
+    /// Samples of these steps.
+    pub samples: u64,
 }
 
 impl RunContext<'_> {
@@ -118,6 +139,11 @@ pub trait Callback {
         Ok(())
     }
 
+    /// After a step and the `step_end` of every callback: the step is over, and the next has not begun.
+    fn step_done(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
     /// After an epoch's last step and the evaluation behind it, where there is one, and before the `epoch_end` of any callback. What
     /// is noted here is in checkpoints of this epoch, wherever in the list the callback is that saves.
     fn evaluated(&mut self, run: &mut RunContext<'_>) -> Result<()> {
@@ -142,6 +168,7 @@ pub(crate) enum Hook {
     EpochBegin,
     StepBegin,
     StepEnd,
+    StepDone,
     Evaluated,
     EpochEnd,
     End,
@@ -155,6 +182,7 @@ impl Hook {
             Hook::EpochBegin => "epoch_begin",
             Hook::StepBegin => "step_begin",
             Hook::StepEnd => "step_end",
+            Hook::StepDone => "step_done",
             Hook::Evaluated => "evaluated",
             Hook::EpochEnd => "epoch_end",
             Hook::End => "end",
@@ -169,6 +197,7 @@ pub(crate) fn call(callback: &mut dyn Callback, hook: Hook, run: &mut RunContext
         Hook::EpochBegin => callback.epoch_begin(run),
         Hook::StepBegin => callback.step_begin(run),
         Hook::StepEnd => callback.step_end(run),
+        Hook::StepDone => callback.step_done(run),
         Hook::Evaluated => callback.evaluated(run),
         Hook::EpochEnd => callback.epoch_end(run),
         Hook::End => callback.end(run),

@@ -4,7 +4,7 @@ mod persist;
 
 pub use persist::Trained;
 
-use crate::callback::{Callback, Hook, RunContext, call};
+use crate::callback::{Callback, Hook, RunContext, Times, call};
 use crate::data::Loader;
 use crate::error::{Error, Result};
 use crate::metrics::Metric;
@@ -313,6 +313,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             (told.epoch, told.step_in_epoch) = (epoch + 1, first);
             self.net.set_training(true);
             self.hook(callbacks, Hook::EpochBegin, data, &mut told)?;
+            told.times = Times::default();
             let begun = Instant::now();
             let of_epoch = observe::span(SpanKind::Epoch, "", epoch + 1);
             let mut read = data.epoch(epoch, first as usize, &self.cx);
@@ -324,29 +325,40 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
                 });
             }
             for at in first..batches {
-                let _step = observe::span(SpanKind::Step, "", self.step + 1);
+                let of_step = observe::span(SpanKind::Step, "", self.step + 1);
+                let mut watch = Watch::start();
                 let batch = {
                     let _data = observe::span(SpanKind::Data, "", 0);
                     read.next()
                 };
+                told.times.data += watch.lap();
                 let Some(batch) = batch.transpose()? else { break };
                 told.step_in_epoch = at + 1;
                 told.next_step = self.step + 1;
                 self.hook(callbacks, Hook::StepBegin, data, &mut told)?;
+                told.times.callbacks += watch.lap();
                 told.learning_rate = Some(self.learning_rate());
                 let (loss, output) = self.train_step(&batch.x, &batch.y)?;
+                told.times.compute += watch.lap();
+                told.times.steps += 1;
+                told.times.samples += batch.x.shape()?.first().copied().unwrap_or(1) as u64;
                 (told.loss, told.output) = (Some(loss), Some(output));
                 self.done = at + 1;
                 if self.done == batches {
                     (self.epoch, self.done) = (epoch + 1, 0);
                 }
                 self.hook(callbacks, Hook::StepEnd, data, &mut told)?;
+                told.times.callbacks += watch.lap();
+                drop(of_step);
+                self.hook(callbacks, Hook::StepDone, data, &mut told)?;
                 if told.stop {
                     break;
                 }
             }
             // Steps are submitted ahead of the device; the epoch's time ends when the last is done.
+            let mut watch = Watch::start();
             self.synchronize()?;
+            told.times.wait = watch.lap();
             drop(of_epoch);
             told.epoch_time = begun.elapsed();
             if let Some(data) = self.validation.clone() {
@@ -377,6 +389,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             loss: told.loss.clone(),
             net_outputs: told.output.clone(),
             epoch_time: told.epoch_time,
+            times: told.times,
             resumed: self.loaded,
             metrics: std::mem::take(&mut told.metrics),
             values: std::mem::take(&mut told.values),
@@ -445,6 +458,20 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     }
 }
 
+/// A clock that tells the time since it was asked last.
+struct Watch(Instant);
+
+impl Watch {
+    fn start() -> Watch {
+        Watch(Instant::now())
+    }
+
+    fn lap(&mut self) -> Duration {
+        let now = Instant::now();
+        now - std::mem::replace(&mut self.0, now)
+    }
+}
+
 /// What the run tells callbacks, kept between calls.
 #[derive(Default)]
 struct Told {
@@ -454,6 +481,7 @@ struct Told {
     batch_num: u64,
     epoch_num: u64,
     epoch_time: Duration,
+    times: Times,
     learning_rate: Option<f64>,
     loss: Option<Tensor>,
     output: Option<Tensor>,

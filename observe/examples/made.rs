@@ -126,11 +126,15 @@ fn node(at: u64) -> Node {
     };
     Node {
         kind: CommandKind::Launch,
-        kernel: text(if at % 2 == 0 { "matmul" } else { "map relu" }),
+        kernel: text(if at.is_multiple_of(2) {
+            "matmul"
+        } else {
+            "map relu"
+        }),
         shape: text("f32[32, 16, 24, 24]"),
         flops: 1_000_000 * (at + 1),
         bytes: 10_000 * (at + 1),
-        parts: if at % 3 == 0 {
+        parts: if at.is_multiple_of(3) {
             vec![part(place, 90), part(place % 11 + 1, 10)]
         } else {
             vec![part(place, 1)]

@@ -23,10 +23,40 @@ pub(crate) struct Survey {
     pub(crate) errors: Vec<String>,
     /// Devices without times, and why.
     pub(crate) unmeasured: Vec<(String, String)>,
+    /// The scopes with which forward begins and whose gradient ends backward, where the profile named them.
+    pub(crate) points: Points,
     pub(crate) cut: Option<Cut>,
     /// Whether it ends as it should.
     pub(crate) ended: bool,
     pub(crate) kernels: u64,
+}
+
+/// Scopes that bound forward and backward.
+#[derive(Debug, Default)]
+pub(crate) struct Points {
+    forward: Option<String>,
+    backward: Option<String>,
+}
+
+impl Points {
+    /// Takes the mark of a profile: `fp_point layers.0`.
+    fn add(&mut self, mark: &str) {
+        if let Some(part) = mark.strip_prefix("fp_point ") {
+            self.forward = Some(format!("Default/{}", part.replace('.', "/")));
+        } else if let Some(part) = mark.strip_prefix("bp_point ") {
+            self.backward = Some(format!("Gradients/Default/{}", part.replace('.', "/")));
+        }
+    }
+
+    /// Whether a scope is a point or in it.
+    pub(crate) fn has(&self, scope: &str) -> bool {
+        let mut points = self.forward.iter().chain(&self.backward);
+        points.any(|point| {
+            scope
+                .strip_prefix(point.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    }
 }
 
 /// The moment at which most memory of a device was in use.
@@ -126,6 +156,11 @@ impl Survey {
                 | SpanKind::Compile
                 | SpanKind::Wait => {}
             },
+            Record::Mark { name, .. } => {
+                if let Some(mark) = seen.texts.get(&name) {
+                    self.points.add(mark);
+                }
+            }
             Record::Failure { text, .. } => seen.failures.push(text),
             Record::Lost { source, count } => {
                 let lost = seen.lost.entry(source).or_default();
@@ -142,7 +177,6 @@ impl Survey {
             | Record::Program(_)
             | Record::Op(_)
             | Record::Run(_)
-            | Record::Mark { .. }
             | Record::Counter { .. } => {}
         }
     }

@@ -390,3 +390,21 @@ fn a_device_that_measures_whole_runs_splits_them_by_work() {
     let whole = row(&summary, "", "train_step");
     assert_eq!((whole.device.own, whole.device.total), (0, 1_000_000));
 }
+
+#[test]
+fn points_bound_forward_and_backward() {
+    let mut sample = lenet(0);
+    for text in ["fp_point fc", "bp_point fc"] {
+        let name = sample.text(text);
+        sample.records.push(Record::Mark {
+            thread: 0,
+            time: BEGIN,
+            name,
+        });
+    }
+    let (summary, _folder) = derived(&[sample]);
+    let step = summary.steps[1];
+    // Forward begins with node 2; backward ends with the last gradient of `fc`, in node 4.
+    assert_eq!((step.forward, step.other), (134_000, 400_000));
+    assert_eq!(step.backward, 67_000 + 300_000);
+}

@@ -4,7 +4,7 @@ use crate::process::{capture, cargo, command, exists, run as execute};
 use crate::suite::{Skip, missing};
 use crate::{
     Result, audit, cuda_gate, dtype, guide, header, layering, lines, msrv, new_backend, new_op, package,
-    plugins, prose, settings, suite, target,
+    plugins, prose, settings, suite, target, views,
 };
 use std::ffi::OsString;
 use std::path::Path;
@@ -16,7 +16,7 @@ type Skipped = Vec<Skip>;
 type Check = fn(&Path) -> Result<Skipped>;
 
 /// Cheap ones first; a check uses what an earlier one built where it can.
-const STEPS: [(&str, Check); 20] = [
+const STEPS: [(&str, Check); 21] = [
     ("format", format),
     ("header", |root| header::run(root, true).map(whole)),
     ("settings", |root| settings::run(root, true).map(whole)),
@@ -35,6 +35,7 @@ const STEPS: [(&str, Check); 20] = [
     ("new-backend", |root| new_backend::check(root).map(whole)),
     ("new-op", |root| new_op::check(root).map(whole)),
     ("cuda-gate", cuda_gate::run),
+    ("views", views::run),
     ("fuzz", fuzz),
     ("benches", benches),
 ];

@@ -25,6 +25,7 @@ mod settings;
 mod source;
 mod state;
 mod suite;
+mod views;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -40,7 +41,7 @@ struct Args {
 }
 
 /// What tests and checks may do without.
-const NEEDS: [&str; 5] = ["opencl", "cuda", "compiler", "machine", "python"];
+const NEEDS: [&str; 6] = ["opencl", "cuda", "compiler", "machine", "python", "browser"];
 
 #[derive(Subcommand)]
 enum Task {
@@ -59,7 +60,7 @@ enum Task {
         /// Run this step only; may be repeated.
         #[arg(long, value_name = "STEP")]
         only: Vec<String>,
-        /// Fail when something is skipped for want of this: opencl, cuda, compiler, machine, python; may be repeated.
+        /// Fail when something is skipped for want of this: opencl, cuda, compiler, machine, python, browser; may be repeated.
         #[arg(long, value_name = "WHAT", value_parser = NEEDS)]
         require: Vec<String>,
     },
@@ -115,6 +116,8 @@ enum Task {
     },
     /// Compile CUDA sources of many kernels with NVRTC and ptxas from PyPI; no GPU is needed.
     CudaGate,
+    /// Open the timelines and stacks of `thalweg trace` in Perfetto's UI and in speedscope, in Chromium without a screen.
+    Views,
     /// Pack command, plugins, tests and benches, prebuilt, with a script that runs them all on another machine's GPU.
     GpuKit,
     /// List the files that name the newest dtype; fail when they are too many or the recipe does not tell them.
@@ -176,6 +179,7 @@ fn main() -> ExitCode {
         Task::Prose => prose::run(&root),
         Task::Guide { no_build } => guide::run(&root, !no_build),
         Task::CudaGate => ci::run(&root, &["cuda-gate".to_owned()], &[]),
+        Task::Views => ci::run(&root, &["views".to_owned()], &[]),
         Task::GpuKit => gpu_kit::run(&root),
         Task::Dtype => dtype::run(&root),
         Task::Layering => layering::run(&root),

@@ -105,7 +105,7 @@ fn differences(found: &[(String, String, usize)], listed: &[Row<'_>]) -> Vec<Str
 }
 
 /// Types that change behind a shared reference.
-const CELLS: [&str; 11] = [
+const CELLS: [&str; 12] = [
     "Cell",
     "RefCell",
     "OnceCell",
@@ -117,6 +117,7 @@ const CELLS: [&str; 11] = [
     "LazyLock",
     "Once",
     "ThreadLocal",
+    "Places",
 ];
 
 /// The statics of a source that change or belong to a thread, with their lines.

@@ -118,8 +118,10 @@ impl ProfileOptions {
             .chain(PROFILING.iter().map(|key| key.facts))
     }
 
+    /// Whether the values are allowed.
+    ///
     /// # Errors
-    /// Values that are not allowed, by themselves or together.
+    /// Values that are not, by themselves or together.
     pub fn check(&self) -> Result<()> {
         let steps = (self.profile_start_step, self.profile_stop_step);
         if let Some(schedule) = self.schedule {
@@ -193,6 +195,27 @@ impl ProfileOptions {
         }
     }
 
+    /// Whether the network has the parts that `fp_point` and `bp_point` name; `parts` are its paths: `layers.0`.
+    ///
+    /// # Errors
+    /// A part that it lacks; near names are listed.
+    pub fn check_points(&self, parts: &[&str]) -> Result<()> {
+        let Some(options) = &self.profiling_options else {
+            return Ok(());
+        };
+        for (key, point) in [("fp_point", &options.fp_point), ("bp_point", &options.bp_point)] {
+            if !point.is_empty() && !parts.contains(&point.as_str()) {
+                let near = near(point, parts.iter().copied());
+                return Err(wrong(
+                    key,
+                    point,
+                    &format!("the network has no such part; {near}"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// What was asked for and cannot be measured, and why.
     pub fn unavailable(&self) -> Option<String> {
         let metrics = &self.profiling_options.as_ref()?.ai_core_metrics;
@@ -242,9 +265,14 @@ impl ProfilingOptions {
 }
 
 fn wrong(key: &str, value: impl ToString, allowed: &str) -> crate::Error {
+    // A value may be a text of many lines.
+    let value: String = (value.to_string().chars())
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(80)
+        .collect();
     ProfileError::Option {
         key: key.to_owned(),
-        value: value.to_string(),
+        value,
         allowed: allowed.to_owned(),
     }
     .into()
@@ -277,19 +305,17 @@ fn set_all<T>(keys: &'static [Key<T>], to: &mut T, object: &Value) -> Result<()>
 
 /// The names that are most like `name`; all of them where none is.
 pub fn near<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
-    let mut known: Vec<(usize, &str)> = names.map(|known| (distance(name, known), known)).collect();
+    let mut known: Vec<&str> = names.collect();
     known.sort_unstable();
-    let close: Vec<&str> = known
-        .iter()
-        .filter(|(far, known)| *far <= known.len() / 3)
-        .map(|(_, name)| *name)
-        .take(3)
+    known.dedup();
+    let far = |known: &&str| distance(name, known);
+    let mut close: Vec<&str> = (known.iter().copied())
+        .filter(|known| far(known) <= known.len() / 3)
         .collect();
+    close.sort_by_key(far);
+    close.truncate(3);
     match close.is_empty() {
-        true => format!(
-            "there are {}",
-            known.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
-        ),
+        true => format!("there are {}", known.join(", ")),
         false => format!("near it are {}", close.join(", ")),
     }
 }

@@ -1,6 +1,6 @@
 //! The calls that may fail.
 
-use super::{Fault, Kind, Object, Program, State, injected, rules, text};
+use super::{Fault, Kind, Object, State, injected, programs, rules, text};
 use crate::forward::{self, Tables};
 use crate::layer::{Answer, Place, Stop, below, enter};
 use std::ffi::c_void;
@@ -48,34 +48,34 @@ pub(super) const TABLES: Tables = Tables {
         ..forward::kernel::table::<Fault>()
     },
     program: ProgramTable {
-        create: create_program,
-        run,
-        destroy: destroy_program,
+        create: programs::create,
+        run: programs::run,
+        destroy: programs::destroy,
         ..forward::program::table::<Fault>()
     },
     ..Tables::forward::<Fault>()
 };
 
 /// Borrows an argument; `None` for one that what is below refuses.
-unsafe fn arg<'a, T>(pointer: *const T) -> Option<&'a T> {
+pub(super) unsafe fn arg<'a, T>(pointer: *const T) -> Option<&'a T> {
     // SAFETY: the contract of the tables: valid for the call, unless it is null or not aligned, which is asked first.
     unsafe { pointer.as_ref().filter(|_| pointer.is_aligned()) }
 }
 
 /// The op that a tag names.
-unsafe fn op<'a>(tag: *const Tag) -> &'a str {
+pub(super) unsafe fn op<'a>(tag: *const Tag) -> &'a str {
     // SAFETY: the contract of the tables, as above.
     unsafe { arg(tag).map_or("", |tag| tag.op.get().unwrap_or_default()) }
 }
 
 /// Remembers the device of what was made.
-unsafe fn own(place: &Place<Fault>, object: Object, device: u64, out: *const u64) {
+pub(super) unsafe fn own(place: &Place<Fault>, object: Object, device: u64, out: *const u64) {
     // SAFETY: what is below has succeeded, so it has written there.
     let handle = unsafe { out.read() };
     place.layer.state.lock().owners.insert((object, handle), device);
 }
 
-fn forget(place: &Place<Fault>, object: Object, handle: u64) {
+pub(super) fn forget(place: &Place<Fault>, object: Object, handle: u64) {
     let mut state = place.layer.state.lock();
     state.owners.remove(&(object, handle));
     match object {
@@ -213,14 +213,14 @@ unsafe extern "C" fn destroy_stream(context: Context, stream: u64) -> i32 {
 }
 
 /// What becomes of a submission.
-enum Fate {
+pub(super) enum Fate {
     Goes,
     /// It is accepted and fails later, with this text.
     Fails(String),
 }
 
 /// Decides about work for a stream.
-fn submission(place: &Place<Fault>, stream: u64, op: &str) -> Result<Fate, Stop> {
+pub(super) fn submission(place: &Place<Fault>, stream: u64, op: &str) -> Result<Fate, Stop> {
     let mut state = place.layer.state.lock();
     state.owner_works(Object::Stream, stream)?;
     if let Some(number) = state.rules.strikes(Kind::Submit) {
@@ -242,7 +242,7 @@ fn submission(place: &Place<Fault>, stream: u64, op: &str) -> Result<Fate, Stop>
 
 impl Fate {
     /// Makes what was submitted fail, if it is to.
-    fn befall(self, place: &Place<Fault>, stream: u64) {
+    pub(super) fn befall(self, place: &Place<Fault>, stream: u64) {
         if let Fate::Fails(text) = self {
             // SAFETY: the function takes no data.
             if unsafe { host_work(place, stream, fails, ptr::null_mut()) }.is_ok() {
@@ -463,6 +463,11 @@ unsafe extern "C" fn wait(context: Context, args: *const EventWaitArgs) -> i32 {
     })
 }
 
+/// What is below lacks a table that the layer takes part in.
+pub(super) fn absent() -> Error {
+    Error::unsupported("the table is not there below the layer")
+}
+
 unsafe extern "C" fn compile(context: Context, args: *const CompileArgs, out: *mut u64) -> i32 {
     enter(context, |place: &Place<Fault>| {
         // SAFETY: the contract of the tables.
@@ -479,91 +484,5 @@ unsafe extern "C" fn compile(context: Context, args: *const CompileArgs, out: *m
         let table = place.next.kernel.ok_or_else(absent)?;
         // SAFETY: the arguments are handed on as they came.
         below(unsafe { (table.compile)(context, args, out) })
-    })
-}
-
-fn absent() -> Error {
-    Error::unsupported("the table is not there below the layer")
-}
-
-unsafe extern "C" fn create_program(context: Context, args: *const ProgramArgs, out: *mut u64) -> i32 {
-    enter(context, |place: &Place<Fault>| {
-        // SAFETY: the contract of the tables.
-        if let Some(args) = unsafe { arg(args) } {
-            let mut state = place.layer.state.lock();
-            state.works(args.device)?;
-            if let Some(number) = state.rules.strikes(Kind::Compile) {
-                return Err(injected(Status::CompileFailed, "program", Kind::Compile, number).into());
-            }
-        }
-        let table = place.next.program.ok_or_else(absent)?;
-        // SAFETY: the arguments are handed on as they came; what is below has read them when it succeeds.
-        unsafe {
-            below((table.create)(context, args, out))?;
-            own(place, Object::Program, (*args).device, out);
-            let list = |first: *const u64, count: usize| match count {
-                0 => &[],
-                count => std::slice::from_raw_parts(first, count),
-            };
-            let (outputs, scratch) = (
-                list((*args).outputs, (*args).output_count),
-                list((*args).scratch, (*args).scratch_count),
-            );
-            let packets = match (*args).packet_count {
-                0 => &[],
-                count => std::slice::from_raw_parts((*args).packets, count),
-            };
-            let program = Program {
-                makes: outputs.iter().chain(scratch).max().copied(),
-                op: packets.first().map_or("", |packet| op(packet.tag)).to_owned(),
-            };
-            place.layer.state.lock().programs.insert(out.read(), program);
-        }
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn run(context: Context, args: *const ProgramRunArgs) -> i32 {
-    enter(context, |place: &Place<Fault>| {
-        let mut fate = Fate::Goes;
-        // SAFETY: the contract of the tables.
-        if let Some(args) = unsafe { arg(args) } {
-            let known = |state: &State| {
-                let program = state.programs.get(&args.program)?;
-                Some((program.op.clone(), program.makes))
-            };
-            let (first, makes) = known(&place.layer.state.lock()).unwrap_or_default();
-            // SAFETY: as above.
-            let op = match unsafe { op(args.tag) } {
-                "" => first.as_str(),
-                op => op,
-            };
-            fate = submission(place, args.stream, op)?;
-            if let Some(bytes) = makes
-                && let Some(number) = place.layer.state.lock().rules.strikes(Kind::Alloc)
-            {
-                if !args.missing.is_null() {
-                    // SAFETY: null or valid for writing by the contract.
-                    unsafe { args.missing.write(bytes) };
-                }
-                return Err(injected(Status::OutOfMemory, op, Kind::Alloc, number).into());
-            }
-        }
-        let table = place.next.program.ok_or_else(absent)?;
-        // SAFETY: the arguments are handed on as they came; what is below has read them when it succeeds.
-        unsafe {
-            below((table.run)(context, args))?;
-            fate.befall(place, (*args).stream);
-        }
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn destroy_program(context: Context, program: u64) -> i32 {
-    enter(context, |place: &Place<Fault>| {
-        forget(place, Object::Program, program);
-        let table = place.next.program.ok_or_else(absent)?;
-        // SAFETY: the arguments are handed on as they came.
-        below(unsafe { (table.destroy)(context, program) })
     })
 }

@@ -1,6 +1,7 @@
 //! The layer `fault`: calls fail, the same ones in every run.
 
 mod calls;
+mod programs;
 mod rules;
 
 pub use rules::Kind;

@@ -7,7 +7,7 @@ use crate::error::Result;
 macro_rules! list {
     ([$($generics:tt)*] $type:ty, |$list:ident, $call:ident| $body:expr) => {
         impl<$($generics)*> Callback for $type {
-            list!(@hooks $list $call $body; begin epoch_begin step_begin step_end evaluated epoch_end end);
+            list!(@hooks $list $call $body; begin epoch_begin step_begin step_end step_done evaluated epoch_end end);
         }
     };
     (@hooks $list:ident $call:ident $body:expr; $($hook:ident)*) => { $(

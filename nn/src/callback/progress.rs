@@ -4,7 +4,7 @@ use super::{Callback, RunContext};
 use crate::error::{Error, Result};
 use indicatif::{ProgressBar as Bar, ProgressStyle};
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Stops with an error when the loss is NaN or infinite, logs it, and keeps what it saw. It reads the loss after every `every`th
 /// step, which waits for the device.
@@ -119,10 +119,12 @@ impl Callback for LearningRateMonitor {
     }
 }
 
-/// A bar for each epoch on standard error, at its end with the figures of the evaluation; nothing when that is no terminal.
+/// A bar for each epoch on standard error, with samples a second, at its end with the figures of the evaluation; nothing when that is no terminal.
 #[derive(Debug, Default)]
 pub struct ProgressBar {
     bar: Option<Bar>,
+    begun: Option<Instant>,
+    loss: String,
     transient: bool,
 }
 
@@ -146,12 +148,13 @@ impl Callback for ProgressBar {
             return Ok(());
         }
         let bar = Bar::new(run.batch_num);
-        let template = "epoch {prefix} {bar:32} {pos}/{len} {per_sec} {msg}";
+        let template = "epoch {prefix} {bar:32} {pos}/{len} {msg}";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
         bar.set_prefix(format!("{}/{}", run.cur_epoch_num, run.epoch_num));
         self.bar = Some(bar);
+        (self.begun, self.loss) = (Some(Instant::now()), String::new());
         Ok(())
     }
 
@@ -162,8 +165,9 @@ impl Callback for ProgressBar {
             if run.cur_step_in_epoch.is_multiple_of(20)
                 && let Some(loss) = run.loss_value()?
             {
-                bar.set_message(format!("loss {loss:.4}"));
+                self.loss = format!(" loss {loss:.4}");
             }
+            bar.set_message(format!("{}{}", rate(run.times.samples, self.begun), self.loss));
         }
         Ok(())
     }
@@ -182,11 +186,15 @@ impl Callback for ProgressBar {
             .map(|(name, value)| format!("{name} {value:.4}"))
             .collect();
         figures.sort_unstable();
-        if figures.is_empty() {
-            bar.finish();
-        } else {
-            bar.finish_with_message(figures.join(" "));
-        }
+        let seconds = run.epoch_time.as_secs_f64().max(1e-9);
+        figures.insert(0, format!("{:.0} samples/s", run.times.samples as f64 / seconds));
+        bar.finish_with_message(figures.join(" "));
         Ok(())
     }
+}
+
+/// `12345 samples/s` since the epoch began.
+fn rate(samples: u64, begun: Option<Instant>) -> String {
+    let seconds = begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
+    format!("{:.0} samples/s", samples as f64 / seconds.max(1e-9))
 }

@@ -76,6 +76,8 @@ struct Piece {
     start: u64,
     end: u64,
     what: What,
+    /// Whether it belongs to the part of the network that bounds its phase.
+    point: bool,
 }
 
 /// The steps of all recordings.
@@ -89,7 +91,7 @@ pub(crate) struct Steps {
     /// End of the last step that is closed.
     end: u64,
     /// Of ops whose scope tells it.
-    phases: HashMap<Owner, Phase>,
+    phases: HashMap<Owner, (Phase, bool)>,
 }
 
 impl Steps {
@@ -109,6 +111,7 @@ impl Steps {
             let device_end = pieces.iter().map(|piece| piece.end).max().unwrap_or(0);
             let start = span.start.max(self.end);
             let end = device_end.max(host_end).max(start);
+            bound(&mut pieces);
             pieces.extend(data(known, &span, start, end));
             let mut row = StepRow {
                 rank: known.rank(),
@@ -123,20 +126,22 @@ impl Steps {
         }
     }
 
-    fn phase(&mut self, known: &Known<'_>, work: &Work<'_>, at: usize) -> Phase {
+    /// The phase of a share, and whether it belongs to a part of the network that bounds one.
+    fn phase(&mut self, known: &Known<'_>, work: &Work<'_>, at: usize) -> (Phase, bool) {
         let share = &work.shares[at];
-        match share.owner {
+        let scope = match share.owner {
+            Owner::Place(place) => known
+                .places
+                .get(&place)
+                .map_or("", |place| known.text(place.scope)),
+            Owner::Program(_) | Owner::Kind(_) => "",
+        };
+        if scope.is_empty() {
             // What the host did is looked at for each run, where the scope does not tell.
-            Owner::Place(place) => {
-                let found = known.places.get(&place);
-                let named = found.is_some_and(|place| !known.text(place.scope).is_empty());
-                if !named {
-                    return work.phase(known, share);
-                }
-                *(self.phases.entry(share.owner)).or_insert_with(|| work.phase(known, share))
-            }
-            Owner::Program(_) | Owner::Kind(_) => work.phase(known, share),
+            return (work.phase(known, share), false);
         }
+        *(self.phases.entry(share.owner))
+            .or_insert_with(|| (work.phase(known, share), known.survey.points.has(scope)))
     }
 }
 
@@ -160,8 +165,32 @@ fn data<'k>(known: &'k Known<'_>, step: &Span, start: u64, end: u64) -> impl Ite
                 start: span.start.max(start),
                 end: span.end.min(end),
                 what,
+                point: false,
             })
         })
+}
+
+/// Takes what is before the point of forward and behind that of backward for other work.
+fn bound(pieces: &mut [Piece]) {
+    let of = |phase| move |piece: &&Piece| piece.point && piece.what == What::Busy(phase);
+    let first = pieces
+        .iter()
+        .filter(of(Phase::Forward))
+        .map(|piece| piece.start)
+        .min();
+    let last = pieces
+        .iter()
+        .filter(of(Phase::Backward))
+        .map(|piece| piece.end)
+        .max();
+    for piece in pieces {
+        let early =
+            piece.what == What::Busy(Phase::Forward) && first.is_some_and(|first| piece.start < first);
+        let late = piece.what == What::Busy(Phase::Backward) && last.is_some_and(|last| piece.start >= last);
+        if early || late {
+            piece.what = What::Busy(Phase::Other);
+        }
+    }
 }
 
 /// Counts each instant from `start` to `end` once.
@@ -235,11 +264,12 @@ impl View for Steps {
                 end = end.saturating_add(work.shares[at].time);
                 at += 1;
             }
-            let what = What::Busy(phase);
-            self.open
-                .entry(step)
-                .or_default()
-                .push(Piece { start, end, what });
+            self.open.entry(step).or_default().push(Piece {
+                start,
+                end,
+                what: What::Busy(phase.0),
+                point: phase.1,
+            });
             start = end;
         }
         Ok(())
@@ -285,7 +315,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn piece(start: u64, end: u64, what: What) -> Piece {
-        Piece { start, end, what }
+        Piece {
+            start,
+            end,
+            what,
+            point: false,
+        }
     }
 
     #[test]

@@ -73,52 +73,66 @@ pub(super) const PROFILING: &[Key<ProfilingOptions>] = keys! {
     "profiling_options.ai_core_metrics", "none",
         "PipeUtilization, ArithmeticUtilization, Memory, MemoryL0 or ResourceConflictRatio; needs task_trace",
         "Counters of the hardware; this version says `unavailable` and why.":
-        |to, value| Ok(value.as_str().filter(|text| METRICS.contains(text)).map(|text| to.ai_core_metrics = text.to_owned()));
+        |to, value| metrics(&mut to.ai_core_metrics, value);
 };
 
+/// Sets a field, if the value is one for it.
+fn store<T>(to: &mut T, value: Option<T>) -> Result<Option<()>> {
+    Ok(value.map(|value| *to = value))
+}
+
 fn flag(to: &mut bool, value: &Value) -> Result<Option<()>> {
-    Ok(value.as_bool().map(|value| *to = value))
+    store(to, value.as_bool())
 }
 
 fn switch(to: &mut bool, value: &Value) -> Result<Option<()>> {
-    Ok(match value.as_str() {
-        Some("on") => Some(*to = true),
-        Some("off") => Some(*to = false),
-        Some(_) | None => None,
-    })
+    let known = [("on", true), ("off", false)];
+    let found = known.iter().find(|(word, _)| value.as_str() == Some(word));
+    store(to, found.map(|(_, on)| *on))
 }
 
 fn text(to: &mut String, value: &Value) -> Result<Option<()>> {
-    Ok(value
-        .as_str()
-        .filter(|text| !text.is_empty())
-        .map(|text| *to = text.to_owned()))
+    store(
+        to,
+        value.as_str().filter(|text| !text.is_empty()).map(str::to_owned),
+    )
 }
 
 /// A text that may be empty.
 fn name(to: &mut String, value: &Value) -> Result<Option<()>> {
-    Ok(value.as_str().map(|text| *to = text.to_owned()))
+    store(to, value.as_str().map(str::to_owned))
+}
+
+fn metrics(to: &mut String, value: &Value) -> Result<Option<()>> {
+    store(
+        to,
+        value
+            .as_str()
+            .filter(|text| METRICS.contains(text))
+            .map(str::to_owned),
+    )
 }
 
 fn step(to: &mut u64, value: &Value) -> Result<Option<()>> {
-    Ok(value.as_u64().filter(|step| *step > 0).map(|step| *to = step))
+    store(to, value.as_u64().filter(|step| *step > 0))
+}
+
+fn count(to: &mut u64, value: &Value) -> Result<Option<()>> {
+    store(to, value.as_u64())
 }
 
 const SCHEDULE: &[Key<Schedule>] = keys! {
-    "wait", "0", "a whole number from 0", "": |to, value| Ok(value.as_u64().map(|steps| to.wait = steps));
-    "warmup", "0", "a whole number from 0", "": |to, value| Ok(value.as_u64().map(|steps| to.warmup = steps));
+    "wait", "0", "a whole number from 0", "": |to, value| count(&mut to.wait, value);
+    "warmup", "0", "a whole number from 0", "": |to, value| count(&mut to.warmup, value);
     "active", "1", STEP, "": |to, value| step(&mut to.active, value);
-    "repeat", "0", "a whole number from 0", "": |to, value| Ok(value.as_u64().map(|cycles| to.repeat = cycles));
-    "skip_first", "0", "a whole number from 0", "": |to, value| Ok(value.as_u64().map(|steps| to.skip_first = steps));
+    "repeat", "0", "a whole number from 0", "": |to, value| count(&mut to.repeat, value);
+    "skip_first", "0", "a whole number from 0", "": |to, value| count(&mut to.skip_first, value);
 };
 
 fn schedule(to: &mut Option<Schedule>, value: &Value) -> Result<Option<()>> {
-    if value.is_null() {
-        return Ok(Some(*to = None));
-    }
     let mut schedule = Schedule::default();
     set_all(SCHEDULE, &mut schedule, value)?;
-    Ok(Some(*to = Some(schedule)))
+    store(to, Some(Some(schedule)))
 }
 
 fn profiling(to: &mut Option<ProfilingOptions>, value: &Value) -> Result<Option<()>> {
@@ -128,5 +142,5 @@ fn profiling(to: &mut Option<ProfilingOptions>, value: &Value) -> Result<Option<
     };
     let mut options = ProfilingOptions::default();
     set_all(PROFILING, &mut options, &inside)?;
-    Ok(Some(*to = Some(options)))
+    store(to, Some(Some(options)))
 }

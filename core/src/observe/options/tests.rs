@@ -119,6 +119,13 @@ fn bounds_and_combinations() {
         let message = refused(&inner(text));
         assert!(message.contains(words), "{text}: {message}");
     }
+    let points = options(&inner(r#""training_trace": "on", "fp_point": "conv3""#));
+    let message = points.check_points(&["conv1", "conv2"]).unwrap_err().to_string();
+    assert!(
+        message.contains("fp_point is conv3") && message.contains("near it are conv1, conv2"),
+        "{message}"
+    );
+    assert!(points.check_points(&["conv3"]).is_ok());
     let metrics = options(&inner(
         r#""task_trace": "on", "fp_point": "conv1", "ai_core_metrics": "Memory""#,
     ));
@@ -148,4 +155,20 @@ fn near_names() {
     assert_eq!(near("pool", names()), "there are conv1, conv2, fc1");
     assert_eq!(distance("kitten", "sitting"), 3);
     assert_eq!(distance("", "ab"), 2);
+}
+
+/// The page lists what the rows say.
+#[test]
+fn the_page_has_every_key() {
+    let page = include_str!("../../../../docs/seeing-what-runs.md");
+    for ProfileKey {
+        name,
+        default,
+        allowed,
+        effect,
+    } in ProfileOptions::keys()
+    {
+        let row = format!("| `{name}` | `{default}` | {allowed} | {effect} |");
+        assert!(page.contains(&row), "docs/seeing-what-runs.md lacks: {row}");
+    }
 }
