@@ -126,8 +126,8 @@ fn threads_come_and_go_while_profiles_start_and_stop() {
             scope.spawn(move || {
                 let mut count = 0;
                 while !stop.load(Ordering::Relaxed) {
-                    let _range = super::range(&format!("thread {thread}"));
-                    super::counter("turns", f64::from(count));
+                    let _range = crate::observe::range(&format!("thread {thread}"));
+                    crate::observe::counter("turns", f64::from(count));
                     count += 1;
                     assert_eq!(x.exp().to_vec::<f32>().unwrap(), *wanted);
                     if count % 50 == 0 {
