@@ -16,7 +16,7 @@ fn the_embedded_backend_keeps_the_contract() {
     let run = place.run(&["conform", "cpu:0", "--filter", "memory/*"]);
     assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{}", run.out);
     let lines: Vec<&str> = run.out.lines().collect();
-    assert_eq!(lines[0], "conformance of cpu (embedded) (thalweg-hal 2.0)");
+    assert_eq!(lines[0], "conformance of cpu (embedded) (thalweg-hal 2.1)");
     assert!(
         lines[1].starts_with("memory ") && lines[1].ends_with(" passed"),
         "{}",
@@ -33,7 +33,7 @@ fn a_plugin_in_plain_c_is_judged_whole() {
     assert_eq!(run.code, Some(0), "{}{}", run.out, run.err);
     assert!(
         run.out
-            .starts_with("conformance of libthalweg_plainc.so (thalweg-hal 2.0)\ncore "),
+            .starts_with("conformance of libthalweg_plainc.so (thalweg-hal 2.1)\ncore "),
         "{}",
         run.out
     );
@@ -211,7 +211,7 @@ fn groups_are_told_as_they_finish() {
     let mut next = || lines.next().map(Result::unwrap);
     assert_eq!(
         next().unwrap(),
-        "conformance of libthalweg_plainc.so (thalweg-hal 2.0)"
+        "conformance of libthalweg_plainc.so (thalweg-hal 2.1)"
     );
     assert!(next().unwrap().starts_with("core "));
     assert!(child.try_wait().unwrap().is_none());

@@ -72,7 +72,7 @@ fn the_json_form_keeps_its_fields() {
     assert_eq!(keys(&json), "abi devices schema thalweg unusable");
     assert_eq!(
         (json["schema"].as_u64(), json["abi"].as_str()),
-        (Some(1), Some("2.0"))
+        (Some(1), Some("2.1"))
     );
     let device = &json["devices"][0];
     assert_eq!(

@@ -148,7 +148,7 @@ fn bad_arguments_are_one_line() {
 fn versions_and_help() {
     let place = Place::new();
     let run = place.run(&["--version"]);
-    let text = concat!("thalweg ", env!("CARGO_PKG_VERSION"), " (thalweg-hal 2.0)\n");
+    let text = concat!("thalweg ", env!("CARGO_PKG_VERSION"), " (thalweg-hal 2.1)\n");
     assert_eq!((run.out.as_str(), run.code), (text, Some(0)));
     for command in ["devices", "doctor", "conform", "plugins"] {
         let run = place.run(&[command, "--help"]);

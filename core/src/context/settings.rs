@@ -105,6 +105,7 @@ pub(super) const FAST_MATH: Setting = Setting {
 mod tests {
     use super::*;
     use crate::context::{ContextBuilder, Precision};
+    use crate::loader::LAYERS;
     use crate::parallel::THREADS;
 
     /// Every option of a file is a row, and no row is anything else.
@@ -121,6 +122,7 @@ mod tests {
             THREADS,
             PRECISION_MODE,
             FAST_MATH,
+            LAYERS,
         ]
         .map(|row| row.key);
         rows.sort_unstable();

@@ -1,7 +1,7 @@
 //! Judges a plugin's file without running any of it.
 
 use super::discover::Found;
-use super::elf::{self, ElfError};
+use super::elf;
 use super::error::LoadError;
 use super::features;
 use super::layout;
@@ -70,19 +70,18 @@ pub(super) fn follow(found: &Found, lock: Option<&Lock>, trail: &mut Trail) -> R
     // What does not even begin as a library is not read: it may be large.
     let start = (&mut file).take(elf::MAGIC.len() as u64);
     start.take(len + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if !bytes.is_empty() && bytes != elf::MAGIC {
-        return Err(ElfError::NotElf.into());
+    if bytes == elf::MAGIC {
+        // One byte more than promised shows a file that grows while it is read.
+        file.take(len + 1 - bytes.len() as u64)
+            .read_to_end(&mut bytes)
+            .map_err(unreadable)?;
     }
-    // One byte more than promised shows a file that grows while it is read.
-    file.take(len + 1 - bytes.len() as u64)
-        .read_to_end(&mut bytes)
-        .map_err(unreadable)?;
     let link = if path == found.path {
         String::new()
     } else {
         format!("{}, ", path.display())
     };
-    trail.found(format!("{link}{} bytes, others may not write it", bytes.len()));
+    trail.found(format!("{link}{len} bytes, others may not write it"));
     trail.enter(Stage::Elf, Some(&found.path));
     let elf = elf::check(&bytes)?;
     let needed: Vec<String> = elf.needed.iter().map(ToString::to_string).collect();
