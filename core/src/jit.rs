@@ -51,6 +51,7 @@ where
 {
     Jit {
         function,
+        name: std::any::type_name::<F>(),
         cache: Mutex::default(),
         arguments: PhantomData,
     }
@@ -63,6 +64,7 @@ where
     F: Function<A>,
 {
     function: F,
+    name: &'static str,
     cache: Mutex<Cache<F::Output>>,
     arguments: PhantomData<fn(&A)>,
 }
@@ -247,7 +249,7 @@ where
         structure: &[u64],
         tag: OpTag,
     ) -> Result<Arc<Entry<F::Output>>, F::Output> {
-        let name = std::any::type_name::<F>();
+        let name = self.name;
         let (id, output) = {
             let _span = span::begin(SpanKind::Trace, name, 0);
             self.trace(arguments, leaves)
@@ -329,6 +331,13 @@ where
             }
         }
         exec::graph_of(id, &leaves, &outputs, tag)
+    }
+
+    /// Its name in profiles, in place of that of the function's type.
+    #[must_use]
+    pub fn named(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
     }
 
     /// Number of compiled graphs that are kept.

@@ -163,7 +163,11 @@ impl<N: Layer + Tree + Send + Sync + 'static> Compiled<N> {
     /// As one graph each.
     pub(crate) fn graph(rules: &Rules) -> Compiled<N> {
         let eager = Compiled::eager(rules);
-        let (train, eval, predict) = (jit(eager.train), jit(eager.eval), jit(eager.predict));
+        let train = jit(eager.train).named("train step");
+        let (eval, predict) = (
+            jit(eager.eval).named("eval step"),
+            jit(eager.predict).named("predict"),
+        );
         Compiled {
             train: Box::new(move |given| train.call(given)),
             eval: Box::new(move |given| eval.call(given)),

@@ -9,6 +9,7 @@ use super::recording::{
 use super::ring::{self, Ring};
 use super::session::{Options, Shared};
 use super::{clock, place, text};
+use crate::hal::ProfileRecord;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,8 @@ use std::time::{Duration, SystemTime};
 
 /// Longest time that an event waits to be written.
 const INTERVAL: Duration = Duration::from_millis(50);
+/// Nanoseconds after which a thread has told of what ended.
+const SETTLED: u64 = 1_000_000;
 /// Bytes after which a frame is written.
 const FRAME: usize = 1 << 20;
 
@@ -67,7 +70,7 @@ pub(super) fn run(shared: &Shared, output: Option<Output>, first: Start) {
     session.push(&Record::Start(first));
     loop {
         let ends = shared.ends.load(Ordering::Acquire);
-        session.round();
+        session.round(ends);
         if ends {
             break;
         }
@@ -88,6 +91,8 @@ struct Session<'a> {
     devices: HashSet<u32>,
     /// By device and handle.
     streams: HashMap<(u32, u64), u32>,
+    /// By device: what may not be all yet, in the order of ends.
+    unsettled: HashMap<u32, Vec<ProfileRecord>>,
     /// The last op of each thread, with its serial number: later parts of the same call belong to it.
     ops: HashMap<u32, (Op, u32)>,
 }
@@ -104,19 +109,36 @@ impl<'a> Session<'a> {
             threads: HashSet::new(),
             devices: HashSet::new(),
             streams: HashMap::new(),
+            unsettled: HashMap::new(),
             ops: HashMap::new(),
         }
     }
 
+    /// Takes what a device tells, in the order of ends. Unless it is the `last` time, what ended just now waits for the next one,
+    /// because another thread may be about to tell what ended before.
+    fn drained(&mut self, measured: &Measured, last: bool) -> Drained {
+        let settled = match last {
+            true => u64::MAX,
+            false => clock::now().saturating_sub(SETTLED),
+        };
+        let mut drained = Drained {
+            records: self.unsettled.remove(&measured.number).unwrap_or_default(),
+            ..Drained::default()
+        };
+        measured.drain(&mut drained);
+        drained.records.sort_by_key(|record| record.end_ns);
+        let settled = drained.records.partition_point(|record| record.end_ns < settled);
+        let rest = drained.records.split_off(settled);
+        self.unsettled.insert(measured.number, rest);
+        drained
+    }
+
     /// Writes what is there. What events refer to was told before them, so it is asked for after them and written first.
-    fn round(&mut self) {
+    fn round(&mut self, last: bool) {
         let devices = self.shared.devices();
-        let mut told: Vec<Drained> = Vec::new();
-        for measured in &devices {
-            let mut drained = Drained::default();
-            measured.drain(&mut drained);
-            told.push(drained);
-        }
+        let told: Vec<Drained> = (devices.iter())
+            .map(|measured| self.drained(measured, last))
+            .collect();
         let (mut events, mut lost, number) = (Vec::new(), Vec::new(), self.shared.number);
         ring::drain(
             &mut |ring: &Ring, words| {
@@ -384,7 +406,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn told(&mut self, device: u32, record: &crate::hal::ProfileRecord) {
+    fn told(&mut self, device: u32, record: &ProfileRecord) {
         let stream = self.stream(device, record.stream, false);
         match measure::told(record, device, stream) {
             Some(Told::Command(command)) => self.push(&Record::Command(command)),

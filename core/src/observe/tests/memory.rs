@@ -1,10 +1,12 @@
 //! Who holds memory.
 
-use super::{alone, numbers};
+use super::{alone, numbers, profiled};
 use crate::context::Context;
+use crate::observe::recording::MemoryKind;
 use crate::observe::{memory_snapshot, record_memory_history, scope};
 use crate::tensor::Tensor;
 use crate::{DType, jit};
+use std::collections::HashSet;
 
 /// The history is kept while this lives.
 struct Kept;
@@ -114,4 +116,32 @@ fn out_of_memory_names_small_buffers_and_scopes_while_a_history_is_kept() {
     );
     assert!(!text.contains("below 1 MiB"), "{text}");
     drop(small);
+}
+
+/// A device hands its records out in no order.
+#[test]
+fn memory_is_told_in_the_order_in_which_it_happened() {
+    let _alone = alone();
+    let cx = Context::new("cpu").unwrap();
+    let x = numbers(&cx);
+    let recording = profiled(&cx, || {
+        for _ in 0..5_000 {
+            (&x + 1.0).to_vec::<f32>().unwrap();
+        }
+    });
+    let (mut live, mut last, mut allocated) = (HashSet::new(), 0, 0);
+    for memory in &recording.memory {
+        assert!(memory.time >= last, "{memory:?} after {last}");
+        last = memory.time;
+        match memory.kind {
+            MemoryKind::Alloc => {
+                assert!(live.insert(memory.buffer), "{memory:?}");
+                allocated += 1;
+            }
+            MemoryKind::Free => assert!(live.remove(&memory.buffer), "{memory:?}"),
+            MemoryKind::Reserve | MemoryKind::Release => {}
+        }
+    }
+    assert_eq!((recording.lost, live.len()), (0, 0));
+    assert!(allocated >= 5_000, "{allocated}");
 }
