@@ -125,7 +125,7 @@ fn memory_is_told_in_the_order_in_which_it_happened() {
     let cx = Context::new("cpu").unwrap();
     let x = numbers(&cx);
     let recording = profiled(&cx, || {
-        for _ in 0..5_000 {
+        for _ in 0..2_000 {
             (&x + 1.0).to_vec::<f32>().unwrap();
         }
     });
@@ -143,5 +143,5 @@ fn memory_is_told_in_the_order_in_which_it_happened() {
         }
     }
     assert_eq!((recording.lost, live.len()), (0, 0));
-    assert!(allocated >= 5_000, "{allocated}");
+    assert!(allocated >= 2_000, "{allocated}");
 }
