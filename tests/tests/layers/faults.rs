@@ -203,9 +203,7 @@ fn a_storm_of_faults_leaves_nothing_behind() {
     assert!(storm(300, 11) >= 300);
 }
 
-/// `cargo nextest run -p thalweg-conformance --run-ignored only ten_thousand`.
 #[test]
-#[ignore = "minutes: `--run-ignored only`"]
 fn ten_thousand_faults() {
     let swept = sweep(&runtime(&["fault"]), 1);
     let stormed: usize = [1, 2, 3].into_iter().map(|seed| storm(4000, seed)).sum();
