@@ -18,6 +18,8 @@ pub struct OpTag {
     pub(crate) scope: ScopeId,
     /// Number of the call in its trace or step, from 1; 0 where nobody counts.
     pub(crate) call: u32,
+    /// Tells calls of one name apart, such as those of two turns of a loop; 0 where nobody counts.
+    pub(crate) serial: u32,
 }
 
 /// [`OpTag::call`] of what stands for "no op is under way, and calls are counted".
@@ -46,6 +48,7 @@ impl OpTag {
         location: None,
         scope: ScopeId::NONE,
         call: 0,
+        serial: 0,
     };
 
     /// `op` at the caller's line, unless a larger op is under way, whose tag it is then. While ops are traced or recorded it has a scope
@@ -60,6 +63,7 @@ impl OpTag {
                 location: Some(Location::caller()),
                 scope: ScopeId::NONE,
                 call: 0,
+                serial: 0,
             },
             _ => OpTag::counted(op, Location::caller()),
         }
@@ -75,6 +79,7 @@ impl OpTag {
             location: Some(location),
             scope: scope::current(),
             call: calls::next(),
+            serial: calls::serial(),
         }
     }
 
@@ -94,6 +99,7 @@ impl OpTag {
             location,
             scope,
             call,
+            serial: 0,
         }
     }
 
@@ -140,6 +146,11 @@ impl OpTag {
             scope: self.scope.gradients(),
             ..self
         }
+    }
+
+    /// Whether it computes the gradient of something.
+    pub(crate) fn is_gradient(&self) -> bool {
+        self.scope.is_gradients()
     }
 
     /// The same op at the same line.
