@@ -49,7 +49,15 @@ pub(super) fn flag(graph: &mut Graph, of: NodeId, mark: Mark) -> Result<NodeId, 
         false => of,
     };
     let Type { shape, dtype } = graph.node(x).ty;
-    let zero = graph.push(Op::Full { dtype, bits: 0, shape }, &[], tag())?;
+    let zero = graph.push(
+        Op::Full {
+            dtype,
+            bits: 0,
+            shape,
+        },
+        &[],
+        tag(),
+    )?;
     // 0, or NaN where the flag is raised. So is their sum.
     let found = match mark {
         Mark::NotFinite => graph.push(Op::Map(ScalarOp::Mul), &[x, zero], tag())?,
@@ -120,7 +128,9 @@ pub(super) fn with_flags(
     );
     let mut own = steps.into_iter().zip(origins);
     for added in added {
-        program.origins.extend(added.iter().map(|step| Origin::of(step.tag())));
+        program
+            .origins
+            .extend(added.iter().map(|step| Origin::of(step.tag())));
         program.steps.extend(added);
         if let Some((step, origin)) = own.next() {
             program.steps.push(step);
@@ -142,5 +152,9 @@ fn alone(context: &Context, ty: Type, mark: Mark) -> Result<Program> {
     let x = graph.input(ty);
     let flag = flag(&mut graph, x, mark)?;
     graph.output(flag);
-    lowered(context, &rewrite(&graph), &[Given::Buffer(Layout::contiguous(ty.shape))])
+    lowered(
+        context,
+        &rewrite(&graph),
+        &[Given::Buffer(Layout::contiguous(ty.shape))],
+    )
 }
