@@ -1,7 +1,9 @@
 //! The first op that makes a NaN or an infinity.
 
 use thalweg::random::Mt19937;
-use thalweg::{Context, DType, Mode, NumericsError, Tensor, checkpoint, fori_loop, jit, value_and_grad};
+use thalweg::{
+    Context, DType, Mode, NumericsError, Tensor, checkpoint, fori_loop, jit, scan, value_and_grad,
+};
 
 fn cx() -> Context {
     let cx = Context::new("cpu").unwrap();
@@ -46,20 +48,18 @@ fn a_hundred_planted_nans_are_found_with_op_line_and_element() {
         poison[row * 6 + column] = -1.0;
         let poison = Tensor::from_slice(&poison, [6, 6], &cx);
         let clean = Tensor::ones([6, 6], DType::F32, &cx);
-        let mut line = 0;
-        let result = match case % 3 {
+        let (result, line) = match case % 3 {
             0 => {
-                (_, line) = chain(&x, &clean, bad);
+                let (_, line) = chain(&x, &clean, bad);
                 compiled[bad].call((&x, &clean)).item::<f32>().unwrap();
-                compiled[bad].call((&x, &poison)).item::<f32>()
+                (compiled[bad].call((&x, &poison)).item::<f32>(), line)
             }
             way => {
                 cx.set_mode([Mode::Eager, Mode::Graph][way - 1]);
-                let (sum, at) = chain(&x, &poison, bad);
-                line = at;
+                let (sum, line) = chain(&x, &poison, bad);
                 let result = sum.item::<f32>();
                 cx.set_mode(Mode::Eager);
-                result
+                (result, line)
             }
         };
         let error = birth(result);
@@ -159,6 +159,28 @@ fn gradients_loops_and_checkpoints_have_birthplaces() {
             "{error}"
         );
         assert_eq!(error.index, [1]);
+    }
+    // In the body of a loop or of a checkpoint too.
+    let line = line!() + 1;
+    let root = |x: &Tensor| x.sqrt();
+    let (rows, start) = (
+        Tensor::zeros([12, 3], DType::F32, &cx),
+        Tensor::zeros([3], DType::F32, &cx),
+    );
+    let inside = jit(value_and_grad(move |x: &Tensor| checkpoint(root).call(x).sum()));
+    let turns = jit(value_and_grad(move |rows: &Tensor, start: &Tensor| {
+        scan(|sum: Tensor, x: Tensor| (sum + root(&x), ()), start.clone(), rows)
+            .0
+            .sum()
+    }));
+    for gradient in [inside.call(&x).1, turns.call((&rows, &start)).1] {
+        let error = birth(gradient.to_vec::<f32>());
+        assert_eq!(
+            (error.op.as_str(), error.scope.as_str()),
+            ("sqrt", "Gradients/Default"),
+            "{error}"
+        );
+        assert_eq!(error.location.map(|at| at.line()), Some(line), "{error}");
     }
     let grows = |x: &Tensor| fori_loop(0..40, x.clone(), |_, x| x.square() + 1.0).sum();
     for result in [grows(&x), jit(grows).call(&x)] {

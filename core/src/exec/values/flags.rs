@@ -44,9 +44,9 @@ fn tag() -> OpTag {
 /// Adds the flag of a float to a graph, as bool of the shape `[1]`.
 pub(super) fn flag(graph: &mut Graph, of: NodeId, mark: Mark) -> Result<NodeId, Refusal> {
     let ty = graph.node(of).ty;
-    let x = match ty.dtype.is_storage() {
-        true => graph.push(Op::Cast(DType::F32), &[of], tag())?,
-        false => of,
+    let x = match ty.dtype {
+        DType::F32 | DType::F64 => of,
+        _ => graph.push(Op::Cast(DType::F32), &[of], tag())?,
     };
     let Type { shape, dtype } = graph.node(x).ty;
     let zero = graph.push(
