@@ -37,7 +37,9 @@ mod profile;
 mod schedule;
 #[cfg(test)]
 mod tests;
+mod watch;
 
+pub use crate::exec::values::{CallInfo, Phase, Port, Statistics, Watched};
 pub use crate::record::error::ProfileError;
 pub use crate::record::recording;
 pub use crate::record::recording::SpanKind;
@@ -46,3 +48,4 @@ pub use named::{Range, Scope, counter, mark, phase, range, restart_calls, scope,
 pub use options::{ProfileKey, ProfileOptions, ProfilingOptions, near};
 pub use profile::{Profile, ProfileBuilder};
 pub use schedule::Schedule;
+pub use watch::{Selector, Watch};

@@ -1,7 +1,8 @@
 //! How a context is asked for: in code, by environment variables, or in a TOML file.
 
 use super::settings::{
-    DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, FAST_MATH, MEMORY_LIMIT, MODE, PRECISION_MODE, SEED, STREAMS,
+    CHECK_NUMERICS, DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, FAST_MATH, MEMORY_LIMIT, MODE, PRECISION_MODE,
+    SEED, STREAMS,
 };
 use super::{Context, Mode, Precision, Settings};
 use crate::error::Result;
@@ -41,6 +42,7 @@ pub struct ContextBuilder {
     layers: Option<Vec<String>>,
     precision_mode: Option<Precision>,
     fast_math: Option<bool>,
+    check_numerics: Option<bool>,
 }
 
 /// A number of bytes, or a text such as `8 GiB`.
@@ -216,8 +218,15 @@ impl ContextBuilder {
         self
     }
 
+    /// Whether an op that makes a NaN or an infinity out of finite numbers is an error: see [`Context::check_numerics`].
+    #[must_use]
+    pub fn check_numerics(mut self, on: bool) -> ContextBuilder {
+        self.check_numerics = Some(on);
+        self
+    }
+
     /// The options of a TOML text: `device_target`, `device_id`, `mode`, `memory_limit`, `seed`, `deterministic`, `streams`, `threads`,
-    /// `layers`, `precision_mode`, `fast_math`.
+    /// `layers`, `precision_mode`, `fast_math`, `check_numerics`.
     ///
     /// # Errors
     /// No TOML; an option that does not exist or has another type.
@@ -274,6 +283,7 @@ impl ContextBuilder {
             layers: of(LAYERS).map(|list| layer_list(&list)),
             precision_mode: of(PRECISION_MODE).map(|text| text.parse()).transpose()?,
             fast_math: truth(FAST_MATH.variable, of(FAST_MATH))?,
+            check_numerics: truth(CHECK_NUMERICS.variable, of(CHECK_NUMERICS))?,
         };
         if value(FORMER_THREADS).is_some() {
             return Err(Refusal::new(format!("{FORMER_THREADS} is not read"))
@@ -353,6 +363,7 @@ impl ContextBuilder {
         if let Some(mode) = self.mode {
             cx.set_mode(mode);
         }
+        cx.check_numerics(self.check_numerics.unwrap_or(false));
         match (self.seed, self.deterministic) {
             (Some(seed), _) => cx.set_seed(seed),
             (None, Some(false)) => cx.set_seed(entropy()),

@@ -1,6 +1,7 @@
 //! One op at once.
 
 use super::cache::WordHasher;
+use super::evaluate::{How, compile};
 use super::executable::Executable;
 use crate::context::{Context, Mode};
 use crate::engine::Engine;
@@ -21,7 +22,7 @@ use crate::types::layout::Layout;
 use crate::types::shape::Shape;
 use crate::value::{Constant, Repr, Shared, Storage, Tensor, Value};
 use smallvec::SmallVec;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -100,9 +101,37 @@ pub(crate) struct Eager {
     plan: Executable,
     // What recordings say of the operands; 0 until they do.
     text: Cell<TextId>,
+    // The plan for who looks at values.
+    looked_at: OnceCell<Box<Executable>>,
 }
 
 impl Eager {
+    fn new(op: &Op, operands: SmallVec<[Operand; 2]>, plan: Executable) -> Eager {
+        Eager {
+            op: op.clone(),
+            operands,
+            plan,
+            text: Cell::new(0),
+            looked_at: OnceCell::new(),
+        }
+    }
+
+    /// The plan for who looks at values, if somebody does.
+    #[cold]
+    fn looked_at(&self, context: &Context) -> Option<&Executable> {
+        if let Some(known) = self.looked_at.get() {
+            return Some(known);
+        }
+        let how = How {
+            exact: true,
+            ..How::default()
+        };
+        // It compiled before without being looked at.
+        let (graph, given) = graph(&self.op, &self.operands, OpTag::NONE).ok()?;
+        let plan = compile(context, graph, &given, how).ok()?;
+        Some(self.looked_at.get_or_init(|| Box::new(plan)))
+    }
+
     /// Runs it, and notes the call where that is recorded.
     fn run(
         &self,
@@ -112,12 +141,20 @@ impl Eager {
         tag: OpTag,
         on: Option<switch::On>,
     ) -> Tensor {
+        let looked_at = match on {
+            Some(on) if on.has(switch::VALUES) => self.looked_at(context),
+            Some(_) | None => None,
+        };
+        let run = || match looked_at {
+            Some(plan) => plan.run_op_looked_at(context, scoped, inputs, tag),
+            None => self.plan.run_op(context, scoped, inputs, tag, on),
+        };
         let noted = on.filter(|on| on.has(switch::OPS));
         let Some(on_ops) = noted else {
-            return self.plan.run_op(context, scoped, inputs, tag, on);
+            return run();
         };
         let start = clock::ticks();
-        let result = self.plan.run_op(context, scoped, inputs, tag, on);
+        let result = run();
         note(on_ops, start, tag, text_of(&self.text, &self.operands));
         result
     }
@@ -282,12 +319,7 @@ pub(crate) fn eager(
         return Err(Refusal::new("an operand is not evaluated").into());
     }
     let plan = plan(engine, op, &operands, tag)?;
-    let entry = Eager {
-        op: op.clone(),
-        operands,
-        plan,
-        text: Cell::new(0),
-    };
+    let entry = Eager::new(op, operands, plan);
     let result = entry.run(context, scoped.as_ref(), inputs, tag, switch::seen());
     let old = match engine.local().try_borrow_mut() {
         Ok(mut local) => local.eager.insert(hash, entry),
@@ -298,15 +330,21 @@ pub(crate) fn eager(
 }
 
 fn plan(engine: &Engine, op: &Op, operands: &[Operand], tag: OpTag) -> Result<Executable> {
+    let refused = |refusal| Error::from(Failure::tagged(refusal, tag, Some(engine.device())));
+    let (graph, given) = graph(op, operands, tag).map_err(refused)?;
+    Executable::compile(engine, &lower(&graph, &given, engine).map_err(refused)?)
+}
+
+/// The graph of one op, and how its inputs come.
+fn graph(op: &Op, operands: &[Operand], tag: OpTag) -> Result<(Graph, SmallVec<[Given; 4]>), Refusal> {
     let mut graph = Graph::new();
     let inputs: SmallVec<[_; 4]> = operands.iter().map(|operand| graph.input(operand.ty())).collect();
-    let refused = |refusal| Error::from(Failure::tagged(refusal, tag, Some(engine.device())));
-    let output = graph.push(op.clone(), &inputs, tag).map_err(refused)?;
+    let output = graph.push(op.clone(), &inputs, tag)?;
     graph.output(output);
-    let given: SmallVec<[Given; 4]> = (operands.iter().zip(0..))
+    let given = (operands.iter().zip(0..))
         .map(|(operand, number)| operand.given(number))
         .collect();
-    Executable::compile(engine, &lower(&graph, &given, engine).map_err(refused)?)
+    Ok((graph, given))
 }
 
 /// A buffer of one element everywhere.

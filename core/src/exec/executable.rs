@@ -4,6 +4,7 @@ use super::arena::{Arena, Place};
 use super::described::Described;
 use super::packets::{Numbers, add};
 use super::staged::Staged;
+use super::values::{Recipe, Run};
 use crate::context::Context;
 use crate::engine::Engine;
 use crate::engine::{Lane, Written};
@@ -47,6 +48,8 @@ pub(crate) type Values = SmallVec<[Value; 1]>;
 pub(crate) struct Executable {
     work: Work,
     outputs: Box<[Output]>,
+    /// What it was compiled from, for who looks at its values.
+    recipe: Option<Box<Recipe>>,
 }
 
 #[derive(Debug)]
@@ -133,6 +136,7 @@ impl Executable {
         Executable {
             work: Work::Staged(Box::new(staged)),
             outputs: Box::default(),
+            recipe: None,
         }
     }
 
@@ -176,7 +180,27 @@ impl Executable {
                 })
             }
         };
-        Ok(Executable { work, outputs })
+        Ok(Executable {
+            work,
+            outputs,
+            recipe: None,
+        })
+    }
+
+    /// Keeps what it was compiled from.
+    #[must_use]
+    pub(super) fn with_recipe(mut self, recipe: Recipe) -> Executable {
+        self.recipe = Some(Box::new(recipe));
+        self
+    }
+
+    /// What it was compiled from, where somebody looks at values.
+    #[inline]
+    fn looked_at(&self) -> Option<&Recipe> {
+        match switch::seen() {
+            Some(on) if on.has(switch::VALUES) => self.recipe.as_deref(),
+            Some(_) | None => None,
+        }
     }
 
     /// Names the function that it computes, for recordings.
@@ -189,8 +213,28 @@ impl Executable {
     }
 
     /// Submits the work to a stream; `scoped` is the record of a scope's, `None` stands for the default stream. With `tag`, all
-    /// work carries it instead of what it was compiled with.
+    /// work carries it instead of what it was compiled with. Whoever looks at values sees them.
     pub(super) fn run(
+        &self,
+        context: &Context,
+        scoped: Option<&Arc<Lane>>,
+        args: &[Arg<'_>],
+        tag: Option<OpTag>,
+    ) -> Result<Values> {
+        match self.looked_at() {
+            None => self.submit(context, scoped, args, tag),
+            Some(recipe) => recipe.run(&Run {
+                plain: self,
+                context,
+                scoped,
+                args,
+                tag,
+            }),
+        }
+    }
+
+    /// [`Executable::run`] without anybody who looks at values.
+    pub(super) fn submit(
         &self,
         context: &Context,
         scoped: Option<&Arc<Lane>>,
@@ -257,13 +301,11 @@ impl Executable {
                 Err(error) => Tensor::of_error(tag, error, Some(context)),
             };
         }
-        match self.run_any(context, scoped, inputs, tag) {
-            Ok(value) => Tensor::from_value(value),
-            Err(error) => Tensor::of_error(tag, error, Some(context)),
-        }
+        self.run_op_looked_at(context, scoped, inputs, tag)
     }
 
-    /// As [`Executable::run`] on the stream that this thread has chosen, for a program whose only result is new; `None` for others.
+    /// As [`Executable::run`] on the stream that this thread has chosen, for a program whose only result is new and whose values nobody
+    /// looks at; `None` for others.
     #[inline]
     pub(super) fn run_only<'a>(
         &self,
@@ -274,6 +316,9 @@ impl Executable {
             return None;
         };
         let (layout, dtype) = ready.only.as_ref()?;
+        if self.looked_at().is_some() {
+            return None;
+        }
         let scoped = context.engine().scoped_lane();
         let made = ready.run_only(context, scoped.as_ref(), arg, None, switch::seen());
         Some(made.map(|storage| Value {
@@ -281,6 +326,21 @@ impl Executable {
             layout: *layout,
             dtype: *dtype,
         }))
+    }
+
+    /// As [`Executable::run_op`], where somebody looks at values.
+    #[cold]
+    pub(super) fn run_op_looked_at(
+        &self,
+        context: &Context,
+        scoped: Option<&Arc<Lane>>,
+        inputs: &[&Tensor],
+        tag: OpTag,
+    ) -> Tensor {
+        match self.run_any(context, scoped, inputs, tag) {
+            Ok(value) => Tensor::from_value(value),
+            Err(error) => Tensor::of_error(tag, error, Some(context)),
+        }
     }
 
     #[cold]
