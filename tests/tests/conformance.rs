@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod plugins;
+mod reports;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -83,6 +84,37 @@ fn load(file: &Path) -> Subject {
         ..LoaderOptions::default()
     };
     Subject::load(file, &options).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// What is loaded under the layer `validate`, whose reports are collected.
+fn validated() -> LoaderOptions {
+    reports::collect();
+    LoaderOptions {
+        layers: vec!["validate".into()],
+        cache: None,
+        ..LoaderOptions::default()
+    }
+}
+
+fn embedded_validated() -> Subject {
+    let options = LoaderOptions {
+        use_environment: false,
+        use_executable: false,
+        development: false,
+        ..validated()
+    };
+    Subject::of(Registry::new(options).get("cpu").unwrap()).unwrap()
+}
+
+/// Runs the cases of a group under the layer `validate`: they pass, because it refuses what the contract refuses, and it logs nothing
+/// but objects that cases leave to the close of their device.
+fn judge_validated(subject: impl Into<Option<Subject>>, group: &str, unsupported: &[&str]) {
+    judge(subject, group, unsupported);
+    let logged: Vec<String> = (reports::take().into_iter())
+        .map(|(_, line)| line)
+        .filter(|line| !line.starts_with("TW-LIFETIME-005"))
+        .collect();
+    assert!(logged.is_empty(), "{}", logged.join("\n"));
 }
 
 /// The backend in plain C, built once for the tests of one process.
@@ -167,6 +199,23 @@ macro_rules! backends {
             )*
         }
     )* };
+    (validated $($backend:ident = $subject:expr, $unsupported:expr, [$($group:ident),*];)*) => { $(
+        mod $backend {
+            #[allow(unused_imports)]
+            use super::*;
+            $(
+                #[test]
+                fn $group() {
+                    judge_validated($subject, stringify!($group), &$unsupported);
+                }
+            )*
+        }
+    )* };
+}
+
+backends! { validated
+    cpu_validated = embedded_validated(), ["binary: capability", "lower it", "no hardware counters"],
+        [memory, streams, events, errors, rows, forms, library, programs, profile, concurrency, acceptance];
 }
 
 backends! {
