@@ -257,10 +257,7 @@ fn misplaced(name: &str, index: usize, offset: u64, site: &Site) -> Error {
 ///
 /// # Errors
 /// `InvalidArgument`, `InvalidHandle` or `OutOfBounds`.
-pub fn fill<'a, M: Memory<'a>>(
-    fill: &tables::Fill,
-    memory: &M,
-) -> Result<Option<(M::Found, [u8; 8])>> {
+pub fn fill<'a, M: Memory<'a>>(fill: &tables::Fill, memory: &M) -> Result<Option<(M::Found, [u8; 8])>> {
     let pattern = checks::pattern(fill)?;
     let (found, site) = memory.find(fill.buffer)?;
     if !site.own {

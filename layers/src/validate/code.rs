@@ -87,6 +87,9 @@ codes! {
     WrongRecord = Contract 108, "record of a profile that cannot be";
     Silent = Contract 109, "failure without a text";
     WrongAddress = Contract 110, "address that is misaligned or given to two buffers";
+    Canary = Content 1, "canary behind a buffer that has changed";
+    Fresh = Content 2, "read of memory that nobody has written";
+    Changed = Content 3, "host memory that changes while it is in use";
 }
 
 impl Code {

@@ -5,6 +5,7 @@
 
 mod calls;
 mod code;
+mod content;
 mod options;
 mod order;
 mod program;

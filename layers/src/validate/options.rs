@@ -9,10 +9,12 @@ pub const OPTIONS: Setting = Setting {
     key: "layer.validate",
     variable: "THALWEG_LAYER_VALIDATE",
     way: Way::Config,
-    values: Values::Range("words with `,` between them: `lifetime`, `races`, `bounds`, `contract`, `warn`"),
+    values: Values::Range(
+        "words with `,` between them: `lifetime`, `races`, `bounds`, `contract`, `content`, `warn`",
+    ),
     default: "lifetime,races,bounds,contract",
     about: "What the layer `validate` looks for. With `warn` it logs what it finds and lets calls go on; without, they fail. \
-            `warn` alone keeps the default checks. The words are read when a device is opened.",
+            `warn` alone keeps the default checks. `content` costs time and memory. The words are read when a device is opened.",
     read_by: "layer validate",
 };
 

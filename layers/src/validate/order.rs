@@ -135,6 +135,17 @@ impl Accesses {
         race
     }
 
+    /// Whether work under way writes bytes of a region.
+    pub(super) fn is_written(&self, region: &Region, done: &Done) -> bool {
+        let open = |old: &&Access| old.writes && !done.has(old.actor, old.epoch);
+        self.0.iter().filter(open).any(|old| old.region.meets(region))
+    }
+
+    /// Whether work under way touches the buffer.
+    pub(super) fn is_used(&self, done: &Done) -> bool {
+        self.0.iter().any(|old| !done.has(old.actor, old.epoch))
+    }
+
     /// Takes back what a refused submission was to do.
     pub(super) fn undo(&mut self, actor: Actor, epoch: u64) {
         self.0.retain(|old| (old.actor, old.epoch) != (actor, epoch));

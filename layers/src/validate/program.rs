@@ -1,6 +1,7 @@
 //! Programs: lists of packets over slots, and what a run of them touches.
 
 use super::code::Code;
+use super::content::Written;
 use super::order::{Access, Clock};
 use super::region::Region;
 use super::report::{Fault, Report};
@@ -43,6 +44,8 @@ struct Uses {
 struct Use {
     region: Region,
     writes: bool,
+    /// Whether every byte is touched.
+    exact: bool,
     site: SiteId,
 }
 
@@ -50,9 +53,17 @@ struct Use {
 const KEPT: usize = 64;
 
 impl Uses {
+    /// The bytes that are written; `None` where not all uses are known.
+    fn written(&self) -> Option<Written> {
+        let mut all = Written::default();
+        let writes = self.list.iter().filter(|one| one.writes);
+        writes.for_each(|one| all.add(one.region.start, one.region.end));
+        (self.list.len() < KEPT).then_some(all)
+    }
+
     fn add(&mut self, new: Use) {
         let joins = |old: &Use| {
-            old.writes == new.writes
+            (old.writes, old.exact) == (new.writes, new.exact)
                 && match (&old.region.grid, &new.region.grid) {
                     (None, None) => old.region.start <= new.region.end && new.region.start <= old.region.end,
                     _ => old.region == new.region,
@@ -102,7 +113,13 @@ impl<'a> Memory<'a> for Draft<'_> {
             let origin = binding.offset.wrapping_add(shift);
             let grid = grid(slot, signature, extents, (origin, strides), (start, end));
             let region = Region { start, end, grid };
-            self.touch(number, region, slot.role == Role::Out, slot.dtype.size() as u64);
+            let exact = region.grid.is_none() && !slot.gathers;
+            self.touch(
+                number,
+                (region, exact),
+                slot.role == Role::Out,
+                slot.dtype.size() as u64,
+            );
         }
         Ok(())
     }
@@ -113,7 +130,7 @@ impl<'a> Memory<'a> for Draft<'_> {
 }
 
 impl Draft<'_> {
-    fn touch(&mut self, number: usize, region: Region, writes: bool, alignment: u64) {
+    fn touch(&mut self, number: usize, (region, exact): (Region, bool), writes: bool, alignment: u64) {
         let uses = &mut self.uses[number];
         let at = |byte: u64| byte as i64 - ORIGIN as i64;
         uses.reach
@@ -121,6 +138,7 @@ impl Draft<'_> {
         uses.add(Use {
             region,
             writes,
+            exact,
             site: self.site,
         });
     }
@@ -181,7 +199,13 @@ impl Draft<'_> {
         {
             if let Some((number, shift)) = found {
                 let start = shift + place.offset;
-                self.touch(number, Region::dense(start, start + reach), writes, 1);
+                // Rows that lie apart count as all that lies between.
+                self.touch(
+                    number,
+                    (Region::dense(start, start + reach), copy.rows == 1),
+                    writes,
+                    1,
+                );
             }
         }
         Ok(())
@@ -192,7 +216,7 @@ impl Draft<'_> {
         if let Some(((number, shift), _)) = packet::fill(fill, self).map_err(|error| self.refused(&error))? {
             let start = shift + fill.offset;
             let region = Region::dense(start, start + fill.bytes);
-            self.touch(number, region, true, fill.pattern_bytes.into());
+            self.touch(number, (region, true), true, fill.pattern_bytes.into());
         }
         Ok(())
     }
@@ -360,6 +384,7 @@ impl State {
         let mut touched = std::mem::take(&mut self.scratch);
         let mut sites = std::mem::take(&mut self.scratch_sites);
         let checked = self.check_run(args, inputs, &mut touched, &mut sites);
+        let checked = checked.and_then(|()| self.content(&touched, true, |at| sites[at]));
         let answer = match checked {
             Ok(()) => {
                 let (ticket, race) = self.order(args.stream, &touched, |at| sites[at]);
@@ -413,7 +438,7 @@ impl State {
                         true => Code::BoundFreed,
                         false => report.code,
                     };
-                    return Err(Report { code, ..report });
+                    return Err(Report { code, ..report }.of(Fault::Core));
                 }
             };
             let uses = &program.slots[slot];
@@ -425,6 +450,7 @@ impl State {
                     buffer: input.buffer,
                     region: one.region.moved(input.offset.wrapping_sub(ORIGIN)),
                     writes: one.writes,
+                    exact: one.exact,
                 });
                 sites.push(one.site);
             }
@@ -437,7 +463,7 @@ impl State {
         let what = self.sites.text(program.site);
         let (kinds, devices) = ((Kind::Buffer, Kind::Program), (buffer.device, program.device));
         if let Err(report) = State::same_device(&what, kinds, devices) {
-            return report;
+            return report.of(Fault::Core);
         }
         let reach = &program.slots[slot].reach;
         let error = reach.misses(&format!("slot {slot}"), input.offset, buffer.bytes);
@@ -456,10 +482,20 @@ impl State {
         };
         let (device, first) = (program.device, program.site);
         let outputs = program.outputs.clone();
+        let written: Vec<Option<Written>> = match self.looks() {
+            true => (0..outputs.len())
+                .map(|at| program.slots[program.inputs + at].written())
+                .collect(),
+            false => Vec::new(),
+        };
         let mut twice = Ok(());
+        let mut written = written.into_iter();
         for (&handle, &(bytes, site)) in made.iter().zip(&outputs) {
             let site = if site == 0 { first } else { site };
-            let mut buffer = Buffer::new(device, bytes, site);
+            let mut buffer = Buffer {
+                written: written.next().flatten(),
+                ..Buffer::new(device, bytes, site)
+            };
             if let Some((actor, epoch)) = ticket {
                 let access = Access {
                     actor,

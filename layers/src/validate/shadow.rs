@@ -1,6 +1,7 @@
 //! What is known of each object that the backend has given out.
 
-use super::code::Code;
+use super::code::{Code, Group};
+use super::content::{Canary, Written};
 use super::options::Options;
 use super::order::{Accesses, Actor, Clock, Done};
 use super::program::Program;
@@ -30,6 +31,8 @@ pub(super) struct State {
     /// Room for what work touches, and the sites of it.
     pub(super) scratch: Vec<Touch>,
     pub(super) scratch_sites: Vec<SiteId>,
+    /// Host memory that the submission reads which is checked now.
+    pub(super) held: Vec<(u64, u64, SiteId)>,
     /// What was logged.
     pub(super) seen: HashSet<(Code, (SiteId, SiteId))>,
     /// The backend was shut down: it answers by itself.
@@ -39,6 +42,7 @@ pub(super) struct State {
 /// A device that is open.
 #[derive(Debug, Default)]
 pub(super) struct Device {
+    pub(super) ordinal: u32,
     /// Allocations and frees so far.
     pub(super) changes: u64,
     /// Buffers of the pool that are alive, and their bytes.
@@ -57,6 +61,12 @@ pub(super) struct Buffer {
     /// Where it is mapped to, if it was.
     pub(super) mapped: Option<u64>,
     pub(super) accesses: Accesses,
+    /// The bytes that were written, where that is asked for and known.
+    pub(super) written: Option<Written>,
+    /// Whether a canary lies behind it.
+    pub(super) canary: bool,
+    /// Bytes that were asked for beyond its own.
+    pub(super) padding: u64,
 }
 
 impl Buffer {
@@ -69,6 +79,18 @@ impl Buffer {
             import: None,
             mapped: None,
             accesses: Accesses::default(),
+            written: None,
+            canary: false,
+            padding: 0,
+        }
+    }
+
+    /// The canary behind it.
+    pub(super) fn canary(&self, handle: u64) -> Canary {
+        Canary {
+            device: self.device,
+            buffer: handle,
+            bytes: self.bytes,
         }
     }
 }
@@ -225,6 +247,12 @@ impl State {
             kinds.1.name()
         );
         Err(Report::program(Code::ForeignObject, Status::InvalidHandle, text))
+    }
+
+    /// Whether contents of memory are looked at.
+    #[inline]
+    pub(super) fn looks(&self) -> bool {
+        self.options.has(Group::Content)
     }
 
     /// Adds a buffer.

@@ -22,7 +22,19 @@ pub(super) struct Touch {
     pub(super) buffer: u64,
     pub(super) region: Region,
     pub(super) writes: bool,
+    /// Whether every byte of the region is touched.
+    pub(super) exact: bool,
 }
+
+/// A packet without work.
+pub(super) const EMPTY: Packet = Packet {
+    kind: 0,
+    reserved: 0,
+    tag: std::ptr::null(),
+    launch: std::ptr::null(),
+    copy: std::ptr::null(),
+    fill: std::ptr::null(),
+};
 
 /// A submission: its stream and number.
 pub(super) type Ticket = (Actor, u64);
@@ -112,6 +124,7 @@ impl<'a> Memory<'a> for Buffers<'_> {
             let grid = grid(slot, signature, extents, (binding.offset, strides), (start, end));
             self.touched.push(Touch {
                 buffer,
+                exact: grid.is_none() && !slot.gathers,
                 region: Region { start, end, grid },
                 writes: slot.role == Role::Out,
             });
@@ -286,9 +299,11 @@ impl State {
                         None => (place.host as u64).wrapping_add(place.offset),
                     };
                     let shape = (copy.rows, copy.width, place.pitch);
+                    let region = rows(start, start.saturating_add(reach), shape);
                     touched.push(Touch {
                         buffer: buffer.unwrap_or(0),
-                        region: rows(start, start.saturating_add(reach), shape),
+                        exact: region.grid.is_none(),
+                        region,
                         writes,
                     });
                 }
@@ -316,6 +331,7 @@ impl State {
                     buffer,
                     region: Region::dense(fill.offset, fill.offset + fill.bytes),
                     writes: true,
+                    exact: true,
                 });
                 Ok(())
             }
@@ -358,6 +374,7 @@ impl State {
         let mut touched = std::mem::take(&mut self.scratch);
         // SAFETY: as above.
         let checked = unsafe { self.check_launch(device, launch, site, &mut touched) };
+        let checked = checked.and_then(|()| self.content(&touched, false, |_| site));
         let answer = match checked {
             Ok(()) => {
                 let (ticket, race) = self.order(stream, &touched, |_| site);
@@ -387,7 +404,7 @@ impl State {
                 let site = self.sites.of(packet.tag);
                 let checked = self.check_packet(device, packet, site, &mut touched);
                 sites.extend(std::iter::repeat_n(site, touched.len() - before));
-                checked
+                checked.and_then(|()| self.content(&touched[before..], false, |_| site))
             };
             if let Err(report) = checked {
                 let text = match packets.len() {
@@ -399,6 +416,17 @@ impl State {
         }
         let (ticket, race) = self.order(stream, &touched, |at| sites[at]);
         (ticket, race.map_or(Ok(()), Err))
+    }
+
+    /// Looks at the contents that a submission is to touch, if that is asked for.
+    #[inline]
+    pub(super) fn content(&mut self, touched: &[Touch], list: bool, site: impl Fn(usize) -> SiteId) -> Check {
+        if !self.looks() {
+            return Ok(());
+        }
+        let reads = self.host_reads(touched, &site);
+        self.held.extend(reads);
+        self.fresh(touched, list, site)
     }
 
     /// Notes accesses of a stream's next submission and returns the first race.

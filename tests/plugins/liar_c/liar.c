@@ -118,6 +118,17 @@ static int32_t statistics(thalweg_context context, uint64_t device, thalweg_memo
     return code;
 }
 
+static int32_t submit(thalweg_context context, uint64_t handle, const thalweg_packet *packets, size_t count) {
+    said = 0;
+    if (!is("overrun") || count != 1 || packets->kind != THALWEG_PACKET_KIND_FILL || packets->fill->offset != 0)
+        return stream_below->submit(context, handle, packets, count);
+    thalweg_fill fill = *packets->fill;
+    thalweg_packet packet = *packets;
+    fill.bytes += 8;
+    packet.fill = &fill;
+    return stream_below->submit(context, handle, &packet, 1);
+}
+
 static int32_t query_stream(thalweg_context context, uint64_t handle, uint32_t *out) {
     said = 0;
     int32_t code = stream_below->query(context, handle, out);
@@ -210,6 +221,7 @@ int32_t thalweg_layer(uint32_t abi, const thalweg_host_api *host, const thalweg_
     memory.statistics = statistics;
     stream = *stream_below;
     stream.query = query_stream;
+    stream.submit = submit;
     event = *event_below;
     event.query = query_event;
     event.elapsed = elapsed;

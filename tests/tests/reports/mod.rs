@@ -2,12 +2,11 @@
 
 use std::fmt::{Debug, Write};
 use std::sync::{Mutex, Once};
-use thalweg_hal::tables::LogLevel;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-static LINES: Mutex<Vec<(LogLevel, String)>> = Mutex::new(Vec::new());
+static LINES: Mutex<Vec<(tracing::Level, String)>> = Mutex::new(Vec::new());
 
 struct Collector;
 
@@ -47,11 +46,7 @@ impl Subscriber for Collector {
         let mut line = Line::default();
         event.record(&mut line);
         if line.own {
-            let level = match *event.metadata().level() {
-                tracing::Level::ERROR => LogLevel::Error,
-                _ => LogLevel::Warn,
-            };
-            LINES.lock().unwrap().push((level, line.text));
+            LINES.lock().unwrap().push((*event.metadata().level(), line.text));
         }
     }
 
@@ -67,6 +62,6 @@ pub(crate) fn collect() {
 }
 
 /// What was logged since the last call.
-pub(crate) fn take() -> Vec<(LogLevel, String)> {
+pub(crate) fn take() -> Vec<(tracing::Level, String)> {
     std::mem::take(&mut LINES.lock().unwrap())
 }

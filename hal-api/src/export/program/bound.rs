@@ -103,7 +103,10 @@ impl Bound {
             let Some(buffer) = instance.buffers.get(place.buffer) else {
                 continue;
             };
-            if other != at && (reach.is_written() || its.is_written()) && meet(own, of(its, buffer, place.offset)) {
+            if other != at
+                && (reach.is_written() || its.is_written())
+                && meet(own, of(its, buffer, place.offset))
+            {
                 return Err(clash(number, &format!("slot {}", self.first + other)));
             }
         }

@@ -42,7 +42,7 @@ impl Slots<'_> {
 }
 
 /// What the packets reach of an input or a bound slot, in bytes from its origin.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Reach {
     low: i64,
     high: i64,

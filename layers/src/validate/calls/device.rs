@@ -2,9 +2,10 @@
 
 use super::{Here, given};
 use crate::forward;
-use crate::layer::enter;
+use crate::layer::{Answer, enter};
 use crate::validate::Validate;
 use crate::validate::code::Code;
+use crate::validate::content::Canary;
 use crate::validate::options::Options;
 use crate::validate::order::Clock;
 use crate::validate::report::Report;
@@ -37,7 +38,11 @@ unsafe extern "C" fn open(context: Context, options: *const DeviceOptions, out: 
             let below = |out| (place.next.device.open)(context, options, out);
             let handle = layer.number(place, "open", out, below)?;
             layer.check(|state| {
-                let new = state.devices.insert(handle, Device::default());
+                let device = Device {
+                    ordinal: (*options).ordinal,
+                    ..Device::default()
+                };
+                let new = state.devices.insert(handle, device);
                 State::once("open", Kind::Device, handle, new)
             })?;
             out.write(handle);
@@ -131,6 +136,23 @@ unsafe extern "C" fn close(context: Context, device: u64) -> i32 {
     })
 }
 
+/// Looks at the canaries of a device whose buffers nothing uses.
+fn look(place: Here, device: u64) -> Answer {
+    let canaries: Vec<(Canary, String)> = {
+        let state = place.layer.state.lock();
+        let quiet = (state.buffers.iter()).filter(|(_, buffer)| {
+            buffer.device == device && buffer.canary && !buffer.accesses.is_used(&state.done)
+        });
+        quiet
+            .map(|(handle, buffer)| (buffer.canary(handle), state.sites.maker(buffer.site)))
+            .collect()
+    };
+    let mut broken = canaries
+        .iter()
+        .filter_map(|(canary, maker)| canary.broken(place, maker));
+    broken.try_for_each(|report| place.layer.found(report))
+}
+
 unsafe extern "C" fn synchronize(context: Context, device: u64) -> i32 {
     enter(context, |place: Here| {
         let layer = &place.layer;
@@ -145,6 +167,9 @@ unsafe extern "C" fn synchronize(context: Context, device: u64) -> i32 {
         if code != Status::InvalidHandle as i32 {
             let mut state = layer.state.lock();
             clocks.iter().for_each(|clock| state.done.reach(clock));
+        }
+        if code == 0 {
+            look(place, device)?;
         }
         layer.judge(place, "synchronize", code)
     })

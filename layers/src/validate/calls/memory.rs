@@ -5,9 +5,11 @@ use crate::forward;
 use crate::layer::{Stop, enter};
 use crate::validate::Validate;
 use crate::validate::code::Code;
+use crate::validate::content::{CANARY, Written};
 use crate::validate::report::Report;
 use crate::validate::shadow::{Buffer, Check, Kind, State};
 use std::ffi::c_void;
+use thalweg_hal::kit::args::arg;
 use thalweg_hal::tables::{AllocArgs, Context, ImportArgs, MemoryStatistics, MemoryTable};
 
 pub(super) const TABLE: MemoryTable = MemoryTable {
@@ -39,12 +41,24 @@ unsafe extern "C" fn alloc(context: Context, args: *const AllocArgs, out: *mut u
                     }
                 }
             })?;
-            let below = |out| (place.next.memory.alloc)(context, args, out);
+            let looks = layer.state.lock().looks();
+            let longer = match arg(args) {
+                Ok(args) if looks => args
+                    .bytes
+                    .checked_add(CANARY)
+                    .map(|bytes| AllocArgs { bytes, ..*args }),
+                _ => None,
+            };
+            let own = longer.as_ref().map_or(args, std::ptr::from_ref);
+            let below = |out| (place.next.memory.alloc)(context, own, out);
             let handle = layer.number(place, "alloc", out, below)?;
-            layer.check(|state| {
-                let buffer = Buffer::new((*args).device, (*args).bytes, site);
-                state.add_buffer("alloc", handle, buffer)
-            })?;
+            let mut buffer = Buffer::new((*args).device, (*args).bytes, site);
+            if longer.is_some() {
+                let canary = buffer.canary(handle);
+                buffer.canary = canary.set(place, (*args).stream).is_ok();
+                (buffer.padding, buffer.written) = (CANARY, Some(Written::default()));
+            }
+            layer.check(|state| state.add_buffer("alloc", handle, buffer))?;
             out.write(handle);
         }
         Ok(())
@@ -75,18 +89,25 @@ unsafe extern "C" fn import(context: Context, args: *const ImportArgs, out: *mut
 unsafe extern "C" fn free(context: Context, buffer: u64) -> i32 {
     enter(context, |place: Here| {
         let layer = &place.layer;
-        let mut known = None;
+        let (mut known, mut canary) = (None, None);
         // Before the call, because the backend may give the handle out again at once.
         layer.check(|state| match state.buffers.remove(buffer, |buffer| buffer.site) {
             Ok(object) => {
                 if object.import.is_none() {
                     state.count((object.device, object.bytes), false);
                 }
+                if object.canary && !object.accesses.is_used(&state.done) {
+                    canary = Some((object.canary(buffer), state.sites.maker(object.site)));
+                }
                 known = Some(object);
                 Ok(())
             }
             Err(missing) => Err(state.not_ended("free", Kind::Buffer, buffer, missing)),
         })?;
+        if let Some(report) = canary.and_then(|(canary, maker)| canary.broken(place, &maker)) {
+            // The buffer ends all the same.
+            layer.tell(&report);
+        }
         // SAFETY: the arguments are handed on as they came.
         let code = unsafe { (place.next.memory.free)(context, buffer) };
         if code != 0
@@ -151,6 +172,8 @@ impl State {
         }
         if let Ok(own) = self.buffers.find_mut(handle) {
             own.mapped = Some(address);
+            // The host may write it.
+            own.written = None;
         }
         Ok(())
     }
@@ -161,7 +184,8 @@ unsafe extern "C" fn size(context: Context, buffer: u64, out: *mut u64) -> i32 {
         let layer = &place.layer;
         let mut asked = None;
         layer.check(|state| {
-            asked = Some(state.buffer("size", buffer)?.bytes);
+            let own = state.buffer("size", buffer)?;
+            asked = Some((own.bytes, own.padding));
             Ok(())
         })?;
         // SAFETY: the contract of the tables; the arguments are handed on as they came.
@@ -169,6 +193,10 @@ unsafe extern "C" fn size(context: Context, buffer: u64, out: *mut u64) -> i32 {
             let bytes = layer.number(place, "size", out, |out| {
                 (place.next.memory.size)(context, buffer, out)
             })?;
+            let (bytes, asked) = match asked {
+                Some((asked, padding)) => (bytes.wrapping_sub(padding), Some(asked)),
+                None => (bytes, None),
+            };
             if let Some(asked) = asked.filter(|&asked| asked != bytes) {
                 let text = format!("size: a buffer of {asked} bytes has {bytes}; answer what was asked for");
                 layer.found(Report::plugin(Code::WrongSize, text))?;

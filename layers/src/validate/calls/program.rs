@@ -4,6 +4,7 @@ use super::{Here, UNWRITTEN, absent, given};
 use crate::layer::{Answer, enter};
 use crate::validate::Validate;
 use crate::validate::code::Code;
+use crate::validate::content::Held;
 use crate::validate::report::Report;
 use crate::validate::shadow::{Kind, State};
 use crate::validate::work::{Ticket, pointer};
@@ -89,13 +90,20 @@ impl Validate {
     }
 }
 
+/// Looks again at the host memory that a run reads.
+fn watch(place: Here, stream: u64, held: Option<Box<Held>>, code: i32) {
+    if let Some(held) = held.filter(|_| code == 0) {
+        held.watch(place, stream);
+    }
+}
+
 unsafe extern "C" fn run(context: Context, args: *const ProgramRunArgs) -> i32 {
     enter(context, |place: Here| {
         let layer = &place.layer;
         let table = place.next.program.ok_or_else(absent)?;
         // SAFETY: the contract of the tables; the arguments are handed on as they came.
         unsafe {
-            let ticket = layer.submission(|state| match given("run", args) {
+            let (ticket, mut held) = layer.submission(|state| match given("run", args) {
                 Ok(args) => match optional(args.tag) {
                     Ok(_) => state.run(args),
                     Err(error) => (None, Err(pointer("run", &error))),
@@ -109,6 +117,7 @@ unsafe extern "C" fn run(context: Context, args: *const ProgramRunArgs) -> i32 {
                 let code = (table.run)(context, args);
                 if let Ok(all) = given("run", args) {
                     layer.judge_outputs(all, ticket, &[], code)?;
+                    watch(place, all.stream, held.take(), code);
                 }
                 return layer.judge(place, "run", code);
             };
@@ -127,6 +136,7 @@ unsafe extern "C" fn run(context: Context, args: *const ProgramRunArgs) -> i32 {
             let code = (table.run)(context, &raw const own);
             layer.judge_outputs(all, ticket, made, code)?;
             layer.judge(place, "run", code)?;
+            watch(place, all.stream, held.take(), code);
             for (at, &handle) in made.iter().enumerate() {
                 all.outputs.add(at).write(handle);
             }

@@ -1,12 +1,13 @@
 //! Streams and their work.
 
 use super::{Here, given};
-use crate::layer::{Answer, enter};
+use crate::layer::{Answer, Stop, enter};
 use crate::validate::Validate;
 use crate::validate::code::Code;
+use crate::validate::content::Held;
 use crate::validate::order::Clock;
 use crate::validate::report::Report;
-use crate::validate::shadow::{Kind, State, Stream};
+use crate::validate::shadow::{Check, Kind, State, Stream};
 use crate::validate::work::{Ticket, is_zero, pointer};
 use std::ffi::c_void;
 use thalweg_hal::Status;
@@ -75,14 +76,28 @@ unsafe extern "C" fn destroy(context: Context, stream: u64) -> i32 {
     })
 }
 
+/// What is known of a submission: its stream and number, and the host memory that it reads.
+type Submission = (Option<Ticket>, Option<Box<Held>>);
+
 impl Validate {
     /// The end of a submission: what was noted of one that is refused is taken back.
     #[inline]
-    fn submitted(&self, place: Here, what: &str, ticket: Option<Ticket>, code: i32) -> Answer {
+    pub(super) fn submitted(
+        &'static self,
+        place: Here,
+        what: &str,
+        (ticket, stream, held): (Option<Ticket>, u64, Option<Box<Held>>),
+        code: i32,
+    ) -> Answer {
         if code != 0
             && let Some((actor, epoch)) = ticket
         {
             self.state.lock().undo(actor, epoch);
+        }
+        if code == 0
+            && let Some(held) = held
+        {
+            held.watch(place, stream);
         }
         self.judge(place, what, code)
     }
@@ -90,15 +105,16 @@ impl Validate {
     /// A check that notes a submission. Where it refuses, the submission is taken back, unless the call goes on.
     #[inline]
     pub(super) fn submission(
-        &self,
-        check: impl FnOnce(&mut State) -> (Option<Ticket>, Result<(), Report>),
-    ) -> Result<Option<Ticket>, crate::layer::Stop> {
-        let (ticket, checked) = {
+        &'static self,
+        check: impl FnOnce(&mut State) -> (Option<Ticket>, Check),
+    ) -> Result<Submission, Stop> {
+        let (ticket, checked, reads) = {
             let mut state = self.state.lock();
-            match state.down {
+            let (ticket, checked) = match state.down {
                 true => (None, Ok(())),
                 false => check(&mut state),
-            }
+            };
+            (ticket, checked, std::mem::take(&mut state.held))
         };
         if let Err(report) = checked
             && let Err(stop) = self.found(report)
@@ -108,7 +124,8 @@ impl Validate {
             }
             return Err(stop);
         }
-        Ok(ticket)
+        // SAFETY: the contract of the tables: host memory stays valid until the stream has passed the work.
+        Ok((ticket, unsafe { Held::new(self, reads) }))
     }
 }
 
@@ -117,13 +134,14 @@ unsafe extern "C" fn launch(context: Context, stream: u64, launch: *const Launch
         let layer = &place.layer;
         // SAFETY: the contract of the tables; the arguments are handed on as they came.
         unsafe {
-            let ticket = layer.submission(|state| match (given("launch", launch), optional(tag)) {
-                (Ok(launch), Ok(_)) => state.launch(stream, launch, tag),
-                (Err(report), _) => (None, Err(report)),
-                (_, Err(error)) => (None, Err(pointer("launch", &error))),
-            })?;
+            let (ticket, held) =
+                layer.submission(|state| match (given("launch", launch), optional(tag)) {
+                    (Ok(launch), Ok(_)) => state.launch(stream, launch, tag),
+                    (Err(report), _) => (None, Err(report)),
+                    (_, Err(error)) => (None, Err(pointer("launch", &error))),
+                })?;
             let code = (place.next.stream.launch)(context, stream, launch, tag);
-            layer.submitted(place, "launch", ticket, code)
+            layer.submitted(place, "launch", (ticket, stream, held), code)
         }
     })
 }
@@ -133,12 +151,12 @@ unsafe extern "C" fn submit(context: Context, stream: u64, packets: *const Packe
         let layer = &place.layer;
         // SAFETY: the contract of the tables; the arguments are handed on as they came.
         unsafe {
-            let ticket = layer.submission(|state| match array(packets, count) {
+            let (ticket, held) = layer.submission(|state| match array(packets, count) {
                 Ok(packets) => state.submit(stream, packets),
                 Err(error) => (None, Err(pointer("submit", &error))),
             })?;
             let code = (place.next.stream.submit)(context, stream, packets, count);
-            layer.submitted(place, "submit", ticket, code)
+            layer.submitted(place, "submit", (ticket, stream, held), code)
         }
     })
 }
