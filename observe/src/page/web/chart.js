@@ -42,7 +42,7 @@ function mix(from, to, part) {
 // Black or white, whichever can be read on a colour.
 function onColor(hex) {
   const [r, g, b] = rgb(hex).map((value) => (value / 255) ** 2.2);
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.36 ? "#14161a" : "#ffffff";
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.27 ? "#14161a" : "#ffffff";
 }
 
 function hash(text) {

@@ -33,7 +33,7 @@ function compared(a, b) {
 function verdict(a, b, { rows, steps, a: before, b: after }) {
   const what = steps ? "device time of a step" : "device time of the run";
   const factor = after / (before || 1);
-  const rest = Math.abs(factor - 1) < 0.01 ? "the same within 1 %" : `${digits(factor)} times as long`;
+  const rest = Math.abs(factor - 1) < 0.01 ? "the same within 1 %" : factor > 1 ? `${digits(factor)} times as long` : `${digits(1 / factor)} times as short`;
   const [slower] = rows.filter((row) => row.by > 0).sort((x, y) => y.by - x.by);
   const [faster] = rows.filter((row) => row.by < 0).sort((x, y) => x.by - y.by);
   const said = (row) => [el("b", { class: "name" }, opName(row)), ` (${row.by > 0 ? "+" : "−"}${time(Math.abs(row.by))}${row.times ? `, × ${digits(row.times)}` : ""})`];
@@ -71,7 +71,7 @@ function comparePanel(app, root) {
       { id: "b", title: "B", unit, width: 104, value: (row) => row.b, text: (row) => (row.b ? time(row.b) : "–") },
       { id: "by", title: "B − A", width: 104, value: (row) => Math.abs(row.by), text: (row) => (row.by ? `${row.by > 0 ? "+" : "−"}${time(Math.abs(row.by))}` : "0") },
       { id: "delta", title: "Faster | slower", width: 170, value: (row) => row.by, text: () => "", cell: (row) => deltaBar(row, most) },
-      { id: "times", title: "B ∕ A", width: 78, value: (row) => row.times, text: (row) => (row.times ? `× ${digits(row.times)}` : row.a ? "gone" : "new") },
+      { id: "times", title: "B ∕ A", width: 92, value: (row) => row.times, text: (row) => (row.times ? `× ${digits(row.times, row.times < 0.1 ? 2 : 3)}` : row.a ? "gone" : "new") },
     ];
     draw.table?.close();
     const table = (draw.table = new Table({ name: "compared ops", note: "op", columns, rows: result.rows, sort: "by", words: (row) => `${opName(row)} ${row.line}` }));
@@ -96,7 +96,7 @@ function sides(a, b) {
   const most = Math.max(whole(mean(a)), whole(mean(b))) || 1;
   const line = (run, letter) => {
     const parts = mean(run);
-    return [el("span", { class: "name", title: run.name }, `${letter}  ${run.name}`), partsBar(parts, most), el("span", { class: "value" }, time(whole(parts)))];
+    return el("div", { class: "side" }, el("span", { class: "name", title: run.name }, `${letter}  ${run.name}`), partsBar(parts, most), el("span", { class: "value" }, time(whole(parts))));
   };
   return el("div", { class: "card sides" }, line(a, "A"), line(b, "B"));
 }

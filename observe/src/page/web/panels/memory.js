@@ -50,7 +50,7 @@ function memoryPanel(app, root) {
     return {};
   }
   const kept = (app.kept.memory ??= { device: 0 });
-  let [memory, drawn, peak] = [null, null, null];
+  let [memory, drawn, peak, slots] = [null, null, null, null];
   const box = (width, height) => ({ left: 72, right: width - 12, top: 26, bottom: height - 40 });
   const end = () => Math.max(1, run.end);
   const timeAt = (x) => ((x - drawn.left) / (drawn.right - drawn.left)) * end();
@@ -127,8 +127,7 @@ function memoryPanel(app, root) {
     const sums = ownersAt(memory, at);
     const all = memory.film.inUse[at] || 1;
     const rows = [...sums.keys()].filter((owner) => sums[owner] > 0).sort((a, b) => sums[b] - sums[a]).slice(0, 30);
-    const slot = chart.film?.slot;
-    const color = (owner) => (slot && slot[owner] < chart.film.large.length ? `var(--${SERIES[slot[owner]]})` : "var(--other)");
+    const color = (owner) => (slots.slot[owner] < slots.large.length ? `var(--${SERIES[slots.slot[owner]]})` : "var(--other)");
     const line = (owner) => [
       swatch(color(owner)),
       el("span", { class: "name", title: ownerName(owner) }, ownerName(owner)),
@@ -148,11 +147,12 @@ function memoryPanel(app, root) {
     kept.device = at;
     memory = run.memory[at];
     peak = peakOf(memory);
+    slots = film(memory, 0, end(), 1);
     kept.event = Math.min(kept.event ?? peak.at, memory.film.times.length - 1);
     chart.key = null;
     chart.paint();
     choose(kept.event);
-    const { large } = chart.film ?? film(memory, 0, end(), 1);
+    const { large } = slots;
     clear(legend, large.map((owner, at) => el("span", {}, swatch(`var(--${SERIES[at]})`), ownerName(owner))), memory.owners.length > large.length ? el("span", {}, swatch("var(--other)"), "others") : null);
   };
   const names = run.memory.map((memory, at) => [at, `${memory.device}${run.recordings.length > 1 ? `, rank ${memory.rank}` : ""}`]);

@@ -54,7 +54,8 @@ Object.assign(Timeline.prototype, {
     if (row.kind === "slices" && row.depth > 0) return;
     context.fillStyle = ink.of("soft");
     const room = left - 30;
-    context.fillText(fitted(context, row.name, room), 22, y + (row.kind === "curve" ? 13 : row.height / 2));
+    const name = left < GUTTER ? row.name.replace("default stream, ", "") : row.name;
+    context.fillText(fitted(context, name, room), 22, y + (row.kind === "curve" ? 13 : row.height / 2));
     if (row.kind !== "curve" || !row.range) return;
     context.fillStyle = ink.of("faint");
     context.fillText(fitted(context, `${row.format(row.range[0])} … ${row.format(row.range[1])}`, room), 22, y + 29);

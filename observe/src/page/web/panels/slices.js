@@ -31,8 +31,9 @@ function partners(timeline, { row, slice }) {
 
 function opList(ops) {
   if (!ops?.length) return null;
-  const row = (op) => [el("span", { class: "share" }, op.percent < 100 ? `~${op.percent}${THIN}%` : ""), el("span", { class: "name" }, op.name), el("span", { class: "where", title: op.line }, shortLine(op.line))];
-  return el("div", { class: "opslist" }, ops.map(row));
+  const share = ({ percent }) => (percent === 0 ? `<1${THIN}%` : percent < 100 ? `~${percent}${THIN}%` : "");
+  const row = (op) => [el("span", { class: "share" }, share(op)), el("span", { class: "name" }, op.name), el("span", { class: "where", title: op.line }, shortLine(op.line))];
+  return el("div", { class: "opslist" }, [...ops].sort((a, b) => b.percent - a.percent).map(row));
 }
 
 function stepAt(run, time) {
@@ -47,7 +48,8 @@ function sliceDetail(timeline, selected) {
   const found = partners(timeline, selected);
   const perSecond = (what) => (label[what] && took ? (label[what] * 1e9) / took : null);
   const sum = found.reduce((sum, other) => sum + other.slice.end - other.slice.start, 0);
-  const step = stepAt(run, (row.device && found[0]?.slice.start) || slice.start);
+  // Steps are cut where the devices are, which the host is ahead of.
+  const step = row.device ? stepAt(run, slice.start) : null;
   const pairs = [
     ["takes", time(took, 4)],
     ["begins", time(slice.start, 6)],

@@ -50,7 +50,7 @@ function drawStepBars(context, width, height, { steps, mode, clip, small, picked
       context.fillStyle = ink.of("surface");
       context.fillRect(x - 1, box.top + 7, bar + 2, 3);
     } else if (mode !== "share" && column.longest > column.time * 1.02) {
-      context.fillStyle = ink.of("faint");
+      context.fillStyle = mix(ink.of("faint"), ink.of("surface"), 0.45);
       context.fillRect(x + bar / 2 - 0.5, Math.max(box.top, y(column.longest)), 1, y(column.time) - Math.max(box.top, y(column.longest)));
     }
     if (picked && picked >= column.first && picked <= column.last) {
@@ -59,8 +59,10 @@ function drawStepBars(context, width, height, { steps, mode, clip, small, picked
       context.strokeRect(x - 1, box.top, bar + 2, box.bottom - box.top);
     }
   });
-  const numbers = ticks(0, Math.max(1, columns.length - 1), Math.max(2, (box.right - box.left) / 90)).values;
-  const labels = numbers.filter(Number.isInteger).filter((at) => columns[at]).map((at) => [columns[at].first.step, box.left + (at + 0.5) * pitch]);
+  const [first, last] = [columns[0]?.first.step ?? 1, columns.at(-1)?.last.step ?? 1];
+  const numbers = columns.length < 2 ? [first] : ticks(first, last, Math.max(2, (box.right - box.left) / 90)).values;
+  const columnOf = (step) => columns.findIndex((column) => column.first.step <= step && step <= column.last.step);
+  const labels = numbers.map((step) => [step, columnOf(step)]).filter(([, at]) => at >= 0).map(([step, at]) => [step, box.left + (at + 0.5) * pitch]);
   axisX(context, box, labels, (value) => String(value));
   axisTitle(context, mode === "share" ? "share of a step" : small ? axis.unit : `time of a step, ${axis.unit}`, small ? 4 : 14, small ? box.top + 2 : 12);
   if (!small) axisTitle(context, "step", (box.left + box.right) / 2, height - 9, "center");
