@@ -51,5 +51,6 @@ pub use derive::{Summary, derive};
 pub use error::{Error, Result};
 pub use report::{Report, Sort};
 pub use view::memory::{MemoryOwner, MemoryPeak};
+pub use view::metrics::MetricRow;
 pub use view::ops::{OpRow, Times};
 pub use view::steps::StepRow;

@@ -172,7 +172,7 @@ pub struct Counter {
     pub name: String,
     /// What one is; at most 16 bytes are shown.
     pub unit: String,
-    /// How many since the profile was started.
+    /// How many since the profile was started, or since the first question in it.
     pub value: u64,
 }
 
