@@ -8,6 +8,7 @@ pub mod limits;
 pub mod networks;
 pub mod overhead;
 pub mod tensors;
+pub mod watched;
 
 use std::time::{Duration, Instant};
 
