@@ -1,7 +1,8 @@
 //! How a context is asked for: in code, by environment variables, or in a TOML file.
 
 use super::settings::{
-    DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, FAST_MATH, MEMORY_LIMIT, MODE, PRECISION_MODE, SEED, STREAMS,
+    DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, FAST_MATH, MEMORY_LIMIT, MODE, PRECISION_MODE,
+    RESERVE_CLASS_NAME_IN_SCOPE, SEED, STREAMS,
 };
 use super::{Context, Mode, Precision, Settings};
 use crate::error::Result;
@@ -9,6 +10,7 @@ use crate::error::failure::Refusal;
 use crate::hal::{self, Stream, Target};
 use crate::loader::{LAYERS, layer_list};
 use crate::parallel::{self, FORMER_THREADS, MAX_THREADS, Pool};
+use crate::record;
 use serde::Deserialize;
 use std::path::Path;
 use std::str::FromStr;
@@ -41,6 +43,7 @@ pub struct ContextBuilder {
     layers: Option<Vec<String>>,
     precision_mode: Option<Precision>,
     fast_math: Option<bool>,
+    reserve_class_name_in_scope: Option<bool>,
 }
 
 /// A number of bytes, or a text such as `8 GiB`.
@@ -216,8 +219,17 @@ impl ContextBuilder {
         self
     }
 
+    /// Whether names of ops have the types of the parts of the network: `Default/conv1-Conv2d/conv2d-op1` rather than
+    /// `Default/conv1/conv2d-op1`, which they are unless this is true. It is the process's, for all contexts: functions that are traced
+    /// afterwards and steps that run afterwards have such names.
+    #[must_use]
+    pub fn reserve_class_name_in_scope(mut self, reserve: bool) -> ContextBuilder {
+        self.reserve_class_name_in_scope = Some(reserve);
+        self
+    }
+
     /// The options of a TOML text: `device_target`, `device_id`, `mode`, `memory_limit`, `seed`, `deterministic`, `streams`, `threads`,
-    /// `layers`, `precision_mode`, `fast_math`.
+    /// `layers`, `precision_mode`, `fast_math`, `reserve_class_name_in_scope`.
     ///
     /// # Errors
     /// No TOML; an option that does not exist or has another type.
@@ -274,6 +286,10 @@ impl ContextBuilder {
             layers: of(LAYERS).map(|list| layer_list(&list)),
             precision_mode: of(PRECISION_MODE).map(|text| text.parse()).transpose()?,
             fast_math: truth(FAST_MATH.variable, of(FAST_MATH))?,
+            reserve_class_name_in_scope: truth(
+                RESERVE_CLASS_NAME_IN_SCOPE.variable,
+                of(RESERVE_CLASS_NAME_IN_SCOPE),
+            )?,
         };
         if value(FORMER_THREADS).is_some() {
             return Err(Refusal::new(format!("{FORMER_THREADS} is not read"))
@@ -345,6 +361,9 @@ impl ContextBuilder {
         };
         if settings.precision != Precision::default() {
             super::precision::activate();
+        }
+        if let Some(reserve) = self.reserve_class_name_in_scope {
+            record::parts::reserve_classes(reserve);
         }
         let streams = (0..streams)
             .map(|_| Stream::new(&device))

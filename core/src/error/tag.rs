@@ -18,6 +18,8 @@ pub struct OpTag {
     pub(crate) scope: ScopeId,
     /// Number of the call in its trace or step, from 1; 0 where nobody counts.
     pub(crate) call: u32,
+    /// Number of the primitive in its call, from 1; 0 for the call itself.
+    pub(crate) primitive: u32,
 }
 
 /// [`OpTag::call`] of what stands for "no op is under way, and calls are counted".
@@ -46,6 +48,7 @@ impl OpTag {
         location: None,
         scope: ScopeId::NONE,
         call: 0,
+        primitive: 0,
     };
 
     /// `op` at the caller's line, unless a larger op is under way, whose tag it is then. While ops are traced or recorded it has a scope
@@ -60,6 +63,7 @@ impl OpTag {
                 location: Some(Location::caller()),
                 scope: ScopeId::NONE,
                 call: 0,
+                primitive: 0,
             },
             _ => OpTag::counted(op, Location::caller()),
         }
@@ -75,6 +79,7 @@ impl OpTag {
             location: Some(location),
             scope: scope::current(),
             call: calls::next(),
+            primitive: 0,
         }
     }
 
@@ -94,6 +99,7 @@ impl OpTag {
             location,
             scope,
             call,
+            primitive: 0,
         }
     }
 
@@ -109,6 +115,17 @@ impl OpTag {
         match OUTER.get() {
             Some(outer) if outer.call != COUNTED && !outer.op.is_empty() => outer,
             _ => self,
+        }
+    }
+
+    /// The tag of the next primitive by this name that the call is made of. The first one of the op's own name is the call itself.
+    pub(crate) fn of_primitive(self, name: &str) -> OpTag {
+        if self.call == 0 {
+            return self;
+        }
+        OpTag {
+            primitive: calls::primitive(name == self.op),
+            ..self
         }
     }
 
