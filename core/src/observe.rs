@@ -29,6 +29,8 @@
 //! is computed. A record takes some 50 ns of the thread that it happens on; a thread of its own writes the file. A thread that
 //! is too far ahead loses events, which are counted.
 
+#[doc(hidden)]
+pub mod by_name;
 mod memory;
 mod metrics;
 mod named;
@@ -44,10 +46,26 @@ pub use crate::exec::values::{CallInfo, Phase, Port, Statistics, Watched};
 pub use crate::record::error::ProfileError;
 pub use crate::record::recording;
 pub use crate::record::recording::SpanKind;
+pub use by_name::{OptionKey, near};
 pub use memory::{Block, Change, MemoryChange, MemorySnapshot, memory_snapshot, record_memory_history};
 pub use metrics::Metric;
 pub use named::{Range, Scope, counter, mark, phase, range, restart_calls, scope, span, update_scope};
-pub use options::{ProfileKey, ProfileOptions, ProfilingOptions, near};
+pub use options::{ProfileOptions, ProfilingOptions};
 pub use profile::{Profile, ProfileBuilder};
 pub use schedule::Schedule;
 pub use watch::{Selector, Watch};
+
+use std::path::{Path, PathBuf};
+
+/// A path in which `{r}` is replaced by the rank of the process, which `THALWEG_RANK` or `RANK_ID` says; 0 where neither does.
+///
+/// # Errors
+/// A rank that is no number.
+pub fn path_of_rank(path: &Path) -> crate::Result<PathBuf> {
+    Ok(crate::record::environment::path_of_rank(path)?)
+}
+
+/// Number of the trace that this code runs in, which no other trace has; 0 where ops run or are recorded.
+pub fn trace_number() -> u64 {
+    crate::record::calls::tracing()
+}

@@ -5,11 +5,13 @@ mod list;
 mod profiler;
 mod progress;
 mod stop;
+mod summary;
 
 pub use checkpoint::{BestCheckpoint, ModelCheckpoint};
 pub use profiler::{Profiler, StepTimes};
 pub use progress::{LearningRateMonitor, LossMonitor, ProgressBar, TimeMonitor};
 pub use stop::{Better, EarlyStopping, StopAtTime};
+pub use summary::{SummaryCollector, SummaryMonitor};
 
 use crate::data::Loader;
 use crate::error::Result;
@@ -36,6 +38,10 @@ pub struct RunContext<'a> {
     pub epoch_num: u64,
     /// The learning rate of this step, of parameters that are in no group.
     pub learning_rate: f64,
+    /// Inputs of the step that ended last, until the next one begins.
+    pub inputs: Option<Tensor>,
+    /// Targets of the step that ended last, until the next one begins.
+    pub targets: Option<Tensor>,
     /// Loss of the step that ended last. Reading its value waits for the device.
     pub loss: Option<Tensor>,
     /// What the network returned in the step that ended last.

@@ -1,6 +1,7 @@
 //! Errors of this crate.
 
 use crate::metrics::MetricError;
+use crate::summary::SummaryError;
 use std::path::PathBuf;
 
 /// What went wrong: one line first.
@@ -13,6 +14,9 @@ pub enum Error {
     /// A metric has no value, or does not fit the outputs.
     #[error(transparent)]
     Metric(#[from] MetricError),
+    /// A summary cannot be written, or what was noted for it cannot be shown.
+    #[error(transparent)]
+    Summary(#[from] SummaryError),
     /// The loss is no number any more.
     #[error(
         "the loss is {loss} in epoch {epoch}, step {step}; lower the learning rate, clip gradients, or look at the data"

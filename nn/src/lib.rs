@@ -39,6 +39,7 @@
 //! | [`mod@loss`], [`metrics`] | losses; figures over many batches |
 //! | [`optim`], [`schedule`] | optimizers, clipping, loss scales; learning rates that change with the step |
 //! | [`callback`] | progress, monitors, checkpoints, early stopping, your own |
+//! | [`summary`] | what happened in a training, in files for TensorBoard |
 //! | [`checkpoint`] | tensors of a network in safetensors files, by name |
 //! | [`init`] | initial values |
 //! | [`digits`] | handwritten digits for examples |
@@ -72,11 +73,12 @@ mod model;
 pub mod module;
 pub mod optim;
 pub mod schedule;
+pub mod summary;
 mod train;
 
 pub use error::{Error, Result};
 pub use layers::*;
-pub use model::{Model, Trained};
+pub use model::{Described, Model, Trained};
 pub use module::{Layer, Module, Parameter, Part, PartMut, State, Training, Visitor, VisitorMut};
 pub use thalweg::{Tensor, Tree};
 pub use thalweg_nn_derive::Module;

@@ -1,8 +1,11 @@
 //! Training, evaluation and prediction.
 
 mod persist;
+mod seen;
+mod watch;
 
 pub use persist::Trained;
+pub use seen::Described;
 
 use crate::callback::{Callback, Hook, RunContext, Times, call};
 use crate::data::Loader;
@@ -11,12 +14,14 @@ use crate::metrics::Metric;
 use crate::module::{self, Layer};
 use crate::optim::{Clip, LossScale, Optimizer};
 use crate::schedule::{Constant, Schedule};
+use crate::summary::record;
 use crate::train::{Compiled, Kept, LossFunction, Rules};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg::observe::{self, SpanKind};
 use thalweg::{Context, Mode, Tensor, Tree};
+use watch::Watch;
 
 /// A network with what it takes to train it.
 ///
@@ -50,6 +55,8 @@ pub struct Model<N: Layer + Tree> {
     done: u64,
     notes: BTreeMap<String, String>,
     loaded: bool,
+    // Whether steps note nothing, which is known after the first that was asked.
+    silent: bool,
     eager: Compiled<N>,
     graph: Compiled<N>,
     validation: Option<Loader>,
@@ -63,8 +70,9 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         optimizer: impl Optimizer + 'static,
         cx: &Context,
     ) -> Model<N> {
+        let name = std::any::type_name_of_val(&loss);
         let loss: LossFunction = Arc::new(loss);
-        let rules = Rules::new(loss, Arc::new(optimizer));
+        let rules = Rules::new((loss, name), Arc::new(optimizer));
         Model {
             kept: Kept::start(&rules, &net, cx),
             net,
@@ -79,6 +87,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             done: 0,
             notes: BTreeMap::new(),
             loaded: false,
+            silent: false,
             validation: None,
         }
     }
@@ -202,13 +211,8 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     /// The first error that loss, outputs or the changed network carry, such as that of a batch whose shape does not fit. Network,
     /// optimizers and position are as before then. What goes wrong on the device later, tensors tell when they are read.
     pub fn train_step(&mut self, x: &Tensor, y: &Tensor) -> Result<(Tensor, Tensor)> {
-        let rate = |base| self.schedule.rate(self.step, base);
-        let rates = self.rules.rates(&self.net, rate, &self.cx);
-        let given = (
-            (self.net.clone(), self.kept.clone(), rates),
-            (x.clone(), y.clone()),
-        );
-        let made = (self.compiled().train)(&given);
+        let asked = self.asked();
+        let made = (self.compiled().train)(&self.given(x, y, asked));
         let mut failed = None;
         let mut look = |tensor: &Tensor| {
             if failed.is_none() {
@@ -221,9 +225,11 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         if let Some(error) = failed {
             return Err(error.into());
         }
-        let (net, kept, shown) = made;
+        let (net, kept, shown, seen) = made;
         (self.net, self.kept) = (net, kept);
         self.step += 1;
+        self.silent = asked.0 && seen.is_empty();
+        record::deliver(seen);
         Ok(shown)
     }
 
@@ -343,6 +349,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
                 told.times.steps += 1;
                 told.times.samples += batch.x.shape()?.first().copied().unwrap_or(1) as u64;
                 (told.loss, told.output) = (Some(loss), Some(output));
+                told.batch = Some((batch.x, batch.y));
                 self.done = at + 1;
                 if self.done == batches {
                     (self.epoch, self.done) = (epoch + 1, 0);
@@ -351,6 +358,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
                 told.times.callbacks += watch.lap();
                 drop(of_step);
                 self.hook(callbacks, Hook::StepDone, data, &mut told)?;
+                told.batch = None;
                 if told.stop {
                     break;
                 }
@@ -386,6 +394,8 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             batch_num: told.batch_num,
             epoch_num: told.epoch_num,
             learning_rate: told.learning_rate.filter(|_| !before).unwrap_or(next_rate),
+            inputs: told.batch.as_ref().map(|(x, _)| x.clone()),
+            targets: told.batch.as_ref().map(|(_, y)| y.clone()),
             loss: told.loss.clone(),
             net_outputs: told.output.clone(),
             epoch_time: told.epoch_time,
@@ -458,20 +468,6 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     }
 }
 
-/// A clock that tells the time since it was asked last.
-struct Watch(Instant);
-
-impl Watch {
-    fn start() -> Watch {
-        Watch(Instant::now())
-    }
-
-    fn lap(&mut self) -> Duration {
-        let now = Instant::now();
-        now - std::mem::replace(&mut self.0, now)
-    }
-}
-
 /// What the run tells callbacks, kept between calls.
 #[derive(Default)]
 struct Told {
@@ -483,6 +479,7 @@ struct Told {
     epoch_time: Duration,
     times: Times,
     learning_rate: Option<f64>,
+    batch: Option<(Tensor, Tensor)>,
     loss: Option<Tensor>,
     output: Option<Tensor>,
     metrics: HashMap<String, f64>,

@@ -37,6 +37,11 @@ pub trait Optimizer: Send + Sync {
     /// The learning rate unless a schedule says otherwise.
     fn learning_rate(&self) -> f64;
 
+    /// Its name in summaries.
+    fn name(&self) -> &str {
+        std::any::type_name::<Self>()
+    }
+
     /// Tensors kept for each parameter, zero at the start.
     fn slots(&self) -> usize {
         0

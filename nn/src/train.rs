@@ -6,6 +6,7 @@ pub(crate) use kept::{Kept, wide};
 
 use crate::module::{self, Layer, Module, PartMut, State, Visitor, VisitorMut};
 use crate::optim::{Clip, LossScale, Optimizer, Update};
+use crate::summary::noted::{self, Asked, Noted};
 use std::sync::Arc;
 use thalweg::observe::{self, SpanKind, parts};
 use thalweg::{Context, DType, Tensor, Tree, jit, value_and_grad};
@@ -13,10 +14,10 @@ use thalweg::{Context, DType, Tensor, Tree, jit, value_and_grad};
 /// The loss of outputs and targets.
 pub type LossFunction = Arc<dyn Fn(&Tensor, &Tensor) -> Tensor + Send + Sync>;
 
-/// What a step is given: network, what its rules keep, each group's learning rate, inputs and targets.
-pub(crate) type Given<N> = ((N, Kept, Tensor), (Tensor, Tensor));
-/// What a step makes: network, what its rules keep, and then loss and outputs.
-pub(crate) type Made<N> = (N, Kept, (Tensor, Tensor));
+/// What a step is given: network, what its rules keep, each group's learning rate, inputs and targets, whether it notes values.
+pub(crate) type Given<N> = ((N, Kept, Tensor), (Tensor, Tensor), Asked);
+/// What a step makes: network, what its rules keep, loss and outputs, and what was noted.
+pub(crate) type Made<N> = (N, Kept, (Tensor, Tensor), Noted);
 
 /// Parameters with an optimizer of their own.
 #[derive(Clone)]
@@ -29,6 +30,8 @@ struct Group {
 #[derive(Clone)]
 pub(crate) struct Rules {
     pub(crate) loss: LossFunction,
+    /// The name of its type.
+    pub(crate) loss_name: &'static str,
     pub(crate) clip: Option<Clip>,
     pub(crate) scale: Option<LossScale>,
     /// The first takes every parameter that no later one takes.
@@ -36,9 +39,13 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    pub(crate) fn new(loss: LossFunction, optimizer: Arc<dyn Optimizer>) -> Rules {
+    pub(crate) fn new(
+        (loss, loss_name): (LossFunction, &'static str),
+        optimizer: Arc<dyn Optimizer>,
+    ) -> Rules {
         let mut rules = Rules {
             loss,
+            loss_name,
             clip: None,
             scale: None,
             groups: Vec::new(),
@@ -155,7 +162,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Compiled<N> {
             eval: Box::new(move |given| eval_step(&eval, given)),
             predict: Box::new(|(net, x): &(N, Tensor)| {
                 observe::restart_calls();
-                forward(net, x)
+                noted::muted(|| forward(net, x))
             }),
         }
     }
@@ -177,21 +184,24 @@ impl<N: Layer + Tree + Send + Sync + 'static> Compiled<N> {
 }
 
 /// Forward, backward, update.
-fn train_step<N: Layer + Tree>(rules: &Rules, given: &Given<N>) -> Made<N> {
-    let ((before, kept, rates), (x, y)) = given;
+pub(crate) fn train_step<N: Layer + Tree>(rules: &Rules, given: &Given<N>) -> Made<N> {
+    let ((before, kept, rates), (x, y), asked) = given;
     observe::restart_calls();
     let forward = |values: &Vec<Tensor>| {
         let _forward = observe::phase(SpanKind::Forward);
         let net = module::with_trainable(before, values);
-        let output = forward(&net, x);
-        let loss = loss_of(&rules.loss, &output, y);
+        let ((output, loss), seen) = noted::during(*asked, || {
+            let output = forward(&net, x);
+            let loss = loss_of(&rules.loss, &output, y);
+            (output, loss)
+        });
         let scaled = match &kept.scale {
             Some(state) => LossScale::scale(&loss, state),
             None => loss.clone(),
         };
-        (scaled, (loss, output, net))
+        (scaled, (loss, output, net, seen))
     };
-    let ((_, (loss, output, net)), grads) = value_and_grad(forward).call(&module::trainable(before));
+    let ((_, (loss, output, net, seen)), grads) = value_and_grad(forward).call(&module::trainable(before));
     let _update = observe::phase(SpanKind::Update);
     let _scope = observe::update_scope("");
     let mut grads: Vec<Tensor> = grads.iter().map(widened).collect();
@@ -226,6 +236,7 @@ fn train_step<N: Layer + Tree>(rules: &Rules, given: &Given<N>) -> Made<N> {
         Tree::map(&made.0, &mut |tensor| tensor.detach()),
         made.1,
         (loss.detach(), output.detach()),
+        Tree::map(&seen, &mut |tensor| tensor.detach()),
     )
 }
 
@@ -254,8 +265,10 @@ fn net_if<N: Module>(finite: &Tensor, new: &N, old: &N) -> N {
 fn eval_step<N: Layer>(loss: &LossFunction, given: &(N, (Tensor, Tensor))) -> (Tensor, Tensor) {
     let (net, (x, y)) = given;
     observe::restart_calls();
-    let output = forward(net, x);
-    (loss_of(loss, &output, y), output)
+    noted::muted(|| {
+        let output = forward(net, x);
+        (loss_of(loss, &output, y), output)
+    })
 }
 
 /// The network's output. Its parts have names in it.

@@ -6,12 +6,13 @@ use std::fs;
 use std::path::Path;
 
 /// Where production code lies; beside `tests` folders in it.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     "hal-api/src/",
     "layers/src/",
     "runtime/src/",
     "core/src/",
     "nn/",
+    "summary/src/",
     "backends/",
     "cli/src/",
 ];

@@ -15,6 +15,16 @@ pub mod safetensors;
 use crate::error::Error;
 use std::path::Path;
 
+/// Writes a file that appears whole or not at all; folders are made.
+///
+/// # Errors
+/// The file cannot be written.
+#[doc(hidden)]
+pub fn replace_file(path: &Path, bytes: &[u8]) -> crate::error::Result<()> {
+    use std::io::Write;
+    file::replace(path, |file| file.write_all(bytes).map_err(file::failed(path)))
+}
+
 /// An error of data in `format`, in a file where there is one.
 fn malformed(format: &'static str, path: Option<&Path>, message: impl Into<String>) -> Error {
     Error::Format {

@@ -4,11 +4,11 @@ mod keys;
 #[cfg(test)]
 mod tests;
 
+use super::by_name::{self, OptionKey, WrongOption, near, parsed, set_all};
 use super::{Metric, Profile, ProfileBuilder, Schedule};
 use crate::error::Result;
 use crate::record::error::ProfileError;
-use keys::{KEYS, Key, PROFILING};
-use serde_json::Value;
+use keys::{KEYS, PROFILING};
 use std::path::Path;
 
 /// What is profiled, as configurations of trainings say it. [`ProfileOptions::keys`] lists every key.
@@ -85,19 +85,6 @@ impl Default for ProfileOptions {
     }
 }
 
-/// A key with its default, what it takes and what it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProfileKey {
-    /// Its name; those of `profiling_options` are behind a point.
-    pub name: &'static str,
-    /// Its default.
-    pub default: &'static str,
-    /// What it takes.
-    pub allowed: &'static str,
-    /// What it does.
-    pub effect: &'static str,
-}
-
 impl ProfileOptions {
     /// The options of an object in JSON; keys that it lacks have their defaults.
     ///
@@ -106,13 +93,14 @@ impl ProfileOptions {
     /// what is allowed.
     pub fn from_json(text: &str) -> Result<ProfileOptions> {
         let mut options = ProfileOptions::default();
-        set_all(KEYS, &mut options, &parsed("the options", text)?)?;
+        let object = parsed("the options", text).map_err(refused)?;
+        set_all(KEYS, &mut options, &object).map_err(refused)?;
         options.check()?;
         Ok(options)
     }
 
     /// Every key, in the order of the documentation.
-    pub fn keys() -> impl Iterator<Item = ProfileKey> {
+    pub fn keys() -> impl Iterator<Item = OptionKey> {
         KEYS.iter()
             .map(|key| key.facts)
             .chain(PROFILING.iter().map(|key| key.facts))
@@ -255,72 +243,9 @@ impl ProfilingOptions {
 }
 
 fn wrong(key: &str, value: impl ToString, allowed: &str) -> crate::Error {
-    // A value may be a text of many lines.
-    let value: String = (value.to_string().chars())
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .take(80)
-        .collect();
-    ProfileError::Option {
-        key: key.to_owned(),
-        value,
-        allowed: allowed.to_owned(),
-    }
-    .into()
+    refused(by_name::wrong(key, value, allowed))
 }
 
-fn parsed(key: &str, text: &str) -> Result<Value> {
-    serde_json::from_str(text).map_err(|error| wrong(key, text, &format!("they are JSON: {error}")))
-}
-
-/// Sets the keys of an object.
-fn set_all<T>(keys: &'static [Key<T>], to: &mut T, object: &Value) -> Result<()> {
-    let Value::Object(object) = object else {
-        return Err(wrong("the options", object, "they are an object in JSON"));
-    };
-    for (name, value) in object {
-        let short = |key: &&Key<T>| key.facts.name.rsplit('.').next() == Some(name.as_str());
-        let Some(key) = keys.iter().find(short) else {
-            let names = keys.iter().filter_map(|key| key.facts.name.rsplit('.').next());
-            return Err(wrong(
-                name,
-                value,
-                &format!("there is no such key; {}", near(name, names)),
-            ));
-        };
-        (key.set)(to, value)?
-            .ok_or_else(|| wrong(name, value, &format!("it takes {}", key.facts.allowed)))?;
-    }
-    Ok(())
-}
-
-/// The names that are most like `name`; all of them where none is.
-pub fn near<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
-    let mut known: Vec<&str> = names.collect();
-    known.sort_unstable();
-    known.dedup();
-    let far = |known: &&str| distance(name, known);
-    let mut close: Vec<&str> = (known.iter().copied())
-        .filter(|known| far(known) <= known.len() / 3)
-        .collect();
-    close.sort_by_key(far);
-    close.truncate(3);
-    match close.is_empty() {
-        true => format!("there are {}", known.join(", ")),
-        false => format!("near it are {}", close.join(", ")),
-    }
-}
-
-/// Letters that must be changed, added or taken away.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (at, letter) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
-        for (column, other) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[b.len()]
+fn refused(WrongOption { key, value, allowed }: WrongOption) -> crate::Error {
+    ProfileError::Option { key, value, allowed }.into()
 }

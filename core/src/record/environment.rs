@@ -63,6 +63,16 @@ pub(crate) fn folder_of_rank(folder: &Path, rank: u32) -> PathBuf {
     }
 }
 
+/// A path with the rank of the process where it says so.
+pub(crate) fn path_of_rank(path: &Path) -> Result<PathBuf, ProfileError> {
+    match path.to_str() {
+        Some(text) if text.contains(RANK_IN_PATH) => {
+            Ok(text.replace(RANK_IN_PATH, &rank()?.to_string()).into())
+        }
+        Some(_) | None => Ok(path.to_owned()),
+    }
+}
+
 /// Where the rank stands in a path that says so.
 const RANK_IN_PATH: &str = "{r}";
 

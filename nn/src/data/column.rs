@@ -76,6 +76,13 @@ macro_rules! columns {
                 }
             }
 
+            /// The elements as f64, rounded where that is too narrow.
+            pub fn to_f64(&self) -> Vec<f64> {
+                match self {
+                    $(Column::$name(data) => data.iter().map(|element| element.to_f64()).collect(),)*
+                }
+            }
+
             /// Pieces of `each` elements that start at multiples of `each`, one after the other; `None` where there is no such piece.
             pub(super) fn pieces(&self, each: usize, numbers: &[usize]) -> Option<Column> {
                 Some(match self {

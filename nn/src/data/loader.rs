@@ -2,6 +2,7 @@
 
 use super::{Dataset, HostTensor, invalid};
 use crate::error::{Error, Result};
+use serde_json::json;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -94,6 +95,20 @@ impl Loader {
     /// Number of samples.
     pub fn samples(&self) -> usize {
         self.data.len()
+    }
+
+    /// Samples of a batch; the last one may have fewer.
+    pub fn batch_size(&self) -> usize {
+        self.batch
+    }
+
+    /// How samples become batches, as a list of what is done with them.
+    pub(crate) fn described(&self) -> serde_json::Value {
+        let mut list = vec![json!({"op": "Samples", "samples": self.samples()})];
+        list.extend(self.shuffle.map(|seed| json!({"op": "Shuffle", "seed": seed})));
+        list.push(json!({"op": "Batch", "size": self.batch, "drop_last": self.drop_last}));
+        list.push(json!({"op": "Prefetch", "batches": self.prefetch, "threads": self.workers}));
+        list.into()
     }
 
     /// Batches of one epoch.

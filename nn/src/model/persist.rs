@@ -1,11 +1,12 @@
 //! Models in files.
 
-use super::Model;
+use super::{Described, Model};
 use crate::checkpoint::{self, Named};
 use crate::error::{Error, Result};
 use crate::module::{self, Layer};
 use std::collections::BTreeMap;
 use std::path::Path;
+use thalweg::graph::Graph;
 use thalweg::observe::{self, SpanKind};
 use thalweg::{Context, Tensor, Tree};
 
@@ -35,6 +36,18 @@ pub trait Trained {
     /// Path and value of every parameter and state.
     fn named(&self) -> Vec<(String, Tensor)>;
 
+    /// Path and value of what training changes.
+    fn trainable(&self) -> Vec<(String, Tensor)>;
+
+    /// What it is made of.
+    fn described(&self) -> Described;
+
+    /// The graph of a step on these inputs and targets, before it is rewritten, and the names of its inputs.
+    ///
+    /// # Errors
+    /// The first error of the step for these inputs.
+    fn step_graph(&self, x: &Tensor, y: &Tensor) -> Result<(Graph, Vec<String>)>;
+
     /// Waits for all work of the device.
     ///
     /// # Errors
@@ -58,7 +71,7 @@ const NOTE: &str = "note/";
 impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     /// What optimizers keep, in the order of the tree that it is: counts, slots by the parameter's path and a number, loss scale. No
     /// path has a `/`.
-    fn named_slots(&self) -> Vec<Named> {
+    pub(super) fn named_slots(&self) -> Vec<Named> {
         let mut named = vec![(STEPS.to_owned(), self.kept.steps.clone())];
         for (path, slots) in module::trainable_paths(&self.net).iter().zip(&self.kept.slots) {
             let name = |(at, slot): (usize, &Tensor)| (format!("optimizer/{path}/{at}"), slot.clone());
@@ -144,6 +157,18 @@ impl<N: Layer + Tree + Send + Sync + 'static> Trained for Model<N> {
 
     fn named(&self) -> Vec<(String, Tensor)> {
         module::named(&self.net)
+    }
+
+    fn trainable(&self) -> Vec<(String, Tensor)> {
+        module::trainable_named(&self.net)
+    }
+
+    fn described(&self) -> Described {
+        self.description()
+    }
+
+    fn step_graph(&self, x: &Tensor, y: &Tensor) -> Result<(Graph, Vec<String>)> {
+        self.graph_of_step(x, y)
     }
 
     fn synchronize(&self) -> Result<()> {

@@ -1,15 +1,11 @@
 //! The keys, a row each.
 
-use super::{ProfileKey, ProfileOptions, ProfilingOptions, parsed, set_all};
-use crate::error::Result;
+use super::{ProfileOptions, ProfilingOptions};
+use crate::observe::by_name::{Key, OptionKey, WrongOption, parsed, set_all, store};
 use crate::observe::{Metric, Schedule};
 use serde_json::Value;
 
-/// A key, and what sets it: `None` for a value of the wrong kind or out of range.
-pub(super) struct Key<T: 'static> {
-    pub(super) facts: ProfileKey,
-    pub(super) set: fn(&mut T, &Value) -> Result<Option<()>>,
-}
+type Result<T> = std::result::Result<T, WrongOption>;
 
 const BOOL: &str = "true or false";
 const SWITCH: &str = "\"on\" or \"off\"";
@@ -19,7 +15,7 @@ const STEP: &str = "a whole number from 1";
 macro_rules! keys {
     ($($name:literal, $default:literal, $allowed:expr, $effect:literal: |$to:ident, $value:ident| $body:expr;)*) => {
         &[$(Key {
-            facts: ProfileKey { name: $name, default: $default, allowed: $allowed, effect: $effect },
+            facts: OptionKey { name: $name, default: $default, allowed: $allowed, effect: $effect },
             set: |$to, $value| $body,
         }),*]
     };
@@ -66,11 +62,6 @@ pub(super) const PROFILING: &[Key<ProfilingOptions>] = keys! {
         "What is measured of the hardware. What cannot be is said to be `unavailable`, and why.":
         |to, value| metric(&mut to.ai_core_metrics, value);
 };
-
-/// Sets a field, if the value is one for it.
-fn store<T>(to: &mut T, value: Option<T>) -> Result<Option<()>> {
-    Ok(value.map(|value| *to = value))
-}
 
 fn flag(to: &mut bool, value: &Value) -> Result<Option<()>> {
     store(to, value.as_bool())

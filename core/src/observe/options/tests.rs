@@ -149,20 +149,11 @@ fn traces_say_what_is_recorded() {
     assert!(options(text).profiling_options.unwrap().task_trace);
 }
 
-#[test]
-fn near_names() {
-    let names = || ["conv1", "conv2", "fc1"].into_iter();
-    assert_eq!(near("conv3", names()), "near it are conv1, conv2");
-    assert_eq!(near("pool", names()), "there are conv1, conv2, fc1");
-    assert_eq!(distance("kitten", "sitting"), 3);
-    assert_eq!(distance("", "ab"), 2);
-}
-
 /// The page lists what the rows say.
 #[test]
 fn the_page_has_every_key() {
     let page = include_str!("../../../../docs/seeing-what-runs.md");
-    for ProfileKey {
+    for OptionKey {
         name,
         default,
         allowed,

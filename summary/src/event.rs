@@ -1,0 +1,200 @@
+//! Events: what was seen at a step.
+
+use crate::graph::Graph;
+use crate::histogram::Histogram;
+use crate::image::Image;
+use crate::tensor::Array;
+use crate::wire::{Field, Fields, Malformed, Message};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The content of one record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// When, in seconds since 1970.
+    pub wall_time: f64,
+    /// At which step.
+    pub step: i64,
+    /// What.
+    pub content: Content,
+}
+
+/// What an event tells.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    /// The version of the file, in its first record.
+    Version(String),
+    /// Values by name.
+    Values(Vec<Value>),
+    /// The graph of the run.
+    Graph(Graph),
+    /// What this crate does not write.
+    Other,
+}
+
+/// A value by name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    /// Its name; slashes group.
+    pub tag: String,
+    /// Whose it is, of values that a part of TensorBoard shows in its own way.
+    pub plugin: Option<Plugin>,
+    /// The value.
+    pub data: Data,
+}
+
+/// Whose a value is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plugin {
+    /// The part of TensorBoard.
+    pub name: String,
+    /// What it says about the value.
+    pub content: Vec<u8>,
+}
+
+/// What a value is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Data {
+    /// A number.
+    Scalar(f32),
+    /// How often values lie where.
+    Histogram(Histogram),
+    /// A picture.
+    Image(Image),
+    /// Elements.
+    Tensor(Array),
+    /// What this crate does not write.
+    Other,
+}
+
+/// The version of files.
+pub(crate) const VERSION: &str = "brain.Event:2";
+
+impl Value {
+    /// A value by name.
+    pub fn new(tag: impl Into<String>, data: Data) -> Value {
+        Value {
+            tag: tag.into(),
+            plugin: None,
+            data,
+        }
+    }
+}
+
+/// Seconds since 1970.
+pub(crate) fn seconds() -> f64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map(|time| time.as_secs_f64()).unwrap_or_default()
+}
+
+impl Event {
+    /// Values that are seen now.
+    pub fn now(step: i64, values: Vec<Value>) -> Event {
+        Event::of(step, Content::Values(values))
+    }
+
+    /// What is told now.
+    pub fn of(step: i64, content: Content) -> Event {
+        Event {
+            wall_time: seconds(),
+            step,
+            content,
+        }
+    }
+
+    /// As bytes of a record.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let event = Message::new().double(1, self.wall_time).int(2, self.step);
+        let event = match &self.content {
+            Content::Version(version) => event.text(3, version),
+            Content::Graph(graph) => event.bytes(4, &graph.encode().into_bytes()),
+            Content::Values(values) => event.message(
+                5,
+                Message::new().each(values, |summary, value| summary.message(1, value.encode())),
+            ),
+            Content::Other => event,
+        };
+        event.into_bytes()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Event, Malformed> {
+        let mut event = Event {
+            wall_time: 0.0,
+            step: 0,
+            content: Content::Other,
+        };
+        for field in Fields::new(bytes) {
+            match field? {
+                (1, time) => event.wall_time = time.double()?,
+                (2, step) => event.step = step.int()?,
+                (3, version) => event.content = Content::Version(version.text()?),
+                (4, graph) => event.content = Content::Graph(Graph::decode(graph.bytes()?)?),
+                (5, summary) => event.content = Content::Values(values(summary.bytes()?)?),
+                _ => {}
+            }
+        }
+        Ok(event)
+    }
+}
+
+fn values(summary: &[u8]) -> Result<Vec<Value>, Malformed> {
+    let mut values = Vec::new();
+    for field in Fields::new(summary) {
+        if let (1, value) = field? {
+            values.push(Value::decode(value.bytes()?)?);
+        }
+    }
+    Ok(values)
+}
+
+impl Value {
+    fn encode(&self) -> Message {
+        let value = Message::new().text(1, &self.tag);
+        let value = match &self.data {
+            Data::Scalar(number) => value.float(2, *number),
+            Data::Image(image) => value.message(4, image.encode()),
+            Data::Histogram(histogram) => value.message(5, histogram.encode()),
+            Data::Tensor(array) => value.message(8, array.encode()),
+            Data::Other => value,
+        };
+        match &self.plugin {
+            Some(Plugin { name, content }) => {
+                let plugin = Message::new().text(1, name).bytes(2, content);
+                value.message(9, Message::new().message(1, plugin))
+            }
+            None => value,
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Value, Malformed> {
+        let mut value = Value::new("", Data::Other);
+        for field in Fields::new(bytes) {
+            match field? {
+                (1, tag) => value.tag = tag.text()?,
+                (2, number) => value.data = Data::Scalar(number.float()?),
+                (4, image) => value.data = Data::Image(Image::decode(image.bytes()?)?),
+                (5, histogram) => value.data = Data::Histogram(Histogram::decode(histogram.bytes()?)?),
+                (8, array) => value.data = Data::Tensor(Array::decode(array.bytes()?)?),
+                (9, metadata) => value.plugin = plugin(metadata)?,
+                _ => {}
+            }
+        }
+        Ok(value)
+    }
+}
+
+fn plugin(metadata: Field<'_>) -> Result<Option<Plugin>, Malformed> {
+    let mut plugin = None;
+    for field in Fields::new(metadata.bytes()?) {
+        let (1, data) = field? else { continue };
+        let (mut name, mut content) = (String::new(), Vec::new());
+        for field in Fields::new(data.bytes()?) {
+            match field? {
+                (1, text) => name = text.text()?,
+                (2, bytes) => content = bytes.bytes()?.to_vec(),
+                _ => {}
+            }
+        }
+        plugin = Some(Plugin { name, content });
+    }
+    Ok(plugin)
+}
