@@ -15,7 +15,7 @@ pub(crate) fn drawn(graph: &graph::Graph, inputs: &[String], device: &str) -> Gr
                 Some(name) => names.unique(name, op),
                 None => names.unique("Default/captured", op),
             },
-            _ => names.unique(&of_call(&node.tag.name(), op), op),
+            _ => names.unique(&of_call(&node.name(), op), op),
         };
         let mut attributes = vec![("dtype".to_owned(), node.ty.dtype.to_string())];
         if let Some(place) = node.tag.location {

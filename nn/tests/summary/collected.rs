@@ -6,7 +6,7 @@ use thalweg::{Mode, Tensor};
 use thalweg_nn::callback::{LossMonitor, SummaryCollector};
 use thalweg_nn::metrics::Deviation;
 use thalweg_nn::summary::{Custom, SummaryOptions};
-use thalweg_summary::{Content, Data, files};
+use thalweg_summary::{Content, Data, Reader, files};
 
 /// 600 steps: 20 records of tensors, 61 of the others. 20 steps: 3 and 3. No step twice, and no bit changes.
 #[test]
@@ -256,7 +256,9 @@ fn files_rotate_and_a_folder_takes_a_second_training() {
     let first = files(folder.path()).unwrap();
     assert!(first.len() > 2, "{first:?}");
     for file in &first[1..] {
-        assert!(fs::metadata(file).unwrap().len() <= 4000);
+        // The graph is longer, and has a file of its own.
+        let records = Reader::open(file).unwrap().count();
+        assert!(fs::metadata(file).unwrap().len() <= 4000 || records == 2);
     }
     let values = super::values(folder.path());
     assert_eq!(steps(&values, "loss/auto"), [1, 10, 20, 30, 40]);
