@@ -5,6 +5,8 @@
 //! tensorboard --logdir runs
 //! ```
 
+#![allow(clippy::print_stdout, reason = "an example")]
+
 use thalweg::ops::ConvOptions;
 use thalweg::{Context, Mode, Tensor};
 use thalweg_nn::callback::SummaryCollector;
