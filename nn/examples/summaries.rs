@@ -5,10 +5,15 @@
 //! tensorboard --logdir runs
 //! ```
 
+#![allow(clippy::print_stdout, reason = "an example")]
+
+use thalweg::ops::ConvOptions;
 use thalweg::{Context, Mode, Tensor};
 use thalweg_nn::callback::SummaryCollector;
 use thalweg_nn::data::{Loader, Rows, Samples};
-use thalweg_nn::{Conv2d, Dense, Flatten, Layer, Model, Module, loss, metrics::Accuracy, optim::Adam, summary};
+use thalweg_nn::{
+    Conv2d, Dense, Flatten, Layer, Model, Module, loss, metrics::Accuracy, optim::Adam, summary,
+};
 
 /// A network that notes what its layers make.
 #[derive(Clone, Module)]
@@ -23,7 +28,7 @@ impl Layer for Net {
         summary::histogram("features", &features);
         summary::tensor("mean_features", &features.mean_axes([0, 2, 3]));
         let scores = self.head.forward(&Flatten.forward(&features));
-        summary::scalar("largest_score", &scores.max());
+        summary::scalar("largest_score", &scores.max_axes([0, 1]));
         scores
     }
 }
@@ -52,14 +57,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     cx.set_seed(1);
     cx.set_mode(Mode::Graph);
     let net = Net {
-        conv: Conv2d::new(1, 4, 3, &cx)?,
+        conv: Conv2d::new(1, 4, [3, 3], ConvOptions::new(), &cx)?,
         head: Dense::new(4 * 6 * 6, 2, &cx)?,
     };
     let data = Loader::new(bars(160)?, 8).shuffle(1);
     let mut model = Model::new(net, loss::cross_entropy, Adam::new(1e-3), &cx)
         .metric(Accuracy::new())
         .validate(Loader::new(bars(40)?, 20));
-    let collector = SummaryCollector::to(&folder).max_file_size(file_size).export_npy();
+    let collector = SummaryCollector::to(&folder)
+        .max_file_size(file_size)
+        .export_npy();
     model.train(epochs, &data, collector)?;
     println!("{} steps; tensorboard --logdir {folder}", model.steps());
     Ok(())

@@ -198,3 +198,54 @@ fn plugin(metadata: Field<'_>) -> Result<Option<Plugin>, Malformed> {
     }
     Ok(plugin)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// An event with everything.
+    fn whole() -> Vec<u8> {
+        let graph = Graph {
+            nodes: vec![crate::Node {
+                name: "a/b".into(),
+                op: "add".into(),
+                inputs: vec!["x".into()],
+                device: "cpu:0".into(),
+                shape: vec![2, 3],
+                attributes: vec![("place".into(), "net.rs:1".into())],
+            }],
+        };
+        let values = vec![
+            Value::new("loss", Data::Scalar(0.5)),
+            Value::new("h", Data::Histogram(Histogram::of([1.0, 2.0]))),
+            Value::new("t", Data::Tensor(Array::scalar(1.0))),
+            crate::hparams::session_start(&[("a".into(), crate::hparams::Setting::Flag(true))], "g"),
+        ];
+        let events = [
+            Event::of(1, Content::Graph(graph)),
+            Event::of(2, Content::Values(values)),
+        ];
+        for event in &events {
+            assert_eq!(Event::decode(&event.encode()).as_ref(), Ok(event));
+        }
+        events.iter().flat_map(Event::encode).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+        /// Whatever the bytes are, reading them gives an event or says what is wrong.
+        #[test]
+        fn no_bytes_make_reading_panic(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6), cut in any::<prop::sample::Index>()) {
+            let mut bytes = whole();
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            bytes.truncate(cut.index(bytes.len()) + 1);
+            if let Err(why) = Event::decode(&bytes) {
+                prop_assert!(!why.is_empty());
+            }
+        }
+    }
+}

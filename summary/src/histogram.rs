@@ -25,14 +25,14 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Counts values, in up to 64 buckets of the same width from the smallest to the largest. A value at the border of two belongs to the
+    /// Counts values, in 8 to 64 buckets of the same width from the smallest to the largest. A value at the border of two belongs to the
     /// upper one. NaN and infinite values are left out.
     ///
     /// ```
     /// use thalweg_summary::Histogram;
     /// let histogram = Histogram::of([3.0, 1.0, f64::NAN, 1.0]);
     /// assert_eq!((histogram.min, histogram.max, histogram.count, histogram.sum), (1.0, 3.0, 3.0, 5.0));
-    /// assert_eq!((histogram.buckets[0], histogram.buckets[63]), (2.0, 1.0));
+    /// assert_eq!(histogram.buckets, [2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
     /// ```
     pub fn of(values: impl IntoIterator<Item = f64>) -> Histogram {
         let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();

@@ -132,15 +132,25 @@ mod tests {
         assert_eq!(file[file.len() - 12..], *b"\0\0\0\0IEND\xae\x42\x60\x82");
         let length = u32::from_be_bytes(*file[33..].first_chunk().unwrap()) as usize;
         let mut rows = Vec::new();
-        ZlibDecoder::new(&file[41..41 + length]).read_to_end(&mut rows).unwrap();
+        ZlibDecoder::new(&file[41..41 + length])
+            .read_to_end(&mut rows)
+            .unwrap();
         let wanted: Vec<u8> = pixels.chunks(15).flat_map(|row| [&[0], row].concat()).collect();
         assert_eq!(rows, wanted);
     }
 
     #[test]
     fn what_is_no_picture_is_refused() {
-        for (width, height, channels, bytes) in [(0, 1, 1, 0), (1, 1, 5, 5), (1, 1, 0, 0), (2, 2, 3, 11), (70000, 1, 1, 70000)] {
-            let error = Image::png(width, height, channels, &vec![0; bytes]).unwrap_err().to_string();
+        for (width, height, channels, bytes) in [
+            (0, 1, 1, 0),
+            (1, 1, 5, 5),
+            (1, 1, 0, 0),
+            (2, 2, 3, 11),
+            (70000, 1, 1, 70000),
+        ] {
+            let error = Image::png(width, height, channels, &vec![0; bytes])
+                .unwrap_err()
+                .to_string();
             assert!(error.starts_with("summary: an image of "), "{error}");
         }
     }

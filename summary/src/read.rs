@@ -89,6 +89,8 @@ pub fn files(folder: impl AsRef<Path>) -> Result<Vec<PathBuf>, Error> {
 /// # Errors
 /// The folder cannot be read, or a file of it.
 pub fn read_folder(folder: impl AsRef<Path>) -> Result<impl Iterator<Item = Result<Event, Error>>, Error> {
-    let readers: Vec<Reader> = (files(folder)?.iter()).map(Reader::open).collect::<Result<_, _>>()?;
+    let readers: Vec<Reader> = (files(folder)?.iter())
+        .map(Reader::open)
+        .collect::<Result<_, _>>()?;
     Ok(readers.into_iter().flatten())
 }

@@ -36,7 +36,10 @@ pub(crate) fn next(from: &mut impl Read) -> io::Result<Next> {
     if masked(length) != number(sum) {
         return Ok(Next::Damaged("the checksum of a record's length is another"));
     }
-    let length = length.iter().rev().fold(0, |length, &byte| length << 8 | u64::from(byte));
+    let length = length
+        .iter()
+        .rev()
+        .fold(0, |length, &byte| length << 8 | u64::from(byte));
     if length > LONGEST {
         return Ok(Next::Damaged("a record is longer than 2 GiB"));
     }
@@ -53,7 +56,10 @@ pub(crate) fn next(from: &mut impl Read) -> io::Result<Next> {
 }
 
 fn number(bytes: &[u8]) -> u32 {
-    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte))
+    bytes
+        .iter()
+        .rev()
+        .fold(0, |number, &byte| number << 8 | u32::from(byte))
 }
 
 /// So many bytes, or `None` where fewer are left. Memory grows with what is there, not with what a length says.

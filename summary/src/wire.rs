@@ -221,7 +221,11 @@ mod tests {
         assert_eq!(Message::new().int(1, 150).into_bytes(), [0x08, 0x96, 0x01]);
         let text = Message::new().text(2, "testing").into_bytes();
         assert_eq!(text, b"\x12\x07testing");
-        let all = Message::new().int(1, -2).double(2, 0.5).float(300, 1.5).message(4, Message::new().int(1, 3));
+        let all = Message::new()
+            .int(1, -2)
+            .double(2, 0.5)
+            .float(300, 1.5)
+            .message(4, Message::new().int(1, 3));
         let bytes = all.into_bytes();
         let read: Vec<_> = Fields::new(&bytes).collect::<Result<_, _>>().unwrap();
         let wanted = [
@@ -238,7 +242,11 @@ mod tests {
             }
             assert!(good < 4 && bad <= 1, "{cut}");
         }
-        for wrong in [&[0x0b][..], &[0xff; 11], &[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]] {
+        for wrong in [
+            &[0x0b][..],
+            &[0xff; 11],
+            &[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
+        ] {
             assert!(Fields::new(wrong).next().unwrap().is_err());
         }
     }

@@ -75,8 +75,8 @@ impl Writer {
         let record = framed(&event.encode());
         let over = |limit| self.size + record.len() as u64 > limit;
         if self.used && self.limit.is_some_and(over) {
-            let (number, path, file) = next_file(&self.folder, &self.stem, self.number + 1)
-                .map_err(|error| self.failed(error))?;
+            let (number, path, file) =
+                next_file(&self.folder, &self.stem, self.number + 1).map_err(|error| self.failed(error))?;
             (self.number, self.path, self.file) = (number, path, file);
             (self.size, self.used) = (0, false);
             self.version()?;

@@ -4,7 +4,7 @@ use crate::process::{capture, cargo, command, exists, run as execute};
 use crate::suite::{Skip, missing};
 use crate::{
     Result, audit, cuda_gate, dtype, guide, header, layering, lines, msrv, new_backend, new_op, package,
-    plugins, prose, settings, suite, target, views,
+    plugins, prose, settings, suite, summaries, target, views,
 };
 use std::ffi::OsString;
 use std::path::Path;
@@ -16,7 +16,7 @@ type Skipped = Vec<Skip>;
 type Check = fn(&Path) -> Result<Skipped>;
 
 /// Cheap ones first; a check uses what an earlier one built where it can.
-const STEPS: [(&str, Check); 21] = [
+const STEPS: [(&str, Check); 22] = [
     ("format", format),
     ("header", |root| header::run(root, true).map(whole)),
     ("settings", |root| settings::run(root, true).map(whole)),
@@ -36,6 +36,7 @@ const STEPS: [(&str, Check); 21] = [
     ("new-op", |root| new_op::check(root).map(whole)),
     ("cuda-gate", cuda_gate::run),
     ("views", views::run),
+    ("summaries", summaries::run),
     ("fuzz", fuzz),
     ("benches", benches),
 ];

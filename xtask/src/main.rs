@@ -25,6 +25,7 @@ mod settings;
 mod source;
 mod state;
 mod suite;
+mod summaries;
 mod views;
 
 use clap::{Parser, Subcommand};
@@ -118,6 +119,8 @@ enum Task {
     CudaGate,
     /// Open the page of `thalweg view`, and the files of `thalweg trace` in Perfetto's UI and speedscope, in Chromium without a screen.
     Views,
+    /// Trains with a collector, and reads its event files with TensorBoard.
+    Summaries,
     /// Train LeNet-5 under a profile, and draw docs/pictures/view.png from it.
     Picture,
     /// Pack command, plugins, tests and benches, prebuilt, with a script that runs them all on another machine's GPU.
@@ -182,6 +185,7 @@ fn main() -> ExitCode {
         Task::Guide { no_build } => guide::run(&root, !no_build),
         Task::CudaGate => ci::run(&root, &["cuda-gate".to_owned()], &[]),
         Task::Views => ci::run(&root, &["views".to_owned()], &[]),
+        Task::Summaries => ci::run(&root, &["summaries".to_owned()], &[]),
         Task::Picture => views::picture(&root),
         Task::GpuKit => gpu_kit::run(&root),
         Task::Dtype => dtype::run(&root),

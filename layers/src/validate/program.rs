@@ -296,8 +296,8 @@ impl State {
         }
         let uses = draft.uses;
         let last_writer = |slot: usize| {
-            let writers = uses[slot].list.iter().filter(|one| one.writes);
-            writers.last().map_or(0, |one| one.site)
+            let mut writers = uses[slot].list.iter().filter(|one| one.writes);
+            writers.next_back().map_or(0, |one| one.site)
         };
         let program = Program {
             device: args.device,

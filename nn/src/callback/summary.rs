@@ -163,10 +163,7 @@ impl Callback for SummaryCollector {
 }
 
 impl SummaryCollector {
-    fn with_session(
-        &mut self,
-        run: impl FnOnce(&SummaryOptions, &mut Session) -> Result<()>,
-    ) -> Result<()> {
+    fn with_session(&mut self, run: impl FnOnce(&SummaryOptions, &mut Session) -> Result<()>) -> Result<()> {
         match &mut self.session {
             Some(session) => run(&self.options, session),
             None => Ok(()),
@@ -348,17 +345,32 @@ impl Drop for Session {
 /// The parameters that have histograms.
 fn histograms(options: &SummaryOptions, run: &RunContext<'_>) -> Result<Vec<String>> {
     let names: Vec<String> = run.model.trainable().into_iter().map(|(name, _)| name).collect();
-    let refused = |expression: &str, why: &str| SummaryError::from(wrong("histogram_regular", expression, why));
+    let refused =
+        |expression: &str, why: &str| SummaryError::from(wrong("histogram_regular", expression, why));
     let Some(expression) = &options.collect_specified_data.histogram_regular else {
-        let count = if options.keep_default_action { HISTOGRAMS } else { 0 };
+        let count = if options.keep_default_action {
+            HISTOGRAMS
+        } else {
+            0
+        };
         return Ok(names.into_iter().take(count).collect());
     };
     let anchored = Regex::new(&format!("^(?:{expression})"));
     let pattern = anchored.map_err(|error| {
         let why = error.to_string();
-        refused(expression, &format!("it takes a regular expression: {}", why.lines().last().unwrap_or_default()))
+        refused(
+            expression,
+            &format!(
+                "it takes a regular expression: {}",
+                why.lines().last().unwrap_or_default()
+            ),
+        )
     })?;
-    let picked: Vec<String> = names.iter().filter(|name| pattern.is_match(name)).cloned().collect();
+    let picked: Vec<String> = names
+        .iter()
+        .filter(|name| pattern.is_match(name))
+        .cloned()
+        .collect();
     if picked.is_empty() {
         let near = near(expression, names.iter().map(String::as_str));
         return Err(refused(expression, &format!("no parameter begins so; {near}")).into());

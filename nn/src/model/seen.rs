@@ -54,7 +54,11 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         let mut inputs: Vec<String> = (module::named(&self.net).iter())
             .map(|(path, _)| of_parameter(path))
             .collect();
-        inputs.extend(self.named_slots().iter().map(|(name, _)| format!("Update/{name}")));
+        inputs.extend(
+            self.named_slots()
+                .iter()
+                .map(|(name, _)| format!("Update/{name}")),
+        );
         inputs.extend(["Update/learning_rate", "input", "target"].map(str::to_owned));
         Ok((graph, inputs))
     }

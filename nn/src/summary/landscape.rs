@@ -51,7 +51,11 @@ impl Kept {
             Unit::Epoch => (epochs, "epochs"),
         };
         let refused = |value: String, why: &str| {
-            SummaryError::from(wrong("intervals", value, &format!("the training has {last} {units}{why}")))
+            SummaryError::from(wrong(
+                "intervals",
+                value,
+                &format!("the training has {last} {units}{why}"),
+            ))
         };
         let given = options.intervals.iter().flatten();
         if let Some(beyond) = given.copied().find(|&at| at > last) {
@@ -112,7 +116,9 @@ impl Kept {
         });
         self.kept.insert(at, (name, loss));
         let metadata = self.metadata();
-        sink.beside(&format!("{WEIGHTS}/{METADATA}"), |path| write_json(path, &metadata));
+        sink.beside(&format!("{WEIGHTS}/{METADATA}"), |path| {
+            write_json(path, &metadata)
+        });
         Ok(())
     }
 
@@ -311,7 +317,11 @@ fn read(folder: &Path) -> Result<Plan> {
         .map_err(|error| refused(format!("{error}; train with `collect_landscape` first")))?;
     let value: Value = serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
     let plan = plan_of(folder, &value).ok_or_else(|| refused("it is no metadata of weights".to_owned()))?;
-    let wanted = plan.intervals.iter().flatten().chain(plan.result.then_some(&plan.last));
+    let wanted = plan
+        .intervals
+        .iter()
+        .flatten()
+        .chain(plan.result.then_some(&plan.last));
     for at in wanted {
         if !plan.files.contains_key(at) {
             return Err(refused(format!("the training ended before {} {at}", plan.unit)).into());
@@ -323,7 +333,12 @@ fn read(folder: &Path) -> Result<Plan> {
 fn plan_of(folder: &Path, value: &Value) -> Option<Plan> {
     let number = |key: &str| usize::try_from(value.get(key)?.as_u64()?).ok();
     let intervals = value.get("intervals")?.as_array()?.iter();
-    let interval = |list: &Value| list.as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>();
+    let interval = |list: &Value| {
+        list.as_array()?
+            .iter()
+            .map(Value::as_u64)
+            .collect::<Option<Vec<u64>>>()
+    };
     let file = |(at, kept): (&String, &Value)| {
         let name = kept.get("file")?.as_str()?.to_owned();
         // A name alone: weights lie in this folder.
@@ -344,7 +359,11 @@ fn plan_of(folder: &Path, value: &Value) -> Option<Plan> {
 
 impl Plan {
     /// The numbers of the weights at a step or epoch, in the order of the model's parameters.
-    fn weights<N: Layer + Tree + Send + Sync + 'static>(&self, at: u64, model: &Model<N>) -> Result<Vec<f64>> {
+    fn weights<N: Layer + Tree + Send + Sync + 'static>(
+        &self,
+        at: u64,
+        model: &Model<N>,
+    ) -> Result<Vec<f64>> {
         let path = self.folder.join(self.files.get(&at).map_or("", String::as_str));
         let mut file = checkpoint::load(&path, model.place())?;
         let mut numbers = Vec::new();
@@ -363,7 +382,10 @@ impl Plan {
         interval: &[u64],
         model: &Model<N>,
     ) -> Result<Plane> {
-        let ends = (interval.first().copied().unwrap_or(0), interval.last().copied().unwrap_or(0));
+        let ends = (
+            interval.first().copied().unwrap_or(0),
+            interval.last().copied().unwrap_or(0),
+        );
         let name = format!("{} {}-{}", self.unit, ends.0, ends.1);
         let way: Vec<Vec<f64>> = (interval.iter())
             .map(|&at| self.weights(at, model))

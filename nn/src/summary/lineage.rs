@@ -57,7 +57,10 @@ impl Lineage {
             Custom::Float(number) => json!(number),
         };
         if !custom.is_empty() {
-            let object: Map<_, _> = custom.iter().map(|(name, custom)| (name.clone(), value(custom))).collect();
+            let object: Map<_, _> = custom
+                .iter()
+                .map(|(name, custom)| (name.clone(), value(custom)))
+                .collect();
             self.parts.insert("custom".to_owned(), object.into());
         }
     }
@@ -75,14 +78,19 @@ impl Lineage {
 
     /// Figures of an evaluation.
     pub(crate) fn evaluation(&mut self, run: &RunContext<'_>) {
-        let figures: BTreeMap<&String, f64> = run.metrics.iter().map(|(name, value)| (name, *value)).collect();
-        self.parts
-            .insert("eval".to_owned(), json!({"epoch": run.cur_epoch_num, "figures": figures}));
+        let figures: BTreeMap<&String, f64> =
+            run.metrics.iter().map(|(name, value)| (name, *value)).collect();
+        self.parts.insert(
+            "eval".to_owned(),
+            json!({"epoch": run.cur_epoch_num, "figures": figures}),
+        );
     }
 
     /// Hyperparameters as TensorBoard takes them: those of the training, and those of users.
     pub(crate) fn settings(&self) -> Vec<(String, Setting)> {
-        let objects = ["train", "custom"].into_iter().filter_map(|part| self.parts.get(part)?.as_object());
+        let objects = ["train", "custom"]
+            .into_iter()
+            .filter_map(|part| self.parts.get(part)?.as_object());
         let setting = |(name, value): (&String, &Value)| {
             let setting = match value {
                 Value::Number(number) => Setting::Number(number.as_f64()?),

@@ -15,8 +15,7 @@ pub(crate) fn drawn(graph: &graph::Graph, inputs: &[String], device: &str) -> Gr
                 Some(name) => names.unique(name, op),
                 None => names.unique("Default/captured", op),
             },
-            _ if node.tag.op.is_empty() => names.unique(&format!("Default/{op}"), op),
-            _ => names.unique(&node.tag.name(), op),
+            _ => names.unique(&of_call(&node.name(), op), op),
         };
         let mut attributes = vec![("dtype".to_owned(), node.ty.dtype.to_string())];
         if let Some(place) = node.tag.location {
@@ -34,6 +33,15 @@ pub(crate) fn drawn(graph: &graph::Graph, inputs: &[String], device: &str) -> Gr
         });
     }
     Graph { nodes }
+}
+
+/// The name of a call, in the scope of all code where it has none.
+fn of_call(call: &str, op: &str) -> String {
+    match call {
+        "" => format!("Default/{op}"),
+        call if call.contains('/') => call.to_owned(),
+        call => format!("Default/{call}"),
+    }
 }
 
 /// Where a parameter by this path stands among the ops of its layer.
@@ -72,6 +80,9 @@ mod tests {
     fn each_name_is_given_once() {
         let mut names = Names::default();
         let given = ["a b", "a_b", "x", "a_b.exp-4", "a_b", "a_b"].map(|name| names.unique(name, "exp"));
-        assert_eq!(given, ["a_b", "a_b.exp-2", "x", "a_b.exp-4", "a_b.exp-3", "a_b.exp-5"]);
+        assert_eq!(
+            given,
+            ["a_b", "a_b.exp-2", "x", "a_b.exp-4", "a_b.exp-3", "a_b.exp-5"]
+        );
     }
 }

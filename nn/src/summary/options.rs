@@ -206,14 +206,22 @@ impl SummaryOptions {
 impl LandscapeOptions {
     fn check(&self) -> Result<(), WrongOption> {
         if !(3..=256).contains(&self.landscape_size) {
-            return Err(wrong("landscape_size", self.landscape_size, "it takes a whole number from 3 to 256"));
+            return Err(wrong(
+                "landscape_size",
+                self.landscape_size,
+                "it takes a whole number from 3 to 256",
+            ));
         }
         if self.num_samples == 0 {
             return Err(wrong("num_samples", 0, "it takes a whole number from 1"));
         }
         let CreateLandscape { train, result } = self.create_landscape;
         if !train && !result {
-            return Err(wrong("create_landscape", "all false", "one of train and result is true"));
+            return Err(wrong(
+                "create_landscape",
+                "all false",
+                "one of train and result is true",
+            ));
         }
         for interval in &self.intervals {
             let rises = interval.windows(2).all(|pair| pair[0] < pair[1]);

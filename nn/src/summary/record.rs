@@ -35,7 +35,10 @@ thread_local! {
 }
 
 fn current() -> Option<Arc<Mutex<Shared>>> {
-    CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
+    CURRENT
+        .try_with(|current| current.borrow().clone())
+        .ok()
+        .flatten()
 }
 
 /// Notes a value for the record of this thread, if there is one.

@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 use std::path::{Path, PathBuf};
-use thalweg::{DType, Tensor};
 use thalweg::interchange::npy;
+use thalweg::{DType, Tensor};
 use thalweg_summary::{Content, Error, Event, Writer};
 
 pub(crate) struct Sink {
@@ -67,7 +67,11 @@ impl Sink {
             _ => tensor.clone(),
         };
         tensor.shape()?;
-        let relative = name.strip_prefix(&self.folder).unwrap_or(&name).to_string_lossy().into_owned();
+        let relative = name
+            .strip_prefix(&self.folder)
+            .unwrap_or(&name)
+            .to_string_lossy()
+            .into_owned();
         self.beside(&relative, |path| Ok(npy::write(path, &tensor)?));
         Ok(())
     }
@@ -91,7 +95,9 @@ fn quoted(tag: &str) -> String {
     let mut name = String::new();
     for byte in tag.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' | b'-' | b'~' => name.push(char::from(byte)),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' | b'-' | b'~' => {
+                name.push(char::from(byte))
+            }
             _ => name += &format!("%{byte:02X}"),
         }
     }

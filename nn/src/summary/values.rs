@@ -127,7 +127,10 @@ fn bytes_of(values: &Column) -> Vec<u8> {
     }
     let values = values.to_f64();
     let finite = || values.iter().copied().filter(|value| value.is_finite());
-    let (min, max) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
+    let (min, max) = (
+        finite().fold(f64::INFINITY, f64::min),
+        finite().fold(f64::NEG_INFINITY, f64::max),
+    );
     let (min, max) = match min >= 0.0 && max <= 1.0 {
         true => (0.0, 1.0),
         false => (min, max),

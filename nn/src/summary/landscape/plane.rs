@@ -22,7 +22,10 @@ impl Plane {
     pub(super) fn of_way(name: String, at: &[u64], mut way: Vec<Vec<f64>>) -> Option<Plane> {
         let centre = way.pop()?;
         for weights in &mut way {
-            weights.iter_mut().zip(&centre).for_each(|(weight, centre)| *weight -= centre);
+            weights
+                .iter_mut()
+                .zip(&centre)
+                .for_each(|(weight, centre)| *weight -= centre);
         }
         let products: Vec<Vec<f64>> = (way.iter())
             .map(|one| way.iter().map(|other| dot(one, other)).collect())
@@ -35,7 +38,9 @@ impl Plane {
         let along = |vector: &[f64]| {
             let mut sum = vec![0.0; centre.len()];
             for (weights, factor) in way.iter().zip(vector) {
-                sum.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += factor * weight);
+                sum.iter_mut()
+                    .zip(weights)
+                    .for_each(|(sum, weight)| *sum += factor * weight);
             }
             let length = dot(&sum, &sum).sqrt();
             sum.iter_mut().for_each(|weight| *weight /= length);
@@ -86,7 +91,10 @@ impl Plane {
     pub(super) fn axes(&self, size: usize) -> (Vec<f64>, Vec<f64>) {
         let axis = |which: usize| {
             let places = || self.path.iter().map(|(_, place)| place[which]);
-            let (low, high) = (places().fold(f64::INFINITY, f64::min), places().fold(f64::NEG_INFINITY, f64::max));
+            let (low, high) = (
+                places().fold(f64::INFINITY, f64::min),
+                places().fold(f64::NEG_INFINITY, f64::max),
+            );
             let (low, high) = match high > low {
                 true => (low - MARGIN * (high - low), high + MARGIN * (high - low)),
                 false => (-1.0, 1.0),
@@ -120,7 +128,11 @@ fn normal(generator: &mut Mt19937) -> f64 {
 fn main_vectors(mut matrix: Vec<Vec<f64>>) -> Vec<(f64, Vec<f64>)> {
     const SWEEPS: usize = 64;
     let size = matrix.len();
-    let unit = |row: usize| (0..size).map(|column| f64::from(u8::from(row == column))).collect();
+    let unit = |row: usize| {
+        (0..size)
+            .map(|column| f64::from(u8::from(row == column)))
+            .collect()
+    };
     let mut vectors: Vec<Vec<f64>> = (0..size).map(unit).collect();
     for _ in 0..SWEEPS {
         let mut rotated = false;
@@ -163,19 +175,31 @@ mod tests {
     #[test]
     fn eigenvectors_of_a_matrix_that_is_known() {
         // Eigenvalues 4, 2, 1 along (1, 1, 0), (1, -1, 0), (0, 0, 1).
-        let pairs = main_vectors(vec![vec![3.0, 1.0, 0.0], vec![1.0, 3.0, 0.0], vec![0.0, 0.0, 1.0]]);
+        let pairs = main_vectors(vec![
+            vec![3.0, 1.0, 0.0],
+            vec![1.0, 3.0, 0.0],
+            vec![0.0, 0.0, 1.0],
+        ]);
         let values: Vec<f64> = pairs.iter().map(|pair| pair.0).collect();
         for (got, wanted) in values.iter().zip([4.0, 2.0, 1.0]) {
             assert!((got - wanted).abs() < 1e-12, "{values:?}");
         }
         let first = &pairs[0].1;
-        assert!((first[0] - first[1]).abs() < 1e-12 && first[2].abs() < 1e-12, "{first:?}");
+        assert!(
+            (first[0] - first[1]).abs() < 1e-12 && first[2].abs() < 1e-12,
+            "{first:?}"
+        );
     }
 
     #[test]
     fn a_way_in_a_plane_is_found_again() {
         // In the plane of the second and third axis of four.
-        let way = vec![vec![1.0, 5.0, 0.0, 2.0], vec![1.0, 3.0, 2.0, 2.0], vec![1.0, 1.0, 1.0, 2.0], vec![1.0, 0.0, 0.0, 2.0]];
+        let way = vec![
+            vec![1.0, 5.0, 0.0, 2.0],
+            vec![1.0, 3.0, 2.0, 2.0],
+            vec![1.0, 1.0, 1.0, 2.0],
+            vec![1.0, 0.0, 0.0, 2.0],
+        ];
         let plane = Plane::of_way("way".into(), &[1, 2, 3, 4], way.clone()).unwrap();
         assert_eq!(plane.path[3], (4, [0.0, 0.0]));
         for (weights, (_, [x, y])) in way.iter().zip(&plane.path) {
@@ -194,7 +218,7 @@ mod tests {
 
     #[test]
     fn random_directions_are_as_long_as_the_filters() {
-        let shapes = [Shape::of(&[2, 3]), Shape::of(&[2])];
+        let shapes = [&[2, 3][..], &[2]].map(|extents| Shape::new(extents).unwrap());
         let centre = vec![1.0, 2.0, 2.0, 0.0, 0.0, 5.0, 7.0, 8.0];
         let plane = Plane::around("result".into(), 9, centre.clone(), &shapes);
         for direction in &plane.directions {

@@ -1,8 +1,6 @@
 //! The keys, a row each.
 
-use super::{
-    CreateLandscape, Custom, ExportOptions, LandscapeOptions, SpecifiedData, SummaryOptions, Unit,
-};
+use super::{CreateLandscape, Custom, ExportOptions, LandscapeOptions, SpecifiedData, SummaryOptions, Unit};
 use serde_json::Value;
 use thalweg::observe::OptionKey;
 use thalweg::observe::by_name::{Key, WrongOption, set_all, store};
@@ -108,16 +106,16 @@ fn unit(to: &mut Unit, value: &Value) -> Result<Option<()>> {
 }
 
 fn specified(to: &mut SpecifiedData, value: &Value) -> Result<Option<()>> {
-    if !value.is_null() {
+    if value.is_object() {
         set_all(SPECIFIED, to, value)?;
     }
-    Ok(Some(()))
+    Ok((value.is_object() || value.is_null()).then_some(()))
 }
 
 fn landscape(to: &mut Option<LandscapeOptions>, value: &Value) -> Result<Option<()>> {
     let mut options = LandscapeOptions::default();
-    if value.is_null() {
-        return store(to, Some(None));
+    if !value.is_object() {
+        return store(to, value.is_null().then_some(None));
     }
     set_all(LANDSCAPE, &mut options, value)?;
     store(to, Some(Some(options)))
@@ -128,20 +126,24 @@ fn create(to: &mut CreateLandscape, value: &Value) -> Result<Option<()>> {
         "train", "true", BOOL, "": |to, value| store(&mut to.train, value.as_bool());
         "result", "true", BOOL, "": |to, value| store(&mut to.result, value.as_bool());
     };
-    set_all(FLAGS, to, value)?;
-    Ok(Some(()))
+    if value.is_object() {
+        set_all(FLAGS, to, value)?;
+    }
+    Ok(value.is_object().then_some(()))
 }
 
 fn intervals(to: &mut Vec<Vec<u64>>, value: &Value) -> Result<Option<()>> {
     let numbers = |list: &Value| -> Option<Vec<u64>> { list.as_array()?.iter().map(Value::as_u64).collect() };
-    let lists = value.as_array().and_then(|lists| lists.iter().map(numbers).collect());
+    let lists = value
+        .as_array()
+        .and_then(|lists| lists.iter().map(numbers).collect());
     store(to, lists)
 }
 
 fn export(to: &mut Option<ExportOptions>, value: &Value) -> Result<Option<()>> {
     let mut options = ExportOptions::default();
-    if value.is_null() {
-        return store(to, Some(None));
+    if !value.is_object() {
+        return store(to, value.is_null().then_some(None));
     }
     set_all(EXPORT, &mut options, value)?;
     // An object without its one key asks for nothing.
@@ -153,7 +155,9 @@ fn custom(to: &mut SummaryOptions, value: &Value) -> Result<Option<()>> {
         to.custom_lineage_data.clear();
         return Ok(Some(()));
     }
-    let Some(object) = value.as_object() else { return Ok(None) };
+    let Some(object) = value.as_object() else {
+        return Ok(None);
+    };
     for (name, value) in object {
         let custom = match value {
             Value::String(text) => Custom::Text(text.clone()),
