@@ -25,6 +25,7 @@ const INSTANTS: usize = 10_000;
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct RunIndex {
     pub(crate) name: String,
+    pub(crate) folder: String,
     /// Why there is nothing to show; empty where there is.
     pub(crate) error: String,
     pub(crate) notes: Vec<String>,
