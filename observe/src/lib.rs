@@ -60,5 +60,6 @@ pub use error::{Error, Result};
 pub use report::{Report, Sort};
 pub use terminal::Terminal;
 pub use view::memory::{MemoryOwner, MemoryPeak};
+pub use view::metrics::MetricRow;
 pub use view::ops::{OpRow, Times};
 pub use view::steps::StepRow;
