@@ -40,7 +40,7 @@ function verdict(a, b, { rows, steps, a: before, b: after }) {
   return el(
     "div",
     { class: "card verdict" },
-    `The ${what} is `, el("b", {}, rest), ` in ${b.name} as in ${a.name}: ${time(before)} and ${time(after)}. `,
+    `The ${what} is `, el("b", {}, rest), ` in ${b.name} (${time(after)}) as in ${a.name} (${time(before)}). `,
     slower && slower.by > before * 0.001 ? ["What got slower most is ", said(slower), ". "] : null,
     faster && -faster.by > before * 0.001 ? ["What got faster most is ", said(faster), "."] : null,
   );
