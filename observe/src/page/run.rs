@@ -99,7 +99,8 @@ impl RunIndex {
             .map(|path| Survey::of(path))
             .collect::<Result<_>>()?;
         let origin = surveys.iter().map(|survey| survey.start.unix).min().unwrap_or(0);
-        let lost = (surveys.iter().flat_map(|survey| survey.lost.values())).sum();
+        let lost = (surveys.iter().flat_map(|survey| survey.lost.values()))
+            .fold(0_u64, |sum, count| sum.saturating_add(*count));
         let (mut ops, mut steps) = (Ops::default(), Steps::default());
         let mut events = Events {
             heap,
@@ -140,7 +141,7 @@ fn put_steps(rows: &[StepRow], heap: &mut Heap) -> Place {
         number(&mut bytes, u64::from(row.rank));
         number(&mut bytes, row.step);
         // Ranks come after each other.
-        signed(&mut bytes, row.start as i64 - last);
+        signed(&mut bytes, (row.start as i64).wrapping_sub(last));
         last = row.start as i64;
         for time in [
             row.time(),
