@@ -185,7 +185,7 @@ const app = {
 
 // A run without a recording, or with one that cannot be read.
 function missing(root, run) {
-  const nothing = !run || /no recording/.test(run.error);
+  const nothing = !run || /no recording\.tw here/.test(run.error);
   const folder = run?.folder ?? "out";
   const quoted = /^[\w./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", "'\\''")}'`;
   clear(
