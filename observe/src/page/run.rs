@@ -86,6 +86,8 @@ pub(crate) struct Track {
 /// A figure of the user's that changes in time.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Counter {
+    /// The group of the process in the timeline.
+    group: String,
     name: String,
     rank: u32,
     times: Place,
@@ -115,6 +117,7 @@ impl RunIndex {
             labels: Labels::default(),
             kernels: Kernels::default(),
             recording: Recording::default(),
+            several: surveys.len() > 1,
         };
         for survey in &surveys {
             pass::run(survey, origin, &mut [&mut ops, &mut steps, &mut events])?;
@@ -177,6 +180,8 @@ struct Events<'a> {
     labels: Labels,
     kernels: Kernels,
     recording: Recording,
+    /// Whether there are several ranks, which names tell apart then.
+    several: bool,
 }
 
 impl Events<'_> {
@@ -221,9 +226,9 @@ impl Events<'_> {
 }
 
 /// `digits (rank 0)`; the rank where there are several.
-fn group(known: &Known<'_>, name: &str, ranks: bool) -> String {
+fn group(known: &Known<'_>, name: &str, several: bool) -> String {
     let name = if name.is_empty() { "host" } else { name };
-    match ranks {
+    match several {
         true => format!("{name} (rank {})", known.rank()),
         false => name.to_owned(),
     }
@@ -293,8 +298,8 @@ impl View for Events<'_> {
     fn recorded(&mut self, known: &Known<'_>) -> Result<()> {
         let recording = std::mem::take(&mut self.recording);
         let start = &known.survey.start;
-        let ranks = start.rank > 0 || !self.run.recordings.is_empty();
-        let host = group(known, &start.program, ranks);
+        let several = self.several;
+        let host = group(known, &start.program, several);
         for (thread, rows) in recording.threads {
             for (depth, lane) in rows.rows().into_iter().enumerate() {
                 self.track(&host, known.thread_name(thread), "host", depth, lane);
@@ -307,14 +312,15 @@ impl View for Events<'_> {
                 if row > 0 {
                     name = format!("{name}, row {row}");
                 }
-                self.track(&group(known, &target, ranks), name, "device", depth, lane);
+                self.track(&group(known, &target, several), name, "device", depth, lane);
             }
         }
-        let memory = recording.memory.put(known, self.heap);
+        let memory = (recording.memory).put(known, |device| group(known, device, several), self.heap);
         self.run.memory.extend(memory);
         for (name, mut values) in recording.counters {
             values.sort_by(|a, b| a.0.total_cmp(&b.0));
             self.run.counters.push(Counter {
+                group: host.clone(),
                 name: known.text(name).to_owned(),
                 rank: known.rank(),
                 times: self.heap.floats(values.iter().map(|(time, _)| *time)),

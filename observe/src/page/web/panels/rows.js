@@ -12,14 +12,12 @@ function timelineRows(run, folded) {
   const groups = new Map();
   const group = (name) => groups.get(name) ?? groups.set(name, []).get(name);
   for (const track of run.tracks) group(track.group).push({ kind: "slices", lane: track.lane, name: track.name, depth: track.depth, device: track.kind === "device" });
-  const target = (memory) => run.tracks.find((track) => track.kind === "device" && track.group.startsWith(memory.device))?.group ?? memory.device;
   for (const memory of run.memory) {
     const { film } = memory;
-    group(target(memory)).push({ kind: "curve", name: "memory in use", times: film.times, values: film.inUse, steps: true, format: bytes, color: "series-5", zero: true });
+    group(memory.group).push({ kind: "curve", name: "memory in use", times: film.times, values: film.inUse, steps: true, format: bytes, color: "series-5", zero: true });
   }
   for (const counter of run.counters) {
-    const host = run.tracks.find((track) => track.kind === "host")?.group ?? "figures";
-    group(host).push({ kind: "curve", name: counter.name, times: counter.times, values: counter.values, format: figure, color: "series-3" });
+    group(counter.group).push({ kind: "curve", name: counter.name, times: counter.times, values: counter.values, format: figure, color: "series-3" });
   }
   const rows = [];
   let y = 0;
