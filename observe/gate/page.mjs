@@ -11,6 +11,8 @@ const FRAME = 16;
 // Starts `thalweg view`; resolves when it has said where it listens.
 function serve(thalweg, folders) {
   const child = spawn(thalweg, ["view", "--port", "0", ...folders], { stdio: ["ignore", "pipe", "ignore"] });
+  // A check that throws leaves none behind.
+  process.on("exit", () => child.kill());
   return new Promise((ready, failed) => {
     child.on("exit", (code) => failed(new Error(`thalweg view ended with ${code}`)));
     child.stdout.on("data", (text) => {
