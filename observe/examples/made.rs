@@ -251,7 +251,7 @@ fn main() -> io::Result<()> {
                 name: text("half of it"),
             });
         }
-        if frame.bytes() > 1 << 20 {
+        if frame.bytes() > 1 << 13 {
             writer.write(&mut frame)?;
         }
     }

@@ -4,15 +4,15 @@ import { spawn } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 
-// Opening 10⁶ events, and drawing a frame of them, may take so many milliseconds.
+// Opening 10⁶ events, and drawing a usual frame of them, may take so many milliseconds.
 const OPENED = 2000;
-const FRAME = 33;
-
-const sleep = (time) => new Promise((done) => setTimeout(done, time));
+const FRAME = 16;
 
 // Starts `thalweg view`; resolves when it has said where it listens.
 function serve(thalweg, folders) {
   const child = spawn(thalweg, ["view", "--port", "0", ...folders], { stdio: ["ignore", "pipe", "ignore"] });
+  // A check that throws leaves none behind.
+  process.on("exit", () => child.kill());
   return new Promise((ready, failed) => {
     child.on("exit", (code) => failed(new Error(`thalweg view ended with ${code}`)));
     child.stdout.on("data", (text) => {
@@ -50,8 +50,10 @@ export async function checkPage({ browser, thalweg, made, slowed, large, shots, 
   const frames = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
   const panelIds = (page) => page.evaluate("app.shownPanels().map((panel) => panel.id)");
   async function show(page, id) {
+    // A page behind another is not drawn.
+    await page.bringToFront();
     await page.evaluate(`location.hash = "${id}"`);
-    await page.waitForSelector(`main .panel.${id === "figures" ? "figures" : id}`);
+    await page.waitForSelector(`main .panel.${id}`);
     await frames(page);
   }
 
@@ -146,8 +148,9 @@ export async function checkPage({ browser, thalweg, made, slowed, large, shots, 
       await frames(page);
     };
     const view = () => page.evaluate("({ from: app.kept.timeline.from, to: app.kept.timeline.to })");
-    const selected = () => page.evaluate("app.kept.timeline.selected && { start: app.kept.timeline.selected.slice.start, name: app.run.labels[app.kept.timeline.selected.slice.label].name }");
+    const selected = () => page.evaluate("app.kept.timeline.selected && { start: app.kept.timeline.selected.slice.start, ops: app.run.labels[app.kept.timeline.selected.slice.label].ops.map((op) => op.name).join() }");
     await press("2");
+    await page.waitForSelector("main .panel.timeline");
     equal("key 2", await page.evaluate("app.panel.id"), "timeline");
     const whole = await view();
     await press("w", "w");
@@ -161,7 +164,7 @@ export async function checkPage({ browser, thalweg, made, slowed, large, shots, 
     await page.keyboard.type("fc1/linear");
     await press("Enter");
     const hit = await selected();
-    equal("the search finds", hit?.name, "matmul");
+    holds(`the search finds ${hit?.ops}`, hit?.ops.includes("fc1/linear"));
     holds("the search counts", /\d+ hits/.test(await page.$eval(".hits", (element) => element.innerText)));
     await page.screenshot({ path: path.join(shots, "timeline-search.png") });
     await page.focus(".stage canvas");
@@ -184,7 +187,9 @@ export async function checkPage({ browser, thalweg, made, slowed, large, shots, 
     await press("t", "t");
     equal("key t", await page.evaluate("document.documentElement.dataset.theme"), "dark");
     await press("t");
-    await press("4", "/");
+    await press("4");
+    await page.waitForSelector("main .panel.ops");
+    await press("/");
     await page.keyboard.type("conv1 relu");
     equal("the filter", await page.$$eval("tbody tr:not(.space)", (rows) => rows.length), 1);
     await page.focus(".scroller");
@@ -257,7 +262,7 @@ export async function checkPage({ browser, thalweg, made, slowed, large, shots, 
     const [middle, late] = [costs[45], costs[85]];
     console.log(`page: ${events} events open in ${opened} ms; a frame takes ${middle.toFixed(1)} ms, 95 of 100 at most ${late.toFixed(1)} ms`);
     holds(`${events} events open in ${opened} ms, not ${OPENED}`, opened < OPENED && events >= 1e6);
-    holds(`a frame takes ${late} ms`, late < FRAME);
+    holds(`a frame takes ${middle} ms`, middle < FRAME);
     await show(page, "steps");
     await show(page, "memory");
     await page.screenshot({ path: path.join(shots, "memory-large.png") });
@@ -322,5 +327,4 @@ export async function checkPage({ browser, thalweg, made, slowed, large, shots, 
     console.log(`page: ${name}: ${Math.round((performance.now() - began) / 100) / 10} s`);
   }
   server.stop();
-  await sleep(0);
 }

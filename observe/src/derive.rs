@@ -89,7 +89,9 @@ pub(crate) fn notes(surveys: &[Survey]) -> Vec<String> {
         match &survey.cut {
             Some(cut) => notes.push(format!("{path}: {cut}; `--repair` cuts it there")),
             None if !survey.ended => {
-                notes.push(format!("{path}: the program ended before the recording did"));
+                notes.push(format!(
+                    "{path}: the recording has no end; the program still runs, or was killed"
+                ));
             }
             None => {}
         }

@@ -7,8 +7,9 @@ use proptest::prelude::*;
 use sample::lenet;
 use std::fs;
 use std::path::Path;
+use thalweg_observe::page::Source;
 use thalweg_observe::repair::{self, Repair};
-use thalweg_observe::{Error, derive, find};
+use thalweg_observe::{Error, Terminal, derive, find};
 
 fn error(path: &Path) -> String {
     let found = find::recordings(path).and_then(|files| derive(&files, None));
@@ -165,5 +166,8 @@ proptest! {
         }
         let text = fs::read(folder.path().join("trace.json")).unwrap();
         prop_assert!(serde_json::from_slice::<Vec<serde_json::Value>>(&text).is_ok());
+        let page = Source::new(&[folder.path().to_owned()]).unwrap().read();
+        prop_assert_eq!((page.runs(), page.errors().len()), (1, 0));
+        prop_assert!(!Terminal::read(folder.path()).unwrap().to_string().is_empty());
     }
 }

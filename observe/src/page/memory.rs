@@ -10,6 +10,8 @@ use thalweg::observe::recording::{Memory, MemoryKind};
 /// The memory of a device.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct DeviceMemory {
+    /// The group of the device's rows in the timeline.
+    group: String,
     rank: u32,
     device: String,
     owners: Vec<Owner>,
@@ -79,7 +81,13 @@ impl DeviceMemories {
         });
     }
 
-    pub(crate) fn put(self, known: &Known<'_>, heap: &mut Heap) -> Vec<DeviceMemory> {
+    /// `group` names the rows of a device.
+    pub(crate) fn put(
+        self,
+        known: &Known<'_>,
+        group: impl Fn(&str) -> String,
+        heap: &mut Heap,
+    ) -> Vec<DeviceMemory> {
         let put = |(id, mut device): (u32, Device)| {
             device.events.sort_by_key(|event| event.time);
             let (mut bytes, mut last) = (Vec::new(), 0);
@@ -95,9 +103,11 @@ impl DeviceMemories {
                 number(&mut bytes, event.bytes);
                 last = event.time;
             }
+            let device_name = known.target(id);
             DeviceMemory {
+                group: group(&device_name),
                 rank: known.rank(),
-                device: known.target(id),
+                device: device_name,
                 owners: device.owners,
                 count: device.events.len(),
                 events: heap.put(&bytes),

@@ -25,6 +25,7 @@ const INSTANTS: usize = 10_000;
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct RunIndex {
     pub(crate) name: String,
+    pub(crate) folder: String,
     /// Why there is nothing to show; empty where there is.
     pub(crate) error: String,
     pub(crate) notes: Vec<String>,
@@ -85,6 +86,8 @@ pub(crate) struct Track {
 /// A figure of the user's that changes in time.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Counter {
+    /// The group of the process in the timeline.
+    group: String,
     name: String,
     rank: u32,
     times: Place,
@@ -98,7 +101,8 @@ impl RunIndex {
             .map(|path| Survey::of(path))
             .collect::<Result<_>>()?;
         let origin = surveys.iter().map(|survey| survey.start.unix).min().unwrap_or(0);
-        let lost = (surveys.iter().flat_map(|survey| survey.lost.values())).sum();
+        let lost = (surveys.iter().flat_map(|survey| survey.lost.values()))
+            .fold(0_u64, |sum, count| sum.saturating_add(*count));
         let (mut ops, mut steps) = (Ops::default(), Steps::default());
         let mut events = Events {
             heap,
@@ -113,6 +117,7 @@ impl RunIndex {
             labels: Labels::default(),
             kernels: Kernels::default(),
             recording: Recording::default(),
+            several: surveys.len() > 1,
         };
         for survey in &surveys {
             pass::run(survey, origin, &mut [&mut ops, &mut steps, &mut events])?;
@@ -139,7 +144,7 @@ fn put_steps(rows: &[StepRow], heap: &mut Heap) -> Place {
         number(&mut bytes, u64::from(row.rank));
         number(&mut bytes, row.step);
         // Ranks come after each other.
-        signed(&mut bytes, row.start as i64 - last);
+        signed(&mut bytes, (row.start as i64).wrapping_sub(last));
         last = row.start as i64;
         for time in [
             row.time(),
@@ -175,6 +180,8 @@ struct Events<'a> {
     labels: Labels,
     kernels: Kernels,
     recording: Recording,
+    /// Whether there are several ranks, which names tell apart then.
+    several: bool,
 }
 
 impl Events<'_> {
@@ -219,9 +226,9 @@ impl Events<'_> {
 }
 
 /// `digits (rank 0)`; the rank where there are several.
-fn group(known: &Known<'_>, name: &str, ranks: bool) -> String {
+fn group(known: &Known<'_>, name: &str, several: bool) -> String {
     let name = if name.is_empty() { "host" } else { name };
-    match ranks {
+    match several {
         true => format!("{name} (rank {})", known.rank()),
         false => name.to_owned(),
     }
@@ -291,8 +298,8 @@ impl View for Events<'_> {
     fn recorded(&mut self, known: &Known<'_>) -> Result<()> {
         let recording = std::mem::take(&mut self.recording);
         let start = &known.survey.start;
-        let ranks = start.rank > 0 || !self.run.recordings.is_empty();
-        let host = group(known, &start.program, ranks);
+        let several = self.several;
+        let host = group(known, &start.program, several);
         for (thread, rows) in recording.threads {
             for (depth, lane) in rows.rows().into_iter().enumerate() {
                 self.track(&host, known.thread_name(thread), "host", depth, lane);
@@ -305,14 +312,15 @@ impl View for Events<'_> {
                 if row > 0 {
                     name = format!("{name}, row {row}");
                 }
-                self.track(&group(known, &target, ranks), name, "device", depth, lane);
+                self.track(&group(known, &target, several), name, "device", depth, lane);
             }
         }
-        let memory = recording.memory.put(known, self.heap);
+        let memory = (recording.memory).put(known, |device| group(known, device, several), self.heap);
         self.run.memory.extend(memory);
         for (name, mut values) in recording.counters {
             values.sort_by(|a, b| a.0.total_cmp(&b.0));
             self.run.counters.push(Counter {
+                group: host.clone(),
                 name: known.text(name).to_owned(),
                 rank: known.rank(),
                 times: self.heap.floats(values.iter().map(|(time, _)| *time)),

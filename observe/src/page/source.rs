@@ -53,13 +53,14 @@ impl Source {
         let mut runs = Vec::new();
         for (folder, name) in self.folders.iter().zip(names) {
             let run = recordings(folder).and_then(|paths| RunIndex::read(&paths, &mut heap));
-            runs.push(match run {
-                Ok(run) => RunIndex { name, ..run },
-                Err(error) => RunIndex {
-                    name,
-                    error: error.to_string(),
-                    ..RunIndex::default()
-                },
+            let run = run.unwrap_or_else(|error| RunIndex {
+                error: error.to_string(),
+                ..RunIndex::default()
+            });
+            runs.push(RunIndex {
+                name,
+                folder: folder.display().to_string(),
+                ..run
             });
         }
         Data::new(state, &runs, &heap)
@@ -84,7 +85,9 @@ fn recordings(folder: &Path) -> Result<Vec<PathBuf>> {
 fn names(folders: &[PathBuf]) -> Vec<String> {
     let short = |folder: &PathBuf| {
         let whole = fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());
-        let name = find::folder(&whole).file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = find::folder(&whole)
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
         name.unwrap_or_else(|| folder.display().to_string())
     };
     let all: Vec<String> = folders.iter().map(short).collect();

@@ -54,7 +54,7 @@ const app = {
     this.take(index);
     this.chooser();
     this.menu();
-    if (this.view?.update) this.view.update();
+    if (this.view?.update && this.run && !this.run.error) this.view.update();
     else this.open(this.panel.id, true);
   },
 
@@ -185,15 +185,16 @@ const app = {
 
 // A run without a recording, or with one that cannot be read.
 function missing(root, run) {
-  const nothing = !run || /no recording/.test(run.error);
-  const name = run?.name ?? "out";
+  const nothing = !run || /no recording\.tw here/.test(run.error);
+  const folder = run?.folder ?? "out";
+  const quoted = /^[\w./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", "'\\''")}'`;
   clear(
     root,
     nothing
       ? empty(
           "No recording yet",
           "Any program with thalweg records what runs when it is told where to:",
-          command(`THALWEG_PROFILE=${name} ./program`),
+          command(`THALWEG_PROFILE=${quoted} ./program`),
           "This page shows the recording as soon as it begins.",
         )
       : empty("This recording cannot be read", command(run.error), "`thalweg trace --repair DIR` cuts a damaged recording at its last whole frame. The other panels show the other runs, where there are some."),

@@ -47,6 +47,25 @@ class Lane {
     return this.starts.length;
   }
 
+  // Summaries of 64 blocks each, for rows of millions of slices.
+  get coarse() {
+    if (this.summed) return this.summed;
+    const length = Math.ceil(this.blocks / BLOCK);
+    const [starts, ends, busy] = [0, 0, 0].map(() => new Float64Array(length));
+    const labels = new Uint32Array(length);
+    for (let at = 0; at < length; at++) {
+      const last = Math.min(this.blocks, (at + 1) * BLOCK) - 1;
+      [starts[at], ends[at]] = [this.starts[at * BLOCK], this.ends[last]];
+      const often = new Map();
+      for (let block = at * BLOCK; block <= last; block++) {
+        busy[at] += this.busy[block];
+        often.set(this.labels[block], (often.get(this.labels[block]) ?? 0) + 1);
+      }
+      [[labels[at]]] = [...often].sort(([, a], [, b]) => b - a);
+    }
+    return (this.summed = { starts, ends, busy, labels });
+  }
+
   // The first block that ends behind `time`.
   seek(time) {
     let [low, high] = [0, this.blocks];

@@ -12,7 +12,9 @@ const UNITS = [
 function digits(value, count = 3) {
   if (value === 0) return "0";
   const size = Math.floor(Math.log10(Math.abs(value)));
-  return value.toFixed(Math.min(6, Math.max(0, count - 1 - size)));
+  const text = value.toFixed(Math.min(6, Math.max(0, count - 1 - size)));
+  // More digits are for what must be exact, which zeros at the end are not.
+  return count > 4 && text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 
 function timeUnit(time) {
@@ -78,9 +80,10 @@ function ticks(low, high, wanted) {
 }
 
 // The last part of a path is what tells places apart.
-function shortLine(line) {
+function shortLine(line, most = 19) {
   const parts = line.split("/");
-  return parts.length > 3 ? `…/${parts.slice(-2).join("/")}` : line;
+  for (let first = 1; first < parts.length && line.length > most; first++) line = `…/${parts.slice(first).join("/")}`;
+  return line;
 }
 
 function opName(row) {

@@ -12,9 +12,11 @@ class Table {
     this.count = el("span", { class: "count", "aria-live": "polite" });
     this.heads = columns.map((column) => this.head(column));
     this.body = el("tbody", {});
-    const widths = el("colgroup", {}, columns.map((column) => el("col", { style: { width: column.width ? `${column.width}px` : "auto" } })));
-    const least = columns.reduce((sum, column) => sum + (column.width ?? 240), 0);
-    this.table = el("table", { "aria-label": name, style: { minWidth: `${least}px` } }, widths, el("thead", {}, el("tr", {}, this.heads)), this.body);
+    const widths = el("colgroup", {}, columns.map((column) => el("col", { class: column.wide ? "wide" : "", style: { width: column.width ? `${column.width}px` : "auto" } })));
+    const least = (columns) => `${columns.reduce((sum, column) => sum + (column.width ?? 220), 0)}px`;
+    this.table = el("table", { "aria-label": name }, widths, el("thead", {}, el("tr", {}, this.heads)), this.body);
+    this.table.style.setProperty("--least", least(columns));
+    this.table.style.setProperty("--least-narrow", least(columns.filter((column) => !column.wide)));
     this.scroller = el("div", { class: "scroller", tabIndex: 0, onscroll: () => this.rows(), onkeydown: (event) => this.key(event) }, this.table);
     this.detail = el("div", { class: "detail", hidden: true });
     this.bar = el("div", { class: "bar" }, this.filter, this.count);
@@ -27,7 +29,7 @@ class Table {
   head(column) {
     const title = [column.title, column.unit ? el("span", { class: "unit" }, column.unit) : null];
     const button = el("button", { type: "button", title: column.hint ?? `Sort by ${column.title}`, onclick: () => this.by(column) }, title);
-    return el("th", { class: column.left ? "left" : "right", scope: "col" }, button);
+    return el("th", { class: `${column.left ? "left" : "right"}${column.wide ? " wide" : ""}`, scope: "col" }, button);
   }
 
   by(column) {
@@ -63,6 +65,15 @@ class Table {
     this.rows();
   }
 
+  // Other rows, with the filter and the place that the reader has.
+  renew(rows) {
+    this.all = rows;
+    const top = this.scroller.scrollTop;
+    this.refresh();
+    this.scroller.scrollTop = top;
+    this.rows();
+  }
+
   rows() {
     const height = this.scroller.clientHeight || 600;
     const from = Math.max(0, Math.floor(this.scroller.scrollTop / ROW) - 8);
@@ -79,7 +90,7 @@ class Table {
       const content = column.cell ? column.cell(row) : column.text(row);
       const share = column.bar?.(row);
       const bar = share > 0 ? el("span", { class: "fill", style: { width: `${Math.min(1, share) * 100}%` } }) : null;
-      return el("td", { class: column.left ? "left" : "right", title: column.left ? column.text(row) : null }, bar, el("span", { class: "cell" }, content));
+      return el("td", { class: `${column.left ? "left" : "right"}${column.wide ? " wide" : ""}`, title: column.left ? column.text(row) : null }, bar, el("span", { class: "cell" }, content));
     };
     return el("tr", { class: row === this.picked ? "picked" : "", onclick: () => this.choose(row) }, this.columns.map(cell));
   }

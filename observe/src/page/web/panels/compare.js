@@ -40,7 +40,7 @@ function verdict(a, b, { rows, steps, a: before, b: after }) {
   return el(
     "div",
     { class: "card verdict" },
-    `The ${what} is `, el("b", {}, rest), ` in ${b.name} as in ${a.name}: ${time(before)} and ${time(after)}. `,
+    `The ${what} is `, el("b", {}, rest), ` in ${b.name} (${time(after)}) as in ${a.name} (${time(before)}). `,
     slower && slower.by > before * 0.001 ? ["What got slower most is ", said(slower), ". "] : null,
     faster && -faster.by > before * 0.001 ? ["What got faster most is ", said(faster), "."] : null,
   );
@@ -66,7 +66,7 @@ function comparePanel(app, root) {
     const unit = result.steps ? "a step" : "";
     const columns = [
       { id: "name", title: "Op", left: true, value: opName, text: opName, cell: nameCell },
-      { id: "where", title: "Where", left: true, width: 170, value: (row) => row.line, text: (row) => row.line, cell: (row) => el("span", { class: "where" }, shortLine(row.line)) },
+      { id: "where", title: "Where", left: true, wide: true, width: 170, value: (row) => row.line, text: (row) => row.line, cell: (row) => el("span", { class: "where" }, shortLine(row.line)) },
       { id: "a", title: "A", unit, width: 104, value: (row) => row.a, text: (row) => (row.a ? time(row.a) : "–") },
       { id: "b", title: "B", unit, width: 104, value: (row) => row.b, text: (row) => (row.b ? time(row.b) : "–") },
       { id: "by", title: "B − A", width: 104, value: (row) => Math.abs(row.by), text: (row) => (row.by ? `${row.by > 0 ? "+" : "−"}${time(Math.abs(row.by))}` : "0") },

@@ -7,8 +7,8 @@ function kernelColumns(run) {
   const which = (row) => (row.ops.length > 1 ? [el("span", { class: "chip" }, `${row.ops.length} ops`), " "] : []);
   return [
     { id: "name", title: "Kernel", left: true, width: 176, value: (row) => row.name, text: (row) => row.name, cell: (row) => el("span", { class: "name" }, swatch(`var(--${row.phase})`), row.name) },
-    { id: "ops", title: "Ops in it", left: true, value: fused, text: fused, cell: (row) => [...which(row), el("span", { class: "name" }, fused(row))] },
-    { id: "shape", title: "Shape", left: true, width: 150, value: (row) => row.shape, text: (row) => row.shape, cell: (row) => el("span", { class: "where" }, row.shape) },
+    { id: "ops", title: "Ops in it", left: true, wide: true, value: fused, text: fused, cell: (row) => [...which(row), el("span", { class: "name" }, fused(row))] },
+    { id: "shape", title: "Shape", left: true, wide: true, width: 150, value: (row) => row.shape, text: (row) => row.shape, cell: (row) => el("span", { class: "where" }, row.shape) },
     { id: "calls", title: "Calls", width: 72, value: (row) => row.calls, text: (row) => count(row.calls) },
     { id: "total", title: "Total", width: 84, value: (row) => row.times.total_ns, text: (row) => time(row.times.total_ns) },
     { id: "share", title: "Share", width: 84, value: (row) => row.times.total_ns, text: (row) => percent(row.times.total_ns / all), bar: (row) => row.times.total_ns / most },
@@ -40,7 +40,7 @@ function kernelsPanel(app, root) {
   const words = (row) => `${row.name} ${row.shape} ${row.ops.map((op) => `${op.name} ${op.line}`).join(" ")}`;
   const table = new Table({ name: "kernels", note: "kernel", columns: kernelColumns(run), rows: run.kernels, sort: "total", words, pick: (row) => kernelDetail(app, row) });
   clear(root, heading("Kernels", "A row is a kernel, copy or fill with the same shape and the same ops."), table.element);
-  return { close: () => table.close() };
+  return { close: () => table.close(), update: () => table.renew(app.run.kernels) };
 }
 
 panels.push({ id: "kernels", title: "Kernels", make: kernelsPanel });

@@ -131,7 +131,7 @@ function memoryPanel(app, root) {
     const line = (owner) => [
       swatch(color(owner)),
       el("span", { class: "name", title: ownerName(owner) }, ownerName(owner)),
-      el("span", { class: "where", title: memory.owners[owner].line }, shortLine(memory.owners[owner].line)),
+      el("span", { class: "where", title: memory.owners[owner].line }, shortLine(memory.owners[owner].line, 40)),
       el("span", { class: "value" }, bytes(sums[owner])),
       el("span", { class: "share" }, percent(sums[owner] / all)),
     ];

@@ -6,7 +6,7 @@ function opColumns(run) {
   const shown = (row, value) => (value ? `${row.estimated ? "~" : ""}${time(value)}` : "–");
   return [
     { id: "name", title: "Op", left: true, value: opName, text: opName, cell: nameCell },
-    { id: "where", title: "Where", left: true, width: 158, value: (row) => row.line, text: (row) => row.line, cell: (row) => el("span", { class: "where" }, shortLine(row.line)) },
+    { id: "where", title: "Where", left: true, wide: true, width: 158, value: (row) => row.line, text: (row) => row.line, cell: (row) => el("span", { class: "where" }, shortLine(row.line)) },
     { id: "calls", title: "Calls", width: 72, value: (row) => row.calls, text: (row) => count(row.calls) },
     { id: "device", title: "Device", width: 92, value: device("self_ns"), text: (row) => shown(row, row.device.self_ns), hint: "Time on devices. ~ marks shares of fused kernels, which are estimated." },
     { id: "share", title: "Share", width: 84, value: (row) => row.share, text: (row) => (row.share ? percent(row.share) : "–"), bar: (row) => row.share / most },
@@ -43,7 +43,7 @@ function opsPanel(app, root) {
   }
   const table = new Table({ name: "ops", note: "op", columns: opColumns(run), rows: run.ops, sort: "device", words: (row) => `${opName(row)} ${row.line} ${row.shapes}`, pick: (row) => opDetail(app, row) });
   clear(root, heading("Ops", "A row is an op at one place of your code. ~ marks times that fused ops share by estimated cost."), table.element);
-  return { close: () => table.close() };
+  return { close: () => table.close(), update: () => table.renew(app.run.ops) };
 }
 
 panels.push({ id: "ops", title: "Ops", make: opsPanel });

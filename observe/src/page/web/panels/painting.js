@@ -24,20 +24,23 @@ Object.assign(Timeline.prototype, {
     const { kept, top, mask } = this;
     const brush = new SliceBrush(context, { ...view, labels: this.run.labels, colors: this.colors, mask });
     const shown = this.rows.filter((row) => row.y + row.height > kept.scroll && row.y < kept.scroll + height - top);
+    const area = new Path2D();
+    area.rect(view.left, top, view.width, height - top);
     context.save();
-    context.beginPath();
-    context.rect(view.left, top, view.width, height - top);
-    context.clip();
+    context.clip(area);
     this.drawGrid(context, view, top, height);
     for (const row of shown) {
       const y = top + row.y - kept.scroll;
       if (row.kind === "slices") brush.draw(row.lane, y, row.height);
       else if (row.kind === "curve") drawCurve(context, row, view, y);
     }
+    context.restore();
+    for (const row of shown) this.drawHead(context, row, top + row.y - kept.scroll, view);
+    context.save();
+    context.clip(area);
     this.drawMeasured(context, top, height);
     this.drawSelection(context, top);
     context.restore();
-    for (const row of shown) this.drawHead(context, row, top + row.y - kept.scroll, view);
   },
 
   drawHead(context, row, y, { left, width }) {
@@ -107,7 +110,11 @@ Object.assign(Timeline.prototype, {
       const step = this.run.steps[at];
       if (step.start > to) break;
       const [x, end] = [left + (step.start - from) * scale, left + (step.start + step.time - from) * scale];
-      if (end < until + 1) continue;
+      if (end < until + 1) {
+        // The next step that is seen.
+        at = Math.max(at, seekTime(this.starts, from + (until + 1 - left) / scale) - 2);
+        continue;
+      }
       context.fillStyle = ink.of(at % 2 ? "step" : "epoch");
       const begin = Math.max(x, until, left);
       context.fillRect(begin, y + 2, Math.max(1, end - begin - 0.7), STEPS - 4);
@@ -169,7 +176,6 @@ Object.assign(Timeline.prototype, {
     const { row, slice } = selected;
     const place = (row, slice) => ({ x: this.xOf(slice.start), end: this.xOf(slice.end), y: top + row.y - this.kept.scroll });
     const own = place(row, slice);
-    this.arrows ??= new Map();
     context.strokeStyle = ink.of("selected");
     context.globalAlpha = 0.55;
     for (const other of partners(this, selected)) {

@@ -12,14 +12,12 @@ function timelineRows(run, folded) {
   const groups = new Map();
   const group = (name) => groups.get(name) ?? groups.set(name, []).get(name);
   for (const track of run.tracks) group(track.group).push({ kind: "slices", lane: track.lane, name: track.name, depth: track.depth, device: track.kind === "device" });
-  const target = (memory) => run.tracks.find((track) => track.kind === "device" && track.group.startsWith(memory.device))?.group ?? memory.device;
   for (const memory of run.memory) {
     const { film } = memory;
-    group(target(memory)).push({ kind: "curve", name: "memory in use", times: film.times, values: film.inUse, steps: true, format: bytes, color: "series-5", zero: true });
+    group(memory.group).push({ kind: "curve", name: "memory in use", times: film.times, values: film.inUse, steps: true, format: bytes, color: "series-5", zero: true });
   }
   for (const counter of run.counters) {
-    const host = run.tracks.find((track) => track.kind === "host")?.group ?? "figures";
-    group(host).push({ kind: "curve", name: counter.name, times: counter.times, values: counter.values, format: figure, color: "series-3" });
+    group(counter.group).push({ kind: "curve", name: counter.name, times: counter.times, values: counter.values, format: figure, color: "series-3" });
   }
   const rows = [];
   let y = 0;
@@ -70,7 +68,8 @@ class SliceBrush {
     const first = lane.seek(this.from);
     let last = lane.seek(this.to);
     if (last < lane.blocks && lane.starts[last] < this.to) last += 1;
-    if ((last - first) * BLOCK > EACH) this.summaries(lane, first, last);
+    if (last - first > EACH / 4) this.summaries(lane.coarse, Math.floor(first / BLOCK), Math.ceil(last / BLOCK), BLOCK * BLOCK);
+    else if ((last - first) * BLOCK > EACH) this.summaries(lane, first, last, BLOCK);
     else for (let at = first; at < last; at++) this.slices(lane.block(at));
     this.flush();
     this.context.globalAlpha = 1;
@@ -86,16 +85,17 @@ class SliceBrush {
     }
   }
 
-  summaries(lane, first, last) {
+  // Summaries of so many slices each.
+  summaries({ starts, ends, busy: sums, labels }, first, last, slices) {
     for (let at = first; at < last; at++) {
-      const [start, end, busy] = [lane.starts[at], lane.ends[at], lane.busy[at]];
+      const [start, end, busy] = [starts[at], ends[at], sums[at]];
       if ((end - start) * this.scale < 2) {
-        this.gather(start, busy, busy / BLOCK, lane.labels[at]);
+        this.gather(start, busy, busy / slices, labels[at]);
         continue;
       }
       this.flush();
       const [x, width] = [this.x(start), (end - start) * this.scale];
-      this.fill(x, width, lane.labels[at], busy / (end - start));
+      this.fill(x, width, labels[at], busy / (end - start));
     }
   }
 
@@ -157,16 +157,28 @@ function seekTime(times, time) {
   return low;
 }
 
+// Least and most of so many values each.
+const CHUNK = 256;
+
+function chunksOf(values) {
+  const length = Math.ceil(values.length / CHUNK);
+  const [least, most] = [new Float64Array(length).fill(Infinity), new Float64Array(length).fill(-Infinity)];
+  values.forEach((value, at) => {
+    if (!Number.isFinite(value)) return;
+    const chunk = Math.floor(at / CHUNK);
+    least[chunk] = Math.min(least[chunk], value);
+    most[chunk] = Math.max(most[chunk], value);
+  });
+  return { least, most };
+}
+
 // A curve of a row: in each pixel all values that it had.
 function drawCurve(context, row, { from, to, left, width }, y) {
   const { times, values } = row;
   if (!row.range) {
-    let [low, high] = [Infinity, -Infinity];
-    for (const value of values) {
-      if (!Number.isFinite(value)) continue;
-      if (value < low) low = value;
-      if (value > high) high = value;
-    }
+    row.chunks = chunksOf(values);
+    const low = row.chunks.least.reduce((a, b) => Math.min(a, b), Infinity);
+    const high = row.chunks.most.reduce((a, b) => Math.max(a, b), -Infinity);
     row.range = low > high ? [0, 1] : [row.zero ? 0 : low, high];
   }
   const [low, high] = row.range;
@@ -180,6 +192,20 @@ function drawCurve(context, row, { from, to, left, width }, y) {
     if (pixel !== null) points.push([pixel, least, most, lastY]);
   };
   for (let nth = first; nth < times.length; nth++) {
+    // A chunk that lies in one pixel is drawn by its least and most.
+    const chunk = nth / CHUNK;
+    const last = nth + CHUNK - 1;
+    if (pixel !== null && Number.isInteger(chunk) && last < times.length && times[last] < to && (times[last] - times[nth]) * scale < 1 && Number.isFinite(values[last])) {
+      const column = Math.floor(left + (times[last] - from) * scale);
+      const [low, high] = [at(row.chunks.most[chunk]), at(row.chunks.least[chunk])];
+      if (column !== pixel) {
+        flush();
+        [pixel, least, most] = [column, low, high];
+      }
+      [least, most, lastY] = [Math.min(least, low), Math.max(most, high), at(values[last])];
+      nth = last;
+      continue;
+    }
     if (!Number.isFinite(values[nth])) continue;
     const x = Math.max(left, Math.min(left + width, left + (times[nth] - from) * scale));
     const height = at(values[nth]);

@@ -32,7 +32,7 @@ function partners(timeline, { row, slice }) {
 function opList(ops) {
   if (!ops?.length) return null;
   const share = ({ percent }) => (percent === 0 ? `<1${THIN}%` : percent < 100 ? `~${percent}${THIN}%` : "");
-  const row = (op) => [el("span", { class: "share" }, share(op)), el("span", { class: "name" }, op.name), el("span", { class: "where", title: op.line }, shortLine(op.line))];
+  const row = (op) => [el("span", { class: "share" }, share(op)), el("span", { class: "name" }, op.name), el("span", { class: "where", title: op.line }, shortLine(op.line, 60))];
   return el("div", { class: "opslist" }, [...ops].sort((a, b) => b.percent - a.percent).map(row));
 }
 

@@ -43,7 +43,11 @@ class Timeline {
 
   lay() {
     ({ rows: this.rows, height: this.whole } = timelineRows(this.run, this.folded));
-    this.kept.scroll = Math.max(0, Math.min(this.kept.scroll ?? 0, this.whole - 60));
+    const { kept } = this;
+    kept.scroll = Math.max(0, Math.min(kept.scroll ?? 0, this.whole - 60));
+    const row = kept.selected && this.rows.find((row) => row.lane === kept.selected.row.lane);
+    kept.selected = row ? { row, slice: kept.selected.slice } : null;
+    this.partnersOf = null;
   }
 
   // Recordings have grown. A view of all of them stays one.
@@ -51,7 +55,6 @@ class Timeline {
     const { kept } = this;
     const all = kept.from <= 0 && kept.to >= this.end;
     if (all) kept.to = this.app.run.end * 1.01;
-    if (kept.selected) kept.selected = null;
     this.load();
     this.find();
     this.canvas.later();
