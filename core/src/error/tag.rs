@@ -24,9 +24,56 @@ pub struct OpTag {
 
 /// [`OpTag::call`] of what stands for "no op is under way, and calls are counted".
 const COUNTED: u32 = u32::MAX;
+/// [`OpTag::call`] of what stands for "no op is under way, and lines are [`REPLACED`]".
+const PLACED: u32 = u32::MAX - 1;
+
+type Line = &'static Location<'static>;
 
 thread_local! {
     static OUTER: Cell<Option<OpTag>> = const { Cell::new(None) };
+    /// Ops called at the first line count as called at the second.
+    static REPLACED: Cell<Option<(Line, Line)>> = const { Cell::new(None) };
+}
+
+/// The line that stands for this one.
+fn replaced(location: Line) -> Line {
+    match REPLACED.get() {
+        Some((from, to)) if from == location => to,
+        _ => location,
+    }
+}
+
+/// While it lives, ops of this thread called at a line count as called at another. Dropping it, also by a panic, ends that.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    outer: Option<OpTag>,
+    replaced: Option<(Line, Line)>,
+    // It ends on the thread that it began on.
+    _not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl Placed {
+    /// Ops called at `from` count as called at `to`.
+    pub(crate) fn new(from: Line, to: Line) -> Placed {
+        let outer = OUTER.get();
+        let mark = OpTag {
+            call: PLACED,
+            ..OpTag::NONE
+        };
+        OUTER.set(outer.or(Some(mark)));
+        Placed {
+            outer,
+            replaced: REPLACED.replace(Some((from, to))),
+            _not_send: std::marker::PhantomData,
+        }
+    }
+}
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        OUTER.set(self.outer);
+        REPLACED.set(self.replaced);
+    }
 }
 
 /// Sets the outer op while `body` runs, also if it panics.
@@ -57,7 +104,7 @@ impl OpTag {
     #[track_caller]
     pub fn new(op: &'static str) -> OpTag {
         match OUTER.get() {
-            Some(outer) if outer.call != COUNTED => outer,
+            Some(outer) if outer.is_op() => outer,
             None if switch::is_off() => OpTag {
                 op,
                 location: Some(Location::caller()),
@@ -71,16 +118,30 @@ impl OpTag {
 
     #[cold]
     fn counted(op: &'static str, location: &'static Location<'static>) -> OpTag {
+        let location = Some(replaced(location));
+        if switch::is_off() && OUTER.get().is_none_or(|outer| outer.call != COUNTED) {
+            return OpTag {
+                op,
+                location,
+                ..OpTag::NONE
+            };
+        }
         if !switch::is_off() {
             calls::observe();
         }
         OpTag {
             op,
-            location: Some(location),
+            location,
             scope: scope::current(),
             call: calls::next(),
             primitive: 0,
         }
+    }
+
+    /// Whether it is an op, and not one of the marks in [`OUTER`].
+    #[inline]
+    fn is_op(&self) -> bool {
+        self.call < PLACED
     }
 
     /// As [`OpTag::new`] without a number, for what computes nothing itself: reads of values, and functions of functions. So calls have
@@ -88,17 +149,18 @@ impl OpTag {
     #[inline]
     #[track_caller]
     pub(crate) fn uncounted(op: &'static str) -> OpTag {
-        let location = Some(Location::caller());
-        let (scope, call) = match OUTER.get() {
-            Some(outer) if outer.call != COUNTED => return outer,
-            None if switch::is_off() => (ScopeId::NONE, 0),
-            _ => (scope::current(), 0),
+        let location = Location::caller();
+        let scope = match OUTER.get() {
+            Some(outer) if outer.is_op() => return outer,
+            Some(outer) if outer.call == COUNTED => scope::current(),
+            _ if switch::is_off() => ScopeId::NONE,
+            _ => scope::current(),
         };
         OpTag {
             op,
-            location,
+            location: Some(replaced(location)),
             scope,
-            call,
+            call: 0,
             primitive: 0,
         }
     }
@@ -106,14 +168,14 @@ impl OpTag {
     /// Whether an op is under way on this thread, of which what is called is a part.
     #[inline]
     pub(crate) fn is_under_way() -> bool {
-        OUTER.get().is_some_and(|outer| outer.call != COUNTED)
+        OUTER.get().is_some_and(|outer| outer.is_op())
     }
 
     /// The op that is under way, which this one was called in; itself where none is. A rule for gradients knows the tag of its op,
     /// and runs as a part of what computes the gradient.
     pub(crate) fn within(self) -> OpTag {
         match OUTER.get() {
-            Some(outer) if outer.call != COUNTED && !outer.op.is_empty() => outer,
+            Some(outer) if outer.is_op() && !outer.op.is_empty() => outer,
             _ => self,
         }
     }
@@ -143,7 +205,7 @@ impl OpTag {
             call: COUNTED,
             ..OpTag::NONE
         };
-        under(Some(OUTER.get().unwrap_or(counted)), body)
+        under(OUTER.get().filter(OpTag::is_op).or(Some(counted)), body)
     }
 
     /// The tag of what computes the gradient of this op's operands.

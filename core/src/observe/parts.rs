@@ -4,7 +4,9 @@
 //! does both. So ops have names, and the code of a network has nothing to do with it.
 
 use super::Scope;
+use crate::error::tag;
 use crate::record::parts;
+use std::panic::Location;
 
 /// Runs `body`, in which [`enter`] finds the parts that `visit` notes, where names are wanted. Elsewhere `visit` is not called.
 pub fn with<R>(visit: impl FnOnce(), body: impl FnOnce() -> R) -> R {
@@ -58,4 +60,45 @@ pub fn child_of(type_name: &str, name: impl FnOnce() -> String) -> Option<Scope>
 #[inline]
 pub fn enter<T>(part: &T) -> Option<Scope> {
     parts::enter(std::ptr::from_ref(part).addr(), std::any::type_name::<T>()).map(Scope::of)
+}
+
+/// While it lives, ops of this thread whose line is the caller's count as called at `line`: in errors, recordings and graphs.
+///
+/// The caller of a function behind a `dyn` pointer is where that function is defined, not the user's line. What keeps such functions
+/// can keep the line that the user gave them at.
+///
+/// ```
+/// use std::panic::Location;
+/// use thalweg::{Context, Tensor, observe::parts};
+///
+/// trait Layer {
+///     fn forward(&self, x: &Tensor) -> Tensor;
+/// }
+/// struct Square(&'static Location<'static>);
+/// impl Layer for Square {
+///     #[track_caller]
+///     fn forward(&self, x: &Tensor) -> Tensor {
+///         let _line = parts::placed(self.0);
+///         x.matmul(x)
+///     }
+/// }
+/// let here = Location::caller();
+/// let layer: Box<dyn Layer> = Box::new(Square(here));
+/// let x = Tensor::from_slice(&[1.0_f32, 2.0], [1, 2], &Context::new("cpu")?);
+/// let error = layer.forward(&x).to_vec::<f32>().unwrap_err();
+/// assert!(error.to_string().contains(&format!("{}:{}", here.file(), here.line())));
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[must_use]
+#[track_caller]
+pub fn placed(line: &'static Location<'static>) -> Placed {
+    Placed {
+        _inner: tag::Placed::new(Location::caller(), line),
+    }
+}
+
+/// While it lives, a line stands for another; see [`placed`].
+#[derive(Debug)]
+pub struct Placed {
+    _inner: tag::Placed,
 }

@@ -4,16 +4,20 @@ use crate::module::hash;
 use crate::{Layer, Module, Part, Visitor, VisitorMut};
 use std::any::TypeId;
 use std::fmt;
+use std::panic::Location;
 use thalweg::observe::parts;
 use thalweg::{Tensor, Tree};
 
-/// A layer of any type.
-pub struct BoxedLayer(Box<dyn AnyLayer>);
+/// A layer of any type. Its ops have the line that it was boxed at.
+pub struct BoxedLayer {
+    layer: Box<dyn AnyLayer>,
+    line: &'static Location<'static>,
+}
 
 /// What a boxed layer can do.
 trait AnyLayer: Send + Sync {
-    fn forward_any(&self, x: &Tensor) -> Tensor;
-    fn boxed(&self) -> BoxedLayer;
+    fn forward_at(&self, line: &'static Location<'static>, x: &Tensor) -> Tensor;
+    fn cloned(&self) -> Box<dyn AnyLayer>;
     fn visit_any<'a>(&'a self, visitor: &mut Visitor<'_, 'a>);
     fn visit_mut_any(&mut self, visitor: &mut VisitorMut<'_>);
     fn type_bits(&self) -> u64;
@@ -22,12 +26,13 @@ trait AnyLayer: Send + Sync {
 
 impl<L: Layer + Send + Sync + 'static> AnyLayer for L {
     #[track_caller]
-    fn forward_any(&self, x: &Tensor) -> Tensor {
+    fn forward_at(&self, line: &'static Location<'static>, x: &Tensor) -> Tensor {
+        let _line = parts::placed(line);
         Layer::forward(self, x)
     }
 
-    fn boxed(&self) -> BoxedLayer {
-        BoxedLayer(Box::new(self.clone()))
+    fn cloned(&self) -> Box<dyn AnyLayer> {
+        Box::new(self.clone())
     }
 
     fn visit_any<'a>(&'a self, visitor: &mut Visitor<'_, 'a>) {
@@ -50,32 +55,39 @@ impl<L: Layer + Send + Sync + 'static> AnyLayer for L {
 
 impl BoxedLayer {
     /// Boxes a layer.
+    #[track_caller]
     pub fn new(layer: impl Layer + Send + Sync + 'static) -> BoxedLayer {
-        BoxedLayer(Box::new(layer))
+        BoxedLayer {
+            layer: Box::new(layer),
+            line: Location::caller(),
+        }
     }
 }
 
 impl Clone for BoxedLayer {
     fn clone(&self) -> BoxedLayer {
-        self.0.boxed()
+        BoxedLayer {
+            layer: self.layer.cloned(),
+            line: self.line,
+        }
     }
 }
 
 impl fmt::Debug for BoxedLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.type_name().rsplit("::").next().unwrap_or_default())
+        f.write_str(self.layer.type_name().rsplit("::").next().unwrap_or_default())
     }
 }
 
 impl Module for BoxedLayer {
     fn visit<'a>(&'a self, visitor: &mut Visitor<'_, 'a>) {
         // Layers of different types may have equal parts.
-        visitor.leaf(Part::Setting(self.0.type_bits()));
-        self.0.visit_any(visitor);
+        visitor.leaf(Part::Setting(self.layer.type_bits()));
+        self.layer.visit_any(visitor);
     }
 
     fn visit_mut(&mut self, visitor: &mut VisitorMut<'_>) {
-        self.0.visit_mut_any(visitor);
+        self.layer.visit_mut_any(visitor);
     }
 }
 
@@ -96,7 +108,7 @@ impl Tree for BoxedLayer {
 impl Layer for BoxedLayer {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
-        self.0.forward_any(x)
+        self.layer.forward_at(self.line, x)
     }
 }
 
@@ -122,8 +134,9 @@ impl Sequential {
         Sequential::default()
     }
 
-    /// Adds a layer behind the others.
+    /// Adds a layer behind the others. Its ops have the caller's line, in errors and in profiles.
     #[must_use]
+    #[track_caller]
     pub fn then(mut self, layer: impl Layer + Send + Sync + 'static) -> Sequential {
         self.layers.push(BoxedLayer::new(layer));
         self
@@ -134,7 +147,7 @@ impl Sequential {
     fn chain(&self, x: &Tensor) -> Tensor {
         let mut x = x.clone();
         for (at, layer) in self.layers.iter().enumerate() {
-            let _scope = parts::child_of(layer.0.type_name(), || format!("layers.{at}"));
+            let _scope = parts::child_of(layer.layer.type_name(), || format!("layers.{at}"));
             x = layer.forward(&x);
         }
         x

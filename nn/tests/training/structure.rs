@@ -4,7 +4,8 @@ use super::context;
 use thalweg::{Context, Mode, Tensor, jit};
 use thalweg_nn::optim::Sgd;
 use thalweg_nn::{
-    AvgPool2d, BoxedLayer, Flatten, Layer, MaxPool2d, Model, Module, Relu, Sequential, Softmax, Tanh, loss,
+    AvgPool2d, BoxedLayer, Dense, Flatten, Layer, MaxPool2d, Model, Module, Relu, Sequential, Softmax, Tanh,
+    loss,
 };
 
 /// What one compiled function gives for all networks is what each computes by itself.
@@ -107,4 +108,26 @@ fn settings_of_own_types_are_told_apart_and_skipped_fields_are_not() {
         forward.call((&half(Side::Above, name), &input(&cx)));
     }
     assert_eq!(forward.cache_len(), 1);
+}
+
+#[test]
+fn an_op_in_a_chain_has_the_line_that_its_layer_was_added_at() -> thalweg_nn::Result<()> {
+    let cx = Context::new("cpu")?;
+    let inner = Sequential::new().then(Relu).then(Dense::new(4, 2, &cx)?);
+    let added = line!() - 1;
+    let net = Sequential::new().then(Relu).then(inner);
+    let wrong = Tensor::ones([1, 3], thalweg::DType::F32, &cx);
+    let here = format!("{}:{added}", file!());
+    let eager = net.forward(&wrong).to_vec::<f32>().unwrap_err().to_string();
+    assert!(eager.contains(&here), "{eager}");
+    let traced = thalweg::jit(|x: &Tensor| net.forward(x)).call(&wrong);
+    let traced = traced.to_vec::<f32>().unwrap_err().to_string();
+    assert!(traced.contains(&here), "{traced}");
+    // Behind the chain lines are the user's own again.
+    let right = Tensor::ones([1, 4], thalweg::DType::F32, &cx);
+    let own = net.forward(&right).matmul(&wrong).to_vec::<f32>();
+    let here = format!("{}:{}", file!(), line!() - 1);
+    let own = own.unwrap_err().to_string();
+    assert!(own.contains(&here), "{own}");
+    Ok(())
 }
