@@ -1,7 +1,7 @@
 //! How a context is asked for: in code, by environment variables, or in a TOML file.
 
 use super::settings::{
-    DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, FAST_MATH, MEMORY_LIMIT, MODE, PRECISION_MODE,
+    CHECK_NUMERICS, DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, FAST_MATH, MEMORY_LIMIT, MODE, PRECISION_MODE,
     RESERVE_CLASS_NAME_IN_SCOPE, SEED, STREAMS,
 };
 use super::{Context, Mode, Precision, Settings};
@@ -43,6 +43,7 @@ pub struct ContextBuilder {
     layers: Option<Vec<String>>,
     precision_mode: Option<Precision>,
     fast_math: Option<bool>,
+    check_numerics: Option<bool>,
     reserve_class_name_in_scope: Option<bool>,
 }
 
@@ -219,6 +220,13 @@ impl ContextBuilder {
         self
     }
 
+    /// Whether an op that makes a NaN or an infinity out of finite numbers is an error: see [`Context::check_numerics`].
+    #[must_use]
+    pub fn check_numerics(mut self, on: bool) -> ContextBuilder {
+        self.check_numerics = Some(on);
+        self
+    }
+
     /// Whether names of ops have the types of the parts of the network: `Default/conv1-Conv2d/conv2d-op1` rather than
     /// `Default/conv1/conv2d-op1`, which they are unless this is true. It is the process's, for all contexts: functions that are traced
     /// afterwards and steps that run afterwards have such names.
@@ -229,7 +237,7 @@ impl ContextBuilder {
     }
 
     /// The options of a TOML text: `device_target`, `device_id`, `mode`, `memory_limit`, `seed`, `deterministic`, `streams`, `threads`,
-    /// `layers`, `precision_mode`, `fast_math`, `reserve_class_name_in_scope`.
+    /// `layers`, `precision_mode`, `fast_math`, `check_numerics`, `reserve_class_name_in_scope`.
     ///
     /// # Errors
     /// No TOML; an option that does not exist or has another type.
@@ -286,6 +294,7 @@ impl ContextBuilder {
             layers: of(LAYERS).map(|list| layer_list(&list)),
             precision_mode: of(PRECISION_MODE).map(|text| text.parse()).transpose()?,
             fast_math: truth(FAST_MATH.variable, of(FAST_MATH))?,
+            check_numerics: truth(CHECK_NUMERICS.variable, of(CHECK_NUMERICS))?,
             reserve_class_name_in_scope: truth(
                 RESERVE_CLASS_NAME_IN_SCOPE.variable,
                 of(RESERVE_CLASS_NAME_IN_SCOPE),
@@ -372,6 +381,7 @@ impl ContextBuilder {
         if let Some(mode) = self.mode {
             cx.set_mode(mode);
         }
+        cx.check_numerics(self.check_numerics.unwrap_or(false));
         match (self.seed, self.deterministic) {
             (Some(seed), _) => cx.set_seed(seed),
             (None, Some(false)) => cx.set_seed(entropy()),

@@ -18,6 +18,8 @@ pub struct OpTag {
     pub(crate) scope: ScopeId,
     /// Number of the call in its trace or step, from 1; 0 where nobody counts.
     pub(crate) call: u32,
+    /// Tells calls of one name apart, such as those of two turns of a loop; 0 where nobody counts.
+    pub(crate) serial: u32,
     /// Number of the primitive in its call, from 1; 0 for the call itself.
     pub(crate) primitive: u32,
 }
@@ -95,6 +97,7 @@ impl OpTag {
         location: None,
         scope: ScopeId::NONE,
         call: 0,
+        serial: 0,
         primitive: 0,
     };
 
@@ -110,6 +113,7 @@ impl OpTag {
                 location: Some(Location::caller()),
                 scope: ScopeId::NONE,
                 call: 0,
+                serial: 0,
                 primitive: 0,
             },
             _ => OpTag::counted(op, Location::caller()),
@@ -134,6 +138,7 @@ impl OpTag {
             location,
             scope: scope::current(),
             call: calls::next(),
+            serial: calls::serial(),
             primitive: 0,
         }
     }
@@ -161,6 +166,7 @@ impl OpTag {
             location: Some(replaced(location)),
             scope,
             call: 0,
+            serial: 0,
             primitive: 0,
         }
     }
@@ -208,6 +214,20 @@ impl OpTag {
         under(OUTER.get().filter(OpTag::is_op).or(Some(counted)), body)
     }
 
+    /// Runs `body` as no part of the op that is under way: its ops have tags of their own, and are not counted.
+    pub(crate) fn apart<R>(body: impl FnOnce() -> R) -> R {
+        let (count, counted) = (
+            calls::count(),
+            OpTag {
+                call: COUNTED,
+                ..OpTag::NONE
+            },
+        );
+        let result = under(Some(counted), body);
+        calls::count_from(count);
+        result
+    }
+
     /// The tag of what computes the gradient of this op's operands.
     pub(crate) fn gradient(self) -> OpTag {
         if self.scope == ScopeId::NONE && !parts::is_naming() {
@@ -219,6 +239,11 @@ impl OpTag {
             scope: self.scope.gradients(),
             ..self
         }
+    }
+
+    /// Whether it computes the gradient of something.
+    pub(crate) fn is_gradient(&self) -> bool {
+        self.scope.is_gradients()
     }
 
     /// The same op at the same line.

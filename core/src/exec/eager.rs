@@ -1,6 +1,7 @@
 //! One op at once.
 
 use super::cache::WordHasher;
+use super::evaluate::{How, compile};
 use super::executable::Executable;
 use crate::context::{Context, Mode};
 use crate::engine::Engine;
@@ -20,7 +21,7 @@ use crate::types::layout::Layout;
 use crate::types::shape::Shape;
 use crate::value::{Constant, Repr, Shared, Storage, Tensor, Value};
 use smallvec::SmallVec;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -99,9 +100,37 @@ pub(crate) struct Eager {
     plan: Executable,
     // What recordings say of the operands; 0 until they do.
     text: Cell<TextId>,
+    // The plan for who looks at values.
+    looked_at: OnceCell<Box<Executable>>,
 }
 
 impl Eager {
+    fn new(op: &Op, operands: SmallVec<[Operand; 2]>, plan: Executable) -> Eager {
+        Eager {
+            op: op.clone(),
+            operands,
+            plan,
+            text: Cell::new(0),
+            looked_at: OnceCell::new(),
+        }
+    }
+
+    /// The plan for who looks at values, if somebody does.
+    #[cold]
+    fn looked_at(&self, context: &Context) -> Option<&Executable> {
+        if let Some(known) = self.looked_at.get() {
+            return Some(known);
+        }
+        let how = How {
+            exact: true,
+            ..How::default()
+        };
+        // It compiled before without being looked at.
+        let (graph, given) = graph(&self.op, &self.operands, OpTag::NONE).ok()?;
+        let plan = compile(context, graph, &given, how).ok()?;
+        Some(self.looked_at.get_or_init(|| Box::new(plan)))
+    }
+
     /// Runs it, and notes the call where that is recorded.
     #[inline(always)]
     fn run(
@@ -113,6 +142,12 @@ impl Eager {
         on: Option<switch::On>,
     ) -> Tensor {
         let noted = on.map(|on| Noted::new(on, &self.text, &self.operands));
+        if let Some(on) = on
+            && on.has(switch::VALUES)
+            && let Some(plan) = self.looked_at(context)
+        {
+            return plan.run_op_looked_at(context, scoped, inputs, tag, noted);
+        }
         self.plan.run_op(context, scoped, inputs, tag, noted)
     }
 
@@ -290,12 +325,7 @@ pub(crate) fn eager(
         return Err(Refusal::new("an operand is not evaluated").into());
     }
     let plan = plan(engine, op, &operands, tag)?;
-    let entry = Eager {
-        op: op.clone(),
-        operands,
-        plan,
-        text: Cell::new(0),
-    };
+    let entry = Eager::new(op, operands, plan);
     let result = entry.run(context, scoped.as_ref(), inputs, tag, switch::seen());
     let old = match engine.local().try_borrow_mut() {
         Ok(mut local) => local.eager.insert(hash, entry),
@@ -306,15 +336,21 @@ pub(crate) fn eager(
 }
 
 fn plan(engine: &Engine, op: &Op, operands: &[Operand], tag: OpTag) -> Result<Executable> {
+    let refused = |refusal| Error::from(Failure::tagged(refusal, tag, Some(engine.device())));
+    let (graph, given) = graph(op, operands, tag).map_err(refused)?;
+    Executable::compile(engine, &lower(&graph, &given, engine).map_err(refused)?)
+}
+
+/// The graph of one op, and how its inputs come.
+fn graph(op: &Op, operands: &[Operand], tag: OpTag) -> Result<(Graph, SmallVec<[Given; 4]>), Refusal> {
     let mut graph = Graph::new();
     let inputs: SmallVec<[_; 4]> = operands.iter().map(|operand| graph.input(operand.ty())).collect();
-    let refused = |refusal| Error::from(Failure::tagged(refusal, tag, Some(engine.device())));
-    let output = graph.push(op.clone(), &inputs, tag).map_err(refused)?;
+    let output = graph.push(op.clone(), &inputs, tag)?;
     graph.output(output);
-    let given: SmallVec<[Given; 4]> = (operands.iter().zip(0..))
+    let given = (operands.iter().zip(0..))
         .map(|(operand, number)| operand.given(number))
         .collect();
-    Executable::compile(engine, &lower(&graph, &given, engine).map_err(refused)?)
+    Ok((graph, given))
 }
 
 /// A buffer of one element everywhere.

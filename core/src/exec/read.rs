@@ -48,6 +48,7 @@ fn copy(layout: &Layout, dtype: DType, tag: OpTag) -> Program {
             ty: Type::new(shape, dtype),
             tag,
         }],
+        stored: Vec::new(),
     }
 }
 

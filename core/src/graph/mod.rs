@@ -188,6 +188,15 @@ impl Graph {
 }
 
 impl Graph {
+    /// The same nodes, and no output yet.
+    pub(crate) fn without_outputs(&self) -> Graph {
+        Graph {
+            nodes: self.nodes.clone(),
+            inputs: self.inputs.clone(),
+            outputs: Vec::new(),
+        }
+    }
+
     /// The graph without nodes that no output needs; inputs stay.
     #[must_use]
     pub fn pruned(&self) -> Graph {

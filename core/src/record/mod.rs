@@ -27,4 +27,5 @@ pub(crate) mod session;
 pub(crate) mod span;
 pub(crate) mod switch;
 pub(crate) mod text;
+pub(crate) mod values;
 pub(crate) mod writer;
