@@ -1,6 +1,7 @@
 //! What the layer `validate` costs: the same calls without and with it, in turns.
 
-use crate::{networks, overhead};
+use crate::networks;
+use crate::overhead::{self, CALLS, Round};
 use std::time::Instant;
 use thalweg::Context;
 use thalweg::hal::{Device, Runtime};
@@ -50,10 +51,10 @@ pub fn validated(target: &str, device: &Device) -> thalweg::Result<Costs> {
         Ok(least)
     };
     Ok(Costs {
-        launch: paired(&overhead::launch)?,
-        add: paired(&overhead::launch_add)?,
-        graph: paired(&overhead::graph)?,
-        alloc: paired(&|device| overhead::alloc(device, 512))?,
+        launch: paired(&|device| Round::Median.nanoseconds(CALLS, overhead::launch(device)?))?,
+        add: paired(&|device| Round::Median.nanoseconds(CALLS, overhead::launch_add(device)?))?,
+        graph: paired(&|device| overhead::node(device, Round::Median))?,
+        alloc: paired(&|device| Round::Median.nanoseconds(CALLS, overhead::alloc(device, 512)?))?,
         step: steps(devices)?,
     })
 }

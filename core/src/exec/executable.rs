@@ -1,23 +1,21 @@
 //! Programs that are compiled for a device, and how they run.
 
+mod ready;
+
 use super::arena::{Arena, Place};
-use super::described::Described;
 use super::eager::{Noted, note};
-use super::packets::{Numbers, add};
 use super::staged::Staged;
 use super::values::{self, Recipe};
 use crate::context::Context;
-use crate::engine::{Engine, Lane, Run, Written};
+use crate::engine::{Engine, Lane};
 use crate::error::Result;
 use crate::error::tag::OpTag;
-use crate::error::tag::hal_tag;
 use crate::graph::Type;
-use crate::hal::{self, Buffer, Kernel, ProgramBuilder, ProgramSlots};
-use crate::lower::{self, Program, Scalar, Slot};
-use crate::record::place::Call;
+use crate::lower::{self, Program, Slot};
 use crate::record::{clock, switch};
 use crate::types::layout::Layout;
-use crate::value::{Repr, Shared, Storage, Tensor, Value};
+use crate::value::{Repr, Shared, Tensor, Value};
+use ready::{Ready, Site};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -87,55 +85,6 @@ struct Output {
     ty: Type,
 }
 
-/// A program that the backend keeps, and which arguments it takes.
-#[derive(Debug)]
-struct Ready {
-    program: hal::Program,
-    inputs: Box<[u32]>,
-    scalars: Box<[u32]>,
-    /// The only result, if there is one alone and it is new.
-    only: Option<(Layout, hal::DType)>,
-    /// Of the first step.
-    tag: OpTag,
-    /// The ops that make the buffers.
-    made: Box<[OpTag]>,
-    described: Box<Described>,
-}
-
-/// Where a program runs: the record of a scope's stream, or of the default stream.
-#[derive(Clone, Copy)]
-struct Site<'a> {
-    context: &'a Context,
-    scoped: Option<&'a Arc<Lane>>,
-    lane: &'a Lane,
-}
-
-impl<'a> Site<'a> {
-    #[inline]
-    fn new(context: &'a Context, scoped: Option<&'a Arc<Lane>>) -> Result<Site<'a>> {
-        let lane = match scoped {
-            Some(lane) => lane,
-            None => context.engine().default_lane()?,
-        };
-        Ok(Site {
-            context,
-            scoped,
-            lane,
-        })
-    }
-
-    /// The memory of a result that was just submitted.
-    #[inline]
-    fn storage(&self, buffer: Buffer, tag: OpTag) -> Shared {
-        Shared::new(Storage {
-            _listed: self.context.engine().list(tag, buffer.size()),
-            buffer,
-            context: self.context.clone(),
-            written: Written::by(self.scoped, self.lane),
-        })
-    }
-}
-
 impl Executable {
     /// A program with loops or branches.
     pub(super) fn staged(staged: Staged) -> Executable {
@@ -179,11 +128,9 @@ impl Executable {
             None if arena.own.is_empty() => Work::Views,
             first => {
                 let tag = first.map_or(OpTag::NONE, lower::Step::tag);
-                let ready = Ready::compile(engine, program, captured, &arena, &place, &outputs, tag)?;
-                Work::Ready(Ready {
-                    made: made.into(),
-                    ..ready
-                })
+                let mut ready = Ready::compile(engine, program, captured, &arena, &place, &outputs, tag)?;
+                ready.made = made.into();
+                Work::Ready(ready)
             }
         };
         Ok(Executable {
@@ -367,151 +314,5 @@ impl Executable {
         }
         let missing = || crate::error::failure::Refusal::new("the program has no output").into();
         values.pop().ok_or_else(missing)
-    }
-}
-
-impl Ready {
-    fn compile(
-        engine: &Engine,
-        program: &Program,
-        captured: u32,
-        arena: &Arena,
-        place: &dyn Fn(Slot, u64) -> (Source, u64),
-        outputs: &[Output],
-        tag: OpTag,
-    ) -> Result<Ready> {
-        let (mut inputs, mut scalars) = (Numbers::default(), Numbers::default());
-        for step in &program.steps {
-            if let lower::Step::Launch {
-                arguments,
-                scalars: given,
-                ..
-            } = step
-            {
-                arguments.iter().for_each(|argument| match argument.slot {
-                    Slot::Input(input) => inputs.add(input),
-                    Slot::Local(_) => {}
-                });
-                given.iter().for_each(|scalar| match *scalar {
-                    Scalar::Argument(argument) => scalars.add(argument),
-                    Scalar::Bits(_) => {}
-                });
-            }
-        }
-        let number = |slot: Slot, offset: u64| match place(slot, offset) {
-            (Source::Input(input), offset) => (inputs.place(input), offset),
-            (Source::Made(made), offset) => (inputs.all.len() as u32 + made, offset),
-        };
-        let kernels: Vec<Option<Arc<Kernel>>> = (program.steps.iter())
-            .map(|step| match step {
-                lower::Step::Launch { source, .. } => engine.kernel(source).map(Some),
-                lower::Step::Fill { .. } => Ok(None),
-            })
-            .collect::<hal::Result<_>>()?;
-        let mut builder = ProgramBuilder::new(engine.device());
-        for (step, kernel) in program.steps.iter().zip(kernels.iter().map(Option::as_deref)) {
-            add(&mut builder, step, kernel, &number, &scalars)?;
-        }
-        let scratch = [arena.bytes];
-        let constants: Vec<u32> = (0..)
-            .zip(&inputs.all)
-            .filter(|(_, argument)| **argument >= captured)
-            .map(|(number, _)| number)
-            .collect();
-        let slots = ProgramSlots {
-            inputs: inputs.all.len(),
-            outputs: &arena.own,
-            scratch: if arena.bytes > 0 { &scratch } else { &[] },
-            arguments: scalars.all.len(),
-            constants: &constants,
-        };
-        let made = builder.finish(&slots)?;
-        let only = match outputs {
-            [output] if matches!(output.source, Source::Made(_)) => Some((output.layout, output.ty.dtype)),
-            _ => None,
-        };
-        Ok(Ready {
-            program: made,
-            inputs: inputs.all.into(),
-            scalars: scalars.all.into(),
-            only,
-            tag,
-            made: Box::default(),
-            described: Box::new(Described::of(program)),
-        })
-    }
-
-    #[inline(always)]
-    fn run<'a>(
-        &self,
-        site: Site<'_>,
-        arg: impl Fn(u32) -> Arg<'a>,
-        tag: Option<OpTag>,
-        noted: Option<Noted>,
-        mut made: impl FnMut(Buffer),
-    ) -> Result<()> {
-        let own = tag.is_none();
-        let called = tag;
-        let tag = hal_tag(tag.unwrap_or(self.tag));
-        let mut inputs = SmallVec::<[_; 6]>::new();
-        for &number in &self.inputs {
-            let Arg::Value(value) = arg(number) else {
-                unreachable!("a scalar argument is bound as a scalar")
-            };
-            value.storage.wait_on(site.scoped, site.lane)?;
-            let offset = value.layout.offset * value.dtype.size() as u64;
-            inputs.push(self.program.input(&value.storage.buffer, offset, &tag)?);
-        }
-        let mut scalars = SmallVec::<[u64; 4]>::new();
-        for &number in &self.scalars {
-            let Arg::Scalar(bits) = arg(number) else {
-                unreachable!("a value is bound as a buffer")
-            };
-            scalars.push(bits);
-        }
-        let stream = &site.lane.stream;
-        let engine = site.context.engine();
-        let mut submit = || {
-            // SAFETY: outputs end in a `Storage`, whose context holds the device and is dropped after them.
-            engine.with_memory(|| unsafe {
-                self.program
-                    .run(stream, &inputs, &scalars, (&tag, own), &mut made)
-            })
-        };
-        match noted {
-            None => submit(),
-            Some(Noted { on, operands }) => {
-                self.described.tell(on, engine.number());
-                let run = Run {
-                    stream,
-                    program: self.described.number,
-                    call: called.map_or(Call::default(), |tag| tag.of_record()),
-                    operands,
-                };
-                engine.recorded(on, run, submit)
-            }
-        }
-    }
-
-    /// The memory of the only result.
-    #[inline(always)]
-    fn run_only<'a>(
-        &self,
-        context: &Context,
-        scoped: Option<&Arc<Lane>>,
-        arg: impl Fn(u32) -> Arg<'a>,
-        tag: Option<OpTag>,
-        noted: Option<Noted>,
-    ) -> Result<Shared> {
-        let site = Site::new(context, scoped)?;
-        let of = tag.or(self.made.first().copied()).unwrap_or(self.tag);
-        let mut made = None;
-        self.run(site, arg, tag, noted, |buffer| {
-            made = Some(site.storage(buffer, of))
-        })?;
-        match made {
-            Some(storage) => Ok(storage),
-            None => unreachable!("a run makes every output"),
-        }
     }
 }

@@ -3,6 +3,7 @@
 mod faults;
 mod file;
 mod memory;
+mod names;
 
 use super::recording::{CommandKind, MemoryKind, SpanKind};
 use super::{Profile, ProfileError, Schedule};

@@ -4,7 +4,7 @@ use super::recording::{Place, PlaceId};
 use super::scope::ScopeId;
 use super::text;
 use parking_lot::RwLock;
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::LazyLock;
@@ -19,9 +19,19 @@ pub(crate) struct Call {
 /// What a place is, by addresses. The same text may lie at several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
-    op: (usize, usize),
+    op: usize,
     location: usize,
+    op_bytes: u32,
     scope: ScopeId,
+}
+
+impl Key {
+    const NONE: Key = Key {
+        op: 0,
+        location: 0,
+        op_bytes: 0,
+        scope: ScopeId::NONE,
+    };
 }
 
 #[derive(Default)]
@@ -36,10 +46,11 @@ struct Places {
 static PLACES: LazyLock<RwLock<Places>> = LazyLock::new(RwLock::default);
 
 /// Places that a thread finds without a lock; a power of two.
-const CACHED: usize = 512;
+const CACHED: usize = 128;
 
 thread_local! {
-    static CACHE: RefCell<Vec<Option<(Key, PlaceId)>>> = const { RefCell::new(Vec::new()) };
+    // Without a destructor, which each look would ask whether it has run. The place 0 stands for none.
+    static CACHE: [Cell<(Key, PlaceId)>; CACHED] = const { [const { Cell::new((Key::NONE, 0)) }; CACHED] };
 }
 
 /// The number of the place of an op; 0 where there is no op.
@@ -49,31 +60,24 @@ pub(crate) fn of(op: &'static str, location: Option<&'static Location<'static>>,
         return 0;
     }
     let key = Key {
-        op: (op.as_ptr().addr(), op.len()),
+        op: op.as_ptr().addr(),
         location: location.map_or(0, |location| std::ptr::from_ref(location).addr()),
+        op_bytes: op.len() as u32,
         scope,
     };
-    let mixed = (key.op.0 as u64)
+    let mixed = (key.op as u64)
         .wrapping_add((key.location as u64).rotate_left(17))
         .wrapping_add(u64::from(scope.number()) << 7)
         .wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let at = (mixed >> 48) as usize % CACHED;
-    let cached = CACHE.try_with(|cache| match cache.borrow().get(at) {
-        Some(Some((known, id))) if *known == key => Some(*id),
-        _ => None,
-    });
-    if let Ok(Some(id)) = cached {
-        return id;
-    }
-    let id = interned(key, op, location);
-    let _ = CACHE.try_with(|cache| {
-        let mut cache = cache.borrow_mut();
-        if cache.is_empty() {
-            cache.resize(CACHED, None);
+    CACHE.with(|cache| match cache[at].get() {
+        (known, id) if known == key => id,
+        _ => {
+            let id = interned(key, op, location);
+            cache[at].set((key, id));
+            id
         }
-        cache[at] = Some((key, id));
-    });
-    id
+    })
 }
 
 #[cold]
