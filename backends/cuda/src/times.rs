@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use thalweg_hal::{Error, Host, Result};
 use thalweg_hal::clock::now;
 use thalweg_hal::kit::profile::{Command, Recorder, Submission};
 use thalweg_hal::tables::{LogLevel, ProfileFlag, ProfileKind};
+use thalweg_hal::{Error, Host, Result};
 
 /// `CU_STREAM_NON_BLOCKING`.
 const NON_BLOCKING: u32 = 1;

@@ -246,7 +246,15 @@ mod tests {
     #[test]
     fn time_counts_once() {
         let mut busy = Busy::default();
-        for (start, end) in [(10, 20), (30, 40), (15, 35), (50, 60), (41, 42), (12, 13), (60, 70)] {
+        for (start, end) in [
+            (10, 20),
+            (30, 40),
+            (15, 35),
+            (50, 60),
+            (41, 42),
+            (12, 13),
+            (60, 70),
+        ] {
             busy.add(start, end);
         }
         assert_eq!(busy.time(), 30 + 1 + 20);

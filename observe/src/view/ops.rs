@@ -317,7 +317,9 @@ pub(crate) fn write_csv(rows: &[OpRow], lost: u64, folder: &Path) -> Result<()> 
             out.write(format_args!(",{side}_{figure}_us"))?;
         }
     }
-    out.write(format_args!(",share,estimated,flops_per_s,bytes_per_s,flops_of_peak,bytes_of_peak\n"))?;
+    out.write(format_args!(
+        ",share,estimated,flops_per_s,bytes_per_s,flops_of_peak,bytes_of_peak\n"
+    ))?;
     for row in rows {
         let [name, scope, line, shapes] =
             [&row.name, &row.scope, &row.line, &row.shapes].map(|cell| Cell(cell));
