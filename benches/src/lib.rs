@@ -4,10 +4,12 @@ pub mod cases;
 pub mod convolutions;
 pub mod indexed;
 pub mod kernels;
+pub mod layers;
 pub mod limits;
 pub mod networks;
 pub mod overhead;
 pub mod tensors;
+pub mod watched;
 
 use std::time::{Duration, Instant};
 

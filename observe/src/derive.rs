@@ -82,7 +82,7 @@ pub fn derive(recordings: &[PathBuf], folder: Option<&Path>) -> Result<Summary> 
 }
 
 /// What is missing in the recordings, and why.
-fn notes(surveys: &[Survey]) -> Vec<String> {
+pub(crate) fn notes(surveys: &[Survey]) -> Vec<String> {
     let mut notes = Vec::new();
     for survey in surveys {
         let path = survey.path.display();

@@ -252,7 +252,7 @@ fn bytes(count: u64) -> String {
 }
 
 /// A text of a recording on one line: nothing in it may steer the terminal.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     (text.chars())
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()

@@ -73,7 +73,7 @@ pub struct Times {
 }
 
 impl Times {
-    fn of(own: u64, calls: &Distribution) -> Times {
+    pub(crate) fn of(own: u64, calls: &Distribution) -> Times {
         Times {
             own,
             total: calls.sum(),

@@ -60,6 +60,11 @@ pub(crate) fn plain_c(folder: &str) -> PathBuf {
 
 /// Compiles `tests/plugins/quota_c` as the layer `name` into a folder of its own and returns the file.
 pub(crate) fn layer_c(folder: &str, name: &str, defines: &[&str]) -> PathBuf {
+    layer_of("tests/plugins/quota_c/quota.c", folder, name, defines)
+}
+
+/// Compiles the source of a layer.
+pub(crate) fn layer_of(source: &str, folder: &str, name: &str, defines: &[&str]) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
     // A folder that an earlier run has left may have more in it.
@@ -72,7 +77,7 @@ pub(crate) fn layer_c(folder: &str, name: &str, defines: &[&str]) -> PathBuf {
             .args(["-shared", "-fPIC", "-fvisibility=hidden"])
             .args(defines.iter().map(|define| format!("-D{define}")))
             .arg(format!("-I{}", root.join("hal-api/include").display()))
-            .arg(root.join("tests/plugins/quota_c/quota.c"))
+            .arg(root.join(source))
             .arg("-o")
             .arg(&file),
     );
