@@ -22,11 +22,7 @@ fn record(folder: &Path) {
             ..Span::default()
         })
     };
-    let loss = |time, value| Record::Counter {
-        time,
-        name: 1,
-        value,
-    };
+    let loss = |time, value| Record::Counter { time, name: 1, value };
     let (mut file, mut frame) = (Vec::new(), Frame::default());
     let mut writer = Writer::new(&mut file).unwrap();
     for record in [
@@ -67,9 +63,15 @@ fn a_run_is_served_until_it_is_stopped() {
     let mut line = String::new();
     let out = server.0.stdout.take().unwrap();
     BufReader::new(out).read_line(&mut line).unwrap();
-    let address = line.strip_prefix("http://").and_then(|rest| rest.split('/').next()).unwrap();
+    let address = line
+        .strip_prefix("http://")
+        .and_then(|rest| rest.split('/').next())
+        .unwrap();
     assert!(address.starts_with("127.0.0.1:"), "{line}");
-    assert!(line.ends_with(&format!("/ shows {path}; Ctrl-C ends it\n")), "{line}");
+    assert!(
+        line.ends_with(&format!("/ shows {path}; Ctrl-C ends it\n")),
+        "{line}"
+    );
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "GET / HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
     let mut answer = String::new();
@@ -87,7 +89,11 @@ fn a_page_is_one_file() {
     let (path, file) = (folder.path().to_str().unwrap(), folder.path().join("page.html"));
     let run = place.run(&["view", path, "--export", file.to_str().unwrap()]);
     assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
-    assert!(run.out.starts_with("wrote ") && run.out.contains("open it in any browser"), "{}", run.out);
+    assert!(
+        run.out.starts_with("wrote ") && run.out.contains("open it in any browser"),
+        "{}",
+        run.out
+    );
     let page = fs::read_to_string(&file).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.contains("id=\"data\">VFdQQUdF"));
 }
@@ -98,7 +104,14 @@ fn a_terminal_gets_curves_and_tables() {
     record(folder.path());
     let run = place.run(&["view", "--text", folder.path().to_str().unwrap()]);
     assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
-    for words in ["time of a step ms", "2 ┤", "2 step", "loss [2J", "2.5 ┤", "2 steps  mean 1.50 ms"] {
+    for words in [
+        "time of a step ms",
+        "2 ┤",
+        "2 step",
+        "loss [2J",
+        "2.5 ┤",
+        "2 steps  mean 1.50 ms",
+    ] {
         assert!(run.out.contains(words), "{words}\n{}", run.out);
     }
     assert!(!run.out.contains('\u{1b}'), "a name steers the terminal");
@@ -111,16 +124,36 @@ fn what_is_wrong_is_one_line() {
     let wrong = |args: &[&str], code: i32, words: &str| {
         let run = place.run(args);
         assert_eq!((run.code, run.out.as_str()), (Some(code), ""), "{}", run.err);
-        assert!(run.err.contains(words) && run.err.lines().count() <= 2, "{}", run.err);
+        assert!(
+            run.err.contains(words) && run.err.lines().count() <= 2,
+            "{}",
+            run.err
+        );
     };
-    wrong(&["view", "/nowhere/at/all"], 1, "/nowhere/at/all: there is no such folder");
-    wrong(&["view", path, "--export", "/tmp/x.html"], 1, "no recording.tw here");
+    wrong(
+        &["view", "/nowhere/at/all"],
+        1,
+        "/nowhere/at/all: there is no such folder",
+    );
+    wrong(
+        &["view", path, "--export", "/tmp/x.html"],
+        1,
+        "no recording.tw here",
+    );
     wrong(&["view", path, "--text"], 1, "no recording.tw here");
     wrong(&["view"], 2, "required");
     wrong(&["view", path, "--text", "--port", "1"], 2, "cannot be used with");
     record(folder.path());
-    wrong(&["view", path, "--export", "/nowhere/x.html"], 1, "/nowhere/x.html: cannot be written");
+    wrong(
+        &["view", path, "--export", "/nowhere/x.html"],
+        1,
+        "/nowhere/x.html: cannot be written",
+    );
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    wrong(&["view", path, "--port", &port], 1, "`--port 0` takes a free port");
+    wrong(
+        &["view", path, "--port", &port],
+        1,
+        "`--port 0` takes a free port",
+    );
 }

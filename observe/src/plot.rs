@@ -116,9 +116,15 @@ mod tests {
         let text = plot.to_string();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!((lines[0], lines.len()), ("time ms", ROWS + 2));
-        assert!(lines[1].starts_with("128 ┤⠀") && lines[1].ends_with("⠉"), "{text}");
+        assert!(
+            lines[1].starts_with("128 ┤⠀") && lines[1].ends_with("⠉"),
+            "{text}"
+        );
         assert!(lines[8].starts_with("  1 ┤⣀"), "{text}");
-        assert!(lines[9].starts_with("    └1 ") && lines[9].ends_with("128 step"), "{text}");
+        assert!(
+            lines[9].starts_with("    └1 ") && lines[9].ends_with("128 step"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -19,7 +19,9 @@ fn serve(folders: &[PathBuf]) -> u16 {
     let server = Server::bind(Source::new(folders).unwrap(), "127.0.0.1", 0).unwrap();
     assert!(!server.is_public());
     let url = server.url();
-    let port = url.strip_prefix("http://127.0.0.1:").and_then(|rest| rest.strip_suffix('/'));
+    let port = url
+        .strip_prefix("http://127.0.0.1:")
+        .and_then(|rest| rest.strip_suffix('/'));
     let port = port.unwrap().parse().unwrap();
     std::thread::spawn(move || server.run());
     port
@@ -77,10 +79,18 @@ fn a_run_is_served_and_nothing_else() {
     ] {
         assert!(head.lines().any(|other| other == line), "{line}\n{head}");
     }
-    let policy = head.lines().find_map(|line| line.strip_prefix("Content-Security-Policy: "));
+    let policy = head
+        .lines()
+        .find_map(|line| line.strip_prefix("Content-Security-Policy: "));
     let policy = policy.unwrap();
-    assert!(policy.starts_with("default-src 'none'; script-src 'sha256-"), "{policy}");
-    assert!(!policy.contains("unsafe") && policy.ends_with("frame-ancestors 'none'"), "{policy}");
+    assert!(
+        policy.starts_with("default-src 'none'; script-src 'sha256-"),
+        "{policy}"
+    );
+    assert!(
+        !policy.contains("unsafe") && policy.ends_with("frame-ancestors 'none'"),
+        "{policy}"
+    );
     assert!(body.starts_with(b"<!doctype html>"));
     let (_, body) = get(port, "/data?again");
     assert_eq!(index(&body)["runs"][0]["error"], "");
@@ -107,20 +117,44 @@ fn a_run_is_served_and_nothing_else() {
 fn requests_that_are_not_ours_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let port = serve(&[folder.path().to_owned()]);
-    let long = format!("GET / HTTP/1.1\r\nHost: localhost:{port}\r\nX: {}\r\n\r\n", "a".repeat(20_000));
+    let long = format!(
+        "GET / HTTP/1.1\r\nHost: localhost:{port}\r\nX: {}\r\n\r\n",
+        "a".repeat(20_000)
+    );
     for (request, status) in [
-        (format!("GET /data HTTP/1.1\r\nHost: example.com:{port}\r\n\r\n"), "421"),
-        (format!("GET /data HTTP/1.1\r\nHost: localhost.example.com:{port}\r\n\r\n"), "421"),
-        ("GET /data HTTP/1.1\r\nHost: localhost:1\r\n\r\n".to_owned(), "421"),
+        (
+            format!("GET /data HTTP/1.1\r\nHost: example.com:{port}\r\n\r\n"),
+            "421",
+        ),
+        (
+            format!("GET /data HTTP/1.1\r\nHost: localhost.example.com:{port}\r\n\r\n"),
+            "421",
+        ),
+        (
+            "GET /data HTTP/1.1\r\nHost: localhost:1\r\n\r\n".to_owned(),
+            "421",
+        ),
         ("GET /data HTTP/1.1\r\n\r\n".to_owned(), "400"),
-        (format!("POST /data HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n"), "405"),
-        (format!("DELETE / HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n"), "405"),
-        (format!("GET / HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Length: 9\r\n\r\n"), "400"),
+        (
+            format!("POST /data HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n"),
+            "405",
+        ),
+        (
+            format!("DELETE / HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n"),
+            "405",
+        ),
+        (
+            format!("GET / HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Length: 9\r\n\r\n"),
+            "400",
+        ),
         ("\u{16}\u{3}\u{1}\r\n\r\n".to_owned(), "400"),
         (long, "431"),
     ] {
         let answer = String::from_utf8(ask(port, request.as_bytes())).unwrap();
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request:.50}: {answer}");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{request:.50}: {answer}"
+        );
     }
     // Others are served while some ask nothing.
     let silent: Vec<_> = (0..20)
@@ -137,7 +171,11 @@ fn links_out_of_the_folder_are_refused() {
     symlink(&file, folder.path().join("recording.tw")).unwrap();
     let data = read(folder.path());
     assert_eq!(data.runs(), 0);
-    assert!(data.errors()[0].contains("a link out of the folder"), "{:?}", data.errors());
+    assert!(
+        data.errors()[0].contains("a link out of the folder"),
+        "{:?}",
+        data.errors()
+    );
     // Folders behind links are not searched, a link that stays inside is followed, and a link that the user names is meant.
     let other = tempfile::tempdir().unwrap();
     symlink(outside.path(), other.path().join("rank_0")).unwrap();
@@ -176,9 +214,15 @@ fn the_page_gets_what_the_tables_say() {
     let device: Vec<&Value> = (run["tracks"].as_array().unwrap().iter())
         .filter(|track| track["kind"] == "device")
         .collect();
-    let slices: u64 = (device.iter()).map(|track| track["blocks"]["count"].as_u64().unwrap()).sum();
+    let slices: u64 = (device.iter())
+        .map(|track| track["blocks"]["count"].as_u64().unwrap())
+        .sum();
     assert_eq!(slices, summary.kernels);
-    assert!(device.iter().any(|track| track["group"].as_str().unwrap().contains("rank 1")));
+    assert!(
+        device
+            .iter()
+            .any(|track| track["group"].as_str().unwrap().contains("rank 1"))
+    );
     // What changes is noticed, and what is cut is shown as far as it is whole.
     let source = Source::new(&[folder.path().to_owned()]).unwrap();
     assert_eq!(source.state(), data.state());
@@ -208,6 +252,11 @@ fn what_cannot_be_shown_says_why() {
         error.starts_with(&format!("127.0.0.1:{port}: cannot listen here")) && error.contains("`--port 0`"),
         "{error}"
     );
-    assert!(bind("203.0.113.7", 0).unwrap_err().to_string().contains("`--host 127.0.0.1`"));
+    assert!(
+        bind("203.0.113.7", 0)
+            .unwrap_err()
+            .to_string()
+            .contains("`--host 127.0.0.1`")
+    );
     assert!(bind("0.0.0.0", 0).unwrap().is_public());
 }

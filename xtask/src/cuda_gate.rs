@@ -89,7 +89,11 @@ fn layouts(root: &Path, environment: &Path) -> Result<()> {
     }
     let wheels = wheels.ok_or("the environment has no library of Python")?;
     for folders in HEADERS {
-        let mut compile = command(root, "cc", &["-std=c11", "-fsyntax-only", "tests/plugins/cuda/layouts.c"]);
+        let mut compile = command(
+            root,
+            "cc",
+            &["-std=c11", "-fsyntax-only", "tests/plugins/cuda/layouts.c"],
+        );
         for folder in folders {
             compile.arg("-I").arg(wheels.join(folder));
         }

@@ -3,10 +3,7 @@
 use sha2::{Digest, Sha256};
 
 const SHELL: &str = include_str!("web/page.html");
-const STYLE: &str = concat!(
-    include_str!("web/style.css"),
-    include_str!("web/panels.css"),
-);
+const STYLE: &str = concat!(include_str!("web/style.css"), include_str!("web/panels.css"),);
 /// One program: each file adds to what the ones before it made.
 const SCRIPT: &str = concat!(
     "\"use strict\";\n",
@@ -112,7 +109,15 @@ mod tests {
     fn the_page_names_no_other_place() {
         let page = page(None);
         assert!(!page.contains("{{"), "a part is missing");
-        for word in ["http://", "https://", "//cdn", "@import", "innerHTML", "eval(", "document.write"] {
+        for word in [
+            "http://",
+            "https://",
+            "//cdn",
+            "@import",
+            "innerHTML",
+            "eval(",
+            "document.write",
+        ] {
             let allowed = "http://www.w3.org/2000/svg";
             assert!(!page.replace(allowed, "").contains(word), "{word}");
         }

@@ -110,9 +110,7 @@ impl Labels {
                     .map_or(Phase::Other, |share| work.phase(known, share)),
             ),
             ops: ops(known, work),
-            shape: (work.node)
-                .map_or("", |node| known.text(node.shape))
-                .to_owned(),
+            shape: (work.node).map_or("", |node| known.text(node.shape)).to_owned(),
             program: program_name(known, program).to_owned(),
             flops: work.node.map_or(0, |node| node.flops),
             bytes: work.node.map_or(command.bytes, |node| node.bytes),

@@ -53,7 +53,13 @@ impl Refused {
 
     /// Answers with the reason.
     pub(crate) fn answer(self, to: &mut impl Write) -> io::Result<()> {
-        answer(to, self.status(), "text/plain; charset=utf-8", "", self.text().as_bytes())
+        answer(
+            to,
+            self.status(),
+            "text/plain; charset=utf-8",
+            "",
+            self.text().as_bytes(),
+        )
     }
 }
 
@@ -159,7 +165,10 @@ mod tests {
     fn requests() {
         let get = |line: &str| format!("{line}\r\nHost: 127.0.0.1:8080\r\nAccept: */*\r\n\r\n");
         let request = read(&get("GET /data?now HTTP/1.1")).unwrap();
-        assert_eq!((request.path.as_str(), request.host.as_str()), ("/data", "127.0.0.1:8080"));
+        assert_eq!(
+            (request.path.as_str(), request.host.as_str()),
+            ("/data", "127.0.0.1:8080")
+        );
         for (text, refused) in [
             (get("POST / HTTP/1.1"), Refused::Method),
             (get("OPTIONS / HTTP/1.1"), Refused::Method),
@@ -168,17 +177,33 @@ mod tests {
             (get("GET / HTTP/2"), Refused::Malformed),
             (get("GET /"), Refused::Malformed),
             ("GET / HTTP/1.1\r\n\r\n".into(), Refused::Malformed),
-            ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n".into(), Refused::Malformed),
-            ("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n".into(), Refused::Malformed),
-            ("GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".into(), Refused::Malformed),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n".into(),
+                Refused::Malformed,
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n".into(),
+                Refused::Malformed,
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".into(),
+                Refused::Malformed,
+            ),
             ("GET / HTTP/1.1\r\nHost: a\r\n".into(), Refused::Malformed),
-            (format!("GET /{} HTTP/1.1\r\n", "a".repeat(10_000)), Refused::TooLarge),
+            (
+                format!("GET /{} HTTP/1.1\r\n", "a".repeat(10_000)),
+                Refused::TooLarge,
+            ),
         ] {
             assert_eq!(read(&text), Err(refused), "{text:.60}");
         }
         let mut slow = get("GET / HTTP/1.1").into_bytes();
         slow.extend([0; 2000]);
-        assert_eq!(Request::read(&mut &slow[..], || false), Err(Refused::Malformed), "no time is left");
+        assert_eq!(
+            Request::read(&mut &slow[..], || false),
+            Err(Refused::Malformed),
+            "no time is left"
+        );
     }
 
     #[test]
@@ -190,7 +215,13 @@ mod tests {
             };
             request.comes_by(name, 8080)
         };
-        for host in ["127.0.0.1:8080", "localhost:8080", "LOCALHOST:8080", "[::1]:8080", "10.1.2.3:8080"] {
+        for host in [
+            "127.0.0.1:8080",
+            "localhost:8080",
+            "LOCALHOST:8080",
+            "[::1]:8080",
+            "10.1.2.3:8080",
+        ] {
             assert!(comes(host, "127.0.0.1"), "{host}");
         }
         assert!(comes("workstation:8080", "workstation"));

@@ -168,14 +168,26 @@ fn serve(shared: &Shared, mut stream: TcpStream, busy: bool) -> io::Result<()> {
 fn send(shared: &Shared, path: &str, to: &mut impl Write) -> io::Result<()> {
     let policy = &shared.policy;
     match path {
-        "/" => answer(to, "200 OK", "text/html; charset=utf-8", policy, shared.page.as_bytes()),
+        "/" => answer(
+            to,
+            "200 OK",
+            "text/html; charset=utf-8",
+            policy,
+            shared.page.as_bytes(),
+        ),
         "/data" => {
             let data = shared.data();
             answer(to, "200 OK", "application/octet-stream", policy, data.bytes())
         }
         "/state" => {
             let state = shared.source.state();
-            answer(to, "200 OK", "text/plain; charset=utf-8", policy, state.as_bytes())
+            answer(
+                to,
+                "200 OK",
+                "text/plain; charset=utf-8",
+                policy,
+                state.as_bytes(),
+            )
         }
         _ => Refused::NotFound.answer(to),
     }

@@ -84,7 +84,9 @@ fn recordings(folder: &Path) -> Result<Vec<PathBuf>> {
 fn names(folders: &[PathBuf]) -> Vec<String> {
     let short = |folder: &PathBuf| {
         let whole = fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());
-        let name = find::folder(&whole).file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = find::folder(&whole)
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
         name.unwrap_or_else(|| folder.display().to_string())
     };
     let all: Vec<String> = folders.iter().map(short).collect();
