@@ -139,24 +139,52 @@ fn a_folder_that_cannot_be_made_costs_the_profile_alone() {
     assert!(start("ten", &file, &[]).wait().unwrap().success());
 }
 
+/// 100 programs are killed at random moments, some at a time.
 #[test]
 fn a_program_that_is_killed_leaves_a_file_that_is_good_to_its_last_record() {
-    let mut most = 0;
-    for round in 0..20_u64 {
-        let folder = tempfile::tempdir().unwrap();
-        let mut program = start("endless", folder.path(), &[]);
-        std::thread::sleep(Duration::from_millis(150 + round * 37 % 200));
-        program.kill().unwrap();
-        program.wait().unwrap();
-        let file = folder.path().join("rank_0/recording.tw");
-        if !file.exists() || std::fs::metadata(&file).unwrap().len() < 8 {
-            // It was killed before it began.
-            continue;
-        }
-        let (ops, ended, _) = read(&file);
-        assert!(!ended);
-        most = most.max(ops);
-    }
+    const AT_A_TIME: u64 = 10;
+    let found: Vec<Option<usize>> = std::thread::scope(|scope| {
+        let killers: Vec<_> = (0..AT_A_TIME)
+            .map(|killer| {
+                scope.spawn(move || {
+                    (0..10)
+                        .map(|round| killed(killer * 10 + round))
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        killers
+            .into_iter()
+            .flat_map(|killer| killer.join().unwrap())
+            .collect()
+    });
+    assert_eq!(found.len(), 100);
     // What is written at least every 100 ms is there.
-    assert!(most > 0);
+    let with_ops = found.iter().flatten().filter(|ops| **ops > 0).count();
+    assert!(with_ops >= 50, "{with_ops} of 100 files hold ops");
+}
+
+/// The ops in the file of a program that was killed; `None` for one that was killed before it began to record.
+fn killed(seed: u64) -> Option<usize> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = start("endless", folder.path(), &[]);
+    let file = folder.path().join("rank_0/recording.tw");
+    // From the moment at which there is a file on.
+    let begun = std::time::Instant::now();
+    while !file.exists() && begun.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let random = seed
+        .wrapping_mul(6364136223846793005)
+        .wrapping_add(1442695040888963407)
+        >> 33;
+    std::thread::sleep(Duration::from_micros(random % 400_000));
+    program.kill().unwrap();
+    program.wait().unwrap();
+    if !file.exists() || std::fs::metadata(&file).unwrap().len() < 8 {
+        return None;
+    }
+    let (ops, ended, _) = read(&file);
+    assert!(!ended);
+    Some(ops)
 }

@@ -1499,7 +1499,7 @@ struct thalweg_profile_counter {
     uint8_t name[48];
     /* What one is: `bytes`, `cycles`; empty for a plain number. */
     uint8_t unit[16];
-    /* How many since the profile was started. */
+    /* How many since the profile was started, or since the first question in it. */
     uint64_t value;
 };
 
@@ -1529,7 +1529,8 @@ struct thalweg_profile_table {
     int32_t (*correlate)(thalweg_context context, uint64_t id);
     /* Takes records out, in no particular order. Work that still runs has none yet. */
     int32_t (*drain)(thalweg_context context, const thalweg_profile_drain_args *args);
-    /* The hardware's counters; `THALWEG_STATUS_UNSUPPORTED` and why where there are none. */
+    /* The hardware's counters, which may begin with the first question in a profile;
+     * `THALWEG_STATUS_UNSUPPORTED` and why where there are none. */
     int32_t (*counters)(thalweg_context context, const thalweg_profile_counters_args *args);
 };
 

@@ -44,6 +44,7 @@ mod known;
 mod out;
 pub mod page;
 mod pass;
+mod peaks;
 mod phase;
 mod plot;
 pub mod repair;

@@ -1,6 +1,7 @@
 //! The first look at a recording: what the second one must know from the start.
 
 use crate::error::{Error, Result};
+use crate::peaks::Peaks;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::BufReader;
@@ -21,6 +22,8 @@ pub(crate) struct Survey {
     /// Events that were not recorded, by whose they are.
     pub(crate) lost: BTreeMap<String, u64>,
     pub(crate) errors: Vec<String>,
+    /// What devices can do, by target.
+    can_do: BTreeMap<String, Peaks>,
     /// Devices without times, and why.
     pub(crate) unmeasured: Vec<(String, String)>,
     /// The scopes with which forward begins and whose gradient ends backward, where the profile named them.
@@ -161,6 +164,14 @@ impl Survey {
                     self.points.add(mark);
                 }
             }
+            Record::Counter { name, value, .. } => {
+                if let Some(name) = seen.texts.get(&name)
+                    && let Some((target, _)) = name.split_once(" peak ")
+                {
+                    let peaks = self.can_do.entry(target.to_owned()).or_default();
+                    peaks.add(name, value);
+                }
+            }
             Record::Failure { text, .. } => seen.failures.push(text),
             Record::Lost { source, count } => {
                 let lost = seen.lost.entry(source).or_default();
@@ -176,9 +187,13 @@ impl Survey {
             | Record::Place(_)
             | Record::Program(_)
             | Record::Op(_)
-            | Record::Run(_)
-            | Record::Counter { .. } => {}
+            | Record::Run(_) => {}
         }
+    }
+
+    /// What the device of a target can do.
+    pub(crate) fn peaks_of(&self, target: &str) -> Peaks {
+        self.can_do.get(target).copied().unwrap_or_default()
     }
 
     /// The step in which `time` is, of the same thread if there is one.

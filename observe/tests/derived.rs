@@ -408,3 +408,25 @@ fn points_bound_forward_and_backward() {
     assert_eq!((step.forward, step.other), (134_000, 400_000));
     assert_eq!(step.backward, 67_000 + 300_000);
 }
+
+/// A device of a backend without the table of profiles.
+#[test]
+fn a_device_that_is_not_measured_is_noted() {
+    let mut sample = lenet(0);
+    let why = sample.text("not measured by this backend, which has no profile table");
+    for record in &mut sample.records {
+        if let Record::Device(device) = record {
+            device.unmeasured = why;
+        }
+    }
+    // The text stands before what refers to it.
+    let text = sample.records.pop().unwrap();
+    sample.records.insert(1, text);
+    let (summary, _) = derived(&[sample]);
+    let note = "cpu:0 is not measured: not measured by this backend, which has no profile table";
+    assert!(
+        summary.notes.iter().any(|line| line.contains(note)),
+        "{:?}",
+        summary.notes
+    );
+}

@@ -9,7 +9,10 @@ mod plugins;
 
 use std::ffi::c_void;
 use std::ptr;
+use thalweg::hal::Runtime;
 use thalweg::loader::{Backend, LoaderOptions, Registry};
+use thalweg::observe::recording::{Reader, Record};
+use thalweg::{Tensor, observe};
 use thalweg_hal::tables::*;
 use thalweg_hal::{Status, Str};
 
@@ -441,4 +444,39 @@ fn after_a_shutdown_it_is_unavailable() {
     plain.outcome(unsafe { (core.shutdown)(plain.context) }).unwrap();
     let text = "the backend plainc was shut down".to_owned();
     assert_eq!(plain.free(buffer), Err((Status::Unavailable, text)));
+}
+
+/// Without the table of profiles a program is recorded all the same, and the recording says what it lacks.
+#[test]
+fn a_profile_says_that_the_table_is_missing() {
+    let file = plugins::plain_c("plain_c_profile");
+    let options = LoaderOptions {
+        cache: None,
+        folders: vec![file.parent().unwrap().to_owned()],
+        ..LoaderOptions::default()
+    };
+    let device = Runtime::new(Registry::new(options)).device("plainc").unwrap();
+    assert!(!device.has_profiles());
+    let cx = thalweg::Context::on(device);
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("plain_c_recording");
+    let profile = observe::Profile::to(&folder).memory(true).start(&cx).unwrap();
+    let x = Tensor::from_slice(&[1.0_f32, 2.0], 2, &cx);
+    assert_eq!(x.to_vec::<f32>().unwrap(), [1.0, 2.0]);
+    profile.finish().unwrap();
+    let bytes = std::fs::read(folder.join("rank_0/recording.tw")).unwrap();
+    let mut reader = Reader::new(&bytes[..]).unwrap();
+    let (mut texts, mut why) = (std::collections::HashMap::new(), None);
+    for record in reader.by_ref() {
+        match record {
+            Record::Text { id, text } => drop(texts.insert(id, text)),
+            Record::Device(device) => why = texts.get(&device.unmeasured).cloned(),
+            _ => {}
+        }
+    }
+    assert!(reader.cut().is_none());
+    let why = why.unwrap();
+    assert!(
+        why.contains("not measured by this backend, which has no profile table"),
+        "{why}"
+    );
 }

@@ -210,7 +210,9 @@ fn fuzz(root: &Path) -> Result<Skipped> {
 
 /// Runs every benchmark once, unmeasured, with what the tests have built.
 fn benches(root: &Path) -> Result<Skipped> {
-    let mut args: Vec<OsString> = ["test", "--workspace", "--all-features"].map(OsString::from).into();
+    let mut args: Vec<OsString> = ["test", "--workspace", "--all-features"]
+        .map(OsString::from)
+        .into();
     for file in std::fs::read_dir(root.join("benches/benches"))? {
         args.push("--bench".into());
         args.extend(file?.path().file_stem().map(OsString::from));

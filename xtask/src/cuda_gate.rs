@@ -1,4 +1,4 @@
-//! The compile gate of CUDA sources: NVRTC from PyPI, which holds ptxas, no GPU.
+//! The compile gate of CUDA sources: NVRTC from PyPI, which holds ptxas, no GPU. Layouts of CUPTI are compared with its headers.
 
 use crate::process::{cargo, command, exists, run as execute};
 use crate::suite::Skip;
@@ -6,8 +6,21 @@ use crate::{Result, target};
 use std::fs;
 use std::path::Path;
 
-/// NVRTC of two major versions.
-const WHEELS: [&str; 2] = ["nvidia-cuda-nvrtc-cu12==12.9.*", "nvidia-cuda-nvrtc==13.*"];
+/// NVRTC of two major versions, and the headers of CUPTI with those that they include.
+const WHEELS: [&str; 7] = [
+    "nvidia-cuda-nvrtc-cu12==12.9.*",
+    "nvidia-cuda-nvrtc==13.*",
+    "nvidia-cuda-cupti-cu12==12.9.*",
+    "nvidia-cuda-cupti==13.*",
+    "nvidia-cuda-runtime-cu12==12.9.*",
+    "nvidia-cuda-runtime==13.*",
+    "nvidia-cuda-crt==13.*",
+];
+/// Folders of headers of each major version, in the wheels' own.
+const HEADERS: [&[&str]; 2] = [
+    &["cuda_cupti/include", "cuda_runtime/include", "cu13/include"],
+    &["cu13/include"],
+];
 /// Which architecture is compiled by which major version.
 const ARCHES: [&str; 2] = ["sm_80@12", "sm_90@13"];
 /// Most bytes that a kernel may spill, stores and loads together. The worst of the corpus, attention of bf16 with 64-bit
@@ -64,5 +77,27 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Skip>> {
         &python,
         &["backends/cstyle/gate/compile.py", &shown, SPILLS],
     );
-    execute(compile.args(ARCHES)).map(|()| Vec::new())
+    execute(compile.args(ARCHES))?;
+    layouts(root, &environment).map(|()| Vec::new())
+}
+
+/// Compiles what says where fields of CUPTI's records lie with its headers.
+fn layouts(root: &Path, environment: &Path) -> Result<()> {
+    let mut wheels = None;
+    for python in fs::read_dir(environment.join("lib"))? {
+        wheels = Some(python?.path().join("site-packages/nvidia"));
+    }
+    let wheels = wheels.ok_or("the environment has no library of Python")?;
+    for folders in HEADERS {
+        let mut compile = command(
+            root,
+            "cc",
+            &["-std=c11", "-fsyntax-only", "tests/plugins/cuda/layouts.c"],
+        );
+        for folder in folders {
+            compile.arg("-I").arg(wheels.join(folder));
+        }
+        execute(&mut compile)?;
+    }
+    Ok(())
 }

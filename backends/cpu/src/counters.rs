@@ -85,7 +85,8 @@ impl Counters {
             let mut sum = 0_u64;
             for counter in counters {
                 let counted = counted(counter);
-                sum += counted.map_err(|error| Error::unsupported(format!("the counter of {name}: {error}")))?;
+                sum +=
+                    counted.map_err(|error| Error::unsupported(format!("the counter of {name}: {error}")))?;
             }
             all.push(Counter {
                 name: name.to_owned(),
@@ -100,7 +101,12 @@ impl Counters {
 fn threads() -> io::Result<Vec<libc::pid_t>> {
     let mut all = Vec::new();
     for entry in fs::read_dir("/proc/self/task")? {
-        all.extend(entry?.file_name().to_str().and_then(|name| name.parse::<libc::pid_t>().ok()));
+        all.extend(
+            entry?
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse::<libc::pid_t>().ok()),
+        );
     }
     Ok(all)
 }
@@ -153,7 +159,13 @@ fn counted(counter: &OwnedFd) -> io::Result<u64> {
     use std::os::fd::AsRawFd;
     let mut words = [0_u64; 3];
     // SAFETY: room for as many bytes as are asked for.
-    let read = unsafe { libc::read(counter.as_raw_fd(), words.as_mut_ptr().cast(), size_of_val(&words)) };
+    let read = unsafe {
+        libc::read(
+            counter.as_raw_fd(),
+            words.as_mut_ptr().cast(),
+            size_of_val(&words),
+        )
+    };
     if read != size_of_val(&words) as isize {
         return Err(io::Error::last_os_error());
     }
@@ -175,7 +187,13 @@ fn is_unknown(error: &io::Error) -> bool {
 
 /// Why nothing is counted.
 fn refused(name: &str, error: &io::Error) -> Error {
-    let paranoid = || fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?.trim().parse::<i64>().ok();
+    let paranoid = || {
+        fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
+            .ok()?
+            .trim()
+            .parse::<i64>()
+            .ok()
+    };
     let why = match error.raw_os_error() {
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => {
             "the kernel sees no counters of this processor; a virtual machine has those alone that its host passes on".into()
@@ -207,10 +225,16 @@ mod tests {
                 std::hint::black_box(sum);
                 let after = counters.read().unwrap();
                 assert_eq!(before[0].name, "cycles");
-                assert!(after[0].value > before[0].value + 1_000_000, "{before:?} {after:?}");
+                assert!(
+                    after[0].value > before[0].value + 1_000_000,
+                    "{before:?} {after:?}"
+                );
             }
             Err(error) => {
-                assert!(error.message.starts_with("no hardware counters of cycles: "), "{error}");
+                assert!(
+                    error.message.starts_with("no hardware counters of cycles: "),
+                    "{error}"
+                );
                 let visible = fs::exists("/sys/bus/event_source/devices/cpu").unwrap();
                 assert!(!visible || !error.message.contains("virtual machine"), "{error}");
             }

@@ -205,7 +205,9 @@ fn settle(control: &mut Control) {
     }
     let busy = {
         let mut state = STATE.lock();
-        state.busy.retain(|(flight, position)| !flight.is_passed(*position));
+        state
+            .busy
+            .retain(|(flight, position)| !flight.is_passed(*position));
         !state.busy.is_empty()
     };
     if busy {

@@ -1,7 +1,7 @@
 //! A device: its primary context, and what hangs on it.
 
-use crate::api::codes::{PEER_ENABLED, SUCCESS};
 use crate::activity;
+use crate::api::codes::{PEER_ENABLED, SUCCESS};
 use crate::api::{Cupti, Driver, Lt, Nvrtc, Search};
 use crate::config::Config;
 use crate::context::Context;

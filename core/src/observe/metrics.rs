@@ -2,9 +2,9 @@
 
 use crate::context::Context;
 use crate::error::Result;
+use crate::hal;
 use crate::record::span;
 use crate::tensor::Tensor;
-use crate::hal;
 use std::fmt;
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Profiles: recordings that a program asks for.
 
-use super::metrics::{Measured, Metric};
 use super::Schedule;
+use super::metrics::{Measured, Metric};
 use super::schedule::Plan;
 use crate::context::Context;
 use crate::error::Result;

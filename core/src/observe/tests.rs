@@ -6,7 +6,7 @@ mod memory;
 mod names;
 
 use super::recording::{CommandKind, MemoryKind, SpanKind};
-use super::{Profile, ProfileError, Schedule};
+use super::{Metric, Profile, ProfileError, Schedule};
 use crate::context::{Context, Mode};
 use crate::error::Error;
 use crate::tensor::Tensor;
@@ -384,5 +384,41 @@ fn gradients_of_gradients_say_whose_they_are() {
             called.iter().any(|name| name.starts_with(scope)),
             "{scope}: {called:#?}"
         );
+    }
+}
+
+/// What a profile is asked for is in its recording: figures, or why there are none.
+#[test]
+fn metrics_are_measured_or_unavailable() {
+    let _alone = alone();
+    let cx = Context::new("cpu").unwrap();
+    let x = numbers(&cx);
+    for metric in Metric::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let profile = Profile::to(folder.path()).metric(metric).start(&cx).unwrap();
+        assert_eq!(x.exp().shape().unwrap().len(), 2);
+        profile.finish().unwrap();
+        let recording = Recording::read(&rank(&folder));
+        assert!(recording.is_ended && recording.lost == 0);
+        let target = cx.device().target();
+        assert_eq!(recording.marks[0], format!("ai_core_metrics {metric} {target}"));
+        let counters: Vec<&str> = recording.counters.iter().map(|(name, _)| name.as_str()).collect();
+        let peak = |what: &str| vec![format!("{target} peak {what}")];
+        match metric {
+            Metric::PipeUtilization => assert_eq!(counters, [""; 0]),
+            Metric::ArithmeticUtilization => assert_eq!(counters, peak("flop/s")),
+            Metric::Memory => assert_eq!(counters, peak("byte/s")),
+            Metric::MemoryL0 | Metric::ResourceConflictRatio => match recording.marks.get(1) {
+                Some(why) => {
+                    let begin = format!("ai_core_metrics unavailable {target} ");
+                    assert!(
+                        why.starts_with(&begin) && why.contains("no hardware counters of cycles: "),
+                        "{why}"
+                    );
+                    assert_eq!(counters, [""; 0]);
+                }
+                None => assert!(counters[0].ends_with(" cycles") && recording.counters[0].1 > 0.0),
+            },
+        }
     }
 }

@@ -4,11 +4,11 @@ use crate::error::Result;
 use crate::known::Known;
 use crate::out::{Cell, Maybe, Micros, Out};
 use crate::pass::View;
-use crate::view::metrics::Peaks;
+use crate::peaks::Peaks;
 use crate::work::{Owner, Share, Work};
 use std::collections::HashMap;
 use std::path::Path;
-use thalweg::observe::recording::{PlaceId, TextId};
+use thalweg::observe::recording::PlaceId;
 
 /// What the text of a command's ops depends on: program, node, op and call of the run.
 pub(crate) type Origin = (u32, u32, PlaceId, u32);
@@ -57,7 +57,7 @@ pub(crate) struct Kernels {
     texts: HashMap<Origin, String>,
     devices: HashMap<u32, String>,
     streams: HashMap<u32, String>,
-    peaks: Peaks,
+    peaks: HashMap<u32, Peaks>,
 }
 
 impl Kernels {
@@ -71,7 +71,7 @@ impl Kernels {
             texts: HashMap::new(),
             devices: HashMap::new(),
             streams: HashMap::new(),
-            peaks: Peaks::default(),
+            peaks: HashMap::new(),
         })
     }
 
@@ -100,6 +100,7 @@ impl View for Kernels {
     fn recording(&mut self, _: &Known<'_>) -> Result<()> {
         self.texts.clear();
         self.devices.clear();
+        self.peaks.clear();
         self.streams.clear();
         Ok(())
     }
@@ -144,13 +145,10 @@ impl View for Kernels {
             Some(node) if command.nth == 0 => (node.flops, node.bytes.max(command.bytes)),
             Some(_) | None => (0, 0),
         };
-        let (flops, bytes) = self.peaks.parts(flops, bytes, work.time());
+        let peaks = self.peaks.entry(device);
+        let peaks = *peaks.or_insert_with(|| known.survey.peaks_of(&known.target(device)));
+        let (flops, bytes) = peaks.parts(flops, bytes, work.time());
         self.out
             .write(format_args!("{:.4},{:.4}\n", Maybe(flops), Maybe(bytes)))
-    }
-
-    fn counter(&mut self, known: &Known<'_>, _: u64, name: TextId, value: f64) -> Result<()> {
-        self.peaks.add(known.text(name), value);
-        Ok(())
     }
 }

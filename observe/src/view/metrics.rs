@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::known::Known;
 use crate::pass::{Instant, View};
+use crate::peaks::Peaks;
 use crate::work::Work;
 use std::collections::BTreeMap;
 use thalweg::observe::Metric;
@@ -26,35 +27,6 @@ pub struct MetricRow {
     pub value: std::result::Result<Vec<(&'static str, f64)>, String>,
     /// Whether counts of operations and bytes, or times, are estimates.
     pub estimated: bool,
-}
-
-/// The most that a device was seen to do in a second.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Peaks {
-    flops: Option<f64>,
-    bytes: Option<f64>,
-}
-
-impl Peaks {
-    /// Takes a counter: `cpu:0 peak flop/s`.
-    pub(crate) fn add(&mut self, name: &str, value: f64) {
-        let known = value.is_finite() && value > 0.0;
-        let value = known.then_some(value);
-        if name.ends_with(" peak flop/s") {
-            self.flops = value;
-        } else if name.ends_with(" peak byte/s") {
-            self.bytes = value;
-        }
-    }
-
-    /// What parts of the peaks some work in nanoseconds is.
-    pub(crate) fn parts(self, flops: u64, bytes: u64, time: u64) -> (Option<f64>, Option<f64>) {
-        let part = |count: u64, peak: Option<f64>| {
-            let peak = peak.filter(|_| count > 0 && time > 0)?;
-            Some(count as f64 * 1e9 / time as f64 / peak)
-        };
-        (part(flops, self.flops), part(bytes, self.bytes))
-    }
 }
 
 /// Time in which something ran.
@@ -93,7 +65,6 @@ impl Busy {
 struct Device {
     asked: Option<Metric>,
     unavailable: Option<String>,
-    peaks: Peaks,
     counters: BTreeMap<String, f64>,
     kernels: Busy,
     all: Busy,
@@ -120,7 +91,7 @@ impl Metrics {
 }
 
 impl Device {
-    fn value(&self, metric: Metric) -> std::result::Result<Vec<(&'static str, f64)>, String> {
+    fn value(&self, metric: Metric, peaks: Peaks) -> std::result::Result<Vec<(&'static str, f64)>, String> {
         if let Some(why) = &self.unavailable {
             return Err(why.clone());
         }
@@ -134,7 +105,7 @@ impl Device {
             Some(value) => Ok(*value),
             None => Err(format!("the processor does not count {name}")),
         };
-        let (flops, bytes) = self.peaks.parts(self.flops, self.bytes, all);
+        let (flops, bytes) = peaks.parts(self.flops, self.bytes, all);
         let unknown = || "the kernels' operations and bytes are not known".to_owned();
         Ok(match metric {
             Metric::PipeUtilization => vec![
@@ -216,7 +187,6 @@ impl View for Metrics {
         if let Some((target, what)) = name.split_once(' ')
             && let Some(device) = self.devices.get_mut(target)
         {
-            device.peaks.add(name, value);
             device.counters.insert(what.to_owned(), value);
         }
         Ok(())
@@ -226,11 +196,12 @@ impl View for Metrics {
         self.targets.clear();
         for (target, device) in std::mem::take(&mut self.devices) {
             if let Some(metric) = device.asked {
+                let peaks = known.survey.peaks_of(&target);
                 self.rows.push(MetricRow {
                     rank: known.rank(),
                     device: target,
                     metric,
-                    value: device.value(metric),
+                    value: device.value(metric, peaks),
                     estimated: device.is_estimated(metric),
                 });
             }
@@ -246,7 +217,15 @@ mod tests {
     #[test]
     fn time_counts_once() {
         let mut busy = Busy::default();
-        for (start, end) in [(10, 20), (30, 40), (15, 35), (50, 60), (41, 42), (12, 13), (60, 70)] {
+        for (start, end) in [
+            (10, 20),
+            (30, 40),
+            (15, 35),
+            (50, 60),
+            (41, 42),
+            (12, 13),
+            (60, 70),
+        ] {
             busy.add(start, end);
         }
         assert_eq!(busy.time(), 30 + 1 + 20);
@@ -256,15 +235,5 @@ mod tests {
         }
         assert_eq!(busy.time(), 9 * APART as u64);
         assert!(busy.open.len() <= APART);
-    }
-
-    #[test]
-    fn peaks_are_parts_of_what_was_seen() {
-        let mut peaks = Peaks::default();
-        assert_eq!(peaks.parts(100, 100, 100), (None, None));
-        peaks.add("cpu:0 peak flop/s", 4e9);
-        peaks.add("cpu:0 peak byte/s", f64::NAN);
-        assert_eq!(peaks.parts(100, 100, 100), (Some(0.25), None));
-        assert_eq!(peaks.parts(0, 100, 0), (None, None));
     }
 }

@@ -5,12 +5,12 @@ use crate::error::Result;
 use crate::known::Known;
 use crate::out::{Cell, Maybe, Micros, Out, json};
 use crate::pass::View;
-use crate::view::metrics::Peaks;
+use crate::peaks::Peaks;
 use crate::work::{Owner, Work, kind_name, time};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::Path;
-use thalweg::observe::recording::{Op, Run, TextId};
+use thalweg::observe::recording::{Op, Run};
 
 /// Most shapes that a row lists.
 const SHAPES: usize = 4;
@@ -104,6 +104,29 @@ struct Row {
     estimated: bool,
     flops: u64,
     bytes: u64,
+    flops_of_peak: Part,
+    bytes_of_peak: Part,
+}
+
+/// What of its time work would take at the peak of its device.
+#[derive(Default)]
+struct Part {
+    ideal: f64,
+    time: u64,
+}
+
+impl Part {
+    /// Adds work in nanoseconds, which did a part of what the device can do.
+    fn add(&mut self, part: Option<f64>, time: u64) {
+        if let Some(part) = part {
+            self.ideal += part * time as f64;
+            self.time = self.time.saturating_add(time);
+        }
+    }
+
+    fn of_whole(&self) -> Option<f64> {
+        (self.time > 0).then(|| self.ideal / self.time as f64)
+    }
 }
 
 /// A run of which commands come.
@@ -126,7 +149,8 @@ pub(crate) struct Ops {
     /// By stream.
     open: HashMap<u32, Open>,
     device: u64,
-    peaks: Peaks,
+    /// Of this recording, by device.
+    peaks: HashMap<u32, Peaks>,
 }
 
 impl Ops {
@@ -171,9 +195,8 @@ impl Ops {
 
     /// The rows, those that take most device time first.
     pub(crate) fn finish(self) -> Vec<OpRow> {
-        let (all, peaks) = (self.device, self.peaks);
-        let rows = self.rows.into_iter();
-        let mut rows: Vec<OpRow> = rows.map(|row| finished(row, all, peaks)).collect();
+        let all = self.device;
+        let mut rows: Vec<OpRow> = self.rows.into_iter().map(|row| finished(row, all)).collect();
         rows.sort_by(|a, b| {
             let by_time = (b.device.own, b.host.own).cmp(&(a.device.own, a.host.own));
             by_time.then_with(|| (&a.scope, &a.name, &a.line).cmp(&(&b.scope, &b.name, &b.line)))
@@ -182,8 +205,7 @@ impl Ops {
     }
 }
 
-fn finished(row: Row, all: u64, peaks: Peaks) -> OpRow {
-    let (flops_of_peak, bytes_of_peak) = peaks.parts(row.flops, row.bytes, row.device_own);
+fn finished(row: Row, all: u64) -> OpRow {
     let rate =
         |count: u64| (count > 0 && row.device_own > 0).then(|| count as f64 * 1e9 / row.device_own as f64);
     OpRow {
@@ -194,8 +216,8 @@ fn finished(row: Row, all: u64, peaks: Peaks) -> OpRow {
         estimated: row.estimated,
         flops_per_s: rate(row.flops),
         bytes_per_s: rate(row.bytes),
-        flops_of_peak,
-        bytes_of_peak,
+        flops_of_peak: row.flops_of_peak.of_whole(),
+        bytes_of_peak: row.bytes_of_peak.of_whole(),
         shapes: row.shapes.join(" "),
         name: row.key.name,
         scope: row.key.scope,
@@ -261,6 +283,9 @@ impl View for Ops {
             Ops::close(&mut self.rows, open);
             open.correlation = command.correlation;
         }
+        let device = known.device_of(command.stream);
+        let peaks = self.peaks.entry(device);
+        let peaks = *peaks.or_insert_with(|| known.survey.peaks_of(&known.target(device)));
         let single = work.shares.len() == 1;
         let mut function = None;
         for share in work.shares {
@@ -269,6 +294,9 @@ impl View for Ops {
             row.device_own = row.device_own.saturating_add(share.time);
             row.flops = row.flops.saturating_add(share.flops);
             row.bytes = row.bytes.saturating_add(share.bytes);
+            let (flops, bytes) = peaks.parts(share.flops, share.bytes, share.time);
+            row.flops_of_peak.add(flops, share.time);
+            row.bytes_of_peak.add(bytes, share.time);
             row.estimated |= share.estimated;
             match share.owner {
                 Owner::Program(_) => {}
@@ -293,17 +321,13 @@ impl View for Ops {
         Ok(())
     }
 
-    fn counter(&mut self, known: &Known<'_>, _: u64, name: TextId, value: f64) -> Result<()> {
-        self.peaks.add(known.text(name), value);
-        Ok(())
-    }
-
     fn recorded(&mut self, _: &Known<'_>) -> Result<()> {
         for open in self.open.values_mut() {
             Ops::close(&mut self.rows, open);
         }
         self.open.clear();
         self.of.clear();
+        self.peaks.clear();
         Ok(())
     }
 }
@@ -317,7 +341,9 @@ pub(crate) fn write_csv(rows: &[OpRow], lost: u64, folder: &Path) -> Result<()> 
             out.write(format_args!(",{side}_{figure}_us"))?;
         }
     }
-    out.write(format_args!(",share,estimated,flops_per_s,bytes_per_s,flops_of_peak,bytes_of_peak\n"))?;
+    out.write(format_args!(
+        ",share,estimated,flops_per_s,bytes_per_s,flops_of_peak,bytes_of_peak\n"
+    ))?;
     for row in rows {
         let [name, scope, line, shapes] =
             [&row.name, &row.scope, &row.line, &row.shapes].map(|cell| Cell(cell));

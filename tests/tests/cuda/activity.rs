@@ -38,7 +38,11 @@ fn refuse(function: &CStr, code: u32) {
 /// How much of CUPTI is in use: its client and four kinds of records.
 fn active() -> i32 {
     // SAFETY: the function has this type.
-    unsafe { library().get::<unsafe extern "C" fn() -> i32>(b"standin_cupti_active").unwrap()() }
+    unsafe {
+        library()
+            .get::<unsafe extern "C" fn() -> i32>(b"standin_cupti_active")
+            .unwrap()()
+    }
 }
 
 fn drained(profile: &Profile) -> (Vec<ProfileRecord>, u64) {
@@ -49,7 +53,9 @@ fn drained(profile: &Profile) -> (Vec<ProfileRecord>, u64) {
 }
 
 fn is_exact(records: &[ProfileRecord]) -> bool {
-    records.iter().all(|record| record.flags == ProfileFlag::Exact.bit())
+    records
+        .iter()
+        .all(|record| record.flags == ProfileFlag::Exact.bit())
 }
 
 /// Why times are not exact, as the device says it.
@@ -102,8 +108,14 @@ fn work_has_times_of_its_own() {
     let mut last = begun;
     for record in &records {
         assert_eq!((record.stream, record.packet), (stream.handle(), u32::MAX));
-        assert!(begun <= record.queued_ns && record.queued_ns <= record.start_ns, "{record:?}");
-        assert!(last <= record.start_ns && record.start_ns <= record.end_ns, "{record:?}");
+        assert!(
+            begun <= record.queued_ns && record.queued_ns <= record.start_ns,
+            "{record:?}"
+        );
+        assert!(
+            last <= record.start_ns && record.start_ns <= record.end_ns,
+            "{record:?}"
+        );
         last = record.end_ns;
     }
     assert!(last <= ended, "ended {} ns before its last record", last - ended);
@@ -122,7 +134,10 @@ fn graphs_are_traced_node_by_node() {
         stream.synchronize().unwrap();
         assert_eq!(y.download::<f32>(&stream).unwrap(), [2.0; 8]);
         let after = counts(14);
-        (after.graphs - before.graphs, after.instantiated - before.instantiated)
+        (
+            after.graphs - before.graphs,
+            after.instantiated - before.instantiated,
+        )
     };
     assert_eq!(runs(3), (3, 1));
     for made_anew in [1, 0] {
@@ -160,7 +175,9 @@ fn each_node_of_a_function_is_told_once_a_run() {
     let long = numbers(&[20_000]).cast(DType::F32) * 1e-4;
     let traced = jit(branches);
     let values = |outputs: Vec<Tensor>| -> Vec<f64> {
-        (outputs.iter()).flat_map(|output| output.cast(DType::F64).to_vec::<f64>().unwrap()).collect()
+        (outputs.iter())
+            .flat_map(|output| output.cast(DType::F64).to_vec::<f64>().unwrap())
+            .collect()
     };
     let before = values(traced.call((&x, &long)));
     let mut profile = device.profile_start(ProfileKinds::WORK, 100_000).unwrap();
@@ -191,7 +208,10 @@ fn each_node_of_a_function_is_told_once_a_run() {
     for pair in first.windows(2) {
         // Commands of a node count from 0, and no node is left out.
         let ((packet, command, _), (next, nth, _)) = (pair[0], pair[1]);
-        assert!((next == packet && nth == command + 1) || (next > packet && nth == 0), "{first:?}");
+        assert!(
+            (next == packet && nth == command + 1) || (next > packet && nth == 0),
+            "{first:?}"
+        );
     }
     assert!(seen.values().all(|parts| parts == first), "{seen:?}");
 }
@@ -319,12 +339,28 @@ fn what_cupti_refuses_is_measured_by_events() {
     }
     let device = device(13);
     let calls = [
-        (c"cuptiSubscribe", 39, "cuptiSubscribe returned CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED (39)"),
-        (c"cuptiActivityRegisterCallbacks", 1, "cuptiActivityRegisterCallbacks returned an unknown code (1)"),
-        (c"cuptiActivityRegisterTimestampCallback", 15, "cuptiActivityRegisterTimestampCallback"),
+        (
+            c"cuptiSubscribe",
+            39,
+            "cuptiSubscribe returned CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED (39)",
+        ),
+        (
+            c"cuptiActivityRegisterCallbacks",
+            1,
+            "cuptiActivityRegisterCallbacks returned an unknown code (1)",
+        ),
+        (
+            c"cuptiActivityRegisterTimestampCallback",
+            15,
+            "cuptiActivityRegisterTimestampCallback",
+        ),
         (c"cuptiEnableDomain", 2, "cuptiEnableDomain"),
         (c"cuptiEnableCallback", 2, "cuptiEnableCallback"),
-        (c"cuptiActivityEnable", 35, "cuptiActivityEnable returned CUPTI_ERROR_INSUFFICIENT_PRIVILEGES (35)"),
+        (
+            c"cuptiActivityEnable",
+            35,
+            "cuptiActivityEnable returned CUPTI_ERROR_INSUFFICIENT_PRIVILEGES (35)",
+        ),
     ];
     for (call, code, reason) in calls {
         refuse(call, code);
@@ -371,7 +407,11 @@ fn an_old_cupti_is_not_used() {
     if std::env::var_os(VERSION).is_none() {
         return alone("activity::an_old_cupti_is_not_used", VERSION);
     }
-    by_events(&device(13), 13, "libcupti.so.13 has the version 1, and 18, that of CUDA 12.0, or later is needed");
+    by_events(
+        &device(13),
+        13,
+        "libcupti.so.13 has the version 1, and 18, that of CUDA 12.0, or later is needed",
+    );
 }
 
 /// Threads submit while others start and stop profiles: nothing hangs, and each record is whole.
@@ -392,7 +432,9 @@ fn threads_start_and_stop_at_random() {
     let profiles = |seed: u64| {
         let (mut state, mut all) = (seed, 0);
         while now() < end {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
             let Ok(mut profile) = device.profile_start(ProfileKinds::WORK, 4000) else {
                 std::thread::yield_now();
                 continue;

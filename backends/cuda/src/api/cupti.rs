@@ -49,7 +49,8 @@ pub(crate) const RUNTIME: u32 = sys::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_RUNTI
 pub(crate) const RESOURCE: u32 = sys::CUpti_CallbackDomain::CUPTI_CB_DOMAIN_RESOURCE as u32;
 /// Callbacks of the last of these.
 pub(crate) const NODE_MADE: u32 = sys::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED as u32;
-pub(crate) const NODE_COPIED: u32 = sys::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED as u32;
+pub(crate) const NODE_COPIED: u32 =
+    sys::CUpti_CallbackIdResource::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED as u32;
 
 const KERNEL: u32 = sys::CUpti_ActivityKind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL as u32;
 const COPY: u32 = sys::CUpti_ActivityKind::CUPTI_ACTIVITY_KIND_MEMCPY as u32;

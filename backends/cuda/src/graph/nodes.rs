@@ -168,7 +168,9 @@ fn rows(dependencies: &[&[u32]]) -> Vec<u32> {
                 *word |= other;
             }
         }
-        let row = last.iter().position(|&node| bits[node / 64] >> (node % 64) & 1 == 1);
+        let row = last
+            .iter()
+            .position(|&node| bits[node / 64] >> (node % 64) & 1 == 1);
         let row = row.unwrap_or_else(|| {
             last.push(index);
             last.len() - 1
