@@ -4,6 +4,7 @@ pub mod cases;
 pub mod convolutions;
 pub mod indexed;
 pub mod kernels;
+pub mod layers;
 pub mod limits;
 pub mod networks;
 pub mod overhead;

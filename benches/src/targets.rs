@@ -12,14 +12,15 @@ use thalweg::hal::{self, Device};
 use thalweg::parallel::Pool;
 use thalweg_benches::cases::{Case, Limit, kernels, products};
 use thalweg_benches::limits::{FAR, Memory, bandwidth, flops};
-use thalweg_benches::{convolutions, indexed, least, median, networks, overhead, tensors};
+use thalweg_benches::{convolutions, indexed, layers, least, median, networks, overhead, tensors};
 
 const BUDGET: Duration = Duration::from_millis(400);
 
 /// What is measured beside the cases.
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 9] = [
     "overhead",
     "profile",
+    "validate",
     "eager add_1",
     "eager",
     "compile",
@@ -96,6 +97,9 @@ fn measure_all(options: &Options, device: &Device, cx: &Context) -> Result<(), B
     if wanted("profile") {
         profile(device)?;
     }
+    if wanted("validate") {
+        validated(&options.target, device)?;
+    }
     if wanted("eager add_1") {
         let ns = tensors::eager(cx)?;
         println!("{:<44}{ns:>10.1}", "eager: a + b, one element");
@@ -170,6 +174,24 @@ fn profile(device: &Device) -> thalweg::Result<()> {
     show("one kernel of a prebuilt graph", costs.node, 1.0);
     show("alloc and free, 512 B", costs.alloc, 2.0);
     println!("{:<64}{:>10.1}", "draining a record", costs.drain);
+    Ok(())
+}
+
+fn validated(target: &str, device: &Device) -> thalweg::Result<()> {
+    println!(
+        "{:<44}{:>10}{:>10}{:>10}",
+        "layer validate, ns", "without", "with", "times"
+    );
+    let costs = layers::validated(target, device)?;
+    for (name, [without, with]) in [
+        ("launch of an empty kernel", costs.launch),
+        ("launch of a + b, one element", costs.add),
+        ("one kernel of a prebuilt graph", costs.graph),
+        ("alloc and free, 512 B", costs.alloc),
+        ("compiled step of LeNet-5, 64 images", costs.step),
+    ] {
+        println!("{name:<44}{without:>10.1}{with:>10.1}{:>10.2}", with / without);
+    }
     Ok(())
 }
 

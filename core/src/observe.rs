@@ -30,6 +30,7 @@
 //! is too far ahead loses events, which are counted.
 
 mod memory;
+mod metrics;
 mod named;
 mod options;
 pub mod parts;
@@ -44,6 +45,7 @@ pub use crate::record::error::ProfileError;
 pub use crate::record::recording;
 pub use crate::record::recording::SpanKind;
 pub use memory::{Block, Change, MemoryChange, MemorySnapshot, memory_snapshot, record_memory_history};
+pub use metrics::Metric;
 pub use named::{Range, Scope, counter, mark, phase, range, restart_calls, scope, span, update_scope};
 pub use options::{ProfileKey, ProfileOptions, ProfilingOptions, near};
 pub use profile::{Profile, ProfileBuilder};

@@ -485,7 +485,7 @@ pub trait Device: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// What the hardware's counters say since the profile was started.
+    /// What the hardware's counters say since the profile was started, or since the first question in it.
     fn counters(&self) -> Result<Vec<Counter>> {
         Err(Error::unsupported("this backend reads no hardware counters"))
     }

@@ -5,6 +5,7 @@
 //!
 //! | layer | what | its options |
 //! |---|---|---|
+//! | `validate` | finds errors of programs, of the core and of plugins | [`validate::OPTIONS`] |
 //! | `fault` | makes calls fail, the same ones in every run | [`fault::OPTIONS`] |
 //!
 //! The loader of `thalweg-runtime` puts layers over backends. This crate knows the contract alone.
@@ -14,8 +15,15 @@ mod forward;
 mod layer;
 mod next;
 mod said;
+pub mod validate;
 
 use thalweg_hal::tables::LayerEntry;
 
 /// Name and function of the layer [`fault`].
 pub const FAULT: (&str, LayerEntry) = (<fault::Fault as layer::Layer>::NAME, layer::entry::<fault::Fault>);
+
+/// Name and function of the layer [`validate`].
+pub const VALIDATE: (&str, LayerEntry) = (
+    <validate::Validate as layer::Layer>::NAME,
+    layer::entry::<validate::Validate>,
+);

@@ -2,13 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod plugins;
+mod reports;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use thalweg::hal::{Runtime, Status};
 use thalweg::host::set_config;
 use thalweg::loader::{LoaderOptions, Registry};
-use thalweg_conformance::kit::matches;
+use thalweg_conformance::kit::{Ignore, matches};
 use thalweg_conformance::{Ignores, Kit, Outcome, Subject, cases};
 
 /// What each test runs.
@@ -82,7 +83,53 @@ fn load(file: &Path) -> Subject {
         cache: None,
         ..LoaderOptions::default()
     };
-    Subject::load(file, &options).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+    load_as(file, &options)
+}
+
+fn load_as(file: &Path, options: &LoaderOptions) -> Subject {
+    Subject::load(file, options).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// A plugin under the layer `validate`.
+fn load_validated(file: &Path) -> Subject {
+    load_as(file, &validated())
+}
+
+/// What is loaded under the layer `validate`, whose reports are collected.
+fn validated() -> LoaderOptions {
+    reports::collect();
+    LoaderOptions {
+        layers: vec!["validate".into()],
+        cache: None,
+        ..LoaderOptions::default()
+    }
+}
+
+fn embedded_validated() -> Subject {
+    let options = LoaderOptions {
+        use_environment: false,
+        use_executable: false,
+        development: false,
+        ..validated()
+    };
+    Subject::of(Registry::new(options).get("cpu").unwrap()).unwrap()
+}
+
+/// Cases that do on purpose what the layer refuses.
+const RACES: &[(&str, &str)] = &[(
+    "streams/blocked_callback_does_not_block_the_caller",
+    "it reads what waits to be written, to see that it waits",
+)];
+
+/// Runs the cases of a group under the layer `validate`: they pass, because it refuses what the contract refuses, and it logs nothing
+/// but objects that cases leave to the close of their device.
+fn judge_validated(subject: impl Into<Option<Subject>>, group: &str, unsupported: &[&str]) {
+    judge_but(subject, group, unsupported, RACES);
+    let logged: Vec<String> = (reports::take().into_iter())
+        .map(|(_, line)| line)
+        .filter(|line| !line.starts_with("TW-LIFETIME-005"))
+        .collect();
+    assert!(logged.is_empty(), "{}", logged.join("\n"));
 }
 
 /// The backend in plain C, built once for the tests of one process.
@@ -98,6 +145,10 @@ fn reference() -> Subject {
 /// The OpenCL backend with memory of the driver and with one program that interprets kernels, which takes no time to compile;
 /// `cargo xtask ci` runs the kit with its defaults. None where the machine has no OpenCL device.
 fn opencl() -> Option<Subject> {
+    opencl_file().map(|file| load(&file))
+}
+
+fn opencl_file() -> Option<PathBuf> {
     let file = plugins::built("thalweg_opencl");
     let options = LoaderOptions {
         folders: vec![file.parent().unwrap().to_owned()],
@@ -111,35 +162,53 @@ fn opencl() -> Option<Subject> {
     }
     set_config("opencl.kernels", Some("interpreted"));
     set_config("opencl.memory", Some("device"));
-    Some(load(&file))
+    Some(file)
 }
 
 /// The CUDA backend over a stand-in for its libraries; no GPU is behind it. Kernels are CUDA C that the host's compiler
 /// has compiled.
 fn cuda_standin() -> Subject {
+    load(&cuda_file())
+}
+
+fn cuda_file() -> PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| plugins::cuda_standin("cuda_conformance", &[]));
     let cache = folder.join("cache");
     set_config("cuda.libraries", folder.to_str());
     set_config("cuda.cache", cache.to_str());
-    load(&plugins::built("thalweg_cuda"))
+    plugins::built("thalweg_cuda")
 }
 
-/// The same with matrix products by kernels of our own, which take epilogues.
+/// The same with matrix products by kernels of our own, which take epilogues, and profiles by events.
 fn cuda_alone() -> Subject {
     set_config("cuda.cublaslt", Some("off"));
+    set_config("cuda.cupti", Some("off"));
     cuda_standin()
 }
 
 /// Runs the cases of a group. What a backend may say it does not support is listed, so that one that stops offering
 /// something does not pass unnoticed.
 fn judge(subject: impl Into<Option<Subject>>, group: &str, unsupported: &[&str]) {
+    judge_but(subject, group, unsupported, &[]);
+}
+
+/// As [`judge`], without some cases.
+fn judge_but(
+    subject: impl Into<Option<Subject>>,
+    group: &str,
+    unsupported: &[&str],
+    without: &[(&str, &str)],
+) {
     let Some(subject) = subject.into() else { return };
     let (_, pattern) = GROUPS.iter().find(|(name, _)| *name == group).unwrap();
-    let kit = Kit::new()
-        .only(pattern)
-        .ignores(Ignores::known(&subject.target()))
-        .measure(false);
+    let mut ignores = Ignores::known(&subject.target());
+    let without = without.iter().map(|&(case, reason)| Ignore {
+        case: case.into(),
+        reason: reason.into(),
+    });
+    ignores.list.extend(without);
+    let kit = Kit::new().only(pattern).ignores(ignores).measure(false);
     let report = kit.run(&Arc::new(subject), |_| {});
     assert!(report.is_conformant(), "{report}");
     for row in &report.rows {
@@ -167,6 +236,35 @@ macro_rules! backends {
             )*
         }
     )* };
+    (validated $($backend:ident = $subject:expr, $unsupported:expr, [$($group:ident),*];)*) => { $(
+        mod $backend {
+            #[allow(unused_imports)]
+            use super::*;
+            $(
+                #[test]
+                fn $group() {
+                    judge_validated($subject, stringify!($group), &$unsupported);
+                }
+            )*
+        }
+    )* };
+}
+
+backends! { validated
+    cpu_validated = embedded_validated(), ["binary: capability", "lower it", "no hardware counters"],
+        [core, memory, streams, events, errors, rows, forms, some_products, programs, profile, concurrency, acceptance];
+    reference_validated = load_validated(&plugins::built("thalweg_reference")),
+        ["binary: capability", "priority: there is one only", "no library ops", "no hardware counters"],
+        [memory, streams, events, errors, forms, programs, profile, concurrency];
+    plain_c_validated = load_validated(plain()),
+        ["every instance has the same context", "import: capability", "priority: there is one only", "no table of"],
+        [memory, streams, events, errors, concurrency];
+    opencl_validated = opencl_file().map(|file| load_validated(&file)),
+        ["capability", "priority", "lower it", "no hardware counters"],
+        [memory, streams, events, errors, forms, programs, profile, concurrency];
+    cuda_validated = load_validated(&cuda_file()),
+        ["map: capability", "binary: capability", "lower it", "without its epilogue", "no hardware counters"],
+        [memory, streams, events, errors, programs, profile, concurrency];
 }
 
 backends! {
@@ -184,8 +282,8 @@ backends! {
         some_scalars, some_casts, some_reductions, some_random, some_products, some_scans, some_scatters, some_sorts,
         some_attention, products, biases,
         windows, scans, scatters, programs, profile, concurrency, acceptance];
-    cuda_without_cublaslt = cuda_alone(), ["map: capability", "binary: capability", "lower it"],
-        [some_products, products, biases];
+    cuda_without_cublaslt = cuda_alone(), ["map: capability", "binary: capability", "lower it", "no hardware counters"],
+        [some_products, products, biases, profile];
     plain_c = load(plain()),
         ["every instance has the same context", "import: capability", "priority: there is one only", "no table of"],
         [core, memory, streams, events, errors, profile, concurrency, acceptance];

@@ -2,12 +2,10 @@
 
 use super::objects::{Instance, Kernel, Owner, full, stale};
 use super::{arg, array, enter, put, writable};
-use crate::backend::{Backend, Device, Source};
-use crate::ir::{self, Info, decode};
-use crate::kit::checks::Signature;
-use crate::library::LibraryOp;
+use crate::backend::{Backend, Device};
+use crate::kit::source::Decoded;
 use crate::status::{Error, Result, Status};
-use crate::tables::{self, BinaryArgs, CompileArgs, Context, KernelTable};
+use crate::tables::{BinaryArgs, CompileArgs, Context, KernelTable};
 use std::sync::Arc;
 
 pub(super) const fn table<B: Backend>() -> KernelTable {
@@ -17,48 +15,6 @@ pub(super) const fn table<B: Backend>() -> KernelTable {
         release: release::<B>,
         export_binary: export_binary::<B>,
         load_binary: load_binary::<B>,
-    }
-}
-
-enum Decoded {
-    Kernel(ir::Kernel, Info),
-    Library(LibraryOp),
-}
-
-impl Decoded {
-    /// # Safety
-    /// The pointers of the source are null or valid.
-    unsafe fn new(source: &tables::Source) -> Result<Decoded> {
-        // SAFETY: the caller vouches for the pointers.
-        unsafe {
-            match (source.kernel.is_null(), source.library.is_null()) {
-                (false, true) => {
-                    let kernel = decode(arg(source.kernel)?)?;
-                    let info = kernel
-                        .verify()
-                        .map_err(|error| Error::compile_failed(format!("kernel {}: {error}", kernel.name)))?;
-                    Ok(Decoded::Kernel(kernel, info))
-                }
-                (true, false) => Ok(Decoded::Library(LibraryOp::decode(arg(source.library)?)?)),
-                _ => Err(Error::invalid_argument(
-                    "a source is either a kernel or a library op",
-                )),
-            }
-        }
-    }
-
-    fn source(&self) -> Source<'_> {
-        match self {
-            Decoded::Kernel(kernel, info) => Source::Kernel(kernel, info),
-            Decoded::Library(op) => Source::Library(op),
-        }
-    }
-
-    fn signature(&self) -> Result<Signature> {
-        match self {
-            Decoded::Kernel(kernel, _) => Ok(Signature::of(kernel)),
-            Decoded::Library(op) => op.signature(),
-        }
     }
 }
 

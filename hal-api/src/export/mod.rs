@@ -5,7 +5,6 @@ mod event;
 mod kernel;
 mod memory;
 mod objects;
-mod packet;
 mod profile;
 mod program;
 mod resolve;
@@ -13,6 +12,7 @@ mod stream;
 
 use crate::backend::Backend;
 use crate::host::Host;
+use crate::kit::args::{arg, array, optional, put, writable};
 use crate::kit::error_slot;
 use crate::kit::queue::panic_error;
 use crate::status::{Error, Result, Status};
@@ -171,73 +171,6 @@ fn guard(call: impl FnOnce() -> Result<()>) -> i32 {
         Ok(Err(error)) => error_slot::set(&error),
         Err(payload) => error_slot::set(&panic_error(&*payload)),
     }
-}
-
-/// Borrows an argument struct.
-///
-/// # Safety
-/// `ptr` is null or valid for `'a`.
-#[inline]
-unsafe fn arg<'a, T>(ptr: *const T) -> Result<&'a T> {
-    if !ptr.is_aligned() {
-        return Err(Error::invalid_argument("an argument pointer is not aligned"));
-    }
-    // SAFETY: aligned, and the caller vouches for the rest.
-    unsafe { ptr.as_ref() }.ok_or_else(|| Error::invalid_argument("an argument pointer is null"))
-}
-
-/// Borrows an argument struct that may be left out.
-///
-/// # Safety
-/// `ptr` is null or valid for `'a`.
-#[inline]
-unsafe fn optional<'a, T>(ptr: *const T) -> Result<Option<&'a T>> {
-    if ptr.is_null() {
-        return Ok(None);
-    }
-    // SAFETY: the caller vouches for it.
-    unsafe { arg(ptr) }.map(Some)
-}
-
-/// Borrows an array argument.
-///
-/// # Safety
-/// `ptr` is null or points to `len` values that are valid for `'a`.
-#[inline]
-unsafe fn array<'a, T>(ptr: *const T, len: usize) -> Result<&'a [T]> {
-    if len == 0 {
-        return Ok(&[]);
-    }
-    if ptr.is_null() || !ptr.is_aligned() || len > isize::MAX as usize / size_of::<T>().max(1) {
-        return Err(Error::invalid_argument(format!(
-            "an array of {len} is null, not aligned or too long"
-        )));
-    }
-    // SAFETY: not null, aligned, of a possible length; the caller vouches for the rest.
-    Ok(unsafe { std::slice::from_raw_parts(ptr, len) })
-}
-
-/// Writes a result.
-///
-/// # Safety
-/// `out` is null or valid for writing.
-#[inline]
-unsafe fn put<T>(out: *mut T, value: T) -> Result<()> {
-    if out.is_null() || !out.is_aligned() {
-        return Err(Error::invalid_argument("the out pointer is null or not aligned"));
-    }
-    // SAFETY: not null, aligned, and the caller vouches for the rest.
-    unsafe { out.write(value) };
-    Ok(())
-}
-
-/// Refuses a null out pointer before anything is created that would be lost.
-#[inline]
-fn writable<T>(out: *mut T) -> Result<()> {
-    if out.is_null() || !out.is_aligned() {
-        return Err(Error::invalid_argument("the out pointer is null or not aligned"));
-    }
-    Ok(())
 }
 
 /// Text padded with zeros, cut at a character border.

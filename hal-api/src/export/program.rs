@@ -9,12 +9,13 @@ use super::objects::{Buffer, Instance, Owner, full, stale};
 use super::profile::kernel_of;
 use super::{arg, array, enter, optional, put, writable};
 use crate::backend::{Backend, Device, Tag};
+use crate::kit::packet::Reach;
 use crate::kit::program::{Node, Program as Body, dependencies};
 use crate::status::{Error, Result};
 use crate::tables::{
     Context, ProgramArgs, ProgramDependency, ProgramInput, ProgramRebindArgs, ProgramScalar, ProgramTable,
 };
-use bound::{Bound, Reach};
+use bound::Bound;
 use draft::Draft;
 pub(super) use forms::Forms;
 use forms::Held;

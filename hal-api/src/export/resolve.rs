@@ -1,11 +1,11 @@
 //! From packets with handles of buffers to checked work with references.
 
-use super::objects::{Buffer, Instance, Owner};
-use super::packet::{self, Kind, Memory, Site};
+use super::objects::{Buffer, Instance, Kernel, Owner};
 use crate::backend::{Backend, Bound, Copy, Device, Fill, Launch, Place, Region, Work};
 use crate::ir::MAX_PARAMS;
 use crate::kit::checks::Slot;
-use crate::status::Result;
+use crate::kit::packet::{self, Kind, Memory, Site};
+use crate::status::{Error, Result};
 use crate::tables::{self, Binding, Packet};
 use arrayvec::ArrayVec;
 
@@ -89,6 +89,20 @@ impl<'a, B: Backend> Memory<'a> for Buffers<'a, '_, B> {
 }
 
 impl<B: Backend> Instance<B> {
+    /// The kernel of a launch on a device.
+    #[inline(always)]
+    pub(super) fn kernel_for(
+        &self,
+        owner: Owner<B::Device>,
+        launch: &tables::Launch,
+    ) -> Result<&Kernel<B::Device>> {
+        let kernel = self.kernel(launch.kernel)?;
+        match kernel.owner.is(owner) {
+            true => Ok(kernel),
+            false => Err(compiled_elsewhere(&kernel.signature.name)),
+        }
+    }
+
     /// Checks a packet for a stream of `owner`; `None` when there is nothing to do. `room` is fresh.
     ///
     /// # Safety
@@ -119,15 +133,16 @@ impl<B: Backend> Instance<B> {
         launch: &'a tables::Launch,
         room: &'r mut Room<'a, B::Device>,
     ) -> Result<Work<'r, B::Device>> {
+        let kernel = self.kernel_for(owner, launch)?;
         let mut memory = Buffers {
             instance: self,
             owner,
             room: &mut *room,
         };
         // SAFETY: the caller vouches for the pointers.
-        let checked = unsafe { packet::launch(self, owner, launch, &mut memory)? };
+        let checked = unsafe { packet::launch(&kernel.signature, launch, &mut memory)? };
         Ok(Work::Launch(Launch {
-            kernel: &checked.kernel.kernel,
+            kernel: &kernel.kernel,
             extents: checked.extents,
             bindings: &room.bindings,
             scalars: checked.scalars,
@@ -185,4 +200,9 @@ impl<B: Backend> Instance<B> {
             pattern_bytes: fill.pattern_bytes,
         })))
     }
+}
+
+#[cold]
+fn compiled_elsewhere(name: &str) -> Error {
+    Error::invalid_handle(format!("{name}: the kernel was compiled for another device"))
 }

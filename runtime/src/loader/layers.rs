@@ -18,7 +18,7 @@ pub const LAYERS: Setting = Setting {
     way: Way::Option,
     values: Values::Range("names of layers with `,` between them"),
     default: "none",
-    about: "Layers between the program and every backend; the first is nearest to the program. They are built in (`fault`) or \
+    about: "Layers between the program and every backend; the first is nearest to the program. They are built in (`validate`, `fault`) or \
             files `libthalweg_layer_NAME.so` where plugins are searched. A program with raised privileges ignores \
             the variable. In code also: `LoaderOptions::layers`.",
     read_by: "the loader",
@@ -39,6 +39,11 @@ pub const BUILT_IN: &[BuiltIn] = &[
     BuiltIn {
         name: thalweg_layers::FAULT.0,
         entry: thalweg_layers::FAULT.1,
+    },
+    #[cfg(feature = "layers")]
+    BuiltIn {
+        name: thalweg_layers::VALIDATE.0,
+        entry: thalweg_layers::VALIDATE.1,
     },
 ];
 

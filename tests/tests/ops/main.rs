@@ -8,6 +8,8 @@ mod judge;
 #[path = "../plugins/mod.rs"]
 mod plugins;
 mod precision;
+#[path = "../reports/mod.rs"]
+mod reports;
 mod values;
 
 use case::Case;
@@ -58,6 +60,28 @@ fn on_cpu(file: &str) {
     };
     subject.recorded.set_mode(Mode::Graph);
     run(file, &subject);
+}
+
+/// A part of the cases under the layer `validate`, which finds nothing.
+fn on_validated(file: &str) {
+    reports::collect();
+    let options = LoaderOptions {
+        layers: vec!["validate".into()],
+        use_environment: false,
+        ..LoaderOptions::default()
+    };
+    let device = Runtime::new(Registry::new(options)).device("cpu").unwrap();
+    let subject = Subject {
+        eager: Context::on(device.clone()),
+        recorded: Context::on(device),
+        gradients: true,
+        takes: |at, dtype| at % 4 == 1 && dtype == DType::F32,
+    };
+    subject.recorded.set_mode(Mode::Graph);
+    run(file, &subject);
+    drop(subject);
+    let logged = reports::take();
+    assert!(logged.is_empty(), "{logged:?}");
 }
 
 fn reference() -> Context {
@@ -170,6 +194,7 @@ macro_rules! files {
         mod opencl { $(#[test] fn $name() { super::on_opencl(stringify!($name)); })* }
         mod opencl_compiled { $(#[test] fn $name() { super::on_opencl_compiled(stringify!($name)); })* }
         mod cpu { $(#[test] fn $name() { super::on_cpu(stringify!($name)); })* }
+        mod validated { $(#[test] fn $name() { super::on_validated(stringify!($name)); })* }
         mod chosen { $(#[test] fn $name() { super::on_chosen(stringify!($name)); })* }
         mod reference { $(#[test] fn $name() { super::on_reference(stringify!($name)); })* }
     };

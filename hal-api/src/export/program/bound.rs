@@ -1,60 +1,12 @@
-//! Slots whose buffers are the program's own from run to run, and what is reached of memory that a program does not make.
+//! Slots whose buffers are the program's own from run to run.
 
 use super::super::objects::{Buffer, Instance, Owner};
 use crate::backend::{Backend, Device};
+use crate::kit::packet::Reach;
 use crate::status::{Error, Result};
 use crate::tables::ProgramInput;
 use parking_lot::RwLock;
 use std::sync::Arc;
-
-/// What the packets reach of an input or a bound slot, in bytes from its origin.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Reach {
-    low: i64,
-    high: i64,
-    // Of the origin; 0 where nothing is reached.
-    alignment: u64,
-    written: bool,
-}
-
-impl Reach {
-    pub(super) fn widen(&mut self, start: i64, end: i64, written: bool, alignment: u64) {
-        (self.low, self.high) = match self.alignment {
-            0 => (start, end),
-            _ => (self.low.min(start), self.high.max(end)),
-        };
-        self.alignment = self.alignment.max(alignment);
-        self.written |= written;
-    }
-
-    /// Whether all of it lies in a buffer of `bytes` bytes, from byte `offset` on.
-    #[inline(always)]
-    pub(super) fn fits(&self, offset: u64, bytes: u64) -> bool {
-        offset <= bytes
-            // A buffer has fewer than 2^62 bytes, and reaches are bounded likewise.
-            && offset as i64 + self.low >= 0
-            && offset as i64 + self.high <= bytes as i64
-            // Sizes are powers of two.
-            && offset & self.alignment.saturating_sub(1) == 0
-    }
-
-    #[cold]
-    pub(super) fn misses(&self, what: &str, offset: u64, bytes: u64) -> Error {
-        Error::out_of_bounds(format!(
-            "{what} starts at byte {offset} of a buffer of {bytes} bytes; the program reaches {} bytes before and {} \
-             behind, from a multiple of {}",
-            self.low.min(0).unsigned_abs(),
-            self.high.max(0),
-            self.alignment.max(1)
-        ))
-    }
-
-    /// Chunk, first byte and the byte behind the last of what is reached.
-    fn of<D: Device>(&self, buffer: &Buffer<D>, offset: u64) -> (usize, i64, i64) {
-        let origin = (buffer.offset + offset) as i64;
-        (buffer.chunk as usize, origin + self.low, origin + self.high)
-    }
-}
 
 /// The bound slots.
 pub(super) struct Bound {
@@ -76,7 +28,7 @@ impl Bound {
     ) -> Result<Bound> {
         let bound = Bound {
             first,
-            written: reach.iter().any(|reach| reach.written),
+            written: reach.iter().any(|reach| reach.is_written()),
             reach: reach.into(),
             held: RwLock::new(held.into()),
         };
@@ -145,13 +97,16 @@ impl Bound {
         if !self.written {
             return Ok(());
         }
-        let own = reach.of(buffer, input.offset);
+        let own = of(reach, buffer, input.offset);
         for (other, (its, place)) in self.reach.iter().zip(held).enumerate() {
             // A run refuses a buffer that was freed.
             let Some(buffer) = instance.buffers.get(place.buffer) else {
                 continue;
             };
-            if other != at && (reach.written || its.written) && meet(own, its.of(buffer, place.offset)) {
+            if other != at
+                && (reach.is_written() || its.is_written())
+                && meet(own, of(its, buffer, place.offset))
+            {
                 return Err(clash(number, &format!("slot {}", self.first + other)));
             }
         }
@@ -181,18 +136,24 @@ impl Bound {
         reaches: &[Reach],
     ) -> Result<()> {
         for (at, (bound, place)) in self.reach.iter().zip(held).enumerate() {
-            if !bound.written {
+            if !bound.is_written() {
                 continue;
             }
-            let own = bound.of(instance.buffer(place.buffer)?, place.offset);
+            let own = of(bound, instance.buffer(place.buffer)?, place.offset);
             for (input, (given, reach)) in inputs.iter().zip(reaches).enumerate() {
-                if meet(own, reach.of(instance.buffer(given.buffer)?, given.offset)) {
+                if meet(own, of(reach, instance.buffer(given.buffer)?, given.offset)) {
                     return Err(clash(self.first + at, &format!("input {input}")));
                 }
             }
         }
         Ok(())
     }
+}
+
+/// Chunk, first byte and the byte behind the last of what is reached of a buffer.
+fn of<D: Device>(reach: &Reach, buffer: &Buffer<D>, offset: u64) -> (usize, i64, i64) {
+    let (start, end) = reach.from(buffer.offset + offset);
+    (buffer.chunk as usize, start, end)
 }
 
 fn meet(one: (usize, i64, i64), other: (usize, i64, i64)) -> bool {

@@ -1,11 +1,10 @@
 //! A program's packets, checked.
 
 use super::super::objects::{Instance, Owner};
-use super::super::packet::{self, Kind, Memory, ORIGIN, Site};
-use super::Reach;
 use crate::backend::Backend;
 use crate::ir::Role;
 use crate::kit::checks::{Slot, most_bits};
+use crate::kit::packet::{self, Kind, Memory, ORIGIN, Reach, Site};
 use crate::kit::program::{End, Operand, Step, Touch};
 use crate::status::{Error, Result};
 use crate::tables::{self, Binding, Packet, ProgramScalar};
@@ -121,12 +120,12 @@ impl<B: Backend> Draft<'_, B> {
         launch: &tables::Launch,
         given: &[&ProgramScalar],
     ) -> Result<Step<B::Device>> {
-        let (instance, owner) = (self.instance, self.owner);
+        let kernel = self.instance.kernel_for(self.owner, launch)?;
+        let signature = &kernel.signature;
         let mut memory = Slots::of(self, given);
         // SAFETY: the caller vouches for the pointers.
-        let checked = unsafe { packet::launch(instance, owner, launch, &mut memory)? };
+        let checked = unsafe { packet::launch(signature, launch, &mut memory)? };
         let (operands, touched) = (memory.operands, memory.touched);
-        let signature = &checked.kernel.signature;
         let mut touches = Vec::new();
         for (slot, span, written, alignment) in touched {
             touches.extend(self.touch(slot, span, written, alignment));
@@ -150,7 +149,7 @@ impl<B: Backend> Draft<'_, B> {
             own.push((scalar, argument));
         }
         Ok(Step::Launch {
-            kernel: Arc::clone(&checked.kernel.kernel),
+            kernel: Arc::clone(&kernel.kernel),
             extents: checked.extents.into(),
             operands: operands.into(),
             scalars,
@@ -161,9 +160,7 @@ impl<B: Backend> Draft<'_, B> {
 
 /// The slots of a draft, as one packet sees them.
 struct Slots<'d> {
-    inputs: usize,
-    made: &'d [u64],
-    bound: usize,
+    all: packet::Slots<'d>,
     given: &'d [&'d ProgramScalar],
     operands: Vec<Operand>,
     // Slot, bytes, whether they are written, what they start at a multiple of.
@@ -173,9 +170,11 @@ struct Slots<'d> {
 impl<'d> Slots<'d> {
     fn of<B: Backend>(draft: &'d Draft<'_, B>, given: &'d [&'d ProgramScalar]) -> Slots<'d> {
         Slots {
-            inputs: draft.inputs.len(),
-            made: &draft.made,
-            bound: draft.bound.len(),
+            all: packet::Slots {
+                inputs: draft.inputs.len(),
+                made: &draft.made,
+                bound: draft.bound.len(),
+            },
             given,
             operands: Vec::new(),
             touched: Vec::new(),
@@ -190,25 +189,7 @@ impl<'a> Memory<'a> for Slots<'_> {
     const HOST: bool = false;
 
     fn find(&self, handle: u64) -> Result<((usize, u64), Site)> {
-        let count = self.inputs + self.made.len() + self.bound;
-        let number = match usize::try_from(handle) {
-            Ok(number) if (1..=count).contains(&number) => number - 1,
-            _ => {
-                return Err(Error::invalid_argument(format!(
-                    "slot {handle} of a program of {count} slots, which are named from 1 on"
-                )));
-            }
-        };
-        let made = number
-            .checked_sub(self.inputs)
-            .and_then(|made| self.made.get(made));
-        let site = Site {
-            base: number,
-            shift: if made.is_some() { 0 } else { ORIGIN },
-            bytes: made.copied(),
-            own: true,
-            writable: number >= self.inputs,
-        };
+        let (number, site) = self.all.find(handle)?;
         Ok(((number, site.shift), site))
     }
 

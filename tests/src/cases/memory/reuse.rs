@@ -1,7 +1,7 @@
 //! Memory that was freed while a stream still uses it.
 
 use crate::kit::{Case, Check, Stop};
-use crate::rig::device::{at, copy};
+use crate::rig::device::{at, copy, fill};
 use crate::rig::{Device, Gate, Subject};
 use crate::{check, check_eq};
 use std::time::{Duration, Instant};
@@ -118,8 +118,9 @@ fn every_stream(subject: &Subject) -> Check {
     let first = device.alloc(BYTES)?;
     let gate = Gate::new(&device, held)?;
     let small = Gate::new(&device, quick)?;
-    device.fill_byte(held, first, BYTES, 0xee)?;
-    device.fill_byte(quick, first, 16, 0xdd)?;
+    // Other bytes each: no event orders the two.
+    device.fill(held, &fill(first, 16, BYTES - 16, 0xee, 1))?;
+    device.fill(quick, &fill(first, 0, 16, 0xdd, 1))?;
     device.free(first)?;
     small.open();
     device.join(quick)?;

@@ -1,33 +1,35 @@
 //! The checks of one packet, for work of a stream, whose bindings name buffers, and for a program, where they name slots.
 
-use super::objects::{Instance, Kernel, Owner};
-use super::{arg, array};
-use crate::backend::Backend;
+mod slots;
+
+pub use slots::{Reach, Slots};
+
+use super::args::{arg, array};
+use super::checks::{self, Extents, Footprint, Signature, Slot, overlaps, plain_span, reach, span};
 use crate::ir::{Access, Level, MAX_PARAMS, Role};
-use crate::kit::checks::{self, Extents, Footprint, Signature, Slot, overlaps, plain_span, reach, span};
 use crate::status::{Error, Result};
 use crate::tables::{self, Binding};
 use arrayvec::ArrayVec;
 
 /// What a handle of a packet leads to.
-pub(super) struct Site {
+pub struct Site {
     /// A number that tells allocations apart.
-    pub(super) base: usize,
+    pub base: usize,
     /// Byte of the allocation that offset 0 is.
-    pub(super) shift: u64,
+    pub shift: u64,
     /// Bytes from there on; `None` where that is not known yet, nor what stands before.
-    pub(super) bytes: Option<u64>,
+    pub bytes: Option<u64>,
     /// Whether it lies on the device that the work is for.
-    pub(super) own: bool,
+    pub own: bool,
     /// Whether it may be written.
-    pub(super) writable: bool,
+    pub writable: bool,
 }
 
 /// The [`Site::shift`] of memory whose ends are not known: what is reached before offset 0 has a number too.
-pub(super) const ORIGIN: u64 = 1 << 62;
+pub const ORIGIN: u64 = 1 << 62;
 
 /// The memory that packets name.
-pub(super) trait Memory<'a> {
+pub trait Memory<'a> {
     /// What a handle is looked up to.
     type Found: std::marker::Copy;
 
@@ -35,9 +37,15 @@ pub(super) trait Memory<'a> {
     const HOST: bool;
 
     /// Looks a handle up.
+    ///
+    /// # Errors
+    /// A handle that leads nowhere.
     fn find(&self, handle: u64) -> Result<(Self::Found, Site)>;
 
     /// Takes a checked parameter of a launch, and the bytes of its allocation that it touches.
+    ///
+    /// # Errors
+    /// What the memory refuses.
     fn bind(
         &mut self,
         found: Self::Found,
@@ -54,32 +62,28 @@ pub(super) trait Memory<'a> {
     }
 }
 
-/// A launch whose parameters a [`Memory`] has taken.
-pub(super) struct Checked<'a, B: Backend> {
-    pub(super) kernel: &'a Kernel<B::Device>,
-    pub(super) extents: &'a [u64],
-    pub(super) scalars: &'a [u64],
+/// The arrays of a launch whose parameters a [`Memory`] has taken.
+pub struct Checked<'a> {
+    /// Outer extents, then inner ones.
+    pub extents: &'a [u64],
+    /// Bits of the scalar arguments.
+    pub scalars: &'a [u64],
 }
 
-/// Checks a launch for a device.
+/// Checks a launch of a kernel with this signature.
+///
+/// # Errors
+/// `InvalidArgument`, `InvalidHandle`, `OutOfBounds` or `Overlap`, and those of [`Memory::find`].
 ///
 /// # Safety
 /// The pointers of the launch are null or valid for `'a`.
 #[inline(always)]
-pub(super) unsafe fn launch<'a, B: Backend, M: Memory<'a>>(
-    instance: &'a Instance<B>,
-    owner: Owner<B::Device>,
+pub unsafe fn launch<'a, M: Memory<'a>>(
+    signature: &Signature,
     launch: &'a tables::Launch,
     memory: &mut M,
-) -> Result<Checked<'a, B>> {
-    let kernel = instance.kernel(launch.kernel)?;
-    let signature = &*kernel.signature;
+) -> Result<Checked<'a>> {
     let name = signature.name.as_str();
-    if !kernel.owner.is(owner) {
-        return Err(Error::invalid_handle(format!(
-            "{name}: the kernel was compiled for another device"
-        )));
-    }
     // SAFETY: the caller vouches for the arrays.
     let (all, bindings, scalars) = unsafe {
         (
@@ -131,7 +135,6 @@ pub(super) unsafe fn launch<'a, B: Backend, M: Memory<'a>>(
         unsafe { judge_overlaps(signature, &extents, bindings, memory)? };
     }
     Ok(Checked {
-        kernel,
         extents: all,
         scalars,
     })
@@ -251,10 +254,10 @@ fn misplaced(name: &str, index: usize, offset: u64, site: &Site) -> Error {
 }
 
 /// Checks a fill: what it fills and the pattern, repeated to 8 bytes; `None` where there is nothing to do.
-pub(super) fn fill<'a, M: Memory<'a>>(
-    fill: &tables::Fill,
-    memory: &M,
-) -> Result<Option<(M::Found, [u8; 8])>> {
+///
+/// # Errors
+/// `InvalidArgument`, `InvalidHandle` or `OutOfBounds`.
+pub fn fill<'a, M: Memory<'a>>(fill: &tables::Fill, memory: &M) -> Result<Option<(M::Found, [u8; 8])>> {
     let pattern = checks::pattern(fill)?;
     let (found, site) = memory.find(fill.buffer)?;
     if !site.own {
@@ -276,10 +279,13 @@ pub(super) fn fill<'a, M: Memory<'a>>(
 }
 
 /// The ends of a copy, destination first: the memory, unless it is the host's, and how many bytes of it are reached.
-pub(super) type Ends<F> = [(Option<F>, u64); 2];
+pub type Ends<F> = [(Option<F>, u64); 2];
 
 /// Checks a copy; `None` where there is nothing to do.
-pub(super) fn copy<'a, M: Memory<'a>>(copy: &tables::Copy, memory: &M) -> Result<Option<Ends<M::Found>>> {
+///
+/// # Errors
+/// `InvalidArgument`, `InvalidHandle`, `OutOfBounds` or `Overlap`.
+pub fn copy<'a, M: Memory<'a>>(copy: &tables::Copy, memory: &M) -> Result<Option<Ends<M::Found>>> {
     if copy.width == 0 || copy.rows == 0 {
         return Ok(None);
     }
@@ -342,22 +348,30 @@ pub(super) fn copy<'a, M: Memory<'a>>(copy: &tables::Copy, memory: &M) -> Result
 
 /// What a packet of a kind that nobody knows gets.
 #[cold]
-pub(super) fn unknown(kind: u32) -> Error {
+fn unknown(kind: u32) -> Error {
     Error::invalid_argument(format!("unknown packet kind {kind}"))
 }
 
 /// Borrows the work of a packet.
-pub(super) enum Kind<'a> {
+pub enum Kind<'a> {
+    /// A launch of a kernel.
     Launch(&'a tables::Launch),
+    /// A copy.
     Copy(&'a tables::Copy),
+    /// A fill.
     Fill(&'a tables::Fill),
 }
 
 impl<'a> Kind<'a> {
+    /// The work of a packet.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a kind that is not known and for a pointer that is null or not aligned.
+    ///
     /// # Safety
     /// The pointers of the packet are null or valid for `'a`.
     #[inline(always)]
-    pub(super) unsafe fn of(packet: &'a tables::Packet) -> Result<Kind<'a>> {
+    pub unsafe fn of(packet: &'a tables::Packet) -> Result<Kind<'a>> {
         // SAFETY: the caller vouches for the pointers.
         unsafe {
             Ok(match packet.kind {
