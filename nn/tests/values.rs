@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use thalweg::observe::{Phase, Selector};
 use thalweg::ops::{ClassLossOptions, ConvOptions};
 use thalweg::{Context, DType, Result, Tensor, Tree, jit, value_and_grad};
-use thalweg_nn::module::{trainable, with_trainable};
+use thalweg_nn::module::{Module, trainable, with_trainable};
 use thalweg_nn::{Conv2d, Dense, Flatten, Layer, MaxPool2d, Relu, Sequential, TransformerEncoderLayer};
 
 fn lenet(cx: &Context) -> Result<Sequential> {
@@ -66,7 +66,7 @@ fn bits(tensor: &Tensor) -> Vec<u64> {
 
 fn all(result: &(Sequential, Tensor)) -> Vec<Vec<u64>> {
     let mut all = vec![bits(&result.1)];
-    result.0.visit(&mut |tensor| all.push(bits(tensor)));
+    Tree::visit(&result.0, &mut |tensor| all.push(bits(tensor)));
     all
 }
 
