@@ -26,7 +26,7 @@
 //! # Costs
 //!
 //! Nothing is recorded unless a [`Profile`] runs, and what is off costs nothing that can be measured. Recording changes no bit of what
-//! is computed. An event takes some 60 ns of the thread that it happens on; a thread of its own writes the file. A thread that
+//! is computed. A record takes some 50 ns of the thread that it happens on; a thread of its own writes the file. A thread that
 //! is too far ahead loses events, which are counted.
 
 mod memory;

@@ -210,6 +210,11 @@ impl Device for CpuDevice {
         stream.queue.passed(position)
     }
 
+    #[inline]
+    fn pending(&self, stream: &CpuStream) -> Option<u64> {
+        stream.queue.pending()
+    }
+
     fn create_event(&self, timing: bool) -> Result<Event> {
         Ok(Event::new(timing))
     }

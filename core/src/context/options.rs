@@ -2,7 +2,7 @@
 
 use super::settings::{
     CHECK_NUMERICS, DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, FAST_MATH, MEMORY_LIMIT, MODE, PRECISION_MODE,
-    SEED, STREAMS,
+    RESERVE_CLASS_NAME_IN_SCOPE, SEED, STREAMS,
 };
 use super::{Context, Mode, Precision, Settings};
 use crate::error::Result;
@@ -10,6 +10,7 @@ use crate::error::failure::Refusal;
 use crate::hal::{self, Stream, Target};
 use crate::loader::{LAYERS, layer_list};
 use crate::parallel::{self, FORMER_THREADS, MAX_THREADS, Pool};
+use crate::record;
 use serde::Deserialize;
 use std::path::Path;
 use std::str::FromStr;
@@ -43,6 +44,7 @@ pub struct ContextBuilder {
     precision_mode: Option<Precision>,
     fast_math: Option<bool>,
     check_numerics: Option<bool>,
+    reserve_class_name_in_scope: Option<bool>,
 }
 
 /// A number of bytes, or a text such as `8 GiB`.
@@ -225,8 +227,17 @@ impl ContextBuilder {
         self
     }
 
+    /// Whether names of ops have the types of the parts of the network: `Default/conv1-Conv2d/conv2d-op1` rather than
+    /// `Default/conv1/conv2d-op1`, which they are unless this is true. It is the process's, for all contexts: functions that are traced
+    /// afterwards and steps that run afterwards have such names.
+    #[must_use]
+    pub fn reserve_class_name_in_scope(mut self, reserve: bool) -> ContextBuilder {
+        self.reserve_class_name_in_scope = Some(reserve);
+        self
+    }
+
     /// The options of a TOML text: `device_target`, `device_id`, `mode`, `memory_limit`, `seed`, `deterministic`, `streams`, `threads`,
-    /// `layers`, `precision_mode`, `fast_math`, `check_numerics`.
+    /// `layers`, `precision_mode`, `fast_math`, `check_numerics`, `reserve_class_name_in_scope`.
     ///
     /// # Errors
     /// No TOML; an option that does not exist or has another type.
@@ -284,6 +295,10 @@ impl ContextBuilder {
             precision_mode: of(PRECISION_MODE).map(|text| text.parse()).transpose()?,
             fast_math: truth(FAST_MATH.variable, of(FAST_MATH))?,
             check_numerics: truth(CHECK_NUMERICS.variable, of(CHECK_NUMERICS))?,
+            reserve_class_name_in_scope: truth(
+                RESERVE_CLASS_NAME_IN_SCOPE.variable,
+                of(RESERVE_CLASS_NAME_IN_SCOPE),
+            )?,
         };
         if value(FORMER_THREADS).is_some() {
             return Err(Refusal::new(format!("{FORMER_THREADS} is not read"))
@@ -355,6 +370,9 @@ impl ContextBuilder {
         };
         if settings.precision != Precision::default() {
             super::precision::activate();
+        }
+        if let Some(reserve) = self.reserve_class_name_in_scope {
+            record::parts::reserve_classes(reserve);
         }
         let streams = (0..streams)
             .map(|_| Stream::new(&device))

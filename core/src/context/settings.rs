@@ -111,6 +111,16 @@ pub(super) const CHECK_NUMERICS: Setting = Setting {
     read_by: "`ContextBuilder`",
 };
 
+pub(super) const RESERVE_CLASS_NAME_IN_SCOPE: Setting = Setting {
+    key: "reserve_class_name_in_scope",
+    variable: "THALWEG_RESERVE_CLASS_NAME_IN_SCOPE",
+    way: Way::Option,
+    values: Values::OneOf(&["true", "false"]),
+    default: "false",
+    about: "Whether names of ops have the types of the parts of the network: `Default/conv1-Conv2d/conv2d-op1`. It is the process's.",
+    read_by: "`ContextBuilder`",
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +143,7 @@ mod tests {
             PRECISION_MODE,
             FAST_MATH,
             CHECK_NUMERICS,
+            RESERVE_CLASS_NAME_IN_SCOPE,
             LAYERS,
         ]
         .map(|row| row.key);

@@ -20,6 +20,8 @@ pub struct OpTag {
     pub(crate) call: u32,
     /// Tells calls of one name apart, such as those of two turns of a loop; 0 where nobody counts.
     pub(crate) serial: u32,
+    /// Number of the primitive in its call, from 1; 0 for the call itself.
+    pub(crate) primitive: u32,
 }
 
 /// [`OpTag::call`] of what stands for "no op is under way, and calls are counted".
@@ -96,6 +98,7 @@ impl OpTag {
         scope: ScopeId::NONE,
         call: 0,
         serial: 0,
+        primitive: 0,
     };
 
     /// `op` at the caller's line, unless a larger op is under way, whose tag it is then. While ops are traced or recorded it has a scope
@@ -111,6 +114,7 @@ impl OpTag {
                 scope: ScopeId::NONE,
                 call: 0,
                 serial: 0,
+                primitive: 0,
             },
             _ => OpTag::counted(op, Location::caller()),
         }
@@ -135,6 +139,7 @@ impl OpTag {
             scope: scope::current(),
             call: calls::next(),
             serial: calls::serial(),
+            primitive: 0,
         }
     }
 
@@ -162,6 +167,7 @@ impl OpTag {
             scope,
             call: 0,
             serial: 0,
+            primitive: 0,
         }
     }
 
@@ -177,6 +183,17 @@ impl OpTag {
         match OUTER.get() {
             Some(outer) if outer.is_op() && !outer.op.is_empty() => outer,
             _ => self,
+        }
+    }
+
+    /// The tag of the next primitive by this name that the call is made of. The first one of the op's own name is the call itself.
+    pub(crate) fn of_primitive(self, name: &str) -> OpTag {
+        if self.call == 0 {
+            return self;
+        }
+        OpTag {
+            primitive: calls::primitive(name == self.op),
+            ..self
         }
     }
 

@@ -17,6 +17,7 @@ pub(crate) mod event;
 pub(crate) mod failure;
 pub(crate) mod measure;
 pub(crate) mod memory;
+pub(crate) mod name;
 pub(crate) mod parts;
 pub(crate) mod place;
 pub mod recording;

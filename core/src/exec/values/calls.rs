@@ -47,7 +47,7 @@ pub(super) fn calls(graph: &Graph, given: &[Given], whole: Option<OpTag>) -> Vec
         };
         let place = *places.entry(key).or_insert_with(|| {
             calls.push(Call {
-                tag,
+                tag: OpTag { primitive: 0, ..tag },
                 nodes: Vec::new(),
                 operands: Vec::new(),
                 results: Vec::new(),
