@@ -142,8 +142,8 @@ impl Context {
     /// Whether an op that makes a NaN or an infinity out of finite numbers is an error from now on, [`Error::Numerics`], with op, line,
     /// element and the ranges of its inputs. Off at first.
     ///
-    /// Eager ops are looked at one by one. Of a compiled or recorded function, every value that a kernel stores is reduced to a flag.
-    /// The flags are read when it has run, so that a call waits for the device. Where one is raised, the same call runs
+    /// Eager ops are looked at one by one. Of a compiled or recorded function, what is not finite in a value that a kernel stores raises
+    /// a flag. The flags are read when it has run, so that a call waits for the device. Where one is raised, the same call runs
     /// again with every op watched. Infinities and NaN that come in from outside are no error. After two such calls
     /// the values that hold them are looked at no more.
     ///

@@ -1,7 +1,6 @@
 //! The birth of what is no number.
 
 use crate::hal::DType;
-use crate::types::shape::Shape;
 use std::fmt;
 use std::panic::Location;
 
@@ -24,7 +23,7 @@ pub struct NumericsError {
     /// Dtype of that result.
     pub dtype: DType,
     /// Extents of that result.
-    pub shape: Shape,
+    pub shape: Vec<usize>,
     /// Index of its first element that is no finite number.
     pub index: Vec<usize>,
     /// That element.
@@ -38,13 +37,13 @@ pub struct NumericsError {
 }
 
 /// The numbers that an op was given.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct InputRange {
     /// Its dtype.
     pub dtype: DType,
     /// Its extents.
-    pub shape: Shape,
+    pub shape: Vec<usize>,
     /// The element that the wrong one was computed from, where there is one alone.
     pub element: Option<f64>,
     /// The least and the greatest finite element; `None` where there is none.
@@ -76,7 +75,7 @@ impl fmt::Display for NumericsError {
         let (value, dtype) = (Number(self.value, self.dtype), self.dtype);
         write!(
             f,
-            "{}: makes {value} at {:?} of {dtype}{} out of finite numbers",
+            "{}: makes {value} at {:?} of {dtype}{:?} out of finite numbers",
             self.op, self.index, self.shape
         )?;
         if let Some(at) = self.location {
@@ -90,10 +89,10 @@ impl fmt::Display for NumericsError {
             "\n  its result holds {} NaN and {} infinite of {}",
             self.nan,
             self.infinite,
-            self.shape.elements()
+            self.shape.iter().product::<usize>()
         )?;
         for (at, input) in self.inputs.iter().enumerate() {
-            write!(f, "\n  input {at}, {}{}: {input}", input.dtype, input.shape)?;
+            write!(f, "\n  input {at}, {}{:?}: {input}", input.dtype, input.shape)?;
         }
         Ok(())
     }

@@ -152,8 +152,8 @@ impl Context {
     /// are the exact values of eager ops, recorded graphs and compiled functions. Watching changes no bit of any result.
     ///
     /// A loop delivers each turn, a branch the one that is taken, a checkpoint its first pass. Values come in the order of calls, on the
-    /// thread that runs them. A value is the result of a call: what an op is made of inside, and views, are none. Gradients of eager
-    /// tensors are delivered op by op, those of compiled functions call by call. What `sink` itself computes is not watched.
+    /// thread that runs them. A value is the result of a call: what an op is made of inside, and views, are none. Eager code
+    /// delivers each program that it runs, and a few ops and most gradients are several programs there. What `sink` itself computes is not watched.
     ///
     /// A function that is watched is computed once more for it, in an executable of its own.
     ///

@@ -97,7 +97,7 @@ impl Recipe {
             device: run.context.device().target().to_owned(),
             output,
             dtype: result.ty.dtype,
-            shape: result.ty.shape,
+            shape: result.ty.shape.to_vec(),
             index: unravelled(at, &result.ty.shape),
             value: result.numbers[at],
             nan: range.nan,
@@ -161,7 +161,7 @@ impl Elements {
         });
         InputRange {
             dtype: self.ty.dtype,
-            shape: self.ty.shape,
+            shape: self.ty.shape.to_vec(),
             element: place.and_then(|place| self.numbers.get(place).copied()),
             bounds,
             mean: finite().sum::<f64>() / count.max(1) as f64,

@@ -43,6 +43,12 @@ fn tag() -> OpTag {
 
 /// Adds the flag of a float to a graph, as bool of the shape `[1]`.
 pub(super) fn flag(graph: &mut Graph, of: NodeId, mark: Mark) -> Result<NodeId, Refusal> {
+    let axes = Axes::all(graph.shape(of).len());
+    flags(graph, of, mark, axes)
+}
+
+/// Adds the flags of parts of a float, as bool in one axis. A part lies along `axes`.
+fn flags(graph: &mut Graph, of: NodeId, mark: Mark, axes: Axes) -> Result<NodeId, Refusal> {
     let ty = graph.node(of).ty;
     let x = match ty.dtype {
         DType::F32 | DType::F64 => of,
@@ -66,7 +72,6 @@ pub(super) fn flag(graph: &mut Graph, of: NodeId, mark: Mark) -> Result<NodeId, 
             graph.push(Op::Map(ScalarOp::Select), &[is_nan, x, zero], tag())?
         }
     };
-    let axes = Axes::all(shape.len());
     let sum = match axes.is_empty() {
         true => found,
         false => {
@@ -75,7 +80,8 @@ pub(super) fn flag(graph: &mut Graph, of: NodeId, mark: Mark) -> Result<NodeId, 
         }
     };
     let raised = graph.push(Op::Map(ScalarOp::Ne), &[sum, sum], tag())?;
-    graph.push(Op::Reshape(Shape::of(&[1])), &[raised], tag())
+    let count = graph.shape(raised).elements();
+    graph.push(Op::Reshape(Shape::of(&[count])), &[raised], tag())
 }
 
 /// The flags of several values as one, bool `[n]`.
@@ -86,46 +92,82 @@ pub(super) fn joined(graph: &mut Graph, flags: &[NodeId]) -> Result<NodeId, Refu
     }
 }
 
-/// The program with the flags of stored values as one more output, bool `[n]`. A mark has the number of the value among
-/// [`Program::stored`]. The program's own steps stay as they are.
+/// Most parts of a value that have flags of their own, and the least elements of one.
+const PARTS: usize = 16;
+const PART: usize = 1 << 13;
+
+/// A value with flags: its number among those that a program stores, and what raises them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Marked {
+    pub(super) stored: usize,
+    pub(super) mark: Mark,
+    /// Parts of one size, each with its flag, which cores look at side by side.
+    pub(super) parts: usize,
+}
+
+impl Marked {
+    pub(super) fn new(stored: usize, mark: Mark, elements: usize) -> Marked {
+        let fits = |&parts: &usize| elements.is_multiple_of(parts) && elements / parts >= PART;
+        Marked {
+            stored,
+            mark,
+            parts: (2..=PARTS).rev().find(fits).unwrap_or(1),
+        }
+    }
+}
+
+/// The program with the flags of `marked` values as one more output, bool in one axis. The program's own steps stay as they are.
 pub(super) fn with_flags(
     context: &Context,
     graph: &Graph,
     mut program: Program,
-    marks: &[(usize, Mark)],
+    marked: &[Marked],
 ) -> Result<Program> {
     let flags = program.locals.len() as u32;
-    let count = marks.len();
+    let count = marked.iter().map(|marked| marked.parts).sum();
     program.locals.push(Local { bytes: count as u64 });
-    let mut parts: HashMap<(Type, Mark), Program> = HashMap::new();
+    let mut kinds: HashMap<(Type, Mark), Program> = HashMap::new();
     // By the number of steps before them.
     let mut added: Vec<Vec<Step>> = vec![Vec::new(); program.steps.len() + 1];
-    for (number, &(at, mark)) in marks.iter().enumerate() {
-        let stored = program.stored[at];
+    let mut at = 0;
+    for marked in marked {
+        let stored = program.stored[marked.stored];
         let Type { shape, dtype } = graph.node(stored.node).ty;
-        let flat = Type::new(Shape::of(&[shape.elements()]), dtype);
-        let part = match parts.get(&(flat, mark)) {
-            Some(part) => part,
+        let ty = Type::new(Shape::of(&[marked.parts, shape.elements() / marked.parts]), dtype);
+        let kind = match kinds.get(&(ty, marked.mark)) {
+            Some(kind) => kind,
             None => {
-                let part = alone(context, flat, mark)?;
-                parts.entry((flat, mark)).or_insert(part)
+                let kind = alone(context, ty, marked.mark)?;
+                kinds.entry((ty, marked.mark)).or_insert(kind)
             }
         };
-        let result = part.outputs[0].slot;
+        let result = kind.outputs[0].slot;
         let first = program.locals.len() as u32;
-        program.locals.extend(part.locals.iter().copied());
+        program.locals.extend(kind.locals.iter().copied());
         let moved = |slot: Slot, offset: u64| match slot {
             Slot::Input(_) => (Slot::Local(stored.local), offset),
-            slot if slot == result => (Slot::Local(flags), offset + number as u64),
+            slot if slot == result => (Slot::Local(flags), offset + at),
             Slot::Local(local) => (Slot::Local(first + local), offset),
         };
-        let steps = part.steps.iter().map(|step| step.moved(&moved));
+        let steps = kind.steps.iter().map(|step| step.moved(&moved));
         added[stored.after].extend(steps);
+        at += marked.parts as u64;
     }
-    let (steps, origins) = (
-        std::mem::take(&mut program.steps),
-        std::mem::take(&mut program.origins),
-    );
+    insert(&mut program, added);
+    let ty = Type::new(Shape::of(&[count]), DType::Bool);
+    program.outputs.push(Output {
+        slot: Slot::Local(flags),
+        layout: Layout::contiguous(ty.shape),
+        ty,
+        tag: tag(),
+    });
+    Ok(program)
+}
+
+/// Adds steps to a program, by the number of its own steps before them.
+fn insert(program: &mut Program, added: Vec<Vec<Step>>) {
+    let steps = std::mem::take(&mut program.steps);
+    let origins = std::mem::take(&mut program.origins);
     let mut own = steps.into_iter().zip(origins);
     for added in added {
         program
@@ -137,21 +179,14 @@ pub(super) fn with_flags(
             program.origins.push(origin);
         }
     }
-    program.outputs.push(Output {
-        slot: Slot::Local(flags),
-        layout: Layout::contiguous(Shape::of(&[count])),
-        ty: Type::new(Shape::of(&[count]), DType::Bool),
-        tag: tag(),
-    });
-    Ok(program)
 }
 
-/// The program of one flag.
+/// The program of the flags of rows.
 fn alone(context: &Context, ty: Type, mark: Mark) -> Result<Program> {
     let mut graph = Graph::new();
     let x = graph.input(ty);
-    let flag = flag(&mut graph, x, mark)?;
-    graph.output(flag);
+    let flags = flags(&mut graph, x, mark, Axes::one(1))?;
+    graph.output(flags);
     lowered(
         context,
         &rewrite(&graph),

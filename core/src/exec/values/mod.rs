@@ -5,6 +5,7 @@
 //! compute is what the program itself computes.
 
 mod calls;
+mod covered;
 mod first;
 mod flags;
 mod numerics;

@@ -3,7 +3,8 @@
 use super::super::evaluate::lowered;
 use super::super::executable::{Executable, Values};
 use super::super::read;
-use super::flags::{Mark, with_flags};
+use super::covered::uncovered;
+use super::flags::{Mark, Marked, with_flags};
 use super::{Recipe, Run};
 use crate::context::Context;
 use crate::error::failure::Refusal;
@@ -23,8 +24,7 @@ pub(super) struct State {
 /// The program with flags as its last output.
 struct Flagged {
     executable: Executable,
-    /// The values that have flags, by their number among those that are stored.
-    flags: Vec<(usize, Mark)>,
+    marked: Vec<Marked>,
 }
 
 impl Recipe {
@@ -34,7 +34,7 @@ impl Recipe {
     /// The first op that makes a NaN or an infinity out of numbers.
     pub(super) fn check(&self, run: &Run<'_>) -> Result<Values> {
         let flagged = self.flagged(run.context)?;
-        if flagged.flags.is_empty() {
+        if flagged.marked.is_empty() {
             return run.submit(run.plain);
         }
         let mut values = run.submit(&flagged.executable)?;
@@ -69,16 +69,22 @@ impl Recipe {
             let node = graph.node(program.stored[*at].node);
             node.ty.dtype.is_float() && node.ty.shape.elements() > 0 && !matches!(node.op, Op::Full { .. })
         };
-        let flags: Vec<(usize, Mark)> = (0..program.stored.len())
-            .filter(can_be)
-            .map(|at| (at, mark(at)))
-            .filter(|(_, mark)| *mark != Mark::Never)
+        let candidates: Vec<usize> = (0..program.stored.len()).filter(can_be).collect();
+        let node = |at: usize| program.stored[at].node;
+        // A flag that was raised for another reason covers nothing any more.
+        let uncovered = match marks.iter().all(|mark| *mark == Mark::NotFinite) {
+            true => uncovered(&graph, candidates.iter().map(|&at| node(at))),
+            false => vec![true; graph.nodes().len()],
+        };
+        let marked: Vec<Marked> = (candidates.into_iter())
+            .filter(|&at| mark(at) != Mark::Never && uncovered[node(at).index()])
+            .map(|at| Marked::new(at, mark(at), graph.shape(node(at)).elements()))
             .collect();
         let stored = program.stored.len();
-        let program = with_flags(context, &graph, program, &flags)?;
+        let program = with_flags(context, &graph, program, &marked)?;
         let flagged = Arc::new(Flagged {
             executable: Executable::compile_traced(context.engine(), &program, self.how.captured)?,
-            flags,
+            marked,
         });
         let mut state = self.checked.lock();
         state.marks.resize(stored, Mark::NotFinite);
@@ -89,14 +95,14 @@ impl Recipe {
     /// Values hold what is no number without an op that made it: the next runs ask less of them.
     fn excuse(&self, flagged: &Flagged, raised: &[u8]) {
         let mut state = self.checked.lock();
-        for (&(at, mark), _) in flagged
-            .flags
-            .iter()
-            .zip(raised)
-            .filter(|(_, raised)| **raised != 0)
-        {
-            if let Some(known) = state.marks.get_mut(at) {
-                *known = mark.excused().max(*known);
+        let mut rest = raised;
+        for marked in &flagged.marked {
+            let (own, later) = rest.split_at(marked.parts.min(rest.len()));
+            rest = later;
+            if own.iter().any(|&raised| raised != 0)
+                && let Some(known) = state.marks.get_mut(marked.stored)
+            {
+                *known = marked.mark.excused().max(*known);
             }
         }
         let old = state.flagged.take();
