@@ -10,9 +10,9 @@ mod stream;
 
 use super::Validate;
 use super::code::Code;
+use super::refusal::pointer;
 use super::report::Report;
 use super::shadow::{Check, State};
-use super::work::pointer;
 use crate::forward::{self, Tables};
 use crate::layer::{Answer, Place, Stop, enter};
 use std::ptr;
