@@ -233,8 +233,8 @@ impl State {
         }
         let uses = draft.uses;
         let last_writer = |slot: usize| {
-            let writers = uses[slot].list.iter().filter(|one| one.writes);
-            writers.last().map_or(0, |one| one.site)
+            let last = uses[slot].list.iter().rfind(|one| one.writes);
+            last.map_or(0, |one| one.site)
         };
         let program = Program {
             device: args.device,

@@ -1,10 +1,10 @@
 //! Packets against what is known of their buffers, and the order of what they touch.
 
 use super::code::Code;
-use super::order::{Access, Actor};
+use super::order::{Access, Actor, Race};
 use super::refusal::{arrays, overflows, refusal, reserved, unreadable};
 use super::region::{Grid, Region};
-use super::report::{Fault, Report};
+use super::report::Report;
 use super::shadow::{Buffer, Check, Kind, State};
 use super::site::SiteId;
 use super::table::{Missing, Table};
@@ -149,7 +149,9 @@ impl State {
         let what = || self.sites.text(site);
         let kernel = (self.kernels.find(launch.kernel))
             .map_err(|missing| self.missing(&what(), Kind::Kernel, launch.kernel, missing))?;
-        State::same_device_of(kernel.device, device, what, Kind::Kernel)?;
+        if kernel.device != device {
+            return State::same_device(&what(), (Kind::Kernel, Kind::Stream), (kernel.device, device));
+        }
         let Some(signature) = kernel.signature.as_deref() else {
             return Ok(());
         };
@@ -176,14 +178,6 @@ impl State {
                 }
                 .at(site, 0)),
             }
-        }
-    }
-
-    #[inline]
-    fn same_device_of(own: u64, device: u64, what: impl Fn() -> String, kind: Kind) -> Check {
-        match own == device {
-            true => Ok(()),
-            false => State::same_device(&what(), (kind, Kind::Stream), (own, device)),
         }
     }
 
@@ -411,7 +405,7 @@ impl State {
     }
 
     #[cold]
-    fn race(&self, stream: u64, touch: &Touch, site: SiteId, race: super::order::Race) -> Report {
+    fn race(&self, stream: u64, touch: &Touch, site: SiteId, race: Race) -> Report {
         let (code, verb, other) = match (race.writes, touch.writes) {
             (true, false) => (Code::ReadAfterWrite, "reads", "writes"),
             (false, true) => (Code::WriteAfterRead, "writes", "reads"),
@@ -435,8 +429,6 @@ impl State {
             race.bytes.0,
             race.bytes.1,
         );
-        Report::program(code, Status::InvalidArgument, text)
-            .at(race.site, site)
-            .of(Fault::Program)
+        Report::program(code, Status::InvalidArgument, text).at(race.site, site)
     }
 }
