@@ -9,7 +9,8 @@ use thalweg::host::set_config;
 use thalweg::loader::{LoaderOptions, Registry};
 use thalweg::ops::AttentionOptions;
 use thalweg::{Context, DType, Result, Tensor, jit};
-use thalweg_benches::{overhead, tensors};
+use thalweg_benches::overhead::{self, CALLS, Round};
+use thalweg_benches::tensors::{self, Call};
 
 const BUDGET: Duration = Duration::from_millis(500);
 
@@ -109,11 +110,21 @@ fn main() -> Result<()> {
 
 fn overheads(cx: &Context) -> Result<()> {
     let device = cx.device();
-    say("launch of an empty kernel", overhead::launch(device)?, "ns");
-    say("eager a + b, one element", tensors::eager(cx)?, "ns");
-    say("jit x + x, one element", tensors::call(cx)?, "ns");
-    say("graph, a kernel of it", overhead::graph(device)?, "ns");
-    say("alloc and free, 512 B", overhead::alloc(device, 512)?, "ns");
+    let median = |call: Call| Round::Median.nanoseconds(CALLS, call);
+    say(
+        "launch of an empty kernel",
+        Round::Median.nanoseconds(CALLS, overhead::launch(device)?)?,
+        "ns",
+    );
+    say("eager a + b, one element", median(tensors::eager(cx)?)?, "ns");
+    say("jit x + x, one element", median(tensors::call(cx)?)?, "ns");
+    say(
+        "graph, a kernel of it",
+        overhead::node(device, Round::Median)?,
+        "ns",
+    );
+    let alloc = Round::Median.nanoseconds(CALLS, overhead::alloc(device, 512)?)?;
+    say("alloc and free, 512 B", alloc, "ns");
     Ok(())
 }
 

@@ -9,6 +9,7 @@ pub mod limits;
 pub mod networks;
 pub mod overhead;
 pub mod tensors;
+pub mod watched;
 
 use std::time::{Duration, Instant};
 

@@ -12,7 +12,8 @@ use thalweg::hal::{self, Device};
 use thalweg::parallel::Pool;
 use thalweg_benches::cases::{Case, Limit, kernels, products};
 use thalweg_benches::limits::{FAR, Memory, bandwidth, flops};
-use thalweg_benches::{convolutions, indexed, layers, least, median, networks, overhead, tensors};
+use thalweg_benches::overhead::{self, CALLS, Round};
+use thalweg_benches::{convolutions, indexed, layers, least, median, networks, tensors, watched};
 
 const BUDGET: Duration = Duration::from_millis(400);
 
@@ -39,7 +40,7 @@ struct Options {
     /// Writes the figures to this file too.
     #[arg(long, value_name = "FILE")]
     json: Option<String>,
-    /// Takes the least time of a case rather than the median: for machines that others use.
+    /// Takes the least time of a row rather than the median: for machines that others use.
     #[arg(long)]
     least: bool,
     /// Measures what has one of these texts in its name; all where there is none.
@@ -91,17 +92,23 @@ fn measure_all(options: &Options, device: &Device, cx: &Context) -> Result<(), B
     let wanted =
         |name: &str| options.filters.is_empty() || options.filters.iter().any(|f| name.contains(f.as_str()));
     let mut rows = Vec::new();
+    let round = if options.least {
+        Round::Least
+    } else {
+        Round::Median
+    };
     if wanted("overhead") {
-        overheads(device)?;
+        overheads(device, round)?;
+        watching(cx, round)?;
     }
     if wanted("profile") {
-        profile(device)?;
+        profile(device, round)?;
     }
     if wanted("validate") {
         validated(&options.target, device)?;
     }
     if wanted("eager add_1") {
-        let ns = tensors::eager(cx)?;
+        let ns = round.nanoseconds(CALLS, tensors::eager(cx)?)?;
         println!("{:<44}{ns:>10.1}", "eager: a + b, one element");
         rows.push(json!({ "case": "add_1", "threads": 1, "ms": ns * 1e-6 }));
     }
@@ -109,7 +116,7 @@ fn measure_all(options: &Options, device: &Device, cx: &Context) -> Result<(), B
         println!(
             "{:<44}{:>10.1}",
             "eager: a + 1.5, one element",
-            tensors::eager_number(cx)?
+            round.nanoseconds(CALLS, tensors::eager_number(cx)?)?
         );
     }
     if wanted("compile") {
@@ -121,12 +128,13 @@ fn measure_all(options: &Options, device: &Device, cx: &Context) -> Result<(), B
         println!(
             "{:<44}{:>10.1}",
             "jit: call of x + x, one element",
-            tensors::call(cx)?
+            round.nanoseconds(CALLS, tensors::call(cx)?)?
         );
     }
     if wanted("kernels") {
         let name = format!("jit: {} small kernels and their end", tensors::KERNELS);
-        println!("{name:<44}{:>10.1}", tensors::small_kernels(cx)?);
+        let ns = round.nanoseconds(200, tensors::small_kernels(cx)?)?;
+        println!("{name:<44}{ns:>10.1}");
     }
     let far = Memory::new(device, FAR)?;
     println!(
@@ -160,12 +168,29 @@ fn measure_all(options: &Options, device: &Device, cx: &Context) -> Result<(), B
     Ok(())
 }
 
-fn profile(device: &Device) -> thalweg::Result<()> {
+/// What a recording adds to an op: "with a profile on", a row for each kind of record.
+fn watching(cx: &Context, round: Round) -> thalweg::Result<()> {
+    println!("{:<44}{:>10}", "with a profile on", "ns");
+    let costs = watched::costs(cx, round)?;
+    let rows = [
+        ("a + b, one element, without", costs.without),
+        ("what a record of an op adds", costs.op),
+        ("what a record of a run adds", costs.run),
+        ("what a kernel event adds", costs.kernel),
+        ("what everything adds, by record", costs.record()),
+    ];
+    for (name, ns) in rows {
+        println!("{name:<44}{ns:>10.1}");
+    }
+    Ok(())
+}
+
+fn profile(device: &Device, round: Round) -> thalweg::Result<()> {
     println!(
         "{:<44}{:>10}{:>10}{:>10}",
         "profile, ns", "without", "with", "a record"
     );
-    let costs = overhead::recorded(device)?;
+    let costs = overhead::recorded(device, round)?;
     let show = |name: &str, [without, with]: [f64; 2], records: f64| {
         let each = (with - without) / records;
         println!("{name:<44}{without:>10.1}{with:>10.1}{each:>10.1}");
@@ -195,37 +220,50 @@ fn validated(target: &str, device: &Device) -> thalweg::Result<()> {
     Ok(())
 }
 
-fn overheads(device: &Device) -> thalweg::Result<()> {
+fn overheads(device: &Device, round: Round) -> thalweg::Result<()> {
     println!("{:<44}{:>10}", "overhead", "ns");
     let show = |name: &str, ns: f64| println!("{name:<44}{ns:>10.1}");
-    show(
+    let small = |name: &str, call: tensors::Call| -> thalweg::Result<()> {
+        show(name, round.nanoseconds(CALLS, call)?);
+        Ok(())
+    };
+    small(
         "launch of an empty kernel, idle stream",
-        overhead::launch(device)?,
-    );
-    show("launch of a + b, one element", overhead::launch_add(device)?);
-    show(
+        Box::new(overhead::launch(device)?),
+    )?;
+    small(
+        "launch of a + b, one element",
+        Box::new(overhead::launch_add(device)?),
+    )?;
+    small(
         "a + b, one element, with alloc and drop",
-        overhead::eager_add(device)?,
-    );
-    show("one kernel of a prebuilt graph", overhead::graph(device)?);
-    show("alloc and free, 512 B", overhead::alloc(device, 512)?);
-    show("alloc and free, 4 MB", overhead::alloc(device, 4_000_000)?);
+        Box::new(overhead::eager_add(device)?),
+    )?;
+    show("one kernel of a prebuilt graph", overhead::node(device, round)?);
+    small("alloc and free, 512 B", Box::new(overhead::alloc(device, 512)?))?;
+    small(
+        "alloc and free, 4 MB",
+        Box::new(overhead::alloc(device, 4_000_000)?),
+    )?;
     show("hand-off between warm streams", overhead::hand_off(device)?);
     let [new, known] = overhead::first_use(device)?;
     show("first launch of a kernel never seen before", new);
     show("the same on a device that is opened again", known);
-    let boxed = overhead::nanoseconds(2000, || {
-        std::hint::black_box(Box::new([0_u8; 64]));
-        Ok(())
-    })?;
-    show("for comparison: malloc and free, 64 B", boxed);
+    small(
+        "for comparison: malloc and free, 64 B",
+        Box::new(|| {
+            std::hint::black_box(Box::new([0_u8; 64]));
+            Ok(())
+        }),
+    )?;
     let lock = std::sync::atomic::AtomicU64::new(0);
-    let atomic = overhead::nanoseconds(2000, || {
-        lock.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Ok(())
-    })?;
-    show("for comparison: one atomic addition", atomic);
-    Ok(())
+    small(
+        "for comparison: one atomic addition",
+        Box::new(move || {
+            lock.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Ok(())
+        }),
+    )
 }
 
 fn measure(

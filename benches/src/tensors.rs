@@ -2,7 +2,6 @@
 
 use crate::cases::{Case, Limit};
 use crate::networks::hal_error;
-use crate::overhead::nanoseconds;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg::hal::{Runtime, Stream};
@@ -23,55 +22,58 @@ fn cost(tensor: Tensor) -> thalweg::hal::Result<()> {
     Ok(())
 }
 
-/// `a + b` on tensors of one element, in nanoseconds: the op, its result and the end of that.
+/// A small call that is measured.
+pub type Call = Box<dyn FnMut() -> thalweg::hal::Result<()>>;
+
+/// `a + b` on tensors of one element: the op, its result and the end of that.
 ///
 /// # Errors
 /// Those of the op.
-pub fn eager(cx: &Context) -> Result<f64> {
+pub fn eager(cx: &Context) -> Result<Call> {
     let (a, b) = (number(1.0, cx), number(2.0, cx));
     assert_eq!((&a + &b).item::<f32>()?, 3.0);
-    Ok(nanoseconds(2000, || cost(&a + &b))?)
+    Ok(Box::new(move || cost(&a + &b)))
 }
 
-/// A call of a compiled function of one op on one element, in nanoseconds, with its result and the end of that.
+/// A call of a compiled function of one op on one element, with its result and the end of that.
 ///
 /// # Errors
 /// Those of the op.
-pub fn call(cx: &Context) -> Result<f64> {
+pub fn call(cx: &Context) -> Result<Call> {
     let x = number(1.0, cx);
     let double = jit(|x: &Tensor| x + x);
     assert_eq!(double.call(&x).item::<f32>()?, 2.0);
-    Ok(nanoseconds(2000, || cost(double.call(&x)))?)
+    Ok(Box::new(move || cost(double.call(&x))))
 }
 
 /// Kernels of [`small_kernels`].
 pub const KERNELS: usize = 20;
 
-/// A call of a compiled function of [`KERNELS`] small kernels, none of which joins its neighbours, and the wait for its end: in
-/// nanoseconds.
+/// A call of a compiled function of [`KERNELS`] small kernels, none of which joins its neighbours, and the wait for its end.
 ///
 /// # Errors
 /// Those of the ops.
-pub fn small_kernels(cx: &Context) -> Result<f64> {
+pub fn small_kernels(cx: &Context) -> Result<Call> {
     let x = Tensor::ones([8, 16], DType::F32, cx);
     // Rows and columns in turns: each is read whole before the next begins.
     let chain = jit(|x: &Tensor| (0..KERNELS).fold(x.clone(), |x, at| x.softmax(-1 - (at % 2) as i32)));
     let last = chain.call(&x).to_vec::<f32>()?;
     assert!(last.iter().all(|x| x.is_finite()));
-    Ok(nanoseconds(200, || {
+    let device = cx.device().clone();
+    Ok(Box::new(move || {
         cost(chain.call(&x))?;
-        cx.device().synchronize()
-    })?)
+        device.synchronize()
+    }))
 }
 
-/// `a + 1.5` on a tensor of one element, in nanoseconds: the op, its result and the end of that.
+/// `a + 1.5` on a tensor of one element: the op, its result and the end of that.
 ///
 /// # Errors
 /// Those of the op.
-pub fn eager_number(cx: &Context) -> Result<f64> {
+pub fn eager_number(cx: &Context) -> Result<Call> {
     let a = number(1.0, cx);
     assert_eq!((&a + 1.5).item::<f32>()?, 2.5);
-    Ok(nanoseconds(2000, || cost(&a + 1.5))?)
+    Ok(Box::new(move || cost(&a + 1.5)))
 }
 
 /// Nodes of the graph that [`Network`] is.

@@ -49,6 +49,11 @@ pub(crate) enum Command {
     /// Writes trace.json (for ui.perfetto.dev), op_table.csv, op_table.json, kernels.csv, step_trace.csv, memory.csv,
     /// stacks.collapsed and speedscope.json (for speedscope.app). `THALWEG_PROFILE=DIR PROGRAM` records any program.
     Trace(Trace),
+    /// Show recorded programs in a browser: timeline, ops, kernels, steps, memory, parts of the network, two runs side by side
+    ///
+    /// Each DIR is a run, as `THALWEG_PROFILE=DIR PROGRAM` records it. The page follows programs that still run. It listens on this machine
+    /// alone, and needs no network. Ctrl-C ends it.
+    View(View),
 }
 
 #[derive(clap::Args)]
@@ -142,6 +147,25 @@ impl Trace {
 }
 
 #[derive(clap::Args)]
+pub(crate) struct View {
+    /// The folder that the profile was written to, also one with a folder for each rank; several are shown side by side
+    #[arg(required = true, value_name = "DIR")]
+    pub(crate) from: Vec<PathBuf>,
+    /// Listen on this address or name; 0.0.0.0 lets other machines read what the programs recorded
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub(crate) host: String,
+    /// Listen on this port; 0 takes a free one
+    #[arg(long, value_name = "NUMBER", default_value = "8080")]
+    pub(crate) port: u16,
+    /// Write the page into one file, with all that it shows, instead of serving it
+    #[arg(long, value_name = "FILE.html", conflicts_with_all = ["host", "port", "text"])]
+    pub(crate) export: Option<PathBuf>,
+    /// Draw steps, ops and figures in the terminal instead
+    #[arg(long, conflicts_with_all = ["host", "port"])]
+    pub(crate) text: bool,
+}
+
+#[derive(clap::Args)]
 pub(crate) struct Plugins {
     #[command(subcommand)]
     pub(crate) task: PluginTask,
@@ -221,7 +245,7 @@ fn one_line(rendered: &str) -> String {
         .collect();
     let command = std::env::args()
         .nth(1)
-        .filter(|name| ["devices", "doctor", "conform", "plugins", "trace"].contains(&name.as_str()));
+        .filter(|name| ["devices", "doctor", "conform", "plugins", "trace", "view"].contains(&name.as_str()));
     let command = command.map_or_else(String::new, |name| format!(" {name}"));
     format!("{error}{tips}; `thalweg{command} --help` lists what there is")
 }

@@ -7,6 +7,7 @@
 //! | `thalweg conform PATH\|TARGET` | holds a backend to the contract |
 //! | `thalweg plugins lock\|verify` | writes and checks the sums of plugins |
 //! | `thalweg trace DIR` | shows where the time of a recorded program goes, and writes its timeline and tables |
+//! | `thalweg view DIR` | shows the same in a browser, as one file, or in the terminal |
 //!
 //! `cli/README.md` has the exit statuses and the fields of `--json`. A command that loads plugins runs in a child process (`guard`), so
 //! a crash of a plugin is a row in the report.
@@ -23,6 +24,7 @@ mod plugins;
 mod text;
 mod trace;
 mod verbose;
+mod view;
 
 use args::Command;
 use std::error::Error;
@@ -68,6 +70,7 @@ fn run(command: Command, out: &mut dyn Write) -> Outcome {
         Command::Conform(args) => conform::run(&args, out),
         Command::Plugins(args) => plugins::run(&args, out),
         Command::Trace(args) => trace::run(&args, out),
+        Command::View(args) => view::run(&args, out),
     }
 }
 

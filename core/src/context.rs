@@ -14,10 +14,12 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::hal::{self, Device, Stream};
 use crate::record::environment;
+use crate::record::values::Looking;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// When ops run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Deserialize)]
@@ -41,6 +43,8 @@ struct Inner {
     keys: AtomicU64,
     settings: Settings,
     streams: Vec<Stream>,
+    numerics: AtomicBool,
+    looking: Mutex<Option<Looking>>,
 }
 
 /// What stays as it was when the context was made.
@@ -79,6 +83,8 @@ impl Context {
             keys: AtomicU64::new(0),
             settings,
             streams,
+            numerics: AtomicBool::new(false),
+            looking: Mutex::default(),
         }))
     }
 
@@ -131,6 +137,46 @@ impl Context {
     #[inline]
     pub fn precision(&self) -> Precision {
         self.0.settings.precision
+    }
+
+    /// Whether an op that makes a NaN or an infinity out of finite numbers is an error from now on, [`Error::Numerics`], with op, line,
+    /// element and the ranges of its inputs. Off at first.
+    ///
+    /// Eager ops are looked at one by one. Of a compiled or recorded function, every value that a kernel stores is reduced to a flag.
+    /// The flags are read when it has run, so that a call waits for the device. Where one is raised, the same call runs
+    /// again with every op watched. Infinities and NaN that come in from outside are no error. After two such calls
+    /// the values that hold them are looked at no more.
+    ///
+    /// ```
+    /// use thalweg::{Context, Tensor};
+    /// let cx = Context::new("cpu")?;
+    /// cx.check_numerics(true);
+    /// let x = Tensor::from_slice(&[1.0_f32, -2.0], 2, &cx);
+    /// let error = x.log().sum().item::<f32>().unwrap_err();
+    /// let birth = error.numerics().expect("log made a NaN");
+    /// assert_eq!((birth.op.as_str(), birth.index.as_slice()), ("log", [1].as_slice()));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// [`Error::Numerics`]: crate::Error::Numerics
+    pub fn check_numerics(&self, on: bool) {
+        let mut looking = self.0.looking.lock();
+        if on && looking.is_none() {
+            *looking = Some(Looking::begin());
+        } else if !on {
+            *looking = None;
+        }
+        self.0.numerics.store(on, Ordering::Relaxed);
+    }
+
+    /// Whether [`Context::check_numerics`] is on.
+    pub fn checks_numerics(&self) -> bool {
+        self.0.numerics.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is the same context.
+    pub(crate) fn is(&self, other: &Context) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Whether its graphs may be computed in another order, with fewer roundings or by products with reciprocals: see

@@ -2,9 +2,11 @@
 
 pub mod failure;
 mod memory;
+mod numerics;
 pub mod tag;
 
 pub use memory::{Holder, OutOfMemory};
+pub use numerics::{InputRange, NumericsError};
 
 use crate::record::error::ProfileError;
 use failure::Failure;
@@ -44,6 +46,9 @@ pub enum Error {
     /// A tensor carries the first error on the way to it.
     #[error(transparent)]
     Tensor(std::sync::Arc<Failure>),
+    /// An op made a NaN or an infinity out of finite numbers, and [`check_numerics`](crate::Context::check_numerics) is on.
+    #[error(transparent)]
+    Numerics(Box<NumericsError>),
     /// A file cannot be read or written.
     #[error("{path}: {error}", path = .path.display())]
     File {
@@ -87,6 +92,15 @@ impl Error {
             Error::OutOfMemory(_) => Some(Status::OutOfMemory),
             Error::Tensor(failure) => Some(failure.status()),
             Error::Runtime(error) => error.status(),
+            _ => None,
+        }
+    }
+
+    /// Which op made a NaN or an infinity, where that is the error; also that of a tensor which carries it.
+    pub fn numerics(&self) -> Option<&NumericsError> {
+        match self {
+            Error::Numerics(error) => Some(error),
+            Error::Tensor(failure) => failure.source.as_ref()?.numerics(),
             _ => None,
         }
     }

@@ -9,7 +9,7 @@ mod call;
 use crate::exec::{self, Traced};
 use crate::graph::Graph;
 use crate::record::recording::SpanKind;
-use crate::record::{parts, span};
+use crate::record::{name, parts, span};
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Repr, Tensor};
 use crate::tree::{Arguments, Function, Tree};
@@ -51,7 +51,7 @@ where
 {
     Jit {
         function,
-        name: std::any::type_name::<F>(),
+        name: name::of_function(std::any::type_name::<F>()),
         cache: Mutex::default(),
         arguments: PhantomData,
     }
@@ -333,7 +333,7 @@ where
         exec::graph_of(id, &leaves, &outputs, tag)
     }
 
-    /// Its name in profiles, in place of that of the function's type.
+    /// Its name in profiles, in place of that of the function: `networks::step` for one and its closures.
     #[must_use]
     pub fn named(mut self, name: &'static str) -> Self {
         self.name = name;

@@ -1,14 +1,18 @@
 //! Programs that the environment profiles, and that end in many ways. This test runs itself as such a program.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use thalweg::observe::recording::{Reader, Record};
-use thalweg::{Context, Tensor};
+use thalweg::{Context, DType, Tensor};
 
 /// What the program below is asked for.
 const ASKED: &str = "PROFILED_PROGRAM";
+
+/// Turns of two ops that are under way when the program ends.
+const LATE_OPS: std::ops::Range<u32> = 0..20;
 
 /// The program: it does as it is asked.
 #[test]
@@ -23,6 +27,11 @@ fn program() {
         "exit" => {
             (0..10).for_each(|_| once());
             std::process::exit(0);
+        }
+        "late" => {
+            // Nobody waits for these.
+            let x = Tensor::ones([2048, 512], DType::F32, &cx);
+            drop(LATE_OPS.fold(x, |x, _| (x * 1.0).tanh()));
         }
         "panic" => {
             (0..10).for_each(|_| once());
@@ -75,6 +84,29 @@ fn the_environment_profiles_a_program_to_its_end() {
             "{asked}"
         );
     }
+}
+
+/// What was submitted before the exit has its times.
+#[test]
+fn the_end_of_a_program_waits_for_its_devices() {
+    let folder = tempfile::tempdir().unwrap();
+    start("late", folder.path(), &[]).wait().unwrap();
+    let file = std::fs::File::open(folder.path().join("rank_0/recording.tw")).unwrap();
+    let (mut runs, mut commands) = (BTreeSet::new(), BTreeSet::new());
+    for record in Reader::new(std::io::BufReader::new(file)).unwrap() {
+        match record {
+            Record::Run(run) if run.program != 0 => drop(runs.insert(run.correlation)),
+            Record::Command(command) => drop(commands.insert(command.correlation)),
+            _ => {}
+        }
+    }
+    assert_eq!(runs.len(), 2 * LATE_OPS.len());
+    let missing: Vec<_> = runs.difference(&commands).collect();
+    assert!(
+        missing.is_empty(),
+        "{missing:?} of {} runs have no command",
+        runs.len()
+    );
 }
 
 #[test]

@@ -26,6 +26,7 @@ pages! {
     UsingPlugins: "../guide/using-plugins.md";
     WritingAPlugin: "../guide/writing-a-plugin.md";
     SeeingWhatRuns: "../seeing-what-runs.md";
+    SeeingWhatIsComputed: "../seeing-what-is-computed.md";
     AddingALayer: "../adding-a-layer.md";
     WritingABackend: "../writing-a-backend.md";
     AddingAnOp: "../adding-an-op.md";

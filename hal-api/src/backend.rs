@@ -362,6 +362,13 @@ pub trait Device: Send + Sync + Sized + 'static {
     /// Whether the work up to `position` is done. Must not block; `false` is always allowed while work may run.
     fn passed(&self, stream: &Self::Stream, position: u64) -> bool;
 
+    /// The position of the stream, unless its work up to there is done.
+    #[inline]
+    fn pending(&self, stream: &Self::Stream) -> Option<u64> {
+        let position = self.position(stream);
+        (!self.passed(stream, position)).then_some(position)
+    }
+
     /// A new event.
     fn create_event(&self, timing: bool) -> Result<Self::Event>;
 
@@ -485,7 +492,7 @@ pub trait Device: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// What the hardware's counters say since the profile was started.
+    /// What the hardware's counters say since the profile was started, or since the first question in it.
     fn counters(&self) -> Result<Vec<Counter>> {
         Err(Error::unsupported("this backend reads no hardware counters"))
     }

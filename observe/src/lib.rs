@@ -23,6 +23,11 @@
 //! | `memory.csv` | memory that was taken and given back, and by which op | programs |
 //! | `stacks.collapsed`, `speedscope.json` | time by the parts of the network | flame graphs, speedscope |
 //!
+//! # Page
+//!
+//! [`page`] shows the same in a browser: [`page::Server`] serves it, [`page::Data::to_html`] writes it as one file. [`Terminal`] draws it
+//! where there is no browser.
+//!
 //! # Map
 //!
 //! A recording is read twice, and never held in memory. The survey looks for steps and for the peaks of memory. The pass then resolves
@@ -37,19 +42,24 @@ mod error;
 pub mod find;
 mod known;
 mod out;
+pub mod page;
 mod pass;
 mod phase;
+mod plot;
 pub mod repair;
 mod report;
 mod runs;
 mod split;
 mod survey;
+mod terminal;
 mod view;
 mod work;
 
 pub use derive::{Summary, derive};
 pub use error::{Error, Result};
 pub use report::{Report, Sort};
+pub use terminal::Terminal;
 pub use view::memory::{MemoryOwner, MemoryPeak};
+pub use view::metrics::MetricRow;
 pub use view::ops::{OpRow, Times};
 pub use view::steps::StepRow;

@@ -102,6 +102,21 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
+    fn metrics(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for row in &self.summary.metrics {
+            write!(f, "metric  {} {}: ", shown(&row.device), row.metric)?;
+            let mark = if row.estimated { "~" } else { "" };
+            match &row.value {
+                Ok(parts) => {
+                    let part = |(name, value): &(&str, f64)| format!("{mark}{:.1} % {name}", value * 100.0);
+                    writeln!(f, "{}", parts.iter().map(part).collect::<Vec<_>>().join(", "))?;
+                }
+                Err(why) => writeln!(f, "unavailable: {}", shown(why))?,
+            }
+        }
+        Ok(())
+    }
+
     fn memory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for peak in &self.summary.memory {
             let step = peak
@@ -135,6 +150,7 @@ impl Display for Report<'_> {
         steps(&self.summary.steps, f)?;
         self.ops(f)?;
         self.memory(f)?;
+        self.metrics(f)?;
         for note in &self.summary.notes {
             writeln!(f, "note    {}", shown(note))?;
         }
@@ -236,7 +252,7 @@ fn bytes(count: u64) -> String {
 }
 
 /// A text of a recording on one line: nothing in it may steer the terminal.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     (text.chars())
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()

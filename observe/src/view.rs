@@ -2,6 +2,7 @@
 
 pub(crate) mod kernels;
 pub(crate) mod memory;
+pub(crate) mod metrics;
 pub(crate) mod ops;
 pub(crate) mod stacks;
 pub(crate) mod steps;

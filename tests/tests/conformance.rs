@@ -180,9 +180,10 @@ fn cuda_file() -> PathBuf {
     plugins::built("thalweg_cuda")
 }
 
-/// The same with matrix products by kernels of our own, which take epilogues.
+/// The same with matrix products by kernels of our own, which take epilogues, and profiles by events.
 fn cuda_alone() -> Subject {
     set_config("cuda.cublaslt", Some("off"));
+    set_config("cuda.cupti", Some("off"));
     cuda_standin()
 }
 
@@ -281,8 +282,8 @@ backends! {
         some_scalars, some_casts, some_reductions, some_random, some_products, some_scans, some_scatters, some_sorts,
         some_attention, products, biases,
         windows, scans, scatters, programs, profile, concurrency, acceptance];
-    cuda_without_cublaslt = cuda_alone(), ["map: capability", "binary: capability", "lower it"],
-        [some_products, products, biases];
+    cuda_without_cublaslt = cuda_alone(), ["map: capability", "binary: capability", "lower it", "no hardware counters"],
+        [some_products, products, biases, profile];
     plain_c = load(plain()),
         ["every instance has the same context", "import: capability", "priority: there is one only", "no table of"],
         [core, memory, streams, events, errors, profile, concurrency, acceptance];

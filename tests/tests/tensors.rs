@@ -4,8 +4,10 @@
 mod plugins;
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
 use thalweg::hal::{DeviceOptions, Runtime, Status, Stream};
 use thalweg::loader::{LoaderOptions, Registry};
+use thalweg::observe::Selector;
 use thalweg::{Context, DType, Mode, Tensor, jit};
 
 /// A context on a device of its own; a plugin of this build takes the embedded backend's place. None where the machine has
@@ -158,6 +160,43 @@ fn streams_and_threads_never_race(cx: &Context, rounds: u16) {
     });
 }
 
+/// Watching changes no bit, and a NaN has the same birthplace in every mode.
+fn values_are_seen(cx: &Context) {
+    let x = Tensor::from_slice(&data(37, 19), [37, 19], cx);
+    let compiled = jit(formula);
+    let plain = bits(&compiled.call(&x));
+    let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = std::sync::Arc::clone(&count);
+    let watch = cx.watch(Selector::all(), move |value| {
+        let finite = value.statistics().unwrap();
+        assert_eq!(finite.nan + finite.infinite, 0);
+        counted.fetch_add(1, Relaxed);
+    });
+    assert_eq!(bits(&compiled.call(&x)), plain);
+    let traced = count.swap(0, Relaxed);
+    assert_eq!(bits(&formula(&x)), plain);
+    assert_eq!((traced, count.load(Relaxed)), (12, 12));
+    drop(watch);
+    cx.check_numerics(true);
+    assert_eq!(bits(&compiled.call(&x)), plain);
+    let loss = |x: &Tensor| ((x + 7.1).log() * 2.0).sum();
+    let compiled = jit(loss);
+    let mut bad = data(37, 19);
+    bad[3 * 19 + 4] = -8.0;
+    let bad = Tensor::from_slice(&bad, [37, 19], cx);
+    assert!(compiled.call(&x).item::<f32>().is_ok());
+    for result in [loss(&bad), compiled.call(&bad)] {
+        let error = result.item::<f32>().unwrap_err();
+        let birth = error.numerics().unwrap();
+        assert_eq!(
+            (birth.op.as_str(), &birth.index[..]),
+            ("log", &[3, 4][..]),
+            "{error}"
+        );
+    }
+    cx.check_numerics(false);
+}
+
 macro_rules! backends {
     ($($name:ident = $target:literal, $plugin:literal, $rounds:literal;)*) => { $(
         mod $name {
@@ -165,6 +204,13 @@ macro_rules! backends {
             fn modes_agree() {
                 if let Some(cx) = super::context($target, $plugin) {
                     super::modes_agree(&cx);
+                }
+            }
+
+            #[test]
+            fn values_are_seen() {
+                if let Some(cx) = super::context($target, $plugin) {
+                    super::values_are_seen(&cx);
                 }
             }
 

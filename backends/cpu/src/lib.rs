@@ -19,6 +19,7 @@
 //!
 //! `GEMM.md` beside the sources has the measurements of the matrix product.
 
+mod counters;
 pub mod device;
 pub mod exec;
 pub mod isa;

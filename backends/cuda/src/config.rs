@@ -41,6 +41,15 @@ const LT: Setting = Setting {
     about: "Whether matrix products use cuBLASLt.",
     read_by: "backend cuda",
 };
+const CUPTI: Setting = Setting {
+    key: "cuda.cupti",
+    variable: "THALWEG_CUDA_CUPTI",
+    way: Way::Config,
+    values: Values::OneOf(&["on", "off"]),
+    default: "on",
+    about: "Whether profiles ask CUPTI when kernels ran. With `off`, or without CUPTI, they are timed by events around them.",
+    read_by: "backend cuda",
+};
 const BLOCKING: Setting = Setting {
     key: "cuda.blocking",
     variable: "THALWEG_CUDA_BLOCKING",
@@ -60,6 +69,8 @@ pub(crate) struct Config {
     pub(crate) tf32: bool,
     /// Whether matrix products use cuBLASLt.
     pub(crate) cublaslt: bool,
+    /// Whether profiles use CUPTI.
+    pub(crate) cupti: bool,
     /// Whether submissions wait for their end.
     pub(crate) blocking: bool,
 }
@@ -71,6 +82,7 @@ impl Config {
             cache: Cache::folder(host, CACHE.key, "cuda"),
             tf32: TF32.is_on(host)?,
             cublaslt: LT.is_on(host)?,
+            cupti: CUPTI.is_on(host)?,
             blocking: BLOCKING.is_on(host)?,
         })
     }

@@ -1,7 +1,8 @@
 //! A device: its primary context, and what hangs on it.
 
 use crate::api::codes::{PEER_ENABLED, SUCCESS};
-use crate::api::{Driver, Lt, Nvrtc, Search};
+use crate::activity;
+use crate::api::{Cupti, Driver, Lt, Nvrtc, Search};
 use crate::config::Config;
 use crate::context::Context;
 use crate::copy;
@@ -23,7 +24,7 @@ use thalweg_cstyle::{MatmulConfig, Routine, Target};
 use thalweg_hal::backend::{Copy, Device, Place, Region, Source, Tag, Work};
 use thalweg_hal::ir::{Access, Kernel, Level, Role};
 use thalweg_hal::kit::cache::Cache;
-use thalweg_hal::kit::profile::{Command, Recorder, Submission};
+use thalweg_hal::kit::profile::{Command, Counter, Recorder, Submission};
 use thalweg_hal::kit::program::Program;
 use thalweg_hal::library::{LibraryOp, Matmul};
 use thalweg_hal::tables::{LogLevel, MemoryInfo, PropertyKey};
@@ -91,10 +92,15 @@ impl CudaDevice {
         } else {
             None
         };
+        let (search, wanted) = (search.clone(), config.cupti);
+        let open_cupti = move || match wanted {
+            true => Cupti::open(&search, version),
+            false => Err(Error::unavailable("`cuda.cupti` is off")),
+        };
         Ok(CudaDevice {
             products,
             builder: Arc::new(builder),
-            times: Times::new(&context),
+            times: Times::new(&context, host, open_cupti),
             context,
             info: info.clone(),
             host,
@@ -353,7 +359,7 @@ impl Device for CudaDevice {
             let plan = (program.plan).get_or_init(|| Box::new(ProgramGraph::new(program)));
             if let Some(graph) = plan.downcast_ref::<ProgramGraph>()
                 // SAFETY: the caller vouches for the memory.
-                && unsafe { graph.launch(self, stream, program, slots, arguments, tag)? }
+                && unsafe { graph.launch(self, stream, program, slots, (arguments, None), tag)? }
             {
                 return Ok(());
             }
@@ -389,8 +395,37 @@ impl Device for CudaDevice {
         self.times.measure(stream, submission, Command::WAIT, wait)
     }
 
-    fn profile_started(&self, _: u64) -> Result<()> {
-        self.times.read_clock()
+    unsafe fn run_program_profiled(
+        &self,
+        stream: &CuStream,
+        program: &Arc<Program<Self>>,
+        slots: &[Region<'_, Self>],
+        arguments: &[u64],
+        tag: Option<Tag<'_>>,
+        submission: &Submission,
+    ) -> Result<()> {
+        // Events measure node by node.
+        if self.times.is_traced() && !self.config.blocking && ProgramGraph::is_for(program) {
+            let plan = (program.plan).get_or_init(|| Box::new(ProgramGraph::new(program)));
+            let given = (arguments, Some((self.times.recorder(), submission)));
+            if let Some(graph) = plan.downcast_ref::<ProgramGraph>()
+                // SAFETY: the caller vouches for the memory.
+                && unsafe { graph.launch(self, stream, program, slots, given, tag)? }
+            {
+                activity::await_end(stream);
+                return Ok(());
+            }
+        }
+        // SAFETY: as above.
+        unsafe { program.submit_profiled(self, stream, slots, arguments, tag, submission) }
+    }
+
+    fn profile_started(&self, kinds: u64) -> Result<()> {
+        self.times.start(kinds)
+    }
+
+    fn profile_stopped(&self) {
+        self.times.stop();
     }
 
     fn profile_collect(&self) -> Result<()> {
@@ -400,5 +435,15 @@ impl Device for CudaDevice {
         }
         self.times.read_clock()?;
         self.times.collect()
+    }
+
+    fn counters(&self) -> Result<Vec<Counter>> {
+        let times = match self.times.why_not_traced() {
+            None => String::new(),
+            Some(why) => format!("; times of kernels include what the stream did around them: {why}"),
+        };
+        Err(Error::unsupported(format!(
+            "no hardware counters of GPUs are read{times}"
+        )))
     }
 }

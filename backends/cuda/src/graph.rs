@@ -2,10 +2,12 @@
 
 mod build;
 mod executable;
+mod nodes;
 mod program;
 mod scratch;
 mod step;
 
+pub(crate) use nodes::{Parts, noted};
 pub(crate) use program::ProgramGraph;
 
 use std::fmt::Write;

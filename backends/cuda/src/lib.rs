@@ -16,20 +16,22 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `api` | the driver, NVRTC and cuBLASLt through tables of our own |
+//! | `api` | the driver, NVRTC, cuBLASLt and CUPTI through tables of our own |
 //! | `platform`, `context`, `device` | what the machine has; primary contexts; `impl Device` |
 //! | `memory`, `stage`, `copy` | reserved memory; pinned slots; copies in pieces |
-//! | `stream`, `event`, `gate` | streams, events, and host work that waits at a number |
+//! | `stream`, `flight`, `event`, `gate` | streams, what of their work is under way, events, and host work that waits at a number |
 //! | `kernel`, `launch`, `library` | compiled variants, launches, cuBLASLt |
 //! | `program`, `graph` | programs as graphs of the driver |
-//! | `times` | events before and after work while a profile runs |
+//! | `times`, `activity` | while a profile runs: events before and after work; what CUPTI tells of it |
 
+mod activity;
 mod api;
 mod config;
 mod context;
 mod copy;
 mod device;
 mod event;
+mod flight;
 mod gate;
 mod graph;
 mod kernel;

@@ -3,15 +3,14 @@
 use crate::api::codes::{NOT_READY, SUCCESS, is_sticky};
 use crate::api::driver::{DevicePtr, RawEvent, RawStream};
 use crate::context::{Context, Event};
+use crate::flight::{self, Flight, Kept};
 use crate::gate::{Gate, Release};
 use crate::memory::Chunk;
 use crate::stage::Stage;
 use parking_lot::{Mutex, MutexGuard};
-use std::any::Any;
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use thalweg_hal::backend::{OwnedTag, Tag};
+use std::sync::atomic::Ordering;
+use thalweg_hal::backend::Tag;
 use thalweg_hal::kit::queue::{Job, Queue};
 use thalweg_hal::{Error, Result, Status};
 
@@ -23,9 +22,6 @@ const AT_LEAST: u32 = 0;
 const NAMES: usize = 64;
 /// Most marks in a stream that wait to be passed.
 const MARKS: usize = 16;
-
-/// What may have to live until the stream has passed a point.
-pub(crate) type Kept = Arc<dyn Any + Send + Sync>;
 
 /// Pages of the device's memory.
 const PAGE: u64 = 2 << 20;
@@ -41,65 +37,6 @@ fn scratch_size(bytes: u64, before: u64) -> (u64, u64) {
     }
     let least = bytes.next_multiple_of(PAGE);
     (least.max((before + before / 4).next_multiple_of(PAGE)), least)
-}
-
-#[derive(Default)]
-struct State {
-    // What was submitted last, with its position, and room for more of it.
-    names: VecDeque<(u64, OwnedTag)>,
-    spare: Vec<OwnedTag>,
-    // Positions whose end an event tells.
-    marks: VecDeque<(u64, Event)>,
-    kept: Vec<(u64, Kept)>,
-    error: Option<Error>,
-}
-
-/// The work of a stream that is under way, and its first error.
-#[derive(Default)]
-struct Flight {
-    state: Mutex<State>,
-    submitted: AtomicU64,
-    finished: AtomicU64,
-    // The last position that somebody asked about.
-    asked: AtomicU64,
-}
-
-impl Flight {
-    fn finish(&self, position: u64) {
-        self.finished.fetch_max(position, Ordering::AcqRel);
-        let dropped = {
-            let mut state = self.state.lock();
-            let done = self.finished.load(Ordering::Acquire);
-            let State { names, spare, .. } = &mut *state;
-            let split = names.partition_point(|(at, _)| *at <= done);
-            spare.extend(names.drain(..split).map(|(_, name)| name));
-            let kept = state.kept.extract_if(.., |(at, _)| *at <= done);
-            kept.collect::<Vec<_>>()
-        };
-        drop(dropped);
-    }
-
-    fn fail(&self, tag: &OwnedTag, error: &Error) {
-        let mut state = self.state.lock();
-        if state.error.is_none() {
-            state.error = Some(Error::new(error.status, format!("{tag}: {}", error.message)));
-        }
-    }
-
-    /// The error with the work that may have caused it: the driver does not say which did.
-    fn suspects(&self, error: &Error) -> Error {
-        let state = self.state.lock();
-        let text = match (state.names.front(), state.names.len()) {
-            (Some((_, first)), 1) => format!("{first}: {}", error.message),
-            (Some((_, first)), count) => format!(
-                "{first}, or one of {} submissions after it: {} (`cuda.blocking` set to `on` tells which)",
-                count - 1,
-                error.message
-            ),
-            (None, _) => return error.clone(),
-        };
-        Error::new(error.status, text)
-    }
 }
 
 /// What belongs to the stream and is used in its order.
@@ -222,6 +159,11 @@ impl CuStream {
                 error
             }
         })
+    }
+
+    /// What of its work is under way; it outlives the stream.
+    pub(crate) fn flight(&self) -> &Arc<Flight> {
+        &self.flight
     }
 
     /// See [`Device::position`](thalweg_hal::backend::Device::position).
@@ -376,7 +318,7 @@ impl Order<'_> {
         let flight = &self.stream.flight;
         let mut state = flight.state.lock();
         let position = flight.submitted.load(Ordering::Relaxed) + 1;
-        let oldest = |state: &mut State| match state.names.len() {
+        let oldest = |state: &mut flight::State| match state.names.len() {
             NAMES => state.names.pop_front().map(|(_, name)| name),
             _ => None,
         };

@@ -1,16 +1,19 @@
-//! Times of work while a profile runs, by events of the driver before and after it.
+//! Times of work while a profile runs: as CUPTI tells them, else by events of the driver before and after it.
 
+use crate::activity::{self, What};
+use crate::api::Cupti;
 use crate::api::codes::{NOT_READY, SUCCESS};
 use crate::api::driver::{RawEvent, RawStream};
 use crate::context::Context;
 use crate::stream::CuStream;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::Arc;
-use thalweg_hal::Result;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use thalweg_hal::{Error, Host, Result};
 use thalweg_hal::clock::now;
 use thalweg_hal::kit::profile::{Command, Recorder, Submission};
-use thalweg_hal::tables::ProfileFlag;
+use thalweg_hal::tables::{LogLevel, ProfileFlag, ProfileKind};
 
 /// `CU_STREAM_NON_BLOCKING`.
 const NON_BLOCKING: u32 = 1;
@@ -25,8 +28,18 @@ const FEW: usize = 64;
 pub(crate) struct Times {
     recorder: Arc<Recorder>,
     context: Arc<Context>,
+    host: Host,
+    cupti: OnceLock<Result<&'static Cupti>>,
+    open: Box<dyn Fn() -> Result<&'static Cupti> + Send + Sync>,
+    // Whether the profile that runs is CUPTI's too.
+    traced: AtomicBool,
+    // Why the last one was not.
+    why: Mutex<Option<Error>>,
     state: Mutex<State>,
 }
+
+/// Work of which CUPTI tells.
+const TRACED: u64 = ProfileKind::Launch.bit() | ProfileKind::Copy.bit() | ProfileKind::Fill.bit();
 
 #[derive(Default)]
 struct State {
@@ -55,13 +68,56 @@ struct Base {
 }
 
 impl Times {
-    /// What measures the work of a device that nobody profiles yet.
-    pub(crate) fn new(context: &Arc<Context>) -> Times {
+    /// What measures the work of a device that nobody profiles yet. The first profile calls `open`.
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        host: Host,
+        open: impl Fn() -> Result<&'static Cupti> + Send + Sync + 'static,
+    ) -> Times {
         Times {
             recorder: Recorder::new(),
             context: Arc::clone(context),
+            host,
+            cupti: OnceLock::new(),
+            open: Box::new(open),
+            traced: AtomicBool::new(false),
+            why: Mutex::default(),
             state: Mutex::default(),
         }
+    }
+
+    /// A profile was started. Without CUPTI it is measured by events.
+    pub(crate) fn start(&self, kinds: u64) -> Result<()> {
+        self.read_clock()?;
+        if kinds & TRACED == 0 {
+            return Ok(());
+        }
+        let api = self.cupti.get_or_init(&self.open).clone();
+        let refused = api.and_then(activity::start).err();
+        if let Some(why) = &refused {
+            let text = format!("times of kernels include what the stream did around them: {why}");
+            self.host.log(LogLevel::Warn, "cuda", &text);
+        }
+        self.traced.store(refused.is_none(), Ordering::Release);
+        *self.why.lock() = refused;
+        Ok(())
+    }
+
+    /// The profile was stopped.
+    pub(crate) fn stop(&self) {
+        if self.traced.swap(false, Ordering::AcqRel) {
+            activity::stop();
+        }
+    }
+
+    /// Whether CUPTI tells of the work that is submitted now.
+    pub(crate) fn is_traced(&self) -> bool {
+        self.traced.load(Ordering::Acquire)
+    }
+
+    /// Why CUPTI does not tell of the profile that was started last.
+    pub(crate) fn why_not_traced(&self) -> Option<Error> {
+        self.why.lock().clone()
     }
 
     /// Where records go.
@@ -69,7 +125,7 @@ impl Times {
         &self.recorder
     }
 
-    /// Submits work between two events. Without work nothing is recorded.
+    /// Submits work that CUPTI tells of, or between two events. Without work nothing is recorded.
     pub(crate) fn measure(
         &self,
         stream: &CuStream,
@@ -79,6 +135,12 @@ impl Times {
     ) -> Result<()> {
         if !submission.wants(command.kind) {
             return submit();
+        }
+        if command.kind.bit() & TRACED != 0 && self.is_traced() {
+            let trace = (&self.recorder, submission);
+            let submitted = activity::trace(trace, What::Work(command), submit);
+            activity::await_end(stream);
+            return submitted;
         }
         let before = self.event()?;
         let recorded = stream.record(before);
@@ -129,6 +191,9 @@ impl Times {
 
     /// Records what has ended.
     pub(crate) fn collect(&self) -> Result<()> {
+        if let Some(Ok(_)) = self.cupti.get() {
+            activity::collect(&self.recorder);
+        }
         self.context.enter()?;
         let mut state = self.state.lock();
         if (state.base.as_ref()).is_none_or(|base| now().saturating_sub(base.host) > FAR) {
@@ -226,6 +291,7 @@ impl State {
 
 impl Drop for Times {
     fn drop(&mut self) {
+        self.stop();
         if self.context.enter().is_err() {
             return;
         }

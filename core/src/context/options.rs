@@ -1,7 +1,8 @@
 //! How a context is asked for: in code, by environment variables, or in a TOML file.
 
 use super::settings::{
-    DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, FAST_MATH, MEMORY_LIMIT, MODE, PRECISION_MODE, SEED, STREAMS,
+    CHECK_NUMERICS, DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, FAST_MATH, MEMORY_LIMIT, MODE, PRECISION_MODE,
+    RESERVE_CLASS_NAME_IN_SCOPE, SEED, STREAMS,
 };
 use super::{Context, Mode, Precision, Settings};
 use crate::error::Result;
@@ -9,6 +10,7 @@ use crate::error::failure::Refusal;
 use crate::hal::{self, Stream, Target};
 use crate::loader::{LAYERS, layer_list};
 use crate::parallel::{self, FORMER_THREADS, MAX_THREADS, Pool};
+use crate::record;
 use serde::Deserialize;
 use std::path::Path;
 use std::str::FromStr;
@@ -41,6 +43,8 @@ pub struct ContextBuilder {
     layers: Option<Vec<String>>,
     precision_mode: Option<Precision>,
     fast_math: Option<bool>,
+    check_numerics: Option<bool>,
+    reserve_class_name_in_scope: Option<bool>,
 }
 
 /// A number of bytes, or a text such as `8 GiB`.
@@ -216,8 +220,24 @@ impl ContextBuilder {
         self
     }
 
+    /// Whether an op that makes a NaN or an infinity out of finite numbers is an error: see [`Context::check_numerics`].
+    #[must_use]
+    pub fn check_numerics(mut self, on: bool) -> ContextBuilder {
+        self.check_numerics = Some(on);
+        self
+    }
+
+    /// Whether names of ops have the types of the parts of the network: `Default/conv1-Conv2d/conv2d-op1` rather than
+    /// `Default/conv1/conv2d-op1`, which they are unless this is true. It is the process's, for all contexts: functions that are traced
+    /// afterwards and steps that run afterwards have such names.
+    #[must_use]
+    pub fn reserve_class_name_in_scope(mut self, reserve: bool) -> ContextBuilder {
+        self.reserve_class_name_in_scope = Some(reserve);
+        self
+    }
+
     /// The options of a TOML text: `device_target`, `device_id`, `mode`, `memory_limit`, `seed`, `deterministic`, `streams`, `threads`,
-    /// `layers`, `precision_mode`, `fast_math`.
+    /// `layers`, `precision_mode`, `fast_math`, `check_numerics`, `reserve_class_name_in_scope`.
     ///
     /// # Errors
     /// No TOML; an option that does not exist or has another type.
@@ -274,6 +294,11 @@ impl ContextBuilder {
             layers: of(LAYERS).map(|list| layer_list(&list)),
             precision_mode: of(PRECISION_MODE).map(|text| text.parse()).transpose()?,
             fast_math: truth(FAST_MATH.variable, of(FAST_MATH))?,
+            check_numerics: truth(CHECK_NUMERICS.variable, of(CHECK_NUMERICS))?,
+            reserve_class_name_in_scope: truth(
+                RESERVE_CLASS_NAME_IN_SCOPE.variable,
+                of(RESERVE_CLASS_NAME_IN_SCOPE),
+            )?,
         };
         if value(FORMER_THREADS).is_some() {
             return Err(Refusal::new(format!("{FORMER_THREADS} is not read"))
@@ -346,6 +371,9 @@ impl ContextBuilder {
         if settings.precision != Precision::default() {
             super::precision::activate();
         }
+        if let Some(reserve) = self.reserve_class_name_in_scope {
+            record::parts::reserve_classes(reserve);
+        }
         let streams = (0..streams)
             .map(|_| Stream::new(&device))
             .collect::<hal::Result<_>>()?;
@@ -353,6 +381,7 @@ impl ContextBuilder {
         if let Some(mode) = self.mode {
             cx.set_mode(mode);
         }
+        cx.check_numerics(self.check_numerics.unwrap_or(false));
         match (self.seed, self.deterministic) {
             (Some(seed), _) => cx.set_seed(seed),
             (None, Some(false)) => cx.set_seed(entropy()),

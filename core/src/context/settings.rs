@@ -101,6 +101,26 @@ pub(super) const FAST_MATH: Setting = Setting {
     read_by: "`ContextBuilder`",
 };
 
+pub(super) const CHECK_NUMERICS: Setting = Setting {
+    key: "check_numerics",
+    variable: "THALWEG_CHECK_NUMERICS",
+    way: Way::Option,
+    values: Values::OneOf(&["true", "false"]),
+    default: "false",
+    about: "Whether an op that makes a NaN or an infinity out of finite numbers is an error, with op, line and element.",
+    read_by: "`ContextBuilder`",
+};
+
+pub(super) const RESERVE_CLASS_NAME_IN_SCOPE: Setting = Setting {
+    key: "reserve_class_name_in_scope",
+    variable: "THALWEG_RESERVE_CLASS_NAME_IN_SCOPE",
+    way: Way::Option,
+    values: Values::OneOf(&["true", "false"]),
+    default: "false",
+    about: "Whether names of ops have the types of the parts of the network: `Default/conv1-Conv2d/conv2d-op1`. It is the process's.",
+    read_by: "`ContextBuilder`",
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,6 +142,8 @@ mod tests {
             THREADS,
             PRECISION_MODE,
             FAST_MATH,
+            CHECK_NUMERICS,
+            RESERVE_CLASS_NAME_IN_SCOPE,
             LAYERS,
         ]
         .map(|row| row.key);

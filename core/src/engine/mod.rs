@@ -8,6 +8,7 @@ mod recorded;
 pub(crate) use holders::Listed;
 pub(crate) use lane::{Lane, Written};
 pub(crate) use per_thread::PerThread;
+pub(crate) use recorded::Run;
 
 use crate::error::Result;
 use crate::error::tag::OpTag;

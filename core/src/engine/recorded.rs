@@ -2,10 +2,21 @@
 
 use super::Engine;
 use crate::hal::{Event, Stream};
-use crate::record::event::Event as Note;
+use crate::record::event::{Event as Note, OpOfRun};
 use crate::record::measure::How;
 use crate::record::place::Call;
-use crate::record::{clock, measure, ring, switch};
+use crate::record::recording::TextId;
+use crate::record::{calls, clock, measure, ring, switch};
+
+/// What a recording says of a piece of work.
+pub(crate) struct Run<'a> {
+    pub(crate) stream: &'a Stream,
+    /// The program; 0 for work that is none.
+    pub(crate) program: u32,
+    pub(crate) call: Call,
+    /// Of work that is all of a call: its operands. The call is noted with the run, so that both share the times and the place.
+    pub(crate) operands: Option<TextId>,
+}
 
 impl Engine {
     /// The number of the device in recordings.
@@ -19,18 +30,36 @@ impl Engine {
         self.attached.how(on, &self.device);
     }
 
-    /// Submits work for a call of an op; what the device says of it later carries the same number as the run that is noted here.
-    /// `program` is 0 for work that is none.
-    pub(crate) fn recorded<R>(
+    /// Submits work that is no program; as [`Engine::recorded`].
+    pub(crate) fn recorded_work<R>(
         &self,
         on: switch::On,
         stream: &Stream,
-        program: u32,
         call: Call,
         submit: impl FnOnce() -> R,
     ) -> R {
+        let run = Run {
+            stream,
+            program: 0,
+            call,
+            operands: None,
+        };
+        self.recorded(on, run, submit)
+    }
+
+    /// Submits work; what the device says of it later carries the same number as the run that is noted here.
+    pub(crate) fn recorded<R>(&self, on: switch::On, run: Run<'_>, submit: impl FnOnce() -> R) -> R {
+        let operands = run.operands.filter(|_| on.has(switch::OPS));
         if !on.has(switch::RUNS | switch::MEMORY) {
-            return submit();
+            return match operands {
+                None => submit(),
+                Some(operands) => {
+                    let start = clock::ticks();
+                    let result = submit();
+                    calls::note(on, start, run.call, operands);
+                    result
+                }
+            };
         }
         let (how, correlation) = (self.attached.how(on, &self.device), measure::correlation());
         let before = match how {
@@ -38,7 +67,7 @@ impl Engine {
                 self.device.correlate(correlation);
                 None
             }
-            How::Events => self.mark(stream),
+            How::Events => self.mark(run.stream),
             How::Not => None,
         };
         let start = clock::ticks();
@@ -48,7 +77,7 @@ impl Engine {
             // What others submit on this thread is no part of this run.
             self.device.correlate(0);
         }
-        let (device, handle) = (self.number(), stream.handle());
+        let (device, stream) = (self.number(), run.stream.handle());
         ring::push(
             on,
             Note::Run {
@@ -56,18 +85,22 @@ impl Engine {
                 end,
                 correlation,
                 device,
-                stream: handle,
-                program,
-                call,
+                stream,
+                program: run.program,
+                call: run.call,
+                op: operands.map(|operands| OpOfRun {
+                    operands,
+                    serial: calls::serial(),
+                }),
             },
         );
-        if let Some(took) = before.and_then(|before| self.took(&before, stream)) {
+        if let Some(took) = before.and_then(|before| self.took(&before, run.stream)) {
             let note = Note::Bracket {
                 end: clock::ticks(),
                 took,
                 correlation,
                 device,
-                stream: handle,
+                stream,
             };
             ring::push(on, note);
         }

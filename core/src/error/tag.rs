@@ -18,6 +18,10 @@ pub struct OpTag {
     pub(crate) scope: ScopeId,
     /// Number of the call in its trace or step, from 1; 0 where nobody counts.
     pub(crate) call: u32,
+    /// Tells calls of one name apart, such as those of two turns of a loop; 0 where nobody counts.
+    pub(crate) serial: u32,
+    /// Number of the primitive in its call, from 1; 0 for the call itself.
+    pub(crate) primitive: u32,
 }
 
 /// [`OpTag::call`] of what stands for "no op is under way, and calls are counted".
@@ -93,6 +97,8 @@ impl OpTag {
         location: None,
         scope: ScopeId::NONE,
         call: 0,
+        serial: 0,
+        primitive: 0,
     };
 
     /// `op` at the caller's line, unless a larger op is under way, whose tag it is then. While ops are traced or recorded it has a scope
@@ -107,6 +113,8 @@ impl OpTag {
                 location: Some(Location::caller()),
                 scope: ScopeId::NONE,
                 call: 0,
+                serial: 0,
+                primitive: 0,
             },
             _ => OpTag::counted(op, Location::caller()),
         }
@@ -130,6 +138,8 @@ impl OpTag {
             location,
             scope: scope::current(),
             call: calls::next(),
+            serial: calls::serial(),
+            primitive: 0,
         }
     }
 
@@ -156,6 +166,8 @@ impl OpTag {
             location: Some(replaced(location)),
             scope,
             call: 0,
+            serial: 0,
+            primitive: 0,
         }
     }
 
@@ -171,6 +183,17 @@ impl OpTag {
         match OUTER.get() {
             Some(outer) if outer.is_op() && !outer.op.is_empty() => outer,
             _ => self,
+        }
+    }
+
+    /// The tag of the next primitive by this name that the call is made of. The first one of the op's own name is the call itself.
+    pub(crate) fn of_primitive(self, name: &str) -> OpTag {
+        if self.call == 0 {
+            return self;
+        }
+        OpTag {
+            primitive: calls::primitive(name == self.op),
+            ..self
         }
     }
 
@@ -191,6 +214,20 @@ impl OpTag {
         under(OUTER.get().filter(OpTag::is_op).or(Some(counted)), body)
     }
 
+    /// Runs `body` as no part of the op that is under way: its ops have tags of their own, and are not counted.
+    pub(crate) fn apart<R>(body: impl FnOnce() -> R) -> R {
+        let (count, counted) = (
+            calls::count(),
+            OpTag {
+                call: COUNTED,
+                ..OpTag::NONE
+            },
+        );
+        let result = under(Some(counted), body);
+        calls::count_from(count);
+        result
+    }
+
     /// The tag of what computes the gradient of this op's operands.
     pub(crate) fn gradient(self) -> OpTag {
         if self.scope == ScopeId::NONE && !parts::is_naming() {
@@ -202,6 +239,11 @@ impl OpTag {
             scope: self.scope.gradients(),
             ..self
         }
+    }
+
+    /// Whether it computes the gradient of something.
+    pub(crate) fn is_gradient(&self) -> bool {
+        self.scope.is_gradients()
     }
 
     /// The same op at the same line.

@@ -106,6 +106,7 @@ mod tests {
             tag: OpTag::NONE,
         };
         Program {
+            stored: Vec::new(),
             locals: sizes.iter().map(|&bytes| Local { bytes }).collect(),
             steps: uses.iter().flat_map(|uses| uses.iter().map(fill)).collect(),
             origins: Vec::new(),

@@ -2,7 +2,7 @@
 
 use super::cache::WordHasher;
 use super::eager::{Operand, note, text_of};
-use super::evaluate::compile_exact;
+use super::evaluate::{How, compile};
 use super::executable::{Arg, Executable, arg};
 use super::linear::Linear;
 use crate::context::Context;
@@ -140,7 +140,11 @@ pub(crate) fn eager_composite(
             .map(|(operand, number)| operand.given(number))
             .collect();
         let (graph, _) = linear.graph(&types, &[])?;
-        Some(compile_exact(context, graph, &given)?)
+        let how = How {
+            exact: true,
+            ..How::default()
+        };
+        Some(compile(context, graph, &given, how)?)
     } else {
         None
     };

@@ -1,6 +1,7 @@
 //! One op at once.
 
 use super::cache::WordHasher;
+use super::evaluate::{How, compile};
 use super::executable::Executable;
 use crate::context::{Context, Mode};
 use crate::engine::Engine;
@@ -14,14 +15,13 @@ use crate::graph::{Graph, Op, Type};
 use crate::hal::ir::ScalarOp;
 use crate::hal::{self, Buffer, DType};
 use crate::lower::{Given, lower};
-use crate::record::event::Event;
 use crate::record::recording::TextId;
-use crate::record::{calls, clock, ring, switch, text};
+use crate::record::{calls, switch, text};
 use crate::types::layout::Layout;
 use crate::types::shape::Shape;
 use crate::value::{Constant, Repr, Shared, Storage, Tensor, Value};
 use smallvec::SmallVec;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -100,10 +100,39 @@ pub(crate) struct Eager {
     plan: Executable,
     // What recordings say of the operands; 0 until they do.
     text: Cell<TextId>,
+    // The plan for who looks at values.
+    looked_at: OnceCell<Box<Executable>>,
 }
 
 impl Eager {
+    fn new(op: &Op, operands: SmallVec<[Operand; 2]>, plan: Executable) -> Eager {
+        Eager {
+            op: op.clone(),
+            operands,
+            plan,
+            text: Cell::new(0),
+            looked_at: OnceCell::new(),
+        }
+    }
+
+    /// The plan for who looks at values, if somebody does.
+    #[cold]
+    fn looked_at(&self, context: &Context) -> Option<&Executable> {
+        if let Some(known) = self.looked_at.get() {
+            return Some(known);
+        }
+        let how = How {
+            exact: true,
+            ..How::default()
+        };
+        // It compiled before without being looked at.
+        let (graph, given) = graph(&self.op, &self.operands, OpTag::NONE).ok()?;
+        let plan = compile(context, graph, &given, how).ok()?;
+        Some(self.looked_at.get_or_init(|| Box::new(plan)))
+    }
+
     /// Runs it, and notes the call where that is recorded.
+    #[inline(always)]
     fn run(
         &self,
         context: &Context,
@@ -112,14 +141,14 @@ impl Eager {
         tag: OpTag,
         on: Option<switch::On>,
     ) -> Tensor {
-        let noted = on.filter(|on| on.has(switch::OPS));
-        let Some(on_ops) = noted else {
-            return self.plan.run_op(context, scoped, inputs, tag, on);
-        };
-        let start = clock::ticks();
-        let result = self.plan.run_op(context, scoped, inputs, tag, on);
-        note(on_ops, start, tag, text_of(&self.text, &self.operands));
-        result
+        let noted = on.map(|on| Noted::new(on, &self.text, &self.operands));
+        if let Some(on) = on
+            && on.has(switch::VALUES)
+            && let Some(plan) = self.looked_at(context)
+        {
+            return plan.run_op_looked_at(context, scoped, inputs, tag, noted);
+        }
+        self.plan.run_op(context, scoped, inputs, tag, noted)
     }
 
     #[inline(always)]
@@ -138,18 +167,24 @@ impl Eager {
     }
 }
 
+/// What is recorded of a call of an op.
+#[derive(Clone, Copy)]
+pub(super) struct Noted {
+    pub(super) on: switch::On,
+    /// Its operands; `None` where calls are not recorded.
+    pub(super) operands: Option<TextId>,
+}
+
+impl Noted {
+    pub(super) fn new(on: switch::On, known: &Cell<TextId>, operands: &[Operand]) -> Noted {
+        let operands = on.has(switch::OPS).then(|| text_of(known, operands));
+        Noted { on, operands }
+    }
+}
+
 /// Notes a call of an op that began at `start` and ends now.
 pub(super) fn note(on: switch::On, start: u64, tag: OpTag, operands: TextId) {
-    ring::push(
-        on,
-        Event::Op {
-            start,
-            end: clock::ticks(),
-            call: tag.of_record(),
-            operands,
-            serial: calls::serial(),
-        },
-    );
+    calls::note(on, start, tag.of_record(), operands);
 }
 
 /// What recordings say of operands: `f32[2,3] f32[3]`. It is kept in `known`.
@@ -182,7 +217,10 @@ fn hash(op: &Op, inputs: &[&Tensor]) -> u64 {
 /// The result of an op that this thread ran before for operands of the same types and strides, which were checked then.
 /// That of `otherwise` when it did not, and for anything but plain values of one eager device and constants.
 pub(crate) fn again(op: &Op, inputs: &[&Tensor], tag: OpTag, otherwise: &dyn Fn() -> Tensor) -> Tensor {
-    known(op, inputs, tag, otherwise)
+    if !calls::is_plain() {
+        return recorded(op, inputs, tag, otherwise);
+    }
+    known(op, inputs, tag, None, otherwise)
 }
 
 /// [`again`] of a scalar op on two operands, which is what most eager code is made of: a copy of its own, whose loops over
@@ -193,37 +231,24 @@ pub(crate) fn again_pair(
     tag: OpTag,
     otherwise: &dyn Fn() -> Tensor,
 ) -> Tensor {
-    known(&Op::Map(op), &inputs, tag, otherwise)
+    if !calls::is_plain() {
+        return recorded_pair(op, inputs, tag, otherwise);
+    }
+    known(&Op::Map(op), &inputs, tag, None, otherwise)
 }
 
 // An optional result would be copied on its way out, and a copy of what was just written waits until it is in the cache.
 #[inline(always)]
-fn known(op: &Op, inputs: &[&Tensor], tag: OpTag, otherwise: &dyn Fn() -> Tensor) -> Tensor {
-    if !calls::is_plain() {
-        return recorded(op, inputs, tag, otherwise);
-    }
+fn known(
+    op: &Op,
+    inputs: &[&Tensor],
+    tag: OpTag,
+    on: Option<switch::On>,
+    otherwise: &dyn Fn() -> Tensor,
+) -> Tensor {
     if let Some(context) = plain_context(inputs) {
         let engine = context.engine();
         // Before the caches are borrowed: it notes the stream there.
-        let scoped = engine.scoped_lane();
-        if let Ok(local) = engine.local().try_borrow()
-            && let Some(entry) = local.eager.get(hash(op, inputs), |entry| entry.fits(op, inputs))
-        {
-            return entry.plan.run_op(context, scoped.as_ref(), inputs, tag, None);
-        }
-    }
-    otherwise()
-}
-
-/// [`known`] while ops are traced or something is recorded.
-#[cold]
-fn recorded(op: &Op, inputs: &[&Tensor], tag: OpTag, otherwise: &dyn Fn() -> Tensor) -> Tensor {
-    if calls::tracing() != 0 {
-        return otherwise();
-    }
-    let (on, tag) = (calls::observed(), tag.within());
-    if let Some(context) = plain_context(inputs) {
-        let engine = context.engine();
         let scoped = engine.scoped_lane();
         if let Ok(local) = engine.local().try_borrow()
             && let Some(entry) = local.eager.get(hash(op, inputs), |entry| entry.fits(op, inputs))
@@ -232,6 +257,24 @@ fn recorded(op: &Op, inputs: &[&Tensor], tag: OpTag, otherwise: &dyn Fn() -> Ten
         }
     }
     otherwise()
+}
+
+/// [`again`] while ops are traced or something is recorded.
+#[cold]
+fn recorded(op: &Op, inputs: &[&Tensor], tag: OpTag, otherwise: &dyn Fn() -> Tensor) -> Tensor {
+    match calls::tracing() {
+        0 => known(op, inputs, tag.within(), calls::observed(), otherwise),
+        _ => otherwise(),
+    }
+}
+
+/// [`again_pair`] while ops are traced or something is recorded.
+#[cold]
+fn recorded_pair(op: ScalarOp, inputs: [&Tensor; 2], tag: OpTag, otherwise: &dyn Fn() -> Tensor) -> Tensor {
+    match calls::tracing() {
+        0 => known(&Op::Map(op), &inputs, tag.within(), calls::observed(), otherwise),
+        _ => otherwise(),
+    }
 }
 
 /// The context of operands that are plain values of one eager device, or constants beside such. No op is traced.
@@ -282,12 +325,7 @@ pub(crate) fn eager(
         return Err(Refusal::new("an operand is not evaluated").into());
     }
     let plan = plan(engine, op, &operands, tag)?;
-    let entry = Eager {
-        op: op.clone(),
-        operands,
-        plan,
-        text: Cell::new(0),
-    };
+    let entry = Eager::new(op, operands, plan);
     let result = entry.run(context, scoped.as_ref(), inputs, tag, switch::seen());
     let old = match engine.local().try_borrow_mut() {
         Ok(mut local) => local.eager.insert(hash, entry),
@@ -298,15 +336,21 @@ pub(crate) fn eager(
 }
 
 fn plan(engine: &Engine, op: &Op, operands: &[Operand], tag: OpTag) -> Result<Executable> {
+    let refused = |refusal| Error::from(Failure::tagged(refusal, tag, Some(engine.device())));
+    let (graph, given) = graph(op, operands, tag).map_err(refused)?;
+    Executable::compile(engine, &lower(&graph, &given, engine).map_err(refused)?)
+}
+
+/// The graph of one op, and how its inputs come.
+fn graph(op: &Op, operands: &[Operand], tag: OpTag) -> Result<(Graph, SmallVec<[Given; 4]>), Refusal> {
     let mut graph = Graph::new();
     let inputs: SmallVec<[_; 4]> = operands.iter().map(|operand| graph.input(operand.ty())).collect();
-    let refused = |refusal| Error::from(Failure::tagged(refusal, tag, Some(engine.device())));
-    let output = graph.push(op.clone(), &inputs, tag).map_err(refused)?;
+    let output = graph.push(op.clone(), &inputs, tag)?;
     graph.output(output);
-    let given: SmallVec<[Given; 4]> = (operands.iter().zip(0..))
+    let given = (operands.iter().zip(0..))
         .map(|(operand, number)| operand.given(number))
         .collect();
-    Executable::compile(engine, &lower(&graph, &given, engine).map_err(refused)?)
+    Ok((graph, given))
 }
 
 /// A buffer of one element everywhere.
@@ -327,7 +371,7 @@ pub(crate) fn full(context: &Context, constant: Constant, tag: OpTag) -> Result<
     };
     let buffer = match switch::seen() {
         None => submit()?,
-        Some(on) => engine.recorded(on, &lane.stream, 0, tag.of_record(), submit)?,
+        Some(on) => engine.recorded_work(on, &lane.stream, tag.of_record(), submit)?,
     };
     let storage = Storage {
         _listed: engine.list(tag, bytes),

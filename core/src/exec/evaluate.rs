@@ -3,12 +3,13 @@
 use super::executable::{Arg, Executable, Values};
 use super::linear::{Linear, Structure, traced};
 use super::staged::Staged;
+use super::values::Recipe;
 use crate::context::Context;
 use crate::error::failure::{Failure, Refusal};
 use crate::error::tag::OpTag;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, fast_math, rewrite};
-use crate::lower::{Given, lower};
+use crate::lower::{Given, Program, lower};
 use crate::record::recording::SpanKind;
 use crate::record::span;
 use crate::value::{Repr, Tensor, Value};
@@ -23,45 +24,51 @@ pub(crate) struct Evaluated {
     executable: Executable,
 }
 
-/// Rewrites a graph as the settings of `context` allow, lowers and compiles it for its device.
-pub(super) fn compile(context: &Context, graph: Graph, given: &[Given]) -> Result<Executable> {
-    compile_traced(context, graph, given, u32::MAX)
+/// How a graph is compiled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    /// The inputs from here on are the same values in every run.
+    pub(super) captured: u32,
+    /// To the bits that the ops one by one have, whatever the settings allow.
+    pub(super) exact: bool,
+    /// It computes again, on the way back, what was computed before.
+    pub(super) again: bool,
 }
 
-/// As [`compile`], where the inputs from `captured` on are the same values in every run.
-pub(super) fn compile_traced(
-    context: &Context,
-    graph: Graph,
-    given: &[Given],
-    captured: u32,
-) -> Result<Executable> {
-    let graph = match context.settings().fast_math && !Staged::is_needed(&graph) {
+impl Default for How {
+    fn default() -> How {
+        How {
+            captured: u32::MAX,
+            exact: false,
+            again: false,
+        }
+    }
+}
+
+/// Rewrites a graph as the settings of `context` allow, lowers and compiles it for its device.
+pub(super) fn compile(context: &Context, graph: Graph, given: &[Given], how: How) -> Result<Executable> {
+    if Staged::is_needed(&graph) {
+        return Ok(Executable::staged(Staged::new(&graph, how.again)));
+    }
+    let graph = match context.settings().fast_math && !how.exact {
         true => fast_math(&rewrite(&graph)),
         false => graph,
     };
-    finish(context, graph, given, captured)
-}
-
-/// As [`compile`], with the bits that the ops one by one have.
-pub(super) fn compile_exact(context: &Context, graph: Graph, given: &[Given]) -> Result<Executable> {
-    finish(context, graph, given, u32::MAX)
-}
-
-fn finish(context: &Context, graph: Graph, given: &[Given], captured: u32) -> Result<Executable> {
-    if Staged::is_needed(&graph) {
-        return Ok(Executable::staged(Staged::new(&graph)));
-    }
-    let engine = context.engine();
     let rewritten = {
         let _span = span::begin(SpanKind::Rewrite, "", graph.nodes().len() as u64);
         rewrite(&graph)
     };
-    let program = {
-        let _span = span::begin(SpanKind::Lower, "", rewritten.nodes().len() as u64);
-        lower(&rewritten, given, &**engine)
-            .map_err(|refusal| Error::from(Failure::tagged(refusal, OpTag::NONE, Some(engine.device()))))?
-    };
-    Executable::compile_traced(engine, &program, captured)
+    let program = lowered(context, &rewritten, given)?;
+    let executable = Executable::compile_traced(context.engine(), &program, how.captured)?;
+    Ok(executable.with_recipe(Recipe::new(graph, given, how)))
+}
+
+/// The program of a graph that was rewritten.
+pub(super) fn lowered(context: &Context, rewritten: &Graph, given: &[Given]) -> Result<Program> {
+    let engine = context.engine();
+    let _span = span::begin(SpanKind::Lower, "", rewritten.nodes().len() as u64);
+    lower(rewritten, given, &**engine)
+        .map_err(|refusal| Failure::tagged(refusal, OpTag::NONE, Some(engine.device())).into())
 }
 
 /// The tensor with its elements in a buffer: runs what was recorded, and makes a buffer for a constant. `tag` is who asks.
@@ -159,7 +166,7 @@ fn run_linear(context: &Context, linear: &mut Linear) -> Result<Values> {
         }
     }
     let (graph, given) = linear.graph(&[], &varies)?;
-    let executable = compile(context, graph, &given)?;
+    let executable = compile(context, graph, &given, How::default())?;
     let values = with_args(&varies, &executable, linear)?;
     let entry = Evaluated {
         structure: std::mem::take(&mut linear.structure),

@@ -2,11 +2,12 @@
 
 use super::arena::{Arena, Place};
 use super::described::Described;
+use super::eager::{Noted, note};
 use super::packets::{Numbers, add};
 use super::staged::Staged;
+use super::values::{self, Recipe};
 use crate::context::Context;
-use crate::engine::Engine;
-use crate::engine::{Lane, Written};
+use crate::engine::{Engine, Lane, Run, Written};
 use crate::error::Result;
 use crate::error::tag::OpTag;
 use crate::error::tag::hal_tag;
@@ -14,7 +15,7 @@ use crate::graph::Type;
 use crate::hal::{self, Buffer, Kernel, ProgramBuilder, ProgramSlots};
 use crate::lower::{self, Program, Scalar, Slot};
 use crate::record::place::Call;
-use crate::record::switch;
+use crate::record::{clock, switch};
 use crate::types::layout::Layout;
 use crate::value::{Repr, Shared, Storage, Tensor, Value};
 use smallvec::SmallVec;
@@ -39,6 +40,12 @@ pub(super) fn arg(tensor: &Tensor) -> Arg<'_> {
     }
 }
 
+/// What is recorded of a run that is no call of an op.
+#[inline(always)]
+fn seen() -> Option<Noted> {
+    switch::seen().map(|on| Noted { on, operands: None })
+}
+
 /// The results of a program.
 pub(crate) type Values = SmallVec<[Value; 1]>;
 
@@ -47,6 +54,8 @@ pub(crate) type Values = SmallVec<[Value; 1]>;
 pub(crate) struct Executable {
     work: Work,
     outputs: Box<[Output]>,
+    /// What it was compiled from, for who looks at its values.
+    recipe: Option<Box<Recipe>>,
 }
 
 #[derive(Debug)]
@@ -133,6 +142,7 @@ impl Executable {
         Executable {
             work: Work::Staged(Box::new(staged)),
             outputs: Box::default(),
+            recipe: None,
         }
     }
 
@@ -176,7 +186,27 @@ impl Executable {
                 })
             }
         };
-        Ok(Executable { work, outputs })
+        Ok(Executable {
+            work,
+            outputs,
+            recipe: None,
+        })
+    }
+
+    /// Keeps what it was compiled from.
+    #[must_use]
+    pub(super) fn with_recipe(mut self, recipe: Recipe) -> Executable {
+        self.recipe = Some(Box::new(recipe));
+        self
+    }
+
+    /// What it was compiled from, where somebody looks at values.
+    #[inline]
+    fn looked_at(&self) -> Option<&Recipe> {
+        match switch::seen() {
+            Some(on) if on.has(switch::VALUES) => self.recipe.as_deref(),
+            Some(_) | None => None,
+        }
     }
 
     /// Names the function that it computes, for recordings.
@@ -189,8 +219,28 @@ impl Executable {
     }
 
     /// Submits the work to a stream; `scoped` is the record of a scope's, `None` stands for the default stream. With `tag`, all
-    /// work carries it instead of what it was compiled with.
+    /// work carries it instead of what it was compiled with. Whoever looks at values sees them.
     pub(super) fn run(
+        &self,
+        context: &Context,
+        scoped: Option<&Arc<Lane>>,
+        args: &[Arg<'_>],
+        tag: Option<OpTag>,
+    ) -> Result<Values> {
+        match self.looked_at() {
+            None => self.submit(context, scoped, args, tag),
+            Some(recipe) => recipe.run(&values::Run {
+                plain: self,
+                context,
+                scoped,
+                args,
+                tag,
+            }),
+        }
+    }
+
+    /// [`Executable::run`] without anybody who looks at values.
+    pub(super) fn submit(
         &self,
         context: &Context,
         scoped: Option<&Arc<Lane>>,
@@ -203,7 +253,7 @@ impl Executable {
             Work::Staged(staged) => return staged.run(context, scoped, args, tag),
             Work::Ready(ready) => {
                 let arg = |number: u32| args[number as usize];
-                ready.run(site, arg, tag, switch::seen(), |buffer| {
+                ready.run(site, arg, tag, seen(), |buffer| {
                     let made = ready.made.get(storages.len());
                     let of = tag.or(made.copied()).unwrap_or(ready.tag);
                     storages.push(site.storage(buffer, of));
@@ -230,7 +280,7 @@ impl Executable {
         Ok(self.outputs.iter().map(value).collect())
     }
 
-    /// The result of an op with one. `inputs` are values and constants; `on` is what is recorded.
+    /// The result of an op with one. `inputs` are values and constants; `noted` is what is recorded of the call.
     #[inline(always)]
     pub(super) fn run_op(
         &self,
@@ -238,13 +288,13 @@ impl Executable {
         scoped: Option<&Arc<Lane>>,
         inputs: &[&Tensor],
         tag: OpTag,
-        on: Option<switch::On>,
+        noted: Option<Noted>,
     ) -> Tensor {
         if let Work::Ready(ready) = &self.work
             && let Some((layout, dtype)) = &ready.only
         {
             let arg = |number: u32| arg(inputs[number as usize]);
-            return match ready.run_only(context, scoped, arg, Some(tag), on) {
+            return match ready.run_only(context, scoped, arg, Some(tag), noted) {
                 // In one piece, which is written where the caller wants it.
                 Ok(storage) => Tensor {
                     repr: Repr::Value(Value {
@@ -257,13 +307,11 @@ impl Executable {
                 Err(error) => Tensor::of_error(tag, error, Some(context)),
             };
         }
-        match self.run_any(context, scoped, inputs, tag) {
-            Ok(value) => Tensor::from_value(value),
-            Err(error) => Tensor::of_error(tag, error, Some(context)),
-        }
+        self.run_op_looked_at(context, scoped, inputs, tag, noted)
     }
 
-    /// As [`Executable::run`] on the stream that this thread has chosen, for a program whose only result is new; `None` for others.
+    /// As [`Executable::run`] on the stream that this thread has chosen, for a program whose only result is new and whose values nobody
+    /// looks at; `None` for others.
     #[inline]
     pub(super) fn run_only<'a>(
         &self,
@@ -274,13 +322,32 @@ impl Executable {
             return None;
         };
         let (layout, dtype) = ready.only.as_ref()?;
+        if self.looked_at().is_some() {
+            return None;
+        }
         let scoped = context.engine().scoped_lane();
-        let made = ready.run_only(context, scoped.as_ref(), arg, None, switch::seen());
+        let made = ready.run_only(context, scoped.as_ref(), arg, None, seen());
         Some(made.map(|storage| Value {
             storage,
             layout: *layout,
             dtype: *dtype,
         }))
+    }
+
+    /// As [`Executable::run_op`], where somebody looks at values.
+    #[cold]
+    pub(super) fn run_op_looked_at(
+        &self,
+        context: &Context,
+        scoped: Option<&Arc<Lane>>,
+        inputs: &[&Tensor],
+        tag: OpTag,
+        noted: Option<Noted>,
+    ) -> Tensor {
+        match self.run_any(context, scoped, inputs, tag, noted) {
+            Ok(value) => Tensor::from_value(value),
+            Err(error) => Tensor::of_error(tag, error, Some(context)),
+        }
     }
 
     #[cold]
@@ -290,9 +357,14 @@ impl Executable {
         scoped: Option<&Arc<Lane>>,
         inputs: &[&Tensor],
         tag: OpTag,
+        noted: Option<Noted>,
     ) -> Result<Value> {
         let args: SmallVec<[Arg<'_>; 4]> = inputs.iter().map(|input| arg(input)).collect();
+        let begun = noted.and_then(|noted| Some((noted.on, noted.operands?, clock::ticks())));
         let mut values = self.run(context, scoped, &args, Some(tag))?;
+        if let Some((on, operands, start)) = begun {
+            note(on, start, tag, operands);
+        }
         let missing = || crate::error::failure::Refusal::new("the program has no output").into();
         values.pop().ok_or_else(missing)
     }
@@ -375,7 +447,7 @@ impl Ready {
         site: Site<'_>,
         arg: impl Fn(u32) -> Arg<'a>,
         tag: Option<OpTag>,
-        on: Option<switch::On>,
+        noted: Option<Noted>,
         mut made: impl FnMut(Buffer),
     ) -> Result<()> {
         let own = tag.is_none();
@@ -406,12 +478,17 @@ impl Ready {
                     .run(stream, &inputs, &scalars, (&tag, own), &mut made)
             })
         };
-        match on {
+        match noted {
             None => submit(),
-            Some(on) => {
+            Some(Noted { on, operands }) => {
                 self.described.tell(on, engine.number());
-                let call = called.map_or(Call::default(), |tag| tag.of_record());
-                engine.recorded(on, stream, self.described.number, call, submit)
+                let run = Run {
+                    stream,
+                    program: self.described.number,
+                    call: called.map_or(Call::default(), |tag| tag.of_record()),
+                    operands,
+                };
+                engine.recorded(on, run, submit)
             }
         }
     }
@@ -424,12 +501,14 @@ impl Ready {
         scoped: Option<&Arc<Lane>>,
         arg: impl Fn(u32) -> Arg<'a>,
         tag: Option<OpTag>,
-        on: Option<switch::On>,
+        noted: Option<Noted>,
     ) -> Result<Shared> {
         let site = Site::new(context, scoped)?;
         let of = tag.or(self.made.first().copied()).unwrap_or(self.tag);
         let mut made = None;
-        self.run(site, arg, tag, on, |buffer| made = Some(site.storage(buffer, of)))?;
+        self.run(site, arg, tag, noted, |buffer| {
+            made = Some(site.storage(buffer, of))
+        })?;
         match made {
             Some(storage) => Ok(storage),
             None => unreachable!("a run makes every output"),

@@ -18,6 +18,7 @@ mod staged;
 #[cfg(test)]
 mod tests;
 mod traced;
+pub(crate) mod values;
 
 pub(crate) use composite::{Attributes, eager_composite};
 pub(crate) use eager::{again, again_pair, eager, full};

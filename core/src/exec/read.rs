@@ -48,6 +48,7 @@ fn copy(layout: &Layout, dtype: DType, tag: OpTag) -> Program {
             ty: Type::new(shape, dtype),
             tag,
         }],
+        stored: Vec::new(),
     }
 }
 
@@ -102,7 +103,7 @@ fn read<T: Element>(value: &Value, offset: u64, len: usize, tag: OpTag) -> Resul
         None => submit()?,
         Some(on) => {
             let engine = storage.context.engine();
-            engine.recorded(on, stream, 0, tag.of_record(), submit)?
+            engine.recorded_work(on, stream, tag.of_record(), submit)?
         }
     })
 }

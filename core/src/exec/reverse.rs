@@ -3,6 +3,7 @@
 use super::cache::WordHasher;
 use super::composite::Attributes;
 use super::eager::{Operand, note, text_of_types};
+use super::evaluate::How;
 use super::staged::{Piece, Place};
 use crate::context::Context;
 use crate::error::Result;
@@ -67,7 +68,12 @@ impl Back {
         {
             return entry.back.clone();
         }
-        let piece = trace().map(Piece::exact);
+        let how = How {
+            exact: true,
+            again: true,
+            ..How::default()
+        };
+        let piece = trace().map(|graph| Piece::new(graph, how));
         let back = piece.map(|piece| {
             Arc::new(Back {
                 piece,

@@ -3,7 +3,7 @@
 mod repeat;
 
 use super::eager::{Operand, full};
-use super::evaluate::{compile, compile_exact};
+use super::evaluate::{How, compile};
 use super::executable::{Arg, Executable, Values, arg};
 use super::read;
 use crate::context::Context;
@@ -34,25 +34,16 @@ type Plan = (SmallVec<[Operand; 4]>, Executable);
 /// A graph, compiled for the strides that come.
 pub(super) struct Piece {
     graph: Graph,
-    exact: bool,
+    how: How,
     plans: Mutex<Vec<Arc<Plan>>>,
 }
 
 impl Piece {
-    /// Compiled as the settings of the context allow.
-    pub(super) fn new(graph: Graph) -> Piece {
+    pub(super) fn new(graph: Graph, how: How) -> Piece {
         Piece {
             graph,
-            exact: false,
+            how,
             plans: Mutex::default(),
-        }
-    }
-
-    /// Compiled to the bits that the ops one by one have.
-    pub(super) fn exact(graph: Graph) -> Piece {
-        Piece {
-            exact: true,
-            ..Piece::new(graph)
         }
     }
 
@@ -81,8 +72,7 @@ impl Piece {
                 let given: SmallVec<[_; 4]> = (operands.iter().zip(0..))
                     .map(|(operand, number)| operand.given(number))
                     .collect();
-                let compile = if self.exact { compile_exact } else { compile };
-                let executable = compile(place.context, self.graph.clone(), &given)?;
+                let executable = compile(place.context, self.graph.clone(), &given, self.how)?;
                 let plan = Arc::new((operands, executable));
                 let mut plans = self.plans.lock();
                 let least = plans.len().min(PLANS - 1);
@@ -157,6 +147,7 @@ struct Stage {
 pub(crate) struct Staged {
     inputs: Vec<(NodeId, Type)>,
     nodes: usize,
+    again: bool,
     stages: Vec<Stage>,
     outputs: Vec<From>,
 }
@@ -166,13 +157,15 @@ impl Staged {
         (graph.nodes().iter()).any(|node| matches!(node.op, Op::Control(_) | Op::Result { .. }))
     }
 
-    pub(super) fn new(graph: &Graph) -> Staged {
+    /// `again`: it computes again, on the way back, what was computed before.
+    pub(super) fn new(graph: &Graph, again: bool) -> Staged {
         let graph = rewrite(graph);
         let levels = levels(&graph);
         let last = levels.iter().copied().max().unwrap_or(0);
         let mut staged = Staged {
             inputs: graph.inputs().iter().map(|&id| (id, graph.node(id).ty)).collect(),
             nodes: graph.nodes().len(),
+            again,
             stages: Vec::new(),
             outputs: graph.outputs().iter().map(|&id| from(&graph, id)).collect(),
         };
@@ -237,7 +230,7 @@ impl Staged {
             piece.output(moved[id]);
         }
         self.stages.push(Stage {
-            work: Work::Piece(Piece::new(piece)),
+            work: Work::Piece(Piece::new(piece, how(self.again))),
             operands,
             results: wanted.into_iter().enumerate().collect(),
             last: Vec::new(),
@@ -250,7 +243,7 @@ impl Staged {
             _ => None,
         };
         self.stages.push(Stage {
-            work: Work::Host(Box::new(Host::new(control))),
+            work: Work::Host(Box::new(Host::new(control, self.again || node.tag.is_gradient()))),
             operands: node.inputs.iter().map(|&input| from(graph, input)).collect(),
             results: graph.nodes().iter().enumerate().filter_map(result).collect(),
             last: Vec::new(),
@@ -345,6 +338,13 @@ fn from(graph: &Graph, id: NodeId) -> From {
     }
 }
 
+fn how(again: bool) -> How {
+    How {
+        again,
+        ..How::default()
+    }
+}
+
 fn is_flat(node: &Node) -> bool {
     !matches!(node.op, Op::Input(_) | Op::Control(_) | Op::Result { .. })
 }
@@ -366,8 +366,8 @@ fn levels(graph: &Graph) -> Vec<usize> {
 }
 
 impl Host {
-    fn new(control: &Control) -> Host {
-        let piece = |body: &crate::graph::Body| Piece::new((**body).clone());
+    fn new(control: &Control, again: bool) -> Host {
+        let piece = |body: &crate::graph::Body| Piece::new((**body).clone(), how(again));
         match control {
             Control::Repeat {
                 body,

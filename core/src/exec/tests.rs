@@ -55,6 +55,7 @@ fn chain(times: u32, len: usize) -> Program {
     let ty = Type::new(Shape::of(&[len]), DType::F32);
     Program {
         steps: steps.collect(),
+        stored: Vec::new(),
         origins: Vec::new(),
         locals: vec![
             Local {

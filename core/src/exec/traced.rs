@@ -3,7 +3,7 @@
 use super::cache::WordHasher;
 use super::composite::placeholder;
 use super::eager::Operand;
-use super::evaluate::{compile_traced, evaluate};
+use super::evaluate::{How, compile, evaluate};
 use super::executable::{Arg, Executable, Values, arg};
 use super::linear::Linear;
 use crate::context::Context;
@@ -62,7 +62,11 @@ impl Traced {
             Some(context) => context,
             None => Context::auto()?,
         };
-        let executable = compile_traced(&context, graph, &given, leaves.len() as u32)?;
+        let how = How {
+            captured: leaves.len() as u32,
+            ..How::default()
+        };
+        let executable = compile(&context, graph, &given, how)?;
         Ok(Traced {
             hash,
             operands: leaves.iter().filter_map(|leaf| Operand::of(leaf)).collect(),

@@ -64,6 +64,25 @@ pub struct Graph {
 }
 
 impl Node {
+    /// `Default/head/gelu-op3.exp-2`: the user's call, and behind a point the primitive and its number in the call. The primitive that
+    /// the call is named after has the name of the call.
+    ///
+    /// ```
+    /// use thalweg::{Context, DType, Tensor, jit};
+    /// let x = Tensor::ones(3, DType::F32, &Context::new("cpu")?);
+    /// let graph = jit(|x: &Tensor| (x + 1.0).softmax(0)).graph(&x)?;
+    /// let names: Vec<String> = graph.nodes().iter().map(|node| node.name()).collect();
+    /// assert!(names.contains(&"Default/add-op1".to_owned()));
+    /// assert!(names.contains(&"Default/softmax-op2.exp-4".to_owned()), "{names:?}");
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn name(&self) -> String {
+        match self.tag.primitive {
+            0 => self.tag.name(),
+            number => format!("{}.{}-{number}", self.tag.name(), self.op.name()),
+        }
+    }
+
     /// The ops that it computes.
     pub fn tags(&self) -> impl Iterator<Item = &OpTag> {
         std::iter::once(&self.tag).chain(&self.others)
@@ -169,6 +188,15 @@ impl Graph {
 }
 
 impl Graph {
+    /// The same nodes, and no output yet.
+    pub(crate) fn without_outputs(&self) -> Graph {
+        Graph {
+            nodes: self.nodes.clone(),
+            inputs: self.inputs.clone(),
+            outputs: Vec::new(),
+        }
+    }
+
     /// The graph without nodes that no output needs; inputs stay.
     #[must_use]
     pub fn pruned(&self) -> Graph {

@@ -29,7 +29,7 @@ use emit::Destination;
 use order::order;
 use smallvec::SmallVec;
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Lowers a graph whose arguments come as `given` says.
 ///
@@ -389,15 +389,26 @@ impl<'a> Lowering<'a> {
             .collect();
         let mut groups: Vec<Option<Group>> = groups.into_iter().map(Some).collect();
         let (mut steps, mut origins) = (Vec::new(), Vec::new());
+        let mut there: BTreeMap<NodeId, usize> = BTreeMap::new();
         for group in order.iter().filter_map(|&at| groups[at].take()) {
             steps.extend(group.steps);
             origins.extend(group.origins);
+            there.extend(group.makes.iter().map(|&made| (made, steps.len())));
         }
+        let places = self.locals.borrow();
+        let mut stored: Vec<Stored> = (there.into_iter())
+            .filter_map(|(node, after)| {
+                let &local = places.get(&node)?;
+                Some(Stored { node, local, after })
+            })
+            .collect();
+        stored.sort_by_key(|stored| stored.after);
         Program {
             locals,
             steps,
             origins,
             outputs,
+            stored,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::origin::Origin;
 use crate::error::tag::OpTag;
-use crate::graph::Type;
+use crate::graph::{NodeId, Type};
 use crate::hal::ir;
 use crate::hal::library::LibraryOp;
 use crate::types::layout::Layout;
@@ -99,6 +99,20 @@ pub(crate) enum Step {
 }
 
 impl Step {
+    /// The same work on other memory: `moved` gives slot and offset for those here.
+    pub(crate) fn moved(&self, moved: &dyn Fn(Slot, u64) -> (Slot, u64)) -> Step {
+        let mut step = self.clone();
+        match &mut step {
+            Step::Launch { arguments, .. } => {
+                for argument in arguments {
+                    (argument.slot, argument.offset) = moved(argument.slot, argument.offset);
+                }
+            }
+            Step::Fill { slot, offset, .. } => (*slot, *offset) = moved(*slot, *offset),
+        }
+        step
+    }
+
     /// The op that the user called.
     pub(crate) fn tag(&self) -> OpTag {
         match self {
@@ -131,6 +145,19 @@ pub(crate) struct Program {
     pub origins: Vec<Origin>,
     /// The outputs of the graph.
     pub outputs: Vec<Output>,
+    /// The values that steps write whole, in the order in which they are there.
+    pub stored: Vec<Stored>,
+}
+
+/// A value in a buffer of its own, contiguous.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stored {
+    /// The node of the graph.
+    pub node: NodeId,
+    /// Its buffer.
+    pub local: u32,
+    /// It is there when so many steps are done.
+    pub after: usize,
 }
 
 /// What the device can do, as far as lowering cares.

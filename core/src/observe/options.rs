@@ -4,7 +4,7 @@ mod keys;
 #[cfg(test)]
 mod tests;
 
-use super::{Profile, ProfileBuilder, Schedule};
+use super::{Metric, Profile, ProfileBuilder, Schedule};
 use crate::error::Result;
 use crate::record::error::ProfileError;
 use keys::{KEYS, Key, PROFILING};
@@ -64,8 +64,8 @@ pub struct ProfilingOptions {
     pub fp_point: String,
     /// The part of the network whose gradient ends backward; empty for the last.
     pub bp_point: String,
-    /// Counters of the hardware; empty for none.
-    pub ai_core_metrics: String,
+    /// What is measured of the hardware.
+    pub ai_core_metrics: Option<Metric>,
 }
 
 impl Default for ProfileOptions {
@@ -164,10 +164,13 @@ impl ProfileOptions {
             path => path,
         };
         let (kernels, ops) = inner.bits();
-        let builder = Profile::to(path)
+        let mut builder = Profile::to(path)
             .kernels(kernels)
             .ops(ops)
             .memory(self.profile_memory);
+        if let Some(metric) = inner.ai_core_metrics {
+            builder = builder.metric(metric);
+        }
         self.say();
         let (start, stop) = (self.profile_start_step, self.profile_stop_step);
         Ok(Some(match (self.schedule, self.init_start_profile) {
@@ -189,9 +192,6 @@ impl ProfileOptions {
             tracing::info!(
                 "profile: profile_communication is true; a process that is the only rank has no collectives"
             );
-        }
-        if let Some(note) = self.unavailable() {
-            tracing::warn!("profile: {note}");
         }
     }
 
@@ -215,14 +215,6 @@ impl ProfileOptions {
         }
         Ok(())
     }
-
-    /// What was asked for and cannot be measured, and why.
-    pub fn unavailable(&self) -> Option<String> {
-        let metrics = &self.profiling_options.as_ref()?.ai_core_metrics;
-        (!metrics.is_empty()).then(|| {
-            format!("ai_core_metrics {metrics}: unavailable: this version reads no counters of the hardware")
-        })
-    }
 }
 
 impl ProfilingOptions {
@@ -244,12 +236,10 @@ impl ProfilingOptions {
                 return Err(wrong(key, value, "it needs training_trace"));
             }
         }
-        if !self.ai_core_metrics.is_empty() && !self.task_trace {
-            return Err(wrong(
-                "ai_core_metrics",
-                &self.ai_core_metrics,
-                "it needs task_trace",
-            ));
+        if let Some(metric) = self.ai_core_metrics
+            && !self.task_trace
+        {
+            return Err(wrong("ai_core_metrics", metric, "it needs task_trace"));
         }
         Ok(())
     }

@@ -31,6 +31,13 @@ pub fn child(name: impl FnOnce() -> String) -> Option<Scope> {
     parts::is_naming().then(|| super::scope(&name()))
 }
 
+/// As [`child`], for a part whose type has this name, which [`ContextBuilder::reserve_class_name_in_scope`] shows.
+///
+/// [`ContextBuilder::reserve_class_name_in_scope`]: crate::context::ContextBuilder::reserve_class_name_in_scope
+pub fn child_of(type_name: &str, name: impl FnOnce() -> String) -> Option<Scope> {
+    parts::is_naming().then(|| super::scope(&parts::with_class(name(), type_name)))
+}
+
 /// Enters the scope of a part that was noted; `None` for others.
 ///
 /// ```

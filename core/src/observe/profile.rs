@@ -1,5 +1,6 @@
 //! Profiles: recordings that a program asks for.
 
+use super::metrics::{Measured, Metric};
 use super::Schedule;
 use super::schedule::Plan;
 use crate::context::Context;
@@ -17,6 +18,7 @@ pub struct ProfileBuilder {
     folder: PathBuf,
     bits: u32,
     steps: Option<std::result::Result<Schedule, ProfileError>>,
+    metric: Option<Metric>,
     ready: Option<Ready>,
 }
 
@@ -41,6 +43,7 @@ pub struct Profile {
     bits: u32,
     settings: String,
     schedule: Option<Schedule>,
+    measured: Option<Measured>,
     ready: Option<Ready>,
     context: Context,
     session: Option<Session>,
@@ -76,6 +79,13 @@ impl ProfileBuilder {
         self.with(switch::MEMORY, on)
     }
 
+    /// What is measured of the hardware of the context's device. [`Metric::ArithmeticUtilization`] and [`Metric::Memory`] take some
+    /// tenths of a second at the start, in which the device shows what it can do.
+    pub fn metric(mut self, metric: Metric) -> ProfileBuilder {
+        self.metric = Some(metric);
+        self
+    }
+
     /// Which steps are recorded. A step ends with [`Profile::step`]. Each cycle is a recording of its own, in `cycle_1` and so on
     /// where there may be several.
     pub fn schedule(mut self, schedule: Schedule) -> ProfileBuilder {
@@ -98,15 +108,18 @@ impl ProfileBuilder {
     /// Begins to record. The device of `cx` takes part at once, others when they are used.
     ///
     /// # Errors
-    /// Those of [`ProfileError`]: a profile runs, the folder cannot be written, a value of the schedule or the rank is wrong.
+    /// Those of [`ProfileError`]: a profile runs, the folder cannot be written, a value of the schedule or the rank is wrong. Those
+    /// of the device, where what its metric needs fails.
     pub fn start(self, cx: &Context) -> Result<Profile> {
         let schedule = self.steps.transpose()?;
+        let measured = self.metric.map(|metric| Measured::new(metric, cx)).transpose()?;
         let mut profile = Profile {
             rank: environment::rank()?,
             settings: settings(self.bits, schedule),
             folder: self.folder,
             bits: self.bits,
             schedule,
+            measured,
             ready: self.ready,
             context: cx.clone(),
             session: None,
@@ -150,6 +163,7 @@ impl Profile {
             folder: folder.as_ref().to_owned(),
             bits: switch::ALL & !switch::MEMORY,
             steps: None,
+            metric: None,
             ready: None,
         }
     }
@@ -227,6 +241,9 @@ impl Profile {
             settings: self.settings.clone(),
         })?;
         self.context.engine().attach(switch::on());
+        if let Some(measured) = &self.measured {
+            measured.begin();
+        }
         self.session = Some(session);
         Ok(())
     }
@@ -236,6 +253,9 @@ impl Profile {
         let Some(session) = self.session.take() else {
             return Ok(());
         };
+        if let Some(measured) = &self.measured {
+            measured.end();
+        }
         if let Some(file) = session.stop()?
             && let (Some(ready), Some(folder)) = (&mut self.ready, file.parent())
         {

@@ -1,6 +1,9 @@
 //! How ops of this thread are taken: traced or at once, named and counted or not.
 
-use super::switch;
+use super::event::Event;
+use super::place::Call;
+use super::recording::TextId;
+use super::{clock, ring, switch};
 use std::cell::Cell;
 
 /// Set in [`WAY`] when an op was called while something is recorded.
@@ -13,6 +16,8 @@ thread_local! {
     static COUNT: Cell<u32> = const { Cell::new(0) };
     /// Calls that began on this thread.
     static SERIAL: Cell<u32> = const { Cell::new(0) };
+    /// Of the call with this serial number: primitives that were counted, and whether one stands for the call.
+    static PRIMITIVES: Cell<(u32, u32, bool)> = const { Cell::new((0, 0, false)) };
 }
 
 /// Whether ops run at once and nobody looks at them.
@@ -70,6 +75,20 @@ pub(crate) fn begin() {
     SERIAL.set(SERIAL.get().wrapping_add(1));
 }
 
+/// Notes a call of an op that began at `start` and ends now.
+pub(crate) fn note(on: switch::On, start: u64, call: Call, operands: TextId) {
+    ring::push(
+        on,
+        Event::Op {
+            start,
+            end: clock::ticks(),
+            call,
+            operands,
+            serial: serial(),
+        },
+    );
+}
+
 /// Tells calls apart that have the same name, such as those of two turns of a loop.
 pub(crate) fn serial() -> u32 {
     SERIAL.get()
@@ -80,6 +99,17 @@ pub(crate) fn next() -> u32 {
     begin();
     let next = COUNT.get().wrapping_add(1).max(1);
     COUNT.set(next);
+    next
+}
+
+/// The number of the next primitive of the call that is under way, from 1. The first that has the call's `own` name has none: 0.
+pub(crate) fn primitive(own: bool) -> u32 {
+    let (count, found) = match PRIMITIVES.get() {
+        (serial, count, found) if serial == self::serial() => (count, found),
+        _ => (0, false),
+    };
+    let next = if own && !found { 0 } else { count + 1 };
+    PRIMITIVES.set((serial(), count.max(next), found || own));
     next
 }
 

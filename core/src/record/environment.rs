@@ -91,9 +91,21 @@ fn start(folder: &Path) -> Result<(), ProfileError> {
         settings: format!("{}={}\n", PROFILE.variable, folder.display()),
     })?;
     *LASTING.lock() = Some(session);
+    end_at_exit();
+    Ok(())
+}
+
+fn end_at_exit() {
     // SAFETY: the function stays as long as the process, and does not unwind.
     unsafe { libc::atexit(at_exit) };
-    Ok(())
+}
+
+/// A device takes part in the recording that runs. What is to happen at the exit happens in reverse order: the recording ends before
+/// the device's driver does, which has asked for its end earlier.
+pub(crate) fn attached() {
+    if LASTING.lock().is_some() {
+        end_at_exit();
+    }
 }
 
 extern "C" fn at_exit() {

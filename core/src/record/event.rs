@@ -28,6 +28,8 @@ pub(crate) enum Event {
         stream: u64,
         program: u32,
         call: Call,
+        /// Of a run that is all of a call: what [`Event::Op`] says beside it.
+        op: Option<OpOfRun>,
     },
     Span {
         start: u64,
@@ -58,6 +60,13 @@ pub(crate) enum Event {
         device: u32,
         stream: u64,
     },
+}
+
+/// The call of an op that is one run, and has its times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OpOfRun {
+    pub(crate) operands: TextId,
+    pub(crate) serial: u32,
 }
 
 /// Two halves of a word.
@@ -102,17 +111,21 @@ impl Event {
                 stream,
                 program,
                 call,
+                op,
             } => {
-                let head = head(2, session, device);
+                let (kind, OpOfRun { operands, serial }) = match op {
+                    None => (2, OpOfRun::default()),
+                    Some(op) => (8, op),
+                };
                 [
-                    head,
+                    head(kind, session, device),
                     start,
                     end,
                     of_call(call),
                     correlation,
                     stream,
-                    u64::from(program),
-                    0,
+                    joined(program, serial),
+                    u64::from(operands),
                 ]
             }
             Event::Span {
@@ -142,7 +155,7 @@ impl Event {
 
     /// The event and its session; `None` for words that are none.
     pub(crate) fn of_words(words: Words) -> Option<(u16, Event)> {
-        let [first, start, end, third, fourth, fifth, sixth, _] = words;
+        let [first, start, end, third, fourth, fifth, sixth, seventh] = words;
         let call = Call {
             place: low(third) as PlaceId,
             number: high(third),
@@ -156,7 +169,7 @@ impl Event {
                 operands: number,
                 serial: low(fourth),
             },
-            2 => Event::Run {
+            kind @ (2 | 8) => Event::Run {
                 start,
                 end,
                 correlation: fourth,
@@ -164,6 +177,10 @@ impl Event {
                 stream: fifth,
                 program: low(sixth),
                 call,
+                op: (kind == 8).then_some(OpOfRun {
+                    operands: low(seventh),
+                    serial: high(sixth),
+                }),
             },
             3 => Event::Span {
                 start,

@@ -1,7 +1,7 @@
 //! Devices that a session asks when their work ran.
 
 use super::recording::{Command, CommandKind, Memory, MemoryKind};
-use super::{session, switch};
+use super::{environment, session, switch};
 use crate::hal::{self, Device, ProfileFlag, ProfileKind, ProfileKinds, ProfileRecord};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -148,6 +148,7 @@ impl Attached {
             return how;
         }
         let how = session::attach(on.session(), device, self.number);
+        environment::attached();
         let code = match how {
             How::Profile => 1,
             How::Events => 2,

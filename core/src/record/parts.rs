@@ -1,9 +1,10 @@
 //! Which part of a network lies where, so that a layer that runs finds its own name.
 
 use super::scope::{self, Entered, ScopeId};
-use super::{calls, switch};
+use super::{calls, name, switch};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A part: its address, and the name of its type, since the first field lies where its struct lies.
 type Key = (usize, &'static str);
@@ -14,6 +15,53 @@ struct Table {
     base: ScopeId,
     /// `None` for parts that cannot be told apart: those without size may share an address.
     parts: HashMap<Key, Option<ScopeId>>,
+    /// Paths with the classes of their parts, where those are part of names.
+    classed: HashMap<String, String>,
+}
+
+/// Whether names of parts end with their classes: `conv1-Conv2d`.
+static CLASSES: AtomicBool = AtomicBool::new(false);
+
+/// Whether names of parts end with their classes from now on.
+pub(crate) fn reserve_classes(on: bool) {
+    CLASSES.store(on, Ordering::Relaxed);
+}
+
+/// The name of a part whose type has this name.
+pub(crate) fn with_class(part: String, type_name: &str) -> String {
+    match name::of_part(type_name) {
+        Some(class) if CLASSES.load(Ordering::Relaxed) => format!("{part}-{class}"),
+        Some(_) | None => part,
+    }
+}
+
+impl Table {
+    /// The path of a part, of which each piece that was noted has its class.
+    fn classed(&self, path: &str) -> String {
+        match (self.classed.get(path), path.rsplit_once('.')) {
+            (Some(known), _) => known.clone(),
+            (None, Some((outer, last))) => format!("{}.{last}", self.classed(outer)),
+            (None, None) => path.to_owned(),
+        }
+    }
+
+    /// The scope of a part.
+    fn scope(&mut self, path: &str, type_name: &str) -> ScopeId {
+        if !CLASSES.load(Ordering::Relaxed) {
+            return self.base.child(path);
+        }
+        let (outer, last) = path
+            .rsplit_once('.')
+            .map_or((None, path), |(outer, last)| (Some(outer), last));
+        let last = with_class(last.to_owned(), type_name);
+        let classed = match outer {
+            Some(outer) => format!("{}.{last}", self.classed(outer)),
+            None => last,
+        };
+        let scope = self.base.child(&classed);
+        self.classed.insert(path.to_owned(), classed);
+        scope
+    }
 }
 
 thread_local! {
@@ -48,6 +96,7 @@ pub(crate) fn with<R>(visit: impl FnOnce(), body: impl FnOnce() -> R) -> R {
         tables.borrow_mut().push(Table {
             base: scope::current(),
             parts: HashMap::new(),
+            classed: HashMap::new(),
         });
     });
     // Destructors of thread-local values, at the very end of a thread, find no names.
@@ -73,7 +122,7 @@ pub(crate) fn note(address: usize, type_name: &'static str, path: &str) {
     let _ = TABLES.try_with(|tables| {
         let mut tables = tables.borrow_mut();
         let Some(table) = tables.last_mut() else { return };
-        let scope = table.base.child(path);
+        let scope = table.scope(path, type_name);
         let part = table.parts.entry((address, type_name)).or_insert(Some(scope));
         if *part != Some(scope) {
             *part = None;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Name of the file in a recording's folder.
 pub(crate) const FILE: &str = "recording.tw";
@@ -57,6 +58,9 @@ struct Current {
 }
 
 static CURRENT: Mutex<Option<Current>> = Mutex::new(None);
+
+/// Longest time that the end of the process waits for devices: one that hangs must not keep the process.
+const EXIT_WAIT: Duration = Duration::from_secs(10);
 
 /// A session that runs. [`Session::stop`] ends it.
 pub(crate) struct Session {
@@ -122,23 +126,29 @@ impl Session {
     /// # Errors
     /// The file could not be written to its end.
     pub(crate) fn stop(mut self) -> Result<Option<PathBuf>, ProfileError> {
-        self.end(true)
+        self.end(stop)
     }
 
-    /// As [`Session::stop`], without waiting for devices: for the end of the process, when they may be gone.
+    /// As [`Session::stop`] at the end of the process, which waits for devices for a limited time.
     pub(crate) fn stop_at_exit(mut self) {
-        let _ = self.end(false);
+        let _ = self.end(|devices| {
+            // On a thread of its own, since that of the exit has no thread-local values any more.
+            let waits = std::thread::Builder::new().name("thalweg exit".into());
+            let waits = waits.spawn(move || stop(devices));
+            let start = Instant::now();
+            while waits.as_ref().is_ok_and(|waits| !waits.is_finished()) && start.elapsed() < EXIT_WAIT {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
     }
 
-    fn end(&mut self, wait: bool) -> Result<Option<PathBuf>, ProfileError> {
+    fn end(&mut self, stop: impl FnOnce(Vec<Arc<Measured>>)) -> Result<Option<PathBuf>, ProfileError> {
         let Some(writer) = self.writer.take() else {
             return Ok(None);
         };
         switch::set(0, 0);
-        if wait {
-            // Without the lock of the list: a wait may run callbacks of the program.
-            self.shared.close().iter().for_each(|measured| measured.stop());
-        }
+        // Without the lock of the list: a wait may run callbacks of the program.
+        stop(self.shared.close());
         self.shared.ends.store(true, Ordering::Release);
         writer.thread().unpark();
         // A writer that panicked has told so itself.
@@ -151,10 +161,15 @@ impl Session {
     }
 }
 
+/// Waits for devices, and ends their profiles.
+fn stop(devices: Vec<Arc<Measured>>) {
+    devices.iter().for_each(|measured| measured.stop());
+}
+
 impl Drop for Session {
     fn drop(&mut self) {
         // The writer has told what went wrong.
-        let _ = self.end(true);
+        let _ = self.end(stop);
     }
 }
 

@@ -17,6 +17,10 @@ pub(crate) const SPANS: u32 = 1 << 3;
 
 /// Ops are named for somebody else than a session.
 const NAMES: u32 = 1 << 15;
+/// Somebody looks at values.
+pub(crate) const VALUES: u32 = 1 << 14;
+/// What no session changes.
+const LASTING: u32 = NAMES | VALUES;
 /// Everything that a session records.
 pub(crate) const ALL: u32 = RUNS | OPS | MEMORY | SPANS;
 
@@ -64,12 +68,17 @@ pub(super) fn set(bits: u32, session: u16) {
         0 => 0,
         bits => bits | u32::from(session) << 16,
     };
-    change(|old| old & NAMES | on);
+    change(|old| old & LASTING | on);
 }
 
 /// Whether ops get names without a session.
 pub(super) fn set_names(on: bool) {
     change(|old| if on { old | NAMES } else { old & !NAMES });
+}
+
+/// Whether somebody looks at values.
+pub(super) fn set_values(on: bool) {
+    change(|old| if on { old | VALUES } else { old & !VALUES });
 }
 
 fn change(to: impl Fn(u32) -> u32) {

@@ -1,8 +1,9 @@
 //! The thread that writes a recording.
 
 use super::error::ProfileError;
-use super::event::Event;
+use super::event::{Event, OpOfRun};
 use super::measure::{self, Drained, Measured, Told};
+use super::place::Call;
 use super::recording::{
     self, Command, CommandKind, Device, Frame, Op, Record, Run, Span, Start, TextId, Writer,
 };
@@ -309,6 +310,20 @@ impl<'a> Session<'a> {
         }
     }
 
+    fn op_event(&mut self, thread: u32, (start, end): (u64, u64), call: Call, told: OpOfRun) {
+        self.place(call.place);
+        self.text(told.operands);
+        let op = Op {
+            thread,
+            start: self.scale.nanoseconds(start),
+            end: self.scale.nanoseconds(end),
+            place: call.place,
+            call: call.number,
+            operands: told.operands,
+        };
+        self.op(op, told.serial);
+    }
+
     fn event(&mut self, thread: u32, event: Event) {
         match event {
             Event::Op {
@@ -317,19 +332,7 @@ impl<'a> Session<'a> {
                 call,
                 operands,
                 serial,
-            } => {
-                self.place(call.place);
-                self.text(operands);
-                let op = Op {
-                    thread,
-                    start: self.scale.nanoseconds(start),
-                    end: self.scale.nanoseconds(end),
-                    place: call.place,
-                    call: call.number,
-                    operands,
-                };
-                self.op(op, serial);
-            }
+            } => self.op_event(thread, (start, end), call, OpOfRun { operands, serial }),
             Event::Run {
                 start,
                 end,
@@ -338,8 +341,12 @@ impl<'a> Session<'a> {
                 stream,
                 program,
                 call,
+                op,
             } => {
                 self.place(call.place);
+                if let Some(op) = op {
+                    self.op_event(thread, (start, end), call, op);
+                }
                 let stream = self.stream(device, stream, false);
                 self.push(&Record::Run(Run {
                     correlation,

@@ -22,7 +22,7 @@ pub(crate) fn apply_in(context: Option<&Context>, op: Op, inputs: &[&Tensor], ta
 
 /// [`apply_in`] of an op that may never have run.
 fn apply_new(context: Option<&Context>, op: &Op, inputs: &[&Tensor], tag: OpTag) -> Tensor {
-    let tag = tag.within();
+    let tag = tag.within().of_primitive(op.name());
     let mut types = SmallVec::<[Type; 4]>::new();
     for input in inputs {
         match input.ty() {

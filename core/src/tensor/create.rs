@@ -282,7 +282,7 @@ pub(super) fn upload<T: crate::hal::Element>(
     };
     let buffer = match switch::seen() {
         None => submit()?,
-        Some(on) => engine.recorded(on, stream, 0, tag.of_record(), submit)?,
+        Some(on) => engine.recorded_work(on, stream, tag.of_record(), submit)?,
     };
     Ok(imported(buffer, shape, dtype, cx, tag))
 }

@@ -126,7 +126,7 @@ impl<B: Backend> Instance<B> {
     ///
     /// # Safety
     /// The pointers of the launch are null or valid for `'a`.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn launch<'a, 'r>(
         &'a self,
         owner: Owner<B::Device>,

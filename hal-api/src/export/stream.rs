@@ -21,11 +21,9 @@ pub(super) const fn table<B: Backend>() -> StreamTable {
 }
 
 /// The position of a stream, unless it has passed it already: then its work uses no buffer any more.
-#[inline]
+#[inline(always)]
 pub(super) fn pending<D: Device>(stream: &Stream<D>) -> Option<u64> {
-    let device = &stream.owner.get().device;
-    let position = device.position(&stream.stream);
-    (!device.passed(&stream.stream, position)).then_some(position)
+    stream.owner.get().device.pending(&stream.stream)
 }
 
 /// Remembers that a stream uses buffers up to a [pending] position.
@@ -41,7 +39,7 @@ pub(super) fn mark<'a, D: Device + 'a>(
 }
 
 /// Remembers that a stream uses the buffers of work that was submitted, unless that is done already.
-#[inline]
+#[inline(always)]
 fn mark_used<'a, D: Device + 'a>(stream: &Stream<D>, buffers: impl IntoIterator<Item = &'a Buffer<D>>) {
     if let Some(position) = pending(stream) {
         mark(stream, position, buffers);

@@ -1,6 +1,6 @@
 //! Events of [`Queue`]s.
 
-use super::fork::generation;
+use super::fork::{generation, is_current};
 use super::lock::{Condvar, Mutex};
 use super::profile::{Command, Recorder, Submission};
 use super::queue::{Job, Queue, spin_until};
@@ -36,7 +36,7 @@ impl Record {
 
     /// Whether it never will be, because the process forked since and the work is the parent's.
     fn is_lost(&self) -> bool {
-        self.generation != generation() && !self.is_done()
+        !is_current(self.generation) && !self.is_done()
     }
 
     /// Whether the record was done within `timeout` (none: wait for ever).

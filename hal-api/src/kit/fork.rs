@@ -1,60 +1,58 @@
 //! Whether this process was made by a fork: then the threads of its parent are not there, and what they had locked stays locked.
 
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// A word on a page that the system wipes in the child of a fork; null until the first look.
-static WORD: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+/// The number of this process, on a page that the system wipes in the child of a fork. Before the first look, and where there are no
+/// such pages, it is [`UNKNOWN`].
+static WORD: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::from_ref(&UNKNOWN).cast_mut());
+static UNKNOWN: AtomicU64 = AtomicU64::new(0);
+/// The next number. A child goes on where its parent was.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
-const WIPED: u32 = 0;
-const KNOWN: u32 = 1;
-const COUNTING: u32 = 2;
+/// The word that [`WORD`] points to; 0 for a process that has no number yet.
+#[inline(always)]
+fn word() -> &'static AtomicU64 {
+    // SAFETY: a static, or a page that stays mapped.
+    unsafe { &*WORD.load(Ordering::Acquire) }
+}
 
 /// A number that is the same as long as a process lives, and another in the children that it forks.
 #[inline]
 pub fn generation() -> u64 {
-    let word = WORD.load(Ordering::Acquire);
-    // SAFETY: null or the word, which stays mapped.
-    match unsafe { word.as_ref() } {
-        Some(word) if word.load(Ordering::Acquire) == KNOWN => GENERATION.load(Ordering::Relaxed),
-        Some(word) => count(word),
-        None => first(),
+    match word().load(Ordering::Acquire) {
+        0 => first(),
+        known => known,
     }
 }
 
-/// The generation of a process that looks for the first time since its fork.
-#[cold]
-fn count(word: &AtomicU32) -> u64 {
-    let order = Ordering::AcqRel;
-    if word
-        .compare_exchange(WIPED, COUNTING, order, Ordering::Acquire)
-        .is_ok()
-    {
-        GENERATION.fetch_add(1, Ordering::Relaxed);
-        word.store(KNOWN, Ordering::Release);
-    }
-    while word.load(Ordering::Acquire) != KNOWN {
-        std::hint::spin_loop();
-    }
-    GENERATION.load(Ordering::Relaxed)
+/// Whether a number that [`generation`] gave is that of this process, and not of a parent.
+#[inline(always)]
+pub fn is_current(number: u64) -> bool {
+    word().load(Ordering::Acquire) == number || generation() == number
 }
 
+/// The number of a process that looks for the first time, or for the first time since its fork.
 #[cold]
 fn first() -> u64 {
-    let Some(page) = wiped_page() else {
-        // Without such pages the process has its number, which costs a call of the system each time.
-        return u64::from(std::process::id()) << 32;
-    };
-    let null = std::ptr::null_mut();
-    // SAFETY: the page is this function's own until it is published.
-    unsafe { (*page).store(KNOWN, Ordering::Relaxed) };
-    // Another thread's page does as well; this one then stays mapped and unused.
-    let _ = WORD.compare_exchange(null, page, Ordering::AcqRel, Ordering::Acquire);
-    generation()
+    if std::ptr::eq(word(), &raw const UNKNOWN) {
+        let Some(page) = wiped_page() else {
+            // Without such pages the process has its number, which costs a call of the system each time.
+            return u64::from(std::process::id()) << 32;
+        };
+        let unknown = std::ptr::from_ref(&UNKNOWN).cast_mut();
+        // Another thread's page does as well; this one then stays mapped and unused.
+        let _ = WORD.compare_exchange(unknown, page, Ordering::AcqRel, Ordering::Acquire);
+    }
+    let number = GENERATION.fetch_add(1, Ordering::Relaxed);
+    match word().compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => number,
+        // Another thread was first.
+        Err(known) => known,
+    }
 }
 
 #[cfg(target_os = "linux")]
-fn wiped_page() -> Option<*mut AtomicU32> {
+fn wiped_page() -> Option<*mut AtomicU64> {
     const SIZE: usize = 4096;
     let (protection, flags) = (
         libc::PROT_READ | libc::PROT_WRITE,
@@ -69,7 +67,7 @@ fn wiped_page() -> Option<*mut AtomicU32> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn wiped_page() -> Option<*mut AtomicU32> {
+fn wiped_page() -> Option<*mut AtomicU64> {
     None
 }
 

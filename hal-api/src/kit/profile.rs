@@ -28,6 +28,7 @@
 //! [`Device::submit_profiled`]: crate::backend::Device::submit_profiled
 
 mod ring;
+mod traced;
 
 use super::program::{Node, Step};
 use crate::backend::{Device, Work};
@@ -119,6 +120,13 @@ impl Command {
     /// A callback.
     pub const CALLBACK: Command = Command::plain(ProfileKind::Callback);
 
+    /// The nth command of the packet; the first has all its bytes.
+    #[must_use]
+    pub const fn nth(self, index: u32) -> Command {
+        let bytes = if index == 0 { self.bytes } else { 0 };
+        Command { index, bytes, ..self }
+    }
+
     const fn plain(kind: ProfileKind) -> Command {
         Command {
             kind,
@@ -164,7 +172,7 @@ pub struct Counter {
     pub name: String,
     /// What one is; at most 16 bytes are shown.
     pub unit: String,
-    /// How many since the profile was started.
+    /// How many since the profile was started, or since the first question in it.
     pub value: u64,
 }
 
@@ -383,6 +391,8 @@ enum Measure {
     Ticks,
     DeviceExact,
     DeviceBracketed,
+    /// Nanoseconds of the clock, which a driver took.
+    Traced,
 }
 
 /// A record whose ticks are not turned into times yet. It fills a cache line, and is what the memory of a profile is taken for.
@@ -455,6 +465,7 @@ impl Raw {
                 let times = match self.measure {
                     Measure::Ticks => turned(scale.nanoseconds(start), scale.nanoseconds(end)),
                     Measure::DeviceExact | Measure::DeviceBracketed => turned(line.at(start), line.at(end)),
+                    Measure::Traced => turned(start, end),
                 };
                 match kind {
                     Some(ProfileKind::Launch) => (times, self.detail, 0),
@@ -463,7 +474,7 @@ impl Raw {
             }
         };
         let flag = match self.measure {
-            Measure::Ticks | Measure::DeviceExact => ProfileFlag::Exact,
+            Measure::Ticks | Measure::DeviceExact | Measure::Traced => ProfileFlag::Exact,
             Measure::DeviceBracketed => ProfileFlag::Bracketed,
         };
         ProfileRecord {

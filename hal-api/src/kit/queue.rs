@@ -5,7 +5,7 @@
 //! job that is queued, spins for a while before it sleeps (a wake-up costs two orders of magnitude more than a hand-off to a
 //! spinning thread), and at first sleeps in naps, so that callers that run their jobs themselves wake it in vain no more.
 
-use super::fork::generation;
+use super::fork::{generation, is_current};
 use super::lock::{Condvar, Mutex};
 use crate::status::{Error, Result, Status};
 use std::collections::VecDeque;
@@ -236,6 +236,12 @@ impl Shared {
     }
 
     #[inline]
+    fn pending(&self) -> Option<u64> {
+        let queued = self.queued.load(Ordering::Acquire);
+        (self.finished() < queued).then_some(queued)
+    }
+
+    #[inline]
     fn claim(&self, state: u8) -> bool {
         self.role.load(Ordering::Relaxed) == FREE
             && self
@@ -323,8 +329,16 @@ impl Queue {
     }
 
     /// What belongs to this process.
-    #[inline]
+    #[inline(always)]
     fn shared(&self) -> &Arc<Shared> {
+        match is_current(self.shared.generation) {
+            true => &self.shared,
+            false => self.forked(),
+        }
+    }
+
+    #[cold]
+    fn forked(&self) -> &Arc<Shared> {
         let (mut shared, now) = (&self.shared, generation());
         while shared.generation != now {
             shared = shared.next.get_or_init(|| Arc::new(shared.after_fork()));
@@ -337,12 +351,12 @@ impl Queue {
     #[inline]
     pub fn try_inline(&self) -> Option<Inline<'_>> {
         let shared = &**self.shared();
-        if !self.is_idle() || !shared.claim(INLINE) {
+        if shared.pending().is_some() || !shared.claim(INLINE) {
             return None;
         }
         let inline = Inline { shared };
         // A job may have been queued between the look and the claim.
-        self.is_idle().then_some(inline)
+        shared.pending().is_none().then_some(inline)
     }
 
     /// Queues a job. An error or panic of the job sticks to the queue. A lone job that nobody waits for may start a nap late.
@@ -404,10 +418,16 @@ impl Queue {
         self.shared().finished() >= position
     }
 
+    /// [`Queue::position`], unless all jobs up to it are done.
+    #[inline]
+    pub fn pending(&self) -> Option<u64> {
+        self.shared().pending()
+    }
+
     /// Whether all queued jobs are done.
     #[inline]
     pub fn is_idle(&self) -> bool {
-        self.passed(self.position())
+        self.pending().is_none()
     }
 
     /// Waits for all jobs that are queued now, running them on this thread where nobody else does, and returns the

@@ -152,7 +152,7 @@ pub struct ProfileCounter {
     pub name: [u8; 48],
     /// What one is: `bytes`, `cycles`; empty for a plain number.
     pub unit: [u8; 16],
-    /// How many since the profile was started.
+    /// How many since the profile was started, or since the first question in it.
     pub value: u64,
 }
 
@@ -185,6 +185,6 @@ pub struct ProfileTable {
     pub correlate: unsafe extern "C" fn(context: Context, id: u64) -> i32,
     /// Takes records out, in no particular order. Work that still runs has none yet.
     pub drain: unsafe extern "C" fn(context: Context, args: *const ProfileDrainArgs) -> i32,
-    /// The hardware's counters; `Unsupported` and why where there are none.
+    /// The hardware's counters, which may begin with the first question in a profile; `Unsupported` and why where there are none.
     pub counters: unsafe extern "C" fn(context: Context, args: *const ProfileCountersArgs) -> i32,
 }

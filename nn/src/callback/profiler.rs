@@ -108,9 +108,6 @@ impl Callback for Profiler {
         // One that an earlier call left is ended first.
         self.profile = None;
         self.profile = Some(builder.start(run.model.context())?);
-        if let Some(note) = self.options.unavailable() {
-            observe::mark(&note);
-        }
         if let Some(options) = &self.options.profiling_options {
             for (key, point) in [("fp_point", &options.fp_point), ("bp_point", &options.bp_point)] {
                 if !point.is_empty() {

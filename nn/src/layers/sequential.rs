@@ -147,7 +147,7 @@ impl Sequential {
     fn chain(&self, x: &Tensor) -> Tensor {
         let mut x = x.clone();
         for (at, layer) in self.layers.iter().enumerate() {
-            let _scope = parts::child(|| format!("layers.{at}"));
+            let _scope = parts::child_of(layer.0.type_name(), || format!("layers.{at}"));
             x = layer.forward(&x);
         }
         x

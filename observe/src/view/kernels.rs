@@ -4,10 +4,11 @@ use crate::error::Result;
 use crate::known::Known;
 use crate::out::{Cell, Maybe, Micros, Out};
 use crate::pass::View;
+use crate::view::metrics::Peaks;
 use crate::work::{Owner, Share, Work};
 use std::collections::HashMap;
 use std::path::Path;
-use thalweg::observe::recording::PlaceId;
+use thalweg::observe::recording::{PlaceId, TextId};
 
 /// What the text of a command's ops depends on: program, node, op and call of the run.
 pub(crate) type Origin = (u32, u32, PlaceId, u32);
@@ -56,19 +57,21 @@ pub(crate) struct Kernels {
     texts: HashMap<Origin, String>,
     devices: HashMap<u32, String>,
     streams: HashMap<u32, String>,
+    peaks: Peaks,
 }
 
 impl Kernels {
     pub(crate) fn new(folder: &Path) -> Result<Kernels> {
         let mut out = Out::new(folder, "kernels.csv")?;
         out.write(format_args!(
-            "rank,step,device,stream,row,queued_us,start_us,duration_us,exact,kernel,shape,ops,flops,bytes\n"
+            "rank,step,device,stream,row,queued_us,start_us,duration_us,exact,kernel,shape,ops,flops,bytes,flops_of_peak,bytes_of_peak\n"
         ))?;
         Ok(Kernels {
             out,
             texts: HashMap::new(),
             devices: HashMap::new(),
             streams: HashMap::new(),
+            peaks: Peaks::default(),
         })
     }
 
@@ -86,7 +89,7 @@ fn texts(known: &Known<'_>, work: &Work<'_>) -> String {
         |node| format!("{},{}", node.flops, node.bytes.max(work.command.bytes)),
     );
     format!(
-        "{},{},{},{figures}\n",
+        "{},{},{},{figures},",
         Cell(work.name(known)),
         Cell(shape),
         Cell(&names.join("; ")),
@@ -123,7 +126,7 @@ impl View for Kernels {
             let names = names.collect::<Vec<_>>().join("; ");
             let name = work.name(known);
             return self.out.write(format_args!(
-                "{},,{},0,{}\n",
+                "{},,{},0,{},,\n",
                 Cell(name),
                 Cell(&names),
                 command.bytes
@@ -136,6 +139,18 @@ impl View for Kernels {
             .texts
             .entry(origin(work))
             .or_insert_with(|| texts(known, work));
-        self.out.bytes(text.as_bytes())
+        self.out.bytes(text.as_bytes())?;
+        let (flops, bytes) = match work.node {
+            Some(node) if command.nth == 0 => (node.flops, node.bytes.max(command.bytes)),
+            Some(_) | None => (0, 0),
+        };
+        let (flops, bytes) = self.peaks.parts(flops, bytes, work.time());
+        self.out
+            .write(format_args!("{:.4},{:.4}\n", Maybe(flops), Maybe(bytes)))
+    }
+
+    fn counter(&mut self, known: &Known<'_>, _: u64, name: TextId, value: f64) -> Result<()> {
+        self.peaks.add(known.text(name), value);
+        Ok(())
     }
 }

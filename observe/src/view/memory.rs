@@ -36,7 +36,7 @@ pub struct MemoryOwner {
 }
 
 /// Number of an owner: place and program of the run that took the memory.
-type Taker = (u32, u32);
+pub(crate) type Taker = (u32, u32);
 
 /// Writes `memory.csv`, and finds whose memory it was at the peaks.
 pub(crate) struct MemoryView {
@@ -90,7 +90,7 @@ impl MemoryView {
         }
         let mut owners: Vec<MemoryOwner> = (owners.into_iter())
             .map(|(taker, bytes)| {
-                let (name, line) = name(known, taker);
+                let (name, line) = taker_name(known, taker);
                 MemoryOwner { name, line, bytes }
             })
             .collect();
@@ -105,7 +105,8 @@ impl MemoryView {
     }
 }
 
-fn name(known: &Known<'_>, (place, program): Taker) -> (String, String) {
+/// What an owner is called, and the user's line.
+pub(crate) fn taker_name(known: &Known<'_>, (place, program): Taker) -> (String, String) {
     if let Some(found) = known.places.get(&place) {
         return (known.call_name(place, 0), known.source(found));
     }
@@ -157,7 +158,7 @@ impl View for MemoryView {
                 Some(run) => run.step,
                 None => known.survey.step_at(u32::MAX, memory.time),
             };
-            let (name, line) = name(known, taker);
+            let (name, line) = taker_name(known, taker);
             out.write(format_args!(
                 "{},{},{},{},{event},{},{},{in_use},{reserved},{},{}\n",
                 known.rank(),

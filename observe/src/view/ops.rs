@@ -5,11 +5,12 @@ use crate::error::Result;
 use crate::known::Known;
 use crate::out::{Cell, Maybe, Micros, Out, json};
 use crate::pass::View;
+use crate::view::metrics::Peaks;
 use crate::work::{Owner, Work, kind_name, time};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::Path;
-use thalweg::observe::recording::{Op, Run};
+use thalweg::observe::recording::{Op, Run, TextId};
 
 /// Most shapes that a row lists.
 const SHAPES: usize = 4;
@@ -39,6 +40,10 @@ pub struct OpRow {
     pub flops_per_s: Option<f64>,
     /// Estimated bytes read and written a second of device time; `None` where they are not known.
     pub bytes_per_s: Option<f64>,
+    /// `flops_per_s` as a part of the most that the device was seen to do; `None` where that was not measured.
+    pub flops_of_peak: Option<f64>,
+    /// `bytes_per_s` as a part of the most that the device was seen to copy; `None` where that was not measured.
+    pub bytes_of_peak: Option<f64>,
 }
 
 /// Times of the calls of an op in nanoseconds.
@@ -68,7 +73,7 @@ pub struct Times {
 }
 
 impl Times {
-    fn of(own: u64, calls: &Distribution) -> Times {
+    pub(crate) fn of(own: u64, calls: &Distribution) -> Times {
         Times {
             own,
             total: calls.sum(),
@@ -121,6 +126,7 @@ pub(crate) struct Ops {
     /// By stream.
     open: HashMap<u32, Open>,
     device: u64,
+    peaks: Peaks,
 }
 
 impl Ops {
@@ -165,8 +171,9 @@ impl Ops {
 
     /// The rows, those that take most device time first.
     pub(crate) fn finish(self) -> Vec<OpRow> {
-        let all = self.device;
-        let mut rows: Vec<OpRow> = self.rows.into_iter().map(|row| finished(row, all)).collect();
+        let (all, peaks) = (self.device, self.peaks);
+        let rows = self.rows.into_iter();
+        let mut rows: Vec<OpRow> = rows.map(|row| finished(row, all, peaks)).collect();
         rows.sort_by(|a, b| {
             let by_time = (b.device.own, b.host.own).cmp(&(a.device.own, a.host.own));
             by_time.then_with(|| (&a.scope, &a.name, &a.line).cmp(&(&b.scope, &b.name, &b.line)))
@@ -175,7 +182,8 @@ impl Ops {
     }
 }
 
-fn finished(row: Row, all: u64) -> OpRow {
+fn finished(row: Row, all: u64, peaks: Peaks) -> OpRow {
+    let (flops_of_peak, bytes_of_peak) = peaks.parts(row.flops, row.bytes, row.device_own);
     let rate =
         |count: u64| (count > 0 && row.device_own > 0).then(|| count as f64 * 1e9 / row.device_own as f64);
     OpRow {
@@ -186,6 +194,8 @@ fn finished(row: Row, all: u64) -> OpRow {
         estimated: row.estimated,
         flops_per_s: rate(row.flops),
         bytes_per_s: rate(row.bytes),
+        flops_of_peak,
+        bytes_of_peak,
         shapes: row.shapes.join(" "),
         name: row.key.name,
         scope: row.key.scope,
@@ -283,6 +293,11 @@ impl View for Ops {
         Ok(())
     }
 
+    fn counter(&mut self, known: &Known<'_>, _: u64, name: TextId, value: f64) -> Result<()> {
+        self.peaks.add(known.text(name), value);
+        Ok(())
+    }
+
     fn recorded(&mut self, _: &Known<'_>) -> Result<()> {
         for open in self.open.values_mut() {
             Ops::close(&mut self.rows, open);
@@ -302,7 +317,7 @@ pub(crate) fn write_csv(rows: &[OpRow], lost: u64, folder: &Path) -> Result<()> 
             out.write(format_args!(",{side}_{figure}_us"))?;
         }
     }
-    out.write(format_args!(",share,estimated,flops_per_s,bytes_per_s\n"))?;
+    out.write(format_args!(",share,estimated,flops_per_s,bytes_per_s,flops_of_peak,bytes_of_peak\n"))?;
     for row in rows {
         let [name, scope, line, shapes] =
             [&row.name, &row.scope, &row.line, &row.shapes].map(|cell| Cell(cell));
@@ -321,11 +336,13 @@ pub(crate) fn write_csv(rows: &[OpRow], lost: u64, folder: &Path) -> Result<()> 
             }
         }
         out.write(format_args!(
-            ",{:.6},{},{:.0},{:.0}\n",
+            ",{:.6},{},{:.0},{:.0},{:.4},{:.4}\n",
             row.share,
             if row.estimated { "~" } else { "" },
             Maybe(row.flops_per_s),
-            Maybe(row.bytes_per_s)
+            Maybe(row.bytes_per_s),
+            Maybe(row.flops_of_peak),
+            Maybe(row.bytes_of_peak)
         ))?;
     }
     note_lost(&mut out, lost)?;

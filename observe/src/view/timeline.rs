@@ -215,7 +215,7 @@ fn text(known: &Known<'_>, work: &Work<'_>) -> String {
 }
 
 /// What spans of a kind are called; the category of their slices.
-fn span_name(kind: SpanKind) -> &'static str {
+pub(crate) fn span_name(kind: SpanKind) -> &'static str {
     match kind {
         SpanKind::Range => "range",
         SpanKind::Scope => "scope",

@@ -59,7 +59,7 @@ pub struct HardwareCounter {
     pub name: String,
     /// What one is; empty for a plain number.
     pub unit: String,
-    /// How many since the profile was started.
+    /// How many since the profile was started, or since the first question in it.
     pub value: u64,
 }
 
@@ -137,7 +137,7 @@ impl Device {
         }
     }
 
-    /// What the hardware's counters say since the profile was started.
+    /// What the hardware's counters say since the profile was started, or since the first question in it.
     ///
     /// # Errors
     /// [`Status::Unsupported`] and why where there are none.

@@ -47,6 +47,31 @@ Code fault(const char *call) {
     return SUCCESS;
 }
 
+std::atomic<const Tracer *> tracer{nullptr};
+static thread_local uint32_t calling;
+
+/* Lets the stand-in for CUPTI trace from now on; null ends it. */
+EXPORT void standin_trace(const Tracer *next) { tracer = next; }
+
+Call::Call(const char *of) : name(of), told(tracer), number(told ? told->enter(of) : 0) { calling = number; }
+Call::~Call() {
+    calling = 0;
+    if (told)
+        told->leave(name, number);
+}
+Command traced(Sort sort, Command command, uint64_t node) {
+    const Tracer *on = tracer;
+    if (!on || sort == Sort::None)
+        return command;
+    return [on, sort, command, node, call = calling] {
+        const uint64_t start = on->time();
+        const Code code = command();
+        if (code == SUCCESS)
+            on->ran(sort, call, node, start, on->time());
+        return code;
+    };
+}
+
 EXPORT Code cuInit(unsigned) { return devices() > 0 ? SUCCESS : NO_DEVICE; }
 EXPORT Code cuDriverGetVersion(int *out) {
     *out = (int)setting("STANDIN_DRIVER", 13000);

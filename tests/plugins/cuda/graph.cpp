@@ -104,7 +104,7 @@ EXPORT Code cuLaunchKernel(Function *function, unsigned blocks, unsigned y, unsi
         std::lock_guard<std::mutex> guard(stream->lock);
         current->counts[LAUNCHED_KERNELS] += stream->capture == nullptr;
     }
-    return stream->push(std::move(command));
+    return stream->push(std::move(command), Sort::Kernel);
 }
 
 struct KernelParams {
@@ -119,9 +119,11 @@ static Code node_kernel(const void *params, Command *out) {
     return launch(p->function, p->x, p->tx, p->arguments, current, out);
 }
 
-/* A node as it runs: a change replaces its command, and launches that are under way keep what they have. */
+/* A node as it runs: a change replaces its commands, and launches that are under way keep what they have. */
 struct Step {
-    std::shared_ptr<Command> command;
+    /* The driver's copies: the node, or those of a child. */
+    std::vector<std::unique_ptr<Node>> nodes;
+    std::shared_ptr<std::vector<Command>> commands;
     std::vector<size_t> after;
     Sort sort;
     size_t extent;
@@ -193,6 +195,8 @@ static Code add(Node **out, Graph *graph, Node *const *after, size_t count, Comm
             if (after[i] == after[j])
                 return INVALID_VALUE;
     }
+    if (const Tracer *told = tracer)
+        told->node(node.get(), nullptr, sort);
     *out = node.get();
     graph->nodes.push_back(std::move(node));
     return SUCCESS;
@@ -209,20 +213,33 @@ ADD(cuGraphAddKernelNode_v2, node_kernel, Sort::Kernel, 1)
 ADD(cuGraphAddMemcpyNode, node_copy, Sort::Copy, 1)
 ADD(cuGraphAddMemsetNode, node_set, Sort::Set, rows_of_set(params))
 
-static Command command_of(const Graph *child) {
+uint64_t new_node() {
+    static std::atomic<uint64_t> next{1};
+    return next++;
+}
+std::unique_ptr<Node> copied(Node &node) {
+    std::unique_ptr<Node> copy(new Node{nullptr, node.run, {}, node.sort, node.extent});
+    if (const Tracer *told = tracer)
+        told->node(copy.get(), &node, node.sort);
+    for (auto &inner : node.inside)
+        copy->inside.push_back(copied(*inner));
+    return copy;
+}
+EXPORT uint64_t standin_node_number(const Node *node) { return node->number; }
+
+static std::vector<Command> commands_of(const Graph *child) {
     std::vector<Command> commands;
     for (auto &node : child->nodes)
         commands.push_back(node->run);
-    return [commands] {
-        for (auto &command : commands)
-            if (Code code = command())
-                return code;
-        return (Code)SUCCESS;
-    };
+    return commands;
 }
 EXPORT Code cuGraphAddChildGraphNode(Node **out, Graph *graph, Node *const *after, size_t count, Graph *child) {
     READY;
-    return add(out, graph, after, count, command_of(child), Sort::Child, child->nodes.size());
+    Code code = add(out, graph, after, count, Command(), Sort::Child, child->nodes.size());
+    if (code == SUCCESS)
+        for (auto &node : child->nodes)
+            (*out)->inside.push_back(copied(*node));
+    return code;
 }
 
 EXPORT Code cuGraphInstantiateWithFlags(Executable **out, Graph *graph, uint64_t) {
@@ -232,7 +249,15 @@ EXPORT Code cuGraphInstantiateWithFlags(Executable **out, Graph *graph, uint64_t
     made->graph = graph->life;
     for (auto &node : graph->nodes) {
         made->index[node.get()] = made->steps.size();
-        made->steps.push_back({std::make_shared<Command>(node->run), {}, node->sort, node->extent});
+        std::vector<std::unique_ptr<Node>> nodes;
+        nodes.push_back(copied(*node));
+        if (node->sort == Sort::Child)
+            nodes = std::move(nodes[0]->inside);
+        std::vector<Command> commands;
+        for (auto &own : nodes)
+            commands.push_back(own->run);
+        auto kept = std::make_shared<std::vector<Command>>(std::move(commands));
+        made->steps.push_back({std::move(nodes), kept, {}, node->sort, node->extent});
         for (Node *before : node->after)
             made->steps.back().after.push_back(made->index[before]);
     }
@@ -247,7 +272,7 @@ EXPORT Code cuGraphExecDestroy(Executable *executable) {
     return SUCCESS;
 }
 /* Changes a node for later launches. Its kind and extent stay, and the driver reads it in its graph, which must be there. */
-static Code change(Executable *executable, Node *node, Sort sort, size_t extent, Command command) {
+static Code change(Executable *executable, Node *node, Sort sort, size_t extent, std::vector<Command> commands) {
     if (executable->graph.expired())
         return INVALID_VALUE;
     auto found = executable->index.find(node);
@@ -259,7 +284,7 @@ static Code change(Executable *executable, Node *node, Sort sort, size_t extent,
         return executable->context->broken = ILLEGAL_ADDRESS;
     if (step.sort != sort || step.extent != extent)
         return INVALID_VALUE;
-    step.command = std::make_shared<Command>(std::move(command));
+    step.commands = std::make_shared<std::vector<Command>>(std::move(commands));
     executable->context->counts[CHANGED_NODES]++;
     return SUCCESS;
 }
@@ -268,7 +293,7 @@ EXPORT Code cuGraphExecKernelNodeSetParams_v2(Executable *executable, Node *node
     Command command;
     if (Code code = node_kernel(params, &command))
         return code;
-    return change(executable, node, Sort::Kernel, 1, std::move(command));
+    return change(executable, node, Sort::Kernel, 1, {std::move(command)});
 }
 /* As the driver's: single rows alone. */
 EXPORT Code cuGraphExecMemsetNodeSetParams(Executable *executable, Node *node, const void *params, Context *context) {
@@ -278,25 +303,28 @@ EXPORT Code cuGraphExecMemsetNodeSetParams(Executable *executable, Node *node, c
         return code;
     if (rows_of_set(params) != 1 || context != executable->context)
         return INVALID_VALUE;
-    return change(executable, node, Sort::Set, 1, std::move(command));
+    return change(executable, node, Sort::Set, 1, {std::move(command)});
 }
 EXPORT Code cuGraphExecChildGraphNodeSetParams(Executable *executable, Node *node, Graph *child) {
     READY;
-    return change(executable, node, Sort::Child, child->nodes.size(), command_of(child));
+    return change(executable, node, Sort::Child, child->nodes.size(), commands_of(child));
 }
 EXPORT Code cuGraphLaunch(Executable *executable, Stream *stream) {
     OF_CONTEXT(stream);
     if (Code code = fault("cuGraphLaunch"))
         return code;
     current->counts[LAUNCHED_GRAPHS]++;
-    std::vector<std::shared_ptr<Command>> commands;
-    for (size_t i : executable->order())
-        commands.push_back(executable->steps[i].command);
+    std::vector<Command> commands;
+    for (size_t i : executable->order()) {
+        const Step &step = executable->steps[i];
+        for (size_t j = 0; j < step.nodes.size(); j++)
+            commands.push_back(traced(step.nodes[j]->sort, (*step.commands)[j], step.nodes[j]->number));
+    }
     auto running = executable->running;
     return stream->push([commands, running]() -> Code {
         std::lock_guard<std::mutex> guard(*running);
         for (auto &command : commands)
-            if (Code code = (*command)())
+            if (Code code = command())
                 return code;
         return SUCCESS;
     });
@@ -306,9 +334,10 @@ EXPORT Code cuGraphLaunch(Executable *executable, Stream *stream) {
 EXPORT Code standin_push(Stream *stream, void (*run)(void *), void *data, void (*drop)(void *)) {
     std::shared_ptr<void> kept(data, drop);
     OF_CONTEXT(stream);
-    return stream->push([run, kept] {
+    auto command = [run, kept] {
         run(kept.get());
         return SUCCESS;
-    });
+    };
+    return stream->push(command, Sort::Kernel);
 }
 EXPORT int standin_memory(Ptr address, size_t bytes) { return kind_of(address, bytes) != Memory::None; }

@@ -199,9 +199,9 @@ static Code copy(Stream *stream, Rows rows) {
         Rows in = {(Ptr)staged->data(), rows.from, rows.width, rows.from_pitch, rows.width, rows.rows};
         in.run();
         Rows out = {rows.to, (Ptr)staged->data(), rows.to_pitch, rows.width, rows.width, rows.rows};
-        return stream->push([staged, out] { return out.run(); });
+        return stream->push([staged, out] { return out.run(); }, Sort::Copy);
     }
-    Code code = stream->push([rows] { return rows.run(); });
+    Code code = stream->push([rows] { return rows.run(); }, Sort::Copy);
     if (to == Memory::None)
         stream->wait();
     return code;
@@ -214,7 +214,7 @@ EXPORT Code cuMemcpyPeerAsync(Ptr to, Context *, Ptr from, Context *, size_t byt
     OF_CONTEXT(stream);
     if (kind_of(to, bytes) != Memory::Device || kind_of(from, bytes) != Memory::Device)
         return INVALID_VALUE;
-    return stream->push([=] { return Rows{to, from, bytes, bytes, bytes, 1}.run(); });
+    return stream->push([=] { return Rows{to, from, bytes, bytes, bytes, 1}.run(); }, Sort::Copy);
 }
 
 struct Copy2D {
@@ -240,12 +240,13 @@ template <class T> static Code set(Stream *stream, Ptr to, size_t pitch, T value
     OF_CONTEXT(stream);
     if (to % sizeof(T) || kind_of(to, (rows - 1) * pitch + width * sizeof(T)) == Memory::None)
         return INVALID_VALUE;
-    return stream->push([=] {
+    auto fill = [=] {
         for (size_t row = 0; row < rows; row++)
             for (size_t i = 0; i < width; i++)
                 ((T *)(to + row * pitch))[i] = value;
         return SUCCESS;
-    });
+    };
+    return stream->push(fill, Sort::Set);
 }
 EXPORT Code cuMemsetD8Async(Ptr to, unsigned char value, size_t count, Stream *stream) {
     return set(stream, to, 0, value, count, 1);

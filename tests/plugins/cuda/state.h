@@ -63,6 +63,33 @@ struct Context {
 
 typedef std::function<Code()> Command;
 
+/* Kinds of nodes, which differ in what of them can change once their graph is executable, and of commands, of which records tell. */
+enum class Sort { Kernel, Copy, Set, Child, None };
+
+/* Who traces what runs: the stand-in for CUPTI. */
+struct Tracer {
+    /* A call begins on this thread; its number. */
+    uint32_t (*enter)(const char *name);
+    void (*leave)(const char *name, uint32_t call);
+    uint64_t (*time)();
+    void (*ran)(Sort sort, uint32_t call, uint64_t node, uint64_t start, uint64_t end);
+    /* A node was made, or copied from another. */
+    void (*node)(struct Node *node, struct Node *original, Sort sort);
+};
+extern std::atomic<const Tracer *> tracer;
+/* A call of the driver, as long as it lives. */
+struct Call {
+    const char *name;
+    const Tracer *told;
+    uint32_t number;
+    explicit Call(const char *name);
+    ~Call();
+};
+/* A command that is traced as one of the call that this thread is in. */
+Command traced(Sort sort, Command command, uint64_t node = 0);
+/* A number that no other node has. */
+uint64_t new_node();
+
 /* A point in a stream. */
 struct Point {
     std::atomic<bool> done{false};
@@ -76,9 +103,6 @@ struct Event {
     std::shared_ptr<Point> point;
 };
 
-/* Kinds of nodes, which differ in what of them can change once their graph is executable. */
-enum class Sort { Kernel, Copy, Set, Child };
-
 struct Node {
     struct Graph *graph;
     Command run;
@@ -86,7 +110,12 @@ struct Node {
     Sort sort;
     /* Rows of a set, nodes of a child. */
     size_t extent = 1;
+    /* Copies of a child's. */
+    std::vector<std::unique_ptr<Node>> inside{};
+    uint64_t number = new_node();
 };
+/* A copy of a node, as the driver makes them. */
+std::unique_ptr<Node> copied(Node &node);
 
 struct Graph {
     std::vector<std::unique_ptr<Node>> nodes;
@@ -108,7 +137,7 @@ struct Stream {
     explicit Stream(Context *of);
     ~Stream();
     void work();
-    Code push(Command command);
+    Code push(Command command, Sort sort = Sort::None);
     bool is_idle();
     void wait();
 };
@@ -133,7 +162,8 @@ Code fault(const char *call);
 #define OF_CONTEXT(stream)                                                                                             \
     READY;                                                                                                             \
     if (!(stream) || (stream)->context != current)                                                                     \
-    return INVALID_HANDLE
+        return INVALID_HANDLE;                                                                                         \
+    Call call_(__func__)
 
 /* Most bytes from one row of a copy to the next. */
 enum : size_t { MOST_PITCH = 0x7fffffff };

@@ -41,7 +41,7 @@ void Stream::work() {
     }
 }
 
-Code Stream::push(Command command) {
+Code Stream::push(Command command, Sort sort) {
     std::lock_guard<std::mutex> guard(lock);
     if (capture) {
         if (capture->spoiled)
@@ -49,10 +49,12 @@ Code Stream::push(Command command) {
         std::unique_ptr<Node> node(new Node{capture, std::move(command), {}, Sort::Kernel});
         if (!capture->nodes.empty())
             node->after.push_back(capture->nodes.back().get());
+        if (const Tracer *told = tracer)
+            told->node(node.get(), nullptr, node->sort);
         capture->nodes.push_back(std::move(node));
         return SUCCESS;
     }
-    commands.push_back([this, command = std::move(command)] {
+    commands.push_back([this, command = traced(sort, std::move(command))] {
         return context->broken ? (Code)SUCCESS : command();
     });
     wake.notify_all();

@@ -2,6 +2,7 @@
 //! copies of every way, and what is left when all is closed.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod activity;
 mod copies;
 mod halves;
 #[path = "../plugins/mod.rs"]

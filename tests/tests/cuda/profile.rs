@@ -1,13 +1,23 @@
-//! Profiles: programs node by node while one runs, and devices that break meanwhile.
+//! Profiles by events: programs node by node while one runs, and devices that break meanwhile.
 
 use super::programs::counts;
-use super::{device, double, operands, run};
+use super::{device, double, operands, run, standin};
 use thalweg::hal::{
     Buffer, Device, Graph, Launch, Node, ProfileFlag, ProfileKind, ProfileKinds, Status, Stream,
 };
+use thalweg::host::set_config;
+
+/// A device whose CUPTI is not asked.
+fn by_events(ordinal: u32) -> Device {
+    standin();
+    set_config("cuda.cupti", Some("off"));
+    let device = device(ordinal);
+    set_config("cuda.cupti", None);
+    device
+}
 
 /// A program of four launches.
-fn graph(device: &Device, stream: &Stream) -> (Graph, [Buffer; 2]) {
+pub(super) fn graph(device: &Device, stream: &Stream) -> (Graph, [Buffer; 2]) {
     let (x, y) = operands(device, stream);
     let kernel = double(device, "good");
     let arguments = [x.arg(), y.arg()];
@@ -17,7 +27,7 @@ fn graph(device: &Device, stream: &Stream) -> (Graph, [Buffer; 2]) {
 
 #[test]
 fn a_program_runs_node_by_node_while_a_profile_runs() {
-    let device = device(10);
+    let device = by_events(10);
     let stream = Stream::new(&device).unwrap();
     let (graph, [_x, y]) = graph(&device, &stream);
     let runs = |times: i32| {
@@ -54,7 +64,7 @@ fn a_program_runs_node_by_node_while_a_profile_runs() {
 /// Times between drains that are far apart: the driver tells distances as 32-bit floats, which are fine enough for a second.
 #[test]
 fn times_stay_on_the_hosts_clock() {
-    let device = device(11);
+    let device = by_events(11);
     let stream = Stream::new(&device).unwrap();
     let (x, _) = operands(&device, &stream);
     x.fill(&stream, 1.0_f32).unwrap();
@@ -81,7 +91,7 @@ fn times_stay_on_the_hosts_clock() {
 
 #[test]
 fn a_device_breaks_while_a_profile_runs() {
-    let device = device(12);
+    let device = by_events(12);
     let stream = Stream::new(&device).unwrap();
     let (x, y) = operands(&device, &stream);
     let broken = double(&device, "fault_ecc");

@@ -16,7 +16,7 @@ pub(super) const LAUNCH_OUT_OF_RESOURCES: u32 = 701;
 pub(super) struct Counts {
     kernels: i32,
     pub(super) graphs: i32,
-    instantiated: i32,
+    pub(super) instantiated: i32,
     changed: i32,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn let_fail(device: i32, call: &CStr, code: u32, times: i32) {
 }
 
 /// Branches of products, of reductions in several passes with scratch memory, of maps and of fills, and what waits for them.
-fn branches(x: &Tensor, long: &Tensor) -> Vec<Tensor> {
+pub(super) fn branches(x: &Tensor, long: &Tensor) -> Vec<Tensor> {
     let cx = x.context().unwrap();
     let products: Vec<Tensor> = (1..4_u8).map(|k| (x * f32::from(k)).matmul(x)).collect();
     let sums: Vec<Tensor> = (1..4_u8).map(|k| (long + f32::from(k)).square().sum()).collect();

@@ -111,7 +111,7 @@ pub(crate) fn opencl_faults() -> PathBuf {
     library
 }
 
-/// Compiles the stand-in for libcuda, NVRTC and cuBLASLt (`tests/plugins/cuda`; no GPU is behind it) into a folder, for
+/// Compiles the stand-in for libcuda, NVRTC, cuBLASLt and CUPTI (`tests/plugins/cuda`; no GPU is behind it) into a folder, for
 /// `cuda.libraries`. `options` go to the compiler.
 pub(crate) fn cuda_standin(name: &str, options: &[&str]) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -120,9 +120,9 @@ pub(crate) fn cuda_standin(name: &str, options: &[&str]) -> PathBuf {
     std::fs::create_dir_all(&folder).unwrap();
     let prelude = format!("-DPRELUDE=\"{}\"", sources.join("kernel.h").display());
     let own_folder = format!("-L{}", folder.display());
-    // cuBLASLt's calls the one for the driver.
+    // Those of cuBLASLt and CUPTI call the one for the driver.
     let linked: &[&str] = &[&own_folder, "-l:libcuda.so.1", "-Wl,-rpath,$ORIGIN"];
-    let libraries: [(&str, &[&str], &[&str]); 3] = [
+    let libraries: [(&str, &[&str], &[&str]); 4] = [
         (
             "libcuda.so.1",
             &["driver.cpp", "memory.cpp", "stream.cpp", "graph.cpp"],
@@ -130,6 +130,7 @@ pub(crate) fn cuda_standin(name: &str, options: &[&str]) -> PathBuf {
         ),
         ("libnvrtc.so.13", &["nvrtc.cpp"], &[]),
         ("libcublasLt.so.13", &["lt.cpp"], linked),
+        ("libcupti.so.13", &["cupti.cpp"], linked),
     ];
     let changed = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified()).ok();
     let files = std::fs::read_dir(&sources).unwrap();

@@ -173,6 +173,7 @@ impl Program {
     }
 
     /// Estimated nanoseconds on one core.
+    #[inline]
     pub fn cost(&self, extents: &[u64]) -> u64 {
         let (outer, inner) = extents.split_at((self.kernel.outer as usize).min(extents.len()));
         let product = |e: &[u64]| e.iter().fold(1u64, |a, &b| a.saturating_mul(b));
@@ -182,9 +183,11 @@ impl Program {
         } else {
             rows.saturating_mul(product(inner))
         };
-        let row = rows.saturating_mul(self.row_cost.0) / 1000;
-        let element = elements.saturating_mul(self.element_cost.0) / 1000;
-        row.saturating_add(element).saturating_add(20)
+        let (row, element) = (self.row_cost.0, self.element_cost.0);
+        let picoseconds = rows
+            .saturating_mul(row)
+            .saturating_add(elements.saturating_mul(element));
+        picoseconds / 1000 + 20
     }
 
     /// Runs a kernel of one loop over a few elements, whose parameters stand where `address` says; whether it was one.

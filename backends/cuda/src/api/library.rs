@@ -124,7 +124,9 @@ impl Search {
                 let toolkits = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(set);
                 let toolkits = toolkits.chain([PathBuf::from("/usr/local/cuda")]);
                 let installed = toolkits.filter(|root| root.is_absolute());
-                let installed = installed.map(|root| root.join("lib64").join(name));
+                // CUPTI has a folder of its own in some.
+                let folders = ["lib64", "extras/CUPTI/lib64"];
+                let installed = installed.flat_map(|root| folders.map(|folder| root.join(folder).join(name)));
                 [PathBuf::from(name)].into_iter().chain(installed).collect()
             }
         }

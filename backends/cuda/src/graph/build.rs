@@ -1,6 +1,7 @@
 //! From nodes to a graph of the driver.
 
 use super::executable::{Added, Executable, Kind, Plain, RawNodes};
+use super::nodes::Watch;
 use super::scratch;
 use super::step::{Set, Step};
 use crate::api::driver::{DevicePtr, RawContext, RawGraphExec, RawGraphNode};
@@ -20,11 +21,12 @@ struct Draft<'a> {
 }
 
 /// Builds and instantiates steps with the earlier ones that each waits for. Their scratch memory is `scratch`, which the
-/// launches vouch for. The context is current.
+/// launches vouch for. `watch` hears whose nodes are made. The context is current.
 pub(super) fn executable(
     device: &CudaDevice,
     nodes: &[(&Step, &[u32])],
     scratch: impl FnOnce(u64) -> Result<DevicePtr>,
+    watch: Option<&Watch>,
 ) -> Result<Executable> {
     let context = &device.context;
     let sizes: Vec<u64> = nodes.iter().map(|(step, _)| step.scratch_bytes()).collect();
@@ -52,6 +54,9 @@ pub(super) fn executable(
             }
         }
         let start = places.starts[index];
+        if let Some(watch) = watch {
+            watch.node(index);
+        }
         let raw = draft.add(step, &after, scratch + start)?;
         ends.push(match raw.last() {
             Some(last) => RawNodes::from_slice(&[*last]),
@@ -64,6 +69,9 @@ pub(super) fn executable(
             scratch_bytes: sizes[index],
         });
     }
+    if let Some(watch) = watch {
+        watch.executable();
+    }
     let mut exec = RawGraphExec(std::ptr::null_mut());
     // SAFETY: plain call.
     let code = unsafe { (context.api.graph_instantiate)(&raw mut exec, draft.graph.raw, 0) };
@@ -73,6 +81,7 @@ pub(super) fn executable(
         nodes: added,
         scratch_bytes: places.bytes,
         scratch,
+        parts: None,
         _plain: draft.graph,
         context: Arc::clone(context),
     })

@@ -1,5 +1,6 @@
 //! Executable graphs of the driver, and what of them can change between launches.
 
+use super::nodes::Parts;
 use super::step::Step;
 use crate::api::driver::{DevicePtr, RawGraph, RawGraphExec, RawGraphNode, RawStream};
 use crate::context::Context;
@@ -130,6 +131,8 @@ pub(super) struct Executable {
     pub(super) scratch_bytes: u64,
     /// Where that starts.
     pub(super) scratch: DevicePtr,
+    /// What its nodes do, where that was noted when it was made.
+    pub(super) parts: Option<Arc<Parts>>,
     // Owns the nodes, by which launches are changed.
     pub(super) _plain: Plain,
     pub(super) context: Arc<Context>,

@@ -1,14 +1,17 @@
 //! Programs as graphs of the driver, which runs nodes side by side that do not wait for each other.
 
 use super::executable::Executable;
+use super::nodes::Watch;
 use super::step::Step;
 use super::{build, name};
+use crate::activity::{self, What};
 use crate::device::CudaDevice;
 use crate::stream::{CuStream, Order};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use thalweg_hal::backend::{OwnedTag, Region, Tag};
+use thalweg_hal::kit::profile::{Recorder, Submission};
 use thalweg_hal::kit::program::{self, Program};
 use thalweg_hal::tables::LogLevel;
 use thalweg_hal::{Error, Result};
@@ -58,6 +61,9 @@ pub(crate) struct ProgramGraph {
     state: Mutex<State>,
 }
 
+/// What records a run whose nodes are traced.
+pub(crate) type Trace<'a> = (&'a Arc<Recorder>, &'a Submission);
+
 /// Why a run was not launched as a graph.
 enum Refused {
     /// The run itself is refused.
@@ -88,7 +94,7 @@ impl ProgramGraph {
         }
     }
 
-    /// Launches a run. False where the driver makes no graph of it: then nothing was queued.
+    /// Launches a run. False where the driver makes no graph of it, or where its nodes cannot be traced: then nothing was queued.
     ///
     /// # Errors
     /// What a node's launch cannot be planned or compiled for, and that the device is lost.
@@ -101,7 +107,7 @@ impl ProgramGraph {
         stream: &CuStream,
         program: &Program<CudaDevice>,
         slots: &[Region<'_, CudaDevice>],
-        arguments: &[u64],
+        (arguments, trace): (&[u64], Option<Trace<'_>>),
         tag: Option<Tag<'_>>,
     ) -> Result<bool> {
         let run = Run {
@@ -109,11 +115,15 @@ impl ProgramGraph {
             program,
             slots,
             arguments,
+            trace,
         };
         let mut state = self.state.lock();
         if state.rest > 0 {
             state.rest -= 1;
             return Ok(false);
+        }
+        if trace.is_some() {
+            state.kept.retain(|kept| kept.executable.parts.is_some());
         }
         let mut order = stream.order()?;
         let was_lost = device.context.is_lost();
@@ -160,7 +170,17 @@ impl ProgramGraph {
         };
         let executable = Arc::clone(&kept.executable);
         // SAFETY: the caller vouches for the memory of every node.
-        let code = unsafe { (run.device.context.api.graph_launch)(executable.raw, order.raw()) };
+        let launch = || unsafe { (run.device.context.api.graph_launch)(executable.raw, order.raw()) };
+        let code = match (run.trace, &executable.parts) {
+            (None, _) => launch(),
+            (Some(trace), Some(parts)) if parts.are_all() => {
+                activity::trace(trace, What::Graph(Arc::clone(parts)), launch)
+            }
+            (Some(_), Some(_) | None) => {
+                let why = "CUPTI does not tell of its nodes, which are traced one by one";
+                return Err(Refused::Graph(Error::unsupported(why)));
+            }
+        };
         (run.device.context)
             .check("cuGraphLaunch", code)
             .map_err(Refused::Graph)?;
@@ -217,6 +237,7 @@ struct Run<'a> {
     program: &'a Program<CudaDevice>,
     slots: &'a [Region<'a, CudaDevice>],
     arguments: &'a [u64],
+    trace: Option<Trace<'a>>,
 }
 
 impl Run<'_> {
@@ -257,8 +278,11 @@ impl Run<'_> {
         let pairs: Vec<(&Step, &[u32])> = (steps.iter().zip(nodes))
             .map(|(step, node)| (step, &*node.dependencies))
             .collect();
-        let executable =
-            build::executable(self.device, &pairs, |bytes| order.scratch(bytes)).map_err(Refused::Graph)?;
+        let watch = self.trace.map(|_| Watch::new());
+        let scratch = |bytes| order.scratch(bytes);
+        let built = build::executable(self.device, &pairs, scratch, watch.as_ref());
+        let mut executable = built.map_err(Refused::Graph)?;
+        executable.parts = watch.and_then(|watch| watch.parts(self.program)).map(Arc::new);
         let given = Given {
             slots: self.addresses().collect(),
             arguments: self.arguments.iter().copied().collect(),

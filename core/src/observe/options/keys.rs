@@ -2,7 +2,7 @@
 
 use super::{ProfileKey, ProfileOptions, ProfilingOptions, parsed, set_all};
 use crate::error::Result;
-use crate::observe::Schedule;
+use crate::observe::{Metric, Schedule};
 use serde_json::Value;
 
 /// A key, and what sets it: `None` for a value of the wrong kind or out of range.
@@ -14,15 +14,6 @@ pub(super) struct Key<T: 'static> {
 const BOOL: &str = "true or false";
 const SWITCH: &str = "\"on\" or \"off\"";
 const STEP: &str = "a whole number from 1";
-
-/// Counters that `ai_core_metrics` knows.
-const METRICS: [&str; 5] = [
-    "PipeUtilization",
-    "ArithmeticUtilization",
-    "Memory",
-    "MemoryL0",
-    "ResourceConflictRatio",
-];
 
 /// A row: name, default, what it takes, what it does; then the field and how a value becomes one.
 macro_rules! keys {
@@ -72,8 +63,8 @@ pub(super) const PROFILING: &[Key<ProfilingOptions>] = keys! {
         "Backward ends with its gradient.": |to, value| name(&mut to.bp_point, value);
     "profiling_options.ai_core_metrics", "none",
         "PipeUtilization, ArithmeticUtilization, Memory, MemoryL0 or ResourceConflictRatio; needs task_trace",
-        "Counters of the hardware; this version says `unavailable` and why.":
-        |to, value| metrics(&mut to.ai_core_metrics, value);
+        "What is measured of the hardware. What cannot be is said to be `unavailable`, and why.":
+        |to, value| metric(&mut to.ai_core_metrics, value);
 };
 
 /// Sets a field, if the value is one for it.
@@ -103,14 +94,8 @@ fn name(to: &mut String, value: &Value) -> Result<Option<()>> {
     store(to, value.as_str().map(str::to_owned))
 }
 
-fn metrics(to: &mut String, value: &Value) -> Result<Option<()>> {
-    store(
-        to,
-        value
-            .as_str()
-            .filter(|text| METRICS.contains(text))
-            .map(str::to_owned),
-    )
+fn metric(to: &mut Option<Metric>, value: &Value) -> Result<Option<()>> {
+    store(to, value.as_str().and_then(Metric::of_name).map(Some))
 }
 
 fn step(to: &mut u64, value: &Value) -> Result<Option<()>> {

@@ -1,0 +1,111 @@
+//! Values that somebody looks at while programs run: watched ones, and those that are no numbers.
+//!
+//! A program that is looked at keeps the graph that it was compiled from, before rewriting. What is looked at becomes outputs of further
+//! executables of that graph. They are run for the same arguments, which nothing changes. Fusion changes no bit, so what they
+//! compute is what the program itself computes.
+
+mod calls;
+mod first;
+mod flags;
+mod numerics;
+mod statistics;
+mod watch;
+
+pub use statistics::Statistics;
+pub(crate) use watch::{Begun, Mode, begin};
+pub use watch::{CallInfo, Phase, Port, Watched};
+
+use super::evaluate::{How, lowered};
+use super::executable::{Arg, Executable, Values};
+use super::read;
+use crate::context::Context;
+use crate::engine::Lane;
+use crate::error::Result;
+use crate::error::tag::OpTag;
+use crate::graph::{Graph, NodeId, rewrite};
+use crate::lower::Given;
+use crate::types::element::Element;
+use crate::value::Value;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use thalweg_hal::for_dtype;
+
+/// The elements of a value in row-major order; waits for them.
+fn numbers(value: Value) -> Result<Vec<f64>> {
+    let tag = OpTag::uncounted("watch");
+    for_dtype!(value.dtype, T => {
+        let elements = <T as Element>::from_raw(read::download(value, tag)?);
+        Ok(elements.into_iter().map(Element::to_f64).collect())
+    })
+}
+
+/// What a program was compiled from.
+pub(super) struct Recipe {
+    graph: Graph,
+    given: Box<[Given]>,
+    how: How,
+    checked: Mutex<numerics::State>,
+    watched: Mutex<Vec<Arc<watch::Passes>>>,
+}
+
+impl std::fmt::Debug for Recipe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Recipe({} nodes)", self.graph.nodes().len())
+    }
+}
+
+/// A run of a program that is looked at.
+pub(super) struct Run<'a> {
+    pub(super) plain: &'a Executable,
+    pub(super) context: &'a Context,
+    pub(super) scoped: Option<&'a Arc<Lane>>,
+    pub(super) args: &'a [Arg<'a>],
+    /// The call that all of it belongs to, where it is one.
+    pub(super) tag: Option<OpTag>,
+}
+
+impl Run<'_> {
+    fn submit(&self, executable: &Executable) -> Result<Values> {
+        executable.submit(self.context, self.scoped, self.args, self.tag)
+    }
+}
+
+impl Recipe {
+    pub(super) fn new(graph: Graph, given: &[Given], how: How) -> Recipe {
+        Recipe {
+            graph,
+            given: given.into(),
+            how,
+            checked: Mutex::default(),
+            watched: Mutex::default(),
+        }
+    }
+
+    /// Runs the program and lets everybody see what they look for.
+    pub(super) fn run(&self, run: &Run<'_>) -> Result<Values> {
+        if watch::is_delivering() {
+            return run.submit(run.plain);
+        }
+        let watchers = watch::of(run.context);
+        if !watchers.is_empty() {
+            self.watch(run, &watchers)?;
+        }
+        match run.context.checks_numerics() {
+            true => self.check(run),
+            false => run.submit(run.plain),
+        }
+    }
+
+    /// An executable of the graph with other outputs.
+    fn executable(&self, context: &Context, outputs: &Graph) -> Result<Executable> {
+        let program = lowered(context, &rewrite(outputs), &self.given)?;
+        Executable::compile_traced(context.engine(), &program, self.how.captured)
+    }
+
+    /// The values of some nodes.
+    fn values(&self, run: &Run<'_>, nodes: &[NodeId]) -> Result<Values> {
+        let mut graph = self.graph.without_outputs();
+        nodes.iter().for_each(|&node| graph.output(node));
+        run.submit(&self.executable(run.context, &graph)?)
+    }
+}

@@ -1,0 +1,213 @@
+//! The page: what the server answers, what it refuses, and what the page gets.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod sample;
+
+use sample::lenet;
+use serde_json::Value;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thalweg_observe::page::{Data, Server, Source};
+use thalweg_observe::{Error, derive, find};
+
+/// A server over `folders`, which serves until the tests end; its port.
+fn serve(folders: &[PathBuf]) -> u16 {
+    let server = Server::bind(Source::new(folders).unwrap(), "127.0.0.1", 0).unwrap();
+    assert!(!server.is_public());
+    let url = server.url();
+    let port = url.strip_prefix("http://127.0.0.1:").and_then(|rest| rest.strip_suffix('/'));
+    let port = port.unwrap().parse().unwrap();
+    std::thread::spawn(move || server.run());
+    port
+}
+
+/// What the server answers to these bytes.
+fn ask(port: u16, request: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(request).unwrap();
+    let mut answer = Vec::new();
+    // A refusal may close the connection before all of a request was read.
+    let _ = stream.read_to_end(&mut answer);
+    answer
+}
+
+/// Head and body of the answer to a request for `path`.
+fn get(port: u16, path: &str) -> (String, Vec<u8>) {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n");
+    let answer = ask(port, request.as_bytes());
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+    (
+        String::from_utf8(answer[..end].to_vec()).unwrap(),
+        answer[end + 4..].to_vec(),
+    )
+}
+
+/// The index of what the page gets.
+fn index(bytes: &[u8]) -> Value {
+    assert_eq!(&bytes[..8], b"TWPAGE\0\x01");
+    let length = u64::from_le_bytes(bytes[8..16].try_into().unwrap()) as usize;
+    serde_json::from_slice(&bytes[16..16 + length]).unwrap()
+}
+
+fn read(folder: &Path) -> Data {
+    Source::new(&[folder.to_owned()]).unwrap().read()
+}
+
+#[test]
+fn a_run_is_served_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    lenet(0).save(folder.path());
+    fs::write(folder.path().join("secret.txt"), "secret").unwrap();
+    let port = serve(&[folder.path().to_owned()]);
+    let (head, body) = get(port, "/");
+    for line in [
+        "HTTP/1.1 200 OK",
+        "Content-Type: text/html; charset=utf-8",
+        "X-Content-Type-Options: nosniff",
+        "X-Frame-Options: DENY",
+        "Referrer-Policy: no-referrer",
+        "Cross-Origin-Resource-Policy: same-origin",
+        "Cache-Control: no-store",
+        &format!("Content-Length: {}", body.len()),
+    ] {
+        assert!(head.lines().any(|other| other == line), "{line}\n{head}");
+    }
+    let policy = head.lines().find_map(|line| line.strip_prefix("Content-Security-Policy: "));
+    let policy = policy.unwrap();
+    assert!(policy.starts_with("default-src 'none'; script-src 'sha256-"), "{policy}");
+    assert!(!policy.contains("unsafe") && policy.ends_with("frame-ancestors 'none'"), "{policy}");
+    assert!(body.starts_with(b"<!doctype html>"));
+    let (_, body) = get(port, "/data?again");
+    assert_eq!(index(&body)["runs"][0]["error"], "");
+    let (head, state) = get(port, "/state");
+    assert!(head.starts_with("HTTP/1.1 200"));
+    assert_eq!(index(&body)["state"], *String::from_utf8(state).unwrap());
+    for path in [
+        "/secret.txt",
+        "/recording.tw",
+        "/../../../../etc/passwd",
+        "/%2e%2e/%2e%2e/etc/passwd",
+        "/data/../secret.txt",
+        "//etc/passwd",
+        "/data%00",
+        "/favicon.ico",
+    ] {
+        let (head, body) = get(port, path);
+        assert!(head.starts_with("HTTP/1.1 404"), "{path}: {head}");
+        assert!(!String::from_utf8_lossy(&body).contains("secret"), "{path}");
+    }
+}
+
+#[test]
+fn requests_that_are_not_ours_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = serve(&[folder.path().to_owned()]);
+    let long = format!("GET / HTTP/1.1\r\nHost: localhost:{port}\r\nX: {}\r\n\r\n", "a".repeat(20_000));
+    for (request, status) in [
+        (format!("GET /data HTTP/1.1\r\nHost: example.com:{port}\r\n\r\n"), "421"),
+        (format!("GET /data HTTP/1.1\r\nHost: localhost.example.com:{port}\r\n\r\n"), "421"),
+        ("GET /data HTTP/1.1\r\nHost: localhost:1\r\n\r\n".to_owned(), "421"),
+        ("GET /data HTTP/1.1\r\n\r\n".to_owned(), "400"),
+        (format!("POST /data HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n"), "405"),
+        (format!("DELETE / HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n"), "405"),
+        (format!("GET / HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Length: 9\r\n\r\n"), "400"),
+        ("\u{16}\u{3}\u{1}\r\n\r\n".to_owned(), "400"),
+        (long, "431"),
+    ] {
+        let answer = String::from_utf8(ask(port, request.as_bytes())).unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request:.50}: {answer}");
+    }
+    // Others are served while some ask nothing.
+    let silent: Vec<_> = (0..20)
+        .map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap())
+        .collect();
+    assert!(get(port, "/").0.starts_with("HTTP/1.1 200"));
+    drop(silent);
+}
+
+#[test]
+fn links_out_of_the_folder_are_refused() {
+    let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = lenet(0).save(outside.path());
+    symlink(&file, folder.path().join("recording.tw")).unwrap();
+    let data = read(folder.path());
+    assert_eq!(data.runs(), 0);
+    assert!(data.errors()[0].contains("a link out of the folder"), "{:?}", data.errors());
+    // Folders behind links are not searched, a link that stays inside is followed, and a link that the user names is meant.
+    let other = tempfile::tempdir().unwrap();
+    symlink(outside.path(), other.path().join("rank_0")).unwrap();
+    assert!(read(other.path()).errors()[0].contains("no recording.tw here"));
+    let inside = tempfile::tempdir().unwrap();
+    fs::copy(&file, inside.path().join("old.tw")).unwrap();
+    symlink(inside.path().join("old.tw"), inside.path().join("recording.tw")).unwrap();
+    assert_eq!(read(inside.path()).runs(), 1);
+    let named = other.path().join("named");
+    symlink(outside.path(), &named).unwrap();
+    assert_eq!(read(&named).runs(), 1);
+}
+
+#[test]
+fn the_page_gets_what_the_tables_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let files: Vec<PathBuf> = (0..2)
+        .map(|rank| lenet(rank).save(&folder.path().join(format!("rank_{rank}"))))
+        .collect();
+    let summary = derive(&find::recordings(folder.path()).unwrap(), None).unwrap();
+    let data = read(folder.path());
+    let index = index(data.bytes());
+    let run = &index["runs"][0];
+    assert_eq!(run["ops"], serde_json::to_value(&summary.ops).unwrap());
+    assert_eq!(run["kernels_run"], summary.kernels);
+    assert_eq!(run["device_time"], summary.device_time);
+    assert_eq!(run["step_count"], summary.steps.len());
+    let end = summary.steps.iter().map(|step| step.end).max().unwrap();
+    assert!(run["end"].as_u64().unwrap() >= end);
+    let sum = |rows: &Value, key: &[&str]| -> u64 {
+        let number = |row: &Value| key.iter().fold(row, |value, key| &value[*key]).as_u64().unwrap();
+        rows.as_array().unwrap().iter().map(number).sum()
+    };
+    assert_eq!(sum(&run["kernels"], &["calls"]), summary.kernels);
+    assert_eq!(sum(&run["kernels"], &["times", "total_ns"]), summary.device_time);
+    let device: Vec<&Value> = (run["tracks"].as_array().unwrap().iter())
+        .filter(|track| track["kind"] == "device")
+        .collect();
+    let slices: u64 = (device.iter()).map(|track| track["blocks"]["count"].as_u64().unwrap()).sum();
+    assert_eq!(slices, summary.kernels);
+    assert!(device.iter().any(|track| track["group"].as_str().unwrap().contains("rank 1")));
+    // What changes is noticed, and what is cut is shown as far as it is whole.
+    let source = Source::new(&[folder.path().to_owned()]).unwrap();
+    assert_eq!(source.state(), data.state());
+    let whole = fs::read(&files[0]).unwrap();
+    fs::write(&files[0], &whole[..whole.len() - 5]).unwrap();
+    assert_ne!(source.state(), data.state());
+    let cut = source.read();
+    assert_eq!((cut.runs(), cut.errors().len()), (1, 0));
+    let html = cut.to_html();
+    assert!(html.contains("id=\"data\">VFdQQUdF") && html.ends_with("</html>\n"));
+}
+
+#[test]
+fn what_cannot_be_shown_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = Source::new(&[folder.path().join("none")]).unwrap_err();
+    assert!(matches!(missing, Error::NotThere { .. }));
+    fs::write(folder.path().join("recording.tw"), "no recording").unwrap();
+    let data = read(folder.path());
+    assert_eq!(data.runs(), 0);
+    assert!(data.errors()[0].ends_with("this is no recording"));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let bind = |host: &str, port| Server::bind(Source::new(&[]).unwrap(), host, port);
+    let error = bind("127.0.0.1", port).unwrap_err().to_string();
+    assert!(
+        error.starts_with(&format!("127.0.0.1:{port}: cannot listen here")) && error.contains("`--port 0`"),
+        "{error}"
+    );
+    assert!(bind("203.0.113.7", 0).unwrap_err().to_string().contains("`--host 127.0.0.1`"));
+    assert!(bind("0.0.0.0", 0).unwrap().is_public());
+}
