@@ -6,9 +6,11 @@
 mod calls;
 mod code;
 mod content;
+mod draft;
 mod options;
 mod order;
 mod program;
+mod refusal;
 mod region;
 mod report;
 mod shadow;

@@ -1,9 +1,10 @@
 //! Packets against what is known of their buffers, and the order of what they touch.
 
 use super::code::Code;
-use super::order::{Access, Actor};
+use super::order::{Access, Actor, Race};
+use super::refusal::{arrays, overflows, refusal, reserved, unreadable};
 use super::region::{Grid, Region};
-use super::report::{Fault, Report};
+use super::report::Report;
 use super::shadow::{Buffer, Check, Kind, State};
 use super::site::SiteId;
 use super::table::{Missing, Table};
@@ -12,7 +13,7 @@ use thalweg_hal::ir::{Access as Layout, Level, Role};
 use thalweg_hal::kit::args::array;
 use thalweg_hal::kit::checks::{Signature, Slot};
 use thalweg_hal::kit::packet::{self, Memory, Site};
-use thalweg_hal::tables::{self, Binding, Launch, Packet, PacketKind, Tag};
+use thalweg_hal::tables::{self, Binding, Launch, Packet, Tag};
 use thalweg_hal::{Error, Result, Status};
 
 /// Bytes of a buffer, or of host memory, that work touches.
@@ -133,72 +134,6 @@ impl<'a> Memory<'a> for Buffers<'_> {
     }
 }
 
-/// A report of what the checks of packets say.
-#[cold]
-pub(super) fn refusal(what: &str, error: &Error, overflows: bool) -> Report {
-    let (code, advice) = match error.status {
-        Status::OutOfBounds => (
-            Code::Outside,
-            "make the buffer larger, or what reaches it smaller",
-        ),
-        Status::Overlap => (Code::Overlap, "copy one of them first"),
-        Status::InvalidHandle => (Code::ForeignObject, "copy it to the stream's device first"),
-        _ if overflows => (Code::Overflow, "check the products of the extents"),
-        _ => (Code::Mismatch, "compare it with what the kernel takes"),
-    };
-    Report::program(code, error.status, format!("{what}: {}; {advice}", error.message))
-}
-
-/// Whether the extents of a launch have a product that does not fit.
-///
-/// # Safety
-/// The extents are null or valid.
-#[cold]
-pub(super) unsafe fn overflows(launch: &Launch) -> bool {
-    // SAFETY: the caller vouches for them.
-    let extents = unsafe { array(launch.extents, launch.extent_count) }.unwrap_or_default();
-    let points = (extents.iter()).try_fold(1_u64, |all, &extent| all.checked_mul(extent));
-    points.is_none_or(|points| points > i64::MAX as u64) && !extents.contains(&0)
-}
-
-/// The report of a pointer that cannot be used.
-#[cold]
-pub(super) fn pointer(what: &str, error: &Error) -> Report {
-    let text = format!("{what}: {}; pass a valid pointer", error.message);
-    Report::program(Code::Pointer, Status::InvalidArgument, text)
-}
-
-/// The report of a field that must be 0.
-#[cold]
-pub(super) fn reserved(what: &str, value: u32) -> Report {
-    let text = format!("{what}: a reserved field is {value}; set it to 0");
-    Report::program(Code::Reserved, Status::InvalidArgument, text)
-}
-
-/// Asks whether a reserved field is 0.
-#[inline]
-pub(super) fn is_zero(what: &str, value: u32) -> Check {
-    match value {
-        0 => Ok(()),
-        value => Err(reserved(what, value)),
-    }
-}
-
-/// Asks whether the arrays of a launch can be read.
-///
-/// # Safety
-/// They are null or valid.
-pub(super) unsafe fn arrays(what: &str, launch: &Launch) -> Check {
-    // SAFETY: the caller vouches for them.
-    unsafe {
-        array(launch.extents, launch.extent_count)
-            .map(|_| ())
-            .and_then(|()| array(launch.bindings, launch.binding_count).map(|_| ()))
-            .and_then(|()| array(launch.scalars, launch.scalar_count).map(|_| ()))
-            .map_err(|error| pointer(what, &error))
-    }
-}
-
 impl State {
     /// Checks a launch on a device and adds what it touches.
     ///
@@ -214,7 +149,9 @@ impl State {
         let what = || self.sites.text(site);
         let kernel = (self.kernels.find(launch.kernel))
             .map_err(|missing| self.missing(&what(), Kind::Kernel, launch.kernel, missing))?;
-        State::same_device_of(kernel.device, device, what, Kind::Kernel)?;
+        if kernel.device != device {
+            return State::same_device(&what(), (Kind::Kernel, Kind::Stream), (kernel.device, device));
+        }
         let Some(signature) = kernel.signature.as_deref() else {
             return Ok(());
         };
@@ -241,14 +178,6 @@ impl State {
                 }
                 .at(site, 0)),
             }
-        }
-    }
-
-    #[inline]
-    fn same_device_of(own: u64, device: u64, what: impl Fn() -> String, kind: Kind) -> Check {
-        match own == device {
-            true => Ok(()),
-            false => State::same_device(&what(), (kind, Kind::Stream), (own, device)),
         }
     }
 
@@ -476,7 +405,7 @@ impl State {
     }
 
     #[cold]
-    fn race(&self, stream: u64, touch: &Touch, site: SiteId, race: super::order::Race) -> Report {
+    fn race(&self, stream: u64, touch: &Touch, site: SiteId, race: Race) -> Report {
         let (code, verb, other) = match (race.writes, touch.writes) {
             (true, false) => (Code::ReadAfterWrite, "reads", "writes"),
             (false, true) => (Code::WriteAfterRead, "writes", "reads"),
@@ -500,21 +429,6 @@ impl State {
             race.bytes.0,
             race.bytes.1,
         );
-        Report::program(code, Status::InvalidArgument, text)
-            .at(race.site, site)
-            .of(Fault::Program)
-    }
-}
-
-#[cold]
-pub(super) fn unreadable(what: &str, packet: &Packet, error: &Error) -> Report {
-    let known = [PacketKind::Launch, PacketKind::Copy, PacketKind::Fill];
-    match known.iter().any(|&kind| kind as u32 == packet.kind) {
-        true => pointer(what, error),
-        false => Report::program(
-            Code::UnknownCode,
-            Status::InvalidArgument,
-            format!("{what}: {}; use 1, 2 or 3", error.message),
-        ),
+        Report::program(code, Status::InvalidArgument, text).at(race.site, site)
     }
 }

@@ -17,7 +17,7 @@ fn contexts(made: impl Fn() -> Context) -> Contexts {
 }
 
 fn on_opencl(test: fn(&Contexts)) {
-    if let Some(device) = opencl_device("interpreted") {
+    if let Some(device) = opencl_device("interpreted", thalweg::loader::LoaderOptions::default()) {
         test(&contexts(|| Context::on(device.clone())));
     }
 }

@@ -62,26 +62,54 @@ fn on_cpu(file: &str) {
     run(file, &subject);
 }
 
-/// A part of the cases under the layer `validate`, which finds nothing.
-fn on_validated(file: &str) {
-    reports::collect();
-    let options = LoaderOptions {
-        layers: vec!["validate".into()],
-        use_environment: false,
-        ..LoaderOptions::default()
-    };
-    let device = Runtime::new(Registry::new(options)).device("cpu").unwrap();
+/// A part of the cases on a backend under the layer `validate`, which finds nothing.
+fn on_validated(file: &str, device: Option<Device>, gradients: bool, takes: fn(usize, DType) -> bool) {
+    let Some(device) = device else { return };
     let subject = Subject {
         eager: Context::on(device.clone()),
         recorded: Context::on(device),
-        gradients: true,
-        takes: |at, dtype| at % 4 == 1 && dtype == DType::F32,
+        gradients,
+        takes,
     };
     subject.recorded.set_mode(Mode::Graph);
     run(file, &subject);
     drop(subject);
     let logged = reports::take();
     assert!(logged.is_empty(), "{logged:?}");
+}
+
+/// The options of a loader whose backends are under the layer, and whose reports are collected.
+fn validated() -> LoaderOptions {
+    reports::collect();
+    LoaderOptions {
+        layers: vec!["validate".into()],
+        use_environment: false,
+        ..LoaderOptions::default()
+    }
+}
+
+fn on_validated_cpu(file: &str) {
+    let device = Runtime::new(Registry::new(validated())).device("cpu").unwrap();
+    on_validated(file, Some(device), true, |at, dtype| {
+        at % 4 == 1 && dtype == DType::F32
+    });
+}
+
+fn on_validated_reference(file: &str) {
+    let folder = plugins::built("thalweg_reference").parent().unwrap().to_owned();
+    let options = LoaderOptions {
+        folders: vec![folder],
+        ..validated()
+    };
+    let device = Runtime::new(Registry::new(options)).device("reference").unwrap();
+    on_validated(file, Some(device), false, |at, dtype| {
+        at % 8 == 1 && dtype == DType::F32
+    });
+}
+
+fn on_validated_opencl(file: &str) {
+    let device = opencl_device("interpreted", validated());
+    on_validated(file, device, true, |at, dtype| at % 8 == 1 && dtype == DType::F32);
 }
 
 fn reference() -> Context {
@@ -112,11 +140,11 @@ fn on_opencl_compiled(file: &str) {
 }
 
 /// The first OpenCL device, if there is one.
-fn opencl_device(kernels: &str) -> Option<Device> {
+fn opencl_device(kernels: &str, options: LoaderOptions) -> Option<Device> {
     let folder = plugins::built("thalweg_opencl").parent().unwrap().to_owned();
     let options = LoaderOptions {
         folders: vec![folder],
-        ..LoaderOptions::default()
+        ..options
     };
     let runtime = Runtime::new(Registry::new(options));
     let opened = {
@@ -138,7 +166,7 @@ fn opencl_device(kernels: &str) -> Option<Device> {
 }
 
 fn opencl(file: &str, kernels: &str, takes: fn(usize, DType) -> bool) {
-    let Some(device) = opencl_device(kernels) else {
+    let Some(device) = opencl_device(kernels, LoaderOptions::default()) else {
         return;
     };
     let subject = Subject {
@@ -194,7 +222,9 @@ macro_rules! files {
         mod opencl { $(#[test] fn $name() { super::on_opencl(stringify!($name)); })* }
         mod opencl_compiled { $(#[test] fn $name() { super::on_opencl_compiled(stringify!($name)); })* }
         mod cpu { $(#[test] fn $name() { super::on_cpu(stringify!($name)); })* }
-        mod validated { $(#[test] fn $name() { super::on_validated(stringify!($name)); })* }
+        mod validated { $(#[test] fn $name() { super::on_validated_cpu(stringify!($name)); })* }
+        mod validated_reference { $(#[test] fn $name() { super::on_validated_reference(stringify!($name)); })* }
+        mod validated_opencl { $(#[test] fn $name() { super::on_validated_opencl(stringify!($name)); })* }
         mod chosen { $(#[test] fn $name() { super::on_chosen(stringify!($name)); })* }
         mod reference { $(#[test] fn $name() { super::on_reference(stringify!($name)); })* }
     };

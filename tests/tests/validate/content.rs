@@ -1,8 +1,7 @@
 //! What lies in memory, with the checks that are opt in.
 
 use crate::work::{self, at, copy, fill, host};
-use crate::{expect, reports, subject, wrong};
-use thalweg::host::set_config;
+use crate::{alone, expect, reports, subject, wrong};
 use thalweg_conformance::Subject;
 use thalweg_conformance::kit::Stop;
 use thalweg_conformance::rig::{Device, Gate};
@@ -13,8 +12,7 @@ const MADE: work::Site = ("empty", "src/a.rs", 1);
 const READ: work::Site = ("read", "src/b.rs", 2);
 
 pub(crate) fn all(backend: &str) {
-    reports::collect();
-    set_config("layer.validate", Some("content"));
+    let _alone = alone(Some("content"));
     let Some(subject) = subject(backend, &["validate"], &[]) else {
         return;
     };
@@ -23,7 +21,10 @@ pub(crate) fn all(backend: &str) {
         ("changed", changed),
         ("sound", sound),
     ] {
-        case(&subject).unwrap_or_else(|stop| panic!("{what}: {stop:?}"));
+        // The work of the backend in C is done when the call returns, so nothing can change meanwhile.
+        if (backend, what) != ("plain_c", "changed") {
+            case(&subject).unwrap_or_else(|stop| panic!("{what}: {stop:?}"));
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Lies of plugins: a layer below `validate` gives wrong answers of a backend that is sound.
 
-use crate::{Found, expect, planted, plugins, subject, wrong};
+use crate::{Found, alone, expect, planted, plugins, subject, wrong};
 use std::path::PathBuf;
 use std::process::Command;
 use thalweg::host::set_config;
@@ -159,7 +159,7 @@ pub(crate) fn all(backend: &str) {
 fn one(backend: &str, lie: &str) {
     let (_, code, call) = LIES.iter().find(|known| known.0 == lie).unwrap();
     set_config("layer.liar", Some(lie));
-    set_config("layer.validate", Some("lifetime,contract,content"));
+    let _alone = alone(Some("lifetime,contract,content"));
     let folder = liar();
     let subject: Option<Subject> = subject(backend, &["validate", "liar"], &[folder.clone()]);
     if let Some(subject) = subject {

@@ -12,6 +12,7 @@ mod reports;
 mod work;
 
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use thalweg::hal::Status;
 use thalweg::host::set_config;
 use thalweg::loader::{LoaderOptions, Registry};
@@ -22,6 +23,16 @@ use thalweg_hal::Error;
 
 /// What a planted error comes to: the error that the layer makes of it.
 type Found = Result<Error, Stop>;
+
+/// Options of the layer are the process's, and read when a device is opened: a test has them to itself.
+fn alone(words: Option<&str>) -> MutexGuard<'static, ()> {
+    static OPTIONS: Mutex<()> = Mutex::new(());
+    let guard = OPTIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    reports::collect();
+    reports::take();
+    set_config("layer.validate", words);
+    guard
+}
 
 /// The loader's options with layers and a folder of files, and nothing of this machine.
 fn options(layers: &[&str], folders: Vec<PathBuf>) -> LoaderOptions {
@@ -119,13 +130,15 @@ backends!(cpu, reference, plain_c, opencl, cuda);
 
 #[test]
 fn what_is_left_at_close_is_logged_with_its_maker() {
-    reports::collect();
+    let _alone = alone(None);
     let subject = subject("cpu", &["validate"], &[]).unwrap();
     let device = Device::open(&subject).ok().unwrap();
     work::alloc(&device, 64, ("zeros", "src/left.rs", 5)).unwrap();
     let kept = device.alloc(64).unwrap();
     device.free(kept).unwrap();
     device.stream().unwrap();
+    device.event(false).unwrap();
+    device.event(false).unwrap();
     drop(device);
     let lines: Vec<String> = reports::take().into_iter().map(|(_, line)| line).collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
@@ -135,13 +148,12 @@ fn what_is_left_at_close_is_logged_with_its_maker() {
         "program",
         &["a buffer (made by zeros at src/left.rs:5)"],
     );
-    expect(&lines[1], "TW-LIFETIME-005", "program", &["a stream is left"]);
+    expect(&lines[1], "TW-LIFETIME-005", "program", &["2 events are left"]);
 }
 
 #[test]
 fn with_warn_calls_go_on_and_each_report_is_logged_once() {
-    reports::collect();
-    set_config("layer.validate", Some("races,warn"));
+    let _alone = alone(Some("races,warn"));
     let subject = subject("cpu", &["validate"], &[]).unwrap();
     let device = Device::open(&subject).ok().unwrap();
     let (one, two) = (device.stream().unwrap(), device.stream().unwrap());

@@ -1,7 +1,7 @@
 //! Work of two streams on the same bytes, with and without what orders it.
 
 use crate::work::{self, at, copy, fill, host};
-use crate::{Found, expect, subject, wrong};
+use crate::{Found, alone, expect, subject, wrong};
 use thalweg_conformance::Subject;
 use thalweg_conformance::kit::Stop;
 use thalweg_conformance::rig::{Device, callback};
@@ -197,6 +197,7 @@ fn ordered(subject: &Subject) -> Result<(), Stop> {
 }
 
 pub(crate) fn all(backend: &str) {
+    let _alone = alone(None);
     let Some(subject) = subject(backend, &["validate"], &[]) else {
         return;
     };

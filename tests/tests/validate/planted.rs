@@ -1,7 +1,7 @@
 //! Errors of programs, each planted alone on a device of its own.
 
 use crate::work::{self, EMPTY, at, copy, fill, fill_as, tag};
-use crate::{Found, expect, subject, wrong};
+use crate::{Found, alone, expect, subject, wrong};
 use std::ptr::{null, null_mut};
 use thalweg_conformance::Subject;
 use thalweg_conformance::kit::Stop;
@@ -128,6 +128,7 @@ pub(crate) fn codes() -> impl Iterator<Item = &'static str> {
 }
 
 pub(crate) fn all(backend: &str) {
+    let _alone = alone(None);
     let Some(subject) = subject(backend, &["validate"], &[]) else {
         return;
     };

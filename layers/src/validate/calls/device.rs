@@ -8,11 +8,11 @@ use crate::validate::code::Code;
 use crate::validate::content::Canary;
 use crate::validate::options::Options;
 use crate::validate::order::Clock;
+use crate::validate::refusal::is_zero;
 use crate::validate::report::Report;
 use crate::validate::shadow::{Device, Kind, State};
 use crate::validate::site::SiteId;
 use crate::validate::table::Table;
-use crate::validate::work::is_zero;
 use thalweg_hal::Status;
 use thalweg_hal::tables::{Context, DeviceOptions, DeviceTable};
 
@@ -89,13 +89,14 @@ impl State {
             left(&mut self.buffers, Kind::Buffer, device, |one| {
                 (one.device, one.site)
             }),
-            left(&mut self.streams, Kind::Stream, device, |one| (one.device, 0)),
             left(&mut self.events, Kind::Event, device, |one| (one.device, 0)),
             left(&mut self.kernels, Kind::Kernel, device, |one| (one.device, 0)),
             left(&mut self.programs, Kind::Program, device, |one| {
                 (one.device, one.site)
             }),
         ];
+        // Streams end with their device: the runtime leaves each device's own to it.
+        let _ = left(&mut self.streams, Kind::Stream, device, |one| (one.device, 0));
         actors.into_iter().for_each(|actor| self.done.end(actor));
         all
     }

@@ -4,9 +4,9 @@ use super::stream::{back_in_time, no_answer};
 use super::{Here, given};
 use crate::layer::enter;
 use crate::validate::code::Code;
+use crate::validate::refusal::is_zero;
 use crate::validate::report::Report;
 use crate::validate::shadow::{Event, Kind, Record, State};
-use crate::validate::work::is_zero;
 use thalweg_hal::Status;
 use thalweg_hal::tables::*;
 

@@ -6,6 +6,8 @@ use crate::layer::{Stop, enter};
 use crate::validate::Validate;
 use crate::validate::code::Code;
 use crate::validate::content::{CANARY, Written};
+use crate::validate::order::Access;
+use crate::validate::region::Region;
 use crate::validate::report::Report;
 use crate::validate::shadow::{Buffer, Check, Kind, State};
 use std::ffi::c_void;
@@ -56,6 +58,7 @@ unsafe extern "C" fn alloc(context: Context, args: *const AllocArgs, out: *mut u
             if longer.is_some() {
                 let canary = buffer.canary(handle);
                 buffer.canary = canary.set(place, (*args).stream).is_ok();
+                layer.state.lock().use_canary(&mut buffer, (*args).stream);
                 (buffer.padding, buffer.written) = (CANARY, Some(Written::default()));
             }
             layer.check(|state| state.add_buffer("alloc", handle, buffer))?;
@@ -138,6 +141,24 @@ unsafe extern "C" fn map(context: Context, buffer: u64, out: *mut *mut c_void) -
         }
         Ok(())
     })
+}
+
+impl State {
+    /// Notes that a stream writes the canary of a buffer, unless that is done.
+    fn use_canary(&mut self, buffer: &mut Buffer, stream: u64) {
+        let State { streams, done, .. } = self;
+        if let Ok(own) = streams.find_mut(stream) {
+            own.epoch += 1;
+            let access = Access {
+                actor: own.actor,
+                epoch: own.epoch,
+                writes: true,
+                region: Region::dense(buffer.bytes, buffer.bytes + CANARY),
+                site: buffer.site,
+            };
+            buffer.accesses.add(access, &own.clock, done);
+        }
+    }
 }
 
 /// What every buffer of a pool is aligned to at least.

@@ -10,9 +10,9 @@ mod stream;
 
 use super::Validate;
 use super::code::Code;
+use super::refusal::pointer;
 use super::report::Report;
 use super::shadow::{Check, State};
-use super::work::pointer;
 use crate::forward::{self, Tables};
 use crate::layer::{Answer, Place, Stop, enter};
 use std::ptr;
@@ -104,15 +104,12 @@ impl Validate {
         below: impl FnOnce(*mut u64) -> i32,
     ) -> Result<u64, Stop> {
         let mut own = UNWRITTEN;
-        let usable = writable(out).map_err(|error| pointer(what, &error));
-        let target = match usable {
-            Ok(()) => &raw mut own,
-            Err(report) => {
-                self.found(report)?;
-                out
-            }
-        };
-        let code = below(target);
+        if let Err(error) = writable(out) {
+            self.found(pointer(what, &error))?;
+            // There is no place for what a backend gives that takes such a pointer.
+            return self.judge(place, what, below(out)).and(Err(error.into()));
+        }
+        let code = below(&raw mut own);
         if code != 0 && own != UNWRITTEN {
             let text = format!(
                 "{what}: the backend failed with status {code} and wrote its out pointer; write it on success alone"

@@ -5,9 +5,10 @@ use crate::layer::{Answer, enter};
 use crate::validate::Validate;
 use crate::validate::code::Code;
 use crate::validate::content::Held;
+use crate::validate::refusal::pointer;
 use crate::validate::report::Report;
 use crate::validate::shadow::{Kind, State};
-use crate::validate::work::{Ticket, pointer};
+use crate::validate::work::Ticket;
 use thalweg_hal::kit::args::{optional, writable};
 use thalweg_hal::tables::{Context, ProgramArgs, ProgramRebindArgs, ProgramRunArgs, ProgramTable};
 
