@@ -1,7 +1,7 @@
 //! How a context is asked for: in code, by environment variables, or in a TOML file.
 
 use super::settings::{
-    CHECK_NUMERICS, DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, FAST_MATH, MEMORY_LIMIT, MODE, PRECISION_MODE, SEED, STREAMS,
+    CHECK_INDICES, CHECK_NUMERICS, DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, FAST_MATH, MEMORY_LIMIT, MODE, PRECISION_MODE, SEED, STREAMS,
 };
 use super::{Context, Mode, Precision, Settings};
 use crate::error::Result;
@@ -42,6 +42,7 @@ pub struct ContextBuilder {
     precision_mode: Option<Precision>,
     fast_math: Option<bool>,
     check_numerics: Option<bool>,
+    check_indices: Option<bool>,
 }
 
 /// A number of bytes, or a text such as `8 GiB`.
@@ -224,8 +225,15 @@ impl ContextBuilder {
         self
     }
 
+    /// Whether an index that its axis does not have is an error: see [`Context::check_indices`].
+    #[must_use]
+    pub fn check_indices(mut self, on: bool) -> ContextBuilder {
+        self.check_indices = Some(on);
+        self
+    }
+
     /// The options of a TOML text: `device_target`, `device_id`, `mode`, `memory_limit`, `seed`, `deterministic`, `streams`, `threads`,
-    /// `layers`, `precision_mode`, `fast_math`, `check_numerics`.
+    /// `layers`, `precision_mode`, `fast_math`, `check_numerics`, `check_indices`.
     ///
     /// # Errors
     /// No TOML; an option that does not exist or has another type.
@@ -283,6 +291,7 @@ impl ContextBuilder {
             precision_mode: of(PRECISION_MODE).map(|text| text.parse()).transpose()?,
             fast_math: truth(FAST_MATH.variable, of(FAST_MATH))?,
             check_numerics: truth(CHECK_NUMERICS.variable, of(CHECK_NUMERICS))?,
+            check_indices: truth(CHECK_INDICES.variable, of(CHECK_INDICES))?,
         };
         if value(FORMER_THREADS).is_some() {
             return Err(Refusal::new(format!("{FORMER_THREADS} is not read"))
@@ -363,6 +372,7 @@ impl ContextBuilder {
             cx.set_mode(mode);
         }
         cx.check_numerics(self.check_numerics.unwrap_or(false));
+        cx.check_indices(self.check_indices.unwrap_or(false));
         match (self.seed, self.deterministic) {
             (Some(seed), _) => cx.set_seed(seed),
             (None, Some(false)) => cx.set_seed(entropy()),

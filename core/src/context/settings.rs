@@ -111,6 +111,16 @@ pub(super) const CHECK_NUMERICS: Setting = Setting {
     read_by: "`ContextBuilder`",
 };
 
+pub(super) const CHECK_INDICES: Setting = Setting {
+    key: "check_indices",
+    variable: "THALWEG_CHECK_INDICES",
+    way: Way::Option,
+    values: Values::OneOf(&["true", "false"]),
+    default: "false",
+    about: "Whether an index that its axis does not have is an error, with op, line, index and axis.",
+    read_by: "`ContextBuilder`",
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +143,7 @@ mod tests {
             PRECISION_MODE,
             FAST_MATH,
             CHECK_NUMERICS,
+            CHECK_INDICES,
             LAYERS,
         ]
         .map(|row| row.key);
