@@ -14,6 +14,11 @@ use thalweg_nn::{
 /// Learning rate of the training steps: small, so that a long run stays finite.
 const RATE: f64 = 1e-3;
 
+/// Products of a step of LeNet-5 on 64 images.
+const LENET_PRODUCTS: f64 = 64.0
+    * (2.0 * 28.0 * 28.0 * 6.0 * 25.0
+        + 3.0 * (10.0 * 10.0 * 16.0 * 6.0 * 25.0 + 400.0 * 120.0 + 120.0 * 84.0 + 84.0 * 10.0));
+
 /// The cases of networks whose names are wanted.
 ///
 /// # Errors
@@ -30,16 +35,30 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
         cases.push(step("mlp_step_b128", net, &[128, 784], products, cx)?);
     }
     if wanted("lenet5_step_b64") {
-        let products = 64.0
-            * (2.0 * 28.0 * 28.0 * 6.0 * 25.0
-                + 3.0 * (10.0 * 10.0 * 16.0 * 6.0 * 25.0 + 400.0 * 120.0 + 120.0 * 84.0 + 84.0 * 10.0));
+        let net = lenet(cx)?;
         cases.push(step(
             "lenet5_step_b64",
-            lenet(cx)?,
+            net,
             &[64, 1, 28, 28],
-            products,
+            LENET_PRODUCTS,
             cx,
         )?);
+    }
+    for checked in [false, true] {
+        let cx = &checking(cx, checked);
+        let suffix = if checked { "_checked" } else { "" };
+        let name = format!("encoder2_step_b8{suffix}");
+        if wanted(&name) {
+            let products = 3.0 * 2.0 * 8.0 * 64.0 * (12.0 * 128.0 * 128.0 + 2.0 * 64.0 * 128.0);
+            let net = encoder(2, 128, cx)?
+                .then(Flatten)
+                .then(Dense::new(64 * 128, 10, cx)?);
+            cases.push(step(&name, net, &[8, 64, 128], products, cx)?);
+        }
+        let name = "lenet5_step_b64_checked";
+        if checked && wanted(name) {
+            cases.push(step(name, lenet(cx)?, &[64, 1, 28, 28], LENET_PRODUCTS, cx)?);
+        }
     }
     for batch in [1, 8] {
         let name = format!("resnet18_b{batch}");
@@ -55,7 +74,7 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
         }
         let name = format!("encoder6_b{batch}");
         if wanted(&name) {
-            let net = encoder(cx)?;
+            let net = encoder(6, 384, cx)?;
             let rows = batch as f64 * 128.0;
             let products = 6.0 * rows * (12.0 * 384.0 * 384.0 + 2.0 * 128.0 * 384.0);
             cases.push(inference(name, net, &[batch, 128, 384], products, cx)?);
@@ -81,10 +100,19 @@ fn lenet(cx: &Context) -> Result<Sequential> {
         .then(Dense::new(84, 10, cx)?))
 }
 
-fn encoder(cx: &Context) -> Result<Sequential> {
-    (0..6).try_fold(Sequential::new(), |net, _| {
-        Ok(net.then(TransformerEncoderLayer::new(384, 6, 1536, cx)?))
+/// Encoder layers of a width, each with heads of 64.
+fn encoder(layers: usize, width: usize, cx: &Context) -> Result<Sequential> {
+    (0..layers).try_fold(Sequential::new(), |net, _| {
+        let layer = TransformerEncoderLayer::new(width, width / 64, 4 * width, cx)?;
+        Ok(net.then(layer))
     })
+}
+
+/// A context on the same device, which may look for NaN.
+fn checking(cx: &Context, checked: bool) -> Context {
+    let cx = Context::on(cx.device().clone());
+    cx.check_numerics(checked);
+    cx
 }
 
 /// Forward, backward and an update by plain descent.

@@ -35,9 +35,9 @@ mod options;
 pub mod parts;
 mod profile;
 mod schedule;
-mod watch;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use crate::exec::values::{CallInfo, Phase, Port, Statistics, Watched};
 pub use crate::record::error::ProfileError;

@@ -26,10 +26,30 @@ struct Seen {
 /// The bits of the elements of a tensor.
 fn bits(tensor: &Tensor) -> Vec<u64> {
     match tensor.dtype().unwrap() {
-        DType::F32 => tensor.to_vec::<f32>().unwrap().iter().map(|x| u64::from(x.to_bits())).collect(),
-        DType::F64 => tensor.to_vec::<f64>().unwrap().iter().map(|x| x.to_bits()).collect(),
-        DType::Bool => tensor.to_vec::<bool>().unwrap().iter().map(|x| u64::from(*x)).collect(),
-        DType::I64 => tensor.to_vec::<i64>().unwrap().iter().map(|x| *x as u64).collect(),
+        DType::F32 => tensor
+            .to_vec::<f32>()
+            .unwrap()
+            .iter()
+            .map(|x| u64::from(x.to_bits()))
+            .collect(),
+        DType::F64 => tensor
+            .to_vec::<f64>()
+            .unwrap()
+            .iter()
+            .map(|x| x.to_bits())
+            .collect(),
+        DType::Bool => tensor
+            .to_vec::<bool>()
+            .unwrap()
+            .iter()
+            .map(|x| u64::from(*x))
+            .collect(),
+        DType::I64 => tensor
+            .to_vec::<i64>()
+            .unwrap()
+            .iter()
+            .map(|x| *x as u64)
+            .collect(),
         other => panic!("{other}"),
     }
 }

@@ -48,8 +48,18 @@ fn bits(tensor: &Tensor) -> Vec<u64> {
         DType::F32 => (tensor.to_vec::<f32>().unwrap().iter())
             .map(|x| u64::from(x.to_bits()))
             .collect(),
-        DType::I64 => tensor.to_vec::<i64>().unwrap().iter().map(|&x| x as u64).collect(),
-        DType::Bool => tensor.to_vec::<bool>().unwrap().iter().map(|&x| u64::from(x)).collect(),
+        DType::I64 => tensor
+            .to_vec::<i64>()
+            .unwrap()
+            .iter()
+            .map(|&x| x as u64)
+            .collect(),
+        DType::Bool => tensor
+            .to_vec::<bool>()
+            .unwrap()
+            .iter()
+            .map(|&x| u64::from(x))
+            .collect(),
         other => panic!("{other}"),
     }
 }
@@ -95,7 +105,11 @@ fn every_value(net: fn(&Context) -> Result<Sequential>, shape: &[usize]) {
     let (result, values, count) = watched(&cx, &|| compiled.call((&net, &data)));
     assert_eq!(plain, result, "a watched step");
     assert_eq!(plain, all(&compiled.call((&net, &data))), "a step after it");
-    assert!(count > 30 && values.len() > 8, "{count} values, {} forward", values.len());
+    assert!(
+        count > 30 && values.len() > 8,
+        "{count} values, {} forward",
+        values.len()
+    );
     let (eager, ops, _) = watched(&cx, &|| step(&net, &data));
     assert_eq!(plain, eager, "an eager step");
     let calls = |values: &Values| values.iter().map(|(call, _)| *call).collect::<Vec<_>>();

@@ -188,7 +188,11 @@ fn values_are_seen(cx: &Context) {
     for result in [loss(&bad), compiled.call(&bad)] {
         let error = result.item::<f32>().unwrap_err();
         let birth = error.numerics().unwrap();
-        assert_eq!((birth.op.as_str(), &birth.index[..]), ("log", &[3, 4][..]), "{error}");
+        assert_eq!(
+            (birth.op.as_str(), &birth.index[..]),
+            ("log", &[3, 4][..]),
+            "{error}"
+        );
     }
     cx.check_numerics(false);
 }

@@ -1,7 +1,8 @@
 //! How a context is asked for: in code, by environment variables, or in a TOML file.
 
 use super::settings::{
-    CHECK_INDICES, CHECK_NUMERICS, DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, FAST_MATH, MEMORY_LIMIT, MODE, PRECISION_MODE, SEED, STREAMS,
+    CHECK_INDICES, CHECK_NUMERICS, DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, FAST_MATH, MEMORY_LIMIT, MODE,
+    PRECISION_MODE, SEED, STREAMS,
 };
 use super::{Context, Mode, Precision, Settings};
 use crate::error::Result;

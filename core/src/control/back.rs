@@ -66,7 +66,8 @@ fn pull(body: &Body, full: &[Tensor], places: &[usize], seeds: &Vec<Tensor>) -> 
         }
         replay(body, &full)
     };
-    vjp(run, &variable).1.call(seeds)
+    // The ops of the body keep their names and lines, as do their gradients.
+    OpTag::apart(|| vjp(run, &variable).1.call(seeds))
 }
 
 /// The numbers below `count` for which `is`.

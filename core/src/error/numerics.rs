@@ -74,14 +74,24 @@ impl fmt::Display for Number {
 impl fmt::Display for NumericsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (value, dtype) = (Number(self.value, self.dtype), self.dtype);
-        write!(f, "{}: makes {value} at {:?} of {dtype}{} out of finite numbers", self.op, self.index, self.shape)?;
+        write!(
+            f,
+            "{}: makes {value} at {:?} of {dtype}{} out of finite numbers",
+            self.op, self.index, self.shape
+        )?;
         if let Some(at) = self.location {
             write!(f, "\n  at {}:{}, device {}", at.file(), at.line(), self.device)?;
         }
         if !self.name.is_empty() {
             write!(f, "\n  call {}", self.name)?;
         }
-        write!(f, "\n  its result holds {} NaN and {} infinite of {}", self.nan, self.infinite, self.shape.elements())?;
+        write!(
+            f,
+            "\n  its result holds {} NaN and {} infinite of {}",
+            self.nan,
+            self.infinite,
+            self.shape.elements()
+        )?;
         for (at, input) in self.inputs.iter().enumerate() {
             write!(f, "\n  input {at}, {}{}: {input}", input.dtype, input.shape)?;
         }

@@ -197,6 +197,20 @@ impl OpTag {
         under(OUTER.get().filter(OpTag::is_op).or(Some(counted)), body)
     }
 
+    /// Runs `body` as no part of the op that is under way: its ops have tags of their own, and are not counted.
+    pub(crate) fn apart<R>(body: impl FnOnce() -> R) -> R {
+        let (count, counted) = (
+            calls::count(),
+            OpTag {
+                call: COUNTED,
+                ..OpTag::NONE
+            },
+        );
+        let result = under(Some(counted), body);
+        calls::count_from(count);
+        result
+    }
+
     /// The tag of what computes the gradient of this op's operands.
     pub(crate) fn gradient(self) -> OpTag {
         if self.scope == ScopeId::NONE && !parts::is_naming() {

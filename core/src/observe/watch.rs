@@ -20,7 +20,9 @@ pub struct Selector {
 
 impl fmt::Debug for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Selector").field("mode", &self.mode).finish_non_exhaustive()
+        f.debug_struct("Selector")
+            .field("mode", &self.mode)
+            .finish_non_exhaustive()
     }
 }
 
@@ -91,7 +93,10 @@ impl Selector {
 
     /// Calls that it did not select.
     #[must_use]
-    #[expect(clippy::should_implement_trait, reason = "`!` on a selector would read worse in a chain")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "`!` on a selector would read worse in a chain"
+    )]
     pub fn not(self) -> Selector {
         let wants = self.wants;
         Selector {

@@ -116,13 +116,16 @@ impl ScopeId {
 
     /// Whether it is a scope of gradients.
     pub(crate) fn is_gradients(self) -> bool {
-        self.path().strip_prefix(GRADIENTS).is_some_and(|rest| rest.starts_with('/'))
+        self.path()
+            .strip_prefix(GRADIENTS)
+            .is_some_and(|rest| rest.starts_with('/'))
     }
 
     /// Whether it is a scope of what changes parameters.
     pub(crate) fn is_update(self) -> bool {
         let path = self.path();
-        path.strip_prefix(UPDATE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        path.strip_prefix(UPDATE)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
     /// The scope of what changes the parameter by a name; of all that changes parameters for the empty one.

@@ -1,7 +1,9 @@
 //! The first op that makes a NaN or an infinity.
 
 use thalweg::random::Mt19937;
-use thalweg::{Context, DType, Mode, NumericsError, Tensor, checkpoint, fori_loop, jit, value_and_grad};
+use thalweg::{
+    Context, DType, Mode, NumericsError, Tensor, checkpoint, fori_loop, jit, scan, value_and_grad,
+};
 
 fn cx() -> Context {
     let cx = Context::new("cpu").unwrap();
@@ -46,31 +48,36 @@ fn a_hundred_planted_nans_are_found_with_op_line_and_element() {
         poison[row * 6 + column] = -1.0;
         let poison = Tensor::from_slice(&poison, [6, 6], &cx);
         let clean = Tensor::ones([6, 6], DType::F32, &cx);
-        let mut line = 0;
-        let result = match case % 3 {
+        let (result, line) = match case % 3 {
             0 => {
-                (_, line) = chain(&x, &clean, bad);
+                let (_, line) = chain(&x, &clean, bad);
                 compiled[bad].call((&x, &clean)).item::<f32>().unwrap();
-                compiled[bad].call((&x, &poison)).item::<f32>()
+                (compiled[bad].call((&x, &poison)).item::<f32>(), line)
             }
             way => {
                 cx.set_mode([Mode::Eager, Mode::Graph][way - 1]);
-                let (sum, at) = chain(&x, &poison, bad);
-                line = at;
+                let (sum, line) = chain(&x, &poison, bad);
                 let result = sum.item::<f32>();
                 cx.set_mode(Mode::Eager);
-                result
+                (result, line)
             }
         };
         let error = birth(result);
-        assert_eq!((error.op.as_str(), error.index.as_slice()), ("log", [row, column].as_slice()), "{error}");
+        assert_eq!(
+            (error.op.as_str(), error.index.as_slice()),
+            ("log", [row, column].as_slice()),
+            "{error}"
+        );
         assert_eq!(error.location.map(|at| at.line()), Some(line), "{error}");
         assert_eq!(error.scope, format!("Default/layer{bad}"));
         assert!(error.value.is_nan() && error.nan == 1 && error.infinite == 0);
         assert_eq!(error.inputs.len(), 1);
         let (min, max) = error.inputs[0].bounds.unwrap();
         let element = error.inputs[0].element.unwrap();
-        assert!(min == element && element < -1.0 && max > 1.0 && error.inputs[0].nan == 0, "{error}");
+        assert!(
+            min == element && element < -1.0 && max > 1.0 && error.inputs[0].nan == 0,
+            "{error}"
+        );
     }
 }
 
@@ -95,7 +102,13 @@ fn clean_runs_and_values_from_outside_are_no_errors() {
     }
     // Without the check nothing is an error.
     cx.check_numerics(false);
-    assert!(Tensor::scalar(-1.0_f32, &cx).log().item::<f32>().unwrap().is_nan());
+    assert!(
+        Tensor::scalar(-1.0_f32, &cx)
+            .log()
+            .item::<f32>()
+            .unwrap()
+            .is_nan()
+    );
 }
 
 /// What comes from outside hides no later birth.
@@ -110,7 +123,10 @@ fn a_nan_beside_infinities_from_outside_is_found() {
     }
     let bad = Tensor::from_slice(&[1.0_f32, 2.0, -3.0], 3, &cx);
     let error = birth(step.call((&bad, &bias)).to_vec::<f32>());
-    assert_eq!((error.op.as_str(), error.index.as_slice()), ("log", [2].as_slice()));
+    assert_eq!(
+        (error.op.as_str(), error.index.as_slice()),
+        ("log", [2].as_slice())
+    );
 }
 
 #[test]
@@ -120,7 +136,10 @@ fn f16_overflows_have_a_birthplace() {
     let squares = |x: &Tensor| x.square().sum();
     for result in [squares(&x), jit(squares).call(&x)] {
         let error = birth(result.to_scalar());
-        assert_eq!((error.op.as_str(), error.index.as_slice(), error.value), ("square", [1].as_slice(), f64::INFINITY));
+        assert_eq!(
+            (error.op.as_str(), error.index.as_slice(), error.value),
+            ("square", [1].as_slice(), f64::INFINITY)
+        );
         assert_eq!(error.inputs[0].element, Some(300.0));
         assert_eq!(error.dtype, DType::F16);
     }
@@ -134,8 +153,34 @@ fn gradients_loops_and_checkpoints_have_birthplaces() {
     let loss = |x: &Tensor| x.sqrt().sum();
     for (_, gradient) in [value_and_grad(loss).call(&x), jit(value_and_grad(loss)).call(&x)] {
         let error = birth(gradient.to_vec::<f32>());
-        assert_eq!((error.op.as_str(), error.scope.as_str()), ("sqrt", "Gradients/Default"), "{error}");
+        assert_eq!(
+            (error.op.as_str(), error.scope.as_str()),
+            ("sqrt", "Gradients/Default"),
+            "{error}"
+        );
         assert_eq!(error.index, [1]);
+    }
+    // In the body of a loop or of a checkpoint too.
+    let line = line!() + 1;
+    let root = |x: &Tensor| x.sqrt();
+    let (rows, start) = (
+        Tensor::zeros([12, 3], DType::F32, &cx),
+        Tensor::zeros([3], DType::F32, &cx),
+    );
+    let inside = jit(value_and_grad(move |x: &Tensor| checkpoint(root).call(x).sum()));
+    let turns = jit(value_and_grad(move |rows: &Tensor, start: &Tensor| {
+        scan(|sum: Tensor, x: Tensor| (sum + root(&x), ()), start.clone(), rows)
+            .0
+            .sum()
+    }));
+    for gradient in [inside.call(&x).1, turns.call((&rows, &start)).1] {
+        let error = birth(gradient.to_vec::<f32>());
+        assert_eq!(
+            (error.op.as_str(), error.scope.as_str()),
+            ("sqrt", "Gradients/Default"),
+            "{error}"
+        );
+        assert_eq!(error.location.map(|at| at.line()), Some(line), "{error}");
     }
     let grows = |x: &Tensor| fori_loop(0..40, x.clone(), |_, x| x.square() + 1.0).sum();
     for result in [grows(&x), jit(grows).call(&x)] {
@@ -146,7 +191,11 @@ fn gradients_loops_and_checkpoints_have_birthplaces() {
     let deep = |x: &Tensor| checkpoint(|x: &Tensor| (x - 2.0).log()).call(x).sum();
     for (value, _) in [value_and_grad(deep).call(&x), jit(value_and_grad(deep)).call(&x)] {
         let error = birth(value.item::<f32>());
-        assert_eq!((error.op.as_str(), error.index.as_slice()), ("log", [0].as_slice()), "{error}");
+        assert_eq!(
+            (error.op.as_str(), error.index.as_slice()),
+            ("log", [0].as_slice()),
+            "{error}"
+        );
     }
 }
 
@@ -157,15 +206,25 @@ fn the_message_is_enough_to_find_the_line() {
     let line = line!() + 1;
     let text = x.log().sum().item::<f32>().unwrap_err().to_string();
     let mut lines = text.lines();
-    assert_eq!(lines.next(), Some("log: makes NaN at [1] of f32[2] out of finite numbers"));
+    assert_eq!(
+        lines.next(),
+        Some("log: makes NaN at [1] of f32[2] out of finite numbers")
+    );
     let wanted = format!("  at {}:{line}, device cpu:0", file!());
     assert_eq!(lines.next(), Some(wanted.as_str()));
-    assert!(text.contains("input 0, f32[2]: -0.5 there, min -0.5, max 1.0, mean 0.25"), "{text}");
+    assert!(
+        text.contains("input 0, f32[2]: -0.5 there, min -0.5, max 1.0, mean 0.25"),
+        "{text}"
+    );
 }
 
 #[test]
 fn options_switch_it_on() {
-    let cx = Context::builder().device_target("cpu").check_numerics(true).build().unwrap();
+    let cx = Context::builder()
+        .device_target("cpu")
+        .check_numerics(true)
+        .build()
+        .unwrap();
     assert!(cx.checks_numerics());
     birth(Tensor::scalar(-1.0_f32, &cx).sqrt().item::<f32>());
     let options = thalweg::context::ContextBuilder::from_toml("check_numerics = true").unwrap();

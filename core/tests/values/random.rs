@@ -111,14 +111,20 @@ fn compare(programs: usize, seed: u32) {
         let program = Program::new(&mut dice);
         let side = 1 + dice.below(9);
         let mut argument = || {
-            let data: Vec<f32> = (0..side * side).map(|_| dice.below(2000) as f32 / 1000.0 - 1.0).collect();
+            let data: Vec<f32> = (0..side * side)
+                .map(|_| dice.below(2000) as f32 / 1000.0 - 1.0)
+                .collect();
             Tensor::from_slice(&data, [side, side], &cx)
         };
         let arguments = vec![argument(), argument()];
         let plain: Vec<Vec<u64>> = program.run(&arguments).iter().map(bits).collect();
         let compiled = jit(|arguments: &Vec<Tensor>| {
             let values = program.run(arguments);
-            program.outputs.iter().map(|&at| values[at].clone()).collect::<Vec<_>>()
+            program
+                .outputs
+                .iter()
+                .map(|&at| values[at].clone())
+                .collect::<Vec<_>>()
         });
         let results = |outputs: Vec<Tensor>| outputs.iter().map(bits).collect::<Vec<_>>();
         let before = results(compiled.call(&arguments));

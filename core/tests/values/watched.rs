@@ -2,7 +2,9 @@
 
 use super::{Seen, bits, taken, watch};
 use thalweg::observe::{Phase, Port, Selector};
-use thalweg::{Context, DType, Mode, Tensor, checkpoint, cond, fori_loop, jit, scan, value_and_grad, while_loop};
+use thalweg::{
+    Context, DType, Mode, Tensor, checkpoint, cond, fori_loop, jit, scan, value_and_grad, while_loop,
+};
 
 fn cx() -> Context {
     Context::new("cpu").unwrap()
@@ -13,7 +15,10 @@ fn vector(cx: &Context) -> Tensor {
 }
 
 fn floats(seen: &Seen) -> Vec<f32> {
-    seen.bits.iter().map(|&bits| f32::from_bits(bits as u32)).collect()
+    seen.bits
+        .iter()
+        .map(|&bits| f32::from_bits(bits as u32))
+        .collect()
 }
 
 #[test]
@@ -30,7 +35,10 @@ fn a_loop_delivers_each_turn_and_a_branch_the_one_that_is_taken() {
         let firsts: Vec<f32> = seen.iter().map(|seen| floats(seen)[0]).collect();
         let wanted: Vec<f32> = (1..=turns).map(|turn| 0.5 * 2_f32.powi(turn as i32)).collect();
         assert_eq!(firsts, wanted);
-        assert!(seen.iter().all(|one| one.name == seen[0].name), "each turn has the same name");
+        assert!(
+            seen.iter().all(|one| one.name == seen[0].name),
+            "each turn has the same name"
+        );
     }
     let (watching, seen) = watch(&cx, Selector::all());
     let branch = jit(|x: &Tensor| cond(&x.sum().gt(100.0), |x: &Tensor| x.exp(), |x: &Tensor| x.tanh(), x));
@@ -57,9 +65,15 @@ fn a_checkpoint_delivers_its_first_pass_and_all_gradients() {
         let before = step();
         let (watching, seen) = watch(&cx, Selector::all());
         let after = step();
-        assert_eq!((bits(&before.0), bits(&before.1)), (bits(&after.0), bits(&after.1)));
+        assert_eq!(
+            (bits(&before.0), bits(&before.1)),
+            (bits(&after.0), bits(&after.1))
+        );
         drop(watching);
-        let mut seen: Vec<(String, Vec<u64>)> = taken(&seen).into_iter().map(|seen| (seen.name, seen.bits)).collect();
+        let mut seen: Vec<(String, Vec<u64>)> = taken(&seen)
+            .into_iter()
+            .map(|seen| (seen.name, seen.bits))
+            .collect();
         seen.retain(|(name, _)| !name.starts_with("Gradients"));
         seen.sort();
         seen
@@ -96,7 +110,15 @@ fn eager_recorded_and_compiled_ops_have_the_same_names_and_values() {
     let recorded = run(&|| network(&x));
     cx.set_mode(Mode::Eager);
     let names: Vec<&str> = eager.iter().map(|seen| seen.name.as_str()).collect();
-    assert_eq!(names, ["Default/head/exp-op1", "Default/head/add-op2", "Default/head/log-op3", "Default/head/softmax-op4"]);
+    assert_eq!(
+        names,
+        [
+            "Default/head/exp-op1",
+            "Default/head/add-op2",
+            "Default/head/log-op3",
+            "Default/head/softmax-op4"
+        ]
+    );
     assert_eq!(eager, traced);
     assert_eq!(eager, recorded);
 }
@@ -112,15 +134,26 @@ fn inputs_statistics_and_passes() {
     let watching = cx.watch(selector, move |value| {
         assert!(value.tensor().is_none());
         assert_eq!((value.dtype(), value.shape().to_vec()), (DType::F32, vec![2, 3]));
-        sink.lock().unwrap().push((value.port(), value.statistics().unwrap()));
+        sink.lock()
+            .unwrap()
+            .push((value.port(), value.statistics().unwrap()));
     });
     twice.call(&x).to_vec::<f32>().unwrap();
     drop(watching);
     let figures = figures.lock().unwrap();
-    assert_eq!(figures.iter().map(|(port, _)| *port).collect::<Vec<_>>(), [Port::Input(0), Port::Output(0)]);
+    assert_eq!(
+        figures.iter().map(|(port, _)| *port).collect::<Vec<_>>(),
+        [Port::Input(0), Port::Output(0)]
+    );
     for ((_, figures), scale) in figures.iter().zip([1.0, 2.0]) {
-        assert_eq!((figures.count, figures.nan, figures.infinite, figures.zeros), (6, 1, 1, 2));
-        assert_eq!((figures.min, figures.max, figures.l2), (-4.0 * scale, 3.0 * scale, 5.0 * scale));
+        assert_eq!(
+            (figures.count, figures.nan, figures.infinite, figures.zeros),
+            (6, 1, 1, 2)
+        );
+        assert_eq!(
+            (figures.min, figures.max, figures.l2),
+            (-4.0 * scale, 3.0 * scale, 5.0 * scale)
+        );
         assert_eq!(figures.mean, -0.25 * scale);
     }
     // A watcher's own ops are not watched, and each sees figures of values too.
@@ -139,17 +172,26 @@ fn a_scan_and_its_gradient_keep_their_bits() {
     let xs = Tensor::randn([12, 4], DType::F32, &cx);
     let start = Tensor::zeros([4], DType::F32, &cx);
     let step = jit(value_and_grad(|xs: &Tensor, start: &Tensor| {
-        let (last, _) = scan(|sum: Tensor, x: Tensor| ((&sum + x).tanh(), sum), start.clone(), xs);
+        let (last, _) = scan(
+            |sum: Tensor, x: Tensor| ((&sum + x).tanh(), sum),
+            start.clone(),
+            xs,
+        );
         last.square().sum()
     }));
     let before = step.call((&xs, &start));
     let (watching, seen) = watch(&cx, Selector::all());
     let after = step.call((&xs, &start));
     drop(watching);
-    assert_eq!((bits(&before.0), bits(&before.1)), (bits(&after.0), bits(&after.1)));
+    assert_eq!(
+        (bits(&before.0), bits(&before.1)),
+        (bits(&after.0), bits(&after.1))
+    );
     let seen = taken(&seen);
     let turns = |op: &str, prefix: &str| {
-        seen.iter().filter(|seen| seen.op == op && seen.name.starts_with(prefix)).count()
+        seen.iter()
+            .filter(|seen| seen.op == op && seen.name.starts_with(prefix))
+            .count()
     };
     assert_eq!((turns("tanh", "Default"), turns("add", "Default")), (12, 12));
     assert!(turns("tanh", "Gradients") >= 12);

@@ -62,7 +62,13 @@ pub(super) fn calls(graph: &Graph, given: &[Given], whole: Option<OpTag>) -> Vec
         call.connect(graph, given, |id| of[id.index()] == Some(place));
         if whole.is_some() {
             // A result may be used inside too.
-            call.results = distinct(graph.outputs().iter().copied().filter(|id| of[id.index()].is_some()));
+            call.results = distinct(
+                graph
+                    .outputs()
+                    .iter()
+                    .copied()
+                    .filter(|id| of[id.index()].is_some()),
+            );
         }
     }
     calls.retain(|call| call.nodes.iter().any(|&id| !graph.node(id).op.is_view()));

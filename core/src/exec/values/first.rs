@@ -5,9 +5,9 @@ use super::super::read;
 use super::calls::{Call, calls};
 use super::flags::{Mark, flag, joined};
 use super::{Recipe, Run, numbers};
-use crate::error::{InputRange, NumericsError};
-use crate::error::tag::OpTag;
 use crate::error::Result;
+use crate::error::tag::OpTag;
+use crate::error::{InputRange, NumericsError};
 use crate::graph::{NodeId, Op, Type};
 use crate::hal::DType;
 use crate::types::element::Element;
@@ -69,9 +69,7 @@ impl Recipe {
         let mut values = self.values(run, &nodes)?.into_iter().map(Elements::of);
         let results: Vec<Elements> = values.by_ref().take(call.results.len()).collect::<Result<_>>()?;
         let operands: Vec<Elements> = values.collect::<Result<_>>()?;
-        let constants: Vec<f64> = (call.constants.iter())
-            .map(|&id| self.number(run, id))
-            .collect();
+        let constants: Vec<f64> = (call.constants.iter()).map(|&id| self.number(run, id)).collect();
         if constants.iter().any(|number| number.is_nan()) {
             return Ok(None);
         }

@@ -44,12 +44,20 @@ fn tag() -> OpTag {
 /// Adds the flag of a float to a graph, as bool of the shape `[1]`.
 pub(super) fn flag(graph: &mut Graph, of: NodeId, mark: Mark) -> Result<NodeId, Refusal> {
     let ty = graph.node(of).ty;
-    let x = match ty.dtype.is_storage() {
-        true => graph.push(Op::Cast(DType::F32), &[of], tag())?,
-        false => of,
+    let x = match ty.dtype {
+        DType::F32 | DType::F64 => of,
+        _ => graph.push(Op::Cast(DType::F32), &[of], tag())?,
     };
     let Type { shape, dtype } = graph.node(x).ty;
-    let zero = graph.push(Op::Full { dtype, bits: 0, shape }, &[], tag())?;
+    let zero = graph.push(
+        Op::Full {
+            dtype,
+            bits: 0,
+            shape,
+        },
+        &[],
+        tag(),
+    )?;
     // 0, or NaN where the flag is raised. So is their sum.
     let found = match mark {
         Mark::NotFinite => graph.push(Op::Map(ScalarOp::Mul), &[x, zero], tag())?,
@@ -120,7 +128,9 @@ pub(super) fn with_flags(
     );
     let mut own = steps.into_iter().zip(origins);
     for added in added {
-        program.origins.extend(added.iter().map(|step| Origin::of(step.tag())));
+        program
+            .origins
+            .extend(added.iter().map(|step| Origin::of(step.tag())));
         program.steps.extend(added);
         if let Some((step, origin)) = own.next() {
             program.steps.push(step);
@@ -142,5 +152,9 @@ fn alone(context: &Context, ty: Type, mark: Mark) -> Result<Program> {
     let x = graph.input(ty);
     let flag = flag(&mut graph, x, mark)?;
     graph.output(flag);
-    lowered(context, &rewrite(&graph), &[Given::Buffer(Layout::contiguous(ty.shape))])
+    lowered(
+        context,
+        &rewrite(&graph),
+        &[Given::Buffer(Layout::contiguous(ty.shape))],
+    )
 }

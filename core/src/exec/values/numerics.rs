@@ -89,7 +89,12 @@ impl Recipe {
     /// Values hold what is no number without an op that made it: the next runs ask less of them.
     fn excuse(&self, flagged: &Flagged, raised: &[u8]) {
         let mut state = self.checked.lock();
-        for (&(at, mark), _) in flagged.flags.iter().zip(raised).filter(|(_, raised)| **raised != 0) {
+        for (&(at, mark), _) in flagged
+            .flags
+            .iter()
+            .zip(raised)
+            .filter(|(_, raised)| **raised != 0)
+        {
             if let Some(known) = state.marks.get_mut(at) {
                 *known = mark.excused().max(*known);
             }

@@ -64,7 +64,10 @@ pub(super) fn add(graph: &mut Graph, of: NodeId) -> Result<[NodeId; 2], Refusal>
         sums.map(ScalarOp::Select, &[finite, x, greatest])?,
         sums.map(ScalarOp::Select, &[finite, x, least])?,
     );
-    let (is_nan, is_zero) = (sums.map(ScalarOp::Ne, &[x, x])?, sums.map(ScalarOp::Eq, &[x, zero])?);
+    let (is_nan, is_zero) = (
+        sums.map(ScalarOp::Ne, &[x, x])?,
+        sums.map(ScalarOp::Eq, &[x, zero])?,
+    );
     let figures = [
         sums.reduce(ReduceOp::Min, low)?,
         sums.reduce(ReduceOp::Max, high)?,

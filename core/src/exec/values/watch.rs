@@ -191,7 +191,9 @@ pub(crate) fn begin(context: &Context, wants: Wants, mode: Mode, sink: Sink) -> 
 
 impl Drop for Begun {
     fn drop(&mut self) {
-        WATCHERS.write().retain(|known| !Arc::ptr_eq(known, &self.watcher));
+        WATCHERS
+            .write()
+            .retain(|known| !Arc::ptr_eq(known, &self.watcher));
     }
 }
 
@@ -299,8 +301,12 @@ impl Recipe {
             if wanted.is_empty() {
                 continue;
             }
-            let inputs = (0..).zip(&call.operands).map(|(at, &node)| (Port::Input(at), node));
-            let outputs = (0..).zip(&call.results).map(|(at, &node)| (Port::Output(at), node));
+            let inputs = (0..)
+                .zip(&call.operands)
+                .map(|(at, &node)| (Port::Input(at), node));
+            let outputs = (0..)
+                .zip(&call.results)
+                .map(|(at, &node)| (Port::Output(at), node));
             for (port, node) in inputs.chain(outputs) {
                 let watchers_of: Vec<usize> = (wanted.iter().copied())
                     .filter(|&at| match port {
