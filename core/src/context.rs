@@ -44,6 +44,7 @@ struct Inner {
     settings: Settings,
     streams: Vec<Stream>,
     numerics: AtomicBool,
+    indices: AtomicBool,
     looking: Mutex<Option<Looking>>,
 }
 
@@ -84,6 +85,7 @@ impl Context {
             settings,
             streams,
             numerics: AtomicBool::new(false),
+            indices: AtomicBool::new(false),
             looking: Mutex::default(),
         }))
     }
@@ -160,13 +162,47 @@ impl Context {
     ///
     /// [`Error::Numerics`]: crate::Error::Numerics
     pub fn check_numerics(&self, on: bool) {
+        self.check(&self.0.numerics, on);
+    }
+
+    /// Switches a check of values on or off.
+    fn check(&self, which: &AtomicBool, on: bool) {
         let mut looking = self.0.looking.lock();
-        if on && looking.is_none() {
+        which.store(on, Ordering::Relaxed);
+        let any = self.checks_numerics() || self.checks_indices();
+        if any && looking.is_none() {
             *looking = Some(Looking::begin());
-        } else if !on {
+        } else if !any {
             *looking = None;
         }
-        self.0.numerics.store(on, Ordering::Relaxed);
+    }
+
+    /// Whether an index that its axis does not have is an error from now on, [`Error::Index`], with op, line, index and axis. Off at
+    /// first: then such an index reads 0, and what it would write is dropped.
+    ///
+    /// It holds for `gather`, `take`, `index_select`, `scatter` and their kin, `embedding`, `one_hot`, and the classes of losses. A
+    /// flag for each list of indices is read when a function has run, so that a call waits for the device.
+    ///
+    /// ```
+    /// use thalweg::{Context, Tensor};
+    /// let cx = Context::new("cpu")?;
+    /// let table = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2], &cx);
+    /// let words = Tensor::from_slice(&[1_i64, 7], [2], &cx);
+    /// assert_eq!(table.embedding(&words, None).to_vec::<f32>()?, [3.0, 4.0, 0.0, 0.0]);
+    /// cx.check_indices(true);
+    /// let error = table.embedding(&words, None).to_vec::<f32>().unwrap_err();
+    /// assert!(error.to_string().starts_with("embedding: index 7 at [1] is outside of 0..2, axis 0"));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// [`Error::Index`]: crate::Error::Index
+    pub fn check_indices(&self, on: bool) {
+        self.check(&self.0.indices, on);
+    }
+
+    /// Whether [`Context::check_indices`] is on.
+    pub fn checks_indices(&self) -> bool {
+        self.0.indices.load(Ordering::Relaxed)
     }
 
     /// Whether [`Context::check_numerics`] is on.

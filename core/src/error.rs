@@ -1,10 +1,12 @@
 //! The errors of this crate.
 
 pub mod failure;
+mod indices;
 mod memory;
 mod numerics;
 pub mod tag;
 
+pub use indices::IndexError;
 pub use memory::{Holder, OutOfMemory};
 pub use numerics::{InputRange, NumericsError};
 
@@ -49,6 +51,9 @@ pub enum Error {
     /// An op made a NaN or an infinity out of finite numbers, and [`check_numerics`](crate::Context::check_numerics) is on.
     #[error(transparent)]
     Numerics(Box<NumericsError>),
+    /// An op was given an index that its axis does not have, and [`check_indices`](crate::Context::check_indices) is on.
+    #[error(transparent)]
+    Index(Box<IndexError>),
     /// A file cannot be read or written.
     #[error("{path}: {error}", path = .path.display())]
     File {
@@ -101,6 +106,15 @@ impl Error {
         match self {
             Error::Numerics(error) => Some(error),
             Error::Tensor(failure) => failure.source.as_ref()?.numerics(),
+            _ => None,
+        }
+    }
+
+    /// Which op was given an index outside of its axis, where that is the error; also that of a tensor which carries it.
+    pub fn index(&self) -> Option<&IndexError> {
+        match self {
+            Error::Index(error) => Some(error),
+            Error::Tensor(failure) => failure.source.as_ref()?.index(),
             _ => None,
         }
     }

@@ -92,7 +92,7 @@ pub use thalweg_runtime::{hal, host, loader, parallel};
 
 pub use context::{Context, Mode, Precision};
 pub use control::{checkpoint, cond, fori_loop, scan, while_loop};
-pub use error::{Error, Holder, NumericsError, OutOfMemory, Result};
+pub use error::{Error, Holder, IndexError, NumericsError, OutOfMemory, Result};
 pub use grad::{grad, hessian, jacobian, no_grad, stop_gradient, value_and_grad, vjp};
 pub use hal::{DType, Device, Event, F8E4M3, F8E5M2, Stream, Target};
 pub use jit::{Jit, jit};

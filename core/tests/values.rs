@@ -1,5 +1,7 @@
-//! Values that are watched, and the birth of what is no number.
+//! Values that are watched, the birth of what is no number, and indices outside of their axes.
 
+#[path = "values/indices.rs"]
+mod indices;
 #[path = "values/numerics.rs"]
 mod numerics;
 #[path = "values/random.rs"]

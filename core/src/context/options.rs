@@ -1,8 +1,8 @@
 //! How a context is asked for: in code, by environment variables, or in a TOML file.
 
 use super::settings::{
-    CHECK_NUMERICS, DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, FAST_MATH, MEMORY_LIMIT, MODE, PRECISION_MODE,
-    RESERVE_CLASS_NAME_IN_SCOPE, SEED, STREAMS,
+    CHECK_INDICES, CHECK_NUMERICS, DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, FAST_MATH, MEMORY_LIMIT, MODE,
+    PRECISION_MODE, RESERVE_CLASS_NAME_IN_SCOPE, SEED, STREAMS,
 };
 use super::{Context, Mode, Precision, Settings};
 use crate::error::Result;
@@ -45,6 +45,7 @@ pub struct ContextBuilder {
     fast_math: Option<bool>,
     check_numerics: Option<bool>,
     reserve_class_name_in_scope: Option<bool>,
+    check_indices: Option<bool>,
 }
 
 /// A number of bytes, or a text such as `8 GiB`.
@@ -236,8 +237,15 @@ impl ContextBuilder {
         self
     }
 
+    /// Whether an index that its axis does not have is an error: see [`Context::check_indices`].
+    #[must_use]
+    pub fn check_indices(mut self, on: bool) -> ContextBuilder {
+        self.check_indices = Some(on);
+        self
+    }
+
     /// The options of a TOML text: `device_target`, `device_id`, `mode`, `memory_limit`, `seed`, `deterministic`, `streams`, `threads`,
-    /// `layers`, `precision_mode`, `fast_math`, `check_numerics`, `reserve_class_name_in_scope`.
+    /// `layers`, `precision_mode`, `fast_math`, `check_numerics`, `check_indices`, `reserve_class_name_in_scope`.
     ///
     /// # Errors
     /// No TOML; an option that does not exist or has another type.
@@ -299,6 +307,7 @@ impl ContextBuilder {
                 RESERVE_CLASS_NAME_IN_SCOPE.variable,
                 of(RESERVE_CLASS_NAME_IN_SCOPE),
             )?,
+            check_indices: truth(CHECK_INDICES.variable, of(CHECK_INDICES))?,
         };
         if value(FORMER_THREADS).is_some() {
             return Err(Refusal::new(format!("{FORMER_THREADS} is not read"))
@@ -382,6 +391,7 @@ impl ContextBuilder {
             cx.set_mode(mode);
         }
         cx.check_numerics(self.check_numerics.unwrap_or(false));
+        cx.check_indices(self.check_indices.unwrap_or(false));
         match (self.seed, self.deterministic) {
             (Some(seed), _) => cx.set_seed(seed),
             (None, Some(false)) => cx.set_seed(entropy()),

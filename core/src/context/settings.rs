@@ -121,6 +121,16 @@ pub(super) const RESERVE_CLASS_NAME_IN_SCOPE: Setting = Setting {
     read_by: "`ContextBuilder`",
 };
 
+pub(super) const CHECK_INDICES: Setting = Setting {
+    key: "check_indices",
+    variable: "THALWEG_CHECK_INDICES",
+    way: Way::Option,
+    values: Values::OneOf(&["true", "false"]),
+    default: "false",
+    about: "Whether an index that its axis does not have is an error, with op, line, index and axis.",
+    read_by: "`ContextBuilder`",
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,6 +154,7 @@ mod tests {
             FAST_MATH,
             CHECK_NUMERICS,
             RESERVE_CLASS_NAME_IN_SCOPE,
+            CHECK_INDICES,
             LAYERS,
         ]
         .map(|row| row.key);

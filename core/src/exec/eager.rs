@@ -404,6 +404,7 @@ fn without_context(op: &Op, inputs: &[&Tensor], ty: Type, tag: OpTag) -> Result<
         | Op::Expand(_)
         | Op::Reshape(_)
         | Op::Slice { .. }
+        | Op::Indices { .. }
         | Op::Window { .. }
         | Op::Pad { .. }
         | Op::Concat { .. }

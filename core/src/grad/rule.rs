@@ -42,6 +42,7 @@ pub(super) fn takes_constants(op: &Op) -> bool {
         | Op::ConvGradWeight(..)
         | Op::Scan { .. }
         | Op::ArgSort { .. }
+        | Op::Indices { .. }
         | Op::Control(_)
         | Op::Result { .. } => false,
     }
@@ -87,6 +88,7 @@ pub(super) fn rule(of: &Op, passed: &Passed<'_>, g: &Tensor) -> Gradients {
         | Op::Index { .. }
         | Op::Rand
         | Op::ArgSort { .. }
+        | Op::Indices { .. }
         | Op::Control(_)
         | Op::Result { .. } => smallvec![],
         Op::Map(op) => scalar::rule(*op, passed, g),

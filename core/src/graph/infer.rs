@@ -133,6 +133,10 @@ pub fn infer(op: &Op, inputs: &[Type]) -> Result<Type> {
             }
             typed(*shape)
         }
+        Op::Indices { .. } => {
+            wants(first, DType::I64, "the index")?;
+            Ok(first)
+        }
         Op::Window {
             axis,
             size,

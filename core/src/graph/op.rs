@@ -87,6 +87,18 @@ pub enum Op {
         /// Extents of the result.
         shape: Shape,
     },
+    /// View: the same i64 numbers, as indices of an axis. Says which of them the axis has, for
+    /// [`check_indices`](crate::Context::check_indices).
+    Indices {
+        /// Which axis they are of.
+        axis: u8,
+        /// The least.
+        low: i64,
+        /// One more than the greatest.
+        high: i64,
+        /// One that is meant to be outside.
+        except: Option<i64>,
+    },
     /// View: windows along an axis; the places in a window become a new last axis.
     Window {
         /// Which axis.
@@ -181,7 +193,12 @@ impl Op {
     pub const fn is_view(&self) -> bool {
         matches!(
             self,
-            Op::Permute(_) | Op::Expand(_) | Op::Reshape(_) | Op::Slice { .. } | Op::Window { .. }
+            Op::Permute(_)
+                | Op::Expand(_)
+                | Op::Reshape(_)
+                | Op::Slice { .. }
+                | Op::Indices { .. }
+                | Op::Window { .. }
         )
     }
 

@@ -80,6 +80,7 @@ impl Rewriter {
         let same = match op {
             Op::Cast(_) | Op::Reshape(_) | Op::Expand(_) | Op::Pad { .. } => self.graph.node(first).ty == ty,
             Op::Concat { .. } => inputs.len() == 1,
+            Op::Indices { .. } => true,
             Op::Permute(axes) => axes.iter().enumerate().all(|(at, &axis)| at == usize::from(axis)),
             Op::Slice { step, .. } => self.graph.node(first).ty == ty && step.iter().all(|&step| step == 1),
             Op::Map(op) => return self.neutral(*op, inputs),

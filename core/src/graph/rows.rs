@@ -88,6 +88,7 @@ rows! {
     "expand" = Op::Expand(ty.shape), Op::Expand(_) => [];
     "reshape" = Op::Reshape(ty.shape), Op::Reshape(_) => [];
     "slice" = Op::Slice { start: Shape::SCALAR, step: smallvec![], shape: ty.shape }, Op::Slice { start, step, .. } => [start, step];
+    "indices" = Op::Indices { axis: 0, low: 0, high: 0, except: None }, Op::Indices { axis, low, high, except } => [axis, low, high, except];
     "window" = Op::Window { axis: 0, size: 0, step: 0, dilation: 0 }, Op::Window { axis, size, step, dilation } => [axis, size, step, dilation];
     "pad" = Op::Pad { low: Shape::SCALAR, shape: ty.shape, bits: 0 }, Op::Pad { low, bits, .. } => [low, bits as Hex(bits)];
     "concat" = Op::Concat { axis: 0 }, Op::Concat { axis } => [axis];
@@ -225,6 +226,10 @@ attributes! {
     u8: |value| value.to_string(), |key, text| found(key, text, text.parse().ok())?;
     u32: |value| value.to_string(), |key, text| found(key, text, text.parse().ok())?;
     i64: |value| value.to_string(), |key, text| found(key, text, text.parse().ok())?;
+    Option<i64>: |value| value.map_or_else(|| "none".to_owned(), |value| value.to_string()), |key, text| match text {
+        "none" => None,
+        text => Some(found(key, text, text.parse().ok())?),
+    };
     usize: |value| value.to_string(), |key, text| found(key, text, text.parse().ok())?;
     DType: |value| value.to_string(), |key, text| found(key, text, text.parse().ok())?;
     ReduceOp: |value| value.to_string(), |key, text| found(key, text, ReduceOp::from_name(text))?;

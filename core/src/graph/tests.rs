@@ -93,6 +93,15 @@ fn all_ops() -> Graph {
         },
         &[],
     );
+    push(
+        Op::Indices {
+            axis: 1,
+            low: -4,
+            high: 4,
+            except: Some(-100),
+        },
+        &[at],
+    );
     for op in ScalarOp::ALL
         .iter()
         .filter(|op| op.accepts().takes(DType::F32) && **op != ScalarOp::Select)

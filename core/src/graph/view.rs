@@ -13,6 +13,7 @@ pub(crate) fn view_layout(op: &Op, layout: &Layout, ty: Type) -> Option<Layout> 
         Op::Window {
             axis, step, dilation, ..
         } => Some(layout.windowed(usize::from(*axis), ty.shape, *step, *dilation)),
+        Op::Indices { .. } => Some(*layout),
         _ => None,
     }
 }

@@ -289,6 +289,7 @@ impl<'a> Lowering<'a> {
             | Op::Expand(_)
             | Op::Reshape(_)
             | Op::Slice { .. }
+            | Op::Indices { .. }
             | Op::Window { .. }
             | Op::Gather { .. }
             | Op::Matmul { .. }

@@ -162,6 +162,7 @@ fn work(graph: &Graph, node: &Node) -> Work {
         | Op::Expand(_)
         | Op::Reshape(_)
         | Op::Slice { .. }
+        | Op::Indices { .. }
         | Op::Window { .. }
         | Op::Control(_)
         | Op::Result { .. } => moved(0),

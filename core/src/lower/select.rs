@@ -290,7 +290,12 @@ impl Selector<'_> {
             | Op::ArgSort { .. }
             | Op::Control(_)
             | Op::Result { .. } => return self.load(id, &views),
-            Op::Permute(_) | Op::Expand(_) | Op::Reshape(_) | Op::Slice { .. } | Op::Window { .. } => {}
+            Op::Permute(_)
+            | Op::Expand(_)
+            | Op::Reshape(_)
+            | Op::Slice { .. }
+            | Op::Indices { .. }
+            | Op::Window { .. } => {}
         }
         self.result.inline.insert(id, views[0].clone());
         Ok(())

@@ -182,6 +182,7 @@ impl View {
                     ),
                 };
             }
+            Op::Indices { .. } => return (self.clone(), None),
             _ => self.axes.clone(),
         };
         (View::of_axes(axes, operand), None)

@@ -1,7 +1,8 @@
 //! Elements by indices in tensors.
 //!
 //! Indices are integers of any dtype. Negative ones count from the end. What they name is not known before the device runs, so
-//! an index outside is no error: it reads 0, and what it would write is dropped (PyTorch raises an error).
+//! an index outside is no error: it reads 0, and what it would write is dropped (PyTorch raises an error). With
+//! [`check_indices`](crate::Context::check_indices) it is one.
 
 use super::axes::axis_in;
 use super::operand::IntoOperand;
@@ -34,9 +35,21 @@ fn combined(axis: usize, mode: ScatterMode, dtype: DType, inputs: [&Tensor; 3], 
     cast(&apply(scatter, &[&base, index, &update], tag), dtype, tag)
 }
 
-/// Indices as i64, counted from the start.
-fn counted(index: &Tensor, extent: usize, tag: OpTag) -> Tensor {
+/// The axis `at` of `shape`, as bounds of indices; those from `low` count.
+pub(super) fn inside(at: usize, extent: usize, low: i64, except: Option<i64>) -> Op {
+    Op::Indices {
+        axis: at as u8,
+        low,
+        high: i64::try_from(extent).unwrap_or(i64::MAX),
+        except,
+    }
+}
+
+/// Indices of an axis as i64, counted from the start.
+fn counted(index: &Tensor, axis: usize, extent: usize, tag: OpTag) -> Tensor {
     let index = cast(index, DType::I64, tag);
+    let low = i64::try_from(extent).map_or(i64::MIN, |extent| -extent);
+    let index = apply(inside(axis, extent, low, None), &[&index], tag);
     index.lt(0).where_cond(&index + extent, &index)
 }
 
@@ -118,7 +131,7 @@ impl Tensor {
                 let x = cut(x, indices.shape, Some(axis), tag);
                 apply(
                     Op::Gather { axis: axis as u8 },
-                    &[&x, &counted(index, ty.shape[axis], tag)],
+                    &[&x, &counted(index, axis, ty.shape[axis], tag)],
                     tag,
                 )
             }))
@@ -160,7 +173,7 @@ impl Tensor {
                 [self, index],
                 tag,
                 |[x, index]| {
-                    let index = counted(index, ty.shape[axis], tag);
+                    let index = counted(index, axis, ty.shape[axis], tag);
                     let index = spread(&index, ty.shape, axis, tag);
                     apply(Op::Gather { axis: axis as u8 }, &[x, &index], tag)
                 },
@@ -187,7 +200,7 @@ impl Tensor {
         let flat = tag.scope(|| self.flatten());
         along(&flat, 0, index, tag, |_, ty, indices| {
             Ok(composite("take", &(), [&flat, index], tag, |[x, index]| {
-                let index = counted(&index.flatten(), ty.shape[0], tag);
+                let index = counted(&index.flatten(), 0, ty.shape[0], tag);
                 apply(
                     Op::Reshape(indices.shape),
                     &[&apply(Op::Gather { axis: 0 }, &[x, &index], tag)],
@@ -325,7 +338,8 @@ impl Tensor {
         let shape = [&ty.shape[..], &[classes]].concat();
         match integers(self).and_then(|_| Shape::checked(&shape)) {
             Ok(shape) => composite("one_hot", &classes, [self], tag, |[x]| {
-                let wide = super::expanded(&cast(x, DType::I64, tag).unsqueeze(-1), shape, tag);
+                let index = apply(inside(ty.shape.len(), classes, 0, None), &[&cast(x, DType::I64, tag)], tag);
+                let wide = super::expanded(&index.unsqueeze(-1), shape, tag);
                 wide.eq(crate::tensor::index_like(&wide, ty.shape.len(), tag))
                     .cast(DType::I64)
             }),
@@ -365,7 +379,7 @@ fn scatter<'a>(
             tag,
             |[x, index, source]| {
                 let source = cut(&cast(source, ty.dtype, tag), indices.shape, None, tag);
-                let index = counted(index, ty.shape[axis], tag);
+                let index = counted(index, axis, ty.shape[axis], tag);
                 let whole = ty.shape.with(axis, indices.shape[axis]);
                 let around = |x: &Tensor, bits: u64| match whole == indices.shape {
                     true => x.clone(),
@@ -408,7 +422,7 @@ fn slices(x: &Tensor, axis: i32, index: &Tensor, source: &Tensor, mode: ScatterM
             [x, index, source],
             tag,
             |[x, index, source]| {
-                let index = spread(&counted(index, ty.shape[axis], tag), ty.shape, axis, tag);
+                let index = spread(&counted(index, axis, ty.shape[axis], tag), ty.shape, axis, tag);
                 combined(
                     axis,
                     mode,

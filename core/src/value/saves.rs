@@ -43,6 +43,7 @@ pub(crate) fn saves(op: &Op, tracked: u32) -> Option<Saves> {
         | Op::Index { .. }
         | Op::Rand
         | Op::ArgSort { .. }
+        | Op::Indices { .. }
         | Op::Control(_)
         | Op::Result { .. } => None,
         Op::Map(op) => scalar(*op, tracked),

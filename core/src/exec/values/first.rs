@@ -172,7 +172,7 @@ impl Elements {
 }
 
 /// The index of the element at `at` in row-major order.
-fn unravelled(mut at: usize, shape: &Shape) -> Vec<usize> {
+pub(super) fn unravelled(mut at: usize, shape: &Shape) -> Vec<usize> {
     let mut index = vec![0; shape.len()];
     for (axis, &extent) in shape.iter().enumerate().rev() {
         index[axis] = at % extent.max(1);

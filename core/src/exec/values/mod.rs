@@ -1,4 +1,4 @@
-//! Values that somebody looks at while programs run: watched ones, and those that are no numbers.
+//! Values that somebody looks at while programs run: watched ones, those that are no numbers, and indices outside of their axes.
 //!
 //! A program that is looked at keeps the graph that it was compiled from, before rewriting. What is looked at becomes outputs of further
 //! executables of that graph. They are run for the same arguments, which nothing changes. Fusion changes no bit, so what they
@@ -8,6 +8,7 @@ mod calls;
 mod covered;
 mod first;
 mod flags;
+mod indices;
 mod numerics;
 mod statistics;
 mod watch;
@@ -46,6 +47,7 @@ pub(super) struct Recipe {
     given: Box<[Given]>,
     how: How,
     checked: Mutex<numerics::State>,
+    indices: indices::State,
     watched: Mutex<Vec<Arc<watch::Passes>>>,
 }
 
@@ -78,6 +80,7 @@ impl Recipe {
             given: given.into(),
             how,
             checked: Mutex::default(),
+            indices: indices::State::new(),
             watched: Mutex::default(),
         }
     }
@@ -91,9 +94,14 @@ impl Recipe {
         if !watchers.is_empty() {
             self.watch(run, &watchers)?;
         }
-        match run.context.checks_numerics() {
-            true => self.check(run),
-            false => run.submit(run.plain),
+        let values = match run.context.checks_indices() {
+            true => self.check_indices(run)?,
+            false => None,
+        };
+        match (run.context.checks_numerics(), values) {
+            (true, _) => self.check(run),
+            (false, Some(values)) => Ok(values),
+            (false, None) => run.submit(run.plain),
         }
     }
 

@@ -94,6 +94,7 @@ fn element(graph: &Graph, node: &Node, index: &[usize], values: &[Vec<f64>], inp
                 .collect();
             at(0, &from)
         }
+        Op::Indices { .. } => at(0, index),
         Op::Reshape(shape) => values[node.inputs[0].index()][place(shape, index)],
         Op::Slice { start, step, .. } => {
             let from: Vec<usize> = (0..index.len())

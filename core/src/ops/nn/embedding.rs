@@ -2,6 +2,7 @@
 
 use crate::graph::Op;
 use crate::hal::DType;
+use crate::ops::index::inside;
 use crate::ops::checked::{checked, composite_of};
 use crate::ops::{cast, expanded};
 use crate::tensor::failure::Refusal;
@@ -18,7 +19,7 @@ impl Tensor {
         let tag = OpTag::new("embedding");
         let padding = padding.into();
         checked(tag, [self, indices], [], |[table, index], []| {
-            let [_, width] = *table.shape else {
+            let [height, width] = *table.shape else {
                 return Err(Refusal::new(format!(
                     "table {}: it is [rows, width]",
                     table.shape
@@ -37,7 +38,9 @@ impl Tensor {
                 [],
                 tag,
                 |[table, indices], []| {
-                    let column = cast(indices, DType::I64, tag).reshape([count, 1]);
+                    let indices = cast(indices, DType::I64, tag);
+                    let indices = apply(inside(0, height, 0, None), &[&indices], tag);
+                    let column = indices.reshape([count, 1]);
                     let index = expanded(&column, flat, tag);
                     let rows = apply(Op::Gather { axis: 0 }, &[table, &index], tag);
                     let rows = match padding {

@@ -3,6 +3,7 @@
 use super::Reduction;
 use crate::graph::{Op, Type};
 use crate::hal::DType;
+use crate::ops::index::inside;
 use crate::ops::checked::{checked, composite_of, wide};
 use crate::ops::nn::softmax::peak;
 use crate::ops::precision::{self, Class};
@@ -108,7 +109,7 @@ impl Tensor {
                         return rows.by_probability(&(&log_sum - below), y, weight, options, tag);
                     }
                     // Takes elements of x itself, not of what was computed from it: that needs no second kernel.
-                    let target = rows.classes(y, tag);
+                    let target = rows.classes(y, options.ignore_index, tag);
                     let losses = &log_sum - (cast(&rows.at(x, &target, tag), rows.sum, tag) - peak);
                     match smoothing == 0.0 {
                         true => rows.finish(losses, &target, weight, options, tag),
@@ -142,7 +143,7 @@ impl Tensor {
                 tag,
                 |[x, y], [weight]| {
                     let weight = weight.map(|weight| rows.spread(weight, tag));
-                    let target = rows.classes(y, tag);
+                    let target = rows.classes(y, options.ignore_index, tag);
                     let losses = -cast(&rows.at(x, &target, tag), rows.sum, tag);
                     rows.finish(losses, &target, weight.as_ref(), options, tag)
                 },
@@ -206,9 +207,11 @@ impl Rows {
         Ok(())
     }
 
-    /// Classes as i64, with an axis of extent 1 in place of the classes.
-    fn classes(&self, y: &Tensor, tag: OpTag) -> Tensor {
-        cast(y, DType::I64, tag).unsqueeze(self.axis)
+    /// Classes as i64, with an axis of extent 1 in place of the classes. `ignore` is the class that does not count.
+    fn classes(&self, y: &Tensor, ignore: i64, tag: OpTag) -> Tensor {
+        let classes = cast(y, DType::I64, tag);
+        let op = inside(self.axis as usize, self.classes, 0, Some(ignore));
+        apply(op, &[&classes], tag).unsqueeze(self.axis)
     }
 
     /// The element of each row at its class.
