@@ -38,8 +38,19 @@ pub struct IndexError {
 
 impl fmt::Display for IndexError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let IndexError { op, value, at, low, high, axis, .. } = self;
-        write!(f, "{op}: index {value} at {at:?} is outside of {low}..{high}, axis {axis}")?;
+        let IndexError {
+            op,
+            value,
+            at,
+            low,
+            high,
+            axis,
+            ..
+        } = self;
+        write!(
+            f,
+            "{op}: index {value} at {at:?} is outside of {low}..{high}, axis {axis}"
+        )?;
         if let Some(except) = self.except {
             write!(f, ", and not {except}")?;
         }
@@ -49,7 +60,12 @@ impl fmt::Display for IndexError {
         if !self.name.is_empty() {
             write!(f, "\n  call {}", self.name)?;
         }
-        write!(f, "\n  {} of {} indices are outside", self.count, self.shape.elements())
+        write!(
+            f,
+            "\n  {} of {} indices are outside",
+            self.count,
+            self.shape.elements()
+        )
     }
 }
 

@@ -338,7 +338,11 @@ impl Tensor {
         let shape = [&ty.shape[..], &[classes]].concat();
         match integers(self).and_then(|_| Shape::checked(&shape)) {
             Ok(shape) => composite("one_hot", &classes, [self], tag, |[x]| {
-                let index = apply(inside(ty.shape.len(), classes, 0, None), &[&cast(x, DType::I64, tag)], tag);
+                let index = apply(
+                    inside(ty.shape.len(), classes, 0, None),
+                    &[&cast(x, DType::I64, tag)],
+                    tag,
+                );
                 let wide = super::expanded(&index.unsqueeze(-1), shape, tag);
                 wide.eq(crate::tensor::index_like(&wide, ty.shape.len(), tag))
                     .cast(DType::I64)

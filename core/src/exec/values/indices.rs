@@ -37,7 +37,17 @@ struct Bounds {
 impl Bounds {
     fn of(op: &Op) -> Option<Bounds> {
         match *op {
-            Op::Indices { axis, low, high, except } => Some(Bounds { axis, low, high, except }),
+            Op::Indices {
+                axis,
+                low,
+                high,
+                except,
+            } => Some(Bounds {
+                axis,
+                low,
+                high,
+                except,
+            }),
             _ => None,
         }
     }
@@ -48,7 +58,10 @@ impl Bounds {
 
     /// Adds the flag of a list to a graph, as bool of the shape `[1]`.
     fn flag(&self, graph: &mut Graph, list: NodeId) -> Result<NodeId, Refusal> {
-        let tag = OpTag { op: "check_indices", ..OpTag::NONE };
+        let tag = OpTag {
+            op: "check_indices",
+            ..OpTag::NONE
+        };
         let shape = *graph.shape(list);
         let number = |graph: &mut Graph, number: i64, shape| {
             let (dtype, bits) = (DType::I64, number as u64);
@@ -108,7 +121,10 @@ impl Recipe {
             true => None,
             false => {
                 let mut graph = self.graph.without_outputs();
-                self.graph.outputs().iter().for_each(|&output| graph.output(output));
+                self.graph
+                    .outputs()
+                    .iter()
+                    .for_each(|&output| graph.output(output));
                 let flags: Vec<NodeId> = (lists.iter())
                     .filter_map(|&list| Some((list, Bounds::of(&self.graph.node(list).op)?)))
                     .map(|(list, bounds)| bounds.flag(&mut graph, list))

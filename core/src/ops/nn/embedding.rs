@@ -2,8 +2,8 @@
 
 use crate::graph::Op;
 use crate::hal::DType;
-use crate::ops::index::inside;
 use crate::ops::checked::{checked, composite_of};
+use crate::ops::index::inside;
 use crate::ops::{cast, expanded};
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;

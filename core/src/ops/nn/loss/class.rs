@@ -3,8 +3,8 @@
 use super::Reduction;
 use crate::graph::{Op, Type};
 use crate::hal::DType;
-use crate::ops::index::inside;
 use crate::ops::checked::{checked, composite_of, wide};
+use crate::ops::index::inside;
 use crate::ops::nn::softmax::peak;
 use crate::ops::precision::{self, Class};
 use crate::ops::{cast, expanded};
