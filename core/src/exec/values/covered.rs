@@ -43,6 +43,7 @@ fn passes_on(node: &Node, place: usize) -> bool {
         | Op::Reshape(_)
         | Op::Pad { .. }
         | Op::Concat { .. }
+        | Op::Indices { .. }
         | Op::Matmul { .. } => true,
         // They leave out elements, or weigh them.
         Op::Input(_)
