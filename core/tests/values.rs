@@ -1,4 +1,5 @@
 //! Values that are watched, the birth of what is no number, and indices outside of their axes.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "values/indices.rs"]
 mod indices;

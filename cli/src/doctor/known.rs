@@ -2,6 +2,7 @@
 
 pub(super) const KNOWN: &[&str] = &[
     "THALWEG_BACKEND_PATH",
+    "THALWEG_CHECK_INDICES",
     "THALWEG_CHECK_NUMERICS",
     "THALWEG_CUDA_BLOCKING",
     "THALWEG_CUDA_CACHE",

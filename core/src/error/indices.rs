@@ -1,6 +1,5 @@
 //! Indices that are outside of their axes.
 
-use crate::types::shape::Shape;
 use std::fmt;
 use std::panic::Location;
 
@@ -23,7 +22,7 @@ pub struct IndexError {
     /// Where it lies among the indices.
     pub at: Vec<usize>,
     /// Extents of the indices.
-    pub shape: Shape,
+    pub shape: Vec<usize>,
     /// How many of them are outside.
     pub count: usize,
     /// The axis that they are of.
@@ -64,7 +63,7 @@ impl fmt::Display for IndexError {
             f,
             "\n  {} of {} indices are outside",
             self.count,
-            self.shape.elements()
+            self.shape.iter().product::<usize>()
         )
     }
 }

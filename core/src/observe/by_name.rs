@@ -40,16 +40,17 @@ pub struct WrongOption {
 
 /// That a key has a value that is not allowed.
 pub fn wrong(key: &str, value: impl ToString, allowed: &str) -> WrongOption {
-    // A value may be a text of many lines.
-    let value: String = (value.to_string().chars())
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .take(80)
-        .collect();
     WrongOption {
-        key: key.to_owned(),
-        value,
+        key: one_line(key),
+        value: one_line(&value.to_string()),
         allowed: allowed.to_owned(),
     }
+}
+
+/// The text, which may be of any length and have many lines, for a message of one.
+fn one_line(text: &str) -> String {
+    let shown = |c: char| if c.is_control() { ' ' } else { c };
+    text.chars().map(shown).take(80).collect()
 }
 
 /// The value of a text in JSON.
@@ -135,5 +136,14 @@ mod tests {
         assert_eq!(near("pool", names()), "there are conv1, conv2, fc1");
         assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(distance("", "ab"), 2);
+    }
+
+    #[test]
+    fn a_key_of_many_lines_is_named_in_one() {
+        let wrong = set_all::<()>(&[], &mut (), &serde_json::json!({"\nable": "a\nb"}));
+        assert_eq!(
+            wrong.unwrap_err().to_string(),
+            " able is \"a\\nb\"; there is no such key; there are "
+        );
     }
 }

@@ -63,7 +63,7 @@ impl Sink {
         let name = folder.join(format!("{}_{step}.npy", quoted(tag)));
         // NumPy has no floats of eight bits.
         let tensor = match tensor.dtype()? {
-            DType::F8E4M3 | DType::F8E5M2 => tensor.cast(DType::F32),
+            dtype if dtype.is_storage() => tensor.cast(DType::F32),
             _ => tensor.clone(),
         };
         tensor.shape()?;

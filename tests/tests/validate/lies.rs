@@ -161,7 +161,7 @@ fn one(backend: &str, lie: &str) {
     set_config("layer.liar", Some(lie));
     let _alone = alone(Some("lifetime,contract,content"));
     let folder = liar();
-    let subject: Option<Subject> = subject(backend, &["validate", "liar"], &[folder.clone()]);
+    let subject: Option<Subject> = subject(backend, &["validate", "liar"], std::slice::from_ref(&folder));
     if let Some(subject) = subject {
         let device = Device::open(&subject).ok().unwrap();
         match call(&device) {

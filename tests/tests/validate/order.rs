@@ -15,7 +15,9 @@ pub(crate) fn codes() -> impl Iterator<Item = &'static str> {
 }
 
 /// Code, fault, and the error of the second of two accesses.
-const RACES: &[(&str, &str, fn(&Subject) -> Found)] = &[
+type Race = (&'static str, &'static str, fn(&Subject) -> Found);
+
+const RACES: &[Race] = &[
     ("TW-ORDER-001", "program", |subject| race(subject, (true, false))),
     ("TW-ORDER-002", "program", |subject| race(subject, (false, true))),
     ("TW-ORDER-003", "program", |subject| race(subject, (true, true))),
@@ -181,7 +183,9 @@ fn ordered(subject: &Subject) -> Result<(), Stop> {
         let place = Place::new(subject)?;
         place.touch(0, true, 0, FIRST)?;
         order(&place)?;
-        let error = place.touch(1, true, 0, SECOND).expect_err(what);
+        let Err(error) = place.touch(1, true, 0, SECOND) else {
+            panic!("{what}: nothing is reported");
+        };
         expect(&error.message, "TW-ORDER-003", "program", &[]);
         place.device.synchronize()?;
     }

@@ -157,7 +157,7 @@ impl Recipe {
             device: run.context.device().target().to_owned(),
             value: numbers[at],
             at: unravelled(at, &node.ty.shape),
-            shape: node.ty.shape,
+            shape: node.ty.shape.to_vec(),
             count: numbers.iter().filter(|index| outside(index)).count(),
             axis: usize::from(bounds.axis),
             low: bounds.low,
