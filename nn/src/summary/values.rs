@@ -56,7 +56,7 @@ fn array(x: &Tensor) -> Result<Array> {
         DType::F16 => (Element::F16, x.clone()),
         DType::BF16 => (Element::Bf16, x.clone()),
         // TensorBoard knows no floats of eight bits.
-        dtype if dtype.is_storage() => (Element::F32, x.cast(DType::F32)),
+        DType::F8E4M3 | DType::F8E5M2 => (Element::F32, x.cast(DType::F32)),
         DType::I64 => (Element::I64, x.clone()),
         DType::I32 => (Element::I32, x.clone()),
         DType::I16 => (Element::I16, x.clone()),
