@@ -4,11 +4,13 @@ pub mod failure;
 mod indices;
 mod memory;
 mod numerics;
+mod session;
 pub mod tag;
 
 pub use indices::IndexError;
 pub use memory::{Holder, OutOfMemory};
 pub use numerics::{InputRange, NumericsError};
+pub use session::SessionError;
 
 use crate::record::error::ProfileError;
 use failure::Failure;
@@ -66,6 +68,9 @@ pub enum Error {
     /// A profile cannot begin or go on.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    /// Options of the session or of its logs are wrong or late.
+    #[error(transparent)]
+    Session(#[from] SessionError),
     /// Data is not in its format, or is something that tensors cannot hold.
     #[error("{}{format}: {message}", In(path.as_deref()))]
     Format {

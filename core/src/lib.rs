@@ -47,6 +47,7 @@
 //! | [`graph`] | traced functions as data: text, Graphviz |
 //! | [`hal`] | below tensors: devices, buffers, kernels, streams, events, timing |
 //! | [`loader`] | which plugins are found, and why one is refused |
+//! | [`init`], [`log`] | lines of what happens, on the screen or in files |
 //! | [`host`], [`parallel`] | what the process offers to backends: configuration, threads |
 //!
 //! # Features
@@ -75,6 +76,7 @@ pub mod grad;
 pub mod graph;
 pub mod interchange;
 mod jit;
+pub mod log;
 mod lower;
 pub mod observe;
 pub mod ops;
@@ -92,10 +94,11 @@ pub use thalweg_runtime::{hal, host, loader, parallel};
 
 pub use context::{Context, Mode, Precision};
 pub use control::{checkpoint, cond, fori_loop, scan, while_loop};
-pub use error::{Error, Holder, IndexError, NumericsError, OutOfMemory, Result};
+pub use error::{Error, Holder, IndexError, NumericsError, OutOfMemory, Result, SessionError};
 pub use grad::{grad, hessian, jacobian, no_grad, stop_gradient, value_and_grad, vjp};
 pub use hal::{DType, Device, Event, F8E4M3, F8E5M2, Stream, Target};
 pub use jit::{Jit, jit};
+pub use log::init;
 pub use tensor::Tensor;
 pub use tensor::element::Element;
 pub use tensor::shape::Shape;

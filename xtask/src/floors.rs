@@ -34,6 +34,7 @@ const LINES: [Line; 1] = [Line {
         "random",      // random numbers
         "jit",         // traced functions
         "observe",     // recordings of what ran
+        "log",         // lines of what happens
         "interchange", // files and other libraries
     ],
 }];
