@@ -28,7 +28,7 @@ pub(crate) const RANK: Setting = Setting {
     values: Values::Range("a whole number from 0"),
     default: "that of `RANK_ID`, or 0",
     about: "The rank of this process among those of a distributed run. Its files lie in a folder of its own, `rank_0`.",
-    read_by: "profiles",
+    read_by: "profiles, the log",
 };
 
 /// The name of the rank in programs for other libraries.
