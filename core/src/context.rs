@@ -8,9 +8,10 @@ mod tests;
 
 pub use options::{ContextBuilder, Size};
 pub use precision::Precision;
-pub(crate) use precision::is_active;
+pub(crate) use precision::{is_active, set_precision_of_process};
+pub(crate) use settings::PRECISION_MODE;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, open};
 use crate::error::Result;
 use crate::hal::{self, Device, Stream};
 use crate::record::environment;
@@ -65,14 +66,19 @@ impl Context {
     /// A context on the device that `target` names: `cpu`, `cuda:1`, a plugin's name, or `auto`.
     ///
     /// # Errors
-    /// As [`hal::device`].
+    /// As [`hal::device`]; the session was shut down.
     pub fn new(target: &str) -> Result<Context> {
+        open::check()?;
         Ok(Context::on(hal::device(target)?))
     }
 
     /// A context on an open device.
     pub fn on(device: Device) -> Context {
-        Context::with(device, Settings::default(), Vec::new())
+        let settings = Settings {
+            precision: precision::of_process(),
+            ..Settings::default()
+        };
+        Context::with(device, settings, Vec::new())
     }
 
     fn with(device: Device, settings: Settings, streams: Vec<Stream>) -> Context {

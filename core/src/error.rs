@@ -68,7 +68,7 @@ pub enum Error {
     /// A profile cannot begin or go on.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// Options of the session or of its logs are wrong or late.
+    /// Options of the session or of its logs are wrong or late, or the session was shut down.
     #[error(transparent)]
     Session(#[from] SessionError),
     /// Data is not in its format, or is something that tensors cannot hold.
@@ -102,6 +102,7 @@ impl Error {
             Error::OutOfMemory(_) => Some(Status::OutOfMemory),
             Error::Tensor(failure) => Some(failure.status()),
             Error::Runtime(error) => error.status(),
+            Error::Session(SessionError::Closed) => Some(Status::Unavailable),
             _ => None,
         }
     }

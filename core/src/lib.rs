@@ -47,6 +47,7 @@
 //! | [`graph`] | traced functions as data: text, Graphviz |
 //! | [`hal`] | below tensors: devices, buffers, kernels, streams, events, timing |
 //! | [`loader`] | which plugins are found, and why one is refused |
+//! | [`Runtime`], [`session`] | what holds for the whole process, from its start to its end |
 //! | [`init`], [`log`] | lines of what happens, on the screen or in files |
 //! | [`host`], [`parallel`] | what the process offers to backends: configuration, threads |
 //!
@@ -83,6 +84,7 @@ pub mod ops;
 mod options;
 pub mod random;
 mod record;
+pub mod session;
 pub mod tensor;
 pub mod tree;
 mod types;
@@ -99,6 +101,7 @@ pub use grad::{grad, hessian, jacobian, no_grad, stop_gradient, value_and_grad, 
 pub use hal::{DType, Device, Event, F8E4M3, F8E5M2, Stream, Target};
 pub use jit::{Jit, jit};
 pub use log::init;
+pub use session::{Runtime, SessionOptions};
 pub use tensor::Tensor;
 pub use tensor::element::Element;
 pub use tensor::shape::Shape;

@@ -652,3 +652,37 @@ fn a_lost_device_is_critical() {
         ("CRITICAL", "RUNTIME")
     );
 }
+
+#[test]
+fn compiling_is_told_by_modules() {
+    let variables = [("MS_SUBMODULE_LOG_v", "{GRAPH:0,LOWER:0,EXEC:0}")];
+    let Some(output) = apart("compiling_is_told_by_modules", &variables) else {
+        assert!(thalweg::init().unwrap());
+        let cx = Context::new("cpu").unwrap();
+        let x = Tensor::from_slice(&[1.0_f32, 2.0], 2, &cx);
+        thalweg::jit(|x: &Tensor| (x * 2.0).exp())
+            .call(&x)
+            .to_vec::<f32>()
+            .unwrap();
+        return;
+    };
+    let said = lines(&text(&output.stderr));
+    let of = |module: &str| {
+        said.iter()
+            .find(|line| line.module == module)
+            .map(|line| line.text.as_str())
+    };
+    assert!(
+        of("GRAPH").is_some_and(|text| text.starts_with("graph rewritten nodes=")),
+        "{said:?}"
+    );
+    assert!(
+        of("LOWER").is_some_and(|text| text.ends_with("steps=1")),
+        "{said:?}"
+    );
+    assert!(
+        of("EXEC").is_some_and(|text| text.starts_with("kernel compiled kernel=")),
+        "{said:?}"
+    );
+    assert!(said.iter().all(|line| line.level == "DEBUG"), "{said:?}");
+}

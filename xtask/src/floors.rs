@@ -35,6 +35,7 @@ const LINES: [Line; 1] = [Line {
         "jit",         // traced functions
         "observe",     // recordings of what ran
         "log",         // lines of what happens
+        "session",     // what holds for the whole process
         "interchange", // files and other libraries
     ],
 }];

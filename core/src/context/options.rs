@@ -5,6 +5,7 @@ use super::settings::{
     PRECISION_MODE, RESERVE_CLASS_NAME_IN_SCOPE, SEED, STREAMS,
 };
 use super::{Context, Mode, Precision, Settings};
+use crate::engine::open;
 use crate::error::Result;
 use crate::error::failure::Refusal;
 use crate::hal::{self, Stream, Target};
@@ -334,8 +335,9 @@ impl ContextBuilder {
     /// # Errors
     /// A device that is not there, with the reason and what there is instead; a target and an id that contradict each other; a
     /// limit that is no size; a number of streams or threads that cannot be; another number of threads than an earlier context set; other
-    /// layers than the process has.
+    /// layers than the process has; a session that was shut down.
     pub fn build(self) -> Result<Context> {
+        open::check()?;
         let limit = self.memory_limit.as_ref().map(limit_of).transpose()?;
         let streams = self.streams.unwrap_or(0);
         if streams > MAX_STREAMS {
@@ -386,7 +388,7 @@ impl ContextBuilder {
             Pool::global().set_threads(threads);
         }
         let settings = Settings {
-            precision: self.precision_mode.unwrap_or_default(),
+            precision: self.precision_mode.unwrap_or_else(super::precision::of_process),
             fast_math: self.fast_math.unwrap_or(false),
         };
         if settings.precision != Precision::default() {

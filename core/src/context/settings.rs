@@ -72,7 +72,7 @@ pub(super) const STREAMS: Setting = Setting {
     read_by: "`ContextBuilder`",
 };
 
-pub(super) const PRECISION_MODE: Setting = Setting {
+pub(crate) const PRECISION_MODE: Setting = Setting {
     key: "precision_mode",
     variable: "THALWEG_PRECISION_MODE",
     way: Way::Option,

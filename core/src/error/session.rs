@@ -28,6 +28,9 @@ pub enum SessionError {
         /// What the process has.
         set: String,
     },
+    /// The session was shut down.
+    #[error("the session was shut down, so no op runs and no context is made; end it after the last op")]
+    Closed,
     /// The files of the log cannot be written. The program goes on, and its lines go to the screen.
     #[error("logs: {path}: {error}; lines go to the screen from here on", path = .path.display())]
     Logs {

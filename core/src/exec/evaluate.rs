@@ -58,6 +58,8 @@ pub(super) fn compile(context: &Context, graph: Graph, given: &[Given], how: How
         let _span = span::begin(SpanKind::Rewrite, "", graph.nodes().len() as u64);
         rewrite(&graph)
     };
+    let (nodes, left) = (graph.nodes().len(), rewritten.nodes().len());
+    tracing::debug!(target: "thalweg::graph", nodes, left, "graph rewritten");
     let program = lowered(context, &rewritten, given)?;
     let executable = Executable::compile_traced(context.engine(), &program, how.captured)?;
     Ok(executable.with_recipe(Recipe::new(graph, given, how)))
@@ -67,8 +69,11 @@ pub(super) fn compile(context: &Context, graph: Graph, given: &[Given], how: How
 pub(super) fn lowered(context: &Context, rewritten: &Graph, given: &[Given]) -> Result<Program> {
     let engine = context.engine();
     let _span = span::begin(SpanKind::Lower, "", rewritten.nodes().len() as u64);
-    lower(rewritten, given, &**engine)
-        .map_err(|refusal| Failure::tagged(refusal, OpTag::NONE, Some(engine.device())).into())
+    let program = lower(rewritten, given, &**engine)
+        .map_err(|refusal| Failure::tagged(refusal, OpTag::NONE, Some(engine.device())))?;
+    let (nodes, steps) = (rewritten.nodes().len(), program.steps.len());
+    tracing::debug!(target: "thalweg::lower", nodes, steps, "graph lowered");
+    Ok(program)
 }
 
 /// The tensor with its elements in a buffer: runs what was recorded, and makes a buffer for a constant. `tag` is who asks.
