@@ -3,13 +3,15 @@
 mod options;
 mod precision;
 mod settings;
+mod size;
 #[cfg(test)]
 mod tests;
 
-pub use options::{ContextBuilder, Size};
+pub use options::ContextBuilder;
 pub use precision::Precision;
 pub(crate) use precision::{is_active, set_precision_of_process};
 pub(crate) use settings::PRECISION_MODE;
+pub use size::Size;
 
 use crate::engine::{Engine, open};
 use crate::error::Result;
