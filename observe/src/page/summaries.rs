@@ -1,7 +1,7 @@
 //! Summaries in the page: columns of numbers, buckets and pictures.
 
 use crate::page::columns::{Heap, Place};
-use crate::summaries::{Folder, Frame, Landscape, Point, Stop, Summaries};
+use crate::summaries::{Folder, Frame, Landscape, Point, Row, Stop, Summaries};
 use serde::Serialize;
 use thalweg_summary::{Histogram, Image};
 
@@ -33,6 +33,8 @@ struct Scalars {
 #[derive(Clone, Debug, Serialize)]
 struct Histograms {
     tag: String,
+    /// Histograms before they were thinned.
+    seen: usize,
     frames: Vec<Counted>,
 }
 
@@ -52,6 +54,8 @@ struct Counted {
 #[derive(Clone, Debug, Serialize)]
 struct Images {
     tag: String,
+    /// Images before they were thinned.
+    seen: usize,
     frames: Vec<Picture>,
 }
 
@@ -80,18 +84,10 @@ impl SummaryIndex {
     pub(crate) fn new(name: String, folder: &Folder, all: &Summaries, heap: &mut Heap) -> SummaryIndex {
         let mut notes = all.notes.clone();
         let mut images = Vec::new();
-        for (tag, frames) in &all.images.tags {
-            let known: Vec<Picture> = frames.iter().filter_map(|frame| picture(frame, heap)).collect();
-            if known.len() < frames.len() {
-                notes.push(format!(
-                    "{}: images of {tag} are neither PNG, JPEG nor GIF",
-                    folder.path.display()
-                ));
-            }
-            images.push(Images {
-                tag: tag.clone(),
-                frames: known,
-            });
+        for (tag, row) in &all.images.tags {
+            let (known, why) = pictures(tag, row, heap);
+            notes.extend(why.map(|why| format!("{}: images of {tag} {why}", folder.path.display())));
+            images.push(known);
         }
         SummaryIndex {
             name,
@@ -101,9 +97,10 @@ impl SummaryIndex {
                 .map(|(tag, points)| scalars(tag, points.len(), &all.shown(points), heap))
                 .collect(),
             histograms: (all.histograms.tags.iter())
-                .map(|(tag, frames)| Histograms {
+                .map(|(tag, row)| Histograms {
                     tag: tag.clone(),
-                    frames: frames.iter().map(|frame| counted(frame, heap)).collect(),
+                    seen: row.seen,
+                    frames: row.frames.iter().map(|frame| counted(frame, heap)).collect(),
                 })
                 .collect(),
             images,
@@ -135,6 +132,24 @@ fn counted(frame: &Frame<Histogram>, heap: &mut Heap) -> Counted {
         limits: heap.floats(histogram.limits.iter().copied()),
         buckets: heap.floats(histogram.buckets.iter().copied()),
     }
+}
+
+/// The pictures of a tag, and why some of them are not shown.
+fn pictures(tag: &str, row: &Row<Image>, heap: &mut Heap) -> (Images, Option<&'static str>) {
+    let frames: Vec<Picture> = (row.frames.iter())
+        .filter_map(|frame| picture(frame, heap))
+        .collect();
+    let why = match (row.frames.len(), frames.len()) {
+        (0, _) => Some("have no room in the page"),
+        (all, shown) if shown < all => Some("are neither PNG, JPEG nor GIF"),
+        (_, _) => None,
+    };
+    let images = Images {
+        tag: tag.to_owned(),
+        seen: row.seen,
+        frames,
+    };
+    (images, why)
 }
 
 /// A picture that a browser draws and that holds no program.

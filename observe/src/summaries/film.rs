@@ -13,17 +13,23 @@ pub(crate) struct Frame<T> {
     pub(crate) value: T,
 }
 
+/// The frames of a tag that are kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Row<T> {
+    pub(crate) frames: Vec<Frame<T>>,
+    /// How many came, without those that others replaced.
+    pub(crate) seen: usize,
+}
+
 /// Frames by tag, spread evenly over the steps.
 #[derive(Clone, Debug)]
 pub(crate) struct Film<T> {
-    pub(crate) tags: BTreeMap<String, Vec<Frame<T>>>,
+    pub(crate) tags: BTreeMap<String, Row<T>>,
     /// Most frames of a tag.
     each: usize,
     /// Most bytes of all frames.
     room: usize,
     used: usize,
-    /// Frames that were left out.
-    pub(crate) left_out: usize,
 }
 
 impl<T> Film<T> {
@@ -33,25 +39,28 @@ impl<T> Film<T> {
             each,
             room,
             used: 0,
-            left_out: 0,
         }
     }
 
     /// Adds a frame. A step that comes again replaces what was there from it on.
     pub(crate) fn push(&mut self, tag: &str, frame: Frame<T>) {
+        let row = self.tags.entry(tag.to_owned()).or_insert(Row {
+            frames: Vec::new(),
+            seen: 0,
+        });
+        row.seen += 1;
         if frame.bytes > self.room {
-            self.left_out += 1;
             return;
         }
-        let row = self.tags.entry(tag.to_owned()).or_default();
-        while let Some(last) = row.pop_if(|last| last.step >= frame.step) {
+        let frames = &mut row.frames;
+        while let Some(last) = frames.pop_if(|last| last.step >= frame.step) {
             self.used -= last.bytes;
+            row.seen -= 1;
         }
         self.used += frame.bytes;
-        row.push(frame);
-        if row.len() > self.each {
-            self.used -= crowded(row);
-            self.left_out += 1;
+        frames.push(frame);
+        if frames.len() > self.each {
+            self.used -= crowded(frames);
         }
         while self.used > self.room {
             self.make_room();
@@ -60,12 +69,12 @@ impl<T> Film<T> {
 
     /// Takes a frame away from the tag with the most of them, and of those with as many from the one that takes the most bytes.
     fn make_room(&mut self) {
-        let size = |row: &Vec<Frame<T>>| (row.len(), row.iter().map(|frame| frame.bytes).sum::<usize>());
+        let bytes = |row: &Row<T>| row.frames.iter().map(|frame| frame.bytes).sum::<usize>();
+        let size = |row: &Row<T>| (row.frames.len(), bytes(row));
         let Some(row) = self.tags.values_mut().max_by_key(|row| size(row)) else {
             return;
         };
-        self.used -= crowded(row);
-        self.left_out += 1;
+        self.used -= crowded(&mut row.frames);
     }
 }
 
@@ -93,7 +102,7 @@ mod tests {
     }
 
     fn steps(film: &Film<()>, tag: &str) -> Vec<i64> {
-        film.tags[tag].iter().map(|frame| frame.step).collect()
+        film.tags[tag].frames.iter().map(|frame| frame.step).collect()
     }
 
     #[test]
@@ -104,7 +113,7 @@ mod tests {
         assert_eq!((kept.len(), kept[0], kept[15]), (16, 0, 999));
         let gaps = kept.windows(2).map(|two| two[1] - two[0]);
         assert!(gaps.clone().max().unwrap() <= 200, "{kept:?}");
-        assert_eq!(film.left_out, 984);
+        assert_eq!(film.tags["a"].seen, 1000);
     }
 
     #[test]
@@ -114,7 +123,7 @@ mod tests {
             film.push("a", frame(step, 10));
         }
         assert_eq!(steps(&film, "a"), [1, 2, 5]);
-        assert_eq!((film.used, film.left_out), (30, 0));
+        assert_eq!((film.used, film.tags["a"].seen), (30, 3));
     }
 
     #[test]
@@ -126,7 +135,7 @@ mod tests {
         assert_eq!(steps(&film, "large"), [0, 1]);
         assert_eq!(steps(&film, "many").len(), 2);
         film.push("huge", frame(0, 11));
-        assert!(!film.tags.contains_key("huge"));
+        assert!(steps(&film, "huge").is_empty());
         (0..20).for_each(|tag| film.push(&tag.to_string(), frame(0, 3)));
         assert!(film.used <= 10);
     }

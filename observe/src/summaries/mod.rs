@@ -6,7 +6,7 @@ mod landscape;
 mod read;
 mod scalar;
 
-pub(crate) use film::Frame;
+pub(crate) use film::{Frame, Row};
 pub(crate) use find::{Folder, folders};
 pub(crate) use landscape::{Landscape, Stop};
 pub(crate) use read::{Budget, Summaries};

@@ -253,8 +253,8 @@ mod tests {
         assert_eq!(all.scalars.keys().collect::<Vec<_>>(), ["loss", "modern"]);
         assert_eq!(all.scalars["modern"].last().unwrap().value, 300.0);
         assert_eq!(all.shown(&all.scalars["loss"]).len(), 300);
-        assert_eq!(all.histograms.tags["w"].len(), HISTOGRAMS);
-        assert_eq!(all.images.tags["x"].len(), IMAGES);
+        assert_eq!(all.histograms.tags["w"].frames.len(), HISTOGRAMS);
+        assert_eq!(all.images.tags["x"].frames.len(), IMAGES);
         assert_eq!(all.lineage.unwrap()["train"]["epochs"], 3);
         assert!(all.notes.is_empty());
     }

@@ -24,7 +24,7 @@ function histogramsPanel(app, root) {
     const some = kept.all ? fit : fit.slice(0, FILMS);
     const chosen = (name) => kept.chosen.get(name) ?? kept.chosen.set(name, { step: null }).get(name);
     const charts = some.map(({ row, summary }) => new Distributions(row, SERIES[summary.at % SERIES.length], kept.kind, chosen(`${summary.name}: ${row.tag}`)));
-    const box = ({ row, summary }, at) => el("div", { class: "card box" }, tagTitle(app, row.tag, summary), el("div", { class: "distribution" }, charts[at].all.element, charts[at].one.element));
+    const box = ({ row, summary }, at) => el("div", { class: "card box" }, tagTitle(app, row.tag, summary, thinnedNote(row.frames.length, row.seen, "step", "Those that are shown are spread over the steps")), el("div", { class: "distribution" }, charts[at].all.element, charts[at].one.element));
     const rest = fit.length - some.length;
     const more = el("button", { type: "button", class: "action", onclick: () => {
       kept.all = true;

@@ -45,7 +45,7 @@ function pictureBox(app, row, step, kept) {
   const size = frame.width && frame.height ? `${frame.width} × ${frame.height}` : "";
   const fits = frame.width && frame.width < SIZES[kept.size] ? " pixels" : "";
   const picture = el("img", { class: `picture${fits}`, src: frame.url, alt: `${row.tag}, step ${frame.step}`, style: frame.width && frame.height ? { aspectRatio: `${frame.width} / ${frame.height}` } : {} });
-  return el("figure", { class: "card box" }, tagTitle(app, row.tag, row.summary), picture, el("figcaption", {}, el("span", {}, `step ${count(frame.step)}`), el("span", {}, size)));
+  return el("figure", { class: "card box" }, tagTitle(app, row.tag, row.summary), picture, el("figcaption", {}, el("span", {}, `step ${count(frame.step)}`), thinnedNote(row.frames.length, row.seen, "image", "Those that are shown are spread over the steps"), el("span", {}, size)));
 }
 
 panels.push({ id: "images", title: "Images", summaries: true, make: imagesPanel });

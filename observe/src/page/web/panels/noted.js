@@ -38,6 +38,11 @@ function tagTitle(app, tag, summary, ...rest) {
   return el("h2", {}, el("span", { class: "tag" }, tag), run, rest);
 }
 
+// How many of what was noted are drawn, where that is not all.
+function thinnedNote(drawn, seen, noun, title) {
+  return drawn < seen ? el("span", { class: "soft", title }, `${count(drawn)} of ${plural(seen, noun)}`) : null;
+}
+
 // Whether a tag has each word of a filter.
 function fitsFilter(filter, tag) {
   const text = tag.toLowerCase();

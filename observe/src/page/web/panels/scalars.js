@@ -73,7 +73,7 @@ function scalarBox(tag, rows, canvas, kept) {
   } }, "⤢");
   const seen = rows.reduce((sum, row) => sum + row.seen, 0);
   const drawn = rows.reduce((sum, row) => sum + row.steps.length, 0);
-  const thinned = drawn < seen ? el("span", { class: "soft", title: "Smallest and largest values are kept" }, `${count(drawn)} of ${plural(seen, "point")}`) : null;
+  const thinned = thinnedNote(drawn, seen, "point", "Smallest and largest values are kept");
   const last = rows.length === 1 ? el("span", {}, figure(rows[0].values.at(-1))) : null;
   box.append(el("h2", {}, el("span", { class: "tag", title: tag }, tag), el("span", { class: "grow" }), thinned, last, button), canvas.element);
   return box;
