@@ -1,11 +1,13 @@
 //! The errors of this crate.
 
+mod dump;
 pub mod failure;
 mod indices;
 mod memory;
 mod numerics;
 pub mod tag;
 
+pub use dump::DumpError;
 pub use indices::IndexError;
 pub use memory::{Holder, OutOfMemory};
 pub use numerics::{InputRange, NumericsError};
@@ -66,6 +68,9 @@ pub enum Error {
     /// A profile cannot begin or go on.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    /// Values cannot be dumped, or no longer.
+    #[error(transparent)]
+    Dump(#[from] DumpError),
     /// Data is not in its format, or is something that tensors cannot hold.
     #[error("{}{format}: {message}", In(path.as_deref()))]
     Format {
