@@ -3,12 +3,14 @@
 mod options;
 mod precision;
 mod settings;
+mod size;
 #[cfg(test)]
 mod tests;
 
-pub use options::{ContextBuilder, Size};
+pub use options::ContextBuilder;
 pub use precision::Precision;
 pub(crate) use precision::is_active;
+pub use size::Size;
 
 use crate::dump;
 use crate::engine::Engine;

@@ -4,6 +4,7 @@ use super::settings::{
     CHECK_INDICES, CHECK_NUMERICS, DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, ENABLE_EXCEPTION_DUMP, FAST_MATH,
     MEMORY_LIMIT, MODE, PRECISION_MODE, RESERVE_CLASS_NAME_IN_SCOPE, SEED, STREAMS,
 };
+use super::size::Size;
 use super::{Context, Mode, Precision, Settings};
 use crate::dump;
 use crate::error::Result;
@@ -48,60 +49,6 @@ pub struct ContextBuilder {
     reserve_class_name_in_scope: Option<bool>,
     check_indices: Option<bool>,
     enable_exception_dump: Option<bool>,
-}
-
-/// A number of bytes, or a text such as `8 GiB`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
-#[non_exhaustive]
-pub enum Size {
-    /// Bytes.
-    Bytes(u64),
-    /// A number and a unit: B, kB, MB, GB, KiB, MiB, GiB, TiB.
-    Text(String),
-}
-
-impl From<u64> for Size {
-    fn from(bytes: u64) -> Size {
-        Size::Bytes(bytes)
-    }
-}
-
-impl From<&str> for Size {
-    fn from(text: &str) -> Size {
-        Size::Text(text.to_owned())
-    }
-}
-
-impl Size {
-    fn bytes(&self) -> Result<u64, Refusal> {
-        let text = match self {
-            Size::Bytes(bytes) => return Ok(*bytes),
-            Size::Text(text) => text.trim(),
-        };
-        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        let (number, unit) = text.split_at(digits);
-        let factor = match unit.trim() {
-            "" | "B" => 1,
-            "kB" => 1_000,
-            "MB" => 1_000_000,
-            "GB" => 1_000_000_000,
-            "KiB" => 1 << 10,
-            "MiB" => 1 << 20,
-            "GiB" => 1 << 30,
-            "TiB" => 1_u64 << 40,
-            _ => 0,
-        };
-        let bytes = number
-            .parse::<u64>()
-            .ok()
-            .filter(|_| factor != 0)
-            .and_then(|n| n.checked_mul(factor));
-        bytes.ok_or_else(|| {
-            Refusal::new(format!("memory limit {text:?} is no size"))
-                .help("write a whole number and B, kB, MB, GB, KiB, MiB, GiB or TiB, as in `8 GiB`")
-        })
-    }
 }
 
 impl FromStr for Mode {
@@ -424,22 +371,6 @@ fn entropy() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_have_units() {
-        for (text, bytes) in [
-            ("512", 512),
-            ("3 kB", 3000),
-            ("8 GiB", 8 << 30),
-            ("1MiB", 1 << 20),
-            ("2TiB", 2 << 40),
-        ] {
-            assert_eq!(Size::from(text).bytes().unwrap(), bytes, "{text}");
-        }
-        for text in ["", "GiB", "-1", "1.5 GiB", "8 gib", "99999999999 TiB"] {
-            assert!(Size::from(text).bytes().is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn options_come_from_toml_and_from_variables() {

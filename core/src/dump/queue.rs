@@ -32,16 +32,19 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(writer: Writer) -> Result<Queue, DumpError> {
-        Queue::with(LIMIT, writer)
+    pub(super) fn new(mut writer: Writer) -> Result<Queue, DumpError> {
+        Queue::with(LIMIT, move |message| writer.take(message))
     }
 
-    fn with(limit: u64, mut writer: Writer) -> Result<Queue, DumpError> {
+    fn with(
+        limit: u64,
+        take: impl FnMut(Message) -> Result<(), DumpError> + Send + 'static,
+    ) -> Result<Queue, DumpError> {
         let shared = Arc::new(Shared::default());
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("thalweg dump".into())
-            .spawn(move || of_thread.write(|message| writer.take(message)))
+            .spawn(move || of_thread.write(take))
             .map_err(|error| DumpError::Thread {
                 error: Arc::new(error),
             })?;
@@ -115,5 +118,48 @@ impl Shared {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    #[test]
+    fn who_hands_over_waits_while_too_much_waits() {
+        let (release, released) = mpsc::channel();
+        let limit = 2 * Message::End.bytes();
+        let take = move |_| {
+            let _ = released.recv();
+            Ok(())
+        };
+        let queue = Arc::new(Queue::with(limit, take).unwrap());
+        queue.push(Message::End).unwrap();
+        queue.push(Message::End).unwrap();
+        let third = std::thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.push(Message::End)
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!third.is_finished(), "two fill the queue");
+        release.send(()).unwrap();
+        third.join().unwrap().unwrap();
+        drop(release);
+        queue.close().unwrap();
+        assert_eq!(queue.shared.state.lock().bytes, 0);
+    }
+
+    #[test]
+    fn an_error_comes_back_and_nobody_waits_any_more() {
+        let error = || DumpError::Value {
+            name: "x".to_owned(),
+            message: "y".to_owned(),
+        };
+        let queue = Queue::with(1, move |_| Err(error())).unwrap();
+        let told = (0..1000).find_map(|_| queue.push(Message::End).err());
+        assert!(told.is_some() && queue.close().is_err());
+        assert!(queue.push(Message::End).is_err());
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::options::by_name::Key;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 /// The configuration with one key of a section.
@@ -165,4 +166,24 @@ fn combinations_are_judged() {
     let both = DumpOptions::from_json(both).unwrap();
     assert!(!both.is_async() && both.is_on());
     assert_eq!(both.overflow(), OpDebugMode::Off);
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_options_or_an_error_of_one_line(
+        section in "common_dump_settings|e2e_dump_settings|async_dump_settings|\\PC*",
+        key in "path|net_name|iteration|kernels|support_device|enable|op_debug_mode|.*",
+        value in "0|true|\"[0-9|-]*\"|\\[\"name-regex\\(.*\\)\"\\]|\"/.*\"|\\PC*",
+    ) {
+        let whole = format!("{{{}: {{{}: {value}}}}}", json!(section), json!(key));
+        for text in [whole, section, value] {
+            match DumpOptions::from_json(&text) {
+                Ok(options) => prop_assert!(options.check().is_ok()),
+                Err(error) => prop_assert_eq!(error.to_string().lines().count(), 1, "{}", error),
+            }
+            if let Err(error) = text.parse::<Iterations>() {
+                prop_assert_eq!(error.to_string().lines().count(), 1, "{}", error);
+            }
+        }
+    }
 }
