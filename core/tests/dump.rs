@@ -15,9 +15,9 @@ mod overflow;
 mod reader;
 
 use std::path::Path;
-use thalweg::interchange::npy;
+use thalweg::interchange::{npy, safetensors};
 use thalweg::observe::{self, DumpOptions};
-use thalweg::{Context, DType, F8E4M3, F8E5M2, Tensor};
+use thalweg::{Context, Tensor};
 
 /// A context of its own.
 fn cx() -> Context {
@@ -42,19 +42,17 @@ fn input(cx: &Context) -> Tensor {
 
 /// The bytes of a tensor's elements.
 fn bytes(tensor: &Tensor) -> Vec<u8> {
-    match tensor.dtype().unwrap() {
-        DType::F8E4M3 => (tensor.to_vec::<F8E4M3>().unwrap().iter())
-            .map(|x| x.to_bits())
-            .collect(),
-        DType::F8E5M2 => (tensor.to_vec::<F8E5M2>().unwrap().iter())
-            .map(|x| x.to_bits())
-            .collect(),
-        _ => {
-            let file = npy::encode(tensor).unwrap();
-            let header = usize::from(u16::from_le_bytes([file[8], file[9]]));
-            file[10 + header..].to_vec()
-        }
+    if let Ok(file) = npy::encode(tensor) {
+        let header = usize::from(u16::from_le_bytes([file[8], file[9]]));
+        return file[10 + header..].to_vec();
     }
+    // NumPy has no type for it.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.safetensors");
+    safetensors::save(&path, &[("x", tensor)], &[("", ""); 0]).unwrap();
+    let file = std::fs::read(path).unwrap();
+    let header = u64::from_le_bytes(file[..8].try_into().unwrap());
+    file[8 + header as usize..].to_vec()
 }
 
 /// Dumps what `run` computes.

@@ -9,11 +9,10 @@ use crate::dump::environment;
 use crate::dump::item::{Item, Place, Standing};
 use crate::error::tag::OpTag;
 use crate::error::{DumpError, Error};
-use crate::hal::{DType, F8E4M3, F8E5M2};
+use crate::hal::DType;
 use crate::types::call::Port;
 use crate::types::statistics::Statistics;
 use crate::value::{Repr, Tensor};
-use half::{bf16, f16};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -200,22 +199,49 @@ fn judge(
 
 /// Whether a result of finite operands has overflowed. One that was given an infinite constant may be infinite.
 fn overflows(dtype: DType, figures: &Statistics, infinite: bool) -> bool {
-    let largest = match dtype {
-        DType::F16 => f16::MAX.to_f64(),
-        DType::BF16 => bf16::MAX.to_f64(),
-        DType::F8E4M3 => f64::from(F8E4M3::MAX.to_f32()),
-        DType::F8E5M2 => f64::from(F8E5M2::MAX.to_f32()),
-        DType::F64 | DType::F32 => f64::INFINITY,
-        DType::I64
-        | DType::I32
-        | DType::I16
-        | DType::I8
-        | DType::U64
-        | DType::U32
-        | DType::U16
-        | DType::U8
-        | DType::Bool => return false,
+    if !dtype.is_float() {
+        return false;
+    }
+    let largest = if dtype.size() > 2 {
+        f64::INFINITY
+    } else {
+        largest(dtype)
     };
     let at_the_end = figures.max >= largest || figures.min <= -largest;
     figures.nan > 0 || !infinite && (figures.infinite > 0 || at_the_end)
+}
+
+/// The largest number of a float of 16 or 8 bits.
+fn largest(dtype: DType) -> f64 {
+    let facts = dtype.facts();
+    let exponent_bits = 8 * dtype.size() as u32 - 1 - facts.mantissa;
+    let bias = (1 << (exponent_bits - 1)) - 1;
+    let unit = (-f64::from(facts.mantissa)).exp2();
+    match facts.infinite {
+        true => (2.0 - unit) * f64::from(bias).exp2(),
+        // The highest exponent has numbers, and NaN in place of the last of them.
+        false => (2.0 - 2.0 * unit) * f64::from(bias + 1).exp2(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::element::Element;
+    use half::{bf16, f16};
+    use thalweg_hal::for_dtype;
+
+    #[test]
+    fn the_largest_number_is_that_of_the_type() {
+        assert_eq!(largest(DType::F16), f16::MAX.to_f64());
+        assert_eq!(largest(DType::BF16), bf16::MAX.to_f64());
+        let narrow = |dtype: &DType| dtype.is_float() && dtype.size() == 1;
+        for dtype in DType::ALL.into_iter().filter(narrow) {
+            // Every number of eight bits.
+            let numbers =
+                (0..256).map(|bits| for_dtype!(dtype, T => <T as Element>::from_bits(bits).to_f64()));
+            let greatest = numbers.filter(|number| number.is_finite()).fold(0.0, f64::max);
+            assert_eq!(largest(dtype), greatest, "{dtype}");
+        }
+    }
 }
