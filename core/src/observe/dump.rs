@@ -61,9 +61,10 @@ impl Context {
     /// use thalweg::{Context, Tensor, interchange::npy};
     /// # let path = std::env::temp_dir().join(format!("thalweg-doc-dump-{}", std::process::id()));
     /// let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 4.0], 2, &cx);
     /// let dump = cx.dump(&DumpOptions::to(path.to_str().unwrap()))?;
     /// observe::restart_calls();
-    /// Tensor::from_slice(&[1.0_f32, 4.0], 2, &cx).sqrt().to_vec::<f32>()?;
+    /// x.sqrt().to_vec::<f32>()?;
     /// dump.finish()?;
     /// let folder = path.join("Net/device_0/iteration_0");
     /// let file = folder.join("Default--sqrt-op1_output_0_shape_2_Float32_DefaultFormat.npy");
