@@ -13,6 +13,7 @@ pub(crate) use precision::{is_active, set_precision_of_process};
 pub(crate) use settings::PRECISION_MODE;
 pub use size::Size;
 
+use crate::dump;
 use crate::engine::{Engine, open};
 use crate::error::Result;
 use crate::hal::{self, Device, Stream};
@@ -48,6 +49,7 @@ struct Inner {
     streams: Vec<Stream>,
     numerics: AtomicBool,
     indices: AtomicBool,
+    exceptions: AtomicBool,
     looking: Mutex<Option<Looking>>,
 }
 
@@ -68,9 +70,10 @@ impl Context {
     /// A context on the device that `target` names: `cpu`, `cuda:1`, a plugin's name, or `auto`.
     ///
     /// # Errors
-    /// As [`hal::device`]; the session was shut down.
+    /// As [`hal::device`]; a configuration of dumps that says what is not allowed; the session was shut down.
     pub fn new(target: &str) -> Result<Context> {
         open::check()?;
+        dump::environment::begin()?;
         Ok(Context::on(hal::device(target)?))
     }
 
@@ -85,6 +88,9 @@ impl Context {
 
     fn with(device: Device, settings: Settings, streams: Vec<Stream>) -> Context {
         environment::begin();
+        if let Err(error) = dump::environment::begin() {
+            tracing::error!("{error}; nothing is dumped");
+        }
         Context(Arc::new(Inner {
             engine: Engine::of(&device),
             mode: AtomicU8::new(Mode::Eager as u8),
@@ -94,6 +100,7 @@ impl Context {
             streams,
             numerics: AtomicBool::new(false),
             indices: AtomicBool::new(false),
+            exceptions: AtomicBool::new(false),
             looking: Mutex::default(),
         }))
     }
@@ -177,7 +184,7 @@ impl Context {
     fn check(&self, which: &AtomicBool, on: bool) {
         let mut looking = self.0.looking.lock();
         which.store(on, Ordering::Relaxed);
-        let any = self.checks_numerics() || self.checks_indices();
+        let any = self.checks_numerics() || self.checks_indices() || self.dumps_exceptions();
         if any && looking.is_none() {
             *looking = Some(Looking::begin());
         } else if !any {
@@ -206,6 +213,28 @@ impl Context {
     /// [`Error::Index`]: crate::Error::Index
     pub fn check_indices(&self, on: bool) {
         self.check(&self.0.indices, on);
+    }
+
+    /// Whether the inputs of a call that fails on the device are written to files from now on; off at first. Each call of a program
+    /// then waits for the device.
+    ///
+    /// The files lie in the working directory, in a folder `exception_dump_…` that the log names: a `manifest.json` with the error,
+    /// inputs as npy, and outputs, which are unspecified and have no file. A lost device has no values any more, which the manifest
+    /// says too. A process writes at most 16 such folders.
+    ///
+    /// ```
+    /// let cx = thalweg::Context::new("cpu")?;
+    /// cx.enable_exception_dump(true);
+    /// assert!(cx.dumps_exceptions());
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn enable_exception_dump(&self, on: bool) {
+        self.check(&self.0.exceptions, on);
+    }
+
+    /// Whether [`Context::enable_exception_dump`] is on.
+    pub fn dumps_exceptions(&self) -> bool {
+        self.0.exceptions.load(Ordering::Relaxed)
     }
 
     /// Whether [`Context::check_indices`] is on.

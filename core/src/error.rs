@@ -1,5 +1,6 @@
 //! The errors of this crate.
 
+mod dump;
 pub mod failure;
 mod indices;
 mod memory;
@@ -7,6 +8,7 @@ mod numerics;
 mod session;
 pub mod tag;
 
+pub use dump::DumpError;
 pub use indices::IndexError;
 pub use memory::{Holder, OutOfMemory};
 pub use numerics::{InputRange, NumericsError};
@@ -71,6 +73,9 @@ pub enum Error {
     /// Options of the session or of its logs are wrong or late, or the session was shut down.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// Values cannot be dumped, or no longer.
+    #[error(transparent)]
+    Dump(#[from] DumpError),
     /// Data is not in its format, or is something that tensors cannot hold.
     #[error("{}{format}: {message}", In(path.as_deref()))]
     Format {

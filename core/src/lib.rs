@@ -70,6 +70,7 @@
 mod composite;
 pub mod context;
 pub mod control;
+mod dump;
 mod engine;
 pub mod error;
 mod exec;
@@ -96,7 +97,7 @@ pub use thalweg_runtime::{hal, host, loader, parallel};
 
 pub use context::{Context, Mode, Precision};
 pub use control::{checkpoint, cond, fori_loop, scan, while_loop};
-pub use error::{Error, Holder, IndexError, NumericsError, OutOfMemory, Result, SessionError};
+pub use error::{DumpError, Error, Holder, IndexError, NumericsError, OutOfMemory, Result, SessionError};
 pub use grad::{grad, hessian, jacobian, no_grad, stop_gradient, value_and_grad, vjp};
 pub use hal::{DType, Device, Event, F8E4M3, F8E5M2, Stream, Target};
 pub use jit::{Jit, jit};

@@ -29,8 +29,7 @@
 //! is computed. A record takes some 50 ns of the thread that it happens on; a thread of its own writes the file. A thread that
 //! is too far ahead loses events, which are counted.
 
-#[doc(hidden)]
-pub mod by_name;
+mod dump;
 mod memory;
 mod metrics;
 mod named;
@@ -42,11 +41,20 @@ mod schedule;
 mod tests;
 mod watch;
 
-pub use crate::exec::values::{CallInfo, Phase, Port, Statistics, Watched};
+pub use crate::dump::{
+    DumpMode, DumpOptions, Figure, FileFormat, InputOutput, Iterations, OpDebugMode, SavedData,
+};
+pub use crate::error::DumpError;
+pub use crate::exec::values::Watched;
+#[doc(hidden)]
+pub use crate::options::by_name;
 pub use crate::record::error::ProfileError;
 pub use crate::record::recording;
 pub use crate::record::recording::SpanKind;
+pub use crate::types::call::{CallInfo, Phase, Port};
+pub use crate::types::statistics::Statistics;
 pub use by_name::{OptionKey, near};
+pub use dump::Dump;
 pub use memory::{
     Block, BlockRange, Change, LiveBuffer, MemoryChange, MemorySnapshot, memory_snapshot,
     record_memory_history,

@@ -1,10 +1,11 @@
 //! How a context is asked for: in code, by environment variables, or in a TOML file.
 
 use super::settings::{
-    CHECK_INDICES, CHECK_NUMERICS, DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, FAST_MATH, MEMORY_LIMIT, MODE,
-    PRECISION_MODE, RESERVE_CLASS_NAME_IN_SCOPE, SEED, STREAMS,
+    CHECK_INDICES, CHECK_NUMERICS, DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, ENABLE_EXCEPTION_DUMP, FAST_MATH,
+    MEMORY_LIMIT, MODE, PRECISION_MODE, RESERVE_CLASS_NAME_IN_SCOPE, SEED, STREAMS,
 };
 use super::{Context, Mode, Precision, Settings, Size};
+use crate::dump;
 use crate::engine::open;
 use crate::error::Result;
 use crate::error::failure::Refusal;
@@ -47,6 +48,7 @@ pub struct ContextBuilder {
     check_numerics: Option<bool>,
     reserve_class_name_in_scope: Option<bool>,
     check_indices: Option<bool>,
+    enable_exception_dump: Option<bool>,
 }
 
 /// The bytes of a limit.
@@ -199,8 +201,16 @@ impl ContextBuilder {
         self
     }
 
+    /// Whether the inputs of a call that fails are written to files: see [`Context::enable_exception_dump`].
+    #[must_use]
+    pub fn enable_exception_dump(mut self, on: bool) -> ContextBuilder {
+        self.enable_exception_dump = Some(on);
+        self
+    }
+
     /// The options of a TOML text: `device_target`, `device_id`, `mode`, `memory_limit`, `seed`, `deterministic`, `streams`, `threads`,
-    /// `layers`, `precision_mode`, `fast_math`, `check_numerics`, `check_indices`, `reserve_class_name_in_scope`.
+    /// `layers`, `precision_mode`, `fast_math`, `check_numerics`, `check_indices`, `reserve_class_name_in_scope`,
+    /// `enable_exception_dump`.
     ///
     /// # Errors
     /// No TOML; an option that does not exist or has another type.
@@ -263,6 +273,7 @@ impl ContextBuilder {
                 of(RESERVE_CLASS_NAME_IN_SCOPE),
             )?,
             check_indices: truth(CHECK_INDICES.variable, of(CHECK_INDICES))?,
+            enable_exception_dump: truth(ENABLE_EXCEPTION_DUMP.variable, of(ENABLE_EXCEPTION_DUMP))?,
         };
         if value(FORMER_THREADS).is_some() {
             return Err(Refusal::new(format!("{FORMER_THREADS} is not read"))
@@ -277,7 +288,7 @@ impl ContextBuilder {
     /// # Errors
     /// A device that is not there, with the reason and what there is instead; a target and an id that contradict each other; a
     /// limit that is no size; a number of streams or threads that cannot be; another number of threads than an earlier context set; other
-    /// layers than the process has; a session that was shut down.
+    /// layers than the process has; a configuration of dumps that says what is not allowed; a session that was shut down.
     pub fn build(self) -> Result<Context> {
         open::check()?;
         let limit = self.memory_limit.as_ref().map(limit_of).transpose()?;
@@ -298,6 +309,7 @@ impl ContextBuilder {
             }
             _ => Ok(()),
         };
+        dump::environment::begin()?;
         // What can be refused is, before the limit or the threads, which all contexts share, change.
         set(THREADS.get().copied().or(self.threads).unwrap_or(1))?;
         let asked = self.device_target.as_deref().unwrap_or("auto");
@@ -348,6 +360,7 @@ impl ContextBuilder {
         }
         cx.check_numerics(self.check_numerics.unwrap_or(false));
         cx.check_indices(self.check_indices.unwrap_or(false));
+        cx.enable_exception_dump(self.enable_exception_dump.unwrap_or(false));
         match (self.seed, self.deterministic) {
             (Some(seed), _) => cx.set_seed(seed),
             (None, Some(false)) => cx.set_seed(entropy()),

@@ -131,6 +131,16 @@ pub(super) const CHECK_INDICES: Setting = Setting {
     read_by: "`ContextBuilder`",
 };
 
+pub(super) const ENABLE_EXCEPTION_DUMP: Setting = Setting {
+    key: "enable_exception_dump",
+    variable: "THALWEG_ENABLE_EXCEPTION_DUMP",
+    way: Way::Option,
+    values: Values::OneOf(&["true", "false"]),
+    default: "false",
+    about: "Whether the inputs of a call that fails on the device are written to files in the working directory. Each call then waits for the device.",
+    read_by: "`ContextBuilder`",
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,6 +165,7 @@ mod tests {
             CHECK_NUMERICS,
             RESERVE_CLASS_NAME_IN_SCOPE,
             CHECK_INDICES,
+            ENABLE_EXCEPTION_DUMP,
             LAYERS,
         ]
         .map(|row| row.key);

@@ -4,9 +4,9 @@ mod keys;
 #[cfg(test)]
 mod tests;
 
-use super::by_name::{self, OptionKey, WrongOption, near, parsed, set_all};
 use super::{Metric, Profile, ProfileBuilder, Schedule};
 use crate::error::Result;
+use crate::options::by_name::{self, OptionKey, WrongOption, near, parsed, set_all};
 use crate::record::error::ProfileError;
 use crate::record::switch;
 use keys::{KEYS, PROFILING};

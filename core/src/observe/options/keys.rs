@@ -1,8 +1,8 @@
 //! The keys, a row each.
 
 use super::{ProfileOptions, ProfilingOptions};
-use crate::observe::by_name::{Key, OptionKey, WrongOption, parsed, set_all, store};
 use crate::observe::{Metric, Schedule};
+use crate::options::by_name::{Key, OptionKey, WrongOption, parsed, set_all, store};
 use serde_json::Value;
 
 type Result<T> = std::result::Result<T, WrongOption>;
