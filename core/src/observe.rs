@@ -36,16 +36,20 @@ mod metrics;
 mod named;
 mod options;
 pub mod parts;
+mod print;
+mod print_file;
 mod profile;
 mod schedule;
 #[cfg(test)]
 mod tests;
 mod watch;
 
+pub use crate::exec::effects::{PrintItem, Printout};
 pub use crate::exec::values::{CallInfo, Phase, Port, Statistics, Watched};
 pub use crate::record::error::ProfileError;
 pub use crate::record::recording;
 pub use crate::record::recording::SpanKind;
+pub use crate::types::text::numbers;
 pub use by_name::{OptionKey, near};
 pub use memory::{
     Block, BlockRange, Change, LiveBuffer, MemoryChange, MemorySnapshot, memory_snapshot,
@@ -54,6 +58,8 @@ pub use memory::{
 pub use metrics::Metric;
 pub use named::{Range, Scope, counter, mark, phase, range, restart_calls, scope, span, update_scope};
 pub use options::{ProfileOptions, ProfilingOptions};
+pub use print::{Print, Prints, print};
+pub use print_file::PrintFile;
 pub use profile::{Profile, ProfileBuilder};
 pub use schedule::Schedule;
 pub use watch::{Selector, Watch};

@@ -4,6 +4,7 @@ pub mod element;
 pub mod layout;
 mod scalar;
 pub mod shape;
+pub(crate) mod text;
 
 pub use scalar::Scalar;
 pub(crate) use scalar::float_bits;
