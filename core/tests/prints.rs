@@ -47,10 +47,10 @@ fn the_screen_shows_them_whole() {
         print("begin");
         let ones = Tensor::ones([2, 1], DType::I32, &cx);
         jit(|x: &Tensor| print(("ones", x, true, 7, 0.5))).call(&ones);
-        print(&Tensor::zeros([0, 3], DType::F32, &cx));
+        print(Tensor::zeros([0, 3], DType::F32, &cx));
         print([&Tensor::scalar(1.5_f32, &cx)]);
-        print(&Tensor::arange(0, 1500, 1, &cx));
-        print(&ones.matmul(&ones));
+        print(Tensor::arange(0, 1500, 1, &cx));
+        print(ones.matmul(&ones));
         print("end");
         // No destructor runs.
         std::process::exit(0);
