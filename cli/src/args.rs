@@ -54,6 +54,31 @@ pub(crate) enum Command {
     /// Each DIR is a run, as `THALWEG_PROFILE=DIR PROGRAM` records it, or has what `SummaryCollector` notes, in it or below it. The page follows programs that still run. It listens on this machine
     /// alone, and needs no network. Ctrl-C ends it.
     View(View),
+    /// Show a file of prints, which the option print_file_path names
+    ///
+    /// A file that was cut or damaged is shown as far as it is whole, and a line on standard error says so. Ends with 0 when it is whole.
+    Print(Print),
+    /// Compare two dumps of values: the first op that differs, its line, and how the error grows
+    ///
+    /// Dumps of one device have to be equal bit for bit, those of two devices as far as their dtypes allow. Ends with 0 when they are.
+    Diff(Diff),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Diff {
+    /// A folder of dumped values, or one around such folders
+    #[arg(value_name = "A")]
+    pub(crate) a: PathBuf,
+    /// Another one
+    #[arg(value_name = "B")]
+    pub(crate) b: PathBuf,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Print {
+    /// The file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
 }
 
 #[derive(clap::Args)]

@@ -8,6 +8,8 @@
 //! | `thalweg plugins lock\|verify` | writes and checks the sums of plugins |
 //! | `thalweg trace DIR` | shows where the time of a recorded program goes, and writes its timeline and tables |
 //! | `thalweg view DIR` | shows the same in a browser, as one file, or in the terminal |
+//! | `thalweg diff A B` | compares two dumps of values: the first op that differs |
+//! | `thalweg print FILE` | shows what a program printed into a file |
 //!
 //! `cli/README.md` has the exit statuses and the fields of `--json`. A command that loads plugins runs in a child process (`guard`), so
 //! a crash of a plugin is a row in the report.
@@ -16,11 +18,13 @@
 mod args;
 mod conform;
 mod devices;
+mod diff;
 mod doctor;
 mod ended;
 mod found;
 mod guard;
 mod plugins;
+mod print;
 mod text;
 mod trace;
 mod verbose;
@@ -71,6 +75,8 @@ fn run(command: Command, out: &mut dyn Write) -> Outcome {
         Command::Plugins(args) => plugins::run(&args, out),
         Command::Trace(args) => trace::run(&args, out),
         Command::View(args) => view::run(&args, out),
+        Command::Diff(args) => diff::run(&args, out),
+        Command::Print(args) => print::run(&args, out),
     }
 }
 

@@ -35,6 +35,8 @@ mod metrics;
 mod named;
 mod options;
 pub mod parts;
+mod print;
+mod print_file;
 mod profile;
 mod schedule;
 #[cfg(test)]
@@ -45,6 +47,7 @@ pub use crate::dump::{
     DumpMode, DumpOptions, Figure, FileFormat, InputOutput, Iterations, OpDebugMode, SavedData,
 };
 pub use crate::error::DumpError;
+pub use crate::exec::effects::{PrintItem, Printout};
 pub use crate::exec::values::Watched;
 #[doc(hidden)]
 pub use crate::options::by_name;
@@ -53,6 +56,7 @@ pub use crate::record::recording;
 pub use crate::record::recording::SpanKind;
 pub use crate::types::call::{CallInfo, Phase, Port};
 pub use crate::types::statistics::Statistics;
+pub use crate::types::text::numbers;
 pub use by_name::{OptionKey, near};
 pub use dump::Dump;
 pub use memory::{
@@ -62,6 +66,8 @@ pub use memory::{
 pub use metrics::Metric;
 pub use named::{Range, Scope, counter, mark, phase, range, restart_calls, scope, span, update_scope};
 pub use options::{ProfileOptions, ProfilingOptions};
+pub use print::{Print, Prints, print};
+pub use print_file::PrintFile;
 pub use profile::{Profile, ProfileBuilder};
 pub use schedule::Schedule;
 pub use watch::{Selector, Watch};

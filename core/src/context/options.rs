@@ -2,7 +2,7 @@
 
 use super::settings::{
     CHECK_INDICES, CHECK_NUMERICS, DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, ENABLE_EXCEPTION_DUMP, FAST_MATH,
-    MEMORY_LIMIT, MODE, PRECISION_MODE, RESERVE_CLASS_NAME_IN_SCOPE, SEED, STREAMS,
+    MEMORY_LIMIT, MODE, PRECISION_MODE, PRINT_FILE_PATH, RESERVE_CLASS_NAME_IN_SCOPE, SEED, STREAMS,
 };
 use super::{Context, Mode, Precision, Settings, Size};
 use crate::dump;
@@ -14,7 +14,7 @@ use crate::loader::{LAYERS, layer_list};
 use crate::parallel::{self, FORMER_THREADS, MAX_THREADS, Pool};
 use crate::record;
 use serde::Deserialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::OnceLock;
 use thalweg_hal::settings::Setting;
@@ -49,6 +49,7 @@ pub struct ContextBuilder {
     reserve_class_name_in_scope: Option<bool>,
     check_indices: Option<bool>,
     enable_exception_dump: Option<bool>,
+    print_file_path: Option<PathBuf>,
 }
 
 /// The bytes of a limit.
@@ -208,9 +209,19 @@ impl ContextBuilder {
         self
     }
 
+    /// The file that [`print`](crate::observe::print) writes to instead of the screen; an empty path stands for the screen. `{r}` is
+    /// replaced by the rank of the process. It is the process's, for all contexts, from the moment on in which the context is made. The first print makes
+    /// the file. Where one of this name exists, it stays as it is, and the new one is `NAME.SECONDS`, seconds since 1970.
+    /// `thalweg print FILE` shows it, [`PrintFile`](crate::observe::PrintFile) reads it.
+    #[must_use]
+    pub fn print_file_path(mut self, path: impl Into<PathBuf>) -> ContextBuilder {
+        self.print_file_path = Some(path.into());
+        self
+    }
+
     /// The options of a TOML text: `device_target`, `device_id`, `mode`, `memory_limit`, `seed`, `deterministic`, `streams`, `threads`,
     /// `layers`, `precision_mode`, `fast_math`, `check_numerics`, `check_indices`, `reserve_class_name_in_scope`,
-    /// `enable_exception_dump`.
+    /// `enable_exception_dump`, `print_file_path`.
     ///
     /// # Errors
     /// No TOML; an option that does not exist or has another type.
@@ -274,6 +285,7 @@ impl ContextBuilder {
             )?,
             check_indices: truth(CHECK_INDICES.variable, of(CHECK_INDICES))?,
             enable_exception_dump: truth(ENABLE_EXCEPTION_DUMP.variable, of(ENABLE_EXCEPTION_DUMP))?,
+            print_file_path: of(PRINT_FILE_PATH).map(PathBuf::from),
         };
         if value(FORMER_THREADS).is_some() {
             return Err(Refusal::new(format!("{FORMER_THREADS} is not read"))
@@ -310,6 +322,7 @@ impl ContextBuilder {
             _ => Ok(()),
         };
         dump::environment::begin()?;
+        let prints = self.print_file_path.as_deref().map(print_file).transpose()?;
         // What can be refused is, before the limit or the threads, which all contexts share, change.
         set(THREADS.get().copied().or(self.threads).unwrap_or(1))?;
         let asked = self.device_target.as_deref().unwrap_or("auto");
@@ -351,6 +364,9 @@ impl ContextBuilder {
         if let Some(reserve) = self.reserve_class_name_in_scope {
             record::parts::reserve_classes(reserve);
         }
+        if let Some(path) = prints {
+            record::prints::direct(&path);
+        }
         let streams = (0..streams)
             .map(|_| Stream::new(&device))
             .collect::<hal::Result<_>>()?;
@@ -370,6 +386,18 @@ impl ContextBuilder {
     }
 }
 
+/// The file of prints that an option names.
+fn print_file(path: &Path) -> Result<PathBuf> {
+    let path = record::environment::path_of_rank(path)?;
+    match record::prints::check(&path) {
+        Ok(()) => Ok(path),
+        Err(error) => {
+            let text = format!("print_file_path is {path:?}: {error}");
+            Err(Refusal::new(text).help("name a file that can be made").into())
+        }
+    }
+}
+
 /// A number that is another one in every call and process.
 fn entropy() -> u64 {
     use std::hash::BuildHasher;
@@ -378,75 +406,4 @@ fn entropy() -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_come_from_toml_and_from_variables() {
-        let toml = "device_target = \"cpu\"\nmode = \"graph\"\nmemory_limit = \"1 GiB\"\nseed = 7";
-        let wanted = ContextBuilder::new()
-            .device_target("cpu")
-            .mode(Mode::Graph)
-            .memory_limit("1 GiB")
-            .seed(7);
-        assert_eq!(ContextBuilder::from_toml(toml).unwrap(), wanted);
-        let variables = |name: &str| {
-            let value = match name {
-                "THALWEG_DEVICE_TARGET" => "cpu",
-                "THALWEG_MODE" => "graph",
-                "THALWEG_MEMORY_LIMIT" => "1 GiB",
-                "THALWEG_SEED" => "7",
-                _ => return None,
-            };
-            Some(value.to_owned())
-        };
-        assert_eq!(ContextBuilder::from_variables(variables).unwrap(), wanted);
-        let error = ContextBuilder::from_toml("device_targte = \"cpu\"")
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("device_targte") && error.contains("device_target"),
-            "{error}"
-        );
-        let error = ContextBuilder::from_variables(|_| Some("x".into()))
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.starts_with("THALWEG_DEVICE_ID is \"x\", not a whole number"),
-            "{error}"
-        );
-        let former = |name: &str| (name == "THALWEG_NUM_THREADS").then(|| "4".to_owned());
-        let error = ContextBuilder::from_variables(former).unwrap_err().to_string();
-        assert!(
-            error.contains("THALWEG_NUM_THREADS is not read") && error.contains("set THALWEG_THREADS"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn a_device_that_is_not_there_is_an_error() {
-        let build = |target: &str| {
-            ContextBuilder::new()
-                .device_target(target)
-                .build()
-                .unwrap_err()
-                .to_string()
-        };
-        assert!(build("TPU").starts_with("there is no target \"TPU\""));
-        assert!(build("cpu:7").starts_with("cpu has no device 7"));
-        let twice = ContextBuilder::new().device_target("cpu:0").device_id(1).build();
-        assert!(
-            twice
-                .unwrap_err()
-                .to_string()
-                .starts_with("device_target cpu:0 and device_id 1")
-        );
-        let cx = ContextBuilder::new()
-            .device_target("cpu")
-            .device_id(0)
-            .seed(3)
-            .build()
-            .unwrap();
-        assert_eq!(cx.device().target(), "cpu:0");
-    }
-}
+mod tests;

@@ -121,6 +121,16 @@ pub(super) const RESERVE_CLASS_NAME_IN_SCOPE: Setting = Setting {
     read_by: "`ContextBuilder`",
 };
 
+pub(super) const PRINT_FILE_PATH: Setting = Setting {
+    key: "print_file_path",
+    variable: "THALWEG_PRINT_FILE_PATH",
+    way: Way::Option,
+    values: Values::Range("a file, or nothing for the screen; `{r}` is the rank"),
+    default: "the screen",
+    about: "Where `observe::print` prints. A file that exists stays as it is, and the new one has the time behind its name. It is the process's.",
+    read_by: "`ContextBuilder`",
+};
+
 pub(super) const CHECK_INDICES: Setting = Setting {
     key: "check_indices",
     variable: "THALWEG_CHECK_INDICES",
@@ -166,6 +176,7 @@ mod tests {
             RESERVE_CLASS_NAME_IN_SCOPE,
             CHECK_INDICES,
             ENABLE_EXCEPTION_DUMP,
+            PRINT_FILE_PATH,
             LAYERS,
         ]
         .map(|row| row.key);

@@ -96,9 +96,9 @@ pub(crate) fn evaluate(tensor: &Tensor, tag: OpTag) -> Result<Value> {
     }
 }
 
-/// Recorded tensors with their elements in buffers, computed in one program.
-pub(crate) fn evaluate_all(tensors: &[Tensor], tag: OpTag) -> Result<Vec<Tensor>> {
-    let mut linear = Linear::of(&tensors.iter().collect::<Vec<_>>(), 0, tag)?;
+/// Recorded tensors with their elements in buffers, computed in one program, which has `effects`.
+pub(crate) fn evaluate_all(tensors: &[Tensor], effects: &[Tensor], tag: OpTag) -> Result<Vec<Tensor>> {
+    let mut linear = Linear::of(&tensors.iter().collect::<Vec<_>>(), effects, 0, tag)?;
     let context = match linear.context.take() {
         Some(context) => context,
         None => Context::auto()?,
@@ -117,7 +117,7 @@ pub(crate) fn evaluate_all(tensors: &[Tensor], tag: OpTag) -> Result<Vec<Tensor>
 }
 
 fn run(tensor: &Tensor, tag: OpTag) -> Result<Value> {
-    let mut linear = Linear::of(&[tensor], 0, tag)?;
+    let mut linear = Linear::of(&[tensor], &[], 0, tag)?;
     linear.keep_held();
     let context = match linear.context.take() {
         Some(context) => context,

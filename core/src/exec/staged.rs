@@ -117,6 +117,8 @@ enum Host {
         then: Piece,
         otherwise: Piece,
     },
+    /// A print, or a call of a closure.
+    Effect(Arc<Control>, OpTag),
 }
 
 /// Where an operand is: a place in the table of values, or the same number everywhere.
@@ -237,13 +239,17 @@ impl Staged {
         });
     }
 
-    fn host(&mut self, graph: &Graph, id: NodeId, node: &Node, control: &Control) {
+    fn host(&mut self, graph: &Graph, id: NodeId, node: &Node, control: &Arc<Control>) {
         let result = |(at, node): (usize, &Node)| match node.op {
             Op::Result { index, .. } if node.inputs[0] == id => Some((index as usize, NodeId(at as u32))),
             _ => None,
         };
         self.stages.push(Stage {
-            work: Work::Host(Box::new(Host::new(control, self.again || node.tag.is_gradient()))),
+            work: Work::Host(Box::new(Host::new(
+                control,
+                self.again || node.tag.is_gradient(),
+                node.tag,
+            ))),
             operands: node.inputs.iter().map(|&input| from(graph, input)).collect(),
             results: graph.nodes().iter().enumerate().filter_map(result).collect(),
             last: Vec::new(),
@@ -349,9 +355,10 @@ fn is_flat(node: &Node) -> bool {
     !matches!(node.op, Op::Input(_) | Op::Control(_) | Op::Result { .. })
 }
 
-/// How many loops or branches lie before each node, one after the other.
+/// How many loops or branches lie before each node, one after the other. What has effects is no earlier than those before it.
 fn levels(graph: &Graph) -> Vec<usize> {
     let mut levels: Vec<usize> = Vec::with_capacity(graph.nodes().len());
+    let mut effects = 0;
     for node in graph.nodes() {
         let before = node
             .inputs
@@ -359,16 +366,20 @@ fn levels(graph: &Graph) -> Vec<usize> {
             .map(|input| levels[input.index()])
             .max()
             .unwrap_or(0);
-        let more = usize::from(matches!(node.op, Op::Result { .. }));
-        levels.push(before + more);
+        let mut level = before + usize::from(matches!(node.op, Op::Result { .. }));
+        if node.op.has_effects() {
+            effects = level.max(effects);
+            level = effects;
+        }
+        levels.push(level);
     }
     levels
 }
 
 impl Host {
-    fn new(control: &Control, again: bool) -> Host {
+    fn new(control: &Arc<Control>, again: bool, tag: OpTag) -> Host {
         let piece = |body: &crate::graph::Body| Piece::new((**body).clone(), how(again));
-        match control {
+        match &**control {
             Control::Repeat {
                 body,
                 trips,
@@ -413,6 +424,7 @@ impl Host {
                 then: piece(then),
                 otherwise: piece(otherwise),
             },
+            Control::Print { .. } | Control::Inspect { .. } => Host::Effect(Arc::clone(control), tag),
         }
     }
 
@@ -467,6 +479,7 @@ impl Host {
                 };
                 branch.run(place, &operands[1..])
             }
+            Host::Effect(control, tag) => super::effects::run(control, &operands, *tag).map(|()| Vec::new()),
         }
     }
 }

@@ -4,6 +4,7 @@
 
 mod control;
 mod dot;
+mod effect;
 mod fast;
 mod infer;
 mod op;
@@ -16,6 +17,7 @@ mod text;
 mod view;
 
 pub use control::{Body, Control};
+pub use effect::{Callback, Printed};
 pub use fast::fast_math;
 pub use infer::{Type, infer};
 pub use op::{ConvAttributes, Op, ScatterMode};
@@ -54,7 +56,7 @@ pub struct Node {
     pub others: Vec<OpTag>,
 }
 
-/// A computation without effects: inputs to outputs. [`Jit::graph`](crate::Jit::graph) gives that of a function, [`Graph::to_text`] and
+/// A computation: inputs to outputs. Its only effects are [`Control::Print`] and [`Control::Inspect`]. [`Jit::graph`](crate::Jit::graph) gives that of a function, [`Graph::to_text`] and
 /// [`Graph::to_dot`] show it, [`Graph::call`] runs it.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
@@ -197,14 +199,15 @@ impl Graph {
         }
     }
 
-    /// The graph without nodes that no output needs; inputs stay.
+    /// The graph without nodes that no output and no effect needs; inputs stay.
     #[must_use]
     pub fn pruned(&self) -> Graph {
         let mut live = vec![false; self.nodes.len()];
         let wanted = self.outputs.iter().chain(&self.inputs);
         wanted.for_each(|id| live[id.index()] = true);
         for (at, node) in self.nodes.iter().enumerate().rev() {
-            if live[at] {
+            if live[at] || node.op.has_effects() {
+                live[at] = true;
                 node.inputs.iter().for_each(|input| live[input.index()] = true);
             }
         }

@@ -9,7 +9,7 @@ use crate::types::shape::Shape;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
-/// The graph after all rewrites, without nodes that no output needs.
+/// The graph after all rewrites, without nodes that no output and no effect needs.
 #[must_use]
 pub fn rewrite(graph: &Graph) -> Graph {
     let graph = graph.pruned();
@@ -55,6 +55,9 @@ impl Rewriter {
         let (op, inputs) = self.shorter(op, inputs, like.ty);
         if let Some(same) = self.nothing(&op, &inputs, like.ty) {
             return self.merged(same, like);
+        }
+        if op.has_effects() {
+            return self.graph.append(op, inputs, like.ty, like.tag);
         }
         let key = (op, inputs);
         if let Some(&id) = self.known.get(&key) {

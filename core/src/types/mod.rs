@@ -7,6 +7,7 @@ pub(crate) mod numpy;
 mod scalar;
 pub mod shape;
 pub(crate) mod statistics;
+pub(crate) mod text;
 
 pub use scalar::Scalar;
 pub(crate) use scalar::float_bits;
