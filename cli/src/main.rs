@@ -7,6 +7,8 @@
 //! | `thalweg conform PATH\|TARGET` | holds a backend to the contract |
 //! | `thalweg plugins lock\|verify` | writes and checks the sums of plugins |
 //! | `thalweg trace DIR` | shows where the time of a recorded program goes, and writes its timeline and tables |
+//! | `thalweg replay FILE` | does the work of a capture again, on any device, and compares |
+//! | `thalweg reduce FILE` | makes a capture smaller as long as a command still finds what is wrong |
 //! | `thalweg view DIR` | shows the same in a browser, as one file, or in the terminal |
 //!
 //! `cli/README.md` has the exit statuses and the fields of `--json`. A command that loads plugins runs in a child process (`guard`), so
@@ -21,6 +23,8 @@ mod ended;
 mod found;
 mod guard;
 mod plugins;
+mod reduce;
+mod replay;
 mod text;
 mod trace;
 mod verbose;
@@ -71,6 +75,8 @@ fn run(command: Command, out: &mut dyn Write) -> Outcome {
         Command::Plugins(args) => plugins::run(&args, out),
         Command::Trace(args) => trace::run(&args, out),
         Command::View(args) => view::run(&args, out),
+        Command::Replay(args) => replay::run(&args, out),
+        Command::Reduce(args) => reduce::run(&args, out),
     }
 }
 

@@ -4,6 +4,7 @@ use super::codec::In;
 use super::{MAGIC, Record};
 use std::fmt;
 use std::io::{self, Read};
+use thalweg_hal::kit::frames::{Frames, HEAD};
 
 /// A payload that is larger is not read: writers end a frame long before.
 const MAX_PAYLOAD: u32 = 1 << 28;
@@ -43,7 +44,7 @@ impl fmt::Display for Cut {
 /// ```
 #[derive(Debug)]
 pub struct Reader<R: Read> {
-    from: R,
+    frames: Frames<R>,
     whole: u64,
     records: std::vec::IntoIter<Record>,
     cut: Option<Cut>,
@@ -55,27 +56,14 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// Those of `from`; [`io::ErrorKind::InvalidData`] for a file that is no recording of this version.
-    pub fn new(mut from: R) -> io::Result<Reader<R>> {
-        let mut magic = [0; MAGIC.len()];
-        let read = fill(&mut from, &mut magic)?;
-        let (name, version) = (&magic[..MAGIC.len() - 1], magic[MAGIC.len() - 1]);
-        let wrong = if read < MAGIC.len() || name != &MAGIC[..MAGIC.len() - 1] {
-            "this is no recording".to_owned()
-        } else if version != MAGIC[MAGIC.len() - 1] {
-            format!(
-                "a recording of version {version}; this program reads version {}",
-                MAGIC[MAGIC.len() - 1]
-            )
-        } else {
-            return Ok(Reader {
-                from,
-                whole: MAGIC.len() as u64,
-                records: Vec::new().into_iter(),
-                cut: None,
-                ended: false,
-            });
-        };
-        Err(io::Error::new(io::ErrorKind::InvalidData, wrong))
+    pub fn new(from: R) -> io::Result<Reader<R>> {
+        Ok(Reader {
+            frames: Frames::begin(from, &MAGIC, "recording", MAX_PAYLOAD)?,
+            whole: MAGIC.len() as u64,
+            records: Vec::new().into_iter(),
+            cut: None,
+            ended: false,
+        })
     }
 
     /// Why there are no more records, once [`Iterator::next`] gave none; `None` for a file that is whole.
@@ -98,33 +86,14 @@ impl<R: Read> Reader<R> {
 
     /// Reads the next frame.
     fn frame(&mut self) {
-        let mut head = [0; 8];
-        let read = match fill(&mut self.from, &mut head) {
-            Ok(read) => read,
-            Err(_) => return self.stop("it cannot be read"),
+        let payload = match self.frames.next() {
+            Ok(Some(payload)) => payload,
+            Ok(None) => {
+                self.ended = true;
+                return;
+            }
+            Err(why) => return self.stop(why),
         };
-        if read == 0 {
-            self.ended = true;
-            return;
-        }
-        if read < head.len() {
-            return self.stop("a frame is cut");
-        }
-        let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        let (length, sum) = (word(0), word(4));
-        if length == 0 || length > MAX_PAYLOAD {
-            return self.stop("the length of a frame is wrong");
-        }
-        let mut payload = Vec::new();
-        // Grows with what is there: a wrong length asks for no memory.
-        match (&mut self.from).take(u64::from(length)).read_to_end(&mut payload) {
-            Ok(read) if read == length as usize => {}
-            Ok(_) => return self.stop("a frame is cut"),
-            Err(_) => return self.stop("it cannot be read"),
-        }
-        if crc32fast::hash(&payload) != sum {
-            return self.stop("a frame is damaged");
-        }
         let mut records = Vec::new();
         let mut input = In::new(&payload);
         while !input.is_empty() {
@@ -133,7 +102,7 @@ impl<R: Read> Reader<R> {
                 Err(_) => return self.stop("a record is malformed"),
             }
         }
-        self.whole += 8 + u64::from(length);
+        self.whole += (HEAD + payload.len()) as u64;
         self.records = records.into_iter();
     }
 }
@@ -152,18 +121,4 @@ impl<R: Read> Iterator for Reader<R> {
             self.frame();
         }
     }
-}
-
-/// Reads as much as there is, up to the length of `to`.
-fn fill(from: &mut impl Read, to: &mut [u8]) -> io::Result<usize> {
-    let mut read = 0;
-    while read < to.len() {
-        match from.read(&mut to[read..]) {
-            Ok(0) => break,
-            Ok(more) => read += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(read)
 }

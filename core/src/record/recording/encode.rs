@@ -3,6 +3,7 @@
 use super::codec::Out;
 use super::{MAGIC, Record};
 use std::io::{self, Write};
+use thalweg_hal::kit::frames;
 
 /// Records that are written in one piece.
 #[derive(Clone, Debug, Default)]
@@ -51,12 +52,9 @@ impl<W: Write> Writer<W> {
         if payload.is_empty() {
             return Ok(());
         }
-        let length = u32::try_from(payload.len())
-            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a frame of 4 GiB or more"))?;
-        // One call, so that a process that ends at once leaves a frame whole or not at all, as far as the system goes.
-        let mut whole = Vec::with_capacity(8 + payload.len());
-        whole.extend(length.to_le_bytes());
-        whole.extend(crc32fast::hash(payload).to_le_bytes());
+        let head = frames::head(payload)?;
+        let mut whole = Vec::with_capacity(head.len() + payload.len());
+        whole.extend(head);
         whole.extend(payload);
         self.to.write_all(&whole)?;
         self.to.flush()?;
