@@ -1,7 +1,7 @@
 //! Drops what no work of a capture uses.
 
 use std::collections::HashSet;
-use thalweg_layers::captured::{Call, End, File, Handle, Launch, Work};
+use thalweg_layers::captured::{Alloc, Call, End, File, Handle, Import, Launch, Work};
 
 /// Names of objects that work uses, by backend.
 #[derive(Default)]
@@ -42,32 +42,30 @@ impl Used {
         }
         for record in &file.records {
             let key = |handle: Handle| (record.backend, handle);
-            match &record.call {
-                Call::Submit(submission) => {
-                    used.streams.insert(key(submission.stream));
-                    for packet in &submission.packets {
-                        used.buffers.extend(buffers_of(&packet.work).into_iter().map(key));
-                        used.kernels.extend(kernel_of(&packet.work).map(key));
-                    }
+            if let Call::Submit(submission) = &record.call {
+                used.streams.insert(key(submission.stream));
+                for packet in &submission.packets {
+                    used.buffers.extend(buffers_of(&packet.work).into_iter().map(key));
+                    used.kernels.extend(kernel_of(&packet.work).map(key));
                 }
-                Call::CreateProgram(program) if used.programs.contains(&key(program.program)) => {
-                    let kernels = program
-                        .packets
-                        .iter()
-                        .filter_map(|packet| kernel_of(&packet.work));
-                    used.kernels.extend(kernels.map(key));
-                    used.buffers
-                        .extend(program.bound.iter().map(|place| key(place.buffer)));
-                }
-                Call::Rebind(rebind) if used.programs.contains(&key(rebind.program)) => {
-                    used.buffers.insert(key(rebind.place.buffer));
-                }
-                Call::Run(run) => {
-                    used.streams.insert(key(run.stream));
-                    used.buffers
-                        .extend(run.inputs.iter().map(|place| key(place.buffer)));
-                }
-                _ => {}
+            } else if let Call::CreateProgram(program) = &record.call
+                && used.programs.contains(&key(program.program))
+            {
+                let kernels = program
+                    .packets
+                    .iter()
+                    .filter_map(|packet| kernel_of(&packet.work));
+                used.kernels.extend(kernels.map(key));
+                used.buffers
+                    .extend(program.bound.iter().map(|place| key(place.buffer)));
+            } else if let Call::Rebind(rebind) = &record.call
+                && used.programs.contains(&key(rebind.program))
+            {
+                used.buffers.insert(key(rebind.place.buffer));
+            } else if let Call::Run(run) = &record.call {
+                used.streams.insert(key(run.stream));
+                used.buffers
+                    .extend(run.inputs.iter().map(|place| key(place.buffer)));
             }
         }
         used
@@ -79,29 +77,20 @@ pub(super) fn clean(mut file: File) -> File {
     let used = Used::of(&file);
     // A run makes its outputs. They are freed, and a buffer that was made by a run that is gone is made by nobody.
     let mut made: HashSet<(u32, Handle)> = HashSet::new();
+    let mut outputs: HashSet<(u32, Handle)> = HashSet::new();
     let mut recorded: HashSet<(u32, Handle)> = HashSet::new();
     for record in &file.records {
         let key = |handle: Handle| (record.backend, handle);
-        match &record.call {
-            Call::Alloc(alloc) => drop(made.insert(key(alloc.buffer))),
-            Call::Import(import) => drop(made.insert(key(import.buffer))),
-            Call::Run(run) => made.extend(run.outputs.iter().map(|&output| key(output))),
-            Call::RecordEvent(mark) if used.streams.contains(&key(mark.stream)) => {
-                recorded.insert(key(mark.event));
-            }
-            _ => {}
+        if let Call::Alloc(Alloc { buffer, .. }) | Call::Import(Import { buffer, .. }) = &record.call {
+            made.insert(key(*buffer));
+        } else if let Call::Run(run) = &record.call {
+            outputs.extend(run.outputs.iter().map(|&output| key(output)));
+        } else if let Call::RecordEvent(mark) = &record.call
+            && used.streams.contains(&key(mark.stream))
+        {
+            recorded.insert(key(mark.event));
         }
     }
-    let outputs: HashSet<(u32, Handle)> = (file.records.iter())
-        .flat_map(|record| match &record.call {
-            Call::Run(run) => run
-                .outputs
-                .iter()
-                .map(|&output| (record.backend, output))
-                .collect(),
-            _ => Vec::new(),
-        })
-        .collect();
     file.records.retain_mut(|record| {
         let backend = record.backend;
         let key = |handle: &Handle| (backend, *handle);
@@ -115,7 +104,7 @@ pub(super) fn clean(mut file: File) -> File {
             Call::Import(import) => used.buffers.contains(&key(&import.buffer)),
             Call::Map(buffer) | Call::Free(buffer) => {
                 let key = key(buffer);
-                made.contains(&key) && (used.buffers.contains(&key) || outputs.contains(&key))
+                outputs.contains(&key) || (made.contains(&key) && used.buffers.contains(&key))
             }
             Call::CreateStream(stream) => used.streams.contains(&key(&stream.stream)),
             Call::DestroyStream(stream) | Call::SynchronizeStream(stream) => {

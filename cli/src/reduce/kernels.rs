@@ -35,12 +35,9 @@ pub(super) fn simpler(mut file: File, trial: &mut Trial<'_>) -> Result<File, Box
 }
 
 fn kernel_at(file: &File, at: usize) -> Option<Kernel> {
-    match &file.records[at].call {
-        Call::Compile(kernel) => match &kernel.source {
-            Source::Kernel(text) => Kernel::parse(text).ok(),
-            Source::Library { .. } => None,
-        },
-        _ => None,
+    match &file.records[at].call.kernel()?.source {
+        Source::Kernel(text) => Kernel::parse(text).ok(),
+        Source::Library { .. } => None,
     }
 }
 

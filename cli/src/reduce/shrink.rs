@@ -4,7 +4,7 @@ use super::clean::clean;
 use super::trial::Trial;
 use std::collections::HashMap;
 use std::error::Error;
-use thalweg_layers::captured::{Call, Contents, Copy, End, File, Handle, Launch, Packet, Work, hash};
+use thalweg_layers::captured::{Call, Contents, File, Handle, Launch, Packet, Work, hash};
 
 /// Tries a change; the capture with it, or without where the command does not hold.
 fn tried(file: File, trial: &mut Trial<'_>, change: impl FnOnce(&mut File)) -> Result<File, Box<dyn Error>> {
@@ -53,44 +53,24 @@ fn one_stream(file: &mut File) {
                 *stream = kept;
             }
         };
-        match &mut record.call {
-            Call::Submit(submission) => to(&mut submission.stream),
-            Call::Run(run) => to(&mut run.stream),
-            Call::Alloc(alloc) => to(&mut alloc.stream),
-            Call::SynchronizeStream(stream) => to(stream),
-            _ => {}
+        if let Some(stream) = record.call.stream_mut() {
+            to(stream);
         }
     }
     let kept: Vec<Handle> = first.values().copied().collect();
-    file.records.retain(|record| match &record.call {
-        Call::RecordEvent(_)
-        | Call::WaitEvent(_)
-        | Call::AwaitEvent(_)
-        | Call::CreateEvent(_)
-        | Call::DestroyEvent(_) => false,
-        Call::CreateStream(stream) => kept.contains(&stream.stream),
-        Call::DestroyStream(_) => false,
-        _ => true,
+    file.records.retain(|record| {
+        let gone = matches!(
+            record.call,
+            Call::RecordEvent(_)
+                | Call::WaitEvent(_)
+                | Call::AwaitEvent(_)
+                | Call::CreateEvent(_)
+                | Call::DestroyEvent(_)
+                | Call::DestroyStream(_)
+        );
+        let other = matches!(&record.call, Call::CreateStream(stream) if !kept.contains(&stream.stream));
+        !gone && !other
     });
-}
-
-/// The contents of a capture.
-fn contents_of(file: &mut File) -> impl Iterator<Item = &mut Contents> {
-    file.records.iter_mut().flat_map(|record| {
-        let (import, packets) = match &mut record.call {
-            Call::Import(import) => (Some(&mut import.contents), &mut [][..]),
-            Call::Submit(submission) => (None, &mut submission.packets[..]),
-            _ => (None, &mut [][..]),
-        };
-        let copied = packets.iter_mut().filter_map(|packet| match &mut packet.work {
-            Work::Copy(Copy {
-                src: End::From(contents),
-                ..
-            }) => Some(contents),
-            Work::Copy(_) | Work::Launch(_) | Work::Fill(_) => None,
-        });
-        import.into_iter().chain(copied)
-    })
 }
 
 /// Stand-in values in the place of bytes, all at once or one by one.
@@ -104,11 +84,11 @@ pub(super) fn contents(file: File, trial: &mut Trial<'_>) -> Result<File, Box<dy
             };
         }
     }
-    let mut file = tried(file, trial, |file| contents_of(file).for_each(replace))?;
-    let count = contents_of(&mut file).count();
+    let mut file = tried(file, trial, |file| file.contents_mut().for_each(replace))?;
+    let count = file.contents().count();
     for at in 0..count {
         file = tried(file, trial, |file| {
-            if let Some(contents) = contents_of(file).nth(at) {
+            if let Some(contents) = file.contents_mut().nth(at) {
                 replace(contents);
             }
         })?;
@@ -119,9 +99,8 @@ pub(super) fn contents(file: File, trial: &mut Trial<'_>) -> Result<File, Box<dy
 /// The launches of a capture.
 fn launches(file: &mut File) -> impl Iterator<Item = &mut Launch> {
     let packets = file.records.iter_mut().flat_map(|record| match &mut record.call {
-        Call::Submit(submission) => &mut submission.packets[..],
         Call::CreateProgram(program) => &mut program.packets[..],
-        _ => &mut [],
+        other => other.packets_mut(),
     });
     packets.filter_map(|packet: &mut Packet| match &mut packet.work {
         Work::Launch(launch) => Some(launch),

@@ -1,6 +1,6 @@
 //! What can be dropped from a capture: packets of streams and of programs, and runs of programs.
 
-use super::clean::clean;
+use super::clean::{buffers_of, clean};
 use std::collections::HashSet;
 use thalweg_layers::captured::{Call, File, Handle, Program, Work};
 
@@ -14,10 +14,9 @@ pub(super) struct Unit {
 /// The units of a capture in order.
 pub(super) fn units(file: &File) -> Vec<Unit> {
     let count = |call: &Call| match call {
-        Call::Submit(submission) => submission.packets.len(),
         Call::CreateProgram(program) => program.packets.len(),
         Call::Run(_) => 1,
-        _ => 0,
+        other => other.packets().len(),
     };
     let records = file.records.iter().enumerate();
     records
@@ -31,26 +30,24 @@ pub(super) fn only(file: &File, units: &[Unit]) -> File {
     let mut kept = file.clone();
     for (record, one) in kept.records.iter_mut().enumerate() {
         let stays = |packet: usize| keep.contains(&Unit { record, packet });
-        match &mut one.call {
-            Call::Submit(submission) => {
-                let mut packet = 0..;
-                submission.packets.retain(|_| packet.next().is_some_and(stays));
-            }
-            Call::CreateProgram(program) => cut(program, stays),
-            _ => {}
+        if let Call::CreateProgram(program) = &mut one.call {
+            cut(program, stays);
+        } else if let Call::Submit(submission) = &mut one.call {
+            let mut packet = 0..;
+            submission.packets.retain(|_| packet.next().is_some_and(stays));
         }
     }
     let mut record = 0..;
     kept.records.retain(|one| {
         let at = record.next().unwrap_or_default();
-        match &one.call {
-            Call::Submit(submission) => !submission.packets.is_empty(),
-            Call::Run(_) => keep.contains(&Unit {
-                record: at,
-                packet: 0,
-            }),
-            _ => true,
-        }
+        let empty = matches!(&one.call, Call::Submit(submission) if submission.packets.is_empty());
+        let run = matches!(one.call, Call::Run(_));
+        !empty
+            && (!run
+                || keep.contains(&Unit {
+                    record: at,
+                    packet: 0,
+                }))
     });
     clean(kept)
 }
@@ -96,21 +93,16 @@ pub(super) fn needed(file: &File, units: &[Unit]) -> Vec<Unit> {
 
 /// The buffers that a unit uses; of a launch each may be written.
 fn buffers(call: &Call, packet: usize) -> (Vec<Handle>, Vec<Handle>) {
-    match call {
-        Call::Submit(submission) => match submission.packets.get(packet).map(|packet| &packet.work) {
-            Some(work) => {
-                let all = super::clean::buffers_of(work);
-                match work {
-                    Work::Launch(_) => (all.clone(), all),
-                    Work::Copy(_) | Work::Fill(_) => (all.clone(), all.into_iter().take(1).collect()),
-                }
-            }
-            None => (Vec::new(), Vec::new()),
-        },
-        Call::Run(run) => {
-            let inputs = run.inputs.iter().map(|place| place.buffer).collect();
-            (inputs, run.outputs.clone())
-        }
-        _ => (Vec::new(), Vec::new()),
+    if let Call::Run(run) = call {
+        let inputs = run.inputs.iter().map(|place| place.buffer).collect();
+        return (inputs, run.outputs.clone());
+    }
+    let Some(packet) = call.packets().get(packet) else {
+        return (Vec::new(), Vec::new());
+    };
+    let all = buffers_of(&packet.work);
+    match packet.work {
+        Work::Launch(_) => (all.clone(), all),
+        Work::Copy(_) | Work::Fill(_) => (all.clone(), all.into_iter().take(1).collect()),
     }
 }

@@ -3,13 +3,13 @@
 use crate::text::line;
 use std::collections::HashMap;
 use std::io::{self, Write};
-use thalweg_layers::captured::{Call, Contents, Copy, End, File, Handle, Packet, Source, Tag, Work};
+use thalweg_layers::captured::{Call, Contents, Copy, End, File, Handle, Kernel, Packet, Source, Tag, Work};
 
 /// Names of kernels by backend and handle.
 pub(super) fn kernels(file: &File) -> HashMap<(u32, Handle), String> {
-    let named = file.records.iter().filter_map(|record| match &record.call {
-        Call::Compile(kernel) => Some(((record.backend, kernel.kernel), kernel.source.name())),
-        _ => None,
+    let named = file.records.iter().filter_map(|record| {
+        let kernel = record.call.kernel()?;
+        Some(((record.backend, kernel.kernel), kernel.source.name()))
     });
     named.collect()
 }
@@ -41,17 +41,13 @@ pub(super) fn origin(tag: &Tag) -> String {
 
 /// Where the result of a number was read back.
 pub(super) fn place_of(file: &File, number: u64) -> String {
-    let packets = file.records.iter().flat_map(|record| match &record.call {
-        Call::Submit(submission) => &submission.packets[..],
-        _ => &[],
-    });
-    let mut mine = packets.filter(|packet| match &packet.work {
+    let mut mine = file.packets().filter(|(_, packet)| match &packet.work {
         Work::Copy(Copy { dst: End::To(to), .. }) => *to == number,
         Work::Copy(_) | Work::Launch(_) | Work::Fill(_) => false,
     });
     mine.next().map_or_else(
         || "its copy is not in the file".to_owned(),
-        |packet| origin(&packet.tag),
+        |(_, packet)| origin(&packet.tag),
     )
 }
 
@@ -59,32 +55,32 @@ pub(super) fn place_of(file: &File, number: u64) -> String {
 pub(super) fn write(file: &File, out: &mut dyn Write) -> io::Result<()> {
     let kernels = kernels(file);
     for record in &file.records {
-        match &record.call {
-            Call::Compile(kernel) => {
-                let handle = kernel.kernel;
-                match &kernel.source {
-                    Source::Kernel(text) => {
-                        writeln!(out, "kernel {handle:#x}:")?;
-                        for row in text.lines() {
-                            writeln!(out, "  {}", line(row))?;
-                        }
-                    }
-                    Source::Library { .. } => {
-                        writeln!(
-                            out,
-                            "kernel {handle:#x}: library op {}",
-                            line(&kernel.source.name())
-                        )?;
-                    }
-                }
+        if let Some(kernel) = record.call.kernel() {
+            source(kernel, out)?;
+        } else if let Call::CreateProgram(program) = &record.call {
+            writeln!(out, "program {:#x}:", program.program)?;
+            packets(&program.packets, record.backend, &kernels, out)?;
+        } else if let Call::Run(run) = &record.call {
+            writeln!(out, "run program {:#x}", run.program)?;
+        } else {
+            packets(record.call.packets(), record.backend, &kernels, out)?;
+        }
+    }
+    Ok(())
+}
+
+fn source(kernel: &Kernel, out: &mut dyn Write) -> io::Result<()> {
+    let handle = kernel.kernel;
+    match &kernel.source {
+        Source::Kernel(text) => {
+            writeln!(out, "kernel {handle:#x}:")?;
+            for row in text.lines() {
+                writeln!(out, "  {}", line(row))?;
             }
-            Call::CreateProgram(program) => {
-                writeln!(out, "program {:#x}:", program.program)?;
-                packets(&program.packets, record.backend, &kernels, out)?;
-            }
-            Call::Run(run) => writeln!(out, "run program {:#x}", run.program)?,
-            Call::Submit(submission) => packets(&submission.packets, record.backend, &kernels, out)?,
-            _ => {}
+        }
+        Source::Library { .. } => {
+            let name = kernel.source.name();
+            writeln!(out, "kernel {handle:#x}: library op {}", line(&name))?;
         }
     }
     Ok(())

@@ -138,10 +138,7 @@ fn check(args: &Replay, file: &File, targets: &[Target], out: &mut dyn Write) ->
             "the capture does not have the bytes that came from the host; capture with contents=data to check results".into(),
         );
     }
-    let expected = file.records.iter().filter_map(|record| match &record.call {
-        Call::Result(answer) => Some(answer),
-        _ => None,
-    });
+    let expected = file.records.iter().filter_map(|record| record.call.answer());
     let expected: Vec<&Answer> = expected.collect();
     let mut wrong = 0;
     for _ in 0..args.times.get() {

@@ -98,12 +98,10 @@ fn each(flat: &File, targets: &[Target]) -> Result<Vec<Duration>, Box<dyn std::e
 fn table(flat: &File, times: &[Duration]) -> Vec<String> {
     let names = list::kernels(flat);
     let mut kernels: HashMap<String, Kernel> = HashMap::new();
-    let packets = flat.records.iter().filter_map(|record| match &record.call {
-        Call::Submit(submission) => Some((record.backend, submission.packets.first()?)),
-        _ => None,
-    });
-    for ((backend, packet), &time) in packets.zip(times) {
-        let kernel = kernels.entry(list::name(packet, backend, &names)).or_default();
+    for ((record, packet), &time) in flat.packets().zip(times) {
+        let kernel = kernels
+            .entry(list::name(packet, record.backend, &names))
+            .or_default();
         kernel.launches += 1;
         kernel.total += time;
     }

@@ -14,11 +14,9 @@ use crate::captured::{Backend, Call, Record};
 use crate::forward::Tables;
 use crate::layer::{Layer, Places};
 use crate::next::Next;
-use options::Options;
-use sink::SINK;
+use options::{Keep, Options};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
-use thalweg_hal::kit::fork;
 use thalweg_hal::kit::lock::Mutex;
 use thalweg_hal::tables::{BackendInfo, LogLevel};
 use thalweg_hal::{Host, Result};
@@ -27,9 +25,8 @@ use thalweg_hal::{Host, Result};
 pub struct Capture {
     host: Host,
     backend: Backend,
-    options: OnceLock<Options>,
-    /// The number of the backend in the file; a process that was forked has none.
-    number: OnceLock<(u32, u64)>,
+    /// The number of the backend in the file, and what is kept of contents.
+    begun: OnceLock<(u32, Keep)>,
     /// Axes of each parameter's level, by kernel: strides are as many.
     kernels: Mutex<HashMap<u64, Arc<[usize]>>>,
 }
@@ -43,8 +40,7 @@ impl Layer for Capture {
         Ok(Capture {
             host,
             backend: backend(next),
-            options: OnceLock::new(),
-            number: OnceLock::new(),
+            begun: OnceLock::new(),
             kernels: Mutex::default(),
         })
     }
@@ -82,33 +78,26 @@ fn text(bytes: &[u8]) -> String {
 impl Capture {
     /// Opens the file when the first device is opened.
     fn begin(&self) -> Result<()> {
-        if self.number.get().is_some() {
-            return Ok(());
-        }
         let options = Options::of(self.host)?;
-        let number = SINK.open(&options.path)?;
-        if self.number.set((number, fork::generation())).is_ok() {
-            // The path was read from the same text.
-            let _ = self.options.set(options);
-            self.note(|| Call::Backend(self.backend.clone()));
+        let _alone = self.kernels.lock();
+        if self.begun.get().is_none() {
+            let number = sink::open(&options.path, &self.backend)?;
+            // Nobody else sets it while the lock is held.
+            let _ = self.begun.set((number, options.keep));
         }
         Ok(())
     }
 
-    /// The backend's number, in the process that opened the file.
-    fn number(&self) -> Option<u32> {
-        let &(number, process) = self.number.get()?;
-        fork::is_current(process).then_some(number)
-    }
-
     /// Writes a call. A file that takes no more ends the capture, and not the program.
     fn note(&self, call: impl FnOnce() -> Call) {
-        let Some(backend) = self.number() else { return };
+        let Some(&(backend, _)) = self.begun.get() else {
+            return;
+        };
         let record = Record {
             backend,
             call: call(),
         };
-        if let Err(error) = SINK.write(&record) {
+        if let Err(error) = sink::write(&record) {
             let text = format!("the capture ends here: {error}");
             self.host.log(LogLevel::Error, Self::NAME, &text);
         }

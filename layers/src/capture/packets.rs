@@ -2,7 +2,7 @@
 
 use super::Capture;
 use super::options::Keep;
-use super::sink::SINK;
+use super::sink;
 use crate::captured::{
     self, Answer, Binding, Call, Contents, End, Fill, Given, Launch, Packet, Part, Place, Program, Tag, Work,
     hash,
@@ -106,10 +106,7 @@ impl Packets {
     }
 
     fn keep(&self) -> Keep {
-        self.layer
-            .options
-            .get()
-            .map_or(Keep::Hash, |options| options.keep)
+        self.layer.begun.get().map_or(Keep::Hash, |&(_, keep)| keep)
     }
 
     /// What host memory holds.
@@ -201,7 +198,7 @@ impl Packets {
         };
         let dst = match copy.dst.buffer {
             0 => {
-                let number = SINK.answer();
+                let number = sink::answer();
                 self.awaited.push(Awaited {
                     layer: self.layer,
                     number,

@@ -1,66 +1,76 @@
 //! The file of the process.
 
-use crate::captured::{Call, MAGIC, Record, Start, seal};
+use crate::captured::{Backend, Call, MAGIC, Record, Start, seal};
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use thalweg_hal::kit::fork;
 use thalweg_hal::kit::lock::Mutex;
 use thalweg_hal::{Error, Result, Status};
 
 /// The capture of this process: all its backends write to one file.
-pub(super) static SINK: Sink = Sink(Mutex::new(State {
+static STATE: Mutex<State> = Mutex::new(State {
     file: None,
     frame: Vec::new(),
     backends: 0,
     answers: 0,
-}));
-
-pub(super) struct Sink(Mutex<State>);
+});
 
 struct State {
-    /// Where to; the file is gone when it took no more.
-    file: Option<(PathBuf, Option<File>)>,
+    /// Of which process it is, as a child of a fork has none; the file is gone when it took no more.
+    file: Option<(u64, Option<File>)>,
     frame: Vec<u8>,
     backends: u32,
     answers: u64,
 }
 
-impl Sink {
-    /// Begins the file unless it is there, and gives a backend its number.
-    pub(super) fn open(&self, path: &Path) -> Result<u32> {
-        let mut state = self.0.lock();
-        if state.file.as_ref().is_none_or(|(old, _)| old != path) {
-            let file = begin(path, &mut state.frame).map_err(|error| refused(path, &error))?;
-            state.file = Some((path.to_owned(), Some(file)));
-            state.backends = 0;
-        }
-        state.backends += 1;
-        Ok(state.backends - 1)
+/// Begins the file unless it is there, and gives a backend its number. Backends are in the file in the order of their numbers.
+pub(super) fn open(path: &Path, backend: &Backend) -> Result<u32> {
+    let mut state = STATE.lock();
+    if state.file.is_none() {
+        let file = begin(path, &mut state.frame).map_err(|error| refused(path, &error))?;
+        state.file = Some((fork::generation(), Some(file)));
     }
+    let number = state.backends;
+    let record = Record {
+        backend: number,
+        call: Call::Backend(backend.clone()),
+    };
+    state.write(&record).map_err(|error| refused(path, &error))?;
+    state.backends += 1;
+    Ok(number)
+}
 
-    /// Writes a record; nothing once the file has failed.
-    pub(super) fn write(&self, record: &Record) -> io::Result<()> {
-        let mut state = self.0.lock();
-        let State { file, frame, .. } = &mut *state;
-        let Some((_, file)) = file else { return Ok(()) };
-        let Some(to) = file else { return Ok(()) };
-        let written = seal(record, frame).and_then(|()| to.write_all(frame));
+/// Writes a record; nothing once the file has failed, and in a child of a fork.
+pub(super) fn write(record: &Record) -> io::Result<()> {
+    STATE.lock().write(record)
+}
+
+impl State {
+    fn write(&mut self, record: &Record) -> io::Result<()> {
+        let Some((process, file)) = &mut self.file else {
+            return Ok(());
+        };
+        let Some(to) = file.as_mut().filter(|_| fork::is_current(*process)) else {
+            return Ok(());
+        };
+        let written = seal(record, &mut self.frame).and_then(|()| to.write_all(&self.frame));
         if written.is_err() {
             *file = None;
         }
         // What a large record has taken is given back.
-        if frame.capacity() > 1 << 20 {
-            *frame = Vec::new();
+        if self.frame.capacity() > 1 << 20 {
+            self.frame = Vec::new();
         }
         written
     }
+}
 
-    /// A number for what a copy to the host will bring.
-    pub(super) fn answer(&self) -> u64 {
-        let mut state = self.0.lock();
-        state.answers += 1;
-        state.answers
-    }
+/// A number for what a copy to the host will bring.
+pub(super) fn answer() -> u64 {
+    let mut state = STATE.lock();
+    state.answers += 1;
+    state.answers
 }
 
 fn begin(path: &Path, frame: &mut Vec<u8>) -> io::Result<File> {

@@ -6,6 +6,7 @@
 //! Handles are those of the captured process. They are numbered for each backend and each kind of object on its own.
 //! Integers are little-endian and of fixed width, texts and lists begin with a count of 8 bytes, and an enum with one byte.
 
+mod access;
 mod codec;
 mod hash;
 mod reader;
@@ -244,19 +245,6 @@ pub struct Packet {
     pub tag: Tag,
     /// What it does.
     pub work: Work,
-}
-
-impl Packet {
-    /// The bytes that it brings from the host, if it does.
-    pub fn contents(&self) -> Option<&Contents> {
-        match &self.work {
-            Work::Copy(Copy {
-                src: End::From(contents),
-                ..
-            }) => Some(contents),
-            Work::Copy(_) | Work::Launch(_) | Work::Fill(_) => None,
-        }
-    }
 }
 
 /// What a packet does. In a program buffers are slots, whose numbers count from 1.

@@ -1,7 +1,7 @@
 //! How far the results of two devices are apart.
 
 use thalweg_hal::dtype::{Class, DType};
-use thalweg_hal::narrow::float_value;
+use thalweg_hal::narrow::{float_bits, float_value};
 
 /// How two rows of elements differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -15,16 +15,15 @@ pub struct Difference {
     pub worst: f64,
 }
 
-/// How far devices may be apart that compute right, each from the same operands: a multiple of the dtype's precision, because sums
-/// are added in another order. 0 for all that is no float.
+/// How far devices may be apart that compute right, each from the same operands: a multiple of the distance from 1 to the next number
+/// of the dtype, because sums are added in another order. That is 1000 for floats of 4 bytes and more, and 4 for shorter ones, whose sums
+/// are longer floats. 0 for all that is no float.
 pub fn tolerance(dtype: Option<DType>) -> f64 {
     match dtype {
-        Some(DType::F64) => 1e-10,
-        Some(DType::F32) => 1e-4,
-        Some(DType::F16) => 1e-2,
-        Some(DType::BF16) => 5e-2,
-        Some(DType::F8E4M3 | DType::F8E5M2) => 0.5,
-        Some(dtype) if dtype.class() == Class::Float => 1e-4,
+        Some(dtype) if dtype.class() == Class::Float => {
+            let next = float_value(dtype, float_bits(dtype, 1.0) + 1) - 1.0;
+            next * if dtype.size() >= 4 { 1000.0 } else { 4.0 }
+        }
         Some(_) | None => 0.0,
     }
 }
@@ -100,6 +99,14 @@ mod tests {
         );
         assert_eq!(compare(&[1.0], &[f32::NAN]).worst, f64::INFINITY);
         assert_eq!(compare(&[0.0], &[1e-30]).worst, f64::INFINITY);
+    }
+
+    #[test]
+    fn tolerances_follow_the_precision() {
+        let near = |dtype, expected: f64| (tolerance(Some(dtype)) / expected - 1.0).abs() < 0.01;
+        assert!(near(DType::F32, 1.192e-4) && near(DType::F64, 2.22e-13));
+        assert!(near(DType::F16, 3.906e-3) && near(DType::BF16, 3.125e-2));
+        assert_eq!((tolerance(Some(DType::I64)), tolerance(None)), (0.0, 0.0));
     }
 
     #[test]

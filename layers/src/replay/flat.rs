@@ -137,17 +137,13 @@ impl Programs {
             .collect();
         let mut packets = program.packets.clone();
         for given in &program.given {
-            let to = match packets
-                .get_mut(given.packet as usize)
-                .map(|packet| &mut packet.work)
-            {
-                Some(Work::Launch(launch)) => launch.scalars.get_mut(given.scalar as usize),
-                _ => None,
-            };
-            match (to, run.arguments.get(given.argument as usize)) {
-                (Some(to), Some(&bits)) => *to = bits,
-                _ => return Err(wrong(run.program, "gives a scalar that is not there")),
-            }
+            let packet = packets.get_mut(given.packet as usize);
+            let to = packet.and_then(|packet| packet.scalar_mut(given.scalar as usize));
+            let argument = run.arguments.get(given.argument as usize);
+            let (to, bits) = to
+                .zip(argument)
+                .ok_or_else(|| wrong(run.program, "gives a scalar that is not there"))?;
+            *to = *bits;
         }
         for packet in packets {
             let packet = Packet {

@@ -61,29 +61,18 @@ pub struct Target {
 
 /// The backends of a capture, in the order of their numbers.
 pub fn backends(file: &File) -> Vec<&Backend> {
-    let found = file.records.iter().filter_map(|record| match &record.call {
-        Call::Backend(backend) => Some(backend),
-        _ => None,
-    });
-    found.collect()
+    file.records
+        .iter()
+        .filter_map(|record| record.call.backend())
+        .collect()
 }
 
 /// Whether the bytes that came from the host are in the file, so that a replay on the same device computes the same bits.
 pub fn has_contents(file: &File) -> bool {
-    file.start.fresh == 0 && !contents(file).any(|contents| !matches!(contents, Contents::Data(_)))
-}
-
-fn contents(file: &File) -> impl Iterator<Item = &Contents> {
-    file.records.iter().flat_map(|record| {
-        let (import, packets) = match &record.call {
-            Call::Import(import) => (Some(&import.contents), &[][..]),
-            Call::Submit(submission) => (None, &submission.packets[..]),
-            _ => (None, &[][..]),
-        };
-        import
-            .into_iter()
-            .chain(packets.iter().filter_map(|packet| packet.contents()))
-    })
+    file.start.fresh == 0
+        && !file
+            .contents()
+            .any(|contents| !matches!(contents, Contents::Data(_)))
 }
 
 /// Does the calls of one capture.
@@ -115,7 +104,9 @@ impl Player {
         } else {
             fresh
         };
-        let seeded = contents(file).any(|contents| matches!(contents, Contents::Seed { .. }));
+        let seeded = file
+            .contents()
+            .any(|contents| matches!(contents, Contents::Seed { .. }));
         Ok(Player {
             sessions: targets.iter().map(|target| Session::new(*target)).collect(),
             held: Vec::new(),

@@ -1,7 +1,7 @@
 //! Values in the place of contents that a capture does not have.
 
 use super::flat::flatten;
-use crate::captured::{Call, File, Handle, Work};
+use crate::captured::{File, Handle, Work};
 use std::collections::HashMap;
 use thalweg_hal::dtype::{Class, DType};
 use thalweg_hal::ir::Level;
@@ -15,27 +15,22 @@ pub(super) type DTypes = HashMap<(u32, Handle), DType>;
 pub(super) fn dtypes(file: &File) -> Result<DTypes> {
     let (mut kernels, mut found) = (HashMap::new(), DTypes::new());
     for record in &flatten(file)?.records {
-        match &record.call {
-            Call::Compile(kernel) => {
-                let signature = kernel.source.decoded()?.signature()?;
-                kernels.insert((record.backend, kernel.kernel), signature.slots);
+        if let Some(kernel) = record.call.kernel() {
+            let signature = kernel.source.decoded()?.signature()?;
+            kernels.insert((record.backend, kernel.kernel), signature.slots);
+        }
+        for packet in record.call.packets() {
+            let Work::Launch(launch) = &packet.work else {
+                continue;
+            };
+            let Some(slots) = kernels.get(&(record.backend, launch.kernel)) else {
+                continue;
+            };
+            for (slot, binding) in slots.iter().zip(&launch.bindings) {
+                found
+                    .entry((record.backend, binding.buffer))
+                    .or_insert(slot.dtype);
             }
-            Call::Submit(submission) => {
-                for packet in &submission.packets {
-                    let Work::Launch(launch) = &packet.work else {
-                        continue;
-                    };
-                    let Some(slots) = kernels.get(&(record.backend, launch.kernel)) else {
-                        continue;
-                    };
-                    for (slot, binding) in slots.iter().zip(&launch.bindings) {
-                        found
-                            .entry((record.backend, binding.buffer))
-                            .or_insert(slot.dtype);
-                    }
-                }
-            }
-            _ => {}
         }
     }
     Ok(found)

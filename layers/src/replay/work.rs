@@ -10,6 +10,9 @@ use std::ffi::c_void;
 use thalweg_hal::tables::{ProgramArgs, ProgramDependency, ProgramInput, ProgramRunArgs, ProgramScalar};
 use thalweg_hal::{Error, Result};
 
+/// Most inputs and arguments of a program.
+const MOST: u64 = 1 << 24;
+
 /// Names for packets of a program, whose buffers are slots.
 struct Slots<'a> {
     kernels: &'a HashMap<Handle, Compiled>,
@@ -69,6 +72,12 @@ impl Player {
     }
 
     pub(super) fn create_program(&mut self, at: u32, program: &Program) -> Result<()> {
+        if program.inputs.max(program.arguments) > MOST {
+            return Err(Error::invalid_argument(format!(
+                "a program of the capture takes {} inputs and {} arguments, more than any does",
+                program.inputs, program.arguments
+            )));
+        }
         let session = self.session(at)?;
         let mut slots = Slots {
             kernels: &session.kernels,

@@ -1,5 +1,5 @@
 /* A layer that makes one backend compute wrongly, for tests of replays: kernels with one op are compiled with another. The key
- * `layer.wrong` is `BACKEND OP OTHER`, where ops are codes of nodes. */
+ * `test.wrong` is `BACKEND OP OTHER`, where ops are codes of nodes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +66,7 @@ int32_t thalweg_layer(uint32_t abi, const thalweg_host_api *host, const thalweg_
         return THALWEG_STATUS_INVALID_ARGUMENT;
     char text[96] = "", name[33] = "";
     size_t length = 0;
-    thalweg_str key = {(const uint8_t *)"layer.wrong", strlen("layer.wrong")};
+    thalweg_str key = {(const uint8_t *)"test.wrong", strlen("test.wrong")};
     if (host->config(host->context, key, (uint8_t *)text, sizeof text - 1, &length) != 0)
         return THALWEG_STATUS_INVALID_ARGUMENT;
     if (sscanf(text, "%32s %u %u", name, &op, &other) != 3)
