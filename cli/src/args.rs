@@ -309,12 +309,12 @@ fn one_line(rendered: &str) -> String {
     let tips: String = parts
         .map(|tip| format!(" ({})", tip.trim_start_matches("tip: ")))
         .collect();
-    let command = std::env::args()
-        .nth(1)
-        .filter(|name| {
-            ["devices", "doctor", "conform", "plugins", "trace", "view", "replay", "reduce"]
-                .contains(&name.as_str())
-        });
+    let command = std::env::args().nth(1).filter(|name| {
+        [
+            "devices", "doctor", "conform", "plugins", "trace", "view", "replay", "reduce",
+        ]
+        .contains(&name.as_str())
+    });
     let command = command.map_or_else(String::new, |name| format!(" {name}"));
     format!("{error}{tips}; `thalweg{command} --help` lists what there is")
 }

@@ -153,7 +153,7 @@ fn a_lenet_step_is_replayed_bit_for_bit_and_on_other_backends() {
 }
 
 #[test]
-fn a_second_device_of_a_vendor_does_it_too() {
+fn an_opencl_device_does_the_same_work() {
     let place = prepared();
     let file = place::plugins::built("thalweg_opencl");
     place.write("plugins/libthalweg_opencl.so", fs::read(file).unwrap());
