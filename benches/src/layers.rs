@@ -1,4 +1,4 @@
-//! What the layer `validate` costs: the same calls without and with it, in turns.
+//! What a layer costs: the same calls without and with it, in turns.
 
 use crate::networks;
 use crate::overhead::{self, CALLS, Round};
@@ -30,13 +30,13 @@ pub struct Costs {
     pub step: Pair,
 }
 
-/// Measures on `device` and on the same one under the layer.
+/// Measures on `device` and on the same one under the layer `name`.
 ///
 /// # Errors
 /// Those of the calls.
-pub fn validated(target: &str, device: &Device) -> thalweg::Result<Costs> {
+pub fn costs(name: &str, target: &str, device: &Device) -> thalweg::Result<Costs> {
     let options = LoaderOptions {
-        layers: vec!["validate".into()],
+        layers: vec![name.into()],
         ..LoaderOptions::default()
     };
     let under = Runtime::new(Registry::new(options)).device(target)?;

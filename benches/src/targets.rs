@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use thalweg::Context;
 use thalweg::hal::{self, Device};
+use thalweg::host::set_config;
 use thalweg::parallel::Pool;
 use thalweg_benches::cases::{Case, Limit, kernels, products};
 use thalweg_benches::limits::{FAR, Memory, bandwidth, flops};
@@ -18,10 +19,11 @@ use thalweg_benches::{convolutions, indexed, layers, least, median, networks, te
 const BUDGET: Duration = Duration::from_millis(400);
 
 /// What is measured beside the cases.
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 10] = [
     "overhead",
     "profile",
     "validate",
+    "capture",
     "eager add_1",
     "eager",
     "compile",
@@ -105,7 +107,10 @@ fn measure_all(options: &Options, device: &Device, cx: &Context) -> Result<(), B
         profile(device, round)?;
     }
     if wanted("validate") {
-        validated(&options.target, device)?;
+        layer("validate", &options.target, device)?;
+    }
+    if wanted("capture") {
+        captured(&options.target, device)?;
     }
     if wanted("eager add_1") {
         let ns = round.nanoseconds(CALLS, tensors::eager(cx)?)?;
@@ -202,12 +207,29 @@ fn profile(device: &Device, round: Round) -> thalweg::Result<()> {
     Ok(())
 }
 
-fn validated(target: &str, device: &Device) -> thalweg::Result<()> {
+/// The layer that captures, without contents.
+fn captured(target: &str, device: &Device) -> thalweg::Result<()> {
+    let path = std::env::temp_dir().join(format!("thalweg-targets.{}.capture", std::process::id()));
+    let options = format!("contents=hash,path={}", path.display());
+    set_config("layer.capture", Some(&options));
+    let measured = layer("capture", target, device);
+    if let Ok(data) = std::fs::metadata(&path) {
+        println!("{:<44}{:>10}", "bytes of the capture", data.len());
+    }
+    // There is none where the layer was refused.
+    let _ = std::fs::remove_file(path);
+    measured
+}
+
+fn layer(name: &str, target: &str, device: &Device) -> thalweg::Result<()> {
     println!(
         "{:<44}{:>10}{:>10}{:>10}",
-        "layer validate, ns", "without", "with", "times"
+        format!("layer {name}, ns"),
+        "without",
+        "with",
+        "times"
     );
-    let costs = layers::validated(target, device)?;
+    let costs = layers::costs(name, target, device)?;
     for (name, [without, with]) in [
         ("launch of an empty kernel", costs.launch),
         ("launch of a + b, one element", costs.add),

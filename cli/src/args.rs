@@ -62,6 +62,16 @@ pub(crate) enum Command {
     ///
     /// Dumps of one device have to be equal bit for bit, those of two devices as far as their dtypes allow. Ends with 0 when they are.
     Diff(Diff),
+    /// Do the work of a captured program again, without the program
+    ///
+    /// `THALWEG_LAYERS=capture PROGRAM` captures any program. Prints times of kernels; compares with what the program read back
+    /// (--check), or two devices op by op (--against, --compare). Ends with 0 when nothing that was compared differs.
+    Replay(Replay),
+    /// Make a capture smaller as long as a command still finds what is wrong
+    ///
+    /// Drops packets, cuts programs and kernels, shrinks extents and replaces contents. Each candidate must make the command end
+    /// with 0. Ends with 0 when a smaller capture was written.
+    Reduce(Reduce),
 }
 
 #[derive(clap::Args)]
@@ -191,6 +201,62 @@ pub(crate) struct View {
 }
 
 #[derive(clap::Args)]
+pub(crate) struct Replay {
+    /// The capture
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Do all of its work on this device instead of those that were captured: `cpu`, `opencl:1`
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) target: Option<String>,
+    /// Do it so many times; times are the least of all
+    #[arg(long, value_name = "NUMBER", default_value = "1")]
+    pub(crate) times: std::num::NonZeroUsize,
+    /// Compare the bits of what the program read back with what it read
+    #[arg(long, conflicts_with_all = ["against", "compare"])]
+    pub(crate) check: bool,
+    /// Do it on this device too, packet by packet, and show the differences by op
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) against: Option<String>,
+    /// Do another capture of the same work beside it, packet by packet, and show the differences by op
+    #[arg(long, value_name = "FILE2")]
+    pub(crate) compare: Option<PathBuf>,
+    /// How far floats may be apart, as a part of an output's largest magnitude, instead of what their dtype asks for
+    #[arg(long, value_name = "PART", value_parser = part)]
+    pub(crate) tolerance: Option<f64>,
+    /// End with 0 when there is a difference, and with 1 when there is none: for `thalweg reduce`
+    #[arg(long)]
+    pub(crate) differs: bool,
+    /// List the packets and the kernels instead of doing them
+    #[arg(long, conflicts_with_all = ["check", "against", "compare"])]
+    pub(crate) list: bool,
+    #[command(flatten)]
+    pub(crate) search: Search,
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| *number >= 0.0);
+    number.ok_or_else(|| "write a number from 0, such as 1e-3".to_owned())
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Reduce {
+    /// The capture
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// What still finds what is wrong: a command of the shell, with `{}` for the candidate's file
+    ///
+    /// As `--while 'thalweg replay {} --target acme --against cpu --differs'`.
+    #[arg(long = "while", value_name = "COMMAND")]
+    pub(crate) command: String,
+    /// Write the smaller capture here; usually FILE with `.reduced` behind it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Begin nothing new after so many seconds
+    #[arg(long, value_name = "NUMBER", default_value = "60")]
+    pub(crate) seconds: u64,
+}
+
+#[derive(clap::Args)]
 pub(crate) struct Plugins {
     #[command(subcommand)]
     pub(crate) task: PluginTask,
@@ -268,9 +334,12 @@ fn one_line(rendered: &str) -> String {
     let tips: String = parts
         .map(|tip| format!(" ({})", tip.trim_start_matches("tip: ")))
         .collect();
-    let command = std::env::args()
-        .nth(1)
-        .filter(|name| ["devices", "doctor", "conform", "plugins", "trace", "view"].contains(&name.as_str()));
+    let command = std::env::args().nth(1).filter(|name| {
+        [
+            "devices", "doctor", "conform", "plugins", "trace", "view", "replay", "reduce",
+        ]
+        .contains(&name.as_str())
+    });
     let command = command.map_or_else(String::new, |name| format!(" {name}"));
     format!("{error}{tips}; `thalweg{command} --help` lists what there is")
 }

@@ -7,6 +7,8 @@
 //! | `thalweg conform PATH\|TARGET` | holds a backend to the contract |
 //! | `thalweg plugins lock\|verify` | writes and checks the sums of plugins |
 //! | `thalweg trace DIR` | shows where the time of a recorded program goes, and writes its timeline and tables |
+//! | `thalweg replay FILE` | does the work of a capture again, on any device, and compares |
+//! | `thalweg reduce FILE` | makes a capture smaller as long as a command still finds what is wrong |
 //! | `thalweg view DIR` | shows the same in a browser, as one file, or in the terminal |
 //! | `thalweg diff A B` | compares two dumps of values: the first op that differs |
 //! | `thalweg print FILE` | shows what a program printed into a file |
@@ -25,6 +27,8 @@ mod found;
 mod guard;
 mod plugins;
 mod print;
+mod reduce;
+mod replay;
 mod text;
 mod trace;
 mod verbose;
@@ -77,6 +81,8 @@ fn run(command: Command, out: &mut dyn Write) -> Outcome {
         Command::View(args) => view::run(&args, out),
         Command::Diff(args) => diff::run(&args, out),
         Command::Print(args) => print::run(&args, out),
+        Command::Replay(args) => replay::run(&args, out),
+        Command::Reduce(args) => reduce::run(&args, out),
     }
 }
 

@@ -220,7 +220,7 @@ fn the_chain_of_layers_stands_before_the_backend() {
     assert_eq!(run.code, Some(1));
     assert!(
         run.out
-            .contains("refused: there is no layer \"fualt\"; there are: fault"),
+            .contains("refused: there is no layer \"fualt\"; there are: capture, fault"),
         "{}",
         run.out
     );

@@ -7,13 +7,17 @@
 //! |---|---|---|
 //! | `validate` | finds errors of programs, of the core and of plugins | [`validate::OPTIONS`] |
 //! | `fault` | makes calls fail, the same ones in every run | [`fault::OPTIONS`] |
+//! | `capture` | writes what crosses the border to a file, for [`replay`] | [`capture::OPTIONS`] |
 //!
 //! The loader of `thalweg-runtime` puts layers over backends. This crate knows the contract alone.
 
+pub mod capture;
+pub mod captured;
 pub mod fault;
 mod forward;
 mod layer;
 mod next;
+pub mod replay;
 mod said;
 pub mod validate;
 
@@ -26,4 +30,10 @@ pub const FAULT: (&str, LayerEntry) = (<fault::Fault as layer::Layer>::NAME, lay
 pub const VALIDATE: (&str, LayerEntry) = (
     <validate::Validate as layer::Layer>::NAME,
     layer::entry::<validate::Validate>,
+);
+
+/// Name and function of the layer [`capture`].
+pub const CAPTURE: (&str, LayerEntry) = (
+    <capture::Capture as layer::Layer>::NAME,
+    layer::entry::<capture::Capture>,
 );

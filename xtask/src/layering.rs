@@ -103,8 +103,8 @@ fn judge(from: &str, to: &str) -> std::result::Result<(), &'static str> {
         ),
         "observe" => within(&["core", "summary"], "observe knows core and summaries only"),
         "cli" => within(
-            &["core", "nn", "observe", "summary", "tests"],
-            "the command knows core, nn, observe, summaries and the conformance kit only",
+            &["core", "layers", "nn", "observe", "summary", "tests"],
+            "the command knows core, layers, nn, observe, summaries and the conformance kit only",
         ),
         "tests" => within(
             &["core", "nn", "hal-api"],
@@ -140,6 +140,7 @@ mod tests {
             ("backends/cuda", "backends/cstyle"),
             ("cli", "tests"),
             ("cli", "observe"),
+            ("cli", "layers"),
             ("observe", "core"),
             ("nn", "summary"),
             ("docs", "nn"),

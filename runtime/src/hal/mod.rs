@@ -29,6 +29,8 @@ mod memory;
 mod process;
 mod profile;
 mod program;
+#[cfg(feature = "layers")]
+mod replay;
 mod runtime;
 mod scope;
 pub mod statistics;

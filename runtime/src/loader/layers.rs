@@ -18,7 +18,7 @@ pub const LAYERS: Setting = Setting {
     way: Way::Option,
     values: Values::Range("names of layers with `,` between them"),
     default: "none",
-    about: "Layers between the program and every backend; the first is nearest to the program. They are built in (`validate`, `fault`) or \
+    about: "Layers between the program and every backend; the first is nearest to the program. They are built in (`validate`, `fault`, `capture`) or \
             files `libthalweg_layer_NAME.so` where plugins are searched. A program with raised privileges ignores \
             the variable. In code also: `LoaderOptions::layers`.",
     read_by: "the loader",
@@ -35,6 +35,11 @@ pub struct BuiltIn {
 
 /// The layers that this crate's features link in.
 pub const BUILT_IN: &[BuiltIn] = &[
+    #[cfg(feature = "layers")]
+    BuiltIn {
+        name: thalweg_layers::CAPTURE.0,
+        entry: thalweg_layers::CAPTURE.1,
+    },
     #[cfg(feature = "layers")]
     BuiltIn {
         name: thalweg_layers::FAULT.0,

@@ -72,7 +72,7 @@ fn what_is_no_layer_is_an_error_that_says_what_there_is() {
     for target in ["cpu", "auto"] {
         let error = runtime.device(target).unwrap_err().to_string();
         assert!(
-            error.starts_with("there is no layer \"fualt\"; there are: fault"),
+            error.starts_with("there is no layer \"fualt\"; there are: capture, fault"),
             "{error}"
         );
     }
