@@ -54,6 +54,17 @@ pub(crate) enum Command {
     /// Each DIR is a run, as `THALWEG_PROFILE=DIR PROGRAM` records it. The page follows programs that still run. It listens on this machine
     /// alone, and needs no network. Ctrl-C ends it.
     View(View),
+    /// Show the last launches and errors of programs that the flight recorder watched, also of one that was killed
+    ///
+    /// Writes order.csv and memory.csv beside each record. `THALWEG_RDR_ENABLE=1 PROGRAM` records any program.
+    Rdr(Rdr),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Rdr {
+    /// The folder of `THALWEG_RDR_PATH`, or one in it
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) from: PathBuf,
 }
 
 #[derive(clap::Args)]
@@ -243,9 +254,9 @@ fn one_line(rendered: &str) -> String {
     let tips: String = parts
         .map(|tip| format!(" ({})", tip.trim_start_matches("tip: ")))
         .collect();
-    let command = std::env::args()
-        .nth(1)
-        .filter(|name| ["devices", "doctor", "conform", "plugins", "trace", "view"].contains(&name.as_str()));
+    let command = std::env::args().nth(1).filter(|name| {
+        ["devices", "doctor", "conform", "plugins", "trace", "view", "rdr"].contains(&name.as_str())
+    });
     let command = command.map_or_else(String::new, |name| format!(" {name}"));
     format!("{error}{tips}; `thalweg{command} --help` lists what there is")
 }

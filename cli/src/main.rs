@@ -7,6 +7,7 @@
 //! | `thalweg conform PATH\|TARGET` | holds a backend to the contract |
 //! | `thalweg plugins lock\|verify` | writes and checks the sums of plugins |
 //! | `thalweg trace DIR` | shows where the time of a recorded program goes, and writes its timeline and tables |
+//! | `thalweg rdr [DIR]` | shows what the flight recorder of a program left, also of one that was killed |
 //! | `thalweg view DIR` | shows the same in a browser, as one file, or in the terminal |
 //!
 //! `cli/README.md` has the exit statuses and the fields of `--json`. A command that loads plugins runs in a child process (`guard`), so
@@ -21,6 +22,7 @@ mod ended;
 mod found;
 mod guard;
 mod plugins;
+mod rdr;
 mod text;
 mod trace;
 mod verbose;
@@ -70,6 +72,7 @@ fn run(command: Command, out: &mut dyn Write) -> Outcome {
         Command::Conform(args) => conform::run(&args, out),
         Command::Plugins(args) => plugins::run(&args, out),
         Command::Trace(args) => trace::run(&args, out),
+        Command::Rdr(args) => rdr::run(&args, out),
         Command::View(args) => view::run(&args, out),
     }
 }

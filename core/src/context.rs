@@ -1,11 +1,15 @@
 //! Where and how ops run.
 
+mod graphs;
 mod options;
 mod precision;
+mod recorder;
 mod settings;
 #[cfg(test)]
 mod tests;
 
+pub use graphs::SaveGraphs;
+pub(crate) use graphs::{Level, Saves};
 pub use options::{ContextBuilder, Size};
 pub use precision::Precision;
 pub(crate) use precision::is_active;
@@ -46,6 +50,7 @@ struct Inner {
     numerics: AtomicBool,
     indices: AtomicBool,
     looking: Mutex<Option<Looking>>,
+    saves: Option<Saves>,
 }
 
 /// What stays as it was when the context was made.
@@ -65,17 +70,31 @@ impl Context {
     /// A context on the device that `target` names: `cpu`, `cuda:1`, a plugin's name, or `auto`.
     ///
     /// # Errors
-    /// As [`hal::device`].
+    /// As [`hal::device`]; settings of the environment that are wrong, such as a folder that cannot be written.
     pub fn new(target: &str) -> Result<Context> {
-        Ok(Context::on(hal::device(target)?))
+        let saves = Saves::asked(None, None)?;
+        recorder::begin(None)?;
+        Ok(Context::with(
+            hal::device(target)?,
+            Settings::default(),
+            Vec::new(),
+            saves,
+        ))
     }
 
-    /// A context on an open device.
+    /// A context on an open device. What is wrong with settings of the environment is told in the log.
     pub fn on(device: Device) -> Context {
-        Context::with(device, Settings::default(), Vec::new())
+        let saves = Saves::asked(None, None).unwrap_or_else(|error| {
+            tracing::error!("{error}; no graphs are saved");
+            None
+        });
+        if let Err(error) = recorder::begin(None) {
+            tracing::error!("{error}; nothing is recorded");
+        }
+        Context::with(device, Settings::default(), Vec::new(), saves)
     }
 
-    fn with(device: Device, settings: Settings, streams: Vec<Stream>) -> Context {
+    fn with(device: Device, settings: Settings, streams: Vec<Stream>, saves: Option<Saves>) -> Context {
         environment::begin();
         Context(Arc::new(Inner {
             engine: Engine::of(&device),
@@ -87,6 +106,7 @@ impl Context {
             numerics: AtomicBool::new(false),
             indices: AtomicBool::new(false),
             looking: Mutex::default(),
+            saves,
         }))
     }
 
@@ -133,6 +153,11 @@ impl Context {
     #[inline]
     pub(crate) fn settings(&self) -> Settings {
         self.0.settings
+    }
+
+    /// Where the graphs go that are compiled for it; `None` for nowhere.
+    pub(crate) fn saves(&self) -> Option<&Saves> {
+        self.0.saves.as_ref()
     }
 
     /// The precision in which its ops compute.

@@ -4,13 +4,16 @@ pub mod failure;
 mod indices;
 mod memory;
 mod numerics;
+mod save_graphs;
 pub mod tag;
 
 pub use indices::IndexError;
 pub use memory::{Holder, OutOfMemory};
 pub use numerics::{InputRange, NumericsError};
+pub use save_graphs::SaveGraphsError;
 
 use crate::record::error::ProfileError;
+use crate::record::flight::error::FlightError;
 use failure::Failure;
 use std::fmt;
 use std::path::PathBuf;
@@ -66,6 +69,12 @@ pub enum Error {
     /// A profile cannot begin or go on.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    /// Graphs that are compiled cannot be saved.
+    #[error(transparent)]
+    SaveGraphs(#[from] SaveGraphsError),
+    /// The flight recorder cannot begin, or what it wrote cannot be read.
+    #[error(transparent)]
+    Flight(#[from] FlightError),
     /// Data is not in its format, or is something that tensors cannot hold.
     #[error("{}{format}: {message}", In(path.as_deref()))]
     Format {

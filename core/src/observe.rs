@@ -29,8 +29,7 @@
 //! is computed. A record takes some 50 ns of the thread that it happens on; a thread of its own writes the file. A thread that
 //! is too far ahead loses events, which are counted.
 
-#[doc(hidden)]
-pub mod by_name;
+pub mod flight;
 mod memory;
 mod metrics;
 mod named;
@@ -43,6 +42,8 @@ mod tests;
 mod watch;
 
 pub use crate::exec::values::{CallInfo, Phase, Port, Statistics, Watched};
+#[doc(hidden)]
+pub use crate::options::by_name;
 pub use crate::record::error::ProfileError;
 pub use crate::record::recording;
 pub use crate::record::recording::SpanKind;

@@ -18,7 +18,7 @@ const LINES: [Line; 1] = [Line {
         "record",      // what is recorded while a program runs
         "error",       // errors, and the tag of the op that the user called
         "types",       // elements, scalars, shapes, layouts
-        "options",     // the macro of builders
+        "options",     // the macro of builders, options by name
         "graph",       // primitive ops and their types
         "lower",       // from graphs to kernels
         "engine",      // what is kept for a device

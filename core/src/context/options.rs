@@ -1,5 +1,10 @@
 //! How a context is asked for: in code, by environment variables, or in a TOML file.
 
+#[cfg(test)]
+mod tests;
+
+use super::graphs::{SAVE_GRAPHS, SAVE_GRAPHS_PATH, SaveGraphs, Saves};
+use super::recorder::{self, ENV_CONFIG_PATH};
 use super::settings::{
     CHECK_INDICES, CHECK_NUMERICS, DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, FAST_MATH, MEMORY_LIMIT, MODE,
     PRECISION_MODE, RESERVE_CLASS_NAME_IN_SCOPE, SEED, STREAMS,
@@ -12,7 +17,7 @@ use crate::loader::{LAYERS, layer_list};
 use crate::parallel::{self, FORMER_THREADS, MAX_THREADS, Pool};
 use crate::record;
 use serde::Deserialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::OnceLock;
 use thalweg_hal::settings::Setting;
@@ -46,6 +51,9 @@ pub struct ContextBuilder {
     check_numerics: Option<bool>,
     reserve_class_name_in_scope: Option<bool>,
     check_indices: Option<bool>,
+    save_graphs: Option<SaveGraphs>,
+    save_graphs_path: Option<PathBuf>,
+    env_config_path: Option<PathBuf>,
 }
 
 /// A number of bytes, or a text such as `8 GiB`.
@@ -244,8 +252,50 @@ impl ContextBuilder {
         self
     }
 
+    /// Which stages of the graphs that are compiled are written to files: 0 or `false` none; 1 the graph as it was traced, the rewritten
+    /// one and the program; 2 or `true` its kernels too; 3 the graph after every pass too, and each graph for Graphviz. `0` unless it
+    /// is set here or by the variable `THALWEG_SAVE_GRAPHS`.
+    ///
+    /// [`Graph::parse`](crate::graph::Graph::parse) reads each `.ir` file. Two runs of a program write the same bytes.
+    ///
+    /// ```
+    /// use thalweg::{Context, Tensor, graph::Graph, jit};
+    /// let folder = std::env::temp_dir().join(format!("thalweg-graphs-{}", std::process::id()));
+    /// let cx = Context::builder().device_target("cpu").save_graphs(1).save_graphs_path(&folder).build()?;
+    /// let half = jit(|x: &Tensor| (x * 0.5).sum()).named("half");
+    /// half.call(&Tensor::from_slice(&[1.0_f32, 2.0], 2, &cx)).item::<f32>()?;
+    /// let text = std::fs::read_to_string(folder.join("00_half_traced.ir")).unwrap();
+    /// assert!(text.contains("mul %0 %1 # Default/mul-op1 "));
+    /// assert_eq!(Graph::parse(&text)?.nodes().len(), 4);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[must_use]
+    pub fn save_graphs(mut self, which: impl Into<SaveGraphs>) -> ContextBuilder {
+        self.save_graphs = Some(which.into());
+        self
+    }
+
+    /// The folder of the files of [`ContextBuilder::save_graphs`], the working directory unless it is set. It is made with the mode 0700.
+    /// `{r}` in it is the rank of the process.
+    #[must_use]
+    pub fn save_graphs_path(mut self, folder: impl Into<PathBuf>) -> ContextBuilder {
+        self.save_graphs_path = Some(folder.into());
+        self
+    }
+
+    /// A file in JSON that says whether the flight recorder runs, which keeps the last launches, changes of memory and graphs of the
+    /// process: `{"rdr": {"enable": true, "path": "/out", "mode": 1}}`. The first context of a process decides.
+    /// [`observe::flight`](crate::observe::flight) reads what it leaves.
+    #[must_use]
+    pub fn env_config_path(mut self, file: impl Into<PathBuf>) -> ContextBuilder {
+        self.env_config_path = Some(file.into());
+        self
+    }
+
     /// The options of a TOML text: `device_target`, `device_id`, `mode`, `memory_limit`, `seed`, `deterministic`, `streams`, `threads`,
-    /// `layers`, `precision_mode`, `fast_math`, `check_numerics`, `check_indices`, `reserve_class_name_in_scope`.
+    /// `layers`, `precision_mode`, `fast_math`, `check_numerics`, `check_indices`, `reserve_class_name_in_scope`,
+    /// `save_graphs`, `save_graphs_path`, `env_config_path`.
     ///
     /// # Errors
     /// No TOML; an option that does not exist or has another type.
@@ -308,6 +358,11 @@ impl ContextBuilder {
                 of(RESERVE_CLASS_NAME_IN_SCOPE),
             )?,
             check_indices: truth(CHECK_INDICES.variable, of(CHECK_INDICES))?,
+            save_graphs: of(SAVE_GRAPHS)
+                .map(|text| SaveGraphs::of_text(SAVE_GRAPHS.variable, &text))
+                .transpose()?,
+            save_graphs_path: of(SAVE_GRAPHS_PATH).map(PathBuf::from),
+            env_config_path: of(ENV_CONFIG_PATH).map(PathBuf::from),
         };
         if value(FORMER_THREADS).is_some() {
             return Err(Refusal::new(format!("{FORMER_THREADS} is not read"))
@@ -322,7 +377,7 @@ impl ContextBuilder {
     /// # Errors
     /// A device that is not there, with the reason and what there is instead; a target and an id that contradict each other; a
     /// limit that is no size; a number of streams or threads that cannot be; another number of threads than an earlier context set; other
-    /// layers than the process has.
+    /// layers than the process has; a folder for graphs or for the flight recorder that cannot be written.
     pub fn build(self) -> Result<Context> {
         let limit = self.memory_limit.as_ref().map(Size::bytes).transpose()?;
         let streams = self.streams.unwrap_or(0);
@@ -356,6 +411,8 @@ impl ContextBuilder {
             }
         };
         let target = target.to_string();
+        let saves = Saves::asked(self.save_graphs.as_ref(), self.save_graphs_path.as_deref())?;
+        recorder::begin(self.env_config_path.as_deref())?;
         if let Some(layers) = &self.layers {
             hal::set_layers(layers)?;
         }
@@ -386,7 +443,7 @@ impl ContextBuilder {
         let streams = (0..streams)
             .map(|_| Stream::new(&device))
             .collect::<hal::Result<_>>()?;
-        let cx = Context::with(device, settings, streams);
+        let cx = Context::with(device, settings, streams, saves);
         if let Some(mode) = self.mode {
             cx.set_mode(mode);
         }
@@ -406,94 +463,4 @@ fn entropy() -> u64 {
     use std::hash::BuildHasher;
     // The standard library seeds it from the system.
     std::hash::RandomState::new().hash_one(std::process::id())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_have_units() {
-        for (text, bytes) in [
-            ("512", 512),
-            ("3 kB", 3000),
-            ("8 GiB", 8 << 30),
-            ("1MiB", 1 << 20),
-            ("2TiB", 2 << 40),
-        ] {
-            assert_eq!(Size::from(text).bytes().unwrap(), bytes, "{text}");
-        }
-        for text in ["", "GiB", "-1", "1.5 GiB", "8 gib", "99999999999 TiB"] {
-            assert!(Size::from(text).bytes().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn options_come_from_toml_and_from_variables() {
-        let toml = "device_target = \"cpu\"\nmode = \"graph\"\nmemory_limit = \"1 GiB\"\nseed = 7";
-        let wanted = ContextBuilder::new()
-            .device_target("cpu")
-            .mode(Mode::Graph)
-            .memory_limit("1 GiB")
-            .seed(7);
-        assert_eq!(ContextBuilder::from_toml(toml).unwrap(), wanted);
-        let variables = |name: &str| {
-            let value = match name {
-                "THALWEG_DEVICE_TARGET" => "cpu",
-                "THALWEG_MODE" => "graph",
-                "THALWEG_MEMORY_LIMIT" => "1 GiB",
-                "THALWEG_SEED" => "7",
-                _ => return None,
-            };
-            Some(value.to_owned())
-        };
-        assert_eq!(ContextBuilder::from_variables(variables).unwrap(), wanted);
-        let error = ContextBuilder::from_toml("device_targte = \"cpu\"")
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("device_targte") && error.contains("device_target"),
-            "{error}"
-        );
-        let error = ContextBuilder::from_variables(|_| Some("x".into()))
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.starts_with("THALWEG_DEVICE_ID is \"x\", not a whole number"),
-            "{error}"
-        );
-        let former = |name: &str| (name == "THALWEG_NUM_THREADS").then(|| "4".to_owned());
-        let error = ContextBuilder::from_variables(former).unwrap_err().to_string();
-        assert!(
-            error.contains("THALWEG_NUM_THREADS is not read") && error.contains("set THALWEG_THREADS"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn a_device_that_is_not_there_is_an_error() {
-        let build = |target: &str| {
-            ContextBuilder::new()
-                .device_target(target)
-                .build()
-                .unwrap_err()
-                .to_string()
-        };
-        assert!(build("TPU").starts_with("there is no target \"TPU\""));
-        assert!(build("cpu:7").starts_with("cpu has no device 7"));
-        let twice = ContextBuilder::new().device_target("cpu:0").device_id(1).build();
-        assert!(
-            twice
-                .unwrap_err()
-                .to_string()
-                .starts_with("device_target cpu:0 and device_id 1")
-        );
-        let cx = ContextBuilder::new()
-            .device_target("cpu")
-            .device_id(0)
-            .seed(3)
-            .build()
-            .unwrap();
-        assert_eq!(cx.device().target(), "cpu:0");
-    }
 }

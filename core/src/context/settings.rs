@@ -134,6 +134,8 @@ pub(super) const CHECK_INDICES: Setting = Setting {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::graphs::{SAVE_GRAPHS, SAVE_GRAPHS_PATH};
+    use crate::context::recorder::ENV_CONFIG_PATH;
     use crate::context::{ContextBuilder, Precision};
     use crate::loader::LAYERS;
     use crate::parallel::THREADS;
@@ -155,6 +157,9 @@ mod tests {
             CHECK_NUMERICS,
             RESERVE_CLASS_NAME_IN_SCOPE,
             CHECK_INDICES,
+            SAVE_GRAPHS,
+            SAVE_GRAPHS_PATH,
+            ENV_CONFIG_PATH,
             LAYERS,
         ]
         .map(|row| row.key);

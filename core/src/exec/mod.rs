@@ -14,6 +14,7 @@ mod linear;
 mod packets;
 mod read;
 mod reverse;
+mod saved;
 mod staged;
 #[cfg(test)]
 mod tests;
