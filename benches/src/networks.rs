@@ -19,6 +19,13 @@ const LENET_PRODUCTS: f64 = 64.0
     * (2.0 * 28.0 * 28.0 * 6.0 * 25.0
         + 3.0 * (10.0 * 10.0 * 16.0 * 6.0 * 25.0 + 400.0 * 120.0 + 120.0 * 84.0 + 84.0 * 10.0));
 
+/// What a context looks for while a step runs, by the end of the step's name.
+const CHECKS: [(&str, fn(&Context)); 3] = [
+    ("", |_| ()),
+    ("_numerics", |cx| cx.check_numerics(true)),
+    ("_indices", |cx| cx.check_indices(true)),
+];
+
 /// The cases of networks whose names are wanted.
 ///
 /// # Errors
@@ -34,19 +41,13 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
         let products = 128.0 * (2.0 * 784.0 * 512.0 + 3.0 * 512.0 * 10.0);
         cases.push(step("mlp_step_b128", net, &[128, 784], products, cx)?);
     }
-    if wanted("lenet5_step_b64") {
-        let net = lenet(cx)?;
-        cases.push(step(
-            "lenet5_step_b64",
-            net,
-            &[64, 1, 28, 28],
-            LENET_PRODUCTS,
-            cx,
-        )?);
-    }
-    for checked in [false, true] {
-        let cx = &checking(cx, checked);
-        let suffix = if checked { "_checked" } else { "" };
+    for (suffix, check) in CHECKS {
+        let cx = &Context::on(cx.device().clone());
+        check(cx);
+        let name = format!("lenet5_step_b64{suffix}");
+        if wanted(&name) {
+            cases.push(step(&name, lenet(cx)?, &[64, 1, 28, 28], LENET_PRODUCTS, cx)?);
+        }
         let name = format!("encoder2_step_b8{suffix}");
         if wanted(&name) {
             let products = 3.0 * 2.0 * 8.0 * 64.0 * (12.0 * 128.0 * 128.0 + 2.0 * 64.0 * 128.0);
@@ -54,10 +55,6 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
                 .then(Flatten)
                 .then(Dense::new(64 * 128, 10, cx)?);
             cases.push(step(&name, net, &[8, 64, 128], products, cx)?);
-        }
-        let name = "lenet5_step_b64_checked";
-        if checked && wanted(name) {
-            cases.push(step(name, lenet(cx)?, &[64, 1, 28, 28], LENET_PRODUCTS, cx)?);
         }
     }
     for batch in [1, 8] {
@@ -106,13 +103,6 @@ fn encoder(layers: usize, width: usize, cx: &Context) -> Result<Sequential> {
         let layer = TransformerEncoderLayer::new(width, width / 64, 4 * width, cx)?;
         Ok(net.then(layer))
     })
-}
-
-/// A context on the same device, which may look for NaN.
-fn checking(cx: &Context, checked: bool) -> Context {
-    let cx = Context::on(cx.device().clone());
-    cx.check_numerics(checked);
-    cx
 }
 
 /// Forward, backward and an update by plain descent.

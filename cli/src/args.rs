@@ -49,9 +49,9 @@ pub(crate) enum Command {
     /// Writes trace.json (for ui.perfetto.dev), op_table.csv, op_table.json, kernels.csv, step_trace.csv, memory.csv,
     /// stacks.collapsed and speedscope.json (for speedscope.app). `THALWEG_PROFILE=DIR PROGRAM` records any program.
     Trace(Trace),
-    /// Show recorded programs in a browser: timeline, ops, kernels, steps, memory, parts of the network, two runs side by side
+    /// Show recorded programs and trainings in a browser: timeline, ops, memory, scalars, histograms, images, runs side by side
     ///
-    /// Each DIR is a run, as `THALWEG_PROFILE=DIR PROGRAM` records it. The page follows programs that still run. It listens on this machine
+    /// Each DIR is a run, as `THALWEG_PROFILE=DIR PROGRAM` records it, or has what `SummaryCollector` notes, in it or below it. The page follows programs that still run. It listens on this machine
     /// alone, and needs no network. Ctrl-C ends it.
     View(View),
     /// Show the last launches and errors of programs that the flight recorder watched, also of one that was killed
@@ -159,7 +159,7 @@ impl Trace {
 
 #[derive(clap::Args)]
 pub(crate) struct View {
-    /// The folder that the profile was written to, also one with a folder for each rank; several are shown side by side
+    /// The folder of a profile or of summaries, also one with a folder for each rank or run; several are shown side by side
     #[arg(required = true, value_name = "DIR")]
     pub(crate) from: Vec<PathBuf>,
     /// Listen on this address or name; 0.0.0.0 lets other machines read what the programs recorded
@@ -171,7 +171,7 @@ pub(crate) struct View {
     /// Write the page into one file, with all that it shows, instead of serving it
     #[arg(long, value_name = "FILE.html", conflicts_with_all = ["host", "port", "text"])]
     pub(crate) export: Option<PathBuf>,
-    /// Draw steps, ops and figures in the terminal instead
+    /// Draw steps, ops, figures and scalars in the terminal instead
     #[arg(long, conflicts_with_all = ["host", "port"])]
     pub(crate) text: bool,
 }

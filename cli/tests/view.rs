@@ -9,7 +9,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Stdio};
-use thalweg::observe::recording::{Frame, Record, Span, SpanKind, Start, Writer};
+use thalweg::observe::recording::{Frame, Record, Span, SpanKind, Start, Writer as Recorder};
+use thalweg_summary::{Data, Event, Value, Writer};
 
 /// Two steps and a figure.
 fn record(folder: &Path) {
@@ -24,7 +25,7 @@ fn record(folder: &Path) {
     };
     let loss = |time, value| Record::Counter { time, name: 1, value };
     let (mut file, mut frame) = (Vec::new(), Frame::default());
-    let mut writer = Writer::new(&mut file).unwrap();
+    let mut writer = Recorder::new(&mut file).unwrap();
     for record in [
         Record::Start(Start::default()),
         Record::Text {
@@ -115,6 +116,56 @@ fn a_terminal_gets_curves_and_tables() {
         assert!(run.out.contains(words), "{words}\n{}", run.out);
     }
     assert!(!run.out.contains('\u{1b}'), "a name steers the terminal");
+}
+
+/// A loss that falls.
+fn note(folder: &Path) {
+    let mut writer = Writer::create(folder, None).unwrap();
+    for step in 1..=100 {
+        let loss = Value::new("loss/auto\u{1b}[2J", Data::Scalar(2.0 / step as f32));
+        writer.write(&Event::now(step, vec![loss])).unwrap();
+    }
+}
+
+#[test]
+fn summaries_are_drawn_in_a_terminal_and_exported() {
+    let (place, folder) = (Place::new(), tempfile::tempdir().unwrap());
+    note(&folder.path().join("runs/1"));
+    note(&folder.path().join("runs/2"));
+    let path = folder.path().to_str().unwrap();
+    let run = place.run(&["view", "--text", path]);
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
+    for words in [
+        "loss/auto [2J (runs/1)",
+        "(runs/2)",
+        "   2 ┤",
+        "0.02 ┤",
+        "100 step",
+    ] {
+        assert!(run.out.contains(words), "{words}\n{}", run.out);
+    }
+    assert!(!run.out.contains('\u{1b}'), "a name steers the terminal");
+    let file = folder.path().join("page.html");
+    let run = place.run(&["view", path, "--export", file.to_str().unwrap()]);
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
+    record(folder.path());
+    let both = place.run(&["view", "--text", path]);
+    assert!(
+        both.out.contains("(runs/2)") && both.out.contains("2 steps  mean 1.50 ms"),
+        "{}",
+        both.out
+    );
+    fs::write(
+        folder.path().join("runs/2/events.out.tfevents.9"),
+        "this is no event file at all",
+    )
+    .unwrap();
+    let broken = place.run(&["view", "--text", path]);
+    assert!(
+        broken.out.contains("byte 0: the checksum") && broken.out.contains("(runs/2)"),
+        "{}",
+        broken.out
+    );
 }
 
 #[test]

@@ -48,7 +48,10 @@ pub use crate::record::error::ProfileError;
 pub use crate::record::recording;
 pub use crate::record::recording::SpanKind;
 pub use by_name::{OptionKey, near};
-pub use memory::{Block, Change, MemoryChange, MemorySnapshot, memory_snapshot, record_memory_history};
+pub use memory::{
+    Block, BlockRange, Change, LiveBuffer, MemoryChange, MemorySnapshot, memory_snapshot,
+    record_memory_history,
+};
 pub use metrics::Metric;
 pub use named::{Range, Scope, counter, mark, phase, range, restart_calls, scope, span, update_scope};
 pub use options::{ProfileOptions, ProfilingOptions};

@@ -40,6 +40,7 @@ typedef struct thalweg_place thalweg_place;
 typedef struct thalweg_copy thalweg_copy;
 typedef struct thalweg_fill thalweg_fill;
 typedef struct thalweg_memory_statistics thalweg_memory_statistics;
+typedef struct thalweg_memory_range thalweg_memory_range;
 typedef struct thalweg_memory_info thalweg_memory_info;
 typedef struct thalweg_memory_table thalweg_memory_table;
 typedef struct thalweg_stream_args thalweg_stream_args;
@@ -606,6 +607,35 @@ struct thalweg_memory_statistics {
     uint64_t out_of_memory;
 };
 
+/* What a thalweg_memory_range is for. */
+enum thalweg_memory_use {
+    /* A buffer lies in it. */
+    THALWEG_MEMORY_USE_ALLOCATED = 1,
+    /* It may be handed out. */
+    THALWEG_MEMORY_USE_IDLE = 2,
+    /* The user has freed it, and a stream may still use it. */
+    THALWEG_MEMORY_USE_EAGER_FREE = 3
+};
+
+/* A part of a block that the pool has reserved from the device. The ranges of a block follow
+ * each other without gaps. */
+struct thalweg_memory_range {
+    /* Number of the block while it lives. */
+    uint64_t block;
+    /* Bytes of the whole block. */
+    uint64_t block_bytes;
+    /* Where the range starts in the block, in bytes. */
+    uint64_t offset;
+    /* Bytes. */
+    uint64_t bytes;
+    /* Handle of the buffer in it; 0 for none. */
+    uint64_t buffer;
+    /* A thalweg_memory_use. */
+    uint32_t usage;
+    /* 0. */
+    uint32_t reserved;
+};
+
 /* Memory of the device as its driver or the operating system sees it. */
 struct thalweg_memory_info {
     /* Bytes that are free. */
@@ -634,6 +664,9 @@ struct thalweg_memory_table {
     int32_t (*trim)(thalweg_context context, uint64_t device, uint64_t *out);
     /* The pool's figures. */
     int32_t (*statistics)(thalweg_context context, uint64_t device, thalweg_memory_statistics *out);
+    /* The ranges of the pool, block by block. Writes the first `capacity` of them to `out` and
+     * to `len` how many there are; with a capacity of 0, `out` may be null. */
+    int32_t (*ranges)(thalweg_context context, uint64_t device, thalweg_memory_range *out, size_t capacity, size_t *len);
     /* Sets both peaks to the present values. */
     int32_t (*reset_peaks)(thalweg_context context, uint64_t device);
     /* Changes the limit on reserved bytes; 0 for none. What is reserved already stays. */
@@ -1593,8 +1626,9 @@ struct thalweg_profile_table {
     "Copy{dst:Place,src:Place,width:u64,rows:u64}" \
     "Fill{buffer:u64,offset:u64,bytes:u64,pattern:u64,pattern_bytes:u32,reserved:u32}" \
     "MemoryStatistics{reserved:u64,allocated:u64,idle:u64,eager_free:u64,max_reserved:u64,max_allocated:u64,largest_free:u64,limit:u64,live:u64,allocations:u64,frees:u64,reserves:u64,retries:u64,out_of_memory:u64}" \
+    "MemoryRange{block:u64,block_bytes:u64,offset:u64,bytes:u64,buffer:u64,usage:u32,reserved:u32}" \
     "MemoryInfo{free:u64,total:u64}" \
-    "MemoryTable{alloc:fn(*mut c_void,*const AllocArgs,*mut u64)->i32,free:fn(*mut c_void,u64)->i32,import:fn(*mut c_void,*const ImportArgs,*mut u64)->i32,map:fn(*mut c_void,u64,*mut *mut c_void)->i32,size:fn(*mut c_void,u64,*mut u64)->i32,trim:fn(*mut c_void,u64,*mut u64)->i32,statistics:fn(*mut c_void,u64,*mut MemoryStatistics)->i32,reset_peaks:fn(*mut c_void,u64)->i32,set_limit:fn(*mut c_void,u64,u64)->i32,info:fn(*mut c_void,u64,*mut MemoryInfo)->i32}" \
+    "MemoryTable{alloc:fn(*mut c_void,*const AllocArgs,*mut u64)->i32,free:fn(*mut c_void,u64)->i32,import:fn(*mut c_void,*const ImportArgs,*mut u64)->i32,map:fn(*mut c_void,u64,*mut *mut c_void)->i32,size:fn(*mut c_void,u64,*mut u64)->i32,trim:fn(*mut c_void,u64,*mut u64)->i32,statistics:fn(*mut c_void,u64,*mut MemoryStatistics)->i32,ranges:fn(*mut c_void,u64,*mut MemoryRange,usize,*mut usize)->i32,reset_peaks:fn(*mut c_void,u64)->i32,set_limit:fn(*mut c_void,u64,u64)->i32,info:fn(*mut c_void,u64,*mut MemoryInfo)->i32}" \
     "StreamArgs{device:u64,priority:i32,reserved:u32}" \
     "Tag{op:Str,file:Str,line:u32,node:u32}" \
     "Binding{buffer:u64,offset:u64,strides:*const i64,gather_stride:i64,gather_extent:u64}" \

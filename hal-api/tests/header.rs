@@ -75,7 +75,8 @@ fn layouts() -> BTreeMap<String, (usize, usize)> {
             frees, reserves, retries, out_of_memory
         }
         MemoryInfo { free, total }
-        MemoryTable { alloc, free, import, map, size, trim, statistics, reset_peaks, set_limit, info }
+        MemoryRange { block, block_bytes, offset, bytes, buffer, usage, reserved }
+        MemoryTable { alloc, free, import, map, size, trim, statistics, ranges, reset_peaks, set_limit, info }
         StreamArgs { device, priority, reserved }
         Tag { op, file, line, node }
         Binding { buffer, offset, strides, gather_stride, gather_extent }
@@ -170,6 +171,9 @@ fn codes() -> BTreeMap<String, u64> {
     ProfileKind::ALL
         .iter()
         .for_each(|(kind, name)| add("PROFILE_KIND", name, *kind as u64));
+    MemoryUse::ALL
+        .iter()
+        .for_each(|(usage, name)| add("MEMORY_USE", name, *usage as u64));
     Capability::ALL
         .iter()
         .for_each(|(bit, name)| add("CAPABILITY", name, bit.bit()));

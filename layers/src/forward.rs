@@ -87,6 +87,7 @@ forward! {
         size(buffer: u64, out: *mut u64);
         trim(device: u64, out: *mut u64);
         statistics(device: u64, out: *mut MemoryStatistics);
+        ranges(device: u64, out: *mut MemoryRange, capacity: usize, len: *mut usize);
         reset_peaks(device: u64);
         set_limit(device: u64, bytes: u64);
         info(device: u64, out: *mut MemoryInfo);

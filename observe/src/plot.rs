@@ -51,13 +51,22 @@ fn short(value: f64) -> String {
 }
 
 impl Plot<'_> {
-    /// Characters row by row. A column shows the whole range of the values that fall into it.
+    /// Characters row by row. A column shows the whole range of the values that fall into it, and points that lie apart are joined.
     fn dots(&self, along: (f64, f64), across: (f64, f64)) -> Vec<[u32; COLUMNS]> {
         let mut ranges = [None::<(usize, usize)>; 2 * COLUMNS];
+        let mut before = None::<(usize, usize)>;
         for (x, y) in self.points.iter().filter(|(x, y)| x.is_finite() && y.is_finite()) {
             let (column, row) = (dot(*x, along, 2 * COLUMNS), dot(*y, across, 4 * ROWS));
+            let (from, begin) = before.unwrap_or((column, row));
+            let between = ranges.iter_mut().enumerate().take(column).skip(from + 1);
+            for (at, range) in between {
+                let part = (at - from) as f64 / (column - from) as f64;
+                let joined = (begin as f64 + (row as f64 - begin as f64) * part).round() as usize;
+                range.get_or_insert((joined, joined));
+            }
             let (low, high) = ranges[column].unwrap_or((row, row));
             ranges[column] = Some((low.min(row), high.max(row)));
+            before = Some((column, row));
         }
         let mut rows = vec![[0; COLUMNS]; ROWS];
         for (column, range) in ranges.iter().enumerate() {
@@ -123,6 +132,26 @@ mod tests {
         assert!(lines[8].starts_with("  1 ┤⣀"), "{text}");
         assert!(
             lines[9].starts_with("    └1 ") && lines[9].ends_with("128 step"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn points_that_lie_apart_are_joined() {
+        let plot = Plot {
+            title: "loss",
+            unit: "",
+            along: "step",
+            points: &[(1.0, 1.0), (2.0, 2.0)],
+        };
+        let text = plot.to_string();
+        let drawn = |line: &str| {
+            line.chars()
+                .filter(|c| ('\u{2801}'..='\u{28ff}').contains(c))
+                .count()
+        };
+        assert!(
+            text.lines().skip(1).take(ROWS).all(|line| drawn(line) >= 7),
             "{text}"
         );
     }

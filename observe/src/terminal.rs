@@ -1,11 +1,12 @@
-//! A run in a terminal: steps and figures as curves, and the table of ops.
+//! A run in a terminal: steps, figures and scalars as curves, and the table of ops.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::find;
 use crate::known::Known;
 use crate::pass::{self, View};
 use crate::plot::Plot;
 use crate::report::{Report, Sort, shown};
+use crate::summaries::{self, Budget, Summaries};
 use crate::survey::Survey;
 use crate::{Summary, derive};
 use std::collections::BTreeMap;
@@ -26,27 +27,51 @@ const OPS: usize = 20;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Terminal {
-    summary: Summary,
+    /// `None` where the folder has summaries alone.
+    summary: Option<Summary>,
     /// Seconds and values of each of the user's figures.
     figures: BTreeMap<String, Vec<(f64, f64)>>,
+    /// Steps and values of each scalar, by tag and run.
+    scalars: BTreeMap<(String, String), Vec<(f64, f64)>>,
+    /// What cannot be shown of summaries.
+    notes: Vec<String>,
 }
 
 impl Terminal {
-    /// Reads the recordings in `folder`.
+    /// Reads the recordings and summaries in `folder`.
     ///
     /// # Errors
-    /// A folder without a recording, or one that cannot be read.
+    /// A folder with neither, or one that cannot be read.
     pub fn read(folder: &Path) -> Result<Terminal> {
-        let recordings = find::recordings(folder)?;
-        let summary = derive(&recordings, None)?;
+        let found = summaries::folders(folder)?;
+        let recordings = match find::recordings(folder) {
+            Ok(recordings) => recordings,
+            Err(Error::NoRecording { .. }) if !found.is_empty() => Vec::new(),
+            Err(Error::NoRecording { path }) => return Err(Error::Nothing { path }),
+            Err(error) => return Err(error),
+        };
         let mut figures = Figures::default();
         for path in &recordings {
             let survey = Survey::of(path)?;
             pass::run(&survey, survey.start.unix, &mut [&mut figures])?;
         }
+        let (mut scalars, mut notes) = (BTreeMap::new(), Vec::new());
+        for folder in &found {
+            let all = Summaries::read(folder, Budget::of(found.len()));
+            for (tag, points) in all.scalars {
+                let points = points.iter().map(|point| (point.step as f64, point.value));
+                scalars.insert((tag, folder.name.clone()), points.collect());
+            }
+            notes.extend(all.notes);
+        }
         Ok(Terminal {
-            summary,
+            summary: match recordings.is_empty() {
+                true => None,
+                false => Some(derive(&recordings, None)?),
+            },
             figures: figures.of,
+            scalars,
+            notes,
         })
     }
 }
@@ -69,29 +94,57 @@ impl View for Figures {
     }
 }
 
-impl Display for Terminal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let steps: Vec<(f64, f64)> = (self.summary.steps.iter())
+impl Terminal {
+    fn steps(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let steps: Vec<(f64, f64)> = (self.summary.iter().flat_map(|summary| &summary.steps))
             .map(|row| (row.step as f64, row.time() as f64 / 1e6))
             .collect();
-        if steps.len() > 1 {
-            let plot = Plot {
-                title: "time of a step",
-                unit: "ms",
-                along: "step",
-                points: &steps,
-            };
-            writeln!(f, "{plot}")?;
+        if steps.len() < 2 {
+            return Ok(());
         }
+        let plot = Plot {
+            title: "time of a step",
+            unit: "ms",
+            along: "step",
+            points: &steps,
+        };
+        writeln!(f, "{plot}")
+    }
+}
+
+/// A curve of numbers that users named.
+fn curve(f: &mut fmt::Formatter<'_>, title: &str, along: &str, points: &[(f64, f64)]) -> fmt::Result {
+    let plot = Plot {
+        title: &shown(title),
+        unit: "",
+        along,
+        points,
+    };
+    writeln!(f, "{plot}")
+}
+
+impl Display for Terminal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for note in &self.notes {
+            writeln!(f, "{}", shown(note))?;
+        }
+        self.steps(f)?;
         for (name, points) in &self.figures {
-            let plot = Plot {
-                title: &shown(name),
-                unit: "",
-                along: "s",
-                points,
-            };
-            writeln!(f, "{plot}")?;
+            curve(f, name, "s", points)?;
         }
-        Report::new(&self.summary, Sort::Device, OPS).fmt(f)
+        for ((tag, run), points) in &self.scalars {
+            let title = match run.as_str() {
+                "" => tag.clone(),
+                run => format!("{tag} ({run})"),
+            };
+            curve(f, &title, "step", points)?;
+        }
+        match &self.summary {
+            Some(summary) => Report::new(summary, Sort::Device, OPS).fmt(f),
+            None if self.scalars.is_empty() => {
+                writeln!(f, "no recording and no scalar; `thalweg view` shows the rest")
+            }
+            None => Ok(()),
+        }
     }
 }

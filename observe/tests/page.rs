@@ -4,7 +4,7 @@
 mod sample;
 
 use sample::lenet;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_observe::page::{Data, Server, Source};
 use thalweg_observe::{Error, derive, find};
+use thalweg_summary::{Data as Values, Event, Histogram, Image, Value as SummaryValue, Writer};
 
 /// A server over `folders`, which serves until the tests end; its port.
 fn serve(folders: &[PathBuf]) -> u16 {
@@ -51,7 +52,7 @@ fn get(port: u16, path: &str) -> (String, Vec<u8>) {
 
 /// The index of what the page gets.
 fn index(bytes: &[u8]) -> Value {
-    assert_eq!(&bytes[..8], b"TWPAGE\0\x01");
+    assert_eq!(&bytes[..8], b"TWPAGE\0\x02");
     let length = u64::from_le_bytes(bytes[8..16].try_into().unwrap()) as usize;
     serde_json::from_slice(&bytes[16..16 + length]).unwrap()
 }
@@ -187,6 +188,17 @@ fn links_out_of_the_folder_are_refused() {
     let named = other.path().join("named");
     symlink(outside.path(), &named).unwrap();
     assert_eq!(read(&named).runs(), 1);
+    let noted = tempfile::tempdir().unwrap();
+    symlink(note(outside.path()), noted.path().join("events.out.tfevents.1")).unwrap();
+    let data = index(read(noted.path()).bytes());
+    let one = &data["runs"][0]["summaries"][0];
+    assert_eq!(one["scalars"], json!([]));
+    assert!(
+        one["notes"][0]
+            .as_str()
+            .unwrap()
+            .contains("a link out of the folder")
+    );
 }
 
 #[test]
@@ -234,6 +246,108 @@ fn the_page_gets_what_the_tables_say() {
     assert_eq!((cut.runs(), cut.errors().len()), (1, 0));
     let html = cut.to_html();
     assert!(html.contains("id=\"data\">VFdQQUdF") && html.ends_with("</html>\n"));
+}
+
+/// Three steps of a training, in a folder of its own.
+fn note(folder: &Path) -> PathBuf {
+    let mut writer = Writer::create(folder, None).unwrap();
+    for step in 1..=3 {
+        let image = Image::png(1, 1, 1, &[7]).unwrap();
+        let values = vec![
+            SummaryValue::new("loss", Values::Scalar(step as f32)),
+            SummaryValue::new("w", Values::Histogram(Histogram::of([0.0, 1.0]))),
+            SummaryValue::new("x", Values::Image(image)),
+        ];
+        writer.write(&Event::now(step, values)).unwrap();
+    }
+    drop(writer);
+    thalweg_summary::files(folder).unwrap().remove(0)
+}
+
+#[test]
+fn summaries_are_shown_with_and_without_a_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let events = note(&folder.path().join("runs/1"));
+    fs::write(
+        folder.path().join("runs/1/lineage.json"),
+        r#"{"train": {"epochs": 3}}"#,
+    )
+    .unwrap();
+    let data = read(folder.path());
+    assert_eq!((data.runs(), data.errors().len()), (1, 0));
+    let noted = |data: &Data| index(data.bytes())["runs"][0]["summaries"].clone();
+    let one = &noted(&data)[0];
+    assert_eq!((&one["name"], &one["notes"]), (&json!("runs/1"), &json!([])));
+    assert_eq!(
+        (&one["scalars"][0]["tag"], &one["scalars"][0]["seen"]),
+        (&json!("loss"), &json!(3))
+    );
+    assert_eq!(one["histograms"][0]["frames"][2]["mean"], 0.5);
+    assert_eq!(one["images"][0]["frames"][0]["kind"], "image/png");
+    assert_eq!(one["lineage"]["train"]["epochs"], 3);
+    // Another event is noticed, and a record that is not whole is left for later.
+    let source = Source::new(&[folder.path().to_owned()]).unwrap();
+    assert_eq!(source.state(), data.state());
+    let whole = fs::read(&events).unwrap();
+    fs::write(&events, &whole[..whole.len() - 3]).unwrap();
+    assert_ne!(source.state(), data.state());
+    let cut = noted(&source.read());
+    assert_eq!(
+        (&cut[0]["scalars"][0]["seen"], &cut[0]["notes"]),
+        (&json!(2), &json!([]))
+    );
+    // A recording beside them, and one that is broken.
+    lenet(0).save(folder.path());
+    let both = source.read();
+    assert!(index(both.bytes())["runs"][0]["kernels_run"].as_u64().unwrap() > 0);
+    assert_eq!(noted(&both)[0]["name"], "runs/1");
+    fs::write(folder.path().join("recording.tw"), "no recording").unwrap();
+    let broken = source.read();
+    assert_eq!((broken.runs(), broken.errors().len()), (1, 1));
+    // Two folders: the names of the runs begin with theirs.
+    let other = tempfile::tempdir().unwrap();
+    note(other.path());
+    let two = Source::new(&[folder.path().to_owned(), other.path().to_owned()]).unwrap();
+    let two = index(two.read().bytes());
+    let name = |at: usize| {
+        two["runs"][at]["summaries"][0]["name"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    assert!(
+        name(0).ends_with("/runs/1") && !name(1).contains('/'),
+        "{} {}",
+        name(0),
+        name(1)
+    );
+}
+
+#[test]
+fn pictures_are_pictures() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = Writer::create(folder.path(), None).unwrap();
+    for (tag, encoded) in [
+        ("script", "<svg onload='fail()'/>"),
+        ("jpeg", "\u{ff}\u{d8}\u{ff}"),
+    ] {
+        let image = Image {
+            encoded: encoded.chars().map(|c| c as u8).collect(),
+            ..Image::default()
+        };
+        let value = SummaryValue::new(tag, Values::Image(image));
+        writer.write(&Event::now(1, vec![value])).unwrap();
+    }
+    let index = index(read(folder.path()).bytes());
+    let one = &index["runs"][0]["summaries"][0];
+    assert_eq!(one["images"][0]["frames"][0]["kind"], "image/jpeg");
+    assert_eq!(one["images"][1]["frames"], json!([]));
+    assert!(
+        one["notes"][0]
+            .as_str()
+            .unwrap()
+            .contains("script are neither PNG, JPEG nor GIF")
+    );
 }
 
 #[test]

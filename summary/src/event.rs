@@ -173,7 +173,7 @@ impl Value {
                 (2, number) => value.data = Data::Scalar(number.float()?),
                 (4, image) => value.data = Data::Image(Image::decode(image.bytes()?)?),
                 (5, histogram) => value.data = Data::Histogram(Histogram::decode(histogram.bytes()?)?),
-                (8, array) => value.data = Data::Tensor(Array::decode(array.bytes()?)?),
+                (8, array) => value.data = Array::decode(array.bytes()?)?.map_or(Data::Other, Data::Tensor),
                 (9, metadata) => value.plugin = plugin(metadata)?,
                 _ => {}
             }
@@ -230,6 +230,22 @@ mod tests {
             assert_eq!(Event::decode(&event.encode()).as_ref(), Ok(event));
         }
         events.iter().flat_map(Event::encode).collect()
+    }
+
+    /// Other writers note texts as tensors of texts.
+    #[test]
+    fn tensors_of_texts_do_not_end_a_file() {
+        let texts = Message::new().int(1, 7).bytes(8, b"a text");
+        let value = Message::new().text(1, "note").message(8, texts);
+        let event = Message::new()
+            .int(2, 3)
+            .message(5, Message::new().message(1, value));
+        let wanted = Event {
+            wall_time: 0.0,
+            step: 3,
+            content: Content::Values(vec![Value::new("note", Data::Other)]),
+        };
+        assert_eq!(Event::decode(&event.into_bytes()), Ok(wanted));
     }
 
     proptest! {

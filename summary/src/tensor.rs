@@ -87,7 +87,8 @@ impl Array {
             .bytes(4, &self.bytes)
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Array, Malformed> {
+    /// Elements; `None` where they are of a kind that this crate does not have, such as texts.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Array>, Malformed> {
         let mut array = Array {
             element: Element::F32,
             shape: Vec::new(),
@@ -98,7 +99,8 @@ impl Array {
                 (1, code) => {
                     let code = code.int()?;
                     let found = Element::ALL.iter().find(|element| element.code() == code);
-                    array.element = *found.ok_or("a tensor has elements that this version does not know")?;
+                    let Some(element) = found else { return Ok(None) };
+                    array.element = *element;
                 }
                 (2, shape) => array.shape = extents(shape.bytes()?)?,
                 (4, content) => array.bytes = content.bytes()?.to_vec(),
@@ -110,7 +112,7 @@ impl Array {
                 _ => {}
             }
         }
-        Ok(array)
+        Ok(Some(array))
     }
 }
 

@@ -197,6 +197,35 @@ fn values_are_seen(cx: &Context) {
     cx.check_numerics(false);
 }
 
+/// An index that its axis does not have is named in every mode, and none of those that it has.
+fn indices_are_checked(cx: &Context) {
+    let table = Tensor::from_slice(&data(5, 3), [5, 3], cx);
+    let words = |last: i64| Tensor::from_slice(&[0, 4, last, 1], [2, 2], cx);
+    let rows = |table: &Tensor, words: &Tensor| table.embedding(words, None).sum();
+    let compiled = jit(rows);
+    let plain = rows(&table, &words(3)).item::<f32>().unwrap();
+    cx.check_indices(true);
+    for (result, wrong) in [
+        (rows(&table, &words(3)), None),
+        (compiled.call((&table, &words(3))), None),
+        (rows(&table, &words(5)), Some(5)),
+        (compiled.call((&table, &words(5))), Some(5)),
+        (compiled.call((&table, &words(-1))), Some(-1)),
+    ] {
+        match (result.item::<f32>(), wrong) {
+            (Ok(sum), None) => assert_eq!(sum.to_bits(), plain.to_bits()),
+            (Err(error), Some(wrong)) => {
+                let found = error.index().unwrap();
+                assert_eq!((found.op.as_str(), found.value), ("embedding", wrong), "{error}");
+                assert_eq!((&found.at[..], found.high), (&[1, 0][..], 5), "{error}");
+            }
+            (result, wrong) => panic!("{result:?} for {wrong:?}"),
+        }
+    }
+    cx.check_indices(false);
+    assert!(rows(&table, &words(5)).item::<f32>().is_ok());
+}
+
 macro_rules! backends {
     ($($name:ident = $target:literal, $plugin:literal, $rounds:literal;)*) => { $(
         mod $name {
@@ -211,6 +240,13 @@ macro_rules! backends {
             fn values_are_seen() {
                 if let Some(cx) = super::context($target, $plugin) {
                     super::values_are_seen(&cx);
+                }
+            }
+
+            #[test]
+            fn indices_are_checked() {
+                if let Some(cx) = super::context($target, $plugin) {
+                    super::indices_are_checked(&cx);
                 }
             }
 

@@ -52,6 +52,7 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Skip>> {
         let mut make = command(root, program("examples/made"), &[]);
         execute(make.arg(folder.join(name)).arg(kernels).args(slowed))?;
     }
+    execute(command(root, program("examples/noted"), &[]).arg(folder.join("noted")))?;
     execute(command(root, &thalweg, &["trace"]).arg(&made))?;
     cut(&made)?;
     execute(command(root, &thalweg, &["trace", "--repair"]).arg(made.join("repaired.json")))?;
@@ -90,6 +91,8 @@ fn build(root: &Path) -> Result<()> {
         "thalweg",
         "--example",
         "made",
+        "--example",
+        "noted",
     ];
     execute(&mut cargo(root, &what))
 }

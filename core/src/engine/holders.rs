@@ -2,6 +2,7 @@
 
 use crate::error::tag::OpTag;
 use crate::error::{Error, Holder, OutOfMemory};
+use crate::hal::Buffer;
 use crate::record::memory::{self, LISTED};
 use crate::record::scope::ScopeId;
 use crate::record::{clock, flight};
@@ -29,6 +30,8 @@ struct Live {
 pub(crate) struct Made {
     pub(crate) tag: OpTag,
     pub(crate) bytes: u64,
+    /// Handle of the buffer.
+    pub(crate) handle: u64,
     /// Monotonic nanoseconds; 0 where the history was off.
     pub(crate) time: u64,
 }
@@ -117,19 +120,26 @@ pub(crate) fn location(tag: &OpTag) -> String {
 impl Holders {
     /// Lists a buffer that `tag` made, if it is large or the history is on.
     #[inline]
-    pub(super) fn list(self: &Arc<Holders>, tag: OpTag, bytes: u64) -> Option<Box<Listed>> {
-        if bytes < LISTED.load(Ordering::Relaxed) {
+    pub(super) fn list(self: &Arc<Holders>, tag: OpTag, buffer: &Buffer) -> Option<Box<Listed>> {
+        if buffer.size() < LISTED.load(Ordering::Relaxed) {
             return None;
         }
-        Some(self.listed(tag, bytes))
+        Some(self.listed(tag, buffer))
     }
 
-    fn listed(self: &Arc<Holders>, tag: OpTag, bytes: u64) -> Box<Listed> {
+    fn listed(self: &Arc<Holders>, tag: OpTag, buffer: &Buffer) -> Box<Listed> {
+        let (bytes, handle) = (buffer.size(), buffer.handle());
         let mut live = self.live.lock();
         live.last += 1;
         let id = live.last;
         let time = if memory::history() > 0 { clock::now() } else { 0 };
-        live.buffers.insert(id, Made { tag, bytes, time });
+        let made = Made {
+            tag,
+            bytes,
+            handle,
+            time,
+        };
+        live.buffers.insert(id, made);
         live.note(id, true, tag, bytes);
         drop(live);
         in_flight(id, true, tag, bytes);

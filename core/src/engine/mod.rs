@@ -90,8 +90,8 @@ impl Engine {
 
     /// Lists a buffer that `tag` made, if it is large.
     #[inline]
-    pub(crate) fn list(&self, tag: OpTag, bytes: u64) -> Option<Box<Listed>> {
-        self.holders.list(tag, bytes)
+    pub(crate) fn list(&self, tag: OpTag, buffer: &Buffer) -> Option<Box<Listed>> {
+        self.holders.list(tag, buffer)
     }
 
     /// The buffers that live and are listed, oldest first, and what happened to them.

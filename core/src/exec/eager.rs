@@ -377,7 +377,7 @@ pub(crate) fn full(context: &Context, constant: Constant, tag: OpTag) -> Result<
         Some(on) => engine.recorded_work(on, &lane.stream, tag.of_record(), submit)?,
     };
     let storage = Storage {
-        _listed: engine.list(tag, bytes),
+        _listed: engine.list(tag, &buffer),
         buffer,
         context: context.clone(),
         written: Written::by(scoped.as_ref(), lane),

@@ -75,7 +75,7 @@ impl Node {
     /// let graph = jit(|x: &Tensor| (x + 1.0).softmax(0)).graph(&x)?;
     /// let names: Vec<String> = graph.nodes().iter().map(|node| node.name()).collect();
     /// assert!(names.contains(&"Default/add-op1".to_owned()));
-    /// assert!(names.contains(&"Default/softmax-op2.exp-4".to_owned()), "{names:?}");
+    /// assert!(names.contains(&"Default/softmax-op2.exp-5".to_owned()), "{names:?}");
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     pub fn name(&self) -> String {

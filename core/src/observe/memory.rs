@@ -5,9 +5,9 @@ use crate::engine::holders::{self, Happened, Made};
 use crate::error::Holder;
 use crate::error::tag::OpTag;
 use crate::hal::MemoryStats;
-use crate::hal::statistics::size_in_unit;
+use crate::hal::statistics::{MemoryRange, MemoryUse, size_in_unit};
 use crate::record::memory;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 /// Keeps the last `changes` changes of memory for each device: which op made a buffer, at which line and in which part of the network,
@@ -39,7 +39,7 @@ pub fn record_memory_history(changes: usize) {
 /// A buffer that lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Block {
+pub struct LiveBuffer {
     /// Its number among those of the device, in the order in which they were made.
     pub id: u64,
     /// The op that made it, with scope and number: `Default/conv1/conv2d-op3`.
@@ -52,6 +52,30 @@ pub struct Block {
     pub time: u64,
 }
 
+/// A block that the pool has reserved from the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Block {
+    /// Its bytes.
+    pub bytes: u64,
+    /// What it is made of, without gaps.
+    pub ranges: Vec<BlockRange>,
+}
+
+/// A part of a [`Block`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlockRange {
+    /// Where it starts in the block, in bytes.
+    pub offset: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// What it is for. What is `Allocated` and has no `buffer` is not listed, or holds what a program computes on the way.
+    pub usage: MemoryUse,
+    /// The [`LiveBuffer::id`] of the buffer in it, where that is listed.
+    pub buffer: Option<u64>,
+}
+
 /// A buffer was made or went.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -60,8 +84,8 @@ pub struct Change {
     pub time: u64,
     /// Whether it was made.
     pub made: bool,
-    /// The buffer.
-    pub block: u64,
+    /// The [`LiveBuffer::id`] of the buffer.
+    pub buffer: u64,
     /// The op that made it.
     pub name: String,
     /// The user's line.
@@ -78,7 +102,9 @@ pub struct MemorySnapshot {
     pub device: String,
     /// The figures of its pool.
     pub stats: MemoryStats,
-    /// The buffers that are known, oldest first.
+    /// The buffers that are listed, oldest first.
+    pub buffers: Vec<LiveBuffer>,
+    /// The blocks of the pool.
     pub blocks: Vec<Block>,
     /// Their sums by op, line and scope, the largest first.
     pub holders: Vec<Holder>,
@@ -108,7 +134,7 @@ pub struct MemoryChange {
 /// The device does not tell the figures of its pool.
 pub fn memory_snapshot(cx: &Context) -> crate::Result<MemorySnapshot> {
     let (live, history) = cx.engine().holders();
-    let block = |(id, made): &(u64, Made)| Block {
+    let buffer = |(id, made): &(u64, Made)| LiveBuffer {
         id: *id,
         name: made.tag.name(),
         location: holders::location(&made.tag),
@@ -118,7 +144,7 @@ pub fn memory_snapshot(cx: &Context) -> crate::Result<MemorySnapshot> {
     let change = |happened: &Happened| Change {
         time: happened.time,
         made: happened.made,
-        block: happened.buffer,
+        buffer: happened.buffer,
         name: OpTag::name(&happened.tag),
         location: holders::location(&happened.tag),
         bytes: happened.bytes,
@@ -126,10 +152,28 @@ pub fn memory_snapshot(cx: &Context) -> crate::Result<MemorySnapshot> {
     Ok(MemorySnapshot {
         device: cx.device().target().to_owned(),
         stats: cx.device().memory_stats()?,
-        blocks: live.iter().map(block).collect(),
+        buffers: live.iter().map(buffer).collect(),
+        blocks: blocks(&cx.device().memory_ranges()?, &live),
         holders: holders::sums(live.iter().map(|(_, made)| made)),
         history: history.iter().map(change).collect(),
     })
+}
+
+fn blocks(ranges: &[MemoryRange], live: &[(u64, Made)]) -> Vec<Block> {
+    let ids: HashMap<u64, u64> = live.iter().map(|(id, made)| (made.handle, *id)).collect();
+    let range = |range: &MemoryRange| BlockRange {
+        offset: range.offset,
+        bytes: range.bytes,
+        // A use that a later contract has is one of memory that nobody else gets.
+        usage: MemoryUse::from_code(range.usage).unwrap_or(MemoryUse::Allocated),
+        buffer: ids.get(&range.buffer).copied(),
+    };
+    (ranges.chunk_by(|a, b| a.block == b.block))
+        .map(|ranges| Block {
+            bytes: ranges[0].block_bytes,
+            ranges: ranges.iter().map(range).collect(),
+        })
+        .collect()
 }
 
 impl MemorySnapshot {

@@ -20,7 +20,7 @@ use thalweg_hal::for_dtype;
 /// A tensor of elements that are in `buffer`, row-major.
 pub(super) fn imported(buffer: Buffer, shape: Shape, dtype: DType, cx: &Context, tag: OpTag) -> Tensor {
     let storage = Storage {
-        _listed: cx.engine().list(tag, buffer.size()),
+        _listed: cx.engine().list(tag, &buffer),
         buffer,
         context: cx.clone(),
         written: Written::BY_HOST,

@@ -8,8 +8,9 @@ use crate::kit::magazine;
 use crate::kit::pool::GRANULARITY;
 use crate::status::{Error, Result, Status};
 use crate::tables::{
-    self, AllocArgs, Context, ImportArgs, MemoryInfo, MemoryStatistics, MemoryTable, ProfileKind,
+    self, AllocArgs, Context, ImportArgs, MemoryInfo, MemoryRange, MemoryStatistics, MemoryTable, ProfileKind,
 };
+use std::collections::HashMap;
 use std::ffi::c_void;
 
 pub(super) const fn table<B: Backend>() -> MemoryTable {
@@ -21,6 +22,7 @@ pub(super) const fn table<B: Backend>() -> MemoryTable {
         size: size::<B>,
         trim: trim::<B>,
         statistics: statistics::<B>,
+        ranges: ranges::<B>,
         reset_peaks: reset_peaks::<B>,
         set_limit: set_limit::<B>,
         info: info::<B>,
@@ -308,6 +310,42 @@ unsafe extern "C" fn statistics<B: Backend>(
                     ..figures
                 },
             )
+        })
+    }
+}
+
+unsafe extern "C" fn ranges<B: Backend>(
+    context: Context,
+    device: u64,
+    out: *mut MemoryRange,
+    capacity: usize,
+    len: *mut usize,
+) -> i32 {
+    // SAFETY: the contract of the tables.
+    unsafe {
+        enter::<B>(context, |instance| {
+            writable(len)?;
+            if capacity > 0 {
+                writable(out)?;
+            }
+            let open = instance.device(device)?;
+            instance.unpark(open);
+            let owner = Owner::new(open);
+            let buffers: HashMap<u32, u64> = instance
+                .buffers
+                .find_all(|handle, buffer| match buffer.origin {
+                    Origin::Pool { block, .. } if buffer.owner.is(owner) => Some((block, handle)),
+                    Origin::Pool { .. } | Origin::Imported(_) => None,
+                })
+                .into_iter()
+                .collect();
+            let ranges = open.pool.lock().ranges(&**open);
+            for (at, (block, range)) in ranges.iter().take(capacity).enumerate() {
+                let buffer = buffers.get(block).copied().unwrap_or(0);
+                // SAFETY: the host vouches for room for `capacity` ranges.
+                out.add(at).write(MemoryRange { buffer, ..*range });
+            }
+            put(len, ranges.len())
         })
     }
 }

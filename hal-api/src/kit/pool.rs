@@ -9,7 +9,7 @@ mod blocks;
 
 use super::tlsf::{Bins, NONE};
 use crate::status::{Error, Result, Status};
-use crate::tables::MemoryStatistics;
+use crate::tables::{MemoryRange, MemoryStatistics, MemoryUse};
 use std::collections::HashMap;
 
 /// Sizes and offsets are multiples of this many bytes.
@@ -320,6 +320,32 @@ impl<C> Pool<C> {
             largest_free: heads.max().unwrap_or(0),
             ..self.figures
         }
+    }
+
+    /// The parts of all reserved blocks, block by block, each with the number that [`Range::block`] has.
+    pub fn ranges(&mut self, source: &impl Source<Chunk = C>) -> Vec<(u32, MemoryRange)> {
+        self.poll(source);
+        let usage = |state: State| match state {
+            State::Used => Some(MemoryUse::Allocated),
+            State::Free(0) => Some(MemoryUse::Idle),
+            State::Free(_) | State::Waiting => Some(MemoryUse::EagerFree),
+            State::Vacant => None,
+        };
+        let range = |(number, block): (u32, &Block)| {
+            let range = MemoryRange {
+                block: block.chunk.into(),
+                block_bytes: self.chunks[block.chunk as usize].as_ref()?.size,
+                offset: block.offset,
+                bytes: block.size,
+                buffer: 0,
+                usage: usage(block.state)? as u32,
+                reserved: 0,
+            };
+            Some((number, range))
+        };
+        let mut ranges: Vec<_> = (0..).zip(&self.blocks).filter_map(range).collect();
+        ranges.sort_unstable_by_key(|(_, range)| (range.block, range.offset));
+        ranges
     }
 
     /// Sets the peak of the reserved bytes to the present value.

@@ -191,12 +191,17 @@ impl<T> Slots<T> {
 
     /// Handles of all values for which `keep` holds. A snapshot: others may come and go meanwhile.
     pub fn handles(&self, mut keep: impl FnMut(&T) -> bool) -> Vec<u64> {
+        self.find_all(|handle, value| keep(value).then_some(handle))
+    }
+
+    /// What `find` makes of the values, with their handles. None is removed meanwhile.
+    pub fn find_all<R>(&self, mut find: impl FnMut(u64, &T) -> Option<R>) -> Vec<R> {
         let list = self.free.lock();
         (0..list.next)
             .filter_map(|index| {
                 let generation = self.slot(index)?.generation.load(Ordering::Acquire);
                 let handle = u64::from(generation) << 32 | u64::from(index);
-                self.get(handle).is_some_and(&mut keep).then_some(handle)
+                find(handle, self.get(handle)?)
             })
             .collect()
     }

@@ -115,6 +115,61 @@ pub struct MemoryStatistics {
     pub out_of_memory: u64,
 }
 
+/// What a [`MemoryRange`] is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+#[non_exhaustive]
+pub enum MemoryUse {
+    /// A buffer lies in it.
+    Allocated = 1,
+    /// It may be handed out.
+    Idle = 2,
+    /// The user has freed it, and a stream may still use it.
+    EagerFree = 3,
+}
+
+impl MemoryUse {
+    /// Every use of this version with its name.
+    pub const ALL: [(MemoryUse, &'static str); 3] = [
+        (MemoryUse::Allocated, "allocated"),
+        (MemoryUse::Idle, "idle"),
+        (MemoryUse::EagerFree, "eager free"),
+    ];
+
+    /// The use of a code.
+    pub const fn from_code(code: u32) -> Option<MemoryUse> {
+        if code == 0 || code as usize > MemoryUse::ALL.len() {
+            return None;
+        }
+        Some(MemoryUse::ALL[code as usize - 1].0)
+    }
+
+    /// `allocated`, `idle`, ….
+    pub const fn name(self) -> &'static str {
+        MemoryUse::ALL[self as usize - 1].1
+    }
+}
+
+/// A part of a block that the pool has reserved from the device. The ranges of a block follow each other without gaps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct MemoryRange {
+    /// Number of the block while it lives.
+    pub block: u64,
+    /// Bytes of the whole block.
+    pub block_bytes: u64,
+    /// Where the range starts in the block, in bytes.
+    pub offset: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Handle of the buffer in it; 0 for none.
+    pub buffer: u64,
+    /// A [`MemoryUse`].
+    pub usage: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
 /// Memory of the device as its driver or the operating system sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -144,6 +199,15 @@ pub struct MemoryTable {
     pub trim: unsafe extern "C" fn(context: Context, device: u64, out: *mut u64) -> i32,
     /// The pool's figures.
     pub statistics: unsafe extern "C" fn(context: Context, device: u64, out: *mut MemoryStatistics) -> i32,
+    /// The ranges of the pool, block by block. Writes the first `capacity` of them to `out` and to `len` how many there are; with a
+    /// capacity of 0, `out` may be null.
+    pub ranges: unsafe extern "C" fn(
+        context: Context,
+        device: u64,
+        out: *mut MemoryRange,
+        capacity: usize,
+        len: *mut usize,
+    ) -> i32,
     /// Sets both peaks to the present values.
     pub reset_peaks: unsafe extern "C" fn(context: Context, device: u64) -> i32,
     /// Changes the limit on reserved bytes; 0 for none. What is reserved already stays.

@@ -32,7 +32,10 @@ pub use event::{ElapsedArgs, EventArgs, EventStreamArgs, EventTable, EventWaitAr
 pub use host::{HostApi, LogLevel, LogRecord, Notice, NoticeKind, ParallelArgs, TraceSpan};
 pub use kernel::{BinaryArgs, CompileArgs, KernelTable};
 pub use layout::LAYOUT;
-pub use memory::{AllocArgs, Copy, Fill, ImportArgs, MemoryInfo, MemoryStatistics, MemoryTable, Place};
+pub use memory::{
+    AllocArgs, Copy, Fill, ImportArgs, MemoryInfo, MemoryRange, MemoryStatistics, MemoryTable, MemoryUse,
+    Place,
+};
 pub use profile::{
     ProfileCounter, ProfileCountersArgs, ProfileDrainArgs, ProfileFlag, ProfileKind, ProfileRecord,
     ProfileStartArgs, ProfileTable,

@@ -5,7 +5,7 @@ use crate::page::run::RunIndex;
 use serde::Serialize;
 
 /// The first bytes; the last of them is the version of the form. `web/data.js` knows the same.
-const MAGIC: [u8; 8] = *b"TWPAGE\0\x01";
+const MAGIC: [u8; 8] = *b"TWPAGE\0\x02";
 
 /// All that the page shows, as it was read at one moment.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl Data {
             errors: (runs.iter().filter(|run| !run.error.is_empty()))
                 .map(|run| run.error.clone())
                 .collect(),
-            runs: runs.iter().filter(|run| run.error.is_empty()).count(),
+            runs: runs.iter().filter(|run| run.shows()).count(),
             state,
         }
     }

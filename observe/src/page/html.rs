@@ -3,7 +3,11 @@
 use sha2::{Digest, Sha256};
 
 const SHELL: &str = include_str!("web/page.html");
-const STYLE: &str = concat!(include_str!("web/style.css"), include_str!("web/panels.css"),);
+const STYLE: &str = concat!(
+    include_str!("web/style.css"),
+    include_str!("web/panels.css"),
+    include_str!("web/summaries.css")
+);
 /// One program: each file adds to what the ones before it made.
 const SCRIPT: &str = concat!(
     "\"use strict\";\n",
@@ -25,6 +29,16 @@ const SCRIPT: &str = concat!(
     include_str!("web/panels/scopes.js"),
     include_str!("web/panels/counters.js"),
     include_str!("web/panels/compare.js"),
+    include_str!("web/panels/noted.js"),
+    include_str!("web/panels/curves.js"),
+    include_str!("web/panels/scalars.js"),
+    include_str!("web/panels/distributions.js"),
+    include_str!("web/panels/histograms.js"),
+    include_str!("web/panels/images.js"),
+    include_str!("web/panels/lineage.js"),
+    include_str!("web/panels/contour.js"),
+    include_str!("web/panels/surface.js"),
+    include_str!("web/panels/landscape.js"),
     include_str!("web/start.js"),
 );
 

@@ -1,10 +1,11 @@
-//! The page: recordings in a browser, served or as one file.
+//! The page: recordings and summaries in a browser, served or as one file.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`Source`] | the folders that are shown, and whether they have changed |
 //! | `data` | what the page gets: an index in JSON, and columns of bytes behind it |
 //! | `run`, `labels`, `kernels`, `memory` | from the records of a run to these columns |
+//! | `summaries` | from what a training noted to these columns |
 //! | `lane` | slices of a row in blocks, so that the page decodes only what it draws |
 //! | `html` | the page itself, from the files in `web/` |
 //! | [`Server`] | the page over HTTP, for this machine |
@@ -23,6 +24,7 @@ mod request;
 mod run;
 mod server;
 mod source;
+mod summaries;
 
 pub use data::Data;
 pub use server::Server;

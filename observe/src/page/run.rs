@@ -8,6 +8,7 @@ use crate::page::kernels::{KernelRow, Kernels};
 use crate::page::labels::{Label, Labels};
 use crate::page::lane::{Blocks, Lane, Slice};
 use crate::page::memory::{DeviceMemories, DeviceMemory};
+use crate::page::summaries::SummaryIndex;
 use crate::pass::{self, Instant, View};
 use crate::survey::Survey;
 use crate::view::ops::{OpRow, Ops};
@@ -26,7 +27,7 @@ const INSTANTS: usize = 10_000;
 pub(crate) struct RunIndex {
     pub(crate) name: String,
     pub(crate) folder: String,
-    /// Why there is nothing to show; empty where there is.
+    /// Why the recording cannot be shown; empty where it can, and where there is none beside summaries.
     pub(crate) error: String,
     pub(crate) notes: Vec<String>,
     pub(crate) lost: u64,
@@ -38,7 +39,9 @@ pub(crate) struct RunIndex {
     pub(crate) end: u64,
     pub(crate) kernels_run: u64,
     pub(crate) device_time: u64,
+    /// None where the folder has summaries alone.
     pub(crate) recordings: Vec<RecordingIndex>,
+    pub(crate) summaries: Vec<SummaryIndex>,
     pub(crate) tracks: Vec<Track>,
     pub(crate) labels: Vec<Label>,
     pub(crate) ops: Vec<OpRow>,
@@ -96,6 +99,11 @@ pub(crate) struct Counter {
 
 impl RunIndex {
     /// Reads the recordings of a run.
+    /// Whether there is something to show.
+    pub(crate) fn shows(&self) -> bool {
+        self.error.is_empty() || !self.summaries.is_empty()
+    }
+
     pub(crate) fn read(paths: &[PathBuf], heap: &mut Heap) -> Result<RunIndex> {
         let surveys: Vec<Survey> = (paths.iter())
             .map(|path| Survey::of(path))

@@ -5,18 +5,21 @@ use crate::find;
 use crate::page::columns::Heap;
 use crate::page::data::Data;
 use crate::page::run::RunIndex;
+use crate::page::summaries::SummaryIndex;
+use crate::summaries::{self, Budget, Folder, Summaries};
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-/// Folders with recordings, one for each run.
+/// Folders with recordings, summaries or both, one for each run.
 #[derive(Clone, Debug)]
 pub struct Source {
     folders: Vec<PathBuf>,
 }
 
 impl Source {
-    /// Each of `folders` is a run; a folder may hold one recording for each rank. It may still be empty: the program may begin later.
+    /// Each of `folders` is a run; a folder may hold one recording for each rank, and summaries of runs in folders below it. It may still be
+    /// empty: the program may begin later.
     ///
     /// # Errors
     /// [`Error::NotThere`] for a folder that does not exist.
@@ -31,11 +34,17 @@ impl Source {
         })
     }
 
-    /// A text that changes when a recording does. It looks at names, sizes and times alone.
+    /// A text that changes when a file does that is shown. It looks at names, sizes and times alone.
     pub fn state(&self) -> String {
         let mut hasher = DefaultHasher::new();
         for folder in &self.folders {
-            for path in recordings(folder).unwrap_or_default() {
+            let summaries = summaries::folders(folder).unwrap_or_default();
+            let summaries = summaries.iter().flat_map(Folder::files).cloned();
+            for path in recordings(folder)
+                .unwrap_or_default()
+                .into_iter()
+                .chain(summaries)
+            {
                 let about = fs::metadata(&path);
                 let modified = about.as_ref().ok().and_then(|about| about.modified().ok());
                 (path, about.map(|about| about.len()).ok(), modified).hash(&mut hasher);
@@ -44,26 +53,50 @@ impl Source {
         format!("{:016x}", hasher.finish())
     }
 
-    /// Reads all recordings. What cannot be read of a run is shown in its place.
+    /// Reads all recordings and summaries. What cannot be read of a run is shown in its place.
     pub fn read(&self) -> Data {
         // What is written while it is read is read again later.
         let state = self.state();
         let mut heap = Heap::default();
-        let names = names(&self.folders);
+        let found: Vec<Result<Vec<Folder>>> = (self.folders.iter())
+            .map(|folder| summaries::folders(folder))
+            .collect();
+        let budget = Budget::of(found.iter().flatten().map(Vec::len).sum());
         let mut runs = Vec::new();
-        for (folder, name) in self.folders.iter().zip(names) {
+        for ((folder, name), found) in self.folders.iter().zip(names(&self.folders)).zip(found) {
+            let (summaries, failed) = match found {
+                Ok(found) => (self.summaries(&name, &found, budget, &mut heap), None),
+                Err(error) => (Vec::new(), Some(error)),
+            };
             let run = recordings(folder).and_then(|paths| RunIndex::read(&paths, &mut heap));
             let run = run.unwrap_or_else(|error| RunIndex {
-                error: error.to_string(),
+                error: match (failed.unwrap_or(error), summaries.is_empty()) {
+                    (Error::NoRecording { .. }, false) => String::new(),
+                    (Error::NoRecording { path }, true) => Error::Nothing { path }.to_string(),
+                    (error, _) => error.to_string(),
+                },
                 ..RunIndex::default()
             });
             runs.push(RunIndex {
                 name,
                 folder: folder.display().to_string(),
+                summaries,
                 ..run
             });
         }
         Data::new(state, &runs, &heap)
+    }
+
+    /// The summaries of a folder that is named `run`.
+    fn summaries(&self, run: &str, found: &[Folder], budget: Budget, heap: &mut Heap) -> Vec<SummaryIndex> {
+        let name = |folder: &Folder| match (folder.name.as_str(), self.folders.len()) {
+            ("", _) => run.to_owned(),
+            (inner, 1) => inner.to_owned(),
+            (inner, _) => format!("{run}/{inner}"),
+        };
+        (found.iter())
+            .map(|folder| SummaryIndex::new(name(folder), folder, &Summaries::read(folder, budget), heap))
+            .collect()
     }
 }
 

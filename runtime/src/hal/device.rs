@@ -14,7 +14,12 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock, Weak};
 use thalweg_hal::Status;
-use thalweg_hal::tables::{self, BackendApi, Capability, Context, Kind, MemoryInfo, PropertyKey};
+use thalweg_hal::tables::{
+    self, BackendApi, Capability, Context, Kind, MemoryInfo, MemoryRange, PropertyKey,
+};
+
+/// More than a pool has.
+const MOST_RANGES: usize = 1 << 28;
 
 /// How a device is opened.
 ///
@@ -390,6 +395,38 @@ impl Device {
             unsafe { (self.tables().memory.statistics)(self.context(), self.0.handle, &raw mut stats) };
         self.check(code, &Tag::new("memory_stats"))?;
         Ok(stats)
+    }
+
+    /// The ranges of the pool's blocks, block by block.
+    ///
+    /// # Errors
+    /// What the backend returns; more ranges than a pool has.
+    #[track_caller]
+    pub fn memory_ranges(&self) -> Result<Vec<MemoryRange>> {
+        let tag = Tag::new("memory_ranges");
+        let mut ranges: Vec<MemoryRange> = Vec::new();
+        loop {
+            let (mut len, room) = (0, ranges.len());
+            let out = match room {
+                0 => std::ptr::null_mut(),
+                _ => ranges.as_mut_ptr(),
+            };
+            // SAFETY: there is room for `room` ranges; `len` is writable.
+            let code = unsafe {
+                (self.tables().memory.ranges)(self.context(), self.0.handle, out, room, &raw mut len)
+            };
+            self.check(code, &tag)?;
+            if len <= room {
+                ranges.truncate(len);
+                return Ok(ranges);
+            }
+            if len > MOST_RANGES {
+                let told = format!("the backend tells of {len} ranges; a pool has at most {MOST_RANGES}");
+                return Err(self.refuse(Status::Internal, told, &tag));
+            }
+            // Others may allocate meanwhile.
+            ranges.resize(len + len / 8 + 8, MemoryRange::default());
+        }
     }
 
     /// The pool's figures as a table; see [`statistics::summary`].

@@ -6,6 +6,12 @@ use std::fmt::Write as _;
 /// True figures of a device's pool, in bytes or numbers of events.
 pub type MemoryStats = thalweg_hal::tables::MemoryStatistics;
 
+/// A part of a block of a device's pool.
+pub type MemoryRange = thalweg_hal::tables::MemoryRange;
+
+/// What a [`MemoryRange`] is for.
+pub type MemoryUse = thalweg_hal::tables::MemoryUse;
+
 /// The figures by name, under the names of MindSpore's and PyTorch's tables.
 pub fn to_map(stats: &MemoryStats) -> BTreeMap<&'static str, u64> {
     BTreeMap::from([

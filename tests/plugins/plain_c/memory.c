@@ -90,6 +90,33 @@ static int32_t statistics(thalweg_context context, uint64_t device, thalweg_memo
     return THALWEG_STATUS_OK;
 }
 
+/* Every buffer fills a block of its own. */
+static int32_t ranges(thalweg_context context, uint64_t device, thalweg_memory_range *out, size_t capacity,
+                      size_t *len) {
+    TRY(enter(context));
+    NOT_NULL(len);
+    if (capacity)
+        NOT_NULL(out);
+    FIND(DEVICE, object, device);
+    size_t count = 0;
+    pthread_mutex_lock(&all.lock);
+    for (uint32_t index = 0; index < all.count; index++) {
+        struct object *buffer = all.slots[index].object;
+        if (!buffer || buffer->kind != BUFFER || buffer->device != device)
+            continue;
+        if (count < capacity)
+            out[count] = (thalweg_memory_range){.block = index,
+                                                .block_bytes = buffer->reserved,
+                                                .bytes = buffer->reserved,
+                                                .buffer = (uint64_t)all.slots[index].generation << 32 | index,
+                                                .usage = THALWEG_MEMORY_USE_ALLOCATED};
+        count++;
+    }
+    pthread_mutex_unlock(&all.lock);
+    *len = count;
+    return THALWEG_STATUS_OK;
+}
+
 static int32_t reset_peaks(thalweg_context context, uint64_t device) {
     TRY(enter(context));
     FIND(DEVICE, object, device);
@@ -124,6 +151,7 @@ const thalweg_memory_table memory_table = {
     .size = size_of_buffer,
     .trim = trim,
     .statistics = statistics,
+    .ranges = ranges,
     .reset_peaks = reset_peaks,
     .set_limit = set_limit,
     .info = memory_info,

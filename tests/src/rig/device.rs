@@ -7,8 +7,8 @@ use std::ffi::c_void;
 use thalweg_hal::library::LibraryOp;
 use thalweg_hal::tables::{
     AllocArgs, Capability, CompileArgs, Copy, DeviceOptions, DeviceProperties, EventArgs, EventStreamArgs,
-    EventWaitArgs, Fill, Launch, MemoryStatistics, Packet, PacketKind, Place, Source, StreamArgs, Tag,
-    WaitEventArgs,
+    EventWaitArgs, Fill, Launch, MemoryRange, MemoryStatistics, Packet, PacketKind, Place, Source,
+    StreamArgs, Tag, WaitEventArgs,
 };
 use thalweg_hal::{Error, Result, Status, Str, ir};
 
@@ -158,6 +158,21 @@ impl Device {
         self.raw.out(MemoryStatistics::default(), |out| unsafe {
             (self.raw.tables.memory.statistics)(self.raw.context, self.handle, out)
         })
+    }
+
+    /// The first `capacity` ranges of the pool, and how many there are.
+    pub fn ranges(&self, capacity: usize) -> Result<(Vec<MemoryRange>, usize)> {
+        let mut ranges = vec![MemoryRange::default(); capacity];
+        let out = match capacity {
+            0 => std::ptr::null_mut(),
+            _ => ranges.as_mut_ptr(),
+        };
+        // SAFETY: there is room for `capacity` ranges, and the out pointer is writable.
+        let len = self.raw.out(0, |len| unsafe {
+            (self.raw.tables.memory.ranges)(self.raw.context, self.handle, out, capacity, len)
+        })?;
+        ranges.truncate(len);
+        Ok((ranges, len))
     }
 
     /// Gives cached blocks back.

@@ -59,7 +59,7 @@ impl<'a> Site<'a> {
     #[inline]
     pub(super) fn storage(&self, buffer: Buffer, tag: OpTag) -> Shared {
         Shared::new(Storage {
-            _listed: self.context.engine().list(tag, buffer.size()),
+            _listed: self.context.engine().list(tag, &buffer),
             buffer,
             context: self.context.clone(),
             written: Written::by(self.scoped, self.lane),

@@ -131,7 +131,7 @@ impl Part {
         let written = Written::by(place.scoped, lane);
         Ok(Tensor::from_value(Value {
             storage: Shared::new(Storage {
-                _listed: engine.list(tag, self.buffer.size()),
+                _listed: engine.list(tag, &self.buffer),
                 buffer: self.buffer,
                 context: place.context.clone(),
                 written,

@@ -72,9 +72,19 @@ pub(super) fn calls(graph: &Graph, given: &[Given], whole: Option<OpTag>) -> Vec
         }
     }
     calls.retain(|call| call.nodes.iter().any(|&id| !graph.node(id).op.is_view()));
-    // Numbers of calls count on within what runs forward, and back within what runs backward.
-    calls.sort_by_key(|call| (call.phase(), call.order(), call.nodes[0]));
+    calls.sort_by_key(|call| (order(&call.tag), call.nodes[0]));
     calls
+}
+
+/// Calls that are made first come first: forward, backward, update.
+pub(super) fn order(tag: &OpTag) -> (u8, i64) {
+    let call = i64::from(tag.serial);
+    // Numbers of calls count on within what runs forward, and back within what runs backward.
+    match tag.scope {
+        scope if scope.is_gradients() => (1, -call),
+        scope if scope.is_update() => (2, call),
+        _ => (0, call),
+    }
 }
 
 fn distinct(ids: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
@@ -107,20 +117,6 @@ impl Call {
         let results = self.nodes.iter().copied();
         self.results = results.filter(|id| used.binary_search(id).is_err()).collect();
         (self.operands, self.constants) = (operands, constants);
-    }
-
-    /// Forward, backward, update.
-    fn phase(&self) -> u8 {
-        match self.tag.scope {
-            scope if scope.is_gradients() => 1,
-            scope if scope.is_update() => 2,
-            _ => 0,
-        }
-    }
-
-    fn order(&self) -> i64 {
-        let call = i64::from(self.tag.serial);
-        if self.phase() == 1 { -call } else { call }
     }
 
     /// Whether each element of the results comes from the elements at the same place of the operands.

@@ -2,6 +2,7 @@
 
 use super::super::executable::{Executable, Values};
 use super::super::read;
+use super::calls;
 use super::first::unravelled;
 use super::flags::joined;
 use super::{Recipe, Run};
@@ -21,7 +22,7 @@ pub(super) type State = OnceLock<Option<Arc<Checked>>>;
 
 pub(super) struct Checked {
     executable: Executable,
-    /// Nodes of the graph before rewriting, in the order of the flags.
+    /// Nodes of the graph before rewriting, in the order of the flags, which is that of the calls.
     lists: Vec<NodeId>,
 }
 
@@ -113,10 +114,11 @@ impl Recipe {
         if let Some(known) = self.indices.get() {
             return Ok(known.clone());
         }
-        let lists: Vec<NodeId> = (self.graph.nodes().iter().zip(0..))
+        let mut lists: Vec<NodeId> = (self.graph.nodes().iter().zip(0..))
             .filter(|(node, _)| Bounds::of(&node.op).is_some() && node.ty.shape.elements() > 0)
             .map(|(_, at)| NodeId(at))
             .collect();
+        lists.sort_by_key(|&list| (calls::order(&self.graph.node(list).tag), list));
         let checked = match lists.is_empty() {
             true => None,
             false => {

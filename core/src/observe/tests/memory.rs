@@ -2,8 +2,9 @@
 
 use super::{alone, numbers, profiled};
 use crate::context::Context;
+use crate::hal::statistics::MemoryUse;
 use crate::observe::recording::MemoryKind;
-use crate::observe::{memory_snapshot, record_memory_history, scope};
+use crate::observe::{Block, memory_snapshot, record_memory_history, scope};
 use crate::tensor::Tensor;
 use crate::{DType, jit};
 use std::collections::HashSet;
@@ -54,31 +55,46 @@ fn a_snapshot_names_every_buffer_by_op_line_and_scope() {
     ] {
         assert!(more.contains(&wanted), "{wanted:?} is not in {more:#?}");
     }
-    let block = after
-        .blocks
+    let buffer = after
+        .buffers
         .iter()
-        .find(|block| block.name.contains("/conv1/exp-op"))
+        .find(|buffer| buffer.name.contains("/conv1/exp-op"))
         .unwrap();
     assert!(
-        block.location.ends_with(&format!("tests/memory.rs:{line}")),
-        "{block:?}"
+        buffer.location.ends_with(&format!("tests/memory.rs:{line}")),
+        "{buffer:?}"
     );
-    assert!(block.time > 0 && block.bytes == 24);
+    assert!(buffer.time > 0 && buffer.bytes == 24);
+    // The blocks of the pool have each listed buffer once, and their ranges leave no gap.
+    let id = buffer.id;
+    let ranges = || after.blocks.iter().flat_map(|block| &block.ranges);
+    let of: Vec<_> = ranges().filter(|range| range.buffer == Some(id)).collect();
+    assert_eq!(
+        of.iter()
+            .map(|range| (range.bytes, range.usage))
+            .collect::<Vec<_>>(),
+        [(512, MemoryUse::Allocated)]
+    );
+    let held = |block: &Block| block.ranges.iter().map(|range| range.bytes).sum::<u64>();
+    assert!(after.blocks.iter().all(|block| held(block) == block.bytes));
+    assert_eq!(
+        after.blocks.iter().map(|block| block.bytes).sum::<u64>(),
+        after.stats.reserved
+    );
     assert!(after.to_string().contains("of exp at "), "{after}");
     // It goes, and the history tells both.
-    let id = block.id;
     drop((made, sine, sum));
     let last = memory_snapshot(&cx).unwrap();
-    assert!(last.blocks.iter().all(|block| block.id != id));
+    assert!(last.buffers.iter().all(|buffer| buffer.id != id));
     let told: Vec<bool> = (last.history.iter())
-        .filter(|change| change.block == id)
+        .filter(|change| change.buffer == id)
         .map(|change| change.made)
         .collect();
     assert_eq!(told, [true, false]);
     assert_eq!(last.diff(&before), []);
     drop(kept);
     let plain = x.exp();
-    assert_eq!(memory_snapshot(&cx).unwrap().blocks.len(), last.blocks.len());
+    assert_eq!(memory_snapshot(&cx).unwrap().buffers.len(), last.buffers.len());
     drop(plain);
 }
 

@@ -1,6 +1,7 @@
 // The frame: panels, runs, themes, keys.
 
 // Each panel: { id, title, about, available(app), make(app, root) }, and make returns { key(event), update(), close() }, each of which may lack.
+// Panels with `summaries` show what all runs noted; the others show the recording of one run.
 const panels = [];
 
 const KEYS = [
@@ -10,6 +11,10 @@ const KEYS = [
   ["t", "light, dark, or as the system"],
   ["?", "this list"],
   ["Esc", "close, or clear the selection"],
+  ["Scalars", null],
+  ["L", "logarithmic or linear heights"],
+  ["X", "along steps, time since the begin, or the clock"],
+  ["← →", "point by point, on a chart; also steps of histograms and images, and turns of a surface"],
   ["Timeline", null],
   ["W S", "zoom in and out; also Ctrl and wheel, or + and −"],
   ["A D", "left and right; also arrows, or drag"],
@@ -54,7 +59,7 @@ const app = {
     this.take(index);
     this.chooser();
     this.menu();
-    if (this.view?.update && this.run && !this.run.error) this.view.update();
+    if (this.view?.update && this.shows(this.panel)) this.view.update();
     else this.open(this.panel.id, true);
   },
 
@@ -73,7 +78,14 @@ const app = {
   },
 
   shownPanels() {
-    return panels.filter((panel) => panel.available?.(this) ?? true);
+    const summaries = this.index.summaries.length > 0;
+    const recordings = !summaries || this.runs.some((run) => run.error || run.recordings.length);
+    return panels.filter((panel) => (panel.summaries ? summaries : recordings) && (panel.available?.(this) ?? true));
+  },
+
+  // Whether there is what a panel draws.
+  shows(panel) {
+    return panel.summaries || Boolean(this.run && !this.run.error && this.run.recordings.length);
   },
 
   menu() {
@@ -113,7 +125,7 @@ const app = {
     const root = el("section", { class: `panel ${panel.id}`, "aria-label": panel.title });
     clear(this.main, root);
     const { run } = this;
-    if (!run || run.error) this.view = missing(root, run);
+    if (!this.shows(panel)) this.view = missing(root, run);
     else this.view = panel.make(this, root) ?? {};
     this.nav.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   },
@@ -185,7 +197,7 @@ const app = {
 
 // A run without a recording, or with one that cannot be read.
 function missing(root, run) {
-  const nothing = !run || /no recording\.tw here/.test(run.error);
+  const nothing = !run?.error || /: no recording\.tw here, and no event files/.test(run.error);
   const folder = run?.folder ?? "out";
   const quoted = /^[\w./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", "'\\''")}'`;
   clear(
@@ -195,7 +207,9 @@ function missing(root, run) {
           "No recording yet",
           "Any program with thalweg records what runs when it is told where to:",
           command(`THALWEG_PROFILE=${quoted} ./program`),
-          "This page shows the recording as soon as it begins.",
+          "A training notes loss, histograms and images there:",
+          command(`model.train(3, &data, SummaryCollector::to(${JSON.stringify(folder)}))?;`),
+          "This page shows them as soon as they begin.",
         )
       : empty("This recording cannot be read", command(run.error), "`thalweg trace --repair DIR` cuts a damaged recording at its last whole frame. The other panels show the other runs, where there are some."),
   );

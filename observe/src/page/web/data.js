@@ -1,6 +1,6 @@
-// Reads what `thalweg view` makes of recordings: an index in JSON, and columns behind it. `page/data.rs` and `page/lane.rs` write them.
+// Reads what `thalweg view` makes of recordings and summaries: an index in JSON, and columns behind it. `page/data.rs` and `page/lane.rs` write them.
 
-const MAGIC = "TWPAGE\0\x01";
+const MAGIC = "TWPAGE\0\x02";
 const BLOCK = 64;
 const PARTS = ["data", "forward", "backward", "update", "communication", "other", "idle"];
 
@@ -210,7 +210,33 @@ function parseData(buffer) {
       counter.values = heap.floats(counter.values);
     }
   }
+  index.summaries = index.runs.flatMap((run) => run.summaries);
+  index.summaries.forEach((summary, at) => unfold(heap, summary, at));
   return index;
+}
+
+// The columns of what a run noted. `at` is its place among all of them, which its colour follows.
+function unfold(heap, summary, at) {
+  summary.at = at;
+  for (const row of summary.scalars) {
+    for (const column of ["steps", "times", "values"]) row[column] = heap.floats(row[column]);
+  }
+  for (const row of summary.histograms) {
+    for (const frame of row.frames) [frame.limits, frame.buckets] = [heap.floats(frame.limits), heap.floats(frame.buckets)];
+  }
+  for (const row of summary.images) {
+    for (const frame of row.frames) {
+      const place = frame.file;
+      lazy(frame, "url", () => `data:${frame.kind};base64,${toBase64(heap.bytes(place))}`);
+    }
+  }
+  for (const plane of summary.landscapes) plane.loss = heap.floats(plane.loss);
+}
+
+function toBase64(bytes) {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 8192) text += String.fromCharCode(...bytes.subarray(at, at + 8192));
+  return btoa(text);
 }
 
 function fromBase64(text) {

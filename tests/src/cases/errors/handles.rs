@@ -39,7 +39,7 @@ unsafe extern "C" fn never(_: *mut std::ffi::c_void) -> i32 {
 fn device_handles(subject: &Subject) -> Check {
     let gone = Device::open(subject)?.handle();
     let (raw, c, t) = (subject.raw(), subject.raw().context, subject.raw().tables);
-    let mut out = 0;
+    let (mut out, mut len) = (0, 0);
     let (mut figures, mut info) = (MemoryStatistics::default(), MemoryInfo::default());
     for device in HANDLES.into_iter().chain([gone]) {
         let alloc = AllocArgs {
@@ -86,6 +86,12 @@ fn device_handles(subject: &Subject) -> Check {
                 (t.memory.statistics)(c, device, &raw mut figures),
                 STALE,
                 "statistics",
+            )?;
+            refused(
+                raw,
+                (t.memory.ranges)(c, device, std::ptr::null_mut(), 0, &raw mut len),
+                STALE,
+                "ranges",
             )?;
             refused(raw, (t.memory.reset_peaks)(c, device), STALE, "reset_peaks")?;
             refused(raw, (t.memory.set_limit)(c, device, 0), STALE, "set_limit")?;

@@ -201,8 +201,9 @@ fn scatter(device: &Device, dtype: DType, combine: Option<ReduceOp>, offered: bo
     each(&out.extents, |point| {
         let (b, d) = (&point[..batch.len()], point[batch.len()]);
         let mut sum = Sum::of(dtype, base_values[base.at(point)]);
+        let mut at = [b, &[0]].concat();
         for m in 0..updates {
-            let at = [b, &[m]].concat();
+            at[b.len()] = m;
             if integer(index_dtype, index_values[index.at(&at)]) == i128::from(d) {
                 let update = Sum::of(dtype, source_values[source.at(&at)]);
                 sum = combine.map_or(update, |op| sum.join(op, update));

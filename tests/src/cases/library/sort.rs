@@ -304,12 +304,16 @@ fn check(
     let (batch, n) = (&extents[..extents.len() - 1], extents[extents.len() - 1]);
     let mut wrong = None;
     each(batch, |batch| {
-        let at = |place: &Place, i: u64| place.at(&[batch, &[i]].concat());
+        let first = [batch, &[0]].concat();
+        let starts = [places[0].at(&first), places[1].at(&first), places[2].at(&first)];
+        let at = |place: usize, i: u64| {
+            starts[place].wrapping_add_signed(places[place].strides[batch.len()] as isize * i as isize)
+        };
         let mut sorted: Vec<u64> = (0..n).collect();
-        sorted.sort_by(|&a, &b| order(held[at(places[0], a)], held[at(places[0], b)]));
+        sorted.sort_by(|&a, &b| order(held[at(0, a)], held[at(0, b)]));
         for (i, &from) in (0..n).zip(&sorted) {
-            let (value, index) = (found[at(places[1], i)], indices[at(places[2], i)]);
-            if (value, index) != (held[at(places[0], from)], from) && wrong.is_none() {
+            let (value, index) = (found[at(1, i)], indices[at(2, i)]);
+            if (value, index) != (held[at(0, from)], from) && wrong.is_none() {
                 wrong = Some(format!(
                     "{batch:?}, {i}: {} from {index}, expected it from {from}",
                     show(dtype, value)

@@ -4,6 +4,7 @@ mod copies;
 mod host;
 mod limits;
 mod pool;
+mod ranges;
 mod reuse;
 
 use crate::kit::Case;
@@ -11,6 +12,7 @@ use crate::kit::Case;
 pub(super) fn cases() -> Vec<Case> {
     [
         pool::cases(),
+        ranges::cases(),
         limits::cases(),
         copies::cases(),
         host::cases(),

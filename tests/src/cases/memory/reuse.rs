@@ -34,7 +34,7 @@ fn device(subject: &Subject) -> Result<Device, Stop> {
 }
 
 /// Fills `buffer` on `stream` behind a gate, frees it, and hands the gate out.
-fn freed_in_use(device: &Device, stream: u64, buffer: u64) -> Result<Gate, Stop> {
+pub(super) fn freed_in_use(device: &Device, stream: u64, buffer: u64) -> Result<Gate, Stop> {
     let gate = Gate::new(device, stream)?;
     device.fill_byte(stream, buffer, device.size(buffer)?, 0xee)?;
     device.free(buffer)?;
