@@ -72,6 +72,10 @@ pub(crate) enum Command {
     /// Drops packets, cuts programs and kernels, shrinks extents and replaces contents. Each candidate must make the command end
     /// with 0. Ends with 0 when a smaller capture was written.
     Reduce(Reduce),
+    /// Show the last launches and errors of programs that the flight recorder watched, also of one that was killed
+    ///
+    /// Writes order.csv and memory.csv beside each record. `THALWEG_RDR_ENABLE=1 PROGRAM` records any program.
+    Rdr(Rdr),
 }
 
 #[derive(clap::Args)]
@@ -89,6 +93,13 @@ pub(crate) struct Print {
     /// The file
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Rdr {
+    /// The folder of `THALWEG_RDR_PATH`, or one in it
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) from: PathBuf,
 }
 
 #[derive(clap::Args)]
@@ -336,7 +347,8 @@ fn one_line(rendered: &str) -> String {
         .collect();
     let command = std::env::args().nth(1).filter(|name| {
         [
-            "devices", "doctor", "conform", "plugins", "trace", "view", "replay", "reduce",
+            "devices", "doctor", "conform", "plugins", "trace", "view", "diff", "print", "replay", "reduce",
+            "rdr",
         ]
         .contains(&name.as_str())
     });

@@ -1,12 +1,16 @@
 //! Where and how ops run.
 
+mod graphs;
 mod options;
 mod precision;
+mod recorder;
 mod settings;
 mod size;
 #[cfg(test)]
 mod tests;
 
+pub use graphs::SaveGraphs;
+pub(crate) use graphs::{Level, Saves};
 pub use options::ContextBuilder;
 pub use precision::Precision;
 pub(crate) use precision::{is_active, set_precision_of_process};
@@ -51,6 +55,7 @@ struct Inner {
     indices: AtomicBool,
     exceptions: AtomicBool,
     looking: Mutex<Option<Looking>>,
+    saves: Option<Saves>,
 }
 
 /// What stays as it was when the context was made.
@@ -70,23 +75,41 @@ impl Context {
     /// A context on the device that `target` names: `cpu`, `cuda:1`, a plugin's name, or `auto`.
     ///
     /// # Errors
-    /// As [`hal::device`]; a configuration of dumps that says what is not allowed; the session was shut down.
+    /// As [`hal::device`]; settings of the environment that are wrong, such as a folder that cannot be written or a configuration of dumps
+    /// that says what is not allowed; the session was shut down.
     pub fn new(target: &str) -> Result<Context> {
         open::check()?;
         dump::environment::begin()?;
-        Ok(Context::on(hal::device(target)?))
+        let saves = Saves::asked(None, None)?;
+        recorder::begin(None)?;
+        Ok(Context::with(
+            hal::device(target)?,
+            Context::settings_of_process(),
+            Vec::new(),
+            saves,
+        ))
     }
 
-    /// A context on an open device.
-    pub fn on(device: Device) -> Context {
-        let settings = Settings {
+    fn settings_of_process() -> Settings {
+        Settings {
             precision: precision::of_process(),
             ..Settings::default()
-        };
-        Context::with(device, settings, Vec::new())
+        }
     }
 
-    fn with(device: Device, settings: Settings, streams: Vec<Stream>) -> Context {
+    /// A context on an open device. What is wrong with settings of the environment is told in the log.
+    pub fn on(device: Device) -> Context {
+        let saves = Saves::asked(None, None).unwrap_or_else(|error| {
+            tracing::error!("{error}; no graphs are saved");
+            None
+        });
+        if let Err(error) = recorder::begin(None) {
+            tracing::error!("{error}; nothing is recorded");
+        }
+        Context::with(device, Context::settings_of_process(), Vec::new(), saves)
+    }
+
+    fn with(device: Device, settings: Settings, streams: Vec<Stream>, saves: Option<Saves>) -> Context {
         environment::begin();
         if let Err(error) = dump::environment::begin() {
             tracing::error!("{error}; nothing is dumped");
@@ -102,6 +125,7 @@ impl Context {
             indices: AtomicBool::new(false),
             exceptions: AtomicBool::new(false),
             looking: Mutex::default(),
+            saves,
         }))
     }
 
@@ -148,6 +172,11 @@ impl Context {
     #[inline]
     pub(crate) fn settings(&self) -> Settings {
         self.0.settings
+    }
+
+    /// Where the graphs go that are compiled for it; `None` for nowhere.
+    pub(crate) fn saves(&self) -> Option<&Saves> {
+        self.0.saves.as_ref()
     }
 
     /// The precision in which its ops compute.

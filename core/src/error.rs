@@ -5,6 +5,7 @@ pub mod failure;
 mod indices;
 mod memory;
 mod numerics;
+mod save_graphs;
 mod session;
 pub mod tag;
 
@@ -12,9 +13,11 @@ pub use dump::DumpError;
 pub use indices::IndexError;
 pub use memory::{Holder, OutOfMemory};
 pub use numerics::{InputRange, NumericsError};
+pub use save_graphs::SaveGraphsError;
 pub use session::SessionError;
 
 use crate::record::error::ProfileError;
+use crate::record::flight::error::FlightError;
 use failure::Failure;
 use std::fmt;
 use std::path::PathBuf;
@@ -76,6 +79,12 @@ pub enum Error {
     /// Values cannot be dumped, or no longer.
     #[error(transparent)]
     Dump(#[from] DumpError),
+    /// Graphs that are compiled cannot be saved.
+    #[error(transparent)]
+    SaveGraphs(#[from] SaveGraphsError),
+    /// The flight recorder cannot begin, or what it wrote cannot be read.
+    #[error(transparent)]
+    Flight(#[from] FlightError),
     /// Data is not in its format, or is something that tensors cannot hold.
     #[error("{}{format}: {message}", In(path.as_deref()))]
     Format {

@@ -30,6 +30,7 @@
 //! is too far ahead loses events, which are counted.
 
 mod dump;
+pub mod flight;
 mod memory;
 mod metrics;
 mod named;

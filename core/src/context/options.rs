@@ -1,5 +1,10 @@
 //! How a context is asked for: in code, by environment variables, or in a TOML file.
 
+#[cfg(test)]
+mod tests;
+
+use super::graphs::{SAVE_GRAPHS, SAVE_GRAPHS_PATH, SaveGraphs, Saves};
+use super::recorder::{self, ENV_CONFIG_PATH};
 use super::settings::{
     CHECK_INDICES, CHECK_NUMERICS, DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, ENABLE_EXCEPTION_DUMP, FAST_MATH,
     MEMORY_LIMIT, MODE, PRECISION_MODE, PRINT_FILE_PATH, RESERVE_CLASS_NAME_IN_SCOPE, SEED, STREAMS,
@@ -50,6 +55,9 @@ pub struct ContextBuilder {
     check_indices: Option<bool>,
     enable_exception_dump: Option<bool>,
     print_file_path: Option<PathBuf>,
+    save_graphs: Option<SaveGraphs>,
+    save_graphs_path: Option<PathBuf>,
+    env_config_path: Option<PathBuf>,
 }
 
 /// The bytes of a limit.
@@ -219,9 +227,50 @@ impl ContextBuilder {
         self
     }
 
+    /// Which stages of the graphs that are compiled are written to files: 0 or `false` none; 1 the graph as it was traced, the rewritten
+    /// one and the program; 2 or `true` its kernels too; 3 the graph after every pass too, and each graph for Graphviz. `0` unless it
+    /// is set here or by the variable `THALWEG_SAVE_GRAPHS`.
+    ///
+    /// [`Graph::parse`](crate::graph::Graph::parse) reads each `.ir` file. Two runs of a program write the same bytes.
+    ///
+    /// ```
+    /// use thalweg::{Context, Tensor, graph::Graph, jit};
+    /// let folder = std::env::temp_dir().join(format!("thalweg-graphs-{}", std::process::id()));
+    /// let cx = Context::builder().device_target("cpu").save_graphs(1).save_graphs_path(&folder).build()?;
+    /// let half = jit(|x: &Tensor| (x * 0.5).sum()).named("half");
+    /// half.call(&Tensor::from_slice(&[1.0_f32, 2.0], 2, &cx)).item::<f32>()?;
+    /// let text = std::fs::read_to_string(folder.join("00_half_traced.ir")).unwrap();
+    /// assert!(text.contains("mul %0 %1 # Default/mul-op1 "));
+    /// assert_eq!(Graph::parse(&text)?.nodes().len(), 4);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[must_use]
+    pub fn save_graphs(mut self, which: impl Into<SaveGraphs>) -> ContextBuilder {
+        self.save_graphs = Some(which.into());
+        self
+    }
+
+    /// The folder of the files of [`ContextBuilder::save_graphs`], the working directory unless it is set. It is made with the mode 0700.
+    /// `{r}` in it is the rank of the process.
+    #[must_use]
+    pub fn save_graphs_path(mut self, folder: impl Into<PathBuf>) -> ContextBuilder {
+        self.save_graphs_path = Some(folder.into());
+        self
+    }
+
+    /// A file in JSON that says whether the flight recorder runs, which keeps the last launches, changes of memory and graphs of the
+    /// process: `{"rdr": {"enable": true, "path": "/out", "mode": 1}}`. The first context of a process decides.
+    /// [`observe::flight`](crate::observe::flight) reads what it leaves.
+    #[must_use]
+    pub fn env_config_path(mut self, file: impl Into<PathBuf>) -> ContextBuilder {
+        self.env_config_path = Some(file.into());
+        self
+    }
+
     /// The options of a TOML text: `device_target`, `device_id`, `mode`, `memory_limit`, `seed`, `deterministic`, `streams`, `threads`,
     /// `layers`, `precision_mode`, `fast_math`, `check_numerics`, `check_indices`, `reserve_class_name_in_scope`,
-    /// `enable_exception_dump`, `print_file_path`.
+    /// `enable_exception_dump`, `print_file_path`, `save_graphs`, `save_graphs_path`, `env_config_path`.
     ///
     /// # Errors
     /// No TOML; an option that does not exist or has another type.
@@ -286,6 +335,11 @@ impl ContextBuilder {
             check_indices: truth(CHECK_INDICES.variable, of(CHECK_INDICES))?,
             enable_exception_dump: truth(ENABLE_EXCEPTION_DUMP.variable, of(ENABLE_EXCEPTION_DUMP))?,
             print_file_path: of(PRINT_FILE_PATH).map(PathBuf::from),
+            save_graphs: of(SAVE_GRAPHS)
+                .map(|text| SaveGraphs::of_text(SAVE_GRAPHS.variable, &text))
+                .transpose()?,
+            save_graphs_path: of(SAVE_GRAPHS_PATH).map(PathBuf::from),
+            env_config_path: of(ENV_CONFIG_PATH).map(PathBuf::from),
         };
         if value(FORMER_THREADS).is_some() {
             return Err(Refusal::new(format!("{FORMER_THREADS} is not read"))
@@ -300,7 +354,8 @@ impl ContextBuilder {
     /// # Errors
     /// A device that is not there, with the reason and what there is instead; a target and an id that contradict each other; a
     /// limit that is no size; a number of streams or threads that cannot be; another number of threads than an earlier context set; other
-    /// layers than the process has; a configuration of dumps that says what is not allowed; a session that was shut down.
+    /// layers than the process has; a folder for graphs or for the flight recorder that cannot be written; a configuration of dumps that
+    /// says what is not allowed; a session that was shut down.
     pub fn build(self) -> Result<Context> {
         open::check()?;
         let limit = self.memory_limit.as_ref().map(limit_of).transpose()?;
@@ -337,6 +392,8 @@ impl ContextBuilder {
             }
         };
         let target = target.to_string();
+        let saves = Saves::asked(self.save_graphs.as_ref(), self.save_graphs_path.as_deref())?;
+        recorder::begin(self.env_config_path.as_deref())?;
         if let Some(layers) = &self.layers {
             hal::set_layers(layers)?;
         }
@@ -370,7 +427,7 @@ impl ContextBuilder {
         let streams = (0..streams)
             .map(|_| Stream::new(&device))
             .collect::<hal::Result<_>>()?;
-        let cx = Context::with(device, settings, streams);
+        let cx = Context::with(device, settings, streams, saves);
         if let Some(mode) = self.mode {
             cx.set_mode(mode);
         }
@@ -404,6 +461,3 @@ fn entropy() -> u64 {
     // The standard library seeds it from the system.
     std::hash::RandomState::new().hash_one(std::process::id())
 }
-
-#[cfg(test)]
-mod tests;

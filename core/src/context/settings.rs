@@ -154,6 +154,8 @@ pub(super) const ENABLE_EXCEPTION_DUMP: Setting = Setting {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::graphs::{SAVE_GRAPHS, SAVE_GRAPHS_PATH};
+    use crate::context::recorder::ENV_CONFIG_PATH;
     use crate::context::{ContextBuilder, Precision};
     use crate::loader::LAYERS;
     use crate::parallel::THREADS;
@@ -177,6 +179,9 @@ mod tests {
             CHECK_INDICES,
             ENABLE_EXCEPTION_DUMP,
             PRINT_FILE_PATH,
+            SAVE_GRAPHS,
+            SAVE_GRAPHS_PATH,
+            ENV_CONFIG_PATH,
             LAYERS,
         ]
         .map(|row| row.key);

@@ -15,6 +15,7 @@ mod linear;
 mod packets;
 mod read;
 mod reverse;
+mod saved;
 mod staged;
 #[cfg(test)]
 mod tests;

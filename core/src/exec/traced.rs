@@ -67,6 +67,7 @@ impl Traced {
         };
         let how = How {
             captured: leaves.len() as u32,
+            name: Some(name),
             ..How::default()
         };
         let executable = compile(&context, graph, &given, how)?;

@@ -8,6 +8,7 @@ mod effect;
 mod fast;
 mod infer;
 mod op;
+mod ordered;
 mod parse;
 mod rewrite;
 mod rows;
@@ -22,6 +23,7 @@ pub use fast::fast_math;
 pub use infer::{Type, infer};
 pub use op::{ConvAttributes, Op, ScatterMode};
 pub use rewrite::rewrite;
+pub(crate) use rewrite::rewrite_seen;
 pub(crate) use view::view_layout;
 
 use crate::error::failure::Refusal;

@@ -12,7 +12,13 @@ use std::collections::HashMap;
 /// The graph after all rewrites, without nodes that no output and no effect needs.
 #[must_use]
 pub fn rewrite(graph: &Graph) -> Graph {
+    rewrite_seen(graph, &mut |_, _| {})
+}
+
+/// As [`rewrite`]; `seen` gets the graph after each pass but the last, with the name of the pass.
+pub(crate) fn rewrite_seen(graph: &Graph, seen: &mut dyn FnMut(&'static str, &Graph)) -> Graph {
     let graph = graph.pruned();
+    seen("pruned", &graph);
     let mut rewriter = Rewriter {
         graph: Graph::new(),
         known: HashMap::new(),
@@ -38,6 +44,7 @@ pub fn rewrite(graph: &Graph) -> Graph {
     for output in &graph.outputs {
         rewriter.graph.output(moved[output.index()]);
     }
+    seen("shared", &rewriter.graph);
     rewriter.graph.pruned()
 }
 

@@ -15,6 +15,7 @@ pub(crate) mod environment;
 pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod failure;
+pub(crate) mod flight;
 pub(crate) mod frames;
 pub(crate) mod measure;
 pub(crate) mod memory;
