@@ -19,8 +19,10 @@ const LENET_PRODUCTS: f64 = 64.0
     * (2.0 * 28.0 * 28.0 * 6.0 * 25.0
         + 3.0 * (10.0 * 10.0 * 16.0 * 6.0 * 25.0 + 400.0 * 120.0 + 120.0 * 84.0 + 84.0 * 10.0));
 
-/// What a context looks for while a step runs, by the end of the step's name.
-const CHECKS: [(&str, fn(&Context)); 3] = [
+/// The end of a step's name, and what a context looks for while the step runs.
+type Check = (&'static str, fn(&Context));
+
+const CHECKS: [Check; 3] = [
     ("", |_| ()),
     ("_numerics", |cx| cx.check_numerics(true)),
     ("_indices", |cx| cx.check_indices(true)),

@@ -54,6 +54,14 @@ pub(crate) enum Command {
     /// Each DIR is a run, as `THALWEG_PROFILE=DIR PROGRAM` records it, or has what `SummaryCollector` notes, in it or below it. The page follows programs that still run. It listens on this machine
     /// alone, and needs no network. Ctrl-C ends it.
     View(View),
+    /// Show a file of prints, which the option print_file_path names
+    ///
+    /// A file that was cut or damaged is shown as far as it is whole, and a line on standard error says so. Ends with 0 when it is whole.
+    Print(Print),
+    /// Compare two dumps of values: the first op that differs, its line, and how the error grows
+    ///
+    /// Dumps of one device have to be equal bit for bit, those of two devices as far as their dtypes allow. Ends with 0 when they are.
+    Diff(Diff),
     /// Do the work of a captured program again, without the program
     ///
     /// `THALWEG_LAYERS=capture PROGRAM` captures any program. Prints times of kernels; compares with what the program read back
@@ -64,6 +72,34 @@ pub(crate) enum Command {
     /// Drops packets, cuts programs and kernels, shrinks extents and replaces contents. Each candidate must make the command end
     /// with 0. Ends with 0 when a smaller capture was written.
     Reduce(Reduce),
+    /// Show the last launches and errors of programs that the flight recorder watched, also of one that was killed
+    ///
+    /// Writes order.csv and memory.csv beside each record. `THALWEG_RDR_ENABLE=1 PROGRAM` records any program.
+    Rdr(Rdr),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Diff {
+    /// A folder of dumped values, or one around such folders
+    #[arg(value_name = "A")]
+    pub(crate) a: PathBuf,
+    /// Another one
+    #[arg(value_name = "B")]
+    pub(crate) b: PathBuf,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Print {
+    /// The file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Rdr {
+    /// The folder of `THALWEG_RDR_PATH`, or one in it
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) from: PathBuf,
 }
 
 #[derive(clap::Args)]
@@ -311,7 +347,8 @@ fn one_line(rendered: &str) -> String {
         .collect();
     let command = std::env::args().nth(1).filter(|name| {
         [
-            "devices", "doctor", "conform", "plugins", "trace", "view", "replay", "reduce",
+            "devices", "doctor", "conform", "plugins", "trace", "view", "diff", "print", "replay", "reduce",
+            "rdr",
         ]
         .contains(&name.as_str())
     });

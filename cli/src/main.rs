@@ -9,7 +9,10 @@
 //! | `thalweg trace DIR` | shows where the time of a recorded program goes, and writes its timeline and tables |
 //! | `thalweg replay FILE` | does the work of a capture again, on any device, and compares |
 //! | `thalweg reduce FILE` | makes a capture smaller as long as a command still finds what is wrong |
+//! | `thalweg rdr [DIR]` | shows what the flight recorder of a program left, also of one that was killed |
 //! | `thalweg view DIR` | shows the same in a browser, as one file, or in the terminal |
+//! | `thalweg diff A B` | compares two dumps of values: the first op that differs |
+//! | `thalweg print FILE` | shows what a program printed into a file |
 //!
 //! `cli/README.md` has the exit statuses and the fields of `--json`. A command that loads plugins runs in a child process (`guard`), so
 //! a crash of a plugin is a row in the report.
@@ -18,11 +21,14 @@
 mod args;
 mod conform;
 mod devices;
+mod diff;
 mod doctor;
 mod ended;
 mod found;
 mod guard;
 mod plugins;
+mod print;
+mod rdr;
 mod reduce;
 mod replay;
 mod text;
@@ -74,7 +80,10 @@ fn run(command: Command, out: &mut dyn Write) -> Outcome {
         Command::Conform(args) => conform::run(&args, out),
         Command::Plugins(args) => plugins::run(&args, out),
         Command::Trace(args) => trace::run(&args, out),
+        Command::Rdr(args) => rdr::run(&args, out),
         Command::View(args) => view::run(&args, out),
+        Command::Diff(args) => diff::run(&args, out),
+        Command::Print(args) => print::run(&args, out),
         Command::Replay(args) => replay::run(&args, out),
         Command::Reduce(args) => reduce::run(&args, out),
     }

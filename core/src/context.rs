@@ -1,16 +1,24 @@
 //! Where and how ops run.
 
+mod graphs;
 mod options;
 mod precision;
+mod recorder;
 mod settings;
+mod size;
 #[cfg(test)]
 mod tests;
 
-pub use options::{ContextBuilder, Size};
+pub use graphs::SaveGraphs;
+pub(crate) use graphs::{Level, Saves};
+pub use options::ContextBuilder;
 pub use precision::Precision;
-pub(crate) use precision::is_active;
+pub(crate) use precision::{is_active, set_precision_of_process};
+pub(crate) use settings::PRECISION_MODE;
+pub use size::Size;
 
-use crate::engine::Engine;
+use crate::dump;
+use crate::engine::{Engine, open};
 use crate::error::Result;
 use crate::hal::{self, Device, Stream};
 use crate::record::environment;
@@ -45,7 +53,9 @@ struct Inner {
     streams: Vec<Stream>,
     numerics: AtomicBool,
     indices: AtomicBool,
+    exceptions: AtomicBool,
     looking: Mutex<Option<Looking>>,
+    saves: Option<Saves>,
 }
 
 /// What stays as it was when the context was made.
@@ -65,18 +75,45 @@ impl Context {
     /// A context on the device that `target` names: `cpu`, `cuda:1`, a plugin's name, or `auto`.
     ///
     /// # Errors
-    /// As [`hal::device`].
+    /// As [`hal::device`]; settings of the environment that are wrong, such as a folder that cannot be written or a configuration of dumps
+    /// that says what is not allowed; the session was shut down.
     pub fn new(target: &str) -> Result<Context> {
-        Ok(Context::on(hal::device(target)?))
+        open::check()?;
+        dump::environment::begin()?;
+        let saves = Saves::asked(None, None)?;
+        recorder::begin(None)?;
+        Ok(Context::with(
+            hal::device(target)?,
+            Context::settings_of_process(),
+            Vec::new(),
+            saves,
+        ))
     }
 
-    /// A context on an open device.
+    fn settings_of_process() -> Settings {
+        Settings {
+            precision: precision::of_process(),
+            ..Settings::default()
+        }
+    }
+
+    /// A context on an open device. What is wrong with settings of the environment is told in the log.
     pub fn on(device: Device) -> Context {
-        Context::with(device, Settings::default(), Vec::new())
+        let saves = Saves::asked(None, None).unwrap_or_else(|error| {
+            tracing::error!("{error}; no graphs are saved");
+            None
+        });
+        if let Err(error) = recorder::begin(None) {
+            tracing::error!("{error}; nothing is recorded");
+        }
+        Context::with(device, Context::settings_of_process(), Vec::new(), saves)
     }
 
-    fn with(device: Device, settings: Settings, streams: Vec<Stream>) -> Context {
+    fn with(device: Device, settings: Settings, streams: Vec<Stream>, saves: Option<Saves>) -> Context {
         environment::begin();
+        if let Err(error) = dump::environment::begin() {
+            tracing::error!("{error}; nothing is dumped");
+        }
         Context(Arc::new(Inner {
             engine: Engine::of(&device),
             mode: AtomicU8::new(Mode::Eager as u8),
@@ -86,7 +123,9 @@ impl Context {
             streams,
             numerics: AtomicBool::new(false),
             indices: AtomicBool::new(false),
+            exceptions: AtomicBool::new(false),
             looking: Mutex::default(),
+            saves,
         }))
     }
 
@@ -135,6 +174,11 @@ impl Context {
         self.0.settings
     }
 
+    /// Where the graphs go that are compiled for it; `None` for nowhere.
+    pub(crate) fn saves(&self) -> Option<&Saves> {
+        self.0.saves.as_ref()
+    }
+
     /// The precision in which its ops compute.
     #[inline]
     pub fn precision(&self) -> Precision {
@@ -169,7 +213,7 @@ impl Context {
     fn check(&self, which: &AtomicBool, on: bool) {
         let mut looking = self.0.looking.lock();
         which.store(on, Ordering::Relaxed);
-        let any = self.checks_numerics() || self.checks_indices();
+        let any = self.checks_numerics() || self.checks_indices() || self.dumps_exceptions();
         if any && looking.is_none() {
             *looking = Some(Looking::begin());
         } else if !any {
@@ -198,6 +242,28 @@ impl Context {
     /// [`Error::Index`]: crate::Error::Index
     pub fn check_indices(&self, on: bool) {
         self.check(&self.0.indices, on);
+    }
+
+    /// Whether the inputs of a call that fails on the device are written to files from now on; off at first. Each call of a program
+    /// then waits for the device.
+    ///
+    /// The files lie in the working directory, in a folder `exception_dump_…` that the log names: a `manifest.json` with the error,
+    /// inputs as npy, and outputs, which are unspecified and have no file. A lost device has no values any more, which the manifest
+    /// says too. A process writes at most 16 such folders.
+    ///
+    /// ```
+    /// let cx = thalweg::Context::new("cpu")?;
+    /// cx.enable_exception_dump(true);
+    /// assert!(cx.dumps_exceptions());
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn enable_exception_dump(&self, on: bool) {
+        self.check(&self.0.exceptions, on);
+    }
+
+    /// Whether [`Context::enable_exception_dump`] is on.
+    pub fn dumps_exceptions(&self) -> bool {
+        self.0.exceptions.load(Ordering::Relaxed)
     }
 
     /// Whether [`Context::check_indices`] is on.

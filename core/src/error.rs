@@ -1,16 +1,23 @@
 //! The errors of this crate.
 
+mod dump;
 pub mod failure;
 mod indices;
 mod memory;
 mod numerics;
+mod save_graphs;
+mod session;
 pub mod tag;
 
+pub use dump::DumpError;
 pub use indices::IndexError;
 pub use memory::{Holder, OutOfMemory};
 pub use numerics::{InputRange, NumericsError};
+pub use save_graphs::SaveGraphsError;
+pub use session::SessionError;
 
 use crate::record::error::ProfileError;
+use crate::record::flight::error::FlightError;
 use failure::Failure;
 use std::fmt;
 use std::path::PathBuf;
@@ -66,6 +73,18 @@ pub enum Error {
     /// A profile cannot begin or go on.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    /// Options of the session or of its logs are wrong or late, or the session was shut down.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// Values cannot be dumped, or no longer.
+    #[error(transparent)]
+    Dump(#[from] DumpError),
+    /// Graphs that are compiled cannot be saved.
+    #[error(transparent)]
+    SaveGraphs(#[from] SaveGraphsError),
+    /// The flight recorder cannot begin, or what it wrote cannot be read.
+    #[error(transparent)]
+    Flight(#[from] FlightError),
     /// Data is not in its format, or is something that tensors cannot hold.
     #[error("{}{format}: {message}", In(path.as_deref()))]
     Format {
@@ -97,6 +116,7 @@ impl Error {
             Error::OutOfMemory(_) => Some(Status::OutOfMemory),
             Error::Tensor(failure) => Some(failure.status()),
             Error::Runtime(error) => error.status(),
+            Error::Session(SessionError::Closed) => Some(Status::Unavailable),
             _ => None,
         }
     }

@@ -250,7 +250,7 @@ where
         tag: OpTag,
     ) -> Result<Arc<Entry<F::Output>>, F::Output> {
         let name = self.name;
-        let (id, output) = {
+        let (id, output, effects) = {
             let _span = span::begin(SpanKind::Trace, name, 0);
             self.trace(arguments, leaves)
         };
@@ -267,7 +267,7 @@ where
                 }
             }));
         }
-        let traced = match Traced::compile(id, leaves, &outputs, hash, (name, tag)) {
+        let traced = match Traced::compile(id, leaves, (&outputs, &effects), hash, (name, tag)) {
             Ok(traced) => traced,
             Err(error) => {
                 let failed = Tensor::of_error(tag, error, leaves.iter().find_map(|leaf| leaf.context()));
@@ -295,8 +295,8 @@ where
         Ok(entry)
     }
 
-    /// The function's result on placeholders, and the id of the trace.
-    fn trace(&self, arguments: &A::Given<'_>, leaves: &Leaves<'_>) -> (u64, F::Output) {
+    /// The id of the trace, the function's result on placeholders, and what it does beside.
+    fn trace(&self, arguments: &A::Given<'_>, leaves: &Leaves<'_>) -> (u64, F::Output, Vec<Tensor>) {
         exec::trace(|id| {
             let mut placeholders = leaves
                 .iter()
@@ -305,7 +305,7 @@ where
             let arguments = A::map(arguments, &mut |tensor| {
                 placeholders.next().unwrap_or_else(|| tensor.clone())
             });
-            (id, self.apply(&arguments))
+            (id, self.apply(&arguments), exec::take_effects())
         })
     }
 
@@ -322,7 +322,7 @@ where
         for leaf in &leaves {
             leaf.shape()?;
         }
-        let (id, output) = self.trace(&arguments, &leaves);
+        let (id, output, effects) = self.trace(&arguments, &leaves);
         let mut outputs = Leaves::new();
         output.visit(&mut |tensor| outputs.push(tensor));
         for output in &outputs {
@@ -330,7 +330,7 @@ where
                 return Err(Error::Tensor(Arc::clone(failure)));
             }
         }
-        exec::graph_of(id, &leaves, &outputs, tag)
+        exec::graph_of(id, &leaves, (&outputs, &effects), tag)
     }
 
     /// Its name in profiles, in place of that of the function: `networks::step` for one and its closures.

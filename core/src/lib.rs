@@ -47,6 +47,8 @@
 //! | [`graph`] | traced functions as data: text, Graphviz |
 //! | [`hal`] | below tensors: devices, buffers, kernels, streams, events, timing |
 //! | [`loader`] | which plugins are found, and why one is refused |
+//! | [`Runtime`], [`session`] | what holds for the whole process, from its start to its end |
+//! | [`init`], [`log`] | lines of what happens, on the screen or in files |
 //! | [`host`], [`parallel`] | what the process offers to backends: configuration, threads |
 //!
 //! # Features
@@ -68,6 +70,7 @@
 mod composite;
 pub mod context;
 pub mod control;
+mod dump;
 mod engine;
 pub mod error;
 mod exec;
@@ -75,12 +78,14 @@ pub mod grad;
 pub mod graph;
 pub mod interchange;
 mod jit;
+pub mod log;
 mod lower;
 pub mod observe;
 pub mod ops;
 mod options;
 pub mod random;
 mod record;
+pub mod session;
 pub mod tensor;
 pub mod tree;
 mod types;
@@ -92,10 +97,12 @@ pub use thalweg_runtime::{hal, host, loader, parallel};
 
 pub use context::{Context, Mode, Precision};
 pub use control::{checkpoint, cond, fori_loop, scan, while_loop};
-pub use error::{Error, Holder, IndexError, NumericsError, OutOfMemory, Result};
+pub use error::{DumpError, Error, Holder, IndexError, NumericsError, OutOfMemory, Result, SessionError};
 pub use grad::{grad, hessian, jacobian, no_grad, stop_gradient, value_and_grad, vjp};
 pub use hal::{DType, Device, Event, F8E4M3, F8E5M2, Stream, Target};
 pub use jit::{Jit, jit};
+pub use log::init;
+pub use session::{Runtime, SessionOptions};
 pub use tensor::Tensor;
 pub use tensor::element::Element;
 pub use tensor::shape::Shape;

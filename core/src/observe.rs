@@ -29,24 +29,37 @@
 //! is computed. A record takes some 50 ns of the thread that it happens on; a thread of its own writes the file. A thread that
 //! is too far ahead loses events, which are counted.
 
-#[doc(hidden)]
-pub mod by_name;
+mod dump;
+pub mod flight;
 mod memory;
 mod metrics;
 mod named;
 mod options;
 pub mod parts;
+mod print;
+mod print_file;
 mod profile;
 mod schedule;
 #[cfg(test)]
 mod tests;
 mod watch;
 
-pub use crate::exec::values::{CallInfo, Phase, Port, Statistics, Watched};
+pub use crate::dump::{
+    DumpMode, DumpOptions, Figure, FileFormat, InputOutput, Iterations, OpDebugMode, SavedData,
+};
+pub use crate::error::DumpError;
+pub use crate::exec::effects::{PrintItem, Printout};
+pub use crate::exec::values::Watched;
+#[doc(hidden)]
+pub use crate::options::by_name;
 pub use crate::record::error::ProfileError;
 pub use crate::record::recording;
 pub use crate::record::recording::SpanKind;
+pub use crate::types::call::{CallInfo, Phase, Port};
+pub use crate::types::statistics::Statistics;
+pub use crate::types::text::numbers;
 pub use by_name::{OptionKey, near};
+pub use dump::Dump;
 pub use memory::{
     Block, BlockRange, Change, LiveBuffer, MemoryChange, MemorySnapshot, memory_snapshot,
     record_memory_history,
@@ -54,6 +67,8 @@ pub use memory::{
 pub use metrics::Metric;
 pub use named::{Range, Scope, counter, mark, phase, range, restart_calls, scope, span, update_scope};
 pub use options::{ProfileOptions, ProfilingOptions};
+pub use print::{Print, Prints, print};
+pub use print_file::PrintFile;
 pub use profile::{Profile, ProfileBuilder};
 pub use schedule::Schedule;
 pub use watch::{Selector, Watch};

@@ -1,4 +1,6 @@
-//! Builders of options.
+//! Builders of options, and options by name.
+
+pub mod by_name;
 
 /// Methods of a builder that set one option each: `name: type,` sets the field of that name, through `Into`.
 ///

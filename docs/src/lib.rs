@@ -27,6 +27,7 @@ pages! {
     WritingAPlugin: "../guide/writing-a-plugin.md";
     SeeingWhatRuns: "../seeing-what-runs.md";
     SeeingWhatHappened: "../seeing-what-happened.md";
+    Sessions: "../sessions.md";
     SeeingWhatIsComputed: "../seeing-what-is-computed.md";
     AddingALayer: "../adding-a-layer.md";
     WritingABackend: "../writing-a-backend.md";

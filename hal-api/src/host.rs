@@ -5,7 +5,7 @@ use crate::status::{Error, Result, Str};
 use crate::tables::{HostApi, LogLevel, LogRecord, Notice, NoticeKind, ParallelArgs, TraceSpan};
 use parking_lot::Mutex;
 use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The host's services.
@@ -49,14 +49,16 @@ impl Host {
         level as u32 <= self.api.log_level
     }
 
-    /// Writes a log record.
+    /// Writes a log record, with the file and line of the caller.
+    #[track_caller]
     pub fn log(&self, level: LogLevel, target: &str, message: &str) {
         if self.logs(level) {
+            let caller = Location::caller();
             let record = LogRecord {
                 level: level as u32,
-                line: 0,
+                line: caller.line(),
                 target: Str::new(target),
-                file: Str::EMPTY,
+                file: Str::new(caller.file()),
                 message: Str::new(message),
             };
             // SAFETY: the record and its texts live through the call.

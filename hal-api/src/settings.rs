@@ -46,6 +46,8 @@ pub struct Setting {
 pub enum Way {
     /// A method of a context's builder by the name of the key, and the key in a TOML file.
     Option,
+    /// A method of the options of a session by the name of the key, and the key in a TOML file.
+    Session,
     /// The host's configuration under the key, which wins over the variable.
     Config,
     /// Not at all.

@@ -14,7 +14,7 @@ pub use stop::{Better, EarlyStopping, StopAtTime};
 pub use summary::{SummaryCollector, SummaryMonitor};
 
 use crate::data::Loader;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::Trained;
 use crate::optim::Optimizer;
 use crate::train::LossFunction;
@@ -22,7 +22,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg::Tensor;
+use thalweg::{DType, Tensor};
 
 /// What callbacks see of a run, and how they stop it.
 pub struct RunContext<'a> {
@@ -38,14 +38,19 @@ pub struct RunContext<'a> {
     pub epoch_num: u64,
     /// The learning rate of this step, of parameters that are in no group.
     pub learning_rate: f64,
-    /// Inputs of the step that ended last, until the next one begins.
+    /// Batch of the evaluation that runs, counted from 1; 0 where none runs.
+    pub eval_step: u64,
+    /// Inputs of the step that ended last, until the next one begins. During an evaluation or a prediction, those of its batch.
     pub inputs: Option<Tensor>,
-    /// Targets of the step that ended last, until the next one begins.
+    /// Targets of the step that ended last, until the next one begins. During an evaluation, those of its batch.
     pub targets: Option<Tensor>,
-    /// Loss of the step that ended last. Reading its value waits for the device.
+    /// Loss of the step or the evaluated batch that ended last. Reading its value waits for the device.
     pub loss: Option<Tensor>,
-    /// What the network returned in the step that ended last.
+    /// What the network returned in the step, the evaluated batch or the prediction that ended last.
     pub net_outputs: Option<Tensor>,
+    /// The L2 norm of the gradient of each parameter that is trained, in the step that ended last, `[parameters]`: without the scale of the
+    /// loss, and before gradients are clipped. Where a callback [asks for it](Callback::wants_gradient_norms).
+    pub gradient_norms: Option<Tensor>,
     /// At an epoch's end, how long the steps of it that ran took, without evaluation.
     pub epoch_time: Duration,
     /// Where the time of this epoch's steps went so far.
@@ -60,8 +65,8 @@ pub struct RunContext<'a> {
     pub loss_fn: LossFunction,
     /// The optimizer of parameters that are in no group.
     pub optimizer: Arc<dyn Optimizer>,
-    /// The training data.
-    pub train_dataset: &'a Loader,
+    /// The training data; `None` outside of training.
+    pub train_dataset: Option<&'a Loader>,
     /// Network, optimizers and their state.
     pub model: &'a mut dyn Trained,
     pub(crate) stop: bool,
@@ -103,13 +108,28 @@ impl RunContext<'_> {
         Ok(self.loss.as_ref().map(Tensor::to_scalar).transpose()?)
     }
 
+    /// Path of each parameter that is trained, and the L2 norm of its gradient in the last step; waits for the device. Nothing where no
+    /// callback asked for it.
+    ///
+    /// # Errors
+    /// What computing it failed with.
+    pub fn gradient_norms_by_path(&self) -> Result<Vec<(String, f64)>> {
+        let Some(norms) = &self.gradient_norms else {
+            return Ok(Vec::new());
+        };
+        let norms = norms.cast(DType::F64).to_vec::<f64>()?;
+        let paths = self.model.trainable().into_iter().map(|(path, _)| path);
+        Ok(paths.zip(norms).collect())
+    }
+
     /// The value that was left under a name, if it is of this type.
     pub fn value<T: Any>(&self, name: &str) -> Option<&T> {
         self.values.get(name)?.downcast_ref()
     }
 }
 
-/// Functions that training calls, in the order of the list of callbacks. An error ends training.
+/// Functions that training, [`eval_with`](crate::Model::eval_with) and [`predict_with`](crate::Model::predict_with) call, in the order of the
+/// list of callbacks. An error ends them.
 ///
 /// Tuples, arrays and `Vec`s of callbacks are callbacks, and so is a `&mut` of one, to look at it after training.
 ///
@@ -165,6 +185,45 @@ pub trait Callback {
     fn end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
         Ok(())
     }
+
+    /// Before the first batch of an evaluation, also of one behind an epoch.
+    fn eval_begin(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Before a batch is evaluated.
+    fn eval_step_begin(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// After a batch was evaluated.
+    fn eval_step_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// After an evaluation, whose figures are in `run.metrics`.
+    fn eval_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Before a prediction.
+    fn predict_begin(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// After a prediction was submitted.
+    fn predict_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// When training, evaluation or prediction ends by an error, of data, a step, the device or a callback. `end` is not called then. In
+    /// a step that failed, `run` has its number, inputs and targets.
+    fn failed(&mut self, run: &mut RunContext<'_>, error: &Error) {}
+
+    /// Whether it reads [`RunContext::gradient_norms`]; asked when training begins. Then they are computed in every step.
+    fn wants_gradient_norms(&mut self) -> bool {
+        false
+    }
 }
 
 /// Which of a callback's functions.
@@ -178,6 +237,12 @@ pub(crate) enum Hook {
     Evaluated,
     EpochEnd,
     End,
+    EvalBegin,
+    EvalStepBegin,
+    EvalStepEnd,
+    EvalEnd,
+    PredictBegin,
+    PredictEnd,
 }
 
 impl Hook {
@@ -192,6 +257,12 @@ impl Hook {
             Hook::Evaluated => "evaluated",
             Hook::EpochEnd => "epoch_end",
             Hook::End => "end",
+            Hook::EvalBegin => "eval_begin",
+            Hook::EvalStepBegin => "eval_step_begin",
+            Hook::EvalStepEnd => "eval_step_end",
+            Hook::EvalEnd => "eval_end",
+            Hook::PredictBegin => "predict_begin",
+            Hook::PredictEnd => "predict_end",
         }
     }
 }
@@ -207,5 +278,11 @@ pub(crate) fn call(callback: &mut dyn Callback, hook: Hook, run: &mut RunContext
         Hook::Evaluated => callback.evaluated(run),
         Hook::EpochEnd => callback.epoch_end(run),
         Hook::End => callback.end(run),
+        Hook::EvalBegin => callback.eval_begin(run),
+        Hook::EvalStepBegin => callback.eval_step_begin(run),
+        Hook::EvalStepEnd => callback.eval_step_end(run),
+        Hook::EvalEnd => callback.eval_end(run),
+        Hook::PredictBegin => callback.predict_begin(run),
+        Hook::PredictEnd => callback.predict_end(run),
     }
 }

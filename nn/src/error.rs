@@ -19,13 +19,18 @@ pub enum Error {
     Summary(#[from] SummaryError),
     /// The loss is no number any more.
     #[error(
-        "the loss is {loss} in epoch {epoch}, step {step}; lower the learning rate, clip gradients, or look at the data"
+        "the loss is {loss} in epoch {epoch}, step {step_in_epoch} of {batch_num} (step {step}); \
+         lower the learning rate, clip gradients, or look at the data"
     )]
     Loss {
         /// NaN or infinite.
         loss: f64,
         /// Counted from 1.
         epoch: u64,
+        /// Counted from 1 in the epoch.
+        step_in_epoch: u64,
+        /// Steps of an epoch.
+        batch_num: u64,
         /// Counted from 1 over all epochs.
         step: u64,
     },

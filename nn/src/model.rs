@@ -1,13 +1,15 @@
 //! Training, evaluation and prediction.
 
+mod eval;
 mod persist;
 mod seen;
+mod told;
 mod watch;
 
 pub use persist::Trained;
 pub use seen::Described;
 
-use crate::callback::{Callback, Hook, RunContext, Times, call};
+use crate::callback::{Callback, Hook, Times};
 use crate::data::Loader;
 use crate::error::{Error, Result};
 use crate::metrics::Metric;
@@ -16,11 +18,12 @@ use crate::optim::{Clip, LossScale, Optimizer};
 use crate::schedule::{Constant, Schedule};
 use crate::summary::record;
 use crate::train::{Compiled, Kept, LossFunction, Rules};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use thalweg::observe::{self, SpanKind};
 use thalweg::{Context, Mode, Tensor, Tree};
+use told::Told;
 use watch::Watch;
 
 /// A network with what it takes to train it.
@@ -211,7 +214,13 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     /// The first error that loss, outputs or the changed network carry, such as that of a batch whose shape does not fit. Network,
     /// optimizers and position are as before then. What goes wrong on the device later, tensors tell when they are read.
     pub fn train_step(&mut self, x: &Tensor, y: &Tensor) -> Result<(Tensor, Tensor)> {
-        let asked = self.asked();
+        let (loss, output, _) = self.step(x, y, false)?;
+        Ok((loss, output))
+    }
+
+    /// As [`Model::train_step`], with the norms of gradients where they are asked for.
+    fn step(&mut self, x: &Tensor, y: &Tensor, norms: bool) -> Result<(Tensor, Tensor, Option<Tensor>)> {
+        let asked = self.asked(norms);
         let made = (self.compiled().train)(&self.given(x, y, asked));
         let mut failed = None;
         let mut look = |tensor: &Tensor| {
@@ -228,7 +237,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         let (net, kept, shown, seen) = made;
         (self.net, self.kept) = (net, kept);
         self.step += 1;
-        self.silent = asked.0 && seen.is_empty();
+        self.silent = asked.notes && seen.is_empty();
         record::deliver(seen);
         Ok(shown)
     }
@@ -295,13 +304,26 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     }
 
     fn run(&mut self, last: u64, batches: u64, data: &Loader, mut callbacks: impl Callback) -> Result<()> {
-        let callbacks = &mut callbacks;
         let mut told = Told {
+            data: Some(data),
             epoch_num: last,
             batch_num: batches,
             step_in_epoch: self.done,
+            norms: callbacks.wants_gradient_norms(),
             ..Told::default()
         };
+        let ended = self.epochs_to(last, batches, data, &mut callbacks, &mut told);
+        self.told_of(ended, &mut callbacks, &mut told)
+    }
+
+    fn epochs_to(
+        &mut self,
+        last: u64,
+        batches: u64,
+        data: &Loader,
+        callbacks: &mut dyn Callback,
+        told: &mut Told<'_>,
+    ) -> Result<()> {
         if self.epoch < last {
             tracing::info!(from = self.epoch + 1, to = last, batches, "training");
         } else {
@@ -312,13 +334,13 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
                 "nothing is trained: the epochs up to the last one are done"
             );
         }
-        self.hook(callbacks, Hook::Begin, data, &mut told)?;
+        self.hook(callbacks, Hook::Begin, told)?;
         self.loaded = false;
         while self.epoch < last && !told.stop {
             let (epoch, first) = (self.epoch, self.done);
             (told.epoch, told.step_in_epoch) = (epoch + 1, first);
             self.net.set_training(true);
-            self.hook(callbacks, Hook::EpochBegin, data, &mut told)?;
+            self.hook(callbacks, Hook::EpochBegin, told)?;
             told.times = Times::default();
             let begun = Instant::now();
             let of_epoch = observe::span(SpanKind::Epoch, "", epoch + 1);
@@ -341,24 +363,25 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
                 let Some(batch) = batch.transpose()? else { break };
                 told.step_in_epoch = at + 1;
                 told.next_step = self.step + 1;
-                self.hook(callbacks, Hook::StepBegin, data, &mut told)?;
+                self.hook(callbacks, Hook::StepBegin, told)?;
                 told.times.callbacks += watch.lap();
                 told.learning_rate = Some(self.learning_rate());
-                let (loss, output) = self.train_step(&batch.x, &batch.y)?;
+                (told.inputs, told.targets) = (Some(batch.x.clone()), Some(batch.y.clone()));
+                let (loss, output, norms) = self.step(&batch.x, &batch.y, told.norms)?;
+                told.gradient_norms = norms;
                 told.times.compute += watch.lap();
                 told.times.steps += 1;
                 told.times.samples += batch.x.shape()?.first().copied().unwrap_or(1) as u64;
                 (told.loss, told.output) = (Some(loss), Some(output));
-                told.batch = Some((batch.x, batch.y));
                 self.done = at + 1;
                 if self.done == batches {
                     (self.epoch, self.done) = (epoch + 1, 0);
                 }
-                self.hook(callbacks, Hook::StepEnd, data, &mut told)?;
+                self.hook(callbacks, Hook::StepEnd, told)?;
                 told.times.callbacks += watch.lap();
                 drop(of_step);
-                self.hook(callbacks, Hook::StepDone, data, &mut told)?;
-                told.batch = None;
+                self.hook(callbacks, Hook::StepDone, told)?;
+                (told.inputs, told.targets) = (None, None);
                 if told.stop {
                     break;
                 }
@@ -370,119 +393,11 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             drop(of_epoch);
             told.epoch_time = begun.elapsed();
             if let Some(data) = self.validation.clone() {
-                told.metrics = self.eval(&data)?.into_iter().collect();
+                self.evaluate(&data, callbacks, told)?;
             }
-            self.hook(callbacks, Hook::Evaluated, data, &mut told)?;
-            self.hook(callbacks, Hook::EpochEnd, data, &mut told)?;
+            self.hook(callbacks, Hook::Evaluated, told)?;
+            self.hook(callbacks, Hook::EpochEnd, told)?;
         }
-        self.hook(callbacks, Hook::End, data, &mut told)
+        self.hook(callbacks, Hook::End, told)
     }
-
-    fn hook(
-        &mut self,
-        callbacks: &mut dyn Callback,
-        hook: Hook,
-        train_dataset: &Loader,
-        told: &mut Told,
-    ) -> Result<()> {
-        let before = hook == Hook::StepBegin;
-        let next_rate = self.learning_rate();
-        let mut run = RunContext {
-            cur_epoch_num: told.epoch,
-            cur_step_num: if before { told.next_step } else { self.step },
-            cur_step_in_epoch: told.step_in_epoch,
-            batch_num: told.batch_num,
-            epoch_num: told.epoch_num,
-            learning_rate: told.learning_rate.filter(|_| !before).unwrap_or(next_rate),
-            inputs: told.batch.as_ref().map(|(x, _)| x.clone()),
-            targets: told.batch.as_ref().map(|(_, y)| y.clone()),
-            loss: told.loss.clone(),
-            net_outputs: told.output.clone(),
-            epoch_time: told.epoch_time,
-            times: told.times,
-            resumed: self.loaded,
-            metrics: std::mem::take(&mut told.metrics),
-            values: std::mem::take(&mut told.values),
-            loss_fn: Arc::clone(&self.rules.loss),
-            optimizer: Arc::clone(self.rules.optimizer()),
-            train_dataset,
-            model: self,
-            stop: told.stop,
-        };
-        let result = {
-            let _span = observe::span(SpanKind::Callback, hook.name(), 0);
-            call(callbacks, hook, &mut run)
-        };
-        (told.metrics, told.values, told.stop) = (run.metrics, run.values, run.stop);
-        result
-    }
-
-    /// Loss and metrics over all batches of `data`, by name.
-    ///
-    /// # Errors
-    /// What data or device fail with; outputs that a metric does not take.
-    pub fn eval(&mut self, data: &Loader) -> Result<BTreeMap<String, f64>> {
-        let _span = observe::span(SpanKind::Evaluation, "", 0);
-        let mut metrics = std::mem::take(&mut self.metrics);
-        let result = self.eval_with(data, &mut metrics);
-        self.metrics = metrics;
-        result
-    }
-
-    fn eval_with(&mut self, data: &Loader, metrics: &mut [Box<dyn Metric>]) -> Result<BTreeMap<String, f64>> {
-        let net = self.evaluating();
-        metrics.iter_mut().for_each(|metric| metric.clear());
-        let (mut sum, mut samples) = (0.0, 0.0);
-        let read = data.epoch(0, 0, &self.cx);
-        if read.batches() == 0 {
-            return Err(Error::NoData {
-                samples: data.samples(),
-            });
-        }
-        for batch in read {
-            let batch = batch?;
-            let (loss, output) = (self.compiled().eval)(&(net.clone(), (batch.x, batch.y.clone())));
-            let loss = loss.to_scalar()?;
-            let count = batch.y.shape()?.first().copied().unwrap_or(1) as f64;
-            (sum, samples) = (sum + loss * count, samples + count);
-            for metric in &mut *metrics {
-                metric.update(&output, &batch.y, Some(loss))?;
-            }
-        }
-        let mut figures = BTreeMap::from([("loss".to_owned(), sum / samples)]);
-        for metric in metrics {
-            figures.extend(metric.figures()?);
-        }
-        Ok(figures)
-    }
-
-    /// The network's outputs, without what only training does.
-    pub fn predict(&self, x: &Tensor) -> Tensor {
-        (self.compiled().predict)(&(self.evaluating(), x.clone()))
-    }
-
-    fn evaluating(&self) -> N {
-        let mut net = self.net.clone();
-        net.set_training(false);
-        net
-    }
-}
-
-/// What the run tells callbacks, kept between calls.
-#[derive(Default)]
-struct Told {
-    epoch: u64,
-    step_in_epoch: u64,
-    next_step: u64,
-    batch_num: u64,
-    epoch_num: u64,
-    epoch_time: Duration,
-    times: Times,
-    learning_rate: Option<f64>,
-    batch: Option<(Tensor, Tensor)>,
-    loss: Option<Tensor>,
-    output: Option<Tensor>,
-    metrics: HashMap<String, f64>,
-    values: HashMap<String, Box<dyn std::any::Any + Send>>,
-    stop: bool,
 }

@@ -16,8 +16,8 @@ pub type LossFunction = Arc<dyn Fn(&Tensor, &Tensor) -> Tensor + Send + Sync>;
 
 /// What a step is given: network, what its rules keep, each group's learning rate, inputs and targets, whether it notes values.
 pub(crate) type Given<N> = ((N, Kept, Tensor), (Tensor, Tensor), Asked);
-/// What a step makes: network, what its rules keep, loss and outputs, and what was noted.
-pub(crate) type Made<N> = (N, Kept, (Tensor, Tensor), Noted);
+/// What a step makes: network, what its rules keep, loss, outputs and the norms of gradients where they are asked for, and what was noted.
+pub(crate) type Made<N> = (N, Kept, (Tensor, Tensor, Option<Tensor>), Noted);
 
 /// Parameters with an optimizer of their own.
 #[derive(Clone)]
@@ -211,6 +211,7 @@ pub(crate) fn train_step<N: Layer + Tree>(rules: &Rules, given: &Given<N>) -> Ma
         grads = unscaled;
         scaled = Some((finite, next));
     }
+    let norms = (asked.norms && !grads.is_empty()).then(|| norms(&grads, rates));
     if let Some(clip) = rules.clip {
         grads = clip.apply(&grads);
     }
@@ -235,9 +236,15 @@ pub(crate) fn train_step<N: Layer + Tree>(rules: &Rules, given: &Given<N>) -> Ma
     (
         Tree::map(&made.0, &mut |tensor| tensor.detach()),
         made.1,
-        (loss.detach(), output.detach()),
+        (loss.detach(), output.detach(), norms),
         Tree::map(&seen, &mut |tensor| tensor.detach()),
     )
+}
+
+/// The L2 norm of each gradient, `[parameters]`.
+fn norms(grads: &[Tensor], rates: &Tensor) -> Tensor {
+    let norm = |grad: &Tensor| like(&grad.square().sum().sqrt(), rates);
+    Tensor::stack(&grads.iter().map(norm).collect::<Vec<_>>(), 0)
 }
 
 /// What training changes and what forward passes change of `new` where `finite` holds, of `old` elsewhere.

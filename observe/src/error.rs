@@ -31,6 +31,12 @@ pub enum Error {
         /// Which.
         path: PathBuf,
     },
+    /// A folder has no dumped values.
+    #[error("{path}: no manifest.json here, which ends a dump that is whole", path = .path.display())]
+    NoDump {
+        /// Which.
+        path: PathBuf,
+    },
     /// A file is no recording of this version.
     #[error("{path}: {why}", path = .path.display())]
     Format {

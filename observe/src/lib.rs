@@ -37,6 +37,7 @@
 #![forbid(unsafe_code)]
 
 mod derive;
+mod diff;
 mod distribution;
 mod error;
 pub mod find;
@@ -58,6 +59,7 @@ mod view;
 mod work;
 
 pub use derive::{Summary, derive};
+pub use diff::{Diff, Difference, Kind, Wrong, diff};
 pub use error::{Error, Result};
 pub use report::{Report, Sort};
 pub use terminal::Terminal;

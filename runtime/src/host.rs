@@ -7,7 +7,9 @@ use std::ffi::c_void;
 use std::sync::OnceLock;
 use thalweg_hal::Status;
 use thalweg_hal::Str;
-use thalweg_hal::tables::{ABI_VERSION, HostApi, LogLevel, LogRecord, Notice, ParallelArgs, TraceSpan};
+use thalweg_hal::tables::{
+    ABI_VERSION, HostApi, LogLevel, LogRecord, Notice, NoticeKind, ParallelArgs, TraceSpan,
+};
 
 static CONFIG: RwLock<BTreeMap<String, String>> = RwLock::new(BTreeMap::new());
 
@@ -69,13 +71,16 @@ unsafe extern "C" fn log(_: *mut c_void, record: *const LogRecord) {
         return;
     };
     // SAFETY: as above.
-    let (target, message) = unsafe { (text(record.target), text(record.message)) };
+    let (backend, message, file) = unsafe { (text(record.target), text(record.message), text(record.file)) };
+    let file = (!file.is_empty()).then_some(file);
+    let line = file.map(|_| record.line);
+    // The names that subscribers know from `tracing-log` for the place of a record of another library.
     match record.level {
-        1 => tracing::error!(backend = target, "{message}"),
-        2 => tracing::warn!(backend = target, "{message}"),
-        3 => tracing::info!(backend = target, "{message}"),
-        4 => tracing::debug!(backend = target, "{message}"),
-        _ => tracing::trace!(backend = target, "{message}"),
+        1 => tracing::error!(backend, log.file = file, log.line = line, "{message}"),
+        2 => tracing::warn!(backend, log.file = file, log.line = line, "{message}"),
+        3 => tracing::info!(backend, log.file = file, log.line = line, "{message}"),
+        4 => tracing::debug!(backend, log.file = file, log.line = line, "{message}"),
+        _ => tracing::trace!(backend, log.file = file, log.line = line, "{message}"),
     }
 }
 
@@ -141,9 +146,12 @@ unsafe extern "C" fn notify(_: *mut c_void, notice: *const Notice) {
         return;
     };
     // SAFETY: as above.
-    tracing::warn!(device = notice.ordinal, kind = notice.kind, "{}", unsafe {
-        text(notice.message)
-    });
+    let message = unsafe { text(notice.message) };
+    if notice.kind == NoticeKind::DeviceLost as u32 {
+        tracing::error!(critical = true, device = notice.ordinal, "{message}");
+    } else {
+        tracing::warn!(device = notice.ordinal, kind = notice.kind, "{message}");
+    }
 }
 
 #[cfg(test)]

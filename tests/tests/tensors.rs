@@ -1,37 +1,15 @@
 //! Tensors on every backend that runs kernels: eagerly, recorded and compiled, all of them with the same bits.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "plugins/context.rs"]
+mod context;
 mod plugins;
 
-use std::path::PathBuf;
+use context::context;
 use std::sync::atomic::Ordering::Relaxed;
-use thalweg::hal::{DeviceOptions, Runtime, Status, Stream};
-use thalweg::loader::{LoaderOptions, Registry};
+use thalweg::hal::Stream;
 use thalweg::observe::Selector;
 use thalweg::{Context, DType, Mode, Tensor, jit};
-
-/// A context on a device of its own; a plugin of this build takes the embedded backend's place. None where the machine has
-/// no device of the kind.
-fn context(target: &str, plugin: bool) -> Option<Context> {
-    let folder = |file: PathBuf| file.parent().unwrap().to_owned();
-    let built = plugin.then(|| folder(plugins::built(&format!("thalweg_{target}"))));
-    let options = LoaderOptions {
-        folders: built.into_iter().collect(),
-        development: false,
-        cache: None,
-        ..LoaderOptions::default()
-    };
-    let runtime = Runtime::new(Registry::new(options));
-    let backend = runtime.backend(target).unwrap();
-    match backend.open(&DeviceOptions::new(0).block_size(8 << 20)) {
-        Ok(device) => Some(Context::on(device)),
-        Err(error) if error.status() == Status::Unavailable => {
-            plugins::skip::skip(target, error);
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
 
 /// Ops of all kinds on a matrix: maps, sums along either axis, a view, a product of matrices.
 fn formula(x: &Tensor) -> [Tensor; 3] {

@@ -18,7 +18,8 @@ const LINES: [Line; 1] = [Line {
         "record",      // what is recorded while a program runs
         "error",       // errors, and the tag of the op that the user called
         "types",       // elements, scalars, shapes, layouts
-        "options",     // the macro of builders
+        "options",     // the macro of builders, options by name
+        "dump",        // files of values
         "graph",       // primitive ops and their types
         "lower",       // from graphs to kernels
         "engine",      // what is kept for a device
@@ -34,6 +35,8 @@ const LINES: [Line; 1] = [Line {
         "random",      // random numbers
         "jit",         // traced functions
         "observe",     // recordings of what ran
+        "log",         // lines of what happens
+        "session",     // what holds for the whole process
         "interchange", // files and other libraries
     ],
 }];

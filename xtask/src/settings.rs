@@ -240,6 +240,13 @@ fn page(rows: &[Row]) -> String {
          The variables are read by `ContextBuilder::from_env`. `threads` is also read where no context sets it.",
         &|row| row.way == "Option",
     );
+    part(
+        "Options of a session",
+        "In code, each is a method of `SessionOptions`, which `Runtime::init` takes. In a TOML file, the name is the key:\n\
+         `SessionOptions::from_file`. The variables are read by `SessionOptions::from_env`. `precision_mode` is an option of sessions too:\n\
+         it holds for contexts that do not say it.",
+        &|row| row.way == "Session",
+    );
     part("Of the process", "These are variables alone.", &|row| {
         row.way == "Variable"
     });

@@ -1,10 +1,17 @@
 //! How a context is asked for: in code, by environment variables, or in a TOML file.
 
+#[cfg(test)]
+mod tests;
+
+use super::graphs::{SAVE_GRAPHS, SAVE_GRAPHS_PATH, SaveGraphs, Saves};
+use super::recorder::{self, ENV_CONFIG_PATH};
 use super::settings::{
-    CHECK_INDICES, CHECK_NUMERICS, DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, FAST_MATH, MEMORY_LIMIT, MODE,
-    PRECISION_MODE, RESERVE_CLASS_NAME_IN_SCOPE, SEED, STREAMS,
+    CHECK_INDICES, CHECK_NUMERICS, DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, ENABLE_EXCEPTION_DUMP, FAST_MATH,
+    MEMORY_LIMIT, MODE, PRECISION_MODE, PRINT_FILE_PATH, RESERVE_CLASS_NAME_IN_SCOPE, SEED, STREAMS,
 };
-use super::{Context, Mode, Precision, Settings};
+use super::{Context, Mode, Precision, Settings, Size};
+use crate::dump;
+use crate::engine::open;
 use crate::error::Result;
 use crate::error::failure::Refusal;
 use crate::hal::{self, Stream, Target};
@@ -12,7 +19,7 @@ use crate::loader::{LAYERS, layer_list};
 use crate::parallel::{self, FORMER_THREADS, MAX_THREADS, Pool};
 use crate::record;
 use serde::Deserialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::OnceLock;
 use thalweg_hal::settings::Setting;
@@ -46,60 +53,19 @@ pub struct ContextBuilder {
     check_numerics: Option<bool>,
     reserve_class_name_in_scope: Option<bool>,
     check_indices: Option<bool>,
+    enable_exception_dump: Option<bool>,
+    print_file_path: Option<PathBuf>,
+    save_graphs: Option<SaveGraphs>,
+    save_graphs_path: Option<PathBuf>,
+    env_config_path: Option<PathBuf>,
 }
 
-/// A number of bytes, or a text such as `8 GiB`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
-#[non_exhaustive]
-pub enum Size {
-    /// Bytes.
-    Bytes(u64),
-    /// A number and a unit: B, kB, MB, GB, KiB, MiB, GiB, TiB.
-    Text(String),
-}
-
-impl From<u64> for Size {
-    fn from(bytes: u64) -> Size {
-        Size::Bytes(bytes)
-    }
-}
-
-impl From<&str> for Size {
-    fn from(text: &str) -> Size {
-        Size::Text(text.to_owned())
-    }
-}
-
-impl Size {
-    fn bytes(&self) -> Result<u64, Refusal> {
-        let text = match self {
-            Size::Bytes(bytes) => return Ok(*bytes),
-            Size::Text(text) => text.trim(),
-        };
-        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        let (number, unit) = text.split_at(digits);
-        let factor = match unit.trim() {
-            "" | "B" => 1,
-            "kB" => 1_000,
-            "MB" => 1_000_000,
-            "GB" => 1_000_000_000,
-            "KiB" => 1 << 10,
-            "MiB" => 1 << 20,
-            "GiB" => 1 << 30,
-            "TiB" => 1_u64 << 40,
-            _ => 0,
-        };
-        let bytes = number
-            .parse::<u64>()
-            .ok()
-            .filter(|_| factor != 0)
-            .and_then(|n| n.checked_mul(factor));
-        bytes.ok_or_else(|| {
-            Refusal::new(format!("memory limit {text:?} is no size"))
-                .help("write a whole number and B, kB, MB, GB, KiB, MiB, GiB or TiB, as in `8 GiB`")
-        })
-    }
+/// The bytes of a limit.
+fn limit_of(size: &Size) -> Result<u64, Refusal> {
+    size.bytes().ok_or_else(|| {
+        Refusal::new(format!("memory limit {:?} is no size", size.to_string()))
+            .help("write a whole number and B, kB, MB, GB, KiB, MiB, GiB or TiB, as in `8 GiB`")
+    })
 }
 
 impl FromStr for Mode {
@@ -244,8 +210,67 @@ impl ContextBuilder {
         self
     }
 
+    /// Whether the inputs of a call that fails are written to files: see [`Context::enable_exception_dump`].
+    #[must_use]
+    pub fn enable_exception_dump(mut self, on: bool) -> ContextBuilder {
+        self.enable_exception_dump = Some(on);
+        self
+    }
+
+    /// The file that [`print`](crate::observe::print) writes to instead of the screen; an empty path stands for the screen. `{r}` is
+    /// replaced by the rank of the process. It is the process's, for all contexts, from the moment on in which the context is made. The first print makes
+    /// the file. Where one of this name exists, it stays as it is, and the new one is `NAME.SECONDS`, seconds since 1970.
+    /// `thalweg print FILE` shows it, [`PrintFile`](crate::observe::PrintFile) reads it.
+    #[must_use]
+    pub fn print_file_path(mut self, path: impl Into<PathBuf>) -> ContextBuilder {
+        self.print_file_path = Some(path.into());
+        self
+    }
+
+    /// Which stages of the graphs that are compiled are written to files: 0 or `false` none; 1 the graph as it was traced, the rewritten
+    /// one and the program; 2 or `true` its kernels too; 3 the graph after every pass too, and each graph for Graphviz. `0` unless it
+    /// is set here or by the variable `THALWEG_SAVE_GRAPHS`.
+    ///
+    /// [`Graph::parse`](crate::graph::Graph::parse) reads each `.ir` file. Two runs of a program write the same bytes.
+    ///
+    /// ```
+    /// use thalweg::{Context, Tensor, graph::Graph, jit};
+    /// let folder = std::env::temp_dir().join(format!("thalweg-graphs-{}", std::process::id()));
+    /// let cx = Context::builder().device_target("cpu").save_graphs(1).save_graphs_path(&folder).build()?;
+    /// let half = jit(|x: &Tensor| (x * 0.5).sum()).named("half");
+    /// half.call(&Tensor::from_slice(&[1.0_f32, 2.0], 2, &cx)).item::<f32>()?;
+    /// let text = std::fs::read_to_string(folder.join("00_half_traced.ir")).unwrap();
+    /// assert!(text.contains("mul %0 %1 # Default/mul-op1 "));
+    /// assert_eq!(Graph::parse(&text)?.nodes().len(), 4);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[must_use]
+    pub fn save_graphs(mut self, which: impl Into<SaveGraphs>) -> ContextBuilder {
+        self.save_graphs = Some(which.into());
+        self
+    }
+
+    /// The folder of the files of [`ContextBuilder::save_graphs`], the working directory unless it is set. It is made with the mode 0700.
+    /// `{r}` in it is the rank of the process.
+    #[must_use]
+    pub fn save_graphs_path(mut self, folder: impl Into<PathBuf>) -> ContextBuilder {
+        self.save_graphs_path = Some(folder.into());
+        self
+    }
+
+    /// A file in JSON that says whether the flight recorder runs, which keeps the last launches, changes of memory and graphs of the
+    /// process: `{"rdr": {"enable": true, "path": "/out", "mode": 1}}`. The first context of a process decides.
+    /// [`observe::flight`](crate::observe::flight) reads what it leaves.
+    #[must_use]
+    pub fn env_config_path(mut self, file: impl Into<PathBuf>) -> ContextBuilder {
+        self.env_config_path = Some(file.into());
+        self
+    }
+
     /// The options of a TOML text: `device_target`, `device_id`, `mode`, `memory_limit`, `seed`, `deterministic`, `streams`, `threads`,
-    /// `layers`, `precision_mode`, `fast_math`, `check_numerics`, `check_indices`, `reserve_class_name_in_scope`.
+    /// `layers`, `precision_mode`, `fast_math`, `check_numerics`, `check_indices`, `reserve_class_name_in_scope`,
+    /// `enable_exception_dump`, `print_file_path`, `save_graphs`, `save_graphs_path`, `env_config_path`.
     ///
     /// # Errors
     /// No TOML; an option that does not exist or has another type.
@@ -308,6 +333,13 @@ impl ContextBuilder {
                 of(RESERVE_CLASS_NAME_IN_SCOPE),
             )?,
             check_indices: truth(CHECK_INDICES.variable, of(CHECK_INDICES))?,
+            enable_exception_dump: truth(ENABLE_EXCEPTION_DUMP.variable, of(ENABLE_EXCEPTION_DUMP))?,
+            print_file_path: of(PRINT_FILE_PATH).map(PathBuf::from),
+            save_graphs: of(SAVE_GRAPHS)
+                .map(|text| SaveGraphs::of_text(SAVE_GRAPHS.variable, &text))
+                .transpose()?,
+            save_graphs_path: of(SAVE_GRAPHS_PATH).map(PathBuf::from),
+            env_config_path: of(ENV_CONFIG_PATH).map(PathBuf::from),
         };
         if value(FORMER_THREADS).is_some() {
             return Err(Refusal::new(format!("{FORMER_THREADS} is not read"))
@@ -322,9 +354,11 @@ impl ContextBuilder {
     /// # Errors
     /// A device that is not there, with the reason and what there is instead; a target and an id that contradict each other; a
     /// limit that is no size; a number of streams or threads that cannot be; another number of threads than an earlier context set; other
-    /// layers than the process has.
+    /// layers than the process has; a folder for graphs or for the flight recorder that cannot be written; a configuration of dumps that
+    /// says what is not allowed; a session that was shut down.
     pub fn build(self) -> Result<Context> {
-        let limit = self.memory_limit.as_ref().map(Size::bytes).transpose()?;
+        open::check()?;
+        let limit = self.memory_limit.as_ref().map(limit_of).transpose()?;
         let streams = self.streams.unwrap_or(0);
         if streams > MAX_STREAMS {
             let text = format!("{streams} streams, at most {MAX_STREAMS} are possible");
@@ -342,6 +376,8 @@ impl ContextBuilder {
             }
             _ => Ok(()),
         };
+        dump::environment::begin()?;
+        let prints = self.print_file_path.as_deref().map(print_file).transpose()?;
         // What can be refused is, before the limit or the threads, which all contexts share, change.
         set(THREADS.get().copied().or(self.threads).unwrap_or(1))?;
         let asked = self.device_target.as_deref().unwrap_or("auto");
@@ -356,6 +392,8 @@ impl ContextBuilder {
             }
         };
         let target = target.to_string();
+        let saves = Saves::asked(self.save_graphs.as_ref(), self.save_graphs_path.as_deref())?;
+        recorder::begin(self.env_config_path.as_deref())?;
         if let Some(layers) = &self.layers {
             hal::set_layers(layers)?;
         }
@@ -374,7 +412,7 @@ impl ContextBuilder {
             Pool::global().set_threads(threads);
         }
         let settings = Settings {
-            precision: self.precision_mode.unwrap_or_default(),
+            precision: self.precision_mode.unwrap_or_else(super::precision::of_process),
             fast_math: self.fast_math.unwrap_or(false),
         };
         if settings.precision != Precision::default() {
@@ -383,15 +421,19 @@ impl ContextBuilder {
         if let Some(reserve) = self.reserve_class_name_in_scope {
             record::parts::reserve_classes(reserve);
         }
+        if let Some(path) = prints {
+            record::prints::direct(&path);
+        }
         let streams = (0..streams)
             .map(|_| Stream::new(&device))
             .collect::<hal::Result<_>>()?;
-        let cx = Context::with(device, settings, streams);
+        let cx = Context::with(device, settings, streams, saves);
         if let Some(mode) = self.mode {
             cx.set_mode(mode);
         }
         cx.check_numerics(self.check_numerics.unwrap_or(false));
         cx.check_indices(self.check_indices.unwrap_or(false));
+        cx.enable_exception_dump(self.enable_exception_dump.unwrap_or(false));
         match (self.seed, self.deterministic) {
             (Some(seed), _) => cx.set_seed(seed),
             (None, Some(false)) => cx.set_seed(entropy()),
@@ -401,99 +443,21 @@ impl ContextBuilder {
     }
 }
 
+/// The file of prints that an option names.
+fn print_file(path: &Path) -> Result<PathBuf> {
+    let path = record::environment::path_of_rank(path)?;
+    match record::prints::check(&path) {
+        Ok(()) => Ok(path),
+        Err(error) => {
+            let text = format!("print_file_path is {path:?}: {error}");
+            Err(Refusal::new(text).help("name a file that can be made").into())
+        }
+    }
+}
+
 /// A number that is another one in every call and process.
 fn entropy() -> u64 {
     use std::hash::BuildHasher;
     // The standard library seeds it from the system.
     std::hash::RandomState::new().hash_one(std::process::id())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_have_units() {
-        for (text, bytes) in [
-            ("512", 512),
-            ("3 kB", 3000),
-            ("8 GiB", 8 << 30),
-            ("1MiB", 1 << 20),
-            ("2TiB", 2 << 40),
-        ] {
-            assert_eq!(Size::from(text).bytes().unwrap(), bytes, "{text}");
-        }
-        for text in ["", "GiB", "-1", "1.5 GiB", "8 gib", "99999999999 TiB"] {
-            assert!(Size::from(text).bytes().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn options_come_from_toml_and_from_variables() {
-        let toml = "device_target = \"cpu\"\nmode = \"graph\"\nmemory_limit = \"1 GiB\"\nseed = 7";
-        let wanted = ContextBuilder::new()
-            .device_target("cpu")
-            .mode(Mode::Graph)
-            .memory_limit("1 GiB")
-            .seed(7);
-        assert_eq!(ContextBuilder::from_toml(toml).unwrap(), wanted);
-        let variables = |name: &str| {
-            let value = match name {
-                "THALWEG_DEVICE_TARGET" => "cpu",
-                "THALWEG_MODE" => "graph",
-                "THALWEG_MEMORY_LIMIT" => "1 GiB",
-                "THALWEG_SEED" => "7",
-                _ => return None,
-            };
-            Some(value.to_owned())
-        };
-        assert_eq!(ContextBuilder::from_variables(variables).unwrap(), wanted);
-        let error = ContextBuilder::from_toml("device_targte = \"cpu\"")
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("device_targte") && error.contains("device_target"),
-            "{error}"
-        );
-        let error = ContextBuilder::from_variables(|_| Some("x".into()))
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.starts_with("THALWEG_DEVICE_ID is \"x\", not a whole number"),
-            "{error}"
-        );
-        let former = |name: &str| (name == "THALWEG_NUM_THREADS").then(|| "4".to_owned());
-        let error = ContextBuilder::from_variables(former).unwrap_err().to_string();
-        assert!(
-            error.contains("THALWEG_NUM_THREADS is not read") && error.contains("set THALWEG_THREADS"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn a_device_that_is_not_there_is_an_error() {
-        let build = |target: &str| {
-            ContextBuilder::new()
-                .device_target(target)
-                .build()
-                .unwrap_err()
-                .to_string()
-        };
-        assert!(build("TPU").starts_with("there is no target \"TPU\""));
-        assert!(build("cpu:7").starts_with("cpu has no device 7"));
-        let twice = ContextBuilder::new().device_target("cpu:0").device_id(1).build();
-        assert!(
-            twice
-                .unwrap_err()
-                .to_string()
-                .starts_with("device_target cpu:0 and device_id 1")
-        );
-        let cx = ContextBuilder::new()
-            .device_target("cpu")
-            .device_id(0)
-            .seed(3)
-            .build()
-            .unwrap();
-        assert_eq!(cx.device().target(), "cpu:0");
-    }
 }

@@ -72,7 +72,7 @@ pub(super) const STREAMS: Setting = Setting {
     read_by: "`ContextBuilder`",
 };
 
-pub(super) const PRECISION_MODE: Setting = Setting {
+pub(crate) const PRECISION_MODE: Setting = Setting {
     key: "precision_mode",
     variable: "THALWEG_PRECISION_MODE",
     way: Way::Option,
@@ -121,6 +121,16 @@ pub(super) const RESERVE_CLASS_NAME_IN_SCOPE: Setting = Setting {
     read_by: "`ContextBuilder`",
 };
 
+pub(super) const PRINT_FILE_PATH: Setting = Setting {
+    key: "print_file_path",
+    variable: "THALWEG_PRINT_FILE_PATH",
+    way: Way::Option,
+    values: Values::Range("a file, or nothing for the screen; `{r}` is the rank"),
+    default: "the screen",
+    about: "Where `observe::print` prints. A file that exists stays as it is, and the new one has the time behind its name. It is the process's.",
+    read_by: "`ContextBuilder`",
+};
+
 pub(super) const CHECK_INDICES: Setting = Setting {
     key: "check_indices",
     variable: "THALWEG_CHECK_INDICES",
@@ -131,9 +141,21 @@ pub(super) const CHECK_INDICES: Setting = Setting {
     read_by: "`ContextBuilder`",
 };
 
+pub(super) const ENABLE_EXCEPTION_DUMP: Setting = Setting {
+    key: "enable_exception_dump",
+    variable: "THALWEG_ENABLE_EXCEPTION_DUMP",
+    way: Way::Option,
+    values: Values::OneOf(&["true", "false"]),
+    default: "false",
+    about: "Whether the inputs of a call that fails on the device are written to files in the working directory. Each call then waits for the device.",
+    read_by: "`ContextBuilder`",
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::graphs::{SAVE_GRAPHS, SAVE_GRAPHS_PATH};
+    use crate::context::recorder::ENV_CONFIG_PATH;
     use crate::context::{ContextBuilder, Precision};
     use crate::loader::LAYERS;
     use crate::parallel::THREADS;
@@ -155,6 +177,11 @@ mod tests {
             CHECK_NUMERICS,
             RESERVE_CLASS_NAME_IN_SCOPE,
             CHECK_INDICES,
+            ENABLE_EXCEPTION_DUMP,
+            PRINT_FILE_PATH,
+            SAVE_GRAPHS,
+            SAVE_GRAPHS_PATH,
+            ENV_CONFIG_PATH,
             LAYERS,
         ]
         .map(|row| row.key);

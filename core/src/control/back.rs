@@ -32,6 +32,7 @@ pub(super) fn rule(control: Arc<Control>) -> Arc<dyn Fn(&Many<'_>) -> Gradients 
             )),
             Control::Call { body } => call(body, many),
             Control::Cond { then, otherwise } => branch(then, otherwise, many),
+            Control::Print { .. } | Control::Inspect { .. } => Ok(vec![None; many.inputs.len()]),
         };
         gradients.unwrap_or_else(|failed| many.inputs.iter().map(|_| Some(failed.clone())).collect())
     })
@@ -59,12 +60,14 @@ fn output_types(body: &Body) -> Vec<Type> {
 /// The gradients of `body`'s inputs at `places`, when its inputs are `full` and its outputs' gradients `seeds`.
 fn pull(body: &Body, full: &[Tensor], places: &[usize], seeds: &Vec<Tensor>) -> Vec<Tensor> {
     let variable: Vec<Tensor> = places.iter().map(|&place| full[place].clone()).collect();
+    // What it prints was printed on the way forward.
+    let body = body.silent();
     let run = |variable: &Vec<Tensor>| {
         let mut full = full.to_vec();
         for (&place, tensor) in places.iter().zip(variable) {
             full[place] = tensor.clone();
         }
-        replay(body, &full)
+        replay(&body, &full)
     };
     // The ops of the body keep their names and lines, as do their gradients.
     OpTag::apart(|| vjp(run, &variable).1.call(seeds))
@@ -226,8 +229,8 @@ fn unbounded(condition: &Body, body: &Body, carries: usize, many: &Many<'_>) -> 
     let mut extra = Vec::new();
     let graph = back.close(&mut extra).map_err(refused)?;
     let control = Control::Unwind {
-        condition: condition.clone(),
-        body: body.clone(),
+        condition: condition.silent(),
+        body: body.silent(),
         back: Body::new(graph),
         carries,
         captured: captured.len(),

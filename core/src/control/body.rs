@@ -15,6 +15,8 @@ pub(crate) struct Trace {
     id: u64,
     types: Vec<Type>,
     outputs: Vec<Tensor>,
+    /// What it does beside, in the order of calls.
+    effects: Vec<Tensor>,
 }
 
 /// Calls `body` with placeholders of `types`; ops on them are recorded.
@@ -36,7 +38,12 @@ pub(crate) fn trace(
         let outputs = body(&placeholders);
         match super::failed(&outputs) {
             Some(failed) => Err(failed),
-            None => Ok(Trace { id, types, outputs }),
+            None => Ok(Trace {
+                id,
+                types,
+                outputs,
+                effects: lazy::take_effects(),
+            }),
         }
     })
 }
@@ -71,6 +78,9 @@ impl Trace {
             places: HashMap::new(),
         };
         closing.declare();
+        for effect in &self.effects {
+            closing.walk(effect)?;
+        }
         for output in &self.outputs {
             closing.walk(output)?;
             let id = closing.place(output)?;

@@ -12,6 +12,7 @@ mod back;
 mod body;
 mod branch;
 mod checkpoint;
+pub(crate) mod effect;
 mod record;
 mod repeat;
 #[cfg(test)]

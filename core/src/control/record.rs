@@ -1,6 +1,6 @@
 //! Recording loops and branches, and running their graphs op by op.
 
-use super::back;
+use super::{back, effect};
 use crate::context::Mode;
 use crate::exec;
 use crate::graph::{Body, Control, Graph, Op, Type};
@@ -26,14 +26,18 @@ pub(super) fn emit(control: Control, operands: &[Tensor], tag: OpTag) -> Result<
         .results(&types)
         .map_err(|refusal| Tensor::refused(tag, refusal, &refs));
     let control = Arc::new(control);
-    let token = apply(Op::Control(Arc::clone(&control)), &refs, tag);
+    let effects = control.has_effects();
+    let token = match effects && exec::tracing() {
+        true => effect::record(Op::Control(Arc::clone(&control)), &refs, tag),
+        false => apply(Op::Control(Arc::clone(&control)), &refs, tag),
+    };
     if matches!(token.repr, Repr::Failed(_)) {
         return Err(token);
     }
     let results: Vec<Tensor> = (results?.into_iter().zip(0..))
         .map(|(ty, index)| apply(Op::Result { index, ty }, &[&token], tag))
         .collect();
-    let results = now(results, tag);
+    let results = now(results, effects.then_some(token), tag);
     if !tracked {
         return Ok(results);
     }
@@ -41,16 +45,19 @@ pub(super) fn emit(control: Control, operands: &[Tensor], tag: OpTag) -> Result<
     Ok(record_many(operands, results, saved, tag, back::rule(control)))
 }
 
-/// The results with their values, where ops run at once.
-fn now(results: Vec<Tensor>, tag: OpTag) -> Vec<Tensor> {
+/// The results with their values, where ops run at once. A loop or branch with effects, whose token is `effect`, always does.
+fn now(results: Vec<Tensor>, effect: Option<Tensor>, tag: OpTag) -> Vec<Tensor> {
     let at_once = |result: &Tensor| match &result.repr {
-        Repr::Lazy(lazy) => lazy.trace == 0 && result.context().is_none_or(|cx| cx.mode() == Mode::Eager),
+        Repr::Lazy(lazy) => {
+            let eager = result.context().is_none_or(|cx| cx.mode() == Mode::Eager);
+            lazy.trace == 0 && (eager || effect.is_some())
+        }
         Repr::Value(_) | Repr::Constant(_) | Repr::Failed(_) => false,
     };
     if exec::tracing() || !results.iter().all(at_once) {
         return results;
     }
-    exec::evaluate_all(&results, tag).unwrap_or_else(|error| {
+    exec::evaluate_all(&results, effect.as_slice(), tag).unwrap_or_else(|error| {
         let context = results.iter().find_map(|result| result.context());
         let failed = Tensor::of_error(tag, error, context);
         vec![failed; results.len()]
@@ -92,6 +99,7 @@ pub(crate) fn replay(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
     let mut values: Vec<Tensor> = Vec::with_capacity(graph.nodes().len());
     let mut several: HashMap<usize, Vec<Tensor>> = HashMap::new();
     let context = inputs.iter().find_map(Tensor::context);
+    let mut failed = None;
     for (at, node) in graph.nodes().iter().enumerate() {
         let operands = node.inputs.iter().map(|input| &values[input.index()]);
         let value = match &node.op {
@@ -99,6 +107,12 @@ pub(crate) fn replay(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
             Op::Full { dtype, bits, shape } => Tensor::constant(*shape, *dtype, *bits),
             Op::Control(control) => {
                 let operands: Vec<Tensor> = operands.cloned().collect();
+                if let Control::Print { .. } | Control::Inspect { .. } = **control {
+                    // Nobody uses it, so that its error is that of all results.
+                    failed = failed.or(effect::run(control, &operands, node.tag).err());
+                    values.push(Tensor::constant(node.ty.shape, node.ty.dtype, 0));
+                    continue;
+                }
                 match emit((**control).clone(), &operands, node.tag) {
                     Ok(results) => {
                         let first = results.first().cloned();
@@ -120,6 +134,6 @@ pub(crate) fn replay(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
     graph
         .outputs()
         .iter()
-        .map(|output| values[output.index()].clone())
+        .map(|output| failed.as_ref().unwrap_or(&values[output.index()]).clone())
         .collect()
 }

@@ -3,9 +3,9 @@
 use crate::error::tag::OpTag;
 use crate::error::{Error, Holder, OutOfMemory};
 use crate::hal::Buffer;
-use crate::record::clock;
 use crate::record::memory::{self, LISTED};
 use crate::record::scope::ScopeId;
+use crate::record::{clock, flight};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -57,7 +57,16 @@ impl Drop for Listed {
         let mut live = self.holders.live.lock();
         if let Some(Made { tag, bytes, .. }) = live.buffers.remove(&self.id) {
             live.note(self.id, false, tag, bytes);
+            drop(live);
+            in_flight(self.id, false, tag, bytes);
         }
+    }
+}
+
+/// Tells the flight recorder.
+fn in_flight(buffer: u64, made: bool, tag: OpTag, bytes: u64) {
+    if flight::is_on() {
+        flight::memory(tag.of_record(), buffer, bytes, made);
     }
 }
 
@@ -133,6 +142,7 @@ impl Holders {
         live.buffers.insert(id, made);
         live.note(id, true, tag, bytes);
         drop(live);
+        in_flight(id, true, tag, bytes);
         let holders = Arc::clone(self);
         Box::new(Listed { holders, id })
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod holders;
 mod lane;
+pub(crate) mod open;
 mod per_thread;
 mod recorded;
 
@@ -25,6 +26,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Instant;
 
 /// Kernels kept for a device; beyond it those that no plan uses go.
 const MAX_KERNELS: usize = 4096;
@@ -172,10 +174,16 @@ impl Engine {
             return Ok(Arc::clone(kernel));
         }
         let _span = span::begin(SpanKind::Compile, source.name(), 0);
+        let begun = Instant::now();
         let compiled = Arc::new(match &**source {
             Source::Kernel(kernel) => Kernel::compile(&self.device, kernel)?,
             Source::Library(op) => Kernel::compile(&self.device, op)?,
         });
+        tracing::debug!(
+            kernel = source.name(),
+            ms = begun.elapsed().as_millis(),
+            "kernel compiled"
+        );
         let mut unused = Vec::new();
         let mut kernels = self.kernels.lock();
         if kernels.len() >= MAX_KERNELS {
@@ -196,13 +204,14 @@ impl Engine {
         self.with_memory(|| stream.alloc(bytes, tag))
     }
 
-    /// Makes a call that needs memory. When there is none left, the pool's idle memory goes back to the device, and the call is
-    /// made again.
+    /// Makes a call that needs memory, as every op does. When there is none left, the pool's idle memory goes back to the device, and
+    /// the call is made again.
     ///
     /// # Errors
-    /// [`crate::error::Error::OutOfMemory`] with what holds memory.
+    /// [`crate::error::Error::OutOfMemory`] with what holds memory; that the session was shut down.
     #[inline]
     pub(crate) fn with_memory<T>(&self, mut call: impl FnMut() -> hal::Result<T>) -> Result<T> {
+        open::check()?;
         match call() {
             Ok(made) => Ok(made),
             Err(error) => {

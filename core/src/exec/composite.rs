@@ -133,7 +133,7 @@ pub(crate) fn eager_composite(
     if matches!(output.repr, Repr::Failed(_)) {
         return Ok(output);
     }
-    let linear = Linear::of(&[&output], id, tag)?;
+    let linear = Linear::of(&[&output], &[], id, tag)?;
     let plan = if linear.values.is_empty() {
         let types: SmallVec<[Type; 4]> = operands.iter().map(Operand::ty).collect();
         let given: SmallVec<[_; 4]> = (operands.iter().zip(0..))

@@ -1,15 +1,18 @@
 //! What recordings say of a program.
 
+use crate::engine::Engine;
 use crate::error::tag::OpTag;
+use crate::hal::Stream;
 use crate::hal::ir::Kernel;
 use crate::hal::library::LibraryOp;
 use crate::lower::{self, Origin, Source, Step};
+use crate::record::place::Call;
 use crate::record::recording::{self, CommandKind, Node, Part, Record};
-use crate::record::{session, switch, text};
+use crate::record::{flight, session, switch, text};
 use parking_lot::Mutex;
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// A program as recordings describe it, once a session.
 #[derive(Debug)]
@@ -20,6 +23,8 @@ pub(super) struct Described {
     steps: Box<[DescribedStep]>,
     // The session that was told.
     told: AtomicU32,
+    // Whether the flight recorder was.
+    in_flight: AtomicBool,
     telling: Mutex<()>,
 }
 
@@ -52,6 +57,7 @@ impl Described {
             name: program.steps.first().map_or("", |step| step.tag().op),
             steps: program.steps.iter().enumerate().map(step).collect(),
             told: AtomicU32::new(0),
+            in_flight: AtomicBool::new(false),
             telling: Mutex::default(),
         }
     }
@@ -59,6 +65,17 @@ impl Described {
     /// Names the function that it computes.
     pub(super) fn set_name(&mut self, name: &'static str) {
         self.name = name;
+    }
+
+    /// Tells the flight recorder of a run, and what it runs where that is not known.
+    #[inline(never)]
+    pub(super) fn fly(&self, call: Call, engine: &Engine, stream: &Stream) {
+        let device = engine.number();
+        if !self.in_flight.load(Ordering::Relaxed) {
+            self.in_flight.store(true, Ordering::Relaxed);
+            flight::program(self.program(device), engine.device().target());
+        }
+        flight::launch(call, self.number, device, stream.handle());
     }
 
     /// Tells the session that is on, which may know it already.
@@ -77,16 +94,17 @@ impl Described {
         if self.told.load(Ordering::Relaxed) == session {
             return;
         }
-        session::tell(
-            on,
-            Record::Program(recording::Program {
-                id: self.number,
-                device,
-                name: text::intern(self.name),
-                nodes: self.steps.iter().map(DescribedStep::node).collect(),
-            }),
-        );
+        session::tell(on, Record::Program(self.program(device)));
         self.told.store(session, Ordering::Release);
+    }
+
+    fn program(&self, device: u32) -> recording::Program {
+        recording::Program {
+            id: self.number,
+            device,
+            name: text::intern(self.name),
+            nodes: self.steps.iter().map(DescribedStep::node).collect(),
+        }
     }
 }
 

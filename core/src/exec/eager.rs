@@ -16,7 +16,7 @@ use crate::hal::ir::ScalarOp;
 use crate::hal::{self, Buffer, DType};
 use crate::lower::{Given, lower};
 use crate::record::recording::TextId;
-use crate::record::{calls, switch, text};
+use crate::record::{calls, flight, switch, text};
 use crate::types::layout::Layout;
 use crate::types::shape::Shape;
 use crate::value::{Constant, Repr, Shared, Storage, Tensor, Value};
@@ -369,6 +369,9 @@ pub(crate) fn full(context: &Context, constant: Constant, tag: OpTag) -> Result<
         fill(lane, &buffer, (0, bytes), pattern, tag)?;
         Ok(buffer)
     };
+    if flight::is_on() {
+        flight::launch(tag.of_record(), 0, engine.number(), lane.stream.handle());
+    }
     let buffer = match switch::seen() {
         None => submit()?,
         Some(on) => engine.recorded_work(on, &lane.stream, tag.of_record(), submit)?,

@@ -2,13 +2,14 @@
 
 use super::executable::{Arg, Executable, Values};
 use super::linear::{Linear, Structure, traced};
+use super::saved::Saving;
 use super::staged::Staged;
 use super::values::Recipe;
 use crate::context::Context;
 use crate::error::failure::{Failure, Refusal};
 use crate::error::tag::OpTag;
 use crate::error::{Error, Result};
-use crate::graph::{Graph, fast_math, rewrite};
+use crate::graph::{Graph, fast_math, rewrite_seen};
 use crate::lower::{Given, Program, lower};
 use crate::record::recording::SpanKind;
 use crate::record::span;
@@ -33,6 +34,10 @@ pub(super) struct How {
     pub(super) exact: bool,
     /// It computes again, on the way back, what was computed before.
     pub(super) again: bool,
+    /// The function that it is the graph of; `None` where that is one op.
+    pub(super) name: Option<&'static str>,
+    /// It is a part of that function's graph, between loops and branches or in one.
+    pub(super) part: bool,
 }
 
 impl Default for How {
@@ -41,24 +46,40 @@ impl Default for How {
             captured: u32::MAX,
             exact: false,
             again: false,
+            name: None,
+            part: false,
         }
     }
 }
 
 /// Rewrites a graph as the settings of `context` allow, lowers and compiles it for its device.
 pub(super) fn compile(context: &Context, graph: Graph, given: &[Given], how: How) -> Result<Executable> {
+    let mut saving = Saving::of(context, how);
+    saving.graph("traced", &graph);
     if Staged::is_needed(&graph) {
-        return Ok(Executable::staged(Staged::new(&graph, how.again)));
+        let rewritten = rewrite_seen(&graph, &mut |pass, graph| saving.pass(pass, graph));
+        saving.graph("rewritten", &rewritten);
+        return Ok(Executable::staged(Staged::new(&rewritten, how)));
     }
     let graph = match context.settings().fast_math && !how.exact {
-        true => fast_math(&rewrite(&graph)),
+        true => {
+            let rewritten = rewrite_seen(&graph, &mut |pass, graph| saving.pass(pass, graph));
+            saving.pass("rewritten", &rewritten);
+            let fast = fast_math(&rewritten);
+            saving.pass("fast_math", &fast);
+            fast
+        }
         false => graph,
     };
     let rewritten = {
         let _span = span::begin(SpanKind::Rewrite, "", graph.nodes().len() as u64);
-        rewrite(&graph)
+        rewrite_seen(&graph, &mut |pass, graph| saving.pass(pass, graph))
     };
+    let (nodes, left) = (graph.nodes().len(), rewritten.nodes().len());
+    tracing::debug!(target: "thalweg::graph", nodes, left, "graph rewritten");
+    saving.graph("rewritten", &rewritten);
     let program = lowered(context, &rewritten, given)?;
+    saving.program(&rewritten, &program);
     let executable = Executable::compile_traced(context.engine(), &program, how.captured)?;
     Ok(executable.with_recipe(Recipe::new(graph, given, how)))
 }
@@ -67,8 +88,11 @@ pub(super) fn compile(context: &Context, graph: Graph, given: &[Given], how: How
 pub(super) fn lowered(context: &Context, rewritten: &Graph, given: &[Given]) -> Result<Program> {
     let engine = context.engine();
     let _span = span::begin(SpanKind::Lower, "", rewritten.nodes().len() as u64);
-    lower(rewritten, given, &**engine)
-        .map_err(|refusal| Failure::tagged(refusal, OpTag::NONE, Some(engine.device())).into())
+    let program = lower(rewritten, given, &**engine)
+        .map_err(|refusal| Failure::tagged(refusal, OpTag::NONE, Some(engine.device())))?;
+    let (nodes, steps) = (rewritten.nodes().len(), program.steps.len());
+    tracing::debug!(target: "thalweg::lower", nodes, steps, "graph lowered");
+    Ok(program)
 }
 
 /// The tensor with its elements in a buffer: runs what was recorded, and makes a buffer for a constant. `tag` is who asks.
@@ -91,9 +115,9 @@ pub(crate) fn evaluate(tensor: &Tensor, tag: OpTag) -> Result<Value> {
     }
 }
 
-/// Recorded tensors with their elements in buffers, computed in one program.
-pub(crate) fn evaluate_all(tensors: &[Tensor], tag: OpTag) -> Result<Vec<Tensor>> {
-    let mut linear = Linear::of(&tensors.iter().collect::<Vec<_>>(), 0, tag)?;
+/// Recorded tensors with their elements in buffers, computed in one program, which has `effects`.
+pub(crate) fn evaluate_all(tensors: &[Tensor], effects: &[Tensor], tag: OpTag) -> Result<Vec<Tensor>> {
+    let mut linear = Linear::of(&tensors.iter().collect::<Vec<_>>(), effects, 0, tag)?;
     let context = match linear.context.take() {
         Some(context) => context,
         None => Context::auto()?,
@@ -112,7 +136,7 @@ pub(crate) fn evaluate_all(tensors: &[Tensor], tag: OpTag) -> Result<Vec<Tensor>
 }
 
 fn run(tensor: &Tensor, tag: OpTag) -> Result<Value> {
-    let mut linear = Linear::of(&[tensor], 0, tag)?;
+    let mut linear = Linear::of(&[tensor], &[], 0, tag)?;
     linear.keep_held();
     let context = match linear.context.take() {
         Some(context) => context,
@@ -166,7 +190,11 @@ fn run_linear(context: &Context, linear: &mut Linear) -> Result<Values> {
         }
     }
     let (graph, given) = linear.graph(&[], &varies)?;
-    let executable = compile(context, graph, &given, How::default())?;
+    let how = How {
+        name: Some("recorded"),
+        ..How::default()
+    };
+    let executable = compile(context, graph, &given, how)?;
     let values = with_args(&varies, &executable, linear)?;
     let entry = Evaluated {
         structure: std::mem::take(&mut linear.structure),

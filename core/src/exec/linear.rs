@@ -74,11 +74,11 @@ struct Walk {
 }
 
 impl Linear {
-    /// What `outputs` are computed from, down to values, constants and the placeholders of `trace`.
+    /// What `outputs` are computed from, and `effects` before them, down to values, constants and the placeholders of `trace`.
     ///
     /// # Errors
     /// The first error that an output carries; a placeholder of another trace, which `tag` came upon.
-    pub(super) fn of(outputs: &[&Tensor], trace: u64, tag: OpTag) -> Result<Linear> {
+    pub(super) fn of(outputs: &[&Tensor], effects: &[Tensor], trace: u64, tag: OpTag) -> Result<Linear> {
         let mut walk = Walk {
             linear: Linear::default(),
             trace,
@@ -87,6 +87,11 @@ impl Linear {
             stack: Vec::new(),
             tag,
         };
+        for effect in effects {
+            if let Repr::Lazy(lazy) = &effect.repr {
+                walk.walk(lazy)?;
+            }
+        }
         for output in outputs {
             if let Repr::Lazy(lazy) = &output.repr {
                 walk.walk(lazy)?;

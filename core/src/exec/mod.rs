@@ -8,12 +8,14 @@ mod cache;
 mod composite;
 mod described;
 mod eager;
+pub(crate) mod effects;
 mod evaluate;
 mod executable;
 mod linear;
 mod packets;
 mod read;
 mod reverse;
+mod saved;
 mod staged;
 #[cfg(test)]
 mod tests;
@@ -25,4 +27,6 @@ pub(crate) use eager::{again, again_pair, eager, full};
 pub(crate) use evaluate::{evaluate, evaluate_all};
 pub(crate) use read::{contiguous, download, download_bytes};
 pub(crate) use reverse::Back;
-pub(crate) use traced::{Traced, evaluated, graph_of, hash_of, placeholder_for, stand_in, trace, tracing};
+pub(crate) use traced::{
+    Traced, evaluated, graph_of, hash_of, placeholder_for, stand_in, take_effects, trace, tracing,
+};

@@ -8,7 +8,7 @@ use crate::hal::ir::{Access, Kernel, Level, Role};
 use crate::hal::{DType, Element};
 use crate::lower::{Argument, Local, Origin, Output, Program, Slot, Source, Step};
 use crate::record::recording::SpanKind;
-use crate::record::{span, switch};
+use crate::record::{flight, span, switch};
 use crate::types::layout::Layout;
 use crate::value::{Tensor, Value};
 use std::sync::Arc;
@@ -99,13 +99,15 @@ fn read<T: Element>(value: &Value, offset: u64, len: usize, tag: OpTag) -> Resul
     let (storage, _wait) = (&value.storage, span::begin(SpanKind::Wait, tag.op, 0));
     let stream = storage.stream()?;
     let submit = || storage.buffer.download_at(stream, offset, len);
-    Ok(match switch::seen() {
-        None => submit()?,
+    let read = match switch::seen() {
+        None => submit(),
         Some(on) => {
             let engine = storage.context.engine();
-            engine.recorded_work(on, stream, tag.of_record(), submit)?
+            engine.recorded_work(on, stream, tag.of_record(), submit)
         }
-    })
+    };
+    // What failed before is told to who reads.
+    Ok(read.inspect_err(|error| flight::failed(error))?)
 }
 
 /// The bits of the only element.

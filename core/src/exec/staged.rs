@@ -11,7 +11,7 @@ use crate::engine::Lane;
 use crate::error::Result;
 use crate::error::failure::Refusal;
 use crate::error::tag::OpTag;
-use crate::graph::{Control, Graph, Node, NodeId, Op, Type, rewrite};
+use crate::graph::{Control, Graph, Node, NodeId, Op, Type};
 use crate::value::{Constant, Repr, Tensor, Value};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -117,6 +117,8 @@ enum Host {
         then: Piece,
         otherwise: Piece,
     },
+    /// A print, or a call of a closure.
+    Effect(Arc<Control>, OpTag),
 }
 
 /// Where an operand is: a place in the table of values, or the same number everywhere.
@@ -147,7 +149,7 @@ struct Stage {
 pub(crate) struct Staged {
     inputs: Vec<(NodeId, Type)>,
     nodes: usize,
-    again: bool,
+    how: How,
     stages: Vec<Stage>,
     outputs: Vec<From>,
 }
@@ -157,25 +159,29 @@ impl Staged {
         (graph.nodes().iter()).any(|node| matches!(node.op, Op::Control(_) | Op::Result { .. }))
     }
 
-    /// `again`: it computes again, on the way back, what was computed before.
-    pub(super) fn new(graph: &Graph, again: bool) -> Staged {
-        let graph = rewrite(graph);
-        let levels = levels(&graph);
+    /// Of a graph that was rewritten.
+    pub(super) fn new(graph: &Graph, how: How) -> Staged {
+        let levels = levels(graph);
         let last = levels.iter().copied().max().unwrap_or(0);
         let mut staged = Staged {
             inputs: graph.inputs().iter().map(|&id| (id, graph.node(id).ty)).collect(),
             nodes: graph.nodes().len(),
-            again,
+            how: How {
+                name: how.name,
+                again: how.again,
+                part: true,
+                ..How::default()
+            },
             stages: Vec::new(),
-            outputs: graph.outputs().iter().map(|&id| from(&graph, id)).collect(),
+            outputs: graph.outputs().iter().map(|&id| from(graph, id)).collect(),
         };
         for level in 0..=last {
-            staged.piece(&graph, &levels, level);
+            staged.piece(graph, &levels, level);
             for (at, node) in graph.nodes().iter().enumerate() {
                 if let Op::Control(control) = &node.op
                     && levels[at] == level
                 {
-                    staged.host(&graph, NodeId(at as u32), node, control);
+                    staged.host(graph, NodeId(at as u32), node, control);
                 }
             }
         }
@@ -230,20 +236,24 @@ impl Staged {
             piece.output(moved[id]);
         }
         self.stages.push(Stage {
-            work: Work::Piece(Piece::new(piece, how(self.again))),
+            work: Work::Piece(Piece::new(piece, self.how)),
             operands,
             results: wanted.into_iter().enumerate().collect(),
             last: Vec::new(),
         });
     }
 
-    fn host(&mut self, graph: &Graph, id: NodeId, node: &Node, control: &Control) {
+    fn host(&mut self, graph: &Graph, id: NodeId, node: &Node, control: &Arc<Control>) {
         let result = |(at, node): (usize, &Node)| match node.op {
             Op::Result { index, .. } if node.inputs[0] == id => Some((index as usize, NodeId(at as u32))),
             _ => None,
         };
+        let how = How {
+            again: self.how.again || node.tag.is_gradient(),
+            ..self.how
+        };
         self.stages.push(Stage {
-            work: Work::Host(Box::new(Host::new(control, self.again || node.tag.is_gradient()))),
+            work: Work::Host(Box::new(Host::new(control, how, node.tag))),
             operands: node.inputs.iter().map(|&input| from(graph, input)).collect(),
             results: graph.nodes().iter().enumerate().filter_map(result).collect(),
             last: Vec::new(),
@@ -338,20 +348,14 @@ fn from(graph: &Graph, id: NodeId) -> From {
     }
 }
 
-fn how(again: bool) -> How {
-    How {
-        again,
-        ..How::default()
-    }
-}
-
 fn is_flat(node: &Node) -> bool {
     !matches!(node.op, Op::Input(_) | Op::Control(_) | Op::Result { .. })
 }
 
-/// How many loops or branches lie before each node, one after the other.
+/// How many loops or branches lie before each node, one after the other. What has effects is no earlier than those before it.
 fn levels(graph: &Graph) -> Vec<usize> {
     let mut levels: Vec<usize> = Vec::with_capacity(graph.nodes().len());
+    let mut effects = 0;
     for node in graph.nodes() {
         let before = node
             .inputs
@@ -359,16 +363,20 @@ fn levels(graph: &Graph) -> Vec<usize> {
             .map(|input| levels[input.index()])
             .max()
             .unwrap_or(0);
-        let more = usize::from(matches!(node.op, Op::Result { .. }));
-        levels.push(before + more);
+        let mut level = before + usize::from(matches!(node.op, Op::Result { .. }));
+        if node.op.has_effects() {
+            effects = level.max(effects);
+            level = effects;
+        }
+        levels.push(level);
     }
     levels
 }
 
 impl Host {
-    fn new(control: &Control, again: bool) -> Host {
-        let piece = |body: &crate::graph::Body| Piece::new((**body).clone(), how(again));
-        match control {
+    fn new(control: &Arc<Control>, how: How, tag: OpTag) -> Host {
+        let piece = |body: &crate::graph::Body| Piece::new((**body).clone(), how);
+        match &**control {
             Control::Repeat {
                 body,
                 trips,
@@ -413,6 +421,7 @@ impl Host {
                 then: piece(then),
                 otherwise: piece(otherwise),
             },
+            Control::Print { .. } | Control::Inspect { .. } => Host::Effect(Arc::clone(control), tag),
         }
     }
 
@@ -467,6 +476,7 @@ impl Host {
                 };
                 branch.run(place, &operands[1..])
             }
+            Host::Effect(control, tag) => super::effects::run(control, &operands, *tag).map(|()| Vec::new()),
         }
     }
 }

@@ -28,15 +28,18 @@ pub(crate) struct Traced {
     executable: Executable,
 }
 
+/// What a trace returns, and what it does beside.
+pub(crate) type Roots<'a> = (&'a [&'a Tensor], &'a [Tensor]);
+
 fn linear(
     trace: u64,
     leaves: &[&Tensor],
-    outputs: &[&Tensor],
+    (outputs, effects): Roots<'_>,
     tag: OpTag,
 ) -> Result<(Linear, Graph, Vec<Given>)> {
     let operands: SmallVec<[Operand; 4]> = leaves.iter().filter_map(|leaf| Operand::of(leaf)).collect();
     let types: SmallVec<[Type; 4]> = leaves.iter().filter_map(|leaf| leaf.ty().ok()).collect();
-    let linear = Linear::of(outputs, trace, tag)?;
+    let linear = Linear::of(outputs, effects, trace, tag)?;
     let (graph, captured) = linear.graph(&types, &[])?;
     let mut given: Vec<Given> = operands
         .iter()
@@ -48,15 +51,15 @@ fn linear(
 }
 
 impl Traced {
-    /// Compiles what `outputs` of the function `name` are, as recorded in `trace`, of `leaves`, which are values or constants.
+    /// Compiles what the function `name` returns and does, as recorded in `trace`, of `leaves`, which are values or constants.
     pub(crate) fn compile(
         trace: u64,
         leaves: &[&Tensor],
-        outputs: &[&Tensor],
+        roots: Roots<'_>,
         hash: u64,
         (name, tag): (&'static str, OpTag),
     ) -> Result<Traced> {
-        let (mut linear, graph, given) = linear(trace, leaves, outputs, tag)?;
+        let (mut linear, graph, given) = linear(trace, leaves, roots, tag)?;
         let context = leaves.iter().find_map(|leaf| leaf.context()).cloned();
         let context = match context.or_else(|| linear.context.take()) {
             Some(context) => context,
@@ -64,6 +67,7 @@ impl Traced {
         };
         let how = How {
             captured: leaves.len() as u32,
+            name: Some(name),
             ..How::default()
         };
         let executable = compile(&context, graph, &given, how)?;
@@ -132,14 +136,19 @@ impl Traced {
 }
 
 /// The graph that [`Traced::compile`] would compile.
-pub(crate) fn graph_of(trace: u64, leaves: &[&Tensor], outputs: &[&Tensor], tag: OpTag) -> Result<Graph> {
-    Ok(linear(trace, leaves, outputs, tag)?.1)
+pub(crate) fn graph_of(trace: u64, leaves: &[&Tensor], roots: Roots<'_>, tag: OpTag) -> Result<Graph> {
+    Ok(linear(trace, leaves, roots, tag)?.1)
 }
 
 /// Whether ops on this thread are recorded for a trace.
 #[inline]
 pub(crate) fn tracing() -> bool {
     lazy::tracing() != 0
+}
+
+/// What the innermost trace does beside computing so far, in the order of calls; it is forgotten.
+pub(crate) fn take_effects() -> Vec<Tensor> {
+    lazy::take_effects()
 }
 
 /// Runs `body` with every op on this thread recorded under a new trace id.

@@ -1,7 +1,7 @@
 //! Gradients of functions.
 
 use super::math::full;
-use super::vjp::{Leaves, too_deep, without};
+use super::vjp::{Leaves, without, without_level};
 use crate::graph::Type;
 use crate::record::recording::SpanKind;
 use crate::record::{parts, span};
@@ -136,8 +136,8 @@ where
             (output.map(&mut |tensor| without(tensor, level)), gradients)
         };
         let (output, gradients) = Level::enter(run).unwrap_or_else(|| {
-            let failed = A::map(given, &mut |_| too_deep(tag));
-            (self.function.call(&failed), vec![too_deep(tag); count])
+            let failed = A::map(given, &mut |_| without_level(tag));
+            (self.function.call(&failed), vec![without_level(tag); count])
         });
         let mut gradients = gradients.into_iter();
         let gradient = first.map(&mut |tensor| gradients.next().unwrap_or_else(|| tensor.clone()));

@@ -2,7 +2,7 @@
 
 use super::function::seed;
 use super::math::{placed, zeros};
-use super::vjp::without;
+use super::vjp::{no_gradients, without};
 use super::walk::{Cotangents, Extent, Pending, contribute, walk};
 use crate::error::Result;
 use crate::record::recording::SpanKind;
@@ -11,8 +11,7 @@ use crate::tensor::Tensor;
 use crate::tensor::failure::{Failure, Refusal};
 use crate::tensor::tag::OpTag;
 use crate::tree::Tree;
-use crate::value::Level;
-use crate::value::{History, Origin};
+use crate::value::{History, Level, Origin, has_gradients};
 
 /// The gradients of one [`Tensor::backward`].
 pub struct Gradients(Cotangents);
@@ -21,7 +20,7 @@ impl Tensor {
     /// The same values, marked: what is computed from the result can go back to it with [`Tensor::backward`]. It starts anew: what
     /// led to this tensor is not followed. A mark is not inherited by results of [`no_grad`](super::no_grad).
     ///
-    /// A tensor that is no float gives one that carries the error.
+    /// A tensor that is no float gives one that carries the error, and so does any in a session for inference.
     ///
     /// ```
     /// use thalweg::{Context, Tensor};
@@ -37,6 +36,7 @@ impl Tensor {
         let tag = OpTag::uncounted("requires_grad");
         match self.ty() {
             Err(_) => self.clone(),
+            Ok(_) if !has_gradients() => Tensor::refused(tag, no_gradients(), &[self]),
             Ok(ty) if !ty.dtype.is_float() => {
                 let refusal = Refusal::new(format!("there is no gradient by {} {}", ty.dtype, ty.shape))
                     .help("gradients are of floats");

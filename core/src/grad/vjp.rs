@@ -7,7 +7,7 @@ use crate::tensor::failure::Refusal;
 use crate::tensor::tag::OpTag;
 use crate::tree::Tree;
 use crate::value::History;
-use crate::value::Level;
+use crate::value::{Level, has_gradients};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -105,9 +105,18 @@ pub(super) fn without(tensor: &Tensor, level: Level) -> Tensor {
     }
 }
 
-/// The tensor of a call that is nested deeper than levels are counted.
-pub(super) fn too_deep(tag: OpTag) -> Tensor {
-    Tensor::refused(tag, Refusal::new("gradients are nested more than 63 deep"), &[])
+/// The tensor of a call that gets no level: it is nested deeper than they are counted, or the process takes no gradients.
+pub(super) fn without_level(tag: OpTag) -> Tensor {
+    let refusal = match has_gradients() {
+        true => Refusal::new("gradients are nested more than 63 deep"),
+        false => no_gradients(),
+    };
+    Tensor::refused(tag, refusal, &[])
+}
+
+/// That the session is for inference.
+pub(super) fn no_gradients() -> Refusal {
+    Refusal::new("the session has graph_run_mode 0, which takes no gradients").help("set it to 1 to train")
 }
 
 /// The step back through a call of a function.
@@ -139,7 +148,7 @@ pub fn vjp<In: Tree, Out: Tree>(function: impl Fn(&In) -> Out, input: &In) -> (O
         (function(&marked), leaves)
     };
     let (outputs, leaves) = Level::enter(run).unwrap_or_else(|| {
-        let failed = input.map(&mut |_| too_deep(tag));
+        let failed = input.map(&mut |_| without_level(tag));
         let mut leaves = Leaves::new(Level::NONE);
         let _ = input.map(&mut |tensor| leaves.add(tensor));
         (function(&failed), leaves)

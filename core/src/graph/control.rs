@@ -1,6 +1,7 @@
-//! Loops and branches: ops that run graphs.
+//! Loops and branches, which run graphs, and what else the host does while a graph runs.
 
-use super::{Graph, Type};
+use super::effect::{Callback, Printed};
+use super::{Graph, Node, NodeId, Op, Type};
 use crate::error::failure::Refusal;
 use crate::hal::DType;
 use crate::types::shape::{Axes, Shape};
@@ -24,6 +25,8 @@ struct Part {
     depth: usize,
     /// Its nodes and those of the graphs that its ops run, each as often as an op names it.
     unrolled: usize,
+    /// Whether it prints or calls closures.
+    has_effects: bool,
 }
 
 impl Body {
@@ -41,6 +44,7 @@ impl Body {
         graph.outputs().hash(&mut hasher);
         Body(Arc::new(Part {
             hash: hasher.finish(),
+            has_effects: graph.nodes().iter().any(|node| node.op.has_effects()),
             graph,
             depth,
             unrolled,
@@ -50,6 +54,14 @@ impl Body {
     /// Its nodes and those of the graphs that its ops run, each as often as an op names it.
     pub(super) fn unrolled(&self) -> usize {
         self.0.unrolled
+    }
+
+    /// The graph without what it prints and the closures that it calls.
+    pub(crate) fn silent(&self) -> Body {
+        match self.0.has_effects {
+            true => Body::new(self.0.graph.silent()),
+            false => self.clone(),
+        }
     }
 
     /// The same number for the clones of one body alone, as long as one lives.
@@ -104,7 +116,7 @@ impl fmt::Debug for Body {
     }
 }
 
-/// A loop or a branch. Operands come in groups, in the order of the fields' description; the last group is what the graphs
+/// What the host does while a graph runs: a loop, a branch, or an effect. Operands come in groups, in the order of the fields' description; the last group is what the graphs
 /// take from outside.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Control {
@@ -164,6 +176,16 @@ pub enum Control {
         /// Where it is false.
         otherwise: Body,
     },
+    /// Prints: a line of text or an operand each. Operands: those that are shown. It has no results.
+    Print {
+        /// What is shown, in order.
+        items: Vec<Printed>,
+    },
+    /// Calls a closure of the program with the only operand. It has no results.
+    Inspect {
+        /// What is called.
+        callback: Callback,
+    },
 }
 
 impl Control {
@@ -179,7 +201,34 @@ impl Control {
                 ..
             } => smallvec![condition, body, back],
             Control::Cond { then, otherwise } => smallvec![then, otherwise],
+            Control::Print { .. } | Control::Inspect { .. } => smallvec![],
         }
+    }
+
+    /// Whether it prints or calls a closure, or a graph that it runs does.
+    pub(crate) fn has_effects(&self) -> bool {
+        matches!(self, Control::Print { .. } | Control::Inspect { .. })
+            || self.bodies().iter().any(|body| body.0.has_effects)
+    }
+
+    /// The same without effects in the graphs that it runs.
+    fn silent(&self) -> Control {
+        let mut silent = self.clone();
+        match &mut silent {
+            Control::Repeat { body, .. } | Control::Call { body } => *body = body.silent(),
+            Control::While { condition, body, .. } => {
+                (*condition, *body) = (condition.silent(), body.silent());
+            }
+            Control::Unwind {
+                condition,
+                body,
+                back,
+                ..
+            } => (*condition, *body, *back) = (condition.silent(), body.silent(), back.silent()),
+            Control::Cond { then, otherwise } => (*then, *otherwise) = (then.silent(), otherwise.silent()),
+            Control::Print { .. } | Control::Inspect { .. } => {}
+        }
+        silent
     }
 
     /// The types of the results.
@@ -282,6 +331,52 @@ impl Control {
                     Err(refuse())
                 }
             }
+            Control::Print { items } => {
+                let shown = items.iter().filter(|item| **item == Printed::Operand).count();
+                match shown == operands.len() {
+                    true => Ok(Vec::new()),
+                    false => Err(Refusal::new(format!(
+                        "{} operands, it shows {shown}",
+                        operands.len()
+                    ))),
+                }
+            }
+            Control::Inspect { .. } => match operands.len() {
+                1 => Ok(Vec::new()),
+                count => Err(Refusal::new(format!("{count} operands, it takes 1"))),
+            },
         }
+    }
+}
+
+impl Graph {
+    /// The graph without what it prints and the closures that it calls.
+    pub(crate) fn silent(&self) -> Graph {
+        let mut graph = Graph::new();
+        let mut moved: Vec<Option<NodeId>> = Vec::with_capacity(self.nodes().len());
+        for node in self.nodes() {
+            let inputs = || {
+                let inputs = node.inputs.iter().filter_map(|input| moved[input.index()]);
+                inputs.collect::<SmallVec<[NodeId; 3]>>()
+            };
+            let id = match &node.op {
+                Op::Input(_) => Some(graph.input(node.ty)),
+                Op::Control(control) => match &**control {
+                    Control::Print { .. } | Control::Inspect { .. } => None,
+                    control if control.has_effects() => {
+                        let op = Op::Control(Arc::new(control.silent()));
+                        let inputs = inputs();
+                        let like = Node { op, ..node.clone() };
+                        Some(graph.copy(&like, inputs))
+                    }
+                    _ => Some(graph.copy(node, inputs())),
+                },
+                _ => Some(graph.copy(node, inputs())),
+            };
+            moved.push(id);
+        }
+        let outputs = self.outputs().iter().filter_map(|output| moved[output.index()]);
+        outputs.for_each(|output| graph.output(output));
+        graph
     }
 }

@@ -4,9 +4,11 @@
 
 mod control;
 mod dot;
+mod effect;
 mod fast;
 mod infer;
 mod op;
+mod ordered;
 mod parse;
 mod rewrite;
 mod rows;
@@ -16,10 +18,12 @@ mod text;
 mod view;
 
 pub use control::{Body, Control};
+pub use effect::{Callback, Printed};
 pub use fast::fast_math;
 pub use infer::{Type, infer};
 pub use op::{ConvAttributes, Op, ScatterMode};
 pub use rewrite::rewrite;
+pub(crate) use rewrite::rewrite_seen;
 pub(crate) use view::view_layout;
 
 use crate::error::failure::Refusal;
@@ -54,7 +58,7 @@ pub struct Node {
     pub others: Vec<OpTag>,
 }
 
-/// A computation without effects: inputs to outputs. [`Jit::graph`](crate::Jit::graph) gives that of a function, [`Graph::to_text`] and
+/// A computation: inputs to outputs. Its only effects are [`Control::Print`] and [`Control::Inspect`]. [`Jit::graph`](crate::Jit::graph) gives that of a function, [`Graph::to_text`] and
 /// [`Graph::to_dot`] show it, [`Graph::call`] runs it.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
@@ -197,14 +201,15 @@ impl Graph {
         }
     }
 
-    /// The graph without nodes that no output needs; inputs stay.
+    /// The graph without nodes that no output and no effect needs; inputs stay.
     #[must_use]
     pub fn pruned(&self) -> Graph {
         let mut live = vec![false; self.nodes.len()];
         let wanted = self.outputs.iter().chain(&self.inputs);
         wanted.for_each(|id| live[id.index()] = true);
         for (at, node) in self.nodes.iter().enumerate().rev() {
-            if live[at] {
+            if live[at] || node.op.has_effects() {
+                live[at] = true;
                 node.inputs.iter().for_each(|input| live[input.index()] = true);
             }
         }

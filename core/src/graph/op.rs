@@ -177,7 +177,7 @@ pub enum Op {
         /// Greatest first; NaN stays last.
         descending: bool,
     },
-    /// A loop or a branch; what it returns is taken by [`Op::Result`].
+    /// What the host does: a loop, a branch, or an effect; what it returns is taken by [`Op::Result`].
     Control(Arc<Control>),
     /// A result of the operand, which is [`Op::Control`].
     Result {
@@ -200,6 +200,14 @@ impl Op {
                 | Op::Indices { .. }
                 | Op::Window { .. }
         )
+    }
+
+    /// Whether it does something beside computing its result: it stays where nobody uses that, and its like are not shared.
+    pub(crate) fn has_effects(&self) -> bool {
+        match self {
+            Op::Control(control) => control.has_effects(),
+            _ => false,
+        }
     }
 
     /// The graphs that it runs.

@@ -9,10 +9,16 @@ use crate::types::shape::Shape;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
-/// The graph after all rewrites, without nodes that no output needs.
+/// The graph after all rewrites, without nodes that no output and no effect needs.
 #[must_use]
 pub fn rewrite(graph: &Graph) -> Graph {
+    rewrite_seen(graph, &mut |_, _| {})
+}
+
+/// As [`rewrite`]; `seen` gets the graph after each pass but the last, with the name of the pass.
+pub(crate) fn rewrite_seen(graph: &Graph, seen: &mut dyn FnMut(&'static str, &Graph)) -> Graph {
     let graph = graph.pruned();
+    seen("pruned", &graph);
     let mut rewriter = Rewriter {
         graph: Graph::new(),
         known: HashMap::new(),
@@ -38,6 +44,7 @@ pub fn rewrite(graph: &Graph) -> Graph {
     for output in &graph.outputs {
         rewriter.graph.output(moved[output.index()]);
     }
+    seen("shared", &rewriter.graph);
     rewriter.graph.pruned()
 }
 
@@ -55,6 +62,9 @@ impl Rewriter {
         let (op, inputs) = self.shorter(op, inputs, like.ty);
         if let Some(same) = self.nothing(&op, &inputs, like.ty) {
             return self.merged(same, like);
+        }
+        if op.has_effects() {
+            return self.graph.append(op, inputs, like.ty, like.tag);
         }
         let key = (op, inputs);
         if let Some(&id) = self.known.get(&key) {

@@ -2,7 +2,7 @@
 //!
 //! Text is written and read by the same rows: a [`Codec`] goes over the attributes of an op and writes each, or sets each.
 
-use super::{Body, Control, ConvAttributes, Graph, Op, ScatterMode, Type};
+use super::{Body, Callback, Control, ConvAttributes, Graph, Op, Printed, ScatterMode, Type};
 use crate::error::failure::Refusal;
 use crate::hal::DType;
 use crate::hal::ir::{ReduceOp, ScalarOp, literal, parse_literal};
@@ -117,6 +117,8 @@ rows! {
         Control::Unwind { condition, body, back, carries, captured, sums } => [condition, body, back, carries, captured, sums];
     "call" = Control::Call { body: nothing() }, Control::Call { body } => [body];
     "cond" = Control::Cond { then: nothing(), otherwise: nothing() }, Control::Cond { then, otherwise } => [then, otherwise];
+    "print" = Control::Print { items: Vec::new() }, Control::Print { items } => [items];
+    "inspect" = Control::Inspect { callback: Callback::new(()) }, Control::Inspect { callback } => [callback];
 }
 
 fn nothing() -> Body {
@@ -257,6 +259,76 @@ attributes! {
         set
     };
 }
+
+/// The operand of a print.
+const OPERAND: &str = "%";
+
+/// A text as one word: what a word cannot have is `\u{20}`.
+fn word(text: &str) -> String {
+    let plain = |c: &char| c.is_ascii_alphanumeric() || ":._-=/()".contains(*c);
+    text.chars()
+        .flat_map(|c| match plain(&c) {
+            true => c.to_string().chars().collect::<Vec<_>>(),
+            false => c.escape_unicode().collect(),
+        })
+        .collect()
+}
+
+/// The text of a [`word`].
+fn text_of(word: &str) -> Option<String> {
+    let mut text = String::new();
+    let mut rest = word;
+    while let Some((before, escaped)) = rest.split_once("\\u{") {
+        let (code, behind) = escaped.split_once('}')?;
+        text.push_str(before);
+        text.push(char::from_u32(u32::from_str_radix(code, 16).ok()?)?);
+        rest = behind;
+    }
+    text.push_str(rest);
+    Some(text)
+}
+
+impl Attribute for Vec<Printed> {
+    fn text(&self, _: &mut dyn FnMut(&Body) -> String) -> String {
+        list(self.iter().map(|item| match item {
+            Printed::Text(text) => format!("\"{}\"", word(text)),
+            Printed::Operand => OPERAND.to_owned(),
+        }))
+    }
+
+    fn read(&mut self, key: &str, text: &str, _: &mut dyn FnMut(&str) -> Result<Body>) -> Result<()> {
+        let item = |item: String| match item.as_str() {
+            OPERAND => Some(Printed::Operand),
+            item => {
+                let quoted = item.strip_prefix('"')?.strip_suffix('"')?;
+                Some(Printed::Text(text_of(quoted)?.into()))
+            }
+        };
+        *self = found(
+            key,
+            text,
+            listed::<String>(key, text)?.into_iter().map(item).collect(),
+        )?;
+        Ok(())
+    }
+}
+
+impl Attribute for Callback {
+    fn text(&self, _: &mut dyn FnMut(&Body) -> String) -> String {
+        CLOSURE.to_owned()
+    }
+
+    fn read(&mut self, key: &str, text: &str, _: &mut dyn FnMut(&str) -> Result<Body>) -> Result<()> {
+        match text {
+            CLOSURE => Err(Refusal::new("a text has no closure of a program")
+                .help("write the text of a function without `inspect`")),
+            text => found(key, text, None),
+        }
+    }
+}
+
+/// What stands for a closure.
+const CLOSURE: &str = "closure";
 
 impl Attribute for Body {
     fn text(&self, name: &mut dyn FnMut(&Body) -> String) -> String {

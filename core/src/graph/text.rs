@@ -13,7 +13,8 @@
 //! a branch itself is a `token`. Constants are as in the text form of kernels: the shortest decimal that is the same bits, or bits in hex.
 
 use super::rows::{Written, list};
-use super::{Body, Graph, Op, ScatterMode, Type};
+use super::{Body, Graph, Node, NodeId, Op, ScatterMode, Type};
+use crate::error::tag::OpTag;
 use std::collections::HashMap;
 use std::fmt::{self, Display, Write};
 
@@ -39,12 +40,41 @@ impl Graph {
     /// ```
     pub fn to_text(&self) -> String {
         let mut printer = Printer::default();
-        let body = printer.graph(self);
-        let mut text = printer.done;
-        text.push_str("graph main\n");
-        text.push_str(&body);
-        text
+        let body = printer.graph(self, None);
+        printer.done + "graph main\n" + &body
     }
+
+    /// As [`Graph::to_text`], with the name and the line of the calls of each node as a comment. In front of each node of the main graph
+    /// stands what `before` writes.
+    pub(crate) fn annotated(&self, before: &mut dyn FnMut(NodeId, &mut String)) -> String {
+        let mut printer = Printer {
+            names_calls: true,
+            ..Printer::default()
+        };
+        let body = printer.graph(self, Some(before));
+        printer.done + "graph main\n" + &body
+    }
+}
+
+/// The calls that a node computes, as ` # Default/mul-op1 src/main.rs:12`; nothing for work that nobody called.
+fn calls(node: &Node) -> String {
+    let mut text = String::new();
+    for (tag, name) in node
+        .tags()
+        .zip(std::iter::once(node.name()).chain(node.others.iter().map(OpTag::name)))
+    {
+        if name.is_empty() {
+            continue;
+        }
+        text.push_str(if text.is_empty() { " # " } else { ", " });
+        text.push_str(&name);
+        if let Some(at) = tag.location {
+            // Writing to a string does not fail.
+            let _ = write!(text, " {}:{}", at.file(), at.line());
+        }
+    }
+    // A name that the program made up must not end the comment.
+    text.replace(char::is_control, "\u{fffd}")
 }
 
 impl Display for Graph {
@@ -94,19 +124,31 @@ pub(super) fn attributes(op: &Op, body: &mut dyn FnMut(&Body) -> String) -> Stri
 struct Printer {
     done: String,
     names: HashMap<usize, String>,
+    names_calls: bool,
 }
+
+/// What stands in front of a node.
+type Before<'a> = &'a mut dyn FnMut(NodeId, &mut String);
 
 impl Printer {
     /// The lines of a graph; those of the graphs that it runs are done before.
-    fn graph(&mut self, graph: &Graph) -> String {
+    fn graph(&mut self, graph: &Graph, mut before: Option<Before<'_>>) -> String {
         let mut out = String::new();
         for (at, node) in graph.nodes().iter().enumerate() {
+            if let Some(before) = &mut before {
+                before(NodeId(at as u32), &mut out);
+            }
             let attributes = attributes(&node.op, &mut |body| self.body(body));
             let operands: String = node.inputs.iter().map(|id| format!(" %{}", id.0)).collect();
             let name = node.op.name();
+            let calls = if self.names_calls {
+                calls(node)
+            } else {
+                String::new()
+            };
             let _ = match node.op {
-                Op::Control(_) => writeln!(out, "%{at}: token = {name}{operands}{attributes}"),
-                _ => writeln!(out, "%{at}: {} = {name}{operands}{attributes}", node.ty),
+                Op::Control(_) => writeln!(out, "%{at}: token = {name}{operands}{attributes}{calls}"),
+                _ => writeln!(out, "%{at}: {} = {name}{operands}{attributes}{calls}", node.ty),
             };
         }
         let outputs: String = graph.outputs().iter().map(|id| format!(" %{}", id.0)).collect();
@@ -118,7 +160,7 @@ impl Printer {
         if let Some(name) = self.names.get(&body.identity()) {
             return name.clone();
         }
-        let text = self.graph(body);
+        let text = self.graph(body, None);
         let name = format!("@{}", self.names.len());
         self.names.insert(body.identity(), name.clone());
         let _ = write!(self.done, "graph {name}\n{text}");

@@ -30,11 +30,11 @@ use crate::error::Result;
 use crate::hal::DType;
 use crate::tensor::Tensor;
 use crate::tensor::shape::Shape;
+use crate::types::numpy::{MAGIC, header};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
-const MAGIC: &[u8] = b"\x93NUMPY";
 /// Longest header that is read.
 const MAX_HEADER: usize = 1 << 16;
 
@@ -309,30 +309,6 @@ fn dtype(descr: &str) -> Parsed<(DType, bool)> {
         "|" if dtype.size() == 1 || dtype == DType::BF16 => Ok((dtype, false)),
         _ => Err(refuse()),
     }
-}
-
-/// The header of a row-major array: NumPy's own bytes.
-fn header(shape: &Shape, dtype: DType) -> Parsed<Vec<u8>> {
-    let descr = dtype
-        .facts()
-        .numpy
-        .ok_or_else(|| format!("NumPy has no type for {dtype}; cast the tensor to f16 or bf16 first"))?;
-    let extents: Vec<String> = shape.iter().map(ToString::to_string).collect();
-    let tuple = match &extents[..] {
-        [one] => format!("({one},)"),
-        all => format!("({})", all.join(", ")),
-    };
-    let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple}, }}");
-    // NumPy leaves room for the first extent to grow in place, and aligns the data to 64 bytes.
-    if let Some(first) = extents.first() {
-        text.extend(std::iter::repeat_n(' ', 21_usize.saturating_sub(first.len())));
-    }
-    let unpadded = MAGIC.len() + 4 + text.len() + 1;
-    text.extend(std::iter::repeat_n(' ', unpadded.next_multiple_of(64) - unpadded));
-    text.push('\n');
-    // Eight axes of twenty digits are far from 65,535.
-    let length = (text.len() as u16).to_le_bytes();
-    Ok([MAGIC, &[1, 0], &length, text.as_bytes()].concat())
 }
 
 // The arrays that they read are stored in an archive.

@@ -4,10 +4,11 @@ mod keys;
 #[cfg(test)]
 mod tests;
 
-use super::by_name::{self, OptionKey, WrongOption, near, parsed, set_all};
 use super::{Metric, Profile, ProfileBuilder, Schedule};
 use crate::error::Result;
+use crate::options::by_name::{self, OptionKey, WrongOption, near, parsed, set_all};
 use crate::record::error::ProfileError;
+use crate::record::switch;
 use keys::{KEYS, PROFILING};
 use std::path::Path;
 
@@ -206,7 +207,7 @@ impl ProfileOptions {
 }
 
 impl ProfilingOptions {
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let path = &self.result_path;
         if !path.is_empty() && !Path::new(path).is_dir() {
             return Err(wrong("result_path", path, "it takes a folder that exists"));
@@ -230,6 +231,18 @@ impl ProfilingOptions {
             return Err(wrong("ai_core_metrics", metric, "it needs task_trace"));
         }
         Ok(())
+    }
+
+    /// The options of an object in JSON, or of its text.
+    pub(crate) fn of(value: &serde_json::Value) -> Result<ProfilingOptions, WrongOption> {
+        keys::profiling_of(value)
+    }
+
+    /// What is recorded.
+    pub(crate) fn recorded(&self) -> u32 {
+        let (kernels, ops) = self.bits();
+        let bit = |on: bool, bit: u32| if on { bit } else { 0 };
+        bit(kernels, switch::RUNS) | bit(ops, switch::OPS) | switch::SPANS
     }
 
     /// Whether kernels and ops are recorded. Where no trace is asked for, both are.

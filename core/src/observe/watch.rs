@@ -1,7 +1,8 @@
 //! Seeing values while they are computed.
 
 use crate::context::Context;
-use crate::exec::values::{self, Begun, CallInfo, Mode, Phase, Watched};
+use crate::exec::values::{self, Asked, Begun, Mode, Watched};
+use crate::types::call::{CallInfo, Phase};
 use std::fmt;
 use std::sync::Arc;
 
@@ -34,7 +35,8 @@ impl Selector {
             mode: Mode {
                 inputs: false,
                 outputs: true,
-                statistics: false,
+                values: true,
+                figures: false,
                 memory_limit: MEMORY_LIMIT,
             },
         }
@@ -122,7 +124,7 @@ impl Selector {
     /// Figures of values, computed on the device, instead of the values.
     #[must_use]
     pub fn statistics(mut self) -> Selector {
-        self.mode.statistics = true;
+        (self.mode.values, self.mode.figures) = (false, true);
         self
     }
 
@@ -175,7 +177,7 @@ impl Context {
     /// ```
     pub fn watch(&self, selector: Selector, sink: impl Fn(&Watched<'_>) + Send + Sync + 'static) -> Watch {
         let Selector { wants, mode } = selector;
-        let wants = Box::new(move |call: &CallInfo| wants(call));
+        let wants = Box::new(move |_: &Asked<'_>, call: &CallInfo| wants(call));
         Watch {
             _begun: values::begin(self, wants, mode, Box::new(sink)),
         }

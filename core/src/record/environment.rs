@@ -28,7 +28,7 @@ pub(crate) const RANK: Setting = Setting {
     values: Values::Range("a whole number from 0"),
     default: "that of `RANK_ID`, or 0",
     about: "The rank of this process among those of a distributed run. Its files lie in a folder of its own, `rank_0`.",
-    read_by: "profiles",
+    read_by: "profiles, the log",
 };
 
 /// The name of the rank in programs for other libraries.
@@ -79,30 +79,47 @@ const RANK_IN_PATH: &str = "{r}";
 /// The session that lasts as long as the process.
 static LASTING: Mutex<Option<Session>> = Mutex::new(None);
 
+static ONCE: Once = Once::new();
+
+/// Whether a context was made.
+pub(crate) fn has_begun() -> bool {
+    ONCE.is_completed()
+}
+
 /// Begins the session that the environment asks for. Later calls do nothing.
 pub(crate) fn begin() {
-    static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let Some(folder) = PROFILE.from_env_os().filter(|folder| !folder.is_empty()) else {
             return;
         };
-        if let Err(error) = start(Path::new(&folder)) {
+        let settings = format!("{}={}\n", PROFILE.variable, Path::new(&folder).display());
+        if let Err(error) = begin_lasting(Path::new(&folder), switch::ALL, settings) {
             tracing::error!("{error}; {} is not heeded", PROFILE.variable);
         }
     });
 }
 
-fn start(folder: &Path) -> Result<(), ProfileError> {
+/// Begins a recording that ends with the process, unless [`end`] is called before.
+pub(crate) fn begin_lasting(folder: &Path, bits: u32, settings: String) -> Result<(), ProfileError> {
     let rank = rank()?;
     let session = session::start(&Options {
-        bits: switch::ALL,
+        bits,
         folder: Some(folder_of_rank(folder, rank)),
         rank,
-        settings: format!("{}={}\n", PROFILE.variable, folder.display()),
+        settings,
     })?;
     *LASTING.lock() = Some(session);
     end_at_exit();
     Ok(())
+}
+
+/// Ends the recording that lasts as long as the process, if there is one.
+pub(crate) fn end() -> Result<(), ProfileError> {
+    let session = LASTING.lock().take();
+    match session {
+        Some(session) => session.stop().map(|_| ()),
+        None => Ok(()),
+    }
 }
 
 fn end_at_exit() {

@@ -2,7 +2,7 @@
 
 use super::recording::{Place, PlaceId};
 use super::scope::ScopeId;
-use super::text;
+use super::{flight, text};
 use parking_lot::RwLock;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -82,9 +82,15 @@ pub(crate) fn of(op: &'static str, location: Option<&'static Location<'static>>,
 
 #[cold]
 fn interned(key: Key, op: &'static str, location: Option<&'static Location<'static>>) -> PlaceId {
-    if let Some(&id) = PLACES.read().by_address.get(&key) {
-        return id;
+    let known = PLACES.read().by_address.get(&key).copied();
+    let id = known.unwrap_or_else(|| new(key, op, location));
+    if flight::is_on() {
+        flight::place_is_known(id);
     }
+    id
+}
+
+fn new(key: Key, op: &'static str, location: Option<&'static Location<'static>>) -> PlaceId {
     let place = Place {
         id: 0,
         op: text::intern(op),

@@ -2,7 +2,7 @@
 
 use super::event::Event;
 use super::recording::{SpanKind, TextId};
-use super::switch::SPANS;
+use super::switch::{SPANS, VALUES};
 use super::{calls, clock, ring, switch, text};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,7 +22,7 @@ pub(crate) struct Span {
 /// Steps that were begun.
 static STEPS: AtomicU64 = AtomicU64::new(0);
 
-/// How many stretches that are steps were begun in this process.
+/// How many stretches that are steps were begun in this process while something was recorded or looked at.
 pub(crate) fn steps() -> u64 {
     STEPS.load(Ordering::Relaxed)
 }
@@ -30,8 +30,9 @@ pub(crate) fn steps() -> u64 {
 /// Begins a stretch.
 #[inline]
 pub(crate) fn begin(kind: SpanKind, name: &str, number: u64) -> Span {
-    let on = switch::on().has(SPANS);
-    if on && kind == SpanKind::Step {
+    let now = switch::on();
+    let on = now.has(SPANS);
+    if kind == SpanKind::Step && (on || now.has(VALUES)) {
         STEPS.fetch_add(1, Ordering::Relaxed);
     }
     Span {

@@ -19,8 +19,10 @@ pub(crate) const SPANS: u32 = 1 << 3;
 const NAMES: u32 = 1 << 15;
 /// Somebody looks at values.
 pub(crate) const VALUES: u32 = 1 << 14;
+/// Ops are named for graphs that are saved.
+const GRAPHS: u32 = 1 << 13;
 /// What no session changes.
-const LASTING: u32 = NAMES | VALUES;
+const LASTING: u32 = NAMES | VALUES | GRAPHS;
 /// Everything that a session records.
 pub(crate) const ALL: u32 = RUNS | OPS | MEMORY | SPANS;
 
@@ -74,6 +76,11 @@ pub(super) fn set(bits: u32, session: u16) {
 /// Whether ops get names without a session.
 pub(super) fn set_names(on: bool) {
     change(|old| if on { old | NAMES } else { old & !NAMES });
+}
+
+/// Ops get names from now on, for graphs that are saved.
+pub(crate) fn name_graphs() {
+    change(|old| old | GRAPHS);
 }
 
 /// Whether somebody looks at values.

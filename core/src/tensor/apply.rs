@@ -90,13 +90,7 @@ fn record(op: Op, inputs: &[&Tensor], ty: Type, tag: OpTag, context: Option<Cont
         })
         .max()
         .unwrap_or(0);
-    let inputs = inputs
-        .iter()
-        .map(|&input| Tensor {
-            history: input.history.clone().filter(|_| lazy::in_body()),
-            repr: input.repr.clone(),
-        })
-        .collect();
+    let inputs = lazy::operands(inputs);
     Tensor::from_lazy(Lazy::new(op, inputs, ty, tag, context, trace))
 }
 

@@ -1,27 +1,18 @@
 //! Tensors as text, laid out as NumPy lays out arrays.
 //!
-//! Floats show the fewest digits that read back as the same element, at most 8 behind the point; all elements of a tensor
-//! have one width. More than 1000 elements are shown by the first and last 3 along each axis.
+//! More than 1000 elements are shown by the first and last 3 along each axis.
 
-use super::element::Element;
 use super::shape::Shape;
 use super::tag::OpTag;
 use super::{Tensor, apply};
 use crate::error::Result;
 use crate::graph::Op;
-use crate::hal::DType;
+use crate::types::text::{EDGE, described, laid_out};
 use std::fmt;
 use thalweg_hal::for_dtype;
-use thalweg_hal::narrow;
 
-/// Characters of a line.
-const WIDTH: usize = 75;
 /// Elements that are shown in full.
 const THRESHOLD: usize = 1000;
-/// Elements shown at either end of an axis otherwise.
-const EDGE: usize = 3;
-/// Digits behind the point.
-const PRECISION: usize = 8;
 
 impl fmt::Display for Tensor {
     /// The elements, or the error that the tensor carries. Waits for the elements.
@@ -40,16 +31,13 @@ impl fmt::Debug for Tensor {
             Ok(ty) => ty,
             Err(failure) => return write!(f, "Tensor(error={failure})"),
         };
-        write!(
-            f,
-            "Tensor(shape={}, dtype={}, value=",
-            ty.shape,
-            ty.dtype.facts().long
-        )?;
         match self.shown() {
-            Ok(text) if ty.shape.is_empty() => write!(f, " {text})"),
-            Ok(text) => write!(f, "\n{text})"),
-            Err(error) => write!(f, " {})", error.to_string().lines().next().unwrap_or_default()),
+            Ok(text) => f.write_str(&described(ty.shape, ty.dtype, &text)),
+            Err(error) => {
+                let (dtype, text) = (ty.dtype.facts().long, error.to_string());
+                let first = text.lines().next().unwrap_or_default();
+                write!(f, "Tensor(shape={}, dtype={dtype}, value= {first})", ty.shape)
+            }
         }
     }
 }
@@ -60,19 +48,8 @@ impl Tensor {
         let cut = ty.shape.elements() > THRESHOLD;
         let shown = if cut { self.edges() } else { self.clone() };
         let shape = shown.shape()?;
-        let words = for_dtype!(ty.dtype, T => words(&shown.to_vec::<T>()?));
-        if ty.shape.elements() == 0 {
-            return Ok("[]".into());
-        }
         let is_cut = |axis: usize| cut && ty.shape[axis] > 2 * EDGE;
-        let mut text = String::new();
-        Layouter {
-            shape,
-            words: &words,
-            is_cut: &is_cut,
-        }
-        .write(&mut text, 0, 0);
-        Ok(text)
+        Ok(for_dtype!(ty.dtype, T => laid_out(shape, &shown.to_vec::<T>()?, &is_cut)))
     }
 
     /// The first and last elements along every long axis.
@@ -94,235 +71,6 @@ impl Tensor {
             shown = apply(Op::Concat { axis: axis as u8 }, &[&first, &last], tag);
         }
         shown
-    }
-}
-
-struct Layouter<'a> {
-    shape: Shape,
-    words: &'a [String],
-    is_cut: &'a dyn Fn(usize) -> bool,
-}
-
-impl Layouter<'_> {
-    /// Writes the part whose first word is `start`, along `axis` and those behind it.
-    fn write(&self, text: &mut String, axis: usize, start: usize) {
-        if axis == self.shape.len() {
-            text.push_str(&self.words[start]);
-            return;
-        }
-        let step: usize = self.shape[axis + 1..].iter().product();
-        text.push('[');
-        if axis + 1 == self.shape.len() {
-            self.line(text, axis, start);
-        } else {
-            let gap = "\n".repeat(self.shape.len() - axis - 1) + &" ".repeat(axis + 1);
-            for i in 0..self.shape[axis] {
-                if i > 0 {
-                    text.push_str(&gap);
-                }
-                if i == EDGE && (self.is_cut)(axis) {
-                    text.push_str("...");
-                    text.push_str(&gap);
-                }
-                self.write(text, axis + 1, start + i * step);
-            }
-        }
-        text.push(']');
-    }
-
-    /// Writes the elements of the last axis, in lines that leave room for the brackets behind them.
-    fn line(&self, text: &mut String, axis: usize, start: usize) {
-        let indent = axis + 1;
-        let room = WIDTH - self.shape.len().min(WIDTH / 2);
-        let mut column = indent;
-        let mut put = |word: &str, first: bool| {
-            let gap = usize::from(!first);
-            if column + gap + word.len() > room && column > indent {
-                text.truncate(text.trim_end_matches(' ').len());
-                text.push('\n');
-                text.push_str(&" ".repeat(indent));
-                column = indent;
-            } else if !first {
-                text.push(' ');
-                column += 1;
-            }
-            text.push_str(word);
-            column += word.len();
-        };
-        for i in 0..self.shape[axis] {
-            if i == EDGE && (self.is_cut)(axis) {
-                put("...", false);
-            }
-            put(&self.words[start + i], i == 0);
-        }
-    }
-}
-
-/// One word an element, all of one width.
-fn words<T: Element>(data: &[T]) -> Vec<String> {
-    if T::DTYPE.is_float() {
-        return floats(data);
-    }
-    let text = |&element: &T| match T::DTYPE {
-        DType::Bool => if element.bits() == 0 { "False" } else { "True" }.to_owned(),
-        DType::U64 => element.bits().to_string(),
-        _ => format!("{element:?}"),
-    };
-    let words: Vec<String> = data.iter().map(text).collect();
-    let width = words.iter().map(String::len).max().unwrap_or(0);
-    words.into_iter().map(|word| format!("{word:>width$}")).collect()
-}
-
-/// A finite float in decimal: sign, digits before and behind the point, without zeros at the end.
-struct Decimal {
-    whole: String,
-    fraction: String,
-}
-
-fn floats<T: Element>(data: &[T]) -> Vec<String> {
-    let finite = || data.iter().filter(|element| element.to_f64().is_finite());
-    let sizes = || {
-        finite()
-            .map(|element| element.to_f64().abs())
-            .filter(|&size| size != 0.0)
-    };
-    let (max, min) = (sizes().fold(0.0, f64::max), sizes().fold(f64::INFINITY, f64::min));
-    let scientific = max >= 1e8 || (max > 0.0 && (min < 1e-4 || max / min > 1000.0));
-    let special = |element: &T| {
-        let value = element.to_f64();
-        match () {
-            () if value.is_nan() => Some("nan"),
-            () if value == f64::INFINITY => Some("inf"),
-            () if value == f64::NEG_INFINITY => Some("-inf"),
-            () => None,
-        }
-    };
-    let specials = data.iter().filter_map(special).map(str::len).max().unwrap_or(0);
-    let word: Box<dyn Fn(&T) -> String> = if scientific {
-        let parts: Vec<(String, i32)> = finite().map(exponential).collect();
-        let digits = parts
-            .iter()
-            .map(|(mantissa, _)| behind_point(mantissa))
-            .max()
-            .unwrap_or(0);
-        let exponent = parts
-            .iter()
-            .map(|(_, exponent)| exponent.unsigned_abs().to_string().len())
-            .max();
-        let exponent = exponent.unwrap_or(0).max(2);
-        Box::new(move |element| {
-            // More digits than an element needs are those of its exact value, as in NumPy.
-            let text = format!("{:.digits$e}", element.to_f64());
-            let (mantissa, power) = text.split_once('e').unwrap_or((&text, "0"));
-            let point = if digits == 0 { "." } else { "" };
-            let (sign, power) = power.strip_prefix('-').map_or(('+', power), |power| ('-', power));
-            format!("{mantissa}{point}e{sign}{power:0>exponent$}")
-        })
-    } else {
-        let width = finite()
-            .map(|element| decimal(element).fraction.len())
-            .max()
-            .unwrap_or(0);
-        Box::new(move |element| {
-            let Decimal { whole, fraction } = decimal(element);
-            format!("{whole}.{fraction: <width$}")
-        })
-    };
-    let words: Vec<String> = data
-        .iter()
-        .map(|element| special(element).map_or_else(|| word(element), str::to_owned))
-        .collect();
-    let width = words.iter().map(String::len).max().unwrap_or(0).max(specials);
-    words.into_iter().map(|word| format!("{word:>width$}")).collect()
-}
-
-fn behind_point(mantissa: &str) -> usize {
-    mantissa.split_once('.').map_or(0, |(_, fraction)| fraction.len())
-}
-
-/// The fewest digits that read back as the same element, in Rust's exponent form.
-fn shortest<T: Element>(element: &T) -> String {
-    let value = element.to_f64();
-    match T::DTYPE {
-        DType::F64 => format!("{value:e}"),
-        DType::F32 => format!("{:e}", value as f32),
-        _ => {
-            // Narrower floats: the first length that comes back.
-            let back = |text: &str| {
-                let read: f64 = text.parse().unwrap_or(f64::NAN);
-                narrow::float_value(T::DTYPE, narrow::float_bits(T::DTYPE, read)) == value
-            };
-            (0..8)
-                .map(|digits| format!("{value:.digits$e}"))
-                .find(|text| back(text))
-                .map_or_else(
-                    || format!("{value:e}"),
-                    |text| {
-                        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-                        let mantissa = if mantissa.contains('.') {
-                            mantissa.trim_end_matches('0').trim_end_matches('.')
-                        } else {
-                            mantissa
-                        };
-                        format!("{mantissa}e{exponent}")
-                    },
-                )
-        }
-    }
-}
-
-/// Mantissa with at most [`PRECISION`] digits behind the point, and exponent.
-fn exponential<T: Element>(element: &T) -> (String, i32) {
-    let split = |text: &str| {
-        let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
-        (mantissa.to_owned(), exponent.parse().unwrap_or(0))
-    };
-    let (mantissa, exponent) = split(&shortest(element));
-    if behind_point(&mantissa) <= PRECISION {
-        return (mantissa, exponent);
-    }
-    let (mantissa, exponent) = split(&format!("{:.PRECISION$e}", element.to_f64()));
-    let trimmed = mantissa.trim_end_matches('0').trim_end_matches('.').to_owned();
-    (trimmed, exponent)
-}
-
-/// The element without an exponent, at most [`PRECISION`] digits behind the point.
-fn decimal<T: Element>(element: &T) -> Decimal {
-    let text = shortest(element);
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let (sign, mantissa) = mantissa
-        .strip_prefix('-')
-        .map_or(("", mantissa), |rest| ("-", rest));
-    let (first, rest) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let digits = format!("{first}{rest}");
-    let point = first.len() as i32 + exponent;
-    let (whole, fraction) = if point <= 0 {
-        (
-            "0".to_owned(),
-            "0".repeat(point.unsigned_abs() as usize) + &digits,
-        )
-    } else if point as usize >= digits.len() {
-        (
-            format!("{digits:0<width$}", width = point as usize),
-            String::new(),
-        )
-    } else {
-        (
-            digits[..point as usize].to_owned(),
-            digits[point as usize..].to_owned(),
-        )
-    };
-    if fraction.len() <= PRECISION {
-        let fraction = fraction.trim_end_matches('0').to_owned();
-        let whole = format!("{sign}{whole}");
-        return Decimal { whole, fraction };
-    }
-    let rounded = format!("{:.PRECISION$}", element.to_f64());
-    let (whole, fraction) = rounded.split_once('.').unwrap_or((&rounded, ""));
-    Decimal {
-        whole: whole.to_owned(),
-        fraction: fraction.trim_end_matches('0').to_owned(),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::graph::{Op, Type};
 use crate::record::calls;
 use parking_lot::{RwLock, RwLockReadGuard};
 use smallvec::SmallVec;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
 
 /// A recorded op. [`Op::Input`] is a placeholder of the trace with the id `trace`.
@@ -81,6 +81,50 @@ impl Drop for Lazy {
 
 thread_local! {
     static BODY: Cell<bool> = const { Cell::new(false) };
+    /// What the innermost trace does beside computing, in the order of calls.
+    static EFFECTS: RefCell<Vec<Tensor>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Records what the innermost trace does beside computing: an op of the host that nobody has to use. The result is its token.
+pub(crate) fn record_effect(
+    op: Op,
+    inputs: &[&Tensor],
+    ty: Type,
+    tag: OpTag,
+    context: Option<Context>,
+) -> Tensor {
+    let inputs = operands(inputs);
+    let token = Tensor::from_lazy(Lazy::new(op, inputs, ty, tag, context, tracing()));
+    EFFECTS.with_borrow_mut(|effects| effects.push(token.clone()));
+    token
+}
+
+/// The effects of the innermost trace so far, which forgets them.
+pub(crate) fn take_effects() -> Vec<Tensor> {
+    EFFECTS.take()
+}
+
+/// Operands as a recorded op keeps them.
+pub(crate) fn operands(inputs: &[&Tensor]) -> SmallVec<[Tensor; 3]> {
+    let kept = |&input: &&Tensor| Tensor {
+        history: input.history.clone().filter(|_| in_body()),
+        repr: input.repr.clone(),
+    };
+    inputs.iter().map(kept).collect()
+}
+
+/// Runs `body` as a trace with effects of its own.
+fn with_effects<R>(body: impl FnOnce() -> R) -> R {
+    struct Restore(Vec<Tensor>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            let own = EFFECTS.replace(std::mem::take(&mut self.0));
+            // What they hold may call a backend.
+            drop(own);
+        }
+    }
+    let _restore = Restore(take_effects());
+    body()
 }
 
 pub(crate) use calls::tracing;
@@ -93,7 +137,7 @@ fn next() -> u64 {
 /// Runs `body` with every op on this thread recorded under a new trace id. Calls are counted from 1.
 pub(crate) fn trace<R>(body: impl FnOnce(u64) -> R) -> R {
     let id = next();
-    calls::trace(id, true, || OpTag::counting(|| body(id)))
+    calls::trace(id, true, || with_effects(|| OpTag::counting(|| body(id))))
 }
 
 /// Whether the body of a loop or a branch is traced: then recorded ops keep their operands' histories, since gradients flow to
@@ -112,5 +156,5 @@ pub(crate) fn trace_body<R>(body: impl FnOnce(u64) -> R) -> R {
     }
     let _restore = Restore(BODY.replace(true));
     let id = next();
-    calls::trace(id, false, || OpTag::counting(|| body(id)))
+    calls::trace(id, false, || with_effects(|| OpTag::counting(|| body(id))))
 }

@@ -2,6 +2,7 @@
 
 use super::history::History;
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A call of `grad` or `vjp`, or what `requires_grad` marked.
 ///
@@ -23,6 +24,19 @@ thread_local! {
     static SINCE: [Cell<u64>; MOST as usize + 1] = const { [const { Cell::new(0) }; MOST as usize + 1] };
 }
 
+/// Whether the process takes gradients, which its session says.
+static GRADIENTS: AtomicBool = AtomicBool::new(true);
+
+/// Whether the process takes gradients from now on.
+pub(crate) fn set_gradients(on: bool) {
+    GRADIENTS.store(on, Ordering::Relaxed);
+}
+
+/// Whether the process takes gradients.
+pub(crate) fn has_gradients() -> bool {
+    GRADIENTS.load(Ordering::Relaxed)
+}
+
 impl Level {
     /// That of tensors that [`Tensor::requires_grad`](crate::Tensor::requires_grad) made.
     pub(crate) const IMPERATIVE: Level = Level { bit: 1, since: 0 };
@@ -33,7 +47,7 @@ impl Level {
         since: u64::MAX,
     };
 
-    /// Runs `body` in a level of its own; `None` when [`MOST`] are under way.
+    /// Runs `body` in a level of its own; `None` when [`MOST`] are under way, or where the process takes no gradients.
     pub(crate) fn enter<R>(body: impl FnOnce(Level) -> R) -> Option<R> {
         struct Restore(u32);
         impl Drop for Restore {
@@ -42,7 +56,7 @@ impl Level {
             }
         }
         let depth = DEPTH.get();
-        if depth == MOST {
+        if depth == MOST || !has_gradients() {
             return None;
         }
         let _restore = Restore(depth);

@@ -11,7 +11,7 @@ pub(crate) use history::{
     AnyRule, Edge, Gradients, History, Many, Origin, Saved, is_first_order, is_recording, record_back,
     record_many, record_op, record_with,
 };
-pub(crate) use level::Level;
+pub(crate) use level::{Level, has_gradients, set_gradients};
 pub(crate) use saves::{Saves, saves};
 pub(crate) use shared::Shared;
 

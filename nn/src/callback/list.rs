@@ -1,13 +1,41 @@
 //! Lists of callbacks as callbacks.
 
 use super::{Callback, RunContext};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Implements each hook by calling that of every callback that `$body` hands to `$call`.
 macro_rules! list {
     ([$($generics:tt)*] $type:ty, |$list:ident, $call:ident| $body:expr) => {
         impl<$($generics)*> Callback for $type {
-            list!(@hooks $list $call $body; begin epoch_begin step_begin step_end step_done evaluated epoch_end end);
+            list!(@hooks $list $call $body; begin epoch_begin step_begin step_end step_done evaluated epoch_end end
+                eval_begin eval_step_begin eval_step_end eval_end predict_begin predict_end);
+
+            fn failed(&mut self, run: &mut RunContext<'_>, error: &Error) {
+                let mut $call = |callback: &mut dyn Callback| -> Result<()> {
+                    callback.failed(run, error);
+                    Ok(())
+                };
+                let each = || -> Result<()> {
+                    let $list = self;
+                    $body
+                };
+                // Nothing that is called returns an error.
+                let _ = each();
+            }
+
+            fn wants_gradient_norms(&mut self) -> bool {
+                let mut wanted = false;
+                let mut $call = |callback: &mut dyn Callback| -> Result<()> {
+                    wanted |= callback.wants_gradient_norms();
+                    Ok(())
+                };
+                let each = || -> Result<()> {
+                    let $list = self;
+                    $body
+                };
+                let _ = each();
+                wanted
+            }
         }
     };
     (@hooks $list:ident $call:ident $body:expr; $($hook:ident)*) => { $(

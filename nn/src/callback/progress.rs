@@ -37,7 +37,13 @@ impl Callback for LossMonitor {
         };
         let (epoch, step) = (run.cur_epoch_num, run.cur_step_num);
         if !loss.is_finite() {
-            return Err(Error::Loss { loss, epoch, step });
+            return Err(Error::Loss {
+                loss,
+                epoch,
+                step_in_epoch: run.cur_step_in_epoch,
+                batch_num: run.batch_num,
+                step,
+            });
         }
         tracing::info!(epoch, step, loss, "loss");
         self.losses.push((step, loss));

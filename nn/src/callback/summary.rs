@@ -216,8 +216,10 @@ impl Session {
         if options.collects(|data| data.collect_train_lineage) {
             self.lineage.training(run);
         }
-        if options.collects(|data| data.collect_dataset_graph) {
-            self.lineage.data(run.train_dataset);
+        if let Some(data) = run.train_dataset
+            && options.collects(|data| data.collect_dataset_graph)
+        {
+            self.lineage.data(data);
         }
         self.lineage.custom(&options.custom_lineage_data);
         let settings = self.lineage.settings();

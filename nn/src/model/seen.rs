@@ -25,9 +25,12 @@ pub struct Described {
 
 impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     /// Whether the next step collects what is noted in it. One that notes nothing is asked always, so that there is one compiled step.
-    pub(super) fn asked(&self) -> Asked {
+    pub(super) fn asked(&self, norms: bool) -> Asked {
         let due = record::due();
-        Asked(due.is_some_and(|due| self.silent || due.values || due.tensors))
+        Asked {
+            notes: due.is_some_and(|due| self.silent || due.values || due.tensors),
+            norms,
+        }
     }
 
     /// What a step is given.
@@ -50,7 +53,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     pub(super) fn graph_of_step(&self, x: &Tensor, y: &Tensor) -> Result<(Graph, Vec<String>)> {
         let rules = self.rules.clone();
         let step = jit(move |given: &Given<N>| muted(|| train_step(&rules, given)));
-        let graph = step.graph(&self.given(x, y, Asked(false)))?;
+        let graph = step.graph(&self.given(x, y, Asked::default()))?;
         let mut inputs: Vec<String> = (module::named(&self.net).iter())
             .map(|(path, _)| of_parameter(path))
             .collect();

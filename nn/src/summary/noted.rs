@@ -49,9 +49,13 @@ impl Tree for Noted {
     }
 }
 
-/// Whether a step collects what is noted in it. Compiled steps that do are others than those that do not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asked(pub(crate) bool);
+/// Whether a step collects what is noted in it, and what else it gives. Compiled steps that do are others than those that do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) notes: bool,
+    /// Whether it gives the norms of its gradients.
+    pub(crate) norms: bool,
+}
 
 impl Tree for Asked {
     fn visit<'a>(&'a self, _: &mut dyn FnMut(&'a Tensor)) {}
@@ -61,7 +65,7 @@ impl Tree for Asked {
     }
 
     fn structure(&self, into: &mut Vec<u64>) {
-        into.push(u64::from(self.0));
+        into.push(u64::from(self.notes) | u64::from(self.norms) << 1);
     }
 }
 
@@ -109,7 +113,7 @@ pub(crate) fn muted<R>(body: impl FnOnce() -> R) -> R {
 
 /// Runs `body`, and returns what was noted in it where that is asked for.
 pub(crate) fn during<R>(asked: Asked, body: impl FnOnce() -> R) -> (R, Noted) {
-    if !asked.0 {
+    if !asked.notes {
         return (muted(body), Noted::default());
     }
     let step = Restore::enter(Way::Step {

@@ -4,7 +4,7 @@ use super::{Net, context, loader, model, net, samples, weights};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use thalweg::Mode;
+use thalweg::{Mode, Tensor};
 use thalweg_nn::callback::{
     BestCheckpoint, Better, Callback, EarlyStopping, LearningRateMonitor, LossMonitor, ModelCheckpoint,
     RunContext, StopAtTime, TimeMonitor,
@@ -102,6 +102,20 @@ fn a_loss_that_is_no_number_stops_with_its_place() {
         "{error}"
     );
     assert!(error.to_string().contains("in epoch 1, step "), "{error}");
+    let mut model = Model::new(net(&cx), loss::mse, Sgd::new(0.0), &cx);
+    model.train(1, &loader(), ()).unwrap();
+    model.change(|net| {
+        let nan = Tensor::full([1], f32::NAN, &cx);
+        net.second.bias.as_mut().unwrap().set_value(nan);
+    });
+    let error = model
+        .train(3, &loader(), LossMonitor::every(7))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("the loss is NaN in epoch 2, step 3 of 4 (step 7); "),
+        "{error}"
+    );
 }
 
 #[test]
@@ -200,7 +214,7 @@ fn a_run_context_tells_the_run() {
     impl Callback for Look {
         fn step_end(&mut self, run: &mut RunContext<'_>) -> Result<()> {
             assert_eq!(
-                (run.batch_num, run.epoch_num, run.train_dataset.samples()),
+                (run.batch_num, run.epoch_num, run.train_dataset.unwrap().samples()),
                 (4, 2, 40)
             );
             assert_eq!(run.optimizer.learning_rate(), 0.25);

@@ -4,6 +4,7 @@
 mod callbacks;
 mod checkpoints;
 mod epochs;
+mod failures;
 mod faults;
 mod observed;
 mod steps;

@@ -11,6 +11,7 @@ use crate::exec::eager::Noted;
 use crate::exec::packets::{Numbers, add};
 use crate::hal::{self, Buffer, Kernel, ProgramBuilder, ProgramSlots};
 use crate::lower::{self, Program, Scalar, Slot};
+use crate::record::flight;
 use crate::record::place::Call;
 use crate::types::layout::Layout;
 use crate::value::{Shared, Storage};
@@ -174,6 +175,10 @@ impl Ready {
                     .run(stream, &inputs, &scalars, (&tag, own), &mut made)
             })
         };
+        if flight::is_on() {
+            let call = called.map_or(Call::default(), |tag| tag.of_record());
+            self.described.fly(call, engine, stream);
+        }
         match noted {
             None => submit(),
             Some(Noted { on, operands }) => {

@@ -107,7 +107,7 @@ impl Recipe {
     }
 
     /// A constant.
-    fn number(&self, run: &Run<'_>, id: NodeId) -> f64 {
+    pub(super) fn number(&self, run: &Run<'_>, id: NodeId) -> f64 {
         let node = self.graph.node(id);
         let bits = match node.op {
             Op::Full { bits, .. } => bits,

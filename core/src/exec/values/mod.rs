@@ -6,6 +6,8 @@
 
 mod calls;
 mod covered;
+mod dump;
+mod exception;
 mod first;
 mod flags;
 mod indices;
@@ -13,9 +15,9 @@ mod numerics;
 mod statistics;
 mod watch;
 
-pub use statistics::Statistics;
-pub(crate) use watch::{Begun, Mode, begin};
-pub use watch::{CallInfo, Phase, Port, Watched};
+pub(crate) use dump::begin_dump;
+pub use watch::Watched;
+pub(crate) use watch::{Asked, Begun, Mode, begin};
 
 use super::evaluate::{How, lowered};
 use super::executable::{Arg, Executable, Values};
@@ -30,6 +32,7 @@ use crate::types::element::Element;
 use crate::value::Value;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_hal::for_dtype;
 
 /// The elements of a value in row-major order; waits for them.
@@ -43,6 +46,8 @@ fn numbers(value: Value) -> Result<Vec<f64>> {
 
 /// What a program was compiled from.
 pub(super) struct Recipe {
+    /// Its number among compiled functions.
+    number: u64,
     graph: Graph,
     given: Box<[Given]>,
     how: How,
@@ -75,7 +80,9 @@ impl Run<'_> {
 
 impl Recipe {
     pub(super) fn new(graph: Graph, given: &[Given], how: How) -> Recipe {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
         Recipe {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
             graph,
             given: given.into(),
             how,
@@ -94,6 +101,15 @@ impl Recipe {
         if !watchers.is_empty() {
             self.watch(run, &watchers)?;
         }
+        let values = self.checked_run(run);
+        match run.context.dumps_exceptions() {
+            true => self.guarded(run, values),
+            false => values,
+        }
+    }
+
+    /// Runs the program and checks what is to be checked.
+    fn checked_run(&self, run: &Run<'_>) -> Result<Values> {
         let values = match run.context.checks_indices() {
             true => self.check_indices(run)?,
             false => None,

@@ -1,19 +1,20 @@
 //! Values that are watched: who watches, and how the values come to them.
 
-use super::super::executable::Executable;
-use super::calls::calls;
-use super::statistics::{self, Statistics};
+use super::super::executable::{Arg, Executable};
+use super::calls::{Call, calls};
+use super::dump;
+use super::statistics;
 use super::{Recipe, Run};
 use crate::context::Context;
 use crate::error::Result;
 use crate::error::failure::Refusal;
-use crate::error::tag::OpTag;
-use crate::graph::{NodeId, Type};
+use crate::graph::{NodeId, Op, Type};
 use crate::record::values::Looking;
-use crate::value::{Repr, Tensor};
+use crate::types::call::{CallInfo, Port};
+use crate::types::statistics::Statistics;
+use crate::value::{Repr, Tensor, Value};
 use parking_lot::RwLock;
 use std::cell::Cell;
-use std::panic::Location;
 use std::sync::Arc;
 
 /// All that is watched.
@@ -27,77 +28,29 @@ thread_local! {
     static DELIVERING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What a call is a part of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Phase {
-    /// What the user wrote.
-    Forward,
-    /// The gradient of it.
-    Gradient,
-    /// What changes parameters.
-    Update,
-}
-
-/// Which value of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Port {
-    /// What it was given, from 0; constants are not counted.
-    Input(usize),
-    /// What it returns, from 0.
-    Output(usize),
-}
-
-/// A call of an op.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct CallInfo {
-    /// `Default/head/log-op3`.
-    pub name: String,
-    /// The op that the user called.
-    pub op: &'static str,
-    /// The part of the network: `Default/head`; `Gradients/Default/head` for the gradients of what it computes.
-    pub scope: String,
-    /// The user's line.
-    pub location: Option<&'static Location<'static>>,
-    /// Number of the call in its trace or step, from 1; 0 where nobody counted.
-    pub number: u32,
-    /// What it is a part of.
-    pub phase: Phase,
-}
-
-impl CallInfo {
-    fn of(tag: OpTag) -> CallInfo {
-        CallInfo {
-            name: tag.name(),
-            op: tag.op,
-            scope: tag.scope.path().to_string(),
-            location: tag.location,
-            number: tag.call,
-            phase: match tag.scope {
-                scope if scope.is_gradients() => Phase::Gradient,
-                scope if scope.is_update() => Phase::Update,
-                _ => Phase::Forward,
-            },
-        }
-    }
+/// What is known of a call that may be watched, beside its names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(super) context: &'a Context,
+    /// The number of the compiled function; 0 for an op that runs by itself.
+    pub(super) graph: u64,
+    /// Whether it reduces or scatters.
+    pub(super) reduces: bool,
+    /// Whether it was given an infinite constant.
+    pub(super) infinite: bool,
 }
 
 /// A value that is watched.
 #[derive(Debug)]
 pub struct Watched<'a> {
     call: &'a CallInfo,
+    pub(super) asked: Asked<'a>,
     port: Port,
     ty: Type,
-    seen: Seen,
-    figures: bool,
-}
-
-#[derive(Debug)]
-enum Seen {
-    Tensor(Tensor),
-    Figures(Statistics),
+    tensor: Option<Tensor>,
+    figures: Option<Statistics>,
+    mode: Mode,
+    last: bool,
 }
 
 impl Watched<'_> {
@@ -123,10 +76,7 @@ impl Watched<'_> {
 
     /// The value, bit for bit; `None` where statistics alone were asked for.
     pub fn tensor(&self) -> Option<&Tensor> {
-        match &self.seen {
-            Seen::Tensor(tensor) if !self.figures => Some(tensor),
-            Seen::Tensor(_) | Seen::Figures(_) => None,
-        }
+        self.tensor.as_ref().filter(|_| self.mode.values)
     }
 
     /// Its figures, computed on the device. Waits for them.
@@ -134,34 +84,48 @@ impl Watched<'_> {
     /// # Errors
     /// Of the device.
     pub fn statistics(&self) -> Result<Statistics> {
-        match &self.seen {
-            Seen::Figures(figures) => Ok(*figures),
-            Seen::Tensor(Tensor {
-                repr: Repr::Value(value),
-                ..
-            }) => Statistics::of(value),
-            Seen::Tensor(_) => Err(Refusal::new("a watched value is none").into()),
+        match (&self.figures, &self.tensor) {
+            (Some(figures), _) => Ok(*figures),
+            (
+                None,
+                Some(Tensor {
+                    repr: Repr::Value(value),
+                    ..
+                }),
+            ) => Statistics::of(value),
+            (None, _) => Err(Refusal::new("a watched value is none").into()),
         }
+    }
+
+    /// Whether figures were asked for.
+    pub(super) fn has_figures(&self) -> bool {
+        self.mode.figures
+    }
+
+    /// Whether no other value of the call comes to this watcher.
+    pub(super) fn is_last(&self) -> bool {
+        self.last
     }
 }
 
 /// What is delivered of a call that is watched.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mode {
     pub(crate) inputs: bool,
     pub(crate) outputs: bool,
-    /// Figures instead of values.
-    pub(crate) statistics: bool,
+    pub(crate) values: bool,
+    pub(crate) figures: bool,
     /// Bytes of values that are kept at once.
     pub(crate) memory_limit: u64,
 }
 
 /// Whom values are delivered to.
-type Sink = Box<dyn Fn(&Watched<'_>) + Send + Sync>;
-type Wants = Box<dyn Fn(&CallInfo) -> bool + Send + Sync>;
+pub(super) type Sink = Box<dyn Fn(&Watched<'_>) + Send + Sync>;
+pub(super) type Wants = Box<dyn Fn(&Asked<'_>, &CallInfo) -> bool + Send + Sync>;
 
 pub(super) struct Watcher {
-    context: Context,
+    /// `None` for all contexts.
+    context: Option<Context>,
     wants: Wants,
     mode: Mode,
     sink: Sink,
@@ -173,15 +137,20 @@ pub(crate) struct Begun {
     _looking: Looking,
 }
 
+impl Watcher {
+    pub(super) fn new(context: Option<Context>, wants: Wants, mode: Mode, sink: Sink) -> Watcher {
+        Watcher {
+            context,
+            wants,
+            mode,
+            sink,
+        }
+    }
+}
+
 /// Delivers the values of calls that `wants`, in a context.
 pub(crate) fn begin(context: &Context, wants: Wants, mode: Mode, sink: Sink) -> Begun {
-    let context = context.clone();
-    let watcher = Arc::new(Watcher {
-        context,
-        wants,
-        mode,
-        sink,
-    });
+    let watcher = Arc::new(Watcher::new(Some(context.clone()), wants, mode, sink));
     WATCHERS.write().push(Arc::clone(&watcher));
     Begun {
         watcher,
@@ -200,8 +169,9 @@ impl Drop for Begun {
 /// Who watches a context.
 pub(super) fn of(context: &Context) -> Vec<Arc<Watcher>> {
     let watchers = WATCHERS.read();
-    let own = watchers.iter().filter(|watcher| watcher.context.is(context));
-    own.cloned().collect()
+    let is_own = |watcher: &Watcher| watcher.context.as_ref().is_none_or(|own| own.is(context));
+    let own = watchers.iter().filter(|watcher| is_own(watcher));
+    own.chain(dump::lasting()).cloned().collect()
 }
 
 /// Whether a watcher is called on this thread.
@@ -222,19 +192,25 @@ fn deliver(watcher: &Watcher, watched: &Watched<'_>) {
     (watcher.sink)(watched);
 }
 
+/// What is computed of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Parts {
+    value: bool,
+    figures: bool,
+}
+
 /// A value to deliver.
 struct Point {
     node: NodeId,
     call: usize,
     port: Port,
-    /// Who wants it, by number.
-    watchers: Vec<usize>,
-    /// Figures alone.
-    figures: bool,
+    /// Who wants it, by number, and whether it is the last of the call for them.
+    watchers: Vec<(usize, bool)>,
+    parts: Parts,
 }
 
 /// What programs for a list of watched values depend on: the values, and how many bytes of them are kept at once.
-type List = (Vec<(NodeId, bool)>, u64);
+type List = (Vec<(NodeId, Parts)>, u64);
 
 /// Executables whose outputs are watched values.
 pub(super) struct Passes {
@@ -246,12 +222,12 @@ pub(super) struct Passes {
 impl Recipe {
     /// Computes what is watched, and delivers it in the order of calls.
     pub(super) fn watch(&self, run: &Run<'_>, watchers: &[Arc<Watcher>]) -> Result<()> {
-        let (infos, points) = self.points(run.tag, watchers);
+        let (infos, points) = self.points(run, watchers);
         if points.is_empty() {
             return Ok(());
         }
         let limit = watchers.iter().map(|watcher| watcher.mode.memory_limit).min();
-        let list = points.iter().map(|point| (point.node, point.figures)).collect();
+        let list = points.iter().map(|point| (point.node, point.parts)).collect();
         let passes = self.passes(run.context, (list, limit.unwrap_or(0)))?;
         let mut rest = points.as_slice();
         for (executable, count) in &passes.passes {
@@ -259,26 +235,10 @@ impl Recipe {
             rest = later;
             let mut values = run.submit(executable)?.into_iter();
             for point in now {
-                let ty = self.graph.node(point.node).ty;
-                let seen = match point.figures {
-                    true => Seen::Figures(Statistics::read(
-                        ty.shape.elements(),
-                        values.by_ref().take(2).collect(),
-                    )?),
-                    false => match values.next() {
-                        Some(value) => Seen::Tensor(Tensor::from_value(value)),
-                        None => return Err(Refusal::new("a watched value is missing").into()),
-                    },
-                };
-                let mut watched = Watched {
-                    call: &infos[point.call],
-                    port: point.port,
-                    ty,
-                    seen,
-                    figures: false,
-                };
-                for &at in &point.watchers {
-                    watched.figures = watchers[at].mode.statistics;
+                let (info, asked) = &infos[point.call];
+                let mut watched = self.watched(point, info, *asked, &mut values)?;
+                for &(at, last) in &point.watchers {
+                    (watched.mode, watched.last) = (watchers[at].mode, last);
                     deliver(&watchers[at], &watched);
                 }
             }
@@ -286,47 +246,101 @@ impl Recipe {
         Ok(())
     }
 
+    /// The value of a point, from the next outputs of its pass.
+    fn watched<'a>(
+        &self,
+        point: &Point,
+        call: &'a CallInfo,
+        asked: Asked<'a>,
+        values: &mut dyn Iterator<Item = Value>,
+    ) -> Result<Watched<'a>> {
+        let ty = self.graph.node(point.node).ty;
+        let tensor = point.parts.value.then(|| values.next()).flatten();
+        let figures = match point.parts.figures {
+            true => Some(Statistics::read(ty.shape.elements(), values.take(2).collect())?),
+            false => None,
+        };
+        if point.parts.value && tensor.is_none() {
+            return Err(Refusal::new("a watched value is missing").into());
+        }
+        Ok(Watched {
+            call,
+            asked,
+            port: point.port,
+            ty,
+            tensor: tensor.map(Tensor::from_value),
+            figures,
+            mode: Mode::default(),
+            last: false,
+        })
+    }
+
     /// The calls that somebody wants, and their values.
-    fn points(&self, tag: Option<OpTag>, watchers: &[Arc<Watcher>]) -> (Vec<CallInfo>, Vec<Point>) {
+    fn points<'a>(
+        &self,
+        run: &Run<'a>,
+        watchers: &[Arc<Watcher>],
+    ) -> (Vec<(CallInfo, Asked<'a>)>, Vec<Point>) {
         let (mut infos, mut points) = (Vec::new(), Vec::new());
-        for call in calls(&self.graph, &self.given, tag) {
+        for mut call in calls(&self.graph, &self.given, run.tag) {
             // What the way back computes again was delivered on the way forward.
             if self.how.again && !call.tag.is_gradient() {
                 continue;
             }
-            let info = CallInfo::of(call.tag);
+            let (info, asked) = (CallInfo::of(call.tag), self.asked(run, &call));
             let wanted: Vec<usize> = (0..watchers.len())
-                .filter(|&at| (watchers[at].wants)(&info))
+                .filter(|&at| (watchers[at].wants)(&asked, &info))
                 .collect();
             if wanted.is_empty() {
                 continue;
             }
-            let inputs = (0..)
-                .zip(&call.operands)
-                .map(|(at, &node)| (Port::Input(at), node));
-            let outputs = (0..)
-                .zip(&call.results)
-                .map(|(at, &node)| (Port::Output(at), node));
-            for (port, node) in inputs.chain(outputs) {
-                let watchers_of: Vec<usize> = (wanted.iter().copied())
-                    .filter(|&at| match port {
-                        Port::Input(_) => watchers[at].mode.inputs,
-                        Port::Output(_) => watchers[at].mode.outputs,
-                    })
-                    .collect();
-                if !watchers_of.is_empty() {
-                    points.push(Point {
-                        node,
-                        call: infos.len(),
-                        port,
-                        figures: watchers_of.iter().all(|&at| watchers[at].mode.statistics),
-                        watchers: watchers_of,
-                    });
+            self.unite(run, &mut call.operands);
+            let first = points.len();
+            points.extend(points_of(&call, infos.len(), &wanted, watchers));
+            // Who gets a value of the call gets one that is the last.
+            for at in wanted {
+                let own = points[first..]
+                    .iter_mut()
+                    .rev()
+                    .flat_map(|point: &mut Point| &mut point.watchers);
+                if let Some((_, last)) = own.into_iter().find(|(watcher, _)| *watcher == at) {
+                    *last = true;
                 }
             }
-            infos.push(info);
+            infos.push((info, asked));
         }
         (infos, points)
+    }
+
+    /// Leaves one of several operands that are the same tensor: an op that runs by itself has an argument for each.
+    fn unite(&self, run: &Run<'_>, operands: &mut Vec<NodeId>) {
+        let argument = |id: NodeId| match self.graph.node(id).op {
+            Op::Input(at) => match run.args.get(at as usize) {
+                Some(Arg::Value(value)) => Some((value.storage.address(), value.layout)),
+                Some(Arg::Scalar(_)) | None => None,
+            },
+            _ => None,
+        };
+        let mut seen = Vec::new();
+        operands.retain(|&id| {
+            let known = argument(id);
+            let fresh = known.is_none() || !seen.contains(&known);
+            seen.push(known);
+            fresh
+        });
+    }
+
+    fn asked<'a>(&self, run: &Run<'a>, call: &Call) -> Asked<'a> {
+        let sums = |op: &Op| matches!(op, Op::Reduce { .. } | Op::Scan { .. } | Op::Scatter { .. });
+        Asked {
+            context: run.context,
+            graph: if run.tag.is_some() { 0 } else { self.number },
+            reduces: call.nodes.iter().any(|&id| sums(&self.graph.node(id).op)),
+            infinite: call
+                .constants
+                .iter()
+                .any(|&id| self.number(run, id).is_infinite()),
+        }
     }
 
     fn passes(&self, context: &Context, list: List) -> Result<Arc<Passes>> {
@@ -340,12 +354,14 @@ impl Recipe {
             let (now, later) = rest.split_at(count);
             rest = later;
             let mut graph = self.graph.without_outputs();
-            for &(node, figures) in now {
-                let outputs = match figures {
-                    true => statistics::add(&mut graph, node)?.to_vec(),
-                    false => vec![node],
-                };
-                outputs.into_iter().for_each(|output| graph.output(output));
+            for &(node, parts) in now {
+                if parts.value {
+                    graph.output(node);
+                }
+                if parts.figures {
+                    let figures = statistics::add(&mut graph, node)?;
+                    figures.into_iter().for_each(|output| graph.output(output));
+                }
             }
             passes.push((self.executable(context, &graph)?, count));
         }
@@ -360,14 +376,48 @@ impl Recipe {
     }
 
     /// How many of the first values fit into `limit` bytes; at least one.
-    fn fitting(&self, list: &[(NodeId, bool)], limit: u64) -> usize {
+    fn fitting(&self, list: &[(NodeId, Parts)], limit: u64) -> usize {
         let mut bytes = 0_u64;
-        let fits = |&(node, figures): &(NodeId, bool)| {
+        let fits = |&(node, parts): &(NodeId, Parts)| {
             let ty = self.graph.node(node).ty;
             let own = ty.shape.elements() as u64 * ty.dtype.size() as u64;
-            bytes = bytes.saturating_add(if figures { 0 } else { own });
+            bytes = bytes.saturating_add(if parts.value { own } else { 0 });
             bytes <= limit
         };
         list.iter().map(fits).take_while(|fits| *fits).count().max(1)
     }
+}
+
+/// The values of a call that watchers want, of those that want the call.
+fn points_of(call: &Call, number: usize, wanted: &[usize], watchers: &[Arc<Watcher>]) -> Vec<Point> {
+    let inputs = (0..)
+        .zip(&call.operands)
+        .map(|(at, &node)| (Port::Input(at), node));
+    let outputs = (0..)
+        .zip(&call.results)
+        .map(|(at, &node)| (Port::Output(at), node));
+    let mut points = Vec::new();
+    for (port, node) in inputs.chain(outputs) {
+        let mode = |at: usize| watchers[at].mode;
+        let of: Vec<(usize, bool)> = (wanted.iter().copied())
+            .filter(|&at| match port {
+                Port::Input(_) => mode(at).inputs,
+                Port::Output(_) => mode(at).outputs,
+            })
+            .map(|at| (at, false))
+            .collect();
+        if !of.is_empty() {
+            points.push(Point {
+                node,
+                call: number,
+                port,
+                parts: Parts {
+                    value: of.iter().any(|&(at, _)| mode(at).values),
+                    figures: of.iter().any(|&(at, _)| mode(at).figures),
+                },
+                watchers: of,
+            });
+        }
+    }
+    points
 }

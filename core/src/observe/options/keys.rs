@@ -1,8 +1,8 @@
 //! The keys, a row each.
 
 use super::{ProfileOptions, ProfilingOptions};
-use crate::observe::by_name::{Key, OptionKey, WrongOption, parsed, set_all, store};
 use crate::observe::{Metric, Schedule};
+use crate::options::by_name::{Key, OptionKey, WrongOption, parsed, set_all, store};
 use serde_json::Value;
 
 type Result<T> = std::result::Result<T, WrongOption>;
@@ -112,11 +112,16 @@ fn schedule(to: &mut Option<Schedule>, value: &Value) -> Result<Option<()>> {
 }
 
 fn profiling(to: &mut Option<ProfilingOptions>, value: &Value) -> Result<Option<()>> {
+    store(to, Some(Some(profiling_of(value)?)))
+}
+
+/// The options of an object, or of its text.
+pub(super) fn profiling_of(value: &Value) -> Result<ProfilingOptions> {
     let inside = match value {
         Value::String(text) => parsed("profiling_options", text)?,
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.clone(),
     };
     let mut options = ProfilingOptions::default();
     set_all(PROFILING, &mut options, &inside)?;
-    store(to, Some(Some(options)))
+    Ok(options)
 }

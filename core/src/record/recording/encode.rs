@@ -2,8 +2,8 @@
 
 use super::codec::Out;
 use super::{MAGIC, Record};
+use crate::record::frames;
 use std::io::{self, Write};
-use thalweg_hal::kit::frames;
 
 /// Records that are written in one piece.
 #[derive(Clone, Debug, Default)]
@@ -52,10 +52,8 @@ impl<W: Write> Writer<W> {
         if payload.is_empty() {
             return Ok(());
         }
-        let head = frames::head(payload)?;
-        let mut whole = Vec::with_capacity(head.len() + payload.len());
-        whole.extend(head);
-        whole.extend(payload);
+        // One call, so that a process that ends at once leaves a frame whole or not at all, as far as the system goes.
+        let whole = frames::frame(payload)?;
         self.to.write_all(&whole)?;
         self.to.flush()?;
         self.written += whole.len() as u64;

@@ -17,7 +17,8 @@ mod encode;
 #[cfg(test)]
 mod tests;
 
-pub use decode::{Cut, Reader};
+pub use super::frames::Cut;
+pub use decode::Reader;
 pub use encode::{Frame, Writer};
 
 /// Number of an interned text; 0 is the empty text.

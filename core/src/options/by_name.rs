@@ -48,7 +48,7 @@ pub fn wrong(key: &str, value: impl ToString, allowed: &str) -> WrongOption {
 }
 
 /// The text, which may be of any length and have many lines, for a message of one.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let shown = |c: char| if c.is_control() { ' ' } else { c };
     text.chars().map(shown).take(80).collect()
 }

@@ -1,0 +1,117 @@
+//! The keys of a session, a row each: in code, in files and in the environment.
+
+use super::options::{GraphRunMode, SessionOptions};
+use super::profiling;
+pub(super) use crate::context::PRECISION_MODE;
+use crate::context::Precision;
+use crate::error::SessionError;
+use crate::observe::by_name::{WrongOption, near, store, wrong};
+use serde_json::Value;
+use thalweg_hal::settings::{Setting, Values, Way};
+
+/// A key of [`SessionOptions`].
+pub(super) struct SessionKey {
+    /// Its name, variable, default and effect.
+    pub(super) setting: Setting,
+    /// Sets it; `None` for a value that it does not take.
+    set: fn(&mut SessionOptions, &Value) -> Result<Option<()>, WrongOption>,
+}
+
+pub(super) const GRAPH_RUN_MODE: Setting = Setting {
+    key: "graph_run_mode",
+    variable: "THALWEG_GRAPH_RUN_MODE",
+    way: Way::Session,
+    values: Values::Range("1 or 0"),
+    default: "1",
+    about: "1 for training, 0 for inference: then gradients are errors.",
+    read_by: "`SessionOptions`",
+};
+
+pub(super) const PROFILING_MODE: Setting = Setting {
+    key: "profiling_mode",
+    variable: "THALWEG_PROFILING_MODE",
+    way: Way::Session,
+    values: Values::Range("true or false"),
+    default: "false",
+    about: "Whether the process is profiled, from the start of the session to its end.",
+    read_by: "`SessionOptions`",
+};
+
+pub(super) const PROFILING_OPTIONS: Setting = Setting {
+    key: "profiling_options",
+    variable: "THALWEG_PROFILING_OPTIONS",
+    way: Way::Session,
+    values: Values::Range(
+        "traces with `:` between them (`training_trace:task_trace`, `op_trace`), or an object with result_path, training_trace, task_trace, aicpu_trace, op_trace",
+    ),
+    default: "none",
+    about: "What that profile records. Without it, ops and kernels into `output/profile/rank_{r}/profiler`.",
+    read_by: "`SessionOptions`",
+};
+
+/// Every key, in the order of the documentation.
+pub(super) const KEYS: &[SessionKey] = &[
+    SessionKey {
+        setting: PRECISION_MODE,
+        set: |to, value| {
+            store(
+                &mut to.precision_mode,
+                value.as_str().and_then(|name| name.parse::<Precision>().ok()),
+            )
+        },
+    },
+    SessionKey {
+        setting: GRAPH_RUN_MODE,
+        set: |to, value| {
+            let mode = match value.as_u64() {
+                Some(0) => Some(GraphRunMode::Inference),
+                Some(1) => Some(GraphRunMode::Train),
+                Some(_) | None => None,
+            };
+            store(&mut to.graph_run_mode, mode)
+        },
+    },
+    SessionKey {
+        setting: PROFILING_MODE,
+        set: |to, value| store(&mut to.profiling_mode, value.as_bool()),
+    },
+    SessionKey {
+        setting: PROFILING_OPTIONS,
+        set: |to, value| store(&mut to.profiling_options, Some(Some(profiling::of(value)?))),
+    },
+];
+
+impl SessionOptions {
+    /// Every key.
+    pub fn keys() -> impl Iterator<Item = Setting> {
+        KEYS.iter().map(|key| key.setting)
+    }
+}
+
+/// The key of a name.
+pub(super) fn find(name: &str, value: &Value) -> Result<&'static SessionKey, SessionError> {
+    let found = KEYS.iter().find(|key| key.setting.key == name);
+    found.ok_or_else(|| {
+        let names = near(name, KEYS.iter().map(|key| key.setting.key));
+        wrong(name, value, &format!("there is no such key; {names}")).into()
+    })
+}
+
+impl SessionKey {
+    /// Sets the option; `name` is what the user called it.
+    pub(super) fn store(
+        &self,
+        to: &mut SessionOptions,
+        name: &str,
+        value: &Value,
+    ) -> Result<(), SessionError> {
+        let allowed = match self.setting.values {
+            Values::OneOf(words) => words.join(" or "),
+            Values::Range(text) => text.to_owned(),
+        };
+        match (self.set)(to, value)? {
+            Some(()) => Ok(()),
+            None => Err(wrong(name, value, &format!("it takes {allowed}")).into()),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What holds for all contexts of the process.
+
+use super::keys::{self, GRAPH_RUN_MODE, PRECISION_MODE, PROFILING_MODE, PROFILING_OPTIONS};
+use super::profiling;
+use crate::context::Precision;
+use crate::error::failure::Refusal;
+use crate::error::{Result, SessionError};
+use crate::observe::ProfilingOptions;
+use crate::observe::by_name::{parsed, wrong};
+use serde_json::Value;
+use std::path::Path;
+
+/// What the process computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum GraphRunMode {
+    /// 0: results alone. Gradients are errors, so that no program trains by mistake.
+    Inference = 0,
+    /// 1: gradients too.
+    #[default]
+    Train = 1,
+}
+
+/// Options of the session: see [`Runtime::init`](super::Runtime::init). [`SessionOptions::keys`] lists them.
+///
+/// ```
+/// use thalweg::session::{GraphRunMode, SessionOptions};
+/// let options = SessionOptions::from_toml("graph_run_mode = 0")?;
+/// assert_eq!(options, SessionOptions::default().graph_run_mode(GraphRunMode::Inference));
+/// let wrong = SessionOptions::from_toml("graph_mode = 0").unwrap_err();
+/// assert_eq!(wrong.to_string(), "graph_mode is 0; there is no such key; near it are graph_run_mode");
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct SessionOptions {
+    pub(super) precision_mode: Precision,
+    pub(super) graph_run_mode: GraphRunMode,
+    pub(super) profiling_mode: bool,
+    pub(super) profiling_options: Option<ProfilingOptions>,
+}
+
+crate::options! { SessionOptions {
+    /// In which dtypes ops compute, in contexts that do not say it themselves.
+    precision_mode: Precision,
+    /// Whether there are gradients.
+    graph_run_mode: GraphRunMode,
+    /// Whether the process is profiled, from the start of the session to its end.
+    profiling_mode: bool,
+    /// What the profile records, and where to. Needs `profiling_mode`.
+    profiling_options: ProfilingOptions,
+} }
+
+impl SessionOptions {
+    /// The options of an object in JSON; keys that it lacks have their defaults.
+    ///
+    /// # Errors
+    /// Text that is no object, a key that does not exist, a value or combination that is not allowed: one line with key, value and
+    /// what is allowed.
+    pub fn from_json(text: &str) -> Result<SessionOptions> {
+        SessionOptions::of(&parsed("the options", text).map_err(SessionError::from)?)
+    }
+
+    /// The options of a TOML text; keys that it lacks have their defaults.
+    ///
+    /// # Errors
+    /// As [`SessionOptions::from_json`].
+    pub fn from_toml(text: &str) -> Result<SessionOptions> {
+        let object: Value = toml::from_str(text).map_err(|error| {
+            let allowed = format!("they are TOML: {}", error.message().replace('\n', ", "));
+            SessionError::from(wrong("the options", text, &allowed))
+        })?;
+        SessionOptions::of(&object)
+    }
+
+    /// The options of a TOML file.
+    ///
+    /// # Errors
+    /// The file cannot be read; as [`SessionOptions::from_toml`].
+    pub fn from_file(path: impl AsRef<Path>) -> Result<SessionOptions> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Refusal::new(format!("options in {}: {error}", path.display())))?;
+        SessionOptions::from_toml(&text)
+    }
+
+    /// The options of the environment: `THALWEG_` and the key in upper case, such as `THALWEG_GRAPH_RUN_MODE`.
+    ///
+    /// # Errors
+    /// As [`SessionOptions::from_json`].
+    pub fn from_env() -> Result<SessionOptions> {
+        SessionOptions::from_variables(|name| {
+            std::env::var_os(name).map(|text| text.to_string_lossy().into_owned())
+        })
+    }
+
+    pub(super) fn from_variables(value: impl Fn(&str) -> Option<String>) -> Result<SessionOptions> {
+        let mut options = SessionOptions::default();
+        for key in keys::KEYS {
+            let variable = key.setting.variable;
+            if let Some(text) = value(variable) {
+                let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+                key.store(&mut options, variable, &value)?;
+            }
+        }
+        options.check()?;
+        Ok(options)
+    }
+
+    fn of(object: &Value) -> Result<SessionOptions> {
+        let mut options = SessionOptions::default();
+        let Value::Object(object) = object else {
+            return Err(
+                SessionError::from(wrong("the options", object, "they are an object in JSON")).into(),
+            );
+        };
+        for (name, value) in object {
+            keys::find(name, value)?.store(&mut options, name, value)?;
+        }
+        options.check()?;
+        Ok(options)
+    }
+
+    /// Whether the values are allowed together.
+    ///
+    /// # Errors
+    /// Values that are not.
+    pub fn check(&self) -> Result<()> {
+        match (&self.profiling_options, self.profiling_mode) {
+            (None, _) => Ok(()),
+            (Some(_), false) => {
+                let allowed = "they need profiling_mode";
+                Err(SessionError::from(wrong(PROFILING_OPTIONS.key, "given", allowed)).into())
+            }
+            (Some(options), true) => profiling::check(options),
+        }
+    }
+
+    /// The options by their keys, as texts.
+    pub(super) fn texts(&self) -> [(&'static str, String); 4] {
+        let profiling = match &self.profiling_options {
+            None => "none".to_owned(),
+            Some(options) => profiling::text(options),
+        };
+        [
+            (PRECISION_MODE.key, self.precision_mode.to_string()),
+            (GRAPH_RUN_MODE.key, (self.graph_run_mode as u8).to_string()),
+            (PROFILING_MODE.key, self.profiling_mode.to_string()),
+            (PROFILING_OPTIONS.key, profiling),
+        ]
+    }
+}
