@@ -8,6 +8,7 @@ use crate::record::calls;
 use parking_lot::{RwLock, RwLockReadGuard};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
 
 /// A recorded op. [`Op::Input`] is a placeholder of the trace with the id `trace`.
@@ -81,8 +82,9 @@ impl Drop for Lazy {
 
 thread_local! {
     static BODY: Cell<bool> = const { Cell::new(false) };
-    /// What the innermost trace does beside computing, in the order of calls.
-    static EFFECTS: RefCell<Vec<Tensor>> = const { RefCell::new(Vec::new()) };
+    /// What the innermost trace does beside computing, in the order of calls. It is empty outside of traces, and what needs no drop can
+    /// be reached until a thread is gone: ops run in destructors of its other values.
+    static EFFECTS: RefCell<ManuallyDrop<Vec<Tensor>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
 /// Records what the innermost trace does beside computing: an op of the host that nobody has to use. The result is its token.
@@ -101,7 +103,7 @@ pub(crate) fn record_effect(
 
 /// The effects of the innermost trace so far, which forgets them.
 pub(crate) fn take_effects() -> Vec<Tensor> {
-    EFFECTS.take()
+    ManuallyDrop::into_inner(EFFECTS.take())
 }
 
 /// Operands as a recorded op keeps them.
@@ -118,9 +120,9 @@ fn with_effects<R>(body: impl FnOnce() -> R) -> R {
     struct Restore(Vec<Tensor>);
     impl Drop for Restore {
         fn drop(&mut self) {
-            let own = EFFECTS.replace(std::mem::take(&mut self.0));
+            let own = EFFECTS.replace(ManuallyDrop::new(std::mem::take(&mut self.0)));
             // What they hold may call a backend.
-            drop(own);
+            drop(ManuallyDrop::into_inner(own));
         }
     }
     let _restore = Restore(take_effects());
