@@ -65,46 +65,28 @@ fn passes_on(node: &Node, place: usize) -> bool {
 }
 
 fn passes_on_by(op: ScalarOp, place: usize) -> bool {
+    // Others may bound infinities, or leave an operand out: one flag too many is right, one too few is not.
     match op {
-        ScalarOp::Neg
-        | ScalarOp::Abs
-        | ScalarOp::Floor
-        | ScalarOp::Ceil
-        | ScalarOp::Trunc
-        | ScalarOp::Round
-        | ScalarOp::Sqrt
-        | ScalarOp::Log
-        | ScalarOp::Log1p
-        | ScalarOp::Sin
-        | ScalarOp::Cos
-        | ScalarOp::Cbrt
-        | ScalarOp::Add
-        | ScalarOp::Sub
-        | ScalarOp::Mul
-        | ScalarOp::Fma => true,
         ScalarOp::Div => place == 0,
-        // Infinities become finite, or an operand is not taken.
-        ScalarOp::Sign
-        | ScalarOp::Not
-        | ScalarOp::Exp
-        | ScalarOp::Expm1
-        | ScalarOp::Tanh
-        | ScalarOp::Erf
-        | ScalarOp::Rem
-        | ScalarOp::Pow
-        | ScalarOp::Atan2
-        | ScalarOp::Max
-        | ScalarOp::Min
-        | ScalarOp::And
-        | ScalarOp::Or
-        | ScalarOp::Xor
-        | ScalarOp::Shl
-        | ScalarOp::Shr
-        | ScalarOp::Eq
-        | ScalarOp::Ne
-        | ScalarOp::Lt
-        | ScalarOp::Le
-        | ScalarOp::Select => false,
+        op => matches!(
+            op,
+            ScalarOp::Neg
+                | ScalarOp::Abs
+                | ScalarOp::Floor
+                | ScalarOp::Ceil
+                | ScalarOp::Trunc
+                | ScalarOp::Round
+                | ScalarOp::Sqrt
+                | ScalarOp::Log
+                | ScalarOp::Log1p
+                | ScalarOp::Sin
+                | ScalarOp::Cos
+                | ScalarOp::Cbrt
+                | ScalarOp::Add
+                | ScalarOp::Sub
+                | ScalarOp::Mul
+                | ScalarOp::Fma
+        ),
     }
 }
 
