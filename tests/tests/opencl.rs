@@ -163,23 +163,19 @@ fn two_streams_overlap() {
     assert!(before > 0 && after > 0, "{before} ns, {after} ns");
 }
 
-/// Uploads overlap with energies on two streams: by turns in one run, the better of each. What else the machine does may disturb a
-/// run, but not each of some.
+/// Uploads overlap with energies on two streams: by turns in one run, the better of each.
 #[test]
 fn two_streams_are_not_slower() {
-    const ROUNDS: usize = 7;
-    const RUNS: usize = 4;
+    // So many that what else the machine does leaves some rounds of each alone.
+    const ROUNDS: usize = 28;
     let Some(runtime) = runtime() else { return };
     let opencl = runtime.backend(OPENCL).unwrap();
-    let is_slower = |_| {
-        let [plain, streams] = acceptance::plain_and_two_streams(&opencl, 50, ROUNDS).unwrap();
-        eprintln!("plain {plain:?}, two streams {streams:?}");
-        // A twentieth for the clock.
-        streams > plain + plain / 20
-    };
+    let [plain, streams] = acceptance::plain_and_two_streams(&opencl, 50, ROUNDS).unwrap();
+    eprintln!("plain {plain:?}, two streams {streams:?}");
+    // A twentieth for the clock and for what else the machine does.
     assert!(
-        !(0..RUNS).all(is_slower),
-        "two streams are slower in {RUNS} of {RUNS} runs"
+        streams <= plain + plain / 20,
+        "plain {plain:?}, two streams {streams:?}"
     );
 }
 
