@@ -135,7 +135,8 @@ pub(super) struct Content {
     pub(super) launches: (u64, Vec<Event>),
     /// The same of memory.
     pub(super) memory: (u64, Vec<Event>),
-    /// Events that were being written when the process was killed.
+    /// Events that are lost: half written when the process was killed, or written over by a thread
+    /// that was stopped in its writing until the ring came round.
     pub(super) torn: usize,
 }
 
@@ -210,8 +211,10 @@ mod tests {
         });
         mapped.push(Kind::Memory, content(7));
         let read = Content::of(&std::fs::read(&path).unwrap()).unwrap();
-        assert_eq!((read.torn, read.status, read.launches.0), (0, None, 12_000));
-        assert_eq!(read.launches.1.len(), EVENTS);
+        assert_eq!((read.status, read.launches.0), (None, 12_000));
+        // A thread that is stopped inside `push` writes over a newer event when it goes on.
+        assert!(read.torn <= 4, "{}", read.torn);
+        assert_eq!(read.launches.1.len(), EVENTS - read.torn);
         let mut last = [None; 4];
         for event in &read.launches.1 {
             let [of, ..] = event.content;
