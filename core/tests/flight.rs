@@ -428,7 +428,7 @@ fn what_is_killed_is_good_to_the_last_launch() {
         ("THALWEG_RDR_ENABLE", "1"),
         ("THALWEG_RDR_PATH", folder.path().to_str().unwrap()),
     ];
-    for round in 0..20 {
+    for round in 0..100 {
         let mut child: Child = command("for ever", &on).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         lines

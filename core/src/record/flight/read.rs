@@ -1,7 +1,7 @@
 //! What a flight recorder left behind.
 
 use super::error::FlightError;
-use super::ring::{Content, Event, TIMED};
+use super::ring::{Content, Event, TAKEN};
 use super::table::Table;
 use super::{ERRORS, NAMES, RING};
 use crate::record::recording::{Place, Program, Reader, Record, Start};
@@ -211,14 +211,14 @@ impl Flight {
     }
 }
 
-/// The events with the time of the one in [`TIMED`] that has one, in nanoseconds since the start.
+/// The events with the time of the one in [`TAKEN`] that has one, in nanoseconds since the start.
 fn times(events: &[Event], start: u64) -> impl Iterator<Item = (&Event, Option<u64>)> {
     let mut last: Option<(u64, u64)> = None;
     events.iter().map(move |event| {
         if let Some(time) = event.time {
-            last = Some((event.number / TIMED, time.saturating_sub(start)));
+            last = Some((event.number / TAKEN, time.saturating_sub(start)));
         }
-        let time = last.filter(|(group, _)| *group == event.number / TIMED);
+        let time = last.filter(|(group, _)| *group == event.number / TAKEN);
         (event, time.map(|(_, time)| time))
     })
 }
@@ -367,7 +367,11 @@ impl fmt::Display for Flight {
             self.launched
         )?;
         if self.torn > 0 {
-            writeln!(f, "{} events were under way at the end", self.torn)?;
+            writeln!(
+                f,
+                "{} events were being written at the end, or were written over",
+                self.torn
+            )?;
         }
         for launch in self.launches.iter().skip(kept.saturating_sub(SHOWN)) {
             let what = if launch.name.is_empty() {
