@@ -82,7 +82,11 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-fn lenet(cx: &Context) -> Result<Sequential> {
+/// LeNet-5 for images of 28 by 28.
+///
+/// # Errors
+/// Those of its parameters.
+pub fn lenet(cx: &Context) -> Result<Sequential> {
     let around = ConvOptions::new().padding(2);
     Ok(Sequential::new()
         .then(Conv2d::new(1, 6, [5, 5], around, cx)?)
