@@ -132,6 +132,21 @@ fn judge_validated(subject: impl Into<Option<Subject>>, group: &str, unsupported
     assert!(logged.is_empty(), "{}", logged.join("\n"));
 }
 
+/// The embedded CPU at an instruction set, if this machine has it.
+fn cpu_at(isa: &str) -> Option<Subject> {
+    set_config("cpu.isa", Some(isa));
+    let opened = Runtime::new(Registry::new(LoaderOptions::default())).device("cpu");
+    match opened {
+        Ok(_) => Some(Subject::embedded("cpu").unwrap()),
+        Err(error) => {
+            let text = error.to_string();
+            assert!(text.contains("this processor lacks"), "{text}");
+            plugins::skip::skip("machine", text);
+            None
+        }
+    }
+}
+
 /// The backend in plain C, built once for the tests of one process.
 fn plain() -> &'static Path {
     static FILE: OnceLock<PathBuf> = OnceLock::new();
@@ -271,6 +286,10 @@ backends! {
     cpu_embedded = Subject::embedded("cpu").unwrap(), ["binary: capability", "lower it", "no hardware counters"],
         [core, memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, library, programs,
         profile, concurrency, acceptance];
+    cpu_baseline = cpu_at("baseline"), ["binary: capability", "lower it", "no hardware counters"],
+        [rows, forms, arguments, some_scalars, some_casts, some_reductions, some_random, library];
+    cpu_avx2 = cpu_at("avx2"), ["binary: capability", "lower it", "no hardware counters"],
+        [rows, forms, arguments, some_scalars, some_casts, some_reductions, some_random, library];
     // The same kernels as above; `cargo xtask ci` runs the whole kit over the file.
     cpu_plugin = load(&plugins::built("thalweg_cpu")), ["binary: capability", "lower it", "no hardware counters"],
         [core, memory, streams, events, errors, forms, programs, profile, concurrency];

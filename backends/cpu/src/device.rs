@@ -1,7 +1,7 @@
 //! The host's processor as a device.
 
 use crate::counters::Counters;
-use crate::isa::Isa;
+use crate::isa::{Isa, narrow};
 use crate::kernel::CpuKernel;
 use crate::memory::Chunk;
 use crate::profile::{Recorded, Silent};
@@ -41,7 +41,7 @@ impl Backend for CpuBackend {
     fn properties(&self, _ordinal: u32) -> Result<Properties> {
         Ok(Properties {
             name: model_name(),
-            arch: format!("{} {}", std::env::consts::ARCH, isa_name()),
+            arch: arch(Isa::chosen(self.host)?),
             id: String::new(),
             kind: Kind::Cpu,
             compute_units: cores(),
@@ -65,6 +65,7 @@ impl Backend for CpuBackend {
     fn open(&self, _ordinal: u32) -> Result<CpuDevice> {
         Ok(CpuDevice {
             host: self.host,
+            isa: Isa::chosen(self.host)?,
             account: Account::new(memory_info()?.total),
             recorder: Recorder::new(),
             counters: Mutex::new(None),
@@ -87,19 +88,12 @@ fn model_name() -> String {
     )
 }
 
-fn isa_name() -> &'static str {
-    match Isa::detect() {
-        Isa::Baseline => "baseline",
-        Isa::Avx2 => "avx2",
-        Isa::Avx512 => "avx512",
-    }
-}
-
-fn vector_bits() -> u64 {
-    match Isa::detect() {
-        Isa::Baseline => 128,
-        Isa::Avx2 => 256,
-        Isa::Avx512 => 512,
+/// The instruction set in use, and those for narrow types that are there: `x86_64 avx512, has avx512_bf16 avx512_vnni`.
+fn arch(isa: Isa) -> String {
+    let (used, narrow) = (format!("{} {}", std::env::consts::ARCH, isa.name()), narrow());
+    match narrow.is_empty() {
+        true => used,
+        false => format!("{used}, has {}", narrow.join(" ")),
     }
 }
 
@@ -126,6 +120,7 @@ fn cache(level: u32) -> Option<u64> {
 /// The processor.
 pub struct CpuDevice {
     host: Host,
+    isa: Isa,
     account: Arc<Account>,
     recorder: Arc<Recorder>,
     // Since somebody asked for them in the profile that runs.
@@ -152,7 +147,7 @@ impl Device for CpuDevice {
             PropertyKey::L1Cache => cache(1),
             PropertyKey::L2Cache => cache(2),
             PropertyKey::L3Cache => cache(3),
-            PropertyKey::VectorBits => Some(vector_bits()),
+            PropertyKey::VectorBits => Some(self.isa.bits()),
             PropertyKey::Threads => Some(self.host.max_threads() as u64),
             _ => None,
         }
@@ -245,7 +240,7 @@ impl Device for CpuDevice {
 
     fn compile(&self, source: &Source<'_>, options: &str) -> Result<CpuKernel> {
         match options.lines().find(|line| !line.trim().is_empty()) {
-            None => CpuKernel::compile(source),
+            None => CpuKernel::compile(source, self.isa),
             Some(option) => Err(Error::invalid_argument(format!(
                 "the CPU backend knows no compile option `{option}`"
             ))),

@@ -1,6 +1,20 @@
-//! Instruction sets that loops are compiled for.
+//! Instruction sets that loops are compiled for: what the machine has, and which one a device uses.
 
 use std::sync::OnceLock;
+use thalweg_hal::settings::{Setting, Values, Way};
+use thalweg_hal::{Error, Host, Result};
+
+/// The instruction set that a device uses.
+pub const ISA: Setting = Setting {
+    key: "cpu.isa",
+    variable: "THALWEG_CPU_ISA",
+    way: Way::Config,
+    values: Values::OneOf(&["best", "avx512", "avx2", "baseline"]),
+    default: "best",
+    about: "The instruction set of the CPU's kernels. `best` is the best one of the processor, and one that the processor lacks is an \
+            error. Every one computes the same bits. It is read when the device is opened.",
+    read_by: "backend cpu",
+};
 
 /// An instruction set; every one computes the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,6 +31,24 @@ impl Isa {
     /// Every instruction set, the least first.
     pub const ALL: [Isa; 3] = [Isa::Baseline, Isa::Avx2, Isa::Avx512];
 
+    /// `baseline`, `avx2`, `avx512`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Isa::Baseline => "baseline",
+            Isa::Avx2 => "avx2",
+            Isa::Avx512 => "avx512",
+        }
+    }
+
+    /// Bits of its registers.
+    pub const fn bits(self) -> u64 {
+        match self {
+            Isa::Baseline => 128,
+            Isa::Avx2 => 256,
+            Isa::Avx512 => 512,
+        }
+    }
+
     /// Whether this machine has it.
     pub fn is_available(self) -> bool {
         self <= Isa::detect()
@@ -26,6 +58,32 @@ impl Isa {
     pub fn detect() -> Isa {
         static BEST: OnceLock<Isa> = OnceLock::new();
         *BEST.get_or_init(probe)
+    }
+
+    /// The one that is set, or the best.
+    ///
+    /// # Errors
+    /// A word that [`ISA`] does not take, and an instruction set that this machine lacks.
+    pub fn chosen(host: Host) -> Result<Isa> {
+        let word = ISA.word(host)?;
+        match Isa::ALL.into_iter().find(|isa| isa.name() == word) {
+            None => Ok(Isa::detect()),
+            Some(isa) if isa.is_available() => Ok(isa),
+            Some(isa) => Err(isa.missing()),
+        }
+    }
+
+    /// The error of asking for it where the machine lacks it.
+    pub(crate) fn missing(self) -> Error {
+        let has: Vec<_> = (Isa::ALL.into_iter().filter(|isa| isa.is_available()))
+            .map(Isa::name)
+            .collect();
+        Error::unsupported(format!(
+            "{} is `{}`, which this processor lacks; it has {}: set one of them, or `best`",
+            ISA.key,
+            self.name(),
+            has.join(", ")
+        ))
     }
 }
 
@@ -50,6 +108,42 @@ fn probe() -> Isa {
 #[cfg(not(target_arch = "x86_64"))]
 fn probe() -> Isa {
     Isa::Baseline
+}
+
+/// Instructions for narrow types that this machine has, whatever device uses them.
+pub(crate) fn narrow() -> Vec<&'static str> {
+    #[cfg(target_arch = "x86_64")]
+    let found = [
+        ("avx512_bf16", is_x86_feature_detected!("avx512bf16")),
+        ("avx512_vnni", is_x86_feature_detected!("avx512vnni")),
+        ("avx_vnni", is_x86_feature_detected!("avxvnni")),
+        ("amx", has_amx()),
+    ];
+    #[cfg(not(target_arch = "x86_64"))]
+    let found = [("", false); 0];
+    let names = found.into_iter().filter(|(_, there)| *there);
+    names.map(|(name, _)| name).collect()
+}
+
+/// Whether the processor has AMX with tiles of bf16 and int8, and the system saves its registers.
+#[cfg(target_arch = "x86_64")]
+fn has_amx() -> bool {
+    use std::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
+
+    /// AMX-BF16, AMX-TILE and AMX-INT8 of leaf 7.
+    const AMX: u32 = 1 << 22 | 1 << 24 | 1 << 25;
+    /// XTILECFG and XTILEDATA.
+    const TILES: u64 = 3 << 17;
+
+    #[target_feature(enable = "xsave")]
+    unsafe fn saved() -> u64 {
+        // SAFETY: the caller has found XSAVE switched on.
+        unsafe { _xgetbv(0) }
+    }
+    let switched_on = __cpuid(1).ecx & 1 << 27 != 0;
+    let listed = __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & AMX == AMX;
+    // SAFETY: OSXSAVE says that the instruction may be used.
+    switched_on && listed && unsafe { saved() } & TILES == TILES
 }
 
 /// A loop that is compiled once per instruction set: `versions! { Name: fn(args) }` defines, for a trait `Name` whose

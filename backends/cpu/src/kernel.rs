@@ -2,6 +2,7 @@
 
 use crate::device::CpuDevice;
 use crate::exec::{Arg, Args, Program};
+use crate::isa::Isa;
 use crate::library::LibraryKernel;
 use crate::parallel::Parallel;
 use arrayvec::ArrayVec;
@@ -25,10 +26,10 @@ impl CpuKernel {
         }
     }
 
-    pub(crate) fn compile(source: &Source<'_>) -> Result<CpuKernel> {
+    pub(crate) fn compile(source: &Source<'_>, isa: Isa) -> Result<CpuKernel> {
         Ok(match source {
-            Source::Kernel(kernel, _) => CpuKernel::Program(Program::compile(kernel)?),
-            Source::Library(op) => CpuKernel::Library(LibraryKernel::compile(op)?),
+            Source::Kernel(kernel, _) => CpuKernel::Program(Program::compile(kernel, isa)?),
+            Source::Library(op) => CpuKernel::Library(LibraryKernel::compile(op, isa)?),
         })
     }
 

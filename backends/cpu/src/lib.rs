@@ -3,7 +3,8 @@
 //! Programs get it with `thalweg`'s feature `embedded-cpu`. `backends/cpu/plugin` builds the same code as a plugin. Nothing here is
 //! called directly: open the target `cpu`.
 //!
-//! AVX2 and AVX-512 are found when the program runs. Bits do not depend on the number of threads, because the order of a sum follows
+//! AVX2 and AVX-512 are found when the program runs, and `cpu.isa` asks for one of them. Bits depend neither on the instruction set nor
+//! on the number of threads, because the order of a sum follows
 //! from extents alone.
 //!
 //! # Map

@@ -17,9 +17,10 @@ pub(crate) struct Subject {
     pub(crate) takes: fn(usize, DType) -> bool,
 }
 
-/// Runs a case in both modes and compiled: results are those that are stored, and the same bits each time.
-pub(crate) fn judge(case: &Case, float: DType, subject: &Subject) -> Result<(), String> {
-    let eager = outputs(case, float, &subject.eager)?;
+/// Runs a case in both modes and compiled: results are those that are stored, and the same bits each time. The bits of the
+/// results and of the gradients in eager mode.
+pub(crate) fn judge(case: &Case, float: DType, subject: &Subject) -> Result<Vec<Vec<u64>>, String> {
+    let mut eager = outputs(case, float, &subject.eager)?;
     let recorded = outputs(case, float, &subject.recorded).map_err(|error| format!("recorded: {error}"))?;
     if eager != recorded {
         return Err(format!("eager and recorded differ: {eager:?} and {recorded:?}"));
@@ -34,10 +35,10 @@ pub(crate) fn judge(case: &Case, float: DType, subject: &Subject) -> Result<(), 
     }
     let gradients = !case.gradients.is_empty() && matches!(float, DType::F32 | DType::F64);
     if subject.gradients && gradients {
-        backward(case, float, &subject.eager)?;
+        eager.extend(backward(case, float, &subject.eager)?);
         backward(case, float, &subject.recorded).map_err(|error| format!("recorded: {error}"))?;
     }
-    Ok(())
+    Ok(eager)
 }
 
 /// The bits of all outputs, which were compared with those that are stored.
@@ -68,8 +69,8 @@ fn compare_all(case: &Case, float: DType, outputs: &[Tensor]) -> Result<Vec<Vec<
     Ok(bits)
 }
 
-/// Gradients of the outputs times [`cotangent`].
-fn backward(case: &Case, float: DType, cx: &Context) -> Result<(), String> {
+/// The bits of the gradients of the outputs times [`cotangent`].
+fn backward(case: &Case, float: DType, cx: &Context) -> Result<Vec<Vec<u64>>, String> {
     let sources = case.sources();
     let inputs: Vec<Tensor> = (case.inputs.iter().enumerate())
         .map(|(at, input)| {
@@ -102,17 +103,19 @@ fn backward(case: &Case, float: DType, cx: &Context) -> Result<(), String> {
         .ok_or("no output to differentiate")?
         .backward()
         .map_err(|error| error.to_string())?;
-    for (&at, stored) in sources.iter().zip(&case.gradients) {
-        // Gradients gather a few more roundings.
-        compare(
-            &gradients.of(&inputs[at]),
-            stored,
-            float,
-            8.0 * tolerance(case, float),
-        )
-        .map_err(|error| format!("gradient by input {at}: {error}"))?;
-    }
-    Ok(())
+    let pairs = sources.iter().zip(&case.gradients);
+    pairs
+        .map(|(&at, stored)| {
+            // Gradients gather a few more roundings.
+            compare(
+                &gradients.of(&inputs[at]),
+                stored,
+                float,
+                8.0 * tolerance(case, float),
+            )
+            .map_err(|error| format!("gradient by input {at}: {error}"))
+        })
+        .collect()
 }
 
 /// The weight of element `i` in the sum whose gradient is stored; as in `generate.py`.

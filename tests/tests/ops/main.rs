@@ -4,6 +4,7 @@
 mod case;
 mod dispatch;
 mod f8;
+mod isa;
 mod judge;
 #[path = "../plugins/mod.rs"]
 mod plugins;
@@ -226,6 +227,7 @@ macro_rules! files {
         mod validated_reference { $(#[test] fn $name() { super::on_validated_reference(stringify!($name)); })* }
         mod validated_opencl { $(#[test] fn $name() { super::on_validated_opencl(stringify!($name)); })* }
         mod chosen { $(#[test] fn $name() { super::on_chosen(stringify!($name)); })* }
+        mod isas { $(#[test] fn $name() { crate::isa::on_each(stringify!($name)); })* }
         mod reference { $(#[test] fn $name() { super::on_reference(stringify!($name)); })* }
     };
 }

@@ -161,6 +161,7 @@ impl Builder<'_> {
             })
             .collect();
         let mut plan = Plan {
+            isa: self.isa,
             along: self.along,
             uniform,
             row,

@@ -328,7 +328,7 @@ impl Walk<'_> {
                         let (to, from) = (self.at(param, first), value(v));
                         let bytes = n * self.program.sizes[param as usize] as usize;
                         if self.habits.stream {
-                            moves::stream(to, from, bytes);
+                            moves::stream(self.plan.isa, to, from, bytes);
                         } else if to != from {
                             to.copy_from(from, bytes);
                         }

@@ -330,6 +330,7 @@ impl<'a> Frame<'a> {
             .tile
             .map(|(rows, columns)| (self.launch.tile_axis, rows, columns));
         Shape {
+            isa: self.launch.plan.isa,
             space: &self.launch.lanes,
             start: &self.start,
             n,
@@ -440,7 +441,7 @@ impl<'a> Frame<'a> {
             if !self.is_unit(p, lanes) {
                 self.shape(n).scatter(size, at, from, p, stream);
             } else if stream {
-                moves::stream(at, from, n * size);
+                moves::stream(self.launch.plan.isa, at, from, n * size);
             } else {
                 at.copy_from(from, n * size);
             }

@@ -3,6 +3,7 @@
 use super::space::{MAX_AXES, Space};
 use super::strided::{self, Lines};
 use super::transpose::transpose;
+use crate::isa::Isa;
 
 macro_rules! sized {
     ($size:expr, $go:ident($($arg:expr),*)) => {
@@ -17,6 +18,7 @@ macro_rules! sized {
 
 /// The positions of a block.
 pub(super) struct Shape<'a> {
+    pub(super) isa: Isa,
     pub(super) space: &'a Space,
     /// Multi-index of the first.
     pub(super) start: &'a [u64; MAX_AXES],
@@ -120,7 +122,7 @@ impl Shape<'_> {
             // SAFETY: the lines lie within the block and the parameter.
             unsafe {
                 let from = from.offset(offset as isize * size as isize);
-                sized!(size, load_lines(to.add(first * size), from, lines));
+                sized!(size, load_lines(self.isa, to.add(first * size), from, lines));
             }
         });
     }
@@ -146,22 +148,27 @@ impl Shape<'_> {
                 if past_caches && stride == 1 {
                     for line in 0..lines.count {
                         let to = to.offset(line as isize * lines.step * size as isize);
-                        stream(to, from.add(line * lines.length * size), lines.length * size);
+                        stream(
+                            self.isa,
+                            to,
+                            from.add(line * lines.length * size),
+                            lines.length * size,
+                        );
                     }
                 } else {
-                    sized!(size, store_lines(to, from, lines));
+                    sized!(size, store_lines(self.isa, to, from, lines));
                 }
             }
         });
     }
 }
 
-unsafe fn load_lines<T: Copy>(to: *mut u8, from: *const u8, lines: Lines) {
+unsafe fn load_lines<T: Copy>(isa: Isa, to: *mut u8, from: *const u8, lines: Lines) {
     // SAFETY: the caller vouches for the lines on both sides.
     unsafe {
         // A long line that has no gaps is the C library's.
         let long = lines.stride == 1 && lines.length > 64;
-        if size_of::<T>() == 4 && !long && strided::load(to.cast(), from.cast(), lines) {
+        if size_of::<T>() == 4 && !long && strided::load(isa, to.cast(), from.cast(), lines) {
             return;
         }
         for line in 0..lines.count {
@@ -172,11 +179,11 @@ unsafe fn load_lines<T: Copy>(to: *mut u8, from: *const u8, lines: Lines) {
     }
 }
 
-unsafe fn store_lines<T: Copy>(to: *mut u8, from: *const u8, lines: Lines) {
+unsafe fn store_lines<T: Copy>(isa: Isa, to: *mut u8, from: *const u8, lines: Lines) {
     // SAFETY: the caller vouches for the lines on both sides.
     unsafe {
         let long = lines.stride == 1 && lines.length > 64;
-        if size_of::<T>() == 4 && !long && strided::store(to.cast(), from.cast(), lines) {
+        if size_of::<T>() == 4 && !long && strided::store(isa, to.cast(), from.cast(), lines) {
             return;
         }
         for line in 0..lines.count {
@@ -297,15 +304,15 @@ unsafe fn lookup_line<T: Copy + Default>(
 /// Writes a block past the caches.
 ///
 /// # Safety
-/// Both sides hold `bytes` bytes and do not overlap.
-pub(super) unsafe fn stream(to: *mut u8, from: *const u8, bytes: usize) {
+/// Both sides hold `bytes` bytes and do not overlap; the machine has the instruction set.
+pub(super) unsafe fn stream(isa: Isa, to: *mut u8, from: *const u8, bytes: usize) {
     let head = to.align_offset(64).min(bytes);
     let lines = (bytes - head) / 64;
     let done = head + lines * 64;
     // SAFETY: the caller's promise; whole lines are written at aligned addresses.
     unsafe {
         to.copy_from_nonoverlapping(from, head);
-        stream_lines(to.add(head), from.add(head), lines);
+        stream_lines(isa, to.add(head), from.add(head), lines);
         to.add(done)
             .copy_from_nonoverlapping(from.add(done), bytes - done);
     }
@@ -317,7 +324,7 @@ pub(super) unsafe fn stream(to: *mut u8, from: *const u8, bytes: usize) {
 /// As [`stream`]; `to` is aligned to a line.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-unsafe fn stream_lines(to: *mut u8, from: *const u8, lines: usize) {
+unsafe fn stream_lines(isa: Isa, to: *mut u8, from: *const u8, lines: usize) {
     use std::arch::x86_64::{
         __m128i, _mm_loadu_si128, _mm_stream_si128, _mm512_loadu_si512, _mm512_stream_si512,
     };
@@ -333,7 +340,7 @@ unsafe fn stream_lines(to: *mut u8, from: *const u8, lines: usize) {
     }
     // SAFETY: the instructions exist; the caller's promise.
     unsafe {
-        if is_x86_feature_detected!("avx512f") {
+        if isa == Isa::Avx512 {
             return wide(to, from, lines);
         }
         for at in (0..lines * 64).step_by(16) {
@@ -348,7 +355,7 @@ unsafe fn stream_lines(to: *mut u8, from: *const u8, lines: usize) {
 /// # Safety
 /// As above.
 #[cfg(not(target_arch = "x86_64"))]
-unsafe fn stream_lines(to: *mut u8, from: *const u8, lines: usize) {
+unsafe fn stream_lines(_: Isa, to: *mut u8, from: *const u8, lines: usize) {
     // SAFETY: the caller's promise.
     unsafe { to.copy_from_nonoverlapping(from, lines * 64) };
 }

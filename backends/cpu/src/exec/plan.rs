@@ -1,6 +1,7 @@
 //! What a kernel is compiled to: lists of steps over values.
 
 use super::batch::Batch;
+use crate::isa::Isa;
 use crate::loops::{Code, Held, Link, LoopFn, Pattern, Reduction};
 
 /// Elements of a block: what every step of a list works on before the next block.
@@ -102,6 +103,7 @@ pub(super) struct Phase {
 
 /// A kernel compiled for one direction of the lanes.
 pub(super) struct Plan {
+    pub(super) isa: Isa,
     pub(super) along: Along,
     /// Once per frame, single values.
     pub(super) uniform: Vec<Step>,

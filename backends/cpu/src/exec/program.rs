@@ -78,15 +78,10 @@ pub struct Args<'a> {
 }
 
 impl Program {
-    /// Compiles a kernel for this machine.
-    pub fn compile(kernel: &Kernel) -> Result<Program> {
-        Program::compile_for(kernel, Isa::detect())
-    }
-
     /// Compiles a kernel for an instruction set, which this machine must have.
-    pub fn compile_for(kernel: &Kernel, isa: Isa) -> Result<Program> {
+    pub fn compile(kernel: &Kernel, isa: Isa) -> Result<Program> {
         if !isa.is_available() {
-            return Err(Error::unsupported(format!("this machine lacks {isa:?}")));
+            return Err(isa.missing());
         }
         let info = kernel
             .verify()

@@ -1,5 +1,7 @@
 //! Lines of 4-byte elements a few places apart, by registers: windows of pools, strided slices, short rows.
 
+use crate::isa::Isa;
+
 /// Lines of one length: dense on one side, `stride` between elements and `step` between lines on the other.
 #[derive(Clone, Copy)]
 pub(super) struct Lines {
@@ -12,11 +14,11 @@ pub(super) struct Lines {
 /// Reads lines into a dense block; `false` where no routine suits the stride or the machine, and nothing was done.
 ///
 /// # Safety
-/// The elements of all lines are readable and writable, and so are those between two of a line; the sides do not overlap.
+/// The machine has the instruction set; the elements of all lines are readable and writable, and so are those between two of a line; the sides do not overlap.
 #[inline]
-pub(super) unsafe fn load(to: *mut u32, from: *const u32, lines: Lines) -> bool {
+pub(super) unsafe fn load(isa: Isa, to: *mut u32, from: *const u32, lines: Lines) -> bool {
     #[cfg(target_arch = "x86_64")]
-    if available() {
+    if isa == Isa::Avx512 {
         // SAFETY: the instructions exist; the caller's promise.
         unsafe {
             match lines.stride {
@@ -29,7 +31,7 @@ pub(super) unsafe fn load(to: *mut u32, from: *const u32, lines: Lines) -> bool 
         }
         return true;
     }
-    let _ = (to, from, lines);
+    let _ = (isa, to, from, lines);
     false
 }
 
@@ -38,9 +40,9 @@ pub(super) unsafe fn load(to: *mut u32, from: *const u32, lines: Lines) -> bool 
 /// # Safety
 /// As [`load`].
 #[inline]
-pub(super) unsafe fn store(to: *mut u32, from: *const u32, lines: Lines) -> bool {
+pub(super) unsafe fn store(isa: Isa, to: *mut u32, from: *const u32, lines: Lines) -> bool {
     #[cfg(target_arch = "x86_64")]
-    if available() {
+    if isa == Isa::Avx512 {
         // SAFETY: the instructions exist; the caller's promise.
         unsafe {
             match lines.stride {
@@ -53,14 +55,8 @@ pub(super) unsafe fn store(to: *mut u32, from: *const u32, lines: Lines) -> bool
         }
         return true;
     }
-    let _ = (to, from, lines);
+    let _ = (isa, to, from, lines);
     false
-}
-
-#[cfg(target_arch = "x86_64")]
-#[inline]
-fn available() -> bool {
-    is_x86_feature_detected!("avx512f")
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -203,6 +199,7 @@ mod x86 {
 #[cfg(test)]
 mod tests {
     use super::Lines;
+    use crate::isa::Isa;
 
     #[test]
     fn every_length_and_stride_moves_the_elements_and_no_other() {
@@ -218,7 +215,7 @@ mod tests {
                 let wide: Vec<u32> = (0..(count * step) as u32 + 9).map(|i| i * 7 + 1).collect();
                 let mut dense = vec![0; count * length + 3];
                 // SAFETY: both sides have the elements.
-                let done = unsafe { super::load(dense.as_mut_ptr(), wide.as_ptr(), lines) };
+                let done = unsafe { super::load(Isa::detect(), dense.as_mut_ptr(), wide.as_ptr(), lines) };
                 assert!(stride < 5 || !done);
                 if !done {
                     continue;
@@ -232,7 +229,7 @@ mod tests {
                 }
                 let mut back = vec![u32::MAX; wide.len()];
                 // SAFETY: as above.
-                unsafe { super::store(back.as_mut_ptr(), dense.as_ptr(), lines) };
+                unsafe { super::store(Isa::detect(), back.as_mut_ptr(), dense.as_ptr(), lines) };
                 for (i, &value) in back.iter().enumerate() {
                     let (line, place) = (i / step, i % step);
                     let hit = line < count && place % stride == 0 && place / stride < length;

@@ -2,7 +2,7 @@
 //! calculation for softmax (2018); Dao et al., FlashAttention (2022).
 
 use super::epilogue::offset;
-use super::gemm::{self, Element, Isa as Tiles, Kernels, Operands, Scratch, packed_len, piece};
+use super::gemm::{self, Element, Kernels, Operands, Scratch, packed_len, piece};
 use super::matmul::spread;
 use crate::exec::{Arg, Args};
 use crate::isa::Isa;
@@ -33,11 +33,12 @@ const GRAIN: usize = 1 << 19;
 /// A compiled attention.
 pub struct AttentionKernel {
     op: Attention,
+    isa: Isa,
 }
 
 impl AttentionKernel {
-    pub(super) fn compile(op: &Attention) -> AttentionKernel {
-        AttentionKernel { op: op.clone() }
+    pub(super) fn compile(op: &Attention, isa: Isa) -> AttentionKernel {
+        AttentionKernel { op: op.clone(), isa }
     }
 
     /// Multiply-adds of a launch.
@@ -80,11 +81,12 @@ impl AttentionKernel {
         let blocks = (queries as usize).div_ceil(QUERIES);
         let stride = |arg: &Arg<'_>, axis: usize| arg.strides[axes + axis] as isize;
         let head = Head::<T> {
-            kernels: T::kernels(Tiles::detect()),
-            sums: <T::Acc as Element>::kernels(Tiles::detect()),
-            weigh: weigh::weigh::<Weigh<T::Acc>>(Isa::detect()),
-            join: weigh::join::<Join<T::Acc>>(Isa::detect()),
-            few: (queries as usize <= FEW).then(|| Few::new::<T>(stride(k, 3) == 1 && stride(v, 1) == 1)),
+            kernels: T::kernels(self.isa),
+            sums: <T::Acc as Element>::kernels(self.isa),
+            weigh: weigh::weigh::<Weigh<T::Acc>>(self.isa),
+            join: weigh::join::<Join<T::Acc>>(self.isa),
+            few: (queries as usize <= FEW)
+                .then(|| Few::new::<T>(self.isa, stride(k, 3) == 1 && stride(v, 1) == 1)),
             causal: self.op.causal,
             queries: queries as usize,
             keys: keys as usize,

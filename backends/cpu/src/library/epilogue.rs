@@ -1,6 +1,7 @@
 //! A map that is applied to the result of a library op, in place and block by block.
 
 use crate::exec::{Arg, Args, Program};
+use crate::isa::Isa;
 use crate::parallel::{Parallel, Serial};
 use smallvec::{SmallVec, smallvec};
 use thalweg_hal::Result;
@@ -29,7 +30,7 @@ pub(super) struct Bound<'a> {
 
 impl Epilogue {
     /// Compiles `kernel`, whose result has elements of `element` bytes.
-    pub(super) fn new(kernel: &Kernel, element: usize) -> Result<Epilogue> {
+    pub(super) fn new(kernel: &Kernel, element: usize, isa: Isa) -> Result<Epilogue> {
         let mut strided = kernel.clone();
         for param in &mut strided.params {
             if param.access == Access::Contiguous {
@@ -37,7 +38,7 @@ impl Epilogue {
             }
         }
         Ok(Epilogue {
-            program: Program::compile(&strided)?,
+            program: Program::compile(&strided, isa)?,
             inputs: (kernel
                 .params
                 .iter()

@@ -1,6 +1,7 @@
 //! Vector times matrix: c[j] = sum over l of a[l] B[l, j]. Bound by the reading of B, so B is read once, in long runs.
 
-use super::gemm::{Element, Isa, Operands, Scratch, Vector, Wide};
+use super::gemm::{Element, Lanes, Operands, Pair, Scratch, Vector, Wide};
+use crate::isa::Isa;
 use half::{bf16, f16};
 use std::ops::Range;
 use thalweg_hal::f8::{F8E4M3, F8E5M2};
@@ -10,7 +11,7 @@ pub(crate) type VectorFn<T> = unsafe fn(&Operands<T>, usize, Range<usize>);
 
 /// Types that may have kernels of their own for products with one row.
 pub(crate) trait VectorProduct: Element {
-    /// The kernels for contiguous rows and for contiguous columns of B.
+    /// The kernels for contiguous rows and for contiguous columns of B; the same bits on every instruction set.
     fn vector_kernels(isa: Isa) -> Option<[VectorFn<Self>; 2]>;
 }
 
@@ -113,22 +114,26 @@ unsafe fn add_rows<T: Element, V: Stream<T>, const ROWS: usize>(
     }
 }
 
-/// Columns of B are contiguous: one dot product a column, four at a time.
+/// Columns of B are contiguous: one dot product a column, `COLS` at a time.
 #[inline(always)]
-unsafe fn by_columns<T: Element, V: Stream<T>>(x: &Operands<T>, k: usize, cols: Range<usize>) {
+unsafe fn by_columns<T: Element, V: Stream<T>, const COLS: usize>(
+    x: &Operands<T>,
+    k: usize,
+    cols: Range<usize>,
+) {
     let scratch = Scratch::take((k + 16) * size_of::<T::Acc>());
     // SAFETY: the scratch memory has the length asked for, the operands' extents are the caller's contract.
     unsafe {
         let a = vector(x, k, scratch.start().cast());
-        let fours = cols.len() / 4 * 4;
-        for j in (cols.start..cols.start + fours).step_by(4) {
+        let whole = cols.len() / COLS * COLS;
+        for j in (cols.start..cols.start + whole).step_by(COLS) {
             write(
                 x,
                 j,
-                &dots::<T, V, 4>(a, x.b.offset(j as isize * x.b_col), x.b_col, k),
+                &dots::<T, V, COLS>(a, x.b.offset(j as isize * x.b_col), x.b_col, k),
             );
         }
-        for j in cols.start + fours..cols.end {
+        for j in cols.start + whole..cols.end {
             write(
                 x,
                 j,
@@ -205,6 +210,22 @@ unsafe fn write<T: Element>(x: &Operands<T>, start: usize, sums: &[T::Acc]) {
     }
 }
 
+impl<T: Element<Acc = f32>> Stream<T> for Lanes<f32, 16> {
+    #[inline(always)]
+    unsafe fn widen(p: *const T) -> Self {
+        // SAFETY: the trait's contract.
+        Self(std::array::from_fn(|i| unsafe { (*p.add(i)).widen() }))
+    }
+}
+
+impl Stream<f64> for Lanes<f64, 8> {
+    #[inline(always)]
+    unsafe fn widen(p: *const f64) -> Self {
+        // SAFETY: the trait's contract.
+        unsafe { Self::load(p) }
+    }
+}
+
 macro_rules! without_kernels {
     ($($t:ty)*) => {$(
         impl VectorProduct for $t {
@@ -215,13 +236,129 @@ macro_rules! without_kernels {
     )*};
 }
 without_kernels!(i8 u8 i16 u16 i32 u32 i64 u64);
-#[cfg(not(target_arch = "x86_64"))]
-without_kernels!(f32 f64 f16 bf16 F8E4M3 F8E5M2 Wide<f16> Wide<bf16>);
+
+/// Registers or pairs of them, of as many lanes on every instruction set: sums along columns run in one order.
+macro_rules! with_kernels {
+    ($($t:ty: $avx512:ident, $avx2:ident, $plain:ty;)*) => {$(
+        impl VectorProduct for $t {
+            fn vector_kernels(isa: Isa) -> Option<[VectorFn<Self>; 2]> {
+                unsafe fn rows(x: &Operands<$t>, k: usize, cols: Range<usize>) {
+                    // SAFETY: same contract.
+                    unsafe { by_rows::<$t, $plain>(x, k, cols) }
+                }
+                unsafe fn columns(x: &Operands<$t>, k: usize, cols: Range<usize>) {
+                    // SAFETY: same contract.
+                    unsafe { by_columns::<$t, $plain, 1>(x, k, cols) }
+                }
+                #[cfg(target_arch = "x86_64")]
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+                unsafe fn rows512(x: &Operands<$t>, k: usize, cols: Range<usize>) {
+                    // SAFETY: same contract.
+                    unsafe { by_rows::<$t, x86::$avx512>(x, k, cols) }
+                }
+                #[cfg(target_arch = "x86_64")]
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+                unsafe fn columns512(x: &Operands<$t>, k: usize, cols: Range<usize>) {
+                    // SAFETY: same contract.
+                    unsafe { by_columns::<$t, x86::$avx512, 4>(x, k, cols) }
+                }
+                #[cfg(target_arch = "x86_64")]
+                #[target_feature(enable = "avx2,fma,f16c")]
+                unsafe fn rows256(x: &Operands<$t>, k: usize, cols: Range<usize>) {
+                    // SAFETY: same contract.
+                    unsafe { by_rows::<$t, Pair<x86::$avx2>>(x, k, cols) }
+                }
+                #[cfg(target_arch = "x86_64")]
+                #[target_feature(enable = "avx2,fma,f16c")]
+                unsafe fn columns256(x: &Operands<$t>, k: usize, cols: Range<usize>) {
+                    // SAFETY: same contract.
+                    unsafe { by_columns::<$t, Pair<x86::$avx2>, 2>(x, k, cols) }
+                }
+                Some(match isa {
+                    #[cfg(target_arch = "x86_64")]
+                    Isa::Avx512 => [rows512, columns512],
+                    #[cfg(target_arch = "x86_64")]
+                    Isa::Avx2 => [rows256, columns256],
+                    _ => [rows, columns],
+                })
+            }
+        }
+    )*};
+}
+with_kernels! {
+    f32: F32x16, F32x8, Lanes<f32, 16>;
+    f64: F64x8, F64x4, Lanes<f64, 8>;
+    f16: F32x16, F32x8, Lanes<f32, 16>;
+    bf16: F32x16, F32x8, Lanes<f32, 16>;
+    Wide<f16>: F32x16, F32x8, Lanes<f32, 16>;
+    Wide<bf16>: F32x16, F32x8, Lanes<f32, 16>;
+    F8E4M3: F32x16, F32x8, Lanes<f32, 16>;
+    F8E5M2: F32x16, F32x8, Lanes<f32, 16>;
+}
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::super::gemm::{F32x8, F32x16, F64x4, F64x8, Load512};
+    use super::super::gemm::Load512;
+    pub(super) use super::super::gemm::{F32x8, F32x16, F64x4, F64x8};
     use super::*;
+    use std::arch::x86_64::{
+        _mm_loadu_si128, _mm256_castsi256_ps, _mm256_cvtepu16_epi32, _mm256_cvtph_ps, _mm256_slli_epi32,
+    };
+
+    /// Eight elements as f32.
+    trait Load256: Element<Acc = f32> {
+        /// The instruction set must be on.
+        unsafe fn load(p: *const Self) -> F32x8;
+    }
+
+    macro_rules! load256 {
+        ($($t:ty, |$p:ident| $load:expr;)*) => {$(
+            impl Load256 for $t {
+                #[inline(always)]
+                unsafe fn load($p: *const Self) -> F32x8 {
+                    // SAFETY: the trait's contract.
+                    unsafe { $load }
+                }
+            }
+        )*};
+    }
+    load256! {
+        f32, |p| <F32x8 as Vector>::load(p);
+        f16, |p| F32x8(_mm256_cvtph_ps(_mm_loadu_si128(p.cast())));
+        bf16, |p| {
+            let bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast()));
+            F32x8(_mm256_castsi256_ps(_mm256_slli_epi32::<16>(bits)))
+        };
+        Wide<f16>, |p| <f16 as Load256>::load(p.cast());
+        Wide<bf16>, |p| <bf16 as Load256>::load(p.cast());
+        F8E4M3, |p| eight(p);
+        F8E5M2, |p| eight(p);
+    }
+
+    #[inline(always)]
+    unsafe fn eight<T: Element<Acc = f32>>(p: *const T) -> F32x8 {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let lanes: [f32; 8] = std::array::from_fn(|i| (*p.add(i)).widen());
+            <F32x8 as Vector>::load(lanes.as_ptr())
+        }
+    }
+
+    impl<T: Load256> Stream<T> for Pair<F32x8> {
+        #[inline(always)]
+        unsafe fn widen(p: *const T) -> Self {
+            // SAFETY: the trait's contract.
+            unsafe { Self(T::load(p), T::load(p.add(8))) }
+        }
+    }
+
+    impl Stream<f64> for Pair<F64x4> {
+        #[inline(always)]
+        unsafe fn widen(p: *const f64) -> Self {
+            // SAFETY: the trait's contract.
+            unsafe { Self::load(p) }
+        }
+    }
 
     macro_rules! streams {
         ($($register:ident, $t:ty, |$p:ident| $load:expr;)*) => {$(
@@ -236,57 +373,12 @@ mod x86 {
     }
     streams! {
         F32x16, f32, |p| Self::load(p);
-        F32x16, f16, |p| Self(f16::load(p, 16));
-        F32x16, bf16, |p| Self(bf16::load(p, 16));
-        F32x16, Wide<f16>, |p| Self(f16::load(p.cast(), 16));
-        F32x16, Wide<bf16>, |p| Self(bf16::load(p.cast(), 16));
-        F32x16, F8E4M3, |p| Self(F8E4M3::load(p, 16));
-        F32x16, F8E5M2, |p| Self(F8E5M2::load(p, 16));
+        F32x16, f16, |p| Self(<f16 as Load512>::load(p, 16));
+        F32x16, bf16, |p| Self(<bf16 as Load512>::load(p, 16));
+        F32x16, Wide<f16>, |p| Self(<f16 as Load512>::load(p.cast(), 16));
+        F32x16, Wide<bf16>, |p| Self(<bf16 as Load512>::load(p.cast(), 16));
+        F32x16, F8E4M3, |p| Self(<F8E4M3 as Load512>::load(p, 16));
+        F32x16, F8E5M2, |p| Self(<F8E5M2 as Load512>::load(p, 16));
         F64x8, f64, |p| Self::load(p);
-        F32x8, f32, |p| Self::load(p);
-        F64x4, f64, |p| Self::load(p);
     }
-
-    macro_rules! with_kernels {
-        ($t:ty, $avx512:ident $(, $avx2:ident)?) => {
-            impl VectorProduct for $t {
-                fn vector_kernels(isa: Isa) -> Option<[VectorFn<Self>; 2]> {
-                    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-                    unsafe fn rows512(x: &Operands<$t>, k: usize, cols: Range<usize>) {
-                        // SAFETY: same contract.
-                        unsafe { by_rows::<$t, $avx512>(x, k, cols) }
-                    }
-                    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-                    unsafe fn columns512(x: &Operands<$t>, k: usize, cols: Range<usize>) {
-                        // SAFETY: same contract.
-                        unsafe { by_columns::<$t, $avx512>(x, k, cols) }
-                    }
-                    $(
-                        #[target_feature(enable = "avx2,fma")]
-                        unsafe fn rows256(x: &Operands<$t>, k: usize, cols: Range<usize>) {
-                            // SAFETY: same contract.
-                            unsafe { by_rows::<$t, $avx2>(x, k, cols) }
-                        }
-                        #[target_feature(enable = "avx2,fma")]
-                        unsafe fn columns256(x: &Operands<$t>, k: usize, cols: Range<usize>) {
-                            // SAFETY: same contract.
-                            unsafe { by_columns::<$t, $avx2>(x, k, cols) }
-                        }
-                        if isa == Isa::Avx2 {
-                            return Some([rows256, columns256]);
-                        }
-                    )?
-                    (isa == Isa::Avx512).then_some([rows512, columns512])
-                }
-            }
-        };
-    }
-    with_kernels!(f32, F32x16, F32x8);
-    with_kernels!(f64, F64x8, F64x4);
-    with_kernels!(f16, F32x16);
-    with_kernels!(bf16, F32x16);
-    with_kernels!(Wide<f16>, F32x16);
-    with_kernels!(Wide<bf16>, F32x16);
-    with_kernels!(F8E4M3, F32x16);
-    with_kernels!(F8E5M2, F32x16);
 }

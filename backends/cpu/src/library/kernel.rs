@@ -7,6 +7,7 @@ use super::scan::ScanKernel;
 use super::scatter::ScatterKernel;
 use super::sort::SortKernel;
 use crate::exec::Args;
+use crate::isa::Isa;
 use crate::parallel::Parallel;
 use thalweg_hal::Result;
 use thalweg_hal::library::LibraryOp;
@@ -58,27 +59,27 @@ impl LibraryKernel {
         }
     }
 
-    /// Prepares `op`.
-    pub fn compile(op: &LibraryOp) -> Result<LibraryKernel> {
+    /// Prepares `op` for an instruction set, which this machine must have.
+    pub fn compile(op: &LibraryOp, isa: Isa) -> Result<LibraryKernel> {
         let conv = |conv, direction| {
-            let kernel = ConvKernel::compile(op, conv, direction)?;
+            let kernel = ConvKernel::compile(op, conv, direction, isa)?;
             Ok(LibraryKernel::Conv(Box::new(kernel)))
         };
         match op {
-            LibraryOp::Matmul(matmul) => MatmulKernel::compile(matmul).map(LibraryKernel::Matmul),
+            LibraryOp::Matmul(matmul) => MatmulKernel::compile(matmul, isa).map(LibraryKernel::Matmul),
             LibraryOp::Conv(op) => conv(op, Direction::Forward),
             LibraryOp::ConvGradInput(op) => conv(op, Direction::GradInput),
             LibraryOp::ConvGradWeight(op) => conv(op, Direction::GradWeight),
             LibraryOp::Scatter(scatter) => {
-                let kernel = ScatterKernel::compile(op, scatter)?;
+                let kernel = ScatterKernel::compile(op, scatter, isa)?;
                 Ok(LibraryKernel::Scatter(Box::new(kernel)))
             }
             LibraryOp::Scan(scan) => {
-                let kernel = ScanKernel::compile(op, scan)?;
+                let kernel = ScanKernel::compile(op, scan, isa)?;
                 Ok(LibraryKernel::Scan(Box::new(kernel)))
             }
             LibraryOp::Sort(sort) => Ok(LibraryKernel::Sort(SortKernel::compile(sort))),
-            LibraryOp::Attention(op) => Ok(LibraryKernel::Attention(AttentionKernel::compile(op))),
+            LibraryOp::Attention(op) => Ok(LibraryKernel::Attention(AttentionKernel::compile(op, isa))),
         }
     }
 

@@ -1,10 +1,11 @@
 //! Batched matrix product: C[b, i, j] = sum over l of A[b, i, l] B[b, l, j].
 //!
-//! The bits of C depend on the shape of one matrix, its strides and the processor's instruction set, never on the
-//! number of threads or of batches: k is never split between threads, and its blocks follow from its length.
+//! The bits of C depend on the shape of one matrix and its strides, never on the instruction set or the number of threads
+//! or of batches: k is never split between threads, its blocks follow from its length, and every product is fused.
 
-use super::gemm::{self, Isa, Operands, Wide, piece};
+use super::gemm::{self, Operands, Wide, piece};
 use super::gemv::{self, VectorProduct};
+use crate::isa::Isa;
 use half::{bf16, f16};
 use std::ops::Range;
 use thalweg_hal::f8::{F8E4M3, F8E5M2};
@@ -84,9 +85,14 @@ pub type Epilogue<'a> = &'a (dyn Fn(usize, Range<usize>, Range<usize>) + Sync);
 /// C = A B for each matrix of the batch. With `k == 0` C becomes zero.
 ///
 /// # Safety
-/// A and B are readable and C writable at every index of the problem, in elements as `dtype` says; C overlaps neither A nor
+/// The machine has the instruction set. A and B are readable and C writable at every index of the problem, in elements as `dtype` says; C overlaps neither A nor
 /// B and no element of it is named by two indices.
+#[allow(
+    clippy::too_many_arguments,
+    reason = "the operands of a product, and how it is computed"
+)]
 pub unsafe fn matmul(
+    isa: Isa,
     dtype: MatDType,
     p: &Problem,
     a: MatRef,
@@ -95,8 +101,7 @@ pub unsafe fn matmul(
     parallel: &dyn Parallel,
     epilogue: Option<Epilogue<'_>>,
 ) {
-    let isa = Isa::detect();
-    // SAFETY: same contract, and the instruction set was detected.
+    // SAFETY: same contract.
     unsafe {
         match_type!(dtype, T => typed::<T>(isa, p, a, b, c, parallel, epilogue);
             MatDType::F32 => f32,
@@ -128,7 +133,7 @@ unsafe impl<T> Sync for Shared<T> {}
 /// C = A B for one element type and one instruction set.
 ///
 /// # Safety
-/// That of [`matmul`], and `isa` exists here.
+/// That of [`matmul`].
 unsafe fn typed<T: VectorProduct>(
     isa: Isa,
     p: &Problem,

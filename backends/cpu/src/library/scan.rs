@@ -4,6 +4,7 @@
 
 use super::value::{Value, accumulates, with_value};
 use crate::exec::{Arg, Args, Program};
+use crate::isa::Isa;
 use crate::library::gemm::piece;
 use crate::loops::num::Num;
 use crate::parallel::Parallel;
@@ -39,11 +40,11 @@ impl ScanKernel {
         accumulates("scan", op.dtype, op.accumulate, op.op.rounds())
     }
 
-    pub(super) fn compile(library: &LibraryOp, op: &Scan) -> Result<ScanKernel> {
+    pub(super) fn compile(library: &LibraryOp, op: &Scan, isa: Isa) -> Result<ScanKernel> {
         ScanKernel::supports(op)?;
         Ok(ScanKernel {
             op: op.clone(),
-            definition: Program::compile(&library.definition()?)?,
+            definition: Program::compile(&library.definition()?, isa)?,
         })
     }
 

@@ -5,6 +5,7 @@
 
 use super::value::{Value, accumulates, with_value};
 use crate::exec::{Arg, Args, Program};
+use crate::isa::Isa;
 use crate::library::gemm::piece;
 use crate::loops::num::Num;
 use crate::parallel::Parallel;
@@ -59,7 +60,7 @@ impl ScatterKernel {
         Ok(())
     }
 
-    pub(super) fn compile(library: &LibraryOp, op: &Scatter) -> Result<ScatterKernel> {
+    pub(super) fn compile(library: &LibraryOp, op: &Scatter, isa: Isa) -> Result<ScatterKernel> {
         ScatterKernel::supports(op)?;
         let mut copy = Kernel::new("scatter_base", op.batch + 1, 0);
         let base = copy.param(op.dtype, Role::In, Level::Row, Access::Strided);
@@ -68,8 +69,8 @@ impl ScatterKernel {
         copy.store(out, value);
         Ok(ScatterKernel {
             op: op.clone(),
-            copy: Program::compile(&copy)?,
-            definition: Program::compile(&library.definition()?)?,
+            copy: Program::compile(&copy, isa)?,
+            definition: Program::compile(&library.definition()?, isa)?,
         })
     }
 

@@ -55,7 +55,7 @@ fn they_are_batches() {
         return;
     }
     for kernel in [log_softmax(Access::Contiguous), scaled(Access::Strided)] {
-        let program = Program::compile(&kernel).expect("compiles");
+        let program = Program::compile(&kernel, Isa::detect()).expect("compiles");
         let plan = program.parts[0].inner_keep.as_ref().expect("has reductions");
         assert!(plan.batch.is_some(), "{}", kernel.name);
     }

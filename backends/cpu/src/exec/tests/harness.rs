@@ -203,7 +203,7 @@ pub(super) fn f32_buffer(n: usize, strides: Vec<i64>, rng: &mut Rng) -> Buffer {
 
 /// The bytes of every buffer after a run.
 pub(super) fn run(case: &Case, isa: Isa, parallel: &dyn Parallel) -> Vec<Vec<u8>> {
-    let program = Program::compile_for(&case.kernel, isa).expect("compiles");
+    let program = Program::compile(&case.kernel, isa).expect("compiles");
     let mut after: Vec<Vec<u8>> = case.buffers.iter().map(|b| b.bytes.clone()).collect();
     let addresses: Vec<*mut u8> = after.iter_mut().map(|b| b.as_mut_ptr()).collect();
     let args: Vec<Arg<'_>> = case

@@ -40,8 +40,7 @@ pub(super) struct Few {
 }
 
 impl Few {
-    pub(super) fn new<T: Read<Acc: Read>>(in_place: bool) -> Few {
-        let isa = Isa::detect();
+    pub(super) fn new<T: Read<Acc: Read>>(isa: Isa, in_place: bool) -> Few {
         let (dots, gather) = match in_place {
             true => (dots::<T>(isa), gather::<T>(isa)),
             false => (dots::<T::Acc>(isa), gather::<T::Acc>(isa)),

@@ -12,9 +12,9 @@ mod tile;
 mod weight;
 
 use super::epilogue::{Bound, Epilogue, row_major};
-use super::gemm::Isa;
 use super::matmul::{MatDType, dtype_of};
 use crate::exec::{Arg, Args, Program};
+use crate::isa::Isa;
 use crate::parallel::Parallel;
 use forward::Finished;
 use geometry::{AXES, Axis, Pass, Window};
@@ -43,6 +43,7 @@ pub(super) enum Direction {
 
 /// A compiled convolution.
 pub struct ConvKernel {
+    isa: Isa,
     op: Conv,
     direction: Direction,
     dtype: MatDType,
@@ -69,15 +70,21 @@ impl ConvKernel {
         dtype_of(name, op.dtype, op.accumulate, op.output, op.epilogue.as_ref()).map(|_| ())
     }
 
-    pub(super) fn compile(library: &LibraryOp, op: &Conv, direction: Direction) -> Result<ConvKernel> {
+    pub(super) fn compile(
+        library: &LibraryOp,
+        op: &Conv,
+        direction: Direction,
+        isa: Isa,
+    ) -> Result<ConvKernel> {
         let epilogue = op.epilogue.as_ref();
         Ok(ConvKernel {
+            isa,
             direction,
             dtype: dtype_of(library.name(), op.dtype, op.accumulate, op.output, epilogue)?,
             epilogue: epilogue
-                .map(|map| Epilogue::new(map, op.output.size()))
+                .map(|map| Epilogue::new(map, op.output.size(), isa))
                 .transpose()?,
-            definition: Program::compile(&library.definition()?)?,
+            definition: Program::compile(&library.definition()?, isa)?,
             op: op.clone(),
         })
     }
@@ -221,7 +228,7 @@ impl ConvKernel {
         prepared: *const u8,
         parallel: &dyn Parallel,
     ) -> bool {
-        let kernels = T::conv(Isa::detect());
+        let kernels = T::conv(self.isa);
         let sizes = launch.sizes;
         let (gathered, weights) = (launch.gathered.cast::<T>(), launch.weights.cast::<T>());
         let rows = launch.rows;

@@ -5,7 +5,7 @@
 //! and nothing is summed across lanes. x lies in padded planes, dy is transposed a sample at a time.
 //!
 //! An element's sum runs over the positions of one sample in order, then over samples, then over blocks of samples, which follow
-//! from extents alone: the bits do not depend on the number of threads.
+//! from extents alone: the bits depend neither on the number of threads nor on the instruction set.
 
 use super::forward::GRAIN;
 use super::geometry::{AXES, Window};
@@ -21,8 +21,9 @@ use std::ops::Range;
 const PLANES: usize = 384 << 10;
 /// Blocks of samples, where the sums of each are small.
 const BLOCKS: usize = 8;
-/// Sums that are small.
+/// Sums that are small, in accumulators of rows in whole `LANES`: they follow from extents alone.
 const SMALL: usize = 1 << 16;
+const LANES: usize = 16;
 /// Rows below which most lanes would be idle.
 const ROWS: usize = 4;
 /// Most positions of a plane: a task holds a register of rows for each.
@@ -74,7 +75,9 @@ impl Plan {
         let sums = (job.sizes.channels * lines).saturating_mul(taps * lanes);
         let registers = job.sizes.rows.div_ceil(lanes);
         let parts = registers * job.sizes.groups;
-        let blocks = match sums.saturating_mul(parts) <= SMALL {
+        let accumulators = (job.sizes.channels * lines * taps)
+            .saturating_mul(job.sizes.rows.next_multiple_of(LANES) * job.sizes.groups);
+        let blocks = match accumulators <= SMALL {
             true => job.sizes.samples.clamp(1, BLOCKS),
             false => 1,
         };

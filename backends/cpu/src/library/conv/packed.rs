@@ -5,8 +5,8 @@ use super::geometry::{Axis, Pass};
 use super::tile::ConvElement;
 use super::{ConvKernel, Direction, Launch};
 use crate::exec::Args;
+use crate::isa::Isa;
 use crate::library::Wanted;
-use crate::library::gemm::Isa;
 use crate::library::matmul::by_type;
 
 /// First word of the key of packed weights.
@@ -21,7 +21,7 @@ impl ConvKernel {
             return None;
         }
         let launch = self.launch(args)?;
-        let (width, bytes) = by_type!(self.dtype, T => form::<T>(&launch)?, return None);
+        let (width, bytes) = by_type!(self.dtype, T => form::<T>(self.isa, &launch)?, return None);
         let (sizes, w) = (&launch.sizes, &launch.weights);
         let counts = [width, sizes.groups, sizes.rows, sizes.channels];
         let strides = [w.group, w.row, w.channel];
@@ -42,26 +42,26 @@ impl ConvKernel {
     pub(in crate::library) unsafe fn prepare(&self, args: &Args<'_>, to: *mut u8) {
         let Some(launch) = self.launch(args) else { return };
         // SAFETY: the caller vouches for it.
-        by_type!(self.dtype, T => unsafe { pack::<T>(&launch, to) }, ());
+        by_type!(self.dtype, T => unsafe { pack::<T>(self.isa, &launch, to) }, ());
     }
 }
 
 /// Rows of a packed tile, and bytes of all; `None` where the launch would not read them.
-fn form<T: ConvElement>(launch: &Launch) -> Option<(usize, usize)> {
+fn form<T: ConvElement>(isa: Isa, launch: &Launch) -> Option<(usize, usize)> {
     let pass = Pass {
         axes: launch.windows.map(|window| Axis::forward(&window)),
     };
-    let kernels = T::conv(Isa::detect());
+    let kernels = T::conv(isa);
     let width = forward::reads_packed(&kernels, &launch.sizes, &pass, launch.weights.extents)?;
     let len = forward::packed_len(&launch.sizes, launch.weights.extents, width);
     Some((width, len * size_of::<T::Acc>()))
 }
 
-unsafe fn pack<T: ConvElement>(launch: &Launch, to: *mut u8) {
+unsafe fn pack<T: ConvElement>(isa: Isa, launch: &Launch, to: *mut u8) {
     // SAFETY: the caller vouches for the weights and for the form's bytes, which are those of `form`.
     unsafe {
         forward::pack_all(
-            &T::conv(Isa::detect()),
+            &T::conv(isa),
             &launch.sizes,
             &launch.weights.cast::<T>(),
             to.cast(),

@@ -6,7 +6,7 @@ use super::operands::{Gathered, Rows, Sizes, Weights};
 use super::outer;
 use super::tile::ConvElement;
 use super::weight;
-use crate::library::gemm::Isa;
+use crate::isa::Isa;
 use crate::parallel::{Parallel, Serial};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -34,18 +34,8 @@ impl Parallel for Threads {
     }
 }
 
-fn isas() -> Vec<Isa> {
-    let mut all = vec![Isa::Plain];
-    #[cfg(target_arch = "x86_64")]
-    {
-        if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
-            all.push(Isa::Avx2);
-        }
-        if Isa::detect() == Isa::Avx512 {
-            all.push(Isa::Avx512);
-        }
-    }
-    all
+fn isas() -> impl Iterator<Item = Isa> {
+    Isa::ALL.into_iter().filter(|isa| isa.is_available())
 }
 
 const fn window(input: usize, output: usize, taps: usize, stride: i64, padding: i64) -> Window {
@@ -310,20 +300,23 @@ fn every_instruction_set_and_number_of_threads() {
 }
 
 #[test]
-fn bits_do_not_depend_on_threads() {
-    let (sizes, windows) = shapes()[0];
-    let mut setup = Setup::new(sizes, windows);
+fn bits_do_not_depend_on_instruction_set_and_threads() {
     let uneven = |values: &mut Vec<f32>| values.iter_mut().for_each(|value| *value = (*value * 1.7).sin());
-    uneven(&mut setup.x);
-    uneven(&mut setup.w);
-    uneven(&mut setup.y);
     let bits = |all: [Vec<f32>; 3]| all.map(|values| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>());
-    let first = bits(setup.run(Isa::detect(), &Serial));
-    for threads in [2, 3, 16] {
-        assert!(
-            bits(setup.run(Isa::detect(), &Threads(threads))) == first,
-            "{threads} threads"
-        );
+    for (sizes, windows) in shapes() {
+        let mut setup = Setup::new(sizes, windows);
+        uneven(&mut setup.x);
+        uneven(&mut setup.w);
+        uneven(&mut setup.y);
+        let first = bits(setup.run(Isa::Baseline, &Serial));
+        for isa in isas() {
+            for threads in [1, 2, 3, 16] {
+                assert!(
+                    bits(setup.run(isa, &Threads(threads))) == first,
+                    "{isa:?}, {threads} threads, {sizes:?}"
+                );
+            }
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Micro-kernels on planes: sums over taps for a tile of the result, and dot products along planes.
 
 use super::planes::{self, PlaneFn};
-use crate::library::gemm::{Element, Isa, Lanes, PackFn, Vector};
+use crate::isa::Isa;
+use crate::library::gemm::{Element, Lanes, PackFn, Vector};
 use half::{bf16, f16};
 
 /// An accumulator as a number.
@@ -119,7 +120,7 @@ pub(super) struct Tiles<S: 'static> {
     pub(super) high: (usize, &'static [TapFn<S>]),
     /// Rows of a tile whose registers run along them, one register and two, and kernels for `index + 1` positions.
     pub(super) rows: [(usize, &'static [TapFn<S>]); 2],
-    /// Lanes of a register, and kernels of height `index + 1`.
+    /// Lanes of a sum, which every instruction set has, and kernels of height `index + 1`.
     pub(super) dots: (usize, &'static [DotFn<S>]),
     /// Lanes of a register, and for `index + 1` taps of a line, how many lines a kernel takes, and the kernel.
     pub(super) outer: (usize, &'static [(usize, OuterFn<S>)]),
@@ -309,7 +310,7 @@ unsafe fn outer<V: Vector, const LINES: usize, const TAPS: usize>(t: &OuterArgs<
 }
 
 macro_rules! tiles {
-    ($name:ident, $vector:ty, $(#[$feature:meta],)? wide $nw:literal [$($wide:literal)*], high $nh:literal [$($high:literal)*], dots [$($dots:literal)*], outer [$($lines:literal x $taps:literal)*]) => {
+    ($name:ident, $vector:ty, $(#[$feature:meta],)? wide $nw:literal [$($wide:literal)*], high $nh:literal [$($high:literal)*], dots $across:ty [$($dots:literal)*], outer [$($lines:literal x $taps:literal)*]) => {
         pub(super) const $name: Tiles<<$vector as Vector>::Lane> = {
             $(#[$feature])?
             unsafe fn tap<const MR: usize, const NV: usize>(t: &TapArgs<<$vector as Vector>::Lane>) {
@@ -324,7 +325,7 @@ macro_rules! tiles {
             $(#[$feature])?
             unsafe fn dot<const MR: usize>(t: &DotArgs<<$vector as Vector>::Lane>) {
                 // SAFETY: same contract.
-                unsafe { dots::<$vector, MR>(t) }
+                unsafe { dots::<$across, MR>(t) }
             }
             $(#[$feature])?
             unsafe fn outer_products<const LINES: usize, const TAPS: usize>(t: &OuterArgs<<$vector as Vector>::Lane>) {
@@ -342,34 +343,34 @@ macro_rules! tiles {
                 wide: (LANES * $nw, &[$(tap::<$wide, $nw>),*]),
                 high: (LANES * $nh, &[$(tap::<$high, $nh>),*]),
                 rows: [(LANES, &[$(row_tap::<$high, 1>),*]), (LANES * 2, &[$(row_tap::<$high, 2>),*])],
-                dots: (LANES, &[$(dot::<$dots>),*]),
+                dots: (<$across as Vector>::LANES, &[$(dot::<$dots>),*]),
                 outer: (LANES, &[$(($lines, outer_products::<$lines, $taps>)),*]),
             }
         };
     };
 }
 
-tiles!(F32_PLAIN, Lanes<f32, 4>, wide 4 [1 2], high 2 [1 2 3 4 5 6], dots [1 2], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5]);
-tiles!(F64_PLAIN, Lanes<f64, 2>, wide 4 [1 2], high 2 [1 2 3 4 5 6], dots [1 2], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5]);
-tiles!(I32_PLAIN, Lanes<i32, 4>, wide 4 [1 2], high 2 [1 2 3 4], dots [1 2], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5]);
-tiles!(I64_PLAIN, Lanes<i64, 2>, wide 4 [1 2], high 2 [1 2 3 4], dots [1 2], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5]);
+tiles!(F32_PLAIN, Lanes<f32, 4>, wide 4 [1 2], high 2 [1 2 3 4 5 6], dots Lanes<f32, 16> [1], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5]);
+tiles!(F64_PLAIN, Lanes<f64, 2>, wide 4 [1 2], high 2 [1 2 3 4 5 6], dots Lanes<f64, 8> [1], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5]);
+tiles!(I32_PLAIN, Lanes<i32, 4>, wide 4 [1 2], high 2 [1 2 3 4], dots Lanes<i32, 4> [1 2], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5]);
+tiles!(I64_PLAIN, Lanes<i64, 2>, wide 4 [1 2], high 2 [1 2 3 4], dots Lanes<i64, 2> [1 2], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5]);
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{DotArgs, OuterArgs, PutArgs, TapArgs, Tiles, Vector, dots, outer, put, row_taps, taps};
-    use crate::library::gemm::{F32x8, F32x16, F64x4, F64x8, I32x8, I32x16, I64x8};
+    use crate::library::gemm::{F32x8, F32x16, F64x4, F64x8, I32x8, I32x16, I64x8, Pair};
 
     macro_rules! avx512 {
         ($name:ident, $vector:ty) => {
             tiles!($name, $vector, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")],
-                wide 4 [1 2 3 4], high 2 [1 2 3 4 5 6 7 8 9 10 11 12 13 14], dots [1 2 3 4 5],
+                wide 4 [1 2 3 4], high 2 [1 2 3 4 5 6 7 8 9 10 11 12 13 14], dots $vector [1 2 3 4 5],
                 outer [12 x 1 12 x 2 9 x 3 7 x 4 5 x 5 4 x 6 4 x 7]);
         };
     }
     macro_rules! avx2 {
         ($name:ident, $vector:ty) => {
             tiles!($name, $vector, #[target_feature(enable = "avx2,fma")],
-                wide 4 [1 2], high 2 [1 2 3 4 5 6], dots [1 2], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5]);
+                wide 4 [1 2], high 2 [1 2 3 4 5 6], dots Pair<$vector> [1], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5]);
         };
     }
     avx512!(F32_AVX512, F32x16);
@@ -404,7 +405,7 @@ macro_rules! elements {
                     Isa::Avx512 => (x86::$avx512, planes::x86::$plane512::<Self>),
                     #[cfg(target_arch = "x86_64")]
                     Isa::Avx2 => (elements!(@avx2 $avx2), planes::x86::avx2::<Self>),
-                    Isa::Plain => ($plain, planes::any::<Self>),
+                    _ => ($plain, planes::any::<Self>),
                 };
                 ConvKernels { tiles, plane, pack: Self::kernels(isa).pack }
             }

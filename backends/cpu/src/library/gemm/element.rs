@@ -2,39 +2,10 @@
 
 use super::pack::{PackFn, pack_plain};
 use super::tile::{self, TileSet};
+use crate::isa::Isa;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use thalweg_hal::f8::{F8E4M3, F8E5M2};
-
-/// The instruction set that kernels are chosen by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Isa {
-    /// What the compiler's target has.
-    Plain,
-    /// AVX2 and FMA.
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    /// AVX-512 F, BW, DQ, VL.
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-}
-
-impl Isa {
-    /// The best one of this processor.
-    pub(crate) fn detect() -> Self {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::is_x86_feature_detected as has;
-            if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
-                return Self::Avx512;
-            }
-            if has!("avx2") && has!("fma") {
-                return Self::Avx2;
-            }
-        }
-        Self::Plain
-    }
-}
 
 /// The kernels of one element type.
 #[derive(Clone, Copy)]
@@ -84,7 +55,7 @@ macro_rules! kernels {
                     tiles: tile::$avx2,
                     pack: super::pack::pack_avx2::<Self>,
                 },
-                Isa::Plain => Kernels {
+                _ => Kernels {
                     tiles: tile::$plain,
                     pack: pack_plain::<Self>,
                 },

@@ -9,13 +9,13 @@ mod pack;
 mod tile;
 
 pub(crate) use buffer::Scratch;
-pub(crate) use element::{Element, Isa, Kernels, Wide};
+pub(crate) use element::{Element, Kernels, Wide};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use pack::Load512;
 pub(crate) use pack::{PackFn, Panel};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use tile::{F32x8, F32x16, F64x4, F64x8, I32x8, I32x16, I64x8};
-pub(crate) use tile::{Lanes, Vector};
+pub(crate) use tile::{Lanes, Pair, Vector};
 
 use std::ops::Range;
 use tile::{Lines, TileArgs};

@@ -2,6 +2,7 @@
 
 use super::{MatDType, MatMut, MatRef, Problem, matmul};
 use crate::exec::{Arg, Args};
+use crate::isa::Isa;
 use crate::library::epilogue::{Epilogue, offset, row_major};
 use crate::parallel::Parallel;
 use smallvec::{SmallVec, smallvec};
@@ -11,6 +12,7 @@ use thalweg_hal::{DType, Error, Result};
 
 /// A compiled matrix product.
 pub struct MatmulKernel {
+    pub(super) isa: Isa,
     pub(super) batch: usize,
     pub(super) dtype: MatDType,
     pub(super) element: usize,
@@ -89,16 +91,17 @@ impl MatmulKernel {
         dtype(op).map(|_| ())
     }
 
-    pub(in crate::library) fn compile(op: &Matmul) -> Result<MatmulKernel> {
+    pub(in crate::library) fn compile(op: &Matmul, isa: Isa) -> Result<MatmulKernel> {
         let dtype = dtype(op)?;
         let element = op.output.size();
         let epilogue = op.epilogue.as_ref();
         Ok(MatmulKernel {
+            isa,
             batch: op.batch as usize,
             dtype,
             element,
             operand: op.dtype.size(),
-            epilogue: epilogue.map(|map| Epilogue::new(map, element)).transpose()?,
+            epilogue: epilogue.map(|map| Epilogue::new(map, element, isa)).transpose()?,
         })
     }
 
@@ -169,7 +172,11 @@ impl MatmulKernel {
             let blockwise = bound.as_ref().is_some_and(|bound| !bound.is_whole());
             let epilogue: Option<super::Epilogue<'_>> = if blockwise { Some(&block) } else { None };
             // SAFETY: the caller vouches for every operand.
-            unsafe { matmul(self.dtype, &problem, lhs, rhs, target, parallel, epilogue) };
+            unsafe {
+                matmul(
+                    self.isa, self.dtype, &problem, lhs, rhs, target, parallel, epilogue,
+                )
+            };
             if !advance(&mut index[..first], walked) {
                 break;
             }

@@ -2,8 +2,9 @@
 
 use super::{MatMut, MatmulKernel, Problem, VectorProduct, gemv, transposes};
 use crate::exec::Args;
+use crate::isa::Isa;
 use crate::library::Wanted;
-use crate::library::gemm::{self, Isa, Operands};
+use crate::library::gemm::{self, Operands};
 
 /// Runs `$body` with `$t` as the element type; `$other` for types whose accumulators are larger, which would cost more memory
 /// than the packing is worth.
@@ -46,8 +47,7 @@ impl Shared {
     }
 
     /// Bytes of the packed form and columns of a panel; `None` where a launch would not read it.
-    fn form<T: VectorProduct>(&self, p: &Problem, c: &MatMut) -> Option<(usize, usize)> {
-        let isa = Isa::detect();
+    fn form<T: VectorProduct>(&self, isa: Isa, p: &Problem, c: &MatMut) -> Option<(usize, usize)> {
         let nr = T::kernels(isa).columns();
         let vector = p.m == 1 && gemv::kernel(isa, &self.operands::<T>(), p.k).is_some();
         let read = !transposes(p, c, nr) && !vector;
@@ -87,7 +87,8 @@ impl MatmulKernel {
     /// B packed, where a launch would read it; addresses do not matter.
     pub(in crate::library) fn wanted(&self, args: &Args<'_>) -> Option<Wanted> {
         let (shared, problem, result) = self.shared(args)?;
-        let (bytes, columns) = by_type!(self.dtype, T => shared.form::<T>(&problem, &result)?, return None);
+        let (bytes, columns) =
+            by_type!(self.dtype, T => shared.form::<T>(self.isa, &problem, &result)?, return None);
         let key = [
             shared.k as u64,
             shared.n as u64,
@@ -114,9 +115,9 @@ impl MatmulKernel {
         by_type!(
             self.dtype,
             T => {
-                let kernels = <T as gemm::Element>::kernels(Isa::detect());
+                let kernels = <T as gemm::Element>::kernels(self.isa);
                 let b = (b.ptr.cast_const().cast::<T>(), shared.row, shared.col);
-                // SAFETY: the caller vouches for both; the instruction set was detected.
+                // SAFETY: the caller vouches for both; the machine has the instruction set.
                 unsafe { gemm::pack_whole(&kernels, b, shared.k, shared.n, to.cast()) }
             },
             ()

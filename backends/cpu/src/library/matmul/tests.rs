@@ -1,7 +1,7 @@
-//! Against a triple loop in f64, or in wrapping i64, on every instruction set of this machine.
+//! Against a triple loop in f64, or in wrapping i64, with the same bits on every instruction set of this machine.
 
 use super::*;
-use crate::library::gemm::Isa;
+use crate::isa::Isa;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 /// `n` threads for one call, each taking the next index.
@@ -44,18 +44,8 @@ impl Rng {
     }
 }
 
-fn isas() -> Vec<Isa> {
-    let mut all = vec![Isa::Plain];
-    #[cfg(target_arch = "x86_64")]
-    {
-        if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
-            all.push(Isa::Avx2);
-        }
-        if Isa::detect() == Isa::Avx512 {
-            all.push(Isa::Avx512);
-        }
-    }
-    all
+fn isas() -> impl Iterator<Item = Isa> {
+    Isa::ALL.into_iter().filter(|isa| isa.is_available())
 }
 
 /// An element type with its reference arithmetic: `Exact` is f64, or i64 with wrapping.
@@ -123,7 +113,7 @@ fn at<T: Copy>(data: &[T], strides: (isize, isize, usize), batch: usize, i: usiz
     data[batch * strides.2 + i * strides.0 as usize + j * strides.1 as usize]
 }
 
-fn one_case<T: Case>(rng: &mut Rng, isa: Isa, p: Problem) {
+fn one_case<T: Case>(rng: &mut Rng, p: Problem) {
     let (la, lb, lc) = (
         layout(rng, p.m, p.k),
         layout(rng, p.k, p.n),
@@ -133,12 +123,13 @@ fn one_case<T: Case>(rng: &mut Rng, isa: Isa, p: Problem) {
     let a: Vec<T> = (0..p.batch * la.2).map(|_| T::random(rng)).collect();
     let b: Vec<T> = (0..p.batch * lb.2).map(|_| T::random(rng)).collect();
     let filler = T::narrow(T::random(rng).widen());
-    let kernels = T::kernels(isa);
-    let mut whole = vec![T::ZERO; gemm::packed_len(kernels.columns(), p.k, p.n)];
-    // SAFETY: B reaches `k` rows of `n` columns, and `whole` has the length that it takes packed.
-    unsafe { gemm::pack_whole(&kernels, (b.as_ptr(), lb.0, lb.1), p.k, p.n, whole.as_mut_ptr()) };
     let mut results = Vec::new();
-    for (threads, packed) in [(1, false), (2, false), (5, false), (1, true), (3, true)] {
+    let ways = [(1, false), (2, false), (5, false), (1, true), (3, true)];
+    for (isa, (threads, packed)) in isas().flat_map(|isa| ways.map(|way| (isa, way))) {
+        let kernels = T::kernels(isa);
+        let mut whole = vec![T::ZERO; gemm::packed_len(kernels.columns(), p.k, p.n)];
+        // SAFETY: B reaches `k` rows of `n` columns, and `whole` has the length that it takes packed.
+        unsafe { gemm::pack_whole(&kernels, (b.as_ptr(), lb.0, lb.1), p.k, p.n, whole.as_mut_ptr()) };
         let packed = if packed && (shared_b || p.batch == 1) {
             whole.as_ptr().cast()
         } else {
@@ -186,7 +177,7 @@ fn one_case<T: Case>(rng: &mut Rng, isa: Isa, p: Problem) {
     }
     assert!(
         results.iter().all(|c| *c == results[0]),
-        "threads or packing change the bits: {p:?} {isa:?}"
+        "the instruction set, threads or packing change the bits: {p:?}"
     );
     let mut written = vec![false; p.batch * lc.2];
     for batch in 0..p.batch {
@@ -208,26 +199,24 @@ fn one_case<T: Case>(rng: &mut Rng, isa: Isa, p: Problem) {
 
 fn cases<T: Case>() {
     let mut rng = Rng(size_of::<T>() as u64);
-    for isa in isas() {
-        for round in 0..30 {
-            let mut extent = |most: usize| if rng.below(6) == 0 { 1 } else { 1 + rng.below(most) };
-            let (batch, m, n) = (1 + round % 3, extent(70), extent(70));
-            let k = if round % 10 == 0 { extent(700) } else { extent(70) };
-            one_case::<T>(&mut rng, isa, Problem { batch, m, n, k });
-        }
-        for (m, n, k) in [
-            (3, 5, 0),
-            (1, 5, 0),
-            (0, 5, 3),
-            (3, 0, 3),
-            (1, 300, 517),
-            (300, 1, 517),
-            (130, 140, 520),
-            (40, 200, 90),
-            (5, 330, 40),
-        ] {
-            one_case::<T>(&mut rng, isa, Problem { batch: 2, m, n, k });
-        }
+    for round in 0..60 {
+        let mut extent = |most: usize| if rng.below(6) == 0 { 1 } else { 1 + rng.below(most) };
+        let (batch, m, n) = (1 + round % 3, extent(70), extent(70));
+        let k = if round % 10 == 0 { extent(700) } else { extent(70) };
+        one_case::<T>(&mut rng, Problem { batch, m, n, k });
+    }
+    for (m, n, k) in [
+        (3, 5, 0),
+        (1, 5, 0),
+        (0, 5, 3),
+        (3, 0, 3),
+        (1, 300, 517),
+        (300, 1, 517),
+        (130, 140, 520),
+        (40, 200, 90),
+        (5, 330, 40),
+    ] {
+        one_case::<T>(&mut rng, Problem { batch: 2, m, n, k });
     }
 }
 
@@ -271,6 +260,7 @@ fn batch_size_does_not_change_the_bits() {
             // SAFETY: the vectors have the shapes' lengths, and the batch shares A and B.
             unsafe {
                 matmul(
+                    Isa::detect(),
                     MatDType::F32,
                     &Problem { batch, m, n, k },
                     operand(&a, k),

@@ -1,0 +1,100 @@
+//! The CPU at each instruction set that this machine has: the stored values, and the same bits at all of them.
+
+use crate::case::Case;
+use crate::judge::{Subject, judge};
+use crate::{FLOATS, plugins};
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::Mutex;
+use thalweg::hal::{DeviceOptions, Runtime, Status};
+use thalweg::host::set_config;
+use thalweg::loader::{LoaderOptions, Registry};
+use thalweg::{Context, Device, Mode};
+
+/// Instruction sets, the least first.
+const ISAS: [&str; 3] = ["baseline", "avx2", "avx512"];
+
+/// The CPU at an instruction set, if this machine has it.
+fn device(isa: &str) -> Option<Device> {
+    // Settings are the process's, and read when a device is opened.
+    static SETTINGS: Mutex<()> = Mutex::new(());
+    let _alone = SETTINGS.lock();
+    set_config("cpu.isa", Some(isa));
+    let runtime = Runtime::new(Registry::new(LoaderOptions::default()));
+    let opened = runtime.backend("cpu").unwrap().open(&DeviceOptions::new(0));
+    set_config("cpu.isa", None);
+    match opened {
+        Ok(device) => Some(device),
+        Err(error) if error.status() == Status::Unsupported => {
+            let text = error.to_string();
+            assert!(
+                text.contains("this processor lacks") && text.contains("baseline"),
+                "{text}"
+            );
+            plugins::skip::skip("machine", text);
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn subject(isa: &str) -> Option<Subject> {
+    let device = device(isa)?;
+    let subject = Subject {
+        eager: Context::on(device.clone()),
+        recorded: Context::on(device),
+        gradients: true,
+        takes: |_, _| true,
+    };
+    subject.recorded.set_mode(Mode::Graph);
+    Some(subject)
+}
+
+fn hash(bits: &[Vec<u64>]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bits.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Runs the cases of a file at each instruction set: results are those that are stored, and the bits of results and gradients are
+/// the same.
+#[track_caller]
+pub(crate) fn on_each(file: &str) {
+    let subjects: Vec<_> = (ISAS.iter())
+        .filter_map(|&isa| Some((isa, subject(isa)?)))
+        .collect();
+    let mut failures = Vec::new();
+    let mut whole = vec![DefaultHasher::new(); subjects.len()];
+    for (at, case) in Case::read(file).iter().enumerate() {
+        for dtype in FLOATS.into_iter().filter(|&dtype| case.is_for(dtype)) {
+            let mut hashes = Vec::new();
+            for ((isa, subject), whole) in subjects.iter().zip(&mut whole) {
+                match judge(case, dtype, subject) {
+                    Ok(bits) => {
+                        hashes.push(hash(&bits));
+                        bits.hash(whole);
+                    }
+                    Err(failure) => failures.push(format!(
+                        "case {at}, {dtype}, {isa}: {}\n    {failure}",
+                        case.header
+                    )),
+                }
+            }
+            if hashes.windows(2).any(|pair| pair[0] != pair[1]) {
+                failures.push(format!(
+                    "case {at}, {dtype}: other bits: {hashes:x?}: {}",
+                    case.header
+                ));
+            }
+        }
+    }
+    let whole: Vec<u64> = whole.into_iter().map(|hasher| hasher.finish()).collect();
+    let isas: Vec<_> = subjects.iter().map(|(isa, _)| *isa).collect();
+    assert!(isas.contains(&"baseline"), "{isas:?}");
+    assert!(
+        failures.is_empty() && whole.iter().all(|&hash| hash == whole[0]),
+        "{file}, {isas:?}: {whole:x?}, {} failures\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+}
