@@ -16,6 +16,7 @@ pub(crate) use graphs::{Level, Saves};
 pub use options::ContextBuilder;
 pub use precision::Precision;
 pub(crate) use precision::is_active;
+pub(crate) use recorder::check_config;
 pub(crate) use settings::{ENABLE_EXCEPTION_DUMP, PRECISION_MODE};
 pub use size::Size;
 
