@@ -1,5 +1,6 @@
 //! Where and how ops run.
 
+mod defaults;
 mod graphs;
 mod options;
 mod precision;
@@ -9,12 +10,14 @@ mod size;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use defaults::{Defaults, set_defaults};
 pub use graphs::SaveGraphs;
 pub(crate) use graphs::{Level, Saves};
 pub use options::ContextBuilder;
 pub use precision::Precision;
-pub(crate) use precision::{is_active, set_precision_of_process};
-pub(crate) use settings::PRECISION_MODE;
+pub(crate) use precision::is_active;
+pub(crate) use recorder::check_config;
+pub(crate) use settings::{ENABLE_EXCEPTION_DUMP, PRECISION_MODE};
 pub use size::Size;
 
 use crate::dump;
@@ -92,7 +95,7 @@ impl Context {
 
     fn settings_of_process() -> Settings {
         Settings {
-            precision: precision::of_process(),
+            precision: defaults::of_process().precision,
             ..Settings::default()
         }
     }
@@ -114,7 +117,7 @@ impl Context {
         if let Err(error) = dump::environment::begin() {
             tracing::error!("{error}; nothing is dumped");
         }
-        Context(Arc::new(Inner {
+        let cx = Context(Arc::new(Inner {
             engine: Engine::of(&device),
             mode: AtomicU8::new(Mode::Eager as u8),
             seed: AtomicU64::new(0),
@@ -126,7 +129,9 @@ impl Context {
             exceptions: AtomicBool::new(false),
             looking: Mutex::default(),
             saves,
-        }))
+        }));
+        cx.enable_exception_dump(defaults::of_process().exception_dump);
+        cx
     }
 
     /// A context with options: see [`ContextBuilder`].

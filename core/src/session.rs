@@ -15,13 +15,15 @@
 //! # Ok::<(), thalweg::Error>(())
 //! ```
 
+mod dumping;
 mod keys;
 mod options;
 mod profiling;
 
 pub use options::{GraphRunMode, SessionOptions};
 
-use crate::context;
+use crate::context::{self, Defaults};
+use crate::dump;
 use crate::engine::open;
 use crate::error::{Result, SessionError};
 use crate::hal;
@@ -43,7 +45,8 @@ impl Runtime {
     ///
     /// # Errors
     /// Options that are not allowed, by themselves or together; other options than the session has; options that come after the first
-    /// context; a session that was shut down. Where a profile is asked for, those of [`ProfileError`](crate::observe::ProfileError).
+    /// context; a session that was shut down. Where a profile or a dump is asked for, those of
+    /// [`ProfileError`](crate::observe::ProfileError) and [`DumpError`](crate::DumpError).
     pub fn init(options: SessionOptions) -> Result<()> {
         options.check()?;
         let mut session = SESSION.lock();
@@ -61,18 +64,28 @@ impl Runtime {
         if options.profiling_mode {
             profiling::begin(&options)?;
         }
-        context::set_precision_of_process(options.precision_mode);
+        if options.enable_dump || options.enable_dump_debug {
+            dumping::begin(&options).inspect_err(|_| {
+                // The profile of a session that does not begin; its error is not the one that matters.
+                let _ = environment::end();
+            })?;
+        }
+        context::set_defaults(Defaults {
+            precision: options.precision_mode,
+            exception_dump: options.enable_exception_dump,
+        });
         value::set_gradients(options.graph_run_mode == GraphRunMode::Train);
         *session = Some(options);
         Ok(())
     }
 
-    /// Ends the session: waits for all work of all devices, writes its profile to the end, and refuses later ops with an error whose
-    /// [status](crate::Error::status) is [`Status::Unavailable`](hal::Status::Unavailable). Values that are computed can still be read;
+    /// Ends the session: waits for all work of all devices, writes the profile and the dump of the process to the end, and refuses later
+    /// ops with an error whose [status](crate::Error::status) is [`Status::Unavailable`](hal::Status::Unavailable). Values that are computed can still be read;
     /// ops that were recorded and not run are not. A process has one session. A second call does nothing.
     ///
     /// # Errors
-    /// The first error of the work that was under way, and that of the profile's file. The session has ended then too.
+    /// The first error of the work that was under way, that of the profile's file, and the first of the dump. The session has ended
+    /// then too.
     pub fn shutdown() -> Result<()> {
         let session = SESSION.lock();
         let first = open::close();
@@ -81,9 +94,11 @@ impl Runtime {
             return Ok(());
         }
         let waited = hal::synchronize();
-        let written = environment::end();
+        let dumped = dump::environment::end();
+        let profiled = environment::end();
         waited?;
-        written?;
+        profiled?;
+        dumped?;
         Ok(())
     }
 }

@@ -49,6 +49,9 @@ fn program() {
     if asked == "full" {
         limit();
     }
+    if asked == "logs" {
+        assert!(thalweg::init().unwrap());
+    }
     let cx = match Context::new("cpu") {
         Ok(cx) => cx,
         Err(error) => {
@@ -113,6 +116,13 @@ fn program() {
             unsafe { libc::waitpid(child, &raw mut status, 0) };
             drop(op(&x, 1));
             std::process::exit(2);
+        }
+        "logs" => {
+            println!("ready");
+            for number in 0..usize::MAX {
+                tracing::warn!("line {number}\nof the program");
+                drop(op(&x, number));
+            }
         }
         "for ever" => {
             println!("ready");
@@ -421,23 +431,63 @@ fn random(below: u64) -> u64 {
     std::hash::RandomState::new().hash_one(0) % below
 }
 
+/// Kills the program at a random moment.
+fn kill(asked: &str, folder: &Path) {
+    let on = [
+        ("THALWEG_RDR_ENABLE", "1"),
+        ("THALWEG_RDR_PATH", folder.to_str().unwrap()),
+    ];
+    let mut child: Child = command(asked, &on).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    lines
+        .find(|line| line.as_ref().unwrap().contains("ready"))
+        .unwrap()
+        .unwrap();
+    std::thread::sleep(Duration::from_micros(random(20_000)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn the_last_lines_of_the_log_are_those_before_the_last_launch() {
+    for round in 0..10 {
+        let folder = tempfile::tempdir().unwrap();
+        kill("logs", folder.path());
+        let flight = only(folder.path());
+        let numbers: Vec<u64> = (flight.log.lines())
+            .map(|line| {
+                assert!(
+                    line.starts_with("[WARNING] ") && line.ends_with("\\nof the program"),
+                    "{line}"
+                );
+                let text = line.rsplit_once("line ").unwrap().1;
+                text.trim_end_matches("\\nof the program").parse().unwrap()
+            })
+            .collect();
+        assert!(
+            numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]),
+            "round {round}"
+        );
+        // The program tells a line before each launch.
+        let last = numbers.last().map_or(0, |last| last + 1);
+        assert!(
+            (flight.launched..=flight.launched + 1).contains(&last),
+            "{last} {flight}"
+        );
+        let shown = flight.to_string();
+        let shown: Vec<&str> = shown
+            .lines()
+            .filter(|line| line.starts_with("log  [WARNING]"))
+            .collect();
+        assert_eq!(shown.len(), numbers.len().min(10));
+    }
+}
+
 #[test]
 fn what_is_killed_is_good_to_the_last_launch() {
     let folder = tempfile::tempdir().unwrap();
-    let on = [
-        ("THALWEG_RDR_ENABLE", "1"),
-        ("THALWEG_RDR_PATH", folder.path().to_str().unwrap()),
-    ];
     for round in 0..100 {
-        let mut child: Child = command("for ever", &on).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        lines
-            .find(|line| line.as_ref().unwrap().contains("ready"))
-            .unwrap()
-            .unwrap();
-        std::thread::sleep(Duration::from_micros(random(20_000)));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        kill("for ever", folder.path());
         let flight = only(folder.path());
         assert!(
             flight.status.is_none() && flight.torn <= 1,

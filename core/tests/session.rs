@@ -1,6 +1,9 @@
 //! The session of the process, in processes of their own: each option, its limits, and what is late.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "session/dumps.rs"]
+mod dumps;
+
 use std::path::Path;
 use std::process::Command;
 use thalweg::hal::Status;
@@ -97,7 +100,14 @@ fn options_are_the_same_in_code_in_files_and_in_the_environment() {
             "precision_mode",
             "graph_run_mode",
             "profiling_mode",
-            "profiling_options"
+            "profiling_options",
+            "enable_dump",
+            "dump_path",
+            "dump_step",
+            "dump_mode",
+            "enable_dump_debug",
+            "dump_debug_mode",
+            "enable_exception_dump",
         ]
     );
 }
@@ -115,7 +125,8 @@ fn what_is_not_allowed_is_one_line() {
         ),
         (
             "x = 1",
-            "x is 1; there is no such key; there are graph_run_mode, precision_mode, profiling_mode, profiling_options",
+            "x is 1; there is no such key; there are dump_debug_mode, dump_mode, dump_path, dump_step, enable_dump, \
+             enable_dump_debug, enable_exception_dump, graph_run_mode, precision_mode, profiling_mode, profiling_options",
         ),
         ("graph_run_mode = 2", "graph_run_mode is 2; it takes 1 or 0"),
         ("graph_run_mode = -1", "graph_run_mode is -1; it takes 1 or 0"),
@@ -154,6 +165,52 @@ fn what_is_not_allowed_is_one_line() {
         (
             "profiling_mode = true\nprofiling_options = {result_path = \"/no/such/folder\"}",
             "profile: result_path is /no/such/folder; it takes a folder that exists",
+        ),
+        (
+            "enable_dump = true",
+            "dump_path is empty; a dump needs a folder that exists",
+        ),
+        ("enable_dump = 1", "enable_dump is 1; it takes true or false"),
+        (
+            "dump_path = \"/tmp\"",
+            "dump_path is /tmp; it needs enable_dump or enable_dump_debug",
+        ),
+        (
+            "enable_dump = true\ndump_path = \"/no/such/folder\"",
+            "dump_path is /no/such/folder; it takes a folder that exists and can be read and written: there is no such",
+        ),
+        (
+            "dump_step = \"3\"",
+            "dump_step is 3; it needs enable_dump or enable_dump_debug",
+        ),
+        (
+            "enable_dump = true\ndump_path = \"/tmp\"\ndump_step = \"5-3\"",
+            "dump_step is 5-3; its part 1, \"5-3\", is no range: its begin is not below its end",
+        ),
+        (
+            "dump_step = -1",
+            "dump_step is -1; it takes a number, or a list such as `0|3-5|10`",
+        ),
+        (
+            "dump_mode = \"both\"",
+            "dump_mode is \"both\"; it takes input or output or all",
+        ),
+        ("dump_mode = \"all\"", "dump_mode is all; it needs enable_dump"),
+        (
+            "dump_debug_mode = \"overflow\"",
+            "dump_debug_mode is \"overflow\"; it takes aicore_overflow or atomic_overflow or all",
+        ),
+        (
+            "enable_dump = true\ndump_path = \"/tmp\"\ndump_debug_mode = \"aicore_overflow\"",
+            "dump_debug_mode is aicore_overflow; it needs enable_dump_debug",
+        ),
+        (
+            "enable_dump = true\nenable_dump_debug = true\ndump_path = \"/tmp\"",
+            "enable_dump_debug is true; it dumps calls that overflow alone, and enable_dump dumps all",
+        ),
+        (
+            "enable_exception_dump = \"on\"",
+            "enable_exception_dump is \"on\"; it takes true or false",
         ),
         (
             "graph_run_mode = ",

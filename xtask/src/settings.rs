@@ -243,8 +243,8 @@ fn page(rows: &[Row]) -> String {
     part(
         "Options of a session",
         "In code, each is a method of `SessionOptions`, which `Runtime::init` takes. In a TOML file, the name is the key:\n\
-         `SessionOptions::from_file`. The variables are read by `SessionOptions::from_env`. `precision_mode` is an option of sessions too:\n\
-         it holds for contexts that do not say it.",
+         `SessionOptions::from_file`. The variables are read by `SessionOptions::from_env`. `precision_mode`\n\
+         and `enable_exception_dump` are options of sessions too: they hold for contexts that do not say them.",
         &|row| row.way == "Session",
     );
     part("Of the process", "These are variables alone.", &|row| {

@@ -412,7 +412,9 @@ impl ContextBuilder {
             Pool::global().set_threads(threads);
         }
         let settings = Settings {
-            precision: self.precision_mode.unwrap_or_else(super::precision::of_process),
+            precision: self
+                .precision_mode
+                .unwrap_or_else(|| super::defaults::of_process().precision),
             fast_math: self.fast_math.unwrap_or(false),
         };
         if settings.precision != Precision::default() {
@@ -433,7 +435,9 @@ impl ContextBuilder {
         }
         cx.check_numerics(self.check_numerics.unwrap_or(false));
         cx.check_indices(self.check_indices.unwrap_or(false));
-        cx.enable_exception_dump(self.enable_exception_dump.unwrap_or(false));
+        if let Some(on) = self.enable_exception_dump {
+            cx.enable_exception_dump(on);
+        }
         match (self.seed, self.deterministic) {
             (Some(seed), _) => cx.set_seed(seed),
             (None, Some(false)) => cx.set_seed(entropy()),

@@ -4,7 +4,6 @@ use crate::error::failure::Refusal;
 use serde::Deserialize;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 macro_rules! modes {
@@ -78,21 +77,6 @@ static ACTIVE: AtomicBool = AtomicBool::new(false);
 /// From now on contexts may have modes.
 pub(super) fn activate() {
     ACTIVE.store(true, Ordering::Relaxed);
-}
-
-/// The mode of contexts that say none, where the session has one.
-static OF_PROCESS: OnceLock<Precision> = OnceLock::new();
-
-/// Contexts that say no mode have this one from now on. There is one session, which calls this once.
-pub(crate) fn set_precision_of_process(mode: Precision) {
-    if *OF_PROCESS.get_or_init(|| mode) != Precision::default() {
-        activate();
-    }
-}
-
-/// The mode of contexts that say none.
-pub(super) fn of_process() -> Precision {
-    OF_PROCESS.get().copied().unwrap_or_default()
 }
 
 /// Whether a context may have a mode.

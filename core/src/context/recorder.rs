@@ -179,6 +179,14 @@ impl Asked {
     }
 }
 
+/// Whether a text is a configuration of the flight recorder.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn check_config(text: &str) -> Result<(), FlightError> {
+    Asked::of_text(text).map(|_| ())
+}
+
 /// Begins what the variables ask for, or else the file, which the environment names where the code does not.
 ///
 /// # Errors

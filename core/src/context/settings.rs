@@ -141,7 +141,7 @@ pub(super) const CHECK_INDICES: Setting = Setting {
     read_by: "`ContextBuilder`",
 };
 
-pub(super) const ENABLE_EXCEPTION_DUMP: Setting = Setting {
+pub(crate) const ENABLE_EXCEPTION_DUMP: Setting = Setting {
     key: "enable_exception_dump",
     variable: "THALWEG_ENABLE_EXCEPTION_DUMP",
     way: Way::Option,

@@ -166,7 +166,7 @@ impl Closing<'_> {
                     bits: constant.bits,
                     shape: constant.ty.shape,
                 };
-                self.graph.push(full, &[], OpTag::uncounted("full"))
+                self.graph.push(full, &[], OpTag::unplaced("full"))
             }
             Repr::Lazy(lazy) if self.is_inner(lazy) => match lazy.op {
                 Op::Input(number) => Ok(self.placeholders[number as usize]),

@@ -4,6 +4,7 @@ use super::dumper::Dumper;
 use super::options::DumpOptions;
 use crate::error::DumpError;
 use crate::record::values::Looking;
+use std::ffi::OsString;
 use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -35,7 +36,7 @@ struct Lasting {
 /// The dump, where the environment asks for one.
 static LASTING: OnceLock<Result<Option<Lasting>, DumpError>> = OnceLock::new();
 
-/// Begins the dump that the environment asks for; the first call does.
+/// Begins the dump that the environment asks for, unless there is one; the first call does.
 ///
 /// # Errors
 /// The file that it names cannot be read, or says what is not allowed.
@@ -52,31 +53,64 @@ pub(crate) fn dumper() -> Option<&'static Arc<Dumper>> {
     Some(&lasting.dumper)
 }
 
-fn start() -> Result<Option<Lasting>, DumpError> {
+/// Begins a dump that ends with the process, unless [`end`] is called before. It comes before the first context, and once.
+///
+/// # Errors
+/// An option is wrong; the folder cannot be written; a context was asked for before.
+pub(crate) fn begin_lasting(options: &DumpOptions) -> Result<(), DumpError> {
+    if LASTING.get().is_some() {
+        return Err(DumpError::Option {
+            key: "path".to_owned(),
+            value: options.path.clone(),
+            allowed: "a context was asked for before; begin the session first".to_owned(),
+        });
+    }
+    let lasting = lasting(options)?;
+    LASTING.get_or_init(|| Ok(Some(lasting)));
+    Ok(())
+}
+
+/// Writes the dump that lasts as long as the process to its end, if there is one.
+///
+/// # Errors
+/// The first that happened since its begin.
+pub(crate) fn end() -> Result<(), DumpError> {
+    dumper().map_or(Ok(()), |dumper| dumper.finish())
+}
+
+/// The file that the environment names, and the variable that does.
+pub(crate) fn configured() -> Option<(&'static str, OsString)> {
     let own = DUMP_CONFIG.from_env_os().map(|path| (DUMP_CONFIG.variable, path));
     let named = own.or_else(|| Some((FORMER, std::env::var_os(FORMER)?)));
-    let Some((variable, path)) = named.filter(|(_, path)| !path.is_empty()) else {
+    named.filter(|(_, path)| !path.is_empty())
+}
+
+fn start() -> Result<Option<Lasting>, DumpError> {
+    let Some((variable, path)) = configured() else {
         return Ok(None);
     };
     let options = DumpOptions::read(&content(variable, Path::new(&path))?)?;
     if !options.is_on() {
         return Ok(None);
     }
-    match Dumper::new(&options) {
-        Ok(dumper) => {
-            // SAFETY: the function stays as long as the process, and does not unwind.
-            unsafe { libc::atexit(at_exit) };
-            Ok(Some(Lasting {
-                dumper: Arc::new(dumper),
-                _looking: Looking::begin(),
-            }))
-        }
+    match lasting(&options) {
+        Ok(lasting) => Ok(Some(lasting)),
         // The folder is no matter of the program, which goes on.
         Err(error) => {
             tracing::error!("{error}; the program goes on without a dump");
             Ok(None)
         }
     }
+}
+
+fn lasting(options: &DumpOptions) -> Result<Lasting, DumpError> {
+    let dumper = Arc::new(Dumper::new(options)?);
+    // SAFETY: the function stays as long as the process, and does not unwind.
+    unsafe { libc::atexit(at_exit) };
+    Ok(Lasting {
+        dumper,
+        _looking: Looking::begin(),
+    })
 }
 
 fn content(variable: &'static str, path: &Path) -> Result<String, DumpError> {

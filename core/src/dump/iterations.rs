@@ -21,9 +21,9 @@ const GRAMMAR: &str = "write all, or numbers from 0 and ranges a-b with a < b, w
 /// assert!(error.to_string().starts_with(r#"dump: iteration is 0|5-3; its part 2, "5-3", is no range"#));
 /// # Ok::<(), thalweg::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Iterations {
-    // Inclusive; `None` for all.
+    // Inclusive; `None`, the default, for all.
     ranges: Option<Vec<(u64, u64)>>,
 }
 
@@ -47,7 +47,7 @@ impl Iterations {
     }
 
     /// The iterations that the text of a key says.
-    pub(super) fn parse(key: &str, text: &str) -> Result<Iterations, WrongOption> {
+    pub(crate) fn parse(key: &str, text: &str) -> Result<Iterations, WrongOption> {
         if text == "all" {
             return Ok(Iterations::ALL);
         }

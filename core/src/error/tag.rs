@@ -171,6 +171,22 @@ impl OpTag {
         }
     }
 
+    /// As [`OpTag::uncounted`], of what no line of a program asked for, such as a number that stands among operands.
+    pub(crate) fn unplaced(op: &'static str) -> OpTag {
+        match OUTER.get() {
+            Some(outer) if outer.is_op() => outer,
+            Some(_) | None => OpTag {
+                location: None,
+                ..OpTag::uncounted(op)
+            },
+        }
+    }
+
+    /// The user's line; `None` also for a call by way of the standard library, as of a function that is an argument.
+    pub(crate) fn line(&self) -> Option<&'static Location<'static>> {
+        self.location.filter(|at| !at.file().starts_with("/rustc/"))
+    }
+
     /// Whether an op is under way on this thread, of which what is called is a part.
     #[inline]
     pub(crate) fn is_under_way() -> bool {

@@ -140,7 +140,7 @@ impl Linear {
                 given.push(Given::Scalar(graph.inputs().len() as u32));
                 graph.input(constant.ty)
             } else {
-                graph.push(Op::Full { dtype, bits, shape }, &[], OpTag::uncounted("full"))?
+                graph.push(Op::Full { dtype, bits, shape }, &[], OpTag::unplaced("full"))?
             });
         }
         let mut nodes: Vec<NodeId> = Vec::with_capacity(self.structure.nodes.len());

@@ -6,6 +6,7 @@ use super::line::{Parts, line_of};
 use super::module::Filter;
 use super::place;
 use crate::error::SessionError;
+use crate::record::flight;
 use parking_lot::Mutex;
 use std::io::Write;
 use std::path::PathBuf;
@@ -39,6 +40,7 @@ impl Logger {
     }
 
     fn write(&self, level: Level, line: &str) {
+        flight::line(line);
         let mut files = self.0.files.lock();
         let Some(open) = &mut *files else {
             drop(files);

@@ -1,9 +1,9 @@
 //! The keys of a session, a row each: in code, in files and in the environment.
 
 use super::options::{GraphRunMode, SessionOptions};
-use super::profiling;
-pub(super) use crate::context::PRECISION_MODE;
+use super::{dumping, profiling};
 use crate::context::Precision;
+pub(super) use crate::context::{ENABLE_EXCEPTION_DUMP, PRECISION_MODE};
 use crate::error::SessionError;
 use crate::observe::by_name::{WrongOption, near, store, wrong};
 use serde_json::Value;
@@ -49,6 +49,66 @@ pub(super) const PROFILING_OPTIONS: Setting = Setting {
     read_by: "`SessionOptions`",
 };
 
+pub(super) const ENABLE_DUMP: Setting = Setting {
+    key: "enable_dump",
+    variable: "THALWEG_ENABLE_DUMP",
+    way: Way::Session,
+    values: Values::OneOf(&["true", "false"]),
+    default: "false",
+    about: "Whether values are dumped by a thread of their own, from the first context to the end of the session. It needs `dump_path`.",
+    read_by: "`SessionOptions`",
+};
+
+pub(super) const DUMP_PATH: Setting = Setting {
+    key: "dump_path",
+    variable: "THALWEG_DUMP_PATH",
+    way: Way::Session,
+    values: Values::Range("a folder that exists and can be read and written; `{r}` is the rank"),
+    default: "none",
+    about: "The folder of the session's dump.",
+    read_by: "`SessionOptions`",
+};
+
+pub(super) const DUMP_STEP: Setting = Setting {
+    key: "dump_step",
+    variable: "THALWEG_DUMP_STEP",
+    way: Way::Session,
+    values: Values::Range("a number, or a list such as `0|3-5|10`"),
+    default: "all",
+    about: "Which iterations are dumped; they count from 0.",
+    read_by: "`SessionOptions`",
+};
+
+pub(super) const DUMP_MODE: Setting = Setting {
+    key: "dump_mode",
+    variable: "THALWEG_DUMP_MODE",
+    way: Way::Session,
+    values: Values::OneOf(&["input", "output", "all"]),
+    default: "output",
+    about: "Which values of a call `enable_dump` dumps.",
+    read_by: "`SessionOptions`",
+};
+
+pub(super) const ENABLE_DUMP_DEBUG: Setting = Setting {
+    key: "enable_dump_debug",
+    variable: "THALWEG_ENABLE_DUMP_DEBUG",
+    way: Way::Session,
+    values: Values::OneOf(&["true", "false"]),
+    default: "false",
+    about: "Whether calls that overflow are dumped, with their inputs, and no others. It needs `dump_path`, and `enable_dump` off.",
+    read_by: "`SessionOptions`",
+};
+
+pub(super) const DUMP_DEBUG_MODE: Setting = Setting {
+    key: "dump_debug_mode",
+    variable: "THALWEG_DUMP_DEBUG_MODE",
+    way: Way::Session,
+    values: Values::OneOf(&["aicore_overflow", "atomic_overflow", "all"]),
+    default: "all",
+    about: "Which calls that overflow: ops, reductions and scatters, or both.",
+    read_by: "`SessionOptions`",
+};
+
 /// Every key, in the order of the documentation.
 pub(super) const KEYS: &[SessionKey] = &[
     SessionKey {
@@ -78,6 +138,39 @@ pub(super) const KEYS: &[SessionKey] = &[
     SessionKey {
         setting: PROFILING_OPTIONS,
         set: |to, value| store(&mut to.profiling_options, Some(Some(profiling::of(value)?))),
+    },
+    SessionKey {
+        setting: ENABLE_DUMP,
+        set: |to, value| store(&mut to.enable_dump, value.as_bool()),
+    },
+    SessionKey {
+        setting: DUMP_PATH,
+        set: |to, value| store(&mut to.dump_path, value.as_str().map(str::to_owned)),
+    },
+    SessionKey {
+        setting: DUMP_STEP,
+        set: |to, value| store(&mut to.dump_step, dumping::steps(value)?),
+    },
+    SessionKey {
+        setting: DUMP_MODE,
+        set: |to, value| store(&mut to.dump_mode, dumping::of_word(dumping::MODES, value)),
+    },
+    SessionKey {
+        setting: ENABLE_DUMP_DEBUG,
+        set: |to, value| store(&mut to.enable_dump_debug, value.as_bool()),
+    },
+    SessionKey {
+        setting: DUMP_DEBUG_MODE,
+        set: |to, value| {
+            store(
+                &mut to.dump_debug_mode,
+                dumping::of_word(dumping::DEBUG_MODES, value),
+            )
+        },
+    },
+    SessionKey {
+        setting: ENABLE_EXCEPTION_DUMP,
+        set: |to, value| store(&mut to.enable_exception_dump, value.as_bool()),
     },
 ];
 

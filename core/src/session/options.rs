@@ -1,8 +1,12 @@
 //! What holds for all contexts of the process.
 
-use super::keys::{self, GRAPH_RUN_MODE, PRECISION_MODE, PROFILING_MODE, PROFILING_OPTIONS};
-use super::profiling;
+use super::keys::{
+    self, DUMP_DEBUG_MODE, DUMP_MODE, DUMP_PATH, DUMP_STEP, ENABLE_DUMP, ENABLE_DUMP_DEBUG,
+    ENABLE_EXCEPTION_DUMP, GRAPH_RUN_MODE, PRECISION_MODE, PROFILING_MODE, PROFILING_OPTIONS,
+};
+use super::{dumping, profiling};
 use crate::context::Precision;
+use crate::dump::{InputOutput, Iterations, OpDebugMode};
 use crate::error::failure::Refusal;
 use crate::error::{Result, SessionError};
 use crate::observe::ProfilingOptions;
@@ -30,12 +34,37 @@ pub enum GraphRunMode {
 /// assert_eq!(wrong.to_string(), "graph_mode is 0; there is no such key; near it are graph_run_mode");
 /// # Ok::<(), thalweg::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Default)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SessionOptions {
     pub(super) precision_mode: Precision,
     pub(super) graph_run_mode: GraphRunMode,
     pub(super) profiling_mode: bool,
     pub(super) profiling_options: Option<ProfilingOptions>,
+    pub(super) enable_dump: bool,
+    pub(super) dump_path: String,
+    pub(super) dump_step: Iterations,
+    pub(super) dump_mode: InputOutput,
+    pub(super) enable_dump_debug: bool,
+    pub(super) dump_debug_mode: OpDebugMode,
+    pub(super) enable_exception_dump: bool,
+}
+
+impl Default for SessionOptions {
+    fn default() -> SessionOptions {
+        SessionOptions {
+            precision_mode: Precision::default(),
+            graph_run_mode: GraphRunMode::default(),
+            profiling_mode: false,
+            profiling_options: None,
+            enable_dump: false,
+            dump_path: String::new(),
+            dump_step: Iterations::ALL,
+            dump_mode: InputOutput::Outputs,
+            enable_dump_debug: false,
+            dump_debug_mode: OpDebugMode::Both,
+            enable_exception_dump: false,
+        }
+    }
 }
 
 crate::options! { SessionOptions {
@@ -47,6 +76,21 @@ crate::options! { SessionOptions {
     profiling_mode: bool,
     /// What the profile records, and where to. Needs `profiling_mode`.
     profiling_options: ProfilingOptions,
+    /// Whether values are dumped by a thread of their own, from the first context to the end of the session. Needs `dump_path`.
+    enable_dump: bool,
+    /// The folder of the dump, which exists and can be read and written; `{r}` in it is the rank.
+    dump_path: String,
+    /// Which iterations are dumped.
+    dump_step: Iterations,
+    /// Which values of a call `enable_dump` dumps; outputs unless said otherwise.
+    dump_mode: InputOutput,
+    /// Whether calls that overflow are dumped, with their inputs, and no others. Needs `dump_path`, and `enable_dump` off.
+    enable_dump_debug: bool,
+    /// Which calls that overflow: [`OpDebugMode::Both`] unless said otherwise. It takes no [`OpDebugMode::Off`].
+    dump_debug_mode: OpDebugMode,
+    /// Whether the inputs of a call that fails are written to files, in contexts that do not say it themselves: see
+    /// [`Context::enable_exception_dump`](crate::Context::enable_exception_dump).
+    enable_exception_dump: bool,
 } }
 
 impl SessionOptions {
@@ -124,6 +168,7 @@ impl SessionOptions {
     /// # Errors
     /// Values that are not.
     pub fn check(&self) -> Result<()> {
+        dumping::check(self)?;
         match (&self.profiling_options, self.profiling_mode) {
             (None, _) => Ok(()),
             (Some(_), false) => {
@@ -135,7 +180,7 @@ impl SessionOptions {
     }
 
     /// The options by their keys, as texts.
-    pub(super) fn texts(&self) -> [(&'static str, String); 4] {
+    pub(super) fn texts(&self) -> [(&'static str, String); 11] {
         let profiling = match &self.profiling_options {
             None => "none".to_owned(),
             Some(options) => profiling::text(options),
@@ -145,6 +190,19 @@ impl SessionOptions {
             (GRAPH_RUN_MODE.key, (self.graph_run_mode as u8).to_string()),
             (PROFILING_MODE.key, self.profiling_mode.to_string()),
             (PROFILING_OPTIONS.key, profiling),
+            (ENABLE_DUMP.key, self.enable_dump.to_string()),
+            (DUMP_PATH.key, self.dump_path.clone()),
+            (DUMP_STEP.key, self.dump_step.to_string()),
+            (
+                DUMP_MODE.key,
+                dumping::word_of(dumping::MODES, &self.dump_mode).to_owned(),
+            ),
+            (ENABLE_DUMP_DEBUG.key, self.enable_dump_debug.to_string()),
+            (
+                DUMP_DEBUG_MODE.key,
+                dumping::word_of(dumping::DEBUG_MODES, &self.dump_debug_mode).to_owned(),
+            ),
+            (ENABLE_EXCEPTION_DUMP.key, self.enable_exception_dump.to_string()),
         ]
     }
 }

@@ -147,6 +147,22 @@ fn plain() -> String {
 }
 
 #[test]
+fn lines_are_those_of_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    run("run", &[("THALWEG_SAVE_GRAPHS", "3")], folder.path());
+    let files = files(folder.path());
+    let mut of_constants = 0;
+    for (name, text) in files.iter().filter(|(name, _)| !name.ends_with(".kernel")) {
+        for line in text.lines().filter(|line| line.contains(".rs:")) {
+            let before = line.split(".rs:").next().unwrap();
+            assert!(before.ends_with("core/tests/graphs/main"), "{name}: {line}");
+        }
+        of_constants += text.lines().filter(|line| line.contains(" = full ")).count();
+    }
+    assert!(of_constants > 0);
+}
+
+#[test]
 fn two_processes_write_the_same_files_and_compute_the_same_bits() {
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let plain = plain();

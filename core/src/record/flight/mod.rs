@@ -3,10 +3,12 @@
 //! ```text
 //! launch, memory -> ring.tw (mapped)    \
 //! places, programs -> names.tw           > Flight::read -> order.csv, memory.csv, a summary
-//! compiled graphs -> graph_{n}.ir       /
+//! compiled graphs -> graph_{n}.ir        |
+//! lines of the log -> log.txt           /
 //! ```
 
 pub(crate) mod error;
+mod log;
 mod names;
 pub(crate) mod read;
 mod ring;
@@ -17,6 +19,7 @@ use super::recording::{PlaceId, Program};
 use super::session::Options as SessionOptions;
 use super::{clock, place, writer};
 use error::FlightError;
+use log::Tail;
 use names::Names;
 use parking_lot::Mutex;
 use ring::{Kind, Mapped};
@@ -36,6 +39,8 @@ const RING: &str = "ring.tw";
 const NAMES: &str = "names.tw";
 /// What went wrong.
 const ERRORS: &str = "error.txt";
+/// The last lines of the log.
+const LOG: &str = "log.txt";
 /// Graphs that are kept.
 const GRAPHS: usize = 64;
 /// Errors that are written; a program that lives with errors would do little else.
@@ -67,6 +72,7 @@ struct Recorder {
     pid: u32,
     ring: Mapped,
     names: Mutex<Names>,
+    log: Mutex<Tail>,
     graphs: AtomicUsize,
     errors: Mutex<usize>,
     broken: AtomicBool,
@@ -145,6 +151,7 @@ impl Recorder {
         let path = folder.join(NAMES);
         let names = Names::create(&path, start).map_err(failed(&path))?;
         Ok(Recorder {
+            log: Mutex::new(Tail::new(folder.join(LOG))),
             options,
             folder,
             pid,
@@ -254,6 +261,18 @@ pub(crate) fn graph(number: Option<usize>, text: &str) -> Option<usize> {
 
 fn of_graph(number: usize) -> String {
     format!("graph_{number}.ir")
+}
+
+/// Keeps a line of the log, which ends with a newline.
+pub(crate) fn line(line: &str) {
+    let Some(recorder) = RECORDER.get().filter(|_| is_on()) else {
+        return;
+    };
+    // A warning about the files is a line of the log too.
+    if !recorder.broken.load(Ordering::Relaxed) {
+        let written = recorder.log.lock().push(line);
+        recorder.tell(written, LOG);
+    }
 }
 
 /// As [`error`], where the recorder is on.

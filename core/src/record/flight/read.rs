@@ -3,7 +3,7 @@
 use super::error::FlightError;
 use super::ring::{Content, Event, TAKEN};
 use super::table::Table;
-use super::{ERRORS, NAMES, RING};
+use super::{ERRORS, LOG, NAMES, RING, log};
 use crate::record::recording::{Place, Program, Reader, Record, Start};
 use std::collections::HashMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
-/// Launches that a summary shows.
+/// Launches, and lines of the log, that a summary shows.
 const SHOWN: usize = 10;
 /// How deep folders are searched: `PATH/rank_0/rdr/UNIX_PID`.
 const DEPTH: usize = 3;
@@ -46,6 +46,8 @@ pub struct Flight {
     pub torn: usize,
     /// What was told of errors, the first first; empty for none.
     pub errors: String,
+    /// The last lines of the log, where [`init`](crate::init) installed it; empty for none.
+    pub log: String,
     /// The graphs that were compiled last, by number.
     pub graphs: Vec<PathBuf>,
 }
@@ -154,6 +156,7 @@ impl Flight {
             memory: memory.map(|(event, time)| known.memory(event, time)).collect(),
             torn: content.torn,
             errors,
+            log: log::read(&folder.join(LOG)),
             graphs: graphs(folder),
             start: known.start,
         })
@@ -387,6 +390,10 @@ impl fmt::Display for Flight {
         }
         for line in self.errors.lines().filter(|line| !line.is_empty()) {
             writeln!(f, "error  {line}")?;
+        }
+        let lines = self.log.lines().count();
+        for line in self.log.lines().skip(lines.saturating_sub(SHOWN)) {
+            writeln!(f, "log  {line}")?;
         }
         Ok(())
     }
