@@ -17,7 +17,7 @@ use thalweg_hal::kit::pages::Account;
 use thalweg_hal::kit::profile::{Counter, Recorder, Submission};
 use thalweg_hal::kit::program::{Form, Node, Program};
 use thalweg_hal::kit::queue::Queue;
-use thalweg_hal::tables::{Capability, Kind, MemoryInfo, PropertyKey};
+use thalweg_hal::tables::{Capability, KernelPart, Kind, MemoryInfo, PropertyKey};
 use thalweg_hal::{Error, Host, Result};
 
 /// The CPU backend: one device, the cores that this process may use.
@@ -87,7 +87,7 @@ fn model_name() -> String {
     )
 }
 
-fn isa_name() -> &'static str {
+pub(crate) fn isa_name() -> &'static str {
     match Isa::detect() {
         Isa::Baseline => "baseline",
         Isa::Avx2 => "avx2",
@@ -246,8 +246,21 @@ impl Device for CpuDevice {
     fn compile(&self, source: &Source<'_>, options: &str) -> Result<CpuKernel> {
         match options.lines().find(|line| !line.trim().is_empty()) {
             None => CpuKernel::compile(source),
+            Some("optimise=off") => Err(Error::unsupported(
+                "kernels run loops that were compiled with the CPU backend; nothing optimises them later",
+            )),
             Some(option) => Err(Error::invalid_argument(format!(
                 "the CPU backend knows no compile option `{option}`"
+            ))),
+        }
+    }
+
+    fn inspect(&self, kernel: &CpuKernel, _: usize, part: KernelPart) -> Result<Vec<u8>> {
+        match part {
+            KernelPart::Facts => Ok(kernel.facts().into_bytes()),
+            part => Err(Error::unsupported(format!(
+                "kernels run loops that were compiled with the CPU backend; there is no {} of one",
+                part.name()
             ))),
         }
     }

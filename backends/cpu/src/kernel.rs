@@ -32,6 +32,15 @@ impl CpuKernel {
         })
     }
 
+    /// What it is, as lines `key=value`.
+    pub(crate) fn facts(&self) -> String {
+        let form = match self {
+            CpuKernel::Program(program) => program.facts(),
+            CpuKernel::Library(_) => "form=library\n".to_owned(),
+        };
+        format!("instruction_set={}\n{form}", crate::device::isa_name())
+    }
+
     /// Nanoseconds on one core, roughly.
     #[inline]
     pub(crate) fn cost(&self, extents: &[u64]) -> u64 {
