@@ -62,6 +62,7 @@ typedef struct thalweg_kernel_desc thalweg_kernel_desc;
 typedef struct thalweg_library_desc thalweg_library_desc;
 typedef struct thalweg_compile_args thalweg_compile_args;
 typedef struct thalweg_binary_args thalweg_binary_args;
+typedef struct thalweg_inspect_args thalweg_inspect_args;
 typedef struct thalweg_kernel_table thalweg_kernel_table;
 typedef struct thalweg_program_scalar thalweg_program_scalar;
 typedef struct thalweg_program_dependency thalweg_program_dependency;
@@ -1255,7 +1256,10 @@ struct thalweg_compile_args {
     uint64_t device;
     /* What to compile. */
     thalweg_source source;
-    /* Options as `key=value` lines; unknown ones are an error. Empty for the defaults. */
+    /* Options as `key=value` lines; unknown ones are an error. Empty for the defaults.
+     * `optimise=off` asks for programs that the device's compiler does not optimise, with the
+     * same results; a backend without such a compiler answers `THALWEG_STATUS_UNSUPPORTED` and
+     * why. */
     thalweg_str options;
 };
 
@@ -1269,6 +1273,44 @@ struct thalweg_binary_args {
     const uint8_t *ptr;
     /* Bytes. */
     size_t len;
+};
+
+/* What thalweg_kernel_table.inspect shows of a program. */
+enum thalweg_kernel_part {
+    /* The text that the device's compiler was given, in UTF-8. */
+    THALWEG_KERNEL_PART_SOURCE = 1,
+    /* What the compiler made of it. */
+    THALWEG_KERNEL_PART_BINARY = 2,
+    /* What the compiler remarked, in UTF-8; no bytes for nothing. */
+    THALWEG_KERNEL_PART_LOG = 3,
+    /* What the backend knows about the program, as lines `key=value` in UTF-8. `extension` is
+     * that of a file with the source, such as `cl`. Other keys are the backend's own. */
+    THALWEG_KERNEL_PART_FACTS = 4,
+    /* Which nodes the lines of the source compute, as lines `LINE NODE` in UTF-8. Lines count
+     * from 1, and nodes from 0 in the kernel, or in the definition of the library op. */
+    THALWEG_KERNEL_PART_LINES = 5
+};
+
+/* Arguments of thalweg_kernel_table.inspect.
+ *
+ * A kernel becomes one program or more, because a backend may write another program for launches
+ * with other strides. A program that exists keeps its number as long as the kernel. A launch may
+ * add some, so there may be none before the first one. */
+struct thalweg_inspect_args {
+    /* Kernel handle. */
+    uint64_t kernel;
+    /* Number of the program, from 0. One that does not exist has no bytes. */
+    uint32_t program;
+    /* A thalweg_kernel_part code. */
+    uint32_t part;
+    /* Where the part goes; null for its length alone. */
+    uint8_t *buffer;
+    /* Most bytes that fit there. */
+    size_t capacity;
+    /* How many bytes the part has, which may be more than `capacity`. */
+    size_t *len;
+    /* How many programs there are now. */
+    size_t *programs;
 };
 
 /* Kernels. A device without this table moves memory and nothing else. */
@@ -1286,6 +1328,10 @@ struct thalweg_kernel_table {
     /* A kernel from what thalweg_kernel_table.export_binary wrote;
      * `THALWEG_STATUS_COMPILE_FAILED` when it does not fit. */
     int32_t (*load_binary)(thalweg_context context, const thalweg_binary_args *args, uint64_t *out);
+    /* What the backend made of a kernel. It is for people who look for a fault, and costs
+     * programs that do not ask nothing. `THALWEG_STATUS_UNSUPPORTED` and why for a part that the
+     * program does not have, such as the source of one that was not written. */
+    int32_t (*inspect)(thalweg_context context, const thalweg_inspect_args *args);
 };
 
 /* ------------------------------------------------------------------------------------------
@@ -1648,7 +1694,8 @@ struct thalweg_profile_table {
     "LibraryDesc{op:u32,dtype_count:u32,dtypes:[u32;8],attributes:[i64;24],epilogue:*const KernelDesc}" \
     "CompileArgs{device:u64,source:Source,options:Str}" \
     "BinaryArgs{device:u64,source:Source,ptr:*const u8,len:usize}" \
-    "KernelTable{supports:fn(*mut c_void,*const CompileArgs)->i32,compile:fn(*mut c_void,*const CompileArgs,*mut u64)->i32,release:fn(*mut c_void,u64)->i32,export_binary:fn(*mut c_void,u64,*mut u8,usize,*mut usize)->i32,load_binary:fn(*mut c_void,*const BinaryArgs,*mut u64)->i32}" \
+    "InspectArgs{kernel:u64,program:u32,part:u32,buffer:*mut u8,capacity:usize,len:*mut usize,programs:*mut usize}" \
+    "KernelTable{supports:fn(*mut c_void,*const CompileArgs)->i32,compile:fn(*mut c_void,*const CompileArgs,*mut u64)->i32,release:fn(*mut c_void,u64)->i32,export_binary:fn(*mut c_void,u64,*mut u8,usize,*mut usize)->i32,load_binary:fn(*mut c_void,*const BinaryArgs,*mut u64)->i32,inspect:fn(*mut c_void,*const InspectArgs)->i32}" \
     "ProgramScalar{packet:u32,scalar:u32,argument:u32,reserved:u32}" \
     "ProgramDependency{packet:u32,earlier:u32}" \
     "ProgramInput{buffer:u64,offset:u64}" \

@@ -1,16 +1,19 @@
 //! What the author of a backend implements. [`export_backend!`](crate::export_backend) turns it into a plugin; handles,
 //! the memory pool, bounds checks, error texts and panics are dealt with before a call gets here.
 
+mod tag;
+
+pub use tag::{OwnedTag, Tag};
+
 use crate::host::Host;
 use crate::ir::{Info, Kernel};
 use crate::kit::host_device::memory_info;
 use crate::kit::profile::{Counter, Recorder, Submission};
 use crate::kit::program::{Form, Node, Program};
 use crate::library::LibraryOp;
-use crate::status::{Error, Result, Str};
+use crate::status::{Error, Result};
 use crate::tables::{self, Capability, Kind};
 use std::ffi::c_void;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -208,83 +211,6 @@ pub enum Work<'a, D: Device> {
     Callback(Callback),
 }
 
-/// Where work comes from; borrowed for the duration of a call and read only when needed.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Tag<'a>(Option<&'a tables::Tag>);
-
-impl<'a> Tag<'a> {
-    /// No tag.
-    pub const NONE: Tag<'static> = Tag(None);
-
-    /// Wraps the ABI form.
-    ///
-    /// # Safety
-    /// The texts stay valid for `'a`.
-    pub const unsafe fn new(raw: Option<&'a tables::Tag>) -> Tag<'a> {
-        Tag(raw)
-    }
-
-    /// The op that the user wrote.
-    pub fn op(self) -> &'a str {
-        // SAFETY: `new` asks for valid texts.
-        self.0.and_then(|raw| unsafe { raw.op.get() }.ok()).unwrap_or("")
-    }
-
-    /// A copy of the texts.
-    pub fn to_owned(self) -> OwnedTag {
-        let mut owned = OwnedTag::default();
-        owned.assign(self);
-        owned
-    }
-}
-
-/// A [`Tag`] that outlives the call.
-#[derive(Clone, Debug, Default)]
-pub struct OwnedTag {
-    op: String,
-    file: String,
-    line: u32,
-    node: u32,
-}
-
-impl fmt::Display for OwnedTag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.op.is_empty() {
-            "unnamed work"
-        } else {
-            &self.op
-        })?;
-        if self.line > 0 {
-            write!(f, " at {}:{}", self.file, self.line)
-        } else {
-            Ok(())
-        }
-    }
-}
-
-impl OwnedTag {
-    /// Becomes a copy of `tag`, in the memory that it has.
-    pub fn assign(&mut self, tag: Tag<'_>) {
-        // SAFETY: `Tag::new` asks for valid texts.
-        let file = tag.0.and_then(|raw| unsafe { raw.file.get() }.ok());
-        self.op.clear();
-        self.op.push_str(tag.op());
-        self.file.clear();
-        self.file.push_str(file.unwrap_or(""));
-        (self.line, self.node) = tag.0.map_or((0, 0), |raw| (raw.line, raw.node));
-    }
-
-    /// The ABI form; it borrows the texts without a lifetime.
-    pub fn raw(&self) -> tables::Tag {
-        tables::Tag {
-            op: Str::new(&self.op),
-            file: Str::new(&self.file),
-            line: self.line,
-            node: self.node,
-        }
-    }
-}
-
 /// What a kernel is compiled from.
 pub enum Source<'a> {
     /// A verified kernel.
@@ -403,6 +329,18 @@ pub trait Device: Send + Sync + Sized + 'static {
     fn load_binary(&self, source: &Source<'_>, binary: &[u8]) -> Result<Self::Kernel> {
         let _ = (source, binary);
         Err(Error::unsupported("this device does not load kernels"))
+    }
+
+    /// How many programs the kernel became until now: see [`tables::InspectArgs`].
+    fn programs(&self, kernel: &Self::Kernel) -> usize {
+        let _ = kernel;
+        1
+    }
+
+    /// A part of program `program < programs`, for people who look for a fault.
+    fn inspect(&self, kernel: &Self::Kernel, program: usize, part: tables::KernelPart) -> Result<Vec<u8>> {
+        let _ = (kernel, program, part);
+        Err(Error::unsupported("this backend shows nothing of its kernels"))
     }
 
     /// The forms of constant inputs that a program with these nodes is to keep. `constant` says which inputs are constants.

@@ -96,7 +96,8 @@ fn layouts() -> BTreeMap<String, (usize, usize)> {
         LibraryDesc { op, dtype_count, dtypes, attributes, epilogue }
         CompileArgs { device, source, options }
         BinaryArgs { device, source, ptr, len }
-        KernelTable { supports, compile, release, export_binary, load_binary }
+        InspectArgs { kernel, program, part, buffer, capacity, len, programs }
+        KernelTable { supports, compile, release, export_binary, load_binary, inspect }
         ProgramScalar { packet, scalar, argument, reserved }
         ProgramDependency { packet, earlier }
         ProgramInput { buffer, offset }
@@ -186,6 +187,11 @@ fn codes() -> BTreeMap<String, u64> {
         ("PACKET_KIND", "FILL", PacketKind::Fill as u64),
         ("PROFILE_FLAG", "EXACT", ProfileFlag::Exact as u64),
         ("PROFILE_FLAG", "BRACKETED", ProfileFlag::Bracketed as u64),
+        ("KERNEL_PART", "SOURCE", KernelPart::Source as u64),
+        ("KERNEL_PART", "BINARY", KernelPart::Binary as u64),
+        ("KERNEL_PART", "LOG", KernelPart::Log as u64),
+        ("KERNEL_PART", "FACTS", KernelPart::Facts as u64),
+        ("KERNEL_PART", "LINES", KernelPart::Lines as u64),
         ("LOG_LEVEL", "ERROR", LogLevel::Error as u64),
         ("LOG_LEVEL", "WARN", LogLevel::Warn as u64),
         ("LOG_LEVEL", "INFO", LogLevel::Info as u64),

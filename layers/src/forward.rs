@@ -116,6 +116,7 @@ forward! {
         release(kernel: u64);
         export_binary(kernel: u64, buffer: *mut u8, capacity: usize, len: *mut usize);
         load_binary(args: *const BinaryArgs, out: *mut u64);
+        inspect(args: *const InspectArgs);
     }
     program: ProgramTable {
         create(args: *const ProgramArgs, out: *mut u64);

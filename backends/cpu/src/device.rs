@@ -17,7 +17,7 @@ use thalweg_hal::kit::pages::Account;
 use thalweg_hal::kit::profile::{Counter, Recorder, Submission};
 use thalweg_hal::kit::program::{Form, Node, Program};
 use thalweg_hal::kit::queue::Queue;
-use thalweg_hal::tables::{Capability, Kind, MemoryInfo, PropertyKey};
+use thalweg_hal::tables::{Capability, KernelPart, Kind, MemoryInfo, PropertyKey};
 use thalweg_hal::{Error, Host, Result};
 
 /// The CPU backend: one device, the cores that this process may use.
@@ -241,8 +241,21 @@ impl Device for CpuDevice {
     fn compile(&self, source: &Source<'_>, options: &str) -> Result<CpuKernel> {
         match options.lines().find(|line| !line.trim().is_empty()) {
             None => CpuKernel::compile(source, self.isa),
+            Some("optimise=off") => Err(Error::unsupported(
+                "kernels run loops that were compiled with the CPU backend; nothing optimises them later",
+            )),
             Some(option) => Err(Error::invalid_argument(format!(
                 "the CPU backend knows no compile option `{option}`"
+            ))),
+        }
+    }
+
+    fn inspect(&self, kernel: &CpuKernel, _: usize, part: KernelPart) -> Result<Vec<u8>> {
+        match part {
+            KernelPart::Facts => Ok(kernel.facts(self.isa).into_bytes()),
+            part => Err(Error::unsupported(format!(
+                "kernels run loops that were compiled with the CPU backend; there is no {} of one",
+                part.name()
             ))),
         }
     }

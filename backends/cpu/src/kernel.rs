@@ -33,6 +33,15 @@ impl CpuKernel {
         })
     }
 
+    /// What it is on a device of an instruction set, as lines `key=value`.
+    pub(crate) fn facts(&self, isa: Isa) -> String {
+        let form = match self {
+            CpuKernel::Program(program) => program.facts(),
+            CpuKernel::Library(_) => "form=library\n".to_owned(),
+        };
+        format!("instruction_set={}\n{form}", isa.name())
+    }
+
     /// Nanoseconds on one core, roughly.
     #[inline]
     pub(crate) fn cost(&self, extents: &[u64]) -> u64 {

@@ -18,6 +18,8 @@ use thalweg_hal::{Error, Result};
 pub struct Source {
     /// The whole program.
     pub text: String,
+    /// Lines that compute a node of the kernel, from 1, with the node's number. Of a library op it is a node of its definition.
+    pub lines: Vec<(u32, u32)>,
     /// Names of the entries, which passes call by their index.
     pub entries: Vec<String>,
     /// Number of pointers that an entry takes for parameters. Where a kernel has fewer, any valid one fills up.
@@ -112,6 +114,11 @@ impl Routine {
     /// Those of [`Routine::library`].
     pub fn matmul(op: &Matmul, config: MatmulConfig, target: &Target) -> Result<Routine> {
         Routine::library(&LibraryOp::Matmul(op.clone()), config, target)
+    }
+
+    /// What it is written for.
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
     }
 
     /// How a launch runs.

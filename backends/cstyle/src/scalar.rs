@@ -233,7 +233,7 @@ mod tests {
         for target in [opencl, Target::CUDA] {
             let mut text = Text::default();
             preamble(&mut text, &target, true, false);
-            let text = text.into_string();
+            let (text, _) = text.finish();
             for &op in ScalarOp::ALL {
                 for dtype in DType::ALL.into_iter().filter(|&dtype| op.accepts().takes(dtype)) {
                     let value = computed(op, dtype, ["a", "b", "c"]);

@@ -51,4 +51,30 @@ impl Target {
             ],
         }
     }
+
+    /// One more option, for programs that the compiler does not optimise.
+    pub const fn unoptimised(&self) -> &'static str {
+        match self.dialect {
+            Dialect::OpenClC => "-cl-opt-disable",
+            Dialect::CudaC => "--device-debug",
+        }
+    }
+}
+
+impl Dialect {
+    /// The language and its version.
+    pub const fn language(self) -> &'static str {
+        match self {
+            Dialect::OpenClC => "OpenCL C 1.2",
+            Dialect::CudaC => "CUDA C++17",
+        }
+    }
+
+    /// Of a file with a source.
+    pub const fn extension(self) -> &'static str {
+        match self {
+            Dialect::OpenClC => "cl",
+            Dialect::CudaC => "cu",
+        }
+    }
 }

@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use thalweg_cstyle::programs::optimises;
 use thalweg_cstyle::{MatmulConfig, Routine, Target};
 use thalweg_hal::backend::{Copy, Device, Place, Region, Source, Tag, Work};
 use thalweg_hal::ir::{Access, Kernel, Level, Role};
@@ -27,7 +28,7 @@ use thalweg_hal::kit::cache::Cache;
 use thalweg_hal::kit::profile::{Command, Counter, Recorder, Submission};
 use thalweg_hal::kit::program::Program;
 use thalweg_hal::library::{LibraryOp, Matmul};
-use thalweg_hal::tables::{LogLevel, MemoryInfo, PropertyKey};
+use thalweg_hal::tables::{KernelPart, LogLevel, MemoryInfo, PropertyKey};
 use thalweg_hal::{DType, Error, Host, Result};
 
 /// The map that copies a product's results.
@@ -45,6 +46,8 @@ pub(crate) struct CudaDevice {
     // What uses the context stands before it.
     products: Option<Arc<Handle>>,
     builder: Arc<Builder>,
+    /// Of programs that the compiler does not optimise.
+    plain_builder: Arc<Builder>,
     times: Times,
     pub(crate) context: Arc<Context>,
     pub(crate) info: DeviceInfo,
@@ -81,9 +84,19 @@ impl CudaDevice {
             &format!("NVRTC {}", nvrtc.version_text()),
         ]
         .join("\n");
-        let cache = Cache::new(config.cache.clone(), identity);
-        let options = Target::CUDA.options();
-        let builder = Builder::new(&context, nvrtc, (&info.name, arch), cache, options, host);
+        let builder = |more: Option<&'static str>| {
+            let cache = Cache::new(config.cache.clone(), identity.clone());
+            let options = Target::CUDA.options().iter().copied().chain(more).collect();
+            Arc::new(Builder::new(
+                &context,
+                nvrtc,
+                (&info.name, arch),
+                cache,
+                options,
+                host,
+            ))
+        };
+        let builders = (builder(None), builder(Some(Target::CUDA.unoptimised())));
         let products = if config.cublaslt {
             let handle =
                 Lt::open(search, version).and_then(|lt| Handle::new(lt, &context, config.tf32, info.sm));
@@ -99,7 +112,8 @@ impl CudaDevice {
         };
         Ok(CudaDevice {
             products,
-            builder: Arc::new(builder),
+            builder: builders.0,
+            plain_builder: builders.1,
             times: Times::new(&context, host, open_cupti),
             context,
             info: info.clone(),
@@ -326,13 +340,12 @@ impl Device for CudaDevice {
     }
 
     fn compile(&self, source: &Source<'_>, options: &str) -> Result<CudaKernel> {
-        if let Some(option) = options.lines().find(|line| !line.trim().is_empty()) {
-            return Err(Error::invalid_argument(format!(
-                "the CUDA backend knows no compile option `{option}`"
-            )));
-        }
+        let builder = match optimises("CUDA", options)? {
+            true => &self.builder,
+            false => &self.plain_builder,
+        };
         let (name, routine) = self.routine(source)?;
-        let mut kernel = CudaKernel::new(&name, routine, &self.builder);
+        let mut kernel = CudaKernel::new(&name, routine, builder);
         if let (Source::Library(LibraryOp::Matmul(op)), Some(handle)) = (source, &self.products) {
             kernel.product = Product::new(handle, op).map(Arc::new);
             if kernel.product.is_some() {
@@ -340,10 +353,18 @@ impl Device for CudaDevice {
                 // The epilogue's first parameter is the sum, however it says that it is read.
                 map.params[0].access = Access::Strided;
                 let routine = Routine::new(&map, &Target::CUDA)?;
-                kernel.after_product = Some(Arc::new(CudaKernel::new(&map.name, routine, &self.builder)));
+                kernel.after_product = Some(Arc::new(CudaKernel::new(&map.name, routine, builder)));
             }
         }
         Ok(kernel)
+    }
+
+    fn programs(&self, kernel: &CudaKernel) -> usize {
+        kernel.programs()
+    }
+
+    fn inspect(&self, kernel: &CudaKernel, program: usize, part: KernelPart) -> Result<Vec<u8>> {
+        kernel.inspect(program, part)
     }
 
     unsafe fn run_program(

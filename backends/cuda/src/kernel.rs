@@ -7,6 +7,7 @@ use crate::program::{Builder, Entry};
 use std::sync::Arc;
 use thalweg_cstyle::{Launch as Described, Place, Plan, Routine, Source, Variant, Variants};
 use thalweg_hal::backend::{Bound, Launch};
+use thalweg_hal::tables::KernelPart;
 use thalweg_hal::{Error, Result};
 
 /// The entries of one variant, which passes call.
@@ -62,9 +63,55 @@ impl CudaKernel {
         self.variants.get(variant, || self.build(variant))
     }
 
+    /// How many programs it has: that of the library, where it has a product, and then own ones and those of the map after the
+    /// product in turn, so that each keeps its number.
+    pub(crate) fn programs(&self) -> usize {
+        match (&self.product, &self.after_product) {
+            (None, _) => self.variants.len(),
+            (Some(_), after) => {
+                let after = after.as_ref().map_or(0, |map| map.variants.len());
+                1 + 2 * self.variants.len().max(after)
+            }
+        }
+    }
+
+    /// A part of a program.
+    pub(crate) fn inspect(&self, program: usize, part: KernelPart) -> Result<Vec<u8>> {
+        if self.product.is_none() {
+            return self.part(program, part);
+        }
+        let Some(own) = program.checked_sub(1) else {
+            return match part {
+                KernelPart::Facts => Ok(b"form=cuBLASLt\n".to_vec()),
+                part => Err(Error::unsupported(format!(
+                    "cuBLASLt computes this product, and does not show its {}",
+                    part.name()
+                ))),
+            };
+        };
+        match (&self.after_product, own % 2) {
+            (_, 0) => self.part(own / 2, part),
+            (Some(_), _) if part == KernelPart::Lines => Err(Error::unsupported(
+                "nodes of the map after a product have other numbers than those of the definition",
+            )),
+            (Some(map), _) => map.part(own / 2, part),
+            (None, _) => Ok(Vec::new()),
+        }
+    }
+
+    fn part(&self, program: usize, part: KernelPart) -> Result<Vec<u8>> {
+        if program >= self.variants.len() {
+            return Ok(Vec::new());
+        }
+        let builder = self.builder.entered()?;
+        self.routine
+            .inspect((&self.name, builder), &self.variants, program, part)
+    }
+
     fn build(&self, variant: &Variant) -> Result<Entries> {
         let Source {
             text,
+            lines: _,
             entries,
             pointers: _,
             words_by_value,

@@ -38,12 +38,12 @@ pub(crate) struct Builder {
 }
 
 /// NVRTC and the driver's loader.
-struct Compiler {
+pub(crate) struct Compiler {
     context: Arc<Context>,
     nvrtc: &'static Nvrtc,
     device_name: String,
     arch: Arch,
-    options: &'static [&'static str],
+    options: Vec<&'static str>,
 }
 
 impl Builder {
@@ -53,11 +53,13 @@ impl Builder {
         nvrtc: &'static Nvrtc,
         (device_name, arch): (&str, Arch),
         cache: Cache,
-        options: &'static [&'static str],
+        options: Vec<&'static str>,
         host: Host,
     ) -> Builder {
         Builder {
             programs: programs::Builder {
+                device: device_name.to_owned(),
+                options: options.join(" "),
                 compiler: Compiler {
                     context: Arc::clone(context),
                     nvrtc,
@@ -65,8 +67,6 @@ impl Builder {
                     arch,
                     options,
                 },
-                device: device_name.to_owned(),
-                options: options.join(" "),
                 cache,
                 log: Box::new(move |level, message| host.log(level, "cuda", message)),
             },
@@ -110,8 +110,16 @@ impl Builder {
     }
 
     fn unload(&self, raw: RawModule) {
-        // SAFETY: loaded by us, and no launch used it yet.
-        unsafe { (self.context().api.module_unload)(raw) };
+        programs::Compiler::unload(&self.programs.compiler, raw);
+    }
+
+    /// What builds the programs of this device from sources.
+    ///
+    /// # Errors
+    /// The context cannot be entered.
+    pub(crate) fn entered(&self) -> Result<&programs::Builder<Compiler>> {
+        self.context().enter()?;
+        Ok(&self.programs)
     }
 
     fn entry(&self, raw: RawModule, name: &str) -> Result<Entry> {
@@ -167,7 +175,7 @@ impl programs::Compiler for Compiler {
     fn compile(&self, name: &str, source: &str, _: bool) -> Result<Compiled<RawModule>> {
         let file = CString::new(format!("{name}.cu"))
             .map_err(|_| Error::invalid_argument("a kernel's name holds a zero"))?;
-        Ok(match self.nvrtc.run(&file, source, self.arch, self.options)? {
+        Ok(match self.nvrtc.run(&file, source, self.arch, &self.options)? {
             nvrtc::Compiled::Code(code, log) => Compiled::Built(Built {
                 program: self.load(name, &code)?,
                 binary: Ok(Some(code)),
@@ -175,6 +183,11 @@ impl programs::Compiler for Compiler {
             }),
             nvrtc::Compiled::Refused(log) => Compiled::refused(log),
         })
+    }
+
+    fn unload(&self, raw: RawModule) {
+        // SAFETY: loaded by us, and no launch used it.
+        unsafe { (self.context.api.module_unload)(raw) };
     }
 }
 

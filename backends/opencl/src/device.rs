@@ -15,18 +15,17 @@ use crate::program::{Builder, Driver};
 use crate::run::Launches;
 use crate::stream::{ClStream, Flight};
 use parking_lot::Mutex;
-use std::ffi::CString;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
+use thalweg_cstyle::programs::optimises;
 use thalweg_cstyle::{Dialect, Once, Routine, Target};
 use thalweg_hal::backend::{Device, Region, Source, Tag, Work};
-use thalweg_hal::kit::cache::Cache;
 use thalweg_hal::kit::host_device;
 use thalweg_hal::kit::pages::Account;
 use thalweg_hal::kit::profile::{Command, Recorder, Submission};
 use thalweg_hal::kit::program::Program;
-use thalweg_hal::tables::{Kind, LogLevel, MemoryInfo, NoticeKind, PropertyKey};
+use thalweg_hal::tables::{KernelPart, Kind, LogLevel, MemoryInfo, NoticeKind, PropertyKey};
 use thalweg_hal::{Error, Host, Result, Status};
 
 /// An open device.
@@ -34,6 +33,8 @@ pub(crate) struct OpenClDevice {
     // What uses the context stands before it.
     rows: Once<Rows>,
     pub(crate) builder: Arc<Builder>,
+    /// Of programs that the compiler does not optimise.
+    plain_builder: Arc<Builder>,
     pub(crate) port: Arc<Port>,
     pub(crate) context: Arc<Context>,
     pub(crate) api: &'static Api,
@@ -66,11 +67,6 @@ impl OpenClDevice {
             max_group_size: info.max_group,
             argument_bytes: info.argument_bytes,
         };
-        let rounding = "-cl-fp32-correctly-rounded-divide-sqrt";
-        let options = target
-            .options()
-            .iter()
-            .filter(|&&option| info.rounds_division || option != rounding);
         if !info.rounds_division {
             let message = format!(
                 "{} rounds f32 division and square roots within 2.5 ulp, not correctly",
@@ -78,35 +74,14 @@ impl OpenClDevice {
             );
             host.log(LogLevel::Warn, "opencl", &message);
         }
-        let identity = [
-            env!("CARGO_PKG_VERSION"),
-            &info.platform,
-            &info.name,
-            &info.vendor,
-            &info.driver,
-            &info.version,
-        ];
-        let identity = identity.join("\n");
-        let options = options.copied().collect::<Vec<_>>().join(" ");
-        let builder = Arc::new(Builder {
-            compiler: Driver {
-                api,
-                context: Arc::clone(&context),
-                device: info.id,
-                interpreter: Default::default(),
-                options: CString::new(options.as_str())
-                    .map_err(|_| Error::internal("a build option holds a zero"))?,
-                noisy: info.is_pocl(),
-                host,
-            },
-            device: info.name.clone(),
-            options,
-            cache: Cache::new(config.cache.clone(), identity),
-            log: Box::new(move |level, message| host.log(level, "opencl", message)),
-        });
+        let builder = |optimise: bool| {
+            let cache = config.cache.clone();
+            Driver::builder((api, info), host, &context, &target, cache, optimise)
+        };
         Ok(OpenClDevice {
             rows: Once::default(),
-            builder,
+            builder: Arc::new(builder(true)?),
+            plain_builder: Arc::new(builder(false)?),
             port: Port::new(api, &context, info.id)?,
             context,
             api,
@@ -332,13 +307,20 @@ impl Device for OpenClDevice {
     }
 
     fn compile(&self, source: &Source<'_>, options: &str) -> Result<ClKernel> {
-        if let Some(option) = options.lines().find(|line| !line.trim().is_empty()) {
-            return Err(Error::invalid_argument(format!(
-                "the OpenCL backend knows no compile option `{option}`"
-            )));
-        }
         let (name, routine) = self.routine(source)?;
-        Ok(ClKernel::new(&name, routine, &self.builder))
+        let builder = match optimises("OpenCL", options)? {
+            true => &self.builder,
+            false => &self.plain_builder,
+        };
+        Ok(ClKernel::new(&name, routine, builder))
+    }
+
+    fn programs(&self, kernel: &ClKernel) -> usize {
+        kernel.programs()
+    }
+
+    fn inspect(&self, kernel: &ClKernel, program: usize, part: KernelPart) -> Result<Vec<u8>> {
+        kernel.inspect(program, part)
     }
 
     unsafe fn run_program(

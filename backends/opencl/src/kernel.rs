@@ -5,6 +5,7 @@ use crate::program::{Builder, Entry};
 use std::sync::Arc;
 use thalweg_cstyle::{Routine, Source, Variant, Variants};
 use thalweg_hal::Result;
+use thalweg_hal::tables::KernelPart;
 
 /// The programs of one variant.
 pub(crate) struct Compiled {
@@ -37,20 +38,30 @@ impl ClKernel {
 
     /// The programs of a variant; built by whoever asks first, while others that want the same wait.
     pub(crate) fn variant(&self, variant: &Variant) -> Result<Arc<Compiled>> {
-        if variant.is_interpreted() {
-            return self
-                .builder
-                .compiler
-                .interpreter
-                .get(|| self.build(variant))
-                .cloned();
-        }
-        self.variants.get(variant, || self.build(variant))
+        self.variants.get(variant, || match variant.is_interpreted() {
+            true => {
+                let interpreter = &self.builder.compiler.interpreter;
+                interpreter.get(|| self.build(variant)).cloned()
+            }
+            false => self.build(variant),
+        })
+    }
+
+    /// How many programs it has.
+    pub(crate) fn programs(&self) -> usize {
+        self.variants.len()
+    }
+
+    /// A part of a program.
+    pub(crate) fn inspect(&self, program: usize, part: KernelPart) -> Result<Vec<u8>> {
+        let of = (self.name.as_str(), &*self.builder);
+        self.routine.inspect(of, &self.variants, program, part)
     }
 
     fn build(&self, variant: &Variant) -> Result<Arc<Compiled>> {
         let Source {
             text,
+            lines: _,
             entries,
             pointers,
             words_by_value,

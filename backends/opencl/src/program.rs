@@ -1,12 +1,15 @@
 //! The driver's compiler, and programs with a free kernel for every thread that wants one.
 
 use crate::api::{Api, Context, DeviceId, Kernel, Program, check, codes, info, text};
+use crate::platform::DeviceInfo;
 use crate::quiet::quietly;
 use parking_lot::Mutex;
 use std::ffi::CString;
+use std::path::PathBuf;
 use std::sync::Arc;
-use thalweg_cstyle::Once;
 use thalweg_cstyle::programs::{self, Built, Compiled, Compiler};
+use thalweg_cstyle::{Once, Target};
+use thalweg_hal::kit::cache::Cache;
 use thalweg_hal::{Error, Host, Result, Status};
 
 /// Builds programs for one device.
@@ -83,9 +86,55 @@ impl Compiler for Driver {
         let binary = keep.then(|| program.binary()).transpose();
         Ok(Compiled::Built(Built { program, binary, log }))
     }
+
+    fn unload(&self, program: Program) {
+        drop(program);
+    }
 }
 
 impl Driver {
+    /// What builds programs of a device, which keeps them in the folder `cache`; `optimise`: whether the compiler optimises them.
+    pub(crate) fn builder(
+        (api, info): (&'static Api, &DeviceInfo),
+        host: Host,
+        context: &Arc<Context>,
+        target: &Target,
+        cache: Option<PathBuf>,
+        optimise: bool,
+    ) -> Result<Builder> {
+        let rounding = "-cl-fp32-correctly-rounded-divide-sqrt";
+        let known = (target.options().iter()).filter(|&&option| info.rounds_division || option != rounding);
+        let options: Vec<&str> = known
+            .copied()
+            .chain((!optimise).then(|| target.unoptimised()))
+            .collect();
+        let options = options.join(" ");
+        let identity = [
+            env!("CARGO_PKG_VERSION"),
+            &info.platform,
+            &info.name,
+            &info.vendor,
+            &info.driver,
+            &info.version,
+        ];
+        Ok(Builder {
+            compiler: Driver {
+                api,
+                context: Arc::clone(context),
+                device: info.id,
+                interpreter: Once::default(),
+                options: CString::new(options.as_str())
+                    .map_err(|_| Error::internal("a build option holds a zero"))?,
+                noisy: info.is_pocl(),
+                host,
+            },
+            device: info.name.clone(),
+            options,
+            cache: Cache::new(cache, identity.join("\n")),
+            log: Box::new(move |level, message| host.log(level, "opencl", message)),
+        })
+    }
+
     fn run(&self, program: &Program) -> i32 {
         // SAFETY: one device, options that end with a zero, no callback: the call returns when the build is done.
         unsafe {

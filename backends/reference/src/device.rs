@@ -6,6 +6,7 @@ use thalweg_hal::backend::{Device, Launch, Source, Tag, Work};
 use thalweg_hal::kit::host_memory;
 use thalweg_hal::kit::profile::{Recorder, Submission};
 use thalweg_hal::kit::queue::Queue;
+use thalweg_hal::tables::KernelPart;
 use thalweg_hal::{Error, Result};
 
 #[cfg(target_endian = "big")]
@@ -56,6 +57,11 @@ impl Device for Reference {
 
     fn compile(&self, source: &Source<'_>, options: &str) -> Result<Compiled> {
         if let Some(option) = options.lines().find(|line| !line.is_empty()) {
+            if option == "optimise=off" {
+                return Err(Error::unsupported(
+                    "kernels are interpreted; nothing optimises them",
+                ));
+            }
             return Err(Error::invalid_argument(format!(
                 "unknown compile option `{option}`; there are none"
             )));
@@ -66,6 +72,16 @@ impl Device for Reference {
                 info: info.clone(),
             }),
             Source::Library(_) => Err(no_library()),
+        }
+    }
+
+    fn inspect(&self, _: &Compiled, _: usize, part: KernelPart) -> Result<Vec<u8>> {
+        match part {
+            KernelPart::Facts => Ok(b"form=interpreter\n".to_vec()),
+            part => Err(Error::unsupported(format!(
+                "kernels are interpreted; there is no {}",
+                part.name()
+            ))),
         }
     }
 }

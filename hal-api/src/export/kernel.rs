@@ -5,7 +5,7 @@ use super::{arg, array, enter, put, writable};
 use crate::backend::{Backend, Device};
 use crate::kit::source::Decoded;
 use crate::status::{Error, Result, Status};
-use crate::tables::{BinaryArgs, CompileArgs, Context, KernelTable};
+use crate::tables::{BinaryArgs, CompileArgs, Context, InspectArgs, KernelPart, KernelTable};
 use std::sync::Arc;
 
 pub(super) const fn table<B: Backend>() -> KernelTable {
@@ -15,6 +15,7 @@ pub(super) const fn table<B: Backend>() -> KernelTable {
         release: release::<B>,
         export_binary: export_binary::<B>,
         load_binary: load_binary::<B>,
+        inspect: inspect::<B>,
     }
 }
 
@@ -113,6 +114,32 @@ unsafe extern "C" fn load_binary<B: Backend>(
                     _ => error,
                 })?;
             put(out, insert(instance, Owner::new(open), kernel, &decoded)?)
+        })
+    }
+}
+
+unsafe extern "C" fn inspect<B: Backend>(context: Context, args: *const InspectArgs) -> i32 {
+    // SAFETY: the contract of the tables.
+    unsafe {
+        enter::<B>(context, |instance| {
+            let args = arg(args)?;
+            writable(args.len)?;
+            writable(args.programs)?;
+            let part = KernelPart::from_code(args.part)
+                .ok_or_else(|| Error::invalid_argument(format!("a kernel has no part {}", args.part)))?;
+            let kernel = instance.kernel(args.kernel)?;
+            let device = &kernel.owner.get().device;
+            let programs = device.programs(&kernel.kernel);
+            let bytes = match args.program as usize {
+                program if program < programs => device.inspect(&kernel.kernel, program, part)?,
+                _ => Vec::new(),
+            };
+            put(args.programs, programs)?;
+            put(args.len, bytes.len())?;
+            if !args.buffer.is_null() {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), args.buffer, bytes.len().min(args.capacity));
+            }
+            Ok(())
         })
     }
 }

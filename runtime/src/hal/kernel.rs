@@ -8,7 +8,7 @@ use std::fmt;
 use thalweg_hal::ir::{self, KernelDesc, Level, encode};
 use thalweg_hal::kit::checks::Signature;
 use thalweg_hal::library::{LibraryDesc, LibraryOp};
-use thalweg_hal::tables::{self, BinaryArgs, CompileArgs, KernelTable};
+use thalweg_hal::tables::{self, BinaryArgs, CompileArgs, InspectArgs, KernelPart, KernelTable};
 use thalweg_hal::{Status, Str};
 
 /// What a kernel is compiled from.
@@ -250,6 +250,70 @@ impl Kernel {
                 return Ok(binary);
             }
         }
+    }
+
+    /// How many programs the backend made of it until now. A backend may make one when a launch first needs it.
+    ///
+    /// # Errors
+    /// Those of the backend.
+    #[track_caller]
+    pub fn programs(&self) -> Result<usize> {
+        // No backend makes as many, so that nothing is read.
+        self.part(u32::MAX, KernelPart::Facts, &mut [])
+            .map(|(_, programs)| programs)
+    }
+
+    /// What the backend made of it: a part of program `program`, empty for one that does not exist.
+    ///
+    /// ```
+    /// use thalweg_runtime::hal::{self, DType, Kernel, KernelPart, ir};
+    /// let mut copy = ir::Kernel::new("copy", 1, 0);
+    /// let x = copy.param(DType::F32, ir::Role::In, ir::Level::Row, ir::Access::Contiguous);
+    /// let y = copy.param(DType::F32, ir::Role::Out, ir::Level::Row, ir::Access::Contiguous);
+    /// let value = copy.load(x);
+    /// copy.store(y, value);
+    /// let kernel = Kernel::compile(&hal::device("cpu")?, &copy)?;
+    /// let facts = kernel.inspect(0, KernelPart::Facts)?;
+    /// assert!(String::from_utf8_lossy(&facts).contains("form="));
+    /// assert!(kernel.inspect(0, KernelPart::Source).is_err());
+    /// # Ok::<(), thalweg_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Status::Unsupported`] and why for a part that the program does not have.
+    #[track_caller]
+    pub fn inspect(&self, program: u32, part: KernelPart) -> Result<Vec<u8>> {
+        // Room for most programs, because a backend may work for each question.
+        let mut bytes = vec![0; 1 << 20];
+        loop {
+            let (len, _) = self.part(program, part, &mut bytes)?;
+            let complete = len <= bytes.len();
+            bytes.resize(len, 0);
+            if complete {
+                return Ok(bytes);
+            }
+        }
+    }
+
+    /// Bytes of a part, the first of which go to `buffer`, and the number of programs.
+    #[track_caller]
+    fn part(&self, program: u32, part: KernelPart, buffer: &mut [u8]) -> Result<(usize, usize)> {
+        let tag = Tag::new("inspect kernel");
+        let table = table(&self.device, &tag)?;
+        let (mut len, mut programs) = (0, 0);
+        let args = InspectArgs {
+            kernel: self.handle,
+            program,
+            part: part as u32,
+            buffer: buffer.as_mut_ptr(),
+            capacity: buffer.len(),
+            len: &raw mut len,
+            programs: &raw mut programs,
+        };
+        // SAFETY: the arguments live through the call, and the buffer has the capacity that is passed.
+        let code = unsafe { (table.inspect)(self.device.context(), &raw const args) };
+        self.device.check(code, &tag)?;
+        Ok((len, programs))
     }
 
     /// A kernel from what [`Kernel::export_binary`] returned.

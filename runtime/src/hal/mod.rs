@@ -73,7 +73,7 @@ pub use thalweg_hal::dtype::types;
 pub use thalweg_hal::every_dtype;
 pub use thalweg_hal::f8::*;
 pub use thalweg_hal::tables::{
-    Capability, Kind, MemoryInfo, ProfileFlag, ProfileKind, ProfileRecord, PropertyKey,
+    Capability, KernelPart, Kind, MemoryInfo, ProfileFlag, ProfileKind, ProfileRecord, PropertyKey,
 };
 pub use thalweg_hal::{DType, Status, ir, library};
 pub use work::{Arg, Copy, Fill, Launch, Packet, Place};

@@ -78,6 +78,16 @@ pub struct Args<'a> {
 }
 
 impl Program {
+    /// How it runs, as lines `key=value`.
+    pub(crate) fn facts(&self) -> String {
+        let form = match (self.flat, &self.single) {
+            (true, Some(_)) => "one loop",
+            (true, None) => "batches of contiguous elements",
+            (false, _) => "batches of rows",
+        };
+        format!("form={form}\nparts={}\n", self.parts.len())
+    }
+
     /// Compiles a kernel for an instruction set, which this machine must have.
     pub fn compile(kernel: &Kernel, isa: Isa) -> Result<Program> {
         if !isa.is_available() {

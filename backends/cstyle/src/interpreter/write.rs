@@ -40,8 +40,10 @@ pub(crate) fn source(target: &Target) -> Source {
     ));
     text.line("tl_run(pointers, words);");
     text.close();
+    let (text, lines) = text.finish();
     Source {
-        text: text.into_string(),
+        text,
+        lines,
         entries: vec!["tl_generic".into()],
         pointers: POINTERS,
         words_by_value: false,

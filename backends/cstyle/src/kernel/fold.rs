@@ -8,13 +8,13 @@ impl Writer<'_> {
     /// Combines one accumulator with another: `(value, index)` into `(best, at)`.
     pub(super) fn merge(&mut self, reduction: &Reduction, [best, at, value, index]: [&str; 4]) {
         let Reduction { op, dtype, .. } = reduction;
-        match &reduction.beats {
-            Some(beats) => self.line(format!("TL_MERGE({beats}, {best}, {at}, {value}, {index})")),
+        self.within(reduction.node, |writer| match &reduction.beats {
+            Some(beats) => writer.line(format!("TL_MERGE({beats}, {best}, {at}, {value}, {index})")),
             None => {
                 let sum = scalar::combined(*op, *dtype, best, value);
-                self.line(format!("{best} = {sum};"));
+                writer.line(format!("{best} = {sum};"));
             }
-        }
+        });
     }
 
     /// Declares an accumulator with `size` lanes.

@@ -58,7 +58,7 @@ impl Writer<'_> {
         self.open(format!("for (i32 v = 0; v < {}; v += 2)", self.variant.lanes));
         self.line("const idx k0 = j + v, k1 = k0 + 1;");
         for &i in work.nodes {
-            self.node_of_pair(i, &points, &needs);
+            self.within(i, |writer| writer.node_of_pair(i, &points, &needs));
         }
         for (point, lane) in points.iter().zip(["[v]", "[v + 1]"]) {
             self.reduce(point, row, lane, work.reductions);

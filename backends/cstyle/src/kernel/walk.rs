@@ -215,26 +215,30 @@ impl Writer<'_> {
 
     /// Takes the values at a point into the accumulators of a lane.
     pub(super) fn reduce(&mut self, point: &Point<'_>, row: &str, lane: &str, reductions: &[Reduction]) {
-        let last = point.last;
         for reduction in reductions {
-            let Reduction {
-                node, op, arg, dtype, ..
-            } = reduction;
-            let (best, value) = (format!("a{node}{lane}"), self.name_of('n', *arg, Some(point)));
-            match &reduction.beats {
-                Some(beats) => {
-                    let index = if row == "0" {
-                        last.to_owned()
-                    } else {
-                        format!("{row} + {last}")
-                    };
-                    let line = format!("TL_NEXT({beats}, {best}, j{node}{lane}, {value}, {index})");
-                    self.line(line);
-                }
-                None => {
-                    let sum = scalar::combined(*op, *dtype, &best, &value);
-                    self.line(format!("{best} = {sum};"));
-                }
+            self.within(reduction.node, |writer| writer.take(point, row, lane, reduction));
+        }
+    }
+
+    fn take(&mut self, point: &Point<'_>, row: &str, lane: &str, reduction: &Reduction) {
+        let last = point.last;
+        let Reduction {
+            node, op, arg, dtype, ..
+        } = reduction;
+        let (best, value) = (format!("a{node}{lane}"), self.name_of('n', *arg, Some(point)));
+        match &reduction.beats {
+            Some(beats) => {
+                let index = if row == "0" {
+                    last.to_owned()
+                } else {
+                    format!("{row} + {last}")
+                };
+                let line = format!("TL_NEXT({beats}, {best}, j{node}{lane}, {value}, {index})");
+                self.line(line);
+            }
+            None => {
+                let sum = scalar::combined(*op, *dtype, &best, &value);
+                self.line(format!("{best} = {sum};"));
             }
         }
     }

@@ -167,7 +167,9 @@ impl Writer<'_> {
             self.line(line);
         }
         let register = scalar::register(product.accumulate);
-        self.line(format!("const {register} n{} = ({register}){sum};", product.sum));
+        self.within(product.sum, |writer| {
+            writer.line(format!("const {register} n{} = ({register}){sum};", product.sum));
+        });
         // What the definition computes of a row's index on its way to an operand is no part of what becomes of the sum.
         let body = self.body;
         let row = |i: usize| body.info.levels[i] == Level::Row;

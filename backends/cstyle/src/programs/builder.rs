@@ -22,6 +22,9 @@ pub trait Compiler {
     /// # Errors
     /// What fails beside the source.
     fn compile(&self, name: &str, source: &str, keep: bool) -> Result<Compiled<Self::Program>>;
+
+    /// Unloads a program that nothing used.
+    fn unload(&self, program: Self::Program);
 }
 
 /// What comes of a source.
@@ -88,6 +91,32 @@ impl<C: Compiler> Builder<C> {
             &format!("kernel {name} {how} in {time:.1} ms; {hits} programs found so far, {misses} not"),
         );
         Ok(program)
+    }
+
+    /// The binary of a source that was built, and what the compiler remarks on it. Neither is kept in memory: the disk has the binary
+    /// without the remarks, or the compiler makes both once more.
+    ///
+    /// # Errors
+    /// Those of [`Builder::build`]; `Unsupported` where the driver gives no binary.
+    pub fn artefact(&self, name: &str, source: &str) -> Result<(Vec<u8>, String)> {
+        let key = self.cache.key(&[source, &self.options]);
+        if let Some(binary) = self.cache.load(&key) {
+            return Ok((binary, String::new()));
+        }
+        match self.compiler.compile(name, source, true)? {
+            Compiled::Built(built) => {
+                self.compiler.unload(built.program);
+                let none = || Error::unsupported("the driver gives no binary of a program");
+                Ok((built.binary?.ok_or_else(none)?, built.log))
+            }
+            Compiled::Refused { log, error } => {
+                let why = complaint(&log, source).unwrap_or(error.message);
+                Err(Error::new(
+                    error.status,
+                    format!("kernel {name} does not build: {why}"),
+                ))
+            }
+        }
     }
 
     fn compile(&self, name: &str, source: &str, key: &Key) -> Result<C::Program> {
@@ -170,6 +199,10 @@ mod tests {
                 log: String::new(),
             }))
         }
+
+        fn unload(&self, _: String) {
+            self.calls.borrow_mut().push("unload");
+        }
     }
 
     fn builder(folder: Option<&std::path::Path>) -> Builder<Capitals> {
@@ -207,6 +240,23 @@ mod tests {
             assert_eq!(builder.build("k", "stale").unwrap(), "STALE");
         }
         assert_eq!(*builder.compiler.calls.borrow(), ["compile", "load", "compile"]);
+    }
+
+    #[test]
+    fn artefacts_come_from_the_disk_or_are_made_once_more() {
+        let place = tempfile::tempdir().unwrap();
+        let kept = builder(Some(place.path()));
+        kept.build("k", "text").unwrap();
+        assert_eq!(kept.artefact("k", "text").unwrap().0, b"TEXT");
+        assert_eq!(*kept.compiler.calls.borrow(), ["compile"]);
+        let loose = builder(None);
+        assert_eq!(loose.artefact("k", "text").unwrap().0, b"TEXT");
+        assert_eq!(*loose.compiler.calls.borrow(), ["compile", "unload"]);
+        let error = loose.artefact("k", "first\n  bad").unwrap_err();
+        assert!(
+            error.message.contains("in line 2 of its source: `bad`"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -5,7 +5,10 @@
 
 mod builder;
 mod complaint;
+mod inspect;
 mod once;
+mod options;
 
 pub use builder::{Builder, Built, Compiled, Compiler, Log};
 pub use once::{Once, Variants};
+pub use options::optimises;

@@ -62,6 +62,24 @@ impl<T> Default for Variants<T> {
     }
 }
 
+impl<T> Variants<T> {
+    /// How many variants were asked for.
+    pub fn len(&self) -> usize {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Whether none was asked for.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The variant that was asked for as number `at`, from 0.
+    pub fn nth(&self, at: usize) -> Option<Variant> {
+        let list = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        list.get(at).map(|(variant, _)| variant.clone())
+    }
+}
+
 impl<T: Clone> Variants<T> {
     /// The program of a variant, built by `build` where there is none; see [`Once`].
     ///

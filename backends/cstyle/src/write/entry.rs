@@ -90,8 +90,10 @@ impl Writer<'_> {
             body(&mut self, number);
             self.close();
         }
+        let (text, lines) = self.text.finish();
         Source {
-            text: self.text.into_string(),
+            text,
+            lines,
             entries,
             pointers,
             words_by_value: by_value,

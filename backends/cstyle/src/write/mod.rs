@@ -113,6 +113,14 @@ impl<'a> Writer<'a> {
         self.text.raw(text);
     }
 
+    /// Writes lines that compute a node.
+    pub(crate) fn within<R>(&mut self, node: usize, write: impl FnOnce(&mut Self) -> R) -> R {
+        let before = self.text.set_node(Some(node as u32));
+        let written = write(self);
+        self.text.set_node(before);
+        written
+    }
+
     /// Whether a parameter's elements may be assumed to be reached through it alone.
     fn restrict(&self) -> &'static str {
         if self.variant.in_place { "" } else { " TL_RESTRICT" }

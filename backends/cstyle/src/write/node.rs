@@ -62,6 +62,10 @@ impl Writer<'_> {
 
     /// One node as a statement.
     pub(crate) fn node(&mut self, i: usize, point: Option<&Point<'_>>) {
+        self.within(i, |writer| writer.statement(i, point));
+    }
+
+    fn statement(&mut self, i: usize, point: Option<&Point<'_>>) {
         if let Node::Store { param, value } = self.body.kernel.nodes[i] {
             return self.store(param as usize, value.index(), point);
         }

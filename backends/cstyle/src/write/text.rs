@@ -5,6 +5,12 @@
 pub(crate) struct Text {
     text: String,
     depth: usize,
+    /// Lines until now.
+    lines: u32,
+    /// The node that is being written.
+    node: Option<u32>,
+    /// Lines that compute a node, from 1, with its number.
+    of_nodes: Vec<(u32, u32)>,
 }
 
 impl Text {
@@ -15,6 +21,8 @@ impl Text {
         }
         self.text.push_str(line);
         self.text.push('\n');
+        self.lines += 1;
+        self.of_nodes.extend(self.node.map(|node| (self.lines, node)));
     }
 
     /// A line that ends in `{`; the brace alone after an empty line.
@@ -35,9 +43,16 @@ impl Text {
 
     pub(crate) fn raw(&mut self, text: &str) {
         self.text.push_str(text);
+        self.lines += text.bytes().filter(|&byte| byte == b'\n').count() as u32;
     }
 
-    pub(crate) fn into_string(self) -> String {
-        self.text
+    /// Says which node the next lines compute; returns the one before.
+    pub(crate) fn set_node(&mut self, node: Option<u32>) -> Option<u32> {
+        std::mem::replace(&mut self.node, node)
+    }
+
+    /// The text, and which lines compute which nodes.
+    pub(crate) fn finish(self) -> (String, Vec<(u32, u32)>) {
+        (self.text, self.of_nodes)
     }
 }

@@ -10,13 +10,14 @@ use crate::validate::shadow::{Kernel, Kind, State};
 use std::sync::Arc;
 use thalweg_hal::kit::args::arg;
 use thalweg_hal::kit::source::Decoded;
-use thalweg_hal::tables::{BinaryArgs, CompileArgs, Context, KernelTable, Source};
+use thalweg_hal::tables::{BinaryArgs, CompileArgs, Context, InspectArgs, KernelTable, Source};
 
 pub(super) const TABLE: KernelTable = KernelTable {
     compile,
     release,
     export_binary,
     load_binary,
+    inspect,
     ..forward::kernel::table::<Validate>()
 };
 
@@ -121,12 +122,36 @@ unsafe extern "C" fn export_binary(
         let code = unsafe { (table.export_binary)(context, kernel, buffer, capacity, len) };
         layer.judge(place, "export binary", code)?;
         // SAFETY: what is below has succeeded, so it has written there.
-        let length = unsafe { len.read() };
-        if length > MOST {
-            let text =
-                format!("export binary: the backend says that a kernel has {length} bytes; write its length");
-            layer.found(Report::plugin(Code::WrongSize, text))?;
+        plausible(place, "export binary", unsafe { len.read() })
+    })
+}
+
+/// Whether a length can be that of something compiled.
+fn plausible(place: Here, what: &str, length: usize) -> Answer {
+    if length > MOST {
+        let text = format!("{what}: the backend says that a kernel has {length} bytes; write its length");
+        place.layer.found(Report::plugin(Code::WrongSize, text))?;
+    }
+    Ok(())
+}
+
+unsafe extern "C" fn inspect(context: Context, args: *const InspectArgs) -> i32 {
+    enter(context, |place: Here| {
+        let layer = &place.layer;
+        let table = place.next.kernel.ok_or_else(absent)?;
+        // SAFETY: the contract of the tables; the arguments are handed on as they came.
+        unsafe {
+            layer.check(|state| {
+                let kernel = given("inspect", args)?.kernel;
+                match state.kernels.find(kernel) {
+                    Ok(_) => Ok(()),
+                    Err(missing) => Err(state.missing("inspect", Kind::Kernel, kernel, missing)),
+                }
+            })?;
+            let code = (table.inspect)(context, args);
+            layer.judge(place, "inspect", code)?;
+            // What is below has succeeded, so it has written there.
+            plausible(place, "inspect", arg(args)?.len.read())
         }
-        Ok(())
     })
 }

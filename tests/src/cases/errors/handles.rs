@@ -7,8 +7,8 @@ use crate::rig::{Device, Subject};
 use std::ptr::null;
 use thalweg_hal::tables::{
     AllocArgs, BinaryArgs, CallbackArgs, CompileArgs, ElapsedArgs, EventArgs, EventStreamArgs, EventWaitArgs,
-    Launch, MemoryInfo, MemoryStatistics, ProgramArgs, ProgramInput, ProgramRebindArgs, ProgramRunArgs,
-    Source, StreamArgs, WaitEventArgs,
+    InspectArgs, KernelPart, Launch, MemoryInfo, MemoryStatistics, ProgramArgs, ProgramInput,
+    ProgramRebindArgs, ProgramRunArgs, Source, StreamArgs, WaitEventArgs,
 };
 use thalweg_hal::{Status, Str};
 
@@ -322,6 +322,17 @@ fn kernel_handles(subject: &Subject) -> Check {
                 &[Status::InvalidHandle, Status::Unsupported],
                 "export_binary",
             )?;
+            let mut programs = 0;
+            let inspect = InspectArgs {
+                kernel: handle,
+                program: 0,
+                part: KernelPart::Facts as u32,
+                buffer: std::ptr::null_mut(),
+                capacity: 0,
+                len: &raw mut len,
+                programs: &raw mut programs,
+            };
+            refused(raw, (k.inspect)(c, &raw const inspect), STALE, "inspect")?;
         }
     }
     Ok(())

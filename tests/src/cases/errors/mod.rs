@@ -1,6 +1,7 @@
 //! Bad input at every entry of every table: each gives a typed status and a text, and none crashes or hangs.
 
 mod handles;
+mod inspected;
 mod kernels;
 mod launches;
 mod packets;
@@ -18,6 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
         packets::cases(),
         kernels::cases(),
         launches::cases(),
+        inspected::cases(),
     ]
     .into_iter()
     .flatten()
