@@ -70,14 +70,14 @@ fn a_session_dumps_until_its_end() {
         (of(0)["iteration"].as_u64(), of(1)["iteration"].as_u64()),
         (Some(0), Some(2))
     );
-    for at in 0..2 {
+    for (at, (path, _)) in manifests.iter().enumerate() {
         let manifest = of(at);
         let values = manifest["values"].as_array().unwrap();
         let slots: Vec<&str> = values.iter().map(|value| value["io"].as_str().unwrap()).collect();
         assert_eq!(slots, ["input", "output"]);
         for value in values {
             assert_eq!(value["name"], "Default/exp-op1");
-            let file = Path::new(&manifests[at].0).with_file_name(value["file"].as_str().unwrap());
+            let file = Path::new(path).with_file_name(value["file"].as_str().unwrap());
             assert!(file.is_file(), "{file:?}");
         }
     }

@@ -7,6 +7,7 @@ mod buffer;
 mod element;
 mod pack;
 mod tile;
+mod vector;
 
 pub(crate) use buffer::Scratch;
 pub(crate) use element::{Element, Kernels, Wide};
@@ -15,7 +16,7 @@ pub(crate) use pack::Load512;
 pub(crate) use pack::{PackFn, Panel};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use tile::{F32x8, F32x16, F64x4, F64x8, I32x8, I32x16, I64x8};
-pub(crate) use tile::{Lanes, Pair, Vector};
+pub(crate) use vector::{Lanes, Pair, Vector};
 
 use std::ops::Range;
 use tile::{Lines, TileArgs};
