@@ -59,7 +59,7 @@ mod view;
 mod work;
 
 pub use derive::{Summary, derive};
-pub use diff::{Diff, Difference, Kind, Wrong, diff};
+pub use diff::{Diff, Difference, Kind, Value, Wrong, diff};
 pub use error::{Error, Result};
 pub use report::{Report, Sort};
 pub use terminal::Terminal;
