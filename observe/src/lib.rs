@@ -57,6 +57,7 @@ mod survey;
 mod terminal;
 mod view;
 mod work;
+mod written;
 
 pub use derive::{Summary, derive};
 pub use diff::{Diff, Difference, Kind, Value, Wrong, diff};
