@@ -86,6 +86,9 @@ pub(crate) struct Diff {
     /// Another one
     #[arg(value_name = "B")]
     pub(crate) b: PathBuf,
+    /// Write the errors along the network as one file for a browser
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]

@@ -16,7 +16,9 @@ fn program() {
     if std::env::var_os(CHILD).is_none() {
         return;
     }
+    assert!(thalweg::init().unwrap());
     let cx = Context::new("cpu").unwrap();
+    tracing::warn!("told in good time");
     let x = Tensor::from_slice(&[0.1_f32, -0.3], 2, &cx);
     println!("ready");
     loop {
@@ -92,6 +94,14 @@ fn what_was_killed_is_shown_and_written() {
                 .windows(2)
                 .all(|pair| pair == ["exp", "tanh"] || pair == ["tanh", "exp"]),
         "{ops:?}"
+    );
+    let told: Vec<&str> = out
+        .lines()
+        .filter(|line| line.starts_with("log  [WARNING] "))
+        .collect();
+    assert!(
+        matches!(told[..], [line] if line.ends_with("told in good time")),
+        "{out}"
     );
     // The last lines of both are the same launches.
     let number = |line: &str| line.split_whitespace().next().unwrap().to_owned();

@@ -4,6 +4,7 @@ import { spawn } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 import { summaryChecks } from "./summaries.mjs";
+import { textChecks } from "./texts.mjs";
 
 // Opening 10⁶ events, and drawing a usual frame of them, may take so many milliseconds.
 const OPENED = 2000;
@@ -332,10 +333,11 @@ export async function checkPage({ browser, thalweg, made, slowed, large, noted, 
   for (const [name, check] of Object.entries({ panels, slices, keys, arrows, exported, size, compares, grows })) {
     await timed(name, () => check(name === "compares" ? folders : server.url, folders));
   }
+  const helpers = { open, show, frames, serve: (folders) => serve(thalweg, folders), fresh, noted, made, shots, equal, holds };
+  for (const [name, check] of Object.entries(textChecks)) await timed(name, () => check(helpers, server.url));
   server.stop();
   const summaries = await serve(thalweg, [noted]);
   for (const [name, check] of Object.entries({ panels, exported })) await timed(`${name} of summaries`, () => check(summaries.url, [noted]));
-  const helpers = { open, show, frames, serve: (folders) => serve(thalweg, folders), fresh, noted, made, shots, equal, holds };
   for (const [name, check] of Object.entries(summaryChecks)) await timed(name, () => check(helpers, summaries.url));
   summaries.stop();
 }

@@ -57,9 +57,10 @@ mod survey;
 mod terminal;
 mod view;
 mod work;
+mod written;
 
 pub use derive::{Summary, derive};
-pub use diff::{Diff, Difference, Kind, Wrong, diff};
+pub use diff::{Diff, Difference, Kind, Value, Wrong, diff};
 pub use error::{Error, Result};
 pub use report::{Report, Sort};
 pub use terminal::Terminal;

@@ -52,7 +52,7 @@ fn get(port: u16, path: &str) -> (String, Vec<u8>) {
 
 /// The index of what the page gets.
 fn index(bytes: &[u8]) -> Value {
-    assert_eq!(&bytes[..8], b"TWPAGE\0\x02");
+    assert_eq!(&bytes[..8], b"TWPAGE\0\x03");
     let length = u64::from_le_bytes(bytes[8..16].try_into().unwrap()) as usize;
     serde_json::from_slice(&bytes[16..16 + length]).unwrap()
 }
@@ -245,7 +245,7 @@ fn the_page_gets_what_the_tables_say() {
     let cut = source.read();
     assert_eq!((cut.runs(), cut.errors().len()), (1, 0));
     let html = cut.to_html();
-    assert!(html.contains("id=\"data\">VFdQQUdF") && html.ends_with("</html>\n"));
+    assert!(html.contains("class=\"data\">VFdQQUdF") && html.ends_with("</html>\n"));
 }
 
 /// Three steps of a training, in a folder of its own.

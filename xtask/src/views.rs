@@ -52,6 +52,9 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Skip>> {
         let mut make = command(root, program("examples/made"), &[]);
         execute(make.arg(folder.join(name)).arg(kernels).args(slowed))?;
     }
+    for name in ["made", "slowed"] {
+        execute(command(root, program("examples/written"), &[]).arg(folder.join(name)))?;
+    }
     execute(command(root, program("examples/noted"), &[]).arg(folder.join("noted")))?;
     execute(command(root, &thalweg, &["trace"]).arg(&made))?;
     cut(&made)?;
@@ -93,6 +96,8 @@ fn build(root: &Path) -> Result<()> {
         "made",
         "--example",
         "noted",
+        "--example",
+        "written",
     ];
     execute(&mut cargo(root, &what))
 }

@@ -16,29 +16,48 @@ pub(super) fn tolerance(dtype: DType) -> f64 {
     }
 }
 
-/// How the second differs from the first; `None` where it does not.
-pub(super) fn compare(one: (&Dump, &Entry), other: (&Dump, &Entry), exact: bool) -> Result<Option<Kind>> {
+/// What was found of two values.
+pub(super) struct Found {
+    /// How the second differs from the first; `None` where it does not.
+    pub(super) kind: Option<Kind>,
+    /// The largest error, as [`Value::error`](super::Value::error) has it.
+    pub(super) error: f64,
+    /// The error that is allowed.
+    pub(super) allowed: f64,
+}
+
+/// Compares two values of one name.
+pub(super) fn compare(one: (&Dump, &Entry), other: (&Dump, &Entry), exact: bool) -> Result<Found> {
     let (a, b) = (one.1, other.1);
+    let without_size = |kind: Option<Kind>, allowed: f64| Found {
+        error: if kind.is_some() { f64::INFINITY } else { 0.0 },
+        kind,
+        allowed,
+    };
     if a.ty() != b.ty() {
-        return Ok(Some(Kind::Types { a: a.ty(), b: b.ty() }));
-    }
-    if let (Some(a), Some(b)) = (a.sum(), b.sum())
-        && a == b
-    {
-        return Ok(None);
+        return Ok(without_size(Some(Kind::Types { a: a.ty(), b: b.ty() }), 0.0));
     }
     let dtype = a.dtype()?;
     let allowed = if exact { 0.0 } else { tolerance(dtype) };
+    if let (Some(a), Some(b)) = (a.sum(), b.sum())
+        && a == b
+    {
+        return Ok(without_size(None, allowed));
+    }
     match (one.0.elements(a)?, other.0.elements(b)?) {
         (Some(x), Some(y)) => Ok(elements((&x, &y), dtype, &a.shape, allowed)),
-        _ if exact && a.sum().is_some() && b.sum().is_some() => Ok(Some(Kind::Sums)),
-        _ => Ok(figures(a, b, allowed)),
+        _ if exact && a.sum().is_some() && b.sum().is_some() => Ok(without_size(Some(Kind::Sums), allowed)),
+        _ => Ok(without_size(figures(a, b, allowed), allowed)),
     }
 }
 
-fn elements((x, y): (&[u8], &[u8]), dtype: DType, shape: &[usize], allowed: f64) -> Option<Kind> {
+fn elements((x, y): (&[u8], &[u8]), dtype: DType, shape: &[usize], allowed: f64) -> Found {
     if x == y {
-        return None;
+        return Found {
+            kind: None,
+            error: 0.0,
+            allowed,
+        };
     }
     let size = dtype.size();
     let same_bits: Vec<bool> = (x.chunks(size).zip(y.chunks(size)))
@@ -57,14 +76,21 @@ fn elements((x, y): (&[u8], &[u8]), dtype: DType, shape: &[usize], allowed: f64)
     // On one device every bit counts, also the sign of 0 and what a NaN carries.
     let is_wrong = |at: &usize| !same_bits[*at] && (allowed == 0.0 || error(*at) > allowed);
     let wrong: Vec<usize> = (0..a.len()).filter(is_wrong).collect();
-    let &first = wrong.first()?;
+    let all = (0..a.len()).map(error).fold(0.0, f64::max);
+    let Some(&first) = wrong.first() else {
+        return Found {
+            kind: None,
+            error: all,
+            allowed,
+        };
+    };
     let mut index = Vec::new();
     let mut rest = first;
     for &extent in shape.iter().rev() {
         index.insert(0, rest % extent);
         rest /= extent;
     }
-    Some(Kind::Elements(Wrong {
+    let kind = Kind::Elements(Wrong {
         index,
         a: a[first],
         b: b[first],
@@ -73,7 +99,12 @@ fn elements((x, y): (&[u8], &[u8]), dtype: DType, shape: &[usize], allowed: f64)
         count: wrong.len(),
         of: a.len(),
         allowed,
-    }))
+    });
+    Found {
+        kind: Some(kind),
+        error: all,
+        allowed,
+    }
 }
 
 /// Without elements: the first figure that differs.

@@ -8,6 +8,7 @@
 
 mod compare;
 mod dump;
+mod html;
 #[cfg(test)]
 mod tests;
 
@@ -32,10 +33,35 @@ pub struct Diff {
     pub devices: [String; 2],
     /// Whether every bit had to be equal, as on one device.
     pub exact: bool,
+    /// Every value that both have, in the order of calls.
+    pub values: Vec<Value>,
     /// The values that differ, in the order of calls.
     pub differences: Vec<Difference>,
     /// Names of values that only the first has, and of those that only the second has.
     pub only: [Vec<String>; 2],
+}
+
+/// A value that both have.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Value {
+    /// The call of the op: `Default/head/softmax-op3`.
+    pub name: String,
+    /// `output 0`.
+    pub port: String,
+    /// The user's line.
+    pub line: Option<String>,
+    /// `f32[2,10]`.
+    pub ty: String,
+    /// In which iteration, counted from 0.
+    pub iteration: u64,
+    /// The largest error of an element, as a share of the largest element of both; infinite where it has no size, as of another type, a
+    /// number that is none, or values that have no elements in the dumps.
+    pub error: f64,
+    /// The error that is allowed; 0 where every bit counts.
+    pub allowed: f64,
+    /// Whether it differs.
+    pub differs: bool,
 }
 
 /// A value that differs.
@@ -163,18 +189,30 @@ impl Diff {
                 continue;
             };
             self.compared += 1;
-            match compare::compare((one, entry), (other, pair), self.exact)? {
+            let found = compare::compare((one, entry), (other, pair), self.exact)?;
+            let value = Value {
+                name: entry.name.clone(),
+                port: format!("{} {}", entry.io, entry.slot),
+                line: entry.line.clone(),
+                ty: entry.ty(),
+                iteration: one.iteration,
+                error: found.error,
+                allowed: found.allowed,
+                differs: found.kind.is_some(),
+            };
+            match found.kind {
                 None if self.differences.is_empty() => self.equal += 1,
                 None => {}
                 Some(kind) => self.differences.push(Difference {
-                    name: entry.name.clone(),
-                    port: format!("{} {}", entry.io, entry.slot),
-                    line: entry.line.clone(),
-                    ty: entry.ty(),
-                    iteration: one.iteration,
+                    name: value.name.clone(),
+                    port: value.port.clone(),
+                    line: value.line.clone(),
+                    ty: value.ty.clone(),
+                    iteration: value.iteration,
                     kind,
                 }),
             }
+            self.values.push(value);
         }
         let known: HashSet<Key<'_>> = values.into_iter().map(|(key, _)| key).collect();
         let more = others.iter().filter(|(key, _)| !known.contains(key));

@@ -5,7 +5,7 @@ use crate::page::run::RunIndex;
 use serde::Serialize;
 
 /// The first bytes; the last of them is the version of the form. `web/data.js` knows the same.
-const MAGIC: [u8; 8] = *b"TWPAGE\0\x02";
+const MAGIC: [u8; 8] = *b"TWPAGE\0\x03";
 
 /// All that the page shows, as it was read at one moment.
 #[derive(Clone, Debug)]

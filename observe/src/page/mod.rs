@@ -6,6 +6,7 @@
 //! | `data` | what the page gets: an index in JSON, and columns of bytes behind it |
 //! | `run`, `labels`, `kernels`, `memory` | from the records of a run to these columns |
 //! | `summaries` | from what a training noted to these columns |
+//! | `texts` | logs, saved graphs and manifests of dumps, as they are |
 //! | `lane` | slices of a row in blocks, so that the page decodes only what it draws |
 //! | `html` | the page itself, from the files in `web/` |
 //! | [`Server`] | the page over HTTP, for this machine |
@@ -25,6 +26,7 @@ mod run;
 mod server;
 mod source;
 mod summaries;
+mod texts;
 
 pub use data::Data;
 pub use server::Server;

@@ -9,6 +9,7 @@ use crate::page::labels::{Label, Labels};
 use crate::page::lane::{Blocks, Lane, Slice};
 use crate::page::memory::{DeviceMemories, DeviceMemory};
 use crate::page::summaries::SummaryIndex;
+use crate::page::texts::Texts;
 use crate::pass::{self, Instant, View};
 use crate::survey::Survey;
 use crate::view::ops::{OpRow, Ops};
@@ -42,6 +43,8 @@ pub(crate) struct RunIndex {
     /// None where the folder has summaries alone.
     pub(crate) recordings: Vec<RecordingIndex>,
     pub(crate) summaries: Vec<SummaryIndex>,
+    /// Logs, saved graphs and dumps.
+    pub(crate) texts: Texts,
     pub(crate) tracks: Vec<Track>,
     pub(crate) labels: Vec<Label>,
     pub(crate) ops: Vec<OpRow>,
@@ -101,7 +104,7 @@ impl RunIndex {
     /// Reads the recordings of a run.
     /// Whether there is something to show.
     pub(crate) fn shows(&self) -> bool {
-        self.error.is_empty() || !self.summaries.is_empty()
+        self.error.is_empty() || !self.summaries.is_empty() || !self.texts.is_empty()
     }
 
     pub(crate) fn read(paths: &[PathBuf], heap: &mut Heap) -> Result<RunIndex> {

@@ -6,12 +6,14 @@ use crate::page::columns::Heap;
 use crate::page::data::Data;
 use crate::page::run::RunIndex;
 use crate::page::summaries::SummaryIndex;
+use crate::page::texts::Texts;
 use crate::summaries::{self, Budget, Folder, Summaries};
+use crate::written::Written;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-/// Folders with recordings, summaries or both, one for each run.
+/// Folders with recordings, summaries, logs, saved graphs and dumps, one for each run.
 #[derive(Clone, Debug)]
 pub struct Source {
     folders: Vec<PathBuf>,
@@ -40,10 +42,12 @@ impl Source {
         for folder in &self.folders {
             let summaries = summaries::folders(folder).unwrap_or_default();
             let summaries = summaries.iter().flat_map(Folder::files).cloned();
+            let written = Written::find(folder);
             for path in recordings(folder)
                 .unwrap_or_default()
                 .into_iter()
                 .chain(summaries)
+                .chain(written.files().cloned())
             {
                 let about = fs::metadata(&path);
                 let modified = about.as_ref().ok().and_then(|about| about.modified().ok());
@@ -53,7 +57,7 @@ impl Source {
         format!("{:016x}", hasher.finish())
     }
 
-    /// Reads all recordings and summaries. What cannot be read of a run is shown in its place.
+    /// Reads all that is shown. What cannot be read of a run is shown in its place.
     pub fn read(&self) -> Data {
         // What is written while it is read is read again later.
         let state = self.state();
@@ -68,9 +72,10 @@ impl Source {
                 Ok(found) => (self.summaries(&name, &found, budget, &mut heap), None),
                 Err(error) => (Vec::new(), Some(error)),
             };
+            let texts = Texts::read(folder, &Written::find(folder), &mut heap);
             let run = recordings(folder).and_then(|paths| RunIndex::read(&paths, &mut heap));
             let run = run.unwrap_or_else(|error| RunIndex {
-                error: match (failed.unwrap_or(error), summaries.is_empty()) {
+                error: match (failed.unwrap_or(error), summaries.is_empty() && texts.is_empty()) {
                     (Error::NoRecording { .. }, false) => String::new(),
                     (Error::NoRecording { path }, true) => Error::Nothing { path }.to_string(),
                     (error, _) => error.to_string(),
@@ -81,6 +86,7 @@ impl Source {
                 name,
                 folder: folder.display().to_string(),
                 summaries,
+                texts,
                 ..run
             });
         }

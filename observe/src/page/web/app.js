@@ -1,7 +1,7 @@
 // The frame: panels, runs, themes, keys.
 
 // Each panel: { id, title, about, available(app), make(app, root) }, and make returns { key(event), update(), close() }, each of which may lack.
-// Panels with `summaries` show what all runs noted; the others show the recording of one run.
+// Panels with `summaries` show what all runs noted; those with `own(run)` show what that says of one run; the others show its recording.
 const panels = [];
 
 const KEYS = [
@@ -15,6 +15,10 @@ const KEYS = [
   ["L", "logarithmic or linear heights"],
   ["X", "along steps, time since the begin, or the clock"],
   ["← →", "point by point, on a chart; also steps of histograms and images, and turns of a surface"],
+  ["Graph", null],
+  ["Enter", "unfold a box, or select an op"],
+  ["Backspace", "fold the part that a box is in"],
+  ["↑ ↓ ← →", "next box"],
   ["Timeline", null],
   ["W S", "zoom in and out; also Ctrl and wheel, or + and −"],
   ["A D", "left and right; also arrows, or drag"],
@@ -79,13 +83,15 @@ const app = {
 
   shownPanels() {
     const summaries = this.index.summaries.length > 0;
-    const recordings = !summaries || this.runs.some((run) => run.error || run.recordings.length);
-    return panels.filter((panel) => (panel.summaries ? summaries : recordings) && (panel.available?.(this) ?? true));
+    const own = (panel) => panel.own && this.runs.some(panel.own);
+    const others = summaries || panels.some(own);
+    const recordings = !others || this.runs.some((run) => run.error || run.recordings.length);
+    return panels.filter((panel) => (panel.own ? own(panel) : panel.summaries ? summaries : recordings) && (panel.available?.(this) ?? true));
   },
 
   // Whether there is what a panel draws.
   shows(panel) {
-    return panel.summaries || Boolean(this.run && !this.run.error && this.run.recordings.length);
+    return panel.summaries || Boolean(panel.own && this.run) || Boolean(this.run && !this.run.error && this.run.recordings.length);
   },
 
   menu() {

@@ -1,6 +1,6 @@
 // Reads what `thalweg view` makes of recordings and summaries: an index in JSON, and columns behind it. `page/data.rs` and `page/lane.rs` write them.
 
-const MAGIC = "TWPAGE\0\x02";
+const MAGIC = "TWPAGE\0\x03";
 const BLOCK = 64;
 const PARTS = ["data", "forward", "backward", "update", "communication", "other", "idle"];
 
@@ -202,6 +202,12 @@ function parseData(buffer) {
   const heap = new Heap(buffer, Math.ceil((16 + length) / 8) * 8);
   for (const run of index.runs) {
     for (const track of run.tracks) track.lane = new Lane(heap, track.blocks);
+    for (const kind of ["logs", "graphs", "dumps"]) {
+      for (const file of run.texts[kind]) {
+        const place = file.text;
+        lazy(file, "text", () => new TextDecoder().decode(heap.bytes(place)));
+      }
+    }
     const places = run.steps;
     lazy(run, "steps", () => readSteps(heap, { steps: places, step_count: run.step_count }));
     for (const memory of run.memory) lazy(memory, "film", () => readMemory(heap, memory));
@@ -240,9 +246,9 @@ function toBase64(bytes) {
 }
 
 function fromBase64(text) {
-  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text).buffer;
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
   const plain = atob(text);
   const bytes = new Uint8Array(plain.length);
   for (let at = 0; at < plain.length; at++) bytes[at] = plain.charCodeAt(at);
-  return bytes.buffer;
+  return bytes;
 }

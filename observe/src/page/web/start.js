@@ -45,15 +45,31 @@ function status(what) {
   app.status.title = title;
 }
 
+// The data that lie in the page in parts, which are not needed any more then.
+function joined(elements) {
+  const parts = elements.map((element) => {
+    const part = fromBase64(element.textContent);
+    element.remove();
+    return part;
+  });
+  const all = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all.buffer;
+}
+
 async function begin() {
-  const inside = document.getElementById("data").textContent;
+  const inside = [...document.querySelectorAll("script.data")];
   try {
-    app.start(inside ? parseData(fromBase64(inside)) : await fetched());
+    app.start(inside.length ? parseData(joined(inside)) : await fetched());
   } catch (error) {
     clear(document.getElementById("app"), empty("Nothing can be shown", command(String(error.message ?? error)), "Is `thalweg view` still running?"));
     throw error;
   }
-  if (!inside) follow();
+  if (!inside.length) follow();
 }
 
 begin();

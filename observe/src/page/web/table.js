@@ -80,8 +80,10 @@ class Table {
     const until = Math.min(this.shown.length, from + Math.ceil(height / ROW) + 20);
     if (from === this.from && until === this.until) return;
     [this.from, this.until] = [from, until];
-    const space = (rows) => (rows > 0 ? el("tr", { class: "space", "aria-hidden": "true" }, el("td", { colSpan: this.columns.length, style: { height: `${rows * ROW}px` } })) : null);
-    const none = this.shown.length ? null : el("tr", {}, el("td", { class: "left none", colSpan: this.columns.length }, "Nothing fits the filter."));
+    // Where wide columns are hidden, a cell over more columns than are left would make new ones.
+    const colSpan = this.columns.filter((column) => !column.wide).length;
+    const space = (rows) => (rows > 0 ? el("tr", { class: "space", "aria-hidden": "true" }, el("td", { colSpan, style: { height: `${rows * ROW}px` } })) : null);
+    const none = this.shown.length ? null : el("tr", {}, el("td", { class: "left none", colSpan }, "Nothing fits the filter."));
     clear(this.body, space(from), this.shown.slice(from, until).map((row) => this.row(row)), space(this.shown.length - until), none);
   }
 
