@@ -185,7 +185,10 @@ def main():
     parser.add_argument("--ours", type=Path, help="JSON list of {case, threads, ms} to put beside the peers")
     parser.add_argument("--json", type=Path, help="write the result here")
     parser.add_argument("--save", action="store_true", help="write benches/results/peers-<cpu>.json and .md")
+    parser.add_argument("--cpu", action="store_true", help="print the name of this model of processor, measure nothing")
     options = parser.parse_args()
+    if options.cpu:
+        return print(cpu())
 
     result = json.loads(options.stored.read_text()) if options.stored else measure(options)
     ours = json.loads(options.ours.read_text()) if options.ours else []

@@ -287,9 +287,11 @@ backends! {
         [core, memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, library, programs,
         profile, concurrency, acceptance];
     cpu_baseline = cpu_at("baseline"), ["binary: capability", "lower it", "no hardware counters"],
-        [rows, forms, arguments, some_scalars, some_casts, some_reductions, some_random, library];
+        [rows, forms, arguments, some_scalars, some_casts, some_reductions, some_random,
+        some_products, products, biases, windows, some_scans, some_scatters, some_sorts, some_attention];
     cpu_avx2 = cpu_at("avx2"), ["binary: capability", "lower it", "no hardware counters"],
-        [rows, forms, arguments, some_scalars, some_casts, some_reductions, some_random, library];
+        [rows, forms, arguments, some_scalars, some_casts, some_reductions, some_random,
+        some_products, products, biases, windows, some_scans, some_scatters, some_sorts, some_attention];
     // The same kernels as above; `cargo xtask ci` runs the whole kit over the file.
     cpu_plugin = load(&plugins::built("thalweg_cpu")), ["binary: capability", "lower it", "no hardware counters"],
         [core, memory, streams, events, errors, forms, programs, profile, concurrency];

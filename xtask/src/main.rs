@@ -18,6 +18,7 @@ mod msrv;
 mod new_backend;
 mod new_op;
 mod package;
+mod perf;
 mod plugins;
 mod process;
 mod prose;
@@ -129,6 +130,11 @@ enum Task {
     Dtype,
     /// Check which crate knows which, which module of core, and what state is global.
     Layering,
+    /// Measure our cases and the peers' in turns, at each instruction set, and keep the results of this model of processor.
+    ///
+    /// It prints the time of the best peer over ours, with the geometric mean, and fails nothing. Peers come from
+    /// benches/peers/setup.sh; those that are missing are named.
+    Perf(perf::Options),
     /// List long files; fail on files over 500 lines.
     Lines,
 }
@@ -190,6 +196,7 @@ fn main() -> ExitCode {
         Task::GpuKit => gpu_kit::run(&root),
         Task::Dtype => dtype::run(&root),
         Task::Layering => layering::run(&root),
+        Task::Perf(options) => perf::run(&root, &options),
         Task::Lines => lines::run(&root),
     };
     match result {

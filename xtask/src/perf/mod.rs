@@ -1,0 +1,189 @@
+//! Our cases and those of the peers in turns on this machine, at each instruction set that it has.
+
+mod chart;
+mod results;
+
+use crate::process::{cargo, command, run as execute};
+use crate::{Result, target};
+use clap::Args;
+use results::{Results, Row};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The cases that take seconds, by their names in `benches/peers/cases.py`.
+const CASES: &str = "softmax_1024x1024,layernorm_4096x768,add_1e7,gelu_1e7,matmul_64,matmul_256,matmul_512,matmul_1024,\
+                     matmul_32x128,gemv_4096,sum_axis0_4096,sum_axis1_4096,argmax_1e7,transpose_4096,sort_1e6,sort_1024x1024,\
+                     cumsum_axis0_4096,cumsum_axis1_4096,attention_12x512,mlp_step_b128";
+
+/// What is measured.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Cases, as `benches/peers/cases.py` names them, with `,` between them.
+    #[arg(long, value_delimiter = ',', default_value = CASES)]
+    cases: Vec<String>,
+    /// Instruction sets of ours, with `,` between them; those that the processor lacks are left out.
+    #[arg(long, value_delimiter = ',', default_value = "avx512,avx2")]
+    isas: Vec<String>,
+    /// Peers, with `,` between them; those that are not installed are named and left out.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "numpy,onnxruntime,torch,jax,candle,burn"
+    )]
+    peers: Vec<String>,
+    /// How often everybody has a turn; the median of the turns counts.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Seconds of repetition of a peer for each case of a turn.
+    #[arg(long, default_value_t = 0.4)]
+    seconds: f64,
+}
+
+/// Measures, prints best / ours with the geometric mean, and keeps the results of this model of processor.
+pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    let peers = root.join("benches/peers");
+    let cpu = output(command(root, "python3", &["benches/peers/run.py", "--cpu"]))?;
+    let mut results = Results::read(&root.join("benches/results"), cpu.trim())?;
+    execute(&mut cargo(
+        root,
+        &[
+            "build",
+            "--release",
+            "--package",
+            "thalweg-benches",
+            "--bin",
+            "targets",
+        ],
+    ))?;
+    let targets = target(root).join("release/targets");
+    let mut left_out = Vec::new();
+    let mut isas = Vec::new();
+    for isa in &options.isas {
+        // A row that takes no time: whether the device opens.
+        match output(ours(root, &targets, isa, &["eager add_1"])) {
+            Ok(_) => isas.push(isa.as_str()),
+            Err(error) => left_out.push(format!("thalweg at {isa}: {}", last_line(&error.to_string()))),
+        }
+    }
+    let mut present = Vec::new();
+    for peer in &options.peers {
+        match missing(&peers, peer) {
+            None => present.push(peer.as_str()),
+            Some(why) => left_out.push(format!("{peer}: {why}")),
+        }
+    }
+    for line in &left_out {
+        println!("left out: {line}");
+    }
+    let folder = target(root).join("perf");
+    std::fs::create_dir_all(&folder)?;
+    let mut rows = Vec::new();
+    for round in 1..=options.rounds.max(1) {
+        println!("turn {round} of {}", options.rounds.max(1));
+        for isa in &isas {
+            let file = folder.join("ours.json");
+            let mut words = vec!["--json", text(&file)?];
+            words.extend(options.cases.iter().map(String::as_str));
+            output(ours(root, &targets, isa, &words))?;
+            rows.extend(of_ours(&file, isa, &options.cases)?);
+        }
+        for peer in &present {
+            let file = folder.join("peer.json");
+            let measured = output(command(
+                root,
+                peers.join(".venv/bin/python"),
+                &[
+                    "benches/peers/run.py",
+                    "--libraries",
+                    peer,
+                    "--cases",
+                    &options.cases.join(","),
+                    "--seconds",
+                    &options.seconds.to_string(),
+                    "--json",
+                    text(&file)?,
+                ],
+            ));
+            match measured.and_then(|_| of_peer(&file)) {
+                Ok(measured) => rows.extend(measured),
+                // A peer that breaks costs its own column alone.
+                Err(error) => println!("left out: {peer}: {}", last_line(&error.to_string())),
+            }
+        }
+    }
+    results.take(rows, left_out);
+    println!("\n{}", results.table());
+    results.write()
+}
+
+/// Our program at an instruction set.
+fn ours(root: &Path, targets: &Path, isa: &str, words: &[&str]) -> Command {
+    let mut ours = command(root, targets, words);
+    ours.env("THALWEG_CPU_ISA", isa);
+    ours
+}
+
+/// What a command prints; its errors are those of a person's terminal.
+fn output(mut command: Command) -> Result<String> {
+    let shown = crate::process::shown(&command);
+    let done = (command.stderr(Stdio::piped()).output()).map_err(|error| format!("{shown}: {error}"))?;
+    match done.status.success() {
+        true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
+        false => Err(format!("`{shown}` failed: {}", String::from_utf8_lossy(&done.stderr)).into()),
+    }
+}
+
+/// Why a peer cannot be measured, if so.
+fn missing(peers: &Path, peer: &str) -> Option<String> {
+    let python = peers.join(".venv/bin/python");
+    let how = "benches/peers/setup.sh installs it";
+    if !peers.join(".venv/bin/limits").is_file() {
+        return Some(format!("not installed; {how}"));
+    }
+    if matches!(peer, "candle" | "burn") {
+        let built = peers.join(".venv/rust/release/libpeers.so").is_file();
+        return (!built).then(|| format!("not built; {how}"));
+    }
+    let module = peer.split('.').next().unwrap_or(peer);
+    let imported = Command::new(python)
+        .args(["-c", &format!("import numpy, {module}")])
+        .stderr(Stdio::null())
+        .status();
+    (!imported.is_ok_and(|status| status.success())).then(|| format!("not installed; {how}"))
+}
+
+fn of_ours(file: &Path, isa: &str, cases: &[String]) -> Result<Vec<Row>> {
+    let stored: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(file)?)?;
+    let mut rows = Vec::new();
+    for value in &stored {
+        let mut row = Row::of(value, format!("thalweg {isa}"), true)?;
+        row.limit = value["limit_ms"].as_f64().unwrap_or(0.0);
+        // Filters of the program are parts of names.
+        if cases.contains(&row.case) {
+            rows.push(row);
+        }
+    }
+    Ok(rows)
+}
+
+fn of_peer(file: &Path) -> Result<Vec<Row>> {
+    let stored: Value = serde_json::from_str(&std::fs::read_to_string(file)?)?;
+    let rows = stored["rows"].as_array().ok_or("no rows")?;
+    let exact = rows.iter().filter(|row| row["error"].is_null());
+    exact
+        .map(|value| {
+            let word = |key: &str| value[key].as_str().unwrap_or_default();
+            Row::of(value, format!("{} {}", word("library"), word("version")), false)
+        })
+        .collect()
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str()
+        .ok_or_else(|| format!("{} is no text", path.display()).into())
+}
+
+fn last_line(text: &str) -> &str {
+    text.trim().lines().next_back().unwrap_or_default()
+}
