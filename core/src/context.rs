@@ -2,6 +2,7 @@
 
 mod defaults;
 mod graphs;
+mod implmode;
 mod options;
 mod precision;
 mod recorder;
@@ -10,9 +11,12 @@ mod size;
 #[cfg(test)]
 mod tests;
 
+pub use crate::engine::debug::DebugLevel;
 pub(crate) use defaults::{Defaults, set_defaults};
 pub use graphs::SaveGraphs;
 pub(crate) use graphs::{Level, Saves};
+pub use implmode::ImplMode;
+pub(crate) use implmode::{OP_SELECT_IMPLMODE, OPTYPELIST_FOR_IMPLMODE, Selected, op_list, selected};
 pub use options::ContextBuilder;
 pub use precision::Precision;
 pub(crate) use precision::is_active;
@@ -21,8 +25,9 @@ pub(crate) use settings::{ENABLE_EXCEPTION_DUMP, PRECISION_MODE};
 pub use size::Size;
 
 use crate::dump;
-use crate::engine::{Engine, open};
+use crate::engine::{Engine, debug, open};
 use crate::error::Result;
+use crate::graph::FastOps;
 use crate::hal::{self, Device, Stream};
 use crate::record::environment;
 use crate::record::values::Looking;
@@ -65,7 +70,8 @@ struct Inner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Settings {
     pub(crate) precision: Precision,
-    pub(crate) fast_math: bool,
+    /// The ops that compute by their fast form in graphs.
+    pub(crate) fast: FastOps,
 }
 
 impl fmt::Debug for Context {
@@ -83,6 +89,7 @@ impl Context {
     pub fn new(target: &str) -> Result<Context> {
         open::check()?;
         dump::environment::begin()?;
+        debug::choose(None)?;
         let saves = Saves::asked(None, None)?;
         recorder::begin(None)?;
         Ok(Context::with(
@@ -96,7 +103,8 @@ impl Context {
     fn settings_of_process() -> Settings {
         Settings {
             precision: defaults::of_process().precision,
-            ..Settings::default()
+            // Without options of its own there is nothing to contradict.
+            fast: implmode::fast_ops(None, None).unwrap_or_default(),
         }
     }
 
@@ -117,6 +125,10 @@ impl Context {
         if let Err(error) = dump::environment::begin() {
             tracing::error!("{error}; nothing is dumped");
         }
+        let level = debug::choose(None).unwrap_or_else(|error| {
+            tracing::error!("{error}");
+            DebugLevel::Off
+        });
         let cx = Context(Arc::new(Inner {
             engine: Engine::of(&device),
             mode: AtomicU8::new(Mode::Eager as u8),
@@ -131,6 +143,7 @@ impl Context {
             saves,
         }));
         cx.enable_exception_dump(defaults::of_process().exception_dump);
+        cx.check_indices(level == DebugLevel::Checked);
         cx
     }
 
@@ -287,9 +300,9 @@ impl Context {
     }
 
     /// Whether its graphs may be computed in another order, with fewer roundings or by products with reciprocals: see
-    /// [`ContextBuilder::fast_math`].
+    /// [`ContextBuilder::fast_math`] and [`ContextBuilder::op_select_implmode`].
     pub fn fast_math(&self) -> bool {
-        self.0.settings.fast_math
+        self.0.settings.fast != FastOps::NONE
     }
 
     /// The streams that [`ContextBuilder::streams`] asked for, to be entered one after the other; none where it was not asked.

@@ -3,6 +3,7 @@
 mod dump;
 pub mod failure;
 mod indices;
+mod kernel_meta;
 mod memory;
 mod numerics;
 mod save_graphs;
@@ -11,6 +12,7 @@ pub mod tag;
 
 pub use dump::DumpError;
 pub use indices::IndexError;
+pub use kernel_meta::KernelMetaError;
 pub use memory::{Holder, OutOfMemory};
 pub use numerics::{InputRange, NumericsError};
 pub use save_graphs::SaveGraphsError;
@@ -82,6 +84,9 @@ pub enum Error {
     /// Graphs that are compiled cannot be saved.
     #[error(transparent)]
     SaveGraphs(#[from] SaveGraphsError),
+    /// Files about kernels cannot be written.
+    #[error(transparent)]
+    KernelMeta(#[from] KernelMetaError),
     /// The flight recorder cannot begin, or what it wrote cannot be read.
     #[error(transparent)]
     Flight(#[from] FlightError),

@@ -22,9 +22,9 @@ mod profiling;
 
 pub use options::{GraphRunMode, SessionOptions};
 
-use crate::context::{self, Defaults};
+use crate::context::{self, DebugLevel, Defaults};
 use crate::dump;
-use crate::engine::open;
+use crate::engine::{debug, open};
 use crate::error::{Result, SessionError};
 use crate::hal;
 use crate::record::environment;
@@ -61,6 +61,9 @@ impl Runtime {
             *session = Some(holds);
             return Ok(());
         }
+        if options.op_debug_level != DebugLevel::Off {
+            debug::choose(Some(options.op_debug_level))?;
+        }
         if options.profiling_mode {
             profiling::begin(&options)?;
         }
@@ -73,6 +76,7 @@ impl Runtime {
         context::set_defaults(Defaults {
             precision: options.precision_mode,
             exception_dump: options.enable_exception_dump,
+            implmode: options.implmode()?,
         });
         value::set_gradients(options.graph_run_mode == GraphRunMode::Train);
         *session = Some(options);

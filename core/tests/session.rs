@@ -3,9 +3,12 @@
 
 #[path = "session/dumps.rs"]
 mod dumps;
+#[path = "session/modes.rs"]
+mod modes;
 
 use std::path::Path;
 use std::process::Command;
+use thalweg::context::{DebugLevel, ImplMode};
 use thalweg::hal::Status;
 use thalweg::session::GraphRunMode;
 use thalweg::{
@@ -62,6 +65,9 @@ fn options_are_the_same_in_code_in_files_and_in_the_environment() {
     let variables = [
         ("THALWEG_PRECISION_MODE", "allow_mix_precision"),
         ("THALWEG_GRAPH_RUN_MODE", "0"),
+        ("THALWEG_OP_DEBUG_LEVEL", "3"),
+        ("THALWEG_OP_SELECT_IMPLMODE", "high_performance"),
+        ("THALWEG_OPTYPELIST_FOR_IMPLMODE", "div, mul"),
         ("THALWEG_PROFILING_MODE", "true"),
         ("THALWEG_PROFILING_OPTIONS", "training_trace:task_trace"),
     ];
@@ -74,11 +80,16 @@ fn options_are_the_same_in_code_in_files_and_in_the_environment() {
     let code = SessionOptions::default()
         .precision_mode(Precision::AllowMixPrecision)
         .graph_run_mode(GraphRunMode::Inference)
+        .op_debug_level(DebugLevel::Binaries)
+        .op_select_implmode(ImplMode::HighPerformance)
+        .optypelist_for_implmode(vec!["div".to_owned(), "mul".to_owned()])
         .profiling_mode(true)
         .profiling_options(traces);
-    let toml = "precision_mode = \"allow_mix_precision\"\ngraph_run_mode = 0\nprofiling_mode = true\n";
+    let toml = "precision_mode = \"allow_mix_precision\"\ngraph_run_mode = 0\nop_debug_level = 3\n\
+                op_select_implmode = \"high_performance\"\noptypelist_for_implmode = [\"div\", \"mul\"]\nprofiling_mode = true\n";
     let table = "[profiling_options]\ntraining_trace = \"on\"\ntask_trace = \"on\"\n";
     let json = r#"{"precision_mode": "allow_mix_precision", "graph_run_mode": 0, "profiling_mode": true,
+        "op_debug_level": 3, "op_select_implmode": "high_performance", "optypelist_for_implmode": "div,mul",
         "profiling_options": "{\"training_trace\": \"on\", \"task_trace\": \"on\"}"}"#;
     assert_eq!(SessionOptions::from_env().unwrap(), code);
     assert_eq!(
@@ -99,6 +110,9 @@ fn options_are_the_same_in_code_in_files_and_in_the_environment() {
         [
             "precision_mode",
             "graph_run_mode",
+            "op_debug_level",
+            "op_select_implmode",
+            "optypelist_for_implmode",
             "profiling_mode",
             "profiling_options",
             "enable_dump",
@@ -126,11 +140,36 @@ fn what_is_not_allowed_is_one_line() {
         (
             "x = 1",
             "x is 1; there is no such key; there are dump_debug_mode, dump_mode, dump_path, dump_step, enable_dump, \
-             enable_dump_debug, enable_exception_dump, graph_run_mode, precision_mode, profiling_mode, profiling_options",
+             enable_dump_debug, enable_exception_dump, graph_run_mode, op_debug_level, op_select_implmode, \
+             optypelist_for_implmode, precision_mode, profiling_mode, profiling_options",
         ),
         ("graph_run_mode = 2", "graph_run_mode is 2; it takes 1 or 0"),
         ("graph_run_mode = -1", "graph_run_mode is -1; it takes 1 or 0"),
         ("graph_run_mode = true", "graph_run_mode is true; it takes 1 or 0"),
+        (
+            "op_debug_level = 5",
+            "op_debug_level is 5; it takes 0 or 1 or 2 or 3 or 4",
+        ),
+        (
+            "op_debug_level = \"2\"",
+            "op_debug_level is \"2\"; it takes 0 or 1 or 2 or 3 or 4",
+        ),
+        (
+            "op_select_implmode = \"fast\"",
+            "op_select_implmode is \"fast\"; it takes high_performance or high_precision",
+        ),
+        (
+            "optypelist_for_implmode = [\"div\"]",
+            "optypelist_for_implmode is div; it needs op_select_implmode",
+        ),
+        (
+            "op_select_implmode = \"high_precision\"\noptypelist_for_implmode = \"mul,exp\"",
+            "optypelist_for_implmode is exp; it takes ops that have two forms: add, sub, mul, div",
+        ),
+        (
+            "op_select_implmode = \"high_precision\"\noptypelist_for_implmode = [1]",
+            "optypelist_for_implmode is [1]; it takes names out of",
+        ),
         (
             "profiling_mode = 1",
             "profiling_mode is 1; it takes true or false",

@@ -1,5 +1,6 @@
 //! What contexts have that do not say it themselves.
 
+use super::implmode::Selected;
 use super::precision::{Precision, activate};
 use std::sync::OnceLock;
 
@@ -10,6 +11,8 @@ pub(crate) struct Defaults {
     pub(crate) precision: Precision,
     /// Whether the inputs of a call that fails are written to files.
     pub(crate) exception_dump: bool,
+    /// By which form ops compute, where the session says it.
+    pub(crate) implmode: Option<Selected>,
 }
 
 /// Those of the session, where there is one.

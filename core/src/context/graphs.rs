@@ -22,7 +22,7 @@ pub(super) const SAVE_GRAPHS: Setting = Setting {
     values: Values::OneOf(&["0", "1", "2", "3", "false", "true"]),
     default: "0",
     about: "Which stages of compiled graphs are written to files. 1: traced, rewritten and the program; 2 or `true`: its kernels \
-            too; 3: every pass too, and `.dot`. `MS_DEV_SAVE_GRAPHS` is the same.",
+            and their sources too; 3: every pass too, and `.dot`. `MS_DEV_SAVE_GRAPHS` is the same.",
     read_by: "every context",
 };
 

@@ -1,28 +1,25 @@
 //! How a context is asked for: in code, by environment variables, or in a TOML file.
 
+mod read;
 #[cfg(test)]
 mod tests;
 
-use super::graphs::{SAVE_GRAPHS, SAVE_GRAPHS_PATH, SaveGraphs, Saves};
-use super::recorder::{self, ENV_CONFIG_PATH};
-use super::settings::{
-    CHECK_INDICES, CHECK_NUMERICS, DETERMINISTIC, DEVICE_ID, DEVICE_TARGET, ENABLE_EXCEPTION_DUMP, FAST_MATH,
-    MEMORY_LIMIT, MODE, PRECISION_MODE, PRINT_FILE_PATH, RESERVE_CLASS_NAME_IN_SCOPE, SEED, STREAMS,
-};
-use super::{Context, Mode, Precision, Settings, Size};
+use super::graphs::{SaveGraphs, Saves};
+use super::implmode::{ImplMode, fast_ops, selected};
+use super::recorder;
+use super::{Context, DebugLevel, Mode, Precision, Settings, Size};
 use crate::dump;
+use crate::engine::debug;
 use crate::engine::open;
-use crate::error::Result;
 use crate::error::failure::Refusal;
+use crate::error::{Result, SessionError};
 use crate::hal::{self, Stream, Target};
-use crate::loader::{LAYERS, layer_list};
-use crate::parallel::{self, FORMER_THREADS, MAX_THREADS, Pool};
+use crate::parallel::{MAX_THREADS, Pool};
 use crate::record;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::OnceLock;
-use thalweg_hal::settings::Setting;
 
 /// Options of a context. What is not set is left to the defaults: the best device, eager mode, no limit, seed 0, all cores, the
 /// dtypes as they are, exact graphs.
@@ -50,10 +47,13 @@ pub struct ContextBuilder {
     layers: Option<Vec<String>>,
     precision_mode: Option<Precision>,
     fast_math: Option<bool>,
+    op_select_implmode: Option<ImplMode>,
+    optypelist_for_implmode: Option<Vec<String>>,
     check_numerics: Option<bool>,
     reserve_class_name_in_scope: Option<bool>,
     check_indices: Option<bool>,
     enable_exception_dump: Option<bool>,
+    op_debug_level: Option<DebugLevel>,
     print_file_path: Option<PathBuf>,
     save_graphs: Option<SaveGraphs>,
     save_graphs_path: Option<PathBuf>,
@@ -187,6 +187,34 @@ impl ContextBuilder {
         self
     }
 
+    /// By which form ops that have two compute in graphs: all of them, or those of [`ContextBuilder::optypelist_for_implmode`]. Without
+    /// a mode `fast_math` decides.
+    ///
+    /// ```
+    /// use thalweg::{Context, context::ImplMode};
+    /// let cx = Context::builder().device_target("cpu").op_select_implmode(ImplMode::HighPerformance);
+    /// assert!(cx.clone().optypelist_for_implmode(["div"]).build()?.fast_math());
+    /// let error = cx.optypelist_for_implmode(["exp"]).build().unwrap_err().to_string();
+    /// assert_eq!(error, "optypelist_for_implmode is exp; it takes ops that have two forms: add, sub, mul, div");
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[must_use]
+    pub fn op_select_implmode(mut self, mode: ImplMode) -> ContextBuilder {
+        self.op_select_implmode = Some(mode);
+        self
+    }
+
+    /// The ops that [`ContextBuilder::op_select_implmode`] is for, out of [`FastOps::names`](crate::graph::FastOps::names), wherever
+    /// graphs have them, also as parts of other ops.
+    #[must_use]
+    pub fn optypelist_for_implmode(
+        mut self,
+        ops: impl IntoIterator<Item = impl Into<String>>,
+    ) -> ContextBuilder {
+        self.optypelist_for_implmode = Some(ops.into_iter().map(Into::into).collect());
+        self
+    }
+
     /// Whether an op that makes a NaN or an infinity out of finite numbers is an error: see [`Context::check_numerics`].
     #[must_use]
     pub fn check_numerics(mut self, on: bool) -> ContextBuilder {
@@ -217,6 +245,15 @@ impl ContextBuilder {
         self
     }
 
+    /// What is written to `kernel_meta/` about each kernel that runs. It is the process's, for all contexts: the first context, or the
+    /// session, decides, and another level later is an error. At [`DebugLevel::Checked`], indices are checked unless
+    /// [`ContextBuilder::check_indices`] says otherwise.
+    #[must_use]
+    pub fn op_debug_level(mut self, level: DebugLevel) -> ContextBuilder {
+        self.op_debug_level = Some(level);
+        self
+    }
+
     /// The file that [`print`](crate::observe::print) writes to instead of the screen; an empty path stands for the screen. `{r}` is
     /// replaced by the rank of the process. It is the process's, for all contexts, from the moment on in which the context is made. The first print makes
     /// the file. Where one of this name exists, it stays as it is, and the new one is `NAME.SECONDS`, seconds since 1970.
@@ -228,7 +265,7 @@ impl ContextBuilder {
     }
 
     /// Which stages of the graphs that are compiled are written to files: 0 or `false` none; 1 the graph as it was traced, the rewritten
-    /// one and the program; 2 or `true` its kernels too; 3 the graph after every pass too, and each graph for Graphviz. `0` unless it
+    /// one and the program; 2 or `true` its kernels too, and their sources when it has run; 3 the graph after every pass too, and each graph for Graphviz. `0` unless it
     /// is set here or by the variable `THALWEG_SAVE_GRAPHS`.
     ///
     /// [`Graph::parse`](crate::graph::Graph::parse) reads each `.ir` file. Two runs of a program write the same bytes.
@@ -266,87 +303,6 @@ impl ContextBuilder {
     pub fn env_config_path(mut self, file: impl Into<PathBuf>) -> ContextBuilder {
         self.env_config_path = Some(file.into());
         self
-    }
-
-    /// The options of a TOML text: `device_target`, `device_id`, `mode`, `memory_limit`, `seed`, `deterministic`, `streams`, `threads`,
-    /// `layers`, `precision_mode`, `fast_math`, `check_numerics`, `check_indices`, `reserve_class_name_in_scope`,
-    /// `enable_exception_dump`, `print_file_path`, `save_graphs`, `save_graphs_path`, `env_config_path`.
-    ///
-    /// # Errors
-    /// No TOML; an option that does not exist or has another type.
-    pub fn from_toml(text: &str) -> Result<ContextBuilder> {
-        toml::from_str(text).map_err(|error| Refusal::new(format!("options: {error}")).into())
-    }
-
-    /// The options of a TOML file; see [`ContextBuilder::from_toml`].
-    ///
-    /// # Errors
-    /// The file cannot be read; as [`ContextBuilder::from_toml`].
-    pub fn from_file(path: impl AsRef<Path>) -> Result<ContextBuilder> {
-        let path = path.as_ref();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Refusal::new(format!("options in {}: {error}", path.display())))?;
-        ContextBuilder::from_toml(&text)
-    }
-
-    /// The options of the environment: `THALWEG_` and the option in upper case, such as `THALWEG_DEVICE_TARGET`. Truth values are `true`
-    /// and `false`.
-    ///
-    /// # Errors
-    /// A value that is none of the option's; a variable that has another name now.
-    pub fn from_env() -> Result<ContextBuilder> {
-        ContextBuilder::from_variables(|name| std::env::var(name).ok())
-    }
-
-    fn from_variables(value: impl Fn(&str) -> Option<String>) -> Result<ContextBuilder> {
-        fn number<T: FromStr>(name: &str, text: Option<String>) -> Result<Option<T>, Refusal> {
-            let parse = |text: String| {
-                text.parse()
-                    .map_err(|_| Refusal::new(format!("{name} is {text:?}, not a whole number")))
-            };
-            text.map(parse).transpose()
-        }
-        let truth = |name: &str, text: Option<String>| match text.as_deref() {
-            None => Ok(None),
-            Some("true") => Ok(Some(true)),
-            Some("false") => Ok(Some(false)),
-            Some(text) => Err(Refusal::new(format!(
-                "{name} is {text:?}, neither true nor false"
-            ))),
-        };
-        let of = |row: Setting| value(row.variable);
-        let builder = ContextBuilder {
-            device_target: of(DEVICE_TARGET),
-            device_id: number(DEVICE_ID.variable, of(DEVICE_ID))?,
-            mode: of(MODE).map(|text| text.parse()).transpose()?,
-            memory_limit: of(MEMORY_LIMIT).map(Size::Text),
-            seed: number(SEED.variable, of(SEED))?,
-            deterministic: truth(DETERMINISTIC.variable, of(DETERMINISTIC))?,
-            streams: number(STREAMS.variable, of(STREAMS))?,
-            threads: number(parallel::THREADS.variable, of(parallel::THREADS))?,
-            layers: of(LAYERS).map(|list| layer_list(&list)),
-            precision_mode: of(PRECISION_MODE).map(|text| text.parse()).transpose()?,
-            fast_math: truth(FAST_MATH.variable, of(FAST_MATH))?,
-            check_numerics: truth(CHECK_NUMERICS.variable, of(CHECK_NUMERICS))?,
-            reserve_class_name_in_scope: truth(
-                RESERVE_CLASS_NAME_IN_SCOPE.variable,
-                of(RESERVE_CLASS_NAME_IN_SCOPE),
-            )?,
-            check_indices: truth(CHECK_INDICES.variable, of(CHECK_INDICES))?,
-            enable_exception_dump: truth(ENABLE_EXCEPTION_DUMP.variable, of(ENABLE_EXCEPTION_DUMP))?,
-            print_file_path: of(PRINT_FILE_PATH).map(PathBuf::from),
-            save_graphs: of(SAVE_GRAPHS)
-                .map(|text| SaveGraphs::of_text(SAVE_GRAPHS.variable, &text))
-                .transpose()?,
-            save_graphs_path: of(SAVE_GRAPHS_PATH).map(PathBuf::from),
-            env_config_path: of(ENV_CONFIG_PATH).map(PathBuf::from),
-        };
-        if value(FORMER_THREADS).is_some() {
-            return Err(Refusal::new(format!("{FORMER_THREADS} is not read"))
-                .help(format!("set {}", parallel::THREADS.variable))
-                .into());
-        }
-        Ok(builder)
     }
 
     /// The context.
@@ -392,6 +348,10 @@ impl ContextBuilder {
             }
         };
         let target = target.to_string();
+        let selected = selected(self.op_select_implmode, self.optypelist_for_implmode.as_deref());
+        let fast = selected.and_then(|selected| fast_ops(self.fast_math, selected));
+        let fast = fast.map_err(SessionError::from)?;
+        debug::choose(self.op_debug_level)?;
         let saves = Saves::asked(self.save_graphs.as_ref(), self.save_graphs_path.as_deref())?;
         recorder::begin(self.env_config_path.as_deref())?;
         if let Some(layers) = &self.layers {
@@ -415,7 +375,7 @@ impl ContextBuilder {
             precision: self
                 .precision_mode
                 .unwrap_or_else(|| super::defaults::of_process().precision),
-            fast_math: self.fast_math.unwrap_or(false),
+            fast,
         };
         if settings.precision != Precision::default() {
             super::precision::activate();
@@ -434,7 +394,9 @@ impl ContextBuilder {
             cx.set_mode(mode);
         }
         cx.check_numerics(self.check_numerics.unwrap_or(false));
-        cx.check_indices(self.check_indices.unwrap_or(false));
+        if let Some(on) = self.check_indices {
+            cx.check_indices(on);
+        }
         if let Some(on) = self.enable_exception_dump {
             cx.enable_exception_dump(on);
         }

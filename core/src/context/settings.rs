@@ -156,7 +156,8 @@ mod tests {
     use super::*;
     use crate::context::graphs::{SAVE_GRAPHS, SAVE_GRAPHS_PATH};
     use crate::context::recorder::ENV_CONFIG_PATH;
-    use crate::context::{ContextBuilder, Precision};
+    use crate::context::{ContextBuilder, OP_SELECT_IMPLMODE, OPTYPELIST_FOR_IMPLMODE, Precision};
+    use crate::engine::debug::OP_DEBUG_LEVEL;
     use crate::loader::LAYERS;
     use crate::parallel::THREADS;
 
@@ -178,6 +179,9 @@ mod tests {
             RESERVE_CLASS_NAME_IN_SCOPE,
             CHECK_INDICES,
             ENABLE_EXCEPTION_DUMP,
+            OP_DEBUG_LEVEL,
+            OP_SELECT_IMPLMODE,
+            OPTYPELIST_FOR_IMPLMODE,
             PRINT_FILE_PATH,
             SAVE_GRAPHS,
             SAVE_GRAPHS_PATH,

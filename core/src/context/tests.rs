@@ -1,6 +1,7 @@
 //! Each option does what it says.
 
 use super::*;
+use crate::error::Error;
 use crate::grad::grad;
 use crate::hal::DType;
 use crate::jit::jit;
@@ -213,6 +214,98 @@ fn fast_math_changes_graphs_alone() {
         .mode(Mode::Graph);
     let x = Tensor::from_slice(&data, data.len(), &recorded.build().unwrap());
     assert_eq!(bits(&f(&x)), bits(&fast.1));
+}
+
+/// Bits of a compiled function in a context with these options.
+fn compiled_bits(builder: ContextBuilder, f: fn(&Tensor) -> Tensor) -> Vec<u64> {
+    let data: Vec<f32> = (0..997).map(|n| n as f32 * 0.37 - 100.0).collect();
+    let cx = builder.device_target("cpu").build().unwrap();
+    let x = Tensor::from_slice(&data, data.len(), &cx);
+    let (recorded, compiled) = (jit(f).call(&x), bits(&jit(f).call(&x)));
+    assert_eq!(bits(&recorded), compiled);
+    compiled
+}
+
+#[test]
+fn each_op_has_the_form_that_was_selected() {
+    type Case = (&'static str, fn(&Tensor) -> Tensor);
+    let cases: [Case; 4] = [
+        ("div", |x| x / 3.0),
+        ("mul", |x| x * 0.7 * 1.3),
+        ("add", |x| x + 0.1 + 0.7),
+        ("sub", |x| x - 0.1 - 0.7),
+    ];
+    let fast = || ContextBuilder::new().op_select_implmode(ImplMode::HighPerformance);
+    let precise = || ContextBuilder::new().op_select_implmode(ImplMode::HighPrecision);
+    for (op, f) in cases {
+        let others = || cases.iter().map(|case| case.0).filter(move |&other| other != op);
+        let exact = compiled_bits(ContextBuilder::new(), f);
+        let quick = compiled_bits(ContextBuilder::new().fast_math(true), f);
+        assert_ne!(quick, exact, "{op}");
+        assert_eq!(compiled_bits(fast(), f), quick, "{op}");
+        assert_eq!(
+            compiled_bits(fast().optypelist_for_implmode([op]), f),
+            quick,
+            "{op}"
+        );
+        assert_eq!(
+            compiled_bits(fast().optypelist_for_implmode(others()), f),
+            exact,
+            "{op}"
+        );
+        assert_eq!(compiled_bits(precise(), f), exact, "{op}");
+        let listed = precise().fast_math(true).optypelist_for_implmode([op]);
+        assert_eq!(compiled_bits(listed, f), exact, "{op}");
+        let listed = precise().fast_math(true).optypelist_for_implmode(others());
+        assert_eq!(compiled_bits(listed, f), quick, "{op}");
+    }
+    // A product that stays exact is not rounded with a sum.
+    let f: fn(&Tensor) -> Tensor = |x| x * x + x;
+    let exact = compiled_bits(ContextBuilder::new(), f);
+    assert_ne!(compiled_bits(fast(), f), exact);
+    assert_eq!(compiled_bits(fast().optypelist_for_implmode(["add"]), f), exact);
+    let both = fast().optypelist_for_implmode(["add", "mul"]);
+    assert_eq!(compiled_bits(both, f), compiled_bits(fast(), f));
+}
+
+#[test]
+fn modes_that_contradict_each_other_are_refused() {
+    let refused = |builder: ContextBuilder| {
+        let error = builder.device_target("cpu").build().unwrap_err();
+        assert!(matches!(error, Error::Session(_)), "{error:?}");
+        error.to_string()
+    };
+    let builder = ContextBuilder::new;
+    assert_eq!(
+        refused(builder().optypelist_for_implmode(["div"])),
+        "optypelist_for_implmode is div; it needs op_select_implmode"
+    );
+    for (mode, fast) in [
+        (ImplMode::HighPrecision, true),
+        (ImplMode::HighPerformance, false),
+    ] {
+        assert_eq!(
+            refused(builder().op_select_implmode(mode).fast_math(fast)),
+            format!(
+                "op_select_implmode is {mode}; fast_math is {fast}; give one of the two, or name ops in \
+                 optypelist_for_implmode"
+            )
+        );
+    }
+    let toml =
+        "op_select_implmode = \"high_precision\"\noptypelist_for_implmode = [\"mul\"]\nop_debug_level = 0";
+    let code = builder()
+        .op_select_implmode(ImplMode::HighPrecision)
+        .optypelist_for_implmode(["mul"])
+        .op_debug_level(DebugLevel::Off);
+    assert_eq!(ContextBuilder::from_toml(toml).unwrap(), code);
+    for bad in [
+        "op_debug_level = 5",
+        "op_debug_level = -1",
+        "op_select_implmode = \"fast\"",
+    ] {
+        assert!(ContextBuilder::from_toml(bad).is_err(), "{bad}");
+    }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! What is kept for a device while contexts use it: compiled kernels, streams' records, caches of every thread.
 
+pub(crate) mod debug;
 pub(crate) mod holders;
+pub(crate) mod kernel_meta;
 mod lane;
 pub(crate) mod open;
 mod per_thread;
@@ -20,6 +22,7 @@ use crate::record::measure::Attached;
 use crate::record::recording::SpanKind;
 use crate::record::span;
 use holders::{Happened, Holders, Made};
+use kernel_meta::{KernelMeta, Use};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::cell::RefCell;
@@ -45,6 +48,7 @@ pub(crate) struct Engine {
     last_copies: OnceLock<Stream>,
     holders: Arc<Holders>,
     attached: Attached,
+    meta: KernelMeta,
 }
 
 impl fmt::Debug for Engine {
@@ -68,6 +72,7 @@ impl Engine {
                 last_copies: OnceLock::new(),
                 holders: Arc::default(),
                 attached: Attached::default(),
+                meta: KernelMeta::default(),
             })
         })
     }
@@ -175,10 +180,10 @@ impl Engine {
         }
         let _span = span::begin(SpanKind::Compile, source.name(), 0);
         let begun = Instant::now();
-        let compiled = Arc::new(match &**source {
-            Source::Kernel(kernel) => Kernel::compile(&self.device, kernel)?,
-            Source::Library(op) => Kernel::compile(&self.device, op)?,
-        });
+        let compiled = Arc::new(self.meta.compile(source, |options| match &**source {
+            Source::Kernel(kernel) => Kernel::compile_with(&self.device, kernel, options),
+            Source::Library(op) => Kernel::compile_with(&self.device, op, options),
+        })?);
         tracing::debug!(
             kernel = source.name(),
             ms = begun.elapsed().as_millis(),
@@ -193,6 +198,14 @@ impl Engine {
         drop(kernels);
         drop(unused);
         Ok(kernel)
+    }
+
+    /// Writes what the level of debugging asks for about a kernel that was launched.
+    pub(crate) fn tell_kernel(&self, source: &Arc<Source>, launch: Use) {
+        match self.kernel(source) {
+            Ok(kernel) => self.meta.write(self.device.target(), source, &kernel, launch),
+            Err(error) => tracing::warn!("kernel {}: {error}", source.name()),
+        }
     }
 
     /// Memory for an op.

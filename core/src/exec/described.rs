@@ -1,6 +1,9 @@
 //! What recordings say of a program.
 
+use super::saved::save_sources;
+use crate::context::Saves;
 use crate::engine::Engine;
+use crate::engine::kernel_meta::Use;
 use crate::error::tag::OpTag;
 use crate::hal::Stream;
 use crate::hal::ir::Kernel;
@@ -26,6 +29,10 @@ pub(super) struct Described {
     // Whether the flight recorder was.
     in_flight: AtomicBool,
     telling: Mutex<()>,
+    /// Where sources of kernels are saved.
+    sources: Option<(Saves, String)>,
+    // Whether that and the files about kernels were written.
+    shown: AtomicBool,
 }
 
 /// A step without what only running it needs.
@@ -59,12 +66,45 @@ impl Described {
             told: AtomicU32::new(0),
             in_flight: AtomicBool::new(false),
             telling: Mutex::default(),
+            sources: None,
+            shown: AtomicBool::new(false),
         }
     }
 
     /// Names the function that it computes.
     pub(super) fn set_name(&mut self, name: &'static str) {
         self.name = name;
+    }
+
+    /// Saves the sources of its kernels when they are there; the names of files begin with `name`.
+    pub(super) fn save_sources(&mut self, saves: Saves, name: String) {
+        self.sources = Some((saves, name));
+    }
+
+    /// After a run: writes what is asked for about kernels, whose programs a backend may make when they are first launched.
+    /// `called` is the call that the run is all of.
+    #[inline]
+    pub(super) fn show(&self, on: switch::On, engine: &Engine, called: Option<OpTag>) {
+        if on.has(switch::GRAPHS) && !self.shown.swap(true, Ordering::Relaxed) {
+            self.show_now(engine, called);
+        }
+    }
+
+    #[cold]
+    fn show_now(&self, engine: &Engine, called: Option<OpTag>) {
+        for step in &self.steps {
+            if let Some(source) = &step.source {
+                let (extents, mut origin) = (step.extents.clone(), step.origin.clone());
+                if let Some(call) = called {
+                    origin.name(call);
+                }
+                engine.tell_kernel(source, Use { extents, origin });
+            }
+        }
+        if let Some((saves, name)) = &self.sources {
+            let sources = self.steps.iter().filter_map(|step| step.source.as_ref());
+            save_sources(engine, saves, name, sources);
+        }
     }
 
     /// Tells the flight recorder of a run, and what it runs where that is not known.

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::failure::{Failure, Refusal};
 use crate::error::tag::OpTag;
 use crate::error::{Error, Result};
-use crate::graph::{Graph, fast_math, rewrite_seen};
+use crate::graph::{FastOps, Graph, fast_math_of, rewrite_seen};
 use crate::lower::{Given, Program, lower};
 use crate::record::recording::SpanKind;
 use crate::record::span;
@@ -61,11 +61,12 @@ pub(super) fn compile(context: &Context, graph: Graph, given: &[Given], how: How
         saving.graph("rewritten", &rewritten);
         return Ok(Executable::staged(Staged::new(&rewritten, how)));
     }
-    let graph = match context.settings().fast_math && !how.exact {
+    let fast = context.settings().fast;
+    let graph = match fast != FastOps::NONE && !how.exact {
         true => {
             let rewritten = rewrite_seen(&graph, &mut |pass, graph| saving.pass(pass, graph));
             saving.pass("rewritten", &rewritten);
-            let fast = fast_math(&rewritten);
+            let fast = fast_math_of(&rewritten, fast);
             saving.pass("fast_math", &fast);
             fast
         }
@@ -81,7 +82,9 @@ pub(super) fn compile(context: &Context, graph: Graph, given: &[Given], how: How
     let program = lowered(context, &rewritten, given)?;
     saving.program(&rewritten, &program);
     let executable = Executable::compile_traced(context.engine(), &program, how.captured)?;
-    Ok(executable.with_recipe(Recipe::new(graph, given, how)))
+    Ok(saving
+        .sources(executable)
+        .with_recipe(Recipe::new(graph, given, how)))
 }
 
 /// The program of a graph that was rewritten.
@@ -158,7 +161,7 @@ fn run(tensor: &Tensor, tag: OpTag) -> Result<Value> {
 
 fn run_linear(context: &Context, linear: &mut Linear) -> Result<Values> {
     let engine = context.engine();
-    linear.structure.fast_math = context.settings().fast_math;
+    linear.structure.fast = context.settings().fast;
     let (hash, scoped) = (linear.structure.hash(), engine.scoped_lane());
     let bits: Vec<u64> = linear.constants.iter().map(|constant| constant.bits).collect();
     let with_args = |varies: &[bool], executable: &Executable, linear: &Linear| {

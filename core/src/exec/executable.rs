@@ -6,7 +6,7 @@ use super::arena::{Arena, Place};
 use super::eager::{Noted, note};
 use super::staged::Staged;
 use super::values::{self, Recipe};
-use crate::context::Context;
+use crate::context::{Context, Saves};
 use crate::engine::{Engine, Lane};
 use crate::error::Result;
 use crate::error::tag::OpTag;
@@ -161,6 +161,15 @@ impl Executable {
     pub(super) fn named(mut self, name: &'static str) -> Executable {
         if let Work::Ready(ready) = &mut self.work {
             ready.described.set_name(name);
+        }
+        self
+    }
+
+    /// Saves the sources of its kernels when it has run.
+    #[must_use]
+    pub(super) fn saving_sources(mut self, saves: Saves, name: String) -> Executable {
+        if let Work::Ready(ready) = &mut self.work {
+            ready.described.save_sources(saves, name);
         }
         self
     }

@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::error::failure::{Failure, Refusal};
 use crate::error::tag::OpTag;
-use crate::graph::{Graph, NodeId, Op, Type};
+use crate::graph::{FastOps, Graph, NodeId, Op, Type};
 use crate::lower::Given;
 use crate::record::scope::ScopeId;
 use crate::value::lazy::Lazy;
@@ -43,7 +43,7 @@ pub(super) struct Structure {
     constants: Vec<Type>,
     outputs: Vec<Ref>,
     /// As in the settings of the context that runs it.
-    pub(super) fast_math: bool,
+    pub(super) fast: FastOps,
 }
 
 /// Recorded ops and what they are about.
@@ -172,7 +172,7 @@ impl Structure {
         }
         self.values.hash(&mut hasher);
         self.outputs.hash(&mut hasher);
-        self.fast_math.hash(&mut hasher);
+        self.fast.hash(&mut hasher);
         hasher.finish()
     }
 
@@ -189,7 +189,7 @@ impl Structure {
             && self.values == other.values
             && self.constants == other.constants
             && self.outputs == other.outputs
-            && self.fast_math == other.fast_math
+            && self.fast == other.fast
             && self.nodes.iter().zip(&other.nodes).all(same_node)
     }
 }

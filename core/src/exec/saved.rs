@@ -1,8 +1,11 @@
 //! The files of one graph that is compiled, and of its program.
 
 use super::evaluate::How;
+use super::executable::Executable;
 use crate::context::{Context, Level, Saves};
+use crate::engine::{Engine, kernel_meta};
 use crate::graph::{Graph, NodeId};
+use crate::hal::KernelPart;
 use crate::lower::{Argument, Program, Scalar, Slot, Source, Step};
 use crate::record::flight;
 use std::collections::HashSet;
@@ -83,11 +86,46 @@ impl<'a> Saving<'a> {
         }
     }
 
+    /// Has the sources of its kernels saved when it has run, where kernels are asked for.
+    pub(super) fn sources(&self, executable: Executable) -> Executable {
+        match &self.to {
+            Some((saves, name)) if saves.level() >= Level::Kernels => {
+                executable.saving_sources((*saves).clone(), name.clone())
+            }
+            Some(_) | None => executable,
+        }
+    }
+
     fn write(&self, saves: &Saves, name: &str, graph: &Graph, text: &str) {
         let text = format!("# device {}\n{text}", self.device);
         match saves.level() >= Level::Passes {
             true => saves.write(name, &[("ir", text.as_str()), ("dot", graph.to_dot().as_str())]),
             false => saves.write(name, &[("ir", text.as_str())]),
+        }
+    }
+}
+
+/// Saves what the backend wrote for kernels, each once. A backend that writes no source has no such file.
+pub(super) fn save_sources<'a>(
+    engine: &Engine,
+    saves: &Saves,
+    name: &str,
+    sources: impl Iterator<Item = &'a Arc<Source>>,
+) {
+    let mut written = HashSet::new();
+    for source in sources.filter(|source| written.insert(Arc::as_ptr(source))) {
+        let Ok(kernel) = engine.kernel(source) else {
+            continue;
+        };
+        let of = format!("{name}_source_{}", of_file(source.name()));
+        for program in 0..u32::try_from(kernel.programs().unwrap_or(0)).unwrap_or(u32::MAX) {
+            match kernel_meta::text(&kernel, program, KernelPart::Source) {
+                Ok(text) if !text.is_empty() => {
+                    let facts = kernel_meta::facts(&kernel, program);
+                    saves.write(&of, &[(kernel_meta::extension(&facts), text.as_str())]);
+                }
+                Ok(_) | Err(_) => {}
+            }
         }
     }
 }

@@ -7,28 +7,88 @@ use crate::types::shape::Shape;
 use half::{bf16, f16};
 use smallvec::{SmallVec, smallvec};
 
-/// The graph with quotients by constants as products, constants of nested sums and products joined, and a product that only a sum
-/// uses rounded together with it. Of floats; nothing else changes.
+/// Ops that have a fast form beside the exact one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct FastOps(u8);
+
+/// These ops, in the order of their bits.
+const OPS: [ScalarOp; 4] = [ScalarOp::Add, ScalarOp::Sub, ScalarOp::Mul, ScalarOp::Div];
+
+impl FastOps {
+    /// None of them.
+    pub const NONE: FastOps = FastOps(0);
+    /// All of them.
+    pub const ALL: FastOps = FastOps((1 << OPS.len()) - 1);
+
+    /// Their names.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        OPS.iter().map(|op| op.name())
+    }
+
+    /// The one of a name; `None` for an op with one form.
+    ///
+    /// ```
+    /// use thalweg::graph::FastOps;
+    /// assert!(FastOps::named("div").is_some_and(|div| FastOps::ALL.without(div) != FastOps::ALL));
+    /// assert_eq!(FastOps::named("exp"), None);
+    /// ```
+    pub fn named(name: &str) -> Option<FastOps> {
+        let at = OPS.iter().position(|op| op.name() == name)?;
+        Some(FastOps(1 << at))
+    }
+
+    /// Both.
+    #[must_use]
+    pub const fn with(self, other: FastOps) -> FastOps {
+        FastOps(self.0 | other.0)
+    }
+
+    /// Those that `other` has not.
+    #[must_use]
+    pub const fn without(self, other: FastOps) -> FastOps {
+        FastOps(self.0 & !other.0)
+    }
+
+    fn has(self, op: ScalarOp) -> bool {
+        OPS.iter()
+            .position(|&known| known == op)
+            .is_some_and(|at| self.0 & 1 << at != 0)
+    }
+}
+
+/// As [`fast_math_of`], for all ops.
 ///
 /// # Panics
 /// Never for a graph that was made by [`Graph::push`].
 #[must_use]
 pub fn fast_math(graph: &Graph) -> Graph {
+    fast_math_of(graph, FastOps::ALL)
+}
+
+/// The graph with quotients by constants as products, constants of nested sums and products joined, and a product that only a sum
+/// uses rounded together with it. Of floats, and of these ops; nothing else changes.
+///
+/// # Panics
+/// Never for a graph that was made by [`Graph::push`].
+#[must_use]
+pub fn fast_math_of(graph: &Graph, ops: FastOps) -> Graph {
     let mut uses = vec![0_u32; graph.nodes().len()];
     let used = graph.nodes().iter().flat_map(|node| &node.inputs);
     used.chain(graph.outputs()).for_each(|id| uses[id.index()] += 1);
     let mut fast = Fast {
         graph: Graph::new(),
         uses: Vec::with_capacity(uses.len()),
+        exact: Vec::with_capacity(uses.len()),
     };
     let mut moved: Vec<NodeId> = Vec::with_capacity(uses.len());
     for (node, uses) in graph.nodes().iter().zip(uses) {
         let inputs: SmallVec<[NodeId; 3]> = node.inputs.iter().map(|input| moved[input.index()]).collect();
         let id = match node.op {
             Op::Input(_) => fast.graph.input(node.ty),
-            Op::Map(op) if node.ty.dtype.is_float() => fast.map(op, &inputs, node),
-            _ => fast.graph.copy(node, inputs),
+            Op::Map(op) if node.ty.dtype.is_float() && ops.has(op) => fast.map(op, &inputs, node),
+            _ => fast.copy(node, inputs),
         };
+        fast.exact.resize(fast.graph.nodes().len(), false);
         fast.uses.resize(fast.graph.nodes().len(), 0);
         // A node that another one became counts for both.
         fast.uses[id.index()] += uses;
@@ -44,9 +104,19 @@ struct Fast {
     graph: Graph,
     // Of each node, by the nodes of the first graph.
     uses: Vec<u32>,
+    // Of each of its own nodes: whether it is no part of another one's fast form.
+    exact: Vec<bool>,
 }
 
 impl Fast {
+    /// A node as it is.
+    fn copy(&mut self, node: &Node, inputs: SmallVec<[NodeId; 3]>) -> NodeId {
+        let id = self.graph.copy(node, inputs);
+        self.exact.resize(id.index(), false);
+        self.exact.push(true);
+        id
+    }
+
     fn map(&mut self, op: ScalarOp, inputs: &[NodeId], like: &Node) -> NodeId {
         match *inputs {
             [a, b] => self.two(op, a, b, like),
@@ -70,6 +140,7 @@ impl Fast {
             (ScalarOp::Add | ScalarOp::Mul, None, Some(outer)) => {
                 let inner = self.graph.node(a);
                 if inner.op == Op::Map(op)
+                    && !self.is_exact(a)
                     && let Some(first) = self.constant(inner.inputs[1])
                 {
                     let x = inner.inputs[0];
@@ -92,7 +163,8 @@ impl Fast {
         if op == ScalarOp::Add {
             for (product, addend) in [(a, b), (b, a)] {
                 let inner = self.graph.node(product);
-                if inner.op == Op::Map(ScalarOp::Mul) && self.uses[product.index()] == 1 {
+                let once = self.uses[product.index()] == 1 && !self.is_exact(product);
+                if inner.op == Op::Map(ScalarOp::Mul) && once {
                     let (inner, x, y) = (inner.clone(), inner.inputs[0], inner.inputs[1]);
                     let joined = self.put(ScalarOp::Fma, &[x, y, addend], like);
                     self.graph.merge(joined, &inner);
@@ -101,6 +173,10 @@ impl Fast {
             }
         }
         self.put(op, &[a, b], like)
+    }
+
+    fn is_exact(&self, id: NodeId) -> bool {
+        self.exact.get(id.index()).copied().unwrap_or(false)
     }
 
     fn put(&mut self, op: ScalarOp, inputs: &[NodeId], like: &Node) -> NodeId {

@@ -19,7 +19,7 @@ mod view;
 
 pub use control::{Body, Control};
 pub use effect::{Callback, Printed};
-pub use fast::fast_math;
+pub use fast::{FastOps, fast_math, fast_math_of};
 pub use infer::{Type, infer};
 pub use op::{ConvAttributes, Op, ScatterMode};
 pub use rewrite::rewrite;

@@ -1,9 +1,10 @@
 //! From a selection to a kernel in the IR and its launch.
 
+use super::origin::Emitted;
 use super::select::Selection;
 use super::view::{Affine, View};
 use super::{Argument, Given, Lowering, Scalar, Slot, Source, Step, library};
-use crate::graph::{NodeId, Op};
+use crate::graph::{Node, NodeId, Op};
 use crate::hal::DType;
 use crate::hal::ir::{self, Access, Kernel, Level, ReduceOp, Role, ScalarOp};
 use crate::types::layout::Layout;
@@ -29,7 +30,11 @@ struct Binding {
 }
 
 /// Writes down the kernel of `selection`, or says which library op the device has, but not with this epilogue.
-pub(super) fn emit(lowering: &Lowering<'_>, selection: &Selection, to: &Destination) -> Result<Step, NodeId> {
+pub(super) fn emit(
+    lowering: &Lowering<'_>,
+    selection: &Selection,
+    to: &Destination,
+) -> Result<Emitted, NodeId> {
     let emitter = Emitter::new(lowering, selection);
     match selection.library {
         Some(library) => emitter.library(library, to).ok_or(library),
@@ -53,6 +58,9 @@ struct Emitter<'a> {
     known: HashMap<ir::Node, ir::NodeId>,
     /// The value of the library op.
     sum: Option<ir::NodeId>,
+    /// The node of the graph that is being written down, and that of each node of the kernel.
+    at: NodeId,
+    of: Vec<NodeId>,
 }
 
 impl<'a> Emitter<'a> {
@@ -81,6 +89,8 @@ impl<'a> Emitter<'a> {
             made: HashMap::new(),
             known: HashMap::new(),
             sum: None,
+            at: selection.root,
+            of: Vec::new(),
         }
     }
 
@@ -119,6 +129,7 @@ impl<'a> Emitter<'a> {
         );
         self.kernel.store(param, value);
         self.levels.push(Level::Row);
+        self.of.push(id);
     }
 
     fn bind(&mut self, binding: Binding, least: Level) -> u32 {
@@ -147,6 +158,7 @@ impl<'a> Emitter<'a> {
         let level = self.level(&node);
         let id = self.kernel.push(node);
         self.levels.push(level);
+        self.of.push(self.at);
         self.known.insert(node, id);
         id
     }
@@ -232,18 +244,28 @@ impl<'a> Emitter<'a> {
     }
 
     fn compute(&mut self, id: NodeId, view: &View) -> ir::NodeId {
-        let graph = self.lowering.graph;
-        let node = graph.node(id);
+        let node = self.lowering.graph.node(id);
         if self.selection.library == Some(id)
             && let Some(sum) = self.sum
         {
             return sum;
         }
+        // What is read, and a constant, belong to what uses them.
         if !self.selection.inline.contains_key(&id) {
             return self.load(id, view);
         }
+        if let Op::Full { dtype, bits, .. } = node.op {
+            return self.constant(dtype, bits);
+        }
+        let before = std::mem::replace(&mut self.at, id);
+        let value = self.formula(id, node, view);
+        self.at = before;
+        value
+    }
+
+    fn formula(&mut self, id: NodeId, node: &Node, view: &View) -> ir::NodeId {
+        let graph = self.lowering.graph;
         match &node.op {
-            Op::Full { dtype, bits, .. } => self.constant(*dtype, *bits),
             Op::Index { axis, .. } => match &view.axes[usize::from(*axis)] {
                 Some(affine) => self.index(&affine.clone()),
                 // The selection reads such a node from a buffer.
@@ -358,7 +380,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// The launch of a kernel of its own.
-    fn kernel(mut self, to: &Destination) -> Step {
+    fn kernel(mut self, to: &Destination) -> Emitted {
         self.body(to);
         let extents: Vec<u64> = self
             .axes
@@ -375,7 +397,8 @@ impl<'a> Emitter<'a> {
             .collect();
         let folded = super::fold::fold(&mut self.kernel, extents, strides);
         let arguments = self.arguments(&folded.strides);
-        self.launch(Source::Kernel(self.kernel.clone()), folded.extents, arguments)
+        let step = self.launch(Source::Kernel(self.kernel.clone()), folded.extents, arguments);
+        (step, self.of)
     }
 
     /// One argument for each binding, with strides where the parameter is strided.
@@ -403,7 +426,8 @@ impl<'a> Emitter<'a> {
 
     /// The launch of a library op with this kernel as its epilogue, or of its definition; `None` where the device has the op
     /// without the epilogue alone.
-    fn library(mut self, id: NodeId, to: &Destination) -> Option<Step> {
+    fn library(mut self, id: NodeId, to: &Destination) -> Option<Emitted> {
+        self.at = id;
         let mut call = library::call(self.lowering, id);
         // Parameter 0 of the epilogue is the sum.
         let (accumulate, output) = (call.accumulate(), self.lowering.graph.dtype(id));
@@ -425,6 +449,7 @@ impl<'a> Emitter<'a> {
             });
         }
         self.sum = Some(value);
+        self.at = self.selection.root;
         self.body(to);
         let plain = self.kernel.nodes.len() == 2 + usize::from(accumulate != output);
         if !plain {
@@ -447,7 +472,7 @@ impl<'a> Emitter<'a> {
             .extend(self.arguments(&strides).into_iter().skip(1));
         call.scalars.append(&mut self.scalars);
         let tag = self.lowering.graph.node(self.selection.root).tag;
-        Some(call.into_step(self.lowering.support, tag))
+        Some((call.into_step(self.lowering.support, tag), self.of))
     }
 }
 

@@ -330,19 +330,21 @@ impl<'a> Lowering<'a> {
         }
         // Library ops whose epilogues the device does not have.
         let mut apart = HashSet::new();
-        let (selection, step) = loop {
+        let (selection, (step, nodes)) = loop {
             let selection = self.selection(root, &to, &apart);
             match emit::emit(self, &selection, &to) {
-                Ok(step) => break (selection, step),
+                Ok(emitted) => break (selection, emitted),
                 Err(library) => apart.insert(library),
             };
         };
         group.origins.resize_with(group.steps.len(), Origin::default);
-        group.origins.push(self.origin(
+        let mut origin = self.origin(
             selection.inline.keys().copied(),
             selection.loads.iter().copied(),
             selection.extras.iter().copied().chain([root]),
-        ));
+        );
+        origin.set_nodes(self.graph, &nodes);
+        group.origins.push(origin);
         let computed = |load: &NodeId| *load == root && selection.inline.contains_key(load);
         group
             .needs

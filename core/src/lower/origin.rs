@@ -1,6 +1,6 @@
 //! Which ops a step computes, and what that costs.
 
-use super::Lowering;
+use super::{Lowering, Step};
 use crate::error::tag::OpTag;
 use crate::graph::{Graph, Node, NodeId, Op};
 use crate::hal::ir::Cost;
@@ -14,6 +14,8 @@ pub(crate) struct Origin {
     pub(crate) flops: u64,
     /// Bytes that are read and written.
     pub(crate) bytes: u64,
+    /// The part that each node of the kernel, or of the epilogue of the library op, belongs to; beyond all parts for none.
+    nodes: Box<[u16]>,
 }
 
 /// A call of an op that a step computes, or a part of it.
@@ -24,6 +26,9 @@ pub(crate) struct Part {
     pub(crate) cost: u64,
 }
 
+/// A step, and the node of the graph that each node of its kernel, or of the epilogue of its library op, computes a part of.
+pub(super) type Emitted = (Step, Vec<NodeId>);
+
 impl Origin {
     /// Of work that comes from one op.
     pub(crate) fn of(tag: OpTag) -> Origin {
@@ -31,6 +36,34 @@ impl Origin {
             parts: vec![Part { tag, cost: 1 }],
             ..Origin::default()
         }
+    }
+
+    /// Notes which nodes of the graph the nodes of the kernel come from.
+    pub(super) fn set_nodes(&mut self, graph: &Graph, nodes: &[NodeId]) {
+        let part = |&id: &NodeId| {
+            let tag = graph.node(id).tag;
+            let at = self.parts.iter().position(|part| part.tag.is_call(&tag));
+            at.and_then(|at| u16::try_from(at).ok()).unwrap_or(u16::MAX)
+        };
+        self.nodes = nodes.iter().map(part).collect();
+    }
+
+    /// The call that node `node` of `count` computes a part of. What stands before the nodes that are known is the library op of a
+    /// definition, which the first of them stands for.
+    pub(crate) fn of_node(&self, node: usize, count: usize) -> Option<&OpTag> {
+        let before = count.saturating_sub(self.nodes.len());
+        let part = match (self.nodes.get(node.saturating_sub(before)), self.parts.len()) {
+            (Some(&part), _) => usize::from(part),
+            (None, 1) => 0,
+            (None, _) => return None,
+        };
+        self.parts.get(part).map(|part| &part.tag)
+    }
+
+    /// Says which call it is, where what runs by itself was lowered without a name.
+    pub(crate) fn name(&mut self, call: OpTag) {
+        let unnamed = self.parts.iter_mut().filter(|part| part.tag.op.is_empty());
+        unnamed.for_each(|part| part.tag = call);
     }
 
     fn add(&mut self, tag: OpTag, cost: u64) {

@@ -19,8 +19,8 @@ pub(crate) const SPANS: u32 = 1 << 3;
 const NAMES: u32 = 1 << 15;
 /// Somebody looks at values.
 pub(crate) const VALUES: u32 = 1 << 14;
-/// Ops are named for graphs that are saved.
-const GRAPHS: u32 = 1 << 13;
+/// Ops are named for graphs that are saved and for files about kernels.
+pub(crate) const GRAPHS: u32 = 1 << 13;
 /// What no session changes.
 const LASTING: u32 = NAMES | VALUES | GRAPHS;
 /// Everything that a session records.
@@ -78,7 +78,7 @@ pub(super) fn set_names(on: bool) {
     change(|old| if on { old | NAMES } else { old & !NAMES });
 }
 
-/// Ops get names from now on, for graphs that are saved.
+/// Ops get names from now on, for graphs that are saved and for files about kernels.
 pub(crate) fn name_graphs() {
     change(|old| old | GRAPHS);
 }

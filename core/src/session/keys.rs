@@ -2,8 +2,11 @@
 
 use super::options::{GraphRunMode, SessionOptions};
 use super::{dumping, profiling};
-use crate::context::Precision;
-pub(super) use crate::context::{ENABLE_EXCEPTION_DUMP, PRECISION_MODE};
+use crate::context::{DebugLevel, ImplMode, Precision, op_list};
+pub(super) use crate::context::{
+    ENABLE_EXCEPTION_DUMP, OP_SELECT_IMPLMODE, OPTYPELIST_FOR_IMPLMODE, PRECISION_MODE,
+};
+pub(super) use crate::engine::debug::OP_DEBUG_LEVEL;
 use crate::error::SessionError;
 use crate::observe::by_name::{WrongOption, near, store, wrong};
 use serde_json::Value;
@@ -129,6 +132,31 @@ pub(super) const KEYS: &[SessionKey] = &[
                 Some(_) | None => None,
             };
             store(&mut to.graph_run_mode, mode)
+        },
+    },
+    SessionKey {
+        setting: OP_DEBUG_LEVEL,
+        set: |to, value| {
+            let level = value.as_i64().and_then(|level| DebugLevel::try_from(level).ok());
+            store(&mut to.op_debug_level, level)
+        },
+    },
+    SessionKey {
+        setting: OP_SELECT_IMPLMODE,
+        set: |to, value| {
+            let mode = value.as_str().and_then(|name| name.parse::<ImplMode>().ok());
+            store(&mut to.op_select_implmode, mode.map(Some))
+        },
+    },
+    SessionKey {
+        setting: OPTYPELIST_FOR_IMPLMODE,
+        set: |to, value| {
+            let list = match value {
+                Value::String(names) => Some(op_list(names)),
+                Value::Array(names) => names.iter().map(|name| Some(name.as_str()?.to_owned())).collect(),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => None,
+            };
+            store(&mut to.optypelist_for_implmode, list.map(Some))
         },
     },
     SessionKey {

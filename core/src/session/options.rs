@@ -2,10 +2,11 @@
 
 use super::keys::{
     self, DUMP_DEBUG_MODE, DUMP_MODE, DUMP_PATH, DUMP_STEP, ENABLE_DUMP, ENABLE_DUMP_DEBUG,
-    ENABLE_EXCEPTION_DUMP, GRAPH_RUN_MODE, PRECISION_MODE, PROFILING_MODE, PROFILING_OPTIONS,
+    ENABLE_EXCEPTION_DUMP, GRAPH_RUN_MODE, OP_DEBUG_LEVEL, OP_SELECT_IMPLMODE, OPTYPELIST_FOR_IMPLMODE,
+    PRECISION_MODE, PROFILING_MODE, PROFILING_OPTIONS,
 };
 use super::{dumping, profiling};
-use crate::context::Precision;
+use crate::context::{self, DebugLevel, ImplMode, Precision, Selected};
 use crate::dump::{InputOutput, Iterations, OpDebugMode};
 use crate::error::failure::Refusal;
 use crate::error::{Result, SessionError};
@@ -38,6 +39,9 @@ pub enum GraphRunMode {
 pub struct SessionOptions {
     pub(super) precision_mode: Precision,
     pub(super) graph_run_mode: GraphRunMode,
+    pub(super) op_debug_level: DebugLevel,
+    pub(super) op_select_implmode: Option<ImplMode>,
+    pub(super) optypelist_for_implmode: Option<Vec<String>>,
     pub(super) profiling_mode: bool,
     pub(super) profiling_options: Option<ProfilingOptions>,
     pub(super) enable_dump: bool,
@@ -54,6 +58,9 @@ impl Default for SessionOptions {
         SessionOptions {
             precision_mode: Precision::default(),
             graph_run_mode: GraphRunMode::default(),
+            op_debug_level: DebugLevel::default(),
+            op_select_implmode: None,
+            optypelist_for_implmode: None,
             profiling_mode: false,
             profiling_options: None,
             enable_dump: false,
@@ -72,6 +79,12 @@ crate::options! { SessionOptions {
     precision_mode: Precision,
     /// Whether there are gradients.
     graph_run_mode: GraphRunMode,
+    /// What is written to `kernel_meta/` about each kernel that runs.
+    op_debug_level: DebugLevel,
+    /// By which form ops that have two compute in graphs, in contexts that do not say it themselves.
+    op_select_implmode: ImplMode,
+    /// The ops that this is for, by name; without it all that have two forms.
+    optypelist_for_implmode: Vec<String>,
     /// Whether the process is profiled, from the start of the session to its end.
     profiling_mode: bool,
     /// What the profile records, and where to. Needs `profiling_mode`.
@@ -169,6 +182,7 @@ impl SessionOptions {
     /// Values that are not.
     pub fn check(&self) -> Result<()> {
         dumping::check(self)?;
+        self.implmode()?;
         match (&self.profiling_options, self.profiling_mode) {
             (None, _) => Ok(()),
             (Some(_), false) => {
@@ -179,15 +193,33 @@ impl SessionOptions {
         }
     }
 
+    /// The ops that its mode is for.
+    ///
+    /// # Errors
+    /// A list without a mode, and an op in it that has one form.
+    pub(super) fn implmode(&self) -> Result<Option<Selected>, SessionError> {
+        let list = self.optypelist_for_implmode.as_deref();
+        Ok(context::selected(self.op_select_implmode, list)?)
+    }
+
     /// The options by their keys, as texts.
-    pub(super) fn texts(&self) -> [(&'static str, String); 11] {
+    pub(super) fn texts(&self) -> [(&'static str, String); 14] {
         let profiling = match &self.profiling_options {
             None => "none".to_owned(),
             Some(options) => profiling::text(options),
         };
+        let none = || "none".to_owned();
+        let mode = self.op_select_implmode.map_or_else(none, |mode| mode.to_string());
+        let list = self
+            .optypelist_for_implmode
+            .as_ref()
+            .map_or_else(none, |list| list.join(","));
         [
             (PRECISION_MODE.key, self.precision_mode.to_string()),
             (GRAPH_RUN_MODE.key, (self.graph_run_mode as u8).to_string()),
+            (OP_DEBUG_LEVEL.key, self.op_debug_level.to_string()),
+            (OP_SELECT_IMPLMODE.key, mode),
+            (OPTYPELIST_FOR_IMPLMODE.key, list),
             (PROFILING_MODE.key, self.profiling_mode.to_string()),
             (PROFILING_OPTIONS.key, profiling),
             (ENABLE_DUMP.key, self.enable_dump.to_string()),

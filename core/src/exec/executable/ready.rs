@@ -189,7 +189,9 @@ impl Ready {
                     call: called.map_or(Call::default(), |tag| tag.of_record()),
                     operands,
                 };
-                engine.recorded(on, run, submit)
+                engine.recorded(on, run, submit)?;
+                self.described.show(on, engine, called);
+                Ok(())
             }
         }
     }

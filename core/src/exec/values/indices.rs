@@ -133,7 +133,7 @@ impl Recipe {
                     .collect::<Result<_, _>>()?;
                 let flags = joined(&mut graph, &flags)?;
                 graph.output(flags);
-                let executable = self.executable(context, &graph)?;
+                let executable = self.in_place(context, self.executable(context, &graph)?);
                 Some(Arc::new(Checked { executable, lists }))
             }
         };

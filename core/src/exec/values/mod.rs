@@ -22,6 +22,7 @@ pub(crate) use watch::{Asked, Begun, Mode, begin};
 use super::evaluate::{How, lowered};
 use super::executable::{Arg, Executable, Values};
 use super::read;
+use super::saved::Saving;
 use crate::context::Context;
 use crate::engine::Lane;
 use crate::error::Result;
@@ -125,6 +126,11 @@ impl Recipe {
     fn executable(&self, context: &Context, outputs: &Graph) -> Result<Executable> {
         let program = lowered(context, &rewrite(outputs), &self.given)?;
         Executable::compile_traced(context.engine(), &program, self.how.captured)
+    }
+
+    /// An executable that runs in place of the plain one: the sources of its kernels are saved where those are asked for.
+    fn in_place(&self, context: &Context, executable: Executable) -> Executable {
+        Saving::of(context, self.how).sources(executable)
     }
 
     /// The values of some nodes.

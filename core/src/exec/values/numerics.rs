@@ -83,7 +83,10 @@ impl Recipe {
         let stored = program.stored.len();
         let program = with_flags(context, &graph, program, &marked)?;
         let flagged = Arc::new(Flagged {
-            executable: Executable::compile_traced(context.engine(), &program, self.how.captured)?,
+            executable: self.in_place(
+                context,
+                Executable::compile_traced(context.engine(), &program, self.how.captured)?,
+            ),
             marked,
         });
         let mut state = self.checked.lock();
