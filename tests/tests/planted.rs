@@ -16,8 +16,10 @@ use thalweg_hal::kit::queue::Queue;
 use thalweg_hal::tables::{Capability, Kind};
 use thalweg_hal::{DType, Error, Host, Result};
 
+type Unary = fn(&Tensor) -> Tensor;
+
 /// The ops of the network in their order, each once, with their names.
-const OPS: [(ScalarOp, &str, fn(&Tensor) -> Tensor); 9] = [
+const OPS: [(ScalarOp, &str, Unary); 9] = [
     (ScalarOp::Sin, "sin", |x| x.sin()),
     (ScalarOp::Exp, "exp", |x| x.exp()),
     (ScalarOp::Sqrt, "sqrt", |x| x.sqrt()),
