@@ -108,6 +108,19 @@ check(set(lineage["eval"]["figures"]) == {"accuracy", "loss"}, "figures")
 check([part["op"] for part in lineage["dataset_graph"]] == ["Samples", "Shuffle", "Batch", "Prefetch"], "data")
 
 
+# What TensorBoard's own page is given: its loader makes tensors of texts of images, so the files need not have these.
+shown = {}
+for file in files:
+    for event in event_file_loader.EventFileLoader(file).Load():
+        for value in event.summary.value:
+            if value.metadata.plugin_data.plugin_name == "images":
+                shown.setdefault(value.tag, []).append((event.step, list(value.tensor.string_val)))
+check(sorted(shown) == sorted(tags["images"]), f"images of the page: {sorted(shown)}")
+for tag, seen in shown.items():
+    read = [(event.step, [b"%d" % event.width, b"%d" % event.height, event.encoded_image_string]) for event in reader.Images(tag)]
+    check(seen == read, f"{tag}: images of the page")
+
+
 def records(path):
     """What TensorBoard reads of one file."""
     return list(event_file_loader.RawEventFileLoader(path).Load())

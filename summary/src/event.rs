@@ -167,16 +167,28 @@ impl Value {
 
     fn decode(bytes: &[u8]) -> Result<Value, Malformed> {
         let mut value = Value::new("", Data::Other);
+        let mut texts = Vec::new();
         for field in Fields::new(bytes) {
             match field? {
                 (1, tag) => value.tag = tag.text()?,
                 (2, number) => value.data = Data::Scalar(number.float()?),
                 (4, image) => value.data = Data::Image(Image::decode(image.bytes()?)?),
                 (5, histogram) => value.data = Data::Histogram(Histogram::decode(histogram.bytes()?)?),
-                (8, array) => value.data = Array::decode(array.bytes()?)?.map_or(Data::Other, Data::Tensor),
+                (8, array) => {
+                    texts = Array::texts(array.bytes()?)?;
+                    value.data = Array::decode(array.bytes()?)?.map_or(Data::Other, Data::Tensor);
+                }
                 (9, metadata) => value.plugin = plugin(metadata)?,
                 _ => {}
             }
+        }
+        if value
+            .plugin
+            .as_ref()
+            .is_some_and(|plugin| plugin.name == "images")
+            && let Some(image) = Image::of_texts(&texts)
+        {
+            value.data = Data::Image(image);
         }
         Ok(value)
     }
@@ -246,6 +258,30 @@ mod tests {
             content: Content::Values(vec![Value::new("note", Data::Other)]),
         };
         assert_eq!(Event::decode(&event.into_bytes()), Ok(wanted));
+    }
+
+    /// Newer writers note pictures as tensors of texts.
+    #[test]
+    fn pictures_as_texts_are_pictures() {
+        let read = |plugin: &str, texts: &[&[u8]]| {
+            let tensor = Message::new()
+                .int(1, 7)
+                .each(texts, |tensor, text| tensor.bytes(8, text));
+            let owner = Message::new().message(1, Message::new().text(1, plugin));
+            let value = Message::new().text(1, "p").message(8, tensor).message(9, owner);
+            Value::decode(&value.into_bytes()).unwrap().data
+        };
+        let image = Image {
+            height: 16,
+            width: 32,
+            channels: 0,
+            encoded: b"a file".to_vec(),
+        };
+        let texts: [&[u8]; 4] = [b"32", b"16", b"a file", b"another"];
+        assert_eq!(read("images", &texts), Data::Image(image));
+        assert_eq!(read("text", &texts), Data::Other);
+        assert_eq!(read("images", &texts[..2]), Data::Other);
+        assert_eq!(read("images", &[b"wide", b"16", b"a file"]), Data::Other);
     }
 
     proptest! {

@@ -90,6 +90,21 @@ impl Image {
             .bytes(4, &self.encoded)
     }
 
+    /// The first picture of a tensor of texts, as newer writers note pictures: width and height in digits, then the files.
+    pub(crate) fn of_texts(texts: &[&[u8]]) -> Option<Image> {
+        let side = |text: &[u8]| std::str::from_utf8(text).ok()?.parse().ok();
+        let [width, height, file, ..] = texts else {
+            return None;
+        };
+        Some(Image {
+            height: side(height)?,
+            width: side(width)?,
+            // The file says it, and nobody asks.
+            channels: 0,
+            encoded: file.to_vec(),
+        })
+    }
+
     pub(crate) fn decode(bytes: &[u8]) -> Result<Image, Malformed> {
         let mut image = Image::default();
         let side = |value: i64| u32::try_from(value).map_err(|_| "an image has a negative side");

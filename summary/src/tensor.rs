@@ -87,6 +87,17 @@ impl Array {
             .bytes(4, &self.bytes)
     }
 
+    /// The texts of a tensor of texts; none of other tensors.
+    pub(crate) fn texts(bytes: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
+        let mut texts = Vec::new();
+        for field in Fields::new(bytes) {
+            if let (8, text) = field? {
+                texts.push(text.bytes()?);
+            }
+        }
+        Ok(texts)
+    }
+
     /// Elements; `None` where they are of a kind that this crate does not have, such as texts.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Array>, Malformed> {
         let mut array = Array {

@@ -107,7 +107,7 @@ fn judge(from: &str, to: &str) -> std::result::Result<(), &'static str> {
             "the command knows core, layers, nn, observe, summaries and the conformance kit only",
         ),
         "tests" => within(
-            &["core", "nn", "hal-api"],
+            &["core", "nn", "observe", "hal-api"],
             "tests reach a backend only through the loader",
         ),
         "benches" => within(

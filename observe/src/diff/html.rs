@@ -26,7 +26,7 @@ body { margin: 0 auto; max-width: 1180px; padding: 24px 16px 48px; background: v
 font: 14px/1.5 system-ui, sans-serif; }
 h1 { font-size: 20px; } h2 { font-size: 15px; margin: 0 0 8px; }
 section { margin-top: 16px; padding: 14px 16px; border: 1px solid var(--line); border-radius: 8px; background: var(--surface); }
-svg { display: block; width: 100%; height: auto; } svg text { fill: var(--soft); font: 12px system-ui, sans-serif; }
+svg { display: block; width: 100%; min-width: 720px; height: auto; } svg text { fill: var(--soft); font: 12px system-ui, sans-serif; }
 .grid { stroke: var(--grid); } .axis { stroke: var(--line); } .allowed { stroke: var(--soft); stroke-dasharray: 4 3; fill: none; }
 .good { fill: var(--good); } .bad { fill: var(--bad); } .first { stroke: var(--bad); stroke-width: 1.5; }
 svg text.mark { fill: var(--bad); font-weight: 650; }
@@ -37,7 +37,7 @@ border-top: 1px dashed var(--soft); vertical-align: middle; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: 12px; }
 th { text-align: left; font-weight: 500; color: var(--soft); } th, td { padding: 4px 10px; border-bottom: 1px solid var(--grid); white-space: nowrap; }
 td { font-family: ui-monospace, monospace; } .number { text-align: right; } tr.differs td { color: var(--bad); } \
-tr.first td { font-weight: 650; } pre { overflow-x: auto; margin: 0; font: 12px/1.5 ui-monospace, monospace; } p { margin: 8px 0 0; color: var(--soft); }
+tr.first td { font-weight: 650; } pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0; font: 12px/1.5 ui-monospace, monospace; } p { margin: 8px 0 0; color: var(--soft); }
 ";
 
 impl Diff {
@@ -62,7 +62,9 @@ impl Diff {
             escaped(&title),
             escaped(self.to_string().trim_end())
         )?;
-        out.push_str("<section>\n<h2>The largest error of each value, in the order of calls</h2>\n");
+        out.push_str(
+            "<section>\n<h2>The largest error of each value, in the order of calls</h2>\n<div class=\"scroll\">\n",
+        );
         self.chart(out)?;
         out.push_str(
             "<div class=\"key\"><span>as far as allowed</span><span class=\"over\">differs</span><span class=\"line\">allowed</span></div>\n\
@@ -82,7 +84,7 @@ impl Diff {
             out,
             "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"errors of {count} values\">"
         )?;
-        for power in (LEAST..=MOST).rev().step_by(4) {
+        for power in (LEAST + 5..=MOST).rev().step_by(4) {
             let y = height(10_f64.powi(power));
             writeln!(
                 out,
@@ -137,7 +139,7 @@ impl Diff {
                 escaped(&title)
             )?;
         }
-        out.push_str("</svg>\n");
+        out.push_str("</svg>\n</div>\n");
         Ok(())
     }
 
