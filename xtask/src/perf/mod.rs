@@ -63,7 +63,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         // A row that takes no time: whether the device opens.
         match output(ours(root, &targets, isa, &["eager add_1"])) {
             Ok(_) => isas.push(isa.as_str()),
-            Err(error) => left_out.push(format!("thalweg at {isa}: {}", last_line(&error.to_string()))),
+            Err(error) => left_out.push(format!("thalweg at {isa}: {}", first_line(&error.to_string()))),
         }
     }
     let mut present = Vec::new();
@@ -111,10 +111,12 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
                 Err(error) => println!("left out: {peer}: {}", last_line(&error.to_string())),
             }
         }
+        // Kept after each turn, so that a run that is stopped has not been for nothing.
+        results.take(rows.clone(), left_out.clone());
+        results.write()?;
     }
-    results.take(rows, left_out);
     println!("\n{}", results.table());
-    results.write()
+    Ok(())
 }
 
 /// Our program at an instruction set.
@@ -182,6 +184,10 @@ fn of_peer(file: &Path) -> Result<Vec<Row>> {
 fn text(path: &Path) -> Result<&str> {
     path.to_str()
         .ok_or_else(|| format!("{} is no text", path.display()).into())
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
 }
 
 fn last_line(text: &str) -> &str {
