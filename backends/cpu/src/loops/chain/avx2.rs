@@ -152,9 +152,31 @@ impl Vector for Avx2 {
         }
     }
 
+    /// By one power of two where every one is a normal number, else by two, as `math::exp32` does: the result is rounded once
+    /// either way.
     #[inline(always)]
-    unsafe fn scale(self, _n: Avx2, rounded: Avx2) -> Avx2 {
-        unsafe { Avx2(scale(self.0, rounded.0), scale(self.1, rounded.1)) }
+    unsafe fn scale<const V: usize>(p: &[Avx2; V], _n: &[Avx2; V], rounded: &[Avx2; V]) -> [Avx2; V] {
+        unsafe {
+            // Exponents of the powers are in 1..=254.
+            let zero = _mm256_set1_epi32(EXP32.magic.to_bits().cast_signed() - 127);
+            let (one, most) = (_mm256_set1_epi32(1), _mm256_set1_epi32(253));
+            let mut beyond = _mm256_setzero_si256();
+            let mut scaled = *p;
+            for (p, rounded) in scaled.iter_mut().zip(rounded) {
+                for (p, rounded) in [(&mut p.0, rounded.0), (&mut p.1, rounded.1)] {
+                    let exponent = _mm256_sub_epi32(_mm256_castps_si256(rounded), zero);
+                    beyond = _mm256_max_epu32(beyond, _mm256_sub_epi32(exponent, one));
+                    *p = _mm256_mul_ps(*p, _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent)));
+                }
+            }
+            let fits = _mm256_cmpeq_epi32(_mm256_max_epu32(beyond, most), most);
+            if _mm256_movemask_epi8(fits) != -1 {
+                for ((to, p), rounded) in scaled.iter_mut().zip(p).zip(rounded) {
+                    *to = Avx2(scale(p.0, rounded.0), scale(p.1, rounded.1));
+                }
+            }
+            scaled
+        }
     }
 
     /// As [`Avx512::divide`](super::avx512::Avx512), which says why; here what is below zero is divided, too.

@@ -84,8 +84,12 @@ impl Vector for Avx512 {
 
     /// At once: the first of the two products of `math::exp32` is exact.
     #[inline(always)]
-    unsafe fn scale(self, n: Avx512, _rounded: Avx512) -> Avx512 {
-        unsafe { Avx512(_mm512_scalef_ps(self.0, n.0)) }
+    unsafe fn scale<const V: usize>(p: &[Avx512; V], n: &[Avx512; V], _rounded: &[Avx512; V]) -> [Avx512; V] {
+        let mut scaled = *p;
+        for (p, n) in scaled.iter_mut().zip(n) {
+            p.0 = unsafe { _mm512_scalef_ps(p.0, n.0) };
+        }
+        scaled
     }
 
     /// That one product and two fused steps suffice with a correctly rounded reciprocal is Markstein's theorem (Brisebarre,

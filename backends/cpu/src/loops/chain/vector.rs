@@ -31,8 +31,8 @@ pub(super) trait Vector: Copy {
     unsafe fn min(self, b: Self) -> Self;
     /// `self > b ? self : b`.
     unsafe fn max(self, b: Self) -> Self;
-    /// `self * 2^n`, where `rounded` is n + 1.5 * 2^23 and `n` is n, of the numbers that `exp` has.
-    unsafe fn scale(self, n: Self, rounded: Self) -> Self;
+    /// Each `p * 2^n`, where `rounded` is n + 1.5 * 2^23, of the numbers that `exp` has.
+    unsafe fn scale<const V: usize>(p: &[Self; V], n: &[Self; V], rounded: &[Self; V]) -> [Self; V];
     /// Each a / b, correctly rounded. `reciprocal` is 1 / b correctly rounded with |b| in 2^-24..=2^24, or 0.
     unsafe fn divide<const V: usize>(hand: &mut [Self; V], b: Self, reciprocal: f32);
     /// The greater of two that are not NaN, -0 below +0.

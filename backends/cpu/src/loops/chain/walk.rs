@@ -429,7 +429,7 @@ unsafe fn exp<X: Vector, const V: usize>(hand: &mut [X; V]) {
         each!(p, i => p[i].fma(hand[i], set(c0)));
         each!(p, i => p[i].fma(hand[i], set(1.0)));
         each!(p, i => p[i].fma(hand[i], set(1.0)));
-        each!(hand, i => p[i].scale(n[i], rounded[i]));
+        *hand = X::scale(&p, &n, &rounded);
     }
 }
 
