@@ -17,8 +17,20 @@ use thalweg_hal::kit::pages::Account;
 use thalweg_hal::kit::profile::{Counter, Recorder, Submission};
 use thalweg_hal::kit::program::{Form, Node, Program};
 use thalweg_hal::kit::queue::Queue;
+use thalweg_hal::settings::{Setting, Values, Way};
 use thalweg_hal::tables::{Capability, KernelPart, Kind, MemoryInfo, PropertyKey};
 use thalweg_hal::{Error, Host, Result};
+
+const CODEGEN: Setting = Setting {
+    key: "cpu.codegen",
+    variable: "THALWEG_CPU_CODEGEN",
+    way: Way::Config,
+    values: Values::OneOf(&["on", "off"]),
+    default: "on",
+    about: "Whether maps of f32 run as machine code that is made for them. With `off`, and where the system refuses memory that may be \
+            executed, they run as loops with the same bits. It is read when the device is opened.",
+    read_by: "backend cpu",
+};
 
 /// The CPU backend: one device, the cores that this process may use.
 pub struct CpuBackend {
@@ -67,6 +79,7 @@ impl Backend for CpuBackend {
             host: self.host,
             isa: Isa::chosen(self.host)?,
             account: Account::new(memory_info()?.total),
+            codegen: CODEGEN.is_on(self.host)?,
             recorder: Recorder::new(),
             counters: Mutex::new(None),
         })
@@ -121,6 +134,8 @@ fn cache(level: u32) -> Option<u64> {
 pub struct CpuDevice {
     host: Host,
     isa: Isa,
+    // Whether kernels become machine code.
+    codegen: bool,
     account: Arc<Account>,
     recorder: Arc<Recorder>,
     // Since somebody asked for them in the profile that runs.
@@ -240,9 +255,9 @@ impl Device for CpuDevice {
 
     fn compile(&self, source: &Source<'_>, options: &str) -> Result<CpuKernel> {
         match options.lines().find(|line| !line.trim().is_empty()) {
-            None => CpuKernel::compile(source, self.isa),
+            None => CpuKernel::compile(source, self.isa, self.codegen),
             Some("optimise=off") => Err(Error::unsupported(
-                "kernels run loops that were compiled with the CPU backend; nothing optimises them later",
+                "kernels run loops that were compiled with the CPU backend, or its own code; nothing optimises them later",
             )),
             Some(option) => Err(Error::invalid_argument(format!(
                 "the CPU backend knows no compile option `{option}`"
@@ -254,7 +269,7 @@ impl Device for CpuDevice {
         match part {
             KernelPart::Facts => Ok(kernel.facts(self.isa).into_bytes()),
             part => Err(Error::unsupported(format!(
-                "kernels run loops that were compiled with the CPU backend; there is no {} of one",
+                "kernels run loops that were compiled with the CPU backend, or its own code; there is no {} of one",
                 part.name()
             ))),
         }

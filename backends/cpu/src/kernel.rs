@@ -26,9 +26,16 @@ impl CpuKernel {
         }
     }
 
-    pub(crate) fn compile(source: &Source<'_>, isa: Isa) -> Result<CpuKernel> {
+    /// Kernels of the IR become machine code where `codegen`.
+    pub(crate) fn compile(source: &Source<'_>, isa: Isa, codegen: bool) -> Result<CpuKernel> {
         Ok(match source {
-            Source::Kernel(kernel, _) => CpuKernel::Program(Program::compile(kernel, isa)?),
+            Source::Kernel(kernel, _) => {
+                let program = Program::compile(kernel, isa)?;
+                CpuKernel::Program(match codegen {
+                    true => program.generate(isa),
+                    false => program,
+                })
+            }
             Source::Library(op) => CpuKernel::Library(LibraryKernel::compile(op, isa)?),
         })
     }

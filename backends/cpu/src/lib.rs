@@ -12,6 +12,7 @@
 //! |---|---|
 //! | [`CpuBackend`], [`device`] | the backend and its device |
 //! | [`kernel`], [`exec`] | kernels of the IR: planned for a launch, then executed block by block by loops for each dtype |
+//! | `codegen` | machine code for maps of f32, in the place of their loops |
 //! | [`library`] | routines of their own: matrix products, convolutions, attention, scatter, scan, sort |
 //! | [`isa`] | the instruction sets that loops are compiled for |
 //! | [`memory`], [`mod@stream`] | host memory in huge pages; streams on the kit's queues |
@@ -19,6 +20,7 @@
 //!
 //! `GEMM.md` beside the sources has the measurements of the matrix product.
 
+mod codegen;
 mod counters;
 pub mod device;
 pub mod exec;

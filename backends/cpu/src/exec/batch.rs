@@ -353,6 +353,7 @@ impl<'a> Rows<'a> {
             for walk in walks {
                 let links = walk.spots.len();
                 let chain = Chain {
+                    isa: self.launch.plan.isa,
                     pattern: walk.pattern,
                     places: &self.places[first..first + links],
                     rows,

@@ -135,7 +135,13 @@ pub(super) fn run(program: &Program, args: &Args<'_>, parallel: &dyn Parallel) {
     }
     habits.stream &= !habits.in_place;
     habits.fetch = total * program.widest_input >= FETCH;
-    for compiled in &program.parts {
+    // Machine code does all parts at once.
+    let parts = if program.generated.is_some() {
+        1
+    } else {
+        program.parts.len()
+    };
+    for compiled in &program.parts[..parts] {
         let walk = Walk {
             program,
             plan: &compiled.outer_again,
@@ -173,6 +179,25 @@ impl Walk<'_> {
     }
 
     fn run(&self, range: Range<u64>) {
+        if let Some(map) = &self.program.generated {
+            let n = (range.end - range.start) as usize;
+            let params = self.args.args.len();
+            let manner = (self.habits.fetch, self.habits.stream);
+            // SAFETY: the caller of the launch vouches for the parameters and scalars.
+            unsafe {
+                map.run(
+                    n,
+                    params,
+                    |p| self.at(p as u32, range.start),
+                    self.args.scalars,
+                    manner,
+                )
+            };
+            if self.habits.stream {
+                moves::fence();
+            }
+            return;
+        }
         let plan = self.plan;
         let values = plan.homes.len();
         let cells = plan.cells * 8;

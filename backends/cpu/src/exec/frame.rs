@@ -250,6 +250,7 @@ impl<'a> Frame<'a> {
             })
             .collect();
         let chain = Chain {
+            isa: self.plan.isa,
             pattern: *pattern,
             places: &places,
             rows: 1,

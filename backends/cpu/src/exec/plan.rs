@@ -103,6 +103,7 @@ pub(super) struct Phase {
 
 /// A kernel compiled for one direction of the lanes.
 pub(super) struct Plan {
+    /// Of its loops.
     pub(super) isa: Isa,
     pub(super) along: Along,
     /// Once per frame, single values.

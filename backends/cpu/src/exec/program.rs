@@ -3,7 +3,8 @@
 use super::build::build;
 use super::flat::{self, Single};
 use super::phases::{Part, parts};
-use super::plan::{Along, Plan};
+use super::plan::{Along, BLOCK, Plan};
+use crate::codegen::Map;
 use crate::isa::Isa;
 use crate::parallel::Parallel;
 use thalweg_hal::ir::{self, Access, Kernel, Level, Node, Role};
@@ -27,6 +28,8 @@ pub struct Program {
     pub(super) flat_inputs: Vec<(u32, usize)>,
     /// Then: the one loop of a kernel that has no other.
     pub(super) single: Option<Single>,
+    /// Then: the same as machine code, where there is that.
+    pub(super) generated: Option<Map>,
     /// Outputs and the bytes of their elements.
     pub(super) flat_outputs: Vec<(usize, u64)>,
     /// Bytes of an element of the widest input.
@@ -80,10 +83,12 @@ pub struct Args<'a> {
 impl Program {
     /// How it runs, as lines `key=value`.
     pub(crate) fn facts(&self) -> String {
-        let form = match (self.flat, &self.single) {
-            (true, Some(_)) => "one loop",
-            (true, None) => "batches of contiguous elements",
-            (false, _) => "batches of rows",
+        let form = match (self.flat, &self.single, &self.generated) {
+            (_, None, Some(_)) => "machine code",
+            (_, Some(_), Some(_)) => "machine code, and one loop for few elements",
+            (true, Some(_), None) => "one loop",
+            (true, None, None) => "batches of contiguous elements",
+            (false, _, None) => "batches of rows",
         };
         format!("form={form}\nparts={}\n", self.parts.len())
     }
@@ -157,6 +162,7 @@ impl Program {
                 [only] if flat => Single::of(&only.outer_again),
                 _ => None,
             },
+            generated: None,
             flat_outputs: (0..params.len())
                 .filter(|&p| params[p].role == Role::Out)
                 .map(|p| (p, params[p].dtype.size() as u64))
@@ -177,6 +183,27 @@ impl Program {
         })
     }
 
+    /// Makes machine code of a kernel for an instruction set, which this machine must have. It stays as it is where that has none.
+    #[must_use]
+    pub fn generate(mut self, isa: Isa) -> Program {
+        if self.flat && isa.is_available() {
+            let info = self.kernel.verify().ok();
+            self.generated = info.and_then(|info| Map::new(&self.kernel, &info, isa));
+        }
+        let function = |node: &Node| matches!(node, Node::Op { op, .. } if op.cost().is_function());
+        if self.generated.is_some() && self.kernel.nodes.iter().any(function) {
+            // A loop alone is the shorter way to few elements, but not to a function's.
+            self.single = None;
+        }
+        self
+    }
+
+    /// Whether it runs as machine code made for it.
+    #[cfg(test)]
+    pub(crate) fn is_generated(&self) -> bool {
+        self.generated.is_some()
+    }
+
     /// Estimated nanoseconds on one core.
     #[inline]
     pub fn cost(&self, extents: &[u64]) -> u64 {
@@ -195,7 +222,8 @@ impl Program {
         picoseconds / 1000 + 20
     }
 
-    /// Runs a kernel of one loop over a few elements, whose parameters stand where `address` says; whether it was one.
+    /// Runs a kernel of one loop, or one with machine code, over a few elements; its parameters stand where `address` says. Whether
+    /// it was one.
     ///
     /// # Safety
     /// As [`Program::run`].
@@ -206,10 +234,19 @@ impl Program {
         scalars: &[u64],
         address: impl Fn(usize) -> *mut u8,
     ) -> bool {
-        match &self.single {
+        match (&self.single, &self.generated) {
             // SAFETY: the caller's promise.
-            Some(single) => unsafe { single.run(self, extents, scalars, address) },
-            None => false,
+            (Some(single), _) => unsafe { single.run(self, extents, scalars, address) },
+            (None, Some(map)) => {
+                let total = extents.iter().fold(1u64, |n, &e| n.saturating_mul(e));
+                if total > BLOCK as u64 {
+                    return false;
+                }
+                // SAFETY: the caller's promise.
+                unsafe { map.run(total as usize, self.sizes.len(), address, scalars, (false, false)) };
+                true
+            }
+            (None, None) => false,
         }
     }
 

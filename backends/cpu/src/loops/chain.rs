@@ -2,7 +2,7 @@
 //!
 //! A chain is walked in groups of vectors: a group runs through all links before the next one is read, so what lies between
 //! two links is neither stored nor loaded. Every link computes the bits of the loop that it stands for. The chains are a fixed
-//! set, those of common rows, each compiled as one loop; there is a version for AVX-512 alone.
+//! set, those of common rows, each compiled as one loop for AVX2 and one for AVX-512.
 
 /// Hands the patterns to a macro: each is one compiled loop.
 macro_rules! with_patterns {
@@ -45,7 +45,13 @@ macro_rules! with_patterns {
 }
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod vector;
+#[cfg(target_arch = "x86_64")]
+mod walk;
 
 use crate::isa::Isa;
 
@@ -108,7 +114,7 @@ macro_rules! patterns {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match self.pattern {
-                        $(Pattern::$name => avx512::$name::run(self, fetches),)*
+                        $(Pattern::$name => walk::$name::run(self, fetches),)*
                     }
                 }
             }
@@ -118,7 +124,7 @@ macro_rules! patterns {
 
 /// Whether plans for an instruction set may have chains.
 pub(crate) fn available(isa: Isa) -> bool {
-    isa == Isa::Avx512
+    isa >= Isa::Avx2
 }
 
 impl Code {
@@ -159,6 +165,8 @@ pub(crate) const MOST_LINKS: usize = 6;
 
 /// A chain and the rows that it runs over.
 pub(crate) struct Chain<'a> {
+    /// One for which [`available`] holds.
+    pub(crate) isa: Isa,
     pub(crate) pattern: Pattern,
     /// One for each link.
     pub(crate) places: &'a [Place],
@@ -175,7 +183,7 @@ impl Chain<'_> {
     /// Runs the chain, row after row. Elements begin at a multiple of 256 of their row where there are sums.
     ///
     /// # Safety
-    /// [`available`] holds for an instruction set of this machine. Every value of a link has `n` elements a row, or one where the
+    /// The machine has the chain's instruction set. Every value of a link has `n` elements a row, or one where the
     /// link says so; a reduction has a state, or room for an f32 where rows are whole. The places are as many as the pattern has
     /// links. No row is written whose elements a later one, or a later element of it, reads.
     #[inline]
@@ -187,6 +195,7 @@ impl Chain<'_> {
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = (
+            self.isa,
             self.pattern,
             self.places,
             self.rows,

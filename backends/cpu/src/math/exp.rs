@@ -1,6 +1,7 @@
 //! Exponentials: Cody and Waite's reduction x = n ln 2 + r, then a polynomial on |r| <= ln(2)/2.
 
-use super::{poly32, poly64};
+use super::lanes::power;
+use super::{Lanes, poly32, poly64};
 
 /// 1.5 * 2^23: adding it rounds to an integer that stands in the low bits.
 const MAGIC32: f32 = 12_582_912.0;
@@ -21,12 +22,6 @@ pub(super) const EXP64: [f64; 11] = [
     2.511226416568151e-08,
     2.082643182432726e-09,
 ];
-
-/// 2^n for n in -126..=127.
-#[inline(always)]
-fn pow2_32(n: i32) -> f32 {
-    f32::from_bits((n.wrapping_add(127) as u32) << 23)
-}
 
 /// 2^n for n in -1022..=1023.
 #[inline(always)]
@@ -73,17 +68,16 @@ pub(crate) const EXP32: Exp32 = Exp32 {
 
 /// e^x, error below 1 ulp.
 #[inline(always)]
-pub(crate) fn exp32(x: f32) -> f32 {
-    let x = if x > EXP32.highest { EXP32.highest } else { x };
-    let x = if x < EXP32.lowest { EXP32.lowest } else { x };
-    let z = x.mul_add(std::f32::consts::LOG2_E, MAGIC32);
-    let n = (z.to_bits() as i32).wrapping_sub(MAGIC32.to_bits() as i32);
-    let nf = z - MAGIC32;
-    let r = nf.mul_add(-EXP32.ln2_low, nf.mul_add(-EXP32.ln2_high, x));
+pub(crate) fn exp32<X: Lanes>(x: X) -> X {
+    let c = |c: f32| x.splat(c);
+    let x = X::choose(c(EXP32.highest).less(x), c(EXP32.highest), x);
+    let x = X::choose(x.less(c(EXP32.lowest)), c(EXP32.lowest), x);
+    let z = x.mul_add(c(std::f32::consts::LOG2_E), c(MAGIC32));
+    let n = X::minus_constant(z.bits(), MAGIC32.to_bits() as i32);
+    let whole = z - c(MAGIC32);
+    let r = whole.mul_add(c(-EXP32.ln2_low), whole.mul_add(c(-EXP32.ln2_high), x));
     let p = poly32(r, EXP32.poly);
-    let p = p.mul_add(r, 1.0).mul_add(r, 1.0);
-    let half = n >> 1;
-    p * pow2_32(half) * pow2_32(n.wrapping_sub(half))
+    p.mul_add(r, c(1.0)).mul_add(r, c(1.0)).scaled(n, whole)
 }
 
 /// 2^x for x <= 0 and NaN, error below 1 ulp; 0 below 2^-125.
@@ -101,7 +95,7 @@ pub(crate) fn exp2_below_one(x: f32) -> f32 {
     let z = x + MAGIC32;
     let n = (z.to_bits() as i32).wrapping_sub(MAGIC32.to_bits() as i32);
     let r = x - (z - MAGIC32);
-    let value = poly32(r, POLY).mul_add(r, 1.0) * pow2_32(n);
+    let value = poly32(r, POLY).mul_add(r, 1.0) * power(n);
     if x < -125.0 { 0.0 } else { value }
 }
 

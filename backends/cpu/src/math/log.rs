@@ -1,6 +1,6 @@
 //! Logarithms: x = 2^e m, then a polynomial in m - 1 or in s = (m - 1) / (m + 1) (fdlibm, e_log.c).
 
-use super::{poly32, poly64};
+use super::{Lanes, poly32, poly64};
 
 /// (atanh(s)/s - 1) / s^2 in s^2 on [0, 0.0295], error 2^-66.
 const ATANH64: [f64; 8] = [
@@ -36,15 +36,16 @@ pub(super) fn split64(x: f64) -> (f64, f64) {
 
 /// ln x, error below 1 ulp. The polynomial's error is 2^-28 relative to ln m.
 #[inline(always)]
-pub(crate) fn log32(x: f32) -> f32 {
-    let tiny = x < f32::MIN_POSITIVE;
-    let scaled = if tiny { x * 8_388_608.0 } else { x };
-    let bias = if tiny { -23.0f32 } else { 0.0 };
+pub(crate) fn log32<X: Lanes>(x: X) -> X {
+    let c = |c: f32| x.splat(c);
+    let tiny = x.less(c(f32::MIN_POSITIVE));
+    let scaled = X::choose(tiny, x * c(8_388_608.0), x);
+    let bias = X::choose(tiny, c(-23.0), c(0.0));
     // m in [2/3, 4/3), so that ln x has no cancellation around 1.
-    let shifted = scaled.to_bits().wrapping_sub(0x3f2a_aaab) as i32 & !0x7f_ffff;
-    let m = f32::from_bits(scaled.to_bits().wrapping_sub(shifted as u32));
-    let e = (shifted >> 23) as f32 + bias;
-    let f = m - 1.0;
+    let shifted = X::and_constant(X::minus_constant(scaled.bits(), 0x3f2a_aaab), !0x7f_ffff);
+    let m = X::from_bits(X::minus(scaled.bits(), shifted));
+    let e = X::float(X::shift_right::<23>(shifted)) + bias;
+    let f = m - c(1.0);
     let p = poly32(
         f,
         [
@@ -59,12 +60,12 @@ pub(crate) fn log32(x: f32) -> f32 {
             0.117_277_503,
         ],
     );
-    let near = (f * f).mul_add(f.mul_add(p, -0.5), f);
-    let value = e.mul_add(std::f32::consts::LN_2, near);
-    let value = if x == f32::INFINITY { x } else { value };
-    let value = if x == 0.0 { f32::NEG_INFINITY } else { value };
+    let near = (f * f).mul_add(f.mul_add(p, c(-0.5)), f);
+    let value = e.mul_add(c(std::f32::consts::LN_2), near);
+    let value = X::choose(x.equals(c(f32::INFINITY)), x, value);
+    let value = X::choose(x.equals(c(0.0)), c(f32::NEG_INFINITY), value);
     // Negative or NaN.
-    if x >= 0.0 { value } else { f32::NAN }
+    X::choose(c(0.0).at_most(x), value, c(f32::NAN))
 }
 
 /// ln x, error below 1 ulp (fdlibm, e_log.c, with a polynomial of our own).

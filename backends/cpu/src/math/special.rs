@@ -1,11 +1,12 @@
 //! tanh, the error function and the cube root.
 
-use super::{exp32, poly32};
+use super::{Lanes, exp32, poly32};
 
 /// Hyperbolic tangent, error below 2 ulp: a polynomial below 0.6 (error 2^-28), 1 - 2 / (e^2x + 1) above.
 #[inline(always)]
-pub(crate) fn tanh32(x: f32) -> f32 {
-    let a = x.abs();
+pub(crate) fn tanh32<X: Lanes>(x: X) -> X {
+    let c = |c: f32| x.splat(c);
+    let a = x.magnitude();
     let z = x * x;
     let p = poly32(
         z,
@@ -17,16 +18,17 @@ pub(crate) fn tanh32(x: f32) -> f32 {
             -0.005_898_005_3,
         ],
     );
-    let near = (x * z).mul_add(p, x).copysign(x);
-    let far = (1.0 - 2.0 / (exp32(a + a) + 1.0)).copysign(x);
-    if a < 0.6 { near } else { far }
+    let near = (x * z).mul_add(p, x).signed_as(x);
+    let far = (c(1.0) - c(2.0) / (exp32(a + a) + c(1.0))).signed_as(x);
+    X::choose(a.less(c(0.6)), near, far)
 }
 
 /// Error function, error below 2 ulp: x + x P(x^2) below 0.93 (error 2^-30), 1 - e^R(|x|) above, where R fits
 /// ln erfc (2^-31 relative to erf). The two-piece form is that of N. Juffa's `my_erff`.
 #[inline(always)]
-pub(crate) fn erf32(x: f32) -> f32 {
-    let a = x.abs();
+pub(crate) fn erf32<X: Lanes>(x: X) -> X {
+    let c = |c: f32| x.splat(c);
+    let a = x.magnitude();
     let z = x * x;
     let p = poly32(
         z,
@@ -41,7 +43,7 @@ pub(crate) fn erf32(x: f32) -> f32 {
         ],
     );
     let near = x.mul_add(p, x);
-    let t = if a > 3.95 { 3.95 } else { a };
+    let t = X::choose(c(3.95).less(a), c(3.95), a);
     let q = poly32(
         t,
         [
@@ -55,8 +57,8 @@ pub(crate) fn erf32(x: f32) -> f32 {
             -4.937_560_8e-6,
         ],
     );
-    let far = (1.0 - exp32(t.mul_add(q, -t))).copysign(x);
-    if a < 0.93 { near } else { far }
+    let far = (c(1.0) - exp32(t.mul_add(q, -t))).signed_as(x);
+    X::choose(a.less(c(0.93)), near, far)
 }
 
 /// Cube root through f64, error below 1 ulp: a third of the exponent to 5 bits, as in FreeBSD's `cbrt`, and two steps of

@@ -201,9 +201,22 @@ pub(super) fn f32_buffer(n: usize, strides: Vec<i64>, rng: &mut Rng) -> Buffer {
     }
 }
 
-/// The bytes of every buffer after a run.
+/// The bytes of every buffer after a run of loops.
 pub(super) fn run(case: &Case, isa: Isa, parallel: &dyn Parallel) -> Vec<Vec<u8>> {
+    run_program(
+        case,
+        &Program::compile(&case.kernel, isa).expect("compiles"),
+        parallel,
+    )
+}
+
+/// The same of machine code, where the kernel has some.
+fn run_generated(case: &Case, isa: Isa, parallel: &dyn Parallel) -> Vec<Vec<u8>> {
     let program = Program::compile(&case.kernel, isa).expect("compiles");
+    run_program(case, &program.generate(isa), parallel)
+}
+
+fn run_program(case: &Case, program: &Program, parallel: &dyn Parallel) -> Vec<Vec<u8>> {
     let mut after: Vec<Vec<u8>> = case.buffers.iter().map(|b| b.bytes.clone()).collect();
     let addresses: Vec<*mut u8> = after.iter_mut().map(|b| b.as_mut_ptr()).collect();
     let args: Vec<Arg<'_>> = case
@@ -285,6 +298,10 @@ pub(super) fn check(case: &Case) {
     let expected = case.expected();
     for isa in Isa::ALL.into_iter().filter(|i| i.is_available()) {
         compare(case, &expected, &run(case, isa, &Serial), &format!("{isa:?}"));
+        let generated = run_generated(case, isa, &Serial);
+        compare(case, &expected, &generated, &format!("{isa:?}, generated"));
     }
     compare_on(case, &expected, 3);
+    let generated = run_generated(case, Isa::detect(), &Threads(3));
+    compare(case, &expected, &generated, "threads: 3, generated");
 }

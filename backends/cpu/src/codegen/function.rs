@@ -1,0 +1,206 @@
+//! A function around a body: its constants, its loops and its tail.
+//!
+//! It is called as `f(bytes, addresses, scalars, manner)`: bytes of the elements, the address of the first element of each
+//! parameter, the launch's scalars, and [`Way`]. Elements are walked with `rcx` as offset in bytes.
+
+use super::assembler::{
+    AT_MOST, Assembler, Code, EQUAL, Extra, GREATER, Label, Map, Prefix, RAX, RBP, RBX, RCX, RDI, RDX, RSI,
+    RSP, Rm,
+};
+use super::lower::Body;
+use super::opcodes::LOAD;
+use super::registers::{Manner, Registers, TAIL_MASK, TAIL_VECTOR};
+use super::ssa::Op;
+use super::uses::Uses;
+
+/// How a call treats memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The elements are in a cache.
+    Near = 0,
+    /// Inputs are asked for ahead of time.
+    Fetch = 1,
+    /// And outputs, which begin with a vector, go past the caches.
+    Stream = 2,
+}
+
+/// Registers for the addresses of parameters. The last holds the scalars at first.
+const BASES: [u8; 11] = [RAX, RBX, 8, 9, 10, 11, 12, 13, 14, 15, RDX];
+/// What the caller keeps.
+const SAVED: [u8; 5] = [RBX, 12, 13, 14, 15];
+/// Bytes of a cache line.
+const LINE: i32 = 64;
+/// Bytes between an element and those that are asked for while it is computed.
+const AHEAD: i32 = 2048;
+/// Instructions up to which a loop takes several vectors at once.
+const SHORT: usize = 12;
+
+/// Most bytes of the stack that a function takes: no more than the page that guards a stack, because it does not touch them in order.
+const STACK: i32 = 4096;
+
+/// Code, and the offset of the function in it.
+pub(super) struct Function {
+    pub(super) code: Vec<u8>,
+    pub(super) entry: usize,
+}
+
+/// The function of a body; `None` where it has more parameters than there are registers.
+pub(super) fn function(body: &Body, params: usize, wide: bool) -> Option<Function> {
+    let uses = Uses::of(body);
+    let live = &uses.live;
+    let mut asm = Assembler {
+        code: Vec::with_capacity(4096),
+        wide,
+    };
+    let width: i32 = if wide { 64 } else { 32 };
+
+    // Constants: one of each, or a whole vector where instructions cannot repeat it.
+    let copies = if wide { 1 } else { 8 };
+    let mut pool = vec![0; body.insts.len()];
+    for (i, inst) in body.insts.iter().enumerate() {
+        if let (Op::Const(bits), true) = (inst.op, live[i]) {
+            pool[i] = asm.code.len();
+            (0..copies).for_each(|_| asm.code.extend_from_slice(&bits.to_le_bytes()));
+        }
+    }
+    let masks = asm.code.len();
+    if !wide {
+        asm.code.extend_from_slice(&[0xff; 32]);
+        asm.code.extend_from_slice(&[0; 32]);
+    }
+    asm.code.resize(asm.code.len().next_multiple_of(64), 0xcc);
+    let entry = asm.code.len();
+
+    // Registers of the parameters that are walked.
+    let mut bases = vec![0; params];
+    let mut walked = Vec::new();
+    let mut inputs = Vec::new();
+    let loads = (body.insts.iter().enumerate()).filter_map(|(i, inst)| match inst.op {
+        Op::Load(param) if live[i] => Some(param),
+        _ => None,
+    });
+    for param in loads {
+        bases[param as usize] = *BASES.get(walked.len())?;
+        inputs.push(bases[param as usize]);
+        walked.push(param);
+    }
+    for &(param, _) in &body.stores {
+        if !walked.contains(&param) {
+            bases[param as usize] = *BASES.get(walked.len())?;
+            walked.push(param);
+        }
+    }
+
+    asm.push(RBP);
+    asm.copy(RBP, RSP);
+    SAVED.iter().for_each(|&r| asm.push(r));
+    asm.and(RSP, -64);
+    let frame = asm.sub(RSP, 0);
+    let mut registers = Registers::new(&mut asm, body, uses, &pool, bases.clone());
+    registers.uniforms();
+    for &param in &walked {
+        registers.asm.load(bases[param as usize], RSI, 8 * param as i32);
+    }
+
+    let near = |offset: i32, masked: bool| Manner {
+        offset,
+        masked,
+        stream: false,
+    };
+    let (mut fetch, mut stream, mut rest, mut end) = <(Label, Label, Label, Label)>::default();
+    registers.asm.copy(RSI, RCX);
+    registers.asm.plain(0x33, RCX, Rm::Reg(RCX));
+    registers.asm.add(RSI, -(Way::Fetch as i32));
+    registers.asm.jump_if(EQUAL, &mut fetch);
+    registers.asm.jump_if(GREATER, &mut stream);
+    if registers.weight() <= SHORT {
+        walk(&mut registers, 4 * width, |r| {
+            (0..4).for_each(|v| r.body(near(v * width, false)))
+        });
+    }
+    registers.asm.place(&mut rest);
+    walk(&mut registers, width, |r| r.body(near(0, false)));
+    tail(registers.asm, masks, &mut end);
+    registers.body(near(0, true));
+    registers.asm.place(&mut end);
+    epilogue(registers.asm);
+
+    for (label, streams) in [(&mut fetch, false), (&mut stream, true)] {
+        registers.asm.place(label);
+        walk(&mut registers, LINE, |r| {
+            inputs.iter().for_each(|&base| r.asm.prefetch(base, AHEAD));
+            for v in 0..LINE / width {
+                r.body(Manner {
+                    offset: v * width,
+                    masked: false,
+                    stream: streams,
+                });
+            }
+        });
+        registers.asm.jump(&mut rest);
+    }
+    let bytes = registers.most_slots as i32 * width;
+    asm.patch(frame, bytes);
+    (bytes <= STACK).then_some(Function {
+        code: asm.code,
+        entry,
+    })
+}
+
+fn epilogue(asm: &mut Assembler) {
+    asm.vzeroupper();
+    asm.plain(
+        0x8d,
+        RSP,
+        Rm::Base {
+            base: RBP,
+            offset: -8 * SAVED.len() as i32,
+        },
+    );
+    SAVED.iter().rev().for_each(|&r| asm.pop(r));
+    asm.pop(RBP);
+    asm.ret();
+}
+
+/// A loop that takes `step` bytes at once, as long as there are so many.
+fn walk<'a>(registers: &mut Registers<'a>, step: i32, body: impl FnOnce(&mut Registers<'a>)) {
+    let (mut head, mut done) = <(Label, Label)>::default();
+    registers.asm.sub(RDI, step);
+    registers.asm.compare(RCX, RDI);
+    registers.asm.jump_if(GREATER, &mut done);
+    registers.asm.place(&mut head);
+    body(registers);
+    registers.asm.add(RCX, step);
+    registers.asm.compare(RCX, RDI);
+    registers.asm.jump_if(AT_MOST, &mut head);
+    registers.asm.place(&mut done);
+    registers.asm.add(RDI, step);
+}
+
+/// Makes the mask of the elements that are left, or jumps where there are none.
+fn tail(asm: &mut Assembler, masks: usize, end: &mut Label) {
+    asm.plain(0x2b, RDI, Rm::Reg(RCX));
+    asm.jump_if(EQUAL, end);
+    if asm.wide {
+        asm.shift(RDI, false, 2);
+        // rsi = -1 with the high bits cleared from bit rdi on.
+        asm.plain(0xc7, 0, Rm::Reg(RSI));
+        asm.code.extend_from_slice(&(-1_i32).to_le_bytes());
+        let bzhi = Code(Map::M0F38, Prefix::None, 0xf5);
+        asm.vex(bzhi, RSI, RDI, Rm::Reg(RSI), None, false, true);
+        let to_mask = Code(Map::M0F, Prefix::None, 0x92);
+        asm.vex(to_mask, TAIL_MASK, 0, Rm::Reg(RSI), None, false, false);
+    } else {
+        asm.plain(
+            0x8d,
+            RSI,
+            Rm::Pool {
+                at: masks + 32,
+                each: false,
+            },
+        );
+        asm.plain(0x2b, RSI, Rm::Reg(RDI));
+        let from = Rm::Base { base: RSI, offset: 0 };
+        asm.vector(LOAD, TAIL_VECTOR, 0, from, Extra::default());
+    }
+}

@@ -1,0 +1,90 @@
+//! Which instruction each op is.
+
+use super::assembler::{Code, Map, Prefix};
+use super::ssa::{Binary, Compare, Logic, Unary};
+
+const M0F: Map = Map::M0F;
+const M0F38: Map = Map::M0F38;
+const M0F3A: Map = Map::M0F3A;
+pub(super) const LOAD: Code = Code(M0F, Prefix::None, 0x10);
+pub(super) const STORE: Code = Code(M0F, Prefix::None, 0x11);
+pub(super) const MOVE: Code = Code(M0F, Prefix::None, 0x28);
+pub(super) const KEEP: Code = Code(M0F, Prefix::None, 0x29);
+pub(super) const STREAM: Code = Code(M0F, Prefix::None, 0x2b);
+pub(super) const BROADCAST: Code = Code(M0F38, Prefix::P66, 0x18);
+pub(super) const MASKED_LOAD: Code = Code(M0F38, Prefix::P66, 0x2c);
+pub(super) const MASKED_STORE: Code = Code(M0F38, Prefix::P66, 0x2e);
+/// `to = v * to + rm`, `to = v * rm + to` and `to = to * rm + v`.
+pub(super) const FMA213: Code = Code(M0F38, Prefix::P66, 0xa8);
+pub(super) const FMA231: Code = Code(M0F38, Prefix::P66, 0xb8);
+pub(super) const FMA132: Code = Code(M0F38, Prefix::P66, 0x98);
+pub(super) const COMPARE: Code = Code(M0F, Prefix::None, 0xc2);
+pub(super) const BLEND: Code = Code(M0F38, Prefix::P66, 0x65);
+pub(super) const BLEND_BY_VECTOR: Code = Code(M0F3A, Prefix::P66, 0x4a);
+/// Between a mask register and memory.
+pub(super) const LOAD_MASK: Code = Code(M0F, Prefix::None, 0x90);
+pub(super) const STORE_MASK: Code = Code(M0F, Prefix::None, 0x91);
+
+pub(super) fn binary_code(op: Binary) -> Code {
+    match op {
+        Binary::Add => Code(M0F, Prefix::None, 0x58),
+        Binary::Mul => Code(M0F, Prefix::None, 0x59),
+        Binary::Sub => Code(M0F, Prefix::None, 0x5c),
+        Binary::Min => Code(M0F, Prefix::None, 0x5d),
+        Binary::Div => Code(M0F, Prefix::None, 0x5e),
+        Binary::Max => Code(M0F, Prefix::None, 0x5f),
+        Binary::And => Code(M0F, Prefix::None, 0x54),
+        Binary::Or => Code(M0F, Prefix::None, 0x56),
+        Binary::Xor => Code(M0F, Prefix::None, 0x57),
+        Binary::IntAdd => Code(M0F, Prefix::P66, 0xfe),
+        Binary::IntSub => Code(M0F, Prefix::P66, 0xfa),
+        Binary::Scale => Code(M0F38, Prefix::P66, 0x2c),
+    }
+}
+
+/// Whether operands may change places; NaN may then have other bits.
+pub(super) fn commutes(op: Binary) -> bool {
+    match op {
+        Binary::Add | Binary::Mul | Binary::And | Binary::Or | Binary::Xor | Binary::IntAdd => true,
+        Binary::Sub | Binary::Div | Binary::Min | Binary::Max | Binary::IntSub | Binary::Scale => false,
+    }
+}
+
+/// The predicate of a comparison, and that with its operands in each other's place.
+pub(super) fn predicate(op: Compare) -> (u8, u8) {
+    match op {
+        Compare::Equal => (0, 0),
+        Compare::Unequal => (4, 4),
+        Compare::Less => (17, 30),
+        Compare::AtMost => (18, 29),
+    }
+}
+
+/// An instruction of one operand, and its constant.
+pub(super) fn unary_code(op: Unary) -> (Code, Option<u8>) {
+    match op {
+        Unary::Sqrt => (Code(M0F, Prefix::None, 0x51), None),
+        Unary::Float => (Code(M0F, Prefix::None, 0x5b), None),
+        Unary::Round(mode) => (Code(M0F3A, Prefix::P66, 0x08), Some(mode)),
+        Unary::ShiftLeft(by) | Unary::ShiftRight(by) => (Code(M0F, Prefix::P66, 0x72), Some(by)),
+    }
+}
+
+/// An op on mask registers.
+pub(super) fn mask_code(op: Logic) -> Code {
+    let opcode = match op {
+        Logic::And => 0x41,
+        Logic::Or => 0x45,
+        Logic::Xor => 0x47,
+    };
+    Code(M0F, Prefix::None, opcode)
+}
+
+/// The same on masks that fill the lanes of a vector.
+pub(super) fn lane_mask_code(op: Logic) -> Code {
+    binary_code(match op {
+        Logic::And => Binary::And,
+        Logic::Or => Binary::Or,
+        Logic::Xor => Binary::Xor,
+    })
+}

@@ -1,0 +1,461 @@
+//! The loops of chains, over vectors of any instruction set.
+
+use super::avx2::Avx2;
+use super::avx512::Avx512;
+use super::vector::Vector;
+use super::{Chain, Code, Fetch};
+use crate::isa::Isa;
+use crate::loops::LANES;
+use crate::loops::num::Num;
+use crate::loops::reduce::{Best, CHUNK};
+use crate::math::EXP32;
+use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
+
+/// Vectors of a group with AVX-512.
+const GROUP: usize = 8;
+/// With AVX2, where they take twice as many of half as many registers.
+const NARROW_GROUP: usize = 4;
+/// The same where each needs others beside it.
+const HEAVY_NARROW_GROUP: usize = 2;
+/// The same of sums that memory alone holds up: the fewer lines are asked for at once, the less loads wait behind them.
+const FEW: usize = 2;
+/// Elements of a vector.
+const WIDTH: usize = 16;
+/// Vectors that the greatest is gathered in.
+const SIDES: usize = 4;
+
+/// What the reduction of a chain has gathered: the totals of a sum and its lanes, or the greatest.
+///
+/// A chunk's sum waits for itself, but not for that of the chunk before, so the processor has several at work; chunks walked side by
+/// side take one and a half times as long from memory, and three times from the second cache.
+struct Gathered<X: Vector> {
+    totals: X,
+    lanes: X,
+    greatest: [X; SIDES],
+    nans: X::Nans,
+}
+
+/// What the links of a row share.
+#[derive(Clone, Copy)]
+struct Habits<'a> {
+    fetches: &'a [Fetch],
+    /// Of those that the chain runs over.
+    row: usize,
+    /// Of the single value that the chain divides by; 0 where it must not be used.
+    reciprocal: f32,
+    past_caches: bool,
+}
+
+/// One link for `V` vectors in hand; `mask` says which lanes of a lone vector count.
+///
+/// # Safety
+/// As [`Chain::run`].
+#[inline(always)]
+unsafe fn link<X: Vector, const CODE: u8, const V: usize>(
+    base: *mut u8,
+    first: usize,
+    mask: X::Mask,
+    habits: Habits<'_>,
+    gathered: &mut Gathered<X>,
+    hand: &mut [X; V],
+) {
+    const LOAD: u8 = Code::Load as u8;
+    const STORE: u8 = Code::Store as u8;
+    const SUB_SINGLE: u8 = Code::SubSingle as u8;
+    const DIV_SINGLE: u8 = Code::DivSingle as u8;
+    const MUL_SINGLE: u8 = Code::MulSingle as u8;
+    const SQUARE: u8 = Code::Square as u8;
+    const MUL: u8 = Code::Mul as u8;
+    const ADD: u8 = Code::Add as u8;
+    const EXP: u8 = Code::Exp as u8;
+    const SUM: u8 = Code::Sum as u8;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let block = base.wrapping_add(first * 4);
+        let at = |i: usize| block.wrapping_add(i * 64).cast::<f32>();
+        macro_rules! read {
+            ($i:expr) => {
+                if V == 1 {
+                    X::load_some(mask, at($i))
+                } else {
+                    X::load(at($i))
+                }
+            };
+        }
+        macro_rules! each {
+            ($i:ident => $go:expr) => {
+                for $i in 0..V {
+                    hand[$i] = $go;
+                }
+            };
+        }
+        match CODE {
+            LOAD => each!(i => read!(i)),
+            STORE => {
+                for (i, &x) in hand.iter().enumerate() {
+                    if V == 1 {
+                        x.store_some(mask, at(i));
+                    } else if habits.past_caches {
+                        x.stream(at(i));
+                    } else {
+                        x.store(at(i));
+                    }
+                }
+            }
+            SUB_SINGLE => {
+                let b = X::splat(*base.cast::<f32>());
+                each!(i => hand[i].sub(b));
+            }
+            DIV_SINGLE => X::divide(hand, X::splat(*base.cast::<f32>()), habits.reciprocal),
+            MUL_SINGLE => {
+                let b = X::splat(*base.cast::<f32>());
+                each!(i => hand[i].mul(b));
+            }
+            SQUARE => each!(i => hand[i].mul(hand[i])),
+            MUL => each!(i => hand[i].mul(read!(i))),
+            ADD => each!(i => hand[i].add(read!(i))),
+            EXP => exp(hand),
+            SUM => {
+                let lanes = &mut gathered.lanes;
+                for &x in hand.iter() {
+                    *lanes = if V == 1 {
+                        lanes.add_some(mask, x)
+                    } else {
+                        lanes.add(x)
+                    };
+                }
+            }
+            _ => extreme::<X, V>(hand, mask, gathered),
+        }
+    }
+}
+
+impl<X: Vector> Gathered<X> {
+    /// Nothing.
+    ///
+    /// # Safety
+    /// The processor has the instructions.
+    #[inline(always)]
+    unsafe fn new() -> Gathered<X> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Gathered {
+                totals: X::splat(0.0),
+                lanes: X::splat(0.0),
+                greatest: [X::splat(f32::NEG_INFINITY); SIDES],
+                nans: X::no_nans(),
+            }
+        }
+    }
+
+    /// Goes on with the totals of a state.
+    ///
+    /// # Safety
+    /// The state is that of a sum of f32.
+    #[inline(always)]
+    unsafe fn resume(&mut self, state: *const u8) {
+        // SAFETY: it begins with its totals.
+        self.totals = unsafe { X::load(state.cast()) };
+    }
+
+    /// Adds the lanes of a chunk to the totals.
+    ///
+    /// # Safety
+    /// The processor has the instructions.
+    #[inline(always)]
+    unsafe fn flush(&mut self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.totals = self.totals.add(self.lanes);
+            self.lanes = X::splat(0.0);
+        }
+    }
+
+    /// Writes the totals to a state, or their sum where the row is whole.
+    ///
+    /// # Safety
+    /// `to` is a state, or an f32.
+    #[inline(always)]
+    unsafe fn put_sum(&self, to: *mut u8, whole: bool) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if whole {
+                *to.cast::<f32>() = self.totals.sum();
+            } else {
+                self.totals.store(to.cast());
+            }
+        }
+    }
+
+    /// Takes the greatest into a state, or writes it where the row is whole.
+    ///
+    /// # Safety
+    /// `to` is a state, or an f32.
+    #[inline(always)]
+    unsafe fn put_greatest(&self, to: *mut u8, whole: bool) {
+        let [a, b, c, d] = self.greatest;
+        // SAFETY: the caller's promise.
+        unsafe {
+            // NaN is above everything.
+            let key = match X::any(self.nans) {
+                true => i32::MAX,
+                false => a.greater(b).greater(c.greater(d)).greatest_key(),
+            };
+            if whole {
+                *to.cast::<f32>() = f32::from_key(key);
+            } else {
+                let best = &mut *to.cast::<Best>();
+                best.key = Ord::max(best.key, i64::from(key));
+            }
+        }
+    }
+}
+
+/// Whether a core takes less time for the links than memory for their elements.
+const fn is_light(codes: &[Code]) -> bool {
+    let mut rest = codes;
+    while let [code, others @ ..] = rest {
+        if matches!(code, Code::Exp) {
+            return false;
+        }
+        rest = others;
+    }
+    true
+}
+
+/// A module with the function `run` for each pattern.
+macro_rules! versions {
+    ($($(#[$doc:meta])* $name:ident: [$($code:ident),*];)*) => {
+        $(
+            #[expect(non_snake_case, reason = "named as the pattern")]
+            pub(super) mod $name {
+                use super::{
+                    Avx2, Avx512, CHUNK, Chain, Code, FEW, Fetch, GROUP, Gathered, HEAVY_NARROW_GROUP, Habits, Isa, NARROW_GROUP,
+                    Vector, WIDTH, ask, is_light, link, reciprocal,
+                };
+
+                const CODES: &[Code] = &[$(Code::$code),*];
+                const LINKS: usize = CODES.len();
+                const SUMS: bool = matches!(CODES[LINKS - 1], Code::Sum);
+                const LIGHT: bool = SUMS && is_light(CODES);
+                const PAST_CACHES: bool = matches!(CODES[LINKS - 1], Code::Store);
+                const GREATEST: bool = matches!(CODES[LINKS - 1], Code::Greatest);
+                const NARROW: usize = if is_light(CODES) { NARROW_GROUP } else { HEAVY_NARROW_GROUP };
+                const _: () = assert!(LINKS <= super::super::MOST_LINKS);
+
+                #[inline(always)]
+                unsafe fn group<X: Vector, const V: usize>(
+                    bases: &[*mut u8; LINKS],
+                    first: usize,
+                    mask: X::Mask,
+                    habits: Habits<'_>,
+                    gathered: &mut Gathered<X>,
+                ) {
+                    ask::<V>(habits.fetches, habits.row, first);
+                    // SAFETY: the caller's promise.
+                    let mut hand = unsafe { [X::splat(0.0); V] };
+                    let mut bases = bases.iter();
+                    $(
+                        if let Some(&base) = bases.next() {
+                            // SAFETY: the caller's promise.
+                            unsafe { link::<X, { Code::$code as u8 }, V>(base, first, mask, habits, gathered, &mut hand) };
+                        }
+                    )*
+                }
+
+                /// # Safety
+                /// As [`Chain::run`]; the machine has the chain's instruction set, which is not the baseline.
+                pub(in super::super) unsafe fn run(chain: &Chain<'_>, fetches: &[Fetch]) {
+                    #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
+                    unsafe fn avx2(chain: &Chain<'_>, fetches: &[Fetch]) {
+                        // SAFETY: the caller's promise.
+                        unsafe { rows::<Avx2, NARROW>(chain, fetches) }
+                    }
+                    #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,avx512f,avx512bw,avx512dq,avx512vl")]
+                    unsafe fn avx512(chain: &Chain<'_>, fetches: &[Fetch]) {
+                        // SAFETY: the caller's promise.
+                        unsafe { rows::<Avx512, GROUP>(chain, fetches) }
+                    }
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        match chain.isa {
+                            Isa::Baseline | Isa::Avx2 => avx2(chain, fetches),
+                            Isa::Avx512 => avx512(chain, fetches),
+                        }
+                    }
+                }
+
+                /// # Safety
+                /// As [`Chain::run`].
+                #[inline(always)]
+                unsafe fn rows<X: Vector, const GROUP: usize>(chain: &Chain<'_>, fetches: &[Fetch]) {
+                    let n = chain.n;
+                    let Some(places) = chain.places.first_chunk::<LINKS>() else { return };
+                    for row in 0..chain.rows {
+                        let bases = places.map(|place| place.at.wrapping_add(row.wrapping_mul(place.step)));
+                        let divisor = CODES.iter().zip(&bases).find(|(code, _)| matches!(code, Code::DivSingle));
+                        let habits = Habits {
+                            fetches,
+                            row,
+                            // SAFETY: the link's value is a single one.
+                            reciprocal: divisor.map_or(0.0, |(_, base)| unsafe { reciprocal(*base.cast::<f32>()) }),
+                            past_caches: PAST_CACHES && chain.past_caches,
+                        };
+                        // SAFETY: the caller's promise.
+                        unsafe {
+                            let mut gathered = Gathered::<X>::new();
+                            if SUMS && !chain.whole {
+                                gathered.resume(bases[LINKS - 1]);
+                            }
+                            walk::<X, GROUP>(&bases, n, habits, &mut gathered);
+                            if SUMS {
+                                gathered.put_sum(bases[LINKS - 1], chain.whole);
+                            }
+                            if GREATEST {
+                                gathered.put_greatest(bases[LINKS - 1], chain.whole);
+                            }
+                        }
+                    }
+                }
+
+                /// One row.
+                ///
+                /// # Safety
+                /// As [`Chain::run`].
+                #[inline(always)]
+                unsafe fn walk<X: Vector, const GROUP: usize>(
+                    bases: &[*mut u8; LINKS],
+                    n: usize,
+                    habits: Habits<'_>,
+                    gathered: &mut Gathered<X>,
+                ) {
+                    let mut at = 0;
+                    // SAFETY: the groups cover n elements; the caller's promise for the rest.
+                    unsafe {
+                        let all = X::all();
+                        while LIGHT && n - at >= CHUNK {
+                            for _ in 0..CHUNK / (FEW * WIDTH) {
+                                group::<X, FEW>(bases, at, all, habits, gathered);
+                                at += FEW * WIDTH;
+                            }
+                            gathered.flush();
+                        }
+                        while n - at >= GROUP * WIDTH {
+                            group::<X, GROUP>(bases, at, all, habits, gathered);
+                            at += GROUP * WIDTH;
+                            if SUMS && at % CHUNK == 0 {
+                                gathered.flush();
+                            }
+                        }
+                        if GROUP > 4 && n - at >= 4 * WIDTH {
+                            group::<X, 4>(bases, at, all, habits, gathered);
+                            at += 4 * WIDTH;
+                        }
+                        while at < n {
+                            let mask = if n - at < WIDTH { X::first(n - at) } else { all };
+                            group::<X, 1>(bases, at, mask, habits, gathered);
+                            at += WIDTH;
+                        }
+                        if SUMS {
+                            gathered.flush();
+                        }
+                    }
+                }
+            }
+        )*
+    };
+}
+with_patterns!(versions);
+
+/// # Safety
+/// The processor has the instructions.
+#[inline(always)]
+unsafe fn extreme<X: Vector, const V: usize>(hand: &[X; V], mask: X::Mask, gathered: &mut Gathered<X>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if V == 1 {
+            gathered.nans = X::see_some(gathered.nans, mask, hand[0]);
+            gathered.greatest[0] = gathered.greatest[0].greater_some(mask, hand[0]);
+            return;
+        }
+        for (i, pair) in hand.chunks_exact(2).enumerate() {
+            let best = &mut gathered.greatest[i % SIDES];
+            gathered.nans = X::see(gathered.nans, pair[0], pair[1]);
+            *best = best.greater(pair[0].greater(pair[1]));
+        }
+    }
+}
+
+/// 1 / b where [`Vector::divide`] may use it, 0 where not.
+fn reciprocal(b: f32) -> f32 {
+    const LEAST: f32 = 1.0 / 16_777_216.0;
+    let size = Num::abs(b);
+    if (LEAST..=16_777_216.0).contains(&size) {
+        1.0 / b
+    } else {
+        0.0
+    }
+}
+
+/// The bits of `math::exp32`. Each step is taken for all vectors, so that none waits for its own last.
+///
+/// # Safety
+/// The processor has the instructions.
+#[inline(always)]
+unsafe fn exp<X: Vector, const V: usize>(hand: &mut [X; V]) {
+    let mut rounded = *hand;
+    let mut n = *hand;
+    let mut p = *hand;
+    macro_rules! each {
+        ($to:ident, $i:ident => $go:expr) => {
+            for $i in 0..V {
+                $to[$i] = $go;
+            }
+        };
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        let set = |c: f32| X::splat(c);
+        each!(hand, i => set(EXP32.highest).min(hand[i]));
+        each!(hand, i => set(EXP32.lowest).max(hand[i]));
+        each!(rounded, i => hand[i].fma(set(std::f32::consts::LOG2_E), set(EXP32.magic)));
+        each!(n, i => rounded[i].sub(set(EXP32.magic)));
+        each!(hand, i => n[i].fnma(set(EXP32.ln2_high), hand[i]));
+        each!(hand, i => n[i].fnma(set(EXP32.ln2_low), hand[i]));
+        let [c0, c1, c2, c3, c4] = EXP32.poly;
+        each!(p, i => set(c4).fma(hand[i], set(c3)));
+        each!(p, i => p[i].fma(hand[i], set(c2)));
+        each!(p, i => p[i].fma(hand[i], set(c1)));
+        each!(p, i => p[i].fma(hand[i], set(c0)));
+        each!(p, i => p[i].fma(hand[i], set(1.0)));
+        each!(p, i => p[i].fma(hand[i], set(1.0)));
+        *hand = X::scale(&p, &n, &rounded);
+    }
+}
+
+/// Asks for as many lines as the group that begins at element `first` has vectors, each where it would stand in an f32 row.
+#[inline(always)]
+fn ask<const V: usize>(fetches: &[Fetch], row: usize, first: usize) {
+    for fetch in fetches {
+        if first / WIDTH >= fetch.lines {
+            continue;
+        }
+        let from = fetch
+            .from
+            .wrapping_add(row.wrapping_mul(fetch.step))
+            .wrapping_add(first * 4);
+        for i in 0..V {
+            let at = from.wrapping_add(i * 64).cast();
+            // SAFETY: a prefetch never faults.
+            unsafe {
+                if fetch.written {
+                    _mm_prefetch::<_MM_HINT_ET0>(at);
+                } else {
+                    _mm_prefetch::<_MM_HINT_T0>(at);
+                }
+            }
+        }
+    }
+}
+
+const _: () = assert!(LANES == WIDTH && CHUNK == 2 * GROUP * WIDTH);
