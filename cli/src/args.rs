@@ -62,15 +62,15 @@ pub(crate) enum Command {
     ///
     /// Dumps of one device have to be equal bit for bit, those of two devices as far as their dtypes allow. Ends with 0 when they are.
     Diff(Diff),
-    /// Do the work of a captured program again, without the program
+    /// Do the work of a captured program again, without the program, or that of a graph in text
     ///
     /// `THALWEG_LAYERS=capture PROGRAM` captures any program. Prints times of kernels; compares with what the program read back
     /// (--check), or two devices op by op (--against, --compare). Ends with 0 when nothing that was compared differs.
     Replay(Replay),
-    /// Make a capture smaller as long as a command still finds what is wrong
+    /// Make a capture or a graph in text smaller as long as a command still finds what is wrong
     ///
-    /// Drops packets, cuts programs and kernels, shrinks extents and replaces contents. Each candidate must make the command end
-    /// with 0. Ends with 0 when a smaller capture was written.
+    /// Of a capture it drops packets, cuts programs and kernels, shrinks extents and replaces contents; of a graph it drops nodes.
+    /// Each candidate must make the command end with 0. Ends with 0 when a smaller file was written.
     Reduce(Reduce),
     /// Show the last launches and errors of programs that the flight recorder watched, also of one that was killed
     ///
@@ -216,7 +216,7 @@ pub(crate) struct View {
 
 #[derive(clap::Args)]
 pub(crate) struct Replay {
-    /// The capture
+    /// The capture, or a graph in text, whose inputs are drawn
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Do all of its work on this device instead of those that were captured: `cpu`, `opencl:1`
@@ -240,7 +240,7 @@ pub(crate) struct Replay {
     /// End with 0 when there is a difference, and with 1 when there is none: for `thalweg reduce`
     #[arg(long)]
     pub(crate) differs: bool,
-    /// List the packets and the kernels instead of doing them
+    /// List the packets and the kernels, or the nodes, instead of doing them
     #[arg(long, conflicts_with_all = ["check", "against", "compare"])]
     pub(crate) list: bool,
     #[command(flatten)]
@@ -254,7 +254,7 @@ fn part(text: &str) -> Result<f64, String> {
 
 #[derive(clap::Args)]
 pub(crate) struct Reduce {
-    /// The capture
+    /// The capture, or a graph in text
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// What still finds what is wrong: a command of the shell, with `{}` for the candidate's file
@@ -262,7 +262,7 @@ pub(crate) struct Reduce {
     /// As `--while 'thalweg replay {} --target acme --against cpu --differs'`.
     #[arg(long = "while", value_name = "COMMAND")]
     pub(crate) command: String,
-    /// Write the smaller capture here; usually FILE with `.reduced` behind it
+    /// Write the smaller file here; usually FILE with `.reduced` behind it
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// Begin nothing new after so many seconds

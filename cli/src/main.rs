@@ -7,8 +7,8 @@
 //! | `thalweg conform PATH\|TARGET` | holds a backend to the contract |
 //! | `thalweg plugins lock\|verify` | writes and checks the sums of plugins |
 //! | `thalweg trace DIR` | shows where the time of a recorded program goes, and writes its timeline and tables |
-//! | `thalweg replay FILE` | does the work of a capture again, on any device, and compares |
-//! | `thalweg reduce FILE` | makes a capture smaller as long as a command still finds what is wrong |
+//! | `thalweg replay FILE` | does the work of a capture or of a graph in text, on any device, and compares |
+//! | `thalweg reduce FILE` | makes a capture or a graph in text smaller as long as a command still finds what is wrong |
 //! | `thalweg rdr [DIR]` | shows what the flight recorder of a program left, also of one that was killed |
 //! | `thalweg view DIR` | shows the same in a browser, as one file, or in the terminal |
 //! | `thalweg diff A B` | compares two dumps of values: the first op that differs |

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use thalweg::hal::ir::{OP_SCALAR_OP, ScalarOp};
 use thalweg::ops::{ClassLossOptions, ConvOptions};
-use thalweg::{Context, Result, Tensor, jit, value_and_grad};
+use thalweg::{Context, Result, Tensor, fori_loop, jit, value_and_grad};
 use thalweg_nn::module::{trainable, with_trainable};
 use thalweg_nn::{Conv2d, Dense, Flatten, Layer, MaxPool2d, Relu, Sequential};
 
@@ -342,6 +342,103 @@ fn one_wrong_op_of_five_hundred_nodes_is_found_and_stands_alone() {
             .into_iter()
             .any(|name| name.to_string_lossy().contains("candidate"))
     );
+}
+
+/// Reduces a graph in text as long as the reference and the CPU differ; the text of the result.
+fn reduced_graph(place: &Place, text: &str, option: &str) -> (String, Run) {
+    let file = place.write("whole.ir", text.as_bytes());
+    let small = place.path("small.ir");
+    let (bin, plugins) = (place.path("bin/thalweg"), place.plugins());
+    let command = format!(
+        "'{}' replay {{}} --target reference --against cpu --backend-path '{plugins}' --differs",
+        bin.display()
+    );
+    let args = [
+        "reduce",
+        file.to_str().unwrap(),
+        "--while",
+        &command,
+        "--out",
+        small.to_str().unwrap(),
+    ];
+    let mut reduce = place.command(&args);
+    reduce
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("THALWEG_LAYERS", "wrong")
+        .env("THALWEG_TEST_WRONG", option);
+    let run = place.finish(&mut reduce);
+    (fs::read_to_string(&small).unwrap_or_default(), run)
+}
+
+#[test]
+fn one_wrong_op_of_a_graph_in_text_stands_alone() {
+    let place = prepared();
+    let option = wrong(&place);
+    let cx = Context::new("cpu").unwrap();
+    let function = jit(|(x, w): &(Tensor, Tensor)| {
+        let mut x = x.clone();
+        for node in 0..125 {
+            x = if node == 80 { x.tanh() } else { x.sin() };
+            x = &(x.matmul(w) * 0.25) + w;
+        }
+        x
+    });
+    let graph = function.graph(&(ramp(&[8, 8], &cx), ramp(&[8, 8], &cx))).unwrap();
+    assert!(graph.nodes().len() >= 500, "{} nodes", graph.nodes().len());
+    let begun = Instant::now();
+    let (small, run) = reduced_graph(&place, &graph.to_text(), &option);
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    succeeds(&run, &["nodes reduced to 2 in"]);
+    assert_eq!(
+        small,
+        "graph main\n%0: f32[8,8] = input\n%1: f32[8,8] = tanh %0\nreturn %1\n"
+    );
+    // Without the layer nothing is wrong with it.
+    let file = place.write("right.ir", small.as_bytes());
+    let run = replay(&place, &file, &["--target", "reference", "--against", "cpu"]);
+    succeeds(
+        &run,
+        &["a graph of 2 nodes", "tanh", "1 result, none is too far apart"],
+    );
+    let whole = place.path("whole.ir");
+    let run = replay(&place, &whole, &["--target", "reference", "--times", "2"]);
+    succeeds(&run, &["all work takes"]);
+    succeeds(&replay(&place, &file, &["--list"]), &["%1: f32[8,8] = tanh %0"]);
+}
+
+#[test]
+fn a_wrong_op_in_a_loop_stands_alone() {
+    let place = prepared();
+    let option = wrong(&place);
+    let cx = Context::new("cpu").unwrap();
+    let function = jit(|x: &Tensor| {
+        let turn = |_: &Tensor, x: Tensor| (&x * 0.5).tanh() + x.sin();
+        fori_loop(0..50, x.exp(), turn).cos()
+    });
+    let graph = function.graph(&ramp(&[4], &cx)).unwrap();
+    assert!(graph.to_text().contains("token"), "{}", graph.to_text());
+    let (small, run) = reduced_graph(&place, &graph.to_text(), &option);
+    succeeds(&run, &["nodes reduced to 2 in"]);
+    assert!(small.contains("tanh %0") && !small.contains("token"), "{small}");
+}
+
+#[test]
+fn graphs_in_text_that_cannot_be_done_are_one_line() {
+    let place = prepared();
+    let wrong = place.write(
+        "wrong.ir",
+        b"graph main\n%0: f32[2] = input\n%1: f32[3] = neg %0\nreturn %1\n",
+    );
+    let run = replay(&place, &wrong, &[]);
+    let text = "error: DIR/wrong.ir: line 3: neg gives f32[2], not f32[3]";
+    assert!(run.code == Some(1) && run.err.starts_with(text), "{}", run.err);
+    let good = place.write(
+        "good.ir",
+        b"graph main\n%0: f32[2] = input\n%1: f32[2] = neg %0\nreturn %1\n",
+    );
+    let run = replay(&place, &good, &["--check"]);
+    let text = "error: a graph in text has no results to compare with; compare two devices with --against\n";
+    assert_eq!((run.code, run.err.as_str()), (Some(1), text));
 }
 
 /// Reduces with a question about the list of packets; the list of the result.

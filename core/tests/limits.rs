@@ -1,6 +1,10 @@
 //! Numbers that are too large, and memory that is too small: each is an error that says so, and leaves no mark.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "../../tests/tests/plugins/tried.rs"]
+mod tried;
+
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 use thalweg::graph::{Graph, NodeId, Op, Type};
 use thalweg::hal::ir::ScalarOp;
@@ -14,9 +18,15 @@ fn cpu() -> Context {
     Context::new("cpu").unwrap()
 }
 
+thread_local! {
+    /// Calls of this test that were refused.
+    static REFUSED: Cell<usize> = const { Cell::new(0) };
+}
+
 /// The error is of the op, and says this.
 #[track_caller]
 fn refused(x: &Tensor, part: &str) {
+    REFUSED.set(REFUSED.get() + 1);
     let error = x.shape().unwrap_err().to_string();
     assert!(error.contains(part), "`{part}` is not in: {error}");
 }
@@ -75,6 +85,7 @@ fn windows_that_overflow_are_refused() {
     );
     let wide = Tensor::ones([1, 1, 1], DType::F32, &cx).broadcast_to([1, 1, 1 << 40]);
     refused(&wide.adaptive_max_pool1d(1 << 30), "their product is too large");
+    tried::tried(REFUSED.get());
 }
 
 #[test]

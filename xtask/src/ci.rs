@@ -3,8 +3,8 @@
 use crate::process::{capture, cargo, command, exists, run as execute};
 use crate::suite::{Skip, missing};
 use crate::{
-    Result, audit, cuda_gate, dtype, guide, header, layering, lines, msrv, new_backend, new_op, package,
-    plugins, prose, settings, suite, summaries, target, views,
+    Result, attack, audit, cuda_gate, dtype, guide, header, layering, lines, msrv, new_backend, new_op,
+    package, plugins, prose, settings, soak, suite, summaries, target, views,
 };
 use std::ffi::OsString;
 use std::path::Path;
@@ -16,7 +16,7 @@ type Skipped = Vec<Skip>;
 type Check = fn(&Path) -> Result<Skipped>;
 
 /// Cheap ones first; a check uses what an earlier one built where it can.
-const STEPS: [(&str, Check); 22] = [
+const STEPS: [(&str, Check); 24] = [
     ("format", format),
     ("header", |root| header::run(root, true).map(whole)),
     ("settings", |root| settings::run(root, true).map(whole)),
@@ -30,6 +30,8 @@ const STEPS: [(&str, Check); 22] = [
     ("package", |root| package::run(root).map(whole)),
     ("doc", doc),
     ("test", |root| suite::run(root, &[])),
+    ("attack", |root| attack::run(root).map(whole)),
+    ("soak", |root| soak::minute(root).map(whole)),
     ("conform", conform_all),
     ("guide", |root| guide::run(root, true).map(whole)),
     ("new-backend", |root| new_backend::check(root).map(whole)),

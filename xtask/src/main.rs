@@ -23,6 +23,7 @@ mod plugins;
 mod process;
 mod prose;
 mod settings;
+mod soak;
 mod source;
 mod state;
 mod suite;
@@ -57,6 +58,17 @@ enum Task {
     },
     /// Run every test that does harm on purpose, and print what was tried and what survived.
     Attack,
+    /// Work for a long time with faults and checks in turns, and look at every result and figure.
+    ///
+    /// Prints figures each minute and a table at the end. Fails when a result or a figure is wrong, or when memory grows.
+    Soak {
+        /// How long.
+        #[arg(long, default_value = "60")]
+        minutes: u64,
+        /// What the first round draws its work from.
+        #[arg(long, default_value = "1")]
+        seed: u32,
+    },
     /// Run every check, with the time that each takes.
     Ci {
         /// Run this step only; may be repeated.
@@ -172,6 +184,7 @@ fn main() -> ExitCode {
     let result = match Args::parse().task {
         Task::Test { require } => suite::run(&root, &require).map(|_| ()),
         Task::Attack => attack::run(&root),
+        Task::Soak { minutes, seed } => soak::run(&root, minutes, seed),
         Task::Ci { only, require } => ci::run(&root, &only, &require),
         Task::Demo { compare, options } => demo::run(&root, compare, &options),
         Task::Plugins { release } => {

@@ -1,10 +1,12 @@
 //! `thalweg reduce`.
 //!
+//! Of a capture:
 //! A candidate is a smaller capture for which the command still ends with 0. Runs of programs become packets first, and fresh memory
 //! gets stand-in values. So any packet can go: what it wrote is then a value like any other, and a packet that is wrong stands alone
 //! after a few candidates.
 
 mod clean;
+mod graph;
 mod kernels;
 mod search;
 mod shrink;
@@ -13,11 +15,11 @@ mod units;
 
 use crate::Outcome;
 use crate::args::Reduce;
-use crate::replay::open;
+use crate::replay::{Opened, open};
 use crate::text::{count, line};
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 use thalweg_layers::captured::{self, Call, File};
 use thalweg_layers::replay::flatten;
@@ -28,35 +30,40 @@ const FRESH: u64 = 1;
 
 pub(crate) fn run(args: &Reduce, out: &mut dyn Write) -> Outcome {
     let begun = Instant::now();
-    let file = open(&args.file)?;
+    let opened = open(&args.file)?;
     let path = args.out.clone().unwrap_or_else(|| beside(args));
     let mut trial = Trial::new(&args.command, &path, args.seconds);
-    let before = nodes(&file)?;
-    if !trial.holds_for(&args.file)? {
-        return Err(format!(
-            "the command does not end with 0 for {} itself; write one that ends with 0 as long as something is wrong",
-            args.file.display()
-        )
-        .into());
-    }
-    let mut best = start(file, &mut trial)?;
-    best = search::packets(best, &mut trial)?;
-    best = shrink::order(best, &mut trial)?;
-    best = shrink::contents(best, &mut trial)?;
-    best = shrink::extents(best, &mut trial)?;
-    best = kernels::simpler(best, &mut trial)?;
-    best = search::packets(best, &mut trial)?;
-    captured::write_file(&best, &path)?;
+    trial.begins_with(&args.file)?;
+    let (before, after) = match opened {
+        Opened::Capture(file) => capture(*file, &path, &mut trial)?,
+        Opened::Graph(graph) => graph::reduce(graph, &path, &mut trial)?,
+    };
     writeln!(
         out,
-        "{} reduced to {} in {:.1} s by {}; wrote {}",
-        count(before, "packet"),
-        nodes(&best)?,
+        "{before} reduced to {after} in {:.1} s by {}; wrote {}",
         begun.elapsed().as_secs_f64(),
         count(trial.runs(), "run"),
         line(&path.display().to_string())
     )?;
     Ok(true)
+}
+
+/// How many packets there were, and how many are left.
+fn capture(
+    file: File,
+    path: &Path,
+    trial: &mut Trial<'_>,
+) -> Result<(String, usize), Box<dyn std::error::Error>> {
+    let before = nodes(&file)?;
+    let mut best = start(file, trial)?;
+    best = units::fewest(best, trial)?;
+    best = shrink::order(best, trial)?;
+    best = shrink::contents(best, trial)?;
+    best = shrink::extents(best, trial)?;
+    best = kernels::simpler(best, trial)?;
+    best = units::fewest(best, trial)?;
+    captured::write_file(&best, path)?;
+    Ok((count(before, "packet"), nodes(&best)?))
 }
 
 fn beside(args: &Reduce) -> PathBuf {

@@ -4,10 +4,43 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use thalweg::graph::Graph;
 use thalweg_layers::captured::{File, hash, write_file};
+
+/// What a command is asked about.
+pub(super) trait Candidate {
+    /// Its file.
+    fn bytes(&self) -> io::Result<Vec<u8>>;
+
+    /// Writes the file.
+    fn write_to(&self, path: &Path) -> io::Result<()>;
+}
+
+impl Candidate for File {
+    fn bytes(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.write(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn write_to(&self, path: &Path) -> io::Result<()> {
+        write_file(self, path)
+    }
+}
+
+impl Candidate for Graph {
+    fn bytes(&self) -> io::Result<Vec<u8>> {
+        Ok(self.to_text().into_bytes())
+    }
+
+    fn write_to(&self, path: &Path) -> io::Result<()> {
+        fs::write(path, self.to_text())
+    }
+}
 
 /// Asks the command about candidates.
 pub(super) struct Trial<'a> {
@@ -41,17 +74,15 @@ impl<'a> Trial<'a> {
     }
 
     /// Whether the command ends with 0 for a candidate; none is any good when the time is up.
-    pub(super) fn holds(&mut self, file: &File) -> Result<bool, Box<dyn Error>> {
-        let mut bytes = Vec::new();
-        file.write(&mut bytes)?;
-        let hash = hash(&bytes);
+    pub(super) fn holds(&mut self, candidate: &impl Candidate) -> Result<bool, Box<dyn Error>> {
+        let hash = hash(&candidate.bytes()?);
         if let Some(&known) = self.known.get(&hash) {
             return Ok(known);
         }
         if self.is_over() {
             return Ok(false);
         }
-        write_file(file, &self.candidate)?;
+        candidate.write_to(&self.candidate)?;
         let holds = self.holds_for(&self.candidate.clone())?;
         self.known.insert(hash, holds);
         Ok(holds)
@@ -62,8 +93,20 @@ impl<'a> Trial<'a> {
         Instant::now() >= self.ends
     }
 
+    /// An error where the command does not end with 0 for the file that is to be reduced.
+    pub(super) fn begins_with(&mut self, path: &Path) -> Result<(), Box<dyn Error>> {
+        match self.holds_for(path)? {
+            true => Ok(()),
+            false => Err(format!(
+                "the command does not end with 0 for {} itself; write one that ends with 0 as long as something is wrong",
+                path.display()
+            )
+            .into()),
+        }
+    }
+
     /// Whether the command ends with 0 for a file.
-    pub(super) fn holds_for(&mut self, path: &Path) -> Result<bool, Box<dyn Error>> {
+    fn holds_for(&mut self, path: &Path) -> Result<bool, Box<dyn Error>> {
         self.runs += 1;
         let text = path
             .to_str()

@@ -1,18 +1,50 @@
 //! What can be dropped from a capture: packets of streams and of programs, and runs of programs.
 
 use super::clean::{buffers_of, clean};
+use super::search::{Question, least};
+use super::trial::Trial;
 use std::collections::HashSet;
+use std::error::Error;
 use thalweg_layers::captured::{Call, File, Handle, Program, Work};
 
 /// A packet of a record, or a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Unit {
+struct Unit {
     record: usize,
     packet: usize,
 }
 
+/// Whether a capture of some units is still wrong.
+struct Packets<'a, 'c> {
+    file: &'a File,
+    trial: &'a mut Trial<'c>,
+}
+
+impl Question<Unit> for Packets<'_, '_> {
+    fn holds(&mut self, units: &[Unit]) -> Result<bool, Box<dyn Error>> {
+        self.trial.holds(&only(self.file, units))
+    }
+
+    fn needed(&self, units: &[Unit]) -> Vec<Unit> {
+        needed(self.file, units)
+    }
+
+    fn is_over(&self) -> bool {
+        self.trial.is_over()
+    }
+}
+
+/// The capture with as few units as are found.
+pub(super) fn fewest(file: File, trial: &mut Trial<'_>) -> Result<File, Box<dyn Error>> {
+    let mut question = Packets { file: &file, trial };
+    let kept = least(units(&file), &mut question)?;
+    let reduced = only(&file, &kept);
+    // Nothing was dropped where nothing held.
+    Ok(if trial.holds(&reduced)? { reduced } else { file })
+}
+
 /// The units of a capture in order.
-pub(super) fn units(file: &File) -> Vec<Unit> {
+fn units(file: &File) -> Vec<Unit> {
     let count = |call: &Call| match call {
         Call::CreateProgram(program) => program.packets.len(),
         Call::Run(_) => 1,
@@ -25,7 +57,7 @@ pub(super) fn units(file: &File) -> Vec<Unit> {
 }
 
 /// The capture with these units alone, and with what they need.
-pub(super) fn only(file: &File, units: &[Unit]) -> File {
+fn only(file: &File, units: &[Unit]) -> File {
     let keep: HashSet<Unit> = units.iter().copied().collect();
     let mut kept = file.clone();
     for (record, one) in kept.records.iter_mut().enumerate() {
@@ -74,7 +106,7 @@ fn cut(program: &mut Program, stays: impl Fn(usize) -> bool) {
 }
 
 /// The units that the last one needs: those that write what it reads, and so on.
-pub(super) fn needed(file: &File, units: &[Unit]) -> Vec<Unit> {
+fn needed(file: &File, units: &[Unit]) -> Vec<Unit> {
     let mut wanted: HashSet<(u32, Handle)> = HashSet::new();
     let mut kept = Vec::new();
     for (at, unit) in units.iter().enumerate().rev() {

@@ -1,6 +1,7 @@
 //! `thalweg replay`.
 
 mod apart;
+mod graph;
 mod list;
 mod times;
 
@@ -10,13 +11,17 @@ use crate::text::{count, line};
 use std::fmt;
 use std::io::Write;
 use std::path::Path;
+use thalweg::graph::Graph;
 use thalweg::hal::{Runtime, Target as Name};
 use thalweg::loader::Registry;
 use thalweg_layers::captured::{Answer, Call, File, Refusal};
 use thalweg_layers::replay::{self, Player, Target};
 
 pub(crate) fn run(args: &Replay, out: &mut dyn Write) -> Outcome {
-    let file = open(&args.file)?;
+    let file = match open(&args.file)? {
+        Opened::Capture(file) => *file,
+        Opened::Graph(graph) => return graph::run(args, &graph, out),
+    };
     tell(&args.file, &file, out)?;
     if args.list {
         list::write(&file, out)?;
@@ -25,7 +30,7 @@ pub(crate) fn run(args: &Replay, out: &mut dyn Write) -> Outcome {
     let runtime = Runtime::new(Registry::new(args.search.options()?));
     let targets = targets(&runtime, &file, args.target.as_deref())?;
     let same = if args.against.is_some() || args.compare.is_some() {
-        let other = args.compare.as_deref().map(open).transpose()?;
+        let other = args.compare.as_deref().map(capture).transpose()?;
         let other = other.as_ref().unwrap_or(&file);
         let place = args.against.as_deref().or(args.target.as_deref());
         let other_targets = self::targets(&runtime, other, place)?;
@@ -54,8 +59,37 @@ impl fmt::Display for Unusable {
 
 impl std::error::Error for Unusable {}
 
-/// Reads a capture.
-pub(crate) fn open(path: &Path) -> Result<File, Box<dyn std::error::Error>> {
+/// What a file holds.
+pub(crate) enum Opened {
+    Capture(Box<File>),
+    Graph(Graph),
+}
+
+/// The most bytes of a text.
+const MAX_TEXT: u64 = 64 << 20;
+
+/// Reads a capture, or a graph in text.
+pub(crate) fn open(path: &Path) -> Result<Opened, Box<dyn std::error::Error>> {
+    if let Some(text) = text(path) {
+        let graph = Graph::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        return Ok(Opened::Graph(graph));
+    }
+    Ok(Opened::Capture(Box::new(capture(path)?)))
+}
+
+/// The text of a file that has a graph in it.
+fn text(path: &Path) -> Option<String> {
+    let file = std::fs::metadata(path).ok()?;
+    if !file.is_file() || file.len() > MAX_TEXT {
+        return None;
+    }
+    let text = std::fs::read_to_string(path).ok()?;
+    text.lines()
+        .any(|line| line.starts_with("graph "))
+        .then_some(text)
+}
+
+fn capture(path: &Path) -> Result<File, Box<dyn std::error::Error>> {
     let refused = |why| Unusable {
         path: path.display().to_string(),
         why,

@@ -211,7 +211,7 @@ impl Op {
     }
 
     /// The graphs that it runs.
-    pub(super) fn bodies(&self) -> SmallVec<[&Body; 3]> {
+    pub fn bodies(&self) -> SmallVec<[&Body; 3]> {
         match self {
             Op::Control(control) => control.bodies(),
             _ => SmallVec::new(),

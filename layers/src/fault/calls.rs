@@ -1,5 +1,6 @@
 //! The calls that may fail.
 
+use super::failing::{fail, waited};
 use super::{Fault, Kind, Object, State, injected, programs, rules, text};
 use crate::forward::{self, Tables};
 use crate::layer::{Answer, Place, Stop, below, enter};
@@ -102,13 +103,10 @@ unsafe extern "C" fn open(context: Context, options: *const DeviceOptions, out: 
 unsafe extern "C" fn close(context: Context, device: u64) -> i32 {
     enter(context, |place: &Place<Fault>| {
         // SAFETY: the arguments are handed on as they came.
-        let code = unsafe { (place.next.device.close)(context, device) };
-        let mut state = place.layer.state.lock();
-        let streams: Vec<u64> = state.streams_of(device);
-        let sticks = streams.iter().find_map(|&stream| state.reported(stream, code));
-        state.forget(device);
-        drop(state);
-        sticks.map_or_else(|| below(code), |error| Err(error.into()))
+        let close = || unsafe { (place.next.device.close)(context, device) };
+        let (code, made) = waited(place, |state| state.streams_of(device), close);
+        place.layer.state.lock().forget(device);
+        made.map_or_else(|| below(code), |error| Err(error.into()))
     })
 }
 
@@ -117,30 +115,15 @@ impl State {
         let mine = |stream: &&u64| self.owners.get(&(Object::Stream, **stream)) == Some(&device);
         self.sticking.keys().filter(mine).copied().collect()
     }
-
-    /// The error that was made to stick to a stream, where what waited for the stream ended with `code`.
-    fn reported(&mut self, stream: u64, code: i32) -> Option<Error> {
-        let texts = self.sticking.remove(&stream)?;
-        let first = texts.into_iter().next().filter(|_| code != 0)?;
-        Some(Error::launch_failed(first))
-    }
 }
 
 unsafe extern "C" fn synchronize(context: Context, device: u64) -> i32 {
     enter(context, |place: &Place<Fault>| {
         // SAFETY: the arguments are handed on as they came.
-        let code = unsafe { (place.next.device.synchronize)(context, device) };
-        let mut state = place.layer.state.lock();
-        let streams = state.streams_of(device);
-        let sticks: Vec<Error> = streams
-            .iter()
-            .filter_map(|&stream| state.reported(stream, code))
-            .collect();
-        state.works(device)?;
-        match sticks.into_iter().next() {
-            Some(error) => Err(error.into()),
-            None => below(code),
-        }
+        let wait = || unsafe { (place.next.device.synchronize)(context, device) };
+        let (code, made) = waited(place, |state| state.streams_of(device), wait);
+        place.layer.state.lock().works(device)?;
+        made.map_or_else(|| below(code), |error| Err(error.into()))
     })
 }
 
@@ -205,10 +188,10 @@ unsafe extern "C" fn create_stream(context: Context, args: *const StreamArgs, ou
 unsafe extern "C" fn destroy_stream(context: Context, stream: u64) -> i32 {
     enter(context, |place: &Place<Fault>| {
         // SAFETY: the arguments are handed on as they came.
-        let code = unsafe { (place.next.stream.destroy)(context, stream) };
-        let sticks = place.layer.state.lock().reported(stream, code);
+        let destroy = || unsafe { (place.next.stream.destroy)(context, stream) };
+        let (code, made) = waited(place, |_| vec![stream], destroy);
         forget(place, Object::Stream, stream);
-        sticks.map_or_else(|| below(code), |error| Err(error.into()))
+        made.map_or_else(|| below(code), |error| Err(error.into()))
     })
 }
 
@@ -242,26 +225,12 @@ pub(super) fn submission(place: &Place<Fault>, stream: u64, op: &str) -> Result<
 
 impl Fate {
     /// Makes what was submitted fail, if it is to.
-    pub(super) fn befall(self, place: &Place<Fault>, stream: u64) {
+    pub(super) fn befall(self, place: &'static Place<Fault>, stream: u64) {
         if let Fate::Fails(text) = self {
-            // SAFETY: the function takes no data.
-            if unsafe { host_work(place, stream, fails, ptr::null_mut()) }.is_ok() {
-                stick(place, stream, text);
-            }
+            // Where what is below takes no callback, the work does not fail.
+            drop(fail(place, stream, text, None));
         }
     }
-}
-
-/// Keeps the text of an error until the stream reports it.
-fn stick(place: &Place<Fault>, stream: u64, text: String) {
-    (place.layer.state.lock().sticking)
-        .entry(stream)
-        .or_default()
-        .push(text);
-}
-
-unsafe extern "C" fn fails(_: *mut c_void) -> i32 {
-    Status::LaunchFailed as i32
 }
 
 unsafe extern "C" fn comes_late(_: *mut c_void) -> i32 {
@@ -273,7 +242,7 @@ unsafe extern "C" fn comes_late(_: *mut c_void) -> i32 {
 ///
 /// # Safety
 /// As [`CallbackArgs`] says of function and data.
-unsafe fn host_work(
+pub(super) unsafe fn host_work(
     place: &Place<Fault>,
     stream: u64,
     function: unsafe extern "C" fn(*mut c_void) -> i32,
@@ -289,7 +258,7 @@ unsafe fn host_work(
 }
 
 unsafe extern "C" fn launch(context: Context, stream: u64, launch: *const Launch, tag: *const Tag) -> i32 {
-    enter(context, |place: &Place<Fault>| {
+    enter(context, |place: &'static Place<Fault>| {
         // SAFETY: the contract of the tables; the arguments are handed on as they came.
         unsafe {
             let fate = submission(place, stream, op(tag))?;
@@ -301,7 +270,7 @@ unsafe extern "C" fn launch(context: Context, stream: u64, launch: *const Launch
 }
 
 unsafe extern "C" fn submit(context: Context, stream: u64, packets: *const Packet, count: usize) -> i32 {
-    enter(context, |place: &Place<Fault>| {
+    enter(context, |place: &'static Place<Fault>| {
         let whole = !packets.is_null() && packets.is_aligned() && count <= 1 << 20;
         // An array that cannot be one is left to what is below.
         let list = if whole {
@@ -357,38 +326,16 @@ unsafe extern "C" fn wait_event(context: Context, args: *const WaitEventArgs) ->
     })
 }
 
-/// A callback of the program that fails after it ran.
-struct Failing {
-    function: unsafe extern "C" fn(*mut c_void) -> i32,
-    data: *mut c_void,
-}
-
-unsafe extern "C" fn runs_and_fails(data: *mut c_void) -> i32 {
-    // SAFETY: `callback` has made it, and it is called once.
-    let own = unsafe { Box::from_raw(data.cast::<Failing>()) };
-    // SAFETY: the program vouches for function and data.
-    unsafe { (own.function)(own.data) };
-    Status::LaunchFailed as i32
-}
-
 unsafe extern "C" fn callback(context: Context, args: *const CallbackArgs) -> i32 {
-    enter(context, |place: &Place<Fault>| {
+    enter(context, |place: &'static Place<Fault>| {
         // SAFETY: the contract of the tables.
         if let Some(args) = unsafe { arg(args) } {
             let mut state = place.layer.state.lock();
             state.owner_works(Object::Stream, args.stream)?;
             if let (Some(function), Some(number)) = (args.function, state.rules.strikes(Kind::Callback)) {
                 drop(state);
-                let data = args.data;
-                let own = Box::into_raw(Box::new(Failing { function, data })).cast();
-                // SAFETY: the function takes what it was made for.
-                let answer = unsafe { host_work(place, args.stream, runs_and_fails, own) };
-                match &answer {
-                    Ok(()) => stick(place, args.stream, text("callback", Kind::Callback, number)),
-                    // SAFETY: what is below has refused, so it never calls the function.
-                    Err(_) => drop(unsafe { Box::from_raw(own.cast::<Failing>()) }),
-                }
-                return answer;
+                let text = text("callback", Kind::Callback, number);
+                return fail(place, args.stream, text, Some((function, args.data)));
             }
         }
         // SAFETY: the arguments are handed on as they came.
@@ -399,11 +346,10 @@ unsafe extern "C" fn callback(context: Context, args: *const CallbackArgs) -> i3
 unsafe extern "C" fn synchronize_stream(context: Context, stream: u64) -> i32 {
     enter(context, |place: &Place<Fault>| {
         // SAFETY: the arguments are handed on as they came.
-        let code = unsafe { (place.next.stream.synchronize)(context, stream) };
-        let mut state = place.layer.state.lock();
-        let sticks = state.reported(stream, code);
-        state.owner_works(Object::Stream, stream)?;
-        sticks.map_or_else(|| below(code), |error| Err(error.into()))
+        let wait = || unsafe { (place.next.stream.synchronize)(context, stream) };
+        let (code, made) = waited(place, |_| vec![stream], wait);
+        place.layer.state.lock().owner_works(Object::Stream, stream)?;
+        made.map_or_else(|| below(code), |error| Err(error.into()))
     })
 }
 

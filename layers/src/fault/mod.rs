@@ -1,6 +1,7 @@
 //! The layer `fault`: calls fail, the same ones in every run.
 
 mod calls;
+mod failing;
 mod programs;
 mod rules;
 
@@ -43,8 +44,12 @@ struct State {
     /// The device of each object, whose handles are numbered for each kind on its own.
     owners: HashMap<(Object, u64), u64>,
     programs: HashMap<u64, Program>,
-    /// What was made to fail on each stream, until it is reported.
-    sticking: HashMap<u64, Vec<String>>,
+    /// What was made to fail on each stream, numbered, until it is told.
+    sticking: HashMap<u64, Vec<(u64, String)>>,
+    /// The number of the last failure.
+    failures: u64,
+    /// Calls that wait in what is below.
+    waiting: u32,
 }
 
 /// What a run of a program is told by.

@@ -44,7 +44,7 @@ pub(super) unsafe extern "C" fn create(context: Context, args: *const ProgramArg
 }
 
 pub(super) unsafe extern "C" fn run(context: Context, args: *const ProgramRunArgs) -> i32 {
-    enter(context, |place: &Place<Fault>| {
+    enter(context, |place: &'static Place<Fault>| {
         let mut fate = Fate::Goes;
         // SAFETY: the contract of the tables.
         if let Some(args) = unsafe { arg(args) } {

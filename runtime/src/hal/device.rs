@@ -140,6 +140,8 @@ struct Inner {
     properties: DeviceProperties,
     default_stream: OnceLock<StreamHandle>,
     attached: Mutex<Vec<Weak<dyn Any + Send + Sync>>>,
+    /// Memory of the host that work may still write; it ends after the device is closed.
+    written: Mutex<Vec<Box<dyn Send>>>,
 }
 
 impl Drop for Inner {
@@ -149,12 +151,14 @@ impl Drop for Inner {
             self.handle,
             std::mem::take(&mut self.target),
         );
+        let written = std::mem::take(self.written.get_mut());
         let close = move || {
             // SAFETY: plain call of a table; every object of the device held a reference to it and is gone.
             let code = unsafe { (backend.tables().device.close)(backend.context(), handle) };
             if code != 0 {
                 tracing::error!("{}", backend.error(code, "close", &target, None));
             }
+            drop(written);
         };
         // A stream cannot end from inside its own callback.
         if in_callback() {
@@ -220,6 +224,7 @@ impl Device {
             properties,
             default_stream: OnceLock::new(),
             attached: Mutex::default(),
+            written: Mutex::default(),
         })))
     }
 
@@ -251,6 +256,11 @@ impl Device {
         let any: Arc<dyn Any + Send + Sync> = Arc::clone(&made) as _;
         attached.push(Arc::downgrade(&any));
         made
+    }
+
+    /// Keeps memory that work may still write until the device is closed.
+    pub(super) fn keep(&self, written: impl Send + 'static) {
+        self.0.written.lock().push(Box::new(written));
     }
 
     /// Its handle in the tables.

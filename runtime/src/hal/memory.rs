@@ -301,8 +301,10 @@ impl Buffer {
         // SAFETY: the vector holds `len` elements, and the stream is synchronised before it can go away.
         unsafe { self.download_async(stream, offset, data.as_mut_ptr(), len, tag) }?;
         if let Err(error) = stream.synchronize_as(&tag) {
-            // The backend may still write there: memory that is lost is better than memory that is another's.
-            std::mem::forget(data);
+            // Unless the stream is idle, the backend may still write there, and the memory must not be another's.
+            if !matches!(stream.query(), Ok(true)) {
+                self.device.keep(data);
+            }
             return Err(error);
         }
         // SAFETY: `len` elements were written, and every bit pattern is an element.

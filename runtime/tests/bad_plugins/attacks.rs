@@ -1,5 +1,6 @@
 //! Plugins and places that are made to do harm, not broken by accident.
 
+use super::tried::tried;
 use super::{Place, compile};
 use std::ffi::{CString, OsStr};
 use std::fs;
@@ -66,7 +67,7 @@ fn words_of_the_systems_loader_deceive_nobody() {
 
 #[test]
 fn harm_after_the_load_is_seen_in_the_trial() {
-    for (define, part) in [
+    let cases = [
         ("ENTRY=abort()", "it crashes while it starts (signal 6, SIGABRT)"),
         (
             "ENTRY=_exit(0)",
@@ -87,13 +88,15 @@ fn harm_after_the_load_is_seen_in_the_trial() {
         ),
         ("OFFSET=(1L << 46)", "its core table lies outside of its memory"),
         ("OFFSET=0 - (long)core", "it has no core table"),
-    ] {
+    ];
+    for (define, part) in cases {
         let row = row_of(&[define]);
         assert!(
             row.starts_with("bad  refused: ") && row.contains(part),
             "{define}: {row}"
         );
     }
+    tried(cases.len());
 }
 
 #[test]

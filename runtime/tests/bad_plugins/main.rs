@@ -5,6 +5,8 @@
 mod attacks;
 mod files;
 mod folders;
+#[path = "../../../tests/tests/plugins/tried.rs"]
+mod tried;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

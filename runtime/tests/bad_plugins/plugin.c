@@ -1,5 +1,5 @@
 /* A plugin with nothing but what the loader asks for. The tests set NAME, ABI, ARCH, FEATURES, START,
- * ENTRY, TABLES, HOLE, OFFSET, LAYOUT, DEVICES and PROPERTIES. */
+ * ENTRY, TABLES, OFFSET, LAYOUT, DEVICES and PROPERTIES, and write the numbers behind HOLES into the file. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
@@ -31,9 +31,6 @@
 #endif
 #ifndef TABLES
 #define TABLES 5
-#endif
-#ifndef HOLE
-#define HOLE REST
 #endif
 #ifndef OFFSET
 #define OFFSET 0
@@ -96,7 +93,7 @@ static int32_t shut_down(void *context) {
 /* Every table begins as the core table does, and has at most 16 functions. */
 #define REST (void *)shut_down
 static void *core[16] = {(void *)info, (void *)device_count, (void *)last_error, (void *)shut_down,
-                         REST, REST, HOLE, REST, REST, REST, REST, REST, REST, REST, REST, REST};
+                         REST, REST, REST, REST, REST, REST, REST, REST, REST, REST, REST, REST};
 
 static int32_t properties(void *context, uint32_t ordinal, void *out) {
     (void)context;
@@ -107,12 +104,27 @@ static int32_t properties(void *context, uint32_t ordinal, void *out) {
 }
 
 /* The device table has `properties` in place of `info`. */
-static void *device[16] = {(void *)properties, REST, REST, REST, REST, REST, HOLE, REST,
+static void *device[16] = {(void *)properties, REST, REST, REST, REST, REST, REST, REST,
                            REST, REST, REST, REST, REST, REST, REST, REST};
 
+/* The table and the number of the function that it lacks; no table has the number 0. */
+static const volatile struct {
+    char mark[8];
+    uint32_t table, function;
+} holes = {"HOLES", 0, 0};
+
 static const void *query_interface(void *context, uint32_t table, uint32_t version) {
+    static void *lacking[16];
     (void)context;
-    return version == 1 && table <= TABLES ? (const char *)(table == 2 ? device : core) + OFFSET : 0;
+    if (version != 1 || table > TABLES)
+        return 0;
+    void **whole = table == 2 ? device : core;
+    if (table == holes.table) {
+        memcpy(lacking, whole, sizeof lacking);
+        lacking[holes.function % 16] = 0;
+        whole = lacking;
+    }
+    return (const char *)whole + OFFSET;
 }
 
 typedef struct {

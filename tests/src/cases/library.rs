@@ -197,21 +197,49 @@ fn job(
     (job, places)
 }
 
-/// The exact sum and the sum of sizes for one element; integers as their value.
-fn dot(dtype: DType, a: &[u64], b: &[u64], places: &[Place; 3], at: [u64; 3], k: u64) -> (f64, f64, i128) {
-    let [batch, row, column] = at;
-    let (mut sum, mut size, mut whole) = (0.0, 0.0, 0_i128);
-    for l in 0..k {
-        let (x, y) = (a[places[0].at(batch, row, l)], b[places[1].at(batch, l, column)]);
-        if dtype.is_float() {
-            let product = float(dtype, x) * float(dtype, y);
-            sum += product;
-            size += product.abs();
-        } else {
-            whole = whole.wrapping_add(integer(dtype, x).wrapping_mul(integer(dtype, y)));
+/// The values of an operand, which many products use.
+enum Numbers {
+    Real(Vec<f64>),
+    Whole(Vec<i128>),
+}
+
+/// A sum of products, the sum of their sizes, and the sum as a whole number.
+type Sum = (f64, f64, i128);
+
+impl Numbers {
+    fn of(dtype: DType, bits: &[u64]) -> Numbers {
+        match dtype.is_float() {
+            true => Numbers::Real(bits.iter().map(|&bits| float(dtype, bits)).collect()),
+            false => Numbers::Whole(bits.iter().map(|&bits| integer(dtype, bits)).collect()),
         }
     }
-    (sum, size, whole)
+
+    /// Adds the product of an element and one of another operand of the same dtype.
+    fn add_product(&self, at: usize, other: &Numbers, other_at: usize, sum: &mut Sum) {
+        match (self, other) {
+            (Numbers::Real(a), Numbers::Real(b)) => {
+                let product = a[at] * b[other_at];
+                sum.0 += product;
+                sum.1 += product.abs();
+            }
+            (Numbers::Whole(a), Numbers::Whole(b)) => {
+                sum.2 = sum.2.wrapping_add(a[at].wrapping_mul(b[other_at]));
+            }
+            (Numbers::Real(_), Numbers::Whole(_)) | (Numbers::Whole(_), Numbers::Real(_)) => {
+                unreachable!("operands have one dtype")
+            }
+        }
+    }
+}
+
+/// The sum for one element.
+fn dot(a: &Numbers, b: &Numbers, places: &[Place; 3], [batch, row, column]: [u64; 3], k: u64) -> Sum {
+    let mut sum = (0.0, 0.0, 0);
+    for l in 0..k {
+        let (x, y) = (places[0].at(batch, row, l), places[1].at(batch, l, column));
+        a.add_product(x, b, y, &mut sum);
+    }
+    sum
 }
 
 /// Units of rounding that a sum of k products may lose, relative to the sum of their sizes.
@@ -255,14 +283,14 @@ fn matmul(
     for (seed, &shape) in (0..).zip(shapes) {
         let (job, places) = job(&definition, &op, layouts, shape, seed);
         let found = job.run_compiled(&device, kernel)?;
-        let read = |index: usize| from_bytes(dtype, &job.arguments[index].bytes);
+        let read = |index: usize| Numbers::of(dtype, &from_bytes(dtype, &job.arguments[index].bytes));
         let (a, b, c) = (read(0), read(1), from_bytes(output, &found[2]));
         let (batch, m, n, k) = shape;
         let mut touched = vec![false; c.len()];
         for (i, row, column) in each(batch, m, n) {
             let at = places[2].at(i, row, column);
             touched[at] = true;
-            let (sum, size, whole) = dot(dtype, &a, &b, &places, [i, row, column], k);
+            let (sum, size, whole) = dot(&a, &b, &places, [i, row, column], k);
             let right = if dtype.is_float() {
                 let off = (float(output, c[at]) - sum).abs();
                 off <= size * slack(dtype, accumulate, k) + sum.abs() * narrow_epsilon(output) + least(output)
@@ -389,10 +417,10 @@ p2 out {stored} row strided
             .insert(2, Argument::of(stored, &bias).strided(stored, 0, &[0, 0, 1]));
         job.scalars = if relu { vec![0] } else { Vec::new() };
         let found = job.run_compiled(&device, kernel)?;
-        let read = |index: usize| from_bytes(dtype, &job.arguments[index].bytes);
+        let read = |index: usize| Numbers::of(dtype, &from_bytes(dtype, &job.arguments[index].bytes));
         let (a, b, c) = (read(0), read(1), from_bytes(stored, &found[3]));
         for (i, row, column) in each(batch, m, n) {
-            let (sum, size, whole) = dot(dtype, &a, &b, &places, [i, row, column], k);
+            let (sum, size, whole) = dot(&a, &b, &places, [i, row, column], k);
             let found = c[places[2].at(i, row, column)];
             let bias = bias[column as usize];
             let right = if dtype.is_float() {

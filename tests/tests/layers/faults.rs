@@ -1,9 +1,10 @@
 //! Faults at every call of eager and compiled programs: a typed error that names the op, true figures, nothing leaked, and later
 //! work is right.
 
+use crate::plugins::tried::tried;
 use crate::runtime;
 use std::fmt::Write;
-use thalweg::hal::{Backend, Device, DeviceOptions, MemoryStats, Runtime, Status};
+use thalweg::hal::{Backend, Buffer, Device, DeviceOptions, MemoryStats, Runtime, Status};
 use thalweg::host::set_config;
 use thalweg::{Context, Mode, Result, Tensor, jit};
 
@@ -155,6 +156,7 @@ fn sweep(runtime: &Runtime, step: usize) -> usize {
 fn some_calls_fail() {
     let errors = sweep(&runtime(&["fault"]), 3);
     assert!(errors >= 20, "{errors} errors");
+    tried(errors);
 }
 
 /// Loops over programs while a seed picks calls to fail, until there were so many errors.
@@ -200,7 +202,9 @@ fn storm(wanted: usize, seed: u64) -> usize {
 
 #[test]
 fn a_storm_of_faults_leaves_nothing_behind() {
-    assert!(storm(300, 11) >= 300);
+    let errors = storm(300, 11);
+    assert!(errors >= 300);
+    tried(errors);
 }
 
 #[test]
@@ -209,6 +213,36 @@ fn ten_thousand_faults() {
     let stormed: usize = [1, 2, 3].into_iter().map(|seed| storm(4000, seed)).sum();
     println!("{swept} errors of a sweep, {stormed} of storms");
     assert!(swept + stormed >= 10_000);
+    tried(swept + stormed);
+}
+
+/// What a failed read was to be written to goes as soon as the stream is idle.
+#[test]
+fn failed_reads_leave_no_memory_behind() {
+    const READS: u64 = 300;
+    let runtime = runtime(&["fault"]);
+    let backend = runtime.backend("cpu").unwrap();
+    let device = open(&backend, "");
+    let stream = device.create_stream().unwrap();
+    let buffer = Buffer::from_slice(&stream, &vec![7_u8; 1 << 20]).unwrap();
+    let resident = || {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .unwrap();
+        line.split_whitespace().next().unwrap().parse::<u64>().unwrap() >> 10
+    };
+    let _failing = open(&backend, "seed=1,every=1,kinds=later");
+    let before = resident();
+    for _ in 0..READS {
+        let error = buffer.download::<u8>(&stream).unwrap_err();
+        assert_eq!(error.status(), Status::LaunchFailed, "{error}");
+    }
+    let grown = resident().saturating_sub(before);
+    assert!(grown < READS / 3, "{grown} MiB");
+    drop(open(&backend, ""));
+    assert_eq!(buffer.download::<u8>(&stream).unwrap().len(), 1 << 20);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub(crate) mod skip;
+pub(crate) mod tried;
 
 use skip::cannot_run;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,11 @@
 //! Convolution and its gradients against sums that are written out.
 
 use super::place::{Place, each};
-use super::{least, narrow_epsilon, slack, values};
+use super::{Numbers, Sum, least, narrow_epsilon, slack, values};
 use crate::cases::kernels::need;
 use crate::kit::{Case, Check, Stop};
 use crate::rig::run::{Argument, Job, POISON};
-use crate::rig::values::{Random, float, from_bytes, integer, mask, show};
+use crate::rig::values::{Random, float, from_bytes, mask, show};
 use crate::rig::{Device, Subject};
 use crate::{check, fail};
 use thalweg_hal::DType;
@@ -285,8 +285,8 @@ fn setup(direction: Direction, dtype: DType, output: DType, definition: &Kernel,
 }
 
 /// For each element of the result's buffer its sum, the sum of the sizes of its products, and its sum as a whole number.
-fn expected(shape: &Shape, setup: &Setup, dtype: DType) -> Vec<(f64, f64, i128)> {
-    let held = |index: usize| from_bytes(dtype, &setup.job.arguments[index].bytes);
+fn expected(shape: &Shape, setup: &Setup, dtype: DType) -> Vec<Sum> {
+    let held = |index: usize| Numbers::of(dtype, &from_bytes(dtype, &setup.job.arguments[index].bytes));
     let (first, second) = (held(0), held(1));
     let mut sums = vec![(0.0, 0.0, 0_i128); setup.places[setup.operands[2]].len as usize];
     let r = shape.input.len();
@@ -298,32 +298,22 @@ fn expected(shape: &Shape, setup: &Setup, dtype: DType) -> Vec<(f64, f64, i128)>
     ]
     .concat();
     each(&space, |point| {
+        // Millions of products are walked, so no index is put together.
         let (o, k) = point[4..].split_at(r);
-        let mut place = Vec::with_capacity(r);
+        let (n, g, c, d) = (point[0], point[1], point[2], point[3]);
+        let [x, w, y] = &setup.places;
+        let mut at = [x.at(&[n, g, d]), w.at(&[g, c, d]), y.at(&[n, g, c])].map(|at| at as i64);
         for i in 0..r {
-            let at = (o[i] * shape.stride[i] + k[i] * shape.dilation[i]) as i64 - shape.padding[i];
-            if at < 0 || at >= shape.input[i] as i64 {
+            let place = (o[i] * shape.stride[i] + k[i] * shape.dilation[i]) as i64 - shape.padding[i];
+            if place < 0 || place >= shape.input[i] as i64 {
                 return;
             }
-            place.push(at as u64);
+            at[0] += place * x.strides[3 + i];
+            at[1] += k[i] as i64 * w.strides[3 + i];
+            at[2] += o[i] as i64 * y.strides[3 + i];
         }
-        let (n, g, c, d) = (point[0], point[1], point[2], point[3]);
-        let index = [
-            [&[n, g, d], &place[..]].concat(),
-            [&[g, c, d], k].concat(),
-            [&[n, g, c], o].concat(),
-        ];
-        let at = |operand: usize| setup.places[setup.operands[operand]].at(&index[setup.operands[operand]]);
-        let (a, b) = (first[at(0)], second[at(1)]);
-        let sum = &mut sums[at(2)];
-        if dtype.is_float() {
-            let product = float(dtype, a) * float(dtype, b);
-            (sum.0, sum.1) = (sum.0 + product, sum.1 + product.abs());
-        } else {
-            sum.2 = sum
-                .2
-                .wrapping_add(integer(dtype, a).wrapping_mul(integer(dtype, b)));
-        }
+        let [a, b, result] = setup.operands.map(|operand| at[operand] as usize);
+        first.add_product(a, &second, b, &mut sums[result]);
     });
     sums
 }

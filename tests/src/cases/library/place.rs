@@ -44,7 +44,7 @@ impl Place {
         }
     }
 
-    /// Where an element lies.
+    /// Where an element lies; axes that the index does not have are at 0.
     pub(super) fn at(&self, index: &[u64]) -> usize {
         let steps = index.iter().zip(&self.strides);
         (self.first as i64 + steps.map(|(&i, &stride)| i as i64 * stride).sum::<i64>()) as usize
