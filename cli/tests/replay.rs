@@ -346,21 +346,14 @@ fn one_wrong_op_of_five_hundred_nodes_is_found_and_stands_alone() {
 
 /// Reduces a graph in text as long as the reference and the CPU differ; the text of the result.
 fn reduced_graph(place: &Place, text: &str, option: &str) -> (String, Run) {
-    let file = place.write("whole.ir", text.as_bytes());
-    let small = place.path("small.ir");
+    let file = place.write("whole.ir", text.as_bytes()).display().to_string();
+    let small = place.path("small.ir").display().to_string();
     let (bin, plugins) = (place.path("bin/thalweg"), place.plugins());
     let command = format!(
         "'{}' replay {{}} --target reference --against cpu --backend-path '{plugins}' --differs",
         bin.display()
     );
-    let args = [
-        "reduce",
-        file.to_str().unwrap(),
-        "--while",
-        &command,
-        "--out",
-        small.to_str().unwrap(),
-    ];
+    let args = ["reduce", &file, "--while", &command, "--out", &small];
     let mut reduce = place.command(&args);
     reduce
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())

@@ -55,6 +55,7 @@ const GROUPS: [Group; 9] = [
                 "files::zeroed_",
                 "files::random_",
                 "files::one_wrong_",
+                "attacks::a_flipped_bit",
                 "files::wrong_machine",
             ],
         )],

@@ -99,6 +99,38 @@ fn harm_after_the_load_is_seen_in_the_trial() {
     tried(cases.len());
 }
 
+/// One bit anywhere in the file: code, relocations, symbols, data. What the trial cannot see is loaded, and the process lives.
+/// It ends without the destructors of what was loaded: a trial does not run them.
+#[test]
+fn a_flipped_bit() {
+    const FLIPS: usize = 320;
+    if !apart("a_flipped_bit") {
+        return;
+    }
+    let place = Place::new();
+    let good = fs::read(place.build("bad", &[])).unwrap();
+    let (mut seed, mut refused) = (7_u64, 0);
+    for _ in 0..FLIPS {
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let bit = (seed >> 20) as usize % (good.len() * 8);
+        let mut bytes = good.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        place.write("bad", &bytes);
+        // A flip may change the name.
+        let row = place.rows().swap_remove(0);
+        let kept_out = row.contains("  refused: ") || row.contains("  not available: ");
+        assert!(kept_out || row.contains("  loaded: "), "bit {bit}: {row}");
+        refused += usize::from(kept_out);
+    }
+    assert!(refused > FLIPS / 20, "{refused} refused");
+    tried(FLIPS);
+    drop(place);
+    // SAFETY: this process is the test's own.
+    unsafe { libc::_exit(0) };
+}
+
 #[test]
 fn numbers_that_no_machine_has_are_not_believed() {
     let place = Place::new();

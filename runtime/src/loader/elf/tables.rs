@@ -67,6 +67,22 @@ pub(super) fn dynamic<'a>(segments: &[Segment], bytes: &'a [u8]) -> Result<Vec<&
             return Err(ElfError::Damaged("the dynamic section points outside the file"));
         }
     }
+    let words = match value(elf::DT_PLTREL) {
+        Some(REL) => 2,
+        _ => 3,
+    };
+    for (table, size, words) in [
+        (elf::DT_RELA, elf::DT_RELASZ, 3),
+        (elf::DT_REL, elf::DT_RELSZ, 2),
+        (elf::DT_JMPREL, elf::DT_PLTRELSZ, words),
+    ] {
+        let range = value(table)
+            .zip(value(size))
+            .and_then(|(at, size)| place(segments, at, size));
+        if let Some(table) = range.and_then(|range| bytes.get(range)) {
+            relocations(segments, table, words)?;
+        }
+    }
     // The first runs when the file is loaded, the last when the process ends, long after any trial.
     for function in [elf::DT_INIT, elf::DT_FINI].into_iter().filter_map(value) {
         code(segments, function, bytes)?;
@@ -99,6 +115,35 @@ pub(super) fn dynamic<'a>(segments: &[Segment], bytes: &'a [u8]) -> Result<Vec<&
         }
     }
     Ok(needed)
+}
+
+/// What `DT_PLTREL` says of relocations without an addend.
+const REL: u64 = 17;
+
+/// Checks that relocations of so many words write into the library's own memory. The system's loader does not check it, and what lies
+/// beyond is another's, in a trial by chance nobody's.
+fn relocations(segments: &[Segment], table: &[u8], words: usize) -> Result<(), ElfError> {
+    const WORD: usize = size_of::<usize>();
+    let holds = |s: &Segment, address: u64| {
+        let (start, size): (u64, u64) = (s.p_vaddr(ENDIAN).into(), s.p_memsz(ENDIAN).into());
+        let skip = address.checked_sub(start);
+        s.p_type(ENDIAN) == elf::PT_LOAD
+            && skip.is_some_and(|skip| size.checked_sub(WORD as u64).is_some_and(|last| skip <= last))
+    };
+    for entry in table.chunks_exact(words * WORD) {
+        let word = |at: usize| {
+            let bytes = entry[at * WORD..][..WORD].try_into();
+            bytes.map_or(0, usize::from_ne_bytes) as u64
+        };
+        let (address, kind) = (word(0), word(1));
+        // Kind 0 writes nothing.
+        if kind != 0 && !segments.iter().any(|segment| holds(segment, address)) {
+            return Err(ElfError::Damaged(
+                "a relocation lies outside of the file's memory",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The segment to load that holds `address` and has the permission `flag`.
