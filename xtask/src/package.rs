@@ -24,7 +24,9 @@ const PLACES: [&str; 7] = [
     "LICENSE-",
 ];
 /// Files that are text or code of one of these kinds.
-const KINDS: [&str; 9] = ["rs", "md", "toml", "h", "c", "cl", "cu", "lock", "json"];
+const KINDS: [&str; 12] = [
+    "rs", "md", "toml", "h", "c", "cl", "cu", "lock", "json", "html", "css", "js",
+];
 
 #[derive(Deserialize)]
 struct Metadata {

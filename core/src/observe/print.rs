@@ -8,7 +8,7 @@ use crate::tensor::{Repr, Tensor};
 use std::fmt;
 use std::sync::Arc;
 
-/// What [`print`] shows, in order.
+/// What [`print`](fn@print) shows, in order.
 #[derive(Debug, Default)]
 pub struct Prints {
     items: Vec<Printed>,
@@ -38,7 +38,7 @@ impl Prints {
     }
 }
 
-/// What [`print`] takes: texts, numbers, tensors, and references, tuples and slices of such.
+/// What [`print`](fn@print) takes: texts, numbers, tensors, and references, tuples and slices of such.
 pub trait Print {
     /// Adds what is shown.
     fn add(&self, to: &mut Prints);
@@ -173,7 +173,7 @@ impl Tensor {
     /// The same tensor; `look` is called with its value, now or whenever the function runs that is traced. An error of `look` becomes
     /// that of the result, and in a compiled function that of all its results, with the line of this call.
     ///
-    /// It is called as often and in the order as [`print`] prints. What it computes is not recorded, counted or differentiated.
+    /// It is called as often and in the order as [`print`](fn@print) prints. What it computes is not recorded, counted or differentiated.
     ///
     /// ```
     /// use thalweg::{Context, Tensor, jit};
