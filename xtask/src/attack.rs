@@ -126,7 +126,9 @@ pub(crate) fn run(root: &Path) -> Result<()> {
                 "lib" => command.arg("--lib"),
                 test => command.args(["--test", test]),
             };
-            command.arg("--").args(*filters).env("THALWEG_TEST_TRIED", &notes);
+            // Faults are settings of the process, which tests side by side would share.
+            command.args(["--", "--test-threads=1"]).args(*filters);
+            command.env("THALWEG_TEST_TRIED", &notes);
             let (text, _) = passed_on(&mut command)?;
             let found = Counts::of(&text);
             if found.passed + found.failed == 0 {

@@ -1,7 +1,7 @@
 //! Plugins and places that are made to do harm, not broken by accident.
 
 use super::tried::tried;
-use super::{Place, compile};
+use super::{Place, compile, mapped};
 use std::ffi::{CString, OsStr};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -316,7 +316,7 @@ fn a_plugin_is_loaded_from_the_copy_that_was_tried() {
     let path = place.build("good", &[]);
     let registry = place.registry();
     registry.get("good").unwrap();
-    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let maps = mapped();
     assert!(maps.contains("/memfd:libthalweg_good.so") && !maps.contains(path.to_str().unwrap()));
     // And one that needs a library beside it says that this is not searched.
     let place = Place::new();

@@ -1,6 +1,6 @@
 //! Several plugins, several folders, lock files, and what is remembered.
 
-use super::{Place, compile};
+use super::{Place, compile, mapped};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -139,7 +139,7 @@ fn nothing_is_loaded_before_it_is_asked_for() {
     let registry = place.registry();
     assert_eq!(registry.targets(), ["other", "wanted"]);
     assert!(registry.get("wanted").is_ok());
-    let loaded = fs::read_to_string("/proc/self/maps").unwrap();
+    let loaded = mapped();
     assert!(loaded.contains("/memfd:libthalweg_wanted.so"));
     assert!(!loaded.contains("/memfd:libthalweg_other.so"));
     assert!(
@@ -211,7 +211,7 @@ fn a_lock_file_lets_only_the_locked_content_in() {
     place.build("other", &[]);
     let registry = place.registry();
     assert!(registry.get("locked").is_ok());
-    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let maps = mapped();
     assert!(maps.contains("/memfd:libthalweg_") && !maps.contains(path.to_str().unwrap()));
     assert_eq!(
         place.texts(&registry.candidates())[1],

@@ -16,6 +16,12 @@ use thalweg_runtime::loader::{Candidate, LoaderOptions, Registry};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bad_plugins/plugin.c");
 
+/// The files that this process has mapped. Names of plugins of other tests need be no UTF-8.
+fn mapped() -> String {
+    let maps = std::fs::read("/proc/self/maps").unwrap();
+    String::from_utf8_lossy(&maps).into_owned()
+}
+
 /// A folder for one test with an empty memory of probes.
 struct Place {
     _temp: tempfile::TempDir,

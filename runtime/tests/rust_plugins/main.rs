@@ -221,10 +221,10 @@ const LAST_FIELDS: [(&str, &str, &str, &str, &str); 8] = [
     ),
     (
         "kernel",
-        "pub load_binary: unsafe extern \"C\" fn(context: Context, args: *const BinaryArgs, out: *mut u64) -> i32,",
+        "pub inspect: unsafe extern \"C\" fn(context: Context, args: *const InspectArgs) -> i32,",
         "kernel",
-        "load_binary: load_binary::<B>,",
-        "load_binary:fn(*mut c_void,*const BinaryArgs,*mut u64)->i32}",
+        "inspect: inspect::<B>,",
+        "inspect:fn(*mut c_void,*const InspectArgs)->i32}",
     ),
     (
         "program",
