@@ -1,7 +1,7 @@
 //! Every test that does harm on purpose, as a table: what was tried, and what survived.
 
 use crate::process::{cargo, passed_on};
-use crate::{Result, target};
+use crate::{Result, plugins, target};
 use std::fs;
 use std::path::Path;
 
@@ -114,6 +114,7 @@ const GROUPS: [Group; 9] = [
 /// # Errors
 /// Something did not survive; the tests cannot be built.
 pub(crate) fn run(root: &Path) -> Result<()> {
+    plugins::build(root)?;
     let notes = target(root).join("tried.txt");
     let mut rows = Vec::new();
     for Group { name, tests } in GROUPS {
