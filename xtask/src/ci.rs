@@ -144,29 +144,12 @@ pub(crate) fn programs_kept<'a>(command: &'a mut Command, root: &Path) -> &'a mu
     command
 }
 
-/// Parts of the kit for a backend that compiles each kernel with a slow compiler: whole groups, and of kernels those of f32. The tests
-/// run the others with `opencl.kernels=interpreted`. All 1813 kernels take two cores 12 minutes to compile.
-const COMPILED: [&str; 11] = [
-    "core/*",
-    "memory/*",
-    "streams/*",
-    "events/*",
-    "errors/*",
-    "programs/*",
-    "profile/*",
-    "concurrency/*",
-    "acceptance/*",
-    "kernels/*.f32*",
-    "library/*.f32*",
-];
-
-/// Judges one backend: the path of a plugin, or the name of an embedded one; by a part of the kit, or all of it.
-pub(crate) fn conform(root: &Path, backend: &str, part: Option<&str>) -> Result<()> {
+/// Judges one backend: the path of a plugin, or the name of an embedded one.
+pub(crate) fn conform(root: &Path, backend: &str) -> Result<()> {
     let thalweg = plugins::profile(root, false).join("thalweg");
     // Each process opens the devices anew.
     let jobs = std::thread::available_parallelism()?.get().min(8).to_string();
     let mut judge = command(root, thalweg, &["conform", "--jobs", &jobs, backend]);
-    judge.args(part.iter().flat_map(|part| ["--filter", part]));
     // A report without a verdict is no pass.
     let output = capture(programs_kept(&mut judge, root))?;
     let verdict = output.lines().rev().find(|line| line.contains("conformant"));
@@ -200,16 +183,9 @@ fn conform_all(root: &Path) -> Result<Skipped> {
             why: "there is no `cc`; apt-get install gcc".into(),
         });
     }
-    let parts = |backend: &String| match backend.ends_with("libthalweg_opencl.so") {
-        true => COMPILED.map(Some).to_vec(),
-        false => vec![None],
-    };
-    let runs = backends
+    let failed: Vec<_> = backends
         .iter()
-        .flat_map(|backend| parts(backend).into_iter().map(move |part| (backend, part)));
-    let failed: Vec<_> = runs
-        .filter_map(|(backend, part)| conform(root, backend, part).err())
-        .map(|error| error.to_string())
+        .filter_map(|backend| conform(root, backend).err().map(|error| error.to_string()))
         .collect();
     if failed.is_empty() {
         Ok(skipped)

@@ -106,7 +106,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     for task in ["test", "build"] {
         execute(cargo(&copy, &[task, "--package", "thalweg-acme_one"]).env("CARGO_TARGET_DIR", &build))?;
     }
-    let judged = crate::ci::conform(root, &library.display().to_string(), None);
+    let judged = crate::ci::conform(root, &library.display().to_string());
     // Programs of this build would find it there.
     fs::remove_file(&library)?;
     fs::remove_dir_all(&copy)?;
