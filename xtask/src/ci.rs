@@ -61,7 +61,7 @@ pub(crate) fn run(root: &Path, only: &[String], required: &[String]) -> Result<(
         .filter(|(name, _)| only.is_empty() || only.iter().any(|o| o == name))
     {
         println!("\n==== {name}");
-        let start = Instant::now();
+        let (start, cpu) = (Instant::now(), children());
         let result = check(root).and_then(|skips| match missing(&skips, required) {
             Some(why) => Err(why.into()),
             None => Ok(skips),
@@ -69,23 +69,24 @@ pub(crate) fn run(root: &Path, only: &[String], required: &[String]) -> Result<(
         if let Err(error) = &result {
             eprintln!("error: {error}");
         }
-        rows.push((name, start.elapsed(), result.is_ok()));
+        let cpu = children()
+            .zip(cpu)
+            .map(|(after, before)| after.saturating_sub(before));
+        rows.push((name, start.elapsed(), cpu, result.is_ok()));
         skipped.extend(result.unwrap_or_default());
     }
     println!();
-    for (name, time, passed) in &rows {
-        println!(
-            "{:6} {name:12} {:>6.1} s",
-            if *passed { "passed" } else { "FAILED" },
-            time.as_secs_f64()
-        );
+    for (name, time, cpu, passed) in &rows {
+        let verdict = if *passed { "passed" } else { "FAILED" };
+        println!("{}", line(verdict, name, *time, *cpu));
     }
-    let total: Duration = rows.iter().map(|(_, time, _)| *time).sum();
-    println!("{:6} {:12} {:>6.1} s", "", "all", total.as_secs_f64());
+    let time = rows.iter().map(|(_, time, _, _)| *time).sum();
+    let cpu = rows.iter().map(|(_, _, cpu, _)| *cpu).sum();
+    println!("{}", line("", "all", time, cpu));
     for Skip { what, why, .. } in &skipped {
         println!("SKIPPED: {what} ({why})");
     }
-    let passed = rows.iter().filter(|(_, _, passed)| *passed).count();
+    let passed = rows.iter().filter(|(_, _, _, passed)| *passed).count();
     let failed = rows.len() - passed;
     println!("{passed} passed, {failed} failed, {} skipped", skipped.len());
     if failed == 0 {
@@ -93,6 +94,26 @@ pub(crate) fn run(root: &Path, only: &[String], required: &[String]) -> Result<(
     } else {
         Err(format!("{failed} of {} steps failed", rows.len()).into())
     }
+}
+
+fn line(verdict: &str, name: &str, time: Duration, cpu: Option<Duration>) -> String {
+    let line = format!("{verdict:6} {name:12} {:>7.1} s", time.as_secs_f64());
+    match cpu {
+        Some(cpu) => format!("{line} {:>7.1} CPU s", cpu.as_secs_f64()),
+        None => line,
+    }
+}
+
+/// CPU time of all processes that this one has waited for, and of theirs; nothing where the system does not say.
+fn children() -> Option<Duration> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The name of the program, in parentheses, may hold spaces. Ticks of children are fields 16 and 17, 100 a second.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let ticks = fields.split_whitespace().skip(13).take(2);
+    let ticks: u64 = ticks
+        .map(|field| field.parse::<u64>().ok())
+        .sum::<Option<u64>>()?;
+    Some(Duration::from_millis(ticks * 10))
 }
 
 fn format(root: &Path) -> Result<Skipped> {
