@@ -214,16 +214,40 @@ impl Numbers {
         }
     }
 
-    /// Adds the product of an element and one of another operand of the same dtype.
-    fn add_product(&self, at: usize, other: &Numbers, other_at: usize, sum: &mut Sum) {
+    /// Adds `count` products of elements and those of another operand of the same dtype to as many sums; each of the three lies
+    /// at a first place and a step to the next.
+    ///
+    /// Billions of products are walked in builds that inline nothing, so these are loops over slices without iterators.
+    fn add_products(
+        &self,
+        (mut at, step): (i64, i64),
+        other: &Numbers,
+        (mut other_at, other_step): (i64, i64),
+        (sums, (mut sum_at, sum_step)): (&mut [Sum], (i64, i64)),
+        count: u64,
+    ) {
+        let mut left = count;
         match (self, other) {
             (Numbers::Real(a), Numbers::Real(b)) => {
-                let product = a[at] * b[other_at];
-                sum.0 += product;
-                sum.1 += product.abs();
+                let (a, b) = (a.as_slice(), b.as_slice());
+                while left > 0 {
+                    let product = a[at as usize] * b[other_at as usize];
+                    let sum = &mut sums[sum_at as usize];
+                    sum.0 += product;
+                    sum.1 += product.abs();
+                    (at, other_at, sum_at) = (at + step, other_at + other_step, sum_at + sum_step);
+                    left -= 1;
+                }
             }
             (Numbers::Whole(a), Numbers::Whole(b)) => {
-                sum.2 = sum.2.wrapping_add(a[at].wrapping_mul(b[other_at]));
+                let (a, b) = (a.as_slice(), b.as_slice());
+                while left > 0 {
+                    let product = a[at as usize].wrapping_mul(b[other_at as usize]);
+                    let sum = &mut sums[sum_at as usize];
+                    sum.2 = sum.2.wrapping_add(product);
+                    (at, other_at, sum_at) = (at + step, other_at + other_step, sum_at + sum_step);
+                    left -= 1;
+                }
             }
             (Numbers::Real(_), Numbers::Whole(_)) | (Numbers::Whole(_), Numbers::Real(_)) => {
                 unreachable!("operands have one dtype")
@@ -234,12 +258,12 @@ impl Numbers {
 
 /// The sum for one element.
 fn dot(a: &Numbers, b: &Numbers, places: &[Place; 3], [batch, row, column]: [u64; 3], k: u64) -> Sum {
-    let mut sum = (0.0, 0.0, 0);
-    for l in 0..k {
-        let (x, y) = (places[0].at(batch, row, l), places[1].at(batch, l, column));
-        a.add_product(x, b, y, &mut sum);
-    }
-    sum
+    let mut sum = [(0.0, 0.0, 0)];
+    let first = |place: usize, [i, j]: [u64; 2]| places[place].at(batch, i, j) as i64;
+    let (x, y) = (first(0, [row, 0]), first(1, [0, column]));
+    let steps = [places[0].strides[2], places[1].strides[1]];
+    a.add_products((x, steps[0]), b, (y, steps[1]), (&mut sum, (0, 0)), k);
+    sum[0]
 }
 
 /// Units of rounding that a sum of k products may lose, relative to the sum of their sizes.

@@ -289,31 +289,49 @@ fn expected(shape: &Shape, setup: &Setup, dtype: DType) -> Vec<Sum> {
     let held = |index: usize| Numbers::of(dtype, &from_bytes(dtype, &setup.job.arguments[index].bytes));
     let (first, second) = (held(0), held(1));
     let mut sums = vec![(0.0, 0.0, 0_i128); setup.places[setup.operands[2]].len as usize];
-    let r = shape.input.len();
+    let last = shape.input.len() - 1;
     let [co, ci] = shape.channels;
+    // Every index but the last of the output, along which places of the three tensors lie at equal steps.
     let space: Vec<u64> = [
         &[shape.samples, shape.groups, co, ci][..],
-        &shape.output,
         &shape.taps,
+        &shape.output[..last],
     ]
     .concat();
+    let [x, w, y] = &setup.places;
+    let steps = [
+        shape.stride[last] as i64 * x.strides[3 + last],
+        0,
+        y.strides[3 + last],
+    ];
     each(&space, |point| {
-        // Millions of products are walked, so no index is put together.
-        let (o, k) = point[4..].split_at(r);
+        let (k, o) = point[4..].split_at(last + 1);
         let (n, g, c, d) = (point[0], point[1], point[2], point[3]);
-        let [x, w, y] = &setup.places;
         let mut at = [x.at(&[n, g, d]), w.at(&[g, c, d]), y.at(&[n, g, c])].map(|at| at as i64);
-        for i in 0..r {
-            let place = (o[i] * shape.stride[i] + k[i] * shape.dilation[i]) as i64 - shape.padding[i];
-            if place < 0 || place >= shape.input[i] as i64 {
+        let place = |axis: usize, o: u64| {
+            (o * shape.stride[axis] + k[axis] * shape.dilation[axis]) as i64 - shape.padding[axis]
+        };
+        let inside = |axis: usize, place: i64| place >= 0 && place < shape.input[axis] as i64;
+        for axis in 0..last {
+            let place = place(axis, o[axis]);
+            if !inside(axis, place) {
                 return;
             }
-            at[0] += place * x.strides[3 + i];
-            at[1] += k[i] as i64 * w.strides[3 + i];
-            at[2] += o[i] as i64 * y.strides[3 + i];
+            at[0] += place * x.strides[3 + axis];
+            at[1] += k[axis] as i64 * w.strides[3 + axis];
+            at[2] += o[axis] as i64 * y.strides[3 + axis];
         }
-        let [a, b, result] = setup.operands.map(|operand| at[operand] as usize);
-        first.add_product(a, &second, b, &mut sums[result]);
+        at[0] += place(last, 0) * x.strides[3 + last];
+        at[1] += k[last] as i64 * w.strides[3 + last];
+        let mut range = (0..shape.output[last]).filter(|&o| inside(last, place(last, o)));
+        let Some(start) = range.next() else { return };
+        let count = 1 + range.count() as u64;
+        for operand in 0..3 {
+            at[operand] += start as i64 * steps[operand];
+        }
+        let [a, b, result] = setup.operands;
+        let of = |operand: usize| (at[operand], steps[operand]);
+        first.add_products(of(a), &second, of(b), (&mut sums, of(result)), count);
     });
     sums
 }

@@ -145,8 +145,12 @@ impl Tensor {
         (self.first as i64 + steps.sum::<i64>()) as usize
     }
 
-    pub(super) fn get(&self, batch: &[u64], row: u64, column: u64) -> f64 {
-        float(self.dtype, self.values[self.at(batch, row, column)])
+    /// The matrix of a batch index, row by row.
+    fn matrix(&self, batch: &[u64], rows: u64, columns: u64) -> Vec<f64> {
+        let row = |row| (0..columns).map(move |column| (row, column));
+        { (0..rows).flat_map(row) }
+            .map(|(row, column)| float(self.dtype, self.values[self.at(batch, row, column)]))
+            .collect()
     }
 
     /// With the strides of rows and columns at these two axes of those behind the batch, of `axes`.
@@ -170,6 +174,17 @@ pub(super) struct Problem {
     pub(super) operands: Vec<Tensor>,
     pub(super) out: Tensor,
     pub(super) scale: f64,
+}
+
+/// Sums of products and of their sizes; elements of `b` lie `step` apart. It is walked in builds that inline nothing, so without
+/// iterators.
+fn dot(a: &[f64], b: &[f64], step: usize, count: u64) -> (f64, f64) {
+    let (mut sum, mut size, mut at) = (0.0, 0.0, 0);
+    while at < count as usize {
+        let product = a[at] * b[at * step];
+        (sum, size, at) = (sum + product, size + product.abs(), at + 1);
+    }
+    (sum, size)
 }
 
 pub(super) fn accumulator(dtype: DType) -> DType {
@@ -325,15 +340,10 @@ impl Problem {
         let epsilon = narrow_epsilon(accumulate);
         let mut touched = vec![false; found.len()];
         let mut wrong = None;
-        each(&self.extents(&[queries]), |at| {
-            let (batch, i) = (&at[..self.batch.len()], at[self.batch.len()]);
+        let mut row = |batch: &[u64], i: u64, [q, k, v]: [&[f64]; 3]| {
             let (mut scores, mut off) = (Vec::with_capacity(keys as usize), 0.0_f64);
             for j in 0..keys {
-                let (mut sum, mut size) = (0.0, 0.0);
-                for d in 0..depth {
-                    let product = q.get(batch, i, d) * k.get(batch, j, d);
-                    (sum, size) = (sum + product, size + product.abs());
-                }
+                let (sum, size) = dot(&q[(i * depth) as usize..], &k[(j * depth) as usize..], 1, depth);
                 let mut score = sum * self.scale;
                 let mut rounding =
                     size * self.scale * slack(self.kind.dtype, accumulate, depth) + score.abs() * epsilon;
@@ -343,7 +353,7 @@ impl Problem {
                             score = f64::NEG_INFINITY;
                         }
                     } else {
-                        score += mask.get(batch, i, j);
+                        score += float(mask.dtype, mask.values[mask.at(batch, i, j)]);
                         rounding += score.abs() * epsilon;
                     }
                 }
@@ -360,14 +370,10 @@ impl Problem {
             let nothing = depth == 0 || scores.iter().all(|&score| score == f64::NEG_INFINITY);
             let all: f64 = weights.iter().sum();
             for e in 0..width {
-                let (mut sum, mut size) = (0.0, 0.0);
-                for (j, weight) in (0..).zip(&weights) {
-                    let part = weight * v.get(batch, j, e);
-                    (sum, size) = (sum + part, size + part.abs());
-                }
                 let (sum, size) = if nothing {
                     (0.0, 0.0)
                 } else {
+                    let (sum, size) = dot(&weights, &v[e as usize..], width as usize, keys);
                     (sum / all, size / all)
                 };
                 let place = self.out.at(batch, i, e);
@@ -387,6 +393,11 @@ impl Problem {
                     wrong = Some(format!("{batch:?}, [{i}, {e}] is {shown}, expected {sum}"));
                 }
             }
+        };
+        each(&self.batch, |batch| {
+            let q = q.matrix(batch, queries, depth);
+            let (k, v) = (k.matrix(batch, keys, depth), v.matrix(batch, keys, width));
+            (0..queries).for_each(|i| row(batch, i, [&q, &k, &v]));
         });
         if let Some(wrong) = wrong {
             fail!("{what}: {wrong}");
