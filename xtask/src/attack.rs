@@ -1,8 +1,7 @@
 //! Every test that does harm on purpose, as a table: what was tried, and what survived.
 
-use crate::process::{cargo, passed_on};
-use crate::{Result, plugins, target};
-use std::fs;
+use crate::process::exists;
+use crate::{Result, plugins, suite};
 use std::path::Path;
 
 /// A kind of attack.
@@ -112,33 +111,36 @@ const GROUPS: [Group; 9] = [
 /// Runs them all.
 ///
 /// # Errors
-/// Something did not survive; the tests cannot be built.
+/// Something did not survive; the tests cannot be built; there is no cargo-nextest, which gives each test a process of its own.
 pub(crate) fn run(root: &Path) -> Result<()> {
+    if !exists("cargo-nextest") {
+        return Err("there is no `cargo-nextest`; cargo install cargo-nextest".into());
+    }
     plugins::build(root)?;
-    let notes = target(root).join("tried.txt");
+    let (report, notes) = suite::reported(root, &["--filterset", &filter()])?;
+    judge(&report, &notes)
+}
+
+/// Prints the table of a run of tests, from its report and from what the tests noted of themselves.
+///
+/// # Errors
+/// Something did not survive, or a group did not run.
+pub(crate) fn judge(report: &str, notes: &str) -> Result<()> {
+    let tests = tests_of(report);
     let mut rows = Vec::new();
-    for Group { name, tests } in GROUPS {
-        fs::write(&notes, "")?;
-        let mut counts = Counts::default();
-        for (of, filters) in tests {
-            // As the tests are built anyway: other features would build all of it again.
-            let mut command = cargo(root, &["test", "--quiet", "--workspace", "--all-features"]);
-            match *of {
-                "lib" => command.arg("--lib"),
-                test => command.args(["--test", test]),
-            };
-            // Faults are settings of the process, which tests side by side would share.
-            command.args(["--", "--test-threads=1"]).args(*filters);
-            command.env("THALWEG_TEST_TRIED", &notes);
-            let (text, _) = passed_on(&mut command)?;
-            let found = Counts::of(&text);
-            if found.passed + found.failed == 0 {
-                return Err(format!("{name}: no test of {of} ran").into());
-            }
-            counts.passed += found.passed;
-            counts.failed += found.failed;
+    for group in &GROUPS {
+        let mut cases = Cases::default();
+        let meant = |test: &&Test| group.tests.iter().any(|(of, names)| test.is_one(of, names));
+        for test in tests.iter().filter(meant) {
+            let noted = notes.lines().filter_map(|line| test.noted(line)).max();
+            let count = noted.unwrap_or(1);
+            cases.tried += count;
+            cases.survived += if test.passed { count } else { 0 };
         }
-        rows.push((name, counts.cases(&fs::read_to_string(&notes)?)));
+        if cases.tried == 0 {
+            return Err(format!("{}: no test ran", group.name).into());
+        }
+        rows.push((group.name, cases));
     }
     println!("\n{}", table(&rows));
     match rows.iter().all(|(_, cases)| cases.tried == cases.survived) {
@@ -147,45 +149,70 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     }
 }
 
-/// Tests that passed and failed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
-    passed: u64,
-    failed: u64,
+/// What nextest selects the tests of all groups by.
+fn filter() -> String {
+    let tests = GROUPS.iter().flat_map(|group| group.tests);
+    let one = |(of, names): &(&str, &[&str])| {
+        let of = match *of {
+            "lib" => "kind(lib)".to_owned(),
+            test => format!("binary({test})"),
+        };
+        let names: Vec<_> = names.iter().map(|name| format!("test(/^{name}/)")).collect();
+        match names.is_empty() {
+            true => format!("({of})"),
+            false => format!("({of} & ({}))", names.join(" | ")),
+        }
+    };
+    tests.map(one).collect::<Vec<_>>().join(" | ")
+}
+
+/// A test that ran.
+#[derive(Debug, PartialEq, Eq)]
+struct Test<'a> {
+    /// Its binary: a package, and behind `::` a target that is not the library.
+    binary: &'a str,
+    name: &'a str,
+    passed: bool,
+}
+
+impl Test<'_> {
+    fn is_one(&self, of: &str, names: &[&str]) -> bool {
+        let target = self.binary.split_once("::").map_or("lib", |(_, target)| target);
+        target == of && (names.is_empty() || names.iter().any(|name| self.name.starts_with(name)))
+    }
+
+    /// The number of cases in a line that this test has noted: its target, its name and the number.
+    fn noted(&self, line: &str) -> Option<u64> {
+        let mut words = line.split('\t');
+        let (target, name, count) = (words.next()?, words.next()?, words.next()?);
+        let own = self.binary.rsplit("::").next()?.replace('-', "_");
+        (own == target && self.name == name).then(|| count.parse().ok())?
+    }
+}
+
+/// The tests of a report in the form of JUnit.
+fn tests_of(report: &str) -> Vec<Test<'_>> {
+    let attribute = |text: &'_ str, name: &str| -> Option<(usize, usize)> {
+        let start = text.find(&format!(" {name}=\""))? + name.len() + 3;
+        Some((start, start + text[start..].find('"')?))
+    };
+    let one = |text| {
+        let text: &str = text;
+        let head = &text[..text.find('>')?];
+        let (binary, name) = (attribute(head, "classname")?, attribute(head, "name")?);
+        Some(Test {
+            binary: &head[binary.0..binary.1],
+            name: &head[name.0..name.1],
+            passed: !text.contains("<failure") && !text.contains("<error"),
+        })
+    };
+    report.split("<testcase").skip(1).filter_map(one).collect()
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Cases {
     tried: u64,
     survived: u64,
-}
-
-impl Counts {
-    /// From all that the test harness prints.
-    fn of(text: &str) -> Counts {
-        let mut counts = Counts::default();
-        for line in text.lines().filter_map(|line| line.strip_prefix("test result: ")) {
-            let number = |of: &str| {
-                let mut parts = line.split(['.', ';']);
-                let part = parts.find_map(|part| part.trim().strip_suffix(of));
-                part.and_then(|part| part.trim().parse::<u64>().ok())
-                    .unwrap_or_default()
-            };
-            counts.passed += number("passed");
-            counts.failed += number("failed");
-        }
-        counts
-    }
-
-    /// With what tests have noted, a number a line: each such test stands for so many cases, every other for one.
-    fn cases(self, notes: &str) -> Cases {
-        let noted: Vec<u64> = notes.lines().filter_map(|line| line.parse().ok()).collect();
-        let survived = self.passed.saturating_sub(noted.len() as u64) + noted.iter().sum::<u64>();
-        Cases {
-            tried: survived + self.failed,
-            survived,
-        }
-    }
 }
 
 fn table(rows: &[(&str, Cases)]) -> String {
@@ -206,27 +233,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_results_count() {
-        let text = "running 2 tests\n\ntest result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out\n\
-                    running 5 tests\ntest result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; finished in 1.20s\n";
-        let counts = Counts::of(text);
+    fn tests_count_with_what_they_noted() {
+        let report = r#"<testsuites name="nextest-run"><testsuite name="thalweg::limits" tests="2">
+            <testcase name="windows_past_the_end" classname="thalweg::limits" time="0.1">
+            </testcase>
+            <testcase name="counts_at_the_limit" classname="thalweg::limits" time="0.2">
+                <failure message="a panic" type="test failure">text</failure>
+            </testcase></testsuite><testsuite name="thalweg-hal" tests="1">
+            <testcase name="kit::file::modes" classname="thalweg-hal" time="0.1"/></testsuite></testsuites>"#;
+        let tests = tests_of(report);
+        let test = |binary, name, passed| Test { binary, name, passed };
         assert_eq!(
-            counts,
-            Counts {
-                passed: 15,
-                failed: 2
-            }
+            tests,
+            [
+                test("thalweg::limits", "windows_past_the_end", true),
+                test("thalweg::limits", "counts_at_the_limit", false),
+                test("thalweg-hal", "kit::file::modes", true),
+            ]
         );
-        assert_eq!(Counts::of("error: could not compile"), Counts::default());
-        // Two of the fifteen stand for many.
-        let cases = counts.cases("320\n12\n");
-        assert_eq!(
-            cases,
-            Cases {
-                tried: 13 + 332 + 2,
-                survived: 13 + 332
-            }
-        );
+        assert!(tests[0].is_one("limits", &["counts_", "windows_"]));
+        assert!(!tests[0].is_one("limits", &["counts_"]) && !tests[0].is_one("depth", &[]));
+        assert!(tests[2].is_one("lib", &["kit::file::"]) && !tests[0].is_one("lib", &[]));
+        assert_eq!(tests[0].noted("limits\twindows_past_the_end\t320"), Some(320));
+        assert_eq!(tests[0].noted("depth\twindows_past_the_end\t320"), None);
+        assert_eq!(tests[2].noted("thalweg_hal\tkit::file::modes\t12"), Some(12));
+        let error = judge(report, "").unwrap_err().to_string();
+        assert_eq!(error, format!("{}: no test ran", GROUPS[0].name));
     }
 
     #[test]

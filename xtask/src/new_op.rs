@@ -1,7 +1,7 @@
 //! The recipe for a scalar op, carried out on a copy of the workspace.
 
-use crate::process::{cargo, run as execute};
-use crate::{Result, files, header, target};
+use crate::process::{cargo, command, run as execute};
+use crate::{Result, files, header, plugins, target};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -112,41 +112,27 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     fs::write(&manifest, own)?;
     header::run(&copy, false)?;
     let build = target(root);
-    let method = format!("::{OP} ");
-    let cases = format!("kernels/scalar.{OP}.*");
-    let steps: [&[&str]; 5] = [
-        &[
-            "test",
-            "--lib",
-            "--package",
-            "thalweg-hal",
-            "--all-features",
-            "interpreter",
-        ],
-        &["test", "--lib", "--package", "thalweg-cstyle", "every_op"],
-        &[
-            "test",
-            "--lib",
-            "--package",
-            "thalweg",
-            "--all-features",
-            "every_scalar_op",
-        ],
-        &["test", "--doc", "--package", "thalweg", "--all-features", &method],
-        &[
-            "run",
-            "--package",
-            "thalweg-cli",
-            "--",
-            "conform",
-            "cpu",
-            "--filter",
-            &cases,
-        ],
+    let (method, cases) = (format!("::{OP} "), format!("kernels/scalar.{OP}.*"));
+    // The same packages in each step: others would enable other features of what they share, which is then built again.
+    let packages = ["thalweg-hal", "thalweg-cstyle", "thalweg", "thalweg-cli"];
+    let packages = packages.iter().flat_map(|package| ["--package", package]);
+    let packages: Vec<&str> = packages.chain(["--all-features"]).collect();
+    let tests = ["--", "interpreter", "every_op", "every_scalar_op"];
+    let steps: [(&[&str], &[&str]); 3] = [
+        (&["test", "--lib"], &tests),
+        (&["test", "--doc"], &["--", &method]),
+        (&["build", "--bin", "thalweg"], &[]),
     ];
-    for step in steps {
-        execute(cargo(&copy, step).env("CARGO_TARGET_DIR", &build))?;
+    for (first, last) in steps {
+        let step = [first, &packages, last].concat();
+        execute(cargo(&copy, &step).env("CARGO_TARGET_DIR", &build))?;
     }
+    let thalweg = plugins::profile(root, false).join("thalweg");
+    execute(&mut command(
+        &copy,
+        thalweg,
+        &["conform", "cpu", "--filter", &cases],
+    ))?;
     fs::remove_dir_all(&copy)?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Runs every test, and counts what ran: a test that its machine cannot run has not passed.
 
 use crate::process::{cargo, exists, passed_on, run as execute, shown};
-use crate::{Result, ci, plugins, target};
+use crate::{Result, attack, ci, plugins, target};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ impl Counts {
 /// Builds the plugins that tests load, then runs every test of the workspace and every example in the documentation.
 pub(crate) fn run(root: &Path, required: &[String]) -> Result<Vec<Skip>> {
     plugins::build(root)?;
-    let notes = target(root).join("skipped-tests.txt");
+    let notes = notes(root);
     let counts = if exists("cargo-nextest") {
         let main = nextest(root, &notes)?;
         main.and(by_cargo(root, &["--doc"], &notes)?)
@@ -115,32 +115,53 @@ fn noting<'a>(command: &'a mut Command, root: &Path, notes: &Path) -> Result<&'a
     Ok(ci::programs_kept(command, root).env("THALWEG_TEST_SKIPPED", notes))
 }
 
+/// Runs every test, and judges those that do harm on purpose.
 fn nextest(root: &Path, notes: &Path) -> Result<Counts> {
+    let (report, tried) = reported(root, &[])?;
+    let counts = of_report(&report).ok_or("the report of cargo-nextest has no counts")?;
+    let counts = counts.without(&fs::read_to_string(notes)?);
+    match attack::judge(&report, &tried) {
+        Err(error) if counts.failed == 0 => Err(error),
+        _ => Ok(counts),
+    }
+}
+
+/// Runs tests by cargo-nextest. Returns its report, and what tests noted of how many cases they tried.
+///
+/// # Errors
+/// No test ran; the runner failed and no test did.
+pub(crate) fn reported(root: &Path, selected: &[&str]) -> Result<(String, String)> {
     let report: PathBuf = root.join("target/nextest/default/junit.xml");
     if report.exists() {
         fs::remove_file(&report)?;
     }
-    let mut command = cargo(
-        root,
-        &[
-            "nextest",
-            "run",
-            "--workspace",
-            "--all-features",
-            "--no-fail-fast",
-        ],
-    );
-    let ended = execute(noting(&mut command, root, notes)?);
+    let notes = notes(root);
+    let tried = target(root).join("tried.txt");
+    fs::write(&tried, "")?;
+    let all = [
+        "nextest",
+        "run",
+        "--workspace",
+        "--all-features",
+        "--no-fail-fast",
+    ];
+    let mut command = cargo(root, &[&all, selected].concat());
+    noting(&mut command, root, &notes)?.env("THALWEG_TEST_TRIED", &tried);
+    let ended = execute(&mut command);
     let Ok(report) = fs::read_to_string(&report) else {
         // It has not come so far.
         ended?;
         return Err(format!("`{}` wrote no report", shown(&command)).into());
     };
-    let counts = of_report(&report).ok_or("the report of cargo-nextest has no counts")?;
-    if counts.failed == 0 {
+    if of_report(&report).is_some_and(|counts| counts.failed == 0) {
         ended?;
     }
-    Ok(counts.without(&fs::read_to_string(notes)?))
+    Ok((report, fs::read_to_string(tried)?))
+}
+
+/// Where tests note what they leave out.
+fn notes(root: &Path) -> PathBuf {
+    target(root).join("skipped-tests.txt")
 }
 
 /// The counts of a report in the form of JUnit.
