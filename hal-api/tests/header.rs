@@ -95,9 +95,8 @@ fn layouts() -> BTreeMap<String, (usize, usize)> {
         KernelDesc { name, outer, inner, params, param_count, scalars, scalar_count, nodes, node_count }
         LibraryDesc { op, dtype_count, dtypes, attributes, epilogue }
         CompileArgs { device, source, options }
-        BinaryArgs { device, source, ptr, len }
         InspectArgs { kernel, program, part, buffer, capacity, len, programs }
-        KernelTable { supports, compile, release, export_binary, load_binary, inspect }
+        KernelTable { supports, compile, release, inspect }
         ProgramScalar { packet, scalar, argument, reserved }
         ProgramDependency { packet, earlier }
         ProgramInput { buffer, offset }

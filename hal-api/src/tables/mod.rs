@@ -30,7 +30,7 @@ pub use self::core::{BackendInfo, CoreTable};
 pub use device::{Capability, DeviceOptions, DeviceProperties, DeviceTable, Kind, PropertyKey};
 pub use event::{ElapsedArgs, EventArgs, EventStreamArgs, EventTable, EventWaitArgs};
 pub use host::{HostApi, LogLevel, LogRecord, Notice, NoticeKind, ParallelArgs, TraceSpan};
-pub use kernel::{BinaryArgs, CompileArgs, InspectArgs, KernelPart, KernelTable};
+pub use kernel::{CompileArgs, InspectArgs, KernelPart, KernelTable};
 pub use layout::LAYOUT;
 pub use memory::{
     AllocArgs, Copy, Fill, ImportArgs, MemoryInfo, MemoryRange, MemoryStatistics, MemoryTable, MemoryUse,
