@@ -85,7 +85,8 @@ unsafe extern "C" fn inspect(context: Context, args: *const InspectArgs) -> i32 
             // What is below has succeeded, so it has written there.
             let length = arg(args)?.len.read();
             if length > MOST {
-                let text = format!("inspect: the backend says that a part has {length} bytes; write its length");
+                let text =
+                    format!("inspect: the backend says that a part has {length} bytes; write its length");
                 layer.found(Report::plugin(Code::WrongSize, text))?;
             }
             Ok(())
