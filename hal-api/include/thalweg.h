@@ -145,21 +145,21 @@ struct thalweg_backend_api {
 
 /* Names a table. All tables are at version 1. */
 enum thalweg_table_id {
-    /* thalweg_core_table. */
+    /* Who it is, and the text of its last error: thalweg_core_table. */
     THALWEG_TABLE_ID_CORE = 1,
-    /* thalweg_device_table. */
+    /* Devices: thalweg_device_table. */
     THALWEG_TABLE_ID_DEVICE = 2,
-    /* thalweg_memory_table. */
+    /* Memory: thalweg_memory_table. */
     THALWEG_TABLE_ID_MEMORY = 3,
-    /* thalweg_stream_table. */
+    /* Streams: thalweg_stream_table. */
     THALWEG_TABLE_ID_STREAM = 4,
-    /* thalweg_event_table. */
+    /* Events: thalweg_event_table. */
     THALWEG_TABLE_ID_EVENT = 5,
-    /* thalweg_kernel_table. */
+    /* Kernels: thalweg_kernel_table. A backend without it only moves memory. */
     THALWEG_TABLE_ID_KERNEL = 6,
-    /* thalweg_program_table. */
+    /* Programs: thalweg_program_table. */
     THALWEG_TABLE_ID_PROGRAM = 7,
-    /* thalweg_profile_table. */
+    /* Profiles: thalweg_profile_table. */
     THALWEG_TABLE_ID_PROFILE = 8
 };
 
@@ -1687,6 +1687,29 @@ struct thalweg_profile_table {
     "ProfileCounter{name:[u8;48],unit:[u8;16],value:u64}" \
     "ProfileCountersArgs{device:u64,out:*mut ProfileCounter,capacity:usize,count:*mut usize}" \
     "ProfileTable{start:fn(*mut c_void,*const ProfileStartArgs)->i32,stop:fn(*mut c_void,u64)->i32,correlate:fn(*mut c_void,u64)->i32,drain:fn(*mut c_void,*const ProfileDrainArgs)->i32,counters:fn(*mut c_void,*const ProfileCountersArgs)->i32}"
+
+/* Puts the manifest into the file, once, outside of functions. `facts` are the lines that are the plugin's own:
+ *
+ *   THALWEG_MANIFEST("name=acme\nkind=gpu\nversion=1.0.0");
+ *
+ * For compilers that write ELF files; they take strings of any length. */
+#ifdef THALWEG_MANIFEST_ARCH
+#elif defined(__x86_64__)
+#define THALWEG_MANIFEST_ARCH "x86_64"
+#elif defined(__aarch64__)
+#define THALWEG_MANIFEST_ARCH "aarch64"
+#endif
+#define THALWEG_MANIFEST_TEXT(facts) \
+    facts "\nabi=" THALWEG_MANIFEST_ABI_TEXT "\narch=" THALWEG_MANIFEST_ARCH "\nlayout=" THALWEG_MANIFEST_LAYOUT "\n"
+#define THALWEG_MANIFEST(facts) \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverlength-strings\"") \
+    __attribute__((used, aligned(4), section(THALWEG_MANIFEST_SECTION))) static const struct { \
+        uint32_t name_size, text_size, type; \
+        char name[8]; \
+        char text[sizeof THALWEG_MANIFEST_TEXT(facts)]; \
+    } thalweg_manifest_note = {8, sizeof THALWEG_MANIFEST_TEXT(facts) - 1, THALWEG_MANIFEST_NOTE_TYPE, "thalweg", \
+                               THALWEG_MANIFEST_TEXT(facts)}; \
+    _Pragma("GCC diagnostic pop") struct thalweg_backend_api
 
 #ifdef __cplusplus
 }
