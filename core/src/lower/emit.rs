@@ -387,18 +387,20 @@ impl<'a> Emitter<'a> {
             .iter()
             .map(|&axis| self.selection.space[axis] as u64)
             .collect();
-        let strides: Vec<Vec<i64>> = (self.bindings.iter())
-            .map(|binding| {
-                self.axes
-                    .iter()
-                    .map(|&axis| binding.address.coefficient(axis))
-                    .collect()
-            })
-            .collect();
+        let strides = self.strides();
         let folded = super::fold::fold(&mut self.kernel, extents, strides);
         let arguments = self.arguments(&folded.strides);
         let step = self.launch(Source::Kernel(self.kernel.clone()), folded.extents, arguments);
         (step, self.of)
+    }
+
+    /// Of each binding along the axes of the space.
+    fn strides(&self) -> Vec<Vec<i64>> {
+        let along = |binding: &Binding| {
+            let axes = self.axes.iter();
+            axes.map(|&axis| binding.address.coefficient(axis)).collect()
+        };
+        self.bindings.iter().map(along).collect()
     }
 
     /// One argument for each binding, with strides where the parameter is strided.
@@ -462,17 +464,8 @@ impl<'a> Emitter<'a> {
             }
             op = with;
         }
-        let strides: Vec<Vec<i64>> = (self.bindings.iter())
-            .map(|binding| {
-                self.axes
-                    .iter()
-                    .map(|&axis| binding.address.coefficient(axis))
-                    .collect()
-            })
-            .collect();
-        launch
-            .arguments
-            .extend(self.arguments(&strides).into_iter().skip(1));
+        let rest = self.arguments(&self.strides());
+        launch.arguments.extend(rest.into_iter().skip(1));
         launch.scalars.append(&mut self.scalars);
         let tag = self.lowering.graph.node(self.selection.root).tag;
         let step = library::step((op, launch), self.lowering.support, tag);
