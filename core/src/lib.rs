@@ -82,7 +82,8 @@ pub mod log;
 mod lower;
 pub mod observe;
 pub mod ops;
-mod options;
+#[doc(hidden)]
+pub mod options;
 pub mod random;
 mod record;
 pub mod session;

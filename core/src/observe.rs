@@ -50,15 +50,13 @@ pub use crate::dump::{
 pub use crate::error::DumpError;
 pub use crate::exec::effects::{PrintItem, Printout};
 pub use crate::exec::values::Watched;
-#[doc(hidden)]
-pub use crate::options::by_name;
+pub use crate::options::by_name::{OptionKey, near};
 pub use crate::record::error::ProfileError;
 pub use crate::record::recording;
 pub use crate::record::recording::SpanKind;
 pub use crate::types::call::{CallInfo, Phase, Port};
 pub use crate::types::statistics::Statistics;
 pub use crate::types::text::numbers;
-pub use by_name::{OptionKey, near};
 pub use dump::Dump;
 pub use memory::{
     Block, BlockRange, Change, LiveBuffer, MemoryChange, MemorySnapshot, memory_snapshot,

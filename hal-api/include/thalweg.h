@@ -61,7 +61,6 @@ typedef struct thalweg_param_desc thalweg_param_desc;
 typedef struct thalweg_kernel_desc thalweg_kernel_desc;
 typedef struct thalweg_library_desc thalweg_library_desc;
 typedef struct thalweg_compile_args thalweg_compile_args;
-typedef struct thalweg_binary_args thalweg_binary_args;
 typedef struct thalweg_inspect_args thalweg_inspect_args;
 typedef struct thalweg_kernel_table thalweg_kernel_table;
 typedef struct thalweg_program_scalar thalweg_program_scalar;
@@ -146,21 +145,21 @@ struct thalweg_backend_api {
 
 /* Names a table. All tables are at version 1. */
 enum thalweg_table_id {
-    /* thalweg_core_table. */
+    /* Who it is, and the text of its last error: thalweg_core_table. */
     THALWEG_TABLE_ID_CORE = 1,
-    /* thalweg_device_table. */
+    /* Devices: thalweg_device_table. */
     THALWEG_TABLE_ID_DEVICE = 2,
-    /* thalweg_memory_table. */
+    /* Memory: thalweg_memory_table. */
     THALWEG_TABLE_ID_MEMORY = 3,
-    /* thalweg_stream_table. */
+    /* Streams: thalweg_stream_table. */
     THALWEG_TABLE_ID_STREAM = 4,
-    /* thalweg_event_table. */
+    /* Events: thalweg_event_table. */
     THALWEG_TABLE_ID_EVENT = 5,
-    /* thalweg_kernel_table. */
+    /* Kernels: thalweg_kernel_table. A backend without it only moves memory. */
     THALWEG_TABLE_ID_KERNEL = 6,
-    /* thalweg_program_table. */
+    /* Programs: thalweg_program_table. */
     THALWEG_TABLE_ID_PROGRAM = 7,
-    /* thalweg_profile_table. */
+    /* Profiles: thalweg_profile_table. */
     THALWEG_TABLE_ID_PROFILE = 8
 };
 
@@ -423,10 +422,8 @@ enum thalweg_capability {
     THALWEG_CAPABILITY_PRIORITY = 1 << 7,
     /* Reductions give the same bits on every run. */
     THALWEG_CAPABILITY_DETERMINISTIC = 1 << 8,
-    /* Kernel binaries can be exported and loaded. */
-    THALWEG_CAPABILITY_BINARY = 1 << 9,
     /* Kernels may move and cast f8e4m3 and f8e5m2. */
-    THALWEG_CAPABILITY_F8 = 1 << 10
+    THALWEG_CAPABILITY_F8 = 1 << 9
 };
 
 /* What a device is. Texts are UTF-8, padded with zeros; 0 stands for a number that does not
@@ -1263,18 +1260,6 @@ struct thalweg_compile_args {
     thalweg_str options;
 };
 
-/* Arguments of thalweg_kernel_table.load_binary. */
-struct thalweg_binary_args {
-    /* Device handle. */
-    uint64_t device;
-    /* What the binary was compiled from. */
-    thalweg_source source;
-    /* First byte. */
-    const uint8_t *ptr;
-    /* Bytes. */
-    size_t len;
-};
-
 /* What thalweg_kernel_table.inspect shows of a program. */
 enum thalweg_kernel_part {
     /* The text that the device's compiler was given, in UTF-8. */
@@ -1322,12 +1307,6 @@ struct thalweg_kernel_table {
     int32_t (*compile)(thalweg_context context, const thalweg_compile_args *args, uint64_t *out);
     /* Frees a kernel; work that was submitted with it goes on. */
     int32_t (*release)(thalweg_context context, uint64_t kernel);
-    /* Copies the compiled form to `buffer` (at most `capacity` bytes) and writes its full
-     * length. Good for the same device, driver and backend version only. */
-    int32_t (*export_binary)(thalweg_context context, uint64_t kernel, uint8_t *buffer, size_t capacity, size_t *len);
-    /* A kernel from what thalweg_kernel_table.export_binary wrote;
-     * `THALWEG_STATUS_COMPILE_FAILED` when it does not fit. */
-    int32_t (*load_binary)(thalweg_context context, const thalweg_binary_args *args, uint64_t *out);
     /* What the backend made of a kernel. It is for people who look for a fault, and costs
      * programs that do not ask nothing. `THALWEG_STATUS_UNSUPPORTED` and why for a part that the
      * program does not have, such as the source of one that was not written. */
@@ -1693,9 +1672,8 @@ struct thalweg_profile_table {
     "KernelDesc{name:Str,outer:u32,inner:u32,params:*const ParamDesc,param_count:usize,scalars:*const u32,scalar_count:usize,nodes:*const NodeDesc,node_count:usize}" \
     "LibraryDesc{op:u32,dtype_count:u32,dtypes:[u32;8],attributes:[i64;24],epilogue:*const KernelDesc}" \
     "CompileArgs{device:u64,source:Source,options:Str}" \
-    "BinaryArgs{device:u64,source:Source,ptr:*const u8,len:usize}" \
     "InspectArgs{kernel:u64,program:u32,part:u32,buffer:*mut u8,capacity:usize,len:*mut usize,programs:*mut usize}" \
-    "KernelTable{supports:fn(*mut c_void,*const CompileArgs)->i32,compile:fn(*mut c_void,*const CompileArgs,*mut u64)->i32,release:fn(*mut c_void,u64)->i32,export_binary:fn(*mut c_void,u64,*mut u8,usize,*mut usize)->i32,load_binary:fn(*mut c_void,*const BinaryArgs,*mut u64)->i32,inspect:fn(*mut c_void,*const InspectArgs)->i32}" \
+    "KernelTable{supports:fn(*mut c_void,*const CompileArgs)->i32,compile:fn(*mut c_void,*const CompileArgs,*mut u64)->i32,release:fn(*mut c_void,u64)->i32,inspect:fn(*mut c_void,*const InspectArgs)->i32}" \
     "ProgramScalar{packet:u32,scalar:u32,argument:u32,reserved:u32}" \
     "ProgramDependency{packet:u32,earlier:u32}" \
     "ProgramInput{buffer:u64,offset:u64}" \
@@ -1709,6 +1687,29 @@ struct thalweg_profile_table {
     "ProfileCounter{name:[u8;48],unit:[u8;16],value:u64}" \
     "ProfileCountersArgs{device:u64,out:*mut ProfileCounter,capacity:usize,count:*mut usize}" \
     "ProfileTable{start:fn(*mut c_void,*const ProfileStartArgs)->i32,stop:fn(*mut c_void,u64)->i32,correlate:fn(*mut c_void,u64)->i32,drain:fn(*mut c_void,*const ProfileDrainArgs)->i32,counters:fn(*mut c_void,*const ProfileCountersArgs)->i32}"
+
+/* Puts the manifest into the file, once, outside of functions. `facts` are the lines that are the plugin's own:
+ *
+ *   THALWEG_MANIFEST("name=acme\nkind=gpu\nversion=1.0.0");
+ *
+ * For compilers that write ELF files; they take strings of any length. */
+#ifdef THALWEG_MANIFEST_ARCH
+#elif defined(__x86_64__)
+#define THALWEG_MANIFEST_ARCH "x86_64"
+#elif defined(__aarch64__)
+#define THALWEG_MANIFEST_ARCH "aarch64"
+#endif
+#define THALWEG_MANIFEST_TEXT(facts) \
+    facts "\nabi=" THALWEG_MANIFEST_ABI_TEXT "\narch=" THALWEG_MANIFEST_ARCH "\nlayout=" THALWEG_MANIFEST_LAYOUT "\n"
+#define THALWEG_MANIFEST(facts) \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverlength-strings\"") \
+    __attribute__((used, aligned(4), section(THALWEG_MANIFEST_SECTION))) static const struct { \
+        uint32_t name_size, text_size, type; \
+        char name[8]; \
+        char text[sizeof THALWEG_MANIFEST_TEXT(facts)]; \
+    } thalweg_manifest_note = {8, sizeof THALWEG_MANIFEST_TEXT(facts) - 1, THALWEG_MANIFEST_NOTE_TYPE, "thalweg", \
+                               THALWEG_MANIFEST_TEXT(facts)}; \
+    _Pragma("GCC diagnostic pop") struct thalweg_backend_api
 
 #ifdef __cplusplus
 }

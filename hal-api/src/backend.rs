@@ -319,18 +319,6 @@ pub trait Device: Send + Sync + Sized + 'static {
     /// Compiles. `options` are `key=value` lines; unknown ones are an error.
     fn compile(&self, source: &Source<'_>, options: &str) -> Result<Self::Kernel>;
 
-    /// The compiled form as bytes, for [`Device::load_binary`] of the same device, driver and backend version.
-    fn export_binary(&self, kernel: &Self::Kernel) -> Result<Vec<u8>> {
-        let _ = kernel;
-        Err(Error::unsupported("this device does not export kernels"))
-    }
-
-    /// A kernel from its compiled form; `source` is what it was compiled from.
-    fn load_binary(&self, source: &Source<'_>, binary: &[u8]) -> Result<Self::Kernel> {
-        let _ = (source, binary);
-        Err(Error::unsupported("this device does not load kernels"))
-    }
-
     /// How many programs the kernel became until now: see [`tables::InspectArgs`].
     fn programs(&self, kernel: &Self::Kernel) -> usize {
         let _ = kernel;

@@ -33,134 +33,131 @@ use crate::kit::checks::Signature;
 use crate::status::{Error, Result};
 use conv::Direction;
 
-/// A library op.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum LibraryOp {
+/// Defines the library ops. A row has the variant with its attributes, the code and the name, then two columns:
+///
+/// - what the op is: `kernel(definition)`, one kernel of the IR with the op's launch, or `kernels(count, signature)`, as many kernels
+///   with temporaries between them, and what a launch of the op itself must match;
+/// - `map`, where the results may go through an epilogue, whose input has the dtype `accumulate`, or `plain`.
+///
+/// Dtypes and parameters are no columns, because they follow from attributes: [`LibraryOp::signature`] says them.
+macro_rules! library_ops {
+    ($($(#[$doc:meta])* $op:ident($attributes:ident) = $code:ident, $name:expr, $form:ident($($of:tt)*), $epilogue:ident;)*) => {
+        /// A library op.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        pub enum LibraryOp { $($(#[$doc])* $op($attributes),)* }
+
+        impl LibraryOp {
+            /// The name in messages and profiles.
+            pub const fn name(&self) -> &'static str {
+                match self { $(LibraryOp::$op(_) => $name,)* }
+            }
+
+            /// Dtype of the value that an epilogue is given, and the epilogue; `None` for an op that takes none.
+            const fn mapped(&self) -> Option<(DType, &Option<Kernel>)> {
+                match self { $(LibraryOp::$op(op) => library_ops!(@mapped $epilogue op),)* }
+            }
+
+            const fn epilogue_mut(&mut self) -> Option<&mut Option<Kernel>> {
+                match self { $(LibraryOp::$op(op) => library_ops!(@place $epilogue op),)* }
+            }
+
+            /// The same computation in the IR, with the same launch.
+            ///
+            /// # Errors
+            /// `InvalidArgument` when an attribute, a dtype or the epilogue breaks a rule of the op; `Unsupported` for
+            /// [`LibraryOp::Sort`] and [`LibraryOp::Attention`], which are [`Sort::lowered`] and [`Attention::lowered`] to several
+            /// kernels.
+            pub fn definition(&self) -> Result<Kernel> {
+                match self { $(LibraryOp::$op(op) => library_ops!(@definition $form $name, op, $($of)*),)* }
+            }
+
+            /// What a launch must match.
+            ///
+            /// # Errors
+            /// `InvalidArgument` when an attribute, a dtype or the epilogue breaks a rule of the op.
+            pub fn signature(&self) -> Result<Signature> {
+                match self { $(LibraryOp::$op(op) => library_ops!(@signature $form op, $($of)*),)* }
+            }
+
+            /// The ABI form; borrow it with [`OwnedLibrary::desc`].
+            pub fn encode(&self) -> OwnedLibrary {
+                match self { $(LibraryOp::$op(op) => op.encode($code, self.epilogue()),)* }
+            }
+
+            /// Reads the ABI form and checks it.
+            ///
+            /// # Errors
+            /// `Unsupported` for an op that this version does not know, `InvalidArgument` for a form that is none.
+            ///
+            /// # Safety
+            /// `desc.epilogue` is null or as [`decode`](crate::ir::decode) asks.
+            pub unsafe fn decode(desc: &LibraryDesc) -> Result<LibraryOp> {
+                let op = match desc.op {
+                    $($code => LibraryOp::$op($attributes::decode(desc, $name)?),)*
+                    code => {
+                        return Err(Error::unsupported(format!("library op {code} is not known to this version")));
+                    }
+                };
+                if op.mapped().is_none() && !desc.epilogue.is_null() {
+                    return refuse(op.name(), "it has no epilogue");
+                }
+                // SAFETY: the caller vouches for the epilogue.
+                let epilogue = unsafe { desc.map(op.name()) }?;
+                let op = epilogue.and_then(|map| op.with_epilogue(map)).unwrap_or(op);
+                op.signature()?;
+                Ok(op)
+            }
+        }
+    };
+    (@mapped map $op:ident) => { Some(($op.accumulate, &$op.epilogue)) };
+    (@mapped plain $op:ident) => {{ let _ = $op; None }};
+    (@place map $op:ident) => { Some(&mut $op.epilogue) };
+    (@place plain $op:ident) => {{ let _ = $op; None }};
+    (@definition kernel $name:expr, $op:ident, $definition:expr) => { $definition($op) };
+    (@definition kernels $name:expr, $op:ident, $count:literal, $signature:expr) => {{
+        let _ = $op;
+        Err(Error::unsupported(format!("{} has no definition in one kernel; lower it to its {}", $name, $count)))
+    }};
+    (@signature kernel $op:ident, $definition:expr) => { $definition($op).map(|kernel| Signature::of(&kernel)) };
+    (@signature kernels $op:ident, $count:literal, $signature:expr) => { $signature($op) };
+}
+
+library_ops! {
     /// Batched matrix product.
-    Matmul(Matmul),
+    Matmul(Matmul) = MATMUL, matmul::NAME, kernel(Matmul::definition), map;
     /// Convolution in one to three spatial axes.
-    Conv(Conv),
+    Conv(Conv) = CONV, Direction::Forward.name(), kernel(Conv::forward), map;
     /// The gradient of [`LibraryOp::Conv`] with respect to its input: a transposed convolution.
-    ConvGradInput(Conv),
+    ConvGradInput(Conv) = CONV_GRAD_INPUT, Direction::GradInput.name(), kernel(Conv::grad_input), map;
     /// The gradient of [`LibraryOp::Conv`] with respect to its weight.
-    ConvGradWeight(Conv),
+    ConvGradWeight(Conv) = CONV_GRAD_WEIGHT, Direction::GradWeight.name(), kernel(Conv::grad_weight), map;
     /// Updates written to, or combined with, places given by indices along one axis.
-    Scatter(Scatter),
+    Scatter(Scatter) = SCATTER, scatter::NAME, kernel(Scatter::definition), plain;
     /// Cumulative sum, product, maximum or minimum along one axis.
-    Scan(Scan),
+    Scan(Scan) = SCAN, scan::NAME, kernel(Scan::definition), plain;
     /// Sorted values and their indices along one axis.
-    Sort(Sort),
+    Sort(Sort) = SORT, sort::NAME, kernels("two", Sort::signature), plain;
     /// Values gathered by the softmax of the products of queries and keys.
-    Attention(Attention),
+    Attention(Attention) = ATTENTION, attention::NAME, kernels("three", Attention::signature), plain;
 }
 
 impl LibraryOp {
-    /// The name in messages and profiles.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            LibraryOp::Matmul(_) => "matmul",
-            LibraryOp::Conv(_) => "conv",
-            LibraryOp::ConvGradInput(_) => "conv_grad_input",
-            LibraryOp::ConvGradWeight(_) => "conv_grad_weight",
-            LibraryOp::Scatter(_) => "scatter",
-            LibraryOp::Scan(_) => "scan",
-            LibraryOp::Sort(_) => "sort",
-            LibraryOp::Attention(_) => "attention",
-        }
-    }
-
     /// The map that is applied to each result, if there is one. A backend that supports the op with a map sums as it does without.
     pub fn epilogue(&self) -> Option<&Kernel> {
-        match self {
-            LibraryOp::Matmul(op) => op.epilogue.as_ref(),
-            LibraryOp::Conv(op) | LibraryOp::ConvGradInput(op) | LibraryOp::ConvGradWeight(op) => {
-                op.epilogue.as_ref()
-            }
-            LibraryOp::Scatter(_) | LibraryOp::Scan(_) | LibraryOp::Sort(_) | LibraryOp::Attention(_) => None,
-        }
+        self.mapped()?.1.as_ref()
     }
 
-    /// The same computation in the IR, with the same launch.
-    ///
-    /// # Errors
-    /// `InvalidArgument` when an attribute, a dtype or the epilogue breaks a rule of the op; `Unsupported` for
-    /// [`LibraryOp::Sort`] and [`LibraryOp::Attention`], which are [`Sort::lowered`] and [`Attention::lowered`] to several kernels.
-    pub fn definition(&self) -> Result<Kernel> {
-        match self {
-            LibraryOp::Matmul(op) => op.definition(),
-            LibraryOp::Conv(op) => op.definition(Direction::Forward),
-            LibraryOp::ConvGradInput(op) => op.definition(Direction::GradInput),
-            LibraryOp::ConvGradWeight(op) => op.definition(Direction::GradWeight),
-            LibraryOp::Scatter(op) => op.definition(),
-            LibraryOp::Scan(op) => op.definition(),
-            LibraryOp::Sort(_) => Err(Error::unsupported(
-                "sort has no definition in one kernel; lower it to its two",
-            )),
-            LibraryOp::Attention(_) => Err(Error::unsupported(
-                "attention has no definition in one kernel; lower it to its three",
-            )),
-        }
+    /// Dtype of the value that an epilogue is given, its parameter 0; `None` for an op that takes no epilogue.
+    pub fn epilogue_dtype(&self) -> Option<DType> {
+        Some(self.mapped()?.0)
     }
 
-    /// What a launch must match.
-    ///
-    /// # Errors
-    /// `InvalidArgument` when an attribute, a dtype or the epilogue breaks a rule of the op.
-    pub fn signature(&self) -> Result<Signature> {
-        match self {
-            LibraryOp::Matmul(_)
-            | LibraryOp::Conv(_)
-            | LibraryOp::ConvGradInput(_)
-            | LibraryOp::ConvGradWeight(_)
-            | LibraryOp::Scatter(_)
-            | LibraryOp::Scan(_) => self.definition().map(|kernel| Signature::of(&kernel)),
-            LibraryOp::Sort(op) => op.signature(),
-            LibraryOp::Attention(op) => op.signature(),
-        }
-    }
-
-    /// The ABI form; borrow it with [`OwnedLibrary::desc`].
-    pub fn encode(&self) -> OwnedLibrary {
-        match self {
-            LibraryOp::Matmul(op) => op.encode(),
-            LibraryOp::Conv(op) => op.encode(CONV),
-            LibraryOp::ConvGradInput(op) => op.encode(CONV_GRAD_INPUT),
-            LibraryOp::ConvGradWeight(op) => op.encode(CONV_GRAD_WEIGHT),
-            LibraryOp::Scatter(op) => op.encode(),
-            LibraryOp::Scan(op) => op.encode(),
-            LibraryOp::Sort(op) => op.encode(),
-            LibraryOp::Attention(op) => op.encode(),
-        }
-    }
-
-    /// Reads the ABI form and checks it.
-    ///
-    /// # Errors
-    /// `Unsupported` for an op that this version does not know, `InvalidArgument` for a form that is none.
-    ///
-    /// # Safety
-    /// `desc.epilogue` is null or as [`decode`](crate::ir::decode) asks.
-    pub unsafe fn decode(desc: &LibraryDesc) -> Result<LibraryOp> {
-        // SAFETY: the caller vouches for the epilogue.
-        let op = unsafe {
-            match desc.op {
-                MATMUL => LibraryOp::Matmul(Matmul::decode(desc)?),
-                CONV => LibraryOp::Conv(Conv::decode(desc, "conv")?),
-                CONV_GRAD_INPUT => LibraryOp::ConvGradInput(Conv::decode(desc, "conv_grad_input")?),
-                CONV_GRAD_WEIGHT => LibraryOp::ConvGradWeight(Conv::decode(desc, "conv_grad_weight")?),
-                SCATTER => LibraryOp::Scatter(Scatter::decode(desc)?),
-                SCAN => LibraryOp::Scan(Scan::decode(desc)?),
-                SORT => LibraryOp::Sort(Sort::decode(desc)?),
-                ATTENTION => LibraryOp::Attention(Attention::decode(desc)?),
-                code => {
-                    return Err(Error::unsupported(format!(
-                        "library op {code} is not known to this version"
-                    )));
-                }
-            }
-        };
-        op.signature()?;
-        Ok(op)
+    /// The op with another epilogue; `None` for an op that takes none.
+    #[must_use]
+    pub fn with_epilogue(&self, map: Kernel) -> Option<LibraryOp> {
+        let mut op = self.clone();
+        *op.epilogue_mut()? = Some(map);
+        Some(op)
     }
 }
 

@@ -154,3 +154,9 @@ impl Str {
         std::str::from_utf8(bytes).map_err(|_| Error::invalid_argument("a text is not UTF-8"))
     }
 }
+
+/// The text of an error with those of its causes behind colons, for a message of one line.
+pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

@@ -95,9 +95,8 @@ fn layouts() -> BTreeMap<String, (usize, usize)> {
         KernelDesc { name, outer, inner, params, param_count, scalars, scalar_count, nodes, node_count }
         LibraryDesc { op, dtype_count, dtypes, attributes, epilogue }
         CompileArgs { device, source, options }
-        BinaryArgs { device, source, ptr, len }
         InspectArgs { kernel, program, part, buffer, capacity, len, programs }
-        KernelTable { supports, compile, release, export_binary, load_binary, inspect }
+        KernelTable { supports, compile, release, inspect }
         ProgramScalar { packet, scalar, argument, reserved }
         ProgramDependency { packet, earlier }
         ProgramInput { buffer, offset }
@@ -244,24 +243,21 @@ fn codes() -> BTreeMap<String, u64> {
 }
 
 /// Texts by their C names.
-const TEXTS: [(&str, &str); 6] = [
+const TEXTS: [(&str, &str); 7] = [
     ("THALWEG_ENTRY_SYMBOL", ENTRY_SYMBOL),
     ("THALWEG_LAYER_SYMBOL", LAYER_SYMBOL),
     ("THALWEG_MANIFEST_SECTION", manifest::SECTION),
     ("THALWEG_MANIFEST_ABI_TEXT", manifest::ABI_TEXT),
     ("THALWEG_MANIFEST_LAYER_KIND", manifest::LAYER_KIND),
     ("THALWEG_MANIFEST_LAYOUT", thalweg_hal::tables::LAYOUT),
+    ("THALWEG_MANIFEST_ARCH", std::env::consts::ARCH),
 ];
 
 #[test]
 fn it_compiles_alone() {
-    compile("cc", "alone.c", "#include \"thalweg.h\"\n", &["-std=c99", "-c"]);
-    compile(
-        "c++",
-        "alone.cpp",
-        "#include \"thalweg.h\"\n",
-        &["-std=c++11", "-c"],
-    );
+    let plugin = "#include \"thalweg.h\"\nTHALWEG_MANIFEST(\"name=a\\nkind=cpu\\nversion=1.0.0\");\n";
+    compile("cc", "alone.c", plugin, &["-std=c99", "-c"]);
+    compile("c++", "alone.cpp", plugin, &["-std=c++11", "-c"]);
 }
 
 #[test]
@@ -316,6 +312,10 @@ fn everything_in_the_header_is_compared() {
             .next()
             .unwrap();
         let text = TEXTS.iter().any(|(text, _)| *text == name);
+        // Macros with arguments are no values. `it_compiles_alone` and the plugins in C use them.
+        if name.contains('(') {
+            continue;
+        }
         if name.starts_with("THALWEG_") && !text && !["THALWEG_H", "THALWEG_EXPORT"].contains(&name) {
             assert!(codes.contains_key(name), "{name} is not compared");
             compared += 1;

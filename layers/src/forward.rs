@@ -114,8 +114,6 @@ forward! {
         supports(args: *const CompileArgs);
         compile(args: *const CompileArgs, out: *mut u64);
         release(kernel: u64);
-        export_binary(kernel: u64, buffer: *mut u8, capacity: usize, len: *mut usize);
-        load_binary(args: *const BinaryArgs, out: *mut u64);
         inspect(args: *const InspectArgs);
     }
     program: ProgramTable {

@@ -266,10 +266,10 @@ macro_rules! backends {
 }
 
 backends! { validated
-    cpu_validated = embedded_validated(), ["binary: capability", "lower it", "no hardware counters"],
+    cpu_validated = embedded_validated(), ["lower it", "no hardware counters"],
         [core, memory, streams, events, errors, rows, forms, some_products, programs, profile, concurrency, acceptance];
     reference_validated = load_validated(&plugins::built("thalweg_reference")),
-        ["binary: capability", "priority: there is one only", "no library ops", "no hardware counters"],
+        ["priority: there is one only", "no library ops", "no hardware counters"],
         [memory, streams, events, errors, forms, programs, profile, concurrency];
     plain_c_validated = load_validated(plain()),
         ["every instance has the same context", "import: capability", "priority: there is one only", "no table of"],
@@ -278,33 +278,33 @@ backends! { validated
         ["capability", "priority", "lower it", "no hardware counters"],
         [memory, streams, events, errors, forms, programs, profile, concurrency];
     cuda_validated = load_validated(&cuda_file()),
-        ["map: capability", "binary: capability", "lower it", "without its epilogue", "no hardware counters"],
+        ["map: capability", "lower it", "without its epilogue", "no hardware counters"],
         [memory, streams, events, errors, programs, profile, concurrency];
 }
 
 backends! {
-    cpu_embedded = Subject::embedded("cpu").unwrap(), ["binary: capability", "lower it", "no hardware counters"],
+    cpu_embedded = Subject::embedded("cpu").unwrap(), ["lower it", "no hardware counters"],
         [core, memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, library, programs,
         profile, concurrency, acceptance];
-    cpu_baseline = cpu_at("baseline"), ["binary: capability", "lower it", "no hardware counters"],
+    cpu_baseline = cpu_at("baseline"), ["lower it", "no hardware counters"],
         [rows, forms, arguments, some_scalars, some_casts, some_reductions, some_random,
         some_products, products, biases, windows, some_scans, some_scatters, some_sorts, some_attention];
-    cpu_avx2 = cpu_at("avx2"), ["binary: capability", "lower it", "no hardware counters"],
+    cpu_avx2 = cpu_at("avx2"), ["lower it", "no hardware counters"],
         [rows, forms, arguments, some_scalars, some_casts, some_reductions, some_random,
         some_products, products, biases, windows, some_scans, some_scatters, some_sorts, some_attention];
     // The same kernels as above; `cargo xtask ci` runs the whole kit over the file.
-    cpu_plugin = load(&plugins::built("thalweg_cpu")), ["binary: capability", "lower it", "no hardware counters"],
+    cpu_plugin = load(&plugins::built("thalweg_cpu")), ["lower it", "no hardware counters"],
         [core, memory, streams, events, errors, forms, programs, profile, concurrency];
     reference_plugin = reference(),
-        ["binary: capability", "priority: there is one only", "no library ops", "no hardware counters"],
+        ["priority: there is one only", "no library ops", "no hardware counters"],
         [core, memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, library, programs,
         profile, concurrency, acceptance];
-    cuda_on_a_stand_in = cuda_standin(), ["map: capability", "binary: capability", "lower it", "without its epilogue", "no hardware counters"],
+    cuda_on_a_stand_in = cuda_standin(), ["map: capability", "lower it", "without its epilogue", "no hardware counters"],
         [core, memory, streams, events, errors, rows, forms, arguments,
         some_scalars, some_casts, some_reductions, some_random, some_products, some_scans, some_scatters, some_sorts,
         some_attention, products, biases,
         windows, scans, scatters, programs, profile, concurrency, acceptance];
-    cuda_without_cublaslt = cuda_alone(), ["map: capability", "binary: capability", "lower it", "no hardware counters"],
+    cuda_without_cublaslt = cuda_alone(), ["map: capability", "lower it", "no hardware counters"],
         [some_products, products, biases, profile];
     plain_c = load(plain()),
         ["every instance has the same context", "import: capability", "priority: there is one only", "no table of"],

@@ -9,9 +9,9 @@ use thalweg::loader::{Embedded, LoaderOptions, Registry};
 use thalweg::observe::{self, DumpOptions, Figure, SavedData};
 use thalweg::{Context, Tensor, jit};
 use thalweg_hal::backend::{Backend, Device, Launch, Properties, Source, Tag, Work};
-use thalweg_hal::interpreter::{self, Arithmetic, Memory, Place, Run};
+use thalweg_hal::interpreter::{self, Arithmetic};
 use thalweg_hal::ir::{Info, Kernel, ScalarOp};
-use thalweg_hal::kit::host_memory::{self, address};
+use thalweg_hal::kit::host_memory;
 use thalweg_hal::kit::queue::Queue;
 use thalweg_hal::tables::{Capability, Kind};
 use thalweg_hal::{DType, Error, Host, Result};
@@ -115,49 +115,10 @@ fn no_library() -> Error {
 /// # Safety
 /// As [`Device::submit`].
 unsafe fn launch(launch: &Launch<'_, PlantedDevice>) -> Result<()> {
-    let places: Vec<Place<'_>> = (launch.bindings.iter())
-        .map(|bound| Place {
-            strides: bound.strides,
-            gather_stride: bound.gather_stride,
-            gather_extent: bound.gather_extent,
-        })
-        .collect();
-    let run = Run {
-        kernel: &launch.kernel.0,
-        info: &launch.kernel.1,
-        extents: launch.extents,
-        places: &places,
-        scalars: launch.scalars,
-    };
-    interpreter::run(&run, &mut Bound(launch), &Wrong);
+    let (kernel, info) = &**launch.kernel;
+    // SAFETY: the caller's contract.
+    unsafe { interpreter::launch(launch, (kernel, info), &Wrong) };
     Ok(())
-}
-
-/// The memory of a launch. Only [`launch`] makes one, so that its contract holds.
-struct Bound<'a>(&'a Launch<'a, PlantedDevice>);
-
-impl Bound<'_> {
-    fn address(&self, param: usize, offset: i64) -> *mut u8 {
-        address(&self.0.bindings[param].region).wrapping_offset(offset as isize)
-    }
-}
-
-impl Memory for Bound<'_> {
-    fn read(&self, param: usize, offset: i64, bytes: &mut [u8]) {
-        // SAFETY: the interpreter asks for elements that the launch reaches, which its caller vouches for.
-        unsafe {
-            self.address(param, offset)
-                .copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len());
-        }
-    }
-
-    fn write(&mut self, param: usize, offset: i64, bytes: &[u8]) {
-        // SAFETY: as above; the parameter is an output.
-        unsafe {
-            self.address(param, offset)
-                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-        }
-    }
 }
 
 fn network(x: &Tensor) -> Tensor {

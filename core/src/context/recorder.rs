@@ -1,7 +1,7 @@
 //! How the flight recorder is asked for: by a file in JSON, or by the environment.
 
 use crate::error::Result;
-use crate::options::by_name::{Key, OptionKey, WrongOption, parsed, set_all, store, wrong};
+use crate::options::by_name::{Key, WrongOption, option_keys, parsed, set_all, store, wrong};
 use crate::record::environment;
 use crate::record::flight::error::FlightError;
 use crate::record::flight::{self, Mode, Options};
@@ -59,47 +59,21 @@ struct Asked {
     mode: Option<Mode>,
 }
 
-const ROOT: &[Key<Asked>] = &[Key {
-    facts: OptionKey {
-        name: "rdr",
-        default: "none",
-        allowed: "an object with enable, path and mode",
-        effect: "The flight recorder.",
-    },
-    set: |to, value| set_all(KEYS, to, value).map(Some),
-}];
+const ROOT: &[Key<Asked>] = option_keys! {
+    "rdr", "none", "an object with enable, path and mode", "The flight recorder.":
+        |to, value| set_all(KEYS, to, value).map(Some);
+};
+
+const KEYS: &[Key<Asked>] = option_keys! {
+    "rdr.enable", "false", "true or false", "Whether it records.":
+        |to, value| store(&mut to.enable, value.as_bool().map(Some));
+    "rdr.path", "the working directory", ABSOLUTE, "The folder of its files.":
+        |to, value| store(&mut to.path, value.as_str().and_then(absolute).map(Some));
+    "rdr.mode", "1", "1 or 2", "When it writes what people read.":
+        |to, value| store(&mut to.mode, value.as_u64().and_then(mode).map(Some));
+};
 
 const ABSOLUTE: &str = "an absolute path";
-
-const KEYS: &[Key<Asked>] = &[
-    Key {
-        facts: OptionKey {
-            name: "rdr.enable",
-            default: "false",
-            allowed: "true or false",
-            effect: "Whether it records.",
-        },
-        set: |to, value| store(&mut to.enable, value.as_bool().map(Some)),
-    },
-    Key {
-        facts: OptionKey {
-            name: "rdr.path",
-            default: "the working directory",
-            allowed: ABSOLUTE,
-            effect: "The folder of its files.",
-        },
-        set: |to, value| store(&mut to.path, value.as_str().and_then(absolute).map(Some)),
-    },
-    Key {
-        facts: OptionKey {
-            name: "rdr.mode",
-            default: "1",
-            allowed: "1 or 2",
-            effect: "When it writes what people read.",
-        },
-        set: |to, value| store(&mut to.mode, value.as_u64().and_then(mode).map(Some)),
-    },
-];
 
 fn absolute(path: impl AsRef<Path>) -> Option<PathBuf> {
     let path = path.as_ref();

@@ -32,7 +32,7 @@ fn lifetimes(program: &Program) -> Vec<Option<(usize, usize)>> {
             }
         };
         match step {
-            Step::Launch { arguments, .. } => arguments.iter().for_each(|argument| touch(argument.slot)),
+            Step::Launch { launch, .. } => launch.arguments.iter().for_each(|argument| touch(argument.slot)),
             Step::Fill { slot, .. } => touch(*slot),
         }
     }

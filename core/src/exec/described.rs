@@ -49,7 +49,7 @@ impl Described {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let step = |(at, step): (usize, &Step)| {
             let (source, extents) = match step {
-                Step::Launch { source, extents, .. } => (Some(Arc::clone(source)), &extents[..]),
+                Step::Launch { source, launch, .. } => (Some(Arc::clone(source)), &launch.extents[..]),
                 Step::Fill { .. } => (None, &[][..]),
             };
             DescribedStep {

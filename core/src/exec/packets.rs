@@ -41,16 +41,7 @@ pub(super) fn add<'a>(
     given: &Numbers,
 ) -> hal::Result<()> {
     match (step, kernel) {
-        (
-            lower::Step::Launch {
-                extents,
-                arguments,
-                scalars,
-                tag,
-                ..
-            },
-            Some(kernel),
-        ) => {
+        (lower::Step::Launch { launch, tag, .. }, Some(kernel)) => {
             let operand = |argument: &'a lower::Argument| {
                 let (slot, offset) = number(argument.slot, argument.offset);
                 ProgramOperand {
@@ -64,8 +55,11 @@ pub(super) fn add<'a>(
                 Scalar::Bits(bits) => ProgramScalar::Bits(bits),
                 Scalar::Argument(argument) => ProgramScalar::Argument(given.place(argument)),
             };
-            let (operands, scalars) = (arguments.iter().map(operand), scalars.iter().map(scalar));
-            builder.launch(kernel, extents, operands, scalars, hal_tag(*tag))
+            let (operands, scalars) = (
+                launch.arguments.iter().map(operand),
+                launch.scalars.iter().map(scalar),
+            );
+            builder.launch(kernel, &launch.extents, operands, scalars, hal_tag(*tag))
         }
         (lower::Step::Launch { .. }, None) => unreachable!("every launch has its kernel"),
         (

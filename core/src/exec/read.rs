@@ -6,7 +6,7 @@ use crate::error::tag::OpTag;
 use crate::graph::Type;
 use crate::hal::ir::{Access, Kernel, Level, Role};
 use crate::hal::{DType, Element};
-use crate::lower::{Argument, Local, Origin, Output, Program, Slot, Source, Step};
+use crate::lower::{Argument, Launch, Local, Origin, Output, Program, Slot, Source, Step};
 use crate::record::recording::SpanKind;
 use crate::record::{flight, span, switch};
 use crate::types::layout::Layout;
@@ -33,12 +33,14 @@ fn copy(layout: &Layout, dtype: DType, tag: OpTag) -> Program {
         }],
         steps: vec![Step::Launch {
             source: Arc::new(Source::Kernel(kernel)),
-            extents: shape.iter().map(|&extent| extent as u64).collect(),
-            arguments: vec![
-                argument(Slot::Input(0), Some(layout.strides().to_vec())),
-                argument(Slot::Local(0), None),
-            ],
-            scalars: Vec::new(),
+            launch: Launch {
+                extents: shape.iter().map(|&extent| extent as u64).collect(),
+                arguments: vec![
+                    argument(Slot::Input(0), Some(layout.strides().to_vec())),
+                    argument(Slot::Local(0), None),
+                ],
+                scalars: Vec::new(),
+            },
             tag,
         }],
         origins: vec![Origin::of(tag)],

@@ -217,20 +217,14 @@ fn said_to(out: &mut String, program: &Program, from: usize, to: usize) -> usize
 
 fn of_step(step: &Step) -> String {
     match step {
-        Step::Launch {
-            source,
-            extents,
-            arguments,
-            scalars,
-            ..
-        } => {
-            let arguments = arguments.iter().map(of_argument);
-            let scalars = scalars.iter().map(|scalar| match scalar {
+        Step::Launch { source, launch, .. } => {
+            let arguments = launch.arguments.iter().map(of_argument);
+            let scalars = launch.scalars.iter().map(|scalar| match scalar {
                 Scalar::Bits(bits) => format!("bits {bits:#x}"),
                 Scalar::Argument(at) => format!("scalar {at}"),
             });
             let with: Vec<String> = arguments.chain(scalars).collect();
-            format!("{} over {extents:?}: {}", source.name(), with.join(", "))
+            format!("{} over {:?}: {}", source.name(), launch.extents, with.join(", "))
         }
         Step::Fill {
             slot: of,
@@ -269,11 +263,11 @@ fn of_kernel(source: &Source, program: &Program) -> String {
     let mut text = String::new();
     for (at, step) in program.steps.iter().enumerate() {
         if let Step::Launch {
-            source: of, extents, ..
+            source: of, launch, ..
         } = step
             && std::ptr::eq(&**of, source)
         {
-            push(&mut text, format_args!("# step {at} over {extents:?}\n"));
+            push(&mut text, format_args!("# step {at} over {:?}\n", launch.extents));
         }
     }
     match source {

@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::graph::{Op, Type};
 use crate::hal::ir::{Access, Kernel, Level, Role, ScalarOp};
 use crate::hal::{Backend, DType, DeviceOptions, Stream};
-use crate::lower::{Argument, Local, Output, Program, Scalar, Slot, Source, Step};
+use crate::lower::{Argument, Launch, Local, Output, Program, Scalar, Slot, Source, Step};
 use crate::random::Key;
 use crate::tensor::layout::Layout;
 use crate::tensor::shape::Shape;
@@ -37,9 +37,11 @@ fn scale(from: Slot, to: Slot, len: u64) -> Step {
     kernel.store(y, scaled);
     Step::Launch {
         source: Arc::new(Source::Kernel(kernel)),
-        extents: vec![len],
-        arguments: vec![argument(from), argument(to)],
-        scalars: vec![Scalar::Argument(1)],
+        launch: Launch {
+            extents: vec![len],
+            arguments: vec![argument(from), argument(to)],
+            scalars: vec![Scalar::Argument(1)],
+        },
         tag: OpTag::new("scale"),
     }
 }

@@ -1,7 +1,7 @@
 //! The modules that lines come from, and which of their lines are wanted.
 
 use super::level::Level;
-use crate::observe::by_name::{WrongOption, near, wrong};
+use crate::options::by_name::{WrongOption, near, wrong};
 
 /// A module: a row for each.
 struct Module {

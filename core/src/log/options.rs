@@ -6,7 +6,7 @@ use super::module::{self, Filter};
 use super::settings::{DIR, FILES, LEVEL, MAX_SIZE, MODULES, Row, TO_STDERR};
 use crate::context::Size;
 use crate::error::{Result, SessionError};
-use crate::observe::by_name::{WrongOption, wrong};
+use crate::options::by_name::{WrongOption, wrong};
 use crate::record::environment;
 use crate::record::error::ProfileError;
 use parking_lot::Mutex;

@@ -1,7 +1,7 @@
 //! Attention, with and without a library op for it.
 
-use super::library::{Call, Operand};
-use super::{Argument, Group, Lowering, Scalar, Slot, Source, Step};
+use super::library::{self, Operand};
+use super::{Argument, Group, Launch, Lowering, Scalar, Slot, Source, Step};
 use crate::graph::NodeId;
 use crate::hal::DType;
 use crate::hal::library::{Attention, LibraryOp};
@@ -10,7 +10,12 @@ use crate::types::layout::Layout;
 use std::sync::Arc;
 
 /// The launch on queries, keys, values and a mask if there is one; `outer` are the extents of the result.
-pub(super) fn attention_call(causal: bool, scale: u64, mut outer: Vec<u64>, operands: &[Operand]) -> Call {
+pub(super) fn attention_call(
+    causal: bool,
+    scale: u64,
+    mut outer: Vec<u64>,
+    operands: &[Operand],
+) -> (LibraryOp, Launch) {
     let (q, k) = (&operands[0], &operands[1]);
     let rank = outer.len();
     let accumulate = if q.dtype == DType::F64 {
@@ -29,14 +34,14 @@ pub(super) fn attention_call(causal: bool, scale: u64, mut outer: Vec<u64>, oper
     let scale = Number::Float(f64::from_bits(scale)).cast_bits(accumulate);
     // Which of i, e, j and d an operand's rows and columns lie along.
     let places = [[0, 3], [2, 3], [2, 1], [0, 2]];
-    Call {
-        op,
+    let launch = Launch {
         extents: outer,
         arguments: (operands.iter().zip(places))
             .map(|(of, places)| of.argument(along(of, rank - 2, 4, places)))
             .collect(),
         scalars: vec![Scalar::Bits(scale)],
-    }
+    };
+    (op, launch)
 }
 
 /// Strides over `batch` axes and `axes` more, of which `of` has its rows and columns along two.
@@ -52,28 +57,31 @@ fn along(of: &Operand, batch: usize, axes: usize, [row, column]: [usize; 2]) -> 
 pub(super) fn attention(
     lowering: &Lowering<'_>,
     id: NodeId,
-    mut call: Call,
+    (op, mut launch): (LibraryOp, Launch),
     operands: &[Operand],
     to: &Operand,
     group: &mut Group,
 ) {
     let node = lowering.graph.node(id);
-    let batch = call.extents.len() - 4;
-    let [queries, width, keys, depth] = [0, 1, 2, 3].map(|axis| call.extents[batch + axis]);
+    let batch = launch.extents.len() - 4;
+    let [queries, width, keys, depth] = [0, 1, 2, 3].map(|axis| launch.extents[batch + axis]);
     if keys == 0 {
         group.fill(to.slot, node, 0);
         return;
     }
-    let steps = match &call.op {
+    let steps = match &op {
         // The op reads nothing without depth, where every score is 0 times scale.
-        LibraryOp::Attention(op) if depth == 0 || !lowering.support.library(&call.op) => {
-            op.lowered().ok().map(|steps| (steps, op.accumulate))
-        }
+        LibraryOp::Attention(attention) if depth == 0 || !lowering.support.library(&op) => attention
+            .lowered()
+            .ok()
+            .map(|steps| (steps, attention.accumulate)),
         _ => None,
     };
     let Some((steps, accumulate)) = steps else {
-        call.arguments.push(to.argument(to.layout.strides().to_vec()));
-        group.steps.push(call.into_step(lowering.support, node.tag));
+        launch.arguments.push(to.argument(to.layout.strides().to_vec()));
+        group
+            .steps
+            .push(library::step((op, launch), lowering.support, node.tag));
         return;
     };
     let shape = node.ty.shape.with(batch + 1, keys as usize);
@@ -83,15 +91,14 @@ pub(super) fn attention(
         dtype,
     };
     let (scores, weights) = (buffer(accumulate), buffer(node.ty.dtype));
-    let extents = |last: &[u64]| [&call.extents[..batch], last].concat();
+    let extents = |last: &[u64]| [&launch.extents[..batch], last].concat();
     let product = |op: LibraryOp, extents: Vec<u64>, arguments: Vec<Argument>| {
-        let call = Call {
-            op,
+        let launch = Launch {
             extents,
             arguments,
             scalars: Vec::new(),
         };
-        call.into_step(lowering.support, node.tag)
+        library::step((op, launch), lowering.support, node.tag)
     };
     let [q, k, v, mask @ ..] = operands else { return };
     group.steps.push(product(
@@ -108,9 +115,11 @@ pub(super) fn attention(
         .collect();
     group.steps.push(Step::Launch {
         source: Arc::new(Source::Kernel(steps.weights)),
-        extents: extents(&[queries, keys]),
-        arguments: of_weights,
-        scalars: std::mem::take(&mut call.scalars),
+        launch: Launch {
+            extents: extents(&[queries, keys]),
+            arguments: of_weights,
+            scalars: launch.scalars.clone(),
+        },
         tag: node.tag,
     });
     group.steps.push(product(

@@ -3,7 +3,7 @@
 use super::origin::Emitted;
 use super::select::Selection;
 use super::view::{Affine, View};
-use super::{Argument, Given, Lowering, Scalar, Slot, Source, Step, library};
+use super::{Argument, Given, Launch, Lowering, Scalar, Slot, Source, Step, library};
 use crate::graph::{Node, NodeId, Op};
 use crate::hal::DType;
 use crate::hal::ir::{self, Access, Kernel, Level, ReduceOp, Role, ScalarOp};
@@ -387,18 +387,20 @@ impl<'a> Emitter<'a> {
             .iter()
             .map(|&axis| self.selection.space[axis] as u64)
             .collect();
-        let strides: Vec<Vec<i64>> = (self.bindings.iter())
-            .map(|binding| {
-                self.axes
-                    .iter()
-                    .map(|&axis| binding.address.coefficient(axis))
-                    .collect()
-            })
-            .collect();
+        let strides = self.strides();
         let folded = super::fold::fold(&mut self.kernel, extents, strides);
         let arguments = self.arguments(&folded.strides);
         let step = self.launch(Source::Kernel(self.kernel.clone()), folded.extents, arguments);
         (step, self.of)
+    }
+
+    /// Of each binding along the axes of the space.
+    fn strides(&self) -> Vec<Vec<i64>> {
+        let along = |binding: &Binding| {
+            let axes = self.axes.iter();
+            axes.map(|&axis| binding.address.coefficient(axis)).collect()
+        };
+        self.bindings.iter().map(along).collect()
     }
 
     /// One argument for each binding, with strides where the parameter is strided.
@@ -417,9 +419,11 @@ impl<'a> Emitter<'a> {
         let node = self.lowering.graph.node(self.selection.root);
         Step::Launch {
             source: Arc::new(source),
-            extents,
-            arguments,
-            scalars: self.scalars.clone(),
+            launch: Launch {
+                extents,
+                arguments,
+                scalars: self.scalars.clone(),
+            },
             tag: node.tag,
         }
     }
@@ -428,9 +432,9 @@ impl<'a> Emitter<'a> {
     /// without the epilogue alone.
     fn library(mut self, id: NodeId, to: &Destination) -> Option<Emitted> {
         self.at = id;
-        let mut call = library::call(self.lowering, id);
+        let (mut op, mut launch) = library::call(self.lowering, id);
         // Parameter 0 of the epilogue is the sum.
-        let (accumulate, output) = (call.accumulate(), self.lowering.graph.dtype(id));
+        let (accumulate, output) = (op.epilogue_dtype()?, self.lowering.graph.dtype(id));
         let sum = self
             .kernel
             .param(accumulate, Role::In, Level::Row, Access::Strided);
@@ -453,26 +457,19 @@ impl<'a> Emitter<'a> {
         self.body(to);
         let plain = self.kernel.nodes.len() == 2 + usize::from(accumulate != output);
         if !plain {
-            let alone = call.op.clone();
-            call.set_epilogue(self.kernel.clone());
+            let with = op.with_epilogue(self.kernel.clone())?;
             let support = self.lowering.support;
-            if !support.library(&call.op) && support.library(&alone) {
+            if !support.library(&with) && support.library(&op) {
                 return None;
             }
+            op = with;
         }
-        let strides: Vec<Vec<i64>> = (self.bindings.iter())
-            .map(|binding| {
-                self.axes
-                    .iter()
-                    .map(|&axis| binding.address.coefficient(axis))
-                    .collect()
-            })
-            .collect();
-        call.arguments
-            .extend(self.arguments(&strides).into_iter().skip(1));
-        call.scalars.append(&mut self.scalars);
+        let rest = self.arguments(&self.strides());
+        launch.arguments.extend(rest.into_iter().skip(1));
+        launch.scalars.append(&mut self.scalars);
         let tag = self.lowering.graph.node(self.selection.root).tag;
-        Some((call.into_step(self.lowering.support, tag), self.of))
+        let step = library::step((op, launch), self.lowering.support, tag);
+        Some((step, self.of))
     }
 }
 

@@ -3,62 +3,25 @@
 use super::attention::{attention, attention_call};
 use super::emit::Destination;
 use super::sort::sort;
-use super::{Argument, Group, Lowering, Scalar, Slot, Source, Step, Support};
+use super::{Argument, Group, Launch, Lowering, Scalar, Slot, Source, Step, Support};
 use crate::error::tag::OpTag;
 use crate::graph::{ConvAttributes, Graph, NodeId, Op, ScatterMode};
 use crate::hal::DType;
-use crate::hal::ir::{Kernel, ReduceOp};
+use crate::hal::ir::ReduceOp;
 use crate::hal::library::{Conv, LibraryOp, Matmul, Scan, Scatter, Sort};
 use crate::types::layout::Layout;
 use std::sync::Arc;
 
-/// The launch of a library op; outputs and what an epilogue reads come behind the operands.
-pub(super) struct Call {
-    pub(super) op: LibraryOp,
-    pub(super) extents: Vec<u64>,
-    pub(super) arguments: Vec<Argument>,
-    pub(super) scalars: Vec<Scalar>,
-}
-
-impl Call {
-    /// Dtype of the value that an epilogue gets.
-    pub(super) fn accumulate(&self) -> DType {
-        match &self.op {
-            LibraryOp::Matmul(op) => op.accumulate,
-            LibraryOp::Conv(op) | LibraryOp::ConvGradInput(op) | LibraryOp::ConvGradWeight(op) => {
-                op.accumulate
-            }
-            LibraryOp::Scatter(op) => op.accumulate,
-            LibraryOp::Scan(op) => op.accumulate,
-            LibraryOp::Sort(op) => op.dtype,
-            LibraryOp::Attention(op) => op.accumulate,
-        }
-    }
-
-    /// Gives the op a map for its results.
-    pub(super) fn set_epilogue(&mut self, kernel: Kernel) {
-        match &mut self.op {
-            LibraryOp::Matmul(op) => op.epilogue = Some(kernel),
-            LibraryOp::Conv(op) | LibraryOp::ConvGradInput(op) | LibraryOp::ConvGradWeight(op) => {
-                op.epilogue = Some(kernel);
-            }
-            LibraryOp::Scatter(_) | LibraryOp::Scan(_) | LibraryOp::Sort(_) | LibraryOp::Attention(_) => {}
-        }
-    }
-
-    /// The launch of the op, or of its definition on a device without it.
-    pub(super) fn into_step(self, support: &dyn Support, tag: OpTag) -> Step {
-        let source = match self.op.definition() {
-            Ok(kernel) if !support.library(&self.op) => Source::Kernel(kernel),
-            _ => Source::Library(self.op),
-        };
-        Step::Launch {
-            source: Arc::new(source),
-            extents: self.extents,
-            arguments: self.arguments,
-            scalars: self.scalars,
-            tag,
-        }
+/// The step of a library op, or of its definition on a device without it.
+pub(super) fn step((op, launch): (LibraryOp, Launch), support: &dyn Support, tag: OpTag) -> Step {
+    let source = match op.definition() {
+        Ok(kernel) if !support.library(&op) => Source::Kernel(kernel),
+        _ => Source::Library(op),
+    };
+    Step::Launch {
+        source: Arc::new(source),
+        launch,
+        tag,
     }
 }
 
@@ -133,8 +96,8 @@ impl Operand {
     }
 }
 
-/// The launch of the op of a node on its operands.
-pub(super) fn call(lowering: &Lowering<'_>, id: NodeId) -> Call {
+/// The op of a node, launched on its operands. Outputs and what an epilogue reads come behind them.
+pub(super) fn call(lowering: &Lowering<'_>, id: NodeId) -> (LibraryOp, Launch) {
     let node = lowering.graph.node(id);
     let operands: Vec<Operand> = node
         .inputs
@@ -144,7 +107,7 @@ pub(super) fn call(lowering: &Lowering<'_>, id: NodeId) -> Call {
     call_on(lowering.graph, id, &operands)
 }
 
-fn call_on(graph: &Graph, id: NodeId, operands: &[Operand]) -> Call {
+fn call_on(graph: &Graph, id: NodeId, operands: &[Operand]) -> (LibraryOp, Launch) {
     let node = graph.node(id);
     let extents = |shape: &[usize]| shape.iter().map(|&extent| extent as u64).collect::<Vec<_>>();
     match &node.op {
@@ -159,21 +122,23 @@ fn call_on(graph: &Graph, id: NodeId, operands: &[Operand]) -> Call {
             };
             let mut space = extents(&node.ty.shape);
             space.push(a.layout.shape[rank - 1] as u64);
-            Call {
-                op: LibraryOp::Matmul(Matmul {
+            (
+                LibraryOp::Matmul(Matmul {
                     batch: batch as u32,
                     dtype: a.dtype,
                     accumulate: *accumulate,
                     output: *output,
                     epilogue: None,
                 }),
-                extents: space,
-                arguments: vec![
-                    a.argument(strides(a, Some(rank - 2), None, rank - 1)),
-                    b.argument(strides(b, None, Some(rank - 1), rank - 2)),
-                ],
-                scalars: Vec::new(),
-            }
+                Launch {
+                    extents: space,
+                    arguments: vec![
+                        a.argument(strides(a, Some(rank - 2), None, rank - 1)),
+                        b.argument(strides(b, None, Some(rank - 1), rank - 2)),
+                    ],
+                    scalars: Vec::new(),
+                },
+            )
         }
         Op::Attention { causal, scale } => attention_call(*causal, *scale, extents(&node.ty.shape), operands),
         Op::Conv(attributes) => {
@@ -287,22 +252,24 @@ fn call_on(graph: &Graph, id: NodeId, operands: &[Operand]) -> Call {
             updates.gather = (update.stride(axis), update.layout.shape[axis] as u64);
             let mut space: Vec<usize> = batch.iter().map(|&at| node.ty.shape[at]).collect();
             space.extend([node.ty.shape[axis], index.layout.shape[axis]]);
-            Call {
-                op: LibraryOp::Scatter(Scatter {
+            (
+                LibraryOp::Scatter(Scatter {
                     batch: batch.len() as u32,
                     combine,
                     dtype,
                     accumulate: combine.map_or(dtype, |op| accumulator(op, dtype)),
                     index: DType::I64,
                 }),
-                extents: extents(&space),
-                arguments: vec![
-                    base.argument(along(base, &[base.stride(axis)])),
-                    updates,
-                    index.argument(along(index, &[0, index.stride(axis)])),
-                ],
-                scalars: Vec::new(),
-            }
+                Launch {
+                    extents: extents(&space),
+                    arguments: vec![
+                        base.argument(along(base, &[base.stride(axis)])),
+                        updates,
+                        index.argument(along(index, &[0, index.stride(axis)])),
+                    ],
+                    scalars: Vec::new(),
+                },
+            )
         }
         Op::Scan { op, axis, reverse } => {
             let x = &operands[0];
@@ -317,8 +284,8 @@ fn call_on(graph: &Graph, id: NodeId, operands: &[Operand]) -> Call {
             }
             let mut space: Vec<usize> = batch.iter().map(|&at| node.ty.shape[at]).collect();
             space.extend([node.ty.shape[axis]; 2]);
-            Call {
-                op: LibraryOp::Scan(Scan {
+            (
+                LibraryOp::Scan(Scan {
                     batch: batch.len() as u32,
                     op: *op,
                     exclusive: false,
@@ -326,25 +293,29 @@ fn call_on(graph: &Graph, id: NodeId, operands: &[Operand]) -> Call {
                     accumulate: x.dtype,
                     output: x.dtype,
                 }),
-                extents: extents(&space),
-                arguments: vec![argument],
-                scalars: Vec::new(),
-            }
+                Launch {
+                    extents: extents(&space),
+                    arguments: vec![argument],
+                    scalars: Vec::new(),
+                },
+            )
         }
         Op::ArgSort { axis, descending } => {
             let x = &operands[0];
             let order = last(usize::from(*axis), node.ty.shape.len());
             let space: Vec<usize> = order.iter().map(|&at| node.ty.shape[at]).collect();
-            Call {
-                op: LibraryOp::Sort(Sort {
+            (
+                LibraryOp::Sort(Sort {
                     batch: order.len() as u32 - 1,
                     descending: *descending,
                     dtype: x.dtype,
                 }),
-                extents: extents(&space),
-                arguments: vec![x.argument(order.iter().map(|&at| x.stride(at)).collect())],
-                scalars: Vec::new(),
-            }
+                Launch {
+                    extents: extents(&space),
+                    arguments: vec![x.argument(order.iter().map(|&at| x.stride(at)).collect())],
+                    scalars: Vec::new(),
+                },
+            )
         }
         other => unreachable!("{} is no library op", other.name()),
     }
@@ -363,7 +334,7 @@ fn convolution(
     extents: Vec<u64>,
     (gathered, strides): (&Operand, Vec<i64>),
     (other, of_other): (&Operand, Vec<i64>),
-) -> Call {
+) -> (LibraryOp, Launch) {
     let per_axis = |of: [usize; 3]| [0, 1, 2].map(|axis| if axis < r { of[axis] as i64 } else { 0 });
     let op = make(Conv {
         spatial: r as u32,
@@ -387,12 +358,12 @@ fn convolution(
         .chain(space.map(|(_, stride)| stride as u64))
         .map(Scalar::Bits)
         .collect();
-    Call {
-        op,
+    let launch = Launch {
         extents,
         arguments: vec![first, other.argument(of_other)],
         scalars,
-    }
+    };
+    (op, launch)
 }
 
 /// The steps of a library op without an epilogue.
@@ -424,14 +395,14 @@ pub(super) fn group(lowering: &mut Lowering<'_>, id: NodeId) -> Group {
     if node.ty.shape.elements() == 0 {
         return group;
     }
-    let mut call = call_on(graph, id, &operands);
+    let (op, mut launch) = call_on(graph, id, &operands);
     let to = Operand {
         slot: lowering.slot(id),
         layout: Layout::contiguous(node.ty.shape),
         dtype: node.ty.dtype,
     };
     if let Op::Attention { .. } = node.op {
-        attention(lowering, id, call, &operands, &to, &mut group);
+        attention(lowering, id, (op, launch), &operands, &to, &mut group);
         return group;
     }
     if let Op::ArgSort { axis, .. } = node.op {
@@ -439,7 +410,7 @@ pub(super) fn group(lowering: &mut Lowering<'_>, id: NodeId) -> Group {
             lowering,
             id,
             usize::from(axis),
-            call,
+            (op, launch),
             &operands[0],
             &to,
             &mut group,
@@ -449,12 +420,12 @@ pub(super) fn group(lowering: &mut Lowering<'_>, id: NodeId) -> Group {
     let out = match &node.op {
         Op::Conv(_) | Op::ConvGradInput(..) => {
             let mut strides: Vec<i64> = to.layout.strides().to_vec();
-            strides.insert(1, strides[1] * call.extents[2] as i64);
+            strides.insert(1, strides[1] * launch.extents[2] as i64);
             to.argument(strides)
         }
         Op::ConvGradWeight(..) => {
             let mut strides: Vec<i64> = to.layout.strides().to_vec();
-            strides.insert(0, strides[0] * call.extents[1] as i64);
+            strides.insert(0, strides[0] * launch.extents[1] as i64);
             to.argument(strides)
         }
         Op::Scan { axis, reverse, .. } => {
@@ -479,7 +450,7 @@ pub(super) fn group(lowering: &mut Lowering<'_>, id: NodeId) -> Group {
         }
         other => unreachable!("{} is no library op without an epilogue", other.name()),
     };
-    call.arguments.push(out);
-    group.steps.push(call.into_step(lowering.support, node.tag));
+    launch.arguments.push(out);
+    group.steps.push(step((op, launch), lowering.support, node.tag));
     group
 }

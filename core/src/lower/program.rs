@@ -65,6 +65,17 @@ pub(crate) enum Scalar {
     Argument(u32),
 }
 
+/// Over what a kernel runs, and with what.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch {
+    /// Outer extents, then inner ones.
+    pub extents: Vec<u64>,
+    /// One for each parameter.
+    pub arguments: Vec<Argument>,
+    /// Scalar arguments.
+    pub scalars: Vec<Scalar>,
+}
+
 /// One piece of work.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
@@ -72,12 +83,8 @@ pub(crate) enum Step {
     Launch {
         /// What.
         source: Arc<Source>,
-        /// Outer extents, then inner ones.
-        extents: Vec<u64>,
-        /// One for each parameter.
-        arguments: Vec<Argument>,
-        /// Scalar arguments.
-        scalars: Vec<Scalar>,
+        /// Over what, and with what.
+        launch: Launch,
         /// The op that the user called.
         tag: OpTag,
     },
@@ -103,8 +110,8 @@ impl Step {
     pub(crate) fn moved(&self, moved: &dyn Fn(Slot, u64) -> (Slot, u64)) -> Step {
         let mut step = self.clone();
         match &mut step {
-            Step::Launch { arguments, .. } => {
-                for argument in arguments {
+            Step::Launch { launch, .. } => {
+                for argument in &mut launch.arguments {
                     (argument.slot, argument.offset) = moved(argument.slot, argument.offset);
                 }
             }

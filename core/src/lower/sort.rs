@@ -1,7 +1,7 @@
 //! Sorting, with and without a library op for it.
 
-use super::library::{Call, Operand, last};
-use super::{Argument, Group, Lowering, Slot, Source, Step};
+use super::library::{self, Operand, last};
+use super::{Argument, Group, Launch, Lowering, Slot, Source, Step};
 use crate::graph::NodeId;
 use crate::hal::DType;
 use crate::hal::ir::Kernel;
@@ -14,7 +14,7 @@ pub(super) fn sort(
     lowering: &Lowering<'_>,
     id: NodeId,
     axis: usize,
-    mut call: Call,
+    (op, mut launch): (LibraryOp, Launch),
     x: &Operand,
     to: &Operand,
     group: &mut Group,
@@ -34,14 +34,17 @@ pub(super) fn sort(
         dtype,
     };
     let values = buffer(x.dtype);
-    let lowered = match &call.op {
-        LibraryOp::Sort(op) if !lowering.support.library(&call.op) => op.lowered().ok(),
+    let lowered = match &op {
+        LibraryOp::Sort(sort) if !lowering.support.library(&op) => sort.lowered().ok(),
         _ => None,
     };
     let Some([rank, permute]) = lowered else {
-        call.arguments
+        launch
+            .arguments
             .extend([values.argument(strides(&values)), to.argument(strides(to))]);
-        group.steps.push(call.into_step(lowering.support, node.tag));
+        group
+            .steps
+            .push(library::step((op, launch), lowering.support, node.tag));
         return;
     };
     let ranks = buffer(DType::I64);
@@ -54,18 +57,20 @@ pub(super) fn sort(
         }
         all
     };
-    let mut extents = call.extents;
+    let mut extents = launch.extents;
     extents.push(node.ty.shape[axis] as u64);
-    let mut launch = |kernel: Kernel, arguments: Vec<Argument>| {
+    let mut add = |kernel: Kernel, arguments: Vec<Argument>| {
         group.steps.push(Step::Launch {
             source: Arc::new(Source::Kernel(kernel)),
-            extents: extents.clone(),
-            arguments,
-            scalars: Vec::new(),
+            launch: Launch {
+                extents: extents.clone(),
+                arguments,
+                scalars: Vec::new(),
+            },
             tag: node.tag,
         });
     };
-    launch(
+    add(
         rank,
         vec![
             x.argument(along_inner(x)),
@@ -79,7 +84,7 @@ pub(super) fn sort(
         gather: (step, node.ty.shape[axis] as u64),
         ..x.argument(gathered)
     };
-    launch(
+    add(
         permute,
         vec![
             ranks.argument(along_inner(&ranks)),

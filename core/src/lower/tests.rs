@@ -70,10 +70,10 @@ fn a_chain_of_maps_is_one_kernel_over_one_axis() {
     let out = w.map(ScalarOp::Mul, &[sum, a]);
     w.0.output(out);
     let program = check(&w.0);
-    let [Step::Launch { extents, .. }] = &program.steps[..] else {
+    let [Step::Launch { launch, .. }] = &program.steps[..] else {
         panic!("{program:#?}")
     };
-    assert_eq!(extents, &[60]);
+    assert_eq!(launch.extents, [60]);
 }
 
 #[test]

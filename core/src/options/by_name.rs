@@ -38,6 +38,24 @@ pub struct WrongOption {
     pub allowed: String,
 }
 
+/// A table of keys. A row has name, default, what it takes and what it does; then the field, and how a value becomes one.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! option_keys {
+    ($($name:literal, $default:literal, $allowed:expr, $effect:literal: |$to:ident, $value:ident| $body:expr;)*) => {
+        &[$($crate::options::by_name::Key {
+            facts: $crate::options::by_name::OptionKey {
+                name: $name,
+                default: $default,
+                allowed: $allowed,
+                effect: $effect,
+            },
+            set: |$to, $value| $body,
+        }),*]
+    };
+}
+pub use option_keys;
+
 /// That a key has a value that is not allowed.
 pub fn wrong(key: &str, value: impl ToString, allowed: &str) -> WrongOption {
     WrongOption {

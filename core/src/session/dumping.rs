@@ -5,7 +5,7 @@ use super::options::SessionOptions;
 use crate::dump::environment::{begin_lasting, configured};
 use crate::dump::{DumpOptions, InputOutput, Iterations, OpDebugMode};
 use crate::error::{Result, SessionError};
-use crate::observe::by_name::{WrongOption, wrong};
+use crate::options::by_name::{WrongOption, wrong};
 use crate::record::environment::path_of_rank;
 use serde_json::Value;
 use std::ffi::CString;

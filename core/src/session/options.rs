@@ -11,7 +11,7 @@ use crate::dump::{InputOutput, Iterations, OpDebugMode};
 use crate::error::failure::Refusal;
 use crate::error::{Result, SessionError};
 use crate::observe::ProfilingOptions;
-use crate::observe::by_name::{parsed, wrong};
+use crate::options::by_name::{parsed, wrong};
 use serde_json::Value;
 use std::path::Path;
 

@@ -2,8 +2,8 @@
 
 use super::options::SessionOptions;
 use crate::error::{Result, SessionError};
-use crate::observe::by_name::{WrongOption, wrong};
 use crate::observe::{ProfileOptions, ProfilingOptions};
+use crate::options::by_name::{WrongOption, wrong};
 use crate::record::environment;
 use serde_json::{Map, Value, json};
 use std::path::Path;

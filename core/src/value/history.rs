@@ -252,6 +252,23 @@ pub(crate) fn record_op(op: &Op, inputs: &[&Tensor], output: &Tensor, tag: OpTag
     Some(History::new(levels, tag, origin))
 }
 
+/// The levels at which some of the tensors are wanted.
+fn levels<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> u64 {
+    let histories = tensors.into_iter().filter_map(|tensor| tensor.history.as_ref());
+    histories.fold(0, |levels, history| levels | history.levels)
+}
+
+/// Operands that a rule reads whole.
+fn edges<'a, C: FromIterator<Edge>>(inputs: impl IntoIterator<Item = &'a Tensor>) -> C {
+    let edge = |input: &Tensor| {
+        Some(Edge {
+            saved: Saved::new(input, input.ty().ok()?, true),
+            history: input.history.clone(),
+        })
+    };
+    inputs.into_iter().filter_map(edge).collect()
+}
+
 /// The history of an output that has a rule of its own; at least one of `inputs` has a history.
 pub(crate) fn record_with<const N: usize>(
     inputs: [&Tensor; N],
@@ -263,32 +280,20 @@ pub(crate) fn record_with<const N: usize>(
     if OFF.get() {
         return None;
     }
-    let levels = inputs.iter().filter_map(|input| input.history.as_ref());
-    let levels = levels.fold(0, |levels, history| levels | history.levels);
-    let edges = inputs.iter().filter_map(|input| {
-        Some(Edge {
-            saved: Saved::new(input, input.ty().ok()?, true),
-            history: input.history.clone(),
-        })
-    });
     let origin = Origin::Custom {
-        inputs: edges.collect(),
+        inputs: edges(inputs),
         output: Saved::new(output, ty, true),
         rule: Arc::new(move |inputs, output, gradient| match inputs.first_chunk() {
             Some(inputs) => rule(inputs, output, gradient).into_iter().collect(),
             None => Gradients::new(),
         }),
     };
-    Some(History::new(levels, tag, origin))
+    Some(History::new(levels(inputs), tag, origin))
 }
 
 /// Whether gradients of the tensors are wanted at one level at most.
 pub(crate) fn is_first_order(tensors: &[&Tensor]) -> bool {
-    let levels = tensors.iter().filter_map(|tensor| tensor.history.as_ref());
-    levels
-        .fold(0, |levels, history| levels | history.levels)
-        .count_ones()
-        <= 1
+    levels(tensors.iter().copied()).count_ones() <= 1
 }
 
 /// The history of an output with a rule for any number of operands that reads no output; at least one of `inputs` has a history.
@@ -299,20 +304,12 @@ pub(crate) fn record_back(
     rule: Arc<AnyRule>,
 ) -> Option<Arc<History>> {
     let ty = output.ty().ok()?;
-    let levels = inputs.iter().filter_map(|input| input.history.as_ref());
-    let levels = levels.fold(0, |levels, history| levels | history.levels);
-    let edges = inputs.iter().filter_map(|input| {
-        Some(Edge {
-            saved: Saved::new(input, input.ty().ok()?, true),
-            history: input.history.clone(),
-        })
-    });
     let origin = Origin::Custom {
-        inputs: edges.collect(),
+        inputs: edges(inputs.iter().copied()),
         output: Saved::new(output, ty, false),
         rule,
     };
-    Some(History::new(levels, tag, origin))
+    Some(History::new(levels(inputs.iter().copied()), tag, origin))
 }
 
 /// Gives the results of a computation with several their histories; at least one of `inputs` has a history. The rule is given
@@ -327,17 +324,10 @@ pub(crate) fn record_many(
     if OFF.get() {
         return results;
     }
-    let levels = inputs.iter().filter_map(|input| input.history.as_ref());
-    let levels = levels.fold(0, |levels, history| levels | history.levels);
+    let levels = levels(inputs);
     let keep = |tensor: &Tensor| Some(Saved::new(tensor, tensor.ty().ok()?, true));
-    let edge = |input: &Tensor| {
-        Some(Edge {
-            saved: keep(input)?,
-            history: input.history.clone(),
-        })
-    };
     let origin = Origin::Many {
-        inputs: inputs.iter().filter_map(edge).collect(),
+        inputs: edges(inputs),
         saved: saved
             .filter_map(|at| Some((at, keep(results.get(at)?)?)))
             .collect(),

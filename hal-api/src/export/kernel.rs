@@ -1,11 +1,11 @@
 //! The kernel table.
 
 use super::objects::{Instance, Kernel, Owner, full, stale};
-use super::{arg, array, enter, put, writable};
+use super::{arg, enter, put, writable};
 use crate::backend::{Backend, Device};
 use crate::kit::source::Decoded;
-use crate::status::{Error, Result, Status};
-use crate::tables::{BinaryArgs, CompileArgs, Context, InspectArgs, KernelPart, KernelTable};
+use crate::status::{Error, Result};
+use crate::tables::{CompileArgs, Context, InspectArgs, KernelPart, KernelTable};
 use std::sync::Arc;
 
 pub(super) const fn table<B: Backend>() -> KernelTable {
@@ -13,8 +13,6 @@ pub(super) const fn table<B: Backend>() -> KernelTable {
         supports: supports::<B>,
         compile: compile::<B>,
         release: release::<B>,
-        export_binary: export_binary::<B>,
-        load_binary: load_binary::<B>,
         inspect: inspect::<B>,
     }
 }
@@ -68,52 +66,6 @@ unsafe extern "C" fn release<B: Backend>(context: Context, kernel: u64) -> i32 {
                 .remove(kernel)
                 .map(drop)
                 .ok_or_else(|| stale("kernel", kernel))
-        })
-    }
-}
-
-unsafe extern "C" fn export_binary<B: Backend>(
-    context: Context,
-    kernel: u64,
-    buffer: *mut u8,
-    capacity: usize,
-    len: *mut usize,
-) -> i32 {
-    // SAFETY: the contract of the tables.
-    unsafe {
-        enter::<B>(context, |instance| {
-            let kernel = instance.kernel(kernel)?;
-            let binary = kernel.owner.get().device.export_binary(&kernel.kernel)?;
-            put(len, binary.len())?;
-            if !buffer.is_null() {
-                std::ptr::copy_nonoverlapping(binary.as_ptr(), buffer, binary.len().min(capacity));
-            }
-            Ok(())
-        })
-    }
-}
-
-unsafe extern "C" fn load_binary<B: Backend>(
-    context: Context,
-    args: *const BinaryArgs,
-    out: *mut u64,
-) -> i32 {
-    // SAFETY: the contract of the tables.
-    unsafe {
-        enter::<B>(context, |instance| {
-            let args = arg(args)?;
-            writable(out)?;
-            let open = instance.device(args.device)?;
-            let decoded = Decoded::new(&args.source)?;
-            let binary = array(args.ptr, args.len)?;
-            let kernel = open
-                .device
-                .load_binary(&decoded.source(), binary)
-                .map_err(|error| match error.status {
-                    Status::InvalidArgument => Error::compile_failed(error.message),
-                    _ => error,
-                })?;
-            put(out, insert(instance, Owner::new(open), kernel, &decoded)?)
         })
     }
 }

@@ -24,9 +24,11 @@
 //! ```
 
 mod bytes;
+mod launch;
 pub mod scalar;
 
 pub use bytes::Bytes;
+pub use launch::launch;
 
 use crate::dtype::DType;
 use crate::ir::{Access, Info, Kernel, Level, Node, NodeId, ReduceOp, ScalarOp};

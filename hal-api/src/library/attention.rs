@@ -1,13 +1,13 @@
 //! Scaled dot-product attention.
 
-use super::desc::{ATTENTION, LibraryDesc, OwnedLibrary, count, flag};
+use super::desc::{LibraryDesc, OwnedLibrary, count, flag};
 use super::{LibraryOp, Matmul, cast, index, input, refuse, verified};
 use crate::dtype::DType;
 use crate::ir::{Access, Kernel, Level, MAX_RANK, Node, ReduceOp, Role, ScalarOp};
 use crate::kit::checks::{Signature, Slot};
 use crate::status::Result;
 
-const NAME: &str = "attention";
+pub(super) const NAME: &str = "attention";
 
 /// `out[b.., i, e] = sum over j of w[b.., i, j] * v[b.., j, e]`, where w is the softmax along j of the scores
 /// `scale * sum over d of q[b.., i, d] * k[b.., j, d]`, masked. Vaswani et al., Attention Is All You Need (2017).
@@ -164,30 +164,29 @@ impl Attention {
         })
     }
 
-    pub(super) fn encode(&self) -> OwnedLibrary {
+    pub(super) fn encode(&self, code: u32, epilogue: Option<&Kernel>) -> OwnedLibrary {
         let mask = self.mask.map_or(0, |dtype| dtype.code().into());
         OwnedLibrary::new(
-            ATTENTION,
+            code,
             &[self.dtype, self.accumulate],
             &[self.batch.into(), i64::from(self.causal), mask],
-            None,
+            epilogue,
         )
     }
 
-    pub(super) fn decode(desc: &LibraryDesc) -> Result<Attention> {
-        let fields = desc.fields::<2>(NAME, 3)?;
-        desc.no_map(NAME)?;
+    pub(super) fn decode(desc: &LibraryDesc, name: &str) -> Result<Attention> {
+        let fields = desc.fields::<2>(name, 3)?;
         let [dtype, accumulate] = fields.dtypes;
         let mask = match fields.attributes[2] {
             0 => None,
             code => match u32::try_from(code).ok().and_then(DType::from_code) {
                 Some(dtype) => Some(dtype),
-                None => return refuse(NAME, format!("unknown dtype code {code} of the mask")),
+                None => return refuse(name, format!("unknown dtype code {code} of the mask")),
             },
         };
         Ok(Attention {
-            batch: count(NAME, "batch axes", fields.attributes[0])?,
-            causal: flag(NAME, "causal", fields.attributes[1])?,
+            batch: count(name, "batch axes", fields.attributes[0])?,
+            causal: flag(name, "causal", fields.attributes[1])?,
             mask,
             dtype,
             accumulate,

@@ -62,7 +62,7 @@ pub(super) enum Direction {
 }
 
 impl Direction {
-    const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Direction::Forward => "conv",
             Direction::GradInput => "conv_grad_input",
@@ -72,7 +72,19 @@ impl Direction {
 }
 
 impl Conv {
-    pub(super) fn definition(&self, direction: Direction) -> Result<Kernel> {
+    pub(super) fn forward(&self) -> Result<Kernel> {
+        self.definition(Direction::Forward)
+    }
+
+    pub(super) fn grad_input(&self) -> Result<Kernel> {
+        self.definition(Direction::GradInput)
+    }
+
+    pub(super) fn grad_weight(&self) -> Result<Kernel> {
+        self.definition(Direction::GradWeight)
+    }
+
+    fn definition(&self, direction: Direction) -> Result<Kernel> {
         let name = direction.name();
         self.check(name)?;
         epilogue::accumulates(name, ReduceOp::Sum, self.accumulate)?;
@@ -190,19 +202,17 @@ impl Conv {
         Ok(())
     }
 
-    pub(super) fn encode(&self, code: u32) -> OwnedLibrary {
+    pub(super) fn encode(&self, code: u32, epilogue: Option<&Kernel>) -> OwnedLibrary {
         let mut attributes = [0; 1 + 3 * MAX_SPATIAL];
         attributes[0] = i64::from(self.spatial);
         attributes[1..4].copy_from_slice(&self.stride);
         attributes[4..7].copy_from_slice(&self.dilation);
         attributes[7..].copy_from_slice(&self.padding);
         let dtypes = [self.dtype, self.accumulate, self.output];
-        OwnedLibrary::new(code, &dtypes, &attributes, self.epilogue.as_ref())
+        OwnedLibrary::new(code, &dtypes, &attributes, epilogue)
     }
 
-    /// # Safety
-    /// As [`super::LibraryOp::decode`].
-    pub(super) unsafe fn decode(desc: &LibraryDesc, name: &str) -> Result<Conv> {
+    pub(super) fn decode(desc: &LibraryDesc, name: &str) -> Result<Conv> {
         let fields = desc.fields::<3>(name, 1 + 3 * MAX_SPATIAL)?;
         let [dtype, accumulate, output] = fields.dtypes;
         let triple = |first: usize| std::array::from_fn(|axis| fields.attributes[first + axis]);
@@ -214,8 +224,7 @@ impl Conv {
             dtype,
             accumulate,
             output,
-            // SAFETY: the caller vouches for the epilogue.
-            epilogue: unsafe { desc.map(name) }?,
+            epilogue: None,
         })
     }
 }

@@ -189,15 +189,6 @@ impl LibraryDesc {
         // SAFETY: the caller vouches for it.
         unsafe { ir::decode(&*self.epilogue) }.map(Some)
     }
-
-    /// Refuses an epilogue.
-    pub(super) fn no_map(&self, name: &str) -> Result<()> {
-        if self.epilogue.is_null() {
-            Ok(())
-        } else {
-            refuse(name, "it has no epilogue")
-        }
-    }
 }
 
 /// An attribute that counts something.

@@ -1,12 +1,12 @@
 //! The batched matrix product.
 
-use super::desc::{LibraryDesc, MATMUL, OwnedLibrary, count};
+use super::desc::{LibraryDesc, OwnedLibrary, count};
 use super::{cast, epilogue, input, refuse, verified};
 use crate::dtype::DType;
 use crate::ir::{Kernel, Level, MAX_RANK, ReduceOp, ScalarOp};
 use crate::status::Result;
 
-const NAME: &str = "matmul";
+pub(super) const NAME: &str = "matmul";
 
 /// `out[b.., i, j] = epilogue(sum over l of a[b.., i, l] * b[b.., l, j])`.
 ///
@@ -60,27 +60,24 @@ impl Matmul {
         verified(NAME, kernel)
     }
 
-    pub(super) fn encode(&self) -> OwnedLibrary {
+    pub(super) fn encode(&self, code: u32, epilogue: Option<&Kernel>) -> OwnedLibrary {
         OwnedLibrary::new(
-            MATMUL,
+            code,
             &[self.dtype, self.accumulate, self.output],
             &[self.batch.into()],
-            self.epilogue.as_ref(),
+            epilogue,
         )
     }
 
-    /// # Safety
-    /// As [`super::LibraryOp::decode`].
-    pub(super) unsafe fn decode(desc: &LibraryDesc) -> Result<Matmul> {
-        let fields = desc.fields::<3>(NAME, 1)?;
+    pub(super) fn decode(desc: &LibraryDesc, name: &str) -> Result<Matmul> {
+        let fields = desc.fields::<3>(name, 1)?;
         let [dtype, accumulate, output] = fields.dtypes;
         Ok(Matmul {
-            batch: count(NAME, "batch axes", fields.attributes[0])?,
+            batch: count(name, "batch axes", fields.attributes[0])?,
             dtype,
             accumulate,
             output,
-            // SAFETY: the caller vouches for the epilogue.
-            epilogue: unsafe { desc.map(NAME) }?,
+            epilogue: None,
         })
     }
 }

@@ -1,12 +1,12 @@
 //! Cumulative reductions.
 
-use super::desc::{LibraryDesc, OwnedLibrary, SCAN, count, flag};
+use super::desc::{LibraryDesc, OwnedLibrary, count, flag};
 use super::{cast, epilogue, index, input, joins, neutral, output, reduction, refuse, verified};
 use crate::dtype::DType;
 use crate::ir::{Kernel, Level, MAX_RANK, ReduceOp, ScalarOp};
 use crate::status::Result;
 
-const NAME: &str = "scan";
+pub(super) const NAME: &str = "scan";
 
 /// `out[b.., i]` is the reduction of `x[b.., j]` over all `j <= i`, or over all `j < i` when it is exclusive.
 ///
@@ -60,27 +60,26 @@ impl Scan {
         verified(NAME, kernel)
     }
 
-    pub(super) fn encode(&self) -> OwnedLibrary {
+    pub(super) fn encode(&self, code: u32, epilogue: Option<&Kernel>) -> OwnedLibrary {
         OwnedLibrary::new(
-            SCAN,
+            code,
             &[self.dtype, self.accumulate, self.output],
             &[
                 self.batch.into(),
                 self.op.code().into(),
                 i64::from(self.exclusive),
             ],
-            None,
+            epilogue,
         )
     }
 
-    pub(super) fn decode(desc: &LibraryDesc) -> Result<Scan> {
-        let fields = desc.fields::<3>(NAME, 3)?;
-        desc.no_map(NAME)?;
+    pub(super) fn decode(desc: &LibraryDesc, name: &str) -> Result<Scan> {
+        let fields = desc.fields::<3>(name, 3)?;
         let [dtype, accumulate, output] = fields.dtypes;
         Ok(Scan {
-            batch: count(NAME, "batch axes", fields.attributes[0])?,
-            op: reduction(NAME, fields.attributes[1])?,
-            exclusive: flag(NAME, "exclusive", fields.attributes[2])?,
+            batch: count(name, "batch axes", fields.attributes[0])?,
+            op: reduction(name, fields.attributes[1])?,
+            exclusive: flag(name, "exclusive", fields.attributes[2])?,
             dtype,
             accumulate,
             output,

@@ -1,12 +1,12 @@
 //! Updates at indices along one axis.
 
-use super::desc::{LibraryDesc, OwnedLibrary, SCATTER, count};
+use super::desc::{LibraryDesc, OwnedLibrary, count};
 use super::{cast, epilogue, index, input, joins, neutral, output, refuse, verified, whole};
 use crate::dtype::DType;
 use crate::ir::{Kernel, Level, MAX_RANK, Node, ReduceOp, ScalarOp};
 use crate::status::Result;
 
-const NAME: &str = "scatter";
+pub(super) const NAME: &str = "scatter";
 
 /// `out[b.., d] = base[b.., d]`, combined with every `updates[b.., m]` whose `index[b.., m]` is d.
 ///
@@ -92,26 +92,25 @@ impl Scatter {
         verified(NAME, kernel)
     }
 
-    pub(super) fn encode(&self) -> OwnedLibrary {
+    pub(super) fn encode(&self, code: u32, epilogue: Option<&Kernel>) -> OwnedLibrary {
         let combine = self.combine.map_or(0, ReduceOp::code);
         OwnedLibrary::new(
-            SCATTER,
+            code,
             &[self.dtype, self.accumulate, self.index],
             &[self.batch.into(), combine.into()],
-            None,
+            epilogue,
         )
     }
 
-    pub(super) fn decode(desc: &LibraryDesc) -> Result<Scatter> {
-        let fields = desc.fields::<3>(NAME, 2)?;
-        desc.no_map(NAME)?;
+    pub(super) fn decode(desc: &LibraryDesc, name: &str) -> Result<Scatter> {
+        let fields = desc.fields::<3>(name, 2)?;
         let [dtype, accumulate, index] = fields.dtypes;
         let combine = match fields.attributes[1] {
             0 => None,
-            code => Some(super::reduction(NAME, code)?),
+            code => Some(super::reduction(name, code)?),
         };
         Ok(Scatter {
-            batch: count(NAME, "batch axes", fields.attributes[0])?,
+            batch: count(name, "batch axes", fields.attributes[0])?,
             combine,
             dtype,
             accumulate,

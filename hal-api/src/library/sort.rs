@@ -1,13 +1,13 @@
 //! Sorting.
 
-use super::desc::{LibraryDesc, OwnedLibrary, SORT, count, flag};
+use super::desc::{LibraryDesc, OwnedLibrary, count, flag};
 use super::{index, input, output, refuse, verified};
 use crate::dtype::DType;
 use crate::ir::{Access, Kernel, Level, MAX_RANK, Node, NodeId, ReduceOp, Role, ScalarOp};
 use crate::kit::checks::{Signature, Slot};
 use crate::status::Result;
 
-const NAME: &str = "sort";
+pub(super) const NAME: &str = "sort";
 
 /// The elements along the last axis in order, and where each of them was.
 ///
@@ -127,21 +127,20 @@ impl Sort {
         })
     }
 
-    pub(super) fn encode(&self) -> OwnedLibrary {
+    pub(super) fn encode(&self, code: u32, epilogue: Option<&Kernel>) -> OwnedLibrary {
         OwnedLibrary::new(
-            SORT,
+            code,
             &[self.dtype],
             &[self.batch.into(), i64::from(self.descending)],
-            None,
+            epilogue,
         )
     }
 
-    pub(super) fn decode(desc: &LibraryDesc) -> Result<Sort> {
-        let fields = desc.fields::<1>(NAME, 2)?;
-        desc.no_map(NAME)?;
+    pub(super) fn decode(desc: &LibraryDesc, name: &str) -> Result<Sort> {
+        let fields = desc.fields::<1>(name, 2)?;
         Ok(Sort {
-            batch: count(NAME, "batch axes", fields.attributes[0])?,
-            descending: flag(NAME, "descending", fields.attributes[1])?,
+            batch: count(name, "batch axes", fields.attributes[0])?,
+            descending: flag(name, "descending", fields.attributes[1])?,
             dtype: fields.dtypes[0],
         })
     }

@@ -57,15 +57,13 @@ pub enum Capability {
     Priority = 1 << 7,
     /// Reductions give the same bits on every run.
     Deterministic = 1 << 8,
-    /// Kernel binaries can be exported and loaded.
-    Binary = 1 << 9,
     /// Kernels may move and cast f8e4m3 and f8e5m2.
-    F8 = 1 << 10,
+    F8 = 1 << 9,
 }
 
 impl Capability {
     /// Every bit of this version with its name.
-    pub const ALL: [(Capability, &'static str); 11] = [
+    pub const ALL: [(Capability, &'static str); 10] = [
         (Capability::F64, "f64"),
         (Capability::F16, "f16"),
         (Capability::BF16, "bf16"),
@@ -75,7 +73,6 @@ impl Capability {
         (Capability::Timing, "timing"),
         (Capability::Priority, "priority"),
         (Capability::Deterministic, "deterministic"),
-        (Capability::Binary, "binary"),
         (Capability::F8, "f8"),
     ];
 

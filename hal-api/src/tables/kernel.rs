@@ -16,20 +16,6 @@ pub struct CompileArgs {
     pub options: Str,
 }
 
-/// Arguments of [`KernelTable::load_binary`].
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct BinaryArgs {
-    /// Device handle.
-    pub device: u64,
-    /// What the binary was compiled from.
-    pub source: Source,
-    /// First byte.
-    pub ptr: *const u8,
-    /// Bytes.
-    pub len: usize,
-}
-
 /// What [`KernelTable::inspect`] shows of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
@@ -106,17 +92,6 @@ pub struct KernelTable {
     pub compile: unsafe extern "C" fn(context: Context, args: *const CompileArgs, out: *mut u64) -> i32,
     /// Frees a kernel; work that was submitted with it goes on.
     pub release: unsafe extern "C" fn(context: Context, kernel: u64) -> i32,
-    /// Copies the compiled form to `buffer` (at most `capacity` bytes) and writes its full length. Good for the same device,
-    /// driver and backend version only.
-    pub export_binary: unsafe extern "C" fn(
-        context: Context,
-        kernel: u64,
-        buffer: *mut u8,
-        capacity: usize,
-        len: *mut usize,
-    ) -> i32,
-    /// A kernel from what [`KernelTable::export_binary`] wrote; `CompileFailed` when it does not fit.
-    pub load_binary: unsafe extern "C" fn(context: Context, args: *const BinaryArgs, out: *mut u64) -> i32,
     /// What the backend made of a kernel. It is for people who look for a fault, and costs programs that do not ask nothing.
     /// `Unsupported` and why for a part that the program does not have, such as the source of one that was not written.
     pub inspect: unsafe extern "C" fn(context: Context, args: *const InspectArgs) -> i32,

@@ -46,9 +46,8 @@ pub const LAYOUT: &str = concat!(
     "KernelDesc{name:Str,outer:u32,inner:u32,params:*const ParamDesc,param_count:usize,scalars:*const u32,scalar_count:usize,nodes:*const NodeDesc,node_count:usize}",
     "LibraryDesc{op:u32,dtype_count:u32,dtypes:[u32;8],attributes:[i64;24],epilogue:*const KernelDesc}",
     "CompileArgs{device:u64,source:Source,options:Str}",
-    "BinaryArgs{device:u64,source:Source,ptr:*const u8,len:usize}",
     "InspectArgs{kernel:u64,program:u32,part:u32,buffer:*mut u8,capacity:usize,len:*mut usize,programs:*mut usize}",
-    "KernelTable{supports:fn(*mut c_void,*const CompileArgs)->i32,compile:fn(*mut c_void,*const CompileArgs,*mut u64)->i32,release:fn(*mut c_void,u64)->i32,export_binary:fn(*mut c_void,u64,*mut u8,usize,*mut usize)->i32,load_binary:fn(*mut c_void,*const BinaryArgs,*mut u64)->i32,inspect:fn(*mut c_void,*const InspectArgs)->i32}",
+    "KernelTable{supports:fn(*mut c_void,*const CompileArgs)->i32,compile:fn(*mut c_void,*const CompileArgs,*mut u64)->i32,release:fn(*mut c_void,u64)->i32,inspect:fn(*mut c_void,*const InspectArgs)->i32}",
     "ProgramScalar{packet:u32,scalar:u32,argument:u32,reserved:u32}",
     "ProgramDependency{packet:u32,earlier:u32}",
     "ProgramInput{buffer:u64,offset:u64}",
@@ -107,9 +106,8 @@ const _: () = {
     let _ = |crate::ir::KernelDesc { name, outer, inner, params, param_count, scalars, scalar_count, nodes, node_count }| { let _: crate::status::Str = name; let _: u32 = outer; let _: u32 = inner; let _: *const crate::ir::ParamDesc = params; let _: usize = param_count; let _: *const u32 = scalars; let _: usize = scalar_count; let _: *const crate::ir::NodeDesc = nodes; let _: usize = node_count; };
     let _ = |crate::library::LibraryDesc { op, dtype_count, dtypes, attributes, epilogue }| { let _: u32 = op; let _: u32 = dtype_count; let _: [u32;8] = dtypes; let _: [i64;24] = attributes; let _: *const crate::ir::KernelDesc = epilogue; };
     let _ = |crate::tables::CompileArgs { device, source, options }| { let _: u64 = device; let _: crate::tables::Source = source; let _: crate::status::Str = options; };
-    let _ = |crate::tables::BinaryArgs { device, source, ptr, len }| { let _: u64 = device; let _: crate::tables::Source = source; let _: *const u8 = ptr; let _: usize = len; };
     let _ = |crate::tables::InspectArgs { kernel, program, part, buffer, capacity, len, programs }| { let _: u64 = kernel; let _: u32 = program; let _: u32 = part; let _: *mut u8 = buffer; let _: usize = capacity; let _: *mut usize = len; let _: *mut usize = programs; };
-    let _ = |crate::tables::KernelTable { supports, compile, release, export_binary, load_binary, inspect }| { let _: unsafe extern "C" fn(crate::tables::Context,*const crate::tables::CompileArgs)->i32 = supports; let _: unsafe extern "C" fn(crate::tables::Context,*const crate::tables::CompileArgs,*mut u64)->i32 = compile; let _: unsafe extern "C" fn(crate::tables::Context,u64)->i32 = release; let _: unsafe extern "C" fn(crate::tables::Context,u64,*mut u8,usize,*mut usize)->i32 = export_binary; let _: unsafe extern "C" fn(crate::tables::Context,*const crate::tables::BinaryArgs,*mut u64)->i32 = load_binary; let _: unsafe extern "C" fn(crate::tables::Context,*const crate::tables::InspectArgs)->i32 = inspect; };
+    let _ = |crate::tables::KernelTable { supports, compile, release, inspect }| { let _: unsafe extern "C" fn(crate::tables::Context,*const crate::tables::CompileArgs)->i32 = supports; let _: unsafe extern "C" fn(crate::tables::Context,*const crate::tables::CompileArgs,*mut u64)->i32 = compile; let _: unsafe extern "C" fn(crate::tables::Context,u64)->i32 = release; let _: unsafe extern "C" fn(crate::tables::Context,*const crate::tables::InspectArgs)->i32 = inspect; };
     let _ = |crate::tables::ProgramScalar { packet, scalar, argument, reserved }| { let _: u32 = packet; let _: u32 = scalar; let _: u32 = argument; let _: u32 = reserved; };
     let _ = |crate::tables::ProgramDependency { packet, earlier }| { let _: u32 = packet; let _: u32 = earlier; };
     let _ = |crate::tables::ProgramInput { buffer, offset }| { let _: u64 = buffer; let _: u64 = offset; };

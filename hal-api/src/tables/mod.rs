@@ -30,7 +30,7 @@ pub use self::core::{BackendInfo, CoreTable};
 pub use device::{Capability, DeviceOptions, DeviceProperties, DeviceTable, Kind, PropertyKey};
 pub use event::{ElapsedArgs, EventArgs, EventStreamArgs, EventTable, EventWaitArgs};
 pub use host::{HostApi, LogLevel, LogRecord, Notice, NoticeKind, ParallelArgs, TraceSpan};
-pub use kernel::{BinaryArgs, CompileArgs, InspectArgs, KernelPart, KernelTable};
+pub use kernel::{CompileArgs, InspectArgs, KernelPart, KernelTable};
 pub use layout::LAYOUT;
 pub use memory::{
     AllocArgs, Copy, Fill, ImportArgs, MemoryInfo, MemoryRange, MemoryStatistics, MemoryTable, MemoryUse,
@@ -118,8 +118,10 @@ impl BackendApi {
     }
 }
 
+/// Defines the tables that a backend hands over. The columns after the name are the type, the field of [`Tables`], and whether a
+/// backend without it is refused.
 macro_rules! table_ids {
-    ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal, $table:ty, $required:literal;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal, $table:ident, $field:ident, $need:ident;)*) => {
         /// Names a table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u32)]
@@ -133,7 +135,7 @@ macro_rules! table_ids {
             pub const fn name(self) -> &'static str { match self { $(TableId::$name => $text,)* } }
 
             /// Whether a backend without it is refused.
-            pub const fn required(self) -> bool { match self { $(TableId::$name => $required,)* } }
+            pub const fn required(self) -> bool { match self { $(TableId::$name => table_ids!(@required $need),)* } }
 
             /// How many functions it has; it has nothing else.
             pub const fn functions(self) -> usize {
@@ -149,7 +151,53 @@ macro_rules! table_ids {
                 const ID: TableId = TableId::$name;
             }
         )*
+
+        /// The tables that a backend handed over; `None` for one that it lacks.
+        #[derive(Clone, Copy, Debug)]
+        #[non_exhaustive]
+        pub struct Tables { $($(#[$doc])* pub $field: table_ids!(@type $need $table),)* }
+
+        impl Tables {
+            /// Asks for every table.
+            ///
+            /// # Errors
+            /// A required table that is missing.
+            ///
+            /// # Safety
+            /// `api` was filled by an entry function that keeps the contract of this module.
+            pub unsafe fn of(api: &BackendApi) -> Result<Tables, TableId> {
+                // SAFETY: the caller vouches for `api`.
+                unsafe { Ok(Tables { $($field: table_ids!(@ask $need table::<$table>(api)),)* }) }
+            }
+
+            /// Whether there is a table.
+            pub const fn has(&self, id: TableId) -> bool {
+                match id { $(TableId::$name => table_ids!(@has $need self.$field),)* }
+            }
+        }
     };
+    (@required required) => { true };
+    (@required optional) => { false };
+    (@type required $table:ident) => { &'static $table };
+    (@type optional $table:ident) => { Option<&'static $table> };
+    (@ask required $table:expr) => { $table? };
+    (@ask optional $table:expr) => { $table.ok() };
+    (@has required $table:expr) => { true };
+    (@has optional $table:expr) => { $table.is_some() };
+}
+
+/// Asks for a table.
+///
+/// # Safety
+/// `api` was filled by an entry function that keeps the contract of this module.
+unsafe fn table<T: Table>(api: &BackendApi) -> Result<&'static T, TableId> {
+    // SAFETY: the caller vouches for `api`; a table lives as long as the process and has the layout of its id and version.
+    let table = unsafe {
+        (api.query_interface)(api.context, T::ID as u32, T::VERSION)
+            .cast::<T>()
+            .as_ref()
+    };
+    table.ok_or(T::ID)
 }
 
 /// A table that can be asked for. All of them are at version 1.
@@ -161,22 +209,22 @@ pub trait Table: Sized + 'static {
 }
 
 table_ids! {
-    /// [`CoreTable`].
-    Core = 1, "core", CoreTable, true;
-    /// [`DeviceTable`].
-    Device = 2, "device", DeviceTable, true;
-    /// [`MemoryTable`].
-    Memory = 3, "memory", MemoryTable, true;
-    /// [`StreamTable`].
-    Stream = 4, "stream", StreamTable, true;
-    /// [`EventTable`].
-    Event = 5, "event", EventTable, true;
-    /// [`KernelTable`].
-    Kernel = 6, "kernel", KernelTable, false;
-    /// [`ProgramTable`].
-    Program = 7, "program", ProgramTable, false;
-    /// [`ProfileTable`].
-    Profile = 8, "profile", ProfileTable, false;
+    /// Who it is, and the text of its last error: [`CoreTable`].
+    Core = 1, "core", CoreTable, core, required;
+    /// Devices: [`DeviceTable`].
+    Device = 2, "device", DeviceTable, device, required;
+    /// Memory: [`MemoryTable`].
+    Memory = 3, "memory", MemoryTable, memory, required;
+    /// Streams: [`StreamTable`].
+    Stream = 4, "stream", StreamTable, stream, required;
+    /// Events: [`EventTable`].
+    Event = 5, "event", EventTable, event, required;
+    /// Kernels: [`KernelTable`]. A backend without it only moves memory.
+    Kernel = 6, "kernel", KernelTable, kernel, optional;
+    /// Programs: [`ProgramTable`].
+    Program = 7, "program", ProgramTable, program, optional;
+    /// Profiles: [`ProfileTable`].
+    Profile = 8, "profile", ProfileTable, profile, optional;
 }
 
 /// What a kernel is compiled from: exactly one of the pointers is not null.

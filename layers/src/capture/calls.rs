@@ -12,11 +12,10 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use thalweg_hal::ir::Level;
 use thalweg_hal::kit::args::{arg, array};
-use thalweg_hal::status::Str;
 use thalweg_hal::tables::{
-    self, AllocArgs, BinaryArgs, CompileArgs, Context, DeviceOptions, DeviceProperties, DeviceTable,
-    EventArgs, EventStreamArgs, EventTable, EventWaitArgs, ImportArgs, KernelTable, Launch, LogLevel,
-    MemoryTable, ProgramArgs, ProgramRebindArgs, ProgramRunArgs, ProgramTable, StreamArgs, StreamTable, Tag,
+    self, AllocArgs, CompileArgs, Context, DeviceOptions, DeviceProperties, DeviceTable, EventArgs,
+    EventStreamArgs, EventTable, EventWaitArgs, ImportArgs, KernelTable, Launch, LogLevel, MemoryTable,
+    ProgramArgs, ProgramRebindArgs, ProgramRunArgs, ProgramTable, StreamArgs, StreamTable, Tag,
     WaitEventArgs,
 };
 use thalweg_hal::{Error, Result};
@@ -54,7 +53,6 @@ pub(super) const TABLES: Tables = Tables {
     kernel: KernelTable {
         compile,
         release,
-        load_binary,
         ..forward::kernel::table::<Capture>()
     },
     program: ProgramTable {
@@ -305,11 +303,12 @@ unsafe extern "C" fn wait(context: Context, args: *const EventWaitArgs) -> i32 {
 /// Writes a kernel, and notes how many strides its parameters have.
 ///
 /// # Safety
-/// The pointers of the source are null or valid, `out` was written.
-unsafe fn made(place: Here, (device, source): (u64, &tables::Source), options: Str, out: *const u64) {
+/// The pointers of the arguments are null or valid, `out` was written.
+unsafe fn made(place: Here, args: &CompileArgs, out: *const u64) {
     let read = || {
         // SAFETY: the caller vouches for the pointers.
-        let (source, options, kernel) = unsafe { (Source::of(source)?, options.get()?, out.read()) };
+        let (source, options, kernel) =
+            unsafe { (Source::of(&args.source)?, args.options.get()?, out.read()) };
         let signature = source.decoded().and_then(|decoded| decoded.signature())?;
         let (outer, inner) = (signature.outer, signature.inner);
         let axes = signature.slots.iter().map(|slot| match slot.level {
@@ -320,7 +319,7 @@ unsafe fn made(place: Here, (device, source): (u64, &tables::Source), options: S
         place.layer.kernels.lock().insert(kernel, axes);
         Ok(Call::Compile(Kernel {
             kernel,
-            device,
+            device: args.device,
             source,
             options: options.to_owned(),
         }))
@@ -334,20 +333,7 @@ unsafe extern "C" fn compile(context: Context, args: *const CompileArgs, out: *m
         // SAFETY: the arguments are handed on as they came; what is below has read and written them when it succeeds.
         unsafe {
             below((table.compile)(context, args, out))?;
-            let args = &*args;
-            made(place, (args.device, &args.source), args.options, out);
-        }
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn load_binary(context: Context, args: *const BinaryArgs, out: *mut u64) -> i32 {
-    enter(context, |place: Here| {
-        let table = place.next.kernel.ok_or_else(absent)?;
-        // SAFETY: as above.
-        unsafe {
-            below((table.load_binary)(context, args, out))?;
-            made(place, ((*args).device, &(*args).source), Str::EMPTY, out);
+            made(place, &*args, out);
         }
         Ok(())
     })

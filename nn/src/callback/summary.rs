@@ -14,7 +14,7 @@ use crate::summary::{
 use plan::{Plan, TensorPlan};
 use regex_lite::Regex;
 use std::path::{Path, PathBuf};
-use thalweg::observe::by_name::{near, wrong};
+use thalweg::options::by_name::{near, wrong};
 use thalweg_summary::hparams::{Status, session_end, session_start};
 use thalweg_summary::{Content, Data, Value};
 

@@ -1,7 +1,7 @@
 //! What can go wrong with summaries.
 
 use std::path::PathBuf;
-use thalweg::observe::by_name::WrongOption;
+use thalweg::options::by_name::WrongOption;
 
 /// Why nothing is collected, or what was noted cannot be, in one line.
 #[derive(Debug, thiserror::Error)]

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::io::IsTerminal;
 use std::path::Path;
-use thalweg::observe::by_name::wrong;
+use thalweg::options::by_name::wrong;
 use thalweg::{DType, Shape, Tensor, Tree, interchange};
 
 /// Where weights lie in a summary's folder.

@@ -8,7 +8,7 @@ use super::error::SummaryError;
 use keys::{EXPORT, KEYS, LANDSCAPE, SPECIFIED};
 use std::collections::BTreeMap;
 use thalweg::observe::OptionKey;
-use thalweg::observe::by_name::{WrongOption, parsed, set_all, wrong};
+use thalweg::options::by_name::{WrongOption, parsed, set_all, wrong};
 
 /// What is collected, as configurations of trainings say it. [`SummaryOptions::keys`] lists every key.
 ///

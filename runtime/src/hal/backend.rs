@@ -4,37 +4,11 @@ use super::device::{Device, DeviceOptions, DeviceProperties};
 use super::error::{CallError, Error, Result};
 use crate::loader::state::float;
 use crate::said::{self, text};
-use std::ffi::c_void;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 use thalweg_hal::Status;
-use thalweg_hal::tables::{
-    self, BackendApi, Context, CoreTable, DeviceTable, EventTable, KernelTable, MemoryTable, ProfileTable,
-    ProgramTable, StreamTable, Table, TableId,
-};
-
-/// The tables of a backend. Calls through them go past every check of this module.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Tables {
-    /// Who it is, and the text of its last error.
-    pub core: &'static CoreTable,
-    /// Devices.
-    pub device: &'static DeviceTable,
-    /// Memory.
-    pub memory: &'static MemoryTable,
-    /// Streams.
-    pub stream: &'static StreamTable,
-    /// Events.
-    pub event: &'static EventTable,
-    /// Kernels; `None` on a backend that only moves memory.
-    pub kernel: Option<&'static KernelTable>,
-    /// Programs, where the backend has them.
-    pub program: Option<&'static ProgramTable>,
-    /// Profiles, where the backend has them.
-    pub profile: Option<&'static ProfileTable>,
-}
+use thalweg_hal::tables::{self, BackendApi, Context, TableId, Tables};
 
 /// Who a backend is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,18 +48,6 @@ impl fmt::Debug for Backend {
     }
 }
 
-/// Asks for a table.
-///
-/// # Safety
-/// `api` is what an entry function handed over.
-unsafe fn table<T: Table>(api: &BackendApi) -> Option<&'static T> {
-    // SAFETY: the caller vouches for `api`; a table lives as long as the process and has the layout of its id and version.
-    unsafe {
-        let table: *const c_void = (api.query_interface)(api.context, T::ID as u32, T::VERSION);
-        table.cast::<T>().as_ref()
-    }
-}
-
 impl Backend {
     /// Wraps what the entry function of a plugin handed over.
     ///
@@ -109,25 +71,8 @@ impl Backend {
                 location: None,
             }))
         };
-        macro_rules! required {
-            ($table:ty) => {
-                // SAFETY: the caller vouches for `api`.
-                unsafe { table::<$table>(&api) }.ok_or_else(|| missing(<$table as Table>::ID))?
-            };
-        }
-        let tables = Tables {
-            core: required!(CoreTable),
-            device: required!(DeviceTable),
-            memory: required!(MemoryTable),
-            stream: required!(StreamTable),
-            event: required!(EventTable),
-            // SAFETY: as above.
-            kernel: unsafe { table(&api) },
-            // SAFETY: as above.
-            program: unsafe { table(&api) },
-            // SAFETY: as above.
-            profile: unsafe { table(&api) },
-        };
+        // SAFETY: the caller vouches for `api`.
+        let tables = unsafe { Tables::of(&api) }.map_err(missing)?;
         let mut raw = tables::BackendInfo {
             name: [0; 32],
             version: [0; 32],

@@ -1,6 +1,6 @@
 //! Devices: opening, properties, synchronising.
 
-use super::backend::{Backend, Tables};
+use super::backend::Backend;
 use super::error::{CallError, Error, Result};
 use super::memory::Buffer;
 use super::statistics::{self, MemoryStats};
@@ -15,7 +15,7 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock, Weak};
 use thalweg_hal::Status;
 use thalweg_hal::tables::{
-    self, BackendApi, Capability, Context, Kind, MemoryInfo, MemoryRange, PropertyKey,
+    self, BackendApi, Capability, Context, Kind, MemoryInfo, MemoryRange, PropertyKey, Tables,
 };
 
 /// More than a pool has.

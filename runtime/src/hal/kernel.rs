@@ -8,7 +8,7 @@ use std::fmt;
 use thalweg_hal::ir::{self, KernelDesc, Level, encode};
 use thalweg_hal::kit::checks::Signature;
 use thalweg_hal::library::{LibraryDesc, LibraryOp};
-use thalweg_hal::tables::{self, BinaryArgs, CompileArgs, InspectArgs, KernelPart, KernelTable};
+use thalweg_hal::tables::{self, CompileArgs, InspectArgs, KernelPart, KernelTable};
 use thalweg_hal::{Status, Str};
 
 /// What a kernel is compiled from.
@@ -222,36 +222,6 @@ impl Kernel {
         &self.axes
     }
 
-    /// The compiled form, good for the same device, driver and backend version only.
-    ///
-    /// # Errors
-    /// [`Status::Unsupported`] on a device without [`Capability::Binary`](thalweg_hal::tables::Capability::Binary).
-    #[track_caller]
-    pub fn export_binary(&self) -> Result<Vec<u8>> {
-        let tag = Tag::new("export kernel");
-        let table = table(&self.device, &tag)?;
-        let mut binary = Vec::new();
-        loop {
-            let mut len = 0;
-            // SAFETY: the buffer has the capacity that is passed.
-            let code = unsafe {
-                (table.export_binary)(
-                    self.device.context(),
-                    self.handle,
-                    binary.as_mut_ptr(),
-                    binary.len(),
-                    &raw mut len,
-                )
-            };
-            self.device.check(code, &tag)?;
-            let complete = len <= binary.len();
-            binary.resize(len, 0);
-            if complete {
-                return Ok(binary);
-            }
-        }
-    }
-
     /// How many programs the backend made of it until now. A backend may make one when a launch first needs it.
     ///
     /// # Errors
@@ -314,36 +284,5 @@ impl Kernel {
         let code = unsafe { (table.inspect)(self.device.context(), &raw const args) };
         self.device.check(code, &tag)?;
         Ok((len, programs))
-    }
-
-    /// A kernel from what [`Kernel::export_binary`] returned.
-    ///
-    /// # Errors
-    /// [`Status::CompileFailed`] when it does not fit; [`Status::Unsupported`] as above.
-    ///
-    /// # Safety
-    /// `binary` was exported from a kernel of the same source; the device runs it as it is.
-    #[track_caller]
-    pub unsafe fn load_binary<'a>(
-        device: &Device,
-        source: impl Into<Source<'a>>,
-        binary: &[u8],
-    ) -> Result<Kernel> {
-        let source = source.into();
-        let tag = Tag::new("load kernel");
-        let table = table(device, &tag)?;
-        let mut handle = 0;
-        let code = source.with(|source| {
-            let args = BinaryArgs {
-                device: device.handle(),
-                source,
-                ptr: binary.as_ptr(),
-                len: binary.len(),
-            };
-            // SAFETY: the arguments live through the call; the caller vouches for the binary.
-            unsafe { (table.load_binary)(device.context(), &raw const args, &raw mut handle) }
-        });
-        device.check(code, &tag)?;
-        Kernel::from_handle(device, handle, &source, &tag)
     }
 }

@@ -43,7 +43,7 @@ mod testing;
 mod tests;
 mod work;
 
-pub use backend::{Backend, BackendInfo, Tables};
+pub use backend::{Backend, BackendInfo};
 pub use device::{Capabilities, Device, DeviceOptions, DeviceProperties};
 pub use element::Element;
 pub use error::{CallError, Error, OutOfMemory, Result};
@@ -73,7 +73,7 @@ pub use thalweg_hal::dtype::types;
 pub use thalweg_hal::every_dtype;
 pub use thalweg_hal::f8::*;
 pub use thalweg_hal::tables::{
-    Capability, KernelPart, Kind, MemoryInfo, ProfileFlag, ProfileKind, ProfileRecord, PropertyKey,
+    Capability, KernelPart, Kind, MemoryInfo, ProfileFlag, ProfileKind, ProfileRecord, PropertyKey, Tables,
 };
 pub use thalweg_hal::{DType, Status, ir, library};
 pub use work::{Arg, Copy, Fill, Launch, Packet, Place};

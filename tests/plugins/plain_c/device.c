@@ -15,7 +15,7 @@ static int32_t properties(thalweg_context context, uint32_t ordinal, thalweg_dev
     TRY(check_ordinal(ordinal));
     *out = (thalweg_device_properties){
         .name = "host memory, through plain C",
-        .arch = ARCH,
+        .arch = THALWEG_MANIFEST_ARCH,
         .kind = THALWEG_KIND_CPU,
         .compute_units = 1,
         .total_memory = pages(_SC_PHYS_PAGES),

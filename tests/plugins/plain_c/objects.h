@@ -13,14 +13,6 @@
 #define NAME "plainc"
 #define ALIGNMENT 512u
 
-#if defined(__x86_64__)
-#define ARCH "x86_64"
-#elif defined(__aarch64__)
-#define ARCH "aarch64"
-#else
-#error "name the architecture as Rust's std::env::consts::ARCH does"
-#endif
-
 /* Remembers a text for `last_error` on this thread and returns `status`. */
 __attribute__((format(printf, 2, 3))) int32_t fail(int32_t status, const char *format, ...);
 size_t last_error(thalweg_context context, uint8_t *buffer, size_t capacity);

@@ -7,22 +7,8 @@
 
 #define VERSION "1.0.0"
 
-/* The manifest, which the host reads before any of this code runs. ISO C asks compilers for 4095 characters of a string alone;
- * those that write ELF files take as many as there are. */
-#pragma GCC diagnostic ignored "-Woverlength-strings"
-
-#define MANIFEST \
-    "name=" NAME "\nkind=cpu\nversion=" VERSION "\nabi=" THALWEG_MANIFEST_ABI_TEXT "\narch=" ARCH \
-    "\nlayout=" THALWEG_MANIFEST_LAYOUT "\n"
-
-struct note {
-    uint32_t name_size, text_size, type;
-    char name[8];
-    char text[sizeof MANIFEST];
-};
-
-__attribute__((used, aligned(4), section(THALWEG_MANIFEST_SECTION))) static const struct note note = {
-    8, sizeof MANIFEST - 1, THALWEG_MANIFEST_NOTE_TYPE, "thalweg", MANIFEST};
+/* The host reads it before any of this code runs. */
+THALWEG_MANIFEST("name=" NAME "\nkind=cpu\nversion=" VERSION);
 
 static int32_t info(thalweg_context context, thalweg_backend_info *out) {
     TRY(enter(context));

@@ -6,26 +6,7 @@
 
 #include "thalweg.h"
 
-#if defined(__x86_64__)
-#define ARCH "x86_64"
-#elif defined(__aarch64__)
-#define ARCH "aarch64"
-#endif
-
-#pragma GCC diagnostic ignored "-Woverlength-strings"
-
-#define MANIFEST \
-    "name=wrong\nkind=layer\nversion=1.0.0\nabi=" THALWEG_MANIFEST_ABI_TEXT "\narch=" ARCH \
-    "\nlayout=" THALWEG_MANIFEST_LAYOUT "\n"
-
-struct note {
-    uint32_t name_size, text_size, type;
-    char name[8];
-    char text[sizeof MANIFEST];
-};
-
-__attribute__((used, aligned(4), section(THALWEG_MANIFEST_SECTION))) static const struct note note = {
-    8, sizeof MANIFEST - 1, THALWEG_MANIFEST_NOTE_TYPE, "thalweg", MANIFEST};
+THALWEG_MANIFEST("name=wrong\nkind=layer\nversion=1.0.0");
 
 /* The layer over the one backend that it changes. */
 static thalweg_backend_api below;

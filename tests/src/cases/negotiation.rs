@@ -1,7 +1,7 @@
 //! Who a backend is, which tables it has, and what it does about hosts it does not fit.
 
 use crate::kit::{Case, Check, Stop};
-use crate::rig::{Device, NOBODY, Raw, Subject, Tables};
+use crate::rig::{Device, NOBODY, Raw, Subject};
 use crate::{check, check_eq};
 use thalweg::host::host_api;
 use thalweg_hal::Status;
@@ -280,7 +280,7 @@ fn shutdown(subject: &Subject) -> Check {
         return Err(Stop::Unsupported("every instance has the same context".into()));
     }
     // SAFETY: the entry function filled it.
-    let raw = Raw::new(api.context, unsafe { Tables::new(&api) }?);
+    let raw = unsafe { Raw::of(&api) }?;
     let device = Device::of(raw, 0, 1 << 20)?;
     let stream = device.stream()?;
     let buffer = device.alloc(100)?;

@@ -10,7 +10,7 @@ pub mod values;
 pub use device::Device;
 pub use gate::{Gate, callback};
 pub use raw::Raw;
-pub use subject::{Subject, Tables};
+pub use subject::Subject;
 
 /// A handle that no backend gives out: its index is beyond what memory has room for.
 pub const NOBODY: u64 = 0x7fff_fffe_ffff_fff0;

@@ -1,7 +1,6 @@
 //! Calls with their errors.
 
-use super::subject::Tables;
-use thalweg_hal::tables::{BackendInfo, Context, DeviceOptions, DeviceProperties};
+use thalweg_hal::tables::{BackendApi, BackendInfo, Context, DeviceOptions, DeviceProperties, Tables};
 use thalweg_hal::{Error, Result, Status};
 
 /// The tables of a backend with the context that each call takes.
@@ -19,9 +18,21 @@ unsafe impl Send for Raw {}
 unsafe impl Sync for Raw {}
 
 impl Raw {
-    /// Wraps tables.
-    pub fn new(context: Context, tables: Tables) -> Raw {
-        Raw { context, tables }
+    /// What an entry function handed over.
+    ///
+    /// # Errors
+    /// [`Status::IncompatibleAbi`] when a required table is missing.
+    ///
+    /// # Safety
+    /// `api` was filled by an entry function.
+    pub unsafe fn of(api: &BackendApi) -> Result<Raw> {
+        // SAFETY: the caller vouches for `api`.
+        let tables = unsafe { Tables::of(api) }.map_err(|id| {
+            let message = format!("the table `{}` is missing", id.name());
+            Error::new(Status::IncompatibleAbi, message)
+        })?;
+        let context = api.context;
+        Ok(Raw { context, tables })
     }
 
     /// The error of a code that a call of this thread just returned.

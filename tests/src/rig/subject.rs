@@ -3,74 +3,8 @@
 use super::raw::Raw;
 use std::path::Path;
 use thalweg::loader::{Backend, LoadError, LoaderOptions, Registry};
-use thalweg_hal::tables::{
-    BackendApi, CoreTable, DeviceTable, Entry, EventTable, KernelTable, MemoryTable, ProfileTable,
-    ProgramTable, StreamTable, Table,
-};
-use thalweg_hal::{Error, Result};
-
-/// The tables of a backend; what it lacks is `None`.
-#[derive(Clone, Copy)]
-pub struct Tables {
-    /// See [`CoreTable`].
-    pub core: &'static CoreTable,
-    /// See [`DeviceTable`].
-    pub device: &'static DeviceTable,
-    /// See [`MemoryTable`].
-    pub memory: &'static MemoryTable,
-    /// See [`StreamTable`].
-    pub stream: &'static StreamTable,
-    /// See [`EventTable`].
-    pub event: &'static EventTable,
-    /// See [`KernelTable`].
-    pub kernel: Option<&'static KernelTable>,
-    /// See [`ProgramTable`].
-    pub program: Option<&'static ProgramTable>,
-    /// See [`ProfileTable`].
-    pub profile: Option<&'static ProfileTable>,
-}
-
-impl Tables {
-    /// Asks for every table.
-    ///
-    /// # Errors
-    /// [`IncompatibleAbi`](thalweg_hal::Status::IncompatibleAbi) when a required one is missing.
-    ///
-    /// # Safety
-    /// `api` was filled by an entry function.
-    pub unsafe fn new(api: &BackendApi) -> Result<Tables> {
-        fn required<T: Table>(table: Option<&'static T>) -> Result<&'static T> {
-            table.ok_or_else(|| {
-                let message = format!("the table `{}` is missing", T::ID.name());
-                Error::new(thalweg_hal::Status::IncompatibleAbi, message)
-            })
-        }
-        // SAFETY: the caller vouches for `api`.
-        unsafe {
-            Ok(Tables {
-                core: required(table(api))?,
-                device: required(table(api))?,
-                memory: required(table(api))?,
-                stream: required(table(api))?,
-                event: required(table(api))?,
-                kernel: table(api),
-                program: table(api),
-                profile: table(api),
-            })
-        }
-    }
-}
-
-/// # Safety
-/// `api` was filled by an entry function.
-unsafe fn table<T: Table>(api: &BackendApi) -> Option<&'static T> {
-    // SAFETY: the caller vouches for `api`; a table that is not null has the layout of its id and version.
-    unsafe {
-        (api.query_interface)(api.context, T::ID as u32, T::VERSION)
-            .cast::<T>()
-            .as_ref()
-    }
-}
+use thalweg_hal::Result;
+use thalweg_hal::tables::{BackendApi, Entry};
 
 /// A backend under test.
 pub struct Subject {
@@ -89,12 +23,11 @@ impl Subject {
     /// # Safety
     /// `api` was filled by an entry function and its backend is not shut down while the subject lives.
     pub unsafe fn new(name: impl Into<String>, api: BackendApi) -> Result<Subject> {
-        // SAFETY: the caller vouches for `api`.
-        let tables = unsafe { Tables::new(&api) }?;
         Ok(Subject {
             name: name.into(),
             api,
-            raw: Raw::new(api.context, tables),
+            // SAFETY: the caller vouches for `api`.
+            raw: unsafe { Raw::of(&api) }?,
             entry: None,
         })
     }

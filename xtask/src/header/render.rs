@@ -80,9 +80,36 @@ pub(super) fn header(sections: &mut [Section], structs: &[String]) -> Result<Str
     for line in structs {
         write!(out.text, " \\\n    {line:?}")?;
     }
-    out.text += "\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
+    out.text += "\n\n";
+    out.text += MANIFEST;
+    out.text += "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
     Ok(out.text)
 }
+
+/// What puts a manifest into the file of a plugin.
+const MANIFEST: &str = r#"/* Puts the manifest into the file, once, outside of functions. `facts` are the lines that are the plugin's own:
+ *
+ *   THALWEG_MANIFEST("name=acme\nkind=gpu\nversion=1.0.0");
+ *
+ * For compilers that write ELF files; they take strings of any length. */
+#ifdef THALWEG_MANIFEST_ARCH
+#elif defined(__x86_64__)
+#define THALWEG_MANIFEST_ARCH "x86_64"
+#elif defined(__aarch64__)
+#define THALWEG_MANIFEST_ARCH "aarch64"
+#endif
+#define THALWEG_MANIFEST_TEXT(facts) \
+    facts "\nabi=" THALWEG_MANIFEST_ABI_TEXT "\narch=" THALWEG_MANIFEST_ARCH "\nlayout=" THALWEG_MANIFEST_LAYOUT "\n"
+#define THALWEG_MANIFEST(facts) \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverlength-strings\"") \
+    __attribute__((used, aligned(4), section(THALWEG_MANIFEST_SECTION))) static const struct { \
+        uint32_t name_size, text_size, type; \
+        char name[8]; \
+        char text[sizeof THALWEG_MANIFEST_TEXT(facts)]; \
+    } thalweg_manifest_note = {8, sizeof THALWEG_MANIFEST_TEXT(facts) - 1, THALWEG_MANIFEST_NOTE_TYPE, "thalweg", \
+                               THALWEG_MANIFEST_TEXT(facts)}; \
+    _Pragma("GCC diagnostic pop") struct thalweg_backend_api
+"#;
 
 /// The opcode constant of an IR node.
 fn opcode(node: &str) -> String {

@@ -3,6 +3,7 @@
 use libloading::Library;
 use std::fmt::Write;
 use std::path::PathBuf;
+use thalweg_hal::status::with_causes;
 use thalweg_hal::{Error, Result};
 
 macro_rules! opaque {
@@ -91,7 +92,7 @@ impl Search {
                     Ok(library) => return Ok((library, (*name).to_owned())),
                     // What is simply not there needs no further words.
                     Err(error) if !place.is_absolute() || place.exists() => {
-                        let cause = chain(&error);
+                        let cause = with_causes(&error);
                         if !cause.contains("cannot open shared object file") {
                             let _ = write!(causes, "; {cause}");
                         }
@@ -131,15 +132,4 @@ impl Search {
             }
         }
     }
-}
-
-/// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let _ = write!(text, ": {cause}");
-        next = cause.source();
-    }
-    text
 }

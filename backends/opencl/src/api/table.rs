@@ -3,6 +3,7 @@
 use libloading::Library;
 use std::ffi::{c_char, c_void};
 use std::fmt::Write;
+use thalweg_hal::status::with_causes;
 use thalweg_hal::{Error, Result};
 
 macro_rules! opaque {
@@ -145,7 +146,7 @@ impl Api {
             match unsafe { Library::new(*name) } {
                 Ok(library) => return Api::resolve(library).map(|api| &*Box::leak(Box::new(api))),
                 Err(error) => {
-                    let _ = write!(causes, "; {}", chain(&error));
+                    let _ = write!(causes, "; {}", with_causes(&error));
                 }
             }
         }
@@ -156,20 +157,9 @@ impl Api {
     }
 }
 
-/// An error with its causes, without those that repeat what was said.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let _ = write!(text, ": {cause}");
-        next = cause.source();
-    }
-    text
-}
-
 fn missing(symbol: &str, error: &libloading::Error) -> Error {
     Error::unavailable(format!(
         "the OpenCL loader has no {symbol}; version 1.2 or later is needed ({})",
-        chain(error)
+        with_causes(error)
     ))
 }

@@ -2,7 +2,7 @@
 
 use super::{DumpMode, DumpOptions, Figure, FileFormat, InputOutput, OpDebugMode, SavedData};
 use crate::dump::iterations::Iterations;
-use crate::options::by_name::{Key, OptionKey, WrongOption, set_all, store, wrong};
+use crate::options::by_name::{Key, WrongOption, option_keys, set_all, store, wrong};
 use serde_json::Value;
 
 type Result<T> = std::result::Result<T, WrongOption>;
@@ -12,24 +12,14 @@ const OBJECT: &str = "an object";
 pub(super) const PATH: &str = "an absolute path; `{r}` in it is the rank";
 pub(super) const NET_NAME: &str = "a text of at most 100 bytes without `/`, and neither `.` nor `..`";
 
-/// A row: name, default, what it takes, what it does; then the field and how a value becomes one.
-macro_rules! keys {
-    ($($name:literal, $default:literal, $allowed:expr, $effect:literal: |$to:ident, $value:ident| $body:expr;)*) => {
-        &[$(Key {
-            facts: OptionKey { name: $name, default: $default, allowed: $allowed, effect: $effect },
-            set: |$to, $value| $body,
-        }),*]
-    };
-}
-
-pub(super) const KEYS: &[Key<DumpOptions>] = keys! {
+pub(super) const KEYS: &[Key<DumpOptions>] = option_keys! {
     "common_dump_settings", "none", OBJECT, "What is dumped.": |to, value| inner(COMMON, to, value);
     "e2e_dump_settings", "none", OBJECT, "Dumps each value before the program goes on.":
         |to, value| inner(E2E, to, value);
     "async_dump_settings", "none", OBJECT, "Dumps by a thread of its own.": |to, value| inner(ASYNC, to, value);
 };
 
-pub(super) const COMMON: &[Key<DumpOptions>] = keys! {
+pub(super) const COMMON: &[Key<DumpOptions>] = option_keys! {
     "common_dump_settings.dump_mode", "0", "0 for all calls or 1 for those of kernels", "Which calls are dumped.":
         |to, value| number(&mut to.dump_mode, value, &[DumpMode::All, DumpMode::Kernels]);
     "common_dump_settings.path", "none", PATH, "Where the folders lie. They are made with mode 0700.":
@@ -53,14 +43,14 @@ pub(super) const COMMON: &[Key<DumpOptions>] = keys! {
         |to, value| word(&mut to.file_format, value, &[("npy", FileFormat::Npy), ("bin", FileFormat::Bin)]);
 };
 
-pub(super) const E2E: &[Key<DumpOptions>] = keys! {
+pub(super) const E2E: &[Key<DumpOptions>] = option_keys! {
     "e2e_dump_settings.enable", "false", BOOL, "Dumps each value before the program goes on.":
         |to, value| flag(&mut to.e2e_enable, value);
     "e2e_dump_settings.trans_flag", "true", BOOL, "Elements are in row-major order, which they are in any case.":
         |to, value| flag(&mut to.trans_flag, value);
 };
 
-pub(super) const ASYNC: &[Key<DumpOptions>] = keys! {
+pub(super) const ASYNC: &[Key<DumpOptions>] = option_keys! {
     "async_dump_settings.enable", "false", BOOL,
         "Dumps by a thread of its own. At most 256 MiB wait for it; then the program does.":
         |to, value| flag(&mut to.async_enable, value);

@@ -79,17 +79,12 @@ impl Ready {
     ) -> Result<Ready> {
         let (mut inputs, mut scalars) = (Numbers::default(), Numbers::default());
         for step in &program.steps {
-            if let lower::Step::Launch {
-                arguments,
-                scalars: given,
-                ..
-            } = step
-            {
-                arguments.iter().for_each(|argument| match argument.slot {
+            if let lower::Step::Launch { launch, .. } = step {
+                launch.arguments.iter().for_each(|argument| match argument.slot {
                     Slot::Input(input) => inputs.add(input),
                     Slot::Local(_) => {}
                 });
-                given.iter().for_each(|scalar| match *scalar {
+                launch.scalars.iter().for_each(|scalar| match *scalar {
                     Scalar::Argument(argument) => scalars.add(argument),
                     Scalar::Bits(_) => {}
                 });

@@ -50,9 +50,12 @@ fn run(program: &Program, inputs: &[(DType, Vec<f64>)]) -> Vec<Vec<f64>> {
         match step {
             Step::Launch {
                 source,
-                extents,
-                arguments,
-                scalars,
+                launch:
+                    crate::lower::Launch {
+                        extents,
+                        arguments,
+                        scalars,
+                    },
                 ..
             } => {
                 let kernel = match &**source {

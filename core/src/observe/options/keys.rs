@@ -2,7 +2,7 @@
 
 use super::{ProfileOptions, ProfilingOptions};
 use crate::observe::{Metric, Schedule};
-use crate::options::by_name::{Key, OptionKey, WrongOption, parsed, set_all, store};
+use crate::options::by_name::{Key, WrongOption, option_keys, parsed, set_all, store};
 use serde_json::Value;
 
 type Result<T> = std::result::Result<T, WrongOption>;
@@ -11,17 +11,7 @@ const BOOL: &str = "true or false";
 const SWITCH: &str = "\"on\" or \"off\"";
 const STEP: &str = "a whole number from 1";
 
-/// A row: name, default, what it takes, what it does; then the field and how a value becomes one.
-macro_rules! keys {
-    ($($name:literal, $default:literal, $allowed:expr, $effect:literal: |$to:ident, $value:ident| $body:expr;)*) => {
-        &[$(Key {
-            facts: OptionKey { name: $name, default: $default, allowed: $allowed, effect: $effect },
-            set: |$to, $value| $body,
-        }),*]
-    };
-}
-
-pub(super) const KEYS: &[Key<ProfileOptions>] = keys! {
+pub(super) const KEYS: &[Key<ProfileOptions>] = option_keys! {
     "profile", "false", BOOL, "Records what runs.": |to, value| flag(&mut to.profile, value);
     "output_path", "output/profile/rank_{r}/profiler", "a path; `{r}` is the rank",
         "Where the recording lies.": |to, value| text(&mut to.output_path, value);
@@ -42,7 +32,7 @@ pub(super) const KEYS: &[Key<ProfileOptions>] = keys! {
         |to, value| profiling(&mut to.profiling_options, value);
 };
 
-pub(super) const PROFILING: &[Key<ProfilingOptions>] = keys! {
+pub(super) const PROFILING: &[Key<ProfilingOptions>] = option_keys! {
     "profiling_options.result_path", "that of output_path", "a folder that exists", "Where the recording lies.":
         |to, value| text(&mut to.result_path, value);
     "profiling_options.training_trace", "off", SWITCH, "Steps and their phases.":
@@ -97,7 +87,7 @@ fn count(to: &mut u64, value: &Value) -> Result<Option<()>> {
     store(to, value.as_u64())
 }
 
-const SCHEDULE: &[Key<Schedule>] = keys! {
+const SCHEDULE: &[Key<Schedule>] = option_keys! {
     "wait", "0", "a whole number from 0", "": |to, value| count(&mut to.wait, value);
     "warmup", "0", "a whole number from 0", "": |to, value| count(&mut to.warmup, value);
     "active", "1", STEP, "": |to, value| step(&mut to.active, value);

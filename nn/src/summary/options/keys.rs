@@ -2,25 +2,14 @@
 
 use super::{CreateLandscape, Custom, ExportOptions, LandscapeOptions, SpecifiedData, SummaryOptions, Unit};
 use serde_json::Value;
-use thalweg::observe::OptionKey;
-use thalweg::observe::by_name::{Key, WrongOption, set_all, store};
+use thalweg::options::by_name::{Key, WrongOption, option_keys, set_all, store};
 
 type Result<T> = std::result::Result<T, WrongOption>;
 
 const BOOL: &str = "true or false";
 const COUNT: &str = "a whole number from 1";
 
-/// A row: name, default, what it takes, what it does; then the field and how a value becomes one.
-macro_rules! keys {
-    ($($name:literal, $default:literal, $allowed:expr, $effect:literal: |$to:ident, $value:ident| $body:expr;)*) => {
-        &[$(Key {
-            facts: OptionKey { name: $name, default: $default, allowed: $allowed, effect: $effect },
-            set: |$to, $value| $body,
-        }),*]
-    };
-}
-
-pub(super) const KEYS: &[Key<SummaryOptions>] = keys! {
+pub(super) const KEYS: &[Key<SummaryOptions>] = option_keys! {
     "summary_dir", "output/summary/rank_{r}", "a path; `{r}` is the rank", "The folder, which is made.":
         |to, value| store(&mut to.summary_dir, value.as_str().filter(|path| !path.is_empty()).map(str::to_owned));
     "collect_freq", "10", COUNT, "Step 1 and the multiples of this are collected.":
@@ -41,7 +30,7 @@ pub(super) const KEYS: &[Key<SummaryOptions>] = keys! {
         |to, value| export(&mut to.export_options, value);
 };
 
-pub(super) const SPECIFIED: &[Key<SpecifiedData>] = keys! {
+pub(super) const SPECIFIED: &[Key<SpecifiedData>] = option_keys! {
     "collect_specified_data.collect_metric", "true", BOOL, "The loss as `loss/auto`; its mean where it has several elements.":
         |to, value| flag(&mut to.collect_metric, value);
     "collect_specified_data.collect_graph", "true", BOOL, "The graph of the first step.":
@@ -62,7 +51,7 @@ pub(super) const SPECIFIED: &[Key<SpecifiedData>] = keys! {
         |to, value| landscape(&mut to.collect_landscape, value);
 };
 
-pub(super) const LANDSCAPE: &[Key<LandscapeOptions>] = keys! {
+pub(super) const LANDSCAPE: &[Key<LandscapeOptions>] = option_keys! {
     "collect_landscape.landscape_size", "40", "a whole number from 3 to 256", "Points of a side.":
         |to, value| store(&mut to.landscape_size, value.as_u64());
     "collect_landscape.unit", "step", "\"step\" or \"epoch\"", "What intervals count.":
@@ -77,7 +66,7 @@ pub(super) const LANDSCAPE: &[Key<LandscapeOptions>] = keys! {
         |to, value| intervals(&mut to.intervals, value);
 };
 
-pub(super) const EXPORT: &[Key<ExportOptions>] = keys! {
+pub(super) const EXPORT: &[Key<ExportOptions>] = option_keys! {
     "export_options.tensor_format", "none", "\"npy\"",
         "Tensors are written to `export_{time}/tensor/{tag}_{step}.npy` too.":
         |to, value| store(&mut to.npy, (value.as_str() == Some("npy")).then_some(true));
@@ -122,7 +111,7 @@ fn landscape(to: &mut Option<LandscapeOptions>, value: &Value) -> Result<Option<
 }
 
 fn create(to: &mut CreateLandscape, value: &Value) -> Result<Option<()>> {
-    const FLAGS: &[Key<CreateLandscape>] = keys! {
+    const FLAGS: &[Key<CreateLandscape>] = option_keys! {
         "train", "true", BOOL, "": |to, value| store(&mut to.train, value.as_bool());
         "result", "true", BOOL, "": |to, value| store(&mut to.result, value.as_bool());
     };

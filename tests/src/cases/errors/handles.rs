@@ -6,7 +6,7 @@ use crate::rig::device::{at, copy, copy_packet, fill, fill_packet};
 use crate::rig::{Device, Subject};
 use std::ptr::null;
 use thalweg_hal::tables::{
-    AllocArgs, BinaryArgs, CallbackArgs, CompileArgs, ElapsedArgs, EventArgs, EventStreamArgs, EventWaitArgs,
+    AllocArgs, CallbackArgs, CompileArgs, ElapsedArgs, EventArgs, EventStreamArgs, EventWaitArgs,
     InspectArgs, KernelPart, Launch, MemoryInfo, MemoryStatistics, ProgramArgs, ProgramInput,
     ProgramRebindArgs, ProgramRunArgs, Source, StreamArgs, WaitEventArgs,
 };
@@ -290,12 +290,6 @@ fn kernel_handles(subject: &Subject) -> Check {
             source,
             options: Str::EMPTY,
         };
-        let binary = BinaryArgs {
-            device: handle,
-            source,
-            ptr: null(),
-            len: 0,
-        };
         // SAFETY: every pointer is valid.
         unsafe {
             let code = (t.stream.launch)(c, stream, &raw const launch, null());
@@ -308,20 +302,7 @@ fn kernel_handles(subject: &Subject) -> Check {
                 REFUSED,
                 "compile",
             )?;
-            refused(
-                raw,
-                (k.load_binary)(c, &raw const binary, &raw mut out),
-                REFUSED,
-                "load_binary",
-            )?;
             refused(raw, (k.release)(c, handle), STALE, "release")?;
-            let code = (k.export_binary)(c, handle, std::ptr::null_mut(), 0, &raw mut len);
-            refused(
-                raw,
-                code,
-                &[Status::InvalidHandle, Status::Unsupported],
-                "export_binary",
-            )?;
             let mut programs = 0;
             let inspect = InspectArgs {
                 kernel: handle,

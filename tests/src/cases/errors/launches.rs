@@ -1,4 +1,4 @@
-//! Launches that do not fit their kernel, and kernels as binaries.
+//! Launches that do not fit their kernel.
 
 use super::kernels::{sample, table};
 use super::refused;
@@ -7,8 +7,8 @@ use crate::rig::run::{Argument, Job};
 use crate::rig::{Device, Subject};
 use crate::{check, check_eq};
 use std::ptr::null;
-use thalweg_hal::tables::{Binding, Launch, Source};
-use thalweg_hal::{Status, ir};
+use thalweg_hal::Status;
+use thalweg_hal::tables::{Binding, Launch};
 
 pub(super) fn cases() -> Vec<Case> {
     let case = |name: &str, run: fn(&Subject) -> Check| Case::new("errors", name, run);
@@ -20,7 +20,6 @@ pub(super) fn cases() -> Vec<Case> {
         case("launch_overlap", overlap),
         case("launch_on_another_device", other_device),
         case("launch_of_a_released_kernel", released),
-        case("binaries", binaries),
     ]
 }
 
@@ -257,52 +256,4 @@ fn released(subject: &Subject) -> Check {
     // SAFETY: plain call.
     let again = unsafe { (table.release)(raw.context, ready.kernel) };
     refused(raw, again, &[Status::InvalidHandle], "a second release")
-}
-
-fn binaries(subject: &Subject) -> Check {
-    let ready = ready(subject)?;
-    let (raw, table) = (ready.device.raw(), table(&ready.device)?);
-    let export = |buffer: &mut [u8]| {
-        // SAFETY: the buffer has the capacity that is passed.
-        raw.out(0_usize, |len| unsafe {
-            (table.export_binary)(raw.context, ready.kernel, buffer.as_mut_ptr(), buffer.len(), len)
-        })
-    };
-    ready.device.need(thalweg_hal::tables::Capability::Binary)?;
-    let len = export(&mut [])?;
-    let mut binary = vec![0_u8; len + 8];
-    check_eq!(export(&mut binary)?, len, "length of the binary, asked again");
-    check_eq!(binary[len..], [0; 8], "bytes beyond the binary");
-    let owned = ir::encode(&sample());
-    let desc = owned.desc();
-    let load = |binary: &[u8]| {
-        let args = thalweg_hal::tables::BinaryArgs {
-            device: ready.device.handle(),
-            source: Source {
-                kernel: &raw const desc,
-                library: null(),
-            },
-            ptr: binary.as_ptr(),
-            len: binary.len(),
-        };
-        // SAFETY: the arguments live through the call, the out pointer is writable.
-        raw.out(0, |out| unsafe {
-            (table.load_binary)(raw.context, &raw const args, out)
-        })
-    };
-    let kernel = load(&binary[..len])?;
-    ready.expect(
-        |l, _| l.kernel = kernel,
-        &[],
-        "a kernel that was loaded from its binary",
-    )?;
-    for (what, bytes) in [
-        ("an empty binary", &[][..]),
-        ("half a binary", &binary[..len / 2]),
-        ("noise", &[0x5a; 100]),
-    ] {
-        let status = load(bytes).map_err(|error| error.status);
-        check_eq!(status, Err(Status::CompileFailed), "{what}");
-    }
-    Ok(())
 }

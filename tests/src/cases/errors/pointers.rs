@@ -208,12 +208,6 @@ fn kernel_and_program(subject: &Subject) -> Check {
                 NULL,
                 "compile, arguments",
             )?;
-            refused(
-                raw,
-                (k.load_binary)(c, null(), &raw mut handle),
-                NULL,
-                "load_binary, arguments",
-            )?;
         }
         if let Some(p) = raw.tables.program {
             refused(
