@@ -65,7 +65,7 @@ pub(super) fn add<'a>(
                 Scalar::Argument(argument) => ProgramScalar::Argument(given.place(argument)),
             };
             let (operands, scalars) = (arguments.iter().map(operand), scalars.iter().map(scalar));
-            builder.launch(kernel, extents, operands, scalars, hal_tag(*tag))
+            builder.launch(kernel, extents, operands, scalars, hal_tag(tag))
         }
         (lower::Step::Launch { .. }, None) => unreachable!("every launch has its kernel"),
         (
@@ -80,7 +80,7 @@ pub(super) fn add<'a>(
             _,
         ) => {
             let (slot, offset) = number(slot, offset);
-            builder.fill(slot, (offset, bytes), (pattern, pattern_bytes), hal_tag(tag));
+            builder.fill(slot, (offset, bytes), (pattern, pattern_bytes), hal_tag(&tag));
             Ok(())
         }
     }

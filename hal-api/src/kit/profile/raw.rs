@@ -79,7 +79,6 @@ impl Raw {
         }
     }
 
-    // In the caller: reading halves that were just written as a whole waits for the cache.
     #[inline(always)]
     pub(super) fn words(&self) -> Words {
         let joined = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
