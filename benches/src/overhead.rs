@@ -29,11 +29,20 @@ impl Round {
             }
             rounds.push(start.elapsed().as_nanos() as f64 / calls as f64);
         }
+        Ok(self.of(rounds))
+    }
+
+    /// The figure of rounds, of which there is one at least.
+    ///
+    /// # Panics
+    /// Without any round.
+    #[must_use]
+    pub fn of(self, mut rounds: Vec<f64>) -> f64 {
         rounds.sort_by(f64::total_cmp);
-        Ok(match self {
+        match self {
             Round::Median => rounds[rounds.len() / 2],
             Round::Least => rounds[0],
-        })
+        }
     }
 }
 

@@ -1,8 +1,10 @@
 //! What a recording costs an op: of its call, of its run, of the kernel that it launched.
 
-use crate::overhead::{CALLS, Round};
+use crate::overhead::{self, CALLS, Round};
 use crate::tensors;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
+use thalweg::hal::{self, ProfileKinds};
 use thalweg::observe::{Profile, ProfileBuilder};
 use thalweg::{Context, Result};
 
@@ -60,23 +62,42 @@ impl Drop for Folder {
     }
 }
 
-/// The same op while nothing, one kind or everything is recorded.
+/// Turns in which each variant is measured once: what disturbs the machine for a while disturbs all of them.
+const TURNS: usize = 40;
+/// Room for the records of a turn, which nobody takes out before its end.
+const ROOM: u64 = 1 << 14;
+
+/// The same op while nothing, one kind or everything is recorded, and a launch without and with a record of the backend's.
 ///
 /// # Errors
 /// The temporary folder cannot be written; those of the op.
 pub fn costs(cx: &Context, round: Round) -> Result<Costs> {
-    let (folder, mut add) = (Folder::new(), tensors::eager(cx)?);
-    let mut with = |profile: &dyn Fn(ProfileBuilder) -> ProfileBuilder| -> Result<f64> {
-        let running = profile(Profile::to(&folder)).start(cx)?;
-        let ns = round.nanoseconds(CALLS, &mut add)?;
-        running.finish()?;
-        Ok(ns)
-    };
-    let op = with(&|profile| profile.kernels(false).memory(false))?;
-    let runs = with(&|profile| profile.ops(false).memory(false))?;
-    let all = with(&|profile| profile.memory(true))?;
-    let without = round.nanoseconds(CALLS, &mut add)?;
-    let kernel = kernel(cx, round)?;
+    let (folder, device) = (Folder::new(), cx.device());
+    let (mut add, mut launch) = (tensors::eager(cx)?, overhead::launch(device)?);
+    let off = None::<Kinds>;
+    let kinds: [Option<Kinds>; 4] = [
+        off,
+        Some(|profile| profile.kernels(false).memory(false)),
+        Some(|profile| profile.ops(false).memory(false)),
+        Some(|profile| profile.memory(true)),
+    ];
+    let (mut ops, mut launches) = ([const { Vec::new() }; 4], [const { Vec::new() }; 2]);
+    for _ in 0..TURNS {
+        for (rounds, kinds) in ops.iter_mut().zip(kinds) {
+            let running = kinds
+                .map(|kinds| kinds(Profile::to(&folder)).start(cx))
+                .transpose()?;
+            rounds.push(once(&mut add)?);
+            running.map(Profile::finish).transpose()?;
+        }
+        launches[0].push(once(&mut launch)?);
+        let mut profile = device.profile_start(ProfileKinds::WORK, ROOM)?;
+        launches[1].push(once(&mut launch)?);
+        profile.stop()?;
+    }
+    let [without, op, runs, all] = ops.map(|rounds| round.of(rounds));
+    let [launch, launched] = launches.map(|rounds| round.of(rounds));
+    let kernel = launched - launch;
     Ok(Costs {
         without,
         op: op - without,
@@ -86,8 +107,13 @@ pub fn costs(cx: &Context, round: Round) -> Result<Costs> {
     })
 }
 
-/// What a record of a kernel adds to a launch.
-fn kernel(cx: &Context, round: Round) -> Result<f64> {
-    let [without, with] = crate::overhead::recorded(cx.device(), round)?.launch;
-    Ok(with - without)
+/// What is recorded.
+type Kinds = fn(ProfileBuilder) -> ProfileBuilder;
+
+/// The mean of a round of calls, in nanoseconds, behind some that are not measured.
+fn once(call: &mut dyn FnMut() -> hal::Result<()>) -> Result<f64> {
+    (0..CALLS / 4).try_for_each(|_| call())?;
+    let start = Instant::now();
+    (0..CALLS).try_for_each(|_| call())?;
+    Ok(start.elapsed().as_nanos() as f64 / CALLS as f64)
 }

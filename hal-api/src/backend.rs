@@ -3,7 +3,7 @@
 
 mod tag;
 
-pub use tag::{OwnedTag, Tag};
+pub use tag::{OwnedTag, Tag, is_standard_library};
 
 use crate::host::Host;
 use crate::ir::{Info, Kernel};

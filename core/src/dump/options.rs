@@ -130,11 +130,12 @@ pub enum OpDebugMode {
     /// All calls are dumped: 0.
     #[default]
     Off,
-    /// Calls that overflow and neither reduce nor scatter: 1.
+    /// Calls with a result that overflows, which is neither of a reduction nor of a scatter: 1.
     Ops,
-    /// Calls that overflow and reduce or scatter: 2.
+    /// Calls with a result that overflows, which is that of a reduction, a running sum or a scatter: 2. A softmax, which divides by a
+    /// sum, is none.
     Reductions,
-    /// Calls that overflow: 3.
+    /// Calls with a result that overflows: 3.
     Both,
 }
 

@@ -113,18 +113,18 @@ pub(crate) fn sums<'a>(buffers: impl Iterator<Item = &'a Made>) -> Vec<Holder> {
 
 /// `src/net.rs:48`; empty where it is not known.
 pub(crate) fn location(tag: &OpTag) -> String {
-    let text = tag.location.map(|at| format!("{}:{}", at.file(), at.line()));
+    let text = tag.location().map(|at| format!("{}:{}", at.file(), at.line()));
     text.unwrap_or_default()
 }
 
 impl Holders {
     /// Lists a buffer that `tag` made, if it is large or the history is on.
     #[inline]
-    pub(super) fn list(self: &Arc<Holders>, tag: OpTag, buffer: &Buffer) -> Option<Box<Listed>> {
+    pub(super) fn list(self: &Arc<Holders>, tag: &OpTag, buffer: &Buffer) -> Option<Box<Listed>> {
         if buffer.size() < LISTED.load(Ordering::Relaxed) {
             return None;
         }
-        Some(self.listed(tag, buffer))
+        Some(self.listed(*tag, buffer))
     }
 
     fn listed(self: &Arc<Holders>, tag: OpTag, buffer: &Buffer) -> Box<Listed> {

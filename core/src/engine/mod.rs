@@ -97,7 +97,7 @@ impl Engine {
 
     /// Lists a buffer that `tag` made, if it is large.
     #[inline]
-    pub(crate) fn list(&self, tag: OpTag, buffer: &Buffer) -> Option<Box<Listed>> {
+    pub(crate) fn list(&self, tag: &OpTag, buffer: &Buffer) -> Option<Box<Listed>> {
         self.holders.list(tag, buffer)
     }
 

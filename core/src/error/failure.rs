@@ -78,7 +78,7 @@ impl Failure {
         Failure {
             op: tag.op.to_owned(),
             refusal,
-            location: tag.location,
+            location: tag.location(),
             device: device.map(|device| device.target().to_owned()),
             dtype: None,
             source: None,

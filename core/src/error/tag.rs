@@ -12,8 +12,8 @@ use std::panic::Location;
 pub struct OpTag {
     /// Name of the op.
     pub op: &'static str,
-    /// The user's line.
-    pub location: Option<&'static Location<'static>>,
+    /// Who called it, which may be the standard library; readers take [`OpTag::location`].
+    pub(crate) caller: Option<&'static Location<'static>>,
     /// In which part of a network.
     pub(crate) scope: ScopeId,
     /// Number of the call in its trace or step, from 1; 0 where nobody counts.
@@ -40,7 +40,7 @@ thread_local! {
 /// The line that stands for this one.
 fn replaced(location: Line) -> Line {
     match REPLACED.get() {
-        Some((from, to)) if from == location => to,
+        Some((from, to)) if from == location || !place::is_of_program(location.file()) => to,
         _ => location,
     }
 }
@@ -94,7 +94,7 @@ impl OpTag {
     /// Nobody called it.
     pub const NONE: OpTag = OpTag {
         op: "",
-        location: None,
+        caller: None,
         scope: ScopeId::NONE,
         call: 0,
         serial: 0,
@@ -110,7 +110,7 @@ impl OpTag {
             Some(outer) if outer.is_op() => outer,
             None if switch::is_off() => OpTag {
                 op,
-                location: Some(Location::caller()),
+                caller: Some(Location::caller()),
                 scope: ScopeId::NONE,
                 call: 0,
                 serial: 0,
@@ -122,11 +122,11 @@ impl OpTag {
 
     #[cold]
     fn counted(op: &'static str, location: &'static Location<'static>) -> OpTag {
-        let location = Some(replaced(location));
+        let caller = Some(replaced(location));
         if switch::is_off() && OUTER.get().is_none_or(|outer| outer.call != COUNTED) {
             return OpTag {
                 op,
-                location,
+                caller,
                 ..OpTag::NONE
             };
         }
@@ -135,7 +135,7 @@ impl OpTag {
         }
         OpTag {
             op,
-            location,
+            caller,
             scope: scope::current(),
             call: calls::next(),
             serial: calls::serial(),
@@ -163,7 +163,7 @@ impl OpTag {
         };
         OpTag {
             op,
-            location: Some(replaced(location)),
+            caller: Some(replaced(location)),
             scope,
             call: 0,
             serial: 0,
@@ -176,15 +176,15 @@ impl OpTag {
         match OUTER.get() {
             Some(outer) if outer.is_op() => outer,
             Some(_) | None => OpTag {
-                location: None,
+                caller: None,
                 ..OpTag::uncounted(op)
             },
         }
     }
 
-    /// The user's line; `None` also for a call by way of the standard library, as of a function that is an argument.
-    pub(crate) fn line(&self) -> Option<&'static Location<'static>> {
-        self.location.filter(|at| !at.file().starts_with("/rustc/"))
+    /// The user's line; `None` also for a call of a function that was given as a value, whose caller is the standard library.
+    pub fn location(&self) -> Option<&'static Location<'static>> {
+        self.caller.filter(|line| place::is_of_program(line.file()))
     }
 
     /// Whether an op is under way on this thread, of which what is called is a part.
@@ -264,7 +264,7 @@ impl OpTag {
 
     /// The same op at the same line.
     pub(crate) fn is_at(&self, other: &OpTag) -> bool {
-        let same_line = match (self.location, other.location) {
+        let same_line = match (self.caller, other.caller) {
             (Some(one), Some(other)) => std::ptr::eq(one, other) || one == other,
             (None, None) => true,
             _ => false,
@@ -278,13 +278,13 @@ impl OpTag {
     }
 
     /// Its place in recordings.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place(&self) -> PlaceId {
-        place::of(self.op, self.location, self.scope)
+        place::of(self.op, self.caller, self.scope)
     }
 
     /// The call in recordings.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of_record(&self) -> place::Call {
         place::Call {
             place: self.place(),
@@ -308,8 +308,8 @@ impl OpTag {
 
 /// The tag of a piece of work on the device.
 #[inline]
-pub(crate) fn hal_tag(tag: OpTag) -> hal::Tag<'static> {
-    match tag.location {
+pub(crate) fn hal_tag(tag: &OpTag) -> hal::Tag<'static> {
+    match tag.caller {
         Some(location) => hal::Tag::at(tag.op, location),
         None => hal::Tag::new(tag.op),
     }

@@ -138,7 +138,7 @@ impl Eager {
         context: &Context,
         scoped: Option<&Arc<Lane>>,
         inputs: &[&Tensor],
-        tag: OpTag,
+        tag: &OpTag,
         on: Option<switch::On>,
     ) -> Tensor {
         let noted = on.map(|on| Noted::new(on, &self.text, &self.operands));
@@ -146,7 +146,7 @@ impl Eager {
             && on.has(switch::VALUES)
             && let Some(plan) = self.looked_at(context)
         {
-            return plan.run_op_looked_at(context, scoped, inputs, tag, noted);
+            return plan.run_op_looked_at(context, scoped, inputs, *tag, noted);
         }
         self.plan.run_op(context, scoped, inputs, tag, noted)
     }
@@ -188,11 +188,17 @@ pub(super) fn note(on: switch::On, start: u64, tag: OpTag, operands: TextId) {
 }
 
 /// What recordings say of operands: `f32[2,3] f32[3]`. It is kept in `known`.
+#[inline]
 pub(super) fn text_of(known: &Cell<TextId>, operands: &[Operand]) -> TextId {
-    if known.get() == 0 {
+    #[cold]
+    fn new(known: &Cell<TextId>, operands: &[Operand]) -> TextId {
         known.set(text_of_types(operands.iter().map(Operand::ty)));
+        known.get()
     }
-    known.get()
+    match known.get() {
+        0 => new(known, operands),
+        known => known,
+    }
 }
 
 /// As [`text_of`], of operands of these types.
@@ -220,7 +226,7 @@ pub(crate) fn again(op: &Op, inputs: &[&Tensor], tag: OpTag, otherwise: &dyn Fn(
     if !calls::is_plain() {
         return recorded(op, inputs, tag, otherwise);
     }
-    known(op, inputs, tag, None, otherwise)
+    known(op, inputs, &tag, None, otherwise)
 }
 
 /// [`again`] of a scalar op on two operands, which is what most eager code is made of: a copy of its own, whose loops over
@@ -234,7 +240,7 @@ pub(crate) fn again_pair(
     if !calls::is_plain() {
         return recorded_pair(op, inputs, tag, otherwise);
     }
-    known(&Op::Map(op), &inputs, tag, None, otherwise)
+    known(&Op::Map(op), &inputs, &tag, None, otherwise)
 }
 
 // An optional result would be copied on its way out, and a copy of what was just written waits until it is in the cache.
@@ -242,7 +248,7 @@ pub(crate) fn again_pair(
 fn known(
     op: &Op,
     inputs: &[&Tensor],
-    tag: OpTag,
+    tag: &OpTag,
     on: Option<switch::On>,
     otherwise: &dyn Fn() -> Tensor,
 ) -> Tensor {
@@ -263,7 +269,7 @@ fn known(
 #[cold]
 fn recorded(op: &Op, inputs: &[&Tensor], tag: OpTag, otherwise: &dyn Fn() -> Tensor) -> Tensor {
     match calls::tracing() {
-        0 => known(op, inputs, tag.within(), calls::observed(), otherwise),
+        0 => known(op, inputs, &tag.within(), calls::observed(), otherwise),
         _ => otherwise(),
     }
 }
@@ -272,7 +278,7 @@ fn recorded(op: &Op, inputs: &[&Tensor], tag: OpTag, otherwise: &dyn Fn() -> Ten
 #[cold]
 fn recorded_pair(op: ScalarOp, inputs: [&Tensor; 2], tag: OpTag, otherwise: &dyn Fn() -> Tensor) -> Tensor {
     match calls::tracing() {
-        0 => known(&Op::Map(op), &inputs, tag.within(), calls::observed(), otherwise),
+        0 => known(&Op::Map(op), &inputs, &tag.within(), calls::observed(), otherwise),
         _ => otherwise(),
     }
 }
@@ -318,7 +324,7 @@ pub(crate) fn eager(
     if let Ok(local) = engine.local().try_borrow()
         && let Some(entry) = local.eager.get(hash, |entry| entry.fits(op, inputs))
     {
-        return Ok(entry.run(context, scoped.as_ref(), inputs, tag, switch::seen()));
+        return Ok(entry.run(context, scoped.as_ref(), inputs, &tag, switch::seen()));
     }
     let operands: SmallVec<[Operand; 2]> = inputs.iter().filter_map(|input| Operand::of(input)).collect();
     if operands.len() != inputs.len() {
@@ -326,7 +332,7 @@ pub(crate) fn eager(
     }
     let plan = plan(engine, op, &operands, tag)?;
     let entry = Eager::new(op, operands, plan);
-    let result = entry.run(context, scoped.as_ref(), inputs, tag, switch::seen());
+    let result = entry.run(context, scoped.as_ref(), inputs, &tag, switch::seen());
     let old = match engine.local().try_borrow_mut() {
         Ok(mut local) => local.eager.insert(hash, entry),
         Err(_) => None,
@@ -364,7 +370,7 @@ pub(crate) fn full(context: &Context, constant: Constant, tag: OpTag) -> Result<
     };
     let bytes = (shape.elements() * dtype.size()) as u64;
     let submit = || -> Result<Buffer> {
-        let buffer = engine.alloc(&lane.stream, bytes, hal_tag(tag))?;
+        let buffer = engine.alloc(&lane.stream, bytes, hal_tag(&tag))?;
         let pattern = (constant.bits, dtype.size() as u32);
         fill(lane, &buffer, (0, bytes), pattern, tag)?;
         Ok(buffer)
@@ -377,7 +383,7 @@ pub(crate) fn full(context: &Context, constant: Constant, tag: OpTag) -> Result<
         Some(on) => engine.recorded_work(on, &lane.stream, tag.of_record(), submit)?,
     };
     let storage = Storage {
-        _listed: engine.list(tag, &buffer),
+        _listed: engine.list(&tag, &buffer),
         buffer,
         context: context.clone(),
         written: Written::by(scoped.as_ref(), lane),
@@ -464,5 +470,5 @@ fn fill(
         4 => hal::Fill::new(buffer, pattern as u32),
         _ => hal::Fill::new(buffer, pattern),
     };
-    lane.stream.fill(&fill.range(offset, bytes).tag(hal_tag(tag)))
+    lane.stream.fill(&fill.range(offset, bytes).tag(hal_tag(&tag)))
 }

@@ -209,9 +209,9 @@ impl Executable {
             Work::Staged(staged) => return staged.run(context, scoped, args, tag),
             Work::Ready(ready) => {
                 let arg = |number: u32| args[number as usize];
-                ready.run(site, arg, tag, seen(), |buffer| {
+                ready.run(site, arg, tag.as_ref(), seen(), |buffer| {
                     let made = ready.made.get(storages.len());
-                    let of = tag.or(made.copied()).unwrap_or(ready.tag);
+                    let of = tag.as_ref().or(made).unwrap_or(&ready.tag);
                     storages.push(site.storage(buffer, of));
                 })?;
             }
@@ -243,7 +243,7 @@ impl Executable {
         context: &Context,
         scoped: Option<&Arc<Lane>>,
         inputs: &[&Tensor],
-        tag: OpTag,
+        tag: &OpTag,
         noted: Option<Noted>,
     ) -> Tensor {
         if let Work::Ready(ready) = &self.work
@@ -260,10 +260,10 @@ impl Executable {
                     }),
                     history: None,
                 },
-                Err(error) => Tensor::of_error(tag, error, Some(context)),
+                Err(error) => Tensor::of_error(*tag, error, Some(context)),
             };
         }
-        self.run_op_looked_at(context, scoped, inputs, tag, noted)
+        self.run_op_looked_at(context, scoped, inputs, *tag, noted)
     }
 
     /// As [`Executable::run`] on the stream that this thread has chosen, for a program whose only result is new and whose values nobody

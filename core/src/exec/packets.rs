@@ -59,7 +59,7 @@ pub(super) fn add<'a>(
                 launch.arguments.iter().map(operand),
                 launch.scalars.iter().map(scalar),
             );
-            builder.launch(kernel, &launch.extents, operands, scalars, hal_tag(*tag))
+            builder.launch(kernel, &launch.extents, operands, scalars, hal_tag(tag))
         }
         (lower::Step::Launch { .. }, None) => unreachable!("every launch has its kernel"),
         (
@@ -74,7 +74,7 @@ pub(super) fn add<'a>(
             _,
         ) => {
             let (slot, offset) = number(slot, offset);
-            builder.fill(slot, (offset, bytes), (pattern, pattern_bytes), hal_tag(tag));
+            builder.fill(slot, (offset, bytes), (pattern, pattern_bytes), hal_tag(&tag));
             Ok(())
         }
     }

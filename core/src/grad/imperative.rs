@@ -86,7 +86,7 @@ impl Tensor {
                 .help("mark parameters with `requires_grad` before they are used");
             return Err(Failure {
                 op: tag.op.to_owned(),
-                location: tag.location,
+                location: tag.location(),
                 ..Failure::from(refusal)
             }
             .into());

@@ -54,7 +54,7 @@ impl Dot {
             }
             if !node.tag.op.is_empty() {
                 let _ = write!(label, "\n{}", node.tag.op);
-                if let Some(place) = node.tag.line() {
+                if let Some(place) = node.tag.location() {
                     let _ = write!(label, " {}:{}", place.file(), place.line());
                 }
             }

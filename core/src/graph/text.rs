@@ -68,7 +68,7 @@ fn calls(node: &Node) -> String {
         }
         text.push_str(if text.is_empty() { " # " } else { ", " });
         text.push_str(&name);
-        if let Some(at) = tag.line() {
+        if let Some(at) = tag.location() {
             // Writing to a string does not fail.
             let _ = write!(text, " {}:{}", at.file(), at.line());
         }

@@ -76,6 +76,7 @@ pub(crate) fn begin() {
 }
 
 /// Notes a call of an op that began at `start` and ends now.
+#[inline]
 pub(crate) fn note(on: switch::On, start: u64, call: Call, operands: TextId) {
     ring::push(
         on,

@@ -89,7 +89,7 @@ fn head(kind: u8, session: u16, number: u32) -> u64 {
 
 impl Event {
     /// As words.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn words(self, session: u16) -> Words {
         let of_call = |call: Call| joined(call.place, call.number);
         match self {

@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::LazyLock;
+use thalweg_hal::backend::is_standard_library;
 
 /// A call of an op: its place, and its number in its trace or step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +35,12 @@ impl Key {
     };
 }
 
+/// Whether a file is one of the program: neither one of the standard library, which calls functions that were given as values, nor one
+/// of this crate, where pointers to its functions lead.
+pub(crate) fn is_of_program(file: &str) -> bool {
+    !is_standard_library(file) && !file.starts_with(concat!(env!("CARGO_MANIFEST_DIR"), "/src/"))
+}
+
 #[derive(Default)]
 struct Places {
     // The number of a place is its place here and 1.
@@ -54,7 +61,7 @@ thread_local! {
 }
 
 /// The number of the place of an op; 0 where there is no op.
-#[inline]
+#[inline(always)]
 pub(crate) fn of(op: &'static str, location: Option<&'static Location<'static>>, scope: ScopeId) -> PlaceId {
     if op.is_empty() {
         return 0;
@@ -65,19 +72,17 @@ pub(crate) fn of(op: &'static str, location: Option<&'static Location<'static>>,
         op_bytes: op.len() as u32,
         scope,
     };
-    let mixed = (key.op as u64)
-        .wrapping_add((key.location as u64).rotate_left(17))
-        .wrapping_add(u64::from(scope.number()) << 7)
+    let mixed = (key.op as u64 ^ key.location as u64 ^ u64::from(scope.number()) << 32)
         .wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let at = (mixed >> 48) as usize % CACHED;
-    CACHE.with(|cache| match cache[at].get() {
+    match CACHE.with(|cache| cache[at].get()) {
         (known, id) if known == key => id,
         _ => {
             let id = interned(key, op, location);
-            cache[at].set((key, id));
+            CACHE.with(|cache| cache[at].set((key, id)));
             id
         }
-    })
+    }
 }
 
 #[cold]
@@ -91,6 +96,7 @@ fn interned(key: Key, op: &'static str, location: Option<&'static Location<'stat
 }
 
 fn new(key: Key, op: &'static str, location: Option<&'static Location<'static>>) -> PlaceId {
+    let location = location.filter(|line| is_of_program(line.file()));
     let place = Place {
         id: 0,
         op: text::intern(op),
@@ -118,6 +124,25 @@ pub(crate) fn get(id: PlaceId) -> Option<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_of_libraries_are_none_of_the_program() {
+        let own = concat!(env!("CARGO_MANIFEST_DIR"), "/src/ops/map.rs");
+        for file in [
+            own,
+            "/rustc/59807616e1fa/library/core/src/ops/function.rs",
+            "/home/a/.rustup/toolchains/b/lib/rustlib/src/rust/library/core/src/ops/function.rs",
+        ] {
+            assert!(!is_of_program(file), "{file}");
+        }
+        for file in [
+            "src/main.rs",
+            "/home/a/.cargo/registry/src/index/layers-1.0.0/src/lib.rs",
+            "rustc/src/main.rs",
+        ] {
+            assert!(is_of_program(file), "{file}");
+        }
+    }
 
     #[test]
     fn a_place_has_one_number_and_says_what_it_is() {

@@ -34,10 +34,11 @@ thread_local! {
 }
 
 /// Notes an event of this thread, unless it is not recorded any more.
-#[inline]
+#[inline(always)]
 pub(crate) fn push(on: switch::On, event: Event) {
+    let words = event.words(on.session());
     // A thread at its very end has no ring any more.
-    let _ = MINE.try_with(|mine| mine.get_or_init(Ring::listed).push(event.words(on.session())));
+    let _ = MINE.try_with(|mine| mine.get_or_init(Ring::listed).push(&words));
 }
 
 impl Ring {
@@ -66,8 +67,8 @@ impl Ring {
         &self.slots[at & (self.slots.len() - 1)]
     }
 
-    #[inline]
-    fn push(&self, words: Words) {
+    #[inline(always)]
+    fn push(&self, words: &Words) {
         let at = self.pushed.load(Ordering::Relaxed);
         let waiting = at.wrapping_sub(self.taken.load(Ordering::Acquire));
         if waiting >= self.slots.len() {
@@ -75,7 +76,7 @@ impl Ring {
             return;
         }
         for (slot, word) in self.slot(at).iter().zip(words) {
-            slot.store(word, Ordering::Relaxed);
+            slot.store(*word, Ordering::Relaxed);
         }
         self.pushed.store(at.wrapping_add(1), Ordering::Release);
         if waiting == self.slots.len() / 2 {
@@ -131,7 +132,7 @@ mod tests {
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
                 (0..all).for_each(|event| {
-                    ring.push(words(event));
+                    ring.push(&words(event));
                     if event % 50 == 0 {
                         std::thread::yield_now();
                     }
@@ -158,7 +159,7 @@ mod tests {
     #[test]
     fn a_full_ring_keeps_what_it_has() {
         let ring = Ring::new(64);
-        (0..100).for_each(|event| ring.push(words(event)));
+        (0..100).for_each(|event| ring.push(&words(event)));
         let mut found = Vec::new();
         assert_eq!(ring.take(&mut |words| found.push(words[0] / 10)), 36);
         assert_eq!(found, (0..64).collect::<Vec<_>>());

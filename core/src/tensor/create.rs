@@ -20,7 +20,7 @@ use thalweg_hal::for_dtype;
 /// A tensor of elements that are in `buffer`, row-major.
 pub(super) fn imported(buffer: Buffer, shape: Shape, dtype: DType, cx: &Context, tag: OpTag) -> Tensor {
     let storage = Storage {
-        _listed: cx.engine().list(tag, &buffer),
+        _listed: cx.engine().list(&tag, &buffer),
         buffer,
         context: cx.clone(),
         written: Written::BY_HOST,
@@ -274,7 +274,7 @@ pub(super) fn upload<T: crate::hal::Element>(
         engine.copies()?
     };
     let submit = || -> Result<Buffer> {
-        let buffer = engine.alloc(stream, size_of_val(data) as u64, hal_tag(tag))?;
+        let buffer = engine.alloc(stream, size_of_val(data) as u64, hal_tag(&tag))?;
         if !data.is_empty() {
             buffer.upload(stream, data)?;
         }

@@ -49,7 +49,7 @@ impl CallInfo {
             name: tag.name(),
             op: tag.op,
             scope: tag.scope.path().to_string(),
-            location: tag.location,
+            location: tag.location(),
             number: tag.call,
             phase: match tag.scope {
                 scope if scope.is_gradients() => Phase::Gradient,

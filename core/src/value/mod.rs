@@ -113,7 +113,7 @@ impl Tensor {
         Tensor::failed(Failure {
             op: tag.op.to_owned(),
             refusal,
-            location: tag.location,
+            location: tag.location(),
             device: operands
                 .iter()
                 .find_map(|operand| operand.context())
@@ -199,7 +199,7 @@ impl Tensor {
         Tensor::failed(Failure {
             op: tag.op.to_owned(),
             refusal: Refusal::new(error.to_string()),
-            location: tag.location,
+            location: tag.location(),
             device: context.map(|context| context.device().target().to_owned()),
             dtype: None,
             source: Some(Arc::new(error)),

@@ -99,3 +99,51 @@ fn the_largest_number_is_an_overflow_and_a_clean_run_has_none() {
         "an infinite constant is no overflow"
     );
 }
+
+/// A result is a reduction's when its numbers are combinations of many, however the call comes to them.
+#[test]
+fn classes_are_told_apart_by_results() {
+    let cx = cx();
+    let of = |mode: OpDebugMode, run: &dyn Fn() -> Tensor| {
+        let folder = tempfile::tempdir().unwrap();
+        dumped(&cx, &overflow_options(folder.path(), mode), || {
+            drop(bytes(&run()))
+        });
+        rows(folder.path())
+            .into_iter()
+            .map(|(op, ..)| op)
+            .collect::<Vec<_>>()
+    };
+    // The logarithm of a product that f32 cannot hold; a norm of 0; sums and a scatter that f16 cannot hold.
+    let x = Tensor::from_slice(&[3e38_f32, -3e38, 0.0, 1.0], [2, 2], &cx);
+    let zeros = Tensor::zeros([2, 3], DType::F32, &cx);
+    let one_wide = Tensor::zeros([3, 1], DType::F32, &cx);
+    let large = halves(&cx, &[40000.0, 40000.0]);
+    let index = Tensor::from_slice(&[0_i64, 0], 2, &cx);
+    type Case<'a> = (&'a str, OpDebugMode, &'a Tensor, &'a dyn Fn(&Tensor) -> Tensor);
+    let (ops, reductions) = (OpDebugMode::Ops, OpDebugMode::Reductions);
+    let cases: [Case<'_>; 8] = [
+        ("log_softmax", ops, &x, &|x| x.log_softmax(-1)),
+        ("normalize", ops, &zeros, &|x| x.normalize(2.0, -1, 0.0)),
+        ("normalize", ops, &one_wide, &|x| x.normalize(2.0, -1, 0.0)),
+        ("mul", ops, &large, &|x| x * 2.0),
+        ("sum", reductions, &large, &|x| x.sum()),
+        ("cumsum", reductions, &large, &|x| x.cumsum(0)),
+        ("var", reductions, &x, &|x| x.var(1)),
+        ("scatter_add", reductions, &large, &|x| {
+            x.scatter_add(0, &index, &large)
+        }),
+    ];
+    for (op, class, x, function) in cases {
+        let compiled = jit(|x: &Tensor| function(x));
+        let other = if class == ops { reductions } else { ops };
+        let runs: [&dyn Fn() -> Tensor; 2] = [&|| function(x), &|| compiled.call(x)];
+        for run in runs {
+            assert_eq!(
+                (of(class, run), of(other, run)),
+                (vec![op.to_owned()], vec![]),
+                "{op}"
+            );
+        }
+    }
+}

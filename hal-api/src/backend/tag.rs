@@ -34,6 +34,19 @@ impl<'a> Tag<'a> {
     }
 }
 
+/// Whether a file of source is the standard library's. Who calls a function that was given as a value, such as `map(Tensor::relu)`, is
+/// that: its lines say nothing about the program.
+///
+/// ```
+/// use thalweg_hal::backend::is_standard_library;
+/// assert!(is_standard_library("/rustc/59807616e1fa/library/core/src/ops/function.rs"));
+/// assert!(!is_standard_library("src/main.rs"));
+/// ```
+pub fn is_standard_library(file: &str) -> bool {
+    // As it is built with Rust, and from sources that were installed beside it.
+    file.starts_with("/rustc/") || file.contains("/lib/rustlib/src/rust/library/")
+}
+
 /// A [`Tag`] that outlives the call.
 #[derive(Clone, Debug, Default)]
 pub struct OwnedTag {
@@ -50,7 +63,7 @@ impl fmt::Display for OwnedTag {
         } else {
             &self.op
         })?;
-        if self.line > 0 {
+        if self.line > 0 && !is_standard_library(&self.file) {
             write!(f, " at {}:{}", self.file, self.line)
         } else {
             Ok(())

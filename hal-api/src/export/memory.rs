@@ -65,7 +65,7 @@ unsafe fn alloc_in<B: Backend, const PROFILED: bool>(
     let (handle, _, uncounted) = obtain(instance, Owner::new(open), args.bytes, stream, || tag.copied())?;
     count(open, uncounted);
     if PROFILED {
-        note_buffers(instance, ProfileKind::Alloc, args.stream, [handle]);
+        note_buffers(instance, open, ProfileKind::Alloc, (args.stream, None), [handle]);
     }
     // SAFETY: the caller vouches for it.
     unsafe { put(out, handle) }
@@ -183,20 +183,24 @@ unsafe extern "C" fn free<B: Backend>(context: Context, buffer: u64) -> i32 {
     unsafe {
         enter_profiled::<B>(
             context,
-            move |instance| give_back(instance, buffer),
-            move |instance| {
-                note_buffers(instance, ProfileKind::Free, 0, [buffer]);
-                give_back(instance, buffer)
-            },
+            move |instance| give_back::<B, false>(instance, buffer, 0),
+            move |instance| give_back::<B, true>(instance, buffer, 0),
         )
     }
 }
 
-/// Frees a buffer.
+/// Frees a buffer. While a profile runs, that is recorded under the handle of a stream.
 #[inline(always)]
-pub(super) fn give_back<B: Backend>(instance: &Instance<B>, buffer: u64) -> Result<()> {
+pub(super) fn give_back<B: Backend, const PROFILED: bool>(
+    instance: &Instance<B>,
+    buffer: u64,
+    stream: u64,
+) -> Result<()> {
     let found = (instance.buffers.find(buffer)).ok_or_else(|| stale("buffer", buffer))?;
     let open = found.value().owner.get();
+    if PROFILED && let Origin::Pool { size, .. } = found.value().origin {
+        open.memory_event(ProfileKind::Free, stream, buffer, size);
+    }
     match found.value().origin {
         Origin::Pool { size, .. } if size <= magazine::LARGEST && found.value().is_unused(open) => {
             let slot = found.park();

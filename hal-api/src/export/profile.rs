@@ -3,6 +3,7 @@
 use super::objects::{Instance, Open, Origin, PROFILE, Stream};
 use super::{arg, enter, padded, put, writable};
 use crate::backend::{Backend, Device, Tag, Work};
+use crate::clock::ticks;
 use crate::kit::profile::{Counter, Recorder, Submission, correlate as set_correlation};
 use crate::status::{Error, Result};
 use crate::tables::{
@@ -167,18 +168,23 @@ pub(super) unsafe fn kernel_of(packet: &Packet) -> u64 {
     unsafe { (*packet.launch).kernel }
 }
 
-/// Records that buffers were handed out or are about to be given back.
+/// Records that buffers of a device were handed out, or are about to be given back: at a moment in ticks, or now.
 pub(super) fn note_buffers<B: Backend>(
     instance: &Instance<B>,
+    open: &Open<B::Device>,
     kind: ProfileKind,
-    stream: u64,
+    (stream, moment): (u64, Option<u64>),
     handles: impl IntoIterator<Item = u64>,
 ) {
+    let Some(recorder) = open.device.profiler().filter(|recorder| recorder.wants(kind)) else {
+        return;
+    };
+    let moment = moment.unwrap_or_else(ticks);
     for handle in handles {
         if let Some(buffer) = instance.buffers.get(handle)
             && let Origin::Pool { size, .. } = buffer.origin
         {
-            (buffer.owner.get()).memory_event(kind, stream, handle, size);
+            recorder.memory_at(kind, stream, handle, size, moment);
         }
     }
 }

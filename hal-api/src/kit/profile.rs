@@ -27,6 +27,7 @@
 //! [`Device::profiler`]: crate::backend::Device::profiler
 //! [`Device::submit_profiled`]: crate::backend::Device::submit_profiled
 
+mod raw;
 mod ring;
 mod traced;
 
@@ -36,7 +37,8 @@ use crate::clock::{Line, Scale, ticks};
 use crate::status::{Error, Result};
 use crate::tables::{ProfileFlag, ProfileKind, ProfileRecord};
 use parking_lot::Mutex;
-use ring::{Chunk, Ring};
+use raw::{Measure, Raw};
+use ring::{Ring, Taken};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -190,9 +192,8 @@ struct Control {
     scale: Option<Scale>,
     /// From the device's clock.
     line: Line,
-    backlog: Vec<Chunk>,
-    /// How many of the backlog's last chunk were taken.
-    taken: usize,
+    /// What is being handed out.
+    backlog: Vec<Taken>,
     lost: u64,
 }
 
@@ -214,7 +215,6 @@ impl Recorder {
                 scale: None,
                 line: Line::new(),
                 backlog: Vec::new(),
-                taken: 0,
                 lost: 0,
             }),
         })
@@ -245,7 +245,7 @@ impl Recorder {
         // 0 means that none runs.
         control.session = control.session.checked_add(1).unwrap_or(1);
         control.backlog.clear();
-        (control.taken, control.lost) = (0, 0);
+        control.lost = 0;
         self.ring.begin(control.session, capacity);
         (control.scale, control.line) = (Some(Scale::new()), Line::new());
         let state = u64::from(control.session) << KIND_BITS | kinds;
@@ -279,7 +279,7 @@ impl Recorder {
     pub fn record(&self, submission: &Submission, command: Command, start: u64, end: u64) {
         if submission.wants(command.kind) {
             let raw = Raw::new(submission, command, (start, end), row(), Measure::Ticks);
-            self.ring.push(submission.session, raw);
+            self.ring.push(submission.session, &raw.words());
         }
     }
 
@@ -303,18 +303,31 @@ impl Recorder {
                 ProfileFlag::Bracketed => Measure::DeviceBracketed,
             };
             let raw = Raw::new(submission, command, times, 0, measure);
-            self.ring.push(submission.session, raw);
+            self.ring.push(submission.session, &raw.words());
         }
     }
 
-    /// Records a change of the device's memory, if those are wanted.
+    /// Records a change of the device's memory that happens now, if those are wanted.
     #[inline]
     pub fn memory(&self, kind: ProfileKind, stream: u64, buffer: u64, bytes: u64) {
+        if self.wants(kind) {
+            self.memory_at(kind, stream, buffer, bytes, ticks());
+        }
+    }
+
+    /// Whether records of a kind are wanted now.
+    #[inline]
+    pub fn wants(&self, kind: ProfileKind) -> bool {
+        self.state.load(Ordering::Acquire) & kind.bit() != 0
+    }
+
+    /// As [`Recorder::memory`], of a change at a moment in [`ticks`], which another record may have read already.
+    #[inline]
+    pub fn memory_at(&self, kind: ProfileKind, stream: u64, buffer: u64, bytes: u64, moment: u64) {
         let state = self.state.load(Ordering::Acquire);
         if state & kind.bit() == 0 {
             return;
         }
-        let moment = ticks();
         let submission = Submission {
             queued: moment,
             correlation: CORRELATION.get(),
@@ -330,7 +343,7 @@ impl Recorder {
             index: 0,
         };
         let raw = Raw::new(&submission, command, (buffer, 0), row(), Measure::Ticks);
-        self.ring.push(submission.session, raw);
+        self.ring.push(submission.session, &raw.words());
     }
 
     /// A job that records its own start and end, on the thread that runs it.
@@ -356,142 +369,21 @@ impl Recorder {
         let (line, Some(scale)) = (&control.line, &mut control.scale) else {
             return (0, 0);
         };
-        let (mut written, mut looked) = (0, false);
-        loop {
-            while written < most
-                && let Some(chunk) = control.backlog.last()
-            {
-                let left = &chunk[control.taken..];
-                let count = left.len().min(most - written);
-                for raw in &left[..count] {
-                    take(raw.record(scale, line));
-                }
-                written += count;
-                control.taken += count;
-                if control.taken == chunk.len() {
-                    control.taken = 0;
-                    self.ring.give_back(control.backlog.pop());
-                }
+        control.lost += self.ring.take(&mut control.backlog);
+        let there: Vec<usize> = control.backlog.iter().map(|taken| taken.chunk().len()).collect();
+        // After the records: then none of them is later than the scale knows.
+        scale.refresh();
+        let mut written = 0;
+        for (taken, there) in control.backlog.iter_mut().zip(there) {
+            let last = there.min(taken.read + (most - written));
+            written += last - taken.read;
+            for at in taken.read..last {
+                take(taken.chunk().get(at).record(scale, line));
             }
-            if written == most || looked {
-                break;
-            }
-            looked = true;
-            control.lost += self.ring.take(&mut control.backlog);
-            // After the records: then none of them is later than the scale knows.
-            scale.refresh();
+            taken.read = last;
         }
+        self.ring.give_back(&mut control.backlog);
         (written, std::mem::take(&mut control.lost))
-    }
-}
-
-/// How the times of a record were taken.
-#[derive(Clone, Copy)]
-enum Measure {
-    Ticks,
-    DeviceExact,
-    DeviceBracketed,
-    /// Nanoseconds of the clock, which a driver took.
-    Traced,
-}
-
-/// A record whose ticks are not turned into times yet. It fills a cache line, and is what the memory of a profile is taken for.
-#[derive(Clone, Copy)]
-struct Raw {
-    correlation: u64,
-    stream: u64,
-    queued: u64,
-    times: (u64, u64),
-    /// The kernel of a launch, the bytes of anything else. Of memory the start is the buffer, because all times are one.
-    detail: u64,
-    packet: u32,
-    row: u32,
-    index: u16,
-    kind: u8,
-    measure: Measure,
-}
-
-const _: () = assert!(size_of::<Raw>() == 64, "a record fills a cache line");
-
-impl Raw {
-    #[inline]
-    fn new(submission: &Submission, command: Command, times: (u64, u64), row: u32, measure: Measure) -> Raw {
-        let detail = match command.kind {
-            ProfileKind::Launch => submission.kernel,
-            ProfileKind::Copy
-            | ProfileKind::Fill
-            | ProfileKind::Wait
-            | ProfileKind::Callback
-            | ProfileKind::Alloc
-            | ProfileKind::Free
-            | ProfileKind::Reserve
-            | ProfileKind::Release => command.bytes,
-        };
-        Raw {
-            correlation: submission.correlation,
-            stream: submission.stream,
-            queued: submission.queued,
-            times,
-            detail,
-            packet: submission.packet,
-            row,
-            index: command.index.min(u16::MAX.into()) as u16,
-            kind: command.kind as u8,
-            measure,
-        }
-    }
-
-    fn record(&self, scale: &Scale, line: &Line) -> ProfileRecord {
-        let queued_ns = scale.nanoseconds(self.queued);
-        let (start, end) = self.times;
-        // Clocks of devices are known to a microsecond or so.
-        let turned = |start: u64, end: u64| {
-            let start = start.max(queued_ns);
-            (start, end.max(start))
-        };
-        let kind = ProfileKind::from_code(self.kind.into());
-        let ((start_ns, end_ns), object, bytes) = match kind {
-            Some(ProfileKind::Alloc | ProfileKind::Free | ProfileKind::Reserve | ProfileKind::Release) => {
-                ((queued_ns, queued_ns), start, self.detail)
-            }
-            Some(
-                ProfileKind::Launch
-                | ProfileKind::Copy
-                | ProfileKind::Fill
-                | ProfileKind::Wait
-                | ProfileKind::Callback,
-            )
-            | None => {
-                let times = match self.measure {
-                    Measure::Ticks => turned(scale.nanoseconds(start), scale.nanoseconds(end)),
-                    Measure::DeviceExact | Measure::DeviceBracketed => turned(line.at(start), line.at(end)),
-                    Measure::Traced => turned(start, end),
-                };
-                match kind {
-                    Some(ProfileKind::Launch) => (times, self.detail, 0),
-                    _ => (times, 0, self.detail),
-                }
-            }
-        };
-        let flag = match self.measure {
-            Measure::Ticks | Measure::DeviceExact | Measure::Traced => ProfileFlag::Exact,
-            Measure::DeviceBracketed => ProfileFlag::Bracketed,
-        };
-        ProfileRecord {
-            correlation: self.correlation,
-            stream: self.stream,
-            object,
-            bytes,
-            queued_ns,
-            start_ns,
-            end_ns,
-            packet: self.packet,
-            command: self.index.into(),
-            row: self.row,
-            kind: self.kind.into(),
-            flags: flag.bit(),
-            reserved: 0,
-        }
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn drawn(graph: &graph::Graph, inputs: &[String], device: &str) -> Gr
             _ => names.unique(&of_call(&node.name(), op), op),
         };
         let mut attributes = vec![("dtype".to_owned(), node.ty.dtype.to_string())];
-        if let Some(place) = node.tag.location {
+        if let Some(place) = node.tag.location() {
             attributes.push(("place".to_owned(), format!("{}:{}", place.file(), place.line())));
         }
         nodes.push(Node {

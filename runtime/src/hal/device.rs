@@ -302,7 +302,7 @@ impl Device {
     pub(super) fn error(&self, code: i32, tag: &Tag<'_>) -> Error {
         self.0
             .backend
-            .error(code, tag.op(), &self.0.target, Some(tag.location()))
+            .error(code, tag.op(), &self.0.target, tag.location())
     }
 
     /// An error that a check of this module found.
@@ -313,7 +313,7 @@ impl Device {
             op: tag.op().into(),
             target: self.0.target.clone(),
             message: message.into(),
-            location: Some(tag.location()),
+            location: tag.location(),
         }))
     }
 

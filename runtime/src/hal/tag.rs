@@ -2,6 +2,7 @@
 
 use std::panic::Location;
 use thalweg_hal::Str;
+use thalweg_hal::backend::is_standard_library;
 use thalweg_hal::tables;
 
 /// The op that the user wrote and where. It stands in errors, profiles and out-of-memory tables.
@@ -43,9 +44,9 @@ impl<'a> Tag<'a> {
         self.op
     }
 
-    /// The user's call.
-    pub const fn location(&self) -> &'static Location<'static> {
-        self.location
+    /// The user's call; `None` where the standard library called a function that it was given.
+    pub fn location(&self) -> Option<&'static Location<'static>> {
+        Some(self.location).filter(|at| !is_standard_library(at.file()))
     }
 
     /// The ABI form, without the lifetime.

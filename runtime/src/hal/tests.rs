@@ -166,7 +166,7 @@ fn failed_work_is_reported_once_with_the_users_op_and_place() {
     let a = device.alloc(4).unwrap();
     BROKEN.store(true, Ordering::Relaxed);
     let tag = Tag::new("square").node(7);
-    let line = tag.location().line();
+    let line = tag.location().unwrap().line();
     stream
         .launch(&Launch::new(&mul, &[1], &[a.arg(), a.arg(), a.arg()]).tag(tag))
         .unwrap();

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 /// A call that a kernel computes.
 fn call(tag: &OpTag) -> Value {
     let line = tag
-        .location
+        .location()
         .map(|line| format!("{}:{}", line.file(), line.line()));
     json!({ "op": tag.op, "name": tag.name(), "line": line })
 }

@@ -57,7 +57,7 @@ impl<'a> Site<'a> {
 
     /// The memory of a result that was just submitted.
     #[inline]
-    pub(super) fn storage(&self, buffer: Buffer, tag: OpTag) -> Shared {
+    pub(super) fn storage(&self, buffer: Buffer, tag: &OpTag) -> Shared {
         Shared::new(Storage {
             _listed: self.context.engine().list(tag, &buffer),
             buffer,
@@ -138,13 +138,12 @@ impl Ready {
         &self,
         site: Site<'_>,
         arg: impl Fn(u32) -> Arg<'a>,
-        tag: Option<OpTag>,
+        called: Option<&OpTag>,
         noted: Option<Noted>,
         mut made: impl FnMut(Buffer),
     ) -> Result<()> {
-        let own = tag.is_none();
-        let called = tag;
-        let tag = hal_tag(tag.unwrap_or(self.tag));
+        let own = called.is_none();
+        let tag = hal_tag(called.unwrap_or(&self.tag));
         let mut inputs = SmallVec::<[_; 6]>::new();
         for &number in &self.inputs {
             let Arg::Value(value) = arg(number) else {
@@ -171,7 +170,7 @@ impl Ready {
             })
         };
         if flight::is_on() {
-            let call = called.map_or(Call::default(), |tag| tag.of_record());
+            let call = called.map_or(Call::default(), OpTag::of_record);
             self.described.fly(call, engine, stream);
         }
         match noted {
@@ -181,11 +180,11 @@ impl Ready {
                 let run = Run {
                     stream,
                     program: self.described.number,
-                    call: called.map_or(Call::default(), |tag| tag.of_record()),
+                    call: called.map_or(Call::default(), OpTag::of_record),
                     operands,
                 };
                 engine.recorded(on, run, submit)?;
-                self.described.show(on, engine, called);
+                self.described.show(on, engine, called.copied());
                 Ok(())
             }
         }
@@ -198,11 +197,11 @@ impl Ready {
         context: &Context,
         scoped: Option<&Arc<Lane>>,
         arg: impl Fn(u32) -> Arg<'a>,
-        tag: Option<OpTag>,
+        tag: Option<&OpTag>,
         noted: Option<Noted>,
     ) -> Result<Shared> {
         let site = Site::new(context, scoped)?;
-        let of = tag.or(self.made.first().copied()).unwrap_or(self.tag);
+        let of = tag.or(self.made.first()).unwrap_or(&self.tag);
         let mut made = None;
         self.run(site, arg, tag, noted, |buffer| {
             made = Some(site.storage(buffer, of))

@@ -90,7 +90,7 @@ impl Part {
             None => engine.default_lane()?,
         };
         let shape = part.inserted(0, trips);
-        let tag = hal_tag(place.tag.unwrap_or(OpTag::NONE));
+        let tag = hal_tag(&place.tag.unwrap_or(OpTag::NONE));
         Ok(Part {
             buffer: engine.alloc(&lane.stream, (shape.elements() * dtype.size()) as u64, tag)?,
             shape,
@@ -115,7 +115,7 @@ impl Part {
             hal::Place::buffer(&self.buffer, at as u64 * self.bytes),
             hal::Place::buffer(&made.storage.buffer, from),
             self.bytes,
-            hal_tag(tag),
+            hal_tag(&tag),
         );
         lane.stream.copy(&copy)?;
         Ok(())
@@ -131,7 +131,7 @@ impl Part {
         let written = Written::by(place.scoped, lane);
         Ok(Tensor::from_value(Value {
             storage: Shared::new(Storage {
-                _listed: engine.list(tag, &self.buffer),
+                _listed: engine.list(&tag, &self.buffer),
                 buffer: self.buffer,
                 context: place.context.clone(),
                 written,

@@ -123,4 +123,34 @@ impl Call {
     pub(super) fn is_elementwise(&self, graph: &Graph) -> bool {
         (self.nodes.iter()).all(|&id| matches!(graph.node(id).op, Op::Map(_) | Op::Cast(_) | Op::Expand(_)))
     }
+
+    /// Of each result, whether it is that of a reduction, scan or scatter: its numbers are combinations of many, and nothing has spread
+    /// them over more places since. So a mean is one, and a softmax, which divides by a sum, is none.
+    pub(super) fn reduced(&self, graph: &Graph) -> Vec<bool> {
+        let mut reduced: Vec<NodeId> = Vec::new();
+        for &id in &self.nodes {
+            let node = graph.node(id);
+            let extents = |id: NodeId| &graph.node(id).ty.shape;
+            let passes = || node.inputs.iter().any(|input| reduced.contains(input));
+            let is = match &node.op {
+                Op::Scatter { .. } => true,
+                Op::Reduce { axes, .. } => {
+                    axes.iter().any(|axis| extents(node.inputs[0])[axis] > 1) || passes()
+                }
+                Op::Scan { axis, .. } => extents(node.inputs[0])[usize::from(*axis)] > 1 || passes(),
+                Op::Expand(shape) => shape.elements() == extents(node.inputs[0]).elements() && passes(),
+                Op::Matmul { .. }
+                | Op::Attention { .. }
+                | Op::Conv(_)
+                | Op::ConvGradInput(..)
+                | Op::ConvGradWeight(..)
+                | Op::Control(_) => false,
+                _ => passes(),
+            };
+            if is {
+                reduced.push(id);
+            }
+        }
+        self.results.iter().map(|id| reduced.contains(id)).collect()
+    }
 }

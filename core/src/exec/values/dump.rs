@@ -83,6 +83,8 @@ pub(super) fn place(context: &Context, graph: u64) -> Place {
 struct Kept {
     item: Item,
     tensor: Option<Tensor>,
+    /// As [`Watched::reduced`].
+    reduced: bool,
     error: Option<DumpError>,
 }
 
@@ -105,6 +107,7 @@ impl Kept {
                 standing: Standing::Nothing,
             },
             tensor: watched.tensor().cloned(),
+            reduced: watched.reduced,
             error,
         }
     }
@@ -164,10 +167,10 @@ fn judge(
             false => return,
         }
     };
-    let looked_for = match mode {
+    let looked_for = |kept: &Kept| match mode {
         OpDebugMode::Off => false,
-        OpDebugMode::Ops => !watched.asked.reduces,
-        OpDebugMode::Reductions => watched.asked.reduces,
+        OpDebugMode::Ops => !kept.reduced,
+        OpDebugMode::Reductions => kept.reduced,
         OpDebugMode::Both => true,
     };
     let is_input = |kept: &Kept| matches!(kept.item.port, Port::Input(_));
@@ -178,8 +181,8 @@ fn judge(
         (kept.item.figures)
             .is_some_and(|figures| overflows(kept.item.dtype, &figures, watched.asked.infinite))
     };
-    let any = outputs.iter().any(|kept| overflows(kept));
-    if !looked_for || !any || !inputs.iter().all(finite) {
+    let any = outputs.iter().any(|kept| looked_for(kept) && overflows(kept));
+    if !any || !inputs.iter().all(finite) {
         return;
     }
     crate::record::span::mark(&format!("overflow in {}", watched.call().name));

@@ -106,7 +106,7 @@ impl Recipe {
 fn is_of(error: &Error, call: &Call) -> bool {
     match error {
         Error::Hal(crate::hal::Error::Call(error)) => {
-            error.op == call.tag.op && (error.location.is_none() || error.location == call.tag.location)
+            error.op == call.tag.op && (error.location.is_none() || error.location == call.tag.location())
         }
         Error::Hal(crate::hal::Error::OutOfMemory(error)) => error.op == call.tag.op,
         Error::Numerics(error) => error.name == call.tag.name(),

@@ -93,7 +93,7 @@ impl Recipe {
             op: call.tag.op.to_owned(),
             name: call.tag.name(),
             scope: call.tag.scope.path().to_string(),
-            location: call.tag.location,
+            location: call.tag.location(),
             device: run.context.device().target().to_owned(),
             output,
             dtype: result.ty.dtype,

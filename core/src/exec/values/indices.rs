@@ -155,7 +155,7 @@ impl Recipe {
             op: tag.op.to_owned(),
             name: tag.name(),
             scope: tag.scope.path().to_string(),
-            location: tag.location,
+            location: tag.location(),
             device: run.context.device().target().to_owned(),
             value: numbers[at],
             at: unravelled(at, &node.ty.shape),

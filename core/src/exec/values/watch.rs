@@ -34,8 +34,6 @@ pub(crate) struct Asked<'a> {
     pub(super) context: &'a Context,
     /// The number of the compiled function; 0 for an op that runs by itself.
     pub(super) graph: u64,
-    /// Whether it reduces or scatters.
-    pub(super) reduces: bool,
     /// Whether it was given an infinite constant.
     pub(super) infinite: bool,
 }
@@ -46,6 +44,8 @@ pub struct Watched<'a> {
     call: &'a CallInfo,
     pub(super) asked: Asked<'a>,
     port: Port,
+    /// Of a result: whether it is that of a reduction or scatter.
+    pub(super) reduced: bool,
     ty: Type,
     tensor: Option<Tensor>,
     figures: Option<Statistics>,
@@ -204,6 +204,8 @@ struct Point {
     node: NodeId,
     call: usize,
     port: Port,
+    /// As [`Watched::reduced`].
+    reduced: bool,
     /// Who wants it, by number, and whether it is the last of the call for them.
     watchers: Vec<(usize, bool)>,
     parts: Parts,
@@ -267,6 +269,7 @@ impl Recipe {
             call,
             asked,
             port: point.port,
+            reduced: point.reduced,
             ty,
             tensor: tensor.map(Tensor::from_value),
             figures,
@@ -296,7 +299,7 @@ impl Recipe {
             }
             self.unite(run, &mut call.operands);
             let first = points.len();
-            points.extend(points_of(&call, infos.len(), &wanted, watchers));
+            points.extend(self.points_of(&call, infos.len(), &wanted, watchers));
             // Who gets a value of the call gets one that is the last.
             for at in wanted {
                 let own = points[first..]
@@ -331,11 +334,9 @@ impl Recipe {
     }
 
     fn asked<'a>(&self, run: &Run<'a>, call: &Call) -> Asked<'a> {
-        let sums = |op: &Op| matches!(op, Op::Reduce { .. } | Op::Scan { .. } | Op::Scatter { .. });
         Asked {
             context: run.context,
             graph: if run.tag.is_some() { 0 } else { self.number },
-            reduces: call.nodes.iter().any(|&id| sums(&self.graph.node(id).op)),
             infinite: call
                 .constants
                 .iter()
@@ -386,38 +387,43 @@ impl Recipe {
         };
         list.iter().map(fits).take_while(|fits| *fits).count().max(1)
     }
-}
 
-/// The values of a call that watchers want, of those that want the call.
-fn points_of(call: &Call, number: usize, wanted: &[usize], watchers: &[Arc<Watcher>]) -> Vec<Point> {
-    let inputs = (0..)
-        .zip(&call.operands)
-        .map(|(at, &node)| (Port::Input(at), node));
-    let outputs = (0..)
-        .zip(&call.results)
-        .map(|(at, &node)| (Port::Output(at), node));
-    let mut points = Vec::new();
-    for (port, node) in inputs.chain(outputs) {
-        let mode = |at: usize| watchers[at].mode;
-        let of: Vec<(usize, bool)> = (wanted.iter().copied())
-            .filter(|&at| match port {
-                Port::Input(_) => mode(at).inputs,
-                Port::Output(_) => mode(at).outputs,
-            })
-            .map(|at| (at, false))
-            .collect();
-        if !of.is_empty() {
-            points.push(Point {
-                node,
-                call: number,
-                port,
-                parts: Parts {
-                    value: of.iter().any(|&(at, _)| mode(at).values),
-                    figures: of.iter().any(|&(at, _)| mode(at).figures),
-                },
-                watchers: of,
-            });
+    /// The values of a call that watchers want, of those that want the call.
+    fn points_of(
+        &self,
+        call: &Call,
+        number: usize,
+        wanted: &[usize],
+        watchers: &[Arc<Watcher>],
+    ) -> Vec<Point> {
+        let inputs = (0..).zip(&call.operands);
+        let inputs = inputs.map(|(at, &node)| (Port::Input(at), node, false));
+        let outputs = (0..).zip(&call.results).zip(call.reduced(&self.graph));
+        let outputs = outputs.map(|((at, &node), reduced)| (Port::Output(at), node, reduced));
+        let mut points = Vec::new();
+        for (port, node, reduced) in inputs.chain(outputs) {
+            let mode = |at: usize| watchers[at].mode;
+            let of: Vec<(usize, bool)> = (wanted.iter().copied())
+                .filter(|&at| match port {
+                    Port::Input(_) => mode(at).inputs,
+                    Port::Output(_) => mode(at).outputs,
+                })
+                .map(|at| (at, false))
+                .collect();
+            if !of.is_empty() {
+                points.push(Point {
+                    node,
+                    call: number,
+                    port,
+                    reduced,
+                    parts: Parts {
+                        value: of.iter().any(|&(at, _)| mode(at).values),
+                        figures: of.iter().any(|&(at, _)| mode(at).figures),
+                    },
+                    watchers: of,
+                });
+            }
         }
+        points
     }
-    points
 }

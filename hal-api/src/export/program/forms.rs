@@ -105,7 +105,13 @@ impl<D: Device> Program<D> {
         // For no stream: the first to use it may be any.
         let (buffer, _, uncounted) = obtain(instance, self.owner, name.2, 0, || None)?;
         count(self.owner.get(), uncounted);
-        note_buffers(instance, ProfileKind::Alloc, 0, [buffer]);
+        note_buffers(
+            instance,
+            self.owner.get(),
+            ProfileKind::Alloc,
+            (0, None),
+            [buffer],
+        );
         let mut list = forms.lock();
         let mut spare = Some(buffer);
         let entry = list.0.entry(name.clone()).or_insert_with(|| Entry {
@@ -118,8 +124,7 @@ impl<D: Device> Program<D> {
         drop(list);
         if let Some(spare) = spare {
             // Another thread came first.
-            note_buffers(instance, ProfileKind::Free, 0, [spare]);
-            give_back(instance, spare)?;
+            give_back::<B, true>(instance, spare, 0)?;
         }
         Ok((Held { name, buffer }, made))
     }
@@ -136,8 +141,7 @@ impl<D: Device> Program<D> {
         drop(list);
         if last {
             // It was made for the forms; nobody else frees it.
-            note_buffers(instance, ProfileKind::Free, 0, [held.buffer]);
-            let _ = give_back(instance, held.buffer);
+            let _ = give_back::<B, true>(instance, held.buffer, 0);
         }
     }
 

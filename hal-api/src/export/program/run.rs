@@ -186,9 +186,6 @@ unsafe fn run_in<B: Backend, const PROFILED: bool>(
         let (slots, made) = (written(slots), written(handles));
         let device = &program.owner.get().device;
         let own = tag.map(|tag| Tag::new(Some(tag)));
-        if PROFILED {
-            note_buffers(instance, ProfileKind::Alloc, args.stream, made.iter().copied());
-        }
         let submission = match PROFILED {
             true => submission(stream, args.stream),
             false => None,
@@ -200,6 +197,20 @@ unsafe fn run_in<B: Backend, const PROFILED: bool>(
                 device.run_program_profiled(&stream.stream, body, slots, arguments, own, submission)
             }
         };
+        let note = |kind: ProfileKind, moment: Option<u64>| {
+            let handles = made.iter().copied();
+            note_buffers(
+                instance,
+                program.owner.get(),
+                kind,
+                (args.stream, moment),
+                handles,
+            );
+        };
+        if PROFILED {
+            // Behind the work, whose record then does not hold the time that this takes.
+            note(ProfileKind::Alloc, submission.map(|submission| submission.queued));
+        }
         // What was submitted before a failure uses its buffers all the same.
         if let Some(position) = pending(stream) {
             let given = inputs.iter().chain(bound).map(|input| input.buffer);
@@ -213,17 +224,14 @@ unsafe fn run_in<B: Backend, const PROFILED: bool>(
         }
         if let Err(error) = submitted {
             if PROFILED {
-                note_buffers(instance, ProfileKind::Free, args.stream, made.iter().copied());
+                note(ProfileKind::Free, None);
             }
             withdraw(instance, program.owner.get(), made, 0);
             return Err(error);
         }
         let (outputs, scratch) = made.split_at(program.outputs);
-        if PROFILED {
-            note_buffers(instance, ProfileKind::Free, args.stream, scratch.iter().copied());
-        }
         for &scratch in scratch {
-            give_back(instance, scratch)?;
+            give_back::<B, PROFILED>(instance, scratch, args.stream)?;
         }
         for (index, &handle) in outputs.iter().enumerate() {
             args.outputs.add(index).write(handle);

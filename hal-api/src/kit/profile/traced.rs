@@ -1,6 +1,7 @@
 //! Records of a driver that traces its work by itself.
 
-use super::{Command, Measure, Raw, Recorder, Submission};
+use super::raw::{Measure, Raw};
+use super::{Command, Recorder, Submission};
 
 impl Recorder {
     /// Records a command of which a driver has told start and end, in nanoseconds of [`now`](crate::clock::now). What overlaps has
@@ -24,7 +25,7 @@ impl Recorder {
     pub fn record_traced(&self, submission: &Submission, command: Command, times: (u64, u64), row: u32) {
         if submission.wants(command.kind) {
             let raw = Raw::new(submission, command, times, row, Measure::Traced);
-            self.ring.push(submission.session, raw);
+            self.ring.push(submission.session, &raw.words());
         }
     }
 
