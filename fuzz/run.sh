@@ -15,6 +15,11 @@ export RUSTFLAGS="--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module -Cllvm-
 export CARGO_TARGET_DIR="$PWD/target"
 cargo build --release --bins --target "$triple"
 
+# Some targets write files for each case: in memory where the system has a folder there.
+TMPDIR=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
+trap 'rm -rf "$TMPDIR"' EXIT
+export TMPDIR
+
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(basename -s .rs src/bin/*.rs)
 fuzz() {

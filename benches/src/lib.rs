@@ -1,6 +1,7 @@
 //! What the benches share: cases that call a backend through the ABI, and the machine's limits probed beside them.
 
 pub mod cases;
+pub mod checks;
 pub mod convolutions;
 pub mod indexed;
 pub mod kernels;

@@ -14,14 +14,15 @@ use thalweg::parallel::Pool;
 use thalweg_benches::cases::{Case, Limit, kernels, products};
 use thalweg_benches::limits::{FAR, Memory, bandwidth, flops};
 use thalweg_benches::overhead::{self, CALLS, Round};
-use thalweg_benches::{convolutions, indexed, layers, least, median, networks, tensors, watched};
+use thalweg_benches::{checks, convolutions, indexed, layers, least, median, networks, tensors, watched};
 
 const BUDGET: Duration = Duration::from_millis(400);
 
 /// What is measured beside the cases.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 11] = [
     "overhead",
     "profile",
+    "checks",
     "validate",
     "capture",
     "eager add_1",
@@ -90,6 +91,10 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     measure_all(options, &device, &cx)
 }
 
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 fn measure_all(options: &Options, device: &Device, cx: &Context) -> Result<(), Box<dyn std::error::Error>> {
     let wanted =
         |name: &str| options.filters.is_empty() || options.filters.iter().any(|f| name.contains(f.as_str()));
@@ -105,6 +110,9 @@ fn measure_all(options: &Options, device: &Device, cx: &Context) -> Result<(), B
     }
     if wanted("profile") {
         profile(device, round)?;
+    }
+    if wanted("checks") {
+        checked(cx)?;
     }
     if wanted("validate") {
         layer("validate", &options.target, device)?;
@@ -146,7 +154,6 @@ fn measure_all(options: &Options, device: &Device, cx: &Context) -> Result<(), B
         "\n{:<22}{:>8}{:>12}{:>12}  limit",
         "case", "threads", "ms", "% of limit"
     );
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut cases = kernels(device, wanted)?;
     cases.extend(products(device, wanted)?);
     cases.extend(convolutions::cases(device, wanted)?);
@@ -156,13 +163,13 @@ fn measure_all(options: &Options, device: &Device, cx: &Context) -> Result<(), B
         cases.extend(tensors::energies(cx)?);
     }
     for mut case in cases.into_iter().filter(|case| wanted(&case.name)) {
-        for threads in [1, cores] {
+        for threads in [1, cores()] {
             let row = measure(&mut case, threads, &far, options.least)?;
             rows.push(row);
         }
     }
     if wanted("in_place") {
-        for threads in [1, cores] {
+        for threads in [1, cores()] {
             in_place(device, threads)?;
         }
     }
@@ -204,6 +211,23 @@ fn profile(device: &Device, round: Round) -> thalweg::Result<()> {
     show("one kernel of a prebuilt graph", costs.node, 1.0);
     show("alloc and free, 512 B", costs.alloc, 2.0);
     println!("{:<64}{:>10.1}", "draining a record", costs.drain);
+    Ok(())
+}
+
+/// What checks of values and indices add to a compiled step.
+fn checked(cx: &Context) -> thalweg::Result<()> {
+    println!(
+        "{:<44}{:>10}{:>10}{:>10}",
+        "checks, ms of a step", "without", "with", "times"
+    );
+    for threads in [1, cores()] {
+        Pool::global().set_threads(threads);
+        for cost in checks::costs(cx)? {
+            let ([without, with], times) = (cost.least, cost.times);
+            let name = format!("{}, {}, threads {threads}", cost.network, cost.check);
+            println!("{name:<44}{without:>10.3}{with:>10.3}{times:>10.4}");
+        }
+    }
     Ok(())
 }
 

@@ -127,7 +127,8 @@ impl Soak {
         for (third, process) in ["first", "second", "last"].into_iter().zip(watch.thirds()) {
             let Some(process) = process else { continue };
             println!(
-                "{third} third: {:.1} MiB resident, {} threads, {} descriptors",
+                "{third} third: {:.2} MiB in use, {:.1} resident, {} threads, {} descriptors",
+                mib(process.used),
                 mib(process.resident),
                 process.threads,
                 process.descriptors
@@ -226,13 +227,14 @@ impl Soak {
     fn line(&self, elapsed: Duration, now: Process) -> String {
         let all = self.all();
         format!(
-            "{:>8.1} {:>9} {:>10} {:>8} {:>8} {:>8} {:>9.1} {:>10.1} {:>7} {:>11}",
+            "{:>8.1} {:>9} {:>10} {:>8} {:>8} {:>8} {:>7.2} {:>9.1} {:>10.1} {:>7} {:>11}",
             elapsed.as_secs_f64() / 60.0,
             all.rounds,
             all.ops,
             all.steps,
             all.faults,
             all.refused,
+            mib(now.used),
             mib(now.resident),
             mib(all.peak),
             now.threads,
@@ -268,13 +270,14 @@ impl Soak {
 
 fn heading() -> String {
     format!(
-        "{:>8} {:>9} {:>10} {:>8} {:>8} {:>8} {:>9} {:>10} {:>7} {:>11}",
+        "{:>8} {:>9} {:>10} {:>8} {:>8} {:>8} {:>7} {:>9} {:>10} {:>7} {:>11}",
         "minutes",
         "rounds",
         "ops",
         "steps",
         "faults",
         "refused",
+        "in use",
         "resident",
         "peak MiB",
         "threads",

@@ -1,5 +1,6 @@
 //! Graphs with fewer nodes.
 
+use super::extents;
 use super::search::{Question, least};
 use super::trial::{Candidate, Trial};
 use crate::text::count;
@@ -65,6 +66,8 @@ pub(super) fn reduce(
         let Some(inner) = inside(&best, trial)? else { break };
         best = inner;
     }
+    best = extents::smaller(best, trial)?;
+    best = fewest(best, trial)?;
     best.write_to(path)?;
     Ok((before, best.nodes().len()))
 }

@@ -6,6 +6,7 @@
 //! after a few candidates.
 
 mod clean;
+mod extents;
 mod graph;
 mod kernels;
 mod search;

@@ -2,8 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use std::fs;
-use std::sync::LazyLock;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::sync::{LazyLock, Mutex};
 use tempfile::TempDir;
 use thalweg::observe::flight::{Flight, check_config};
 use thalweg::observe::recording::MAGIC;
@@ -11,9 +12,42 @@ use thalweg::observe::recording::MAGIC;
 /// Bytes of the mapped file: a head of 512, then twice 4096 events of five words.
 const RING: usize = 512 + 2 * 4096 * 40;
 
-/// The mapped file that words stand for: its end and its counts, then events at numbers, each with the right sum.
-fn ring(words: &[u64]) -> Vec<u8> {
-    let mut file = vec![0; RING];
+/// The mapped file. A case differs from the one before it in few pages, and only these are written.
+struct Mapped {
+    file: File,
+    held: Vec<u8>,
+    next: Vec<u8>,
+}
+
+const PAGE: usize = 4096;
+
+impl Mapped {
+    fn new() -> Mapped {
+        let file = File::create(FOLDER.path().join("ring.tw")).expect("the system gives a file");
+        file.set_len(RING as u64).expect("the system takes bytes");
+        Mapped {
+            file,
+            held: vec![0; RING],
+            next: vec![0; RING],
+        }
+    }
+
+    fn put(&mut self, fill: impl FnOnce(&mut [u8])) {
+        self.next.fill(0);
+        fill(&mut self.next);
+        let pages = self.held.chunks_mut(PAGE).zip(self.next.chunks(PAGE));
+        for (at, (held, next)) in pages.enumerate().filter(|(_, (held, next))| held != next) {
+            let written = self.file.write_all_at(next, (PAGE * at) as u64);
+            written.expect("the system takes bytes");
+            held.copy_from_slice(next);
+        }
+    }
+}
+
+static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("the system gives a folder"));
+
+/// Fills the mapped file with what words stand for: its end and its counts, then events at numbers, each with the right sum.
+fn ring(words: &[u64], file: &mut [u8]) {
     let mut put = |at: usize, word: u64| file[at..at + 8].copy_from_slice(&word.to_ne_bytes());
     let word = |at: usize| words.get(at).copied().unwrap_or(0);
     put(0, u64::from_be_bytes(*b"TWFLIGH\x01"));
@@ -31,7 +65,6 @@ fn ring(words: &[u64]) -> Vec<u8> {
             put(first + (number % 4096) as usize * 40 + part * 8, word);
         }
     }
-    file
 }
 
 /// Names: a recording of one payload with the right sum.
@@ -50,27 +83,25 @@ fuzz_target!(|data: &[u8]| {
         let line = error.to_string();
         assert!(!line.is_empty() && !line.contains('\n'), "{line}");
     }
-    static FOLDER: LazyLock<TempDir> =
-        LazyLock::new(|| tempfile::tempdir().expect("the system gives a folder"));
+    static MAPPED: LazyLock<Mutex<Mapped>> = LazyLock::new(|| Mutex::new(Mapped::new()));
     let (head, rest) = data.split_at(data.len().min(2));
     let (first, second) = rest.split_at(rest.len().min(usize::from(head.get(1).copied().unwrap_or(0)) * 8));
     let plain = head.first().is_some_and(|byte| byte & 1 == 1);
-    let mapped = match plain {
+    let mut mapped = MAPPED.lock().expect("one thread");
+    mapped.put(|file| match plain {
         true => {
             // The bytes as they are, in a file of the right size.
-            let mut file = ring(&[]);
+            ring(&[], file);
             file[..first.len()].copy_from_slice(first);
-            file
         }
         false => {
             let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
-            ring(&first.chunks(8).map(word).collect::<Vec<_>>())
+            ring(&first.chunks(8).map(word).collect::<Vec<_>>(), file);
         }
-    };
+    });
     let put = |name: &str, bytes: &[u8]| {
         fs::write(FOLDER.path().join(name), bytes).expect("the system takes bytes")
     };
-    put("ring.tw", &mapped);
     put("names.tw", &names(second));
     put("log.txt", second);
     put("error.txt", second);

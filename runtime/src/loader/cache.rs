@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use thalweg_hal::kit::file::replace;
 
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// More than this is not kept; a cache that has grown over it starts anew.
 const MAX_ENTRIES: usize = 4096;
 const MAX_LEN: u64 = 4 << 20;
@@ -106,6 +106,7 @@ mod tests {
         cache.put("aa", &ProbeOutcome::Ok);
         cache.put("bb", &crash(During::Load));
         cache.put("ee", &crash(During::Devices));
+        cache.put("gg", &crash(During::End));
         let (during, limit_ms) = (During::Load, 800);
         cache.put("ff", &ProbeOutcome::TimedOut { during, limit_ms });
         cache.put(
@@ -118,10 +119,10 @@ mod tests {
             (cache.get("aa"), cache.get("bb")),
             (Some(ProbeOutcome::Ok), Some(crash(During::Load)))
         );
-        for absent in ["cc", "ee", "ff"] {
+        for absent in ["cc", "ee", "ff", "gg"] {
             assert_eq!(cache.get(absent), None);
         }
-        for damaged in ["", "{", r#"{"version":1,"files":{"aa":{"outcome":"ok"}}}"#] {
+        for damaged in ["", "{", r#"{"version":2,"files":{"aa":{"outcome":"ok"}}}"#] {
             fs::write(&path, damaged).unwrap();
             assert_eq!(cache.get("aa"), None);
         }

@@ -1,6 +1,6 @@
 //! The first load of an unknown file, in a child process: a constructor that crashes, exits or hangs is a row in a
 //! report and not the end of the program. The child goes as far as the host does before it opens a device: it runs the entry
-//! function, reads the tables and lists the devices.
+//! function, reads the tables and lists the devices. Then it exits as the host will, with the destructors.
 //!
 //! A library has no program of its own to start, and a fork of a program with threads inherits the system loader's
 //! tables in the middle of a change. So the child is the system's loader, started afresh on a program of a few bytes
@@ -22,7 +22,7 @@ mod code;
 mod program;
 mod steps;
 
-/// How much longer than the rest the list of devices may take: drivers start then.
+/// How many times the limit of the rest the list of devices and the end have: drivers start and stop then.
 const DEVICES: u32 = 6;
 
 /// What the child was at.
@@ -36,6 +36,8 @@ pub enum During {
     Start,
     /// The list of devices.
     Devices,
+    /// The destructors, when the process exits.
+    End,
 }
 
 impl fmt::Display for During {
@@ -44,6 +46,7 @@ impl fmt::Display for During {
             During::Load => "while it is loaded",
             During::Start => "while it starts",
             During::Devices => "while it lists its devices",
+            During::End => "while its destructors run",
         })
     }
 }
@@ -110,6 +113,7 @@ impl fmt::Display for ProbeOutcome {
                     During::Load => "loaded",
                     During::Start => "started",
                     During::Devices => "ready to list its devices",
+                    During::End => "done with its destructors",
                 };
                 write!(f, "it is not {done} within {} s", *limit_ms as f64 / 1000.0)
             }
@@ -159,7 +163,8 @@ fn signal_name(number: i32) -> &'static str {
     }
 }
 
-/// Tries the plugin at `path` in a child process: the load and the start within `limit`, the list of devices within six times that.
+/// Tries the plugin at `path` in a child process: the load and the start within `limit`, the list of devices and the exit within six
+/// times that.
 ///
 /// # Errors
 /// Where this cannot be done: on systems without glibc, in a program with raised privileges, where no process can be
@@ -192,10 +197,9 @@ pub fn probe(path: &Path, limit: Duration) -> io::Result<ProbeOutcome> {
         Ok(Found::Unsound(text)) => ProbeOutcome::Unsound { text },
         Err(Lost::System(error)) => return Err(error),
         Err(Lost::TimedOut) => {
-            let limit = if during == During::Devices {
-                limit * DEVICES
-            } else {
-                limit
+            let limit = match during {
+                During::Load | During::Start => limit,
+                During::Devices | During::End => limit * DEVICES,
             };
             let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
             ProbeOutcome::TimedOut { during, limit_ms }

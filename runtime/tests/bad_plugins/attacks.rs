@@ -73,6 +73,10 @@ fn harm_after_the_load_is_seen_in_the_trial() {
             "ENTRY=_exit(0)",
             "it ends the process while it starts (exit code 0)",
         ),
+        (
+            "ENTRY=exit(0)",
+            "it ends the process while it starts (exit code 0)",
+        ),
         ("ENTRY=for (;;) pause()", "it is not started within 0.8 s"),
         (
             "DEVICES=abort()",
@@ -88,6 +92,22 @@ fn harm_after_the_load_is_seen_in_the_trial() {
         ),
         ("OFFSET=(1L << 46)", "its core table lies outside of its memory"),
         ("OFFSET=0 - (long)core", "it has no core table"),
+        (
+            "END=abort()",
+            "it crashes while its destructors run (signal 6, SIGABRT)",
+        ),
+        (
+            "END=_exit(3)",
+            "it ends the process while its destructors run (exit code 3)",
+        ),
+        (
+            "END=for (;;) pause()",
+            "it is not done with its destructors within 4.8 s",
+        ),
+        (
+            "START=atexit(abort)",
+            "it crashes while its destructors run (signal 6, SIGABRT)",
+        ),
     ];
     for (define, part) in cases {
         let row = row_of(&[define]);
@@ -99,8 +119,8 @@ fn harm_after_the_load_is_seen_in_the_trial() {
     tried(cases.len());
 }
 
-/// One bit anywhere in the file: code, relocations, symbols, data. What the trial cannot see is loaded, and the process lives.
-/// It ends without the destructors of what was loaded: a trial does not run them.
+/// One bit anywhere in the file: code, relocations, symbols, data. What the trial cannot see is loaded, and the process lives to its
+/// end, where it runs the destructors of what was loaded.
 #[test]
 fn a_flipped_bit() {
     const FLIPS: usize = 320;
@@ -126,9 +146,6 @@ fn a_flipped_bit() {
     }
     assert!(refused > FLIPS / 20, "{refused} refused");
     tried(FLIPS);
-    drop(place);
-    // SAFETY: this process is the test's own.
-    unsafe { libc::_exit(0) };
 }
 
 #[test]
@@ -175,6 +192,7 @@ fn children_that_the_system_takes_away_are_tried_all_the_same() {
     }
     let place = Place::new();
     place.build("bad", &["START=abort()"]);
+    place.build("ends", &["END=abort()"]);
     place.build("good", &[]);
     // SAFETY: this process is the test's own.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
@@ -182,6 +200,7 @@ fn children_that_the_system_takes_away_are_tried_all_the_same() {
         place.rows(),
         [
             "bad  refused: it ends the process while it is loaded (code unknown); rebuild it or remove it",
+            "ends  refused: it ends the process while its destructors run (code unknown); rebuild it or remove it",
             "good  loaded: 0.1"
         ]
     );

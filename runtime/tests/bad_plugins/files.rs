@@ -155,6 +155,41 @@ fn one_wrong_value_in_the_dynamic_section() {
     tried(40);
 }
 
+/// A relocation that only says how far it lies behind the one before it.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn one_wrong_packed_relocation() {
+    const TABLE: u64 = 36;
+    let place = Place::new();
+    let path = place.file("bad");
+    compile(&path, "bad", &[], &["-Wl,-z,pack-relative-relocs"]);
+    assert_eq!(place.rows(), ["bad  loaded: 0.1"]);
+    let good = fs::read(&path).unwrap();
+    let number = |at: usize| u64::from_ne_bytes(good[at..at + 8].try_into().unwrap());
+    let (offset, size) = dynamic_section(&good);
+    let mut entries = (offset..offset + size)
+        .step_by(16)
+        .filter(|at| number(*at) == TABLE);
+    // The table lies in the first segment, where addresses are offsets.
+    let table = number(entries.next().unwrap() + 8) as usize;
+    // An address, then the map of those that follow.
+    assert_eq!((number(table) & 1, number(table + 8) & 1), (0, 1));
+    let cases = [
+        (table, number(table) ^ 1 << 38),
+        (table, number(table) ^ 1 << 30),
+        (table, number(table) | 1),
+        (table + 8, 1 << 38),
+    ];
+    for (at, wrong) in cases {
+        let mut bytes = good.clone();
+        bytes[at..at + 8].copy_from_slice(&wrong.to_ne_bytes());
+        place.write("bad", &bytes);
+        let row = place.rows().swap_remove(0);
+        assert!(row.starts_with("bad  refused: damaged: "), "{wrong:x}: {row}");
+    }
+    tried(cases.len());
+}
+
 #[test]
 fn wrong_machine() {
     let arch = std::env::consts::ARCH;

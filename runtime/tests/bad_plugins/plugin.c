@@ -1,5 +1,5 @@
 /* A plugin with nothing but what the loader asks for. The tests set NAME, ABI, ARCH, FEATURES, START,
- * ENTRY, TABLES, OFFSET, LAYOUT, DEVICES and PROPERTIES, and write the numbers behind HOLES into the file. */
+ * ENTRY, TABLES, OFFSET, LAYOUT, DEVICES, PROPERTIES and END, and write the numbers behind HOLES into the file. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
@@ -45,6 +45,9 @@
 #endif
 #ifndef ENTRY
 #define ENTRY
+#endif
+#ifndef END
+#define END
 #endif
 #ifndef DEVICES
 #define DEVICES *out = 1; return 0
@@ -155,3 +158,5 @@ int call_gone(void) { return gone(); }
 #endif
 
 __attribute__((constructor)) static void start(void) { START; }
+
+__attribute__((destructor)) static void end(void) { END; }

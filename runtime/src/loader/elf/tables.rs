@@ -31,10 +31,11 @@ pub(super) fn dynamic<'a>(segments: &[Segment], bytes: &'a [u8]) -> Result<Vec<&
     let entries = entries.ok_or(ElfError::Damaged("the dynamic section is cut"))?;
     let end = entries.iter().position(|e| e.tag(ENDIAN) == elf::DT_NULL);
     let entries = &entries[..end.ok_or(ElfError::Damaged("the dynamic section has no end"))?];
+    // Of several entries with one tag, the system's loader takes the last.
     let value = |tag| {
         entries
             .iter()
-            .find(|e| e.tag(ENDIAN) == tag)
+            .rfind(|e| e.tag(ENDIAN) == tag)
             .map(|e| e.val(ENDIAN))
     };
     let strings = match (value(elf::DT_STRTAB), value(elf::DT_STRSZ)) {
@@ -75,15 +76,26 @@ pub(super) fn dynamic<'a>(segments: &[Segment], bytes: &'a [u8]) -> Result<Vec<&
         (elf::DT_RELA, elf::DT_RELASZ, 3),
         (elf::DT_REL, elf::DT_RELSZ, 2),
         (elf::DT_JMPREL, elf::DT_PLTRELSZ, words),
+        (elf::DT_RELR, elf::DT_RELRSZ, 1),
     ] {
         let range = value(table)
             .zip(value(size))
             .and_then(|(at, size)| place(segments, at, size));
-        if let Some(table) = range.and_then(|range| bytes.get(range)) {
-            relocations(segments, table, words)?;
+        let Some(content) = range.and_then(|range| bytes.get(range)) else {
+            continue;
+        };
+        // The system's loader would take what lies behind the table for the rest of the last one.
+        if content.len() % (words * WORD) != 0 {
+            return Err(ElfError::Damaged(
+                "a table of relocations ends in the middle of one",
+            ));
+        }
+        match table {
+            elf::DT_RELR => packed_relocations(segments, content)?,
+            _ => relocations(segments, content, words)?,
         }
     }
-    // The first runs when the file is loaded, the last when the process ends, long after any trial.
+    // The first runs when the file is loaded, the last when the process exits.
     for function in [elf::DT_INIT, elf::DT_FINI].into_iter().filter_map(value) {
         code(segments, function, bytes)?;
     }
@@ -120,28 +132,63 @@ pub(super) fn dynamic<'a>(segments: &[Segment], bytes: &'a [u8]) -> Result<Vec<&
 /// What `DT_PLTREL` says of relocations without an addend.
 const REL: u64 = 17;
 
-/// Checks that relocations of so many words write into the library's own memory. The system's loader does not check it, and what lies
-/// beyond is another's, in a trial by chance nobody's.
-fn relocations(segments: &[Segment], table: &[u8], words: usize) -> Result<(), ElfError> {
-    const WORD: usize = size_of::<usize>();
-    let holds = |s: &Segment, address: u64| {
+const WORD: usize = size_of::<usize>();
+
+/// Whether a word at `address` lies in the library's own memory.
+fn own_word(segments: &[Segment], address: u64) -> bool {
+    segments.iter().any(|s| {
         let (start, size): (u64, u64) = (s.p_vaddr(ENDIAN).into(), s.p_memsz(ENDIAN).into());
         let skip = address.checked_sub(start);
         s.p_type(ENDIAN) == elf::PT_LOAD
             && skip.is_some_and(|skip| size.checked_sub(WORD as u64).is_some_and(|last| skip <= last))
-    };
+    })
+}
+
+/// The words of a table.
+fn words_of(table: &[u8]) -> impl Iterator<Item = u64> {
+    let words = table.chunks_exact(WORD);
+    words.map(|bytes| bytes.try_into().map_or(0, usize::from_ne_bytes) as u64)
+}
+
+/// Checks that a relocation writes into the library's own memory. The system's loader does not check it, and what lies beyond is
+/// another's, in a trial by chance nobody's.
+fn relocated(segments: &[Segment], address: u64) -> Result<(), ElfError> {
+    match own_word(segments, address) {
+        true => Ok(()),
+        false => Err(ElfError::Damaged(
+            "a relocation lies outside of the file's memory",
+        )),
+    }
+}
+
+/// Checks relocations of so many words, which begin with the address and the kind.
+fn relocations(segments: &[Segment], table: &[u8], words: usize) -> Result<(), ElfError> {
     for entry in table.chunks_exact(words * WORD) {
-        let word = |at: usize| {
-            let bytes = entry[at * WORD..][..WORD].try_into();
-            bytes.map_or(0, usize::from_ne_bytes) as u64
-        };
-        let (address, kind) = (word(0), word(1));
+        let mut entry = words_of(entry);
+        let (address, kind) = (entry.next().unwrap_or(0), entry.next().unwrap_or(0));
         // Kind 0 writes nothing.
-        if kind != 0 && !segments.iter().any(|segment| holds(segment, address)) {
-            return Err(ElfError::Damaged(
-                "a relocation lies outside of the file's memory",
-            ));
+        if kind != 0 {
+            relocated(segments, address)?;
         }
+    }
+    Ok(())
+}
+
+/// Checks packed relocations: an even word is the address of a word to relocate, an odd one a map of those that follow.
+fn packed_relocations(segments: &[Segment], table: &[u8]) -> Result<(), ElfError> {
+    const MAPPED: u64 = 8 * WORD as u64 - 1;
+    let mut next = None;
+    for word in words_of(table) {
+        if word & 1 == 0 {
+            relocated(segments, word)?;
+            next = Some(word + WORD as u64);
+            continue;
+        }
+        let start = next.ok_or(ElfError::Damaged("packed relocations begin with no address"))?;
+        for bit in (0..MAPPED).filter(|bit| word >> (bit + 1) & 1 == 1) {
+            relocated(segments, start + bit * WORD as u64)?;
+        }
+        next = Some(start + MAPPED * WORD as u64);
     }
     Ok(())
 }

@@ -77,6 +77,62 @@ fn refusals_say_what_is_wrong() {
     assert_eq!(text(&object), "not a shared library but an object file");
 }
 
+/// The library with a table of packed relocations in place of its own relocations, which begin with their address.
+#[cfg(target_pointer_width = "64")]
+fn packed(words: impl FnOnce(u64) -> Vec<u64>) -> Result<(), String> {
+    let mut bytes = GOOD.clone();
+    let number = |bytes: &[u8], at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
+    let header = Header::parse(&*bytes).unwrap();
+    let segments = header.program_headers(ENDIAN, &*bytes).unwrap();
+    let segment = segments
+        .iter()
+        .find(|s| s.p_type(ENDIAN) == elf::PT_DYNAMIC)
+        .unwrap();
+    let start = segment.p_offset(ENDIAN) as usize;
+    let entries: Vec<usize> = (0..segment.p_filesz(ENDIAN) as usize / 16)
+        .map(|at| start + 16 * at)
+        .collect();
+    let place = |tag: u64| *entries.iter().find(|at| number(&bytes, **at) == tag).unwrap();
+    // DT_RELA, DT_RELASZ, DT_RELAENT and DT_RELACOUNT become DT_RELR, DT_RELRSZ, DT_RELRENT and DT_DEBUG.
+    let (table, size, each, count) = (place(7), place(8), place(9), place(0x6fff_fff9));
+    // The table of a small library lies in its first segment, where addresses are offsets.
+    let at = number(&bytes, table + 8) as usize;
+    let words = words(number(&bytes, at));
+    assert!(8 * words.len() as u64 <= number(&bytes, size + 8));
+    let set =
+        |bytes: &mut [u8], at: usize, number: u64| bytes[at..at + 8].copy_from_slice(&number.to_ne_bytes());
+    for (entry, tag) in [(table, 36), (size, 35), (each, 37), (count, 21)] {
+        set(&mut bytes, entry, tag);
+    }
+    set(&mut bytes, size + 8, 8 * words.len() as u64);
+    for (word, number) in words.iter().enumerate() {
+        set(&mut bytes, at + 8 * word, *number);
+    }
+    check(&bytes).map(drop).map_err(|error| error.to_string())
+}
+
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn packed_relocations_lie_in_the_files_memory() {
+    let outside =
+        Err("damaged: a relocation lies outside of the file's memory; copy the file again".to_owned());
+    assert_eq!(packed(|at| vec![at]), Ok(()));
+    // With the word behind it, and with a map of nothing.
+    assert_eq!(packed(|at| vec![at, 0b11]), Ok(()));
+    assert_eq!(packed(|at| vec![at, 1, 1]), Ok(()));
+    // Each map moves on by 63 words, past the end of the library.
+    assert_eq!(packed(|at| vec![at + (1 << 30)]), outside);
+    assert_eq!(
+        packed(|at| vec![at, 1 << 63 | 1, 1, 1, 1, 1, 1 << 63 | 1]),
+        outside
+    );
+    assert_eq!(packed(|_| vec![u64::MAX - 1]), outside);
+    assert_eq!(
+        packed(|_| vec![0b11]),
+        Err("damaged: packed relocations begin with no address; copy the file again".to_owned())
+    );
+}
+
 proptest! {
     #[test]
     fn damaged_bytes_never_panic(places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40)) {

@@ -1,6 +1,6 @@
 //! The child process of a trial: started, asked, and ended with all that it started.
 
-use super::program::{FUNCTIONS, HELLO, REQUEST, SCRATCH, SCRATCH_SIZE};
+use super::program::{END_AWAITED, FUNCTIONS, HELLO, REQUEST, SCRATCH, SCRATCH_SIZE};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -44,6 +44,8 @@ pub(super) struct Remote {
 const DATA: usize = 0;
 const SOCKET: usize = 1;
 const STUBS: usize = 2;
+const LOADERS_END: usize = 5;
+const GO_ON: usize = 6;
 
 impl Remote {
     /// Starts `command`, which runs the trial program; `deadline` is for all that follows.
@@ -92,6 +94,16 @@ impl Remote {
     /// Its functions that return 0, return 1, and run pieces.
     pub(super) fn stubs(&self) -> [u64; 3] {
         [self.hello[STUBS], self.hello[STUBS + 1], self.hello[STUBS + 2]]
+    }
+
+    /// The function that runs the destructors of all libraries, and the one that goes on where `exit` would end the process.
+    pub(super) fn last_functions(&self) -> [u64; 2] {
+        [self.hello[LOADERS_END], self.hello[GO_ON]]
+    }
+
+    /// From now on `exit` comes back.
+    pub(super) fn await_end(&mut self) -> Result<(), Lost> {
+        self.put(self.hello[DATA] + END_AWAITED as u64, &1_u64.to_ne_bytes())
     }
 
     /// The address of one of [`FUNCTIONS`].

@@ -6,10 +6,11 @@
 //! when the socket does.
 //!
 //! Behind that are three functions for the host's table: one returns 0, one returns 1, one runs the pieces of a
-//! [`ParallelArgs`](thalweg_hal::tables::ParallelArgs) one after the other.
+//! [`ParallelArgs`](thalweg_hal::tables::ParallelArgs) one after the other. A fourth is the last that `exit` calls. Where the parent has
+//! said that it waits for the end, it does not return, but sends a zero and serves on: the others came to their end.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use super::program::{DATA, ENTRY, HELLO};
+use super::program::{DATA, END_AWAITED, ENTRY, HELLO};
 
 /// The code, to be mapped at [`ENTRY`](super::program::ENTRY).
 #[cfg(target_arch = "x86_64")]
@@ -24,6 +25,8 @@ pub(super) fn code() -> &'static [u8] {
             "20:",
             "and rsp, -16",
             "lea r12, [rip + 20b + {data}]",
+            // What the system's loader wants to run at the end comes in rdx.
+            "mov [r12 + 40], rdx",
             // The copy of the socket stays in ebx: dup, then close.
             "xor edi, edi",
             "mov eax, 32",
@@ -40,6 +43,9 @@ pub(super) fn code() -> &'static [u8] {
             "mov [r12 + 24], rax",
             "lea rax, [rip + 26f]",
             "mov [r12 + 32], rax",
+            "lea rax, [rip + 29f]",
+            "mov [r12 + 48], rax",
+            "mov [r12 + {hello}], rbx",
             "mov edx, {hello}",
             // Write edx bytes of the data.
             "21:",
@@ -101,11 +107,22 @@ pub(super) fn code() -> &'static [u8] {
             "pop r12",
             "pop rbx",
             "ret",
+            "29:",
+            "lea rax, [rip + 20b + {data}]",
+            "cmp qword ptr [rax + {awaited}], 0",
+            "je 25b",
+            "and rsp, -16",
+            "mov r12, rax",
+            "mov rbx, [r12 + {hello}]",
+            "mov qword ptr [r12], 0",
+            "mov edx, 8",
+            "jmp 21b",
             "30:",
             start = out(reg) start,
             end = out(reg) end,
             data = const DATA - ENTRY,
             hello = const HELLO,
+            awaited = const END_AWAITED,
             options(nomem, nostack, preserves_flags),
         );
     }
@@ -124,6 +141,8 @@ pub(super) fn code() -> &'static [u8] {
             "b 30f",
             "20:",
             "adr x21, 20b + {data}",
+            // What the system's loader wants to run at the end comes in x0.
+            "str x0, [x21, #40]",
             // The copy of the socket stays in x19: dup, then close.
             "mov x0, #0",
             "mov x8, #23",
@@ -138,6 +157,9 @@ pub(super) fn code() -> &'static [u8] {
             "stp x21, x19, [x21]",
             "stp x9, x10, [x21, #16]",
             "str x11, [x21, #32]",
+            "adr x9, 29f",
+            "str x9, [x21, #48]",
+            "str x19, [x21, #{hello}]",
             "mov x20, #{hello}",
             // Write x20 bytes of the data.
             "21:",
@@ -196,11 +218,21 @@ pub(super) fn code() -> &'static [u8] {
             "ldp x19, x20, [sp, #16]",
             "ldp x29, x30, [sp], #32",
             "ret",
+            "29:",
+            "adr x9, 20b + {data}",
+            "ldr x10, [x9, #{awaited}]",
+            "cbz x10, 25b",
+            "mov x21, x9",
+            "ldr x19, [x21, #{hello}]",
+            "str xzr, [x21]",
+            "mov x20, #8",
+            "b 21b",
             "30:",
             start = out(reg) start,
             end = out(reg) end,
             data = const DATA - ENTRY,
             hello = const HELLO,
+            awaited = const END_AWAITED,
             options(nomem, nostack, preserves_flags),
         );
     }

@@ -22,8 +22,11 @@ pub(super) const FUNCTIONS: [&str; 5] = ["dlopen", "dlsym", "dlerror", "read", "
 /// Bytes of a request, which are the first of the data.
 pub(super) const REQUEST: usize = 64;
 /// Bytes that the program sends first: the address of its data, the socket's descriptor, the three functions for the host's table,
-/// three words of no meaning, then the addresses of [`FUNCTIONS`].
+/// what the system's loader wants to run at the end, the function that then goes on, a word of no meaning, and the addresses of
+/// [`FUNCTIONS`]. The program keeps the descriptor behind them.
 pub(super) const HELLO: usize = REQUEST + 8 * FUNCTIONS.len();
+/// A word of the data: whether the parent waits for the end of `exit`.
+pub(super) const END_AWAITED: usize = HELLO + 8;
 /// Where the parent may put what functions take and give, from the address of the data on, and how much.
 pub(super) const SCRATCH: u64 = 128;
 pub(super) const SCRATCH_SIZE: u64 = 8192;

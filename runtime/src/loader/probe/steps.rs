@@ -1,4 +1,5 @@
-//! What a trial asks a plugin in the child process, as far as the list of its devices: the same as the host asks it later.
+//! What a trial asks a plugin in the child process, as far as the list of its devices: the same as the host asks it later. Then the
+//! child exits as the host will.
 
 use super::During;
 use super::child::{Lost, Remote};
@@ -30,10 +31,12 @@ pub(super) enum Found {
 }
 
 impl Steps<'_> {
-    /// Loads the library at `path` and asks it for its entry, tables and devices, the last of these until `deadline`.
+    /// Loads the library at `path`, asks it for its entry, tables and devices, and lets the process exit. The last two may last until
+    /// `deadline`.
     pub(super) fn run(&mut self, path: &Path, deadline: Instant) -> Result<Found, Lost> {
         use std::os::unix::ffi::OsStrExt;
         self.keep_together()?;
+        let exit = self.prepare_exit()?;
         // Looked for now, because `dlsym` forgets what `dlerror` would say.
         let strnlen = self.remote.symbol(c"strnlen")?;
         let scratch = self.remote.scratch();
@@ -50,7 +53,31 @@ impl Steps<'_> {
             let own = format!("{}: ", path.display());
             return Ok(Found::Refused(text.strip_prefix(&own).unwrap_or(&text).into()));
         }
+        let found = self.ask(handle, deadline)?;
+        if let Found::Sound = found {
+            self.during = During::End;
+            self.remote.until(deadline);
+            self.remote.await_end()?;
+            self.remote.call(exit, &[0])?;
+        }
+        Ok(found)
+    }
+
+    /// Makes the program go on when `exit` has run all else, and gives the address of `exit`.
+    fn prepare_exit(&mut self) -> Result<u64, Lost> {
+        let at_exit = self.remote.symbol(c"__cxa_atexit")?;
+        // Those that come last run first.
+        let [loaders_end, go_on] = self.remote.last_functions();
+        for function in [go_on, loaders_end] {
+            self.remote.call(at_exit, &[function, 0, 0])?;
+        }
+        self.remote.symbol(c"exit")
+    }
+
+    /// Asks the library `handle` for its entry, tables and devices.
+    fn ask(&mut self, handle: u64, deadline: Instant) -> Result<Found, Lost> {
         self.during = During::Start;
+        let scratch = self.remote.scratch();
         let symbol = [ENTRY_SYMBOL.as_bytes(), b"\0"].concat();
         self.remote.put(scratch, &symbol)?;
         match self
