@@ -240,7 +240,14 @@ fn sorts_are_those_of_the_cpu() {
     let orders = |x: &Tensor| {
         let (rising, places) = x.sort_with_indices(0, false);
         let (falling, others) = x.reshape([300, 100]).sort_with_indices(0, true);
-        vec![rising, falling, x.sort(0, true), places, others, (x * 2.0).argsort(0, true)]
+        vec![
+            rising,
+            falling,
+            x.sort(0, true),
+            places,
+            others,
+            (x * 2.0).argsort(0, true),
+        ]
     };
     let bits = |outputs: &[Tensor]| -> (Vec<Vec<u32>>, Vec<Vec<i64>>) {
         let values = |x: &Tensor| x.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect();

@@ -143,7 +143,10 @@ fn orders(x: &Tensor, long: &Tensor) -> Vec<Tensor> {
         let (values, places) = (long * f32::from(k)).sort_with_indices(0, k == 2);
         outputs.extend([values, places]);
     }
-    outputs.extend([long.cast(DType::I64).argsort(0, true), x.sort_with_indices(0, false).1]);
+    outputs.extend([
+        long.cast(DType::I64).argsort(0, true),
+        x.sort_with_indices(0, false).1,
+    ]);
     outputs
 }
 

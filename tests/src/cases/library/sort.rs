@@ -71,9 +71,8 @@ pub(super) fn cases() -> Vec<Case> {
     };
     for dtype in DType::ALL.into_iter().filter(|dtype| !dtype.is_storage()) {
         for (suffix, sorter) in FORMS {
-            let run = move |device: &Device| {
-                (0..12).try_for_each(|seed| sort(device, dtype, seed, 400, sorter))
-            };
+            let run =
+                move |device: &Device| (0..12).try_for_each(|seed| sort(device, dtype, seed, 400, sorter));
             add(format!("sort.{dtype}{suffix}"), dtype, Box::new(run));
             let run = move |device: &Device| {
                 [2600, 9001]
@@ -101,9 +100,8 @@ pub(super) fn cases() -> Vec<Case> {
         add(format!("sort.f32.rows{suffix}"), DType::F32, Box::new(run));
     }
     // Every number of vectors that registers hold, and what is left of a vector.
-    let run = |device: &Device| {
-        (0..300).try_for_each(|n| rows(device, DType::F32, &[2, n], Device::sort_values))
-    };
+    let run =
+        |device: &Device| (0..300).try_for_each(|n| rows(device, DType::F32, &[2, n], Device::sort_values));
     add("sort.f32.lengths.values".into(), DType::F32, Box::new(run));
     cases
 }
@@ -284,9 +282,9 @@ fn line(device: &Device, kind: Line, sorter: Sorter) -> Check {
             Line::Special => random.pick(&special).to_bits().into(),
         })
         .collect();
-    [false, true].into_iter().try_for_each(|descending| {
-        check(device, (dtype, descending), [&place; 3], &held, sorter)
-    })
+    [false, true]
+        .into_iter()
+        .try_for_each(|descending| check(device, (dtype, descending), [&place; 3], &held, sorter))
 }
 
 /// Sorts, and compares with a stable sort of the host.
@@ -330,7 +328,10 @@ fn check(
         let mut sorted: Vec<u64> = (0..n).collect();
         sorted.sort_by(|&a, &b| order(held[at(0, a)], held[at(0, b)]));
         for (i, &from) in (0..n).zip(&sorted) {
-            let (value, index) = (found[at(1, i)], indices.as_ref().map_or(from, |all| all[at(2, i)]));
+            let (value, index) = (
+                found[at(1, i)],
+                indices.as_ref().map_or(from, |all| all[at(2, i)]),
+            );
             let wanted = held[at(0, from)];
             if (value, index) != (wanted, from) && wrong.is_none() {
                 wrong = Some(format!(

@@ -99,7 +99,12 @@ impl Vector for I32x8 {
     #[inline(always)]
     unsafe fn reversed(self) -> Self {
         // SAFETY: the caller vouches for the processor and for what is read and written.
-        unsafe { Self(_mm256_permutevar8x32_epi32(self.0, _mm256_set_epi32(0, 1, 2, 3, 4, 5, 6, 7))) }
+        unsafe {
+            Self(_mm256_permutevar8x32_epi32(
+                self.0,
+                _mm256_set_epi32(0, 1, 2, 3, 4, 5, 6, 7),
+            ))
+        }
     }
 
     #[inline(always)]
@@ -178,13 +183,25 @@ impl Vector for I64x4 {
     #[inline(always)]
     unsafe fn min(self, other: Self) -> Self {
         // SAFETY: the caller vouches for the processor and for what is read and written.
-        unsafe { Self(_mm256_blendv_epi8(self.0, other.0, _mm256_cmpgt_epi64(self.0, other.0))) }
+        unsafe {
+            Self(_mm256_blendv_epi8(
+                self.0,
+                other.0,
+                _mm256_cmpgt_epi64(self.0, other.0),
+            ))
+        }
     }
 
     #[inline(always)]
     unsafe fn max(self, other: Self) -> Self {
         // SAFETY: the caller vouches for the processor and for what is read and written.
-        unsafe { Self(_mm256_blendv_epi8(other.0, self.0, _mm256_cmpgt_epi64(self.0, other.0))) }
+        unsafe {
+            Self(_mm256_blendv_epi8(
+                other.0,
+                self.0,
+                _mm256_cmpgt_epi64(self.0, other.0),
+            ))
+        }
     }
 
     #[inline(always)]

@@ -34,7 +34,13 @@ impl Vector for I32x16 {
     #[inline(always)]
     unsafe fn load_some(from: *const i32, count: usize) -> Self {
         // SAFETY: the caller vouches for the processor and for what is read and written.
-        unsafe { Self(_mm512_mask_loadu_epi32(_mm512_set1_epi32(i32::MAX), first(count) as u16, from)) }
+        unsafe {
+            Self(_mm512_mask_loadu_epi32(
+                _mm512_set1_epi32(i32::MAX),
+                first(count) as u16,
+                from,
+            ))
+        }
     }
 
     #[inline(always)]
@@ -64,7 +70,12 @@ impl Vector for I32x16 {
     #[inline(always)]
     unsafe fn reversed(self) -> Self {
         // SAFETY: the caller vouches for the processor and for what is read and written.
-        unsafe { Self(_mm512_permutexvar_epi32(_mm512_set_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), self.0)) }
+        unsafe {
+            Self(_mm512_permutexvar_epi32(
+                _mm512_set_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                self.0,
+            ))
+        }
     }
 
     #[inline(always)]
@@ -78,10 +89,18 @@ impl Vector for I32x16 {
                 (false, 4) => _mm512_shuffle_i64x2::<0b10_11_00_01>(v, v),
                 (false, _) => _mm512_shuffle_i64x2::<0b01_00_11_10>(v, v),
                 (true, 2) => _mm512_shuffle_epi32::<0b00_01_10_11>(v),
-                (true, 4) => _mm512_permutexvar_epi32(_mm512_set_epi32(8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7), v),
+                (true, 4) => _mm512_permutexvar_epi32(
+                    _mm512_set_epi32(8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7),
+                    v,
+                ),
                 (true, _) => self.reversed().0,
             };
-            Self(_mm512_mask_max_epi32(_mm512_min_epi32(v, other), upper(DISTANCE) as u16, v, other))
+            Self(_mm512_mask_max_epi32(
+                _mm512_min_epi32(v, other),
+                upper(DISTANCE) as u16,
+                v,
+                other,
+            ))
         }
     }
 
@@ -107,7 +126,8 @@ impl Vector for I32x16 {
             let below = lanes.count_ones() as usize;
             let above = count - below;
             Self(_mm512_maskz_compress_epi32(lanes, v.0)).store_some(low, below);
-            Self(_mm512_maskz_compress_epi32(!lanes & there, v.0)).store_some(high.wrapping_sub(above), above);
+            Self(_mm512_maskz_compress_epi32(!lanes & there, v.0))
+                .store_some(high.wrapping_sub(above), above);
             below
         }
     }
@@ -132,7 +152,13 @@ impl Vector for I64x8 {
     #[inline(always)]
     unsafe fn load_some(from: *const i64, count: usize) -> Self {
         // SAFETY: the caller vouches for the processor and for what is read and written.
-        unsafe { Self(_mm512_mask_loadu_epi64(_mm512_set1_epi64(i64::MAX), first(count) as u8, from)) }
+        unsafe {
+            Self(_mm512_mask_loadu_epi64(
+                _mm512_set1_epi64(i64::MAX),
+                first(count) as u8,
+                from,
+            ))
+        }
     }
 
     #[inline(always)]
@@ -162,7 +188,12 @@ impl Vector for I64x8 {
     #[inline(always)]
     unsafe fn reversed(self) -> Self {
         // SAFETY: the caller vouches for the processor and for what is read and written.
-        unsafe { Self(_mm512_permutexvar_epi64(_mm512_set_epi64(0, 1, 2, 3, 4, 5, 6, 7), self.0)) }
+        unsafe {
+            Self(_mm512_permutexvar_epi64(
+                _mm512_set_epi64(0, 1, 2, 3, 4, 5, 6, 7),
+                self.0,
+            ))
+        }
     }
 
     #[inline(always)]
@@ -177,7 +208,12 @@ impl Vector for I64x8 {
                 (true, 2) => _mm512_permutex_epi64::<0b00_01_10_11>(v),
                 (true, _) => self.reversed().0,
             };
-            Self(_mm512_mask_max_epi64(_mm512_min_epi64(v, other), upper(DISTANCE) as u8, v, other))
+            Self(_mm512_mask_max_epi64(
+                _mm512_min_epi64(v, other),
+                upper(DISTANCE) as u8,
+                v,
+                other,
+            ))
         }
     }
 
@@ -203,7 +239,8 @@ impl Vector for I64x8 {
             let below = lanes.count_ones() as usize;
             let above = count - below;
             Self(_mm512_maskz_compress_epi64(lanes, v.0)).store_some(low, below);
-            Self(_mm512_maskz_compress_epi64(!lanes & there, v.0)).store_some(high.wrapping_sub(above), above);
+            Self(_mm512_maskz_compress_epi64(!lanes & there, v.0))
+                .store_some(high.wrapping_sub(above), above);
             below
         }
     }

@@ -147,7 +147,10 @@ pub(super) unsafe fn sort_row<T: Sortable, N: Number>(
             places[0].1,
         ),
         values: (values.ptr.cast::<T>().wrapping_offset(places[1].0), places[1].1),
-        indices: (indices.ptr.cast::<i64>().wrapping_offset(places[2].0), places[2].1),
+        indices: (
+            indices.ptr.cast::<i64>().wrapping_offset(places[2].0),
+            places[2].1,
+        ),
         // Behind the entries, which are at least as aligned as elements.
         copy: second.wrapping_add(length).cast(),
         entries: [first, second],

@@ -109,7 +109,11 @@ pub(super) unsafe fn sort<K: Quick>(
                 to.at(at).write(halves);
             });
             let before = parts.len();
-            parts = halves.into_iter().flatten().filter(|part| part.length > 0).collect();
+            parts = halves
+                .into_iter()
+                .flatten()
+                .filter(|part| part.length > 0)
+                .collect();
             if parts.len() == before {
                 break;
             }
@@ -249,12 +253,7 @@ unsafe fn pivot<V: Vector>(keys: *const V::Key, length: usize) -> V::Key {
 
 /// Keys below the pivot move to the front of `here`, the others to the back of `there`. Returns how many are below.
 #[inline(always)]
-unsafe fn split_at<V: Vector>(
-    here: *mut V::Key,
-    there: *mut V::Key,
-    length: usize,
-    pivot: V::Key,
-) -> usize {
+unsafe fn split_at<V: Vector>(here: *mut V::Key, there: *mut V::Key, length: usize, pivot: V::Key) -> usize {
     let whole = length / V::LANES * V::LANES;
     // SAFETY: what is written to the front was read before, and the back has room for as many vectors as were read.
     unsafe {

@@ -108,7 +108,14 @@ pub(super) unsafe fn sort_row<T: Sortable>(
         each(&|places| {
             let (first, mut found) = (places.start as isize, false);
             let (x, keys) = (x.at(first * step), keys.at(first));
-            read(x.cast_const().cast(), step, keys.cast(), places.len(), descending, &raw mut found);
+            read(
+                x.cast_const().cast(),
+                step,
+                keys.cast(),
+                places.len(),
+                descending,
+                &raw mut found,
+            );
             if found {
                 odd.store(true, Ordering::Relaxed);
             }
@@ -130,7 +137,13 @@ pub(super) unsafe fn sort_row<T: Sortable>(
         each(&|places| {
             let first = places.start as isize;
             let (keys, values) = (keys.at(first), values.at(first * to_step));
-            write(keys.cast_const().cast(), values.cast(), to_step, places.len(), descending);
+            write(
+                keys.cast_const().cast(),
+                values.cast(),
+                to_step,
+                places.len(),
+                descending,
+            );
         });
         let place = |list: Vec<T>, first: usize| {
             for (at, element) in list.into_iter().enumerate() {

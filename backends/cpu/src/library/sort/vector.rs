@@ -92,7 +92,10 @@ pub(super) trait Vector: Copy {
                 v = v.exchange::<true, 2>().exchange::<false, 1>();
             }
             if Self::LANES > 4 {
-                v = v.exchange::<true, 4>().exchange::<false, 2>().exchange::<false, 1>();
+                v = v
+                    .exchange::<true, 4>()
+                    .exchange::<false, 2>()
+                    .exchange::<false, 1>();
             }
             if Self::LANES > 8 {
                 v = v.exchange::<true, 8>().exchange::<false, 4>();
