@@ -35,7 +35,7 @@ fn work(cx: &Context) -> Vec<f32> {
     let x = Tensor::arange(0, 1 << 20, 1, cx).cast(DType::F32) * 1e-6;
     let y = x.exp().reshape([1024, 1024]);
     let product = y.matmul(&y).sum_axes(0);
-    let sorted = x.index(..5000).sin().sort(0, false).0;
+    let sorted = x.index(..5000).sin().sort(0, false);
     let traced = jit(|x: &Tensor| (x * 2.0).sum());
     let mut results = product.to_vec::<f32>().unwrap();
     results.extend(sorted.to_vec::<f32>().unwrap());

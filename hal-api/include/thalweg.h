@@ -1209,9 +1209,10 @@ struct thalweg_kernel_desc {
 /* Code of `sort` in thalweg_library_desc.op: the elements along the last axis in order, and
  * where each was. Equal elements keep their order, NaN comes last.
  *
- * Dtypes: x. Attributes: 0 the number of batch axes, 1 is 1 when the greatest comes first. Index
- * space: outer `[b.., n]`, no inner axes. Parameters, all at row level and strided: x, the
- * sorted elements, their indices in x as i64. */
+ * Dtypes: x. Attributes: 0 the number of batch axes, 1 is 1 when the greatest comes first, 2 is
+ * 1 when the indices are wanted: a backend may refuse a sort without them, and then gets one
+ * with them. Index space: outer `[b.., n]`, no inner axes. Parameters, all at row level and
+ * strided: x, the sorted elements, their indices in x as i64 if they are wanted. */
 #define THALWEG_LIBRARY_SORT 7u
 
 /* Code of `attention` in thalweg_library_desc.op: `out[b.., i, e] = sum over j of w[b.., i, j] *

@@ -64,7 +64,10 @@ const GROUPS: [(&str, &str); 31] = [
     (
         "some_sorts",
         "library/sort.f32 library/sort.f32.rows library/sort.f32.line.special library/sort.f64.long library/sort.f16 \
-         library/sort.bf16.long library/sort.i64 library/sort.bool library/sort.u8.long",
+         library/sort.bf16.long library/sort.i64 library/sort.bool library/sort.u8.long library/sort.f32.lengths.values \
+         library/sort.f32.rows.values library/sort.f32.line.* library/sort.f64.values library/sort.f64.long.values \
+         library/sort.f16.long.values library/sort.bf16.values library/sort.i64.long.values library/sort.u32.long.values \
+         library/sort.i32.values library/sort.u64.values library/sort.bool.values library/sort.i8.long.values",
     ),
     // Every dtype, every mask, and tiles of every width.
     (

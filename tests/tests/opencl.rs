@@ -238,15 +238,22 @@ fn sorts_are_those_of_the_cpu() {
         Tensor::from_slice(&values, [30_000], cx)
     };
     let orders = |x: &Tensor| {
-        let (rising, places) = x.sort(0, false);
-        let (falling, others) = x.reshape([300, 100]).sort(0, true);
-        vec![rising, falling, places, others, (x * 2.0).argsort(0, true)]
+        let (rising, places) = x.sort_with_indices(0, false);
+        let (falling, others) = x.reshape([300, 100]).sort_with_indices(0, true);
+        vec![
+            rising,
+            falling,
+            x.sort(0, true),
+            places,
+            others,
+            (x * 2.0).argsort(0, true),
+        ]
     };
     let bits = |outputs: &[Tensor]| -> (Vec<Vec<u32>>, Vec<Vec<i64>>) {
         let values = |x: &Tensor| x.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect();
         (
-            outputs[..2].iter().map(values).collect(),
-            outputs[2..].iter().map(|x| x.to_vec().unwrap()).collect(),
+            outputs[..3].iter().map(values).collect(),
+            outputs[3..].iter().map(|x| x.to_vec().unwrap()).collect(),
         )
     };
     let expected = bits(&orders(&inputs(&cpu)));

@@ -425,6 +425,7 @@ fn without_context(op: &Op, inputs: &[&Tensor], ty: Type, tag: OpTag) -> Result<
         | Op::ConvGradInput(..)
         | Op::ConvGradWeight(..)
         | Op::Scan { .. }
+        | Op::Sort { .. }
         | Op::ArgSort { .. }
         | Op::Control(_)
         | Op::Result { .. } => false,

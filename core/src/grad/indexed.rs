@@ -42,6 +42,12 @@ pub(super) fn gather(axis: u8, passed: &Passed<'_>, g: &Tensor) -> Tensor {
     scatter_add(axis, passed.ty(0), &passed.input(1), g)
 }
 
+/// Each gradient to where its element was.
+pub(super) fn sort(axis: u8, descending: bool, passed: &Passed<'_>, g: &Tensor) -> Tensor {
+    let order = op(Op::ArgSort { axis, descending }, &[&passed.input(0)]);
+    scatter_add(axis, passed.ty(0), &order, g)
+}
+
 /// Of several updates of a place, the one that was kept takes the gradient; equal extremes share it evenly.
 pub(super) fn scatter(axis: u8, mode: ScatterMode, passed: &Passed<'_>, g: &Tensor) -> Gradients {
     let index = passed.input(1);

@@ -41,6 +41,7 @@ pub(super) fn takes_constants(op: &Op) -> bool {
         | Op::ConvGradInput(..)
         | Op::ConvGradWeight(..)
         | Op::Scan { .. }
+        | Op::Sort { .. }
         | Op::ArgSort { .. }
         | Op::Indices { .. }
         | Op::Control(_)
@@ -146,6 +147,7 @@ pub(super) fn rule(of: &Op, passed: &Passed<'_>, g: &Tensor) -> Gradients {
                 })
                 .collect()
         }
+        Op::Sort { axis, descending } => smallvec![Some(indexed::sort(*axis, *descending, passed, g))],
         Op::Gather { axis } => smallvec![Some(indexed::gather(*axis, passed, g)), None],
         Op::Scatter { axis, mode } => indexed::scatter(*axis, *mode, passed, g),
         Op::Matmul { accumulate, .. } => {

@@ -211,11 +211,12 @@ pub fn infer(op: &Op, inputs: &[Type]) -> Result<Type> {
             }
             Ok(first)
         }
+        Op::Sort { axis, .. } => {
+            ordered(*axis, first)?;
+            Ok(first)
+        }
         Op::ArgSort { axis, .. } => {
-            check_axis(*axis, &first.shape)?;
-            if !ScalarOp::Lt.accepts().takes(first.dtype) {
-                return untaken("an order", first.dtype);
-            }
+            ordered(*axis, first)?;
             Ok(Type::new(first.shape, DType::I64))
         }
         Op::Control(control) => {
@@ -224,6 +225,14 @@ pub fn infer(op: &Op, inputs: &[Type]) -> Result<Type> {
         }
         Op::Result { ty, .. } => Ok(*ty),
     }
+}
+
+fn ordered(axis: u8, of: Type) -> Result<()> {
+    check_axis(axis, &of.shape)?;
+    if !ScalarOp::Lt.accepts().takes(of.dtype) {
+        return untaken("an order", of.dtype);
+    }
+    Ok(())
 }
 
 fn check_axis(axis: u8, shape: &Shape) -> Result<()> {

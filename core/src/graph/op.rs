@@ -170,6 +170,13 @@ pub enum Op {
         /// From the last element to the first.
         reverse: bool,
     },
+    /// The elements along an axis in the order of [`Op::ArgSort`].
+    Sort {
+        /// Along which axis.
+        axis: u8,
+        /// Greatest first; NaN stays last.
+        descending: bool,
+    },
     /// The i64 indices along an axis that sort it, stable, NaN last.
     ArgSort {
         /// Along which axis.

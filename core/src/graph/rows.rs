@@ -100,6 +100,7 @@ rows! {
     "conv_grad_input" = Op::ConvGradInput(CONV, ty.shape), Op::ConvGradInput(ConvAttributes { groups, stride, dilation, low, high }, _) => [groups, stride, dilation, low, high];
     "conv_grad_weight" = Op::ConvGradWeight(CONV, ty.shape), Op::ConvGradWeight(ConvAttributes { groups, stride, dilation, low, high }, _) => [groups, stride, dilation, low, high];
     "scan" = Op::Scan { op: ReduceOp::Sum, axis: 0, reverse: false }, Op::Scan { op, axis, reverse } => [op, axis, reverse];
+    "sort" = Op::Sort { axis: 0, descending: false }, Op::Sort { axis, descending } => [axis, descending];
     "argsort" = Op::ArgSort { axis: 0, descending: false }, Op::ArgSort { axis, descending } => [axis, descending];
     "result" = Op::Result { index: 0, ty }, Op::Result { index, .. } => [index];
     named op.name(), ScalarOp::from_name(name).map(Op::Map), Op::Map(op) => [];

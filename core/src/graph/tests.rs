@@ -238,6 +238,13 @@ fn all_ops() -> Graph {
         },
         &[x],
     );
+    push(
+        Op::Sort {
+            axis: 1,
+            descending: true,
+        },
+        &[x],
+    );
     for at in 0..graph.nodes().len() as u32 {
         graph.output(NodeId(at));
     }

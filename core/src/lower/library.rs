@@ -300,7 +300,7 @@ fn call_on(graph: &Graph, id: NodeId, operands: &[Operand]) -> (LibraryOp, Launc
                 },
             )
         }
-        Op::ArgSort { axis, descending } => {
+        Op::Sort { axis, descending } | Op::ArgSort { axis, descending } => {
             let x = &operands[0];
             let order = last(usize::from(*axis), node.ty.shape.len());
             let space: Vec<usize> = order.iter().map(|&at| node.ty.shape[at]).collect();
@@ -308,6 +308,7 @@ fn call_on(graph: &Graph, id: NodeId, operands: &[Operand]) -> (LibraryOp, Launc
                 LibraryOp::Sort(Sort {
                     batch: order.len() as u32 - 1,
                     descending: *descending,
+                    indices: matches!(node.op, Op::ArgSort { .. }),
                     dtype: x.dtype,
                 }),
                 Launch {
@@ -405,7 +406,7 @@ pub(super) fn group(lowering: &mut Lowering<'_>, id: NodeId) -> Group {
         attention(lowering, id, (op, launch), &operands, &to, &mut group);
         return group;
     }
-    if let Op::ArgSort { axis, .. } = node.op {
+    if let Op::Sort { axis, .. } | Op::ArgSort { axis, .. } = node.op {
         sort(
             lowering,
             id,

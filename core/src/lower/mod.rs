@@ -275,6 +275,7 @@ impl<'a> Lowering<'a> {
             | Op::Scatter { .. }
             | Op::Attention { .. }
             | Op::Scan { .. }
+            | Op::Sort { .. }
             | Op::ArgSort { .. } => vec![library::group(self, id)],
             // `lower` refuses graphs with these.
             Op::Control(_) | Op::Result { .. } => Vec::new(),

@@ -162,7 +162,7 @@ fn work(graph: &Graph, node: &Node) -> Work {
         Op::Rand => arithmetic(elements, 40),
         Op::Reduce { .. } => arithmetic(of_operand(), 1),
         Op::Scan { .. } => arithmetic(elements, 1),
-        Op::ArgSort { axis, .. } => {
+        Op::Sort { axis, .. } | Op::ArgSort { axis, .. } => {
             let along = extent(0, usize::from(*axis)).max(2);
             moved(elements.saturating_mul(u64::from(along.ilog2()) * 4))
         }

@@ -287,6 +287,7 @@ impl Selector<'_> {
             | Op::ConvGradInput(..)
             | Op::ConvGradWeight(..)
             | Op::Scan { .. }
+            | Op::Sort { .. }
             | Op::ArgSort { .. }
             | Op::Control(_)
             | Op::Result { .. } => return self.load(id, &views),

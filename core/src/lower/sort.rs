@@ -2,19 +2,20 @@
 
 use super::library::{self, Operand, last};
 use super::{Argument, Group, Launch, Lowering, Slot, Source, Step};
-use crate::graph::NodeId;
+use crate::graph::{NodeId, Op};
 use crate::hal::DType;
 use crate::hal::ir::Kernel;
-use crate::hal::library::LibraryOp;
+use crate::hal::library::{LibraryOp, Sort};
 use crate::types::layout::Layout;
 use std::sync::Arc;
 
-/// Sorted values go to a buffer that nobody reads. On a device without the op, ranks are counted first.
+/// What of values and indices is not the result goes to a buffer that nobody reads, unless the device sorts values alone. On a device
+/// without the op, ranks are counted first.
 pub(super) fn sort(
     lowering: &Lowering<'_>,
     id: NodeId,
     axis: usize,
-    (op, mut launch): (LibraryOp, Launch),
+    (mut op, mut launch): (LibraryOp, Launch),
     x: &Operand,
     to: &Operand,
     group: &mut Group,
@@ -33,15 +34,29 @@ pub(super) fn sort(
         layout: Layout::contiguous(node.ty.shape),
         dtype,
     };
-    let values = buffer(x.dtype);
-    let lowered = match &op {
-        LibraryOp::Sort(sort) if !lowering.support.library(&op) => sort.lowered().ok(),
-        _ => None,
+    let supports = |sort: &Sort| lowering.support.library(&LibraryOp::Sort(sort.clone()));
+    let LibraryOp::Sort(sort) = &mut op else { return };
+    let whole = Sort {
+        indices: true,
+        ..sort.clone()
     };
+    if !supports(sort) && supports(&whole) {
+        *sort = whole;
+    }
+    let mut outputs = Vec::new();
+    if let Op::Sort { .. } = node.op {
+        outputs.push(to.argument(strides(to)));
+        if sort.indices {
+            let indices = buffer(DType::I64);
+            outputs.push(indices.argument(strides(&indices)));
+        }
+    } else {
+        let values = buffer(x.dtype);
+        outputs.extend([values.argument(strides(&values)), to.argument(strides(to))]);
+    }
+    let lowered = if supports(sort) { None } else { sort.lowered().ok() };
     let Some([rank, permute]) = lowered else {
-        launch
-            .arguments
-            .extend([values.argument(strides(&values)), to.argument(strides(to))]);
+        launch.arguments.extend(outputs);
         group
             .steps
             .push(library::step((op, launch), lowering.support, node.tag));
@@ -84,13 +99,7 @@ pub(super) fn sort(
         gather: (step, node.ty.shape[axis] as u64),
         ..x.argument(gathered)
     };
-    add(
-        permute,
-        vec![
-            ranks.argument(along_inner(&ranks)),
-            from,
-            values.argument(strides(&values)),
-            to.argument(strides(to)),
-        ],
-    );
+    let mut arguments = vec![ranks.argument(along_inner(&ranks)), from];
+    arguments.extend(outputs);
+    add(permute, arguments);
 }

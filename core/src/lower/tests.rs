@@ -393,6 +393,8 @@ fn scatters_scans_and_sorts_along_every_axis() {
             w.0.output(y);
             let y = w.op(Op::ArgSort { axis, descending }, &[base]);
             w.0.output(y);
+            let y = w.op(Op::Sort { axis, descending }, &[base]);
+            w.0.output(y);
         }
         check(&w.0);
     }

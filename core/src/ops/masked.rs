@@ -165,8 +165,8 @@ impl Tensor {
     pub fn unique(&self) -> Tensor {
         let tag = OpTag::new("unique");
         tag.scope(|| match self.flatten().sort(0, false) {
-            (sorted, _) if sorted.elements().is_ok_and(|count| count == 0) => sorted,
-            (sorted, _) => sorted.masked_select(&firsts(&sorted, tag)),
+            sorted if sorted.elements().is_ok_and(|count| count == 0) => sorted,
+            sorted => sorted.masked_select(&firsts(&sorted, tag)),
         })
     }
 
@@ -194,7 +194,7 @@ impl Tensor {
             Err(_) => return (self.clone(), self.clone(), self.clone()),
         };
         tag.scope(|| {
-            let (sorted, order) = self.flatten().sort(0, false);
+            let (sorted, order) = self.flatten().sort_with_indices(0, false);
             if shape.elements() == 0 {
                 let none = sorted.cast(DType::I64);
                 return (sorted, none.reshape(shape), none);

@@ -35,6 +35,17 @@ fn argsort(x: &Tensor, axis: usize, descending: bool, tag: OpTag) -> Tensor {
     )
 }
 
+fn sorted(x: &Tensor, axis: usize, descending: bool, tag: OpTag) -> Tensor {
+    apply(
+        Op::Sort {
+            axis: axis as u8,
+            descending,
+        },
+        &[x],
+        tag,
+    )
+}
+
 fn picked(x: &Tensor, axis: usize, order: &Tensor, tag: OpTag) -> Tensor {
     apply(Op::Gather { axis: axis as u8 }, &[x, order], tag)
 }
@@ -58,20 +69,36 @@ impl Tensor {
         })
     }
 
+    /// The elements along `axis` in the order of [`argsort`](Tensor::argsort). Elements alone are sorted faster than with their
+    /// indices, which [`sort_with_indices`](Tensor::sort_with_indices) returns too.
+    ///
+    /// ```
+    /// # use thalweg::{Context, Tensor};
+    /// # let cx = Context::new("cpu")?;
+    /// let x = Tensor::from_slice(&[3_i32, 1, 2], [3], &cx);
+    /// assert_eq!(x.sort(0, true).to_vec::<i32>()?, [3, 2, 1]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn sort(&self, axis: i32, descending: bool) -> Tensor {
+        let tag = OpTag::new("sort");
+        along(self, axis, tag, |axis, _| Ok(sorted(self, axis, descending, tag)))
+    }
+
     /// The elements in order along `axis`, and the i64 indices where they were. As [`argsort`](Tensor::argsort).
     ///
     /// ```
     /// # use thalweg::{Context, Tensor};
     /// # let cx = Context::new("cpu")?;
     /// let x = Tensor::from_slice(&[3_i32, 1, 2], [3], &cx);
-    /// let (sorted, places) = x.sort(0, true);
+    /// let (sorted, places) = x.sort_with_indices(0, true);
     /// assert_eq!(sorted.to_vec::<i32>()?, [3, 2, 1]);
     /// assert_eq!(places.to_vec::<i64>()?, [0, 2, 1]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn sort(&self, axis: i32, descending: bool) -> (Tensor, Tensor) {
-        let tag = OpTag::new("sort");
+    pub fn sort_with_indices(&self, axis: i32, descending: bool) -> (Tensor, Tensor) {
+        let tag = OpTag::new("sort_with_indices");
         let order = along(self, axis, tag, |axis, _| {
             Ok(argsort(self, axis, descending, tag))
         });
@@ -131,7 +158,7 @@ impl Tensor {
                 )));
             }
             let part = |x: &Tensor, at: usize| tag.scope(|| x.select(axis as i32, at as i64));
-            let sorted = picked(self, axis, &argsort(self, axis, false, tag), tag);
+            let sorted = sorted(self, axis, false, tag);
             let (middle, last) = (part(&sorted, (extent - 1) / 2), part(&sorted, extent - 1));
             Ok(tag.scope(|| last.isnan().where_cond(&last, middle)))
         })

@@ -62,6 +62,7 @@ pub(crate) fn saves(op: &Op, tracked: u32) -> Option<Saves> {
         | Op::Pad { .. }
         | Op::Concat { .. } => Some(Saves::NOTHING),
         Op::Gather { .. } => Some(Saves::inputs(0b10)),
+        Op::Sort { .. } => Some(Saves::inputs(1)),
         Op::Scatter { mode, .. } => Some(scatter(*mode)),
         Op::Matmul { .. } | Op::Conv(_) | Op::ConvGradInput(..) | Op::ConvGradWeight(..) => {
             Some(Saves::factors(tracked))

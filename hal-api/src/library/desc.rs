@@ -64,8 +64,9 @@ pub const SCAN: u32 = 6;
 /// Code of `sort` in [`LibraryDesc::op`]: the elements along the last axis in order, and where each was. Equal elements keep
 /// their order, NaN comes last.
 ///
-/// Dtypes: x. Attributes: 0 the number of batch axes, 1 is 1 when the greatest comes first. Index space: outer `[b.., n]`, no
-/// inner axes. Parameters, all at row level and strided: x, the sorted elements, their indices in x as i64.
+/// Dtypes: x. Attributes: 0 the number of batch axes, 1 is 1 when the greatest comes first, 2 is 1 when the indices are wanted: a
+/// backend may refuse a sort without them, and then gets one with them. Index space: outer `[b.., n]`, no inner axes. Parameters, all
+/// at row level and strided: x, the sorted elements, their indices in x as i64 if they are wanted.
 pub const SORT: u32 = 7;
 
 /// Code of `attention` in [`LibraryDesc::op`]: `out[b.., i, e] = sum over j of w[b.., i, j] * v[b.., j, e]`, where w is the softmax

@@ -12,14 +12,16 @@ pub(super) const NAME: &str = "sort";
 /// The elements along the last axis in order, and where each of them was.
 ///
 /// Index space: outer `[b.., n]` with `batch` batch axes, no inner one. Parameters, all at row level and strided: 0 x, 1 the
-/// sorted elements, 2 their indices in x (i64). The order is stable; `-0` and `+0` are equal, and NaN comes last in either
-/// direction.
+/// sorted elements, 2 their indices in x (i64) if they are wanted. The order is stable; `-0` and `+0` are equal, and NaN comes last
+/// in either direction. The elements are the same bits with and without indices.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Sort {
     /// Batch axes, `0..=MAX_RANK - 1`.
     pub batch: u32,
     /// The greatest comes first.
     pub descending: bool,
+    /// Whether the indices are wanted. A device may have the op with them alone.
+    pub indices: bool,
     /// Dtype of the elements.
     pub dtype: DType,
 }
@@ -30,7 +32,8 @@ impl Sort {
     /// 1. The rank of each element: parameters x (element level, strided with stride 0 along the outer n), x again (row
     ///    level, strided), the ranks (i64, row level, strided).
     /// 2. Elements by rank: parameters the ranks (element level, strided with stride 0 along the outer n), x (row level,
-    ///    strided with stride 0 along n, gathered along n), the sorted elements and their indices (row level, strided).
+    ///    strided with stride 0 along n, gathered along n), the sorted elements and, if they are wanted, their indices (row level,
+    ///    strided).
     ///
     /// # Errors
     /// `InvalidArgument` when there are too many batch axes, or for a dtype whose elements are not compared.
@@ -87,7 +90,9 @@ impl Sort {
             index: from,
         });
         output(&mut kernel, self.dtype, value);
-        output(&mut kernel, DType::I64, from);
+        if self.indices {
+            output(&mut kernel, DType::I64, from);
+        }
         verified(NAME, kernel)
     }
 
@@ -114,15 +119,15 @@ impl Sort {
             direct: true,
             gathers: false,
         };
+        let mut slots = vec![slot(self.dtype, Role::In), slot(self.dtype, Role::Out)];
+        if self.indices {
+            slots.push(slot(DType::I64, Role::Out));
+        }
         Ok(Signature {
             name: NAME.into(),
             outer: self.batch as usize + 1,
             inner: 0,
-            slots: vec![
-                slot(self.dtype, Role::In),
-                slot(self.dtype, Role::Out),
-                slot(DType::I64, Role::Out),
-            ],
+            slots,
             scalars: Vec::new(),
         })
     }
@@ -131,16 +136,21 @@ impl Sort {
         OwnedLibrary::new(
             code,
             &[self.dtype],
-            &[self.batch.into(), i64::from(self.descending)],
+            &[
+                self.batch.into(),
+                i64::from(self.descending),
+                i64::from(self.indices),
+            ],
             epilogue,
         )
     }
 
     pub(super) fn decode(desc: &LibraryDesc, name: &str) -> Result<Sort> {
-        let fields = desc.fields::<1>(name, 2)?;
+        let fields = desc.fields::<1>(name, 3)?;
         Ok(Sort {
             batch: count(name, "batch axes", fields.attributes[0])?,
             descending: flag(name, "descending", fields.attributes[1])?,
+            indices: flag(name, "indices", fields.attributes[2])?,
             dtype: fields.dtypes[0],
         })
     }

@@ -43,7 +43,14 @@ fn ops() -> Vec<LibraryOp> {
         LibraryOp::Sort(Sort {
             batch: 7,
             descending: true,
+            indices: true,
             dtype: DType::F16,
+        }),
+        LibraryOp::Sort(Sort {
+            batch: 0,
+            descending: false,
+            indices: false,
+            dtype: DType::F64,
         }),
     ];
     for mask in [None, Some(DType::Bool), Some(DType::F32)] {
@@ -135,6 +142,7 @@ fn a_sort_is_two_kernels() {
         let sort = Sort {
             batch: 1,
             descending: dtype == DType::Bool,
+            indices: dtype.size() < 4,
             dtype,
         };
         if dtype.is_storage() {
@@ -149,6 +157,7 @@ fn a_sort_is_two_kernels() {
     let many = Sort {
         batch: 8,
         descending: false,
+        indices: true,
         dtype: DType::F32,
     };
     assert_eq!(many.lowered().unwrap_err().status, Status::InvalidArgument);

@@ -97,13 +97,16 @@ def indexed():
     for descending in [False, True]:
         for shape, axis in [([7], 0), ([3, 5], 1), ([3, 5], 0), ([2, 3, 4], -2)]:
             x = f(*shape, distinct=True)
-            w.case("sort", lambda t, a=axis, d=descending: tuple(torch.sort(t, dim=a, descending=d, stable=True)), [x], axis=axis, descending=descending)
+            w.case("sort", lambda t, a=axis, d=descending: torch.sort(t, dim=a, descending=d, stable=True).values, [x], axis=axis, descending=descending)
+            w.case("sort_with_indices", lambda t, a=axis, d=descending: tuple(torch.sort(t, dim=a, descending=d, stable=True)), [x], axis=axis, descending=descending)
         w.case("argsort", lambda t, d=descending: torch.argsort(t, dim=0, descending=d, stable=True), [i(9, low=-2, high=2)], axis=0, descending=descending)
         for k, axis, shape in [(2, 1, [3, 5]), (3, 0, [4, 2]), (1, -1, [6])]:
             x = f(*shape, distinct=True)
             w.case("topk", lambda t, n=k, a=axis, d=descending: tuple(torch.topk(t, n, dim=a, largest=d)), [x], k=k, axis=axis, greatest=descending)
-    w.case("sort", lambda t: tuple(torch.sort(t, dim=1, stable=True)), [rows], grad=False, axis=1, descending=False)
-    w.case("sort", lambda t: tuple(torch.sort(t, dim=0, stable=True)), [torch.zeros(0, 2, dtype=torch.float64)], grad=False, axis=0, descending=False)
+    w.case("sort", lambda t: torch.sort(t, dim=1, stable=True).values, [rows], grad=False, axis=1, descending=False)
+    w.case("sort_with_indices", lambda t: tuple(torch.sort(t, dim=1, stable=True)), [rows], grad=False, axis=1, descending=False)
+    w.case("sort", lambda t: torch.sort(t, dim=0, stable=True).values, [torch.zeros(0, 2, dtype=torch.float64)], grad=False, axis=0, descending=False)
+    w.case("sort_with_indices", lambda t: tuple(torch.sort(t, dim=0, stable=True)), [torch.zeros(0, 2, dtype=torch.float64)], grad=False, axis=0, descending=False)
     for shape, axis in [([5], 0), ([3, 4], 1), ([4, 3], 0)]:
         w.case("median", lambda t, a=axis: t.median(dim=a).values, [f(*shape, distinct=True)], axis=axis)
     w.case("median", lambda t: t.median(dim=1).values, [rows], grad=False, axis=1)

@@ -140,10 +140,13 @@ fn runs_under_way_keep_what_they_were_given() {
 fn orders(x: &Tensor, long: &Tensor) -> Vec<Tensor> {
     let (long, mut outputs) = (&long.narrow(0, 100, 4500), Vec::new());
     for k in 1..4_u8 {
-        let (values, places) = (long * f32::from(k)).sort(0, k == 2);
+        let (values, places) = (long * f32::from(k)).sort_with_indices(0, k == 2);
         outputs.extend([values, places]);
     }
-    outputs.extend([long.cast(DType::I64).argsort(0, true), x.sort(0, false).1]);
+    outputs.extend([
+        long.cast(DType::I64).argsort(0, true),
+        x.sort_with_indices(0, false).1,
+    ]);
     outputs
 }
 

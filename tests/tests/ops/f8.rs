@@ -383,7 +383,8 @@ fn arithmetic_is_refused(contexts: &Contexts) {
         ("softmax", |x| x.softmax(1)),
         ("cumsum", |x| x.cumsum(0)),
         ("cummax", |x| x.cummax(0)),
-        ("sort", |x| x.sort(0, false).0),
+        ("sort", |x| x.sort(0, false)),
+        ("sort_with_indices", |x| x.sort_with_indices(0, false).0),
         ("argsort", |x| x.argsort(0, false)),
         ("topk", |x| x.topk(1, 0, true).0),
         ("scatter_add", |x| {

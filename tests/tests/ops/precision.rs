@@ -54,6 +54,7 @@ const MOVES: &[&str] = &[
     "select",
     "slice",
     "sort",
+    "sort_with_indices",
     "split",
     "squeeze",
     "squeeze_axes",

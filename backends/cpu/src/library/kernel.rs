@@ -78,7 +78,7 @@ impl LibraryKernel {
                 let kernel = ScanKernel::compile(op, scan, isa)?;
                 Ok(LibraryKernel::Scan(Box::new(kernel)))
             }
-            LibraryOp::Sort(sort) => Ok(LibraryKernel::Sort(SortKernel::compile(sort))),
+            LibraryOp::Sort(sort) => Ok(LibraryKernel::Sort(SortKernel::compile(sort, isa))),
             LibraryOp::Attention(op) => Ok(LibraryKernel::Attention(AttentionKernel::compile(op, isa))),
         }
     }

@@ -14,6 +14,7 @@ fn sorts() {
     let op = Sort {
         batch: 1,
         descending: true,
+        indices: true,
         dtype: DType::F16,
     };
     let form = parameters(&op);
@@ -37,6 +38,7 @@ fn sort(dtype: DType, descending: bool, extents: &[u64]) -> thalweg_hal::Result<
     let op = Sort {
         batch: extents.len() as u32 - 1,
         descending,
+        indices: true,
         dtype,
     };
     let form = parameters(&op);

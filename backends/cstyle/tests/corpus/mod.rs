@@ -137,6 +137,7 @@ fn sorts(dtype: DType, descending: bool, target: &Target) -> Result<Vec<Source>>
     let op = Sort {
         batch: 2,
         descending,
+        indices: true,
         dtype,
     };
     let form = parameters(&op);

@@ -58,6 +58,7 @@ fn passes_on(node: &Node, place: usize) -> bool {
         | Op::Conv(_)
         | Op::ConvGradInput(..)
         | Op::ConvGradWeight(..)
+        | Op::Sort { .. }
         | Op::ArgSort { .. }
         | Op::Control(_)
         | Op::Result { .. } => false,

@@ -23,15 +23,21 @@ enum Line {
     Equal,
     Sorted,
     Reversed,
+    /// Up, then down again.
+    Organ,
+    /// Seven numbers.
+    Few,
     /// Both zeros, both infinities and NaN, with a few numbers between them.
     Special,
 }
 
-const LINES: [(&str, Line); 5] = [
+const LINES: [(&str, Line); 7] = [
     ("random", Line::Random),
     ("equal", Line::Equal),
     ("sorted", Line::Sorted),
     ("reversed", Line::Reversed),
+    ("organ", Line::Organ),
+    ("few", Line::Few),
     ("special", Line::Special),
 ];
 
@@ -53,6 +59,9 @@ const ROWS: [&[u64]; 14] = [
     &[3, 4097],
 ];
 
+/// With and without indices.
+const FORMS: [(&str, Sorter); 2] = [("", Device::sort_by_op), (".values", Device::sort_values)];
+
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |name: String, dtype: DType, run: Box<dyn Fn(&Device) -> Check + Send + Sync>| {
@@ -61,16 +70,17 @@ pub(super) fn cases() -> Vec<Case> {
         }));
     };
     for dtype in DType::ALL.into_iter().filter(|dtype| !dtype.is_storage()) {
-        let run = move |device: &Device| {
-            (0..12).try_for_each(|seed| sort(device, dtype, seed, 400, Device::sort_by_op))
-        };
-        add(format!("sort.{dtype}"), dtype, Box::new(run));
-        let run = move |device: &Device| {
-            [2600, 9001]
-                .into_iter()
-                .try_for_each(|n| rows(device, dtype, &[3, n]))
-        };
-        add(format!("sort.{dtype}.long"), dtype, Box::new(run));
+        for (suffix, sorter) in FORMS {
+            let run =
+                move |device: &Device| (0..12).try_for_each(|seed| sort(device, dtype, seed, 400, sorter));
+            add(format!("sort.{dtype}{suffix}"), dtype, Box::new(run));
+            let run = move |device: &Device| {
+                [2600, 9001]
+                    .into_iter()
+                    .try_for_each(|n| rows(device, dtype, &[3, n], sorter))
+            };
+            add(format!("sort.{dtype}.long{suffix}"), dtype, Box::new(run));
+        }
     }
     for dtype in [DType::F32, DType::I8] {
         let run = move |device: &Device| {
@@ -78,19 +88,26 @@ pub(super) fn cases() -> Vec<Case> {
         };
         add(format!("sort.{dtype}.lowered"), dtype, Box::new(run));
     }
-    for (name, kind) in LINES {
-        let run = move |device: &Device| line(device, kind);
-        add(format!("sort.f32.line.{name}"), DType::F32, Box::new(run));
+    for (suffix, sorter) in FORMS {
+        for (name, kind) in LINES {
+            let run = move |device: &Device| line(device, kind, sorter);
+            add(format!("sort.f32.line.{name}{suffix}"), DType::F32, Box::new(run));
+        }
+        let run = move |device: &Device| {
+            ROWS.into_iter()
+                .try_for_each(|extents| rows(device, DType::F32, extents, sorter))
+        };
+        add(format!("sort.f32.rows{suffix}"), DType::F32, Box::new(run));
     }
-    let run = |device: &Device| {
-        ROWS.into_iter()
-            .try_for_each(|extents| rows(device, DType::F32, extents))
-    };
-    add("sort.f32.rows".into(), DType::F32, Box::new(run));
+    // Every number of vectors that registers hold, and what is left of a vector.
+    let run =
+        |device: &Device| (0..300).try_for_each(|n| rows(device, DType::F32, &[2, n], Device::sort_values));
+    add("sort.f32.lengths.values".into(), DType::F32, Box::new(run));
     cases
 }
 
-type Sorted = (Vec<u8>, Vec<u8>);
+/// The sorted elements, and their indices if they are wanted.
+type Sorted = (Vec<u8>, Option<Vec<u8>>);
 
 impl Device {
     /// The op itself.
@@ -99,28 +116,35 @@ impl Device {
         let mut form = Kernel::new("sort", op.batch + 1, 0);
         form.param(op.dtype, Role::In, Level::Row, Access::Strided);
         form.param(op.dtype, Role::Out, Level::Row, Access::Strided);
-        form.param(DType::I64, Role::Out, Level::Row, Access::Strided);
+        let room = |dtype: DType, place: &Place| {
+            Argument::room(dtype, place.len as usize).strided(dtype, place.first, &place.strides)
+        };
+        let mut arguments = vec![
+            Argument::of(op.dtype, held).strided(op.dtype, x.first, &x.strides),
+            room(op.dtype, values),
+        ];
+        if op.indices {
+            form.param(DType::I64, Role::Out, Level::Row, Access::Strided);
+            arguments.push(room(DType::I64, indices));
+        }
         let job = Job {
             kernel: form,
             extents: x.extents.clone(),
-            arguments: vec![
-                Argument::of(op.dtype, held).strided(op.dtype, x.first, &x.strides),
-                Argument::room(op.dtype, values.len as usize).strided(
-                    op.dtype,
-                    values.first,
-                    &values.strides,
-                ),
-                Argument::room(DType::I64, indices.len as usize).strided(
-                    DType::I64,
-                    indices.first,
-                    &indices.strides,
-                ),
-            ],
+            arguments,
             scalars: Vec::new(),
         };
         let kernel = self.compile_library(&LibraryOp::Sort(op.clone()))?;
         let mut found = job.run_compiled(self, kernel)?;
-        Ok((found.remove(1), found.remove(1)))
+        Ok((found.remove(1), op.indices.then(|| found.remove(1))))
+    }
+
+    /// The op without indices.
+    fn sort_values(&self, op: &Sort, places: [&Place; 3], held: &[u64]) -> Result<Sorted, Stop> {
+        let alone = Sort {
+            indices: false,
+            ..op.clone()
+        };
+        self.sort_by_op(&alone, places, held)
     }
 
     /// The two kernels that it is lowered to.
@@ -180,7 +204,7 @@ impl Device {
             scalars: Vec::new(),
         };
         let mut found = second.run(self)?;
-        Ok((found.remove(2), found.remove(2)))
+        Ok((found.remove(2), Some(found.remove(2))))
     }
 }
 
@@ -207,16 +231,10 @@ fn sort(device: &Device, dtype: DType, seed: u64, long: u64, sorter: Sorter) -> 
 }
 
 /// Rows in both directions, lying in memory in any way.
-fn rows(device: &Device, dtype: DType, extents: &[u64]) -> Check {
+fn rows(device: &Device, dtype: DType, extents: &[u64], sorter: Sorter) -> Check {
     for (seed, descending) in [(1, false), (2, true)] {
         let mut random = Random::new(seed);
-        scattered(
-            device,
-            (dtype, descending),
-            extents,
-            &mut random,
-            Device::sort_by_op,
-        )?;
+        scattered(device, (dtype, descending), extents, &mut random, sorter)?;
     }
     Ok(())
 }
@@ -234,7 +252,7 @@ fn scattered(
     check(device, (dtype, descending), places.each_ref(), &held, sorter)
 }
 
-fn line(device: &Device, kind: Line) -> Check {
+fn line(device: &Device, kind: Line, sorter: Sorter) -> Check {
     let mut random = Random::new(5);
     let dtype = DType::F32;
     let place = Place {
@@ -259,18 +277,14 @@ fn line(device: &Device, kind: Line) -> Check {
             Line::Equal => from_number(dtype, -2.5),
             Line::Sorted => from_number(dtype, i as f64 - 50_000.0),
             Line::Reversed => from_number(dtype, 50_000.0 - i as f64),
+            Line::Organ => from_number(dtype, i.min(LINE - i) as f64),
+            Line::Few => from_number(dtype, random.below(7) as f64 - 3.0),
             Line::Special => random.pick(&special).to_bits().into(),
         })
         .collect();
-    [false, true].into_iter().try_for_each(|descending| {
-        check(
-            device,
-            (dtype, descending),
-            [&place; 3],
-            &held,
-            Device::sort_by_op,
-        )
-    })
+    [false, true]
+        .into_iter()
+        .try_for_each(|descending| check(device, (dtype, descending), [&place; 3], &held, sorter))
 }
 
 /// Sorts, and compares with a stable sort of the host.
@@ -285,10 +299,12 @@ fn check(
     let op = Sort {
         batch: extents.len() as u32 - 1,
         descending,
+        indices: true,
         dtype,
     };
     let (found, indices) = sorter(device, &op, places, held)?;
-    let (found, indices) = (from_bytes(dtype, &found), from_bytes(DType::I64, &indices));
+    let found = from_bytes(dtype, &found);
+    let indices = indices.map(|indices| from_bytes(DType::I64, &indices));
     let order = |a: u64, b: u64| -> Ordering {
         if !dtype.is_float() {
             let order = integer(dtype, a).cmp(&integer(dtype, b));
@@ -312,11 +328,16 @@ fn check(
         let mut sorted: Vec<u64> = (0..n).collect();
         sorted.sort_by(|&a, &b| order(held[at(0, a)], held[at(0, b)]));
         for (i, &from) in (0..n).zip(&sorted) {
-            let (value, index) = (found[at(1, i)], indices[at(2, i)]);
-            if (value, index) != (held[at(0, from)], from) && wrong.is_none() {
+            let (value, index) = (
+                found[at(1, i)],
+                indices.as_ref().map_or(from, |all| all[at(2, i)]),
+            );
+            let wanted = held[at(0, from)];
+            if (value, index) != (wanted, from) && wrong.is_none() {
                 wrong = Some(format!(
-                    "{batch:?}, {i}: {} from {index}, expected it from {from}",
-                    show(dtype, value)
+                    "{batch:?}, {i}: {} from {index}, expected {} from {from}",
+                    show(dtype, value),
+                    show(dtype, wanted)
                 ));
             }
         }

@@ -30,7 +30,8 @@ pub(super) fn call(name: &str, inputs: &[Tensor], attributes: &Attributes) -> Op
         }
         "bincount" => x.bincount(attributes.need("least")),
         "argsort" => x.argsort(axis(), attributes.flag("descending")),
-        "sort" => return pair(x.sort(axis(), attributes.flag("descending"))),
+        "sort" => x.sort(axis(), attributes.flag("descending")),
+        "sort_with_indices" => return pair(x.sort_with_indices(axis(), attributes.flag("descending"))),
         "topk" => return pair(x.topk(attributes.need("k"), axis(), attributes.flag("greatest"))),
         "median" => x.median(axis()),
         "searchsorted" => x.searchsorted(index(), attributes.flag("right")),

@@ -1,0 +1,247 @@
+//! Vectors of keys in registers of AVX-512.
+
+use super::vector::{Vector, upper};
+use std::arch::x86_64::*;
+
+#[derive(Clone, Copy)]
+pub(super) struct I32x16(__m512i);
+
+#[derive(Clone, Copy)]
+pub(super) struct I64x8(__m512i);
+
+/// The first lanes.
+#[inline(always)]
+fn first(count: usize) -> u32 {
+    (1 << count) - 1
+}
+
+impl Vector for I32x16 {
+    type Key = i32;
+    const LANES: usize = 16;
+
+    #[inline(always)]
+    unsafe fn splat(key: i32) -> Self {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe { Self(_mm512_set1_epi32(key)) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const i32) -> Self {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe { Self(_mm512_loadu_si512(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_some(from: *const i32, count: usize) -> Self {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe {
+            Self(_mm512_mask_loadu_epi32(
+                _mm512_set1_epi32(i32::MAX),
+                first(count) as u16,
+                from,
+            ))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut i32) {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe { _mm512_storeu_si512(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_some(self, to: *mut i32, count: usize) {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe { _mm512_mask_storeu_epi32(to, first(count) as u16, self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn min(self, other: Self) -> Self {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe { Self(_mm512_min_epi32(self.0, other.0)) }
+    }
+
+    #[inline(always)]
+    unsafe fn max(self, other: Self) -> Self {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe { Self(_mm512_max_epi32(self.0, other.0)) }
+    }
+
+    #[inline(always)]
+    unsafe fn reversed(self) -> Self {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe {
+            Self(_mm512_permutexvar_epi32(
+                _mm512_set_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                self.0,
+            ))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn exchange<const MIRROR: bool, const DISTANCE: usize>(self) -> Self {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe {
+            let v = self.0;
+            let other = match (MIRROR, DISTANCE) {
+                (false, 1) => _mm512_shuffle_epi32::<0b10_11_00_01>(v),
+                (false, 2) => _mm512_shuffle_epi32::<0b01_00_11_10>(v),
+                (false, 4) => _mm512_shuffle_i64x2::<0b10_11_00_01>(v, v),
+                (false, _) => _mm512_shuffle_i64x2::<0b01_00_11_10>(v, v),
+                (true, 2) => _mm512_shuffle_epi32::<0b00_01_10_11>(v),
+                (true, 4) => _mm512_permutexvar_epi32(
+                    _mm512_set_epi32(8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7),
+                    v,
+                ),
+                (true, _) => self.reversed().0,
+            };
+            Self(_mm512_mask_max_epi32(
+                _mm512_min_epi32(v, other),
+                upper(DISTANCE) as u16,
+                v,
+                other,
+            ))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn split(self, pivot: Self, low: *mut i32, high: *mut i32) -> usize {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe {
+            let lanes = _mm512_cmplt_epi32_mask(self.0, pivot.0);
+            let below = lanes.count_ones() as usize;
+            let above = Self::LANES - below;
+            Self(_mm512_maskz_compress_epi32(lanes, self.0)).store(low);
+            Self(_mm512_maskz_compress_epi32(!lanes, self.0)).store_some(high.sub(above), above);
+            below
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn split_some(from: *const i32, count: usize, pivot: i32, low: *mut i32, high: *mut i32) -> usize {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe {
+            let (there, v) = (first(count) as u16, Self::load_some(from, count));
+            let lanes = _mm512_mask_cmplt_epi32_mask(there, v.0, Self::splat(pivot).0);
+            let below = lanes.count_ones() as usize;
+            let above = count - below;
+            Self(_mm512_maskz_compress_epi32(lanes, v.0)).store_some(low, below);
+            Self(_mm512_maskz_compress_epi32(!lanes & there, v.0))
+                .store_some(high.wrapping_sub(above), above);
+            below
+        }
+    }
+}
+
+impl Vector for I64x8 {
+    type Key = i64;
+    const LANES: usize = 8;
+
+    #[inline(always)]
+    unsafe fn splat(key: i64) -> Self {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe { Self(_mm512_set1_epi64(key)) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const i64) -> Self {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe { Self(_mm512_loadu_si512(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_some(from: *const i64, count: usize) -> Self {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe {
+            Self(_mm512_mask_loadu_epi64(
+                _mm512_set1_epi64(i64::MAX),
+                first(count) as u8,
+                from,
+            ))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut i64) {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe { _mm512_storeu_si512(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_some(self, to: *mut i64, count: usize) {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe { _mm512_mask_storeu_epi64(to, first(count) as u8, self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn min(self, other: Self) -> Self {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe { Self(_mm512_min_epi64(self.0, other.0)) }
+    }
+
+    #[inline(always)]
+    unsafe fn max(self, other: Self) -> Self {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe { Self(_mm512_max_epi64(self.0, other.0)) }
+    }
+
+    #[inline(always)]
+    unsafe fn reversed(self) -> Self {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe {
+            Self(_mm512_permutexvar_epi64(
+                _mm512_set_epi64(0, 1, 2, 3, 4, 5, 6, 7),
+                self.0,
+            ))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn exchange<const MIRROR: bool, const DISTANCE: usize>(self) -> Self {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe {
+            let v = self.0;
+            let other = match (MIRROR, DISTANCE) {
+                (false, 1) => _mm512_shuffle_epi32::<0b01_00_11_10>(v),
+                (false, 2) => _mm512_permutex_epi64::<0b01_00_11_10>(v),
+                (false, _) => _mm512_shuffle_i64x2::<0b01_00_11_10>(v, v),
+                (true, 2) => _mm512_permutex_epi64::<0b00_01_10_11>(v),
+                (true, _) => self.reversed().0,
+            };
+            Self(_mm512_mask_max_epi64(
+                _mm512_min_epi64(v, other),
+                upper(DISTANCE) as u8,
+                v,
+                other,
+            ))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn split(self, pivot: Self, low: *mut i64, high: *mut i64) -> usize {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe {
+            let lanes = _mm512_cmplt_epi64_mask(self.0, pivot.0);
+            let below = lanes.count_ones() as usize;
+            let above = Self::LANES - below;
+            Self(_mm512_maskz_compress_epi64(lanes, self.0)).store(low);
+            Self(_mm512_maskz_compress_epi64(!lanes, self.0)).store_some(high.sub(above), above);
+            below
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn split_some(from: *const i64, count: usize, pivot: i64, low: *mut i64, high: *mut i64) -> usize {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe {
+            let (there, v) = (first(count) as u8, Self::load_some(from, count));
+            let lanes = _mm512_mask_cmplt_epi64_mask(there, v.0, Self::splat(pivot).0);
+            let below = lanes.count_ones() as usize;
+            let above = count - below;
+            Self(_mm512_maskz_compress_epi64(lanes, v.0)).store_some(low, below);
+            Self(_mm512_maskz_compress_epi64(!lanes & there, v.0))
+                .store_some(high.wrapping_sub(above), above);
+            below
+        }
+    }
+}

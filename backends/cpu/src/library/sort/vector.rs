@@ -1,0 +1,126 @@
+//! What sorting asks of vectors of keys.
+
+/// A key: an integer, so that equal keys are the same bits.
+pub(super) trait Key: Copy + Ord + Send + Sync + 'static {
+    const MAX: Self;
+    /// The least one above, of one below [`Key::MAX`].
+    fn next(self) -> Self;
+}
+
+macro_rules! keys {
+    ($($t:ty)*) => {$(
+        impl Key for $t {
+            const MAX: $t = <$t>::MAX;
+            #[inline(always)]
+            fn next(self) -> $t {
+                self + 1
+            }
+        }
+    )*};
+}
+keys!(i32 i64);
+
+/// The lanes that take the greater ones when lanes are compared over `distance`.
+pub(super) const fn upper(distance: usize) -> u16 {
+    match distance {
+        1 => 0xaaaa,
+        2 => 0xcccc,
+        4 => 0xf0f0,
+        _ => 0xff00,
+    }
+}
+
+/// Keys in a register.
+///
+/// # Safety
+/// For all methods: the processor has the instructions, and pointers are valid for what is said to be read or written there.
+pub(super) trait Vector: Copy {
+    type Key: Key;
+    const LANES: usize;
+
+    unsafe fn splat(key: Self::Key) -> Self;
+    unsafe fn load(from: *const Self::Key) -> Self;
+    /// The first `count` lanes; the others are [`Key::MAX`].
+    unsafe fn load_some(from: *const Self::Key, count: usize) -> Self;
+    unsafe fn store(self, to: *mut Self::Key);
+    /// The first `count` lanes.
+    unsafe fn store_some(self, to: *mut Self::Key, count: usize);
+    unsafe fn min(self, other: Self) -> Self;
+    unsafe fn max(self, other: Self) -> Self;
+    /// The lanes backwards.
+    unsafe fn reversed(self) -> Self;
+    /// Of each two lanes `DISTANCE` apart, or with `MIRROR` of each two that mirror one another among twice as many, the lower one
+    /// takes the less key.
+    unsafe fn exchange<const MIRROR: bool, const DISTANCE: usize>(self) -> Self;
+    /// Writes the keys below `pivot` from `low` on, and the others up to `high`. Returns how many are below. All lanes may be written
+    /// at both ends.
+    unsafe fn split(self, pivot: Self, low: *mut Self::Key, high: *mut Self::Key) -> usize;
+
+    /// As [`Vector::split`] of the first `count` keys at `from`, and writes no more than these.
+    #[inline(always)]
+    unsafe fn split_some(
+        from: *const Self::Key,
+        count: usize,
+        pivot: Self::Key,
+        low: *mut Self::Key,
+        high: *mut Self::Key,
+    ) -> usize {
+        let (mut below, mut above) = (0, 0);
+        for i in 0..count {
+            // SAFETY: the caller vouches for it; `low` never passes the key that is read.
+            unsafe {
+                let key = *from.add(i);
+                if key < pivot {
+                    low.add(below).write(key);
+                    below += 1;
+                } else {
+                    above += 1;
+                    high.sub(above).write(key);
+                }
+            }
+        }
+        below
+    }
+
+    /// The lanes in order.
+    #[inline(always)]
+    unsafe fn sorted(self) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe {
+            let mut v = self.exchange::<false, 1>();
+            if Self::LANES > 2 {
+                v = v.exchange::<true, 2>().exchange::<false, 1>();
+            }
+            if Self::LANES > 4 {
+                v = v
+                    .exchange::<true, 4>()
+                    .exchange::<false, 2>()
+                    .exchange::<false, 1>();
+            }
+            if Self::LANES > 8 {
+                v = v.exchange::<true, 8>().exchange::<false, 4>();
+                v = v.exchange::<false, 2>().exchange::<false, 1>();
+            }
+            v
+        }
+    }
+
+    /// The lanes of a bitonic sequence in order.
+    #[inline(always)]
+    unsafe fn merged(self) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe {
+            let mut v = self;
+            if Self::LANES > 8 {
+                v = v.exchange::<false, 8>();
+            }
+            if Self::LANES > 4 {
+                v = v.exchange::<false, 4>();
+            }
+            if Self::LANES > 2 {
+                v = v.exchange::<false, 2>();
+            }
+            v.exchange::<false, 1>()
+        }
+    }
+}
