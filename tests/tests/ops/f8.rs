@@ -361,7 +361,7 @@ fn gradients(contexts: &Contexts) {
 
 fn arithmetic_is_refused(contexts: &Contexts) {
     type Run = fn(&Tensor) -> Tensor;
-    let all: [(&str, Run); 26] = [
+    let all: [(&str, Run); 27] = [
         ("add", |x| x + x),
         ("number", |x| x * 2.0),
         ("integer", |x| x - 1),

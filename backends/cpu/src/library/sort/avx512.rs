@@ -97,7 +97,7 @@ impl Vector for I32x16 {
             };
             Self(_mm512_mask_max_epi32(
                 _mm512_min_epi32(v, other),
-                upper(DISTANCE) as u16,
+                upper(DISTANCE),
                 v,
                 other,
             ))

@@ -168,7 +168,7 @@ unsafe fn merge<V: Vector, const N: usize, const RUN: usize>(v: &mut [V; N]) {
     unsafe {
         // The second run backwards makes a bitonic sequence of both.
         unrolled!(AT {
-            if AT < N && AT & RUN == 0 {
+            if AT < N && (AT / RUN).is_multiple_of(2) {
                 let mirror = AT ^ (2 * RUN - 1);
                 let (a, b) = (v[AT], v[mirror].reversed());
                 (v[AT], v[mirror]) = (a.min(b), a.max(b));
@@ -194,7 +194,7 @@ unsafe fn exchange<V: Vector, const N: usize, const DISTANCE: usize>(v: &mut [V;
     // SAFETY: the caller vouches for the instructions.
     unsafe {
         unrolled!(AT {
-            if AT + DISTANCE < N && AT & DISTANCE == 0 {
+            if AT + DISTANCE < N && (AT / DISTANCE).is_multiple_of(2) {
                 let (a, b) = (v[AT], v[AT + DISTANCE]);
                 (v[AT], v[AT + DISTANCE]) = (a.min(b), a.max(b));
             }
