@@ -52,7 +52,7 @@ impl Backend {
     /// Wraps what the entry function of a plugin handed over.
     ///
     /// # Errors
-    /// [`Status::IncompatibleAbi`] when a required table is missing, and whatever [`CoreTable::info`] returns.
+    /// [`Status::IncompatibleAbi`] when a required table is missing, and whatever [`CoreTable::info`](thalweg_hal::tables::CoreTable::info) returns.
     ///
     /// # Safety
     /// `api` was filled by an entry function that keeps the contract of [`thalweg_hal::tables`].
