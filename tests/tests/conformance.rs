@@ -302,7 +302,8 @@ backends! {
         ["priority: there is one only", "no library ops", "no hardware counters"],
         [core, memory, streams, events, errors, scalars, casts, arguments, reductions, rows, forms, random, library, programs,
         profile, concurrency, acceptance];
-    cuda_on_a_stand_in = cuda_standin(), ["map: capability", "lower it", "without its epilogue", "no hardware counters"],
+    cuda_on_a_stand_in = cuda_standin(),
+        ["map: capability", "lower it", "ask for them", "without its epilogue", "no hardware counters"],
         [core, memory, streams, events, errors, rows, forms, arguments,
         some_scalars, some_casts, some_reductions, some_random, some_products, some_scans, some_scatters, some_sorts,
         some_attention, products, biases,

@@ -80,8 +80,8 @@ impl Routine {
     /// along their axis, attention by tiles of queries.
     ///
     /// # Errors
-    /// `Unsupported` for a scatter whose sums are wider than its elements, a sort without indices, and dtypes that the target lacks; `InvalidArgument`
-    /// when the configuration does not fit the target.
+    /// `Unsupported` for a scatter whose sums are wider than its elements, a sort without indices, and dtypes that the target
+    /// lacks; `InvalidArgument` when the configuration does not fit the target.
     pub fn library(op: &LibraryOp, config: MatmulConfig, target: &Target) -> Result<Routine> {
         config.check(target)?;
         if let LibraryOp::Sort(op) = op {
