@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #if STANDIN_FIBERS
+#include <setjmp.h>
 #include <ucontext.h>
 #endif
 
@@ -126,8 +127,9 @@ struct standin_group {
 };
 
 struct standin_block {
-    ucontext_t scheduler, fibers[STANDIN_THREADS];
-    bool ended[STANDIN_THREADS];
+    /* `swapcontext` calls the system each time, for the signal mask. */
+    jmp_buf scheduler, fibers[STANDIN_THREADS];
+    bool began[STANDIN_THREADS], ended[STANDIN_THREADS];
     standin_group all, warps[STANDIN_THREADS / STANDIN_WARP];
     uint64_t exchange[STANDIN_THREADS];
     void (*body)(void **);
@@ -135,6 +137,11 @@ struct standin_block {
     char stacks[STANDIN_THREADS][STANDIN_STACK];
 };
 static thread_local standin_block *standin;
+
+static __attribute__((noinline)) void standin_leave(unsigned own) {
+    if (!_setjmp(standin->fibers[own]))
+        _longjmp(standin->scheduler, 1);
+}
 
 static void standin_meet(standin_group &group) {
     const unsigned generation = group.generation, own = threadIdx.x;
@@ -144,7 +151,7 @@ static void standin_meet(standin_group &group) {
         return;
     }
     while (group.generation == generation)
-        swapcontext(&standin->fibers[own], &standin->scheduler);
+        standin_leave(own);
 }
 #define __syncthreads() standin_meet(standin->all)
 
@@ -159,11 +166,27 @@ template <class T> static T __shfl_down_sync(unsigned, T value, unsigned reach) 
     return value;
 }
 
+/* It runs one block after the other. */
 static void standin_fiber() {
-    const unsigned own = threadIdx.x;
-    standin->body(standin->arguments);
-    standin->ended[own] = true;
-    swapcontext(&standin->fibers[own], &standin->scheduler);
+    for (const unsigned own = threadIdx.x;;) {
+        standin->body(standin->arguments);
+        standin->ended[own] = true;
+        standin_leave(own);
+    }
+}
+
+static __attribute__((noinline)) void standin_enter(unsigned fiber) {
+    if (_setjmp(standin->scheduler))
+        return;
+    if (standin->began[fiber])
+        _longjmp(standin->fibers[fiber], 1);
+    standin->began[fiber] = true;
+    ucontext_t first;
+    getcontext(&first);
+    first.uc_stack.ss_sp = standin->stacks[fiber];
+    first.uc_stack.ss_size = STANDIN_STACK;
+    makecontext(&first, standin_fiber, 0);
+    setcontext(&first);
 }
 
 static void standin_block_of(void (*body)(void **), void **arguments) {
@@ -176,11 +199,6 @@ static void standin_block_of(void (*body)(void **), void **arguments) {
     for (unsigned i = 0; i < count; i++) {
         if (i % STANDIN_WARP == 0)
             standin->warps[i / STANDIN_WARP] = {count - i < STANDIN_WARP ? count - i : STANDIN_WARP, 0, 0};
-        ucontext_t &fiber = standin->fibers[i];
-        getcontext(&fiber);
-        fiber.uc_stack.ss_sp = standin->stacks[i];
-        fiber.uc_stack.ss_size = STANDIN_STACK;
-        makecontext(&fiber, standin_fiber, 0);
         standin->ended[i] = false;
     }
     for (unsigned left = count; left > 0;)
@@ -188,7 +206,7 @@ static void standin_block_of(void (*body)(void **), void **arguments) {
             if (standin->ended[i])
                 continue;
             threadIdx = {i, 0, 0};
-            swapcontext(&standin->scheduler, &standin->fibers[i]);
+            standin_enter(i);
             left -= standin->ended[i];
         }
 }
