@@ -49,10 +49,13 @@ export async function checkPage({ browser, thalweg, made, slowed, large, noted, 
     page.on("console", (message) => message.type() === "error" && wrong.push(`${url}: console: ${message.text()}`));
     page.on("pageerror", (error) => wrong.push(`${url}: ${error.stack ?? error}`));
     page.on("request", (request) => page.asked.push(request.url()));
+    page.on("requestfailed", (request) => page.asked.push(`${request.url()} failed: ${request.failure()?.errorText}`));
     await page.setViewport({ width, height });
     await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: theme }]);
     await page.goto(url);
-    await page.waitForSelector(ready);
+    await page.waitForSelector(ready).catch(async (error) => {
+      throw new Error(`${url}: no ${ready} in "${await page.evaluate("document.body.innerText")}"; asked: ${page.asked}`, { cause: error });
+    });
     return page;
   }
 

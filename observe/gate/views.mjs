@@ -159,6 +159,9 @@ try {
   await speedscope(file("stacks.collapsed"), file("speedscope-stacks.png"));
   await perfetto(file("cut.json"), file("perfetto-cut.png"));
   await speedscope(file("repaired.json"), file("speedscope-repaired.png"));
+} catch (error) {
+  // What was wrong before may be why.
+  wrong.push(error.stack);
 } finally {
   await browser.close();
   server.close();

@@ -26,6 +26,8 @@ pub(crate) enum Refused {
     Host,
     NotFound,
     Busy,
+    /// Nothing came: a browser connects before it has anything to ask.
+    Nothing,
 }
 
 impl Refused {
@@ -37,6 +39,7 @@ impl Refused {
             Refused::Host => "421 Misdirected Request",
             Refused::NotFound => "404 Not Found",
             Refused::Busy => "503 Service Unavailable",
+            Refused::Nothing => "408 Request Timeout",
         }
     }
 
@@ -48,11 +51,15 @@ impl Refused {
             Refused::Host => "This name is not served; use the address that `thalweg view` printed.\n",
             Refused::NotFound => "There is nothing here but the page at /.\n",
             Refused::Busy => "There are too many connections.\n",
+            Refused::Nothing => "No request came.\n",
         }
     }
 
-    /// Answers with the reason.
+    /// Answers with the reason. A connection without a request gets none: the browser would take it for the answer to its next request.
     pub(crate) fn answer(self, to: &mut impl Write) -> io::Result<()> {
+        if self == Refused::Nothing {
+            return Ok(());
+        }
         answer(
             to,
             self.status(),
@@ -77,6 +84,7 @@ impl Request {
             }
             match from.read(&mut part) {
                 Ok(count) if count > 0 && more() => head.extend_from_slice(&part[..count]),
+                Ok(_) | Err(_) if head.is_empty() => return Err(Refused::Nothing),
                 Ok(_) | Err(_) => return Err(Refused::Malformed),
             }
         }
@@ -197,6 +205,10 @@ mod tests {
         ] {
             assert_eq!(read(&text), Err(refused), "{text:.60}");
         }
+        assert_eq!(read(""), Err(Refused::Nothing));
+        let mut answered = Vec::new();
+        Refused::Nothing.answer(&mut answered).unwrap();
+        assert_eq!(answered, b"");
         let mut slow = get("GET / HTTP/1.1").into_bytes();
         slow.extend([0; 2000]);
         assert_eq!(

@@ -73,6 +73,11 @@ class Canvas {
     this.paint();
   }
 
+  // Draws it, where a key came before its first frame: only what is drawn has places.
+  ready() {
+    if (!this.context) this.resize();
+  }
+
   paint() {
     if (!this.context) return;
     const began = performance.now();

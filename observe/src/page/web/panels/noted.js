@@ -128,6 +128,7 @@ function pointed(draw, { label, choose, step, note, leave }) {
       if (!by || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
       event.stopPropagation();
+      canvas.ready();
       step(event.shiftKey ? 10 * by : by);
       show();
       canvas.later();
