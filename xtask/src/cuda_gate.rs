@@ -1,8 +1,8 @@
 //! The compile gate of CUDA sources: NVRTC from PyPI, which holds ptxas, no GPU. Layouts of CUPTI are compared with its headers.
 
-use crate::process::{cargo, command, exists, run as execute};
+use crate::process::{command, exists, run as execute};
 use crate::suite::Skip;
-use crate::{Result, target};
+use crate::{Result, plugins, target};
 use std::fs;
 use std::path::Path;
 
@@ -61,17 +61,8 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Skip>> {
         _ => Err(error),
     })?;
     let shown = sources.display().to_string();
-    let corpus = [
-        "run",
-        "--quiet",
-        "--package",
-        "thalweg-cstyle",
-        "--example",
-        "corpus",
-        "--",
-        &shown,
-    ];
-    execute(&mut cargo(root, &corpus))?;
+    let corpus = plugins::example(root, "corpus")?;
+    execute(&mut command(root, corpus, &[&shown]))?;
     let mut compile = command(
         root,
         &python,

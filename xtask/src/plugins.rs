@@ -32,6 +32,13 @@ pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(files_of(&profile(root, false), &PACKAGES))
 }
 
+/// Builds an example as the tests do, and returns its program.
+pub(crate) fn example(root: &Path, name: &str) -> Result<PathBuf> {
+    let build = ["build", "--workspace", "--all-features", "--example", name];
+    run(&mut cargo(root, &build))?;
+    Ok(profile(root, false).join("examples").join(name))
+}
+
 /// The files of plugins in the folder of a build.
 pub(crate) fn files_of(folder: &Path, packages: &[&str]) -> Vec<PathBuf> {
     let file = |package: &&str| folder.join(format!("lib{}.so", package.replace('-', "_")));

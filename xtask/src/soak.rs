@@ -12,24 +12,20 @@ pub(crate) fn run(root: &Path, minutes: u64, seed: u32) -> Result<()> {
     let packages = ["--package", "thalweg-benches", "--package", "thalweg-reference"];
     let mut build = cargo(root, &["build", "--release"]);
     execute(build.args(packages).args(["--bin", "soak", "--lib"]))?;
-    work(root, true, minutes, seed)
+    work(root, true, ("--minutes", minutes), seed)
 }
 
-/// A minute with what the tests have built.
+/// Some seconds with what the tests have built.
 ///
 /// # Errors
 /// As of [`run`].
-pub(crate) fn minute(root: &Path) -> Result<()> {
+pub(crate) fn short(root: &Path) -> Result<()> {
     plugins::build(root)?;
-    work(root, false, 1, 1)
+    work(root, false, ("--seconds", 20), 1)
 }
 
-fn work(root: &Path, release: bool, minutes: u64, seed: u32) -> Result<()> {
+fn work(root: &Path, release: bool, (unit, time): (&str, u64), seed: u32) -> Result<()> {
     let program = plugins::profile(root, release).join("soak");
-    let (minutes, seed) = (minutes.to_string(), seed.to_string());
-    execute(&mut command(
-        root,
-        program,
-        &["--minutes", &minutes, "--seed", &seed],
-    ))
+    let (time, seed) = (time.to_string(), seed.to_string());
+    execute(&mut command(root, program, &[unit, &time, "--seed", &seed]))
 }

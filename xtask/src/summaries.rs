@@ -1,8 +1,8 @@
 //! Event files of a training, read by TensorBoard.
 
-use crate::process::{cargo, command, exists, run as execute};
+use crate::process::{command, exists, run as execute};
 use crate::suite::Skip;
-use crate::{Result, target};
+use crate::{Result, plugins, target};
 use std::fs;
 use std::path::Path;
 
@@ -35,17 +35,10 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Skip>> {
     if made.exists() {
         fs::remove_dir_all(&made)?;
     }
-    let example = [
-        "run",
-        "--quiet",
-        "--package",
-        "thalweg-nn",
-        "--example",
-        "summaries",
-        "--",
-    ];
+    let example = plugins::example(root, "summaries")?;
     let (epochs, steps) = (EPOCHS.to_string(), (EPOCHS * STEPS).to_string());
-    execute(cargo(root, &example).arg(&made).args([FILE_BYTES, &epochs]))?;
+    let mut train = command(root, example, &[]);
+    execute(train.arg(&made).args([FILE_BYTES, &epochs]))?;
     let mut read = command(root, "python3", &["summary/gate/read.py"]);
     execute(read.arg(&made).arg(steps).env("PYTHONPATH", &tools)).map(|()| Vec::new())
 }
