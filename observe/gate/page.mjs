@@ -257,7 +257,7 @@ export async function checkPage({ browser, thalweg, made, slowed, large, noted, 
     const [whole, file] = ["whole", "cut"].map((name) => path.join(shots, `${name}.html`));
     await run(thalweg, ["view", "--export", whole, folder]);
     const text = fs.readFileSync(whole, "utf8");
-    const late = text.lastIndexOf('<script type="application/octet-stream"');
+    const late = text.lastIndexOf("<!--");
     holds("slices come behind the program", late > text.lastIndexOf("<script>"));
     fs.writeFileSync(file, text.slice(0, late));
     const page = await open(`file://${file}#timeline`, { ready: ".stage canvas", done: "app.status.textContent === 'incomplete'" });

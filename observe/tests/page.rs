@@ -268,7 +268,7 @@ fn the_page_gets_what_the_tables_say() {
     let cut = source.read();
     assert_eq!((cut.runs(), cut.errors().len()), (1, 0));
     let html = cut.to_html();
-    assert!(html.contains(">VFdQQUdF") && html.ends_with("</html>\n"));
+    assert!(html.contains("<!--VFdQQUdF") && html.ends_with("</html>\n"));
 }
 
 /// Three steps of a training, in a folder of its own.

@@ -55,7 +55,8 @@ function status(what) {
   app.status.title = title;
 }
 
-// The data that lie in the page. The first elements stand before this program. The browser reads the others while a first frame is drawn.
+// The data that lie in the page, in comments. The first stand before this program. The browser reads the others while a first frame is
+// drawn.
 async function* inside() {
   yield* decoded();
   if (document.readyState === "loading") await new Promise((read) => addEventListener("DOMContentLoaded", read));
@@ -65,9 +66,9 @@ async function* inside() {
 // In turns, so that the page stays awake.
 async function* decoded() {
   let began = performance.now();
-  for (const element of document.querySelectorAll("script.data")) {
-    yield fromBase64(element.textContent);
-    element.remove();
+  for (const comment of [...document.body.childNodes].filter((node) => node.nodeType === Node.COMMENT_NODE)) {
+    yield fromBase64(comment.data);
+    comment.remove();
     if (performance.now() - began < 50) continue;
     await new Promise((done) => setTimeout(done));
     began = performance.now();
@@ -75,13 +76,13 @@ async function* decoded() {
 }
 
 async function begin() {
-  const first = document.querySelector("script.data");
+  const data = document.getElementById("data");
   const started = (index) => {
     app.start(index);
     status("reading");
   };
   try {
-    if (first) await receive(Number(first.dataset.all), inside(), started);
+    if (data) await receive(Number(data.dataset.all), inside(), started);
     else await fetched(started);
     status(null);
     app.complete();
@@ -91,7 +92,7 @@ async function begin() {
     else clear(document.getElementById("app"), empty("Nothing can be shown", command(String(error.message ?? error)), "Is `thalweg view` still running?"));
     throw error;
   }
-  if (!first) follow();
+  if (!data) follow();
 }
 
 begin();
