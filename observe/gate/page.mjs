@@ -42,8 +42,8 @@ export async function checkPage({ browser, thalweg, made, slowed, large, noted, 
     return folder;
   };
 
-  // A page that notes every error and every request.
-  async function open(url, { width = 1360, height = 860, theme = "light", ready = "main .panel" } = {}) {
+  // A page that notes every error and every request, when `done` holds.
+  async function open(url, { width = 1360, height = 860, theme = "light", ready = "main .panel", done = "app.whole" } = {}) {
     const page = await browser.newPage();
     page.asked = [];
     page.on("console", (message) => message.type() === "error" && wrong.push(`${url}: console: ${message.text()}`));
@@ -56,6 +56,7 @@ export async function checkPage({ browser, thalweg, made, slowed, large, noted, 
     await page.waitForSelector(ready).catch(async (error) => {
       throw new Error(`${url}: no ${ready} in "${await page.evaluate("document.body.innerText")}"; asked: ${page.asked}`, { cause: error });
     });
+    await page.waitForFunction(done);
     return page;
   }
 
@@ -251,6 +252,48 @@ export async function checkPage({ browser, thalweg, made, slowed, large, noted, 
     await page.close();
   }
 
+  // A page whose slices never come shows blocks of them, and says that it lacks something.
+  async function cut(url, [folder]) {
+    const [whole, file] = ["whole", "cut"].map((name) => path.join(shots, `${name}.html`));
+    await run(thalweg, ["view", "--export", whole, folder]);
+    const text = fs.readFileSync(whole, "utf8");
+    const late = text.lastIndexOf("<!--");
+    holds("slices come behind the program", late > text.lastIndexOf("<script>"));
+    fs.writeFileSync(file, text.slice(0, late));
+    const page = await open(`file://${file}#timeline`, { ready: ".stage canvas", done: "app.status.textContent === 'incomplete'" });
+    await frames(page);
+    const blocks = await page.evaluate(() => {
+      const { view } = app;
+      const { lane } = view.rows.find((row) => row.device);
+      view.search.value = "matmul";
+      view.find();
+      return { has: lane.has(0), count: lane.block(0).count, hits: view.hits.innerText, beside: lane.beside({ block: 0, nth: 0 }, 1), hit: view.hit(700, 200)?.slice ?? null };
+    });
+    equal("slices that never came", blocks, { has: false, count: 0, hits: "0 hits", beside: null, hit: null });
+    const [there, lacking] = [await seen(await open(`file://${whole}#timeline`, { ready: ".stage canvas" })), await seen(page)];
+    holds("blocks are drawn instead", lacking.drawn.length === 1 && lacking.drawn[0] !== there.drawn[0]);
+    await page.screenshot({ path: path.join(shots, "cut.png") });
+    // What failed is the reading of the data.
+    for (let at = wrong.length - 1; at >= 0; at--) if (/The data end after \d+ of \d+ bytes/.test(wrong[at])) wrong.splice(at, 1);
+    await page.close();
+  }
+
+  // Arrows pick steps one by one, and one alone is marked.
+  async function steps(url) {
+    const page = await open(`${url}#steps`);
+    const marked = async () => (await seen(page)).drawn[0];
+    const none = await marked();
+    await page.keyboard.press("ArrowRight");
+    await frames(page);
+    const first = await marked();
+    equal("the first step", await page.$eval(".steps .detail .title", (element) => element.firstChild.textContent), "Step 1");
+    await page.keyboard.press("ArrowRight");
+    await frames(page);
+    equal("the second step", await page.$eval(".steps .detail .title", (element) => element.firstChild.textContent), "Step 2");
+    holds("each is marked by itself", new Set([none, first, await marked()]).size === 3);
+    await page.close();
+  }
+
   async function size() {
     const server = await serve(thalweg, [large]);
     const began = performance.now();
@@ -333,7 +376,7 @@ export async function checkPage({ browser, thalweg, made, slowed, large, noted, 
   };
   const folders = [made, slowed];
   const server = await serve(thalweg, folders);
-  for (const [name, check] of Object.entries({ panels, slices, keys, arrows, exported, size, compares, grows })) {
+  for (const [name, check] of Object.entries({ panels, slices, keys, arrows, steps, exported, cut, size, compares, grows })) {
     await timed(name, () => check(name === "compares" ? folders : server.url, folders));
   }
   const helpers = { open, show, frames, serve: (folders) => serve(thalweg, folders), fresh, noted, made, shots, equal, holds };

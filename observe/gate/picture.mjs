@@ -15,11 +15,11 @@ const browser = await puppeteer.launch({
 });
 const page = await browser.newPage();
 await page.goto(`file://${path.resolve(file)}#timeline`);
-await page.waitForFunction("app.view?.canvas?.cost > 0");
+await page.waitForFunction("app.whole && app.view?.canvas?.cost > 0");
 await page.evaluate(() => {
   const { view, run } = app;
   // A step that is usual: neither the first, nor one during which something else ran.
-  const steps = run.steps.slice(3, 60);
+  const steps = [...run.steps.time.keys()].slice(3, 60).map((at) => ({ start: run.steps.start[at], time: run.steps.time[at] }));
   const middle = median(steps.map((step) => step.time));
   const step = steps.reduce((a, b) => (Math.abs(b.time - middle) < Math.abs(a.time - middle) ? b : a));
   view.zoom(step.start - step.time * 0.25, step.start + step.time * 1.3);

@@ -2,7 +2,7 @@
 
 use crate::runs::{KnownRun, Runs};
 use crate::survey::Survey;
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt as _};
 use thalweg::observe::recording::{Device, Node, Place, PlaceId, Program, Run, TextId};
 
 /// What the records so far have said.

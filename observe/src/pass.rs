@@ -4,7 +4,8 @@ use crate::error::Result;
 use crate::known::Known;
 use crate::survey::{Survey, open};
 use crate::work::{Share, Work};
-use std::collections::{HashMap, VecDeque};
+use foldhash::HashMap;
+use std::collections::VecDeque;
 use thalweg::observe::recording::{Command, Memory, Op, Record, Run, Span, TextId};
 
 /// What is made of recordings, record by record.

@@ -1,6 +1,6 @@
 //! The runs that commands and memory name, as far as they are needed again.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 use thalweg::observe::recording::Run;
 
 /// Runs of one generation. Records that name a run follow it soon, so two generations are kept.

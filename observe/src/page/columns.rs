@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Where bytes lie in the heap. They begin at a multiple of eight.
+/// Where bytes lie in a part of the heap. In the first one they begin at a multiple of eight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Place {
     pub(crate) at: usize,
@@ -12,7 +12,10 @@ pub(crate) struct Place {
 /// Bytes behind the index.
 #[derive(Debug, Default)]
 pub(crate) struct Heap {
+    /// What the page needs for its first frame.
     pub(crate) bytes: Vec<u8>,
+    /// What it needs when a reader looks closer. It comes last, so that the first frame does not wait for it.
+    pub(crate) late: Vec<u8>,
 }
 
 impl Heap {
@@ -20,6 +23,15 @@ impl Heap {
         self.pad();
         let at = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
+        Place {
+            at,
+            bytes: bytes.len(),
+        }
+    }
+
+    pub(crate) fn put_late(&mut self, bytes: &[u8]) -> Place {
+        let at = self.late.len();
+        self.late.extend_from_slice(bytes);
         Place {
             at,
             bytes: bytes.len(),

@@ -3,8 +3,8 @@
 use crate::distribution::Distribution;
 use crate::page::labels::{Label, LabelOp};
 use crate::view::ops::Times;
+use foldhash::HashMap;
 use serde::Serialize;
-use std::collections::HashMap;
 
 /// A kernel, copy or fill.
 #[derive(Clone, Debug, Serialize)]

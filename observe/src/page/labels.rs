@@ -5,8 +5,8 @@ use crate::phase::Phase;
 use crate::view::kernels::{Origin, origin};
 use crate::view::timeline::span_name;
 use crate::work::{Owner, Share, Work, kind_name};
+use foldhash::HashMap;
 use serde::Serialize;
-use std::collections::HashMap;
 use thalweg::observe::recording::{CommandKind, Op, PlaceId, Run, Span, SpanKind, TextId};
 
 /// Most labels that tell calls of an op apart; further calls share one.

@@ -1,14 +1,26 @@
 //! Slices of a row, none of which overlaps another, in blocks.
 //!
-//! Ten million slices are seventy megabytes, and no screen shows more than some thousand. So slices are kept as differences, and each
+//! Ten million slices are fifty megabytes, and no screen shows more than some thousand. So slices are kept as differences, and each
 //! block of them has a summary: when it begins and ends, how long it is busy, and with what. The page draws summaries as long as a block
-//! is narrower than a pixel, and decodes blocks when it is not.
+//! is narrower than a pixel, and decodes blocks when it is not. Summaries are a tenth of the bytes and come first, so that the page
+//! draws before it has the slices.
+//!
+//! Kernels come in the same order again and again. The label of a slice is left out where it is the one that first came behind the label
+//! of the slice before.
 
 use crate::page::columns::{Heap, Place, number, signed};
 use serde::Serialize;
 
 /// Slices of a block. `web/data.js` knows the same number.
 const BLOCK: u64 = 64;
+
+/// Most successors of labels that are kept. Labels with the same place share one, which costs bytes and nothing else. `web/data.js` knows
+/// the same number.
+const SUCCESSORS: u32 = 1 << 12;
+/// What is said of a slice in the two lowest bits of its first number: its label is not the expected one, and its run is not that of the
+/// slice before.
+const OTHER_LABEL: u64 = 1;
+const OTHER_RUN: u64 = 2;
 
 /// A slice of a row: times in nanoseconds since the first recording began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +40,9 @@ pub(crate) struct Lane {
     bytes: Vec<u8>,
     end: u64,
     run: u32,
+    label: u32,
+    /// By label, the label that first came behind it.
+    successors: Vec<Option<u32>>,
     starts: Vec<f64>,
     ends: Vec<f64>,
     busy: Vec<f64>,
@@ -43,8 +58,11 @@ pub(crate) struct Lane {
 pub(crate) struct Blocks {
     /// Number of slices.
     count: u64,
-    /// Four numbers a slice: the gap since the end of the one before in its block, duration, label, difference of the runs.
+    /// Two to four numbers a slice: four times the gap since the end of the one before in its block, plus what is said of label and run;
+    /// duration; label and difference of the runs, where they are not the expected ones. The first of a block has both. They come late.
     slices: Place,
+    /// By label modulo [`SUCCESSORS`], the label that is expected behind it.
+    successors: Place,
     starts: Place,
     ends: Place,
     busy: Place,
@@ -61,7 +79,8 @@ impl Lane {
         let start = slice.start.max(self.end);
         let end = slice.end.max(start);
         let time = end - start;
-        if self.count.is_multiple_of(BLOCK) {
+        let first = self.count.is_multiple_of(BLOCK);
+        if first {
             self.starts.push(start as f64);
             self.ends.push(end as f64);
             self.busy.push(0.0);
@@ -81,11 +100,32 @@ impl Lane {
         if time > self.longest {
             (self.longest, self.labels[at]) = (time, slice.label);
         }
-        number(&mut self.bytes, start - self.end);
+        let other_label = self.expected(slice.label) != slice.label || first;
+        let other_run = slice.run != self.run || first;
+        // No clock counts to a quarter of these nanoseconds, which are 146 years.
+        let gap = (start - self.end).min(u64::MAX >> 2) << 2;
+        let said = u64::from(other_label) * OTHER_LABEL + u64::from(other_run) * OTHER_RUN;
+        number(&mut self.bytes, gap | said);
         number(&mut self.bytes, time);
-        number(&mut self.bytes, u64::from(slice.label));
-        signed(&mut self.bytes, i64::from(slice.run) - i64::from(self.run));
-        (self.end, self.run, self.count) = (end, slice.run, self.count + 1);
+        if other_label {
+            number(&mut self.bytes, u64::from(slice.label));
+        }
+        if other_run {
+            signed(&mut self.bytes, i64::from(slice.run) - i64::from(self.run));
+        }
+        (self.end, self.run, self.label, self.count) = (end, slice.run, slice.label, self.count + 1);
+    }
+
+    /// The label that is expected behind the last one. Where none came behind that yet, it is `label`, and will be from now on.
+    fn expected(&mut self, label: u32) -> u32 {
+        if self.count == 0 {
+            return label;
+        }
+        let at = (self.label % SUCCESSORS) as usize;
+        if at >= self.successors.len() {
+            self.successors.resize(at + 1, None);
+        }
+        *self.successors[at].get_or_insert(label)
     }
 
     /// When the last slice ended.
@@ -94,9 +134,12 @@ impl Lane {
     }
 
     pub(crate) fn put(self, heap: &mut Heap) -> Blocks {
+        // The place of a label that nothing came behind is never looked at.
+        let successors: Vec<u32> = self.successors.iter().map(|next| next.unwrap_or(0)).collect();
         Blocks {
             count: self.count,
-            slices: heap.put(&self.bytes),
+            slices: heap.put_late(&self.bytes),
+            successors: heap.words(&successors),
             starts: heap.floats(self.starts.into_iter()),
             ends: heap.floats(self.ends.into_iter()),
             busy: heap.floats(self.busy.into_iter()),
@@ -132,18 +175,25 @@ mod tests {
 
     /// Reads a row as the page does: each block by itself.
     fn slices(heap: &Heap, blocks: &Blocks) -> Vec<Slice> {
-        let bytes = &heap.bytes[blocks.slices.at..][..blocks.slices.bytes];
+        let bytes = &heap.late[blocks.slices.at..][..blocks.slices.bytes];
         let (offsets, starts) = (words(heap, blocks.offsets), floats(heap, blocks.starts));
+        let successors = words(heap, blocks.successors);
         let mut all = Vec::new();
         for (at, offset) in offsets.iter().enumerate() {
             let mut rest = &bytes[*offset as usize..];
-            let (mut time, mut run) = (starts[at] as u64, 0);
+            let (mut time, mut run, mut label) = (starts[at] as u64, 0, 0);
             let left = (blocks.count - all.len() as u64).min(BLOCK);
             for _ in 0..left {
-                let start = time + read(&mut rest);
+                let first = read(&mut rest);
+                let start = time + first / 4;
                 let end = start + read(&mut rest);
-                let label = read(&mut rest) as u32;
-                run += read_signed(&mut rest);
+                label = match first & OTHER_LABEL {
+                    0 => successors[(label % SUCCESSORS) as usize],
+                    _ => read(&mut rest) as u32,
+                };
+                if first & OTHER_RUN != 0 {
+                    run += read_signed(&mut rest);
+                }
                 all.push(Slice {
                     start,
                     end,
@@ -158,7 +208,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn slices_come_back(rows in prop::collection::vec((0..1_u64 << 40, 0..1_u64 << 33, 0..300_u32, any::<u32>()), 0..300)) {
+        fn slices_come_back(rows in prop::collection::vec((0..1_u64 << 40, 0..1_u64 << 33, prop_oneof![0..4_u32, any::<u32>()], prop_oneof![0..3_u32, any::<u32>()]), 0..300)) {
             let (mut lane, mut time, mut expected) = (Lane::default(), 0, Vec::new());
             for (gap, duration, label, run) in rows {
                 let slice = Slice { start: time + gap, end: time + gap + duration, label, run };
@@ -178,6 +228,31 @@ mod tests {
                 prop_assert_eq!(Some(last[at]), block.iter().map(|slice| slice.run).max());
             }
         }
+    }
+
+    #[test]
+    fn what_is_expected_takes_no_bytes() {
+        let (mut lane, mut time) = (Lane::default(), 0);
+        let mut expected = Vec::new();
+        for step in 0..640_u32 {
+            for label in [7, 3, 9_000] {
+                let slice = Slice {
+                    start: time + 5,
+                    end: time + 105,
+                    label,
+                    run: step,
+                };
+                time = slice.end;
+                lane.push(slice);
+                expected.push(slice);
+            }
+        }
+        let mut heap = Heap::default();
+        let blocks = lane.put(&mut heap);
+        assert_eq!(slices(&heap, &blocks), expected);
+        // Two numbers of a byte each; a byte more where a run begins; label and run at the begin of a block.
+        let most = 2 * expected.len() + 640 + 5 * expected.len() / 64;
+        assert!(blocks.slices.bytes <= most, "{} bytes", blocks.slices.bytes);
     }
 
     #[test]

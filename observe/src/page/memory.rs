@@ -3,8 +3,9 @@
 use crate::known::Known;
 use crate::page::columns::{Heap, Place, number};
 use crate::view::memory::{Taker, taker_name};
+use foldhash::HashMap;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use thalweg::observe::recording::{Memory, MemoryKind};
 
 /// The memory of a device.

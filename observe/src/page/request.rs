@@ -84,7 +84,7 @@ impl Request {
             }
             match from.read(&mut part) {
                 Ok(count) if count > 0 && more() => head.extend_from_slice(&part[..count]),
-                Ok(_) | Err(_) if head.is_empty() => return Err(Refused::Nothing),
+                Ok(0) | Err(_) if head.is_empty() => return Err(Refused::Nothing),
                 Ok(_) | Err(_) => return Err(Refused::Malformed),
             }
         }

@@ -52,8 +52,8 @@ pub(crate) struct RunIndex {
     pub(crate) memory: Vec<DeviceMemory>,
     pub(crate) counters: Vec<Counter>,
     pub(crate) step_count: usize,
-    /// Eleven numbers a step: rank, number, start after the one before, duration, then data to idle.
-    pub(crate) steps: Place,
+    /// Columns of the steps by name. A start is the difference to that of the step before.
+    pub(crate) steps: BTreeMap<&'static str, Place>,
 }
 
 /// A recording of a run: one of each rank.
@@ -101,12 +101,12 @@ pub(crate) struct Counter {
 }
 
 impl RunIndex {
-    /// Reads the recordings of a run.
     /// Whether there is something to show.
     pub(crate) fn shows(&self) -> bool {
         self.error.is_empty() || !self.summaries.is_empty() || !self.texts.is_empty()
     }
 
+    /// Reads the recordings of a run.
     pub(crate) fn read(paths: &[PathBuf], heap: &mut Heap) -> Result<RunIndex> {
         let surveys: Vec<Survey> = (paths.iter())
             .map(|path| Survey::of(path))
@@ -149,28 +149,33 @@ impl RunIndex {
     }
 }
 
-fn put_steps(rows: &[StepRow], heap: &mut Heap) -> Place {
-    let (mut bytes, mut last) = (Vec::new(), 0);
+fn put_steps(rows: &[StepRow], heap: &mut Heap) -> BTreeMap<&'static str, Place> {
+    type Column = fn(&StepRow) -> u64;
+    let columns: [(&str, Column); 10] = [
+        ("rank", |row| u64::from(row.rank)),
+        ("step", |row| row.step),
+        ("time", StepRow::time),
+        ("data", |row| row.data),
+        ("forward", |row| row.forward),
+        ("backward", |row| row.backward),
+        ("update", |row| row.update),
+        ("communication", |row| row.communication),
+        ("other", |row| row.other),
+        ("idle", |row| row.idle),
+    ];
+    let (mut starts, mut last) = (Vec::new(), 0);
     for row in rows {
-        number(&mut bytes, u64::from(row.rank));
-        number(&mut bytes, row.step);
         // Ranks come after each other.
-        signed(&mut bytes, (row.start as i64).wrapping_sub(last));
+        signed(&mut starts, (row.start as i64).wrapping_sub(last));
         last = row.start as i64;
-        for time in [
-            row.time(),
-            row.data,
-            row.forward,
-            row.backward,
-            row.update,
-            row.communication,
-            row.other,
-            row.idle,
-        ] {
-            number(&mut bytes, time);
-        }
     }
-    heap.put(&bytes)
+    let mut places = BTreeMap::from([("start", heap.put(&starts))]);
+    for (name, of) in columns {
+        let mut bytes = Vec::new();
+        rows.iter().for_each(|row| number(&mut bytes, of(row)));
+        places.insert(name, heap.put(&bytes));
+    }
+    places
 }
 
 /// The columns of the recording that is read.

@@ -7,8 +7,8 @@ use crate::out::{Cell, Maybe, Micros, Out, json};
 use crate::pass::View;
 use crate::peaks::Peaks;
 use crate::work::{Owner, Work, kind_name, time};
+use foldhash::HashMap;
 use serde::Serialize;
-use std::collections::HashMap;
 use std::path::Path;
 use thalweg::observe::recording::{Op, Run};
 

@@ -7,7 +7,8 @@ use crate::pass::View;
 use crate::phase::Phase;
 use crate::split::split;
 use crate::work::{Owner, Work};
-use std::collections::{BTreeMap, HashMap};
+use foldhash::HashMap;
+use std::collections::BTreeMap;
 use std::path::Path;
 use thalweg::observe::recording::{Span, SpanKind};
 
@@ -204,12 +205,15 @@ fn sweep(pieces: &[Piece], start: u64, end: u64, row: &mut StepRow) {
         }
     }
     edges.sort_unstable();
-    let mut running: BTreeMap<What, u32> = BTreeMap::new();
+    let mut running = Running::default();
     let mut time = start;
     for (at, begins, what) in edges {
         count(&running, at - time, row);
         time = at;
-        let number = running.entry(what).or_default();
+        let number = match what {
+            What::Busy(phase) => &mut running.busy[phase as usize],
+            What::Data => &mut running.data,
+        };
         *number = if begins {
             *number + 1
         } else {
@@ -219,19 +223,25 @@ fn sweep(pieces: &[Piece], start: u64, end: u64, row: &mut StepRow) {
     count(&running, end - time, row);
 }
 
+/// How many pieces of each kind run.
+#[derive(Default)]
+struct Running {
+    busy: [u32; Phase::ALL.len()],
+    data: u32,
+}
+
 /// Counts `time`, during which `running` runs.
-fn count(running: &BTreeMap<What, u32>, time: u64, row: &mut StepRow) {
+fn count(running: &Running, time: u64, row: &mut StepRow) {
     let busy = || {
-        Phase::ALL.into_iter().filter_map(|phase| {
-            let number = running.get(&What::Busy(phase)).copied().unwrap_or(0);
-            (number > 0).then_some((What::Busy(phase), number))
-        })
+        let all = Phase::ALL.into_iter().zip(running.busy);
+        all.filter(|(_, number)| *number > 0)
+            .map(|(phase, number)| (What::Busy(phase), number))
     };
     if busy().next().is_some() {
         for ((what, _), part) in busy().zip(split(time, busy().map(|(_, number)| number))) {
             *row.part(what) += part;
         }
-    } else if running.get(&What::Data).is_some_and(|number| *number > 0) {
+    } else if running.data > 0 {
         row.data += time;
     } else {
         row.idle += time;

@@ -33,6 +33,8 @@ const KEYS = [
 const app = {
   runs: [],
   at: 0,
+  // Whether all data have come.
+  whole: false,
   panel: null,
   view: null,
   // What each panel keeps while another is open.
@@ -50,6 +52,12 @@ const app = {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
     this.theme(remembered("theme") ?? "auto");
     this.open(location.hash.slice(1) || "overview");
+  },
+
+  // All data are there; until then, panels draw what they have.
+  complete() {
+    this.whole = true;
+    this.view?.complete?.();
   },
 
   take(index) {

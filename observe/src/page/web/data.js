@@ -1,7 +1,10 @@
 // Reads what `thalweg view` makes of recordings and summaries: an index in JSON, and columns behind it. `page/data.rs` and `page/lane.rs` write them.
 
-const MAGIC = "TWPAGE\0\x03";
+const MAGIC = "TWPAGE\0\x04";
+const HEAD = 24;
 const BLOCK = 64;
+const SUCCESSORS = 4096;
+const [OTHER_LABEL, OTHER_RUN] = [1, 2];
 const PARTS = ["data", "forward", "backward", "update", "communication", "other", "idle"];
 
 // Numbers as LEB128, one after the other.
@@ -28,11 +31,16 @@ class Numbers {
   }
 }
 
-// A row of slices that do not overlap, decoded block by block as it is drawn.
+// What is shown of a block whose slices have not come yet.
+const ABSENT = { count: 0, starts: [], ends: [], labels: [], runs: [] };
+
+// A row of slices that do not overlap, decoded block by block as it is drawn. Its summaries are there from the begin; slices come later.
 class Lane {
   constructor(heap, blocks) {
     this.count = blocks.count;
-    this.bytes = heap.bytes(blocks.slices);
+    this.bytes = heap.late(blocks.slices);
+    this.came = () => heap.came(blocks.slices);
+    this.successors = heap.words(blocks.successors);
     this.starts = heap.floats(blocks.starts);
     this.ends = heap.floats(blocks.ends);
     this.busy = heap.floats(blocks.busy);
@@ -77,9 +85,15 @@ class Lane {
     return low;
   }
 
+  // Whether the slices of a block are there.
+  has(at) {
+    return this.came() >= (this.offsets[at + 1] ?? this.bytes.length);
+  }
+
   block(at) {
     const known = this.decoded.get(at);
     if (known) return known;
+    if (!this.has(at)) return ABSENT;
     if (this.decoded.size > 8192) this.decoded.clear();
     const block = this.decode(at);
     this.decoded.set(at, block);
@@ -87,6 +101,7 @@ class Lane {
   }
 
   decode(at) {
+    if (!this.has(at)) return ABSENT;
     const count = Math.min(BLOCK, this.count - at * BLOCK);
     const block = {
       count,
@@ -97,14 +112,16 @@ class Lane {
     };
     const numbers = new Numbers(this.bytes);
     numbers.at = this.offsets[at];
-    let [time, run] = [this.starts[at], 0];
+    let [time, run, label] = [this.starts[at], 0, 0];
     for (let slice = 0; slice < count; slice++) {
-      time += numbers.next();
+      const first = numbers.next();
+      time += Math.floor(first / 4);
       block.starts[slice] = time;
       time += numbers.next();
       block.ends[slice] = time;
-      block.labels[slice] = numbers.next();
-      run += numbers.signed();
+      label = first & OTHER_LABEL ? numbers.next() : this.successors[label % SUCCESSORS];
+      block.labels[slice] = label;
+      if (first & OTHER_RUN) run += numbers.signed();
       block.runs[slice] = run;
     }
     return block;
@@ -118,7 +135,7 @@ class Lane {
   // The slice beside another one, or null at an end.
   beside(slice, step) {
     const at = slice.block * BLOCK + slice.nth + step;
-    return at < 0 || at >= this.count ? null : this.slice(Math.floor(at / BLOCK), at % BLOCK);
+    return at < 0 || at >= this.count || !this.has(Math.floor(at / BLOCK)) ? null : this.slice(Math.floor(at / BLOCK), at % BLOCK);
   }
 
   // Slices of a run; the ranges of the blocks leave out most of them.
@@ -131,14 +148,42 @@ class Lane {
   }
 }
 
+// All bytes of the data, which come in parts: first what the first frame needs, then what is needed when one looks closer.
 class Heap {
-  constructor(buffer, start) {
-    this.buffer = buffer;
-    this.start = start;
+  constructor(length) {
+    this.buffer = new ArrayBuffer(length);
+    this.filled = 0;
+  }
+
+  take(part) {
+    if (part.length > this.buffer.byteLength - this.filled) throw new Error("There are more data than were announced; load the page again.");
+    new Uint8Array(this.buffer).set(part, this.filled);
+    this.filled += part.length;
+  }
+
+  // The index, as soon as it and the columns of the first frame are there; null before.
+  open() {
+    if (this.filled < Math.min(HEAD, this.buffer.byteLength)) return null;
+    const magic = String.fromCharCode(...new Uint8Array(this.buffer, 0, Math.min(8, this.filled)));
+    if (magic !== MAGIC) throw new Error("These are no data of this version of thalweg; load the page again.");
+    const head = new DataView(this.buffer, 8);
+    const [length, lateStart] = [0, 8].map((at) => Number(head.getBigUint64(at, true)));
+    if (this.filled < lateStart) return null;
+    [this.start, this.lateStart] = [Math.ceil((HEAD + length) / 8) * 8, lateStart];
+    return JSON.parse(new TextDecoder().decode(new Uint8Array(this.buffer, HEAD, length)));
   }
 
   bytes(place) {
     return new Uint8Array(this.buffer, this.start + place.at, place.bytes);
+  }
+
+  late(place) {
+    return new Uint8Array(this.buffer, this.lateStart + place.at, place.bytes);
+  }
+
+  // How many bytes of a late place are there.
+  came(place) {
+    return this.filled - this.lateStart - place.at;
   }
 
   floats(place) {
@@ -156,19 +201,26 @@ function lazy(object, name, make) {
   Object.defineProperty(object, name, { configurable: true, get: () => (value ??= make()) });
 }
 
-function readSteps(heap, run) {
-  const numbers = new Numbers(heap.bytes(run.steps));
-  const steps = [];
-  let start = 0;
-  for (let at = 0; at < run.step_count; at++) {
-    const step = { rank: numbers.next(), step: numbers.next() };
-    start += numbers.signed();
-    step.start = start;
-    step.time = numbers.next();
-    for (const part of PARTS) step[part] = numbers.next();
-    steps.push(step);
+// The steps of a run in columns: `steps.time[at]` is the time of one. A column is made when it is first asked for.
+class Steps {
+  constructor(length, column) {
+    this.length = length;
+    for (const name of ["rank", "step", "start", "time", ...PARTS]) lazy(this, name, () => column(name));
   }
-  return steps;
+
+  static read(heap, length, places) {
+    return new Steps(length, (name) => {
+      const [numbers, column] = [new Numbers(heap.bytes(places[name])), new Float64Array(length)];
+      let start = 0;
+      for (let at = 0; at < length; at++) column[at] = name === "start" ? (start += numbers.signed()) : numbers.next();
+      return column;
+    });
+  }
+
+  ofRank(rank) {
+    const some = [...this.rank.keys()].filter((at) => this.rank[at] === rank);
+    return new Steps(some.length, (name) => Float64Array.from(some, (at) => this[name][at]));
+  }
 }
 
 // When memory changed, by how much, whose it was, and how much there was then.
@@ -194,12 +246,23 @@ function readMemory(heap, memory) {
   return { times, owners, changes, inUse, reserved };
 }
 
-function parseData(buffer) {
-  const magic = String.fromCharCode(...new Uint8Array(buffer, 0, Math.min(8, buffer.byteLength)));
-  if (magic !== MAGIC) throw new Error("These are no data of this version of thalweg; load the page again.");
-  const length = Number(new DataView(buffer).getBigUint64(8, true));
-  const index = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 16, length)));
-  const heap = new Heap(buffer, Math.ceil((16 + length) / 8) * 8);
+// Takes data of so many bytes as they come. `started` is called with the index when there is enough for the first frame.
+async function receive(length, parts, started) {
+  const heap = new Heap(length);
+  let index = null;
+  for await (const part of parts) {
+    heap.take(part);
+    if (index) continue;
+    index = heap.open();
+    if (!index) continue;
+    unfoldIndex(heap, index);
+    started?.(index);
+  }
+  if (!index || heap.filled < length) throw new Error(`The data end after ${heap.filled} of ${length} bytes; load the page again.`);
+  return index;
+}
+
+function unfoldIndex(heap, index) {
   for (const run of index.runs) {
     for (const track of run.tracks) track.lane = new Lane(heap, track.blocks);
     for (const kind of ["logs", "graphs", "dumps"]) {
@@ -209,7 +272,7 @@ function parseData(buffer) {
       }
     }
     const places = run.steps;
-    lazy(run, "steps", () => readSteps(heap, { steps: places, step_count: run.step_count }));
+    run.steps = Steps.read(heap, run.step_count, places);
     for (const memory of run.memory) lazy(memory, "film", () => readMemory(heap, memory));
     for (const counter of run.counters) {
       counter.times = heap.floats(counter.times);
@@ -218,7 +281,6 @@ function parseData(buffer) {
   }
   index.summaries = index.runs.flatMap((run) => run.summaries);
   index.summaries.forEach((summary, at) => unfold(heap, summary, at));
-  return index;
 }
 
 // The columns of what a run noted. `at` is its place among all of them, which its colour follows.

@@ -2,10 +2,18 @@
 
 const POLL = 1000;
 
-async function fetched() {
+async function fetched(started) {
   const answer = await fetch("data", { cache: "no-store" });
   if (!answer.ok) throw new Error(`The server answers: ${answer.status} ${await answer.text()}`);
-  return parseData(await answer.arrayBuffer());
+  return receive(Number(answer.headers.get("Content-Length")), streamed(answer.body.getReader()), started);
+}
+
+async function* streamed(reader) {
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    yield value;
+  }
 }
 
 // Follows recordings that grow. Reading them again takes at most a tenth of the time.
@@ -37,6 +45,8 @@ async function follow() {
 
 function status(what) {
   const [text, title] = {
+    reading: ["reading …", "Slices come; until they are there, blocks of them are drawn."],
+    cut: ["incomplete", "The data ended too early, so slices are missing. Load the page again."],
     live: ["live", "The program records; this page follows."],
     gone: ["server gone", "`thalweg view` has ended. What is shown stays."],
   }[what] ?? ["", ""];
@@ -45,31 +55,44 @@ function status(what) {
   app.status.title = title;
 }
 
-// The data that lie in the page in parts, which are not needed any more then.
-function joined(elements) {
-  const parts = elements.map((element) => {
-    const part = fromBase64(element.textContent);
-    element.remove();
-    return part;
-  });
-  const all = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
+// The data that lie in the page, in comments. The first stand before this program. The browser reads the others while a first frame is
+// drawn.
+async function* inside() {
+  yield* decoded();
+  if (document.readyState === "loading") await new Promise((read) => addEventListener("DOMContentLoaded", read));
+  yield* decoded();
+}
+
+// In turns, so that the page stays awake.
+async function* decoded() {
+  let began = performance.now();
+  for (const comment of [...document.body.childNodes].filter((node) => node.nodeType === Node.COMMENT_NODE)) {
+    yield fromBase64(comment.data);
+    comment.remove();
+    if (performance.now() - began < 50) continue;
+    await new Promise((done) => setTimeout(done));
+    began = performance.now();
   }
-  return all.buffer;
 }
 
 async function begin() {
-  const inside = [...document.querySelectorAll("script.data")];
+  const data = document.getElementById("data");
+  const started = (index) => {
+    app.start(index);
+    status("reading");
+  };
   try {
-    app.start(inside.length ? parseData(joined(inside)) : await fetched());
+    if (data) await receive(Number(data.dataset.all), inside(), started);
+    else await fetched(started);
+    status(null);
+    app.complete();
   } catch (error) {
-    clear(document.getElementById("app"), empty("Nothing can be shown", command(String(error.message ?? error)), "Is `thalweg view` still running?"));
+    // What is drawn stays.
+    if (app.index) status("cut");
+    else clear(document.getElementById("app"), empty("Nothing can be shown", command(String(error.message ?? error)), "Is `thalweg view` still running?"));
     throw error;
   }
-  if (!inside.length) follow();
+  if (!data) follow();
 }
 
 begin();

@@ -7,7 +7,11 @@ function partsBar(parts, whole) {
 }
 
 function sumParts(steps) {
-  return PARTS.map((part) => [part, steps.reduce((sum, step) => sum + step[part], 0)]);
+  return PARTS.map((part) => [part, total(steps[part])]);
+}
+
+function total(values) {
+  return values.reduce((sum, value) => sum + value, 0);
 }
 
 function partsLegend(parts, format) {
@@ -15,7 +19,7 @@ function partsLegend(parts, format) {
 }
 
 function median(values) {
-  const sorted = [...values].sort((a, b) => a - b);
+  const sorted = Float64Array.from(values).sort();
   return sorted[Math.floor(sorted.length / 2)] ?? 0;
 }
 
@@ -36,9 +40,9 @@ function overview(app, root) {
   const [first] = run.recordings;
   const cards = [];
   if (run.step_count) {
-    const times = run.steps.map((step) => step.time);
-    const longest = run.steps.reduce((a, b) => (b.time > a.time ? b : a));
-    cards.push(figureCard("A step, median", time(median(times)), `mean ${time(times.reduce((a, b) => a + b, 0) / times.length)} of ${plural(times.length, "step")}`, `longest ${time(longest.time)}, step ${longest.step}`));
+    const { time: times, step: numbers } = run.steps;
+    const longest = times.reduce((longest, value, at) => (value > times[longest] ? at : longest), 0);
+    cards.push(figureCard("A step, median", time(median(times)), `mean ${time(total(times) / times.length)} of ${plural(times.length, "step")}`, `longest ${time(times[longest])}, step ${numbers[longest]}`));
   }
   cards.push(figureCard("Whole run", time(run.end), `devices worked ${time(run.device_time)}`));
   cards.push(figureCard("Kernels and copies", count(run.kernels_run), run.kernels_run ? `mean ${time(run.device_time / run.kernels_run)}` : "none was recorded"));

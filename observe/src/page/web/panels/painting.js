@@ -98,28 +98,26 @@ Object.assign(Timeline.prototype, {
   // The steps of training as bands; in view they are numbered.
   drawSteps(context, { from, to, left, width }) {
     const y = OVERVIEW + RULER;
-    this.starts ??= Float64Array.from(this.run.steps, (step) => step.start);
-    if (this.starts.length !== this.run.steps.length) this.starts = Float64Array.from(this.run.steps, (step) => step.start);
+    const { start: starts, time: times, step: numbers } = this.run.steps;
     const scale = width / (to - from);
     context.save();
     context.beginPath();
     context.rect(left, y, width, STEPS);
     context.clip();
     let until = -Infinity;
-    for (let at = Math.max(0, seekTime(this.starts, from) - 1); at < this.starts.length; at++) {
-      const step = this.run.steps[at];
-      if (step.start > to) break;
-      const [x, end] = [left + (step.start - from) * scale, left + (step.start + step.time - from) * scale];
+    for (let at = Math.max(0, seekTime(starts, from) - 1); at < starts.length; at++) {
+      if (starts[at] > to) break;
+      const [x, end] = [left + (starts[at] - from) * scale, left + (starts[at] + times[at] - from) * scale];
       if (end < until + 1) {
         // The next step that is seen.
-        at = Math.max(at, seekTime(this.starts, from + (until + 1 - left) / scale) - 2);
+        at = Math.max(at, seekTime(starts, from + (until + 1 - left) / scale) - 2);
         continue;
       }
       context.fillStyle = ink.of(at % 2 ? "step" : "epoch");
       const begin = Math.max(x, until, left);
       context.fillRect(begin, y + 2, Math.max(1, end - begin - 0.7), STEPS - 4);
       until = end;
-      const text = end - begin > 30 ? fitted(context, end - begin > 62 ? `step ${step.step}` : String(step.step), end - begin - 6) : "";
+      const text = end - begin > 30 ? fitted(context, end - begin > 62 ? `step ${numbers[at]}` : String(numbers[at]), end - begin - 6) : "";
       context.fillStyle = ink.of("soft");
       context.textAlign = "left";
       if (text) context.fillText(text, begin + 4, y + STEPS / 2 + 0.5);

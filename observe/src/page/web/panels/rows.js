@@ -70,7 +70,12 @@ class SliceBrush {
     if (last < lane.blocks && lane.starts[last] < this.to) last += 1;
     if (last - first > EACH / 4) this.summaries(lane.coarse, Math.floor(first / BLOCK), Math.ceil(last / BLOCK), BLOCK * BLOCK);
     else if ((last - first) * BLOCK > EACH) this.summaries(lane, first, last, BLOCK);
-    else for (let at = first; at < last; at++) this.slices(lane.block(at));
+    else {
+      for (let at = first; at < last; at++) {
+        if (lane.has(at)) this.slices(lane.block(at));
+        else this.summaries(lane, at, at + 1, BLOCK);
+      }
+    }
     this.flush();
     this.context.globalAlpha = 1;
   }

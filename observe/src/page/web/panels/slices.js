@@ -36,8 +36,10 @@ function opList(ops) {
   return el("div", { class: "opslist" }, [...ops].sort((a, b) => b.percent - a.percent).map(row));
 }
 
-function stepAt(run, time) {
-  return run.steps.find((step) => time >= step.start && time < step.start + step.time);
+// The number of the step in which a moment lies.
+function stepAt({ steps }, time) {
+  const at = steps.start.findIndex((start, at) => time >= start && time < start + steps.time[at]);
+  return at < 0 ? null : steps.step[at];
 }
 
 function sliceDetail(timeline, selected) {
@@ -53,7 +55,7 @@ function sliceDetail(timeline, selected) {
   const pairs = [
     ["takes", time(took, 4)],
     ["begins", time(slice.start, 6)],
-    ["step", step && el("a", { href: "#steps" }, String(step.step))],
+    ["step", step !== null && el("a", { href: "#steps" }, String(step))],
     [label.kind === "run" ? "stream" : "shapes", label.shape],
     ["function", label.program],
     ["speed, estimated", perSecond("flops") && rate(perSecond("flops"), "FLOP/s")],

@@ -3,25 +3,23 @@
 const MARGIN = { left: 62, right: 12, top: 12, bottom: 40 };
 
 // Steps as columns of pixels: where there are more steps than columns, each column is the mean of some, with their longest as a line.
+// `first` and `last` are places among the steps.
 function stepColumns(steps, room) {
   const each = Math.max(1, Math.ceil(steps.length / Math.max(1, room / 3)));
   const columns = [];
-  for (let at = 0; at < steps.length; at += each) {
-    const some = steps.slice(at, at + each);
-    const column = { first: some[0], last: some.at(-1), number: some.length, time: 0, longest: 0 };
-    for (const part of PARTS) column[part] = 0;
-    for (const step of some) {
-      column.time += step.time / some.length;
-      column.longest = Math.max(column.longest, step.time);
-      for (const part of PARTS) column[part] += step[part] / some.length;
-    }
+  for (let first = 0; first < steps.length; first += each) {
+    const until = Math.min(steps.length, first + each);
+    const mean = (name) => total(steps[name].subarray(first, until)) / (until - first);
+    const longest = steps.time.subarray(first, until).reduce((a, b) => Math.max(a, b), 0);
+    const column = { first, last: until - 1, number: until - first, time: mean("time"), longest };
+    for (const part of PARTS) column[part] = mean(part);
     columns.push(column);
   }
   return columns;
 }
 
 // Draws them, and returns where each lies.
-function drawStepBars(context, width, height, { steps, mode, clip, small, picked }) {
+function drawStepBars(context, width, height, { steps, mode, clip, small, picked = null }) {
   const box = { left: small ? 46 : MARGIN.left, right: width - MARGIN.right, top: small ? 6 : MARGIN.top + 14, bottom: height - (small ? 24 : MARGIN.bottom) };
   const columns = stepColumns(steps, box.right - box.left);
   const most = mode === "share" ? 1 : columns.reduce((most, column) => Math.max(most, column.longest), 0) || 1;
@@ -53,15 +51,16 @@ function drawStepBars(context, width, height, { steps, mode, clip, small, picked
       context.fillStyle = mix(ink.of("faint"), ink.of("surface"), 0.45);
       context.fillRect(x + bar / 2 - 0.5, Math.max(box.top, y(column.longest)), 1, y(column.time) - Math.max(box.top, y(column.longest)));
     }
-    if (picked && picked >= column.first && picked <= column.last) {
+    if (picked !== null && picked >= column.first && picked <= column.last) {
       context.strokeStyle = ink.of("selected");
       context.lineWidth = 2;
       context.strokeRect(x - 1, box.top, bar + 2, box.bottom - box.top);
     }
   });
-  const [first, last] = [columns[0]?.first.step ?? 1, columns.at(-1)?.last.step ?? 1];
+  const numberOf = (at) => steps.step[at] ?? 1;
+  const [first, last] = [numberOf(0), numberOf(steps.length - 1)];
   const numbers = columns.length < 2 ? [first] : ticks(first, last, Math.max(2, (box.right - box.left) / 90)).values;
-  const columnOf = (step) => columns.findIndex((column) => column.first.step <= step && step <= column.last.step);
+  const columnOf = (step) => columns.findIndex((column) => numberOf(column.first) <= step && step <= numberOf(column.last));
   const labels = numbers.map((step) => [step, columnOf(step)]).filter(([, at]) => at >= 0).map(([step, at]) => [step, box.left + (at + 0.5) * pitch]);
   axisX(context, box, labels, (value) => String(value));
   axisTitle(context, mode === "share" ? "share of a step" : small ? axis.unit : `time of a step, ${axis.unit}`, small ? 4 : 14, small ? box.top + 2 : 12);
@@ -71,16 +70,17 @@ function drawStepBars(context, width, height, { steps, mode, clip, small, picked
 
 function stepsPanel(app, root) {
   const { run } = app;
-  const kept = (app.kept.steps ??= { mode: "time", clip: true });
+  const kept = (app.kept.steps ??= { mode: "time", clip: true, step: null });
   if (!run.step_count) {
     clear(root, heading("Steps"), empty("No step was recorded", "`Model::train` marks steps by itself. A loop of your own marks them so:", command('let _step = observe::range("step");')));
     return {};
   }
-  const ranks = [...new Set(run.steps.map((step) => step.rank))];
+  const ranks = [...new Set(run.steps.rank)];
   kept.rank ??= ranks[0];
-  const steps = () => (ranks.length > 1 ? run.steps.filter((step) => step.rank === kept.rank) : run.steps);
+  const shownSteps = () => (ranks.length > 1 ? run.steps.ofRank(kept.rank) : run.steps);
+  let steps = shownSteps();
   let drawn = null;
-  const chart = new Canvas((context, width, height) => (drawn = drawStepBars(context, width, height, { steps: steps(), ...kept, picked: kept.step })), {
+  const chart = new Canvas((context, width, height) => (drawn = drawStepBars(context, width, height, { steps, ...kept, picked: kept.step })), {
     "aria-label": "Time of each step, in parts",
     onpointermove: (event) => hover(event),
     onpointerleave: () => tip.hide(),
@@ -94,7 +94,8 @@ function stepsPanel(app, root) {
     const column = columnAt(event);
     if (!column) return tip.hide();
     const many = column.number > 1;
-    const title = many ? `steps ${column.first.step} to ${column.last.step}, mean of ${column.number}` : `step ${column.first.step}`;
+    const [first, last] = [column.first, column.last].map((at) => steps.step[at]);
+    const title = many ? `steps ${first} to ${last}, mean of ${column.number}` : `step ${first}`;
     const rows = PARTS.filter((part) => column[part] > 0).map((part) => [part, time(column[part]), ink.of(part)]);
     tip.show(event.clientX, event.clientY, ...tipRows(title, [...rows, ["all", time(column.time)], ...(many ? [["longest", time(column.longest)]] : [])]));
   };
@@ -107,26 +108,26 @@ function stepsPanel(app, root) {
   const detail = el("div", { class: "detail" });
   const legend = el("div", {});
   const say = () => {
-    const all = steps();
-    const parts = sumParts(all);
+    const parts = sumParts(steps);
     const whole = parts.reduce((sum, [, value]) => sum + value, 0) || 1;
-    clear(legend, partsLegend(parts, (value) => `${time(value / all.length)}  ${percent(value / whole, 0)}`));
-    const { step } = kept;
-    detail.hidden = !step;
-    if (!step) return;
-    const shown = PARTS.filter((part) => step[part] > 0).map((part) => [part, step[part]]);
-    const look = () => app.go("timeline", { goal: [step.start - step.time * 0.05, step.start + step.time * 1.05] });
+    clear(legend, partsLegend(parts, (value) => `${time(value / steps.length)}  ${percent(value / whole, 0)}`));
+    const { step: at } = kept;
+    detail.hidden = at === null;
+    if (at === null) return;
+    const [start, took] = [steps.start[at], steps.time[at]];
+    const shown = PARTS.filter((part) => steps[part][at] > 0).map((part) => [part, steps[part][at]]);
+    const look = () => app.go("timeline", { goal: [start - took * 0.05, start + took * 1.05] });
     clear(
       detail,
-      el("div", { class: "title" }, `Step ${step.step}`, el("span", { class: "chip" }, time(step.time, 4))),
-      partsBar(shown, step.time || 1),
-      facts(shown.map(([name, value]) => [name, `${time(value)}, ${percent(value / (step.time || 1))}`])),
+      el("div", { class: "title" }, `Step ${steps.step[at]}`, el("span", { class: "chip" }, time(took, 4))),
+      partsBar(shown, took || 1),
+      facts(shown.map(([name, value]) => [name, `${time(value)}, ${percent(value / (took || 1))}`])),
       el("div", { class: "links" }, el("button", { type: "button", class: "action", onclick: look }, "Show in the timeline")),
     );
   };
   const set = (name) => (value) => {
     kept[name] = value;
-    if (name === "rank") kept.step = null;
+    if (name === "rank") [kept.step, steps] = [null, shownSteps()];
     say();
     chart.paint();
   };
@@ -143,9 +144,7 @@ function stepsPanel(app, root) {
     key: (event) => {
       const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       if (!by) return false;
-      const all = steps();
-      const at = Math.max(0, Math.min(all.length - 1, (kept.step ? all.indexOf(kept.step) : by > 0 ? -1 : all.length) + by));
-      kept.step = all[at];
+      kept.step = Math.max(0, Math.min(steps.length - 1, (kept.step ?? (by > 0 ? -1 : steps.length)) + by));
       say();
       chart.paint();
       return true;

@@ -60,6 +60,14 @@ class Timeline {
     this.canvas.later();
   }
 
+  // The slices have come. What was found and described knew those before alone.
+  complete() {
+    this.partnersOf = null;
+    this.find();
+    this.describe();
+    this.canvas.later();
+  }
+
   repaint() {
     this.colors = null;
     this.canvas.later();
