@@ -161,6 +161,7 @@ fn a_sort_is_two_kernels() {
         batch: 8,
         descending: false,
         indices: true,
+        part: false,
         dtype: DType::F32,
     };
     assert_eq!(many.lowered().unwrap_err().status, Status::InvalidArgument);

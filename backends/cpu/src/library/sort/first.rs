@@ -24,7 +24,7 @@ const BLOCK: usize = 32;
 /// Elements beside those wanted that are collected first.
 const SAMPLE: usize = 64;
 /// Elements beside twice those wanted that are collected at most; not fewer than a block and the sample.
-const SPARE: usize = 256;
+const SPARE: usize = 128;
 
 versions! {
     /// Collects elements of a part of a row, a [`Part`], until all are read or there is no room for a block.
