@@ -49,7 +49,7 @@ fn softmax<const COLUMNS: usize>(cx: &Context) -> (Compute, f64) {
 fn layer_norm<const COLUMNS: usize>(cx: &Context) -> (Compute, f64) {
     let x = numbers(&[100_000, COLUMNS], cx);
     let [weight, bias] = [0, 1].map(|_| numbers(&[COLUMNS], cx));
-    let norm = move || x.layer_norm(&[COLUMNS], Some(&weight), Some(&bias), 1e-5);
+    let norm = move || x.layer_norm([COLUMNS], Some(&weight), Some(&bias), 1e-5);
     (Box::new(norm), 2e5 * COLUMNS as f64)
 }
 
