@@ -1211,8 +1211,11 @@ struct thalweg_kernel_desc {
  *
  * Dtypes: x. Attributes: 0 the number of batch axes, 1 is 1 when the greatest comes first, 2 is
  * 1 when the indices are wanted: a backend may refuse a sort without them, and then gets one
- * with them. Index space: outer `[b.., n]`, no inner axes. Parameters, all at row level and
- * strided: x, the sorted elements, their indices in x as i64 if they are wanted. */
+ * with them. 3 is 1 when the first elements of the order alone are wanted: a backend may refuse
+ * this too. Index space: outer `[b.., n]`, no inner axes. Parameters, all at row level and
+ * strided: x, the sorted elements, their indices in x as i64 if they are wanted. With attribute
+ * 3, n is how many elements are wanted, and x has stride 0 along it: the elements of its row are
+ * reached by its gather, and there are at least n. */
 #define THALWEG_LIBRARY_SORT 7u
 
 /* Code of `attention` in thalweg_library_desc.op: `out[b.., i, e] = sum over j of w[b.., i, j] *

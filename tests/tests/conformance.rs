@@ -67,7 +67,9 @@ const GROUPS: [(&str, &str); 31] = [
          library/sort.bf16.long library/sort.i64 library/sort.bool library/sort.u8.long library/sort.f32.lengths.values \
          library/sort.f32.rows.values library/sort.f32.line.* library/sort.f64.values library/sort.f64.long.values \
          library/sort.f16.long.values library/sort.bf16.values library/sort.i64.long.values library/sort.u32.long.values \
-         library/sort.i32.values library/sort.u64.values library/sort.bool.values library/sort.i8.long.values",
+         library/sort.i32.values library/sort.u64.values library/sort.bool.values library/sort.i8.long.values library/sort.f32.part \
+         library/sort.f32.rows.part library/sort.f64.long.part library/sort.f16.part.values library/sort.bf16.long.part \
+         library/sort.i64.part library/sort.u8.long.part library/sort.bool.part library/sort.i32.long.part.values",
     ),
     // Every dtype, every mask, and tiles of every width.
     (

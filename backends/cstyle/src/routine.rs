@@ -80,13 +80,14 @@ impl Routine {
     /// along their axis, attention by tiles of queries.
     ///
     /// # Errors
-    /// `Unsupported` for a scatter whose sums are wider than its elements, a sort without indices, and dtypes that the target
-    /// lacks; `InvalidArgument` when the configuration does not fit the target.
+    /// `Unsupported` for a scatter whose sums are wider than its elements, a sort without indices or of a part, and dtypes that the
+    /// target lacks; `InvalidArgument` when the configuration does not fit the target.
     pub fn library(op: &LibraryOp, config: MatmulConfig, target: &Target) -> Result<Routine> {
         config.check(target)?;
         if let LibraryOp::Sort(op) = op {
-            if !op.indices {
-                return Err(Error::unsupported("sort is written with indices; ask for them"));
+            if !op.indices || op.part {
+                let text = "sort is written for whole rows with indices; ask for them";
+                return Err(Error::unsupported(text));
             }
             return Ok(Routine {
                 kind: Kind::Sort(op.clone()),

@@ -44,7 +44,12 @@ pub(super) fn gather(axis: u8, passed: &Passed<'_>, g: &Tensor) -> Tensor {
 
 /// Each gradient to where its element was.
 pub(super) fn sort(axis: u8, descending: bool, passed: &Passed<'_>, g: &Tensor) -> Tensor {
-    let order = op(Op::ArgSort { axis, descending }, &[&passed.input(0)]);
+    let order = Op::ArgSort {
+        axis,
+        descending,
+        count: passed.ty(0).shape[usize::from(axis)],
+    };
+    let order = op(order, &[&passed.input(0)]);
     scatter_add(axis, passed.ty(0), &order, g)
 }
 

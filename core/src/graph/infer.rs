@@ -215,9 +215,16 @@ pub fn infer(op: &Op, inputs: &[Type]) -> Result<Type> {
             ordered(*axis, first)?;
             Ok(first)
         }
-        Op::ArgSort { axis, .. } => {
+        Op::ArgSort { axis, count, .. } => {
             ordered(*axis, first)?;
-            Ok(Type::new(first.shape, DType::I64))
+            let (axis, shape) = (usize::from(*axis), first.shape);
+            if *count > shape[axis] {
+                return refuse(format!(
+                    "{count} of {} elements along axis {axis} of {shape}",
+                    shape[axis]
+                ));
+            }
+            Ok(Type::new(shape.with(axis, *count), DType::I64))
         }
         Op::Control(control) => {
             control.results(inputs)?;

@@ -170,19 +170,21 @@ pub enum Op {
         /// From the last element to the first.
         reverse: bool,
     },
-    /// The elements along an axis in the order of [`Op::ArgSort`].
+    /// All elements along an axis in the order of [`Op::ArgSort`].
     Sort {
         /// Along which axis.
         axis: u8,
         /// Greatest first; NaN stays last.
         descending: bool,
     },
-    /// The i64 indices along an axis that sort it, stable, NaN last.
+    /// The i64 indices along an axis that sort it, stable, NaN last: the first of them.
     ArgSort {
         /// Along which axis.
         axis: u8,
         /// Greatest first; NaN stays last.
         descending: bool,
+        /// How many.
+        count: usize,
     },
     /// What the host does: a loop, a branch, or an effect; what it returns is taken by [`Op::Result`].
     Control(Arc<Control>),

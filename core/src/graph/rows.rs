@@ -101,7 +101,7 @@ rows! {
     "conv_grad_weight" = Op::ConvGradWeight(CONV, ty.shape), Op::ConvGradWeight(ConvAttributes { groups, stride, dilation, low, high }, _) => [groups, stride, dilation, low, high];
     "scan" = Op::Scan { op: ReduceOp::Sum, axis: 0, reverse: false }, Op::Scan { op, axis, reverse } => [op, axis, reverse];
     "sort" = Op::Sort { axis: 0, descending: false }, Op::Sort { axis, descending } => [axis, descending];
-    "argsort" = Op::ArgSort { axis: 0, descending: false }, Op::ArgSort { axis, descending } => [axis, descending];
+    "argsort" = Op::ArgSort { axis: 0, descending: false, count: 0 }, Op::ArgSort { axis, descending, count } => [axis, descending, count];
     "result" = Op::Result { index: 0, ty }, Op::Result { index, .. } => [index];
     named op.name(), ScalarOp::from_name(name).map(Op::Map), Op::Map(op) => [];
     named reduction(*op), reduce(name), Op::Reduce { op, axes } => [axes];

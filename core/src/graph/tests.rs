@@ -235,6 +235,7 @@ fn all_ops() -> Graph {
         Op::ArgSort {
             axis: 0,
             descending: true,
+            count: 1,
         },
         &[x],
     );

@@ -300,23 +300,17 @@ fn call_on(graph: &Graph, id: NodeId, operands: &[Operand]) -> (LibraryOp, Launc
                 },
             )
         }
-        Op::Sort { axis, descending } | Op::ArgSort { axis, descending } => {
-            let x = &operands[0];
-            let order = last(usize::from(*axis), node.ty.shape.len());
-            let space: Vec<usize> = order.iter().map(|&at| node.ty.shape[at]).collect();
-            (
-                LibraryOp::Sort(Sort {
-                    batch: order.len() as u32 - 1,
-                    descending: *descending,
-                    indices: matches!(node.op, Op::ArgSort { .. }),
-                    dtype: x.dtype,
-                }),
-                Launch {
-                    extents: extents(&space),
-                    arguments: vec![x.argument(order.iter().map(|&at| x.stride(at)).collect())],
-                    scalars: Vec::new(),
-                },
-            )
+        Op::Sort { axis, descending } | Op::ArgSort { axis, descending, .. } => {
+            let (x, axis) = (&operands[0], usize::from(*axis));
+            let sort = Sort {
+                batch: node.ty.shape.len() as u32 - 1,
+                descending: *descending,
+                indices: matches!(node.op, Op::ArgSort { .. }),
+                part: node.ty.shape[axis] < x.layout.shape[axis],
+                dtype: x.dtype,
+            };
+            let launch = super::sort::launch(&sort, x, axis, node.ty.shape);
+            (LibraryOp::Sort(sort), launch)
         }
         other => unreachable!("{} is no library op", other.name()),
     }

@@ -163,8 +163,8 @@ fn work(graph: &Graph, node: &Node) -> Work {
         Op::Reduce { .. } => arithmetic(of_operand(), 1),
         Op::Scan { .. } => arithmetic(elements, 1),
         Op::Sort { axis, .. } | Op::ArgSort { axis, .. } => {
-            let along = extent(0, usize::from(*axis)).max(2);
-            moved(elements.saturating_mul(u64::from(along.ilog2()) * 4))
+            let wanted = (node.ty.shape[usize::from(*axis)] as u64).max(2);
+            moved(of_operand().saturating_mul(u64::from(wanted.ilog2()) * 4))
         }
         Op::Matmul { .. } => products(elements.saturating_mul(extent(0, operand(0).len() - 1))),
         Op::Attention { .. } => {

@@ -389,10 +389,20 @@ fn scatters_scans_and_sorts_along_every_axis() {
             }
         }
         for descending in [false, true] {
-            let y = w.op(Op::ArgSort { axis, descending }, &[index]);
-            w.0.output(y);
-            let y = w.op(Op::ArgSort { axis, descending }, &[base]);
-            w.0.output(y);
+            for (x, count) in [
+                (index, updates[usize::from(axis)]),
+                (base, extents[usize::from(axis)]),
+                (base, 2),
+                (base, 0),
+            ] {
+                let order = Op::ArgSort {
+                    axis,
+                    descending,
+                    count,
+                };
+                let y = w.op(order, &[x]);
+                w.0.output(y);
+            }
             let y = w.op(Op::Sort { axis, descending }, &[base]);
             w.0.output(y);
         }

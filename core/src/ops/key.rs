@@ -310,6 +310,7 @@ impl Key {
             Op::ArgSort {
                 axis: 0,
                 descending: false,
+                count,
             },
             &[&bits],
             tag,

@@ -2,7 +2,6 @@
 
 use super::axes::axis_in;
 use super::promotion::cast;
-use super::slice::narrowed;
 use crate::composite::composite;
 use crate::graph::Op;
 use crate::hal::DType;
@@ -24,11 +23,13 @@ fn along(
         .unwrap_or_else(|refusal| Tensor::refused(tag, refusal, &[x]))
 }
 
-fn argsort(x: &Tensor, axis: usize, descending: bool, tag: OpTag) -> Tensor {
+/// The indices of the first `count` elements of the order.
+fn argsort(x: &Tensor, axis: usize, descending: bool, count: usize, tag: OpTag) -> Tensor {
     apply(
         Op::ArgSort {
             axis: axis as u8,
             descending,
+            count,
         },
         &[x],
         tag,
@@ -64,8 +65,8 @@ impl Tensor {
     #[track_caller]
     pub fn argsort(&self, axis: i32, descending: bool) -> Tensor {
         let tag = OpTag::new("argsort");
-        along(self, axis, tag, |axis, _| {
-            Ok(argsort(self, axis, descending, tag))
+        along(self, axis, tag, |axis, shape| {
+            Ok(argsort(self, axis, descending, shape[axis], tag))
         })
     }
 
@@ -99,8 +100,8 @@ impl Tensor {
     #[track_caller]
     pub fn sort_with_indices(&self, axis: i32, descending: bool) -> (Tensor, Tensor) {
         let tag = OpTag::new("sort_with_indices");
-        let order = along(self, axis, tag, |axis, _| {
-            Ok(argsort(self, axis, descending, tag))
+        let order = along(self, axis, tag, |axis, shape| {
+            Ok(argsort(self, axis, descending, shape[axis], tag))
         });
         let sorted = along(self, axis, tag, |axis, _| Ok(picked(self, axis, &order, tag)));
         (sorted, order)
@@ -128,7 +129,7 @@ impl Tensor {
             extent if k > extent => Err(Refusal::new(format!(
                 "{k} of {extent} elements along axis {axis} of {shape}"
             ))),
-            _ => Ok(narrowed(&argsort(self, axis, greatest, tag), axis, 0, k, tag)),
+            _ => Ok(argsort(self, axis, greatest, k, tag)),
         });
         let values = along(self, axis, tag, |axis, _| Ok(picked(self, axis, &order, tag)));
         (values, order)

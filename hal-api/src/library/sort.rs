@@ -14,6 +14,9 @@ pub(super) const NAME: &str = "sort";
 /// Index space: outer `[b.., n]` with `batch` batch axes, no inner one. Parameters, all at row level and strided: 0 x, 1 the
 /// sorted elements, 2 their indices in x (i64) if they are wanted. The order is stable; `-0` and `+0` are equal, and NaN comes last
 /// in either direction. The elements are the same bits with and without indices.
+///
+/// With `part`, n is how many elements of the order are wanted, and x has stride 0 along it: the elements of a row are reached by its
+/// gather. A row with fewer than n elements leaves what lies behind them as it was.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Sort {
     /// Batch axes, `0..=MAX_RANK - 1`.
@@ -22,12 +25,15 @@ pub struct Sort {
     pub descending: bool,
     /// Whether the indices are wanted. A device may have the op with them alone.
     pub indices: bool,
+    /// Whether the first elements of the order alone are wanted. A device may have the op for whole rows alone.
+    pub part: bool,
     /// Dtype of the elements.
     pub dtype: DType,
 }
 
 impl Sort {
-    /// The same in two kernels of the IR, for backends that have no sort. Both have outer `[b.., n]` and inner `[n]`.
+    /// The same in two kernels of the IR, for backends that have no sort. Both have inner `[n]`, and outer `[b.., n]`; the second one
+    /// of a part has outer `[b.., k]`, of which k elements are wanted.
     ///
     /// 1. The rank of each element: parameters x (element level, strided with stride 0 along the outer n), x again (row
     ///    level, strided), the ranks (i64, row level, strided).
@@ -119,7 +125,12 @@ impl Sort {
             direct: true,
             gathers: false,
         };
-        let mut slots = vec![slot(self.dtype, Role::In), slot(self.dtype, Role::Out)];
+        let x = Slot {
+            direct: !self.part,
+            gathers: self.part,
+            ..slot(self.dtype, Role::In)
+        };
+        let mut slots = vec![x, slot(self.dtype, Role::Out)];
         if self.indices {
             slots.push(slot(DType::I64, Role::Out));
         }
@@ -140,17 +151,19 @@ impl Sort {
                 self.batch.into(),
                 i64::from(self.descending),
                 i64::from(self.indices),
+                i64::from(self.part),
             ],
             epilogue,
         )
     }
 
     pub(super) fn decode(desc: &LibraryDesc, name: &str) -> Result<Sort> {
-        let fields = desc.fields::<1>(name, 3)?;
+        let fields = desc.fields::<1>(name, 4)?;
         Ok(Sort {
             batch: count(name, "batch axes", fields.attributes[0])?,
             descending: flag(name, "descending", fields.attributes[1])?,
             indices: flag(name, "indices", fields.attributes[2])?,
+            part: flag(name, "part", fields.attributes[3])?,
             dtype: fields.dtypes[0],
         })
     }

@@ -44,12 +44,14 @@ fn ops() -> Vec<LibraryOp> {
             batch: 7,
             descending: true,
             indices: true,
+            part: true,
             dtype: DType::F16,
         }),
         LibraryOp::Sort(Sort {
             batch: 0,
             descending: false,
             indices: false,
+            part: false,
             dtype: DType::F64,
         }),
     ];
@@ -143,6 +145,7 @@ fn a_sort_is_two_kernels() {
             batch: 1,
             descending: dtype == DType::Bool,
             indices: dtype.size() < 4,
+            part: dtype.is_float(),
             dtype,
         };
         if dtype.is_storage() {
@@ -158,6 +161,7 @@ fn a_sort_is_two_kernels() {
         batch: 8,
         descending: false,
         indices: true,
+        part: false,
         dtype: DType::F32,
     };
     assert_eq!(many.lowered().unwrap_err().status, Status::InvalidArgument);

@@ -96,7 +96,7 @@ impl LibraryKernel {
             }
             LibraryKernel::Scatter(kernel) => kernel.cost(extents),
             LibraryKernel::Scan(kernel) => kernel.cost(extents),
-            LibraryKernel::Sort(_) => SortKernel::cost(extents),
+            LibraryKernel::Sort(kernel) => kernel.cost(extents),
             LibraryKernel::Attention(kernel) => kernel.products(extents).saturating_mul(2) / FLOPS_PER_NS,
         }
     }

@@ -15,6 +15,7 @@ fn sorts() {
         batch: 1,
         descending: true,
         indices: true,
+        part: false,
         dtype: DType::F16,
     };
     let form = parameters(&op);
@@ -39,6 +40,7 @@ fn sort(dtype: DType, descending: bool, extents: &[u64]) -> thalweg_hal::Result<
         batch: extents.len() as u32 - 1,
         descending,
         indices: true,
+        part: false,
         dtype,
     };
     let form = parameters(&op);

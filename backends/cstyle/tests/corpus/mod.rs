@@ -138,6 +138,7 @@ fn sorts(dtype: DType, descending: bool, target: &Target) -> Result<Vec<Source>>
         batch: 2,
         descending,
         indices: true,
+        part: false,
         dtype,
     };
     let form = parameters(&op);

@@ -221,7 +221,7 @@ fn element(graph: &Graph, node: &Node, index: &[usize], values: &[Vec<f64>], inp
             reduce(*op, graph.dtype(node.inputs[0]), &values)
         }
         Op::Rand => panic!("random words are tested on the devices"),
-        Op::Sort { axis, descending } | Op::ArgSort { axis, descending } => {
+        Op::Sort { axis, descending } | Op::ArgSort { axis, descending, .. } => {
             let axis = usize::from(*axis);
             let mut from = index.to_vec();
             let values: Vec<f64> = (0..operand_shape(0)[axis])

@@ -59,8 +59,54 @@ const ROWS: [&[u64]; 14] = [
     &[3, 4097],
 ];
 
-/// With and without indices.
-const FORMS: [(&str, Sorter); 2] = [("", Device::sort_by_op), (".values", Device::sort_values)];
+/// What is asked for, and who does it.
+#[derive(Clone, Copy)]
+struct Form {
+    suffix: &'static str,
+    indices: bool,
+    /// The first elements alone.
+    part: bool,
+    run: Sorter,
+}
+
+const WHOLE: Form = Form {
+    suffix: "",
+    indices: true,
+    part: false,
+    run: Device::sort_by_op,
+};
+const VALUES: Form = Form {
+    suffix: ".values",
+    indices: false,
+    ..WHOLE
+};
+const PART: Form = Form {
+    suffix: ".part",
+    part: true,
+    ..WHOLE
+};
+const FORMS: [Form; 4] = [
+    WHOLE,
+    VALUES,
+    PART,
+    Form {
+        suffix: ".part.values",
+        indices: false,
+        ..PART
+    },
+];
+const LOWERED: [Form; 2] = [
+    Form {
+        suffix: ".lowered",
+        run: Device::sort_by_kernels,
+        ..WHOLE
+    },
+    Form {
+        suffix: ".lowered.part",
+        run: Device::sort_by_kernels,
+        ..PART
+    },
+];
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -70,38 +116,39 @@ pub(super) fn cases() -> Vec<Case> {
         }));
     };
     for dtype in DType::ALL.into_iter().filter(|dtype| !dtype.is_storage()) {
-        for (suffix, sorter) in FORMS {
+        for form in FORMS {
+            let suffix = form.suffix;
             let run =
-                move |device: &Device| (0..12).try_for_each(|seed| sort(device, dtype, seed, 400, sorter));
+                move |device: &Device| (0..12).try_for_each(|seed| sort(device, dtype, seed, 400, form));
             add(format!("sort.{dtype}{suffix}"), dtype, Box::new(run));
             let run = move |device: &Device| {
                 [2600, 9001]
                     .into_iter()
-                    .try_for_each(|n| rows(device, dtype, &[3, n], sorter))
+                    .try_for_each(|n| rows(device, dtype, &[3, n], form))
             };
             add(format!("sort.{dtype}.long{suffix}"), dtype, Box::new(run));
         }
     }
     for dtype in [DType::F32, DType::I8] {
-        let run = move |device: &Device| {
-            (0..12).try_for_each(|seed| sort(device, dtype, seed, 25, Device::sort_by_kernels))
-        };
-        add(format!("sort.{dtype}.lowered"), dtype, Box::new(run));
+        for form in LOWERED {
+            let run = move |device: &Device| (0..12).try_for_each(|seed| sort(device, dtype, seed, 25, form));
+            add(format!("sort.{dtype}{}", form.suffix), dtype, Box::new(run));
+        }
     }
-    for (suffix, sorter) in FORMS {
+    for form in FORMS {
+        let suffix = form.suffix;
         for (name, kind) in LINES {
-            let run = move |device: &Device| line(device, kind, sorter);
+            let run = move |device: &Device| line(device, kind, form);
             add(format!("sort.f32.line.{name}{suffix}"), DType::F32, Box::new(run));
         }
         let run = move |device: &Device| {
             ROWS.into_iter()
-                .try_for_each(|extents| rows(device, DType::F32, extents, sorter))
+                .try_for_each(|extents| rows(device, DType::F32, extents, form))
         };
         add(format!("sort.f32.rows{suffix}"), DType::F32, Box::new(run));
     }
     // Every number of vectors that registers hold, and what is left of a vector.
-    let run =
-        |device: &Device| (0..300).try_for_each(|n| rows(device, DType::F32, &[2, n], Device::sort_values));
+    let run = |device: &Device| (0..300).try_for_each(|n| rows(device, DType::F32, &[2, n], VALUES));
     add("sort.f32.lengths.values".into(), DType::F32, Box::new(run));
     cases
 }
@@ -119,32 +166,28 @@ impl Device {
         let room = |dtype: DType, place: &Place| {
             Argument::room(dtype, place.len as usize).strided(dtype, place.first, &place.strides)
         };
-        let mut arguments = vec![
-            Argument::of(op.dtype, held).strided(op.dtype, x.first, &x.strides),
-            room(op.dtype, values),
-        ];
+        let given = Argument::of(op.dtype, held);
+        let axis = op.batch as usize;
+        let given = if op.part {
+            let over = [&x.strides[..axis], &[0]].concat();
+            (given.strided(op.dtype, x.first, &over)).gathered(x.strides[axis], x.extents[axis])
+        } else {
+            given.strided(op.dtype, x.first, &x.strides)
+        };
+        let mut arguments = vec![given, room(op.dtype, values)];
         if op.indices {
             form.param(DType::I64, Role::Out, Level::Row, Access::Strided);
             arguments.push(room(DType::I64, indices));
         }
         let job = Job {
             kernel: form,
-            extents: x.extents.clone(),
+            extents: values.extents.clone(),
             arguments,
             scalars: Vec::new(),
         };
         let kernel = self.compile_library(&LibraryOp::Sort(op.clone()))?;
         let mut found = job.run_compiled(self, kernel)?;
         Ok((found.remove(1), op.indices.then(|| found.remove(1))))
-    }
-
-    /// The op without indices.
-    fn sort_values(&self, op: &Sort, places: [&Place; 3], held: &[u64]) -> Result<Sorted, Stop> {
-        let alone = Sort {
-            indices: false,
-            ..op.clone()
-        };
-        self.sort_by_op(&alone, places, held)
     }
 
     /// The two kernels that it is lowered to.
@@ -161,32 +204,24 @@ impl Device {
         let extents = [&x.extents[..], &[n]].concat();
         let first = Job {
             kernel: rank,
-            extents: extents.clone(),
+            extents,
             arguments: vec![
                 Argument::of(op.dtype, held).strided(op.dtype, x.first, &[over(x, 0), vec![along]].concat()),
                 Argument::of(op.dtype, held).strided(op.dtype, x.first, &x.strides),
-                Argument::room(DType::I64, indices.len as usize).strided(
-                    DType::I64,
-                    indices.first,
-                    &indices.strides,
-                ),
+                Argument::room(DType::I64, x.len as usize).strided(DType::I64, x.first, &x.strides),
             ],
             scalars: Vec::new(),
         };
         let ranks = first.run(self)?.remove(2);
         let second = Job {
             kernel: permute,
-            extents,
+            extents: [&values.extents[..], &[n]].concat(),
             arguments: vec![
                 Argument {
                     bytes: ranks,
                     ..Argument::default()
                 }
-                .strided(
-                    DType::I64,
-                    indices.first,
-                    &[over(indices, 0), vec![indices.strides[axis]]].concat(),
-                ),
+                .strided(DType::I64, x.first, &[over(x, 0), vec![along]].concat()),
                 Argument::of(op.dtype, held)
                     .strided(op.dtype, x.first, &over(x, 0))
                     .gathered(along, n),
@@ -222,19 +257,19 @@ fn held(dtype: DType, count: u64, random: &mut Random) -> Vec<u64> {
         .collect()
 }
 
-fn sort(device: &Device, dtype: DType, seed: u64, long: u64, sorter: Sorter) -> Check {
+fn sort(device: &Device, dtype: DType, seed: u64, long: u64, form: Form) -> Check {
     let mut random = Random::new(seed);
     let mut extents: Vec<u64> = (0..random.below(3)).map(|_| random.below(5)).collect();
     extents.push(random.below(long));
     let descending = random.below(2) == 0;
-    scattered(device, (dtype, descending), &extents, &mut random, sorter)
+    scattered(device, (dtype, descending), &extents, &mut random, form)
 }
 
 /// Rows in both directions, lying in memory in any way.
-fn rows(device: &Device, dtype: DType, extents: &[u64], sorter: Sorter) -> Check {
+fn rows(device: &Device, dtype: DType, extents: &[u64], form: Form) -> Check {
     for (seed, descending) in [(1, false), (2, true)] {
         let mut random = Random::new(seed);
-        scattered(device, (dtype, descending), extents, &mut random, sorter)?;
+        scattered(device, (dtype, descending), extents, &mut random, form)?;
     }
     Ok(())
 }
@@ -244,22 +279,37 @@ fn scattered(
     (dtype, descending): (DType, bool),
     extents: &[u64],
     random: &mut Random,
-    sorter: Sorter,
+    form: Form,
 ) -> Check {
-    let mut place = || Place::random(extents, |_| true, random);
-    let places = [place(), place(), place()];
+    let mut found = extents.to_vec();
+    if let Some(n) = found.last_mut()
+        && form.part
+    {
+        // Few, or any number of them.
+        *n = match random.below(2) {
+            0 => *n / 9,
+            _ => random.below(*n + 1),
+        };
+    }
+    let mut place = |extents: &[u64]| Place::random(extents, |_| true, random);
+    let places = [place(extents), place(&found), place(&found)];
     let held = held(dtype, places[0].len, random);
-    check(device, (dtype, descending), places.each_ref(), &held, sorter)
+    check(device, (dtype, descending), places.each_ref(), &held, form)
 }
 
-fn line(device: &Device, kind: Line, sorter: Sorter) -> Check {
+fn line(device: &Device, kind: Line, form: Form) -> Check {
     let mut random = Random::new(5);
     let dtype = DType::F32;
-    let place = Place {
-        extents: vec![LINE],
+    let place = |count: u64| Place {
+        extents: vec![count],
         strides: vec![1],
         first: 0,
-        len: LINE,
+        len: count,
+    };
+    let counts: &[u64] = if form.part {
+        &[1, 10, 1000, 12_000, 50_000, LINE]
+    } else {
+        &[LINE]
     };
     let special = [
         0.0,
@@ -282,9 +332,11 @@ fn line(device: &Device, kind: Line, sorter: Sorter) -> Check {
             Line::Special => random.pick(&special).to_bits().into(),
         })
         .collect();
-    [false, true]
-        .into_iter()
-        .try_for_each(|descending| check(device, (dtype, descending), [&place; 3], &held, sorter))
+    for (&count, descending) in counts.iter().flat_map(|count| [(count, false), (count, true)]) {
+        let (x, to) = (place(LINE), place(count));
+        check(device, (dtype, descending), [&x, &to, &to], &held, form)?;
+    }
+    Ok(())
 }
 
 /// Sorts, and compares with a stable sort of the host.
@@ -293,16 +345,17 @@ fn check(
     (dtype, descending): (DType, bool),
     places: [&Place; 3],
     held: &[u64],
-    sorter: Sorter,
+    form: Form,
 ) -> Check {
     let extents = &places[0].extents;
     let op = Sort {
         batch: extents.len() as u32 - 1,
         descending,
-        indices: true,
+        indices: form.indices,
+        part: form.part,
         dtype,
     };
-    let (found, indices) = sorter(device, &op, places, held)?;
+    let (found, indices) = (form.run)(device, &op, places, held)?;
     let found = from_bytes(dtype, &found);
     let indices = indices.map(|indices| from_bytes(DType::I64, &indices));
     let order = |a: u64, b: u64| -> Ordering {
@@ -318,6 +371,7 @@ fn check(
         }
     };
     let (batch, n) = (&extents[..extents.len() - 1], extents[extents.len() - 1]);
+    let wanted = places[1].extents[batch.len()];
     let mut wrong = None;
     each(batch, |batch| {
         let first = [batch, &[0]].concat();
@@ -327,17 +381,17 @@ fn check(
         };
         let mut sorted: Vec<u64> = (0..n).collect();
         sorted.sort_by(|&a, &b| order(held[at(0, a)], held[at(0, b)]));
-        for (i, &from) in (0..n).zip(&sorted) {
+        for (i, &from) in (0..wanted).zip(&sorted) {
             let (value, index) = (
                 found[at(1, i)],
                 indices.as_ref().map_or(from, |all| all[at(2, i)]),
             );
-            let wanted = held[at(0, from)];
-            if (value, index) != (wanted, from) && wrong.is_none() {
+            let expected = held[at(0, from)];
+            if (value, index) != (expected, from) && wrong.is_none() {
                 wrong = Some(format!(
                     "{batch:?}, {i}: {} from {index}, expected {} from {from}",
                     show(dtype, value),
-                    show(dtype, wanted)
+                    show(dtype, expected)
                 ));
             }
         }

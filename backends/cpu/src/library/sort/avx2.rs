@@ -97,27 +97,16 @@ impl Vector for I32x8 {
     }
 
     #[inline(always)]
-    unsafe fn reversed(self) -> Self {
+    unsafe fn exchange<const MIRROR: bool, const DISTANCE: usize>(self, other: Self) -> Self {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe {
-            Self(_mm256_permutevar8x32_epi32(
-                self.0,
-                _mm256_set_epi32(0, 1, 2, 3, 4, 5, 6, 7),
-            ))
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn exchange<const MIRROR: bool, const DISTANCE: usize>(self) -> Self {
-        // SAFETY: the caller vouches for the processor and for what is read and written.
-        unsafe {
-            let v = self.0;
+            let w = other.0;
             let other = Self(match (MIRROR, DISTANCE) {
-                (false, 1) => _mm256_shuffle_epi32::<0b10_11_00_01>(v),
-                (false, 2) => _mm256_shuffle_epi32::<0b01_00_11_10>(v),
-                (false, _) => _mm256_permute4x64_epi64::<0b01_00_11_10>(v),
-                (true, 2) => _mm256_shuffle_epi32::<0b00_01_10_11>(v),
-                (true, _) => self.reversed().0,
+                (_, 1) => _mm256_shuffle_epi32::<0b10_11_00_01>(w),
+                (false, 2) => _mm256_shuffle_epi32::<0b01_00_11_10>(w),
+                (false, _) => _mm256_permute4x64_epi64::<0b01_00_11_10>(w),
+                (true, 2) => _mm256_shuffle_epi32::<0b00_01_10_11>(w),
+                (true, _) => _mm256_permutevar8x32_epi32(w, _mm256_set_epi32(0, 1, 2, 3, 4, 5, 6, 7)),
             });
             let (less, more) = (self.min(other).0, self.max(other).0);
             Self(match DISTANCE {
@@ -125,6 +114,19 @@ impl Vector for I32x8 {
                 2 => _mm256_blend_epi32::<0b1100_1100>(less, more),
                 _ => _mm256_blend_epi32::<0b1111_0000>(less, more),
             })
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn interleaved(self, other: Self) -> [Self; 2] {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe {
+            let low = _mm256_unpacklo_epi32(self.0, other.0);
+            let high = _mm256_unpackhi_epi32(self.0, other.0);
+            [
+                Self(_mm256_permute2x128_si256::<0x20>(low, high)),
+                Self(_mm256_permute2x128_si256::<0x31>(low, high)),
+            ]
         }
     }
 
@@ -205,26 +207,33 @@ impl Vector for I64x4 {
     }
 
     #[inline(always)]
-    unsafe fn reversed(self) -> Self {
-        // SAFETY: the caller vouches for the processor and for what is read and written.
-        unsafe { Self(_mm256_permute4x64_epi64::<0b00_01_10_11>(self.0)) }
-    }
-
-    #[inline(always)]
-    unsafe fn exchange<const MIRROR: bool, const DISTANCE: usize>(self) -> Self {
+    unsafe fn exchange<const MIRROR: bool, const DISTANCE: usize>(self, other: Self) -> Self {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe {
-            let v = self.0;
+            let w = other.0;
             let other = Self(match (MIRROR, DISTANCE) {
-                (false, 1) => _mm256_shuffle_epi32::<0b01_00_11_10>(v),
-                (false, _) => _mm256_permute4x64_epi64::<0b01_00_11_10>(v),
-                (true, _) => self.reversed().0,
+                (_, 1) => _mm256_shuffle_epi32::<0b01_00_11_10>(w),
+                (false, _) => _mm256_permute4x64_epi64::<0b01_00_11_10>(w),
+                (true, _) => _mm256_permute4x64_epi64::<0b00_01_10_11>(w),
             });
             let (less, more) = (self.min(other).0, self.max(other).0);
             Self(match DISTANCE {
                 1 => _mm256_blend_epi32::<0b1100_1100>(less, more),
                 _ => _mm256_blend_epi32::<0b1111_0000>(less, more),
             })
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn interleaved(self, other: Self) -> [Self; 2] {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe {
+            let low = _mm256_unpacklo_epi64(self.0, other.0);
+            let high = _mm256_unpackhi_epi64(self.0, other.0);
+            [
+                Self(_mm256_permute2x128_si256::<0x20>(low, high)),
+                Self(_mm256_permute2x128_si256::<0x31>(low, high)),
+            ]
         }
     }
 

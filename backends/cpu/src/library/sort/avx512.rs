@@ -68,32 +68,24 @@ impl Vector for I32x16 {
     }
 
     #[inline(always)]
-    unsafe fn reversed(self) -> Self {
+    unsafe fn exchange<const MIRROR: bool, const DISTANCE: usize>(self, other: Self) -> Self {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe {
-            Self(_mm512_permutexvar_epi32(
-                _mm512_set_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
-                self.0,
-            ))
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn exchange<const MIRROR: bool, const DISTANCE: usize>(self) -> Self {
-        // SAFETY: the caller vouches for the processor and for what is read and written.
-        unsafe {
-            let v = self.0;
+            let (v, w) = (self.0, other.0);
             let other = match (MIRROR, DISTANCE) {
-                (false, 1) => _mm512_shuffle_epi32::<0b10_11_00_01>(v),
-                (false, 2) => _mm512_shuffle_epi32::<0b01_00_11_10>(v),
-                (false, 4) => _mm512_shuffle_i64x2::<0b10_11_00_01>(v, v),
-                (false, _) => _mm512_shuffle_i64x2::<0b01_00_11_10>(v, v),
-                (true, 2) => _mm512_shuffle_epi32::<0b00_01_10_11>(v),
+                (_, 1) => _mm512_shuffle_epi32::<0b10_11_00_01>(w),
+                (false, 2) => _mm512_shuffle_epi32::<0b01_00_11_10>(w),
+                (false, 4) => _mm512_shuffle_i64x2::<0b10_11_00_01>(w, w),
+                (false, _) => _mm512_shuffle_i64x2::<0b01_00_11_10>(w, w),
+                (true, 2) => _mm512_shuffle_epi32::<0b00_01_10_11>(w),
                 (true, 4) => _mm512_permutexvar_epi32(
                     _mm512_set_epi32(8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7),
-                    v,
+                    w,
                 ),
-                (true, _) => self.reversed().0,
+                (true, _) => _mm512_permutexvar_epi32(
+                    _mm512_set_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                    w,
+                ),
             };
             Self(_mm512_mask_max_epi32(
                 _mm512_min_epi32(v, other),
@@ -101,6 +93,16 @@ impl Vector for I32x16 {
                 v,
                 other,
             ))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn interleaved(self, other: Self) -> [Self; 2] {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe {
+            let low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+            let high = _mm512_set_epi32(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8);
+            [low, high].map(|lanes| Self(_mm512_permutex2var_epi32(self.0, lanes, other.0)))
         }
     }
 
@@ -186,27 +188,16 @@ impl Vector for I64x8 {
     }
 
     #[inline(always)]
-    unsafe fn reversed(self) -> Self {
+    unsafe fn exchange<const MIRROR: bool, const DISTANCE: usize>(self, other: Self) -> Self {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe {
-            Self(_mm512_permutexvar_epi64(
-                _mm512_set_epi64(0, 1, 2, 3, 4, 5, 6, 7),
-                self.0,
-            ))
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn exchange<const MIRROR: bool, const DISTANCE: usize>(self) -> Self {
-        // SAFETY: the caller vouches for the processor and for what is read and written.
-        unsafe {
-            let v = self.0;
+            let (v, w) = (self.0, other.0);
             let other = match (MIRROR, DISTANCE) {
-                (false, 1) => _mm512_shuffle_epi32::<0b01_00_11_10>(v),
-                (false, 2) => _mm512_permutex_epi64::<0b01_00_11_10>(v),
-                (false, _) => _mm512_shuffle_i64x2::<0b01_00_11_10>(v, v),
-                (true, 2) => _mm512_permutex_epi64::<0b00_01_10_11>(v),
-                (true, _) => self.reversed().0,
+                (_, 1) => _mm512_shuffle_epi32::<0b01_00_11_10>(w),
+                (false, 2) => _mm512_permutex_epi64::<0b01_00_11_10>(w),
+                (false, _) => _mm512_shuffle_i64x2::<0b01_00_11_10>(w, w),
+                (true, 2) => _mm512_permutex_epi64::<0b00_01_10_11>(w),
+                (true, _) => _mm512_permutexvar_epi64(_mm512_set_epi64(0, 1, 2, 3, 4, 5, 6, 7), w),
             };
             Self(_mm512_mask_max_epi64(
                 _mm512_min_epi64(v, other),
@@ -214,6 +205,16 @@ impl Vector for I64x8 {
                 v,
                 other,
             ))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn interleaved(self, other: Self) -> [Self; 2] {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe {
+            let low = _mm512_set_epi64(11, 3, 10, 2, 9, 1, 8, 0);
+            let high = _mm512_set_epi64(15, 7, 14, 6, 13, 5, 12, 4);
+            [low, high].map(|lanes| Self(_mm512_permutex2var_epi64(self.0, lanes, other.0)))
         }
     }
 

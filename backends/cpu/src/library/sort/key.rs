@@ -8,6 +8,11 @@ pub(super) trait Digits: Copy + Ord + Send + Sync + 'static {
     const BITS: u32;
     /// A key of vectors in the same order, whose greatest value is that of the greatest number or none.
     type Wide: Quick;
+    /// The greatest one.
+    const LAST: Self;
+    /// The lower 32 bits, which are all of a number that has no more.
+    fn low(self) -> u32;
+    fn of_low(low: u32) -> Self;
     fn wide(self) -> Self::Wide;
     fn of_wide(key: Self::Wide) -> Self;
     /// The digit of `bits` bits from `shift` on.
@@ -19,6 +24,15 @@ macro_rules! keys {
         impl Digits for $t {
             const BITS: u32 = <$t>::BITS;
             type Wide = $wide;
+            const LAST: $t = <$t>::MAX;
+            #[inline(always)]
+            fn low(self) -> u32 {
+                self as u32
+            }
+            #[inline(always)]
+            fn of_low(low: u32) -> $t {
+                low as $t
+            }
             #[inline(always)]
             fn wide(self) -> $wide {
                 (self ^ $flip) as $wide

@@ -1,11 +1,12 @@
 //! Elements with their indices: a stable radix sort of keys that keep the order.
 
 use super::key::{Digits, Sortable};
-use super::{PIECE, place};
+use super::{PIECE, Source, place};
 use crate::exec::Args;
 use crate::library::gemm::{Scratch, piece};
 use crate::parallel::Parallel;
 use std::ops::Range;
+use thalweg_hal::library::Sort;
 
 /// Rows up to this long are sorted by comparing.
 const SHORT: usize = 96;
@@ -16,6 +17,7 @@ const LONG: usize = 1 << 13;
 
 /// Numbers the elements of a row.
 pub(super) trait Number: Copy + Ord + Send + Sync + 'static {
+    const BITS: u32;
     fn new(index: usize) -> Self;
     fn index(self) -> usize;
 }
@@ -23,6 +25,7 @@ pub(super) trait Number: Copy + Ord + Send + Sync + 'static {
 macro_rules! numbers {
     ($($t:ty)*) => {$(
         impl Number for $t {
+            const BITS: u32 = <$t>::BITS;
             #[inline(always)]
             fn new(index: usize) -> $t {
                 index as $t
@@ -38,16 +41,15 @@ numbers!(u32 u64);
 
 /// An element in scratch memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry<K, N> {
-    key: K,
-    number: N,
+pub(super) struct Entry<K, N> {
+    pub(super) key: K,
+    pub(super) number: N,
 }
 
 /// One row: its operands with the steps between their elements, and scratch memory. Pieces of it are disjoint.
 struct Row<T: Sortable, N> {
-    x: (*const T, isize),
-    values: (*mut T, isize),
-    indices: (*mut i64, isize),
+    x: Source<T>,
+    results: Results<T>,
     copy: *mut T,
     entries: [*mut Entry<T::Key, N>; 2],
     descending: bool,
@@ -62,7 +64,7 @@ impl<T: Sortable, N: Number> Row<T, N> {
         for i in places {
             // SAFETY: the places are the row's.
             unsafe {
-                let element = *self.x.0.offset(i as isize * self.x.1);
+                let element = *self.x.at(i);
                 self.copy.add(i).write(element);
                 self.entries[0].add(i).write(Entry {
                     key: element.key(self.descending),
@@ -97,14 +99,13 @@ impl<T: Sortable, N: Number> Row<T, N> {
         }
     }
 
-    /// Writes a part of the results in the order of `entries[from]`.
+    /// Writes a part of the results in the order of `entries[from]`, as far as they are wanted.
     unsafe fn write(&self, from: usize, places: Range<usize>) {
-        for i in places {
+        for i in places.start..places.end.min(self.results.wanted) {
             // SAFETY: the places are the row's, and so are the numbers.
             unsafe {
                 let number = (*self.entries[from].add(i)).number.index();
-                *self.values.0.offset(i as isize * self.values.1) = *self.copy.add(number);
-                *self.indices.0.offset(i as isize * self.indices.1) = number as i64;
+                self.results.write(i, *self.copy.add(number), number);
             }
         }
     }
@@ -125,32 +126,69 @@ impl Counts {
     }
 }
 
+/// Where the results of a row go: the elements and their indices, with the steps between them, and how many are wanted.
+#[derive(Clone, Copy)]
+pub(super) struct Results<T> {
+    values: (*mut T, isize),
+    indices: Option<(*mut i64, isize)>,
+    pub(super) wanted: usize,
+}
+
+// SAFETY: threads write disjoint elements.
+unsafe impl<T: Sync> Sync for Results<T> {}
+
+impl<T: Sortable> Results<T> {
+    pub(super) fn new(args: &Args<'_>, op: &Sort, row: u64) -> Option<Results<T>> {
+        let to = |operand: usize| {
+            let (start, step) = place(args, operand, row);
+            Some((args.args.get(operand)?.ptr, start, step))
+        };
+        let (values, start, step) = to(1)?;
+        let values = (values.cast::<T>().wrapping_offset(start), step);
+        let indices = match op.indices {
+            false => None,
+            true => to(2).map(|(indices, start, step)| (indices.cast::<i64>().wrapping_offset(start), step)),
+        };
+        let wanted = *args.extents.last()? as usize;
+        Some(Results {
+            values,
+            indices,
+            wanted,
+        })
+    }
+
+    /// Writes the element that comes at `place`.
+    ///
+    /// # Safety
+    /// There is such a place, and nobody else writes it.
+    #[inline(always)]
+    pub(super) unsafe fn write(&self, place: usize, element: T, number: usize) {
+        let at = place as isize;
+        // SAFETY: the caller vouches for the place.
+        unsafe {
+            *self.values.0.offset(at * self.values.1) = element;
+            if let Some((indices, step)) = self.indices {
+                *indices.offset(at * step) = number as i64;
+            }
+        }
+    }
+}
+
 /// Sorts one row.
 pub(super) unsafe fn sort_row<T: Sortable, N: Number>(
-    args: &Args<'_>,
+    x: Source<T>,
+    results: Results<T>,
     descending: bool,
-    row: u64,
     parallel: &dyn Parallel,
 ) {
-    let ([x, values, indices], Some(&length)) = (args.args, args.extents.last()) else {
-        return;
-    };
-    let length = length as usize;
-    let places = [0, 1, 2].map(|operand| place(args, operand, row));
+    let length = x.length;
     let entry = size_of::<Entry<T::Key, N>>();
     let scratch = Scratch::take(length * (2 * entry + size_of::<T>()) + 64);
     let first: *mut Entry<T::Key, N> = scratch.start().cast();
     let second = first.wrapping_add(length);
     let row = Row {
-        x: (
-            x.ptr.cast::<T>().wrapping_offset(places[0].0).cast_const(),
-            places[0].1,
-        ),
-        values: (values.ptr.cast::<T>().wrapping_offset(places[1].0), places[1].1),
-        indices: (
-            indices.ptr.cast::<i64>().wrapping_offset(places[2].0),
-            places[2].1,
-        ),
+        x,
+        results,
         // Behind the entries, which are at least as aligned as elements.
         copy: second.wrapping_add(length).cast(),
         entries: [first, second],

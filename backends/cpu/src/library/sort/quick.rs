@@ -1,8 +1,9 @@
-//! Quicksort of integer keys by vectors.
+//! Quicksort of integer keys by vectors, in place.
 //!
-//! A part of the keys lies in one of two buffers. To split it at a pivot, its vectors are read once from front to back: keys below
-//! the pivot move to the front of where the part lies, the others to the back of the same range of the other buffer. No step depends
-//! on a comparison. What fits into a few registers is sorted there, on its way to the buffer of the result.
+//! To split a part of the keys at a pivot, blocks of vectors are read from both ends and written to both ends: keys below the pivot
+//! from the front on, the others up to the back. The next block comes from the end with less room, and is chosen and read before the
+//! block at hand is written, so that no step waits for the sum of the comparisons before it. What fits into a few registers is sorted
+//! there.
 
 use super::vector::{Key, Vector};
 use crate::isa::Isa;
@@ -10,6 +11,8 @@ use crate::parallel::Parallel;
 
 /// Vectors that are sorted in registers.
 const REGISTERS: usize = 16;
+/// Vectors of a block.
+const BLOCK: usize = 4;
 /// Keys that are worth a hand-off to another thread.
 const GRAIN: usize = 1 << 14;
 /// Parts for each thread, so that none waits long for the last one.
@@ -18,38 +21,24 @@ const PARTS: usize = 4;
 /// A part of the keys, which nobody else touches.
 #[derive(Clone, Copy)]
 pub(super) struct Part<K> {
-    /// Where the keys lie.
-    here: *mut K,
-    /// The same range of the other buffer.
-    there: *mut K,
+    keys: *mut K,
     length: usize,
-    /// Whether the result belongs there.
-    leaves: bool,
     /// What no key is below, if that is known.
     floor: Option<K>,
     /// Splits that are left before another algorithm takes over, which bounds the time of the worst case.
     splits: u32,
 }
 
-// SAFETY: a part has its range of both buffers alone.
+// SAFETY: a part has its keys alone.
 unsafe impl<K: Key> Send for Part<K> {}
 // SAFETY: as above.
 unsafe impl<K: Key> Sync for Part<K> {}
 
 impl<K: Key> Part<K> {
-    fn to(&self) -> *mut K {
-        if self.leaves { self.there } else { self.here }
-    }
-
     /// The same keys without vectors.
     unsafe fn sort_plainly(self) {
-        // SAFETY: the part has both ranges alone.
-        unsafe {
-            if self.leaves {
-                std::ptr::copy_nonoverlapping(self.here, self.there, self.length);
-            }
-            std::slice::from_raw_parts_mut(self.to(), self.length).sort_unstable();
-        }
+        // SAFETY: the part has its keys alone.
+        unsafe { std::slice::from_raw_parts_mut(self.keys, self.length) }.sort_unstable();
     }
 }
 
@@ -66,30 +55,24 @@ pub(super) trait Quick: Key {
     fn version(isa: Isa) -> Option<Version<Self>>;
 }
 
-/// Sorts `length` keys; `other` is as much memory.
+/// Sorts `length` keys.
 ///
 /// # Safety
-/// Both are the caller's alone, and do not overlap. The processor has the instruction set.
+/// They are the caller's alone. The processor has the instruction set of the version.
 pub(super) unsafe fn sort<K: Quick>(
-    isa: Isa,
+    version: Version<K>,
     keys: *mut K,
-    other: *mut K,
     length: usize,
     parallel: &dyn Parallel,
 ) {
     let whole = Part {
-        here: keys,
-        there: other,
+        keys,
         length,
-        leaves: false,
         floor: None,
         splits: 2 * (usize::BITS - length.leading_zeros()),
     };
     // SAFETY: the caller vouches for the memory and the processor; parts are disjoint.
     unsafe {
-        let Some(version) = K::version(isa) else {
-            return whole.sort_plainly();
-        };
         let wanted = match parallel.threads() {
             1 => 1,
             threads => (PARTS * threads).min(length / GRAIN),
@@ -142,55 +125,103 @@ macro_rules! unrolled {
 }
 
 /// Sorts registers, whose keys then rise from lane to lane and from register to register.
+///
+/// A lane of all registers is a column. Columns are sorted, then merged two by two, and at last made rows.
 #[inline(always)]
 unsafe fn sort_registers<V: Vector, const N: usize>(v: &mut [V; N]) {
     // SAFETY: the caller vouches for the instructions.
     unsafe {
-        unrolled!(AT {
-            if AT < N {
-                v[AT] = v[AT].sorted();
-            }
-        });
+        sort_columns(v);
         merge::<V, N, 1>(v);
         merge::<V, N, 2>(v);
         merge::<V, N, 4>(v);
         merge::<V, N, 8>(v);
+        // Each round takes the first bit of a register's number to the end of the number of a key.
+        for _ in 0..N.ilog2() {
+            let rows = *v;
+            unrolled!(AT {
+                if 2 * AT + 1 < N {
+                    [v[2 * AT], v[2 * AT + 1]] = rows[AT].interleaved(rows[AT + N / 2]);
+                }
+            });
+        }
     }
 }
 
-/// Merges each two sorted runs of `RUN` registers.
+/// Sorts each lane by the least known network of 1, 2, 4, 8 or 16 registers.
 #[inline(always)]
-unsafe fn merge<V: Vector, const N: usize, const RUN: usize>(v: &mut [V; N]) {
-    if RUN >= N {
+unsafe fn sort_columns<V: Vector, const N: usize>(v: &mut [V; N]) {
+    macro_rules! network {
+        ($($a:literal $b:literal),*) => {
+            // SAFETY: the caller vouches for the instructions.
+            unsafe {
+                $(if $b < N {
+                    (v[$a], v[$b]) = (v[$a].min(v[$b]), v[$a].max(v[$b]));
+                })*
+            }
+        };
+    }
+    match N {
+        2 => network!(0 1),
+        4 => network!(0 2, 1 3, 0 1, 2 3, 1 2),
+        8 => network!(
+            0 2, 1 3, 4 6, 5 7, 0 4, 1 5, 2 6, 3 7, 0 1, 2 3, 4 5, 6 7, 2 4, 3 5, 1 4, 3 6, 1 2, 3 4, 5 6
+        ),
+        16 => network!(
+            0 13, 1 12, 2 15, 3 14, 4 8, 5 6, 7 11, 9 10, 0 5, 1 7, 2 9, 3 4, 6 13, 8 14, 10 15, 11 12, 0 1, 2 3, 4 5,
+            6 8, 7 9, 10 11, 12 13, 14 15, 0 2, 1 3, 4 10, 5 11, 6 7, 8 9, 12 14, 13 15, 1 2, 3 12, 4 6, 5 7, 8 10,
+            9 11, 13 14, 1 4, 2 6, 5 8, 7 10, 9 13, 11 14, 2 4, 3 6, 9 12, 11 13, 3 5, 6 8, 7 9, 10 12, 3 4, 5 6, 7 8,
+            9 10, 11 12, 6 7, 8 9
+        ),
+        _ => {}
+    }
+}
+
+/// Merges each two sorted runs of `COLUMNS` columns.
+#[inline(always)]
+unsafe fn merge<V: Vector, const N: usize, const COLUMNS: usize>(v: &mut [V; N]) {
+    if COLUMNS >= V::LANES {
         return;
     }
     // SAFETY: the caller vouches for the instructions.
     unsafe {
         // The second run backwards makes a bitonic sequence of both.
+        if N == 1 {
+            v[0] = v[0].exchange::<true, COLUMNS>(v[0]);
+        }
         unrolled!(AT {
-            if AT < N && (AT / RUN).is_multiple_of(2) {
-                let mirror = AT ^ (2 * RUN - 1);
-                let (a, b) = (v[AT], v[mirror].reversed());
-                (v[AT], v[mirror]) = (a.min(b), a.max(b));
+            if AT < N / 2 {
+                let (a, b) = (v[AT], v[N - 1 - AT]);
+                (v[AT], v[N - 1 - AT]) = (a.exchange::<true, COLUMNS>(b), b.exchange::<true, COLUMNS>(a));
             }
         });
-        exchange::<V, N, 4>(v, RUN);
-        exchange::<V, N, 2>(v, RUN);
-        exchange::<V, N, 1>(v, RUN);
-        unrolled!(AT {
-            if AT < N {
-                v[AT] = v[AT].merged();
-            }
-        });
+        across::<V, N, 4>(v, COLUMNS);
+        across::<V, N, 2>(v, COLUMNS);
+        across::<V, N, 1>(v, COLUMNS);
+        down::<V, N, 8>(v);
+        down::<V, N, 4>(v);
+        down::<V, N, 2>(v);
+        down::<V, N, 1>(v);
     }
 }
 
-/// Of each two registers `DISTANCE` apart, which a run of `run` ones has, the first takes the less keys.
+/// Of each two columns `DISTANCE` apart, which a run of `run` ones has, the first takes the less keys.
 #[inline(always)]
-unsafe fn exchange<V: Vector, const N: usize, const DISTANCE: usize>(v: &mut [V; N], run: usize) {
+unsafe fn across<V: Vector, const N: usize, const DISTANCE: usize>(v: &mut [V; N], run: usize) {
     if DISTANCE >= run {
         return;
     }
+    unrolled!(AT {
+        if AT < N {
+            // SAFETY: the caller vouches for the instructions.
+            v[AT] = unsafe { v[AT].exchange::<false, DISTANCE>(v[AT]) };
+        }
+    });
+}
+
+/// Of each two registers `DISTANCE` apart the first takes the less keys.
+#[inline(always)]
+unsafe fn down<V: Vector, const N: usize, const DISTANCE: usize>(v: &mut [V; N]) {
     // SAFETY: the caller vouches for the instructions.
     unsafe {
         unrolled!(AT {
@@ -204,21 +235,21 @@ unsafe fn exchange<V: Vector, const N: usize, const DISTANCE: usize>(v: &mut [V;
 
 /// Sorts more keys than `N / 2` vectors have, and not more than `N` have.
 #[inline(always)]
-unsafe fn sort_few<V: Vector, const N: usize>(from: *const V::Key, to: *mut V::Key, length: usize) {
+unsafe fn sort_few<V: Vector, const N: usize>(keys: *mut V::Key, length: usize) {
     // SAFETY: the caller vouches for the memory and the instructions.
     unsafe {
         let mut v = [V::splat(V::Key::MAX); N];
         let rest = |at: usize| length.saturating_sub(at * V::LANES).min(V::LANES);
         unrolled!(AT {
             if AT < N {
-                let from = from.wrapping_add(AT * V::LANES);
+                let from = keys.wrapping_add(AT * V::LANES);
                 v[AT] = if AT < N / 2 { V::load(from) } else { V::load_some(from, rest(AT)) };
             }
         });
         sort_registers(&mut v);
         unrolled!(AT {
             if AT < N {
-                let to = to.wrapping_add(AT * V::LANES);
+                let to = keys.wrapping_add(AT * V::LANES);
                 if AT < N / 2 { v[AT].store(to) } else { v[AT].store_some(to, rest(AT)) };
             }
         });
@@ -237,7 +268,9 @@ unsafe fn pivot<V: Vector>(keys: *const V::Key, length: usize) -> V::Key {
             let (a, b, c, d, e) = (part(0), part(1), part(2), part(3), part(4));
             let (less, more) = (a.min(b).max(c.min(d)), a.max(b).min(c.max(d)));
             let middle = e.max(less.min(more)).min(less.max(more));
-            middle.sorted().store(lanes.as_mut_ptr());
+            let mut middle = [middle];
+            sort_registers(&mut middle);
+            middle[0].store(lanes.as_mut_ptr());
             lanes[V::LANES / 2]
         } else {
             let mut v = [V::splat(V::Key::MAX); 8];
@@ -251,23 +284,74 @@ unsafe fn pivot<V: Vector>(keys: *const V::Key, length: usize) -> V::Key {
     }
 }
 
-/// Keys below the pivot move to the front of `here`, the others to the back of `there`. Returns how many are below.
 #[inline(always)]
-unsafe fn split_at<V: Vector>(here: *mut V::Key, there: *mut V::Key, length: usize, pivot: V::Key) -> usize {
-    let whole = length / V::LANES * V::LANES;
-    // SAFETY: what is written to the front was read before, and the back has room for as many vectors as were read.
+unsafe fn load<V: Vector>(from: *const V::Key) -> [V; BLOCK] {
+    // SAFETY: the caller vouches for the keys of a block.
+    unsafe { [0, 1, 2, 3].map(|at| V::load(from.add(at * V::LANES))) }
+}
+
+/// [`Vector::split`], with the ends that are left.
+#[inline(always)]
+unsafe fn write<V: Vector>(
+    v: V,
+    pivot: V,
+    low: *mut V::Key,
+    high: *mut V::Key,
+) -> (*mut V::Key, *mut V::Key) {
+    // SAFETY: the caller vouches for room at both ends, and for the instructions.
+    unsafe {
+        let below = v.split(pivot, low, high);
+        (low.add(below), high.sub(V::LANES - below))
+    }
+}
+
+/// Moves keys below the pivot to the front, the others to the back. Returns how many are below. There are at least four blocks.
+#[inline(always)]
+unsafe fn split_at<V: Vector>(keys: *mut V::Key, length: usize, pivot: V::Key) -> usize {
+    let block = BLOCK * V::LANES;
+    let blocks = length / block;
+    let rest = length - blocks * block;
+    // SAFETY: what was read and not yet written leaves room for four blocks between `low` and `high`. At either end there is at
+    // least one: a block is read from the end with less room, and the other one has two, before any is written. When all is read,
+    // the room is the number of keys that are left, which is whole vectors.
     unsafe {
         let lanes = V::splat(pivot);
-        let (mut low, mut high) = (here, there.add(length));
+        let mut tail = [lanes; BLOCK];
+        let tail = tail.as_mut_ptr().cast::<V::Key>();
+        std::ptr::copy_nonoverlapping(keys.add(length - rest), tail, rest);
+        let (mut front, mut back) = (keys.add(2 * block), keys.add((blocks - 2) * block));
+        let mut at_hand = load::<V>(keys);
+        let kept = [keys.add(block), back, back.add(block)].map(|from| load::<V>(from));
+        let (mut low, mut high) = (keys, keys.add(length));
+        let whole = rest / V::LANES * V::LANES;
         for at in (0..whole).step_by(V::LANES) {
-            let below = V::load(here.add(at)).split(lanes, low, high);
-            low = low.add(below);
-            high = high.sub(V::LANES - below);
+            (low, high) = write(V::load(tail.add(at)), lanes, low, high);
         }
-        if whole < length {
-            low = low.add(V::split_some(here.add(whole), length - whole, pivot, low, high));
+        if whole < rest {
+            let below = V::split_some(tail.add(whole), rest - whole, pivot, low, high);
+            (low, high) = (low.add(below), high.sub(rest - whole - below));
         }
-        low.offset_from_unsigned(here)
+        while front < back {
+            let from = if front.offset_from(low) <= high.offset_from(back) {
+                let from = front;
+                front = front.add(block);
+                from
+            } else {
+                back = back.sub(block);
+                back
+            };
+            let next = load::<V>(from);
+            for v in at_hand {
+                (low, high) = write(v, lanes, low, high);
+            }
+            at_hand = next;
+        }
+        for block in [at_hand, kept[0], kept[1], kept[2]] {
+            for v in block {
+                (low, high) = write(v, lanes, low, high);
+            }
+        }
+        low.offset_from_unsigned(keys)
     }
 }
 
@@ -277,33 +361,26 @@ unsafe fn split<V: Vector>(mut part: Part<V::Key>) -> [Part<V::Key>; 2] {
     // SAFETY: the caller vouches for the part and the instructions.
     unsafe {
         part.splits = part.splits.saturating_sub(1);
-        let pivot = pivot::<V>(part.here, part.length);
+        let pivot = pivot::<V>(part.keys, part.length);
         let mut below = 0;
         if part.floor != Some(pivot) {
-            below = split_at::<V>(part.here, part.there, part.length, pivot);
-            if below == 0 {
-                (part.here, part.there, part.leaves) = (part.there, part.here, !part.leaves);
-            }
+            below = split_at::<V>(part.keys, part.length, pivot);
         }
-        let mut first = part;
+        let mut first = Part {
+            length: below,
+            ..part
+        };
         if below == 0 {
             // No key is below the pivot: those that equal it are in their place.
             below = part.length;
             if pivot < V::Key::MAX {
-                below = split_at::<V>(part.here, part.there, part.length, pivot.next());
-            }
-            if part.leaves {
-                std::ptr::copy_nonoverlapping(part.here, part.there, below);
+                below = split_at::<V>(part.keys, part.length, pivot.next());
             }
             first.length = 0;
-        } else {
-            first.length = below;
         }
         let second = Part {
-            here: part.there.add(below),
-            there: part.here.add(below),
+            keys: part.keys.add(below),
             length: part.length - below,
-            leaves: !part.leaves,
             floor: Some(pivot),
             ..part
         };
@@ -313,16 +390,16 @@ unsafe fn split<V: Vector>(mut part: Part<V::Key>) -> [Part<V::Key>; 2] {
 
 #[inline(always)]
 unsafe fn sort_part<V: Vector>(part: Part<V::Key>, again: unsafe fn(Part<V::Key>)) {
-    let (from, to, length) = (part.here, part.to(), part.length);
+    let (keys, length) = (part.keys, part.length);
     // SAFETY: the caller vouches for the part and the instructions.
     unsafe {
         match length.div_ceil(V::LANES) {
             0 => {}
-            1 => sort_few::<V, 1>(from, to, length),
-            2 => sort_few::<V, 2>(from, to, length),
-            3..=4 => sort_few::<V, 4>(from, to, length),
-            5..=8 => sort_few::<V, 8>(from, to, length),
-            9..=REGISTERS => sort_few::<V, REGISTERS>(from, to, length),
+            1 => sort_few::<V, 1>(keys, length),
+            2 => sort_few::<V, 2>(keys, length),
+            3..=4 => sort_few::<V, 4>(keys, length),
+            5..=8 => sort_few::<V, 8>(keys, length),
+            9..=REGISTERS => sort_few::<V, REGISTERS>(keys, length),
             _ if part.splits == 0 => part.sort_plainly(),
             _ => split::<V>(part).into_iter().for_each(|part| again(part)),
         }

@@ -4,8 +4,8 @@
 //! different bits have one key. They are taken in the order of the row.
 
 use super::key::{Digits, Sortable};
-use super::quick;
-use super::{PIECE, place};
+use super::quick::{self, Version};
+use super::{PIECE, Shared, place};
 use crate::exec::Args;
 use crate::isa::{Isa, versions};
 use crate::library::gemm::{Scratch, piece};
@@ -14,7 +14,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_hal::library::Sort;
 
-type Wide<T> = <<T as Sortable>::Key as Digits>::Wide;
+pub(super) type Wide<T> = <<T as Sortable>::Key as Digits>::Wide;
 
 versions! {
     /// Writes the keys of `count` elements, and whether one of them does not come back from its key.
@@ -67,23 +67,11 @@ impl<T: Sortable> Write for Of<T> {
     }
 }
 
-/// Memory that threads share by disjoint pieces.
-struct Shared<T>(*mut T);
-
-// SAFETY: as said above.
-unsafe impl<T> Sync for Shared<T> {}
-
-impl<T> Shared<T> {
-    fn at(&self, offset: isize) -> *mut T {
-        self.0.wrapping_offset(offset)
-    }
-}
-
 /// Sorts one row.
 pub(super) unsafe fn sort_row<T: Sortable>(
     args: &Args<'_>,
     op: &Sort,
-    isa: Isa,
+    (isa, version): (Isa, Version<Wide<T>>),
     row: u64,
     parallel: &dyn Parallel,
 ) {
@@ -94,7 +82,7 @@ pub(super) unsafe fn sort_row<T: Sortable>(
     let ((from, step), (to, to_step)) = (place(args, 0, row), place(args, 1, row));
     let x = Shared(x.ptr.cast::<T>().wrapping_offset(from));
     let values = Shared(values.ptr.cast::<T>().wrapping_offset(to));
-    let scratch = Scratch::take(2 * length * size_of::<Wide<T>>());
+    let scratch = Scratch::take(length * size_of::<Wide<T>>());
     let keys = Shared(scratch.start().cast::<Wide<T>>());
     let pieces = parallel.threads().min(length / PIECE).max(1);
     let each = |body: &(dyn Fn(std::ops::Range<usize>) + Sync)| match pieces {
@@ -133,7 +121,7 @@ pub(super) unsafe fn sort_row<T: Sortable>(
                 }
             }
         }
-        quick::sort(isa, keys.0, keys.at(length as isize), length, parallel);
+        quick::sort(version, keys.0, length, parallel);
         each(&|places| {
             let first = places.start as isize;
             let (keys, values) = (keys.at(first), values.at(first * to_step));

@@ -47,11 +47,11 @@ pub(super) trait Vector: Copy {
     unsafe fn store_some(self, to: *mut Self::Key, count: usize);
     unsafe fn min(self, other: Self) -> Self;
     unsafe fn max(self, other: Self) -> Self;
-    /// The lanes backwards.
-    unsafe fn reversed(self) -> Self;
-    /// Of each two lanes `DISTANCE` apart, or with `MIRROR` of each two that mirror one another among twice as many, the lower one
-    /// takes the less key.
-    unsafe fn exchange<const MIRROR: bool, const DISTANCE: usize>(self) -> Self;
+    /// Compares each lane with one of `other`: that at `DISTANCE` from it, or with `MIRROR` the one that mirrors it among twice as many.
+    /// Of two such lanes the lower one takes the less key, the upper one the greater.
+    unsafe fn exchange<const MIRROR: bool, const DISTANCE: usize>(self, other: Self) -> Self;
+    /// The lanes of both in turn: those of the lower halves, and those of the upper ones.
+    unsafe fn interleaved(self, other: Self) -> [Self; 2];
     /// Writes the keys below `pivot` from `low` on, and the others up to `high`. Returns how many are below. All lanes may be written
     /// at both ends.
     unsafe fn split(self, pivot: Self, low: *mut Self::Key, high: *mut Self::Key) -> usize;
@@ -80,47 +80,5 @@ pub(super) trait Vector: Copy {
             }
         }
         below
-    }
-
-    /// The lanes in order.
-    #[inline(always)]
-    unsafe fn sorted(self) -> Self {
-        // SAFETY: the caller vouches for the instructions.
-        unsafe {
-            let mut v = self.exchange::<false, 1>();
-            if Self::LANES > 2 {
-                v = v.exchange::<true, 2>().exchange::<false, 1>();
-            }
-            if Self::LANES > 4 {
-                v = v
-                    .exchange::<true, 4>()
-                    .exchange::<false, 2>()
-                    .exchange::<false, 1>();
-            }
-            if Self::LANES > 8 {
-                v = v.exchange::<true, 8>().exchange::<false, 4>();
-                v = v.exchange::<false, 2>().exchange::<false, 1>();
-            }
-            v
-        }
-    }
-
-    /// The lanes of a bitonic sequence in order.
-    #[inline(always)]
-    unsafe fn merged(self) -> Self {
-        // SAFETY: the caller vouches for the instructions.
-        unsafe {
-            let mut v = self;
-            if Self::LANES > 8 {
-                v = v.exchange::<false, 8>();
-            }
-            if Self::LANES > 4 {
-                v = v.exchange::<false, 4>();
-            }
-            if Self::LANES > 2 {
-                v = v.exchange::<false, 2>();
-            }
-            v.exchange::<false, 1>()
-        }
     }
 }
