@@ -11,6 +11,8 @@ pub enum Limit {
     Bytes(f64),
     /// Floating-point operations.
     Flops(f64),
+    /// Operations on integers of 8 bits that are summed in 32.
+    Dots(f64),
 }
 
 /// One case, ready to run.
@@ -227,6 +229,13 @@ pub fn products(device: &Device, wanted: impl Fn(&str) -> bool) -> Result<Vec<Ca
             cases.push(matmul(device, name, extents)?);
         }
     }
+    let integers = [
+        ("matmul_u8_i8_1024", [DType::U8, DType::I8]),
+        ("matmul_i8_1024", [DType::I8, DType::I8]),
+    ];
+    for (name, operands) in integers.into_iter().filter(|(name, _)| wanted(name)) {
+        cases.push(integer_matmul(device, name, operands)?);
+    }
     let attentions = [
         ("attention_12x512", [12, 512, 512], false),
         ("attention_causal_8x2048", [8, 2048, 2048], true),
@@ -284,12 +293,50 @@ fn attention(device: &Device, name: &str, [heads, queries, keys]: [usize; 3], ca
     })
 }
 
+/// Square matrices of 1024 rows of bytes, the second one of constants as any other.
+fn integer_matmul(device: &Device, name: &str, operands: [DType; 2]) -> Result<Case> {
+    const N: usize = 1024;
+    let stream = device.create_stream()?;
+    let op = LibraryOp::Matmul(Matmul {
+        batch: 0,
+        operands,
+        accumulate: DType::I32,
+        output: DType::I32,
+        epilogue: None,
+    });
+    let kernel = Kernel::compile(device, &op)?;
+    let bytes: Vec<u8> = (0..N * N)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect();
+    let (a, b) = (
+        Buffer::from_slice(&stream, &bytes)?,
+        Buffer::from_slice(&stream, &bytes)?,
+    );
+    let out = device.alloc(4 * (N * N) as u64)?;
+    let n = N as i64;
+    let (on_a, on_b, on_out) = ([n, 0, 1], [0, 1, n], [n, 1]);
+    let run = move || {
+        let args = [
+            a.arg().strides(&on_a),
+            b.arg().strides(&on_b),
+            out.arg().strides(&on_out),
+        ];
+        stream.launch(&Launch::new(&kernel, &[N as u64; 3], &args))?;
+        stream.synchronize()
+    };
+    Ok(Case {
+        name: name.into(),
+        limit: Limit::Dots(2.0 * (N * N * N) as f64),
+        run: Box::new(run),
+    })
+}
+
 fn matmul(device: &Device, name: String, [batch, m, n, k]: [usize; 4]) -> Result<Case> {
     let stream = device.create_stream()?;
     let (dtype, accumulate, output) = (DType::F32, DType::F32, DType::F32);
     let op = LibraryOp::Matmul(Matmul {
         batch: 1,
-        dtype,
+        operands: [dtype; 2],
         accumulate,
         output,
         epilogue: None,

@@ -204,6 +204,93 @@ pub fn flops(threads: usize) -> f64 {
     work as f64 / time.as_secs_f64()
 }
 
+/// Products of bytes in twelve independent chains of vectors; operations done. Without AVX512-VNNI or AVX-VNNI, products of 16 bits.
+#[cfg(target_arch = "x86_64")]
+fn multiply_bytes() -> usize {
+    use std::arch::asm;
+    use std::arch::x86_64::{
+        _mm256_add_epi32, _mm256_dpbusd_avx_epi32, _mm256_madd_epi16, _mm256_set1_epi32, _mm512_dpbusd_epi32,
+        _mm512_set1_epi32,
+    };
+    /// A function that does `$step` on chains of registers, of `$lanes` products each.
+    macro_rules! chains {
+        ($name:ident, $features:literal, $class:ident, $lanes:literal, $set:ident, |$sum:ident, $a:ident, $b:ident| $step:expr) => {
+            #[target_feature(enable = $features)]
+            fn $name() -> usize {
+                let ($a, $b) = (
+                    $set(std::hint::black_box(0x0102_0304)),
+                    $set(std::hint::black_box(0x0506_0708)),
+                );
+                let mut chains = [$set(0); 12];
+                for _ in 0..STEPS {
+                    for $sum in &mut chains {
+                        *$sum = $step;
+                        // SAFETY: it does nothing, but the compiler cannot multiply instead of adding the same again.
+                        unsafe {
+                            asm!(
+                                "/* {0} */",
+                                inout($class) * $sum,
+                                options(nomem, nostack, preserves_flags)
+                            )
+                        };
+                    }
+                }
+                std::hint::black_box(chains);
+                STEPS * 12 * $lanes * 2
+            }
+        };
+    }
+    chains!(
+        wide,
+        "avx512f,avx512vnni",
+        zmm_reg,
+        64,
+        _mm512_set1_epi32,
+        |sum, a, b| _mm512_dpbusd_epi32(*sum, a, b)
+    );
+    chains!(
+        narrow,
+        "avx2,avxvnni",
+        ymm_reg,
+        32,
+        _mm256_set1_epi32,
+        |sum, a, b| _mm256_dpbusd_avx_epi32(*sum, a, b)
+    );
+    chains!(pairs, "avx2", ymm_reg, 16, _mm256_set1_epi32, |sum, a, b| {
+        _mm256_add_epi32(*sum, _mm256_madd_epi16(a, b))
+    });
+    if is_x86_feature_detected!("avx512vnni") {
+        // SAFETY: the instructions were detected.
+        unsafe { wide() }
+    } else if is_x86_feature_detected!("avxvnni") {
+        // SAFETY: the instructions were detected.
+        unsafe { narrow() }
+    } else if is_x86_feature_detected!("avx2") {
+        // SAFETY: the instructions were detected.
+        unsafe { pairs() }
+    } else {
+        portable()
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn multiply_bytes() -> usize {
+    portable()
+}
+
+/// Operations per second that `threads` threads reach together with products of bytes that are summed in 32 bits.
+pub fn dots(threads: usize) -> f64 {
+    static WORK: OnceLock<usize> = OnceLock::new();
+    let work = *WORK.get_or_init(multiply_bytes) * threads;
+    let time = crate::median(Duration::from_millis(60), || {
+        Pool::global().set_threads(threads);
+        Pool::global().run(threads, 0, &|_| {
+            multiply_bytes();
+        });
+    });
+    work as f64 / time.as_secs_f64()
+}
+
 /// Bytes per second that `threads` threads read from `memory`.
 pub fn bandwidth(memory: &Memory, threads: usize) -> f64 {
     let time = crate::median(Duration::from_millis(150), || memory.read(threads));

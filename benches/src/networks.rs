@@ -7,8 +7,8 @@ use thalweg::ops::{ClassLossOptions, ConvOptions, PoolOptions};
 use thalweg::{Context, Error, Result, Tensor, Tree, jit, value_and_grad};
 use thalweg_nn::module::{trainable, with_trainable};
 use thalweg_nn::{
-    BatchNorm, Conv2d, Dense, Embedding, Flatten, GlobalAvgPool, Layer, MaxPool2d, Module, Relu, Sequential,
-    TransformerEncoderLayer,
+    BatchNorm, Calibration, Conv2d, Dense, Embedding, Flatten, GlobalAvgPool, Layer, MaxPool2d, Module,
+    QuantizedConv2d, QuantizedDense, Relu, Sequential, TransformerEncoderLayer,
 };
 
 /// Learning rate of the training steps: small, so that a long run stays finite.
@@ -68,6 +68,7 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
         let net = classes(encoder(net, 2, 128, cx)?)?;
         cases.push(step("words_step_b8", net, words, products, cx)?);
     }
+    cases.extend(quantized(cx, &wanted)?);
     for batch in [1, 8] {
         let name = format!("resnet18_b{batch}");
         if wanted(&name) {
@@ -87,6 +88,33 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
             let products = 6.0 * rows * (12.0 * 384.0 * 384.0 + 2.0 * 128.0 * 384.0);
             cases.push(inference(name, net, &[batch, 128, 384], products, cx)?);
         }
+    }
+    Ok(cases)
+}
+
+/// Layers of integers of 8 bits from f32 to f32, whose ranges are known.
+fn quantized(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    let integers = |case: Case, products: f64| Case {
+        limit: Limit::Dots(2.0 * products),
+        ..case
+    };
+    if wanted("quantized_dense_1024") {
+        let (shape, products) = ([1024, 1024], 1024.0 * 1024.0 * 1024.0);
+        let seen = Calibration::new(Dense::new(1024, 1024, cx)?, cx);
+        seen.forward(&numbers(&shape, cx));
+        let net = QuantizedDense::calibrated(&seen)?;
+        let case = inference("quantized_dense_1024".into(), net, &shape, products, cx)?;
+        cases.push(integers(case, products));
+    }
+    if wanted("quantized_conv_8x64x56") {
+        let (shape, products) = ([8, 64, 56, 56], 8.0 * 64.0 * 64.0 * 9.0 * 56.0 * 56.0);
+        let layer = Conv2d::new(64, 64, [3, 3], ConvOptions::new().padding(1), cx)?;
+        let seen = Calibration::new(layer, cx);
+        seen.forward(&numbers(&shape, cx));
+        let net = QuantizedConv2d::calibrated(&seen)?;
+        let case = inference("quantized_conv_8x64x56".into(), net, &shape, products, cx)?;
+        cases.push(integers(case, products));
     }
     Ok(cases)
 }

@@ -20,6 +20,7 @@ pages! {
     Devices: "../guide/devices.md";
     GradientsAndJit: "../guide/gradients-and-jit.md";
     Training: "../guide/training.md";
+    EightBits: "../guide/eight-bits.md";
     Saving: "../guide/saving.md";
     DebuggingErrors: "../guide/debugging-errors.md";
     Streams: "../guide/streams.md";

@@ -1151,7 +1151,7 @@ struct thalweg_kernel_desc {
 /* Code of `matmul` in thalweg_library_desc.op: `out[b.., i, j] = epilogue(sum over l of a[b..,
  * i, l] * b[b.., l, j])`.
  *
- * Dtypes: operands, accumulator, output. Attribute 0: number of batch axes. Index space: outer
+ * Dtypes: `a`, `b`, accumulator, output. Attribute 0: number of batch axes. Index space: outer
  * `[b.., m, n]`, inner `[k]`. Parameters: `a` and `b` (element level, strided), the epilogue's
  * further inputs, the output (row level, strided). */
 #define THALWEG_LIBRARY_MATMUL 1u

@@ -60,6 +60,18 @@ impl Isa {
         *BEST.get_or_init(probe)
     }
 
+    /// Whether this machine sums the products of four bytes at once in its registers: AVX512-VNNI or AVX-VNNI.
+    pub(crate) fn sums_bytes(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return match self {
+            Isa::Baseline => false,
+            Isa::Avx2 => is_x86_feature_detected!("avxvnni"),
+            Isa::Avx512 => is_x86_feature_detected!("avx512vnni"),
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
     /// The one that is set, or the best.
     ///
     /// # Errors

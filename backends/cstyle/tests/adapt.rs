@@ -69,7 +69,7 @@ fn rows() -> Kernel {
 fn cases(target: &Target) -> Vec<Case> {
     let product = LibraryOp::Matmul(Matmul {
         batch: 0,
-        dtype: DType::F32,
+        operands: [DType::F32; 2],
         accumulate: DType::F32,
         output: DType::F32,
         epilogue: None,

@@ -38,7 +38,7 @@ impl Trial {
             name: "matrix product of 768",
             op: LibraryOp::Matmul(Matmul {
                 batch: 0,
-                dtype: DType::F32,
+                operands: [DType::F32; 2],
                 accumulate: DType::F32,
                 output: DType::F32,
                 epilogue: None,
@@ -96,7 +96,7 @@ impl OpenClDevice {
             .first()
             .ok_or_else(|| Error::unsupported("no tile of a matrix product fits the device"))?;
         let (kind, dtypes, trial): (_, _, fn() -> Trial) = match op {
-            LibraryOp::Matmul(op) => (0, (op.dtype, op.accumulate), Trial::matmul),
+            LibraryOp::Matmul(op) => (0, (op.operands[0], op.accumulate), Trial::matmul),
             LibraryOp::Conv(op) | LibraryOp::ConvGradInput(op) | LibraryOp::ConvGradWeight(op) => {
                 (1, (op.dtype, op.accumulate), Trial::conv)
             }

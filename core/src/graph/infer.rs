@@ -350,7 +350,9 @@ fn matmul(accumulate: DType, output: DType, a: Type, b: Type) -> Result<Type> {
             () => refusal,
         });
     }
-    if a.dtype != b.dtype {
+    let bytes = |dtype| matches!(dtype, DType::U8 | DType::I8);
+    let meet = bytes(a.dtype) && bytes(b.dtype) && output == accumulate;
+    if a.dtype != b.dtype && !meet {
         return Err(
             Refusal::new(format!("dtypes differ: {} and {}", a.dtype, b.dtype)).help("cast one of them"),
         );

@@ -138,8 +138,8 @@ pub enum Op {
         /// How.
         mode: ScatterMode,
     },
-    /// `[b.., m, k] × [b.., k, n]`; both operands have one dtype, products and sums are in `accumulate`, the result is of
-    /// the operands' dtype or of `accumulate`.
+    /// `[b.., m, k] × [b.., k, n]`; products and sums are in `accumulate`. Operands have one dtype, and the result has it
+    /// or is of `accumulate`; u8 and i8 may meet where the result is of `accumulate`.
     Matmul {
         /// Dtype of the sums.
         accumulate: DType,

@@ -125,7 +125,7 @@ fn call_on(graph: &Graph, id: NodeId, operands: &[Operand]) -> (LibraryOp, Launc
             (
                 LibraryOp::Matmul(Matmul {
                     batch: batch as u32,
-                    dtype: a.dtype,
+                    operands: [a.dtype, b.dtype],
                     accumulate: *accumulate,
                     output: *output,
                     epilogue: None,

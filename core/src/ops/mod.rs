@@ -25,6 +25,7 @@ mod pointwise;
 mod power;
 pub(crate) mod precision;
 mod promotion;
+mod quantize;
 mod reduce;
 mod registry;
 mod scan;

@@ -57,7 +57,7 @@ impl Attention {
         let product = |output| {
             LibraryOp::Matmul(Matmul {
                 batch: self.batch,
-                dtype: self.dtype,
+                operands: [self.dtype; 2],
                 accumulate: self.accumulate,
                 output,
                 epilogue: None,

@@ -12,7 +12,7 @@ use crate::status::Result;
 /// Code of `matmul` in [`LibraryDesc::op`]:
 /// `out[b.., i, j] = epilogue(sum over l of a[b.., i, l] * b[b.., l, j])`.
 ///
-/// Dtypes: operands, accumulator, output. Attribute 0: number of batch axes. Index space: outer `[b.., m, n]`, inner
+/// Dtypes: `a`, `b`, accumulator, output. Attribute 0: number of batch axes. Index space: outer `[b.., m, n]`, inner
 /// `[k]`. Parameters: `a` and `b` (element level, strided), the epilogue's further inputs, the output (row level,
 /// strided).
 pub const MATMUL: u32 = 1;

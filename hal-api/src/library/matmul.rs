@@ -15,15 +15,15 @@ pub(super) const NAME: &str = "matmul";
 /// inputs (row level), then the output (row level, strided). Transposed operands are strides.
 ///
 /// Arithmetic: floats multiply and accumulate in `accumulate` with any order of k that depends on the extents alone, and
-/// may be contracted; integers wrap in `accumulate`. Of f8e4m3 and f8e5m2 a sum may keep 13 bits of its greatest terms, as
+/// may be contracted; integers wrap in `accumulate`, so a sum is exact modulo 2³² in i32. Of f8e4m3 and f8e5m2 a sum may keep 13 bits of its greatest terms, as
 /// tensor cores do, and which it keeps may depend on the operands' layout too.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Matmul {
     /// Batch axes, `0..=MAX_RANK - 2`.
     pub batch: u32,
-    /// Dtype of both operands.
-    pub dtype: DType,
-    /// Dtype of products and sums: `dtype` itself, f32 for floats of 16 and 8 bits, i32 for i8 and u8, i64/u64 for narrower integers.
+    /// Dtypes of `a` and `b`. Products are in `accumulate`, so they may differ: u8 times i8 is summed in i32.
+    pub operands: [DType; 2],
+    /// Dtype of products and sums: that of the operands, f32 for floats of 16 and 8 bits, i32 for i8 and u8, i64/u64 for narrower integers.
     pub accumulate: DType,
     /// Dtype of the output when there is no epilogue.
     pub output: DType,
@@ -42,12 +42,11 @@ impl Matmul {
         }
         epilogue::accumulates(NAME, ReduceOp::Sum, self.accumulate)?;
         let mut kernel = Kernel::new(NAME, self.batch + 2, 1);
-        let operand = |kernel: &mut Kernel| {
-            let param = input(kernel, self.dtype, Level::Element);
+        let [a, b] = self.operands.map(|dtype| {
+            let param = input(&mut kernel, dtype, Level::Element);
             let value = kernel.load(param);
-            cast(kernel, self.dtype, self.accumulate, value)
-        };
-        let (a, b) = (operand(&mut kernel), operand(&mut kernel));
+            cast(&mut kernel, dtype, self.accumulate, value)
+        });
         let product = kernel.op(ScalarOp::Mul, &[a, b]);
         let sum = kernel.reduce(ReduceOp::Sum, product);
         epilogue::finish(
@@ -63,18 +62,18 @@ impl Matmul {
     pub(super) fn encode(&self, code: u32, epilogue: Option<&Kernel>) -> OwnedLibrary {
         OwnedLibrary::new(
             code,
-            &[self.dtype, self.accumulate, self.output],
+            &[self.operands[0], self.operands[1], self.accumulate, self.output],
             &[self.batch.into()],
             epilogue,
         )
     }
 
     pub(super) fn decode(desc: &LibraryDesc, name: &str) -> Result<Matmul> {
-        let fields = desc.fields::<3>(name, 1)?;
-        let [dtype, accumulate, output] = fields.dtypes;
+        let fields = desc.fields::<4>(name, 1)?;
+        let [a, b, accumulate, output] = fields.dtypes;
         Ok(Matmul {
             batch: count(name, "batch axes", fields.attributes[0])?,
-            dtype,
+            operands: [a, b],
             accumulate,
             output,
             epilogue: None,

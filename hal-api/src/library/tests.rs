@@ -35,7 +35,7 @@ fn ops() -> Vec<LibraryOp> {
     let mut ops = vec![
         LibraryOp::Matmul(Matmul {
             batch: 2,
-            dtype: DType::F32,
+            operands: [DType::F32; 2],
             accumulate: DType::F32,
             output: DType::F32,
             epilogue: Some(relu(4)),

@@ -7,6 +7,7 @@ mod dense;
 mod dropout;
 mod norm;
 mod pool;
+mod quantized;
 mod recurrent;
 mod sequential;
 mod transformer;
@@ -20,6 +21,7 @@ pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RmsNorm};
 pub use pool::{
     AvgPool1d, AvgPool2d, AvgPool3d, Flatten, GlobalAvgPool, GlobalMaxPool, MaxPool1d, MaxPool2d, MaxPool3d,
 };
+pub use quantized::{Calibration, QuantizedConv2d, QuantizedDense};
 pub use recurrent::{Gru, Lstm};
 pub use sequential::{BoxedLayer, Sequential};
 pub use transformer::{TransformerDecoderLayer, TransformerEncoderLayer};

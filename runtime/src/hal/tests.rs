@@ -341,7 +341,7 @@ fn library_ops_are_asked_for_first() {
     let device = device();
     let matmul = library::LibraryOp::Matmul(library::Matmul {
         batch: 0,
-        dtype: DType::F32,
+        operands: [DType::F32; 2],
         accumulate: DType::F32,
         output: DType::F32,
         epilogue: None,

@@ -39,11 +39,14 @@ const DTYPES: [(DType, DType, DType); 16] = [
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for (operand, accumulate, output) in DTYPES {
+    let same = DTYPES.map(|(operand, sum, output)| (operand.to_string(), [operand; 2], sum, output));
+    let mixed = [[DType::U8, DType::I8], [DType::I8, DType::U8]]
+        .map(|[a, b]| (format!("{a}_{b}"), [a, b], DType::I32, DType::I32));
+    for (operand, operands, accumulate, output) in same.into_iter().chain(mixed) {
         for (name, layout) in LAYOUTS {
             let name = format!("matmul.{operand}.{accumulate}.{output}.{name}");
             cases.push(Case::new("library", name, move |subject| {
-                matmul(subject, operand, accumulate, output, layout)
+                matmul(subject, operands, accumulate, output, layout)
             }));
         }
     }
@@ -176,16 +179,13 @@ fn job(
         Place::new(layouts[2], batch, m, n, false),
     ];
     let [a, b, c] = places;
-    let argument = |place: Place, strides: &[i64], random: &mut Random| {
-        Argument::of(op.dtype, &values(op.dtype, place.len, random)).strided(
-            op.dtype,
-            place.first as u64,
-            strides,
-        )
+    let mut argument = |dtype: DType, place: Place, strides: &[i64]| {
+        let elements = values(dtype, place.len, &mut random);
+        Argument::of(dtype, &elements).strided(dtype, place.first as u64, strides)
     };
     let mut arguments = vec![
-        argument(a, &[a.strides[0], a.strides[1], 0, a.strides[2]], &mut random),
-        argument(b, &[b.strides[0], 0, b.strides[2], b.strides[1]], &mut random),
+        argument(op.operands[0], a, &[a.strides[0], a.strides[1], 0, a.strides[2]]),
+        argument(op.operands[1], b, &[b.strides[0], 0, b.strides[2], b.strides[1]]),
     ];
     arguments.push(Argument::room(op.output, c.len as usize).strided(op.output, c.first as u64, &c.strides));
     let job = Job {
@@ -214,7 +214,7 @@ impl Numbers {
         }
     }
 
-    /// Adds `count` products of elements and those of another operand of the same dtype to as many sums; each of the three lies
+    /// Adds `count` products of elements and those of another operand to as many sums; each of the three lies
     /// at a first place and a step to the next.
     ///
     /// Billions of products are walked in builds that inline nothing, so these are loops over slices without iterators.
@@ -250,7 +250,7 @@ impl Numbers {
                 }
             }
             (Numbers::Real(_), Numbers::Whole(_)) | (Numbers::Whole(_), Numbers::Real(_)) => {
-                unreachable!("operands have one dtype")
+                unreachable!("one is a float, one is not")
             }
         }
     }
@@ -288,16 +288,17 @@ fn narrow_epsilon(dtype: DType) -> f64 {
 
 fn matmul(
     subject: &Subject,
-    dtype: DType,
+    operands: [DType; 2],
     accumulate: DType,
     output: DType,
     (layouts, shapes): Layouts,
 ) -> Check {
     let device = Device::open(subject)?;
-    need(&device, &[dtype])?;
+    need(&device, &operands)?;
+    let dtype = operands[0];
     let op = Matmul {
         batch: 1,
-        dtype,
+        operands,
         accumulate,
         output,
         epilogue: None,
@@ -307,7 +308,7 @@ fn matmul(
     for (seed, &shape) in (0..).zip(shapes) {
         let (job, places) = job(&definition, &op, layouts, shape, seed);
         let found = job.run_compiled(&device, kernel)?;
-        let read = |index: usize| Numbers::of(dtype, &from_bytes(dtype, &job.arguments[index].bytes));
+        let read = |at: usize| Numbers::of(operands[at], &from_bytes(operands[at], &job.arguments[at].bytes));
         let (a, b, c) = (read(0), read(1), from_bytes(output, &found[2]));
         let (batch, m, n, k) = shape;
         let mut touched = vec![false; c.len()];
@@ -422,7 +423,7 @@ p2 out {stored} row strided
     let epilogue = Kernel::parse(&text).map_err(|error| Stop::Failed(error.to_string()))?;
     let op = Matmul {
         batch: 1,
-        dtype,
+        operands: [dtype; 2],
         accumulate,
         output: stored,
         epilogue: Some(epilogue),
@@ -473,7 +474,7 @@ fn same_bits(subject: &Subject) -> Check {
     device.need(Capability::Deterministic)?;
     let op = Matmul {
         batch: 1,
-        dtype: DType::F32,
+        operands: [DType::F32; 2],
         accumulate: DType::F32,
         output: DType::F32,
         epilogue: None,

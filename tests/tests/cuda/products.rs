@@ -205,7 +205,7 @@ fn adding(dtype: DType) -> LibraryOp {
     );
     LibraryOp::Matmul(Matmul {
         batch: 1,
-        dtype,
+        operands: [dtype; 2],
         accumulate: dtype,
         output: dtype,
         epilogue: Some(ir::Kernel::parse(&epilogue).unwrap()),

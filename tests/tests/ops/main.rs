@@ -244,4 +244,4 @@ fn every_op_of_the_registry_has_a_stored_case() {
     assert!(lacking.is_empty(), "no stored case: {lacking:?}");
 }
 
-files! { attention binary convolution indexed linalg loss norm pool reduction shape unary }
+files! { attention binary convolution indexed linalg loss norm pool quantized reduction shape unary }

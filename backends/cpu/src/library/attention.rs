@@ -2,7 +2,7 @@
 //! calculation for softmax (2018); Dao et al., FlashAttention (2022).
 
 use super::epilogue::offset;
-use super::gemm::{self, Element, Kernels, Operands, Scratch, packed_len, piece};
+use super::gemm::{self, Element, Kernels, Operands, Scratch, Uniform, Whole, packed_len, piece};
 use super::matmul::spread;
 use crate::exec::{Arg, Args};
 use crate::isa::Isa;
@@ -82,7 +82,7 @@ impl AttentionKernel {
         let stride = |arg: &Arg<'_>, axis: usize| arg.strides[axes + axis] as isize;
         let head = Head::<T> {
             kernels: T::kernels(self.isa),
-            sums: <T::Acc as Element>::kernels(self.isa),
+            sums: <T::Acc as Uniform>::kernels(self.isa),
             weigh: weigh::weigh::<Weigh<T::Acc>>(self.isa),
             join: weigh::join::<Join<T::Acc>>(self.isa),
             few: (queries as usize <= FEW)
@@ -181,15 +181,15 @@ impl<T: Read> Head<T> {
     unsafe fn run(&self, blocks: Range<usize>, of: usize) {
         let rows = piece(self.queries, of, blocks.start).start..piece(self.queries, of, blocks.end - 1).end;
         let keys = KEYS.min(self.keys);
-        let (nr, most) = (self.sums.columns(), QUERIES.min(rows.len()));
+        let most = QUERIES.min(rows.len());
         // Rows of scores begin in different sets of the cache.
         let pitch = keys.next_multiple_of(LANES) + 16;
         let lengths = [
             rows.len() * self.depth,
             rows.len() * self.width,
             2 * rows.len(),
-            packed_len(nr, self.depth, keys),
-            packed_len(nr, keys, self.width),
+            packed_len(&self.sums, self.depth, keys),
+            packed_len(&self.sums, keys, self.width),
             most * pitch,
             most * self.width,
             most,
@@ -303,7 +303,7 @@ impl<T: Read> Head<T> {
                 }),
                 None => {
                     let product = rows_times((room.q, self.depth), room.keys, (room.scores, room.pitch));
-                    let packed = (room.keys.cast_const(), self.depth);
+                    let packed = Whole::new(&self.sums, room.keys.cast_const(), self.depth, seen);
                     gemm::block(&self.sums, &product, packed, self.depth, 0..count, 0..seen);
                 }
             }
@@ -337,7 +337,7 @@ impl<T: Read> Head<T> {
                 }),
                 None => {
                     let product = rows_times((room.scores, room.pitch), room.values, (room.part, self.width));
-                    let packed = (room.values.cast_const(), brought);
+                    let packed = Whole::new(&self.sums, room.values.cast_const(), brought, self.width);
                     gemm::block(&self.sums, &product, packed, seen, 0..count, 0..self.width);
                 }
             }

@@ -1,6 +1,6 @@
 //! Vector times matrix: c[j] = sum over l of a[l] B[l, j]. Bound by the reading of B, so B is read once, in long runs.
 
-use super::gemm::{Element, Lanes, Operands, Pair, Scratch, Vector, Wide};
+use super::gemm::{Byte, Element, Lanes, Operands, Pair, Scratch, Vector, Wide};
 use crate::isa::Isa;
 use half::{bf16, f16};
 use std::ops::Range;
@@ -235,7 +235,7 @@ macro_rules! without_kernels {
         }
     )*};
 }
-without_kernels!(i8 u8 i16 u16 i32 u32 i64 u64);
+without_kernels!(Byte i32 u32 i64 u64);
 
 /// Registers or pairs of them, of as many lanes on every instruction set: sums along columns run in one order.
 macro_rules! with_kernels {

@@ -3,17 +3,15 @@
 //! The bits of C depend on the shape of one matrix and its strides, never on the instruction set or the number of threads
 //! or of batches: k is never split between threads, its blocks follow from its length, and every product is fused.
 
-use super::gemm::{self, Operands, Wide, piece};
+use super::gemm::{self, Kernels, Operands, Whole, piece};
 use super::gemv::{self, VectorProduct};
 use crate::isa::Isa;
-use half::{bf16, f16};
 use std::ops::Range;
-use thalweg_hal::f8::{F8E4M3, F8E5M2};
-use thalweg_hal::match_type;
 
+pub use super::gemm::Signs;
 pub use crate::parallel::{Parallel, Serial};
 
-/// Element type of all three matrices, but for floats of 8 bits and the wide ones of 16, whose result is f32.
+/// Element type of all three matrices, but for bytes, whose result is i32, floats of 8 bits and wide ones of 16, whose result is f32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum MatDType {
@@ -27,11 +25,9 @@ pub enum MatDType {
     Bf16Wide,
     F8E4M3,
     F8E5M2,
+    /// Integers of 8 bits; the result is i32.
+    Bytes(Signs),
     /// Integer sums and products wrap.
-    I8,
-    U8,
-    I16,
-    U16,
     I32,
     U32,
     I64,
@@ -82,6 +78,29 @@ pub struct Problem {
 /// The blocks of all calls are disjoint and cover C; their number and order depend on the threads.
 pub type Epilogue<'a> = &'a (dyn Fn(usize, Range<usize>, Range<usize>) + Sync);
 
+/// Runs `$go` with `$t` as the element type and `$kernels` as its kernels: those of the product, and of the transposed one.
+macro_rules! by_kernels {
+    ($dtype:expr, $isa:expr, $t:ident, $kernels:ident => $go:expr) => {
+        by_kernels!(@ $dtype, $isa, $t, $kernels, $go,
+            F32 f32, F64 f64, F16 half::f16, Bf16 half::bf16, F16Wide gemm::Wide<half::f16>, Bf16Wide gemm::Wide<half::bf16>,
+            F8E4M3 thalweg_hal::f8::F8E4M3, F8E5M2 thalweg_hal::f8::F8E5M2, I32 i32, U32 u32, I64 i64, U64 u64)
+    };
+    (@ $dtype:expr, $isa:expr, $t:ident, $kernels:ident, $go:expr, $($variant:ident $type:ty),*) => {
+        match $dtype {
+            $($crate::library::matmul::MatDType::$variant => {
+                type $t = $type;
+                let $kernels = [<$t as gemm::Uniform>::kernels($isa); 2];
+                $go
+            })*
+            $crate::library::matmul::MatDType::Bytes(signs) => {
+                type $t = gemm::Byte;
+                let $kernels = signs.kernels($isa);
+                $go
+            }
+        }
+    };
+}
+
 /// C = A B for each matrix of the batch. With `k == 0` C becomes zero.
 ///
 /// # Safety
@@ -102,26 +121,7 @@ pub unsafe fn matmul(
     epilogue: Option<Epilogue<'_>>,
 ) {
     // SAFETY: same contract.
-    unsafe {
-        match_type!(dtype, T => typed::<T>(isa, p, a, b, c, parallel, epilogue);
-            MatDType::F32 => f32,
-            MatDType::F64 => f64,
-            MatDType::F16 => f16,
-            MatDType::Bf16 => bf16,
-            MatDType::F16Wide => Wide<f16>,
-            MatDType::Bf16Wide => Wide<bf16>,
-            MatDType::F8E4M3 => F8E4M3,
-            MatDType::F8E5M2 => F8E5M2,
-            MatDType::I8 => i8,
-            MatDType::U8 => u8,
-            MatDType::I16 => i16,
-            MatDType::U16 => u16,
-            MatDType::I32 => i32,
-            MatDType::U32 => u32,
-            MatDType::I64 => i64,
-            MatDType::U64 => u64,
-        )
-    }
+    unsafe { by_kernels!(dtype, isa, T, kernels => typed::<T>(isa, kernels, p, a, b, c, parallel, epilogue)) }
 }
 
 /// A raw pointer that closures of several threads share; each touches its own part of what it names.
@@ -134,8 +134,13 @@ unsafe impl<T> Sync for Shared<T> {}
 ///
 /// # Safety
 /// That of [`matmul`].
+#[allow(
+    clippy::too_many_arguments,
+    reason = "as those of the product, and its kernels"
+)]
 unsafe fn typed<T: VectorProduct>(
     isa: Isa,
+    [kernels, transposed]: [Kernels<T>; 2],
     p: &Problem,
     a: MatRef,
     b: MatRef,
@@ -146,8 +151,8 @@ unsafe fn typed<T: VectorProduct>(
     if p.batch == 0 || p.m == 0 || p.n == 0 {
         return;
     }
-    let kernels = T::kernels(isa);
     let swap = transposes(p, &c, kernels.columns());
+    let kernels = if swap { transposed } else { kernels };
     let x = Shared(Operands::<T> {
         a: a.ptr.cast(),
         a_row: a.row_stride,
@@ -163,26 +168,32 @@ unsafe fn typed<T: VectorProduct>(
     let (x, whole, strides, m, n) = if swap {
         (
             Shared(x.0.transposed()),
-            Shared(std::ptr::null()),
+            std::ptr::null(),
             [strides[1], strides[0], strides[2]],
             p.n,
             p.m,
         )
     } else {
-        (x, Shared(b.packed.cast::<T::Acc>()), strides, p.m, p.n)
+        (x, b.packed.cast::<T::Acc>(), strides, p.m, p.n)
     };
+    let whole = Shared(Whole::new(&kernels, whole, p.k, n));
     let vector = if m == 1 {
         gemv::kernel::<T>(isa, &x.0, p.k)
     } else {
         None
     };
     let grid = Grid::choose(
-        &Problem { m, n, ..*p },
+        &Problem {
+            m,
+            n,
+            k: p.k.div_ceil(kernels.step),
+            ..*p
+        },
         parallel.threads(),
         kernels.columns(),
         vector.is_some(),
         match x.0.b_col {
-            _ if !whole.0.is_null() => PACK_COSTS[2],
+            _ if whole.0.is_packed() => PACK_COSTS[2],
             1 if T::DIRECT => PACK_COSTS[1],
             _ => PACK_COSTS[0],
         },
@@ -194,7 +205,7 @@ unsafe fn typed<T: VectorProduct>(
         unsafe {
             match vector {
                 Some(vector) => vector(&x, p.k, cols.clone()),
-                None => gemm::block(&kernels, &x, (whole, p.k), p.k, rows.clone(), cols.clone()),
+                None => gemm::block(&kernels, &x, whole, p.k, rows.clone(), cols.clone()),
             }
         }
         if let Some(epilogue) = epilogue {

@@ -23,7 +23,7 @@ n4 = max n2 n3
 n5 = store p2 n4";
     let op = Matmul {
         batch: 1,
-        dtype: DType::F16,
+        operands: [DType::F16; 2],
         accumulate: DType::F32,
         output: DType::F32,
         epilogue: Some(Kernel::parse(epilogue).unwrap()),
@@ -119,7 +119,7 @@ fn convolutions_share_programs() {
 fn configurations_that_do_not_fit() {
     let op = Matmul {
         batch: 0,
-        dtype: DType::F32,
+        operands: [DType::F32; 2],
         accumulate: DType::F32,
         output: DType::F32,
         epilogue: None,

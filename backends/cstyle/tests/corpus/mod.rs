@@ -40,7 +40,7 @@ pub(crate) fn programs(target: &Target) -> Result<Vec<Source>> {
         for (dtype, accumulate, output) in PRODUCTS {
             let op = Matmul {
                 batch: 1,
-                dtype,
+                operands: [dtype; 2],
                 accumulate,
                 output,
                 epilogue: None,

@@ -79,8 +79,9 @@ impl Product {
     /// The product, if the library has its dtypes, and its epilogue is none or one that adds to the sums what eager code adds to
     /// them: where a product is rounded first, the epilogue stays apart.
     pub(crate) fn new(handle: &Arc<Handle>, op: &Matmul) -> Option<Product> {
-        let same = op.dtype == op.accumulate && op.accumulate == op.output;
-        if (op.epilogue.as_ref()).is_some_and(|epilogue| !same || !adds(epilogue)) {
+        let [dtype, other] = op.operands;
+        let same = dtype == op.accumulate && op.accumulate == op.output;
+        if dtype != other || (op.epilogue.as_ref()).is_some_and(|epilogue| !same || !adds(epilogue)) {
             return None;
         }
         let single = if handle.tf32 {
@@ -88,9 +89,9 @@ impl Product {
         } else {
             Compute::CUBLAS_COMPUTE_32F
         };
-        let (compute, scale, one) = match (op.dtype, op.accumulate, op.output) {
+        let (compute, scale, one) = match (dtype, op.accumulate, op.output) {
             (DType::F32, DType::F32, DType::F32) => (single, Data::CUDA_R_32F, 0x3f80_0000_u64),
-            (DType::F16 | DType::BF16, DType::F32, out) if out == op.dtype || out == DType::F32 => {
+            (DType::F16 | DType::BF16, DType::F32, out) if out == dtype || out == DType::F32 => {
                 (Compute::CUBLAS_COMPUTE_32F, Data::CUDA_R_32F, 0x3f80_0000)
             }
             (DType::F8E4M3, DType::F32, DType::F32 | DType::F16 | DType::BF16) if handle.sm >= F8_SM => {
@@ -108,11 +109,11 @@ impl Product {
             handle: Arc::clone(handle),
             compute,
             scale,
-            operand: data(op.dtype)?,
+            operand: data(dtype)?,
             output: data(op.output)?,
             adds: op.epilogue.is_some(),
-            bytes: (op.dtype.size() as u64, op.output.size() as u64),
-            f8: op.dtype.is_storage(),
+            bytes: (dtype.size() as u64, op.output.size() as u64),
+            f8: dtype.is_storage(),
             factors: Factors {
                 one: one.to_le_bytes(),
                 zero: [0; 8],

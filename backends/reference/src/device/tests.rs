@@ -132,7 +132,7 @@ fn what_is_not_offered_is_refused() {
     let (batch, dtype) = (0, DType::F32);
     let op = LibraryOp::Matmul(Matmul {
         batch,
-        dtype,
+        operands: [dtype; 2],
         accumulate: dtype,
         output: dtype,
         epilogue: None,

@@ -3,6 +3,7 @@
 mod diagonal;
 mod einsum;
 mod equation;
+mod integer;
 mod matmul;
 mod order;
 mod products;

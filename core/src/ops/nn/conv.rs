@@ -1,5 +1,7 @@
 //! Convolutions.
 
+mod integer;
+
 use super::spatial::{MAX_SPATIAL, Padding, PerAxis};
 use crate::graph::{ConvAttributes, Op, Type};
 use crate::ops::checked::{checked, composite_of};

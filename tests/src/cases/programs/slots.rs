@@ -173,7 +173,7 @@ pub(super) fn constants(subject: &Subject) -> Check {
     let stream = device.stream()?;
     let op = LibraryOp::Matmul(Matmul {
         batch: 0,
-        dtype: DType::I32,
+        operands: [DType::I32; 2],
         accumulate: DType::I32,
         output: DType::I32,
         epilogue: None,

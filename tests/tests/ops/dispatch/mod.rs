@@ -5,6 +5,7 @@ mod indexed;
 mod linalg;
 mod loss;
 mod nn;
+mod quantized;
 mod reduction;
 mod shape;
 
@@ -21,6 +22,7 @@ pub(crate) fn dispatch(name: &str, inputs: &[Tensor], attributes: &Attributes) -
         linalg::call,
         nn::call,
         loss::call,
+        quantized::call,
     ]
     .iter()
     .find_map(|call| call(name, inputs, attributes))

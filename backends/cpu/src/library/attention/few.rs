@@ -2,12 +2,12 @@
 
 use super::weigh::{Score, folded};
 use crate::isa::{Isa, versions};
-use crate::library::gemm::Element;
+use crate::library::gemm::{Element, Uniform};
 use crate::math::{bf16_to_f32, f16_to_f32};
 use half::{bf16, f16};
 
 /// An element that vector instructions widen.
-pub(super) trait Read: Element<Acc: Score, Out = Self> {
+pub(super) trait Read: Uniform + Element<Acc: Score, Out = Self> {
     /// Exact conversion.
     fn read(self) -> Self::Acc;
 }

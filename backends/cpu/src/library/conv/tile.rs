@@ -2,7 +2,7 @@
 
 use super::planes::{self, PlaneFn};
 use crate::isa::Isa;
-use crate::library::gemm::{Element, Lanes, PackFn, Vector};
+use crate::library::gemm::{Element, Lanes, PackFn, Uniform, Vector};
 use half::{bf16, f16};
 
 /// An accumulator as a number.
@@ -407,7 +407,7 @@ macro_rules! elements {
                     Isa::Avx2 => (elements!(@avx2 $avx2), planes::x86::avx2::<Self>),
                     _ => ($plain, planes::any::<Self>),
                 };
-                ConvKernels { tiles, plane, pack: Self::kernels(isa).pack }
+                ConvKernels { tiles, plane, pack: Self::kernels(isa).pack[1] }
             }
         }
     )*};

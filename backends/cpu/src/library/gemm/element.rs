@@ -1,5 +1,6 @@
 //! What the matrix product must know of an element type: how it accumulates, and which kernels this processor runs.
 
+use super::bytes::ExcessFn;
 use super::pack::{PackFn, pack_plain};
 use super::tile::{self, TileSet};
 use crate::isa::Isa;
@@ -11,7 +12,12 @@ use thalweg_hal::f8::{F8E4M3, F8E5M2};
 #[derive(Clone, Copy)]
 pub(crate) struct Kernels<T: Element> {
     pub(crate) tiles: TileSet<T::Acc>,
-    pub(crate) pack: PackFn<T>,
+    /// Packing of A and of B.
+    pub(crate) pack: [PackFn<T>; 2],
+    /// Steps of k in an element that is packed.
+    pub(crate) step: usize,
+    /// What sums begin with, where packing has changed A.
+    pub(crate) excess: Option<ExcessFn>,
 }
 
 /// An element of a matrix.
@@ -22,8 +28,10 @@ pub(crate) trait Element: Copy + Send + Sync + 'static {
     type Out: Copy + Send + Sync + 'static;
     /// No summand.
     const ZERO: Self::Acc;
-    /// Memory holds `Acc` itself, so kernels may read A and B and write C without conversion.
+    /// Memory holds `Acc` itself, so kernels may read A and B without conversion.
     const DIRECT: bool;
+    /// An element of the result is a sum as it is, so kernels may write C.
+    const SUMS: bool;
     /// Exact conversion.
     fn widen(self) -> Self::Acc;
     /// Rounding (or wrapping) conversion.
@@ -36,6 +44,10 @@ pub(crate) trait Element: Copy + Send + Sync + 'static {
             *d = Self::narrow(s);
         }
     }
+}
+
+/// An element whose kernels follow from its type, for both operands alike.
+pub(crate) trait Uniform: Element {
     /// The kernels for an instruction set that this processor has.
     fn kernels(isa: Isa) -> Kernels<Self>;
 }
@@ -44,21 +56,18 @@ pub(crate) trait Element: Copy + Send + Sync + 'static {
 macro_rules! kernels {
     ($avx512:ident, $pack512:ident, $avx2:ident, $plain:ident) => {
         fn kernels(isa: Isa) -> Kernels<Self> {
-            match isa {
+            let (tiles, pack): (_, PackFn<Self>) = match isa {
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => Kernels {
-                    tiles: tile::$avx512,
-                    pack: super::pack::$pack512::<Self>,
-                },
+                Isa::Avx512 => (tile::$avx512, super::pack::$pack512::<Self>),
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => Kernels {
-                    tiles: tile::$avx2,
-                    pack: super::pack::pack_avx2::<Self>,
-                },
-                _ => Kernels {
-                    tiles: tile::$plain,
-                    pack: pack_plain::<Self>,
-                },
+                Isa::Avx2 => (tile::$avx2, super::pack::pack_avx2::<Self>),
+                _ => (tile::$plain, pack_plain::<Self>),
+            };
+            Kernels {
+                tiles,
+                pack: [pack; 2],
+                step: 1,
+                excess: None,
             }
         }
     };
@@ -71,6 +80,7 @@ macro_rules! float {
             type Out = $t;
             const ZERO: $t = 0.0;
             const DIRECT: bool = true;
+            const SUMS: bool = true;
             #[inline(always)]
             fn widen(self) -> $t {
                 self
@@ -83,6 +93,8 @@ macro_rules! float {
             fn add(a: $t, b: $t) -> $t {
                 a + b
             }
+        }
+        impl Uniform for $t {
             kernels!($avx512, pack_avx512, $avx2, $plain);
         }
     };
@@ -97,6 +109,7 @@ macro_rules! half_float {
             type Out = $t;
             const ZERO: f32 = 0.0;
             const DIRECT: bool = false;
+            const SUMS: bool = false;
             #[inline(always)]
             fn widen(self) -> f32 {
                 self.to_f32()
@@ -112,6 +125,8 @@ macro_rules! half_float {
             fn narrow_row(dst: &mut [Self], src: &[f32]) {
                 dst.convert_from_f32_slice(src);
             }
+        }
+        impl Uniform for $t {
             kernels!(F32_AVX512, pack_avx512, F32_AVX2, F32_PLAIN);
         }
     };
@@ -131,6 +146,7 @@ macro_rules! summed_float {
             type Out = f32;
             const ZERO: f32 = 0.0;
             const DIRECT: bool = false;
+            const SUMS: bool = true;
             #[inline(always)]
             fn widen(self) -> f32 {
                 let $x = self;
@@ -144,6 +160,8 @@ macro_rules! summed_float {
             fn add(a: f32, b: f32) -> f32 {
                 a + b
             }
+        }
+        impl Uniform for $t {
             kernels!(F32_AVX512, pack_avx512, F32_AVX2, F32_PLAIN);
         }
     )*};
@@ -162,6 +180,7 @@ macro_rules! integer {
             type Out = $t;
             const ZERO: $acc = 0;
             const DIRECT: bool = size_of::<$t>() == size_of::<$acc>();
+            const SUMS: bool = Self::DIRECT;
             #[inline(always)]
             fn widen(self) -> $acc {
                 self as $acc
@@ -174,11 +193,13 @@ macro_rules! integer {
             fn add(a: $acc, b: $acc) -> $acc {
                 a.wrapping_add(b)
             }
+        }
+        impl Uniform for $t {
             kernels!($avx512, pack_avx2, $avx2, $plain);
         }
     )*};
 }
-integer!(i32, I32_AVX512, I32_AVX2, I32_PLAIN, i8 u8 i16 u16 i32 u32);
+integer!(i32, I32_AVX512, I32_AVX2, I32_PLAIN, i32 u32);
 integer!(i64, I64_AVX512, I64_PLAIN, I64_PLAIN, i64 u64);
 
 impl<T: Element> Kernels<T> {

@@ -4,13 +4,16 @@
 //! For each block of k, A is packed whole (it stays in L2) and B one panel at a time (it stays in L1, or near it).
 
 mod buffer;
+mod bytes;
 mod element;
 mod pack;
 mod tile;
 mod vector;
 
 pub(crate) use buffer::Scratch;
-pub(crate) use element::{Element, Kernels, Wide};
+pub(crate) use bytes::Byte;
+pub use bytes::Signs;
+pub(crate) use element::{Element, Kernels, Uniform, Wide};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use pack::Load512;
 pub(crate) use pack::{PackFn, Panel};
@@ -61,10 +64,54 @@ fn slice(kc: usize, tiles: usize, t: usize) -> Range<usize> {
     groups.start * 16..kc.min(groups.end * 16)
 }
 
-/// Accumulators of a whole B that is packed.
-pub(crate) fn packed_len(nr: usize, k: usize, n: usize) -> usize {
-    // The kernels may write up to 16 elements past the last panel.
-    n.div_ceil(nr) * nr * k + 16
+/// All of B as [`pack_whole`] packs it.
+#[derive(Clone, Copy)]
+pub(crate) struct Whole<S> {
+    /// Panel after panel, or null where B is not packed.
+    panels: *const S,
+    /// Steps of k.
+    steps: usize,
+    /// What the sums of each column begin with, where kernels have that.
+    start: *const S,
+}
+
+impl<S> Whole<S> {
+    /// Whether there is a form that is packed.
+    pub(crate) fn is_packed(&self) -> bool {
+        !self.panels.is_null()
+    }
+
+    /// What [`pack_whole`] wrote to `panels` for `k` rows and `n` columns; null where it wrote nothing.
+    pub(crate) fn new<T: Element<Acc = S>>(
+        kernels: &Kernels<T>,
+        panels: *const S,
+        k: usize,
+        n: usize,
+    ) -> Self {
+        let start = panels.wrapping_add(panels_len(kernels, k, n));
+        Self {
+            panels,
+            steps: k.div_ceil(kernels.step),
+            start,
+        }
+    }
+}
+
+/// Accumulators of the panels of a whole B that is packed, with the 16 that packing may write behind the last one.
+fn panels_len<T: Element>(kernels: &Kernels<T>, k: usize, n: usize) -> usize {
+    let nr = kernels.tiles.nr;
+    n.div_ceil(nr) * nr * k.div_ceil(kernels.step) + 16
+}
+
+/// Accumulators of a whole B that is packed: its panels, then what the sums of its columns begin with.
+pub(crate) fn packed_len<T: Element>(kernels: &Kernels<T>, k: usize, n: usize) -> usize {
+    let nr = kernels.tiles.nr;
+    let start = if kernels.excess.is_some() {
+        n.div_ceil(nr) * nr
+    } else {
+        0
+    };
+    panels_len(kernels, k, n) + start
 }
 
 /// Packs all of B, which is its first element with the steps to its next row and column: panel after panel, each with all its
@@ -80,11 +127,12 @@ pub(crate) unsafe fn pack_whole<T: Element>(
     dst: *mut T::Acc,
 ) {
     let nr = kernels.tiles.nr;
+    let steps = k.div_ceil(kernels.step);
     for col in (0..n).step_by(nr) {
         // SAFETY: the panel lies in B; what it writes past its end is the start of the next one, or slack.
         unsafe {
-            (kernels.pack)(&Panel {
-                dst: dst.add(col * k),
+            (kernels.pack[1])(&Panel {
+                dst: dst.add(col * steps),
                 pitch: nr,
                 src: b.offset(col as isize * b_col),
                 width: nr.min(n - col),
@@ -94,18 +142,26 @@ pub(crate) unsafe fn pack_whole<T: Element>(
             });
         }
     }
+    if let Some(excess) = kernels.excess {
+        for col in (0..n).step_by(nr) {
+            // SAFETY: the panel is packed, and behind the panels there is a row of them.
+            unsafe {
+                let start = dst.add(panels_len(kernels, k, n) + col);
+                excess(dst.add(col * steps).cast_const().cast(), steps, start.cast());
+            }
+        }
+    }
 }
 
-/// Computes the block `rows` x `cols` of C, `k` terms each. `whole` is all of B as [`pack_whole`] packs it, or null, and its steps, of
-/// which the first `k` are taken; `cols` starts at
-/// one of its panels.
+/// Computes the block `rows` x `cols` of C, `k` terms each, which are the first of those that `whole` has; `cols` starts at one of
+/// its panels.
 ///
 /// # Safety
 /// The operands reach every element of the block, C is written by no one else, the kernels' instruction set exists.
 pub(crate) unsafe fn block<T: Element>(
     kernels: &Kernels<T>,
     x: &Operands<T>,
-    (whole, steps): (*const T::Acc, usize),
+    whole: Whole<T::Acc>,
     k: usize,
     rows: Range<usize>,
     cols: Range<usize>,
@@ -113,8 +169,11 @@ pub(crate) unsafe fn block<T: Element>(
     let (mr, nr) = (kernels.tiles.packed.len(), kernels.tiles.nr);
     let (mc, nc) = (rows.len(), cols.len());
     let (tiles, panels) = (mc.div_ceil(mr), nc.div_ceil(nr));
-    let k_blocks = k.div_ceil(KC);
-    let kc_max = k.div_ceil(k_blocks.max(1));
+    // Of packed elements, of which each has `step` steps of k.
+    let step = kernels.step;
+    let lanes = k.div_ceil(step);
+    let k_blocks = lanes.div_ceil(KC);
+    let kc_max = lanes.div_ceil(k_blocks.max(1));
 
     let small_a = x.a_col == 1 && mc * kc_max <= UNPACKED && !rows_collide(x.a_row * size_of::<T>() as isize);
     let few_panels = if small_a {
@@ -123,16 +182,21 @@ pub(crate) unsafe fn block<T: Element>(
         PANELS_UNPACKED_A
     };
     let pack_a = !T::DIRECT || panels > few_panels;
-    let whole_b = !whole.is_null();
+    let whole_b = whole.is_packed();
     let pack_b = !T::DIRECT || x.b_col != 1 || tiles > TILES_UNPACKED_B || kc_max * nc > UNPACKED;
-    let direct_c = T::DIRECT && x.c_col == 1;
+    let direct_c = T::SUMS && x.c_col == 1;
     // Lengths in accumulators, each with the packing's overrun and a whole number of cache lines.
     let line = |len: usize| (len + 16).next_multiple_of(16);
     let b_len = if whole_b { 0 } else { line(kc_max * nr) };
     let a_len = if pack_a { line(kc_max * mc) } else { 0 };
     let tail_len = line(mr * nr);
     let sums_len = if direct_c { 0 } else { line(mc * panels * nr) };
-    let bytes = (2 * b_len + a_len + tail_len + sums_len) * size_of::<T::Acc>();
+    let start_len = if whole_b || kernels.excess.is_none() {
+        0
+    } else {
+        line(nr)
+    };
+    let bytes = (2 * b_len + a_len + tail_len + sums_len + start_len) * size_of::<T::Acc>();
 
     let scratch = Scratch::take(bytes);
     let packed_b: *mut T::Acc = scratch.start().cast();
@@ -141,16 +205,19 @@ pub(crate) unsafe fn block<T: Element>(
         let packed_a = packed_b.add(2 * b_len);
         let tail = packed_a.add(a_len);
         let sums = tail.add(tail_len);
+        let start = sums.add(sums_len);
         let c0 =
             x.c.wrapping_offset(rows.start as isize * x.c_row)
                 .wrapping_add(cols.start);
         for block_of_k in 0..k_blocks {
-            let ks = piece(k, k_blocks, block_of_k);
+            let ks = piece(lanes, k_blocks, block_of_k);
             let kc = ks.len();
-            let a =
-                x.a.offset(rows.start as isize * x.a_row + ks.start as isize * x.a_col);
-            let b =
-                x.b.offset(ks.start as isize * x.b_row + cols.start as isize * x.b_col);
+            let k0 = (ks.start * step) as isize;
+            let a = x.a.offset(rows.start as isize * x.a_row + k0 * x.a_col);
+            let b = x.b.offset(k0 * x.b_row + cols.start as isize * x.b_col);
+            let elements = |steps: &Range<usize>| {
+                ((ks.start + steps.end) * step).min(k) - (ks.start + steps.start) * step
+            };
             let a_tile = |r: Range<usize>| Panel {
                 dst: packed_a.add(r.start * kc),
                 pitch: r.len(),
@@ -158,27 +225,27 @@ pub(crate) unsafe fn block<T: Element>(
                 width: r.len(),
                 w_step: x.a_row,
                 k_step: x.a_col,
-                kc,
+                kc: elements(&(0..kc)),
             };
             let b_panel = |p: usize, steps: Range<usize>| Panel {
                 dst: packed_b.add(p % 2 * b_len + steps.start * nr),
                 pitch: nr,
-                src: b.offset((p * nr) as isize * x.b_col + steps.start as isize * x.b_row),
+                src: b.offset((p * nr) as isize * x.b_col + (steps.start * step) as isize * x.b_row),
                 width: nr.min(nc - p * nr),
                 w_step: x.b_col,
                 k_step: x.b_row,
-                kc: steps.len(),
+                kc: elements(&steps),
             };
             // Panels of the whole B, whose panel behind the last is the first of the next block of k.
             let whole_panel = |p: usize| match p < panels {
-                true => whole.wrapping_add((cols.start + p * nr) * steps + ks.start * nr),
-                false => whole.wrapping_add(cols.start * steps + ks.end * nr),
+                true => (whole.panels).wrapping_add((cols.start + p * nr) * whole.steps + ks.start * nr),
+                false => whole.panels.wrapping_add(cols.start * whole.steps + ks.end * nr),
             };
             let packs = |p: usize| !whole_b && p < panels && (pack_b || nc - p * nr < nr);
             // Whole panels of rows in memory are packed by the first tile that reads them.
             let copies = |p: usize| pack_a && T::DIRECT && x.b_col == 1 && packs(p) && nc - p * nr >= nr;
             if packs(0) && !copies(0) {
-                (kernels.pack)(&b_panel(0, 0..kc));
+                (kernels.pack[1])(&b_panel(0, 0..kc));
             }
             for p in 0..panels {
                 let (col, width) = (p * nr, nr.min(nc - p * nr));
@@ -191,11 +258,20 @@ pub(crate) unsafe fn block<T: Element>(
                 } else {
                     far
                 };
+                // All terms of a whole B begin with the first block of k.
+                let start = match kernels.excess {
+                    Some(excess) if !whole_b => {
+                        excess(near.0.cast(), kc, start.cast());
+                        start.cast_const()
+                    }
+                    Some(_) if block_of_k == 0 => whole.start.wrapping_add(cols.start + col),
+                    _ => std::ptr::null(),
+                };
                 for t in 0..tiles {
                     let r = piece(mc, tiles, t);
                     let mut next = [Lines::NONE; 2];
                     if pack_a && p == 0 {
-                        (kernels.pack)(&a_tile(r.clone()));
+                        (kernels.pack[0])(&a_tile(r.clone()));
                         if t + 1 < tiles {
                             next[0] = a_tile(piece(mc, tiles, t + 1)).lines();
                         }
@@ -258,6 +334,7 @@ pub(crate) unsafe fn block<T: Element>(
                         b_k,
                         c: target,
                         c_row,
+                        start,
                         accumulate,
                         copy: packed,
                         next,
@@ -266,7 +343,7 @@ pub(crate) unsafe fn block<T: Element>(
                         add_tail::<T>(c.cast(), x.c_row, tail, nr, r.len(), width, block_of_k > 0);
                     }
                     if let Some(panel) = &next_slice {
-                        (kernels.pack)(panel);
+                        (kernels.pack[1])(panel);
                     }
                 }
             }

@@ -102,8 +102,9 @@ mod x86 {
         ((1u32 << count) - 1) as u16
     }
 
+    /// Transposes a square of 16 lanes of 32 bits.
     #[inline(always)]
-    unsafe fn transpose_f32(r: &mut [__m512; 16]) {
+    pub(in crate::library::gemm) unsafe fn transpose_f32(r: &mut [__m512; 16]) {
         // SAFETY: register operations of an instruction set that the caller has on.
         unsafe {
             let mut t = *r;

@@ -43,6 +43,8 @@ pub(crate) struct TileArgs<S> {
     pub(crate) c: *mut S,
     /// Step between rows of C.
     pub(crate) c_row: isize,
+    /// What each row of sums begins with, if it is not null; read by registers that have [`Vector::STARTS`].
+    pub(crate) start: *const S,
     /// Adds to C instead of overwriting it.
     pub(crate) accumulate: bool,
     /// Where the copying kernels put the rows of B, packed; others do not read it.
@@ -86,12 +88,25 @@ macro_rules! rows {
 }
 
 #[inline(always)]
-unsafe fn tile<V: Vector, const MR: usize, const NV: usize, const PACKED: bool, const COPY: bool>(
+pub(super) unsafe fn tile<
+    V: Vector,
+    const MR: usize,
+    const NV: usize,
+    const PACKED: bool,
+    const COPY: bool,
+>(
     t: &TileArgs<V::Lane>,
 ) {
     // SAFETY: the caller vouches for a full tile behind each pointer and for the instruction set.
     unsafe {
         let mut acc = [[V::zero(); NV]; MR];
+        if V::STARTS && !t.start.is_null() {
+            let mut start = [V::zero(); NV];
+            for (j, v) in start.iter_mut().enumerate() {
+                *v = V::load(t.start.add(j * V::LANES));
+            }
+            rows!(i in MR { acc[i] = start; });
+        }
         let mut b = t.b;
         let mut ahead = b.wrapping_offset(AHEAD as isize * t.b_k);
         let mut copy = t.copy;
@@ -198,7 +213,7 @@ mod x86 {
     use std::arch::x86_64::*;
 
     macro_rules! x86_vector {
-        ($name:ident, $register:ty, $lane:ty, $lanes:literal, $load:expr, $store:expr, $zero:expr, $splat:expr, $mul_add:expr, $add:expr) => {
+        ($name:ident, $register:ty, $lane:ty, $lanes:literal, $load:expr, $store:expr, $zero:expr, $splat:expr, $mul_add:expr, $add:expr $(, $starts:literal)?) => {
             /// One register.
             #[derive(Clone, Copy)]
             pub(crate) struct $name(pub(crate) $register);
@@ -206,6 +221,7 @@ mod x86 {
             impl Vector for $name {
                 type Lane = $lane;
                 const LANES: usize = $lanes;
+                $(const STARTS: bool = $starts;)?
                 #[inline(always)]
                 unsafe fn zero() -> Self {
                     // SAFETY: the trait's contract.
@@ -244,6 +260,8 @@ mod x86 {
             }
         };
     }
+    pub(in crate::library::gemm) use x86_vector;
+
     x86_vector!(
         F32x16,
         __m512,

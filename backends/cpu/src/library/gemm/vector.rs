@@ -8,6 +8,8 @@ pub(crate) trait Vector: Copy {
     type Lane: Copy + 'static;
     /// Lanes of one register.
     const LANES: usize;
+    /// Sums may begin with something else than zero.
+    const STARTS: bool = false;
     /// All lanes zero.
     unsafe fn zero() -> Self;
     /// All lanes `*p`.

@@ -1,6 +1,6 @@
 //! The library op in terms of the routine.
 
-use super::{MatDType, MatMut, MatRef, Problem, matmul};
+use super::{MatDType, MatMut, MatRef, Problem, Signs, matmul};
 use crate::exec::{Arg, Args};
 use crate::isa::Isa;
 use crate::library::epilogue::{Epilogue, offset, row_major};
@@ -20,7 +20,7 @@ pub struct MatmulKernel {
     epilogue: Option<Epilogue>,
 }
 
-/// The routine's dtype of an op with these dtypes, or why there is none.
+/// The routine's dtype of an op whose operands have one dtype, or why there is none.
 pub(in crate::library) fn dtype_of(
     name: &str,
     dtype: DType,
@@ -60,9 +60,9 @@ fn takes_epilogue(
     epilogue: Option<&thalweg_hal::ir::Kernel>,
 ) -> Result<()> {
     if let Some(epilogue) = epilogue {
-        // It runs in place on the result, so the result must have the accumulator's dtype before and after.
-        let out = epilogue.params.last().map(|param| param.dtype);
-        if accumulate != output || out != Some(output) {
+        // It runs in place on the result, so elements must have the accumulator's size before and after.
+        let out = epilogue.params.last().map(|param| param.dtype.size());
+        if accumulate != output || out != Some(output.size()) {
             return Err(Error::unsupported(format!(
                 "{name} with an epilogue from {accumulate} to {output}; lower it"
             )));
@@ -72,7 +72,22 @@ fn takes_epilogue(
 }
 
 fn dtype(op: &Matmul) -> Result<MatDType> {
-    let found = match (op.dtype, op.accumulate, op.output) {
+    let [dtype, other] = op.operands;
+    let signed = |dtype: DType| match dtype {
+        DType::I8 => Some(true),
+        DType::U8 => Some(false),
+        _ => None,
+    };
+    let found = match (dtype, op.accumulate, op.output) {
+        (_, DType::I32, DType::I32) if let (Some(a), Some(b)) = (signed(dtype), signed(other)) => {
+            Some(MatDType::Bytes(Signs { a, b }))
+        }
+        _ if dtype != other => {
+            return Err(Error::unsupported(format!(
+                "matmul of {dtype} and {other} accumulated in {}; lower it",
+                op.accumulate
+            )));
+        }
         (DType::F16, DType::F32, DType::F32) => Some(MatDType::F16Wide),
         (DType::BF16, DType::F32, DType::F32) => Some(MatDType::Bf16Wide),
         (DType::F8E4M3, DType::F32, DType::F32) => Some(MatDType::F8E4M3),
@@ -83,7 +98,7 @@ fn dtype(op: &Matmul) -> Result<MatDType> {
         takes_epilogue("matmul", op.accumulate, op.output, op.epilogue.as_ref())?;
         return Ok(found);
     }
-    dtype_of("matmul", op.dtype, op.accumulate, op.output, op.epilogue.as_ref())
+    dtype_of("matmul", dtype, op.accumulate, op.output, op.epilogue.as_ref())
 }
 
 impl MatmulKernel {
@@ -100,7 +115,7 @@ impl MatmulKernel {
             batch: op.batch as usize,
             dtype,
             element,
-            operand: op.dtype.size(),
+            operand: op.operands[0].size(),
             epilogue: epilogue.map(|map| Epilogue::new(map, element, isa)).transpose()?,
         })
     }

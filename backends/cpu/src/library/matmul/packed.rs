@@ -1,10 +1,10 @@
 //! A constant B, packed once for all runs.
 
-use super::{MatMut, MatmulKernel, Problem, VectorProduct, gemv, transposes};
+use super::{MatDType, MatMut, MatmulKernel, Problem, VectorProduct, gemv, transposes};
 use crate::exec::Args;
 use crate::isa::Isa;
 use crate::library::Wanted;
-use crate::library::gemm::{self, Operands};
+use crate::library::gemm::{self, Kernels, Operands, Uniform};
 
 /// Runs `$body` with `$t` as the element type; `$other` for types whose accumulators are larger, which would cost more memory
 /// than the packing is worth.
@@ -21,6 +21,23 @@ macro_rules! by_type {
     };
 }
 pub(in crate::library) use by_type;
+
+/// As [`by_type`], with the kernels, and with bytes.
+macro_rules! by_size {
+    ($dtype:expr, $isa:expr, $t:ident, $kernels:ident => $body:expr, $other:expr) => {
+        match $dtype {
+            MatDType::Bytes(signs) => {
+                type $t = gemm::Byte;
+                let [$kernels, _] = signs.kernels($isa);
+                $body
+            }
+            dtype => by_type!(dtype, $t => {
+                let $kernels = <$t as Uniform>::kernels($isa);
+                $body
+            }, $other),
+        }
+    };
+}
 
 /// Extents and strides of a B that all batches share.
 struct Shared {
@@ -47,11 +64,17 @@ impl Shared {
     }
 
     /// Bytes of the packed form and columns of a panel; `None` where a launch would not read it.
-    fn form<T: VectorProduct>(&self, isa: Isa, p: &Problem, c: &MatMut) -> Option<(usize, usize)> {
-        let nr = T::kernels(isa).columns();
+    fn form<T: VectorProduct>(
+        &self,
+        isa: Isa,
+        kernels: &Kernels<T>,
+        p: &Problem,
+        c: &MatMut,
+    ) -> Option<(usize, usize)> {
+        let nr = kernels.columns();
         let vector = p.m == 1 && gemv::kernel(isa, &self.operands::<T>(), p.k).is_some();
         let read = !transposes(p, c, nr) && !vector;
-        let len = gemm::packed_len(nr, self.k, self.n);
+        let len = gemm::packed_len(kernels, self.k, self.n);
         read.then(|| (len.saturating_mul(size_of::<T::Acc>()), nr))
     }
 }
@@ -87,8 +110,12 @@ impl MatmulKernel {
     /// B packed, where a launch would read it; addresses do not matter.
     pub(in crate::library) fn wanted(&self, args: &Args<'_>) -> Option<Wanted> {
         let (shared, problem, result) = self.shared(args)?;
-        let (bytes, columns) =
-            by_type!(self.dtype, T => shared.form::<T>(self.isa, &problem, &result)?, return None);
+        let (bytes, columns) = by_size!(self.dtype, self.isa, T, kernels => shared.form::<T>(self.isa, &kernels, &problem, &result)?, return None);
+        // The same bytes are packed otherwise as signed and as unsigned ones.
+        let form = match self.dtype {
+            MatDType::Bytes(signs) => 1 + u64::from(signs.a) + 2 * u64::from(signs.b),
+            _ => 0,
+        };
         let key = [
             shared.k as u64,
             shared.n as u64,
@@ -96,6 +123,7 @@ impl MatmulKernel {
             shared.col as u64,
             columns as u64,
             self.element as u64,
+            form,
         ];
         Some(Wanted {
             operand: 1,
@@ -112,10 +140,11 @@ impl MatmulKernel {
         let (Some((shared, ..)), [_, b, ..]) = (self.shared(args), args.args) else {
             return;
         };
-        by_type!(
+        by_size!(
             self.dtype,
-            T => {
-                let kernels = <T as gemm::Element>::kernels(self.isa);
+            self.isa,
+            T,
+            kernels => {
                 let b = (b.ptr.cast_const().cast::<T>(), shared.row, shared.col);
                 // SAFETY: the caller vouches for both; the machine has the instruction set.
                 unsafe { gemm::pack_whole(&kernels, b, shared.k, shared.n, to.cast()) }

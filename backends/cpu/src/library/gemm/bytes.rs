@@ -1,0 +1,92 @@
+//! Products of 8-bit integers: lanes of 32 bits hold four elements along k where the machine sums the products of such lanes at
+//! once, else two as 16 bits. Sums are exact modulo 2³², so all ways give the same bits.
+
+mod pack;
+mod sums;
+
+use super::element::{Element, Kernels};
+use crate::isa::Isa;
+pub(crate) use sums::ExcessFn;
+
+/// An element of an operand of 8 bits, whose [`Signs`] say what it is.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Byte(pub(crate) u8);
+
+impl Element for Byte {
+    type Acc = i32;
+    type Out = i32;
+    const ZERO: i32 = 0;
+    const DIRECT: bool = false;
+    const SUMS: bool = true;
+    fn widen(self) -> i32 {
+        self.0.into()
+    }
+    fn narrow(acc: i32) -> i32 {
+        acc
+    }
+    fn add(a: i32, b: i32) -> i32 {
+        a.wrapping_add(b)
+    }
+}
+
+/// Whether the elements of A and of B are signed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct Signs {
+    pub a: bool,
+    pub b: bool,
+}
+
+impl Signs {
+    /// The kernels, and those of the transposed product.
+    pub(crate) fn kernels(self, isa: Isa) -> [Kernels<Byte>; 2] {
+        self.kernels_by(isa, isa.sums_bytes())
+    }
+
+    /// The same, with the instruction for bytes or without.
+    pub(crate) fn kernels_by(self, isa: Isa, sums_bytes: bool) -> [Kernels<Byte>; 2] {
+        let transposed = Signs { a: self.b, b: self.a };
+        [self, transposed].map(|signs| signs.one(isa, sums_bytes))
+    }
+
+    /// The kernels for an instruction set that this machine has; `sums_bytes` only where it has [`Isa::sums_bytes`]. The instruction multiplies unsigned by signed bytes. Two signed ones are made unequal by adding 128 to A, which sums
+    /// begin without. Two unsigned ones would need the same of each row, and are summed by pairs instead.
+    fn one(self, isa: Isa, sums_bytes: bool) -> Kernels<Byte> {
+        let fours = match isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 if sums_bytes => Some((
+                sums::UNSIGNED_AVX512,
+                sums::SIGNED_AVX512,
+                sums::excess_avx512 as ExcessFn,
+            )),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 if sums_bytes => Some((
+                sums::UNSIGNED_AVX2,
+                sums::SIGNED_AVX2,
+                sums::excess_avx2 as ExcessFn,
+            )),
+            _ => None,
+        };
+        if let (Some((unsigned, signed, excess)), true) = (fours, self.a || self.b) {
+            return Kernels {
+                tiles: if self.a && !self.b { signed } else { unsigned },
+                pack: [pack::fours(isa, self.a && self.b), pack::fours(isa, false)],
+                step: 4,
+                excess: (self.a && self.b).then_some(excess),
+            };
+        }
+        Kernels {
+            tiles: match isa {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 => sums::PAIRS_AVX512,
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 => sums::PAIRS_AVX2,
+                _ => sums::PAIRS_PLAIN,
+            },
+            pack: [self.a, self.b].map(|signed| pack::pairs(isa, signed)),
+            step: 2,
+            excess: None,
+        }
+    }
+}

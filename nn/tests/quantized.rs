@@ -1,0 +1,140 @@
+//! Layers of 8 bits against the same sums in f64, and against f32.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use thalweg::ops::ConvOptions;
+use thalweg::{Context, DType, Tensor, jit};
+use thalweg_nn::{Calibration, Conv2d, Dense, Layer, QuantizedConv2d, QuantizedDense};
+
+const INPUTS: usize = 300;
+const OUTPUTS: usize = 70;
+const ROWS: usize = 64;
+
+/// Numbers that look normal: sums of four uniform ones, of variance 1.
+fn normal(seed: u64, count: usize, shift: f32) -> Vec<f32> {
+    let mut state = seed;
+    let mut uniform = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1 << 24) as f32 - 0.5
+    };
+    (0..count)
+        .map(|_| (uniform() + uniform() + uniform() + uniform()) * 3.0_f32.sqrt() + shift)
+        .collect()
+}
+
+fn dense(cx: &Context) -> Dense {
+    Dense::new(INPUTS, OUTPUTS, cx).unwrap()
+}
+
+fn input(cx: &Context, seed: u64) -> Tensor {
+    // Most are positive, as behind an activation, so that the zero point matters.
+    Tensor::from_slice(&normal(seed, ROWS * INPUTS, 0.7), [ROWS, INPUTS], cx)
+}
+
+fn floats(tensor: &Tensor) -> Vec<f64> {
+    tensor.cast(DType::F64).to_vec().unwrap()
+}
+
+/// `x · wᵀ + bias` in f64.
+fn linear(x: &[f64], w: &[f64], bias: &[f64]) -> Vec<f64> {
+    let row = |x: &[f64], w: &[f64]| x.iter().zip(w).map(|(x, w)| x * w).sum::<f64>();
+    (x.chunks(INPUTS))
+        .flat_map(|x| w.chunks(INPUTS).zip(bias).map(move |(w, bias)| row(x, w) + bias))
+        .collect()
+}
+
+/// The size of the difference, relative to that of `wanted`.
+fn off(found: &[f64], wanted: &[f64]) -> f64 {
+    let squares = |of: &mut dyn Iterator<Item = f64>| of.map(|x| x * x).sum::<f64>();
+    let differences = squares(&mut found.iter().zip(wanted).map(|(a, b)| a - b));
+    (differences / squares(&mut wanted.iter().copied())).sqrt()
+}
+
+#[test]
+fn results_are_those_of_rounded_operands() {
+    let cx = Context::new("cpu").unwrap();
+    let layer = dense(&cx);
+    let x = input(&cx, 1);
+    let quantized = QuantizedDense::dynamic(&layer).unwrap();
+    let (scale, zero) = Tensor::quantization(&x.min(), &x.max(), DType::U8);
+    let rounded = x.quantize(&scale, &zero, DType::U8).dequantize(&scale, &zero);
+    let weight = quantized
+        .weight
+        .value()
+        .dequantize(&quantized.scale.value().unsqueeze(1), None);
+    let wanted = linear(
+        &floats(&rounded),
+        &floats(&weight),
+        &floats(layer.bias.as_ref().unwrap()),
+    );
+    assert!(off(&floats(&quantized.forward(&x)), &wanted) < 1e-6);
+}
+
+#[test]
+fn the_error_against_f32_is_that_of_eight_bits() {
+    let cx = Context::new("cpu").unwrap();
+    let layer = dense(&cx);
+    let seen = Calibration::new(layer.clone(), &cx);
+    for seed in 2..6 {
+        seen.forward(&input(&cx, seed));
+    }
+    let x = input(&cx, 7);
+    let wanted = floats(&layer.forward(&x));
+    // Inputs in a range of about 7, so in steps of 0.027, and weights in steps of 1/254 of their range: 0.8 and 0.4 % of their size.
+    for (name, quantized) in [
+        ("dynamic", QuantizedDense::dynamic(&layer).unwrap()),
+        ("calibrated", QuantizedDense::calibrated(&seen).unwrap()),
+    ] {
+        let error = off(&floats(&quantized.forward(&x)), &wanted);
+        assert!((0.002..0.015).contains(&error), "{name}: {error}");
+    }
+}
+
+#[test]
+fn convolutions_are_off_by_as_much() {
+    let cx = Context::new("cpu").unwrap();
+    let options = ConvOptions::new().stride(2).padding(1).groups(2);
+    let layer = Conv2d::new(16, 24, [3, 3], options, &cx).unwrap();
+    let image = |seed| Tensor::from_slice(&normal(seed, 2 * 16 * 15 * 15, 0.7), [2, 16, 15, 15], &cx);
+    let seen = Calibration::new(layer.clone(), &cx);
+    for seed in 2..6 {
+        seen.forward(&image(seed));
+    }
+    let x = image(7);
+    let wanted = floats(&layer.forward(&x));
+    for (name, quantized) in [
+        ("dynamic", QuantizedConv2d::dynamic(&layer).unwrap()),
+        ("calibrated", QuantizedConv2d::calibrated(&seen).unwrap()),
+    ] {
+        let error = off(&floats(&quantized.forward(&x)), &wanted);
+        assert!((0.002..0.015).contains(&error), "{name}: {error}");
+    }
+}
+
+#[test]
+fn compiled_layers_give_the_same_bits() {
+    let cx = Context::new("cpu").unwrap();
+    let layer = dense(&cx);
+    let quantized = QuantizedDense::dynamic(&layer).unwrap();
+    let x = input(&cx, 3);
+    let compiled = jit(|x: &Tensor| quantized.forward(x)).call(&x);
+    let (eager, compiled) = (
+        quantized.forward(&x).to_vec::<f32>().unwrap(),
+        compiled.to_vec::<f32>().unwrap(),
+    );
+    assert!(
+        eager
+            .iter()
+            .zip(&compiled)
+            .all(|(a, b)| a.to_bits() == b.to_bits())
+    );
+}
+
+#[test]
+fn a_calibration_that_saw_nothing_is_an_error() {
+    let cx = Context::new("cpu").unwrap();
+    let seen = Calibration::new(dense(&cx), &cx);
+    let error = QuantizedDense::calibrated(&seen).unwrap_err();
+    assert!(error.to_string().contains("no inputs were noted"), "{error}");
+}
