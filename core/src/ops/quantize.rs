@@ -58,7 +58,7 @@ impl Tensor {
                     let ([x, scale], zero) = blocks.split([x, scale], zero);
                     let mut q = (cast(&x, wide, tag) / cast(&scale, wide, tag)).round();
                     if let Some(zero) = zero {
-                        q = q + cast(&zero, wide, tag);
+                        q += cast(&zero, wide, tag);
                     }
                     blocks.joined(cast(&q, dtype, tag))
                 },
@@ -260,7 +260,7 @@ impl Blocks {
 
     fn joined(&self, tensor: Tensor) -> Tensor {
         match self.split {
-            Some(_) => tensor.reshape(&self.whole),
+            Some(_) => tensor.reshape(self.whole),
             None => tensor,
         }
     }

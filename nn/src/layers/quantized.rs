@@ -123,7 +123,7 @@ fn rows(weight: &Tensor) -> Result<(Tensor, Tensor)> {
     let rows = weight.reshape([shape[0], shape.iter().skip(1).product()]);
     let size = rows.abs().max_keepdims(1);
     let scale = size.eq(0.0).where_cond(1.0, size / 127.0);
-    let rows = rows.quantize(&scale, None, DType::I8).reshape(&shape);
+    let rows = rows.quantize(&scale, None, DType::I8).reshape(shape);
     let scale = scale.squeeze_axes(1);
     rows.shape()?;
     scale.shape()?;

@@ -79,10 +79,10 @@ impl Tensor {
                     };
                     let mut out = product(a, b, DType::I8, DType::I32, tag);
                     if let Some(zero) = a_zero {
-                        out = out - whole(zero) * sums(b, rank_of(b), 2);
+                        out -= whole(zero) * sums(b, rank_of(b), 2);
                     }
                     if let Some(zero) = b_zero {
-                        out = out - whole(zero) * sums(a, rank_of(a), 1);
+                        out -= whole(zero) * sums(a, rank_of(a), 1);
                     }
                     match (a_zero, b_zero) {
                         (Some(one), Some(two)) => out + whole(one) * whole(two) * (k as i32),

@@ -77,10 +77,10 @@ impl Tensor {
             let batch = if has_batch { x.shape[0] } else { 1 };
             let (mut padded, mut low) = (vec![batch, x.shape[front - 1]], vec![0; 2]);
             let mut space = Vec::new();
-            for axis in 0..axes {
+            for (axis, &taps) in taps.iter().enumerate() {
                 let around = attributes.low[axis].saturating_add(attributes.high[axis]);
                 let extent = x.shape[front + axis].saturating_add(around);
-                let span = (taps[axis] - 1)
+                let span = (taps - 1)
                     .saturating_mul(attributes.dilation[axis])
                     .saturating_add(1);
                 if extent < span {
@@ -104,15 +104,15 @@ impl Tensor {
                 let moved = x_zero.filter(|_| x.ty().is_ok_and(|ty| ty.shape != padded));
                 let moved = moved.map(|zero| cast(&zero.reshape(()), x_dtype, tag));
                 if let Some(zero) = &moved {
-                    x = x - zero;
+                    x -= zero;
                 }
                 x = padded_bits(&x, &low, &padded, 0, tag);
-                for axis in 0..axes {
+                for (axis, &taps) in taps.iter().enumerate() {
                     let (stride, dilation) = (attributes.stride[axis], attributes.dilation[axis]);
-                    x = windows(&x, 2 + axis, taps[axis], stride, dilation, tag);
+                    x = windows(&x, 2 + axis, taps, stride, dilation, tag);
                 }
                 if let Some(zero) = &moved {
-                    x = x + zero;
+                    x += zero;
                 }
                 let order = [0, 1]
                     .into_iter()
