@@ -96,7 +96,7 @@ fn a_page_is_one_file() {
         run.out
     );
     let page = fs::read_to_string(&file).unwrap();
-    assert!(page.starts_with("<!doctype html>") && page.contains("class=\"data\">VFdQQUdF"));
+    assert!(page.starts_with("<!doctype html>") && page.contains("<!--VFdQQUdF"));
 }
 
 #[test]
