@@ -53,7 +53,8 @@ const GROUPS: [(&str, &str); 31] = [
     ("some_random", "kernels/rand.* kernels/random.*.0"),
     (
         "some_products",
-        "library/matmul.f16* library/matmul.f8* library/matmul.i8* library/matmul.same_bits_every_time",
+        "library/matmul.f16* library/matmul.f8* library/matmul.i8* library/matmul.u8_i8* \
+         library/matmul.same_bits_every_time",
     ),
     ("some_scans", "library/scan.max.i64 library/scan.prod.f16"),
     (

@@ -41,7 +41,7 @@ impl Writer<'_> {
                 self.line("TL_PARALLEL");
                 self.open(format!("for (i32 j = 0; j < {n}; ++j)"));
                 let (hit, at) = self.tap(product, taps, "j", "l");
-                let b = self.operand(product, &at);
+                let b = self.operand(product, product.right, &at);
                 self.line(format!("to[j] = {hit} ? {b} : 0;"));
                 self.close();
                 self.close();
@@ -49,7 +49,7 @@ impl Writer<'_> {
             None => self.pack_columns(product, n, vectors),
         }
         let p = roles.left;
-        let pointer = format!("TL_GLOBAL const {} *const", scalar::memory(product.operand));
+        let pointer = format!("TL_GLOBAL const {} *const", scalar::memory(product.left));
         let from = match &roles.taps {
             _ if self.variant.steps[p] == Step::Unit => " + first".to_owned(),
             Some(_) => String::new(),
@@ -75,7 +75,7 @@ impl Writer<'_> {
         }
         let along = self.along_left(product, "", "l");
         for r in 0..item_m {
-            let a = self.operand(product, &format!("a{r}[{along}]"));
+            let a = self.operand(product, product.left, &format!("a{r}[{along}]"));
             self.line(format!("const {vector} x{r} = ({vector})({a});"));
             for v in 0..vectors {
                 self.line(match product.accumulate {
@@ -114,13 +114,13 @@ impl Writer<'_> {
     fn pack_columns(&mut self, product: &Product<'_>, n: usize, vectors: usize) {
         let (p, column) = (product.roles.right, product.roles.columns[0]);
         let sum = accumulator(product.accumulate);
-        let pointer = format!("TL_GLOBAL const {} *const", scalar::memory(product.operand));
+        let pointer = format!("TL_GLOBAL const {} *const", scalar::memory(product.right));
         let at = if self.variant.steps[p] == Step::Unit {
             "from[j]".to_owned()
         } else {
             format!("from[j * t{p}_{column}]")
         };
-        let b = self.operand(product, &at);
+        let b = self.operand(product, product.right, &at);
         self.open("for (idx l = 0; l < depth; ++l)");
         self.line(format!(
             "{pointer} from = p{p} + (m{p} + left * t{p}_{column} + (first + l) * s{p}_0);"

@@ -36,7 +36,11 @@ impl Writer<'_> {
             self.line("TL_BARRIER;");
         }
         let along = self.along_left(product, "first + ", "l");
-        let a = self.operand(product, &format!("p{p}[m{p} + (top + i) * t{p}_{row} + {along}]"));
+        let a = self.operand(
+            product,
+            product.left,
+            &format!("p{p}[m{p} + (top + i) * t{p}_{row} + {along}]"),
+        );
         let lies_along = self.variant.steps[p] == Step::Unit;
         self.open_stage(["height", "top", end], [m, k], items, lies_along);
         self.line(format!("ta[l * {} + i] = inside ? {a} : 0;", m + 1));
@@ -55,7 +59,7 @@ impl Writer<'_> {
                 ("inside".to_owned(), at)
             }
         };
-        let b = self.operand(product, &at);
+        let b = self.operand(product, product.right, &at);
         self.line(format!("tb[l * {} + i] = {hit} ? {b} : 0;", n + 1));
         self.close();
         self.line("TL_BARRIER;");

@@ -12,8 +12,9 @@ pub(super) struct Product<'a> {
     pub(super) roles: &'a Roles,
     /// The node that sums.
     pub(super) sum: usize,
-    /// Dtype of the operands and of the sum.
-    pub(super) operand: DType,
+    /// Dtypes of the operands, as the roles name them, and of the sum.
+    pub(super) left: DType,
+    pub(super) right: DType,
     pub(super) accumulate: DType,
     /// Whether sums are cut into pieces.
     pub(super) split: bool,
@@ -40,7 +41,8 @@ pub(crate) fn source(writer: Writer<'_>, roles: &Roles, form: Form) -> Result<So
     let product = Product {
         roles,
         sum: sum.node,
-        operand: writer.body.kernel.params[roles.left].dtype,
+        left: writer.body.kernel.params[roles.left].dtype,
+        right: writer.body.kernel.params[roles.right].dtype,
         accumulate: sum.dtype,
         split: form.split,
         divides: form.divides,
@@ -120,10 +122,10 @@ impl Writer<'_> {
         self.offsets('m', self.body.touched(), batch);
     }
 
-    /// An operand's element as a value of the accumulator's dtype.
-    pub(super) fn operand(&self, product: &Product<'_>, at: &str) -> String {
-        let value = scalar::loaded(product.operand, at);
-        let value = scalar::cast(product.operand, product.accumulate, &value);
+    /// The element of an operand of `dtype` as a value of the accumulator's dtype.
+    pub(super) fn operand(&self, product: &Product<'_>, dtype: DType, at: &str) -> String {
+        let value = scalar::loaded(dtype, at);
+        let value = scalar::cast(dtype, product.accumulate, &value);
         format!("({})({value})", accumulator(product.accumulate))
     }
 
