@@ -4,7 +4,8 @@
 mod pack;
 mod sums;
 
-use super::element::{Element, Kernels};
+use super::element::{Element, Kernels, narrow};
+use super::lanes::lanes;
 use crate::isa::Isa;
 pub(crate) use sums::ExcessFn;
 
@@ -71,9 +72,14 @@ impl Signs {
         if let (Some((unsigned, signed, excess)), true) = (fours, self.a || self.b) {
             return Kernels {
                 tiles: if self.a && !self.b { signed } else { unsigned },
-                pack: [pack::fours(isa, self.a && self.b), pack::fours(isa, false)],
+                pack: match self.a && self.b {
+                    true => [lanes::<Byte, 0x80>(isa), lanes::<Byte, 0>(isa)],
+                    false => [lanes::<Byte, 0>(isa); 2],
+                },
+                a_words: 1,
                 step: 4,
                 excess: (self.a && self.b).then_some(excess),
+                narrow_row: narrow::<Byte>(isa),
             };
         }
         Kernels {
@@ -85,8 +91,10 @@ impl Signs {
                 _ => sums::PAIRS_PLAIN,
             },
             pack: [self.a, self.b].map(|signed| pack::pairs(isa, signed)),
+            a_words: 1,
             step: 2,
             excess: None,
+            narrow_row: narrow::<Byte>(isa),
         }
     }
 }

@@ -202,6 +202,28 @@ macro_rules! tile_set {
     };
 }
 
+/// As [`tile_set`], of packed operands alone and two registers a row.
+macro_rules! packed_set {
+    ($name:ident, $vector:ty, $(#[$feature:meta],)? [$($mr:literal)*]) => {
+        pub(in crate::library::gemm) const $name: $crate::library::gemm::tile::TileSet<<$vector as Vector>::Lane> = {
+            use $crate::library::gemm::tile::{TileArgs, TileSet, tile};
+
+            $(#[$feature])?
+            unsafe fn kernel<const MR: usize>(t: &TileArgs<<$vector as Vector>::Lane>) {
+                // SAFETY: same contract.
+                unsafe { tile::<$vector, MR, 2, true, false>(t) }
+            }
+            TileSet {
+                nr: <$vector as Vector>::LANES * 2,
+                packed: &[$(kernel::<$mr>),*],
+                strided: &[],
+                copying: &[],
+            }
+        };
+    };
+}
+pub(super) use packed_set;
+
 tile_set!(F32_PLAIN, Lanes<f32, 4>, 2, [1 2 3 4 5 6]);
 tile_set!(F64_PLAIN, Lanes<f64, 2>, 2, [1 2 3 4 5 6]);
 tile_set!(I32_PLAIN, Lanes<i32, 4>, 2, [1 2 3 4]);

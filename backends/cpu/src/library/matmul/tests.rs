@@ -1,6 +1,7 @@
 //! Against a triple loop in f64, or in wrapping i64, with the same bits on every instruction set of this machine.
 
 mod bytes;
+mod halves;
 
 use super::*;
 use crate::isa::Isa;
@@ -131,7 +132,7 @@ fn one_case<T: Case>(rng: &mut Rng, p: Problem) {
     let mut results = Vec::new();
     let ways = [(1, false), (2, false), (5, false), (1, true), (3, true)];
     for (isa, (threads, packed)) in isas().flat_map(|isa| ways.map(|way| (isa, way))) {
-        let kernels = T::kernels(isa);
+        let kernels = T::products(isa);
         let mut whole = vec![T::ZERO; gemm::packed_len(&kernels, p.k, p.n)];
         // SAFETY: B reaches `k` rows of `n` columns, and `whole` has the length that it takes packed.
         unsafe { gemm::pack_whole(&kernels, (b.as_ptr(), lb.0, lb.1), p.k, p.n, whole.as_mut_ptr()) };

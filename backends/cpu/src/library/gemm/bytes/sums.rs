@@ -1,6 +1,6 @@
 //! Registers whose lanes hold several elements along k.
 
-use super::super::tile::{TileArgs, TileFn, TileSet, tile};
+use super::super::tile::packed_set;
 use super::super::vector::{Lanes, Vector};
 
 /// Lanes of two numbers of 16 bits, for any processor.
@@ -51,7 +51,7 @@ impl<const N: usize> Vector for Pairs<N> {
 /// Writes what the sums of a panel of B begin with where 128 was added to A: -128 times its column sums, of `lanes` lanes.
 pub(crate) type ExcessFn = unsafe fn(b: *const i32, lanes: usize, start: *mut i32);
 
-/// Registers of a row of a tile.
+/// Registers of a row of a tile, as [`packed_set`] has them.
 const NV: usize = 2;
 
 #[inline(always)]
@@ -73,21 +73,6 @@ unsafe fn excess<V: Vector<Lane = i32>>(b: *const i32, lanes: usize, start: *mut
             *start = start.wrapping_neg();
         }
     }
-}
-
-/// Instantiates a `TileSet` constant of packed operands from a vector type and the heights.
-macro_rules! packed_set {
-    ($name:ident, $vector:ty, $(#[$feature:meta],)? [$($mr:literal)*]) => {
-        pub(in crate::library::gemm) const $name: TileSet<i32> = {
-            $(#[$feature])?
-            unsafe fn kernel<const MR: usize>(t: &TileArgs<i32>) {
-                // SAFETY: same contract.
-                unsafe { tile::<$vector, MR, NV, true, false>(t) }
-            }
-            const KERNELS: &[TileFn<i32>] = &[$(kernel::<$mr>),*];
-            TileSet { nr: <$vector as Vector>::LANES * NV, packed: KERNELS, strided: &[], copying: &[] }
-        };
-    };
 }
 
 packed_set!(PAIRS_PLAIN, Pairs<4>, [1 2 3 4]);
