@@ -59,14 +59,16 @@ impl LibraryKernel {
         }
     }
 
-    /// Prepares `op` for an instruction set, which this machine must have.
-    pub fn compile(op: &LibraryOp, isa: Isa) -> Result<LibraryKernel> {
+    /// Prepares `op` for an instruction set, which this machine must have. Epilogues become machine code where `codegen`.
+    pub fn compile(op: &LibraryOp, isa: Isa, codegen: bool) -> Result<LibraryKernel> {
         let conv = |conv, direction| {
-            let kernel = ConvKernel::compile(op, conv, direction, isa)?;
+            let kernel = ConvKernel::compile(op, conv, direction, (isa, codegen))?;
             Ok(LibraryKernel::Conv(Box::new(kernel)))
         };
         match op {
-            LibraryOp::Matmul(matmul) => MatmulKernel::compile(matmul, isa).map(LibraryKernel::Matmul),
+            LibraryOp::Matmul(matmul) => {
+                MatmulKernel::compile(matmul, isa, codegen).map(LibraryKernel::Matmul)
+            }
             LibraryOp::Conv(op) => conv(op, Direction::Forward),
             LibraryOp::ConvGradInput(op) => conv(op, Direction::GradInput),
             LibraryOp::ConvGradWeight(op) => conv(op, Direction::GradWeight),

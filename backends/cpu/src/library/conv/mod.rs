@@ -75,7 +75,7 @@ impl ConvKernel {
         library: &LibraryOp,
         op: &Conv,
         direction: Direction,
-        isa: Isa,
+        (isa, codegen): (Isa, bool),
     ) -> Result<ConvKernel> {
         let epilogue = op.epilogue.as_ref();
         Ok(ConvKernel {
@@ -83,7 +83,7 @@ impl ConvKernel {
             direction,
             dtype: dtype_of(library.name(), op.dtype, op.accumulate, op.output, epilogue)?,
             epilogue: epilogue
-                .map(|map| Epilogue::new(map, op.output.size(), isa))
+                .map(|map| Epilogue::new(map, op.output.size(), isa, codegen))
                 .transpose()?,
             definition: Program::compile(&library.definition()?, isa)?,
             op: op.clone(),

@@ -192,7 +192,7 @@ unsafe fn row_taps<V: Vector, const MR: usize, const NV: usize>(t: &TapArgs<V::L
             let mut rows = [V::zero(); NV];
             for (i, row) in rows.iter_mut().enumerate() {
                 *row = V::load(a.add(i * V::LANES));
-                if i * size_of::<V>() % 64 == 0 {
+                if (i * size_of::<V>()).is_multiple_of(64) {
                     V::prefetch(a.wrapping_add((AHEAD + i) * V::LANES).cast());
                 }
             }

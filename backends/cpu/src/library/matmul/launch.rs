@@ -106,7 +106,7 @@ impl MatmulKernel {
         dtype(op).map(|_| ())
     }
 
-    pub(in crate::library) fn compile(op: &Matmul, isa: Isa) -> Result<MatmulKernel> {
+    pub(in crate::library) fn compile(op: &Matmul, isa: Isa, codegen: bool) -> Result<MatmulKernel> {
         let dtype = dtype(op)?;
         let element = op.output.size();
         let epilogue = op.epilogue.as_ref();
@@ -116,7 +116,9 @@ impl MatmulKernel {
             dtype,
             element,
             operand: op.operands[0].size(),
-            epilogue: epilogue.map(|map| Epilogue::new(map, element, isa)).transpose()?,
+            epilogue: epilogue
+                .map(|map| Epilogue::new(map, element, isa, codegen))
+                .transpose()?,
         })
     }
 
