@@ -4,6 +4,7 @@
 mod pack;
 mod sums;
 
+use super::code::{self, Sum};
 use super::element::{Element, Kernels};
 use crate::isa::Isa;
 pub(crate) use sums::ExcessFn;
@@ -69,21 +70,26 @@ impl Signs {
             _ => None,
         };
         if let (Some((unsigned, signed, excess)), true) = (fours, self.a || self.b) {
+            let (sum, tiles) = match self.a && !self.b {
+                true => (Sum::FoursSwapped, signed),
+                false => (Sum::Fours, unsigned),
+            };
             return Kernels {
-                tiles: if self.a && !self.b { signed } else { unsigned },
+                tiles: code::tiles(sum, isa).unwrap_or(tiles),
                 pack: [pack::fours(isa, self.a && self.b), pack::fours(isa, false)],
                 step: 4,
                 excess: (self.a && self.b).then_some(excess),
             };
         }
+        let tiles = match isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => sums::PAIRS_AVX512,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => sums::PAIRS_AVX2,
+            _ => sums::PAIRS_PLAIN,
+        };
         Kernels {
-            tiles: match isa {
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => sums::PAIRS_AVX512,
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => sums::PAIRS_AVX2,
-                _ => sums::PAIRS_PLAIN,
-            },
+            tiles: code::tiles(Sum::Pairs, isa).unwrap_or(tiles),
             pack: [self.a, self.b].map(|signed| pack::pairs(isa, signed)),
             step: 2,
             excess: None,

@@ -5,6 +5,7 @@
 
 mod buffer;
 mod bytes;
+mod code;
 mod element;
 mod pack;
 mod tile;
@@ -325,7 +326,9 @@ pub(crate) unsafe fn block<T: Element>(
                     } else {
                         (near, set)
                     };
+                    let copying = t == 0 && copies(p);
                     set[r.len() - 1](&TileArgs {
+                        rows: r.len(),
                         kc,
                         a,
                         a_row,
@@ -336,7 +339,7 @@ pub(crate) unsafe fn block<T: Element>(
                         c_row,
                         start,
                         accumulate,
-                        copy: packed,
+                        copy: if copying { packed } else { std::ptr::null_mut() },
                         next,
                     });
                     if target == tail {

@@ -1,6 +1,6 @@
 //! Registers whose lanes hold several elements along k.
 
-use super::super::tile::{TileArgs, TileFn, TileSet, tile};
+use super::super::tile::{TileArgs, TileFn, TileSet, tile, tile_set};
 use super::super::vector::{Lanes, Vector};
 
 /// Lanes of two numbers of 16 bits, for any processor.
@@ -75,22 +75,7 @@ unsafe fn excess<V: Vector<Lane = i32>>(b: *const i32, lanes: usize, start: *mut
     }
 }
 
-/// Instantiates a `TileSet` constant of packed operands from a vector type and the heights.
-macro_rules! packed_set {
-    ($name:ident, $vector:ty, $(#[$feature:meta],)? [$($mr:literal)*]) => {
-        pub(in crate::library::gemm) const $name: TileSet<i32> = {
-            $(#[$feature])?
-            unsafe fn kernel<const MR: usize>(t: &TileArgs<i32>) {
-                // SAFETY: same contract.
-                unsafe { tile::<$vector, MR, NV, true, false>(t) }
-            }
-            const KERNELS: &[TileFn<i32>] = &[$(kernel::<$mr>),*];
-            TileSet { nr: <$vector as Vector>::LANES * NV, packed: KERNELS, strided: &[], copying: &[] }
-        };
-    };
-}
-
-packed_set!(PAIRS_PLAIN, Pairs<4>, [1 2 3 4]);
+tile_set!(PAIRS_PLAIN, Pairs<4>, 2, 4);
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
@@ -174,12 +159,12 @@ mod x86 {
         _mm256_add_epi32
     );
 
-    packed_set!(PAIRS_AVX512, Pairs512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")], [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
-    packed_set!(PAIRS_AVX2, Pairs256, #[target_feature(enable = "avx2,fma")], [1 2 3 4 5 6]);
-    packed_set!(UNSIGNED_AVX512, Unsigned512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")], [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
-    packed_set!(SIGNED_AVX512, Signed512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")], [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
-    packed_set!(UNSIGNED_AVX2, Unsigned256, #[target_feature(enable = "avx2,fma,avxvnni")], [1 2 3 4 5 6]);
-    packed_set!(SIGNED_AVX2, Signed256, #[target_feature(enable = "avx2,fma,avxvnni")], [1 2 3 4 5 6]);
+    tile_set!(PAIRS_AVX512, Pairs512, 2, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")], 14);
+    tile_set!(PAIRS_AVX2, Pairs256, 2, #[target_feature(enable = "avx2,fma")], 6);
+    tile_set!(UNSIGNED_AVX512, Unsigned512, 2, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")], 14);
+    tile_set!(SIGNED_AVX512, Signed512, 2, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")], 14);
+    tile_set!(UNSIGNED_AVX2, Unsigned256, 2, #[target_feature(enable = "avx2,fma,avxvnni")], 6);
+    tile_set!(SIGNED_AVX2, Signed256, 2, #[target_feature(enable = "avx2,fma,avxvnni")], 6);
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
     pub(in crate::library::gemm) unsafe fn excess_avx512(b: *const i32, lanes: usize, start: *mut i32) {
