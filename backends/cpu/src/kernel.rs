@@ -26,7 +26,7 @@ impl CpuKernel {
         }
     }
 
-    /// Kernels of the IR become machine code where `codegen`.
+    /// Kernels run as machine code of our own where `codegen` and there is some.
     pub(crate) fn compile(source: &Source<'_>, isa: Isa, codegen: bool) -> Result<CpuKernel> {
         Ok(match source {
             Source::Kernel(kernel, _) => {
@@ -36,7 +36,7 @@ impl CpuKernel {
                     false => program,
                 })
             }
-            Source::Library(op) => CpuKernel::Library(LibraryKernel::compile(op, isa)?),
+            Source::Library(op) => CpuKernel::Library(LibraryKernel::compile(op, isa, codegen)?),
         })
     }
 

@@ -59,14 +59,16 @@ impl LibraryKernel {
         }
     }
 
-    /// Prepares `op` for an instruction set, which this machine must have.
-    pub fn compile(op: &LibraryOp, isa: Isa) -> Result<LibraryKernel> {
+    /// Prepares `op` for an instruction set, which this machine must have. Products run as machine code of our own where `codegen`.
+    pub fn compile(op: &LibraryOp, isa: Isa, codegen: bool) -> Result<LibraryKernel> {
         let conv = |conv, direction| {
             let kernel = ConvKernel::compile(op, conv, direction, isa)?;
             Ok(LibraryKernel::Conv(Box::new(kernel)))
         };
         match op {
-            LibraryOp::Matmul(matmul) => MatmulKernel::compile(matmul, isa).map(LibraryKernel::Matmul),
+            LibraryOp::Matmul(matmul) => {
+                MatmulKernel::compile(matmul, isa, codegen).map(LibraryKernel::Matmul)
+            },
             LibraryOp::Conv(op) => conv(op, Direction::Forward),
             LibraryOp::ConvGradInput(op) => conv(op, Direction::GradInput),
             LibraryOp::ConvGradWeight(op) => conv(op, Direction::GradWeight),
@@ -79,7 +81,10 @@ impl LibraryKernel {
                 Ok(LibraryKernel::Scan(Box::new(kernel)))
             }
             LibraryOp::Sort(sort) => Ok(LibraryKernel::Sort(SortKernel::compile(sort, isa))),
-            LibraryOp::Attention(op) => Ok(LibraryKernel::Attention(AttentionKernel::compile(op, isa))),
+            LibraryOp::Attention(op) => {
+                let kernel = AttentionKernel::compile(op, isa, codegen);
+                Ok(LibraryKernel::Attention(kernel))
+            }
         }
     }
 

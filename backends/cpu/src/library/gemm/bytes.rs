@@ -41,19 +41,19 @@ pub struct Signs {
 
 impl Signs {
     /// The kernels, and those of the transposed product.
-    pub(crate) fn kernels(self, isa: Isa) -> [Kernels<Byte>; 2] {
-        self.kernels_by(isa, isa.sums_bytes())
+    pub(crate) fn kernels(self, isa: Isa, codegen: bool) -> [Kernels<Byte>; 2] {
+        self.kernels_by(isa, isa.sums_bytes(), codegen)
     }
 
     /// The same, with the instruction for bytes or without.
-    pub(crate) fn kernels_by(self, isa: Isa, sums_bytes: bool) -> [Kernels<Byte>; 2] {
+    pub(crate) fn kernels_by(self, isa: Isa, sums_bytes: bool, codegen: bool) -> [Kernels<Byte>; 2] {
         let transposed = Signs { a: self.b, b: self.a };
-        [self, transposed].map(|signs| signs.one(isa, sums_bytes))
+        [self, transposed].map(|signs| signs.one(isa, sums_bytes, codegen))
     }
 
     /// The kernels for an instruction set that this machine has; `sums_bytes` only where it has [`Isa::sums_bytes`]. The instruction multiplies unsigned by signed bytes. Two signed ones are made unequal by adding 128 to A, which sums
     /// begin without. Two unsigned ones would need the same of each row, and are summed by pairs instead.
-    fn one(self, isa: Isa, sums_bytes: bool) -> Kernels<Byte> {
+    fn one(self, isa: Isa, sums_bytes: bool, codegen: bool) -> Kernels<Byte> {
         let fours = match isa {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 if sums_bytes => Some((
@@ -75,7 +75,7 @@ impl Signs {
                 false => (Sum::Fours, unsigned),
             };
             return Kernels {
-                tiles: code::tiles(sum, isa).unwrap_or(tiles),
+                tiles: codegen.then(|| code::tiles(sum, isa)).flatten().unwrap_or(tiles),
                 pack: [pack::fours(isa, self.a && self.b), pack::fours(isa, false)],
                 step: 4,
                 excess: (self.a && self.b).then_some(excess),
@@ -89,7 +89,7 @@ impl Signs {
             _ => sums::PAIRS_PLAIN,
         };
         Kernels {
-            tiles: code::tiles(Sum::Pairs, isa).unwrap_or(tiles),
+            tiles: codegen.then(|| code::tiles(Sum::Pairs, isa)).flatten().unwrap_or(tiles),
             pack: [self.a, self.b].map(|signed| pack::pairs(isa, signed)),
             step: 2,
             excess: None,

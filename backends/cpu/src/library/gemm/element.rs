@@ -49,8 +49,8 @@ pub(crate) trait Element: Copy + Send + Sync + 'static {
 
 /// An element whose kernels follow from its type, for both operands alike.
 pub(crate) trait Uniform: Element {
-    /// The kernels for an instruction set that this processor has: machine code of our own where `code` and the system allow it.
-    fn kernels_by(isa: Isa, code: bool) -> Kernels<Self>;
+    /// The kernels for an instruction set that this processor has: machine code of our own where `codegen` and the system allow it.
+    fn kernels_by(isa: Isa, codegen: bool) -> Kernels<Self>;
 
     /// The same, with machine code.
     fn kernels(isa: Isa) -> Kernels<Self> {
@@ -62,7 +62,7 @@ pub(crate) trait Uniform: Element {
 /// for any processor.
 macro_rules! kernels {
     ($sum:ident, $avx512:ident, $pack512:ident, $avx2:ident, $plain:ident) => {
-        fn kernels_by(isa: Isa, code: bool) -> Kernels<Self> {
+        fn kernels_by(isa: Isa, codegen: bool) -> Kernels<Self> {
             let (tiles, pack): (_, PackFn<Self>) = match isa {
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx512 => (tile::$avx512, super::pack::$pack512::<Self>),
@@ -71,8 +71,8 @@ macro_rules! kernels {
                 _ => (tile::$plain, pack_plain::<Self>),
             };
             Kernels {
-                tiles: code.then(|| code::tiles(Sum::$sum, isa)).flatten().unwrap_or(tiles),
-                pack: [code.then(|| code::packing(isa)).flatten().unwrap_or(pack); 2],
+                tiles: codegen.then(|| code::tiles(Sum::$sum, isa)).flatten().unwrap_or(tiles),
+                pack: [codegen.then(|| code::packing(isa)).flatten().unwrap_or(pack); 2],
                 step: 1,
                 excess: None,
             }

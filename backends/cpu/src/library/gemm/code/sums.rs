@@ -1,7 +1,7 @@
 //! A micro-kernel as machine code: a tile of C whose sums stay in registers.
 //!
-//! k runs in sections, as many as the tile has rows. Each begins with asking for a row of C and for some of the memory that is needed
-//! next, and goes on in groups of four steps; the steps that are left come at the end.
+//! k runs in sections. Each begins with asking for rows of C and for some of the memory that is needed next, and goes on in groups of four
+//! steps; the steps that are left come at the end. Where nothing is needed next, there is one section.
 
 use super::super::tile::{Lines, TileArgs};
 use super::Sum;
@@ -227,32 +227,55 @@ impl Tile<'_> {
                 }
             }
         }
-        // Steps of a section: whole groups, an even part of all.
-        let (count, temp) = (self.count, self.temps[0]);
-        self.asm.copy(count, self.left);
-        self.asm.small(0, Rm::Reg(count), (UNROLL - 1) as i8);
-        self.asm.shift(count, false, 2);
-        self.part(count);
-        self.asm.shift(count, true, 2);
-        self.asm.plain(0x89, count, stack(place::SECTION));
+        let (count, [temp, any]) = (self.count, self.temps);
         self.asm.plain(0x8b, temp, arg!(c));
         self.asm.plain(0x89, temp, stack(place::ROW));
+        self.asm.plain(0x33, any, Rm::Reg(any));
         for (which, at) in place::LINES.into_iter().enumerate() {
             self.asm.plain(0x8b, temp, of_lines(which, offset_of!(Lines, start)));
             self.asm.plain(0x89, temp, stack(at[0]));
             self.asm.plain(0x8b, temp, of_lines(which, offset_of!(Lines, runs)));
             self.asm.plain(0x89, temp, stack(at[1]));
+            self.asm.plain(0x0b, any, Rm::Reg(temp));
             self.part(temp);
             self.asm.plain(0x89, temp, stack(at[2]));
         }
+        // Steps of a section: whole groups, an even part of all. Without anything to ask for, all rows of C are asked for at once.
+        let (mut some, mut known) = <(Label, Label)>::default();
+        self.asm.copy(count, self.left);
+        self.asm.plain(0x85, any, Rm::Reg(any));
+        self.asm.jump_if(UNEQUAL, &mut some);
+        for _ in 1..self.parts() {
+            self.fetch_c();
+        }
+        self.asm.jump(&mut known);
+        self.asm.place(&mut some);
+        self.asm.small(0, Rm::Reg(count), (UNROLL - 1) as i8);
+        self.asm.shift(count, false, 2);
+        self.part(count);
+        self.asm.shift(count, true, 2);
+        self.asm.place(&mut known);
+        self.asm.plain(0x89, count, stack(place::SECTION));
     }
 
-    /// Divides by the number of rows and rounds up; exact for what a block of k has.
+    /// Rows of C that a section asks for: with AVX2 a tile takes a quarter of the time for half of its rows.
+    fn rows_at_once(&self) -> i32 {
+        if self.asm.wide { 1 } else { 2 }
+    }
+
+    /// Most sections.
+    fn parts(&self) -> i32 {
+        (self.rows + self.rows_at_once() - 1) / self.rows_at_once()
+    }
+
+    /// Divides by the number of sections and rounds up; exact for what a block of k has.
     fn part(&mut self, of: u8) {
-        self.asm.small(0, Rm::Reg(of), (self.rows - 1) as i8);
-        self.asm
-            .multiply(of, of, (1_i32 << 24).div_euclid(self.rows) + i32::from(self.rows != 1));
-        self.asm.shift(of, false, 24);
+        let parts = self.parts();
+        if parts > 1 {
+            self.asm.small(0, Rm::Reg(of), (parts - 1) as i8);
+            self.asm.multiply(of, of, (1 << 24) / parts + 1);
+            self.asm.shift(of, false, 24);
+        }
     }
 
     /// What sums begin with.
@@ -319,26 +342,34 @@ impl Tile<'_> {
         self.asm.jump_if(UNEQUAL, &mut section);
     }
 
-    /// Asks for a row of C and for a part of what is needed next.
-    fn fetch(&mut self) {
-        let (count, [at, bytes]) = (self.count, self.temps);
-        self.asm.plain(0x8b, at, stack(place::ROW));
+    /// Asks for some rows of C.
+    fn fetch_c(&mut self) {
+        let [at, step] = self.temps;
         let (width, last) = (self.width(), (self.vectors - 1) * self.width());
-        for offset in (0..self.vectors).map(|vector| vector * width) {
-            // Vectors of half a line share it, but for the last one, which may begin the next.
-            if offset % LINE == 0 || offset == last {
-                self.asm.prefetch(Rm::Base { base: at, offset });
+        self.asm.plain(0x8b, at, stack(place::ROW));
+        self.asm.plain(0x8b, step, arg!(c_row));
+        for _ in 0..self.rows_at_once() {
+            for offset in (0..self.vectors).map(|vector| vector * width) {
+                // Vectors of half a line share it, but for the last one, which may begin the next.
+                if offset % LINE == 0 || offset == last {
+                    self.asm.prefetch(Rm::Base { base: at, offset });
+                }
             }
+            let next = Rm::Index {
+                base: at,
+                index: step,
+                shift: self.shift(),
+                offset: 0,
+            };
+            self.asm.address_of(at, next);
         }
-        self.asm.plain(0x8b, bytes, arg!(c_row));
-        let next = Rm::Index {
-            base: at,
-            index: bytes,
-            shift: self.shift(),
-            offset: 0,
-        };
-        self.asm.address_of(at, next);
         self.asm.plain(0x89, at, stack(place::ROW));
+    }
+
+    /// Asks for rows of C and for a part of what is needed next.
+    fn fetch(&mut self) {
+        self.fetch_c();
+        let (count, [at, bytes]) = (self.count, self.temps);
         for (which, [start, runs, at_once]) in place::LINES.into_iter().enumerate() {
             let (mut none, mut end, mut run, mut line) = <(Label, Label, Label, Label)>::default();
             self.asm.small(7, stack(runs), 0);
