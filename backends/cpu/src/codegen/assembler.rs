@@ -136,7 +136,12 @@ impl Assembler {
                 index,
                 shift,
                 offset,
-            } => self.address(reg | 4, Some(shift << 6 | (index & 7) << 3 | base & 7), offset, unit),
+            } => self.address(
+                reg | 4,
+                Some(shift << 6 | (index & 7) << 3 | base & 7),
+                offset,
+                unit,
+            ),
         }
     }
 

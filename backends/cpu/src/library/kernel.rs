@@ -68,7 +68,7 @@ impl LibraryKernel {
         match op {
             LibraryOp::Matmul(matmul) => {
                 MatmulKernel::compile(matmul, isa, codegen).map(LibraryKernel::Matmul)
-            },
+            }
             LibraryOp::Conv(op) => conv(op, Direction::Forward),
             LibraryOp::ConvGradInput(op) => conv(op, Direction::GradInput),
             LibraryOp::ConvGradWeight(op) => conv(op, Direction::GradWeight),

@@ -121,7 +121,9 @@ pub unsafe fn matmul(
     epilogue: Option<Epilogue<'_>>,
 ) {
     // SAFETY: same contract.
-    unsafe { by_kernels!(dtype, (isa, codegen), T, kernels => typed::<T>(isa, kernels, p, a, b, c, parallel, epilogue)) }
+    unsafe {
+        by_kernels!(dtype, (isa, codegen), T, kernels => typed::<T>(isa, kernels, p, a, b, c, parallel, epilogue))
+    }
 }
 
 /// A raw pointer that closures of several threads share; each touches its own part of what it names.

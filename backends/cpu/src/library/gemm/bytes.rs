@@ -89,7 +89,10 @@ impl Signs {
             _ => sums::PAIRS_PLAIN,
         };
         Kernels {
-            tiles: codegen.then(|| code::tiles(Sum::Pairs, isa)).flatten().unwrap_or(tiles),
+            tiles: codegen
+                .then(|| code::tiles(Sum::Pairs, isa))
+                .flatten()
+                .unwrap_or(tiles),
             pack: [self.a, self.b].map(|signed| pack::pairs(isa, signed)),
             step: 2,
             excess: None,

@@ -71,8 +71,14 @@ macro_rules! kernels {
                 _ => (tile::$plain, pack_plain::<Self>),
             };
             Kernels {
-                tiles: codegen.then(|| code::tiles(Sum::$sum, isa)).flatten().unwrap_or(tiles),
-                pack: [codegen.then(|| code::packing(isa)).flatten().unwrap_or(pack); 2],
+                tiles: codegen
+                    .then(|| code::tiles(Sum::$sum, isa))
+                    .flatten()
+                    .unwrap_or(tiles),
+                pack: [codegen
+                    .then(|| code::packing(isa))
+                    .flatten()
+                    .unwrap_or(pack); 2],
                 step: 1,
                 excess: None,
             }

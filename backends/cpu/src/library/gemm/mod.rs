@@ -312,7 +312,11 @@ pub(crate) unsafe fn block<T: Element>(
                     _ => std::ptr::null(),
                 };
                 let ahead = if packs(p + 1) {
-                    if copies(p + 1) { Ahead::Copies } else { Ahead::Packs }
+                    if copies(p + 1) {
+                        Ahead::Copies
+                    } else {
+                        Ahead::Packs
+                    }
                 } else if whole_b && (p + 1 < panels || ks.end < k) {
                     Ahead::Whole
                 } else {

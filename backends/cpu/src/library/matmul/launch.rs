@@ -191,7 +191,14 @@ impl MatmulKernel {
             // SAFETY: the caller vouches for every operand.
             unsafe {
                 matmul(
-                    (self.isa, self.codegen), self.dtype, &problem, lhs, rhs, target, parallel, epilogue,
+                    (self.isa, self.codegen),
+                    self.dtype,
+                    &problem,
+                    lhs,
+                    rhs,
+                    target,
+                    parallel,
+                    epilogue,
                 )
             };
             if !advance(&mut index[..first], walked) {

@@ -130,7 +130,13 @@ fn one_case<T: Case>(rng: &mut Rng, p: Problem) {
     let b: Vec<T> = (0..p.batch * lb.2).map(|_| T::random(rng)).collect();
     let filler = T::narrow(T::random(rng).widen());
     let mut results = Vec::new();
-    let ways = [(1, false, true), (2, false, true), (5, false, false), (1, true, false), (3, true, true)];
+    let ways = [
+        (1, false, true),
+        (2, false, true),
+        (5, false, false),
+        (1, true, false),
+        (3, true, true),
+    ];
     for (isa, (threads, packed, codegen)) in isas().flat_map(|isa| ways.map(|way| (isa, way))) {
         let kernels = T::kernels_by(isa, codegen);
         let mut whole = vec![T::ZERO; gemm::packed_len(&kernels, p.k, p.n)];

@@ -1,6 +1,7 @@
 //! The kernels of products as machine code, written once for a process and kind: they run at full speed in debug builds, and cost
 //! nobody the compilation of some hundred functions.
 
+mod ahead;
 mod panels;
 mod sums;
 
@@ -174,15 +175,17 @@ pub(super) fn tiles<S>(sum: Sum, isa: Isa) -> Option<TileSet<S>> {
         let forms = [Form::Packed, Form::Strided, Form::Copying];
         let starts = forms.map(|form| {
             let rows = 1..=most_rows(wide);
-            rows.map(|rows| tile(&mut asm, sum, rows, VECTORS, form)).collect::<Vec<_>>()
+            rows.map(|rows| tile(&mut asm, sum, rows, VECTORS, form))
+                .collect::<Vec<_>>()
         });
         let entries: &'static [Entry] = keep(&asm.code, starts.concat())?.leak();
-        let [packed, strided, copying] = [0, 1, 2].map(|form| &entries[form * most_rows(wide)..][..most_rows(wide)]);
+        let [packed, strided, copying] =
+            [0, 1, 2].map(|form| &entries[form * most_rows(wide)..][..most_rows(wide)]);
         Some([packed, strided, copying])
     }))?;
     // SAFETY: the entries are functions of this type, which reads nothing of `S` but its size.
-    let functions =
-        heights.map(|entries| unsafe { std::mem::transmute::<&'static [Entry], &'static [TileFn<S>]>(entries) });
+    let functions = heights
+        .map(|entries| unsafe { std::mem::transmute::<&'static [Entry], &'static [TileFn<S>]>(entries) });
     let [packed, strided, copying] = functions;
     Some(TileSet {
         nr: VECTORS * usize::from(isa.bits() as u16) / 8 / size_of::<S>(),
@@ -198,7 +201,10 @@ pub(super) fn packing<T: Element>(isa: Isa) -> Option<PackFn<T>> {
         true => pack::<T, true> as PackFn<T>,
         false => pack::<T, false>,
     };
-    (runs(isa) && T::DIRECT).then(|| isa == Isa::Avx512).filter(|&wide| panels(wide).is_some()).map(packs)
+    (runs(isa) && T::DIRECT)
+        .then(|| isa == Isa::Avx512)
+        .filter(|&wide| panels(wide).is_some())
+        .map(packs)
 }
 
 fn panels(wide: bool) -> Option<[Entry; 2]> {

@@ -5,8 +5,8 @@
 
 use super::super::pack::Panel;
 use crate::codegen::assembler::{
-    AT_LEAST, AT_MOST, Assembler, Code, EQUAL, Extra, LESS, Label, Map, Prefix, RAX, RBP, RBX, RCX, RDI,
-    RDX, RSI, Rm, UNEQUAL,
+    AT_LEAST, AT_MOST, Assembler, Code, EQUAL, Extra, LESS, Label, Map, Prefix, RAX, RBP, RBX, RCX, RDI, RDX,
+    RSI, Rm, UNEQUAL,
 };
 use std::mem::offset_of;
 
@@ -33,8 +33,14 @@ const AHEAD: i32 = 6;
 const LOAD: Code = Code(Map::M0F, Prefix::None, 0x10);
 const STORE: Code = Code(Map::M0F, Prefix::None, 0x11);
 const MASKED_LOAD: Code = Code(Map::M0F38, Prefix::P66, 0x2c);
-const UNPACK: [Code; 2] = [Code(Map::M0F, Prefix::None, 0x14), Code(Map::M0F, Prefix::None, 0x15)];
-const UNPACK_LONG: [Code; 2] = [Code(Map::M0F, Prefix::P66, 0x14), Code(Map::M0F, Prefix::P66, 0x15)];
+const UNPACK: [Code; 2] = [
+    Code(Map::M0F, Prefix::None, 0x14),
+    Code(Map::M0F, Prefix::None, 0x15),
+];
+const UNPACK_LONG: [Code; 2] = [
+    Code(Map::M0F, Prefix::P66, 0x14),
+    Code(Map::M0F, Prefix::P66, 0x15),
+];
 const QUARTERS: Code = Code(Map::M0F3A, Prefix::P66, 0x23);
 const HALVES: Code = Code(Map::M0F3A, Prefix::P66, 0x06);
 
@@ -171,7 +177,8 @@ impl Panels<'_> {
 
     /// Elements that are apart in both directions, one by one.
     fn elements(&mut self) {
-        let (mut step, mut one, mut zeros, mut zero, mut next) = <(Label, Label, Label, Label, Label)>::default();
+        let (mut step, mut one, mut zeros, mut zero, mut next) =
+            <(Label, Label, Label, Label, Label)>::default();
         // Moves of 32 or 64 bits.
         let long = self.shift == 3;
         let scalar = |asm: &mut Assembler, opcode: u8, rm: Rm| {
@@ -275,7 +282,8 @@ impl Panels<'_> {
     /// Columns that lie side by side.
     fn squares(&mut self) {
         let (lanes, shift) = (self.lanes(), self.shift);
-        let (mut column, mut square, mut part, mut next, mut some) = <(Label, Label, Label, Label, Label)>::default();
+        let (mut column, mut square, mut part, mut next, mut some) =
+            <(Label, Label, Label, Label, Label)>::default();
         self.last_column();
         self.asm.place(&mut column);
         // Rows of the source that there are, and the first of them.
@@ -319,7 +327,8 @@ impl Panels<'_> {
         for register in 0..lanes {
             // The mask has a register of vectors, so the square's own are those below.
             let xor = Code(Map::M0F, Prefix::None, 0x57);
-            self.asm.vex(xor, register, register, Rm::Reg(register), None, true, false);
+            self.asm
+                .vex(xor, register, register, Rm::Reg(register), None, true, false);
         }
         for register in 0..lanes {
             self.asm.small(7, Rm::Reg(ROWS), register as i8);

@@ -3,10 +3,11 @@
 //! k runs in sections. Each begins with asking for rows of C and for some of the memory that is needed next, and goes on in groups of four
 //! steps; the steps that are left come at the end. Where nothing is needed next, there is one section.
 
-use super::super::tile::{Lines, TileArgs};
+use super::super::tile::TileArgs;
 use super::Sum;
+use super::ahead::{LINE, place, stack};
 use crate::codegen::assembler::{
-    AT_MOST, Assembler, Code, EQUAL, Extra, Label, Map, NOT_NEGATIVE, Prefix, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP, Rm,
+    AT_MOST, Assembler, Code, EQUAL, Extra, Label, Map, Prefix, RAX, RBP, RBX, RCX, RDI, RDX, RSI, Rm,
     UNEQUAL,
 };
 use std::mem::offset_of;
@@ -25,9 +26,7 @@ pub(super) enum Form {
 /// Rows of B that the copying kernels ask for ahead of time, a multiple of 3.
 const AHEAD_SHIFT: u8 = 3;
 /// Steps of k between two tests of a loop.
-const UNROLL: i32 = 4;
-/// Bytes of a cache line.
-const LINE: i32 = 64;
+pub(super) const UNROLL: i32 = 4;
 
 /// Registers that may be used for anything; the arguments' address is in `RDI`.
 const FREE: [u8; 13] = [RAX, RCX, RDX, RSI, 8, 9, 10, 11, RBX, RBP, 12, 13, 14];
@@ -38,16 +37,6 @@ const LOAD: Code = Code(Map::M0F, Prefix::None, 0x10);
 const STORE: Code = Code(Map::M0F, Prefix::None, 0x11);
 const XOR: Code = Code(Map::M0F, Prefix::None, 0x57);
 const MOVE: Code = Code(Map::M0F, Prefix::None, 0x28);
-
-/// Places below the stack pointer, which a function that calls none may use.
-mod place {
-    /// Steps of a section.
-    pub(super) const SECTION: i32 = -8;
-    /// The row of C that is asked for next.
-    pub(super) const ROW: i32 = -16;
-    /// The address, the runs and the runs of a section of the memory that is asked for.
-    pub(super) const LINES: [[i32; 3]; 2] = [[-24, -32, -40], [-48, -56, -64]];
-}
 
 /// Offset of a field of the arguments.
 macro_rules! arg {
@@ -69,17 +58,17 @@ impl Pick {
 
 /// Writes one micro-kernel.
 pub(super) struct Tile<'a> {
-    asm: &'a mut Assembler,
-    sum: Sum,
-    rows: i32,
+    pub(super) asm: &'a mut Assembler,
+    pub(super) sum: Sum,
+    pub(super) rows: i32,
     /// Vectors of a row.
-    vectors: i32,
+    pub(super) vectors: i32,
     form: Form,
     /// Registers for the count of a loop and for what lasts a few instructions.
-    count: u8,
-    temps: [u8; 2],
+    pub(super) count: u8,
+    pub(super) temps: [u8; 2],
     /// Steps of k that are left.
-    left: u8,
+    pub(super) left: u8,
     /// Row 0 of A, and row 9.
     a: [u8; 2],
     /// 1, 3, 5 and 7 times the step between rows of A.
@@ -137,6 +126,7 @@ pub(super) fn tile(asm: &mut Assembler, sum: Sum, rows: usize, vectors: usize, f
     let saved: Vec<u8> = SAVED.into_iter().filter(|r| taken.contains(r)).collect();
     saved.iter().for_each(|&r| tile.asm.push(r));
     tile.addresses();
+    tile.plan();
     tile.first();
     tile.sections();
     tile.results();
@@ -148,12 +138,12 @@ pub(super) fn tile(asm: &mut Assembler, sum: Sum, rows: usize, vectors: usize, f
 
 impl Tile<'_> {
     /// Bytes of a lane, as a shift.
-    fn shift(&self) -> u8 {
+    pub(super) fn shift(&self) -> u8 {
         self.sum.shift()
     }
 
     /// Bytes of a vector.
-    fn width(&self) -> i32 {
+    pub(super) fn width(&self) -> i32 {
         if self.asm.wide { 64 } else { 32 }
     }
 
@@ -227,55 +217,6 @@ impl Tile<'_> {
                 }
             }
         }
-        let (count, [temp, any]) = (self.count, self.temps);
-        self.asm.plain(0x8b, temp, arg!(c));
-        self.asm.plain(0x89, temp, stack(place::ROW));
-        self.asm.plain(0x33, any, Rm::Reg(any));
-        for (which, at) in place::LINES.into_iter().enumerate() {
-            self.asm.plain(0x8b, temp, of_lines(which, offset_of!(Lines, start)));
-            self.asm.plain(0x89, temp, stack(at[0]));
-            self.asm.plain(0x8b, temp, of_lines(which, offset_of!(Lines, runs)));
-            self.asm.plain(0x89, temp, stack(at[1]));
-            self.asm.plain(0x0b, any, Rm::Reg(temp));
-            self.part(temp);
-            self.asm.plain(0x89, temp, stack(at[2]));
-        }
-        // Steps of a section: whole groups, an even part of all. Without anything to ask for, all rows of C are asked for at once.
-        let (mut some, mut known) = <(Label, Label)>::default();
-        self.asm.copy(count, self.left);
-        self.asm.plain(0x85, any, Rm::Reg(any));
-        self.asm.jump_if(UNEQUAL, &mut some);
-        for _ in 1..self.parts() {
-            self.fetch_c();
-        }
-        self.asm.jump(&mut known);
-        self.asm.place(&mut some);
-        self.asm.small(0, Rm::Reg(count), (UNROLL - 1) as i8);
-        self.asm.shift(count, false, 2);
-        self.part(count);
-        self.asm.shift(count, true, 2);
-        self.asm.place(&mut known);
-        self.asm.plain(0x89, count, stack(place::SECTION));
-    }
-
-    /// Rows of C that a section asks for: with AVX2 a tile takes a quarter of the time for half of its rows.
-    fn rows_at_once(&self) -> i32 {
-        if self.asm.wide { 1 } else { 2 }
-    }
-
-    /// Most sections.
-    fn parts(&self) -> i32 {
-        (self.rows + self.rows_at_once() - 1) / self.rows_at_once()
-    }
-
-    /// Divides by the number of sections and rounds up; exact for what a block of k has.
-    fn part(&mut self, of: u8) {
-        let parts = self.parts();
-        if parts > 1 {
-            self.asm.small(0, Rm::Reg(of), (parts - 1) as i8);
-            self.asm.multiply(of, of, (1 << 24) / parts + 1);
-            self.asm.shift(of, false, 24);
-        }
     }
 
     /// What sums begin with.
@@ -342,64 +283,6 @@ impl Tile<'_> {
         self.asm.jump_if(UNEQUAL, &mut section);
     }
 
-    /// Asks for some rows of C.
-    fn fetch_c(&mut self) {
-        let [at, step] = self.temps;
-        let (width, last) = (self.width(), (self.vectors - 1) * self.width());
-        self.asm.plain(0x8b, at, stack(place::ROW));
-        self.asm.plain(0x8b, step, arg!(c_row));
-        for _ in 0..self.rows_at_once() {
-            for offset in (0..self.vectors).map(|vector| vector * width) {
-                // Vectors of half a line share it, but for the last one, which may begin the next.
-                if offset % LINE == 0 || offset == last {
-                    self.asm.prefetch(Rm::Base { base: at, offset });
-                }
-            }
-            let next = Rm::Index {
-                base: at,
-                index: step,
-                shift: self.shift(),
-                offset: 0,
-            };
-            self.asm.address_of(at, next);
-        }
-        self.asm.plain(0x89, at, stack(place::ROW));
-    }
-
-    /// Asks for rows of C and for a part of what is needed next.
-    fn fetch(&mut self) {
-        self.fetch_c();
-        let (count, [at, bytes]) = (self.count, self.temps);
-        for (which, [start, runs, at_once]) in place::LINES.into_iter().enumerate() {
-            let (mut none, mut end, mut run, mut line) = <(Label, Label, Label, Label)>::default();
-            self.asm.small(7, stack(runs), 0);
-            self.asm.jump_if(EQUAL, &mut none);
-            self.asm.plain(0x8b, count, stack(at_once));
-            self.asm.plain(0x8b, at, stack(start));
-            self.asm.place(&mut run);
-            self.asm.plain(0x8b, bytes, of_lines(which, offset_of!(Lines, bytes)));
-            self.asm.small(5, Rm::Reg(bytes), 1);
-            self.asm.small(4, Rm::Reg(bytes), -(LINE as i8));
-            self.asm.place(&mut line);
-            self.asm.prefetch(Rm::Index {
-                base: at,
-                index: bytes,
-                shift: 0,
-                offset: 0,
-            });
-            self.asm.small(5, Rm::Reg(bytes), LINE as i8);
-            self.asm.jump_if(NOT_NEGATIVE, &mut line);
-            self.asm.plain(0x03, at, of_lines(which, offset_of!(Lines, step)));
-            self.asm.small(5, stack(runs), 1);
-            self.asm.jump_if(EQUAL, &mut end);
-            self.asm.small(5, Rm::Reg(count), 1);
-            self.asm.jump_if(UNEQUAL, &mut run);
-            self.asm.place(&mut end);
-            self.asm.plain(0x89, at, stack(start));
-            self.asm.place(&mut none);
-        }
-    }
-
     /// One step of k, `step` steps behind the addresses.
     fn step(&mut self, step: i32) {
         let width = self.width();
@@ -426,7 +309,11 @@ impl Tile<'_> {
         for row in 0..self.rows {
             let a = self.of_a(row, step);
             // Two registers in turn, where there are two.
-            let lanes = if sum.product().is_none() { spare + (row & 1) as u8 } else { spare };
+            let lanes = if sum.product().is_none() {
+                spare + (row & 1) as u8
+            } else {
+                spare
+            };
             let (broadcast, long) = sum.broadcast(self.asm.wide);
             self.op(broadcast, lanes, 0, a, long, self.lane());
             for vector in 0..self.vectors {
@@ -474,7 +361,11 @@ impl Tile<'_> {
                 offset,
             };
         }
-        let (base, row) = if row < 9 { (self.a[0], row) } else { (self.a[1], row - 9) };
+        let (base, row) = if row < 9 {
+            (self.a[0], row)
+        } else {
+            (self.a[1], row - 9)
+        };
         let [one, three, five, seven] = self.steps;
         let (index, shift) = match row {
             0 => return Rm::Base { base, offset: 0 },
@@ -551,17 +442,4 @@ impl Tile<'_> {
         }
         self.asm.place(&mut end);
     }
-}
-
-/// A field of the memory that is asked for.
-fn of_lines(which: usize, field: usize) -> Rm {
-    let offset = offset_of!(TileArgs<f32>, next) + which * size_of::<Lines>() + field;
-    Rm::Base {
-        base: RDI,
-        offset: offset as i32,
-    }
-}
-
-fn stack(offset: i32) -> Rm {
-    Rm::Base { base: RSP, offset }
 }

@@ -43,7 +43,8 @@ fn one_case(rng: &mut Rng, p: Problem) {
             }
         }
         let forms = isas().flat_map(|isa| {
-            [(false, false), (false, true), (true, false), (true, true)].map(|(bytes, code)| (isa, bytes, code))
+            [(false, false), (false, true), (true, false), (true, true)]
+                .map(|(bytes, code)| (isa, bytes, code))
         });
         for (isa, sums_bytes, codegen) in forms.filter(|&(isa, bytes, _)| !bytes || isa.sums_bytes()) {
             let both = signs.kernels_by(isa, sums_bytes, codegen);

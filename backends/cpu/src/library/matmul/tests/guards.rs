@@ -64,13 +64,14 @@ fn check<T: Case>(p: Problem, rng: &mut Rng) {
         for (isa, codegen) in isas().flat_map(|isa| [true, false].map(|codegen| (isa, codegen))) {
             let operands = [Guarded::new(&a, bit(3)), Guarded::new(&b, bit(3))];
             let out = Guarded::new(&c, bit(3));
-            let [a_ref, b_ref] = [(&operands[0], on_a), (&operands[1], on_b)].map(|(memory, (row, col))| MatRef {
-                ptr: memory.start,
-                batch_stride: 0,
-                row_stride: row,
-                col_stride: col,
-                packed: std::ptr::null(),
-            });
+            let [a_ref, b_ref] =
+                [(&operands[0], on_a), (&operands[1], on_b)].map(|(memory, (row, col))| MatRef {
+                    ptr: memory.start,
+                    batch_stride: 0,
+                    row_stride: row,
+                    col_stride: col,
+                    packed: std::ptr::null(),
+                });
             let result = MatMut {
                 ptr: out.start,
                 batch_stride: 0,
