@@ -13,6 +13,8 @@ pub enum Limit {
     Flops(f64),
     /// Operations on integers of 8 bits that are summed in 32.
     Dots(f64),
+    /// Operations on numbers of bf16 that are summed in f32.
+    HalfDots(f64),
 }
 
 /// One case, ready to run.
@@ -26,11 +28,15 @@ pub struct Case {
 }
 
 pub(crate) fn filled(stream: &Stream, len: usize) -> Result<Buffer> {
+    filled_with(stream, len, |value| value)
+}
+
+fn filled_with<T: Element>(stream: &Stream, len: usize, of: impl Fn(f32) -> T) -> Result<Buffer> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let data: Vec<f32> = (0..len)
+    let data: Vec<T> = (0..len)
         .map(|_| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 40) as f32 / (1 << 24) as f32 * 2.0 - 1.0
+            of((state >> 40) as f32 / (1 << 24) as f32 * 2.0 - 1.0)
         })
         .collect();
     Buffer::from_slice(stream, &data)
@@ -236,8 +242,21 @@ pub fn products(device: &Device, wanted: impl Fn(&str) -> bool) -> Result<Vec<Ca
     let mut cases = Vec::new();
     for (name, extents, by_columns) in squares.into_iter().chain(others) {
         if wanted(&name) {
-            cases.push(matmul(device, name, extents, by_columns)?);
+            cases.push(matmul(device, name, extents, by_columns, [DType::F32; 2])?);
         }
+    }
+    let halves = [
+        ("matmul_bf16_1024", DType::BF16),
+        ("matmul_bf16_f32_1024", DType::F32),
+    ];
+    for (name, output) in halves.into_iter().filter(|(name, _)| wanted(name)) {
+        cases.push(matmul(
+            device,
+            name.into(),
+            [1, 1024, 1024, 1024],
+            plain,
+            [DType::BF16, output],
+        )?);
     }
     let integers = [
         ("matmul_u8_i8_1024", [DType::U8, DType::I8]),
@@ -341,14 +360,16 @@ fn integer_matmul(device: &Device, name: &str, operands: [DType; 2]) -> Result<C
     })
 }
 
+/// Of f32 or bf16, as the dtypes of operands and result say.
 fn matmul(
     device: &Device,
     name: String,
     [batch, m, n, k]: [usize; 4],
     [a_by_columns, b_by_columns]: [bool; 2],
+    [dtype, output]: [DType; 2],
 ) -> Result<Case> {
     let stream = device.create_stream()?;
-    let (dtype, accumulate, output) = (DType::F32, DType::F32, DType::F32);
+    let accumulate = DType::F32;
     let op = LibraryOp::Matmul(Matmul {
         batch: 1,
         operands: [dtype; 2],
@@ -357,8 +378,12 @@ fn matmul(
         epilogue: None,
     });
     let kernel = Kernel::compile(device, &op)?;
-    let (a, b) = (filled(&stream, batch * m * k)?, filled(&stream, batch * k * n)?);
-    let out = device.alloc(4 * (batch * m * n) as u64)?;
+    let fill = |len: usize| match dtype {
+        DType::BF16 => filled_with(&stream, len, thalweg_hal::dtype::types::bf16::from_f32),
+        _ => filled(&stream, len),
+    };
+    let (a, b) = (fill(batch * m * k)?, fill(batch * k * n)?);
+    let out = device.alloc((output.size() * batch * m * n) as u64)?;
     let signed = |values: [usize; 4]| values.map(|value| value as i64);
     let on_a = signed(match a_by_columns {
         true => [m * k, 1, 0, m],
@@ -380,9 +405,11 @@ fn matmul(
         stream.synchronize()
     };
     // A product with a vector waits for memory.
-    let limit = match n {
-        1 => Limit::Bytes(4.0 * (batch * m * k) as f64),
-        _ => Limit::Flops(2.0 * (batch * m) as f64 * (n * k) as f64),
+    let operations = 2.0 * (batch * m) as f64 * (n * k) as f64;
+    let limit = match (n, dtype) {
+        (1, _) => Limit::Bytes((dtype.size() * batch * m * k) as f64),
+        (_, DType::BF16) => Limit::HalfDots(operations),
+        _ => Limit::Flops(operations),
     };
     Ok(Case {
         name,

@@ -278,17 +278,56 @@ fn multiply_bytes() -> usize {
     portable()
 }
 
-/// Operations per second that `threads` threads reach together with products of bytes that are summed in 32 bits.
-pub fn dots(threads: usize) -> f64 {
-    static WORK: OnceLock<usize> = OnceLock::new();
-    let work = *WORK.get_or_init(multiply_bytes) * threads;
+/// Products of bf16 in twelve independent chains of vectors; operations done. Without AVX512-BF16, those of f32.
+fn multiply_halves() -> usize {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_mm512_dpbf16_ps, _mm512_setzero_ps};
+
+        #[target_feature(enable = "avx512f,avx512bf16")]
+        fn wide() -> usize {
+            // SAFETY: vectors of one size, whose bits are any numbers.
+            let [a, b] = [0x3f80_bf80_u32, 0x3f00_3f80]
+                .map(|pair| unsafe { std::mem::transmute([std::hint::black_box(pair); 16]) });
+            let mut chains = [_mm512_setzero_ps(); 12];
+            for _ in 0..STEPS {
+                for chain in &mut chains {
+                    *chain = _mm512_dpbf16_ps(*chain, a, b);
+                }
+            }
+            std::hint::black_box(chains);
+            STEPS * 12 * 32 * 2
+        }
+        if is_x86_feature_detected!("avx512bf16") && is_x86_feature_detected!("avx512f") {
+            // SAFETY: the instructions were detected.
+            return unsafe { wide() };
+        }
+    }
+    multiply_add()
+}
+
+/// Operations per second that `threads` threads reach together with `round`, which says how many it does.
+fn together(threads: usize, round: fn() -> usize, work: &OnceLock<usize>) -> f64 {
+    let work = *work.get_or_init(round) * threads;
     let time = crate::median(Duration::from_millis(60), || {
         Pool::global().set_threads(threads);
         Pool::global().run(threads, 0, &|_| {
-            multiply_bytes();
+            round();
         });
     });
     work as f64 / time.as_secs_f64()
+}
+
+/// Operations per second that `threads` threads reach together with products of bytes that are summed in 32 bits.
+pub fn dots(threads: usize) -> f64 {
+    static WORK: OnceLock<usize> = OnceLock::new();
+    together(threads, multiply_bytes, &WORK)
+}
+
+/// Operations per second that `threads` threads reach together with products of bf16 that are summed in f32.
+pub fn half_dots(threads: usize) -> f64 {
+    static WORK: OnceLock<usize> = OnceLock::new();
+    together(threads, multiply_halves, &WORK)
 }
 
 /// Bytes per second that `threads` threads read from `memory`.

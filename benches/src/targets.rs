@@ -12,7 +12,7 @@ use thalweg::hal::{self, Device};
 use thalweg::host::set_config;
 use thalweg::parallel::Pool;
 use thalweg_benches::cases::{Case, Limit, kernels, products};
-use thalweg_benches::limits::{FAR, Memory, bandwidth, dots, flops};
+use thalweg_benches::limits::{FAR, Memory, bandwidth, dots, flops, half_dots};
 use thalweg_benches::overhead::{self, CALLS, Round};
 use thalweg_benches::{checks, convolutions, indexed, layers, least, median, networks, tensors, watched};
 
@@ -323,6 +323,7 @@ fn measure(
         Limit::Bytes(bytes) => bytes / bandwidth(far, threads),
         Limit::Flops(operations) => operations / flops(threads),
         Limit::Dots(operations) => operations / dots(threads),
+        Limit::HalfDots(operations) => operations / half_dots(threads),
     };
     let before = probe();
     Pool::global().set_threads(threads);

@@ -72,6 +72,14 @@ impl Isa {
         false
     }
 
+    /// Whether this machine sums the products of two bf16 at once in its registers: AVX512-BF16.
+    pub(crate) fn sums_halves(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self == Isa::Avx512 && is_x86_feature_detected!("avx512bf16");
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
     /// The one that is set, or the best.
     ///
     /// # Errors

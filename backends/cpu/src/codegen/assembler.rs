@@ -25,6 +25,7 @@ pub(crate) enum Map {
 pub(crate) enum Prefix {
     None = 0,
     P66 = 1,
+    F3 = 2,
 }
 
 /// Which instruction.

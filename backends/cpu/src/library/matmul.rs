@@ -89,7 +89,7 @@ macro_rules! by_kernels {
         match $dtype {
             $($crate::library::matmul::MatDType::$variant => {
                 type $t = $type;
-                let $kernels = [<$t as gemm::Uniform>::kernels_by($isa, $codegen); 2];
+                let $kernels = [<$t as gemm::Uniform>::products($isa, $codegen); 2];
                 $go
             })*
             $crate::library::matmul::MatDType::Bytes(signs) => {
@@ -192,6 +192,7 @@ unsafe fn typed<T: VectorProduct>(
             ..*p
         },
         parallel.threads(),
+        kernels.most_rows(p.k),
         kernels.columns(),
         vector.is_some(),
         match x.0.b_col {
@@ -251,8 +252,6 @@ impl<T: gemm::Element> Operands<T> {
     }
 }
 
-/// Most rows of a block of C: a block of A of that height stays in L2.
-const ROWS: usize = 336;
 /// Most columns of a block of C: the packing of A is spread over them.
 const COLUMNS: usize = 1024;
 /// Products (multiply-adds) that are worth a hand-off to another thread.
@@ -274,11 +273,18 @@ struct Grid {
 }
 
 impl Grid {
-    fn choose(p: &Problem, threads: usize, width: usize, vector: bool, pack_b: usize) -> Self {
+    fn choose(
+        p: &Problem,
+        threads: usize,
+        most_rows: usize,
+        width: usize,
+        vector: bool,
+        pack_b: usize,
+    ) -> Self {
         let &Problem { batch, m, n, k } = p;
         let panels = n.div_ceil(width);
         let work = batch.saturating_mul(m).saturating_mul(n).saturating_mul(k.max(1));
-        let (mut down, mut across) = (m.div_ceil(ROWS), panels.div_ceil(COLUMNS / width));
+        let (mut down, mut across) = (m.div_ceil(most_rows), panels.div_ceil(COLUMNS / width));
         let grain = if vector { GRAIN_VECTOR } else { GRAIN };
         let useful = threads.min(work / grain).max(1);
         if vector {

@@ -5,7 +5,8 @@ mod pack;
 mod sums;
 
 use super::code::{self, Sum};
-use super::element::{Element, Kernels};
+use super::element::{Element, Kernels, narrow};
+use super::lanes::lanes;
 use crate::isa::Isa;
 pub(crate) use sums::ExcessFn;
 
@@ -76,9 +77,14 @@ impl Signs {
             };
             return Kernels {
                 tiles: codegen.then(|| code::tiles(sum, isa)).flatten().unwrap_or(tiles),
-                pack: [pack::fours(isa, self.a && self.b), pack::fours(isa, false)],
+                pack: match self.a && self.b {
+                    true => [lanes::<Byte, 0x80>(isa), lanes::<Byte, 0>(isa)],
+                    false => [lanes::<Byte, 0>(isa); 2],
+                },
+                a_words: 1,
                 step: 4,
                 excess: (self.a && self.b).then_some(excess),
+                narrow_row: narrow::<Byte>(isa),
             };
         }
         let tiles = match isa {
@@ -94,8 +100,10 @@ impl Signs {
                 .flatten()
                 .unwrap_or(tiles),
             pack: [self.a, self.b].map(|signed| pack::pairs(isa, signed)),
+            a_words: 1,
             step: 2,
             excess: None,
+            narrow_row: narrow::<Byte>(isa),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::bytes::ExcessFn;
 use super::code::{self, Sum};
+use super::halves;
 use super::pack::{PackFn, pack_plain};
 use super::tile::{self, TileSet};
 use crate::isa::Isa;
@@ -15,10 +16,41 @@ pub(crate) struct Kernels<T: Element> {
     pub(crate) tiles: TileSet<T::Acc>,
     /// Packing of A and of B.
     pub(crate) pack: [PackFn<T>; 2],
+    /// Accumulators of an element of A that is packed; B's have one.
+    pub(crate) a_words: usize,
     /// Steps of k in an element that is packed.
     pub(crate) step: usize,
     /// What sums begin with, where packing has changed A.
     pub(crate) excess: Option<ExcessFn>,
+    /// Rounds a row of contiguous sums.
+    pub(crate) narrow_row: NarrowFn<T>,
+}
+
+/// [`Element::narrow_row`] for an instruction set.
+pub(crate) type NarrowFn<T> = unsafe fn(&mut [<T as Element>::Out], &[<T as Element>::Acc]);
+
+/// That of the instruction set.
+pub(super) fn narrow<T: Element>(isa: Isa) -> NarrowFn<T> {
+    fn plain<T: Element>(dst: &mut [T::Out], src: &[T::Acc]) {
+        T::narrow_row(dst, src);
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma")]
+    fn avx2<T: Element>(dst: &mut [T::Out], src: &[T::Acc]) {
+        T::narrow_row(dst, src);
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    fn avx512<T: Element>(dst: &mut [T::Out], src: &[T::Acc]) {
+        T::narrow_row(dst, src);
+    }
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => avx512::<T>,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => avx2::<T>,
+        _ => plain::<T>,
+    }
 }
 
 /// An element of a matrix.
@@ -40,6 +72,7 @@ pub(crate) trait Element: Copy + Send + Sync + 'static {
     /// Sum, wrapping for integers.
     fn add(a: Self::Acc, b: Self::Acc) -> Self::Acc;
     /// Rounds a row of contiguous sums.
+    #[inline(always)]
     fn narrow_row(dst: &mut [Self::Out], src: &[Self::Acc]) {
         for (d, &s) in dst.iter_mut().zip(src) {
             *d = Self::narrow(s);
@@ -49,12 +82,18 @@ pub(crate) trait Element: Copy + Send + Sync + 'static {
 
 /// An element whose kernels follow from its type, for both operands alike.
 pub(crate) trait Uniform: Element {
-    /// The kernels for an instruction set that this processor has: machine code of our own where `codegen` and the system allow it.
+    /// The kernels for an instruction set that this processor has, with each element widened while it is packed: machine code of our own
+    /// where `codegen` and the system allow it.
     fn kernels_by(isa: Isa, codegen: bool) -> Kernels<Self>;
 
     /// The same, with machine code.
     fn kernels(isa: Isa) -> Kernels<Self> {
         Self::kernels_by(isa, true)
+    }
+
+    /// Those of the op `matmul`, which may sum several products at once.
+    fn products(isa: Isa, codegen: bool) -> Kernels<Self> {
+        Self::kernels_by(isa, codegen)
     }
 }
 
@@ -79,8 +118,10 @@ macro_rules! kernels {
                     .then(|| code::packing(isa))
                     .flatten()
                     .unwrap_or(pack); 2],
+                a_words: 1,
                 step: 1,
                 excess: None,
+                narrow_row: narrow::<Self>(isa),
             }
         }
     };
@@ -116,7 +157,7 @@ float!(f32, F32, F32_AVX512, F32_AVX2, F32_PLAIN);
 float!(f64, F64, F64_AVX512, F64_AVX2, F64_PLAIN);
 
 macro_rules! half_float {
-    ($t:ty) => {
+    ($t:ty, $narrow_row:expr $(, $products:item)?) => {
         impl Element for $t {
             type Acc = f32;
             type Out = $t;
@@ -135,17 +176,40 @@ macro_rules! half_float {
             fn add(a: f32, b: f32) -> f32 {
                 a + b
             }
+            #[inline(always)]
             fn narrow_row(dst: &mut [Self], src: &[f32]) {
-                dst.convert_from_f32_slice(src);
+                $narrow_row(dst, src);
             }
         }
         impl Uniform for $t {
             kernels!(F32, F32_AVX512, pack_avx512, F32_AVX2, F32_PLAIN);
+            $($products)?
         }
     };
 }
-half_float!(f16);
-half_float!(bf16);
+half_float!(f16, |dst: &mut [f16], src| dst.convert_from_f32_slice(src));
+half_float!(
+    bf16,
+    narrow_bf16,
+    fn products(isa: Isa, codegen: bool) -> Kernels<Self> {
+        halves::kernels(isa, isa.sums_halves(), codegen)
+    }
+);
+
+/// Rounds as `bf16::from_f32` does, without branches.
+#[inline(always)]
+fn narrow_bf16(dst: &mut [bf16], src: &[f32]) {
+    for (d, s) in dst.iter_mut().zip(src) {
+        let bits = s.to_bits();
+        let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+        let quiet = bits >> 16 | 0x40;
+        *d = bf16::from_bits(if bits & 0x7fff_ffff > 0x7f80_0000 {
+            quiet
+        } else {
+            rounded
+        } as u16);
+    }
+}
 
 /// An element of 16 bits whose products are given as they are summed.
 #[derive(Clone, Copy)]
@@ -153,7 +217,7 @@ half_float!(bf16);
 pub(crate) struct Wide<T>(pub(crate) T);
 
 macro_rules! summed_float {
-    ($($t:ty, |$x:ident| $widen:expr;)*) => {$(
+    ($($t:ty, |$x:ident| $widen:expr $(, $products:item)?;)*) => {$(
         impl Element for $t {
             type Acc = f32;
             type Out = f32;
@@ -176,6 +240,7 @@ macro_rules! summed_float {
         }
         impl Uniform for $t {
             kernels!(F32, F32_AVX512, pack_avx512, F32_AVX2, F32_PLAIN);
+            $($products)?
         }
     )*};
 }
@@ -183,7 +248,7 @@ summed_float! {
     F8E4M3, |x| x.to_f32();
     F8E5M2, |x| x.to_f32();
     Wide<f16>, |x| x.0.to_f32();
-    Wide<bf16>, |x| x.0.to_f32();
+    Wide<bf16>, |x| x.0.to_f32(), fn products(isa: Isa, codegen: bool) -> Kernels<Self> { halves::kernels(isa, isa.sums_halves(), codegen) };
 }
 
 macro_rules! integer {
@@ -219,5 +284,11 @@ impl<T: Element> Kernels<T> {
     /// Columns of a tile of C.
     pub(crate) fn columns(&self) -> usize {
         self.tiles.nr
+    }
+
+    /// Most rows of a block of C for products of `k` terms: its rows of A stay in L2. Each block packs B, unless that was done before.
+    pub(crate) fn most_rows(&self, k: usize) -> usize {
+        let longest = super::longest_block(k.div_ceil(self.step)).max(1);
+        (super::ROWS * super::KC / (longest * self.a_words)).min(super::MOST_ROWS)
     }
 }

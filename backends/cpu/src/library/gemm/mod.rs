@@ -7,6 +7,8 @@ mod buffer;
 mod bytes;
 mod code;
 mod element;
+mod halves;
+mod lanes;
 mod pack;
 mod tile;
 mod vector;
@@ -15,6 +17,8 @@ pub(crate) use buffer::Scratch;
 pub(crate) use bytes::Byte;
 pub use bytes::Signs;
 pub(crate) use element::{Element, Kernels, Uniform, Wide};
+#[cfg(test)]
+pub(crate) use halves::kernels as halves_kernels;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use pack::Load512;
 pub(crate) use pack::{PackFn, Panel};
@@ -27,6 +31,10 @@ use tile::{Lines, TileArgs};
 
 /// Longest block of k. Each block passes over C once more; a panel of B need not fit in L1, as the sums hide what L2 takes.
 const KC: usize = 512;
+/// Rows of A that stay in L2, packed, where blocks of k are longest.
+const ROWS: usize = 336;
+/// Most rows of a block where they are shorter.
+const MOST_ROWS: usize = 2 * ROWS;
 /// Up to this many panels of B, A is read in place: packing would cost more than it saves.
 const PANELS_UNPACKED_A: usize = 2;
 /// The same for an A of at most `UNPACKED` elements whose rows are contiguous.
@@ -39,6 +47,11 @@ const UNPACKED: usize = 1 << 15;
 /// Whether rows `step` bytes apart fall on so few sets of L1 that a tile's rows push each other out.
 fn rows_collide(step: isize) -> bool {
     step % 2048 == 0
+}
+
+/// The longest of the blocks that `steps` packed steps of k are cut into.
+fn longest_block(steps: usize) -> usize {
+    steps.div_ceil(steps.div_ceil(KC).max(1))
 }
 
 /// Pointers and strides (in elements) of one product C = A B.
@@ -217,7 +230,7 @@ pub(crate) unsafe fn block<T: Element>(
     let step = kernels.step;
     let lanes = k.div_ceil(step);
     let k_blocks = lanes.div_ceil(KC);
-    let kc_max = lanes.div_ceil(k_blocks.max(1));
+    let kc_max = longest_block(lanes);
 
     let small_a = x.a_col == 1 && mc * kc_max <= UNPACKED && !rows_collide(x.a_row * size_of::<T>() as isize);
     let few_panels = if small_a {
@@ -232,9 +245,18 @@ pub(crate) unsafe fn block<T: Element>(
     // Lengths in accumulators, each with the packing's overrun and a whole number of cache lines.
     let line = |len: usize| (len + 16).next_multiple_of(16);
     let b_len = if whole_b { 0 } else { line(kc_max * nr) };
-    let a_len = if pack_a { line(kc_max * mc) } else { 0 };
+    let a_len = if pack_a {
+        line(kc_max * mc * kernels.a_words)
+    } else {
+        0
+    };
     let tail_len = line(mr * nr);
-    let sums_len = if direct_c { 0 } else { line(mc * panels * nr) };
+    // Sums that several blocks of k add to; those of one block are rounded a tile at a time.
+    let sums_len = if direct_c || k_blocks == 1 {
+        0
+    } else {
+        line(mc * panels * nr)
+    };
     let start_len = if whole_b || kernels.excess.is_none() {
         0
     } else {
@@ -263,7 +285,7 @@ pub(crate) unsafe fn block<T: Element>(
                 ((ks.start + steps.end) * step).min(k) - (ks.start + steps.start) * step
             };
             let a_tile = |r: Range<usize>| Panel {
-                dst: packed_a.add(r.start * kc),
+                dst: packed_a.add(r.start * kc * kernels.a_words),
                 pitch: r.len(),
                 src: a.offset(r.start as isize * x.a_row),
                 width: r.len(),
@@ -364,7 +386,7 @@ pub(crate) unsafe fn block<T: Element>(
                     let (set, a, a_row, a_k) = if pack_a {
                         (
                             kernels.tiles.packed,
-                            packed_a.add(r.start * kc).cast_const(),
+                            packed_a.add(r.start * kc * kernels.a_words).cast_const(),
                             1,
                             r.len() as isize,
                         )
@@ -377,7 +399,9 @@ pub(crate) unsafe fn block<T: Element>(
                         )
                     };
                     let c = c0.wrapping_offset(r.start as isize * x.c_row).wrapping_add(col);
-                    let (target, c_row) = if !direct_c {
+                    let (target, c_row) = if !direct_c && k_blocks == 1 {
+                        (tail, nr as isize)
+                    } else if !direct_c {
                         (sums.add(r.start * panels * nr + col), (panels * nr) as isize)
                     } else if width == nr {
                         (c.cast(), x.c_row)
@@ -406,7 +430,13 @@ pub(crate) unsafe fn block<T: Element>(
                         copy: if copying { packed } else { std::ptr::null_mut() },
                         next,
                     });
-                    if target == tail {
+                    if !direct_c {
+                        if block_of_k + 1 == k_blocks {
+                            let sums = (target.cast_const(), c_row as usize);
+                            let (top, left) = (rows.start + r.start, cols.start + col);
+                            store(kernels, x, sums, top..top + r.len(), left..left + width);
+                        }
+                    } else if target == tail {
                         add_tail::<T>(c.cast(), x.c_row, tail, nr, r.len(), width, block_of_k > 0);
                     }
                     if let Some(panel) = &next_slice {
@@ -418,8 +448,6 @@ pub(crate) unsafe fn block<T: Element>(
         }
         if k == 0 {
             zero(x, rows.clone(), cols.clone());
-        } else if !direct_c {
-            store(x, sums, panels * nr, rows.clone(), cols.clone());
         }
     }
 }
@@ -448,9 +476,9 @@ unsafe fn add_tail<T: Element>(
 
 /// Rounds sums into C, whatever its strides.
 unsafe fn store<T: Element>(
+    kernels: &Kernels<T>,
     x: &Operands<T>,
-    sums: *const T::Acc,
-    pitch: usize,
+    (sums, pitch): (*const T::Acc, usize),
     rows: Range<usize>,
     cols: Range<usize>,
 ) {
@@ -461,7 +489,7 @@ unsafe fn store<T: Element>(
             let c =
                 x.c.offset((rows.start + i) as isize * x.c_row + cols.start as isize * x.c_col);
             if x.c_col == 1 {
-                T::narrow_row(std::slice::from_raw_parts_mut(c, cols.len()), src);
+                (kernels.narrow_row)(std::slice::from_raw_parts_mut(c, cols.len()), src);
             } else {
                 for (j, &sum) in src.iter().enumerate() {
                     *c.offset(j as isize * x.c_col) = T::narrow(sum);

@@ -27,10 +27,15 @@ pub(crate) trait Vector: Copy {
 }
 
 /// `x + a * b`, rounded once, on processors without such an instruction: the C library's function would be called for each lane.
-/// The product is exact in f64. Its sum is rounded to odd there, so that rounding it again gives what one rounding gives (Boldo and
-/// Melquiond, Emulation of FMA and correctly rounded sums, 2008).
 #[inline(always)]
 fn fused(x: f32, a: f32, b: f32) -> f32 {
+    sum_to_odd(x, a, b) as f32
+}
+
+/// `x + a * b`, so that rounding it again gives what one rounding gives. The product is exact in f64, and its sum is rounded to odd
+/// there (Boldo and Melquiond, Emulation of FMA and correctly rounded sums, 2008).
+#[inline(always)]
+pub(super) fn sum_to_odd(x: f32, a: f32, b: f32) -> f64 {
     let (x, product) = (f64::from(x), f64::from(a) * f64::from(b));
     let sum = x + product;
     // What rounding has left out.
@@ -40,7 +45,7 @@ fn fused(x: f32, a: f32, b: f32) -> f32 {
     let away = (rest > 0.0) == (sum > 0.0);
     let odd = if away { bits | 1 } else { bits.wrapping_sub(1) | 1 };
     let exact = rest == 0.0 || bits & 1 == 1 || !sum.is_finite();
-    f64::from_bits(if exact { bits } else { odd }) as f32
+    f64::from_bits(if exact { bits } else { odd })
 }
 
 /// Lanes without named instructions: what the compiler makes of a loop over an array.

@@ -22,10 +22,15 @@ macro_rules! by_type {
 }
 pub(in crate::library) use by_type;
 
-/// As [`by_type`], with the kernels, and with bytes.
+/// As [`by_type`], with the kernels, and with bytes and bf16, which lie packed as densely as in memory.
 macro_rules! by_size {
     ($dtype:expr, ($isa:expr, $codegen:expr), $t:ident, $kernels:ident => $body:expr, $other:expr) => {
         match $dtype {
+            MatDType::Bf16 | MatDType::Bf16Wide => {
+                type $t = gemm::Wide<half::bf16>;
+                let $kernels = <$t as Uniform>::products($isa, $codegen);
+                $body
+            }
             MatDType::Bytes(signs) => {
                 type $t = gemm::Byte;
                 let [$kernels, _] = signs.kernels($isa, $codegen);
@@ -114,6 +119,7 @@ impl MatmulKernel {
         // The same bytes are packed otherwise as signed and as unsigned ones.
         let form = match self.dtype {
             MatDType::Bytes(signs) => 1 + u64::from(signs.a) + 2 * u64::from(signs.b),
+            MatDType::Bf16 | MatDType::Bf16Wide => 5,
             _ => 0,
         };
         let key = [

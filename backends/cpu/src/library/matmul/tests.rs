@@ -2,6 +2,7 @@
 
 mod bytes;
 mod guards;
+mod halves;
 
 use super::*;
 use crate::isa::Isa;
@@ -138,7 +139,7 @@ fn one_case<T: Case>(rng: &mut Rng, p: Problem) {
         (3, true, true),
     ];
     for (isa, (threads, packed, codegen)) in isas().flat_map(|isa| ways.map(|way| (isa, way))) {
-        let kernels = T::kernels_by(isa, codegen);
+        let kernels = T::products(isa, codegen);
         let mut whole = vec![T::ZERO; gemm::packed_len(&kernels, p.k, p.n)];
         // SAFETY: B reaches `k` rows of `n` columns, and `whole` has the length that it takes packed.
         unsafe { gemm::pack_whole(&kernels, (b.as_ptr(), lb.0, lb.1), p.k, p.n, whole.as_mut_ptr()) };

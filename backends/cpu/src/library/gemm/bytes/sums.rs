@@ -51,7 +51,7 @@ impl<const N: usize> Vector for Pairs<N> {
 /// Writes what the sums of a panel of B begin with where 128 was added to A: -128 times its column sums, of `lanes` lanes.
 pub(crate) type ExcessFn = unsafe fn(b: *const i32, lanes: usize, start: *mut i32);
 
-/// Registers of a row of a tile.
+/// Registers of a row of a tile, as the sets have them.
 const NV: usize = 2;
 
 #[inline(always)]

@@ -29,18 +29,21 @@ pub(crate) enum Sum {
     Fours,
     /// The same, with the signs of A and B the other way round.
     FoursSwapped,
+    /// Lanes of two numbers of bf16, with the instruction for them.
+    Halves,
 }
 
 const FMA: Code = Code(Map::M0F38, Prefix::P66, 0xb8);
 const ADD_I32: Code = Code(Map::M0F, Prefix::P66, 0xfe);
 const ADD_I64: Code = Code(Map::M0F, Prefix::P66, 0xd4);
 const DOT_BYTES: Code = Code(Map::M0F38, Prefix::P66, 0x50);
+const DOT_HALVES: Code = Code(Map::M0F38, Prefix::F3, 0x52);
 /// Of 32 and of 64 bits.
 const MULTIPLY: Code = Code(Map::M0F38, Prefix::P66, 0x40);
 const MULTIPLY_PAIRS: Code = Code(Map::M0F, Prefix::P66, 0xf5);
 
 impl Sum {
-    const ALL: [Sum; 7] = [
+    const ALL: [Sum; 8] = [
         Sum::F32,
         Sum::F64,
         Sum::I32,
@@ -48,6 +51,7 @@ impl Sum {
         Sum::Pairs,
         Sum::Fours,
         Sum::FoursSwapped,
+        Sum::Halves,
     ];
 
     /// Whether lanes have 64 bits.
@@ -73,7 +77,7 @@ impl Sum {
     /// What multiplies, where that is an instruction of its own.
     fn product(self) -> Option<Code> {
         match self {
-            Sum::F32 | Sum::F64 | Sum::Fours | Sum::FoursSwapped => None,
+            Sum::F32 | Sum::F64 | Sum::Fours | Sum::FoursSwapped | Sum::Halves => None,
             Sum::I32 | Sum::I64 => Some(MULTIPLY),
             Sum::Pairs => Some(MULTIPLY_PAIRS),
         }
@@ -86,13 +90,14 @@ impl Sum {
             Sum::I32 | Sum::Pairs => ADD_I32,
             Sum::I64 => ADD_I64,
             Sum::Fours | Sum::FoursSwapped => DOT_BYTES,
+            Sum::Halves => DOT_HALVES,
         }
     }
 
     /// What adds sums, and its bit for 64.
     fn add(self) -> (Code, bool) {
         match self {
-            Sum::F32 => (Code(Map::M0F, Prefix::None, 0x58), false),
+            Sum::F32 | Sum::Halves => (Code(Map::M0F, Prefix::None, 0x58), false),
             Sum::F64 => (Code(Map::M0F, Prefix::P66, 0x58), true),
             Sum::I32 | Sum::Pairs | Sum::Fours | Sum::FoursSwapped => (ADD_I32, false),
             Sum::I64 => (ADD_I64, true),
@@ -112,6 +117,7 @@ impl Sum {
         match (self, isa) {
             (_, Isa::Baseline) | (Sum::I64, Isa::Avx2) => false,
             (Sum::Fours | Sum::FoursSwapped, isa) => isa.sums_bytes(),
+            (Sum::Halves, isa) => isa == Isa::Avx512 && isa.sums_halves(),
             (Sum::F32 | Sum::F64 | Sum::I32 | Sum::I64 | Sum::Pairs, Isa::Avx2 | Isa::Avx512) => true,
         }
     }
