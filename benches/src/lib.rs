@@ -3,6 +3,7 @@
 pub mod cases;
 pub mod checks;
 pub mod convolutions;
+pub mod functions;
 pub mod indexed;
 pub mod kernels;
 pub mod layers;

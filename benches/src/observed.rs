@@ -1,11 +1,13 @@
-//! What it costs a training to be observed: LeNet-5 with nothing, and with a profile, summaries, saved graphs, the flight recorder and
-//! the log at once, in turns: `cargo run --release -p thalweg-benches --bin observed [--steps 200]`.
+//! What it costs a training to be observed: LeNet-5 with nothing, with a profile of kernels and steps, with a profile of everything, and
+//! with that, summaries, saved graphs, the flight recorder and the log at once, in turns. Every step is recorded:
+//! `cargo run --release -p thalweg-benches --bin observed [--steps 200]`.
 #![expect(clippy::print_stdout, reason = "the figures are what the program is for")]
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use std::fmt::Display;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
+use thalweg::observe::ProfileOptions;
 use thalweg::{Context, Mode};
 use thalweg_benches::networks::lenet;
 use thalweg_benches::watched::Folder;
@@ -22,7 +24,7 @@ const EPOCHS: u64 = 4;
 /// Trainings of each kind.
 const TURNS: usize = 5;
 
-/// Measures a training of LeNet-5 with and without all that observes it.
+/// Measures a training of LeNet-5 with and without what observes it.
 #[derive(Parser)]
 #[command(name = "observed")]
 struct Options {
@@ -32,16 +34,56 @@ struct Options {
     /// Where to run.
     #[arg(long, default_value = "cpu")]
     target: String,
-    /// Trains once in this process, with summaries and a profile below the folder that follows, if any, and prints nanoseconds a step.
-    #[arg(long, hide = true, num_args = 0..=1)]
-    once: Option<Option<String>>,
+    /// Trains once in this process, observed like this below `folder`, and prints nanoseconds a step.
+    #[arg(long, hide = true, requires = "folder")]
+    once: Option<Observed>,
+    #[arg(long, hide = true)]
+    folder: Option<String>,
+}
+
+/// What observes a training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Observed {
+    Nothing,
+    /// A profile of kernels and steps.
+    Kernels,
+    /// A profile of kernels, steps, ops and memory.
+    Profile,
+    /// That, and all other files.
+    All,
+}
+
+impl Observed {
+    const EACH: [(Observed, &str); 4] = [
+        (Observed::Nothing, "nothing"),
+        (Observed::Kernels, "a profile of kernels and steps"),
+        (Observed::Profile, "a profile of everything"),
+        (Observed::All, "that, summaries, graphs, recorder, log"),
+    ];
+
+    /// A profile of every step.
+    fn profile(self, folder: &str) -> Result<Profiler, Error> {
+        let mut options = ProfileOptions::default();
+        options.output_path = format!("{folder}/profile");
+        options.profile_stop_step = u64::MAX;
+        match self {
+            Observed::Nothing => {}
+            Observed::Kernels => {
+                let traces = r#"{"enable_profiling": true, "profiling_options": {"task_trace": "on"}}"#;
+                options.profiling_options = ProfileOptions::from_json(traces)?.profiling_options;
+                options.enable_profiling = true;
+            }
+            Observed::Profile | Observed::All => (options.profile, options.profile_memory) = (true, true),
+        }
+        Ok(Profiler::with(options))
+    }
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let done = match &options.once {
-        Some(folder) => once(&options, folder.as_deref()),
-        None => turns(&options),
+    let done = match (options.once, &options.folder) {
+        (Some(observed), Some(folder)) => once(&options, observed, folder),
+        _ => turns(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -55,27 +97,35 @@ fn main() -> ExitCode {
 /// Each training is a process, because a flight recorder and a log stay until theirs ends.
 fn turns(options: &Options) -> Result<(), Error> {
     let folder = Folder::new();
-    let mut least = [f64::INFINITY; 2];
+    let mut least = [f64::INFINITY; Observed::EACH.len()];
     for _ in 0..TURNS {
-        least[0] = least[0].min(child(options, None)?);
-        least[1] = least[1].min(child(options, Some(&folder))?);
-        let _ = std::fs::remove_dir_all(&folder);
+        for (least, (observed, _)) in least.iter_mut().zip(Observed::EACH) {
+            *least = least.min(child(options, observed, &folder)?);
+            let _ = std::fs::remove_dir_all(&folder);
+        }
     }
-    let [without, with] = least.map(|ns| ns * 1e-6);
     println!(
-        "LeNet-5, {BATCH} images, ms a step: {without:.3} without, {with:.3} with everything, ratio {:.3}",
-        with / without
+        "LeNet-5, {BATCH} images, observed by{:>14}{:>9}",
+        "ms a step", "times"
     );
+    for (ns, (_, name)) in least.iter().zip(Observed::EACH) {
+        println!("{name:<40}{:>9.3}{:>9.3}", ns * 1e-6, ns / least[0]);
+    }
     Ok(())
 }
 
-fn child(options: &Options, folder: Option<&Folder>) -> Result<f64, Error> {
+fn child(options: &Options, observed: Observed, folder: &Folder) -> Result<f64, Error> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--steps", &options.steps.to_string()]);
     command.args(["--target", &options.target, "--once"]);
-    if let Some(folder) = folder {
+    command.arg(
+        observed
+            .to_possible_value()
+            .map_or_else(String::new, |value| value.get_name().to_owned()),
+    );
+    command.arg("--folder").arg(folder.as_ref());
+    if observed == Observed::All {
         let below = |name: &str| folder.as_ref().join(name);
-        command.arg(folder.as_ref());
         command.env("THALWEG_RDR_ENABLE", "1");
         command.env("THALWEG_RDR_PATH", below("rdr"));
         command.env("THALWEG_SAVE_GRAPHS", "2");
@@ -99,7 +149,7 @@ fn failed(why: &impl Display) -> Error {
     format!("a training failed: {why}").into()
 }
 
-fn once(options: &Options, folder: Option<&str>) -> Result<(), Error> {
+fn once(options: &Options, observed: Observed, folder: &str) -> Result<(), Error> {
     thalweg::init()?;
     let cx = Context::new(&options.target)?;
     cx.set_seed(1);
@@ -117,14 +167,13 @@ fn once(options: &Options, folder: Option<&str>) -> Result<(), Error> {
         begun: Instant::now(),
         epoch: f64::INFINITY,
     };
-    match folder {
-        None => model.train(EPOCHS, &data, &mut least)?,
-        Some(folder) => {
-            let summaries = SummaryCollector::to(format!("{folder}/summaries"));
-            let profile = Profiler::to(format!("{folder}/profile"));
-            model.train(EPOCHS, &data, (summaries, profile, StepTimes::new(), &mut least))?
-        }
-    };
+    let profile = observed.profile(folder)?;
+    if observed == Observed::All {
+        let summaries = SummaryCollector::to(format!("{folder}/summaries"));
+        model.train(EPOCHS, &data, (summaries, profile, StepTimes::new(), &mut least))?;
+    } else {
+        model.train(EPOCHS, &data, (profile, &mut least))?;
+    }
     println!("{}", least.epoch / options.steps as f64);
     Ok(())
 }

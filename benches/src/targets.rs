@@ -14,7 +14,9 @@ use thalweg::parallel::Pool;
 use thalweg_benches::cases::{Case, Limit, kernels, products};
 use thalweg_benches::limits::{FAR, Memory, bandwidth, dots, flops, half_dots};
 use thalweg_benches::overhead::{self, CALLS, Round};
-use thalweg_benches::{checks, convolutions, indexed, layers, least, median, networks, tensors, watched};
+use thalweg_benches::{
+    checks, convolutions, functions, indexed, layers, least, median, networks, tensors, watched,
+};
 
 const BUDGET: Duration = Duration::from_millis(400);
 
@@ -60,6 +62,7 @@ fn names(device: &Device, cx: &Context) -> thalweg::Result<Vec<String>> {
     kernels(device, note)?;
     products(device, note)?;
     convolutions::cases(device, note)?;
+    functions::cases(cx, note)?;
     indexed::cases(cx, note)?;
     networks::cases(cx, note)?;
     names.borrow_mut().extend(tensors::ENERGIES.map(str::to_owned));
@@ -157,6 +160,7 @@ fn measure_all(options: &Options, device: &Device, cx: &Context) -> Result<(), B
     let mut cases = kernels(device, wanted)?;
     cases.extend(products(device, wanted)?);
     cases.extend(convolutions::cases(device, wanted)?);
+    cases.extend(functions::cases(cx, wanted)?);
     cases.extend(indexed::cases(cx, wanted)?);
     cases.extend(networks::cases(cx, wanted)?);
     if tensors::ENERGIES.into_iter().any(wanted) {

@@ -43,11 +43,11 @@ where
         Ok(given) => body(given),
         Err(_) => unreachable!("a composite runs on as many operands as it was given"),
     };
-    composite_of(context, name, attributes, &inputs, tag, &any)
+    composite_any(context, name, attributes, &inputs, tag, &any)
 }
 
 /// [`composite_in`] without its type parameters.
-fn composite_of(
+pub(crate) fn composite_any(
     context: Option<&Context>,
     name: &'static str,
     attributes: &dyn exec::Attributes,
@@ -89,7 +89,7 @@ fn composite_of(
     }
 }
 
-/// [`composite_of`] of eager tensors as one op, whose way back is one program too. `None` where the ops have to be
+/// [`composite_any`] of eager tensors as one op, whose way back is one program too. `None` where the ops have to be
 /// recorded one by one: for gradients of gradients, which those have exactly, and while a function is traced.
 fn composite_with_history(
     context: Option<&Context>,
@@ -110,7 +110,7 @@ fn composite_with_history(
     let own = common_context(context, inputs).ok()??;
     let bare: SmallVec<[Tensor; 4]> = inputs.iter().map(|input| input.detach()).collect();
     let bare: SmallVec<[&Tensor; 4]> = bare.iter().collect();
-    let mut result = composite_of(context, name, attributes, &bare, tag, body);
+    let mut result = composite_any(context, name, attributes, &bare, tag, body);
     let ty = result.ty().ok()?;
     if !is_recording() || !ty.dtype.is_float() {
         return Some(result);

@@ -55,7 +55,8 @@
 //!
 //! | feature | default | what | costs |
 //! |---|---|---|---|
-//! | `embedded-cpu` | yes | the CPU backend in the program | 1 crate, and about a third of the compile time |
+//! | `embedded-cpu` | yes | the CPU backend in the program | 2 crates (libm), and more than a third of the compile time |
+//! | `layers` | yes | the layers `capture`, `fault` and `validate` in the program | 1 crate, and a twentieth of the compile time |
 //! | `npz` | no | NumPy archives of several arrays | 11 crates (zip, flate2) |
 //! | `safetensors` | yes | named tensors in files, mapped on request | 1 crate (memmap2) |
 //! | `mmap` | with `safetensors` | NumPy files that stay where they are | the same crate |

@@ -1,6 +1,6 @@
 //! What this process offers to its backends.
 
-use crate::parallel::Pool;
+use crate::parallel::{Pool, lent};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -99,11 +99,15 @@ unsafe extern "C" fn parallel_for(_: *mut c_void, args: *const ParallelArgs) {
         return;
     };
     let pieces = Pieces(*args);
-    Pool::global().run(args.count, args.priority, &|index| pieces.run(index));
+    let body = |index| pieces.run(index);
+    match lent() {
+        Some(pool) => pool.run(args.count, args.priority, &body),
+        None => Pool::global().run(args.count, args.priority, &body),
+    }
 }
 
 unsafe extern "C" fn max_threads(_: *mut c_void) -> usize {
-    Pool::global().threads()
+    lent().map_or_else(|| Pool::global().threads(), |pool| pool.threads().max(1))
 }
 
 unsafe extern "C" fn config(

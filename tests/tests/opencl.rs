@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod plugins;
+mod reports;
 
 use thalweg::hal::{
     Backend, Buffer, Capability, Copy, Device, DeviceOptions, Event, Kernel, Launch, Place, ProfileFlag,
@@ -450,4 +451,22 @@ fn times_are_the_hosts() {
         }
     }
     set_config("opencl.clock", None);
+}
+
+/// A program that calls what is not declared is built a second time, which a warning says.
+#[test]
+fn programs_bring_their_declarations() {
+    reports::collect();
+    set_config("opencl.cache", Some("off"));
+    if let Some(runtime) = runtime() {
+        let cx = Context::on(device(&runtime));
+        for dtype in [DType::F32, DType::F64, DType::BF16] {
+            let x = Tensor::rand([32, 32], DType::F32, &cx).cast(dtype);
+            let y = &x.exp().matmul(&x).softmax(1) + x.tanh().cumsum(0);
+            let indices = y.argsort(0, false);
+            assert_eq!(indices.to_vec::<i64>().unwrap().len(), 1024, "{dtype}");
+        }
+        assert_eq!(reports::take(), []);
+    }
+    set_config("opencl.cache", None);
 }

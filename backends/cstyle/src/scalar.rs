@@ -145,6 +145,25 @@ pub(crate) fn functions(dialect: Dialect, fp64: bool) -> String {
     text
 }
 
+/// What [`Target::declarations`] returns.
+///
+/// [`Target::declarations`]: crate::Target::declarations
+pub(crate) fn declarations(fp64: bool) -> String {
+    let functions = |text: &mut String, name: &str| {
+        for op in ScalarOp::ALL.iter().filter(|op| op.cost().is_function()) {
+            let arguments = [name; 3][..op.arity()].join(", ");
+            *text += &format!("{name} TL_LIBRARY {op}({arguments});\n");
+        }
+    };
+    let mut text = include_str!("prelude/declarations.cl").to_owned();
+    functions(&mut text, "float");
+    if fp64 {
+        text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\nTL_VECTORS(double)\nTL_LIBRARY_OF(double)\n";
+        functions(&mut text, "double");
+    }
+    text
+}
+
 /// What a conversion to f16 or bf16 rounds; `None` for other dtypes, and where rounding is not its last step.
 pub(crate) fn unrounded_cast(from: DType, to: DType, value: &str) -> Option<String> {
     match (from, to) {
@@ -218,10 +237,12 @@ pub(crate) fn beats(op: ReduceOp, dtype: DType) -> Option<String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
-    use crate::Target;
     use crate::write::{Text, preamble};
+    use crate::{Target, corpus};
+    use std::collections::HashSet;
 
     /// What an op is written with has to be in the helpers, else the kernel does not compile on the device.
     #[test]
@@ -250,5 +271,57 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Otherwise a compiler that is given the declarations alone reads its whole header after all.
+    #[test]
+    fn all_that_programs_of_a_processor_call_is_declared() {
+        let target = Target {
+            dialect: Dialect::OpenClC,
+            cpu: true,
+            ..Target::CUDA
+        };
+        let declared = target.declarations();
+        let declares = |word: &str| {
+            let forms = [
+                format!(" {word}("),
+                format!("define {word}("),
+                format!("type {word} "),
+                format!("TL_LIBRARY {word}("),
+            ];
+            forms.iter().any(|form| declared.contains(form))
+        };
+        let inner = |at: char| at.is_ascii_alphanumeric() || at == '_';
+        let mut called = HashSet::new();
+        for program in corpus::programs(&target).unwrap() {
+            let text = program.text;
+            for (at, _) in text.match_indices('(') {
+                let start = text[..at].trim_end_matches(inner).len();
+                called.insert(text[start..at].to_owned());
+            }
+            // Functions under another name.
+            let names = text.lines().filter_map(|line| line.strip_prefix("#define tl_"));
+            let names = names.filter_map(|line| line.split_once(' '));
+            called.extend(
+                names
+                    .filter(|(_, name)| name.chars().all(inner))
+                    .map(|(_, name)| name.to_owned()),
+            );
+        }
+        let known = "if for while switch return sizeof defined _Pragma vectorize";
+        // Names that macros put together, and their parameters.
+        let parameters = "_of_bits _of_f32 beats count from name";
+        let own = |word: &str| {
+            let mut known = known.split(' ').chain(parameters.split(' '));
+            word.is_empty()
+                || ["tl_", "TL_"].iter().any(|own| word.starts_with(own))
+                || known.any(|own| own == word)
+        };
+        let mut missing: Vec<_> = called
+            .into_iter()
+            .filter(|word| !own(word) && !declares(word))
+            .collect();
+        missing.sort_unstable();
+        assert_eq!(missing, Vec::<String>::new());
     }
 }

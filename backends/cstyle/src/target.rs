@@ -1,5 +1,7 @@
 //! What the source is written for.
 
+use crate::scalar;
+
 /// Which language is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
@@ -50,6 +52,12 @@ impl Target {
                 "--std=c++17",
             ],
         }
+    }
+
+    /// Declarations of all that programs of [`Target::cpu`] call of OpenCL C, in the words of Clang's header. For compilers that are
+    /// built on Clang and take longer for this header than for a kernel.
+    pub fn declarations(&self) -> String {
+        scalar::declarations(self.fp64)
     }
 
     /// One more option, for programs that the compiler does not optimise.

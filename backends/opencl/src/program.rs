@@ -4,12 +4,15 @@ use crate::api::{Api, Context, DeviceId, Kernel, Program, check, codes, info, te
 use crate::platform::DeviceInfo;
 use crate::quiet::quietly;
 use parking_lot::Mutex;
-use std::ffi::CString;
+use smallvec::SmallVec;
+use std::ffi::{CStr, CString};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_cstyle::programs::{self, Built, Compiled, Compiler};
 use thalweg_cstyle::{Once, Target};
 use thalweg_hal::kit::cache::Cache;
+use thalweg_hal::tables::LogLevel;
 use thalweg_hal::{Error, Host, Result, Status};
 
 /// Builds programs for one device.
@@ -27,6 +30,8 @@ pub(crate) struct Driver {
     pub(crate) interpreter: Once<Arc<crate::kernel::Compiled>>,
     /// Options of every build.
     pub(crate) options: CString,
+    /// Instead of the header that the compiler would read.
+    pub(crate) declared: Option<Declared>,
     /// Whether the compiler writes to standard error.
     pub(crate) noisy: bool,
     /// Where what it writes there goes.
@@ -52,43 +57,63 @@ impl Compiler for Driver {
             );
             Program::own(self.api, "clCreateProgramWithBinary", raw, code)?
         };
-        check("clBuildProgram", self.run(&program))?;
+        check("clBuildProgram", self.run(&program, &self.options))?;
         Ok(program)
     }
 
     fn compile(&self, _: &str, source: &str, keep: bool) -> Result<Compiled<Program>> {
-        let mut code = 0;
-        let (len, bytes) = (source.len(), source.as_ptr().cast());
-        // SAFETY: one text of this length.
-        let program = unsafe {
-            let raw = (self.api.program_with_source)(
-                self.context.raw(),
-                1,
-                &raw const bytes,
-                &raw const len,
-                &raw mut code,
-            );
-            Program::own(self.api, "clCreateProgramWithSource", raw, code)?
-        };
-        let code = if self.noisy {
-            quietly(self.host, || self.run(&program))
-        } else {
-            self.run(&program)
-        };
-        let log = self.log_of(&program);
+        if let Some(declared) = &self.declared
+            && declared.suffices.load(Ordering::Relaxed)
+        {
+            let (program, code) = self.build(&[&declared.text, source], &declared.options)?;
+            if code == codes::SUCCESS {
+                return Ok(self.built(program, keep));
+            }
+        }
+        let (program, code) = self.build(&[source], &self.options)?;
         if code != codes::SUCCESS {
             let mut error = crate::api::error("clBuildProgram", code);
             if !matches!(code, codes::OUT_OF_HOST_MEMORY | codes::COMPILER_NOT_AVAILABLE) {
                 error.status = Status::CompileFailed;
             }
+            let log = self.log_of(&program);
             return Ok(Compiled::Refused { log, error });
         }
-        let binary = keep.then(|| program.binary()).transpose();
-        Ok(Compiled::Built(Built { program, binary, log }))
+        if let Some(declared) = &self.declared
+            && declared.suffices.swap(false, Ordering::Relaxed)
+        {
+            let message =
+                "a program calls what is not declared; the compiler reads its whole header from now on";
+            self.host.log(LogLevel::Warn, "opencl", message);
+        }
+        Ok(self.built(program, keep))
     }
 
     fn unload(&self, program: Program) {
         drop(program);
+    }
+}
+
+/// Declarations of what programs call. PoCL reads a header of 18,000 lines for each program, which takes half of its time.
+pub(crate) struct Declared {
+    /// They stand before the source, whose lines count from 1 again.
+    text: String,
+    /// Those of every build, and one that says that the header was read.
+    options: CString,
+    /// Until a program builds with the header alone.
+    suffices: AtomicBool,
+}
+
+impl Declared {
+    /// For PoCL on a processor; `options` are those of every build.
+    fn of(info: &DeviceInfo, target: &Target, options: &str) -> Option<Declared> {
+        // The guards of Clang's header, and of one of PoCL's that needs it.
+        let options = CString::new(format!("{options} -D_OPENCL_H_ -D__X86_IMAGE_H__")).ok()?;
+        (info.is_pocl() && target.cpu).then(|| Declared {
+            text: format!("{}#line 1\n", target.declarations()),
+            options,
+            suffices: AtomicBool::new(true),
+        })
     }
 }
 
@@ -125,6 +150,7 @@ impl Driver {
                 interpreter: Once::default(),
                 options: CString::new(options.as_str())
                     .map_err(|_| Error::internal("a build option holds a zero"))?,
+                declared: Declared::of(info, target, &options),
                 noisy: info.is_pocl(),
                 host,
             },
@@ -135,14 +161,44 @@ impl Driver {
         })
     }
 
-    fn run(&self, program: &Program) -> i32 {
+    /// A program of these texts, one behind the other, and what the compiler returned.
+    fn build(&self, texts: &[&str], options: &CStr) -> Result<(Program, i32)> {
+        let lengths: SmallVec<[usize; 2]> = texts.iter().map(|text| text.len()).collect();
+        let starts: SmallVec<[_; 2]> = texts.iter().map(|text| text.as_ptr().cast()).collect();
+        let mut code = 0;
+        // SAFETY: as many texts of these lengths as are passed.
+        let program = unsafe {
+            let raw = (self.api.program_with_source)(
+                self.context.raw(),
+                texts.len() as u32,
+                starts.as_ptr(),
+                lengths.as_ptr(),
+                &raw mut code,
+            );
+            Program::own(self.api, "clCreateProgramWithSource", raw, code)?
+        };
+        let code = if self.noisy {
+            quietly(self.host, || self.run(&program, options))
+        } else {
+            self.run(&program, options)
+        };
+        Ok((program, code))
+    }
+
+    fn built(&self, program: Program, keep: bool) -> Compiled<Program> {
+        let binary = keep.then(|| program.binary()).transpose();
+        let log = self.log_of(&program);
+        Compiled::Built(Built { program, binary, log })
+    }
+
+    fn run(&self, program: &Program, options: &CStr) -> i32 {
         // SAFETY: one device, options that end with a zero, no callback: the call returns when the build is done.
         unsafe {
             (self.api.build_program)(
                 program.raw(),
                 1,
                 &raw const self.device,
-                self.options.as_ptr(),
+                options.as_ptr(),
                 None,
                 std::ptr::null_mut(),
             )

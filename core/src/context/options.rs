@@ -14,7 +14,7 @@ use crate::engine::open;
 use crate::error::failure::Refusal;
 use crate::error::{Result, SessionError};
 use crate::hal::{self, Stream, Target};
-use crate::parallel::{MAX_THREADS, Pool};
+use crate::parallel::{ForkJoin, MAX_THREADS, Pool, lent};
 use crate::record;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -325,6 +325,12 @@ impl ContextBuilder {
             Some(threads) if threads > MAX_THREADS => {
                 let text = format!("{threads} threads, at most {MAX_THREADS} are possible");
                 Err(Refusal::new(text))
+            }
+            Some(threads)
+                if let Some(lent) = lent().map(ForkJoin::threads).filter(|&lent| lent != threads) =>
+            {
+                let text = format!("{threads} threads asked, the program lent a pool of {lent}");
+                Err(Refusal::new(text).help("set the number of threads in that pool"))
             }
             Some(threads) if threads != first => {
                 let text = format!("{threads} threads asked, an earlier context of this process set {first}");

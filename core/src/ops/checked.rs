@@ -2,12 +2,12 @@
 
 use super::cast;
 use super::precision::{self, Class};
-use crate::composite::composite;
+use crate::composite::composite_any;
 use crate::graph::{Op, Type};
 use crate::hal::DType;
 use crate::hal::ir::ReduceOp;
 use crate::tensor::failure::Refusal;
-use crate::tensor::shape::{Axes, Shape};
+use crate::tensor::shape::Axes;
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, apply};
 use smallvec::SmallVec;
@@ -20,21 +20,12 @@ pub(crate) fn checked<const N: usize, const M: usize>(
     optional: [Option<&Tensor>; M],
     body: impl FnOnce([Type; N], [Option<Type>; M]) -> Result<Tensor, Refusal>,
 ) -> Tensor {
-    let all: SmallVec<[&Tensor; 6]> = operands
-        .into_iter()
-        .chain(optional.into_iter().flatten())
-        .collect();
-    let mut types = SmallVec::<[Type; 6]>::new();
-    for operand in &all {
-        match operand.ty() {
-            Ok(ty) => types.push(ty),
-            Err(_) => return (*operand).clone(),
-        }
-    }
-    let mut types = types.into_iter();
-    let mut next = || types.next().unwrap_or(Type::new(Shape::SCALAR, DType::F32));
-    let required = operands.map(|_| next());
-    let optional = optional.map(|operand| operand.map(|_| next()));
+    let all = together(&operands, &optional);
+    let types = match types(&all) {
+        Ok(types) => types,
+        Err(failed) => return failed,
+    };
+    let (required, optional) = apart_types(&types, there(&optional));
     body(required, optional).unwrap_or_else(|refusal| Tensor::refused(tag, refusal, &all))
 }
 
@@ -51,7 +42,7 @@ pub(crate) fn checked_in<const N: usize>(
     held.result(result, tag)
 }
 
-/// As [`composite`], with operands that may be absent.
+/// As [`composite`](crate::composite::composite), with operands that may be absent.
 pub(crate) fn composite_of<const N: usize, const M: usize, A>(
     name: &'static str,
     attributes: &A,
@@ -63,25 +54,53 @@ pub(crate) fn composite_of<const N: usize, const M: usize, A>(
 where
     A: Hash + Eq + Clone + Send + 'static,
 {
-    let present: SmallVec<[&Tensor; 6]> = operands
-        .into_iter()
-        .chain(optional.into_iter().flatten())
-        .collect();
-    let there = optional.map(|operand| operand.is_some());
+    let present = together(&operands, &optional);
+    let there = there(&optional);
     composite_slice(name, &(attributes.clone(), there), &present, tag, |given| {
-        let mut at = N;
-        let required = std::array::from_fn(|i| &given[i]);
-        let optional = there.map(|there| {
-            there.then(|| {
-                at += 1;
-                &given[at - 1]
-            })
-        });
+        let (required, optional) = apart(given, there);
         body(required, optional)
     })
 }
 
-/// As [`composite`], for any number of operands; more than six run one by one.
+// What follows knows no closure of a caller, so that it is compiled once for each number of operands.
+
+/// The operands that are there.
+fn together<'a>(operands: &[&'a Tensor], optional: &[Option<&'a Tensor>]) -> SmallVec<[&'a Tensor; 6]> {
+    let optional = optional.iter().copied().flatten();
+    operands.iter().copied().chain(optional).collect()
+}
+
+/// Their types, or a copy of the first that carries an error.
+fn types(operands: &[&Tensor]) -> Result<SmallVec<[Type; 6]>, Tensor> {
+    let ty = |operand: &&Tensor| operand.ty().map_err(|_| (*operand).clone());
+    operands.iter().map(ty).collect()
+}
+
+fn there<const M: usize>(optional: &[Option<&Tensor>; M]) -> [bool; M] {
+    optional.map(|operand| operand.is_some())
+}
+
+fn apart_types<const N: usize, const M: usize>(
+    all: &[Type],
+    there: [bool; M],
+) -> ([Type; N], [Option<Type>; M]) {
+    let (required, optional) = apart(all, there);
+    (required.map(Type::clone), optional.map(Option::<&Type>::cloned))
+}
+
+/// What belongs to each operand: to the required ones, then to those optional ones that are there.
+fn apart<T, const N: usize, const M: usize>(all: &[T], there: [bool; M]) -> ([&T; N], [Option<&T>; M]) {
+    let mut at = N;
+    let optional = there.map(|there| {
+        there.then(|| {
+            at += 1;
+            &all[at - 1]
+        })
+    });
+    (std::array::from_fn(|i| &all[i]), optional)
+}
+
+/// As [`composite`](crate::composite::composite), for any number of operands; more than six run one by one.
 pub(crate) fn composite_slice<A>(
     name: &'static str,
     attributes: &A,
@@ -92,18 +111,11 @@ pub(crate) fn composite_slice<A>(
 where
     A: Hash + Eq + Clone + Send + 'static,
 {
-    match *operands {
-        [a] => composite(name, attributes, [a], tag, |t| body(t)),
-        [a, b] => composite(name, attributes, [a, b], tag, |t| body(t)),
-        [a, b, c] => composite(name, attributes, [a, b, c], tag, |t| body(t)),
-        [a, b, c, d] => composite(name, attributes, [a, b, c, d], tag, |t| body(t)),
-        [a, b, c, d, e] => composite(name, attributes, [a, b, c, d, e], tag, |t| body(t)),
-        [a, b, c, d, e, f] => composite(name, attributes, [a, b, c, d, e, f], tag, |t| body(t)),
-        _ => {
-            let owned: Vec<Tensor> = operands.iter().map(|&operand| operand.clone()).collect();
-            tag.scope(|| body(&owned))
-        }
+    if (1..=6).contains(&operands.len()) {
+        return composite_any(None, name, attributes, operands, tag, &body);
     }
+    let owned: Vec<Tensor> = operands.iter().map(|&operand| operand.clone()).collect();
+    tag.scope(|| body(&owned))
 }
 
 /// The dtype in which sums of `dtype` are computed; none are of those for storage.

@@ -128,7 +128,9 @@ impl Layouter<'_> {
 /// One word an element, all of one width.
 fn words<T: Element>(data: &[T]) -> Vec<String> {
     if T::DTYPE.is_float() {
-        return floats(data);
+        // f64 holds the elements of each float, so that what follows is compiled once.
+        let values: Vec<f64> = data.iter().map(|&element| element.to_f64()).collect();
+        return floats(&values, T::DTYPE);
     }
     let text = |&element: &T| match T::DTYPE {
         DType::Bool => if element.bits() == 0 { "False" } else { "True" }.to_owned(),
@@ -146,27 +148,25 @@ struct Decimal {
     fraction: String,
 }
 
-fn floats<T: Element>(data: &[T]) -> Vec<String> {
-    let finite = || data.iter().filter(|element| element.to_f64().is_finite());
-    let sizes = || {
-        finite()
-            .map(|element| element.to_f64().abs())
-            .filter(|&size| size != 0.0)
-    };
+fn floats(data: &[f64], dtype: DType) -> Vec<String> {
+    let finite = || data.iter().copied().filter(|value| value.is_finite());
+    let sizes = || finite().map(f64::abs).filter(|&size| size != 0.0);
     let (max, min) = (sizes().fold(0.0, f64::max), sizes().fold(f64::INFINITY, f64::min));
     let scientific = max >= 1e8 || (max > 0.0 && (min < 1e-4 || max / min > 1000.0));
-    let special = |element: &T| {
-        let value = element.to_f64();
-        match () {
-            () if value.is_nan() => Some("nan"),
-            () if value == f64::INFINITY => Some("inf"),
-            () if value == f64::NEG_INFINITY => Some("-inf"),
-            () => None,
-        }
+    let special = |value: f64| match () {
+        () if value.is_nan() => Some("nan"),
+        () if value == f64::INFINITY => Some("inf"),
+        () if value == f64::NEG_INFINITY => Some("-inf"),
+        () => None,
     };
-    let specials = data.iter().filter_map(special).map(str::len).max().unwrap_or(0);
-    let word: Box<dyn Fn(&T) -> String> = if scientific {
-        let parts: Vec<(String, i32)> = finite().map(exponential).collect();
+    let specials = data
+        .iter()
+        .filter_map(|&value| special(value))
+        .map(str::len)
+        .max()
+        .unwrap_or(0);
+    let word: Box<dyn Fn(f64) -> String> = if scientific {
+        let parts: Vec<(String, i32)> = finite().map(|value| exponential(value, dtype)).collect();
         let digits = parts
             .iter()
             .map(|(mantissa, _)| behind_point(mantissa))
@@ -177,9 +177,9 @@ fn floats<T: Element>(data: &[T]) -> Vec<String> {
             .map(|(_, exponent)| exponent.unsigned_abs().to_string().len())
             .max();
         let exponent = exponent.unwrap_or(0).max(2);
-        Box::new(move |element| {
+        Box::new(move |value| {
             // More digits than an element needs are those of its exact value, as in NumPy.
-            let text = format!("{:.digits$e}", element.to_f64());
+            let text = format!("{value:.digits$e}");
             let (mantissa, power) = text.split_once('e').unwrap_or((&text, "0"));
             let point = if digits == 0 { "." } else { "" };
             let (sign, power) = power.strip_prefix('-').map_or(('+', power), |power| ('-', power));
@@ -187,17 +187,17 @@ fn floats<T: Element>(data: &[T]) -> Vec<String> {
         })
     } else {
         let width = finite()
-            .map(|element| decimal(element).fraction.len())
+            .map(|value| decimal(value, dtype).fraction.len())
             .max()
             .unwrap_or(0);
-        Box::new(move |element| {
-            let Decimal { whole, fraction } = decimal(element);
+        Box::new(move |value| {
+            let Decimal { whole, fraction } = decimal(value, dtype);
             format!("{whole}.{fraction: <width$}")
         })
     };
     let words: Vec<String> = data
         .iter()
-        .map(|element| special(element).map_or_else(|| word(element), str::to_owned))
+        .map(|&value| special(value).map_or_else(|| word(value), str::to_owned))
         .collect();
     let width = words.iter().map(String::len).max().unwrap_or(0).max(specials);
     words.into_iter().map(|word| format!("{word:>width$}")).collect()
@@ -208,16 +208,15 @@ fn behind_point(mantissa: &str) -> usize {
 }
 
 /// The fewest digits that read back as the same element, in Rust's exponent form.
-fn shortest<T: Element>(element: &T) -> String {
-    let value = element.to_f64();
-    match T::DTYPE {
+fn shortest(value: f64, dtype: DType) -> String {
+    match dtype {
         DType::F64 => format!("{value:e}"),
         DType::F32 => format!("{:e}", value as f32),
         _ => {
             // Narrower floats: the first length that comes back.
             let back = |text: &str| {
                 let read: f64 = text.parse().unwrap_or(f64::NAN);
-                narrow::float_value(T::DTYPE, narrow::float_bits(T::DTYPE, read)) == value
+                narrow::float_value(dtype, narrow::float_bits(dtype, read)) == value
             };
             (0..8)
                 .map(|digits| format!("{value:.digits$e}"))
@@ -239,23 +238,23 @@ fn shortest<T: Element>(element: &T) -> String {
 }
 
 /// Mantissa with at most [`PRECISION`] digits behind the point, and exponent.
-fn exponential<T: Element>(element: &T) -> (String, i32) {
+fn exponential(value: f64, dtype: DType) -> (String, i32) {
     let split = |text: &str| {
         let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
         (mantissa.to_owned(), exponent.parse().unwrap_or(0))
     };
-    let (mantissa, exponent) = split(&shortest(element));
+    let (mantissa, exponent) = split(&shortest(value, dtype));
     if behind_point(&mantissa) <= PRECISION {
         return (mantissa, exponent);
     }
-    let (mantissa, exponent) = split(&format!("{:.PRECISION$e}", element.to_f64()));
+    let (mantissa, exponent) = split(&format!("{value:.PRECISION$e}"));
     let trimmed = mantissa.trim_end_matches('0').trim_end_matches('.').to_owned();
     (trimmed, exponent)
 }
 
 /// The element without an exponent, at most [`PRECISION`] digits behind the point.
-fn decimal<T: Element>(element: &T) -> Decimal {
-    let text = shortest(element);
+fn decimal(value: f64, dtype: DType) -> Decimal {
+    let text = shortest(value, dtype);
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let (sign, mantissa) = mantissa
@@ -285,7 +284,7 @@ fn decimal<T: Element>(element: &T) -> Decimal {
         let whole = format!("{sign}{whole}");
         return Decimal { whole, fraction };
     }
-    let rounded = format!("{:.PRECISION$}", element.to_f64());
+    let rounded = format!("{value:.PRECISION$}");
     let (whole, fraction) = rounded.split_once('.').unwrap_or((&rounded, ""));
     Decimal {
         whole: whole.to_owned(),

@@ -1,4 +1,5 @@
-//! The CPU at each instruction set that this machine has: the stored values, and the same bits at all of them.
+//! The CPU at each instruction set that this machine has, with other numbers of threads: the stored values, and the same bits at all of
+//! them.
 
 use crate::case::Case;
 use crate::judge::{Subject, judge};
@@ -9,10 +10,11 @@ use std::sync::Mutex;
 use thalweg::hal::{DeviceOptions, Runtime, Status};
 use thalweg::host::set_config;
 use thalweg::loader::{LoaderOptions, Registry};
+use thalweg::parallel::Pool;
 use thalweg::{Context, DType, Device, Mode};
 
-/// Instruction sets, the least first.
-const ISAS: [&str; 3] = ["baseline", "avx2", "avx512"];
+/// Instruction sets, the least first, each with a number of threads that cuts work in another way.
+const ISAS: [(&str, usize); 3] = [("baseline", 1), ("avx2", 2), ("avx512", 61)];
 
 /// The CPU at an instruction set, if this machine has it.
 fn device(isa: &str) -> Option<Device> {
@@ -74,14 +76,15 @@ fn one_nan(bits: u64, float: DType) -> u64 {
 #[track_caller]
 pub(crate) fn on_each(file: &str) {
     let subjects: Vec<_> = (ISAS.iter())
-        .filter_map(|&isa| Some((isa, subject(isa)?)))
+        .filter_map(|&(isa, threads)| Some((isa, threads, subject(isa)?)))
         .collect();
     let mut failures = Vec::new();
     let mut whole = vec![DefaultHasher::new(); subjects.len()];
     for (at, case) in Case::read(file).iter().enumerate() {
         for dtype in FLOATS.into_iter().filter(|&dtype| case.is_for(dtype)) {
             let mut found: Vec<(&str, Vec<Vec<u64>>)> = Vec::new();
-            for ((isa, subject), whole) in subjects.iter().zip(&mut whole) {
+            for ((isa, threads, subject), whole) in subjects.iter().zip(&mut whole) {
+                Pool::global().set_threads(*threads);
                 match judge(case, dtype, subject) {
                     Ok(mut bits) => {
                         bits.iter_mut()
@@ -110,7 +113,7 @@ pub(crate) fn on_each(file: &str) {
         }
     }
     let whole: Vec<u64> = whole.into_iter().map(|hasher| hasher.finish()).collect();
-    let isas: Vec<_> = subjects.iter().map(|(isa, _)| *isa).collect();
+    let isas: Vec<_> = subjects.iter().map(|(isa, ..)| *isa).collect();
     assert!(isas.contains(&"baseline"), "{isas:?}");
     assert!(
         failures.is_empty() && whole.iter().all(|&hash| hash == whole[0]),

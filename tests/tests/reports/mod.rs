@@ -1,4 +1,4 @@
-//! What the layer `validate` logs.
+//! What the layer `validate` and the OpenCL backend warn of.
 
 use std::fmt::{Debug, Write};
 use std::sync::{Mutex, Once};
@@ -10,7 +10,7 @@ static LINES: Mutex<Vec<(tracing::Level, String)>> = Mutex::new(Vec::new());
 
 struct Collector;
 
-/// The text of an event of the layer.
+/// The text of an event of theirs.
 #[derive(Default)]
 struct Line {
     own: bool,
@@ -25,7 +25,7 @@ impl Visit for Line {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.own |= field.name() == "backend" && value == "validate";
+        self.own |= field.name() == "backend" && ["validate", "opencl"].contains(&value);
     }
 }
 

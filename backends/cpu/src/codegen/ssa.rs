@@ -311,4 +311,11 @@ impl Lanes for Value<'_> {
         let half = n.unary(Unary::ShiftRight(1));
         self * half.power() * Self::minus(n, half).power()
     }
+
+    fn scaled_normal(self, n: Self, whole: Self) -> Self {
+        match self.recorder.wide {
+            true => self.binary(Binary::Scale, whole),
+            false => self * n.power(),
+        }
+    }
 }

@@ -358,6 +358,7 @@ impl<'a> Rows<'a> {
                     places: &self.places[first..first + links],
                     rows,
                     n,
+                    first: 0,
                     whole: true,
                     past_caches: self.past_caches && walk.output.is_some(),
                 };

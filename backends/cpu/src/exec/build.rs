@@ -464,9 +464,11 @@ impl Builder<'_> {
             return;
         }
         let computes = |s: &Step| match *s {
-            Step::Loop { out, .. } | Step::Rand { out, .. } | Step::Index { out, .. } => out == v,
+            Step::Loop { out, .. }
+            | Step::Rand { out, .. }
+            | Step::Index { out, .. }
+            | Step::LoadAt { out, .. } => out == v,
             Step::Load { .. }
-            | Step::LoadAt { .. }
             | Step::Aim { .. }
             | Step::Store { .. }
             | Step::Reduce { .. }

@@ -24,7 +24,8 @@ impl Cut {
     fn new(launch: &Launch<'_>) -> Cut {
         let lanes = &launch.lanes;
         let last = lanes.extents[lanes.rank - 1];
-        let by_line = lanes.rank > 1 && last >= LONG_LINE && !launch.flat.iter().all(|&f| f);
+        let by_line =
+            launch.still.is_some() || lanes.rank > 1 && last >= LONG_LINE && !launch.flat.iter().all(|&f| f);
         let span = if by_line { last } else { lanes.total };
         let blocks_per_span = span.div_ceil(launch.block as u64).max(1);
         let even = span.div_ceil(blocks_per_span).next_multiple_of(64);
@@ -111,7 +112,15 @@ impl Frame<'_> {
             self.share_prefetch(loops_of(&plan.row), n);
             self.restart_prefetch();
         }
-        self.run(&plan.row, lanes);
+        match &self.launch.still {
+            Some(still) => {
+                for (steps, single) in &still.lists {
+                    self.run(steps, if *single { Lanes::Point } else { lanes });
+                }
+            }
+            None => self.run(&plan.row, lanes),
+        }
+        self.turn(n, false);
         for phase in &plan.phases {
             self.begin_columns(phase, n);
             self.share_prefetch(loops_of(&phase.element), n);
@@ -121,6 +130,7 @@ impl Frame<'_> {
             self.point_at(&[0; MAX_AXES]);
             self.run(&phase.row, lanes);
         }
+        self.turn(n, true);
     }
 
     /// Points the parameters at the block's first lane and a point of the other space.
@@ -148,6 +158,7 @@ impl Frame<'_> {
                 let other = self.other;
                 self.point_at(&other);
             }
+            self.point_at_sheets(j as usize, n);
             self.j = j;
             if kept {
                 self.aim_kept(j as usize * n);

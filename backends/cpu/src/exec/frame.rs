@@ -19,6 +19,8 @@ pub(super) enum Lanes {
     Block(usize),
 }
 
+/// Bytes of a line that fits into the first-level cache beside another.
+const NEAR: usize = 16 << 10;
 /// Streams of memory that a chain asks for.
 const MOST_FETCHES: usize = 8;
 
@@ -35,6 +37,8 @@ pub(super) struct Frame<'a> {
     slots: *mut u8,
     slot_bytes: usize,
     keep: *mut u8,
+    /// Of the parameters that are turned.
+    pub(super) sheets: *mut u8,
     /// Address of every reduction's state.
     states: *mut *mut u8,
     /// Multi-index of the block's first lane.
@@ -93,7 +97,8 @@ impl<'a> Frame<'a> {
             .iter()
             .map(|r| up(state_bytes(launch, &r.loops, r.size)))
             .sum();
-        let scratch = Scratch::new(tables + cells + slot_bytes * plan.slots + keep + states);
+        let scratch =
+            Scratch::new(tables + cells + slot_bytes * plan.slots + keep + states + launch.sheets.bytes);
         let start = scratch.start();
         // SAFETY: the parts lie one after the other in the scratch memory just sized for them.
         let mut frame = unsafe {
@@ -108,6 +113,7 @@ impl<'a> Frame<'a> {
                 slots,
                 slot_bytes,
                 keep: slots.add(slot_bytes * plan.slots),
+                sheets: slots.add(slot_bytes * plan.slots + keep + states),
                 states: values.add(plan.homes.len() + 2 * params),
                 start: [0; MAX_AXES],
                 tile: None,
@@ -255,6 +261,7 @@ impl<'a> Frame<'a> {
             places: &places,
             rows: 1,
             n,
+            first: self.j as i64,
             whole: false,
             past_caches: false,
         };
@@ -378,6 +385,17 @@ impl<'a> Frame<'a> {
             };
             let space = &self.launch.lanes;
             look.stride = space.of(p)[space.rank - 1];
+            // A line of the input of which much is read, in no order: the next one is asked for in order.
+            let bytes = gather_extent.saturating_mul(size as u64) as usize;
+            if !single
+                && look.stride == 0
+                && gather_stride == 1
+                && bytes <= LINE.saturating_mul(n).min(NEAR)
+                && space.rank > 1
+            {
+                let next = space.of(p)[space.rank - 2] as isize * size as isize;
+                prefetch::ask(at.wrapping_offset(next), bytes);
+            }
             self.shape(n).stretches(p, |first, length, offset| {
                 let from = at.offset(offset as isize * size as isize);
                 let index = if single { index } else { index.add(first) };
@@ -417,9 +435,16 @@ impl<'a> Frame<'a> {
             if space.rank == 1 {
                 return run(self.start[0], to, n);
             }
-            let mut index = self.start;
-            for i in 0..n {
-                *to.add(i) = index[k] as i64;
+            let (last, mut index, mut done) = (space.rank - 1, self.start, 0);
+            while done < n {
+                let length = ((space.extents[last] - index[last]) as usize).min(n - done);
+                if k == last {
+                    run(index[k], to.add(done), length);
+                } else {
+                    (0..length).for_each(|i| *to.add(done + i) = index[k] as i64);
+                }
+                done += length;
+                index[last] = space.extents[last] - 1;
                 space.advance(&mut index);
             }
         }

@@ -4,6 +4,8 @@ use super::frame::loops_of;
 use super::plan::{Along, BLOCK, Plan};
 use super::program::{Compiled, Program};
 use super::space::{MAX_AXES, Space, full_strides};
+use super::still::Still;
+use super::turned::Sheets;
 use super::{Args, columns, rows};
 use crate::loops::SEGMENT;
 use crate::parallel::Parallel;
@@ -45,6 +47,10 @@ pub(super) struct Launch<'a> {
     pub(super) streams: SmallVec<[Stream; 4]>,
     /// Axis of the lanes along which a block has rows, when blocks are tiles.
     pub(super) tile_axis: usize,
+    /// Of short rows.
+    pub(super) sheets: Sheets,
+    /// Of a map that gathers whole lines.
+    pub(super) still: Option<Still>,
     /// Rows and columns of a tile, 0 without tiles.
     pub(super) tile: (usize, usize),
     /// Most lanes of a block.
@@ -176,7 +182,7 @@ impl Program {
                 };
             }
             (Along::Outer, _, Some(keep)) => {
-                block = if length <= 16 { BLOCK } else { ROW_BLOCK };
+                block = ROW_BLOCK;
                 let row = keep.kept_bytes() as u64 * length;
                 let fits = (KEEP_ROWS / row.max(1)) as usize / 64 * 64;
                 if fits >= 64 || row == 0 {
@@ -198,6 +204,8 @@ impl Program {
             held_back: SmallVec::from_elem(false, params.len()),
             stream: false,
             streams: SmallVec::new(),
+            sheets: Sheets::default(),
+            still: None,
             tile_axis: 0,
             tile: (0, 0),
             block,
@@ -216,12 +224,20 @@ impl Program {
         }
         launch.tiles(params);
         launch.habits(params);
+        // After that nothing of a sheet is asked for, shared or held back.
+        launch.sheets = Sheets::of(&launch);
+        launch.still = Still::of(&launch);
+        for turned in &launch.sheets.list {
+            launch.flat[turned.param] = true;
+            launch.shared[turned.param] = false;
+            launch.held_back[turned.param] = false;
+        }
         launch
     }
 }
 
 /// Rows up to this length are walked in blocks of rows.
-const SHORT_ROW: u64 = 24;
+pub(super) const SHORT_ROW: u64 = 24;
 
 /// Rows and columns of a tile.
 const TILE: (usize, usize) = (16, 64);

@@ -21,8 +21,10 @@ mod program;
 mod rows;
 mod slots;
 mod space;
+mod still;
 mod strided;
 mod transpose;
+mod turned;
 
 #[cfg(test)]
 mod tests;

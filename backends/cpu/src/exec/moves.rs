@@ -280,22 +280,66 @@ unsafe fn lookup_line<T: Copy + Default>(
     // SAFETY: the caller's promise; indices are checked before memory is touched.
     unsafe {
         let first = *index;
-        let same = single || (0..n).all(|i| *index.add(i) == first);
-        if same {
+        if single || same(index, n) {
             match look.offset(first) {
                 Some(offset) => load_line::<T>(to.cast(), from.offset(offset), look.stride, n),
                 None => (0..n).for_each(|i| *to.add(i) = T::default()),
             }
             return;
         }
-        for i in 0..n {
-            let at = *index.add(i);
-            *to.add(i) = match look.offset(at) {
-                Some(offset) => *from
-                    .offset(offset)
-                    .cast::<T>()
-                    .offset(i as isize * look.stride as isize),
-                None => T::default(),
+        let (from, extent) = (from.cast::<T>(), look.gather_extent.min(i64::MAX as u64));
+        let (step, stride) = (look.gather_stride as isize, look.stride as isize);
+        // Steps of one or none are common, and cost a multiplication less.
+        match (step, stride) {
+            (1, 0) => lookups(to, n, index, extent, |at, _| *from.add(at)),
+            (1, 1) => lookups(to, n, index, extent, |at, i| *from.add(at).add(i)),
+            (_, 1) => lookups(to, n, index, extent, |at, i| {
+                *from.wrapping_offset((at as isize).wrapping_mul(step)).add(i)
+            }),
+            _ => lookups(to, n, index, extent, |at, i| {
+                let at = (at as isize).wrapping_mul(step);
+                *from.wrapping_offset(at.wrapping_add(i as isize * stride))
+            }),
+        }
+    }
+}
+
+/// Whether `n` indices are equal.
+///
+/// # Safety
+/// There are so many, and one at least.
+unsafe fn same(index: *const i64, n: usize) -> bool {
+    // SAFETY: the caller's promise.
+    let index = unsafe { std::slice::from_raw_parts(index, n) };
+    // Lists of different indices often begin so; what is left is compared in stretches, because a loop with a way out has no
+    // vectors.
+    index[n - 1] == index[0]
+        && index[n / 2] == index[0]
+        && index
+            .chunks(64)
+            .all(|few| few.iter().fold(0, |all, &i| all | (i ^ index[0])) == 0)
+}
+
+/// Element `i` is `read(index[i], i)`, or 0 outside of the extent.
+///
+/// # Safety
+/// `to` and `index` hold `n`; what is read is there for indices of the extent.
+#[inline(always)]
+unsafe fn lookups<T: Copy + Default>(
+    to: *mut T,
+    n: usize,
+    index: *const i64,
+    extent: u64,
+    read: impl Fn(usize, usize) -> T,
+) {
+    for i in 0..n {
+        // SAFETY: the caller's promise; negative indices are beyond every extent.
+        unsafe {
+            let at = *index.add(i) as u64;
+            *to.add(i) = if at < extent {
+                read(at as usize, i)
+            } else {
+                T::default()
             };
         }
     }

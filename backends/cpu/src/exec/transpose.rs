@@ -48,7 +48,7 @@ pub(super) unsafe fn transpose(
 
 type Square<T> = unsafe fn((*mut T, isize), (*const T, isize));
 
-/// Whole squares of `N`, and the edges element by element.
+/// Squares of `N`. The last ones of an edge begin earlier, where there are so many, and write what stands there again.
 #[inline(always)]
 unsafe fn blocks<T: Copy, const N: usize>(
     (to, to_stride): (*mut T, isize),
@@ -57,7 +57,6 @@ unsafe fn blocks<T: Copy, const N: usize>(
     columns: usize,
     square: Square<T>,
 ) {
-    let (whole_rows, whole_columns) = (rows / N * N, columns / N * N);
     let at = |i: usize, j: usize| {
         let (i, j) = (i as isize, j as isize);
         (
@@ -67,17 +66,19 @@ unsafe fn blocks<T: Copy, const N: usize>(
     };
     // SAFETY: i and j stay below rows and columns.
     unsafe {
-        for j in (0..whole_columns).step_by(N) {
-            for i in (0..whole_rows).step_by(N) {
-                let (to, from) = at(i, j);
-                square((to, to_stride), (from, from_stride));
+        if rows < N || columns < N {
+            for i in 0..rows {
+                for j in 0..columns {
+                    let (to, from) = at(i, j);
+                    *to = *from;
+                }
             }
+            return;
         }
-        for i in 0..rows {
-            let first = if i < whole_rows { whole_columns } else { 0 };
-            for j in first..columns {
-                let (to, from) = at(i, j);
-                *to = *from;
+        for j in (0..columns).step_by(N) {
+            for i in (0..rows).step_by(N) {
+                let (to, from) = at(i.min(rows - N), j.min(columns - N));
+                square((to, to_stride), (from, from_stride));
             }
         }
     }

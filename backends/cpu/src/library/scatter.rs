@@ -155,29 +155,83 @@ fn launch<'a>(
     }
 }
 
-type Apply<T> = unsafe fn(*mut T, *const T, usize, [isize; 2]);
+/// Indices that are read at once.
+const AT_ONCE: usize = 256;
 
-/// Combines a slice of updates with a slice of the output.
-unsafe fn apply<T: Value, const OP: u32>(to: *mut T, from: *const T, len: usize, steps: [isize; 2]) {
-    let join = |old: T, new: T| {
-        let (a, b) = (old.widen(), new.widen());
-        T::narrow(match OP {
+/// A first element and the step to the next.
+type Line<P> = (P, isize);
+/// Of a slice: where it stands in the output, its updates, how many there are, and the steps of both.
+type Slice<T> = unsafe fn(*mut T, *const T, usize, [isize; 2]);
+/// Of lone elements: the output by places, the updates, and the places, of which those in the range count.
+type Lone<T> = unsafe fn(Line<*mut T>, Line<*const T>, &[i64], &Range<usize>);
+
+/// How updates are combined with the output.
+struct Combine<T> {
+    slice: Slice<T>,
+    lone: Lone<T>,
+}
+
+impl<T: Value> Combine<T> {
+    fn new<const OP: u32>() -> Combine<T> {
+        Combine {
+            slice: slice::<T, OP>,
+            lone: lone::<T, OP>,
+        }
+    }
+}
+
+/// Combines one update with an element of the output.
+///
+/// # Safety
+/// Both are there.
+#[inline(always)]
+unsafe fn one<T: Value, const OP: u32>(to: *mut T, from: *const T) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let new = *from;
+        if OP == 0 {
+            *to = new;
+            return;
+        }
+        let (a, b) = ((*to).widen(), new.widen());
+        *to = T::narrow(match OP {
             1 => a.add(b),
             2 => a.mul(b),
             3 => a.max(b),
             _ => a.min(b),
-        })
-    };
-    let one = |to: *mut T, from: *const T| {
-        // SAFETY: the caller vouches for `len` elements of both.
-        unsafe {
-            let new = *from;
-            *to = if OP == 0 { new } else { join(*to, new) };
+        });
+    }
+}
+
+unsafe fn slice<T: Value, const OP: u32>(to: *mut T, from: *const T, len: usize, steps: [isize; 2]) {
+    // SAFETY: the caller vouches for `len` elements of both.
+    unsafe {
+        match steps {
+            [1, 1] => (0..len).for_each(|i| one::<T, OP>(to.wrapping_add(i), from.wrapping_add(i))),
+            [a, b] => (0..len as isize)
+                .for_each(|i| one::<T, OP>(to.wrapping_offset(i * b), from.wrapping_offset(i * a))),
         }
-    };
-    match steps {
-        [1, 1] => (0..len).for_each(|i| one(to.wrapping_add(i), from.wrapping_add(i))),
-        [a, b] => (0..len as isize).for_each(|i| one(to.wrapping_offset(i * b), from.wrapping_offset(i * a))),
+    }
+}
+
+unsafe fn lone<T: Value, const OP: u32>(
+    (to, step): Line<*mut T>,
+    (from, along): Line<*const T>,
+    places: &[i64],
+    range: &Range<usize>,
+) {
+    let (start, count) = (range.start as u64, range.len() as u64);
+    for (m, &place) in places.iter().enumerate() {
+        // Places before the range, negative ones too, are beyond its count.
+        if (place as u64).wrapping_sub(start) < count {
+            // SAFETY: the caller vouches for the updates and for the places of the range.
+            unsafe {
+                one::<T, OP>(
+                    to.wrapping_offset(place as isize * step),
+                    from.wrapping_offset(m as isize * along),
+                );
+            }
+        }
     }
 }
 
@@ -187,22 +241,16 @@ unsafe fn typed<T: Value>(
     launch: &Launch<'_>,
     parallel: &dyn Parallel,
 ) {
-    let apply: Apply<T> = match combine {
-        None => apply::<T, 0>,
-        Some(ReduceOp::Sum) => apply::<T, 1>,
-        Some(ReduceOp::Prod) => apply::<T, 2>,
-        Some(ReduceOp::Max) => apply::<T, 3>,
-        Some(ReduceOp::Min | ReduceOp::ArgMax | ReduceOp::ArgMin) => apply::<T, 4>,
+    let combine = match combine {
+        None => Combine::<T>::new::<0>(),
+        Some(ReduceOp::Sum) => Combine::new::<1>(),
+        Some(ReduceOp::Prod) => Combine::new::<2>(),
+        Some(ReduceOp::Max) => Combine::new::<3>(),
+        Some(ReduceOp::Min | ReduceOp::ArgMax | ReduceOp::ArgMin) => Combine::new::<4>(),
     };
     let read = match index {
-        DType::I32 => |at: *const u8, i: isize| {
-            // SAFETY: the caller vouches for the index.
-            i64::from(unsafe { *at.cast::<i32>().offset(i) })
-        },
-        _ => |at: *const u8, i: isize| {
-            // SAFETY: the caller vouches for the index.
-            unsafe { *at.cast::<i64>().offset(i) }
-        },
+        DType::I32 => read::<i32>,
+        _ => read::<i64>,
     };
     let outer: usize = launch.batch.iter().map(|&(extent, _)| extent as usize).product();
     let (slice, _) = launch.slice;
@@ -219,7 +267,7 @@ unsafe fn typed<T: Value>(
             let (range, rest) = (piece(places, ranges, task % ranges), task / ranges);
             let (cut, batch) = (piece(slice, cuts, rest % cuts), rest / cuts);
             // SAFETY: tasks write disjoint parts of the output.
-            unsafe { part(launch, apply, read, batch, cut, range) };
+            unsafe { part(launch, &combine, read, batch, cut, range) };
         }
     };
     match groups {
@@ -228,11 +276,25 @@ unsafe fn typed<T: Value>(
     }
 }
 
+/// Reads indices from number `first` on, `step` apart.
+///
+/// # Safety
+/// There are so many.
+unsafe fn read<I: Copy + Into<i64>>(index: *const u8, first: isize, step: isize, places: &mut [i64]) {
+    let index = index.cast::<I>().wrapping_offset(first);
+    for (m, place) in places.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        *place = unsafe { *index.wrapping_offset(m as isize * step) }.into();
+    }
+}
+
+type Read = unsafe fn(*const u8, isize, isize, &mut [i64]);
+
 /// All updates of one point of the batch to some elements of the slice and some places.
 unsafe fn part<T: Value>(
     launch: &Launch<'_>,
-    apply: Apply<T>,
-    read: fn(*const u8, isize) -> i64,
+    combine: &Combine<T>,
+    read: Read,
     batch: usize,
     cut: Range<usize>,
     range: Range<usize>,
@@ -258,23 +320,40 @@ unsafe fn part<T: Value>(
         .cast::<T>()
         .wrapping_offset(at[2] + cut.start as isize * steps[1]);
     let zeros = [T::narrow(T::Acc::ZERO)];
-    for m in 0..launch.updates {
-        let place = read(launch.index.ptr, at[1] + m as isize * launch.steps[1]);
-        if place < range.start as i64 || place >= range.end as i64 {
-            continue;
-        }
-        let to = to.wrapping_offset(place as isize * launch.places.1);
-        // SAFETY: the caller vouches for the operands; updates beyond the gather's extent are 0.
-        unsafe {
-            if (m as u64) < launch.held {
-                apply(
-                    to,
-                    from.wrapping_offset(m as isize * launch.steps[0]),
-                    cut.len(),
-                    steps,
+    let held = launch
+        .updates
+        .min(usize::try_from(launch.held).unwrap_or(usize::MAX));
+    let mut places = [0; AT_ONCE];
+    // Updates beyond the gather's extent are 0.
+    for (updates, from, along, within) in [
+        (0..held, from.cast_const(), launch.steps[0], steps[0]),
+        (held..launch.updates, zeros.as_ptr(), 0, 0),
+    ] {
+        for first in updates.clone().step_by(AT_ONCE) {
+            let places = &mut places[..AT_ONCE.min(updates.end - first)];
+            let from = from.wrapping_offset(first as isize * along);
+            // SAFETY: the caller vouches for the operands.
+            unsafe {
+                read(
+                    launch.index.ptr,
+                    at[1] + first as isize * launch.steps[1],
+                    launch.steps[1],
+                    places,
                 );
-            } else {
-                apply(to, zeros.as_ptr(), cut.len(), [0, steps[1]]);
+                if cut.len() == 1 {
+                    (combine.lone)((to, launch.places.1), (from, along), places, &range);
+                    continue;
+                }
+                for (m, &place) in places.iter().enumerate() {
+                    if place >= range.start as i64 && place < range.end as i64 {
+                        (combine.slice)(
+                            to.wrapping_offset(place as isize * launch.places.1),
+                            from.wrapping_offset(m as isize * along),
+                            cut.len(),
+                            [within, steps[1]],
+                        );
+                    }
+                }
             }
         }
     }

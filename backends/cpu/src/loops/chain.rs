@@ -10,6 +10,8 @@ macro_rules! with_patterns {
         $go! {
             /// The greatest of a row.
             Greatest: [Load, Greatest];
+            /// The place of the greatest.
+            GreatestPlace: [Load, GreatestPlace];
             /// The exponentials of softmax, kept, and their sum.
             Exponentials: [Load, SubSingle, Exp, Store, Sum];
             /// The same, not kept: log-sum-exp.
@@ -75,6 +77,8 @@ pub(crate) enum Code {
     /// Takes the value into a reduction.
     Sum,
     Greatest,
+    /// The place of the greatest; of equal ones, the first.
+    GreatestPlace,
 }
 
 /// One link: what it does, and with which value; of reductions, which one.
@@ -135,7 +139,7 @@ impl Code {
 
     /// Whether it takes the value into a reduction.
     pub(crate) fn reduces(self) -> bool {
-        matches!(self, Code::Sum | Code::Greatest)
+        matches!(self, Code::Sum | Code::Greatest | Code::GreatestPlace)
     }
 }
 
@@ -173,6 +177,8 @@ pub(crate) struct Chain<'a> {
     pub(crate) rows: usize,
     /// Elements of a row.
     pub(crate) n: usize,
+    /// Place in its row of the first of them.
+    pub(crate) first: i64,
     /// Whether rows are whole: the place of a reduction gets its result. Otherwise it is a state, which goes on.
     pub(crate) whole: bool,
     /// Whether the block that it writes goes past the caches; its rows then begin with a line.
@@ -200,6 +206,7 @@ impl Chain<'_> {
             self.places,
             self.rows,
             self.n,
+            self.first,
             self.whole,
             self.past_caches,
             fetches,

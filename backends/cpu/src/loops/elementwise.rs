@@ -119,16 +119,13 @@ impl<K: F2, const FORM: u8> Map2<K, FORM> {
     unsafe fn body(n: usize, out: *mut K::R, a: *const K::X, b: *const K::X) {
         // SAFETY: single values and the first n elements of blocks are readable.
         unsafe {
-            match FORM {
-                0 => (0..n).for_each(|i| *out.add(i) = K::f(*a.add(i), *b.add(i))),
-                1 => {
-                    let b = *b;
-                    (0..n).for_each(|i| *out.add(i) = K::f(*a.add(i), b));
-                }
-                _ => {
-                    let a = *a;
-                    (0..n).for_each(|i| *out.add(i) = K::f(a, *b.add(i)));
-                }
+            // Loops, not closures: a closure is a function of its own, without the instruction set of the one around it. Where it is
+            // too long to be inlined, each fused product in it calls the C library.
+            let (a0, b0) = (*a, *b);
+            for i in 0..n {
+                let x = if FORM == 2 { a0 } else { *a.add(i) };
+                let y = if FORM == 1 { b0 } else { *b.add(i) };
+                *out.add(i) = K::f(x, y);
             }
         }
     }

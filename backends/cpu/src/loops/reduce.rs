@@ -405,7 +405,8 @@ impl Reduction {
         let code = match op {
             ReduceOp::Sum => Some(Code::Sum),
             ReduceOp::Max => Some(Code::Greatest),
-            ReduceOp::Min | ReduceOp::Prod | ReduceOp::ArgMax | ReduceOp::ArgMin => None,
+            ReduceOp::ArgMax => Some(Code::GreatestPlace),
+            ReduceOp::Min | ReduceOp::Prod | ReduceOp::ArgMin => None,
         };
         let (Reduction::Fold { link, .. } | Reduction::Best { link, .. }) = &mut self;
         *link = code.filter(|_| held == Held::F32);

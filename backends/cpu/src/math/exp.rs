@@ -72,12 +72,27 @@ pub(crate) fn exp32<X: Lanes>(x: X) -> X {
     let c = |c: f32| x.splat(c);
     let x = X::choose(c(EXP32.highest).less(x), c(EXP32.highest), x);
     let x = X::choose(x.less(c(EXP32.lowest)), c(EXP32.lowest), x);
+    let (p, n, whole) = parts32(x);
+    p.scaled(n, whole)
+}
+
+/// The bits of [`exp32`] for x in -87..=88, and NaN for NaN.
+#[inline(always)]
+pub(super) fn exp32_normal<X: Lanes>(x: X) -> X {
+    let (p, n, whole) = parts32(x);
+    p.scaled_normal(n, whole)
+}
+
+/// p and n, so that e^x is p 2^n; and n as a float.
+#[inline(always)]
+fn parts32<X: Lanes>(x: X) -> (X, X::Bits, X) {
+    let c = |c: f32| x.splat(c);
     let z = x.mul_add(c(std::f32::consts::LOG2_E), c(MAGIC32));
     let n = X::minus_constant(z.bits(), MAGIC32.to_bits() as i32);
     let whole = z - c(MAGIC32);
     let r = whole.mul_add(c(-EXP32.ln2_low), whole.mul_add(c(-EXP32.ln2_high), x));
     let p = poly32(r, EXP32.poly);
-    p.mul_add(r, c(1.0)).mul_add(r, c(1.0)).scaled(n, whole)
+    (p.mul_add(r, c(1.0)).mul_add(r, c(1.0)), n, whole)
 }
 
 /// 2^x for x <= 0 and NaN, error below 1 ulp; 0 below 2^-125.

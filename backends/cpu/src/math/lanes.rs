@@ -42,6 +42,8 @@ pub(crate) trait Lanes:
     fn float(a: Self::Bits) -> Self;
     /// `self * 2^n`, where `whole` is n as a float, |n| <= 160 and `self` is in 0.5..2 or NaN.
     fn scaled(self, n: Self::Bits, whole: Self) -> Self;
+    /// The same where the result is normal.
+    fn scaled_normal(self, n: Self::Bits, whole: Self) -> Self;
 }
 
 impl Lanes for f32 {
@@ -128,6 +130,11 @@ impl Lanes for f32 {
     fn scaled(self, n: i32, _whole: f32) -> f32 {
         let half = n >> 1;
         self * power(half) * power(n.wrapping_sub(half))
+    }
+
+    #[inline(always)]
+    fn scaled_normal(self, n: i32, _whole: f32) -> f32 {
+        self * power(n)
     }
 }
 

@@ -1,6 +1,7 @@
 //! tanh, the error function and the cube root.
 
-use super::{Lanes, exp32, poly32};
+use super::exp::exp32_normal;
+use super::{Lanes, poly32};
 
 /// Hyperbolic tangent, error below 2 ulp: a polynomial below 0.6 (error 2^-28), 1 - 2 / (e^2x + 1) above.
 #[inline(always)]
@@ -19,7 +20,9 @@ pub(crate) fn tanh32<X: Lanes>(x: X) -> X {
         ],
     );
     let near = (x * z).mul_add(p, x).signed_as(x);
-    let far = (c(1.0) - c(2.0) / (exp32(a + a) + c(1.0))).signed_as(x);
+    // Beyond 20 it is 1.
+    let t = X::choose(c(20.0).less(a), c(20.0), a);
+    let far = (c(1.0) - c(2.0) / (exp32_normal(t + t) + c(1.0))).signed_as(x);
     X::choose(a.less(c(0.6)), near, far)
 }
 
@@ -57,7 +60,7 @@ pub(crate) fn erf32<X: Lanes>(x: X) -> X {
             -4.937_560_8e-6,
         ],
     );
-    let far = (c(1.0) - exp32(t.mul_add(q, -t))).signed_as(x);
+    let far = (c(1.0) - exp32_normal(t.mul_add(q, -t))).signed_as(x);
     X::choose(a.less(c(0.93)), near, far)
 }
 

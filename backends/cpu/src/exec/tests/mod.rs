@@ -1,5 +1,6 @@
 mod batches;
 mod harness;
+mod lines;
 mod ops;
 mod oracle;
 mod random;

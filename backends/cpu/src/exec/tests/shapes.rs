@@ -8,7 +8,7 @@ use thalweg_hal::DType;
 use thalweg_hal::ir::{Access, Kernel, Level, ReduceOp, Role, ScalarOp};
 
 /// e^(x - max) / sum.
-fn softmax(inner: u32, access: Access) -> Kernel {
+pub(super) fn softmax(inner: u32, access: Access) -> Kernel {
     let mut k = Kernel::new("softmax", 1, inner);
     let x = k.param(DType::F32, Role::In, Level::Element, access);
     let y = k.param(DType::F32, Role::Out, Level::Element, access);
@@ -22,7 +22,7 @@ fn softmax(inner: u32, access: Access) -> Kernel {
     k
 }
 
-fn layer_norm() -> Kernel {
+pub(super) fn layer_norm() -> Kernel {
     let mut k = Kernel::new("layer_norm", 1, 1);
     let x = k.param(DType::F32, Role::In, Level::Element, Access::Contiguous);
     let w = k.param(DType::F32, Role::In, Level::Element, Access::Strided);

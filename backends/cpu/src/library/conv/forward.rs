@@ -7,6 +7,7 @@
 //!
 //! Every element of the result is one chain of additions over channels and taps, whatever the blocks, tiles and threads are.
 
+mod depthwise;
 mod positions;
 mod rows;
 mod shape;
@@ -48,7 +49,7 @@ pub(super) struct Job<'a, T> {
 /// A finished block of the result.
 pub(super) struct Finished {
     pub(super) sample: usize,
-    pub(super) group: usize,
+    pub(super) groups: Range<usize>,
     pub(super) rows: Range<usize>,
     pub(super) block: Block,
 }
@@ -200,7 +201,8 @@ pub(super) fn reads_packed<T: ConvElement>(
     pass: &Pass,
     extents: [usize; AXES],
 ) -> Option<usize> {
-    if sizes.samples * sizes.groups * sizes.rows == 0 || pass.count().contains(&0) {
+    if depthwise::suits(sizes) || sizes.samples * sizes.groups * sizes.rows == 0 || pass.count().contains(&0)
+    {
         return None;
     }
     let shape = Shape::new(&kernels.tiles, sizes, pass);
@@ -253,6 +255,11 @@ pub(super) unsafe fn run<T: ConvElement>(
 ) {
     let sizes = job.sizes;
     if sizes.samples * sizes.groups * sizes.rows == 0 || job.pass.count().contains(&0) {
+        return;
+    }
+    if depthwise::suits(&sizes) {
+        // SAFETY: the caller's contract.
+        unsafe { depthwise::run(kernels, job, parallel, finish) };
         return;
     }
     let shape = Shape::new(&kernels.tiles, &sizes, job.pass);
@@ -417,7 +424,7 @@ unsafe fn block<T: ConvElement>(
         let (last, _) = plan.rows_of(sizes.rows, tiles.end - 1);
         finish(&Finished {
             sample,
-            group,
+            groups: group..group + 1,
             rows: first.start..last.end,
             block,
         });

@@ -2,6 +2,7 @@
 
 mod forward;
 mod geometry;
+mod lines;
 mod operands;
 mod outer;
 mod packed;
@@ -351,10 +352,14 @@ impl ConvKernel {
 fn finish(bound: Option<&Bound<'_>>, spatial: usize, done: &Finished) {
     let Some(bound) = bound else { return };
     let mut at: SmallVec<[u64; 8]> = SmallVec::new();
-    at.extend([done.sample as u64, done.group as u64, done.rows.start as u64]);
+    at.extend([
+        done.sample as u64,
+        done.groups.start as u64,
+        done.rows.start as u64,
+    ]);
     at.extend(done.block.at[AXES - spatial..].iter().map(|&at| at as u64));
     let mut size: SmallVec<[u64; 8]> = SmallVec::new();
-    size.extend([1, 1, done.rows.len() as u64]);
+    size.extend([1, done.groups.len() as u64, done.rows.len() as u64]);
     size.extend(done.block.size[AXES - spatial..].iter().map(|&size| size as u64));
     // SAFETY: the block is finished and belongs to this call alone.
     unsafe { bound.block(&at, &size) };

@@ -141,8 +141,41 @@ pub(super) mod x86 {
     /// With AVX2.
     #[target_feature(enable = "avx2,fma,f16c")]
     pub(in super::super) unsafe fn avx2<T: Element>(p: &Plane<T>) {
-        // SAFETY: same contract.
-        unsafe { any(p) }
+        // SAFETY: same contract; a row of elements that are sums already is copied as it is.
+        unsafe {
+            if !T::DIRECT || p.steps[2] != 1 {
+                any(p);
+                return;
+            }
+            loops(p, |dst, src, count| copy::<T::Acc>(dst, src.cast(), count));
+        }
+    }
+
+    /// Copies a row by registers; the last one begins earlier where it would not fit.
+    #[inline(always)]
+    unsafe fn copy<S: Copy>(dst: *mut S, src: *const S, count: usize) {
+        /// Elements of a step: a register of 4 bytes each, two of 8.
+        const STEP: usize = 8;
+        // SAFETY: the caller vouches for `count` elements of both.
+        unsafe {
+            if count < STEP {
+                for k in 0..count {
+                    dst.add(k).write(*src.add(k));
+                }
+                return;
+            }
+            let step = |at: usize| {
+                dst.add(at)
+                    .cast::<[S; STEP]>()
+                    .write_unaligned(src.add(at).cast::<[S; STEP]>().read_unaligned())
+            };
+            for at in (0..=count - STEP).step_by(STEP) {
+                step(at);
+            }
+            if !count.is_multiple_of(STEP) {
+                step(count - STEP);
+            }
+        }
     }
 
     /// With AVX-512.

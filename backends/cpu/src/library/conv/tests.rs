@@ -79,6 +79,31 @@ fn shapes() -> Vec<(Sizes, [Window; AXES])> {
                 window(7, 6, 2, 1, 0),
             ],
         ),
+        // One channel a group: lines below a register, strides, other taps, two rows, blocks of a plane, three axes.
+        (
+            sizes(2, 9, 1, 1),
+            [flat, window(7, 7, 3, 1, 1), window(7, 7, 3, 1, 1)],
+        ),
+        (
+            sizes(1, 5, 2, 1),
+            [flat, window(29, 15, 3, 2, 1), window(37, 19, 3, 2, 1)],
+        ),
+        (
+            sizes(1, 6, 1, 1),
+            [flat, window(14, 14, 5, 1, 2), window(14, 14, 5, 1, 2)],
+        ),
+        (
+            sizes(1, 3, 2, 1),
+            [flat, window(120, 120, 3, 1, 1), window(113, 113, 3, 1, 1)],
+        ),
+        (
+            sizes(1, 3, 1, 1),
+            [
+                window(4, 4, 3, 1, 1),
+                window(9, 9, 3, 1, 1),
+                window(10, 10, 3, 1, 1),
+            ],
+        ),
         // Registers along rows: narrow lines, one element a position, strides, more tiles than sums are kept for, three axes.
         (
             sizes(1, 1, 70, 40),
@@ -274,11 +299,100 @@ impl Setup {
                 };
                 outer::run(&kernels, &weight, &self.windows, parallel);
             } else {
-                assert_eq!(sizes.rows, 1);
+                assert!(sizes.rows < 4);
                 outer_w.clone_from(&w);
             }
         }
         [y, w, outer_w]
+    }
+
+    /// The gradient with respect to x, for strides of 1.
+    fn backward(&self, isa: Isa, parallel: &dyn Parallel) -> Vec<f32> {
+        let sizes = Sizes {
+            rows: self.sizes.channels,
+            channels: self.sizes.rows,
+            ..self.sizes
+        };
+        let [o, k, i] = [
+            self.dims(|w| w.output),
+            self.dims(|w| w.taps),
+            self.dims(|w| w.input),
+        ];
+        let (n, g) = (sizes.samples, sizes.groups);
+        let ys = strides(&[n, g, sizes.channels, o[0], o[1], o[2]]);
+        let xs = strides(&[n, g, sizes.rows, i[0], i[1], i[2]]);
+        let ws = strides(&[g, sizes.channels, sizes.rows, k[0], k[1], k[2]]);
+        let mut dx = vec![f32::NAN; self.x.len()];
+        let job = forward::Job {
+            sizes,
+            gathered: Gathered {
+                ptr: self.y.as_ptr(),
+                sample: ys[0],
+                group: ys[1],
+                channel: ys[2],
+                spatial: [ys[3], ys[4], ys[5]],
+            },
+            weights: Weights {
+                ptr: self.w.as_ptr(),
+                group: ws[0],
+                row: ws[2],
+                channel: ws[1],
+                taps: [ws[3], ws[4], ws[5]],
+                extents: k,
+            },
+            target: Rows {
+                ptr: dx.as_mut_ptr(),
+                sample: xs[0],
+                group: xs[1],
+                row: xs[2],
+                spatial: [xs[3], xs[4], xs[5]],
+            },
+            pass: &Pass {
+                axes: self.windows.each_ref().map(|window| Axis::backward(window, 0)),
+            },
+        };
+        // SAFETY: the vectors have the elements that sizes and strides reach.
+        unsafe { forward::run(&f32::conv(isa), &job, std::ptr::null(), parallel, None) };
+        dx
+    }
+
+    /// The convolution whose output is the gradient with respect to x, for strides of 1 and one channel a group.
+    fn mirrored(&self) -> Setup {
+        let taps: usize = self.dims(|w| w.taps).iter().product();
+        let windows = self.windows.map(|w| Window {
+            input: w.output,
+            output: w.input,
+            padding: w.taps as i64 - 1 - w.padding,
+            ..w
+        });
+        Setup {
+            sizes: self.sizes,
+            windows,
+            x: self.y.clone(),
+            w: (self.w.chunks(taps))
+                .flat_map(|taps| taps.iter().rev().copied())
+                .collect(),
+            y: self.x.clone(),
+        }
+    }
+}
+
+#[test]
+fn the_gradient_of_one_channel_walks_the_taps_backwards() {
+    let one_channel = |(sizes, windows): &(Sizes, [Window; AXES])| {
+        sizes.rows * sizes.channels == 1 && windows.iter().all(|window| window.stride == 1)
+    };
+    let shapes: Vec<_> = shapes().into_iter().filter(one_channel).collect();
+    assert!(shapes.len() >= 4);
+    for (sizes, windows) in shapes {
+        let setup = Setup::new(sizes, windows);
+        let [expected, ..] = setup.mirrored().expected();
+        for isa in isas() {
+            assert!(
+                setup.backward(isa, &Threads(2)) == expected,
+                "{isa:?} {sizes:?} {windows:?}"
+            );
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Micro-kernels on planes: sums over taps for a tile of the result, and dot products along planes.
 
+use super::lines::{self, Lines, LinesArgs};
 use super::planes::{self, PlaneFn};
 use crate::isa::Isa;
 use crate::library::gemm::{Element, Lanes, PackFn, Uniform, Vector};
@@ -125,6 +126,8 @@ pub(super) struct Tiles<S: 'static> {
     /// Lanes of a register, and for `index + 1` taps of a line, how many lines a kernel takes, and the kernel.
     pub(super) outer: (usize, &'static [(usize, OuterFn<S>)]),
     pub(super) put: PutFn<S>,
+    /// Kernels of one channel with narrow and with wide registers.
+    pub(super) lines: [Lines<S>; 2],
 }
 
 #[inline(always)]
@@ -189,7 +192,9 @@ unsafe fn row_taps<V: Vector, const MR: usize, const NV: usize>(t: &TapArgs<V::L
             let mut rows = [V::zero(); NV];
             for (i, row) in rows.iter_mut().enumerate() {
                 *row = V::load(a.add(i * V::LANES));
-                V::prefetch(a.wrapping_add((AHEAD + i) * V::LANES).cast());
+                if i * size_of::<V>() % 64 == 0 {
+                    V::prefetch(a.wrapping_add((AHEAD + i) * V::LANES).cast());
+                }
             }
             for (j, column) in sums.iter_mut().enumerate() {
                 let element = V::splat(x.add(j));
@@ -310,7 +315,7 @@ unsafe fn outer<V: Vector, const LINES: usize, const TAPS: usize>(t: &OuterArgs<
 }
 
 macro_rules! tiles {
-    ($name:ident, $vector:ty, $(#[$feature:meta],)? wide $nw:literal [$($wide:literal)*], high $nh:literal [$($high:literal)*], dots $across:ty [$($dots:literal)*], outer [$($lines:literal x $taps:literal)*]) => {
+    ($name:ident, $vector:ty, $(#[$feature:meta],)? wide $nw:literal [$($wide:literal)*], high $nh:literal [$($high:literal)*], dots $across:ty [$($dots:literal)*], outer [$($lines:literal x $taps:literal)*], lines $narrow:ty [$any:literal $three:literal]) => {
         pub(super) const $name: Tiles<<$vector as Vector>::Lane> = {
             $(#[$feature])?
             unsafe fn tap<const MR: usize, const NV: usize>(t: &TapArgs<<$vector as Vector>::Lane>) {
@@ -337,9 +342,27 @@ macro_rules! tiles {
                 // SAFETY: same contract.
                 unsafe { put::<$vector>(t) }
             }
+            $(#[$feature])?
+            unsafe fn any<V: Vector, const H: usize>(t: &LinesArgs<'_, V::Lane>) {
+                // SAFETY: same contract.
+                unsafe { lines::any::<V, H>(t) }
+            }
+            $(#[$feature])?
+            unsafe fn three<V: Vector, const H: usize>(t: &LinesArgs<'_, V::Lane>) {
+                // SAFETY: same contract.
+                unsafe { lines::three::<V, H>(t) }
+            }
+            const fn of_lines<V: Vector>() -> Lines<V::Lane> {
+                Lines {
+                    lanes: V::LANES,
+                    any: (any::<V, 1>, ($any, any::<V, $any>)),
+                    three: (three::<V, 1>, ($three, three::<V, $three>)),
+                }
+            }
             const LANES: usize = <$vector as Vector>::LANES;
             Tiles {
                 put: put_rows,
+                lines: [of_lines::<$narrow>(), of_lines::<$vector>()],
                 wide: (LANES * $nw, &[$(tap::<$wide, $nw>),*]),
                 high: (LANES * $nh, &[$(tap::<$high, $nh>),*]),
                 rows: [(LANES, &[$(row_tap::<$high, 1>),*]), (LANES * 2, &[$(row_tap::<$high, 2>),*])],
@@ -350,33 +373,36 @@ macro_rules! tiles {
     };
 }
 
-tiles!(F32_PLAIN, Lanes<f32, 4>, wide 4 [1 2], high 2 [1 2 3 4 5 6], dots Lanes<f32, 16> [1], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5]);
-tiles!(F64_PLAIN, Lanes<f64, 2>, wide 4 [1 2], high 2 [1 2 3 4 5 6], dots Lanes<f64, 8> [1], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5]);
-tiles!(I32_PLAIN, Lanes<i32, 4>, wide 4 [1 2], high 2 [1 2 3 4], dots Lanes<i32, 4> [1 2], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5]);
-tiles!(I64_PLAIN, Lanes<i64, 2>, wide 4 [1 2], high 2 [1 2 3 4], dots Lanes<i64, 2> [1 2], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5]);
+tiles!(F32_PLAIN, Lanes<f32, 4>, wide 4 [1 2], high 2 [1 2 3 4 5 6], dots Lanes<f32, 16> [1], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5], lines Lanes<f32, 4> [2 2]);
+tiles!(F64_PLAIN, Lanes<f64, 2>, wide 4 [1 2], high 2 [1 2 3 4 5 6], dots Lanes<f64, 8> [1], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5], lines Lanes<f64, 2> [2 2]);
+tiles!(I32_PLAIN, Lanes<i32, 4>, wide 4 [1 2], high 2 [1 2 3 4], dots Lanes<i32, 4> [1 2], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5], lines Lanes<i32, 4> [2 2]);
+tiles!(I64_PLAIN, Lanes<i64, 2>, wide 4 [1 2], high 2 [1 2 3 4], dots Lanes<i64, 2> [1 2], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5], lines Lanes<i64, 2> [2 2]);
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{DotArgs, OuterArgs, PutArgs, TapArgs, Tiles, Vector, dots, outer, put, row_taps, taps};
+    use super::{
+        DotArgs, Lines, LinesArgs, OuterArgs, PutArgs, TapArgs, Tiles, Vector, dots, lines, outer, put,
+        row_taps, taps,
+    };
     use crate::library::gemm::{F32x8, F32x16, F64x4, F64x8, I32x8, I32x16, I64x8, Pair};
 
     macro_rules! avx512 {
-        ($name:ident, $vector:ty) => {
+        ($name:ident, $vector:ty, $narrow:ty) => {
             tiles!($name, $vector, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")],
                 wide 4 [1 2 3 4], high 2 [1 2 3 4 5 6 7 8 9 10 11 12 13 14], dots $vector [1 2 3 4 5],
-                outer [12 x 1 12 x 2 9 x 3 7 x 4 5 x 5 4 x 6 4 x 7]);
+                outer [12 x 1 12 x 2 9 x 3 7 x 4 5 x 5 4 x 6 4 x 7], lines $narrow [7 7]);
         };
     }
     macro_rules! avx2 {
         ($name:ident, $vector:ty) => {
             tiles!($name, $vector, #[target_feature(enable = "avx2,fma")],
-                wide 4 [1 2], high 2 [1 2 3 4 5 6], dots Pair<$vector> [1], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5]);
+                wide 4 [1 2], high 2 [1 2 3 4 5 6], dots Pair<$vector> [1], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5], lines $vector [7 4]);
         };
     }
-    avx512!(F32_AVX512, F32x16);
-    avx512!(F64_AVX512, F64x8);
-    avx512!(I32_AVX512, I32x16);
-    avx512!(I64_AVX512, I64x8);
+    avx512!(F32_AVX512, F32x16, F32x8);
+    avx512!(F64_AVX512, F64x8, F64x4);
+    avx512!(I32_AVX512, I32x16, I32x8);
+    avx512!(I64_AVX512, I64x8, I64x8);
     avx2!(F32_AVX2, F32x8);
     avx2!(F64_AVX2, F64x4);
     avx2!(I32_AVX2, I32x8);

@@ -26,6 +26,8 @@ const SAMPLE: usize = 64;
 /// Elements beside twice those wanted that are collected at most; not fewer than a block and the sample.
 const SPARE: usize = 128;
 
+const _: () = assert!(BLOCK == u32::BITS as usize);
+
 versions! {
     /// Collects elements of a part of a row, a [`Part`], until all are read or there is no room for a block.
     Collect, collect_version, CollectFn(part: *mut u8)
@@ -74,10 +76,13 @@ unsafe fn collect<T: Sortable, N: Number>(part: &mut Part<T, N>, element: impl F
     if let Some(bound) = part.bound {
         while start + BLOCK <= end && held + BLOCK <= room {
             if (start..start + BLOCK).fold(false, |any, at| any | (key(at) < bound)) {
-                for at in start..start + BLOCK {
-                    let key = key(at);
-                    put(held, at, key);
-                    held += usize::from(key < bound);
+                let below = |at: usize| u32::from(key(start + at) < bound) << at;
+                let mut rest = (0..BLOCK).fold(0_u32, |bits, at| bits | below(at));
+                while rest != 0 {
+                    let at = start + rest.trailing_zeros() as usize;
+                    put(held, at, key(at));
+                    held += 1;
+                    rest &= rest - 1;
                 }
             }
             start += BLOCK;

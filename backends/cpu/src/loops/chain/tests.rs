@@ -39,6 +39,7 @@ fn run(isa: Isa, codes: &[Code], x: &mut [f32], single: f32, result: &mut [f32])
         places: &places,
         rows: 1,
         n: x.len(),
+        first: 0,
         whole: false,
         past_caches: false,
     };
@@ -227,6 +228,7 @@ fn greatest_of(isa: Isa, x: &mut [f32]) -> f32 {
         places: &places,
         rows: 1,
         n: x.len(),
+        first: 0,
         whole: true,
         past_caches: false,
     };

@@ -21,6 +21,8 @@ const HEAVY_NARROW_GROUP: usize = 2;
 const FEW: usize = 2;
 /// Elements of a vector.
 const WIDTH: usize = 16;
+/// The key of NaN, which is above everything.
+const NAN: i32 = i32::MAX;
 /// Vectors that the greatest is gathered in.
 const SIDES: usize = 4;
 
@@ -187,20 +189,31 @@ impl<X: Vector> Gathered<X> {
         }
     }
 
+    /// The key of the greatest.
+    ///
+    /// # Safety
+    /// The processor has the instructions.
+    #[inline(always)]
+    unsafe fn key(&self) -> i32 {
+        let [a, b, c, d] = self.greatest;
+        // SAFETY: the caller's promise.
+        unsafe {
+            match X::any(self.nans) {
+                true => NAN,
+                false => a.greater(b).greater(c.greater(d)).greatest_key(),
+            }
+        }
+    }
+
     /// Takes the greatest into a state, or writes it where the row is whole.
     ///
     /// # Safety
     /// `to` is a state, or an f32.
     #[inline(always)]
     unsafe fn put_greatest(&self, to: *mut u8, whole: bool) {
-        let [a, b, c, d] = self.greatest;
         // SAFETY: the caller's promise.
         unsafe {
-            // NaN is above everything.
-            let key = match X::any(self.nans) {
-                true => i32::MAX,
-                false => a.greater(b).greater(c.greater(d)).greatest_key(),
-            };
+            let key = self.key();
             if whole {
                 *to.cast::<f32>() = f32::from_key(key);
             } else {
@@ -209,6 +222,61 @@ impl<X: Vector> Gathered<X> {
             }
         }
     }
+
+    /// Takes the place of the greatest of `n` elements, the first of which stands at place `first`, into a state, or writes it where
+    /// the row is whole.
+    ///
+    /// # Safety
+    /// `to` is a state, or an i64; `x` has the elements, and there is one at least.
+    #[inline(always)]
+    unsafe fn put_place(&self, to: *mut u8, (x, n): (*const f32, usize), first: i64, whole: bool) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let key = self.key();
+            if whole {
+                *to.cast::<i64>() = place(x, n, key) as i64;
+                return;
+            }
+            let best = &mut *to.cast::<Best>();
+            if best.index < 0 || i64::from(key) > best.key {
+                *best = Best {
+                    key: i64::from(key),
+                    index: first + place(x, n, key) as i64,
+                };
+            }
+        }
+    }
+}
+
+/// The first of `n` elements that has the key.
+///
+/// # Safety
+/// `x` has the elements.
+#[inline(always)]
+unsafe fn place(x: *const f32, n: usize, key: i32) -> usize {
+    let bits = f32::from_key(key).to_bits();
+    // SAFETY: the caller's promise.
+    unsafe {
+        match key {
+            NAN => find(n, |i| (*x.add(i)).is_nan()),
+            _ => find(n, |i| (*x.add(i)).to_bits() == bits),
+        }
+    }
+}
+
+/// The first of `n` for which `is` holds, or the last one.
+#[inline(always)]
+fn find(n: usize, is: impl Fn(usize) -> bool) -> usize {
+    /// Elements that are compared before any is looked at.
+    const STRETCH: usize = 64;
+    let mut at = 0;
+    while n - at >= STRETCH && !(0..STRETCH).fold(false, |hit, i| hit | is(at + i)) {
+        at += STRETCH;
+    }
+    while at + 1 < n && !is(at) {
+        at += 1;
+    }
+    at
 }
 
 /// Whether a core takes less time for the links than memory for their elements.
@@ -237,9 +305,10 @@ macro_rules! versions {
                 const CODES: &[Code] = &[$(Code::$code),*];
                 const LINKS: usize = CODES.len();
                 const SUMS: bool = matches!(CODES[LINKS - 1], Code::Sum);
-                const LIGHT: bool = SUMS && is_light(CODES);
+                const LIGHT: bool = (SUMS || PLACE) && is_light(CODES);
                 const PAST_CACHES: bool = matches!(CODES[LINKS - 1], Code::Store);
                 const GREATEST: bool = matches!(CODES[LINKS - 1], Code::Greatest);
+                const PLACE: bool = matches!(CODES[LINKS - 1], Code::GreatestPlace);
                 const NARROW: usize = if is_light(CODES) { NARROW_GROUP } else { HEAVY_NARROW_GROUP };
                 const _: () = assert!(LINKS <= super::super::MOST_LINKS);
 
@@ -313,6 +382,10 @@ macro_rules! versions {
                             }
                             if GREATEST {
                                 gathered.put_greatest(bases[LINKS - 1], chain.whole);
+                            }
+                            if PLACE && n > 0 {
+                                let row = (bases[0].cast::<f32>().cast_const(), n);
+                                gathered.put_place(bases[LINKS - 1], row, chain.first, chain.whole);
                             }
                         }
                     }
