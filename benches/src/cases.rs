@@ -222,17 +222,27 @@ fn transpose(device: &Device) -> Result<Case> {
 /// # Errors
 /// Those of allocation and compilation.
 pub fn products(device: &Device, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
-    let squares = [64, 128, 256, 512, 1024, 2048].map(|n| (format!("matmul_{n}"), [1, n, n, n]));
+    let plain = [false; 2];
+    let squares =
+        [32, 64, 96, 128, 256, 512, 1024, 2048].map(|n| (format!("matmul_{n}"), [1, n, n, n], plain));
+    // Batch, rows, columns and terms, and whether the first and the second matrix lie by columns.
     let others = [
-        ("matmul_32x128", [32, 128, 128, 128]),
-        ("matmul_128x512x784", [1, 128, 512, 784]),
-        ("gemv_4096", [1, 4096, 1, 4096]),
+        ("matmul_256x32", [256, 32, 32, 32], plain),
+        ("matmul_32x128", [32, 128, 128, 128], plain),
+        ("matmul_128x512x784", [1, 128, 512, 784], plain),
+        ("matmul_16x1024x1024", [1, 16, 1024, 1024], plain),
+        ("matmul_1024x16x1024", [1, 1024, 16, 1024], plain),
+        ("matmul_1024x1024x16", [1, 1024, 1024, 16], plain),
+        ("matmul_first_by_columns_512", [1, 512, 512, 512], [true, false]),
+        ("matmul_second_by_columns_64", [1, 64, 64, 64], [false, true]),
+        ("matmul_second_by_columns_512", [1, 512, 512, 512], [false, true]),
+        ("gemv_4096", [1, 4096, 1, 4096], plain),
     ];
-    let others = others.map(|(name, extents)| (name.to_owned(), extents));
+    let others = others.map(|(name, extents, by_columns)| (name.to_owned(), extents, by_columns));
     let mut cases = Vec::new();
-    for (name, extents) in squares.into_iter().chain(others) {
+    for (name, extents, by_columns) in squares.into_iter().chain(others) {
         if wanted(&name) {
-            cases.push(matmul(device, name, extents, [DType::F32; 2])?);
+            cases.push(matmul(device, name, extents, by_columns, [DType::F32; 2])?);
         }
     }
     let halves = [
@@ -244,6 +254,7 @@ pub fn products(device: &Device, wanted: impl Fn(&str) -> bool) -> Result<Vec<Ca
             device,
             name.into(),
             [1, 1024, 1024, 1024],
+            plain,
             [DType::BF16, output],
         )?);
     }
@@ -354,6 +365,7 @@ fn matmul(
     device: &Device,
     name: String,
     [batch, m, n, k]: [usize; 4],
+    [a_by_columns, b_by_columns]: [bool; 2],
     [dtype, output]: [DType; 2],
 ) -> Result<Case> {
     let stream = device.create_stream()?;
@@ -373,7 +385,14 @@ fn matmul(
     let (a, b) = (fill(batch * m * k)?, fill(batch * k * n)?);
     let out = device.alloc((output.size() * batch * m * n) as u64)?;
     let signed = |values: [usize; 4]| values.map(|value| value as i64);
-    let (on_a, on_b) = (signed([m * k, k, 0, 1]), signed([k * n, 0, 1, n]));
+    let on_a = signed(match a_by_columns {
+        true => [m * k, 1, 0, m],
+        false => [m * k, k, 0, 1],
+    });
+    let on_b = signed(match b_by_columns {
+        true => [k * n, 0, k, 1],
+        false => [k * n, 0, 1, n],
+    });
     let on_out = [(m * n) as i64, n as i64, 1];
     let extents = [batch, m, n, k].map(|extent| extent as u64);
     let run = move || {

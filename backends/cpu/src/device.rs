@@ -27,8 +27,9 @@ const CODEGEN: Setting = Setting {
     way: Way::Config,
     values: Values::OneOf(&["on", "off"]),
     default: "on",
-    about: "Whether maps of f32 run as machine code that is made for them. With `off`, and where the system refuses memory that may be \
-            executed, they run as loops with the same bits. It is read when the device is opened.",
+    about: "Whether maps of f32 and matrix products run as machine code that is made at run time. With `off`, and where the system \
+            refuses memory that may be executed, they run as loops of the compiler with the same bits. It is read when the device is \
+            opened.",
     read_by: "backend cpu",
 };
 

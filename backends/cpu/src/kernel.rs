@@ -26,7 +26,7 @@ impl CpuKernel {
         }
     }
 
-    /// Kernels of the IR, and epilogues of library ops, become machine code where `codegen`.
+    /// Kernels of the IR, products, and epilogues of library ops run as machine code of our own where `codegen` and there is some.
     pub(crate) fn compile(source: &Source<'_>, isa: Isa, codegen: bool) -> Result<CpuKernel> {
         Ok(match source {
             Source::Kernel(kernel, _) => {

@@ -12,7 +12,7 @@
 //! |---|---|
 //! | [`CpuBackend`], [`device`] | the backend and its device |
 //! | [`kernel`], [`exec`] | kernels of the IR: planned for a launch, then executed block by block by loops for each dtype |
-//! | `codegen` | machine code for maps of f32, in the place of their loops |
+//! | `codegen` | machine code for maps of f32, in the place of their loops; its encoder writes the kernels of products too |
 //! | [`library`] | routines of their own: matrix products, convolutions, attention, scatter, scan, sort |
 //! | [`isa`] | the instruction sets that loops are compiled for |
 //! | [`memory`], [`mod@stream`] | host memory in huge pages; streams on the kit's queues |

@@ -3,18 +3,18 @@
 //! Encodings are those of Intel's manual, volume 2. Registers are numbers: 0..16 of the general ones, 0..16 or 0..32 of vectors,
 //! 0..8 of masks.
 
-pub(super) const RAX: u8 = 0;
-pub(super) const RCX: u8 = 1;
-pub(super) const RDX: u8 = 2;
-pub(super) const RBX: u8 = 3;
-pub(super) const RSP: u8 = 4;
-pub(super) const RBP: u8 = 5;
-pub(super) const RSI: u8 = 6;
-pub(super) const RDI: u8 = 7;
+pub(crate) const RAX: u8 = 0;
+pub(crate) const RCX: u8 = 1;
+pub(crate) const RDX: u8 = 2;
+pub(crate) const RBX: u8 = 3;
+pub(crate) const RSP: u8 = 4;
+pub(crate) const RBP: u8 = 5;
+pub(crate) const RSI: u8 = 6;
+pub(crate) const RDI: u8 = 7;
 
 /// The opcode map of an instruction.
 #[derive(Clone, Copy)]
-pub(super) enum Map {
+pub(crate) enum Map {
     M0F = 1,
     M0F38 = 2,
     M0F3A = 3,
@@ -22,18 +22,19 @@ pub(super) enum Map {
 
 /// Its mandatory prefix.
 #[derive(Clone, Copy)]
-pub(super) enum Prefix {
+pub(crate) enum Prefix {
     None = 0,
     P66 = 1,
+    F3 = 2,
 }
 
 /// Which instruction.
 #[derive(Clone, Copy)]
-pub(super) struct Code(pub(super) Map, pub(super) Prefix, pub(super) u8);
+pub(crate) struct Code(pub(crate) Map, pub(crate) Prefix, pub(crate) u8);
 
 /// An operand that may stand in memory.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Rm {
+pub(crate) enum Rm {
     Reg(u8),
     /// A position in the code; where `each`, a value that every lane takes.
     Pool {
@@ -52,29 +53,58 @@ pub(super) enum Rm {
         base: u8,
         offset: i32,
     },
+    /// `[base + (index << shift) + offset]`.
+    Index {
+        base: u8,
+        index: u8,
+        shift: u8,
+        offset: i32,
+    },
+}
+
+impl Rm {
+    /// The register of an operand, or the base of an address: the bits that a prefix takes from it.
+    fn base(self) -> u8 {
+        match self {
+            Rm::Reg(base) | Rm::Element { base, .. } | Rm::Base { base, .. } | Rm::Index { base, .. } => base,
+            Rm::Pool { .. } | Rm::Stack(_) => 0,
+        }
+    }
+
+    /// The register that is added to a base.
+    fn index(self) -> u8 {
+        match self {
+            Rm::Index { index, .. } => index,
+            Rm::Reg(_) | Rm::Element { .. } | Rm::Base { .. } | Rm::Pool { .. } | Rm::Stack(_) => 0,
+        }
+    }
 }
 
 /// What else an instruction has.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Extra {
-    pub(super) imm: Option<u8>,
+pub(crate) struct Extra {
+    pub(crate) imm: Option<u8>,
     /// The mask register that says which lanes count; of AVX-512.
-    pub(super) mask: u8,
+    pub(crate) mask: u8,
     /// Lanes that do not count become 0.
-    pub(super) zero: bool,
+    pub(crate) zero: bool,
+    /// The bit that says 64 where lanes have 32 bits otherwise.
+    pub(crate) long: bool,
+    /// Bytes that an address of AVX-512 counts its short offset in; 0 where the offset stays long.
+    pub(crate) unit: i32,
 }
 
 /// A place that code jumps to.
 #[derive(Default)]
-pub(super) struct Label {
+pub(crate) struct Label {
     at: Option<usize>,
     jumps: Vec<usize>,
 }
 
-pub(super) struct Assembler {
-    pub(super) code: Vec<u8>,
+pub(crate) struct Assembler {
+    pub(crate) code: Vec<u8>,
     /// Whether vectors are those of AVX-512.
-    pub(super) wide: bool,
+    pub(crate) wide: bool,
 }
 
 impl Assembler {
@@ -86,8 +116,8 @@ impl Assembler {
         self.code.extend_from_slice(&w.to_le_bytes());
     }
 
-    /// The bytes after the opcode; `after` are those that follow them.
-    fn operand(&mut self, reg: u8, rm: Rm, after: usize) {
+    /// The bytes after the opcode; `after` are those that follow them. Offsets that are a multiple of `unit` may take one byte.
+    fn operand(&mut self, reg: u8, rm: Rm, after: usize, unit: i32) {
         let reg = (reg & 7) << 3;
         match rm {
             Rm::Reg(r) => self.byte(0xc0 | reg | r & 7),
@@ -96,38 +126,52 @@ impl Assembler {
                 let next = self.code.len() + 4 + after;
                 self.word(at as i32 - next as i32);
             }
-            Rm::Stack(offset) => {
-                self.byte(0x80 | reg | 4);
-                self.byte(0x24);
-                self.word(offset);
-            }
-            Rm::Element { base, offset } => {
-                self.byte(0x80 | reg | 4);
-                self.byte(RCX << 3 | base & 7);
-                self.word(offset);
-            }
+            Rm::Stack(offset) => self.address(reg | 4, Some(0x24), offset, unit),
+            Rm::Element { base, offset } => self.address(reg | 4, Some(RCX << 3 | base & 7), offset, unit),
             Rm::Base { base, offset } => {
-                self.byte(0x80 | reg | base & 7);
-                if base & 7 == RSP {
-                    self.byte(0x24);
-                }
-                self.word(offset);
+                let sib = (base & 7 == RSP).then_some(0x24);
+                self.address(reg | base & 7, sib, offset, unit);
             }
+            Rm::Index {
+                base,
+                index,
+                shift,
+                offset,
+            } => self.address(
+                reg | 4,
+                Some(shift << 6 | (index & 7) << 3 | base & 7),
+                offset,
+                unit,
+            ),
+        }
+    }
+
+    fn address(&mut self, bits: u8, sib: Option<u8>, offset: i32, unit: i32) {
+        let short = match unit {
+            0 => None,
+            unit if offset % unit == 0 => i8::try_from(offset / unit).ok(),
+            _ => None,
+        };
+        self.byte(if short.is_some() { 0x40 } else { 0x80 } | bits);
+        self.code.extend(sib);
+        match short {
+            Some(short) => self.byte(short as u8),
+            None => self.word(offset),
         }
     }
 
     /// An instruction on vectors: `reg` is written, `v` and `rm` are read. Stores write `rm`.
-    pub(super) fn vector(&mut self, code: Code, reg: u8, v: u8, rm: Rm, extra: Extra) {
+    pub(crate) fn vector(&mut self, code: Code, reg: u8, v: u8, rm: Rm, extra: Extra) {
         if self.wide {
             self.evex(code, reg, v, rm, extra);
         } else {
-            self.vex(code, reg, v, rm, extra.imm, true, false);
+            self.vex(code, reg, v, rm, extra.imm, true, extra.long);
         }
     }
 
     /// With a VEX prefix, for vectors of 256 bits where `long`.
     #[expect(clippy::too_many_arguments, reason = "the fields of a prefix")]
-    pub(super) fn vex(
+    pub(crate) fn vex(
         &mut self,
         Code(map, prefix, opcode): Code,
         reg: u8,
@@ -137,16 +181,13 @@ impl Assembler {
         long: bool,
         w: bool,
     ) {
-        let base = match rm {
-            Rm::Reg(r) => r,
-            Rm::Element { base, .. } | Rm::Base { base, .. } => base,
-            Rm::Pool { .. } | Rm::Stack(_) => 0,
-        };
+        let not = |bit: u8, at: u8| (!bit & 1) << at;
+        let (x, b) = (rm.index() >> 3, rm.base() >> 3);
         self.byte(0xc4);
-        self.byte((!reg >> 3 & 1) << 7 | 1 << 6 | (!base >> 3 & 1) << 5 | map as u8);
+        self.byte(not(reg >> 3, 7) | not(x, 6) | not(b, 5) | map as u8);
         self.byte(u8::from(w) << 7 | (!v & 15) << 3 | u8::from(long) << 2 | prefix as u8);
         self.byte(opcode);
-        self.operand(reg, rm, usize::from(imm.is_some()));
+        self.operand(reg, rm, usize::from(imm.is_some()), 1);
         if let Some(imm) = imm {
             self.byte(imm);
         }
@@ -154,121 +195,176 @@ impl Assembler {
 
     /// With an EVEX prefix, for vectors of 512 bits.
     fn evex(&mut self, Code(map, prefix, opcode): Code, reg: u8, v: u8, rm: Rm, extra: Extra) {
-        let (x, b) = match rm {
-            Rm::Reg(r) => (r >> 4, r >> 3),
-            Rm::Element { base, .. } | Rm::Base { base, .. } => (0, base >> 3),
-            Rm::Pool { .. } | Rm::Stack(_) => (0, 0),
+        let x = match rm {
+            Rm::Reg(r) => r >> 4,
+            _ => rm.index() >> 3,
         };
         let each = matches!(rm, Rm::Pool { each: true, .. });
         let not = |bit: u8, at: u8| (!bit & 1) << at;
         self.byte(0x62);
-        self.byte(not(reg >> 3, 7) | not(x, 6) | not(b, 5) | not(reg >> 4, 4) | map as u8);
-        self.byte((!v & 15) << 3 | 4 | prefix as u8);
+        self.byte(not(reg >> 3, 7) | not(x, 6) | not(rm.base() >> 3, 5) | not(reg >> 4, 4) | map as u8);
+        self.byte(u8::from(extra.long) << 7 | (!v & 15) << 3 | 4 | prefix as u8);
         self.byte(u8::from(extra.zero) << 7 | 2 << 5 | u8::from(each) << 4 | not(v >> 4, 3) | extra.mask);
         self.byte(opcode);
-        self.operand(reg, rm, usize::from(extra.imm.is_some()));
+        self.operand(reg, rm, usize::from(extra.imm.is_some()), extra.unit);
         if let Some(imm) = extra.imm {
             self.byte(imm);
         }
     }
 
     /// `op reg, rm` on 64 bits, of the one-byte opcodes.
-    pub(super) fn plain(&mut self, opcode: u8, reg: u8, rm: Rm) {
-        let base = match rm {
-            Rm::Reg(r) => r,
-            Rm::Element { base, .. } | Rm::Base { base, .. } => base,
-            Rm::Pool { .. } | Rm::Stack(_) => 0,
-        };
-        self.byte(0x48 | (reg >> 3) << 2 | base >> 3);
+    pub(crate) fn plain(&mut self, opcode: u8, reg: u8, rm: Rm) {
+        self.byte(0x48 | (reg >> 3) << 2 | (rm.index() >> 3) << 1 | rm.base() >> 3);
         self.byte(opcode);
-        self.operand(reg, rm, 0);
+        self.operand(reg, rm, 0, 1);
     }
 
     /// `reg = [base + offset]`, 64 bits.
-    pub(super) fn load(&mut self, reg: u8, base: u8, offset: i32) {
+    pub(crate) fn load(&mut self, reg: u8, base: u8, offset: i32) {
         self.plain(0x8b, reg, Rm::Base { base, offset });
     }
 
     /// `to = from`, 64 bits.
-    pub(super) fn copy(&mut self, to: u8, from: u8) {
+    pub(crate) fn copy(&mut self, to: u8, from: u8) {
         self.plain(0x8b, to, Rm::Reg(from));
     }
 
     /// `reg += value`.
-    pub(super) fn add(&mut self, reg: u8, value: i32) {
+    pub(crate) fn add(&mut self, reg: u8, value: i32) {
         self.plain(0x81, 0, Rm::Reg(reg));
         self.word(value);
     }
 
     /// `reg -= value`; the position of the value.
-    pub(super) fn sub(&mut self, reg: u8, value: i32) -> usize {
+    pub(crate) fn sub(&mut self, reg: u8, value: i32) -> usize {
         self.plain(0x81, 5, Rm::Reg(reg));
         self.word(value);
         self.code.len() - 4
     }
 
     /// Overwrites a value of four bytes.
-    pub(super) fn patch(&mut self, at: usize, value: i32) {
+    pub(crate) fn patch(&mut self, at: usize, value: i32) {
         self.code[at..at + 4].copy_from_slice(&value.to_le_bytes());
     }
 
+    /// `op reg, rm` on 32 bits, of the one-byte opcodes.
+    pub(crate) fn plain32(&mut self, opcode: u8, reg: u8, rm: Rm) {
+        self.byte(0x40 | (reg >> 3) << 2 | (rm.index() >> 3) << 1 | rm.base() >> 3);
+        self.byte(opcode);
+        self.operand(reg, rm, 0, 1);
+    }
+
+    /// Sets the flags of a byte minus `value`.
+    pub(crate) fn compare_byte(&mut self, rm: Rm, value: i8) {
+        self.byte(0x40 | (rm.index() >> 3) << 1 | rm.base() >> 3);
+        self.byte(0x80);
+        self.operand(7, rm, 1, 1);
+        self.byte(value as u8);
+    }
+
+    /// `op rm, value` on 64 bits, with the value in one byte: the ops of opcode 0x83.
+    pub(crate) fn small(&mut self, op: u8, rm: Rm, value: i8) {
+        self.byte(0x48 | (rm.index() >> 3) << 1 | rm.base() >> 3);
+        self.byte(0x83);
+        self.operand(op, rm, 1, 1);
+        self.byte(value as u8);
+    }
+
+    /// `to = from * value`, 64 bits.
+    pub(crate) fn multiply(&mut self, to: u8, from: u8, value: i32) {
+        self.plain(0x69, to, Rm::Reg(from));
+        self.word(value);
+    }
+
+    /// `to *= from`, 64 bits.
+    pub(crate) fn multiply_by(&mut self, to: u8, from: u8) {
+        self.byte(0x48 | (to >> 3) << 2 | from >> 3);
+        self.byte(0x0f);
+        self.byte(0xaf);
+        self.operand(to, Rm::Reg(from), 0, 1);
+    }
+
+    /// `to` = the address of an operand.
+    pub(crate) fn address_of(&mut self, to: u8, rm: Rm) {
+        self.plain(0x8d, to, rm);
+    }
+
+    /// Fills up to a multiple of `to` with one instruction of several bytes at a time that does nothing.
+    pub(crate) fn align(&mut self, to: usize) {
+        const NOP: [u8; 9] = [0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0];
+        let mut left = self.code.len().next_multiple_of(to) - self.code.len();
+        while left >= NOP.len() {
+            self.code.extend_from_slice(&NOP);
+            left -= NOP.len();
+        }
+        self.code.extend_from_slice(match left {
+            0 => &[],
+            1 => &[0x90],
+            2 => &[0x66, 0x90],
+            3 => &[0x0f, 0x1f, 0],
+            4 => &[0x0f, 0x1f, 0x40, 0],
+            5 => &[0x0f, 0x1f, 0x44, 0, 0],
+            6 => &[0x66, 0x0f, 0x1f, 0x44, 0, 0],
+            7 => &[0x0f, 0x1f, 0x80, 0, 0, 0, 0],
+            _ => &[0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0],
+        });
+    }
+
     /// `reg &= value`.
-    pub(super) fn and(&mut self, reg: u8, value: i32) {
+    pub(crate) fn and(&mut self, reg: u8, value: i32) {
         self.plain(0x81, 4, Rm::Reg(reg));
         self.word(value);
     }
 
     /// Sets the flags of `a - b`.
-    pub(super) fn compare(&mut self, a: u8, b: u8) {
+    pub(crate) fn compare(&mut self, a: u8, b: u8) {
         self.plain(0x3b, a, Rm::Reg(b));
     }
 
     /// Shifts right (`/5`) or left (`/4`) by a constant.
-    pub(super) fn shift(&mut self, reg: u8, left: bool, by: u8) {
+    pub(crate) fn shift(&mut self, reg: u8, left: bool, by: u8) {
         self.plain(0xc1, if left { 4 } else { 5 }, Rm::Reg(reg));
         self.byte(by);
     }
 
-    pub(super) fn push(&mut self, reg: u8) {
+    pub(crate) fn push(&mut self, reg: u8) {
         if reg >= 8 {
             self.byte(0x41);
         }
         self.byte(0x50 | reg & 7);
     }
 
-    pub(super) fn pop(&mut self, reg: u8) {
+    pub(crate) fn pop(&mut self, reg: u8) {
         if reg >= 8 {
             self.byte(0x41);
         }
         self.byte(0x58 | reg & 7);
     }
 
-    /// Asks for the line of an element.
-    pub(super) fn prefetch(&mut self, base: u8, offset: i32) {
-        if base >= 8 {
-            self.byte(0x41);
-        }
+    /// Asks for the line of an address.
+    pub(crate) fn prefetch(&mut self, rm: Rm) {
+        self.byte(0x40 | (rm.index() >> 3) << 1 | rm.base() >> 3);
         self.byte(0x0f);
         self.byte(0x18);
-        self.operand(1, Rm::Element { base, offset }, 0);
+        self.operand(1, rm, 0, 1);
     }
 
-    pub(super) fn vzeroupper(&mut self) {
+    pub(crate) fn vzeroupper(&mut self) {
         self.code.extend_from_slice(&[0xc5, 0xf8, 0x77]);
     }
 
-    pub(super) fn ret(&mut self) {
+    pub(crate) fn ret(&mut self) {
         self.byte(0xc3);
     }
 
     /// Jumps where the condition holds: the low nibble of the opcode of `jcc`.
-    pub(super) fn jump_if(&mut self, condition: u8, label: &mut Label) {
+    pub(crate) fn jump_if(&mut self, condition: u8, label: &mut Label) {
         self.byte(0x0f);
         self.byte(0x80 | condition);
         self.target(label);
     }
 
-    pub(super) fn jump(&mut self, label: &mut Label) {
+    pub(crate) fn jump(&mut self, label: &mut Label) {
         self.byte(0xe9);
         self.target(label);
     }
@@ -285,7 +381,7 @@ impl Assembler {
     }
 
     /// The label stands here.
-    pub(super) fn place(&mut self, label: &mut Label) {
+    pub(crate) fn place(&mut self, label: &mut Label) {
         let here = self.code.len();
         label.at = Some(here);
         for at in label.jumps.drain(..) {
@@ -295,7 +391,12 @@ impl Assembler {
 }
 
 /// Conditions of jumps.
-pub(super) const EQUAL: u8 = 4;
+pub(crate) const EQUAL: u8 = 4;
 /// Of signed numbers.
-pub(super) const GREATER: u8 = 15;
-pub(super) const AT_MOST: u8 = 14;
+pub(crate) const GREATER: u8 = 15;
+pub(crate) const AT_MOST: u8 = 14;
+pub(crate) const LESS: u8 = 12;
+pub(crate) const AT_LEAST: u8 = 13;
+pub(crate) const UNEQUAL: u8 = 5;
+/// Of the last result.
+pub(crate) const NOT_NEGATIVE: u8 = 9;

@@ -128,7 +128,9 @@ pub(super) fn function(body: &Body, params: usize, wide: bool) -> Option<Functio
     for (label, streams) in [(&mut fetch, false), (&mut stream, true)] {
         registers.asm.place(label);
         walk(&mut registers, LINE, |r| {
-            inputs.iter().for_each(|&base| r.asm.prefetch(base, AHEAD));
+            inputs
+                .iter()
+                .for_each(|&base| r.asm.prefetch(Rm::Element { base, offset: AHEAD }));
             for v in 0..LINE / width {
                 r.body(Manner {
                     offset: v * width,

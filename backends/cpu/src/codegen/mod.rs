@@ -5,11 +5,11 @@
 //! [`crate::loops`] compute. What has no code here runs by those: other dtypes, strided parameters, reductions, other ops, and all
 //! kernels where the system refuses memory that may be executed.
 
-mod assembler;
+pub(crate) mod assembler;
 mod function;
 mod lower;
 mod opcodes;
-mod pages;
+pub(crate) mod pages;
 mod registers;
 mod ssa;
 mod uses;

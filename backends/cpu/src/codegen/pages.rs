@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 /// Code that is ready to run.
-pub(super) struct Pages {
+pub(crate) struct Pages {
     start: NonNull<u8>,
     bytes: usize,
 }
@@ -15,7 +15,7 @@ unsafe impl Sync for Pages {}
 
 impl Pages {
     /// Copies `code` to pages of its own; `None` where the system refuses.
-    pub(super) fn new(code: &[u8]) -> Option<Pages> {
+    pub(crate) fn new(code: &[u8]) -> Option<Pages> {
         let bytes = code.len().next_multiple_of(4096);
         // SAFETY: a fresh private mapping. It is written before it may be executed, and then not any more.
         unsafe {
@@ -37,7 +37,7 @@ impl Pages {
         }
     }
 
-    pub(super) fn at(&self, offset: usize) -> *const u8 {
+    pub(crate) fn at(&self, offset: usize) -> *const u8 {
         self.start.as_ptr().wrapping_add(offset)
     }
 }

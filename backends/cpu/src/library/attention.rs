@@ -34,11 +34,16 @@ const GRAIN: usize = 1 << 19;
 pub struct AttentionKernel {
     op: Attention,
     isa: Isa,
+    codegen: bool,
 }
 
 impl AttentionKernel {
-    pub(super) fn compile(op: &Attention, isa: Isa) -> AttentionKernel {
-        AttentionKernel { op: op.clone(), isa }
+    pub(super) fn compile(op: &Attention, isa: Isa, codegen: bool) -> AttentionKernel {
+        AttentionKernel {
+            op: op.clone(),
+            isa,
+            codegen,
+        }
     }
 
     /// Multiply-adds of a launch.
@@ -81,8 +86,8 @@ impl AttentionKernel {
         let blocks = (queries as usize).div_ceil(QUERIES);
         let stride = |arg: &Arg<'_>, axis: usize| arg.strides[axes + axis] as isize;
         let head = Head::<T> {
-            kernels: T::kernels(self.isa),
-            sums: <T::Acc as Uniform>::kernels(self.isa),
+            kernels: T::kernels_by(self.isa, self.codegen),
+            sums: <T::Acc as Uniform>::kernels_by(self.isa, self.codegen),
             weigh: weigh::weigh::<Weigh<T::Acc>>(self.isa),
             join: weigh::join::<Join<T::Acc>>(self.isa),
             few: (queries as usize <= FEW)

@@ -59,7 +59,8 @@ impl LibraryKernel {
         }
     }
 
-    /// Prepares `op` for an instruction set, which this machine must have. Epilogues become machine code where `codegen`.
+    /// Prepares `op` for an instruction set, which this machine must have. Products and epilogues run as machine code of our own where
+    /// `codegen`.
     pub fn compile(op: &LibraryOp, isa: Isa, codegen: bool) -> Result<LibraryKernel> {
         let conv = |conv, direction| {
             let kernel = ConvKernel::compile(op, conv, direction, (isa, codegen))?;
@@ -81,7 +82,10 @@ impl LibraryKernel {
                 Ok(LibraryKernel::Scan(Box::new(kernel)))
             }
             LibraryOp::Sort(sort) => Ok(LibraryKernel::Sort(SortKernel::compile(sort, isa))),
-            LibraryOp::Attention(op) => Ok(LibraryKernel::Attention(AttentionKernel::compile(op, isa))),
+            LibraryOp::Attention(op) => {
+                let kernel = AttentionKernel::compile(op, isa, codegen);
+                Ok(LibraryKernel::Attention(kernel))
+            }
         }
     }
 

@@ -80,28 +80,28 @@ pub type Epilogue<'a> = &'a (dyn Fn(usize, Range<usize>, Range<usize>) + Sync);
 
 /// Runs `$go` with `$t` as the element type and `$kernels` as its kernels: those of the product, and of the transposed one.
 macro_rules! by_kernels {
-    ($dtype:expr, $isa:expr, $t:ident, $kernels:ident => $go:expr) => {
-        by_kernels!(@ $dtype, $isa, $t, $kernels, $go,
+    ($dtype:expr, ($isa:expr, $codegen:expr), $t:ident, $kernels:ident => $go:expr) => {
+        by_kernels!(@ $dtype, $isa, $codegen, $t, $kernels, $go,
             F32 f32, F64 f64, F16 half::f16, Bf16 half::bf16, F16Wide gemm::Wide<half::f16>, Bf16Wide gemm::Wide<half::bf16>,
             F8E4M3 thalweg_hal::f8::F8E4M3, F8E5M2 thalweg_hal::f8::F8E5M2, I32 i32, U32 u32, I64 i64, U64 u64)
     };
-    (@ $dtype:expr, $isa:expr, $t:ident, $kernels:ident, $go:expr, $($variant:ident $type:ty),*) => {
+    (@ $dtype:expr, $isa:expr, $codegen:expr, $t:ident, $kernels:ident, $go:expr, $($variant:ident $type:ty),*) => {
         match $dtype {
             $($crate::library::matmul::MatDType::$variant => {
                 type $t = $type;
-                let $kernels = [<$t as gemm::Uniform>::products($isa); 2];
+                let $kernels = [<$t as gemm::Uniform>::products($isa, $codegen); 2];
                 $go
             })*
             $crate::library::matmul::MatDType::Bytes(signs) => {
                 type $t = gemm::Byte;
-                let $kernels = signs.kernels($isa);
+                let $kernels = signs.kernels($isa, $codegen);
                 $go
             }
         }
     };
 }
 
-/// C = A B for each matrix of the batch. With `k == 0` C becomes zero.
+/// C = A B for each matrix of the batch, by an instruction set, and by machine code of our own or not. With `k == 0` C becomes zero.
 ///
 /// # Safety
 /// The machine has the instruction set. A and B are readable and C writable at every index of the problem, in elements as `dtype` says; C overlaps neither A nor
@@ -111,7 +111,7 @@ macro_rules! by_kernels {
     reason = "the operands of a product, and how it is computed"
 )]
 pub unsafe fn matmul(
-    isa: Isa,
+    (isa, codegen): (Isa, bool),
     dtype: MatDType,
     p: &Problem,
     a: MatRef,
@@ -121,7 +121,9 @@ pub unsafe fn matmul(
     epilogue: Option<Epilogue<'_>>,
 ) {
     // SAFETY: same contract.
-    unsafe { by_kernels!(dtype, isa, T, kernels => typed::<T>(isa, kernels, p, a, b, c, parallel, epilogue)) }
+    unsafe {
+        by_kernels!(dtype, (isa, codegen), T, kernels => typed::<T>(isa, kernels, p, a, b, c, parallel, epilogue))
+    }
 }
 
 /// A raw pointer that closures of several threads share; each touches its own part of what it names.

@@ -4,6 +4,7 @@
 mod pack;
 mod sums;
 
+use super::code::{self, Sum};
 use super::element::{Element, Kernels, narrow};
 use super::lanes::lanes;
 use crate::isa::Isa;
@@ -41,19 +42,19 @@ pub struct Signs {
 
 impl Signs {
     /// The kernels, and those of the transposed product.
-    pub(crate) fn kernels(self, isa: Isa) -> [Kernels<Byte>; 2] {
-        self.kernels_by(isa, isa.sums_bytes())
+    pub(crate) fn kernels(self, isa: Isa, codegen: bool) -> [Kernels<Byte>; 2] {
+        self.kernels_by(isa, isa.sums_bytes(), codegen)
     }
 
     /// The same, with the instruction for bytes or without.
-    pub(crate) fn kernels_by(self, isa: Isa, sums_bytes: bool) -> [Kernels<Byte>; 2] {
+    pub(crate) fn kernels_by(self, isa: Isa, sums_bytes: bool, codegen: bool) -> [Kernels<Byte>; 2] {
         let transposed = Signs { a: self.b, b: self.a };
-        [self, transposed].map(|signs| signs.one(isa, sums_bytes))
+        [self, transposed].map(|signs| signs.one(isa, sums_bytes, codegen))
     }
 
     /// The kernels for an instruction set that this machine has; `sums_bytes` only where it has [`Isa::sums_bytes`]. The instruction multiplies unsigned by signed bytes. Two signed ones are made unequal by adding 128 to A, which sums
     /// begin without. Two unsigned ones would need the same of each row, and are summed by pairs instead.
-    fn one(self, isa: Isa, sums_bytes: bool) -> Kernels<Byte> {
+    fn one(self, isa: Isa, sums_bytes: bool, codegen: bool) -> Kernels<Byte> {
         let fours = match isa {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 if sums_bytes => Some((
@@ -70,8 +71,12 @@ impl Signs {
             _ => None,
         };
         if let (Some((unsigned, signed, excess)), true) = (fours, self.a || self.b) {
+            let (sum, tiles) = match self.a && !self.b {
+                true => (Sum::FoursSwapped, signed),
+                false => (Sum::Fours, unsigned),
+            };
             return Kernels {
-                tiles: if self.a && !self.b { signed } else { unsigned },
+                tiles: codegen.then(|| code::tiles(sum, isa)).flatten().unwrap_or(tiles),
                 pack: match self.a && self.b {
                     true => [lanes::<Byte, 0x80>(isa), lanes::<Byte, 0>(isa)],
                     false => [lanes::<Byte, 0>(isa); 2],
@@ -82,14 +87,18 @@ impl Signs {
                 narrow_row: narrow::<Byte>(isa),
             };
         }
+        let tiles = match isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => sums::PAIRS_AVX512,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => sums::PAIRS_AVX2,
+            _ => sums::PAIRS_PLAIN,
+        };
         Kernels {
-            tiles: match isa {
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => sums::PAIRS_AVX512,
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => sums::PAIRS_AVX2,
-                _ => sums::PAIRS_PLAIN,
-            },
+            tiles: codegen
+                .then(|| code::tiles(Sum::Pairs, isa))
+                .flatten()
+                .unwrap_or(tiles),
             pack: [self.a, self.b].map(|signed| pack::pairs(isa, signed)),
             a_words: 1,
             step: 2,

@@ -1,6 +1,7 @@
 //! What the matrix product must know of an element type: how it accumulates, and which kernels this processor runs.
 
 use super::bytes::ExcessFn;
+use super::code::{self, Sum};
 use super::halves;
 use super::pack::{PackFn, pack_plain};
 use super::tile::{self, TileSet};
@@ -81,18 +82,26 @@ pub(crate) trait Element: Copy + Send + Sync + 'static {
 
 /// An element whose kernels follow from its type, for both operands alike.
 pub(crate) trait Uniform: Element {
-    /// The kernels for an instruction set that this processor has, with each element widened while it is packed.
-    fn kernels(isa: Isa) -> Kernels<Self>;
+    /// The kernels for an instruction set that this processor has, with each element widened while it is packed: machine code of our own
+    /// where `codegen` and the system allow it.
+    fn kernels_by(isa: Isa, codegen: bool) -> Kernels<Self>;
+
+    /// The same, with machine code.
+    fn kernels(isa: Isa) -> Kernels<Self> {
+        Self::kernels_by(isa, true)
+    }
+
     /// Those of the op `matmul`, which may sum several products at once.
-    fn products(isa: Isa) -> Kernels<Self> {
-        Self::kernels(isa)
+    fn products(isa: Isa, codegen: bool) -> Kernels<Self> {
+        Self::kernels_by(isa, codegen)
     }
 }
 
-/// The choice by instruction set: AVX-512 tiles and packing, AVX2 tiles, tiles for any processor.
+/// The choice by instruction set: machine code of our own, or else what the compiler makes of AVX-512 tiles and packing, AVX2 tiles, tiles
+/// for any processor.
 macro_rules! kernels {
-    ($avx512:ident, $pack512:ident, $avx2:ident, $plain:ident) => {
-        fn kernels(isa: Isa) -> Kernels<Self> {
+    ($sum:ident, $avx512:ident, $pack512:ident, $avx2:ident, $plain:ident) => {
+        fn kernels_by(isa: Isa, codegen: bool) -> Kernels<Self> {
             let (tiles, pack): (_, PackFn<Self>) = match isa {
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx512 => (tile::$avx512, super::pack::$pack512::<Self>),
@@ -101,8 +110,14 @@ macro_rules! kernels {
                 _ => (tile::$plain, pack_plain::<Self>),
             };
             Kernels {
-                tiles,
-                pack: [pack; 2],
+                tiles: codegen
+                    .then(|| code::tiles(Sum::$sum, isa))
+                    .flatten()
+                    .unwrap_or(tiles),
+                pack: [codegen
+                    .then(|| code::packing(isa))
+                    .flatten()
+                    .unwrap_or(pack); 2],
                 a_words: 1,
                 step: 1,
                 excess: None,
@@ -113,7 +128,7 @@ macro_rules! kernels {
 }
 
 macro_rules! float {
-    ($t:ty, $avx512:ident, $avx2:ident, $plain:ident) => {
+    ($t:ty, $sum:ident, $avx512:ident, $avx2:ident, $plain:ident) => {
         impl Element for $t {
             type Acc = $t;
             type Out = $t;
@@ -134,12 +149,12 @@ macro_rules! float {
             }
         }
         impl Uniform for $t {
-            kernels!($avx512, pack_avx512, $avx2, $plain);
+            kernels!($sum, $avx512, pack_avx2, $avx2, $plain);
         }
     };
 }
-float!(f32, F32_AVX512, F32_AVX2, F32_PLAIN);
-float!(f64, F64_AVX512, F64_AVX2, F64_PLAIN);
+float!(f32, F32, F32_AVX512, F32_AVX2, F32_PLAIN);
+float!(f64, F64, F64_AVX512, F64_AVX2, F64_PLAIN);
 
 macro_rules! half_float {
     ($t:ty, $narrow_row:expr $(, $products:item)?) => {
@@ -167,7 +182,7 @@ macro_rules! half_float {
             }
         }
         impl Uniform for $t {
-            kernels!(F32_AVX512, pack_avx512, F32_AVX2, F32_PLAIN);
+            kernels!(F32, F32_AVX512, pack_avx512, F32_AVX2, F32_PLAIN);
             $($products)?
         }
     };
@@ -176,8 +191,8 @@ half_float!(f16, |dst: &mut [f16], src| dst.convert_from_f32_slice(src));
 half_float!(
     bf16,
     narrow_bf16,
-    fn products(isa: Isa) -> Kernels<Self> {
-        halves::kernels(isa, isa.sums_halves())
+    fn products(isa: Isa, codegen: bool) -> Kernels<Self> {
+        halves::kernels(isa, isa.sums_halves(), codegen)
     }
 );
 
@@ -224,7 +239,7 @@ macro_rules! summed_float {
             }
         }
         impl Uniform for $t {
-            kernels!(F32_AVX512, pack_avx512, F32_AVX2, F32_PLAIN);
+            kernels!(F32, F32_AVX512, pack_avx512, F32_AVX2, F32_PLAIN);
             $($products)?
         }
     )*};
@@ -233,11 +248,11 @@ summed_float! {
     F8E4M3, |x| x.to_f32();
     F8E5M2, |x| x.to_f32();
     Wide<f16>, |x| x.0.to_f32();
-    Wide<bf16>, |x| x.0.to_f32(), fn products(isa: Isa) -> Kernels<Self> { halves::kernels(isa, isa.sums_halves()) };
+    Wide<bf16>, |x| x.0.to_f32(), fn products(isa: Isa, codegen: bool) -> Kernels<Self> { halves::kernels(isa, isa.sums_halves(), codegen) };
 }
 
 macro_rules! integer {
-    ($acc:ty, $avx512:ident, $avx2:ident, $plain:ident, $($t:ty)*) => {$(
+    ($acc:ty, $sum:ident, $avx512:ident, $avx2:ident, $plain:ident, $($t:ty)*) => {$(
         impl Element for $t {
             type Acc = $acc;
             type Out = $t;
@@ -258,12 +273,12 @@ macro_rules! integer {
             }
         }
         impl Uniform for $t {
-            kernels!($avx512, pack_avx2, $avx2, $plain);
+            kernels!($sum, $avx512, pack_avx2, $avx2, $plain);
         }
     )*};
 }
-integer!(i32, I32_AVX512, I32_AVX2, I32_PLAIN, i32 u32);
-integer!(i64, I64_AVX512, I64_PLAIN, I64_PLAIN, i64 u64);
+integer!(i32, I32, I32_AVX512, I32_AVX2, I32_PLAIN, i32 u32);
+integer!(i64, I64, I64_AVX512, I64_PLAIN, I64_PLAIN, i64 u64);
 
 impl<T: Element> Kernels<T> {
     /// Columns of a tile of C.

@@ -5,16 +5,20 @@
 mod flushed;
 mod sums;
 
+use super::code::{self, Sum};
 use super::element::{Kernels, Uniform};
 use super::lanes::lanes;
 use super::pack::{PackFn, Panel};
 use crate::isa::Isa;
 
 /// The kernels for an instruction set that this processor has; `sums_halves` only where it has [`Isa::sums_halves`].
-pub(crate) fn kernels<T: Uniform<Acc = f32>>(isa: Isa, sums_halves: bool) -> Kernels<T> {
+pub(crate) fn kernels<T: Uniform<Acc = f32>>(isa: Isa, sums_halves: bool, codegen: bool) -> Kernels<T> {
     let (tiles, apart) = match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 if sums_halves => (sums::AVX512, false),
+        Isa::Avx512 if sums_halves => {
+            let code = codegen.then(|| code::tiles(Sum::Halves, isa)).flatten();
+            (code.unwrap_or(sums::AVX512), false)
+        }
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 => (flushed::AVX512, true),
         #[cfg(target_arch = "x86_64")]
@@ -34,7 +38,7 @@ pub(crate) fn kernels<T: Uniform<Acc = f32>>(isa: Isa, sums_halves: bool) -> Ker
         ],
         a_words: if apart { 2 } else { 1 },
         step: 2,
-        ..T::kernels(isa)
+        ..T::kernels_by(isa, codegen)
     }
 }
 

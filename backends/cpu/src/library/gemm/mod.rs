@@ -5,6 +5,7 @@
 
 mod buffer;
 mod bytes;
+mod code;
 mod element;
 mod halves;
 mod lanes;
@@ -71,11 +72,54 @@ pub(crate) fn piece(len: usize, pieces: usize, i: usize) -> Range<usize> {
     len * i / pieces..len * (i + 1) / pieces
 }
 
-/// Part `t` of `tiles` of a block of k, in whole groups of the 16 steps that packing transposes at once.
-fn slice(kc: usize, tiles: usize, t: usize) -> Range<usize> {
-    let groups = piece(kc.div_ceil(16), tiles, t);
-    groups.start * 16..kc.min(groups.end * 16)
+/// All that [`piece`] gives for one length, in turn and without a division for each.
+struct Pieces {
+    whole: usize,
+    /// What the whole parts leave, of `pieces`.
+    rest: usize,
+    pieces: usize,
+    end: usize,
+    carry: usize,
 }
+
+impl Pieces {
+    fn new(len: usize, pieces: usize) -> Self {
+        Self {
+            whole: len / pieces,
+            rest: len % pieces,
+            pieces,
+            end: 0,
+            carry: 0,
+        }
+    }
+
+    fn next(&mut self) -> Range<usize> {
+        let start = self.end;
+        self.end += self.whole;
+        self.carry += self.rest;
+        if self.carry >= self.pieces {
+            self.carry -= self.pieces;
+            self.end += 1;
+        }
+        start..self.end
+    }
+}
+
+/// How a panel of B comes near while the one before it is computed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ahead {
+    /// It is there, or is read where it lies.
+    Nothing,
+    /// It is packed, some steps of k after each tile.
+    Packs,
+    /// Its rows are asked for; its first tile copies them.
+    Copies,
+    /// Its packed form is asked for.
+    Whole,
+}
+
+/// Steps of k that packing transposes at once: slices of a panel are whole groups of them.
+const STEPS: usize = 16;
 
 /// All of B as [`pack_whole`] packs it.
 #[derive(Clone, Copy)]
@@ -289,34 +333,55 @@ pub(crate) unsafe fn block<T: Element>(
                     Some(_) if block_of_k == 0 => whole.start.wrapping_add(cols.start + col),
                     _ => std::ptr::null(),
                 };
+                let ahead = if packs(p + 1) {
+                    if copies(p + 1) {
+                        Ahead::Copies
+                    } else {
+                        Ahead::Packs
+                    }
+                } else if whole_b && (p + 1 < panels || ks.end < k) {
+                    Ahead::Whole
+                } else {
+                    Ahead::Nothing
+                };
+                let mut rows_of_tiles = Pieces::new(mc, tiles);
+                let mut slices = match ahead {
+                    Ahead::Nothing => Pieces::new(0, tiles),
+                    Ahead::Copies => Pieces::new(kc, tiles),
+                    Ahead::Packs | Ahead::Whole => Pieces::new(kc.div_ceil(STEPS), tiles),
+                };
+                let mut r = rows_of_tiles.next();
                 for t in 0..tiles {
-                    let r = piece(mc, tiles, t);
                     let mut next = [Lines::NONE; 2];
+                    let below = if t + 1 < tiles { rows_of_tiles.next() } else { 0..0 };
                     if pack_a && p == 0 {
                         (kernels.pack[0])(&a_tile(r.clone()));
                         if t + 1 < tiles {
-                            next[0] = a_tile(piece(mc, tiles, t + 1)).lines();
+                            next[0] = a_tile(below.clone()).lines();
                         }
                     }
                     // The next panel is packed a slice at a time, after a tile that has brought the slice near.
-                    let steps = if packs(p + 1) && !copies(p + 1) {
-                        slice(kc, tiles, t)
-                    } else {
-                        0..0
-                    };
-                    let next_slice = (!steps.is_empty()).then(|| b_panel(p + 1, steps));
-                    if let Some(panel) = &next_slice {
-                        next[1] = panel.lines();
-                    } else if copies(p + 1) {
-                        next[1] = b_panel(p + 1, piece(kc, tiles, t)).lines();
-                    } else if whole_b && (p + 1 < panels || ks.end < k) {
-                        let steps = slice(kc, tiles, t);
-                        next[1] = Lines {
-                            start: whole_panel(p + 1).wrapping_add(steps.start * nr).cast(),
-                            step: (nr * size_of::<T::Acc>()) as isize,
-                            runs: steps.len(),
-                            bytes: nr * size_of::<T::Acc>(),
-                        };
+                    let mut next_slice = None;
+                    let slice = slices.next();
+                    if !slice.is_empty() {
+                        let steps = slice.start * STEPS..kc.min(slice.end * STEPS);
+                        match ahead {
+                            Ahead::Nothing => {}
+                            Ahead::Copies => next[1] = b_panel(p + 1, slice).lines(),
+                            Ahead::Packs => {
+                                let panel = b_panel(p + 1, steps);
+                                next[1] = panel.lines();
+                                next_slice = Some(panel);
+                            }
+                            Ahead::Whole => {
+                                next[1] = Lines {
+                                    start: whole_panel(p + 1).wrapping_add(steps.start * nr).cast(),
+                                    step: (nr * size_of::<T::Acc>()) as isize,
+                                    runs: steps.len(),
+                                    bytes: nr * size_of::<T::Acc>(),
+                                };
+                            }
+                        }
                     }
                     let (set, a, a_row, a_k) = if pack_a {
                         (
@@ -349,7 +414,9 @@ pub(crate) unsafe fn block<T: Element>(
                     } else {
                         (near, set)
                     };
+                    let copying = t == 0 && copies(p);
                     set[r.len() - 1](&TileArgs {
+                        rows: r.len(),
                         kc,
                         a,
                         a_row,
@@ -360,7 +427,7 @@ pub(crate) unsafe fn block<T: Element>(
                         c_row,
                         start,
                         accumulate,
-                        copy: packed,
+                        copy: if copying { packed } else { std::ptr::null_mut() },
                         next,
                     });
                     if !direct_c {
@@ -375,6 +442,7 @@ pub(crate) unsafe fn block<T: Element>(
                     if let Some(panel) = &next_slice {
                         (kernels.pack[1])(panel);
                     }
+                    r = below;
                 }
             }
         }

@@ -4,6 +4,7 @@ use super::Element;
 use super::tile::Lines;
 
 /// A panel to be packed: `dst[l * pitch + w] = src[w * w_step + l * k_step]` for `w < width`, zeros up to `pitch`.
+#[repr(C)]
 pub(crate) struct Panel<T: Element> {
     /// Packed panel; the kernels may write up to 16 elements past `kc * pitch`.
     pub(crate) dst: *mut T::Acc,

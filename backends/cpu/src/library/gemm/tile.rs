@@ -4,6 +4,7 @@ use super::vector::{Lanes, Vector};
 
 /// Runs of memory to be prefetched, a few at a time between steps of k: in a burst they would stall the sums.
 #[derive(Clone, Copy)]
+#[repr(C)]
 pub(crate) struct Lines {
     /// First run; need not exist.
     pub(crate) start: *const u8,
@@ -26,7 +27,10 @@ impl Lines {
 }
 
 /// What one micro-kernel call computes: `c[i, j] (+)= sum_l a[i, l] * b[l, j]` over a full tile. Strides in elements.
+#[repr(C)]
 pub(crate) struct TileArgs<S> {
+    /// Rows of the tile; kernels of one height do not read it.
+    pub(crate) rows: usize,
     /// Steps of the sum.
     pub(crate) kc: usize,
     /// Element `[0, 0]` of A.
@@ -47,17 +51,14 @@ pub(crate) struct TileArgs<S> {
     pub(crate) start: *const S,
     /// Adds to C instead of overwriting it.
     pub(crate) accumulate: bool,
-    /// Where the copying kernels put the rows of B, packed; others do not read it.
+    /// Where the copying kernels put the rows of B, packed; null for the others.
     pub(crate) copy: *mut S,
     /// What to bring near meanwhile.
     pub(crate) next: [Lines; 2],
 }
 
-/// Rows of B that the copying kernels ask for ahead of time.
-const AHEAD: usize = 24;
-
 /// A micro-kernel for one tile height.
-pub(crate) type TileFn<S> = unsafe fn(&TileArgs<S>);
+pub(crate) type TileFn<S> = unsafe extern "C" fn(&TileArgs<S>);
 
 /// The micro-kernels of one accumulator type on one instruction set.
 #[derive(Clone, Copy)]
@@ -73,165 +74,108 @@ pub(crate) struct TileSet<S: 'static> {
     pub(crate) copying: &'static [TileFn<S>],
 }
 
-/// A block for every row of a tile. The compiler gives up unrolling a loop over the highest tiles, whose sums then lie in memory.
-macro_rules! rows {
-    ($row:ident in $mr:ident $body:block) => {
-        rows!(@ $row $mr $body 0 1 2 3 4 5 6 7 8 9 10 11 12 13);
-    };
-    (@ $row:ident $mr:ident $body:block $($at:literal)*) => {
-        const { assert!($mr <= [$($at),*].len()) };
-        $(if $at < $mr {
-            let $row: usize = $at;
-            $body
-        })*
-    };
+/// Rows that a kernel of the compiler sums at once.
+const GROUP: usize = 4;
+
+/// The micro-kernel of the compiler, of any height and form: where there is no machine code of our own.
+#[inline(always)]
+pub(super) unsafe fn tile<V: Vector, const NV: usize>(t: &TileArgs<V::Lane>) {
+    // SAFETY: the caller vouches for a full tile behind each pointer and for the instruction set.
+    unsafe {
+        let (mut b, mut b_k) = (t.b, t.b_k);
+        if !t.copy.is_null() {
+            for l in 0..t.kc {
+                for j in 0..NV {
+                    V::load(b.add(j * V::LANES)).store(t.copy.add((l * NV + j) * V::LANES));
+                }
+                b = b.wrapping_offset(t.b_k);
+            }
+            (b, b_k) = (t.copy, (NV * V::LANES) as isize);
+        }
+        let mut row = 0;
+        while row + GROUP <= t.rows {
+            rows::<V, GROUP, NV>(t, row, b, b_k);
+            row += GROUP;
+        }
+        while row < t.rows {
+            rows::<V, 1, NV>(t, row, b, b_k);
+            row += 1;
+        }
+    }
 }
 
 #[inline(always)]
-pub(super) unsafe fn tile<
-    V: Vector,
-    const MR: usize,
-    const NV: usize,
-    const PACKED: bool,
-    const COPY: bool,
->(
+unsafe fn rows<V: Vector, const MR: usize, const NV: usize>(
     t: &TileArgs<V::Lane>,
+    first: usize,
+    mut b: *const V::Lane,
+    b_k: isize,
 ) {
-    // SAFETY: the caller vouches for a full tile behind each pointer and for the instruction set.
+    // SAFETY: the caller's contract.
     unsafe {
         let mut acc = [[V::zero(); NV]; MR];
         if V::STARTS && !t.start.is_null() {
-            let mut start = [V::zero(); NV];
-            for (j, v) in start.iter_mut().enumerate() {
-                *v = V::load(t.start.add(j * V::LANES));
-            }
-            rows!(i in MR { acc[i] = start; });
-        }
-        let mut b = t.b;
-        let mut ahead = b.wrapping_offset(AHEAD as isize * t.b_k);
-        let mut copy = t.copy;
-        let mut a = t.a;
-        // Rows in groups of three share a base register: base, base + s, base + 2s.
-        let mut base = [t.a; 5];
-        for (g, p) in base.iter_mut().enumerate() {
-            *p = t.a.wrapping_offset(3 * g as isize * t.a_row);
-        }
-        let (mut c, mut next) = (t.c.cast_const(), t.next);
-        let at_once = next.map(|lines| lines.runs.div_ceil(MR));
-        for i in 0..MR {
-            let steps = if i + 1 < MR {
-                t.kc / MR
-            } else {
-                t.kc - (MR - 1) * (t.kc / MR)
-            };
-            for _ in 0..steps {
-                let mut bv = [V::zero(); NV];
-                for (j, v) in bv.iter_mut().enumerate() {
-                    *v = V::load(b.add(j * V::LANES));
-                    if COPY {
-                        v.store(copy.add(j * V::LANES));
-                        V::prefetch(ahead.wrapping_add(j * V::LANES).cast());
-                    }
-                }
-                rows!(i in MR {
-                    let av = V::splat(if PACKED {
-                        a.add(i)
-                    } else {
-                        base[i / 3].offset((i % 3) as isize * t.a_row)
-                    });
-                    for (x, &bj) in acc[i].iter_mut().zip(&bv) {
-                        *x = x.mul_add(av, bj);
-                    }
-                });
-                b = b.wrapping_offset(t.b_k);
-                if COPY {
-                    copy = copy.add(NV * V::LANES);
-                    ahead = ahead.wrapping_offset(t.b_k);
-                }
-                if PACKED {
-                    a = a.add(MR);
-                } else {
-                    for p in &mut base {
-                        *p = p.wrapping_offset(t.a_k);
-                    }
-                }
-            }
-            for j in 0..NV {
-                V::prefetch(c.wrapping_add(j * V::LANES).cast());
-            }
-            c = c.wrapping_offset(t.c_row);
-            for (lines, at_once) in next.iter_mut().zip(at_once) {
-                for _ in 0..at_once.min(lines.runs) {
-                    for byte in (0..lines.bytes).step_by(64) {
-                        V::prefetch(lines.start.wrapping_add(byte));
-                    }
-                    lines.start = lines.start.wrapping_offset(lines.step);
-                    lines.runs -= 1;
+            for sums in &mut acc {
+                for (j, x) in sums.iter_mut().enumerate() {
+                    *x = V::load(t.start.add(j * V::LANES));
                 }
             }
         }
-        rows!(i in MR {
-            let c = t.c.offset(i as isize * t.c_row);
-            for (j, &x) in acc[i].iter().enumerate() {
+        let mut a = t.a.offset(first as isize * t.a_row);
+        for _ in 0..t.kc {
+            let mut bv = [V::zero(); NV];
+            for (j, v) in bv.iter_mut().enumerate() {
+                *v = V::load(b.add(j * V::LANES));
+            }
+            for (i, sums) in acc.iter_mut().enumerate() {
+                let av = V::splat(a.offset(i as isize * t.a_row));
+                for (x, &bj) in sums.iter_mut().zip(&bv) {
+                    *x = x.mul_add(av, bj);
+                }
+            }
+            a = a.wrapping_offset(t.a_k);
+            b = b.wrapping_offset(b_k);
+        }
+        for (i, sums) in acc.iter().enumerate() {
+            let c = t.c.offset((first + i) as isize * t.c_row);
+            for (j, &x) in sums.iter().enumerate() {
                 let c = c.add(j * V::LANES);
                 let x = if t.accumulate { V::load(c).add(x) } else { x };
                 x.store(c);
             }
-        });
+        }
     }
 }
 
-/// Instantiates a `TileSet` constant from a vector type, the registers of a tile row and the heights.
+/// Instantiates a `TileSet` constant of the compiler's kernels from a vector type, the registers of a tile row and the heights.
 macro_rules! tile_set {
-    ($name:ident, $vector:ty, $nv:literal, $(#[$feature:meta],)? [$($mr:literal)*]) => {
-        pub(crate) const $name: TileSet<<$vector as Vector>::Lane> = {
+    ($name:ident, $vector:ty, $nv:literal, $(#[$feature:meta],)? $most:literal) => {
+        pub(in crate::library::gemm) const $name: TileSet<<$vector as Vector>::Lane> = {
             $(#[$feature])?
-            unsafe fn kernel<const MR: usize, const PACKED: bool, const COPY: bool>(
-                t: &TileArgs<<$vector as Vector>::Lane>,
-            ) {
+            unsafe extern "C" fn kernel(t: &TileArgs<<$vector as Vector>::Lane>) {
                 // SAFETY: same contract.
-                unsafe { tile::<$vector, MR, $nv, PACKED, COPY>(t) }
+                unsafe { tile::<$vector, $nv>(t) }
             }
+            const KERNELS: &[TileFn<<$vector as Vector>::Lane>] = &[kernel as TileFn<<$vector as Vector>::Lane>; $most];
             TileSet {
                 nr: <$vector as Vector>::LANES * $nv,
-                packed: &[$(kernel::<$mr, true, false>),*],
-                strided: &[$(kernel::<$mr, false, false>),*],
-                copying: &[$(kernel::<$mr, true, true>),*],
+                packed: KERNELS,
+                strided: KERNELS,
+                copying: KERNELS,
             }
         };
     };
 }
+pub(super) use tile_set;
 
-/// As [`tile_set`], of packed operands alone and two registers a row.
-macro_rules! packed_set {
-    ($name:ident, $vector:ty, $(#[$feature:meta],)? [$($mr:literal)*]) => {
-        pub(in crate::library::gemm) const $name: $crate::library::gemm::tile::TileSet<<$vector as Vector>::Lane> = {
-            use $crate::library::gemm::tile::{TileArgs, TileSet, tile};
-
-            $(#[$feature])?
-            unsafe fn kernel<const MR: usize>(t: &TileArgs<<$vector as Vector>::Lane>) {
-                // SAFETY: same contract.
-                unsafe { tile::<$vector, MR, 2, true, false>(t) }
-            }
-            TileSet {
-                nr: <$vector as Vector>::LANES * 2,
-                packed: &[$(kernel::<$mr>),*],
-                strided: &[],
-                copying: &[],
-            }
-        };
-    };
-}
-pub(super) use packed_set;
-
-tile_set!(F32_PLAIN, Lanes<f32, 4>, 2, [1 2 3 4 5 6]);
-tile_set!(F64_PLAIN, Lanes<f64, 2>, 2, [1 2 3 4 5 6]);
-tile_set!(I32_PLAIN, Lanes<i32, 4>, 2, [1 2 3 4]);
-tile_set!(I64_PLAIN, Lanes<i64, 2>, 2, [1 2 3 4]);
+tile_set!(F32_PLAIN, Lanes<f32, 4>, 2, 6);
+tile_set!(F64_PLAIN, Lanes<f64, 2>, 2, 6);
+tile_set!(I32_PLAIN, Lanes<i32, 4>, 2, 4);
+tile_set!(I64_PLAIN, Lanes<i64, 2>, 2, 4);
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{TileArgs, TileSet, Vector, tile};
+    use super::{TileArgs, TileFn, TileSet, Vector, tile};
     use std::arch::x86_64::*;
 
     macro_rules! x86_vector {
@@ -369,13 +313,13 @@ mod x86 {
         _mm256_add_epi32
     );
 
-    tile_set!(F32_AVX512, F32x16, 2, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")], [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
-    tile_set!(F64_AVX512, F64x8, 2, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")], [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
-    tile_set!(I32_AVX512, I32x16, 2, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")], [1 2 3 4 5 6 7 8]);
-    tile_set!(I64_AVX512, I64x8, 2, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")], [1 2 3 4 5 6 7 8]);
-    tile_set!(F32_AVX2, F32x8, 2, #[target_feature(enable = "avx2,fma")], [1 2 3 4 5 6]);
-    tile_set!(F64_AVX2, F64x4, 2, #[target_feature(enable = "avx2,fma")], [1 2 3 4 5 6]);
-    tile_set!(I32_AVX2, I32x8, 2, #[target_feature(enable = "avx2,fma")], [1 2 3 4]);
+    tile_set!(F32_AVX512, F32x16, 2, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")], 14);
+    tile_set!(F64_AVX512, F64x8, 2, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")], 14);
+    tile_set!(I32_AVX512, I32x16, 2, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")], 14);
+    tile_set!(I64_AVX512, I64x8, 2, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")], 14);
+    tile_set!(F32_AVX2, F32x8, 2, #[target_feature(enable = "avx2,fma")], 6);
+    tile_set!(F64_AVX2, F64x4, 2, #[target_feature(enable = "avx2,fma")], 6);
+    tile_set!(I32_AVX2, I32x8, 2, #[target_feature(enable = "avx2,fma")], 6);
 }
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::*;

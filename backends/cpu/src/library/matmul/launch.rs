@@ -13,6 +13,7 @@ use thalweg_hal::{DType, Error, Result};
 /// A compiled matrix product.
 pub struct MatmulKernel {
     pub(super) isa: Isa,
+    pub(super) codegen: bool,
     pub(super) batch: usize,
     pub(super) dtype: MatDType,
     pub(super) element: usize,
@@ -112,6 +113,7 @@ impl MatmulKernel {
         let epilogue = op.epilogue.as_ref();
         Ok(MatmulKernel {
             isa,
+            codegen,
             batch: op.batch as usize,
             dtype,
             element,
@@ -191,7 +193,14 @@ impl MatmulKernel {
             // SAFETY: the caller vouches for every operand.
             unsafe {
                 matmul(
-                    self.isa, self.dtype, &problem, lhs, rhs, target, parallel, epilogue,
+                    (self.isa, self.codegen),
+                    self.dtype,
+                    &problem,
+                    lhs,
+                    rhs,
+                    target,
+                    parallel,
+                    epilogue,
                 )
             };
             if !advance(&mut index[..first], walked) {

@@ -24,20 +24,20 @@ pub(in crate::library) use by_type;
 
 /// As [`by_type`], with the kernels, and with bytes and bf16, which lie packed as densely as in memory.
 macro_rules! by_size {
-    ($dtype:expr, $isa:expr, $t:ident, $kernels:ident => $body:expr, $other:expr) => {
+    ($dtype:expr, ($isa:expr, $codegen:expr), $t:ident, $kernels:ident => $body:expr, $other:expr) => {
         match $dtype {
             MatDType::Bf16 | MatDType::Bf16Wide => {
                 type $t = gemm::Wide<half::bf16>;
-                let $kernels = <$t as Uniform>::products($isa);
+                let $kernels = <$t as Uniform>::products($isa, $codegen);
                 $body
             }
             MatDType::Bytes(signs) => {
                 type $t = gemm::Byte;
-                let [$kernels, _] = signs.kernels($isa);
+                let [$kernels, _] = signs.kernels($isa, $codegen);
                 $body
             }
             dtype => by_type!(dtype, $t => {
-                let $kernels = <$t as Uniform>::kernels($isa);
+                let $kernels = <$t as Uniform>::kernels_by($isa, $codegen);
                 $body
             }, $other),
         }
@@ -115,7 +115,7 @@ impl MatmulKernel {
     /// B packed, where a launch would read it; addresses do not matter.
     pub(in crate::library) fn wanted(&self, args: &Args<'_>) -> Option<Wanted> {
         let (shared, problem, result) = self.shared(args)?;
-        let (bytes, columns) = by_size!(self.dtype, self.isa, T, kernels => shared.form::<T>(self.isa, &kernels, &problem, &result)?, return None);
+        let (bytes, columns) = by_size!(self.dtype, (self.isa, self.codegen), T, kernels => shared.form::<T>(self.isa, &kernels, &problem, &result)?, return None);
         // The same bytes are packed otherwise as signed and as unsigned ones.
         let form = match self.dtype {
             MatDType::Bytes(signs) => 1 + u64::from(signs.a) + 2 * u64::from(signs.b),
@@ -148,7 +148,7 @@ impl MatmulKernel {
         };
         by_size!(
             self.dtype,
-            self.isa,
+            (self.isa, self.codegen),
             T,
             kernels => {
                 let b = (b.ptr.cast_const().cast::<T>(), shared.row, shared.col);

@@ -1,6 +1,7 @@
 //! Against a triple loop in f64, or in wrapping i64, with the same bits on every instruction set of this machine.
 
 mod bytes;
+mod guards;
 mod halves;
 
 use super::*;
@@ -130,9 +131,15 @@ fn one_case<T: Case>(rng: &mut Rng, p: Problem) {
     let b: Vec<T> = (0..p.batch * lb.2).map(|_| T::random(rng)).collect();
     let filler = T::narrow(T::random(rng).widen());
     let mut results = Vec::new();
-    let ways = [(1, false), (2, false), (5, false), (1, true), (3, true)];
-    for (isa, (threads, packed)) in isas().flat_map(|isa| ways.map(|way| (isa, way))) {
-        let kernels = T::products(isa);
+    let ways = [
+        (1, false, true),
+        (2, false, true),
+        (5, false, false),
+        (1, true, false),
+        (3, true, true),
+    ];
+    for (isa, (threads, packed, codegen)) in isas().flat_map(|isa| ways.map(|way| (isa, way))) {
+        let kernels = T::products(isa, codegen);
         let mut whole = vec![T::ZERO; gemm::packed_len(&kernels, p.k, p.n)];
         // SAFETY: B reaches `k` rows of `n` columns, and `whole` has the length that it takes packed.
         unsafe { gemm::pack_whole(&kernels, (b.as_ptr(), lb.0, lb.1), p.k, p.n, whole.as_mut_ptr()) };
@@ -266,7 +273,7 @@ fn batch_size_does_not_change_the_bits() {
             // SAFETY: the vectors have the shapes' lengths, and the batch shares A and B.
             unsafe {
                 matmul(
-                    Isa::detect(),
+                    (Isa::detect(), true),
                     MatDType::F32,
                     &Problem { batch, m, n, k },
                     operand(&a, k),

@@ -1,6 +1,6 @@
 //! Registers whose lanes hold several elements along k.
 
-use super::super::tile::packed_set;
+use super::super::tile::{TileArgs, TileFn, TileSet, tile, tile_set};
 use super::super::vector::{Lanes, Vector};
 
 /// Lanes of two numbers of 16 bits, for any processor.
@@ -51,7 +51,7 @@ impl<const N: usize> Vector for Pairs<N> {
 /// Writes what the sums of a panel of B begin with where 128 was added to A: -128 times its column sums, of `lanes` lanes.
 pub(crate) type ExcessFn = unsafe fn(b: *const i32, lanes: usize, start: *mut i32);
 
-/// Registers of a row of a tile, as [`packed_set`] has them.
+/// Registers of a row of a tile, as the sets have them.
 const NV: usize = 2;
 
 #[inline(always)]
@@ -75,7 +75,7 @@ unsafe fn excess<V: Vector<Lane = i32>>(b: *const i32, lanes: usize, start: *mut
     }
 }
 
-packed_set!(PAIRS_PLAIN, Pairs<4>, [1 2 3 4]);
+tile_set!(PAIRS_PLAIN, Pairs<4>, 2, 4);
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
@@ -159,12 +159,12 @@ mod x86 {
         _mm256_add_epi32
     );
 
-    packed_set!(PAIRS_AVX512, Pairs512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")], [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
-    packed_set!(PAIRS_AVX2, Pairs256, #[target_feature(enable = "avx2,fma")], [1 2 3 4 5 6]);
-    packed_set!(UNSIGNED_AVX512, Unsigned512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")], [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
-    packed_set!(SIGNED_AVX512, Signed512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")], [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
-    packed_set!(UNSIGNED_AVX2, Unsigned256, #[target_feature(enable = "avx2,fma,avxvnni")], [1 2 3 4 5 6]);
-    packed_set!(SIGNED_AVX2, Signed256, #[target_feature(enable = "avx2,fma,avxvnni")], [1 2 3 4 5 6]);
+    tile_set!(PAIRS_AVX512, Pairs512, 2, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")], 14);
+    tile_set!(PAIRS_AVX2, Pairs256, 2, #[target_feature(enable = "avx2,fma")], 6);
+    tile_set!(UNSIGNED_AVX512, Unsigned512, 2, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")], 14);
+    tile_set!(SIGNED_AVX512, Signed512, 2, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")], 14);
+    tile_set!(UNSIGNED_AVX2, Unsigned256, 2, #[target_feature(enable = "avx2,fma,avxvnni")], 6);
+    tile_set!(SIGNED_AVX2, Signed256, 2, #[target_feature(enable = "avx2,fma,avxvnni")], 6);
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
     pub(in crate::library::gemm) unsafe fn excess_avx512(b: *const i32, lanes: usize, start: *mut i32) {

@@ -90,7 +90,7 @@ macro_rules! flushed_set {
     ($name:ident, $sums:ident, $feature:literal, $width:literal, $most:literal, [$($mr:literal)*]) => {
         pub(super) const $name: TileSet<f32> = {
             #[target_feature(enable = $feature)]
-            unsafe fn kernel<const MR: usize>(t: &TileArgs<f32>) {
+            unsafe extern "C" fn kernel<const MR: usize>(t: &TileArgs<f32>) {
                 let mut sums = [[0.0_f32; $width]; $most];
                 // SAFETY: the caller's tile; what is read behind rows of A is room that packing has.
                 unsafe { $sums(t, &mut sums) };

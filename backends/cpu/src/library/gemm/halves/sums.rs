@@ -1,6 +1,6 @@
 //! Registers whose lanes hold two numbers of bf16.
 
-use super::super::tile::packed_set;
+use super::super::tile::{TileArgs, TileFn, TileSet, tile, tile_set};
 use super::super::vector::{Lanes, Vector, sum_to_odd};
 
 /// Lanes of two numbers of bf16, for any processor.
@@ -66,7 +66,7 @@ impl<const N: usize> Vector for Pairs<N> {
     unsafe fn prefetch(_: *const u8) {}
 }
 
-packed_set!(PLAIN, Pairs<4>, [1 2 3 4 5 6]);
+tile_set!(PLAIN, Pairs<4>, 2, 6);
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
@@ -92,7 +92,7 @@ mod x86 {
         _mm512_add_ps
     );
 
-    packed_set!(AVX512, Pairs512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")], [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
+    tile_set!(AVX512, Pairs512, 2, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")], 14);
 }
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86::*;

@@ -42,9 +42,12 @@ fn one_case(rng: &mut Rng, p: Problem) {
                 }
             }
         }
-        let forms = isas().flat_map(|isa| [false, true].map(|sums_bytes| (isa, sums_bytes)));
-        for (isa, sums_bytes) in forms.filter(|&(isa, sums_bytes)| !sums_bytes || isa.sums_bytes()) {
-            let both = signs.kernels_by(isa, sums_bytes);
+        let forms = isas().flat_map(|isa| {
+            [(false, false), (false, true), (true, false), (true, true)]
+                .map(|(bytes, code)| (isa, bytes, code))
+        });
+        for (isa, sums_bytes, codegen) in forms.filter(|&(isa, bytes, _)| !bytes || isa.sums_bytes()) {
+            let both = signs.kernels_by(isa, sums_bytes, codegen);
             let mut whole = vec![0; gemm::packed_len(&both[0], p.k, p.n)];
             // SAFETY: B reaches `k` rows of `n` columns, and `whole` has the length that it takes packed.
             unsafe { gemm::pack_whole(&both[0], (b.as_ptr(), lb.0, lb.1), p.k, p.n, whole.as_mut_ptr()) };

@@ -73,9 +73,10 @@ fn one_case(rng: &mut Rng, p: Problem, kind: usize) {
         };
         (0..p.k).map(element).collect()
     };
-    let forms = isas().flat_map(|isa| [false, true].map(|sums| (isa, sums)));
-    for (isa, sums_halves) in forms.filter(|&(isa, sums)| !sums || isa.sums_halves()) {
-        let kernels = gemm::halves_kernels::<T>(isa, sums_halves);
+    let forms = isas()
+        .flat_map(|isa| [(false, true), (true, true), (true, false)].map(|(sums, code)| (isa, sums, code)));
+    for (isa, sums_halves, codegen) in forms.filter(|&(isa, sums, _)| !sums || isa.sums_halves()) {
+        let kernels = gemm::halves_kernels::<T>(isa, sums_halves, codegen);
         let mut whole = vec![0.0; gemm::packed_len(&kernels, p.k, p.n)];
         // SAFETY: B reaches `k` rows of `n` columns, and `whole` has the length that it takes packed.
         unsafe { gemm::pack_whole(&kernels, (b.as_ptr(), lb.0, lb.1), p.k, p.n, whole.as_mut_ptr()) };
@@ -137,7 +138,7 @@ fn sums_are_rounded_to_the_nearest_bf16() {
     for isa in isas() {
         let mut rounded = vec![bf16::ZERO; sums.len()];
         // SAFETY: the machine has the instruction set.
-        unsafe { (<bf16 as gemm::Uniform>::products(isa).narrow_row)(&mut rounded, &sums) };
+        unsafe { (<bf16 as gemm::Uniform>::products(isa, true).narrow_row)(&mut rounded, &sums) };
         for (sum, rounded) in sums.iter().zip(rounded) {
             assert_eq!(rounded.to_bits(), bf16::from_f32(*sum).to_bits(), "{sum:e}");
         }

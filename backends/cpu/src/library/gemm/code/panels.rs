@@ -1,0 +1,483 @@
+//! Packing as machine code: rows are copied, columns become rows by squares of as many rows as a vector has lanes.
+//!
+//! Vectors of a row are written from right to left. A vector that runs over the end of a row writes what a later one overwrites: the
+//! start of the next row, which is in a vector further left.
+
+use super::super::pack::Panel;
+use crate::codegen::assembler::{
+    AT_LEAST, AT_MOST, Assembler, Code, EQUAL, Extra, LESS, Label, Map, Prefix, RAX, RBP, RBX, RCX, RDI, RDX,
+    RSI, Rm, UNEQUAL,
+};
+use std::mem::offset_of;
+
+/// Registers: what a panel is, in bytes but for the counts.
+const DST: u8 = 8;
+const PITCH: u8 = 9;
+const SRC: u8 = RSI;
+const WIDTH: u8 = RDX;
+const W_STEP: u8 = 10;
+const K_STEP: u8 = 11;
+const KC: u8 = RCX;
+/// The bytes of a row that lie left of a vector.
+const COLUMN: u8 = RBX;
+const TO: u8 = RBP;
+const FROM: u8 = 12;
+const COUNT: u8 = 13;
+const ROWS: u8 = 14;
+const STEPS: u8 = 15;
+const SAVED: [u8; 6] = [RBX, RBP, 12, 13, 14, 15];
+
+/// Vectors of a row that are asked for ahead of time: the rows are more than the hardware follows.
+const AHEAD: i32 = 6;
+
+const LOAD: Code = Code(Map::M0F, Prefix::None, 0x10);
+const STORE: Code = Code(Map::M0F, Prefix::None, 0x11);
+const MASKED_LOAD: Code = Code(Map::M0F38, Prefix::P66, 0x2c);
+const UNPACK: [Code; 2] = [
+    Code(Map::M0F, Prefix::None, 0x14),
+    Code(Map::M0F, Prefix::None, 0x15),
+];
+const UNPACK_LONG: [Code; 2] = [
+    Code(Map::M0F, Prefix::P66, 0x14),
+    Code(Map::M0F, Prefix::P66, 0x15),
+];
+const QUARTERS: Code = Code(Map::M0F3A, Prefix::P66, 0x23);
+const HALVES: Code = Code(Map::M0F3A, Prefix::P66, 0x06);
+
+/// The mask of the lanes that exist: a mask register, or a vector.
+const MASK: u8 = 1;
+const MASK_VECTOR: u8 = 15;
+
+fn at(base: u8) -> Rm {
+    Rm::Base { base, offset: 0 }
+}
+
+fn sum(base: u8, index: u8) -> Rm {
+    Rm::Index {
+        base,
+        index,
+        shift: 0,
+        offset: 0,
+    }
+}
+
+/// Writes one packing function for elements of `1 << shift` bytes.
+pub(super) struct Panels<'a> {
+    pub(super) asm: &'a mut Assembler,
+    pub(super) shift: u8,
+    /// Where the code has eight lanes of ones and then eight of zeros.
+    pub(super) masks: usize,
+}
+
+impl Panels<'_> {
+    fn width(&self) -> i32 {
+        if self.asm.wide { 64 } else { 32 }
+    }
+
+    fn lanes(&self) -> i32 {
+        self.width() >> self.shift
+    }
+
+    fn vector(&mut self, code: Code, to: u8, v: u8, rm: Rm) {
+        let extra = Extra {
+            unit: self.width(),
+            ..Extra::default()
+        };
+        self.asm.vector(code, to, v, rm, extra);
+    }
+
+    /// Loads the lanes of the mask, zeros elsewhere.
+    fn load_masked(&mut self, to: u8, from: Rm) {
+        if self.asm.wide {
+            let extra = Extra {
+                mask: MASK,
+                zero: true,
+                unit: self.width(),
+                ..Extra::default()
+            };
+            self.asm.vector(LOAD, to, 0, from, extra);
+        } else {
+            self.vector(MASKED_LOAD, to, MASK_VECTOR, from);
+        }
+    }
+
+    /// Makes the mask of as many bytes, at most a vector; `bytes` and `RAX` are lost.
+    fn mask(&mut self, bytes: u8) {
+        if self.asm.wide {
+            self.asm.shift(bytes, false, 2);
+            self.asm.plain(0xc7, 0, Rm::Reg(RAX));
+            self.asm.code.extend_from_slice(&(-1_i32).to_le_bytes());
+            let bzhi = Code(Map::M0F38, Prefix::None, 0xf5);
+            self.asm.vex(bzhi, RAX, bytes, Rm::Reg(RAX), None, false, true);
+            let to_mask = Code(Map::M0F, Prefix::None, 0x92);
+            self.asm.vex(to_mask, MASK, 0, Rm::Reg(RAX), None, false, false);
+        } else {
+            let at = Rm::Pool {
+                at: self.masks + 32,
+                each: false,
+            };
+            self.asm.address_of(RAX, at);
+            self.asm.plain(0x2b, RAX, Rm::Reg(bytes));
+            self.vector(LOAD, MASK_VECTOR, 0, Rm::Base { base: RAX, offset: 0 });
+        }
+    }
+
+    /// `to = min(to, value)`.
+    fn at_most(&mut self, to: u8, value: i32) {
+        let mut less = Label::default();
+        self.asm.small(7, Rm::Reg(to), value as i8);
+        self.asm.jump_if(AT_MOST, &mut less);
+        self.asm.plain(0xc7, 0, Rm::Reg(to));
+        self.asm.code.extend_from_slice(&value.to_le_bytes());
+        self.asm.place(&mut less);
+    }
+
+    /// Appends the function; the position of its first instruction.
+    pub(super) fn function(mut self) -> usize {
+        self.asm.align(64);
+        let entry = self.asm.code.len();
+        SAVED.iter().for_each(|&r| self.asm.push(r));
+        macro_rules! load {
+            ($to:ident, $field:ident, $bytes:literal) => {
+                let offset = offset_of!(Panel<f32>, $field) as i32;
+                self.asm.load($to, RDI, offset);
+                if $bytes {
+                    self.asm.shift($to, true, self.shift);
+                }
+            };
+        }
+        load!(DST, dst, false);
+        load!(PITCH, pitch, true);
+        load!(SRC, src, false);
+        load!(WIDTH, width, false);
+        load!(W_STEP, w_step, true);
+        load!(K_STEP, k_step, true);
+        load!(KC, kc, false);
+        let (mut rows, mut squares, mut end) = <(Label, Label, Label)>::default();
+        self.asm.plain(0x85, KC, Rm::Reg(KC));
+        self.asm.jump_if(EQUAL, &mut end);
+        let lane = 1_i8 << self.shift;
+        self.asm.small(7, Rm::Reg(W_STEP), lane);
+        self.asm.jump_if(EQUAL, &mut rows);
+        self.asm.small(7, Rm::Reg(K_STEP), lane);
+        self.asm.jump_if(EQUAL, &mut squares);
+        self.elements();
+        self.asm.jump(&mut end);
+        self.asm.place(&mut rows);
+        self.rows(&mut end);
+        self.asm.jump(&mut end);
+        self.asm.place(&mut squares);
+        self.squares();
+        self.asm.place(&mut end);
+        self.asm.vzeroupper();
+        SAVED.iter().rev().for_each(|&r| self.asm.pop(r));
+        self.asm.ret();
+        entry
+    }
+
+    /// Elements that are apart in both directions, one by one.
+    fn elements(&mut self) {
+        let (mut step, mut one, mut zeros, mut zero, mut next) =
+            <(Label, Label, Label, Label, Label)>::default();
+        // Moves of 32 or 64 bits.
+        let long = self.shift == 3;
+        let scalar = |asm: &mut Assembler, opcode: u8, rm: Rm| {
+            if long {
+                asm.plain(opcode, RAX, rm);
+            } else {
+                asm.plain32(opcode, RAX, rm);
+            }
+        };
+        self.asm.place(&mut step);
+        self.asm.copy(FROM, SRC);
+        self.asm.copy(TO, DST);
+        self.asm.copy(COUNT, WIDTH);
+        self.asm.address_of(ROWS, sum(DST, PITCH));
+        self.asm.plain(0x85, COUNT, Rm::Reg(COUNT));
+        self.asm.jump_if(EQUAL, &mut zeros);
+        self.asm.place(&mut one);
+        scalar(self.asm, 0x8b, at(FROM));
+        scalar(self.asm, 0x89, at(TO));
+        self.asm.plain(0x03, FROM, Rm::Reg(W_STEP));
+        self.asm.small(0, Rm::Reg(TO), 1 << self.shift);
+        self.asm.small(5, Rm::Reg(COUNT), 1);
+        self.asm.jump_if(UNEQUAL, &mut one);
+        self.asm.place(&mut zeros);
+        self.asm.plain(0x33, RAX, Rm::Reg(RAX));
+        self.asm.place(&mut zero);
+        self.asm.compare(TO, ROWS);
+        self.asm.jump_if(EQUAL, &mut next);
+        scalar(self.asm, 0x89, at(TO));
+        self.asm.small(0, Rm::Reg(TO), 1 << self.shift);
+        self.asm.jump(&mut zero);
+        self.asm.place(&mut next);
+        self.asm.copy(DST, ROWS);
+        self.asm.plain(0x03, SRC, Rm::Reg(K_STEP));
+        self.asm.small(5, Rm::Reg(KC), 1);
+        self.asm.jump_if(UNEQUAL, &mut step);
+    }
+
+    /// Rows that lie side by side.
+    fn rows(&mut self, end: &mut Label) {
+        let width = self.width();
+        self.asm.shift(WIDTH, true, self.shift);
+        // Two whole vectors, as panels of B are.
+        let (mut other, mut pair) = <(Label, Label)>::default();
+        self.asm.plain(0xc7, 0, Rm::Reg(RAX));
+        self.asm.code.extend_from_slice(&(2 * width).to_le_bytes());
+        for of in [WIDTH, PITCH] {
+            self.asm.compare(of, RAX);
+            self.asm.jump_if(UNEQUAL, &mut other);
+        }
+        self.asm.place(&mut pair);
+        for offset in [0, width] {
+            self.vector(LOAD, (offset / width) as u8, 0, Rm::Base { base: SRC, offset });
+        }
+        for offset in [0, width] {
+            self.vector(STORE, (offset / width) as u8, 0, Rm::Base { base: DST, offset });
+        }
+        self.asm.plain(0x03, SRC, Rm::Reg(K_STEP));
+        self.asm.plain(0x03, DST, Rm::Reg(PITCH));
+        self.asm.small(5, Rm::Reg(KC), 1);
+        self.asm.jump_if(UNEQUAL, &mut pair);
+        self.asm.jump(end);
+        self.asm.place(&mut other);
+
+        let (mut column, mut row, mut some) = <(Label, Label, Label)>::default();
+        self.last_column();
+        self.asm.place(&mut column);
+        self.asm.copy(COUNT, WIDTH);
+        self.asm.plain(0x2b, COUNT, Rm::Reg(COLUMN));
+        self.asm.jump_if(AT_LEAST, &mut some);
+        self.asm.plain(0x33, COUNT, Rm::Reg(COUNT));
+        self.asm.place(&mut some);
+        self.at_most(COUNT, width);
+        self.mask(COUNT);
+        self.asm.address_of(FROM, sum(SRC, COLUMN));
+        self.asm.address_of(TO, sum(DST, COLUMN));
+        self.asm.copy(COUNT, KC);
+        self.asm.place(&mut row);
+        self.load_masked(0, at(FROM));
+        self.vector(STORE, 0, 0, at(TO));
+        self.asm.plain(0x03, FROM, Rm::Reg(K_STEP));
+        self.asm.plain(0x03, TO, Rm::Reg(PITCH));
+        self.asm.small(5, Rm::Reg(COUNT), 1);
+        self.asm.jump_if(UNEQUAL, &mut row);
+        self.asm.small(5, Rm::Reg(COLUMN), width as i8);
+        self.asm.jump_if(AT_LEAST, &mut column);
+    }
+
+    /// The last vector of a row.
+    fn last_column(&mut self) {
+        self.asm.address_of(
+            COLUMN,
+            Rm::Base {
+                base: PITCH,
+                offset: -1,
+            },
+        );
+        self.asm.small(4, Rm::Reg(COLUMN), -(self.width() as i8));
+    }
+
+    /// Columns that lie side by side.
+    fn squares(&mut self) {
+        let (lanes, shift) = (self.lanes(), self.shift);
+        let (mut column, mut square, mut part, mut next, mut some) =
+            <(Label, Label, Label, Label, Label)>::default();
+        self.last_column();
+        self.asm.place(&mut column);
+        // Rows of the source that there are, and the first of them.
+        self.asm.copy(RAX, COLUMN);
+        self.asm.shift(RAX, false, shift);
+        self.asm.copy(ROWS, WIDTH);
+        self.asm.plain(0x2b, ROWS, Rm::Reg(RAX));
+        self.asm.jump_if(AT_LEAST, &mut some);
+        self.asm.plain(0x33, ROWS, Rm::Reg(ROWS));
+        self.asm.place(&mut some);
+        self.at_most(ROWS, lanes);
+        self.asm.multiply_by(RAX, W_STEP);
+        self.asm.plain(0x03, RAX, Rm::Reg(SRC));
+        // RDI is not read any more.
+        self.asm.copy(RDI, RAX);
+        self.asm.address_of(TO, sum(DST, COLUMN));
+        self.asm.copy(COUNT, KC);
+        self.asm.place(&mut square);
+        self.asm.copy(FROM, RDI);
+        self.asm.small(7, Rm::Reg(COUNT), lanes as i8);
+        self.asm.jump_if(LESS, &mut part);
+        self.square(true);
+        self.asm.small(0, Rm::Reg(RDI), self.width() as i8);
+        self.asm.small(5, Rm::Reg(COUNT), lanes as i8);
+        self.asm.jump_if(UNEQUAL, &mut square);
+        self.asm.jump(&mut next);
+        self.asm.place(&mut part);
+        self.asm.copy(STEPS, COUNT);
+        self.asm.shift(COUNT, true, shift);
+        self.mask(COUNT);
+        self.square(false);
+        self.asm.place(&mut next);
+        self.asm.small(5, Rm::Reg(COLUMN), self.width() as i8);
+        self.asm.jump_if(AT_LEAST, &mut column);
+    }
+
+    /// One square from `FROM` to `TO`; all of its steps of k, or the `STEPS` of the mask.
+    fn square(&mut self, all: bool) {
+        let (lanes, width) = (self.lanes() as u8, self.width());
+        let mut loaded = Label::default();
+        for register in 0..lanes {
+            // The mask has a register of vectors, so the square's own are those below.
+            let xor = Code(Map::M0F, Prefix::None, 0x57);
+            self.asm
+                .vex(xor, register, register, Rm::Reg(register), None, true, false);
+        }
+        for register in 0..lanes {
+            self.asm.small(7, Rm::Reg(ROWS), register as i8);
+            self.asm.jump_if(AT_MOST, &mut loaded);
+            self.asm.prefetch(Rm::Base {
+                base: FROM,
+                offset: AHEAD * width,
+            });
+            if all {
+                self.vector(LOAD, register, 0, at(FROM));
+            } else {
+                self.load_masked(register, at(FROM));
+            }
+            self.asm.plain(0x03, FROM, Rm::Reg(W_STEP));
+        }
+        self.asm.place(&mut loaded);
+        let rows = match (self.asm.wide, self.shift) {
+            (true, 2) => self.transpose_16(),
+            (true, _) => self.transpose_8_long(),
+            (false, 2) => self.transpose_8(),
+            (false, _) => self.transpose_4_long(),
+        };
+        let mut stored = Label::default();
+        for (step, register) in rows.into_iter().enumerate() {
+            if !all {
+                self.asm.small(7, Rm::Reg(STEPS), step as i8);
+                self.asm.jump_if(AT_MOST, &mut stored);
+            }
+            self.vector(STORE, register, 0, at(TO));
+            self.asm.plain(0x03, TO, Rm::Reg(PITCH));
+        }
+        self.asm.place(&mut stored);
+    }
+
+    fn unpack(&mut self, long: bool, high: usize, to: u8, a: u8, b: u8) {
+        let code = if long { UNPACK_LONG[high] } else { UNPACK[high] };
+        let extra = Extra {
+            // The prefix of AVX2 ignores it.
+            long: long && self.asm.wide,
+            ..Extra::default()
+        };
+        self.asm.vector(code, to, a, Rm::Reg(b), extra);
+    }
+
+    fn quarters(&mut self, long: bool, imm: u8, to: u8, a: u8, b: u8) {
+        let extra = Extra {
+            imm: Some(imm),
+            long,
+            ..Extra::default()
+        };
+        self.asm.vector(QUARTERS, to, a, Rm::Reg(b), extra);
+    }
+
+    fn halves(&mut self, imm: u8, to: u8, a: u8, b: u8) {
+        let extra = Extra {
+            imm: Some(imm),
+            ..Extra::default()
+        };
+        self.asm.vector(HALVES, to, a, Rm::Reg(b), extra);
+    }
+
+    /// Sixteen rows of 16 lanes in the registers 0 to 15; those that have the columns.
+    fn transpose_16(&mut self) -> Vec<u8> {
+        let (r, t) = (|i: u8| i, |i: u8| 16 + i);
+        for i in 0..8 {
+            for high in 0..2 {
+                self.unpack(false, high, t(2 * i + high as u8), r(2 * i), r(2 * i + 1));
+            }
+        }
+        // Register 4 i + j: column 4 lane + j of rows 4 i .. 4 i + 4.
+        for i in 0..4 {
+            for h in 0..2 {
+                for high in 0..2 {
+                    let to = r(4 * i + 2 * h + high as u8);
+                    self.unpack(true, high, to, t(4 * i + h), t(4 * i + 2 + h));
+                }
+            }
+        }
+        for j in 0..4 {
+            let (low, high, low2, high2) = (t(j), t(4 + j), t(8 + j), t(12 + j));
+            self.quarters(false, 0x44, low, r(j), r(4 + j));
+            self.quarters(false, 0xee, high, r(j), r(4 + j));
+            self.quarters(false, 0x44, low2, r(8 + j), r(12 + j));
+            self.quarters(false, 0xee, high2, r(8 + j), r(12 + j));
+            self.quarters(false, 0x88, r(j), low, low2);
+            self.quarters(false, 0xdd, r(4 + j), low, low2);
+            self.quarters(false, 0x88, r(8 + j), high, high2);
+            self.quarters(false, 0xdd, r(12 + j), high, high2);
+        }
+        (0..16).collect()
+    }
+
+    /// Eight rows of 8 lanes of 64 bits.
+    fn transpose_8_long(&mut self) -> Vec<u8> {
+        let (r, t) = (|i: u8| i, |i: u8| 16 + i);
+        for i in 0..4 {
+            for high in 0..2 {
+                self.unpack(true, high, t(2 * i + high as u8), r(2 * i), r(2 * i + 1));
+            }
+        }
+        for j in 0..2 {
+            let (low, high, low2, high2) = (8 + 4 * j, 9 + 4 * j, 10 + 4 * j, 11 + 4 * j);
+            self.quarters(true, 0x44, low, t(j), t(2 + j));
+            self.quarters(true, 0xee, high, t(j), t(2 + j));
+            self.quarters(true, 0x44, low2, t(4 + j), t(6 + j));
+            self.quarters(true, 0xee, high2, t(4 + j), t(6 + j));
+            self.quarters(true, 0x88, r(j), low, low2);
+            self.quarters(true, 0xdd, r(2 + j), low, low2);
+            self.quarters(true, 0x88, r(4 + j), high, high2);
+            self.quarters(true, 0xdd, r(6 + j), high, high2);
+        }
+        (0..8).collect()
+    }
+
+    /// Eight rows of 8 lanes. The mask's register is taken last.
+    fn transpose_8(&mut self) -> Vec<u8> {
+        let (r, t) = (|i: u8| i, |i: u8| 8 + i);
+        for i in 0..4 {
+            for high in 0..2 {
+                self.unpack(false, high, t(2 * i + high as u8), r(2 * i), r(2 * i + 1));
+            }
+        }
+        // Register 4 i + j: columns j and 4 + j of rows 4 i .. 4 i + 4.
+        for i in 0..2 {
+            for h in 0..2 {
+                for high in 0..2 {
+                    let to = r(4 * i + 2 * h + high as u8);
+                    self.unpack(true, high, to, t(4 * i + h), t(4 * i + 2 + h));
+                }
+            }
+        }
+        for j in 0..4 {
+            self.halves(0x20, t(j), r(j), r(4 + j));
+            self.halves(0x31, t(4 + j), r(j), r(4 + j));
+        }
+        (8..16).collect()
+    }
+
+    /// Four rows of 4 lanes of 64 bits.
+    fn transpose_4_long(&mut self) -> Vec<u8> {
+        for i in 0..2 {
+            for high in 0..2 {
+                self.unpack(true, high, 4 + 2 * i + high as u8, 2 * i, 2 * i + 1);
+            }
+        }
+        for j in 0..2 {
+            self.halves(0x20, j, 4 + j, 6 + j);
+            self.halves(0x31, 2 + j, 4 + j, 6 + j);
+        }
+        (0..4).collect()
+    }
+}
