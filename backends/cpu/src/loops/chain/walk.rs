@@ -2,12 +2,13 @@
 
 use super::avx2::Avx2;
 use super::avx512::Avx512;
+use super::gathered::{Gathered, SIDES};
 use super::vector::Vector;
 use super::{Chain, Code, Fetch};
 use crate::isa::Isa;
 use crate::loops::LANES;
 use crate::loops::num::Num;
-use crate::loops::reduce::{Best, CHUNK};
+use crate::loops::reduce::CHUNK;
 use crate::math::EXP32;
 use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
 
@@ -21,21 +22,6 @@ const HEAVY_NARROW_GROUP: usize = 2;
 const FEW: usize = 2;
 /// Elements of a vector.
 const WIDTH: usize = 16;
-/// The key of NaN, which is above everything.
-const NAN: i32 = i32::MAX;
-/// Vectors that the greatest is gathered in.
-const SIDES: usize = 4;
-
-/// What the reduction of a chain has gathered: the totals of a sum and its lanes, or the greatest.
-///
-/// A chunk's sum waits for itself, but not for that of the chunk before, so the processor has several at work; chunks walked side by
-/// side take one and a half times as long from memory, and three times from the second cache.
-struct Gathered<X: Vector> {
-    totals: X,
-    lanes: X,
-    greatest: [X; SIDES],
-    nans: X::Nans,
-}
 
 /// What the links of a row share.
 #[derive(Clone, Copy)]
@@ -130,153 +116,6 @@ unsafe fn link<X: Vector, const CODE: u8, const V: usize>(
             _ => extreme::<X, V>(hand, mask, gathered),
         }
     }
-}
-
-impl<X: Vector> Gathered<X> {
-    /// Nothing.
-    ///
-    /// # Safety
-    /// The processor has the instructions.
-    #[inline(always)]
-    unsafe fn new() -> Gathered<X> {
-        // SAFETY: the caller's promise.
-        unsafe {
-            Gathered {
-                totals: X::splat(0.0),
-                lanes: X::splat(0.0),
-                greatest: [X::splat(f32::NEG_INFINITY); SIDES],
-                nans: X::no_nans(),
-            }
-        }
-    }
-
-    /// Goes on with the totals of a state.
-    ///
-    /// # Safety
-    /// The state is that of a sum of f32.
-    #[inline(always)]
-    unsafe fn resume(&mut self, state: *const u8) {
-        // SAFETY: it begins with its totals.
-        self.totals = unsafe { X::load(state.cast()) };
-    }
-
-    /// Adds the lanes of a chunk to the totals.
-    ///
-    /// # Safety
-    /// The processor has the instructions.
-    #[inline(always)]
-    unsafe fn flush(&mut self) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.totals = self.totals.add(self.lanes);
-            self.lanes = X::splat(0.0);
-        }
-    }
-
-    /// Writes the totals to a state, or their sum where the row is whole.
-    ///
-    /// # Safety
-    /// `to` is a state, or an f32.
-    #[inline(always)]
-    unsafe fn put_sum(&self, to: *mut u8, whole: bool) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if whole {
-                *to.cast::<f32>() = self.totals.sum();
-            } else {
-                self.totals.store(to.cast());
-            }
-        }
-    }
-
-    /// The key of the greatest.
-    ///
-    /// # Safety
-    /// The processor has the instructions.
-    #[inline(always)]
-    unsafe fn key(&self) -> i32 {
-        let [a, b, c, d] = self.greatest;
-        // SAFETY: the caller's promise.
-        unsafe {
-            match X::any(self.nans) {
-                true => NAN,
-                false => a.greater(b).greater(c.greater(d)).greatest_key(),
-            }
-        }
-    }
-
-    /// Takes the greatest into a state, or writes it where the row is whole.
-    ///
-    /// # Safety
-    /// `to` is a state, or an f32.
-    #[inline(always)]
-    unsafe fn put_greatest(&self, to: *mut u8, whole: bool) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let key = self.key();
-            if whole {
-                *to.cast::<f32>() = f32::from_key(key);
-            } else {
-                let best = &mut *to.cast::<Best>();
-                best.key = Ord::max(best.key, i64::from(key));
-            }
-        }
-    }
-
-    /// Takes the place of the greatest of `n` elements, the first of which stands at place `first`, into a state, or writes it where
-    /// the row is whole.
-    ///
-    /// # Safety
-    /// `to` is a state, or an i64; `x` has the elements, and there is one at least.
-    #[inline(always)]
-    unsafe fn put_place(&self, to: *mut u8, (x, n): (*const f32, usize), first: i64, whole: bool) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let key = self.key();
-            if whole {
-                *to.cast::<i64>() = place(x, n, key) as i64;
-                return;
-            }
-            let best = &mut *to.cast::<Best>();
-            if best.index < 0 || i64::from(key) > best.key {
-                *best = Best {
-                    key: i64::from(key),
-                    index: first + place(x, n, key) as i64,
-                };
-            }
-        }
-    }
-}
-
-/// The first of `n` elements that has the key.
-///
-/// # Safety
-/// `x` has the elements.
-#[inline(always)]
-unsafe fn place(x: *const f32, n: usize, key: i32) -> usize {
-    let bits = f32::from_key(key).to_bits();
-    // SAFETY: the caller's promise.
-    unsafe {
-        match key {
-            NAN => find(n, |i| (*x.add(i)).is_nan()),
-            _ => find(n, |i| (*x.add(i)).to_bits() == bits),
-        }
-    }
-}
-
-/// The first of `n` for which `is` holds, or the last one.
-#[inline(always)]
-fn find(n: usize, is: impl Fn(usize) -> bool) -> usize {
-    /// Elements that are compared before any is looked at.
-    const STRETCH: usize = 64;
-    let mut at = 0;
-    while n - at >= STRETCH && !(0..STRETCH).fold(false, |hit, i| hit | is(at + i)) {
-        at += STRETCH;
-    }
-    while at + 1 < n && !is(at) {
-        at += 1;
-    }
-    at
 }
 
 /// Whether a core takes less time for the links than memory for their elements.

@@ -1,0 +1,92 @@
+//! A B that is packed once for all of its products.
+
+use super::{Element, Kernels, Panel};
+
+/// All of B as [`pack_whole`] packs it.
+#[derive(Clone, Copy)]
+pub(crate) struct Whole<S> {
+    /// Panel after panel, or null where B is not packed.
+    pub(super) panels: *const S,
+    /// Steps of k.
+    pub(super) steps: usize,
+    /// What the sums of each column begin with, where kernels have that.
+    pub(super) start: *const S,
+}
+
+impl<S> Whole<S> {
+    /// Whether there is a form that is packed.
+    pub(crate) fn is_packed(&self) -> bool {
+        !self.panels.is_null()
+    }
+
+    /// What [`pack_whole`] wrote to `panels` for `k` rows and `n` columns; null where it wrote nothing.
+    pub(crate) fn new<T: Element<Acc = S>>(
+        kernels: &Kernels<T>,
+        panels: *const S,
+        k: usize,
+        n: usize,
+    ) -> Self {
+        let start = panels.wrapping_add(panels_len(kernels, k, n));
+        Self {
+            panels,
+            steps: k.div_ceil(kernels.step),
+            start,
+        }
+    }
+}
+
+/// Accumulators of the panels of a whole B that is packed, with the 16 that packing may write behind the last one.
+fn panels_len<T: Element>(kernels: &Kernels<T>, k: usize, n: usize) -> usize {
+    let nr = kernels.tiles.nr;
+    n.div_ceil(nr) * nr * k.div_ceil(kernels.step) + 16
+}
+
+/// Accumulators of a whole B that is packed: its panels, then what the sums of its columns begin with.
+pub(crate) fn packed_len<T: Element>(kernels: &Kernels<T>, k: usize, n: usize) -> usize {
+    let nr = kernels.tiles.nr;
+    let start = if kernels.excess.is_some() {
+        n.div_ceil(nr) * nr
+    } else {
+        0
+    };
+    panels_len(kernels, k, n) + start
+}
+
+/// Packs all of B, which is its first element with the steps to its next row and column: panel after panel, each with all its
+/// steps of k.
+///
+/// # Safety
+/// B has `k` rows of `n` columns, `dst` has [`packed_len`] accumulators, the kernels' instruction set exists.
+pub(crate) unsafe fn pack_whole<T: Element>(
+    kernels: &Kernels<T>,
+    (b, b_row, b_col): (*const T, isize, isize),
+    k: usize,
+    n: usize,
+    dst: *mut T::Acc,
+) {
+    let nr = kernels.tiles.nr;
+    let steps = k.div_ceil(kernels.step);
+    for col in (0..n).step_by(nr) {
+        // SAFETY: the panel lies in B; what it writes past its end is the start of the next one, or slack.
+        unsafe {
+            (kernels.pack[1])(&Panel {
+                dst: dst.add(col * steps),
+                pitch: nr,
+                src: b.offset(col as isize * b_col),
+                width: nr.min(n - col),
+                w_step: b_col,
+                k_step: b_row,
+                kc: k,
+            });
+        }
+    }
+    if let Some(excess) = kernels.excess {
+        for col in (0..n).step_by(nr) {
+            // SAFETY: the panel is packed, and behind the panels there is a row of them.
+            unsafe {
+                let start = dst.add(panels_len(kernels, k, n) + col);
+                excess(dst.add(col * steps).cast_const().cast(), steps, start.cast());
+            }
+        }
+    }
+}
