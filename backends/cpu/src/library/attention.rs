@@ -86,8 +86,8 @@ impl AttentionKernel {
         let blocks = (queries as usize).div_ceil(QUERIES);
         let stride = |arg: &Arg<'_>, axis: usize| arg.strides[axes + axis] as isize;
         let head = Head::<T> {
-            kernels: T::kernels_by(self.isa, self.codegen),
-            sums: <T::Acc as Uniform>::kernels_by(self.isa, self.codegen),
+            kernels: T::kernels(self.isa, self.codegen),
+            sums: <T::Acc as Uniform>::kernels(self.isa, self.codegen),
             weigh: weigh::weigh::<Weigh<T::Acc>>(self.isa),
             join: weigh::join::<Join<T::Acc>>(self.isa),
             few: (queries as usize <= FEW)

@@ -24,7 +24,7 @@ use operands::{Gathered, Rows, Sizes, Weights};
 use smallvec::SmallVec;
 use thalweg_hal::library::{Conv, LibraryOp};
 use thalweg_hal::{Result, match_type};
-use tile::ConvElement;
+use tile::{ConvElement, ConvKernels};
 
 /// Extents beyond this are left to the op's definition, so that no sum of products of them overflows.
 const MOST: u64 = 1 << 31;
@@ -45,6 +45,7 @@ pub(super) enum Direction {
 /// A compiled convolution.
 pub struct ConvKernel {
     isa: Isa,
+    codegen: bool,
     op: Conv,
     direction: Direction,
     dtype: MatDType,
@@ -80,6 +81,7 @@ impl ConvKernel {
         let epilogue = op.epilogue.as_ref();
         Ok(ConvKernel {
             isa,
+            codegen,
             direction,
             dtype: dtype_of(library.name(), op.dtype, op.accumulate, op.output, epilogue)?,
             epilogue: epilogue
@@ -221,6 +223,10 @@ impl ConvKernel {
         })
     }
 
+    fn kernels<T: ConvElement>(&self) -> ConvKernels<T> {
+        T::conv(self.isa, self.codegen)
+    }
+
     /// Runs the launch, if the routines can; `false` if nothing was done.
     unsafe fn typed<T: ConvElement>(
         &self,
@@ -229,7 +235,7 @@ impl ConvKernel {
         prepared: *const u8,
         parallel: &dyn Parallel,
     ) -> bool {
-        let kernels = T::conv(self.isa);
+        let kernels = self.kernels::<T>();
         let sizes = launch.sizes;
         let (gathered, weights) = (launch.gathered.cast::<T>(), launch.weights.cast::<T>());
         let rows = launch.rows;

@@ -2,10 +2,9 @@
 
 use super::forward;
 use super::geometry::{Axis, Pass};
-use super::tile::ConvElement;
+use super::tile::{ConvElement, ConvKernels};
 use super::{ConvKernel, Direction, Launch};
 use crate::exec::Args;
-use crate::isa::Isa;
 use crate::library::Wanted;
 use crate::library::matmul::by_type;
 
@@ -21,7 +20,7 @@ impl ConvKernel {
             return None;
         }
         let launch = self.launch(args)?;
-        let (width, bytes) = by_type!(self.dtype, T => form::<T>(self.isa, &launch)?, return None);
+        let (width, bytes) = by_type!(self.dtype, T => form::<T>(&self.kernels(), &launch)?, return None);
         let (sizes, w) = (&launch.sizes, &launch.weights);
         let counts = [width, sizes.groups, sizes.rows, sizes.channels];
         let strides = [w.group, w.row, w.channel];
@@ -42,29 +41,21 @@ impl ConvKernel {
     pub(in crate::library) unsafe fn prepare(&self, args: &Args<'_>, to: *mut u8) {
         let Some(launch) = self.launch(args) else { return };
         // SAFETY: the caller vouches for it.
-        by_type!(self.dtype, T => unsafe { pack::<T>(self.isa, &launch, to) }, ());
+        by_type!(self.dtype, T => unsafe { pack::<T>(&self.kernels(), &launch, to) }, ());
     }
 }
 
 /// Rows of a packed tile, and bytes of all; `None` where the launch would not read them.
-fn form<T: ConvElement>(isa: Isa, launch: &Launch) -> Option<(usize, usize)> {
+fn form<T: ConvElement>(kernels: &ConvKernels<T>, launch: &Launch) -> Option<(usize, usize)> {
     let pass = Pass {
         axes: launch.windows.map(|window| Axis::forward(&window)),
     };
-    let kernels = T::conv(isa);
-    let width = forward::reads_packed(&kernels, &launch.sizes, &pass, launch.weights.extents)?;
+    let width = forward::reads_packed(kernels, &launch.sizes, &pass, launch.weights.extents)?;
     let len = forward::packed_len(&launch.sizes, launch.weights.extents, width);
     Some((width, len * size_of::<T::Acc>()))
 }
 
-unsafe fn pack<T: ConvElement>(isa: Isa, launch: &Launch, to: *mut u8) {
+unsafe fn pack<T: ConvElement>(kernels: &ConvKernels<T>, launch: &Launch, to: *mut u8) {
     // SAFETY: the caller vouches for the weights and for the form's bytes, which are those of `form`.
-    unsafe {
-        forward::pack_all(
-            &T::conv(isa),
-            &launch.sizes,
-            &launch.weights.cast::<T>(),
-            to.cast(),
-        )
-    }
+    unsafe { forward::pack_all(kernels, &launch.sizes, &launch.weights.cast::<T>(), to.cast()) }
 }

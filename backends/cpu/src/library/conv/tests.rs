@@ -212,7 +212,7 @@ impl Setup {
 
     /// The output, and the weight's gradient by dot products and, where it suits, by outer products.
     fn run(&self, isa: Isa, parallel: &dyn Parallel) -> [Vec<f32>; 3] {
-        let kernels = f32::conv(isa);
+        let kernels = f32::conv(isa, true);
         let sizes = self.sizes;
         let pass = Pass {
             axes: self.windows.each_ref().map(Axis::forward),
@@ -352,7 +352,7 @@ impl Setup {
             },
         };
         // SAFETY: the vectors have the elements that sizes and strides reach.
-        unsafe { forward::run(&f32::conv(isa), &job, std::ptr::null(), parallel, None) };
+        unsafe { forward::run(&f32::conv(isa, true), &job, std::ptr::null(), parallel, None) };
         dx
     }
 

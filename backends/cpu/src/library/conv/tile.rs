@@ -410,8 +410,8 @@ mod x86 {
 
 /// An element type with its kernels.
 pub(super) trait ConvElement: Element<Acc: Scalar, Out = Self> {
-    /// The kernels for an instruction set that this processor has.
-    fn conv(isa: Isa) -> ConvKernels<Self>;
+    /// The kernels for an instruction set that this processor has. Packing is machine code of our own where `codegen`.
+    fn conv(isa: Isa, codegen: bool) -> ConvKernels<Self>;
 }
 
 /// The kernels of one element type.
@@ -425,7 +425,7 @@ pub(super) struct ConvKernels<T: Element> {
 macro_rules! elements {
     ($avx512:ident, $plane512:ident, $avx2:ident, $plain:ident: $($t:ty)*) => {$(
         impl ConvElement for $t {
-            fn conv(isa: Isa) -> ConvKernels<Self> {
+            fn conv(isa: Isa, codegen: bool) -> ConvKernels<Self> {
                 let (tiles, plane): (_, PlaneFn<Self>) = match isa {
                     #[cfg(target_arch = "x86_64")]
                     Isa::Avx512 => (x86::$avx512, planes::x86::$plane512::<Self>),
@@ -433,7 +433,7 @@ macro_rules! elements {
                     Isa::Avx2 => (elements!(@avx2 $avx2), planes::x86::avx2::<Self>),
                     _ => ($plain, planes::any::<Self>),
                 };
-                ConvKernels { tiles, plane, pack: Self::kernels(isa).pack[1] }
+                ConvKernels { tiles, plane, pack: Self::kernels(isa, codegen).pack[1] }
             }
         }
     )*};

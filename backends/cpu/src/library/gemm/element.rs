@@ -84,16 +84,11 @@ pub(crate) trait Element: Copy + Send + Sync + 'static {
 pub(crate) trait Uniform: Element {
     /// The kernels for an instruction set that this processor has, with each element widened while it is packed: machine code of our own
     /// where `codegen` and the system allow it.
-    fn kernels_by(isa: Isa, codegen: bool) -> Kernels<Self>;
-
-    /// The same, with machine code.
-    fn kernels(isa: Isa) -> Kernels<Self> {
-        Self::kernels_by(isa, true)
-    }
+    fn kernels(isa: Isa, codegen: bool) -> Kernels<Self>;
 
     /// Those of the op `matmul`, which may sum several products at once.
     fn products(isa: Isa, codegen: bool) -> Kernels<Self> {
-        Self::kernels_by(isa, codegen)
+        Self::kernels(isa, codegen)
     }
 }
 
@@ -101,7 +96,7 @@ pub(crate) trait Uniform: Element {
 /// for any processor.
 macro_rules! kernels {
     ($sum:ident, $avx512:ident, $pack512:ident, $avx2:ident, $plain:ident) => {
-        fn kernels_by(isa: Isa, codegen: bool) -> Kernels<Self> {
+        fn kernels(isa: Isa, codegen: bool) -> Kernels<Self> {
             let (tiles, pack): (_, PackFn<Self>) = match isa {
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx512 => (tile::$avx512, super::pack::$pack512::<Self>),

@@ -38,7 +38,7 @@ pub(crate) fn kernels<T: Uniform<Acc = f32>>(isa: Isa, sums_halves: bool, codege
         ],
         a_words: if apart { 2 } else { 1 },
         step: 2,
-        ..T::kernels_by(isa, codegen)
+        ..T::kernels(isa, codegen)
     }
 }
 

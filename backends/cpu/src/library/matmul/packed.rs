@@ -37,7 +37,7 @@ macro_rules! by_size {
                 $body
             }
             dtype => by_type!(dtype, $t => {
-                let $kernels = <$t as Uniform>::kernels_by($isa, $codegen);
+                let $kernels = <$t as Uniform>::kernels($isa, $codegen);
                 $body
             }, $other),
         }

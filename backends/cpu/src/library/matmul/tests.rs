@@ -298,7 +298,7 @@ fn every_code_of_eight_bits_is_read_as_its_value() {
     fn check<T: Uniform<Acc = f32>>(of: impl Fn(u8) -> T) {
         let codes: Vec<T> = (0..=255).map(of).collect();
         for isa in isas() {
-            let kernels = T::kernels(isa);
+            let kernels = T::kernels(isa, true);
             let mut packed = vec![0.0; gemm::packed_len(&kernels, 1, 256)];
             // SAFETY: one row of 256 columns, and room for it packed.
             unsafe { gemm::pack_whole(&kernels, (codes.as_ptr(), 256, 1), 1, 256, packed.as_mut_ptr()) };

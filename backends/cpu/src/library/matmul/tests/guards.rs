@@ -78,7 +78,7 @@ fn check<T: Case>(p: Problem, rng: &mut Rng) {
                 row_stride: on_c.0,
                 col_stride: on_c.1,
             };
-            let kernels = T::kernels_by(isa, codegen);
+            let kernels = T::kernels(isa, codegen);
             // SAFETY: the steps stay inside the operands; the machine has the instruction set.
             unsafe { typed::<T>(isa, [kernels; 2], &p, a_ref, b_ref, result, &Threads(1), None) };
             let last = (m - 1) as isize * on_c.0 + (n - 1) as isize * on_c.1;
