@@ -62,6 +62,7 @@ impl Compiler for Driver {
     }
 
     fn compile(&self, _: &str, source: &str, keep: bool) -> Result<Compiled<Program>> {
+        let mut lacks = String::new();
         if let Some(declared) = &self.declared
             && declared.suffices.load(Ordering::Relaxed)
         {
@@ -69,6 +70,8 @@ impl Compiler for Driver {
             if code == codes::SUCCESS {
                 return Ok(self.built(program, keep));
             }
+            let log = self.log_of(&program);
+            lacks = log.lines().find(|line| line.contains("error")).unwrap_or("").to_owned();
         }
         let (program, code) = self.build(&[source], &self.options)?;
         if code != codes::SUCCESS {
@@ -82,9 +85,10 @@ impl Compiler for Driver {
         if let Some(declared) = &self.declared
             && declared.suffices.swap(false, Ordering::Relaxed)
         {
-            let message =
-                "a program calls what is not declared; the compiler reads its whole header from now on";
-            self.host.log(LogLevel::Warn, "opencl", message);
+            let message = format!(
+                "a program calls what is not declared; the compiler reads its whole header from now on: {lacks}"
+            );
+            self.host.log(LogLevel::Warn, "opencl", &message);
         }
         Ok(self.built(program, keep))
     }

@@ -21,11 +21,21 @@ static void *real(const char *name) {
 EXPORT handle clCreateProgramWithSource(handle context, uint32_t count, const char **texts, const size_t *lengths,
                                         int32_t *code) {
     handle (*create)(handle, uint32_t, const char **, const size_t *, int32_t *) = real("clCreateProgramWithSource");
-    if (count == 1 && memmem(texts[0], lengths[0], "fault_build", 11)) {
+    /* The source is the last text; the backend's declarations may stand before it. */
+    enum { MOST_TEXTS = 8 };
+    if (count > 0 && count < MOST_TEXTS && memmem(texts[count - 1], lengths[count - 1], "fault_build", 11)) {
         static const char broken[] = "constant int broken = not_declared; ";
-        const char *both[] = {broken, texts[0]};
-        const size_t long_both[] = {sizeof broken - 1, lengths[0]};
-        return create(context, 2, both, long_both, code);
+        const char *all[MOST_TEXTS];
+        size_t long_all[MOST_TEXTS];
+        for (uint32_t i = 0; i < count; i++) {
+            all[i] = texts[i];
+            long_all[i] = lengths[i];
+        }
+        all[count] = all[count - 1];
+        long_all[count] = long_all[count - 1];
+        all[count - 1] = broken;
+        long_all[count - 1] = sizeof broken - 1;
+        return create(context, count + 1, all, long_all, code);
     }
     return create(context, count, texts, lengths, code);
 }

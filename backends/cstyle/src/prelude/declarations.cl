@@ -43,5 +43,9 @@ ulong TL_LIBRARY clz(ulong);
     type TL_LIBRARY sqrt(type);                                                                                        \
     type TL_LIBRARY fmod(type, type);                                                                                  \
     type TL_LIBRARY copysign(type, type);                                                                              \
-    type TL_LIBRARY fma(type, type, type);
+    type TL_LIBRARY fma(type, type, type);                                                                             \
+    type##2 TL_LIBRARY fma(type##2, type##2, type##2);                                                                 \
+    type##4 TL_LIBRARY fma(type##4, type##4, type##4);                                                                 \
+    type##8 TL_LIBRARY fma(type##8, type##8, type##8);                                                                 \
+    type##16 TL_LIBRARY fma(type##16, type##16, type##16);
 TL_LIBRARY_OF(float)
