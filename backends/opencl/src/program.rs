@@ -71,7 +71,11 @@ impl Compiler for Driver {
                 return Ok(self.built(program, keep));
             }
             let log = self.log_of(&program);
-            lacks = log.lines().find(|line| line.contains("error")).unwrap_or("").to_owned();
+            lacks = log
+                .lines()
+                .find(|line| line.contains("error"))
+                .unwrap_or("")
+                .to_owned();
         }
         let (program, code) = self.build(&[source], &self.options)?;
         if code != codes::SUCCESS {

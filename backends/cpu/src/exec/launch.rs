@@ -182,7 +182,12 @@ impl Program {
                 };
             }
             (Along::Outer, _, Some(keep)) => {
-                block = ROW_BLOCK;
+                // Rows of several axes, as windows are, get no sheets.
+                block = if length <= 16 && other.rank > 1 {
+                    BLOCK
+                } else {
+                    ROW_BLOCK
+                };
                 let row = keep.kept_bytes() as u64 * length;
                 let fits = (KEEP_ROWS / row.max(1)) as usize / 64 * 64;
                 if fits >= 64 || row == 0 {
