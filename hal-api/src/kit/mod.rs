@@ -20,6 +20,7 @@ pub mod pool;
 pub mod profile;
 pub mod program;
 pub mod queue;
+pub mod sha256;
 pub mod slots;
 pub mod source;
 mod tlsf;
