@@ -102,6 +102,7 @@ fn there<const M: usize>(optional: &[Option<&Tensor>; M]) -> [bool; M] {
 }
 
 /// What belongs to each operand: to the required ones, then to those optional ones that are there.
+#[inline(never)]
 fn apart<T, const N: usize, const M: usize>(all: &[T], there: [bool; M]) -> ([&T; N], [Option<&T>; M]) {
     let mut at = N;
     let optional = there.map(|there| {

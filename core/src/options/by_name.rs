@@ -131,7 +131,10 @@ pub fn set_all<T>(keys: &'static [Key<T>], to: &mut T, object: &Value) -> Result
 
 /// The names that are most like `name`; all of them where none is.
 pub fn near<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
-    let mut known: Vec<&str> = names.collect();
+    nearest(name, names.collect())
+}
+
+fn nearest(name: &str, mut known: Vec<&str>) -> String {
     known.sort_unstable();
     known.dedup();
     let far = |known: &&str| distance(name, known);

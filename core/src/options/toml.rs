@@ -12,11 +12,10 @@ pub(crate) fn parsed(text: &str) -> Result<Map<String, Value>, Error> {
 }
 
 fn table(rows: &DeTable<'_>) -> Map<String, Value> {
-    let row = |(key, item): (_, &toml::Spanned<DeValue<'_>>)| {
-        let key: &toml::Spanned<std::borrow::Cow<'_, str>> = key;
-        (key.get_ref().to_string(), value(item.get_ref()))
-    };
-    rows.iter().map(row).collect()
+    let rows = rows
+        .iter()
+        .map(|(key, item)| (key.get_ref().to_string(), value(item.get_ref())));
+    rows.collect()
 }
 
 fn array(items: &DeArray<'_>) -> Vec<Value> {

@@ -13,7 +13,7 @@ use crate::engine::debug::OP_DEBUG_LEVEL;
 use crate::error::Result;
 use crate::error::failure::Refusal;
 use crate::loader::{LAYERS, layer_list};
-use crate::options::by_name::{SettingKey, store};
+use crate::options::by_name::{SettingKey, WrongOption, store, wrong};
 use crate::options::toml;
 use crate::parallel::{self, FORMER_THREADS};
 use serde_json::Value;
@@ -32,6 +32,12 @@ fn parsed<T: FromStr>(value: &Value) -> Option<T> {
 
 fn number<T: TryFrom<i64>>(value: &Value) -> Option<T> {
     value.as_i64()?.try_into().ok()
+}
+
+fn save_graphs(value: &Value) -> Result<SaveGraphs, WrongOption> {
+    let switch = value.as_bool().map(SaveGraphs::Switch);
+    let level = switch.or_else(|| number(value).map(SaveGraphs::Level));
+    level.ok_or_else(|| wrong(SAVE_GRAPHS.key, value, "save_graphs takes 0 to 3, true or false"))
 }
 
 /// The options of files, in the order of the documentation.
@@ -64,7 +70,7 @@ const KEYS: &[SettingKey<ContextBuilder>] = {
         ENABLE_EXCEPTION_DUMP => enable_exception_dump: |value| value.as_bool();
         OP_DEBUG_LEVEL => op_debug_level: |value| number::<i64>(value).and_then(|level| DebugLevel::try_from(level).ok());
         PRINT_FILE_PATH => print_file_path: |value| parsed(value);
-        SAVE_GRAPHS => save_graphs: |value| value.as_bool().map(SaveGraphs::Switch).or_else(|| number(value).map(SaveGraphs::Level));
+        SAVE_GRAPHS => save_graphs: |value| Some(save_graphs(value)?);
         SAVE_GRAPHS_PATH => save_graphs_path: |value| parsed(value);
         ENV_CONFIG_PATH => env_config_path: |value| parsed(value);
     }
