@@ -9,8 +9,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
-/// CPU seconds that the README states.
-const STATED: f64 = 220.0;
+/// Most CPU seconds; the README states some less, because machines differ.
+const MOST: f64 = 220.0;
 /// Crates that took less are counted, but not listed.
 const SHORT: f64 = 0.5;
 /// Names the file that [`measured`] writes to.
@@ -29,11 +29,8 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     for (name, seconds) in costs.iter().filter(|(_, seconds)| *seconds >= SHORT) {
         println!("{seconds:6.1}  {name}");
     }
-    println!(
-        "{total:6.1}  CPU seconds of {} crates; the README states {STATED}",
-        costs.len()
-    );
-    match total > STATED {
+    println!("{total:6.1}  CPU seconds; at most {MOST}");
+    match total > MOST {
         true => Err(format!("the first build took {total:.0} CPU seconds, on a quiet machine?").into()),
         false => Ok(()),
     }

@@ -154,7 +154,7 @@ enum Task {
     Perf(perf::Options),
     /// Build the program of the README as a user does first, and print the CPU seconds of each crate.
     ///
-    /// Fails when they are more than the README states. Needs a quiet machine.
+    /// Fails when they are more than a bound that is little over what the README states. Needs a quiet machine.
     FirstBuild,
     /// List long files; fail on files over 500 lines.
     Lines,
