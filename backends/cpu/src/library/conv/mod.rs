@@ -110,9 +110,7 @@ impl ConvKernel {
                     MatDType::F16 => f16,
                     MatDType::Bf16 => bf16,
                     MatDType::I32 => i32,
-                    MatDType::U32 => u32,
-                    MatDType::I64 => i64,
-                    MatDType::U64 => u64;
+                    MatDType::I64 => i64;
                     else false)
             });
             if !done {

@@ -442,5 +442,5 @@ macro_rules! elements {
 }
 elements!(F32_AVX512, avx512, F32_AVX2, F32_PLAIN: f32 f16 bf16);
 elements!(F64_AVX512, avx512, F64_AVX2, F64_PLAIN: f64);
-elements!(I32_AVX512, avx512_any, I32_AVX2, I32_PLAIN: i32 u32);
-elements!(I64_AVX512, avx512_any, I64_PLAIN, I64_PLAIN: i64 u64);
+elements!(I32_AVX512, avx512_any, I32_AVX2, I32_PLAIN: i32);
+elements!(I64_AVX512, avx512_any, I64_PLAIN, I64_PLAIN: i64);

@@ -272,8 +272,8 @@ macro_rules! integer {
         }
     )*};
 }
-integer!(i32, I32, I32_AVX512, I32_AVX2, I32_PLAIN, i32 u32);
-integer!(i64, I64, I64_AVX512, I64_PLAIN, I64_PLAIN, i64 u64);
+integer!(i32, I32, I32_AVX512, I32_AVX2, I32_PLAIN, i32);
+integer!(i64, I64, I64_AVX512, I64_PLAIN, I64_PLAIN, i64);
 
 impl<T: Element> Kernels<T> {
     /// Columns of a tile of C.
