@@ -1,5 +1,6 @@
 //! Convolution and its gradients.
 
+mod code;
 mod forward;
 mod geometry;
 mod lines;

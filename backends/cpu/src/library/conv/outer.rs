@@ -61,7 +61,7 @@ impl Plan {
         windows: &[Window; AXES],
         threads: usize,
     ) -> Plan {
-        let (lanes, set) = kernels.tiles.outer;
+        let (lanes, set, _) = kernels.tiles.outer;
         let reach = |w: &Window| {
             (w.output.max(1) - 1) * w.stride as usize + (w.taps.max(1) - 1) * w.dilation as usize + 1
         };
@@ -92,7 +92,7 @@ impl Plan {
             lines,
             taps,
             wide,
-            high: set[wide - 1].0,
+            high: set[wide - 1],
             registers,
             blocks,
             cuts,
@@ -193,7 +193,7 @@ unsafe fn block_of<T: ConvElement>(
     own: Range<usize>,
     sums: *mut T::Acc,
 ) {
-    let (lanes, set) = kernels.tiles.outer;
+    let (lanes, _, set) = kernels.tiles.outer;
     let (group, first) = (part / plan.registers, part % plan.registers * lanes);
     let rows = lanes.min(job.sizes.rows - first);
     let [deep, high, wide] = windows.each_ref().map(|w| w.output);
@@ -246,11 +246,12 @@ unsafe fn block_of<T: ConvElement>(
                     for tap in (0..plan.taps).step_by(plan.wide) {
                         let columns = plan.wide.min(plan.taps - tap);
                         for i in 0..deep {
-                            (set[columns - 1].1)(&OuterArgs {
+                            (set[columns - 1])(&OuterArgs {
                                 y: y.add(i * high * wide * lanes),
                                 x: x.add(i * steps[0] * plan.extents[1] * plan.extents[2] + tap),
                                 offsets: offsets.as_ptr(),
                                 used: plan.high.min(lines - line),
+                                taps: columns,
                                 high,
                                 wide,
                                 step: steps[2],

@@ -1,5 +1,7 @@
 //! Every instruction set, numbers of threads, and where the work is cut. Values are whole numbers, so sums are exact in any order.
 
+mod tiles;
+
 use super::forward;
 use super::geometry::{AXES, Axis, Layout, Pass, Window, blocks};
 use super::operands::{Gathered, Rows, Sizes, Weights};
@@ -36,6 +38,11 @@ impl Parallel for Threads {
 
 fn isas() -> impl Iterator<Item = Isa> {
     Isa::ALL.into_iter().filter(|isa| isa.is_available())
+}
+
+/// Instruction sets with and without machine code of our own.
+fn ways() -> impl Iterator<Item = (Isa, bool)> {
+    isas().flat_map(|isa| [(isa, true), (isa, false)])
 }
 
 const fn window(input: usize, output: usize, taps: usize, stride: i64, padding: i64) -> Window {
@@ -211,8 +218,8 @@ impl Setup {
     }
 
     /// The output, and the weight's gradient by dot products and, where it suits, by outer products.
-    fn run(&self, isa: Isa, parallel: &dyn Parallel) -> [Vec<f32>; 3] {
-        let kernels = f32::conv(isa, true);
+    fn run(&self, way: (Isa, bool), parallel: &dyn Parallel) -> [Vec<f32>; 3] {
+        let kernels = f32::conv(way.0, way.1);
         let sizes = self.sizes;
         let pass = Pass {
             axes: self.windows.each_ref().map(Axis::forward),
@@ -401,12 +408,12 @@ fn every_instruction_set_and_number_of_threads() {
     for (sizes, windows) in shapes() {
         let setup = Setup::new(sizes, windows);
         let expected = setup.expected();
-        for isa in isas() {
-            assert!(setup.run(isa, &Serial) == expected, "{isa:?} {sizes:?}");
+        for way in ways() {
+            assert!(setup.run(way, &Serial) == expected, "{way:?} {sizes:?}");
             for threads in [2, 7] {
                 assert!(
-                    setup.run(isa, &Threads(threads)) == expected,
-                    "{isa:?} {sizes:?} {threads} threads"
+                    setup.run(way, &Threads(threads)) == expected,
+                    "{way:?} {sizes:?} {threads} threads"
                 );
             }
         }
@@ -422,12 +429,12 @@ fn bits_do_not_depend_on_instruction_set_and_threads() {
         uneven(&mut setup.x);
         uneven(&mut setup.w);
         uneven(&mut setup.y);
-        let first = bits(setup.run(Isa::Baseline, &Serial));
-        for isa in isas() {
+        let first = bits(setup.run((Isa::Baseline, false), &Serial));
+        for way in ways() {
             for threads in [1, 2, 3, 16] {
                 assert!(
-                    bits(setup.run(isa, &Threads(threads))) == first,
-                    "{isa:?}, {threads} threads, {sizes:?}"
+                    bits(setup.run(way, &Threads(threads))) == first,
+                    "{way:?}, {threads} threads, {sizes:?}"
                 );
             }
         }

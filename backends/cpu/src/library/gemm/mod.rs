@@ -5,7 +5,7 @@
 
 mod buffer;
 mod bytes;
-mod code;
+pub(in crate::library) mod code;
 mod element;
 mod halves;
 mod lanes;

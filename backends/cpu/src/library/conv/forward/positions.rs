@@ -47,6 +47,7 @@ pub(super) unsafe fn walk<T: ConvElement>(task: &Task<'_, T>, chosen: Range<usiz
                     let tile = task.sums.add(if held > 1 { index * TILE } else { 0 });
                     (plan.kernels[rows.len() - 1])(&TapArgs {
                         accumulate: c > 0,
+                        count: rows.len(),
                         a: packed.add(index * plan.packed + c * taps * pitch),
                         offsets: plan.offsets.as_ptr().wrapping_add(c * taps),
                         terms,

@@ -165,6 +165,7 @@ unsafe fn compute<T: ConvElement>(
         unsafe {
             (plan.kernels[places.len() - 1])(&TapArgs {
                 accumulate: c > 0,
+                count: places.len(),
                 a: packed,
                 offsets,
                 terms,
