@@ -3,7 +3,7 @@
 //! Sums of f32 and of f64 have kernels. Elements that are no sums are packed as such on the way, some rows or columns at a time.
 
 use super::gemm::{
-    self, Byte, Element, Lanes, Operands, PackFn, Pair, Panel, Scratch, Uniform, Vector, Wide,
+    Byte, Element, Lanes, Operands, PackFn, Pair, Panel, Scratch, Stored, Uniform, Vector, Wide,
 };
 use crate::isa::Isa;
 use half::{bf16, f16};
@@ -60,10 +60,13 @@ const RESULTS: usize = 64;
 
 const _: () = assert!(CHUNK.is_multiple_of(STEP) && RESULTS.is_multiple_of(MOST_COLUMNS));
 
+/// Kernels, and what packs elements that are no sums.
+type VectorKernels<T> = (Kernels<<T as Stored>::Acc>, Option<PackFn<T>>);
+
 /// Types that may have kernels of their own for products with one row.
 pub(crate) trait VectorProduct: Element {
-    /// The kernels, and what packs elements that are no sums.
-    fn vector_kernels(isa: Isa) -> Option<(Kernels<Self::Acc>, Option<PackFn<Self>>)>;
+    /// The kernels for an instruction set.
+    fn vector_kernels(isa: Isa) -> Option<VectorKernels<Self>>;
 }
 
 /// A product with one row, if there are kernels for it.
@@ -373,25 +376,25 @@ macro_rules! kernels {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             unsafe fn rows512(t: &Rows<$s>) {
                 // SAFETY: same contract.
-                unsafe { add_rows::<gemm::$avx512>(t) }
+                unsafe { add_rows::<crate::library::gemm::$avx512>(t) }
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             unsafe fn dots512(t: &mut Dots<$s>) {
                 // SAFETY: same contract.
-                unsafe { add_dots::<gemm::$avx512, MOST_COLUMNS>(t) }
+                unsafe { add_dots::<crate::library::gemm::$avx512, MOST_COLUMNS>(t) }
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
             unsafe fn rows256(t: &Rows<$s>) {
                 // SAFETY: same contract.
-                unsafe { add_rows::<Pair<gemm::$avx2>>(t) }
+                unsafe { add_rows::<Pair<crate::library::gemm::$avx2>>(t) }
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
             unsafe fn dots256(t: &mut Dots<$s>) {
                 // SAFETY: same contract.
-                unsafe { add_dots::<Pair<gemm::$avx2>, 2>(t) }
+                unsafe { add_dots::<Pair<crate::library::gemm::$avx2>, 2>(t) }
             }
             let (rows, dots, columns): (RowsFn<$s>, DotsFn<$s>, usize) = match isa {
                 #[cfg(target_arch = "x86_64")]
@@ -412,7 +415,7 @@ kernels! {
 macro_rules! products {
     ($($t:ty: |$isa:ident| $kernels:expr;)*) => {$(
         impl VectorProduct for $t {
-            fn vector_kernels($isa: Isa) -> Option<(Kernels<Self::Acc>, Option<PackFn<Self>>)> {
+            fn vector_kernels($isa: Isa) -> Option<VectorKernels<Self>> {
                 $kernels
             }
         }
@@ -432,6 +435,6 @@ products! {
     i64: |_isa| None;
 }
 
-fn widened<T: Uniform<Acc = f32>>(isa: Isa) -> Option<(Kernels<f32>, Option<PackFn<T>>)> {
+fn widened<T: Uniform<Acc = f32>>(isa: Isa) -> Option<VectorKernels<T>> {
     Some((of_f32(isa), Some(T::kernels(isa, false).pack[1])))
 }

@@ -340,7 +340,6 @@ impl Grid {
 
 mod launch;
 mod packed;
-pub(super) use packed::by_type;
 #[cfg(test)]
 mod tests;
 

@@ -1,12 +1,7 @@
 //! Micro-kernels on planes: sums over taps for a tile of the result, and dot products along planes.
 
-use super::code;
 use super::lines::{self, Lines, LinesArgs};
-use super::planes::{self, PlaneFn};
-use crate::isa::Isa;
-use crate::library::gemm::code::Sum;
-use crate::library::gemm::{Element, Lanes, PackFn, Uniform, Vector};
-use half::{bf16, f16};
+use crate::library::gemm::{Lanes, Vector};
 
 /// An accumulator as a number.
 pub(super) trait Scalar: Copy + Send + Sync + 'static {
@@ -51,6 +46,7 @@ pub(super) struct TapArgs<S> {
 pub(super) type TapFn<S> = unsafe extern "C" fn(&TapArgs<S>);
 
 /// `out[i, l] = sum over j of y[i, j] * x[offsets[l] + j]` for `DOTS` offsets, row after row.
+#[repr(C)]
 pub(super) struct DotArgs<S> {
     pub(super) y: *const S,
     /// Elements from one row of y to the next.
@@ -106,6 +102,7 @@ pub(super) struct Run {
 }
 
 /// Writes the runs of each row of a tile to a result whose neighbours are one element apart.
+#[repr(C)]
 pub(super) struct PutArgs<'a, S> {
     pub(super) tile: *const S,
     pub(super) width: usize,
@@ -316,39 +313,40 @@ unsafe fn some_outer<V: Vector, const LINES: usize>(t: &OuterArgs<V::Lane>, firs
 }
 
 macro_rules! tiles {
-    ($name:ident, $vector:ty, $(#[$feature:meta],)? wide $wide:literal, high $high:literal, dots $across:ty [$($dots:literal)*], outer [$($lines:literal)*], lines $narrow:ty [$any:literal $three:literal]) => {
-        pub(super) const $name: Tiles<<$vector as Vector>::Lane> = {
+    ($name:ident, $word:ty, $vector:ty, $(#[$feature:meta],)? wide $wide:literal, high $high:literal, dots $across:ty [$($dots:literal)*], outer [$($lines:literal)*], lines $narrow:ty [$any:literal $three:literal]) => {
+        pub(in crate::library::conv) const $name: Tiles<$word> = {
+            type Lane = <$vector as Vector>::Lane;
             $(#[$feature])?
-            unsafe extern "C" fn tap<const NV: usize, const ROWS: bool>(t: &TapArgs<<$vector as Vector>::Lane>) {
-                // SAFETY: same contract.
-                unsafe { taps::<$vector, NV, ROWS>(t) }
+            unsafe extern "C" fn tap<const NV: usize, const ROWS: bool>(t: &TapArgs<$word>) {
+                // SAFETY: same contract; lanes have the size of words.
+                unsafe { taps::<$vector, NV, ROWS>(&*std::ptr::from_ref(t).cast::<TapArgs<Lane>>()) }
             }
             $(#[$feature])?
-            unsafe fn dot<const MR: usize>(t: &DotArgs<<$vector as Vector>::Lane>) {
-                // SAFETY: same contract.
-                unsafe { dots::<$across, MR>(t) }
+            unsafe fn dot<const MR: usize>(t: &DotArgs<$word>) {
+                // SAFETY: same contract; lanes have the size of words.
+                unsafe { dots::<$across, MR>(&*std::ptr::from_ref(t).cast::<DotArgs<Lane>>()) }
             }
             $(#[$feature])?
-            unsafe extern "C" fn outer_products(t: &OuterArgs<<$vector as Vector>::Lane>) {
-                // SAFETY: same contract.
-                unsafe { outer::<$vector>(t) }
+            unsafe extern "C" fn outer_products(t: &OuterArgs<$word>) {
+                // SAFETY: same contract; lanes have the size of words.
+                unsafe { outer::<$vector>(&*std::ptr::from_ref(t).cast::<OuterArgs<Lane>>()) }
             }
             $(#[$feature])?
-            unsafe fn put_rows(t: &PutArgs<'_, <$vector as Vector>::Lane>) {
-                // SAFETY: same contract.
-                unsafe { put::<$vector>(t) }
+            unsafe fn put_rows(t: &PutArgs<'_, $word>) {
+                // SAFETY: same contract; lanes have the size of words.
+                unsafe { put::<$vector>(&*std::ptr::from_ref(t).cast::<PutArgs<'_, Lane>>()) }
             }
             $(#[$feature])?
-            unsafe fn any<V: Vector, const H: usize>(t: &LinesArgs<'_, V::Lane>) {
-                // SAFETY: same contract.
-                unsafe { lines::any::<V, H>(t) }
+            unsafe fn any<V: Vector, const H: usize>(t: &LinesArgs<$word>) {
+                // SAFETY: same contract; lanes have the size of words.
+                unsafe { lines::any::<V, H>(&*std::ptr::from_ref(t).cast::<LinesArgs<V::Lane>>()) }
             }
             $(#[$feature])?
-            unsafe fn three<V: Vector, const H: usize>(t: &LinesArgs<'_, V::Lane>) {
-                // SAFETY: same contract.
-                unsafe { lines::three::<V, H>(t) }
+            unsafe fn three<V: Vector, const H: usize>(t: &LinesArgs<$word>) {
+                // SAFETY: same contract; lanes have the size of words.
+                unsafe { lines::three::<V, H>(&*std::ptr::from_ref(t).cast::<LinesArgs<V::Lane>>()) }
             }
-            const fn of_lines<V: Vector>() -> Lines<V::Lane> {
+            const fn of_lines<V: Vector>() -> Lines<$word> {
                 Lines {
                     lanes: V::LANES,
                     any: (any::<V, 1>, ($any, any::<V, $any>)),
@@ -359,30 +357,30 @@ macro_rules! tiles {
             Tiles {
                 put: put_rows,
                 lines: [of_lines::<$narrow>(), of_lines::<$vector>()],
-                wide: (LANES * 4, &[tap::<4, false> as TapFn<<$vector as Vector>::Lane>; $wide]),
-                high: (LANES * 2, &[tap::<2, false> as TapFn<<$vector as Vector>::Lane>; $high]),
+                wide: (LANES * 4, &[tap::<4, false> as TapFn<$word>; $wide]),
+                high: (LANES * 2, &[tap::<2, false> as TapFn<$word>; $high]),
                 rows: [
-                    (LANES, &[tap::<1, true> as TapFn<<$vector as Vector>::Lane>; $high]),
-                    (LANES * 2, &[tap::<2, true> as TapFn<<$vector as Vector>::Lane>; $high]),
+                    (LANES, &[tap::<1, true> as TapFn<$word>; $high]),
+                    (LANES * 2, &[tap::<2, true> as TapFn<$word>; $high]),
                 ],
                 dots: (<$across as Vector>::LANES, &[$(dot::<$dots>),*]),
                 outer: (
                     LANES,
                     &[$($lines),*],
-                    &[outer_products as OuterFn<<$vector as Vector>::Lane>; [$($lines),*].len()],
+                    &[outer_products as OuterFn<$word>; [$($lines),*].len()],
                 ),
             }
         };
     };
 }
 
-tiles!(F32_PLAIN, Lanes<f32, 4>, wide 2, high 6, dots Lanes<f32, 16> [1], outer [8 6 4 3 2], lines Lanes<f32, 4> [2 2]);
-tiles!(F64_PLAIN, Lanes<f64, 2>, wide 2, high 6, dots Lanes<f64, 8> [1], outer [8 6 4 3 2], lines Lanes<f64, 2> [2 2]);
-tiles!(I32_PLAIN, Lanes<i32, 4>, wide 2, high 4, dots Lanes<i32, 4> [1 2], outer [8 6 4 3 2], lines Lanes<i32, 4> [2 2]);
-tiles!(I64_PLAIN, Lanes<i64, 2>, wide 2, high 4, dots Lanes<i64, 2> [1 2], outer [8 6 4 3 2], lines Lanes<i64, 2> [2 2]);
+tiles!(F32_PLAIN, u32, Lanes<f32, 4>, wide 2, high 6, dots Lanes<f32, 16> [1], outer [8 6 4 3 2], lines Lanes<f32, 4> [2 2]);
+tiles!(F64_PLAIN, u64, Lanes<f64, 2>, wide 2, high 6, dots Lanes<f64, 8> [1], outer [8 6 4 3 2], lines Lanes<f64, 2> [2 2]);
+tiles!(I32_PLAIN, u32, Lanes<i32, 4>, wide 2, high 4, dots Lanes<i32, 4> [1 2], outer [8 6 4 3 2], lines Lanes<i32, 4> [2 2]);
+tiles!(I64_PLAIN, u64, Lanes<i64, 2>, wide 2, high 4, dots Lanes<i64, 2> [1 2], outer [8 6 4 3 2], lines Lanes<i64, 2> [2 2]);
 
 #[cfg(target_arch = "x86_64")]
-mod x86 {
+pub(super) mod x86 {
     use super::{
         DotArgs, Lines, LinesArgs, OuterArgs, OuterFn, PutArgs, TapArgs, TapFn, Tiles, Vector, dots, lines,
         outer, put, taps,
@@ -390,61 +388,23 @@ mod x86 {
     use crate::library::gemm::{F32x8, F32x16, F64x4, F64x8, I32x8, I32x16, I64x8, Pair};
 
     macro_rules! avx512 {
-        ($name:ident, $vector:ty, $narrow:ty) => {
-            tiles!($name, $vector, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")],
+        ($name:ident, $word:ty, $vector:ty, $narrow:ty) => {
+            tiles!($name, $word, $vector, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")],
                 wide 4, high 14, dots $vector [1 2 3 4 5],
                 outer [12 12 9 7 5 4 4], lines $narrow [7 7]);
         };
     }
     macro_rules! avx2 {
-        ($name:ident, $vector:ty) => {
-            tiles!($name, $vector, #[target_feature(enable = "avx2,fma")],
+        ($name:ident, $word:ty, $vector:ty) => {
+            tiles!($name, $word, $vector, #[target_feature(enable = "avx2,fma")],
                 wide 2, high 6, dots Pair<$vector> [1], outer [8 6 4 3 2], lines $vector [7 4]);
         };
     }
-    avx512!(F32_AVX512, F32x16, F32x8);
-    avx512!(F64_AVX512, F64x8, F64x4);
-    avx512!(I32_AVX512, I32x16, I32x8);
-    avx512!(I64_AVX512, I64x8, I64x8);
-    avx2!(F32_AVX2, F32x8);
-    avx2!(F64_AVX2, F64x4);
-    avx2!(I32_AVX2, I32x8);
+    avx512!(F32_AVX512, u32, F32x16, F32x8);
+    avx512!(F64_AVX512, u64, F64x8, F64x4);
+    avx512!(I32_AVX512, u32, I32x16, I32x8);
+    avx512!(I64_AVX512, u64, I64x8, I64x8);
+    avx2!(F32_AVX2, u32, F32x8);
+    avx2!(F64_AVX2, u64, F64x4);
+    avx2!(I32_AVX2, u32, I32x8);
 }
-
-/// An element type with its kernels.
-pub(super) trait ConvElement: Element<Acc: Scalar, Out = Self> {
-    /// The kernels for an instruction set that this processor has. Packing is machine code of our own where `codegen`.
-    fn conv(isa: Isa, codegen: bool) -> ConvKernels<Self>;
-}
-
-/// The kernels of one element type.
-#[derive(Clone, Copy)]
-pub(super) struct ConvKernels<T: Element> {
-    pub(super) tiles: Tiles<T::Acc>,
-    pub(super) plane: PlaneFn<T>,
-    pub(super) pack: PackFn<T>,
-}
-
-macro_rules! elements {
-    ($sum:ident, $avx512:ident, $plane512:ident, $avx2:ident, $plain:ident: $($t:ty)*) => {$(
-        impl ConvElement for $t {
-            fn conv(isa: Isa, codegen: bool) -> ConvKernels<Self> {
-                let (tiles, plane): (_, PlaneFn<Self>) = match isa {
-                    #[cfg(target_arch = "x86_64")]
-                    Isa::Avx512 => (x86::$avx512, planes::x86::$plane512::<Self>),
-                    #[cfg(target_arch = "x86_64")]
-                    Isa::Avx2 => (elements!(@avx2 $avx2), planes::x86::avx2::<Self>),
-                    _ => ($plain, planes::any::<Self>),
-                };
-                let tiles = if codegen { code::tiles(tiles, Sum::$sum, isa) } else { tiles };
-                ConvKernels { tiles, plane, pack: Self::kernels(isa, codegen).pack[1] }
-            }
-        }
-    )*};
-    (@avx2 I64_PLAIN) => { I64_PLAIN };
-    (@avx2 $name:ident) => { x86::$name };
-}
-elements!(F32, F32_AVX512, avx512, F32_AVX2, F32_PLAIN: f32 f16 bf16);
-elements!(F64, F64_AVX512, avx512, F64_AVX2, F64_PLAIN: f64);
-elements!(I32, I32_AVX512, avx512_any, I32_AVX2, I32_PLAIN: i32);
-elements!(I64, I64_AVX512, avx512_any, I64_PLAIN, I64_PLAIN: i64);

@@ -18,7 +18,6 @@ macro_rules! by_type {
             else $other)
     };
 }
-pub(in crate::library) use by_type;
 
 /// As [`by_type`], with the kernels, and with bytes and bf16, which lie packed as densely as in memory.
 macro_rules! by_size {

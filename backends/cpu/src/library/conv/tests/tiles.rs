@@ -2,17 +2,18 @@
 
 use super::isas;
 use crate::isa::Isa;
-use crate::library::conv::tile::{ConvElement, OuterArgs, TILE, TapArgs};
+use crate::library::conv::tile::{OuterArgs, TILE, TapArgs};
+use crate::library::conv::words::Word;
+use crate::library::matmul::MatDType;
+use std::fmt::Debug;
 
-/// Every tile of the sums of one type, by machine code and by the compiler: the same bits.
-fn tiles_agree<T: ConvElement<Out = T, Acc = T>>(
-    isa: Isa,
-    number: impl Fn(usize) -> T,
-    same: impl Fn(T, T) -> bool,
-) {
-    let (ours, theirs) = (T::conv(isa, true).tiles, T::conv(isa, false).tiles);
+/// Every tile of the sums of one dtype, by machine code and by the compiler: the same bits.
+fn tiles_agree<W: Word<Acc: Debug + PartialEq>>(dtype: MatDType, isa: Isa, number: impl Fn(usize) -> W::Acc) {
+    let [Some(ours), Some(theirs)] = [true, false].map(|codegen| W::kernels(dtype, isa, codegen)) else {
+        panic!("{dtype:?} has other words");
+    };
+    let (ours, theirs) = (ours.tiles, theirs.tiles);
     let numbers = |count: usize, seed: usize| (0..count).map(|i| number(i * 7 + seed)).collect::<Vec<_>>();
-    let equal = |a: &[T], b: &[T]| a.iter().zip(b).all(|(&a, &b)| same(a, b));
     let (a, x) = (numbers(64 * 64, 3), numbers(4096, 11));
     let sets = [
         (ours.wide, theirs.wide),
@@ -41,7 +42,7 @@ fn tiles_agree<T: ConvElement<Out = T, Acc = T>>(
                     out
                 });
                 assert!(
-                    equal(&results[0], &results[1]),
+                    results[0] == results[1],
                     "{isa:?}, {count} x {}, {terms} terms",
                     ours.0
                 );
@@ -73,7 +74,7 @@ fn tiles_agree<T: ConvElement<Out = T, Acc = T>>(
                 sums
             });
             assert!(
-                equal(&results[0], &results[1]),
+                results[0] == results[1],
                 "{isa:?}, {used} of {lines} lines x {taps} taps"
             );
         }
@@ -82,19 +83,13 @@ fn tiles_agree<T: ConvElement<Out = T, Acc = T>>(
 
 #[test]
 fn machine_code_and_compiled_tiles_have_the_same_bits() {
+    let wave = |i: usize| (i as f64 * 1.7).sin();
     for isa in isas() {
-        let wave = |i: usize| (i as f64 * 1.7).sin();
-        tiles_agree::<f32>(isa, |i| wave(i) as f32, |a, b| a.to_bits() == b.to_bits());
-        tiles_agree::<f64>(isa, wave, |a, b| a.to_bits() == b.to_bits());
-        tiles_agree::<i32>(
-            isa,
-            |i| (i as i32).wrapping_mul(0x9e37_79b1_u32 as i32),
-            |a, b| a == b,
-        );
-        tiles_agree::<i64>(
-            isa,
-            |i| (i as i64).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64),
-            |a, b| a == b,
-        );
+        tiles_agree::<u32>(MatDType::F32, isa, |i| (wave(i) as f32).to_bits());
+        tiles_agree::<u64>(MatDType::F64, isa, |i| wave(i).to_bits());
+        tiles_agree::<u32>(MatDType::I32, isa, |i| (i as u32).wrapping_mul(0x9e37_79b1));
+        tiles_agree::<u64>(MatDType::I64, isa, |i| {
+            (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        });
     }
 }
