@@ -73,6 +73,10 @@ pub(super) enum Op {
     Single(u32),
     /// Elements of a parameter.
     Load(u32),
+    /// The value of a parameter that a row has.
+    Row(u32),
+    /// The result of a reduction over a row.
+    Reduced(u32),
     Unary(Unary),
     Binary(Binary),
     /// `a * b + c`, rounded once.
