@@ -42,6 +42,7 @@ impl Registers<'_> {
                 let (code, imm) = unary_code(op);
                 self.asm.vector(code, to, 0, from, Extra { imm, ..plain });
             }
+            Op::Binary(op) if self.is_quotient(op, b) => self.quotient(i as Id, a, b),
             Op::Binary(op) => {
                 let swap = commutes(op) && self.held[a as usize] == OUT;
                 let (a, b) = if swap { (b, a) } else { (a, b) };

@@ -49,6 +49,16 @@ pub(super) struct Body {
     pub(super) row_stores: Vec<(u32, Id)>,
 }
 
+impl Body {
+    /// Whether a value is a place of an element, an i64.
+    pub(super) fn is_place(&self, id: Id) -> bool {
+        match self.insts[id as usize].op {
+            Op::Reduced(r) => matches!(self.reduces[r as usize], ReduceOp::ArgMax | ReduceOp::ArgMin),
+            _ => false,
+        }
+    }
+}
+
 /// Most instructions of a body.
 const MOST: usize = 4096;
 
@@ -150,7 +160,13 @@ struct Nodes {
 
 impl Nodes {
     fn lower(kernel: &Kernel, info: &Info, wide: bool, load: impl Fn(u32) -> Op) -> Option<Nodes> {
-        if kernel.params.iter().any(|p| p.dtype != DType::F32) {
+        // Places of a row are written as they are.
+        let is_place = |p: &Param| p.dtype == DType::I64 && p.role == Role::Out && p.level == ir::Level::Row;
+        if kernel
+            .params
+            .iter()
+            .any(|p| p.dtype != DType::F32 && !is_place(p))
+        {
             return None;
         }
         let recorder = Recorder::new(wide);
@@ -163,6 +179,14 @@ impl Nodes {
                     ids.push(ids[value.index()]);
                     continue;
                 }
+                Node::Reduce { op, arg } if info.dtypes[arg.index()] == Some(DType::F32) => {
+                    let places = matches!(op, ReduceOp::ArgMax | ReduceOp::ArgMin);
+                    if places && !matches!(recorder.op(ids[arg.index()]), Op::Load(_)) {
+                        return None;
+                    }
+                    reduces.push((i, op));
+                    recorder.push(Op::Reduced(reduces.len() as u32 - 1), &[])
+                }
                 _ if info.dtypes[i] != Some(DType::F32) && info.dtypes[i] != Some(DType::Bool) => {
                     return None;
                 }
@@ -174,15 +198,11 @@ impl Nodes {
                     recorder.push(Op::Scalar(index), &[])
                 }
                 Node::Load { param } => recorder.push(load(param), &[]),
-                Node::Reduce { op, arg } if info.dtypes[arg.index()] == Some(DType::F32) => {
-                    if !matches!(op, ReduceOp::Sum | ReduceOp::Prod | ReduceOp::Max | ReduceOp::Min) {
-                        return None;
-                    }
-                    reduces.push((i, op));
-                    recorder.push(Op::Reduced(reduces.len() as u32 - 1), &[])
-                }
                 Node::Op { op, args } => {
                     let dtype = info.dtypes[args[op.arity() - 1].index()]?;
+                    if dtype != DType::F32 && dtype != DType::Bool {
+                        return None;
+                    }
                     scalar(op, dtype, args.map(of))?
                 }
                 Node::Cast { arg, .. } if info.dtypes[i] == info.dtypes[arg.index()] => of(arg),

@@ -12,6 +12,8 @@ mod instructions;
 mod lower;
 mod opcodes;
 pub(crate) mod pages;
+mod places;
+mod quotients;
 mod reductions;
 mod registers;
 mod rows;

@@ -6,6 +6,7 @@
 
 use super::assembler::{Code, Extra, Map, Prefix, Rm};
 use super::opcodes::{BLEND_BY_VECTOR, BROADCAST, COMPARE, KEEP, LOAD, binary_code};
+use super::quotients::{GREATEST_DIVIDEND, LEAST_DIVIDEND};
 use super::registers::{Registers, TAIL_MASK, TAIL_VECTOR};
 use super::ssa::{Binary, Compare, Id, Op};
 use thalweg_hal::ir::ReduceOp;
@@ -30,7 +31,16 @@ pub(super) struct Constants {
     at: usize,
 }
 
-const CONSTANTS: [u32; 5] = [SIGN, 0x7f80_0000, 0x3f80_0000, 0x7fff_ffff, 0xffff_ffff];
+const CONSTANTS: [u32; 8] = [
+    SIGN,
+    0x7f80_0000,
+    0x3f80_0000,
+    0x7fff_ffff,
+    0xffff_ffff,
+    1,
+    LEAST_DIVIDEND,
+    GREATEST_DIVIDEND,
+];
 
 impl Constants {
     pub(super) fn write(code: &mut Vec<u8>) -> Constants {
@@ -39,6 +49,17 @@ impl Constants {
             (0..8).for_each(|_| code.extend_from_slice(&bits.to_le_bytes()));
         }
         Constants { at }
+    }
+
+    /// One of them, and a vector of it.
+    pub(super) fn single(self, bits: u32) -> Rm {
+        let at = self.of(bits);
+        Rm::Pool { at, each: false }
+    }
+
+    pub(super) fn each(self, bits: u32, wide: bool) -> Rm {
+        let at = self.of(bits);
+        Rm::Pool { at, each: wide }
     }
 
     fn of(self, bits: u32) -> usize {
@@ -80,6 +101,24 @@ impl State {
         matches!(self.op, ReduceOp::Sum | ReduceOp::Prod)
     }
 
+    /// Whether greater is better.
+    fn is_greatest(&self) -> bool {
+        matches!(self.op, ReduceOp::Max | ReduceOp::ArgMax)
+    }
+
+    fn is_place(&self) -> bool {
+        matches!(self.op, ReduceOp::ArgMax | ReduceOp::ArgMin)
+    }
+
+    /// Bits of the result where an element is NaN: those that the loops give.
+    fn nan(&self) -> u32 {
+        if self.is_greatest() {
+            0x7fff_ffff
+        } else {
+            0xffff_ffff
+        }
+    }
+
     fn binary(&self) -> Binary {
         match self.op {
             ReduceOp::Prod => Binary::Mul,
@@ -109,10 +148,8 @@ impl Registers<'_> {
         constants: Constants,
     ) -> Option<()> {
         let parts = if self.asm.wide { 1 } else { 2 };
-        let extremes = reduces
-            .iter()
-            .filter(|(_, op)| matches!(op, ReduceOp::Max | ReduceOp::Min))
-            .count();
+        let is_fold = |op: ReduceOp| matches!(op, ReduceOp::Sum | ReduceOp::Prod);
+        let extremes = reduces.iter().filter(|(_, op)| !is_fold(*op)).count();
         let sides = if extremes > 1 { 2 } else { SIDES };
         let mut gathered = Gathered {
             states: Vec::new(),
@@ -135,7 +172,7 @@ impl Registers<'_> {
             next += state.count;
             gathered.states.push(state);
         }
-        if reduces.iter().any(|(_, op)| *op == ReduceOp::Max) {
+        if gathered.states.iter().any(State::is_greatest) {
             gathered.sign = Some(next);
             next += 1;
         }
@@ -163,10 +200,7 @@ impl Registers<'_> {
     }
 
     fn constant(&mut self, constants: Constants, bits: u32, to: u8) {
-        let from = Rm::Pool {
-            at: constants.of(bits),
-            each: false,
-        };
+        let from = constants.single(bits);
         self.asm.vector(BROADCAST, to, 0, from, Extra::default());
     }
 
@@ -217,7 +251,7 @@ impl Registers<'_> {
         }
         let mut x = self.register(id);
         let plain = Extra::default();
-        if let (ReduceOp::Max, Some(sign)) = (state.op, self.gathered.sign) {
+        if let (true, Some(sign)) = (state.is_greatest(), self.gathered.sign) {
             let to = self.allocate(false, at);
             self.asm
                 .vector(binary_code(Binary::Xor), to, x, Rm::Reg(sign), plain);
@@ -293,7 +327,7 @@ impl Registers<'_> {
             self.asm.vex(ODD_LANES, next, 0, Rm::Reg(to), None, false, false);
             self.join(&state, to, next, false);
             if !state.is_fold() {
-                self.from_least(&state);
+                self.undo(&state);
             }
             self.asm.vector(BROADCAST, to, 0, Rm::Reg(to), Extra::default());
             let result = self
@@ -301,8 +335,13 @@ impl Registers<'_> {
                 .insts
                 .iter()
                 .position(|inst| inst.op == Op::Reduced(state.reduce));
-            if let Some(id) = result {
-                self.put(id as Id, to);
+            let Some(id) = result else { continue };
+            match self.single(id as Id) {
+                Some(slot) if state.is_place() => {
+                    let base = self.argument(state.reduce);
+                    self.place(to, base, state.nan(), slot);
+                }
+                _ => self.put(id as Id, to),
             }
         }
         self.reserved = 0;
@@ -325,19 +364,14 @@ impl Registers<'_> {
     }
 
     /// From the least to the result: the greatest was negated, and NaN has the bits that the loops give it.
-    fn from_least(&mut self, state: &State) {
+    fn undo(&mut self, state: &State) {
         let to = state.first;
         let [nan, mask, _] = SCRATCH;
-        let mut bits = 0xffff_ffff;
-        if let (ReduceOp::Max, Some(sign)) = (state.op, self.gathered.sign) {
-            bits = 0x7fff_ffff;
+        if let (true, Some(sign)) = (state.is_greatest(), self.gathered.sign) {
             self.asm
                 .vex(binary_code(Binary::Xor), to, to, Rm::Reg(sign), None, true, false);
         }
-        let from = Rm::Pool {
-            at: self.gathered.constants.of(bits),
-            each: false,
-        };
+        let from = self.gathered.constants.single(state.nan());
         self.asm.vex(LOAD, nan, 0, from, None, true, false);
         let (unequal, _) = super::opcodes::predicate(Compare::Unequal);
         self.asm

@@ -8,6 +8,7 @@ use super::lower::{Body, Level, Sink};
 use super::opcodes::{
     BROADCAST, KEEP, LOAD, LOAD_MASK, MASKED_LOAD, MASKED_STORE, MOVE, STORE, STORE_MASK, STREAM,
 };
+use super::quotients::Quotients;
 use super::reductions::Gathered;
 use super::ssa::{Id, NONE, Op};
 use super::uses::{NEVER, Uses};
@@ -58,8 +59,9 @@ pub(super) struct Registers<'a> {
     pub(super) body: &'a Body,
     bases: Bases,
     pub(super) uses: Uses,
-    sinks: Vec<(Sink, Id)>,
+    pub(super) sinks: Vec<(Sink, Id)>,
     pub(super) gathered: Gathered,
+    pub(super) quotients: Option<Quotients>,
     homes: Vec<Home>,
     /// Register of each value.
     pub(super) held: Vec<u8>,
@@ -100,6 +102,7 @@ impl<'a> Registers<'a> {
             uses: Uses::of(&body.insts, &[], |_| false),
             sinks: Vec::new(),
             gathered: Gathered::default(),
+            quotients: None,
             homes,
             held: vec![OUT; count],
             vectors: [NONE; 32],
@@ -158,7 +161,7 @@ impl<'a> Registers<'a> {
         if self.asm.wide { 64 } else { 32 }
     }
 
-    fn start(&mut self, manner: Manner) {
+    pub(super) fn start(&mut self, manner: Manner) {
         self.manner = manner;
         self.usable = match (self.asm.wide, manner.masked) {
             (true, _) => u32::MAX,
@@ -228,6 +231,20 @@ impl<'a> Registers<'a> {
             Home::Pool(at) => Some(Rm::Pool { at, each: false }),
             Home::Slot(slot) => Some(self.slot(slot)),
             Home::None | Home::Elements(_) => None,
+        }
+    }
+
+    /// The register with the address of the elements that a reduction takes.
+    pub(super) fn argument(&self, reduce: u32) -> u8 {
+        let takes = |&&(sink, _): &&(Sink, Id)| sink == Sink::Reduce(reduce);
+        match self
+            .sinks
+            .iter()
+            .find(takes)
+            .map(|&(_, id)| self.homes[id as usize])
+        {
+            Some(Home::Elements(base)) => base,
+            _ => OUT,
         }
     }
 

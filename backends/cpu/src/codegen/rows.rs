@@ -10,7 +10,7 @@ use super::lower::{Body, Level, Sink};
 use super::opcodes::LOAD;
 use super::reductions::Constants;
 use super::registers::{Bases, Manner, Registers, TAIL_VECTOR};
-use super::ssa::Op;
+use super::ssa::{Id, Op};
 use super::uses::Uses;
 use crate::loops::{CHUNK, LANES};
 use std::mem::offset_of;
@@ -189,23 +189,34 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool) -> Option<Row
             .collect();
         let stores = sinks.iter().any(|&(sink, _)| matches!(sink, Sink::Store(_)));
         registers.begin(&reduces, totals, extra)?;
-        Elements {
+        let divisor = registers.divisor(!walked.read.is_empty());
+        let mut elements = Elements {
             registers: &mut registers,
             fetches,
             masks,
+        };
+        match divisor {
+            None => elements.walk(stores),
+            Some(divisor) => elements.divide(divisor, extra),
         }
-        .walk(stores);
         registers.finish();
         registers.asm.load(RSI, RBX, offset_of!(Call, addresses) as i32);
         registers.values(Level::Row(s as u32 + 1));
     }
     for &(param, id) in &body.row_stores {
         let from = registers.single(id)?;
-        registers.asm.plain32(0x8b, RDX, from);
         registers.asm.load(RAX, RSI, 8 * param as i32);
-        registers
-            .asm
-            .plain32(0x89, RDX, Rm::Base { base: RAX, offset: 0 });
+        let to = Rm::Base { base: RAX, offset: 0 };
+        match body.is_place(id) {
+            true => {
+                registers.asm.plain(0x8b, RDX, from);
+                registers.asm.plain(0x89, RDX, to);
+            }
+            false => {
+                registers.asm.plain32(0x8b, RDX, from);
+                registers.asm.plain32(0x89, RDX, to);
+            }
+        }
     }
     let entries = params + body.kept.len() + ahead.len();
     let most_slots = registers.most_slots;
@@ -244,6 +255,18 @@ struct Elements<'r, 'a> {
 }
 
 impl Elements<'_, '_> {
+    /// A walk with quotients by a value of the row, and the same with divisions.
+    fn divide(&mut self, divisor: Id, constants: Constants) {
+        let (mut slow, mut end) = <(Label, Label)>::default();
+        self.registers.begin_quotients(divisor, constants, &mut slow);
+        self.walk(true);
+        self.registers.end_quotients(&mut slow);
+        self.registers.asm.jump(&mut end);
+        self.registers.asm.place(&mut slow);
+        self.walk(true);
+        self.registers.asm.place(&mut end);
+    }
+
     fn walk(&mut self, stores: bool) {
         let r = &mut *self.registers;
         r.asm.load(RDI, RBX, offset_of!(Call, bytes) as i32);
@@ -314,7 +337,7 @@ impl Elements<'_, '_> {
 
     /// What is left: whole vectors, and the last.
     fn rest(&mut self) {
-        let fetches = std::mem::take(&mut self.fetches);
+        let fetches = self.fetches.clone();
         walk(self.registers, GROUP, |r| groups(r, &fetches, GROUP, false));
         let mut end = Label::default();
         let r = &mut *self.registers;
@@ -363,4 +386,4 @@ fn groups(registers: &mut Registers<'_>, fetches: &[u8], step: i32, stream: bool
     }
 }
 
-const _: () = assert!(CHUNK * 4 % (4 * GROUP as usize) == 0);
+const _: () = assert!((CHUNK * 4).is_multiple_of(4 * GROUP as usize));

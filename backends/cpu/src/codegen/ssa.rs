@@ -146,6 +146,10 @@ impl Recorder {
         Value { recorder: self, id }
     }
 
+    pub(super) fn op(&self, id: Id) -> Op {
+        self.insts.borrow()[id as usize].op
+    }
+
     pub(super) fn len(&self) -> usize {
         self.insts.borrow().len()
     }
@@ -312,8 +316,12 @@ impl Lanes for Value<'_> {
         if self.recorder.wide {
             return self.binary(Binary::Scale, whole);
         }
-        let half = n.unary(Unary::ShiftRight(1));
-        self * half.power() * Self::minus(n, half).power()
+        // By 2^(n + 64) 2^-64 where n is negative and 2^(n - 64) 2^64 elsewhere; the first product is exact.
+        let recorder = self.recorder;
+        let (below, above) = (recorder.constant(191 << 23), recorder.constant(63 << 23));
+        let offset = recorder.push(Op::Select, &[n.id, below.id, above.id]);
+        let first = n.unary(Unary::ShiftLeft(23)).binary(Binary::IntAdd, offset);
+        self * first * offset.with_bits(Binary::Xor, 128 << 23)
     }
 
     fn scaled_normal(self, n: Self, whole: Self) -> Self {

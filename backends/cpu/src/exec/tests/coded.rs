@@ -82,6 +82,110 @@ fn special_numbers() {
     }
 }
 
+/// A row divided by a value that is known after a first walk: -x / b, where b is a parameter.
+fn quotient() -> Kernel {
+    let mut k = Kernel::new("quotient", 1, 1);
+    let x = k.param(DType::F32, Role::In, Level::Element, Access::Contiguous);
+    let b = k.param(DType::F32, Role::In, Level::Row, Access::Contiguous);
+    let y = k.param(DType::F32, Role::Out, Level::Element, Access::Contiguous);
+    let (x, b) = (k.load(x), k.load(b));
+    let dividend = k.op(ScalarOp::Neg, &[x]);
+    let sum = k.reduce(ReduceOp::Sum, dividend);
+    let is_number = k.op(ScalarOp::Eq, &[sum, sum]);
+    let divisor = k.op(ScalarOp::Select, &[is_number, b, b]);
+    let q = k.op(ScalarOp::Div, &[dividend, divisor]);
+    k.store(y, q);
+    k
+}
+
+/// Dividends and divisors of every size, in rows that may all be multiplied by a reciprocal and in rows that may not.
+#[test]
+fn quotients_by_a_value_of_the_row() {
+    let specials = [
+        0.0,
+        f32::INFINITY,
+        f32::NAN,
+        f32::MIN_POSITIVE,
+        1e-45,
+        7e-31,
+        1.2e30,
+        f32::MAX,
+        1.0,
+    ];
+    let (rows, n) = (1500, 47);
+    let mut rng = Rng(34);
+    let kernel = quotient();
+    assert_eq!(is_coded(&kernel), has_code());
+    for round in 0..4 {
+        let mut case = random_case(kernel.clone(), vec![rows, n], &mut rng);
+        case.in_place.clear();
+        let any = |rng: &mut Rng| match rng.below(4) {
+            0 => specials[rng.below(9) as usize],
+            1 => -specials[rng.below(9) as usize],
+            _ => f32::from_bits(rng.next() as u32),
+        };
+        // From 1 to 2, and 2^-40 to 2^40.
+        let near = |rng: &mut Rng| f32::from_bits(0x3f80_0000 | rng.next() as u32 >> 9);
+        let usual = |rng: &mut Rng| near(rng) * 2.0_f32.powi(rng.below(80) as i32 - 40);
+        let numbers = (0..rows * n).map(|i| match (i / n + round) % 4 {
+            0 => any(&mut rng),
+            1 if rng.below(9) == 0 => 0.0,
+            1 | 2 => -near(&mut rng),
+            _ => usual(&mut rng),
+        });
+        case.buffers[0].bytes = numbers.flat_map(f32::to_le_bytes).collect();
+        let divisors = (0..rows).map(|row| match row % 5 {
+            0 => any(&mut rng),
+            1 => usual(&mut rng),
+            _ => near(&mut rng),
+        });
+        case.buffers[1].bytes = divisors.flat_map(f32::to_le_bytes).collect();
+        check(&case);
+    }
+}
+
+/// Places of the greatest and of the least among few numbers, and the greatest.
+#[test]
+fn places() {
+    let mut k = Kernel::new("places", 1, 1);
+    let x = k.param(DType::F32, Role::In, Level::Element, Access::Contiguous);
+    let x = k.load(x);
+    for op in [ReduceOp::ArgMax, ReduceOp::ArgMin, ReduceOp::Max] {
+        let place = k.reduce(op, x);
+        let dtype = if op == ReduceOp::Max {
+            DType::F32
+        } else {
+            DType::I64
+        };
+        let out = k.param(dtype, Role::Out, Level::Row, Access::Strided);
+        k.store(out, place);
+    }
+    assert_eq!(is_coded(&k), has_code());
+    let mut rng = Rng(35);
+    let numbers = [
+        0.0,
+        -0.0,
+        1.5,
+        -2.0,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        -f32::NAN,
+    ];
+    for n in (1..=40).chain([64, 127, 128, 129, 160, 300, 1001, 4000]) {
+        for kinds in [1, 2, 5, 6, 8] {
+            let mut case = random_case(k.clone(), vec![2, n], &mut rng);
+            let first = rng.below(8);
+            let number = |rng: &mut Rng| numbers[((first + rng.below(kinds)) % 8) as usize];
+            let mut row: Vec<f32> = (0..2 * n).map(|_| number(&mut rng)).collect();
+            // One alone, somewhere.
+            row[rng.below(n) as usize] = numbers[rng.below(8) as usize];
+            case.buffers[0].bytes = row.into_iter().flat_map(f32::to_le_bytes).collect();
+            check(&case);
+        }
+    }
+}
+
 /// Ops that have code on f32.
 const OPS: [ScalarOp; 14] = [
     ScalarOp::Neg,
