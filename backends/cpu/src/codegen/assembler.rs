@@ -323,6 +323,21 @@ impl Assembler {
         self.plain(0x3b, a, Rm::Reg(b));
     }
 
+    /// Sets the flags of the low 32 bits of a register minus `value`.
+    pub(crate) fn compare_with(&mut self, reg: u8, value: u32) {
+        self.plain32(0x81, 7, Rm::Reg(reg));
+        self.code.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// `reg` = the zeros below the lowest one of its low 32 bits.
+    pub(crate) fn trailing_zeros(&mut self, reg: u8) {
+        self.byte(0xf3);
+        self.byte(0x40 | (reg >> 3) << 2 | reg >> 3);
+        self.byte(0x0f);
+        self.byte(0xbc);
+        self.operand(reg, Rm::Reg(reg), 0, 1);
+    }
+
     /// Shifts right (`/5`) or left (`/4`) by a constant.
     pub(crate) fn shift(&mut self, reg: u8, left: bool, by: u8) {
         self.plain(0xc1, if left { 4 } else { 5 }, Rm::Reg(reg));
