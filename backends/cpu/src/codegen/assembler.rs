@@ -92,6 +92,8 @@ pub(crate) struct Extra {
     pub(crate) long: bool,
     /// Bytes that an address of AVX-512 counts its short offset in; 0 where the offset stays long.
     pub(crate) unit: i32,
+    /// Every lane takes the one number in memory; of AVX-512.
+    pub(crate) each: bool,
 }
 
 /// A place that code jumps to.
@@ -199,7 +201,7 @@ impl Assembler {
             Rm::Reg(r) => r >> 4,
             _ => rm.index() >> 3,
         };
-        let each = matches!(rm, Rm::Pool { each: true, .. });
+        let each = extra.each || matches!(rm, Rm::Pool { each: true, .. });
         let not = |bit: u8, at: u8| (!bit & 1) << at;
         self.byte(0x62);
         self.byte(not(reg >> 3, 7) | not(x, 6) | not(rm.base() >> 3, 5) | not(reg >> 4, 4) | map as u8);
