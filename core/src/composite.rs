@@ -7,7 +7,9 @@ use crate::exec;
 use crate::grad::vjp;
 use crate::graph::{Graph, Type};
 use crate::tensor::common_context;
-use crate::value::{AnyRule, Repr, Tensor, is_first_order, is_recording, lazy, record_back, record_with};
+use crate::value::{
+    AnyRule, Gradients, Repr, Tensor, is_first_order, is_recording, lazy, record_back, record_with,
+};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -39,10 +41,7 @@ pub(crate) fn composite_in<const N: usize, A>(
 where
     A: std::hash::Hash + Eq + Clone + Send + 'static,
 {
-    let any = |given: &[Tensor]| match <&[Tensor; N]>::try_from(given) {
-        Ok(given) => body(given),
-        Err(_) => unreachable!("a composite runs on as many operands as it was given"),
-    };
+    let any = |given: &[Tensor]| body(chunk(given));
     composite_any(context, name, attributes, &inputs, tag, &any)
 }
 
@@ -143,15 +142,42 @@ where
     if inputs.iter().all(|input| input.history.is_none()) {
         return composite(name, attributes, inputs, tag, body);
     }
-    let bare = inputs.map(|input| Tensor {
-        history: None,
-        ..input.clone()
-    });
-    let mut result = composite(name, attributes, bare.each_ref(), tag, body);
+    let any = |given: &[Tensor]| body(chunk(given));
+    let rule = move |inputs: &[Tensor], result: &Tensor, gradient: &Tensor| {
+        gathered(rule(chunk(inputs), result, gradient))
+    };
+    composite_with_rule(name, attributes, &inputs, tag, &any, Arc::new(rule))
+}
+
+/// [`composite_with_gradient`] without its type parameters, for operands of which one has a history.
+fn composite_with_rule(
+    name: &'static str,
+    attributes: &dyn exec::Attributes,
+    inputs: &[&Tensor],
+    tag: OpTag,
+    body: &dyn Fn(&[Tensor]) -> Tensor,
+    rule: Arc<AnyRule>,
+) -> Tensor {
+    let bare: SmallVec<[Tensor; 4]> = inputs.iter().map(|input| input.detach()).collect();
+    let bare: SmallVec<[&Tensor; 4]> = bare.iter().collect();
+    let mut result = composite_any(None, name, attributes, &bare, tag, body);
     if !matches!(result.repr, Repr::Failed(_)) {
-        result.history = record_with(inputs, &result, tag, Arc::new(rule));
+        result.history = record_with(inputs, &result, tag, rule);
     }
     result
+}
+
+/// The operands of a composite, of which there are as many as it was given.
+fn chunk<const N: usize>(given: &[Tensor]) -> &[Tensor; N] {
+    match given.try_into() {
+        Ok(given) => given,
+        Err(_) => unreachable!("a composite runs on as many operands as it was given"),
+    }
+}
+
+#[inline(never)]
+fn gathered<const N: usize>(gradients: [Option<Tensor>; N]) -> Gradients {
+    gradients.into_iter().collect()
 }
 
 /// From the operands and the result's gradient to the gradients of the operands of `wanted`, as a graph. `None` where the

@@ -32,14 +32,12 @@ use crate::hal::{self, Device, Stream};
 use crate::record::environment;
 use crate::record::values::Looking;
 use parking_lot::Mutex;
-use serde::Deserialize;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// When ops run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
     /// At once.
     #[default]

@@ -1,6 +1,7 @@
 //! Builders of options, and options by name.
 
 pub mod by_name;
+pub(crate) mod toml;
 
 /// Methods of a builder that set one option each: `name: type,` sets the field of that name, through `Into`.
 ///

@@ -3,6 +3,7 @@
 use crate::forward::Tables;
 use crate::next::Next;
 use crate::said;
+use std::any::Any;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -84,8 +85,13 @@ impl<L: 'static> Places<L> {
 /// The layer's place over the backend with this context; a code where it stands over none.
 #[inline]
 pub(crate) fn over<L: Layer>(context: Context) -> std::result::Result<&'static Place<L>, i32> {
-    (L::places().get(context))
-        .ok_or_else(|| said::set(&Error::invalid_argument("the context is no backend's")))
+    L::places().get(context).ok_or_else(nowhere)
+}
+
+#[cold]
+#[inline(never)]
+fn nowhere() -> i32 {
+    said::set(&Error::invalid_argument("the context is no backend's"))
 }
 
 /// Why a call of a layer ends early.
@@ -124,14 +130,26 @@ pub(crate) fn enter<L: Layer>(context: Context, call: impl FnOnce(&'static Place
     said::clear();
     match catch_unwind(AssertUnwindSafe(|| call(place))) {
         Ok(Ok(())) => 0,
-        Ok(Err(Stop::Below(code))) => code,
-        Ok(Err(Stop::Own(error))) => said::set(&error),
-        Err(payload) => {
-            let error = panic_error(&*payload);
-            let text = format!("layer {}: {}", L::NAME, error.message);
-            said::set(&Error::new(error.status, text))
-        }
+        Ok(Err(stop)) => stopped(stop),
+        Err(payload) => panicked(L::NAME, &*payload),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn stopped(stop: Stop) -> i32 {
+    match stop {
+        Stop::Below(code) => code,
+        Stop::Own(error) => said::set(&error),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn panicked(layer: &str, payload: &(dyn Any + Send)) -> i32 {
+    let error = panic_error(payload);
+    let text = format!("layer {layer}: {}", error.message);
+    said::set(&Error::new(error.status, text))
 }
 
 pub(crate) unsafe extern "C" fn last_error<L: Layer>(

@@ -8,6 +8,7 @@ mod cuda_gate;
 mod demo;
 mod dist;
 mod dtype;
+mod first_build;
 mod floors;
 mod gpu_kit;
 mod guide;
@@ -151,6 +152,10 @@ enum Task {
     /// It prints the time of the best peer over ours, with the geometric mean, and fails nothing. Peers come from
     /// benches/peers/setup.sh; those that are missing are named.
     Perf(perf::Options),
+    /// Build the program of the README as a user does first, and print the CPU seconds of each crate.
+    ///
+    /// Fails when they are more than a bound that is little over what the README states. Needs a quiet machine.
+    FirstBuild,
     /// List long files; fail on files over 500 lines.
     Lines,
 }
@@ -184,6 +189,15 @@ fn files(root: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn main() -> ExitCode {
+    if let Some(compiled) = first_build::measured() {
+        return match compiled {
+            Ok(status) => ExitCode::from(status.code().map_or(1, |code| code as u8)),
+            Err(error) => {
+                eprintln!("error: {error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let root = root();
     let result = match Args::parse().task {
         Task::Test { require } => suite::run(&root, &require).map(|_| ()),
@@ -215,6 +229,7 @@ fn main() -> ExitCode {
         Task::Dtype => dtype::run(&root),
         Task::Layering => layering::run(&root),
         Task::Perf(options) => perf::run(&root, &options),
+        Task::FirstBuild => first_build::run(&root),
         Task::Lines => lines::run(&root),
     };
     match result {

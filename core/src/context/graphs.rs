@@ -3,7 +3,6 @@
 use crate::error::{Result, SaveGraphsError};
 use crate::record::{environment, switch};
 use parking_lot::Mutex;
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -51,8 +50,7 @@ pub(super) const SORT_MODE: Setting = Setting {
 const LEVELS: &str = "it takes 0 to 3, true or false";
 
 /// How much of compiled graphs is saved: a level from 0 to 3, or a truth value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged, expecting = "save_graphs takes 0 to 3, true or false")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SaveGraphs {
     /// `true` is level 2.

@@ -4,7 +4,6 @@ use super::defaults;
 use crate::error::failure::Refusal;
 use crate::graph::FastOps;
 use crate::options::by_name::{WrongOption, wrong};
-use serde::Deserialize;
 use std::fmt;
 use std::str::FromStr;
 use thalweg_hal::settings::{Setting, Values, Way};
@@ -37,8 +36,7 @@ pub(crate) const OPTYPELIST_FOR_IMPLMODE: Setting = Setting {
 /// The fast forms are those of [`ContextBuilder::fast_math`](crate::context::ContextBuilder::fast_math): a quotient by a constant is a
 /// product with its reciprocal, constants of nested sums and products are joined, and a product is rounded together with the sum that
 /// uses it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ImplMode {
     /// By the fast form, whatever `fast_math` says.
     HighPerformance,

@@ -16,7 +16,6 @@ use crate::error::{Result, SessionError};
 use crate::hal::{self, Stream, Target};
 use crate::parallel::{ForkJoin, MAX_THREADS, Pool, lent};
 use crate::record;
-use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::OnceLock;
@@ -33,8 +32,7 @@ use std::sync::OnceLock;
 /// # Context::builder().device_target("cpu").memory_limit(0).build()?;
 /// # Ok::<(), thalweg::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContextBuilder {
     device_target: Option<String>,
     device_id: Option<i64>,

@@ -1,7 +1,6 @@
 //! The precision modes by name.
 
 use crate::error::failure::Refusal;
-use serde::Deserialize;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +15,7 @@ macro_rules! modes {
         /// along axes, running sums, exponentials, logarithms, powers, softmax, normalisation, distances and losses. These are the lists
         /// of PyTorch's automatic mixed precision. Operands of other ops are promoted to the widest. What moves or chooses elements
         /// keeps their dtype.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Deserialize)]
-        #[serde(rename_all = "snake_case")]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
         pub enum Precision { $($(#[$doc])* $name,)* }
 
         impl Precision {

@@ -1,11 +1,9 @@
 //! Numbers of bytes as users write them.
 
-use serde::Deserialize;
 use std::fmt;
 
 /// A number of bytes, or a text such as `8 GiB`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Size {
     /// Bytes.

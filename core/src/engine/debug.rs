@@ -2,7 +2,6 @@
 
 use crate::error::{KernelMetaError, Result, SessionError};
 use crate::record::switch;
-use serde::Deserialize;
 use std::fmt;
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -36,8 +35,7 @@ pub(crate) const FOLDER: &str = "kernel_meta";
 /// assert_eq!(error.to_string(), "op_debug_level is 5; it takes 0 to 4");
 /// # Ok::<(), thalweg::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Deserialize)]
-#[serde(try_from = "i64")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum DebugLevel {
     /// 0: nothing.
     #[default]

@@ -91,7 +91,7 @@ impl Live {
 }
 
 /// Sums over the buffers that an op made at a line in a scope.
-pub(crate) fn sums<'a>(buffers: impl Iterator<Item = &'a Made>) -> Vec<Holder> {
+pub(crate) fn sums(buffers: &mut dyn Iterator<Item = &Made>) -> Vec<Holder> {
     let mut sums = BTreeMap::<(&str, String, ScopeId), (usize, u64)>::new();
     for Made { tag, bytes, .. } in buffers {
         let sum = sums.entry((tag.op, location(tag), tag.scope)).or_default();
@@ -158,7 +158,7 @@ impl Holders {
     }
 
     pub(super) fn out_of_memory(&self, cause: crate::hal::OutOfMemory) -> Error {
-        let holders = sums(self.live.lock().buffers.values());
+        let holders = sums(&mut self.live.lock().buffers.values());
         Error::OutOfMemory(Box::new(OutOfMemory {
             cause,
             holders,

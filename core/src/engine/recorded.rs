@@ -18,6 +18,20 @@ pub(crate) struct Run<'a> {
     pub(crate) operands: Option<TextId>,
 }
 
+/// A piece of work that a recording has seen begin.
+struct Begun {
+    /// `None` where the recording has no runs.
+    submission: Option<Submission>,
+    start: u64,
+}
+
+struct Submission {
+    how: How,
+    correlation: u64,
+    /// Behind what the stream had before.
+    before: Option<Event>,
+}
+
 impl Engine {
     /// The number of the device in recordings.
     #[inline]
@@ -49,34 +63,49 @@ impl Engine {
 
     /// Submits work; what the device says of it later carries the same number as the run that is noted here.
     pub(crate) fn recorded<R>(&self, on: switch::On, run: Run<'_>, submit: impl FnOnce() -> R) -> R {
-        let operands = run.operands.filter(|_| on.has(switch::OPS));
-        if !on.has(switch::RUNS | switch::MEMORY) {
-            return match operands {
-                None => submit(),
-                Some(operands) => {
-                    let start = clock::ticks();
-                    let result = submit();
-                    calls::note(on, start, run.call, operands);
-                    result
-                }
-            };
-        }
-        let (how, correlation) = (self.attached.how(on, &self.device), measure::correlation());
-        let before = match how {
-            How::Profile => {
-                self.device.correlate(correlation);
-                None
-            }
-            How::Events => self.mark(run.stream),
-            How::Not => None,
-        };
-        let start = clock::ticks();
+        let begun = self.begin(on, &run);
         let result = submit();
-        let end = clock::ticks();
-        if how == How::Profile {
+        self.end(on, &run, begun);
+        result
+    }
+
+    fn begin(&self, on: switch::On, run: &Run<'_>) -> Begun {
+        let submission = on.has(switch::RUNS | switch::MEMORY).then(|| {
+            let (how, correlation) = (self.attached.how(on, &self.device), measure::correlation());
+            let before = match how {
+                How::Profile => {
+                    self.device.correlate(correlation);
+                    None
+                }
+                How::Events => self.mark(run.stream),
+                How::Not => None,
+            };
+            Submission {
+                how,
+                correlation,
+                before,
+            }
+        });
+        Begun {
+            submission,
+            start: clock::ticks(),
+        }
+    }
+
+    fn end(&self, on: switch::On, run: &Run<'_>, begun: Begun) {
+        let (start, end) = (begun.start, clock::ticks());
+        let operands = run.operands.filter(|_| on.has(switch::OPS));
+        let Some(submission) = begun.submission else {
+            if let Some(operands) = operands {
+                calls::note(on, start, run.call, operands);
+            }
+            return;
+        };
+        if submission.how == How::Profile {
             // What others submit on this thread is no part of this run.
             self.device.correlate(0);
         }
+        let correlation = submission.correlation;
         let (device, stream) = (self.number(), run.stream.handle());
         ring::push(
             on,
@@ -94,7 +123,10 @@ impl Engine {
                 }),
             },
         );
-        if let Some(took) = before.and_then(|before| self.took(&before, run.stream)) {
+        if let Some(took) = submission
+            .before
+            .and_then(|before| self.took(&before, run.stream))
+        {
             let note = Note::Bracket {
                 end: clock::ticks(),
                 took,
@@ -104,7 +136,6 @@ impl Engine {
             };
             ring::push(on, note);
         }
-        result
     }
 
     /// An event behind the work that the stream has.

@@ -78,16 +78,29 @@ impl Drop for Placed {
     }
 }
 
-/// Sets the outer op while `body` runs, also if it panics.
-fn under<R>(outer: Option<OpTag>, body: impl FnOnce() -> R) -> R {
-    struct Restore(Option<OpTag>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            OUTER.set(self.0);
-        }
+/// While it lives, another op is the outer one. It is no part of the generic functions that hold it, so that it is compiled once.
+struct Under(Option<OpTag>);
+
+impl Under {
+    #[inline(never)]
+    fn new(outer: Option<OpTag>) -> Under {
+        Under(OUTER.replace(outer))
     }
-    let _restore = Restore(OUTER.replace(outer));
-    body()
+
+    #[inline(never)]
+    fn of_op(tag: OpTag) -> Under {
+        if !switch::is_off() {
+            calls::observe();
+        }
+        Under::new(Some(tag))
+    }
+}
+
+impl Drop for Under {
+    #[inline(never)]
+    fn drop(&mut self) {
+        OUTER.set(self.0);
+    }
 }
 
 impl OpTag {
@@ -215,10 +228,8 @@ impl OpTag {
 
     /// Runs `body`; tags made inside are this one.
     pub fn scope<R>(self, body: impl FnOnce() -> R) -> R {
-        if !switch::is_off() {
-            calls::observe();
-        }
-        under(Some(self), body)
+        let _under = Under::of_op(self);
+        body()
     }
 
     /// Runs `body`, in which the calls of ops are counted.
@@ -227,7 +238,8 @@ impl OpTag {
             call: COUNTED,
             ..OpTag::NONE
         };
-        under(OUTER.get().filter(OpTag::is_op).or(Some(counted)), body)
+        let _under = Under::new(OUTER.get().filter(OpTag::is_op).or(Some(counted)));
+        body()
     }
 
     /// Runs `body` as no part of the op that is under way: its ops have tags of their own, and are not counted.
@@ -239,7 +251,9 @@ impl OpTag {
                 ..OpTag::NONE
             },
         );
-        let result = under(Some(counted), body);
+        let under = Under::new(Some(counted));
+        let result = body();
+        drop(under);
         calls::count_from(count);
         result
     }

@@ -74,11 +74,15 @@ impl<E> Table<E> {
     #[inline]
     pub(crate) fn get(&self, hash: u64, is: impl Fn(&E) -> bool) -> Option<&E> {
         let set = Self::set(hash);
-        let slots = self.slots.get(set..set + WAYS)?;
-        let mut entries = slots.iter().flatten();
-        entries
-            .find(|(found, entry)| *found == hash && is(entry))
-            .map(|(_, entry)| &**entry)
+        for slot in self.slots.get(set..set + WAYS)? {
+            if let Some((found, entry)) = slot
+                && *found == hash
+                && is(entry)
+            {
+                return Some(entry);
+            }
+        }
+        None
     }
 
     /// Adds an entry; returns the one that had to go.

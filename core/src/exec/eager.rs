@@ -447,7 +447,7 @@ fn without_context(op: &Op, inputs: &[&Tensor], ty: Type, tag: OpTag) -> Result<
     let scalar = Type::new(Shape::SCALAR, ty.dtype);
     let result = eager(op, &operands, scalar, Some(&context), tag)?;
     let bits = match &result.repr {
-        Repr::Value(value) => super::read::bits(value)?,
+        Repr::Value(value) => super::read::bits(value.clone(), OpTag::uncounted("item"))?,
         Repr::Constant(constant) => constant.bits,
         Repr::Lazy(_) | Repr::Failed(_) => return Err(Refusal::new("an op on constants was not run").into()),
     };

@@ -25,7 +25,7 @@ pub(crate) mod values;
 pub(crate) use composite::{Attributes, eager_composite};
 pub(crate) use eager::{again, again_pair, eager, full};
 pub(crate) use evaluate::{evaluate, evaluate_all};
-pub(crate) use read::{contiguous, download, download_bytes};
+pub(crate) use read::{bits, contiguous, download, download_bytes, elements};
 pub(crate) use reverse::Back;
 pub(crate) use traced::{
     Traced, evaluated, graph_of, hash_of, placeholder_for, stand_in, take_effects, trace, tracing,

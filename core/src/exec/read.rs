@@ -112,17 +112,26 @@ fn read<T: Element>(value: &Value, offset: u64, len: usize, tag: OpTag) -> Resul
     Ok(read.inspect_err(|error| flight::failed(error))?)
 }
 
-/// The bits of the only element.
-pub(super) fn bits(value: &Value) -> Result<u64> {
-    let tag = OpTag::uncounted("item");
-    Ok(match value.dtype.size() {
-        1 => u64::from(first(download::<u8>(value.clone(), tag)?)),
-        2 => u64::from(first(download::<u16>(value.clone(), tag)?)),
-        4 => u64::from(first(download::<u32>(value.clone(), tag)?)),
-        _ => first(download::<u64>(value.clone(), tag)?),
-    })
+/// The bits of all elements in row-major order; waits for the stream that writes them.
+///
+/// # Errors
+/// As [`download`].
+pub(crate) fn elements(value: Value, tag: OpTag) -> Result<Vec<u64>> {
+    fn widened<T: Element + Into<u64>>(value: Value, tag: OpTag) -> Result<Vec<u64>> {
+        Ok(download::<T>(value, tag)?.into_iter().map(T::into).collect())
+    }
+    match value.dtype.size() {
+        1 => widened::<u8>(value, tag),
+        2 => widened::<u16>(value, tag),
+        4 => widened::<u32>(value, tag),
+        _ => download(value, tag),
+    }
 }
 
-fn first<T: Default>(elements: Vec<T>) -> T {
-    elements.into_iter().next().unwrap_or_default()
+/// The bits of the only element.
+///
+/// # Errors
+/// As [`download`].
+pub(crate) fn bits(value: Value, tag: OpTag) -> Result<u64> {
+    Ok(elements(value, tag)?.first().copied().unwrap_or_default())
 }

@@ -485,7 +485,7 @@ impl Host {
 fn is_true(tensor: Option<&Tensor>) -> Result<bool> {
     match tensor.map(|tensor| &tensor.repr) {
         Some(Repr::Constant(constant)) => Ok(constant.bits != 0),
-        Some(Repr::Value(value)) => Ok(read::bits(value)? != 0),
+        Some(Repr::Value(value)) => Ok(read::bits(value.clone(), OpTag::uncounted("item"))? != 0),
         Some(Repr::Lazy(_) | Repr::Failed(_)) | None => Err(missing().into()),
     }
 }

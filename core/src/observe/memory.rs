@@ -154,7 +154,7 @@ pub fn memory_snapshot(cx: &Context) -> crate::Result<MemorySnapshot> {
         stats: cx.device().memory_stats()?,
         buffers: live.iter().map(buffer).collect(),
         blocks: blocks(&cx.device().memory_ranges()?, &live),
-        holders: holders::sums(live.iter().map(|(_, made)| made)),
+        holders: holders::sums(&mut live.iter().map(|(_, made)| made)),
         history: history.iter().map(change).collect(),
     })
 }

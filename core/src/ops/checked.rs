@@ -7,7 +7,7 @@ use crate::graph::{Op, Type};
 use crate::hal::DType;
 use crate::hal::ir::ReduceOp;
 use crate::tensor::failure::Refusal;
-use crate::tensor::shape::Axes;
+use crate::tensor::shape::{Axes, Shape};
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Tensor, apply};
 use smallvec::SmallVec;
@@ -20,13 +20,10 @@ pub(crate) fn checked<const N: usize, const M: usize>(
     optional: [Option<&Tensor>; M],
     body: impl FnOnce([Type; N], [Option<Type>; M]) -> Result<Tensor, Refusal>,
 ) -> Tensor {
-    let all = together(&operands, &optional);
-    let types = match types(&all) {
-        Ok(types) => types,
-        Err(failed) => return failed,
-    };
-    let (required, optional) = apart_types(&types, there(&optional));
-    body(required, optional).unwrap_or_else(|refusal| Tensor::refused(tag, refusal, &all))
+    match types(&operands, &optional) {
+        Ok((required, types)) => settled(body(required, types), tag, &operands, &optional),
+        Err(failed) => failed,
+    }
 }
 
 /// As [`checked`], in the precision that the mode gives to an op of `class`; `body` gets the operands too.
@@ -71,24 +68,41 @@ fn together<'a>(operands: &[&'a Tensor], optional: &[Option<&'a Tensor>]) -> Sma
 }
 
 /// Their types, or a copy of the first that carries an error.
-fn types(operands: &[&Tensor]) -> Result<SmallVec<[Type; 6]>, Tensor> {
-    let ty = |operand: &&Tensor| operand.ty().map_err(|_| (*operand).clone());
-    operands.iter().map(ty).collect()
+#[inline(never)]
+fn types<const N: usize, const M: usize>(
+    operands: &[&Tensor; N],
+    optional: &[Option<&Tensor>; M],
+) -> Result<([Type; N], [Option<Type>; M]), Tensor> {
+    let (mut required, mut types) = ([Type::new(Shape::SCALAR, DType::F32); N], [None; M]);
+    for (ty, operand) in required.iter_mut().zip(operands) {
+        *ty = operand.ty().map_err(|_| (*operand).clone())?;
+    }
+    for (ty, operand) in types.iter_mut().zip(optional) {
+        *ty = match operand {
+            Some(operand) => Some(operand.ty().map_err(|_| (*operand).clone())?),
+            None => None,
+        };
+    }
+    Ok((required, types))
+}
+
+/// The result, which carries a refusal where that is one.
+#[inline(never)]
+fn settled(
+    result: Result<Tensor, Refusal>,
+    tag: OpTag,
+    operands: &[&Tensor],
+    optional: &[Option<&Tensor>],
+) -> Tensor {
+    result.unwrap_or_else(|refusal| Tensor::refused(tag, refusal, &together(operands, optional)))
 }
 
 fn there<const M: usize>(optional: &[Option<&Tensor>; M]) -> [bool; M] {
     optional.map(|operand| operand.is_some())
 }
 
-fn apart_types<const N: usize, const M: usize>(
-    all: &[Type],
-    there: [bool; M],
-) -> ([Type; N], [Option<Type>; M]) {
-    let (required, optional) = apart(all, there);
-    (required.map(Type::clone), optional.map(Option::<&Type>::cloned))
-}
-
 /// What belongs to each operand: to the required ones, then to those optional ones that are there.
+#[inline(never)]
 fn apart<T, const N: usize, const M: usize>(all: &[T], there: [bool; M]) -> ([&T; N], [Option<&T>; M]) {
     let mut at = N;
     let optional = there.map(|there| {

@@ -128,7 +128,11 @@ macro_rules! formulas {
             $(#[$doc])*
             #[track_caller]
             pub fn $name(&self) -> Tensor {
-                formula(stringify!($name), crate::hal::ir::Mixed::$mixed, (), self, OpTag::new(stringify!($name)), $value, $slope)
+                // Pointers, so that `formula` is compiled once for all rows.
+                const VALUE: fn(&Tensor) -> Tensor = $value;
+                const SLOPE: fn(&Tensor, &Tensor) -> Tensor = $slope;
+                let mixed = crate::hal::ir::Mixed::$mixed;
+                formula(stringify!($name), mixed, (), self, OpTag::new(stringify!($name)), VALUE, SLOPE)
             }
         )* }
 

@@ -2,7 +2,8 @@
 
 use super::operand::{Operand, Scalar};
 use super::precision::{self, adjusted_operands};
-use crate::composite::composite;
+use crate::composite::composite_any;
+use crate::exec;
 use crate::graph::{Op, Type};
 use crate::hal::DType;
 use crate::hal::ir::{Mixed, ScalarOp};
@@ -10,6 +11,7 @@ use crate::tensor::failure::Refusal;
 use crate::tensor::shape::{MAX_RANK, Shape};
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Repr, Tensor, apply};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use thalweg_hal::dtype::Class;
 
@@ -124,7 +126,7 @@ impl Stop {
 /// The common dtype and shape of operands. Tensors with axes come before tensors without, those before numbers: the
 /// weaker matter to the dtype only where they are of a higher kind.
 pub(crate) fn join(operands: &[Operand<'_>]) -> Result<Type, Stop> {
-    let mut shapes = smallvec::SmallVec::<[Shape; 4]>::new();
+    let mut shapes = SmallVec::<[Shape; 4]>::new();
     let (mut full, mut single, mut number) = (None, None, None);
     for operand in operands {
         let (group, dtype) = match operand {
@@ -179,30 +181,36 @@ pub(crate) fn map<const N: usize>(
     tag: OpTag,
 ) -> Tensor {
     let operands = adjusted_operands(precision::Class::of(op.mixed()), tag, operands);
-    let ty = match join(&operands).and_then(|ty| Ok(Type::new(ty.shape, choose(ty.dtype)?))) {
+    map_any(op, &operands, &choose, tag)
+}
+
+fn map_any(
+    op: ScalarOp,
+    operands: &[Operand<'_>],
+    choose: &dyn Fn(DType) -> Result<DType, Refusal>,
+    tag: OpTag,
+) -> Tensor {
+    let ty = match join(operands).and_then(|ty| Ok(Type::new(ty.shape, choose(ty.dtype)?))) {
         Ok(ty) => ty,
-        Err(stop) => return stop.tensor(tag, &operands),
+        Err(stop) => return stop.tensor(tag, operands),
     };
     let converts = |operand: &Operand<'_>| {
         (operand.tensor()).is_some_and(|tensor| tensor.ty().is_ok_and(|known| known.dtype != ty.dtype))
     };
     if operands.iter().any(converts) {
-        return elementwise("map", op.mixed(), op, operands, choose, tag, |inputs| {
+        return elementwise_any("map", &(op, ty), operands, ty, tag, &|inputs| {
             apply(Op::Map(op), inputs, tag)
         });
     }
-    let mut inputs = smallvec::SmallVec::<[Cow<'_, Tensor>; 3]>::new();
-    for operand in &operands {
+    let mut inputs = SmallVec::<[Cow<'_, Tensor>; 3]>::new();
+    for operand in operands {
         match brought(operand, ty, tag) {
             Ok(input) => inputs.push(input),
-            Err(stop) => return stop.tensor(tag, &operands),
+            Err(stop) => return stop.tensor(tag, operands),
         }
     }
-    apply(
-        Op::Map(op),
-        &std::array::from_fn::<&Tensor, N, _>(|at| &*inputs[at]),
-        tag,
-    )
+    let inputs: SmallVec<[&Tensor; 3]> = inputs.iter().map(|input| &**input).collect();
+    apply(Op::Map(op), &inputs, tag)
 }
 
 /// An op on every element of operands that are brought to their common shape and to the dtype that `choose` makes of their
@@ -224,23 +232,45 @@ where
         Ok(ty) => ty,
         Err(stop) => return stop.tensor(tag, &operands),
     };
+    elementwise_any(
+        name,
+        &(attributes, ty),
+        &operands,
+        ty,
+        tag,
+        &|inputs| match inputs.try_into() {
+            Ok(inputs) => body(inputs),
+            Err(_) => unreachable!("a composite runs on as many operands as it was given"),
+        },
+    )
+}
+
+/// [`elementwise`] without its type parameters, for operands that were joined.
+fn elementwise_any(
+    name: &'static str,
+    attributes: &dyn exec::Attributes,
+    operands: &[Operand<'_>],
+    ty: Type,
+    tag: OpTag,
+    body: &dyn Fn(&[&Tensor]) -> Tensor,
+) -> Tensor {
     // Numbers become constants of the right dtype before they enter the compiled op: their values are its arguments.
-    let mut inputs: [Option<Cow<'_, Tensor>>; N] = [const { None }; N];
-    for (slot, operand) in inputs.iter_mut().zip(&operands) {
-        *slot = Some(match operand.tensor() {
+    let mut inputs = SmallVec::<[Cow<'_, Tensor>; 3]>::new();
+    for operand in operands {
+        inputs.push(match operand.tensor() {
             Some(tensor) => Cow::Borrowed(tensor),
             None => match brought(operand, ty, tag) {
                 Ok(constant) => constant,
-                Err(stop) => return stop.tensor(tag, &operands),
+                Err(stop) => return stop.tensor(tag, operands),
             },
         });
     }
-    let inputs = inputs.map(|input| input.unwrap_or_else(|| unreachable!("each slot was filled")));
-    let inputs: [&Tensor; N] = std::array::from_fn(|at| &*inputs[at]);
-    composite(name, &(attributes, ty), inputs, tag, |inputs| {
-        let brought: [Tensor; N] =
-            std::array::from_fn(|at| expanded(&cast(&inputs[at], ty.dtype, tag), ty.shape, tag));
-        body(&std::array::from_fn(|at| &brought[at]))
+    let inputs: SmallVec<[&Tensor; 3]> = inputs.iter().map(|input| &**input).collect();
+    composite_any(None, name, attributes, &inputs, tag, &|inputs| {
+        let bring = |input: &Tensor| expanded(&cast(input, ty.dtype, tag), ty.shape, tag);
+        let brought: SmallVec<[Tensor; 3]> = inputs.iter().map(bring).collect();
+        let brought: SmallVec<[&Tensor; 3]> = brought.iter().collect();
+        body(&brought)
     })
 }
 

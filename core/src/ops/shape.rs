@@ -98,10 +98,14 @@ fn reshaped(from: &Shape, extents: &[i64]) -> Result<Shape, Refusal> {
 pub(crate) fn shaped(x: &Tensor, tag: OpTag, make: impl FnOnce(&Shape) -> Result<Op, Refusal>) -> Tensor {
     match x.ty() {
         Err(_) => x.clone(),
-        Ok(ty) => match make(&ty.shape) {
-            Ok(op) => apply(op, &[x], tag),
-            Err(refusal) => Tensor::refused(tag, refusal, &[x]),
-        },
+        Ok(ty) => made(x, tag, make(&ty.shape)),
+    }
+}
+
+fn made(x: &Tensor, tag: OpTag, op: Result<Op, Refusal>) -> Tensor {
+    match op {
+        Ok(op) => apply(op, &[x], tag),
+        Err(refusal) => Tensor::refused(tag, refusal, &[x]),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Options of a configuration by their names: tables of keys, and objects in JSON that are read with them.
 
 use serde_json::Value;
+use thalweg_hal::settings::{Setting, Values};
 
 /// What sets a key: `None` for a value of the wrong kind or out of range.
 pub type Set<T> = fn(&mut T, &Value) -> Result<Option<()>, WrongOption>;
@@ -24,6 +25,31 @@ pub struct OptionKey {
     pub allowed: &'static str,
     /// What it does.
     pub effect: &'static str,
+}
+
+/// An option that is a setting, of options `T`.
+pub(crate) struct SettingKey<T: 'static> {
+    /// Its name, variable, default, what it takes and effect.
+    pub(crate) setting: Setting,
+    /// What sets it.
+    pub(crate) set: Set<T>,
+}
+
+impl<T> SettingKey<T> {
+    /// Sets the option; `name` is what the user called it.
+    ///
+    /// # Errors
+    /// A value that it does not take.
+    pub(crate) fn store(&self, to: &mut T, name: &str, value: &Value) -> Result<(), WrongOption> {
+        let allowed = match self.setting.values {
+            Values::OneOf(words) => words.join(" or "),
+            Values::Range(text) => text.to_owned(),
+        };
+        match (self.set)(to, value)? {
+            Some(()) => Ok(()),
+            None => Err(wrong(name, value, &format!("it takes {allowed}"))),
+        }
+    }
 }
 
 /// A key, value or combination that is not allowed.
@@ -105,7 +131,10 @@ pub fn set_all<T>(keys: &'static [Key<T>], to: &mut T, object: &Value) -> Result
 
 /// The names that are most like `name`; all of them where none is.
 pub fn near<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
-    let mut known: Vec<&str> = names.collect();
+    nearest(name, names.collect())
+}
+
+fn nearest(name: &str, mut known: Vec<&str>) -> String {
     known.sort_unstable();
     known.dedup();
     let far = |known: &&str| distance(name, known);

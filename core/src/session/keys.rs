@@ -8,17 +8,12 @@ pub(super) use crate::context::{
 };
 pub(super) use crate::engine::debug::OP_DEBUG_LEVEL;
 use crate::error::SessionError;
-use crate::options::by_name::{WrongOption, near, store, wrong};
+use crate::options::by_name::{SettingKey, near, store, wrong};
 use serde_json::Value;
 use thalweg_hal::settings::{Setting, Values, Way};
 
 /// A key of [`SessionOptions`].
-pub(super) struct SessionKey {
-    /// Its name, variable, default and effect.
-    pub(super) setting: Setting,
-    /// Sets it; `None` for a value that it does not take.
-    set: fn(&mut SessionOptions, &Value) -> Result<Option<()>, WrongOption>,
-}
+pub(super) type SessionKey = SettingKey<SessionOptions>;
 
 pub(super) const GRAPH_RUN_MODE: Setting = Setting {
     key: "graph_run_mode",
@@ -216,23 +211,4 @@ pub(super) fn find(name: &str, value: &Value) -> Result<&'static SessionKey, Ses
         let names = near(name, KEYS.iter().map(|key| key.setting.key));
         wrong(name, value, &format!("there is no such key; {names}")).into()
     })
-}
-
-impl SessionKey {
-    /// Sets the option; `name` is what the user called it.
-    pub(super) fn store(
-        &self,
-        to: &mut SessionOptions,
-        name: &str,
-        value: &Value,
-    ) -> Result<(), SessionError> {
-        let allowed = match self.setting.values {
-            Values::OneOf(words) => words.join(" or "),
-            Values::Range(text) => text.to_owned(),
-        };
-        match (self.set)(to, value)? {
-            Some(()) => Ok(()),
-            None => Err(wrong(name, value, &format!("it takes {allowed}")).into()),
-        }
-    }
 }

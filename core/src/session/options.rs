@@ -12,6 +12,7 @@ use crate::error::failure::Refusal;
 use crate::error::{Result, SessionError};
 use crate::observe::ProfilingOptions;
 use crate::options::by_name::{parsed, wrong};
+use crate::options::toml;
 use serde_json::Value;
 use std::path::Path;
 
@@ -121,11 +122,11 @@ impl SessionOptions {
     /// # Errors
     /// As [`SessionOptions::from_json`].
     pub fn from_toml(text: &str) -> Result<SessionOptions> {
-        let object: Value = toml::from_str(text).map_err(|error| {
+        let table = toml::parsed(text).map_err(|error| {
             let allowed = format!("they are TOML: {}", error.message().replace('\n', ", "));
             SessionError::from(wrong("the options", text, &allowed))
         })?;
-        SessionOptions::of(&object)
+        SessionOptions::of(&Value::Object(table))
     }
 
     /// The options of a TOML file.
@@ -155,7 +156,8 @@ impl SessionOptions {
             let variable = key.setting.variable;
             if let Some(text) = value(variable) {
                 let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
-                key.store(&mut options, variable, &value)?;
+                key.store(&mut options, variable, &value)
+                    .map_err(SessionError::from)?;
             }
         }
         options.check()?;
@@ -170,7 +172,8 @@ impl SessionOptions {
             );
         };
         for (name, value) in object {
-            keys::find(name, value)?.store(&mut options, name, value)?;
+            let key = keys::find(name, value)?;
+            key.store(&mut options, name, value).map_err(SessionError::from)?;
         }
         options.check()?;
         Ok(options)

@@ -15,7 +15,6 @@ use crate::graph::Op;
 use crate::hal::{Buffer, DType, Kind};
 use crate::record::switch;
 use std::sync::Arc;
-use thalweg_hal::for_dtype;
 
 /// A tensor of elements that are in `buffer`, row-major.
 pub(super) fn imported(buffer: Buffer, shape: Shape, dtype: DType, cx: &Context, tag: OpTag) -> Tensor {
@@ -290,9 +289,5 @@ pub(super) fn upload<T: crate::hal::Element>(
 /// Copies a value to another device through the host.
 fn move_to(value: Value, cx: &Context, tag: OpTag) -> Result<Tensor> {
     let (shape, dtype) = (value.layout.shape, value.dtype);
-    for_dtype!(dtype, T => {
-        let data = exec::download::<<T as Element>::Raw>(value, tag)?;
-        debug_assert_eq!(<<T as Element>::Raw as crate::hal::Element>::DTYPE.size(), dtype.size());
-        upload(&data, shape, dtype, cx, tag)
-    })
+    upload(&exec::download_bytes(value, tag)?, shape, dtype, cx, tag)
 }

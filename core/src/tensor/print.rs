@@ -9,7 +9,6 @@ use crate::error::Result;
 use crate::graph::Op;
 use crate::types::text::{EDGE, described, laid_out};
 use std::fmt;
-use thalweg_hal::for_dtype;
 
 /// Elements that are shown in full.
 const THRESHOLD: usize = 1000;
@@ -49,7 +48,8 @@ impl Tensor {
         let shown = if cut { self.edges() } else { self.clone() };
         let shape = shown.shape()?;
         let is_cut = |axis: usize| cut && ty.shape[axis] > 2 * EDGE;
-        Ok(for_dtype!(ty.dtype, T => laid_out(shape, &shown.to_vec::<T>()?, &is_cut)))
+        let elements = shown.bits(OpTag::uncounted("to_vec"))?;
+        Ok(laid_out(shape, ty.dtype, &elements, &is_cut))
     }
 
     /// The first and last elements along every long axis.

@@ -7,7 +7,9 @@ use super::{Repr, Tensor};
 use crate::context::Context;
 use crate::error::Result;
 use crate::exec;
-use thalweg_hal::for_dtype;
+use crate::graph::Type;
+use crate::hal::DType;
+use crate::types::scalar::Scalar;
 
 impl Tensor {
     /// The elements, row-major. Waits for them.
@@ -34,7 +36,8 @@ impl Tensor {
     /// As [`Tensor::to_vec`]; more or fewer elements than one.
     #[track_caller]
     pub fn item<T: Element>(&self) -> Result<T> {
-        self.only(OpTag::uncounted("item"))
+        let tag = OpTag::uncounted("item");
+        self.only(tag, Some(T::DTYPE)).map(T::from_bits)
     }
 
     /// The only element as f64, whatever the dtype; rounded where f64 is too narrow. Waits for it.
@@ -44,10 +47,12 @@ impl Tensor {
     #[track_caller]
     pub fn to_scalar(&self) -> Result<f64> {
         let tag = OpTag::uncounted("to_scalar");
-        for_dtype!(self.dtype()?, T => Ok(self.only::<T>(tag)?.to_f64()))
+        let dtype = self.dtype()?;
+        Ok(Scalar::from_bits(dtype, self.only(tag, None)?).to_f64())
     }
 
-    fn only<T: Element>(&self, tag: OpTag) -> Result<T> {
+    /// The bits of the only element.
+    fn only(&self, tag: OpTag, dtype: Option<DType>) -> Result<u64> {
         let shape = self.shape()?;
         if shape.elements() != 1 {
             let text = format!("the shape {shape} has {} elements, not one", shape.elements());
@@ -56,17 +61,37 @@ impl Tensor {
                 Refusal::new(text).help("reduce it, or read it with `to_vec`"),
             ));
         }
-        let elements = self.read(tag)?;
-        Ok(elements.into_iter().next().unwrap_or_default())
+        self.check(tag, dtype)?;
+        match &self.repr {
+            Repr::Constant(constant) => Ok(constant.bits),
+            _ => exec::bits(exec::evaluate(self, tag)?, tag),
+        }
+    }
+
+    /// The bits of all elements, row-major.
+    pub(super) fn bits(&self, tag: OpTag) -> Result<Vec<u64>> {
+        let ty = self.ty().map_err(std::sync::Arc::clone)?;
+        match &self.repr {
+            Repr::Constant(constant) => Ok(vec![constant.bits; ty.shape.elements()]),
+            _ => exec::elements(exec::evaluate(self, tag)?, tag),
+        }
+    }
+
+    /// Whether the elements are of `dtype`.
+    fn check(&self, tag: OpTag, dtype: Option<DType>) -> Result<Type> {
+        let ty = self.ty().map_err(std::sync::Arc::clone)?;
+        match dtype {
+            Some(dtype) if dtype != ty.dtype => {
+                let text = format!("the tensor is {}, not {dtype}", ty.dtype);
+                let help = format!("read it as {}, or cast it first", ty.dtype);
+                Err(self.refuse(tag, Refusal::new(text).help(help)))
+            }
+            _ => Ok(ty),
+        }
     }
 
     fn read<T: Element>(&self, tag: OpTag) -> Result<Vec<T>> {
-        let ty = self.ty().map_err(std::sync::Arc::clone)?;
-        if ty.dtype != T::DTYPE {
-            let text = format!("the tensor is {}, not {}", ty.dtype, T::DTYPE);
-            let help = format!("read it as {}, or cast it first", ty.dtype);
-            return Err(self.refuse(tag, Refusal::new(text).help(help)));
-        }
+        let ty = self.check(tag, Some(T::DTYPE))?;
         if let Repr::Constant(constant) = &self.repr {
             return Ok(vec![T::from_bits(constant.bits); ty.shape.elements()]);
         }

@@ -112,6 +112,36 @@ impl Element for bool {
     }
 }
 
+/// The elements of these bits as f64, rounded where that is too narrow.
+pub(crate) fn numbers(dtype: DType, elements: &[u64]) -> Vec<f64> {
+    for_dtype!(dtype, T => elements.iter().map(|&bits| <T as Element>::from_bits(bits).to_f64()).collect())
+}
+
+/// The elements in these bytes, the lowest first.
+pub(crate) fn of_bytes(dtype: DType, bytes: &[u8]) -> Vec<u64> {
+    match dtype.size() {
+        1 => bytes.iter().copied().map(u64::from).collect(),
+        2 => bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|&bytes| u16::from_le_bytes(bytes).into())
+            .collect(),
+        4 => bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|&bytes| u32::from_le_bytes(bytes).into())
+            .collect(),
+        _ => bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|&bytes| u64::from_le_bytes(bytes))
+            .collect(),
+    }
+}
+
 /// The bits of 1.
 pub(crate) fn one(dtype: DType) -> u64 {
     for_dtype!(dtype, T => <T as thalweg_hal::Element>::from_f64(1.0).bits())

@@ -4,7 +4,7 @@ pub(crate) mod call;
 pub mod element;
 pub mod layout;
 pub(crate) mod numpy;
-mod scalar;
+pub(crate) mod scalar;
 pub mod shape;
 pub(crate) mod statistics;
 pub(crate) mod text;

@@ -3,10 +3,11 @@
 //! Floats show the fewest digits that read back as the same element, at most 8 behind the point; all elements of an array have one
 //! width.
 
-use super::element::Element;
+use super::element::{self, of_bytes};
+use super::scalar::Scalar;
 use super::shape::Shape;
 use crate::hal::DType;
-use thalweg_hal::{for_dtype, narrow};
+use thalweg_hal::narrow;
 
 /// Characters of a line.
 const WIDTH: usize = 75;
@@ -15,15 +16,20 @@ pub(crate) const EDGE: usize = 3;
 /// Digits behind the point.
 const PRECISION: usize = 8;
 
-/// The elements of an array of this shape, row-major. Along an axis that `is_cut`, dots stand behind the first [`EDGE`].
-pub(crate) fn laid_out<T: Element>(shape: Shape, elements: &[T], is_cut: &dyn Fn(usize) -> bool) -> String {
+/// The elements of an array of this shape, row-major, by their bits. Along an axis that `is_cut`, dots stand behind the first [`EDGE`].
+pub(crate) fn laid_out(
+    shape: Shape,
+    dtype: DType,
+    elements: &[u64],
+    is_cut: &dyn Fn(usize) -> bool,
+) -> String {
     if shape.elements() == 0 {
         return "[]".into();
     }
     let mut text = String::new();
     Layouter {
         shape,
-        words: &words(elements),
+        words: &words(dtype, elements),
         is_cut,
     }
     .write(&mut text, 0, 0);
@@ -32,10 +38,7 @@ pub(crate) fn laid_out<T: Element>(shape: Shape, elements: &[T], is_cut: &dyn Fn
 
 /// `Tensor(shape=[2, 1], dtype=Int32, value=…)` of the bytes of all elements, row-major.
 pub(crate) fn array(shape: Shape, dtype: DType, bytes: &[u8]) -> String {
-    let text = for_dtype!(dtype, T => {
-        let elements: Vec<T> = bytes.chunks_exact(dtype.size()).map(element).collect();
-        laid_out(shape, &elements, &|_| false)
-    });
+    let text = laid_out(shape, dtype, &of_bytes(dtype, bytes), &|_| false);
     described(shape, dtype, &text)
 }
 
@@ -50,18 +53,7 @@ pub(crate) fn described(shape: Shape, dtype: DType, elements: &str) -> String {
 
 /// The elements as f64, rounded where that is too narrow. Bytes behind the last whole element are none.
 pub fn numbers(dtype: DType, bytes: &[u8]) -> Vec<f64> {
-    for_dtype!(dtype, T => {
-        let elements = bytes.chunks_exact(dtype.size()).map(element::<T>);
-        elements.map(Element::to_f64).collect()
-    })
-}
-
-fn element<T: Element>(bytes: &[u8]) -> T {
-    let bits = bytes
-        .iter()
-        .rev()
-        .fold(0, |bits, &byte| bits << 8 | u64::from(byte));
-    T::from_bits(bits)
+    element::numbers(dtype, &of_bytes(dtype, bytes))
 }
 
 struct Layouter<'a> {
@@ -126,16 +118,15 @@ impl Layouter<'_> {
 }
 
 /// One word an element, all of one width.
-fn words<T: Element>(data: &[T]) -> Vec<String> {
-    if T::DTYPE.is_float() {
-        // f64 holds the elements of each float, so that what follows is compiled once.
-        let values: Vec<f64> = data.iter().map(|&element| element.to_f64()).collect();
-        return floats(&values, T::DTYPE);
+fn words(dtype: DType, data: &[u64]) -> Vec<String> {
+    if dtype.is_float() {
+        // f64 holds the elements of each float.
+        return floats(&element::numbers(dtype, data), dtype);
     }
-    let text = |&element: &T| match T::DTYPE {
-        DType::Bool => if element.bits() == 0 { "False" } else { "True" }.to_owned(),
-        DType::U64 => element.bits().to_string(),
-        _ => format!("{element:?}"),
+    let text = |&bits: &u64| match Scalar::from_bits(dtype, bits) {
+        Scalar::Bool(truth) => if truth { "True" } else { "False" }.to_owned(),
+        Scalar::Int(number) => number.to_string(),
+        Scalar::Float(number) => number.to_string(),
     };
     let words: Vec<String> = data.iter().map(text).collect();
     let width = words.iter().map(String::len).max().unwrap_or(0);

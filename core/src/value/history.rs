@@ -52,10 +52,6 @@ pub(crate) enum Origin {
     },
 }
 
-/// The gradients of an op's operands from the operands, the result and its gradient; `None` for an operand that has none.
-pub(crate) type Rule<const N: usize> =
-    dyn Fn(&[Tensor; N], &Tensor, &Tensor) -> [Option<Tensor>; N] + Send + Sync;
-
 /// Of a computation with several results: the gradients of the operands from the operands, the results that were saved, and
 /// the results' gradients.
 pub(crate) type ManyRule = dyn Fn(&Many<'_>) -> Vec<Option<Tensor>> + Send + Sync;
@@ -73,7 +69,7 @@ pub(crate) struct Many<'a> {
 /// The gradients of operands; `None` for those that have none.
 pub(crate) type Gradients = SmallVec<[Option<Tensor>; 3]>;
 
-/// A [`Rule`] for any number of operands.
+/// The gradients of an op's operands from the operands, the result and its gradient.
 pub(crate) type AnyRule = dyn Fn(&[Tensor], &Tensor, &Tensor) -> Gradients + Send + Sync;
 
 /// An operand.
@@ -270,25 +266,22 @@ fn edges<'a, C: FromIterator<Edge>>(inputs: impl IntoIterator<Item = &'a Tensor>
 }
 
 /// The history of an output that has a rule of its own; at least one of `inputs` has a history.
-pub(crate) fn record_with<const N: usize>(
-    inputs: [&Tensor; N],
+pub(crate) fn record_with(
+    inputs: &[&Tensor],
     output: &Tensor,
     tag: OpTag,
-    rule: Arc<Rule<N>>,
+    rule: Arc<AnyRule>,
 ) -> Option<Arc<History>> {
     let ty = output.ty().ok().filter(|ty| ty.dtype.is_float())?;
     if OFF.get() {
         return None;
     }
     let origin = Origin::Custom {
-        inputs: edges(inputs),
+        inputs: edges(inputs.iter().copied()),
         output: Saved::new(output, ty, true),
-        rule: Arc::new(move |inputs, output, gradient| match inputs.first_chunk() {
-            Some(inputs) => rule(inputs, output, gradient).into_iter().collect(),
-            None => Gradients::new(),
-        }),
+        rule,
     };
-    Some(History::new(levels(inputs), tag, origin))
+    Some(History::new(levels(inputs.iter().copied()), tag, origin))
 }
 
 /// Whether gradients of the tensors are wanted at one level at most.

@@ -168,6 +168,15 @@ fn shut_down<B: Backend>() -> i32 {
 fn guard(call: impl FnOnce() -> Result<()>) -> i32 {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => 0,
+        failed => report(failed),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn report(failed: std::thread::Result<Result<()>>) -> i32 {
+    match failed {
+        Ok(Ok(())) => 0,
         Ok(Err(error)) => error_slot::set(&error),
         Err(payload) => error_slot::set(&panic_error(&*payload)),
     }

@@ -13,10 +13,68 @@ use crate::engine::debug::OP_DEBUG_LEVEL;
 use crate::error::Result;
 use crate::error::failure::Refusal;
 use crate::loader::{LAYERS, layer_list};
+use crate::options::by_name::{SettingKey, WrongOption, store, wrong};
+use crate::options::toml;
 use crate::parallel::{self, FORMER_THREADS};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thalweg_hal::settings::Setting;
+
+fn texts(value: &Value) -> Option<Vec<String>> {
+    let texts = value.as_array()?.iter().map(Value::as_str);
+    texts.map(|text| text.map(str::to_owned)).collect()
+}
+
+fn parsed<T: FromStr>(value: &Value) -> Option<T> {
+    value.as_str()?.parse().ok()
+}
+
+fn number<T: TryFrom<i64>>(value: &Value) -> Option<T> {
+    value.as_i64()?.try_into().ok()
+}
+
+fn save_graphs(value: &Value) -> Result<SaveGraphs, WrongOption> {
+    let switch = value.as_bool().map(SaveGraphs::Switch);
+    let level = switch.or_else(|| number(value).map(SaveGraphs::Level));
+    level.ok_or_else(|| wrong(SAVE_GRAPHS.key, value, "save_graphs takes 0 to 3, true or false"))
+}
+
+/// The options of files, in the order of the documentation.
+const KEYS: &[SettingKey<ContextBuilder>] = {
+    macro_rules! keys {
+        ($($setting:expr => $field:ident: |$value:ident| $read:expr;)*) => {
+            &[$(SettingKey {
+                setting: $setting,
+                set: |to, $value| store(&mut to.$field, $read.map(Some)),
+            }),*]
+        };
+    }
+    keys! {
+        DEVICE_TARGET => device_target: |value| parsed(value);
+        DEVICE_ID => device_id: |value| number(value);
+        MODE => mode: |value| parsed(value);
+        MEMORY_LIMIT => memory_limit: |value| parsed(value).map(Size::Text).or_else(|| number(value).map(Size::Bytes));
+        SEED => seed: |value| number(value);
+        DETERMINISTIC => deterministic: |value| value.as_bool();
+        STREAMS => streams: |value| number(value);
+        parallel::THREADS => threads: |value| number(value);
+        LAYERS => layers: |value| texts(value);
+        PRECISION_MODE => precision_mode: |value| parsed(value);
+        FAST_MATH => fast_math: |value| value.as_bool();
+        OP_SELECT_IMPLMODE => op_select_implmode: |value| parsed(value);
+        OPTYPELIST_FOR_IMPLMODE => optypelist_for_implmode: |value| texts(value);
+        CHECK_NUMERICS => check_numerics: |value| value.as_bool();
+        CHECK_INDICES => check_indices: |value| value.as_bool();
+        RESERVE_CLASS_NAME_IN_SCOPE => reserve_class_name_in_scope: |value| value.as_bool();
+        ENABLE_EXCEPTION_DUMP => enable_exception_dump: |value| value.as_bool();
+        OP_DEBUG_LEVEL => op_debug_level: |value| number::<i64>(value).and_then(|level| DebugLevel::try_from(level).ok());
+        PRINT_FILE_PATH => print_file_path: |value| parsed(value);
+        SAVE_GRAPHS => save_graphs: |value| Some(save_graphs(value)?);
+        SAVE_GRAPHS_PATH => save_graphs_path: |value| parsed(value);
+        ENV_CONFIG_PATH => env_config_path: |value| parsed(value);
+    }
+};
 
 impl ContextBuilder {
     /// The options of a TOML text: `device_target`, `device_id`, `mode`, `memory_limit`, `seed`, `deterministic`, `streams`, `threads`,
@@ -26,7 +84,18 @@ impl ContextBuilder {
     /// # Errors
     /// No TOML; an option that does not exist or has another type.
     pub fn from_toml(text: &str) -> Result<ContextBuilder> {
-        toml::from_str(text).map_err(|error| Refusal::new(format!("options: {error}")).into())
+        let mut builder = ContextBuilder::default();
+        for (name, value) in toml::parsed(text).map_err(|error| Refusal::new(format!("options: {error}")))? {
+            let Some(key) = KEYS.iter().find(|key| key.setting.key == name) else {
+                let names: Vec<String> = KEYS.iter().map(|key| format!("`{}`", key.setting.key)).collect();
+                let names = names.join(", ");
+                let text = format!("options: unknown field `{name}`, expected one of {names}");
+                return Err(Refusal::new(text).into());
+            };
+            let stored = key.store(&mut builder, &name, &value);
+            stored.map_err(|wrong| Refusal::new(format!("options: {wrong}")))?;
+        }
+        Ok(builder)
     }
 
     /// The options of a TOML file; see [`ContextBuilder::from_toml`].
@@ -46,10 +115,10 @@ impl ContextBuilder {
     /// # Errors
     /// A value that is none of the option's; a variable that has another name now.
     pub fn from_env() -> Result<ContextBuilder> {
-        ContextBuilder::from_variables(|name| std::env::var(name).ok())
+        ContextBuilder::from_variables(&|name| std::env::var(name).ok())
     }
 
-    pub(super) fn from_variables(value: impl Fn(&str) -> Option<String>) -> Result<ContextBuilder> {
+    pub(super) fn from_variables(value: &dyn Fn(&str) -> Option<String>) -> Result<ContextBuilder> {
         fn number<T: FromStr>(name: &str, text: Option<String>) -> Result<Option<T>, Refusal> {
             let parse = |text: String| {
                 text.parse()

@@ -21,7 +21,7 @@ fn options_come_from_toml_and_from_variables() {
         };
         Some(value.to_owned())
     };
-    assert_eq!(ContextBuilder::from_variables(variables).unwrap(), wanted);
+    assert_eq!(ContextBuilder::from_variables(&variables).unwrap(), wanted);
     let error = ContextBuilder::from_toml("device_targte = \"cpu\"")
         .unwrap_err()
         .to_string();
@@ -29,7 +29,7 @@ fn options_come_from_toml_and_from_variables() {
         error.contains("device_targte") && error.contains("device_target"),
         "{error}"
     );
-    let error = ContextBuilder::from_variables(|_| Some("x".into()))
+    let error = ContextBuilder::from_variables(&|_| Some("x".into()))
         .unwrap_err()
         .to_string();
     assert!(
@@ -37,7 +37,7 @@ fn options_come_from_toml_and_from_variables() {
         "{error}"
     );
     let former = |name: &str| (name == "THALWEG_NUM_THREADS").then(|| "4".to_owned());
-    let error = ContextBuilder::from_variables(former).unwrap_err().to_string();
+    let error = ContextBuilder::from_variables(&former).unwrap_err().to_string();
     assert!(
         error.contains("THALWEG_NUM_THREADS is not read") && error.contains("set THALWEG_THREADS"),
         "{error}"

@@ -72,7 +72,7 @@ pub(super) fn calls(graph: &Graph, given: &[Given], whole: Option<OpTag>) -> Vec
         }
     }
     calls.retain(|call| call.nodes.iter().any(|&id| !graph.node(id).op.is_view()));
-    calls.sort_by_key(|call| (order(&call.tag), call.nodes[0]));
+    calls.sort_unstable_by_key(|call| (order(&call.tag), call.nodes[0]));
     calls
 }
 

@@ -10,10 +10,9 @@ use crate::error::tag::OpTag;
 use crate::error::{InputRange, NumericsError};
 use crate::graph::{NodeId, Op, Type};
 use crate::hal::DType;
-use crate::types::element::Element;
+use crate::types::scalar::Scalar;
 use crate::types::shape::Shape;
 use crate::value::Value;
-use thalweg_hal::for_dtype;
 
 impl Recipe {
     /// The error of the first such op; `None` where everything that is no number comes from outside or from a constant.
@@ -122,7 +121,7 @@ impl Recipe {
 }
 
 fn number(dtype: DType, bits: u64) -> f64 {
-    for_dtype!(dtype, T => <T as Element>::from_bits(bits).to_f64())
+    Scalar::from_bits(dtype, bits).to_f64()
 }
 
 /// A value on the host.

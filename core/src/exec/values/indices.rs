@@ -118,7 +118,7 @@ impl Recipe {
             .filter(|(node, _)| Bounds::of(&node.op).is_some() && node.ty.shape.elements() > 0)
             .map(|(_, at)| NodeId(at))
             .collect();
-        lists.sort_by_key(|&list| (calls::order(&self.graph.node(list).tag), list));
+        lists.sort_unstable_by_key(|&list| (calls::order(&self.graph.node(list).tag), list));
         let checked = match lists.is_empty() {
             true => None,
             false => {

@@ -29,20 +29,17 @@ use crate::error::Result;
 use crate::error::tag::OpTag;
 use crate::graph::{Graph, NodeId, rewrite};
 use crate::lower::Given;
-use crate::types::element::Element;
+use crate::types::element;
 use crate::value::Value;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use thalweg_hal::for_dtype;
 
 /// The elements of a value in row-major order; waits for them.
 fn numbers(value: Value) -> Result<Vec<f64>> {
     let tag = OpTag::uncounted("watch");
-    for_dtype!(value.dtype, T => {
-        let elements = <T as Element>::from_raw(read::download(value, tag)?);
-        Ok(elements.into_iter().map(Element::to_f64).collect())
-    })
+    let dtype = value.dtype;
+    Ok(element::numbers(dtype, &read::elements(value, tag)?))
 }
 
 /// What a program was compiled from.

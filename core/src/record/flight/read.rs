@@ -105,7 +105,7 @@ pub struct MemoryEvent {
 pub fn find(path: &Path) -> Result<Vec<PathBuf>, FlightError> {
     let mut found = Vec::new();
     search(path, DEPTH, &mut found);
-    found.sort();
+    found.sort_unstable();
     match found.is_empty() {
         true => Err(FlightError::None {
             path: path.to_owned(),
@@ -236,7 +236,7 @@ fn graphs(folder: &Path) -> Vec<PathBuf> {
             Some((number.parse().ok()?, entry.path()))
         })
         .collect();
-    graphs.sort();
+    graphs.sort_unstable();
     graphs.into_iter().map(|(_, path)| path).collect()
 }
 
