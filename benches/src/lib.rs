@@ -10,6 +10,7 @@ pub mod layers;
 pub mod limits;
 pub mod networks;
 pub mod overhead;
+pub mod recorded;
 pub mod tensors;
 pub mod watched;
 

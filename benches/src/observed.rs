@@ -1,15 +1,19 @@
 //! What it costs a training to be observed: LeNet-5 with nothing, with a profile of kernels and steps, with a profile of everything, and
-//! with that, summaries, saved graphs, the flight recorder and the log at once, in turns. Every step is recorded:
-//! `cargo run --release -p thalweg-benches --bin observed [--steps 200]`.
+//! with that, summaries, saved graphs, the flight recorder and the log at once. Every step is recorded:
+//! `cargo run --release -p thalweg-benches --bin observed [--steps 100] [--rounds 40]`.
+//!
+//! Profiles begin and end between the epochs of one training, so each is compared with the epoch before. A flight recorder and a log stay
+//! until their process ends, so all together is compared with trainings in processes of their own.
 #![expect(clippy::print_stdout, reason = "the figures are what the program is for")]
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use std::fmt::Display;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
-use thalweg::observe::ProfileOptions;
+use thalweg::observe::{Profile, ProfileOptions};
 use thalweg::{Context, Mode};
 use thalweg_benches::networks::lenet;
+use thalweg_benches::overhead::Round;
 use thalweg_benches::watched::Folder;
 use thalweg_nn::callback::{Callback, Profiler, RunContext, StepTimes, SummaryCollector};
 use thalweg_nn::data::{Loader, Rows, Samples};
@@ -19,9 +23,9 @@ type Error = Box<dyn std::error::Error>;
 
 /// Images of a step.
 const BATCH: usize = 64;
-/// Epochs of a training. The first compiles and does not count.
-const EPOCHS: u64 = 4;
-/// Trainings of each kind.
+/// Epochs of a training in a process of its own. The first compiles and does not count.
+const EPOCHS: u64 = 12;
+/// Pairs of such trainings.
 const TURNS: usize = 5;
 
 /// Measures a training of LeNet-5 with and without what observes it.
@@ -29,61 +33,26 @@ const TURNS: usize = 5;
 #[command(name = "observed")]
 struct Options {
     /// Steps of an epoch.
-    #[arg(long, default_value_t = 200)]
+    #[arg(long, default_value_t = 100)]
     steps: usize,
+    /// Rounds of three epochs: with nothing, with a profile of kernels and steps, with a profile of everything.
+    #[arg(long, default_value_t = 40)]
+    rounds: u64,
     /// Where to run.
     #[arg(long, default_value = "cpu")]
     target: String,
-    /// Trains once in this process, observed like this below `folder`, and prints nanoseconds a step.
+    /// Trains in this process, observed by all that there is below `folder` or by nothing, and prints nanoseconds a step.
     #[arg(long, hide = true, requires = "folder")]
-    once: Option<Observed>,
+    once: Option<bool>,
     #[arg(long, hide = true)]
     folder: Option<String>,
-}
-
-/// What observes a training.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Observed {
-    Nothing,
-    /// A profile of kernels and steps.
-    Kernels,
-    /// A profile of kernels, steps, ops and memory.
-    Profile,
-    /// That, and all other files.
-    All,
-}
-
-impl Observed {
-    const EACH: [(Observed, &str); 4] = [
-        (Observed::Nothing, "nothing"),
-        (Observed::Kernels, "a profile of kernels and steps"),
-        (Observed::Profile, "a profile of everything"),
-        (Observed::All, "that, summaries, graphs, recorder, log"),
-    ];
-
-    /// A profile of every step.
-    fn profile(self, folder: &str) -> Result<Profiler, Error> {
-        let mut options = ProfileOptions::default();
-        options.output_path = format!("{folder}/profile");
-        options.profile_stop_step = u64::MAX;
-        match self {
-            Observed::Nothing => {}
-            Observed::Kernels => {
-                let traces = r#"{"enable_profiling": true, "profiling_options": {"task_trace": "on"}}"#;
-                options.profiling_options = ProfileOptions::from_json(traces)?.profiling_options;
-                options.enable_profiling = true;
-            }
-            Observed::Profile | Observed::All => (options.profile, options.profile_memory) = (true, true),
-        }
-        Ok(Profiler::with(options))
-    }
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
     let done = match (options.once, &options.folder) {
-        (Some(observed), Some(folder)) => once(&options, observed, folder),
-        _ => turns(&options),
+        (Some(all), Some(folder)) => once(&options, all, folder),
+        _ => profiles(&options).and_then(|()| all(&options)),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -94,37 +63,58 @@ fn main() -> ExitCode {
     }
 }
 
-/// Each training is a process, because a flight recorder and a log stay until theirs ends.
-fn turns(options: &Options) -> Result<(), Error> {
+fn profiles(options: &Options) -> Result<(), Error> {
     let folder = Folder::new();
-    let mut least = [f64::INFINITY; Observed::EACH.len()];
-    for _ in 0..TURNS {
-        for (least, (observed, _)) in least.iter_mut().zip(Observed::EACH) {
-            *least = least.min(child(options, observed, &folder)?);
-            let _ = std::fs::remove_dir_all(&folder);
-        }
-    }
+    let mut epochs = Epochs::new(folder.as_ref().to_string_lossy());
+    train(options, 1 + 3 * options.rounds, &mut epochs)?;
     println!(
-        "LeNet-5, {BATCH} images, observed by{:>14}{:>9}",
+        "LeNet-5, {BATCH} images, observed by{:>15}{:>9}",
         "ms a step", "times"
     );
-    for (ns, (_, name)) in least.iter().zip(Observed::EACH) {
-        println!("{name:<40}{:>9.3}{:>9.3}", ns * 1e-6, ns / least[0]);
+    let names = [
+        "nothing",
+        "a profile of kernels and steps",
+        "a profile of everything",
+    ];
+    for (name, of) in names.into_iter().zip(&epochs.rounds) {
+        row(name, of, &epochs.rounds[0], options.steps);
     }
+    let ends = epochs.ends.into_iter().skip(3).step_by(3);
+    println!(
+        "To begin and to end the last kind of profile takes {:.1} ms.",
+        Round::Median.of(ends.collect()) * 1e-6
+    );
     Ok(())
 }
 
-fn child(options: &Options, observed: Observed, folder: &Folder) -> Result<f64, Error> {
+/// The median epoch of `rounds`, and the median of its ratios to the epochs `before`.
+fn row(name: &str, rounds: &[f64], before: &[f64], steps: usize) {
+    let ratios = rounds.iter().zip(before).map(|(with, without)| with / without);
+    println!(
+        "{name:<42}{:>9.3}{:>9.3}",
+        Round::Median.of(rounds.to_vec()) / steps as f64 * 1e-6,
+        Round::Median.of(ratios.collect())
+    );
+}
+
+fn all(options: &Options) -> Result<(), Error> {
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for _ in 0..TURNS {
+        without.push(child(options, false)?);
+        with.push(child(options, true)?);
+    }
+    row("nothing, in a process", &without, &without, 1);
+    row("everything, summaries, graphs, recorder, log", &with, &without, 1);
+    Ok(())
+}
+
+fn child(options: &Options, all: bool) -> Result<f64, Error> {
+    let folder = Folder::new();
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--steps", &options.steps.to_string()]);
-    command.args(["--target", &options.target, "--once"]);
-    command.arg(
-        observed
-            .to_possible_value()
-            .map_or_else(String::new, |value| value.get_name().to_owned()),
-    );
+    command.args(["--target", &options.target, "--once", &all.to_string()]);
     command.arg("--folder").arg(folder.as_ref());
-    if observed == Observed::All {
+    if all {
         let below = |name: &str| folder.as_ref().join(name);
         command.env("THALWEG_RDR_ENABLE", "1");
         command.env("THALWEG_RDR_PATH", below("rdr"));
@@ -149,8 +139,31 @@ fn failed(why: &impl Display) -> Error {
     format!("a training failed: {why}").into()
 }
 
-fn once(options: &Options, observed: Observed, folder: &str) -> Result<(), Error> {
+fn once(options: &Options, all: bool, folder: &str) -> Result<(), Error> {
     thalweg::init()?;
+    let mut least = Least {
+        begun: Instant::now(),
+        epoch: f64::INFINITY,
+    };
+    if all {
+        let summaries = SummaryCollector::to(format!("{folder}/summaries"));
+        let mut profile = ProfileOptions::default();
+        profile.output_path = format!("{folder}/profile");
+        profile.profile_stop_step = u64::MAX;
+        (profile.profile, profile.profile_memory) = (true, true);
+        train(
+            options,
+            EPOCHS,
+            (summaries, Profiler::with(profile), StepTimes::new(), &mut least),
+        )?;
+    } else {
+        train(options, EPOCHS, &mut least)?;
+    }
+    println!("{}", least.epoch / options.steps as f64);
+    Ok(())
+}
+
+fn train(options: &Options, epochs: u64, callbacks: impl Callback) -> Result<(), Error> {
     let cx = Context::new(&options.target)?;
     cx.set_seed(1);
     cx.set_mode(Mode::Graph);
@@ -163,19 +176,70 @@ fn once(options: &Options, observed: Observed, folder: &str) -> Result<(), Error
     )?;
     let data = Loader::new(samples, BATCH).shuffle(1);
     let mut model = Model::new(lenet(&cx)?, loss::cross_entropy, Adam::new(1e-3), &cx);
-    let mut least = Least {
-        begun: Instant::now(),
-        epoch: f64::INFINITY,
-    };
-    let profile = observed.profile(folder)?;
-    if observed == Observed::All {
-        let summaries = SummaryCollector::to(format!("{folder}/summaries"));
-        model.train(EPOCHS, &data, (summaries, profile, StepTimes::new(), &mut least))?;
-    } else {
-        model.train(EPOCHS, &data, (profile, &mut least))?;
-    }
-    println!("{}", least.epoch / options.steps as f64);
+    model.train(epochs, &data, callbacks)?;
     Ok(())
+}
+
+/// Epochs with nothing, with a profile of kernels and steps, with a profile of everything, in turns. The first compiles and does not
+/// count.
+struct Epochs {
+    folder: String,
+    profile: Option<Profile>,
+    begun: Instant,
+    /// Nanoseconds of each epoch, without those in which its profile began and ended.
+    rounds: [Vec<f64>; 3],
+    /// Nanoseconds in which each profile began and ended.
+    ends: Vec<f64>,
+}
+
+impl Epochs {
+    fn new(folder: impl Into<String>) -> Epochs {
+        Epochs {
+            folder: folder.into(),
+            profile: None,
+            begun: Instant::now(),
+            rounds: Default::default(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// Which of the rounds an epoch belongs to.
+    fn kind(run: &RunContext<'_>) -> Option<usize> {
+        Some((run.cur_epoch_num as usize).checked_sub(2)? % 3)
+    }
+}
+
+impl Callback for Epochs {
+    fn epoch_begin(&mut self, run: &mut RunContext<'_>) -> thalweg_nn::Result<()> {
+        let begun = Instant::now();
+        let profile = Profile::to(&self.folder);
+        let profile = match Epochs::kind(run) {
+            Some(1) => Some(profile.ops(false)),
+            Some(2) => Some(profile.memory(true)),
+            _ => None,
+        };
+        self.profile = profile
+            .map(|profile| profile.start(run.model.context()))
+            .transpose()?;
+        self.begun = Instant::now();
+        self.ends.push((self.begun - begun).as_nanos() as f64);
+        Ok(())
+    }
+
+    fn epoch_end(&mut self, run: &mut RunContext<'_>) -> thalweg_nn::Result<()> {
+        run.loss_value()?;
+        if let Some(kind) = Epochs::kind(run) {
+            self.rounds[kind].push(self.begun.elapsed().as_nanos() as f64);
+        }
+        let ending = Instant::now();
+        if let Some(profile) = self.profile.take() {
+            profile.finish()?;
+        }
+        if let Some(ends) = self.ends.last_mut() {
+            *ends += ending.elapsed().as_nanos() as f64;
+        }
+        Ok(())
+    }
 }
 
 /// The epoch that took least, in nanoseconds, of those after the first.

@@ -15,15 +15,16 @@ use thalweg_benches::cases::{Case, Limit, kernels, products};
 use thalweg_benches::limits::{FAR, Memory, bandwidth, dots, flops, half_dots};
 use thalweg_benches::overhead::{self, CALLS, Round};
 use thalweg_benches::{
-    checks, convolutions, functions, indexed, layers, least, median, networks, tensors, watched,
+    checks, convolutions, functions, indexed, layers, least, median, networks, recorded, tensors, watched,
 };
 
 const BUDGET: Duration = Duration::from_millis(400);
 
 /// What is measured beside the cases.
-const OTHERS: [&str; 11] = [
+const OTHERS: [&str; 12] = [
     "overhead",
     "profile",
+    "recorded",
     "checks",
     "validate",
     "capture",
@@ -113,6 +114,9 @@ fn measure_all(options: &Options, device: &Device, cx: &Context) -> Result<(), B
     }
     if wanted("profile") {
         profile(device, round)?;
+    }
+    if wanted("recorded") {
+        recorded_times(device)?;
     }
     if wanted("checks") {
         checked(cx)?;
@@ -215,6 +219,25 @@ fn profile(device: &Device, round: Round) -> thalweg::Result<()> {
     show("one kernel of a prebuilt graph", costs.node, 1.0);
     show("alloc and free, 512 B", costs.alloc, 2.0);
     println!("{:<64}{:>10.1}", "draining a record", costs.drain);
+    Ok(())
+}
+
+/// The times of kernels in a profile, beside those of a clock around the calls.
+fn recorded_times(device: &Device) -> thalweg::Result<()> {
+    let name = "kernels in a profile, ms";
+    println!("{name:<44}{:>10}{:>10}{:>10}", "called", "recorded", "times");
+    let mut cases = kernels(device, |_| true)?;
+    cases.extend(products(device, |name| {
+        matches!(name, "matmul_256" | "matmul_512" | "matmul_1024")
+    })?);
+    for case in &mut cases {
+        let times = recorded::times(device, case)?;
+        let (called, recorded) = (times.called, times.recorded);
+        println!(
+            "{:<44}{called:>10.4}{recorded:>10.4}{:>10.3}",
+            times.name, times.ratio
+        );
+    }
     Ok(())
 }
 

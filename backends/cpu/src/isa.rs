@@ -31,6 +31,11 @@ impl Isa {
     /// Every instruction set, the least first.
     pub const ALL: [Isa; 3] = [Isa::Baseline, Isa::Avx2, Isa::Avx512];
 
+    /// The lesser of two.
+    pub(crate) const fn least(self, other: Isa) -> Isa {
+        if (self as u8) < other as u8 { self } else { other }
+    }
+
     /// `baseline`, `avx2`, `avx512`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -176,6 +181,8 @@ macro_rules! versions {
 
         $(#[$doc])*
         pub(crate) trait $name {
+            /// The widest set that it is compiled for. A wider one of the machine runs that version.
+            const WIDEST: $crate::isa::Isa = $crate::isa::Isa::Avx512;
             /// # Safety
             /// Pointers are valid for the elements that the loop touches.
             unsafe fn run($($arg: $ty),*);
@@ -199,16 +206,21 @@ macro_rules! versions {
                 // SAFETY: the caller's promise is passed on.
                 unsafe { L::run($($arg),*) }
             }
+            // What a constant rules out is not compiled.
             #[cfg(target_arch = "x86_64")]
-            match isa {
-                $crate::isa::Isa::Baseline => baseline::<L>,
-                $crate::isa::Isa::Avx2 => avx2::<L>,
-                $crate::isa::Isa::Avx512 => avx512::<L>,
+            if const { matches!(L::WIDEST, $crate::isa::Isa::Avx512) } {
+                if isa == $crate::isa::Isa::Avx512 {
+                    return avx512::<L>;
+                }
             }
-            #[cfg(not(target_arch = "x86_64"))]
-            match isa {
-                $crate::isa::Isa::Baseline | $crate::isa::Isa::Avx2 | $crate::isa::Isa::Avx512 => baseline::<L>,
+            #[cfg(target_arch = "x86_64")]
+            if const { !matches!(L::WIDEST, $crate::isa::Isa::Baseline) } {
+                if isa != $crate::isa::Isa::Baseline {
+                    return avx2::<L>;
+                }
             }
+            let _ = isa;
+            baseline::<L>
         }
     };
 }

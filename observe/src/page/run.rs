@@ -114,7 +114,6 @@ impl RunIndex {
         let origin = surveys.iter().map(|survey| survey.start.unix).min().unwrap_or(0);
         let lost = (surveys.iter().flat_map(|survey| survey.lost.values()))
             .fold(0_u64, |sum, count| sum.saturating_add(*count));
-        let (mut ops, mut steps) = (Ops::default(), Steps::default());
         let mut events = Events {
             heap,
             run: RunIndex {
@@ -130,9 +129,19 @@ impl RunIndex {
             recording: Recording::default(),
             several: surveys.len() > 1,
         };
-        for survey in &surveys {
-            pass::run(survey, origin, &mut [&mut ops, &mut steps, &mut events])?;
-        }
+        // The recordings are read by two threads, because what the figures take lasts as long as what the rows take.
+        let (ops, steps) = std::thread::scope(|scope| {
+            let other = std::thread::Builder::new().spawn_scoped(scope, || figures(&surveys, origin));
+            for survey in &surveys {
+                pass::run(survey, origin, &mut [&mut events])?;
+            }
+            match other {
+                Ok(other) => other
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Err(_) => figures(&surveys, origin),
+            }
+        })?;
         let Events {
             heap,
             mut run,
@@ -147,6 +156,15 @@ impl RunIndex {
         run.labels = labels.all;
         Ok(run)
     }
+}
+
+/// The ops and the steps of recordings.
+fn figures(surveys: &[Survey], origin: u64) -> Result<(Ops, Steps)> {
+    let (mut ops, mut steps) = (Ops::default(), Steps::default());
+    for survey in surveys {
+        pass::run(survey, origin, &mut [&mut ops, &mut steps])?;
+    }
+    Ok((ops, steps))
 }
 
 fn put_steps(rows: &[StepRow], heap: &mut Heap) -> BTreeMap<&'static str, Place> {

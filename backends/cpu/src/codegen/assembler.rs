@@ -92,6 +92,8 @@ pub(crate) struct Extra {
     pub(crate) long: bool,
     /// Bytes that an address of AVX-512 counts its short offset in; 0 where the offset stays long.
     pub(crate) unit: i32,
+    /// Every lane takes the one number in memory; of AVX-512.
+    pub(crate) each: bool,
 }
 
 /// A place that code jumps to.
@@ -199,7 +201,7 @@ impl Assembler {
             Rm::Reg(r) => r >> 4,
             _ => rm.index() >> 3,
         };
-        let each = matches!(rm, Rm::Pool { each: true, .. });
+        let each = extra.each || matches!(rm, Rm::Pool { each: true, .. });
         let not = |bit: u8, at: u8| (!bit & 1) << at;
         self.byte(0x62);
         self.byte(not(reg >> 3, 7) | not(x, 6) | not(rm.base() >> 3, 5) | not(reg >> 4, 4) | map as u8);
@@ -319,6 +321,21 @@ impl Assembler {
     /// Sets the flags of `a - b`.
     pub(crate) fn compare(&mut self, a: u8, b: u8) {
         self.plain(0x3b, a, Rm::Reg(b));
+    }
+
+    /// Sets the flags of the low 32 bits of a register minus `value`.
+    pub(crate) fn compare_with(&mut self, reg: u8, value: u32) {
+        self.plain32(0x81, 7, Rm::Reg(reg));
+        self.code.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// `reg` = the zeros below the lowest one of its low 32 bits.
+    pub(crate) fn trailing_zeros(&mut self, reg: u8) {
+        self.byte(0xf3);
+        self.byte(0x40 | (reg >> 3) << 2 | reg >> 3);
+        self.byte(0x0f);
+        self.byte(0xbc);
+        self.operand(reg, Rm::Reg(reg), 0, 1);
     }
 
     /// Shifts right (`/5`) or left (`/4`) by a constant.

@@ -7,11 +7,10 @@ use super::assembler::{
     AT_MOST, Assembler, Code, EQUAL, Extra, GREATER, Label, Map, Prefix, RAX, RBP, RBX, RCX, RDI, RDX, RSI,
     RSP, Rm,
 };
-use super::lower::Body;
+use super::lower::{Body, Level, Sink};
 use super::opcodes::LOAD;
-use super::registers::{Manner, Registers, TAIL_MASK, TAIL_VECTOR};
+use super::registers::{Bases, Manner, Registers, TAIL_MASK, TAIL_VECTOR};
 use super::ssa::Op;
-use super::uses::Uses;
 
 /// How a call treats memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,16 +26,16 @@ pub(super) enum Way {
 /// Registers for the addresses of parameters. The last holds the scalars at first.
 const BASES: [u8; 11] = [RAX, RBX, 8, 9, 10, 11, 12, 13, 14, 15, RDX];
 /// What the caller keeps.
-const SAVED: [u8; 5] = [RBX, 12, 13, 14, 15];
+pub(super) const SAVED: [u8; 5] = [RBX, 12, 13, 14, 15];
 /// Bytes of a cache line.
-const LINE: i32 = 64;
+pub(super) const LINE: i32 = 64;
 /// Bytes between an element and those that are asked for while it is computed.
 const AHEAD: i32 = 2048;
 /// Instructions up to which a loop takes several vectors at once.
-const SHORT: usize = 12;
+pub(super) const SHORT: usize = 12;
 
 /// Most bytes of the stack that a function takes: no more than the page that guards a stack, because it does not touch them in order.
-const STACK: i32 = 4096;
+pub(super) const STACK: i32 = 4096;
 
 /// Code, and the offset of the function in it.
 pub(super) struct Function {
@@ -46,23 +45,14 @@ pub(super) struct Function {
 
 /// The function of a body; `None` where it has more parameters than there are registers.
 pub(super) fn function(body: &Body, params: usize, wide: bool) -> Option<Function> {
-    let uses = Uses::of(body);
-    let live = &uses.live;
+    let live = &body.needed;
     let mut asm = Assembler {
         code: Vec::with_capacity(4096),
         wide,
     };
     let width: i32 = if wide { 64 } else { 32 };
 
-    // Constants: one of each, or a whole vector where instructions cannot repeat it.
-    let copies = if wide { 1 } else { 8 };
-    let mut pool = vec![0; body.insts.len()];
-    for (i, inst) in body.insts.iter().enumerate() {
-        if let (Op::Const(bits), true) = (inst.op, live[i]) {
-            pool[i] = asm.code.len();
-            (0..copies).for_each(|_| asm.code.extend_from_slice(&bits.to_le_bytes()));
-        }
-    }
+    let pool = constants(&mut asm, body);
     let masks = asm.code.len();
     if !wide {
         asm.code.extend_from_slice(&[0xff; 32]);
@@ -84,8 +74,10 @@ pub(super) fn function(body: &Body, params: usize, wide: bool) -> Option<Functio
         inputs.push(bases[param as usize]);
         walked.push(param);
     }
-    for &(param, _) in &body.stores {
-        if !walked.contains(&param) {
+    for &(sink, _) in &body.sections[0].sinks {
+        if let Sink::Store(param) = sink
+            && !walked.contains(&param)
+        {
             bases[param as usize] = *BASES.get(walked.len())?;
             walked.push(param);
         }
@@ -96,8 +88,16 @@ pub(super) fn function(body: &Body, params: usize, wide: bool) -> Option<Functio
     SAVED.iter().for_each(|&r| asm.push(r));
     asm.and(RSP, -64);
     let frame = asm.sub(RSP, 0);
-    let mut registers = Registers::new(&mut asm, body, uses, &pool, bases.clone());
-    registers.uniforms();
+    let mut registers = Registers::new(&mut asm, body, &pool);
+    registers.values(Level::Launch);
+    let params = bases.clone();
+    registers.enter(
+        0,
+        Bases {
+            params,
+            ..Bases::default()
+        },
+    );
     for &param in &walked {
         registers.asm.load(bases[param as usize], RSI, 8 * param as i32);
     }
@@ -105,7 +105,7 @@ pub(super) fn function(body: &Body, params: usize, wide: bool) -> Option<Functio
     let near = |offset: i32, masked: bool| Manner {
         offset,
         masked,
-        stream: false,
+        ..Manner::default()
     };
     let (mut fetch, mut stream, mut rest, mut end) = <(Label, Label, Label, Label)>::default();
     registers.asm.copy(RSI, RCX);
@@ -115,13 +115,13 @@ pub(super) fn function(body: &Body, params: usize, wide: bool) -> Option<Functio
     registers.asm.jump_if(GREATER, &mut stream);
     if registers.weight() <= SHORT {
         walk(&mut registers, 4 * width, |r| {
-            (0..4).for_each(|v| r.body(near(v * width, false)))
+            (0..4).for_each(|v| r.section(near(v * width, false)))
         });
     }
     registers.asm.place(&mut rest);
-    walk(&mut registers, width, |r| r.body(near(0, false)));
+    walk(&mut registers, width, |r| r.section(near(0, false)));
     tail(registers.asm, masks, &mut end);
-    registers.body(near(0, true));
+    registers.section(near(0, true));
     registers.asm.place(&mut end);
     epilogue(registers.asm);
 
@@ -132,10 +132,10 @@ pub(super) fn function(body: &Body, params: usize, wide: bool) -> Option<Functio
                 .iter()
                 .for_each(|&base| r.asm.prefetch(Rm::Element { base, offset: AHEAD }));
             for v in 0..LINE / width {
-                r.body(Manner {
+                r.section(Manner {
                     offset: v * width,
-                    masked: false,
                     stream: streams,
+                    ..Manner::default()
                 });
             }
         });
@@ -149,7 +149,7 @@ pub(super) fn function(body: &Body, params: usize, wide: bool) -> Option<Functio
     })
 }
 
-fn epilogue(asm: &mut Assembler) {
+pub(super) fn epilogue(asm: &mut Assembler) {
     asm.vzeroupper();
     asm.plain(
         0x8d,
@@ -164,8 +164,21 @@ fn epilogue(asm: &mut Assembler) {
     asm.ret();
 }
 
+/// The constants of a body at the beginning of the code: one of each, or a whole vector where instructions cannot repeat it.
+pub(super) fn constants(asm: &mut Assembler, body: &Body) -> Vec<usize> {
+    let copies = if asm.wide { 1 } else { 8 };
+    let mut pool = vec![0; body.insts.len()];
+    for (i, inst) in body.insts.iter().enumerate() {
+        if let (Op::Const(bits), true) = (inst.op, body.needed[i]) {
+            pool[i] = asm.code.len();
+            (0..copies).for_each(|_| asm.code.extend_from_slice(&bits.to_le_bytes()));
+        }
+    }
+    pool
+}
+
 /// A loop that takes `step` bytes at once, as long as there are so many.
-fn walk<'a>(registers: &mut Registers<'a>, step: i32, body: impl FnOnce(&mut Registers<'a>)) {
+pub(super) fn walk<'a>(registers: &mut Registers<'a>, step: i32, body: impl FnOnce(&mut Registers<'a>)) {
     let (mut head, mut done) = <(Label, Label)>::default();
     registers.asm.sub(RDI, step);
     registers.asm.compare(RCX, RDI);
@@ -181,28 +194,31 @@ fn walk<'a>(registers: &mut Registers<'a>, step: i32, body: impl FnOnce(&mut Reg
 
 /// Makes the mask of the elements that are left, or jumps where there are none.
 fn tail(asm: &mut Assembler, masks: usize, end: &mut Label) {
+    if asm.wide {
+        return mask_of_rest(asm, RSI, end);
+    }
     asm.plain(0x2b, RDI, Rm::Reg(RCX));
     asm.jump_if(EQUAL, end);
-    if asm.wide {
-        asm.shift(RDI, false, 2);
-        // rsi = -1 with the high bits cleared from bit rdi on.
-        asm.plain(0xc7, 0, Rm::Reg(RSI));
-        asm.code.extend_from_slice(&(-1_i32).to_le_bytes());
-        let bzhi = Code(Map::M0F38, Prefix::None, 0xf5);
-        asm.vex(bzhi, RSI, RDI, Rm::Reg(RSI), None, false, true);
-        let to_mask = Code(Map::M0F, Prefix::None, 0x92);
-        asm.vex(to_mask, TAIL_MASK, 0, Rm::Reg(RSI), None, false, false);
-    } else {
-        asm.plain(
-            0x8d,
-            RSI,
-            Rm::Pool {
-                at: masks + 32,
-                each: false,
-            },
-        );
-        asm.plain(0x2b, RSI, Rm::Reg(RDI));
-        let from = Rm::Base { base: RSI, offset: 0 };
-        asm.vector(LOAD, TAIL_VECTOR, 0, from, Extra::default());
-    }
+    let from = Rm::Pool {
+        at: masks + 32,
+        each: false,
+    };
+    asm.address_of(RSI, from);
+    asm.plain(0x2b, RSI, Rm::Reg(RDI));
+    let from = Rm::Base { base: RSI, offset: 0 };
+    asm.vector(LOAD, TAIL_VECTOR, 0, from, Extra::default());
+}
+
+/// The same with AVX-512, by way of a register.
+pub(super) fn mask_of_rest(asm: &mut Assembler, by: u8, end: &mut Label) {
+    asm.plain(0x2b, RDI, Rm::Reg(RCX));
+    asm.jump_if(EQUAL, end);
+    asm.shift(RDI, false, 2);
+    // All ones, with the high bits cleared from bit rdi on.
+    asm.plain(0xc7, 0, Rm::Reg(by));
+    asm.code.extend_from_slice(&(-1_i32).to_le_bytes());
+    let bzhi = Code(Map::M0F38, Prefix::None, 0xf5);
+    asm.vex(bzhi, by, RDI, Rm::Reg(by), None, false, true);
+    let to_mask = Code(Map::M0F, Prefix::None, 0x92);
+    asm.vex(to_mask, TAIL_MASK, 0, Rm::Reg(by), None, false, false);
 }

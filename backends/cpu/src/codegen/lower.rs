@@ -1,15 +1,62 @@
 //! From the nodes of a kernel to instructions.
 
 use super::ssa::{Compare, Id, Inst, Logic, Op, Recorder, Unary, Value};
+use crate::exec::Phases;
 use crate::math::{self, Lanes};
 use thalweg_hal::DType;
-use thalweg_hal::ir::{Access, Info, Kernel, Node, NodeId, Role, ScalarOp};
+use thalweg_hal::ir::{self, Access, Info, Kernel, Node, NodeId, Param, ReduceOp, Role, ScalarOp};
 
-/// The body of a map: what it computes, and the values that it stores.
+/// When a value is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Level {
+    /// The same for a launch.
+    Launch,
+    /// The same for a row: before its walk of that number.
+    Row(u32),
+    /// Of elements.
+    Element,
+}
+
+/// What a walk over elements does with a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sink {
+    /// Takes it into a reduction.
+    Reduce(u32),
+    /// Writes it for later walks to read; the number is that of the memory.
+    Keep(u32),
+    /// Writes it to a parameter.
+    Store(u32),
+}
+
+/// A walk over elements.
+#[derive(Default)]
+pub(super) struct Section {
+    /// In the order in which they happen.
+    pub(super) sinks: Vec<(Sink, Id)>,
+}
+
+/// What a kernel computes.
 pub(super) struct Body {
     pub(super) insts: Vec<Inst>,
-    /// Parameter and value, in the order of the kernel.
-    pub(super) stores: Vec<(u32, Id)>,
+    pub(super) levels: Vec<Level>,
+    /// Values that a sink needs, in whatever way.
+    pub(super) needed: Vec<bool>,
+    pub(super) sections: Vec<Section>,
+    /// Values that are kept, and the walk that computes each.
+    pub(super) kept: Vec<(Id, usize)>,
+    pub(super) reduces: Vec<ReduceOp>,
+    /// Stores of a row's values.
+    pub(super) row_stores: Vec<(u32, Id)>,
+}
+
+impl Body {
+    /// Whether a value is a place of an element, an i64.
+    pub(super) fn is_place(&self, id: Id) -> bool {
+        match self.insts[id as usize].op {
+            Op::Reduced(r) => matches!(self.reduces[r as usize], ReduceOp::ArgMax | ReduceOp::ArgMin),
+            _ => false,
+        }
+    }
 }
 
 /// Most instructions of a body.
@@ -22,57 +69,211 @@ const UP: u8 = 10;
 const TOWARDS_ZERO: u8 = 11;
 
 /// The body of a map on f32 whose parameters are all contiguous or single; `None` where a node has no instructions.
-pub(super) fn body(kernel: &Kernel, info: &Info, wide: bool) -> Option<Body> {
-    let contiguous = |p: u32| kernel.params[p as usize].access == Access::Contiguous;
-    let params_fit = kernel.params.iter().all(|p| {
-        p.dtype == DType::F32
-            && p.access != Access::Strided
-            && (p.role == Role::In || p.access == Access::Contiguous)
-    });
+pub(super) fn map(kernel: &Kernel, info: &Info, wide: bool) -> Option<Body> {
+    let params_fit = (kernel.params.iter())
+        .all(|p| p.access != Access::Strided && (p.role == Role::In || p.access == Access::Contiguous));
     if kernel.inner != 0 || !params_fit {
         return None;
     }
-    let recorder = Recorder::new(wide);
-    let mut ids = Vec::with_capacity(kernel.nodes.len());
-    let mut stores = Vec::new();
-    for (i, node) in kernel.nodes.iter().enumerate() {
-        let of = |id: NodeId| recorder.value(ids[id.index()]);
-        let value = match *node {
-            Node::Store { param, value } => {
-                let id = ids[value.index()];
-                stores.push((param, id));
-                ids.push(id);
-                continue;
-            }
-            _ if info.dtypes[i] != Some(DType::F32) && info.dtypes[i] != Some(DType::Bool) => return None,
-            Node::Const {
-                dtype: DType::F32,
-                bits,
-            } => recorder.constant(bits as u32),
-            Node::Scalar { index } if info.dtypes[i] == Some(DType::F32) => {
-                recorder.push(Op::Scalar(index), &[])
-            }
-            Node::Load { param } if contiguous(param) => recorder.push(Op::Load(param), &[]),
-            Node::Load { param } => recorder.push(Op::Single(param), &[]),
-            Node::Op { op, args } => {
-                let dtype = info.dtypes[args[op.arity() - 1].index()]?;
-                scalar(op, dtype, args.map(of))?
-            }
-            Node::Cast { arg, .. } if info.dtypes[i] == info.dtypes[arg.index()] => of(arg),
-            _ => return None,
-        };
-        if recorder.len() > MOST {
-            return None;
+    let load = |p: u32| match kernel.params[p as usize].access {
+        Access::Contiguous => Op::Load(p),
+        Access::Strided | Access::Broadcast => Op::Single(p),
+    };
+    let nodes = Nodes::lower(kernel, info, wide, load)?;
+    let mut section = Section::default();
+    for (node, &id) in kernel.nodes.iter().zip(&nodes.ids) {
+        if let Node::Store { param, .. } = *node {
+            section.sinks.push((Sink::Store(param), id));
         }
-        ids.push(value.id);
     }
-    let insts = recorder.finish();
-    // Memory that is stored as it was might be overwritten by another store first.
-    let moved = |&(_, id): &(u32, Id)| matches!(insts[id as usize].op, Op::Load(_));
-    if stores.len() > 1 && stores.iter().any(moved) {
+    nodes.body(vec![section], Vec::new(), Vec::new())
+}
+
+/// The body of a kernel on f32 with reductions, whose elements stand one after the other in each row.
+pub(super) fn rows(kernel: &Kernel, info: &Info, wide: bool, phases: &Phases) -> Option<Body> {
+    let load = |p: u32| {
+        let param = kernel.params[p as usize];
+        match (param.access, param.level) {
+            (Access::Broadcast, _) => Op::Single(p),
+            (_, ir::Level::Row) => Op::Row(p),
+            (_, ir::Level::Element) => Op::Load(p),
+        }
+    };
+    let written = |p: &Param| p.role == Role::Out && p.access == Access::Broadcast;
+    if kernel.params.iter().any(written) {
         return None;
     }
-    Some(Body { insts, stores })
+    let nodes = Nodes::lower(kernel, info, wide, load)?;
+    let mut kept: Vec<(Id, usize)> = Vec::new();
+    let mut sections = Vec::new();
+    for (p, members) in phases.members.iter().enumerate() {
+        let mut sinks = Vec::new();
+        for &i in members {
+            let id = nodes.ids[i];
+            match kernel.nodes[i] {
+                Node::Reduce { arg, .. } => {
+                    let reduce = nodes.reduces.iter().position(|&(node, _)| node == i)?;
+                    sinks.push((Sink::Reduce(reduce as u32), nodes.ids[arg.index()]));
+                }
+                Node::Store { param, .. } => sinks.push((Sink::Store(param), id)),
+                _ => {
+                    if !phases.kept[i] {
+                        continue;
+                    }
+                    // Masks have no memory, and what is loaded again may have been overwritten.
+                    if info.dtypes[i] != Some(DType::F32)
+                        || matches!(nodes.insts[id as usize].op, Op::Load(_))
+                    {
+                        return None;
+                    }
+                    if kept.iter().all(|&(other, _)| other != id) {
+                        sinks.push((Sink::Keep(kept.len() as u32), id));
+                        kept.push((id, p));
+                    }
+                }
+            }
+        }
+        // Memory is read before it is written.
+        sinks.sort_by_key(|&(sink, _)| match sink {
+            Sink::Reduce(_) => 0,
+            Sink::Keep(_) => 1,
+            Sink::Store(_) => 2,
+        });
+        sections.push(Section { sinks });
+    }
+    let stores = (kernel.nodes.iter().enumerate()).filter_map(|(i, node)| match *node {
+        Node::Store { param, .. } if !phases.element[i] => Some((param, nodes.ids[i])),
+        _ => None,
+    });
+    let row_stores = stores.collect();
+    nodes.body(sections, kept, row_stores)
+}
+
+/// The instructions of a kernel's nodes.
+struct Nodes {
+    insts: Vec<Inst>,
+    /// Value of each node; of a store, what it stores.
+    ids: Vec<Id>,
+    /// Nodes that are reductions.
+    reduces: Vec<(usize, ReduceOp)>,
+}
+
+impl Nodes {
+    fn lower(kernel: &Kernel, info: &Info, wide: bool, load: impl Fn(u32) -> Op) -> Option<Nodes> {
+        // Places of a row are written as they are.
+        let is_place = |p: &Param| p.dtype == DType::I64 && p.role == Role::Out && p.level == ir::Level::Row;
+        if kernel
+            .params
+            .iter()
+            .any(|p| p.dtype != DType::F32 && !is_place(p))
+        {
+            return None;
+        }
+        let recorder = Recorder::new(wide);
+        let mut ids: Vec<Id> = Vec::with_capacity(kernel.nodes.len());
+        let mut reduces = Vec::new();
+        for (i, node) in kernel.nodes.iter().enumerate() {
+            let of = |id: NodeId| recorder.value(ids[id.index()]);
+            let value = match *node {
+                Node::Store { value, .. } => {
+                    ids.push(ids[value.index()]);
+                    continue;
+                }
+                Node::Reduce { op, arg } if info.dtypes[arg.index()] == Some(DType::F32) => {
+                    let places = matches!(op, ReduceOp::ArgMax | ReduceOp::ArgMin);
+                    if places && !matches!(recorder.op(ids[arg.index()]), Op::Load(_)) {
+                        return None;
+                    }
+                    reduces.push((i, op));
+                    recorder.push(Op::Reduced(reduces.len() as u32 - 1), &[])
+                }
+                _ if info.dtypes[i] != Some(DType::F32) && info.dtypes[i] != Some(DType::Bool) => {
+                    return None;
+                }
+                Node::Const {
+                    dtype: DType::F32,
+                    bits,
+                } => recorder.constant(bits as u32),
+                Node::Scalar { index } if info.dtypes[i] == Some(DType::F32) => {
+                    recorder.push(Op::Scalar(index), &[])
+                }
+                Node::Load { param } => recorder.push(load(param), &[]),
+                Node::Op { op, args } => {
+                    let dtype = info.dtypes[args[op.arity() - 1].index()]?;
+                    if dtype != DType::F32 && dtype != DType::Bool {
+                        return None;
+                    }
+                    scalar(op, dtype, args.map(of))?
+                }
+                Node::Cast { arg, .. } if info.dtypes[i] == info.dtypes[arg.index()] => of(arg),
+                _ => return None,
+            };
+            if recorder.len() > MOST {
+                return None;
+            }
+            ids.push(value.id);
+        }
+        Some(Nodes {
+            insts: recorder.finish(),
+            ids,
+            reduces,
+        })
+    }
+
+    /// `None` where a store might overwrite memory that another one stores as it was.
+    fn body(
+        self,
+        sections: Vec<Section>,
+        kept: Vec<(Id, usize)>,
+        row_stores: Vec<(u32, Id)>,
+    ) -> Option<Body> {
+        let Nodes { insts, reduces, .. } = self;
+        let moved = |&(_, id): &(Sink, Id)| matches!(insts[id as usize].op, Op::Load(_));
+        for section in &sections {
+            let stores = || {
+                section
+                    .sinks
+                    .iter()
+                    .filter(|(sink, _)| matches!(sink, Sink::Store(_)))
+            };
+            if stores().count() > 1 && stores().any(moved) {
+                return None;
+            }
+        }
+        let mut levels: Vec<Level> = Vec::with_capacity(insts.len());
+        for inst in &insts {
+            let operands = inst.operands().map(|id| levels[id as usize]).max();
+            levels.push(match inst.op {
+                Op::Load(_) => Level::Element,
+                Op::Row(_) => Level::Row(0),
+                Op::Reduced(r) => {
+                    let feeds = |s: &Section| s.sinks.iter().any(|&(sink, _)| sink == Sink::Reduce(r));
+                    // One that nothing needs is in no section.
+                    Level::Row(sections.iter().position(feeds).map_or(0, |p| p as u32 + 1))
+                }
+                _ => operands.unwrap_or(Level::Launch),
+            });
+        }
+        let mut needed = vec![false; insts.len()];
+        let sinks = sections.iter().flat_map(|s| &s.sinks).map(|&(_, id)| id);
+        sinks
+            .chain(row_stores.iter().map(|&(_, id)| id))
+            .for_each(|id| needed[id as usize] = true);
+        for (i, inst) in insts.iter().enumerate().rev() {
+            if needed[i] {
+                inst.operands().for_each(|id| needed[id as usize] = true);
+            }
+        }
+        Some(Body {
+            reduces: reduces.into_iter().map(|(_, op)| op).collect(),
+            insts,
+            levels,
+            needed,
+            sections,
+            kept,
+            row_stores,
+        })
+    }
 }
 
 /// The instructions of an op.

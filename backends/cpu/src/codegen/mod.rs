@@ -1,22 +1,29 @@
-//! Machine code for kernels of the IR: a map on f32 becomes one loop that holds what lies between its nodes in registers.
+//! Machine code for kernels of the IR: a map on f32 becomes one loop that holds what lies between its nodes in registers, and a row
+//! with reductions one loop for each walk over its elements.
 //!
 //! [`lower`] writes the body as instructions, with the functions of [`crate::math`]; [`registers`] gives each value a register and
-//! makes code of the body, with AVX2 or AVX-512; [`function`] puts loops around it. Every element has the bits that the loops of
-//! [`crate::loops`] compute. What has no code here runs by those: other dtypes, strided parameters, reductions, other ops, and all
-//! kernels where the system refuses memory that may be executed.
+//! [`instructions`] makes code of them, with AVX2 or AVX-512; [`function`] puts loops around a map, and [`rows`] around rows, whose
+//! reductions [`reductions`] has. Every element has the bits that the loops of [`crate::loops`] compute. What has no code here runs
+//! by those: other dtypes, strided elements, other ops, and all kernels where the system refuses memory that may be executed.
 
 pub(crate) mod assembler;
 mod function;
+mod instructions;
 mod lower;
 mod opcodes;
 pub(crate) mod pages;
+mod places;
+mod quotients;
+mod reductions;
 mod registers;
+mod rows;
 mod ssa;
 mod uses;
 
 #[cfg(test)]
 mod tests;
 
+use crate::exec::Phases;
 use crate::isa::Isa;
 use function::{Way, function};
 use pages::Pages;
@@ -53,7 +60,7 @@ impl Map {
         if kernel.params.len() > MOST_PARAMS {
             return None;
         }
-        let body = lower::body(kernel, info, wide)?;
+        let body = lower::map(kernel, info, wide)?;
         let function = function(&body, kernel.params.len(), wide)?;
         let pages = Pages::new(&function.code)?;
         // SAFETY: the code is a function of this type.
@@ -61,7 +68,12 @@ impl Map {
         Some(Map {
             entry,
             width: if wide { 64 } else { 32 },
-            outputs: body.stores.iter().map(|&(param, _)| param as usize).collect(),
+            outputs: (body.sections.iter().flat_map(|s| &s.sinks))
+                .filter_map(|&(sink, _)| match sink {
+                    lower::Sink::Store(param) => Some(param as usize),
+                    lower::Sink::Reduce(_) | lower::Sink::Keep(_) => None,
+                })
+                .collect(),
             _pages: pages,
         })
     }
@@ -95,5 +107,91 @@ impl Map {
         };
         // SAFETY: the caller's promise.
         unsafe { (self.entry)(n * 4, addresses.as_ptr(), scalars.as_ptr(), way as usize) };
+    }
+}
+
+/// What [`Rows::run`] calls.
+#[cfg(target_arch = "x86_64")]
+type RowEntry = unsafe extern "sysv64" fn(call: *const rows::Call);
+#[cfg(not(target_arch = "x86_64"))]
+type RowEntry = unsafe extern "C" fn(call: *const rows::Call);
+
+/// A kernel with reductions as machine code.
+pub(crate) struct Rows {
+    entry: RowEntry,
+    /// Parameters whose elements stand one after the other in a row.
+    pub(crate) walked: Vec<usize>,
+    /// Those of them that are written.
+    pub(crate) outputs: Vec<usize>,
+    /// Values that are kept from one walk over a row to the next; each has the elements of a row.
+    pub(crate) kept: usize,
+    /// Parameters whose next rows the code asks for.
+    pub(crate) ahead: Vec<usize>,
+    _pages: Pages,
+}
+
+impl Rows {
+    /// Compiles a kernel; `None` where it stays with the loops.
+    pub(crate) fn new(kernel: &Kernel, info: &Info, phases: &Phases, isa: Isa) -> Option<Rows> {
+        let wide = match isa {
+            Isa::Avx512 => true,
+            Isa::Avx2 => false,
+            Isa::Baseline => return None,
+        };
+        let body = lower::rows(kernel, info, wide, phases)?;
+        let made = rows::row_function(&body, kernel.params.len(), wide)?;
+        let pages = Pages::new(&made.function.code)?;
+        // SAFETY: the code is a function of this type.
+        let entry = unsafe { std::mem::transmute::<*const u8, RowEntry>(pages.at(made.function.entry)) };
+        let read = (body.insts.iter().zip(&body.needed)).filter_map(|(inst, &needed)| match inst.op {
+            ssa::Op::Load(param) if needed => Some(param as usize),
+            _ => None,
+        });
+        let written = body
+            .sections
+            .iter()
+            .flat_map(|s| &s.sinks)
+            .filter_map(|&(sink, _)| match sink {
+                lower::Sink::Store(param) => Some(param as usize),
+                lower::Sink::Reduce(_) | lower::Sink::Keep(_) => None,
+            });
+        let outputs: Vec<usize> = written.collect();
+        Some(Rows {
+            entry,
+            walked: read.chain(outputs.iter().copied()).collect(),
+            outputs,
+            kept: body.kept.len(),
+            ahead: made.ahead.into_iter().map(|p| p as usize).collect(),
+            _pages: pages,
+        })
+    }
+
+    /// Computes `rows` rows of `n` elements. `addresses` has the first row of each parameter, then each value that is kept, then what
+    /// is asked for; `steps` the bytes from a row to the next of each. Afterwards `addresses` has the rows that follow.
+    ///
+    /// # Safety
+    /// The machine has the instruction set. Every parameter has the elements of these rows, of f32; an output shares memory with an
+    /// input only element by element. With `stream` the rows of outputs begin with a line and have whole ones.
+    pub(crate) unsafe fn run(
+        &self,
+        (rows, n): (usize, usize),
+        addresses: &mut [*mut u8],
+        steps: &[isize],
+        scalars: &[u64],
+        stream: bool,
+    ) {
+        if rows == 0 {
+            return;
+        }
+        let call = rows::Call {
+            bytes: n * 4,
+            rows,
+            addresses: addresses.as_mut_ptr(),
+            steps: steps.as_ptr(),
+            scalars: scalars.as_ptr(),
+            stream: usize::from(stream),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { (self.entry)(&raw const call) };
     }
 }

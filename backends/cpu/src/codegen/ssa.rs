@@ -73,6 +73,10 @@ pub(super) enum Op {
     Single(u32),
     /// Elements of a parameter.
     Load(u32),
+    /// The value of a parameter that a row has.
+    Row(u32),
+    /// The result of a reduction over a row.
+    Reduced(u32),
     Unary(Unary),
     Binary(Binary),
     /// `a * b + c`, rounded once.
@@ -140,6 +144,10 @@ impl Recorder {
     /// The value of an instruction that was recorded.
     pub(super) fn value(&self, id: Id) -> Value<'_> {
         Value { recorder: self, id }
+    }
+
+    pub(super) fn op(&self, id: Id) -> Op {
+        self.insts.borrow()[id as usize].op
     }
 
     pub(super) fn len(&self) -> usize {
@@ -308,8 +316,12 @@ impl Lanes for Value<'_> {
         if self.recorder.wide {
             return self.binary(Binary::Scale, whole);
         }
-        let half = n.unary(Unary::ShiftRight(1));
-        self * half.power() * Self::minus(n, half).power()
+        // By 2^(n + 64) 2^-64 where n is negative and 2^(n - 64) 2^64 elsewhere; the first product is exact.
+        let recorder = self.recorder;
+        let (below, above) = (recorder.constant(191 << 23), recorder.constant(63 << 23));
+        let offset = recorder.push(Op::Select, &[n.id, below.id, above.id]);
+        let first = n.unary(Unary::ShiftLeft(23)).binary(Binary::IntAdd, offset);
+        self * first * offset.with_bits(Binary::Xor, 128 << 23)
     }
 
     fn scaled_normal(self, n: Self, whole: Self) -> Self {

@@ -1,18 +1,15 @@
-//! Which values are needed, and where.
+//! Which values a section needs, and where it uses each of them next.
 
-use super::lower::Body;
-use super::ssa::{Id, Op};
+use super::ssa::{Id, Inst};
 
 /// No use any more.
 pub(super) const NEVER: u32 = u32::MAX;
 
-/// What a body's values are used for. Positions are those of instructions, and then of stores.
+/// What the values of a section are used for. Positions are those of instructions, and then of sinks.
 pub(super) struct Uses {
-    /// Values that a store needs.
-    pub(super) live: Vec<bool>,
-    /// Those that are the same for all elements.
-    pub(super) uniform: Vec<bool>,
-    /// Of each value in turn, its uses by stores and by instructions that are not uniform.
+    /// Values that the section computes.
+    pub(super) computed: Vec<bool>,
+    /// Of each value in turn, its uses.
     positions: Vec<u32>,
     /// Where those of a value begin.
     first: Vec<u32>,
@@ -20,25 +17,22 @@ pub(super) struct Uses {
 }
 
 impl Uses {
-    pub(super) fn of(body: &Body) -> Uses {
-        let count = body.insts.len();
-        let mut live = vec![false; count];
-        body.stores.iter().for_each(|&(_, id)| live[id as usize] = true);
-        for (i, inst) in body.insts.iter().enumerate().rev() {
-            if live[i] {
-                inst.operands().for_each(|id| live[id as usize] = true);
+    /// Of a section that ends in `sinks` and computes what they need as far as `computes` says; the rest has a home.
+    pub(super) fn of(insts: &[Inst], sinks: &[Id], computes: impl Fn(usize) -> bool) -> Uses {
+        let count = insts.len();
+        let mut computed = vec![false; count];
+        sinks.iter().for_each(|&id| computed[id as usize] = true);
+        for (i, inst) in insts.iter().enumerate().rev() {
+            computed[i] &= computes(i);
+            if computed[i] {
+                inst.operands().for_each(|id| computed[id as usize] = true);
             }
         }
-        let mut uniform = vec![false; count];
         let mut used: Vec<(Id, u32)> = Vec::new();
-        for (i, inst) in body.insts.iter().enumerate() {
-            uniform[i] = !matches!(inst.op, Op::Load(_)) && inst.operands().all(|id| uniform[id as usize]);
-            if live[i] && !uniform[i] {
-                used.extend(inst.operands().map(|id| (id, i as u32)));
-            }
+        for (i, inst) in insts.iter().enumerate().filter(|(i, _)| computed[*i]) {
+            used.extend(inst.operands().map(|id| (id, i as u32)));
         }
-        let stores = body.stores.iter().enumerate();
-        used.extend(stores.map(|(k, &(_, id))| (id, (count + k) as u32)));
+        used.extend(sinks.iter().enumerate().map(|(k, &id)| (id, (count + k) as u32)));
         used.sort_unstable();
         let mut first = vec![0; count + 1];
         used.iter().for_each(|&(id, _)| first[id as usize + 1] += 1);
@@ -46,15 +40,14 @@ impl Uses {
             first[i + 1] += first[i];
         }
         Uses {
-            live,
-            uniform,
+            computed,
             positions: used.into_iter().map(|(_, at)| at).collect(),
             next: first.clone(),
             first,
         }
     }
 
-    /// Begins a walk over the body.
+    /// Begins a walk over the section.
     pub(super) fn restart(&mut self) {
         self.next.copy_from_slice(&self.first);
     }

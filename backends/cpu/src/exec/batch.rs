@@ -409,7 +409,7 @@ impl<'a> Rows<'a> {
             unsafe {
                 match *step {
                     Step::Loop { f, out, a, b, c } => {
-                        f(rows, self.cell(out), self.cell(a), self.cell(b), self.cell(c));
+                        f.run(rows, self.cell(out), self.cell(a), self.cell(b), self.cell(c));
                     }
                     Step::Load { param, out, .. } => {
                         let p = param as usize;

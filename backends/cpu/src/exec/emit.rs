@@ -2,7 +2,7 @@
 
 use super::build::{Builder, Made};
 use super::plan::{Value, held_size};
-use crate::loops::{self, Code, Form, Held};
+use crate::loops::{self, Code, Held};
 use thalweg_hal::ir::{NodeId, ScalarOp};
 use thalweg_hal::{DType, Error, Result};
 
@@ -53,29 +53,11 @@ impl Builder<'_> {
         if self.single(a) && self.single(b) {
             a = self.block(a);
         }
-        let form = match (self.single(a), self.single(b)) {
-            (true, _) => Form::SingleA,
-            (_, true) => Form::SingleB,
-            _ => Form::Blocks,
-        };
-        let mut f = loops::binary(self.isa, op, held, form);
-        if f.is_none() && form == Form::SingleA {
-            // A commuting op has the other form alone.
-            f = op
-                .commutes()
-                .then(|| loops::binary(self.isa, op, held, Form::SingleB))
-                .flatten();
-            if f.is_some() {
-                (a, b) = (b, a);
-            }
+        if self.single(a) && op.commutes() {
+            (a, b) = (b, a);
         }
-        let f = match f {
-            Some(f) => f,
-            None => {
-                (a, b) = (self.block(a), self.block(b));
-                loops::binary(self.isa, op, held, Form::Blocks)?
-            }
-        };
+        let single = u8::from(self.single(a)) | u8::from(self.single(b)) << 1;
+        let f = loops::binary(self.isa, op, held, single)?;
         let out = self.value(held_size(result));
         self.emit(f, out, [a, b, b]);
         if held == Held::F32 {

@@ -117,7 +117,7 @@ impl Single {
             return false;
         }
         // SAFETY: the caller of the launch vouches for as many elements of each parameter.
-        unsafe { (self.f)(total as usize, to, a, b, c) };
+        unsafe { self.f.run(total as usize, to, a, b, c) };
         true
     }
 }
@@ -315,7 +315,7 @@ impl Walk<'_> {
                             }
                             asked += ask;
                         }
-                        f(n, value(out), value(a), value(b), value(c));
+                        f.run(n, value(out), value(a), value(b), value(c));
                     }
                     Step::Load {
                         param,

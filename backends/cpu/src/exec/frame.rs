@@ -281,7 +281,7 @@ impl<'a> Frame<'a> {
                         if block {
                             self.ask();
                         }
-                        f(n, self.value(out), self.value(a), self.value(b), self.value(c));
+                        f.run(n, self.value(out), self.value(a), self.value(b), self.value(c));
                     }
                     Step::Load {
                         param,

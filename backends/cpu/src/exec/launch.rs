@@ -6,7 +6,8 @@ use super::program::{Compiled, Program};
 use super::space::{MAX_AXES, Space, full_strides};
 use super::still::Still;
 use super::turned::Sheets;
-use super::{Args, columns, rows};
+use super::{Args, coded, columns, rows};
+use crate::codegen::Rows;
 use crate::loops::SEGMENT;
 use crate::parallel::Parallel;
 use smallvec::SmallVec;
@@ -117,7 +118,7 @@ impl Program {
                 ),
             };
             let launch = self.prepare(compiled, along, args, lanes, other, element_total);
-            launch.go(self.cost(args.extents), parallel);
+            launch.go(self.coded.as_ref(), self.cost(args.extents), parallel);
         }
     }
 
@@ -309,11 +310,14 @@ impl Launch<'_> {
         }
     }
 
-    fn go(&self, cost: u64, parallel: &dyn Parallel) {
+    fn go(&self, code: Option<&Rows>, cost: u64, parallel: &dyn Parallel) {
         let threads = if cost < SPLIT { 1 } else { parallel.threads() };
-        match self.plan.along {
-            Along::Outer => columns::run(self, threads, parallel),
-            Along::Inner => rows::run(self, threads, parallel),
+        match (self.plan.along, code) {
+            (Along::Outer, _) => columns::run(self, threads, parallel),
+            (Along::Inner, Some(code)) if coded::fits(code, self) => {
+                coded::run(code, self, threads, parallel)
+            }
+            (Along::Inner, _) => rows::run(self, threads, parallel),
         }
     }
 

@@ -9,6 +9,7 @@ mod arena;
 mod batch;
 mod build;
 mod chains;
+mod coded;
 mod columns;
 mod emit;
 mod flat;
@@ -29,4 +30,5 @@ mod turned;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use phases::Phases;
 pub use program::{Arg, Args, Program};

@@ -15,19 +15,19 @@ pub(super) struct Part {
 }
 
 /// Placement of every node.
-pub(super) struct Phases {
+pub(crate) struct Phases {
     /// Whether the node is one value for the whole launch.
-    pub(super) uniform: Vec<bool>,
+    pub(crate) uniform: Vec<bool>,
     /// Whether the node changes along the inner space.
-    pub(super) element: Vec<bool>,
+    pub(crate) element: Vec<bool>,
     /// Row list that computes a row-level node.
-    pub(super) row: Vec<usize>,
+    pub(crate) row: Vec<usize>,
     /// Whether a store depends on it.
-    pub(super) needed: Vec<bool>,
+    pub(crate) needed: Vec<bool>,
     /// Element-level nodes and stores of each phase, in order.
-    pub(super) members: Vec<Vec<usize>>,
+    pub(crate) members: Vec<Vec<usize>>,
     /// Nodes kept between phases, by node.
-    pub(super) kept: Vec<bool>,
+    pub(crate) kept: Vec<bool>,
 }
 
 /// The parts of a kernel: one, or the element-level and the row-level half of a kernel without reductions. The

@@ -2,9 +2,9 @@
 
 use super::build::build;
 use super::flat::{self, Single};
-use super::phases::{Part, parts};
+use super::phases::{Part, Phases, parts};
 use super::plan::{Along, BLOCK, Plan};
-use crate::codegen::Map;
+use crate::codegen::{Map, Rows};
 use crate::isa::Isa;
 use crate::parallel::Parallel;
 use thalweg_hal::ir::{self, Access, Kernel, Level, Node, Role};
@@ -30,6 +30,8 @@ pub struct Program {
     pub(super) single: Option<Single>,
     /// Then: the same as machine code, where there is that.
     pub(super) generated: Option<Map>,
+    /// A kernel with reductions as machine code, where there is that.
+    pub(super) coded: Option<Rows>,
     /// Outputs and the bytes of their elements.
     pub(super) flat_outputs: Vec<(usize, u64)>,
     /// Bytes of an element of the widest input.
@@ -84,6 +86,7 @@ impl Program {
     /// How it runs, as lines `key=value`.
     pub(crate) fn facts(&self) -> String {
         let form = match (self.flat, &self.single, &self.generated) {
+            _ if self.coded.is_some() => "machine code for rows",
             (_, None, Some(_)) => "machine code",
             (_, Some(_), Some(_)) => "machine code, and one loop for few elements",
             (true, Some(_), None) => "one loop",
@@ -163,6 +166,7 @@ impl Program {
                 _ => None,
             },
             generated: None,
+            coded: None,
             flat_outputs: (0..params.len())
                 .filter(|&p| params[p].role == Role::Out)
                 .map(|p| (p, params[p].dtype.size() as u64))
@@ -190,6 +194,13 @@ impl Program {
             let info = self.kernel.verify().ok();
             self.generated = info.and_then(|info| Map::new(&self.kernel, &info, isa));
         }
+        if let ([only], true) = (&self.parts[..], isa.is_available())
+            && only.inner_keep.is_some()
+            && let Ok(info) = self.kernel.verify()
+        {
+            let phases = Phases::new(&self.kernel, &info, &only.part, true);
+            self.coded = Rows::new(&self.kernel, &info, &phases, isa);
+        }
         let function = |node: &Node| matches!(node, Node::Op { op, .. } if op.cost().is_function());
         if self.generated.is_some() && self.kernel.nodes.iter().any(function) {
             // A loop alone is the shorter way to few elements, but not to a function's.
@@ -201,7 +212,7 @@ impl Program {
     /// Whether it runs as machine code made for it.
     #[cfg(test)]
     pub(crate) fn is_generated(&self) -> bool {
-        self.generated.is_some()
+        self.generated.is_some() || self.coded.is_some()
     }
 
     /// Estimated nanoseconds on one core.

@@ -2,7 +2,7 @@
 //! calculation for softmax (2018); Dao et al., FlashAttention (2022).
 
 use super::epilogue::offset;
-use super::gemm::{self, Element, Kernels, Operands, Scratch, Uniform, Whole, packed_len, piece};
+use super::gemm::{self, Kernels, Operands, Scratch, Stored, Uniform, Whole, packed_len, piece};
 use super::matmul::spread;
 use crate::exec::{Arg, Args};
 use crate::isa::Isa;

@@ -4,7 +4,7 @@
 //! or of batches: k is never split between threads, its blocks follow from its length, and every product is fused.
 
 use super::gemm::{self, Kernels, Operands, Whole, piece};
-use super::gemv::{self, VectorProduct};
+use super::gemv::{VectorKernel, VectorProduct};
 use crate::isa::Isa;
 use std::ops::Range;
 
@@ -27,11 +27,9 @@ pub enum MatDType {
     F8E5M2,
     /// Integers of 8 bits; the result is i32.
     Bytes(Signs),
-    /// Integer sums and products wrap.
+    /// Integer sums and products wrap, so those of unsigned numbers have the same bits.
     I32,
-    U32,
     I64,
-    U64,
 }
 
 /// An operand that is read: element `[b, i, j]` is at `ptr` plus `b, i, j` times the strides, in elements.
@@ -83,7 +81,7 @@ macro_rules! by_kernels {
     ($dtype:expr, ($isa:expr, $codegen:expr), $t:ident, $kernels:ident => $go:expr) => {
         by_kernels!(@ $dtype, $isa, $codegen, $t, $kernels, $go,
             F32 f32, F64 f64, F16 half::f16, Bf16 half::bf16, F16Wide gemm::Wide<half::f16>, Bf16Wide gemm::Wide<half::bf16>,
-            F8E4M3 thalweg_hal::f8::F8E4M3, F8E5M2 thalweg_hal::f8::F8E5M2, I32 i32, U32 u32, I64 i64, U64 u64)
+            F8E4M3 thalweg_hal::f8::F8E4M3, F8E5M2 thalweg_hal::f8::F8E5M2, I32 i32, I64 i64)
     };
     (@ $dtype:expr, $isa:expr, $codegen:expr, $t:ident, $kernels:ident, $go:expr, $($variant:ident $type:ty),*) => {
         match $dtype {
@@ -180,7 +178,7 @@ unsafe fn typed<T: VectorProduct>(
     };
     let whole = Shared(Whole::new(&kernels, whole, p.k, n));
     let vector = if m == 1 {
-        gemv::kernel::<T>(isa, &x.0, p.k)
+        VectorKernel::new(isa, &x.0, p.k)
     } else {
         None
     };
@@ -206,8 +204,8 @@ unsafe fn typed<T: VectorProduct>(
         let (x, whole) = (shared.0.0.batch(strides, batch), shared.1.0);
         // SAFETY: the grid's blocks are disjoint and lie within C.
         unsafe {
-            match vector {
-                Some(vector) => vector(&x, p.k, cols.clone()),
+            match &vector {
+                Some(vector) => vector.run(&x, p.k, cols.clone()),
                 None => gemm::block(&kernels, &x, whole, p.k, rows.clone(), cols.clone()),
             }
         }
@@ -342,7 +340,6 @@ impl Grid {
 
 mod launch;
 mod packed;
-pub(super) use packed::by_type;
 #[cfg(test)]
 mod tests;
 

@@ -1,6 +1,7 @@
 //! Conversions, and f16/bf16 in and out of blocks. Floats of 8 bits are converted from and to f32 alone.
 
 use super::elementwise::{F1, LoopFn, map1};
+use super::num::Num;
 use super::{Held, with_type};
 use crate::isa::Isa;
 use crate::math;
@@ -25,15 +26,26 @@ macro_rules! as_casts {
 
 as_casts!(f64 f32 i64 i32 i16 i8 u64 u32 u16 u8 => [f64 f32 i64 i32 i16 i8 u64 u32 u16 u8]);
 
+/// Where one side is a float that models compute with, the other's own set does not matter: quantized values are read and written so.
+const fn widest<T: Num, R: Num>() -> Isa {
+    match (T::IS_FLOAT, R::IS_FLOAT) {
+        (true, true) => Isa::Avx512,
+        (true, false) if size_of::<R>() != 2 => Isa::Avx512,
+        (false, true) if size_of::<T>() != 2 => Isa::Avx512,
+        _ => T::WIDEST.least(R::WIDEST),
+    }
+}
+
 struct As<T, R>(PhantomData<(T, R)>);
 
 impl<T, R> F1 for As<T, R>
 where
-    T: To<R> + Copy + Default + 'static,
-    R: Copy + Default + 'static,
+    T: To<R> + Num,
+    R: Num,
 {
     type X = T;
     type R = R;
+    const WIDEST: Isa = widest::<T, R>();
     #[inline(always)]
     fn f(x: T) -> R {
         x.to()
@@ -42,9 +54,10 @@ where
 
 struct Truth<T>(PhantomData<T>);
 
-impl<T: PartialEq + Copy + Default + 'static> F1 for Truth<T> {
+impl<T: Num> F1 for Truth<T> {
     type X = T;
     type R = u8;
+    const WIDEST: Isa = T::WIDEST;
     #[inline(always)]
     fn f(x: T) -> u8 {
         u8::from(x != T::default())
@@ -140,11 +153,12 @@ to_narrow! {
 }
 
 macro_rules! narrow_loops {
-    ($($K:ident<$T:ident: $($bound:path)?>, $X:ty => $R:ty, |$x:ident| $body:expr;)*) => {$(
+    ($($K:ident<$T:ident: $($bound:ident + $more:ident)?>, $X:ty => $R:ty $(, at $widest:expr)?, |$x:ident| $body:expr;)*) => {$(
         struct $K<N, T = ()>(PhantomData<(N, T)>);
-        impl<N: Narrow, $T: 'static $(+ $bound)?> F1 for $K<N, $T> where $X: Copy + Default {
+        impl<N: Narrow, $T: 'static $(+ $bound + $more)?> F1 for $K<N, $T> where $X: Copy + Default {
             type X = $X;
             type R = $R;
+            $(const WIDEST: Isa = $widest;)?
             #[inline(always)]
             fn f($x: $X) -> $R { $body }
         }
@@ -152,7 +166,7 @@ macro_rules! narrow_loops {
 }
 
 narrow_loops! {
-    Narrowing<T: ToNarrow>, T => f32, |x| ToNarrow::to::<N>(x);
+    Narrowing<T: ToNarrow + Num>, T => f32, at widest::<T, f32>(), |x| ToNarrow::to::<N>(x);
     Widen<T: >, u16 => f32, |x| N::widen(x);
     Pack<T: >, f32 => u16, |x| N::bits(N::round(x));
 }

@@ -2,21 +2,36 @@
 
 use crate::isa::{Isa, versions};
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 
 versions!(
-    /// `out[i] = op(a[i], b[i], c[i])` for `i < n`; what the op does not take is not read. Blocks do not overlap.
-    Loop, pick, LoopFn(n: usize, out: *mut u8, a: *const u8, b: *const u8, c: *const u8)
+    /// `out[i] = op(a[i], b[i], c[i])` for `i < n`; what the op does not take is not read. Blocks do not overlap. Bits of `single`
+    /// say which of a, b and c are single values.
+    Loop, pick, RawLoop(n: usize, out: *mut u8, a: *const u8, b: *const u8, c: *const u8, single: u8)
 );
 
-/// Which of two operands are single values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// Two blocks.
-    Blocks,
-    /// The second is a single value.
-    SingleB,
-    /// The first is a single value.
-    SingleA,
+/// A loop, and which of its operands are single values.
+#[derive(Clone, Copy)]
+pub(crate) struct LoopFn {
+    f: RawLoop,
+    single: u8,
+}
+
+impl LoopFn {
+    fn of<L: Loop>(isa: Isa, single: u8) -> LoopFn {
+        let f = pick::<L>(isa);
+        LoopFn { f, single }
+    }
+
+    /// `out[i] = op(a[i], b[i], c[i])` for `i < n`.
+    ///
+    /// # Safety
+    /// The machine has the instruction set of the loop. Blocks have `n` elements, and the result overlaps none of them.
+    #[inline(always)]
+    pub(crate) unsafe fn run(self, n: usize, out: *mut u8, a: *const u8, b: *const u8, c: *const u8) {
+        // SAFETY: the caller's promise.
+        unsafe { (self.f)(n, out, a, b, c, self.single) }
+    }
 }
 
 /// A scalar function of one argument.
@@ -25,6 +40,8 @@ pub(crate) trait F1: 'static {
     type R: Copy + Default;
     /// Costs tens of instructions: the rest of a block is padded to a whole vector.
     const HEAVY: bool = false;
+    /// As that of its loop.
+    const WIDEST: Isa = Isa::Avx512;
     fn f(x: Self::X) -> Self::R;
     /// Whether `f` does not cover `x`.
     #[inline(always)]
@@ -42,6 +59,7 @@ pub(crate) trait F2: 'static {
     type X: Copy + Default;
     type R: Copy + Default;
     const HEAVY: bool = false;
+    const WIDEST: Isa = Isa::Avx512;
     fn f(a: Self::X, b: Self::X) -> Self::R;
 }
 
@@ -49,6 +67,7 @@ pub(crate) trait F2: 'static {
 pub(crate) trait F3: 'static {
     type A: Copy;
     type X: Copy;
+    const WIDEST: Isa = Isa::Avx512;
     fn f(a: Self::A, b: Self::X, c: Self::X) -> Self::X;
 }
 
@@ -57,16 +76,27 @@ const PAD: usize = 64;
 
 pub(crate) struct Map1<K>(PhantomData<K>);
 
-impl<K: F1> Loop for Map1<K> {
+impl<K: F1> Map1<K> {
     #[inline(always)]
-    unsafe fn run(n: usize, out: *mut u8, a: *const u8, _b: *const u8, _c: *const u8) {
+    unsafe fn light(out: &mut [MaybeUninit<K::R>], a: &[K::X]) {
+        for i in 0..out.len() {
+            // SAFETY: both have as many elements.
+            unsafe {
+                out.get_unchecked_mut(i).write(K::f(*a.get_unchecked(i)));
+            }
+        }
+    }
+}
+
+impl<K: F1> Loop for Map1<K> {
+    const WIDEST: Isa = K::WIDEST;
+
+    #[inline(always)]
+    unsafe fn run(n: usize, out: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, _single: u8) {
         let (out, a) = (out.cast::<K::R>(), a.cast::<K::X>());
         if !K::HEAVY {
-            for i in 0..n {
-                // SAFETY: i < n.
-                unsafe { *out.add(i) = K::f(*a.add(i)) };
-            }
-            return;
+            // SAFETY: the caller's promise.
+            return unsafe { Self::light(block_mut(out, n), block(a, n)) };
         }
         let (mut x, mut y) = ([K::X::default(); PAD], [K::R::default(); PAD]);
         let rest = n % PAD;
@@ -103,92 +133,183 @@ impl<K: F1> Loop for Map1<K> {
     }
 }
 
-/// The rest of a block, padded.
+/// Elements that single values are repeated for.
+const STRETCH: usize = 128;
+
+/// # Safety
+/// There are `n` elements.
 #[inline(always)]
-unsafe fn pad<T: Copy + Default>(from: *const T, rest: usize) -> [T; PAD] {
-    let mut to = [T::default(); PAD];
-    // SAFETY: the caller's promise; rest < PAD.
-    unsafe { to.as_mut_ptr().copy_from_nonoverlapping(from, rest) };
-    to
+unsafe fn block<'a, T>(at: *const T, n: usize) -> &'a [T] {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(at, n) }
 }
 
-pub(crate) struct Map2<K, const FORM: u8>(PhantomData<K>);
+/// # Safety
+/// There is room for `n` elements, which nothing else reads or writes.
+#[inline(always)]
+unsafe fn block_mut<'a, T>(at: *mut T, n: usize) -> &'a mut [MaybeUninit<T>] {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts_mut(at.cast(), n) }
+}
 
-impl<K: F2, const FORM: u8> Map2<K, FORM> {
+/// An operand, stretch by stretch. A single value is repeated once, so that one loop serves blocks and single values.
+struct Operand<T> {
+    copies: MaybeUninit<[T; STRETCH]>,
+}
+
+impl<T: Copy> Operand<T> {
     #[inline(always)]
-    unsafe fn body(n: usize, out: *mut K::R, a: *const K::X, b: *const K::X) {
-        // SAFETY: single values and the first n elements of blocks are readable.
-        unsafe {
-            // Loops, not closures: a closure is a function of its own, without the instruction set of the one around it. Where it is
-            // too long to be inlined, each fused product in it calls the C library.
-            let (a0, b0) = (*a, *b);
-            for i in 0..n {
-                let x = if FORM == 2 { a0 } else { *a.add(i) };
-                let y = if FORM == 1 { b0 } else { *b.add(i) };
-                *out.add(i) = K::f(x, y);
+    fn new() -> Operand<T> {
+        let copies = MaybeUninit::uninit();
+        Operand { copies }
+    }
+
+    /// Where it stands, and the elements from a stretch to the next.
+    ///
+    /// # Safety
+    /// There is an element.
+    #[inline(always)]
+    unsafe fn place(&mut self, n: usize, at: *const u8, single: bool) -> (*const T, usize) {
+        if !single {
+            return (at.cast(), STRETCH);
+        }
+        let to = self.copies.as_mut_ptr().cast::<u8>();
+        // SAFETY: there is room for a stretch.
+        unsafe { repeat::<T>(n.min(STRETCH), to, at) };
+        (self.copies.as_ptr().cast(), 0)
+    }
+}
+
+/// # Safety
+/// `to` has room for `n` elements, and `at` has one.
+#[inline(always)]
+unsafe fn repeat<T>(n: usize, to: *mut u8, at: *const u8) {
+    let null = std::ptr::null();
+    // SAFETY: the caller's promise; each is a loop of the baseline.
+    unsafe {
+        match size_of::<T>() {
+            1 => pick::<Fill<u8>>(Isa::Baseline)(n, to, at, null, null, 0),
+            2 => pick::<Fill<u16>>(Isa::Baseline)(n, to, at, null, null, 0),
+            4 => pick::<Fill<u32>>(Isa::Baseline)(n, to, at, null, null, 0),
+            _ => pick::<Fill<u64>>(Isa::Baseline)(n, to, at, null, null, 0),
+        }
+    }
+}
+
+pub(crate) struct Map2<K>(PhantomData<K>);
+
+impl<K: F2> Map2<K> {
+    // Loops, not closures: a closure is a function of its own, without the instruction set of the one around it. Where it is
+    // too long to be inlined, each fused product in it calls the C library.
+    #[inline(always)]
+    unsafe fn body(out: &mut [MaybeUninit<K::R>], a: &[K::X], b: &[K::X]) {
+        for i in 0..out.len() {
+            // SAFETY: all have as many elements.
+            unsafe {
+                let r = K::f(*a.get_unchecked(i), *b.get_unchecked(i));
+                out.get_unchecked_mut(i).write(r);
             }
         }
     }
 }
 
-impl<K: F2, const FORM: u8> Loop for Map2<K, FORM> {
+impl<K: F2> Loop for Map2<K> {
+    const WIDEST: Isa = K::WIDEST;
+
     #[inline(always)]
-    unsafe fn run(n: usize, out: *mut u8, a: *const u8, b: *const u8, _c: *const u8) {
-        let (out, a, b) = (out.cast::<K::R>(), a.cast::<K::X>(), b.cast::<K::X>());
+    unsafe fn run(n: usize, out: *mut u8, a: *const u8, b: *const u8, _c: *const u8, single: u8) {
+        let out = out.cast::<K::R>();
         if n == 0 {
             return;
         }
-        if !K::HEAVY {
-            // SAFETY: the caller's promise.
-            return unsafe { Self::body(n, out, a, b) };
-        }
-        let rest = n % PAD;
-        let whole = n - rest;
-        // SAFETY: `rest` elements follow the whole groups.
+        let (mut copies_a, mut copies_b) = (Operand::<K::X>::new(), Operand::<K::X>::new());
+        // SAFETY: the caller's promise. Operands that are padded have whole stretches.
         unsafe {
-            Self::body(n / PAD * PAD, out, a, b);
-            if rest != 0 {
-                let x = if FORM == 2 {
-                    [*a; PAD]
-                } else {
-                    pad(a.add(whole), rest)
-                };
-                let y = if FORM == 1 {
-                    [*b; PAD]
-                } else {
-                    pad(b.add(whole), rest)
-                };
-                let mut r = [K::R::default(); PAD];
-                Self::body(PAD, r.as_mut_ptr(), x.as_ptr(), y.as_ptr());
-                out.add(whole).copy_from_nonoverlapping(r.as_ptr(), rest);
+            let (a, step_a) = copies_a.place(if K::HEAVY { STRETCH } else { n }, a, single & 1 != 0);
+            let (b, step_b) = copies_b.place(if K::HEAVY { STRETCH } else { n }, b, single & 2 != 0);
+            let most = if single & 3 == 0 && !K::HEAVY { n } else { STRETCH };
+            let (mut at, mut k) = (0, 0);
+            let mut padded = MaybeUninit::<[K::R; STRETCH]>::uninit();
+            while at < n {
+                let m = (n - at).min(most);
+                let (mut a, mut b) = (a.add(k * step_a), b.add(k * step_b));
+                let (mut to, mut length) = (out.add(at), m);
+                if K::HEAVY && m % PAD != 0 {
+                    if step_a != 0 {
+                        a = copies_a.pad(a, m);
+                    }
+                    if step_b != 0 {
+                        b = copies_b.pad(b, m);
+                    }
+                    (to, length) = (padded.as_mut_ptr().cast(), m.next_multiple_of(PAD));
+                }
+                Self::body(block_mut(to, length), block(a, length), block(b, length));
+                if length != m {
+                    out.add(at).copy_from_nonoverlapping(to, m);
+                }
+                at += m;
+                k += 1;
             }
         }
     }
 }
 
-/// Bits of `SINGLE`: which of a, b and c are single values.
-pub(crate) struct Map3<K, const SINGLE: u8>(PhantomData<K>);
-
-impl<K: F3, const SINGLE: u8> Loop for Map3<K, SINGLE> {
+impl<T: Copy + Default> Operand<T> {
+    /// `m` elements and others that fill up a group of [`PAD`].
+    ///
+    /// # Safety
+    /// There are `m` elements, at most a stretch.
     #[inline(always)]
-    unsafe fn run(n: usize, out: *mut u8, a: *const u8, b: *const u8, c: *const u8) {
-        let (out, a, b, c) = (
-            out.cast::<K::X>(),
-            a.cast::<K::A>(),
-            b.cast::<K::X>(),
-            c.cast::<K::X>(),
-        );
+    unsafe fn pad(&mut self, from: *const T, m: usize) -> *const T {
+        let to = self.copies.as_mut_ptr().cast::<T>();
+        // SAFETY: the caller's promise.
+        unsafe {
+            to.copy_from_nonoverlapping(from, m);
+            (m..m.next_multiple_of(PAD)).for_each(|i| to.add(i).write(T::default()));
+        }
+        to
+    }
+}
+
+pub(crate) struct Map3<K>(PhantomData<K>);
+
+impl<K: F3> Map3<K> {
+    #[inline(always)]
+    unsafe fn body(out: &mut [MaybeUninit<K::X>], a: &[K::A], b: &[K::X], c: &[K::X]) {
+        for i in 0..out.len() {
+            // SAFETY: all have as many elements.
+            unsafe {
+                let r = K::f(*a.get_unchecked(i), *b.get_unchecked(i), *c.get_unchecked(i));
+                out.get_unchecked_mut(i).write(r);
+            }
+        }
+    }
+}
+
+impl<K: F3> Loop for Map3<K> {
+    const WIDEST: Isa = K::WIDEST;
+
+    #[inline(always)]
+    unsafe fn run(n: usize, out: *mut u8, a: *const u8, b: *const u8, c: *const u8, single: u8) {
+        let out = out.cast::<K::X>();
         if n == 0 {
             return;
         }
-        // SAFETY: single values and the first n elements of blocks are readable.
+        let mut copies_a = Operand::<K::A>::new();
+        let (mut copies_b, mut copies_c) = (Operand::<K::X>::new(), Operand::<K::X>::new());
+        // SAFETY: the caller's promise.
         unsafe {
-            let (a0, b0, c0) = (*a, *b, *c);
-            for i in 0..n {
-                let x = if SINGLE & 1 == 0 { *a.add(i) } else { a0 };
-                let y = if SINGLE & 2 == 0 { *b.add(i) } else { b0 };
-                let z = if SINGLE & 4 == 0 { *c.add(i) } else { c0 };
-                *out.add(i) = K::f(x, y, z);
+            let (a, step_a) = copies_a.place(n, a, single & 1 != 0);
+            let (b, step_b) = copies_b.place(n, b, single & 2 != 0);
+            let (c, step_c) = copies_c.place(n, c, single & 4 != 0);
+            let most = if single & 7 == 0 { n } else { STRETCH };
+            let (mut at, mut k) = (0, 0);
+            while at < n {
+                let m = (n - at).min(most);
+                let (a, b, c) = (a.add(k * step_a), b.add(k * step_b), c.add(k * step_c));
+                Self::body(block_mut(out.add(at), m), block(a, m), block(b, m), block(c, m));
+                at += m;
+                k += 1;
             }
         }
     }
@@ -196,37 +317,24 @@ impl<K: F3, const SINGLE: u8> Loop for Map3<K, SINGLE> {
 
 /// The version of a loop of one argument.
 pub(crate) fn map1<K: F1>(isa: Isa) -> LoopFn {
-    pick::<Map1<K>>(isa)
+    LoopFn::of::<Map1<K>>(isa, 0)
 }
 
-/// The version of a loop of two arguments.
-pub(crate) fn map2<K: F2>(isa: Isa, form: Form) -> LoopFn {
-    match form {
-        Form::Blocks => pick::<Map2<K, 0>>(isa),
-        Form::SingleB => pick::<Map2<K, 1>>(isa),
-        Form::SingleA => pick::<Map2<K, 2>>(isa),
-    }
+/// The version of a loop of two arguments of which `single` are single values.
+pub(crate) fn map2<K: F2>(isa: Isa, single: u8) -> LoopFn {
+    LoopFn::of::<Map2<K>>(isa, single)
 }
 
 /// The version of a loop of three arguments of which `single` are single values.
 pub(crate) fn map3<K: F3>(isa: Isa, single: u8) -> LoopFn {
-    match single {
-        0 => pick::<Map3<K, 0>>(isa),
-        1 => pick::<Map3<K, 1>>(isa),
-        2 => pick::<Map3<K, 2>>(isa),
-        3 => pick::<Map3<K, 3>>(isa),
-        4 => pick::<Map3<K, 4>>(isa),
-        5 => pick::<Map3<K, 5>>(isa),
-        6 => pick::<Map3<K, 6>>(isa),
-        _ => pick::<Map3<K, 7>>(isa),
-    }
+    LoopFn::of::<Map3<K>>(isa, single)
 }
 
 struct Fill<T>(PhantomData<T>);
 
 impl<T: Copy> Loop for Fill<T> {
     #[inline(always)]
-    unsafe fn run(n: usize, out: *mut u8, a: *const u8, _b: *const u8, _c: *const u8) {
+    unsafe fn run(n: usize, out: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, _single: u8) {
         // SAFETY: the caller's promise.
         unsafe {
             let value = *a.cast::<T>();
@@ -240,10 +348,10 @@ impl<T: Copy> Loop for Fill<T> {
 /// Repeats the single value `a` of `size` bytes.
 pub(crate) fn fill(isa: Isa, size: usize) -> LoopFn {
     match size {
-        1 => pick::<Fill<u8>>(isa),
-        2 => pick::<Fill<u16>>(isa),
-        4 => pick::<Fill<u32>>(isa),
-        _ => pick::<Fill<u64>>(isa),
+        1 => LoopFn::of::<Fill<u8>>(isa, 0),
+        2 => LoopFn::of::<Fill<u16>>(isa, 0),
+        4 => LoopFn::of::<Fill<u32>>(isa, 0),
+        _ => LoopFn::of::<Fill<u64>>(isa, 0),
     }
 }
 
@@ -251,7 +359,7 @@ struct Copy1<const SIZE: usize>;
 
 impl<const SIZE: usize> Loop for Copy1<SIZE> {
     #[inline(always)]
-    unsafe fn run(n: usize, out: *mut u8, a: *const u8, _b: *const u8, _c: *const u8) {
+    unsafe fn run(n: usize, out: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, _single: u8) {
         // SAFETY: the caller's promise.
         unsafe { out.copy_from_nonoverlapping(a, n * SIZE) };
     }
@@ -260,9 +368,9 @@ impl<const SIZE: usize> Loop for Copy1<SIZE> {
 /// Copies elements of `size` bytes.
 pub(crate) fn copy(isa: Isa, size: usize) -> LoopFn {
     match size {
-        1 => pick::<Copy1<1>>(isa),
-        2 => pick::<Copy1<2>>(isa),
-        4 => pick::<Copy1<4>>(isa),
-        _ => pick::<Copy1<8>>(isa),
+        1 => LoopFn::of::<Copy1<1>>(isa, 0),
+        2 => LoopFn::of::<Copy1<2>>(isa, 0),
+        4 => LoopFn::of::<Copy1<4>>(isa, 0),
+        _ => LoopFn::of::<Copy1<8>>(isa, 0),
     }
 }

@@ -1,11 +1,19 @@
 //! The scalar ops on Rust's number types, exactly as the IR defines them.
 
+use crate::isa::Isa;
+
 /// Ops that every element type has.
 pub(crate) trait Num: Copy + Default + PartialEq + PartialOrd + Send + Sync + 'static {
     /// A signed integer that orders values as max and min do; 32 bits where they suffice.
     type Key: Copy + Ord + Into<i64>;
     const ZERO: Self;
     const ONE: Self;
+    const IS_FLOAT: bool;
+    /// The widest set that loops on it are compiled for. Integers of 8 and 16 bits, which models rarely compute with, have the
+    /// baseline alone, so that the crate is compiled sooner.
+    const WIDEST: Isa;
+    /// The same of quotients: no set divides integers as vectors.
+    const QUOTIENTS: Isa;
     /// Key of the least value that is not NaN, and of the greatest.
     const LEAST: Self::Key;
     const GREATEST: Self::Key;
@@ -29,6 +37,9 @@ macro_rules! floats {
     ($($T:ident, $U:ident, $I:ident, $shift:literal;)*) => {$(
         impl Num for $T {
             type Key = $I;
+            const IS_FLOAT: bool = true;
+            const WIDEST: Isa = Isa::Avx512;
+            const QUOTIENTS: Isa = Isa::Avx512;
             const ZERO: $T = 0.0;
             const ONE: $T = 1.0;
             const LEAST: $I = order($T::NEG_INFINITY.to_bits() as i64, $shift) as $I;
@@ -90,9 +101,12 @@ floats! {
 }
 
 macro_rules! integers {
-    ($($T:ident, $K:ident, $bias:expr, $abs:expr, $sign:expr;)*) => {$(
+    ($($T:ident, $K:ident, $widest:expr, $bias:expr, $abs:expr, $sign:expr;)*) => {$(
         impl Num for $T {
             type Key = $K;
+            const IS_FLOAT: bool = false;
+            const WIDEST: Isa = $widest;
+            const QUOTIENTS: Isa = Isa::Baseline;
             const ZERO: $T = 0;
             const ONE: $T = 1;
             const LEAST: $K = ($T::MIN as $K).wrapping_sub($bias);
@@ -126,14 +140,14 @@ macro_rules! integers {
 }
 
 integers! {
-    i64, i64, 0, i64::wrapping_abs, i64::signum;
-    i32, i32, 0, i32::wrapping_abs, i32::signum;
-    i16, i32, 0, i16::wrapping_abs, i16::signum;
-    i8, i32, 0, i8::wrapping_abs, i8::signum;
-    u64, i64, i64::MIN, |x| x, |x| u64::from(x != 0);
-    u32, i32, i32::MIN, |x| x, |x| u32::from(x != 0);
-    u16, i32, 0, |x| x, |x| u16::from(x != 0);
-    u8, i32, 0, |x| x, |x| u8::from(x != 0);
+    i64, i64, Isa::Avx2, 0, i64::wrapping_abs, i64::signum;
+    i32, i32, Isa::Avx2, 0, i32::wrapping_abs, i32::signum;
+    i16, i32, Isa::Baseline, 0, i16::wrapping_abs, i16::signum;
+    i8, i32, Isa::Baseline, 0, i8::wrapping_abs, i8::signum;
+    u64, i64, Isa::Avx2, i64::MIN, |x| x, |x| u64::from(x != 0);
+    u32, i32, Isa::Avx2, i32::MIN, |x| x, |x| u32::from(x != 0);
+    u16, i32, Isa::Baseline, 0, |x| x, |x| u16::from(x != 0);
+    u8, i32, Isa::Avx2, 0, |x| x, |x| u8::from(x != 0);
 }
 
 /// Integer-only ops.

@@ -98,12 +98,18 @@ struct Prod<T>(PhantomData<T>);
 trait Fold {
     type T: Num;
     const START: Self::T;
+    /// As that of its loops.
+    const WIDEST: Isa;
+    /// Whether chunks are taken side by side, so that one does not wait for the sums of another.
+    const SIDE_BY_SIDE: bool;
     fn fold(a: Self::T, b: Self::T) -> Self::T;
 }
 
 impl<T: Num> Fold for Sum<T> {
     type T = T;
     const START: T = T::ZERO;
+    const WIDEST: Isa = T::WIDEST;
+    const SIDE_BY_SIDE: bool = T::IS_FLOAT;
     #[inline(always)]
     fn fold(a: T, b: T) -> T {
         a.add(b)
@@ -113,6 +119,8 @@ impl<T: Num> Fold for Sum<T> {
 impl<T: Num> Fold for Prod<T> {
     type T = T;
     const START: T = T::ONE;
+    const WIDEST: Isa = if T::IS_FLOAT { Isa::Avx2 } else { Isa::Baseline };
+    const SIDE_BY_SIDE: bool = false;
     #[inline(always)]
     fn fold(a: T, b: T) -> T {
         a.mul(b)
@@ -139,6 +147,8 @@ unsafe fn fold_chunks<F: Fold, const G: usize>(totals: &mut [F::T; LANES], x: *c
 }
 
 impl<F: Fold> RowFold for F {
+    const WIDEST: Isa = F::WIDEST;
+
     #[inline(always)]
     unsafe fn run(n: usize, totals: *mut u8, x: *const u8) {
         let x = x.cast::<F::T>();
@@ -146,7 +156,7 @@ impl<F: Fold> RowFold for F {
         unsafe {
             let totals = &mut *totals.cast::<[F::T; LANES]>();
             let mut at = 0;
-            while n - at >= 4 * CHUNK {
+            while F::SIDE_BY_SIDE && n - at >= 4 * CHUNK {
                 fold_chunks::<F, 4>(totals, x.add(at));
                 at += 4 * CHUNK;
             }
@@ -174,6 +184,8 @@ impl<F: Fold> RowFold for F {
 }
 
 impl<F: Fold> Accumulate for F {
+    const WIDEST: Isa = F::WIDEST;
+
     #[inline(always)]
     unsafe fn run(n: usize, acc: *mut u8, x: *const u8) {
         let (acc, x) = (acc.cast::<F::T>(), x.cast::<F::T>());
@@ -185,6 +197,8 @@ impl<F: Fold> Accumulate for F {
 }
 
 impl<F: Fold> Tree for F {
+    const WIDEST: Isa = F::WIDEST;
+
     #[inline(always)]
     unsafe fn run(n: usize, lanes: usize, base: *mut u8) {
         let base = base.cast::<F::T>();
@@ -272,6 +286,8 @@ unsafe fn best_of<T: Num<Key: Key>, const MAX: bool>(n: usize, x: *const T) -> T
 }
 
 impl<T: Num<Key: Key>, const MAX: bool> RowBest for Greatest<T, MAX> {
+    const WIDEST: Isa = T::WIDEST;
+
     #[inline(always)]
     unsafe fn run(n: usize, best: *mut Best, x: *const u8, _first: i64) {
         if n > 0 {
@@ -282,6 +298,8 @@ impl<T: Num<Key: Key>, const MAX: bool> RowBest for Greatest<T, MAX> {
 }
 
 impl<T: Num<Key: Key>, const MAX: bool> RowBest for Place<T, MAX> {
+    const WIDEST: Isa = T::WIDEST;
+
     #[inline(always)]
     unsafe fn run(n: usize, best: *mut Best, x: *const u8, first: i64) {
         if n == 0 {
@@ -304,6 +322,8 @@ impl<T: Num<Key: Key>, const MAX: bool> RowBest for Place<T, MAX> {
 }
 
 impl<T: Num<Key: Key>, const MAX: bool> ColumnBest for Greatest<T, MAX> {
+    const WIDEST: Isa = T::WIDEST;
+
     #[inline(always)]
     unsafe fn run(n: usize, keys: *mut u8, _index: *mut i64, x: *const u8, _j: i64) {
         let (keys, x) = (keys.cast::<T::Key>(), x.cast::<T>());
@@ -315,6 +335,8 @@ impl<T: Num<Key: Key>, const MAX: bool> ColumnBest for Greatest<T, MAX> {
 }
 
 impl<T: Num<Key: Key>, const MAX: bool> ColumnBest for Place<T, MAX> {
+    const WIDEST: Isa = T::WIDEST;
+
     #[inline(always)]
     unsafe fn run(n: usize, keys: *mut u8, index: *mut i64, x: *const u8, j: i64) {
         let (keys, x) = (keys.cast::<T::Key>(), x.cast::<T>());
@@ -331,6 +353,8 @@ impl<T: Num<Key: Key>, const MAX: bool> ColumnBest for Place<T, MAX> {
 }
 
 impl<T: Num<Key: Key>, const MAX: bool> Accumulate for Value<T, MAX> {
+    const WIDEST: Isa = Isa::Baseline;
+
     #[inline(always)]
     unsafe fn run(n: usize, out: *mut u8, keys: *const u8) {
         let (out, keys) = (out.cast::<T>(), keys.cast::<T::Key>());

@@ -1,6 +1,6 @@
 //! From an op and an element type to its loop.
 
-use super::elementwise::{F1, F2, F3, Form, LoopFn, map1, map2, map3};
+use super::elementwise::{F1, F2, F3, LoopFn, map1, map2, map3};
 use super::num::{Float, Int, Num};
 use super::{Held, with_type};
 use crate::isa::Isa;
@@ -14,6 +14,7 @@ macro_rules! generic1 {
         impl<T: $bound> F1 for $K<T> {
             type X = T;
             type R = T;
+            const WIDEST: Isa = T::WIDEST;
             #[inline(always)]
             fn f($x: T) -> T { $body }
         }
@@ -116,11 +117,12 @@ functions! {
 }
 
 macro_rules! generic2 {
-    ($($K:ident: $bound:ident -> $R:ty, |$a:ident, $b:ident| $body:expr;)*) => {$(
+    ($($K:ident: $bound:ident -> $R:ty $(, at $widest:expr)?, |$a:ident, $b:ident| $body:expr;)*) => {$(
         struct $K<T>(PhantomData<T>);
         impl<T: $bound> F2 for $K<T> {
             type X = T;
             type R = $R;
+            const WIDEST: Isa = T::WIDEST$(.least($widest))?;
             #[inline(always)]
             fn f($a: T, $b: T) -> $R { $body }
         }
@@ -131,8 +133,8 @@ generic2! {
     Add: Num -> T, |a, b| a.add(b);
     Sub: Num -> T, |a, b| a.sub(b);
     Mul: Num -> T, |a, b| a.mul(b);
-    Div: Num -> T, |a, b| a.div(b);
-    Rem: Num -> T, |a, b| a.rem(b);
+    Div: Num -> T, at T::QUOTIENTS, |a, b| a.div(b);
+    Rem: Num -> T, at Isa::Baseline, |a, b| a.rem(b);
     Max: Num -> T, |a, b| a.max(b);
     Min: Num -> T, |a, b| a.min(b);
     And: Int -> T, |a, b| a.and(b);
@@ -171,6 +173,7 @@ struct Fma<T>(PhantomData<T>);
 impl<T: Float> F3 for Fma<T> {
     type A = T;
     type X = T;
+    const WIDEST: Isa = T::WIDEST;
     #[inline(always)]
     fn f(a: T, b: T, c: T) -> T {
         a.fma(b, c)
@@ -179,9 +182,10 @@ impl<T: Float> F3 for Fma<T> {
 
 struct Select<T>(PhantomData<T>);
 
-impl<T: Copy + 'static> F3 for Select<T> {
+impl<T: Num> F3 for Select<T> {
     type A = u8;
     type X = T;
+    const WIDEST: Isa = T::WIDEST;
     #[inline(always)]
     fn f(a: u8, b: T, c: T) -> T {
         if a != 0 { b } else { c }
@@ -242,41 +246,37 @@ pub(crate) fn unary(isa: Isa, op: ScalarOp, held: Held) -> Option<LoopFn> {
     })
 }
 
-/// The loop of an op of two arguments; `None` where the op has no such form.
-pub(crate) fn binary(isa: Isa, op: ScalarOp, held: Held, form: Form) -> Option<LoopFn> {
-    // Types of 8 and 16 bits and commuted forms are left out to keep the number of loops small.
-    if form != Form::Blocks && held.size() < 4 || form == Form::SingleA && op.commutes() {
-        return None;
-    }
+/// The loop of an op of two arguments; bits of `single` say which are single values.
+pub(crate) fn binary(isa: Isa, op: ScalarOp, held: Held, single: u8) -> Option<LoopFn> {
     macro_rules! float2 {
         ($f32:ty, $f64:ty) => {
             match held {
-                Held::F32 => map2::<$f32>(isa, form),
-                Held::F64 => map2::<$f64>(isa, form),
+                Held::F32 => map2::<$f32>(isa, single),
+                Held::F64 => map2::<$f64>(isa, single),
                 _ => return None,
             }
         };
     }
     let bits = unsigned(held);
     Some(match op {
-        ScalarOp::Add => with_type!(bits, T => map2::<Add<T>>(isa, form)),
-        ScalarOp::Sub => with_type!(bits, T => map2::<Sub<T>>(isa, form)),
-        ScalarOp::Mul => with_type!(bits, T => map2::<Mul<T>>(isa, form)),
-        ScalarOp::Div => with_type!(held, T => map2::<Div<T>>(isa, form)),
-        ScalarOp::Rem => with_type!(held, T => map2::<Rem<T>>(isa, form)),
+        ScalarOp::Add => with_type!(bits, T => map2::<Add<T>>(isa, single)),
+        ScalarOp::Sub => with_type!(bits, T => map2::<Sub<T>>(isa, single)),
+        ScalarOp::Mul => with_type!(bits, T => map2::<Mul<T>>(isa, single)),
+        ScalarOp::Div => with_type!(held, T => map2::<Div<T>>(isa, single)),
+        ScalarOp::Rem => with_type!(held, T => map2::<Rem<T>>(isa, single)),
         ScalarOp::Pow => float2!(Pow32, Pow64),
         ScalarOp::Atan2 => float2!(Atan2F32, Atan2F64),
-        ScalarOp::Max => with_type!(held, T => map2::<Max<T>>(isa, form)),
-        ScalarOp::Min => with_type!(held, T => map2::<Min<T>>(isa, form)),
-        ScalarOp::And => with_int!(bits, T => map2::<And<T>>(isa, form)),
-        ScalarOp::Or => with_int!(bits, T => map2::<Or<T>>(isa, form)),
-        ScalarOp::Xor => with_int!(bits, T => map2::<Xor<T>>(isa, form)),
-        ScalarOp::Shl => with_int!(bits, T => map2::<Shl<T>>(isa, form)),
-        ScalarOp::Shr => with_int!(held, T => map2::<Shr<T>>(isa, form)),
-        ScalarOp::Eq => with_type!(bits, T => map2::<Eq<T>>(isa, form)),
-        ScalarOp::Ne => with_type!(bits, T => map2::<Ne<T>>(isa, form)),
-        ScalarOp::Lt => with_type!(held, T => map2::<Lt<T>>(isa, form)),
-        ScalarOp::Le => with_type!(held, T => map2::<Le<T>>(isa, form)),
+        ScalarOp::Max => with_type!(held, T => map2::<Max<T>>(isa, single)),
+        ScalarOp::Min => with_type!(held, T => map2::<Min<T>>(isa, single)),
+        ScalarOp::And => with_int!(bits, T => map2::<And<T>>(isa, single)),
+        ScalarOp::Or => with_int!(bits, T => map2::<Or<T>>(isa, single)),
+        ScalarOp::Xor => with_int!(bits, T => map2::<Xor<T>>(isa, single)),
+        ScalarOp::Shl => with_int!(bits, T => map2::<Shl<T>>(isa, single)),
+        ScalarOp::Shr => with_int!(held, T => map2::<Shr<T>>(isa, single)),
+        ScalarOp::Eq => with_type!(bits, T => map2::<Eq<T>>(isa, single)),
+        ScalarOp::Ne => with_type!(bits, T => map2::<Ne<T>>(isa, single)),
+        ScalarOp::Lt => with_type!(held, T => map2::<Lt<T>>(isa, single)),
+        ScalarOp::Le => with_type!(held, T => map2::<Le<T>>(isa, single)),
         _ => return None,
     })
 }

@@ -211,7 +211,7 @@ pub(super) fn run(case: &Case, isa: Isa, parallel: &dyn Parallel) -> Vec<Vec<u8>
 }
 
 /// The same of machine code, where the kernel has some.
-fn run_generated(case: &Case, isa: Isa, parallel: &dyn Parallel) -> Vec<Vec<u8>> {
+pub(super) fn run_generated(case: &Case, isa: Isa, parallel: &dyn Parallel) -> Vec<Vec<u8>> {
     let program = Program::compile(&case.kernel, isa).expect("compiles");
     run_program(case, &program.generate(isa), parallel)
 }

@@ -1,4 +1,5 @@
 mod batches;
+mod coded;
 mod harness;
 mod lines;
 mod ops;

@@ -2,7 +2,7 @@
 
 use super::weigh::{Score, folded};
 use crate::isa::{Isa, versions};
-use crate::library::gemm::{Element, Uniform};
+use crate::library::gemm::{Element, Stored, Uniform};
 use crate::math::{bf16_to_f32, f16_to_f32};
 use half::{bf16, f16};
 

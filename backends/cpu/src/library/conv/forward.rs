@@ -17,8 +17,9 @@ mod weights;
 use super::geometry::{AXES, Axis, Block, Layout, Pass, blocks};
 use super::operands::{Gathered, Rows, Shared, Sizes, Weights};
 use super::planes::{self, SLACK};
-use super::tile::{ConvElement, ConvKernels, TILE, TapFn};
-use crate::library::gemm::{Scratch, piece};
+use super::tile::{TILE, TapFn};
+use super::words::ConvKernels;
+use crate::library::gemm::{Scratch, Stored, piece};
 use crate::parallel::Parallel;
 use shape::{Along, Shape, WIDEST};
 use std::ops::Range;
@@ -93,7 +94,7 @@ pub(super) fn fits(pass: &Pass, sizes: &Sizes) -> bool {
 }
 
 impl<S> Plan<S> {
-    fn new<T: ConvElement<Acc = S>>(
+    fn new<T: Stored<Acc = S>>(
         job: &Job<'_, T>,
         shape: &Shape<S>,
         threads: usize,
@@ -195,7 +196,7 @@ fn packed_tile(terms: usize, height: usize) -> usize {
 }
 
 /// Rows of a tile of packed weights, if [`run`] reads weights that [`pack_all`] has packed.
-pub(super) fn reads_packed<T: ConvElement>(
+pub(super) fn reads_packed<T: Stored>(
     kernels: &ConvKernels<T>,
     sizes: &Sizes,
     pass: &Pass,
@@ -219,7 +220,7 @@ pub(super) fn packed_len(sizes: &Sizes, extents: [usize; AXES], width: usize) ->
 ///
 /// # Safety
 /// The weights are readable, `to` has room for [`packed_len`] accumulators, and the kernels' instruction set exists.
-pub(super) unsafe fn pack_all<T: ConvElement>(
+pub(super) unsafe fn pack_all<T: Stored>(
     kernels: &ConvKernels<T>,
     sizes: &Sizes,
     w: &Weights<T>,
@@ -246,7 +247,7 @@ pub(super) unsafe fn pack_all<T: ConvElement>(
 /// # Safety
 /// The operands are readable and the result is writable at every index, no element of it is named twice, and it overlaps no
 /// operand; `fits` holds and the kernels' instruction set exists; `prepared` is null or what [`pack_all`] wrote.
-pub(super) unsafe fn run<T: ConvElement>(
+pub(super) unsafe fn run<T: Stored>(
     kernels: &ConvKernels<T>,
     job: &Job<'_, T>,
     prepared: *const T::Acc,
@@ -318,7 +319,7 @@ pub(super) unsafe fn run<T: ConvElement>(
 }
 
 /// Some rows of one block of one group of one sample.
-struct Task<'a, T: ConvElement> {
+struct Task<'a, T: Stored> {
     kernels: &'a ConvKernels<T>,
     job: &'a Job<'a, T>,
     plan: &'a Plan<T::Acc>,
@@ -333,7 +334,7 @@ struct Task<'a, T: ConvElement> {
 }
 
 /// One task.
-unsafe fn block<T: ConvElement>(
+unsafe fn block<T: Stored>(
     kernels: &ConvKernels<T>,
     job: &Job<'_, T>,
     plan: &Plan<T::Acc>,

@@ -3,18 +3,20 @@
 use crate::library::gemm::Vector;
 
 /// `out[i * out_line + j] = sum over l of weights[l] * x[offsets[l] + i * x_line + j]` for `count` positions of each line.
-pub(super) struct LinesArgs<'a, S> {
+#[repr(C)]
+pub(super) struct LinesArgs<S> {
     /// What offset 0 meets at position 0 of line 0.
     pub(super) x: *const S,
     pub(super) x_line: isize,
-    pub(super) offsets: &'a [u32],
-    pub(super) weights: &'a [S],
+    pub(super) taps: usize,
+    pub(super) offsets: *const u32,
+    pub(super) weights: *const S,
     pub(super) out: *mut S,
     pub(super) out_line: isize,
     pub(super) count: usize,
 }
 
-pub(super) type LinesFn<S> = unsafe fn(&LinesArgs<'_, S>);
+pub(super) type LinesFn<S> = unsafe fn(&LinesArgs<S>);
 
 /// A kernel for one line, and one for as many lines as it says.
 pub(super) type LinesSet<S> = (LinesFn<S>, (usize, LinesFn<S>));
@@ -34,7 +36,7 @@ pub(super) struct Lines<S: 'static> {
 /// # Safety
 /// As a [`LinesFn`].
 #[inline(always)]
-unsafe fn walk<V: Vector, const H: usize>(t: &LinesArgs<'_, V::Lane>, sums: impl Fn(usize) -> [V; H]) {
+unsafe fn walk<V: Vector, const H: usize>(t: &LinesArgs<V::Lane>, sums: impl Fn(usize) -> [V; H]) {
     let mut next = 0;
     while next < t.count {
         // The last register begins earlier where it would not fit: what it computes again has the same bits.
@@ -50,7 +52,7 @@ unsafe fn walk<V: Vector, const H: usize>(t: &LinesArgs<'_, V::Lane>, sums: impl
                 if t.count >= V::LANES {
                     sum.store(to);
                 } else {
-                    let mut lanes = [*t.weights.as_ptr(); 16];
+                    let mut lanes = [*t.weights; 16];
                     sum.store(lanes.as_mut_ptr());
                     to.copy_from_nonoverlapping(lanes.as_ptr(), t.count);
                 }
@@ -65,13 +67,16 @@ unsafe fn walk<V: Vector, const H: usize>(t: &LinesArgs<'_, V::Lane>, sums: impl
 /// # Safety
 /// Every line has the positions at every offset, and a register behind its last one; there is a tap; the instruction set exists.
 #[inline(always)]
-pub(super) unsafe fn any<V: Vector, const H: usize>(t: &LinesArgs<'_, V::Lane>) {
+pub(super) unsafe fn any<V: Vector, const H: usize>(t: &LinesArgs<V::Lane>) {
     // SAFETY: the caller's contract.
     unsafe {
         walk::<V, H>(t, |at| {
             let mut sums = [V::zero(); H];
-            for (weight, &offset) in t.weights.iter().zip(t.offsets) {
-                let (weight, x) = (V::splat(weight), t.x.add(offset as usize + at));
+            for tap in 0..t.taps {
+                let (weight, x) = (
+                    V::splat(t.weights.add(tap)),
+                    t.x.add(*t.offsets.add(tap) as usize + at),
+                );
                 for (i, sum) in sums.iter_mut().enumerate() {
                     *sum = sum.mul_add(weight, V::load(x.offset(i as isize * t.x_line)));
                 }
@@ -86,8 +91,8 @@ pub(super) unsafe fn any<V: Vector, const H: usize>(t: &LinesArgs<'_, V::Lane>) 
 /// # Safety
 /// As [`any`]; there are nine taps, and three rows of them follow one another as lines do.
 #[inline(always)]
-pub(super) unsafe fn three<V: Vector, const H: usize>(t: &LinesArgs<'_, V::Lane>) {
-    let mut weights = [[t.weights.as_ptr(); 3]; 3];
+pub(super) unsafe fn three<V: Vector, const H: usize>(t: &LinesArgs<V::Lane>) {
+    let mut weights = [[t.weights; 3]; 3];
     for (tap, weight) in weights.iter_mut().flatten().enumerate() {
         *weight = weight.wrapping_add(tap);
     }
@@ -98,7 +103,7 @@ pub(super) unsafe fn three<V: Vector, const H: usize>(t: &LinesArgs<'_, V::Lane>
             let mut sums = [V::zero(); H];
             for line in 0..H + 2 {
                 for column in 0..3 {
-                    let x = t.x.add(t.offsets[column] as usize + at);
+                    let x = t.x.add(*t.offsets.add(column) as usize + at);
                     let x = V::load(x.offset(line as isize * t.x_line));
                     for (row, weights) in weights.iter().enumerate() {
                         if (row..row + H).contains(&line) {

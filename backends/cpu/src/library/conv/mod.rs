@@ -1,5 +1,6 @@
 //! Convolution and its gradients.
 
+mod code;
 mod forward;
 mod geometry;
 mod lines;
@@ -11,20 +12,21 @@ mod planes;
 mod tests;
 mod tile;
 mod weight;
+mod words;
 
 use super::epilogue::{Bound, Epilogue, row_major};
 use super::matmul::{MatDType, dtype_of};
 use crate::exec::{Arg, Args, Program};
 use crate::isa::Isa;
+use crate::library::gemm::Stored;
 use crate::parallel::Parallel;
 use forward::Finished;
 use geometry::{AXES, Axis, Pass, Window};
-use half::{bf16, f16};
 use operands::{Gathered, Rows, Sizes, Weights};
 use smallvec::SmallVec;
+use thalweg_hal::Result;
 use thalweg_hal::library::{Conv, LibraryOp};
-use thalweg_hal::{Result, match_type};
-use tile::{ConvElement, ConvKernels};
+use words::{ConvKernels, by_word};
 
 /// Extents beyond this are left to the op's definition, so that no sum of products of them overflows.
 const MOST: u64 = 1 << 31;
@@ -104,16 +106,8 @@ impl ConvKernel {
         // SAFETY: the caller vouches for the operands, and each routine was asked whether the launch suits it.
         unsafe {
             let done = self.launch(args).is_some_and(|launch| {
-                match_type!(self.dtype, T => self.typed::<T>(&launch, args, prepared, parallel);
-                    MatDType::F32 => f32,
-                    MatDType::F64 => f64,
-                    MatDType::F16 => f16,
-                    MatDType::Bf16 => bf16,
-                    MatDType::I32 => i32,
-                    MatDType::U32 => u32,
-                    MatDType::I64 => i64,
-                    MatDType::U64 => u64;
-                    else false)
+                by_word!(self.dtype, self.isa, self.codegen, kernels =>
+                    self.typed(&kernels, &launch, args, prepared, parallel), false)
             });
             if !done {
                 self.definition.run(args, parallel);
@@ -223,19 +217,15 @@ impl ConvKernel {
         })
     }
 
-    fn kernels<T: ConvElement>(&self) -> ConvKernels<T> {
-        T::conv(self.isa, self.codegen)
-    }
-
     /// Runs the launch, if the routines can; `false` if nothing was done.
-    unsafe fn typed<T: ConvElement>(
+    unsafe fn typed<T: Stored>(
         &self,
+        kernels: &ConvKernels<T>,
         launch: &Launch,
         args: &Args<'_>,
         prepared: *const u8,
         parallel: &dyn Parallel,
     ) -> bool {
-        let kernels = self.kernels::<T>();
         let sizes = launch.sizes;
         let (gathered, weights) = (launch.gathered.cast::<T>(), launch.weights.cast::<T>());
         let rows = launch.rows;
@@ -269,9 +259,9 @@ impl ConvKernel {
             // SAFETY: the caller vouches for the operands.
             unsafe {
                 if outer::suits(&job, &launch.windows) {
-                    outer::run(&kernels, &job, &launch.windows, parallel);
+                    outer::run(kernels, &job, &launch.windows, parallel);
                 } else {
-                    weight::run(&kernels, &job, parallel);
+                    weight::run(kernels, &job, parallel);
                 }
                 if let Some(bound) = bound {
                     bound.all(parallel);
@@ -312,7 +302,7 @@ impl ConvKernel {
                 let finish = blockwise
                     .is_some()
                     .then_some(&finish as &(dyn Fn(&Finished) + Sync));
-                forward::run(&kernels, &job, prepared.cast(), parallel, finish);
+                forward::run(kernels, &job, prepared.cast(), parallel, finish);
             }
         }
         if let Some(bound) = bound.as_ref().filter(|_| blockwise.is_none()) {

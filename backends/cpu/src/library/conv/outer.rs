@@ -11,9 +11,10 @@ use super::forward::GRAIN;
 use super::geometry::{AXES, Window};
 use super::operands::Shared;
 use super::planes::{Plane, SLACK};
-use super::tile::{ConvElement, ConvKernels, OUTER_LINES, OuterArgs};
+use super::tile::{OUTER_LINES, OuterArgs};
 use super::weight::Job;
-use crate::library::gemm::{Panel, Scratch, piece};
+use super::words::ConvKernels;
+use crate::library::gemm::{Panel, Scratch, Stored, piece};
 use crate::parallel::Parallel;
 use std::ops::Range;
 
@@ -55,13 +56,13 @@ struct Plan {
 }
 
 impl Plan {
-    fn new<T: ConvElement>(
+    fn new<T: Stored>(
         kernels: &ConvKernels<T>,
         job: &Job<'_, T>,
         windows: &[Window; AXES],
         threads: usize,
     ) -> Plan {
-        let (lanes, set) = kernels.tiles.outer;
+        let (lanes, set, _) = kernels.tiles.outer;
         let reach = |w: &Window| {
             (w.output.max(1) - 1) * w.stride as usize + (w.taps.max(1) - 1) * w.dilation as usize + 1
         };
@@ -92,7 +93,7 @@ impl Plan {
             lines,
             taps,
             wide,
-            high: set[wide - 1].0,
+            high: set[wide - 1],
             registers,
             blocks,
             cuts,
@@ -119,7 +120,7 @@ pub(super) fn suits<T>(job: &Job<'_, T>, windows: &[Window; AXES]) -> bool {
 ///
 /// # Safety
 /// As [`super::weight::run`]; [`suits`] holds.
-pub(super) unsafe fn run<T: ConvElement>(
+pub(super) unsafe fn run<T: Stored>(
     kernels: &ConvKernels<T>,
     job: &Job<'_, T>,
     windows: &[Window; AXES],
@@ -152,9 +153,9 @@ pub(super) unsafe fn run<T: ConvElement>(
         unsafe {
             let first = sums.add(part * plan.blocks * plan.sums);
             for block in 1..plan.blocks {
-                for i in channels.start * pitch..channels.end * pitch {
-                    *first.add(i) = T::add(*first.add(i), *first.add(block * plan.sums + i));
-                }
+                let (start, count) = (channels.start * pitch, channels.len() * pitch);
+                let from = first.add(block * plan.sums + start).cast_const();
+                (kernels.plus)(first.add(start), from, count);
             }
             put(kernels, job, plan, part, channels, first);
         }
@@ -183,7 +184,7 @@ pub(super) unsafe fn run<T: ConvElement>(
     clippy::too_many_arguments,
     reason = "a piece of the work along each of its axes"
 )]
-unsafe fn block_of<T: ConvElement>(
+unsafe fn block_of<T: Stored>(
     kernels: &ConvKernels<T>,
     job: &Job<'_, T>,
     plan: &Plan,
@@ -193,7 +194,7 @@ unsafe fn block_of<T: ConvElement>(
     own: Range<usize>,
     sums: *mut T::Acc,
 ) {
-    let (lanes, set) = kernels.tiles.outer;
+    let (lanes, _, set) = kernels.tiles.outer;
     let (group, first) = (part / plan.registers, part % plan.registers * lanes);
     let rows = lanes.min(job.sizes.rows - first);
     let [deep, high, wide] = windows.each_ref().map(|w| w.output);
@@ -246,11 +247,12 @@ unsafe fn block_of<T: ConvElement>(
                     for tap in (0..plan.taps).step_by(plan.wide) {
                         let columns = plan.wide.min(plan.taps - tap);
                         for i in 0..deep {
-                            (set[columns - 1].1)(&OuterArgs {
+                            (set[columns - 1])(&OuterArgs {
                                 y: y.add(i * high * wide * lanes),
                                 x: x.add(i * steps[0] * plan.extents[1] * plan.extents[2] + tap),
                                 offsets: offsets.as_ptr(),
                                 used: plan.high.min(lines - line),
+                                taps: columns,
                                 high,
                                 wide,
                                 step: steps[2],
@@ -267,7 +269,7 @@ unsafe fn block_of<T: ConvElement>(
 }
 
 /// Writes a sample's rows of dy position by position.
-unsafe fn transpose<T: ConvElement>(
+unsafe fn transpose<T: Stored>(
     kernels: &ConvKernels<T>,
     job: &Job<'_, T>,
     group: usize,
@@ -306,7 +308,7 @@ unsafe fn transpose<T: ConvElement>(
 }
 
 /// Copies a channel of x into a padded plane.
-unsafe fn pad<T: ConvElement>(
+unsafe fn pad<T: Stored>(
     kernels: &ConvKernels<T>,
     plan: &Plan,
     windows: &[Window; AXES],
@@ -332,8 +334,45 @@ unsafe fn pad<T: ConvElement>(
     unsafe { (kernels.plane)(&plane) }
 }
 
+/// Writes registers of sums as rows of the result, `row` elements apart.
+unsafe fn turn<T: Stored>(
+    kernels: &ConvKernels<T>,
+    sums: *const T::Acc,
+    (rows, row): (usize, isize),
+    columns: usize,
+    out: *mut T,
+) {
+    /// Columns that are transposed at once.
+    const SOME: usize = 64;
+    let lanes = kernels.tiles.outer.0;
+    let mut turned = [T::ZERO; SOME * LANES + LANES];
+    for start in (0..columns).step_by(SOME) {
+        let count = SOME.min(columns - start);
+        // SAFETY: the caller's sums, which are elements; there is room for as many rows as a register has lanes, and for what packing
+        // writes behind them.
+        unsafe {
+            (kernels.pack)(&Panel {
+                dst: turned.as_mut_ptr(),
+                pitch: SOME,
+                src: sums.add(start * lanes).cast(),
+                width: count,
+                w_step: lanes as isize,
+                k_step: 1,
+                kc: rows,
+            });
+            for i in 0..rows {
+                let (from, to) = (
+                    turned.as_ptr().add(i * SOME),
+                    out.offset(i as isize * row).add(start),
+                );
+                to.copy_from_nonoverlapping(from.cast(), count);
+            }
+        }
+    }
+}
+
 /// Rounds the sums of one register of rows and some channels into the result.
-unsafe fn put<T: ConvElement>(
+unsafe fn put<T: Stored>(
     kernels: &ConvKernels<T>,
     job: &Job<'_, T>,
     plan: &Plan,
@@ -343,8 +382,34 @@ unsafe fn put<T: ConvElement>(
 ) {
     let (lanes, target) = (kernels.tiles.outer.0, &job.target);
     let (group, first) = (part / plan.registers, part % plan.registers * lanes);
-    let [_, b, _] = target.extents;
-    for row in 0..lanes.min(job.sizes.rows - first) {
+    let [a, b, c] = target.extents;
+    let rows = lanes.min(job.sizes.rows - first);
+    let dense = [
+        (a, target.taps[0], b * c),
+        (b, target.taps[1], c),
+        (c, target.taps[2], 1),
+    ]
+    .into_iter()
+    .all(|(extent, step, apart)| extent == 1 || step == apart as isize);
+    if T::DIRECT && dense && target.channel == (a * b * c) as isize {
+        let per = plan.lines * plan.taps;
+        let at = group as isize * target.group
+            + first as isize * target.row
+            + channels.start as isize * target.channel;
+        // SAFETY: the caller's sums and result, whose rows are contiguous for these channels.
+        unsafe {
+            let sums = sums.add(channels.start * per * lanes);
+            turn(
+                kernels,
+                sums,
+                (rows, target.row),
+                channels.len() * per,
+                job.out.offset(at),
+            );
+        }
+        return;
+    }
+    for row in 0..rows {
         for line in channels.start * plan.lines..channels.end * plan.lines {
             let (channel, tap) = (line / plan.lines, line % plan.lines);
             let at = group as isize * target.group
@@ -355,8 +420,8 @@ unsafe fn put<T: ConvElement>(
             for k in 0..plan.taps {
                 // SAFETY: the caller's result; a register of sums for each line and tap.
                 unsafe {
-                    let sum = *sums.add((line * plan.taps + k) * lanes + row);
-                    *job.out.offset(at + k as isize * target.taps[2]) = T::narrow(sum);
+                    let sum = sums.add((line * plan.taps + k) * lanes + row);
+                    (kernels.narrow)(job.out.offset(at + k as isize * target.taps[2]), 1, sum, 1);
                 }
             }
         }

@@ -2,11 +2,11 @@
 
 use super::forward;
 use super::geometry::{Axis, Pass};
-use super::tile::{ConvElement, ConvKernels};
+use super::words::{ConvKernels, by_word};
 use super::{ConvKernel, Direction, Launch};
 use crate::exec::Args;
 use crate::library::Wanted;
-use crate::library::matmul::by_type;
+use crate::library::gemm::Stored;
 
 /// First word of the key of packed weights.
 const TAG: u64 = u64::from_le_bytes(*b"conv wgt");
@@ -20,7 +20,8 @@ impl ConvKernel {
             return None;
         }
         let launch = self.launch(args)?;
-        let (width, bytes) = by_type!(self.dtype, T => form::<T>(&self.kernels(), &launch)?, return None);
+        let (width, bytes) =
+            by_word!(self.dtype, self.isa, self.codegen, kernels => form(&kernels, &launch)?, return None);
         let (sizes, w) = (&launch.sizes, &launch.weights);
         let counts = [width, sizes.groups, sizes.rows, sizes.channels];
         let strides = [w.group, w.row, w.channel];
@@ -41,12 +42,16 @@ impl ConvKernel {
     pub(in crate::library) unsafe fn prepare(&self, args: &Args<'_>, to: *mut u8) {
         let Some(launch) = self.launch(args) else { return };
         // SAFETY: the caller vouches for it.
-        by_type!(self.dtype, T => unsafe { pack::<T>(&self.kernels(), &launch, to) }, ());
+        by_word!(self.dtype, self.isa, self.codegen, kernels => unsafe { pack(&kernels, &launch, to) }, ());
     }
 }
 
-/// Rows of a packed tile, and bytes of all; `None` where the launch would not read them.
-fn form<T: ConvElement>(kernels: &ConvKernels<T>, launch: &Launch) -> Option<(usize, usize)> {
+/// Rows of a packed tile, and bytes of all; `None` where the launch would not read them, or where accumulators are larger than elements,
+/// which would cost more memory than the packing is worth.
+fn form<T: Stored>(kernels: &ConvKernels<T>, launch: &Launch) -> Option<(usize, usize)> {
+    if !T::DIRECT {
+        return None;
+    }
     let pass = Pass {
         axes: launch.windows.map(|window| Axis::forward(&window)),
     };
@@ -55,7 +60,7 @@ fn form<T: ConvElement>(kernels: &ConvKernels<T>, launch: &Launch) -> Option<(us
     Some((width, len * size_of::<T::Acc>()))
 }
 
-unsafe fn pack<T: ConvElement>(kernels: &ConvKernels<T>, launch: &Launch, to: *mut u8) {
+unsafe fn pack<T: Stored>(kernels: &ConvKernels<T>, launch: &Launch, to: *mut u8) {
     // SAFETY: the caller vouches for the weights and for the form's bytes, which are those of `form`.
     unsafe { forward::pack_all(kernels, &launch.sizes, &launch.weights.cast::<T>(), to.cast()) }
 }

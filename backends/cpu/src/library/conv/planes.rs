@@ -2,11 +2,12 @@
 
 use super::geometry::{AXES, Block, Layout, Pass};
 use super::operands::Gathered;
-use crate::library::gemm::Element;
+use crate::library::gemm::{Element, Stored};
 use std::ops::Range;
 
 /// One plane: `dst[j]` is `src` at `(first + j) * step` along each axis, zero where that is outside.
-pub(super) struct Plane<T: Element> {
+#[repr(C)]
+pub(super) struct Plane<T: Stored> {
     pub(super) dst: *mut T::Acc,
     /// Extents of the plane.
     pub(super) extents: [usize; AXES],
@@ -29,7 +30,7 @@ pub(super) const SLACK: usize = 64;
 ///
 /// # Safety
 /// `gathered` is readable at every element, `dst` has room for the planes and `SLACK` elements.
-pub(super) unsafe fn copy<T: Element>(
+pub(super) unsafe fn copy<T: Stored>(
     plane: PlaneFn<T>,
     gathered: &Gathered<T>,
     pass: &Pass,
@@ -74,7 +75,7 @@ pub(super) unsafe fn copy<T: Element>(
 }
 
 #[inline(always)]
-unsafe fn loops<T: Element>(p: &Plane<T>, row: impl Fn(*mut T::Acc, *const T, usize)) {
+unsafe fn loops<T: Stored>(p: &Plane<T>, row: impl Fn(*mut T::Acc, *const T, usize)) {
     let [rows, lines, width] = p.extents;
     // SAFETY: the caller vouches for the plane and for the source's elements.
     unsafe {
@@ -176,13 +177,6 @@ pub(super) mod x86 {
                 step(count - STEP);
             }
         }
-    }
-
-    /// With AVX-512.
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    pub(in super::super) unsafe fn avx512_any<T: Element>(p: &Plane<T>) {
-        // SAFETY: same contract.
-        unsafe { any(p) }
     }
 
     /// With AVX-512 and whole registers: a row's last one runs over its end with zeros.

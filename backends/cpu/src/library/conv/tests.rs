@@ -1,12 +1,15 @@
 //! Every instruction set, numbers of threads, and where the work is cut. Values are whole numbers, so sums are exact in any order.
 
+mod tiles;
+
 use super::forward;
 use super::geometry::{AXES, Axis, Layout, Pass, Window, blocks};
 use super::operands::{Gathered, Rows, Sizes, Weights};
 use super::outer;
-use super::tile::ConvElement;
 use super::weight;
+use super::words::{ConvKernels, Word};
 use crate::isa::Isa;
+use crate::library::matmul::MatDType;
 use crate::parallel::{Parallel, Serial};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -36,6 +39,16 @@ impl Parallel for Threads {
 
 fn isas() -> impl Iterator<Item = Isa> {
     Isa::ALL.into_iter().filter(|isa| isa.is_available())
+}
+
+/// Those of f32.
+fn kernels((isa, codegen): (Isa, bool)) -> ConvKernels<u32> {
+    u32::kernels(MatDType::F32, isa, codegen).expect("words of 32 bits may be f32")
+}
+
+/// Instruction sets with and without machine code of our own.
+fn ways() -> impl Iterator<Item = (Isa, bool)> {
+    isas().flat_map(|isa| [(isa, true), (isa, false)])
 }
 
 const fn window(input: usize, output: usize, taps: usize, stride: i64, padding: i64) -> Window {
@@ -211,8 +224,8 @@ impl Setup {
     }
 
     /// The output, and the weight's gradient by dot products and, where it suits, by outer products.
-    fn run(&self, isa: Isa, parallel: &dyn Parallel) -> [Vec<f32>; 3] {
-        let kernels = f32::conv(isa, true);
+    fn run(&self, way: (Isa, bool), parallel: &dyn Parallel) -> [Vec<f32>; 3] {
+        let kernels = kernels(way);
         let sizes = self.sizes;
         let pass = Pass {
             axes: self.windows.each_ref().map(Axis::forward),
@@ -227,14 +240,14 @@ impl Setup {
         let ys = strides(&[n, g, sizes.rows, o[0], o[1], o[2]]);
         let ws = strides(&[g, sizes.rows, sizes.channels, k[0], k[1], k[2]]);
         let gathered = Gathered {
-            ptr: self.x.as_ptr(),
+            ptr: self.x.as_ptr().cast(),
             sample: xs[0],
             group: xs[1],
             channel: xs[2],
             spatial: [xs[3], xs[4], xs[5]],
         };
         let weights = Weights {
-            ptr: self.w.as_ptr(),
+            ptr: self.w.as_ptr().cast(),
             group: ws[0],
             row: ws[1],
             channel: ws[2],
@@ -244,7 +257,7 @@ impl Setup {
         let (mut y, mut w) = (vec![f32::NAN; self.y.len()], vec![f32::NAN; self.w.len()]);
         let mut outer_w = w.clone();
         let rows = Rows {
-            ptr: y.as_mut_ptr(),
+            ptr: y.as_mut_ptr().cast(),
             sample: ys[0],
             group: ys[1],
             row: ys[2],
@@ -261,14 +274,14 @@ impl Setup {
             sizes,
             x: gathered,
             dy: Rows {
-                ptr: self.y.as_ptr(),
+                ptr: self.y.as_ptr().cast(),
                 sample: rows.sample,
                 group: rows.group,
                 row: rows.row,
                 spatial: rows.spatial,
             },
             target: weights,
-            out: w.as_mut_ptr(),
+            out: w.as_mut_ptr().cast(),
             pass: &pass,
         };
         // SAFETY: the vectors have the elements that sizes and strides reach.
@@ -277,14 +290,14 @@ impl Setup {
             let mut packed = vec![f32::NAN; width.map_or(0, |width| forward::packed_len(&sizes, k, width))];
             let mut prepared = std::ptr::null();
             if width.is_some() {
-                forward::pack_all(&kernels, &sizes, &weights, packed.as_mut_ptr());
-                prepared = packed.as_ptr();
+                forward::pack_all(&kernels, &sizes, &weights, packed.as_mut_ptr().cast());
+                prepared = packed.as_ptr().cast();
             }
             forward::run(&kernels, &forward, prepared, parallel, None);
             let from_prepared = std::mem::replace(&mut y, vec![f32::NAN; self.y.len()]);
             let forward = forward::Job {
                 target: Rows {
-                    ptr: y.as_mut_ptr(),
+                    ptr: y.as_mut_ptr().cast(),
                     ..rows
                 },
                 ..forward
@@ -294,7 +307,7 @@ impl Setup {
             weight::run(&kernels, &weight, parallel);
             if outer::suits(&weight, &self.windows) {
                 let weight = weight::Job {
-                    out: outer_w.as_mut_ptr(),
+                    out: outer_w.as_mut_ptr().cast(),
                     ..weight
                 };
                 outer::run(&kernels, &weight, &self.windows, parallel);
@@ -326,14 +339,14 @@ impl Setup {
         let job = forward::Job {
             sizes,
             gathered: Gathered {
-                ptr: self.y.as_ptr(),
+                ptr: self.y.as_ptr().cast(),
                 sample: ys[0],
                 group: ys[1],
                 channel: ys[2],
                 spatial: [ys[3], ys[4], ys[5]],
             },
             weights: Weights {
-                ptr: self.w.as_ptr(),
+                ptr: self.w.as_ptr().cast(),
                 group: ws[0],
                 row: ws[2],
                 channel: ws[1],
@@ -341,7 +354,7 @@ impl Setup {
                 extents: k,
             },
             target: Rows {
-                ptr: dx.as_mut_ptr(),
+                ptr: dx.as_mut_ptr().cast(),
                 sample: xs[0],
                 group: xs[1],
                 row: xs[2],
@@ -352,7 +365,7 @@ impl Setup {
             },
         };
         // SAFETY: the vectors have the elements that sizes and strides reach.
-        unsafe { forward::run(&f32::conv(isa, true), &job, std::ptr::null(), parallel, None) };
+        unsafe { forward::run(&kernels((isa, true)), &job, std::ptr::null(), parallel, None) };
         dx
     }
 
@@ -401,12 +414,12 @@ fn every_instruction_set_and_number_of_threads() {
     for (sizes, windows) in shapes() {
         let setup = Setup::new(sizes, windows);
         let expected = setup.expected();
-        for isa in isas() {
-            assert!(setup.run(isa, &Serial) == expected, "{isa:?} {sizes:?}");
+        for way in ways() {
+            assert!(setup.run(way, &Serial) == expected, "{way:?} {sizes:?}");
             for threads in [2, 7] {
                 assert!(
-                    setup.run(isa, &Threads(threads)) == expected,
-                    "{isa:?} {sizes:?} {threads} threads"
+                    setup.run(way, &Threads(threads)) == expected,
+                    "{way:?} {sizes:?} {threads} threads"
                 );
             }
         }
@@ -422,12 +435,12 @@ fn bits_do_not_depend_on_instruction_set_and_threads() {
         uneven(&mut setup.x);
         uneven(&mut setup.w);
         uneven(&mut setup.y);
-        let first = bits(setup.run(Isa::Baseline, &Serial));
-        for isa in isas() {
+        let first = bits(setup.run((Isa::Baseline, false), &Serial));
+        for way in ways() {
             for threads in [1, 2, 3, 16] {
                 assert!(
-                    bits(setup.run(isa, &Threads(threads))) == first,
-                    "{isa:?}, {threads} threads, {sizes:?}"
+                    bits(setup.run(way, &Threads(threads))) == first,
+                    "{way:?}, {threads} threads, {sizes:?}"
                 );
             }
         }

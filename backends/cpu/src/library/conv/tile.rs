@@ -1,10 +1,7 @@
 //! Micro-kernels on planes: sums over taps for a tile of the result, and dot products along planes.
 
 use super::lines::{self, Lines, LinesArgs};
-use super::planes::{self, PlaneFn};
-use crate::isa::Isa;
-use crate::library::gemm::{Element, Lanes, PackFn, Uniform, Vector};
-use half::{bf16, f16};
+use crate::library::gemm::{Lanes, Vector};
 
 /// An accumulator as a number.
 pub(super) trait Scalar: Copy + Send + Sync + 'static {
@@ -33,9 +30,12 @@ scalars! {
 pub(super) const TILE: usize = 14 * 32;
 
 /// `out[i, j] (+)= sum over l of a[l, i] * x[offsets[l] + j]`, with rows of `out` one tile width apart.
+#[repr(C)]
 pub(super) struct TapArgs<S> {
     /// Goes on with the sums in `out`.
     pub(super) accumulate: bool,
+    /// How many numbers are spread over registers; kernels of one height do not read it.
+    pub(super) count: usize,
     pub(super) a: *const S,
     pub(super) offsets: *const u32,
     pub(super) terms: usize,
@@ -43,9 +43,10 @@ pub(super) struct TapArgs<S> {
     pub(super) out: *mut S,
 }
 
-pub(super) type TapFn<S> = unsafe fn(&TapArgs<S>);
+pub(super) type TapFn<S> = unsafe extern "C" fn(&TapArgs<S>);
 
 /// `out[i, l] = sum over j of y[i, j] * x[offsets[l] + j]` for `DOTS` offsets, row after row.
+#[repr(C)]
 pub(super) struct DotArgs<S> {
     pub(super) y: *const S,
     /// Elements from one row of y to the next.
@@ -61,6 +62,7 @@ pub(super) type DotFn<S> = unsafe fn(&DotArgs<S>);
 
 /// `sums[i, k] += sum over positions of y[position] * x[offsets[i] + k + place]`: outer products of one register with the elements
 /// that lines of taps meet.
+#[repr(C)]
 pub(super) struct OuterArgs<S> {
     /// A register for each position, in order.
     pub(super) y: *const S,
@@ -69,6 +71,8 @@ pub(super) struct OuterArgs<S> {
     pub(super) offsets: *const u32,
     /// Lines whose sums are wanted.
     pub(super) used: usize,
+    /// Taps of a line; kernels of one number do not read it.
+    pub(super) taps: usize,
     /// Positions: lines and their length.
     pub(super) high: usize,
     pub(super) wide: usize,
@@ -80,7 +84,7 @@ pub(super) struct OuterArgs<S> {
     pub(super) pitch: usize,
 }
 
-pub(super) type OuterFn<S> = unsafe fn(&OuterArgs<S>);
+pub(super) type OuterFn<S> = unsafe extern "C" fn(&OuterArgs<S>);
 
 /// Most lines of taps of an [`OuterFn`].
 pub(super) const OUTER_LINES: usize = 12;
@@ -98,6 +102,7 @@ pub(super) struct Run {
 }
 
 /// Writes the runs of each row of a tile to a result whose neighbours are one element apart.
+#[repr(C)]
 pub(super) struct PutArgs<'a, S> {
     pub(super) tile: *const S,
     pub(super) width: usize,
@@ -123,90 +128,71 @@ pub(super) struct Tiles<S: 'static> {
     pub(super) rows: [(usize, &'static [TapFn<S>]); 2],
     /// Lanes of a sum, which every instruction set has, and kernels of height `index + 1`.
     pub(super) dots: (usize, &'static [DotFn<S>]),
-    /// Lanes of a register, and for `index + 1` taps of a line, how many lines a kernel takes, and the kernel.
-    pub(super) outer: (usize, &'static [(usize, OuterFn<S>)]),
+    /// Lanes of a register, and for `index + 1` taps of a line, how many lines a kernel takes, and the kernels.
+    pub(super) outer: (usize, &'static [usize], &'static [OuterFn<S>]),
     pub(super) put: PutFn<S>,
     /// Kernels of one channel with narrow and with wide registers.
     pub(super) lines: [Lines<S>; 2],
 }
 
+/// Numbers that a kernel of the compiler spreads at once.
+const GROUP: usize = 4;
+
+/// A kernel of the compiler, for any count: where there is no machine code of our own. Registers run along x, and weights are spread; or
+/// they run along the weights, `out[j, i] (+)= sum over l of a[l, i] * x[offsets[l] + j]`.
 #[inline(always)]
-unsafe fn taps<V: Vector, const MR: usize, const NV: usize>(t: &TapArgs<V::Lane>) {
-    // SAFETY: the caller vouches for `terms` rows of A and offsets, for a tile's width behind each, and the instruction set.
+unsafe fn taps<V: Vector, const NV: usize, const ROWS: bool>(t: &TapArgs<V::Lane>) {
+    let mut first = 0;
+    // SAFETY: the caller's contract.
     unsafe {
-        let mut sums = [[V::zero(); NV]; MR];
-        if t.accumulate {
-            for (i, row) in sums.iter_mut().enumerate() {
-                for (j, sum) in row.iter_mut().enumerate() {
-                    *sum = V::load(t.out.add((i * NV + j) * V::LANES));
-                }
-            }
+        while first + GROUP <= t.count {
+            some_taps::<V, GROUP, NV, ROWS>(t, first);
+            first += GROUP;
         }
-        let mut a = t.a;
-        for l in 0..t.terms {
-            let x = t.x.add(*t.offsets.add(l) as usize);
-            let mut columns = [V::zero(); NV];
-            for (j, column) in columns.iter_mut().enumerate() {
-                *column = V::load(x.add(j * V::LANES));
-            }
-            // The lines that the next tile meets: with few rows loads are what bounds the loop, with more of them there is room.
-            if MR > 4 {
-                for j in NV..2 * NV {
-                    V::prefetch(x.wrapping_add((j + 1) * V::LANES - 1).cast());
-                }
-            }
-            for (i, row) in sums.iter_mut().enumerate() {
-                let factor = V::splat(a.add(i));
-                for (sum, &column) in row.iter_mut().zip(&columns) {
-                    *sum = sum.mul_add(factor, column);
-                }
-            }
-            a = a.add(MR);
-        }
-        for (i, row) in sums.iter().enumerate() {
-            for (j, sum) in row.iter().enumerate() {
-                sum.store(t.out.add((i * NV + j) * V::LANES));
-            }
+        while first < t.count {
+            some_taps::<V, 1, NV, ROWS>(t, first);
+            first += 1;
         }
     }
 }
 
-/// `out[j, i] (+)= sum over l of a[l, i] * x[offsets[l] + j]`, with rows of `out` `NV` registers apart: the registers run along i.
 #[inline(always)]
-unsafe fn row_taps<V: Vector, const MR: usize, const NV: usize>(t: &TapArgs<V::Lane>) {
-    /// Registers of weights that are asked for ahead of time: constant weights come from memory.
-    const AHEAD: usize = 64;
-    // SAFETY: the caller vouches for `terms` rows of A and offsets, for `MR` elements behind each, and the instruction set.
+unsafe fn some_taps<V: Vector, const MR: usize, const NV: usize, const ROWS: bool>(
+    t: &TapArgs<V::Lane>,
+    first: usize,
+) {
+    // SAFETY: the caller vouches for `terms` rows of A and offsets, for a tile's width behind each, and the instruction set.
     unsafe {
+        let out = t.out.add(first * NV * V::LANES);
         let mut sums = [[V::zero(); NV]; MR];
         if t.accumulate {
-            for (j, column) in sums.iter_mut().enumerate() {
-                for (i, sum) in column.iter_mut().enumerate() {
-                    *sum = V::load(t.out.add((j * NV + i) * V::LANES));
+            for (i, row) in sums.iter_mut().enumerate() {
+                for (j, sum) in row.iter_mut().enumerate() {
+                    *sum = V::load(out.add((i * NV + j) * V::LANES));
                 }
             }
         }
-        let mut a = t.a;
         for l in 0..t.terms {
             let x = t.x.add(*t.offsets.add(l) as usize);
-            let mut rows = [V::zero(); NV];
-            for (i, row) in rows.iter_mut().enumerate() {
-                *row = V::load(a.add(i * V::LANES));
-                if (i * size_of::<V>()).is_multiple_of(64) {
-                    V::prefetch(a.wrapping_add((AHEAD + i) * V::LANES).cast());
+            let (vectors, factors) = if ROWS {
+                (t.a.add(l * NV * V::LANES), x)
+            } else {
+                (x, t.a.add(l * t.count))
+            };
+            let mut columns = [V::zero(); NV];
+            for (j, column) in columns.iter_mut().enumerate() {
+                *column = V::load(vectors.add(j * V::LANES));
+            }
+            for (i, row) in sums.iter_mut().enumerate() {
+                let factor = V::splat(factors.add(first + i));
+                for (sum, &column) in row.iter_mut().zip(&columns) {
+                    *sum = sum.mul_add(factor, column);
                 }
             }
-            for (j, column) in sums.iter_mut().enumerate() {
-                let element = V::splat(x.add(j));
-                for (sum, &row) in column.iter_mut().zip(&rows) {
-                    *sum = sum.mul_add(element, row);
-                }
-            }
-            a = a.add(NV * V::LANES);
         }
-        for (j, column) in sums.iter().enumerate() {
-            for (i, sum) in column.iter().enumerate() {
-                sum.store(t.out.add((j * NV + i) * V::LANES));
+        for (i, row) in sums.iter().enumerate() {
+            for (j, sum) in row.iter().enumerate() {
+                sum.store(out.add((i * NV + j) * V::LANES));
             }
         }
     }
@@ -275,25 +261,42 @@ unsafe fn dots<V: Vector<Lane: Scalar>, const MR: usize>(t: &DotArgs<V::Lane>) {
     }
 }
 
+/// A kernel of the compiler, for any lines and taps.
 #[inline(always)]
-unsafe fn outer<V: Vector, const LINES: usize, const TAPS: usize>(t: &OuterArgs<V::Lane>) {
+unsafe fn outer<V: Vector>(t: &OuterArgs<V::Lane>) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        for tap in 0..t.taps {
+            let mut line = 0;
+            while line + GROUP <= t.used {
+                some_outer::<V, GROUP>(t, line, tap);
+                line += GROUP;
+            }
+            while line < t.used {
+                some_outer::<V, 1>(t, line, tap);
+                line += 1;
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn some_outer<V: Vector, const LINES: usize>(t: &OuterArgs<V::Lane>, first: usize, tap: usize) {
     // SAFETY: the caller vouches for a register of y at each position, for the elements that the lines meet, for the sums of the
     // lines in use, and the instruction set.
     unsafe {
-        let mut sums = [[V::zero(); TAPS]; LINES];
+        let mut sums = [V::zero(); LINES];
         let mut lines = [t.x; LINES];
         for (i, line) in lines.iter_mut().enumerate() {
-            *line = line.add(*t.offsets.add(i) as usize);
+            *line = line.add(*t.offsets.add(first + i) as usize + tap);
         }
         let mut y = t.y;
         for _ in 0..t.high {
             let mut at = 0;
             for _ in 0..t.wide {
                 let row = V::load(y);
-                for (sums, line) in sums.iter_mut().zip(&lines) {
-                    for (k, sum) in sums.iter_mut().enumerate() {
-                        *sum = sum.mul_add(row, V::splat(line.add(at + k)));
-                    }
+                for (sum, line) in sums.iter_mut().zip(&lines) {
+                    *sum = sum.mul_add(row, V::splat(line.add(at)));
                 }
                 y = y.add(V::LANES);
                 at += t.step;
@@ -302,57 +305,48 @@ unsafe fn outer<V: Vector, const LINES: usize, const TAPS: usize>(t: &OuterArgs<
                 *line = line.wrapping_add(t.line);
             }
         }
-        for (i, sums) in sums.iter().enumerate() {
-            if i >= t.used {
-                break;
-            }
-            for (k, &sum) in sums.iter().enumerate() {
-                let to = t.sums.add(i * t.pitch + k * V::LANES);
-                V::load(to).add(sum).store(to);
-            }
+        for (i, &sum) in sums.iter().enumerate() {
+            let to = t.sums.add((first + i) * t.pitch + tap * V::LANES);
+            V::load(to).add(sum).store(to);
         }
     }
 }
 
 macro_rules! tiles {
-    ($name:ident, $vector:ty, $(#[$feature:meta],)? wide $nw:literal [$($wide:literal)*], high $nh:literal [$($high:literal)*], dots $across:ty [$($dots:literal)*], outer [$($lines:literal x $taps:literal)*], lines $narrow:ty [$any:literal $three:literal]) => {
-        pub(super) const $name: Tiles<<$vector as Vector>::Lane> = {
+    ($name:ident, $word:ty, $vector:ty, $(#[$feature:meta],)? wide $wide:literal, high $high:literal, dots $across:ty [$($dots:literal)*], outer [$($lines:literal)*], lines $narrow:ty [$any:literal $three:literal]) => {
+        pub(in crate::library::conv) const $name: Tiles<$word> = {
+            type Lane = <$vector as Vector>::Lane;
             $(#[$feature])?
-            unsafe fn tap<const MR: usize, const NV: usize>(t: &TapArgs<<$vector as Vector>::Lane>) {
-                // SAFETY: same contract.
-                unsafe { taps::<$vector, MR, NV>(t) }
+            unsafe extern "C" fn tap<const NV: usize, const ROWS: bool>(t: &TapArgs<$word>) {
+                // SAFETY: same contract; lanes have the size of words.
+                unsafe { taps::<$vector, NV, ROWS>(&*std::ptr::from_ref(t).cast::<TapArgs<Lane>>()) }
             }
             $(#[$feature])?
-            unsafe fn row_tap<const MR: usize, const NV: usize>(t: &TapArgs<<$vector as Vector>::Lane>) {
-                // SAFETY: same contract.
-                unsafe { row_taps::<$vector, MR, NV>(t) }
+            unsafe fn dot<const MR: usize>(t: &DotArgs<$word>) {
+                // SAFETY: same contract; lanes have the size of words.
+                unsafe { dots::<$across, MR>(&*std::ptr::from_ref(t).cast::<DotArgs<Lane>>()) }
             }
             $(#[$feature])?
-            unsafe fn dot<const MR: usize>(t: &DotArgs<<$vector as Vector>::Lane>) {
-                // SAFETY: same contract.
-                unsafe { dots::<$across, MR>(t) }
+            unsafe extern "C" fn outer_products(t: &OuterArgs<$word>) {
+                // SAFETY: same contract; lanes have the size of words.
+                unsafe { outer::<$vector>(&*std::ptr::from_ref(t).cast::<OuterArgs<Lane>>()) }
             }
             $(#[$feature])?
-            unsafe fn outer_products<const LINES: usize, const TAPS: usize>(t: &OuterArgs<<$vector as Vector>::Lane>) {
-                // SAFETY: same contract.
-                unsafe { outer::<$vector, LINES, TAPS>(t) }
+            unsafe fn put_rows(t: &PutArgs<'_, $word>) {
+                // SAFETY: same contract; lanes have the size of words.
+                unsafe { put::<$vector>(&*std::ptr::from_ref(t).cast::<PutArgs<'_, Lane>>()) }
             }
             $(#[$feature])?
-            unsafe fn put_rows(t: &PutArgs<'_, <$vector as Vector>::Lane>) {
-                // SAFETY: same contract.
-                unsafe { put::<$vector>(t) }
+            unsafe fn any<V: Vector, const H: usize>(t: &LinesArgs<$word>) {
+                // SAFETY: same contract; lanes have the size of words.
+                unsafe { lines::any::<V, H>(&*std::ptr::from_ref(t).cast::<LinesArgs<V::Lane>>()) }
             }
             $(#[$feature])?
-            unsafe fn any<V: Vector, const H: usize>(t: &LinesArgs<'_, V::Lane>) {
-                // SAFETY: same contract.
-                unsafe { lines::any::<V, H>(t) }
+            unsafe fn three<V: Vector, const H: usize>(t: &LinesArgs<$word>) {
+                // SAFETY: same contract; lanes have the size of words.
+                unsafe { lines::three::<V, H>(&*std::ptr::from_ref(t).cast::<LinesArgs<V::Lane>>()) }
             }
-            $(#[$feature])?
-            unsafe fn three<V: Vector, const H: usize>(t: &LinesArgs<'_, V::Lane>) {
-                // SAFETY: same contract.
-                unsafe { lines::three::<V, H>(t) }
-            }
-            const fn of_lines<V: Vector>() -> Lines<V::Lane> {
+            const fn of_lines<V: Vector>() -> Lines<$word> {
                 Lines {
                     lanes: V::LANES,
                     any: (any::<V, 1>, ($any, any::<V, $any>)),
@@ -363,84 +357,54 @@ macro_rules! tiles {
             Tiles {
                 put: put_rows,
                 lines: [of_lines::<$narrow>(), of_lines::<$vector>()],
-                wide: (LANES * $nw, &[$(tap::<$wide, $nw>),*]),
-                high: (LANES * $nh, &[$(tap::<$high, $nh>),*]),
-                rows: [(LANES, &[$(row_tap::<$high, 1>),*]), (LANES * 2, &[$(row_tap::<$high, 2>),*])],
+                wide: (LANES * 4, &[tap::<4, false> as TapFn<$word>; $wide]),
+                high: (LANES * 2, &[tap::<2, false> as TapFn<$word>; $high]),
+                rows: [
+                    (LANES, &[tap::<1, true> as TapFn<$word>; $high]),
+                    (LANES * 2, &[tap::<2, true> as TapFn<$word>; $high]),
+                ],
                 dots: (<$across as Vector>::LANES, &[$(dot::<$dots>),*]),
-                outer: (LANES, &[$(($lines, outer_products::<$lines, $taps>)),*]),
+                outer: (
+                    LANES,
+                    &[$($lines),*],
+                    &[outer_products as OuterFn<$word>; [$($lines),*].len()],
+                ),
             }
         };
     };
 }
 
-tiles!(F32_PLAIN, Lanes<f32, 4>, wide 4 [1 2], high 2 [1 2 3 4 5 6], dots Lanes<f32, 16> [1], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5], lines Lanes<f32, 4> [2 2]);
-tiles!(F64_PLAIN, Lanes<f64, 2>, wide 4 [1 2], high 2 [1 2 3 4 5 6], dots Lanes<f64, 8> [1], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5], lines Lanes<f64, 2> [2 2]);
-tiles!(I32_PLAIN, Lanes<i32, 4>, wide 4 [1 2], high 2 [1 2 3 4], dots Lanes<i32, 4> [1 2], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5], lines Lanes<i32, 4> [2 2]);
-tiles!(I64_PLAIN, Lanes<i64, 2>, wide 4 [1 2], high 2 [1 2 3 4], dots Lanes<i64, 2> [1 2], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5], lines Lanes<i64, 2> [2 2]);
+tiles!(F32_PLAIN, u32, Lanes<f32, 4>, wide 2, high 6, dots Lanes<f32, 16> [1], outer [8 6 4 3 2], lines Lanes<f32, 4> [2 2]);
+tiles!(F64_PLAIN, u64, Lanes<f64, 2>, wide 2, high 6, dots Lanes<f64, 8> [1], outer [8 6 4 3 2], lines Lanes<f64, 2> [2 2]);
+tiles!(I32_PLAIN, u32, Lanes<i32, 4>, wide 2, high 4, dots Lanes<i32, 4> [1 2], outer [8 6 4 3 2], lines Lanes<i32, 4> [2 2]);
+tiles!(I64_PLAIN, u64, Lanes<i64, 2>, wide 2, high 4, dots Lanes<i64, 2> [1 2], outer [8 6 4 3 2], lines Lanes<i64, 2> [2 2]);
 
 #[cfg(target_arch = "x86_64")]
-mod x86 {
+pub(super) mod x86 {
     use super::{
-        DotArgs, Lines, LinesArgs, OuterArgs, PutArgs, TapArgs, Tiles, Vector, dots, lines, outer, put,
-        row_taps, taps,
+        DotArgs, Lines, LinesArgs, OuterArgs, OuterFn, PutArgs, TapArgs, TapFn, Tiles, Vector, dots, lines,
+        outer, put, taps,
     };
     use crate::library::gemm::{F32x8, F32x16, F64x4, F64x8, I32x8, I32x16, I64x8, Pair};
 
     macro_rules! avx512 {
-        ($name:ident, $vector:ty, $narrow:ty) => {
-            tiles!($name, $vector, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")],
-                wide 4 [1 2 3 4], high 2 [1 2 3 4 5 6 7 8 9 10 11 12 13 14], dots $vector [1 2 3 4 5],
-                outer [12 x 1 12 x 2 9 x 3 7 x 4 5 x 5 4 x 6 4 x 7], lines $narrow [7 7]);
+        ($name:ident, $word:ty, $vector:ty, $narrow:ty) => {
+            tiles!($name, $word, $vector, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")],
+                wide 4, high 14, dots $vector [1 2 3 4 5],
+                outer [12 12 9 7 5 4 4], lines $narrow [7 7]);
         };
     }
     macro_rules! avx2 {
-        ($name:ident, $vector:ty) => {
-            tiles!($name, $vector, #[target_feature(enable = "avx2,fma")],
-                wide 4 [1 2], high 2 [1 2 3 4 5 6], dots Pair<$vector> [1], outer [8 x 1 6 x 2 4 x 3 3 x 4 2 x 5], lines $vector [7 4]);
+        ($name:ident, $word:ty, $vector:ty) => {
+            tiles!($name, $word, $vector, #[target_feature(enable = "avx2,fma")],
+                wide 2, high 6, dots Pair<$vector> [1], outer [8 6 4 3 2], lines $vector [7 4]);
         };
     }
-    avx512!(F32_AVX512, F32x16, F32x8);
-    avx512!(F64_AVX512, F64x8, F64x4);
-    avx512!(I32_AVX512, I32x16, I32x8);
-    avx512!(I64_AVX512, I64x8, I64x8);
-    avx2!(F32_AVX2, F32x8);
-    avx2!(F64_AVX2, F64x4);
-    avx2!(I32_AVX2, I32x8);
+    avx512!(F32_AVX512, u32, F32x16, F32x8);
+    avx512!(F64_AVX512, u64, F64x8, F64x4);
+    avx512!(I32_AVX512, u32, I32x16, I32x8);
+    avx512!(I64_AVX512, u64, I64x8, I64x8);
+    avx2!(F32_AVX2, u32, F32x8);
+    avx2!(F64_AVX2, u64, F64x4);
+    avx2!(I32_AVX2, u32, I32x8);
 }
-
-/// An element type with its kernels.
-pub(super) trait ConvElement: Element<Acc: Scalar, Out = Self> {
-    /// The kernels for an instruction set that this processor has. Packing is machine code of our own where `codegen`.
-    fn conv(isa: Isa, codegen: bool) -> ConvKernels<Self>;
-}
-
-/// The kernels of one element type.
-#[derive(Clone, Copy)]
-pub(super) struct ConvKernels<T: Element> {
-    pub(super) tiles: Tiles<T::Acc>,
-    pub(super) plane: PlaneFn<T>,
-    pub(super) pack: PackFn<T>,
-}
-
-macro_rules! elements {
-    ($avx512:ident, $plane512:ident, $avx2:ident, $plain:ident: $($t:ty)*) => {$(
-        impl ConvElement for $t {
-            fn conv(isa: Isa, codegen: bool) -> ConvKernels<Self> {
-                let (tiles, plane): (_, PlaneFn<Self>) = match isa {
-                    #[cfg(target_arch = "x86_64")]
-                    Isa::Avx512 => (x86::$avx512, planes::x86::$plane512::<Self>),
-                    #[cfg(target_arch = "x86_64")]
-                    Isa::Avx2 => (elements!(@avx2 $avx2), planes::x86::avx2::<Self>),
-                    _ => ($plain, planes::any::<Self>),
-                };
-                ConvKernels { tiles, plane, pack: Self::kernels(isa, codegen).pack[1] }
-            }
-        }
-    )*};
-    (@avx2 I64_PLAIN) => { I64_PLAIN };
-    (@avx2 $name:ident) => { x86::$name };
-}
-elements!(F32_AVX512, avx512, F32_AVX2, F32_PLAIN: f32 f16 bf16);
-elements!(F64_AVX512, avx512, F64_AVX2, F64_PLAIN: f64);
-elements!(I32_AVX512, avx512_any, I32_AVX2, I32_PLAIN: i32 u32);
-elements!(I64_AVX512, avx512_any, I64_PLAIN, I64_PLAIN: i64 u64);

@@ -10,8 +10,9 @@ use super::forward::GRAIN;
 use super::geometry::{AXES, Block, Layout, Pass, blocks};
 use super::operands::{Gathered, Rows, Shared, Sizes, Weights};
 use super::planes::{self, Plane, SLACK};
-use super::tile::{ConvElement, ConvKernels, DOTS, DotArgs};
-use crate::library::gemm::{Scratch, piece};
+use super::tile::{DOTS, DotArgs};
+use super::words::ConvKernels;
+use crate::library::gemm::{Scratch, Stored, piece};
 use crate::parallel::Parallel;
 use std::ops::Range;
 
@@ -49,7 +50,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new<T: ConvElement>(kernels: &ConvKernels<T>, job: &Job<'_, T>, threads: usize) -> Plan {
+    fn new<T: Stored>(kernels: &ConvKernels<T>, job: &Job<'_, T>, threads: usize) -> Plan {
         let (sizes, pass) = (&job.sizes, job.pass);
         let taps = pass.taps();
         let one = Layout::new(pass, blocks(pass, 1, PLACES * pass.phases().max(1), 1, 1), 1);
@@ -110,11 +111,7 @@ pub(super) fn fits(pass: &Pass, sizes: &Sizes) -> bool {
 /// # Safety
 /// The operands are readable and the result is writable at every index, no element of it is named twice, and it overlaps no
 /// operand; `fits` holds and the kernels' instruction set exists.
-pub(super) unsafe fn run<T: ConvElement>(
-    kernels: &ConvKernels<T>,
-    job: &Job<'_, T>,
-    parallel: &dyn Parallel,
-) {
+pub(super) unsafe fn run<T: Stored>(kernels: &ConvKernels<T>, job: &Job<'_, T>, parallel: &dyn Parallel) {
     let sizes = job.sizes;
     if sizes.groups * sizes.rows * sizes.channels == 0 || job.target.extents.contains(&0) {
         return;
@@ -157,7 +154,7 @@ fn handed<T>(plan: &Plan, job: &Job<'_, T>, threads: usize) -> usize {
 }
 
 /// The gradient of some rows and channels of a group.
-unsafe fn part_of<T: ConvElement>(
+unsafe fn part_of<T: Stored>(
     kernels: &ConvKernels<T>,
     job: &Job<'_, T>,
     plan: &Plan,
@@ -232,22 +229,20 @@ unsafe fn part_of<T: ConvElement>(
                             let wide = DOTS.min(used - l);
                             for (i, row) in high.clone().enumerate() {
                                 let to = sums.add(row * columns + (c - channels.start) * plan.taps + l);
-                                for (k, &sum) in out[i * DOTS..i * DOTS + wide].iter().enumerate() {
-                                    *to.add(k) = T::add(*to.add(k), sum);
-                                }
+                                (kernels.plus)(to, out[i * DOTS..].as_ptr(), wide);
                             }
                         }
                     }
                 }
             }
         }
-        put(job, group, rows, channels, plan.taps, sums);
+        put(kernels, job, group, rows, channels, plan.taps, sums);
     }
 }
 
 /// Copies dy's rows into planes of x's shape, with zeros where there is no position.
 #[expect(clippy::too_many_arguments, reason = "what is copied, and where to")]
-unsafe fn copy_rows<T: ConvElement>(
+unsafe fn copy_rows<T: Stored>(
     kernels: &ConvKernels<T>,
     job: &Job<'_, T>,
     plan: &Plan,
@@ -284,7 +279,8 @@ unsafe fn copy_rows<T: ConvElement>(
 }
 
 /// Rounds the sums into the result; taps that reach nothing get 0.
-unsafe fn put<T: ConvElement>(
+unsafe fn put<T: Stored>(
+    kernels: &ConvKernels<T>,
     job: &Job<'_, T>,
     group: usize,
     rows: Range<usize>,
@@ -292,7 +288,7 @@ unsafe fn put<T: ConvElement>(
     taps: usize,
     sums: *const T::Acc,
 ) {
-    let target = &job.target;
+    let (target, zero) = (&job.target, T::ZERO);
     let columns = channels.len() * taps;
     let [a, b, c] = target.extents;
     for (row, m) in rows.enumerate() {
@@ -306,12 +302,13 @@ unsafe fn put<T: ConvElement>(
             unsafe {
                 if taps < a * b * c {
                     for i in 0..a * b * c {
-                        *to.offset(place([i / (b * c), i / c % b, i % c])) = T::narrow(T::ZERO);
+                        let to = to.offset(place([i / (b * c), i / c % b, i % c]));
+                        (kernels.narrow)(to, 1, &raw const zero, 1);
                     }
                 }
                 let mut from = sums.add(row * columns + channel * taps);
                 job.pass.each_tap(|taps| {
-                    *to.offset(place(taps.map(|tap| tap.index))) = T::narrow(*from);
+                    (kernels.narrow)(to.offset(place(taps.map(|tap| tap.index))), 1, from, 1);
                     from = from.add(1);
                 });
             }

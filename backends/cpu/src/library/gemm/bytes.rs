@@ -5,7 +5,7 @@ mod pack;
 mod sums;
 
 use super::code::{self, Sum};
-use super::element::{Element, Kernels, narrow};
+use super::element::{Element, Kernels, Stored, narrow};
 use super::lanes::lanes;
 use crate::isa::Isa;
 pub(crate) use sums::ExcessFn;
@@ -15,11 +15,14 @@ pub(crate) use sums::ExcessFn;
 #[repr(transparent)]
 pub(crate) struct Byte(pub(crate) u8);
 
-impl Element for Byte {
+impl Stored for Byte {
     type Acc = i32;
-    type Out = i32;
     const ZERO: i32 = 0;
     const DIRECT: bool = false;
+}
+
+impl Element for Byte {
+    type Out = i32;
     const SUMS: bool = true;
     fn widen(self) -> i32 {
         self.0.into()

@@ -27,7 +27,7 @@ pub(crate) struct Kernels<T: Element> {
 }
 
 /// [`Element::narrow_row`] for an instruction set.
-pub(crate) type NarrowFn<T> = unsafe fn(&mut [<T as Element>::Out], &[<T as Element>::Acc]);
+pub(crate) type NarrowFn<T> = unsafe fn(&mut [<T as Element>::Out], &[<T as Stored>::Acc]);
 
 /// That of the instruction set.
 pub(super) fn narrow<T: Element>(isa: Isa) -> NarrowFn<T> {
@@ -53,16 +53,36 @@ pub(super) fn narrow<T: Element>(isa: Isa) -> NarrowFn<T> {
     }
 }
 
-/// An element of a matrix.
-pub(crate) trait Element: Copy + Send + Sync + 'static {
+/// A number in memory.
+pub(crate) trait Stored: Copy + Send + Sync + 'static {
     /// What sums are kept in. Integers keep them modulo 2^32 or 2^64, whose low bits are the wrapping sum.
     type Acc: Copy + Send + Sync + 'static;
-    /// An element of the result.
-    type Out: Copy + Send + Sync + 'static;
     /// No summand.
     const ZERO: Self::Acc;
-    /// Memory holds `Acc` itself, so kernels may read A and B without conversion.
+    /// Memory holds `Acc` itself, so kernels may read it without conversion.
     const DIRECT: bool;
+}
+
+/// Numbers by their bits alone, for code that leaves arithmetic to kernels: those of 16 bits have sums of 32.
+macro_rules! words {
+    ($($t:ty: $acc:ty;)*) => {$(
+        impl Stored for $t {
+            type Acc = $acc;
+            const ZERO: $acc = 0;
+            const DIRECT: bool = size_of::<$t>() == size_of::<$acc>();
+        }
+    )*};
+}
+words! {
+    u16: u32;
+    u32: u32;
+    u64: u64;
+}
+
+/// An element of a matrix.
+pub(crate) trait Element: Stored {
+    /// An element of the result.
+    type Out: Copy + Send + Sync + 'static;
     /// An element of the result is a sum as it is, so kernels may write C.
     const SUMS: bool;
     /// Exact conversion.
@@ -124,11 +144,13 @@ macro_rules! kernels {
 
 macro_rules! float {
     ($t:ty, $sum:ident, $avx512:ident, $avx2:ident, $plain:ident) => {
-        impl Element for $t {
+        impl Stored for $t {
             type Acc = $t;
-            type Out = $t;
             const ZERO: $t = 0.0;
             const DIRECT: bool = true;
+        }
+        impl Element for $t {
+            type Out = $t;
             const SUMS: bool = true;
             #[inline(always)]
             fn widen(self) -> $t {
@@ -153,11 +175,13 @@ float!(f64, F64, F64_AVX512, F64_AVX2, F64_PLAIN);
 
 macro_rules! half_float {
     ($t:ty, $narrow_row:expr $(, $products:item)?) => {
-        impl Element for $t {
+        impl Stored for $t {
             type Acc = f32;
-            type Out = $t;
             const ZERO: f32 = 0.0;
             const DIRECT: bool = false;
+        }
+        impl Element for $t {
+            type Out = $t;
             const SUMS: bool = false;
             #[inline(always)]
             fn widen(self) -> f32 {
@@ -213,11 +237,13 @@ pub(crate) struct Wide<T>(pub(crate) T);
 
 macro_rules! summed_float {
     ($($t:ty, |$x:ident| $widen:expr $(, $products:item)?;)*) => {$(
-        impl Element for $t {
+        impl Stored for $t {
             type Acc = f32;
-            type Out = f32;
             const ZERO: f32 = 0.0;
             const DIRECT: bool = false;
+        }
+        impl Element for $t {
+            type Out = f32;
             const SUMS: bool = true;
             #[inline(always)]
             fn widen(self) -> f32 {
@@ -248,11 +274,13 @@ summed_float! {
 
 macro_rules! integer {
     ($acc:ty, $sum:ident, $avx512:ident, $avx2:ident, $plain:ident, $($t:ty)*) => {$(
-        impl Element for $t {
+        impl Stored for $t {
             type Acc = $acc;
-            type Out = $t;
             const ZERO: $acc = 0;
             const DIRECT: bool = size_of::<$t>() == size_of::<$acc>();
+        }
+        impl Element for $t {
+            type Out = $t;
             const SUMS: bool = Self::DIRECT;
             #[inline(always)]
             fn widen(self) -> $acc {
@@ -272,8 +300,8 @@ macro_rules! integer {
         }
     )*};
 }
-integer!(i32, I32, I32_AVX512, I32_AVX2, I32_PLAIN, i32 u32);
-integer!(i64, I64, I64_AVX512, I64_PLAIN, I64_PLAIN, i64 u64);
+integer!(i32, I32, I32_AVX512, I32_AVX2, I32_PLAIN, i32);
+integer!(i64, I64, I64_AVX512, I64_PLAIN, I64_PLAIN, i64);
 
 impl<T: Element> Kernels<T> {
     /// Columns of a tile of C.

@@ -5,7 +5,7 @@
 
 mod buffer;
 mod bytes;
-mod code;
+pub(in crate::library) mod code;
 mod element;
 mod halves;
 mod lanes;
@@ -17,7 +17,7 @@ mod whole;
 pub(crate) use buffer::Scratch;
 pub(crate) use bytes::Byte;
 pub use bytes::Signs;
-pub(crate) use element::{Element, Kernels, Uniform, Wide};
+pub(crate) use element::{Element, Kernels, Stored, Uniform, Wide};
 #[cfg(test)]
 pub(crate) use halves::kernels as halves_kernels;
 #[cfg(target_arch = "x86_64")]

@@ -1,11 +1,11 @@
 //! Packing: copies a panel of A or B into the order in which a micro-kernel reads it, converting to the accumulator type.
 
-use super::Element;
 use super::tile::Lines;
+use super::{Element, Stored};
 
 /// A panel to be packed: `dst[l * pitch + w] = src[w * w_step + l * k_step]` for `w < width`, zeros up to `pitch`.
 #[repr(C)]
-pub(crate) struct Panel<T: Element> {
+pub(crate) struct Panel<T: Stored> {
     /// Packed panel; the kernels may write up to 16 elements past `kc * pitch`.
     pub(crate) dst: *mut T::Acc,
     /// Elements of `dst` per step of k.
@@ -22,7 +22,7 @@ pub(crate) struct Panel<T: Element> {
     pub(crate) kc: usize,
 }
 
-impl<T: Element> Panel<T> {
+impl<T: Stored> Panel<T> {
     /// Its source, to be prefetched. Nothing where the elements are apart in both directions.
     pub(crate) fn lines(&self) -> Lines {
         let (step, runs, elements) = match (self.w_step, self.k_step) {

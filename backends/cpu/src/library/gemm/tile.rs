@@ -218,11 +218,6 @@ mod x86 {
                     // SAFETY: the trait's contract.
                     Self(unsafe { $add(self.0, a.0) })
                 }
-                #[inline(always)]
-                unsafe fn prefetch(p: *const u8) {
-                    // SAFETY: a prefetch never faults.
-                    unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
-                }
             }
         };
     }

@@ -22,8 +22,6 @@ pub(crate) trait Vector: Copy {
     unsafe fn mul_add(self, a: Self, b: Self) -> Self;
     /// `self + a`.
     unsafe fn add(self, a: Self) -> Self;
-    /// Brings the line of `p` near; `p` may be any address.
-    unsafe fn prefetch(p: *const u8);
 }
 
 /// `x + a * b`, rounded once, on processors without such an instruction: the C library's function would be called for each lane.
@@ -92,11 +90,6 @@ impl<V: Vector> Vector for Pair<V> {
         // SAFETY: the trait's contract.
         unsafe { Self(self.0.add(a.0), self.1.add(a.1)) }
     }
-    #[inline(always)]
-    unsafe fn prefetch(p: *const u8) {
-        // SAFETY: the trait's contract.
-        unsafe { V::prefetch(p) }
-    }
 }
 
 macro_rules! plain_vector {
@@ -137,8 +130,6 @@ macro_rules! plain_vector {
                 }
                 self
             }
-            #[inline(always)]
-            unsafe fn prefetch(_: *const u8) {}
         }
     };
 }

@@ -36,9 +36,9 @@ pub(in crate::library) fn dtype_of(
         DType::F16 if accumulates(DType::F32) => MatDType::F16,
         DType::BF16 if accumulates(DType::F32) => MatDType::Bf16,
         DType::I32 if accumulates(DType::I32) => MatDType::I32,
-        DType::U32 if accumulates(DType::U32) => MatDType::U32,
+        DType::U32 if accumulates(DType::U32) => MatDType::I32,
         DType::I64 if accumulates(DType::I64) => MatDType::I64,
-        DType::U64 if accumulates(DType::U64) => MatDType::U64,
+        DType::U64 if accumulates(DType::U64) => MatDType::I64,
         other => {
             return Err(Error::unsupported(format!(
                 "{name} of {other} accumulated in {accumulate}; lower it"

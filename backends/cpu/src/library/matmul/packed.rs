@@ -1,6 +1,6 @@
 //! A constant B, packed once for all runs.
 
-use super::{MatDType, MatMut, MatmulKernel, Problem, VectorProduct, gemv, transposes};
+use super::{MatDType, MatMut, MatmulKernel, Problem, VectorKernel, VectorProduct, transposes};
 use crate::exec::Args;
 use crate::isa::Isa;
 use crate::library::Wanted;
@@ -14,13 +14,10 @@ macro_rules! by_type {
             $crate::library::matmul::MatDType::F32 => f32,
             $crate::library::matmul::MatDType::F64 => f64,
             $crate::library::matmul::MatDType::I32 => i32,
-            $crate::library::matmul::MatDType::U32 => u32,
-            $crate::library::matmul::MatDType::I64 => i64,
-            $crate::library::matmul::MatDType::U64 => u64;
+            $crate::library::matmul::MatDType::I64 => i64;
             else $other)
     };
 }
-pub(in crate::library) use by_type;
 
 /// As [`by_type`], with the kernels, and with bytes and bf16, which lie packed as densely as in memory.
 macro_rules! by_size {
@@ -77,7 +74,7 @@ impl Shared {
         c: &MatMut,
     ) -> Option<(usize, usize)> {
         let nr = kernels.columns();
-        let vector = p.m == 1 && gemv::kernel(isa, &self.operands::<T>(), p.k).is_some();
+        let vector = p.m == 1 && VectorKernel::new(isa, &self.operands::<T>(), p.k).is_some();
         let read = !transposes(p, c, nr) && !vector;
         let len = gemm::packed_len(kernels, self.k, self.n);
         read.then(|| (len.saturating_mul(size_of::<T::Acc>()), nr))

@@ -104,7 +104,7 @@ macro_rules! integer_case {
         }
     )*};
 }
-integer_case!(i32 u32 i64 u64);
+integer_case!(i32 i64);
 
 /// Strides of `rows x cols` matrices and the elements they need: row-major, column-major or spread out, with gaps.
 fn layout(rng: &mut Rng, rows: usize, cols: usize) -> (isize, isize, usize) {
@@ -246,7 +246,7 @@ type_tests! {
     f32_matches: f32, f64_matches: f64, f16_matches: f16, bf16_matches: bf16,
     wide_f16_matches: Wide<f16>, wide_bf16_matches: Wide<bf16>,
     f8e4m3_matches: F8E4M3, f8e5m2_matches: F8E5M2,
-    i32_matches: i32, u32_matches: u32, i64_matches: i64, u64_matches: u64,
+    i32_matches: i32, i64_matches: i64,
 }
 
 #[test]

@@ -3,30 +3,29 @@
 //! A row is read once. Elements before the last one of the best that were found so far are collected; when there are too many of
 //! them, the best ones stay. Keys with numbers are never equal, so neither pieces nor vectors change which elements these are.
 
-use super::key::{Digits, Sortable};
-use super::order::{self, Entry, Number, Results};
-use super::quick::Quick;
-use super::{PIECE, Source, pairs};
-use crate::exec::Args;
+use super::elements::{BLOCK, CHUNK, Elements};
+use super::entry::Entry;
+use super::order::{self, Results};
+use super::{PIECE, Source};
 use crate::isa::{Isa, versions};
 use crate::library::gemm::{Scratch, piece};
 use crate::parallel::Parallel;
 use std::marker::PhantomData;
 use std::ops::Range;
-use thalweg_hal::library::Sort;
 
 /// Rows up to this long are sorted whole.
 const SHORT: usize = 96;
 /// Of rows that have fewer than this many elements for each one that is wanted, all are sorted.
 const FEW: usize = 8;
-/// Elements that are compared before any of them is looked at.
-const BLOCK: usize = 32;
 /// Elements beside those wanted that are collected first.
 const SAMPLE: usize = 64;
 /// Elements beside twice those wanted that are collected at most; not fewer than a block and the sample.
 const SPARE: usize = 128;
 
-const _: () = assert!(BLOCK == u32::BITS as usize);
+/// Elements whose keys are written at once.
+const READ: usize = 2 * BLOCK;
+
+const _: () = assert!(BLOCK == u32::BITS as usize && READ <= CHUNK);
 
 versions! {
     /// Collects elements of a part of a row, a [`Part`], until all are read or there is no room for a block.
@@ -34,76 +33,89 @@ versions! {
 }
 
 /// A part of a row, and the best elements that were found in it.
-struct Part<T: Sortable, N> {
-    x: Source<T>,
-    descending: bool,
+struct Part<'a, E: Entry> {
+    elements: &'a Elements,
+    x: &'a Source,
     places: Range<usize>,
     /// The key that others are below; until as many are found as are wanted there is none.
-    bound: Option<T::Key>,
-    entries: *mut Entry<T::Key, N>,
+    bound: Option<E::Key>,
+    entries: *mut E,
     held: usize,
     room: usize,
+    /// Whether there are elements that do not come back from their keys.
+    odd: bool,
 }
 
-struct Of<T, N>(PhantomData<(T, N)>);
+struct Of<E>(PhantomData<E>);
 
-impl<T: Sortable, N: Number> Collect for Of<T, N> {
+impl<E: Entry> Collect for Of<E> {
     #[inline(always)]
     unsafe fn run(part: *mut u8) {
         // SAFETY: the caller passes a part, whose elements are readable, and whose entries have the room that it says.
-        unsafe {
-            let part = &mut *part.cast::<Part<T, N>>();
-            if part.x.step == 1 {
-                collect(part, |x, at| *x.x.add(at));
-            } else {
-                collect(part, |x, at| *x.at(at));
-            }
-        }
+        unsafe { collect(&mut *part.cast::<Part<'_, E>>()) }
     }
 }
 
 #[inline(always)]
-unsafe fn collect<T: Sortable, N: Number>(part: &mut Part<T, N>, element: impl Fn(&Source<T>, usize) -> T) {
-    let (x, descending, entries, room) = (part.x, part.descending, part.entries, part.room);
+unsafe fn collect<E: Entry>(part: &mut Part<'_, E>) {
+    let (entries, room) = (part.entries, part.room);
     let Range { mut start, end } = part.places.clone();
     let mut held = part.held;
-    let key = |at: usize| element(&x, at).key(descending);
-    let put = |held: usize, at: usize, key: T::Key| {
-        let number = N::new(at);
-        // SAFETY: the caller vouches for the entries; there is room for one more.
-        unsafe { entries.add(held).write(Entry { key, number }) };
-    };
-    if let Some(bound) = part.bound {
-        while start + BLOCK <= end && held + BLOCK <= room {
-            if (start..start + BLOCK).fold(false, |any, at| any | (key(at) < bound)) {
-                let below = |at: usize| u32::from(key(start + at) < bound) << at;
-                let mut rest = (0..BLOCK).fold(0_u32, |bits, at| bits | below(at));
-                while rest != 0 {
-                    let at = start + rest.trailing_zeros() as usize;
-                    put(held, at, key(at));
-                    held += 1;
-                    rest &= rest - 1;
+    let mut keys = [E::Key::default(); READ];
+    while start < end && held < room {
+        if let Some(bound) = part.bound {
+            let blocks = (end - start) / BLOCK;
+            // SAFETY: the caller vouches for the elements; keys of a row are of one kind.
+            start += BLOCK * unsafe { E::passed(part.elements, part.x, start, blocks, &bound) };
+        }
+        let count = READ.min(end - start);
+        // SAFETY: the caller vouches for the elements.
+        part.odd |= unsafe { E::read(part.elements, part.x, start, keys.as_mut_ptr(), count) };
+        let keys = &keys[..count];
+        let put = |held: usize, at: usize| {
+            // SAFETY: the caller vouches for the entries; there is room for one more.
+            unsafe { entries.add(held).write(E::new(keys[at], start + at)) };
+        };
+        let mut at = 0;
+        if let Some(bound) = part.bound {
+            for block in keys.chunks_exact(BLOCK) {
+                if held + BLOCK > room {
+                    break;
                 }
+                if block.iter().fold(false, |any, &key| any | (key < bound)) {
+                    let below = |at: usize| u32::from(block[at] < bound) << at;
+                    let mut rest = (0..BLOCK).fold(0_u32, |bits, at| bits | below(at));
+                    while rest != 0 {
+                        put(held, at + rest.trailing_zeros() as usize);
+                        held += 1;
+                        rest &= rest - 1;
+                    }
+                }
+                at += BLOCK;
             }
-            start += BLOCK;
+            // What is left of the row is less than a block.
+            while at < count && count - at < BLOCK && held < room {
+                put(held, at);
+                held += usize::from(keys[at] < bound);
+                at += 1;
+            }
+            if at == 0 || at < count {
+                start += at;
+                break;
+            }
+        } else {
+            while at < count && held < room {
+                put(held, at);
+                (at, held) = (at + 1, held + 1);
+            }
         }
-        while start < end && end - start < BLOCK && held < room {
-            let key = key(start);
-            put(held, start, key);
-            held += usize::from(key < bound);
-            start += 1;
-        }
-    } else {
-        while start < end && held < room {
-            put(held, start, key(start));
-            (start, held) = (start + 1, held + 1);
-        }
+        start += at;
     }
     part.held = held;
     part.places = start..end;
 }
 
-impl<T: Sortable, N: Number> Part<T, N> {
+impl<E: Entry> Part<'_, E> {
     /// The best `wanted` elements; fewer where there are no more. They are not in order.
     unsafe fn run(&mut self, wanted: usize, collect: CollectFn) {
         let whole = self.room;
@@ -115,7 +127,7 @@ impl<T: Sortable, N: Number> Part<T, N> {
                 // SAFETY: as many entries were written.
                 let entries = unsafe { std::slice::from_raw_parts_mut(self.entries, self.held) };
                 let (_, last, _) = entries.select_nth_unstable(wanted - 1);
-                self.bound = Some(last.key);
+                self.bound = Some(last.key());
                 self.held = wanted;
             }
             self.room = whole;
@@ -127,66 +139,55 @@ impl<T: Sortable, N: Number> Part<T, N> {
 }
 
 /// Parts that threads share out.
-struct Parts<T: Sortable, N>(*mut Part<T, N>);
+struct Parts<'a, E: Entry>(*mut Part<'a, E>);
 
 // SAFETY: each thread has a part of its own.
-unsafe impl<T: Sortable, N: Number> Sync for Parts<T, N> {}
+unsafe impl<E: Entry> Sync for Parts<'_, E> {}
 
-impl<T: Sortable, N> Parts<T, N> {
-    fn at(&self, at: usize) -> *mut Part<T, N> {
+impl<'a, E: Entry> Parts<'a, E> {
+    fn at(&self, at: usize) -> *mut Part<'a, E> {
         self.0.wrapping_add(at)
     }
 }
 
 /// Sorts one row.
-pub(super) unsafe fn sort_row<T: Sortable, N: Number>(
-    args: &Args<'_>,
-    op: &Sort,
-    isa: Isa,
-    row: u64,
+pub(super) unsafe fn sort_row<E: Entry>(
+    (elements, isa): (&Elements, Isa),
+    x: &Source,
+    results: Results,
     parallel: &dyn Parallel,
 ) {
-    let (Some(x), Some(results)) = (Source::<T>::new(args, op, row), Results::<T>::new(args, op, row)) else {
-        return;
-    };
     let wanted = results.wanted.min(x.length);
     if wanted == 0 {
         return;
     }
     if x.length <= SHORT || wanted > x.length / FEW {
-        let vectors = i64::version(isa).filter(|_| T::Key::BITS <= 32 && N::BITS <= 32);
         // SAFETY: the caller vouches for the operands.
-        unsafe {
-            match vectors {
-                Some(version) => {
-                    pairs::sort_row(x, results, op.descending, (isa, version), parallel);
-                }
-                None => order::sort_row::<T, N>(x, results, op.descending, parallel),
-            }
-        }
+        unsafe { order::sort_row::<E>((elements, isa), x, results, parallel) };
         return;
     }
     let pieces = parallel.threads().min(x.length / PIECE).max(1);
     let room = 2 * wanted + SPARE;
-    let scratch = Scratch::take(pieces * room * size_of::<Entry<T::Key, N>>());
-    let entries: *mut Entry<T::Key, N> = scratch.start().cast();
+    let scratch = Scratch::take(pieces * room * size_of::<E>());
+    let entries: *mut E = scratch.start().cast();
     let part = |at: usize| Part {
+        elements,
         x,
-        descending: op.descending,
         places: piece(x.length, pieces, at),
         bound: None,
         entries: entries.wrapping_add(at * room),
         held: 0,
         room,
+        odd: false,
     };
-    let collect = collect_version::<Of<T, N>>(isa);
+    let collect = collect_version::<Of<E>>(isa);
     // SAFETY: each part has elements and entries of its own; results are the caller's.
     unsafe {
-        let mut held = 0;
+        let (mut held, mut odd) = (0, false);
         if pieces == 1 {
             let mut part = part(0);
             part.run(wanted, collect);
-            held = part.held;
+            (held, odd) = (part.held, part.odd);
         } else {
             let mut parts: Vec<_> = (0..pieces).map(part).collect();
             let shared = Parts(parts.as_mut_ptr());
@@ -194,6 +195,7 @@ pub(super) unsafe fn sort_row<T: Sortable, N: Number>(
             for part in &parts {
                 std::ptr::copy(part.entries, entries.add(held), part.held);
                 held += part.held;
+                odd |= part.odd;
             }
         }
         let entries = std::slice::from_raw_parts_mut(entries, held);
@@ -202,9 +204,6 @@ pub(super) unsafe fn sort_row<T: Sortable, N: Number>(
         }
         let entries = &mut entries[..wanted];
         entries.sort_unstable();
-        for (place, entry) in entries.iter().enumerate() {
-            let number = entry.number.index();
-            results.write(place, *x.at(number), number);
-        }
+        results.write((elements, x), entries, odd, &|body| body(0, 0..wanted));
     }
 }

@@ -1,16 +1,16 @@
 //! Sorting along one axis.
 //!
-//! Elements become keys of up to 64 bits, with or without their indices, which vectors sort. What does not fit, and what there are no
-//! vectors for, is sorted by radix. For a few elements a row is read once.
+//! Elements become signed keys of 32 or 64 bits, with or without their indices, which vectors sort. Keys of 64 bits with indices, and
+//! all where there are no vectors, are sorted by radix. For a few elements a row is read once.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod elements;
+mod entry;
 mod first;
-mod key;
 mod order;
-mod pairs;
 mod quick;
 mod values;
 mod vector;
@@ -19,12 +19,11 @@ use crate::exec::Args;
 use crate::isa::Isa;
 use crate::library::gemm::piece;
 use crate::parallel::{Parallel, Serial};
-use half::{bf16, f16};
-use key::Sortable;
+use elements::Elements;
+use entry::Long;
+use order::Results;
 use quick::Quick;
 use thalweg_hal::library::Sort;
-use thalweg_hal::{DType, match_type};
-use values::Wide;
 
 /// Elements that are worth a hand-off to another thread.
 const GRAIN: usize = 1 << 12;
@@ -56,47 +55,40 @@ impl SortKernel {
         if args.extents.contains(&0) {
             return;
         }
-        // SAFETY: the caller vouches for the operands.
-        unsafe {
-            match_type!(self.op.dtype, T => self.typed::<T>(args, parallel);
-                DType::F64 => f64,
-                DType::F32 => f32,
-                DType::F16 => f16,
-                DType::BF16 => bf16,
-                DType::I64 => i64,
-                DType::I32 => i32,
-                DType::I16 => i16,
-                DType::I8 => i8,
-                DType::U64 => u64,
-                DType::U32 => u32,
-                DType::U16 => u16,
-                DType::U8 | DType::Bool => u8;
-                // Dtypes for storage: the op's signature refuses them.
-                else ())
-        }
-    }
-
-    unsafe fn typed<T: Sortable>(&self, args: &Args<'_>, parallel: &dyn Parallel) {
-        let (Some((_, batch)), Some(length)) =
-            (args.extents.split_last(), Source::<T>::length(args, &self.op))
+        // The op's signature refuses dtypes for storage.
+        let Some(elements) = Elements::new(self.op.dtype, self.op.descending, self.isa) else {
+            return;
+        };
+        let (Some((_, batch)), Some(length)) = (args.extents.split_last(), Source::length(args, &self.op))
         else {
             return;
         };
         let rows = batch.iter().product::<u64>() as usize;
-        let vectors = match self.op.indices || self.op.part {
-            true => None,
-            false => Wide::<T>::version(self.isa),
-        };
+        let values = !(self.op.indices || self.op.part);
+        let of_32 = i32::version(self.isa).filter(|_| values && !elements.is_long());
+        let of_64 = i64::version(self.isa).filter(|_| values && elements.is_long());
+        let is_long = elements.is_long() || u32::try_from(length).is_err();
         let sort = |row: usize, parallel: &dyn Parallel| {
             let row = row as u64;
-            // SAFETY: rows of the outputs are disjoint, and each is read whole before any of it is written.
+            let (Some(x), Some(results)) = (
+                Source::new(args, &self.op, row),
+                Results::new(args, &self.op, row),
+            ) else {
+                return;
+            };
+            let with = (&elements, self.isa);
+            // SAFETY: the caller vouches for the operands. Rows of the outputs are disjoint, and each is read whole before any of it
+            // is written.
             unsafe {
-                if let Some(version) = vectors {
-                    values::sort_row::<T>(args, &self.op, (self.isa, version), row, parallel);
-                } else if u32::try_from(length).is_ok() {
-                    first::sort_row::<T, u32>(args, &self.op, self.isa, row, parallel);
-                } else {
-                    first::sort_row::<T, u64>(args, &self.op, self.isa, row, parallel);
+                match (of_32, of_64) {
+                    (Some(version), _) => {
+                        values::sort_row(args, (&elements, version), &x, row, parallel);
+                    }
+                    (_, Some(version)) => {
+                        values::sort_row(args, (&elements, version), &x, row, parallel);
+                    }
+                    (None, None) if is_long => first::sort_row::<Long>(with, &x, results, parallel),
+                    (None, None) => first::sort_row::<i64>(with, &x, results, parallel),
                 }
             }
         };
@@ -118,16 +110,19 @@ impl SortKernel {
 
 /// The elements of a row.
 #[derive(Clone, Copy)]
-struct Source<T> {
-    x: *const T,
+struct Source {
+    x: *const u8,
+    /// Elements between neighbours.
     step: isize,
+    /// Bytes of an element.
+    size: usize,
     length: usize,
 }
 
 // SAFETY: no one writes the elements meanwhile.
-unsafe impl<T: Sync> Sync for Source<T> {}
+unsafe impl Sync for Source {}
 
-impl<T> Source<T> {
+impl Source {
     /// How many there are.
     fn length(args: &Args<'_>, op: &Sort) -> Option<usize> {
         let length = if op.part {
@@ -138,18 +133,20 @@ impl<T> Source<T> {
         usize::try_from(length).ok()
     }
 
-    fn new(args: &Args<'_>, op: &Sort, row: u64) -> Option<Source<T>> {
+    fn new(args: &Args<'_>, op: &Sort, row: u64) -> Option<Source> {
         let (start, step) = place(args, 0, row);
-        let x = args.args.first()?;
+        let (x, size) = (args.args.first()?, op.dtype.size());
         Some(Source {
-            x: x.ptr.cast::<T>().wrapping_offset(start),
+            x: x.ptr.wrapping_offset(start * size as isize),
             step: if op.part { x.gather_stride as isize } else { step },
-            length: Source::<T>::length(args, op)?,
+            size,
+            length: Source::length(args, op)?,
         })
     }
 
-    fn at(&self, index: usize) -> *const T {
-        self.x.wrapping_offset(index as isize * self.step)
+    fn at(&self, index: usize) -> *const u8 {
+        self.x
+            .wrapping_offset(index as isize * self.step * self.size as isize)
     }
 }
 

@@ -1,11 +1,14 @@
-//! Elements with their indices: a stable radix sort of keys that keep the order.
+//! Elements with their indices, by vectors where there are any, else by a stable radix sort.
 
-use super::key::{Digits, Sortable};
+use super::elements::{CHUNK, Elements};
+use super::entry::Entry;
 use super::{PIECE, Source, place};
 use crate::exec::Args;
+use crate::isa::Isa;
 use crate::library::gemm::{Scratch, piece};
 use crate::parallel::Parallel;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_hal::library::Sort;
 
 /// Rows up to this long are sorted by comparing.
@@ -15,97 +18,51 @@ const SHORT: usize = 96;
 const DIGIT: [u32; 2] = [8, 11];
 const LONG: usize = 1 << 13;
 
-/// Numbers the elements of a row.
-pub(super) trait Number: Copy + Ord + Send + Sync + 'static {
-    const BITS: u32;
-    fn new(index: usize) -> Self;
-    fn index(self) -> usize;
-}
+/// Entries of one row, and as many more for a radix sort. Pieces of it are disjoint.
+struct Row<E>([*mut E; 2]);
 
-macro_rules! numbers {
-    ($($t:ty)*) => {$(
-        impl Number for $t {
-            const BITS: u32 = <$t>::BITS;
-            #[inline(always)]
-            fn new(index: usize) -> $t {
-                index as $t
-            }
-            #[inline(always)]
-            fn index(self) -> usize {
-                self as usize
-            }
-        }
-    )*};
-}
-numbers!(u32 u64);
+// SAFETY: threads write disjoint entries, and read what no one writes meanwhile.
+unsafe impl<E: Entry> Sync for Row<E> {}
 
-/// An element in scratch memory.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Entry<K, N> {
-    pub(super) key: K,
-    pub(super) number: N,
-}
-
-/// One row: its operands with the steps between their elements, and scratch memory. Pieces of it are disjoint.
-struct Row<T: Sortable, N> {
-    x: Source<T>,
-    results: Results<T>,
-    copy: *mut T,
-    entries: [*mut Entry<T::Key, N>; 2],
-    descending: bool,
-}
-
-// SAFETY: threads write disjoint elements, and read what no one writes meanwhile.
-unsafe impl<T: Sortable, N: Number> Sync for Row<T, N> {}
-
-impl<T: Sortable, N: Number> Row<T, N> {
-    /// Copies elements, and makes their entries.
-    unsafe fn read(&self, places: Range<usize>) {
-        for i in places {
+impl<E: Entry> Row<E> {
+    /// Makes the entries of elements; returns whether one of these does not come back from its key.
+    unsafe fn read(&self, elements: &Elements, x: &Source, places: Range<usize>) -> bool {
+        let mut keys = [E::Key::default(); CHUNK];
+        let mut odd = false;
+        for first in places.clone().step_by(CHUNK) {
+            let count = CHUNK.min(places.end - first);
             // SAFETY: the places are the row's.
             unsafe {
-                let element = *self.x.at(i);
-                self.copy.add(i).write(element);
-                self.entries[0].add(i).write(Entry {
-                    key: element.key(self.descending),
-                    number: N::new(i),
-                });
+                odd |= E::read(elements, x, first, keys.as_mut_ptr(), count);
+                for (at, &key) in keys[..count].iter().enumerate() {
+                    self.0[0].add(first + at).write(E::new(key, first + at));
+                }
             }
         }
+        odd
     }
 
-    /// How often each digit occurs in a part of `entries[from]`.
+    /// How often each digit occurs in a part of the entries `from`.
     unsafe fn count(&self, from: usize, shift: u32, bits: u32, places: Range<usize>, counts: &mut [usize]) {
         counts.fill(0);
         for i in places {
             // SAFETY: the places are the row's; a digit has fewer than `bits` bits.
             unsafe {
-                let digit = (*self.entries[from].add(i)).key.digit(shift, bits);
+                let digit = (*self.0[from].add(i)).digit(shift, bits);
                 *counts.get_unchecked_mut(digit) += 1;
             }
         }
     }
 
-    /// Moves a part of `entries[from]` to the other ones, to where `next` says for each digit.
+    /// Moves a part of the entries `from` to the other ones, to where `next` says for each digit.
     unsafe fn scatter(&self, from: usize, shift: u32, bits: u32, places: Range<usize>, next: &mut [usize]) {
         for i in places {
             // SAFETY: as above; the counts of all parts give each entry a place of its own.
             unsafe {
-                let entry = *self.entries[from].add(i);
-                let place = next.get_unchecked_mut(entry.key.digit(shift, bits));
-                self.entries[1 - from].add(*place).write(entry);
+                let entry = *self.0[from].add(i);
+                let place = next.get_unchecked_mut(entry.digit(shift, bits));
+                self.0[1 - from].add(*place).write(entry);
                 *place += 1;
-            }
-        }
-    }
-
-    /// Writes a part of the results in the order of `entries[from]`, as far as they are wanted.
-    unsafe fn write(&self, from: usize, places: Range<usize>) {
-        for i in places.start..places.end.min(self.results.wanted) {
-            // SAFETY: the places are the row's, and so are the numbers.
-            unsafe {
-                let number = (*self.entries[from].add(i)).number.index();
-                self.results.write(i, *self.copy.add(number), number);
             }
         }
     }
@@ -128,23 +85,26 @@ impl Counts {
 
 /// Where the results of a row go: the elements and their indices, with the steps between them, and how many are wanted.
 #[derive(Clone, Copy)]
-pub(super) struct Results<T> {
-    values: (*mut T, isize),
+pub(super) struct Results {
+    values: (*mut u8, isize),
     indices: Option<(*mut i64, isize)>,
     pub(super) wanted: usize,
 }
 
 // SAFETY: threads write disjoint elements.
-unsafe impl<T: Sync> Sync for Results<T> {}
+unsafe impl Sync for Results {}
 
-impl<T: Sortable> Results<T> {
-    pub(super) fn new(args: &Args<'_>, op: &Sort, row: u64) -> Option<Results<T>> {
+/// Calls a function for each piece of a row, with its number and its places.
+type Each<'a> = &'a dyn Fn(&(dyn Fn(usize, Range<usize>) + Sync));
+
+impl Results {
+    pub(super) fn new(args: &Args<'_>, op: &Sort, row: u64) -> Option<Results> {
         let to = |operand: usize| {
             let (start, step) = place(args, operand, row);
             Some((args.args.get(operand)?.ptr, start, step))
         };
         let (values, start, step) = to(1)?;
-        let values = (values.cast::<T>().wrapping_offset(start), step);
+        let values = (values.wrapping_offset(start * op.dtype.size() as isize), step);
         let indices = match op.indices {
             false => None,
             true => to(2).map(|(indices, start, step)| (indices.cast::<i64>().wrapping_offset(start), step)),
@@ -157,62 +117,99 @@ impl<T: Sortable> Results<T> {
         })
     }
 
-    /// Writes the element that comes at `place`.
+    fn value(&self, elements: &Elements, place: usize) -> *mut u8 {
+        (self.values.0).wrapping_offset(place as isize * self.values.1 * elements.size as isize)
+    }
+
+    /// Writes what is wanted in the order of the entries. With `odd` some of the elements do not come back from their keys.
     ///
     /// # Safety
-    /// There is such a place, and nobody else writes it.
-    #[inline(always)]
-    pub(super) unsafe fn write(&self, place: usize, element: T, number: usize) {
-        let at = place as isize;
-        // SAFETY: the caller vouches for the place.
-        unsafe {
-            *self.values.0.offset(at * self.values.1) = element;
-            if let Some((indices, step)) = self.indices {
-                *indices.offset(at * step) = number as i64;
+    /// The results are the caller's alone, and the numbers those of the row.
+    pub(super) unsafe fn write<E: Entry>(
+        &self,
+        (elements, x): (&Elements, &Source),
+        entries: &[E],
+        odd: bool,
+        each: Each<'_>,
+    ) {
+        let entries = &entries[..entries.len().min(self.wanted)];
+        // Read before anything is written.
+        let odd: Vec<(usize, u64)> = match odd {
+            false => Vec::new(),
+            true => entries
+                .iter()
+                .enumerate()
+                .filter_map(|(place, entry)| {
+                    // SAFETY: the number is the row's.
+                    let raw = unsafe { elements.raw(x.at(entry.number())) };
+                    elements.odd(raw).map(|_| (place, raw))
+                })
+                .collect(),
+        };
+        each(&|_, places| {
+            let mut keys = [E::Key::default(); CHUNK];
+            let end = places.end.min(entries.len());
+            for first in (places.start..end).step_by(CHUNK) {
+                let entries = &entries[first..end.min(first + CHUNK)];
+                for (key, entry) in keys.iter_mut().zip(entries) {
+                    *key = entry.key();
+                }
+                let to = self.value(elements, first);
+                // SAFETY: the caller vouches for the places.
+                unsafe {
+                    E::write(elements, keys.as_ptr(), to, self.values.1, entries.len());
+                    if let Some((indices, step)) = self.indices {
+                        for (at, entry) in entries.iter().enumerate() {
+                            *indices.offset((first + at) as isize * step) = entry.number() as i64;
+                        }
+                    }
+                }
             }
+        });
+        for (place, raw) in odd {
+            // SAFETY: the caller vouches for the places.
+            unsafe { elements.put(self.value(elements, place), raw) };
         }
     }
 }
 
 /// Sorts one row.
-pub(super) unsafe fn sort_row<T: Sortable, N: Number>(
-    x: Source<T>,
-    results: Results<T>,
-    descending: bool,
+pub(super) unsafe fn sort_row<E: Entry>(
+    (elements, isa): (&Elements, Isa),
+    x: &Source,
+    results: Results,
     parallel: &dyn Parallel,
 ) {
     let length = x.length;
-    let entry = size_of::<Entry<T::Key, N>>();
-    let scratch = Scratch::take(length * (2 * entry + size_of::<T>()) + 64);
-    let first: *mut Entry<T::Key, N> = scratch.start().cast();
-    let second = first.wrapping_add(length);
-    let row = Row {
-        x,
-        results,
-        // Behind the entries, which are at least as aligned as elements.
-        copy: second.wrapping_add(length).cast(),
-        entries: [first, second],
-        descending,
-    };
+    let copies = if E::has_vectors(isa) { 1 } else { 2 };
+    let scratch = Scratch::take(copies * length * size_of::<E>());
+    let first: *mut E = scratch.start().cast();
+    let row = Row([first, first.wrapping_add((copies - 1) * length)]);
     let pieces = parallel.threads().min(length / PIECE).max(1);
     let each = |body: &(dyn Fn(usize, Range<usize>) + Sync)| match pieces {
         1 => body(0, 0..length),
         pieces => parallel.run(pieces, &|at| body(at, piece(length, pieces, at))),
     };
+    let odd = AtomicBool::new(false);
     // SAFETY: the scratch memory has the length asked for; the operands are the caller's, and the pieces of a row disjoint.
     unsafe {
-        each(&|_, places| row.read(places));
+        each(&|_, places| {
+            if row.read(elements, x, places) {
+                odd.store(true, Ordering::Relaxed);
+            }
+        });
         let mut from = 0;
-        if length <= SHORT {
+        if E::sort(isa, first, length, parallel) {
+        } else if length <= SHORT {
             std::slice::from_raw_parts_mut(first, length).sort_unstable();
         } else {
-            let bits = DIGIT[usize::from(length >= LONG)].min(<T::Key as Digits>::BITS);
+            let bits = DIGIT[usize::from(length >= LONG)].min(elements.bits());
             let digits = 1 << bits;
             let mut all = vec![0_usize; pieces * digits];
             let counts = Counts(all.as_mut_ptr());
-            for shift in (0..<T::Key as Digits>::BITS).step_by(bits as usize) {
+            for shift in (0..elements.bits()).step_by(bits as usize) {
                 each(&|at, places| row.count(from, shift, bits, places, counts.of(at, digits)));
-                let digit = (*row.entries[from]).key.digit(shift, bits);
+                let digit = (*row.0[from]).digit(shift, bits);
                 if (0..pieces).map(|at| counts.of(at, digits)[digit]).sum::<usize>() == length {
                     continue;
                 }
@@ -227,6 +224,7 @@ pub(super) unsafe fn sort_row<T: Sortable, N: Number>(
                 from = 1 - from;
             }
         }
-        each(&|_, places| row.write(from, places));
+        let entries = std::slice::from_raw_parts(row.0[from], length);
+        results.write((elements, x), entries, odd.into_inner(), &each);
     }
 }

@@ -6,8 +6,8 @@ use crate::library::conv::geometry::{Block, Layout, blocks};
 use crate::library::conv::lines::{LinesArgs, LinesFn};
 use crate::library::conv::operands::{Shared, Sizes};
 use crate::library::conv::planes::{self, SLACK};
-use crate::library::conv::tile::{ConvElement, ConvKernels};
-use crate::library::gemm::Scratch;
+use crate::library::conv::words::ConvKernels;
+use crate::library::gemm::{Scratch, Stored};
 use crate::parallel::Parallel;
 use smallvec::SmallVec;
 
@@ -43,7 +43,7 @@ struct Plan<S: 'static> {
 }
 
 impl<S> Plan<S> {
-    fn new<T: ConvElement<Acc = S>>(kernels: &ConvKernels<T>, job: &Job<'_, T>, threads: usize) -> Plan<S> {
+    fn new<T: Stored<Acc = S>>(kernels: &ConvKernels<T>, job: &Job<'_, T>, threads: usize) -> Plan<S> {
         let (sizes, pass) = (&job.sizes, job.pass);
         let positions: usize = pass.count().iter().product();
         let outer = sizes.samples * sizes.groups;
@@ -109,7 +109,7 @@ fn square(offsets: &[u32], width: isize) -> Option<isize> {
 ///
 /// # Safety
 /// As there.
-pub(super) unsafe fn run<T: ConvElement>(
+pub(super) unsafe fn run<T: Stored>(
     kernels: &ConvKernels<T>,
     job: &Job<'_, T>,
     parallel: &dyn Parallel,
@@ -131,7 +131,7 @@ pub(super) unsafe fn run<T: ConvElement>(
 }
 
 /// The blocks `units`, counted by samples, groups and pieces.
-unsafe fn task<T: ConvElement>(
+unsafe fn task<T: Stored>(
     kernels: &ConvKernels<T>,
     job: &Job<'_, T>,
     plan: &Plan<T::Acc>,
@@ -176,6 +176,7 @@ unsafe fn task<T: ConvElement>(
                     let target =
                         target_of(job, group, sample, &block).wrapping_offset(row as isize * job.target.row);
                     lines(
+                        kernels,
                         job,
                         plan,
                         &block,
@@ -203,7 +204,9 @@ unsafe fn task<T: ConvElement>(
 ///
 /// # Safety
 /// The planes are those of the block, `target` is the row's element at its first position, and `sums` has room for `high` lines.
-unsafe fn lines<T: ConvElement>(
+#[expect(clippy::too_many_arguments, reason = "what is computed, and where it lies")]
+unsafe fn lines<T: Stored>(
+    kernels: &ConvKernels<T>,
     job: &Job<'_, T>,
     plan: &Plan<T::Acc>,
     block: &Block,
@@ -216,9 +219,11 @@ unsafe fn lines<T: ConvElement>(
         .weights
         .ptr
         .wrapping_offset(group as isize * job.weights.group + row as isize * job.weights.row);
-    // SAFETY: the weights are the caller's.
-    let widened = plan.weights.iter().map(|&at| unsafe { (*w.offset(at)).widen() });
-    let weights: SmallVec<[T::Acc; 32]> = widened.collect();
+    let mut weights: SmallVec<[T::Acc; 32]> = SmallVec::from_elem(T::ZERO, plan.weights.len());
+    for (to, &at) in weights.iter_mut().zip(&plan.weights) {
+        // SAFETY: the weights are the caller's.
+        unsafe { (kernels.widen)(to, w.offset(at)) };
+    }
     let [_, lines, width] = plan.layout.extents;
     let [high, count] = [block.size[1], block.size[2]];
     let direct = T::DIRECT && job.target.spatial[2] == 1;
@@ -242,8 +247,9 @@ unsafe fn lines<T: ConvElement>(
             let args = LinesArgs {
                 x,
                 x_line: way * width as isize,
-                offsets: &plan.offsets,
-                weights: &weights,
+                taps: weights.len(),
+                offsets: plan.offsets.as_ptr(),
+                weights: weights.as_ptr(),
                 out: if direct { to.cast() } else { sums },
                 out_line: if direct { to_line } else { count as isize },
                 count,
@@ -254,30 +260,11 @@ unsafe fn lines<T: ConvElement>(
                 (if whole { plan.many } else { plan.one })(&args);
                 if !direct {
                     for i in 0..taken {
-                        spread(
-                            sums.add(i * count),
-                            count,
-                            to.offset(i as isize * to_line),
-                            job.target.spatial[2],
-                        );
+                        let to = to.offset(i as isize * to_line);
+                        (kernels.narrow)(to, job.target.spatial[2], sums.add(i * count), count);
                     }
                 }
             }
-        }
-    }
-}
-
-/// Rounds a line of sums into the result.
-unsafe fn spread<T: ConvElement>(sums: *const T::Acc, count: usize, to: *mut T, step: isize) {
-    // SAFETY: the caller vouches for `count` sums and elements of the result.
-    unsafe {
-        if step == 1 {
-            let line = std::slice::from_raw_parts_mut(to, count);
-            T::narrow_row(line, std::slice::from_raw_parts(sums, count));
-            return;
-        }
-        for k in 0..count {
-            *to.offset(k as isize * step) = T::narrow(*sums.add(k));
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::Task;
 use super::store::{Runs, ask_for, runs_of, store};
-
-use crate::library::conv::tile::{ConvElement, TILE, TapArgs};
+use crate::library::conv::tile::{TILE, TapArgs};
+use crate::library::gemm::Stored;
 use std::ops::Range;
 
 /// Most tiles whose sums are kept while blocks of channels go by.
@@ -13,7 +13,7 @@ pub(super) const HELD: usize = 8;
 ///
 /// # Safety
 /// The task's memory is that of the block, and no one else writes the result's rows.
-pub(super) unsafe fn walk<T: ConvElement>(task: &Task<'_, T>, chosen: Range<usize>, packed: *const T::Acc) {
+pub(super) unsafe fn walk<T: Stored>(task: &Task<'_, T>, chosen: Range<usize>, packed: *const T::Acc) {
     let (job, plan) = (task.job, task.plan);
     let sizes = &job.sizes;
     let taps = job.pass.taps();
@@ -47,6 +47,7 @@ pub(super) unsafe fn walk<T: ConvElement>(task: &Task<'_, T>, chosen: Range<usiz
                     let tile = task.sums.add(if held > 1 { index * TILE } else { 0 });
                     (plan.kernels[rows.len() - 1])(&TapArgs {
                         accumulate: c > 0,
+                        count: rows.len(),
                         a: packed.add(index * plan.packed + c * taps * pitch),
                         offsets: plan.offsets.as_ptr().wrapping_add(c * taps),
                         terms,

@@ -4,8 +4,8 @@ use super::store::{Runs, ask_for, runs_of, store};
 use super::{Job, Task, weights};
 use crate::library::conv::geometry::{Block, Layout};
 use crate::library::conv::operands::Gathered;
-use crate::library::conv::tile::{ConvElement, TILE, TapArgs};
-use crate::library::gemm::{Panel, piece};
+use crate::library::conv::tile::{TILE, TapArgs};
+use crate::library::gemm::{Panel, Stored, piece};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ pub(super) const TURNED: usize = PITCH * super::WIDEST;
 
 /// Whether the gathered operand may stand for the planes: every position meets one element a channel, the first position the
 /// first one, and their order is that of the block.
-pub(super) fn in_place<T: ConvElement>(job: &Job<'_, T>, layout: &Layout) -> bool {
+pub(super) fn in_place<T: Stored>(job: &Job<'_, T>, layout: &Layout) -> bool {
     let (pass, gathered) = (job.pass, &job.gathered);
     let count = pass.count();
     let [_, lines, line] = gathered.spatial;
@@ -68,7 +68,7 @@ fn tiles_of(layout: &Layout, block: &Block, most: usize) -> SmallVec<[Range<u32>
 ///
 /// # Safety
 /// The task's memory is that of the block, and no one else writes the result's rows.
-pub(super) unsafe fn walk<T: ConvElement>(task: &Task<'_, T>, chosen: Range<usize>, packed: *const T::Acc) {
+pub(super) unsafe fn walk<T: Stored>(task: &Task<'_, T>, chosen: Range<usize>, packed: *const T::Acc) {
     let plan = task.plan;
     let channels = task.job.sizes.channels;
     let terms = plan.width * task.job.pass.taps();
@@ -98,11 +98,7 @@ pub(super) unsafe fn walk<T: ConvElement>(task: &Task<'_, T>, chosen: Range<usiz
 ///
 /// # Safety
 /// As [`walk`].
-pub(super) unsafe fn walk_packing<T: ConvElement>(
-    task: &Task<'_, T>,
-    chosen: Range<usize>,
-    own: *mut T::Acc,
-) {
+pub(super) unsafe fn walk_packing<T: Stored>(task: &Task<'_, T>, chosen: Range<usize>, own: *mut T::Acc) {
     let plan = task.plan;
     let channels = task.job.sizes.channels;
     let terms = plan.width * task.job.pass.taps();
@@ -149,7 +145,7 @@ pub(super) unsafe fn walk_packing<T: ConvElement>(
 }
 
 /// Adds to the sums of the tiles at `places` what the channels from `c` on give, `near` of them, and stores what is finished.
-unsafe fn compute<T: ConvElement>(
+unsafe fn compute<T: Stored>(
     task: &Task<'_, T>,
     places: &[Range<u32>],
     t: usize,
@@ -165,6 +161,7 @@ unsafe fn compute<T: ConvElement>(
         unsafe {
             (plan.kernels[places.len() - 1])(&TapArgs {
                 accumulate: c > 0,
+                count: places.len(),
                 a: packed,
                 offsets,
                 terms,
@@ -220,7 +217,7 @@ unsafe fn compute<T: ConvElement>(
 }
 
 /// `turned[row * PITCH + position] = sums[position * width + row]`.
-unsafe fn turn<T: ConvElement>(
+unsafe fn turn<T: Stored>(
     task: &Task<'_, T>,
     sums: *const T::Acc,
     positions: usize,

@@ -3,7 +3,9 @@
 use super::Job;
 use crate::library::conv::geometry::AXES;
 use crate::library::conv::geometry::{Block, Layout};
-use crate::library::conv::tile::{ConvElement, ConvKernels, PutArgs, Run};
+use crate::library::conv::tile::{PutArgs, Run};
+use crate::library::conv::words::ConvKernels;
+use crate::library::gemm::Stored;
 use crate::prefetch::ask_to_write;
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -83,7 +85,7 @@ pub(super) fn ask_for<T>(job: &Job<'_, T>, rows: usize, dst: *mut T, runs: &[Run
 ///
 /// # Safety
 /// The tile has the columns and the result the elements of each run, and a register may be read behind the tile.
-pub(super) unsafe fn store<T: ConvElement>(
+pub(super) unsafe fn store<T: Stored>(
     kernels: &ConvKernels<T>,
     job: &Job<'_, T>,
     tile: *const T::Acc,
@@ -110,14 +112,7 @@ pub(super) unsafe fn store<T: ConvElement>(
             for run in runs {
                 let src = tile.add(row * width + run.column);
                 let dst = dst.offset(row as isize * job.target.row + run.at);
-                if step == 1 {
-                    let to = std::slice::from_raw_parts_mut(dst, run.count);
-                    T::narrow_row(to, std::slice::from_raw_parts(src, run.count));
-                } else {
-                    for k in 0..run.count {
-                        *dst.offset(k as isize * step) = T::narrow(*src.add(k));
-                    }
-                }
+                (kernels.narrow)(dst, step, src, run.count);
             }
         }
     }

@@ -2,15 +2,15 @@
 
 use crate::library::conv::geometry::Pass;
 use crate::library::conv::operands::Weights;
-use crate::library::conv::tile::{ConvElement, ConvKernels};
-use crate::library::gemm::Panel;
+use crate::library::conv::words::ConvKernels;
+use crate::library::gemm::{Panel, Stored};
 use std::ops::Range;
 
 /// Packs the weights of some rows and channels of a group: for each channel and tap one weight a row, then zeros up to `pitch`.
 ///
 /// # Safety
 /// The weights are readable, and `dst` has room for `pitch` accumulators a term and 16 more.
-pub(super) unsafe fn pack<T: ConvElement>(
+pub(super) unsafe fn pack<T: Stored>(
     kernels: &ConvKernels<T>,
     (w, pass): (&Weights<T>, &Pass),
     group: usize,
@@ -55,14 +55,12 @@ pub(super) unsafe fn pack<T: ConvElement>(
                         + j.index as isize * w.taps[1]
                         + k.index as isize * w.taps[2];
                     let from = src.wrapping_offset(channel as isize * w.channel + tap);
-                    for row in 0..rows.len() {
-                        at.write((*from.offset(row as isize * w.row)).widen());
-                        at = at.add(1);
-                    }
-                    for _ in rows.len()..pitch {
-                        at.write(T::ZERO);
-                        at = at.add(1);
-                    }
+                    (kernels.pack)(&Panel {
+                        dst: at,
+                        src: from,
+                        ..panel(channel, 0, 1)
+                    });
+                    at = at.add(pitch);
                 });
             }
         }

@@ -44,8 +44,6 @@ impl<const N: usize> Vector for Pairs<N> {
         // SAFETY: the caller's contract.
         Self(unsafe { self.0.add(a.0) })
     }
-    #[inline(always)]
-    unsafe fn prefetch(_: *const u8) {}
 }
 
 /// Writes what the sums of a panel of B begin with where 128 was added to A: -128 times its column sums, of `lanes` lanes.

@@ -17,7 +17,7 @@ use sums::{Form, tile};
 
 /// How products of lanes are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sum {
+pub(in crate::library) enum Sum {
     F32,
     F64,
     I32,
@@ -43,7 +43,7 @@ const MULTIPLY: Code = Code(Map::M0F38, Prefix::P66, 0x40);
 const MULTIPLY_PAIRS: Code = Code(Map::M0F, Prefix::P66, 0xf5);
 
 impl Sum {
-    const ALL: [Sum; 8] = [
+    pub(in crate::library) const ALL: [Sum; 8] = [
         Sum::F32,
         Sum::F64,
         Sum::I32,
@@ -55,12 +55,12 @@ impl Sum {
     ];
 
     /// Whether lanes have 64 bits.
-    fn is_long(self) -> bool {
+    pub(in crate::library) fn is_long(self) -> bool {
         matches!(self, Sum::F64 | Sum::I64)
     }
 
     /// Bytes of a lane, as a shift.
-    fn shift(self) -> u8 {
+    pub(in crate::library) fn shift(self) -> u8 {
         if self.is_long() { 3 } else { 2 }
     }
 
@@ -75,7 +75,7 @@ impl Sum {
     }
 
     /// What multiplies, where that is an instruction of its own.
-    fn product(self) -> Option<Code> {
+    pub(in crate::library) fn product(self) -> Option<Code> {
         match self {
             Sum::F32 | Sum::F64 | Sum::Fours | Sum::FoursSwapped | Sum::Halves => None,
             Sum::I32 | Sum::I64 => Some(MULTIPLY),
@@ -84,7 +84,7 @@ impl Sum {
     }
 
     /// What adds a product to a sum, or multiplies and adds.
-    fn code(self) -> Code {
+    pub(in crate::library) fn code(self) -> Code {
         match self {
             Sum::F32 | Sum::F64 => FMA,
             Sum::I32 | Sum::Pairs => ADD_I32,
@@ -95,7 +95,7 @@ impl Sum {
     }
 
     /// What adds sums, and its bit for 64.
-    fn add(self) -> (Code, bool) {
+    pub(in crate::library) fn add(self) -> (Code, bool) {
         match self {
             Sum::F32 | Sum::Halves => (Code(Map::M0F, Prefix::None, 0x58), false),
             Sum::F64 => (Code(Map::M0F, Prefix::P66, 0x58), true),
@@ -105,7 +105,7 @@ impl Sum {
     }
 
     /// What fills a vector with one lane, and its bit for 64.
-    fn broadcast(self, wide: bool) -> (Code, bool) {
+    pub(in crate::library) fn broadcast(self, wide: bool) -> (Code, bool) {
         match self.is_long() {
             false => (Code(Map::M0F38, Prefix::P66, 0x18), false),
             true => (Code(Map::M0F38, Prefix::P66, 0x19), wide),
@@ -113,7 +113,7 @@ impl Sum {
     }
 
     /// Whether the instruction set has the instructions.
-    fn exists(self, isa: Isa) -> bool {
+    pub(in crate::library) fn exists(self, isa: Isa) -> bool {
         match (self, isa) {
             (_, Isa::Baseline) | (Sum::I64, Isa::Avx2) => false,
             (Sum::Fours | Sum::FoursSwapped, isa) => isa.sums_bytes(),
@@ -134,7 +134,7 @@ const fn most_rows(wide: bool) -> usize {
 /// The first instruction of a function, which stays as long as the process.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-struct Entry(*const u8);
+pub(in crate::library) struct Entry(*const u8);
 // SAFETY: an address of code that nothing writes.
 unsafe impl Send for Entry {}
 // SAFETY: as above.
@@ -151,17 +151,17 @@ static TILES: [[OnceLock<Option<Heights>>; Sum::ALL.len()]; 2] =
 static PANELS: [OnceLock<Option<[Entry; 2]>>; 2] = [const { OnceLock::new() }; 2];
 
 /// Code for a function of the C convention of Unix.
-const fn runs(isa: Isa) -> bool {
+pub(in crate::library) const fn runs(isa: Isa) -> bool {
     cfg!(all(target_arch = "x86_64", unix)) && !matches!(isa, Isa::Baseline)
 }
 
 /// Makes code executable for as long as the process lives.
-fn keep(code: &[u8], entries: impl IntoIterator<Item = usize>) -> Option<Vec<Entry>> {
+pub(in crate::library) fn keep(code: &[u8], entries: impl IntoIterator<Item = usize>) -> Option<Vec<Entry>> {
     let pages = Box::leak(Box::new(Pages::new(code)?));
     Some(entries.into_iter().map(|at| Entry(pages.at(at))).collect())
 }
 
-fn assembler(wide: bool) -> Assembler {
+pub(in crate::library) fn assembler(wide: bool) -> Assembler {
     Assembler {
         code: Vec::with_capacity(1 << 16),
         wide,

@@ -85,16 +85,16 @@ flushed_sums!(avx512, "avx512f,avx512bw,avx512dq,avx512vl", 32, 64, "zmm28", "zm
     13 "zmm26" "zmm27"
 ]);
 
-/// Instantiates a `TileSet` constant from such a function, the width of its tile and the heights, of which the last is its own.
+/// Instantiates a `TileSet` constant from such a function, the width of its tile and its most rows.
 macro_rules! flushed_set {
-    ($name:ident, $sums:ident, $feature:literal, $width:literal, $most:literal, [$($mr:literal)*]) => {
+    ($name:ident, $sums:ident, $feature:literal, $width:literal, $most:literal) => {
         pub(super) const $name: TileSet<f32> = {
             #[target_feature(enable = $feature)]
-            unsafe extern "C" fn kernel<const MR: usize>(t: &TileArgs<f32>) {
+            unsafe extern "C" fn kernel(t: &TileArgs<f32>) {
                 let mut sums = [[0.0_f32; $width]; $most];
                 // SAFETY: the caller's tile; what is read behind rows of A is room that packing has.
                 unsafe { $sums(t, &mut sums) };
-                for (i, sums) in sums.iter().enumerate().take(MR) {
+                for (i, sums) in sums.iter().enumerate().take(t.rows) {
                     // SAFETY: C has this row of the tile.
                     let c = unsafe { &mut *t.c.offset(i as isize * t.c_row).cast::<[f32; $width]>() };
                     for (c, sum) in c.iter_mut().zip(sums) {
@@ -102,11 +102,16 @@ macro_rules! flushed_set {
                     }
                 }
             }
-            const KERNELS: &[TileFn<f32>] = &[$(kernel::<$mr>),*];
-            TileSet { nr: $width, packed: KERNELS, strided: &[], copying: &[] }
+            const KERNELS: &[TileFn<f32>] = &[kernel as TileFn<f32>; $most];
+            TileSet {
+                nr: $width,
+                packed: KERNELS,
+                strided: &[],
+                copying: &[],
+            }
         };
     };
 }
 
-flushed_set!(AVX2, avx2, "avx2,fma", 16, 6, [1 2 3 4 5 6]);
-flushed_set!(AVX512, avx512, "avx512f,avx512bw,avx512dq,avx512vl", 32, 14, [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
+flushed_set!(AVX2, avx2, "avx2,fma", 16, 6);
+flushed_set!(AVX512, avx512, "avx512f,avx512bw,avx512dq,avx512vl", 32, 14);

@@ -62,8 +62,6 @@ impl<const N: usize> Vector for Pairs<N> {
         // SAFETY: the caller's contract.
         Self(unsafe { self.0.add(a.0) })
     }
-    #[inline(always)]
-    unsafe fn prefetch(_: *const u8) {}
 }
 
 tile_set!(PLAIN, Pairs<4>, 2, 6);

@@ -1,0 +1,155 @@
+//! Quotients by a value of the row, without a division for each vector.
+//!
+//! That one product and two fused steps suffice with a correctly rounded reciprocal is Markstein's theorem (Brisebarre, Muller, Raina,
+//! Accelerating correctly rounded floating-point division when the divisor is known in advance, 2004), provided that nothing underflows
+//! or overflows: nothing does for a divisor in 2^-24..2^24 and a dividend in 2^-100..2^100, and +0 passes. A walk that meets another
+//! number is walked again with divisions, so it must be one that writes no memory that it reads.
+
+use super::assembler::{Code, Extra, GREATER, LESS, Label, Map, Prefix, RAX, Rm, UNEQUAL};
+use super::lower::{Level, Sink};
+use super::opcodes::{BROADCAST, FMA231, MOVE, binary_code};
+use super::reductions::Constants;
+use super::registers::{Manner, Registers};
+use super::ssa::{Binary, Id, Op};
+
+const FNMA231: Code = Code(Map::M0F38, Prefix::P66, 0xbc);
+const LEAST: Code = Code(Map::M0F38, Prefix::P66, 0x3b);
+const GREATEST: Code = Code(Map::M0F38, Prefix::P66, 0x3f);
+const TEST: Code = Code(Map::M0F38, Prefix::P66, 0x17);
+const COMPARE_UNSIGNED: Code = Code(Map::M0F3A, Prefix::P66, 0x1e);
+const TEST_MASKS: Code = Code(Map::M0F, Prefix::None, 0x98);
+
+/// Bits of 2^-24 and of 2^24 without their signs, doubled.
+const LEAST_DIVISOR: i32 = (127 - 24) << 24;
+const DIVISORS: i32 = 48 << 24;
+/// Bits of the least dividend minus 1, and of the greatest.
+pub(super) const LEAST_DIVIDEND: u32 = ((127 - 100) << 23) - 1;
+pub(super) const GREATEST_DIVIDEND: u32 = ((127 + 100) << 23) - 1;
+
+/// The registers of a walk that divides by one value.
+#[derive(Clone, Copy)]
+pub(super) struct Quotients {
+    divisor: Id,
+    constants: Constants,
+}
+
+const RECIPROCAL: u8 = 0;
+/// The least of the dividends' bits minus 1, and the greatest of their bits.
+const LOW: u8 = 1;
+const HIGH: u8 = 2;
+const RESERVED: u32 = 7;
+
+impl Registers<'_> {
+    /// The value that the present section divides by, if it may be walked again.
+    pub(super) fn divisor(&self, reads_params: bool) -> Option<Id> {
+        let stores = |&(sink, _): &(Sink, Id)| matches!(sink, Sink::Store(_));
+        if reads_params || !self.sinks.iter().all(stores) {
+            return None;
+        }
+        let level = |id: Id| self.body.levels[id as usize];
+        let mut computed = self
+            .body
+            .insts
+            .iter()
+            .zip(&self.uses.computed)
+            .filter(|(_, c)| **c);
+        computed.find_map(|(inst, _)| match (inst.op, inst.args) {
+            (Op::Binary(Binary::Div), [a, b, _])
+                if level(a) == Level::Element && level(b) != Level::Element =>
+            {
+                Some(b)
+            }
+            _ => None,
+        })
+    }
+
+    /// Begins a walk with quotients, or jumps where the divisor does not allow them.
+    pub(super) fn begin_quotients(&mut self, divisor: Id, constants: Constants, slow: &mut Label) {
+        self.reserved = RESERVED;
+        self.start(Manner::default());
+        if let Some(single) = self.single(divisor) {
+            self.asm.plain32(0x8b, RAX, single);
+            self.asm.plain32(0x03, RAX, Rm::Reg(RAX));
+            self.asm.sub(RAX, LEAST_DIVISOR);
+            self.asm.jump_if(LESS, slow);
+            self.asm.sub(RAX, DIVISORS);
+            self.asm.jump_if(GREATER, slow);
+        }
+        let plain = Extra::default();
+        let mut set = |bits: u32, to: u8| {
+            self.asm.vector(BROADCAST, to, 0, constants.single(bits), plain);
+        };
+        set(1.0_f32.to_bits(), RECIPROCAL);
+        set(u32::MAX, LOW);
+        let divide = binary_code(Binary::Div);
+        let by = self.operand(divisor, 0);
+        self.asm.vector(divide, RECIPROCAL, RECIPROCAL, by, plain);
+        self.asm
+            .vector(binary_code(Binary::Xor), HIGH, HIGH, Rm::Reg(HIGH), plain);
+        self.unpin();
+        self.quotients = Some(Quotients { divisor, constants });
+    }
+
+    /// Whether an instruction is a quotient of the present walk.
+    pub(super) fn is_quotient(&self, op: Binary, b: Id) -> bool {
+        op == Binary::Div && self.quotients.is_some_and(|q| q.divisor == b)
+    }
+
+    /// `a / b`.
+    pub(super) fn quotient(&mut self, id: Id, a: Id, b: Id) {
+        let Some(Quotients { constants, .. }) = self.quotients else {
+            return;
+        };
+        let plain = Extra::default();
+        let x = self.register(a);
+        let by = self.operand(b, id);
+        let (quotient, rest) = (self.allocate(false, 0), self.allocate(false, 0));
+        self.asm
+            .vector(binary_code(Binary::Mul), quotient, x, Rm::Reg(RECIPROCAL), plain);
+        self.asm.vector(MOVE, rest, 0, Rm::Reg(x), plain);
+        self.asm.vector(FNMA231, rest, quotient, by, plain);
+        self.asm
+            .vector(FMA231, quotient, rest, Rm::Reg(RECIPROCAL), plain);
+        let one = constants.each(1, self.asm.wide);
+        self.asm.vector(binary_code(Binary::IntSub), rest, x, one, plain);
+        self.asm.vector(LEAST, LOW, LOW, Rm::Reg(rest), plain);
+        self.asm.vector(GREATEST, HIGH, HIGH, Rm::Reg(x), plain);
+        [a, b].into_iter().for_each(|x| self.release(x, id));
+        self.hold(id, quotient);
+        self.unpin();
+    }
+
+    /// Ends a walk with quotients, or jumps where it met a dividend that does not allow them.
+    pub(super) fn end_quotients(&mut self, slow: &mut Label) {
+        let Some(Quotients { constants, .. }) = self.quotients.take() else {
+            return;
+        };
+        self.reserved = 0;
+        let wide = self.asm.wide;
+        let (least, most) = (
+            constants.each(LEAST_DIVIDEND, wide),
+            constants.each(GREATEST_DIVIDEND, wide),
+        );
+        if wide {
+            let imm = |imm: u8| Extra {
+                imm: Some(imm),
+                ..Extra::default()
+            };
+            let (below, above) = (imm(1), imm(6));
+            self.asm.vector(COMPARE_UNSIGNED, 1, LOW, least, below);
+            self.asm.vector(COMPARE_UNSIGNED, 2, HIGH, most, above);
+            self.asm.vex(TEST_MASKS, 1, 0, Rm::Reg(2), None, false, false);
+        } else {
+            let plain = Extra::default();
+            let xor = binary_code(Binary::Xor);
+            self.asm.vector(GREATEST, HIGH, HIGH, most, plain);
+            self.asm.vector(xor, HIGH, HIGH, most, plain);
+            self.asm.vector(GREATEST, RECIPROCAL, LOW, least, plain);
+            self.asm.vector(xor, LOW, LOW, Rm::Reg(RECIPROCAL), plain);
+            self.asm
+                .vector(binary_code(Binary::Or), LOW, LOW, Rm::Reg(HIGH), plain);
+            self.asm.vector(TEST, LOW, 0, Rm::Reg(LOW), plain);
+        }
+        self.asm.jump_if(UNEQUAL, slow);
+    }
+}

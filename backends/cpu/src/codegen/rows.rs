@@ -1,0 +1,389 @@
+//! A function that walks rows: sections with their reductions, and between them the values of a row.
+//!
+//! It is called as `f(call)`, and takes the rows of [`Call`] one after the other.
+
+use super::assembler::{
+    Assembler, EQUAL, Extra, GREATER, LESS, Label, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP, Rm, UNEQUAL,
+};
+use super::function::{Function, SAVED, SHORT, STACK, constants, epilogue, mask_of_rest, walk};
+use super::lower::{Body, Level, Sink};
+use super::opcodes::LOAD;
+use super::reductions::Constants;
+use super::registers::{Bases, Manner, Registers, TAIL_VECTOR};
+use super::ssa::{Id, Op};
+use super::uses::Uses;
+use crate::loops::{CHUNK, LANES};
+use std::mem::offset_of;
+
+/// What the function is given.
+#[repr(C)]
+pub(super) struct Call {
+    /// Of the elements of a row.
+    pub(super) bytes: usize,
+    pub(super) rows: usize,
+    /// Of each parameter in the present row, then of each value that is kept, then what is asked for ahead of time.
+    pub(super) addresses: *mut *mut u8,
+    /// Bytes from a row to the next of each of them.
+    pub(super) steps: *const isize,
+    pub(super) scalars: *const u64,
+    /// Whether outputs, whose rows begin with a line, go past the caches.
+    pub(super) stream: usize,
+}
+
+/// Registers for addresses in a section. `rbx` has the call; `rsi` is last, because it has the table of addresses before.
+const BASES: [u8; 10] = [8, 9, 10, 11, 12, 13, 14, 15, RDX, RSI];
+/// Bytes of 16 elements, those of all lanes.
+const GROUP: i32 = 4 * LANES as i32;
+/// Most inputs that are asked for ahead of time.
+const MOST_AHEAD: usize = 3;
+
+/// The function of a body, and the inputs whose next rows it asks for.
+pub(super) struct RowFunction {
+    pub(super) function: Function,
+    pub(super) ahead: Vec<u32>,
+}
+
+/// The memory of a section.
+struct Walked {
+    params: Vec<u32>,
+    /// Those of them that are read.
+    read: Vec<u32>,
+    kept: Vec<u32>,
+    weight: usize,
+}
+
+impl Walked {
+    fn of(body: &Body, section: usize) -> Walked {
+        let sinks = &body.sections[section].sinks;
+        let ids: Vec<u32> = sinks.iter().map(|&(_, id)| id).collect();
+        let before = |i: usize| {
+            body.kept
+                .iter()
+                .position(|&(id, by)| id as usize == i && by < section)
+        };
+        let computes = |i: usize| {
+            body.levels[i] == Level::Element
+                && before(i).is_none()
+                && !matches!(body.insts[i].op, Op::Load(_))
+        };
+        let uses = Uses::of(&body.insts, &ids, computes);
+        let mut reads = ids.clone();
+        let computed = body
+            .insts
+            .iter()
+            .zip(&uses.computed)
+            .filter(|(_, computed)| **computed);
+        reads.extend(computed.flat_map(|(inst, _)| inst.operands()));
+        let mut walked = Walked {
+            params: Vec::new(),
+            read: Vec::new(),
+            kept: Vec::new(),
+            weight: uses.computed.iter().filter(|&&c| c).count() + sinks.len(),
+        };
+        let add = |list: &mut Vec<u32>, value: u32| {
+            if !list.contains(&value) {
+                list.push(value);
+            }
+        };
+        for id in reads {
+            match (body.insts[id as usize].op, before(id as usize)) {
+                (Op::Load(param), _) => {
+                    add(&mut walked.params, param);
+                    add(&mut walked.read, param);
+                }
+                (_, Some(kept)) => add(&mut walked.kept, kept as u32),
+                _ => {}
+            }
+        }
+        for &(sink, _) in sinks {
+            match sink {
+                Sink::Store(param) => add(&mut walked.params, param),
+                Sink::Keep(kept) => add(&mut walked.kept, kept),
+                Sink::Reduce(_) => {}
+            }
+        }
+        walked
+    }
+
+    fn registers(&self) -> usize {
+        self.params.len() + self.kept.len()
+    }
+}
+
+/// The function of a body; `None` where it needs more registers or more of the stack than there are.
+pub(super) fn row_function(body: &Body, params: usize, wide: bool) -> Option<RowFunction> {
+    let mut asm = Assembler {
+        code: Vec::with_capacity(8192),
+        wide,
+    };
+    let pool = constants(&mut asm, body);
+    let extra = Constants::write(&mut asm.code);
+    let masks = asm.code.len();
+    if !wide {
+        asm.code.extend_from_slice(&[0xff; GROUP as usize]);
+        asm.code.extend_from_slice(&[0; GROUP as usize]);
+    }
+    asm.code.resize(asm.code.len().next_multiple_of(64), 0xcc);
+    let entry = asm.code.len();
+
+    asm.push(RBP);
+    asm.copy(RBP, RSP);
+    SAVED.iter().for_each(|&r| asm.push(r));
+    asm.and(RSP, -64);
+    let frame = asm.sub(RSP, 0);
+    asm.copy(RBX, RDI);
+    asm.load(RSI, RBX, offset_of!(Call, addresses) as i32);
+    asm.load(RDX, RBX, offset_of!(Call, scalars) as i32);
+    let mut registers = Registers::new(&mut asm, body, &pool);
+    let parts = if wide { 1 } else { 2 };
+    let totals = registers.fixed(parts * body.reduces.len() as u32);
+    registers.values(Level::Launch);
+
+    let sections: Vec<Walked> = (0..body.sections.len()).map(|s| Walked::of(body, s)).collect();
+    // The next rows are asked for while the processor has most to do.
+    let heavy = (0..sections.len()).max_by_key(|&s| sections[s].weight)?;
+    let mut ahead: Vec<u32> = sections.iter().flat_map(|s| &s.read).copied().collect();
+    ahead.sort_unstable();
+    ahead.dedup();
+    let free = BASES.len().checked_sub(sections[heavy].registers())?;
+    ahead.truncate(free.min(MOST_AHEAD));
+
+    let mut row = Label::default();
+    registers.asm.place(&mut row);
+    registers.asm.load(RSI, RBX, offset_of!(Call, addresses) as i32);
+    registers.values(Level::Row(0));
+    for (s, walked) in sections.iter().enumerate() {
+        let mut bases = Bases {
+            params: vec![0; params],
+            kept: vec![0; body.kept.len()],
+        };
+        let mut free = BASES.iter().copied();
+        let mut loads = Vec::new();
+        for &p in &walked.params {
+            bases.params[p as usize] = free.next()?;
+            loads.push((bases.params[p as usize], p));
+        }
+        for &k in &walked.kept {
+            bases.kept[k as usize] = free.next()?;
+            loads.push((bases.kept[k as usize], params as u32 + k));
+        }
+        let mut fetches = Vec::new();
+        if s == heavy {
+            for (a, _) in ahead.iter().enumerate() {
+                let base = free.next()?;
+                fetches.push(base);
+                loads.push((base, (params + body.kept.len() + a) as u32));
+            }
+        }
+        registers.asm.load(RSI, RBX, offset_of!(Call, addresses) as i32);
+        for (base, entry) in loads {
+            registers.asm.load(base, RSI, 8 * entry as i32);
+        }
+        registers.enter(s, bases);
+        let sinks = &body.sections[s].sinks;
+        let reduces: Vec<_> = (sinks.iter())
+            .filter_map(|&(sink, _)| match sink {
+                Sink::Reduce(r) => Some((r, body.reduces[r as usize])),
+                Sink::Keep(_) | Sink::Store(_) => None,
+            })
+            .collect();
+        let stores = sinks.iter().any(|&(sink, _)| matches!(sink, Sink::Store(_)));
+        registers.begin(&reduces, totals, extra)?;
+        let divisor = registers.divisor(!walked.read.is_empty());
+        let mut elements = Elements {
+            registers: &mut registers,
+            fetches,
+            masks,
+        };
+        match divisor {
+            None => elements.walk(stores),
+            Some(divisor) => elements.divide(divisor, extra),
+        }
+        registers.finish();
+        registers.asm.load(RSI, RBX, offset_of!(Call, addresses) as i32);
+        registers.values(Level::Row(s as u32 + 1));
+    }
+    for &(param, id) in &body.row_stores {
+        let from = registers.single(id)?;
+        registers.asm.load(RAX, RSI, 8 * param as i32);
+        let to = Rm::Base { base: RAX, offset: 0 };
+        match body.is_place(id) {
+            true => {
+                registers.asm.plain(0x8b, RDX, from);
+                registers.asm.plain(0x89, RDX, to);
+            }
+            false => {
+                registers.asm.plain32(0x8b, RDX, from);
+                registers.asm.plain32(0x89, RDX, to);
+            }
+        }
+    }
+    let entries = params + body.kept.len() + ahead.len();
+    let most_slots = registers.most_slots;
+    asm.load(RDX, RBX, offset_of!(Call, steps) as i32);
+    for e in 0..entries {
+        let offset = 8 * e as i32;
+        asm.load(RAX, RDX, offset);
+        asm.plain(0x01, RAX, Rm::Base { base: RSI, offset });
+    }
+    let rows = offset_of!(Call, rows) as i32;
+    let rows = Rm::Base {
+        base: RBX,
+        offset: rows,
+    };
+    asm.small(5, rows, 1);
+    asm.jump_if(UNEQUAL, &mut row);
+    epilogue(&mut asm);
+    let bytes = most_slots as i32 * if wide { 64 } else { 32 };
+    asm.patch(frame, bytes);
+    (bytes <= STACK).then_some(RowFunction {
+        function: Function {
+            code: asm.code,
+            entry,
+        },
+        ahead,
+    })
+}
+
+/// The code that walks the elements of a row in a section.
+struct Elements<'r, 'a> {
+    registers: &'r mut Registers<'a>,
+    /// Registers of what is asked for.
+    fetches: Vec<u8>,
+    /// Where the masks of AVX2 stand.
+    masks: usize,
+}
+
+impl Elements<'_, '_> {
+    /// A walk with quotients by a value of the row, and the same with divisions.
+    fn divide(&mut self, divisor: Id, constants: Constants) {
+        let (mut slow, mut end) = <(Label, Label)>::default();
+        self.registers.begin_quotients(divisor, constants, &mut slow);
+        self.walk(true);
+        self.registers.end_quotients(&mut slow);
+        self.registers.asm.jump(&mut end);
+        self.registers.asm.place(&mut slow);
+        self.walk(true);
+        self.registers.asm.place(&mut end);
+    }
+
+    fn walk(&mut self, stores: bool) {
+        let r = &mut *self.registers;
+        r.asm.load(RDI, RBX, offset_of!(Call, bytes) as i32);
+        r.asm.plain(0x33, RCX, Rm::Reg(RCX));
+        let (mut past, mut rest) = <(Label, Label)>::default();
+        if stores {
+            let stream = Rm::Base {
+                base: RBX,
+                offset: offset_of!(Call, stream) as i32,
+            };
+            r.asm.compare_byte(stream, 0);
+            r.asm.jump_if(UNEQUAL, &mut past);
+        }
+        self.whole(false);
+        self.registers.asm.place(&mut rest);
+        self.rest();
+        if self.registers.gathered.has_sums() {
+            self.registers.flush(true);
+        }
+        if stores {
+            let mut end = Label::default();
+            self.registers.asm.jump(&mut end);
+            self.registers.asm.place(&mut past);
+            self.whole(true);
+            self.registers.asm.jump(&mut rest);
+            self.registers.asm.place(&mut end);
+        }
+    }
+
+    /// Whole chunks where there are sums, and groups of vectors.
+    fn whole(&mut self, stream: bool) {
+        let step = match self.registers.weight() {
+            weight if weight <= SHORT => 4 * GROUP,
+            _ => GROUP,
+        };
+        let (mut chunk, mut done) = <(Label, Label)>::default();
+        if self.registers.gathered.has_sums() {
+            let asm = &mut *self.registers.asm;
+            asm.place(&mut chunk);
+            let offset = 4 * CHUNK as i32;
+            asm.address_of(RAX, Rm::Base { base: RCX, offset });
+            asm.compare(RAX, RDI);
+            asm.jump_if(GREATER, &mut done);
+            let mut inner = Label::default();
+            asm.place(&mut inner);
+            self.groups(step, stream);
+            let asm = &mut *self.registers.asm;
+            asm.add(RCX, step);
+            asm.compare(RCX, RAX);
+            asm.jump_if(LESS, &mut inner);
+            self.registers.flush(false);
+            self.registers.asm.jump(&mut chunk);
+            self.registers.asm.place(&mut done);
+        }
+        let fetches = self.fetches.clone();
+        let group = |registers: &mut Registers<'_>, step: i32| groups(registers, &fetches, step, stream);
+        if step != GROUP {
+            walk(self.registers, step, |r| group(r, step));
+        }
+        if stream {
+            walk(self.registers, GROUP, |r| group(r, GROUP));
+        }
+    }
+
+    fn groups(&mut self, step: i32, stream: bool) {
+        groups(self.registers, &self.fetches, step, stream);
+    }
+
+    /// What is left: whole vectors, and the last.
+    fn rest(&mut self) {
+        let fetches = self.fetches.clone();
+        walk(self.registers, GROUP, |r| groups(r, &fetches, GROUP, false));
+        let mut end = Label::default();
+        let r = &mut *self.registers;
+        let masked = |offset: i32, part: u8| Manner {
+            offset,
+            masked: true,
+            stream: false,
+            part,
+        };
+        if r.asm.wide {
+            mask_of_rest(r.asm, RAX, &mut end);
+            r.section(masked(0, 0));
+        } else {
+            r.asm.plain(0x2b, RDI, Rm::Reg(RCX));
+            r.asm.jump_if(EQUAL, &mut end);
+            let at = self.masks + GROUP as usize;
+            for part in 0..2 {
+                let offset = 32 * i32::from(part);
+                r.asm.address_of(RAX, Rm::Pool { at, each: false });
+                r.asm.plain(0x2b, RAX, Rm::Reg(RDI));
+                let from = Rm::Base { base: RAX, offset };
+                r.asm.vector(LOAD, TAIL_VECTOR, 0, from, Extra::default());
+                r.section(masked(offset, part));
+            }
+        }
+        r.asm.place(&mut end);
+    }
+}
+
+/// Vectors of `step` bytes, and the lines that are asked for meanwhile.
+fn groups(registers: &mut Registers<'_>, fetches: &[u8], step: i32, stream: bool) {
+    let width = registers.width();
+    for line in 0..step / GROUP {
+        let offset = line * GROUP;
+        for &base in fetches {
+            registers.asm.prefetch(Rm::Element { base, offset });
+        }
+        for v in 0..GROUP / width {
+            registers.section(Manner {
+                offset: offset + v * width,
+                masked: false,
+                stream,
+                part: (offset / width + v) as u8,
+            });
+        }
+    }
+}
+
+const _: () = assert!((CHUNK * 4).is_multiple_of(4 * GROUP as usize));

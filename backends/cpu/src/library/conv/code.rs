@@ -1,0 +1,435 @@
+//! The tiles of convolutions as machine code, written once for a process, kind of sums and instruction set.
+
+use super::tile::{OuterArgs, OuterFn, TapArgs, TapFn, Tiles};
+use crate::codegen::assembler::{
+    AT_LEAST, Assembler, Code, EQUAL, Extra, LESS, Label, Map, Prefix, RAX, RBP, RBX, RCX, RDI, RDX, RSI,
+    RSP, Rm, UNEQUAL,
+};
+use crate::isa::Isa;
+use crate::library::gemm::code::{Entry, Sum, assembler, keep, runs};
+use std::mem::offset_of;
+use std::sync::OnceLock;
+
+const LOAD: Code = Code(Map::M0F, Prefix::None, 0x10);
+const STORE: Code = Code(Map::M0F, Prefix::None, 0x11);
+const XOR: Code = Code(Map::M0F, Prefix::None, 0x57);
+
+/// Terms between two tests of a loop.
+const UNROLL: i32 = 4;
+/// Registers of weights that are asked for ahead of time: constant weights come from memory.
+const AHEAD: i32 = 64;
+
+/// The first instructions of the kernels that [`Tiles`] names.
+#[derive(Clone, Copy)]
+struct Kernels {
+    wide: &'static [Entry],
+    high: &'static [Entry],
+    rows: [&'static [Entry]; 2],
+    /// For `index + 1` taps of a line.
+    outer: &'static [Entry],
+}
+
+/// By instruction set and sum.
+static KERNELS: [[OnceLock<Option<Kernels>>; Sum::ALL.len()]; 2] =
+    [const { [const { OnceLock::new() }; Sum::ALL.len()] }; 2];
+
+/// The tiles with machine code, where the system lets memory be executed.
+pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Tiles<S> {
+    debug_assert_eq!(size_of::<S>(), 1 << sum.shift());
+    if !runs(isa) || !sum.exists(isa) {
+        return compiled;
+    }
+    let wide = isa == Isa::Avx512;
+    let kernels = KERNELS[usize::from(wide)][sum as usize].get_or_init(|| {
+        let mut asm = assembler(wide);
+        let mut of_taps = |count: usize, vectors: i32, form: Form| -> Vec<usize> {
+            let mut one = |rows: i32| taps(&mut asm, sum, rows, vectors, form);
+            (1..=count as i32).map(&mut one).collect()
+        };
+        let starts = [
+            of_taps(compiled.wide.1.len(), 4, Form::Positions),
+            of_taps(compiled.high.1.len(), 2, Form::Positions),
+            of_taps(compiled.rows[0].1.len(), 1, Form::Rows),
+            of_taps(compiled.rows[1].1.len(), 2, Form::Rows),
+            (compiled.outer.1.iter().zip(1..))
+                .map(|(&lines, taps)| outer(&mut asm, sum, lines as i32, taps))
+                .collect(),
+        ];
+        let mut left: &'static [Entry] = keep(&asm.code, starts.concat())?.leak();
+        let [wide, high, narrow, broad, outer] = starts.map(|starts| {
+            let (entries, rest) = left.split_at(starts.len());
+            left = rest;
+            entries
+        });
+        Some(Kernels {
+            wide,
+            high,
+            rows: [narrow, broad],
+            outer,
+        })
+    });
+    let Some(kernels) = kernels else { return compiled };
+    // SAFETY: the entries are functions of these types, which read nothing of `S` but its size.
+    unsafe {
+        let of_taps =
+            |entries: &'static [Entry]| std::mem::transmute::<&'static [Entry], &'static [TapFn<S>]>(entries);
+        let [narrow, broad] = compiled.rows;
+        Tiles {
+            wide: (compiled.wide.0, of_taps(kernels.wide)),
+            high: (compiled.high.0, of_taps(kernels.high)),
+            rows: [
+                (narrow.0, of_taps(kernels.rows[0])),
+                (broad.0, of_taps(kernels.rows[1])),
+            ],
+            outer: (
+                compiled.outer.0,
+                compiled.outer.1,
+                std::mem::transmute::<&'static [Entry], &'static [OuterFn<S>]>(kernels.outer),
+            ),
+            ..compiled
+        }
+    }
+}
+
+/// What the registers of a tile run along.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Places of a plane; weights are spread.
+    Positions,
+    /// Rows of the result; elements of the plane are spread.
+    Rows,
+}
+
+/// Writes kernels of one kind of sums.
+struct Writer<'a> {
+    asm: &'a mut Assembler,
+    sum: Sum,
+}
+
+impl Writer<'_> {
+    /// Bytes of a vector, and of a lane.
+    fn width(&self) -> i32 {
+        if self.asm.wide { 64 } else { 32 }
+    }
+
+    fn lane(&self) -> i32 {
+        1 << self.sum.shift()
+    }
+
+    fn op(&mut self, code: Code, to: u8, v: u8, rm: Rm, long: bool, unit: i32) {
+        let extra = Extra {
+            long,
+            unit,
+            ..Extra::default()
+        };
+        self.asm.vector(code, to, v, rm, extra);
+    }
+
+    fn load(&mut self, to: u8, from: Rm) {
+        self.op(LOAD, to, 0, from, false, self.width());
+    }
+
+    fn store(&mut self, from: u8, to: Rm) {
+        self.op(STORE, from, 0, to, false, self.width());
+    }
+
+    fn clear(&mut self, sum: u8) {
+        self.op(XOR, sum, sum, Rm::Reg(sum), false, 0);
+    }
+
+    fn spread(&mut self, to: u8, from: Rm) {
+        let (code, long) = self.sum.broadcast(self.asm.wide);
+        self.op(code, to, 0, from, long, self.lane());
+    }
+
+    /// Whether a number in memory may be spread and multiplied by one instruction.
+    fn spreads(&self) -> bool {
+        self.asm.wide && self.sum.product().is_none()
+    }
+
+    /// `to += a * b`, with b spread from memory.
+    fn multiply_add_spread(&mut self, to: u8, a: u8, b: Rm) {
+        let extra = Extra {
+            long: self.sum.is_long(),
+            unit: self.lane(),
+            each: true,
+            ..Extra::default()
+        };
+        self.asm.vector(self.sum.code(), to, a, b, extra);
+    }
+
+    /// `to += a * b`; `spare` is overwritten where that takes two instructions.
+    fn multiply_add(&mut self, to: u8, a: u8, b: u8, spare: u8) {
+        let (sum, long) = (self.sum, self.sum.is_long());
+        match sum.product() {
+            None => self.op(sum.code(), to, a, Rm::Reg(b), long, 0),
+            Some(product) => {
+                self.op(product, spare, a, Rm::Reg(b), long, 0);
+                self.op(sum.code(), to, to, Rm::Reg(spare), long, 0);
+            }
+        }
+    }
+}
+
+/// Offset of a field of the arguments.
+macro_rules! arg {
+    ($args:ident, $field:ident) => {
+        Rm::Base {
+            base: RDI,
+            offset: offset_of!($args<f32>, $field) as i32,
+        }
+    };
+}
+
+/// Appends a kernel over taps for `count` numbers that are spread, each met by `vectors` vectors; the position of its first instruction.
+fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> usize {
+    const A: u8 = RAX;
+    const OFFSETS: u8 = RCX;
+    const LEFT: u8 = RDX;
+    const X: u8 = RSI;
+    const OUT: u8 = 8;
+    const AT: u8 = 9;
+    asm.align(64);
+    let entry = asm.code.len();
+    let mut w = Writer { asm, sum };
+    let (width, lane) = (w.width(), w.lane());
+    let sums = (count * vectors) as u8;
+    let (column, spare) = (sums, sums + vectors as u8);
+    for (to, from) in [
+        (A, arg!(TapArgs, a)),
+        (OFFSETS, arg!(TapArgs, offsets)),
+        (LEFT, arg!(TapArgs, terms)),
+        (X, arg!(TapArgs, x)),
+        (OUT, arg!(TapArgs, out)),
+    ] {
+        w.asm.plain(0x8b, to, from);
+    }
+    let of_out = |sum: u8| Rm::Base {
+        base: OUT,
+        offset: i32::from(sum) * width,
+    };
+    let (mut zero, mut begin) = <(Label, Label)>::default();
+    w.asm.compare_byte(arg!(TapArgs, accumulate), 0);
+    w.asm.jump_if(EQUAL, &mut zero);
+    (0..sums).for_each(|sum| w.load(sum, of_out(sum)));
+    w.asm.jump(&mut begin);
+    w.asm.place(&mut zero);
+    (0..sums).for_each(|sum| w.clear(sum));
+    w.asm.place(&mut begin);
+
+    // One term, `step` terms behind the addresses.
+    let term = |w: &mut Writer<'_>, step: i32| {
+        let offset = 4 * step;
+        w.asm.plain32(
+            0x8b,
+            AT,
+            Rm::Base {
+                base: OFFSETS,
+                offset,
+            },
+        );
+        let of_x = |offset: i32| Rm::Index {
+            base: X,
+            index: AT,
+            shift: sum.shift(),
+            offset,
+        };
+        let of_a = |offset: i32| Rm::Base { base: A, offset };
+        for vector in 0..vectors {
+            let to = column + vector as u8;
+            match form {
+                Form::Positions => w.load(to, of_x(vector * width)),
+                Form::Rows => {
+                    let offset = (step * vectors + vector) * width;
+                    w.load(to, of_a(offset));
+                    if vector * width % 64 == 0 {
+                        w.asm.prefetch(of_a(offset + AHEAD * width));
+                    }
+                }
+            }
+        }
+        // The lines that the next tile meets: with few rows loads are what bounds the loop, with more of them there is room.
+        if form == Form::Positions && count > 4 {
+            for vector in vectors..2 * vectors {
+                w.asm.prefetch(of_x((vector + 1) * width - lane));
+            }
+        }
+        for i in 0..count {
+            let from = match form {
+                Form::Positions => of_a((step * count + i) * lane),
+                Form::Rows => of_x(i * lane),
+            };
+            if vectors == 1 && w.spreads() {
+                w.multiply_add_spread(i as u8, column, from);
+                continue;
+            }
+            // Two registers in turn, where there are two.
+            let alone = sum.product().is_none();
+            let factor = spare + u8::from(alone && i % 2 == 1);
+            w.spread(factor, from);
+            for vector in 0..vectors {
+                let to = (i * vectors + vector) as u8;
+                w.multiply_add(to, factor, column + vector as u8, spare + 1);
+            }
+        }
+    };
+    let advance = |w: &mut Writer<'_>, steps: i32| {
+        let each = match form {
+            Form::Positions => count * lane,
+            Form::Rows => vectors * width,
+        };
+        w.asm.add(A, steps * each);
+        w.asm.add(OFFSETS, 4 * steps);
+    };
+    let (mut group, mut rest, mut single, mut done) = <(Label, Label, Label, Label)>::default();
+    let left = Rm::Reg(LEFT);
+    w.asm.small(7, left, UNROLL as i8);
+    w.asm.jump_if(LESS, &mut rest);
+    w.asm.align(32);
+    w.asm.place(&mut group);
+    (0..UNROLL).for_each(|step| term(&mut w, step));
+    advance(&mut w, UNROLL);
+    w.asm.small(5, left, UNROLL as i8);
+    w.asm.small(7, left, UNROLL as i8);
+    w.asm.jump_if(AT_LEAST, &mut group);
+    w.asm.place(&mut rest);
+    w.asm.plain(0x85, LEFT, left);
+    w.asm.jump_if(EQUAL, &mut done);
+    w.asm.place(&mut single);
+    term(&mut w, 0);
+    advance(&mut w, 1);
+    w.asm.small(5, left, 1);
+    w.asm.jump_if(UNEQUAL, &mut single);
+    w.asm.place(&mut done);
+    (0..sums).for_each(|sum| w.store(sum, of_out(sum)));
+    w.asm.vzeroupper();
+    w.asm.ret();
+    entry
+}
+
+/// Appends a kernel of outer products for `lines` lines of `taps` taps; the position of its first instruction.
+fn outer(asm: &mut Assembler, sum: Sum, lines: i32, taps: i32) -> usize {
+    const LINES: [u8; 12] = [RAX, RCX, RDX, RBX, RBP, RSI, 8, 9, 10, 11, 12, 13];
+    const SAVED: [u8; 6] = [RBX, RBP, 12, 13, 14, 15];
+    /// Bytes from a line's first position.
+    const AT: u8 = 14;
+    const Y: u8 = 15;
+    /// Places below the stack pointer, which a function that calls none may use.
+    const LIMIT: Rm = below(8);
+    const LEFT: Rm = below(16);
+    const LINE: Rm = below(24);
+    const ARGS: Rm = below(32);
+    asm.align(64);
+    let entry = asm.code.len();
+    let mut w = Writer { asm, sum };
+    let (width, lane, shift) = (w.width(), w.lane(), sum.shift());
+    let sums = (lines * taps) as u8;
+    let (row, spare) = (sums, sums + 1);
+    let of_lines = &LINES[..lines as usize];
+    SAVED.iter().for_each(|&r| w.asm.push(r));
+    w.asm.plain(0x8b, AT, arg!(OuterArgs, x));
+    w.asm.plain(0x8b, Y, arg!(OuterArgs, offsets));
+    for (&line, i) in of_lines.iter().zip(0..) {
+        w.asm.plain32(
+            0x8b,
+            line,
+            Rm::Base {
+                base: Y,
+                offset: 4 * i,
+            },
+        );
+        let at = Rm::Index {
+            base: AT,
+            index: line,
+            shift,
+            offset: 0,
+        };
+        w.asm.address_of(line, at);
+    }
+    w.asm.plain(0x89, RDI, ARGS);
+    w.asm.plain(0x8b, AT, arg!(OuterArgs, high));
+    w.asm.plain(0x89, AT, LEFT);
+    w.asm.plain(0x8b, AT, arg!(OuterArgs, line));
+    w.asm.shift(AT, true, shift);
+    w.asm.plain(0x89, AT, LINE);
+    w.asm.plain(0x8b, AT, arg!(OuterArgs, wide));
+    w.asm.plain(0x8b, Y, arg!(OuterArgs, step));
+    w.asm.multiply_by(AT, Y);
+    w.asm.shift(AT, true, shift);
+    w.asm.plain(0x89, AT, LIMIT);
+    w.asm.plain(0x8b, Y, arg!(OuterArgs, y));
+    (0..sums).for_each(|sum| w.clear(sum));
+    let (mut high, mut wide, mut end) = <(Label, Label, Label)>::default();
+    // The step, in bytes.
+    w.asm.plain(0x8b, RDI, arg!(OuterArgs, step));
+    w.asm.shift(RDI, true, shift);
+    w.asm.place(&mut high);
+    w.asm.plain(0x33, AT, Rm::Reg(AT));
+    w.asm.align(32);
+    w.asm.place(&mut wide);
+    w.load(row, Rm::Base { base: Y, offset: 0 });
+    for (&line, i) in of_lines.iter().zip(0..) {
+        for tap in 0..taps {
+            let to = i * taps + tap;
+            let from = Rm::Index {
+                base: line,
+                index: AT,
+                shift: 0,
+                offset: tap * lane,
+            };
+            if w.spreads() {
+                w.multiply_add_spread(to as u8, row, from);
+                continue;
+            }
+            let alone = sum.product().is_none();
+            let factor = spare + u8::from(alone && to % 2 == 1);
+            w.spread(factor, from);
+            w.multiply_add(to as u8, row, factor, spare + 1);
+        }
+    }
+    w.asm.add(Y, width);
+    w.asm.plain(0x03, AT, Rm::Reg(RDI));
+    w.asm.plain(0x3b, AT, LIMIT);
+    w.asm.jump_if(UNEQUAL, &mut wide);
+    of_lines.iter().for_each(|&line| w.asm.plain(0x03, line, LINE));
+    w.asm.small(5, LEFT, 1);
+    w.asm.jump_if(UNEQUAL, &mut high);
+    // What is in use of the sums.
+    let [to, pitch, used] = [RAX, RCX, RDX];
+    w.asm.plain(0x8b, RDI, ARGS);
+    w.asm.plain(0x8b, to, arg!(OuterArgs, sums));
+    w.asm.plain(0x8b, pitch, arg!(OuterArgs, pitch));
+    w.asm.shift(pitch, true, shift);
+    w.asm.plain(0x8b, used, arg!(OuterArgs, used));
+    for line in 0..lines {
+        for tap in 0..taps {
+            let (sum, there) = (
+                (line * taps + tap) as u8,
+                Rm::Base {
+                    base: to,
+                    offset: tap * width,
+                },
+            );
+            let (add, long) = w.sum.add();
+            w.op(add, sum, sum, there, long, width);
+            w.store(sum, there);
+        }
+        if line + 1 < lines {
+            w.asm.plain(0x03, to, Rm::Reg(pitch));
+            w.asm.small(5, Rm::Reg(used), 1);
+            w.asm.jump_if(EQUAL, &mut end);
+        }
+    }
+    w.asm.place(&mut end);
+    w.asm.vzeroupper();
+    SAVED.iter().rev().for_each(|&r| w.asm.pop(r));
+    w.asm.ret();
+    entry
+}
+
+const fn below(bytes: i32) -> Rm {
+    Rm::Base {
+        base: RSP,
+        offset: -bytes,
+    }
+}

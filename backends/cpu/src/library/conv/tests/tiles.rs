@@ -1,0 +1,95 @@
+//! Machine code and what the compiler makes of the tiles.
+
+use super::isas;
+use crate::isa::Isa;
+use crate::library::conv::tile::{OuterArgs, TILE, TapArgs};
+use crate::library::conv::words::Word;
+use crate::library::matmul::MatDType;
+use std::fmt::Debug;
+
+/// Every tile of the sums of one dtype, by machine code and by the compiler: the same bits.
+fn tiles_agree<W: Word<Acc: Debug + PartialEq>>(dtype: MatDType, isa: Isa, number: impl Fn(usize) -> W::Acc) {
+    let [Some(ours), Some(theirs)] = [true, false].map(|codegen| W::kernels(dtype, isa, codegen)) else {
+        panic!("{dtype:?} has other words");
+    };
+    let (ours, theirs) = (ours.tiles, theirs.tiles);
+    let numbers = |count: usize, seed: usize| (0..count).map(|i| number(i * 7 + seed)).collect::<Vec<_>>();
+    let (a, x) = (numbers(64 * 64, 3), numbers(4096, 11));
+    let sets = [
+        (ours.wide, theirs.wide),
+        (ours.high, theirs.high),
+        (ours.rows[0], theirs.rows[0]),
+        (ours.rows[1], theirs.rows[1]),
+    ];
+    for (ours, theirs) in sets {
+        for count in 1..=ours.1.len() {
+            for (terms, accumulate) in [(0, true), (1, false), (4, false), (7, true), (9, false)] {
+                let offsets: Vec<u32> = (0..terms).map(|l| (l * 37 % 100) as u32).collect();
+                let results = [ours.1, theirs.1].map(|set| {
+                    let mut out = numbers(TILE, 5);
+                    // SAFETY: `a` and `x` have more than any tile reads, and `out` has room for the largest one.
+                    unsafe {
+                        (set[count - 1])(&TapArgs {
+                            accumulate,
+                            count,
+                            a: a.as_ptr(),
+                            offsets: offsets.as_ptr(),
+                            terms,
+                            x: x.as_ptr(),
+                            out: out.as_mut_ptr(),
+                        });
+                    }
+                    out
+                });
+                assert!(
+                    results[0] == results[1],
+                    "{isa:?}, {count} x {}, {terms} terms",
+                    ours.0
+                );
+            }
+        }
+    }
+    let (lanes, lines, _) = ours.outer;
+    for (taps, &lines) in (1..).zip(lines) {
+        for used in 1..=lines {
+            let offsets: Vec<u32> = (0..lines).map(|l| (l * 41 % 300) as u32).collect();
+            let results = [ours.outer.2, theirs.outer.2].map(|set| {
+                let mut sums = numbers(lines * (taps + 1) * lanes, 5);
+                // SAFETY: `a` and `x` have more than the lines meet, and `sums` has a row for each of them.
+                unsafe {
+                    (set[taps - 1])(&OuterArgs {
+                        y: a.as_ptr(),
+                        x: x.as_ptr(),
+                        offsets: offsets.as_ptr(),
+                        used,
+                        taps,
+                        high: 3,
+                        wide: 5,
+                        step: 2,
+                        line: 13,
+                        sums: sums.as_mut_ptr(),
+                        pitch: (taps + 1) * lanes,
+                    });
+                }
+                sums
+            });
+            assert!(
+                results[0] == results[1],
+                "{isa:?}, {used} of {lines} lines x {taps} taps"
+            );
+        }
+    }
+}
+
+#[test]
+fn machine_code_and_compiled_tiles_have_the_same_bits() {
+    let wave = |i: usize| (i as f64 * 1.7).sin();
+    for isa in isas() {
+        tiles_agree::<u32>(MatDType::F32, isa, |i| (wave(i) as f32).to_bits());
+        tiles_agree::<u64>(MatDType::F64, isa, |i| wave(i).to_bits());
+        tiles_agree::<u32>(MatDType::I32, isa, |i| (i as u32).wrapping_mul(0x9e37_79b1));
+        tiles_agree::<u64>(MatDType::I64, isa, |i| {
+            (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        });
+    }
+}
