@@ -41,6 +41,8 @@ const MOST_AHEAD: usize = 3;
 pub(super) struct RowFunction {
     pub(super) function: Function,
     pub(super) ahead: Vec<u32>,
+    /// Whether a walk divides by a value of the row.
+    pub(super) divides: bool,
 }
 
 /// The memory of a section.
@@ -148,7 +150,7 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool) -> Option<Row
     let free = BASES.len().checked_sub(sections[heavy].registers())?;
     ahead.truncate(free.min(MOST_AHEAD));
 
-    let mut row = Label::default();
+    let (mut row, mut divides) = (Label::default(), false);
     registers.asm.place(&mut row);
     registers.asm.load(RSI, RBX, offset_of!(Call, addresses) as i32);
     registers.values(Level::Row(0));
@@ -195,6 +197,7 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool) -> Option<Row
             fetches,
             masks,
         };
+        divides |= divisor.is_some();
         match divisor {
             None => elements.walk(stores),
             Some(divisor) => elements.divide(divisor, extra),
@@ -242,6 +245,7 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool) -> Option<Row
             entry,
         },
         ahead,
+        divides,
     })
 }
 

@@ -14,9 +14,15 @@ use std::ops::Range;
 /// Bytes from what is worked on to what is asked for, at least.
 const AHEAD: usize = 4096;
 
-/// Whether the code can run a launch along the inner space.
+/// Elements of a row from which chains are faster than code with quotients: 0.34 ms against 0.40 for softmax of 1024×1024. They are so
+/// where the compiler has optimised them.
+const CHAINED: u64 = if cfg!(debug_assertions) { u64::MAX } else { 512 };
+
+/// Whether the code runs a launch along the inner space.
 pub(super) fn fits(code: &Rows, launch: &Launch<'_>) -> bool {
-    (1..=SEGMENT as u64).contains(&launch.lanes.total) && code.walked.iter().all(|&p| launch.flat[p])
+    let chained = code.divides && launch.plan.batch.is_some() && launch.lanes.total >= CHAINED;
+    let can = (1..=SEGMENT as u64).contains(&launch.lanes.total) && code.walked.iter().all(|&p| launch.flat[p]);
+    can && !chained
 }
 
 /// Runs a launch that fits.
