@@ -9,12 +9,15 @@
 //! more rights than its user's (set-user-ID and the like) keeps nothing, because its environment is its user's.
 
 use crate::host::Host;
-use crate::kit::sha256::{self, Sha256, hexadecimal};
+use sha2::{Digest, Sha256};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Length of a digest.
+const DIGEST: usize = 32;
 
 /// A folder of programs for one device and driver.
 #[derive(Debug)]
@@ -56,10 +59,10 @@ impl Cache {
     pub fn key(&self, parts: &[&str]) -> Key {
         let mut hash = Sha256::new();
         for part in [env!("CARGO_PKG_VERSION"), &self.device].iter().chain(parts) {
-            hash.update(&(part.len() as u64).to_le_bytes());
-            hash.update(part.as_bytes());
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
         }
-        Key(hexadecimal(&hash.finish()))
+        Key(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
     /// The bytes that were kept, if they are there, whole, and from this user.
@@ -119,11 +122,12 @@ impl Key {
     }
 
     /// What a file with this content starts with.
-    fn digest(&self, content: &[u8]) -> [u8; sha256::LENGTH] {
-        let mut hash = Sha256::new();
-        hash.update(self.0.as_bytes());
-        hash.update(content);
-        hash.finish()
+    fn digest(&self, content: &[u8]) -> [u8; DIGEST] {
+        Sha256::new()
+            .chain_update(&self.0)
+            .chain_update(content)
+            .finalize()
+            .into()
     }
 }
 
@@ -135,7 +139,7 @@ fn read(folder: &Path, key: &Key) -> io::Result<Vec<u8>> {
     owned::check(&path, &file.metadata()?)?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
-    match bytes.split_at_checked(sha256::LENGTH) {
+    match bytes.split_at_checked(DIGEST) {
         Some((digest, content)) if key.digest(content) == digest => Ok(content.to_vec()),
         _ => Err(io::ErrorKind::InvalidData.into()),
     }

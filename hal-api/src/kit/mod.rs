@@ -1,5 +1,5 @@
 //! What a backend needs besides its device: handles, a caching pool, in-order streams with events, error texts,
-//! programs, the checks of packets, records of profiles, a cache of compiled code on disk, SHA-256 sums, files of frames. The export layer uses the handles, the pool and programs for every backend;
+//! programs, the checks of packets, records of profiles, a cache of compiled code on disk, files of frames. The export layer uses the handles, the pool and programs for every backend;
 //! streams and events serve backends whose device has none of its own.
 
 pub mod args;
@@ -20,7 +20,6 @@ pub mod pool;
 pub mod profile;
 pub mod program;
 pub mod queue;
-pub mod sha256;
 pub mod slots;
 pub mod source;
 mod tlsf;

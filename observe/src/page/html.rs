@@ -1,6 +1,6 @@
 //! The page itself: one file, put together from those in `web/`.
 
-use thalweg::loader::lock::digest;
+use sha2::{Digest, Sha256};
 
 const SHELL: &str = include_str!("web/page.html");
 const STYLE: &str = concat!(
@@ -90,7 +90,7 @@ pub(crate) fn page(data: Option<(&[u8], &[u8])>) -> String {
 
 /// What the page may do: run its own script, wear its own style, and ask the server that it came from. A page from a file has none.
 pub(crate) fn policy() -> String {
-    let sum = |text: &str| base64(&digest(text.as_bytes()));
+    let sum = |text: &str| base64(&Sha256::digest(text.as_bytes()));
     format!(
         "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data: blob:; connect-src 'self'; base-uri 'none'; \
          form-action 'none'",

@@ -4,6 +4,7 @@
 //! has one loads the listed files only.
 
 use super::discover::target_of;
+use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
@@ -11,8 +12,6 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use thalweg_hal::kit::file::replace;
-pub use thalweg_hal::kit::sha256::digest;
-use thalweg_hal::kit::sha256::hexadecimal;
 
 /// The lock file's name.
 pub const LOCK_FILE: &str = "thalweg-plugins.lock";
@@ -157,7 +156,12 @@ impl Lock {
 
 /// The SHA-256 sum of `bytes` in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
-    hexadecimal(&digest(bytes))
+    let mut text = String::with_capacity(64);
+    for byte in Sha256::digest(bytes) {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 /// Opens a file to read it. What is no regular file is refused, and is not waited for.

@@ -10,7 +10,7 @@ use std::path::Path;
 const COMPARED: &str = "2026-08-21";
 
 /// RustSec's advisories for crates of `Cargo.lock`, with the versions that are free of the flaw.
-const KNOWN: [(&str, &str, &str); 24] = [
+const KNOWN: [(&str, &str, &str); 25] = [
     ("RUSTSEC-2024-0404", "anstream", ">= 0.6.8"),
     ("RUSTSEC-2020-0006", "bumpalo", ">= 3.2.1"),
     ("RUSTSEC-2022-0078", "bumpalo", ">= 3.11.1"),
@@ -26,6 +26,7 @@ const KNOWN: [(&str, &str, &str); 24] = [
     ("RUSTSEC-2019-0035", "rand_core", ">= 0.4.2"),
     ("RUSTSEC-2021-0023", "rand_core", ">= 0.6.2"),
     ("RUSTSEC-2022-0013", "regex", ">= 1.5.5"),
+    ("RUSTSEC-2021-0100", "sha2", ">= 0.9.8"),
     ("RUSTSEC-2024-0006", "shlex", ">= 1.3.0"),
     ("RUSTSEC-2018-0018", "smallvec", ">= 0.6.13"),
     ("RUSTSEC-2019-0009", "smallvec", ">= 0.6.10"),
