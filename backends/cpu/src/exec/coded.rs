@@ -21,7 +21,8 @@ const CHAINED: u64 = if cfg!(debug_assertions) { u64::MAX } else { 512 };
 /// Whether the code runs a launch along the inner space.
 pub(super) fn fits(code: &Rows, launch: &Launch<'_>) -> bool {
     let chained = code.divides && launch.plan.batch.is_some() && launch.lanes.total >= CHAINED;
-    let can = (1..=SEGMENT as u64).contains(&launch.lanes.total) && code.walked.iter().all(|&p| launch.flat[p]);
+    let can =
+        (1..=SEGMENT as u64).contains(&launch.lanes.total) && code.walked.iter().all(|&p| launch.flat[p]);
     can && !chained
 }
 
