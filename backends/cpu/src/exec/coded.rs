@@ -16,11 +16,12 @@ const AHEAD: usize = 4096;
 
 /// Elements of a row from which chains are faster than code with quotients: 0.34 ms against 0.40 for softmax of 1024×1024. They are so
 /// where the compiler has optimised them.
-const CHAINED: u64 = if cfg!(debug_assertions) { u64::MAX } else { 512 };
+const CHAINED: Option<u64> = if cfg!(debug_assertions) { None } else { Some(512) };
 
 /// Whether the code runs a launch along the inner space.
 pub(super) fn fits(code: &Rows, launch: &Launch<'_>) -> bool {
-    let chained = code.divides && launch.plan.batch.is_some() && launch.lanes.total >= CHAINED;
+    let long = CHAINED.is_some_and(|least| launch.lanes.total >= least);
+    let chained = code.divides && launch.plan.batch.is_some() && long;
     let can =
         (1..=SEGMENT as u64).contains(&launch.lanes.total) && code.walked.iter().all(|&p| launch.flat[p]);
     can && !chained
