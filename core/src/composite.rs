@@ -168,7 +168,7 @@ fn composite_with_rule(
 }
 
 /// The operands of a composite, of which there are as many as it was given.
-fn chunk<const N: usize>(given: &[Tensor]) -> &[Tensor; N] {
+pub(crate) fn chunk<T, const N: usize>(given: &[T]) -> &[T; N] {
     match given.try_into() {
         Ok(given) => given,
         Err(_) => unreachable!("a composite runs on as many operands as it was given"),

@@ -2,7 +2,7 @@
 
 use super::operand::{Operand, Scalar};
 use super::precision::{self, adjusted_operands};
-use crate::composite::composite_any;
+use crate::composite::{chunk, composite_any};
 use crate::exec;
 use crate::graph::{Op, Type};
 use crate::hal::DType;
@@ -232,17 +232,9 @@ where
         Ok(ty) => ty,
         Err(stop) => return stop.tensor(tag, &operands),
     };
-    elementwise_any(
-        name,
-        &(attributes, ty),
-        &operands,
-        ty,
-        tag,
-        &|inputs| match inputs.try_into() {
-            Ok(inputs) => body(inputs),
-            Err(_) => unreachable!("a composite runs on as many operands as it was given"),
-        },
-    )
+    elementwise_any(name, &(attributes, ty), &operands, ty, tag, &|inputs| {
+        body(chunk(inputs))
+    })
 }
 
 /// [`elementwise`] without its type parameters, for operands that were joined.

@@ -36,6 +36,19 @@ pub(crate) struct SettingKey<T: 'static> {
 }
 
 impl<T> SettingKey<T> {
+    /// The key of a name.
+    ///
+    /// # Errors
+    /// No key has it; those that are most like it are named.
+    pub(crate) fn find<'k>(
+        keys: &'k [SettingKey<T>],
+        name: &str,
+        value: &Value,
+    ) -> Result<&'k SettingKey<T>, WrongOption> {
+        let found = keys.iter().find(|key| key.setting.key == name);
+        found.ok_or_else(|| no_such(name, value, keys.iter().map(|key| key.setting.key)))
+    }
+
     /// Sets the option; `name` is what the user called it.
     ///
     /// # Errors
@@ -117,16 +130,21 @@ pub fn set_all<T>(keys: &'static [Key<T>], to: &mut T, object: &Value) -> Result
         let short = |key: &&Key<T>| key.facts.name.rsplit('.').next() == Some(name.as_str());
         let Some(key) = keys.iter().find(short) else {
             let names = keys.iter().filter_map(|key| key.facts.name.rsplit('.').next());
-            return Err(wrong(
-                name,
-                value,
-                &format!("there is no such key; {}", near(name, names)),
-            ));
+            return Err(no_such(name, value, names));
         };
         (key.set)(to, value)?
             .ok_or_else(|| wrong(name, value, &format!("it takes {}", key.facts.allowed)))?;
     }
     Ok(())
+}
+
+/// That there is no key of this name.
+fn no_such<'n>(name: &str, value: &Value, names: impl Iterator<Item = &'n str>) -> WrongOption {
+    wrong(
+        name,
+        value,
+        &format!("there is no such key; {}", near(name, names)),
+    )
 }
 
 /// The names that are most like `name`; all of them where none is.

@@ -8,7 +8,7 @@ pub(super) use crate::context::{
 };
 pub(super) use crate::engine::debug::OP_DEBUG_LEVEL;
 use crate::error::SessionError;
-use crate::options::by_name::{SettingKey, near, store, wrong};
+use crate::options::by_name::{SettingKey, store, wrong};
 use serde_json::Value;
 use thalweg_hal::settings::{Setting, Values, Way};
 
@@ -206,9 +206,5 @@ impl SessionOptions {
 
 /// The key of a name.
 pub(super) fn find(name: &str, value: &Value) -> Result<&'static SessionKey, SessionError> {
-    let found = KEYS.iter().find(|key| key.setting.key == name);
-    found.ok_or_else(|| {
-        let names = near(name, KEYS.iter().map(|key| key.setting.key));
-        wrong(name, value, &format!("there is no such key; {names}")).into()
-    })
+    Ok(SessionKey::find(KEYS, name, value)?)
 }

@@ -110,6 +110,21 @@ pub(crate) struct Assembler {
 }
 
 impl Assembler {
+    /// Bytes of a vector.
+    pub(crate) fn width(&self) -> i32 {
+        if self.wide { 64 } else { 32 }
+    }
+
+    /// As [`Assembler::vector`]; `long` is the bit that says 64, and `unit` what a short offset counts in.
+    pub(crate) fn lanes(&mut self, code: Code, to: u8, v: u8, rm: Rm, long: bool, unit: i32) {
+        let extra = Extra {
+            long,
+            unit,
+            ..Extra::default()
+        };
+        self.vector(code, to, v, rm, extra);
+    }
+
     fn byte(&mut self, b: u8) {
         self.code.push(b);
     }

@@ -1,5 +1,6 @@
 //! From the nodes of a kernel to instructions.
 
+use super::reductions::finds_place;
 use super::ssa::{Compare, Id, Inst, Logic, Op, Recorder, Unary, Value};
 use crate::exec::Phases;
 use crate::math::{self, Lanes};
@@ -53,7 +54,7 @@ impl Body {
     /// Whether a value is a place of an element, an i64.
     pub(super) fn is_place(&self, id: Id) -> bool {
         match self.insts[id as usize].op {
-            Op::Reduced(r) => matches!(self.reduces[r as usize], ReduceOp::ArgMax | ReduceOp::ArgMin),
+            Op::Reduced(r) => finds_place(self.reduces[r as usize]),
             _ => false,
         }
     }
@@ -99,10 +100,6 @@ pub(super) fn rows(kernel: &Kernel, info: &Info, wide: bool, phases: &Phases) ->
             (_, ir::Level::Element) => Op::Load(p),
         }
     };
-    let written = |p: &Param| p.role == Role::Out && p.access == Access::Broadcast;
-    if kernel.params.iter().any(written) {
-        return None;
-    }
     let nodes = Nodes::lower(kernel, info, wide, load)?;
     let mut kept: Vec<(Id, usize)> = Vec::new();
     let mut sections = Vec::new();
@@ -132,6 +129,15 @@ pub(super) fn rows(kernel: &Kernel, info: &Info, wide: bool, phases: &Phases) ->
                     }
                 }
             }
+        }
+        // The place of the greatest is looked for in memory after the walk.
+        let looks = |&(sink, _): &(Sink, Id)| match sink {
+            Sink::Reduce(r) => finds_place(nodes.reduces[r as usize].1),
+            Sink::Keep(_) | Sink::Store(_) => false,
+        };
+        let stores = |(sink, _): &(Sink, Id)| matches!(sink, Sink::Store(_));
+        if sinks.iter().any(looks) && sinks.iter().any(stores) {
+            return None;
         }
         // Memory is read before it is written.
         sinks.sort_by_key(|&(sink, _)| match sink {
@@ -180,8 +186,7 @@ impl Nodes {
                     continue;
                 }
                 Node::Reduce { op, arg } if info.dtypes[arg.index()] == Some(DType::F32) => {
-                    let places = matches!(op, ReduceOp::ArgMax | ReduceOp::ArgMin);
-                    if places && !matches!(recorder.op(ids[arg.index()]), Op::Load(_)) {
+                    if finds_place(op) && !matches!(recorder.op(ids[arg.index()]), Op::Load(_)) {
                         return None;
                     }
                     reduces.push((i, op));

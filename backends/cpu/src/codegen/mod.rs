@@ -10,7 +10,7 @@ pub(crate) mod assembler;
 mod function;
 mod instructions;
 mod lower;
-mod opcodes;
+pub(crate) mod opcodes;
 pub(crate) mod pages;
 mod places;
 mod quotients;
@@ -21,10 +21,11 @@ mod ssa;
 mod uses;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::exec::Phases;
 use crate::isa::Isa;
+use crate::loops::SEGMENT;
 use function::{Way, function};
 use pages::Pages;
 use thalweg_hal::ir::{Info, Kernel};
@@ -112,9 +113,9 @@ impl Map {
 
 /// What [`Rows::run`] calls.
 #[cfg(target_arch = "x86_64")]
-type RowEntry = unsafe extern "sysv64" fn(call: *const rows::Call);
+type RowEntry = unsafe extern "sysv64" fn(call: *mut rows::Call);
 #[cfg(not(target_arch = "x86_64"))]
-type RowEntry = unsafe extern "C" fn(call: *const rows::Call);
+type RowEntry = unsafe extern "C" fn(call: *mut rows::Call);
 
 /// A kernel with reductions as machine code.
 pub(crate) struct Rows {
@@ -173,8 +174,11 @@ impl Rows {
     /// is asked for; `steps` the bytes from a row to the next of each. Afterwards `addresses` has the rows that follow.
     ///
     /// # Safety
-    /// The machine has the instruction set. Every parameter has the elements of these rows, of f32; an output shares memory with an
-    /// input only element by element. With `stream` the rows of outputs begin with a line and have whole ones.
+    /// The machine has the instruction set, and `n` is at least 1 and at most the elements of a segment. `addresses` and `steps` have an
+    /// entry for each parameter, for each of `kept` and for each of `ahead`. Every parameter has the elements of these rows, of f32, or of
+    /// i64 where they are places; an output shares memory with an input only element by element. Kept memory has `n` elements of f32 and
+    /// shares none with a parameter. There are as many scalars as the kernel has. With `stream` the rows of outputs begin with a line and
+    /// have whole ones.
     pub(crate) unsafe fn run(
         &self,
         (rows, n): (usize, usize),
@@ -183,10 +187,12 @@ impl Rows {
         scalars: &[u64],
         stream: bool,
     ) {
+        debug_assert!((1..=SEGMENT).contains(&n));
+        debug_assert_eq!(addresses.len(), steps.len());
         if rows == 0 {
             return;
         }
-        let call = rows::Call {
+        let mut call = rows::Call {
             bytes: n * 4,
             rows,
             addresses: addresses.as_mut_ptr(),
@@ -195,6 +201,6 @@ impl Rows {
             stream: usize::from(stream),
         };
         // SAFETY: the caller's promise.
-        unsafe { (self.entry)(&raw const call) };
+        unsafe { (self.entry)(&raw mut call) };
     }
 }

@@ -6,24 +6,56 @@ use super::ssa::{Binary, Compare, Logic, Unary};
 const M0F: Map = Map::M0F;
 const M0F38: Map = Map::M0F38;
 const M0F3A: Map = Map::M0F3A;
-pub(super) const LOAD: Code = Code(M0F, Prefix::None, 0x10);
-pub(super) const STORE: Code = Code(M0F, Prefix::None, 0x11);
-pub(super) const MOVE: Code = Code(M0F, Prefix::None, 0x28);
-pub(super) const KEEP: Code = Code(M0F, Prefix::None, 0x29);
-pub(super) const STREAM: Code = Code(M0F, Prefix::None, 0x2b);
-pub(super) const BROADCAST: Code = Code(M0F38, Prefix::P66, 0x18);
-pub(super) const MASKED_LOAD: Code = Code(M0F38, Prefix::P66, 0x2c);
-pub(super) const MASKED_STORE: Code = Code(M0F38, Prefix::P66, 0x2e);
+pub(crate) const LOAD: Code = Code(M0F, Prefix::None, 0x10);
+pub(crate) const STORE: Code = Code(M0F, Prefix::None, 0x11);
+pub(crate) const MOVE: Code = Code(M0F, Prefix::None, 0x28);
+pub(crate) const KEEP: Code = Code(M0F, Prefix::None, 0x29);
+pub(crate) const STREAM: Code = Code(M0F, Prefix::None, 0x2b);
+pub(crate) const BROADCAST: Code = Code(M0F38, Prefix::P66, 0x18);
+pub(crate) const MASKED_LOAD: Code = Code(M0F38, Prefix::P66, 0x2c);
+pub(crate) const MASKED_STORE: Code = Code(M0F38, Prefix::P66, 0x2e);
 /// `to = v * to + rm`, `to = v * rm + to` and `to = to * rm + v`.
-pub(super) const FMA213: Code = Code(M0F38, Prefix::P66, 0xa8);
-pub(super) const FMA231: Code = Code(M0F38, Prefix::P66, 0xb8);
-pub(super) const FMA132: Code = Code(M0F38, Prefix::P66, 0x98);
-pub(super) const COMPARE: Code = Code(M0F, Prefix::None, 0xc2);
-pub(super) const BLEND: Code = Code(M0F38, Prefix::P66, 0x65);
-pub(super) const BLEND_BY_VECTOR: Code = Code(M0F3A, Prefix::P66, 0x4a);
+pub(crate) const FMA213: Code = Code(M0F38, Prefix::P66, 0xa8);
+pub(crate) const FMA231: Code = Code(M0F38, Prefix::P66, 0xb8);
+pub(crate) const FMA132: Code = Code(M0F38, Prefix::P66, 0x98);
+/// `to = to - v * rm`.
+pub(crate) const FNMA231: Code = Code(M0F38, Prefix::P66, 0xbc);
+pub(crate) const XOR: Code = Code(M0F, Prefix::None, 0x57);
+pub(crate) const ADD_I32: Code = Code(M0F, Prefix::P66, 0xfe);
+pub(crate) const ADD_I64: Code = Code(M0F, Prefix::P66, 0xd4);
+/// Of integers of 32 and of 64 bits.
+pub(crate) const MULTIPLY: Code = Code(M0F38, Prefix::P66, 0x40);
+/// Sums of two products of 16 bits.
+pub(crate) const MULTIPLY_PAIRS: Code = Code(M0F, Prefix::P66, 0xf5);
+/// Sums of four products of bytes, and of two of bf16.
+pub(crate) const DOT_BYTES: Code = Code(M0F38, Prefix::P66, 0x50);
+pub(crate) const DOT_HALVES: Code = Code(M0F38, Prefix::F3, 0x52);
+/// Of lanes of 32 bits.
+pub(crate) const LEAST_UNSIGNED: Code = Code(M0F38, Prefix::P66, 0x3b);
+pub(crate) const GREATEST_UNSIGNED: Code = Code(M0F38, Prefix::P66, 0x3f);
+pub(crate) const EQUAL_BITS: Code = Code(M0F, Prefix::P66, 0x76);
+/// To a mask register.
+pub(crate) const COMPARE_UNSIGNED: Code = Code(M0F3A, Prefix::P66, 0x1e);
+/// Sets the flags.
+pub(crate) const TEST: Code = Code(M0F38, Prefix::P66, 0x17);
+pub(crate) const TEST_MASKS: Code = Code(M0F, Prefix::None, 0x98);
+/// To a general register.
+pub(crate) const SIGNS: Code = Code(M0F, Prefix::None, 0x50);
+pub(crate) const LOW_TO_GENERAL: Code = Code(M0F, Prefix::P66, 0x7e);
+/// The parts of a vector to the beginning of another.
+pub(crate) const NEXT_HALF: Code = Code(M0F3A, Prefix::P66, 0x1b);
+pub(crate) const NEXT_QUARTER: Code = Code(M0F3A, Prefix::P66, 0x19);
+pub(crate) const HIGH_TO_LOW: Code = Code(M0F, Prefix::None, 0x12);
+pub(crate) const ODD_LANES: Code = Code(M0F, Prefix::F3, 0x16);
+/// Quarters of two vectors of AVX-512, and halves of two of AVX2.
+pub(crate) const QUARTERS: Code = Code(M0F3A, Prefix::P66, 0x23);
+pub(crate) const HALVES: Code = Code(M0F3A, Prefix::P66, 0x06);
+pub(crate) const COMPARE: Code = Code(M0F, Prefix::None, 0xc2);
+pub(crate) const BLEND: Code = Code(M0F38, Prefix::P66, 0x65);
+pub(crate) const BLEND_BY_VECTOR: Code = Code(M0F3A, Prefix::P66, 0x4a);
 /// Between a mask register and memory.
-pub(super) const LOAD_MASK: Code = Code(M0F, Prefix::None, 0x90);
-pub(super) const STORE_MASK: Code = Code(M0F, Prefix::None, 0x91);
+pub(crate) const LOAD_MASK: Code = Code(M0F, Prefix::None, 0x90);
+pub(crate) const STORE_MASK: Code = Code(M0F, Prefix::None, 0x91);
 
 pub(super) fn binary_code(op: Binary) -> Code {
     match op {
@@ -35,8 +67,8 @@ pub(super) fn binary_code(op: Binary) -> Code {
         Binary::Max => Code(M0F, Prefix::None, 0x5f),
         Binary::And => Code(M0F, Prefix::None, 0x54),
         Binary::Or => Code(M0F, Prefix::None, 0x56),
-        Binary::Xor => Code(M0F, Prefix::None, 0x57),
-        Binary::IntAdd => Code(M0F, Prefix::P66, 0xfe),
+        Binary::Xor => XOR,
+        Binary::IntAdd => ADD_I32,
         Binary::IntSub => Code(M0F, Prefix::P66, 0xfa),
         Binary::Scale => Code(M0F38, Prefix::P66, 0x2c),
     }

@@ -1,16 +1,12 @@
 //! The place of the greatest of a row, or of the least: the first element that has its bits, or the first that is no number.
 
-use super::assembler::{Code, EQUAL, GREATER, Label, Map, Prefix, RAX, RBX, RCX, RDI, Rm, UNEQUAL};
-use super::opcodes::binary_code;
+use super::assembler::{AT_LEAST, EQUAL, GREATER, Label, RAX, RBX, RCX, RDI, Rm, UNEQUAL};
+use super::opcodes::{EQUAL_BITS, LOW_TO_GENERAL, SIGNS, TEST, binary_code};
 use super::registers::Registers;
 use super::rows::Call;
 use super::ssa::Binary;
 use std::mem::offset_of;
 
-const EQUAL_BITS: Code = Code(Map::M0F, Prefix::P66, 0x76);
-const TEST: Code = Code(Map::M0F38, Prefix::P66, 0x17);
-const SIGNS: Code = Code(Map::M0F, Prefix::None, 0x50);
-const LOW_TO_GENERAL: Code = Code(Map::M0F, Prefix::P66, 0x7e);
 /// Of unsigned numbers.
 const ABOVE: u8 = 7;
 /// Bytes of a vector, and of those that are compared before any is looked at.
@@ -24,7 +20,7 @@ impl Registers<'_> {
         let vectors = [8, 9, 10, 11];
         let (mut stretch, mut near, mut vector) = <(Label, Label, Label)>::default();
         let (mut rest, mut lone) = <(Label, Label)>::default();
-        let (mut nans, mut each_nan, mut found, mut done) = <(Label, Label, Label, Label)>::default();
+        let (mut nans, mut found, mut done) = <(Label, Label, Label)>::default();
         let element = |offset: i32| Rm::Element { base, offset };
         let asm = &mut *self.asm;
         asm.load(RDI, RBX, offset_of!(Call, bytes) as i32);
@@ -61,22 +57,26 @@ impl Registers<'_> {
         asm.add(RCX, VECTOR);
         asm.jump(&mut vector);
 
-        // It is one of these.
+        // It is one of these, unless a thread that takes denormals for zeros has made bits that no element has.
         asm.place(&mut rest);
+        asm.add(RDI, VECTOR);
         asm.place(&mut lone);
+        asm.compare(RCX, RDI);
+        asm.jump_if(AT_LEAST, &mut done);
         asm.plain32(0x39, RAX, element(0));
         asm.jump_if(EQUAL, &mut done);
         asm.add(RCX, 4);
         asm.jump(&mut lone);
 
         asm.place(&mut nans);
-        asm.place(&mut each_nan);
+        asm.compare(RCX, RDI);
+        asm.jump_if(AT_LEAST, &mut done);
         asm.plain32(0x8b, RAX, element(0));
         asm.plain32(0x03, RAX, Rm::Reg(RAX));
         asm.compare_with(RAX, 0xff00_0000);
         asm.jump_if(ABOVE, &mut done);
         asm.add(RCX, 4);
-        asm.jump(&mut each_nan);
+        asm.jump(&mut nans);
 
         asm.place(&mut found);
         asm.vex(SIGNS, RDI, 0, Rm::Reg(vectors[0]), None, true, false);

@@ -3,21 +3,17 @@
 //! That one product and two fused steps suffice with a correctly rounded reciprocal is Markstein's theorem (Brisebarre, Muller, Raina,
 //! Accelerating correctly rounded floating-point division when the divisor is known in advance, 2004), provided that nothing underflows
 //! or overflows: nothing does for a divisor in 2^-24..2^24 and a dividend in 2^-100..2^100, and +0 passes. A walk that meets another
-//! number is walked again with divisions, so it must be one that writes no memory that it reads.
+//! number, which each below zero is, is walked again with divisions, so it must be one that writes no memory that it reads.
 
-use super::assembler::{Code, Extra, GREATER, LESS, Label, Map, Prefix, RAX, Rm, UNEQUAL};
+use super::assembler::{Extra, GREATER, LESS, Label, RAX, Rm, UNEQUAL};
 use super::lower::{Level, Sink};
-use super::opcodes::{BROADCAST, FMA231, MOVE, binary_code};
+use super::opcodes::{
+    BROADCAST, COMPARE_UNSIGNED, FMA231, FNMA231, GREATEST_UNSIGNED, LEAST_UNSIGNED, MOVE, TEST, TEST_MASKS,
+    binary_code,
+};
 use super::reductions::Constants;
 use super::registers::{Manner, Registers};
 use super::ssa::{Binary, Id, Op};
-
-const FNMA231: Code = Code(Map::M0F38, Prefix::P66, 0xbc);
-const LEAST: Code = Code(Map::M0F38, Prefix::P66, 0x3b);
-const GREATEST: Code = Code(Map::M0F38, Prefix::P66, 0x3f);
-const TEST: Code = Code(Map::M0F38, Prefix::P66, 0x17);
-const COMPARE_UNSIGNED: Code = Code(Map::M0F3A, Prefix::P66, 0x1e);
-const TEST_MASKS: Code = Code(Map::M0F, Prefix::None, 0x98);
 
 /// Bits of 2^-24 and of 2^24 without their signs, doubled.
 const LEAST_DIVISOR: i32 = (127 - 24) << 24;
@@ -67,14 +63,16 @@ impl Registers<'_> {
     pub(super) fn begin_quotients(&mut self, divisor: Id, constants: Constants, slow: &mut Label) {
         self.reserved = RESERVED;
         self.start(Manner::default());
-        if let Some(single) = self.single(divisor) {
-            self.asm.plain32(0x8b, RAX, single);
-            self.asm.plain32(0x03, RAX, Rm::Reg(RAX));
-            self.asm.sub(RAX, LEAST_DIVISOR);
-            self.asm.jump_if(LESS, slow);
-            self.asm.sub(RAX, DIVISORS);
-            self.asm.jump_if(GREATER, slow);
-        }
+        let Some(single) = self.single(divisor) else {
+            self.reserved = 0;
+            return self.asm.jump(slow);
+        };
+        self.asm.plain32(0x8b, RAX, single);
+        self.asm.plain32(0x03, RAX, Rm::Reg(RAX));
+        self.asm.sub(RAX, LEAST_DIVISOR);
+        self.asm.jump_if(LESS, slow);
+        self.asm.sub(RAX, DIVISORS);
+        self.asm.jump_if(GREATER, slow);
         let plain = Extra::default();
         let mut set = |bits: u32, to: u8| {
             self.asm.vector(BROADCAST, to, 0, constants.single(bits), plain);
@@ -112,8 +110,8 @@ impl Registers<'_> {
             .vector(FMA231, quotient, rest, Rm::Reg(RECIPROCAL), plain);
         let one = constants.each(1, self.asm.wide);
         self.asm.vector(binary_code(Binary::IntSub), rest, x, one, plain);
-        self.asm.vector(LEAST, LOW, LOW, Rm::Reg(rest), plain);
-        self.asm.vector(GREATEST, HIGH, HIGH, Rm::Reg(x), plain);
+        self.asm.vector(LEAST_UNSIGNED, LOW, LOW, Rm::Reg(rest), plain);
+        self.asm.vector(GREATEST_UNSIGNED, HIGH, HIGH, Rm::Reg(x), plain);
         [a, b].into_iter().for_each(|x| self.release(x, id));
         self.hold(id, quotient);
         self.unpin();
@@ -142,9 +140,9 @@ impl Registers<'_> {
         } else {
             let plain = Extra::default();
             let xor = binary_code(Binary::Xor);
-            self.asm.vector(GREATEST, HIGH, HIGH, most, plain);
+            self.asm.vector(GREATEST_UNSIGNED, HIGH, HIGH, most, plain);
             self.asm.vector(xor, HIGH, HIGH, most, plain);
-            self.asm.vector(GREATEST, RECIPROCAL, LOW, least, plain);
+            self.asm.vector(GREATEST_UNSIGNED, RECIPROCAL, LOW, least, plain);
             self.asm.vector(xor, LOW, LOW, Rm::Reg(RECIPROCAL), plain);
             self.asm
                 .vector(binary_code(Binary::Or), LOW, LOW, Rm::Reg(HIGH), plain);

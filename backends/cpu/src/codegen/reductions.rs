@@ -4,8 +4,11 @@
 //! the lanes of the totals are added pairwise. The lesser of two is taken in both orders and the bits are joined, so that -0 is below
 //! +0 and NaN stays; the greatest is the negated least of what was negated.
 
-use super::assembler::{Code, Extra, Map, Prefix, Rm};
-use super::opcodes::{BLEND_BY_VECTOR, BROADCAST, COMPARE, KEEP, LOAD, binary_code};
+use super::assembler::{Code, Extra, Rm};
+use super::opcodes::{
+    BLEND_BY_VECTOR, BROADCAST, COMPARE, HIGH_TO_LOW, KEEP, LOAD, NEXT_HALF, NEXT_QUARTER, ODD_LANES,
+    binary_code,
+};
 use super::quotients::{GREATEST_DIVIDEND, LEAST_DIVIDEND};
 use super::registers::{Registers, TAIL_MASK, TAIL_VECTOR};
 use super::ssa::{Binary, Compare, Id, Op};
@@ -19,11 +22,6 @@ const SCRATCH: [u8; 3] = [13, 14, 15];
 const MOST: u8 = 8;
 
 const SIGN: u32 = 1 << 31;
-
-const NEXT_HALF: Code = Code(Map::M0F3A, Prefix::P66, 0x1b);
-const NEXT_QUARTER: Code = Code(Map::M0F3A, Prefix::P66, 0x19);
-const HIGH_TO_LOW: Code = Code(Map::M0F, Prefix::None, 0x12);
-const ODD_LANES: Code = Code(Map::M0F, Prefix::F3, 0x16);
 
 /// Where constants stand that reductions need, as vectors of eight.
 #[derive(Clone, Copy, Default)]
@@ -63,7 +61,9 @@ impl Constants {
     }
 
     fn of(self, bits: u32) -> usize {
-        let place = CONSTANTS.iter().position(|&c| c == bits).unwrap_or(0);
+        let place = CONSTANTS.iter().position(|&c| c == bits);
+        debug_assert!(place.is_some(), "{bits:#x} is not among the constants");
+        let place = place.unwrap_or(0);
         self.at + place * 32
     }
 }
@@ -96,9 +96,19 @@ impl Gathered {
     }
 }
 
+/// Whether elements are added up or multiplied.
+fn is_fold(op: ReduceOp) -> bool {
+    matches!(op, ReduceOp::Sum | ReduceOp::Prod)
+}
+
+/// Whether the result is where an element stands.
+pub(super) fn finds_place(op: ReduceOp) -> bool {
+    matches!(op, ReduceOp::ArgMax | ReduceOp::ArgMin)
+}
+
 impl State {
     fn is_fold(&self) -> bool {
-        matches!(self.op, ReduceOp::Sum | ReduceOp::Prod)
+        is_fold(self.op)
     }
 
     /// Whether greater is better.
@@ -107,7 +117,7 @@ impl State {
     }
 
     fn is_place(&self) -> bool {
-        matches!(self.op, ReduceOp::ArgMax | ReduceOp::ArgMin)
+        finds_place(self.op)
     }
 
     /// Bits of the result where an element is NaN: those that the loops give.
@@ -148,7 +158,6 @@ impl Registers<'_> {
         constants: Constants,
     ) -> Option<()> {
         let parts = if self.asm.wide { 1 } else { 2 };
-        let is_fold = |op: ReduceOp| matches!(op, ReduceOp::Sum | ReduceOp::Prod);
         let extremes = reduces.iter().filter(|(_, op)| !is_fold(*op)).count();
         let sides = if extremes > 1 { 2 } else { SIDES };
         let mut gathered = Gathered {

@@ -156,11 +156,6 @@ impl<'a> Registers<'a> {
         self.uses.computed.iter().filter(|&&computed| computed).count() + self.sinks.len()
     }
 
-    /// Bytes of a vector.
-    pub(super) fn width(&self) -> i32 {
-        if self.asm.wide { 64 } else { 32 }
-    }
-
     pub(super) fn start(&mut self, manner: Manner) {
         self.manner = manner;
         self.usable = match (self.asm.wide, manner.masked) {
@@ -327,7 +322,7 @@ impl<'a> Registers<'a> {
     }
 
     pub(super) fn slot(&self, slot: u32) -> Rm {
-        Rm::Stack(slot as i32 * self.width())
+        Rm::Stack(slot as i32 * self.asm.width())
     }
 
     /// Writes a value to its slot; it gets one where it has no home.

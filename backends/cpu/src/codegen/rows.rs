@@ -20,6 +20,7 @@ use std::mem::offset_of;
 pub(super) struct Call {
     /// Of the elements of a row.
     pub(super) bytes: usize,
+    /// Counted down to 0.
     pub(super) rows: usize,
     /// Of each parameter in the present row, then of each value that is kept, then what is asked for ahead of time.
     pub(super) addresses: *mut *mut u8,
@@ -316,7 +317,7 @@ impl Elements<'_, '_> {
             asm.jump_if(GREATER, &mut done);
             let mut inner = Label::default();
             asm.place(&mut inner);
-            self.groups(step, stream);
+            groups(self.registers, &self.fetches, step, stream);
             let asm = &mut *self.registers.asm;
             asm.add(RCX, step);
             asm.compare(RCX, RAX);
@@ -333,10 +334,6 @@ impl Elements<'_, '_> {
         if stream {
             walk(self.registers, GROUP, |r| group(r, GROUP));
         }
-    }
-
-    fn groups(&mut self, step: i32, stream: bool) {
-        groups(self.registers, &self.fetches, step, stream);
     }
 
     /// What is left: whole vectors, and the last.
@@ -373,7 +370,7 @@ impl Elements<'_, '_> {
 
 /// Vectors of `step` bytes, and the lines that are asked for meanwhile.
 fn groups(registers: &mut Registers<'_>, fetches: &[u8], step: i32, stream: bool) {
-    let width = registers.width();
+    let width = registers.asm.width();
     for line in 0..step / GROUP {
         let offset = line * GROUP;
         for &base in fetches {

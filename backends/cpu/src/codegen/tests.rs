@@ -41,7 +41,7 @@ impl Rng {
 }
 
 /// Ops that have code on f32.
-const OPS: &[ScalarOp] = &[
+pub(crate) const OPS: &[ScalarOp] = &[
     ScalarOp::Neg,
     ScalarOp::Abs,
     ScalarOp::Sign,

@@ -216,7 +216,7 @@ mod tests {
                 let mut dense = vec![0; count * length + 3];
                 // SAFETY: both sides have the elements.
                 let done = unsafe { super::load(Isa::detect(), dense.as_mut_ptr(), wide.as_ptr(), lines) };
-                assert!(stride < 5 || !done);
+                assert_eq!(done, stride < 5 && Isa::detect() == Isa::Avx512);
                 if !done {
                     continue;
                 }

@@ -86,14 +86,9 @@ impl ContextBuilder {
     pub fn from_toml(text: &str) -> Result<ContextBuilder> {
         let mut builder = ContextBuilder::default();
         for (name, value) in toml::parsed(text).map_err(|error| Refusal::new(format!("options: {error}")))? {
-            let Some(key) = KEYS.iter().find(|key| key.setting.key == name) else {
-                let names: Vec<String> = KEYS.iter().map(|key| format!("`{}`", key.setting.key)).collect();
-                let names = names.join(", ");
-                let text = format!("options: unknown field `{name}`, expected one of {names}");
-                return Err(Refusal::new(text).into());
-            };
-            let stored = key.store(&mut builder, &name, &value);
-            stored.map_err(|wrong| Refusal::new(format!("options: {wrong}")))?;
+            SettingKey::find(KEYS, &name, &value)
+                .and_then(|key| key.store(&mut builder, &name, &value))
+                .map_err(|wrong| Refusal::new(format!("options: {wrong}")))?;
         }
         Ok(builder)
     }

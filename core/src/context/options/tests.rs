@@ -29,6 +29,13 @@ fn options_come_from_toml_and_from_variables() {
         error.contains("device_targte") && error.contains("device_target"),
         "{error}"
     );
+    let forms = ContextBuilder::from_toml("device_id = 0x1_0\nseed = 1_000\nmemory_limit = 0b11").unwrap();
+    assert_eq!(
+        forms,
+        ContextBuilder::default().device_id(16).seed(1000).memory_limit(3)
+    );
+    let error = ContextBuilder::from_toml("seed = 1.5").unwrap_err().to_string();
+    assert!(error.contains("options: seed is 1.5; it takes"), "{error}");
     let error = ContextBuilder::from_variables(&|_| Some("x".into()))
         .unwrap_err()
         .to_string();

@@ -3,6 +3,7 @@
 use super::harness::{Rng, Threads, check, compare, f32_buffer, random_case, run, run_generated};
 use super::oracle::{Buffer, Case};
 use super::shapes::softmax;
+use crate::codegen::tests::OPS;
 use crate::exec::Program;
 use crate::isa::Isa;
 use crate::parallel::Serial;
@@ -186,23 +187,36 @@ fn places() {
     }
 }
 
-/// Ops that have code on f32.
-const OPS: [ScalarOp; 14] = [
-    ScalarOp::Neg,
-    ScalarOp::Abs,
-    ScalarOp::Floor,
-    ScalarOp::Sqrt,
-    ScalarOp::Exp,
-    ScalarOp::Log,
-    ScalarOp::Tanh,
-    ScalarOp::Add,
-    ScalarOp::Sub,
-    ScalarOp::Mul,
-    ScalarOp::Div,
-    ScalarOp::Max,
-    ScalarOp::Min,
-    ScalarOp::Fma,
-];
+/// Places in a row whose memory the kernel overwrites.
+#[test]
+fn places_of_what_is_overwritten() {
+    let mut rng = Rng(36);
+    for op in [ReduceOp::ArgMax, ReduceOp::ArgMin] {
+        let mut k = Kernel::new("overwritten", 1, 1);
+        let x = k.param(DType::F32, Role::In, Level::Element, Access::Contiguous);
+        let y = k.param(DType::F32, Role::Out, Level::Element, Access::Contiguous);
+        let out = k.param(DType::I64, Role::Out, Level::Row, Access::Strided);
+        let x = k.load(x);
+        let place = k.reduce(op, x);
+        let negative = k.op(ScalarOp::Neg, &[x]);
+        k.store(y, negative);
+        k.store(out, place);
+        for n in [1, 7, 33, 300] {
+            for in_place in [vec![], vec![(1, 0)]] {
+                let mut case = random_case(k.clone(), vec![3, n], &mut rng);
+                // No element is another's negative.
+                case.buffers[0].bytes = (0..3 * n)
+                    .flat_map(|i| (1.0 + (i * 7 % 11) as f32).to_le_bytes())
+                    .collect();
+                if !in_place.is_empty() {
+                    case.buffers[1] = case.buffers[0].clone();
+                }
+                case.in_place = in_place;
+                check(&case);
+            }
+        }
+    }
+}
 
 /// Whether a node changes along a row.
 fn is_element(k: &Kernel, id: NodeId) -> bool {
@@ -292,7 +306,14 @@ fn random_kernels() {
 #[test]
 fn large_launches() {
     let mut rng = Rng(33);
-    for (rows, n) in [(2050, 1024), (2100, 1000), (33, 65536), (2, 65537)] {
+    for (rows, n) in [
+        (2050, 1024),
+        (2100, 1000),
+        (20000, 128),
+        (70000, 47),
+        (33, 65536),
+        (2, 65537),
+    ] {
         let data = f32_buffer(rows * n, vec![], &mut rng);
         for in_place in [vec![], vec![(1, 0)]] {
             // A large vector begins 16 bytes after a page.

@@ -2,17 +2,13 @@
 
 use super::tile::{OuterArgs, OuterFn, TapArgs, TapFn, Tiles};
 use crate::codegen::assembler::{
-    AT_LEAST, Assembler, Code, EQUAL, Extra, LESS, Label, Map, Prefix, RAX, RBP, RBX, RCX, RDI, RDX, RSI,
-    RSP, Rm, UNEQUAL,
+    AT_LEAST, Assembler, EQUAL, Extra, LESS, Label, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP, Rm, UNEQUAL,
 };
+use crate::codegen::opcodes::{LOAD, STORE, XOR};
 use crate::isa::Isa;
 use crate::library::gemm::code::{Entry, Sum, assembler, keep, runs};
 use std::mem::offset_of;
 use std::sync::OnceLock;
-
-const LOAD: Code = Code(Map::M0F, Prefix::None, 0x10);
-const STORE: Code = Code(Map::M0F, Prefix::None, 0x11);
-const XOR: Code = Code(Map::M0F, Prefix::None, 0x57);
 
 /// Terms between two tests of a loop.
 const UNROLL: i32 = 4;
@@ -107,39 +103,26 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Bytes of a vector, and of a lane.
-    fn width(&self) -> i32 {
-        if self.asm.wide { 64 } else { 32 }
-    }
-
+    /// Bytes of a lane.
     fn lane(&self) -> i32 {
         1 << self.sum.shift()
     }
 
-    fn op(&mut self, code: Code, to: u8, v: u8, rm: Rm, long: bool, unit: i32) {
-        let extra = Extra {
-            long,
-            unit,
-            ..Extra::default()
-        };
-        self.asm.vector(code, to, v, rm, extra);
-    }
-
     fn load(&mut self, to: u8, from: Rm) {
-        self.op(LOAD, to, 0, from, false, self.width());
+        self.asm.lanes(LOAD, to, 0, from, false, self.asm.width());
     }
 
     fn store(&mut self, from: u8, to: Rm) {
-        self.op(STORE, from, 0, to, false, self.width());
+        self.asm.lanes(STORE, from, 0, to, false, self.asm.width());
     }
 
     fn clear(&mut self, sum: u8) {
-        self.op(XOR, sum, sum, Rm::Reg(sum), false, 0);
+        self.asm.lanes(XOR, sum, sum, Rm::Reg(sum), false, 0);
     }
 
     fn spread(&mut self, to: u8, from: Rm) {
         let (code, long) = self.sum.broadcast(self.asm.wide);
-        self.op(code, to, 0, from, long, self.lane());
+        self.asm.lanes(code, to, 0, from, long, self.lane());
     }
 
     /// Whether a number in memory may be spread and multiplied by one instruction.
@@ -162,10 +145,10 @@ impl Writer<'_> {
     fn multiply_add(&mut self, to: u8, a: u8, b: u8, spare: u8) {
         let (sum, long) = (self.sum, self.sum.is_long());
         match sum.product() {
-            None => self.op(sum.code(), to, a, Rm::Reg(b), long, 0),
+            None => self.asm.lanes(sum.code(), to, a, Rm::Reg(b), long, 0),
             Some(product) => {
-                self.op(product, spare, a, Rm::Reg(b), long, 0);
-                self.op(sum.code(), to, to, Rm::Reg(spare), long, 0);
+                self.asm.lanes(product, spare, a, Rm::Reg(b), long, 0);
+                self.asm.lanes(sum.code(), to, to, Rm::Reg(spare), long, 0);
             }
         }
     }
@@ -192,7 +175,7 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
     asm.align(64);
     let entry = asm.code.len();
     let mut w = Writer { asm, sum };
-    let (width, lane) = (w.width(), w.lane());
+    let (width, lane) = (w.asm.width(), w.lane());
     let sums = (count * vectors) as u8;
     let (column, spare) = (sums, sums + vectors as u8);
     for (to, from) in [
@@ -322,7 +305,7 @@ fn outer(asm: &mut Assembler, sum: Sum, lines: i32, taps: i32) -> usize {
     asm.align(64);
     let entry = asm.code.len();
     let mut w = Writer { asm, sum };
-    let (width, lane, shift) = (w.width(), w.lane(), sum.shift());
+    let (width, lane, shift) = (w.asm.width(), w.lane(), sum.shift());
     let sums = (lines * taps) as u8;
     let (row, spare) = (sums, sums + 1);
     let of_lines = &LINES[..lines as usize];
@@ -411,7 +394,7 @@ fn outer(asm: &mut Assembler, sum: Sum, lines: i32, taps: i32) -> usize {
                 },
             );
             let (add, long) = w.sum.add();
-            w.op(add, sum, sum, there, long, width);
+            w.asm.lanes(add, sum, sum, there, long, width);
             w.store(sum, there);
         }
         if line + 1 < lines {

@@ -199,6 +199,7 @@ unsafe fn block_of<T: Stored>(
     let rows = lanes.min(job.sizes.rows - first);
     let [deep, high, wide] = windows.each_ref().map(|w| w.output);
     let steps = windows.each_ref().map(|w| w.stride as usize);
+    debug_assert!(high > 0 && wide > 0 && steps[2] > 0);
     let y_len = deep * high * wide * lanes + SLACK;
     let scratch = Scratch::take((y_len + plan.at_once * plan.plane + SLACK) * size_of::<T::Acc>());
     let y: *mut T::Acc = scratch.start().cast();

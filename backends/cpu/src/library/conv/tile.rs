@@ -69,14 +69,14 @@ pub(super) struct OuterArgs<S> {
     /// What tap 0 of a line of offset 0 meets at position 0.
     pub(super) x: *const S,
     pub(super) offsets: *const u32,
-    /// Lines whose sums are wanted.
+    /// Lines whose sums are wanted, at least one. Offsets are there for all lines that the kernel takes, and what these meet is readable.
     pub(super) used: usize,
     /// Taps of a line; kernels of one number do not read it.
     pub(super) taps: usize,
-    /// Positions: lines and their length.
+    /// Positions: lines and their length, neither 0.
     pub(super) high: usize,
     pub(super) wide: usize,
-    /// Elements of x from one position to the next, and from one line of positions to the next.
+    /// Elements of x from one position to the next, not 0, and from one line of positions to the next.
     pub(super) step: usize,
     pub(super) line: usize,
     pub(super) sums: *mut S,

@@ -6,6 +6,7 @@ use super::halves;
 use super::pack::{PackFn, pack_plain};
 use super::tile::{self, TileSet};
 use crate::isa::Isa;
+use crate::math::f16_to_f32;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use thalweg_hal::f8::{F8E4M3, F8E5M2};
@@ -174,7 +175,7 @@ float!(f32, F32, F32_AVX512, F32_AVX2, F32_PLAIN);
 float!(f64, F64, F64_AVX512, F64_AVX2, F64_PLAIN);
 
 macro_rules! half_float {
-    ($t:ty, $narrow_row:expr $(, $products:item)?) => {
+    ($t:ty, |$x:ident| $widen:expr, $narrow_row:expr $(, $products:item)?) => {
         impl Stored for $t {
             type Acc = f32;
             const ZERO: f32 = 0.0;
@@ -185,7 +186,8 @@ macro_rules! half_float {
             const SUMS: bool = false;
             #[inline(always)]
             fn widen(self) -> f32 {
-                self.to_f32()
+                let $x = self;
+                $widen
             }
             #[inline(always)]
             fn narrow(acc: f32) -> $t {
@@ -206,9 +208,12 @@ macro_rules! half_float {
         }
     };
 }
-half_float!(f16, |dst: &mut [f16], src| dst.convert_from_f32_slice(src));
+// The conversion of the crate asks the processor for its instructions each time.
+half_float!(f16, |x| f16_to_f32(x.to_bits()), |dst: &mut [f16], src| dst
+    .convert_from_f32_slice(src));
 half_float!(
     bf16,
+    |x| x.to_f32(),
     narrow_bf16,
     fn products(isa: Isa, codegen: bool) -> Kernels<Self> {
         halves::kernels(isa, isa.sums_halves(), codegen)
@@ -268,7 +273,7 @@ macro_rules! summed_float {
 summed_float! {
     F8E4M3, |x| x.to_f32();
     F8E5M2, |x| x.to_f32();
-    Wide<f16>, |x| x.0.to_f32();
+    Wide<f16>, |x| f16_to_f32(x.0.to_bits());
     Wide<bf16>, |x| x.0.to_f32(), fn products(isa: Isa, codegen: bool) -> Kernels<Self> { halves::kernels(isa, isa.sums_halves(), codegen) };
 }
 

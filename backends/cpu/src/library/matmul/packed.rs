@@ -6,20 +6,8 @@ use crate::isa::Isa;
 use crate::library::Wanted;
 use crate::library::gemm::{self, Kernels, Operands, Uniform};
 
-/// Runs `$body` with `$t` as the element type; `$other` for types whose accumulators are larger, which would cost more memory
-/// than the packing is worth.
-macro_rules! by_type {
-    ($dtype:expr, $t:ident => $body:expr, $other:expr) => {
-        thalweg_hal::match_type!($dtype, $t => $body;
-            $crate::library::matmul::MatDType::F32 => f32,
-            $crate::library::matmul::MatDType::F64 => f64,
-            $crate::library::matmul::MatDType::I32 => i32,
-            $crate::library::matmul::MatDType::I64 => i64;
-            else $other)
-    };
-}
-
-/// As [`by_type`], with the kernels, and with bytes and bf16, which lie packed as densely as in memory.
+/// Runs `$body` with `$t` as the element type and the kernels for it; `$other` for types whose accumulators are larger, which would cost
+/// more memory than the packing is worth.
 macro_rules! by_size {
     ($dtype:expr, ($isa:expr, $codegen:expr), $t:ident, $kernels:ident => $body:expr, $other:expr) => {
         match $dtype {
@@ -33,10 +21,15 @@ macro_rules! by_size {
                 let [$kernels, _] = signs.kernels($isa, $codegen);
                 $body
             }
-            dtype => by_type!(dtype, $t => {
-                let $kernels = <$t as Uniform>::kernels($isa, $codegen);
-                $body
-            }, $other),
+            dtype => thalweg_hal::match_type!(dtype, $t => {
+                    let $kernels = <$t as Uniform>::kernels($isa, $codegen);
+                    $body
+                };
+                MatDType::F32 => f32,
+                MatDType::F64 => f64,
+                MatDType::I32 => i32,
+                MatDType::I64 => i64;
+                else $other),
         }
     };
 }

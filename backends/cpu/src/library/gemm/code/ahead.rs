@@ -77,7 +77,7 @@ impl Tile<'_> {
     /// Asks for some rows of C.
     fn fetch_c(&mut self) {
         let [at, step] = self.temps;
-        let (width, last) = (self.width(), (self.vectors - 1) * self.width());
+        let (width, last) = (self.asm.width(), (self.vectors - 1) * self.asm.width());
         self.asm.plain(0x8b, at, stack(place::ROW));
         self.asm.plain(0x8b, step, arg(offset_of!(TileArgs<f32>, c_row)));
         for _ in 0..self.rows_at_once() {

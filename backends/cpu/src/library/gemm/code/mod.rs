@@ -9,6 +9,7 @@ use super::Element;
 use super::pack::{PackFn, Panel};
 use super::tile::{TileFn, TileSet};
 use crate::codegen::assembler::{Assembler, Code, Map, Prefix};
+use crate::codegen::opcodes::{ADD_I32, ADD_I64, DOT_BYTES, DOT_HALVES, FMA231, MULTIPLY, MULTIPLY_PAIRS};
 use crate::codegen::pages::Pages;
 use crate::isa::Isa;
 use panels::Panels;
@@ -32,15 +33,6 @@ pub(in crate::library) enum Sum {
     /// Lanes of two numbers of bf16, with the instruction for them.
     Halves,
 }
-
-const FMA: Code = Code(Map::M0F38, Prefix::P66, 0xb8);
-const ADD_I32: Code = Code(Map::M0F, Prefix::P66, 0xfe);
-const ADD_I64: Code = Code(Map::M0F, Prefix::P66, 0xd4);
-const DOT_BYTES: Code = Code(Map::M0F38, Prefix::P66, 0x50);
-const DOT_HALVES: Code = Code(Map::M0F38, Prefix::F3, 0x52);
-/// Of 32 and of 64 bits.
-const MULTIPLY: Code = Code(Map::M0F38, Prefix::P66, 0x40);
-const MULTIPLY_PAIRS: Code = Code(Map::M0F, Prefix::P66, 0xf5);
 
 impl Sum {
     pub(in crate::library) const ALL: [Sum; 8] = [
@@ -86,7 +78,7 @@ impl Sum {
     /// What adds a product to a sum, or multiplies and adds.
     pub(in crate::library) fn code(self) -> Code {
         match self {
-            Sum::F32 | Sum::F64 => FMA,
+            Sum::F32 | Sum::F64 => FMA231,
             Sum::I32 | Sum::Pairs => ADD_I32,
             Sum::I64 => ADD_I64,
             Sum::Fours | Sum::FoursSwapped => DOT_BYTES,

@@ -8,6 +8,7 @@ use crate::codegen::assembler::{
     AT_LEAST, AT_MOST, Assembler, Code, EQUAL, Extra, LESS, Label, Map, Prefix, RAX, RBP, RBX, RCX, RDI, RDX,
     RSI, Rm, UNEQUAL,
 };
+use crate::codegen::opcodes::{HALVES, LOAD, MASKED_LOAD, QUARTERS, STORE, XOR};
 use std::mem::offset_of;
 
 /// Registers: what a panel is, in bytes but for the counts.
@@ -30,9 +31,6 @@ const SAVED: [u8; 6] = [RBX, RBP, 12, 13, 14, 15];
 /// Vectors of a row that are asked for ahead of time: the rows are more than the hardware follows.
 const AHEAD: i32 = 6;
 
-const LOAD: Code = Code(Map::M0F, Prefix::None, 0x10);
-const STORE: Code = Code(Map::M0F, Prefix::None, 0x11);
-const MASKED_LOAD: Code = Code(Map::M0F38, Prefix::P66, 0x2c);
 const UNPACK: [Code; 2] = [
     Code(Map::M0F, Prefix::None, 0x14),
     Code(Map::M0F, Prefix::None, 0x15),
@@ -41,8 +39,6 @@ const UNPACK_LONG: [Code; 2] = [
     Code(Map::M0F, Prefix::P66, 0x14),
     Code(Map::M0F, Prefix::P66, 0x15),
 ];
-const QUARTERS: Code = Code(Map::M0F3A, Prefix::P66, 0x23);
-const HALVES: Code = Code(Map::M0F3A, Prefix::P66, 0x06);
 
 /// The mask of the lanes that exist: a mask register, or a vector.
 const MASK: u8 = 1;
@@ -70,17 +66,13 @@ pub(super) struct Panels<'a> {
 }
 
 impl Panels<'_> {
-    fn width(&self) -> i32 {
-        if self.asm.wide { 64 } else { 32 }
-    }
-
     fn lanes(&self) -> i32 {
-        self.width() >> self.shift
+        self.asm.width() >> self.shift
     }
 
     fn vector(&mut self, code: Code, to: u8, v: u8, rm: Rm) {
         let extra = Extra {
-            unit: self.width(),
+            unit: self.asm.width(),
             ..Extra::default()
         };
         self.asm.vector(code, to, v, rm, extra);
@@ -92,7 +84,7 @@ impl Panels<'_> {
             let extra = Extra {
                 mask: MASK,
                 zero: true,
-                unit: self.width(),
+                unit: self.asm.width(),
                 ..Extra::default()
             };
             self.asm.vector(LOAD, to, 0, from, extra);
@@ -219,7 +211,7 @@ impl Panels<'_> {
 
     /// Rows that lie side by side.
     fn rows(&mut self, end: &mut Label) {
-        let width = self.width();
+        let width = self.asm.width();
         self.asm.shift(WIDTH, true, self.shift);
         // Two whole vectors, as panels of B are.
         let (mut other, mut pair) = <(Label, Label)>::default();
@@ -276,7 +268,7 @@ impl Panels<'_> {
                 offset: -1,
             },
         );
-        self.asm.small(4, Rm::Reg(COLUMN), -(self.width() as i8));
+        self.asm.small(4, Rm::Reg(COLUMN), -(self.asm.width() as i8));
     }
 
     /// Columns that lie side by side.
@@ -306,7 +298,7 @@ impl Panels<'_> {
         self.asm.small(7, Rm::Reg(COUNT), lanes as i8);
         self.asm.jump_if(LESS, &mut part);
         self.square(true);
-        self.asm.small(0, Rm::Reg(RDI), self.width() as i8);
+        self.asm.small(0, Rm::Reg(RDI), self.asm.width() as i8);
         self.asm.small(5, Rm::Reg(COUNT), lanes as i8);
         self.asm.jump_if(UNEQUAL, &mut square);
         self.asm.jump(&mut next);
@@ -316,19 +308,18 @@ impl Panels<'_> {
         self.mask(COUNT);
         self.square(false);
         self.asm.place(&mut next);
-        self.asm.small(5, Rm::Reg(COLUMN), self.width() as i8);
+        self.asm.small(5, Rm::Reg(COLUMN), self.asm.width() as i8);
         self.asm.jump_if(AT_LEAST, &mut column);
     }
 
     /// One square from `FROM` to `TO`; all of its steps of k, or the `STEPS` of the mask.
     fn square(&mut self, all: bool) {
-        let (lanes, width) = (self.lanes() as u8, self.width());
+        let (lanes, width) = (self.lanes() as u8, self.asm.width());
         let mut loaded = Label::default();
         for register in 0..lanes {
             // The mask has a register of vectors, so the square's own are those below.
-            let xor = Code(Map::M0F, Prefix::None, 0x57);
             self.asm
-                .vex(xor, register, register, Rm::Reg(register), None, true, false);
+                .vex(XOR, register, register, Rm::Reg(register), None, true, false);
         }
         for register in 0..lanes {
             self.asm.small(7, Rm::Reg(ROWS), register as i8);

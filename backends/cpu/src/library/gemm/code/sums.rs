@@ -7,9 +7,9 @@ use super::super::tile::TileArgs;
 use super::Sum;
 use super::ahead::{LINE, place, stack};
 use crate::codegen::assembler::{
-    AT_MOST, Assembler, Code, EQUAL, Extra, Label, Map, Prefix, RAX, RBP, RBX, RCX, RDI, RDX, RSI, Rm,
-    UNEQUAL,
+    AT_MOST, Assembler, EQUAL, Label, RAX, RBP, RBX, RCX, RDI, RDX, RSI, Rm, UNEQUAL,
 };
+use crate::codegen::opcodes::{LOAD, MOVE, STORE, XOR};
 use std::mem::offset_of;
 
 /// What a micro-kernel reads, and what else it does.
@@ -32,11 +32,6 @@ pub(super) const UNROLL: i32 = 4;
 const FREE: [u8; 13] = [RAX, RCX, RDX, RSI, 8, 9, 10, 11, RBX, RBP, 12, 13, 14];
 /// Those of them that the caller keeps.
 const SAVED: [u8; 5] = [RBX, RBP, 12, 13, 14];
-
-const LOAD: Code = Code(Map::M0F, Prefix::None, 0x10);
-const STORE: Code = Code(Map::M0F, Prefix::None, 0x11);
-const XOR: Code = Code(Map::M0F, Prefix::None, 0x57);
-const MOVE: Code = Code(Map::M0F, Prefix::None, 0x28);
 
 /// Offset of a field of the arguments.
 macro_rules! arg {
@@ -142,22 +137,8 @@ impl Tile<'_> {
         self.sum.shift()
     }
 
-    /// Bytes of a vector.
-    pub(super) fn width(&self) -> i32 {
-        if self.asm.wide { 64 } else { 32 }
-    }
-
     fn lane(&self) -> i32 {
         1 << self.shift()
-    }
-
-    fn op(&mut self, code: Code, to: u8, v: u8, rm: Rm, long: bool, unit: i32) {
-        let extra = Extra {
-            long,
-            unit,
-            ..Extra::default()
-        };
-        self.asm.vector(code, to, v, rm, extra);
     }
 
     fn acc(&self, row: i32, vector: i32) -> u8 {
@@ -229,11 +210,19 @@ impl Tile<'_> {
             self.asm.jump_if(EQUAL, &mut zero);
             for row in 0..self.rows {
                 for vector in 0..self.vectors {
-                    let (to, offset) = (self.acc(row, vector), vector * self.width());
+                    let (to, offset) = (self.acc(row, vector), vector * self.asm.width());
                     if row == 0 {
-                        self.op(LOAD, to, 0, Rm::Base { base: temp, offset }, false, self.width());
+                        self.asm.lanes(
+                            LOAD,
+                            to,
+                            0,
+                            Rm::Base { base: temp, offset },
+                            false,
+                            self.asm.width(),
+                        );
                     } else {
-                        self.op(MOVE, to, 0, Rm::Reg(self.acc(0, vector)), false, 0);
+                        self.asm
+                            .lanes(MOVE, to, 0, Rm::Reg(self.acc(0, vector)), false, 0);
                     }
                 }
             }
@@ -241,7 +230,7 @@ impl Tile<'_> {
             self.asm.place(&mut zero);
         }
         for sum in 0..(self.rows * self.vectors) as u8 {
-            self.op(XOR, sum, sum, Rm::Reg(sum), false, 0);
+            self.asm.lanes(XOR, sum, sum, Rm::Reg(sum), false, 0);
         }
         self.asm.place(&mut done);
     }
@@ -285,18 +274,18 @@ impl Tile<'_> {
 
     /// One step of k, `step` steps behind the addresses.
     fn step(&mut self, step: i32) {
-        let width = self.width();
+        let width = self.asm.width();
         for vector in 0..self.vectors {
             let (to, offset) = (self.of_b(vector), vector * width);
             let from = self.row_of_b(self.b, step, offset);
-            self.op(LOAD, to, 0, from, false, width);
+            self.asm.lanes(LOAD, to, 0, from, false, width);
             if self.form == Form::Copying {
                 let offset = (step * self.vectors + vector) * width;
                 let copy = Rm::Base {
                     base: self.copy,
                     offset,
                 };
-                self.op(STORE, to, 0, copy, false, width);
+                self.asm.lanes(STORE, to, 0, copy, false, width);
             }
         }
         if self.form == Form::Copying {
@@ -315,16 +304,20 @@ impl Tile<'_> {
                 spare
             };
             let (broadcast, long) = sum.broadcast(self.asm.wide);
-            self.op(broadcast, lanes, 0, a, long, self.lane());
+            self.asm.lanes(broadcast, lanes, 0, a, long, self.lane());
             for vector in 0..self.vectors {
                 let (to, b) = (self.acc(row, vector), self.of_b(vector));
                 let (first, second) = if sum.swaps() { (b, lanes) } else { (lanes, b) };
                 match sum.product() {
-                    None => self.op(sum.code(), to, first, Rm::Reg(second), sum.is_long(), 0),
+                    None => self
+                        .asm
+                        .lanes(sum.code(), to, first, Rm::Reg(second), sum.is_long(), 0),
                     Some(product) => {
                         let part = spare + 1;
-                        self.op(product, part, first, Rm::Reg(second), sum.is_long(), 0);
-                        self.op(sum.code(), to, to, Rm::Reg(part), sum.is_long(), 0);
+                        self.asm
+                            .lanes(product, part, first, Rm::Reg(second), sum.is_long(), 0);
+                        self.asm
+                            .lanes(sum.code(), to, to, Rm::Reg(part), sum.is_long(), 0);
                     }
                 }
             }
@@ -401,7 +394,7 @@ impl Tile<'_> {
         self.asm.add(self.a[0], steps * self.rows * self.lane());
         let mut rows_of_b = vec![self.b];
         if self.form == Form::Copying {
-            self.asm.add(self.copy, steps * self.vectors * self.width());
+            self.asm.add(self.copy, steps * self.vectors * self.asm.width());
             rows_of_b.push(self.ahead);
         }
         for row in rows_of_b {
@@ -425,13 +418,13 @@ impl Tile<'_> {
         for adds in [true, false] {
             for row in 0..self.rows {
                 for vector in 0..self.vectors {
-                    let (sum, offset) = (self.acc(row, vector), vector * self.width());
+                    let (sum, offset) = (self.acc(row, vector), vector * self.asm.width());
                     let there = Rm::Base { base: c, offset };
                     if adds {
                         let (add, long) = self.sum.add();
-                        self.op(add, sum, sum, there, long, self.width());
+                        self.asm.lanes(add, sum, sum, there, long, self.asm.width());
                     }
-                    self.op(STORE, sum, 0, there, false, self.width());
+                    self.asm.lanes(STORE, sum, 0, there, false, self.asm.width());
                 }
                 self.asm.plain(0x03, c, Rm::Reg(step));
             }
