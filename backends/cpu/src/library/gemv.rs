@@ -436,5 +436,5 @@ products! {
 }
 
 fn widened<T: Uniform<Acc = f32>>(isa: Isa) -> Option<VectorKernels<T>> {
-    Some((of_f32(isa), Some(T::kernels(isa, false).pack[1])))
+    Some((of_f32(isa), Some(T::packing(isa, false))))
 }

@@ -77,7 +77,7 @@ macro_rules! words {
                         Isa::Avx2 => (words!(@avx2 $avx2), planes::x86::avx2::<$copied>),
                         _ => ($plain, planes::any::<$copied>),
                     };
-                    let pack = <$copied>::kernels(isa, codegen).pack[1];
+                    let pack = <$copied>::packing(isa, codegen);
                     // SAFETY: the functions take addresses alone, and of structs of C's layout; words and sums have the size of the
                     // numbers that they stand for.
                     return Some(unsafe {

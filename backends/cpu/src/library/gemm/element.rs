@@ -107,6 +107,9 @@ pub(crate) trait Uniform: Element {
     /// where `codegen` and the system allow it.
     fn kernels(isa: Isa, codegen: bool) -> Kernels<Self>;
 
+    /// The packing of [`Uniform::kernels`].
+    fn packing(isa: Isa, codegen: bool) -> PackFn<Self>;
+
     /// Those of the op `matmul`, which may sum several products at once.
     fn products(isa: Isa, codegen: bool) -> Kernels<Self> {
         Self::kernels(isa, codegen)
@@ -118,27 +121,38 @@ pub(crate) trait Uniform: Element {
 macro_rules! kernels {
     ($sum:ident, $avx512:ident, $pack512:ident, $avx2:ident, $plain:ident) => {
         fn kernels(isa: Isa, codegen: bool) -> Kernels<Self> {
-            let (tiles, pack): (_, PackFn<Self>) = match isa {
+            let tiles = match isa {
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => (tile::$avx512, super::pack::$pack512::<Self>),
+                Isa::Avx512 => tile::$avx512,
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => (tile::$avx2, super::pack::pack_avx2::<Self>),
-                _ => (tile::$plain, pack_plain::<Self>),
+                Isa::Avx2 => tile::$avx2,
+                _ => tile::$plain,
             };
             Kernels {
                 tiles: codegen
                     .then(|| code::tiles(Sum::$sum, isa))
                     .flatten()
                     .unwrap_or(tiles),
-                pack: [codegen
-                    .then(|| code::packing(isa))
-                    .flatten()
-                    .unwrap_or(pack); 2],
+                pack: [Self::packing(isa, codegen); 2],
                 a_words: 1,
                 step: 1,
                 excess: None,
                 narrow_row: narrow::<Self>(isa),
             }
+        }
+
+        fn packing(isa: Isa, codegen: bool) -> PackFn<Self> {
+            let pack: PackFn<Self> = match isa {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 => super::pack::$pack512::<Self>,
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 => super::pack::pack_avx2::<Self>,
+                _ => pack_plain::<Self>,
+            };
+            codegen
+                .then(|| code::packing(isa))
+                .flatten()
+                .unwrap_or(pack)
         }
     };
 }

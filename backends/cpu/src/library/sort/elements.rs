@@ -25,7 +25,6 @@ pub(super) struct Elements {
     pub(super) write: WriteFn,
     skip: SkipFn,
     pub(super) order: Order,
-    float: bool,
 }
 
 /// What the loops need to know of an order.
@@ -106,8 +105,41 @@ bits! {
     u64: i64, u64;
 }
 
+/// How elements become keys.
+trait Kind {
+    type Bits: Bits;
+    /// The key, and whether the element does not come back from it.
+    fn key(x: Self::Bits, order: &Order) -> (<Self::Bits as Bits>::Key, bool);
+    fn element(key: <Self::Bits as Bits>::Key, order: &Order) -> Self::Bits;
+}
+
 struct Integers<B>(PhantomData<B>);
 struct Floats<B>(PhantomData<B>);
+
+impl<B: Bits> Kind for Integers<B> {
+    type Bits = B;
+    #[inline(always)]
+    fn key(x: B, order: &Order) -> (B::Key, bool) {
+        (x.flipped(order.flip).key(), false)
+    }
+    #[inline(always)]
+    fn element(key: B::Key, order: &Order) -> B {
+        B::of_key(key).flipped(order.flip)
+    }
+}
+
+impl<B: Bits> Kind for Floats<B> {
+    type Bits = B;
+    #[inline(always)]
+    fn key(x: B, order: &Order) -> (B::Key, bool) {
+        let (key, odd) = x.float(order);
+        (key.key(), odd)
+    }
+    #[inline(always)]
+    fn element(key: B::Key, order: &Order) -> B {
+        B::of_key(key).of_float(order)
+    }
+}
 
 /// Calls `one` for each of `count` elements, `step` apart.
 #[inline(always)]
@@ -119,107 +151,57 @@ fn each<B>(x: *const B, step: isize, count: usize, mut one: impl FnMut(usize, *c
     }
 }
 
-impl<B: Bits> Read for Integers<B> {
+impl<K: Kind> Read for K {
     #[inline(always)]
     unsafe fn run(x: *const u8, step: isize, keys: *mut u8, count: usize, order: &Order, odd: *mut bool) {
-        let keys = keys.cast::<B::Key>();
+        let (keys, mut found) = (keys.cast::<<K::Bits as Bits>::Key>(), false);
         // SAFETY: the caller vouches for the elements, and has room for the keys.
         unsafe {
-            each(x.cast::<B>(), step, count, |at, x| {
-                keys.add(at).write((*x).flipped(order.flip).key())
-            });
-            odd.write(false);
-        }
-    }
-}
-
-impl<B: Bits> Write for Integers<B> {
-    #[inline(always)]
-    unsafe fn run(keys: *const u8, values: *mut u8, step: isize, count: usize, order: &Order) {
-        let keys = keys.cast::<B::Key>();
-        // SAFETY: the caller vouches for keys and elements.
-        each(values.cast::<B>(), step, count, |at, to| unsafe {
-            to.cast_mut().write(B::of_key(*keys.add(at)).flipped(order.flip));
-        });
-    }
-}
-
-impl<B: Bits> Read for Floats<B> {
-    #[inline(always)]
-    unsafe fn run(x: *const u8, step: isize, keys: *mut u8, count: usize, order: &Order, odd: *mut bool) {
-        let (keys, mut found) = (keys.cast::<B::Key>(), false);
-        // SAFETY: the caller vouches for the elements, and has room for the keys.
-        unsafe {
-            each(x.cast::<B>(), step, count, |at, x| {
-                let (key, odd) = (*x).float(order);
+            each(x.cast::<K::Bits>(), step, count, |at, x| {
+                let (key, odd) = K::key(*x, order);
                 found |= odd;
-                keys.add(at).write(key.key());
+                keys.add(at).write(key);
             });
             odd.write(found);
         }
     }
 }
 
-impl<B: Bits> Write for Floats<B> {
+impl<K: Kind> Write for K {
     #[inline(always)]
     unsafe fn run(keys: *const u8, values: *mut u8, step: isize, count: usize, order: &Order) {
-        let keys = keys.cast::<B::Key>();
+        let keys = keys.cast::<<K::Bits as Bits>::Key>();
         // SAFETY: the caller vouches for keys and elements.
-        each(values.cast::<B>(), step, count, |at, to| unsafe {
-            to.cast_mut().write(B::of_key(*keys.add(at)).of_float(order));
+        each(values.cast::<K::Bits>(), step, count, |at, to| unsafe {
+            to.cast_mut().write(K::element(*keys.add(at), order));
         });
     }
 }
 
-/// As [`Skip::run`], with the keys that `key` gives.
-#[inline(always)]
-unsafe fn passed<B: Bits>(
-    (x, step, blocks): (*const B, isize, usize),
-    bound: *const u8,
-    passed: *mut usize,
-    key: impl Fn(B) -> B::Key,
-) {
-    // SAFETY: the caller vouches for the elements, the bound and the result.
-    unsafe {
-        let bound = *bound.cast::<B::Key>();
-        let mut at = 0;
-        while at < blocks {
-            let mut below = false;
-            let first = x.wrapping_offset((at * BLOCK) as isize * step);
-            each(first, step, BLOCK, |_, x| below |= key(*x) < bound);
-            if below {
-                break;
+impl<K: Kind> Skip for K {
+    #[inline(always)]
+    unsafe fn run(x: *const u8, step: isize, blocks: usize, order: &Order, bound: *const u8, to: *mut usize) {
+        let x = x.cast::<K::Bits>();
+        // SAFETY: the caller vouches for the elements, the bound and the result.
+        unsafe {
+            let bound = *bound.cast::<<K::Bits as Bits>::Key>();
+            let mut passed = 0;
+            while passed < blocks {
+                let mut below = false;
+                let first = x.wrapping_offset((passed * BLOCK) as isize * step);
+                each(first, step, BLOCK, |_, x| below |= K::key(*x, order).0 < bound);
+                if below {
+                    break;
+                }
+                passed += 1;
             }
-            at += 1;
+            to.write(passed);
         }
-        passed.write(at);
     }
 }
 
-impl<B: Bits> Skip for Integers<B> {
-    #[inline(always)]
-    unsafe fn run(x: *const u8, step: isize, blocks: usize, order: &Order, bound: *const u8, to: *mut usize) {
-        let key = |x: B| x.flipped(order.flip).key();
-        // SAFETY: the caller's promise.
-        unsafe { passed::<B>((x.cast(), step, blocks), bound, to, key) };
-    }
-}
-
-impl<B: Bits> Skip for Floats<B> {
-    #[inline(always)]
-    unsafe fn run(x: *const u8, step: isize, blocks: usize, order: &Order, bound: *const u8, to: *mut usize) {
-        let key = |x: B| x.float(order).0.key();
-        // SAFETY: the caller's promise.
-        unsafe { passed::<B>((x.cast(), step, blocks), bound, to, key) };
-    }
-}
-
-/// An element that does not come back from its key.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Odd {
-    Zero,
-    Nan,
-}
+/// The bits of a zero and of a NaN of any size, whose keys other elements have too: those do not come back.
+pub(super) const ODD: [u64; 2] = [0, u64::MAX];
 
 impl Elements {
     /// `None` for dtypes that have no order.
@@ -258,7 +240,6 @@ impl Elements {
             write,
             skip,
             order,
-            float,
         })
     }
 
@@ -294,15 +275,30 @@ impl Elements {
         passed
     }
 
+    /// A row of one element of these bits.
+    pub(super) fn one(&self, bits: &u64) -> Source {
+        Source {
+            x: std::ptr::from_ref(bits).cast(),
+            step: 0,
+            size: self.size,
+            length: 1,
+        }
+    }
+
     /// The bits of an element.
     ///
     /// # Safety
     /// It is readable.
     pub(super) unsafe fn raw(&self, x: *const u8) -> u64 {
-        let mut raw = [0; 8];
-        // SAFETY: the caller vouches for it; no element is larger.
-        unsafe { raw.as_mut_ptr().copy_from_nonoverlapping(x, self.size) };
-        u64::from_le_bytes(raw)
+        // SAFETY: the caller vouches for it.
+        unsafe {
+            match self.size {
+                1 => x.read().into(),
+                2 => x.cast::<u16>().read().into(),
+                4 => x.cast::<u32>().read().into(),
+                _ => x.cast::<u64>().read(),
+            }
+        }
     }
 
     /// Writes an element of these bits.
@@ -310,18 +306,14 @@ impl Elements {
     /// # Safety
     /// It is writable.
     pub(super) unsafe fn put(&self, to: *mut u8, raw: u64) {
-        // SAFETY: the caller vouches for it; no element is larger.
-        unsafe { to.copy_from_nonoverlapping(raw.to_le_bytes().as_ptr(), self.size) };
-    }
-
-    /// Whether elements of other bits have the same key.
-    pub(super) fn odd(&self, raw: u64) -> Option<Odd> {
-        let magnitude = raw & !(1 << (self.bits() - 1));
-        match magnitude {
-            _ if !self.float => None,
-            0 => Some(Odd::Zero),
-            bits if bits > self.order.infinity => Some(Odd::Nan),
-            _ => None,
+        // SAFETY: the caller vouches for it.
+        unsafe {
+            match self.size {
+                1 => to.write(raw as u8),
+                2 => to.cast::<u16>().write(raw as u16),
+                4 => to.cast::<u32>().write(raw as u32),
+                _ => to.cast::<u64>().write(raw),
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Elements with their indices, by vectors where there are any, else by a stable radix sort.
 
-use super::elements::{CHUNK, Elements};
+use super::elements::{CHUNK, Elements, ODD};
 use super::entry::Entry;
 use super::{PIECE, Source, place};
 use crate::exec::Args;
@@ -134,16 +134,18 @@ impl Results {
     ) {
         let entries = &entries[..entries.len().min(self.wanted)];
         // Read before anything is written.
+        let of_key = |bits: &u64| {
+            let mut key = E::Key::default();
+            // SAFETY: there is one element and one key.
+            unsafe { E::read(elements, &elements.one(bits), 0, &raw mut key, 1) };
+            let first = entries.partition_point(|entry| entry.key() < key);
+            first..entries.partition_point(|entry| entry.key() <= key)
+        };
         let odd: Vec<(usize, u64)> = match odd {
             false => Vec::new(),
-            true => entries
-                .iter()
-                .enumerate()
-                .filter_map(|(place, entry)| {
-                    // SAFETY: the number is the row's.
-                    let raw = unsafe { elements.raw(x.at(entry.number())) };
-                    elements.odd(raw).map(|_| (place, raw))
-                })
+            true => (ODD.iter().flat_map(of_key))
+                // SAFETY: the number is the row's.
+                .map(|place| (place, unsafe { elements.raw(x.at(entries[place].number())) }))
                 .collect(),
         };
         each(&|_, places| {

@@ -3,7 +3,7 @@
 //! Equal keys are equal bits, so any algorithm gives the result of a stable sort. Zeros and NaN are the exception: elements of
 //! different bits have one key. They are taken in the order of the row.
 
-use super::elements::{Elements, Odd};
+use super::elements::{Elements, ODD};
 use super::quick::{self, Quick, Version};
 use super::{PIECE, Shared, Source, place};
 use crate::exec::Args;
@@ -40,18 +40,18 @@ pub(super) unsafe fn sort_row<K: Quick>(
                 odd.store(true, Ordering::Relaxed);
             }
         });
-        let (mut zeros, mut nans) = (Vec::new(), Vec::new());
-        let mut zero = None;
+        let mut kept = [Vec::new(), Vec::new()];
+        let mut odd_keys = [None; 2];
         if odd.into_inner() {
+            odd_keys = ODD.map(|bits| {
+                let mut key = *keys.0;
+                elements.keys(&elements.one(&bits), 0, (&raw mut key).cast(), 1);
+                Some(key)
+            });
             for at in 0..length {
-                let raw = elements.raw(x.at(at));
-                match elements.odd(raw) {
-                    None => {}
-                    Some(Odd::Zero) => {
-                        zero = Some(*keys.at(at as isize));
-                        zeros.push(raw);
-                    }
-                    Some(Odd::Nan) => nans.push(raw),
+                let key = Some(*keys.at(at as isize));
+                if let Some(of) = odd_keys.iter().position(|odd| *odd == key) {
+                    kept[of].push(elements.raw(x.at(at)));
                 }
             }
         }
@@ -61,16 +61,12 @@ pub(super) unsafe fn sort_row<K: Quick>(
             let to = value(places.start);
             (elements.write)(keys, to, step, places.len(), &elements.order);
         });
-        let place = |list: Vec<u64>, first: usize| {
-            for (at, raw) in list.into_iter().enumerate() {
+        let sorted = std::slice::from_raw_parts(keys.0, length);
+        for (kept, odd) in kept.into_iter().zip(odd_keys) {
+            let first = odd.map_or(length, |odd| sorted.partition_point(|&key| key < odd));
+            for (at, raw) in kept.into_iter().enumerate() {
                 elements.put(value(first + at), raw);
             }
-        };
-        if let Some(zero) = zero {
-            let sorted = std::slice::from_raw_parts(keys.0, length);
-            place(zeros, sorted.partition_point(|&key| key < zero));
         }
-        let first = length - nans.len();
-        place(nans, first);
     }
 }
