@@ -8,7 +8,7 @@ pub(super) use crate::context::{
 };
 pub(super) use crate::engine::debug::OP_DEBUG_LEVEL;
 use crate::error::SessionError;
-use crate::options::by_name::{SettingKey, store, wrong};
+use crate::options::by_name::{SettingKey, store};
 use serde_json::Value;
 use thalweg_hal::settings::{Setting, Values, Way};
 

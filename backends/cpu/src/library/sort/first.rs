@@ -22,7 +22,7 @@ const SAMPLE: usize = 64;
 /// Elements beside twice those wanted that are collected at most; not fewer than a block and the sample.
 const SPARE: usize = 128;
 
-/// Elements whose keys are written at once.
+/// Elements whose keys are written at once where some were passed over.
 const READ: usize = 2 * BLOCK;
 
 const _: () = assert!(BLOCK == u32::BITS as usize && READ <= CHUNK);
@@ -61,14 +61,20 @@ unsafe fn collect<E: Entry>(part: &mut Part<'_, E>) {
     let (entries, room) = (part.entries, part.room);
     let Range { mut start, end } = part.places.clone();
     let mut held = part.held;
-    let mut keys = [E::Key::default(); READ];
+    let mut keys = [E::Key::default(); CHUNK];
     while start < end && held < room {
+        let mut most = READ;
         if let Some(bound) = part.bound {
             let blocks = (end - start) / BLOCK;
             // SAFETY: the caller vouches for the elements; keys of a row are of one kind.
-            start += BLOCK * unsafe { E::passed(part.elements, part.x, start, blocks, &bound) };
+            let passed = unsafe { E::passed(part.elements, part.x, start, blocks, &bound) };
+            // Where many are found, more are read at once.
+            if passed == 0 {
+                most = CHUNK;
+            }
+            start += BLOCK * passed;
         }
-        let count = READ.min(end - start);
+        let count = most.min(end - start);
         // SAFETY: the caller vouches for the elements.
         part.odd |= unsafe { E::read(part.elements, part.x, start, keys.as_mut_ptr(), count) };
         let keys = &keys[..count];
@@ -203,7 +209,10 @@ pub(super) unsafe fn sort_row<E: Entry>(
             entries.select_nth_unstable(wanted - 1);
         }
         let entries = &mut entries[..wanted];
-        entries.sort_unstable();
+        // It takes memory of its own, so it is not for a few.
+        if wanted <= SHORT || !E::sort(isa, entries.as_mut_ptr(), wanted, parallel) {
+            entries.sort_unstable();
+        }
         results.write((elements, x), entries, odd, &|body| body(0, 0..wanted));
     }
 }
