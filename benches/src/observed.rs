@@ -1,9 +1,9 @@
 //! What it costs a training to be observed: LeNet-5 with nothing, with a profile of kernels and steps, with a profile of everything, and
 //! with that, summaries, saved graphs, the flight recorder and the log at once. Every step is recorded:
-//! `cargo run --release -p thalweg-benches --bin observed [--steps 100] [--rounds 40]`.
+//! `cargo run --release -p thalweg-benches --bin observed [--steps 12] [--rounds 300]`.
 //!
-//! Profiles begin and end between the epochs of one training, so each is compared with the epoch before. A flight recorder and a log stay
-//! until their process ends, so all together is compared with trainings in processes of their own.
+//! Profiles begin and end between the epochs of one training, so each is compared with the epochs before and after it. A flight recorder
+//! and a log stay until their process ends, so all together is compared with trainings in processes of their own.
 #![expect(clippy::print_stdout, reason = "the figures are what the program is for")]
 
 use clap::Parser;
@@ -25,6 +25,8 @@ type Error = Box<dyn std::error::Error>;
 const BATCH: usize = 64;
 /// Epochs of a training in a process of its own. The first compiles and does not count.
 const EPOCHS: u64 = 12;
+/// Steps of an epoch of them.
+const STEPS: usize = 100;
 /// Pairs of such trainings.
 const TURNS: usize = 5;
 
@@ -33,10 +35,10 @@ const TURNS: usize = 5;
 #[command(name = "observed")]
 struct Options {
     /// Steps of an epoch.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 12)]
     steps: usize,
-    /// Rounds of three epochs: with nothing, with a profile of kernels and steps, with a profile of everything.
-    #[arg(long, default_value_t = 40)]
+    /// Rounds of four epochs: with nothing, with a profile of kernels and steps, with nothing, with a profile of everything.
+    #[arg(long, default_value_t = 300)]
     rounds: u64,
     /// Where to run.
     #[arg(long, default_value = "cpu")]
@@ -66,20 +68,26 @@ fn main() -> ExitCode {
 fn profiles(options: &Options) -> Result<(), Error> {
     let folder = Folder::new();
     let mut epochs = Epochs::new(folder.as_ref().to_string_lossy());
-    train(options, 1 + 3 * options.rounds, &mut epochs)?;
+    train(options, 2 + 4 * options.rounds, &mut epochs)?;
     println!(
-        "LeNet-5, {BATCH} images, observed by{:>15}{:>9}",
+        "LeNet-5, {BATCH} images, observed by{:>15}{:>9}  95 %",
         "ms a step", "times"
     );
-    let names = [
-        "nothing",
-        "a profile of kernels and steps",
-        "a profile of everything",
-    ];
-    for (name, of) in names.into_iter().zip(&epochs.rounds) {
-        row(name, of, &epochs.rounds[0], options.steps);
+    let (steps, ns) = (options.steps as f64, &epochs.ns);
+    let alone: Vec<_> = ns.iter().copied().step_by(2).collect();
+    println!("{:<42}{:>9.3}", "nothing", ms(&alone, steps));
+    for (name, first) in [
+        ("a profile of kernels and steps", 1),
+        ("a profile of everything", 3),
+    ] {
+        let at = (first..ns.len() - 1).step_by(4);
+        let ratios = at
+            .clone()
+            .map(|at| 2.0 * ns[at] / (ns[at - 1] + ns[at + 1]))
+            .collect();
+        row(name, ms(&at.map(|at| ns[at]).collect::<Vec<_>>(), steps), ratios);
     }
-    let ends = epochs.ends.into_iter().skip(3).step_by(3);
+    let ends = epochs.ends.into_iter().skip(4).step_by(4);
     println!(
         "To begin and to end the last kind of profile takes {:.1} ms.",
         Round::Median.of(ends.collect()) * 1e-6
@@ -87,13 +95,24 @@ fn profiles(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// The median epoch of `rounds`, and the median of its ratios to the epochs `before`.
-fn row(name: &str, rounds: &[f64], before: &[f64], steps: usize) {
-    let ratios = rounds.iter().zip(before).map(|(with, without)| with / without);
+/// The median of `epochs`, in milliseconds a step.
+fn ms(epochs: &[f64], steps: f64) -> f64 {
+    Round::Median.of(epochs.to_vec()) / steps * 1e-6
+}
+
+/// Prints the median of `ratios`, and its 95 % interval: the order statistics at `n / 2 ± 0.98 √n` (H. A. David and H. N. Nagaraja, Order
+/// Statistics, 7.1).
+fn row(name: &str, ms: f64, mut ratios: Vec<f64>) {
+    ratios.sort_by(f64::total_cmp);
+    let half = 0.98 * (ratios.len() as f64).sqrt();
+    let middle = ratios.len() as f64 / 2.0;
+    let (low, high) = ((middle - half).floor(), (middle + half).ceil());
+    let (low, high) = (low.max(0.0) as usize, (high as usize).min(ratios.len() - 1));
     println!(
-        "{name:<42}{:>9.3}{:>9.3}",
-        Round::Median.of(rounds.to_vec()) / steps as f64 * 1e-6,
-        Round::Median.of(ratios.collect())
+        "{name:<42}{ms:>9.3}{:>9.3}  {:.3}–{:.3}",
+        Round::Median.of(ratios.clone()),
+        ratios[low],
+        ratios[high]
     );
 }
 
@@ -103,15 +122,20 @@ fn all(options: &Options) -> Result<(), Error> {
         without.push(child(options, false)?);
         with.push(child(options, true)?);
     }
-    row("nothing, in a process", &without, &without, 1);
-    row("everything, summaries, graphs, recorder, log", &with, &without, 1);
+    println!("{:<42}{:>9.3}", "nothing, in a process", ms(&without, 1.0));
+    let ratios = with.iter().zip(&without).map(|(with, without)| with / without);
+    row(
+        "everything, summaries, graphs, recorder, log",
+        ms(&with, 1.0),
+        ratios.collect(),
+    );
     Ok(())
 }
 
 fn child(options: &Options, all: bool) -> Result<f64, Error> {
     let folder = Folder::new();
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["--steps", &options.steps.to_string()]);
+    command.args(["--steps", &STEPS.to_string()]);
     command.args(["--target", &options.target, "--once", &all.to_string()]);
     command.arg("--folder").arg(folder.as_ref());
     if all {
@@ -180,15 +204,15 @@ fn train(options: &Options, epochs: u64, callbacks: impl Callback) -> Result<(),
     Ok(())
 }
 
-/// Epochs with nothing, with a profile of kernels and steps, with a profile of everything, in turns. The first compiles and does not
-/// count.
+/// Epochs with nothing, with a profile of kernels and steps, with nothing, with a profile of everything, in turns. The first compiles and
+/// does not count.
 struct Epochs {
     folder: String,
     profile: Option<Profile>,
     begun: Instant,
-    /// Nanoseconds of each epoch, without those in which its profile began and ended.
-    rounds: [Vec<f64>; 3],
-    /// Nanoseconds in which each profile began and ended.
+    /// Nanoseconds of each epoch but the first, without those in which its profile began and ended.
+    ns: Vec<f64>,
+    /// Nanoseconds in which the profile of each epoch began and ended.
     ends: Vec<f64>,
 }
 
@@ -198,14 +222,9 @@ impl Epochs {
             folder: folder.into(),
             profile: None,
             begun: Instant::now(),
-            rounds: Default::default(),
+            ns: Vec::new(),
             ends: Vec::new(),
         }
-    }
-
-    /// Which of the rounds an epoch belongs to.
-    fn kind(run: &RunContext<'_>) -> Option<usize> {
-        Some((run.cur_epoch_num as usize).checked_sub(2)? % 3)
     }
 }
 
@@ -213,9 +232,9 @@ impl Callback for Epochs {
     fn epoch_begin(&mut self, run: &mut RunContext<'_>) -> thalweg_nn::Result<()> {
         let begun = Instant::now();
         let profile = Profile::to(&self.folder);
-        let profile = match Epochs::kind(run) {
-            Some(1) => Some(profile.ops(false)),
-            Some(2) => Some(profile.memory(true)),
+        let profile = match run.cur_epoch_num % 4 {
+            3 => Some(profile.ops(false)),
+            1 if run.cur_epoch_num > 1 => Some(profile.memory(true)),
             _ => None,
         };
         self.profile = profile
@@ -228,8 +247,8 @@ impl Callback for Epochs {
 
     fn epoch_end(&mut self, run: &mut RunContext<'_>) -> thalweg_nn::Result<()> {
         run.loss_value()?;
-        if let Some(kind) = Epochs::kind(run) {
-            self.rounds[kind].push(self.begun.elapsed().as_nanos() as f64);
+        if run.cur_epoch_num > 1 {
+            self.ns.push(self.begun.elapsed().as_nanos() as f64);
         }
         let ending = Instant::now();
         if let Some(profile) = self.profile.take() {
