@@ -20,10 +20,9 @@ const TICKS: f64 = 100.0;
 
 /// Builds the README's program in a folder of its own, and prints the CPU seconds of each crate.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    let folder = std::env::temp_dir().join(format!("thalweg-first-build-{}", std::process::id()));
-    let result = build(root, &folder);
-    fs::remove_dir_all(&folder).ok();
-    let log = result?;
+    let readme = fs::read_to_string(root.join("README.md"))?;
+    let user = User::with(root, program(&readme).ok_or("the README has no block of Rust")?)?;
+    let log = build(&user)?;
     let costs = costs(&log);
     let total: f64 = costs.iter().map(|(_, seconds)| seconds).sum();
     for (name, seconds) in costs.iter().filter(|(_, seconds)| *seconds >= SHORT) {
@@ -36,22 +35,46 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     }
 }
 
+/// A program of a user: a crate in a folder of its own, which ends with this value.
+pub(crate) struct User {
+    pub(crate) folder: PathBuf,
+}
+
+impl User {
+    pub(crate) fn with(root: &Path, program: &str) -> Result<User> {
+        let folder = std::env::temp_dir().join(format!("thalweg-user-{}", std::process::id()));
+        fs::create_dir_all(folder.join("src"))?;
+        let user = User { folder };
+        fs::write(user.folder.join("src/main.rs"), program)?;
+        let core = root.join("core");
+        let manifest = format!(
+            "[package]\nname = \"first\"\nedition = \"2024\"\n\n[dependencies]\nthalweg.path = {core:?}\n\n[workspace]\n"
+        );
+        fs::write(user.folder.join("Cargo.toml"), manifest)?;
+        // The versions of the workspace.
+        fs::copy(root.join("Cargo.lock"), user.folder.join("Cargo.lock"))?;
+        Ok(user)
+    }
+
+    /// Cargo for the program, with its own folder of what is built.
+    pub(crate) fn cargo(&self, args: &[&str]) -> Command {
+        let mut cargo = cargo(&self.folder, args);
+        cargo.env("CARGO_TARGET_DIR", self.folder.join("target"));
+        cargo
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.folder).ok();
+    }
+}
+
 /// What [`measured`] noted, a line a call of the compiler.
-fn build(root: &Path, folder: &Path) -> Result<String> {
-    let readme = fs::read_to_string(root.join("README.md"))?;
-    let program = program(&readme).ok_or("the README has no block of Rust")?;
-    fs::create_dir_all(folder.join("src"))?;
-    fs::write(folder.join("src/main.rs"), program)?;
-    let core = root.join("core");
-    let manifest = format!(
-        "[package]\nname = \"first\"\nedition = \"2024\"\n\n[dependencies]\nthalweg.path = {core:?}\n\n[workspace]\n"
-    );
-    fs::write(folder.join("Cargo.toml"), manifest)?;
-    // The versions of the workspace.
-    fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
-    let log = folder.join("compilers");
-    let status = cargo(folder, &["build", "--release"])
-        .env("CARGO_TARGET_DIR", folder.join("target"))
+fn build(user: &User) -> Result<String> {
+    let log = user.folder.join("compilers");
+    let status = user
+        .cargo(&["build", "--release"])
         .env("RUSTC_WRAPPER", std::env::current_exe()?)
         .env(LOG, &log)
         .status()?;

@@ -5,6 +5,7 @@ mod attack;
 mod audit;
 mod ci;
 mod cuda_gate;
+mod debug_build;
 mod demo;
 mod dist;
 mod dtype;
@@ -156,6 +157,10 @@ enum Task {
     ///
     /// Fails when they are more than a bound that is little over what the README states. Needs a quiet machine.
     FirstBuild,
+    /// Compare a debug build of a user's program with its release build: a product of 512³ and a softmax of 1024².
+    ///
+    /// Fails when one takes more than 1.5 times as long. Needs a quiet machine.
+    DebugBuild,
     /// List long files; fail on files over 500 lines.
     Lines,
 }
@@ -230,6 +235,7 @@ fn main() -> ExitCode {
         Task::Layering => layering::run(&root),
         Task::Perf(options) => perf::run(&root, &options),
         Task::FirstBuild => first_build::run(&root),
+        Task::DebugBuild => debug_build::run(&root),
         Task::Lines => lines::run(&root),
     };
     match result {

@@ -158,12 +158,17 @@ impl Eager {
             (Op::Map(one), Op::Map(other)) => one == other,
             (one, other) => one == other,
         };
-        same && self.operands.len() == inputs.len()
-            && self
-                .operands
-                .iter()
-                .zip(inputs)
-                .all(|(operand, input)| operand.is_of(input))
+        // A loop of unknown length over two operands is a call.
+        same && match (&self.operands[..], inputs) {
+            ([a, b], [x, y]) => a.is_of(x) && b.is_of(y),
+            (operands, inputs) => {
+                operands.len() == inputs.len()
+                    && operands
+                        .iter()
+                        .zip(inputs)
+                        .all(|(operand, input)| operand.is_of(input))
+            }
+        }
     }
 }
 
