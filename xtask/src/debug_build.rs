@@ -33,6 +33,7 @@ fn main() -> Result<(), Error> {
     let cx = Context::new("cpu")?;
     let randn = |shape: [usize; 2]| Tensor::randn(shape, DType::F32, &cx);
     let (a, b, rows) = (randn([512, 512]), randn([512, 512]), randn([1024, 1024]));
+    cx.device().synchronize()?;
     least("matmul 512x512x512", &cx, || a.matmul(&b))?;
     least("softmax 1024x1024", &cx, || rows.softmax(1))?;
     Ok(())
