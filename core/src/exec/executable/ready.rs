@@ -2,7 +2,7 @@
 
 use super::{Arg, Output, Source};
 use crate::context::Context;
-use crate::engine::{Engine, Lane, Run, Written};
+use crate::engine::{Engine, Lane, Run};
 use crate::error::Result;
 use crate::error::tag::{OpTag, hal_tag};
 use crate::exec::arena::Arena;
@@ -58,13 +58,26 @@ impl<'a> Site<'a> {
     /// The memory of a result that was just submitted.
     #[inline]
     pub(super) fn storage(&self, buffer: Buffer, tag: &OpTag) -> Shared {
+        let engine = self.context.engine();
         Shared::new(Storage {
-            _listed: self.context.engine().list(tag, &buffer),
+            _listed: engine.list(tag, &buffer),
             buffer,
             context: self.context.clone(),
-            written: Written::by(self.scoped, self.lane),
+            written: engine.written(self.scoped),
         })
     }
+}
+
+/// Whether no argument is known to be wrong by a failure.
+#[cold]
+fn trusted(args: &mut dyn Iterator<Item = Arg<'_>>) -> Result<()> {
+    for arg in args {
+        match arg {
+            Arg::Value(value) => value.storage.trusted()?,
+            Arg::Scalar(_) => {}
+        }
+    }
+    Ok(())
 }
 
 impl Ready {
@@ -174,7 +187,7 @@ impl Ready {
             self.described.fly(call, engine, stream);
         }
         match noted {
-            None => submit(),
+            None => submit()?,
             Some(Noted { on, operands }) => {
                 self.described.tell(on, engine.number());
                 let run = Run {
@@ -185,8 +198,12 @@ impl Ready {
                 };
                 engine.recorded(on, run, submit)?;
                 self.described.show(on, engine, called.copied());
-                Ok(())
             }
+        }
+        // Behind the submission, whose results have their epoch: a failure that is found from now on concerns them too.
+        match engine.has_failures() {
+            false => Ok(()),
+            true => trusted(&mut self.inputs.iter().map(|&number| arg(number))),
         }
     }
 
