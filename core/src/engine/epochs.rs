@@ -3,9 +3,11 @@
 //! A backend tells an error of work that it had accepted once, to whoever waits next. What was written between the last good wait
 //! for the stream and that one may be wrong, and nobody can tell what of it is. Values know their epoch, so they are refused by it.
 
+#[cfg(test)]
+mod tests;
+
 use super::Lane;
 use crate::hal::{self, Stream, Waited, WeakStream};
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
 use thalweg_hal::kit::fork;
@@ -28,14 +30,15 @@ pub(super) struct Epochs {
 
 #[derive(Default)]
 struct State {
-    /// Streams that values are written by.
-    streams: HashMap<u64, Known>,
+    /// Streams that values are written by; there are few.
+    streams: Vec<Known>,
     waiting: Vec<Waiting>,
     /// In the order in which they were told.
     failures: Vec<Failure>,
 }
 
 struct Known {
+    handle: u64,
     /// What was submitted up to this epoch is known to be good, or is in a failure.
     settled: u64,
     stream: WeakStream,
@@ -86,12 +89,16 @@ impl Waiting {
 }
 
 impl State {
+    fn known(&self, stream: u64) -> Option<&Known> {
+        self.streams.iter().find(|known| known.handle == stream)
+    }
+
     /// Remembers that some work failed of what was submitted up to `to`.
     fn fail(&mut self, waited: Waited, to: u64, error: &hal::Error) {
         let error = distrusted(error);
-        let concerned = (self.streams.iter()).filter(|(stream, _)| concerns(waited, **stream));
-        self.failures.extend(concerned.map(|(&stream, known)| Failure {
-            stream,
+        let concerned = (self.streams.iter()).filter(|known| concerns(waited, known.handle));
+        self.failures.extend(concerned.map(|known| Failure {
+            stream: known.handle,
             from: known.settled,
             to,
             error: error.clone(),
@@ -147,18 +154,20 @@ impl Epochs {
     /// Begins to look at a stream that values are to be written by.
     pub(super) fn know(&self, stream: &Stream) {
         let mut state = self.state.lock();
-        let known = || Known {
-            settled: self.now().saturating_sub(1),
-            stream: stream.downgrade(),
-            process: fork::generation(),
-        };
-        state.streams.entry(stream.handle()).or_insert_with(known);
+        if state.known(stream.handle()).is_none() {
+            state.streams.push(Known {
+                handle: stream.handle(),
+                settled: self.now().saturating_sub(1),
+                stream: stream.downgrade(),
+                process: fork::generation(),
+            });
+        }
     }
 
     /// Whether a stream may still fail, or did.
     pub(super) fn matters(&self, stream: u64) -> bool {
         let state = self.state.lock();
-        state.streams.contains_key(&stream) || state.failures.iter().any(|failure| failure.stream == stream)
+        state.known(stream).is_some() || state.failures.iter().any(|failure| failure.stream == stream)
     }
 
     /// The first failure of work that `lane` submitted after the start of the epoch `first` and up to the end of `last`, or that
@@ -200,7 +209,7 @@ impl Epochs {
         let mut state = self.state.lock();
         loop {
             // A stream that has ended was waited for.
-            let known = state.streams.get(&handle).filter(|known| known.settled < epoch)?;
+            let known = state.known(handle).filter(|known| known.settled < epoch)?;
             if let Some(stream) = known.stream.upgrade() {
                 return Some(stream);
             }
@@ -230,9 +239,10 @@ impl Epochs {
         let mut state = self.state.lock();
         state.waiting.retain(|waiting| waiting.begun != begun);
         self.ended.notify_all();
-        let has_streams = state.streams.keys().any(|&stream| concerns(waited, stream));
+        let concerned = |known: &Known| concerns(waited, known.handle);
+        let any = state.streams.iter().any(concerned);
         match error {
-            Some(error) if has_streams => {
+            Some(error) if any => {
                 // Who reads a later epoch comes here first, and waits for the lock.
                 self.until.store(u64::MAX, Ordering::Relaxed);
                 self.now.fetch_or(FAILED, Ordering::AcqRel);
@@ -240,16 +250,14 @@ impl Epochs {
                 state.fail(waited, to, error);
                 self.until.store(to, Ordering::Release);
             }
-            None if has_streams => self.meet(&mut state, waited),
+            None if any => self.meet(&mut state, waited),
             Some(_) | None => {}
         }
-        for (stream, known) in &mut state.streams {
-            if concerns(waited, *stream) {
-                known.settled = known.settled.max(begun);
-            }
+        for known in state.streams.iter_mut().filter(|known| concerned(known)) {
+            known.settled = known.settled.max(begun);
         }
-        if let Waited::End(stream) = waited {
-            state.streams.remove(&stream);
+        if matches!(waited, Waited::End(_)) {
+            state.streams.retain(|known| !concerned(known));
         }
     }
 

@@ -1,10 +1,25 @@
 //! Work that fails after it was accepted: what it may have written is refused, by whoever reads it, until it is computed again.
 
 use crate::faults::{bits, open, ramp, rest};
-use crate::runtime;
+use crate::{options, plugins, runtime};
 use std::sync::mpsc;
-use thalweg::hal::{Backend, Device, Status};
+use thalweg::hal::{Backend, Device, Runtime, Status};
+use thalweg::loader::Registry;
 use thalweg::{Context, DType, Mode, Result, Tensor, cond, jit, scan};
+
+/// The backends of this machine that work later than the call, under the layer.
+fn backends() -> Vec<Backend> {
+    let folder = plugins::built("thalweg_opencl").parent().unwrap().to_owned();
+    let runtime = Runtime::new(Registry::new(options(&["fault"], vec![folder])));
+    let opencl = runtime.backend("opencl").unwrap();
+    let mut backends = vec![runtime.backend("cpu").unwrap()];
+    match opencl.device_count() {
+        Ok(_) => backends.push(opencl),
+        Err(error) if error.status() == Status::Unavailable => plugins::skip::skip("opencl", error),
+        Err(error) => panic!("{error}"),
+    }
+    backends
+}
 
 /// A device without faults, and a value on it that is known to be good.
 fn ready(backend: &Backend) -> (Device, Context, Tensor) {
@@ -38,9 +53,13 @@ fn refused<T>(result: Result<T>) {
 
 #[test]
 fn a_value_beside_failed_work_is_refused_until_it_is_computed_again() {
-    let runtime = runtime(&["fault"]);
-    let backend = runtime.backend("cpu").unwrap();
-    let (device, cx, x) = ready(&backend);
+    for backend in backends() {
+        refused_until_it_is_computed_again(&backend);
+    }
+}
+
+fn refused_until_it_is_computed_again(backend: &Backend) {
+    let (device, cx, x) = ready(backend);
     let clean = bits(&(&x * 2.0)).unwrap();
     let step = jit(|x: &Tensor| (x + 1.0).softmax(1));
     step.call(&x).ok().unwrap();
@@ -54,7 +73,7 @@ fn a_value_beside_failed_work_is_refused_until_it_is_computed_again() {
     let branch = jit(|x: &Tensor| cond(&x.sum().gt(0.0), |x: &Tensor| x * 2.0, |x: &Tensor| x.clone(), x));
     let good = (bits(&sums.call(&x).1).unwrap(), bits(&branch.call(&x)).unwrap());
     bits(&x).unwrap();
-    next_fails(&backend);
+    next_fails(backend);
     let y = &x * 2.0;
     let beside = &x + 1.0;
     // Somebody is told who asked for no value.
@@ -72,7 +91,9 @@ fn a_value_beside_failed_work_is_refused_until_it_is_computed_again() {
         refused(sums.call(&y).1.ok());
         refused(branch.call(&y).ok());
         refused(y.to(&cx).to_vec::<f32>());
-        refused(thalweg::interchange::dlpack::export(&y).map(drop));
+        if backend.name() == "cpu" {
+            refused(thalweg::interchange::dlpack::export(&y).map(drop));
+        }
     }
     cx.set_mode(Mode::Graph);
     refused(bits(&(&y - 3.0).sum()));
@@ -103,9 +124,13 @@ fn a_refused_read_takes_no_trust() {
 /// The stream that a value was computed on is well, and one that it read from is not.
 #[test]
 fn a_failure_goes_with_values_from_stream_to_stream() {
-    let runtime = runtime(&["fault"]);
-    let backend = runtime.backend("cpu").unwrap();
-    let (device, _cx, x) = ready(&backend);
+    for backend in backends() {
+        goes_from_stream_to_stream(&backend);
+    }
+}
+
+fn goes_from_stream_to_stream(backend: &Backend) {
+    let (device, _cx, x) = ready(backend);
     let streams = [0; 3].map(|_| device.create_stream().unwrap());
     let alone = {
         let _on = streams[2].enter();
@@ -113,7 +138,7 @@ fn a_failure_goes_with_values_from_stream_to_stream() {
     };
     let y = {
         let _on = streams[0].enter();
-        next_fails(&backend);
+        next_fails(backend);
         &x * 2.0
     };
     let z = {

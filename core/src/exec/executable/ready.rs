@@ -68,9 +68,10 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Whether no argument is known to be wrong by a failure.
+/// How a run ended, or the first failure that an argument may be wrong by.
 #[cold]
-fn trusted(args: &mut dyn Iterator<Item = Arg<'_>>) -> Result<()> {
+fn trusted(ran: Result<()>, args: &mut dyn Iterator<Item = Arg<'_>>) -> Result<()> {
+    ran?;
     for arg in args {
         match arg {
             Arg::Value(value) => value.storage.trusted()?,
@@ -186,8 +187,8 @@ impl Ready {
             let call = called.map_or(Call::default(), OpTag::of_record);
             self.described.fly(call, engine, stream);
         }
-        match noted {
-            None => submit()?,
+        let ran = match noted {
+            None => submit(),
             Some(Noted { on, operands }) => {
                 self.described.tell(on, engine.number());
                 let run = Run {
@@ -196,15 +197,18 @@ impl Ready {
                     call: called.map_or(Call::default(), OpTag::of_record),
                     operands,
                 };
-                engine.recorded(on, run, submit)?;
-                self.described.show(on, engine, called.copied());
+                let ran = engine.recorded(on, run, submit);
+                if ran.is_ok() {
+                    self.described.show(on, engine, called.copied());
+                }
+                ran
             }
-        }
+        };
         // Behind the submission, whose results have their epoch: a failure that is found from now on concerns them too.
-        match engine.has_failures() {
-            false => Ok(()),
-            true => trusted(&mut self.inputs.iter().map(|&number| arg(number))),
+        if engine.has_failures() {
+            return trusted(ran, &mut self.inputs.iter().map(|&number| arg(number)));
         }
+        ran
     }
 
     /// The memory of the only result.
