@@ -33,6 +33,8 @@ struct State {
     /// Streams that values are written by; there are few.
     streams: Vec<Known>,
     waiting: Vec<Waiting>,
+    /// Threads that sleep until others have waited. To wake nobody is a call of the system too.
+    asleep: usize,
     /// In the order in which they were told.
     failures: Vec<Failure>,
 }
@@ -217,7 +219,9 @@ impl Epochs {
             if !fork::is_current(known.process) {
                 return None;
             }
+            state.asleep += 1;
             self.ended.wait_for(&mut state, LOOK);
+            state.asleep -= 1;
         }
     }
 
@@ -238,7 +242,9 @@ impl Epochs {
     pub(super) fn end_wait(&self, waited: Waited, begun: u64, error: Option<&hal::Error>) {
         let mut state = self.state.lock();
         state.waiting.retain(|waiting| waiting.begun != begun);
-        self.ended.notify_all();
+        if state.asleep > 0 {
+            self.ended.notify_all();
+        }
         let concerned = |known: &Known| concerns(waited, known.handle);
         let any = state.streams.iter().any(concerned);
         match error {
@@ -269,7 +275,9 @@ impl Epochs {
             waiting.any(|other| other.begun < now && other.meets(waited) && fork::is_current(other.process))
         };
         while others(state) {
+            state.asleep += 1;
             self.ended.wait(state);
+            state.asleep -= 1;
         }
     }
 }

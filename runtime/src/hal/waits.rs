@@ -4,7 +4,8 @@ use super::device::Device;
 use super::error::{Error, Result};
 use super::tag::Tag;
 use parking_lot::Mutex;
-use std::sync::Weak;
+use smallvec::SmallVec;
+use std::sync::{Arc, Weak};
 
 /// What a wait is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +53,14 @@ pub trait Waits: Send + Sync {
 
 /// Who is told of a device's waits.
 #[derive(Default)]
-pub(super) struct Watch(Mutex<Option<Weak<dyn Waits>>>);
+pub(super) struct Watch(Mutex<Vec<Weak<dyn Waits>>>);
 
 impl Device {
-    /// Tells `waits` of every wait from now on, in place of who was told before, as long as it lives.
+    /// Tells `waits` too of every wait that begins from now on, as long as it lives.
     pub fn tell_waits(&self, waits: Weak<dyn Waits>) {
-        *self.watch().0.lock() = Some(waits);
+        let mut told = self.watch().0.lock();
+        told.retain(|waits| waits.strong_count() > 0);
+        told.push(waits);
     }
 
     /// Waits for all work of all streams.
@@ -76,13 +79,16 @@ impl Device {
 
     /// Waits, and tells who is to be told.
     pub(super) fn waited(&self, waited: Waited, wait: impl FnOnce() -> Result<()>) -> Result<()> {
-        let told = self.watch().0.lock().as_ref().and_then(Weak::upgrade);
-        let Some(told) = told else {
-            return wait();
-        };
-        let number = told.begin(waited);
+        let living = |waits: &Weak<dyn Waits>| Some((waits.upgrade()?, 0));
+        let mut told: SmallVec<[(Arc<dyn Waits>, u64); 1]> =
+            self.watch().0.lock().iter().filter_map(living).collect();
+        for (waits, number) in &mut told {
+            *number = waits.begin(waited);
+        }
         let result = wait();
-        told.end(waited, number, result.as_ref().err());
+        for (waits, number) in &told {
+            waits.end(waited, *number, result.as_ref().err());
+        }
         result
     }
 }
