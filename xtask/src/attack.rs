@@ -104,7 +104,7 @@ const GROUPS: [Group; 9] = [
     },
     Group {
         name: "faults at every call",
-        tests: &[("layers", &["faults::"])],
+        tests: &[("layers", &["faults::", "later::"]), ("training", &["faults::"])],
     },
 ];
 

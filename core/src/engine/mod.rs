@@ -1,6 +1,7 @@
 //! What is kept for a device while contexts use it: compiled kernels, streams' records, caches of every thread.
 
 pub(crate) mod debug;
+mod epochs;
 pub(crate) mod holders;
 pub(crate) mod kernel_meta;
 mod lane;
@@ -16,11 +17,12 @@ pub(crate) use recorded::Run;
 use crate::error::Result;
 use crate::error::tag::OpTag;
 use crate::hal::library::LibraryOp;
-use crate::hal::{self, Buffer, Device, Kernel, Stream};
+use crate::hal::{self, Buffer, Device, Kernel, Stream, Waited, Waits};
 use crate::lower::{Source, Support};
 use crate::record::measure::Attached;
 use crate::record::recording::SpanKind;
 use crate::record::span;
+use epochs::Epochs;
 use holders::{Happened, Holders, Made};
 use kernel_meta::{KernelMeta, Use};
 use parking_lot::Mutex;
@@ -37,6 +39,7 @@ const MAX_KERNELS: usize = 4096;
 /// One for each device in use, shared by its contexts.
 pub(crate) struct Engine {
     device: Device,
+    epochs: Epochs,
     default_lane: OnceLock<Lane>,
     lanes: Mutex<Vec<Weak<Lane>>>,
     kernels: Mutex<HashMap<Arc<Source>, Arc<Kernel>>>,
@@ -61,8 +64,9 @@ impl Engine {
     /// That of `device`.
     pub(crate) fn of(device: &Device) -> Arc<Engine> {
         device.attached(|| {
-            Arc::new(Engine {
+            let engine = Arc::new(Engine {
                 device: device.clone(),
+                epochs: Epochs::default(),
                 default_lane: OnceLock::new(),
                 lanes: Mutex::default(),
                 kernels: Mutex::default(),
@@ -73,7 +77,10 @@ impl Engine {
                 holders: Arc::default(),
                 attached: Attached::default(),
                 meta: KernelMeta::default(),
-            })
+            });
+            let waits: Arc<dyn Waits> = Arc::clone(&engine) as _;
+            device.tell_waits(Arc::downgrade(&waits));
+            engine
         })
     }
 
@@ -127,6 +134,7 @@ impl Engine {
             Some(lane) => Ok(lane),
             None => {
                 let stream = self.device.default_stream()?;
+                self.epochs.know(&stream);
                 Ok(self.default_lane.get_or_init(|| Lane::new(stream)))
             }
         }
@@ -162,6 +170,7 @@ impl Engine {
         let held: Vec<Arc<Lane>> = lanes.iter().filter_map(Weak::upgrade).collect();
         let known = held.iter().find(|lane| lane.stream == stream);
         let lane = known.cloned().unwrap_or_else(|| {
+            self.epochs.know(&stream);
             let lane = Arc::new(Lane::new(stream));
             lanes.push(Arc::downgrade(&lane));
             lane
@@ -171,6 +180,40 @@ impl Engine {
         // The last record of a stream ends it, which waits: without a lock.
         drop((old, held));
         Some(lane)
+    }
+
+    /// By what was submitted last, to the stream of `scoped` or to the default stream.
+    #[inline]
+    pub(crate) fn written(&self, scoped: Option<&Arc<Lane>>) -> Written {
+        Written {
+            lane: scoped.map(Arc::clone),
+            epoch: self.epochs.now(),
+        }
+    }
+
+    /// Later work of `lane` waits for what `other` wrote in `epoch`.
+    #[cold]
+    pub(crate) fn order(&self, lane: &Lane, other: &Lane, epoch: u64) -> hal::Result<()> {
+        lane.wait_for(other, epoch, &self.epochs)
+    }
+
+    /// Whether work of the device ever failed after it was accepted.
+    #[inline(always)]
+    pub(crate) fn has_failures(&self) -> bool {
+        self.epochs.has_failures()
+    }
+
+    /// The first failure that what `lane` wrote from the epoch `first` to `last` may be wrong by.
+    pub(crate) fn failure(&self, lane: &Lane, (first, last): (u64, u64)) -> Option<hal::Error> {
+        self.epochs.failure(lane, first, last)
+    }
+
+    /// Waits for all work that the work of `lane` has waited for.
+    ///
+    /// # Errors
+    /// The first error that sticks to one of the streams.
+    pub(crate) fn settle(&self, lane: &Lane) -> hal::Result<()> {
+        self.epochs.settle(lane)
     }
 
     /// The kernel of a source, compiled by the first call.
@@ -246,6 +289,16 @@ impl Engine {
         self.device.synchronize()?;
         self.device.empty_cache()?;
         Ok(())
+    }
+}
+
+impl Waits for Engine {
+    fn begin(&self, waited: Waited) -> u64 {
+        self.epochs.begin_wait(waited)
+    }
+
+    fn end(&self, waited: Waited, number: u64, error: Option<&hal::Error>) {
+        self.epochs.end_wait(waited, number, error);
     }
 }
 

@@ -6,7 +6,6 @@ use super::executable::Executable;
 use crate::context::{Context, Mode};
 use crate::engine::Engine;
 use crate::engine::Lane;
-use crate::engine::Written;
 use crate::error::failure::{Failure, Refusal};
 use crate::error::tag::OpTag;
 use crate::error::tag::hal_tag;
@@ -391,7 +390,7 @@ pub(crate) fn full(context: &Context, constant: Constant, tag: OpTag) -> Result<
         _listed: engine.list(&tag, &buffer),
         buffer,
         context: context.clone(),
-        written: Written::by(scoped.as_ref(), lane),
+        written: engine.written(scoped.as_ref()),
     };
     Ok(Value {
         storage: Shared::new(storage),

@@ -109,7 +109,8 @@ fn read<T: Element>(value: &Value, offset: u64, len: usize, tag: OpTag) -> Resul
         }
     };
     // What failed before is told to who reads.
-    Ok(read.inspect_err(|error| flight::failed(error))?)
+    let good = |read| storage.settle().map(|()| read);
+    Ok(read.and_then(good).inspect_err(|error| flight::failed(error))?)
 }
 
 /// The bits of all elements in row-major order; waits for the stream that writes them.

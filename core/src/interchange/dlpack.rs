@@ -252,6 +252,7 @@ fn exported(tensor: &Tensor) -> Result<NonNull<Export>> {
         )));
     }
     value.storage.stream()?.synchronize()?;
+    value.storage.settle()?;
     let data = value.storage.buffer.map()?;
     let Layout { shape, offset, .. } = value.layout;
     let (mut extents, mut strides) = ([0; MAX_RANK], [0; MAX_RANK]);

@@ -214,8 +214,45 @@ impl Storage {
         match (&self.written.lane, scoped) {
             (None, None) => Ok(()),
             (Some(writer), Some(reader)) if Arc::ptr_eq(writer, reader) => Ok(()),
-            (Some(writer), _) => lane.wait_for(writer, self.written.epoch),
-            (None, Some(_)) => lane.wait_for(self.context.engine().default_lane()?, self.written.epoch),
+            (Some(writer), _) => (self.context.engine()).order(lane, writer, self.written.epoch),
+            (None, Some(_)) => {
+                let engine = self.context.engine();
+                engine.order(lane, engine.default_lane()?, self.written.epoch)
+            }
+        }
+    }
+
+    /// Whether no failure is known that it may be wrong by.
+    ///
+    /// # Errors
+    /// The first such failure.
+    #[cold]
+    pub(crate) fn trusted(&self) -> hal::Result<()> {
+        let (engine, epoch) = (self.context.engine(), self.written.epoch);
+        if epoch == 0 {
+            return Ok(());
+        }
+        let failure = match &self.written.lane {
+            Some(lane) => engine.failure(lane, (epoch, epoch)),
+            None => engine.failure(engine.default_lane()?, (epoch, epoch)),
+        };
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Ends a wait for the stream that wrote it: whether all is good that it was computed from.
+    ///
+    /// # Errors
+    /// The first failure, of that stream or of one that it waited for.
+    pub(crate) fn settle(&self) -> hal::Result<()> {
+        let engine = self.context.engine();
+        match &self.written.lane {
+            Some(lane) => engine.settle(lane)?,
+            None if self.written.epoch == 0 => return Ok(()),
+            None => engine.settle(engine.default_lane()?)?,
+        }
+        match engine.has_failures() {
+            false => Ok(()),
+            true => self.trusted(),
         }
     }
 

@@ -6,6 +6,7 @@ use super::memory::Buffer;
 use super::statistics::{self, MemoryStats};
 use super::stream::{Stream, StreamHandle, in_callback};
 use super::tag::Tag;
+use super::waits::Watch;
 use crate::loader::state::float;
 use crate::said::{self, text};
 use parking_lot::Mutex;
@@ -140,6 +141,7 @@ struct Inner {
     properties: DeviceProperties,
     default_stream: OnceLock<StreamHandle>,
     attached: Mutex<Vec<Weak<dyn Any + Send + Sync>>>,
+    watch: Watch,
     /// Memory of the host that work may still write; it ends after the device is closed.
     written: Mutex<Vec<Box<dyn Send>>>,
 }
@@ -224,6 +226,7 @@ impl Device {
             properties,
             default_stream: OnceLock::new(),
             attached: Mutex::default(),
+            watch: Watch::default(),
             written: Mutex::default(),
         })))
     }
@@ -256,6 +259,10 @@ impl Device {
         let any: Arc<dyn Any + Send + Sync> = Arc::clone(&made) as _;
         attached.push(Arc::downgrade(&any));
         made
+    }
+
+    pub(super) fn watch(&self) -> &Watch {
+        &self.0.watch
     }
 
     /// Keeps memory that work may still write until the device is closed.
@@ -341,17 +348,6 @@ impl Device {
         // SAFETY: plain call of a table.
         let code = unsafe { (self.tables().device.status)(self.context(), self.0.handle) };
         self.check(code, &Tag::new("status"))
-    }
-
-    /// Waits for all work of all streams.
-    ///
-    /// # Errors
-    /// The first error that sticks to one of the streams, once, with the op that the user wrote.
-    #[track_caller]
-    pub fn synchronize(&self) -> Result<()> {
-        // SAFETY: plain call of a table.
-        let code = unsafe { (self.tables().device.synchronize)(self.context(), self.0.handle) };
-        self.check(code, &Tag::new("synchronize"))
     }
 
     /// The stream that work goes to where no other is chosen.

@@ -41,6 +41,7 @@ mod target;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod waits;
 mod work;
 
 pub use backend::{Backend, BackendInfo};
@@ -66,7 +67,7 @@ pub use program::{
 pub use runtime::Runtime;
 pub use scope::{StreamScope, stream_scope};
 pub use statistics::MemoryStats;
-pub use stream::Stream;
+pub use stream::{Stream, WeakStream};
 pub use tag::Tag;
 pub use target::Target;
 pub use thalweg_hal::dtype::types;
@@ -76,4 +77,5 @@ pub use thalweg_hal::tables::{
     Capability, KernelPart, Kind, MemoryInfo, ProfileFlag, ProfileKind, ProfileRecord, PropertyKey, Tables,
 };
 pub use thalweg_hal::{DType, Status, ir, library};
+pub use waits::{Waited, Waits};
 pub use work::{Arg, Copy, Fill, Launch, Packet, Place};

@@ -6,13 +6,14 @@ use super::error::Result;
 use super::event::Event;
 use super::memory::Buffer;
 use super::tag::Tag;
+use super::waits::Waited;
 use super::work::{Copy, Fill, Launch, Packet};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use thalweg_hal::Status;
 use thalweg_hal::tables::{self, CallbackArgs, Context, PacketKind, StreamArgs, StreamTable, WaitEventArgs};
 
@@ -62,11 +63,13 @@ impl StreamHandle {
 
     /// Waits for the stream's work and ends it; nobody may use the handle any more.
     pub(super) fn destroy(self, device: &Device) {
-        // SAFETY: plain call of a table.
-        let code = unsafe { (self.table.destroy)(self.context, self.handle) };
-        if code != 0 {
-            let tag = Tag::new("stream dropped before it was synchronized");
-            tracing::error!("{}", device.error(code, &tag));
+        let ended = device.waited(Waited::End(self.handle), || {
+            // SAFETY: plain call of a table.
+            let code = unsafe { (self.table.destroy)(self.context, self.handle) };
+            device.check(code, &Tag::new("stream dropped before it was synchronized"))
+        });
+        if let Err(error) = ended {
+            tracing::error!("{error}");
         }
     }
 }
@@ -126,6 +129,40 @@ impl PartialEq for Stream {
 
 impl Eq for Stream {}
 
+/// A stream that others may end.
+#[derive(Clone)]
+pub struct WeakStream {
+    raw: StreamHandle,
+    owned: Option<Weak<Owned>>,
+    device: Device,
+}
+
+impl fmt::Debug for WeakStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "WeakStream({:#x} on {})",
+            self.raw.handle,
+            self.device.target()
+        )
+    }
+}
+
+impl WeakStream {
+    /// The stream, unless its last clone was dropped.
+    pub fn upgrade(&self) -> Option<Stream> {
+        let owned = match &self.owned {
+            Some(owned) => Some(owned.upgrade()?),
+            None => None,
+        };
+        Some(Stream {
+            raw: self.raw,
+            owned,
+            device: self.device.clone(),
+        })
+    }
+}
+
 type Closure = Box<dyn FnOnce() + Send>;
 
 unsafe extern "C" fn run_closure(data: *mut c_void) -> i32 {
@@ -176,6 +213,15 @@ impl Stream {
             raw,
             owned: None,
             device: device.clone(),
+        }
+    }
+
+    /// The stream without a share in its life; the device stays open for it.
+    pub fn downgrade(&self) -> WeakStream {
+        WeakStream {
+            raw: self.raw,
+            owned: self.owned.as_ref().map(Arc::downgrade),
+            device: self.device.clone(),
         }
     }
 
@@ -335,9 +381,11 @@ impl Stream {
     }
 
     pub(super) fn synchronize_as(&self, tag: &Tag<'_>) -> Result<()> {
-        // SAFETY: plain call of a table.
-        let code = unsafe { (self.raw.table.synchronize)(self.raw.context, self.raw.handle) };
-        self.device.check(code, tag)
+        self.device.waited(Waited::Stream(self.raw.handle), || {
+            // SAFETY: plain call of a table.
+            let code = unsafe { (self.raw.table.synchronize)(self.raw.context, self.raw.handle) };
+            self.device.check(code, tag)
+        })
     }
 
     /// Later work waits for the work that the event's last record covers; an event that was never recorded holds nothing

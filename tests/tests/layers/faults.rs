@@ -22,11 +22,11 @@ const QUIET: u64 = 4;
 /// A program, and the bits that it computes.
 type Program = fn(&Context) -> Result<Vec<u32>>;
 
-fn bits(tensor: &Tensor) -> Result<Vec<u32>> {
+pub(crate) fn bits(tensor: &Tensor) -> Result<Vec<u32>> {
     Ok(tensor.to_vec::<f32>()?.into_iter().map(f32::to_bits).collect())
 }
 
-fn ramp(shape: [usize; 2], cx: &Context) -> Tensor {
+pub(crate) fn ramp(shape: [usize; 2], cx: &Context) -> Tensor {
     let values = (0..shape[0] * shape[1])
         .map(|i| (i as f32 * 0.37).sin())
         .collect();
@@ -57,13 +57,13 @@ const PROGRAMS: [(&str, Program, Mode); 3] = [
 ];
 
 /// A fresh device under the rules.
-fn open(backend: &Backend, rules: &str) -> Device {
+pub(crate) fn open(backend: &Backend, rules: &str) -> Device {
     set_config("layer.fault", Some(rules));
     backend.open(&DeviceOptions::new(0)).unwrap()
 }
 
 /// What is in use when a program and its context are gone.
-fn rest(device: &Device) -> (u64, u64, u64) {
+pub(crate) fn rest(device: &Device) -> (u64, u64, u64) {
     let MemoryStats {
         allocated,
         live,

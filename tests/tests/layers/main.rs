@@ -3,6 +3,7 @@
 
 mod chain;
 mod faults;
+mod later;
 #[path = "../plugins/mod.rs"]
 mod plugins;
 

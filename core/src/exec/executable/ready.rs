@@ -2,7 +2,7 @@
 
 use super::{Arg, Output, Source};
 use crate::context::Context;
-use crate::engine::{Engine, Lane, Run, Written};
+use crate::engine::{Engine, Lane, Run};
 use crate::error::Result;
 use crate::error::tag::{OpTag, hal_tag};
 use crate::exec::arena::Arena;
@@ -58,13 +58,27 @@ impl<'a> Site<'a> {
     /// The memory of a result that was just submitted.
     #[inline]
     pub(super) fn storage(&self, buffer: Buffer, tag: &OpTag) -> Shared {
+        let engine = self.context.engine();
         Shared::new(Storage {
-            _listed: self.context.engine().list(tag, &buffer),
+            _listed: engine.list(tag, &buffer),
             buffer,
             context: self.context.clone(),
-            written: Written::by(self.scoped, self.lane),
+            written: engine.written(self.scoped),
         })
     }
+}
+
+/// How a run ended, or the first failure that an argument may be wrong by.
+#[cold]
+fn trusted(ran: Result<()>, args: &mut dyn Iterator<Item = Arg<'_>>) -> Result<()> {
+    ran?;
+    for arg in args {
+        match arg {
+            Arg::Value(value) => value.storage.trusted()?,
+            Arg::Scalar(_) => {}
+        }
+    }
+    Ok(())
 }
 
 impl Ready {
@@ -173,7 +187,7 @@ impl Ready {
             let call = called.map_or(Call::default(), OpTag::of_record);
             self.described.fly(call, engine, stream);
         }
-        match noted {
+        let ran = match noted {
             None => submit(),
             Some(Noted { on, operands }) => {
                 self.described.tell(on, engine.number());
@@ -183,11 +197,18 @@ impl Ready {
                     call: called.map_or(Call::default(), OpTag::of_record),
                     operands,
                 };
-                engine.recorded(on, run, submit)?;
-                self.described.show(on, engine, called.copied());
-                Ok(())
+                let ran = engine.recorded(on, run, submit);
+                if ran.is_ok() {
+                    self.described.show(on, engine, called.copied());
+                }
+                ran
             }
+        };
+        // Behind the submission, whose results have their epoch: a failure that is found from now on concerns them too.
+        if engine.has_failures() {
+            return trusted(ran, &mut self.inputs.iter().map(|&number| arg(number)));
         }
+        ran
     }
 
     /// The memory of the only result.

@@ -2,7 +2,7 @@
 
 use super::super::read;
 use super::{Piece, Place, value};
-use crate::engine::{Lane, Written};
+use crate::engine::Lane;
 use crate::error::Result;
 use crate::error::tag::OpTag;
 use crate::error::tag::hal_tag;
@@ -80,6 +80,8 @@ struct Part {
     shape: Shape,
     dtype: DType,
     bytes: u64,
+    // The epoch before the first copy.
+    begun: u64,
 }
 
 impl Part {
@@ -96,6 +98,7 @@ impl Part {
             shape,
             dtype,
             bytes: (part.elements() * dtype.size()) as u64,
+            begun: engine.written(None).epoch,
         })
     }
 
@@ -118,7 +121,10 @@ impl Part {
             hal_tag(&tag),
         );
         lane.stream.copy(&copy)?;
-        Ok(())
+        match place.context.engine().has_failures() {
+            false => Ok(()),
+            true => Ok(made.storage.trusted()?),
+        }
     }
 
     fn done(self, place: &Place<'_>) -> Result<Tensor> {
@@ -128,7 +134,12 @@ impl Part {
             Some(lane) => lane,
             None => engine.default_lane()?,
         };
-        let written = Written::by(place.scoped, lane);
+        let written = engine.written(place.scoped);
+        if engine.has_failures()
+            && let Some(failure) = engine.failure(lane, (self.begun, written.epoch))
+        {
+            return Err(failure.into());
+        }
         Ok(Tensor::from_value(Value {
             storage: Shared::new(Storage {
                 _listed: engine.list(&tag, &self.buffer),
