@@ -14,6 +14,7 @@ use thalweg::parallel::Pool;
 use thalweg_benches::cases::{Case, Limit, kernels, products};
 use thalweg_benches::limits::{FAR, Memory, bandwidth, dots, flops, half_dots};
 use thalweg_benches::overhead::{self, CALLS, Round};
+use thalweg_benches::tensors::Order;
 use thalweg_benches::{
     checks, convolutions, functions, indexed, layers, least, median, networks, recorded, tensors, watched,
 };
@@ -152,9 +153,7 @@ fn measure_all(options: &Options, device: &Device, cx: &Context) -> Result<(), B
         );
     }
     if wanted("kernels") {
-        let name = format!("jit: {} small kernels and their end", tensors::KERNELS);
-        let ns = round.nanoseconds(200, tensors::small_kernels(cx)?)?;
-        println!("{name:<44}{ns:>10.1}");
+        small_kernels(cx, round)?;
     }
     let far = Memory::new(device, FAR)?;
     println!(
@@ -184,6 +183,23 @@ fn measure_all(options: &Options, device: &Device, cx: &Context) -> Result<(), B
     if let Some(path) = &options.json {
         let text = serde_json::to_string_pretty(&rows)?;
         std::fs::write(path, text).map_err(|error| format!("{path} was not written: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Small kernels and their end, compiled and eager, in microseconds.
+fn small_kernels(cx: &Context, round: Round) -> thalweg::Result<()> {
+    let name = format!("{} small kernels and their end, us", tensors::KERNELS);
+    println!("{name:<44}{:>10}{:>10}", "compiled", "eager");
+    for (name, order) in [
+        ("each after the last", Order::Chain),
+        ("side by side", Order::Apart),
+    ] {
+        let us = |compiled| -> thalweg::Result<f64> {
+            let call = tensors::small_kernels(cx, order, compiled)?;
+            Ok(round.nanoseconds(200, call)? / 1e3)
+        };
+        println!("{name:<44}{:>10.1}{:>10.1}", us(true)?, us(false)?);
     }
     Ok(())
 }
