@@ -8,10 +8,16 @@ use std::path::Path;
 /// Builds the command and the plugins in release mode, lists the devices, and trains LeNet-5 on the device that `options` name;
 /// with `compare`, once on the embedded CPU backend and once on the same code as a plugin, whose checkpoints must be the same bytes.
 pub(crate) fn run(root: &Path, compare: bool, options: &[String]) -> Result<()> {
-    let packages = ["--package", "thalweg-cli", "--package", "thalweg-nn"];
-    let mut build = cargo(root, &["build", "--release"]);
-    execute(build.args(packages).args(["--bins", "--example", "digits"]))?;
-    let plugins = plugins::place(root, true)?;
+    // One call for all of it: a second one would build shared crates again, with other features of their dependencies.
+    let mut build = cargo(
+        root,
+        &["build", "--release", "--lib", "--bins", "--example", "digits"],
+    );
+    for package in ["thalweg-cli", "thalweg-nn"].iter().chain(&plugins::PACKAGES) {
+        build.args(["--package", package]);
+    }
+    execute(&mut build)?;
+    let plugins = plugins::copy(root, true)?;
     let folder = plugins::profile(root, true);
     execute(&mut command(root, folder.join("thalweg"), &["devices"]))?;
     let options: Vec<&str> = options.iter().map(String::as_str).collect();

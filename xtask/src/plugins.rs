@@ -82,7 +82,6 @@ pub(crate) fn missing_device(root: &Path, file: &Path) -> Result<Option<String>>
 
 /// Builds the plugins and copies them into `backends/` beside the executables, the place that an installation has.
 pub(crate) fn place(root: &Path, release: bool) -> Result<PathBuf> {
-    let folder = profile(root, release).join("backends");
     let mut command = cargo(root, &["build"]);
     for package in PACKAGES {
         command.args(["--package", package]);
@@ -91,6 +90,12 @@ pub(crate) fn place(root: &Path, release: bool) -> Result<PathBuf> {
         command.arg("--release");
     }
     run(&mut command)?;
+    copy(root, release)
+}
+
+/// Copies plugins that are built into `backends/`, as [`place`].
+pub(crate) fn copy(root: &Path, release: bool) -> Result<PathBuf> {
+    let folder = profile(root, release).join("backends");
     fs::create_dir_all(&folder)?;
     // Plugins are not loaded from places that others may write.
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
