@@ -40,12 +40,12 @@ fn main() -> Result<(), Error> {
 }
 "#;
 
-/// Builds the program both ways, runs the builds in turns, and compares the least times.
+/// Builds the program both ways, runs the builds in turns, and compares the medians of what each run found least.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let user = User::with(root, PROGRAM)?;
     execute(&mut user.cargo(&["build"]))?;
     execute(&mut user.cargo(&["build", "--release"]))?;
-    let mut least = BTreeMap::<String, [f64; 2]>::new();
+    let mut found = BTreeMap::<String, [Vec<f64>; 2]>::new();
     for _ in 0..PAIRS {
         for (build, folder) in ["debug", "release"].into_iter().enumerate() {
             let output = Command::new(user.folder.join("target").join(folder).join("first")).output()?;
@@ -53,14 +53,14 @@ pub(crate) fn run(root: &Path) -> Result<()> {
                 return Err(String::from_utf8_lossy(&output.stderr).into());
             }
             for (name, ms) in times(&String::from_utf8(output.stdout)?) {
-                let known = least.entry(name.to_owned()).or_insert([f64::INFINITY; 2]);
-                known[build] = known[build].min(ms);
+                found.entry(name.to_owned()).or_default()[build].push(ms);
             }
         }
     }
     println!("{:<22}{:>12}{:>12}{:>8}", "ms", "debug", "release", "times");
     let mut slow = Vec::new();
-    for (name, [debug, release]) in least {
+    for (name, runs) in found {
+        let [debug, release] = runs.map(median);
         let ratio = debug / release;
         println!("{name:<22}{debug:>12.3}{release:>12.3}{ratio:>8.2}");
         if ratio > MOST {
@@ -71,6 +71,11 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         true => Ok(()),
         false => Err(format!("over {MOST} times of the release build: {}", slow.join(", ")).into()),
     }
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
 }
 
 fn times(output: &str) -> impl Iterator<Item = (&str, f64)> {
