@@ -174,7 +174,7 @@ impl<'b> Rig<'b> {
     }
 
     /// Counts a fault; an error where it is none.
-    fn injected(&self, text: &str) -> Result<()> {
+    pub(crate) fn injected(&self, text: &str) -> Result<()> {
         check(text.contains("made to fail by the layer fault"), || {
             format!("an error that is no fault: {text}")
         })?;

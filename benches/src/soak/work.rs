@@ -149,12 +149,12 @@ fn training(rig: &Rig<'_>, dice: &mut Dice, folder: &Path) -> Result<Vec<u8>> {
     let y = Tensor::from_vec(draw(8 * 2), [8, 2], &cx);
     let mut model = model(&cx)?;
     for _ in 0..STEPS {
-        step(rig, &mut model, &x, &y)?;
+        step(rig, &mut model, &x, &y, folder)?;
     }
     let path = folder.join("model.safetensors");
     model.save(&path)?;
     let (kept, file) = (weights(&model)?, std::fs::read(&path)?);
-    step(rig, &mut model, &x, &y)?;
+    step(rig, &mut model, &x, &y, folder)?;
     let after = weights(&model)?;
     let saved = rig.attempt(|| Ok(model.save(&path)?))?.is_some();
     check(saved || std::fs::read(&path)? == file, || {
@@ -171,17 +171,33 @@ fn training(rig: &Rig<'_>, dice: &mut Dice, folder: &Path) -> Result<Vec<u8>> {
     Ok(after)
 }
 
-/// A training step. One that fails leaves the weights as they were.
-fn step(rig: &Rig<'_>, model: &mut Model<Sequential>, x: &Tensor, y: &Tensor) -> Result<()> {
-    let before = rig.injects().then(|| weights(model)).transpose()?;
+/// A training step. One that fails leaves the weights as they were, and one that fails later leaves an error in their place, until what
+/// was saved is loaded.
+fn step(rig: &Rig<'_>, model: &mut Model<Sequential>, x: &Tensor, y: &Tensor, folder: &Path) -> Result<()> {
     rig.count(|tally| tally.steps += 1);
-    if let Some(before) = before {
+    if rig.injects() {
+        let path = folder.join("before.safetensors");
+        model.save(&path)?;
+        let before = weights(model)?;
+        let unchanged =
+            |now: Vec<u8>| check(now == before, || "a step that failed changed the weights".into());
+        let mut stepped = false;
         for _ in 0..TRIES {
-            if rig.attempt(|| Ok(model.train_step(x, y)?))?.is_some() {
-                return Ok(());
+            stepped = rig.attempt(|| Ok(model.train_step(x, y)?))?.is_some();
+            match weights(model) {
+                Ok(_) if stepped => break,
+                Ok(now) => unchanged(now)?,
+                Err(error) => {
+                    rig.injected(&error.to_string())?;
+                    stepped = false;
+                    model.load(&path)?;
+                    unchanged(weights(model)?)?;
+                }
             }
-            let now = weights(model)?;
-            check(now == before, || "a step that failed changed the weights".into())?;
+        }
+        std::fs::remove_file(&path)?;
+        if stepped {
+            return Ok(());
         }
     }
     model.train_step(x, y)?;
