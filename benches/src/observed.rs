@@ -28,7 +28,7 @@ const EPOCHS: u64 = 12;
 /// Steps of an epoch of them.
 const STEPS: usize = 100;
 /// Pairs of such trainings.
-const TURNS: usize = 5;
+const TURNS: usize = 6;
 
 /// Measures a training of LeNet-5 with and without what observes it.
 #[derive(Parser)]
@@ -38,7 +38,7 @@ struct Options {
     #[arg(long, default_value_t = 12)]
     steps: usize,
     /// Rounds of four epochs: with nothing, with a profile of kernels and steps, with nothing, with a profile of everything.
-    #[arg(long, default_value_t = 300)]
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
     /// Where to run.
     #[arg(long, default_value = "cpu")]

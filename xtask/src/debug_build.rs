@@ -11,6 +11,8 @@ use std::process::Command;
 const MOST: f64 = 1.5;
 /// Pairs of runs.
 const PAIRS: usize = 7;
+/// What [`PROGRAM`] measures.
+const CASES: usize = 2;
 
 /// Prints a name and milliseconds a line.
 const PROGRAM: &str = r#"use std::time::{Duration, Instant};
@@ -57,10 +59,13 @@ pub(crate) fn run(root: &Path) -> Result<()> {
             }
         }
     }
+    if found.len() != CASES {
+        return Err(format!("the program measured {} cases of {CASES}", found.len()).into());
+    }
     println!("{:<22}{:>12}{:>12}{:>8}", "ms", "debug", "release", "times");
     let mut slow = Vec::new();
     for (name, runs) in found {
-        let [debug, release] = runs.map(median);
+        let [debug, release] = runs.map(crate::perf::median);
         let ratio = debug / release;
         println!("{name:<22}{debug:>12.3}{release:>12.3}{ratio:>8.2}");
         if ratio > MOST {
@@ -71,11 +76,6 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         true => Ok(()),
         false => Err(format!("over {MOST} times of the release build: {}", slow.join(", ")).into()),
     }
-}
-
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
 }
 
 fn times(output: &str) -> impl Iterator<Item = (&str, f64)> {

@@ -6,6 +6,7 @@ mod results;
 use crate::process::{cargo, command, run as execute};
 use crate::{Result, target};
 use clap::Args;
+pub(crate) use results::median;
 use results::{Results, Row};
 use serde_json::Value;
 use std::path::Path;
