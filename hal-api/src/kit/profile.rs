@@ -375,7 +375,7 @@ impl Recorder {
         scale.refresh();
         let mut written = 0;
         for (taken, there) in control.backlog.iter_mut().zip(there) {
-            let last = there.min(taken.read + (most - written));
+            let last = taken.read + (there - taken.read).min(most - written);
             written += last - taken.read;
             for at in taken.read..last {
                 take(taken.chunk().get(at).record(scale, line));

@@ -86,6 +86,17 @@ fn a_drain_takes_as_many_as_fit() {
 }
 
 #[test]
+fn a_drained_chunk_that_its_thread_still_has_gives_nothing() {
+    let recorder = Recorder::new();
+    recorder.start(LAUNCH, 1000).unwrap();
+    record(&recorder, 3);
+    assert_eq!(drained(&recorder).0.len(), 1);
+    assert_eq!(drained(&recorder), (vec![], 0));
+    record(&recorder, 4);
+    assert_eq!(drained(&recorder).0.len(), 1);
+}
+
+#[test]
 fn sessions_do_not_mix() {
     let recorder = Recorder::new();
     assert!(!recorder.stop());
