@@ -45,16 +45,17 @@ export async function checkPage({ browser, thalweg, made, slowed, large, noted, 
   // A page that notes every error and every request, when `done` holds.
   async function open(url, { width = 1360, height = 860, theme = "light", ready = "main .panel", done = "app.whole" } = {}) {
     const page = await browser.newPage();
-    page.asked = [];
+    // The browser may report a request as aborted whose answer it has read whole, so failures only explain what is missing.
+    [page.asked, page.failed] = [[], []];
     page.on("console", (message) => message.type() === "error" && wrong.push(`${url}: console: ${message.text()}`));
     page.on("pageerror", (error) => wrong.push(`${url}: ${error.stack ?? error}`));
     page.on("request", (request) => page.asked.push(request.url()));
-    page.on("requestfailed", (request) => page.asked.push(`${request.url()} failed: ${request.failure()?.errorText}`));
+    page.on("requestfailed", (request) => page.failed.push(`${request.url()} failed: ${request.failure()?.errorText}`));
     await page.setViewport({ width, height });
     await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: theme }]);
     await page.goto(url);
     await page.waitForSelector(ready).catch(async (error) => {
-      throw new Error(`${url}: no ${ready} in "${await page.evaluate("document.body.innerText")}"; asked: ${page.asked}`, { cause: error });
+      throw new Error(`${url}: no ${ready} in "${await page.evaluate("document.body.innerText")}"; asked: ${page.asked.concat(page.failed)}`, { cause: error });
     });
     await page.waitForFunction(done);
     return page;
