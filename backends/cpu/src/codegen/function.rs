@@ -43,15 +43,30 @@ pub(super) struct Function {
     pub(super) entry: usize,
 }
 
+/// For how many vectors a body is written side by side, at most. Long ones have enough to do at once.
+pub(super) fn most_abreast(body: &Body) -> usize {
+    const LONG: usize = 400;
+    if body.insts.len() < LONG { 4 } else { 1 }
+}
+
+/// Bytes that a loop takes at once.
+pub(super) fn step(registers: &Registers<'_>) -> i32 {
+    match registers.weight() {
+        weight if weight <= SHORT => 4 * LINE,
+        _ => LINE.max(registers.abreast as i32 * registers.asm.width()),
+    }
+}
+
 /// The function of a body; `None` where it has more parameters than there are registers.
 pub(super) fn function(body: &Body, params: usize, wide: bool) -> Option<Function> {
-    let live = &body.needed;
     let mut asm = Assembler {
         code: Vec::with_capacity(4096),
         wide,
     };
     let width: i32 = if wide { 64 } else { 32 };
 
+    let plain = body;
+    let body = &plain.interleaved(most_abreast(plain));
     let pool = constants(&mut asm, body);
     let masks = asm.code.len();
     if !wide {
@@ -65,8 +80,8 @@ pub(super) fn function(body: &Body, params: usize, wide: bool) -> Option<Functio
     let mut bases = vec![0; params];
     let mut walked = Vec::new();
     let mut inputs = Vec::new();
-    let loads = (body.insts.iter().enumerate()).filter_map(|(i, inst)| match inst.op {
-        Op::Load(param) if live[i] => Some(param),
+    let loads = (plain.insts.iter().enumerate()).filter_map(|(i, inst)| match inst.op {
+        Op::Load(param) if plain.needed[i] => Some(param),
         _ => None,
     });
     for param in loads {
@@ -74,7 +89,7 @@ pub(super) fn function(body: &Body, params: usize, wide: bool) -> Option<Functio
         inputs.push(bases[param as usize]);
         walked.push(param);
     }
-    for &(sink, _) in &body.sections[0].sinks {
+    for &(sink, _) in &plain.sections[0].sinks {
         if let Sink::Store(param) = sink
             && !walked.contains(&param)
         {
@@ -108,15 +123,17 @@ pub(super) fn function(body: &Body, params: usize, wide: bool) -> Option<Functio
         ..Manner::default()
     };
     let (mut fetch, mut stream, mut rest, mut end) = <(Label, Label, Label, Label)>::default();
+    registers.settle();
     registers.asm.copy(RSI, RCX);
     registers.asm.plain(0x33, RCX, Rm::Reg(RCX));
     registers.asm.add(RSI, -(Way::Fetch as i32));
     registers.asm.jump_if(EQUAL, &mut fetch);
     registers.asm.jump_if(GREATER, &mut stream);
-    if registers.weight() <= SHORT {
-        walk(&mut registers, 4 * width, |r| {
-            (0..4).for_each(|v| r.section(near(v * width, false)))
-        });
+    let step = step(&registers);
+    // Light ones wait for memory, and take no more of it at once.
+    let far = if registers.weight() <= SHORT { LINE } else { step };
+    if step > width {
+        walk(&mut registers, step, |r| groups(r, (&[], 0), step, false));
     }
     registers.asm.place(&mut rest);
     walk(&mut registers, width, |r| r.section(near(0, false)));
@@ -127,17 +144,8 @@ pub(super) fn function(body: &Body, params: usize, wide: bool) -> Option<Functio
 
     for (label, streams) in [(&mut fetch, false), (&mut stream, true)] {
         registers.asm.place(label);
-        walk(&mut registers, LINE, |r| {
-            inputs
-                .iter()
-                .for_each(|&base| r.asm.prefetch(Rm::Element { base, offset: AHEAD }));
-            for v in 0..LINE / width {
-                r.section(Manner {
-                    offset: v * width,
-                    stream: streams,
-                    ..Manner::default()
-                });
-            }
+        walk(&mut registers, far, |r| {
+            groups(r, (&inputs, AHEAD), far, streams);
         });
         registers.asm.jump(&mut rest);
     }
@@ -175,6 +183,30 @@ pub(super) fn constants(asm: &mut Assembler, body: &Body) -> Vec<usize> {
         }
     }
     pool
+}
+
+/// Vectors of `step` bytes, and the lines that are asked for meanwhile, `ahead` bytes from where their registers point to.
+pub(super) fn groups(registers: &mut Registers<'_>, (fetches, ahead): (&[u8], i32), step: i32, stream: bool) {
+    let width = registers.asm.width();
+    let vectors = (step / width) as usize;
+    let abreast = registers.abreast.min(vectors);
+    for first in (0..vectors).step_by(abreast) {
+        let offset = first as i32 * width;
+        let lines = (offset..offset + abreast as i32 * width).filter(|at| at % LINE == 0);
+        for line in lines {
+            for &base in fetches {
+                let offset = ahead + line;
+                registers.asm.prefetch(Rm::Element { base, offset });
+            }
+        }
+        registers.section(Manner {
+            offset,
+            stream,
+            part: first as u8,
+            more: abreast as u8 - 1,
+            ..Manner::default()
+        });
+    }
 }
 
 /// A loop that takes `step` bytes at once, as long as there are so many.

@@ -7,7 +7,6 @@ use super::opcodes::{
 };
 use super::registers::{OUT, Registers};
 use super::ssa::{Id, Op, Unary};
-use super::uses::NEVER;
 
 impl Registers<'_> {
     /// One instruction that is not defined by its home.
@@ -105,8 +104,7 @@ impl Registers<'_> {
             Some(_) => &[(a, FMA132, c, b), (c, FMA231, a, b)],
             None => &[(c, FMA231, a, b), (a, FMA213, b, c), (b, FMA213, a, c)],
         };
-        let last =
-            (choices.iter()).find(|&&(x, ..)| self.held[x as usize] != OUT && self.uses.next(x, at) == NEVER);
+        let last = (choices.iter()).find(|&&(x, ..)| self.held[x as usize] != OUT && self.is_last(x, at));
         let absent = choices.iter().find(|&&(x, ..)| self.held[x as usize] == OUT);
         let &(over, code, v, rm) = last.or(absent).unwrap_or(&choices[0]);
         let owned = last.is_some();

@@ -1,7 +1,7 @@
 //! From the nodes of a kernel to instructions.
 
 use super::reductions::finds_place;
-use super::ssa::{Compare, Id, Inst, Logic, Op, Recorder, Unary, Value};
+use super::ssa::{Compare, Id, Inst, Logic, NONE, Op, Recorder, Unary, Value};
 use crate::exec::Phases;
 use crate::math::{self, Lanes};
 use thalweg_hal::DType;
@@ -48,9 +48,53 @@ pub(super) struct Body {
     pub(super) reduces: Vec<ReduceOp>,
     /// Stores of a row's values.
     pub(super) row_stores: Vec<(u32, Id)>,
+    /// Instructions of elements stand so often, one for each of neighbouring vectors.
+    pub(super) copies: usize,
 }
 
 impl Body {
+    /// The same with each instruction of elements for `copies` vectors, side by side. What is the same for a row is that of the first.
+    pub(super) fn interleaved(&self, copies: usize) -> Body {
+        let each = |id: Id, copy: usize| match self.levels[id as usize] {
+            Level::Element => id * copies as Id + copy as Id,
+            Level::Launch | Level::Row(_) => id * copies as Id,
+        };
+        let mut body = Body {
+            insts: Vec::with_capacity(self.insts.len() * copies),
+            levels: Vec::with_capacity(self.insts.len() * copies),
+            needed: Vec::with_capacity(self.insts.len() * copies),
+            sections: Vec::with_capacity(self.sections.len()),
+            kept: self.kept.iter().map(|&(id, by)| (each(id, 0), by)).collect(),
+            reduces: self.reduces.clone(),
+            row_stores: self.row_stores.iter().map(|&(p, id)| (p, each(id, 0))).collect(),
+            copies,
+        };
+        for ((inst, &level), &needed) in self.insts.iter().zip(&self.levels).zip(&self.needed) {
+            for copy in 0..copies {
+                let args = inst.args.map(|id| if id == NONE { NONE } else { each(id, copy) });
+                body.insts.push(Inst { op: inst.op, args });
+                body.levels.push(level);
+                body.needed.push(needed && (copy == 0 || level == Level::Element));
+            }
+        }
+        for section in &self.sections {
+            let each = |&(sink, id): &(Sink, Id)| (0..copies).map(move |copy| (sink, each(id, copy)));
+            let sinks = section.sinks.iter().flat_map(each).collect();
+            body.sections.push(Section { sinks });
+        }
+        body
+    }
+
+    /// Which of neighbouring vectors a value of elements belongs to.
+    pub(super) fn copy(&self, id: Id) -> usize {
+        id as usize % self.copies
+    }
+
+    /// Whether two values of elements differ in that alone.
+    pub(super) fn alike(&self, a: Id, b: Id) -> bool {
+        a as usize / self.copies == b as usize / self.copies
+    }
+
     /// Whether a value is a place of an element, an i64.
     pub(super) fn is_place(&self, id: Id) -> bool {
         match self.insts[id as usize].op {
@@ -277,6 +321,7 @@ impl Nodes {
             sections,
             kept,
             row_stores,
+            copies: 1,
         })
     }
 }

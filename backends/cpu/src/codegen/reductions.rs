@@ -224,11 +224,11 @@ impl Registers<'_> {
     }
 
     /// Takes a vector into a reduction.
-    pub(super) fn take(&mut self, reduce: u32, id: Id, at: u32) {
+    pub(super) fn take(&mut self, (reduce, copy): (u32, u8), id: Id, at: u32) {
         let Some(state) = self.gathered.states.iter().find(|s| s.reduce == reduce).copied() else {
             return;
         };
-        let gathered = state.register(self.manner.part);
+        let gathered = state.register(self.manner.part + copy);
         let (masked, wide) = (self.manner.masked, self.asm.wide);
         let counts = Extra {
             mask: if masked && wide { TAIL_MASK } else { 0 },
@@ -354,6 +354,7 @@ impl Registers<'_> {
             }
         }
         self.reserved = 0;
+        self.settled.clear();
         self.gathered = Gathered::default();
     }
 

@@ -12,6 +12,7 @@ use super::quotients::Quotients;
 use super::reductions::Gathered;
 use super::ssa::{Id, NONE, Op};
 use super::uses::{NEVER, Uses};
+use std::cmp::Reverse;
 
 /// Where a value stands besides a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ enum Home {
     Elements(u8),
 }
 
+/// Registers of masks that values get.
+const MASKS: u32 = 0x7e;
 /// No register.
 pub(super) const OUT: u8 = u8::MAX;
 
@@ -39,6 +42,8 @@ pub(super) struct Manner {
     pub(super) stream: bool,
     /// Which vector it is of those that reductions gather apart.
     pub(super) part: u8,
+    /// Vectors beside the first, side by side.
+    pub(super) more: u8,
 }
 
 /// The register that holds the mask of a tail: of AVX-512 and of AVX2.
@@ -71,6 +76,9 @@ pub(super) struct Registers<'a> {
     usable: u32,
     /// Registers that no value gets.
     pub(super) reserved: u32,
+    /// Vectors that the present loops compute side by side, and the registers of values that are the same for all.
+    pub(super) abreast: usize,
+    pub(super) settled: Vec<(Id, u8)>,
     pinned: u32,
     pinned_masks: u8,
     fixed_slots: u32,
@@ -109,6 +117,8 @@ impl<'a> Registers<'a> {
             masks: [NONE; 8],
             usable: 0,
             reserved: 0,
+            abreast: 1,
+            settled: Vec::new(),
             pinned: 0,
             pinned_masks: 0,
             fixed_slots,
@@ -132,7 +142,7 @@ impl<'a> Registers<'a> {
         let before = |i: usize| {
             let kept = body.kept.iter();
             kept.clone()
-                .position(|&(id, by)| id as usize == i && by < section)
+                .position(|&(id, by)| body.alike(id, i as Id) && by < section)
         };
         for (i, inst) in body.insts.iter().enumerate() {
             if body.levels[i] == Level::Element {
@@ -153,7 +163,59 @@ impl<'a> Registers<'a> {
 
     /// Instructions for one vector of elements.
     pub(super) fn weight(&self) -> usize {
-        self.uses.computed.iter().filter(|&&computed| computed).count() + self.sinks.len()
+        let all = self.uses.computed.iter().filter(|&&computed| computed).count() + self.sinks.len();
+        all / self.body.copies
+    }
+
+    /// Begins loops over a section. It is computed for several vectors side by side: an instruction of one needs the result of the one
+    /// before, so that a core does others meanwhile. Values that are the same for all of them get the registers that are left.
+    pub(super) fn settle(&mut self) {
+        let (body, count) = (self.body, self.body.insts.len());
+        let (mut last, mut times) = (vec![0; count], vec![0; count]);
+        for (i, inst) in body
+            .insts
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| self.uses.computed[*i])
+        {
+            for id in inst.operands() {
+                last[id as usize] = i;
+                times[id as usize] += 1;
+            }
+        }
+        self.sinks.iter().for_each(|&(_, id)| last[id as usize] = count);
+        // Registers that one vector needs at most, for values or for masks.
+        let most = |masks: bool| {
+            let of_kind = |&i: &usize| self.uses.computed[i] && self.is_mask(i as Id) == masks;
+            let all: Vec<usize> = (0..count).step_by(body.copies).filter(of_kind).collect();
+            let live = |at: usize| all.iter().filter(|&&i| i <= at && at < last[i]).count();
+            all.iter().map(|&at| live(at)).max().unwrap_or(0)
+        };
+        let free = (0..if self.asm.wide { 32 } else { TAIL_VECTOR }).filter(|r| self.reserved & 1 << r == 0);
+        let free: Vec<u8> = free.rev().collect();
+        let each = most(false) + 1;
+        let fit = (free.len() / each).min(MASKS.count_ones() as usize / most(true).max(1));
+        // A power of two.
+        self.abreast = 1 << fit.clamp(1, body.copies).ilog2();
+
+        let shared = |&i: &usize| times[i] > 0 && body.levels[i] != Level::Element && !self.is_mask(i as Id);
+        let mut shared: Vec<usize> = (0..count).filter(shared).collect();
+        shared.sort_by_key(|&i| Reverse(times[i]));
+        let left = free.len().saturating_sub(each * self.abreast);
+        self.settled = shared.into_iter().map(|i| i as Id).zip(free).take(left).collect();
+        for (id, register) in self.settled.clone() {
+            self.read(id, register);
+        }
+    }
+
+    /// Whether a value keeps its register in all loops.
+    fn is_settled(&self, id: Id) -> bool {
+        self.settled.iter().any(|&(settled, _)| settled == id)
+    }
+
+    /// Whether nothing reads a value's register after `at`.
+    pub(super) fn is_last(&mut self, id: Id, at: u32) -> bool {
+        self.uses.next(id, at) == NEVER && !self.is_settled(id)
     }
 
     pub(super) fn start(&mut self, manner: Manner) {
@@ -167,6 +229,10 @@ impl<'a> Registers<'a> {
         self.vectors = [NONE; 32];
         self.masks = [NONE; 8];
         self.held.fill(OUT);
+        for &(id, register) in &self.settled {
+            self.usable &= !(1 << register);
+            self.held[id as usize] = register;
+        }
         self.uses.restart();
         self.slots = self.fixed_slots;
         for home in &mut self.homes {
@@ -188,6 +254,7 @@ impl<'a> Registers<'a> {
             .collect();
         self.uses = Uses::of(&body.insts, &all, inside);
         self.reserved = 0;
+        self.settled.clear();
         self.start(Manner::default());
         for id in all {
             match body.insts[id as usize].op {
@@ -243,21 +310,26 @@ impl<'a> Registers<'a> {
         }
     }
 
-    /// The code of the section for one vector.
+    /// The code of the section for one vector and those beside it.
     pub(super) fn section(&mut self, manner: Manner) {
         self.start(manner);
-        for i in 0..self.body.insts.len() {
+        let copies = self.body.copies;
+        let present = |i: &usize| i % copies <= usize::from(manner.more);
+        for i in (0..self.body.insts.len()).filter(present) {
             if self.uses.computed[i] {
                 self.inst(i);
             }
         }
-        for k in 0..self.sinks.len() {
+        for k in (0..self.sinks.len()).filter(present) {
             let (sink, id) = self.sinks[k];
             let at = (self.body.insts.len() + k) as u32;
+            let copy = k % copies;
             match sink {
-                Sink::Reduce(reduce) => self.take(reduce, id, at),
-                Sink::Keep(kept) => self.write(id, self.bases.kept[kept as usize], false),
-                Sink::Store(param) => self.write(id, self.bases.params[param as usize], self.manner.stream),
+                Sink::Reduce(reduce) => self.take((reduce, copy as u8), id, at),
+                Sink::Keep(kept) => self.write((id, copy), self.bases.kept[kept as usize], false),
+                Sink::Store(param) => {
+                    self.write((id, copy), self.bases.params[param as usize], manner.stream);
+                }
             }
             self.unpin();
             self.release(id, at);
@@ -265,9 +337,9 @@ impl<'a> Registers<'a> {
     }
 
     /// Writes a vector of elements.
-    fn write(&mut self, id: Id, base: u8, stream: bool) {
+    fn write(&mut self, (id, copy): (Id, usize), base: u8, stream: bool) {
         let from = self.register(id);
-        let to = self.element(base);
+        let to = self.element(base, copy);
         let extra = Extra {
             mask: if self.manner.masked { TAIL_MASK } else { 0 },
             ..Extra::default()
@@ -306,7 +378,7 @@ impl<'a> Registers<'a> {
 
     /// Frees the register of a value that has no use after `at`.
     pub(super) fn release(&mut self, id: Id, at: u32) {
-        if self.uses.next(id, at) == NEVER {
+        if self.is_last(id, at) {
             self.drop_held(id);
         }
     }
@@ -316,8 +388,8 @@ impl<'a> Registers<'a> {
     }
 
     /// The elements at hand.
-    fn element(&self, base: u8) -> Rm {
-        let offset = self.manner.offset;
+    fn element(&self, base: u8, copy: usize) -> Rm {
+        let offset = self.manner.offset + copy as i32 * self.asm.width();
         Rm::Element { base, offset }
     }
 
@@ -346,7 +418,7 @@ impl<'a> Registers<'a> {
     /// A free register for a value or a mask, pinned. The value with the farthest use makes room.
     pub(super) fn allocate(&mut self, mask: bool, at: u32) -> u8 {
         let (usable, pinned) = match mask {
-            true => (0x7e, u32::from(self.pinned_masks)),
+            true => (MASKS, u32::from(self.pinned_masks)),
             false => (self.usable, self.pinned),
         };
         let holders: &[Id] = if mask { &self.masks } else { &self.vectors };
@@ -391,7 +463,7 @@ impl<'a> Registers<'a> {
             }
             Home::Slot(slot) => self.asm.vector(MOVE, to, 0, self.slot(slot), Extra::default()),
             Home::Elements(base) => {
-                let from = self.element(base);
+                let from = self.element(base, self.body.copy(id));
                 match (self.manner.masked, self.asm.wide) {
                     (true, false) => self
                         .asm
@@ -440,7 +512,7 @@ impl<'a> Registers<'a> {
             }),
             Home::Slot(slot) => Some(self.slot(slot)),
             Home::Elements(base) if !self.manner.masked && self.uses.next(id, at) == NEVER => {
-                Some(self.element(base))
+                Some(self.element(base, self.body.copy(id)))
             }
             Home::Elements(_) | Home::None => None,
         }

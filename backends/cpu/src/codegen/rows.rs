@@ -5,7 +5,9 @@
 use super::assembler::{
     Assembler, EQUAL, Extra, GREATER, LESS, Label, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP, Rm, UNEQUAL,
 };
-use super::function::{Function, SAVED, SHORT, STACK, constants, epilogue, mask_of_rest, walk};
+use super::function::{
+    Function, SAVED, STACK, constants, epilogue, groups, mask_of_rest, most_abreast, step, walk,
+};
 use super::lower::{Body, Level, Sink};
 use super::opcodes::LOAD;
 use super::reductions::Constants;
@@ -119,6 +121,8 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool) -> Option<Row
         code: Vec::with_capacity(8192),
         wide,
     };
+    let plain = body;
+    let body = &plain.interleaved(most_abreast(plain));
     let pool = constants(&mut asm, body);
     let extra = Constants::write(&mut asm.code);
     let masks = asm.code.len();
@@ -142,7 +146,7 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool) -> Option<Row
     let totals = registers.fixed(parts * body.reduces.len() as u32);
     registers.values(Level::Launch);
 
-    let sections: Vec<Walked> = (0..body.sections.len()).map(|s| Walked::of(body, s)).collect();
+    let sections: Vec<Walked> = (0..plain.sections.len()).map(|s| Walked::of(plain, s)).collect();
     // The next rows are asked for while the processor has most to do.
     let heavy = (0..sections.len()).max_by_key(|&s| sections[s].weight)?;
     let mut ahead: Vec<u32> = sections.iter().flat_map(|s| &s.read).copied().collect();
@@ -183,7 +187,7 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool) -> Option<Row
             registers.asm.load(base, RSI, 8 * entry as i32);
         }
         registers.enter(s, bases);
-        let sinks = &body.sections[s].sinks;
+        let sinks = &plain.sections[s].sinks;
         let reduces: Vec<_> = (sinks.iter())
             .filter_map(|&(sink, _)| match sink {
                 Sink::Reduce(r) => Some((r, body.reduces[r as usize])),
@@ -274,6 +278,7 @@ impl Elements<'_, '_> {
 
     fn walk(&mut self, stores: bool) {
         let r = &mut *self.registers;
+        r.settle();
         r.asm.load(RDI, RBX, offset_of!(Call, bytes) as i32);
         r.asm.plain(0x33, RCX, Rm::Reg(RCX));
         let (mut past, mut rest) = <(Label, Label)>::default();
@@ -303,10 +308,7 @@ impl Elements<'_, '_> {
 
     /// Whole chunks where there are sums, and groups of vectors.
     fn whole(&mut self, stream: bool) {
-        let step = match self.registers.weight() {
-            weight if weight <= SHORT => 4 * GROUP,
-            _ => GROUP,
-        };
+        let step = step(self.registers);
         let (mut chunk, mut done) = <(Label, Label)>::default();
         if self.registers.gathered.has_sums() {
             let asm = &mut *self.registers.asm;
@@ -317,7 +319,7 @@ impl Elements<'_, '_> {
             asm.jump_if(GREATER, &mut done);
             let mut inner = Label::default();
             asm.place(&mut inner);
-            groups(self.registers, &self.fetches, step, stream);
+            groups(self.registers, (&self.fetches, 0), step, stream);
             let asm = &mut *self.registers.asm;
             asm.add(RCX, step);
             asm.compare(RCX, RAX);
@@ -327,7 +329,7 @@ impl Elements<'_, '_> {
             self.registers.asm.place(&mut done);
         }
         let fetches = self.fetches.clone();
-        let group = |registers: &mut Registers<'_>, step: i32| groups(registers, &fetches, step, stream);
+        let group = |registers: &mut Registers<'_>, step: i32| groups(registers, (&fetches, 0), step, stream);
         if step != GROUP {
             walk(self.registers, step, |r| group(r, step));
         }
@@ -339,14 +341,14 @@ impl Elements<'_, '_> {
     /// What is left: whole vectors, and the last.
     fn rest(&mut self) {
         let fetches = self.fetches.clone();
-        walk(self.registers, GROUP, |r| groups(r, &fetches, GROUP, false));
+        walk(self.registers, GROUP, |r| groups(r, (&fetches, 0), GROUP, false));
         let mut end = Label::default();
         let r = &mut *self.registers;
         let masked = |offset: i32, part: u8| Manner {
             offset,
             masked: true,
-            stream: false,
             part,
+            ..Manner::default()
         };
         if r.asm.wide {
             mask_of_rest(r.asm, RAX, &mut end);
@@ -365,25 +367,6 @@ impl Elements<'_, '_> {
             }
         }
         r.asm.place(&mut end);
-    }
-}
-
-/// Vectors of `step` bytes, and the lines that are asked for meanwhile.
-fn groups(registers: &mut Registers<'_>, fetches: &[u8], step: i32, stream: bool) {
-    let width = registers.asm.width();
-    for line in 0..step / GROUP {
-        let offset = line * GROUP;
-        for &base in fetches {
-            registers.asm.prefetch(Rm::Element { base, offset });
-        }
-        for v in 0..GROUP / width {
-            registers.section(Manner {
-                offset: offset + v * width,
-                masked: false,
-                stream,
-                part: (offset / width + v) as u8,
-            });
-        }
     }
 }
 
