@@ -48,6 +48,8 @@ pub(super) struct Body {
     pub(super) reduces: Vec<ReduceOp>,
     /// Stores of a row's values.
     pub(super) row_stores: Vec<(u32, Id)>,
+    /// Values that are never below zero, unless they are no numbers. -0 is below.
+    pub(super) positive: Vec<bool>,
     /// Instructions of elements stand so often, one for each of neighbouring vectors.
     pub(super) copies: usize,
 }
@@ -67,6 +69,9 @@ impl Body {
             kept: self.kept.iter().map(|&(id, by)| (each(id, 0), by)).collect(),
             reduces: self.reduces.clone(),
             row_stores: self.row_stores.iter().map(|&(p, id)| (p, each(id, 0))).collect(),
+            positive: (self.positive.iter())
+                .flat_map(|&positive| std::iter::repeat_n(positive, copies))
+                .collect(),
             copies,
         };
         for ((inst, &level), &needed) in self.insts.iter().zip(&self.levels).zip(&self.needed) {
@@ -206,6 +211,8 @@ struct Nodes {
     ids: Vec<Id>,
     /// Nodes that are reductions.
     reduces: Vec<(usize, ReduceOp)>,
+    /// Values that are never below zero.
+    positive: Vec<Id>,
 }
 
 impl Nodes {
@@ -221,7 +228,7 @@ impl Nodes {
         }
         let recorder = Recorder::new(wide);
         let mut ids: Vec<Id> = Vec::with_capacity(kernel.nodes.len());
-        let mut reduces = Vec::new();
+        let (mut reduces, mut positive) = (Vec::new(), Vec::new());
         for (i, node) in kernel.nodes.iter().enumerate() {
             let of = |id: NodeId| recorder.value(ids[id.index()]);
             let value = match *node {
@@ -252,7 +259,11 @@ impl Nodes {
                     if dtype != DType::F32 && dtype != DType::Bool {
                         return None;
                     }
-                    scalar(op, dtype, args.map(of))?
+                    let value = scalar(op, dtype, args.map(of))?;
+                    if matches!(op, ScalarOp::Exp | ScalarOp::Abs) {
+                        positive.push(value.id);
+                    }
+                    value
                 }
                 Node::Cast { arg, .. } if info.dtypes[i] == info.dtypes[arg.index()] => of(arg),
                 _ => return None,
@@ -266,6 +277,7 @@ impl Nodes {
             insts: recorder.finish(),
             ids,
             reduces,
+            positive,
         })
     }
 
@@ -276,7 +288,12 @@ impl Nodes {
         kept: Vec<(Id, usize)>,
         row_stores: Vec<(u32, Id)>,
     ) -> Option<Body> {
-        let Nodes { insts, reduces, .. } = self;
+        let Nodes {
+            insts,
+            reduces,
+            positive,
+            ..
+        } = self;
         let moved = |&(_, id): &(Sink, Id)| matches!(insts[id as usize].op, Op::Load(_));
         for section in &sections {
             let stores = || {
@@ -315,6 +332,7 @@ impl Nodes {
         }
         Some(Body {
             reduces: reduces.into_iter().map(|(_, op)| op).collect(),
+            positive: (0..insts.len()).map(|i| positive.contains(&(i as Id))).collect(),
             insts,
             levels,
             needed,

@@ -128,8 +128,6 @@ pub(crate) struct Rows {
     pub(crate) kept: usize,
     /// Parameters whose next rows the code asks for.
     pub(crate) ahead: Vec<usize>,
-    /// Whether a walk divides by a value of the row.
-    pub(crate) divides: bool,
     _pages: Pages,
 }
 
@@ -165,7 +163,6 @@ impl Rows {
             outputs,
             kept: body.kept.len(),
             ahead: made.ahead.into_iter().map(|p| p as usize).collect(),
-            divides: made.divides,
             _pages: pages,
         })
     }

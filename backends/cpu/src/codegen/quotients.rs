@@ -2,8 +2,9 @@
 //!
 //! That one product and two fused steps suffice with a correctly rounded reciprocal is Markstein's theorem (Brisebarre, Muller, Raina,
 //! Accelerating correctly rounded floating-point division when the divisor is known in advance, 2004), provided that nothing underflows
-//! or overflows: nothing does for a divisor in 2^-24..2^24 and a dividend in 2^-100..2^100, and +0 passes. A walk that meets another
-//! number, which each below zero is, is walked again with divisions, so it must be one that writes no memory that it reads.
+//! or overflows: nothing does for a divisor in 2^-24..2^24 and a dividend in 2^-100..2^100, and +0 passes. -0 gets its sign, which a
+//! positive divisor keeps. A walk that meets another number is walked again with divisions, so it must be one that writes no memory
+//! that it reads.
 
 use super::assembler::{Extra, GREATER, LESS, Label, RAX, Rm, UNEQUAL};
 use super::lower::{Level, Sink};
@@ -11,21 +12,45 @@ use super::opcodes::{
     BROADCAST, COMPARE_UNSIGNED, FMA231, FNMA231, GREATEST_UNSIGNED, LEAST_UNSIGNED, MOVE, TEST, TEST_MASKS,
     binary_code,
 };
-use super::reductions::Constants;
+use super::reductions::{Constants, SIGN};
 use super::registers::{Manner, Registers};
 use super::ssa::{Binary, Id, Op};
 
 /// Bits of 2^-24 and of 2^24 without their signs, doubled.
 const LEAST_DIVISOR: i32 = (127 - 24) << 24;
 const DIVISORS: i32 = 48 << 24;
-/// Bits of the least dividend minus 1, and of the greatest.
-pub(super) const LEAST_DIVIDEND: u32 = ((127 - 100) << 23) - 1;
-pub(super) const GREATEST_DIVIDEND: u32 = ((127 + 100) << 23) - 1;
+
+/// Dividends that may be.
+#[derive(Clone, Copy)]
+pub(super) struct Dividends {
+    /// Bits of the least minus 1, and of the greatest.
+    pub(super) least: u32,
+    pub(super) greatest: u32,
+}
+
+/// Of dividends that are never below zero.
+pub(super) const POSITIVE: Dividends = Dividends {
+    least: ((127 - 100) << 23) - 1,
+    greatest: ((127 + 100) << 23) - 1,
+};
+/// The same without signs, doubled.
+pub(super) const SIGNED: Dividends = Dividends {
+    least: ((127 - 100) << 24) - 1,
+    greatest: ((127 + 100) << 24) - 2,
+};
+
+/// A value that a walk divides by.
+#[derive(Clone, Copy)]
+pub(super) struct Divisor {
+    id: Id,
+    /// Whether a dividend may be below zero.
+    signed: bool,
+}
 
 /// The registers of a walk that divides by one value.
 #[derive(Clone, Copy)]
 pub(super) struct Quotients {
-    divisor: Id,
+    divisor: Divisor,
     constants: Constants,
 }
 
@@ -37,37 +62,40 @@ const RESERVED: u32 = 7;
 
 impl Registers<'_> {
     /// The value that the present section divides by, if it may be walked again.
-    pub(super) fn divisor(&self, reads_params: bool) -> Option<Id> {
+    pub(super) fn divisor(&self, reads_params: bool) -> Option<Divisor> {
         let stores = |&(sink, _): &(Sink, Id)| matches!(sink, Sink::Store(_));
         if reads_params || !self.sinks.iter().all(stores) {
             return None;
         }
         let level = |id: Id| self.body.levels[id as usize];
-        let mut computed = self
-            .body
-            .insts
-            .iter()
-            .zip(&self.uses.computed)
-            .filter(|(_, c)| **c);
-        computed.find_map(|(inst, _)| match (inst.op, inst.args) {
+        let computed = (self.body.insts.iter().zip(&self.uses.computed)).filter(|(_, c)| **c);
+        let mut quotients = computed.filter_map(|(inst, _)| match (inst.op, inst.args) {
             (Op::Binary(Binary::Div), [a, b, _])
                 if level(a) == Level::Element && level(b) != Level::Element =>
             {
-                Some(b)
+                Some((a, b))
             }
             _ => None,
-        })
+        });
+        let below = |a: Id| !self.body.positive[a as usize];
+        let (a, id) = quotients.next()?;
+        let signed = below(a) || quotients.any(|(a, b)| b == id && below(a));
+        Some(Divisor { id, signed })
     }
 
     /// Begins a walk with quotients, or jumps where the divisor does not allow them.
-    pub(super) fn begin_quotients(&mut self, divisor: Id, constants: Constants, slow: &mut Label) {
+    pub(super) fn begin_quotients(&mut self, divisor: Divisor, constants: Constants, slow: &mut Label) {
         self.reserved = RESERVED;
         self.start(Manner::default());
-        let Some(single) = self.single(divisor) else {
+        let Some(single) = self.single(divisor.id) else {
             self.reserved = 0;
             return self.asm.jump(slow);
         };
         self.asm.plain32(0x8b, RAX, single);
+        if divisor.signed {
+            self.asm.compare_with(RAX, 0);
+            self.asm.jump_if(LESS, slow);
+        }
         self.asm.plain32(0x03, RAX, Rm::Reg(RAX));
         self.asm.sub(RAX, LEAST_DIVISOR);
         self.asm.jump_if(LESS, slow);
@@ -80,7 +108,7 @@ impl Registers<'_> {
         set(1.0_f32.to_bits(), RECIPROCAL);
         set(u32::MAX, LOW);
         let divide = binary_code(Binary::Div);
-        let by = self.operand(divisor, 0);
+        let by = self.operand(divisor.id, 0);
         self.asm.vector(divide, RECIPROCAL, RECIPROCAL, by, plain);
         self.asm
             .vector(binary_code(Binary::Xor), HIGH, HIGH, Rm::Reg(HIGH), plain);
@@ -90,12 +118,12 @@ impl Registers<'_> {
 
     /// Whether an instruction is a quotient of the present walk.
     pub(super) fn is_quotient(&self, op: Binary, b: Id) -> bool {
-        op == Binary::Div && self.quotients.is_some_and(|q| q.divisor == b)
+        op == Binary::Div && self.quotients.is_some_and(|q| q.divisor.id == b)
     }
 
     /// `a / b`.
     pub(super) fn quotient(&mut self, id: Id, a: Id, b: Id) {
-        let Some(Quotients { constants, .. }) = self.quotients else {
+        let Some(Quotients { constants, divisor }) = self.quotients else {
             return;
         };
         let plain = Extra::default();
@@ -108,10 +136,23 @@ impl Registers<'_> {
         self.asm.vector(FNMA231, rest, quotient, by, plain);
         self.asm
             .vector(FMA231, quotient, rest, Rm::Reg(RECIPROCAL), plain);
-        let one = constants.each(1, self.asm.wide);
-        self.asm.vector(binary_code(Binary::IntSub), rest, x, one, plain);
+        let wide = self.asm.wide;
+        let mut size = x;
+        if divisor.signed {
+            let sign = constants.each(SIGN, wide);
+            self.asm.vector(binary_code(Binary::And), rest, x, sign, plain);
+            let or = binary_code(Binary::Or);
+            self.asm.vector(or, quotient, quotient, Rm::Reg(rest), plain);
+            size = rest;
+            self.asm
+                .vector(binary_code(Binary::IntAdd), size, x, Rm::Reg(x), plain);
+        }
+        self.asm
+            .vector(GREATEST_UNSIGNED, HIGH, HIGH, Rm::Reg(size), plain);
+        let one = constants.each(1, wide);
+        self.asm
+            .vector(binary_code(Binary::IntSub), rest, size, one, plain);
         self.asm.vector(LEAST_UNSIGNED, LOW, LOW, Rm::Reg(rest), plain);
-        self.asm.vector(GREATEST_UNSIGNED, HIGH, HIGH, Rm::Reg(x), plain);
         [a, b].into_iter().for_each(|x| self.release(x, id));
         self.hold(id, quotient);
         self.unpin();
@@ -119,14 +160,15 @@ impl Registers<'_> {
 
     /// Ends a walk with quotients, or jumps where it met a dividend that does not allow them.
     pub(super) fn end_quotients(&mut self, slow: &mut Label) {
-        let Some(Quotients { constants, .. }) = self.quotients.take() else {
+        let Some(Quotients { constants, divisor }) = self.quotients.take() else {
             return;
         };
         self.reserved = 0;
         let wide = self.asm.wide;
+        let all = if divisor.signed { SIGNED } else { POSITIVE };
         let (least, most) = (
-            constants.each(LEAST_DIVIDEND, wide),
-            constants.each(GREATEST_DIVIDEND, wide),
+            constants.each(all.least, wide),
+            constants.each(all.greatest, wide),
         );
         if wide {
             let imm = |imm: u8| Extra {

@@ -9,7 +9,7 @@ use super::opcodes::{
     BLEND_BY_VECTOR, BROADCAST, COMPARE, HIGH_TO_LOW, KEEP, LOAD, NEXT_HALF, NEXT_QUARTER, ODD_LANES,
     binary_code,
 };
-use super::quotients::{GREATEST_DIVIDEND, LEAST_DIVIDEND};
+use super::quotients::{POSITIVE, SIGNED};
 use super::registers::{Registers, TAIL_MASK, TAIL_VECTOR};
 use super::ssa::{Binary, Compare, Id, Op};
 use thalweg_hal::ir::ReduceOp;
@@ -21,7 +21,7 @@ const SCRATCH: [u8; 3] = [13, 14, 15];
 /// Most registers of what is gathered.
 const MOST: u8 = 8;
 
-const SIGN: u32 = 1 << 31;
+pub(super) const SIGN: u32 = 1 << 31;
 
 /// Where constants stand that reductions need, as vectors of eight.
 #[derive(Clone, Copy, Default)]
@@ -29,15 +29,17 @@ pub(super) struct Constants {
     at: usize,
 }
 
-const CONSTANTS: [u32; 8] = [
+const CONSTANTS: [u32; 10] = [
     SIGN,
     0x7f80_0000,
     0x3f80_0000,
     0x7fff_ffff,
     0xffff_ffff,
     1,
-    LEAST_DIVIDEND,
-    GREATEST_DIVIDEND,
+    POSITIVE.least,
+    POSITIVE.greatest,
+    SIGNED.least,
+    SIGNED.greatest,
 ];
 
 impl Constants {

@@ -10,9 +10,10 @@ use super::function::{
 };
 use super::lower::{Body, Level, Sink};
 use super::opcodes::LOAD;
+use super::quotients::Divisor;
 use super::reductions::Constants;
 use super::registers::{Bases, Manner, Registers, TAIL_VECTOR};
-use super::ssa::{Id, Op};
+use super::ssa::Op;
 use super::uses::Uses;
 use crate::loops::{CHUNK, LANES};
 use std::mem::offset_of;
@@ -44,8 +45,6 @@ const MOST_AHEAD: usize = 3;
 pub(super) struct RowFunction {
     pub(super) function: Function,
     pub(super) ahead: Vec<u32>,
-    /// Whether a walk divides by a value of the row.
-    pub(super) divides: bool,
 }
 
 /// The memory of a section.
@@ -155,7 +154,7 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool) -> Option<Row
     let free = BASES.len().checked_sub(sections[heavy].registers())?;
     ahead.truncate(free.min(MOST_AHEAD));
 
-    let (mut row, mut divides) = (Label::default(), false);
+    let mut row = Label::default();
     registers.asm.place(&mut row);
     registers.asm.load(RSI, RBX, offset_of!(Call, addresses) as i32);
     registers.values(Level::Row(0));
@@ -202,7 +201,6 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool) -> Option<Row
             fetches,
             masks,
         };
-        divides |= divisor.is_some();
         match divisor {
             None => elements.walk(stores),
             Some(divisor) => elements.divide(divisor, extra),
@@ -250,7 +248,6 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool) -> Option<Row
             entry,
         },
         ahead,
-        divides,
     })
 }
 
@@ -265,7 +262,7 @@ struct Elements<'r, 'a> {
 
 impl Elements<'_, '_> {
     /// A walk with quotients by a value of the row, and the same with divisions.
-    fn divide(&mut self, divisor: Id, constants: Constants) {
+    fn divide(&mut self, divisor: Divisor, constants: Constants) {
         let (mut slow, mut end) = <(Label, Label)>::default();
         self.registers.begin_quotients(divisor, constants, &mut slow);
         self.walk(true);

@@ -1,6 +1,5 @@
 //! From a kernel's nodes to the steps of a plan.
 
-use super::batch::Batch;
 use super::phases::{Part, Phases};
 use super::plan::{Along, Home, Kept, Phase, Plan, Reduce, Step, Value, held_size};
 use super::{chains, slots};
@@ -176,14 +175,12 @@ impl Builder<'_> {
             kept: std::mem::take(&mut self.kept),
             row_loops: 0,
             bare: false,
-            batch: None,
             fixed: Vec::new(),
         };
         if loops::chains_available(self.isa) {
             chains::fuse(&mut plan, &self.values);
         }
         slots::assign(&mut plan, &self.values);
-        plan.batch = Batch::of(&plan, &self.values);
         Ok(plan)
     }
 

@@ -14,18 +14,9 @@ use std::ops::Range;
 /// Bytes from what is worked on to what is asked for, at least.
 const AHEAD: usize = 4096;
 
-/// Elements of a row from which chains are faster than code with quotients: 0.34 ms against 0.40 for softmax of 1024×1024. They are so
-/// where the compiler has optimised them, which a build without debug assertions stands for.
-const CHAINED: Option<u64> = if cfg!(debug_assertions) { None } else { Some(512) };
-
 /// Whether the code runs a launch along the inner space.
 pub(super) fn fits(code: &Rows, launch: &Launch<'_>) -> bool {
-    let long = CHAINED.is_some_and(|least| launch.lanes.total >= least);
-    let chains = || launch.plan.batch.as_ref().is_some_and(|batch| batch.fits(launch));
-    let chained = code.divides && long && chains();
-    let can =
-        (1..=SEGMENT as u64).contains(&launch.lanes.total) && code.walked.iter().all(|&p| launch.flat[p]);
-    can && !chained
+    (1..=SEGMENT as u64).contains(&launch.lanes.total) && code.walked.iter().all(|&p| launch.flat[p])
 }
 
 /// Runs a launch that fits.

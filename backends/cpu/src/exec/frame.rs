@@ -6,7 +6,7 @@ use super::moves::{self, Lookup, Shape};
 use super::plan::{Along, Home, Plan, Step, Value};
 use super::slots::NO_SLOT;
 use super::space::MAX_AXES;
-use crate::loops::{Best, Chain, Fetch, LANES, MOST_LINKS, Place, Reduction};
+use crate::loops::{Best, Chain, Fetch, LANES, MOST_LINKS, Reduction};
 use crate::prefetch::{self, LINE};
 use arrayvec::ArrayVec;
 
@@ -238,7 +238,6 @@ impl<'a> Frame<'a> {
                 let skip = (self.asked * stream.size).wrapping_add(stream.ahead);
                 fetches.push(Fetch {
                     from: from.wrapping_add(skip),
-                    step: 0,
                     lines: (self.ask_per_step * stream.size).div_ceil(LINE),
                     written: stream.written,
                 });
@@ -246,24 +245,18 @@ impl<'a> Frame<'a> {
             self.asked += self.ask_per_step;
         }
         let (pattern, links) = &self.plan.chains[chain as usize];
-        let places: ArrayVec<Place, MOST_LINKS> = (links.iter())
-            .map(|link| Place {
-                at: match link.code.reduces() {
-                    true => self.state(link.value as usize),
-                    false => self.value(link.value),
-                },
-                step: 0,
+        let places: ArrayVec<*mut u8, MOST_LINKS> = (links.iter())
+            .map(|link| match link.code.reduces() {
+                true => self.state(link.value as usize),
+                false => self.value(link.value),
             })
             .collect();
         let chain = Chain {
             isa: self.plan.isa,
             pattern: *pattern,
             places: &places,
-            rows: 1,
             n,
             first: self.j as i64,
-            whole: false,
-            past_caches: false,
         };
         // SAFETY: plans have chains where the machine has the instructions; blocks hold n elements.
         unsafe { chain.run(&fetches) };

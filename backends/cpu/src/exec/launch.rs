@@ -68,7 +68,7 @@ pub(super) const STRIDE: usize = 256;
 /// The same where chains walk the memory themselves, asking as they go.
 const WALK: usize = 16384;
 /// The same for shorter rows.
-pub(super) const SHORT_WALK: usize = 4096;
+const SHORT_WALK: usize = 4096;
 /// Elements from what such a chain works on to what it asks for.
 const AHEAD: usize = 2048;
 

@@ -6,7 +6,6 @@
 //! not depend on that choice, on the instruction set or on the number of threads.
 
 mod arena;
-mod batch;
 mod build;
 mod chains;
 mod coded;

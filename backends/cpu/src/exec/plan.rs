@@ -1,6 +1,5 @@
 //! What a kernel is compiled to: lists of steps over values.
 
-use super::batch::Batch;
 use crate::isa::Isa;
 use crate::loops::{Code, Held, Link, LoopFn, Pattern, Reduction};
 
@@ -124,8 +123,6 @@ pub(super) struct Plan {
     pub(super) row_loops: usize,
     /// Whether every slot is one that a step may point elsewhere.
     pub(super) bare: bool,
-    /// The same as chains over batches of rows, where it is that.
-    pub(super) batch: Option<Batch>,
     /// Values outside of slots.
     pub(super) fixed: Vec<(Value, Home)>,
 }

@@ -16,9 +16,6 @@ const CACHED: u64 = 64 << 10;
 type Partial = (u64, u64);
 
 pub(super) fn run(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) {
-    if let Some(batch) = launch.plan.batch.as_ref().filter(|batch| batch.fits(launch)) {
-        return batch.run(launch, threads, parallel);
-    }
     let rows = launch.other.total;
     let length = launch.lanes.total;
     let segments = length.div_ceil(SEGMENT as u64);

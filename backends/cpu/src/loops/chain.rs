@@ -148,52 +148,34 @@ impl Code {
 /// Memory that a chain asks for while it runs.
 #[derive(Clone, Copy)]
 pub(crate) struct Fetch {
-    /// Of the first row.
     pub(crate) from: *const u8,
-    /// Bytes from a row to the next.
-    pub(crate) step: usize,
-    /// Lines to be asked for in a row.
+    /// Lines to be asked for.
     pub(crate) lines: usize,
     pub(crate) written: bool,
-}
-
-/// Where the value or the reduction of a link stands.
-#[derive(Clone, Copy)]
-pub(crate) struct Place {
-    /// Of the first row.
-    pub(crate) at: *mut u8,
-    /// Bytes from a row to the next.
-    pub(crate) step: usize,
 }
 
 /// Most links of a chain.
 pub(crate) const MOST_LINKS: usize = 6;
 
-/// A chain and the rows that it runs over.
+/// A chain and what it runs over.
 pub(crate) struct Chain<'a> {
     /// One for which [`available`] holds.
     pub(crate) isa: Isa,
     pub(crate) pattern: Pattern,
-    /// One for each link.
-    pub(crate) places: &'a [Place],
-    pub(crate) rows: usize,
-    /// Elements of a row.
+    /// Where the value or the state of each link stands.
+    pub(crate) places: &'a [*mut u8],
+    /// Elements.
     pub(crate) n: usize,
     /// Place in its row of the first of them.
     pub(crate) first: i64,
-    /// Whether rows are whole: the place of a reduction gets its result. Otherwise it is a state, which goes on.
-    pub(crate) whole: bool,
-    /// Whether the block that it writes goes past the caches; its rows then begin with a line.
-    pub(crate) past_caches: bool,
 }
 
 impl Chain<'_> {
-    /// Runs the chain, row after row. Elements begin at a multiple of 256 of their row where there are sums.
+    /// Runs the chain. Elements begin at a multiple of 256 of their row where there are sums.
     ///
     /// # Safety
-    /// The machine has the chain's instruction set. Every value of a link has `n` elements a row, or one where the
-    /// link says so; a reduction has a state, or room for an f32 where rows are whole. The places are as many as the pattern has
-    /// links. No row is written whose elements a later one, or a later element of it, reads.
+    /// The machine has the chain's instruction set. Every value of a link has `n` elements, or one where the link says so; a
+    /// reduction has a state. The places are as many as the pattern has links. Nothing is written that a later element reads.
     #[inline]
     pub(crate) unsafe fn run(&self, fetches: &[Fetch]) {
         // SAFETY: the caller's promise.
@@ -202,17 +184,7 @@ impl Chain<'_> {
             self.dispatch(fetches);
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = (
-            self.isa,
-            self.pattern,
-            self.places,
-            self.rows,
-            self.n,
-            self.first,
-            self.whole,
-            self.past_caches,
-            fetches,
-        );
+        let _ = (self.isa, self.pattern, self.places, self.n, self.first, fetches);
     }
 }
 

@@ -12,7 +12,7 @@ mod reduce;
 mod tables;
 
 pub(crate) use casts::{cast, load_f8, load_half, odd, round_half, store_f8, store_half};
-pub(crate) use chain::{Chain, Code, Fetch, Link, MOST_LINKS, Pattern, Place, available as chains_available};
+pub(crate) use chain::{Chain, Code, Fetch, Link, MOST_LINKS, Pattern, available as chains_available};
 pub(crate) use elementwise::{LoopFn, copy, fill};
 pub(crate) use philox::philox;
 pub(crate) use reduce::{Best, CHUNK, LANES, Reduction, SEGMENT, reduction};

@@ -83,14 +83,14 @@ fn special_numbers() {
     }
 }
 
-/// A row divided by a value that is known after a first walk: -x / b, where b is a parameter.
-fn quotient() -> Kernel {
+/// A row divided by a value that is known after a first walk: -x / b or |x| / b, where b is a parameter.
+fn quotient(of: ScalarOp) -> Kernel {
     let mut k = Kernel::new("quotient", 1, 1);
     let x = k.param(DType::F32, Role::In, Level::Element, Access::Contiguous);
     let b = k.param(DType::F32, Role::In, Level::Row, Access::Contiguous);
     let y = k.param(DType::F32, Role::Out, Level::Element, Access::Contiguous);
     let (x, b) = (k.load(x), k.load(b));
-    let dividend = k.op(ScalarOp::Neg, &[x]);
+    let dividend = k.op(of, &[x]);
     let sum = k.reduce(ReduceOp::Sum, dividend);
     let is_number = k.op(ScalarOp::Eq, &[sum, sum]);
     let divisor = k.op(ScalarOp::Select, &[is_number, b, b]);
@@ -115,9 +115,12 @@ fn quotients_by_a_value_of_the_row() {
     ];
     let (rows, n) = (1500, 47);
     let mut rng = Rng(34);
-    let kernel = quotient();
-    assert_eq!(is_coded(&kernel), has_code());
-    for round in 0..4 {
+    for (of, round) in [ScalarOp::Neg, ScalarOp::Abs]
+        .into_iter()
+        .flat_map(|of| (0..4).map(move |round| (of, round)))
+    {
+        let kernel = quotient(of);
+        assert_eq!(is_coded(&kernel), has_code());
         let mut case = random_case(kernel.clone(), vec![rows, n], &mut rng);
         case.in_place.clear();
         let any = |rng: &mut Rng| match rng.below(4) {
@@ -127,7 +130,8 @@ fn quotients_by_a_value_of_the_row() {
         };
         // From 1 to 2, and 2^-40 to 2^40.
         let near = |rng: &mut Rng| f32::from_bits(0x3f80_0000 | rng.next() as u32 >> 9);
-        let usual = |rng: &mut Rng| near(rng) * 2.0_f32.powi(rng.below(80) as i32 - 40);
+        let sign = |rng: &mut Rng| if rng.below(2) == 0 { 1.0 } else { -1.0 };
+        let usual = |rng: &mut Rng| sign(rng) * near(rng) * 2.0_f32.powi(rng.below(80) as i32 - 40);
         let numbers = (0..rows * n).map(|i| match (i / n + round) % 4 {
             0 => any(&mut rng),
             1 if rng.below(9) == 0 => 0.0,

@@ -1,7 +1,7 @@
-mod batches;
 mod coded;
 mod harness;
 mod lines;
+mod norms;
 mod ops;
 mod oracle;
 mod random;

@@ -114,14 +114,6 @@ impl Vector for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn stream(self, to: *mut f32) {
-        unsafe {
-            _mm256_stream_ps(to, self.0);
-            _mm256_stream_ps(to.wrapping_add(8), self.1);
-        }
-    }
-
-    #[inline(always)]
     unsafe fn add_some(self, (low, high): Self::Mask, b: Avx2) -> Avx2 {
         unsafe {
             let sum = self.add(b);
@@ -273,15 +265,5 @@ impl Vector for Avx2 {
     #[inline(always)]
     unsafe fn any(nans: __m256) -> bool {
         unsafe { _mm256_movemask_ps(nans) != 0 }
-    }
-
-    #[inline(always)]
-    unsafe fn sum(self) -> f32 {
-        unsafe {
-            let x = _mm256_add_ps(self.0, self.1);
-            let x = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
-            let x = _mm_add_ps(x, _mm_movehl_ps(x, x));
-            _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)))
-        }
     }
 }

@@ -63,11 +63,6 @@ impl Vector for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn stream(self, to: *mut f32) {
-        unsafe { _mm512_stream_ps(to, self.0) }
-    }
-
-    #[inline(always)]
     unsafe fn add_some(self, mask: __mmask16, b: Avx512) -> Avx512 {
         unsafe { Avx512(_mm512_mask_add_ps(self.0, mask, self.0, b.0)) }
     }
@@ -167,18 +162,5 @@ impl Vector for Avx512 {
     #[inline(always)]
     unsafe fn any(nans: __mmask16) -> bool {
         nans != 0
-    }
-
-    #[inline(always)]
-    unsafe fn sum(self) -> f32 {
-        unsafe {
-            let x = _mm256_add_ps(
-                _mm512_castps512_ps256(self.0),
-                _mm512_extractf32x8_ps::<1>(self.0),
-            );
-            let x = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
-            let x = _mm_add_ps(x, _mm_movehl_ps(x, x));
-            _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)))
-        }
     }
 }

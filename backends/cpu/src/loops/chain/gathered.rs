@@ -61,20 +61,14 @@ impl<X: Vector> Gathered<X> {
         }
     }
 
-    /// Writes the totals to a state, or their sum where the row is whole.
+    /// Writes the totals to a state.
     ///
     /// # Safety
-    /// `to` is a state, or an f32.
+    /// `to` is a state.
     #[inline(always)]
-    pub(super) unsafe fn put_sum(&self, to: *mut u8, whole: bool) {
+    pub(super) unsafe fn put_sum(&self, to: *mut u8) {
         // SAFETY: the caller's promise.
-        unsafe {
-            if whole {
-                *to.cast::<f32>() = self.totals.sum();
-            } else {
-                self.totals.store(to.cast());
-            }
-        }
+        unsafe { self.totals.store(to.cast()) };
     }
 
     /// The key of the greatest.
@@ -93,38 +87,28 @@ impl<X: Vector> Gathered<X> {
         }
     }
 
-    /// Takes the greatest into a state, or writes it where the row is whole.
+    /// Takes the greatest into a state.
     ///
     /// # Safety
-    /// `to` is a state, or an f32.
+    /// `to` is a state.
     #[inline(always)]
-    pub(super) unsafe fn put_greatest(&self, to: *mut u8, whole: bool) {
+    pub(super) unsafe fn put_greatest(&self, to: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            let key = self.key();
-            if whole {
-                *to.cast::<f32>() = f32::from_key(key);
-            } else {
-                let best = &mut *to.cast::<Best>();
-                best.key = Ord::max(best.key, i64::from(key));
-            }
+            let best = &mut *to.cast::<Best>();
+            best.key = Ord::max(best.key, i64::from(self.key()));
         }
     }
 
-    /// Takes the place of the greatest of `n` elements, the first of which stands at place `first`, into a state, or writes it where
-    /// the row is whole.
+    /// Takes the place of the greatest of `n` elements, the first of which stands at place `first`, into a state.
     ///
     /// # Safety
-    /// `to` is a state, or an i64; `x` has the elements, and there is one at least.
+    /// `to` is a state; `x` has the elements, and there is one at least.
     #[inline(always)]
-    pub(super) unsafe fn put_place(&self, to: *mut u8, (x, n): (*const f32, usize), first: i64, whole: bool) {
+    pub(super) unsafe fn put_place(&self, to: *mut u8, (x, n): (*const f32, usize), first: i64) {
         // SAFETY: the caller's promise.
         unsafe {
             let key = self.key();
-            if whole {
-                *to.cast::<i64>() = place(x, n, key) as i64;
-                return;
-            }
             let best = &mut *to.cast::<Best>();
             if best.index < 0 || i64::from(key) > best.key {
                 *best = Best {

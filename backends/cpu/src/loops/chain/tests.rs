@@ -1,9 +1,10 @@
 //! Chains against the scalar functions that they stand for.
 
-use super::{Chain, Code, Link, Pattern, Place, available};
+use super::{Chain, Code, Link, Pattern, available};
 use crate::isa::Isa;
 use crate::loops::LANES;
 use crate::loops::num::Num;
+use crate::loops::reduce::Best;
 use crate::math::exp32;
 
 /// What a block is multiplied by, or what is added to it.
@@ -24,24 +25,15 @@ fn run(isa: Isa, codes: &[Code], x: &mut [f32], single: f32, result: &mut [f32])
         _ => x.as_mut_ptr().cast(),
     };
     let mut at = at;
-    let places: Vec<Place> = codes
-        .iter()
-        .map(|&code| Place {
-            at: at(code),
-            step: 0,
-        })
-        .collect();
+    let places: Vec<*mut u8> = codes.iter().map(|&code| at(code)).collect();
     let links: Vec<Link> = codes.iter().map(|&code| Link { code, value: 0 }).collect();
     assert_eq!(x.len(), result.len());
     let chain = Chain {
         isa,
         pattern: Pattern::of(&links).unwrap(),
         places: &places,
-        rows: 1,
         n: x.len(),
         first: 0,
-        whole: false,
-        past_caches: false,
     };
     // SAFETY: the tests ask for the instructions; the places have as many elements.
     unsafe { chain.run(&[]) };
@@ -220,19 +212,19 @@ fn greatest() {
 }
 
 fn greatest_of(isa: Isa, x: &mut [f32]) -> f32 {
-    let mut found = 0.0_f32;
-    let places = [x.as_mut_ptr().cast::<u8>(), (&raw mut found).cast()].map(|at| Place { at, step: 0 });
+    let mut found = Best {
+        key: f32::LEAST.into(),
+        index: -1,
+    };
+    let places = [x.as_mut_ptr().cast::<u8>(), (&raw mut found).cast()];
     let chain = Chain {
         isa,
         pattern: Pattern::Greatest,
         places: &places,
-        rows: 1,
         n: x.len(),
         first: 0,
-        whole: true,
-        past_caches: false,
     };
     // SAFETY: the machine has the instructions; the places have as many elements.
     unsafe { chain.run(&[]) };
-    found
+    f32::from_key(found.key as i32)
 }

@@ -16,8 +16,6 @@ pub(super) trait Vector: Copy {
     unsafe fn load_some(mask: Self::Mask, from: *const f32) -> Self;
     unsafe fn store(self, to: *mut f32);
     unsafe fn store_some(self, mask: Self::Mask, to: *mut f32);
-    /// Past the caches, to a multiple of 64 bytes.
-    unsafe fn stream(self, to: *mut f32);
     unsafe fn add(self, b: Self) -> Self;
     /// The other lanes stay.
     unsafe fn add_some(self, mask: Self::Mask, b: Self) -> Self;
@@ -47,6 +45,4 @@ pub(super) trait Vector: Copy {
     unsafe fn see(nans: Self::Nans, a: Self, b: Self) -> Self::Nans;
     unsafe fn see_some(nans: Self::Nans, mask: Self::Mask, a: Self) -> Self::Nans;
     unsafe fn any(nans: Self::Nans) -> bool;
-    /// The sum of the lanes: l and l + 8, then 4, 2, 1.
-    unsafe fn sum(self) -> f32;
 }

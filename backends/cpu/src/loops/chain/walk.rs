@@ -23,15 +23,12 @@ const FEW: usize = 2;
 /// Elements of a vector.
 const WIDTH: usize = 16;
 
-/// What the links of a row share.
+/// What the links share.
 #[derive(Clone, Copy)]
 struct Habits<'a> {
     fetches: &'a [Fetch],
-    /// Of those that the chain runs over.
-    row: usize,
     /// Of the single value that the chain divides by; 0 where it must not be used.
     reciprocal: f32,
-    past_caches: bool,
 }
 
 /// One link for `V` vectors in hand; `mask` says which lanes of a lone vector count.
@@ -83,8 +80,6 @@ unsafe fn link<X: Vector, const CODE: u8, const V: usize>(
                 for (i, &x) in hand.iter().enumerate() {
                     if V == 1 {
                         x.store_some(mask, at(i));
-                    } else if habits.past_caches {
-                        x.stream(at(i));
                     } else {
                         x.store(at(i));
                     }
@@ -145,7 +140,6 @@ macro_rules! versions {
                 const LINKS: usize = CODES.len();
                 const SUMS: bool = matches!(CODES[LINKS - 1], Code::Sum);
                 const LIGHT: bool = (SUMS || PLACE) && is_light(CODES);
-                const PAST_CACHES: bool = matches!(CODES[LINKS - 1], Code::Store);
                 const GREATEST: bool = matches!(CODES[LINKS - 1], Code::Greatest);
                 const PLACE: bool = matches!(CODES[LINKS - 1], Code::GreatestPlace);
                 const NARROW: usize = if is_light(CODES) { NARROW_GROUP } else { HEAVY_NARROW_GROUP };
@@ -159,7 +153,7 @@ macro_rules! versions {
                     habits: Habits<'_>,
                     gathered: &mut Gathered<X>,
                 ) {
-                    ask::<V>(habits.fetches, habits.row, first);
+                    ask::<V>(habits.fetches, first);
                     // SAFETY: the caller's promise.
                     let mut hand = unsafe { [X::splat(0.0); V] };
                     let mut bases = bases.iter();
@@ -177,12 +171,12 @@ macro_rules! versions {
                     #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
                     unsafe fn avx2(chain: &Chain<'_>, fetches: &[Fetch]) {
                         // SAFETY: the caller's promise.
-                        unsafe { rows::<Avx2, NARROW>(chain, fetches) }
+                        unsafe { whole::<Avx2, NARROW>(chain, fetches) }
                     }
                     #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,avx512f,avx512bw,avx512dq,avx512vl")]
                     unsafe fn avx512(chain: &Chain<'_>, fetches: &[Fetch]) {
                         // SAFETY: the caller's promise.
-                        unsafe { rows::<Avx512, GROUP>(chain, fetches) }
+                        unsafe { whole::<Avx512, GROUP>(chain, fetches) }
                     }
                     // SAFETY: the caller's promise.
                     unsafe {
@@ -196,41 +190,36 @@ macro_rules! versions {
                 /// # Safety
                 /// As [`Chain::run`].
                 #[inline(always)]
-                unsafe fn rows<X: Vector, const GROUP: usize>(chain: &Chain<'_>, fetches: &[Fetch]) {
+                unsafe fn whole<X: Vector, const GROUP: usize>(chain: &Chain<'_>, fetches: &[Fetch]) {
                     let n = chain.n;
-                    let Some(places) = chain.places.first_chunk::<LINKS>() else { return };
-                    for row in 0..chain.rows {
-                        let bases = places.map(|place| place.at.wrapping_add(row.wrapping_mul(place.step)));
-                        let divisor = CODES.iter().zip(&bases).find(|(code, _)| matches!(code, Code::DivSingle));
-                        let habits = Habits {
-                            fetches,
-                            row,
-                            // SAFETY: the link's value is a single one.
-                            reciprocal: divisor.map_or(0.0, |(_, base)| unsafe { reciprocal(*base.cast::<f32>()) }),
-                            past_caches: PAST_CACHES && chain.past_caches,
-                        };
-                        // SAFETY: the caller's promise.
-                        unsafe {
-                            let mut gathered = Gathered::<X>::new();
-                            if SUMS && !chain.whole {
-                                gathered.resume(bases[LINKS - 1]);
-                            }
-                            walk::<X, GROUP>(&bases, n, habits, &mut gathered);
-                            if SUMS {
-                                gathered.put_sum(bases[LINKS - 1], chain.whole);
-                            }
-                            if GREATEST {
-                                gathered.put_greatest(bases[LINKS - 1], chain.whole);
-                            }
-                            if PLACE && n > 0 {
-                                let row = (bases[0].cast::<f32>().cast_const(), n);
-                                gathered.put_place(bases[LINKS - 1], row, chain.first, chain.whole);
-                            }
+                    let Some(bases) = chain.places.first_chunk::<LINKS>() else { return };
+                    let divisor = CODES.iter().zip(bases).find(|(code, _)| matches!(code, Code::DivSingle));
+                    let habits = Habits {
+                        fetches,
+                        // SAFETY: the link's value is a single one.
+                        reciprocal: divisor.map_or(0.0, |(_, base)| unsafe { reciprocal(*base.cast::<f32>()) }),
+                    };
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        let mut gathered = Gathered::<X>::new();
+                        if SUMS {
+                            gathered.resume(bases[LINKS - 1]);
+                        }
+                        walk::<X, GROUP>(bases, n, habits, &mut gathered);
+                        if SUMS {
+                            gathered.put_sum(bases[LINKS - 1]);
+                        }
+                        if GREATEST {
+                            gathered.put_greatest(bases[LINKS - 1]);
+                        }
+                        if PLACE && n > 0 {
+                            let row = (bases[0].cast::<f32>().cast_const(), n);
+                            gathered.put_place(bases[LINKS - 1], row, chain.first);
                         }
                     }
                 }
 
-                /// One row.
+                /// All elements.
                 ///
                 /// # Safety
                 /// As [`Chain::run`].
@@ -347,15 +336,12 @@ unsafe fn exp<X: Vector, const V: usize>(hand: &mut [X; V]) {
 
 /// Asks for as many lines as the group that begins at element `first` has vectors, each where it would stand in an f32 row.
 #[inline(always)]
-fn ask<const V: usize>(fetches: &[Fetch], row: usize, first: usize) {
+fn ask<const V: usize>(fetches: &[Fetch], first: usize) {
     for fetch in fetches {
         if first / WIDTH >= fetch.lines {
             continue;
         }
-        let from = fetch
-            .from
-            .wrapping_add(row.wrapping_mul(fetch.step))
-            .wrapping_add(first * 4);
+        let from = fetch.from.wrapping_add(first * 4);
         for i in 0..V {
             let at = from.wrapping_add(i * 64).cast();
             // SAFETY: a prefetch never faults.

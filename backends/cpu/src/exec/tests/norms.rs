@@ -1,10 +1,8 @@
-//! Rows of chains: batches that end early, rows of any length, row-level parameters, in place and past the caches.
+//! Rows that are normalized: of any length, with row-level parameters, in place and past the caches.
 
 use super::harness::{Rng, check, compare, compare_on, f32_buffer, random_case, run};
 use super::oracle::{Buffer, Case};
-use crate::exec::Program;
 use crate::isa::Isa;
-use crate::loops::chains_available;
 use crate::parallel::Serial;
 use thalweg_hal::DType;
 use thalweg_hal::ir::{Access, Kernel, Level, ReduceOp, Role, ScalarOp};
@@ -50,19 +48,7 @@ fn scaled(access: Access) -> Kernel {
 }
 
 #[test]
-fn they_are_batches() {
-    if !chains_available(Isa::detect()) {
-        return;
-    }
-    for kernel in [log_softmax(Access::Contiguous), scaled(Access::Strided)] {
-        let program = Program::compile(&kernel, Isa::detect()).expect("compiles");
-        let plan = program.parts[0].inner_keep.as_ref().expect("has reductions");
-        assert!(plan.batch.is_some(), "{}", kernel.name);
-    }
-}
-
-#[test]
-fn batches_have_the_bits_of_the_definition() {
+fn rows_have_the_bits_of_the_definition() {
     let mut rng = Rng(21);
     for extents in [
         [1, 1, 30],
