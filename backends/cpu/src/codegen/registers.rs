@@ -186,10 +186,17 @@ impl<'a> Registers<'a> {
         self.sinks.iter().for_each(|&(_, id)| last[id as usize] = count);
         // Registers that one vector needs at most, for values or for masks.
         let most = |masks: bool| {
-            let of_kind = |&i: &usize| self.uses.computed[i] && self.is_mask(i as Id) == masks;
-            let all: Vec<usize> = (0..count).step_by(body.copies).filter(of_kind).collect();
-            let live = |at: usize| all.iter().filter(|&&i| i <= at && at < last[i]).count();
-            all.iter().map(|&at| live(at)).max().unwrap_or(0)
+            let (mut live, mut most) = (0, 0);
+            let mut ends = vec![0; count + 1];
+            for i in (0..count).step_by(body.copies) {
+                live -= ends[i];
+                if self.uses.computed[i] && self.is_mask(i as Id) == masks {
+                    live += 1;
+                    ends[last[i]] += 1;
+                }
+                most = usize::max(most, live);
+            }
+            most
         };
         let free = (0..if self.asm.wide { 32 } else { TAIL_VECTOR }).filter(|r| self.reserved & 1 << r == 0);
         let free: Vec<u8> = free.rev().collect();
