@@ -4,6 +4,7 @@
 //! next use is farthest goes to the stack.
 
 use super::assembler::{Assembler, Extra, RAX, RDX, RSI, Rm};
+use super::function::SHORT;
 use super::lower::{Body, Level, Sink};
 use super::opcodes::{
     BROADCAST, KEEP, LOAD, LOAD_MASK, MASKED_LOAD, MASKED_STORE, MOVE, STORE, STORE_MASK, STREAM,
@@ -202,8 +203,11 @@ impl<'a> Registers<'a> {
         let free: Vec<u8> = free.rev().collect();
         let each = most(false) + 1;
         let fit = (free.len() / each).min(MASKS.count_ones() as usize / most(true).max(1));
-        // A power of two.
-        self.abreast = 1 << fit.clamp(1, body.copies).ilog2();
+        // A power of two. Short ones wait for memory alone.
+        self.abreast = match self.weight() <= SHORT {
+            true => 1,
+            false => 1 << fit.clamp(1, body.copies).ilog2(),
+        };
 
         let shared = |&i: &usize| times[i] > 0 && body.levels[i] != Level::Element && !self.is_mask(i as Id);
         let mut shared: Vec<usize> = (0..count).filter(shared).collect();
