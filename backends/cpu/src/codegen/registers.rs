@@ -27,6 +27,8 @@ enum Home {
     Elements(u8),
 }
 
+/// Most registers that one instruction, or one vector of a reduction, holds at once.
+const PINNED: usize = 6;
 /// Registers of masks that values get.
 const MASKS: u32 = 0x7e;
 /// No register.
@@ -212,7 +214,7 @@ impl<'a> Registers<'a> {
         let shared = |&i: &usize| times[i] > 0 && body.levels[i] != Level::Element && !self.is_mask(i as Id);
         let mut shared: Vec<usize> = (0..count).filter(shared).collect();
         shared.sort_by_key(|&i| Reverse(times[i]));
-        let left = free.len().saturating_sub(each * self.abreast);
+        let left = free.len().saturating_sub(usize::max(each * self.abreast, PINNED));
         self.settled = shared.into_iter().map(|i| i as Id).zip(free).take(left).collect();
         for (id, register) in self.settled.clone() {
             self.read(id, register);

@@ -149,6 +149,33 @@ fn quotients_by_a_value_of_the_row() {
     }
 }
 
+/// More values that are the same for all elements than there are registers, in few instructions and in many.
+#[test]
+fn many_single_values() {
+    let mut rng = Rng(36);
+    for (op, count) in REDUCTIONS
+        .iter()
+        .flat_map(|&op| [2, 5, 8, 10, 12, 30].map(|count| (op, count)))
+    {
+        let mut k = Kernel::new("polynomial", 1, 1);
+        let x = k.param(DType::F32, Role::In, Level::Element, Access::Contiguous);
+        let out = k.param(DType::F32, Role::Out, Level::Row, Access::Strided);
+        let scalars: Vec<NodeId> = (0..count).map(|_| k.scalar(DType::F32)).collect();
+        let x = k.load(x);
+        let mut value = x;
+        for pair in scalars.chunks(2) {
+            value = k.op(ScalarOp::Fma, &[value, x, pair[0]]);
+            value = k.op(ScalarOp::Sub, &[value, pair[pair.len() - 1]]);
+        }
+        let result = k.reduce(op, value);
+        k.store(out, result);
+        assert_eq!(is_coded(&k), has_code(), "{op}");
+        for n in [1, 7, 16, 21, 64, 300] {
+            check(&random_case(k.clone(), vec![3, n], &mut rng));
+        }
+    }
+}
+
 /// Places of the greatest and of the least among few numbers, and the greatest.
 #[test]
 fn places() {
