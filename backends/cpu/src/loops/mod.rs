@@ -15,7 +15,7 @@ pub(crate) use casts::{cast, load_f8, load_half, odd, round_half, store_f8, stor
 pub(crate) use chain::{Chain, Code, Fetch, Link, MOST_LINKS, Pattern, available as chains_available};
 pub(crate) use elementwise::{LoopFn, copy, fill};
 pub(crate) use philox::philox;
-pub(crate) use reduce::{Best, CHUNK, LANES, Reduction, SEGMENT, reduction};
+pub(crate) use reduce::{Best, CHUNK, ColumnFoldFn, LANES, Reduction, SEGMENT, reduction};
 #[cfg(test)]
 pub(crate) use tables::FUNCTIONS;
 pub(crate) use tables::{binary, fma, select, unary};

@@ -28,6 +28,11 @@ versions!(
     Accumulate, pick_accumulate, AccumulateFn(n: usize, acc: *mut u8, x: *const u8)
 );
 versions!(
+    /// Sets the lanes of `n` columns to the folds of `rows` rows that lie `step` bytes apart, up to 256; each lane to that of every
+    /// 16th row. Lanes that have no row stay.
+    ColumnFold, pick_column_fold, ColumnFoldFn(n: usize, lanes: *mut u8, x: *const u8, step: isize, rows: usize)
+);
+versions!(
     /// Adds up lanes 0..`lanes` of `n` elements each; the sum is in lane 0.
     Tree, pick_tree, TreeFn(n: usize, lanes: usize, base: *mut u8)
 );
@@ -66,6 +71,8 @@ pub(crate) enum Reduction {
         row: FoldFn,
         /// Across blocks, and of partial results.
         accumulate: AccumulateFn,
+        /// Across the rows of a chunk at once, of floats that are added.
+        columns: Option<ColumnFoldFn>,
         /// Of the lanes.
         tree: TreeFn,
         /// Bits of the neutral element.
@@ -192,6 +199,44 @@ impl<F: Fold> Accumulate for F {
         for i in 0..n {
             // SAFETY: i < n.
             unsafe { *acc.add(i) = F::fold(*acc.add(i), *x.add(i)) };
+        }
+    }
+}
+
+impl<F: Fold> ColumnFold for F {
+    const WIDEST: Isa = F::WIDEST;
+
+    #[inline(always)]
+    unsafe fn run(n: usize, lanes: *mut u8, x: *const u8, step: isize, rows: usize) {
+        // As many streams of memory as a lane has rows are read at once, and no sum waits for one of the same column.
+        const STRIP: usize = 64;
+        for l in 0..LANES.min(rows) {
+            let to = lanes.cast::<F::T>().wrapping_add(l * n);
+            let from = x.wrapping_offset(l as isize * step);
+            for first in (0..n).step_by(STRIP) {
+                let mut sums = [F::START; STRIP];
+                let mut row = from.cast::<F::T>().wrapping_add(first);
+                let width = STRIP.min(n - first);
+                for _ in (l..rows).step_by(LANES) {
+                    // SAFETY: the caller vouches for n elements of each row.
+                    unsafe {
+                        if width == STRIP {
+                            for (i, sum) in sums.iter_mut().enumerate() {
+                                *sum = F::fold(*sum, *row.add(i));
+                            }
+                        } else {
+                            for (i, sum) in sums.iter_mut().enumerate().take(width) {
+                                *sum = F::fold(*sum, *row.add(i));
+                            }
+                        }
+                    }
+                    row = row.wrapping_byte_offset(LANES as isize * step);
+                }
+                // SAFETY: a lane has n elements.
+                unsafe {
+                    to.add(first).copy_from_nonoverlapping(sums.as_ptr(), width);
+                }
+            }
         }
     }
 }
@@ -380,6 +425,11 @@ fn fold<F: Fold>(isa: Isa) -> Reduction {
     Reduction::Fold {
         row: pick_row_fold::<F>(isa),
         accumulate: pick_accumulate::<F>(isa),
+        columns: if const { F::SIDE_BY_SIDE } {
+            Some(pick_column_fold::<F>(isa))
+        } else {
+            None
+        },
         tree: pick_tree::<F>(isa),
         neutral: u64::from_le_bytes(neutral),
         link: None,

@@ -158,7 +158,17 @@ fn rows_of_many_segments() {
 #[test]
 fn long_columns() {
     let mut rng = Rng(10);
-    for (rows, length) in [(40usize, 70_000usize), (33, 200_000), (48, 131_072)] {
+    let long = [(40usize, 70_000usize), (33, 200_000), (48, 131_072)];
+    let short = [
+        (1, 5),
+        (64, 1),
+        (70, 16),
+        (129, 33),
+        (64, 256),
+        (600, 257),
+        (1100, 1000),
+    ];
+    for (rows, length) in long.into_iter().chain(short) {
         let mut k = Kernel::new("sum", 1, 1);
         let x = k.param(DType::F32, Role::In, Level::Element, Access::Strided);
         let y = k.param(DType::F32, Role::Out, Level::Row, Access::Contiguous);
