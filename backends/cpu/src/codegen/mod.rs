@@ -17,6 +17,7 @@ mod quotients;
 mod reductions;
 mod registers;
 mod rows;
+mod settled;
 mod ssa;
 mod uses;
 
