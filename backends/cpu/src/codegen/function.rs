@@ -31,7 +31,7 @@ pub(super) const SAVED: [u8; 5] = [RBX, 12, 13, 14, 15];
 pub(super) const LINE: i32 = 64;
 /// Bytes between an element and those that are asked for while it is computed.
 const AHEAD: i32 = 2048;
-/// Instructions up to which a loop takes several vectors at once.
+/// Instructions up to which a loop takes four lines at once, vector after vector.
 pub(super) const SHORT: usize = 12;
 
 /// Most bytes of the stack that a function takes: no more than the page that guards a stack, because it does not touch them in order.
@@ -43,9 +43,10 @@ pub(super) struct Function {
     pub(super) entry: usize,
 }
 
-/// For how many vectors a body is written side by side, at most. Long ones have enough to do at once.
+/// For how many vectors a body is written side by side, at most. Long ones would take more than 100 µs to make: one of 87 instructions
+/// takes 90.
 pub(super) fn most_abreast(body: &Body) -> usize {
-    const LONG: usize = 400;
+    const LONG: usize = 96;
     if body.insts.len() < LONG { 4 } else { 1 }
 }
 

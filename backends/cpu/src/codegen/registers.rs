@@ -385,6 +385,7 @@ impl<'a> Registers<'a> {
             }
         }
         let (next, register, id) = farthest;
+        debug_assert_ne!(register, OUT, "all registers are pinned");
         if id != NONE {
             if next != NEVER && self.homes[id as usize] == Home::None {
                 self.write_home(id);

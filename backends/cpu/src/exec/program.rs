@@ -90,8 +90,8 @@ impl Program {
             (_, None, Some(_)) => "machine code",
             (_, Some(_), Some(_)) => "machine code, and one loop for few elements",
             (true, Some(_), None) => "one loop",
-            (true, None, None) => "batches of contiguous elements",
-            (false, _, None) => "batches of rows",
+            (true, None, None) => "blocks of contiguous elements",
+            (false, _, None) => "blocks of rows",
         };
         format!("form={form}\nparts={}\n", self.parts.len())
     }

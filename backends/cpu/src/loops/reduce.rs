@@ -5,12 +5,17 @@
 //! The 16 lanes of a segment are added pairwise (l and l + 8, then 4, 2, 1), and the segments as neighbours pairwise,
 //! an odd last one passing through.
 
+mod across;
+
 use super::chain::Code;
 use super::num::Num;
 use super::{Held, with_type};
 use crate::isa::{Isa, versions};
+use across::pick_column_fold;
 use std::marker::PhantomData;
 use thalweg_hal::ir::ReduceOp;
+
+pub(crate) use across::ColumnFoldFn;
 
 /// Lanes of a sum.
 pub(crate) const LANES: usize = 16;
@@ -26,11 +31,6 @@ versions!(
 versions!(
     /// `acc[i] = op(acc[i], x[i])`.
     Accumulate, pick_accumulate, AccumulateFn(n: usize, acc: *mut u8, x: *const u8)
-);
-versions!(
-    /// Sets the lanes of `n` columns to the folds of `rows` rows that lie `step` bytes apart, up to 256; each lane to that of every
-    /// 16th row. Lanes that have no row stay.
-    ColumnFold, pick_column_fold, ColumnFoldFn(n: usize, lanes: *mut u8, x: *const u8, step: isize, rows: usize)
 );
 versions!(
     /// Adds up lanes 0..`lanes` of `n` elements each; the sum is in lane 0.
@@ -199,44 +199,6 @@ impl<F: Fold> Accumulate for F {
         for i in 0..n {
             // SAFETY: i < n.
             unsafe { *acc.add(i) = F::fold(*acc.add(i), *x.add(i)) };
-        }
-    }
-}
-
-impl<F: Fold> ColumnFold for F {
-    const WIDEST: Isa = F::WIDEST;
-
-    #[inline(always)]
-    unsafe fn run(n: usize, lanes: *mut u8, x: *const u8, step: isize, rows: usize) {
-        // As many streams of memory as a lane has rows are read at once, and no sum waits for one of the same column.
-        const STRIP: usize = 64;
-        for l in 0..LANES.min(rows) {
-            let to = lanes.cast::<F::T>().wrapping_add(l * n);
-            let from = x.wrapping_offset(l as isize * step);
-            for first in (0..n).step_by(STRIP) {
-                let mut sums = [F::START; STRIP];
-                let mut row = from.cast::<F::T>().wrapping_add(first);
-                let width = STRIP.min(n - first);
-                for _ in (l..rows).step_by(LANES) {
-                    // SAFETY: the caller vouches for n elements of each row.
-                    unsafe {
-                        if width == STRIP {
-                            for (i, sum) in sums.iter_mut().enumerate() {
-                                *sum = F::fold(*sum, *row.add(i));
-                            }
-                        } else {
-                            for (i, sum) in sums.iter_mut().enumerate().take(width) {
-                                *sum = F::fold(*sum, *row.add(i));
-                            }
-                        }
-                    }
-                    row = row.wrapping_byte_offset(LANES as isize * step);
-                }
-                // SAFETY: a lane has n elements.
-                unsafe {
-                    to.add(first).copy_from_nonoverlapping(sums.as_ptr(), width);
-                }
-            }
         }
     }
 }
