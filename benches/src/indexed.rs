@@ -58,7 +58,7 @@ fn sums<const COLUMNS: usize>(cx: &Context) -> (Compute, f64) {
     (Box::new(move || x.sum_axes(-1)), 1e5 * (COLUMNS + 1) as f64)
 }
 
-const CASES: [(&str, Make); 31] = [
+const CASES: [(&str, Make); 34] = [
     ("sort_1e6", |cx| {
         let x = line(cx);
         (Box::new(move || x.sort(0, false)), 2.0 * M as f64)
@@ -147,6 +147,19 @@ const CASES: [(&str, Make); 31] = [
         let (x, classes) = (numbers(&[4096, 1000], cx), spread(4096, 1000, cx));
         let loss = move || x.cross_entropy(&classes, ClassLossOptions::new());
         (Box::new(loss), 4.096e6)
+    }),
+    // Rows longer than a segment of a sum.
+    ("sum_1e7", |cx| {
+        let x = numbers(&[10_000_000], cx);
+        (Box::new(move || x.sum()), 1e7)
+    }),
+    ("softmax_1e6", |cx| {
+        let x = line(cx);
+        (Box::new(move || x.softmax(0)), 2.0 * M as f64)
+    }),
+    ("logsumexp_1e6", |cx| {
+        let x = line(cx);
+        (Box::new(move || x.logsumexp()), M as f64)
     }),
     ("softmax_100000x10", softmax::<10>),
     ("softmax_100000x16", softmax::<16>),

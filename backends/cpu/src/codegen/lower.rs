@@ -151,6 +151,7 @@ pub(super) fn rows(kernel: &Kernel, info: &Info, wide: bool, phases: &Phases) ->
     };
     let nodes = Nodes::lower(kernel, info, wide, load)?;
     let mut kept: Vec<(Id, usize)> = Vec::new();
+    let is_new = |kept: &[(Id, usize)], id: Id| kept.iter().all(|&(other, _)| other != id);
     let mut sections = Vec::new();
     for (p, members) in phases.members.iter().enumerate() {
         let mut sinks = Vec::new();
@@ -159,7 +160,14 @@ pub(super) fn rows(kernel: &Kernel, info: &Info, wide: bool, phases: &Phases) ->
             match kernel.nodes[i] {
                 Node::Reduce { arg, .. } => {
                     let reduce = nodes.reduces.iter().position(|&(node, _)| node == i)?;
-                    sinks.push((Sink::Reduce(reduce as u32), nodes.ids[arg.index()]));
+                    let arg = nodes.ids[arg.index()];
+                    sinks.push((Sink::Reduce(reduce as u32), arg));
+                    // The place of the greatest is looked for in memory after the walk.
+                    let loaded = matches!(nodes.insts[arg as usize].op, Op::Load(_));
+                    if finds_place(nodes.reduces[reduce].1) && !loaded && is_new(&kept, arg) {
+                        sinks.push((Sink::Keep(kept.len() as u32), arg));
+                        kept.push((arg, p));
+                    }
                 }
                 Node::Store { param, .. } => sinks.push((Sink::Store(param), id)),
                 _ => {
@@ -172,14 +180,14 @@ pub(super) fn rows(kernel: &Kernel, info: &Info, wide: bool, phases: &Phases) ->
                     {
                         return None;
                     }
-                    if kept.iter().all(|&(other, _)| other != id) {
+                    if is_new(&kept, id) {
                         sinks.push((Sink::Keep(kept.len() as u32), id));
                         kept.push((id, p));
                     }
                 }
             }
         }
-        // The place of the greatest is looked for in memory after the walk.
+        // What is looked for would be overwritten.
         let looks = |&(sink, _): &(Sink, Id)| match sink {
             Sink::Reduce(r) => finds_place(nodes.reduces[r as usize].1),
             Sink::Keep(_) | Sink::Store(_) => false,
@@ -237,9 +245,6 @@ impl Nodes {
                     continue;
                 }
                 Node::Reduce { op, arg } if info.dtypes[arg.index()] == Some(DType::F32) => {
-                    if finds_place(op) && !matches!(recorder.op(ids[arg.index()]), Op::Load(_)) {
-                        return None;
-                    }
                     reduces.push((i, op));
                     recorder.push(Op::Reduced(reduces.len() as u32 - 1), &[])
                 }

@@ -247,14 +247,16 @@ impl<'a> Registers<'a> {
     /// The register with the address of the elements that a reduction takes.
     pub(super) fn argument(&self, reduce: u32) -> u8 {
         let takes = |&&(sink, _): &&(Sink, Id)| sink == Sink::Reduce(reduce);
-        match self
-            .sinks
-            .iter()
-            .find(takes)
-            .map(|&(_, id)| self.homes[id as usize])
-        {
-            Some(Home::Elements(base)) => base,
-            _ => OUT,
+        let Some(&(_, id)) = self.sinks.iter().find(takes) else {
+            return OUT;
+        };
+        let keeps = |&(sink, other): &(Sink, Id)| match sink {
+            Sink::Keep(kept) if other == id => Some(self.bases.kept[kept as usize]),
+            Sink::Keep(_) | Sink::Reduce(_) | Sink::Store(_) => None,
+        };
+        match self.homes[id as usize] {
+            Home::Elements(base) => base,
+            Home::None | Home::Pool(_) | Home::Slot(_) => self.sinks.iter().find_map(keeps).unwrap_or(OUT),
         }
     }
 

@@ -146,10 +146,6 @@ impl Recorder {
         Value { recorder: self, id }
     }
 
-    pub(super) fn op(&self, id: Id) -> Op {
-        self.insts.borrow()[id as usize].op
-    }
-
     pub(super) fn len(&self) -> usize {
         self.insts.borrow().len()
     }

@@ -2,9 +2,9 @@
 
 use super::phases::{Part, Phases};
 use super::plan::{Along, Home, Kept, Phase, Plan, Reduce, Step, Value, held_size};
-use super::{chains, slots};
+use super::slots;
 use crate::isa::Isa;
-use crate::loops::{self, Code, Held};
+use crate::loops::{self, Held};
 use thalweg_hal::ir::{Info, Kernel, Node, NodeId, Role};
 use thalweg_hal::{DType, Error, Result};
 
@@ -54,19 +54,6 @@ pub(super) struct Draft {
     pub(super) size: usize,
     /// One value instead of a block.
     single: bool,
-    /// How a chain computes it.
-    pub(super) made: Option<Made>,
-}
-
-/// An op on f32 as a link of a chain.
-#[derive(Clone, Copy)]
-pub(super) struct Made {
-    pub(super) hand: Value,
-    pub(super) operand: Value,
-    /// `None` where chains have no such link.
-    pub(super) code: Option<Code>,
-    /// Whether hand and operand may change places.
-    pub(super) commutes: bool,
 }
 
 impl Draft {
@@ -166,7 +153,7 @@ impl Builder<'_> {
             row,
             phases,
             reduces: std::mem::take(&mut self.reduces),
-            chains: Vec::new(),
+            of_node: std::mem::take(&mut self.of_node).into_boxed_slice(),
             homes: Vec::new(),
             pool: std::mem::take(&mut self.pool).into_boxed_slice(),
             cells: 0,
@@ -177,9 +164,6 @@ impl Builder<'_> {
             bare: false,
             fixed: Vec::new(),
         };
-        if loops::chains_available(self.isa) {
-            chains::fuse(&mut plan, &self.values);
-        }
         slots::assign(&mut plan, &self.values);
         Ok(plan)
     }
@@ -197,7 +181,6 @@ impl Builder<'_> {
             home,
             size,
             single: self.scalar,
-            made: None,
         });
         self.values.len() as Value - 1
     }
@@ -209,7 +192,6 @@ impl Builder<'_> {
             home,
             size,
             single: true,
-            made: None,
         });
         self.values.len() as Value - 1
     }
@@ -238,11 +220,6 @@ impl Builder<'_> {
         out
     }
 
-    /// Remembers how a chain computes `v`.
-    pub(super) fn make(&mut self, v: Value, made: Made) {
-        self.values[v as usize].made = Some(made);
-    }
-
     pub(super) fn emit(&mut self, f: loops::LoopFn, out: Value, [a, b, c]: [Value; 3]) {
         self.steps.push(Step::Loop { f, out, a, b, c });
     }
@@ -256,7 +233,6 @@ impl Builder<'_> {
                     home: Some(Home::Scalar(index)),
                     size: dtype.size(),
                     single: true,
-                    made: None,
                 });
                 let raw = self.values.len() as Value - 1;
                 self.widened(i, dtype, raw)
@@ -314,7 +290,6 @@ impl Builder<'_> {
                     home: None,
                     size,
                     single,
-                    made: None,
                 });
                 let result = self.values.len() as Value - 1;
                 let loops = loops::reduction(self.isa, op, held);
@@ -465,11 +440,7 @@ impl Builder<'_> {
             | Step::Rand { out, .. }
             | Step::Index { out, .. }
             | Step::LoadAt { out, .. } => out == v,
-            Step::Load { .. }
-            | Step::Aim { .. }
-            | Step::Store { .. }
-            | Step::Reduce { .. }
-            | Step::Chain { .. } => false,
+            Step::Load { .. } | Step::Aim { .. } | Step::Store { .. } | Step::Reduce { .. } => false,
         };
         if let Some(at) = self.steps.iter().position(computes) {
             self.steps.insert(

@@ -1,8 +1,8 @@
 //! The steps of scalar ops.
 
-use super::build::{Builder, Made};
+use super::build::Builder;
 use super::plan::{Value, held_size};
-use crate::loops::{self, Code, Held};
+use crate::loops::{self, Held};
 use thalweg_hal::ir::{NodeId, ScalarOp};
 use thalweg_hal::{DType, Error, Result};
 
@@ -19,9 +19,6 @@ impl Builder<'_> {
                 let f = loops::unary(self.isa, op, held).ok_or_else(unsupported)?;
                 let out = self.value(held_size(result));
                 self.emit(f, out, [a, a, a]);
-                if held == Held::F32 {
-                    self.make(out, one(op, a));
-                }
                 out
             }
             2 => self.binary(op, held, result, a, b).ok_or_else(unsupported)?,
@@ -60,41 +57,6 @@ impl Builder<'_> {
         let f = loops::binary(self.isa, op, held, single)?;
         let out = self.value(held_size(result));
         self.emit(f, out, [a, b, b]);
-        if held == Held::F32 {
-            let made = two(op, (a, self.single(a)), (b, self.single(b)));
-            self.make(out, made);
-        }
         Some(out)
-    }
-}
-
-/// The link of an op of one argument.
-fn one(op: ScalarOp, a: Value) -> Made {
-    Made {
-        hand: a,
-        operand: a,
-        code: (op == ScalarOp::Exp).then_some(Code::Exp),
-        commutes: false,
-    }
-}
-
-/// The link of an op of two arguments.
-fn two(op: ScalarOp, (a, a_single): (Value, bool), (b, b_single): (Value, bool)) -> Made {
-    let blocks = !a_single && !b_single;
-    let code = match op {
-        ScalarOp::Sub if b_single => Some(Code::SubSingle),
-        ScalarOp::Div if b_single => Some(Code::DivSingle),
-        ScalarOp::Mul if b_single => Some(Code::MulSingle),
-        ScalarOp::Mul if blocks && a == b => Some(Code::Square),
-        ScalarOp::Mul if blocks => Some(Code::Mul),
-        // A value is in hand or in memory, not both.
-        ScalarOp::Add if blocks && a != b => Some(Code::Add),
-        _ => None,
-    };
-    Made {
-        hand: a,
-        operand: b,
-        code: code.filter(|_| !a_single),
-        commutes: matches!(code, Some(Code::Mul | Code::Add)),
     }
 }

@@ -360,7 +360,7 @@ impl Walk<'_> {
                     }
                     Step::Rand { f, out, key, counter } => f(n, value(out), value(key), value(counter)),
                     // A flat kernel has none of these.
-                    Step::LoadAt { .. } | Step::Index { .. } | Step::Reduce { .. } | Step::Chain { .. } => {}
+                    Step::LoadAt { .. } | Step::Index { .. } | Step::Reduce { .. } => {}
                 }
             }
         }

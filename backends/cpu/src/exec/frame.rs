@@ -6,9 +6,8 @@ use super::moves::{self, Lookup, Shape};
 use super::plan::{Along, Home, Plan, Step, Value};
 use super::slots::NO_SLOT;
 use super::space::MAX_AXES;
-use crate::loops::{Best, Chain, Fetch, LANES, MOST_LINKS, Reduction};
+use crate::loops::{Best, LANES, Reduction};
 use crate::prefetch::{self, LINE};
-use arrayvec::ArrayVec;
 
 /// What a list runs on.
 #[derive(Clone, Copy)]
@@ -21,8 +20,6 @@ pub(super) enum Lanes {
 
 /// Bytes of a line that fits into the first-level cache beside another.
 const NEAR: usize = 16 << 10;
-/// Streams of memory that a chain asks for.
-const MOST_FETCHES: usize = 8;
 
 /// The state of one thread in a launch.
 pub(super) struct Frame<'a> {
@@ -61,7 +58,7 @@ pub(super) struct Frame<'a> {
 pub(super) fn loops_of(steps: &[Step]) -> usize {
     let loops = steps
         .iter()
-        .filter(|s| matches!(s, Step::Loop { .. } | Step::Reduce { .. } | Step::Chain { .. }));
+        .filter(|s| matches!(s, Step::Loop { .. } | Step::Reduce { .. }));
     loops.count().max(1)
 }
 
@@ -227,41 +224,6 @@ impl<'a> Frame<'a> {
         self.asked += self.ask_per_step;
     }
 
-    /// Runs a chain, which asks for its share as it goes.
-    #[inline(always)]
-    unsafe fn chain(&mut self, chain: u32, n: usize) {
-        let mut fetches = ArrayVec::<Fetch, MOST_FETCHES>::new_const();
-        if self.ask_per_step != 0 {
-            for stream in self.launch.streams.iter().take(MOST_FETCHES) {
-                // SAFETY: the table has every parameter; a prefetch may name any address.
-                let from = unsafe { *self.at.add(stream.param) };
-                let skip = (self.asked * stream.size).wrapping_add(stream.ahead);
-                fetches.push(Fetch {
-                    from: from.wrapping_add(skip),
-                    lines: (self.ask_per_step * stream.size).div_ceil(LINE),
-                    written: stream.written,
-                });
-            }
-            self.asked += self.ask_per_step;
-        }
-        let (pattern, links) = &self.plan.chains[chain as usize];
-        let places: ArrayVec<*mut u8, MOST_LINKS> = (links.iter())
-            .map(|link| match link.code.reduces() {
-                true => self.state(link.value as usize),
-                false => self.value(link.value),
-            })
-            .collect();
-        let chain = Chain {
-            isa: self.plan.isa,
-            pattern: *pattern,
-            places: &places,
-            n,
-            first: self.j as i64,
-        };
-        // SAFETY: plans have chains where the machine has the instructions; blocks hold n elements.
-        unsafe { chain.run(&fetches) };
-    }
-
     /// Runs a list.
     pub(super) fn run(&mut self, steps: &[Step], lanes: Lanes) {
         let n = if let Lanes::Block(n) = lanes { n } else { 1 };
@@ -306,7 +268,6 @@ impl<'a> Frame<'a> {
                         self.ask();
                         self.reduce(reduce as usize, arg, lanes);
                     }
-                    Step::Chain { chain } => self.chain(chain, n),
                 }
             }
         }

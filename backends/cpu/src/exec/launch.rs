@@ -1,6 +1,7 @@
 //! What is decided per launch: which plan, how the spaces are walked, how the work is split.
 
 use super::frame::loops_of;
+use super::long::Long;
 use super::plan::{Along, BLOCK, Plan};
 use super::program::{Compiled, Program};
 use super::space::{MAX_AXES, Space, full_strides};
@@ -58,19 +59,14 @@ pub(super) struct Launch<'a> {
     pub(super) block: usize,
     /// Elements that a kept value has room for.
     pub(super) keep_elements: usize,
+    /// Machine code of the phases, for rows longer than a segment.
+    pub(super) long: Option<&'a Long>,
     /// Levels of the tree that adds segments up, for blocks of rows.
     pub(super) levels: usize,
 }
 
 /// Elements of a block per loop when memory is the limit: a step asks for no more lines than the core has buffers for.
 pub(super) const STRIDE: usize = 256;
-
-/// The same where chains walk the memory themselves, asking as they go.
-const WALK: usize = 16384;
-/// The same for shorter rows.
-const SHORT_WALK: usize = 4096;
-/// Elements from what such a chain works on to what it asks for.
-const AHEAD: usize = 2048;
 
 /// An input that is asked for ahead of time.
 pub(super) struct Stream {
@@ -173,11 +169,7 @@ impl Program {
                 keep_elements = if plan.kept.is_empty() { 0 } else { length as usize };
                 let loops = plan.phases.first().map_or(1, |p| loops_of(&p.element));
                 let large = length.saturating_mul(other.total) >= FETCH / 4;
-                let in_place = |p: usize| lanes.is_flat(p) || lanes.of(p).iter().all(|&step| step == 0);
                 block = match large && length > BLOCK as u64 {
-                    true if plan.only_walks() && (0..args.args.len()).all(in_place) => {
-                        if length > WALK as u64 { WALK } else { SHORT_WALK }
-                    }
                     true => STRIDE * loops.min(2),
                     false => BLOCK,
                 };
@@ -216,6 +208,9 @@ impl Program {
             tile: (0, 0),
             block,
             keep_elements,
+            long: (along == Along::Inner && length > SEGMENT as u64)
+                .then(|| self.long(&compiled.part))
+                .flatten(),
             levels: length.div_ceil(SEGMENT as u64).max(1).ilog2() as usize + 2,
             lanes,
             other,
@@ -288,7 +283,6 @@ impl Launch<'_> {
                     Along::Outer if !map => 2 * step as isize,
                     // A row of one block asks for the next row.
                     Along::Inner if written || self.lanes.total <= self.block as u64 => step as isize,
-                    Along::Inner if self.block >= SHORT_WALK => AHEAD as isize,
                     Along::Outer | Along::Inner => 2 * self.block as isize,
                 };
                 if unit && ahead != 0 && full | !written {

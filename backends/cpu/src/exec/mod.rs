@@ -7,13 +7,13 @@
 
 mod arena;
 mod build;
-mod chains;
 mod coded;
 mod columns;
 mod emit;
 mod flat;
 mod frame;
 mod launch;
+mod long;
 mod moves;
 mod phases;
 mod plan;

@@ -1,7 +1,7 @@
 //! What a kernel is compiled to: lists of steps over values.
 
 use crate::isa::Isa;
-use crate::loops::{Code, Held, Link, LoopFn, Pattern, Reduction};
+use crate::loops::{Held, LoopFn, Reduction};
 
 /// Elements of a block: what every step of a list works on before the next block.
 pub(super) const BLOCK: usize = 1024;
@@ -74,8 +74,6 @@ pub(super) enum Step {
     Store { param: u32, value: Value },
     /// Takes a block into a reduction.
     Reduce { reduce: u32, arg: Value },
-    /// Several loops, stores to values and reductions in one.
-    Chain { chain: u32 },
 }
 
 /// A reduction of the plan.
@@ -111,7 +109,8 @@ pub(super) struct Plan {
     pub(super) row: Vec<Step>,
     pub(super) phases: Vec<Phase>,
     pub(super) reduces: Vec<Reduce>,
-    pub(super) chains: Vec<(Pattern, Box<[Link]>)>,
+    /// The value of each node; [`Value::MAX`] where it has none.
+    pub(super) of_node: Box<[Value]>,
     pub(super) homes: Vec<Home>,
     pub(super) pool: Box<[u64]>,
     pub(super) cells: usize,
@@ -119,7 +118,7 @@ pub(super) struct Plan {
     /// Bytes of the widest value in a slot.
     pub(super) widest: usize,
     pub(super) kept: Vec<Kept>,
-    /// Loops and chains of the first row list.
+    /// Loops of the first row list.
     pub(super) row_loops: usize,
     /// Whether every slot is one that a step may point elsewhere.
     pub(super) bare: bool,
@@ -128,19 +127,6 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Whether what it does with elements is chains over its inputs that write none.
-    pub(super) fn only_walks(&self) -> bool {
-        let walks = |step: &Step| match step {
-            Step::Load { .. } => true,
-            Step::Chain { chain } => {
-                let links = &self.chains[*chain as usize].1;
-                links.iter().all(|link| link.code != Code::Store)
-            }
-            _ => false,
-        };
-        self.phases.iter().all(|phase| phase.element.iter().all(walks))
-    }
-
     /// Bytes of kept values per element.
     pub(super) fn kept_bytes(&self) -> usize {
         self.kept.iter().map(|k| k.size).sum()

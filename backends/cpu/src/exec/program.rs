@@ -2,11 +2,13 @@
 
 use super::build::build;
 use super::flat::{self, Single};
+use super::long::Long;
 use super::phases::{Part, Phases, parts};
 use super::plan::{Along, BLOCK, Plan};
 use crate::codegen::{Map, Rows};
 use crate::isa::Isa;
 use crate::parallel::Parallel;
+use std::sync::OnceLock;
 use thalweg_hal::ir::{self, Access, Kernel, Level, Node, Role};
 use thalweg_hal::{Error, Result};
 
@@ -32,6 +34,10 @@ pub struct Program {
     pub(super) generated: Option<Map>,
     /// A kernel with reductions as machine code, where there is that.
     pub(super) coded: Option<Rows>,
+    /// The instruction set of such code.
+    generates: Option<Isa>,
+    /// The phases of a kernel with reductions as machine code, made when a row is longer than a segment.
+    long: OnceLock<Long>,
     /// Outputs and the bytes of their elements.
     pub(super) flat_outputs: Vec<(usize, u64)>,
     /// Bytes of an element of the widest input.
@@ -167,6 +173,8 @@ impl Program {
             },
             generated: None,
             coded: None,
+            generates: None,
+            long: OnceLock::new(),
             flat_outputs: (0..params.len())
                 .filter(|&p| params[p].role == Role::Out)
                 .map(|p| (p, params[p].dtype.size() as u64))
@@ -190,6 +198,7 @@ impl Program {
     /// Makes machine code of a kernel for an instruction set, which this machine must have. It stays as it is where that has none.
     #[must_use]
     pub fn generate(mut self, isa: Isa) -> Program {
+        self.generates = isa.is_available().then_some(isa);
         if self.flat && isa.is_available() {
             let info = self.kernel.verify().ok();
             self.generated = info.and_then(|info| Map::new(&self.kernel, &info, isa));
@@ -207,6 +216,12 @@ impl Program {
             self.single = None;
         }
         self
+    }
+
+    /// Machine code of the phases of a part, unless the program has none.
+    pub(super) fn long(&self, part: &Part) -> Option<&Long> {
+        let isa = self.generates?;
+        Some(self.long.get_or_init(|| Long::new(&self.kernel, part, isa)))
     }
 
     /// Whether it runs as machine code made for it.

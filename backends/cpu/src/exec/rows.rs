@@ -7,13 +7,14 @@ use super::plan::Phase;
 use super::space::MAX_AXES;
 use crate::loops::{Best, LANES, Reduction, SEGMENT};
 use crate::parallel::Parallel;
+use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Elements of a row that stay in the cache.
 const CACHED: u64 = 64 << 10;
 
 /// A reduction's result over some elements: value bits or a key, and a place.
-type Partial = (u64, u64);
+pub(super) type Partial = (u64, u64);
 
 pub(super) fn run(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) {
     let rows = launch.other.total;
@@ -41,7 +42,7 @@ pub(super) fn run(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) 
                     let asks = k == 0 || length > CACHED;
                     frame.share_prefetch(loops_of(&phase.element), if asks { launch.block } else { 0 });
                 }
-                frame.row_phase(phase, 0..length);
+                frame.row_phase(k, length);
                 frame.run(&phase.row, Lanes::Point);
             }
             launch.other.advance(&mut other);
@@ -79,14 +80,11 @@ fn by_segment(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) {
                     frame.share_prefetch(loops_of(&phase.element), launch.block);
                     for segment in range {
                         let start = (done + segment) * SEGMENT as u64;
-                        frame.begin_reduces(phase);
-                        frame.elements(phase, start..length.min(start + SEGMENT as u64));
-                        for i in 0..count {
-                            let (a, b) = frame.segment_result(first + i);
+                        frame.segment(k, start..length.min(start + SEGMENT as u64), |i, (a, b)| {
                             let at = (i * room as usize + segment as usize) * 2;
                             partials[at].store(a, Ordering::Relaxed);
                             partials[at + 1].store(b, Ordering::Relaxed);
-                        }
+                        });
                     }
                     fence();
                 });
@@ -102,8 +100,11 @@ fn by_segment(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) {
                     break;
                 }
             }
+            let mut frame = Frame::new(launch);
+            frame.rejoin(&other, k, &results);
             for (i, tree) in trees.into_iter().enumerate() {
-                results[first + i] = tree.finish(&plan.reduces[first + i].loops);
+                let result = tree.finish(&plan.reduces[first + i].loops);
+                results[first + i] = frame.found(k, i, result);
             }
         }
         let mut frame = Frame::new(launch);
@@ -198,34 +199,63 @@ impl Frame<'_> {
         }
     }
 
-    /// One phase of one row, results included.
-    fn row_phase(&mut self, phase: &Phase, range: std::ops::Range<u64>) {
-        if range.end <= SEGMENT as u64 {
-            self.begin_reduces(phase);
-            self.elements(phase, range);
-            for &r in &phase.reduces {
-                let result = self.segment_result(r as usize);
-                self.put_result(r as usize, result);
-            }
-            return;
-        }
-        let mut trees: smallvec::SmallVec<[Tree; 2]> =
-            phase.reduces.iter().map(|_| Tree::default()).collect();
-        let mut start = range.start;
-        while start < range.end {
-            let end = range.end.min(start + SEGMENT as u64);
-            self.begin_reduces(phase);
-            self.elements(phase, start..end);
-            for (tree, &r) in trees.iter_mut().zip(&phase.reduces) {
-                let result = self.segment_result(r as usize);
-                tree.push(&self.plan.reduces[r as usize].loops, result);
-            }
+    /// One phase of a row of `length` elements, results included.
+    fn row_phase(&mut self, k: usize, length: u64) {
+        let plan = self.plan;
+        let reduces = &plan.phases[k].reduces;
+        let mut trees: SmallVec<[Tree; 2]> = reduces.iter().map(|_| Tree::default()).collect();
+        let mut start = 0;
+        loop {
+            let end = length.min(start + SEGMENT as u64);
+            self.segment(k, start..end, |i, result| {
+                trees[i].push(&plan.reduces[reduces[i] as usize].loops, result);
+            });
             start = end;
+            if start == length {
+                break;
+            }
         }
-        for (tree, &r) in trees.into_iter().zip(&phase.reduces) {
-            let result = tree.finish(&self.plan.reduces[r as usize].loops);
+        for (i, (tree, &r)) in trees.into_iter().zip(reduces).enumerate() {
+            let result = tree.finish(&plan.reduces[r as usize].loops);
+            let result = self.found(k, i, result);
             self.put_result(r as usize, result);
         }
+    }
+
+    /// Computes elements `range` of the present row in phase `k`, a segment at most, and hands out the results of its reductions.
+    fn segment(&mut self, k: usize, range: std::ops::Range<u64>, mut take: impl FnMut(usize, Partial)) {
+        let phase = &self.plan.phases[k];
+        if let Some(code) = self.launch.long.and_then(|long| long.phase(k, self.launch)) {
+            return code.run(self, range, &phase.reduces, take);
+        }
+        self.begin_reduces(phase);
+        self.elements(phase, range);
+        for (i, &r) in phase.reduces.iter().enumerate() {
+            take(i, self.segment_result(r as usize));
+        }
+    }
+
+    /// The result of reduction `i` of phase `k` over the whole row. Where code has found the segment of a place, loops look for it there.
+    fn found(&mut self, k: usize, i: usize, result: Partial) -> Partial {
+        let phase = &self.plan.phases[k];
+        let r = phase.reduces[i] as usize;
+        let code = self.launch.long.and_then(|long| long.phase(k, self.launch));
+        let Reduction::Best { place: true, .. } = self.plan.reduces[r].loops else {
+            return result;
+        };
+        if code.is_none() {
+            return result;
+        }
+        let first = result.1;
+        self.begin_reduces(phase);
+        self.elements(phase, first..self.launch.lanes.total.min(first + SEGMENT as u64));
+        self.segment_result(r)
+    }
+
+    /// Address of element `first` of the present row, of a parameter whose elements stand one after the other.
+    pub(super) fn element(&self, p: usize, first: u64) -> *mut u8 {
+        // SAFETY: the table has every parameter.
+        unsafe { (*self.row_at.add(p)).wrapping_add(first as usize * usize::from(self.launch.sizes[p])) }
     }
 
     /// Walks the elements `range` of the present row, whose start is at a multiple of a segment.

@@ -2,17 +2,9 @@
 
 use super::build::Draft;
 use super::plan::{Home, Plan, Step, Value};
-use crate::loops::{Code, Link, Pattern};
 
-/// What steps refer to.
-pub(super) struct Tables<'a> {
-    /// Result of every reduction.
-    pub(super) results: &'a [Value],
-    pub(super) chains: &'a [(Pattern, Box<[Link]>)],
-}
-
-/// Calls `visit(value, is_definition)` for every value of a step.
-pub(super) fn values(step: &Step, tables: &Tables<'_>, mut visit: impl FnMut(Value, bool)) {
+/// Calls `visit(value, is_definition)` for every value of a step; `results` has that of every reduction.
+pub(super) fn values(step: &Step, results: &[Value], mut visit: impl FnMut(Value, bool)) {
     match *step {
         Step::Loop { out, a, b, c, .. } => {
             [a, b, c].into_iter().for_each(|v| visit(v, false));
@@ -34,25 +26,7 @@ pub(super) fn values(step: &Step, tables: &Tables<'_>, mut visit: impl FnMut(Val
         Step::Store { value, .. } => visit(value, false),
         Step::Reduce { reduce, arg } => {
             visit(arg, false);
-            visit(tables.results[reduce as usize], true);
-        }
-        Step::Chain { chain } => {
-            let (_, links) = &tables.chains[chain as usize];
-            for link in links
-                .iter()
-                .filter(|l| !l.code.reduces() && l.code != Code::Store)
-            {
-                if !link.code.is_unary() {
-                    visit(link.value, false);
-                }
-            }
-            for link in links {
-                if link.code.reduces() {
-                    visit(tables.results[link.value as usize], true);
-                } else if link.code == Code::Store {
-                    visit(link.value, true);
-                }
-            }
+            visit(results[reduce as usize], true);
         }
     }
 }
@@ -60,10 +34,6 @@ pub(super) fn values(step: &Step, tables: &Tables<'_>, mut visit: impl FnMut(Val
 /// Gives every value its home and every step its slot.
 pub(super) fn assign(plan: &mut Plan, drafts: &[Draft]) {
     let results: Vec<Value> = plan.reduces.iter().map(|r| r.result).collect();
-    let tables = Tables {
-        results: &results,
-        chains: &plan.chains,
-    };
     let mut lists: Vec<&mut Vec<Step>> = vec![&mut plan.uniform, &mut plan.row];
     for phase in &mut plan.phases {
         lists.push(&mut phase.element);
@@ -76,7 +46,7 @@ pub(super) fn assign(plan: &mut Plan, drafts: &[Draft]) {
     for (l, list) in lists.iter().enumerate() {
         let end = position + list.len();
         for step in list.iter() {
-            values(step, &tables, |v, defines| {
+            values(step, &results, |v, defines| {
                 let v = v as usize;
                 if defines && defined[v] == usize::MAX {
                     defined[v] = l;
@@ -101,7 +71,7 @@ pub(super) fn assign(plan: &mut Plan, drafts: &[Draft]) {
                 }
                 end >= position
             });
-            values(step, &tables, |v, defines| {
+            values(step, &results, |v, defines| {
                 let v = v as usize;
                 if !defines || homes[v].is_some() {
                     return;
@@ -130,8 +100,7 @@ pub(super) fn assign(plan: &mut Plan, drafts: &[Draft]) {
                 | Step::Index { .. }
                 | Step::Rand { .. }
                 | Step::Store { .. }
-                | Step::Reduce { .. }
-                | Step::Chain { .. } => {}
+                | Step::Reduce { .. } => {}
             }
             position += 1;
         }
@@ -142,7 +111,7 @@ pub(super) fn assign(plan: &mut Plan, drafts: &[Draft]) {
             .chain(plan.phases.iter().flat_map(|p| p.element.iter().chain(&p.row)))
     };
     plan.row_loops = (plan.row.iter())
-        .filter(|s| matches!(s, Step::Loop { .. } | Step::Chain { .. }))
+        .filter(|s| matches!(s, Step::Loop { .. }))
         .count();
     let mut pointed = vec![false; count];
     for step in steps() {
@@ -153,8 +122,7 @@ pub(super) fn assign(plan: &mut Plan, drafts: &[Draft]) {
             | Step::Index { .. }
             | Step::Rand { .. }
             | Step::Store { .. }
-            | Step::Reduce { .. }
-            | Step::Chain { .. } => {}
+            | Step::Reduce { .. } => {}
         }
     }
     let in_slot = |v: &usize| matches!(homes[*v], Some(Home::Slot(_)));

@@ -62,7 +62,7 @@ fn defines(step: &Step) -> Option<Value> {
         | Step::LoadAt { out, .. }
         | Step::Index { out, .. }
         | Step::Rand { out, .. } => Some(out),
-        Step::Aim { .. } | Step::Store { .. } | Step::Reduce { .. } | Step::Chain { .. } => None,
+        Step::Aim { .. } | Step::Store { .. } | Step::Reduce { .. } => None,
     }
 }
 
@@ -82,7 +82,7 @@ fn single(plan: &Plan, stays: impl Fn(u32) -> bool) -> Vec<bool> {
             Step::LoadAt { out, .. } | Step::Index { out, .. } | Step::Rand { out, .. } => {
                 still[out as usize] = false;
             }
-            Step::Aim { .. } | Step::Store { .. } | Step::Reduce { .. } | Step::Chain { .. } => {}
+            Step::Aim { .. } | Step::Store { .. } | Step::Reduce { .. } => {}
         }
     }
     let mut single = vec![false; steps.len()];
@@ -101,7 +101,7 @@ fn single(plan: &Plan, stays: impl Fn(u32) -> bool) -> Vec<bool> {
             Step::Rand { key, counter, .. } => {
                 [key, counter].into_iter().for_each(|v| blocks[v as usize] = true);
             }
-            Step::LoadAt { .. } | Step::Index { .. } | Step::Reduce { .. } | Step::Chain { .. } => {}
+            Step::LoadAt { .. } | Step::Index { .. } | Step::Reduce { .. } => {}
         }
     }
     single

@@ -42,8 +42,7 @@ fn walks(plan: &Plan, p: usize, written: bool) -> bool {
         | Step::Index { .. }
         | Step::Rand { .. }
         | Step::Aim { .. }
-        | Step::Reduce { .. }
-        | Step::Chain { .. } => false,
+        | Step::Reduce { .. } => false,
     })
 }
 

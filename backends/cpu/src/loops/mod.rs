@@ -4,7 +4,6 @@
 //! on its place in the block.
 
 mod casts;
-mod chain;
 mod elementwise;
 pub(crate) mod num;
 mod philox;
@@ -12,7 +11,6 @@ mod reduce;
 mod tables;
 
 pub(crate) use casts::{cast, load_f8, load_half, odd, round_half, store_f8, store_half};
-pub(crate) use chain::{Chain, Code, Fetch, Link, MOST_LINKS, Pattern, available as chains_available};
 pub(crate) use elementwise::{LoopFn, copy, fill};
 pub(crate) use philox::philox;
 pub(crate) use reduce::{Best, CHUNK, ColumnFoldFn, LANES, Reduction, SEGMENT, reduction};

@@ -7,7 +7,6 @@
 
 mod across;
 
-use super::chain::Code;
 use super::num::Num;
 use super::{Held, with_type};
 use crate::isa::{Isa, versions};
@@ -77,8 +76,6 @@ pub(crate) enum Reduction {
         tree: TreeFn,
         /// Bits of the neutral element.
         neutral: u64,
-        /// Of a chain.
-        link: Option<Code>,
     },
     /// Maximum or minimum, or its place.
     Best {
@@ -94,8 +91,6 @@ pub(crate) enum Reduction {
         key_size: usize,
         /// Whether the place is asked for.
         place: bool,
-        /// Of a chain.
-        link: Option<Code>,
     },
 }
 
@@ -394,7 +389,6 @@ fn fold<F: Fold>(isa: Isa) -> Reduction {
         },
         tree: pick_tree::<F>(isa),
         neutral: u64::from_le_bytes(neutral),
-        link: None,
     }
 }
 
@@ -414,7 +408,6 @@ fn best<T: Num<Key: Key>, const MAX: bool>(isa: Isa, place: bool) -> Reduction {
         start: start::<T, MAX>(),
         key_size: size_of::<T::Key>(),
         place,
-        link: None,
     }
 }
 
@@ -433,22 +426,9 @@ pub(crate) fn reduction(isa: Isa, op: ReduceOp, held: Held) -> Reduction {
         ReduceOp::ArgMax => with_type!(held, T => best::<T, true>(isa, true)),
         ReduceOp::ArgMin => with_type!(held, T => best::<T, false>(isa, true)),
     }
-    .with_link(op, held)
 }
 
 impl Reduction {
-    fn with_link(mut self, op: ReduceOp, held: Held) -> Reduction {
-        let code = match op {
-            ReduceOp::Sum => Some(Code::Sum),
-            ReduceOp::Max => Some(Code::Greatest),
-            ReduceOp::ArgMax => Some(Code::GreatestPlace),
-            ReduceOp::Min | ReduceOp::Prod | ReduceOp::ArgMin => None,
-        };
-        let (Reduction::Fold { link, .. } | Reduction::Best { link, .. }) = &mut self;
-        *link = code.filter(|_| held == Held::F32);
-        self
-    }
-
     /// The minimum of no bools is true, and that is 1, not the greatest byte.
     fn for_bool(mut self, held: Held) -> Reduction {
         if let (Reduction::Best { start, .. }, Held::Bool) = (&mut self, held) {

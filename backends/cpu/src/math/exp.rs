@@ -39,39 +39,29 @@ pub(super) fn nearest64(x: f64) -> (f64, i64) {
     )
 }
 
-/// The numbers of [`exp32`].
-pub(crate) struct Exp32 {
-    /// Arguments are cut to `lowest..=highest`, beyond which the result is 0 or infinite.
-    pub(crate) lowest: f32,
-    pub(crate) highest: f32,
-    pub(crate) magic: f32,
-    pub(crate) ln2_high: f32,
-    pub(crate) ln2_low: f32,
-    /// (e^r - 1 - r) / r^2 on |r| <= ln(2)/2, error of e^r 2^-28.
-    pub(crate) poly: [f32; 5],
-}
+/// Arguments of [`exp32`] are cut to these bounds, beyond which the result is 0 or infinite.
+const LOWEST32: f32 = -104.0;
+const HIGHEST32: f32 = 89.0;
 
-pub(crate) const EXP32: Exp32 = Exp32 {
-    lowest: -104.0,
-    highest: 89.0,
-    magic: MAGIC32,
-    ln2_high: 0.693_145_75,
-    ln2_low: 1.428_606_8e-6,
-    poly: [
-        0.499_999_94,
-        0.166_665_15,
-        0.041_668_084,
-        0.008_369_348,
-        0.001_384_036_7,
-    ],
-};
+/// ln 2 in two parts.
+const LN2_HIGH32: f32 = 0.693_145_75;
+const LN2_LOW32: f32 = 1.428_606_8e-6;
+
+/// (e^r - 1 - r) / r^2 on |r| <= ln(2)/2, error of e^r 2^-28.
+const EXP32: [f32; 5] = [
+    0.499_999_94,
+    0.166_665_15,
+    0.041_668_084,
+    0.008_369_348,
+    0.001_384_036_7,
+];
 
 /// e^x, error below 1 ulp.
 #[inline(always)]
 pub(crate) fn exp32<X: Lanes>(x: X) -> X {
     let c = |c: f32| x.splat(c);
-    let x = X::choose(c(EXP32.highest).less(x), c(EXP32.highest), x);
-    let x = X::choose(x.less(c(EXP32.lowest)), c(EXP32.lowest), x);
+    let x = X::choose(c(HIGHEST32).less(x), c(HIGHEST32), x);
+    let x = X::choose(x.less(c(LOWEST32)), c(LOWEST32), x);
     let (p, n, whole) = parts32(x);
     p.scaled(n, whole)
 }
@@ -90,8 +80,8 @@ fn parts32<X: Lanes>(x: X) -> (X, X::Bits, X) {
     let z = x.mul_add(c(std::f32::consts::LOG2_E), c(MAGIC32));
     let n = X::minus_constant(z.bits(), MAGIC32.to_bits() as i32);
     let whole = z - c(MAGIC32);
-    let r = whole.mul_add(c(-EXP32.ln2_low), whole.mul_add(c(-EXP32.ln2_high), x));
-    let p = poly32(r, EXP32.poly);
+    let r = whole.mul_add(c(-LN2_LOW32), whole.mul_add(c(-LN2_HIGH32), x));
+    let p = poly32(r, EXP32);
     (p.mul_add(r, c(1.0)).mul_add(r, c(1.0)), n, whole)
 }
 

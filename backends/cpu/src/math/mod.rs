@@ -19,8 +19,6 @@ mod trig;
 #[cfg(test)]
 mod tests;
 
-#[cfg(target_arch = "x86_64")]
-pub(crate) use exp::EXP32;
 pub(crate) use exp::{exp2_below_one, exp32, exp64, expm1_32};
 pub(crate) use half::{bf16_round, bf16_to_f32, f16_round, f16_to_f32, f32_to_bf16, f32_to_f16};
 pub(crate) use lanes::Lanes;

@@ -10,20 +10,20 @@ use crate::parallel::Serial;
 use thalweg_hal::DType;
 use thalweg_hal::ir::{Access, Kernel, Level, Node, NodeId, ReduceOp, Role, ScalarOp};
 
-const REDUCTIONS: [ReduceOp; 4] = [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max, ReduceOp::Min];
+pub(super) const REDUCTIONS: [ReduceOp; 4] = [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max, ReduceOp::Min];
 
-fn is_coded(kernel: &Kernel) -> bool {
+pub(super) fn is_coded(kernel: &Kernel) -> bool {
     let program = Program::compile(kernel, Isa::detect()).expect("compiles");
     program.generate(Isa::detect()).is_generated()
 }
 
 /// Whether this machine has an instruction set that code is made for.
-fn has_code() -> bool {
+pub(super) fn has_code() -> bool {
     Isa::detect() >= Isa::Avx2
 }
 
 /// x - (the reduction of x) and that of its square, with the result of the first.
-fn distances(op: ReduceOp) -> Kernel {
+pub(super) fn distances(op: ReduceOp) -> Kernel {
     let mut k = Kernel::new("distances", 1, 1);
     let x = k.param(DType::F32, Role::In, Level::Element, Access::Contiguous);
     let y = k.param(DType::F32, Role::Out, Level::Element, Access::Contiguous);
@@ -176,12 +176,16 @@ fn many_single_values() {
     }
 }
 
-/// Places of the greatest and of the least among few numbers, and the greatest.
-#[test]
-fn places() {
+/// Places of the greatest and of the least, and the greatest, of a row or of what is computed from it.
+pub(super) fn greatest(computed: bool) -> Kernel {
     let mut k = Kernel::new("places", 1, 1);
     let x = k.param(DType::F32, Role::In, Level::Element, Access::Contiguous);
-    let x = k.load(x);
+    let mut x = k.load(x);
+    if computed {
+        let scale = k.param(DType::F32, Role::In, Level::Row, Access::Contiguous);
+        let scale = k.load(scale);
+        x = k.op(ScalarOp::Mul, &[x, scale]);
+    }
     for op in [ReduceOp::ArgMax, ReduceOp::ArgMin, ReduceOp::Max] {
         let place = k.reduce(op, x);
         let dtype = if op == ReduceOp::Max {
@@ -192,7 +196,12 @@ fn places() {
         let out = k.param(dtype, Role::Out, Level::Row, Access::Strided);
         k.store(out, place);
     }
-    assert_eq!(is_coded(&k), has_code());
+    k
+}
+
+/// Places among few numbers.
+#[test]
+fn places() {
     let mut rng = Rng(35);
     let numbers = [
         0.0,
@@ -204,7 +213,10 @@ fn places() {
         f32::NAN,
         -f32::NAN,
     ];
-    for n in (1..=40).chain([64, 127, 128, 129, 160, 300, 1001, 4000]) {
+    let lengths = (1..=40).chain([64, 127, 128, 129, 160, 300, 1001, 4000]);
+    for (n, computed) in lengths.flat_map(|n| [(n, false), (n, true)]) {
+        let k = greatest(computed);
+        assert_eq!(is_coded(&k), has_code());
         for kinds in [1, 2, 5, 6, 8] {
             let mut case = random_case(k.clone(), vec![2, n], &mut rng);
             let first = rng.below(8);
@@ -262,7 +274,7 @@ fn is_element(k: &Kernel, id: NodeId) -> bool {
     element[id.index()]
 }
 
-fn random_rows(rng: &mut Rng, nodes: u64) -> Kernel {
+pub(super) fn random_rows(rng: &mut Rng, nodes: u64) -> Kernel {
     let (outer, inner) = (1 + rng.below(2) as u32, 1 + rng.below(2) as u32);
     let mut k = Kernel::new("rows", outer, inner);
     let mut values: Vec<NodeId> = Vec::new();
@@ -314,6 +326,12 @@ fn random_rows(rng: &mut Rng, nodes: u64) -> Kernel {
     for (value, level) in [(element, Level::Element), (total, Level::Row)] {
         let out = k.param(DType::F32, Role::Out, level, Access::Contiguous);
         k.store(out, value);
+    }
+    if rng.below(3) == 0 {
+        let op = [ReduceOp::ArgMax, ReduceOp::ArgMin][rng.below(2) as usize];
+        let place = k.reduce(op, last);
+        let out = k.param(DType::I64, Role::Out, Level::Row, Access::Contiguous);
+        k.store(out, place);
     }
     k
 }

@@ -1,6 +1,7 @@
 mod coded;
 mod harness;
 mod lines;
+mod long;
 mod norms;
 mod ops;
 mod oracle;
