@@ -237,6 +237,7 @@ pub fn products(device: &Device, wanted: impl Fn(&str) -> bool) -> Result<Vec<Ca
         ("matmul_second_by_columns_64", [1, 64, 64, 64], [false, true]),
         ("matmul_second_by_columns_512", [1, 512, 512, 512], [false, true]),
         ("gemv_4096", [1, 4096, 1, 4096], plain),
+        ("gemv_by_rows_4096", [1, 1, 4096, 4096], plain),
     ];
     let others = others.map(|(name, extents, by_columns)| (name.to_owned(), extents, by_columns));
     let mut cases = Vec::new();
@@ -406,8 +407,8 @@ fn matmul(
     };
     // A product with a vector waits for memory.
     let operations = 2.0 * (batch * m) as f64 * (n * k) as f64;
-    let limit = match (n, dtype) {
-        (1, _) => Limit::Bytes((dtype.size() * batch * m * k) as f64),
+    let limit = match (m.min(n), dtype) {
+        (1, _) => Limit::Bytes((dtype.size() * batch * m.max(n) * k) as f64),
         (_, DType::BF16) => Limit::HalfDots(operations),
         _ => Limit::Flops(operations),
     };

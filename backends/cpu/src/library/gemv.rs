@@ -6,6 +6,7 @@ use super::gemm::{
     Byte, Element, Lanes, Operands, PackFn, Pair, Panel, Scratch, Stored, Uniform, Vector, Wide,
 };
 use crate::isa::Isa;
+use crate::prefetch::ask_second;
 use half::{bf16, f16};
 use std::ops::Range;
 use thalweg_hal::f8::{F8E4M3, F8E5M2};
@@ -15,8 +16,8 @@ use thalweg_hal::f8::{F8E4M3, F8E5M2};
 pub(crate) struct Kernels<S> {
     rows: RowsFn<S>,
     dots: DotsFn<S>,
-    /// Columns that `dots` takes at once.
-    columns: usize,
+    /// Columns that `dots` takes at once, and those of a matrix that lies in memory.
+    columns: [usize; 2],
 }
 
 /// Adds `count` rows of B, each times its element of `a`, to a run of `width` sums, term by term.
@@ -29,6 +30,8 @@ struct Rows<S> {
     b_row: isize,
     count: usize,
     width: usize,
+    /// Whether the next rows are asked for.
+    asks: bool,
 }
 
 /// Adds `k` terms to the dot products of `a` with the columns from `b` on: whole [`STEP`]s, but for the last terms.
@@ -36,7 +39,7 @@ type DotsFn<S> = unsafe fn(&mut Dots<S>);
 
 struct Dots<S> {
     sums: [Sums<S>; MOST_COLUMNS],
-    /// Those of the kernels, or 1.
+    /// One of those of the kernels, or 1.
     columns: usize,
     a: *const S,
     b: *const S,
@@ -48,7 +51,13 @@ struct Dots<S> {
 type Sums<S> = [[S; 16]; 2];
 
 /// Most columns that are taken at once.
-const MOST_COLUMNS: usize = 4;
+const MOST_COLUMNS: usize = 8;
+/// Bytes of a matrix from which most of it is read from memory rather than from a cache.
+const FAR: usize = if cfg!(test) { 4 << 10 } else { 32 << 20 };
+/// Bytes from what is added to what is asked for, in a column of such a matrix.
+const AHEAD: usize = 2048;
+/// Rows that are added at once.
+const ROWS: usize = 8;
 /// Columns whose sums stay in L1 while rows go by, and terms of a column that is packed.
 const CHUNK: usize = 2048;
 /// Rows that are packed at once.
@@ -74,21 +83,25 @@ pub(crate) struct VectorKernel<T: Element> {
     kernels: Kernels<T::Acc>,
     pack: Option<PackFn<T>>,
     by_rows: bool,
+    /// Whether B is read from memory, and as it is.
+    far: bool,
 }
 
 impl<T: VectorProduct> VectorKernel<T> {
-    /// The kernel for the layout of B.
-    pub(crate) fn new(isa: Isa, x: &Operands<T>, k: usize) -> Option<VectorKernel<T>> {
+    /// The kernel for the layout of B, of `k` rows and `n` columns.
+    pub(crate) fn new(isa: Isa, x: &Operands<T>, k: usize, n: usize) -> Option<VectorKernel<T>> {
         let (kernels, pack) = T::vector_kernels(isa).filter(|_| k > 0)?;
         let by_rows = match (x.b_col, x.b_row) {
             (1, _) => true,
             (_, 1) => false,
             _ => return None,
         };
+        let bytes = k.saturating_mul(n).saturating_mul(size_of::<T>());
         Some(VectorKernel {
             kernels,
             pack,
             by_rows,
+            far: pack.is_none() && bytes >= FAR,
         })
     }
 
@@ -135,6 +148,7 @@ impl<T: VectorProduct> VectorKernel<T> {
                         b_row: x.b_row,
                         count: k,
                         width,
+                        asks: self.far,
                     });
                     write(x, start, std::slice::from_raw_parts(sums, width));
                     continue;
@@ -157,6 +171,7 @@ impl<T: VectorProduct> VectorKernel<T> {
                         b_row: pitch as isize,
                         count,
                         width: pitch,
+                        asks: false,
                     });
                 }
                 write(x, start, std::slice::from_raw_parts(sums, width));
@@ -172,6 +187,7 @@ impl<T: VectorProduct> VectorKernel<T> {
         };
         let scratch = Scratch::take((k.next_multiple_of(16) + widened) * size_of::<T::Acc>());
         let copy: *mut T::Acc = scratch.start().cast();
+        let together = self.kernels.columns[usize::from(self.far)];
         let mut results = [T::ZERO; RESULTS];
         // SAFETY: as above.
         unsafe {
@@ -181,10 +197,7 @@ impl<T: VectorProduct> VectorKernel<T> {
                 let end = cols.end.min(start + RESULTS);
                 let mut column = start;
                 while column < end {
-                    let columns = match self.kernels.columns {
-                        columns if columns <= end - column => columns,
-                        _ => 1,
-                    };
+                    let columns = if together <= end - column { together } else { 1 };
                     let b = x.b.offset(column as isize * x.b_col);
                     let mut dots = Dots {
                         sums: [[[T::ZERO; 16]; 2]; MOST_COLUMNS],
@@ -271,9 +284,9 @@ unsafe fn add_rows<V: Vector<Lane: Default>>(t: &Rows<V::Lane>) {
     let mut l = 0;
     // SAFETY: the caller's contract.
     unsafe {
-        while l + 8 <= t.count {
-            add::<V, 8>(t, l);
-            l += 8;
+        while l + ROWS <= t.count {
+            add::<V, ROWS>(t, l);
+            l += ROWS;
         }
         while l < t.count {
             add::<V, 1>(t, l);
@@ -284,11 +297,11 @@ unsafe fn add_rows<V: Vector<Lane: Default>>(t: &Rows<V::Lane>) {
 
 /// `sums[j] += sum over i of a[i] b[i, j]` for some rows from `first` on, term by term in the order of i.
 #[inline(always)]
-unsafe fn add<V: Vector<Lane: Default>, const ROWS: usize>(t: &Rows<V::Lane>, first: usize) {
+unsafe fn add<V: Vector<Lane: Default>, const COUNT: usize>(t: &Rows<V::Lane>, first: usize) {
     // SAFETY: the caller has `width` columns, and sums for the registers that cover them.
     unsafe {
         let b = t.b.offset(first as isize * t.b_row);
-        let mut factors = [V::zero(); ROWS];
+        let mut factors = [V::zero(); COUNT];
         for (i, f) in factors.iter_mut().enumerate() {
             *f = V::splat(t.a.add(first + i));
         }
@@ -296,7 +309,12 @@ unsafe fn add<V: Vector<Lane: Default>, const ROWS: usize>(t: &Rows<V::Lane>, fi
         for j in (0..whole).step_by(V::LANES) {
             let mut sum = V::load(t.sums.add(j));
             for (i, &f) in factors.iter().enumerate() {
-                sum = sum.mul_add(f, V::load(b.offset(i as isize * t.b_row).add(j)));
+                let from = b.offset(i as isize * t.b_row).add(j);
+                if t.asks {
+                    let next = from.wrapping_offset(COUNT as isize * t.b_row);
+                    ask_second(next.cast(), V::LANES * size_of::<V::Lane>());
+                }
+                sum = sum.mul_add(f, V::load(from));
             }
             sum.store(t.sums.add(j));
         }
@@ -312,20 +330,24 @@ unsafe fn add<V: Vector<Lane: Default>, const ROWS: usize>(t: &Rows<V::Lane>, fi
 }
 
 #[inline(always)]
-unsafe fn add_dots<V: Vector<Lane: Default>, const COLS: usize>(t: &mut Dots<V::Lane>) {
+unsafe fn add_dots<V: Vector<Lane: Default>, const COLS: usize, const FAR_COLS: usize>(
+    t: &mut Dots<V::Lane>,
+) {
     // SAFETY: the caller's contract.
     unsafe {
-        if t.columns == COLS {
-            dots::<V, COLS>(t);
+        if t.columns == FAR_COLS {
+            dots::<V, FAR_COLS, true>(t);
+        } else if t.columns == COLS {
+            dots::<V, COLS, false>(t);
         } else {
-            dots::<V, 1>(t);
+            dots::<V, 1, false>(t);
         }
     }
 }
 
-/// The order of a column's sum is the same for any number of columns.
+/// The order of a column's sum is the same for any number of columns. `ASKS` for what comes later in a column.
 #[inline(always)]
-unsafe fn dots<V: Vector<Lane: Default>, const COLS: usize>(t: &mut Dots<V::Lane>) {
+unsafe fn dots<V: Vector<Lane: Default>, const COLS: usize, const ASKS: bool>(t: &mut Dots<V::Lane>) {
     // SAFETY: the caller has `k` elements in `a` and in each column.
     unsafe {
         let mut sums = [[V::zero(); 2]; COLS];
@@ -338,7 +360,14 @@ unsafe fn dots<V: Vector<Lane: Default>, const COLS: usize>(t: &mut Dots<V::Lane
                 let l = l + half * V::LANES;
                 let av = V::load(t.a.add(l));
                 for (c, sum) in sums.iter_mut().enumerate() {
-                    sum[half] = sum[half].mul_add(av, V::load(t.b.offset(c as isize * t.b_col).add(l)));
+                    let from = t.b.offset(c as isize * t.b_col).add(l);
+                    if ASKS {
+                        ask_second(
+                            from.wrapping_byte_add(AHEAD).cast(),
+                            V::LANES * size_of::<V::Lane>(),
+                        );
+                    }
+                    sum[half] = sum[half].mul_add(av, V::load(from));
                 }
             }
         }
@@ -370,7 +399,7 @@ macro_rules! kernels {
             }
             unsafe fn dots(t: &mut Dots<$s>) {
                 // SAFETY: same contract.
-                unsafe { add_dots::<$plain, 1>(t) }
+                unsafe { add_dots::<$plain, 1, 1>(t) }
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
@@ -382,7 +411,7 @@ macro_rules! kernels {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             unsafe fn dots512(t: &mut Dots<$s>) {
                 // SAFETY: same contract.
-                unsafe { add_dots::<crate::library::gemm::$avx512, MOST_COLUMNS>(t) }
+                unsafe { add_dots::<crate::library::gemm::$avx512, 4, MOST_COLUMNS>(t) }
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
@@ -394,14 +423,14 @@ macro_rules! kernels {
             #[target_feature(enable = "avx2,fma")]
             unsafe fn dots256(t: &mut Dots<$s>) {
                 // SAFETY: same contract.
-                unsafe { add_dots::<Pair<crate::library::gemm::$avx2>, 2>(t) }
+                unsafe { add_dots::<Pair<crate::library::gemm::$avx2>, 2, 4>(t) }
             }
-            let (rows, dots, columns): (RowsFn<$s>, DotsFn<$s>, usize) = match isa {
+            let (rows, dots, columns): (RowsFn<$s>, DotsFn<$s>, [usize; 2]) = match isa {
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => (rows512, dots512, MOST_COLUMNS),
+                Isa::Avx512 => (rows512, dots512, [4, MOST_COLUMNS]),
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => (rows256, dots256, 2),
-                _ => (rows, dots, 1),
+                Isa::Avx2 => (rows256, dots256, [2, 4]),
+                _ => (rows, dots, [1, 1]),
             };
             Kernels { rows, dots, columns }
         }

@@ -178,7 +178,7 @@ unsafe fn typed<T: VectorProduct>(
     };
     let whole = Shared(Whole::new(&kernels, whole, p.k, n));
     let vector = if m == 1 {
-        VectorKernel::new(isa, &x.0, p.k)
+        VectorKernel::new(isa, &x.0, p.k, n)
     } else {
         None
     };

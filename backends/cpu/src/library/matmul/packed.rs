@@ -67,7 +67,7 @@ impl Shared {
         c: &MatMut,
     ) -> Option<(usize, usize)> {
         let nr = kernels.columns();
-        let vector = p.m == 1 && VectorKernel::new(isa, &self.operands::<T>(), p.k).is_some();
+        let vector = p.m == 1 && VectorKernel::new(isa, &self.operands::<T>(), p.k, p.n).is_some();
         let read = !transposes(p, c, nr) && !vector;
         let len = gemm::packed_len(kernels, self.k, self.n);
         read.then(|| (len.saturating_mul(size_of::<T::Acc>()), nr))
