@@ -21,7 +21,7 @@ const KEEP_ROWS: u64 = 512 << 10;
 /// Lanes of a block of rows in a kernel with reductions.
 const ROW_BLOCK: usize = 512;
 /// Outputs of at least this many bytes are written past the caches.
-pub(super) const STREAM: u64 = 8 << 20;
+pub(crate) const STREAM: u64 = 8 << 20;
 /// Inputs of at least this many bytes are asked for ahead of time.
 pub(super) const FETCH: u64 = 1 << 20;
 /// Nanoseconds below which a launch stays on one thread.

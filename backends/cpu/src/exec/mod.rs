@@ -29,5 +29,7 @@ mod turned;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use launch::STREAM;
+pub(crate) use moves::{fence, stream_narrow};
 pub(crate) use phases::Phases;
 pub use program::{Arg, Args, Program};

@@ -369,9 +369,7 @@ pub(super) unsafe fn stream(isa: Isa, to: *mut u8, from: *const u8, bytes: usize
 #[cfg(target_arch = "x86_64")]
 #[inline]
 unsafe fn stream_lines(isa: Isa, to: *mut u8, from: *const u8, lines: usize) {
-    use std::arch::x86_64::{
-        __m128i, _mm_loadu_si128, _mm_stream_si128, _mm512_loadu_si512, _mm512_stream_si512,
-    };
+    use std::arch::x86_64::{_mm512_loadu_si512, _mm512_stream_si512};
     #[target_feature(enable = "avx512f")]
     unsafe fn wide(to: *mut u8, from: *const u8, lines: usize) {
         for line in 0..lines {
@@ -387,10 +385,7 @@ unsafe fn stream_lines(isa: Isa, to: *mut u8, from: *const u8, lines: usize) {
         if isa == Isa::Avx512 {
             return wide(to, from, lines);
         }
-        for at in (0..lines * 64).step_by(16) {
-            let value = _mm_loadu_si128(from.add(at).cast::<__m128i>());
-            _mm_stream_si128(to.add(at).cast::<__m128i>(), value);
-        }
+        stream_narrow(to, from, lines * 64);
     }
 }
 
@@ -401,11 +396,33 @@ unsafe fn stream_lines(isa: Isa, to: *mut u8, from: *const u8, lines: usize) {
 #[cfg(not(target_arch = "x86_64"))]
 unsafe fn stream_lines(_: Isa, to: *mut u8, from: *const u8, lines: usize) {
     // SAFETY: the caller's promise.
-    unsafe { to.copy_from_nonoverlapping(from, lines * 64) };
+    unsafe { stream_narrow(to, from, lines * 64) };
+}
+
+/// Writes whole lines past the caches with the narrowest registers, where they may be in registers already.
+///
+/// # Safety
+/// As [`stream`]; `to` is aligned to a line, and `bytes` are a multiple of one.
+#[inline(always)]
+pub(crate) unsafe fn stream_narrow(to: *mut u8, from: *const u8, bytes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for at in (0..bytes).step_by(16) {
+        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+        // SAFETY: SSE2 is part of the target; the caller's promise.
+        unsafe {
+            let value = _mm_loadu_si128(from.add(at).cast::<__m128i>());
+            _mm_stream_si128(to.add(at).cast::<__m128i>(), value);
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: the caller's promise.
+    unsafe {
+        to.copy_from_nonoverlapping(from, bytes);
+    }
 }
 
 /// Orders streamed writes before what follows.
-pub(super) fn fence() {
+pub(crate) fn fence() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: SSE2 is part of the target.
     unsafe {
