@@ -58,7 +58,7 @@ fn sums<const COLUMNS: usize>(cx: &Context) -> (Compute, f64) {
     (Box::new(move || x.sum_axes(-1)), 1e5 * (COLUMNS + 1) as f64)
 }
 
-const CASES: [(&str, Make); 34] = [
+const CASES: [(&str, Make); 35] = [
     ("sort_1e6", |cx| {
         let x = line(cx);
         (Box::new(move || x.sort(0, false)), 2.0 * M as f64)
@@ -171,6 +171,10 @@ const CASES: [(&str, Make); 34] = [
     ("max_100000x10", |cx| {
         let x = numbers(&[100_000, 10], cx);
         (Box::new(move || x.max_axes(-1)), 1.1e6)
+    }),
+    ("max_axis0_4096", |cx| {
+        let x = square(cx);
+        (Box::new(move || x.max_axes(0)), 4096.0 * 4096.0)
     }),
 ];
 

@@ -5,7 +5,7 @@ use super::launch::Launch;
 use super::moves::fence;
 use super::plan::{Phase, Step};
 use super::space::MAX_AXES;
-use crate::loops::{CHUNK, ColumnFoldFn, LANES, Reduction, SEGMENT};
+use crate::loops::{CHUNK, LANES, Reduction, SEGMENT};
 use crate::parallel::Parallel;
 
 /// Lines shorter than this are not walked one by one.
@@ -142,38 +142,58 @@ impl Frame<'_> {
         }
     }
 
-    /// The sum that is all of a phase, if its rows lie at equal distances: the parameter, the reduction and its loop.
-    fn bare_sum(&self, phase: &Phase) -> Option<(usize, usize, ColumnFoldFn)> {
+    /// The parameter and the reduction that are all of a phase, if the parameter's rows lie at equal distances.
+    fn bare(&self, phase: &Phase) -> Option<(usize, usize)> {
         let launch = self.launch;
         let [Step::Load { param, out, .. }, Step::Reduce { reduce, arg }] = phase.element[..] else {
             return None;
         };
-        let (p, r) = (param as usize, reduce as usize);
+        let p = param as usize;
         let plain = launch.flat[p] && launch.other.rank == 1 && launch.sheets.list.is_empty();
+        (out == arg && plain).then_some((p, reduce as usize))
+    }
+
+    /// Whether the rows of a phase were reduced, some at a time.
+    fn bare_columns(&mut self, phase: &Phase, n: usize) -> bool {
+        let launch = self.launch;
+        let Some((p, r)) = self.bare(phase) else {
+            return false;
+        };
+        // SAFETY: the table has every parameter.
+        let x = unsafe { *self.at.add(p) };
+        let step = launch.other.of(p)[0] as isize * launch.sizes[p] as isize;
+        let length = launch.other.total;
+        let state = self.state(r);
         match self.plan.reduces[r].loops {
-            Reduction::Fold { columns, .. } if out == arg && plain => columns.map(|columns| (p, r, columns)),
-            Reduction::Fold { .. } | Reduction::Best { .. } => None,
+            Reduction::Fold {
+                columns: Some(columns),
+                ..
+            } => {
+                for start in (0..length).step_by(CHUNK) {
+                    let rows = (length - start).min(CHUNK as u64);
+                    let x = x.wrapping_offset(start as isize * step);
+                    // SAFETY: the parameter has the rows of the block, and the state begins with the lanes.
+                    unsafe { columns(n, state, x, step, rows as usize) };
+                    let done = start + rows;
+                    if rows == CHUNK as u64 && done < length {
+                        self.end_chunk(phase, n, done);
+                    }
+                }
+                true
+            }
+            Reduction::Best { column, .. } => {
+                let places = state.wrapping_add(launch.block * 8).cast();
+                // SAFETY: the parameter has the rows of the block, and the state the keys and the places.
+                unsafe { column(n, state, places, x, step, 0, length as usize) };
+                true
+            }
+            Reduction::Fold { .. } => false,
         }
     }
 
     fn columns(&mut self, phase: &Phase, n: usize) {
         let launch = self.launch;
-        if let Some((p, r, columns)) = self.bare_sum(phase) {
-            // SAFETY: the table has every parameter.
-            let first = unsafe { *self.at.add(p) };
-            let step = launch.other.of(p)[0] as isize * launch.sizes[p] as isize;
-            let length = launch.other.total;
-            for start in (0..length).step_by(CHUNK) {
-                let rows = (length - start).min(CHUNK as u64);
-                let (lanes, ..) = self.sum_parts(r, n);
-                let x = first.wrapping_offset(start as isize * step);
-                // SAFETY: the parameter has the rows of the block, and the state the lanes.
-                unsafe { columns(n, lanes, x, step, rows as usize) };
-                let done = start + rows;
-                if rows == CHUNK as u64 && done < length {
-                    self.end_chunk(phase, n, done);
-                }
-            }
+        if self.bare_columns(phase, n) {
             return;
         }
         let length = launch.other.total;

@@ -444,7 +444,7 @@ impl<'a> Frame<'a> {
                 }
                 (Along::Outer, Reduction::Best { column, .. }) => {
                     let places = state.add(self.launch.block * 8).cast();
-                    column(n, state, places, x, self.j as i64);
+                    column(n, state, places, x, 0, self.j as i64, 1);
                 }
             }
         }

@@ -10,11 +10,9 @@ mod across;
 use super::num::Num;
 use super::{Held, with_type};
 use crate::isa::{Isa, versions};
-use across::pick_column_fold;
+use across::{ColumnBestFn, ColumnFoldFn, pick_column_best, pick_column_fold};
 use std::marker::PhantomData;
 use thalweg_hal::ir::ReduceOp;
-
-pub(crate) use across::ColumnFoldFn;
 
 /// Lanes of a sum.
 pub(crate) const LANES: usize = 16;
@@ -39,11 +37,6 @@ versions!(
     /// Takes the elements `first..first + n` of a row into its best one.
     RowBest, pick_row_best, BestFn(n: usize, best: *mut Best, x: *const u8, first: i64)
 );
-versions!(
-    /// Takes element `j` of `n` rows into their best ones; `index` is not touched when the place is not asked for.
-    ColumnBest, pick_column_best, BestLanesFn(n: usize, keys: *mut u8, index: *mut i64, x: *const u8, j: i64)
-);
-
 /// The best element so far: the key of `Num::key`, inverted for minima, and its place, -1 before the first.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -82,7 +75,7 @@ pub(crate) enum Reduction {
         /// Along a block.
         row: BestFn,
         /// Across blocks.
-        column: BestLanesFn,
+        column: ColumnBestFn,
         /// From keys to values.
         value: AccumulateFn,
         /// Key over nothing.
@@ -318,37 +311,6 @@ impl<T: Num<Key: Key>, const MAX: bool> RowBest for Place<T, MAX> {
                     key: here.into(),
                     index: first + at as i64,
                 };
-            }
-        }
-    }
-}
-
-impl<T: Num<Key: Key>, const MAX: bool> ColumnBest for Greatest<T, MAX> {
-    const WIDEST: Isa = T::WIDEST;
-
-    #[inline(always)]
-    unsafe fn run(n: usize, keys: *mut u8, _index: *mut i64, x: *const u8, _j: i64) {
-        let (keys, x) = (keys.cast::<T::Key>(), x.cast::<T>());
-        for i in 0..n {
-            // SAFETY: i < n.
-            unsafe { *keys.add(i) = (*keys.add(i)).max(key::<T, MAX>(*x.add(i))) };
-        }
-    }
-}
-
-impl<T: Num<Key: Key>, const MAX: bool> ColumnBest for Place<T, MAX> {
-    const WIDEST: Isa = T::WIDEST;
-
-    #[inline(always)]
-    unsafe fn run(n: usize, keys: *mut u8, index: *mut i64, x: *const u8, j: i64) {
-        let (keys, x) = (keys.cast::<T::Key>(), x.cast::<T>());
-        for i in 0..n {
-            // SAFETY: i < n.
-            unsafe {
-                let (old, new) = (*keys.add(i), key::<T, MAX>(*x.add(i)));
-                let better = new > old || j == 0;
-                *keys.add(i) = if better { new } else { old };
-                *index.add(i) = if better { j } else { *index.add(i) };
             }
         }
     }

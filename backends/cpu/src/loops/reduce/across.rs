@@ -1,12 +1,25 @@
-//! Sums across rows, a chunk at a time.
+//! Sums and greatest elements across rows, some rows at a time.
 
-use super::{Fold, LANES};
+use super::super::num::Num;
+use super::{Fold, Greatest, Key, LANES, Place, key};
 use crate::isa::{Isa, versions};
+use crate::prefetch::ask_second;
+
+/// Columns whose keys stay in registers while rows go by.
+const STRIP: usize = 32;
+/// Rows that are read side by side for the greatest.
+const ROWS: usize = 8;
 
 versions!(
     /// Sets the lanes of `n` columns to the folds of `rows` rows that lie `step` bytes apart, up to 256; each lane to that of every
     /// 16th row. Lanes that have no row stay.
     ColumnFold, pick_column_fold, ColumnFoldFn(n: usize, lanes: *mut u8, x: *const u8, step: isize, rows: usize)
+);
+versions!(
+    /// Takes `rows` rows that lie `step` bytes apart, `j` the place of the first, into the best elements of `n` columns; `index` is
+    /// not touched when the place is not asked for.
+    ColumnBest, pick_column_best,
+    ColumnBestFn(n: usize, keys: *mut u8, index: *mut i64, x: *const u8, step: isize, j: i64, rows: usize)
 );
 
 /// # Safety
@@ -47,6 +60,82 @@ impl<F: Fold> ColumnFold for F {
                 // SAFETY: a lane has n elements.
                 unsafe {
                     to.add(first).copy_from_nonoverlapping(sums.as_ptr(), width);
+                }
+            }
+        }
+    }
+}
+
+/// Takes rows into the keys of a few columns.
+#[inline(always)]
+unsafe fn take_rows<T: Num<Key: Key>, const MAX: bool>(
+    keys: &mut [T::Key],
+    x: *const T,
+    step: isize,
+    rows: usize,
+) {
+    for row in 0..rows as isize {
+        let x = x.wrapping_byte_offset(row * step);
+        if rows == ROWS {
+            ask_second(
+                x.wrapping_byte_offset(ROWS as isize * step).cast(),
+                size_of_val(keys),
+            );
+        }
+        for (i, best) in keys.iter_mut().enumerate() {
+            // SAFETY: the caller vouches for an element for each key.
+            *best = (*best).max(key::<T, MAX>(unsafe { *x.add(i) }));
+        }
+    }
+}
+
+impl<T: Num<Key: Key>, const MAX: bool> ColumnBest for Greatest<T, MAX> {
+    const WIDEST: Isa = T::WIDEST;
+
+    #[inline(always)]
+    unsafe fn run(
+        n: usize,
+        keys: *mut u8,
+        _index: *mut i64,
+        x: *const u8,
+        step: isize,
+        _j: i64,
+        rows: usize,
+    ) {
+        // SAFETY: the caller passes n keys.
+        let keys = unsafe { std::slice::from_raw_parts_mut(keys.cast::<T::Key>(), n) };
+        let (strips, rest) = keys.as_chunks_mut::<STRIP>();
+        for first in (0..rows).step_by(ROWS) {
+            let x = x.wrapping_offset(first as isize * step).cast::<T>();
+            let count = ROWS.min(rows - first);
+            // SAFETY: the caller vouches for n elements of each row.
+            unsafe {
+                for (i, strip) in strips.iter_mut().enumerate() {
+                    let mut held = *strip;
+                    take_rows::<T, MAX>(&mut held, x.add(i * STRIP), step, count);
+                    *strip = held;
+                }
+                take_rows::<T, MAX>(rest, x.add(strips.len() * STRIP), step, count);
+            }
+        }
+    }
+}
+
+impl<T: Num<Key: Key>, const MAX: bool> ColumnBest for Place<T, MAX> {
+    const WIDEST: Isa = T::WIDEST;
+
+    #[inline(always)]
+    unsafe fn run(n: usize, keys: *mut u8, index: *mut i64, x: *const u8, step: isize, j: i64, rows: usize) {
+        let keys = keys.cast::<T::Key>();
+        for row in 0..rows {
+            let (x, j) = (x.wrapping_offset(row as isize * step).cast::<T>(), j + row as i64);
+            for i in 0..n {
+                // SAFETY: i < n.
+                unsafe {
+                    let (old, new) = (*keys.add(i), key::<T, MAX>(*x.add(i)));
+                    let better = new > old || j == 0;
+                    *keys.add(i) = if better { new } else { old };
+                    *index.add(i) = if better { j } else { *index.add(i) };
                 }
             }
         }
