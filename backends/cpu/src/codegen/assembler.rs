@@ -107,12 +107,14 @@ pub(crate) struct Assembler {
     pub(crate) code: Vec<u8>,
     /// Whether vectors are those of AVX-512.
     pub(crate) wide: bool,
+    /// Whether of these the half is in use.
+    pub(crate) half: bool,
 }
 
 impl Assembler {
     /// Bytes of a vector.
     pub(crate) fn width(&self) -> i32 {
-        if self.wide { 64 } else { 32 }
+        if self.wide && !self.half { 64 } else { 32 }
     }
 
     /// As [`Assembler::vector`]; `long` is the bit that says 64, and `unit` what a short offset counts in.
@@ -210,7 +212,7 @@ impl Assembler {
         }
     }
 
-    /// With an EVEX prefix, for vectors of 512 bits.
+    /// With an EVEX prefix, for vectors of 512 bits or half of them.
     fn evex(&mut self, Code(map, prefix, opcode): Code, reg: u8, v: u8, rm: Rm, extra: Extra) {
         let x = match rm {
             Rm::Reg(r) => r >> 4,
@@ -221,7 +223,13 @@ impl Assembler {
         self.byte(0x62);
         self.byte(not(reg >> 3, 7) | not(x, 6) | not(rm.base() >> 3, 5) | not(reg >> 4, 4) | map as u8);
         self.byte(u8::from(extra.long) << 7 | (!v & 15) << 3 | 4 | prefix as u8);
-        self.byte(u8::from(extra.zero) << 7 | 2 << 5 | u8::from(each) << 4 | not(v >> 4, 3) | extra.mask);
+        self.byte(
+            u8::from(extra.zero) << 7
+                | (2 - u8::from(self.half)) << 5
+                | u8::from(each) << 4
+                | not(v >> 4, 3)
+                | extra.mask,
+        );
         self.byte(opcode);
         self.operand(reg, rm, usize::from(extra.imm.is_some()), extra.unit);
         if let Some(imm) = extra.imm {

@@ -63,6 +63,7 @@ pub(super) fn function(body: &Body, params: usize, wide: bool) -> Option<Functio
     let mut asm = Assembler {
         code: Vec::with_capacity(4096),
         wide,
+        half: false,
     };
     let width: i32 = if wide { 64 } else { 32 };
 

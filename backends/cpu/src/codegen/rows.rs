@@ -119,6 +119,7 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool) -> Option<Row
     let mut asm = Assembler {
         code: Vec::with_capacity(8192),
         wide,
+        half: false,
     };
     let plain = body;
     let body = &plain.interleaved(most_abreast(plain));

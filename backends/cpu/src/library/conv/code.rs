@@ -1,5 +1,8 @@
 //! The tiles of convolutions as machine code, written once for a process, kind of sums and instruction set.
 
+pub(super) mod lines;
+
+use super::lines::Lines;
 use super::tile::{OuterArgs, OuterFn, TapArgs, TapFn, Tiles};
 use crate::codegen::assembler::{
     AT_LEAST, Assembler, EQUAL, Extra, LESS, Label, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP, Rm, UNEQUAL,
@@ -82,6 +85,10 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Tiles<S> {
                 compiled.outer.1,
                 std::mem::transmute::<&'static [Entry], &'static [OuterFn<S>]>(kernels.outer),
             ),
+            lines: compiled.lines.map(|lines| Lines {
+                code: Some((sum, isa)),
+                ..lines
+            }),
             ..compiled
         }
     }

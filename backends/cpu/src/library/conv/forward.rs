@@ -7,7 +7,7 @@
 //!
 //! Every element of the result is one chain of additions over channels and taps, whatever the blocks, tiles and threads are.
 
-mod depthwise;
+mod lines;
 mod positions;
 mod rows;
 mod shape;
@@ -16,7 +16,7 @@ mod weights;
 
 use super::geometry::{AXES, Axis, Block, Layout, Pass, blocks};
 use super::operands::{Gathered, Rows, Shared, Sizes, Weights};
-use super::planes::{self, SLACK};
+use super::planes::{Planes, SLACK};
 use super::tile::{TILE, TapFn};
 use super::words::ConvKernels;
 use crate::library::gemm::{Scratch, Stored, piece};
@@ -202,7 +202,9 @@ pub(super) fn reads_packed<T: Stored>(
     pass: &Pass,
     extents: [usize; AXES],
 ) -> Option<usize> {
-    if depthwise::suits(sizes) || sizes.samples * sizes.groups * sizes.rows == 0 || pass.count().contains(&0)
+    if lines::suits(sizes, pass)
+        || sizes.samples * sizes.groups * sizes.rows == 0
+        || pass.count().contains(&0)
     {
         return None;
     }
@@ -258,9 +260,9 @@ pub(super) unsafe fn run<T: Stored>(
     if sizes.samples * sizes.groups * sizes.rows == 0 || job.pass.count().contains(&0) {
         return;
     }
-    if depthwise::suits(&sizes) {
+    if lines::suits(&sizes, job.pass) {
         // SAFETY: the caller's contract.
-        unsafe { depthwise::run(kernels, job, parallel, finish) };
+        unsafe { lines::run(kernels, job, parallel, finish) };
         return;
     }
     let shape = Shape::new(&kernels.tiles, &sizes, job.pass);
@@ -380,7 +382,8 @@ unsafe fn block<T: Stored>(
             rows::first(&gathered, sample, &block).cast()
         } else {
             let all = (sample..sample + 1, 0..sizes.channels);
-            planes::copy(kernels.plane, &gathered, pass, layout, block, all, planes_at);
+            let planes = Planes::new(gathered.spatial, pass, layout, &block, planes_at);
+            planes.copy(kernels.plane, &gathered, all, false);
             for slack in 1..=2 * SLACK {
                 planes_at.add(length - slack).write(T::ZERO);
             }

@@ -274,7 +274,7 @@ impl Layout {
     }
 
     /// From a position's place in a channel to what a tap meets there.
-    fn offset(&self, pass: &Pass, taps: [Tap; AXES]) -> usize {
+    pub(super) fn offset(&self, pass: &Pass, taps: [Tap; AXES]) -> usize {
         let (mut phase, mut at) = (0, 0);
         for (i, tap) in taps.iter().enumerate() {
             let axis = &pass.axes[i];

@@ -324,6 +324,7 @@ unsafe fn pad<T: Stored>(
         to: [0; AXES],
         src,
         steps: spatial,
+        framed: false,
     };
     for (i, window) in windows.iter().enumerate() {
         let low = window.padding;

@@ -1,8 +1,9 @@
 //! Copies what a block of the result takes from into padded planes.
 
-use super::geometry::{AXES, Block, Layout, Pass};
+use super::geometry::{AXES, Axis, Block, Layout, Pass};
 use super::operands::Gathered;
 use crate::library::gemm::{Element, Stored};
+use smallvec::SmallVec;
 use std::ops::Range;
 
 /// One plane: `dst[j]` is `src` at `(first + j) * step` along each axis, zero where that is outside.
@@ -18,6 +19,8 @@ pub(super) struct Plane<T: Stored> {
     pub(super) src: *const T,
     /// Elements from one plane index to the next.
     pub(super) steps: [isize; AXES],
+    /// The zeros are there.
+    pub(super) framed: bool,
 }
 
 /// Copies one plane; it may write up to 16 elements past its end.
@@ -26,49 +29,84 @@ pub(super) type PlaneFn<T> = unsafe fn(&Plane<T>);
 /// Elements that a plane's copy may write past its end.
 pub(super) const SLACK: usize = 64;
 
-/// Copies the planes of `channels` for `samples` and a block of positions.
-///
-/// # Safety
-/// `gathered` is readable at every element, `dst` has room for the planes and `SLACK` elements.
-pub(super) unsafe fn copy<T: Stored>(
-    plane: PlaneFn<T>,
-    gathered: &Gathered<T>,
-    pass: &Pass,
-    layout: &Layout,
-    block: Block,
-    (samples, channels): (Range<usize>, Range<usize>),
-    dst: *mut T::Acc,
-) {
-    let [a, b, c] = &pass.axes;
-    let phases = || {
+/// Along an axis, the element of plane index 0 of a block, and the indices whose elements exist.
+pub(super) fn exist(axis: &Axis, phase: isize, at: usize, size: usize) -> (isize, Range<usize>) {
+    let first = (at as isize + axis.low) * axis.step as isize + phase;
+    let index_of = |element: isize| element.max(0).cast_unsigned().div_ceil(axis.step);
+    let end = index_of(axis.extent as isize - first).min(size + axis.span);
+    (first, index_of(-first).min(end)..end)
+}
+
+/// How the planes of a block are copied: for each phase of a channel, those of the first one with no source yet, and its elements from a
+/// channel's first one to that of index 0.
+pub(super) struct Planes<T: Stored> {
+    of_phases: SmallVec<[(Plane<T>, isize); 1]>,
+    samples: usize,
+    plane: usize,
+}
+
+impl<T: Stored> Planes<T> {
+    pub(super) fn new(
+        spatial: [isize; AXES],
+        pass: &Pass,
+        layout: &Layout,
+        block: &Block,
+        dst: *mut T::Acc,
+    ) -> Planes<T> {
+        let [a, b, c] = &pass.axes;
         let pairs = (a.phases.iter()).flat_map(|&pa| b.phases.iter().map(move |&pb| (pa, pb)));
-        pairs.flat_map(|(pa, pb)| c.phases.iter().map(move |&pc| [pa, pb, pc]))
-    };
-    for (index, channel) in channels.enumerate() {
-        for (phase, firsts) in phases().enumerate() {
+        let phases = pairs.flat_map(|(pa, pb)| c.phases.iter().map(move |&pc| [pa, pb, pc]));
+        let of_phase = |(phase, firsts): (usize, [isize; AXES])| {
             let mut job = Plane {
-                dst: dst.wrapping_add((index * layout.phases + phase) * layout.samples * layout.plane),
+                dst: dst.wrapping_add(phase * layout.samples * layout.plane),
                 extents: layout.extents,
                 from: [0; AXES],
                 to: [0; AXES],
-                src: gathered.at(samples.start, channel),
+                src: std::ptr::null(),
                 steps: [0; AXES],
+                framed: false,
             };
+            let mut at = 0;
             for (i, axis) in pass.axes.iter().enumerate() {
-                let step = axis.step as isize;
-                // Element of plane index 0, then the indices whose elements exist and are asked for.
-                let first = (block.at[i] as isize + axis.low) * step + firsts[i];
-                let index_of = |element: isize| element.max(0).cast_unsigned().div_ceil(axis.step);
-                job.to[i] = index_of(axis.extent as isize - first).min(block.size[i] + axis.span);
-                job.from[i] = index_of(-first).min(job.to[i]);
-                job.src = job.src.wrapping_offset(first * gathered.spatial[i]);
-                job.steps[i] = step * gathered.spatial[i];
+                let (first, there) = exist(axis, firsts[i], block.at[i], block.size[i]);
+                (job.from[i], job.to[i]) = (there.start, there.end);
+                at += first * spatial[i];
+                job.steps[i] = axis.step as isize * spatial[i];
             }
-            for _ in samples.clone() {
-                // SAFETY: only elements that exist are read; planes lie one after another in `dst`.
-                unsafe { plane(&job) };
-                job.dst = job.dst.wrapping_add(layout.plane);
-                job.src = job.src.wrapping_offset(gathered.sample);
+            (job, at)
+        };
+        Planes {
+            of_phases: phases.enumerate().map(of_phase).collect(),
+            samples: layout.samples,
+            plane: layout.plane,
+        }
+    }
+
+    /// Copies the planes of `channels` for `samples`. Where `framed`, a copy to the same place has left its zeros.
+    ///
+    /// # Safety
+    /// `gathered` is readable at every element, and there is room for the planes and `SLACK` elements.
+    pub(super) unsafe fn copy(
+        &self,
+        plane: PlaneFn<T>,
+        gathered: &Gathered<T>,
+        (samples, channels): (Range<usize>, Range<usize>),
+        framed: bool,
+    ) {
+        let apart = self.of_phases.len() * self.samples * self.plane;
+        for (index, channel) in channels.enumerate() {
+            let src = gathered.at(samples.start, channel);
+            for (phase, first) in &self.of_phases {
+                for sample in 0..samples.len() {
+                    let job = Plane {
+                        dst: phase.dst.wrapping_add(index * apart + sample * self.plane),
+                        src: src.wrapping_offset(first + sample as isize * gathered.sample),
+                        framed,
+                        ..*phase
+                    };
+                    // SAFETY: only elements that exist are read; planes lie one after another in `dst`.
+                    unsafe { plane(&job) };
+                }
             }
         }
     }
@@ -76,34 +114,40 @@ pub(super) unsafe fn copy<T: Stored>(
 
 #[inline(always)]
 unsafe fn loops<T: Stored>(p: &Plane<T>, row: impl Fn(*mut T::Acc, *const T, usize)) {
-    let [rows, lines, width] = p.extents;
-    // SAFETY: the caller vouches for the plane and for the source's elements.
+    let [_, lines, width] = p.extents;
+    // SAFETY: the caller vouches for the plane and for the source's elements. A row that runs over its end is followed by zeros or by
+    // rows that are copied after it.
     unsafe {
-        for i in 0..rows {
-            for j in 0..lines {
-                let dst = p.dst.add((i * lines + j) * width);
-                let inside = (p.from[0]..p.to[0]).contains(&i) && (p.from[1]..p.to[1]).contains(&j);
-                let (from, to) = if inside {
-                    (p.from[2], p.to[2])
-                } else {
-                    (width, width)
-                };
-                for k in 0..from {
-                    dst.add(k).write(T::ZERO);
-                }
-                if from == to {
-                    for k in from..width {
-                        dst.add(k).write(T::ZERO);
-                    }
-                    continue;
-                }
-                let src = p.src.wrapping_offset(
-                    i as isize * p.steps[0] + j as isize * p.steps[1] + from as isize * p.steps[2],
-                );
-                row(dst.add(from), src, to - from);
-                for k in to..width {
-                    dst.add(k).write(T::ZERO);
-                }
+        if !p.framed {
+            frame(p);
+        }
+        let [from, to] = [p.from[2], p.to[2]];
+        if from == to {
+            return;
+        }
+        for i in p.from[0]..p.to[0] {
+            let dst = p.dst.add(i * lines * width + from);
+            let src = p
+                .src
+                .wrapping_offset(i as isize * p.steps[0] + from as isize * p.steps[2]);
+            for j in p.from[1]..p.to[1] {
+                let src = src.wrapping_offset(j as isize * p.steps[1]);
+                row(dst.add(j * width), src, to - from);
+            }
+        }
+    }
+}
+
+/// Writes the zeros.
+unsafe fn frame<T: Stored>(p: &Plane<T>) {
+    let [rows, lines, width] = p.extents;
+    for i in 0..rows {
+        for j in 0..lines {
+            let inside = (p.from[0]..p.to[0]).contains(&i) && (p.from[1]..p.to[1]).contains(&j);
+            let (from, to) = if inside { (p.from[2], p.to[2]) } else { (0, 0) };
+            for k in (0..from).chain(to..width) {
+                // SAFETY: the caller vouches for the plane.
+                unsafe { p.dst.add((i * lines + j) * width + k).write(T::ZERO) };
             }
         }
     }
@@ -137,7 +181,7 @@ pub(super) mod x86 {
     use crate::prefetch::ask;
 
     /// Bytes between what is copied and what is asked for.
-    const AHEAD: usize = 2 << 10;
+    const AHEAD: usize = 4 << 10;
 
     /// With AVX2.
     #[target_feature(enable = "avx2,fma,f16c")]

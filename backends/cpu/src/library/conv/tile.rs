@@ -313,7 +313,7 @@ unsafe fn some_outer<V: Vector, const LINES: usize>(t: &OuterArgs<V::Lane>, firs
 }
 
 macro_rules! tiles {
-    ($name:ident, $word:ty, $vector:ty, $(#[$feature:meta],)? wide $wide:literal, high $high:literal, dots $across:ty [$($dots:literal)*], outer [$($lines:literal)*], lines $narrow:ty [$any:literal $three:literal]) => {
+    ($name:ident, $word:ty, $vector:ty, $(#[$feature:meta],)? wide $wide:literal, high $high:literal, dots $across:ty [$($dots:literal)*], outer [$($lines:literal)*], lines $narrow:ty) => {
         pub(in crate::library::conv) const $name: Tiles<$word> = {
             type Lane = <$vector as Vector>::Lane;
             $(#[$feature])?
@@ -337,26 +337,21 @@ macro_rules! tiles {
                 unsafe { put::<$vector>(&*std::ptr::from_ref(t).cast::<PutArgs<'_, Lane>>()) }
             }
             $(#[$feature])?
-            unsafe fn any<V: Vector, const H: usize>(t: &LinesArgs<$word>) {
+            unsafe extern "C" fn of_lines<V: Vector>(t: &LinesArgs<$word>) {
                 // SAFETY: same contract; lanes have the size of words.
-                unsafe { lines::any::<V, H>(&*std::ptr::from_ref(t).cast::<LinesArgs<V::Lane>>()) }
+                unsafe { lines::lines::<V>(&*std::ptr::from_ref(t).cast::<LinesArgs<V::Lane>>()) }
             }
-            $(#[$feature])?
-            unsafe fn three<V: Vector, const H: usize>(t: &LinesArgs<$word>) {
-                // SAFETY: same contract; lanes have the size of words.
-                unsafe { lines::three::<V, H>(&*std::ptr::from_ref(t).cast::<LinesArgs<V::Lane>>()) }
-            }
-            const fn of_lines<V: Vector>() -> Lines<$word> {
+            const fn lines<V: Vector>() -> Lines<$word> {
                 Lines {
                     lanes: V::LANES,
-                    any: (any::<V, 1>, ($any, any::<V, $any>)),
-                    three: (three::<V, 1>, ($three, three::<V, $three>)),
+                    compiled: of_lines::<V>,
+                    code: None,
                 }
             }
             const LANES: usize = <$vector as Vector>::LANES;
             Tiles {
                 put: put_rows,
-                lines: [of_lines::<$narrow>(), of_lines::<$vector>()],
+                lines: [lines::<$narrow>(), lines::<$vector>()],
                 wide: (LANES * 4, &[tap::<4, false> as TapFn<$word>; $wide]),
                 high: (LANES * 2, &[tap::<2, false> as TapFn<$word>; $high]),
                 rows: [
@@ -374,10 +369,10 @@ macro_rules! tiles {
     };
 }
 
-tiles!(F32_PLAIN, u32, Lanes<f32, 4>, wide 2, high 6, dots Lanes<f32, 16> [1], outer [8 6 4 3 2], lines Lanes<f32, 4> [2 2]);
-tiles!(F64_PLAIN, u64, Lanes<f64, 2>, wide 2, high 6, dots Lanes<f64, 8> [1], outer [8 6 4 3 2], lines Lanes<f64, 2> [2 2]);
-tiles!(I32_PLAIN, u32, Lanes<i32, 4>, wide 2, high 4, dots Lanes<i32, 4> [1 2], outer [8 6 4 3 2], lines Lanes<i32, 4> [2 2]);
-tiles!(I64_PLAIN, u64, Lanes<i64, 2>, wide 2, high 4, dots Lanes<i64, 2> [1 2], outer [8 6 4 3 2], lines Lanes<i64, 2> [2 2]);
+tiles!(F32_PLAIN, u32, Lanes<f32, 4>, wide 2, high 6, dots Lanes<f32, 16> [1], outer [8 6 4 3 2], lines Lanes<f32, 4>);
+tiles!(F64_PLAIN, u64, Lanes<f64, 2>, wide 2, high 6, dots Lanes<f64, 8> [1], outer [8 6 4 3 2], lines Lanes<f64, 2>);
+tiles!(I32_PLAIN, u32, Lanes<i32, 4>, wide 2, high 4, dots Lanes<i32, 4> [1 2], outer [8 6 4 3 2], lines Lanes<i32, 4>);
+tiles!(I64_PLAIN, u64, Lanes<i64, 2>, wide 2, high 4, dots Lanes<i64, 2> [1 2], outer [8 6 4 3 2], lines Lanes<i64, 2>);
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86 {
@@ -391,13 +386,13 @@ pub(super) mod x86 {
         ($name:ident, $word:ty, $vector:ty, $narrow:ty) => {
             tiles!($name, $word, $vector, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")],
                 wide 4, high 14, dots $vector [1 2 3 4 5],
-                outer [12 12 9 7 5 4 4], lines $narrow [7 7]);
+                outer [12 12 9 7 5 4 4], lines $narrow);
         };
     }
     macro_rules! avx2 {
         ($name:ident, $word:ty, $vector:ty) => {
             tiles!($name, $word, $vector, #[target_feature(enable = "avx2,fma")],
-                wide 2, high 6, dots Pair<$vector> [1], outer [8 6 4 3 2], lines $vector [7 4]);
+                wide 2, high 6, dots Pair<$vector> [1], outer [8 6 4 3 2], lines $vector);
         };
     }
     avx512!(F32_AVX512, u32, F32x16, F32x8);

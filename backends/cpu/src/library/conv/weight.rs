@@ -9,7 +9,7 @@
 use super::forward::GRAIN;
 use super::geometry::{AXES, Block, Layout, Pass, blocks};
 use super::operands::{Gathered, Rows, Shared, Sizes, Weights};
-use super::planes::{self, Plane, SLACK};
+use super::planes::{Plane, Planes, SLACK};
 use super::tile::{DOTS, DotArgs};
 use super::words::ConvKernels;
 use crate::library::gemm::{Scratch, Stored, piece};
@@ -201,14 +201,12 @@ unsafe fn part_of<T: Stored>(
                     let some = c..(c + plan.at_once).min(channels.end);
                     let used = some.len() * plan.taps;
                     let end = some.len() * layout.channel();
-                    planes::copy(
+                    let gathered = job.x.of_group(group);
+                    Planes::new(gathered.spatial, job.pass, layout, &block, x).copy(
                         kernels.plane,
-                        &job.x.of_group(group),
-                        job.pass,
-                        layout,
-                        block,
+                        &gathered,
                         (samples.clone(), some),
-                        x,
+                        false,
                     );
                     for slack in 0..2 * SLACK {
                         x.add(end + slack).write(T::ZERO);
@@ -269,6 +267,7 @@ unsafe fn copy_rows<T: Stored>(
                     to: block.size,
                     src: dy.ptr.wrapping_offset(at + sample as isize * dy.sample),
                     steps: dy.spatial,
+                    framed: false,
                 });
             }
             for slack in samples.len() * layout.plane..plan.row {

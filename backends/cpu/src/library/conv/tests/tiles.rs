@@ -2,6 +2,7 @@
 
 use super::isas;
 use crate::isa::Isa;
+use crate::library::conv::lines::{HIGHEST, LinesArgs, MOST_ROWS};
 use crate::library::conv::tile::{OuterArgs, TILE, TapArgs};
 use crate::library::conv::words::Word;
 use crate::library::matmul::MatDType;
@@ -77,6 +78,38 @@ fn tiles_agree<W: Word<Acc: Debug + PartialEq>>(dtype: MatDType, isa: Isa, numbe
                 results[0] == results[1],
                 "{isa:?}, {used} of {lines} lines x {taps} taps"
             );
+        }
+    }
+    for (ours, theirs) in ours.lines.iter().zip(theirs.lines) {
+        for (rows, high) in (1..=MOST_ROWS).flat_map(|rows| (1..=HIGHEST).map(move |high| (rows, high))) {
+            let (taken, ours) = ours.kernel(rows, high);
+            let (_, theirs) = theirs.kernel(rows, taken);
+            for (above, below) in [(0, 0), (rows - 1, 0), (rows / 2, rows - 1)] {
+                let results = [ours, theirs].map(|kernel| {
+                    let mut out = numbers(HIGHEST * 20, 5);
+                    // SAFETY: `a` and `x` have more than the lines meet, and `out` has a register for each of them.
+                    unsafe {
+                        kernel(&LinesArgs {
+                            x: x.as_ptr(),
+                            x_line: 37,
+                            columns: 3,
+                            offsets: [5, 0, 400].as_ptr(),
+                            weights: a.as_ptr(),
+                            out: out.as_mut_ptr(),
+                            out_line: 19,
+                            above,
+                            below,
+                            high: taken,
+                            rows,
+                        });
+                    }
+                    out
+                });
+                assert!(
+                    results[0] == results[1],
+                    "{isa:?}, {taken} lines, {rows} rows of taps"
+                );
+            }
         }
     }
 }

@@ -157,6 +157,7 @@ pub(in crate::library) fn assembler(wide: bool) -> Assembler {
     Assembler {
         code: Vec::with_capacity(1 << 16),
         wide,
+        half: false,
     }
 }
 

@@ -1,0 +1,334 @@
+//! Few rows: registers run along lines of the result, each in as many lines as there are registers, so a line of the planes is loaded
+//! once for all the lines that it meets. A task goes through the planes of many groups with one set of tables.
+
+use super::{Finished, GRAIN, Job, target_of};
+use crate::library::conv::geometry::{Block, Layout, Pass, blocks};
+use crate::library::conv::lines::{HIGHEST, Lines, LinesArgs, MOST_ROWS};
+use crate::library::conv::operands::{Shared, Sizes};
+use crate::library::conv::planes::{self, Planes, SLACK};
+use crate::library::conv::words::ConvKernels;
+use crate::library::gemm::{Scratch, Stored};
+use crate::parallel::Parallel;
+use crate::prefetch::ask_to_write;
+use std::ops::Range;
+
+/// Rows of a group beyond which tiles of rows share what they load, with one channel and with more.
+const MOST: [usize; 2] = [4, 8];
+/// Bytes of a block's planes of one channel, which stay in L1, and elements of all planes of several channels.
+const PLANES: usize = 24 << 10;
+const CHANNELS: usize = 16 << 10;
+/// Elements of the result that stay in L2 until the epilogue is applied.
+const FINISHED: usize = 32 << 10;
+/// Lanes that the choice of this file counts with.
+const LANES: usize = 8;
+
+/// Whether the groups have few rows, and lines leave fewer lanes idle than tiles would. It follows from extents alone, because tiles add
+/// in another order.
+pub(super) fn suits(sizes: &Sizes, pass: &Pass) -> bool {
+    let [one, more] = MOST;
+    if pass.taps() == 0 || sizes.rows > more {
+        return false;
+    }
+    if sizes.channels == 1 && sizes.rows <= one {
+        return true;
+    }
+    let (rows, [_, lines, count]) = (neighbours(pass), pass.count());
+    if rows < 3
+        || Layout::new(pass, pass.count(), 1)
+            .channel()
+            .saturating_mul(sizes.channels)
+            > CHANNELS
+    {
+        return false;
+    }
+    // Products of a column of taps with the lines that exist, for all lines of the result.
+    let axis = &pass.axes[1];
+    let (_, there) = planes::exist(axis, axis.phases[0], 0, lines);
+    let products = |line: usize| (line.min(rows - 1) + 1).min(lines + rows - 1 - line).min(lines);
+    let products: usize = there.map(products).sum();
+    let used = (lines * rows * count) as f64 / (products * count.next_multiple_of(LANES)) as f64;
+    // Tiles run through the padding. With few rows loads are what bounds them.
+    let of_tiles = count as f64 / (count + pass.axes[2].span) as f64;
+    used * (1.0 + 1.0 / sizes.rows as f64) > of_tiles
+}
+
+/// What all blocks of all groups share.
+struct Plan<S: 'static> {
+    layout: Layout,
+    /// Blocks of a group.
+    pieces: usize,
+    /// Rows of taps that share what they load, and their columns: from a position's place to what the first row meets there.
+    rows: usize,
+    offsets: Vec<u32>,
+    /// From a row's first weight to that of each tap, column by column.
+    weights: Vec<isize>,
+    set: Lines<S>,
+    /// Blocks of all groups and samples that are a task.
+    group: usize,
+    tasks: usize,
+}
+
+impl<S: Copy> Plan<S> {
+    fn new<T: Stored<Acc = S>>(kernels: &ConvKernels<T>, job: &Job<'_, T>, threads: usize) -> Plan<S> {
+        let (sizes, pass) = (&job.sizes, job.pass);
+        let positions: usize = pass.count().iter().product();
+        let outer = sizes.samples * sizes.groups;
+        let work = outer
+            .saturating_mul(positions)
+            .saturating_mul(sizes.rows * sizes.channels * pass.taps());
+        let useful = threads.min(work / GRAIN).max(1);
+        let wanted = if useful > 1 {
+            (4 * useful).div_ceil(outer)
+        } else {
+            1
+        };
+        let layout = Layout::new(
+            pass,
+            blocks(
+                pass,
+                sizes.channels,
+                PLANES / size_of::<S>() * sizes.channels.min(4),
+                wanted,
+                super::LEAST,
+            ),
+            1,
+        );
+        let pieces: usize = layout.pieces(pass).iter().product();
+        let (rows, offsets, weights) = columns(job, &layout);
+        let [narrow, wide] = kernels.tiles.lines;
+        let count = layout.block[2];
+        let set = if count.next_multiple_of(narrow.lanes) < count.next_multiple_of(wide.lanes) {
+            narrow
+        } else {
+            wide
+        };
+        let tasks = outer * pieces;
+        let handed = if useful > 1 {
+            (work / GRAIN).min(8 * useful).clamp(1, tasks)
+        } else {
+            1
+        };
+        Plan {
+            layout,
+            pieces,
+            rows,
+            offsets,
+            weights,
+            set,
+            group: tasks.div_ceil(handed),
+            tasks,
+        }
+    }
+}
+
+/// Rows of taps that meet neighbouring lines of a plane.
+fn neighbours(pass: &Pass) -> usize {
+    let axis = &pass.axes[1];
+    let taps = axis.taps.len();
+    if axis.phases.len() == 1 && axis.span + 1 == taps && taps <= MOST_ROWS {
+        taps
+    } else {
+        1
+    }
+}
+
+/// [`neighbours`], the offset of each column of them for each channel, and the places of their weights. The order is that of the lines.
+fn columns<T>(job: &Job<'_, T>, layout: &Layout) -> (usize, Vec<u32>, Vec<isize>) {
+    let (pass, w) = (job.pass, &job.weights);
+    let rows = neighbours(pass);
+    let [a, b, c] = &pass.axes;
+    let mut lines = b.taps.clone();
+    lines.sort_by_key(|tap| (tap.phase, tap.shift));
+    let (mut offsets, mut weights) = (Vec::new(), Vec::new());
+    for channel in 0..job.sizes.channels {
+        for &i in &a.taps {
+            for taps in lines.chunks(rows) {
+                for &k in &c.taps {
+                    offsets.push((channel * layout.channel() + layout.offset(pass, [i, taps[0], k])) as u32);
+                    for j in taps {
+                        let at = [i, *j, k].into_iter().zip(w.taps);
+                        let at: isize = at.map(|(tap, step)| tap.index as isize * step).sum();
+                        weights.push(channel as isize * w.channel + at);
+                    }
+                }
+            }
+        }
+    }
+    (rows, offsets, weights)
+}
+
+/// As [`super::run`].
+///
+/// # Safety
+/// As there.
+pub(super) unsafe fn run<T: Stored>(
+    kernels: &ConvKernels<T>,
+    job: &Job<'_, T>,
+    parallel: &dyn Parallel,
+    finish: Option<&(dyn Fn(&Finished) + Sync)>,
+) {
+    let plan = Plan::new(kernels, job, parallel.threads());
+    let (sizes, w, terms) = (&job.sizes, &job.weights, plan.weights.len());
+    let scratch = Scratch::take(sizes.groups * sizes.rows * terms * size_of::<T::Acc>());
+    let packed: *mut T::Acc = scratch.start().cast();
+    for index in 0..sizes.groups * sizes.rows {
+        let (group, row) = ((index / sizes.rows) as isize, (index % sizes.rows) as isize);
+        let first = w.ptr.wrapping_offset(group * w.group + row * w.row);
+        for (i, &at) in plan.weights.iter().enumerate() {
+            // SAFETY: the weights are the caller's; the scratch memory has room for all of them.
+            unsafe { (kernels.widen)(packed.add(index * terms + i), first.offset(at)) };
+        }
+    }
+    let shared = Shared((job, &plan, kernels, packed.cast_const()));
+    let shared = &shared;
+    let body = |index: usize| {
+        let (job, plan, kernels, packed) = shared.0;
+        let (first, end) = (index * plan.group, ((index + 1) * plan.group).min(plan.tasks));
+        // SAFETY: tasks write disjoint parts of the result.
+        unsafe { task(kernels, job, plan, packed, first..end, finish) };
+    };
+    match plan.tasks.div_ceil(plan.group) {
+        1 => body(0),
+        groups => parallel.run(groups, &body),
+    }
+}
+
+/// The blocks `units`, counted by samples, groups and pieces.
+unsafe fn task<T: Stored>(
+    kernels: &ConvKernels<T>,
+    job: &Job<'_, T>,
+    plan: &Plan<T::Acc>,
+    packed: *const T::Acc,
+    units: Range<usize>,
+    finish: Option<&(dyn Fn(&Finished) + Sync)>,
+) {
+    let (sizes, layout) = (&job.sizes, &plan.layout);
+    let planes = layout.channel() * sizes.channels + 2 * SLACK;
+    // Registers that are rounded or spread on their way to the result.
+    let sums = HIGHEST * plan.set.lanes;
+    let scratch = Scratch::take((planes + sums) * size_of::<T::Acc>());
+    let planes_at: *mut T::Acc = scratch.start().cast();
+    for slack in 1..=2 * SLACK {
+        // SAFETY: the memory has the length asked for. Planes are read past their end, where they hold zeros or what lines hold.
+        unsafe { planes_at.add(planes - slack).write(T::ZERO) };
+    }
+    let at_once = match plan.pieces {
+        1 => (FINISHED / (sizes.rows * layout.block.iter().product::<usize>())).max(1),
+        _ => 1,
+    };
+    let mut next = units.start;
+    while next < units.end {
+        let block = layout.block(job.pass, next % plan.pieces);
+        let channel = next / plan.pieces;
+        let (sample, group) = (channel / sizes.groups, channel % sizes.groups);
+        let count = at_once.min(units.end - next).min(sizes.groups - group);
+        let spatial = job.gathered.spatial;
+        let copies = Planes::new(spatial, job.pass, layout, &block, planes_at);
+        let mut framed = plan.pieces == 1 && next > units.start;
+        for group in group..group + count {
+            // SAFETY: the scratch memory has room for the planes of a group and the slack behind them, then for sums; the operands are
+            // the caller's.
+            unsafe {
+                let all = (sample..sample + 1, 0..sizes.channels);
+                copies.copy(kernels.plane, &job.gathered.of_group(group), all, framed);
+                framed = true;
+                let target = target_of(job, group, sample, &block);
+                for row in 0..sizes.rows {
+                    let weights = packed.add((group * sizes.rows + row) * plan.weights.len());
+                    let target = target.wrapping_offset(row as isize * job.target.row);
+                    lines(
+                        kernels,
+                        job,
+                        plan,
+                        &block,
+                        weights,
+                        planes_at,
+                        target,
+                        planes_at.add(planes),
+                    );
+                }
+            }
+        }
+        if let Some(finish) = finish {
+            finish(&Finished {
+                sample,
+                groups: group..group + count,
+                rows: 0..sizes.rows,
+                block,
+            });
+        }
+        next += count;
+    }
+}
+
+/// A row of a block.
+///
+/// # Safety
+/// The planes are those of the block, `target` is the row's element at its first position, and `sums` has room for a register of each
+/// line of a kernel.
+#[expect(clippy::too_many_arguments, reason = "what is computed, and where it lies")]
+unsafe fn lines<T: Stored>(
+    kernels: &ConvKernels<T>,
+    job: &Job<'_, T>,
+    plan: &Plan<T::Acc>,
+    block: &Block,
+    weights: *const T::Acc,
+    planes: *const T::Acc,
+    target: *mut T,
+    sums: *mut T::Acc,
+) {
+    let [_, lines, width] = plan.layout.extents;
+    let [to_plane, to_line, to_next] = job.target.spatial;
+    let [deep, high, count] = block.size;
+    let (taken, kernel) = plan.set.kernel(plan.rows, high);
+    let lanes = plan.set.lanes.min(count);
+    let direct = T::DIRECT && to_next == 1 && lanes == plan.set.lanes;
+    let axis = &job.pass.axes[1];
+    let (_, there) = planes::exist(axis, axis.phases[0], block.at[1], high);
+    let firsts = |count: usize, step: usize| (0..count).step_by(step).map(move |at| at.min(count - step));
+    for i in 0..deep {
+        // The last lines, and the last register of a line, begin earlier where they would not fit: what is computed again has the
+        // same bits.
+        for line in firsts(high, taken) {
+            if direct {
+                let to = target.wrapping_offset(i as isize * to_plane + line as isize * to_line);
+                for line in 0..taken {
+                    let to = to.wrapping_offset(line as isize * to_line);
+                    ask_to_write(to.cast(), count * size_of::<T>());
+                }
+            }
+            let end = line + taken + plan.rows - 1;
+            let (above, below) = (there.start.saturating_sub(line), end.saturating_sub(there.end));
+            for at in firsts(count, lanes) {
+                let to = i as isize * to_plane + line as isize * to_line + at as isize * to_next;
+                let to = target.wrapping_offset(to);
+                let args = LinesArgs {
+                    x: planes.wrapping_add((i * lines + line) * width + at),
+                    x_line: width,
+                    columns: plan.offsets.len(),
+                    offsets: plan.offsets.as_ptr(),
+                    weights,
+                    out: if direct { to.cast() } else { sums },
+                    out_line: if direct { to_line } else { plan.set.lanes as isize },
+                    // Others hold zeros.
+                    above: above.min(plan.rows - 1),
+                    below: below.min(plan.rows - 1),
+                    high: taken,
+                    rows: plan.rows,
+                };
+                // SAFETY: the planes hold what each tap meets at the lines' positions, and what is read behind them is there; the result
+                // or `sums` has room for the lines.
+                unsafe {
+                    kernel(&args);
+                    if direct {
+                        continue;
+                    }
+                    for line in 0..taken {
+                        let to = to.offset(line as isize * to_line);
+                        (kernels.narrow)(to, to_next, sums.add(line * plan.set.lanes), lanes);
+                    }
+                }
+            }
+        }
+    }
+}
