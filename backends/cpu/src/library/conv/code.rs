@@ -24,8 +24,8 @@ struct Kernels {
     wide: &'static [Entry],
     high: &'static [Entry],
     rows: [&'static [Entry]; 2],
-    /// For `index + 1` taps of a line.
-    outer: &'static [Entry],
+    /// For `index + 1` taps of a line, with narrow and with wide registers.
+    outer: [&'static [Entry]; 2],
 }
 
 /// By instruction set and sum.
@@ -45,26 +45,33 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Tiles<S> {
             let mut one = |rows: i32| taps(&mut asm, sum, rows, vectors, form);
             (1..=count as i32).map(&mut one).collect()
         };
-        let starts = [
+        let of_taps = [
             of_taps(compiled.wide.1.len(), 4, Form::Positions),
             of_taps(compiled.high.1.len(), 2, Form::Positions),
             of_taps(compiled.rows[0].1.len(), 1, Form::Rows),
             of_taps(compiled.rows[1].1.len(), 2, Form::Rows),
-            (compiled.outer.1.iter().zip(1..))
-                .map(|(&lines, taps)| outer(&mut asm, sum, lines as i32, taps))
-                .collect(),
         ];
-        let mut left: &'static [Entry] = keep(&asm.code, starts.concat())?.leak();
-        let [wide, high, narrow, broad, outer] = starts.map(|starts| {
+        let outer = compiled.outer.map(|(lanes, lines, _)| -> Vec<usize> {
+            asm.half = wide && lanes * size_of::<S>() == 32;
+            (lines.iter().zip(1..))
+                .map(|(&lines, taps)| outer(&mut asm, sum, lines as i32, taps))
+                .collect()
+        });
+        let starts = of_taps.iter().chain(&outer);
+        let entries = keep(&asm.code, starts.clone().flatten().copied())?;
+        let mut left: &'static [Entry] = entries.leak();
+        let mut next = starts.map(|starts| {
             let (entries, rest) = left.split_at(starts.len());
             left = rest;
             entries
         });
+        let [wide, high, narrow, broad, small, large] =
+            std::array::from_fn(|_| next.next().unwrap_or_default());
         Some(Kernels {
             wide,
             high,
             rows: [narrow, broad],
-            outer,
+            outer: [small, large],
         })
     });
     let Some(kernels) = kernels else { return compiled };
@@ -80,11 +87,12 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Tiles<S> {
                 (narrow.0, of_taps(kernels.rows[0])),
                 (broad.0, of_taps(kernels.rows[1])),
             ],
-            outer: (
-                compiled.outer.0,
-                compiled.outer.1,
-                std::mem::transmute::<&'static [Entry], &'static [OuterFn<S>]>(kernels.outer),
-            ),
+            outer: std::array::from_fn(|i| {
+                let (lanes, lines, _) = compiled.outer[i];
+                let entries = kernels.outer[i];
+                let functions = std::mem::transmute::<&'static [Entry], &'static [OuterFn<S>]>(entries);
+                (lanes, lines, functions)
+            }),
             lines: compiled.lines.map(|lines| Lines {
                 code: Some((sum, isa)),
                 ..lines

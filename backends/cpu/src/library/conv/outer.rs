@@ -53,6 +53,11 @@ struct Plan {
     cuts: usize,
     /// Accumulators of the sums of one register of rows.
     sums: usize,
+    /// Which registers hold them, and their lanes.
+    set: usize,
+    lanes: usize,
+    /// x is read where it is.
+    in_place: bool,
 }
 
 impl Plan {
@@ -62,10 +67,10 @@ impl Plan {
         windows: &[Window; AXES],
         threads: usize,
     ) -> Plan {
-        let (lanes, set, _) = kernels.tiles.outer;
-        let reach = |w: &Window| {
-            (w.output.max(1) - 1) * w.stride as usize + (w.taps.max(1) - 1) * w.dilation as usize + 1
-        };
+        let [narrow, wide] = kernels.tiles.outer;
+        let rows = job.sizes.rows;
+        let narrow = rows.next_multiple_of(narrow.0) < rows.next_multiple_of(wide.0);
+        let (lanes, set, _) = kernels.tiles.outer[usize::from(!narrow)];
         let extents = windows.each_ref().map(reach);
         let plane = extents.iter().fold(1, |a: usize, &b| a.saturating_mul(b));
         let [a, b, taps] = windows.each_ref().map(|w| w.taps);
@@ -98,8 +103,30 @@ impl Plan {
             blocks,
             cuts,
             sums,
+            set: usize::from(!narrow),
+            lanes,
+            in_place: in_place(job, windows, at_once),
         }
     }
+}
+
+/// Elements of x that an axis reaches, those of the padding among them.
+fn reach(w: &Window) -> usize {
+    (w.output.max(1) - 1) * w.stride as usize + (w.taps.max(1) - 1) * w.dilation as usize + 1
+}
+
+/// Whether x may stand for its planes: it has no padding, and its elements are neighbours.
+fn in_place<T: Stored>(job: &Job<'_, T>, windows: &[Window; AXES], channels: usize) -> bool {
+    let strides = [job.x.channel, job.x.spatial[0], job.x.spatial[1]];
+    let extents = [channels, windows[0].input, windows[1].input];
+    let end = (strides.iter().zip(extents)).fold(windows[2].input as isize, |end, (&stride, extent)| {
+        end.saturating_add(stride.saturating_mul(extent as isize))
+    });
+    T::DIRECT
+        && windows.iter().all(|w| w.padding == 0 && reach(w) <= w.input)
+        && job.x.spatial[2] == 1
+        && strides.iter().all(|&stride| stride >= 0)
+        && u32::try_from(end).is_ok()
 }
 
 /// Whether this file is for the job: neighbouring taps, enough rows, and planes and sums of reasonable size.
@@ -148,7 +175,7 @@ pub(super) unsafe fn run<T: Stored>(
         let (job, plan, kernels, _, sums) = shared.0;
         let (part, cut) = (task / plan.cuts, task % plan.cuts);
         let channels = piece(job.sizes.channels, plan.cuts, cut);
-        let pitch = plan.lines * plan.taps * kernels.tiles.outer.0;
+        let pitch = plan.lines * plan.taps * plan.lanes;
         // SAFETY: all sums are there; every task has its own rows and channels of them and of the result.
         unsafe {
             let first = sums.add(part * plan.blocks * plan.sums);
@@ -194,16 +221,26 @@ unsafe fn block_of<T: Stored>(
     own: Range<usize>,
     sums: *mut T::Acc,
 ) {
-    let (lanes, _, set) = kernels.tiles.outer;
+    let (lanes, _, set) = kernels.tiles.outer[plan.set];
     let (group, first) = (part / plan.registers, part % plan.registers * lanes);
     let rows = lanes.min(job.sizes.rows - first);
     let [deep, high, wide] = windows.each_ref().map(|w| w.output);
     let steps = windows.each_ref().map(|w| w.stride as usize);
     debug_assert!(high > 0 && wide > 0 && steps[2] > 0);
     let y_len = deep * high * wide * lanes + SLACK;
-    let scratch = Scratch::take((y_len + plan.at_once * plan.plane + SLACK) * size_of::<T::Acc>());
+    let x_len = if plan.in_place {
+        0
+    } else {
+        plan.at_once * plan.plane
+    };
+    let scratch = Scratch::take((y_len + x_len + SLACK) * size_of::<T::Acc>());
     let y: *mut T::Acc = scratch.start().cast();
     let x_job = job.x.of_group(group);
+    let [plane, layer, line_of_x] = if plan.in_place {
+        [x_job.channel, x_job.spatial[0], x_job.spatial[1]].map(isize::cast_unsigned)
+    } else {
+        [plan.plane, plan.extents[1] * plan.extents[2], plan.extents[2]]
+    };
     // SAFETY: the scratch memory has the length asked for; the operands are the caller's.
     unsafe {
         let x = y.add(y_len);
@@ -212,28 +249,20 @@ unsafe fn block_of<T: Stored>(
             sums.add(i).write(T::ZERO);
         }
         for sample in samples {
-            transpose(
-                kernels,
-                job,
-                group,
-                sample,
-                first..first + rows,
-                [deep, high, wide],
-                y,
-            );
+            let rows = (first..first + rows, lanes);
+            transpose(kernels, job, group, sample, rows, [deep, high, wide], y);
             for channel in own.clone().step_by(plan.at_once) {
                 let channels = plan.at_once.min(own.end - channel);
-                for c in 0..channels {
-                    let dst = x.add(c * plan.plane);
-                    pad(
-                        kernels,
-                        plan,
-                        windows,
-                        x_job.at(sample, channel + c),
-                        x_job.spatial,
-                        dst,
-                    );
-                }
+                let x = if plan.in_place {
+                    x_job.at(sample, channel).cast()
+                } else {
+                    for c in 0..channels {
+                        let dst = x.add(c * plan.plane);
+                        let src = x_job.at(sample, channel + c);
+                        pad(kernels, plan, windows, src, x_job.spatial, dst);
+                    }
+                    x.cast_const()
+                };
                 let lines = channels * plan.lines;
                 for line in (0..lines).step_by(plan.high) {
                     // Lines beyond the last are those of the last again; their sums go nowhere.
@@ -243,21 +272,21 @@ unsafe fn block_of<T: Stored>(
                         let (c, tap) = (at / plan.lines, at % plan.lines);
                         let (i, j) = (tap / windows[1].taps, tap % windows[1].taps);
                         let (i, j) = (i * windows[0].dilation as usize, j * windows[1].dilation as usize);
-                        *offset = (c * plan.plane + (i * plan.extents[1] + j) * plan.extents[2]) as u32;
+                        *offset = (c * plane + i * layer + j * line_of_x) as u32;
                     }
                     for tap in (0..plan.taps).step_by(plan.wide) {
                         let columns = plan.wide.min(plan.taps - tap);
                         for i in 0..deep {
                             (set[columns - 1])(&OuterArgs {
                                 y: y.add(i * high * wide * lanes),
-                                x: x.add(i * steps[0] * plan.extents[1] * plan.extents[2] + tap),
+                                x: x.add(i * steps[0] * layer + tap),
                                 offsets: offsets.as_ptr(),
                                 used: plan.high.min(lines - line),
                                 taps: columns,
                                 high,
                                 wide,
                                 step: steps[2],
-                                line: steps[1] * plan.extents[2],
+                                line: steps[1] * line_of_x,
                                 sums: sums.add(((channel * plan.lines + line) * plan.taps + tap) * lanes),
                                 pitch: plan.taps * lanes,
                             });
@@ -275,11 +304,11 @@ unsafe fn transpose<T: Stored>(
     job: &Job<'_, T>,
     group: usize,
     sample: usize,
-    rows: Range<usize>,
+    (rows, lanes): (Range<usize>, usize),
     [deep, high, wide]: [usize; AXES],
     y: *mut T::Acc,
 ) {
-    let (lanes, dy) = (kernels.tiles.outer.0, &job.dy);
+    let dy = &job.dy;
     let src = dy.ptr.wrapping_offset(
         sample as isize * dy.sample + group as isize * dy.group + rows.start as isize * dy.row,
     );
@@ -339,14 +368,13 @@ unsafe fn pad<T: Stored>(
 /// Writes registers of sums as rows of the result, `row` elements apart.
 unsafe fn turn<T: Stored>(
     kernels: &ConvKernels<T>,
-    sums: *const T::Acc,
+    (sums, lanes): (*const T::Acc, usize),
     (rows, row): (usize, isize),
     columns: usize,
     out: *mut T,
 ) {
     /// Columns that are transposed at once.
     const SOME: usize = 64;
-    let lanes = kernels.tiles.outer.0;
     let mut turned = [T::ZERO; SOME * LANES + LANES];
     for start in (0..columns).step_by(SOME) {
         let count = SOME.min(columns - start);
@@ -382,7 +410,7 @@ unsafe fn put<T: Stored>(
     channels: Range<usize>,
     sums: *const T::Acc,
 ) {
-    let (lanes, target) = (kernels.tiles.outer.0, &job.target);
+    let (lanes, target) = (plan.lanes, &job.target);
     let (group, first) = (part / plan.registers, part % plan.registers * lanes);
     let [a, b, c] = target.extents;
     let rows = lanes.min(job.sizes.rows - first);
@@ -403,7 +431,7 @@ unsafe fn put<T: Stored>(
             let sums = sums.add(channels.start * per * lanes);
             turn(
                 kernels,
-                sums,
+                (sums, lanes),
                 (rows, target.row),
                 channels.len() * per,
                 job.out.offset(at),

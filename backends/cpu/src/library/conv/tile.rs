@@ -86,6 +86,8 @@ pub(super) struct OuterArgs<S> {
 
 pub(super) type OuterFn<S> = unsafe extern "C" fn(&OuterArgs<S>);
 
+pub(super) type Outer<S> = (usize, &'static [usize], &'static [OuterFn<S>]);
+
 /// Most lines of taps of an [`OuterFn`].
 pub(super) const OUTER_LINES: usize = 12;
 
@@ -128,8 +130,8 @@ pub(super) struct Tiles<S: 'static> {
     pub(super) rows: [(usize, &'static [TapFn<S>]); 2],
     /// Lanes of a sum, which every instruction set has, and kernels of height `index + 1`.
     pub(super) dots: (usize, &'static [DotFn<S>]),
-    /// Lanes of a register, and for `index + 1` taps of a line, how many lines a kernel takes, and the kernels.
-    pub(super) outer: (usize, &'static [usize], &'static [OuterFn<S>]),
+    /// With narrow and with wide registers: lanes, and for `index + 1` taps of a line, how many lines a kernel takes, and the kernels.
+    pub(super) outer: [Outer<S>; 2],
     pub(super) put: PutFn<S>,
     /// Kernels of one channel with narrow and with wide registers.
     pub(super) lines: [Lines<S>; 2],
@@ -313,7 +315,7 @@ unsafe fn some_outer<V: Vector, const LINES: usize>(t: &OuterArgs<V::Lane>, firs
 }
 
 macro_rules! tiles {
-    ($name:ident, $word:ty, $vector:ty, $(#[$feature:meta],)? wide $wide:literal, high $high:literal, dots $across:ty [$($dots:literal)*], outer [$($lines:literal)*], lines $narrow:ty) => {
+    ($name:ident, $word:ty, $vector:ty, $(#[$feature:meta],)? wide $wide:literal, high $high:literal, dots $across:ty [$($dots:literal)*], outer [$($lines:literal)*], narrow $narrow:ty) => {
         pub(in crate::library::conv) const $name: Tiles<$word> = {
             type Lane = <$vector as Vector>::Lane;
             $(#[$feature])?
@@ -327,9 +329,9 @@ macro_rules! tiles {
                 unsafe { dots::<$across, MR>(&*std::ptr::from_ref(t).cast::<DotArgs<Lane>>()) }
             }
             $(#[$feature])?
-            unsafe extern "C" fn outer_products(t: &OuterArgs<$word>) {
+            unsafe extern "C" fn outer_products<V: Vector>(t: &OuterArgs<$word>) {
                 // SAFETY: same contract; lanes have the size of words.
-                unsafe { outer::<$vector>(&*std::ptr::from_ref(t).cast::<OuterArgs<Lane>>()) }
+                unsafe { outer::<V>(&*std::ptr::from_ref(t).cast::<OuterArgs<V::Lane>>()) }
             }
             $(#[$feature])?
             unsafe fn put_rows(t: &PutArgs<'_, $word>) {
@@ -359,20 +361,27 @@ macro_rules! tiles {
                     (LANES * 2, &[tap::<2, true> as TapFn<$word>; $high]),
                 ],
                 dots: (<$across as Vector>::LANES, &[$(dot::<$dots>),*]),
-                outer: (
-                    LANES,
-                    &[$($lines),*],
-                    &[outer_products as OuterFn<$word>; [$($lines),*].len()],
-                ),
+                outer: [
+                    (
+                        <$narrow as Vector>::LANES,
+                        &[$($lines),*],
+                        &[outer_products::<$narrow> as OuterFn<$word>; [$($lines),*].len()],
+                    ),
+                    (
+                        LANES,
+                        &[$($lines),*],
+                        &[outer_products::<$vector> as OuterFn<$word>; [$($lines),*].len()],
+                    ),
+                ],
             }
         };
     };
 }
 
-tiles!(F32_PLAIN, u32, Lanes<f32, 4>, wide 2, high 6, dots Lanes<f32, 16> [1], outer [8 6 4 3 2], lines Lanes<f32, 4>);
-tiles!(F64_PLAIN, u64, Lanes<f64, 2>, wide 2, high 6, dots Lanes<f64, 8> [1], outer [8 6 4 3 2], lines Lanes<f64, 2>);
-tiles!(I32_PLAIN, u32, Lanes<i32, 4>, wide 2, high 4, dots Lanes<i32, 4> [1 2], outer [8 6 4 3 2], lines Lanes<i32, 4>);
-tiles!(I64_PLAIN, u64, Lanes<i64, 2>, wide 2, high 4, dots Lanes<i64, 2> [1 2], outer [8 6 4 3 2], lines Lanes<i64, 2>);
+tiles!(F32_PLAIN, u32, Lanes<f32, 4>, wide 2, high 6, dots Lanes<f32, 16> [1], outer [8 6 4 3 2], narrow Lanes<f32, 4>);
+tiles!(F64_PLAIN, u64, Lanes<f64, 2>, wide 2, high 6, dots Lanes<f64, 8> [1], outer [8 6 4 3 2], narrow Lanes<f64, 2>);
+tiles!(I32_PLAIN, u32, Lanes<i32, 4>, wide 2, high 4, dots Lanes<i32, 4> [1 2], outer [8 6 4 3 2], narrow Lanes<i32, 4>);
+tiles!(I64_PLAIN, u64, Lanes<i64, 2>, wide 2, high 4, dots Lanes<i64, 2> [1 2], outer [8 6 4 3 2], narrow Lanes<i64, 2>);
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86 {
@@ -386,13 +395,13 @@ pub(super) mod x86 {
         ($name:ident, $word:ty, $vector:ty, $narrow:ty) => {
             tiles!($name, $word, $vector, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")],
                 wide 4, high 14, dots $vector [1 2 3 4 5],
-                outer [12 12 9 7 5 4 4], lines $narrow);
+                outer [12 12 9 7 5 4 4], narrow $narrow);
         };
     }
     macro_rules! avx2 {
         ($name:ident, $word:ty, $vector:ty) => {
             tiles!($name, $word, $vector, #[target_feature(enable = "avx2,fma")],
-                wide 2, high 6, dots Pair<$vector> [1], outer [8 6 4 3 2], lines $vector);
+                wide 2, high 6, dots Pair<$vector> [1], outer [8 6 4 3 2], narrow $vector);
         };
     }
     avx512!(F32_AVX512, u32, F32x16, F32x8);

@@ -9,7 +9,6 @@ use crate::library::conv::planes::{self, Planes, SLACK};
 use crate::library::conv::words::ConvKernels;
 use crate::library::gemm::{Scratch, Stored};
 use crate::parallel::Parallel;
-use crate::prefetch::ask_to_write;
 use std::ops::Range;
 
 /// Rows of a group beyond which tiles of rows share what they load, with one channel and with more.
@@ -290,13 +289,6 @@ unsafe fn lines<T: Stored>(
         // The last lines, and the last register of a line, begin earlier where they would not fit: what is computed again has the
         // same bits.
         for line in firsts(high, taken) {
-            if direct {
-                let to = target.wrapping_offset(i as isize * to_plane + line as isize * to_line);
-                for line in 0..taken {
-                    let to = to.wrapping_offset(line as isize * to_line);
-                    ask_to_write(to.cast(), count * size_of::<T>());
-                }
-            }
             let end = line + taken + plan.rows - 1;
             let (above, below) = (there.start.saturating_sub(line), end.saturating_sub(there.end));
             for at in firsts(count, lanes) {

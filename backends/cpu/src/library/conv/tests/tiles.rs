@@ -50,34 +50,36 @@ fn tiles_agree<W: Word<Acc: Debug + PartialEq>>(dtype: MatDType, isa: Isa, numbe
             }
         }
     }
-    let (lanes, lines, _) = ours.outer;
-    for (taps, &lines) in (1..).zip(lines) {
-        for used in 1..=lines {
-            let offsets: Vec<u32> = (0..lines).map(|l| (l * 41 % 300) as u32).collect();
-            let results = [ours.outer.2, theirs.outer.2].map(|set| {
-                let mut sums = numbers(lines * (taps + 1) * lanes, 5);
-                // SAFETY: `a` and `x` have more than the lines meet, and `sums` has a row for each of them.
-                unsafe {
-                    (set[taps - 1])(&OuterArgs {
-                        y: a.as_ptr(),
-                        x: x.as_ptr(),
-                        offsets: offsets.as_ptr(),
-                        used,
-                        taps,
-                        high: 3,
-                        wide: 5,
-                        step: 2,
-                        line: 13,
-                        sums: sums.as_mut_ptr(),
-                        pitch: (taps + 1) * lanes,
-                    });
-                }
-                sums
-            });
-            assert!(
-                results[0] == results[1],
-                "{isa:?}, {used} of {lines} lines x {taps} taps"
-            );
+    for (ours, theirs) in ours.outer.into_iter().zip(theirs.outer) {
+        let (lanes, lines, _) = ours;
+        for (taps, &lines) in (1..).zip(lines) {
+            for used in 1..=lines {
+                let offsets: Vec<u32> = (0..lines).map(|l| (l * 41 % 300) as u32).collect();
+                let results = [ours.2, theirs.2].map(|set| {
+                    let mut sums = numbers(lines * (taps + 1) * lanes, 5);
+                    // SAFETY: `a` and `x` have more than the lines meet, and `sums` has a row for each of them.
+                    unsafe {
+                        (set[taps - 1])(&OuterArgs {
+                            y: a.as_ptr(),
+                            x: x.as_ptr(),
+                            offsets: offsets.as_ptr(),
+                            used,
+                            taps,
+                            high: 3,
+                            wide: 5,
+                            step: 2,
+                            line: 13,
+                            sums: sums.as_mut_ptr(),
+                            pitch: (taps + 1) * lanes,
+                        });
+                    }
+                    sums
+                });
+                assert!(
+                    results[0] == results[1],
+                    "{isa:?}, {used} of {lines} lines x {taps} taps"
+                );
+            }
         }
     }
     for (ours, theirs) in ours.lines.iter().zip(theirs.lines) {
