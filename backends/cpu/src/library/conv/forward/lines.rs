@@ -62,6 +62,8 @@ struct Plan<S: 'static> {
     /// From a row's first weight to that of each tap, column by column.
     weights: Vec<isize>,
     set: Lines<S>,
+    /// Whether lines of the padding add nothing: products of zero with infinity would be NaN.
+    skips: bool,
     /// Blocks of all groups and samples that are a task.
     group: usize,
     tasks: usize,
@@ -114,6 +116,7 @@ impl<S: Copy> Plan<S> {
             offsets,
             weights,
             set,
+            skips: true,
             group: tasks.div_ceil(handed),
             tasks,
         }
@@ -166,7 +169,7 @@ pub(super) unsafe fn run<T: Stored>(
     parallel: &dyn Parallel,
     finish: Option<&(dyn Fn(&Finished) + Sync)>,
 ) {
-    let plan = Plan::new(kernels, job, parallel.threads());
+    let mut plan = Plan::new(kernels, job, parallel.threads());
     let (sizes, w, terms) = (&job.sizes, &job.weights, plan.weights.len());
     let scratch = Scratch::take(sizes.groups * sizes.rows * terms * size_of::<T::Acc>());
     let packed: *mut T::Acc = scratch.start().cast();
@@ -175,7 +178,10 @@ pub(super) unsafe fn run<T: Stored>(
         let first = w.ptr.wrapping_offset(group * w.group + row * w.row);
         for (i, &at) in plan.weights.iter().enumerate() {
             // SAFETY: the weights are the caller's; the scratch memory has room for all of them.
-            unsafe { (kernels.widen)(packed.add(index * terms + i), first.offset(at)) };
+            unsafe {
+                (kernels.widen)(packed.add(index * terms + i), first.offset(at));
+                plan.skips &= is_small(&*packed.add(index * terms + i));
+            }
         }
     }
     let shared = Shared((job, &plan, kernels, packed.cast_const()));
@@ -189,6 +195,19 @@ pub(super) unsafe fn run<T: Stored>(
     match plan.tasks.div_ceil(plan.group) {
         1 => body(0),
         groups => parallel.run(groups, &body),
+    }
+}
+
+/// Whether a word is a finite float; integers may be taken for others.
+fn is_small<S: Copy>(word: &S) -> bool {
+    const SINGLE: u32 = 0x7f80_0000;
+    const DOUBLE: u64 = 0x7ff << 52;
+    // SAFETY: words have 4 or 8 bytes.
+    unsafe {
+        match size_of::<S>() {
+            4 => (&raw const *word).cast::<u32>().read_unaligned() & SINGLE != SINGLE,
+            _ => (&raw const *word).cast::<u64>().read_unaligned() & DOUBLE != DOUBLE,
+        }
     }
 }
 
@@ -290,7 +309,10 @@ unsafe fn lines<T: Stored>(
         // same bits.
         for line in firsts(high, taken) {
             let end = line + taken + plan.rows - 1;
-            let (above, below) = (there.start.saturating_sub(line), end.saturating_sub(there.end));
+            let (above, below) = match plan.skips {
+                true => (there.start.saturating_sub(line), end.saturating_sub(there.end)),
+                false => (0, 0),
+            };
             for at in firsts(count, lanes) {
                 let to = i as isize * to_plane + line as isize * to_line + at as isize * to_next;
                 let to = target.wrapping_offset(to);
