@@ -7,10 +7,10 @@ use std::mem::offset_of;
 use std::sync::OnceLock;
 
 /// For each number of lines, the first instructions.
-type Entries = OnceLock<Option<&'static [Entry]>>;
+type Entries = Option<&'static [Entry]>;
 
 /// By instruction set and width, sum, and rows of taps.
-static LINES: [[[Entries; MOST_ROWS]; Sum::ALL.len()]; 3] =
+static LINES: [[[OnceLock<Entries>; MOST_ROWS]; Sum::ALL.len()]; 3] =
     [const { [const { [const { OnceLock::new() }; MOST_ROWS] }; Sum::ALL.len()] }; 3];
 
 /// The kernels for `index + 1` lines of `rows` rows of taps and registers of `lanes` lanes, where the system lets memory be executed.
