@@ -93,6 +93,11 @@ fn shapes() -> Vec<(Sizes, [Window; AXES])> {
                 window(7, 6, 2, 1, 0),
             ],
         ),
+        // No channel at all: every sum is empty.
+        (
+            sizes(2, 1, 5, 0),
+            [flat, window(9, 9, 3, 1, 1), window(9, 9, 3, 1, 1)],
+        ),
         // One channel a group: lines below a register, strides, other taps, two rows, blocks of a plane, three axes.
         (
             sizes(2, 9, 1, 1),

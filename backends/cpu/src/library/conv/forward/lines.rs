@@ -25,7 +25,7 @@ const LANES: usize = 8;
 /// in another order.
 pub(super) fn suits(sizes: &Sizes, pass: &Pass) -> bool {
     let [one, more] = MOST;
-    if pass.taps() == 0 || sizes.rows > more {
+    if pass.taps() == 0 || sizes.channels == 0 || sizes.rows > more {
         return false;
     }
     if sizes.channels == 1 && sizes.rows <= one {

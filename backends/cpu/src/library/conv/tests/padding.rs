@@ -6,7 +6,7 @@ use crate::parallel::Serial;
 /// Zeros of the padding are multiplied like other elements.
 #[test]
 fn infinite_weights_meet_the_padding() {
-    for (sizes, windows) in shapes() {
+    for (sizes, windows) in shapes().into_iter().filter(|shape| shape.0.channels > 0) {
         let mut setup = Setup::new(sizes, windows);
         setup.x.fill(1.0);
         setup.w.fill(f32::INFINITY);
