@@ -100,6 +100,9 @@ fn by_segment(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) {
                     break;
                 }
             }
+            if trees.is_empty() {
+                continue;
+            }
             let mut frame = Frame::new(launch);
             frame.rejoin(&other, k, &results);
             for (i, tree) in trees.into_iter().enumerate() {

@@ -178,6 +178,7 @@ macro_rules! arg {
         }
     };
 }
+use arg;
 
 /// Appends a kernel over taps for `count` numbers that are spread, each met by `vectors` vectors; the position of its first instruction.
 fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> usize {

@@ -38,7 +38,7 @@ fn check(
         accumulate: DType::F32,
         output: DType::F32,
     };
-    let kernel = ScanKernel::compile(&LibraryOp::Scan(scan.clone()), &scan, Isa::detect()).unwrap();
+    let kernel = ScanKernel::compile(&LibraryOp::Scan(scan.clone()), &scan, Isa::detect()).expect("compiles");
     let [lanes, len] = extents;
     let span = |strides: [i64; 2]| lanes * strides[0] as usize + len * strides[1] as usize;
     let ((mut from, first_from), (mut to, first_to)) = (room(span(x), 0), room(span(out), shift));

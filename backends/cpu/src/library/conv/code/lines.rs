@@ -1,6 +1,6 @@
 //! Kernels on lines as machine code.
 
-use super::{Entry, Isa, Sum, Writer, assembler, keep};
+use super::{Entry, Isa, Sum, Writer, arg, assembler, keep};
 use crate::codegen::assembler::{Assembler, GREATER, Label, RAX, RCX, RDI, RDX, RSI, Rm, UNEQUAL};
 use crate::library::conv::lines::{LinesArgs, LinesFn, MOST_ROWS};
 use std::mem::offset_of;
@@ -47,10 +47,6 @@ fn lines(asm: &mut Assembler, sum: Sum, high: usize, rows: usize) -> usize {
     const AT: u8 = 10;
     const OUT: u8 = RAX;
     const OUT_LINE: u8 = RCX;
-    let arg = |offset: usize| Rm::Base {
-        base: RDI,
-        offset: offset as i32,
-    };
     let index = |base: u8, index: u8, shift: u8| Rm::Index {
         base,
         index,
@@ -63,13 +59,13 @@ fn lines(asm: &mut Assembler, sum: Sum, high: usize, rows: usize) -> usize {
     let lane = w.lane();
     let (weights, x, spare) = (high as u8, (high + rows) as u8, (high + rows + 1) as u8);
     for (to, from) in [
-        (X, offset_of!(LinesArgs<f32>, x)),
-        (LINE, offset_of!(LinesArgs<f32>, x_line)),
-        (LEFT, offset_of!(LinesArgs<f32>, columns)),
-        (OFFSETS, offset_of!(LinesArgs<f32>, offsets)),
-        (WEIGHTS, offset_of!(LinesArgs<f32>, weights)),
+        (X, arg!(LinesArgs, x)),
+        (LINE, arg!(LinesArgs, x_line)),
+        (LEFT, arg!(LinesArgs, columns)),
+        (OFFSETS, arg!(LinesArgs, offsets)),
+        (WEIGHTS, arg!(LinesArgs, weights)),
     ] {
-        w.asm.plain(0x8b, to, arg(from));
+        w.asm.plain(0x8b, to, from);
     }
     w.asm.shift(LINE, true, sum.shift());
     w.asm.address_of(THREE_LINES, index(LINE, LINE, 1));
@@ -91,13 +87,12 @@ fn lines(asm: &mut Assembler, sum: Sum, high: usize, rows: usize) -> usize {
         }
         let mut skip = Label::default();
         if line + 1 < rows {
-            w.asm.small(7, arg(offset_of!(LinesArgs<f32>, above)), line as i8);
+            w.asm.small(7, arg!(LinesArgs, above), line as i8);
             w.asm.jump_if(GREATER, &mut skip);
         }
         if line >= high {
             let behind = last - 1 - line;
-            w.asm
-                .small(7, arg(offset_of!(LinesArgs<f32>, below)), behind as i8);
+            w.asm.small(7, arg!(LinesArgs, below), behind as i8);
             w.asm.jump_if(GREATER, &mut next);
         }
         let from = match line % 4 {
@@ -119,9 +114,8 @@ fn lines(asm: &mut Assembler, sum: Sum, high: usize, rows: usize) -> usize {
     w.asm.add(WEIGHTS, rows as i32 * lane);
     w.asm.small(5, Rm::Reg(LEFT), 1);
     w.asm.jump_if(UNEQUAL, &mut column);
-    w.asm.plain(0x8b, OUT, arg(offset_of!(LinesArgs<f32>, out)));
-    w.asm
-        .plain(0x8b, OUT_LINE, arg(offset_of!(LinesArgs<f32>, out_line)));
+    w.asm.plain(0x8b, OUT, arg!(LinesArgs, out));
+    w.asm.plain(0x8b, OUT_LINE, arg!(LinesArgs, out_line));
     w.asm.shift(OUT_LINE, true, sum.shift());
     for line in 0..high as u8 {
         w.store(line, base(OUT, 0));

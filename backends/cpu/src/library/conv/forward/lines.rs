@@ -180,7 +180,7 @@ pub(super) unsafe fn run<T: Stored>(
             // SAFETY: the weights are the caller's; the scratch memory has room for all of them.
             unsafe {
                 (kernels.widen)(packed.add(index * terms + i), first.offset(at));
-                plan.skips &= is_small(&*packed.add(index * terms + i));
+                plan.skips &= is_finite(&*packed.add(index * terms + i));
             }
         }
     }
@@ -199,7 +199,7 @@ pub(super) unsafe fn run<T: Stored>(
 }
 
 /// Whether a word is a finite float; integers may be taken for others.
-fn is_small<S: Copy>(word: &S) -> bool {
+fn is_finite<S: Copy>(word: &S) -> bool {
     const SINGLE: u32 = 0x7f80_0000;
     const DOUBLE: u64 = 0x7ff << 52;
     // SAFETY: words have 4 or 8 bytes.
