@@ -15,6 +15,8 @@ pub enum Limit {
     Dots(f64),
     /// Operations on numbers of bf16 that are summed in f32.
     HalfDots(f64),
+    /// The same by AMX.
+    HalfSquares(f64),
 }
 
 /// One case, ready to run.
@@ -407,8 +409,10 @@ fn matmul(
     };
     // A product with a vector waits for memory.
     let operations = 2.0 * (batch * m) as f64 * (n * k) as f64;
+    let by_amx = device.properties().arch.contains(" amx_bf16");
     let limit = match (m.min(n), dtype) {
         (1, _) => Limit::Bytes((dtype.size() * batch * m.max(n) * k) as f64),
+        (_, DType::BF16) if by_amx => Limit::HalfSquares(operations),
         (_, DType::BF16) => Limit::HalfDots(operations),
         _ => Limit::Flops(operations),
     };

@@ -204,7 +204,62 @@ pub fn flops(threads: usize) -> f64 {
     work as f64 / time.as_secs_f64()
 }
 
-/// Products of bytes in twelve independent chains of vectors; operations done. Without AVX512-VNNI or AVX-VNNI, products of 16 bits.
+/// Whether this process may use AMX, for which it asks.
+fn may_use_amx() -> bool {
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    {
+        static ALLOWED: OnceLock<bool> = OnceLock::new();
+        // SAFETY: a request for the registers (`ARCH_REQ_XCOMP_PERM`), which an older system refuses.
+        let ask = || unsafe { libc::syscall(libc::SYS_arch_prctl, 0x1023, 18) } == 0;
+        let listed = || std::arch::x86_64::__cpuid_count(7, 0).edx & 1 << 25 != 0;
+        *ALLOWED.get_or_init(|| listed() && ask())
+    }
+    #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+    false
+}
+
+/// A function that multiplies into four independent squares of AMX, whose rows have `$steps` elements along k; operations done.
+macro_rules! squares {
+    ($name:ident, $dot:literal, $steps:literal) => {
+        #[cfg(target_arch = "x86_64")]
+        unsafe fn $name() -> usize {
+            // Eight registers of 16 rows of 64 bytes.
+            let mut configuration = [0_u8; 64];
+            configuration[0] = 1;
+            for register in 0..8 {
+                configuration[16 + 2 * register] = 64;
+                configuration[48 + register] = 16;
+            }
+            // SAFETY: the process may use the registers.
+            unsafe {
+                std::arch::asm!(
+                    "ldtilecfg [{configuration}]",
+                    "2:",
+                    concat!($dot, " tmm0, tmm4, tmm6"),
+                    concat!($dot, " tmm1, tmm4, tmm7"),
+                    concat!($dot, " tmm2, tmm5, tmm6"),
+                    concat!($dot, " tmm3, tmm5, tmm7"),
+                    "dec {steps}",
+                    "jnz 2b",
+                    "tilerelease",
+                    configuration = in(reg) configuration.as_ptr(),
+                    steps = inout(reg) STEPS => _,
+                    options(nostack),
+                );
+            }
+            STEPS * 4 * 16 * 16 * $steps * 2
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        unsafe fn $name() -> usize {
+            portable()
+        }
+    };
+}
+squares!(multiply_byte_squares, "tdpbusd", 64);
+squares!(multiply_half_squares, "tdpbf16ps", 32);
+
+/// Products of bytes by AMX, or else in twelve independent chains of vectors; operations done. Without AVX512-VNNI or AVX-VNNI, products of
+/// 16 bits.
 #[cfg(target_arch = "x86_64")]
 fn multiply_bytes() -> usize {
     use std::arch::asm;
@@ -259,7 +314,10 @@ fn multiply_bytes() -> usize {
     chains!(pairs, "avx2", ymm_reg, 16, _mm256_set1_epi32, |sum, a, b| {
         _mm256_add_epi32(*sum, _mm256_madd_epi16(a, b))
     });
-    if is_x86_feature_detected!("avx512vnni") {
+    if may_use_amx() {
+        // SAFETY: the process may use the registers.
+        unsafe { multiply_byte_squares() }
+    } else if is_x86_feature_detected!("avx512vnni") {
         // SAFETY: the instructions were detected.
         unsafe { wide() }
     } else if is_x86_feature_detected!("avxvnni") {
@@ -324,10 +382,22 @@ pub fn dots(threads: usize) -> f64 {
     together(threads, multiply_bytes, &WORK)
 }
 
-/// Operations per second that `threads` threads reach together with products of bf16 that are summed in f32.
+/// Operations per second that `threads` threads reach together with products of bf16 that are summed in f32, or with those of f32 where
+/// these are faster.
 pub fn half_dots(threads: usize) -> f64 {
     static WORK: OnceLock<usize> = OnceLock::new();
-    together(threads, multiply_halves, &WORK)
+    together(threads, multiply_halves, &WORK).max(flops(threads))
+}
+
+/// Operations per second that `threads` threads reach together with squares of bf16 by AMX.
+pub fn half_squares(threads: usize) -> f64 {
+    static WORK: OnceLock<usize> = OnceLock::new();
+    let round = || match may_use_amx() {
+        // SAFETY: the process may use the registers.
+        true => unsafe { multiply_half_squares() },
+        false => multiply_halves(),
+    };
+    together(threads, round, &WORK)
 }
 
 /// Bytes per second that `threads` threads read from `memory`.

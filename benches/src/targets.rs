@@ -12,7 +12,7 @@ use thalweg::hal::{self, Device};
 use thalweg::host::set_config;
 use thalweg::parallel::Pool;
 use thalweg_benches::cases::{Case, Limit, kernels, products};
-use thalweg_benches::limits::{FAR, Memory, bandwidth, dots, flops, half_dots};
+use thalweg_benches::limits::{FAR, Memory, bandwidth, dots, flops, half_dots, half_squares};
 use thalweg_benches::overhead::{self, CALLS, Round};
 use thalweg_benches::tensors::Order;
 use thalweg_benches::{
@@ -367,6 +367,7 @@ fn measure(
         Limit::Flops(operations) => operations / flops(threads),
         Limit::Dots(operations) => operations / dots(threads),
         Limit::HalfDots(operations) => operations / half_dots(threads),
+        Limit::HalfSquares(operations) => operations / half_squares(threads),
     };
     let before = probe();
     Pool::global().set_threads(threads);

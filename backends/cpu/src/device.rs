@@ -33,6 +33,18 @@ const CODEGEN: Setting = Setting {
     read_by: "backend cpu",
 };
 
+const AMX_BF16: Setting = Setting {
+    key: "cpu.amx_bf16",
+    variable: "THALWEG_CPU_AMX_BF16",
+    way: Way::Config,
+    values: Values::OneOf(&["off", "on"]),
+    default: "off",
+    about: "Whether matrix products of bf16 run by AMX. It is faster than `vdpbf16ps`, and sums in another order: results differ in the \
+            last bits from those of other processors. `on` is an error where the processor or the system has no AMX, or `cpu.isa` \
+            is not `avx512`. It is read when the device is opened.",
+    read_by: "backend cpu",
+};
+
 /// The CPU backend: one device, the cores that this process may use.
 pub struct CpuBackend {
     host: Host,
@@ -54,7 +66,7 @@ impl Backend for CpuBackend {
     fn properties(&self, _ordinal: u32) -> Result<Properties> {
         Ok(Properties {
             name: model_name(),
-            arch: arch(Isa::chosen(self.host)?),
+            arch: arch(Isa::chosen(self.host)?, AMX_BF16.is_on(self.host)?),
             id: String::new(),
             kind: Kind::Cpu,
             compute_units: cores(),
@@ -76,9 +88,18 @@ impl Backend for CpuBackend {
     }
 
     fn open(&self, _ordinal: u32) -> Result<CpuDevice> {
+        let (isa, amx_bf16) = (Isa::chosen(self.host)?, AMX_BF16.is_on(self.host)?);
+        if amx_bf16 && !isa.sums_squares() {
+            return Err(Error::unsupported(format!(
+                "{} is on, and AMX cannot be used: with `cpu.isa` {} on this processor and system; set it to off",
+                AMX_BF16.key,
+                isa.name()
+            )));
+        }
         Ok(CpuDevice {
             host: self.host,
-            isa: Isa::chosen(self.host)?,
+            isa,
+            amx_bf16,
             account: Account::new(memory_info()?.total),
             codegen: CODEGEN.is_on(self.host)?,
             recorder: Recorder::new(),
@@ -102,9 +123,14 @@ fn model_name() -> String {
     )
 }
 
-/// The instruction set in use, and those for narrow types that are there: `x86_64 avx512, has avx512_bf16 avx512_vnni`.
-fn arch(isa: Isa) -> String {
-    let (used, narrow) = (format!("{} {}", std::env::consts::ARCH, isa.name()), narrow());
+/// The instruction set in use, and those for narrow types that are there: `x86_64 avx512, has avx512_bf16 avx512_vnni`. AMX for bf16 is said
+/// to be in use where it is on.
+fn arch(isa: Isa, amx_bf16: bool) -> String {
+    let amx = if amx_bf16 { " amx_bf16" } else { "" };
+    let (used, narrow) = (
+        format!("{} {}{amx}", std::env::consts::ARCH, isa.name()),
+        narrow(),
+    );
     match narrow.is_empty() {
         true => used,
         false => format!("{used}, has {}", narrow.join(" ")),
@@ -137,6 +163,7 @@ pub struct CpuDevice {
     isa: Isa,
     // Whether kernels become machine code.
     codegen: bool,
+    amx_bf16: bool,
     account: Arc<Account>,
     recorder: Arc<Recorder>,
     // Since somebody asked for them in the profile that runs.
@@ -256,7 +283,7 @@ impl Device for CpuDevice {
 
     fn compile(&self, source: &Source<'_>, options: &str) -> Result<CpuKernel> {
         match options.lines().find(|line| !line.trim().is_empty()) {
-            None => CpuKernel::compile(source, self.isa, self.codegen),
+            None => CpuKernel::compile(source, self.isa, (self.codegen, self.amx_bf16)),
             Some("optimise=off") => Err(Error::unsupported(
                 "kernels run loops that were compiled with the CPU backend, or its own code; nothing optimises them later",
             )),

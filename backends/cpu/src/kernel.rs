@@ -26,8 +26,13 @@ impl CpuKernel {
         }
     }
 
-    /// Kernels of the IR, products, and epilogues of library ops run as machine code of our own where `codegen` and there is some.
-    pub(crate) fn compile(source: &Source<'_>, isa: Isa, codegen: bool) -> Result<CpuKernel> {
+    /// Kernels of the IR, products, and epilogues of library ops run as machine code of our own where `codegen` and there is some;
+    /// products of bf16 by AMX where `amx_bf16`.
+    pub(crate) fn compile(
+        source: &Source<'_>,
+        isa: Isa,
+        (codegen, amx_bf16): (bool, bool),
+    ) -> Result<CpuKernel> {
         Ok(match source {
             Source::Kernel(kernel, _) => {
                 let program = Program::compile(kernel, isa)?;
@@ -36,7 +41,7 @@ impl CpuKernel {
                     false => program,
                 })
             }
-            Source::Library(op) => CpuKernel::Library(LibraryKernel::compile(op, isa, codegen)?),
+            Source::Library(op) => CpuKernel::Library(LibraryKernel::compile(op, isa, (codegen, amx_bf16))?),
         })
     }
 

@@ -190,7 +190,7 @@ fn row(case: &mut Case, machine: &Machine, options: &Options) -> thalweg::Result
         let nodes = cores.div_ceil(options.node) as f64;
         let floor = match case.limit {
             Limit::Bytes(bytes) => bytes / (options.bandwidth * nodes),
-            Limit::Flops(_) | Limit::Dots(_) | Limit::HalfDots(_) => 0.0,
+            Limit::Flops(_) | Limit::Dots(_) | Limit::HalfDots(_) | Limit::HalfSquares(_) => 0.0,
         };
         let times =
             [Crew::Awake, Crew::WokenByCaller, Crew::WokenInTree].map(|crew| run.on(machine, crew, *cores));

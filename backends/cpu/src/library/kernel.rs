@@ -60,15 +60,15 @@ impl LibraryKernel {
     }
 
     /// Prepares `op` for an instruction set, which this machine must have. Products and epilogues run as machine code of our own where
-    /// `codegen`.
-    pub fn compile(op: &LibraryOp, isa: Isa, codegen: bool) -> Result<LibraryKernel> {
+    /// `codegen`, and products of bf16 by AMX where `amx_bf16`, which the machine must have then.
+    pub fn compile(op: &LibraryOp, isa: Isa, (codegen, amx_bf16): (bool, bool)) -> Result<LibraryKernel> {
         let conv = |conv, direction| {
             let kernel = ConvKernel::compile(op, conv, direction, (isa, codegen))?;
             Ok(LibraryKernel::Conv(Box::new(kernel)))
         };
         match op {
             LibraryOp::Matmul(matmul) => {
-                MatmulKernel::compile(matmul, isa, codegen).map(LibraryKernel::Matmul)
+                MatmulKernel::compile(matmul, isa, (codegen, amx_bf16)).map(LibraryKernel::Matmul)
             }
             LibraryOp::Conv(op) => conv(op, Direction::Forward),
             LibraryOp::ConvGradInput(op) => conv(op, Direction::GradInput),

@@ -23,6 +23,9 @@ pub enum MatDType {
     Bf16,
     F16Wide,
     Bf16Wide,
+    /// As [`MatDType::Bf16`], summed by AMX in an order of its own.
+    Bf16Amx,
+    Bf16AmxWide,
     F8E4M3,
     F8E5M2,
     /// Integers of 8 bits; the result is i32.
@@ -90,6 +93,16 @@ macro_rules! by_kernels {
                 let $kernels = [<$t as gemm::Uniform>::products($isa, $codegen); 2];
                 $go
             })*
+            $crate::library::matmul::MatDType::Bf16Amx => {
+                type $t = half::bf16;
+                let $kernels = [gemm::by_amx::<$t>(); 2];
+                $go
+            }
+            $crate::library::matmul::MatDType::Bf16AmxWide => {
+                type $t = gemm::Wide<half::bf16>;
+                let $kernels = [gemm::by_amx::<$t>(); 2];
+                $go
+            }
             $crate::library::matmul::MatDType::Bytes(signs) => {
                 type $t = gemm::Byte;
                 let $kernels = signs.kernels($isa, $codegen);
@@ -186,18 +199,19 @@ unsafe fn typed<T: VectorProduct>(
         &Problem {
             m,
             n,
-            k: p.k.div_ceil(kernels.step),
+            k: p.k.div_ceil(kernels.step * kernels.speed()),
             ..*p
         },
         parallel.threads(),
-        kernels.most_rows(p.k),
+        [kernels.most_rows(p.k), kernels.most_columns()],
         kernels.columns(),
         vector.is_some(),
-        match x.0.b_col {
-            _ if whole.0.is_packed() => PACK_COSTS[2],
-            1 if T::DIRECT => PACK_COSTS[1],
-            _ => PACK_COSTS[0],
-        },
+        kernels.speed()
+            * match x.0.b_col {
+                _ if whole.0.is_packed() => PACK_COSTS[2],
+                1 if T::DIRECT => PACK_COSTS[1],
+                _ => PACK_COSTS[0],
+            },
     );
     let shared = &(x, whole);
     grid.run(parallel, &|batch, rows, cols| {
@@ -250,8 +264,6 @@ impl<T: gemm::Element> Operands<T> {
     }
 }
 
-/// Most columns of a block of C: the packing of A is spread over them.
-const COLUMNS: usize = 1024;
 /// Products (multiply-adds) that are worth a hand-off to another thread.
 const GRAIN: usize = 1 << 19;
 /// The same for matrix-vector products, which wait for memory.
@@ -274,7 +286,7 @@ impl Grid {
     fn choose(
         p: &Problem,
         threads: usize,
-        most_rows: usize,
+        [most_rows, most_columns]: [usize; 2],
         width: usize,
         vector: bool,
         pack_b: usize,
@@ -282,7 +294,7 @@ impl Grid {
         let &Problem { batch, m, n, k } = p;
         let panels = n.div_ceil(width);
         let work = batch.saturating_mul(m).saturating_mul(n).saturating_mul(k.max(1));
-        let (mut down, mut across) = (m.div_ceil(most_rows), panels.div_ceil(COLUMNS / width));
+        let (mut down, mut across) = (m.div_ceil(most_rows), panels.div_ceil(most_columns / width));
         let grain = if vector { GRAIN_VECTOR } else { GRAIN };
         let useful = threads.min(work / grain).max(1);
         if vector {

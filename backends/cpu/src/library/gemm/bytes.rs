@@ -1,5 +1,5 @@
 //! Products of 8-bit integers: lanes of 32 bits hold four elements along k where the machine sums the products of such lanes at
-//! once, else two as 16 bits. Sums are exact modulo 2³², so all ways give the same bits.
+//! once, else two as 16 bits. AMX sums whole rows and columns. Sums are exact modulo 2³², so all ways give the same bits.
 
 mod pack;
 mod sums;
@@ -7,6 +7,7 @@ mod sums;
 use super::code::{self, Sum};
 use super::element::{Element, Kernels, Stored, narrow};
 use super::lanes::lanes;
+use super::squares;
 use crate::isa::Isa;
 pub(crate) use sums::ExcessFn;
 
@@ -43,30 +44,65 @@ pub struct Signs {
     pub b: bool,
 }
 
+/// How many products an instruction sums, where the machine has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// Two, of 16 bits.
+    Pairs,
+    /// Four, in lanes of a register.
+    Fours,
+    /// Those of whole rows and columns.
+    Squares,
+}
+
+impl Way {
+    #[cfg(test)]
+    pub(crate) const ALL: [Way; 3] = [Way::Pairs, Way::Fours, Way::Squares];
+
+    /// Whether this machine has it beside an instruction set.
+    pub(crate) fn is_available(self, isa: Isa) -> bool {
+        match self {
+            Way::Pairs => true,
+            Way::Fours => isa.sums_bytes(),
+            Way::Squares => isa.sums_squares(),
+        }
+    }
+
+    /// The fastest of them.
+    fn best(isa: Isa) -> Way {
+        let ways = [Way::Squares, Way::Fours];
+        (ways.into_iter().find(|way| way.is_available(isa))).unwrap_or(Way::Pairs)
+    }
+}
+
 impl Signs {
     /// The kernels, and those of the transposed product.
     pub(crate) fn kernels(self, isa: Isa, codegen: bool) -> [Kernels<Byte>; 2] {
-        self.kernels_by(isa, isa.sums_bytes(), codegen)
+        self.kernels_by(isa, Way::best(isa), codegen)
     }
 
-    /// The same, with the instruction for bytes or without.
-    pub(crate) fn kernels_by(self, isa: Isa, sums_bytes: bool, codegen: bool) -> [Kernels<Byte>; 2] {
+    /// The same, by a way that is available.
+    pub(crate) fn kernels_by(self, isa: Isa, way: Way, codegen: bool) -> [Kernels<Byte>; 2] {
         let transposed = Signs { a: self.b, b: self.a };
-        [self, transposed].map(|signs| signs.one(isa, sums_bytes, codegen))
+        [self, transposed].map(|signs| signs.one(isa, way, codegen))
     }
 
-    /// The kernels for an instruction set that this machine has; `sums_bytes` only where it has [`Isa::sums_bytes`]. The instruction multiplies unsigned by signed bytes. Two signed ones are made unequal by adding 128 to A, which sums
-    /// begin without. Two unsigned ones would need the same of each row, and are summed by pairs instead.
-    fn one(self, isa: Isa, sums_bytes: bool, codegen: bool) -> Kernels<Byte> {
+    /// The kernels by a way that is available. The instruction for four multiplies unsigned by signed bytes. Two signed ones are made unequal
+    /// by adding 128 to A, which sums begin without. Two unsigned ones would need the same of each row, and are summed by pairs instead.
+    fn one(self, isa: Isa, way: Way, codegen: bool) -> Kernels<Byte> {
+        #[cfg(target_arch = "x86_64")]
+        if way == Way::Squares {
+            return squares::bytes(self, sums::UNSIGNED_AVX512);
+        }
         let fours = match isa {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 if sums_bytes => Some((
+            Isa::Avx512 if way == Way::Fours => Some((
                 sums::UNSIGNED_AVX512,
                 sums::SIGNED_AVX512,
                 sums::excess_avx512 as ExcessFn,
             )),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 if sums_bytes => Some((
+            Isa::Avx2 if way == Way::Fours => Some((
                 sums::UNSIGNED_AVX2,
                 sums::SIGNED_AVX2,
                 sums::excess_avx2 as ExcessFn,
@@ -87,7 +123,9 @@ impl Signs {
                 a_words: 1,
                 step: 4,
                 excess: (self.a && self.b).then_some(excess),
+                multiple: 1,
                 narrow_row: narrow::<Byte>(isa),
+                block: None,
             };
         }
         let tiles = match isa {
@@ -106,7 +144,9 @@ impl Signs {
             a_words: 1,
             step: 2,
             excess: None,
+            multiple: 1,
             narrow_row: narrow::<Byte>(isa),
+            block: None,
         }
     }
 }

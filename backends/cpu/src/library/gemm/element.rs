@@ -5,10 +5,12 @@ use super::code::{self, Sum};
 use super::halves;
 use super::pack::{PackFn, pack_plain};
 use super::tile::{self, TileSet};
+use super::{Operands, Whole};
 use crate::isa::Isa;
 use crate::math::f16_to_f32;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
+use std::ops::Range;
 use thalweg_hal::f8::{F8E4M3, F8E5M2};
 
 /// The kernels of one element type.
@@ -23,9 +25,17 @@ pub(crate) struct Kernels<T: Element> {
     pub(crate) step: usize,
     /// What sums begin with, where packing has changed A.
     pub(crate) excess: Option<ExcessFn>,
+    /// Packed steps of k of a panel of B are a multiple of this; those behind the last one are zeros.
+    pub(crate) multiple: usize,
     /// Rounds a row of contiguous sums.
     pub(crate) narrow_row: NarrowFn<T>,
+    /// What computes a block, in place of tiles.
+    pub(super) block: Option<BlockFn<T>>,
 }
+
+/// Computes a block of C of at least one term, as [`super::block`] does.
+pub(super) type BlockFn<T> =
+    unsafe fn(&Kernels<T>, &Operands<T>, Whole<<T as Stored>::Acc>, usize, Range<usize>, Range<usize>);
 
 /// [`Element::narrow_row`] for an instruction set.
 pub(crate) type NarrowFn<T> = unsafe fn(&mut [<T as Element>::Out], &[<T as Stored>::Acc]);
@@ -136,8 +146,10 @@ macro_rules! kernels {
                 pack: [Self::packing(isa, codegen); 2],
                 a_words: 1,
                 step: 1,
+                multiple: 1,
                 excess: None,
                 narrow_row: narrow::<Self>(isa),
+                block: None,
             }
         }
 
@@ -230,7 +242,7 @@ half_float!(
     |x| x.to_f32(),
     narrow_bf16,
     fn products(isa: Isa, codegen: bool) -> Kernels<Self> {
-        halves::kernels(isa, isa.sums_halves(), codegen)
+        halves::kernels(isa, isa.sums_halves_fast(), codegen)
     }
 );
 
@@ -288,7 +300,7 @@ summed_float! {
     F8E4M3, |x| x.to_f32();
     F8E5M2, |x| x.to_f32();
     Wide<f16>, |x| f16_to_f32(x.0.to_bits());
-    Wide<bf16>, |x| x.0.to_f32(), fn products(isa: Isa, codegen: bool) -> Kernels<Self> { halves::kernels(isa, isa.sums_halves(), codegen) };
+    Wide<bf16>, |x| x.0.to_f32(), fn products(isa: Isa, codegen: bool) -> Kernels<Self> { halves::kernels(isa, isa.sums_halves_fast(), codegen) };
 }
 
 macro_rules! integer {
@@ -328,8 +340,26 @@ impl<T: Element> Kernels<T> {
         self.tiles.nr
     }
 
+    /// Packed steps of a panel of B for `k` terms.
+    pub(super) fn lanes(&self, k: usize) -> usize {
+        k.div_ceil(self.step).next_multiple_of(self.multiple)
+    }
+
+    /// Multiply-adds in the time of one of vectors: AMX does 1,024 of bytes a cycle, AVX-512 128.
+    pub(crate) fn speed(&self) -> usize {
+        if self.block.is_some() { 8 } else { 1 }
+    }
+
+    /// Most columns of a block of C. The packing of A is spread over them.
+    pub(crate) fn most_columns(&self) -> usize {
+        if self.block.is_some() { 512 } else { 1024 }
+    }
+
     /// Most rows of a block of C for products of `k` terms: its rows of A stay in L2. Each block packs B, unless that was done before.
     pub(crate) fn most_rows(&self, k: usize) -> usize {
+        if self.block.is_some() {
+            return 1024;
+        }
         let longest = super::longest_block(k.div_ceil(self.step)).max(1);
         (super::ROWS * super::KC / (longest * self.a_words)).min(super::MOST_ROWS)
     }

@@ -42,6 +42,15 @@ pub(crate) fn kernels<T: Uniform<Acc = f32>>(isa: Isa, sums_halves: bool, codege
     }
 }
 
+/// The kernels that sum by AMX, with other bits: of 16 pairs the even elements are one chain and the odd ones another, and the sum of both
+/// is added to the sum so far. Only where the machine has [`Isa::sums_squares`].
+pub(crate) fn by_amx<T: Uniform<Acc = f32>>() -> Kernels<T> {
+    #[cfg(target_arch = "x86_64")]
+    return super::squares::halves(sums::AVX512);
+    #[cfg(not(target_arch = "x86_64"))]
+    T::products(Isa::detect(), false)
+}
+
 /// Packs each pair of elements of A as two numbers of f32, the odd one first, so that kernels broadcast them as they are.
 unsafe fn pack_apart<T: Uniform<Acc = f32>>(p: &Panel<T>) {
     // SAFETY: the panel's source and destination have the extents it says, with two accumulators for a pair.

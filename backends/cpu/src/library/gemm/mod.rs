@@ -10,6 +10,7 @@ mod element;
 mod halves;
 mod lanes;
 mod pack;
+mod squares;
 mod tile;
 mod vector;
 mod whole;
@@ -17,7 +18,10 @@ mod whole;
 pub(crate) use buffer::Scratch;
 pub(crate) use bytes::Byte;
 pub use bytes::Signs;
+#[cfg(test)]
+pub(crate) use bytes::Way;
 pub(crate) use element::{Element, Kernels, Stored, Uniform, Wide};
+pub(crate) use halves::by_amx;
 #[cfg(test)]
 pub(crate) use halves::kernels as halves_kernels;
 #[cfg(target_arch = "x86_64")]
@@ -136,6 +140,12 @@ pub(crate) unsafe fn block<T: Element>(
     rows: Range<usize>,
     cols: Range<usize>,
 ) {
+    if let Some(block) = kernels.block
+        && k > 0
+    {
+        // SAFETY: same contract.
+        return unsafe { block(kernels, x, whole, k, rows, cols) };
+    }
     let (mr, nr) = (kernels.tiles.packed.len(), kernels.tiles.nr);
     let (mc, nc) = (rows.len(), cols.len());
     let (tiles, panels) = (mc.div_ceil(mr), nc.div_ceil(nr));

@@ -29,7 +29,7 @@ impl<S> Whole<S> {
         let start = panels.wrapping_add(panels_len(kernels, k, n));
         Self {
             panels,
-            steps: k.div_ceil(kernels.step),
+            steps: kernels.lanes(k),
             start,
         }
     }
@@ -38,7 +38,7 @@ impl<S> Whole<S> {
 /// Accumulators of the panels of a whole B that is packed, with the 16 that packing may write behind the last one.
 fn panels_len<T: Element>(kernels: &Kernels<T>, k: usize, n: usize) -> usize {
     let nr = kernels.tiles.nr;
-    n.div_ceil(nr) * nr * k.div_ceil(kernels.step) + 16
+    n.div_ceil(nr) * nr * kernels.lanes(k) + 16
 }
 
 /// Accumulators of a whole B that is packed: its panels, then what the sums of its columns begin with.
@@ -65,7 +65,7 @@ pub(crate) unsafe fn pack_whole<T: Element>(
     dst: *mut T::Acc,
 ) {
     let nr = kernels.tiles.nr;
-    let steps = k.div_ceil(kernels.step);
+    let steps = kernels.lanes(k);
     for col in (0..n).step_by(nr) {
         // SAFETY: the panel lies in B; what it writes past its end is the start of the next one, or slack.
         unsafe {

@@ -107,8 +107,17 @@ impl MatmulKernel {
         dtype(op).map(|_| ())
     }
 
-    pub(in crate::library) fn compile(op: &Matmul, isa: Isa, codegen: bool) -> Result<MatmulKernel> {
-        let dtype = dtype(op)?;
+    /// `amx_bf16` where the machine has it and the device may use it.
+    pub(in crate::library) fn compile(
+        op: &Matmul,
+        isa: Isa,
+        (codegen, amx_bf16): (bool, bool),
+    ) -> Result<MatmulKernel> {
+        let dtype = match dtype(op)? {
+            MatDType::Bf16 if amx_bf16 => MatDType::Bf16Amx,
+            MatDType::Bf16Wide if amx_bf16 => MatDType::Bf16AmxWide,
+            dtype => dtype,
+        };
         let element = op.output.size();
         let epilogue = op.epilogue.as_ref();
         Ok(MatmulKernel {

@@ -16,6 +16,11 @@ macro_rules! by_size {
                 let $kernels = <$t as Uniform>::products($isa, $codegen);
                 $body
             }
+            MatDType::Bf16Amx | MatDType::Bf16AmxWide => {
+                type $t = gemm::Wide<half::bf16>;
+                let $kernels = gemm::by_amx::<$t>();
+                $body
+            }
             MatDType::Bytes(signs) => {
                 type $t = gemm::Byte;
                 let [$kernels, _] = signs.kernels($isa, $codegen);
@@ -110,6 +115,7 @@ impl MatmulKernel {
         let form = match self.dtype {
             MatDType::Bytes(signs) => 1 + u64::from(signs.a) + 2 * u64::from(signs.b),
             MatDType::Bf16 | MatDType::Bf16Wide => 5,
+            MatDType::Bf16Amx | MatDType::Bf16AmxWide => 6,
             _ => 0,
         };
         let key = [

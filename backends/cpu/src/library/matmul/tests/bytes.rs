@@ -1,7 +1,7 @@
 //! Products of bytes against a triple loop in i32, by every way that this machine has.
 
 use super::{Rng, Threads, at, isas, layout};
-use crate::library::gemm::{self, Byte, Signs};
+use crate::library::gemm::{self, Byte, Signs, Way};
 use crate::library::matmul::{MatMut, MatRef, Problem, typed};
 
 /// What the element is.
@@ -43,11 +43,12 @@ fn one_case(rng: &mut Rng, p: Problem) {
             }
         }
         let forms = isas().flat_map(|isa| {
-            [(false, false), (false, true), (true, false), (true, true)]
-                .map(|(bytes, code)| (isa, bytes, code))
+            Way::ALL
+                .into_iter()
+                .flat_map(move |way| [(isa, way, false), (isa, way, true)])
         });
-        for (isa, sums_bytes, codegen) in forms.filter(|&(isa, bytes, _)| !bytes || isa.sums_bytes()) {
-            let both = signs.kernels_by(isa, sums_bytes, codegen);
+        for (isa, way, codegen) in forms.filter(|&(isa, way, _)| way.is_available(isa)) {
+            let both = signs.kernels_by(isa, way, codegen);
             let mut whole = vec![0; gemm::packed_len(&both[0], p.k, p.n)];
             // SAFETY: B reaches `k` rows of `n` columns, and `whole` has the length that it takes packed.
             unsafe { gemm::pack_whole(&both[0], (b.as_ptr(), lb.0, lb.1), p.k, p.n, whole.as_mut_ptr()) };
@@ -87,7 +88,7 @@ fn one_case(rng: &mut Rng, p: Problem) {
                 }
                 assert!(
                     c == expected,
-                    "{p:?} {signs:?} {isa:?} {sums_bytes} {threads} {}",
+                    "{p:?} {signs:?} {isa:?} {way:?} {threads} {}",
                     packed.is_null()
                 );
             }

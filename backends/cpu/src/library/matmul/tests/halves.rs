@@ -47,6 +47,22 @@ fn expected(a: &[bf16], b: &[bf16]) -> f32 {
     total.unwrap_or(0.0)
 }
 
+/// The sum by AMX: 16 pairs at a time, the even elements as one chain and the odd ones as another.
+fn by_amx(a: &[bf16], b: &[bf16]) -> f32 {
+    let mut total = 0.0;
+    for (a, b) in a.chunks(32).zip(b.chunks(32)) {
+        let chain = |first: usize| {
+            let terms = (first..32).step_by(2);
+            let zero = bf16::from_bits(0);
+            let element = |data: &[bf16], at: usize| read(data.get(at).copied().unwrap_or(zero));
+            terms.fold(0.0, |x, at| sum(x, element(a, at), element(b, at)))
+        };
+        let both = sum(chain(0), 1.0, chain(1));
+        total = sum(total, 1.0, both);
+    }
+    total
+}
+
 /// Numbers whose products and sums fall around the least normal one, are cancelled, or are anything at all.
 fn element(rng: &mut Rng, kind: usize) -> bf16 {
     let bits = rng.next() as u16;
@@ -74,9 +90,13 @@ fn one_case(rng: &mut Rng, p: Problem, kind: usize) {
         (0..p.k).map(element).collect()
     };
     let forms = isas()
-        .flat_map(|isa| [(false, true), (true, true), (true, false)].map(|(sums, code)| (isa, sums, code)));
-    for (isa, sums_halves, codegen) in forms.filter(|&(isa, sums, _)| !sums || isa.sums_halves()) {
-        let kernels = gemm::halves_kernels::<T>(isa, sums_halves, codegen);
+        .flat_map(|isa| [(false, true), (true, true), (true, false)].map(|(sums, code)| (isa, sums, code)))
+        .filter(|&(isa, sums, _)| !sums || isa.sums_halves())
+        .map(|(isa, sums, code)| (isa, gemm::halves_kernels::<T>(isa, sums, code), false));
+    let amx = isas()
+        .filter(|isa| isa.sums_squares())
+        .map(|isa| (isa, gemm::by_amx::<T>(), true));
+    for (isa, kernels, squares) in forms.chain(amx) {
         let mut whole = vec![0.0; gemm::packed_len(&kernels, p.k, p.n)];
         // SAFETY: B reaches `k` rows of `n` columns, and `whole` has the length that it takes packed.
         unsafe { gemm::pack_whole(&kernels, (b.as_ptr(), lb.0, lb.1), p.k, p.n, whole.as_mut_ptr()) };
@@ -101,11 +121,17 @@ fn one_case(rng: &mut Rng, p: Problem, kind: usize) {
             for i in 0..p.m {
                 let row = line(&a, la, &|l| (i, l));
                 for j in 0..p.n {
-                    let (got, wanted) = (at(&c, lc, 0, i, j), expected(&row, &line(&b, lb, &|l| (l, j))));
+                    let column = line(&b, lb, &|l| (l, j));
+                    let wanted = if squares {
+                        by_amx(&row, &column)
+                    } else {
+                        expected(&row, &column)
+                    };
+                    let got = at(&c, lc, 0, i, j);
                     let same = got.to_bits() == wanted.to_bits() || got.is_nan() && wanted.is_nan();
                     assert!(
                         same,
-                        "{p:?} {isa:?} {sums_halves} {kind}: {got:e} instead of {wanted:e} at {i}, {j}"
+                        "{p:?} {isa:?} {squares} {kind}: {got:e} instead of {wanted:e} at {i}, {j}"
                     );
                 }
             }
