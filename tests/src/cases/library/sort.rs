@@ -122,7 +122,7 @@ pub(super) fn cases() -> Vec<Case> {
                 move |device: &Device| (0..12).try_for_each(|seed| sort(device, dtype, seed, 400, form));
             add(format!("sort.{dtype}{suffix}"), dtype, Box::new(run));
             let run = move |device: &Device| {
-                [2600, 9001]
+                [2600, 17_001]
                     .into_iter()
                     .try_for_each(|n| rows(device, dtype, &[3, n], form))
             };

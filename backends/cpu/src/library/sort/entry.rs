@@ -82,7 +82,7 @@ impl Entry for i64 {
             return false;
         };
         // SAFETY: the caller's promise.
-        unsafe { quick::sort(version, entries, length, parallel) };
+        unsafe { quick::sort(version, entries, length, parallel, &|_, _| {}) };
         true
     }
     fn has_vectors(isa: Isa) -> bool {

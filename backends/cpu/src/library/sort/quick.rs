@@ -17,6 +17,12 @@ const BLOCK: usize = 4;
 const GRAIN: usize = 1 << 14;
 /// Parts for each thread, so that none waits long for the last one.
 const PARTS: usize = 4;
+/// Keys that are still in a cache when the last of them has its place.
+const NEAR: usize = 1 << 14;
+/// Keys that are made of elements at once.
+const CHUNK: usize = 1024;
+/// Keys among which a pivot is looked for, and those of them that stand side by side.
+const SAMPLE: [usize; 2] = [256, 16];
 
 /// A part of the keys, which nobody else touches.
 #[derive(Clone, Copy)]
@@ -35,6 +41,15 @@ unsafe impl<K: Key> Send for Part<K> {}
 unsafe impl<K: Key> Sync for Part<K> {}
 
 impl<K: Key> Part<K> {
+    fn whole(keys: *mut K, length: usize) -> Part<K> {
+        Part {
+            keys,
+            length,
+            floor: None,
+            splits: 2 * (usize::BITS - length.leading_zeros()),
+        }
+    }
+
     /// The same keys without vectors.
     unsafe fn sort_plainly(self) {
         // SAFETY: the part has its keys alone.
@@ -47,7 +62,11 @@ impl<K: Key> Part<K> {
 pub(super) struct Version<K> {
     sort: unsafe fn(Part<K>),
     split: unsafe fn(Part<K>) -> [Part<K>; 2],
+    spread: unsafe fn(from: *const K, count: usize, pivot: K, ends: &mut [*mut K; 2]),
 }
+
+/// Is told of keys that have their place: where they are, and how many.
+pub(super) type Finish<'a, K> = &'a (dyn Fn(*mut K, usize) + Sync);
 
 /// Keys that vectors sort.
 pub(super) trait Quick: Key {
@@ -55,7 +74,7 @@ pub(super) trait Quick: Key {
     fn version(isa: Isa) -> Option<Version<Self>>;
 }
 
-/// Sorts `length` keys.
+/// Sorts `length` keys, and tells of all of them once they have their places.
 ///
 /// # Safety
 /// They are the caller's alone. The processor has the instruction set of the version.
@@ -64,27 +83,22 @@ pub(super) unsafe fn sort<K: Quick>(
     keys: *mut K,
     length: usize,
     parallel: &dyn Parallel,
+    finish: Finish<'_, K>,
 ) {
-    let whole = Part {
-        keys,
-        length,
-        floor: None,
-        splits: 2 * (usize::BITS - length.leading_zeros()),
-    };
     // SAFETY: the caller vouches for the memory and the processor; parts are disjoint.
     unsafe {
         let wanted = match parallel.threads() {
             1 => 1,
             threads => (PARTS * threads).min(length / GRAIN),
         };
-        let mut parts = vec![whole];
+        let mut parts = vec![Part::whole(keys, length)];
         while parts.len() < wanted {
             let mut halves: Vec<[Part<K>; 2]> = parts.iter().map(|&part| [part; 2]).collect();
             let to = Halves(halves.as_mut_ptr());
             parallel.run(parts.len(), &|at| {
                 let part = parts[at];
                 let halves = if part.length > GRAIN {
-                    (version.split)(part)
+                    halves_of(version, part, finish)
                 } else {
                     [part, Part { length: 0, ..part }]
                 };
@@ -102,8 +116,88 @@ pub(super) unsafe fn sort<K: Quick>(
             }
         }
         match parts.as_slice() {
-            [part] => (version.sort)(*part),
-            parts => parallel.run(parts.len(), &|at| (version.sort)(parts[at])),
+            [part] => sort_near(version, *part, finish),
+            parts => parallel.run(parts.len(), &|at| sort_near(version, parts[at], finish)),
+        }
+    }
+}
+
+/// Splits a part, and tells of keys between the halves, which have their places.
+unsafe fn halves_of<K: Quick>(version: Version<K>, part: Part<K>, finish: Finish<'_, K>) -> [Part<K>; 2] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let [first, second] = (version.split)(part);
+        let equal = part.length - first.length - second.length;
+        if equal > 0 {
+            finish(first.keys.add(first.length), equal);
+        }
+        [first, second]
+    }
+}
+
+/// Sorts a part, piece after piece of at most [`NEAR`] keys.
+unsafe fn sort_near<K: Quick>(version: Version<K>, part: Part<K>, finish: Finish<'_, K>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if part.length > NEAR && part.splits > 0 {
+            for half in halves_of(version, part, finish) {
+                sort_near(version, half, finish);
+            }
+        } else if part.length > 0 {
+            (version.sort)(part);
+            finish(part.keys, part.length);
+        }
+    }
+}
+
+/// Whether [`sort_made`] is worth its sample.
+pub(super) const fn is_long(length: usize) -> bool {
+    length > NEAR
+}
+
+/// Sorts keys on one thread that `make` writes: those of so many elements from the first one of a range on, to memory that it is given. They
+/// are split while they are made. There are more than [`is_long`] asks for.
+///
+/// # Safety
+/// That of [`sort`].
+pub(super) unsafe fn sort_made<K: Quick>(
+    version: Version<K>,
+    keys: *mut K,
+    length: usize,
+    make: &dyn Fn(usize, *mut K, usize),
+    finish: Finish<'_, K>,
+) {
+    let mut made = [K::MAX; CHUNK];
+    // SAFETY: the caller's promise; what was not yet made leaves as much room between both ends.
+    unsafe {
+        let [count, run] = SAMPLE;
+        for at in 0..count / run {
+            let first = (length - run) / (count / run - 1) * at;
+            make(first, made.as_mut_ptr().add(at * run), run);
+        }
+        (version.sort)(Part::whole(made.as_mut_ptr(), count));
+        let pivot = made[count / 2];
+        let mut ends = [keys, keys.add(length)];
+        for first in (0..length).step_by(CHUNK) {
+            let count = CHUNK.min(length - first);
+            make(first, made.as_mut_ptr(), count);
+            (version.spread)(made.as_ptr(), count, pivot, &mut ends);
+        }
+        let below = ends[0].offset_from_unsigned(keys);
+        let whole = Part::whole(keys, length);
+        for half in [
+            Part {
+                length: below,
+                ..whole
+            },
+            Part {
+                keys: ends[0],
+                length: length - below,
+                floor: Some(pivot),
+                ..whole
+            },
+        ] {
+            sort_near(version, half, finish);
         }
     }
 }
@@ -355,6 +449,25 @@ unsafe fn split_at<V: Vector>(keys: *mut V::Key, length: usize, pivot: V::Key) -
     }
 }
 
+/// Writes keys below the pivot to the first end and the others to the second. Between the ends there is room for all keys that are left.
+#[inline(always)]
+unsafe fn spread<V: Vector>(from: *const V::Key, count: usize, pivot: V::Key, ends: &mut [*mut V::Key; 2]) {
+    let [mut low, mut high] = *ends;
+    let whole = count / V::LANES * V::LANES;
+    // SAFETY: the caller vouches for the keys, the room and the instructions.
+    unsafe {
+        let lanes = V::splat(pivot);
+        for at in (0..whole).step_by(V::LANES) {
+            (low, high) = write(V::load(from.add(at)), lanes, low, high);
+        }
+        if whole < count {
+            let below = V::split_some(from.add(whole), count - whole, pivot, low, high);
+            (low, high) = (low.add(below), high.sub(count - whole - below));
+        }
+    }
+    *ends = [low, high];
+}
+
 /// Splits a part of more than [`REGISTERS`] vectors in two, of which one may be empty.
 #[inline(always)]
 unsafe fn split<V: Vector>(mut part: Part<V::Key>) -> [Part<V::Key>; 2] {
@@ -439,7 +552,16 @@ macro_rules! version {
             // SAFETY: as above.
             unsafe { split::<$vector>(part) }
         }
-        Version { sort, split: halves }
+        #[target_feature(enable = $features)]
+        unsafe fn apart(from: *const $key, count: usize, pivot: $key, ends: &mut [*mut $key; 2]) {
+            // SAFETY: as above.
+            unsafe { spread::<$vector>(from, count, pivot, ends) }
+        }
+        Version {
+            sort,
+            split: halves,
+            spread: apart,
+        }
     }};
 }
 

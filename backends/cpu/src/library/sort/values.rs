@@ -11,6 +11,9 @@ use crate::library::gemm::{Scratch, piece};
 use crate::parallel::Parallel;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Keys whose elements are written at once.
+const CHUNK: usize = 256;
+
 /// Sorts one row.
 pub(super) unsafe fn sort_row<K: Quick>(
     args: &Args<'_>,
@@ -24,49 +27,93 @@ pub(super) unsafe fn sort_row<K: Quick>(
     let (to, step) = place(args, 1, row);
     let values = Shared(values.ptr);
     let value = |at: usize| values.at((to + at as isize * step) * elements.size as isize);
-    let scratch = Scratch::take(length * size_of::<K>());
-    let keys = Shared(scratch.start().cast::<K>());
-    let pieces = parallel.threads().min(length / PIECE).max(1);
-    let each = |body: &(dyn Fn(std::ops::Range<usize>) + Sync)| match pieces {
-        1 => body(0..length),
-        pieces => parallel.run(pieces, &|at| body(piece(length, pieces, at))),
-    };
+    // Keys stand where the elements will, if there is room for them and nobody reads there.
+    let bytes = length * size_of::<K>();
+    let apart = !ranges_meet(value(0).cast_const(), bytes, x, length);
+    let in_place = step == 1 && size_of::<K>() == elements.size && apart;
+    let scratch = (!in_place).then(|| Scratch::take(bytes));
+    let keys = Shared(scratch.as_ref().map_or(value(0), Scratch::start).cast::<K>());
     let odd = AtomicBool::new(false);
-    // SAFETY: the scratch memory has the length asked for; the operands are the caller's, and the pieces of a row disjoint.
-    unsafe {
-        each(&|places| {
-            let to = keys.at(places.start as isize).cast();
-            if elements.keys(x, places.start, to, places.len()) {
-                odd.store(true, Ordering::Relaxed);
+    let make = |first: usize, to: *mut K, count: usize| {
+        // SAFETY: the caller vouches for the elements, and there is room for the keys.
+        if unsafe { elements.keys(x, first, to.cast(), count) } {
+            odd.store(true, Ordering::Relaxed);
+        }
+    };
+    let write = |first: *mut K, count: usize| {
+        let mut chunk = [K::MAX; CHUNK];
+        // SAFETY: keys and elements are the caller's, and parts of a row disjoint.
+        unsafe {
+            let place = first.offset_from_unsigned(keys.at(0));
+            for at in (0..count).step_by(CHUNK) {
+                let count = CHUNK.min(count - at);
+                chunk.as_mut_ptr().copy_from_nonoverlapping(first.add(at), count);
+                let to = value(place + at);
+                (elements.write)(chunk.as_ptr().cast(), to, step, count, &elements.order);
             }
-        });
-        let mut kept = [Vec::new(), Vec::new()];
-        let mut odd_keys = [None; 2];
+        }
+    };
+    // Whether an element does not come back from its key is known when all keys are made.
+    let finish = |first: *mut K, count: usize| {
+        if !odd.load(Ordering::Relaxed) {
+            write(first, count);
+        }
+    };
+    let pieces = parallel.threads().min(length / PIECE).max(1);
+    // SAFETY: the keys' memory has the length asked for; the operands are the caller's, and the pieces of a row disjoint.
+    unsafe {
+        if pieces == 1 && quick::is_long(length) {
+            quick::sort_made(version, keys.at(0), length, &make, &finish);
+        } else {
+            match pieces {
+                1 => make(0, keys.at(0), length),
+                pieces => parallel.run(pieces, &|at| {
+                    let places = piece(length, pieces, at);
+                    make(places.start, keys.at(places.start as isize), places.len());
+                }),
+            }
+            quick::sort(version, keys.at(0), length, parallel, &finish);
+        }
         if odd.into_inner() {
-            odd_keys = ODD.map(|bits| {
-                let mut key = *keys.0;
-                elements.keys(&elements.one(&bits), 0, (&raw mut key).cast(), 1);
-                Some(key)
-            });
-            for at in 0..length {
-                let key = Some(*keys.at(at as isize));
-                if let Some(of) = odd_keys.iter().position(|odd| *odd == key) {
-                    kept[of].push(elements.raw(x.at(at)));
+            let kept = kept(elements, x, keys.at(0));
+            write(keys.at(0), length);
+            for (first, raws) in kept {
+                for (at, raw) in raws.into_iter().enumerate() {
+                    elements.put(value(first + at), raw);
                 }
             }
         }
-        quick::sort(version, keys.0, length, parallel);
-        each(&|places| {
-            let keys = keys.at(places.start as isize).cast_const().cast();
-            let to = value(places.start);
-            (elements.write)(keys, to, step, places.len(), &elements.order);
+    }
+}
+
+/// The elements that do not come back from their keys, in the order of the row, and the place of the first of each kind.
+unsafe fn kept<K: Quick>(elements: &Elements, x: &Source, sorted: *const K) -> [(usize, Vec<u64>); 2] {
+    let mut chunk = [K::MAX; CHUNK];
+    // SAFETY: the caller has the elements and as many keys in their order.
+    unsafe {
+        let odd_keys = ODD.map(|bits| {
+            let mut key = K::MAX;
+            elements.keys(&elements.one(&bits), 0, (&raw mut key).cast(), 1);
+            key
         });
-        let sorted = std::slice::from_raw_parts(keys.0, length);
-        for (kept, odd) in kept.into_iter().zip(odd_keys) {
-            let first = odd.map_or(length, |odd| sorted.partition_point(|&key| key < odd));
-            for (at, raw) in kept.into_iter().enumerate() {
-                elements.put(value(first + at), raw);
+        let sorted = std::slice::from_raw_parts(sorted, x.length);
+        let mut kept = odd_keys.map(|odd| (sorted.partition_point(|&key| key < odd), Vec::new()));
+        for first in (0..x.length).step_by(CHUNK) {
+            let count = CHUNK.min(x.length - first);
+            elements.keys(x, first, chunk.as_mut_ptr().cast(), count);
+            for (at, key) in chunk[..count].iter().enumerate() {
+                if let Some(of) = odd_keys.iter().position(|odd| odd == key) {
+                    kept[of].1.push(elements.raw(x.at(first + at)));
+                }
             }
         }
+        kept
     }
+}
+
+/// Whether some bytes are among those from the first to the last element of a row.
+fn ranges_meet(start: *const u8, bytes: usize, x: &Source, length: usize) -> bool {
+    let ends = [x.at(0).addr(), x.at(length.saturating_sub(1)).addr()];
+    let (low, high) = (ends[0].min(ends[1]), ends[0].max(ends[1]) + x.size);
+    start.addr() < high && low < start.addr() + bytes
 }
