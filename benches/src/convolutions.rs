@@ -1,4 +1,4 @@
-//! Cases of convolution: f32, NCHW.
+//! Cases of convolution: f32 with gradients and integers of 8 bits, NCHW.
 
 use crate::cases::{Case, Limit, filled};
 use thalweg::hal::{DType, Device, Kernel, Launch, Result};
@@ -76,14 +76,28 @@ pub fn cases(device: &Device, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>
         for (kind, direction) in directions {
             let name = format!("{kind}_{name}");
             if wanted(&name) {
-                cases.push(conv(device, name, direction, shape)?);
+                cases.push(conv(device, name, direction, shape, [DType::F32; 2])?);
+            }
+        }
+        for (kind, of) in [("u8", DType::U8), ("i8", DType::I8)] {
+            let name = format!("conv_{kind}_{name}");
+            if wanted(&name) {
+                cases.push(conv(device, name, Direction::Forward, shape, [of, DType::I8])?);
             }
         }
     }
     Ok(cases)
 }
 
-fn conv(device: &Device, name: String, direction: Direction, shape: Shape) -> Result<Case> {
+fn conv(
+    device: &Device,
+    name: String,
+    direction: Direction,
+    shape: Shape,
+    operands: [DType; 2],
+) -> Result<Case> {
+    let bytes = operands[1] == DType::I8;
+    let sums = if bytes { DType::I32 } else { DType::F32 };
     let stream = device.create_stream()?;
     let per_axis = |value: usize| [value as i64, value as i64, 0];
     let op = Conv {
@@ -91,9 +105,9 @@ fn conv(device: &Device, name: String, direction: Direction, shape: Shape) -> Re
         stride: per_axis(shape.stride),
         dilation: per_axis(1),
         padding: per_axis(shape.padding),
-        dtype: DType::F32,
-        accumulate: DType::F32,
-        output: DType::F32,
+        operands,
+        accumulate: sums,
+        output: sums,
         epilogue: None,
     };
     let [ci, co] = shape.channels;
@@ -149,7 +163,9 @@ fn conv(device: &Device, name: String, direction: Direction, shape: Shape) -> Re
         Direction::GradInput => [y_len, w_len, x_len],
         Direction::GradWeight => [x_len, y_len, w_len],
     };
-    let (a, b) = (filled(&stream, a_len)?, filled(&stream, b_len)?);
+    // The bits of as many floats serve as bytes.
+    let room = |len: usize| if bytes { len.div_ceil(4) } else { len };
+    let (a, b) = (filled(&stream, room(a_len))?, filled(&stream, room(b_len))?);
     let result = device.alloc(4 * out_len as u64)?;
     let extents: Vec<u64> = outer.iter().chain(&inner).map(|&extent| extent as u64).collect();
     let (count, steps) = gathered;
@@ -166,7 +182,10 @@ fn conv(device: &Device, name: String, direction: Direction, shape: Shape) -> Re
     let products = (samples * groups * co * ci) as f64 * (out * out * taps * taps) as f64;
     Ok(Case {
         name,
-        limit: Limit::Flops(2.0 * products),
+        limit: match bytes {
+            true => Limit::Dots(2.0 * products),
+            false => Limit::Flops(2.0 * products),
+        },
         run: Box::new(run),
     })
 }

@@ -65,7 +65,7 @@ impl Trial {
                 stride: [1, 1, 0],
                 dilation: [1, 1, 0],
                 padding: [1, 1, 0],
-                dtype: DType::F32,
+                operands: [DType::F32; 2],
                 accumulate: DType::F32,
                 output: DType::F32,
                 epilogue: None,
@@ -98,7 +98,7 @@ impl OpenClDevice {
         let (kind, dtypes, trial): (_, _, fn() -> Trial) = match op {
             LibraryOp::Matmul(op) => (0, (op.operands[0], op.accumulate), Trial::matmul),
             LibraryOp::Conv(op) | LibraryOp::ConvGradInput(op) | LibraryOp::ConvGradWeight(op) => {
-                (1, (op.dtype, op.accumulate), Trial::conv)
+                (1, (op.operands[0], op.accumulate), Trial::conv)
             }
             LibraryOp::Scatter(_) | LibraryOp::Scan(_) | LibraryOp::Sort(_) | LibraryOp::Attention(_) => {
                 return Ok(first);

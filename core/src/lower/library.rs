@@ -336,8 +336,12 @@ fn convolution(
         stride: per_axis(attributes.stride),
         dilation: per_axis(attributes.dilation),
         padding: per_axis(attributes.low),
-        dtype: gathered.dtype,
-        accumulate: accumulator(ReduceOp::Sum, gathered.dtype),
+        operands: [gathered.dtype, other.dtype],
+        accumulate: if dtype.is_float() {
+            accumulator(ReduceOp::Sum, gathered.dtype)
+        } else {
+            dtype
+        },
         output: dtype,
         epilogue: None,
     });

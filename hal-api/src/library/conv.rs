@@ -42,8 +42,8 @@ pub struct Conv {
     pub dilation: [i64; MAX_SPATIAL],
     /// Zeros before the first element along each axis; negative ones leave elements out. 0 for axes that there are not.
     pub padding: [i64; MAX_SPATIAL],
-    /// Dtype of both operands.
-    pub dtype: DType,
+    /// Dtypes of the operands, in the order of the parameters. Products are in `accumulate`, so they may differ: u8 times i8 is summed in i32.
+    pub operands: [DType; 2],
     /// Dtype of products and sums, as [`Matmul::accumulate`](super::Matmul::accumulate).
     pub accumulate: DType,
     /// Dtype of the output when there is no epilogue.
@@ -92,8 +92,9 @@ impl Conv {
         let mut kernel = Kernel::new(name, 3 + r, 1 + r);
         let scalars: Vec<NodeId> = (0..2 * r).map(|_| kernel.scalar(DType::I64)).collect();
         let (extents, strides) = scalars.split_at(r as usize);
-        let first = input(&mut kernel, self.dtype, Level::Element);
-        let second = input(&mut kernel, self.dtype, Level::Element);
+        let [first, second] = self
+            .operands
+            .map(|dtype| input(&mut kernel, dtype, Level::Element));
         let (zero, outside) = (whole(&mut kernel, 0), whole(&mut kernel, -1));
         let (mut inside, mut at) = (None, None);
         for axis in 0..r {
@@ -130,9 +131,9 @@ impl Conv {
             param: first,
             index: place,
         });
-        let a = cast(&mut kernel, self.dtype, self.accumulate, a);
+        let a = cast(&mut kernel, self.operands[0], self.accumulate, a);
         let b = kernel.load(second);
-        let b = cast(&mut kernel, self.dtype, self.accumulate, b);
+        let b = cast(&mut kernel, self.operands[1], self.accumulate, b);
         let product = kernel.op(ScalarOp::Mul, &[a, b]);
         let sum = kernel.reduce(ReduceOp::Sum, product);
         epilogue::finish(
@@ -208,20 +209,20 @@ impl Conv {
         attributes[1..4].copy_from_slice(&self.stride);
         attributes[4..7].copy_from_slice(&self.dilation);
         attributes[7..].copy_from_slice(&self.padding);
-        let dtypes = [self.dtype, self.accumulate, self.output];
+        let dtypes = [self.operands[0], self.operands[1], self.accumulate, self.output];
         OwnedLibrary::new(code, &dtypes, &attributes, epilogue)
     }
 
     pub(super) fn decode(desc: &LibraryDesc, name: &str) -> Result<Conv> {
-        let fields = desc.fields::<3>(name, 1 + 3 * MAX_SPATIAL)?;
-        let [dtype, accumulate, output] = fields.dtypes;
+        let fields = desc.fields::<4>(name, 1 + 3 * MAX_SPATIAL)?;
+        let [first, second, accumulate, output] = fields.dtypes;
         let triple = |first: usize| std::array::from_fn(|axis| fields.attributes[first + axis]);
         Ok(Conv {
             spatial: count(name, "spatial axes", fields.attributes[0])?,
             stride: triple(1),
             dilation: triple(4),
             padding: triple(7),
-            dtype,
+            operands: [first, second],
             accumulate,
             output,
             epilogue: None,

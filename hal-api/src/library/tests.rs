@@ -10,7 +10,7 @@ fn conv(spatial: u32, epilogue: Option<Kernel>) -> Conv {
         stride: only(2),
         dilation: only(1),
         padding: only(-3),
-        dtype: DType::BF16,
+        operands: [DType::BF16; 2],
         accumulate: DType::F32,
         output: DType::BF16,
         epilogue,

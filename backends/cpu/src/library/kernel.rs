@@ -50,9 +50,9 @@ impl LibraryKernel {
     pub fn supports(op: &LibraryOp) -> Result<()> {
         match op {
             LibraryOp::Matmul(matmul) => MatmulKernel::supports(matmul),
-            LibraryOp::Conv(conv) | LibraryOp::ConvGradInput(conv) | LibraryOp::ConvGradWeight(conv) => {
-                ConvKernel::supports(op.name(), conv)
-            }
+            LibraryOp::Conv(conv) => ConvKernel::supports(op.name(), conv, Direction::Forward),
+            LibraryOp::ConvGradInput(conv) => ConvKernel::supports(op.name(), conv, Direction::GradInput),
+            LibraryOp::ConvGradWeight(conv) => ConvKernel::supports(op.name(), conv, Direction::GradWeight),
             LibraryOp::Scatter(scatter) => ScatterKernel::supports(scatter),
             LibraryOp::Scan(scan) => ScanKernel::supports(scan),
             LibraryOp::Sort(_) | LibraryOp::Attention(_) => Ok(()),

@@ -356,4 +356,4 @@ mod packed;
 mod tests;
 
 pub use launch::MatmulKernel;
-pub(in crate::library) use launch::{dtype_of, spread};
+pub(in crate::library) use launch::{byte_sums, dtype_of, spread, takes_epilogue};

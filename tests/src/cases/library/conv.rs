@@ -37,29 +37,46 @@ const DTYPES: [(DType, DType, DType); 7] = [
     (DType::I64, DType::I64, DType::I64),
 ];
 
+const F32: Dtypes = ([DType::F32; 2], DType::F32, DType::F32);
+
+/// Operands of 8 bits whose sums are i32, in the forward direction alone.
+const BYTES: [(&str, [DType; 2]); 3] = [
+    ("u8", [DType::U8; 2]),
+    ("u8_i8", [DType::U8, DType::I8]),
+    ("i8_u8", [DType::I8, DType::U8]),
+];
+
+/// Operands, accumulator, output.
+type Dtypes = ([DType; 2], DType, DType);
+
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (name, direction) in DIRECTIONS {
-        for dtypes in DTYPES {
-            let case = format!("{name}.{}.{}.{}", dtypes.0, dtypes.1, dtypes.2);
+        let same = DTYPES.map(|(dtype, sum, output)| (dtype.to_string(), ([dtype; 2], sum, output)));
+        let bytes = BYTES.map(|(name, operands)| (name.to_owned(), (operands, DType::I32, DType::I32)));
+        let bytes = bytes.into_iter().filter(|_| direction == Direction::Forward);
+        for (operands, dtypes) in same.into_iter().chain(bytes) {
+            let case = format!("{name}.{operands}.{}.{}", dtypes.1, dtypes.2);
             cases.push(Case::new("library", case, move |subject| {
-                let device = open(subject, dtypes.0)?;
-                let count = if dtypes.0 == DType::F32 { 60 } else { 15 };
+                let device = open(subject, &dtypes.0)?;
+                let many =
+                    dtypes.0[0] == DType::F32 || direction == Direction::Forward && dtypes.1 == DType::I32;
+                let count = if many { 60 } else { 15 };
                 { fixed().into_iter().chain((0..count).map(random)) }
                     .try_for_each(|shape| run(&device, direction, dtypes, &shape, true))
             }));
         }
         let case = format!("{name}.definition");
         cases.push(Case::new("library", case, move |subject| {
-            let device = open(subject, DType::F32)?;
+            let device = open(subject, &[DType::F32])?;
             { fixed().into_iter().chain((0..20).map(random)) }
                 .filter(|shape| shape.products() <= 4000)
-                .try_for_each(|shape| run(&device, direction, DTYPES[0], &shape, false))
+                .try_for_each(|shape| run(&device, direction, F32, &shape, false))
         }));
         for dtype in [DType::F32, DType::F64] {
             let case = format!("{name}.{dtype}.epilogue");
             cases.push(Case::new("library", case, move |subject| {
-                let device = open(subject, dtype)?;
+                let device = open(subject, &[dtype])?;
                 { 0..12 }
                     .map(random)
                     .try_for_each(|shape| epilogue(&device, direction, dtype, &shape))
@@ -69,9 +86,9 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-fn open(subject: &Subject, dtype: DType) -> Result<Device, Stop> {
+fn open(subject: &Subject, dtypes: &[DType]) -> Result<Device, Stop> {
     let device = Device::open(subject)?;
-    need(&device, &[dtype])?;
+    need(&device, dtypes)?;
     Ok(device)
 }
 
@@ -120,7 +137,7 @@ impl Shape {
         self.samples * self.groups * co * ci * self.output.iter().chain(&self.taps).product::<u64>()
     }
 
-    fn op(&self, (dtype, accumulate, output): (DType, DType, DType), epilogue: Option<Kernel>) -> Conv {
+    fn op(&self, (operands, accumulate, output): Dtypes, epilogue: Option<Kernel>) -> Conv {
         let three =
             |of: &dyn Fn(usize) -> i64| std::array::from_fn(|i| if i < self.input.len() { of(i) } else { 0 });
         Conv {
@@ -128,7 +145,7 @@ impl Shape {
             stride: three(&|i| self.stride[i] as i64),
             dilation: three(&|i| self.dilation[i] as i64),
             padding: three(&|i| self.padding[i]),
-            dtype,
+            operands,
             accumulate,
             output,
             epilogue,
@@ -201,7 +218,13 @@ struct Setup {
     operands: [usize; 3],
 }
 
-fn setup(direction: Direction, dtype: DType, output: DType, definition: &Kernel, shape: &Shape) -> Setup {
+fn setup(
+    direction: Direction,
+    dtypes: [DType; 2],
+    output: DType,
+    definition: &Kernel,
+    shape: &Shape,
+) -> Setup {
     let mut random = Random::new(shape.seed * 3 + direction as u64);
     let [co, ci] = shape.channels;
     let extents = |head: [u64; 3], tail: &[u64]| -> Vec<u64> { head.iter().chain(tail).copied().collect() };
@@ -258,7 +281,7 @@ fn setup(direction: Direction, dtype: DType, output: DType, definition: &Kernel,
         .sum();
     let reach = if counts.contains(&0) { 0 } else { reach as u64 + 1 };
     let argument = |index: usize, strides: &[i64], random: &mut Random| {
-        let place = &places[operands[index]];
+        let (place, dtype) = (&places[operands[index]], dtypes[index]);
         Argument::of(dtype, &values(dtype, place.len, random)).strided(dtype, place.first, strides)
     };
     let result = &places[operands[2]];
@@ -285,8 +308,13 @@ fn setup(direction: Direction, dtype: DType, output: DType, definition: &Kernel,
 }
 
 /// For each element of the result's buffer its sum, the sum of the sizes of its products, and its sum as a whole number.
-fn expected(shape: &Shape, setup: &Setup, dtype: DType) -> Vec<Sum> {
-    let held = |index: usize| Numbers::of(dtype, &from_bytes(dtype, &setup.job.arguments[index].bytes));
+fn expected(shape: &Shape, setup: &Setup, dtypes: [DType; 2]) -> Vec<Sum> {
+    let held = |index: usize| {
+        Numbers::of(
+            dtypes[index],
+            &from_bytes(dtypes[index], &setup.job.arguments[index].bytes),
+        )
+    };
     let (first, second) = (held(0), held(1));
     let mut sums = vec![(0.0, 0.0, 0_i128); setup.places[setup.operands[2]].len as usize];
     let last = shape.input.len() - 1;
@@ -350,16 +378,10 @@ fn library(direction: Direction, op: Conv) -> LibraryOp {
     }
 }
 
-fn run(
-    device: &Device,
-    direction: Direction,
-    dtypes: (DType, DType, DType),
-    shape: &Shape,
-    offered: bool,
-) -> Check {
-    let (dtype, accumulate, output) = dtypes;
+fn run(device: &Device, direction: Direction, dtypes: Dtypes, shape: &Shape, offered: bool) -> Check {
+    let (operands, accumulate, output) = dtypes;
     let op = library(direction, shape.op(dtypes, None));
-    let setup = setup(direction, dtype, output, &op.definition()?, shape);
+    let setup = setup(direction, operands, output, &op.definition()?, shape);
     let found = if offered {
         setup.job.run_compiled(device, device.compile_library(&op)?)?
     } else {
@@ -367,14 +389,14 @@ fn run(
     };
     let found = from_bytes(output, &found[2]);
     let place = &setup.places[setup.operands[2]];
-    let sums = expected(shape, &setup, dtype);
+    let sums = expected(shape, &setup, operands);
     let mut touched = vec![false; found.len()];
     let mut wrong = None;
     each(&place.extents, |index| {
         let at = place.at(index);
         touched[at] = true;
         let ((sum, size, whole), bits) = (sums[at], found[at]);
-        let right = if dtype.is_float() {
+        let right = if output.is_float() {
             let off = size * slack(accumulate, accumulate, terms(&setup.job))
                 + sum.abs() * narrow_epsilon(output)
                 + least(output);
@@ -383,7 +405,7 @@ fn run(
             bits == whole as u64 & mask(output)
         };
         if !right && wrong.is_none() {
-            let expected = if dtype.is_float() {
+            let expected = if output.is_float() {
                 sum.to_string()
             } else {
                 whole.to_string()
@@ -428,9 +450,9 @@ n6 = add n4 n5
 n7 = store p3 n6"
     );
     let map = Kernel::parse(&map).map_err(|error| Stop::Failed(error.to_string()))?;
-    let op = library(direction, shape.op((dtype, dtype, dtype), Some(map)));
-    let mut setup = setup(direction, dtype, dtype, &op.definition()?, shape);
-    let sums = expected(shape, &setup, dtype);
+    let op = library(direction, shape.op(([dtype; 2], dtype, dtype), Some(map)));
+    let mut setup = setup(direction, [dtype; 2], dtype, &op.definition()?, shape);
+    let sums = expected(shape, &setup, [dtype; 2]);
     let place = &setup.places[setup.operands[2]];
     let mut random = Random::new(shape.seed + 9);
     let row = if direction == Direction::GradWeight { 1 } else { 2 };

@@ -32,11 +32,12 @@ struct Kernels {
 static KERNELS: [[OnceLock<Option<Kernels>>; Sum::ALL.len()]; 2] =
     [const { [const { OnceLock::new() }; Sum::ALL.len()] }; 2];
 
-/// The tiles with machine code, where the system lets memory be executed.
-pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Tiles<S> {
+/// The tiles with machine code, where the system lets memory be executed. Sums of four bytes multiply unsigned x by signed weights, or
+/// the other way round where they are swapped.
+pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Option<Tiles<S>> {
     debug_assert_eq!(size_of::<S>(), 1 << sum.shift());
     if !runs(isa) || !sum.exists(isa) {
-        return compiled;
+        return None;
     }
     let wide = isa == Isa::Avx512;
     let kernels = KERNELS[usize::from(wide)][sum as usize].get_or_init(|| {
@@ -74,13 +75,13 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Tiles<S> {
             outer: [small, large],
         })
     });
-    let Some(kernels) = kernels else { return compiled };
+    let kernels = kernels.as_ref()?;
     // SAFETY: the entries are functions of these types, which read nothing of `S` but its size.
     unsafe {
         let of_taps =
             |entries: &'static [Entry]| std::mem::transmute::<&'static [Entry], &'static [TapFn<S>]>(entries);
         let [narrow, broad] = compiled.rows;
-        Tiles {
+        Some(Tiles {
             wide: (compiled.wide.0, of_taps(kernels.wide)),
             high: (compiled.high.0, of_taps(kernels.high)),
             rows: [
@@ -98,7 +99,7 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Tiles<S> {
                 ..lines
             }),
             ..compiled
-        }
+        })
     }
 }
 
@@ -140,9 +141,17 @@ impl Writer<'_> {
         self.asm.lanes(code, to, 0, from, long, self.lane());
     }
 
-    /// Whether a number in memory may be spread and multiplied by one instruction.
+    /// Whether a number in memory may be spread and multiplied by one instruction, whose last operand it is. An unsigned one is the first.
     fn spreads(&self) -> bool {
-        self.asm.wide && self.sum.product().is_none()
+        self.asm.wide && self.sum.product().is_none() && self.sum != Sum::Fours
+    }
+
+    /// `to += w * x`, each on its side of an instruction that tells them apart.
+    fn multiply_add_weight(&mut self, to: u8, w: u8, x: u8, spare: u8) {
+        match self.sum {
+            Sum::Fours => self.multiply_add(to, x, w, spare),
+            _ => self.multiply_add(to, w, x, spare),
+        }
     }
 
     /// `to += a * b`, with b spread from memory.
@@ -268,7 +277,12 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
             w.spread(factor, from);
             for vector in 0..vectors {
                 let to = (i * vectors + vector) as u8;
-                w.multiply_add(to, factor, column + vector as u8, spare + 1);
+                let column = column + vector as u8;
+                match (form, sum) {
+                    (Form::Positions, _) => w.multiply_add_weight(to, factor, column, spare + 1),
+                    (Form::Rows, Sum::FoursSwapped) => w.multiply_add(to, column, factor, spare + 1),
+                    (Form::Rows, _) => w.multiply_add(to, factor, column, spare + 1),
+                }
             }
         }
     };

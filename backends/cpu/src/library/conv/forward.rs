@@ -7,6 +7,7 @@
 //!
 //! Every element of the result is one chain of additions over channels and taps, whatever the blocks, tiles and threads are.
 
+mod copies;
 mod lines;
 mod positions;
 mod rows;
@@ -16,11 +17,12 @@ mod weights;
 
 use super::geometry::{AXES, Axis, Block, Layout, Pass, blocks};
 use super::operands::{Gathered, Rows, Shared, Sizes, Weights};
-use super::planes::{Planes, SLACK};
+use super::planes::SLACK;
 use super::tile::{TILE, TapFn};
 use super::words::ConvKernels;
 use crate::library::gemm::{Scratch, Stored, piece};
 use crate::parallel::Parallel;
+use copies::Copies;
 use shape::{Along, Shape, WIDEST};
 use std::ops::Range;
 use store::target_of;
@@ -67,8 +69,10 @@ struct Plan<S: 'static> {
     /// Lanes of a tile, and kernels for `index + 1` of what is broadcast.
     width: usize,
     kernels: &'static [TapFn<S>],
-    /// Accumulators of one packed tile.
+    /// Accumulators of one packed tile, and its weights alone, behind which is what sums begin with, if not with zero.
     packed: usize,
+    weights: usize,
+    starts: bool,
     /// Channels whose weights and elements stay in L1 together.
     near: usize,
     /// Groups of tiles that are tasks of their own.
@@ -96,6 +100,7 @@ pub(super) fn fits(pass: &Pass, sizes: &Sizes) -> bool {
 impl<S> Plan<S> {
     fn new<T: Stored<Acc = S>>(
         job: &Job<'_, T>,
+        kernels: &ConvKernels<T>,
         shape: &Shape<S>,
         threads: usize,
         prepared: bool,
@@ -115,7 +120,7 @@ impl<S> Plan<S> {
         };
         let most = PLANES / size_of::<S>();
         let layout = Layout::new(pass, blocks(pass, sizes.channels, most, wanted, LEAST), 1);
-        let in_place = shape.along == Along::Rows && rows::in_place(job, &layout);
+        let in_place = shape.along == Along::Rows && kernels.bytes.is_none() && rows::in_place(job, &layout);
         let (width, set) = (shape.width, shape.kernels);
         let (tiles, height) = match shape.along {
             Along::Rows => (sizes.rows.div_ceil(width), width),
@@ -166,7 +171,9 @@ impl<S> Plan<S> {
             tiles,
             width,
             kernels: set,
-            packed: packed_tile(terms, height),
+            packed: packed_tile(terms, height) + kernels.starts(height),
+            weights: packed_tile(terms, height),
+            starts: kernels.starts(height) > 0,
             near,
             parts,
             local: blocks == sizes.groups && !prepared,
@@ -195,6 +202,11 @@ fn packed_tile(terms: usize, height: usize) -> usize {
     (terms * height + 16).next_multiple_of(16)
 }
 
+/// Whether the kernels suit the launch: those on lines begin their sums at zero, and lanes of four are machine code alone.
+pub(super) fn takes<T: Stored>(kernels: &ConvKernels<T>, sizes: &Sizes, pass: &Pass) -> bool {
+    !lines::suits(sizes, pass) || (kernels.starts(1) == 0 && lines::is_written(kernels, pass))
+}
+
 /// Rows of a tile of packed weights, if [`run`] reads weights that [`pack_all`] has packed.
 pub(super) fn reads_packed<T: Stored>(
     kernels: &ConvKernels<T>,
@@ -213,9 +225,14 @@ pub(super) fn reads_packed<T: Stored>(
 }
 
 /// Accumulators of all packed weights, in tiles of `width` rows.
-pub(super) fn packed_len(sizes: &Sizes, extents: [usize; AXES], width: usize) -> usize {
+pub(super) fn packed_len<T: Stored>(
+    kernels: &ConvKernels<T>,
+    sizes: &Sizes,
+    extents: [usize; AXES],
+    width: usize,
+) -> usize {
     let terms = extents.iter().product::<usize>() * sizes.channels;
-    sizes.groups * sizes.rows.div_ceil(width) * packed_tile(terms, width)
+    sizes.groups * sizes.rows.div_ceil(width) * (packed_tile(terms, width) + kernels.starts(width))
 }
 
 /// Packs the weights of all groups and rows, every tap.
@@ -233,13 +250,23 @@ pub(super) unsafe fn pack_all<T: Stored>(
     };
     let width = shape::broadest(&kernels.tiles, sizes.rows).0;
     let tiles = sizes.rows.div_ceil(width);
-    let len = packed_tile(pass.taps() * sizes.channels, width);
+    let weights = packed_tile(pass.taps() * sizes.channels, width);
+    let len = weights + kernels.starts(width);
     for group in 0..sizes.groups {
         for tile in 0..tiles {
             let rows = tile * width..sizes.rows.min((tile + 1) * width);
             let dst = to.wrapping_add((group * tiles + tile) * len);
             // SAFETY: the caller vouches for weights and room; each tile has its own.
-            unsafe { weights::pack(kernels, (w, &pass), group, (rows, width), 0..sizes.channels, dst) };
+            unsafe {
+                weights::pack(kernels, (w, &pass), group, (rows, width), 0..sizes.channels, dst);
+                weights::start(
+                    kernels,
+                    dst,
+                    pass.taps() * sizes.channels,
+                    width,
+                    dst.add(weights),
+                );
+            };
         }
     }
 }
@@ -272,7 +299,7 @@ pub(super) unsafe fn run<T: Stored>(
         ..*job
     };
     let ready = !prepared.is_null() && shape.along == Along::Rows && job.pass.uses_all(job.weights.extents);
-    let plan = Plan::new(job, &shape, parallel.threads(), ready);
+    let plan = Plan::new(job, kernels, &shape, parallel.threads(), ready);
     let tiles = if plan.local || ready {
         0
     } else {
@@ -289,18 +316,8 @@ pub(super) unsafe fn run<T: Stored>(
     let pack = |index: usize| {
         let (job, plan, kernels, packed) = shared.0;
         let (group, tile) = (index / plan.tiles, index % plan.tiles);
-        let (rows, channels) = (plan.rows_of(job.sizes.rows, tile), 0..job.sizes.channels);
         // SAFETY: each tile has its own part of the scratch memory.
-        unsafe {
-            weights::pack(
-                kernels,
-                (&job.weights, job.pass),
-                group,
-                rows,
-                channels,
-                packed.add(index * plan.packed),
-            )
-        };
+        unsafe { pack_tile(kernels, job, plan, (group, tile), packed.add(index * plan.packed)) };
     };
     if plan.tasks > plan.group && tiles * plan.packed >= PACK_GRAIN {
         parallel.run(tiles, &pack);
@@ -333,6 +350,26 @@ struct Task<'a, T: Stored> {
     group: usize,
     /// Room for the sums that the walk keeps.
     sums: *mut T::Acc,
+}
+
+/// Packs the weights of a tile, every channel.
+///
+/// # Safety
+/// The weights are readable, and `dst` has room for the plan's `packed` accumulators.
+unsafe fn pack_tile<T: Stored>(
+    kernels: &ConvKernels<T>,
+    job: &Job<'_, T>,
+    plan: &Plan<T::Acc>,
+    (group, tile): (usize, usize),
+    dst: *mut T::Acc,
+) {
+    let (rows, channels) = (plan.rows_of(job.sizes.rows, tile), job.sizes.channels);
+    let (pitch, terms) = (rows.1, channels * job.pass.taps());
+    // SAFETY: the caller's contract.
+    unsafe {
+        weights::pack(kernels, (&job.weights, job.pass), group, rows, 0..channels, dst);
+        weights::start(kernels, dst, terms, pitch, dst.add(plan.weights));
+    }
 }
 
 /// One task.
@@ -381,9 +418,7 @@ unsafe fn block<T: Stored>(
         let elements = if plan.in_place {
             rows::first(&gathered, sample, &block).cast()
         } else {
-            let all = (sample..sample + 1, 0..sizes.channels);
-            let planes = Planes::new(gathered.spatial, pass, layout, &block, planes_at);
-            planes.copy(kernels.plane, &gathered, all, false);
+            Copies::new(kernels, job, layout, &block, planes_at).copy(kernels, job, group, sample, false);
             for slack in 1..=2 * SLACK {
                 planes_at.add(length - slack).write(T::ZERO);
             }
@@ -409,8 +444,7 @@ unsafe fn block<T: Stored>(
                     if plan.local {
                         for t in chosen.clone() {
                             let dst = own.add((t - first) * plan.packed);
-                            let rows = plan.rows_of(sizes.rows, t);
-                            weights::pack(kernels, (&job.weights, pass), group, rows, 0..sizes.channels, dst);
+                            pack_tile(kernels, job, plan, (group, t), dst);
                         }
                     }
                     let packed = if plan.local {

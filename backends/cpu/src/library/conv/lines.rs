@@ -43,6 +43,12 @@ pub(super) struct Lines<S: 'static> {
 }
 
 impl<S> Lines<S> {
+    /// Whether the system lets machine code run, where it is wanted.
+    pub(super) fn is_written(&self, rows: usize) -> bool {
+        self.code
+            .is_none_or(|of| code::kernels::<S>(of, self.lanes, rows).is_some())
+    }
+
     /// The kernel that makes `high` lines of `rows` rows of taps in the fewest calls, and the lines of each.
     pub(super) fn kernel(&self, rows: usize, high: usize) -> (usize, LinesFn<S>) {
         let written = self.code.and_then(|of| code::kernels::<S>(of, self.lanes, rows));

@@ -1,5 +1,6 @@
 //! Convolution and its gradients.
 
+mod bytes;
 mod code;
 mod forward;
 mod geometry;
@@ -15,7 +16,7 @@ mod weight;
 mod words;
 
 use super::epilogue::{Bound, Epilogue, row_major};
-use super::matmul::{MatDType, dtype_of};
+use super::matmul::{MatDType, byte_sums, dtype_of, takes_epilogue};
 use crate::exec::{Arg, Args, Program};
 use crate::isa::Isa;
 use crate::library::gemm::Stored;
@@ -24,8 +25,8 @@ use forward::Finished;
 use geometry::{AXES, Axis, Pass, Window};
 use operands::{Gathered, Rows, Sizes, Weights};
 use smallvec::SmallVec;
-use thalweg_hal::Result;
 use thalweg_hal::library::{Conv, LibraryOp};
+use thalweg_hal::{Error, Result};
 use words::{ConvKernels, by_word};
 
 /// Extents beyond this are left to the op's definition, so that no sum of products of them overflows.
@@ -70,8 +71,8 @@ struct Launch {
 }
 
 impl ConvKernel {
-    pub(super) fn supports(name: &str, op: &Conv) -> Result<()> {
-        dtype_of(name, op.dtype, op.accumulate, op.output, op.epilogue.as_ref()).map(|_| ())
+    pub(super) fn supports(name: &str, op: &Conv, direction: Direction) -> Result<()> {
+        dtype(name, op, direction).map(|_| ())
     }
 
     pub(super) fn compile(
@@ -85,7 +86,7 @@ impl ConvKernel {
             isa,
             codegen,
             direction,
-            dtype: dtype_of(library.name(), op.dtype, op.accumulate, op.output, epilogue)?,
+            dtype: dtype(library.name(), op, direction)?,
             epilogue: epilogue
                 .map(|map| Epilogue::new(map, op.output.size(), isa, codegen))
                 .transpose()?,
@@ -106,7 +107,7 @@ impl ConvKernel {
         // SAFETY: the caller vouches for the operands, and each routine was asked whether the launch suits it.
         unsafe {
             let done = self.launch(args).is_some_and(|launch| {
-                by_word!(self.dtype, self.isa, self.codegen, kernels =>
+                by_word!(self, &launch, kernels =>
                     self.typed(&kernels, &launch, args, prepared, parallel), false)
             });
             if !done {
@@ -196,6 +197,7 @@ impl ConvKernel {
                 sample: stride(first, n),
                 group: stride(first, g),
                 channel: stride(first, c),
+                channels: extent(c),
                 spatial: gathered,
             },
             weights: Weights {
@@ -203,6 +205,7 @@ impl ConvKernel {
                 group: stride(weight, g),
                 row: stride(weight, m),
                 channel: stride(weight, c),
+                channels: extent(c),
                 taps: spatial(weight, weight_taps),
                 extents: taps,
             },
@@ -226,7 +229,7 @@ impl ConvKernel {
         prepared: *const u8,
         parallel: &dyn Parallel,
     ) -> bool {
-        let sizes = launch.sizes;
+        let sizes = kernels.sizes(&launch.sizes);
         let (gathered, weights) = (launch.gathered.cast::<T>(), launch.weights.cast::<T>());
         let rows = launch.rows;
         let result = &args.extents[..3 + self.op.spatial as usize];
@@ -342,6 +345,25 @@ impl ConvKernel {
         }
         Some(passes)
     }
+}
+
+/// The routine's dtype, or why there is none.
+fn dtype(name: &str, op: &Conv, direction: Direction) -> Result<MatDType> {
+    let epilogue = op.epilogue.as_ref();
+    if direction == Direction::Forward
+        && let Some(bytes) = byte_sums(op.operands, op.accumulate, op.output)
+    {
+        takes_epilogue(name, op.accumulate, op.output, epilogue)?;
+        return Ok(bytes);
+    }
+    let [dtype, other] = op.operands;
+    if dtype != other {
+        return Err(Error::unsupported(format!(
+            "{name} of {dtype} and {other} accumulated in {}; lower it",
+            op.accumulate
+        )));
+    }
+    dtype_of(name, dtype, op.accumulate, op.output, epilogue)
 }
 
 /// Applies the epilogue to a finished block.

@@ -9,6 +9,8 @@ pub(super) struct Gathered<T> {
     pub(super) sample: isize,
     pub(super) group: isize,
     pub(super) channel: isize,
+    /// Channels of a group.
+    pub(super) channels: usize,
     pub(super) spatial: [isize; AXES],
 }
 
@@ -26,6 +28,7 @@ impl<T> Gathered<T> {
             sample: self.sample,
             group: self.group,
             channel: self.channel,
+            channels: self.channels,
             spatial: self.spatial,
         }
     }
@@ -46,6 +49,8 @@ pub(super) struct Weights<T> {
     pub(super) group: isize,
     pub(super) row: isize,
     pub(super) channel: isize,
+    /// Channels of a group.
+    pub(super) channels: usize,
     pub(super) taps: [isize; AXES],
     pub(super) extents: [usize; AXES],
 }
@@ -58,6 +63,7 @@ impl<T> Weights<T> {
             group: self.group,
             row: self.row,
             channel: self.channel,
+            channels: self.channels,
             taps: self.taps,
             extents: self.extents,
         }
@@ -81,7 +87,7 @@ pub(super) struct Sizes {
     pub(super) groups: usize,
     /// Channels of the result in a group.
     pub(super) rows: usize,
-    /// Channels of the gathered operand in a group.
+    /// Channels of the gathered operand in a group, or lanes of several of them.
     pub(super) channels: usize,
 }
 

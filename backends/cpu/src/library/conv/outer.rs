@@ -354,6 +354,9 @@ unsafe fn pad<T: Stored>(
         src,
         steps: spatial,
         framed: false,
+        zero: T::ZERO,
+        count: 1,
+        apart: 0,
     };
     for (i, window) in windows.iter().enumerate() {
         let low = window.padding;

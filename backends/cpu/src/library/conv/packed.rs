@@ -20,8 +20,7 @@ impl ConvKernel {
             return None;
         }
         let launch = self.launch(args)?;
-        let (width, bytes) =
-            by_word!(self.dtype, self.isa, self.codegen, kernels => form(&kernels, &launch)?, return None);
+        let (width, bytes) = by_word!(self, &launch, kernels => form(&kernels, &launch)?, return None);
         let (sizes, w) = (&launch.sizes, &launch.weights);
         let counts = [width, sizes.groups, sizes.rows, sizes.channels];
         let strides = [w.group, w.row, w.channel];
@@ -42,7 +41,7 @@ impl ConvKernel {
     pub(in crate::library) unsafe fn prepare(&self, args: &Args<'_>, to: *mut u8) {
         let Some(launch) = self.launch(args) else { return };
         // SAFETY: the caller vouches for it.
-        by_word!(self.dtype, self.isa, self.codegen, kernels => unsafe { pack(&kernels, &launch, to) }, ());
+        by_word!(self, &launch, kernels => unsafe { pack(&kernels, &launch, to) }, ());
     }
 }
 
@@ -55,12 +54,20 @@ fn form<T: Stored>(kernels: &ConvKernels<T>, launch: &Launch) -> Option<(usize, 
     let pass = Pass {
         axes: launch.windows.map(|window| Axis::forward(&window)),
     };
-    let width = forward::reads_packed(kernels, &launch.sizes, &pass, launch.weights.extents)?;
-    let len = forward::packed_len(&launch.sizes, launch.weights.extents, width);
+    let sizes = kernels.sizes(&launch.sizes);
+    let width = forward::reads_packed(kernels, &sizes, &pass, launch.weights.extents)?;
+    let len = forward::packed_len(kernels, &sizes, launch.weights.extents, width);
     Some((width, len * size_of::<T::Acc>()))
 }
 
 unsafe fn pack<T: Stored>(kernels: &ConvKernels<T>, launch: &Launch, to: *mut u8) {
     // SAFETY: the caller vouches for the weights and for the form's bytes, which are those of `form`.
-    unsafe { forward::pack_all(kernels, &launch.sizes, &launch.weights.cast::<T>(), to.cast()) }
+    unsafe {
+        forward::pack_all(
+            kernels,
+            &kernels.sizes(&launch.sizes),
+            &launch.weights.cast::<T>(),
+            to.cast(),
+        )
+    }
 }

@@ -6,7 +6,7 @@ use crate::library::gemm::{Element, Stored};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// One plane: `dst[j]` is `src` at `(first + j) * step` along each axis, zero where that is outside.
+/// One plane: `dst[j]` is `src` at `(first + j) * step` along each axis, or a lane of several channels there; zero where that is outside.
 #[repr(C)]
 pub(super) struct Plane<T: Stored> {
     pub(super) dst: *mut T::Acc,
@@ -21,6 +21,11 @@ pub(super) struct Plane<T: Stored> {
     pub(super) steps: [isize; AXES],
     /// The zeros are there.
     pub(super) framed: bool,
+    /// What stands for zero.
+    pub(super) zero: T::Acc,
+    /// Channels whose elements are a lane of the plane, and elements from each to the next.
+    pub(super) count: usize,
+    pub(super) apart: isize,
 }
 
 /// Copies one plane; it may write up to 16 elements past its end.
@@ -43,10 +48,13 @@ pub(super) struct Planes<T: Stored> {
     of_phases: SmallVec<[(Plane<T>, isize); 1]>,
     samples: usize,
     plane: usize,
+    /// Channels of a lane.
+    each: usize,
 }
 
 impl<T: Stored> Planes<T> {
     pub(super) fn new(
+        (each, zero): (usize, T::Acc),
         spatial: [isize; AXES],
         pass: &Pass,
         layout: &Layout,
@@ -65,6 +73,9 @@ impl<T: Stored> Planes<T> {
                 src: std::ptr::null(),
                 steps: [0; AXES],
                 framed: false,
+                zero,
+                count: 1,
+                apart: 0,
             };
             let mut at = 0;
             for (i, axis) in pass.axes.iter().enumerate() {
@@ -79,10 +90,11 @@ impl<T: Stored> Planes<T> {
             of_phases: phases.enumerate().map(of_phase).collect(),
             samples: layout.samples,
             plane: layout.plane,
+            each,
         }
     }
 
-    /// Copies the planes of `channels` for `samples`. Where `framed`, a copy to the same place has left its zeros.
+    /// Copies the planes of `channels`, or of lanes of them, for `samples`. Where `framed`, a copy to the same place has left its zeros.
     ///
     /// # Safety
     /// `gathered` is readable at every element, and there is room for the planes and `SLACK` elements.
@@ -95,13 +107,16 @@ impl<T: Stored> Planes<T> {
     ) {
         let apart = self.of_phases.len() * self.samples * self.plane;
         for (index, channel) in channels.enumerate() {
-            let src = gathered.at(samples.start, channel);
+            let first_channel = channel * self.each;
+            let src = gathered.at(samples.start, first_channel);
             for (phase, first) in &self.of_phases {
                 for sample in 0..samples.len() {
                     let job = Plane {
                         dst: phase.dst.wrapping_add(index * apart + sample * self.plane),
                         src: src.wrapping_offset(first + sample as isize * gathered.sample),
                         framed,
+                        count: self.each.min(gathered.channels - first_channel),
+                        apart: gathered.channel,
                         ..*phase
                     };
                     // SAFETY: only elements that exist are read; planes lie one after another in `dst`.
@@ -113,7 +128,7 @@ impl<T: Stored> Planes<T> {
 }
 
 #[inline(always)]
-unsafe fn loops<T: Stored>(p: &Plane<T>, row: impl Fn(*mut T::Acc, *const T, usize)) {
+pub(super) unsafe fn loops<T: Stored>(p: &Plane<T>, row: impl Fn(*mut T::Acc, *const T, usize)) {
     let [_, lines, width] = p.extents;
     // SAFETY: the caller vouches for the plane and for the source's elements. A row that runs over its end is followed by zeros or by
     // rows that are copied after it.
@@ -147,7 +162,7 @@ unsafe fn frame<T: Stored>(p: &Plane<T>) {
             let (from, to) = if inside { (p.from[2], p.to[2]) } else { (0, 0) };
             for k in (0..from).chain(to..width) {
                 // SAFETY: the caller vouches for the plane.
-                unsafe { p.dst.add((i * lines + j) * width + k).write(T::ZERO) };
+                unsafe { p.dst.add((i * lines + j) * width + k).write(p.zero) };
             }
         }
     }

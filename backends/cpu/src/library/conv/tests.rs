@@ -1,10 +1,12 @@
 //! Every instruction set, numbers of threads, and where the work is cut. Values are whole numbers, so sums are exact in any order.
 
+mod axes;
+mod bytes;
 mod padding;
 mod tiles;
 
 use super::forward;
-use super::geometry::{AXES, Axis, Layout, Pass, Window, blocks};
+use super::geometry::{AXES, Axis, Pass, Window};
 use super::operands::{Gathered, Rows, Sizes, Weights};
 use super::outer;
 use super::weight;
@@ -254,6 +256,7 @@ impl Setup {
             sample: xs[0],
             group: xs[1],
             channel: xs[2],
+            channels: sizes.channels,
             spatial: [xs[3], xs[4], xs[5]],
         };
         let weights = Weights {
@@ -261,6 +264,7 @@ impl Setup {
             group: ws[0],
             row: ws[1],
             channel: ws[2],
+            channels: sizes.channels,
             taps: [ws[3], ws[4], ws[5]],
             extents: k,
         };
@@ -297,7 +301,8 @@ impl Setup {
         // SAFETY: the vectors have the elements that sizes and strides reach.
         unsafe {
             let width = forward::reads_packed(&kernels, &sizes, &pass, k);
-            let mut packed = vec![f32::NAN; width.map_or(0, |width| forward::packed_len(&sizes, k, width))];
+            let mut packed =
+                vec![f32::NAN; width.map_or(0, |width| forward::packed_len(&kernels, &sizes, k, width))];
             let mut prepared = std::ptr::null();
             if width.is_some() {
                 forward::pack_all(&kernels, &sizes, &weights, packed.as_mut_ptr().cast());
@@ -353,6 +358,7 @@ impl Setup {
                 sample: ys[0],
                 group: ys[1],
                 channel: ys[2],
+                channels: sizes.channels,
                 spatial: [ys[3], ys[4], ys[5]],
             },
             weights: Weights {
@@ -360,6 +366,7 @@ impl Setup {
                 group: ws[0],
                 row: ws[2],
                 channel: ws[1],
+                channels: sizes.channels,
                 taps: [ws[3], ws[4], ws[5]],
                 extents: k,
             },
@@ -454,43 +461,5 @@ fn bits_do_not_depend_on_instruction_set_and_threads() {
                 );
             }
         }
-    }
-}
-
-#[test]
-fn an_axis_keeps_the_taps_that_reach_something() {
-    // Stride 2 over 5 elements with padding 1: taps meet -1, 0, 1 for position 0.
-    let axis = Axis::forward(&window(5, 3, 3, 2, 1));
-    assert_eq!(
-        (axis.taps.len(), axis.phases.len(), axis.low, axis.span),
-        (3, 2, -1, 1)
-    );
-    // A kernel of 3 whose outer taps lie in the padding for every position.
-    let axis = Axis::forward(&window(1, 1, 3, 1, 1));
-    assert_eq!((axis.taps.len(), axis.taps[0].index), (1, 1));
-    // Gradient with respect to the odd elements: only every other tap meets them.
-    let axis = Axis::backward(&window(5, 3, 3, 2, 1), 1);
-    assert_eq!((axis.count, axis.taps.len(), axis.every), (2, 2, 2));
-}
-
-#[test]
-fn blocks_cover_the_result_within_the_memory() {
-    let pass = Pass {
-        axes: [
-            window(6, 6, 3, 1, 1),
-            window(40, 40, 3, 1, 1),
-            window(50, 50, 3, 1, 1),
-        ]
-        .map(|w| Axis::forward(&w)),
-    };
-    for (most, wanted) in [(1 << 20, 1), (20_000, 1), (20_000, 100), (400, 1)] {
-        let layout = Layout::new(&pass, blocks(&pass, 4, most, wanted, 64), 1);
-        assert!(4 * layout.channel() <= most, "{layout:?}");
-        let number: usize = layout.pieces(&pass).iter().product();
-        let mut covered = 0;
-        for index in 0..number {
-            covered += layout.block(&pass, index).size.iter().product::<usize>();
-        }
-        assert_eq!(covered, 6 * 40 * 50);
     }
 }

@@ -143,7 +143,7 @@ const GROUP: usize = 4;
 /// A kernel of the compiler, for any count: where there is no machine code of our own. Registers run along x, and weights are spread; or
 /// they run along the weights, `out[j, i] (+)= sum over l of a[l, i] * x[offsets[l] + j]`.
 #[inline(always)]
-unsafe fn taps<V: Vector, const NV: usize, const ROWS: bool>(t: &TapArgs<V::Lane>) {
+pub(super) unsafe fn taps<V: Vector, const NV: usize, const ROWS: bool>(t: &TapArgs<V::Lane>) {
     let mut first = 0;
     // SAFETY: the caller's contract.
     unsafe {

@@ -202,7 +202,7 @@ unsafe fn part_of<T: Stored>(
                     let used = some.len() * plan.taps;
                     let end = some.len() * layout.channel();
                     let gathered = job.x.of_group(group);
-                    Planes::new(gathered.spatial, job.pass, layout, &block, x).copy(
+                    Planes::new((1, T::ZERO), gathered.spatial, job.pass, layout, &block, x).copy(
                         kernels.plane,
                         &gathered,
                         (samples.clone(), some),
@@ -268,6 +268,9 @@ unsafe fn copy_rows<T: Stored>(
                     src: dy.ptr.wrapping_offset(at + sample as isize * dy.sample),
                     steps: dy.spatial,
                     framed: false,
+                    zero: T::ZERO,
+                    count: 1,
+                    apart: 0,
                 });
             }
             for slack in samples.len() * layout.plane..plan.row {

@@ -1,7 +1,9 @@
 //! Elements as words: code that leaves arithmetic to kernels knows their bits alone, so that it is compiled for three sizes of them and
 //! not for each dtype.
 
+use super::bytes::Channels;
 use super::code;
+use super::operands::Sizes;
 use super::planes::{self, PlaneFn};
 #[cfg(target_arch = "x86_64")]
 use super::tile::x86;
@@ -22,6 +24,23 @@ pub(super) struct ConvKernels<W: Stored> {
     pub(super) widen: WidenFn<W>,
     pub(super) narrow: NarrowFn<W>,
     pub(super) plus: PlusFn<W>,
+    /// Of integers of 8 bits, several of which are a word.
+    pub(super) bytes: Option<Channels>,
+}
+
+impl<W: Stored> ConvKernels<W> {
+    /// What of a launch the kernels see: the channels, or lanes of them.
+    pub(super) fn sizes(&self, sizes: &Sizes) -> Sizes {
+        self.bytes.map_or(*sizes, |bytes| bytes.sizes(sizes))
+    }
+
+    /// Accumulators behind packed weights of `height` rows that sums begin with.
+    pub(super) fn starts(&self, height: usize) -> usize {
+        match self.bytes {
+            Some(bytes) if bytes.starts() => height.next_multiple_of(16),
+            _ => 0,
+        }
+    }
 }
 
 /// Converts an element.
@@ -82,12 +101,13 @@ macro_rules! words {
                     // numbers that they stand for.
                     return Some(unsafe {
                         ConvKernels {
-                            tiles: if codegen { code::tiles(tiles, Sum::$sum, isa) } else { tiles },
+                            tiles: codegen.then(|| code::tiles(tiles, Sum::$sum, isa)).flatten().unwrap_or(tiles),
                             plane: transmute::<PlaneFn<$copied>, PlaneFn<$word>>(plane),
                             pack: transmute::<PackFn<$copied>, PackFn<$word>>(pack),
                             widen: transmute::<WidenFn<$t>, WidenFn<$word>>(widen::<$t>),
                             narrow: transmute::<NarrowFn<$t>, NarrowFn<$word>>(narrow::<$t>),
                             plus: transmute::<PlusFn<$t>, PlusFn<$word>>(plus::<$t>),
+                            bytes: None,
                         }
                     });
                 })*
@@ -113,15 +133,20 @@ words! {
     }
 }
 
-/// Evaluates an expression with the words and the kernels of a dtype, or another one where there are none.
+/// Evaluates an expression with the words and the kernels of a launch, or another one where there are none.
 macro_rules! by_word {
-    ($dtype:expr, $isa:expr, $codegen:expr, $kernels:ident => $go:expr, $other:expr) => {{
+    ($kernel:expr, $launch:expr, $kernels:ident => $go:expr, $other:expr) => {{
         use $crate::library::conv::words::Word;
-        if let Some($kernels) = u32::kernels($dtype, $isa, $codegen) {
+        let (kernel, isa, codegen): (&$crate::library::conv::ConvKernel, _, _) =
+            ($kernel, $kernel.isa, $kernel.codegen);
+        if let $crate::library::matmul::MatDType::Bytes(signs) = kernel.dtype {
+            let $kernels = $crate::library::conv::bytes::kernels(signs, $launch, isa, codegen);
             $go
-        } else if let Some($kernels) = u64::kernels($dtype, $isa, $codegen) {
+        } else if let Some($kernels) = u32::kernels(kernel.dtype, isa, codegen) {
             $go
-        } else if let Some($kernels) = u16::kernels($dtype, $isa, $codegen) {
+        } else if let Some($kernels) = u64::kernels(kernel.dtype, isa, codegen) {
+            $go
+        } else if let Some($kernels) = u16::kernels(kernel.dtype, isa, codegen) {
             $go
         } else {
             $other

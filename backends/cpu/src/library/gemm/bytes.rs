@@ -9,7 +9,9 @@ use super::element::{Element, Kernels, Stored, narrow};
 use super::lanes::lanes;
 use super::squares;
 use crate::isa::Isa;
-pub(crate) use sums::ExcessFn;
+pub(crate) use sums::{ExcessFn, Pairs as PairLanes};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use sums::{Pairs256, Pairs512};
 
 /// An element of an operand of 8 bits, whose [`Signs`] say what it is.
 #[derive(Clone, Copy)]

@@ -17,9 +17,12 @@ mod whole;
 
 pub(crate) use buffer::Scratch;
 pub(crate) use bytes::Byte;
+pub(crate) use bytes::PairLanes;
 pub use bytes::Signs;
 #[cfg(test)]
 pub(crate) use bytes::Way;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use bytes::{Pairs256, Pairs512};
 pub(crate) use element::{Element, Kernels, Stored, Uniform, Wide};
 pub(crate) use halves::by_amx;
 #[cfg(test)]

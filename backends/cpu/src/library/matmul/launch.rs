@@ -54,7 +54,7 @@ pub(in crate::library) fn dtype_of(
     Ok(found)
 }
 
-fn takes_epilogue(
+pub(in crate::library) fn takes_epilogue(
     name: &str,
     accumulate: DType,
     output: DType,
@@ -72,17 +72,28 @@ fn takes_epilogue(
     Ok(())
 }
 
-fn dtype(op: &Matmul) -> Result<MatDType> {
-    let [dtype, other] = op.operands;
+/// The routine's dtype of operands of 8 bits whose sums are i32.
+pub(in crate::library) fn byte_sums(
+    operands: [DType; 2],
+    accumulate: DType,
+    output: DType,
+) -> Option<MatDType> {
     let signed = |dtype: DType| match dtype {
         DType::I8 => Some(true),
         DType::U8 => Some(false),
         _ => None,
     };
+    let signs = Signs {
+        a: signed(operands[0])?,
+        b: signed(operands[1])?,
+    };
+    ((accumulate, output) == (DType::I32, DType::I32)).then_some(MatDType::Bytes(signs))
+}
+
+fn dtype(op: &Matmul) -> Result<MatDType> {
+    let [dtype, other] = op.operands;
     let found = match (dtype, op.accumulate, op.output) {
-        (_, DType::I32, DType::I32) if let (Some(a), Some(b)) = (signed(dtype), signed(other)) => {
-            Some(MatDType::Bytes(Signs { a, b }))
-        }
+        _ if let Some(bytes) = byte_sums(op.operands, op.accumulate, op.output) => Some(bytes),
         _ if dtype != other => {
             return Err(Error::unsupported(format!(
                 "matmul of {dtype} and {other} accumulated in {}; lower it",

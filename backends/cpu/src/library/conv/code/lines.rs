@@ -104,7 +104,7 @@ fn lines(asm: &mut Assembler, sum: Sum, high: usize, rows: usize) -> usize {
         w.load(x, from);
         for row in 0..rows {
             if (row..row + high).contains(&line) {
-                w.multiply_add((line - row) as u8, weights + row as u8, x, spare);
+                w.multiply_add_weight((line - row) as u8, weights + row as u8, x, spare);
             }
         }
         w.asm.place(&mut skip);

@@ -1,13 +1,14 @@
 //! Few rows: registers run along lines of the result, each in as many lines as there are registers, so a line of the planes is loaded
 //! once for all the lines that it meets. A task goes through the planes of many groups with one set of tables.
 
+use super::copies::Copies;
 use super::{Finished, GRAIN, Job, target_of};
 use crate::library::conv::geometry::{Block, Layout, Pass, blocks};
 use crate::library::conv::lines::{HIGHEST, Lines, LinesArgs, MOST_ROWS};
 use crate::library::conv::operands::{Shared, Sizes};
-use crate::library::conv::planes::{self, Planes, SLACK};
+use crate::library::conv::planes::{self, SLACK};
 use crate::library::conv::words::ConvKernels;
-use crate::library::gemm::{Scratch, Stored};
+use crate::library::gemm::{Byte, Scratch, Stored};
 use crate::parallel::Parallel;
 use std::ops::Range;
 
@@ -95,7 +96,7 @@ impl<S: Copy> Plan<S> {
             1,
         );
         let pieces: usize = layout.pieces(pass).iter().product();
-        let (rows, offsets, weights) = columns(job, &layout);
+        let (rows, offsets, weights) = columns(job, &layout, kernels.bytes.map_or(1, |bytes| bytes.each));
         let [narrow, wide] = kernels.tiles.lines;
         let count = layout.block[2];
         let set = if count.next_multiple_of(narrow.lanes) < count.next_multiple_of(wide.lanes) {
@@ -123,6 +124,12 @@ impl<S: Copy> Plan<S> {
     }
 }
 
+/// Whether machine code that is wanted for lines is there.
+pub(super) fn is_written<T: Stored>(kernels: &ConvKernels<T>, pass: &Pass) -> bool {
+    let rows = neighbours(pass);
+    kernels.tiles.lines.iter().all(|lines| lines.is_written(rows))
+}
+
 /// Rows of taps that meet neighbouring lines of a plane.
 fn neighbours(pass: &Pass) -> usize {
     let axis = &pass.axes[1];
@@ -135,7 +142,7 @@ fn neighbours(pass: &Pass) -> usize {
 }
 
 /// [`neighbours`], the offset of each column of them for each channel, and the places of their weights. The order is that of the lines.
-fn columns<T>(job: &Job<'_, T>, layout: &Layout) -> (usize, Vec<u32>, Vec<isize>) {
+fn columns<T>(job: &Job<'_, T>, layout: &Layout, each: usize) -> (usize, Vec<u32>, Vec<isize>) {
     let (pass, w) = (job.pass, &job.weights);
     let rows = neighbours(pass);
     let [a, b, c] = &pass.axes;
@@ -150,7 +157,7 @@ fn columns<T>(job: &Job<'_, T>, layout: &Layout) -> (usize, Vec<u32>, Vec<isize>
                     for j in taps {
                         let at = [i, *j, k].into_iter().zip(w.taps);
                         let at: isize = at.map(|(tap, step)| tap.index as isize * step).sum();
-                        weights.push(channel as isize * w.channel + at);
+                        weights.push((channel * each) as isize * w.channel + at);
                     }
                 }
             }
@@ -179,7 +186,20 @@ pub(super) unsafe fn run<T: Stored>(
         for (i, &at) in plan.weights.iter().enumerate() {
             // SAFETY: the weights are the caller's; the scratch memory has room for all of them.
             unsafe {
-                (kernels.widen)(packed.add(index * terms + i), first.offset(at));
+                match kernels.bytes {
+                    Some(bytes) => {
+                        let lane = i / (terms / sizes.channels);
+                        let at = group * w.group + row * w.row + at;
+                        let src = w.ptr.cast::<Byte>().wrapping_offset(at);
+                        let count = bytes.each.min(w.channels - lane * bytes.each);
+                        packed
+                            .add(index * terms + i)
+                            .cast::<i32>()
+                            .write((bytes.lane)(src, w.channel, count));
+                        continue;
+                    }
+                    None => (kernels.widen)(packed.add(index * terms + i), first.offset(at)),
+                }
                 plan.skips &= is_finite(&*packed.add(index * terms + i));
             }
         }
@@ -240,15 +260,13 @@ unsafe fn task<T: Stored>(
         let channel = next / plan.pieces;
         let (sample, group) = (channel / sizes.groups, channel % sizes.groups);
         let count = at_once.min(units.end - next).min(sizes.groups - group);
-        let spatial = job.gathered.spatial;
-        let copies = Planes::new(spatial, job.pass, layout, &block, planes_at);
+        let copies = Copies::new(kernels, job, layout, &block, planes_at);
         let mut framed = plan.pieces == 1 && next > units.start;
         for group in group..group + count {
             // SAFETY: the scratch memory has room for the planes of a group and the slack behind them, then for sums; the operands are
             // the caller's.
             unsafe {
-                let all = (sample..sample + 1, 0..sizes.channels);
-                copies.copy(kernels.plane, &job.gathered.of_group(group), all, framed);
+                copies.copy(kernels, job, group, sample, framed);
                 framed = true;
                 let target = target_of(job, group, sample, &block);
                 for row in 0..sizes.rows {

@@ -45,10 +45,17 @@ pub(super) unsafe fn walk<T: Stored>(task: &Task<'_, T>, chosen: Range<usize>, p
                 // SAFETY: `packed` holds the tiles' weights, the planes a tile's width behind each place, and `sums` the tiles.
                 unsafe {
                     let tile = task.sums.add(if held > 1 { index * TILE } else { 0 });
+                    let packed = packed.add(index * plan.packed);
+                    if plan.starts && c == 0 {
+                        for row in 0..rows.len() {
+                            let start = *packed.add(plan.weights + row);
+                            (0..plan.width).for_each(|i| tile.add(row * plan.width + i).write(start));
+                        }
+                    }
                     (plan.kernels[rows.len() - 1])(&TapArgs {
-                        accumulate: c > 0,
+                        accumulate: c > 0 || plan.starts,
                         count: rows.len(),
-                        a: packed.add(index * plan.packed + c * taps * pitch),
+                        a: packed.add(c * taps * pitch),
                         offsets: plan.offsets.as_ptr().wrapping_add(c * taps),
                         terms,
                         x: task.elements.add(p),

@@ -118,7 +118,7 @@ pub(super) unsafe fn walk_packing<T: Stored>(task: &Task<'_, T>, chosen: Range<u
         };
     };
     // Channels whose weights are packed together: some, if no other tiles will ask for the first ones again.
-    let at_once = if tiles.len() > HELD {
+    let at_once = if tiles.len() > HELD || plan.starts {
         channels
     } else {
         (PACKED_NEAR / (terms * size_of::<T::Acc>()).max(1)).next_multiple_of(plan.near)
@@ -127,7 +127,7 @@ pub(super) unsafe fn walk_packing<T: Stored>(task: &Task<'_, T>, chosen: Range<u
         // SAFETY: the caller's contract.
         unsafe {
             if at_once >= channels {
-                pack(t, 0..channels);
+                super::pack_tile(task.kernels, task.job, plan, (task.group, t), own);
             }
             for some in tiles.chunks(HELD) {
                 for first in (0..channels.max(1)).step_by(at_once) {
@@ -159,8 +159,15 @@ unsafe fn compute<T: Stored>(
     let add = |places: &Range<u32>, sums: *mut T::Acc| {
         // SAFETY: `packed` holds the channels' weights, the planes the tile's places, and `sums` has room for the tile.
         unsafe {
+            if plan.starts && c == 0 {
+                for place in 0..places.len() {
+                    let start = packed.add(plan.weights);
+                    sums.add(place * plan.width)
+                        .copy_from_nonoverlapping(start, plan.width);
+                }
+            }
             (plan.kernels[places.len() - 1])(&TapArgs {
-                accumulate: c > 0,
+                accumulate: c > 0 || plan.starts,
                 count: places.len(),
                 a: packed,
                 offsets,

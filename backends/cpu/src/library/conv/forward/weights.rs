@@ -1,5 +1,6 @@
 //! Packing of the weights, and what of them a tile takes.
 
+use crate::library::conv::bytes::{Channels, Pick};
 use crate::library::conv::geometry::Pass;
 use crate::library::conv::operands::Weights;
 use crate::library::conv::words::ConvKernels;
@@ -19,6 +20,18 @@ pub(super) unsafe fn pack<T: Stored>(
     dst: *mut T::Acc,
 ) {
     let taps = pass.taps();
+    if let Some(bytes) = kernels.bytes {
+        let pick = Pick {
+            weights: &w.cast(),
+            pass,
+            group,
+            rows,
+            lanes: channels,
+        };
+        // SAFETY: the caller's contract.
+        unsafe { (bytes.pack)(&pick, pitch, dst.cast()) };
+        return;
+    }
     let first = group as isize * w.group + rows.start as isize * w.row + channels.start as isize * w.channel;
     let src = w.ptr.wrapping_offset(first);
     let channels = channels.len();
@@ -64,5 +77,22 @@ pub(super) unsafe fn pack<T: Stored>(
                 });
             }
         }
+    }
+}
+
+/// Writes what the sums of a tile of `pitch` rows begin with, if not with zero; `packed` are its weights.
+///
+/// # Safety
+/// There are `terms` weights of each row, and room for the rows.
+pub(super) unsafe fn start<T: Stored>(
+    kernels: &ConvKernels<T>,
+    packed: *const T::Acc,
+    terms: usize,
+    pitch: usize,
+    starts: *mut T::Acc,
+) {
+    if let Some(bytes) = kernels.bytes.filter(Channels::starts) {
+        // SAFETY: the caller's contract.
+        unsafe { bytes.start(packed.cast(), terms, pitch, starts.cast()) };
     }
 }

@@ -5,7 +5,7 @@ use super::super::vector::{Lanes, Vector};
 
 /// Lanes of two numbers of 16 bits, for any processor.
 #[derive(Clone, Copy)]
-pub(super) struct Pairs<const N: usize>(Lanes<i32, N>);
+pub(crate) struct Pairs<const N: usize>(Lanes<i32, N>);
 
 impl<const N: usize> Vector for Pairs<N> {
     type Lane = i32;
@@ -177,4 +177,9 @@ mod x86 {
     }
 }
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86::*;
+pub(super) use x86::{
+    PAIRS_AVX2, PAIRS_AVX512, SIGNED_AVX2, SIGNED_AVX512, UNSIGNED_AVX2, UNSIGNED_AVX512, excess_avx2,
+    excess_avx512,
+};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::{Pairs256, Pairs512};
