@@ -416,9 +416,12 @@ fn conv(attributes: &ConvAttributes, x: Type, w: Type) -> Result<Type> {
     if x.dtype == w.dtype && x.dtype.is_storage() {
         return untaken("a convolution", x.dtype);
     }
-    if x.dtype != w.dtype || !x.dtype.is_float() {
-        return refuse(format!("input of {} with weights of {}", x.dtype, w.dtype));
-    }
+    let bytes = |dtype| matches!(dtype, DType::I8 | DType::U8);
+    let dtype = match bytes(x.dtype) && bytes(w.dtype) {
+        true => DType::I32,
+        false if x.dtype == w.dtype && x.dtype.is_float() => x.dtype,
+        false => return refuse(format!("input of {} with weights of {}", x.dtype, w.dtype)),
+    };
     let groups = attributes.groups;
     if groups == 0 || !w.shape[0].is_multiple_of(groups) || x.shape[1] != w.shape[1].saturating_mul(groups) {
         return refuse(format!(
@@ -450,12 +453,15 @@ fn conv(attributes: &ConvAttributes, x: Type, w: Type) -> Result<Type> {
         }
         extents.push((padded - span) / stride + 1);
     }
-    Ok(Type::new(Shape::checked(&extents)?, x.dtype))
+    Ok(Type::new(Shape::checked(&extents)?, dtype))
 }
 
 fn gradient(forward: Type, grad: Type, shape: Shape) -> Result<Type> {
     if forward.shape != grad.shape {
         return refuse(format!("gradient {} of an output {}", grad.shape, forward.shape));
+    }
+    if !grad.dtype.is_float() {
+        return untaken("a gradient of a convolution", grad.dtype);
     }
     Ok(Type::new(shape, grad.dtype))
 }

@@ -155,7 +155,8 @@ pub enum Op {
         /// Bits of the f64 that products are multiplied by.
         scale: u64,
     },
-    /// Convolution of x `[n, groups·ci, space..]` with w `[groups·co, ci, taps..]`.
+    /// Convolution of x `[n, groups·ci, space..]` with w `[groups·co, ci, taps..]`, of one float dtype or each of i8 or u8, whose sums are
+    /// i32.
     Conv(ConvAttributes),
     /// Gradient of a convolution by its input; operands are the gradient of the output and the weights.
     ConvGradInput(ConvAttributes, Shape),

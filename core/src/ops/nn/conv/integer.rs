@@ -1,15 +1,15 @@
 //! Convolutions of integers of 8 bits.
 
 use super::{ConvOptions, batched, taps, with_batch};
+use crate::graph::{Op, Type, infer};
 use crate::hal::DType;
 use crate::ops::cast;
-use crate::ops::checked::{checked, composite_of};
-use crate::ops::nn::spatial::product;
-use crate::ops::nn::windows::{padded_bits, windows};
-use crate::tensor::Tensor;
+use crate::ops::checked::{checked, composite_of, summed};
+use crate::ops::nn::windows::padded_bits;
 use crate::tensor::failure::Refusal;
-use crate::tensor::shape::Shape;
+use crate::tensor::shape::{Axes, Shape};
 use crate::tensor::tag::OpTag;
+use crate::tensor::{Tensor, apply};
 
 impl Tensor {
     /// The convolution of i8 or u8 with weights of i8 or u8, alike or mixed, with the sums in full: x `[n, c, space..]` or
@@ -17,7 +17,7 @@ impl Tensor {
     ///
     /// The zero points are the integers that stand for 0, and are taken off each element first: `zero`, one number, off those of
     /// this tensor, whose padding stands for 0 as well; `weight_zero` off the weights, one for all or one for each output channel (`[co]`).
-    /// Sums are exact modulo 2³², as those of [`Tensor::matmul_integer`], to which the windows go as columns.
+    /// Sums are exact modulo 2³², as those of [`Tensor::matmul_integer`].
     ///
     /// ```
     /// # use thalweg::{Context, Tensor, ops::ConvOptions};
@@ -53,6 +53,7 @@ impl Tensor {
                 return Err(Refusal::new(format!("weights {}", w.shape))
                     .help("they are [outputs, channels, taps..] of one to three spatial axes"));
             }
+            let w_shape = w.shape;
             let (taps, has_batch) = (taps(w, axes)?, batched(x, axes)?);
             let attributes = options.attributes(&taps)?;
             let (groups, outputs, inputs) = (attributes.groups, w.shape[0], w.shape[1]);
@@ -76,61 +77,58 @@ impl Tensor {
             }
             let batch = if has_batch { x.shape[0] } else { 1 };
             let (mut padded, mut low) = (vec![batch, x.shape[front - 1]], vec![0; 2]);
-            let mut space = Vec::new();
+            let mut terms = inputs;
             for (axis, &taps) in taps.iter().enumerate() {
                 let around = attributes.low[axis].saturating_add(attributes.high[axis]);
-                let extent = x.shape[front + axis].saturating_add(around);
-                let span = (taps - 1)
-                    .saturating_mul(attributes.dilation[axis])
-                    .saturating_add(1);
-                if extent < span {
-                    return Err(Refusal::new(format!(
-                        "weights span {span} elements, the padded input {} has {extent}",
-                        x.shape
-                    )));
-                }
-                padded.push(extent);
+                padded.push(x.shape[front + axis].saturating_add(around));
                 low.push(attributes.low[axis]);
-                space.push((extent - span) / attributes.stride[axis] + 1);
+                terms = terms.saturating_mul(taps);
             }
             let padded = Shape::checked(&padded)?;
-            let depth = product(&[inputs, product(&taps)?])?;
-            let columns = Shape::checked(&[batch, groups, depth, product(&space)?])?;
-            let out = Shape::checked(&[&[batch, outputs], &space[..]].concat())?;
+            let batched = Shape::checked(&[&[batch], &x.shape[front - 1..]].concat())?;
+            infer(&Op::Conv(attributes), &[Type::new(batched, x.dtype), w])?;
             let body = |[x, w]: [&Tensor; 2], [x_zero, w_zero]: [Option<&Tensor>; 2]| {
                 let x_dtype = x.ty().map_or(DType::U8, |ty| ty.dtype);
+                let whole = |zero: &Tensor| cast(zero, DType::I32, tag);
+                let mut attributes = attributes;
                 let mut x = with_batch(x, has_batch);
                 // What stands for 0 is a value, and padding is not: elements are moved by it, modulo 256, while they are padded.
-                let moved = x_zero.filter(|_| x.ty().is_ok_and(|ty| ty.shape != padded));
-                let moved = moved.map(|zero| cast(&zero.reshape(()), x_dtype, tag));
-                if let Some(zero) = &moved {
-                    x -= zero;
+                if let Some(zero) = x_zero
+                    && batched != padded
+                {
+                    let zero = cast(&zero.reshape(()), x_dtype, tag);
+                    x = padded_bits(&(x - &zero), &low, &padded, 0, tag) + zero;
+                    (attributes.low, attributes.high) = ([0; 3], [0; 3]);
                 }
-                x = padded_bits(&x, &low, &padded, 0, tag);
-                for (axis, &taps) in taps.iter().enumerate() {
-                    let (stride, dilation) = (attributes.stride[axis], attributes.dilation[axis]);
-                    x = windows(&x, 2 + axis, taps, stride, dilation, tag);
+                let mut out = apply(Op::Conv(attributes), &[&x, w], tag);
+                let mut each = [1; 4];
+                each[0] = outputs;
+                let each = &each[..1 + axes];
+                if let Some(zero) = x_zero {
+                    let sums = summed(&whole(w), (1..2 + axes).collect::<Axes>(), DType::I32, tag);
+                    out -= whole(zero).reshape(()) * sums.reshape(each);
                 }
-                if let Some(zero) = &moved {
-                    x += zero;
-                }
-                let order = [0, 1]
-                    .into_iter()
-                    .chain(2 + axes..2 + 2 * axes)
-                    .chain(2..2 + axes);
-                let order: Vec<i32> = order.map(|axis| axis as i32).collect();
-                let x = x.permute(&order[..]).reshape(columns);
-                let w = w.reshape([groups, outputs / groups, depth]);
-                let w_zero = w_zero.map(|zero| match zero.ty() {
-                    Ok(ty) if ty.shape.elements() == outputs => zero.reshape([groups, outputs / groups, 1]),
-                    _ => zero.reshape(()),
-                });
-                let sums = {
-                    let x_zero = x_zero.map(|zero| zero.reshape(()));
-                    w.matmul_integer(&x, w_zero.as_ref(), x_zero.as_ref())
-                        .reshape(out)
+                let Some(w_zero) = w_zero else {
+                    return if has_batch { out } else { out.squeeze_axes(0) };
                 };
-                if has_batch { sums } else { sums.squeeze_axes(0) }
+                let w_zero = match w_zero.ty() {
+                    Ok(ty) if ty.shape.elements() == outputs => whole(w_zero).reshape(each),
+                    _ => whole(w_zero).reshape(()),
+                };
+                // The sums of the windows: those of a convolution by ones, of one channel a group.
+                let ones = Tensor::constant(w_shape.with(0, groups), DType::I8, 1);
+                let sums = apply(Op::Conv(attributes), &[&x, &ones], tag);
+                if let (Ok(all), Ok(of_groups)) = (out.ty(), sums.ty()) {
+                    let shape = of_groups.shape;
+                    let spread = [&[batch, groups, 1], &shape[2..]].concat();
+                    let wide = [&[batch, groups, outputs / groups], &shape[2..]].concat();
+                    let sums = sums.reshape(spread).expand(wide).reshape(all.shape);
+                    out -= &w_zero * sums;
+                }
+                if let Some(zero) = x_zero {
+                    out += whole(zero).reshape(()) * w_zero * (terms as i32);
+                }
+                if has_batch { out } else { out.squeeze_axes(0) }
             };
             Ok(composite_of(
                 "conv_integer",
