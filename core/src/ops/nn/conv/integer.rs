@@ -1,5 +1,8 @@
 //! Convolutions of integers of 8 bits.
 
+#[cfg(test)]
+mod tests;
+
 use super::{ConvOptions, batched, taps, with_batch};
 use crate::graph::{Op, Type, infer};
 use crate::hal::DType;

@@ -185,7 +185,7 @@ mod x86 {
                             ))
                         }
                     });
-                    let parts = parts.map(|bytes| wide(bytes));
+                    let parts = parts.map(wide);
                     let lanes = match EACH {
                         2 => _mm512_or_si512(parts[0], _mm512_slli_epi32::<16>(parts[1])),
                         _ => {
