@@ -5,12 +5,14 @@ pub mod checks;
 pub mod convolutions;
 pub mod functions;
 pub mod indexed;
+pub mod int8;
 pub mod kernels;
 pub mod layers;
 pub mod limits;
 pub mod networks;
 pub mod overhead;
 pub mod recorded;
+mod resnet;
 pub mod tensors;
 pub mod watched;
 

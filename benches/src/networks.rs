@@ -3,12 +3,14 @@
 //! `benches/peers/networks.py` has the same networks for the peers.
 
 use crate::cases::{Case, Limit};
-use thalweg::ops::{ClassLossOptions, ConvOptions, PoolOptions};
+use crate::int8;
+use crate::resnet::ResNet18;
+use thalweg::ops::{ClassLossOptions, ConvOptions};
 use thalweg::{Context, Error, Result, Tensor, Tree, jit, value_and_grad};
 use thalweg_nn::module::{trainable, with_trainable};
 use thalweg_nn::{
-    BatchNorm, Calibration, Conv2d, Dense, Embedding, Flatten, GlobalAvgPool, Layer, MaxPool2d, Module,
-    QuantizedConv2d, QuantizedDense, Relu, Sequential, TransformerEncoderLayer,
+    Calibration, Conv2d, Dense, Embedding, Flatten, Layer, MaxPool2d, Module, QuantizedConv2d,
+    QuantizedDense, Relu, Sequential, TransformerEncoderLayer,
 };
 
 /// Learning rate of the training steps: small, so that a long run stays finite.
@@ -18,6 +20,12 @@ const RATE: f64 = 1e-3;
 const LENET_PRODUCTS: f64 = 64.0
     * (2.0 * 28.0 * 28.0 * 6.0 * 25.0
         + 3.0 * (10.0 * 10.0 * 16.0 * 6.0 * 25.0 + 400.0 * 120.0 + 120.0 * 84.0 + 84.0 * 10.0));
+
+/// Products of ResNet-18 on one image.
+const RESNET_PRODUCTS: f64 = 1.814e9;
+
+/// Products of six encoder layers on 128 positions.
+const ENCODER_PRODUCTS: f64 = 6.0 * 128.0 * (12.0 * 384.0 * 384.0 + 2.0 * 128.0 * 384.0);
 
 /// Words that the network of words knows.
 const WORDS: usize = 1000;
@@ -72,7 +80,7 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
     for batch in [1, 8] {
         let name = format!("resnet18_b{batch}");
         if wanted(&name) {
-            let products = batch as f64 * 1.814e9;
+            let products = batch as f64 * RESNET_PRODUCTS;
             cases.push(inference(
                 name,
                 ResNet18::new(cx)?,
@@ -84,8 +92,7 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
         let name = format!("encoder6_b{batch}");
         if wanted(&name) {
             let net = encoder(Sequential::new(), 6, 384, cx)?;
-            let rows = batch as f64 * 128.0;
-            let products = 6.0 * rows * (12.0 * 384.0 * 384.0 + 2.0 * 128.0 * 384.0);
+            let products = batch as f64 * ENCODER_PRODUCTS;
             cases.push(inference(name, net, &[batch, 128, 384], products, cx)?);
         }
     }
@@ -115,6 +122,20 @@ fn quantized(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
         let net = QuantizedConv2d::calibrated(&seen)?;
         let case = inference("quantized_conv_8x64x56".into(), net, &shape, products, cx)?;
         cases.push(integers(case, products));
+    }
+    if wanted("resnet18_int8_b1") {
+        let shape = [1, 3, 224, 224];
+        let mut net = ResNet18::new(cx)?;
+        net.set_training(false);
+        let net = int8::resnet(&net, &[numbers(&shape, cx)], cx)?;
+        let case = inference("resnet18_int8_b1".into(), net, &shape, RESNET_PRODUCTS, cx)?;
+        cases.push(integers(case, RESNET_PRODUCTS));
+    }
+    if wanted("encoder6_int8_b1") {
+        let shape = [1, 128, 384];
+        let net = int8::encoder(&int8::Encoder::new(cx)?, &[numbers(&shape, cx)], cx)?;
+        let case = inference("encoder6_int8_b1".into(), net, &shape, ENCODER_PRODUCTS, cx)?;
+        cases.push(integers(case, ENCODER_PRODUCTS));
     }
     Ok(cases)
 }
@@ -220,89 +241,5 @@ pub(crate) fn hal_error(error: Error) -> thalweg::hal::Error {
     match error {
         Error::Hal(error) => error,
         other => panic!("{other}"),
-    }
-}
-
-/// ResNet-18 (He et al., CVPR 2016) for 224 × 224 images and 1000 classes.
-#[derive(Clone, Debug, Module)]
-struct ResNet18 {
-    stem: Conv2d,
-    norm: BatchNorm,
-    blocks: Vec<Block>,
-    classes: Dense,
-}
-
-/// Two convolutions beside the identity, or beside a projection where the shape changes.
-#[derive(Clone, Debug, Module)]
-struct Block {
-    first: Conv2d,
-    norm1: BatchNorm,
-    second: Conv2d,
-    norm2: BatchNorm,
-    projection: Option<(Conv2d, BatchNorm)>,
-}
-
-fn convolution(
-    inputs: usize,
-    outputs: usize,
-    taps: usize,
-    stride: usize,
-    cx: &Context,
-) -> Result<(Conv2d, BatchNorm)> {
-    let options = ConvOptions::new().stride(stride).padding(taps / 2);
-    let mut conv = Conv2d::new(inputs, outputs, [taps, taps], options, cx)?;
-    conv.bias = None;
-    Ok((conv, BatchNorm::new(outputs, cx)?))
-}
-
-impl ResNet18 {
-    fn new(cx: &Context) -> Result<ResNet18> {
-        let (stem, norm) = convolution(3, 64, 7, 2, cx)?;
-        let mut blocks = Vec::new();
-        let mut inputs = 64;
-        for (outputs, stride) in [(64, 1), (128, 2), (256, 2), (512, 2)] {
-            for stride in [stride, 1] {
-                let (first, norm1) = convolution(inputs, outputs, 3, stride, cx)?;
-                let (second, norm2) = convolution(outputs, outputs, 3, 1, cx)?;
-                let projection = (inputs != outputs)
-                    .then(|| convolution(inputs, outputs, 1, stride, cx))
-                    .transpose()?;
-                blocks.push(Block {
-                    first,
-                    norm1,
-                    second,
-                    norm2,
-                    projection,
-                });
-                inputs = outputs;
-            }
-        }
-        let classes = Dense::new(512, 1000, cx)?;
-        Ok(ResNet18 {
-            stem,
-            norm,
-            blocks,
-            classes,
-        })
-    }
-}
-
-impl Layer for ResNet18 {
-    fn forward(&self, x: &Tensor) -> Tensor {
-        let x = self.norm.forward(&self.stem.forward(x)).relu();
-        let x = x.max_pool2d(PoolOptions::new(3).stride(2).padding(1));
-        let x = self.blocks.iter().fold(x, |x, block| block.forward(&x));
-        self.classes.forward(&Flatten.forward(&GlobalAvgPool.forward(&x)))
-    }
-}
-
-impl Layer for Block {
-    fn forward(&self, x: &Tensor) -> Tensor {
-        let y = self.norm1.forward(&self.first.forward(x)).relu();
-        let y = self.norm2.forward(&self.second.forward(&y));
-        match &self.projection {
-            None => (y + x).relu(),
-            Some((conv, norm)) => (y + norm.forward(&conv.forward(x))).relu(),
-        }
     }
 }

@@ -9,15 +9,15 @@ use thalweg::{Context, Result, Tensor};
 /// Multi-head attention (Vaswani et al., NeurIPS 2017): queries `[b, positions, width]`, keys and values
 /// `[b, others, width]`.
 #[derive(Clone, Debug, Module)]
-pub struct MultiHeadAttention {
+pub struct MultiHeadAttention<D: Layer = Dense> {
     /// Makes queries.
-    pub query: Dense,
+    pub query: D,
     /// Makes keys.
-    pub key: Dense,
+    pub key: D,
     /// Makes values.
-    pub value: Dense,
+    pub value: D,
     /// Joins the heads.
-    pub output: Dense,
+    pub output: D,
     /// Number of heads.
     pub heads: usize,
     /// Drops weights in training; none at first.
@@ -38,6 +38,28 @@ impl MultiHeadAttention {
             output: dense()?,
             heads,
             dropout: Dropout::new(0.0, cx),
+        })
+    }
+}
+
+impl<D: Layer> MultiHeadAttention<D> {
+    /// The layer with others in the place of its four dense ones; see [`TransformerEncoderLayer::map_dense`].
+    ///
+    /// # Errors
+    /// Those of `each`.
+    ///
+    /// [`TransformerEncoderLayer::map_dense`]: crate::TransformerEncoderLayer::map_dense
+    pub fn map_dense<E: Layer>(
+        &self,
+        mut each: impl FnMut(&D) -> Result<E>,
+    ) -> Result<MultiHeadAttention<E>> {
+        Ok(MultiHeadAttention {
+            query: each(&self.query)?,
+            key: each(&self.key)?,
+            value: each(&self.value)?,
+            output: each(&self.output)?,
+            heads: self.heads,
+            dropout: self.dropout.clone(),
         })
     }
 
@@ -67,7 +89,7 @@ impl MultiHeadAttention {
     }
 }
 
-impl Layer for MultiHeadAttention {
+impl<D: Layer> Layer for MultiHeadAttention<D> {
     /// Self-attention.
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {

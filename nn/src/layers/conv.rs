@@ -1,5 +1,6 @@
 //! Convolutions.
 
+use super::BatchNorm;
 use super::dense::bias;
 use crate::init::{Fans, Init};
 use crate::{Layer, Module, Parameter};
@@ -117,6 +118,46 @@ convolution!(
     true,
     "Transposed convolution along three axes: `[n, inputs, d, h, w]` to `[n, outputs, d', h', w']`."
 );
+
+impl Conv2d {
+    /// The convolution that computes what this one and `norm` behind it compute by running statistics: each output channel times
+    /// `w / sqrt(variance + eps)`, and a bias. For inference, and in front of [`QuantizedConv2d`](crate::QuantizedConv2d).
+    ///
+    /// ```
+    /// use thalweg::{Context, DType, Tensor, ops::ConvOptions};
+    /// use thalweg_nn::{BatchNorm, Conv2d, Layer};
+    /// let cx = Context::new("cpu")?;
+    /// let layer = Conv2d::new(3, 8, [3, 3], ConvOptions::new(), &cx)?.with_norm(&BatchNorm::new(8, &cx)?)?;
+    /// assert_eq!(*layer.forward(&Tensor::ones([1, 3, 5, 5], DType::F32, &cx)).shape()?, [1, 8, 3, 3]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `norm` has other channels than the convolution has outputs.
+    pub fn with_norm(&self, norm: &BatchNorm) -> Result<Conv2d> {
+        let (weight, outputs) = (self.weight.detach(), self.weight.shape()?[0]);
+        let channels = norm.weight.shape()?;
+        if *channels != [outputs] {
+            let message = format!("{outputs} outputs in front of a norm of {channels}");
+            return Err(Error::backend(Status::InvalidArgument, message).in_op("with_norm"));
+        }
+        let factor = norm.weight.detach() / (norm.running_var.value() + norm.eps).sqrt();
+        let mean = norm.running_mean.value();
+        let mean = match &self.bias {
+            Some(bias) => mean - bias.detach(),
+            None => mean,
+        };
+        let bias = norm.bias.detach() - mean * &factor;
+        let weight = weight * factor.reshape([outputs, 1, 1, 1]);
+        weight.shape()?;
+        bias.shape()?;
+        Ok(Conv2d {
+            weight: Parameter::new(weight),
+            bias: Some(Parameter::new(bias)),
+            options: self.options,
+        })
+    }
+}
 
 #[cfg(test)]
 mod tests {

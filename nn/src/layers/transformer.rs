@@ -8,14 +8,14 @@ use thalweg::{Context, Result, Tensor};
 
 /// Two dense layers with GELU between them.
 #[derive(Clone, Debug, Module)]
-struct FeedForward {
-    wide: Dense,
-    narrow: Dense,
+struct FeedForward<D: Layer> {
+    wide: D,
+    narrow: D,
     dropout: Dropout,
 }
 
-impl FeedForward {
-    fn new(width: usize, hidden: usize, cx: &Context) -> Result<FeedForward> {
+impl FeedForward<Dense> {
+    fn new(width: usize, hidden: usize, cx: &Context) -> Result<FeedForward<Dense>> {
         Ok(FeedForward {
             wide: Dense::new(width, hidden, cx)?,
             narrow: Dense::new(hidden, width, cx)?,
@@ -24,7 +24,17 @@ impl FeedForward {
     }
 }
 
-impl Layer for FeedForward {
+impl<D: Layer> FeedForward<D> {
+    fn map_dense<E: Layer>(&self, mut each: impl FnMut(&D) -> Result<E>) -> Result<FeedForward<E>> {
+        Ok(FeedForward {
+            wide: each(&self.wide)?,
+            narrow: each(&self.narrow)?,
+            dropout: self.dropout.clone(),
+        })
+    }
+}
+
+impl<D: Layer> Layer for FeedForward<D> {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
         let _scope = parts::enter(self);
@@ -61,9 +71,9 @@ impl Residual {
 /// Self-attention and a feed-forward part, each added to its input and normalised: after the sum, as Vaswani et al. (NeurIPS
 /// 2017), or in front of the part (`pre_norm`; Xiong et al., ICML 2020).
 #[derive(Clone, Debug, Module)]
-pub struct TransformerEncoderLayer {
-    attention: MultiHeadAttention,
-    feed_forward: FeedForward,
+pub struct TransformerEncoderLayer<D: Layer = Dense> {
+    attention: MultiHeadAttention<D>,
+    feed_forward: FeedForward<D>,
     around_attention: Residual,
     around_feed_forward: Residual,
     /// Normalises in front of each part.
@@ -84,10 +94,42 @@ impl TransformerEncoderLayer {
             pre_norm: false,
         })
     }
+}
+
+impl<D: Layer> TransformerEncoderLayer<D> {
+    /// The layer with others in the place of its six dense ones: those that note ranges, and behind that those of 8 bits.
+    ///
+    /// ```
+    /// use thalweg::{Context, DType, Tensor};
+    /// use thalweg_nn::{Calibration, Layer, QuantizedDense, TransformerEncoderLayer};
+    /// let cx = Context::new("cpu")?;
+    /// let layer = TransformerEncoderLayer::new(8, 2, 32, &cx)?;
+    /// let seen = layer.map_dense(|dense| Ok(Calibration::new(dense.clone(), &cx)))?;
+    /// let x = Tensor::randn([1, 5, 8], DType::F32, &cx);
+    /// seen.forward(&x);
+    /// let quantized = seen.map_dense(QuantizedDense::calibrated)?;
+    /// assert_eq!(*quantized.forward(&x).shape()?, [1, 5, 8]);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `each`.
+    pub fn map_dense<E: Layer>(
+        &self,
+        mut each: impl FnMut(&D) -> Result<E>,
+    ) -> Result<TransformerEncoderLayer<E>> {
+        Ok(TransformerEncoderLayer {
+            attention: self.attention.map_dense(&mut each)?,
+            feed_forward: self.feed_forward.map_dense(&mut each)?,
+            around_attention: self.around_attention.clone(),
+            around_feed_forward: self.around_feed_forward.clone(),
+            pre_norm: self.pre_norm,
+        })
+    }
 
     /// Drops attention weights, hidden features and what is added, each with probability `p`.
     #[must_use]
-    pub fn dropout(mut self, p: f64) -> TransformerEncoderLayer {
+    pub fn dropout(mut self, p: f64) -> TransformerEncoderLayer<D> {
         self.attention.dropout.p = p;
         self.feed_forward.dropout.p = p;
         self.around_attention.dropout.p = p;
@@ -107,7 +149,7 @@ impl TransformerEncoderLayer {
     }
 }
 
-impl Layer for TransformerEncoderLayer {
+impl<D: Layer> Layer for TransformerEncoderLayer<D> {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
         self.encode(x, AttentionOptions::new())
@@ -117,10 +159,10 @@ impl Layer for TransformerEncoderLayer {
 /// Causal self-attention, attention to a memory, and a feed-forward part, each added to its input and normalised as in
 /// [`TransformerEncoderLayer`].
 #[derive(Clone, Debug, Module)]
-pub struct TransformerDecoderLayer {
-    attention: MultiHeadAttention,
-    memory_attention: MultiHeadAttention,
-    feed_forward: FeedForward,
+pub struct TransformerDecoderLayer<D: Layer = Dense> {
+    attention: MultiHeadAttention<D>,
+    memory_attention: MultiHeadAttention<D>,
+    feed_forward: FeedForward<D>,
     around_attention: Residual,
     around_memory_attention: Residual,
     around_feed_forward: Residual,
@@ -144,10 +186,31 @@ impl TransformerDecoderLayer {
             pre_norm: false,
         })
     }
+}
+
+impl<D: Layer> TransformerDecoderLayer<D> {
+    /// The layer with others in the place of its ten dense ones; see [`TransformerEncoderLayer::map_dense`].
+    ///
+    /// # Errors
+    /// Those of `each`.
+    pub fn map_dense<E: Layer>(
+        &self,
+        mut each: impl FnMut(&D) -> Result<E>,
+    ) -> Result<TransformerDecoderLayer<E>> {
+        Ok(TransformerDecoderLayer {
+            attention: self.attention.map_dense(&mut each)?,
+            memory_attention: self.memory_attention.map_dense(&mut each)?,
+            feed_forward: self.feed_forward.map_dense(&mut each)?,
+            around_attention: self.around_attention.clone(),
+            around_memory_attention: self.around_memory_attention.clone(),
+            around_feed_forward: self.around_feed_forward.clone(),
+            pre_norm: self.pre_norm,
+        })
+    }
 
     /// Drops attention weights, hidden features and what is added, each with probability `p`.
     #[must_use]
-    pub fn dropout(mut self, p: f64) -> TransformerDecoderLayer {
+    pub fn dropout(mut self, p: f64) -> TransformerDecoderLayer<D> {
         self.attention.dropout.p = p;
         self.memory_attention.dropout.p = p;
         self.feed_forward.dropout.p = p;
