@@ -28,7 +28,7 @@ impl Encoder {
     }
 }
 
-/// Whether every layer that can be of 8 bits is, with ranges of `seen`; attention, norms and sums stay f32.
+/// The network with all dense layers of 8 bits, with ranges of `seen`.
 pub(crate) fn encoder(net: &Encoder, seen: &[Tensor], cx: &Context) -> Result<Encoder<QuantizedDense>> {
     let noting =
         |layer: &TransformerEncoderLayer| layer.map_dense(|dense| Ok(Calibration::new(dense.clone(), cx)));
@@ -36,10 +36,7 @@ pub(crate) fn encoder(net: &Encoder, seen: &[Tensor], cx: &Context) -> Result<En
     for x in seen {
         noting.forward(x).shape()?;
     }
-    let layers = noting
-        .0
-        .iter()
-        .map(|layer| layer.map_dense(QuantizedDense::calibrated));
+    let layers = noting.0.iter().map(TransformerEncoderLayer::quantized);
     Ok(Encoder(layers.collect::<Result<_>>()?))
 }
 
@@ -56,7 +53,13 @@ pub(crate) fn resnet(
     for x in seen {
         noting.forward(x).shape()?;
     }
-    noting.map(QuantizedConv2d::calibrated, QuantizedDense::calibrated)
+    let mut net = noting.map(QuantizedConv2d::calibrated, QuantizedDense::calibrated)?;
+    for block in &mut net.blocks {
+        if let Some(projection) = &mut block.projection {
+            projection.share_range(&block.first)?;
+        }
+    }
+    Ok(net)
 }
 
 /// A network of f32 and the same of 8 bits, with the inputs that they are tested with.

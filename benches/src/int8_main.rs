@@ -44,7 +44,11 @@ fn run(options: &Options) -> Result<Vec<Value>> {
     Pool::global().set_threads(options.threads);
     let mut rows = Vec::new();
     for pair in pairs(&options.folder, &cx)? {
-        let (error, same) = errors(&pair)?;
+        // A profile of one form is not to hold the other.
+        let (error, same) = match options.only.is_empty() {
+            true => errors(&pair)?,
+            false => (0.0, 0.0),
+        };
         for (form, network) in [("f32", &pair.float), ("int8", &pair.integer)] {
             if !format!("{} {form}", pair.name).contains(&options.only) {
                 continue;

@@ -8,16 +8,16 @@ use thalweg_nn::{BatchNorm, Conv2d, Dense, Flatten, GlobalAvgPool, Layer, Module
 #[derive(Clone, Debug, Module)]
 pub(crate) struct ResNet18<C: Layer = Normed, D: Layer = Dense> {
     stem: C,
-    blocks: Vec<Block<C>>,
+    pub(crate) blocks: Vec<Block<C>>,
     classes: D,
 }
 
 /// Two convolutions beside the identity, or beside a projection where the shape changes.
 #[derive(Clone, Debug, Module)]
-struct Block<C: Layer> {
-    first: C,
+pub(crate) struct Block<C: Layer> {
+    pub(crate) first: C,
     second: C,
-    projection: Option<C>,
+    pub(crate) projection: Option<C>,
 }
 
 /// A convolution without a bias, and what normalises it.

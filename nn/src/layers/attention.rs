@@ -1,6 +1,6 @@
 //! Attention.
 
-use super::{Dense, Dropout};
+use super::{Calibration, Dense, Dropout, QuantizedDense};
 use crate::{Layer, Module};
 use thalweg::observe::parts;
 use thalweg::ops::AttentionOptions;
@@ -86,6 +86,19 @@ impl<D: Layer> MultiHeadAttention<D> {
             None => attend(options),
         };
         self.output.forward(&joined)
+    }
+}
+
+impl MultiHeadAttention<Calibration<Dense>> {
+    /// The layer with dense ones of 8 bits, which make integers of a common input once; attention itself stays f32.
+    ///
+    /// # Errors
+    /// As [`QuantizedDense::calibrated`].
+    pub fn quantized(&self) -> Result<MultiHeadAttention<QuantizedDense>> {
+        let mut layer = self.map_dense(QuantizedDense::calibrated)?;
+        layer.key.share_range(&layer.query)?;
+        layer.value.share_range(&layer.key)?;
+        Ok(layer)
     }
 }
 

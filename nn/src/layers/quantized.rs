@@ -43,8 +43,8 @@ impl<L: Layer> Calibration<L> {
         }
         let (scale, zero_point) = Tensor::quantization(&low, &high, DType::U8);
         Ok(Range {
+            zero_point: (zero_point.item::<u8>()? > 0).then(|| State::new(zero_point)),
             scale: State::new(scale),
-            zero_point: State::new(zero_point),
         })
     }
 
@@ -74,7 +74,8 @@ impl<L: Layer> Layer for Calibration<L> {
 #[derive(Clone, Debug, Module)]
 struct Range {
     scale: State,
-    zero_point: State,
+    /// Absent where it is 0, as behind a ReLU: nothing need be taken off then.
+    zero_point: Option<State>,
 }
 
 /// A [`Dense`] that multiplies integers of 8 bits with sums in i32: the weight is i8 with a scale for each output, the input becomes
@@ -103,16 +104,39 @@ pub struct QuantizedDense {
     sums: State,
     /// The input's range, if it is fixed.
     range: Option<Range>,
+    /// With a fixed range: what 1 in the sums of a row stands for, and what is added to it.
+    line: Option<(State, State)>,
 }
 
 impl Range {
     /// The input as u8, the scale and the zero point, by this range or else by the input's own.
-    fn quantized(range: Option<&Range>, x: &Tensor) -> [Tensor; 3] {
+    #[track_caller]
+    fn quantized(range: Option<&Range>, x: &Tensor) -> (Tensor, Tensor, Option<Tensor>) {
         let (scale, zero) = match range {
-            Some(range) => (range.scale.value(), range.zero_point.value()),
-            None => Tensor::quantization(&x.min(), &x.max(), DType::U8),
+            Some(range) => (range.scale.value(), range.zero_point.as_ref().map(State::value)),
+            None => {
+                let (scale, zero) = Tensor::quantization(&x.min(), &x.max(), DType::U8);
+                (scale, Some(zero))
+            }
         };
-        [x.quantize(&scale, &zero, DType::U8), scale, zero]
+        (x.quantize(&scale, zero.as_ref(), DType::U8), scale, zero)
+    }
+
+    /// Takes the tensors of `other` where they hold the same numbers; whether they do.
+    fn share(of: &mut Option<Range>, other: Option<&Range>) -> Result<bool> {
+        let (Some(own), Some(other)) = (of, other) else {
+            return Ok(false);
+        };
+        let zero = |range: &Range| match &range.zero_point {
+            Some(zero) => zero.value().item::<u8>(),
+            None => Ok(0),
+        };
+        let same = own.scale.value().item::<f32>()? == other.scale.value().item::<f32>()?;
+        let same = same && zero(own)? == zero(other)?;
+        if same {
+            *own = other.clone();
+        }
+        Ok(same)
     }
 }
 
@@ -153,14 +177,41 @@ impl QuantizedDense {
 
     fn of(layer: &Dense, range: Option<Range>) -> Result<QuantizedDense> {
         let (weight, scale) = rows(&layer.weight)?;
-        let sums = weight.cast(DType::I32).sum_axes(1);
+        let sums = weight.cast(DType::I32).sum_axes(1).cast(DType::I32);
+        let line = range.as_ref().map(|range| {
+            let factor = range.scale.value().cast(DType::F64) * scale.cast(DType::F64);
+            let zero = range.zero_point.as_ref().map(State::value);
+            let below = zero.map(|zero| zero.cast(DType::F64) * sums.cast(DType::F64) * &factor);
+            let bias = layer.bias.as_ref().map(|bias| bias.detach().cast(DType::F64));
+            let added = match (bias, below) {
+                (Some(bias), Some(below)) => bias - below,
+                (Some(bias), None) => bias,
+                (None, Some(below)) => -below,
+                (None, None) => factor.zeros_like(),
+            };
+            (factor.cast(DType::F32), added.cast(DType::F32))
+        });
+        if let Some((factor, added)) = &line {
+            factor.shape()?;
+            added.shape()?;
+        }
         Ok(QuantizedDense {
             weight: State::new(weight),
             scale: State::new(scale),
             bias: state(layer.bias.as_ref()),
             sums: State::new(sums),
             range,
+            line: line.map(|(factor, added)| (State::new(factor), State::new(added))),
         })
+    }
+
+    /// Takes the range of a layer that reads the same input, if it is the same, so that a compiled graph makes integers of that input
+    /// once; whether it is the same. Results stay what they are.
+    ///
+    /// # Errors
+    /// A range cannot be read.
+    pub fn share_range(&mut self, other: &QuantizedDense) -> Result<bool> {
+        Range::share(&mut self.range, other.range.as_ref())
     }
 }
 
@@ -168,9 +219,15 @@ impl Layer for QuantizedDense {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
         let _scope = parts::enter(self);
-        let [x, scale, zero] = Range::quantized(self.range.as_ref(), x);
+        let (x, scale, zero) = Range::quantized(self.range.as_ref(), x);
         let sums = x.matmul_integer(&self.weight.value().transpose(0, 1), None, None);
-        let sums = sums - zero.cast(DType::I32) * self.sums.value();
+        if let Some((factor, added)) = &self.line {
+            return sums.cast(DType::F32) * factor.value() + added.value();
+        }
+        let sums = match zero {
+            Some(zero) => sums - zero.cast(DType::I32) * self.sums.value(),
+            None => sums,
+        };
         let out = sums.cast(DType::F32) * (scale * self.scale.value());
         match &self.bias {
             Some(bias) => out + bias.value(),
@@ -231,14 +288,22 @@ impl QuantizedConv2d {
             range,
         })
     }
+
+    /// As [`QuantizedDense::share_range`].
+    ///
+    /// # Errors
+    /// A range cannot be read.
+    pub fn share_range(&mut self, other: &QuantizedConv2d) -> Result<bool> {
+        Range::share(&mut self.range, other.range.as_ref())
+    }
 }
 
 impl Layer for QuantizedConv2d {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
         let _scope = parts::enter(self);
-        let [x, scale, zero] = Range::quantized(self.range.as_ref(), x);
-        let sums = x.conv_integer(&self.weight.value(), &zero, None, self.options);
+        let (x, scale, zero) = Range::quantized(self.range.as_ref(), x);
+        let sums = x.conv_integer(&self.weight.value(), zero.as_ref(), None, self.options);
         let channels = |of: Tensor| of.unsqueeze(-1).unsqueeze(-1);
         let out = sums.cast(DType::F32) * channels(scale * self.scale.value());
         match &self.bias {

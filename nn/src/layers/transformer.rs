@@ -1,6 +1,6 @@
 //! Layers of transformers.
 
-use super::{Dense, Dropout, LayerNorm, MultiHeadAttention};
+use super::{Calibration, Dense, Dropout, LayerNorm, MultiHeadAttention, QuantizedDense};
 use crate::{Layer, Module};
 use thalweg::observe::parts;
 use thalweg::ops::AttentionOptions;
@@ -97,18 +97,17 @@ impl TransformerEncoderLayer {
 }
 
 impl<D: Layer> TransformerEncoderLayer<D> {
-    /// The layer with others in the place of its six dense ones: those that note ranges, and behind that those of 8 bits.
+    /// The layer with others in the place of its six dense ones, such as those that note ranges or those of 8 bits.
     ///
     /// ```
     /// use thalweg::{Context, DType, Tensor};
-    /// use thalweg_nn::{Calibration, Layer, QuantizedDense, TransformerEncoderLayer};
+    /// use thalweg_nn::{Calibration, Layer, TransformerEncoderLayer};
     /// let cx = Context::new("cpu")?;
     /// let layer = TransformerEncoderLayer::new(8, 2, 32, &cx)?;
     /// let seen = layer.map_dense(|dense| Ok(Calibration::new(dense.clone(), &cx)))?;
     /// let x = Tensor::randn([1, 5, 8], DType::F32, &cx);
     /// seen.forward(&x);
-    /// let quantized = seen.map_dense(QuantizedDense::calibrated)?;
-    /// assert_eq!(*quantized.forward(&x).shape()?, [1, 5, 8]);
+    /// assert_eq!(*seen.quantized()?.forward(&x).shape()?, [1, 5, 8]);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     ///
@@ -146,6 +145,19 @@ impl<D: Layer> TransformerEncoderLayer<D> {
             .around(x, self.pre_norm, |x| self.attention.attend(x, x, options));
         self.around_feed_forward
             .around(&x, self.pre_norm, |x| self.feed_forward.forward(x))
+    }
+}
+
+impl TransformerEncoderLayer<Calibration<Dense>> {
+    /// The layer with dense ones of 8 bits; attention itself, norms and sums stay f32.
+    ///
+    /// # Errors
+    /// As [`QuantizedDense::calibrated`].
+    pub fn quantized(&self) -> Result<TransformerEncoderLayer<QuantizedDense>> {
+        Ok(TransformerEncoderLayer {
+            attention: self.attention.quantized()?,
+            ..self.map_dense(QuantizedDense::calibrated)?
+        })
     }
 }
 
@@ -233,5 +245,19 @@ impl<D: Layer> TransformerDecoderLayer<D> {
         });
         self.around_feed_forward
             .around(&x, self.pre_norm, |x| self.feed_forward.forward(x))
+    }
+}
+
+impl TransformerDecoderLayer<Calibration<Dense>> {
+    /// As [`TransformerEncoderLayer::quantized`].
+    ///
+    /// # Errors
+    /// As [`QuantizedDense::calibrated`].
+    pub fn quantized(&self) -> Result<TransformerDecoderLayer<QuantizedDense>> {
+        Ok(TransformerDecoderLayer {
+            attention: self.attention.quantized()?,
+            memory_attention: self.memory_attention.quantized()?,
+            ..self.map_dense(QuantizedDense::calibrated)?
+        })
     }
 }
