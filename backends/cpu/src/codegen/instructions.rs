@@ -25,7 +25,13 @@ impl Registers<'_> {
             register
         };
         match op {
-            Op::Const(_) | Op::Scalar(_) | Op::Single(_) | Op::Load(_) | Op::Row(_) | Op::Reduced(_) => {}
+            Op::Const(_)
+            | Op::Scalar(_)
+            | Op::Single(_)
+            | Op::SingleByte(_)
+            | Op::Load(_)
+            | Op::Row(_)
+            | Op::Reduced(_) => {}
             Op::Unary(op @ (Unary::ShiftLeft(_) | Unary::ShiftRight(_))) => {
                 let from = self.register(a);
                 let to = finish(self);

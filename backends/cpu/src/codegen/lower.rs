@@ -1,7 +1,7 @@
 //! From the nodes of a kernel to instructions.
 
 use super::reductions::finds_place;
-use super::ssa::{Compare, Id, Inst, Logic, NONE, Op, Recorder, Unary, Value};
+use super::ssa::{Binary, Compare, Id, Inst, Logic, NONE, Op, Recorder, Unary, Value};
 use crate::exec::Phases;
 use crate::math::{self, Lanes};
 use thalweg_hal::DType;
@@ -50,6 +50,8 @@ pub(super) struct Body {
     pub(super) row_stores: Vec<(u32, Id)>,
     /// Values that are never below zero, unless they are no numbers. -0 is below.
     pub(super) positive: Vec<bool>,
+    /// Parameters whose elements are bytes, which are written.
+    pub(super) bytes: Vec<u32>,
     /// Instructions of elements stand so often, one for each of neighbouring vectors.
     pub(super) copies: usize,
 }
@@ -72,6 +74,7 @@ impl Body {
             positive: (self.positive.iter())
                 .flat_map(|&positive| std::iter::repeat_n(positive, copies))
                 .collect(),
+            bytes: self.bytes.clone(),
             copies,
         };
         for ((inst, &level), &needed) in self.insts.iter().zip(&self.levels).zip(&self.needed) {
@@ -125,9 +128,10 @@ pub(super) fn map(kernel: &Kernel, info: &Info, wide: bool) -> Option<Body> {
     if kernel.inner != 0 || !params_fit {
         return None;
     }
-    let load = |p: u32| match kernel.params[p as usize].access {
-        Access::Contiguous => Op::Load(p),
-        Access::Strided | Access::Broadcast => Op::Single(p),
+    let load = |p: u32| match (kernel.params[p as usize].access, kernel.params[p as usize].dtype) {
+        (Access::Contiguous, _) => Op::Load(p),
+        (_, DType::I8 | DType::U8) => Op::SingleByte(p),
+        (Access::Strided | Access::Broadcast, _) => Op::Single(p),
     };
     let nodes = Nodes::lower(kernel, info, wide, load)?;
     let mut section = Section::default();
@@ -144,6 +148,7 @@ pub(super) fn rows(kernel: &Kernel, info: &Info, wide: bool, phases: &Phases) ->
     let load = |p: u32| {
         let param = kernel.params[p as usize];
         match (param.access, param.level) {
+            (Access::Broadcast, _) if is_byte(param.dtype) => Op::SingleByte(p),
             (Access::Broadcast, _) => Op::Single(p),
             (_, ir::Level::Row) => Op::Row(p),
             (_, ir::Level::Element) => Op::Load(p),
@@ -221,19 +226,47 @@ struct Nodes {
     reduces: Vec<(usize, ReduceOp)>,
     /// Values that are never below zero.
     positive: Vec<Id>,
+    bytes: Vec<u32>,
+}
+
+fn is_byte(dtype: DType) -> bool {
+    matches!(dtype, DType::I8 | DType::U8)
+}
+
+/// The integer in each lane to which a cast takes f32: towards zero, saturated, and 0 for NaN.
+fn whole(of: Value<'_>, dtype: DType) -> Option<Value<'_>> {
+    let (least, most) = match dtype {
+        DType::U8 => (0.0, 255.0),
+        DType::I8 => (-128.0, 127.0),
+        _ => return None,
+    };
+    // The greater of NaN and 0 is 0.
+    let number = match dtype {
+        DType::U8 => of,
+        _ => Value::choose(of.compare(Compare::Unequal, of), of.splat(0.0), of),
+    };
+    let above = number.binary(Binary::Max, of.splat(least));
+    Some(above.binary(Binary::Min, of.splat(most)).unary(Unary::Whole))
 }
 
 impl Nodes {
     fn lower(kernel: &Kernel, info: &Info, wide: bool, load: impl Fn(u32) -> Op) -> Option<Nodes> {
-        // Places of a row are written as they are.
-        let is_place = |p: &Param| p.dtype == DType::I64 && p.role == Role::Out && p.level == ir::Level::Row;
-        if kernel
-            .params
-            .iter()
-            .any(|p| p.dtype != DType::F32 && !is_place(p))
-        {
+        let fits = |p: &Param| match (p.dtype, p.role) {
+            (DType::F32, _) | (DType::I32, Role::In) => true,
+            // Places of a row are written as they are.
+            (DType::I64, Role::Out) => kernel.inner > 0 && p.level == ir::Level::Row,
+            (DType::I8 | DType::U8, Role::In) => wide && p.access == Access::Broadcast,
+            (DType::I8 | DType::U8, Role::Out) => {
+                wide && (kernel.inner == 0 || p.level == ir::Level::Element)
+            }
+            _ => false,
+        };
+        if !kernel.params.iter().all(fits) {
             return None;
         }
+        let bytes = (kernel.params.iter().enumerate())
+            .filter_map(|(p, param)| (is_byte(param.dtype) && param.role == Role::Out).then_some(p as u32));
+        let bytes: Vec<u32> = bytes.collect();
         let recorder = Recorder::new(wide);
         let mut ids: Vec<Id> = Vec::with_capacity(kernel.nodes.len());
         let (mut reduces, mut positive) = (Vec::new(), Vec::new());
@@ -248,6 +281,20 @@ impl Nodes {
                     reduces.push((i, op));
                     recorder.push(Op::Reduced(reduces.len() as u32 - 1), &[])
                 }
+                Node::Load { param } => {
+                    let value = recorder.push(load(param), &[]);
+                    match info.dtypes[i]? {
+                        DType::U8 => value.with_bits(Binary::And, 0xff),
+                        DType::I8 => value.unary(Unary::ShiftLeft(24)).unary(Unary::ShiftRight(24)),
+                        _ => value,
+                    }
+                }
+                Node::Cast { arg, .. } if info.dtypes[i] == info.dtypes[arg.index()] => of(arg),
+                Node::Cast { arg, .. } => match (info.dtypes[arg.index()]?, info.dtypes[i]?) {
+                    (DType::I32 | DType::I8 | DType::U8, DType::F32) => of(arg).unary(Unary::Float),
+                    (DType::F32, to) if wide => whole(of(arg), to)?,
+                    _ => return None,
+                },
                 _ if info.dtypes[i] != Some(DType::F32) && info.dtypes[i] != Some(DType::Bool) => {
                     return None;
                 }
@@ -258,7 +305,6 @@ impl Nodes {
                 Node::Scalar { index } if info.dtypes[i] == Some(DType::F32) => {
                     recorder.push(Op::Scalar(index), &[])
                 }
-                Node::Load { param } => recorder.push(load(param), &[]),
                 Node::Op { op, args } => {
                     let dtype = info.dtypes[args[op.arity() - 1].index()]?;
                     if dtype != DType::F32 && dtype != DType::Bool {
@@ -270,7 +316,6 @@ impl Nodes {
                     }
                     value
                 }
-                Node::Cast { arg, .. } if info.dtypes[i] == info.dtypes[arg.index()] => of(arg),
                 _ => return None,
             };
             if recorder.len() > MOST {
@@ -283,6 +328,7 @@ impl Nodes {
             ids,
             reduces,
             positive,
+            bytes,
         })
     }
 
@@ -297,6 +343,7 @@ impl Nodes {
             insts,
             reduces,
             positive,
+            bytes,
             ..
         } = self;
         let moved = |&(_, id): &(Sink, Id)| matches!(insts[id as usize].op, Op::Load(_));
@@ -344,6 +391,7 @@ impl Nodes {
             sections,
             kept,
             row_stores,
+            bytes,
             copies: 1,
         })
     }

@@ -12,6 +12,9 @@ pub(crate) const MOVE: Code = Code(M0F, Prefix::None, 0x28);
 pub(crate) const KEEP: Code = Code(M0F, Prefix::None, 0x29);
 pub(crate) const STREAM: Code = Code(M0F, Prefix::None, 0x2b);
 pub(crate) const BROADCAST: Code = Code(M0F38, Prefix::P66, 0x18);
+/// A byte for every byte, and the low bytes of lanes of 32 bits one after the other; of AVX-512.
+pub(crate) const BROADCAST_BYTE: Code = Code(M0F38, Prefix::P66, 0x78);
+pub(crate) const STORE_BYTES: Code = Code(M0F38, Prefix::F3, 0x31);
 pub(crate) const MASKED_LOAD: Code = Code(M0F38, Prefix::P66, 0x2c);
 pub(crate) const MASKED_STORE: Code = Code(M0F38, Prefix::P66, 0x2e);
 /// `to = v * to + rm`, `to = v * rm + to` and `to = to * rm + v`.
@@ -97,6 +100,7 @@ pub(super) fn unary_code(op: Unary) -> (Code, Option<u8>) {
     match op {
         Unary::Sqrt => (Code(M0F, Prefix::None, 0x51), None),
         Unary::Float => (Code(M0F, Prefix::None, 0x5b), None),
+        Unary::Whole => (Code(M0F, Prefix::F3, 0x5b), None),
         Unary::Round(mode) => (Code(M0F3A, Prefix::P66, 0x08), Some(mode)),
         Unary::ShiftLeft(by) | Unary::ShiftRight(by) => (Code(M0F, Prefix::P66, 0x72), Some(by)),
     }

@@ -3,10 +3,12 @@
 //! A section has no branch, so one walk suffices: a value gets a register where it is defined, and where none is free the value whose
 //! next use is farthest goes to the stack.
 
-use super::assembler::{Assembler, Extra, RAX, RDX, RSI, Rm};
+use super::assembler::Code;
+use super::assembler::{Assembler, Extra, RAX, RCX, RDX, RSI, Rm};
 use super::lower::{Body, Level, Sink};
 use super::opcodes::{
-    BROADCAST, KEEP, LOAD, LOAD_MASK, MASKED_LOAD, MASKED_STORE, MOVE, STORE, STORE_MASK, STREAM,
+    BROADCAST, BROADCAST_BYTE, KEEP, LOAD, LOAD_MASK, MASKED_LOAD, MASKED_STORE, MOVE, STORE, STORE_BYTES,
+    STORE_MASK, STREAM,
 };
 use super::quotients::Quotients;
 use super::reductions::Gathered;
@@ -208,11 +210,15 @@ impl<'a> Registers<'a> {
             match body.insts[id as usize].op {
                 Op::Scalar(index) => {
                     let offset = 8 * index as i32;
-                    self.broadcast(id, Rm::Base { base: RDX, offset });
+                    self.broadcast(BROADCAST, id, Rm::Base { base: RDX, offset });
                 }
                 Op::Single(param) | Op::Row(param) => {
                     self.asm.load(RAX, RSI, 8 * param as i32);
-                    self.broadcast(id, Rm::Base { base: RAX, offset: 0 });
+                    self.broadcast(BROADCAST, id, Rm::Base { base: RAX, offset: 0 });
+                }
+                Op::SingleByte(param) => {
+                    self.asm.load(RAX, RSI, 8 * param as i32);
+                    self.broadcast(BROADCAST_BYTE, id, Rm::Base { base: RAX, offset: 0 });
                 }
                 _ => self.inst(id as usize),
             }
@@ -220,9 +226,9 @@ impl<'a> Registers<'a> {
         }
     }
 
-    fn broadcast(&mut self, id: Id, from: Rm) {
+    fn broadcast(&mut self, code: Code, id: Id, from: Rm) {
         let to = self.allocate(false, 0);
-        self.asm.vector(BROADCAST, to, 0, from, Extra::default());
+        self.asm.vector(code, to, 0, from, Extra::default());
         self.hold(id, to);
         self.unpin();
     }
@@ -277,6 +283,9 @@ impl<'a> Registers<'a> {
             match sink {
                 Sink::Reduce(reduce) => self.take((reduce, copy as u8), id, at),
                 Sink::Keep(kept) => self.write((id, copy), self.bases.kept[kept as usize], false),
+                Sink::Store(param) if self.body.bytes.contains(&param) => {
+                    self.write_bytes((id, copy), self.bases.params[param as usize]);
+                }
                 Sink::Store(param) => {
                     self.write((id, copy), self.bases.params[param as usize], manner.stream);
                 }
@@ -301,6 +310,25 @@ impl<'a> Registers<'a> {
             _ if stream => self.asm.vector(STREAM, from, 0, to, extra),
             _ => self.asm.vector(STORE, from, 0, to, extra),
         }
+    }
+
+    /// Writes the low byte of each lane. `rsi`, which holds nothing while elements are walked, has their place.
+    fn write_bytes(&mut self, (id, copy): (Id, usize), base: u8) {
+        let from = self.register(id);
+        let offset = (self.manner.offset + copy as i32 * self.asm.width()) / 4;
+        self.asm.copy(RSI, RCX);
+        self.asm.shift(RSI, false, 2);
+        let to = Rm::Index {
+            base,
+            index: RSI,
+            shift: 0,
+            offset,
+        };
+        let extra = Extra {
+            mask: if self.manner.masked { TAIL_MASK } else { 0 },
+            ..Extra::default()
+        };
+        self.asm.vector(STORE_BYTES, from, 0, to, extra);
     }
 
     pub(super) fn is_mask(&self, id: Id) -> bool {

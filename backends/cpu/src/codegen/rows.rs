@@ -152,7 +152,8 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool) -> Option<Row
     let mut ahead: Vec<u32> = sections.iter().flat_map(|s| &s.read).copied().collect();
     ahead.sort_unstable();
     ahead.dedup();
-    let free = BASES.len().checked_sub(sections[heavy].registers())?;
+    let most = BASES.len() - usize::from(!body.bytes.is_empty());
+    let free = most.checked_sub(sections[heavy].registers())?;
     ahead.truncate(free.min(MOST_AHEAD));
 
     let mut row = Label::default();
@@ -164,7 +165,9 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool) -> Option<Row
             params: vec![0; params],
             kept: vec![0; body.kept.len()],
         };
-        let mut free = BASES.iter().copied();
+        // Where bytes are written, `rsi` has their place.
+        let least = usize::from(!body.bytes.is_empty());
+        let mut free = BASES[..BASES.len() - least].iter().copied();
         let mut loads = Vec::new();
         for &p in &walked.params {
             bases.params[p as usize] = free.next()?;

@@ -40,6 +40,8 @@ pub(super) enum Unary {
     Round(u8),
     /// From an integer.
     Float,
+    /// To an integer, towards zero.
+    Whole,
     ShiftLeft(u8),
     /// Arithmetic.
     ShiftRight(u8),
@@ -71,6 +73,8 @@ pub(super) enum Op {
     Scalar(u32),
     /// The single value of a parameter.
     Single(u32),
+    /// The single byte of a parameter, in every byte.
+    SingleByte(u32),
     /// Elements of a parameter.
     Load(u32),
     /// The value of a parameter that a row has.
@@ -179,7 +183,7 @@ impl<'a> Value<'a> {
         self.recorder.push(Op::Logic(op), &[self.id, b.id])
     }
 
-    fn with_bits(self, op: Binary, bits: u32) -> Value<'a> {
+    pub(super) fn with_bits(self, op: Binary, bits: u32) -> Value<'a> {
         self.binary(op, self.recorder.constant(bits))
     }
 

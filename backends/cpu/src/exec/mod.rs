@@ -13,6 +13,7 @@ mod emit;
 mod flat;
 mod frame;
 mod launch;
+mod lines;
 mod long;
 mod moves;
 mod phases;

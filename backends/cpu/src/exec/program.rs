@@ -2,6 +2,7 @@
 
 use super::build::build;
 use super::flat::{self, Single};
+use super::lines::Lines;
 use super::long::Long;
 use super::phases::{Part, Phases, parts};
 use super::plan::{Along, BLOCK, Plan};
@@ -36,6 +37,8 @@ pub struct Program {
     pub(super) coded: Option<Rows>,
     /// The instruction set of such code.
     generates: Option<Isa>,
+    /// A map as machine code along lines of neighbours.
+    lines: Lines,
     /// The phases of a kernel with reductions as machine code, made when a row is longer than a segment.
     long: OnceLock<Long>,
     /// Outputs and the bytes of their elements.
@@ -172,6 +175,7 @@ impl Program {
                 _ => None,
             },
             generated: None,
+            lines: Lines::default(),
             coded: None,
             generates: None,
             long: OnceLock::new(),
@@ -299,6 +303,10 @@ impl Program {
     pub unsafe fn run_loops(&self, args: &Args<'_>, parallel: &dyn Parallel) {
         match self.flat {
             true => flat::run(self, args, parallel),
+            false
+                if self
+                    .generates
+                    .is_some_and(|isa| self.lines.run(self, isa, args, parallel)) => {}
             false => self.launch(args, parallel),
         }
     }

@@ -1,0 +1,117 @@
+//! Maps along lines of neighbours as machine code: what is different for each row or column stands still along one, or moves with it.
+
+use super::Args;
+use super::launch::{FETCH, SPLIT, STREAM, tasks};
+use super::program::Program;
+use super::space::full_strides;
+use crate::codegen::Map;
+use crate::isa::Isa;
+use crate::parallel::Parallel;
+use smallvec::SmallVec;
+use std::sync::OnceLock;
+use thalweg_hal::ir::{Access, Kernel, Role};
+
+/// Neighbours that a call of machine code is worth.
+const LEAST: u64 = 32;
+/// Most elements of a call.
+const MOST: u64 = 16 << 10;
+
+/// Machine code for a map along lines, made when it first runs.
+#[derive(Default)]
+pub(super) struct Lines {
+    /// And the parameters that move along a line in the first launch, a bit each. Launches of other strides run the loops.
+    made: OnceLock<Option<(u64, Map)>>,
+}
+
+impl Lines {
+    fn along(&self, kernel: &Kernel, isa: Isa, moving: u64) -> Option<&Map> {
+        let made = self.made.get_or_init(|| {
+            let mut kernel = kernel.clone();
+            for (p, param) in kernel.params.iter_mut().enumerate() {
+                param.access = match moving >> p & 1 {
+                    1 => Access::Contiguous,
+                    _ => Access::Broadcast,
+                };
+            }
+            let info = kernel.verify().ok()?;
+            Some((moving, Map::new(&kernel, &info, isa)?))
+        });
+        made.as_ref().filter(|(of, _)| *of == moving).map(|(_, map)| map)
+    }
+
+    /// Runs a map whose parameters all move by one element along the last axes or stand still there; whether it did.
+    pub(super) fn run(&self, program: &Program, isa: Isa, args: &Args<'_>, parallel: &dyn Parallel) -> bool {
+        let kernel = &program.kernel;
+        let (extents, params) = (args.extents, kernel.params.len());
+        let Some(last) = extents.iter().rposition(|&extent| extent != 1) else {
+            return false;
+        };
+        if kernel.inner != 0 || params > 64 || extents.contains(&0) || matches!(self.made.get(), Some(None)) {
+            return false;
+        }
+        let full = full_strides(kernel, args);
+        let stride = |p: usize, axis: usize| full[p * extents.len() + axis];
+        let mut moving = 0_u64;
+        for (p, param) in kernel.params.iter().enumerate() {
+            match (stride(p, last), param.role) {
+                (0, Role::In) => {}
+                (1, _) => moving |= 1 << p,
+                _ => return false,
+            }
+        }
+        // The axes along which a line goes on, and its length.
+        let (mut outer, mut length) = (extents.len(), 1);
+        while outer > 0 {
+            let axis = outer - 1;
+            let goes_on = |p: usize| stride(p, axis) == (moving >> p & 1) as i64 * length as i64;
+            if extents[axis] != 1 && !(0..params).all(goes_on) {
+                break;
+            }
+            length *= extents[axis];
+            outer -= 1;
+        }
+        let rows: u64 = extents[..outer].iter().product();
+        let total = rows * length;
+        let size = |p: usize| kernel.params[p].dtype.size() as u64;
+        let streams = |p: usize| kernel.params[p].role == Role::Out && total * size(p) >= STREAM;
+        if length < LEAST || (0..params).any(streams) {
+            return false;
+        }
+        let Some(map) = self.along(kernel, isa, moving) else {
+            return false;
+        };
+        let fetch = (0..params).any(|p| moving >> p & 1 == 1 && total * size(p) >= FETCH);
+        let pieces = length.div_ceil(MOST);
+        let piece = |at: u64| {
+            let (mut row, start) = (at / pieces, at % pieces * MOST);
+            let mut offsets: SmallVec<[i64; 16]> = (0..params)
+                .map(|p| (moving >> p & 1) as i64 * start as i64)
+                .collect();
+            for axis in (0..outer).rev() {
+                let index = (row % extents[axis]) as i64;
+                row /= extents[axis];
+                for (p, offset) in offsets.iter_mut().enumerate() {
+                    *offset += index * stride(p, axis);
+                }
+            }
+            let address = |p: usize| {
+                let bytes = offsets[p] as isize * size(p) as isize;
+                args.args[p].ptr.wrapping_offset(bytes)
+            };
+            let n = (length - start).min(MOST) as usize;
+            // SAFETY: the caller of the launch vouches for the parameters and scalars; what does not move is single along a line.
+            unsafe { map.run(n, params, address, args.scalars, (fetch, false)) };
+        };
+        let count = rows * pieces;
+        if parallel.threads() == 1 || count == 1 || program.cost(extents) < SPLIT {
+            (0..count).for_each(piece);
+        } else {
+            let tasks = tasks(total, parallel.threads()).min(count);
+            let at = |t: u64| count * t / tasks;
+            parallel.run(tasks as usize, &|t| {
+                (at(t as u64)..at(t as u64 + 1)).for_each(piece);
+            });
+        }
+        true
+    }
+}
