@@ -1,9 +1,12 @@
 //! Layers of 8 bits against the same sums in f64, and against f32.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use thalweg::ops::ConvOptions;
+use thalweg::ops::{AttentionOptions, ConvOptions};
 use thalweg::{Context, DType, Tensor, jit};
-use thalweg_nn::{Calibration, Conv2d, Dense, Layer, QuantizedConv2d, QuantizedDense};
+use thalweg_nn::{
+    BatchNorm, Calibration, Conv2d, Dense, Layer, Module, Parameter, QuantizedConv2d, QuantizedDense,
+    TransformerDecoderLayer, TransformerEncoderLayer,
+};
 
 const INPUTS: usize = 300;
 const OUTPUTS: usize = 70;
@@ -137,4 +140,112 @@ fn a_calibration_that_saw_nothing_is_an_error() {
     let seen = Calibration::new(dense(&cx), &cx);
     let error = QuantizedDense::calibrated(&seen).unwrap_err();
     assert!(error.to_string().contains("no inputs were noted"), "{error}");
+}
+
+/// The rows of a batch norm that has seen something.
+fn norm(channels: usize, cx: &Context) -> BatchNorm {
+    let mut norm = BatchNorm::new(channels, cx).unwrap();
+    let drawn = |seed, shift| Tensor::from_slice(&normal(seed, channels, shift), channels, cx);
+    norm.weight = Parameter::new(drawn(21, 1.0));
+    norm.bias = Parameter::new(drawn(22, 0.0));
+    norm.running_mean.set(drawn(23, 0.3));
+    norm.running_var.set(drawn(24, 0.0).square() + 0.5);
+    norm.set_training(false);
+    norm
+}
+
+#[test]
+fn a_norm_goes_into_its_convolution() {
+    let cx = Context::new("cpu").unwrap();
+    let options = ConvOptions::new().stride(2).padding(1).groups(2);
+    let mut layer = Conv2d::new(16, 24, [3, 3], options, &cx).unwrap();
+    let norm = norm(24, &cx);
+    let x = Tensor::from_slice(&normal(25, 2 * 16 * 9 * 9, 0.0), [2, 16, 9, 9], &cx);
+    for _ in 0..2 {
+        let wanted = norm.forward(&layer.forward(&x));
+        let found = layer.with_norm(&norm).unwrap().forward(&x);
+        assert!(off(&floats(&found), &floats(&wanted)) < 1e-6);
+        layer.bias = None;
+    }
+    let error = layer.with_norm(&BatchNorm::new(12, &cx).unwrap()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("24 outputs in front of a norm of [12]"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_encoder_of_eight_bits_is_near_that_of_f32() {
+    let cx = Context::new("cpu").unwrap();
+    let layer = TransformerEncoderLayer::new(64, 4, 128, &cx).unwrap();
+    let x = |seed| Tensor::from_slice(&normal(seed, 2 * 10 * 64, 0.0), [2, 10, 64], &cx);
+    let seen = layer
+        .map_dense(|dense| Ok(Calibration::new(dense.clone(), &cx)))
+        .unwrap();
+    for seed in 31..35 {
+        let (noting, plain) = (seen.forward(&x(seed)), layer.forward(&x(seed)));
+        assert_eq!(noting.to_vec::<f32>().unwrap(), plain.to_vec::<f32>().unwrap());
+    }
+    let (x, shared) = (x(36), seen.quantized().unwrap());
+    let found = shared.forward(&x);
+    let error = off(&floats(&found), &floats(&layer.forward(&x)));
+    assert!((0.001..0.03).contains(&error), "{error}");
+    // Sharing ranges changes no bit.
+    let apart = seen.map_dense(QuantizedDense::calibrated).unwrap();
+    let bits = |y: &Tensor| -> Vec<u32> { y.to_vec::<f32>().unwrap().iter().map(|x| x.to_bits()).collect() };
+    assert_eq!(bits(&apart.forward(&x)), bits(&found));
+    assert_eq!(bits(&jit(|x: &Tensor| shared.forward(x)).call(&x)), bits(&found));
+}
+
+#[test]
+fn a_decoder_of_eight_bits_is_near_that_of_f32() {
+    let cx = Context::new("cpu").unwrap();
+    let layer = TransformerDecoderLayer::new(64, 4, 128, &cx).unwrap();
+    let draw = |seed, n| Tensor::from_slice(&normal(seed, 2 * n * 64, 0.0), [2, n, 64], &cx);
+    let seen = layer
+        .map_dense(|dense| Ok(Calibration::new(dense.clone(), &cx)))
+        .unwrap();
+    let run = |seed| (draw(seed, 10), draw(seed + 100, 7));
+    for seed in 41..45 {
+        let (x, memory) = run(seed);
+        seen.decode(&x, &memory, AttentionOptions::new());
+    }
+    let (x, memory) = run(46);
+    let found = seen
+        .quantized()
+        .unwrap()
+        .decode(&x, &memory, AttentionOptions::new());
+    let wanted = layer.decode(&x, &memory, AttentionOptions::new());
+    let error = off(&floats(&found), &floats(&wanted));
+    assert!((0.001..0.04).contains(&error), "{error}");
+}
+
+#[test]
+fn ranges_are_shared_where_they_are_equal() {
+    let cx = Context::new("cpu").unwrap();
+    let quantized = |seed| {
+        let seen = Calibration::new(dense(&cx), &cx);
+        seen.forward(&input(&cx, seed));
+        QuantizedDense::calibrated(&seen).unwrap()
+    };
+    let (one, mut same, mut other) = (quantized(51), quantized(51), quantized(52));
+    assert!(same.share_range(&one).unwrap());
+    assert!(!other.share_range(&one).unwrap());
+    let mut dynamic = QuantizedDense::dynamic(&dense(&cx)).unwrap();
+    assert!(!dynamic.share_range(&one).unwrap());
+}
+
+/// Behind a ReLU 0 is the least integer, and nothing is taken off.
+#[test]
+fn inputs_that_are_never_negative() {
+    let cx = Context::new("cpu").unwrap();
+    let layer = Conv2d::new(8, 8, [3, 3], ConvOptions::new().padding(1), &cx).unwrap();
+    let image = Tensor::from_slice(&normal(53, 8 * 9 * 9, 0.2), [1, 8, 9, 9], &cx).relu();
+    let seen = Calibration::new(layer.clone(), &cx);
+    seen.forward(&image);
+    let found = QuantizedConv2d::calibrated(&seen).unwrap().forward(&image);
+    let error = off(&floats(&found), &floats(&layer.forward(&image)));
+    assert!((0.001..0.015).contains(&error), "{error}");
 }

@@ -8,11 +8,12 @@ use crate::codegen::Map;
 use crate::isa::Isa;
 use crate::parallel::Parallel;
 use smallvec::SmallVec;
+use std::ops::Range;
 use std::sync::OnceLock;
 use thalweg_hal::ir::{Access, Kernel, Role};
 
 /// Neighbours that a call of machine code is worth.
-const LEAST: u64 = 32;
+const LEAST: u64 = 16;
 /// Most elements of a call.
 const MOST: u64 = 16 << 10;
 
@@ -74,7 +75,9 @@ impl Lines {
         let total = rows * length;
         let size = |p: usize| kernel.params[p].dtype.size() as u64;
         let streams = |p: usize| kernel.params[p].role == Role::Out && total * size(p) >= STREAM;
-        if length < LEAST || (0..params).any(streams) {
+        // A single line is not split.
+        let whole = rows == 1 && parallel.threads() > 1 && program.cost(extents) >= SPLIT;
+        if length < LEAST || whole || (0..params).any(streams) {
             return false;
         }
         let Some(map) = self.along(kernel, isa, moving) else {
@@ -82,36 +85,61 @@ impl Lines {
         };
         let fetch = (0..params).any(|p| moving >> p & 1 == 1 && total * size(p) >= FETCH);
         let pieces = length.div_ceil(MOST);
-        let piece = |at: u64| {
-            let (mut row, start) = (at / pieces, at % pieces * MOST);
-            let mut offsets: SmallVec<[i64; 16]> = (0..params)
-                .map(|p| (moving >> p & 1) as i64 * start as i64)
-                .collect();
+        let line = |addresses: &[*mut u8]| {
+            for start in (0..pieces).map(|piece| piece * MOST) {
+                let n = (length - start).min(MOST);
+                let address = |p: usize| {
+                    let moved = (moving >> p & 1) * start * size(p);
+                    addresses[p].wrapping_add(moved as usize)
+                };
+                // SAFETY: the caller of the launch vouches for the parameters and scalars; what does not move is single along a line.
+                unsafe { map.run(n as usize, params, address, args.scalars, (fetch, false)) };
+            }
+        };
+        let bytes = |p: usize, axis: usize| stride(p, axis) as isize * size(p) as isize;
+        // One line after the other, from the one of a number on.
+        let lines = |rows: Range<u64>| {
+            let mut index: SmallVec<[u64; 8]> = SmallVec::from_elem(0, outer);
+            let mut addresses: SmallVec<[*mut u8; 16]> = args.args.iter().map(|arg| arg.ptr).collect();
+            let mut left = rows.start;
             for axis in (0..outer).rev() {
-                let index = (row % extents[axis]) as i64;
-                row /= extents[axis];
-                for (p, offset) in offsets.iter_mut().enumerate() {
-                    *offset += index * stride(p, axis);
+                index[axis] = left % extents[axis];
+                left /= extents[axis];
+                for (p, address) in addresses.iter_mut().enumerate() {
+                    *address = address.wrapping_offset(index[axis] as isize * bytes(p, axis));
                 }
             }
-            let address = |p: usize| {
-                let bytes = offsets[p] as isize * size(p) as isize;
-                args.args[p].ptr.wrapping_offset(bytes)
-            };
-            let n = (length - start).min(MOST) as usize;
-            // SAFETY: the caller of the launch vouches for the parameters and scalars; what does not move is single along a line.
-            unsafe { map.run(n, params, address, args.scalars, (fetch, false)) };
+            for _ in rows {
+                line(&addresses);
+                for axis in (0..outer).rev() {
+                    index[axis] += 1;
+                    let steps = match index[axis] < extents[axis] {
+                        true => 1,
+                        false => 1 - extents[axis] as isize,
+                    };
+                    for (p, address) in addresses.iter_mut().enumerate() {
+                        *address = address.wrapping_offset(steps * bytes(p, axis));
+                    }
+                    if steps == 1 {
+                        break;
+                    }
+                    index[axis] = 0;
+                }
+            }
         };
-        let count = rows * pieces;
-        if parallel.threads() == 1 || count == 1 || program.cost(extents) < SPLIT {
-            (0..count).for_each(piece);
+        if parallel.threads() == 1 || rows == 1 || program.cost(extents) < SPLIT {
+            lines(0..rows);
         } else {
-            let tasks = tasks(total, parallel.threads()).min(count);
-            let at = |t: u64| count * t / tasks;
-            parallel.run(tasks as usize, &|t| {
-                (at(t as u64)..at(t as u64 + 1)).for_each(piece);
-            });
+            let tasks = tasks(total, parallel.threads()).min(rows);
+            let at = |t: u64| rows * t / tasks;
+            parallel.run(tasks as usize, &|t| lines(at(t as u64)..at(t as u64 + 1)));
         }
         true
+    }
+
+    /// Whether there is machine code.
+    #[cfg(test)]
+    pub(super) fn is_made(&self) -> bool {
+        matches!(self.made.get(), Some(Some(_)))
     }
 }

@@ -234,6 +234,12 @@ impl Program {
         self.generated.is_some() || self.coded.is_some()
     }
 
+    /// Whether it has run along lines as machine code.
+    #[cfg(test)]
+    pub(super) fn has_lines(&self) -> bool {
+        self.lines.is_made()
+    }
+
     /// Estimated nanoseconds on one core.
     #[inline]
     pub fn cost(&self, extents: &[u64]) -> u64 {

@@ -216,7 +216,7 @@ pub(super) fn run_generated(case: &Case, isa: Isa, parallel: &dyn Parallel) -> V
     run_program(case, &program.generate(isa), parallel)
 }
 
-fn run_program(case: &Case, program: &Program, parallel: &dyn Parallel) -> Vec<Vec<u8>> {
+pub(super) fn run_program(case: &Case, program: &Program, parallel: &dyn Parallel) -> Vec<Vec<u8>> {
     let mut after: Vec<Vec<u8>> = case.buffers.iter().map(|b| b.bytes.clone()).collect();
     let addresses: Vec<*mut u8> = after.iter_mut().map(|b| b.as_mut_ptr()).collect();
     let args: Vec<Arg<'_>> = case

@@ -1,3 +1,4 @@
+mod bytes;
 mod coded;
 mod harness;
 mod lines;

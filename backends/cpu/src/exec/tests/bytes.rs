@@ -1,0 +1,135 @@
+//! Machine code that reads sums of 32 bits and writes bytes, and maps along lines.
+
+use super::harness::{Rng, check, compare, random_case, run_program};
+use crate::exec::Program;
+use crate::isa::Isa;
+use crate::parallel::Serial;
+use thalweg_hal::DType;
+use thalweg_hal::ir::{Access, Kernel, Level, Node, NodeId, ReduceOp, Role, ScalarOp};
+
+fn cast(k: &mut Kernel, arg: NodeId, dtype: DType) -> NodeId {
+    k.push(Node::Cast { arg, dtype })
+}
+
+/// `x / scale`, rounded, and a zero point, as `dtype`.
+fn quantized(k: &mut Kernel, x: NodeId, dtype: DType) -> NodeId {
+    let scale = k.param(DType::F32, Role::In, Level::Row, Access::Broadcast);
+    let zero = k.param(dtype, Role::In, Level::Row, Access::Broadcast);
+    let (scale, zero) = (k.load(scale), k.load(zero));
+    let steps = k.op(ScalarOp::Div, &[x, scale]);
+    let steps = k.op(ScalarOp::Round, &[steps]);
+    let zero = cast(k, zero, DType::F32);
+    let moved = k.op(ScalarOp::Add, &[steps, zero]);
+    cast(k, moved, dtype)
+}
+
+/// Sums of i32 as a line, the greater of that and a residual, and the same as bytes.
+fn line(axes: usize, access: Access, dtype: DType) -> Kernel {
+    let mut k = Kernel::new("line", axes as u32, 0);
+    let sums = k.param(DType::I32, Role::In, Level::Row, access);
+    let factor = k.param(DType::F32, Role::In, Level::Row, access);
+    let residual = k.param(DType::F32, Role::In, Level::Row, access);
+    let (sums, factor, residual) = (k.load(sums), k.load(factor), k.load(residual));
+    let sums = cast(&mut k, sums, DType::F32);
+    let scaled = k.op(ScalarOp::Mul, &[sums, factor]);
+    let greater = k.op(ScalarOp::Max, &[scaled, residual]);
+    let bytes = quantized(&mut k, greater, dtype);
+    let whole = k.param(DType::F32, Role::Out, Level::Row, access);
+    let out = k.param(dtype, Role::Out, Level::Row, access);
+    k.store(whole, greater);
+    k.store(out, bytes);
+    k
+}
+
+/// What a row of sums is less the greatest of it, as bytes.
+fn below_greatest(dtype: DType) -> Kernel {
+    let mut k = Kernel::new("below", 1, 1);
+    let sums = k.param(DType::I32, Role::In, Level::Element, Access::Contiguous);
+    let more = k.param(DType::F32, Role::In, Level::Element, Access::Contiguous);
+    let (sums, more) = (k.load(sums), k.load(more));
+    let sums = cast(&mut k, sums, DType::F32);
+    let x = k.op(ScalarOp::Add, &[sums, more]);
+    let most = k.reduce(ReduceOp::Max, x);
+    let below = k.op(ScalarOp::Sub, &[x, most]);
+    let bytes = quantized(&mut k, below, dtype);
+    let out = k.param(dtype, Role::Out, Level::Element, Access::Contiguous);
+    k.store(out, bytes);
+    k
+}
+
+#[test]
+fn flat_maps_and_rows() {
+    let mut rng = Rng(61);
+    for dtype in [DType::U8, DType::I8] {
+        for n in (1..=40).chain([63, 64, 65, 127, 256, 1000, 1031, 5000]) {
+            check(&random_case(
+                line(1, Access::Contiguous, dtype),
+                vec![n],
+                &mut rng,
+            ));
+            check(&random_case(below_greatest(dtype), vec![3, n], &mut rng));
+        }
+        let generated = |kernel: &Kernel| {
+            let program = Program::compile(kernel, Isa::detect()).expect("compiles");
+            program.generate(Isa::detect()).is_generated()
+        };
+        let wide = Isa::detect() == Isa::Avx512;
+        assert_eq!(generated(&line(1, Access::Contiguous, dtype)), wide);
+        assert_eq!(generated(&below_greatest(dtype)), wide);
+    }
+}
+
+#[test]
+fn lines_of_any_layout() {
+    let mut rng = Rng(62);
+    let mut made = 0;
+    for round in 0..400 {
+        let dtype = [DType::U8, DType::I8][round % 2];
+        let length = [15, 16, 17, 56, 64, 100, 1031, 20_000][rng.below(8) as usize];
+        let extents = match round % 3 {
+            0 => vec![1 + rng.below(9), length],
+            1 => vec![1 + rng.below(4), 1 + rng.below(5), length],
+            _ => vec![length, 1, 2],
+        };
+        let case = random_case(line(extents.len(), Access::Strided, dtype), extents, &mut rng);
+        let expected = case.expected();
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+            let program = Program::compile(&case.kernel, isa)
+                .expect("compiles")
+                .generate(isa);
+            let found = run_program(&case, &program, &Serial);
+            compare(&case, &expected, &found, &format!("{isa:?}, lines"));
+            made += usize::from(program.has_lines());
+        }
+        check(&case);
+    }
+    assert!(
+        Isa::detect() != Isa::Avx512 || made > 10,
+        "{made} cases ran along lines"
+    );
+}
+
+/// f32 alone has lines with AVX2 too; one program meets launches of several strides.
+#[test]
+fn one_program_for_several_strides() {
+    let mut kernel = Kernel::new("scaled", 2, 0);
+    let x = kernel.param(DType::F32, Role::In, Level::Row, Access::Strided);
+    let factor = kernel.param(DType::F32, Role::In, Level::Row, Access::Strided);
+    let out = kernel.param(DType::F32, Role::Out, Level::Row, Access::Strided);
+    let (x, factor) = (kernel.load(x), kernel.load(factor));
+    let product = kernel.op(ScalarOp::Mul, &[x, factor]);
+    kernel.store(out, product);
+    let mut rng = Rng(63);
+    let programs: Vec<Program> = (Isa::ALL.into_iter().filter(|isa| isa.is_available()))
+        .map(|isa| Program::compile(&kernel, isa).expect("compiles").generate(isa))
+        .collect();
+    for _ in 0..200 {
+        let extents = vec![1 + rng.below(8), 16 + rng.below(100)];
+        let case = random_case(kernel.clone(), extents, &mut rng);
+        let expected = case.expected();
+        for program in &programs {
+            compare(&case, &expected, &run_program(&case, program, &Serial), "again");
+        }
+    }
+    assert!(programs.iter().filter(|program| program.has_lines()).count() >= programs.len() - 1);
+}
