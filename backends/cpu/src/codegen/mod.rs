@@ -4,7 +4,8 @@
 //! [`lower`] writes the body as instructions, with the functions of [`crate::math`]; [`registers`] gives each value a register and
 //! [`instructions`] makes code of them, with AVX2 or AVX-512; [`function`] puts loops around a map, and [`rows`] around rows, whose
 //! reductions [`reductions`] has. Every element has the bits that the loops of [`crate::loops`] compute. What has no code here runs
-//! by those: other dtypes, strided elements, other ops, and all kernels where the system refuses memory that may be executed.
+//! by those: other dtypes, strided elements, other ops, and all kernels where the system refuses memory that may be executed. Integers
+//! exist at the border alone: i32 is read as f32, and with AVX-512 single bytes are read and bytes are written.
 
 pub(crate) mod assembler;
 mod function;
