@@ -292,9 +292,19 @@ impl Nodes {
                 Node::Cast { arg, .. } if info.dtypes[i] == info.dtypes[arg.index()] => of(arg),
                 Node::Cast { arg, .. } => match (info.dtypes[arg.index()]?, info.dtypes[i]?) {
                     (DType::I32 | DType::I8 | DType::U8, DType::F32) => of(arg).unary(Unary::Float),
+                    (DType::I8 | DType::U8, DType::I32) => of(arg),
                     (DType::F32, to) if wide => whole(of(arg), to)?,
                     _ => return None,
                 },
+                Node::Op { op, args } if info.dtypes[i] == Some(DType::I32) => {
+                    let [a, b, _] = args.map(of);
+                    match op {
+                        ScalarOp::Add => a.binary(Binary::IntAdd, b),
+                        ScalarOp::Sub => a.binary(Binary::IntSub, b),
+                        ScalarOp::Mul => a.binary(Binary::IntMul, b),
+                        _ => return None,
+                    }
+                }
                 _ if info.dtypes[i] != Some(DType::F32) && info.dtypes[i] != Some(DType::Bool) => {
                     return None;
                 }

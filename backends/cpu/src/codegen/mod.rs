@@ -5,9 +5,10 @@
 //! [`instructions`] makes code of them, with AVX2 or AVX-512; [`function`] puts loops around a map, and [`rows`] around rows, whose
 //! reductions [`reductions`] has. Every element has the bits that the loops of [`crate::loops`] compute. What has no code here runs
 //! by those: other dtypes, strided elements, other ops, and all kernels where the system refuses memory that may be executed. Integers
-//! exist at the border alone: i32 is read as f32, and with AVX-512 single bytes are read and bytes are written.
+//! exist near the border: sums, differences and products of i32 become f32, and with AVX-512 single bytes are read and bytes are written.
 
 pub(crate) mod assembler;
+mod bytes;
 mod function;
 mod instructions;
 mod lower;

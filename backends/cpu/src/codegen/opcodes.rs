@@ -73,6 +73,7 @@ pub(super) fn binary_code(op: Binary) -> Code {
         Binary::Xor => XOR,
         Binary::IntAdd => ADD_I32,
         Binary::IntSub => Code(M0F, Prefix::P66, 0xfa),
+        Binary::IntMul => MULTIPLY,
         Binary::Scale => Code(M0F38, Prefix::P66, 0x2c),
     }
 }
@@ -80,7 +81,13 @@ pub(super) fn binary_code(op: Binary) -> Code {
 /// Whether operands may change places; NaN may then have other bits.
 pub(super) fn commutes(op: Binary) -> bool {
     match op {
-        Binary::Add | Binary::Mul | Binary::And | Binary::Or | Binary::Xor | Binary::IntAdd => true,
+        Binary::Add
+        | Binary::Mul
+        | Binary::And
+        | Binary::Or
+        | Binary::Xor
+        | Binary::IntAdd
+        | Binary::IntMul => true,
         Binary::Sub | Binary::Div | Binary::Min | Binary::Max | Binary::IntSub | Binary::Scale => false,
     }
 }

@@ -4,11 +4,11 @@
 //! next use is farthest goes to the stack.
 
 use super::assembler::Code;
-use super::assembler::{Assembler, Extra, RAX, RCX, RDX, RSI, Rm};
+use super::assembler::{Assembler, Extra, RAX, RDX, RSI, Rm};
 use super::lower::{Body, Level, Sink};
 use super::opcodes::{
-    BROADCAST, BROADCAST_BYTE, KEEP, LOAD, LOAD_MASK, MASKED_LOAD, MASKED_STORE, MOVE, STORE, STORE_BYTES,
-    STORE_MASK, STREAM,
+    BROADCAST, BROADCAST_BYTE, KEEP, LOAD, LOAD_MASK, MASKED_LOAD, MASKED_STORE, MOVE, STORE, STORE_MASK,
+    STREAM,
 };
 use super::quotients::Quotients;
 use super::reductions::Gathered;
@@ -310,25 +310,6 @@ impl<'a> Registers<'a> {
             _ if stream => self.asm.vector(STREAM, from, 0, to, extra),
             _ => self.asm.vector(STORE, from, 0, to, extra),
         }
-    }
-
-    /// Writes the low byte of each lane. `rsi`, which holds nothing while elements are walked, has their place.
-    fn write_bytes(&mut self, (id, copy): (Id, usize), base: u8) {
-        let from = self.register(id);
-        let offset = (self.manner.offset + copy as i32 * self.asm.width()) / 4;
-        self.asm.copy(RSI, RCX);
-        self.asm.shift(RSI, false, 2);
-        let to = Rm::Index {
-            base,
-            index: RSI,
-            shift: 0,
-            offset,
-        };
-        let extra = Extra {
-            mask: if self.manner.masked { TAIL_MASK } else { 0 },
-            ..Extra::default()
-        };
-        self.asm.vector(STORE_BYTES, from, 0, to, extra);
     }
 
     pub(super) fn is_mask(&self, id: Id) -> bool {

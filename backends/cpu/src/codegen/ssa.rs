@@ -28,6 +28,7 @@ pub(super) enum Binary {
     /// Of integers, wrapping.
     IntAdd,
     IntSub,
+    IntMul,
     /// `a * 2^b`, rounded once; AVX-512 alone.
     Scale,
 }
