@@ -3,6 +3,7 @@
 //! so all ways give the same bits.
 
 mod lanes;
+pub(super) mod squares;
 mod tiles;
 
 use super::geometry::{Axis, Pass};
@@ -30,6 +31,9 @@ pub(super) struct Channels {
     /// What stands for an element of zero in planes. Other than zero, it was added to each element, and sums begin at as many times the
     /// weights, taken off.
     pub(super) zero: i32,
+    /// What computes tiles by AMX, in place of vectors.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) squares: Option<squares::SquareFn>,
 }
 
 /// Packs the weights of a group and some rows: `dst[(lane * taps + tap) * pitch + row]`, zeros from the last row to the pitch.
@@ -89,9 +93,34 @@ pub(super) fn kernels(signs: Signs, launch: &Launch, isa: Isa, codegen: bool) ->
         axes: launch.windows.map(|window| Axis::forward(&window)),
     };
     let base = u32::kernels(MatDType::I32, isa, codegen).unwrap_or_else(|| unreachable!("i32 has words"));
+    #[cfg(target_arch = "x86_64")]
+    if let Some(kernels) = by_squares(signs, base, isa)
+        && forward::takes_squares(&kernels.sizes(&launch.sizes), &pass)
+    {
+        return kernels;
+    }
     fours(signs, base, isa, codegen)
         .filter(|kernels| forward::takes(kernels, &kernels.sizes(&launch.sizes), &pass))
         .unwrap_or_else(|| pairs(signs, base, isa, codegen))
+}
+
+/// Lanes of four, which AMX multiplies with any signs.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn by_squares(signs: Signs, base: ConvKernels<u32>, isa: Isa) -> Option<ConvKernels<u32>> {
+    if !isa.sums_squares() {
+        return None;
+    }
+    Some(ConvKernels {
+        bytes: Some(Channels {
+            each: 4,
+            plane: lanes::plane::<4, false>(isa),
+            pack: lanes::pack::<4, false>,
+            lane: lanes::lane::<4, false>,
+            zero: 0,
+            squares: Some(squares::kernel(signs)),
+        }),
+        ..base
+    })
 }
 
 /// Lanes of four, whose instruction multiplies unsigned by signed bytes. Of two signed operands, elements are raised by 128. Two
@@ -117,6 +146,8 @@ pub(super) fn fours(
             pack: lanes::pack::<4, false>,
             lane: lanes::lane::<4, false>,
             zero,
+            #[cfg(target_arch = "x86_64")]
+            squares: None,
         }),
         ..base
     })
@@ -143,6 +174,8 @@ pub(super) fn pairs(signs: Signs, base: ConvKernels<u32>, isa: Isa, codegen: boo
                 false => lanes::lane::<2, false>,
             },
             zero: 0,
+            #[cfg(target_arch = "x86_64")]
+            squares: None,
         }),
         ..base
     }

@@ -12,6 +12,7 @@ mod lines;
 mod positions;
 mod rows;
 mod shape;
+mod squares;
 mod store;
 mod weights;
 
@@ -20,6 +21,8 @@ use super::operands::{Gathered, Rows, Shared, Sizes, Weights};
 use super::planes::SLACK;
 use super::tile::{TILE, TapFn};
 use super::words::ConvKernels;
+#[cfg(target_arch = "x86_64")]
+use crate::library::gemm::SIDE;
 use crate::library::gemm::{Scratch, Stored, piece};
 use crate::parallel::Parallel;
 use copies::Copies;
@@ -123,7 +126,7 @@ impl<S> Plan<S> {
         let in_place = shape.along == Along::Rows && kernels.bytes.is_none() && rows::in_place(job, &layout);
         let (width, set) = (shape.width, shape.kernels);
         let (tiles, height) = match shape.along {
-            Along::Rows => (sizes.rows.div_ceil(width), width),
+            Along::Rows | Along::Squares => (sizes.rows.div_ceil(width), width),
             Along::Positions => {
                 let tiles = sizes.rows.div_ceil(set.len());
                 (tiles, sizes.rows.div_ceil(tiles))
@@ -134,7 +137,7 @@ impl<S> Plan<S> {
         let lines = |axis: &super::geometry::Axis| (axis.span + 1).min(axis.taps.len()).max(1);
         let across = match shape.along {
             Along::Rows => set.len(),
-            Along::Positions => width,
+            Along::Positions | Along::Squares => width,
         };
         let elements = lines(&pass.axes[0])
             * lines(&pass.axes[1])
@@ -165,7 +168,10 @@ impl<S> Plan<S> {
         };
         Plan {
             along: shape.along,
-            offsets: layout.offsets(pass, sizes.channels, channel),
+            offsets: match shape.along {
+                Along::Squares => squares::offsets(&layout, pass, sizes.channels),
+                Along::Rows | Along::Positions => layout.offsets(pass, sizes.channels, channel),
+            },
             layout,
             in_place,
             tiles,
@@ -185,7 +191,7 @@ impl<S> Plan<S> {
     /// The rows of a tile, and the packed weights of a term.
     fn rows_of(&self, rows: usize, tile: usize) -> (Range<usize>, usize) {
         match self.along {
-            Along::Rows => {
+            Along::Rows | Along::Squares => {
                 let start = tile * self.width;
                 (start..rows.min(start + self.width), self.width)
             }
@@ -207,6 +213,15 @@ pub(super) fn takes<T: Stored>(kernels: &ConvKernels<T>, sizes: &Sizes, pass: &P
     !lines::suits(sizes, pass) || (kernels.starts(1) == 0 && lines::is_written(kernels, pass))
 }
 
+/// Whether AMX suits the launch: whole squares of lanes, enough rows, and no lines for kernels of their own.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn takes_squares(sizes: &Sizes, pass: &Pass) -> bool {
+    sizes.channels > 0
+        && sizes.channels.is_multiple_of(SIDE)
+        && sizes.rows > SIDE / 2
+        && !lines::suits(sizes, pass)
+}
+
 /// Rows of a tile of packed weights, if [`run`] reads weights that [`pack_all`] has packed.
 pub(super) fn reads_packed<T: Stored>(
     kernels: &ConvKernels<T>,
@@ -220,8 +235,8 @@ pub(super) fn reads_packed<T: Stored>(
     {
         return None;
     }
-    let shape = Shape::new(&kernels.tiles, sizes, pass);
-    (shape.along == Along::Rows && pass.uses_all(extents)).then_some(shape.width)
+    let shape = Shape::new(kernels, sizes, pass);
+    (shape.along != Along::Positions && pass.uses_all(extents)).then_some(shape.width)
 }
 
 /// Accumulators of all packed weights, in tiles of `width` rows.
@@ -248,7 +263,7 @@ pub(super) unsafe fn pack_all<T: Stored>(
     let pass = Pass {
         axes: w.extents.map(Axis::of_taps),
     };
-    let width = shape::broadest(&kernels.tiles, sizes.rows).0;
+    let width = shape::packed_rows(kernels, sizes.rows);
     let tiles = sizes.rows.div_ceil(width);
     let weights = packed_tile(pass.taps() * sizes.channels, width);
     let len = weights + kernels.starts(width);
@@ -259,6 +274,7 @@ pub(super) unsafe fn pack_all<T: Stored>(
             // SAFETY: the caller vouches for weights and room; each tile has its own.
             unsafe {
                 weights::pack(kernels, (w, &pass), group, (rows, width), 0..sizes.channels, dst);
+                squares::arrange(kernels, sizes, &pass, dst);
                 weights::start(
                     kernels,
                     dst,
@@ -292,13 +308,14 @@ pub(super) unsafe fn run<T: Stored>(
         unsafe { lines::run(kernels, job, parallel, finish) };
         return;
     }
-    let shape = Shape::new(&kernels.tiles, &sizes, job.pass);
+    let shape = Shape::new(kernels, &sizes, job.pass);
     let spread = shape.spread.then(|| job.pass.spread());
     let job = &Job {
         pass: spread.as_ref().unwrap_or(job.pass),
         ..*job
     };
-    let ready = !prepared.is_null() && shape.along == Along::Rows && job.pass.uses_all(job.weights.extents);
+    let ready =
+        !prepared.is_null() && shape.along != Along::Positions && job.pass.uses_all(job.weights.extents);
     let plan = Plan::new(job, kernels, &shape, parallel.threads(), ready);
     let tiles = if plan.local || ready {
         0
@@ -368,6 +385,7 @@ unsafe fn pack_tile<T: Stored>(
     // SAFETY: the caller's contract.
     unsafe {
         weights::pack(kernels, (&job.weights, job.pass), group, rows, 0..channels, dst);
+        squares::arrange(kernels, &job.sizes, job.pass, dst);
         weights::start(kernels, dst, terms, pitch, dst.add(plan.weights));
     }
 }
@@ -395,12 +413,13 @@ unsafe fn block<T: Stored>(
     let (sums_len, unread) = match plan.along {
         Along::Positions => (positions::HELD * TILE + SLACK, 0),
         Along::Rows => (rows::HELD * TILE + rows::TURNED + SLACK, rows::HELD * TILE),
+        Along::Squares => (squares::SUMS + SLACK, squares::SUMS),
     };
     let scratch = Scratch::take((length + sums_len) * size_of::<T::Acc>());
     let planes_at: *mut T::Acc = scratch.start().cast();
     let gathered = job.gathered.of_group(group);
     let most = match plan.along {
-        Along::Rows => 1,
+        Along::Rows | Along::Squares => 1,
         Along::Positions if plan.near < sizes.channels => positions::HELD,
         Along::Positions => tiles.len(),
     };
@@ -438,6 +457,16 @@ unsafe fn block<T: Stored>(
         match plan.along {
             Along::Rows if plan.local => rows::walk_packing(&task, tiles.clone(), own),
             Along::Rows => rows::walk(&task, tiles.clone(), packed),
+            Along::Squares => {
+                let of = |t: usize| match plan.local {
+                    true => {
+                        pack_tile(kernels, job, plan, (group, t), own);
+                        own.cast_const()
+                    }
+                    false => packed.add(t * plan.packed),
+                };
+                squares::walk(&task, tiles.clone(), of);
+            }
             Along::Positions => {
                 for first in tiles.clone().step_by(at_once) {
                     let chosen = first..(first + at_once).min(tiles.end);

@@ -34,6 +34,14 @@ impl<W: Stored> ConvKernels<W> {
         self.bytes.map_or(*sizes, |bytes| bytes.sizes(sizes))
     }
 
+    /// Whether AMX computes the tiles.
+    pub(super) fn by_squares(&self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self.bytes.is_some_and(|bytes| bytes.squares.is_some());
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
     /// Accumulators behind packed weights of `height` rows that sums begin with.
     pub(super) fn starts(&self, height: usize) -> usize {
         match self.bytes {

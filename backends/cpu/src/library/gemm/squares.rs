@@ -18,7 +18,7 @@ use std::arch::x86_64::*;
 use std::ops::Range;
 
 /// Rows of a register, and the lanes of four bytes in each.
-pub(super) const SIDE: usize = 16;
+pub(crate) const SIDE: usize = 16;
 /// Rows and columns of C whose sums are in registers at a time.
 const TILE: usize = 2 * SIDE;
 /// Bytes along k in a row of a register.
@@ -211,12 +211,12 @@ static WHOLE: Configuration = Configuration {
 };
 
 /// The registers in use: what is in them costs at each change of threads, so they are given back.
-struct InUse;
+pub(crate) struct InUse;
 
 impl InUse {
     /// # Safety
     /// The machine has AMX, and the process may use it.
-    unsafe fn new() -> InUse {
+    pub(crate) unsafe fn new() -> InUse {
         // SAFETY: the caller's promise.
         unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const WHOLE, options(nostack, readonly)) };
         InUse

@@ -3,6 +3,8 @@
 use crate::library::conv::geometry::Pass;
 use crate::library::conv::operands::Sizes;
 use crate::library::conv::tile::{TapFn, Tiles};
+use crate::library::conv::words::ConvKernels;
+use crate::library::gemm::Stored;
 
 /// What the lanes of a tile's registers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +13,8 @@ pub(super) enum Along {
     Positions,
     /// Rows of the result; elements of the planes are broadcast, so no place of the padding is computed.
     Rows,
+    /// Both, as squares: places of the padding are computed too.
+    Squares,
 }
 
 /// Most rows of a tile whose registers run along them.
@@ -35,7 +39,16 @@ pub(super) struct Shape<S: 'static> {
 
 impl<S> Shape<S> {
     /// The shape with the least idle lanes.
-    pub(super) fn new(tiles: &Tiles<S>, sizes: &Sizes, pass: &Pass) -> Shape<S> {
+    pub(super) fn new<T: Stored<Acc = S>>(kernels: &ConvKernels<T>, sizes: &Sizes, pass: &Pass) -> Shape<S> {
+        let tiles = &kernels.tiles;
+        if kernels.by_squares() {
+            return Shape {
+                along: Along::Squares,
+                width: WIDEST,
+                kernels: &[],
+                spread: false,
+            };
+        }
         let (wide, high) = (tiles.wide, tiles.high);
         let heights = sizes.rows.div_ceil(sizes.rows.div_ceil(high.1.len()));
         let (width, kernels) = if heights <= wide.1.len() { wide } else { high };
@@ -62,6 +75,14 @@ impl<S> Shape<S> {
             kernels: rows.1,
             spread: line < LOW && pass.axes[2].span > 0,
         }
+    }
+}
+
+/// Rows of a tile of packed weights that all launches read alike.
+pub(super) fn packed_rows<T: Stored>(kernels: &ConvKernels<T>, rows: usize) -> usize {
+    match kernels.by_squares() {
+        true => WIDEST,
+        false => broadest(&kernels.tiles, rows).0,
     }
 }
 

@@ -2,6 +2,8 @@
 
 use super::{Setup, Threads, shapes, strides, ways, window};
 use crate::isa::Isa;
+#[cfg(target_arch = "x86_64")]
+use crate::library::conv::bytes::by_squares;
 use crate::library::conv::bytes::{fours, pairs};
 use crate::library::conv::forward;
 use crate::library::conv::geometry::{AXES, Axis, Pass, Window};
@@ -142,6 +144,19 @@ fn cases() -> Vec<(Sizes, [Window; AXES])> {
             sizes(1, 1, 3, 3),
             [flat, window(30, 30, 3, 1, 1), window(30, 30, 3, 1, 1)],
         ),
+        // Whole squares of channels.
+        (
+            sizes(2, 1, 40, 64),
+            [flat, window(13, 13, 3, 1, 1), window(11, 11, 3, 1, 1)],
+        ),
+        (
+            sizes(1, 2, 17, 64),
+            [flat, window(9, 5, 3, 2, 1), window(40, 20, 3, 2, 1)],
+        ),
+        (
+            sizes(1, 1, 64, 192),
+            [flat, window(7, 7, 1, 1, 0), window(7, 7, 1, 1, 0)],
+        ),
     ]);
     cases
 }
@@ -165,7 +180,12 @@ fn all_signs_and_forms() {
                 };
                 let four = fours(signs, base, isa, codegen)
                     .filter(|kernels| forward::takes(kernels, &kernels.sizes(&sizes), &pass));
-                let forms = [four, Some(pairs(signs, base, isa, codegen))];
+                #[cfg(target_arch = "x86_64")]
+                let squares = by_squares(signs, base, isa)
+                    .filter(|kernels| forward::takes_squares(&kernels.sizes(&sizes), &pass));
+                #[cfg(not(target_arch = "x86_64"))]
+                let squares = None;
+                let forms = [four, squares, Some(pairs(signs, base, isa, codegen))];
                 for kernels in forms.into_iter().flatten() {
                     for parallel in [&Serial as &dyn Parallel, &Threads(3)] {
                         for found in run(&kernels, &setup, (&x, &w), parallel) {
