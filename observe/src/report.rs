@@ -89,7 +89,8 @@ impl<'a> Report<'a> {
         table(&cells, f)?;
         let hidden = rows.len().saturating_sub(self.top);
         if hidden > 0 {
-            let rest: u64 = (rows.iter().skip(self.top)).map(|row| row.device.own).sum();
+            let rest =
+                (rows.iter().skip(self.top)).fold(0_u64, |sum, row| sum.saturating_add(row.device.own));
             writeln!(
                 f,
                 "… {hidden} more ops with {} ms; `--top` shows more",
@@ -166,12 +167,12 @@ fn steps(rows: &[StepRow], f: &mut fmt::Formatter<'_>) -> fmt::Result {
         return Ok(());
     };
     if rows.len() > 1 {
-        let sum: u64 = rows.iter().map(StepRow::time).sum();
+        let sum: u128 = rows.iter().map(|row| u128::from(row.time())).sum();
         writeln!(
             f,
             "{} steps  mean {} ms, longest {} ms (step {}); the middle one:",
             rows.len(),
-            millis(sum / rows.len() as u64, 2),
+            millis((sum / rows.len() as u128) as u64, 2),
             millis(longest.time(), 2),
             longest.step
         )?;

@@ -114,7 +114,8 @@ impl Survey {
         survey.phases.sort_by_key(|span| span.start);
         for (source, count) in seen.lost {
             let source = seen.texts.get(&source).cloned().unwrap_or_default();
-            *survey.lost.entry(source).or_default() += count;
+            let lost = survey.lost.entry(source).or_default();
+            *lost = lost.saturating_add(count);
         }
         survey.errors = (seen.failures.iter())
             .map(|text| seen.texts.get(text).cloned().unwrap_or_default())

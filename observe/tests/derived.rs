@@ -305,6 +305,21 @@ fn what_is_lost_stands_in_every_output() {
 }
 
 #[test]
+fn counts_that_a_file_makes_up_do_not_overflow() {
+    let mut sample = lenet(0);
+    for text in ["one", "another"] {
+        // Sources whose names are not there have one name.
+        let source = sample.text(text) + 1000;
+        sample.records.push(Record::Lost {
+            source,
+            count: u64::MAX,
+        });
+    }
+    let (summary, _folder) = derived(&[sample]);
+    assert_eq!(summary.lost, u64::MAX);
+}
+
+#[test]
 fn the_report_reads_like_a_table() {
     let (summary, _folder) = derived(&[lenet(0)]);
     let text = Report::new(&summary, Sort::Device, 4).to_string();
