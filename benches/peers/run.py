@@ -40,6 +40,8 @@ def cpu():
     info = dict(re.findall(r"^([\w ]+?)\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M))
     vendor, family, model = info.get("vendor_id", ""), int(info.get("cpu family", 0)), int(info.get("model", 0))
     known = KNOWN_CPUS.get((vendor, family, model)) or (AMD_FAMILIES.get(family) if "AMD" in vendor else None)
+    if known is None and "amx_tile" in info.get("flags", "").split():
+        known = "xeon-amx"  # some virtual machines have another model's number
     return known or re.sub(r"\W+", "-", re.sub(r"\(.*?\)|@.*", "", info.get("model name", "cpu")).lower()).strip("-")
 
 
