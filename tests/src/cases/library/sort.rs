@@ -148,7 +148,10 @@ pub(super) fn cases() -> Vec<Case> {
         add(format!("sort.f32.rows{suffix}"), DType::F32, Box::new(run));
     }
     // Every number of vectors that registers hold, and what is left of a vector.
-    let run = |device: &Device| (0..300).try_for_each(|n| rows(device, DType::F32, &[2, n], VALUES));
+    let run = |device: &Device| {
+        let mut lengths = (0..300).chain(16_385..16_425);
+        lengths.try_for_each(|n| rows(device, DType::F32, &[2, n], VALUES))
+    };
     add("sort.f32.lengths.values".into(), DType::F32, Box::new(run));
     cases
 }

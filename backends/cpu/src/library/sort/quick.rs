@@ -178,10 +178,16 @@ pub(super) unsafe fn sort_made<K: Quick>(
         (version.sort)(Part::whole(made.as_mut_ptr(), count));
         let pivot = made[count / 2];
         let mut ends = [keys, keys.add(length)];
-        for first in (0..length).step_by(CHUNK) {
-            let count = CHUNK.min(length - first);
+        let mut first = 0;
+        while first < length {
+            // What is left over comes first, so that all others are whole vectors.
+            let count = match (length - first) % CHUNK {
+                0 => CHUNK,
+                over => over,
+            };
             make(first, made.as_mut_ptr(), count);
             (version.spread)(made.as_ptr(), count, pivot, &mut ends);
+            first += count;
         }
         let below = ends[0].offset_from_unsigned(keys);
         let whole = Part::whole(keys, length);
@@ -449,7 +455,8 @@ unsafe fn split_at<V: Vector>(keys: *mut V::Key, length: usize, pivot: V::Key) -
     }
 }
 
-/// Writes keys below the pivot to the first end and the others to the second. Between the ends there is room for all keys that are left.
+/// Writes keys below the pivot to the first end and the others to the second. Between the ends there is room for all keys that are left, and
+/// these are whole vectors behind those at hand: a vector is written at both ends, so less than two of them have to be one.
 #[inline(always)]
 unsafe fn spread<V: Vector>(from: *const V::Key, count: usize, pivot: V::Key, ends: &mut [*mut V::Key; 2]) {
     let [mut low, mut high] = *ends;
@@ -457,12 +464,12 @@ unsafe fn spread<V: Vector>(from: *const V::Key, count: usize, pivot: V::Key, en
     // SAFETY: the caller vouches for the keys, the room and the instructions.
     unsafe {
         let lanes = V::splat(pivot);
-        for at in (0..whole).step_by(V::LANES) {
-            (low, high) = write(V::load(from.add(at)), lanes, low, high);
-        }
         if whole < count {
             let below = V::split_some(from.add(whole), count - whole, pivot, low, high);
             (low, high) = (low.add(below), high.sub(count - whole - below));
+        }
+        for at in (0..whole).step_by(V::LANES) {
+            (low, high) = write(V::load(from.add(at)), lanes, low, high);
         }
     }
     *ends = [low, high];
