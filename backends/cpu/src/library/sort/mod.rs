@@ -10,6 +10,7 @@ mod avx512;
 mod elements;
 mod entry;
 mod first;
+mod network;
 mod order;
 mod quick;
 mod values;
