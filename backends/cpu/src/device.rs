@@ -91,7 +91,7 @@ impl Backend for CpuBackend {
         let (isa, amx_bf16) = (Isa::chosen(self.host)?, AMX_BF16.is_on(self.host)?);
         if amx_bf16 && !isa.sums_squares() {
             return Err(Error::unsupported(format!(
-                "{} is on, and AMX cannot be used: with `cpu.isa` {} on this processor and system; set it to off",
+                "{} is on, but with `cpu.isa` {} this processor and system have no AMX: set it to off",
                 AMX_BF16.key,
                 isa.name()
             )));

@@ -249,7 +249,7 @@ unsafe fn pack<T: Element>(panel: &Panel<T>) {
 /// # Safety
 /// The source has the panel's extents, and `to` has as many rows of `pitch` elements, each of at least `whole`.
 unsafe fn pack_rows<T: Element>(from: &Panel<T>, to: *mut T, pitch: usize, whole: usize) {
-    let side = SIDE / size_of::<T>();
+    let side = size_of::<__m128i>() / size_of::<T>();
     let done = match (from.k_step, from.w_step) {
         (_, 1) => [from.width / side * side, from.kc / side * side],
         _ => [0; 2],
@@ -259,7 +259,13 @@ unsafe fn pack_rows<T: Element>(from: &Panel<T>, to: *mut T, pitch: usize, whole
         for row in (0..done[0]).step_by(side) {
             for step in (0..done[1]).step_by(side) {
                 let src = from.src.offset(step as isize * from.k_step).add(row);
-                turn(src, from.k_step, to.add(row * pitch + step), pitch);
+                let (src, to) = ((src, from.k_step), (to.add(row * pitch + step), pitch));
+                match size_of::<T>() {
+                    1 => turn::<T, 16>(src, to, |a, b| [_mm_unpacklo_epi8(a, b), _mm_unpackhi_epi8(a, b)]),
+                    _ => turn::<T, 8>(src, to, |a, b| {
+                        [_mm_unpacklo_epi16(a, b), _mm_unpackhi_epi16(a, b)]
+                    }),
+                }
             }
         }
         for row in 0..from.width {
@@ -276,41 +282,24 @@ unsafe fn pack_rows<T: Element>(from: &Panel<T>, to: *mut T, pitch: usize, whole
     }
 }
 
-/// Writes a square, whose rows have 16 bytes, with rows and columns exchanged: again and again the upper half is interleaved with the
-/// lower.
+/// Writes a square of `N` rows of 16 bytes with rows and columns exchanged: again and again the upper half is interleaved with the lower.
 ///
 /// # Safety
 /// Both have the square, with these steps between rows.
-unsafe fn turn<T: Element>(from: *const T, step: isize, to: *mut T, pitch: usize) {
+unsafe fn turn<T, const N: usize>(
+    (from, step): (*const T, isize),
+    (to, pitch): (*mut T, usize),
+    interleave: impl Fn(__m128i, __m128i) -> [__m128i; 2],
+) {
     // SAFETY: the caller's promise; the instructions belong to every x86-64.
     unsafe {
-        match size_of::<T>() {
-            1 => {
-                let mut rows: [__m128i; 16] =
-                    std::array::from_fn(|row| _mm_loadu_si128(from.offset(row as isize * step).cast()));
-                for _ in 0..4 {
-                    rows = std::array::from_fn(|row| match row % 2 {
-                        0 => _mm_unpacklo_epi8(rows[row / 2], rows[row / 2 + 8]),
-                        _ => _mm_unpackhi_epi8(rows[row / 2], rows[row / 2 + 8]),
-                    });
-                }
-                for (row, x) in rows.into_iter().enumerate() {
-                    _mm_storeu_si128(to.add(row * pitch).cast(), x);
-                }
-            }
-            _ => {
-                let mut rows: [__m128i; 8] =
-                    std::array::from_fn(|row| _mm_loadu_si128(from.offset(row as isize * step).cast()));
-                for _ in 0..3 {
-                    rows = std::array::from_fn(|row| match row % 2 {
-                        0 => _mm_unpacklo_epi16(rows[row / 2], rows[row / 2 + 4]),
-                        _ => _mm_unpackhi_epi16(rows[row / 2], rows[row / 2 + 4]),
-                    });
-                }
-                for (row, x) in rows.into_iter().enumerate() {
-                    _mm_storeu_si128(to.add(row * pitch).cast(), x);
-                }
-            }
+        let mut rows: [__m128i; N] =
+            std::array::from_fn(|row| _mm_loadu_si128(from.offset(row as isize * step).cast()));
+        for _ in 0..N.ilog2() {
+            rows = std::array::from_fn(|row| interleave(rows[row / 2], rows[row / 2 + N / 2])[row % 2]);
+        }
+        for (row, x) in rows.into_iter().enumerate() {
+            _mm_storeu_si128(to.add(row * pitch).cast(), x);
         }
     }
 }

@@ -85,11 +85,11 @@ pub(super) unsafe fn walk<T: Stored>(
         if plan.offsets.is_empty() {
             task.sums.write_bytes(0, SUMS);
         }
+        let _in_use = InUse::new();
         for t in chosen {
             let (rows, _) = plan.rows_of(job.sizes.rows, t);
             let weights = packed(t);
             let dst = task.target.wrapping_offset(rows.start as isize * job.target.row);
-            let _in_use = InUse::new();
             for (p, runs) in &tiles {
                 ask_for(job, rows.len(), dst, runs);
                 if !plan.offsets.is_empty() {
