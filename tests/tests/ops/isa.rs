@@ -11,21 +11,29 @@ use thalweg::hal::{DeviceOptions, Runtime, Status};
 use thalweg::host::set_config;
 use thalweg::loader::{LoaderOptions, Registry};
 use thalweg::parallel::Pool;
-use thalweg::{Context, DType, Device, Mode};
+use thalweg::{Context, DType, Device, Mode, Tensor};
 
 /// Instruction sets, the least first, each with a number of threads that cuts work in another way.
 const ISAS: [(&str, usize); 3] = [("baseline", 1), ("avx2", 2), ("avx512", 61)];
 
-/// The CPU at an instruction set, if this machine has it.
-fn device(isa: &str) -> Option<Device> {
+/// The CPU at an instruction set, with AMX for bf16 or without.
+fn opened(isa: &str, amx_bf16: &str) -> thalweg::hal::Result<Device> {
     // Settings are the process's, and read when a device is opened.
     static SETTINGS: Mutex<()> = Mutex::new(());
     let _alone = SETTINGS.lock();
-    set_config("cpu.isa", Some(isa));
+    let settings = [("cpu.isa", isa), ("cpu.amx_bf16", amx_bf16)];
+    settings
+        .iter()
+        .for_each(|(key, value)| set_config(key, Some(value)));
     let runtime = Runtime::new(Registry::new(LoaderOptions::default()));
     let opened = runtime.backend("cpu").unwrap().open(&DeviceOptions::new(0));
-    set_config("cpu.isa", None);
-    match opened {
+    settings.iter().for_each(|(key, _)| set_config(key, None));
+    opened
+}
+
+/// The CPU at an instruction set, if this machine has it.
+fn device(isa: &str) -> Option<Device> {
+    match opened(isa, "off") {
         Ok(device) => Some(device),
         Err(error) if error.status() == Status::Unsupported => {
             let text = error.to_string();
@@ -121,4 +129,39 @@ pub(crate) fn on_each(file: &str) {
         failures.len(),
         failures.join("\n")
     );
+}
+
+/// Bits are those of a model in the backend's own tests; here the setting is obeyed, or refused by name.
+#[test]
+fn amx_for_bf16_is_in_use_or_an_error() {
+    let refused = |error: &thalweg::hal::Error| {
+        let text = error.to_string();
+        assert_eq!(error.status(), Status::Unsupported, "{text}");
+        text
+    };
+    let text = refused(&opened("baseline", "on").unwrap_err());
+    assert!(
+        text.contains("cpu.amx_bf16 is on") && text.contains("baseline"),
+        "{text}"
+    );
+    match opened("avx512", "on") {
+        Ok(device) => {
+            assert!(device.properties().arch.contains(" amx_bf16"));
+            let product = |device: Device| {
+                let cx = Context::on(device);
+                let numbers = |n: usize| {
+                    (0..n)
+                        .map(|i| (i * 37 % 101) as f32 / 50.0 - 1.0)
+                        .collect::<Vec<_>>()
+                };
+                let of = |shape: [usize; 2]| Tensor::from_slice(&numbers(shape[0] * shape[1]), shape, &cx);
+                let (a, b) = (of([40, 300]).cast(DType::BF16), of([300, 70]).cast(DType::BF16));
+                a.matmul(&b).cast(DType::F32).to_vec::<f32>().unwrap()
+            };
+            let (found, expected) = (product(device), product(opened("baseline", "off").unwrap()));
+            let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 0.01 * b.abs() + 0.05;
+            assert!(found.iter().zip(&expected).all(near));
+        }
+        Err(error) => plugins::skip::skip("machine", refused(&error)),
+    }
 }
