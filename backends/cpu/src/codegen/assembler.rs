@@ -383,10 +383,24 @@ impl Assembler {
 
     /// Asks for the line of an address.
     pub(crate) fn prefetch(&mut self, rm: Rm) {
+        self.hint(0x18, 1, rm);
+    }
+
+    /// Into the second cache.
+    pub(crate) fn prefetch_second(&mut self, rm: Rm) {
+        self.hint(0x18, 2, rm);
+    }
+
+    /// A line that will be written; a processor without this hint takes it as no operation.
+    pub(crate) fn prefetch_to_write(&mut self, rm: Rm) {
+        self.hint(0x0d, 1, rm);
+    }
+
+    fn hint(&mut self, opcode: u8, hint: u8, rm: Rm) {
         self.byte(0x40 | (rm.index() >> 3) << 1 | rm.base() >> 3);
         self.byte(0x0f);
-        self.byte(0x18);
-        self.operand(1, rm, 0, 1);
+        self.byte(opcode);
+        self.operand(hint, rm, 0, 1);
     }
 
     pub(crate) fn vzeroupper(&mut self) {

@@ -3,7 +3,7 @@
 pub(super) mod lines;
 
 use super::lines::Lines;
-use super::tile::{OuterArgs, OuterFn, TapArgs, TapFn, Tiles};
+use super::tile::{ASK_BYTES, ASK_LINES, ASK_TERMS, Ahead, OuterArgs, OuterFn, TapArgs, TapFn, Tiles};
 use crate::codegen::assembler::{
     AT_LEAST, Assembler, EQUAL, Extra, LESS, Label, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP, Rm, UNEQUAL,
 };
@@ -14,7 +14,7 @@ use std::mem::offset_of;
 use std::sync::OnceLock;
 
 /// Terms between two tests of a loop.
-const UNROLL: i32 = 4;
+const UNROLL: i32 = ASK_TERMS as i32;
 /// Registers of weights that are asked for ahead of time: constant weights come from memory.
 const AHEAD: i32 = 64;
 
@@ -189,6 +189,13 @@ macro_rules! arg {
 }
 use arg;
 
+fn of_ahead(field: usize) -> Rm {
+    Rm::Base {
+        base: RDI,
+        offset: (offset_of!(TapArgs<f32>, ahead) + field) as i32,
+    }
+}
+
 /// Appends a kernel over taps for `count` numbers that are spread, each met by `vectors` vectors; the position of its first instruction.
 fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> usize {
     const A: u8 = RAX;
@@ -197,6 +204,10 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
     const X: u8 = RSI;
     const OUT: u8 = 8;
     const AT: u8 = 9;
+    const WEIGHTS: u8 = 10;
+    const LINES: u8 = 11;
+    // Both addresses follow from what counts the terms.
+    const { assert!(ASK_BYTES == 32 * ASK_TERMS && ASK_BYTES == 64 * ASK_LINES && 2 * ASK_LINES == ASK_TERMS) };
     asm.align(64);
     let entry = asm.code.len();
     let mut w = Writer { asm, sum };
@@ -209,6 +220,8 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
         (LEFT, arg!(TapArgs, terms)),
         (X, arg!(TapArgs, x)),
         (OUT, arg!(TapArgs, out)),
+        (WEIGHTS, of_ahead(offset_of!(Ahead, weights))),
+        (LINES, of_ahead(offset_of!(Ahead, lines))),
     ] {
         w.asm.plain(0x8b, to, from);
     }
@@ -224,6 +237,9 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
     w.asm.place(&mut zero);
     (0..sums).for_each(|sum| w.clear(sum));
     w.asm.place(&mut begin);
+    w.asm.copy(AT, OFFSETS);
+    w.asm.shift(AT, true, 3);
+    w.asm.plain(0x2b, WEIGHTS, Rm::Reg(AT));
 
     // One term, `step` terms behind the addresses.
     let term = |w: &mut Writer<'_>, step: i32| {
@@ -294,19 +310,43 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
         w.asm.add(A, steps * each);
         w.asm.add(OFFSETS, 4 * steps);
     };
+    // Loads alone: the ports of other instructions are those of the sums.
+    let ask = |w: &mut Writer<'_>, line: i32| {
+        let of_lines = Rm::Index {
+            base: LINES,
+            index: LEFT,
+            shift: 2,
+            offset: 8 * line,
+        };
+        w.asm.plain(0x8b, AT, of_lines);
+        w.asm.prefetch_to_write(Rm::Base { base: AT, offset: 0 });
+        if form == Form::Rows {
+            w.asm.prefetch_second(Rm::Index {
+                base: WEIGHTS,
+                index: OFFSETS,
+                shift: 3,
+                offset: 64 * line,
+            });
+        }
+    };
     let (mut group, mut rest, mut single, mut done) = <(Label, Label, Label, Label)>::default();
     let left = Rm::Reg(LEFT);
-    w.asm.small(7, left, UNROLL as i8);
+    w.asm.small(5, left, UNROLL as i8);
     w.asm.jump_if(LESS, &mut rest);
     w.asm.align(32);
     w.asm.place(&mut group);
-    (0..UNROLL).for_each(|step| term(&mut w, step));
+    for step in 0..UNROLL {
+        term(&mut w, step);
+        let terms = UNROLL / ASK_LINES as i32;
+        if step % terms == 0 {
+            ask(&mut w, step / terms);
+        }
+    }
     advance(&mut w, UNROLL);
     w.asm.small(5, left, UNROLL as i8);
-    w.asm.small(7, left, UNROLL as i8);
     w.asm.jump_if(AT_LEAST, &mut group);
     w.asm.place(&mut rest);
-    w.asm.plain(0x85, LEFT, left);
+    w.asm.small(0, left, UNROLL as i8);
     w.asm.jump_if(EQUAL, &mut done);
     w.asm.place(&mut single);
     term(&mut w, 0);

@@ -29,6 +29,23 @@ scalars! {
 /// Most elements of a tile.
 pub(super) const TILE: usize = 14 * 32;
 
+/// Terms of a group, after which a kernel asks the memory for what is needed later.
+pub(super) const ASK_TERMS: usize = 4;
+/// Lines that a group asks for to be written, and bytes of weights.
+pub(super) const ASK_LINES: usize = 2;
+pub(super) const ASK_BYTES: usize = 128;
+
+/// What a kernel asks the memory for meanwhile, some with each group of terms: in a burst it would stall the sums.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Ahead {
+    /// Addresses of lines that will be written: `ASK_LINES` for each whole group, from the last group to the first, and before them as
+    /// many times 4 bytes as there are terms in no group.
+    pub(super) lines: *const *const u8,
+    /// Weights, for registers that run along rows of the result; they need not exist.
+    pub(super) weights: *const u8,
+}
+
 /// `out[i, j] (+)= sum over l of a[l, i] * x[offsets[l] + j]`, with rows of `out` one tile width apart.
 #[repr(C)]
 pub(super) struct TapArgs<S> {
@@ -41,6 +58,7 @@ pub(super) struct TapArgs<S> {
     pub(super) terms: usize,
     pub(super) x: *const S,
     pub(super) out: *mut S,
+    pub(super) ahead: Ahead,
 }
 
 pub(super) type TapFn<S> = unsafe extern "C" fn(&TapArgs<S>);

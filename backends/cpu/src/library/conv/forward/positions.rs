@@ -1,7 +1,7 @@
 //! Tiles whose registers run along positions: through the padding between lines, and what a tile computes there is not stored.
 
 use super::Task;
-use super::store::{Runs, ask_for, runs_of, store};
+use super::store::{Asked, Runs, runs_of, store};
 use crate::library::conv::tile::{TILE, TapArgs};
 use crate::library::gemm::Stored;
 use std::ops::Range;
@@ -20,7 +20,7 @@ pub(super) unsafe fn walk<T: Stored>(task: &Task<'_, T>, chosen: Range<usize>, p
     let flat = plan.layout.flat(task.block.size);
     // With all channels at once a tile is stored before the next one is begun.
     let held = if plan.near < sizes.channels { HELD } else { 1 };
-    let mut runs = Runs::new();
+    let (mut runs, mut asked) = (Runs::new(), Asked::new(task.sums));
     for p in (0..flat).step_by(plan.width) {
         let places = p..(p + plan.width).min(flat);
         runs.clear();
@@ -39,9 +39,7 @@ pub(super) unsafe fn walk<T: Stored>(task: &Task<'_, T>, chosen: Range<usize>, p
                 let (rows, pitch) = plan.rows_of(sizes.rows, t);
                 let index = t - chosen.start;
                 let dst = task.target.wrapping_offset(rows.start as isize * job.target.row);
-                if last {
-                    ask_for(job, rows.len(), dst, &runs);
-                }
+                let stored = if last { &runs[..] } else { &[] };
                 // SAFETY: `packed` holds the tiles' weights, the planes a tile's width behind each place, and `sums` the tiles.
                 unsafe {
                     let tile = task.sums.add(if held > 1 { index * TILE } else { 0 });
@@ -60,6 +58,7 @@ pub(super) unsafe fn walk<T: Stored>(task: &Task<'_, T>, chosen: Range<usize>, p
                         terms,
                         x: task.elements.add(p),
                         out: tile,
+                        ahead: asked.tile(job, terms, std::ptr::null(), (rows.len(), dst, stored)),
                     });
                     if last {
                         store(task.kernels, job, tile, plan.width, rows.len(), dst, &runs);

@@ -1,10 +1,10 @@
 //! Tiles whose registers run along rows of the result.
 
-use super::store::{Runs, ask_for, runs_of, store};
+use super::store::{Asked, Runs, runs_of, store};
 use super::{Job, Task, weights};
 use crate::library::conv::geometry::{Block, Layout};
 use crate::library::conv::operands::Gathered;
-use crate::library::conv::tile::{TILE, TapArgs};
+use crate::library::conv::tile::{ASK_BYTES, ASK_TERMS, Run, TILE, TapArgs};
 use crate::library::gemm::{Panel, Stored, piece};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -79,15 +79,16 @@ pub(super) unsafe fn walk<T: Stored>(task: &Task<'_, T>, chosen: Range<usize>, p
         if plan.near >= channels {
             for some in tiles.chunks(STORED) {
                 for t in chosen.clone() {
-                    compute(task, some, t, 0, of(t, 0));
+                    compute(task, some, t, 0, [of(t, 0), of(t + 1, 0)]);
                 }
             }
             return;
         }
         for t in chosen {
             for some in tiles.chunks(HELD) {
+                // What follows the last channels of a tile is most often the next tile.
                 for c in (0..channels).step_by(plan.near) {
-                    compute(task, some, t, c, of(t, c));
+                    compute(task, some, t, c, [of(t, c), of(t, c + plan.near)]);
                 }
             }
         }
@@ -136,7 +137,8 @@ pub(super) unsafe fn walk_packing<T: Stored>(task: &Task<'_, T>, chosen: Range<u
                         pack(t, these.clone());
                     }
                     for c in these.step_by(plan.near) {
-                        compute(task, some, t, c, own.wrapping_add((c - first) * terms));
+                        let packed = own.wrapping_add((c - first) * terms).cast_const();
+                        compute(task, some, t, c, [packed; 2]);
                     }
                 }
             }
@@ -144,19 +146,29 @@ pub(super) unsafe fn walk_packing<T: Stored>(task: &Task<'_, T>, chosen: Range<u
     }
 }
 
-/// Adds to the sums of the tiles at `places` what the channels from `c` on give, `near` of them, and stores what is finished.
+/// Adds to the sums of the tiles at `places` what the channels from `c` on give, `near` of them, and stores what is finished. The
+/// weights that follow are asked for meanwhile.
 unsafe fn compute<T: Stored>(
     task: &Task<'_, T>,
     places: &[Range<u32>],
     t: usize,
     c: usize,
-    packed: *const T::Acc,
+    [packed, next]: [*const T::Acc; 2],
 ) {
     let (job, plan) = (task.job, task.plan);
     let taps = job.pass.taps();
     let terms = plan.near.min(job.sizes.channels - c) * taps;
     let offsets = plan.offsets.as_ptr().wrapping_add(c * taps);
-    let add = |places: &Range<u32>, sums: *mut T::Acc| {
+    let slice = terms / ASK_TERMS * ASK_BYTES;
+    let slices = (terms * plan.width * size_of::<T::Acc>()).div_ceil(slice.max(1));
+    let (mut index, mut asked) = (0, Asked::new(task.sums));
+    let mut add = |places: &Range<u32>, sums: *mut T::Acc, stored: (usize, *mut T, &[Run])| {
+        let weights = if index < slices {
+            next.wrapping_byte_add(index * slice)
+        } else {
+            packed
+        };
+        index += 1;
         // SAFETY: `packed` holds the channels' weights, the planes the tile's places, and `sums` has room for the tile.
         unsafe {
             if plan.starts && c == 0 {
@@ -174,6 +186,7 @@ unsafe fn compute<T: Stored>(
                 terms,
                 x: task.elements.add(places.start as usize),
                 out: sums,
+                ahead: asked.tile(job, terms, weights, stored),
             });
         }
         sums.wrapping_add(places.len() * plan.width)
@@ -181,7 +194,7 @@ unsafe fn compute<T: Stored>(
     let mut sums = task.sums;
     if c + plan.near < job.sizes.channels {
         for places in places {
-            sums = add(places, sums);
+            sums = add(places, sums, (0, task.target, &[]));
         }
         return;
     }
@@ -212,8 +225,7 @@ unsafe fn compute<T: Stored>(
         for (i, places) in some.iter().enumerate() {
             // A part of the lines at a time: many at once would wait for each other.
             let part = piece(rows.len(), some.len(), i);
-            ask_for(job, part.len(), row(part.start), &runs);
-            sums = add(places, sums);
+            sums = add(places, sums, (part.len(), row(part.start), &runs));
         }
         // SAFETY: the sums hold the tiles, one after another, and the turned ones the runs' columns; the result is the caller's.
         unsafe {

@@ -2,7 +2,7 @@
 
 use super::Task;
 use super::shape::WIDEST;
-use super::store::{Runs, ask_for, runs_of, store};
+use super::store::{Asked, Runs, runs_of, store};
 use crate::library::conv::geometry::{Layout, Pass};
 use crate::library::conv::operands::Sizes;
 use crate::library::conv::words::ConvKernels;
@@ -86,12 +86,14 @@ pub(super) unsafe fn walk<T: Stored>(
             task.sums.write_bytes(0, SUMS);
         }
         let _in_use = InUse::new();
+        let mut asked = Asked::new(task.sums);
         for t in chosen {
             let (rows, _) = plan.rows_of(job.sizes.rows, t);
             let weights = packed(t);
             let dst = task.target.wrapping_offset(rows.start as isize * job.target.row);
             for (p, runs) in &tiles {
-                ask_for(job, rows.len(), dst, runs);
+                // The kernel does not ask.
+                asked.tile(job, 0, std::ptr::null(), (rows.len(), dst, runs));
                 if !plan.offsets.is_empty() {
                     kernel(&SquareArgs {
                         weights: weights.cast(),

@@ -3,10 +3,11 @@
 use super::Job;
 use crate::library::conv::geometry::AXES;
 use crate::library::conv::geometry::{Block, Layout};
+use crate::library::conv::tile::{ASK_LINES, ASK_TERMS, Ahead};
 use crate::library::conv::tile::{PutArgs, Run};
 use crate::library::conv::words::ConvKernels;
 use crate::library::gemm::Stored;
-use crate::prefetch::ask_to_write;
+use crate::prefetch::{LINE, ask_to_write};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -68,15 +69,72 @@ pub(super) fn runs_of(
     }
 }
 
-/// Asks for the lines that a tile will be stored to, while its sums are computed.
-pub(super) fn ask_for<T>(job: &Job<'_, T>, rows: usize, dst: *mut T, runs: &[Run]) {
-    if job.target.spatial[2] != 1 {
-        return;
+/// Lines that a tile will be stored to, which its kernel asks for.
+pub(super) struct Asked {
+    /// As [`Ahead`] has them; those that are not noted stand for nothing.
+    lines: SmallVec<[*const u8; 128]>,
+    noted: usize,
+    nothing: *const u8,
+}
+
+impl Asked {
+    /// None. `nothing` is memory that is near anyway.
+    pub(super) fn new<S>(nothing: *const S) -> Asked {
+        Asked {
+            lines: SmallVec::new(),
+            noted: 0,
+            nothing: nothing.cast(),
+        }
     }
-    for row in 0..rows {
-        for run in runs {
-            let to = dst.wrapping_offset(row as isize * job.target.row + run.at);
-            ask_to_write(to.cast(), run.count * size_of::<T>());
+
+    /// Forgets what was noted, for a kernel of so many terms.
+    fn clear(&mut self, terms: usize) {
+        let count = terms / ASK_TERMS * ASK_LINES;
+        if self.lines.len() != count {
+            self.lines.clear();
+            self.lines.resize(count, self.nothing);
+        }
+        self.lines[count.saturating_sub(self.noted)..].fill(self.nothing);
+        self.noted = 0;
+    }
+
+    /// What is too much for the kernel is asked for at once.
+    fn note(&mut self, line: *const u8) {
+        if self.noted == self.lines.len() {
+            ask_to_write(line, LINE);
+            return;
+        }
+        self.noted += 1;
+        let at = self.lines.len() - self.noted;
+        self.lines[at] = line;
+    }
+
+    /// For a kernel of so many terms and the next weights: the lines of `rows` rows of the runs at `dst`.
+    pub(super) fn tile<T: Stored>(
+        &mut self,
+        job: &Job<'_, T>,
+        terms: usize,
+        weights: *const T::Acc,
+        (rows, dst, runs): (usize, *mut T, &[Run]),
+    ) -> Ahead {
+        self.clear(terms);
+        if job.target.spatial[2] == 1 {
+            for row in 0..rows {
+                for run in runs {
+                    let to = dst
+                        .wrapping_offset(row as isize * job.target.row + run.at)
+                        .cast::<u8>();
+                    let first = to.addr() % LINE;
+                    let bytes = first + run.count * size_of::<T>();
+                    for at in (0..bytes).step_by(LINE) {
+                        self.note(to.wrapping_sub(first).wrapping_add(at));
+                    }
+                }
+            }
+        }
+        Ahead {
+            lines: self.lines.as_ptr().wrapping_byte_sub(4 * (terms % ASK_TERMS)),
+            weights: weights.cast(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::isas;
 use crate::isa::Isa;
 use crate::library::conv::lines::{HIGHEST, LinesArgs, MOST_ROWS};
-use crate::library::conv::tile::{OuterArgs, TILE, TapArgs};
+use crate::library::conv::tile::{Ahead, OuterArgs, TILE, TapArgs};
 use crate::library::conv::words::Word;
 use crate::library::matmul::MatDType;
 use std::fmt::Debug;
@@ -28,6 +28,7 @@ fn tiles_agree<W: Word<Acc: Debug + PartialEq>>(dtype: MatDType, isa: Isa, numbe
                 let offsets: Vec<u32> = (0..terms).map(|l| (l * 37 % 100) as u32).collect();
                 let results = [ours.1, theirs.1].map(|set| {
                     let mut out = numbers(TILE, 5);
+                    let lines = [out.as_ptr().cast(); 6];
                     // SAFETY: `a` and `x` have more than any tile reads, and `out` has room for the largest one.
                     unsafe {
                         (set[count - 1])(&TapArgs {
@@ -38,6 +39,10 @@ fn tiles_agree<W: Word<Acc: Debug + PartialEq>>(dtype: MatDType, isa: Isa, numbe
                             terms,
                             x: x.as_ptr(),
                             out: out.as_mut_ptr(),
+                            ahead: Ahead {
+                                lines: lines.as_ptr(),
+                                weights: a.as_ptr().cast(),
+                            },
                         });
                     }
                     out
