@@ -1,6 +1,6 @@
 //! Vectors of keys in registers of AVX2.
 
-use super::vector::Vector;
+use super::vector::{Shuffle, Vector};
 use std::arch::x86_64::*;
 
 #[derive(Clone, Copy)]
@@ -33,17 +33,18 @@ const fn orders<const LANES: usize, const SETS: usize>() -> [[u32; 8]; SETS] {
     all
 }
 
-static OF_8: [[u32; 8]; 256] = orders::<8, 256>();
+/// Of lanes of 32 bits.
+pub(super) static OF_8: [[u32; 8]; 256] = orders::<8, 256>();
 static OF_4: [[u32; 8]; 16] = orders::<4, 16>();
 
-/// Ones, then zeros.
-static ONES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
-
-/// Ones in the first `count` words of 32 bits, of 8 at most.
+/// Ones in the first `count` words of 32 bits, of 8: in none where it is negative, in all where it is more.
 #[inline(always)]
-unsafe fn first(count: usize) -> __m256i {
-    // SAFETY: the processor has the instructions; the words that are read lie in the table.
-    unsafe { _mm256_loadu_si256(ONES.as_ptr().add(8 - count).cast()) }
+unsafe fn first(count: isize) -> __m256i {
+    // SAFETY: the processor has the instructions.
+    unsafe {
+        let numbers = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+        _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), numbers)
+    }
 }
 
 impl Vector for I32x8 {
@@ -63,7 +64,7 @@ impl Vector for I32x8 {
     }
 
     #[inline(always)]
-    unsafe fn load_some(from: *const i32, count: usize) -> Self {
+    unsafe fn load_some(from: *const i32, count: isize) -> Self {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe {
             let lanes = first(count);
@@ -79,7 +80,7 @@ impl Vector for I32x8 {
     }
 
     #[inline(always)]
-    unsafe fn store_some(self, to: *mut i32, count: usize) {
+    unsafe fn store_some(self, to: *mut i32, count: isize) {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe { _mm256_maskstore_epi32(to, first(count), self.0) }
     }
@@ -94,6 +95,36 @@ impl Vector for I32x8 {
     unsafe fn max(self, other: Self) -> Self {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe { Self(_mm256_max_epi32(self.0, other.0)) }
+    }
+
+    #[inline(always)]
+    unsafe fn swapped<S: Shuffle>(self, other: Self) -> [Self; 2] {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe {
+            let (a, b) = (self.0, other.0);
+            let (low, high) = match const { S::AT } {
+                0 => (
+                    _mm256_blend_epi32::<0b1010_1010>(a, _mm256_shuffle_epi32::<0b10_10_00_00>(b)),
+                    _mm256_blend_epi32::<0b1010_1010>(_mm256_shuffle_epi32::<0b11_11_01_01>(a), b),
+                ),
+                1 => (_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b)),
+                _ => (
+                    _mm256_permute2x128_si256::<0x20>(a, b),
+                    _mm256_permute2x128_si256::<0x31>(a, b),
+                ),
+            };
+            let high = match const { S::TURNED % 4 } {
+                0 => high,
+                1 => _mm256_shuffle_epi32::<0b10_11_00_01>(high),
+                2 => _mm256_shuffle_epi32::<0b01_00_11_10>(high),
+                _ => _mm256_shuffle_epi32::<0b00_01_10_11>(high),
+            };
+            let high = match const { S::TURNED / 4 } {
+                0 => high,
+                _ => _mm256_permute2x128_si256::<0x01>(high, high),
+            };
+            [Self(low), Self(high)]
+        }
     }
 
     #[inline(always)]
@@ -161,7 +192,7 @@ impl Vector for I64x4 {
     }
 
     #[inline(always)]
-    unsafe fn load_some(from: *const i64, count: usize) -> Self {
+    unsafe fn load_some(from: *const i64, count: isize) -> Self {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe {
             let lanes = first(2 * count);
@@ -177,7 +208,7 @@ impl Vector for I64x4 {
     }
 
     #[inline(always)]
-    unsafe fn store_some(self, to: *mut i64, count: usize) {
+    unsafe fn store_some(self, to: *mut i64, count: isize) {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe { _mm256_maskstore_epi64(to, first(2 * count), self.0) }
     }
@@ -203,6 +234,28 @@ impl Vector for I64x4 {
                 self.0,
                 _mm256_cmpgt_epi64(self.0, other.0),
             ))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn swapped<S: Shuffle>(self, other: Self) -> [Self; 2] {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe {
+            let (a, b) = (self.0, other.0);
+            let (low, high) = match const { S::AT } {
+                0 => (_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b)),
+                _ => (
+                    _mm256_permute2x128_si256::<0x20>(a, b),
+                    _mm256_permute2x128_si256::<0x31>(a, b),
+                ),
+            };
+            let high = match const { S::TURNED } {
+                0 => high,
+                1 => _mm256_shuffle_epi32::<0b01_00_11_10>(high),
+                2 => _mm256_permute4x64_epi64::<0b01_00_11_10>(high),
+                _ => _mm256_permute4x64_epi64::<0b00_01_10_11>(high),
+            };
+            [Self(low), Self(high)]
         }
     }
 

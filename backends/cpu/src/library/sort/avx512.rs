@@ -1,6 +1,7 @@
 //! Vectors of keys in registers of AVX-512.
 
-use super::vector::{Vector, upper};
+use super::avx2::OF_8;
+use super::vector::{Shuffle, Vector, upper};
 use std::arch::x86_64::*;
 
 #[derive(Clone, Copy)]
@@ -9,10 +10,59 @@ pub(super) struct I32x16(__m512i);
 #[derive(Clone, Copy)]
 pub(super) struct I64x8(__m512i);
 
-/// The first lanes.
+/// The first `count` of 16 lanes: none where it is negative, all where it is more.
 #[inline(always)]
-fn first(count: usize) -> u32 {
-    (1 << count) - 1
+unsafe fn first(count: isize) -> u16 {
+    // SAFETY: the processor has the instructions.
+    unsafe {
+        let numbers = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+        _mm512_cmplt_epi32_mask(numbers, _mm512_set1_epi32(count as i32))
+    }
+}
+
+/// Ones, then zeros.
+#[repr(align(32))]
+struct Ones([i8; 32]);
+static ONES: Ones = {
+    let mut ones = [0; 32];
+    let mut at = 0;
+    while at < 16 {
+        ones[at] = -1;
+        at += 1;
+    }
+    Ones(ones)
+};
+
+/// [`first`] of 0 to 16 lanes, without the port that compresses.
+#[inline(always)]
+unsafe fn first_by_load(count: usize) -> u16 {
+    // SAFETY: the processor has the instructions; the caller vouches for the count, so that bytes of the table are read.
+    unsafe { _mm_movepi8_mask(_mm_loadu_si128(ONES.0.as_ptr().add(16 - count).cast())) }
+}
+
+/// For each lane of both results of [`Vector::swapped`] the lane of both operands that it takes.
+const fn lanes<S: Shuffle, const LANES: usize>() -> [[usize; LANES]; 2] {
+    let mut all = [[0; LANES]; 2];
+    let mut to = 0;
+    while to < 2 * LANES {
+        let second = to / LANES;
+        let lane = (to % LANES) ^ (second * S::TURNED);
+        let operand = lane >> S::AT & 1;
+        all[second][to % LANES] = operand * LANES + (lane & !(1 << S::AT) | (second << S::AT));
+        to += 1;
+    }
+    all
+}
+
+/// As words of 32 bits.
+const fn lanes_32<S: Shuffle>() -> [[u32; 16]; 2] {
+    let (from, mut all) = (lanes::<S, 16>(), [[0; 16]; 2]);
+    let mut to = 0;
+    while to < 32 {
+        all[to / 16][to % 16] = from[to / 16][to % 16] as u32;
+        to += 1;
+    }
+    all
 }
 
 impl Vector for I32x16 {
@@ -32,12 +82,12 @@ impl Vector for I32x16 {
     }
 
     #[inline(always)]
-    unsafe fn load_some(from: *const i32, count: usize) -> Self {
+    unsafe fn load_some(from: *const i32, count: isize) -> Self {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe {
             Self(_mm512_mask_loadu_epi32(
                 _mm512_set1_epi32(i32::MAX),
-                first(count) as u16,
+                first(count),
                 from,
             ))
         }
@@ -50,9 +100,9 @@ impl Vector for I32x16 {
     }
 
     #[inline(always)]
-    unsafe fn store_some(self, to: *mut i32, count: usize) {
+    unsafe fn store_some(self, to: *mut i32, count: isize) {
         // SAFETY: the caller vouches for the processor and for what is read and written.
-        unsafe { _mm512_mask_storeu_epi32(to, first(count) as u16, self.0) }
+        unsafe { _mm512_mask_storeu_epi32(to, first(count), self.0) }
     }
 
     #[inline(always)]
@@ -65,6 +115,28 @@ impl Vector for I32x16 {
     unsafe fn max(self, other: Self) -> Self {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe { Self(_mm512_max_epi32(self.0, other.0)) }
+    }
+
+    #[inline(always)]
+    unsafe fn ordered(self, other: Self) -> [Self; 2] {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe {
+            let less = self.min(other);
+            // The other one of both, as one port alone has comparisons.
+            let more = _mm512_ternarylogic_epi32::<0x96>(self.0, other.0, less.0);
+            [less, Self(more)]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn swapped<S: Shuffle>(self, other: Self) -> [Self; 2] {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe {
+            const { lanes_32::<S>() }.map(|lanes| {
+                let lanes = _mm512_loadu_si512(lanes.as_ptr().cast());
+                Self(_mm512_permutex2var_epi32(self.0, lanes, other.0))
+            })
+        }
     }
 
     #[inline(always)]
@@ -114,7 +186,8 @@ impl Vector for I32x16 {
             let below = lanes.count_ones() as usize;
             let above = Self::LANES - below;
             Self(_mm512_maskz_compress_epi32(lanes, self.0)).store(low);
-            Self(_mm512_maskz_compress_epi32(!lanes, self.0)).store_some(high.sub(above), above);
+            let v = _mm512_maskz_compress_epi32(!lanes, self.0);
+            _mm512_mask_storeu_epi32(high.sub(above), first_by_load(above), v);
             below
         }
     }
@@ -123,13 +196,13 @@ impl Vector for I32x16 {
     unsafe fn split_some(from: *const i32, count: usize, pivot: i32, low: *mut i32, high: *mut i32) -> usize {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe {
-            let (there, v) = (first(count) as u16, Self::load_some(from, count));
+            let (there, v) = (first(count as isize), Self::load_some(from, count as isize));
             let lanes = _mm512_mask_cmplt_epi32_mask(there, v.0, Self::splat(pivot).0);
             let below = lanes.count_ones() as usize;
             let above = count - below;
-            Self(_mm512_maskz_compress_epi32(lanes, v.0)).store_some(low, below);
+            Self(_mm512_maskz_compress_epi32(lanes, v.0)).store_some(low, below as isize);
             Self(_mm512_maskz_compress_epi32(!lanes & there, v.0))
-                .store_some(high.wrapping_sub(above), above);
+                .store_some(high.wrapping_sub(above), above as isize);
             below
         }
     }
@@ -152,7 +225,7 @@ impl Vector for I64x8 {
     }
 
     #[inline(always)]
-    unsafe fn load_some(from: *const i64, count: usize) -> Self {
+    unsafe fn load_some(from: *const i64, count: isize) -> Self {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe {
             Self(_mm512_mask_loadu_epi64(
@@ -170,7 +243,7 @@ impl Vector for I64x8 {
     }
 
     #[inline(always)]
-    unsafe fn store_some(self, to: *mut i64, count: usize) {
+    unsafe fn store_some(self, to: *mut i64, count: isize) {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe { _mm512_mask_storeu_epi64(to, first(count) as u8, self.0) }
     }
@@ -185,6 +258,28 @@ impl Vector for I64x8 {
     unsafe fn max(self, other: Self) -> Self {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe { Self(_mm512_max_epi64(self.0, other.0)) }
+    }
+
+    #[inline(always)]
+    unsafe fn ordered(self, other: Self) -> [Self; 2] {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe {
+            let less = self.min(other);
+            // The other one of both, as one port alone has comparisons.
+            let more = _mm512_ternarylogic_epi64::<0x96>(self.0, other.0, less.0);
+            [less, Self(more)]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn swapped<S: Shuffle>(self, other: Self) -> [Self; 2] {
+        // SAFETY: the caller vouches for the processor and for what is read and written.
+        unsafe {
+            const { lanes::<S, 8>() }.map(|lanes| {
+                let lanes = _mm512_loadu_si512(lanes.as_ptr().cast());
+                Self(_mm512_permutex2var_epi64(self.0, lanes, other.0))
+            })
+        }
     }
 
     #[inline(always)]
@@ -222,12 +317,12 @@ impl Vector for I64x8 {
     unsafe fn split(self, pivot: Self, low: *mut i64, high: *mut i64) -> usize {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe {
-            let lanes = _mm512_cmplt_epi64_mask(self.0, pivot.0);
-            let below = lanes.count_ones() as usize;
-            let above = Self::LANES - below;
-            Self(_mm512_maskz_compress_epi64(lanes, self.0)).store(low);
-            Self(_mm512_maskz_compress_epi64(!lanes, self.0)).store_some(high.sub(above), above);
-            below
+            let below = _mm512_cmplt_epi64_mask(self.0, pivot.0);
+            let order = _mm256_loadu_si256(OF_8.as_ptr().add(below as usize).cast());
+            let v = Self(_mm512_permutexvar_epi64(_mm512_cvtepu32_epi64(order), self.0));
+            v.store(low);
+            v.store(high.sub(Self::LANES));
+            below.count_ones() as usize
         }
     }
 
@@ -235,13 +330,13 @@ impl Vector for I64x8 {
     unsafe fn split_some(from: *const i64, count: usize, pivot: i64, low: *mut i64, high: *mut i64) -> usize {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe {
-            let (there, v) = (first(count) as u8, Self::load_some(from, count));
+            let (there, v) = (first(count as isize) as u8, Self::load_some(from, count as isize));
             let lanes = _mm512_mask_cmplt_epi64_mask(there, v.0, Self::splat(pivot).0);
             let below = lanes.count_ones() as usize;
             let above = count - below;
-            Self(_mm512_maskz_compress_epi64(lanes, v.0)).store_some(low, below);
+            Self(_mm512_maskz_compress_epi64(lanes, v.0)).store_some(low, below as isize);
             Self(_mm512_maskz_compress_epi64(!lanes & there, v.0))
-                .store_some(high.wrapping_sub(above), above);
+                .store_some(high.wrapping_sub(above), above as isize);
             below
         }
     }

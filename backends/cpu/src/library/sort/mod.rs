@@ -12,6 +12,7 @@ mod entry;
 mod first;
 mod network;
 mod order;
+mod plan;
 mod quick;
 mod values;
 mod vector;

@@ -1,5 +1,6 @@
 //! Keys in registers, sorted by networks of comparisons.
 
+use super::plan::{At, Kind, Planned};
 use super::vector::{Key, Vector};
 
 macro_rules! unrolled {
@@ -9,24 +10,66 @@ macro_rules! unrolled {
 
 /// Sorts registers, whose keys then rise from lane to lane and from register to register.
 ///
-/// A lane of all registers is a column. Columns are sorted, then merged two by two, and at last made rows.
+/// A lane of all registers is a column. Columns are sorted, then merged two by two.
 #[inline(always)]
 pub(super) unsafe fn sort_registers<V: Vector, const N: usize>(v: &mut [V; N]) {
     // SAFETY: the caller vouches for the instructions.
     unsafe {
         sort_columns(v);
+        if const { N < 4 } {
+            merge_few(v);
+            return;
+        }
+        macro_rules! steps {
+            ($($at:literal)*) => { $(step::<V, N, $at>(v);)* };
+        }
+        steps!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37
+            38 39 40 41 42 43 44 45 46 47);
+        let last = *v;
+        unrolled!(AT {
+            if const { AT < N } {
+                v[AT] = last[const { Planned::<V, N>::register(AT % N) }];
+            }
+        });
+    }
+}
+
+/// A step of the merges of columns.
+#[inline(always)]
+unsafe fn step<V: Vector, const N: usize, const STEP: usize>(v: &mut [V; N]) {
+    unrolled!(NUMBER {
+        if const { NUMBER < N && NUMBER >> At::<V, N, STEP>::STEP.slot & 1 == 0 } {
+            let other = const { (NUMBER ^ At::<V, N, STEP>::STEP.partner) % N };
+            let (a, b) = (v[NUMBER], v[other]);
+            // SAFETY: the caller vouches for the instructions.
+            unsafe {
+                match const { At::<V, N, STEP>::STEP.kind } {
+                    Kind::End => {}
+                    Kind::Compare => [v[NUMBER], v[other]] = a.ordered(b),
+                    Kind::Swap => {
+                        let [low, high] = a.swapped::<At<V, N, STEP>>(b);
+                        [v[NUMBER], v[other]] = match const { NUMBER & At::<V, N, STEP>::STEP.back } {
+                            0 => [low, high],
+                            _ => [high, low],
+                        };
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// Merges columns of one or two registers, and makes rows of them.
+#[inline(always)]
+unsafe fn merge_few<V: Vector, const N: usize>(v: &mut [V; N]) {
+    // SAFETY: the caller vouches for the instructions.
+    unsafe {
         merge::<V, N, 1>(v);
         merge::<V, N, 2>(v);
         merge::<V, N, 4>(v);
         merge::<V, N, 8>(v);
-        // Each round takes the first bit of a register's number to the end of the number of a key.
-        for _ in 0..N.ilog2() {
-            let rows = *v;
-            unrolled!(AT {
-                if 2 * AT + 1 < N {
-                    [v[2 * AT], v[2 * AT + 1]] = rows[AT].interleaved(rows[AT + N / 2]);
-                }
-            });
+        if N == 2 {
+            [v[0], v[N - 1]] = v[0].interleaved(v[N - 1]);
         }
     }
 }
@@ -39,7 +82,7 @@ unsafe fn sort_columns<V: Vector, const N: usize>(v: &mut [V; N]) {
             // SAFETY: the caller vouches for the instructions.
             unsafe {
                 $(if $b < N {
-                    (v[$a], v[$b]) = (v[$a].min(v[$b]), v[$a].max(v[$b]));
+                    [v[$a], v[$b]] = v[$a].ordered(v[$b]);
                 })*
             }
         };
@@ -72,19 +115,16 @@ unsafe fn merge<V: Vector, const N: usize, const COLUMNS: usize>(v: &mut [V; N])
         if N == 1 {
             v[0] = v[0].exchange::<true, COLUMNS>(v[0]);
         }
-        unrolled!(AT {
-            if AT < N / 2 {
-                let (a, b) = (v[AT], v[N - 1 - AT]);
-                (v[AT], v[N - 1 - AT]) = (a.exchange::<true, COLUMNS>(b), b.exchange::<true, COLUMNS>(a));
-            }
-        });
+        if N == 2 {
+            let (a, b) = (v[0], v[N - 1]);
+            (v[0], v[N - 1]) = (a.exchange::<true, COLUMNS>(b), b.exchange::<true, COLUMNS>(a));
+        }
         across::<V, N, 4>(v, COLUMNS);
         across::<V, N, 2>(v, COLUMNS);
         across::<V, N, 1>(v, COLUMNS);
-        down::<V, N, 8>(v);
-        down::<V, N, 4>(v);
-        down::<V, N, 2>(v);
-        down::<V, N, 1>(v);
+        if N == 2 {
+            [v[0], v[N - 1]] = v[0].ordered(v[N - 1]);
+        }
     }
 }
 
@@ -94,25 +134,9 @@ unsafe fn across<V: Vector, const N: usize, const DISTANCE: usize>(v: &mut [V; N
     if DISTANCE >= run {
         return;
     }
-    unrolled!(AT {
-        if AT < N {
-            // SAFETY: the caller vouches for the instructions.
-            v[AT] = unsafe { v[AT].exchange::<false, DISTANCE>(v[AT]) };
-        }
-    });
-}
-
-/// Of each two registers `DISTANCE` apart the first takes the less keys.
-#[inline(always)]
-unsafe fn down<V: Vector, const N: usize, const DISTANCE: usize>(v: &mut [V; N]) {
-    // SAFETY: the caller vouches for the instructions.
-    unsafe {
-        unrolled!(AT {
-            if AT + DISTANCE < N && (AT / DISTANCE).is_multiple_of(2) {
-                let (a, b) = (v[AT], v[AT + DISTANCE]);
-                (v[AT], v[AT + DISTANCE]) = (a.min(b), a.max(b));
-            }
-        });
+    for v in v {
+        // SAFETY: the caller vouches for the instructions.
+        *v = unsafe { v.exchange::<false, DISTANCE>(*v) };
     }
 }
 
@@ -122,7 +146,7 @@ pub(super) unsafe fn sort_few<V: Vector, const N: usize>(keys: *mut V::Key, leng
     // SAFETY: the caller vouches for the memory and the instructions.
     unsafe {
         let mut v = [V::splat(V::Key::MAX); N];
-        let rest = |at: usize| length.saturating_sub(at * V::LANES).min(V::LANES);
+        let rest = |at: usize| length as isize - (at * V::LANES) as isize;
         unrolled!(AT {
             if AT < N {
                 let from = keys.wrapping_add(AT * V::LANES);
@@ -136,5 +160,42 @@ pub(super) unsafe fn sort_few<V: Vector, const N: usize>(keys: *mut V::Key, leng
                 if AT < N / 2 { v[AT].store(to) } else { v[AT].store_some(to, rest(AT)) };
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::isa::Isa;
+    use crate::library::sort::quick::{self, Quick};
+    use crate::parallel::Serial;
+
+    /// Every number of registers, full and not, of many values and of two.
+    fn check<K: Quick + std::fmt::Debug>(isa: Isa, of: fn(u64) -> K) {
+        let Some(version) = K::version(isa) else { return };
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        for length in 1..=300 {
+            for bits in [1, 64] {
+                let mut keys: Vec<K> = (0..length).map(|_| of(next() >> (64 - bits))).collect();
+                let mut wanted = keys.clone();
+                wanted.sort();
+                // SAFETY: the keys are this test's, and the processor has the instruction set.
+                unsafe { quick::sort(version, keys.as_mut_ptr(), length, &Serial, &|_, _| {}) };
+                assert_eq!(keys, wanted, "{isa:?}, {length} keys of {bits} bits");
+            }
+        }
+    }
+
+    #[test]
+    fn sorts_each_number_of_keys() {
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+            check::<i32>(isa, |bits| bits as i32);
+            check::<i64>(isa, |bits| bits as i64);
+        }
     }
 }

@@ -30,6 +30,14 @@ pub(super) const fn upper(distance: usize) -> u16 {
     }
 }
 
+/// A bit of the lane's number and one of the register's that change places.
+pub(super) trait Shuffle {
+    /// Which bit of the lane's.
+    const AT: usize;
+    /// Bits of the lane's number that are turned in the second register.
+    const TURNED: usize;
+}
+
 /// Keys in a register.
 ///
 /// # Safety
@@ -40,13 +48,22 @@ pub(super) trait Vector: Copy {
 
     unsafe fn splat(key: Self::Key) -> Self;
     unsafe fn load(from: *const Self::Key) -> Self;
-    /// The first `count` lanes; the others are [`Key::MAX`].
-    unsafe fn load_some(from: *const Self::Key, count: usize) -> Self;
+    /// The first `count` lanes, if any, or all; the others are [`Key::MAX`].
+    unsafe fn load_some(from: *const Self::Key, count: isize) -> Self;
     unsafe fn store(self, to: *mut Self::Key);
-    /// The first `count` lanes.
-    unsafe fn store_some(self, to: *mut Self::Key, count: usize);
+    /// The first `count` lanes, if any, or all.
+    unsafe fn store_some(self, to: *mut Self::Key, count: isize);
     unsafe fn min(self, other: Self) -> Self;
     unsafe fn max(self, other: Self) -> Self;
+    /// The less and the greater keys of each lane.
+    #[inline(always)]
+    unsafe fn ordered(self, other: Self) -> [Self; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { [self.min(other), self.max(other)] }
+    }
+    /// Registers of the lanes of both whose number lacks the bit, and of those that have it. Of the lanes of a result, those whose number
+    /// has the bit are from `other`.
+    unsafe fn swapped<S: Shuffle>(self, other: Self) -> [Self; 2];
     /// Compares each lane with one of `other`: that at `DISTANCE` from it, or with `MIRROR` the one that mirrors it among twice as many.
     /// Of two such lanes the lower one takes the less key, the upper one the greater.
     unsafe fn exchange<const MIRROR: bool, const DISTANCE: usize>(self, other: Self) -> Self;
