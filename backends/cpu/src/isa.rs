@@ -88,7 +88,7 @@ impl Isa {
     /// Whether that is faster than two fused multiply-adds: on processors of AMD. Those of Intel take as long for it as for three.
     pub(crate) fn sums_halves_fast(self) -> bool {
         #[cfg(target_arch = "x86_64")]
-        return self.sums_halves() && std::arch::x86_64::__cpuid(0).ecx == u32::from_le_bytes(*b"cAMD");
+        return self.sums_halves() && is_of_amd();
         #[cfg(not(target_arch = "x86_64"))]
         false
     }
@@ -165,6 +165,13 @@ pub(crate) fn narrow() -> Vec<&'static str> {
     let found = [("", false); 0];
     let names = found.into_iter().filter(|(_, there)| *there);
     names.map(|(name, _)| name).collect()
+}
+
+/// Whether the processor is one of AMD. Virtual machines take microseconds to say so.
+#[cfg(target_arch = "x86_64")]
+fn is_of_amd() -> bool {
+    static AMD: OnceLock<bool> = OnceLock::new();
+    *AMD.get_or_init(|| std::arch::x86_64::__cpuid(0).ecx == u32::from_le_bytes(*b"cAMD"))
 }
 
 /// Whether the processor has AMX with tiles of bf16 and int8, and the system saves its registers.
