@@ -1,7 +1,7 @@
 //! The host's processor as a device.
 
 use crate::counters::Counters;
-use crate::isa::{Isa, narrow};
+use crate::isa::{ISA, Isa, narrow};
 use crate::kernel::CpuKernel;
 use crate::memory::Chunk;
 use crate::profile::{Recorded, Silent};
@@ -37,13 +37,22 @@ const AMX_BF16: Setting = Setting {
     key: "cpu.amx_bf16",
     variable: "THALWEG_CPU_AMX_BF16",
     way: Way::Config,
-    values: Values::OneOf(&["off", "on"]),
-    default: "off",
-    about: "Whether matrix products of bf16 run by AMX. It is faster than `vdpbf16ps`, and sums in another order: results differ in the \
-            last bits from those of other processors. `on` is an error where the processor or the system has no AMX, or `cpu.isa` \
-            is not `avx512`. It is read when the device is opened.",
+    values: Values::OneOf(&["auto", "off", "on"]),
+    default: "auto",
+    about: "Whether matrix products of bf16 run by AMX, which is faster and sums in another order: results differ in the last bits from \
+            those of processors without it. `auto` is wherever there is AMX and `cpu.isa` is `best`. With `off`, or `auto` and a named \
+            instruction set, bits are the same on every machine. `on` is an error where the processor or the system has no AMX, or \
+            `cpu.isa` is lower than `avx512`. It is read when the device is opened.",
     read_by: "backend cpu",
 };
+
+/// Whether products of bf16 use AMX where it is there. An instruction set that is named stands for its bits.
+fn wants_amx(host: Host) -> Result<bool> {
+    Ok(match AMX_BF16.word(host)?.as_str() {
+        "auto" => ISA.word(host)? == ISA.default,
+        word => word == "on",
+    })
+}
 
 /// The CPU backend: one device, the cores that this process may use.
 pub struct CpuBackend {
@@ -66,7 +75,7 @@ impl Backend for CpuBackend {
     fn properties(&self, _ordinal: u32) -> Result<Properties> {
         Ok(Properties {
             name: model_name(),
-            arch: arch(Isa::chosen(self.host)?, AMX_BF16.is_on(self.host)?),
+            arch: arch(Isa::chosen(self.host)?, wants_amx(self.host)?),
             id: String::new(),
             kind: Kind::Cpu,
             compute_units: cores(),
@@ -88,8 +97,8 @@ impl Backend for CpuBackend {
     }
 
     fn open(&self, _ordinal: u32) -> Result<CpuDevice> {
-        let (isa, amx_bf16) = (Isa::chosen(self.host)?, AMX_BF16.is_on(self.host)?);
-        if amx_bf16 && !isa.sums_squares() {
+        let isa = Isa::chosen(self.host)?;
+        if AMX_BF16.is_on(self.host)? && !isa.sums_squares() {
             return Err(Error::unsupported(format!(
                 "{} is on, but with `cpu.isa` {} this processor and system have no AMX: set it to off",
                 AMX_BF16.key,
@@ -99,7 +108,7 @@ impl Backend for CpuBackend {
         Ok(CpuDevice {
             host: self.host,
             isa,
-            amx_bf16,
+            amx_bf16: wants_amx(self.host)?,
             account: Account::new(memory_info()?.total),
             codegen: CODEGEN.is_on(self.host)?,
             recorder: Recorder::new(),
@@ -124,13 +133,12 @@ fn model_name() -> String {
 }
 
 /// The instruction set in use, and those for narrow types that are there: `x86_64 avx512, has avx512_bf16 avx512_vnni`. AMX for bf16 is said
-/// to be in use where it is on.
+/// to be in use where products ask for it and it is there; only then does the process ask the system.
 fn arch(isa: Isa, amx_bf16: bool) -> String {
-    let amx = if amx_bf16 { " amx_bf16" } else { "" };
-    let (used, narrow) = (
-        format!("{} {}{amx}", std::env::consts::ARCH, isa.name()),
-        narrow(),
-    );
+    let narrow = narrow();
+    let in_use = amx_bf16 && isa == Isa::Avx512 && narrow.contains(&"amx");
+    let amx = if in_use { " amx_bf16" } else { "" };
+    let used = format!("{} {}{amx}", std::env::consts::ARCH, isa.name());
     match narrow.is_empty() {
         true => used,
         false => format!("{used}, has {}", narrow.join(" ")),
@@ -163,6 +171,7 @@ pub struct CpuDevice {
     isa: Isa,
     // Whether kernels become machine code.
     codegen: bool,
+    // Whether products of bf16 use AMX where the system gives its registers.
     amx_bf16: bool,
     account: Arc<Account>,
     recorder: Arc<Recorder>,

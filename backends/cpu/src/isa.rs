@@ -12,7 +12,7 @@ pub const ISA: Setting = Setting {
     values: Values::OneOf(&["best", "avx512", "avx2", "baseline"]),
     default: "best",
     about: "The instruction set of the CPU's kernels. `best` is the best one of the processor, and one that the processor lacks is an \
-            error. Every one computes the same bits. It is read when the device is opened.",
+            error. Every one computes the same bits; for products of bf16 see `cpu.amx_bf16`. It is read when the device is opened.",
     read_by: "backend cpu",
 };
 

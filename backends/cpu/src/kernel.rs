@@ -27,7 +27,7 @@ impl CpuKernel {
     }
 
     /// Kernels of the IR, products, and epilogues of library ops run as machine code of our own where `codegen` and there is some;
-    /// products of bf16 by AMX where `amx_bf16`.
+    /// products of bf16 by AMX where `amx_bf16` and the machine has it.
     pub(crate) fn compile(
         source: &Source<'_>,
         isa: Isa,

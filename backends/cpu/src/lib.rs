@@ -4,7 +4,8 @@
 //! called directly: open the target `cpu`.
 //!
 //! AVX2 and AVX-512 are found when the program runs, and `cpu.isa` asks for one of them. Bits depend neither on the instruction set nor
-//! on the number of threads, because the order of a sum follows from extents alone.
+//! on the number of threads, because the order of a sum follows from extents alone. Only products of bf16 have other bits by AMX, which
+//! `cpu.amx_bf16` is about.
 //!
 //! # Map
 //!

@@ -16,7 +16,7 @@ use thalweg::{Context, DType, Device, Mode, Tensor};
 /// Instruction sets, the least first, each with a number of threads that cuts work in another way.
 const ISAS: [(&str, usize); 3] = [("baseline", 1), ("avx2", 2), ("avx512", 61)];
 
-/// The CPU at an instruction set, with AMX for bf16 or without.
+/// The CPU at an instruction set, with a word for `cpu.amx_bf16`.
 fn opened(isa: &str, amx_bf16: &str) -> thalweg::hal::Result<Device> {
     // Settings are the process's, and read when a device is opened.
     static SETTINGS: Mutex<()> = Mutex::new(());
@@ -33,7 +33,7 @@ fn opened(isa: &str, amx_bf16: &str) -> thalweg::hal::Result<Device> {
 
 /// The CPU at an instruction set, if this machine has it.
 fn device(isa: &str) -> Option<Device> {
-    match opened(isa, "off") {
+    match opened(isa, "auto") {
         Ok(device) => Some(device),
         Err(error) if error.status() == Status::Unsupported => {
             let text = error.to_string();
@@ -131,6 +131,25 @@ pub(crate) fn on_each(file: &str) {
     );
 }
 
+/// A product of bf16 with three hundred terms.
+fn product(device: Device, mode: Mode) -> Vec<f32> {
+    let cx = Context::on(device);
+    cx.set_mode(mode);
+    let numbers = |n: usize| {
+        (0..n)
+            .map(|i| (i * 37 % 101) as f32 / 50.0 - 1.0)
+            .collect::<Vec<_>>()
+    };
+    let of =
+        |shape: [usize; 2]| Tensor::from_slice(&numbers(shape[0] * shape[1]), shape, &cx).cast(DType::BF16);
+    let found = of([40, 300]).matmul(&of([300, 70]));
+    found.cast(DType::F32).to_vec().unwrap()
+}
+
+fn uses_amx(device: &Device) -> bool {
+    device.properties().arch.contains(" amx_bf16")
+}
+
 /// Bits are those of a model in the backend's own tests; here the setting is obeyed, or refused by name.
 #[test]
 fn amx_for_bf16_is_in_use_or_an_error() {
@@ -146,22 +165,34 @@ fn amx_for_bf16_is_in_use_or_an_error() {
     );
     match opened("avx512", "on") {
         Ok(device) => {
-            assert!(device.properties().arch.contains(" amx_bf16"));
-            let product = |device: Device| {
-                let cx = Context::on(device);
-                let numbers = |n: usize| {
-                    (0..n)
-                        .map(|i| (i * 37 % 101) as f32 / 50.0 - 1.0)
-                        .collect::<Vec<_>>()
-                };
-                let of = |shape: [usize; 2]| Tensor::from_slice(&numbers(shape[0] * shape[1]), shape, &cx);
-                let (a, b) = (of([40, 300]).cast(DType::BF16), of([300, 70]).cast(DType::BF16));
-                a.matmul(&b).cast(DType::F32).to_vec::<f32>().unwrap()
-            };
-            let (found, expected) = (product(device), product(opened("baseline", "off").unwrap()));
+            assert!(uses_amx(&device));
+            let plain = product(opened("baseline", "off").unwrap(), Mode::Eager);
+            let found = product(device, Mode::Eager);
             let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 0.01 * b.abs() + 0.05;
-            assert!(found.iter().zip(&expected).all(near));
+            assert!(found.iter().zip(&plain).all(near));
+            assert_ne!(found, plain);
         }
         Err(error) => plugins::skip::skip("machine", refused(&error)),
+    }
+}
+
+/// By default products of bf16 use AMX where it is, in both modes. A named instruction set, and `off`, have the bits of all machines.
+#[test]
+fn bits_of_bf16_are_those_of_amx_or_of_a_named_set() {
+    let plain = product(opened("baseline", "auto").unwrap(), Mode::Eager);
+    let named = ISAS.map(|(isa, _)| (isa, "auto"));
+    for (isa, word) in named.into_iter().chain([("best", "off")]) {
+        let Ok(device) = opened(isa, word) else { continue };
+        assert!(!uses_amx(&device), "{isa} {word}");
+        for mode in [Mode::Eager, Mode::Graph] {
+            assert!(product(device.clone(), mode) == plain, "{isa} {word} {mode:?}");
+        }
+    }
+    let by_amx = opened("best", "on").ok();
+    let device = opened("best", "auto").unwrap();
+    assert_eq!(uses_amx(&device), by_amx.is_some());
+    let expected = by_amx.map_or(plain, |device| product(device, Mode::Eager));
+    for mode in [Mode::Eager, Mode::Graph] {
+        assert!(product(device.clone(), mode) == expected, "{mode:?}");
     }
 }

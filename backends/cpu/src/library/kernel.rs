@@ -60,7 +60,7 @@ impl LibraryKernel {
     }
 
     /// Prepares `op` for an instruction set, which this machine must have. Products and epilogues run as machine code of our own where
-    /// `codegen`, and products of bf16 by AMX where `amx_bf16`, which the machine must have then.
+    /// `codegen`, and products of bf16 by AMX where `amx_bf16` and the machine has it.
     pub fn compile(op: &LibraryOp, isa: Isa, (codegen, amx_bf16): (bool, bool)) -> Result<LibraryKernel> {
         let conv = |conv, direction| {
             let kernel = ConvKernel::compile(op, conv, direction, (isa, codegen))?;

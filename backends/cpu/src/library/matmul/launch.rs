@@ -118,15 +118,15 @@ impl MatmulKernel {
         dtype(op).map(|_| ())
     }
 
-    /// `amx_bf16` where the machine has it and the device may use it.
+    /// With `amx_bf16`, products of bf16 use AMX where the machine has it.
     pub(in crate::library) fn compile(
         op: &Matmul,
         isa: Isa,
         (codegen, amx_bf16): (bool, bool),
     ) -> Result<MatmulKernel> {
         let dtype = match dtype(op)? {
-            MatDType::Bf16 if amx_bf16 => MatDType::Bf16Amx,
-            MatDType::Bf16Wide if amx_bf16 => MatDType::Bf16AmxWide,
+            MatDType::Bf16 if amx_bf16 && isa.sums_squares() => MatDType::Bf16Amx,
+            MatDType::Bf16Wide if amx_bf16 && isa.sums_squares() => MatDType::Bf16AmxWide,
             dtype => dtype,
         };
         let element = op.output.size();
