@@ -11,6 +11,7 @@ pub mod layers;
 pub mod limits;
 pub mod networks;
 pub mod overhead;
+pub mod pools;
 pub mod recorded;
 mod resnet;
 pub mod tensors;

@@ -16,7 +16,8 @@ use thalweg_benches::limits::{FAR, Memory, bandwidth, dots, flops, half_dots, ha
 use thalweg_benches::overhead::{self, CALLS, Round};
 use thalweg_benches::tensors::Order;
 use thalweg_benches::{
-    checks, convolutions, functions, indexed, layers, least, median, networks, recorded, tensors, watched,
+    checks, convolutions, functions, indexed, layers, least, median, networks, pools, recorded, tensors,
+    watched,
 };
 
 const BUDGET: Duration = Duration::from_millis(400);
@@ -66,6 +67,7 @@ fn names(device: &Device, cx: &Context) -> thalweg::Result<Vec<String>> {
     convolutions::cases(device, note)?;
     functions::cases(cx, note)?;
     indexed::cases(cx, note)?;
+    pools::cases(cx, note)?;
     networks::cases(cx, note)?;
     names.borrow_mut().extend(tensors::ENERGIES.map(str::to_owned));
     Ok(names.into_inner())
@@ -165,6 +167,7 @@ fn measure_all(options: &Options, device: &Device, cx: &Context) -> Result<(), B
     cases.extend(convolutions::cases(device, wanted)?);
     cases.extend(functions::cases(cx, wanted)?);
     cases.extend(indexed::cases(cx, wanted)?);
+    cases.extend(pools::cases(cx, wanted)?);
     cases.extend(networks::cases(cx, wanted)?);
     if tensors::ENERGIES.into_iter().any(wanted) {
         cases.extend(tensors::energies(cx)?);
