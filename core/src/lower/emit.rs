@@ -1,5 +1,7 @@
 //! From a selection to a kernel in the IR and its launch.
 
+mod gather;
+
 use super::origin::Emitted;
 use super::select::Selection;
 use super::view::{Affine, View};
@@ -306,6 +308,7 @@ impl<'a> Emitter<'a> {
                 let index = self.express(node.inputs[1], view);
                 self.gather(node.inputs[0], usize::from(*axis), view, index)
             }
+            Op::Pad { low, bits, .. } => self.padded(id, low, *bits, view),
             // Views were walked before; everything else is never inside a kernel.
             _ => self.load(id, view),
         }
@@ -355,28 +358,6 @@ impl<'a> Emitter<'a> {
             Level::Row,
         );
         self.push(ir::Node::Load { param })
-    }
-
-    fn gather(&mut self, from: NodeId, axis: usize, view: &View, index: ir::NodeId) -> ir::NodeId {
-        let (base, layout) = self.lowering.resolve(from);
-        let (slot, _) = self.lowering.buffer(base);
-        let mut address = Affine::constant(layout.offset as i64);
-        for at in (0..layout.shape.len()).filter(|&at| at != axis && layout.shape[at] != 1) {
-            if let Some(term) = &view.axes[at] {
-                address.add(term, layout.strides()[at]);
-            }
-        }
-        let param = self.bind(
-            Binding {
-                slot,
-                dtype: self.lowering.graph.dtype(from),
-                role: Role::In,
-                address,
-                gather: (layout.strides()[axis], layout.shape[axis] as u64),
-            },
-            Level::Row,
-        );
-        self.push(ir::Node::LoadAt { param, index })
     }
 
     /// The launch of a kernel of its own.

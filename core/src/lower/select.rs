@@ -1,6 +1,6 @@
 //! Which nodes one kernel computes.
 
-use super::view::{Split, View};
+use super::view::{Affine, Split, View};
 use super::{Lowering, library};
 use crate::graph::{NodeId, Op};
 use crate::types::shape::{Axes, MAX_RANK, Shape};
@@ -280,6 +280,10 @@ impl Selector<'_> {
                     self.result.loads.insert(lowering.resolve(operand).0);
                 }
             }
+            // What is padded is read where it lies, because a window reads each element more than once.
+            Op::Pad { low, shape, .. } if !is_root && !full && self.are_windows(id, &views, low, shape) => {
+                self.result.loads.insert(lowering.resolve(node.inputs[0]).0);
+            }
             Op::Pad { .. }
             | Op::Concat { .. }
             | Op::Scatter { .. }
@@ -300,6 +304,31 @@ impl Selector<'_> {
         }
         self.result.inline.insert(id, views[0].clone());
         Ok(())
+    }
+
+    /// Whether windows of a padded node are reduced here, and nothing else needs its buffer.
+    fn are_windows(&self, id: NodeId, views: &[View], low: &[usize], shape: &[usize]) -> bool {
+        let lowering = self.lowering;
+        let needed = lowering.marked[id.index()] || lowering.outputs.contains(&id);
+        let operand = lowering.resolve(lowering.graph.node(id).inputs[0]).1;
+        let windows = |view: &View| {
+            let mut axes = view.axes.iter().enumerate();
+            axes.any(|(at, affine)| {
+                let grows = low[at] > 0 || shape[at] != operand.shape[at];
+                let inner = |(axis, _): (usize, i64)| self.result.inner.contains(&axis);
+                let affine = affine.iter().filter(|_| grows);
+                affine
+                    .flat_map(Affine::terms)
+                    .map(inner)
+                    .collect::<BTreeSet<_>>()
+                    .len()
+                    == 2
+            })
+        };
+        !needed
+            && operand.shape.elements() > 0
+            && operand.strides().iter().all(|&stride| stride >= 0)
+            && (views.iter()).all(|view| view.axes.iter().all(Option::is_some) && windows(view))
     }
 
     /// Whether the space walks all elements of a node in row-major order.

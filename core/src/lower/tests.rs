@@ -3,6 +3,7 @@
 mod judge;
 mod naive;
 mod origins;
+mod padding;
 pub(crate) mod random;
 mod stores;
 

@@ -287,7 +287,7 @@ impl<'a> Frame<'a> {
     }
 
     /// The shape of a block of `n` positions, for the moves.
-    fn shape(&self, n: usize) -> Shape<'_> {
+    pub(super) fn shape(&self, n: usize) -> Shape<'_> {
         let tile = self
             .tile
             .map(|(rows, columns)| (self.launch.tile_axis, rows, columns));

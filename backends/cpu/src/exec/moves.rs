@@ -46,7 +46,7 @@ impl Shape<'_> {
 
     /// Calls `run(first, lines, offset)` for stretches along the last axis, neighbours of one length together; otherwise as
     /// [`Shape::stretches`].
-    fn sheets(&self, param: usize, mut run: impl FnMut(usize, Lines, i64)) {
+    pub(super) fn sheets(&self, param: usize, mut run: impl FnMut(usize, Lines, i64)) {
         let space = self.space;
         let last = space.rank - 1;
         let strides = space.of(param);
@@ -174,6 +174,9 @@ unsafe fn load_lines<T: Copy>(isa: Isa, to: *mut u8, from: *const u8, lines: Lin
         for line in 0..lines.count {
             let to = to.cast::<T>().add(line * lines.length);
             let from = from.cast::<T>().offset(line as isize * lines.step);
+            if lines.stride == 2 && strided::every_second(to, from, lines.length) {
+                continue;
+            }
             load_line::<T>(to.cast(), from.cast(), lines.stride as i64, lines.length);
         }
     }

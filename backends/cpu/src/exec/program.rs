@@ -4,6 +4,7 @@ use super::build::build;
 use super::flat::{self, Single};
 use super::lines::Lines;
 use super::long::Long;
+use super::padded::Padded;
 use super::phases::{Part, Phases, parts};
 use super::plan::{Along, BLOCK, Plan};
 use crate::codegen::{Map, Rows};
@@ -41,6 +42,8 @@ pub struct Program {
     lines: Lines,
     /// The phases of a kernel with reductions as machine code, made when a row is longer than a segment.
     long: OnceLock<Long>,
+    /// The same kernel with its padded inputs padded before.
+    padded: Option<Box<Padded>>,
     /// Outputs and the bytes of their elements.
     pub(super) flat_outputs: Vec<(usize, u64)>,
     /// Bytes of an element of the widest input.
@@ -179,6 +182,7 @@ impl Program {
             coded: None,
             generates: None,
             long: OnceLock::new(),
+            padded: Padded::of(kernel, &info, isa).map(Box::new),
             flat_outputs: (0..params.len())
                 .filter(|&p| params[p].role == Role::Out)
                 .map(|p| (p, params[p].dtype.size() as u64))
@@ -203,6 +207,7 @@ impl Program {
     #[must_use]
     pub fn generate(mut self, isa: Isa) -> Program {
         self.generates = isa.is_available().then_some(isa);
+        self.padded = self.padded.map(|padded| Box::new(padded.generate(isa)));
         if self.flat && isa.is_available() {
             let info = self.kernel.verify().ok();
             self.generated = info.and_then(|info| Map::new(&self.kernel, &info, isa));
@@ -243,6 +248,9 @@ impl Program {
     /// Estimated nanoseconds on one core.
     #[inline]
     pub fn cost(&self, extents: &[u64]) -> u64 {
+        if let Some(padded) = &self.padded {
+            return padded.cost(extents);
+        }
         let (outer, inner) = extents.split_at((self.kernel.outer as usize).min(extents.len()));
         let product = |e: &[u64]| e.iter().fold(1u64, |a, &b| a.saturating_mul(b));
         let rows = product(outer);
@@ -307,6 +315,12 @@ impl Program {
     /// As [`Program::run`].
     #[inline]
     pub unsafe fn run_loops(&self, args: &Args<'_>, parallel: &dyn Parallel) {
+        if let Some(padded) = &self.padded
+            // SAFETY: the caller's promise.
+            && unsafe { padded.run(&self.kernel, args, parallel) }
+        {
+            return;
+        }
         match self.flat {
             true => flat::run(self, args, parallel),
             false

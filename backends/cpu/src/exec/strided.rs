@@ -59,6 +59,47 @@ pub(super) unsafe fn store(isa: Isa, to: *mut u32, from: *const u32, lines: Line
     false
 }
 
+/// Reads every second of `2 n - 1` elements, which is quick for those of one byte and of four; `false` where no routine suits the size,
+/// the number or the machine, and nothing was done.
+///
+/// # Safety
+/// These elements are readable, and `to` holds `n`; the sides do not overlap.
+#[inline]
+pub(super) unsafe fn every_second<T: Copy>(to: *mut T, from: *const T, n: usize) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE2 is part of the target; the caller's promise.
+    unsafe {
+        use std::arch::x86_64::{
+            __m128i, _mm_and_si128, _mm_castsi128_ps, _mm_loadu_si128, _mm_packus_epi16, _mm_set1_epi16,
+            _mm_shuffle_ps, _mm_srli_epi16, _mm_storeu_ps, _mm_storeu_si128,
+        };
+        let lanes = 16 / size_of::<T>();
+        if n < lanes || !matches!(size_of::<T>(), 1 | 4) {
+            return false;
+        }
+        for first in (0..n).step_by(lanes) {
+            // The last ones overlap those before. Of the second half, the elements are at odd places, so that none behind is read.
+            let first = first.min(n - lanes);
+            let low = _mm_loadu_si128(from.add(2 * first).cast::<__m128i>());
+            let high = _mm_loadu_si128(from.add(2 * first + lanes - 1).cast::<__m128i>());
+            if size_of::<T>() == 1 {
+                let low = _mm_and_si128(low, _mm_set1_epi16(0xff));
+                let both = _mm_packus_epi16(low, _mm_srli_epi16::<8>(high));
+                _mm_storeu_si128(to.add(first).cast(), both);
+            } else {
+                let both = _mm_shuffle_ps::<0b11_01_10_00>(_mm_castsi128_ps(low), _mm_castsi128_ps(high));
+                _mm_storeu_ps(to.add(first).cast(), both);
+            }
+        }
+        true
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = (to, from, n);
+        false
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 #[allow(
     clippy::needless_range_loop,
@@ -200,6 +241,26 @@ mod x86 {
 mod tests {
     use super::Lines;
     use crate::isa::Isa;
+
+    #[test]
+    fn every_second_element_is_read_and_none_behind_the_last() {
+        fn check<T: Copy + PartialEq + std::fmt::Debug>(n: usize, of: impl Fn(usize) -> T) {
+            let from: Vec<T> = (0..2 * n - 1).map(&of).collect();
+            let mut to = vec![of(0); n + 1];
+            // SAFETY: both sides have the elements.
+            if unsafe { super::every_second(to.as_mut_ptr(), from.as_ptr(), n) } {
+                let wanted: Vec<T> = (0..n).map(|i| of(2 * i)).chain([of(0)]).collect();
+                assert_eq!(to, wanted, "{n} elements");
+            } else {
+                assert!(n < 16 || size_of::<T>() == 2 || cfg!(not(target_arch = "x86_64")));
+            }
+        }
+        for n in 1..100 {
+            check(n, |i| (i * 7 + 3) as u8);
+            check(n, |i| (i * 7 + 3) as u16);
+            check(n, |i| (i * 7 + 3) as u32);
+        }
+    }
 
     #[test]
     fn every_length_and_stride_moves_the_elements_and_no_other() {

@@ -4,13 +4,13 @@ use crate::isa::Isa;
 
 /// Ops that every element type has.
 pub(crate) trait Num: Copy + Default + PartialEq + PartialOrd + Send + Sync + 'static {
-    /// A signed integer that orders values as max and min do; 32 bits where they suffice.
+    /// A signed integer that orders values as max and min do; of 8 bits for those of 8, and otherwise 32 where they suffice.
     type Key: Copy + Ord + Into<i64>;
     const ZERO: Self;
     const ONE: Self;
     const IS_FLOAT: bool;
-    /// The widest set that loops on it are compiled for. Integers of 8 and 16 bits, which models rarely compute with, have the
-    /// baseline alone, so that the crate is compiled sooner.
+    /// The widest set that loops on it are compiled for. Integers of 16 bits, which models rarely compute with, have the baseline
+    /// alone, so that the crate is compiled sooner.
     const WIDEST: Isa;
     /// The same of quotients: no set divides integers as vectors.
     const QUOTIENTS: Isa;
@@ -143,11 +143,11 @@ integers! {
     i64, i64, Isa::Avx2, 0, i64::wrapping_abs, i64::signum;
     i32, i32, Isa::Avx2, 0, i32::wrapping_abs, i32::signum;
     i16, i32, Isa::Baseline, 0, i16::wrapping_abs, i16::signum;
-    i8, i32, Isa::Baseline, 0, i8::wrapping_abs, i8::signum;
+    i8, i8, Isa::Avx2, 0, i8::wrapping_abs, i8::signum;
     u64, i64, Isa::Avx2, i64::MIN, |x| x, |x| u64::from(x != 0);
     u32, i32, Isa::Avx2, i32::MIN, |x| x, |x| u32::from(x != 0);
     u16, i32, Isa::Baseline, 0, |x| x, |x| u16::from(x != 0);
-    u8, i32, Isa::Avx2, 0, |x| x, |x| u8::from(x != 0);
+    u8, i8, Isa::Avx2, i8::MIN, |x| x, |x| u8::from(x != 0);
 }
 
 /// Integer-only ops.

@@ -6,6 +6,7 @@
 //! an odd last one passing through.
 
 mod across;
+mod windows;
 
 use super::num::Num;
 use super::{Held, with_type};
@@ -13,6 +14,7 @@ use crate::isa::{Isa, versions};
 use across::{ColumnBestFn, ColumnFoldFn, pick_column_best, pick_column_fold};
 use std::marker::PhantomData;
 use thalweg_hal::ir::ReduceOp;
+pub(crate) use windows::{LONG, Windows};
 
 /// Lanes of a sum.
 pub(crate) const LANES: usize = 16;
@@ -54,6 +56,9 @@ impl Best {
     }
 }
 
+/// As [`windows::take`].
+pub(crate) type WindowsFn = unsafe fn(Isa, *mut i32, *const f32, &Windows<'_>) -> bool;
+
 /// The loops of one reduction.
 #[derive(Clone, Copy)]
 pub(crate) enum Reduction {
@@ -76,6 +81,8 @@ pub(crate) enum Reduction {
         row: BestFn,
         /// Across blocks.
         column: ColumnBestFn,
+        /// Across the places of windows at once.
+        windows: Option<WindowsFn>,
         /// From keys to values.
         value: AccumulateFn,
         /// Key over nothing.
@@ -236,6 +243,13 @@ trait Key: Copy + Ord + Into<i64> + 'static {
     fn invert(self) -> Self;
 }
 
+impl Key for i8 {
+    #[inline(always)]
+    fn invert(self) -> i8 {
+        !self
+    }
+}
+
 impl Key for i32 {
     #[inline(always)]
     fn invert(self) -> i32 {
@@ -366,6 +380,7 @@ fn best<T: Num<Key: Key>, const MAX: bool>(isa: Isa, place: bool) -> Reduction {
         } else {
             pick_column_best::<Greatest<T, MAX>>(isa)
         },
+        windows: None,
         value: pick_accumulate::<Value<T, MAX>>(isa),
         start: start::<T, MAX>(),
         key_size: size_of::<T::Key>(),
@@ -383,14 +398,25 @@ pub(crate) fn reduction(isa: Isa, op: ReduceOp, held: Held) -> Reduction {
     match op {
         ReduceOp::Sum => with_type!(bits, T => fold::<Sum<T>>(isa)),
         ReduceOp::Prod => with_type!(bits, T => fold::<Prod<T>>(isa)),
-        ReduceOp::Max => with_type!(held, T => best::<T, true>(isa, false)),
-        ReduceOp::Min => with_type!(held, T => best::<T, false>(isa, false)).for_bool(held),
+        ReduceOp::Max => {
+            with_type!(held, T => best::<T, true>(isa, false)).of_windows(held, windows::take::<true>)
+        }
+        ReduceOp::Min => with_type!(held, T => best::<T, false>(isa, false))
+            .for_bool(held)
+            .of_windows(held, windows::take::<false>),
         ReduceOp::ArgMax => with_type!(held, T => best::<T, true>(isa, true)),
         ReduceOp::ArgMin => with_type!(held, T => best::<T, false>(isa, true)),
     }
 }
 
 impl Reduction {
+    fn of_windows(mut self, held: Held, take: WindowsFn) -> Reduction {
+        if let (Reduction::Best { windows, .. }, Held::F32) = (&mut self, held) {
+            *windows = Some(take);
+        }
+        self
+    }
+
     /// The minimum of no bools is true, and that is 1, not the greatest byte.
     fn for_bool(mut self, held: Held) -> Reduction {
         if let (Reduction::Best { start, .. }, Held::Bool) = (&mut self, held) {

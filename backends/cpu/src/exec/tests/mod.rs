@@ -6,5 +6,6 @@ mod long;
 mod norms;
 mod ops;
 mod oracle;
+mod padded;
 mod random;
 mod shapes;

@@ -1,0 +1,341 @@
+//! Inputs that windows read with padding around them: a piece after the other is padded near the core, and the rest of the kernel reads
+//! it as any strided input.
+
+use super::arena::Scratch;
+use super::launch::SPLIT;
+use super::moves::copy_one;
+use super::program::{Arg, Args, Program};
+use super::reads::{Read, ReadAxis, without_padding};
+use super::space::full_strides;
+use crate::isa::Isa;
+use crate::parallel::{Parallel, Serial};
+use crate::prefetch::LINE;
+use smallvec::SmallVec;
+use thalweg_hal::ir::{Info, Kernel};
+
+/// Bytes of a piece: of the second-level cache.
+const PIECE: u64 = 128 << 10;
+/// Most elements of a padded input for each point of the space. Windows far from each other are read where they are.
+const MOST_PER_POINT: u64 = 16;
+
+/// A kernel whose padded inputs are padded before it reads them.
+pub(super) struct Padded {
+    reads: Vec<Read>,
+    /// The same kernel, of padded inputs.
+    program: Program,
+}
+
+/// How a launch is cut into pieces: `width` points of one axis, one of each axis before it, all of those behind it.
+struct Cut {
+    axis: usize,
+    width: u64,
+    pieces: u64,
+    /// Pieces along the axis.
+    across: u64,
+}
+
+/// A padded input of a piece.
+struct Piece<'a> {
+    read: &'a Read,
+    size: usize,
+    gather_stride: i64,
+    /// Axes of the space beside those of windows: bytes between their neighbours in memory, and extents.
+    beside: SmallVec<[(isize, u64); 8]>,
+    /// Elements along each axis of the windows.
+    lengths: SmallVec<[u64; 4]>,
+    /// Elements between neighbours on each axis of the space.
+    strides: SmallVec<[i64; 16]>,
+}
+
+impl<'a> Piece<'a> {
+    fn of(
+        read: &'a Read,
+        (size, gather_stride): (usize, i64),
+        extents: &[u64],
+        strides: &[i64],
+    ) -> Piece<'a> {
+        let lengths: SmallVec<[u64; 4]> = read.axes.iter().map(|axis| axis.at.length(extents)).collect();
+        let mut step = 1;
+        let mut own: SmallVec<[i64; 16]> = SmallVec::from_elem(0, extents.len());
+        for (axis, &length) in read.axes.iter().zip(&lengths).rev() {
+            for (own, coefficient) in own.iter_mut().zip(&axis.at.coefficients) {
+                *own += coefficient.wrapping_mul(step);
+            }
+            step = step.wrapping_mul(length as i64);
+        }
+        let mut beside = SmallVec::new();
+        for axis in (0..extents.len()).rev() {
+            if strides[axis] != 0 && extents[axis] > 1 {
+                own[axis] = step;
+                step = step.wrapping_mul(extents[axis] as i64);
+                beside.push((strides[axis] as isize * size as isize, extents[axis]));
+            }
+        }
+        beside.reverse();
+        Piece {
+            read,
+            size,
+            gather_stride,
+            beside,
+            lengths,
+            strides: own,
+        }
+    }
+
+    fn elements(&self) -> u64 {
+        let beside = self.beside.iter().map(|&(_, extent)| extent);
+        beside
+            .chain(self.lengths.iter().copied())
+            .fold(1, u64::saturating_mul)
+    }
+
+    /// Of scratch, whole lines.
+    fn bytes(&self) -> usize {
+        (self.elements() as usize * self.size).next_multiple_of(LINE)
+    }
+
+    /// Bytes in memory from place 0 along an axis of the windows.
+    fn bytes_along(&self, axis: &ReadAxis, place: i64) -> isize {
+        let elements = place.wrapping_mul(axis.stride).wrapping_mul(self.gather_stride);
+        elements as isize * self.size as isize
+    }
+
+    /// Writes the elements and the padding around them; `first` is the place of the first along each axis of the windows.
+    ///
+    /// # Safety
+    /// `from` is the parameter's element at the piece's first point, and all that are not padding can be read. `to` has
+    /// [`Piece::bytes`].
+    unsafe fn fill(&self, mut to: *mut u8, from: *const u8, first: &[i64]) {
+        let lines: u64 = self.lengths[..self.lengths.len() - 1].iter().product();
+        let planes: u64 = self.beside.iter().map(|&(_, extent)| extent).product();
+        for plane in 0..planes {
+            let (mut rest, mut plane_at) = (plane, from);
+            for &(bytes, extent) in self.beside.iter().rev() {
+                plane_at = plane_at.wrapping_offset((rest % extent) as isize * bytes);
+                rest /= extent;
+            }
+            for line in 0..lines {
+                let (mut rest, mut at, mut inside) = (line, plane_at, true);
+                for ((axis, &length), &first) in
+                    self.read.axes.iter().zip(&self.lengths).zip(first).rev().skip(1)
+                {
+                    let place = first + (rest % length) as i64;
+                    rest /= length;
+                    inside &= axis.inside.contains(&place);
+                    at = at.wrapping_offset(self.bytes_along(axis, place));
+                }
+                // SAFETY: the caller's promise.
+                to = unsafe { self.line(to, at, first[first.len() - 1], inside) };
+            }
+        }
+    }
+
+    /// Writes a line, and returns where the next one stands.
+    ///
+    /// # Safety
+    /// As [`Piece::fill`].
+    unsafe fn line(&self, to: *mut u8, from: *const u8, first: i64, inside: bool) -> *mut u8 {
+        let (Some(axis), Some(&length)) = (self.read.axes.last(), self.lengths.last()) else {
+            return to;
+        };
+        let (length, size) = (length as i64, self.size);
+        let begin = axis.inside.start.saturating_sub(first).clamp(0, length);
+        let end = match inside {
+            true => axis.inside.end.saturating_sub(first).clamp(begin, length),
+            false => begin,
+        };
+        let place = |at: i64| to.wrapping_add(at as usize * size);
+        let from = from.wrapping_offset(self.bytes_along(axis, first + begin));
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.pad(to, begin);
+            if axis.stride * self.gather_stride == 1 {
+                place(begin).copy_from_nonoverlapping(from, (end - begin) as usize * size);
+            } else {
+                for at in begin..end {
+                    copy_one(
+                        size,
+                        place(at),
+                        from.wrapping_offset(self.bytes_along(axis, at - begin)),
+                    );
+                }
+            }
+            self.pad(place(end), length - end);
+        }
+        place(length)
+    }
+
+    /// # Safety
+    /// `to` has so many elements.
+    unsafe fn pad(&self, to: *mut u8, elements: i64) {
+        let bits = self.read.bits.to_le_bytes();
+        for at in 0..elements as usize {
+            // SAFETY: the caller's promise.
+            unsafe { copy_one(self.size, to.add(at * self.size), bits.as_ptr()) };
+        }
+    }
+}
+
+impl Padded {
+    /// What a kernel with padded inputs becomes; `None` for others.
+    pub(super) fn of(kernel: &Kernel, info: &Info, isa: Isa) -> Option<Padded> {
+        let (kernel, reads) = without_padding(kernel, info)?;
+        let program = Program::compile(&kernel, isa).ok()?;
+        Some(Padded { reads, program })
+    }
+
+    pub(super) fn generate(mut self, isa: Isa) -> Padded {
+        self.program = self.program.generate(isa);
+        self
+    }
+
+    /// Estimated nanoseconds on one core.
+    pub(super) fn cost(&self, extents: &[u64]) -> u64 {
+        self.program.cost(extents)
+    }
+
+    /// Of each padded input, over the extents of a piece. `strides` are those of the memory, of each parameter.
+    fn pieces<'a>(&'a self, extents: &[u64], args: &[Arg<'_>], strides: &[i64]) -> SmallVec<[Piece<'a>; 2]> {
+        let of = |read: &'a Read| {
+            let (p, rank) = (read.param, extents.len());
+            let size = usize::from(self.program.sizes[p]);
+            let elements = (size, args[p].gather_stride);
+            Piece::of(read, elements, extents, &strides[p * rank..(p + 1) * rank])
+        };
+        self.reads.iter().map(of).collect()
+    }
+
+    /// Whether what a read takes for elements lies within its parameter, and padding it takes little memory for a piece.
+    fn fits(&self, piece: &Piece<'_>, extents: &[u64], arg: &Arg<'_>, strides: &[i64]) -> bool {
+        let (mut least, mut most) = (0_i64, 0_i64);
+        for axis in &piece.read.axes {
+            let start = axis.at.offset;
+            let end = start.saturating_add_unsigned(axis.at.length(extents));
+            let (start, end) = (start.max(axis.inside.start), end.min(axis.inside.end));
+            if start < end {
+                least = least.saturating_add(start.saturating_mul(axis.stride));
+                most = most.saturating_add((end - 1).saturating_mul(axis.stride));
+            }
+        }
+        let both = |(axis, &stride): (usize, &i64)| {
+            stride != 0 && piece.read.axes.iter().any(|read| read.at.coefficients[axis] != 0)
+        };
+        let points = extents.iter().copied().fold(MOST_PER_POINT, u64::saturating_mul);
+        least >= 0
+            && most.cast_unsigned() < arg.gather_extent
+            && !strides.iter().enumerate().any(both)
+            && piece.elements() <= points
+    }
+
+    /// Pieces that stay near the core and are enough for all threads, unless an index is asked for along their axes.
+    fn cut(&self, args: &Args<'_>, strides: &[i64], threads: usize) -> Cut {
+        let extents = args.extents;
+        let outer = self.program.kernel.outer as usize;
+        let whole = |axis: usize| extents[axis] == 1 || self.program.pinned >> axis & 1 == 0;
+        let free = (0..outer).take_while(|&axis| whole(axis)).count();
+        let bytes = |axis: usize, width: u64| {
+            let mut own: SmallVec<[u64; 16]> = extents.into();
+            own[..axis].fill(1);
+            own[axis] = width;
+            let pieces = self.pieces(&own, args.args, strides);
+            pieces.iter().map(|piece| piece.bytes() as u64).sum::<u64>()
+        };
+        let mut cut = Cut {
+            axis: 0,
+            width: extents.first().copied().unwrap_or(1),
+            pieces: 1,
+            across: 1,
+        };
+        for axis in 0..free {
+            let before: u64 = extents[..axis].iter().product();
+            let mut width = extents[axis];
+            while width > 1
+                && (bytes(axis, width) > PIECE || before * extents[axis].div_ceil(width) < threads as u64)
+            {
+                width = width.div_ceil(2);
+            }
+            let across = extents[axis].div_ceil(width);
+            cut = Cut {
+                axis,
+                width,
+                pieces: before * across,
+                across,
+            };
+            if bytes(axis, width) <= PIECE && cut.pieces >= threads as u64 {
+                break;
+            }
+        }
+        cut
+    }
+
+    /// Runs the kernel where this is a way to; whether it did.
+    ///
+    /// # Safety
+    /// As [`Program::run`].
+    pub(super) unsafe fn run(&self, kernel: &Kernel, args: &Args<'_>, parallel: &dyn Parallel) -> bool {
+        let rank = args.extents.len();
+        if rank == 0 || args.extents.contains(&0) {
+            return false;
+        }
+        let strides = full_strides(kernel, args);
+        let all = self.pieces(args.extents, args.args, &strides);
+        let fits = all.iter().all(|piece| {
+            let p = piece.read.param;
+            let own = &strides[p * rank..(p + 1) * rank];
+            self.fits(piece, args.extents, &args.args[p], own)
+        });
+        if !fits {
+            return false;
+        }
+        let threads = match self.cost(args.extents) < SPLIT {
+            true => 1,
+            false => parallel.threads(),
+        };
+        let cut = self.cut(args, &strides, threads);
+        let piece = |number: u64, parallel: &dyn Parallel| {
+            let mut start: SmallVec<[u64; 16]> = SmallVec::from_elem(0, rank);
+            let mut extents: SmallVec<[u64; 16]> = args.extents.into();
+            extents[..cut.axis].fill(1);
+            start[cut.axis] = number % cut.across * cut.width;
+            extents[cut.axis] = cut.width.min(args.extents[cut.axis] - start[cut.axis]);
+            let mut before = number / cut.across;
+            for axis in (0..cut.axis).rev() {
+                start[axis] = before % args.extents[axis];
+                before /= args.extents[axis];
+            }
+            let pieces = self.pieces(&extents, args.args, &strides);
+            let scratch = Scratch::new(pieces.iter().map(Piece::bytes).sum());
+            let mut to = scratch.start();
+            let mut own: SmallVec<[Arg<'_>; 8]> = args.args.into();
+            for (p, arg) in own.iter_mut().enumerate() {
+                let offset = |(&start, &stride): (&u64, &i64)| start as i64 * stride;
+                let along = &strides[p * rank..(p + 1) * rank];
+                let elements: i64 = start.iter().zip(along).map(offset).sum();
+                let bytes = elements as isize * self.program.sizes[p] as isize;
+                arg.ptr = arg.ptr.wrapping_offset(bytes);
+            }
+            for piece in &pieces {
+                let read = piece.read;
+                let first: SmallVec<[i64; 4]> = read.axes.iter().map(|axis| axis.at.value(&start)).collect();
+                let arg = &mut own[read.param];
+                // SAFETY: the caller vouches for what the launch reads; scratch was sized for all pieces.
+                unsafe { piece.fill(to, arg.ptr, &first) };
+                (arg.ptr, arg.strides) = (to, &piece.strides[..read.rank(&self.program.kernel)]);
+                to = to.wrapping_add(piece.bytes());
+            }
+            let args = Args {
+                extents: &extents,
+                args: &own,
+                scalars: args.scalars,
+            };
+            // SAFETY: the caller's promise, for a part of the space; padded inputs stand in scratch.
+            unsafe { self.program.run(&args, parallel) };
+        };
+        match cut.pieces {
+            1 => piece(0, parallel),
+            pieces if threads == 1 => (0..pieces).for_each(|number| piece(number, &Serial)),
+            pieces => parallel.run(pieces as usize, &|number| piece(number as u64, &Serial)),
+        }
+        true
+    }
+}
