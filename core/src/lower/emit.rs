@@ -308,7 +308,7 @@ impl<'a> Emitter<'a> {
                 let index = self.express(node.inputs[1], view);
                 self.gather(node.inputs[0], usize::from(*axis), view, index)
             }
-            Op::Pad { low, bits, .. } => self.padded(id, low, *bits, view),
+            Op::Pad { .. } => self.padded(id, view),
             // Views were walked before; everything else is never inside a kernel.
             _ => self.load(id, view),
         }

@@ -45,16 +45,6 @@ impl Affine {
         }
     }
 
-    /// The least and the greatest value in a space without empty axes.
-    pub(super) fn reach(&self, space: &[usize]) -> (i64, i64) {
-        let top = |(axis, coefficient): (usize, i64)| coefficient * (space[axis] as i64 - 1);
-        self.terms()
-            .map(top)
-            .fold((self.offset, self.offset), |(least, most), top| {
-                (least + top.min(0), most + top.max(0))
-            })
-    }
-
     /// The axes with a coefficient.
     pub(super) fn terms(&self) -> impl Iterator<Item = (usize, i64)> {
         (self.coefficients.iter().copied().enumerate()).filter(|&(_, coefficient)| coefficient != 0)

@@ -5,7 +5,7 @@ use super::arena::Scratch;
 use super::launch::SPLIT;
 use super::moves::copy_one;
 use super::program::{Arg, Args, Program};
-use super::reads::{Read, ReadAxis, without_padding};
+use super::reads::{Pattern, Read, ReadAxis, without_padding};
 use super::space::full_strides;
 use crate::isa::Isa;
 use crate::parallel::{Parallel, Serial};
@@ -17,10 +17,12 @@ use thalweg_hal::ir::{Info, Kernel};
 const PIECE: u64 = 128 << 10;
 /// Most elements of a padded input for each point of the space. Windows far from each other are read where they are.
 const MOST_PER_POINT: u64 = 16;
+/// Most bytes of scratch where a launch cannot be cut into small pieces.
+const MOST_SCRATCH: u64 = 64 << 20;
 
 /// A kernel whose padded inputs are padded before it reads them.
 pub(super) struct Padded {
-    reads: Vec<Read>,
+    patterns: Vec<Pattern>,
     /// The same kernel, of padded inputs.
     program: Program,
 }
@@ -32,6 +34,8 @@ struct Cut {
     pieces: u64,
     /// Pieces along the axis.
     across: u64,
+    /// Of scratch for the largest piece.
+    bytes: u64,
 }
 
 /// A padded input of a piece.
@@ -45,6 +49,13 @@ struct Piece<'a> {
     lengths: SmallVec<[u64; 4]>,
     /// Elements between neighbours on each axis of the space.
     strides: SmallVec<[i64; 16]>,
+}
+
+type Pieces<'a> = SmallVec<[Piece<'a>; 2]>;
+
+/// Of scratch for all of them.
+fn bytes_of(pieces: &Pieces<'_>) -> u64 {
+    pieces.iter().map(Piece::bytes).fold(0, u64::saturating_add)
 }
 
 impl<'a> Piece<'a> {
@@ -90,14 +101,15 @@ impl<'a> Piece<'a> {
     }
 
     /// Of scratch, whole lines.
-    fn bytes(&self) -> usize {
-        (self.elements() as usize * self.size).next_multiple_of(LINE)
+    fn bytes(&self) -> u64 {
+        let bytes = self.elements().saturating_mul(self.size as u64);
+        bytes.min(i64::MAX as u64).next_multiple_of(LINE as u64)
     }
 
     /// Bytes in memory from place 0 along an axis of the windows.
     fn bytes_along(&self, axis: &ReadAxis, place: i64) -> isize {
         let elements = place.wrapping_mul(axis.stride).wrapping_mul(self.gather_stride);
-        elements as isize * self.size as isize
+        (elements as isize).wrapping_mul(self.size as isize)
     }
 
     /// Writes the elements and the padding around them; `first` is the place of the first along each axis of the windows.
@@ -149,7 +161,7 @@ impl<'a> Piece<'a> {
         // SAFETY: the caller's promise.
         unsafe {
             self.pad(to, begin);
-            if axis.stride * self.gather_stride == 1 {
+            if axis.stride.wrapping_mul(self.gather_stride) == 1 {
                 place(begin).copy_from_nonoverlapping(from, (end - begin) as usize * size);
             } else {
                 for at in begin..end {
@@ -179,9 +191,9 @@ impl<'a> Piece<'a> {
 impl Padded {
     /// What a kernel with padded inputs becomes; `None` for others.
     pub(super) fn of(kernel: &Kernel, info: &Info, isa: Isa) -> Option<Padded> {
-        let (kernel, reads) = without_padding(kernel, info)?;
+        let (kernel, patterns) = without_padding(kernel, info)?;
         let program = Program::compile(&kernel, isa).ok()?;
-        Some(Padded { reads, program })
+        Some(Padded { patterns, program })
     }
 
     pub(super) fn generate(mut self, isa: Isa) -> Padded {
@@ -195,14 +207,20 @@ impl Padded {
     }
 
     /// Of each padded input, over the extents of a piece. `strides` are those of the memory, of each parameter.
-    fn pieces<'a>(&'a self, extents: &[u64], args: &[Arg<'_>], strides: &[i64]) -> SmallVec<[Piece<'a>; 2]> {
+    fn pieces<'a>(
+        &self,
+        reads: &'a [Read],
+        extents: &[u64],
+        args: &[Arg<'_>],
+        strides: &[i64],
+    ) -> Pieces<'a> {
         let of = |read: &'a Read| {
             let (p, rank) = (read.param, extents.len());
             let size = usize::from(self.program.sizes[p]);
             let elements = (size, args[p].gather_stride);
             Piece::of(read, elements, extents, &strides[p * rank..(p + 1) * rank])
         };
-        self.reads.iter().map(of).collect()
+        reads.iter().map(of).collect()
     }
 
     /// Whether what a read takes for elements lies within its parameter, and padding it takes little memory for a piece.
@@ -222,13 +240,14 @@ impl Padded {
         };
         let points = extents.iter().copied().fold(MOST_PER_POINT, u64::saturating_mul);
         least >= 0
+            && piece.read.axes.iter().all(|axis| axis.stride >= 0)
             && most.cast_unsigned() < arg.gather_extent
             && !strides.iter().enumerate().any(both)
             && piece.elements() <= points
     }
 
     /// Pieces that stay near the core and are enough for all threads, unless an index is asked for along their axes.
-    fn cut(&self, args: &Args<'_>, strides: &[i64], threads: usize) -> Cut {
+    fn cut(&self, reads: &[Read], args: &Args<'_>, strides: &[i64], threads: usize) -> Cut {
         let extents = args.extents;
         let outer = self.program.kernel.outer as usize;
         let whole = |axis: usize| extents[axis] == 1 || self.program.pinned >> axis & 1 == 0;
@@ -237,14 +256,14 @@ impl Padded {
             let mut own: SmallVec<[u64; 16]> = extents.into();
             own[..axis].fill(1);
             own[axis] = width;
-            let pieces = self.pieces(&own, args.args, strides);
-            pieces.iter().map(|piece| piece.bytes() as u64).sum::<u64>()
+            bytes_of(&self.pieces(reads, &own, args.args, strides))
         };
         let mut cut = Cut {
             axis: 0,
             width: extents.first().copied().unwrap_or(1),
             pieces: 1,
             across: 1,
+            bytes: bytes_of(&self.pieces(reads, extents, args.args, strides)),
         };
         for axis in 0..free {
             let before: u64 = extents[..axis].iter().product();
@@ -260,8 +279,9 @@ impl Padded {
                 width,
                 pieces: before * across,
                 across,
+                bytes: bytes(axis, width),
             };
-            if bytes(axis, width) <= PIECE && cut.pieces >= threads as u64 {
+            if cut.bytes <= PIECE && cut.pieces >= threads as u64 {
                 break;
             }
         }
@@ -278,7 +298,10 @@ impl Padded {
             return false;
         }
         let strides = full_strides(kernel, args);
-        let all = self.pieces(args.extents, args.args, &strides);
+        let reads: SmallVec<[Read; 2]> = (self.patterns.iter())
+            .map(|pattern| pattern.with(args.scalars))
+            .collect();
+        let all = self.pieces(&reads, args.extents, args.args, &strides);
         let fits = all.iter().all(|piece| {
             let p = piece.read.param;
             let own = &strides[p * rank..(p + 1) * rank];
@@ -291,7 +314,10 @@ impl Padded {
             true => 1,
             false => parallel.threads(),
         };
-        let cut = self.cut(args, &strides, threads);
+        let cut = self.cut(&reads, args, &strides, threads);
+        if cut.bytes > MOST_SCRATCH {
+            return false;
+        }
         let piece = |number: u64, parallel: &dyn Parallel| {
             let mut start: SmallVec<[u64; 16]> = SmallVec::from_elem(0, rank);
             let mut extents: SmallVec<[u64; 16]> = args.extents.into();
@@ -303,8 +329,8 @@ impl Padded {
                 start[axis] = before % args.extents[axis];
                 before /= args.extents[axis];
             }
-            let pieces = self.pieces(&extents, args.args, &strides);
-            let scratch = Scratch::new(pieces.iter().map(Piece::bytes).sum());
+            let pieces = self.pieces(&reads, &extents, args.args, &strides);
+            let scratch = Scratch::new(bytes_of(&pieces) as usize);
             let mut to = scratch.start();
             let mut own: SmallVec<[Arg<'_>; 8]> = args.args.into();
             for (p, arg) in own.iter_mut().enumerate() {
@@ -321,7 +347,7 @@ impl Padded {
                 // SAFETY: the caller vouches for what the launch reads; scratch was sized for all pieces.
                 unsafe { piece.fill(to, arg.ptr, &first) };
                 (arg.ptr, arg.strides) = (to, &piece.strides[..read.rank(&self.program.kernel)]);
-                to = to.wrapping_add(piece.bytes());
+                to = to.wrapping_add(piece.bytes() as usize);
             }
             let args = Args {
                 extents: &extents,

@@ -1,7 +1,7 @@
 //! Which inputs of a kernel are read with padding around them.
 //!
 //! Such a read is `select(inside, loadat(p, select(inside, place, -1)), padding)`, or the `loadat` alone where the padding is 0. `inside`
-//! joins bounds of affine indices, and `place` is the sum of these indices times constants.
+//! joins bounds of affine indices, and `place` is the sum of these indices times strides. Bounds and strides may be scalars.
 
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -58,8 +58,105 @@ impl Affine {
     }
 }
 
+/// A number that a kernel or its launch gives.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Number {
+    Const(i64),
+    Scalar(u32),
+}
+
+impl Number {
+    fn with(self, scalars: &[u64]) -> i64 {
+        match self {
+            Number::Const(number) => number,
+            Number::Scalar(at) => scalars[at as usize] as i64,
+        }
+    }
+}
+
+/// `limit <= of`, or `of < limit`.
+#[derive(Clone, PartialEq)]
+struct Bound {
+    of: Affine,
+    limit: Number,
+    below: bool,
+}
+
+/// `at * stride`.
+#[derive(Clone)]
+struct Term {
+    at: Affine,
+    stride: Number,
+}
+
+/// A tensor's axis that is padded: its bounds and how far apart its elements are.
+#[derive(Clone)]
+struct PatternAxis {
+    term: Term,
+    start: Option<Number>,
+    end: Option<Number>,
+}
+
+/// An input that is read with padding around it, in any launch.
+#[derive(Clone)]
+pub(super) struct Pattern {
+    param: usize,
+    axes: Vec<PatternAxis>,
+    bits: u64,
+    level: Level,
+}
+
+impl Pattern {
+    fn of(param: u32, level: Level, bounds: &[Bound], place: &[Term]) -> Option<Pattern> {
+        let axis = |term: &Term| PatternAxis {
+            term: term.clone(),
+            start: None,
+            end: None,
+        };
+        let mut axes: Vec<PatternAxis> = place.iter().map(axis).collect();
+        for bound in bounds {
+            let mut of = axes.iter_mut().filter(|axis| axis.term.at == bound.of);
+            let (Some(axis), None) = (of.next(), of.next()) else {
+                return None;
+            };
+            let side = match bound.below {
+                true => &mut axis.start,
+                false => &mut axis.end,
+            };
+            if side.replace(bound.limit).is_some() {
+                return None;
+            }
+        }
+        let bounded = |axis: &PatternAxis| axis.start.is_some() || axis.end.is_some();
+        axes.iter().all(bounded).then_some(Pattern {
+            param: param as usize,
+            axes,
+            bits: 0,
+            level,
+        })
+    }
+
+    /// In a launch with these scalars.
+    pub(super) fn with(&self, scalars: &[u64]) -> Read {
+        let number = |number: Option<Number>, without| number.map_or(without, |number| number.with(scalars));
+        let axis = |axis: &PatternAxis| ReadAxis {
+            at: axis.term.at.clone(),
+            stride: axis.term.stride.with(scalars),
+            inside: number(axis.start, i64::MIN)..number(axis.end, i64::MAX),
+        };
+        let mut axes: SmallVec<[ReadAxis; 4]> = self.axes.iter().map(axis).collect();
+        // Lines are copied along the axis whose elements are next to each other.
+        axes.sort_by_key(|axis| std::cmp::Reverse(axis.stride));
+        Read {
+            param: self.param,
+            axes,
+            bits: self.bits,
+            level: self.level,
+        }
+    }
+}
+
 /// A tensor's axis that is padded.
-#[derive(Clone, Debug)]
 pub(super) struct ReadAxis {
     pub(super) at: Affine,
     /// What one step along the axis adds to the place.
@@ -68,11 +165,10 @@ pub(super) struct ReadAxis {
     pub(super) inside: Range<i64>,
 }
 
-/// An input that is read with padding around it.
-#[derive(Clone, Debug)]
+/// An input that a launch reads with padding around it.
 pub(super) struct Read {
     pub(super) param: usize,
-    pub(super) axes: Vec<ReadAxis>,
+    pub(super) axes: SmallVec<[ReadAxis; 4]>,
     pub(super) bits: u64,
     level: Level,
 }
@@ -85,52 +181,6 @@ impl Read {
             Level::Element => (kernel.outer + kernel.inner) as usize,
         }
     }
-
-    fn of(param: u32, level: Level, bounds: &[Bound], place: &Affine) -> Option<Read> {
-        let mut axes: Vec<ReadAxis> = Vec::new();
-        for bound in bounds {
-            let known = axes.iter().position(|axis| axis.at == bound.of);
-            let index = known.unwrap_or(axes.len());
-            if known.is_none() {
-                let axis = (0..bound.of.coefficients.len()).find(|&axis| bound.of.coefficients[axis] != 0)?;
-                axes.push(ReadAxis {
-                    at: bound.of.clone(),
-                    stride: place.coefficients[axis] / bound.of.coefficients[axis],
-                    inside: i64::MIN..i64::MAX,
-                });
-            }
-            let inside = &mut axes[index].inside;
-            match bound.below {
-                true => inside.start = inside.start.max(bound.limit),
-                false => inside.end = inside.end.min(bound.limit),
-            }
-        }
-        let rank = place.coefficients.len();
-        let mut sum = Affine::constant(rank, 0)?;
-        for axis in &axes {
-            let shared = sum.coefficients.iter().zip(&axis.at.coefficients);
-            if shared.into_iter().any(|(&a, &b)| a != 0 && b != 0) {
-                return None;
-            }
-            sum = sum.add(&axis.at, axis.stride)?;
-        }
-        // Lines are copied along the axis whose elements are next to each other.
-        axes.sort_by_key(|axis| -axis.stride);
-        (sum == *place && axes.iter().all(|axis| axis.stride > 0)).then_some(Read {
-            param: param as usize,
-            axes,
-            bits: 0,
-            level,
-        })
-    }
-}
-
-/// `limit <= of`, or `of < limit`.
-#[derive(Clone, PartialEq)]
-struct Bound {
-    of: Affine,
-    limit: i64,
-    below: bool,
 }
 
 /// What is known of a node.
@@ -138,10 +188,33 @@ struct Bound {
 enum Form {
     Other,
     Affine(Affine),
+    Scalar(u32),
+    Sum(Vec<Term>),
     Inside(Vec<Bound>),
     /// A place inside, and -1 elsewhere.
-    Place(Vec<Bound>, Affine),
-    Read(Vec<Bound>, Read),
+    Place(Vec<Bound>, Vec<Term>),
+    Read(Vec<Bound>, Pattern),
+}
+
+impl Form {
+    fn number(&self) -> Option<Number> {
+        match self {
+            Form::Affine(affine) if affine.is_constant() => Some(Number::Const(affine.offset)),
+            Form::Scalar(at) => Some(Number::Scalar(*at)),
+            _ => None,
+        }
+    }
+
+    fn terms(&self) -> Option<Vec<Term>> {
+        match self {
+            Form::Affine(at) => Some(vec![Term {
+                at: at.clone(),
+                stride: Number::Const(1),
+            }]),
+            Form::Sum(terms) => Some(terms.clone()),
+            _ => None,
+        }
+    }
 }
 
 fn form(kernel: &Kernel, info: &Info, forms: &[Form], i: usize) -> Option<Form> {
@@ -152,6 +225,7 @@ fn form(kernel: &Kernel, info: &Info, forms: &[Form], i: usize) -> Option<Form> 
             dtype: DType::I64,
             bits,
         } => Affine::constant(rank, bits as i64).map(Form::Affine),
+        Node::Scalar { index } if kernel.scalars[index as usize] == DType::I64 => Some(Form::Scalar(index)),
         Node::Index { axis } => {
             let mut affine = Affine::constant(rank, 0)?;
             affine.coefficients[axis as usize] = 1;
@@ -159,46 +233,48 @@ fn form(kernel: &Kernel, info: &Info, forms: &[Form], i: usize) -> Option<Form> 
         }
         Node::LoadAt { param, index } => match of(index) {
             Form::Place(bounds, place) => {
-                let read = Read::of(param, info.levels[i], bounds, place)?;
-                Some(Form::Read(bounds.clone(), read))
+                let pattern = Pattern::of(param, info.levels[i], bounds, place)?;
+                Some(Form::Read(bounds.clone(), pattern))
             }
             _ => None,
         },
         Node::Op { op, args: [a, b, c] } => match (op, of(a), of(b), of(c)) {
             (ScalarOp::Add, Form::Affine(a), Form::Affine(b), _) => a.add(b, 1).map(Form::Affine),
+            (ScalarOp::Add, a, b, _) => Some(Form::Sum([a.terms()?, b.terms()?].concat())),
             (ScalarOp::Mul, Form::Affine(a), Form::Affine(b), _) if b.is_constant() => {
                 Affine::constant(rank, 0)?.add(a, b.offset).map(Form::Affine)
             }
-            (ScalarOp::Le, Form::Affine(a), Form::Affine(b), _) if a.is_constant() => {
-                let (of, limit) = (b.clone(), a.offset);
-                Some(Form::Inside(vec![Bound {
-                    of,
-                    limit,
-                    below: true,
-                }]))
-            }
-            (ScalarOp::Lt, Form::Affine(a), Form::Affine(b), _) if b.is_constant() => {
-                let (of, limit) = (a.clone(), b.offset);
-                Some(Form::Inside(vec![Bound {
-                    of,
-                    limit,
-                    below: false,
-                }]))
-            }
+            (ScalarOp::Mul, Form::Affine(at), &Form::Scalar(stride), _) => Some(Form::Sum(vec![Term {
+                at: at.clone(),
+                stride: Number::Scalar(stride),
+            }])),
+            (ScalarOp::Le, limit, Form::Affine(of), _) => Some(Form::Inside(vec![Bound {
+                of: of.clone(),
+                limit: limit.number()?,
+                below: true,
+            }])),
+            (ScalarOp::Lt, Form::Affine(of), limit, _) => Some(Form::Inside(vec![Bound {
+                of: of.clone(),
+                limit: limit.number()?,
+                below: false,
+            }])),
             (ScalarOp::And, Form::Inside(a), Form::Inside(b), _) => {
                 Some(Form::Inside([a.as_slice(), b].concat()))
             }
-            (ScalarOp::Select, Form::Inside(inside), Form::Affine(place), Form::Affine(outside))
-                if outside.is_constant() && outside.offset == -1 =>
-            {
-                Some(Form::Place(inside.clone(), place.clone()))
-            }
-            (ScalarOp::Select, Form::Inside(inside), Form::Read(bounds, read), _) if inside == bounds => {
+            (ScalarOp::Select, Form::Inside(inside), Form::Read(bounds, pattern), _) if inside == bounds => {
                 let Node::Const { bits, .. } = kernel.nodes[c.index()] else {
                     return None;
                 };
-                let read = Read { bits, ..read.clone() };
-                Some(Form::Read(Vec::new(), read))
+                let pattern = Pattern {
+                    bits,
+                    ..pattern.clone()
+                };
+                Some(Form::Read(Vec::new(), pattern))
+            }
+            (ScalarOp::Select, Form::Inside(inside), place, outside)
+                if outside.number() == Some(Number::Const(-1)) =>
+            {
+                Some(Form::Place(inside.clone(), place.terms()?))
             }
             _ => None,
         },
@@ -207,7 +283,7 @@ fn form(kernel: &Kernel, info: &Info, forms: &[Form], i: usize) -> Option<Form> 
 }
 
 /// The same kernel with a plain load of a strided parameter in place of each padded read, and these reads; `None` where there is none.
-pub(super) fn without_padding(kernel: &Kernel, info: &Info) -> Option<(Kernel, Vec<Read>)> {
+pub(super) fn without_padding(kernel: &Kernel, info: &Info) -> Option<(Kernel, Vec<Pattern>)> {
     if !kernel
         .nodes
         .iter()
@@ -234,7 +310,7 @@ pub(super) fn without_padding(kernel: &Kernel, info: &Info) -> Option<(Kernel, V
             node.args().for_each(|arg| live[arg.index()] = true);
         }
     }
-    let mut reads: Vec<Read> = Vec::new();
+    let mut reads: Vec<Pattern> = Vec::new();
     for (form, _) in forms.iter().zip(&live).filter(|(_, live)| **live) {
         if let Form::Read(_, read) = form {
             reads.push(read.clone());
@@ -245,7 +321,7 @@ pub(super) fn without_padding(kernel: &Kernel, info: &Info) -> Option<(Kernel, V
         _ => None,
     };
     // A parameter that is read in another way too stays what it is.
-    let alone = |read: &Read| {
+    let alone = |read: &Pattern| {
         let live = plain.nodes.iter().zip(&live).filter(|(_, live)| **live);
         live.filter(|(node, _)| touched(node) == Some(read.param)).count() == 1
     };

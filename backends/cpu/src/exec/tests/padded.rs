@@ -6,31 +6,33 @@ use crate::exec::reads::without_padding;
 use thalweg_hal::DType;
 use thalweg_hal::ir::{Access, Kernel, Level, Node, NodeId, ReduceOp, Role, ScalarOp};
 
-/// Windows over the two last axes of planes.
-#[derive(Clone, Copy)]
+/// Windows over the last axes of planes.
+#[derive(Clone)]
 struct Pool {
     planes: u64,
-    input: [i64; 2],
-    size: [u64; 2],
+    input: Vec<i64>,
+    size: Vec<u64>,
     step: i64,
     dilation: i64,
-    low: [i64; 2],
+    low: Vec<i64>,
     /// Windows beyond those that padding alone allows.
-    out: [u64; 2],
+    out: Vec<u64>,
     /// Elements between neighbours of the input.
     gap: i64,
 }
 
-const POOL: Pool = Pool {
-    planes: 3,
-    input: [9, 41],
-    size: [3, 3],
-    step: 2,
-    dilation: 1,
-    low: [1, 1],
-    out: [5, 21],
-    gap: 1,
-};
+fn pool() -> Pool {
+    Pool {
+        planes: 3,
+        input: vec![9, 41],
+        size: vec![3, 3],
+        step: 2,
+        dilation: 1,
+        low: vec![1, 1],
+        out: vec![5, 21],
+        gap: 1,
+    }
+}
 
 fn i64_node(k: &mut Kernel, value: i64) -> NodeId {
     k.push(Node::Const {
@@ -40,27 +42,52 @@ fn i64_node(k: &mut Kernel, value: i64) -> NodeId {
 }
 
 impl Pool {
+    fn axes(&self) -> usize {
+        self.input.len()
+    }
+
+    /// Elements from one place along an axis to the next.
+    fn stride(&self, axis: usize) -> i64 {
+        self.input[axis + 1..].iter().product()
+    }
+
+    /// What the launch of [`Pool::kernel`] gives: the extent of each axis, and the stride of each but the last.
+    fn scalars(&self) -> Vec<u64> {
+        let of = |axis| match axis + 1 < self.axes() {
+            true => vec![self.stride(axis), self.input[axis]],
+            false => vec![self.input[axis]],
+        };
+        (0..self.axes()).flat_map(of).map(|of| of as u64).collect()
+    }
+
     /// The reduction, as graphs are lowered; `places` stores an index besides.
     fn kernel(&self, op: ReduceOp, dtype: DType, padding: u64, places: bool) -> Kernel {
-        let mut k = Kernel::new("pool", 3, 2);
+        let axes = self.axes();
+        let mut k = Kernel::new("pool", 1 + axes as u32, axes as u32);
         let x = k.param(dtype, Role::In, Level::Row, Access::Strided);
         let (mut inside, mut place) = (None, None);
-        for axis in 0..2 {
-            let outer = k.push(Node::Index { axis: 1 + axis });
-            let inner = k.push(Node::Index { axis: 3 + axis });
-            let axis = axis as usize;
+        for axis in 0..axes {
+            let outer = k.push(Node::Index {
+                axis: 1 + axis as u32,
+            });
+            let inner = k.push(Node::Index {
+                axis: (1 + axes + axis) as u32,
+            });
             let [step, dilation, low] =
                 [self.step, self.dilation, -self.low[axis]].map(|v| i64_node(&mut k, v));
             let outer = k.op(ScalarOp::Mul, &[outer, step]);
             let inner = k.op(ScalarOp::Mul, &[inner, dilation]);
             let sum = k.op(ScalarOp::Add, &[outer, inner]);
             let at = k.op(ScalarOp::Add, &[sum, low]);
-            let (zero, end) = (i64_node(&mut k, 0), i64_node(&mut k, self.input[axis]));
+            let mut along = at;
+            if axis + 1 < axes {
+                let stride = k.scalar(DType::I64);
+                along = k.op(ScalarOp::Mul, &[at, stride]);
+            }
+            let (zero, end) = (i64_node(&mut k, 0), k.scalar(DType::I64));
             for bound in [k.op(ScalarOp::Le, &[zero, at]), k.op(ScalarOp::Lt, &[at, end])] {
                 inside = Some(inside.map_or(bound, |inside| k.op(ScalarOp::And, &[inside, bound])));
             }
-            let stride = i64_node(&mut k, if axis == 0 { self.input[1] } else { 1 });
-            let along = k.op(ScalarOp::Mul, &[at, stride]);
             place = Some(place.map_or(along, |place| k.op(ScalarOp::Add, &[place, along])));
         }
         let (Some(inside), Some(place)) = (inside, place) else {
@@ -89,11 +116,15 @@ impl Pool {
     }
 
     fn check(&self, kernel: Kernel, rng: &mut Rng) {
+        self.check_with(kernel, self.scalars(), rng);
+    }
+
+    fn check_with(&self, kernel: Kernel, scalars: Vec<u64>, rng: &mut Rng) {
         let info = kernel.verify().expect("a kernel");
         assert!(without_padding(&kernel, &info).is_some(), "{}", kernel.to_text());
-        let extents = [self.planes, self.out[0], self.out[1], self.size[0], self.size[1]];
-        let plane = self.input[0] * self.input[1];
-        let points = self.planes * self.out[0] * self.out[1];
+        let extents = [&[self.planes][..], &self.out, &self.size].concat();
+        let plane: i64 = self.input.iter().product();
+        let points = self.planes * self.out.iter().product::<u64>();
         let buffer = |param: usize| {
             let dtype = kernel.params[param].dtype;
             let elements = match kernel.params[param].role {
@@ -106,14 +137,12 @@ impl Pool {
             let (elements, dtype) = buffer(p);
             let values = (0..elements).flat_map(|_| rng.value(dtype).to_le_bytes()[..dtype.size()].to_vec());
             let bytes = values.collect();
+            let mut strides = vec![0; self.axes() + 1];
+            strides[0] = plane * self.gap;
             Buffer {
                 bytes,
                 origin: 0,
-                strides: if p == 0 {
-                    vec![plane * self.gap, 0, 0]
-                } else {
-                    vec![]
-                },
+                strides: if p == 0 { strides } else { vec![] },
                 gather_stride: self.gap,
                 gather_extent: plane as u64,
             }
@@ -121,8 +150,8 @@ impl Pool {
         check(&Case {
             buffers: buffers.collect(),
             kernel: kernel.clone(),
-            extents: extents.to_vec(),
-            scalars: vec![],
+            extents,
+            scalars,
             in_place: vec![],
         });
     }
@@ -143,7 +172,7 @@ fn every_reduction_and_dtype() {
             (DType::I64, 1 << 63),
         ] {
             if op.takes(dtype) {
-                POOL.check(POOL.kernel(op, dtype, padding, false), &mut rng);
+                pool().check(pool().kernel(op, dtype, padding, false), &mut rng);
             }
         }
     }
@@ -156,51 +185,51 @@ fn every_geometry() {
     let least = u64::from(f32::NEG_INFINITY.to_bits());
     let wide = Pool {
         planes: 2,
-        input: [90, 700],
-        out: [45, 350],
-        ..POOL
+        input: vec![90, 700],
+        out: vec![45, 350],
+        ..pool()
     };
     let small = Pool {
-        input: [5, 6],
-        out: [3, 3],
-        ..POOL
+        input: vec![5, 6],
+        out: vec![3, 3],
+        ..pool()
     };
     for pool in [
         wide,
         small,
-        Pool { planes: 40, ..POOL },
-        Pool { gap: 3, ..POOL },
+        Pool { planes: 40, ..pool() },
+        Pool { gap: 3, ..pool() },
         Pool {
             step: 1,
-            out: [9, 41],
-            ..POOL
+            out: vec![9, 41],
+            ..pool()
         },
         Pool {
             step: 3,
-            out: [3, 14],
-            ..POOL
+            out: vec![3, 14],
+            ..pool()
         },
         Pool {
             dilation: 2,
-            low: [2, 2],
-            ..POOL
+            low: vec![2, 2],
+            ..pool()
         },
         Pool {
-            size: [2, 2],
-            low: [0, 0],
-            out: [4, 20],
-            ..POOL
+            size: vec![2, 2],
+            low: vec![0, 0],
+            out: vec![4, 20],
+            ..pool()
         },
         // Ceil mode reaches beyond the padding.
         Pool {
-            size: [2, 4],
-            out: [6, 22],
-            ..POOL
+            size: vec![2, 4],
+            out: vec![6, 22],
+            ..pool()
         },
         Pool {
-            size: [6, 6],
-            low: [3, 3],
-            ..POOL
+            size: vec![6, 6],
+            low: vec![3, 3],
+            ..pool()
         },
     ] {
         for op in [ReduceOp::Max, ReduceOp::Sum] {
@@ -215,20 +244,79 @@ fn every_geometry() {
 fn indices_beside_a_padded_input() {
     let mut rng = Rng(33);
     let pool = Pool {
-        input: [300, 300],
-        out: [150, 150],
-        ..POOL
+        input: vec![300, 300],
+        out: vec![150, 150],
+        ..pool()
     };
     pool.check(pool.kernel(ReduceOp::Max, DType::F32, 0, true), &mut rng);
 }
 
-/// Bounds that promise more elements than the launch has read none of those beyond.
+/// Bounds that promise more elements than the launch has read none of those beyond, and strides may be any number.
 #[test]
-fn elements_beyond_the_extent_of_a_gather() {
+fn scalars_of_any_value() {
     let mut rng = Rng(34);
-    let claims = Pool {
-        input: [12, 41],
-        ..POOL
+    let any = [0, 1, -1, 7, 40, 9 * 41, 1 << 31, i64::MAX, i64::MIN];
+    for at in 0..pool().scalars().len() {
+        for value in any {
+            let mut scalars = pool().scalars();
+            scalars[at] = value as u64;
+            let kernel = pool().kernel(ReduceOp::Max, DType::F32, 0, false);
+            pool().check_with(kernel, scalars, &mut rng);
+        }
+    }
+}
+
+#[test]
+fn one_axis_and_three() {
+    let mut rng = Rng(35);
+    let line = Pool {
+        input: vec![90],
+        size: vec![3],
+        low: vec![1],
+        out: vec![45],
+        ..pool()
     };
-    POOL.check(claims.kernel(ReduceOp::Max, DType::F32, 0, false), &mut rng);
+    // Padding on one side, windows of which some see nothing else.
+    let wide = Pool {
+        planes: 2,
+        input: vec![70_000],
+        low: vec![5],
+        out: vec![35_004],
+        ..line.clone()
+    };
+    let volume = Pool {
+        input: vec![5, 9, 40],
+        size: vec![3, 2, 3],
+        low: vec![1, 1, 1],
+        out: vec![3, 5, 20],
+        ..pool()
+    };
+    let deep = Pool {
+        planes: 1,
+        input: vec![40, 33, 70],
+        size: vec![3, 3, 3],
+        low: vec![1, 1, 1],
+        out: vec![20, 17, 35],
+        ..pool()
+    };
+    let one = Pool {
+        input: vec![1, 1, 1],
+        size: vec![3, 3, 3],
+        low: vec![1, 1, 1],
+        out: vec![1, 1, 1],
+        ..pool()
+    };
+    let least = u64::from(f32::NEG_INFINITY.to_bits());
+    for pool in [line, wide, volume, deep, one] {
+        for op in [ReduceOp::Max, ReduceOp::Sum, ReduceOp::ArgMax] {
+            let padding = if op == ReduceOp::Sum { 0 } else { least };
+            pool.check(pool.kernel(op, DType::F32, padding, false), &mut rng);
+        }
+    }
+}
+
+#[test]
+fn no_planes() {
+    let none = Pool { planes: 0, ..pool() };
+    none.check(none.kernel(ReduceOp::Max, DType::F32, 0, false), &mut Rng(36));
 }
