@@ -4,11 +4,8 @@ use super::{Binding, Emitter};
 use crate::graph::{NodeId, Op};
 use crate::hal::DType;
 use crate::hal::ir::{self, Level, MAX_SCALARS, Role, ScalarOp};
-use crate::lower::Scalar;
 use crate::lower::view::{Affine, View};
-
-/// Scalars from which on sizes are constants: the rest are for values.
-const MOST_SCALARS: usize = MAX_SCALARS / 2;
+use crate::lower::{Given, Scalar};
 
 impl Emitter<'_> {
     pub(super) fn gather(&mut self, from: NodeId, axis: usize, view: &View, index: ir::NodeId) -> ir::NodeId {
@@ -108,9 +105,16 @@ impl Emitter<'_> {
         inside.map_or(bound, |inside| self.op(ScalarOp::And, &[inside, bound]))
     }
 
-    /// A number that the launch gives, while there is room for it.
+    /// A number that the launch gives, where values leave room for it.
     fn number(&mut self, number: i64) -> ir::NodeId {
-        if self.scalars.len() >= MOST_SCALARS {
+        let (lowering, loads) = (self.lowering, &self.selection.loads);
+        let is_value = |id: &&NodeId| match lowering.graph.node(**id).op {
+            Op::Input(at) => matches!(lowering.given[at as usize], Given::Scalar(_)),
+            _ => false,
+        };
+        let values = loads.iter().filter(is_value).count();
+        let sizes = self.scalars.iter().filter(|of| matches!(of, Scalar::Bits(_)));
+        if values + sizes.count() >= MAX_SCALARS {
             return self.constant(DType::I64, number as u64);
         }
         self.kernel.scalars.push(DType::I64);
