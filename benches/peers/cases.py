@@ -1,4 +1,4 @@
-"""The cases: inputs, the least work each needs, and what the right answer is. Every library computes in f32."""
+"""The cases: inputs, the least work each needs, and what the right answer is. All is f32, unless a case says otherwise."""
 
 import functools
 from dataclasses import dataclass
@@ -10,7 +10,9 @@ import networks
 
 K, MU = 1.7, 0.3  # the constants of energy
 EPS = 1e-5  # of layer norm
+CHUNK = 10**6  # numbers that come from the host at once
 TOLERANCE = 2e-5  # relative error that f32 explains when sums are blocked; bf16, TF32 and one running sum are worse
+BF16_TOLERANCE = 2**-8  # a result of bf16 whose sums are of f32: one rounding, to 8 binary digits
 
 
 @dataclass(frozen=True)
@@ -22,11 +24,14 @@ class Case:
     bytes: int  # read or written at least once; 0 where the call itself is what costs
     flops: int  # that a limit can be made of; 0 where memory alone is the limit
     reference: Callable  # inputs -> the answer in f64 (integers for argmax)
+    drawn: tuple = ()  # how inputs are drawn: (generator, shape) -> array; those beyond are normally distributed f32
+    tolerance: float = TOLERANCE
 
     def inputs(self):
-        """Normally distributed f32 arrays, the same in every process."""
+        """The same in every process."""
         rng = np.random.default_rng(0)
-        return [rng.standard_normal(shape, dtype=np.float32) for shape in self.shapes]
+        drawn = self.drawn + (_normal,) * (len(self.shapes) - len(self.drawn))
+        return [draw(rng, shape) for draw, shape in zip(drawn, self.shapes)]
 
     def limit_ms(self, fma_gflops, read_gbs):
         """The flops at the FMA peak or the bytes at the speed of reading as many, whichever takes longer."""
@@ -39,6 +44,26 @@ class Case:
         if answer.shape != np.shape(wanted):
             raise ValueError(f"{self.op}: shape {answer.shape}, wanted {np.shape(wanted)}")
         return float(np.max(np.abs(answer - wanted)) / np.max(np.abs(wanted)))
+
+
+def _normal(rng, shape):
+    return rng.standard_normal(shape, dtype=np.float32)
+
+
+def _bf16(rng, shape):
+    """As f32, which libraries turn into bf16 without a loss."""
+    return (_normal(rng, shape).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
+def _integers(dtype):
+    """All values of an integer of 8 bits."""
+    info = np.iinfo(dtype)
+    return lambda rng, shape: rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+
+
+def _spread(below):
+    """Indices that lie apart, as in `benches/src/indexed.rs`."""
+    return lambda _rng, shape: np.arange(shape[0], dtype=np.int64) * 7919 % below
 
 
 def _energy(x):
@@ -67,6 +92,19 @@ def _matmul(a, b):
     return a.astype(np.float64) @ b.astype(np.float64)
 
 
+def _integer_matmul(a, b):
+    """f64 holds such sums exactly."""
+    return _matmul(a, b).astype(np.int64)
+
+
+def _conv(x, w, stride):
+    """NCHW with padding by half the taps; a group of inputs is as large as the weight says."""
+    x, w, padding = x.astype(np.float64), w.astype(np.float64), w.shape[2] // 2
+    if w.shape[1] == x.shape[1]:
+        return networks.NumPy.conv(x, w, None, stride, padding)
+    return np.einsum("nchwij,cij->nchw", networks.NumPy.windows(x, w.shape[2], stride, padding, 0), w[:, 0])
+
+
 def _attention(q, k, v, causal=False):
     q, k, v = (x.astype(np.float64) for x in (q, k, v))
     scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
@@ -92,14 +130,34 @@ def _square(n):
     return Case("matmul", ((n, n), (n, n)), _f32_bytes(3 * n * n), 2 * n**3, _matmul)
 
 
+def _convolution(inputs, weights, stride=1):
+    """Depthwise where the weights have one input channel."""
+    side = inputs[2] // stride
+    outputs = inputs[0] * weights[0] * side**2
+    count = int(np.prod(inputs)) + int(np.prod(weights)) + outputs
+    op = "conv" if stride == 1 else f"conv_stride{stride}"
+    return Case(
+        op, (inputs, weights), _f32_bytes(count), 2 * outputs * int(np.prod(weights[1:])), functools.partial(_conv, stride=stride)
+    )
+
+
+def _narrow_square(op, reference, drawn, tolerance):
+    """1024³ of narrow numbers, for which there is no probe of the limit."""
+    return Case(op, ((1024, 1024),) * 2, 0, 0, reference, drawn, tolerance)
+
+
 def _network(op, shape, products):
     """Inputs alone count as bytes: what a network keeps, and where, is its own business."""
     return Case(op, (shape,), _f32_bytes(int(np.prod(shape))), 2 * products, networks.reference(op))
 
 
 M = 4096 * 4096
+WORDS = 30_000  # rows of the table of embeddings
+BF16_SQUARE = _narrow_square("matmul_bf16", _matmul, (_bf16, _bf16), BF16_TOLERANCE)
 CASES = {
     "energy_1e8": Case("energy", ((10**8,),), _f32_bytes(10**8), 0, _energy),
+    # the same from chunks of host memory
+    "energy_chunked": Case("energy_chunked", ((10**8,),), _f32_bytes(10**8), 0, _energy),
     "softmax_1024x1024": Case("softmax", ((1024, 1024),), _f32_bytes(2 * 1024 * 1024), 0, _softmax),
     "layernorm_4096x768": Case("layernorm", ((4096, 768), (768,), (768,)), _f32_bytes(2 * 4096 * 768), 0, _layernorm),
     "add_1e7": Case("add", ((10**7,), (10**7,)), _f32_bytes(3 * 10**7), 0, lambda a, b: a.astype(np.float64) + b),
@@ -108,6 +166,11 @@ CASES = {
     "gelu_1e7": Case("gelu", ((10**7,),), _f32_bytes(2 * 10**7), 0, _gelu),
     **{f"matmul_{n}": _square(n) for n in (64, 256, 512, 1024, 2048)},
     "matmul_32x128": Case("matmul", ((32, 128, 128),) * 2, _f32_bytes(3 * 32 * 128**2), 64 * 128**3, _matmul),
+    "matmul_bf16_1024": BF16_SQUARE,
+    # beside ours with cpu.amx_bf16 on
+    "matmul_bf16_1024_amx": BF16_SQUARE,
+    "matmul_i8_1024": _narrow_square("matmul_int8", _integer_matmul, (_integers(np.int8),) * 2, 0),
+    "matmul_u8_i8_1024": _narrow_square("matmul_int8", _integer_matmul, (_integers(np.uint8), _integers(np.int8)), 0),
     "gemv_4096": Case("matmul", ((4096, 4096), (4096,)), _f32_bytes(M), 2 * M, _matmul),
     "sum_axis0_4096": Case("sum0", ((4096, 4096),), _f32_bytes(M), 0, lambda x: x.sum(0, dtype=np.float64)),
     "sum_axis1_4096": Case("sum1", ((4096, 4096),), _f32_bytes(M), 0, lambda x: x.sum(1, dtype=np.float64)),
@@ -117,6 +180,25 @@ CASES = {
     "sort_1024x1024": Case("sort", ((1024, 1024),), _f32_bytes(2 * 1024**2), 0, np.sort),
     "cumsum_axis0_4096": Case("cumsum0", ((4096, 4096),), _f32_bytes(2 * M), 0, lambda x: x.cumsum(0, dtype=np.float64)),
     "cumsum_axis1_4096": Case("cumsum1", ((4096, 4096),), _f32_bytes(2 * M), 0, lambda x: x.cumsum(1, dtype=np.float64)),
+    "embedding_4096x768": Case(
+        "embedding",
+        ((WORDS, 768), (4096,)),
+        _f32_bytes(2 * 4096 * 768),
+        0,
+        lambda table, rows: table[rows],
+        (_normal, _spread(WORDS)),
+    ),
+    "conv_8x64x56_3x3": _convolution((8, 64, 56, 56), (64, 64, 3, 3)),
+    "conv_8x3x224_7x7_s2": _convolution((8, 3, 224, 224), (64, 3, 7, 7), 2),
+    "conv_depthwise_8x128x28": _convolution((8, 128, 28, 28), (128, 1, 3, 3)),
+    # windows of 3 by 3 with stride 2 and padding 1
+    "maxpool_8x64x112": Case(
+        "maxpool",
+        ((8, 64, 112, 112),),
+        _f32_bytes(8 * 64 * (112**2 + 56**2)),
+        0,
+        lambda x: networks.NumPy.max_pool(x, 3, 2, 1),
+    ),
     "attention_12x512": _heads(12, 512, 512),
     "attention_causal_8x2048": _heads(8, 2048, 2048, causal=True),
     "attention_decode_32x2048": _heads(32, 1, 2048),

@@ -127,7 +127,7 @@ def classes(rows):
     return np.arange(rows) * 7 % 10
 
 
-class _NumPy:
+class NumPy:
     """f64, obvious and slow."""
 
     relu = staticmethod(lambda x: np.maximum(x, 0))
@@ -181,7 +181,7 @@ def reference(op):
 
     def answer(x):
         wide = {name: value.astype(np.float64) for name, value in parameters().items()}
-        y = forward(_NumPy, wide, x.astype(np.float64))
+        y = forward(NumPy, wide, x.astype(np.float64))
         if not op.endswith("_step"):
             return y
         peak = y.max(1)

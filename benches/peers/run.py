@@ -71,10 +71,11 @@ def environment(threads):
     }
 
 
-def work(library, threads, seconds, cases, wrap):
-    """One worker's answer, or None when it failed."""
+def work(library, threads, options):
+    """One worker's answer, or the last line of its complaint."""
     python = HERE / ".venv" / "bin" / "python"
-    command = [*wrap, python, HERE / "worker.py", library, str(threads), str(seconds), *cases]
+    probes = "probe" if options.limits else "bare"
+    command = [*options.wrap, python, HERE / "worker.py", library, str(threads), str(options.seconds), probes, *options.cases]
     cpus = cores(threads)
     done = subprocess.run(
         command,
@@ -85,7 +86,7 @@ def work(library, threads, seconds, cases, wrap):
     )
     if done.returncode:
         print(f"{library}, threads: {threads}, failed\n{done.stderr[-2000:]}", file=sys.stderr)
-        return None
+        return (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
     return json.loads(done.stdout)
 
 
@@ -99,11 +100,13 @@ def measure(options):
     for threads in options.threads:
         for library in libraries:
             print(f"{library}, threads: {threads} …", file=sys.stderr)
-            answer = work(library, threads, options.seconds, options.cases, options.wrap)
-            if answer is None:
+            answer = work(library, threads, options)
+            if isinstance(answer, str):
+                result.setdefault("failed", []).append(f"{library}, threads {threads}: {answer}")
                 continue
             who = {"threads": threads, "library": library, "version": answer["version"]}
-            result["limits"].append(who | answer["limits"])
+            if options.limits:
+                result["limits"].append(who | answer["limits"])
             for row in answer["rows"]:
                 times = {key: float(f"{value:.4g}") for key, value in row.items() if key != "case"}
                 result["rows"].append({"case": row["case"]} | who | times)
@@ -170,7 +173,8 @@ def report(result, ours):
 
 def stored(result):
     """JSON with one line per probe and per row."""
-    lists = {key: ",\n".join(f"    {json.dumps(line)}" for line in result[key]) for key in ("limits", "rows")}
+    keys = [key for key in ("limits", "rows", "failed") if key in result]
+    lists = {key: ",\n".join(f"    {json.dumps(line)}" for line in result[key]) for key in keys}
     head = f'  "cpu": {json.dumps(result["cpu"])},\n  "cores": {result["cores"]},\n'
     return "{\n" + head + ",\n".join(f'  "{key}": [\n{text}\n  ]' for key, text in lists.items()) + "\n}\n"
 
@@ -182,6 +186,7 @@ def main():
     parser.add_argument("--cases", type=csv, default=[], help="comma-separated, as in cases.py; default all")
     parser.add_argument("--libraries", type=csv, default=LIBRARIES, help=f"default {','.join(LIBRARIES)}")
     parser.add_argument("--seconds", type=float, default=1.0, help="of repetition for each case, default 1")
+    parser.add_argument("--no-limits", dest="limits", action="store_false", help="leave out the probes of the machine's limits")
     parser.add_argument("--wrap", type=shlex.split, default=[], help="command before each worker, e.g. 'numactl -m0'")
     parser.add_argument("--from", dest="stored", type=Path, help="show this stored result, measure nothing")
     parser.add_argument("--ours", type=Path, help="JSON list of {case, threads, ms} to put beside the peers")

@@ -1,4 +1,4 @@
-"""One library with one thread count in this process: `worker.py LIBRARY THREADS SECONDS [CASE...]` prints JSON.
+"""One library with one thread count in this process: `worker.py LIBRARY THREADS SECONDS probe|bare [CASE...]` prints JSON.
 
 Affinity and thread variables are set by run.py, before this process starts.
 """
@@ -11,9 +11,10 @@ import sys
 import time
 from pathlib import Path
 
-from cases import CASES, TOLERANCE
+from cases import CASES
 from libraries import LIBRARIES
 
+PATIENCE = 2.0  # seconds after which fewer than 9 calls are enough
 REPORTED_SIZES = [1 << 30, 8 << 20]  # bytes whose read speed is reported for the machine
 
 
@@ -24,9 +25,9 @@ def probe(threads, sizes):
     return json.loads(out)
 
 
-def limits_beside(case, threads, run):
+def limits_beside(case, threads, probed, run):
     """Runs `run` between two probes -> (its result, the higher of the two, figure by figure)."""
-    if not case.bytes:
+    if not probed or not case.bytes:
         return run(), {"limit_ms": 0}
     before = probe(threads, [case.bytes])
     result = run()
@@ -42,7 +43,7 @@ def repeated(call, times):
 
 
 def samples(call, seconds):
-    """Milliseconds a call. Short calls are timed in batches of about 0.2 ms; at least 9 samples, at most 2000.
+    """Milliseconds a call. Short calls are timed in batches of about 0.2 ms; 9 to 2000 samples, and 3 at least of slow calls.
 
     A library that is not called from Python has its own loop, `call.many`.
     """
@@ -56,7 +57,13 @@ def samples(call, seconds):
     batch = max(1, int(2e-4 / ((time.perf_counter() - start) / warm)))
     taken = []
     start = time.perf_counter()
-    while len(taken) < 9 or (len(taken) < 2000 and time.perf_counter() - start < seconds):
+
+    def more():
+        passed = time.perf_counter() - start
+        few = len(taken) < 3 or (len(taken) < 9 and passed < PATIENCE)
+        return few or (len(taken) < 2000 and passed < seconds)
+
+    while more():
         t = time.perf_counter_ns()
         many(batch)
         taken.append((time.perf_counter_ns() - t) / batch * 1e-6)
@@ -64,8 +71,9 @@ def samples(call, seconds):
 
 
 def main():
-    library, threads, seconds, names = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4:] or list(CASES)
-    machine = probe(threads, REPORTED_SIZES)
+    library, threads, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+    probed, names = sys.argv[4] == "probe", sys.argv[5:] or list(CASES)
+    machine = probe(threads, REPORTED_SIZES) if probed else None
     version, make = LIBRARIES[library](threads)
     rows = []
     for name in names:
@@ -78,10 +86,10 @@ def main():
         error = case.error(to_numpy(call()), inputs)
         if not error < 0.1:
             raise ValueError(f"{name}: relative error {error}")
-        taken, limits = limits_beside(case, threads, lambda: samples(call, seconds))
+        taken, limits = limits_beside(case, threads, probed, lambda: samples(call, seconds))
         tenths = statistics.quantiles(taken, n=10)
         row = {"case": name, "ms": tenths[4], "ms_p10": tenths[0], "ms_p90": tenths[8]} | limits
-        rows.append(row | ({} if error < TOLERANCE else {"error": error}))
+        rows.append(row | ({} if error <= case.tolerance else {"error": error}))
         del call, made, inputs
         gc.collect()
     json.dump({"version": version, "limits": machine, "rows": rows}, sys.stdout)

@@ -1,7 +1,8 @@
-//! Cases with the names that `benches/peers` uses.
+//! Cases with the names that `benches/peers` uses. Every call makes a new result, as there.
 
 use crate::kernels;
-use thalweg::hal::{Buffer, DType, Device, Element, Kernel, Launch, Result, Stream};
+use thalweg::hal::{Buffer, DType, Device, DeviceOptions, Element, Kernel, Launch, Result, Stream};
+use thalweg::host::set_config;
 use thalweg_hal::library::{Attention, LibraryOp, Matmul};
 
 /// What bounds a case.
@@ -94,8 +95,9 @@ fn energy(device: &Device) -> Result<Case> {
     const N: usize = 100_000_000;
     let stream = device.create_stream()?;
     let kernel = Kernel::compile(device, &kernels::energy())?;
-    let (x, out) = (filled(&stream, N)?, device.alloc(4)?);
+    let (x, owner) = (filled(&stream, N)?, device.clone());
     let run = move || {
+        let out = owner.alloc(4)?;
         let scalars = [1.0_f32.bits(), 1.0_f32.bits()];
         stream.launch(&Launch::new(&kernel, &[N as u64], &[x.arg(), out.arg()]).scalars(&scalars))?;
         stream.synchronize()
@@ -166,8 +168,9 @@ fn fresh(device: &Device, name: &str, ir: &thalweg::hal::ir::Kernel, inputs: usi
 fn sum(device: &Device, name: &str, strides: [i64; 2]) -> Result<Case> {
     let stream = device.create_stream()?;
     let kernel = Kernel::compile(device, &kernels::sum())?;
-    let (x, out) = (filled(&stream, 4096 * 4096)?, device.alloc(4 * 4096)?);
+    let (x, owner) = (filled(&stream, 4096 * 4096)?, device.clone());
     let run = move || {
+        let out = owner.alloc(4 * 4096)?;
         stream.launch(&Launch::new(
             &kernel,
             &[4096, 4096],
@@ -186,8 +189,9 @@ fn argmax(device: &Device) -> Result<Case> {
     const N: usize = 10_000_000;
     let stream = device.create_stream()?;
     let kernel = Kernel::compile(device, &kernels::argmax())?;
-    let (x, out) = (filled(&stream, N)?, device.alloc(8)?);
+    let (x, owner) = (filled(&stream, N)?, device.clone());
     let run = move || {
+        let out = owner.alloc(8)?;
         stream.launch(&Launch::new(&kernel, &[N as u64], &[x.arg(), out.arg()]))?;
         stream.synchronize()
     };
@@ -261,6 +265,13 @@ pub fn products(device: &Device, wanted: impl Fn(&str) -> bool) -> Result<Vec<Ca
             [DType::BF16, output],
         )?);
     }
+    let amx = "matmul_bf16_1024_amx";
+    if wanted(amx)
+        && let Some(device) = with_amx(device)
+    {
+        let square = [1, 1024, 1024, 1024];
+        cases.push(matmul(&device, amx.into(), square, plain, [DType::BF16; 2])?);
+    }
     let integers = [
         ("matmul_u8_i8_1024", [DType::U8, DType::I8]),
         ("matmul_i8_1024", [DType::I8, DType::I8]),
@@ -279,6 +290,19 @@ pub fn products(device: &Device, wanted: impl Fn(&str) -> bool) -> Result<Vec<Ca
     Ok(cases)
 }
 
+/// The same device once more, where products of bf16 use AMX, if it has that.
+fn with_amx(device: &Device) -> Option<Device> {
+    const SETTING: &str = "cpu.amx_bf16";
+    set_config(SETTING, Some("on"));
+    let opened = device.backend().open(&DeviceOptions::new(device.ordinal()));
+    set_config(SETTING, None);
+    opened.ok().filter(by_amx)
+}
+
+fn by_amx(device: &Device) -> bool {
+    device.properties().arch.contains(" amx_bf16")
+}
+
 /// Of heads, each with queries, keys and values of 64 numbers.
 fn attention(device: &Device, name: &str, [heads, queries, keys]: [usize; 3], causal: bool) -> Result<Case> {
     let depth = 64;
@@ -293,13 +317,14 @@ fn attention(device: &Device, name: &str, [heads, queries, keys]: [usize; 3], ca
     let kernel = Kernel::compile(device, &op)?;
     let fill = |positions: usize| filled(&stream, heads * positions * depth);
     let (q, k, v) = (fill(queries)?, fill(keys)?, fill(keys)?);
-    let out = device.alloc(4 * (heads * queries * depth) as u64)?;
+    let (owner, bytes) = (device.clone(), 4 * (heads * queries * depth) as u64);
     let [of_queries, of_keys, row] = [queries * depth, keys * depth, depth].map(|step| step as i64);
     let extents = [heads, queries, depth, keys, depth].map(|extent| extent as u64);
     let scale = (1.0 / (depth as f32).sqrt()).bits();
     let (on_q, on_out) = ([of_queries, row, 0, 0, 1], [of_queries, row, 1]);
     let (on_k, on_v) = ([of_keys, 0, 0, row, 1], [of_keys, 0, 1, row, 0]);
     let run = move || {
+        let out = owner.alloc(bytes)?;
         let args = [
             q.arg().strides(&on_q),
             k.arg().strides(&on_k),
@@ -344,10 +369,10 @@ fn integer_matmul(device: &Device, name: &str, operands: [DType; 2]) -> Result<C
         Buffer::from_slice(&stream, &bytes)?,
         Buffer::from_slice(&stream, &bytes)?,
     );
-    let out = device.alloc(4 * (N * N) as u64)?;
-    let n = N as i64;
+    let (n, owner) = (N as i64, device.clone());
     let (on_a, on_b, on_out) = ([n, 0, 1], [0, 1, n], [n, 1]);
     let run = move || {
+        let out = owner.alloc(4 * (N * N) as u64)?;
         let args = [
             a.arg().strides(&on_a),
             b.arg().strides(&on_b),
@@ -386,7 +411,7 @@ fn matmul(
         _ => filled(&stream, len),
     };
     let (a, b) = (fill(batch * m * k)?, fill(batch * k * n)?);
-    let out = device.alloc((output.size() * batch * m * n) as u64)?;
+    let (owner, bytes) = (device.clone(), (output.size() * batch * m * n) as u64);
     let signed = |values: [usize; 4]| values.map(|value| value as i64);
     let on_a = signed(match a_by_columns {
         true => [m * k, 1, 0, m],
@@ -399,6 +424,7 @@ fn matmul(
     let on_out = [(m * n) as i64, n as i64, 1];
     let extents = [batch, m, n, k].map(|extent| extent as u64);
     let run = move || {
+        let out = owner.alloc(bytes)?;
         let args = [
             a.arg().strides(&on_a),
             b.arg().strides(&on_b),
@@ -409,10 +435,9 @@ fn matmul(
     };
     // A product with a vector waits for memory.
     let operations = 2.0 * (batch * m) as f64 * (n * k) as f64;
-    let by_amx = device.properties().arch.contains(" amx_bf16");
     let limit = match (m.min(n), dtype) {
         (1, _) => Limit::Bytes((dtype.size() * batch * m.max(n) * k) as f64),
-        (_, DType::BF16) if by_amx => Limit::HalfSquares(operations),
+        (_, DType::BF16) if by_amx(device) => Limit::HalfSquares(operations),
         (_, DType::BF16) => Limit::HalfDots(operations),
         _ => Limit::Flops(operations),
     };

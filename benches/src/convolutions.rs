@@ -166,11 +166,12 @@ fn conv(
     // The bits of as many floats serve as bytes.
     let room = |len: usize| if bytes { len.div_ceil(4) } else { len };
     let (a, b) = (filled(&stream, room(a_len))?, filled(&stream, room(b_len))?);
-    let result = device.alloc(4 * out_len as u64)?;
+    let owner = device.clone();
     let extents: Vec<u64> = outer.iter().chain(&inner).map(|&extent| extent as u64).collect();
     let (count, steps) = gathered;
     let scalars = [count as u64, count as u64, steps[3] as u64, steps[4] as u64];
     let run = move || {
+        let result = owner.alloc(4 * out_len as u64)?;
         let args = [
             a.arg().strides(&strides[0]).gather(1, (count * count) as u64),
             b.arg().strides(&strides[1]),

@@ -131,9 +131,15 @@ fn measure_all(options: &Options, device: &Device, cx: &Context) -> Result<(), B
         captured(&options.target, device)?;
     }
     if wanted("eager add_1") {
-        let ns = round.nanoseconds(CALLS, tensors::eager(cx)?)?;
-        println!("{:<44}{ns:>10.1}", "eager: a + b, one element");
-        rows.push(json!({ "case": "add_1", "threads": 1, "ms": ns * 1e-6 }));
+        for threads in [1, cores()] {
+            Pool::global().set_threads(threads);
+            let ns = round.nanoseconds(CALLS, tensors::eager(cx)?)?;
+            println!(
+                "{:<44}{ns:>10.1}",
+                format!("eager: a + b, one element, threads {threads}")
+            );
+            rows.push(json!({ "case": "add_1", "threads": threads, "ms": ns * 1e-6 }));
+        }
     }
     if wanted("eager") {
         println!(

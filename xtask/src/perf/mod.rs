@@ -12,10 +12,14 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The cases that take seconds, by their names in `benches/peers/cases.py`.
-const CASES: &str = "softmax_1024x1024,layernorm_4096x768,add_1e7,gelu_1e7,matmul_64,matmul_256,matmul_512,matmul_1024,\
-                     matmul_32x128,gemv_4096,sum_axis0_4096,sum_axis1_4096,argmax_1e7,transpose_4096,sort_1e6,sort_1024x1024,\
-                     cumsum_axis0_4096,cumsum_axis1_4096,attention_12x512,mlp_step_b128";
+/// All rows that are compared, by their names in `benches/peers/cases.py`: ops, products, convolutions, attention, networks.
+const CASES: &str = "add_1,add_1e7,gelu_1e7,softmax_1024x1024,layernorm_4096x768,sum_axis0_4096,sum_axis1_4096,argmax_1e7,\
+                     transpose_4096,sort_1e6,sort_1024x1024,cumsum_axis0_4096,cumsum_axis1_4096,embedding_4096x768,\
+                     matmul_64,matmul_256,matmul_512,matmul_1024,matmul_2048,matmul_32x128,gemv_4096,\
+                     matmul_bf16_1024,matmul_bf16_1024_amx,matmul_i8_1024,matmul_u8_i8_1024,\
+                     conv_8x64x56_3x3,conv_8x3x224_7x7_s2,conv_depthwise_8x128x28,maxpool_8x64x112,\
+                     attention_12x512,attention_causal_8x2048,attention_decode_32x2048,energy_1e8,energy_chunked,\
+                     mlp_step_b128,lenet5_step_b64,resnet18_b1,resnet18_b8,encoder6_b1,encoder6_b8";
 
 /// What is measured.
 #[derive(Args)]
@@ -37,7 +41,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// Seconds of repetition of a peer for each case of a turn.
-    #[arg(long, default_value_t = 0.4)]
+    #[arg(long, default_value_t = 0.3)]
     seconds: f64,
 }
 
@@ -100,6 +104,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
                     peer,
                     "--cases",
                     &options.cases.join(","),
+                    "--no-limits",
                     "--seconds",
                     &options.seconds.to_string(),
                     "--json",
@@ -107,7 +112,13 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
                 ],
             ));
             match measured.and_then(|_| of_peer(&file)) {
-                Ok(measured) => rows.extend(measured),
+                Ok((measured, failed)) => {
+                    rows.extend(measured);
+                    for line in failed {
+                        println!("left out: {line}");
+                        left_out.push(line);
+                    }
+                }
                 // A peer that breaks costs its own column alone.
                 Err(error) => println!("left out: {peer}: {}", last_line(&error.to_string())),
             }
@@ -170,16 +181,18 @@ fn of_ours(file: &Path, isa: &str, cases: &[String]) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn of_peer(file: &Path) -> Result<Vec<Row>> {
+/// Its rows with a right answer, and what of it failed.
+fn of_peer(file: &Path) -> Result<(Vec<Row>, Vec<String>)> {
     let stored: Value = serde_json::from_str(&std::fs::read_to_string(file)?)?;
     let rows = stored["rows"].as_array().ok_or("no rows")?;
     let exact = rows.iter().filter(|row| row["error"].is_null());
-    exact
-        .map(|value| {
-            let word = |key: &str| value[key].as_str().unwrap_or_default();
-            Row::of(value, format!("{} {}", word("library"), word("version")), false)
-        })
-        .collect()
+    let rows = exact.map(|value| {
+        let word = |key: &str| value[key].as_str().unwrap_or_default();
+        Row::of(value, format!("{} {}", word("library"), word("version")), false)
+    });
+    let failed = stored["failed"].as_array().into_iter().flatten();
+    let lines = failed.filter_map(Value::as_str).map(str::to_owned);
+    Ok((rows.collect::<Result<_>>()?, lines.collect()))
 }
 
 fn text(path: &Path) -> Result<&str> {
@@ -193,4 +206,27 @@ fn first_line(text: &str) -> &str {
 
 fn last_line(text: &str) -> &str {
     text.trim().lines().next_back().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_peer;
+
+    #[test]
+    fn a_wrong_answer_is_no_row_and_a_failure_has_a_line() {
+        let stored = r#"{"rows": [
+            {"case": "a", "threads": 1, "library": "numpy", "version": "2", "ms": 3.0},
+            {"case": "b", "threads": 1, "library": "numpy", "version": "2", "ms": 4.0, "error": 0.02}
+        ], "failed": ["numpy, threads 2: killed"]}"#;
+        let file = std::env::temp_dir().join(format!("thalweg-peer-{}.json", std::process::id()));
+        std::fs::write(&file, stored).unwrap();
+        let (rows, failed) = of_peer(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|row| (row.case.as_str(), row.who.as_str(), row.ms))
+            .collect();
+        assert_eq!(rows, [("a", "numpy 2", 3.0)]);
+        assert_eq!(failed, ["numpy, threads 2: killed"]);
+    }
 }

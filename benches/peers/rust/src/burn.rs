@@ -1,11 +1,11 @@
 //! burn on its CPU backend, burn-flex.
 
-use crate::{Answer, EPS, HEADS, Input, K, MU, RATE, STAGES, Work, classes, work};
+use crate::{Answer, CHUNK, EPS, HEADS, Input, K, MU, RATE, STAGES, Work, classes, work};
 use ::burn::nn::loss::{CrossEntropyLoss, CrossEntropyLossConfig};
 use ::burn::tensor::activation::{gelu, relu, softmax};
 use ::burn::tensor::module::{attention, batch_norm, conv2d, layer_norm, linear, max_pool2d};
 use ::burn::tensor::ops::{AttentionModuleOptions, ConvOptions, MaxPoolOptions};
-use ::burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
+use ::burn::tensor::{Device, FloatDType, Gradients, Int, Tensor, TensorData};
 
 impl Answer for TensorData {
     fn read(&self) -> (Vec<usize>, Vec<f32>) {
@@ -47,7 +47,20 @@ pub(crate) fn prepare(op: &str, inputs: &[Input]) -> Option<Box<dyn Work>> {
     Some(match (op, inputs) {
         ("energy", [x]) => {
             let x = tensor::<1>(x);
-            work(move || Scalar(((x.clone() - MU).square() * (0.5 * K)).sum()))
+            work(move || Scalar(energy(x.clone())))
+        }
+        // Of host memory, a chunk at a time.
+        ("energy_chunked", [x]) => {
+            let (device, data) = (Device::flex(), x.values.to_vec());
+            work(move || {
+                let chunks = data.chunks_exact(CHUNK);
+                let energies = chunks.map(|chunk| energy(Tensor::from_data(chunk, &device)));
+                Scalar(
+                    energies
+                        .reduce(|total, next| total + next)
+                        .expect("there is a chunk"),
+                )
+            })
         }
         ("softmax", [x]) => {
             let x = tensor::<2>(x);
@@ -76,6 +89,40 @@ pub(crate) fn prepare(op: &str, inputs: &[Input]) -> Option<Box<dyn Work>> {
             (2, 2) => product::<2>(a, b),
             _ => product::<3>(a, b),
         },
+        ("matmul_bf16", [a, b]) => {
+            let [a, b] = [a, b].map(|x| tensor::<2>(x).cast(FloatDType::BF16));
+            work(move || a.clone().matmul(b.clone()))
+        }
+        ("embedding", [table, rows]) => {
+            let rows: Vec<i32> = rows.values.iter().map(|&row| row as i32).collect();
+            let rows = Tensor::<1, Int>::from_data(rows.as_slice(), &Device::flex());
+            let table = tensor::<2>(table);
+            work(move || table.clone().select(0, rows.clone()))
+        }
+        ("conv" | "conv_stride2", [x, weight]) => {
+            let (groups, taps) = (x.sizes[1] / weight.sizes[1], weight.sizes[2]);
+            let stride = if op == "conv" { 1 } else { 2 };
+            let (x, weight) = (tensor::<4>(x), tensor::<4>(weight));
+            work(move || {
+                let options = ConvOptions::new([stride; 2], [taps / 2; 2], [1, 1], groups);
+                conv2d(x.clone(), weight.clone(), None, options)
+            })
+        }
+        ("maxpool", [x]) => {
+            let x = tensor::<4>(x);
+            work(move || max_pool2d(x.clone(), stem_pool()))
+        }
+        ("attention" | "attention_causal", [q, k, v]) => {
+            let [q, k, v] = [q, k, v].map(|x| tensor::<3>(x).unsqueeze::<4>());
+            let is_causal = op == "attention_causal";
+            work(move || {
+                let options = AttentionModuleOptions {
+                    is_causal,
+                    ..AttentionModuleOptions::default()
+                };
+                attention(q.clone(), k.clone(), v.clone(), None, None, options).squeeze_dim::<3>(0)
+            })
+        }
         ("sum0" | "sum1", [x]) => {
             let (x, axis) = (tensor::<2>(x), usize::from(op == "sum1"));
             work(move || x.clone().sum_dim(axis).squeeze_dim::<1>(axis))
@@ -111,6 +158,18 @@ pub(crate) fn prepare(op: &str, inputs: &[Input]) -> Option<Box<dyn Work>> {
         }
         _ => return None,
     })
+}
+
+fn energy(x: Tensor<1>) -> Tensor<1> {
+    ((x - MU).square() * (0.5 * K)).sum()
+}
+
+/// Windows of 3 by 3 with stride 2 and padding 1.
+fn stem_pool() -> MaxPoolOptions<2> {
+    let mut pool = MaxPoolOptions::new([3, 3]);
+    pool.stride = [2, 2];
+    pool.padding = [(1, 1); 2];
+    pool
 }
 
 fn product<const D: usize>(a: &Input, b: &Input) -> Box<dyn Work> {
@@ -290,10 +349,7 @@ impl ResNet18 {
     }
 
     fn forward(&self, x: Tensor<4>) -> Tensor<2> {
-        let mut pool = MaxPoolOptions::new([3, 3]);
-        pool.stride = [2, 2];
-        pool.padding = [(1, 1); 2];
-        let mut x = max_pool2d(relu(self.stem.forward(x)), pool);
+        let mut x = max_pool2d(relu(self.stem.forward(x)), stem_pool());
         for (a, b, projection) in &self.blocks {
             let y = b.forward(relu(a.forward(x.clone())));
             x = relu(match projection {

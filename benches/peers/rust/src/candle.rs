@@ -1,7 +1,8 @@
 //! candle-core and candle-nn on the CPU.
 
-use crate::{Answer, EPS, HEADS, Input, K, MU, RATE, STAGES, Work, classes, work};
+use crate::{Answer, CHUNK, EPS, HEADS, Input, K, MU, RATE, STAGES, Work, classes, work};
 use candle_core::{D, DType, Device, Result, Tensor, Var};
+use candle_nn::attention::{AttnMask, flash_attn};
 use candle_nn::{
     BatchNorm, Conv2d, Conv2dConfig, LayerNorm, Linear, Module, ModuleT, Optimizer, SGD, loss, ops,
 };
@@ -21,6 +22,8 @@ fn tensor(input: &Input) -> Result<Tensor> {
 pub(crate) fn prepare(op: &str, inputs: &[Input]) -> Option<Box<dyn Work>> {
     let made = match op {
         "mlp_step" | "lenet5_step" => step(inputs),
+        "energy_chunked" => chunked(&inputs[0]),
+        "embedding" => embedding(inputs),
         "resnet18" => inference::<ResNet18>(inputs),
         "encoder6" => inference::<Encoder>(inputs),
         _ => single(op, inputs).transpose()?,
@@ -34,13 +37,13 @@ fn repeated(mut compute: impl FnMut() -> Result<Tensor> + 'static) -> Box<dyn Wo
 
 fn single(op: &str, inputs: &[Input]) -> Result<Option<Box<dyn Work>>> {
     let compute: fn(&[Tensor]) -> Result<Tensor> = match op {
-        "energy" => |t| ((&t[0] - MU)?.sqr()? * (0.5 * K))?.sum_all(),
+        "energy" => |t| energy(&t[0]),
         "softmax" => |t| ops::softmax_last_dim(&t[0]),
         "layernorm" => |t| ops::layer_norm(&t[0], &t[1], &t[2], EPS as f32),
         "add" => |t| &t[0] + &t[1],
         "gelu" => |t| t[0].gelu_erf(),
         "matmul" if inputs[1].sizes.len() == 1 => |t| t[0].mv(&t[1]),
-        "matmul" => |t| t[0].matmul(&t[1]),
+        "matmul" | "matmul_bf16" => |t| t[0].matmul(&t[1]),
         "sum0" => |t| t[0].sum(0),
         "sum1" => |t| t[0].sum(1),
         "argmax" => |t| t[0].argmax(0),
@@ -48,10 +51,69 @@ fn single(op: &str, inputs: &[Input]) -> Result<Option<Box<dyn Work>>> {
         "sort" => |t| Ok(t[0].sort_last_dim(true)?.0),
         "cumsum0" => |t| t[0].cumsum(0),
         "cumsum1" => |t| t[0].cumsum(1),
+        "conv" => |t| convolved(t, 1),
+        "conv_stride2" => |t| convolved(t, 2),
+        "maxpool" => |t| pooled(&t[0]),
+        "attention" => |t| attended(t, AttnMask::None),
+        "attention_causal" => |t| attended(t, AttnMask::causal()),
         _ => return Ok(None),
     };
-    let tensors = inputs.iter().map(tensor).collect::<Result<Vec<_>>>()?;
+    let of = |input| match op {
+        "matmul_bf16" => tensor(input)?.to_dtype(DType::BF16),
+        _ => tensor(input),
+    };
+    let tensors = inputs.iter().map(of).collect::<Result<Vec<_>>>()?;
     Ok(Some(repeated(move || compute(&tensors))))
+}
+
+fn energy(x: &Tensor) -> Result<Tensor> {
+    ((x - MU)?.sqr()? * (0.5 * K))?.sum_all()
+}
+
+/// Of host memory, a chunk at a time.
+fn chunked(x: &Input) -> Result<Box<dyn Work>> {
+    let data = x.values.to_vec();
+    Ok(repeated(move || {
+        let chunks = data.chunks_exact(CHUNK);
+        let energies = chunks.map(|chunk| energy(&Tensor::from_slice(chunk, CHUNK, &Device::Cpu)?));
+        energies
+            .reduce(|total, next| total? + next?)
+            .expect("there is a chunk")
+    }))
+}
+
+fn embedding(inputs: &[Input]) -> Result<Box<dyn Work>> {
+    let rows = inputs[1].values.iter().map(|&row| row as u32);
+    let (table, rows) = (tensor(&inputs[0])?, Tensor::from_iter(rows, &Device::Cpu)?);
+    Ok(repeated(move || table.embedding(&rows)))
+}
+
+/// With padding by half the taps, and groups as large as the weight says.
+fn convolved(t: &[Tensor], stride: usize) -> Result<Tensor> {
+    let groups = t[0].dim(1)? / t[1].dim(1)?;
+    t[0].conv2d(&t[1], t[1].dim(3)? / 2, stride, 1, groups)
+}
+
+/// Windows of 3 by 3 with stride 2 and padding 1.
+fn pooled(x: &Tensor) -> Result<Tensor> {
+    let x = x.pad_with_same(D::Minus1, 1, 1)?.pad_with_same(D::Minus2, 1, 1)?;
+    x.max_pool2d_with_stride(3, 2)
+}
+
+/// The library's layout is batch, positions, heads, width.
+fn attended(t: &[Tensor], mask: AttnMask) -> Result<Tensor> {
+    let laid = |x: &Tensor| x.transpose(0, 1)?.unsqueeze(0);
+    let scale = 1.0 / (t[0].dim(D::Minus1)? as f32).sqrt();
+    flash_attn::<f32>(
+        &laid(&t[0])?,
+        &laid(&t[1])?,
+        &laid(&t[2])?,
+        scale,
+        mask,
+        None,
+        None,
+    )?
+    .squeeze(0)
 }
 
 fn convolution(weight: Tensor, bias: Option<Tensor>, stride: usize, padding: usize) -> Conv2d {

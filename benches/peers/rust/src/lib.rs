@@ -9,6 +9,7 @@ use std::slice;
 // The constants of `cases.py` and `networks.py`.
 const K: f64 = 1.7;
 const MU: f64 = 0.3;
+const CHUNK: usize = 1_000_000;
 const EPS: f64 = 1e-5;
 const RATE: f64 = 1e-3;
 const HEADS: usize = 6;
