@@ -104,12 +104,10 @@ impl<T: Read> DotsLoop for T {
                     let (q, q_rest) = std::slice::from_raw_parts(q, job.depth).as_chunks::<LANES>();
                     let mut sums = [T::Acc::ZERO; LANES];
                     for (q, k) in q.iter().zip(k) {
-                        for (sum, (&q, &k)) in sums.iter_mut().zip(q.iter().zip(k)) {
-                            *sum = sum.plus(q.times(k.read()));
-                        }
+                        sums = added(sums, *q, k.map(T::read));
                     }
-                    for (sum, (&q, &k)) in sums.iter_mut().zip(q_rest.iter().zip(k_rest)) {
-                        *sum = sum.plus(q.times(k.read()));
+                    if !k_rest.is_empty() {
+                        sums = added(sums, padded(q_rest, |q| q), padded(k_rest, T::read));
                     }
                     let sum = folded(sums, Score::plus);
                     *job.scores.0.cast::<T::Acc>().add(row * job.scores.1 + key) = sum;
@@ -117,6 +115,22 @@ impl<T: Read> DotsLoop for T {
             }
         }
     }
+}
+
+/// The sums with a product more in each. They are values, as sums that a loop of few lanes reaches would lie in memory.
+#[inline(always)]
+fn added<A: Score>(sums: [A; LANES], q: [A; LANES], k: [A; LANES]) -> [A; LANES] {
+    std::array::from_fn(|lane| sums[lane].plus(q[lane].times(k[lane])))
+}
+
+/// Some elements, then zeros: these add 0, which changes no sum, as one that began with 0 is never -0.
+#[inline(always)]
+fn padded<T: Copy, A: Score>(some: &[T], read: impl Fn(T) -> A) -> [A; LANES] {
+    let mut all = [A::ZERO; LANES];
+    for (to, &from) in all.iter_mut().zip(some) {
+        *to = read(from);
+    }
+    all
 }
 
 impl<T: Read> GatherLoop for T {
