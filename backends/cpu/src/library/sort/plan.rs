@@ -100,15 +100,17 @@ const fn plan(rows: usize, columns: usize) -> Plan {
             if places[bit] >= rows {
                 let (mut victim, mut longest, mut other) = (bits, 0, 0);
                 while other < bits {
-                    let wait = match () {
-                        () if home => (other < columns) as usize,
-                        () if other < bit => bit - other,
-                        () if last && other >= columns => bit + 1,
-                        () if last => 2 * bits,
-                        () => bit + 1 + top + 1 - other,
-                    };
-                    if places[other] < rows && other != top && wait > longest {
-                        (victim, longest) = (other, wait);
+                    if places[other] < rows && other != top {
+                        let wait = match () {
+                            () if home => (other < columns) as usize,
+                            () if other < bit => bit - other,
+                            () if last && other >= columns => bit + 1,
+                            () if last => 2 * bits,
+                            () => bit + 1 + top + 1 - other,
+                        };
+                        if wait > longest {
+                            (victim, longest) = (other, wait);
+                        }
                     }
                     other += 1;
                 }
