@@ -168,7 +168,6 @@ CASES = {
     "matmul_32x128": Case("matmul", ((32, 128, 128),) * 2, _f32_bytes(3 * 32 * 128**2), 64 * 128**3, _matmul),
     "matmul_bf16_1024": BF16_SQUARE,
     # beside ours with cpu.amx_bf16 on
-    "matmul_bf16_1024_amx": BF16_SQUARE,
     "matmul_i8_1024": _narrow_square("matmul_int8", _integer_matmul, (_integers(np.int8),) * 2, 0),
     "matmul_u8_i8_1024": _narrow_square("matmul_int8", _integer_matmul, (_integers(np.uint8), _integers(np.int8)), 0),
     "gemv_4096": Case("matmul", ((4096, 4096), (4096,)), _f32_bytes(M), 2 * M, _matmul),

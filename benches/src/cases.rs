@@ -1,8 +1,7 @@
 //! Cases with the names that `benches/peers` uses. Every call makes a new result, as there.
 
 use crate::kernels;
-use thalweg::hal::{Buffer, DType, Device, DeviceOptions, Element, Kernel, Launch, Result, Stream};
-use thalweg::host::set_config;
+use thalweg::hal::{Buffer, DType, Device, Element, Kernel, Launch, Result, Stream};
 use thalweg_hal::library::{Attention, LibraryOp, Matmul};
 
 /// What bounds a case.
@@ -265,13 +264,6 @@ pub fn products(device: &Device, wanted: impl Fn(&str) -> bool) -> Result<Vec<Ca
             [DType::BF16, output],
         )?);
     }
-    let amx = "matmul_bf16_1024_amx";
-    if wanted(amx)
-        && let Some(device) = with_amx(device)
-    {
-        let square = [1, 1024, 1024, 1024];
-        cases.push(matmul(&device, amx.into(), square, plain, [DType::BF16; 2])?);
-    }
     let integers = [
         ("matmul_u8_i8_1024", [DType::U8, DType::I8]),
         ("matmul_i8_1024", [DType::I8, DType::I8]),
@@ -288,15 +280,6 @@ pub fn products(device: &Device, wanted: impl Fn(&str) -> bool) -> Result<Vec<Ca
         cases.push(attention(device, name, extents, causal)?);
     }
     Ok(cases)
-}
-
-/// The same device once more, where products of bf16 use AMX, if it has that.
-fn with_amx(device: &Device) -> Option<Device> {
-    const SETTING: &str = "cpu.amx_bf16";
-    set_config(SETTING, Some("on"));
-    let opened = device.backend().open(&DeviceOptions::new(device.ordinal()));
-    set_config(SETTING, None);
-    opened.ok().filter(by_amx)
 }
 
 fn by_amx(device: &Device) -> bool {

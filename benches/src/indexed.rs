@@ -1,8 +1,8 @@
-//! Tensors by index and in order: sorting, the greatest ones, also of windows, cumulative sums, gathering and scattering; and short rows.
+//! Tensors by index and in order: sorting, the greatest ones, cumulative sums, gathering and scattering; and short rows.
 
 use crate::cases::{Case, Limit};
 use crate::networks::{hal_error, numbers};
-use thalweg::ops::{ClassLossOptions, PoolOptions};
+use thalweg::ops::ClassLossOptions;
 use thalweg::{Context, DType, Result, Tensor, grad};
 
 /// What a case computes.
@@ -58,7 +58,7 @@ fn sums<const COLUMNS: usize>(cx: &Context) -> (Compute, f64) {
     (Box::new(move || x.sum_axes(-1)), 1e5 * (COLUMNS + 1) as f64)
 }
 
-const CASES: [(&str, Make); 36] = [
+const CASES: [(&str, Make); 35] = [
     ("sort_1e6", |cx| {
         let x = line(cx);
         (Box::new(move || x.sort(0, false)), 2.0 * M as f64)
@@ -147,12 +147,6 @@ const CASES: [(&str, Make); 36] = [
         let (x, classes) = (numbers(&[4096, 1000], cx), spread(4096, 1000, cx));
         let loss = move || x.cross_entropy(&classes, ClassLossOptions::new());
         (Box::new(loss), 4.096e6)
-    }),
-    ("maxpool_8x64x112", |cx| {
-        let x = numbers(&[8, 64, 112, 112], cx);
-        let around = PoolOptions::new(3).stride(2).padding(1);
-        let elements = 512.0 * (112.0 * 112.0 + 56.0 * 56.0);
-        (Box::new(move || x.max_pool2d(around)), elements)
     }),
     // Rows longer than a segment of a sum.
     ("sum_1e7", |cx| {

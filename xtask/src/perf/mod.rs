@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 const CASES: &str = "add_1,add_1e7,gelu_1e7,softmax_1024x1024,layernorm_4096x768,sum_axis0_4096,sum_axis1_4096,argmax_1e7,\
                      transpose_4096,sort_1e6,sort_1024x1024,cumsum_axis0_4096,cumsum_axis1_4096,embedding_4096x768,\
                      matmul_64,matmul_256,matmul_512,matmul_1024,matmul_2048,matmul_32x128,gemv_4096,\
-                     matmul_bf16_1024,matmul_bf16_1024_amx,matmul_i8_1024,matmul_u8_i8_1024,\
+                     matmul_bf16_1024,matmul_i8_1024,matmul_u8_i8_1024,\
                      conv_8x64x56_3x3,conv_8x3x224_7x7_s2,conv_depthwise_8x128x28,maxpool_8x64x112,\
                      attention_12x512,attention_causal_8x2048,attention_decode_32x2048,energy_1e8,energy_chunked,\
                      mlp_step_b128,lenet5_step_b64,resnet18_b1,resnet18_b8,encoder6_b1,encoder6_b8";
@@ -27,8 +27,8 @@ pub(crate) struct Options {
     /// Cases, as `benches/peers/cases.py` names them, with `,` between them.
     #[arg(long, value_delimiter = ',', default_value = CASES)]
     cases: Vec<String>,
-    /// Instruction sets of ours, with `,` between them; those that the processor lacks are left out.
-    #[arg(long, value_delimiter = ',', default_value = "avx512,avx2")]
+    /// Instruction sets of ours, as `cpu.isa` names them, with `,` between them; those that the processor lacks are left out.
+    #[arg(long, value_delimiter = ',', default_value = "best,avx2")]
     isas: Vec<String>,
     /// Peers, with `,` between them; those that are not installed are named and left out.
     #[arg(
