@@ -2,7 +2,7 @@
 
 use super::trial::Trial;
 use std::error::Error;
-use thalweg::hal::ir::{Kernel, Node, NodeId};
+use thalweg::hal::ir::{Kernel, Node};
 use thalweg_layers::captured::{Call, File, Source};
 
 /// Kernels with fewer nodes.
@@ -52,71 +52,12 @@ fn without(kernel: &Kernel, node: usize) -> Vec<Kernel> {
     let replaced = gone.args().filter_map(|argument| {
         let mut smaller = kernel.clone();
         for later in &mut smaller.nodes[node + 1..] {
-            *later = renamed(later, |id| if id.index() == node { argument } else { id });
+            *later = later.map_args(|id| if id.index() == node { argument } else { id });
         }
-        let smaller = reachable(&smaller);
+        let smaller = smaller.without_unused();
         (smaller.nodes.len() < kernel.nodes.len() && smaller.verify().is_ok()).then_some(smaller)
     });
     replaced.collect()
-}
-
-/// The same node over other nodes.
-fn renamed(node: &Node, name: impl Fn(NodeId) -> NodeId) -> Node {
-    match *node {
-        Node::Const { .. } | Node::Scalar { .. } | Node::Load { .. } | Node::Index { .. } => *node,
-        Node::LoadAt { param, index } => Node::LoadAt {
-            param,
-            index: name(index),
-        },
-        Node::Op { op, args } => Node::Op {
-            op,
-            args: args.map(name),
-        },
-        Node::Cast { dtype, arg } => Node::Cast {
-            dtype,
-            arg: name(arg),
-        },
-        Node::Rand { key, counter } => Node::Rand {
-            key: name(key),
-            counter: name(counter),
-        },
-        Node::Reduce { op, arg } => Node::Reduce { op, arg: name(arg) },
-        Node::Store { param, value } => Node::Store {
-            param,
-            value: name(value),
-        },
-    }
-}
-
-/// The kernel without nodes that no store needs. Parameters and scalars stay, because launches pass them.
-fn reachable(kernel: &Kernel) -> Kernel {
-    let mut needed: Vec<bool> = kernel
-        .nodes
-        .iter()
-        .map(|node| matches!(node, Node::Store { .. }))
-        .collect();
-    for (at, node) in kernel.nodes.iter().enumerate().rev() {
-        if needed[at] {
-            for argument in node.args() {
-                needed[argument.index()] = true;
-            }
-        }
-    }
-    let mut next = 0;
-    let numbers: Vec<u32> = (needed.iter())
-        .map(|&needed| {
-            let number = next;
-            next += u32::from(needed);
-            number
-        })
-        .collect();
-    let kept = kernel.nodes.iter().zip(&needed).filter(|(_, needed)| **needed);
-    Kernel {
-        nodes: kept
-            .map(|(node, _)| renamed(node, |id| NodeId(numbers[id.index()])))
-            .collect(),
-        ..kernel.clone()
-    }
 }
 
 #[cfg(test)]

@@ -283,6 +283,33 @@ impl Kernel {
         verify::verify(self)
     }
 
+    /// Whether a store needs each node.
+    pub fn used(&self) -> Vec<bool> {
+        let mut used = vec![false; self.nodes.len()];
+        for (i, node) in self.nodes.iter().enumerate().rev() {
+            used[i] |= matches!(node, Node::Store { .. });
+            if used[i] {
+                node.args().for_each(|arg| used[arg.index()] = true);
+            }
+        }
+        used
+    }
+
+    /// The same kernel without the nodes that no store needs. The others keep their order.
+    #[must_use]
+    pub fn without_unused(&self) -> Kernel {
+        let used = self.used();
+        let mut numbers = vec![NodeId(0); used.len()];
+        let mut kernel = Kernel {
+            nodes: Vec::new(),
+            ..self.clone()
+        };
+        for (i, node) in self.nodes.iter().enumerate().filter(|(i, _)| used[*i]) {
+            numbers[i] = kernel.push(node.map_args(|arg| numbers[arg.index()]));
+        }
+        kernel
+    }
+
     /// The text form, one line a node; [`Kernel::parse`] reads it back.
     pub fn to_text(&self) -> String {
         text::print(self)
@@ -308,5 +335,31 @@ impl Node {
             Node::Store { value, .. } => ([value; 3], 1),
         };
         args.into_iter().take(count)
+    }
+
+    /// The same node over other nodes.
+    #[must_use]
+    pub fn map_args(self, of: impl Fn(NodeId) -> NodeId) -> Node {
+        match self {
+            Node::Const { .. } | Node::Scalar { .. } | Node::Load { .. } | Node::Index { .. } => self,
+            Node::LoadAt { param, index } => Node::LoadAt {
+                param,
+                index: of(index),
+            },
+            Node::Op { op, args } => Node::Op {
+                op,
+                args: args.map(of),
+            },
+            Node::Cast { dtype, arg } => Node::Cast { dtype, arg: of(arg) },
+            Node::Rand { key, counter } => Node::Rand {
+                key: of(key),
+                counter: of(counter),
+            },
+            Node::Reduce { op, arg } => Node::Reduce { op, arg: of(arg) },
+            Node::Store { param, value } => Node::Store {
+                param,
+                value: of(value),
+            },
+        }
     }
 }

@@ -303,13 +303,7 @@ pub(super) fn without_padding(kernel: &Kernel, info: &Info) -> Option<(Kernel, V
             };
         }
     }
-    let mut live = vec![false; plain.nodes.len()];
-    for (i, node) in plain.nodes.iter().enumerate().rev() {
-        live[i] |= matches!(node, Node::Store { .. });
-        if live[i] {
-            node.args().for_each(|arg| live[arg.index()] = true);
-        }
-    }
+    let live = plain.used();
     let mut reads: Vec<Pattern> = Vec::new();
     for (form, _) in forms.iter().zip(&live).filter(|(_, live)| **live) {
         if let Form::Read(_, read) = form {
@@ -332,42 +326,5 @@ pub(super) fn without_padding(kernel: &Kernel, info: &Info) -> Option<(Kernel, V
         let param = &mut plain.params[read.param];
         (param.level, param.access) = (read.level, Access::Strided);
     }
-    // What is left keeps its order.
-    let mut names = Vec::with_capacity(live.len());
-    let mut next = 0;
-    for &live in &live {
-        names.push(NodeId(next));
-        next += u32::from(live);
-    }
-    let name = |id: NodeId| names[id.index()];
-    let left = plain.nodes.iter().zip(&live).filter(|(_, live)| **live);
-    plain.nodes = left.map(|(node, _)| renamed(*node, name)).collect();
-    Some((plain, reads))
-}
-
-fn renamed(node: Node, name: impl Fn(NodeId) -> NodeId) -> Node {
-    match node {
-        Node::Const { .. } | Node::Scalar { .. } | Node::Load { .. } | Node::Index { .. } => node,
-        Node::LoadAt { param, index } => Node::LoadAt {
-            param,
-            index: name(index),
-        },
-        Node::Op { op, args } => Node::Op {
-            op,
-            args: args.map(name),
-        },
-        Node::Cast { dtype, arg } => Node::Cast {
-            dtype,
-            arg: name(arg),
-        },
-        Node::Rand { key, counter } => Node::Rand {
-            key: name(key),
-            counter: name(counter),
-        },
-        Node::Reduce { op, arg } => Node::Reduce { op, arg: name(arg) },
-        Node::Store { param, value } => Node::Store {
-            param,
-            value: name(value),
-        },
-    }
+    Some((plain.without_unused(), reads))
 }

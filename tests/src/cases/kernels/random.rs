@@ -249,7 +249,7 @@ fn shrink(device: &Device, job: Job) -> Job {
         }
     }
     let mut smaller = best.clone();
-    smaller.kernel = without_dead_nodes(&best.kernel);
+    smaller.kernel = best.kernel.without_unused();
     if differs(&smaller) { smaller } else { best }
 }
 
@@ -275,52 +275,9 @@ fn renumbered(before: &Kernel, after: &Kernel, param: usize) -> Option<Kernel> {
         .position(|node| matches!(*node, Node::Store { param: p, .. } if p as usize == param))?;
     let mut kernel = after.clone();
     for node in &mut kernel.nodes {
-        *node = map_args(*node, |id| if id.index() > gone { NodeId(id.0 - 1) } else { id });
+        *node = node.map_args(|id| if id.index() > gone { NodeId(id.0 - 1) } else { id });
     }
     Some(kernel)
-}
-
-fn without_dead_nodes(kernel: &Kernel) -> Kernel {
-    let mut used = vec![false; kernel.nodes.len()];
-    for (i, node) in kernel.nodes.iter().enumerate().rev() {
-        used[i] |= matches!(node, Node::Store { .. });
-        if used[i] {
-            node.args().for_each(|arg| used[arg.index()] = true);
-        }
-    }
-    let mut numbers = vec![NodeId(0); kernel.nodes.len()];
-    let mut smaller = Kernel {
-        nodes: Vec::new(),
-        ..kernel.clone()
-    };
-    for (i, node) in kernel.nodes.iter().enumerate().filter(|(i, _)| used[*i]) {
-        numbers[i] = smaller.push(map_args(*node, |id| numbers[id.index()]));
-    }
-    smaller
-}
-
-fn map_args(node: Node, map: impl Fn(NodeId) -> NodeId) -> Node {
-    match node {
-        Node::Const { .. } | Node::Scalar { .. } | Node::Load { .. } | Node::Index { .. } => node,
-        Node::LoadAt { param, index } => Node::LoadAt {
-            param,
-            index: map(index),
-        },
-        Node::Op { op, args } => Node::Op {
-            op,
-            args: args.map(map),
-        },
-        Node::Cast { dtype, arg } => Node::Cast { dtype, arg: map(arg) },
-        Node::Rand { key, counter } => Node::Rand {
-            key: map(key),
-            counter: map(counter),
-        },
-        Node::Reduce { op, arg } => Node::Reduce { op, arg: map(arg) },
-        Node::Store { param, value } => Node::Store {
-            param,
-            value: map(value),
-        },
-    }
 }
 
 #[cfg(test)]
@@ -334,7 +291,7 @@ mod tests {
                 let job = random_job(&mut Random::new(seed), &options, lie);
                 job.kernel.verify().unwrap();
                 assert_eq!(job.arguments.len(), job.kernel.params.len());
-                let smaller = without_dead_nodes(&job.kernel);
+                let smaller = job.kernel.without_unused();
                 smaller.verify().unwrap();
                 let outputs = job.kernel.params.iter().filter(|p| p.role == Role::Out).count();
                 for index in 0..job.kernel.params.len() {

@@ -217,6 +217,12 @@ pub(super) fn run_generated(case: &Case, isa: Isa, parallel: &dyn Parallel) -> V
 }
 
 pub(super) fn run_program(case: &Case, program: &Program, parallel: &dyn Parallel) -> Vec<Vec<u8>> {
+    // SAFETY: buffers cover every element that their strides reach.
+    run_by(case, |args| unsafe { program.run(args, parallel) })
+}
+
+/// The bytes of every buffer after `run`, which gets them as arguments.
+pub(super) fn run_by(case: &Case, run: impl FnOnce(&Args<'_>)) -> Vec<Vec<u8>> {
     let mut after: Vec<Vec<u8>> = case.buffers.iter().map(|b| b.bytes.clone()).collect();
     let addresses: Vec<*mut u8> = after.iter_mut().map(|b| b.as_mut_ptr()).collect();
     let args: Vec<Arg<'_>> = case
@@ -242,8 +248,7 @@ pub(super) fn run_program(case: &Case, program: &Program, parallel: &dyn Paralle
         args: &args,
         scalars: &case.scalars,
     };
-    // SAFETY: buffers cover every element that their strides reach.
-    unsafe { program.run(&args, parallel) };
+    run(&args);
     after
 }
 

@@ -1,8 +1,11 @@
 //! Windows, with padding around their input and without.
 
-use super::harness::{Rng, check};
+use super::harness::{Rng, check, compare, run_by};
 use super::oracle::{Buffer, Case};
+use crate::exec::padded::Padded;
 use crate::exec::reads::without_padding;
+use crate::isa::Isa;
+use crate::parallel::Serial;
 use thalweg_hal::DType;
 use thalweg_hal::ir::{Access, Kernel, Level, Node, NodeId, ReduceOp, Role, ScalarOp};
 
@@ -122,6 +125,10 @@ impl Pool {
     fn check_with(&self, kernel: Kernel, scalars: Vec<u64>, rng: &mut Rng) {
         let info = kernel.verify().expect("a kernel");
         assert!(without_padding(&kernel, &info).is_some(), "{}", kernel.to_text());
+        check(&self.case(kernel, scalars, rng));
+    }
+
+    fn case(&self, kernel: Kernel, scalars: Vec<u64>, rng: &mut Rng) -> Case {
         let extents = [&[self.planes][..], &self.out, &self.size].concat();
         let plane: i64 = self.input.iter().product();
         let points = self.planes * self.out.iter().product::<u64>();
@@ -147,13 +154,13 @@ impl Pool {
                 gather_extent: plane as u64,
             }
         });
-        check(&Case {
+        Case {
             buffers: buffers.collect(),
             kernel: kernel.clone(),
             extents,
             scalars,
             in_place: vec![],
-        });
+        }
     }
 }
 
@@ -311,6 +318,37 @@ fn one_axis_and_three() {
         for op in [ReduceOp::Max, ReduceOp::Sum, ReduceOp::ArgMax] {
             let padding = if op == ReduceOp::Sum { 0 } else { least };
             pool.check(pool.kernel(op, DType::F32, padding, false), &mut rng);
+        }
+    }
+}
+
+/// Inputs are padded before they are read, unless bounds promise more than there is.
+#[test]
+fn which_launches_are_padded_first() {
+    let large = Pool {
+        input: vec![300, 300],
+        out: vec![150, 150],
+        ..pool()
+    };
+    let mut beyond = pool().scalars();
+    beyond[2] = 1 << 31;
+    for (pool, scalars, padded_first) in [
+        (pool(), pool().scalars(), true),
+        (large.clone(), large.scalars(), true),
+        (pool(), beyond, false),
+    ] {
+        let kernel = pool.kernel(ReduceOp::Max, DType::F32, 0, false);
+        let case = pool.case(kernel, scalars, &mut Rng(37));
+        let info = case.kernel.verify().expect("a kernel");
+        let padded = Padded::of(&case.kernel, &info, Isa::detect()).expect("windows of what is padded");
+        let mut done = false;
+        let found = run_by(&case, |args| {
+            // SAFETY: buffers cover every element that their strides reach.
+            done = unsafe { padded.run(&case.kernel, args, &Serial) };
+        });
+        assert_eq!(done, padded_first, "{:?}", case.scalars);
+        if done {
+            compare(&case, &case.expected(), &found, "padded");
         }
     }
 }

@@ -220,7 +220,6 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
         (LEFT, arg!(TapArgs, terms)),
         (X, arg!(TapArgs, x)),
         (OUT, arg!(TapArgs, out)),
-        (WEIGHTS, of_ahead(offset_of!(Ahead, weights))),
         (LINES, of_ahead(offset_of!(Ahead, lines))),
     ] {
         w.asm.plain(0x8b, to, from);
@@ -237,9 +236,12 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
     w.asm.place(&mut zero);
     (0..sums).for_each(|sum| w.clear(sum));
     w.asm.place(&mut begin);
-    w.asm.copy(AT, OFFSETS);
-    w.asm.shift(AT, true, 3);
-    w.asm.plain(0x2b, WEIGHTS, Rm::Reg(AT));
+    if form == Form::Rows {
+        w.asm.plain(0x8b, WEIGHTS, of_ahead(offset_of!(Ahead, weights)));
+        w.asm.copy(AT, OFFSETS);
+        w.asm.shift(AT, true, 3);
+        w.asm.plain(0x2b, WEIGHTS, Rm::Reg(AT));
+    }
 
     // One term, `step` terms behind the addresses.
     let term = |w: &mut Writer<'_>, step: i32| {

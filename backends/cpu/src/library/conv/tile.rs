@@ -35,7 +35,8 @@ pub(super) const ASK_TERMS: usize = 4;
 pub(super) const ASK_LINES: usize = 2;
 pub(super) const ASK_BYTES: usize = 128;
 
-/// What a kernel asks the memory for meanwhile, some with each group of terms: in a burst it would stall the sums.
+/// What machine code asks the memory for meanwhile, some with each group of terms: in a burst it would stall the sums. Kernels of the
+/// compiler ask for nothing.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Ahead {
