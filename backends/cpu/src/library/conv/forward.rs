@@ -8,7 +8,9 @@
 //! Every element of the result is one chain of additions over channels and taps, whatever the blocks, tiles and threads are.
 
 mod copies;
+mod deal;
 mod lines;
+mod plan;
 mod positions;
 mod rows;
 mod shape;
@@ -16,30 +18,25 @@ mod squares;
 mod store;
 mod weights;
 
-use super::geometry::{AXES, Axis, Block, Layout, Pass, blocks};
+use super::geometry::{AXES, Axis, Block, Layout, Pass};
 use super::operands::{Gathered, Rows, Shared, Sizes, Weights};
 use super::planes::SLACK;
-use super::tile::{TILE, TapFn};
+use super::tile::TILE;
 use super::words::ConvKernels;
 #[cfg(target_arch = "x86_64")]
 use crate::library::gemm::SIDE;
 use crate::library::gemm::{Scratch, Stored, piece};
 use crate::parallel::Parallel;
 use copies::Copies;
+use deal::{Deal, Kept};
+pub(super) use plan::GRAIN;
+use plan::{Plan, packed_tile};
 use shape::{Along, Shape, WIDEST};
 use std::ops::Range;
 use store::target_of;
 
-/// Bytes of planes that stay in L2.
-const PLANES: usize = 768 << 10;
 /// Bytes of packed weights that stay in L2 beside the planes.
 const PACKED: usize = 512 << 10;
-/// Bytes of packed weights and of what they meet that stay in L1.
-const NEAR: usize = 28 << 10;
-/// Products (multiply-adds) that are worth a hand-off to another thread.
-pub(super) const GRAIN: usize = 1 << 19;
-/// Positions of a block that is not cut further for the sake of threads.
-const LEAST: usize = 256;
 /// Packed weights that are worth a parallel region.
 const PACK_GRAIN: usize = 1 << 16;
 
@@ -60,33 +57,6 @@ pub(super) struct Finished {
     pub(super) block: Block,
 }
 
-/// How the work is cut.
-struct Plan<S: 'static> {
-    along: Along,
-    layout: Layout,
-    /// The gathered operand is read where it is: its elements lie as they would in planes.
-    in_place: bool,
-    offsets: Vec<u32>,
-    /// Pieces of the rows, each a tile's extent along them.
-    tiles: usize,
-    /// Lanes of a tile, and kernels for `index + 1` of what is broadcast.
-    width: usize,
-    kernels: &'static [TapFn<S>],
-    /// Accumulators of one packed tile, and its weights alone, behind which is what sums begin with, if not with zero.
-    packed: usize,
-    weights: usize,
-    starts: bool,
-    /// Channels whose weights and elements stay in L1 together.
-    near: usize,
-    /// Groups of tiles that are tasks of their own.
-    parts: usize,
-    /// Only one block has a use for a tile's weights, so that it packs them itself, when it needs them.
-    local: bool,
-    /// Consecutive tasks that are handed out together.
-    group: usize,
-    tasks: usize,
-}
-
 /// Whether the planes of the smallest blocks are small enough for this file.
 pub(super) fn fits(pass: &Pass, sizes: &Sizes) -> bool {
     const MOST: usize = 1 << 24;
@@ -98,114 +68,6 @@ pub(super) fn fits(pass: &Pass, sizes: &Sizes) -> bool {
         .saturating_mul(sizes.rows + WIDEST)
         .saturating_mul(sizes.groups);
     least <= MOST && terms <= MOST && packed <= 16 * MOST
-}
-
-impl<S> Plan<S> {
-    fn new<T: Stored<Acc = S>>(
-        job: &Job<'_, T>,
-        kernels: &ConvKernels<T>,
-        shape: &Shape<S>,
-        threads: usize,
-        prepared: bool,
-    ) -> Plan<S> {
-        let (sizes, pass) = (&job.sizes, job.pass);
-        let terms = sizes.channels * pass.taps();
-        let positions: usize = pass.count().iter().product();
-        let work = (sizes.samples * sizes.groups)
-            .saturating_mul(positions)
-            .saturating_mul(sizes.rows * terms.max(1));
-        let useful = threads.min(work / GRAIN).max(1);
-        let outer = sizes.samples * sizes.groups;
-        let wanted = if useful > 1 {
-            (4 * useful).div_ceil(outer)
-        } else {
-            1
-        };
-        let most = PLANES / size_of::<S>();
-        let layout = Layout::new(pass, blocks(pass, sizes.channels, most, wanted, LEAST), 1);
-        let in_place = shape.along == Along::Rows && kernels.bytes.is_none() && rows::in_place(job, &layout);
-        let (width, set) = (shape.width, shape.kernels);
-        let (tiles, height) = match shape.along {
-            Along::Rows | Along::Squares => (sizes.rows.div_ceil(width), width),
-            Along::Positions => {
-                let tiles = sizes.rows.div_ceil(set.len());
-                (tiles, sizes.rows.div_ceil(tiles))
-            }
-        };
-        // A channel's weights, and the lines that a tile of its elements lies on.
-        let line = 64 / size_of::<S>();
-        let lines = |axis: &super::geometry::Axis| (axis.span + 1).min(axis.taps.len()).max(1);
-        let across = match shape.along {
-            Along::Rows => set.len(),
-            Along::Positions | Along::Squares => width,
-        };
-        let elements = lines(&pass.axes[0])
-            * lines(&pass.axes[1])
-            * layout.phases.max(1)
-            * (across + pass.axes[2].span + 2 * line);
-        let channel = (pass.taps() * height + elements) * size_of::<S>();
-        let near = (NEAR / channel).clamp(1, sizes.channels.max(1));
-        let near = sizes
-            .channels
-            .max(1)
-            .div_ceil(sizes.channels.max(1).div_ceil(near));
-        let blocks = outer * layout.pieces(pass).iter().product::<usize>();
-        let parts = if useful > 1 {
-            (2 * useful).div_ceil(blocks).min(tiles)
-        } else {
-            1
-        };
-        let tasks = blocks * parts;
-        let handed = if useful > 1 {
-            (work / GRAIN).min(8 * useful).clamp(1, tasks)
-        } else {
-            1
-        };
-        let channel = if in_place {
-            job.gathered.channel.cast_unsigned()
-        } else {
-            layout.channel()
-        };
-        Plan {
-            along: shape.along,
-            offsets: match shape.along {
-                Along::Squares => squares::offsets(&layout, pass, sizes.channels),
-                Along::Rows | Along::Positions => layout.offsets(pass, sizes.channels, channel),
-            },
-            layout,
-            in_place,
-            tiles,
-            width,
-            kernels: set,
-            packed: packed_tile(terms, height) + kernels.starts(height),
-            weights: packed_tile(terms, height),
-            starts: kernels.starts(height) > 0,
-            near,
-            parts,
-            local: blocks == sizes.groups && !prepared,
-            group: tasks.div_ceil(handed),
-            tasks,
-        }
-    }
-
-    /// The rows of a tile, and the packed weights of a term.
-    fn rows_of(&self, rows: usize, tile: usize) -> (Range<usize>, usize) {
-        match self.along {
-            Along::Rows | Along::Squares => {
-                let start = tile * self.width;
-                (start..rows.min(start + self.width), self.width)
-            }
-            Along::Positions => {
-                let rows = piece(rows, self.tiles, tile);
-                (rows.clone(), rows.len())
-            }
-        }
-    }
-}
-
-/// Accumulators of a packed tile, with room for what packing writes past its end.
-fn packed_tile(terms: usize, height: usize) -> usize {
-    (terms * height + 16).next_multiple_of(16)
 }
 
 /// Whether the kernels suit the launch: those on lines begin their sums at zero, and lanes of four are machine code alone.
@@ -341,16 +203,20 @@ pub(super) unsafe fn run<T: Stored>(
     } else {
         (0..tiles).for_each(pack);
     }
-    let body = |index: usize| {
-        let (job, plan, kernels, packed) = shared.0;
-        for task in index * plan.group..((index + 1) * plan.group).min(plan.tasks) {
-            // SAFETY: tasks write disjoint parts of the result.
-            unsafe { block(kernels, job, plan, packed, task, finish) };
-        }
+    let pieces = plan.tasks.div_ceil(plan.group);
+    let deal = Deal::new(pieces, plan.shares);
+    let body = |_| {
+        deal.run(|index, kept| {
+            let (job, plan, kernels, packed) = shared.0;
+            for task in index * plan.group..((index + 1) * plan.group).min(plan.tasks) {
+                // SAFETY: tasks write disjoint parts of the result.
+                unsafe { block(kernels, job, plan, packed, task, kept, finish) };
+            }
+        });
     };
-    match plan.tasks.div_ceil(plan.group) {
+    match pieces {
         1 => body(0),
-        groups => parallel.run(groups, &body),
+        pieces => parallel.run(pieces, &body),
     }
 }
 
@@ -397,12 +263,13 @@ unsafe fn block<T: Stored>(
     plan: &Plan<T::Acc>,
     packed: *const T::Acc,
     task: usize,
+    kept: &mut Kept,
     finish: Option<&(dyn Fn(&Finished) + Sync)>,
 ) {
     let (pass, sizes, layout) = (job.pass, &job.sizes, &plan.layout);
     let pieces: usize = layout.pieces(pass).iter().product();
-    let (part, rest) = (task % plan.parts, task / plan.parts);
-    let (block, rest) = (layout.block(pass, rest % pieces), rest / pieces);
+    let (part, index) = (task % plan.parts, task / plan.parts);
+    let (block, rest) = (layout.block(pass, index % pieces), index / pieces);
     let (group, sample) = (rest % sizes.groups, rest / sizes.groups);
     let tiles = piece(plan.tiles, plan.parts, part);
     let length = if plan.in_place {
@@ -415,8 +282,10 @@ unsafe fn block<T: Stored>(
         Along::Rows => (rows::HELD * TILE + rows::TURNED + SLACK, rows::HELD * TILE),
         Along::Squares => (squares::SUMS + SLACK, squares::SUMS),
     };
-    let scratch = Scratch::take((length + sums_len) * size_of::<T::Acc>());
+    let scratch =
+        (kept.scratch).get_or_insert_with(|| Scratch::take((length + sums_len) * size_of::<T::Acc>()));
     let planes_at: *mut T::Acc = scratch.start().cast();
+    let before = kept.block.replace(index);
     let gathered = job.gathered.of_group(group);
     let most = match plan.along {
         Along::Rows | Along::Squares => 1,
@@ -437,9 +306,13 @@ unsafe fn block<T: Stored>(
         let elements = if plan.in_place {
             rows::first(&gathered, sample, &block).cast()
         } else {
-            Copies::new(kernels, job, layout, &block, planes_at).copy(kernels, job, group, sample, false);
-            for slack in 1..=2 * SLACK {
-                planes_at.add(length - slack).write(T::ZERO);
+            if before != Some(index) {
+                let framed = before.is_some_and(|before| before % pieces == index % pieces);
+                Copies::new(kernels, job, layout, &block, planes_at)
+                    .copy(kernels, job, group, sample, framed);
+                for slack in 1..=2 * SLACK {
+                    planes_at.add(length - slack).write(T::ZERO);
+                }
             }
             planes_at.cast_const()
         };

@@ -2,7 +2,8 @@
 //! once for all the lines that it meets. A task goes through the planes of many groups with one set of tables.
 
 use super::copies::Copies;
-use super::{Finished, GRAIN, Job, target_of};
+use super::plan::{GRAIN, LEAST};
+use super::{Finished, Job, target_of};
 use crate::library::conv::geometry::{Block, Layout, Pass, blocks};
 use crate::library::conv::lines::{HIGHEST, Lines, LinesArgs, MOST_ROWS};
 use crate::library::conv::operands::{Shared, Sizes};
@@ -91,7 +92,7 @@ impl<S: Copy> Plan<S> {
                 sizes.channels,
                 PLANES / size_of::<S>() * sizes.channels.min(4),
                 wanted,
-                super::LEAST,
+                LEAST,
             ),
             1,
         );

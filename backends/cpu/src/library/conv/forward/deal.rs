@@ -1,0 +1,102 @@
+//! How the tasks of a launch come to threads, and what a thread keeps from one of them to the next.
+
+use crate::library::gemm::{Scratch, piece};
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// The pieces of a launch. A thread takes neighbours, which share planes and lie where it has written a launch before, and what
+/// other threads have left when its own share is done.
+pub(super) struct Deal {
+    launch: u64,
+    pieces: usize,
+    came: AtomicUsize,
+    taken: SmallVec<[AtomicUsize; 8]>,
+}
+
+impl Deal {
+    pub(super) fn new(pieces: usize, shares: usize) -> Deal {
+        static LAUNCHES: AtomicU64 = AtomicU64::new(1);
+        Deal {
+            launch: LAUNCHES.fetch_add(1, Ordering::Relaxed),
+            pieces,
+            came: AtomicUsize::new(0),
+            taken: (0..shares).map(|_| AtomicUsize::new(0)).collect(),
+        }
+    }
+
+    /// A piece that nobody has taken; there is one as long as it has been called less often than there are pieces.
+    fn take(&self, share: usize) -> Option<usize> {
+        let shares = self.taken.len();
+        (share..shares).chain(0..share).find_map(|share| {
+            let own = piece(self.pieces, shares, share);
+            let at = self.taken[share].fetch_add(1, Ordering::Relaxed);
+            (at < own.len()).then_some(own.start + at)
+        })
+    }
+
+    /// Calls `body` with a piece and what this thread has kept of the launch.
+    pub(super) fn run(&self, body: impl FnOnce(usize, &mut Kept)) {
+        thread_local! {
+            static KEPT: Cell<Option<Kept>> = const { Cell::new(None) };
+        }
+        let kept = KEPT.take().filter(|kept| kept.launch == self.launch);
+        let mut kept = kept.unwrap_or_else(|| Kept {
+            launch: self.launch,
+            share: self.came.fetch_add(1, Ordering::Relaxed) % self.taken.len(),
+            scratch: None,
+            block: None,
+        });
+        if let Some(piece) = self.take(kept.share) {
+            body(piece, &mut kept);
+        }
+        KEPT.set(Some(kept));
+    }
+}
+
+/// What a thread keeps from one task of a launch to the next.
+pub(super) struct Kept {
+    launch: u64,
+    share: usize,
+    pub(super) scratch: Option<Scratch>,
+    /// Index of the block whose planes the scratch memory holds.
+    pub(super) block: Option<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_piece_comes_once_and_a_thread_goes_on_with_neighbours() {
+        for (pieces, shares) in [(1, 1), (7, 2), (16, 2), (5, 5), (9, 4)] {
+            let deal = Deal::new(pieces, shares);
+            let mut seen = Vec::new();
+            for _ in 0..pieces {
+                deal.run(|piece, kept| {
+                    assert_eq!(kept.block.replace(piece), seen.last().copied());
+                    seen.push(piece);
+                });
+            }
+            assert_eq!(seen, (0..pieces).collect::<Vec<_>>());
+            deal.run(|piece, _| panic!("piece {piece} comes twice"));
+        }
+    }
+
+    #[test]
+    fn threads_begin_apart_and_take_what_others_leave() {
+        let deal = Deal::new(8, 2);
+        let first = |of: &Deal| {
+            let mut got = None;
+            of.run(|piece, _| got = Some(piece));
+            got
+        };
+        assert_eq!(first(&deal), Some(0));
+        let others = std::thread::scope(|scope| {
+            let other = scope.spawn(|| (0..7).map(|_| first(&deal)).collect::<Vec<_>>());
+            other.join().unwrap_or_default()
+        });
+        assert_eq!(others, [4, 5, 6, 7, 1, 2, 3].map(Some));
+        assert_eq!(first(&deal), None);
+    }
+}

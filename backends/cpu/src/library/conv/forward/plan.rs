@@ -1,0 +1,158 @@
+//! How the work of a launch is cut.
+
+use super::shape::{Along, Shape};
+use super::{Job, rows, squares};
+use crate::library::conv::geometry::{Axis, Layout, blocks};
+use crate::library::conv::tile::TapFn;
+use crate::library::conv::words::ConvKernels;
+use crate::library::gemm::{Stored, piece};
+use std::ops::Range;
+
+/// Bytes of planes that stay in L2.
+const PLANES: usize = 768 << 10;
+/// Bytes of packed weights and of what they meet that stay in L1.
+const NEAR: usize = 28 << 10;
+/// Products (multiply-adds) that are worth a hand-off to another thread.
+pub(in super::super) const GRAIN: usize = 1 << 19;
+/// Positions of a block that is not cut further for the sake of threads.
+pub(super) const LEAST: usize = 256;
+/// Tasks of a thread, where there are enough: when the last ones end, others have nothing left.
+const EACH: usize = 8;
+
+/// How the work is cut.
+pub(super) struct Plan<S: 'static> {
+    pub(super) along: Along,
+    pub(super) layout: Layout,
+    /// The gathered operand is read where it is: its elements lie as they would in planes.
+    pub(super) in_place: bool,
+    pub(super) offsets: Vec<u32>,
+    /// Pieces of the rows, each a tile's extent along them.
+    pub(super) tiles: usize,
+    /// Lanes of a tile, and kernels for `index + 1` of what is broadcast.
+    pub(super) width: usize,
+    pub(super) kernels: &'static [TapFn<S>],
+    /// Accumulators of one packed tile, and its weights alone, behind which is what sums begin with, if not with zero.
+    pub(super) packed: usize,
+    pub(super) weights: usize,
+    pub(super) starts: bool,
+    /// Channels whose weights and elements stay in L1 together.
+    pub(super) near: usize,
+    /// Groups of tiles that are tasks of their own.
+    pub(super) parts: usize,
+    /// Only one block has a use for a tile's weights, so that it packs them itself, when it needs them.
+    pub(super) local: bool,
+    /// Consecutive tasks that are handed out together.
+    pub(super) group: usize,
+    pub(super) tasks: usize,
+    /// Shares of neighbouring tasks, one for each thread that is worth a hand-off.
+    pub(super) shares: usize,
+}
+
+impl<S> Plan<S> {
+    pub(super) fn new<T: Stored<Acc = S>>(
+        job: &Job<'_, T>,
+        kernels: &ConvKernels<T>,
+        shape: &Shape<S>,
+        threads: usize,
+        prepared: bool,
+    ) -> Plan<S> {
+        let (sizes, pass) = (&job.sizes, job.pass);
+        let terms = sizes.channels * pass.taps();
+        let positions: usize = pass.count().iter().product();
+        let work = (sizes.samples * sizes.groups)
+            .saturating_mul(positions)
+            .saturating_mul(sizes.rows * terms.max(1));
+        let useful = threads.min(work / GRAIN).max(1);
+        let outer = sizes.samples * sizes.groups;
+        let wanted = if useful > 1 {
+            (4 * useful).div_ceil(outer)
+        } else {
+            1
+        };
+        let most = PLANES / size_of::<S>();
+        let layout = Layout::new(pass, blocks(pass, sizes.channels, most, wanted, LEAST), 1);
+        let in_place = shape.along == Along::Rows && kernels.bytes.is_none() && rows::in_place(job, &layout);
+        let (width, set) = (shape.width, shape.kernels);
+        let (tiles, height) = match shape.along {
+            Along::Rows | Along::Squares => (sizes.rows.div_ceil(width), width),
+            Along::Positions => {
+                let tiles = sizes.rows.div_ceil(set.len());
+                (tiles, sizes.rows.div_ceil(tiles))
+            }
+        };
+        // A channel's weights, and the lines that a tile of its elements lies on.
+        let line = 64 / size_of::<S>();
+        let lines = |axis: &Axis| (axis.span + 1).min(axis.taps.len()).max(1);
+        let across = match shape.along {
+            Along::Rows => set.len(),
+            Along::Positions | Along::Squares => width,
+        };
+        let elements = lines(&pass.axes[0])
+            * lines(&pass.axes[1])
+            * layout.phases.max(1)
+            * (across + pass.axes[2].span + 2 * line);
+        let channel = (pass.taps() * height + elements) * size_of::<S>();
+        let near = (NEAR / channel).clamp(1, sizes.channels.max(1));
+        let near = sizes
+            .channels
+            .max(1)
+            .div_ceil(sizes.channels.max(1).div_ceil(near));
+        let blocks = outer * layout.pieces(pass).iter().product::<usize>();
+        let parts = if useful > 1 {
+            (EACH * useful).div_ceil(blocks).min(tiles)
+        } else {
+            1
+        };
+        let tasks = blocks * parts;
+        let handed = if useful > 1 {
+            (work / GRAIN).min(EACH * useful).clamp(1, tasks)
+        } else {
+            1
+        };
+        let channel = if in_place {
+            job.gathered.channel.cast_unsigned()
+        } else {
+            layout.channel()
+        };
+        Plan {
+            along: shape.along,
+            offsets: match shape.along {
+                Along::Squares => squares::offsets(&layout, pass, sizes.channels),
+                Along::Rows | Along::Positions => layout.offsets(pass, sizes.channels, channel),
+            },
+            layout,
+            in_place,
+            tiles,
+            width,
+            kernels: set,
+            packed: packed_tile(terms, height) + kernels.starts(height),
+            weights: packed_tile(terms, height),
+            starts: kernels.starts(height) > 0,
+            near,
+            parts,
+            local: blocks == sizes.groups && !prepared,
+            group: tasks.div_ceil(handed),
+            tasks,
+            shares: useful,
+        }
+    }
+
+    /// The rows of a tile, and the packed weights of a term.
+    pub(super) fn rows_of(&self, rows: usize, tile: usize) -> (Range<usize>, usize) {
+        match self.along {
+            Along::Rows | Along::Squares => {
+                let start = tile * self.width;
+                (start..rows.min(start + self.width), self.width)
+            }
+            Along::Positions => {
+                let rows = piece(rows, self.tiles, tile);
+                (rows.clone(), rows.len())
+            }
+        }
+    }
+}
+
+/// Accumulators of a packed tile, with room for what packing writes past its end.
+pub(super) fn packed_tile(terms: usize, height: usize) -> usize {
+    (terms * height + 16).next_multiple_of(16)
+}
