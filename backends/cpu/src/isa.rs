@@ -167,6 +167,14 @@ pub(crate) fn narrow() -> Vec<&'static str> {
     names.map(|(name, _)| name).collect()
 }
 
+/// Whether the processor reads one long row from memory as fast as it can, unasked: those of AMD do. Others may stop at the end of a page.
+pub(crate) fn follows_pages() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_of_amd();
+    #[cfg(not(target_arch = "x86_64"))]
+    true
+}
+
 /// Whether the processor is one of AMD. Virtual machines take microseconds to say so.
 #[cfg(target_arch = "x86_64")]
 fn is_of_amd() -> bool {

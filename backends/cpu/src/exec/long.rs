@@ -9,13 +9,16 @@ use super::launch::Launch;
 use super::phases::{Part, Phases};
 use super::rows::Partial;
 use crate::codegen::Rows;
-use crate::isa::Isa;
+use crate::isa::{self, Isa};
 use crate::loops::{Best, Reduction};
 use crate::prefetch::LINE;
 use smallvec::SmallVec;
 use std::ops::Range;
 use thalweg_hal::DType;
 use thalweg_hal::ir::{Access, Info, Kernel, Level, Node, NodeId, ReduceOp, Role};
+
+/// Bytes from what is worked on to what is asked for, where that helps.
+const AHEAD: usize = 2048;
 
 /// The phases of a kernel; `None` where one has no machine code.
 #[derive(Default)]
@@ -27,6 +30,8 @@ pub(super) struct Long {
 pub(super) struct Stretch {
     code: Rows,
     sources: Vec<Source>,
+    /// Bytes from what is worked on to what is asked for.
+    ahead: usize,
 }
 
 /// What a parameter of a phase stands for.
@@ -153,6 +158,7 @@ impl Stretch {
         Some(Stretch {
             code: Rows::new(&own, &info, &phases, isa)?,
             sources,
+            ahead: if isa::follows_pages() { 0 } else { AHEAD },
         })
     }
 
@@ -175,9 +181,8 @@ impl Stretch {
                 Source::Result(i) => (&raw mut results[i]).cast(),
             })
             .collect();
-        // Nothing is asked for ahead of time: processors that see one row alone do that better.
         for &p in &self.code.ahead {
-            addresses.push(addresses[p]);
+            addresses.push(addresses[p].wrapping_add(self.ahead));
         }
         let steps: SmallVec<[isize; 16]> = SmallVec::from_elem(0, addresses.len());
         let lined = |&p: &usize| addresses[p].addr().is_multiple_of(LINE);
