@@ -13,16 +13,16 @@ use smallvec::SmallVec;
 const LONG_LINE: u64 = 512;
 
 /// How the lanes are cut into blocks.
-struct Cut {
+pub(super) struct Cut {
     /// Lanes between two cuts that every block respects.
     span: u64,
     blocks_per_span: u64,
     block: u64,
-    units: u64,
+    pub(super) units: u64,
 }
 
 impl Cut {
-    fn new(launch: &Launch<'_>) -> Cut {
+    pub(super) fn new(launch: &Launch<'_>) -> Cut {
         let lanes = &launch.lanes;
         let last = lanes.extents[lanes.rank - 1];
         let by_line =
@@ -45,19 +45,26 @@ impl Cut {
     }
 
     /// First lane and number of lanes of a block.
-    fn unit(&self, unit: u64) -> (u64, usize) {
-        let (line, within) = (unit / self.blocks_per_span, unit % self.blocks_per_span);
-        let start = within * self.block;
+    pub(super) fn unit(&self, unit: u64) -> (u64, usize) {
+        let start = unit % self.blocks_per_span * self.block;
         (
-            line * self.span + start,
+            self.line(unit) * self.span + start,
             self.block.min(self.span - start) as usize,
         )
+    }
+
+    /// Which span a block lies in.
+    pub(super) fn line(&self, unit: u64) -> u64 {
+        unit / self.blocks_per_span
     }
 }
 
 pub(super) fn run(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) {
     if launch.tile.0 > 0 {
         return tiles(launch, threads, parallel);
+    }
+    if let Some(still) = &launch.still {
+        return still.run(launch, threads, parallel);
     }
     let cut = Cut::new(launch);
     launch.split(cut.units, threads, parallel, &|units| {
@@ -105,7 +112,7 @@ fn tiles(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) {
 
 impl Frame<'_> {
     /// A block of `n` lanes from the frame's start on.
-    fn block(&mut self, n: usize) {
+    pub(super) fn block(&mut self, n: usize) {
         let lanes = Lanes::Block(n);
         let plan = self.plan;
         self.point_at(&[0; MAX_AXES]);
@@ -113,14 +120,8 @@ impl Frame<'_> {
             self.share_prefetch(loops_of(&plan.row), n);
             self.restart_prefetch();
         }
-        match &self.launch.still {
-            Some(still) => {
-                for (steps, single) in &still.lists {
-                    self.run(steps, if *single { Lanes::Point } else { lanes });
-                }
-            }
-            None => self.run(&plan.row, lanes),
-        }
+        let row = self.launch.still.as_ref().map_or(&plan.row, |still| &still.steps);
+        self.run(row, lanes);
         self.turn(n, false);
         for phase in &plan.phases {
             self.begin_columns(phase, n);
@@ -135,7 +136,7 @@ impl Frame<'_> {
     }
 
     /// Points the parameters at the block's first lane and a point of the other space.
-    fn point_at(&mut self, other: &[u64; MAX_AXES]) {
+    pub(super) fn point_at(&mut self, other: &[u64; MAX_AXES]) {
         for (p, arg) in self.launch.args.args.iter().enumerate() {
             let offset = self.launch.offset(p, &self.start, other);
             // SAFETY: the table has every parameter.

@@ -166,7 +166,7 @@ impl<'a> Frame<'a> {
         unsafe { *self.values.add(v as usize) }
     }
 
-    fn point(&mut self, v: Value, address: *mut u8) {
+    pub(super) fn point(&mut self, v: Value, address: *mut u8) {
         // SAFETY: values are counted by the plan.
         unsafe { *self.values.add(v as usize) = address };
     }
@@ -247,11 +247,11 @@ impl<'a> Frame<'a> {
                     Step::LoadAt {
                         param,
                         out,
+                        slot,
                         index,
                         single,
-                        ..
                     } => {
-                        self.load_at(param, out, index, single, lanes);
+                        self.load_at(param, (out, slot), index, single, lanes);
                     }
                     Step::Index { axis, out } => self.indices(axis, out, lanes),
                     Step::Rand { f, out, key, counter } => {
@@ -319,7 +319,15 @@ impl<'a> Frame<'a> {
         }
     }
 
-    unsafe fn load_at(&mut self, param: u32, out: Value, index: Value, single: bool, lanes: Lanes) {
+    /// Gathers to where `out` points; a line of neighbours stays where it is, and `out` points there.
+    unsafe fn load_at(
+        &mut self,
+        param: u32,
+        (out, slot): (Value, u32),
+        index: Value,
+        single: bool,
+        lanes: Lanes,
+    ) {
         let p = param as usize;
         let arg = &self.launch.args.args[p];
         let size = self.launch.sizes[p] as usize;
@@ -330,15 +338,23 @@ impl<'a> Frame<'a> {
             gather_stride,
             gather_extent,
         };
-        let (to, index) = (self.value(out), self.value(index).cast::<i64>().cast_const());
+        let index = self.value(index).cast::<i64>().cast_const();
         // SAFETY: the caller's promise.
         unsafe {
             let at = *self.at.add(p);
             let Lanes::Block(n) = lanes else {
-                return look.run(to, at, index, true, 1);
+                return look.run(self.value(out), at, index, true, 1);
             };
             let space = &self.launch.lanes;
             look.stride = space.of(p)[space.rank - 1];
+            // A block of lines that are gathered ends with the line.
+            if self.launch.still.is_some() && single && look.stride == 1 && slot != NO_SLOT {
+                match look.offset(*index) {
+                    Some(offset) => return self.point(out, at.wrapping_offset(offset)),
+                    None => self.point(out, self.slot(slot)),
+                }
+            }
+            let to = self.value(out);
             // A line of the input of which much is read, in no order: the next one is asked for in order.
             let bytes = gather_extent.saturating_mul(size as u64) as usize;
             if !single

@@ -52,7 +52,7 @@ pub(super) struct Launch<'a> {
     /// Of short rows.
     pub(super) sheets: Sheets,
     /// Of a map that gathers whole lines.
-    pub(super) still: Option<Still>,
+    pub(super) still: Option<Box<Still<'a>>>,
     /// Rows and columns of a tile, 0 without tiles.
     pub(super) tile: (usize, usize),
     /// Most lanes of a block.
@@ -194,26 +194,12 @@ impl Program {
         let params = &self.kernel.params;
         let ins = |p: usize| params[p].role == Role::In;
         let mut launch = Launch {
-            plan,
-            args,
-            sizes: &self.sizes,
-            flat: (0..params.len()).map(|p| lanes.is_flat(p)).collect(),
-            shared: SmallVec::from_elem(false, params.len()),
-            held_back: SmallVec::from_elem(false, params.len()),
-            stream: false,
-            streams: SmallVec::new(),
-            sheets: Sheets::default(),
-            still: None,
-            tile_axis: 0,
-            tile: (0, 0),
-            block,
             keep_elements,
             long: (along == Along::Inner && length > SEGMENT as u64)
                 .then(|| self.long(&compiled.part))
                 .flatten(),
             levels: length.div_ceil(SEGMENT as u64).max(1).ilog2() as usize + 2,
-            lanes,
-            other,
+            ..Launch::plain(plan, args, &self.sizes, lanes, other, block)
         };
         for o in (0..params.len()).filter(|&p| !ins(p)) {
             for i in (0..params.len()).filter(|&p| ins(p)) {
@@ -227,7 +213,7 @@ impl Program {
         launch.habits(params);
         // After that nothing of a sheet is asked for, shared or held back.
         launch.sheets = Sheets::of(&launch);
-        launch.still = Still::of(&launch);
+        launch.still = Still::of(&launch).map(Box::new);
         for turned in &launch.sheets.list {
             launch.flat[turned.param] = true;
             launch.shared[turned.param] = false;
@@ -242,6 +228,40 @@ pub(super) const SHORT_ROW: u64 = 24;
 
 /// Rows and columns of a tile.
 const TILE: (usize, usize) = (16, 64);
+
+impl<'a> Launch<'a> {
+    /// One without habits, of a map.
+    pub(super) fn plain(
+        plan: &'a Plan,
+        args: &'a Args<'a>,
+        sizes: &'a [u8],
+        lanes: Space,
+        other: Space,
+        block: usize,
+    ) -> Launch<'a> {
+        let params = args.args.len();
+        Launch {
+            plan,
+            args,
+            sizes,
+            flat: (0..params).map(|p| lanes.is_flat(p)).collect(),
+            shared: SmallVec::from_elem(false, params),
+            held_back: SmallVec::from_elem(false, params),
+            stream: false,
+            streams: SmallVec::new(),
+            sheets: Sheets::default(),
+            still: None,
+            tile_axis: 0,
+            tile: (0, 0),
+            block,
+            keep_elements: 0,
+            long: None,
+            levels: 0,
+            lanes,
+            other,
+        }
+    }
+}
 
 impl Launch<'_> {
     /// Makes blocks tiles where a parameter runs along another axis than the last.

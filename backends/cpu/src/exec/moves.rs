@@ -358,10 +358,14 @@ pub(super) unsafe fn stream(isa: Isa, to: *mut u8, from: *const u8, bytes: usize
     let done = head + lines * 64;
     // SAFETY: the caller's promise; whole lines are written at aligned addresses.
     unsafe {
-        to.copy_from_nonoverlapping(from, head);
+        if head > 0 {
+            to.copy_from_nonoverlapping(from, head);
+        }
         stream_lines(isa, to.add(head), from.add(head), lines);
-        to.add(done)
-            .copy_from_nonoverlapping(from.add(done), bytes - done);
+        if done < bytes {
+            to.add(done)
+                .copy_from_nonoverlapping(from.add(done), bytes - done);
+        }
     }
 }
 

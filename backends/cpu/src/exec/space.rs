@@ -113,6 +113,22 @@ impl Space {
         space
     }
 
+    /// The space without its last axis.
+    pub(super) fn without_last(&self) -> Space {
+        let rank = self.rank - 1;
+        let mut space = Space {
+            rank: rank.max(1),
+            total: self.extents[..rank].iter().product(),
+            strides: Strides::new(),
+            ..self.clone()
+        };
+        (space.extents[rank], space.axes[rank]) = (1, u8::MAX);
+        for strides in self.strides.chunks_exact(self.rank) {
+            space.strides.extend_from_slice(&strides[..rank]);
+        }
+        space
+    }
+
     /// Strides of one parameter.
     pub(super) fn of(&self, param: usize) -> &[i64] {
         &self.strides[param * self.rank..(param + 1) * self.rank]

@@ -1,108 +1,362 @@
-//! Steps of a map whose values stay the same along a line.
+//! Maps that gather whole lines: an index is one for each line.
 //!
-//! An index that selects whole lines of a tensor is one for each line. Where lines are long enough to be blocks, such steps compute
-//! one value a line, and a gather copies the line that it leads to.
+//! Indices are computed for many lines at once, in a space that has a point for each line. So a line is asked for while the one before
+//! is worked on. Where a map does nothing but gather, lines are copied.
 
-use super::launch::Launch;
-use super::plan::{Home, Plan, Step, Value};
+use super::columns::Cut;
+use super::frame::{Frame, Lanes};
+use super::launch::{FETCH, Launch};
+use super::moves::{self, Lookup};
+use super::plan::{Home, Step, Value};
+use super::slots::values;
+use super::space::MAX_AXES;
+use crate::parallel::Parallel;
+use crate::prefetch;
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Lines shorter than this are not worth a block each.
 const SHORT_LINE: u64 = 32;
+/// Lines whose indices are computed together.
+const LINES: usize = 256;
+/// Bytes of a line that are asked for; the processor goes on by itself.
+const ASK: usize = 512;
+/// Copies of at least this many bytes are written past the caches: such an output and what it is copied from are too much for the last
+/// cache of most machines.
+const FAR: u64 = 32 << 20;
+/// Copies of fewer bytes stay on one thread.
+const SPLIT_COPY: u64 = 256 << 10;
+/// Bytes of a piece of a line, where there are more threads than lines.
+const PIECE: u64 = 256 << 10;
 
-/// The steps of a map, and which of them compute one value.
-pub(super) struct Still {
-    /// Stretches of neighbours that are alike.
-    pub(super) lists: SmallVec<[(Vec<Step>, bool); 2]>,
+/// A map that gathers lines.
+pub(super) struct Still<'a> {
+    /// The same launch with a point for each line.
+    lines: Launch<'a>,
+    /// Each gather, and the steps over lines that its index needs beside those of the gathers before.
+    gathers: SmallVec<[(Vec<Step>, Gather); 2]>,
+    /// What is left of the map, over a line.
+    pub(super) steps: Vec<Step>,
+    /// The output, where that is a copy.
+    copy: Option<usize>,
 }
 
-impl Still {
+/// A gather of lines.
+#[derive(Clone, Copy)]
+struct Gather {
+    param: usize,
+    index: Value,
+    /// Whether the steps over a line compute the index, too.
+    by_steps: bool,
+}
+
+/// The steps that compute `wanted` values; those of `steps` for which `ends` is true are wanted in any case. `wanted` gets what they
+/// need. The index of a gather of lines is no need.
+fn needed(
+    steps: &[Step],
+    wanted: &mut [bool],
+    is_line: impl Fn(&Step) -> bool,
+    ends: impl Fn(&Step) -> bool,
+) -> SmallVec<[bool; 32]> {
+    let mut kept = SmallVec::from_elem(false, steps.len());
+    for (at, step) in steps.iter().enumerate().rev() {
+        kept[at] = ends(step);
+        values(step, &[], |v, defines| kept[at] |= defines && wanted[v as usize]);
+        if kept[at] && !is_line(step) {
+            values(step, &[], |v, defines| wanted[v as usize] |= !defines);
+        }
+    }
+    kept
+}
+
+impl<'a> Still<'a> {
     /// Of a launch; `None` where it gathers by no index that stays the same along lines.
-    pub(super) fn of(launch: &Launch<'_>) -> Option<Still> {
+    pub(super) fn of(launch: &Launch<'a>) -> Option<Still<'a>> {
         let (plan, lanes) = (launch.plan, &launch.lanes);
         let last = lanes.rank - 1;
-        let gathers = |step: &Step| matches!(step, Step::LoadAt { .. });
-        let lines =
-            plan.phases.is_empty() && last > 0 && launch.tile.0 == 0 && lanes.extents[last] >= SHORT_LINE;
+        let gathers = |step: &Step| matches!(step, Step::LoadAt { single: false, .. });
+        let lines = plan.phases.is_empty() && last > 0 && launch.tile.0 == 0;
         if !lines || !plan.row.iter().any(gathers) {
             return None;
         }
-        let stays = |param: u32| lanes.of(param as usize)[last] == 0;
-        let single = single(plan, stays);
-        let mut lists = SmallVec::<[(Vec<Step>, bool); 2]>::new();
-        let mut any = false;
-        for (at, step) in plan.row.iter().enumerate() {
+        let still = still(launch);
+        let is_line = |step: &Step| match *step {
+            Step::LoadAt {
+                index, out, single, ..
+            } => !single && still[index as usize] && !still[out as usize],
+            _ => false,
+        };
+        let none: SmallVec<[bool; 32]> = SmallVec::from_elem(false, plan.homes.len());
+        let mut by_steps = none.clone();
+        let kept = needed(&plan.row, &mut by_steps, is_line, |step| {
+            matches!(step, Step::Store { .. })
+        });
+        let mut steps = Vec::with_capacity(plan.row.len());
+        let mut wanted = none;
+        for (at, step) in plan.row.iter().enumerate().filter(|&(at, _)| kept[at]) {
             let mut step = *step;
-            if let Step::LoadAt {
-                index,
-                single: by_one,
-                ..
-            } = &mut step
+            if is_line(&plan.row[at])
+                && let Step::LoadAt { index, single, .. } = &mut step
             {
-                let computed = (0..at).rev().find(|&k| defines(&plan.row[k]) == Some(*index));
-                if computed.is_some_and(|k| single[k]) {
-                    *by_one = true;
-                    any = true;
-                }
+                *single = true;
+                wanted[*index as usize] = true;
             }
-            match lists.last_mut() {
-                Some((steps, kind)) if *kind == single[at] => steps.push(step),
-                _ => lists.push((vec![step], single[at])),
+            steps.push(step);
+        }
+        let over_lines = needed(&plan.row, &mut wanted, |_| false, |_| false);
+        let mut all = SmallVec::<[(Vec<Step>, Gather); 2]>::new();
+        let mut before = Vec::new();
+        for (at, step) in plan.row.iter().enumerate() {
+            match *step {
+                Step::LoadAt { param, index, .. } if kept[at] && is_line(step) => {
+                    let gather = Gather {
+                        param: param as usize,
+                        index,
+                        by_steps: by_steps[index as usize],
+                    };
+                    all.push((std::mem::take(&mut before), gather));
+                }
+                _ if over_lines[at] && !matches!(step, Step::Aim { .. }) => before.push(*step),
+                _ => {}
             }
         }
-        any.then_some(Still { lists })
+        let copy = copied(launch, &steps);
+        if all.is_empty() || copy.is_none() && lanes.extents[last] < SHORT_LINE {
+            return None;
+        }
+        let space = lanes.without_last();
+        let lines = Launch::plain(
+            plan,
+            launch.args,
+            launch.sizes,
+            space,
+            launch.other.clone(),
+            LINES,
+        );
+        Some(Still {
+            lines,
+            gathers: all,
+            steps,
+            copy,
+        })
+    }
+
+    /// Runs the launch that this is of.
+    pub(super) fn run(&self, launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) {
+        match self.copy {
+            Some(to) => self.copies(launch, to, threads, parallel),
+            None => self.maps(launch, threads, parallel),
+        }
+    }
+
+    /// Computes the indices of `n` lines from `first` on, `LINES` for each gather.
+    fn indices(&self, frame: &mut Frame<'_>, first: u64, n: usize, indices: &mut [i64]) {
+        frame.start = self.lines.lanes.index(first);
+        frame.point_at(&[0; MAX_AXES]);
+        for ((steps, gather), to) in self.gathers.iter().zip(indices.chunks_exact_mut(LINES)) {
+            frame.run(steps, Lanes::Block(n));
+            let from = frame.value(gather.index).cast::<i64>().cast_const();
+            // SAFETY: an index is a block of `n` numbers once its steps have run.
+            unsafe { to.as_mut_ptr().copy_from_nonoverlapping(from, n) };
+        }
+    }
+
+    fn lookup(&self, launch: &Launch<'_>, param: usize) -> Lookup {
+        let arg = &launch.args.args[param];
+        Lookup {
+            size: usize::from(launch.sizes[param]),
+            stride: 1,
+            gather_stride: arg.gather_stride,
+            gather_extent: arg.gather_extent,
+        }
+    }
+
+    fn maps(&self, launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) {
+        let cut = Cut::new(launch);
+        launch.split(cut.units, threads, parallel, &|units| {
+            let mut frame = Frame::new(launch);
+            let mut over_lines = Frame::new(&self.lines);
+            let mut indices: SmallVec<[i64; 2 * LINES]> = SmallVec::from_elem(0, self.gathers.len() * LINES);
+            let mut known = 0..0;
+            for unit in units.clone() {
+                let line = cut.line(unit);
+                if !known.contains(&line) {
+                    known = line..(line + LINES as u64).min(cut.line(units.end - 1) + 1);
+                    let n = (known.end - known.start) as usize;
+                    self.indices(&mut over_lines, line, n, &mut indices);
+                }
+                let of = |line: u64| (line - known.start) as usize;
+                if unit + 1 < units.end && known.contains(&cut.line(unit + 1)) {
+                    self.ask(launch, cut.unit(unit + 1), &indices[of(cut.line(unit + 1))..]);
+                }
+                for (k, (_, gather)) in self.gathers.iter().enumerate().filter(|(_, of)| !of.1.by_steps) {
+                    frame.point(gather.index, (&raw mut indices[k * LINES + of(line)]).cast());
+                }
+                let (first, n) = cut.unit(unit);
+                frame.start = launch.lanes.index(first);
+                frame.block(n);
+            }
+            if launch.stream {
+                moves::fence();
+            }
+        });
+    }
+
+    /// Asks for what a block of lanes gathers; its indices are `LINES` apart.
+    fn ask(&self, launch: &Launch<'_>, (first, n): (u64, usize), indices: &[i64]) {
+        let at = launch.lanes.index(first);
+        for ((_, gather), &index) in self.gathers.iter().zip(indices.iter().step_by(LINES)) {
+            let look = self.lookup(launch, gather.param);
+            let unit = launch.lanes.of(gather.param)[launch.lanes.rank - 1] == 1;
+            if let Some(offset) = look.offset(index).filter(|_| unit && look.is_large()) {
+                let start = launch.offset(gather.param, &at, &[0; MAX_AXES]);
+                let from = launch.args.args[gather.param].ptr.wrapping_offset(start);
+                prefetch::ask(from.wrapping_offset(offset), (n * look.size).min(ASK));
+            }
+        }
+    }
+
+    fn copies(&self, launch: &Launch<'_>, to: usize, threads: usize, parallel: &dyn Parallel) {
+        let (lines, length) = (&self.lines.lanes, launch.lanes.extents[launch.lanes.rank - 1]);
+        let size = u64::from(launch.sizes[to]);
+        let bytes = launch.lanes.total.saturating_mul(size);
+        let threads = if bytes < SPLIT_COPY { 1 } else { threads };
+        // Pieces of lines where these are too few, one after the other of each.
+        let few = threads > 1 && lines.total < 4 * threads as u64;
+        let most = if few { (PIECE / size).min(length) } else { length };
+        let pieces = length.div_ceil(most);
+        launch.split(lines.total * pieces, threads, parallel, &|units| {
+            let mut over_lines = Frame::new(&self.lines);
+            let mut indices = [0; LINES];
+            let mut unit = units.start;
+            while unit < units.end {
+                let (piece, line) = (unit / lines.total, unit % lines.total);
+                let count = (units.end - unit).min(lines.total - line).min(LINES as u64);
+                self.indices(&mut over_lines, line, count as usize, &mut indices);
+                let columns = piece * most..length.min((piece + 1) * most);
+                self.copy(
+                    launch,
+                    to,
+                    line,
+                    &indices[..count as usize],
+                    columns,
+                    bytes >= FAR,
+                );
+                unit += count;
+            }
+            if bytes >= FAR {
+                moves::fence();
+            }
+        });
+    }
+
+    /// Copies columns of lines from `first` on.
+    fn copy(
+        &self,
+        launch: &Launch<'_>,
+        to: usize,
+        first: u64,
+        indices: &[i64],
+        columns: Range<u64>,
+        far: bool,
+    ) {
+        let from = self.gathers[0].1.param;
+        let (lines, look) = (&self.lines.lanes, self.lookup(launch, from));
+        let last = lines.rank - 1;
+        let bytes = (columns.end - columns.start) as usize * look.size;
+        let step = |p: usize| lines.of(p)[last] as isize * look.size as isize;
+        let (from_step, to_step) = (step(from), step(to));
+        let ask = if look.is_large() { bytes.min(ASK) } else { 0 };
+        let mut done = 0;
+        while done < indices.len() {
+            let at = lines.index(first + done as u64);
+            let count = ((lines.extents[last] - at[last]) as usize).min(indices.len() - done);
+            let start = |p: usize| {
+                let elements = lines.offset(p, &at) + columns.start as i64;
+                launch.args.args[p]
+                    .ptr
+                    .wrapping_offset(elements as isize * look.size as isize)
+            };
+            let (mut from, mut to) = (start(from), start(to));
+            let stretch = &indices[done..done + count];
+            for (k, &index) in stretch.iter().enumerate() {
+                let next = stretch.get(k + 1).and_then(|&next| look.offset(next));
+                if let Some(next) = next.filter(|_| ask > 0) {
+                    prefetch::ask(from.wrapping_offset(from_step + next), ask);
+                }
+                let source = look.offset(index).map(|offset| from.wrapping_offset(offset));
+                // SAFETY: the caller of the launch vouches for the output's lines, and for the table's where the index is in range.
+                unsafe {
+                    match source {
+                        Some(source) if far => moves::stream(launch.plan.isa, to, source, bytes),
+                        Some(source) => to.copy_from_nonoverlapping(source, bytes),
+                        None => to.write_bytes(0, bytes),
+                    }
+                }
+                (from, to) = (from.wrapping_offset(from_step), to.wrapping_offset(to_step));
+            }
+            done += count;
+        }
     }
 }
 
-/// The value that a step computes.
-fn defines(step: &Step) -> Option<Value> {
-    match *step {
-        Step::Loop { out, .. }
-        | Step::Load { out, .. }
-        | Step::LoadAt { out, .. }
-        | Step::Index { out, .. }
-        | Step::Rand { out, .. } => Some(out),
-        Step::Aim { .. } | Step::Store { .. } | Step::Reduce { .. } => None,
+impl Lookup {
+    /// Whether elements of it are asked for.
+    fn is_large(&self) -> bool {
+        let elements = self
+            .gather_extent
+            .saturating_mul(self.gather_stride.unsigned_abs());
+        elements.saturating_mul(self.size as u64) >= FETCH
     }
 }
 
-/// Which steps of a map may compute one value a line: those whose operands stay the same and that only gathers and each other use.
-fn single(plan: &Plan, stays: impl Fn(u32) -> bool) -> Vec<bool> {
-    let steps = &plan.row;
-    let mut still = vec![false; plan.homes.len()];
-    for (value, home) in plan.homes.iter().enumerate() {
-        still[value] = matches!(home, Home::Constant(_) | Home::Scalar(_) | Home::Cell(_));
+/// The output of steps that copy a gathered line to it, and have nothing else.
+fn copied(launch: &Launch<'_>, steps: &[Step]) -> Option<usize> {
+    let unit = |param: u32| {
+        let lanes = &launch.lanes;
+        lanes.of(param as usize)[lanes.rank - 1] == 1
+    };
+    let mut steps = steps.iter().filter(|step| !matches!(step, Step::Aim { .. }));
+    match (steps.next(), steps.next(), steps.next()) {
+        (
+            Some(&Step::LoadAt {
+                param: from,
+                out,
+                single: true,
+                ..
+            }),
+            Some(&Step::Store { param: to, value }),
+            None,
+        ) if out == value && unit(from) && unit(to) => Some(to as usize),
+        _ => None,
     }
-    for step in steps {
+}
+
+/// Which values of a map stay the same along a line.
+fn still(launch: &Launch<'_>) -> SmallVec<[bool; 32]> {
+    let (plan, lanes) = (launch.plan, &launch.lanes);
+    let last = lanes.rank - 1;
+    let stays = |param: u32| lanes.of(param as usize)[last] == 0;
+    let mut still: SmallVec<[bool; 32]> = (plan.homes.iter())
+        .map(|home| matches!(home, Home::Constant(_) | Home::Scalar(_) | Home::Cell(_)))
+        .collect();
+    for step in &plan.row {
         match *step {
             Step::Load { param, out, .. } => still[out as usize] = stays(param),
             Step::Loop { out, a, b, c, .. } => {
                 still[out as usize] = [a, b, c].into_iter().all(|v| still[v as usize]);
             }
-            Step::LoadAt { out, .. } | Step::Index { out, .. } | Step::Rand { out, .. } => {
-                still[out as usize] = false;
+            Step::LoadAt {
+                param, out, index, ..
+            } => still[out as usize] = stays(param) && still[index as usize],
+            Step::Index { axis, out } => still[out as usize] = lanes.find(axis) != Some(last),
+            Step::Rand {
+                out, key, counter, ..
+            } => {
+                still[out as usize] = still[key as usize] && still[counter as usize];
             }
             Step::Aim { .. } | Step::Store { .. } | Step::Reduce { .. } => {}
         }
     }
-    let mut single = vec![false; steps.len()];
-    // Values that are needed as blocks.
-    let mut blocks = vec![false; plan.homes.len()];
-    for (at, step) in steps.iter().enumerate().rev() {
-        match *step {
-            Step::Loop { out, a, b, c, .. } => {
-                single[at] = still[out as usize] && !blocks[out as usize];
-                if !single[at] {
-                    [a, b, c].into_iter().for_each(|v| blocks[v as usize] = true);
-                }
-            }
-            Step::Load { out, .. } => single[at] = still[out as usize] && !blocks[out as usize],
-            Step::Store { value, .. } | Step::Aim { value, .. } => blocks[value as usize] = true,
-            Step::Rand { key, counter, .. } => {
-                [key, counter].into_iter().for_each(|v| blocks[v as usize] = true);
-            }
-            Step::LoadAt { .. } | Step::Index { .. } | Step::Reduce { .. } => {}
-        }
-    }
-    single
+    still
 }

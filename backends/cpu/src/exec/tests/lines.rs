@@ -1,10 +1,12 @@
 //! Short rows, which are turned; gathers of whole lines; places of the greatest.
 
-use super::harness::{Rng, check, f32_buffer, random_case};
+use super::harness::{Rng, Threads, check, f32_buffer, random_case, run};
 use super::oracle::{Buffer, Case};
 use super::shapes::{layer_norm, softmax};
+use crate::isa::Isa;
+use crate::parallel::{Parallel, Serial};
 use thalweg_hal::DType;
-use thalweg_hal::ir::{Access, Kernel, Level, Node, ReduceOp, Role, ScalarOp};
+use thalweg_hal::ir::{Access, Kernel, Level, Node, NodeId, ReduceOp, Role, ScalarOp};
 
 #[test]
 fn short_rows() {
@@ -137,6 +139,148 @@ fn lines_by_index() {
                 scalars: vec![],
                 in_place: vec![],
             });
+        }
+    }
+}
+
+/// An element type, the shape of a table `[batches, heights, widths]`, and how many of its lines are gathered.
+type Lines = (DType, [usize; 3], usize);
+
+/// A map that gathers lines of a table `[batches, heights, widths]` by one index for each batch and line, and what it runs on.
+fn gather_of_lines(
+    (dtype, [batches, height, width], count): Lines,
+    rng: &mut Rng,
+    map: impl FnOnce(&mut Kernel, NodeId, NodeId) -> NodeId,
+) -> Case {
+    let mut k = Kernel::new("lines", 3, 0);
+    let table = k.param(dtype, Role::In, Level::Row, Access::Strided);
+    let index = k.param(DType::I32, Role::In, Level::Row, Access::Strided);
+    let out = k.param(dtype, Role::Out, Level::Row, Access::Contiguous);
+    let narrow = k.load(index);
+    let index = k.cast(DType::I64, narrow);
+    let value = k.push(Node::LoadAt { param: table, index });
+    let value = map(&mut k, value, index);
+    k.store(out, value);
+    let elements = |count: usize, strides: Vec<i64>, dtype: DType, rng: &mut Rng| Buffer {
+        bytes: (0..count)
+            .flat_map(|_| rng.value(dtype).to_le_bytes()[..dtype.size()].to_vec())
+            .collect(),
+        origin: 0,
+        strides,
+        gather_stride: 0,
+        gather_extent: 0,
+    };
+    let table = Buffer {
+        gather_stride: width as i64,
+        gather_extent: height as u64,
+        ..elements(
+            batches * height * width,
+            vec![(height * width) as i64, 0, 1],
+            dtype,
+            rng,
+        )
+    };
+    // One in eight is outside, on either side.
+    let picks = (0..batches * count).flat_map(|_| {
+        let inside = rng.below(height as u64) as i32;
+        match rng.below(16) {
+            0 => -1 - inside,
+            1 => height as i32 + inside,
+            _ => inside,
+        }
+        .to_le_bytes()
+    });
+    let index = Buffer {
+        bytes: picks.collect(),
+        strides: vec![count as i64, 1, 0],
+        gather_extent: 0,
+        ..table.clone()
+    };
+    let out = elements(batches * count * width, vec![], dtype, rng);
+    Case {
+        kernel: k,
+        extents: vec![batches as u64, count as u64, width as u64],
+        buffers: vec![table, index, out],
+        scalars: vec![],
+        in_place: vec![],
+    }
+}
+
+/// Copies of lines of any size, of few lines and of more than have their indices computed together.
+#[test]
+fn copies_of_lines() {
+    let mut rng = Rng(25);
+    for dtype in [DType::U8, DType::BF16, DType::F32, DType::I64] {
+        for width in [1, 2, 7, 16, 31, 33, 100, 768] {
+            for (batches, count) in [(1, 1), (1, 40), (3, 300), (130, 3)] {
+                let lines = (dtype, [batches, 9, width], count);
+                check(&gather_of_lines(lines, &mut rng, |_, value, _| value));
+            }
+        }
+    }
+}
+
+/// Copies that are split between threads by lines and by pieces of lines, and those that are written past the caches.
+#[test]
+fn large_copies_of_lines() {
+    let mut rng = Rng(26);
+    for (dtype, [height, width], count) in [
+        (DType::F32, [50, 1000], 1500),
+        (DType::BF16, [7, 400_001], 3),
+        (DType::F64, [300, 768], 5500),
+        (DType::U8, [300, 100], 340_000),
+    ] {
+        let case = gather_of_lines((dtype, [1, height, width], count), &mut rng, |_, value, _| value);
+        let (size, bytes) = (dtype.size(), |b: &Buffer| b.bytes.clone());
+        let (table, picks) = (bytes(&case.buffers[0]), bytes(&case.buffers[1]));
+        let lines = picks.chunks_exact(4).flat_map(|pick| {
+            let at = i32::from_le_bytes(pick.try_into().expect("four bytes"));
+            match usize::try_from(at).ok().filter(|&at| at < height) {
+                Some(at) => table[at * width * size..][..width * size].to_vec(),
+                None => vec![0; width * size],
+            }
+        });
+        let wanted: Vec<u8> = lines.collect();
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+            for parallel in [&Serial as &dyn Parallel, &Threads(3)] {
+                let found = run(&case, isa, parallel);
+                assert!(found[2] == wanted, "{isa:?}, {dtype}, {count} of {width}");
+            }
+        }
+    }
+}
+
+/// Maps of gathered lines, in which the index is needed by element, too, or leads to another gather.
+#[test]
+fn maps_of_gathered_lines() {
+    let mut rng = Rng(27);
+    for width in [31, 32, 100, 1500] {
+        for (batches, count) in [(1, 40), (3, 300)] {
+            let lines = (DType::F32, [batches, 9, width], count);
+            check(&gather_of_lines(lines, &mut rng, |k, value, _| {
+                k.op(ScalarOp::Add, &[value, value])
+            }));
+            check(&gather_of_lines(lines, &mut rng, |k, value, index| {
+                let index = k.cast(DType::F32, index);
+                k.op(ScalarOp::Mul, &[value, index])
+            }));
+            // Twice: the second index is the greatest less the first, and takes the place of what the first one needed.
+            check(&gather_of_lines(lines, &mut rng, |k, value, index| {
+                let last = k.push(Node::Const {
+                    dtype: DType::I64,
+                    bits: 8,
+                });
+                let index = k.op(ScalarOp::Sub, &[last, index]);
+                let other = k.push(Node::LoadAt { param: 0, index });
+                k.op(ScalarOp::Sub, &[value, other])
+            }));
+            // By the number of the line, which no parameter tells.
+            check(&gather_of_lines(lines, &mut rng, |k, value, index| {
+                let line = k.push(Node::Index { axis: 1 });
+                let index = k.op(ScalarOp::Min, &[line, index]);
+                let other = k.push(Node::LoadAt { param: 0, index });
+                k.op(ScalarOp::Sub, &[value, other])
+            }));
         }
     }
 }
