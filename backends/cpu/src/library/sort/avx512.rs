@@ -132,10 +132,14 @@ impl Vector for I32x16 {
     unsafe fn swapped<S: Shuffle>(self, other: Self) -> [Self; 2] {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe {
-            const { lanes_32::<S>() }.map(|lanes| {
-                let lanes = _mm512_loadu_si512(lanes.as_ptr().cast());
-                Self(_mm512_permutex2var_epi32(self.0, lanes, other.0))
-            })
+            // A closure would lack the instruction set, so it might stay a call.
+            let lanes = const { lanes_32::<S>() };
+            let low = _mm512_loadu_si512(lanes[0].as_ptr().cast());
+            let high = _mm512_loadu_si512(lanes[1].as_ptr().cast());
+            [
+                Self(_mm512_permutex2var_epi32(self.0, low, other.0)),
+                Self(_mm512_permutex2var_epi32(self.0, high, other.0)),
+            ]
         }
     }
 
@@ -174,7 +178,10 @@ impl Vector for I32x16 {
         unsafe {
             let low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
             let high = _mm512_set_epi32(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8);
-            [low, high].map(|lanes| Self(_mm512_permutex2var_epi32(self.0, lanes, other.0)))
+            [
+                Self(_mm512_permutex2var_epi32(self.0, low, other.0)),
+                Self(_mm512_permutex2var_epi32(self.0, high, other.0)),
+            ]
         }
     }
 
@@ -275,10 +282,13 @@ impl Vector for I64x8 {
     unsafe fn swapped<S: Shuffle>(self, other: Self) -> [Self; 2] {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe {
-            const { lanes::<S, 8>() }.map(|lanes| {
-                let lanes = _mm512_loadu_si512(lanes.as_ptr().cast());
-                Self(_mm512_permutex2var_epi64(self.0, lanes, other.0))
-            })
+            let lanes = const { lanes::<S, 8>() };
+            let low = _mm512_loadu_si512(lanes[0].as_ptr().cast());
+            let high = _mm512_loadu_si512(lanes[1].as_ptr().cast());
+            [
+                Self(_mm512_permutex2var_epi64(self.0, low, other.0)),
+                Self(_mm512_permutex2var_epi64(self.0, high, other.0)),
+            ]
         }
     }
 
@@ -309,7 +319,10 @@ impl Vector for I64x8 {
         unsafe {
             let low = _mm512_set_epi64(11, 3, 10, 2, 9, 1, 8, 0);
             let high = _mm512_set_epi64(15, 7, 14, 6, 13, 5, 12, 4);
-            [low, high].map(|lanes| Self(_mm512_permutex2var_epi64(self.0, lanes, other.0)))
+            [
+                Self(_mm512_permutex2var_epi64(self.0, low, other.0)),
+                Self(_mm512_permutex2var_epi64(self.0, high, other.0)),
+            ]
         }
     }
 

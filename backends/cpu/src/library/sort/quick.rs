@@ -251,7 +251,14 @@ unsafe fn pivot<V: Vector>(keys: *const V::Key, length: usize) -> V::Key {
 #[inline(always)]
 unsafe fn load<V: Vector>(from: *const V::Key) -> [V; BLOCK] {
     // SAFETY: the caller vouches for the keys of a block.
-    unsafe { [0, 1, 2, 3].map(|at| V::load(from.add(at * V::LANES))) }
+    unsafe {
+        [
+            V::load(from),
+            V::load(from.add(V::LANES)),
+            V::load(from.add(2 * V::LANES)),
+            V::load(from.add(3 * V::LANES)),
+        ]
+    }
 }
 
 /// [`Vector::split`], with the ends that are left.
@@ -285,7 +292,7 @@ unsafe fn split_at<V: Vector>(keys: *mut V::Key, length: usize, pivot: V::Key) -
         std::ptr::copy_nonoverlapping(keys.add(length - rest), tail, rest);
         let (mut front, mut back) = (keys.add(2 * block), keys.add((blocks - 2) * block));
         let mut at_hand = load::<V>(keys);
-        let kept = [keys.add(block), back, back.add(block)].map(|from| load::<V>(from));
+        let kept = [load::<V>(keys.add(block)), load(back), load(back.add(block))];
         let (mut low, mut high) = (keys, keys.add(length));
         let whole = rest / V::LANES * V::LANES;
         for at in (0..whole).step_by(V::LANES) {
