@@ -33,9 +33,13 @@ const fn orders<const LANES: usize, const SETS: usize>() -> [[u32; 8]; SETS] {
     all
 }
 
+/// None of them crosses a cache line.
+#[repr(align(32))]
+pub(super) struct Orders<const SETS: usize>(pub(super) [[u32; 8]; SETS]);
+
 /// Of lanes of 32 bits.
-pub(super) static OF_8: [[u32; 8]; 256] = orders::<8, 256>();
-static OF_4: [[u32; 8]; 16] = orders::<4, 16>();
+pub(super) static OF_8: Orders<256> = Orders(orders::<8, 256>());
+static OF_4: Orders<16> = Orders(orders::<4, 16>());
 
 /// Ones in the first `count` words of 32 bits, of 8: in none where it is negative, in all where it is more.
 #[inline(always)]
@@ -44,6 +48,22 @@ unsafe fn first(count: isize) -> __m256i {
     unsafe {
         let numbers = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
         _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), numbers)
+    }
+}
+
+impl I32x8 {
+    /// Keys below the pivot, then the others, and how many are below.
+    #[inline(always)]
+    unsafe fn parted(self, pivot: Self) -> (Self, usize) {
+        // SAFETY: the caller vouches for the processor; the table has a row for each set of lanes.
+        unsafe {
+            let below = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(pivot.0, self.0)));
+            let order = _mm256_load_si256(OF_8.0.as_ptr().add(below as usize).cast());
+            (
+                Self(_mm256_permutevar8x32_epi32(self.0, order)),
+                below.count_ones() as usize,
+            )
+        }
     }
 }
 
@@ -165,12 +185,48 @@ impl Vector for I32x8 {
     unsafe fn split(self, pivot: Self, low: *mut i32, high: *mut i32) -> usize {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe {
-            let below = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(pivot.0, self.0)));
-            let order = _mm256_loadu_si256(OF_8.as_ptr().add(below as usize).cast());
-            let v = Self(_mm256_permutevar8x32_epi32(self.0, order));
+            let (v, below) = self.parted(pivot);
             v.store(low);
             v.store(high.sub(Self::LANES));
-            below.count_ones() as usize
+            below
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn split_some(
+        from: *const i32,
+        count: usize,
+        pivot: Self,
+        low: *mut i32,
+        high: *mut i32,
+    ) -> usize {
+        // SAFETY: the caller vouches for the processor and for what is read and written. Lanes without a key are the last ones.
+        unsafe {
+            let (v, below) = Self::load_some(from, count as isize).parted(pivot);
+            let (low_lanes, lanes) = (first(below as isize), first(count as isize));
+            _mm256_maskstore_epi32(low, low_lanes, v.0);
+            _mm256_maskstore_epi32(
+                high.wrapping_sub(count),
+                _mm256_andnot_si256(low_lanes, lanes),
+                v.0,
+            );
+            below
+        }
+    }
+}
+
+impl I64x4 {
+    /// Keys below the pivot, then the others, and how many are below.
+    #[inline(always)]
+    unsafe fn parted(self, pivot: Self) -> (Self, usize) {
+        // SAFETY: the caller vouches for the processor; the table has a row for each set of lanes.
+        unsafe {
+            let below = _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpgt_epi64(pivot.0, self.0)));
+            let order = _mm256_load_si256(OF_4.0.as_ptr().add(below as usize).cast());
+            (
+                Self(_mm256_permutevar8x32_epi32(self.0, order)),
+                below.count_ones() as usize,
+            )
         }
     }
 }
@@ -294,12 +350,32 @@ impl Vector for I64x4 {
     unsafe fn split(self, pivot: Self, low: *mut i64, high: *mut i64) -> usize {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe {
-            let below = _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpgt_epi64(pivot.0, self.0)));
-            let order = _mm256_loadu_si256(OF_4.as_ptr().add(below as usize).cast());
-            let v = Self(_mm256_permutevar8x32_epi32(self.0, order));
+            let (v, below) = self.parted(pivot);
             v.store(low);
             v.store(high.sub(Self::LANES));
-            below.count_ones() as usize
+            below
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn split_some(
+        from: *const i64,
+        count: usize,
+        pivot: Self,
+        low: *mut i64,
+        high: *mut i64,
+    ) -> usize {
+        // SAFETY: the caller vouches for the processor and for what is read and written. Lanes without a key are the last ones.
+        unsafe {
+            let (v, below) = Self::load_some(from, count as isize).parted(pivot);
+            let (low_lanes, lanes) = (first(2 * below as isize), first(2 * count as isize));
+            _mm256_maskstore_epi64(low, low_lanes, v.0);
+            _mm256_maskstore_epi64(
+                high.wrapping_sub(count),
+                _mm256_andnot_si256(low_lanes, lanes),
+                v.0,
+            );
+            below
         }
     }
 }

@@ -132,7 +132,6 @@ impl Vector for I32x16 {
     unsafe fn swapped<S: Shuffle>(self, other: Self) -> [Self; 2] {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe {
-            // A closure would lack the instruction set, so it might stay a call.
             let lanes = const { lanes_32::<S>() };
             let low = _mm512_loadu_si512(lanes[0].as_ptr().cast());
             let high = _mm512_loadu_si512(lanes[1].as_ptr().cast());
@@ -200,11 +199,17 @@ impl Vector for I32x16 {
     }
 
     #[inline(always)]
-    unsafe fn split_some(from: *const i32, count: usize, pivot: i32, low: *mut i32, high: *mut i32) -> usize {
+    unsafe fn split_some(
+        from: *const i32,
+        count: usize,
+        pivot: Self,
+        low: *mut i32,
+        high: *mut i32,
+    ) -> usize {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe {
             let (there, v) = (first(count as isize), Self::load_some(from, count as isize));
-            let lanes = _mm512_mask_cmplt_epi32_mask(there, v.0, Self::splat(pivot).0);
+            let lanes = _mm512_mask_cmplt_epi32_mask(there, v.0, pivot.0);
             let below = lanes.count_ones() as usize;
             let above = count - below;
             Self(_mm512_maskz_compress_epi32(lanes, v.0)).store_some(low, below as isize);
@@ -331,7 +336,7 @@ impl Vector for I64x8 {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe {
             let below = _mm512_cmplt_epi64_mask(self.0, pivot.0);
-            let order = _mm256_loadu_si256(OF_8.as_ptr().add(below as usize).cast());
+            let order = _mm256_load_si256(OF_8.0.as_ptr().add(below as usize).cast());
             let v = Self(_mm512_permutexvar_epi64(_mm512_cvtepu32_epi64(order), self.0));
             v.store(low);
             v.store(high.sub(Self::LANES));
@@ -340,11 +345,17 @@ impl Vector for I64x8 {
     }
 
     #[inline(always)]
-    unsafe fn split_some(from: *const i64, count: usize, pivot: i64, low: *mut i64, high: *mut i64) -> usize {
+    unsafe fn split_some(
+        from: *const i64,
+        count: usize,
+        pivot: Self,
+        low: *mut i64,
+        high: *mut i64,
+    ) -> usize {
         // SAFETY: the caller vouches for the processor and for what is read and written.
         unsafe {
             let (there, v) = (first(count as isize) as u8, Self::load_some(from, count as isize));
-            let lanes = _mm512_mask_cmplt_epi64_mask(there, v.0, Self::splat(pivot).0);
+            let lanes = _mm512_mask_cmplt_epi64_mask(there, v.0, pivot.0);
             let below = lanes.count_ones() as usize;
             let above = count - below;
             Self(_mm512_maskz_compress_epi64(lanes, v.0)).store_some(low, below as isize);

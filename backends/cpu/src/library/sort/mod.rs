@@ -14,6 +14,7 @@ mod network;
 mod order;
 mod plan;
 mod quick;
+mod split;
 mod values;
 mod vector;
 

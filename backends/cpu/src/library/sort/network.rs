@@ -140,23 +140,27 @@ unsafe fn across<V: Vector, const N: usize, const DISTANCE: usize>(v: &mut [V; N
     }
 }
 
-/// Sorts more keys than `N / 2` vectors have, and not more than `N` have.
+/// Sorts more keys than `N / 2` vectors have, and not more than `N` have, from one place to another.
 #[inline(always)]
-pub(super) unsafe fn sort_few<V: Vector, const N: usize>(keys: *mut V::Key, length: usize) {
+pub(super) unsafe fn sort_few<V: Vector, const N: usize>(
+    from: *const V::Key,
+    to: *mut V::Key,
+    length: usize,
+) {
     // SAFETY: the caller vouches for the memory and the instructions.
     unsafe {
         let mut v = [V::splat(V::Key::MAX); N];
         let rest = |at: usize| length as isize - (at * V::LANES) as isize;
         unrolled!(AT {
             if AT < N {
-                let from = keys.wrapping_add(AT * V::LANES);
+                let from = from.wrapping_add(AT * V::LANES);
                 v[AT] = if AT < N / 2 { V::load(from) } else { V::load_some(from, rest(AT)) };
             }
         });
         sort_registers(&mut v);
         unrolled!(AT {
             if AT < N {
-                let to = keys.wrapping_add(AT * V::LANES);
+                let to = to.wrapping_add(AT * V::LANES);
                 if AT < N / 2 { v[AT].store(to) } else { v[AT].store_some(to, rest(AT)) };
             }
         });

@@ -1,19 +1,13 @@
 //! Quicksort of integer keys by vectors, in place.
 //!
-//! To split a part of the keys at a pivot, blocks of vectors are read from both ends and written to both ends: keys below the pivot
-//! from the front on, the others up to the back. The next block comes from the end with less room, and is chosen and read before the
-//! block at hand is written, so that no step waits for the sum of the comparisons before it. What fits into a few registers is sorted
-//! there.
+//! A long part is split at a pivot again and again, on several threads if there are any; `split.rs` does that with vectors.
 
-use super::network::{sort_few, sort_registers};
-use super::vector::{Key, Vector};
+#[cfg(target_arch = "x86_64")]
+use super::split;
+use super::vector::Key;
 use crate::isa::Isa;
 use crate::parallel::Parallel;
 
-/// Vectors that are sorted in registers.
-const REGISTERS: usize = 16;
-/// Vectors of a block.
-const BLOCK: usize = 4;
 /// Keys that are worth a hand-off to another thread.
 const GRAIN: usize = 1 << 14;
 /// Parts for each thread, so that none waits long for the last one.
@@ -28,12 +22,12 @@ const SAMPLE: [usize; 2] = [256, 16];
 /// A part of the keys, which nobody else touches.
 #[derive(Clone, Copy)]
 pub(super) struct Part<K> {
-    keys: *mut K,
-    length: usize,
+    pub(super) keys: *mut K,
+    pub(super) length: usize,
     /// What no key is below, if that is known.
-    floor: Option<K>,
+    pub(super) floor: Option<K>,
     /// Splits that are left before another algorithm takes over, which bounds the time of the worst case.
-    splits: u32,
+    pub(super) splits: u32,
 }
 
 // SAFETY: a part has its keys alone.
@@ -52,7 +46,7 @@ impl<K: Key> Part<K> {
     }
 
     /// The same keys without vectors.
-    unsafe fn sort_plainly(self) {
+    pub(super) unsafe fn sort_plainly(self) {
         // SAFETY: the part has its keys alone.
         unsafe { std::slice::from_raw_parts_mut(self.keys, self.length) }.sort_unstable();
     }
@@ -220,183 +214,6 @@ impl<K> Halves<K> {
     }
 }
 
-/// About the middle one of the keys, of which there are more than [`REGISTERS`] vectors.
-#[inline(always)]
-unsafe fn pivot<V: Vector>(keys: *const V::Key, length: usize) -> V::Key {
-    // SAFETY: the caller vouches for the memory and the instructions.
-    unsafe {
-        let vectors = length / V::LANES;
-        let mut lanes = [V::Key::MAX; 16];
-        if length < 4096 {
-            let part = |at: usize| V::load(keys.add(vectors * (2 * at + 1) / 10 * V::LANES));
-            let (a, b, c, d, e) = (part(0), part(1), part(2), part(3), part(4));
-            let (less, more) = (a.min(b).max(c.min(d)), a.max(b).min(c.max(d)));
-            let middle = e.max(less.min(more)).min(less.max(more));
-            let mut middle = [middle];
-            sort_registers(&mut middle);
-            middle[0].store(lanes.as_mut_ptr());
-            lanes[V::LANES / 2]
-        } else {
-            let mut v = [V::splat(V::Key::MAX); 8];
-            for (at, v) in v.iter_mut().enumerate() {
-                *v = V::load(keys.add(vectors * (2 * at + 1) / 16 * V::LANES));
-            }
-            sort_registers(&mut v);
-            v[4].store(lanes.as_mut_ptr());
-            lanes[0]
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn load<V: Vector>(from: *const V::Key) -> [V; BLOCK] {
-    // SAFETY: the caller vouches for the keys of a block.
-    unsafe {
-        [
-            V::load(from),
-            V::load(from.add(V::LANES)),
-            V::load(from.add(2 * V::LANES)),
-            V::load(from.add(3 * V::LANES)),
-        ]
-    }
-}
-
-/// [`Vector::split`], with the ends that are left.
-#[inline(always)]
-unsafe fn write<V: Vector>(
-    v: V,
-    pivot: V,
-    low: *mut V::Key,
-    high: *mut V::Key,
-) -> (*mut V::Key, *mut V::Key) {
-    // SAFETY: the caller vouches for room at both ends, and for the instructions.
-    unsafe {
-        let below = v.split(pivot, low, high);
-        (low.add(below), high.sub(V::LANES - below))
-    }
-}
-
-/// Moves keys below the pivot to the front, the others to the back. Returns how many are below. There are at least four blocks.
-#[inline(always)]
-unsafe fn split_at<V: Vector>(keys: *mut V::Key, length: usize, pivot: V::Key) -> usize {
-    let block = BLOCK * V::LANES;
-    let blocks = length / block;
-    let rest = length - blocks * block;
-    // SAFETY: what was read and not yet written leaves room for four blocks between `low` and `high`. At either end there is at
-    // least one: a block is read from the end with less room, and the other one has two, before any is written. When all is read,
-    // the room is the number of keys that are left, which is whole vectors.
-    unsafe {
-        let lanes = V::splat(pivot);
-        let mut tail = [lanes; BLOCK];
-        let tail = tail.as_mut_ptr().cast::<V::Key>();
-        std::ptr::copy_nonoverlapping(keys.add(length - rest), tail, rest);
-        let (mut front, mut back) = (keys.add(2 * block), keys.add((blocks - 2) * block));
-        let mut at_hand = load::<V>(keys);
-        let kept = [load::<V>(keys.add(block)), load(back), load(back.add(block))];
-        let (mut low, mut high) = (keys, keys.add(length));
-        let whole = rest / V::LANES * V::LANES;
-        for at in (0..whole).step_by(V::LANES) {
-            (low, high) = write(V::load(tail.add(at)), lanes, low, high);
-        }
-        if whole < rest {
-            let below = V::split_some(tail.add(whole), rest - whole, pivot, low, high);
-            (low, high) = (low.add(below), high.sub(rest - whole - below));
-        }
-        while front < back {
-            let from = if front.offset_from(low) <= high.offset_from(back) {
-                let from = front;
-                front = front.add(block);
-                from
-            } else {
-                back = back.sub(block);
-                back
-            };
-            let next = load::<V>(from);
-            for v in at_hand {
-                (low, high) = write(v, lanes, low, high);
-            }
-            at_hand = next;
-        }
-        for block in [at_hand, kept[0], kept[1], kept[2]] {
-            for v in block {
-                (low, high) = write(v, lanes, low, high);
-            }
-        }
-        low.offset_from_unsigned(keys)
-    }
-}
-
-/// Writes keys below the pivot to the first end and the others to the second. Between the ends there is room for all keys that are left, and
-/// these are whole vectors behind those at hand: a vector is written at both ends, so less than two of them have to be one.
-#[inline(always)]
-unsafe fn spread<V: Vector>(from: *const V::Key, count: usize, pivot: V::Key, ends: &mut [*mut V::Key; 2]) {
-    let [mut low, mut high] = *ends;
-    let whole = count / V::LANES * V::LANES;
-    // SAFETY: the caller vouches for the keys, the room and the instructions.
-    unsafe {
-        let lanes = V::splat(pivot);
-        if whole < count {
-            let below = V::split_some(from.add(whole), count - whole, pivot, low, high);
-            (low, high) = (low.add(below), high.sub(count - whole - below));
-        }
-        for at in (0..whole).step_by(V::LANES) {
-            (low, high) = write(V::load(from.add(at)), lanes, low, high);
-        }
-    }
-    *ends = [low, high];
-}
-
-/// Splits a part of more than [`REGISTERS`] vectors in two, of which one may be empty.
-#[inline(always)]
-unsafe fn split<V: Vector>(mut part: Part<V::Key>) -> [Part<V::Key>; 2] {
-    // SAFETY: the caller vouches for the part and the instructions.
-    unsafe {
-        part.splits = part.splits.saturating_sub(1);
-        let pivot = pivot::<V>(part.keys, part.length);
-        let mut below = 0;
-        if part.floor != Some(pivot) {
-            below = split_at::<V>(part.keys, part.length, pivot);
-        }
-        let mut first = Part {
-            length: below,
-            ..part
-        };
-        if below == 0 {
-            // No key is below the pivot: those that equal it are in their place.
-            below = part.length;
-            if pivot < V::Key::MAX {
-                below = split_at::<V>(part.keys, part.length, pivot.next());
-            }
-            first.length = 0;
-        }
-        let second = Part {
-            keys: part.keys.add(below),
-            length: part.length - below,
-            floor: Some(pivot),
-            ..part
-        };
-        [first, second]
-    }
-}
-
-#[inline(always)]
-unsafe fn sort_part<V: Vector>(part: Part<V::Key>, again: unsafe fn(Part<V::Key>)) {
-    let (keys, length) = (part.keys, part.length);
-    // SAFETY: the caller vouches for the part and the instructions.
-    unsafe {
-        match length.div_ceil(V::LANES) {
-            0 => {}
-            1 => sort_few::<V, 1>(keys, length),
-            2 => sort_few::<V, 2>(keys, length),
-            3..=4 => sort_few::<V, 4>(keys, length),
-            5..=8 => sort_few::<V, 8>(keys, length),
-            9..=REGISTERS => sort_few::<V, REGISTERS>(keys, length),
-            _ if part.splits == 0 => part.sort_plainly(),
-            _ => split::<V>(part).into_iter().for_each(|part| again(part)),
-        }
-    }
-}
-
 #[cfg(target_arch = "x86_64")]
 macro_rules! versions {
     ($($key:ty: $avx2:ident, $avx512:ident;)*) => {$(
@@ -420,20 +237,25 @@ macro_rules! versions {
 macro_rules! version {
     ($key:ty, $vector:ty, $features:literal) => {{
         #[target_feature(enable = $features)]
+        unsafe fn sort_at(part: Part<$key>, from: *mut $key, spare: *mut $key) {
+            // SAFETY: the caller vouches for the part, both memories and the instructions.
+            unsafe { split::sort_part::<$vector>(part, from, spare, sort_at) }
+        }
         unsafe fn sort(part: Part<$key>) {
+            let mut spare = std::mem::MaybeUninit::<[$key; split::APART]>::uninit();
             // SAFETY: the caller vouches for the part and the instructions.
-            unsafe { sort_part::<$vector>(part, sort) }
+            unsafe { sort_at(part, part.keys, spare.as_mut_ptr().cast()) }
         }
 
         #[target_feature(enable = $features)]
         unsafe fn halves(part: Part<$key>) -> [Part<$key>; 2] {
             // SAFETY: as above.
-            unsafe { split::<$vector>(part) }
+            unsafe { split::split::<$vector>(part, part.keys, part.keys) }
         }
         #[target_feature(enable = $features)]
         unsafe fn apart(from: *const $key, count: usize, pivot: $key, ends: &mut [*mut $key; 2]) {
             // SAFETY: as above.
-            unsafe { spread::<$vector>(from, count, pivot, ends) }
+            unsafe { split::spread::<$vector>(from, count, pivot, ends) }
         }
         Version {
             sort,
@@ -457,4 +279,58 @@ macro_rules! versions {
 versions! {
     i32: I32x8, I32x16;
     i64: I64x4, I64x8;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::library::sort::split::APART;
+
+    /// Parts that are split in place, apart and not at all, with keys of each kind, and with too few splits.
+    fn check<K: Quick + std::fmt::Debug>(isa: Isa, of: fn(u64) -> K) {
+        let Some(version) = K::version(isa) else { return };
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        for length in [301, 1000, APART - 1, APART, APART + 1, 10_007] {
+            for kind in 0..6 {
+                let keys: Vec<K> = (0..length as u64)
+                    .map(|at| {
+                        state ^= state << 13;
+                        state ^= state >> 7;
+                        state ^= state << 17;
+                        match kind {
+                            0 => of(state),
+                            1 => of(state % 7),
+                            2 => of(at),
+                            3 => of(u64::MAX - at),
+                            4 if !state.is_multiple_of(3) => of(state),
+                            _ => K::MAX,
+                        }
+                    })
+                    .collect();
+                let mut wanted = keys.clone();
+                wanted.sort();
+                for splits in [0, 1, 2, 3, 40] {
+                    let mut sorted = keys.clone();
+                    let part = Part {
+                        splits,
+                        ..Part::whole(sorted.as_mut_ptr(), length)
+                    };
+                    // SAFETY: the keys are this test's, and the processor has the instruction set.
+                    unsafe { (version.sort)(part) };
+                    assert!(
+                        sorted == wanted,
+                        "{isa:?}, {length} keys of kind {kind}, {splits} splits"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sorts_parts_of_each_kind() {
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+            check::<i32>(isa, |bits| bits as i32);
+            check::<i64>(isa, |bits| bits as i64);
+        }
+    }
 }

@@ -74,28 +74,11 @@ pub(super) trait Vector: Copy {
     unsafe fn split(self, pivot: Self, low: *mut Self::Key, high: *mut Self::Key) -> usize;
 
     /// As [`Vector::split`] of the first `count` keys at `from`, and writes no more than these.
-    #[inline(always)]
     unsafe fn split_some(
         from: *const Self::Key,
         count: usize,
-        pivot: Self::Key,
+        pivot: Self,
         low: *mut Self::Key,
         high: *mut Self::Key,
-    ) -> usize {
-        let (mut below, mut above) = (0, 0);
-        for i in 0..count {
-            // SAFETY: the caller vouches for it; `low` never passes the key that is read.
-            unsafe {
-                let key = *from.add(i);
-                if key < pivot {
-                    low.add(below).write(key);
-                    below += 1;
-                } else {
-                    above += 1;
-                    high.sub(above).write(key);
-                }
-            }
-        }
-        below
-    }
+    ) -> usize;
 }
