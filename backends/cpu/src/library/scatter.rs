@@ -3,7 +3,7 @@
 //! Updates are applied in the order of their index m, so the bits depend on the data alone: threads share out the batch, or where
 //! there is too little of it the places along d, and then each of them passes over all indices.
 
-use super::value::{Value, accumulates, with_value};
+use super::value::{Value, accumulates, with_sum, with_value};
 use crate::exec::{Arg, Args, Program};
 use crate::isa::Isa;
 use crate::library::gemm::piece;
@@ -109,8 +109,7 @@ impl ScatterKernel {
                 self.copy.run(&copied, parallel);
             }
             let launch = launch(args, axes, source, index, out);
-            let run = with_value!(self.op.dtype, T => typed::<T>);
-            run(self.op.combine, self.op.index, &launch, parallel);
+            spread(&self.op, &launch, parallel);
         }
     }
 }
@@ -161,21 +160,48 @@ const AT_ONCE: usize = 256;
 /// A first element and the step to the next.
 type Line<P> = (P, isize);
 /// Of a slice: where it stands in the output, its updates, how many there are, and the steps of both.
-type Slice<T> = unsafe fn(*mut T, *const T, usize, [isize; 2]);
+type Slice = unsafe fn(*mut u8, *const u8, usize, [isize; 2]);
 /// Of lone elements: the output by places, the updates, and the places, of which those in the range count.
-type Lone<T> = unsafe fn(Line<*mut T>, Line<*const T>, &[i64], &Range<usize>);
+type Lone = unsafe fn(Line<*mut u8>, Line<*const u8>, &[i64], &Range<usize>);
+
+// Ops as constants of functions; what is none of these is a minimum.
+const SET: u32 = 0;
+const SUM: u32 = 1;
+const PROD: u32 = 2;
+const MAX: u32 = 3;
+const MIN: u32 = 4;
 
 /// How updates are combined with the output.
-struct Combine<T> {
-    slice: Slice<T>,
-    lone: Lone<T>,
+struct Combine {
+    slice: Slice,
+    lone: Lone,
+    /// Bytes of an element.
+    size: isize,
 }
 
-impl<T: Value> Combine<T> {
-    fn new<const OP: u32>() -> Combine<T> {
+impl Combine {
+    fn new(op: &Scatter) -> Combine {
+        match op.combine {
+            None => match op.dtype.size() {
+                1 => Combine::of::<u8, SET>(),
+                2 => Combine::of::<u16, SET>(),
+                4 => Combine::of::<u32, SET>(),
+                _ => Combine::of::<u64, SET>(),
+            },
+            Some(ReduceOp::Sum) => with_sum!(op.dtype, T => Combine::of::<T, SUM>()),
+            Some(ReduceOp::Prod) => with_sum!(op.dtype, T => Combine::of::<T, PROD>()),
+            Some(ReduceOp::Max) => with_value!(op.dtype, T => Combine::of::<T, MAX>()),
+            Some(ReduceOp::Min | ReduceOp::ArgMax | ReduceOp::ArgMin) => {
+                with_value!(op.dtype, T => Combine::of::<T, MIN>())
+            }
+        }
+    }
+
+    fn of<T: Value, const OP: u32>() -> Combine {
         Combine {
             slice: slice::<T, OP>,
             lone: lone::<T, OP>,
+            size: size_of::<T>() as isize,
         }
     }
 }
@@ -189,21 +215,22 @@ unsafe fn one<T: Value, const OP: u32>(to: *mut T, from: *const T) {
     // SAFETY: the caller's promise.
     unsafe {
         let new = *from;
-        if OP == 0 {
+        if OP == SET {
             *to = new;
             return;
         }
         let (a, b) = ((*to).widen(), new.widen());
         *to = T::narrow(match OP {
-            1 => a.add(b),
-            2 => a.mul(b),
-            3 => a.max(b),
+            SUM => a.add(b),
+            PROD => a.mul(b),
+            MAX => a.max(b),
             _ => a.min(b),
         });
     }
 }
 
-unsafe fn slice<T: Value, const OP: u32>(to: *mut T, from: *const T, len: usize, steps: [isize; 2]) {
+unsafe fn slice<T: Value, const OP: u32>(to: *mut u8, from: *const u8, len: usize, steps: [isize; 2]) {
+    let (to, from): (*mut T, *const T) = (to.cast(), from.cast());
     // SAFETY: the caller vouches for `len` elements of both.
     unsafe {
         match steps {
@@ -215,11 +242,12 @@ unsafe fn slice<T: Value, const OP: u32>(to: *mut T, from: *const T, len: usize,
 }
 
 unsafe fn lone<T: Value, const OP: u32>(
-    (to, step): Line<*mut T>,
-    (from, along): Line<*const T>,
+    (to, step): Line<*mut u8>,
+    (from, along): Line<*const u8>,
     places: &[i64],
     range: &Range<usize>,
 ) {
+    let (to, from): (*mut T, *const T) = (to.cast(), from.cast());
     let (start, count) = (range.start as u64, range.len() as u64);
     for (m, &place) in places.iter().enumerate() {
         // Places before the range, negative ones too, are beyond its count.
@@ -235,20 +263,13 @@ unsafe fn lone<T: Value, const OP: u32>(
     }
 }
 
-unsafe fn typed<T: Value>(
-    combine: Option<ReduceOp>,
-    index: DType,
-    launch: &Launch<'_>,
-    parallel: &dyn Parallel,
-) {
-    let combine = match combine {
-        None => Combine::<T>::new::<0>(),
-        Some(ReduceOp::Sum) => Combine::new::<1>(),
-        Some(ReduceOp::Prod) => Combine::new::<2>(),
-        Some(ReduceOp::Max) => Combine::new::<3>(),
-        Some(ReduceOp::Min | ReduceOp::ArgMax | ReduceOp::ArgMin) => Combine::new::<4>(),
-    };
-    let read = match index {
+/// All updates, by tasks.
+///
+/// # Safety
+/// The launch's operands are there.
+unsafe fn spread(op: &Scatter, launch: &Launch<'_>, parallel: &dyn Parallel) {
+    let combine = Combine::new(op);
+    let read = match op.index {
         DType::I32 => read::<i32>,
         _ => read::<i64>,
     };
@@ -291,9 +312,9 @@ unsafe fn read<I: Copy + Into<i64>>(index: *const u8, first: isize, step: isize,
 type Read = unsafe fn(*const u8, isize, isize, &mut [i64]);
 
 /// All updates of one point of the batch to some elements of the slice and some places.
-unsafe fn part<T: Value>(
+unsafe fn part(
     launch: &Launch<'_>,
-    combine: &Combine<T>,
+    combine: &Combine,
     read: Read,
     batch: usize,
     cut: Range<usize>,
@@ -309,17 +330,11 @@ unsafe fn part<T: Value>(
         }
     }
     let (_, steps) = launch.slice;
-    let from = launch
-        .source
-        .ptr
-        .cast::<T>()
-        .wrapping_offset(at[0] + cut.start as isize * steps[0]);
-    let to = launch
-        .out
-        .ptr
-        .cast::<T>()
-        .wrapping_offset(at[2] + cut.start as isize * steps[1]);
-    let zeros = [T::narrow(T::Acc::ZERO)];
+    let size = combine.size;
+    let from = (launch.source.ptr).wrapping_offset((at[0] + cut.start as isize * steps[0]) * size);
+    let to = (launch.out.ptr).wrapping_offset((at[2] + cut.start as isize * steps[1]) * size);
+    // Zero of every dtype.
+    let zeros = 0_u64;
     let held = launch
         .updates
         .min(usize::try_from(launch.held).unwrap_or(usize::MAX));
@@ -327,11 +342,11 @@ unsafe fn part<T: Value>(
     // Updates beyond the gather's extent are 0.
     for (updates, from, along, within) in [
         (0..held, from.cast_const(), launch.steps[0], steps[0]),
-        (held..launch.updates, zeros.as_ptr(), 0, 0),
+        (held..launch.updates, (&raw const zeros).cast(), 0, 0),
     ] {
         for first in updates.clone().step_by(AT_ONCE) {
             let places = &mut places[..AT_ONCE.min(updates.end - first)];
-            let from = from.wrapping_offset(first as isize * along);
+            let from = from.wrapping_offset(first as isize * along * size);
             // SAFETY: the caller vouches for the operands.
             unsafe {
                 read(
@@ -347,8 +362,8 @@ unsafe fn part<T: Value>(
                 for (m, &place) in places.iter().enumerate() {
                     if place >= range.start as i64 && place < range.end as i64 {
                         (combine.slice)(
-                            to.wrapping_offset(place as isize * launch.places.1),
-                            from.wrapping_offset(m as isize * along),
+                            to.wrapping_offset(place as isize * launch.places.1 * size),
+                            from.wrapping_offset(m as isize * along * size),
                             cut.len(),
                             [within, steps[1]],
                         );

@@ -70,6 +70,27 @@ macro_rules! with_value {
 }
 pub(super) use with_value;
 
+/// As [`with_value`], for sums and products: those of integers wrap, so unsigned numbers have the same bits as signed ones.
+macro_rules! with_sum {
+    ($dtype:expr, $T:ident => $go:expr) => {
+        thalweg_hal::match_type!($dtype, $T => $go;
+            thalweg_hal::DType::F64 => f64,
+            thalweg_hal::DType::F32 => f32,
+            thalweg_hal::DType::F16 => half::f16,
+            thalweg_hal::DType::BF16 => half::bf16,
+            thalweg_hal::DType::I64 | thalweg_hal::DType::U64 => i64,
+            thalweg_hal::DType::I32 | thalweg_hal::DType::U32 => i32,
+            thalweg_hal::DType::I16 | thalweg_hal::DType::U16 => i16,
+            thalweg_hal::DType::I8
+            | thalweg_hal::DType::U8
+            | thalweg_hal::DType::Bool
+            | thalweg_hal::DType::F8E4M3
+            | thalweg_hal::DType::F8E5M2 => i8,
+        )
+    };
+}
+pub(super) use with_sum;
+
 /// Whether combining elements of `dtype` in `Value::Acc` is combining them in `accumulate`: sums and products of integers
 /// wrap to the same bits in any width, and maxima are one of the elements.
 pub(super) fn accumulates(name: &str, dtype: DType, accumulate: DType, sums: bool) -> Result<()> {
