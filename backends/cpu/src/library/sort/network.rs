@@ -1,6 +1,6 @@
 //! Keys in registers, sorted by networks of comparisons.
 
-use super::plan::{At, Kind, Planned};
+use super::plan::{At, Planned};
 use super::vector::{Key, Vector};
 
 macro_rules! unrolled {
@@ -21,7 +21,11 @@ pub(super) unsafe fn sort_registers<V: Vector, const N: usize>(v: &mut [V; N]) {
             return;
         }
         macro_rules! steps {
-            ($($at:literal)*) => { $(step::<V, N, $at>(v);)* };
+            ($($at:literal)*) => { $(
+                if const { At::<V, N, $at>::IS_THERE } {
+                    step::<V, N, $at>(v);
+                }
+            )* };
         }
         steps!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37
             38 39 40 41 42 43 44 45 46 47);
@@ -43,16 +47,13 @@ unsafe fn step<V: Vector, const N: usize, const STEP: usize>(v: &mut [V; N]) {
             let (a, b) = (v[NUMBER], v[other]);
             // SAFETY: the caller vouches for the instructions.
             unsafe {
-                match const { At::<V, N, STEP>::STEP.kind } {
-                    Kind::End => {}
-                    Kind::Compare => [v[NUMBER], v[other]] = a.ordered(b),
-                    Kind::Swap => {
-                        let [low, high] = a.swapped::<At<V, N, STEP>>(b);
-                        [v[NUMBER], v[other]] = match const { NUMBER & At::<V, N, STEP>::STEP.back } {
-                            0 => [low, high],
-                            _ => [high, low],
-                        };
-                    }
+                // Conditions, not a `match`: what they rule out is not compiled.
+                if const { At::<V, N, STEP>::COMPARES } {
+                    [v[NUMBER], v[other]] = a.ordered(b);
+                } else if const { At::<V, N, STEP>::STEP.turns_back(NUMBER) } {
+                    [v[other], v[NUMBER]] = a.swapped::<At<V, N, STEP>>(b);
+                } else {
+                    [v[NUMBER], v[other]] = a.swapped::<At<V, N, STEP>>(b);
                 }
             }
         }

@@ -12,8 +12,8 @@ use std::marker::PhantomData;
 pub(super) const MOST: usize = 48;
 
 /// What is done with each two registers whose numbers differ in `partner`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+#[derive(Clone, Copy)]
+enum Kind {
     /// Nothing is.
     End,
     /// The one whose number lacks the bit `slot` takes the less keys.
@@ -24,14 +24,21 @@ pub(super) enum Kind {
 
 #[derive(Clone, Copy)]
 pub(super) struct Step {
-    pub(super) kind: Kind,
+    kind: Kind,
     pub(super) slot: usize,
     pub(super) partner: usize,
     at: usize,
     /// Bits of the lane's number that are turned in registers that have the bit `slot` afterwards.
     turned: usize,
     /// Bits of the register's number, which has one of them where the bit that comes from the lane is turned.
-    pub(super) back: usize,
+    back: usize,
+}
+
+impl Step {
+    /// Whether the register of this number changes places with its partner.
+    pub(super) const fn turns_back(self, register: usize) -> bool {
+        register & self.back != 0
+    }
 }
 
 struct Plan {
@@ -62,6 +69,9 @@ pub(super) struct At<V, const N: usize, const STEP: usize>(PhantomData<V>);
 
 impl<V: Vector, const N: usize, const STEP: usize> At<V, N, STEP> {
     pub(super) const STEP: Step = Planned::<V, N>::PLAN.steps[STEP];
+    pub(super) const IS_THERE: bool = !matches!(Self::STEP.kind, Kind::End);
+    /// Whether registers are compared; lanes are swapped otherwise.
+    pub(super) const COMPARES: bool = matches!(Self::STEP.kind, Kind::Compare);
 }
 
 impl<V: Vector, const N: usize, const STEP: usize> Shuffle for At<V, N, STEP> {
