@@ -3,7 +3,7 @@
 //! The bits of C depend on the shape of one matrix and its strides, never on the instruction set or the number of threads
 //! or of batches: k is never split between threads, its blocks follow from its length, and every product is fused.
 
-use super::gemm::{self, Kernels, Operands, Whole, piece};
+use super::gemm::{self, Kernels, Operands, Scratch, Whole, piece};
 use super::gemv::{VectorKernel, VectorProduct};
 use crate::isa::Isa;
 use std::ops::Range;
@@ -133,7 +133,7 @@ pub unsafe fn matmul(
 ) {
     // SAFETY: same contract.
     unsafe {
-        by_kernels!(dtype, (isa, codegen), T, kernels => typed::<T>(isa, kernels, p, a, b, c, parallel, epilogue))
+        by_kernels!(dtype, (isa, codegen), T, kernels => typed::<T>(isa, kernels, p, a, b, c, parallel, epilogue, BEFORE))
     }
 }
 
@@ -160,6 +160,7 @@ unsafe fn typed<T: VectorProduct>(
     c: MatMut,
     parallel: &dyn Parallel,
     epilogue: Option<Epilogue<'_>>,
+    before: Before,
 ) {
     if p.batch == 0 || p.m == 0 || p.n == 0 {
         return;
@@ -189,45 +190,161 @@ unsafe fn typed<T: VectorProduct>(
     } else {
         (x, b.packed.cast::<T::Acc>(), strides, p.m, p.n)
     };
-    let whole = Shared(Whole::new(&kernels, whole, p.k, n));
+    let whole = Whole::new(&kernels, whole, p.k, n);
     let vector = if m == 1 {
         VectorKernel::new(isa, &x.0, p.k, n)
     } else {
         None
     };
-    let grid = Grid::choose(
-        &Problem {
-            m,
-            n,
-            k: p.k.div_ceil(kernels.step * kernels.speed()),
-            ..*p
-        },
-        parallel.threads(),
-        [kernels.most_rows(p.k), kernels.most_columns()],
-        kernels.columns(),
-        vector.is_some(),
-        kernels.speed()
-            * match x.0.b_col {
-                _ if whole.0.is_packed() => PACK_COSTS[2],
-                1 if T::DIRECT => PACK_COSTS[1],
-                _ => PACK_COSTS[0],
-            },
-    );
-    let shared = &(x, whole);
-    grid.run(parallel, &|batch, rows, cols| {
-        let (x, whole) = (shared.0.0.batch(strides, batch), shared.1.0);
-        // SAFETY: the grid's blocks are disjoint and lie within C.
-        unsafe {
-            match &vector {
-                Some(vector) => vector.run(&x, p.k, cols.clone()),
-                None => gemm::block(&kernels, &x, whole, p.k, rows.clone(), cols.clone()),
+    let product = Product {
+        kernels: &kernels,
+        x,
+        strides,
+        problem: Problem { m, n, ..*p },
+        vector: vector.as_ref(),
+        parallel,
+        epilogue,
+        swap,
+        first: [0; 2],
+    };
+    // SAFETY: same contract.
+    unsafe {
+        if whole.is_packed() || p.k == 0 || m <= before.blocks * kernels.most_rows(p.k) {
+            product.run(whole);
+        } else {
+            product.run_stripes(before.most);
+        }
+    }
+}
+
+/// When B is packed before the blocks of rows, each of which would pack it again.
+#[derive(Clone, Copy)]
+struct Before {
+    /// Most blocks of rows that still do that.
+    blocks: usize,
+    /// Most accumulators of B at a time.
+    most: usize,
+}
+
+const BEFORE: Before = Before {
+    blocks: 2,
+    most: 1 << 21,
+};
+
+/// The products of a launch, or some of their batches and columns, as the kernels see them.
+struct Product<'a, T: VectorProduct> {
+    kernels: &'a Kernels<T>,
+    x: Shared<Operands<T>>,
+    /// From one matrix to the next, of A, B and C.
+    strides: [isize; 3],
+    problem: Problem,
+    vector: Option<&'a VectorKernel<T>>,
+    parallel: &'a dyn Parallel,
+    epilogue: Option<Epilogue<'a>>,
+    /// Whether the epilogue knows rows as columns.
+    swap: bool,
+    /// Batch and column of the launch at which these begin.
+    first: [usize; 2],
+}
+
+impl<T: VectorProduct> Product<'_, T> {
+    /// Packs B before the blocks of rows: all of it, or as many columns at a time as make `most` accumulators.
+    ///
+    /// # Safety
+    /// That of [`matmul`].
+    unsafe fn run_stripes(&self, most: usize) {
+        let Problem { batch, n, k, .. } = self.problem;
+        let (kernels, nr) = (self.kernels, self.kernels.columns());
+        let panels = n.div_ceil(nr);
+        let most = (most / (kernels.lanes(k) * nr)).max(1);
+        let stripes = panels.div_ceil(most);
+        let room =
+            Scratch::take(gemm::packed_len(kernels, k, panels.div_ceil(stripes) * nr) * size_of::<T::Acc>());
+        let to = Shared(room.start().cast::<T::Acc>());
+        // Batches that share B are one run.
+        let (runs, together) = match self.strides[1] {
+            0 => (1, batch),
+            _ => (batch, 1),
+        };
+        for (run, stripe) in (0..runs).flat_map(|run| (0..stripes).map(move |stripe| (run, stripe))) {
+            let panels = piece(panels, stripes, stripe);
+            let cols = panels.start * nr..(panels.end * nr).min(n);
+            let x = Shared(self.x.0.batch(self.strides, run).columns(cols.start));
+            let pack = |panels: Range<usize>| {
+                let (x, to) = (&x, &to);
+                let b = (x.0.b, x.0.b_row, x.0.b_col);
+                // SAFETY: the panels lie in B and in the room for the stripe; no other thread packs them.
+                unsafe { gemm::pack_panels(kernels, b, k, cols.len(), to.0, panels) }
+            };
+            let work = k * cols.len() * self.pack_cost();
+            match (work / GRAIN).clamp(1, self.parallel.threads().min(panels.len())) {
+                1 => pack(0..panels.len()),
+                tasks => {
+                    (self.parallel).run(tasks, &|task| pack(piece(panels.len(), tasks, task)));
+                }
             }
+            let product = Product {
+                x,
+                problem: Problem {
+                    batch: together,
+                    n: cols.len(),
+                    ..self.problem
+                },
+                first: [run, cols.start],
+                ..*self
+            };
+            // SAFETY: same contract.
+            unsafe { product.run(Whole::new(kernels, to.0, k, cols.len())) };
         }
-        if let Some(epilogue) = epilogue {
-            let (rows, cols) = if swap { (cols, rows) } else { (rows, cols) };
-            epilogue(batch, rows, cols);
+    }
+
+    /// What it costs to pack an element of B, in multiply-adds.
+    fn pack_cost(&self) -> usize {
+        match self.x.0.b_col {
+            1 if T::DIRECT => PACK_COSTS[1],
+            _ => PACK_COSTS[0],
         }
-    });
+    }
+
+    /// Computes all blocks.
+    ///
+    /// # Safety
+    /// That of [`matmul`], and B as `whole` has it packed, if it does.
+    unsafe fn run(&self, whole: Whole<T::Acc>) {
+        let (kernels, k) = (self.kernels, self.problem.k);
+        let grid = Grid::choose(
+            &Problem {
+                k: k.div_ceil(kernels.step * kernels.speed()),
+                ..self.problem
+            },
+            self.parallel.threads(),
+            [kernels.most_rows(k), kernels.most_columns()],
+            kernels.columns(),
+            self.vector.is_some(),
+            match whole.is_packed() {
+                true => 0,
+                false => kernels.speed() * self.pack_cost(),
+            },
+        );
+        let shared = &(&self.x, Shared(whole));
+        let (strides, vector, epilogue, swap, [matrix, col]) =
+            (self.strides, self.vector, self.epilogue, self.swap, self.first);
+        grid.run(self.parallel, &|batch, rows, cols| {
+            let (x, whole) = (shared.0.0.batch(strides, batch), shared.1.0);
+            // SAFETY: the grid's blocks are disjoint and lie within C.
+            unsafe {
+                match vector {
+                    Some(vector) => vector.run(&x, k, cols.clone()),
+                    None => gemm::block(kernels, &x, whole, k, rows.clone(), cols.clone()),
+                }
+            }
+            if let Some(epilogue) = epilogue {
+                let cols = col + cols.start..col + cols.end;
+                let (rows, cols) = if swap { (cols, rows) } else { (rows, cols) };
+                epilogue(matrix + batch, rows, cols);
+            }
+        });
+    }
 }
 
 /// Whether to compute the transposed product: the kernels want rows of C contiguous and at least `width` long.
@@ -253,6 +370,15 @@ impl<T: gemm::Element> Operands<T> {
         }
     }
 
+    /// The operands from a column of B and C on.
+    fn columns(self, first: usize) -> Self {
+        Self {
+            b: self.b.wrapping_offset(self.b_col * first as isize),
+            c: self.c.wrapping_offset(self.c_col * first as isize),
+            ..self
+        }
+    }
+
     /// The operands of one matrix of the batch.
     fn batch(&self, strides: [isize; 3], batch: usize) -> Self {
         Self {
@@ -268,8 +394,8 @@ impl<T: gemm::Element> Operands<T> {
 const GRAIN: usize = 1 << 19;
 /// The same for matrix-vector products, which wait for memory.
 const GRAIN_VECTOR: usize = 1 << 16;
-/// Cost of packing one element in multiply-adds: where lines become columns, where they stay lines, and where it was done before.
-const PACK_COSTS: [usize; 3] = [11, 4, 0];
+/// Cost of packing one element in multiply-adds: where lines become columns, and where they stay lines.
+const PACK_COSTS: [usize; 2] = [11, 4];
 
 /// How C is cut: each matrix into `down` x `across` blocks, `group` consecutive blocks a task.
 struct Grid {

@@ -341,7 +341,7 @@ impl<T: Element> Kernels<T> {
     }
 
     /// Packed steps of a panel of B for `k` terms.
-    pub(super) fn lanes(&self, k: usize) -> usize {
+    pub(crate) fn lanes(&self, k: usize) -> usize {
         k.div_ceil(self.step).next_multiple_of(self.multiple)
     }
 

@@ -35,7 +35,7 @@ pub(crate) use squares::{InUse, SIDE};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use tile::{F32x8, F32x16, F64x4, F64x8, I32x8, I32x16, I64x8};
 pub(crate) use vector::{Lanes, Pair, Vector};
-pub(crate) use whole::{Whole, pack_whole, packed_len};
+pub(crate) use whole::{Whole, pack_panels, pack_whole, packed_len};
 
 use std::ops::Range;
 use tile::{Lines, TileArgs};

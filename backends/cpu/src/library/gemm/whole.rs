@@ -1,6 +1,7 @@
 //! A B that is packed once for all of its products.
 
 use super::{Element, Kernels, Panel};
+use std::ops::Range;
 
 /// All of B as [`pack_whole`] packs it.
 #[derive(Clone, Copy)]
@@ -59,18 +60,36 @@ pub(crate) fn packed_len<T: Element>(kernels: &Kernels<T>, k: usize, n: usize) -
 /// B has `k` rows of `n` columns, `dst` has [`packed_len`] accumulators, the kernels' instruction set exists.
 pub(crate) unsafe fn pack_whole<T: Element>(
     kernels: &Kernels<T>,
-    (b, b_row, b_col): (*const T, isize, isize),
+    b: (*const T, isize, isize),
     k: usize,
     n: usize,
     dst: *mut T::Acc,
 ) {
+    // SAFETY: same contract.
+    unsafe { pack_panels(kernels, b, k, n, dst, 0..n.div_ceil(kernels.tiles.nr)) }
+}
+
+/// Packs some panels as [`pack_whole`] packs all. Panels are whole vectors wide, so nothing is written beside them, and several threads
+/// may pack others.
+///
+/// # Safety
+/// That of [`pack_whole`].
+pub(crate) unsafe fn pack_panels<T: Element>(
+    kernels: &Kernels<T>,
+    (b, b_row, b_col): (*const T, isize, isize),
+    k: usize,
+    n: usize,
+    dst: *mut T::Acc,
+    panels: Range<usize>,
+) {
     let nr = kernels.tiles.nr;
     let steps = kernels.lanes(k);
-    for col in (0..n).step_by(nr) {
-        // SAFETY: the panel lies in B; what it writes past its end is the start of the next one, or slack.
+    for col in panels.map(|panel| panel * nr) {
+        // SAFETY: the panel lies in B, and the panels and the row of starts behind them in `dst`.
         unsafe {
+            let panel = dst.add(col * steps);
             (kernels.pack[1])(&Panel {
-                dst: dst.add(col * steps),
+                dst: panel,
                 pitch: nr,
                 src: b.offset(col as isize * b_col),
                 width: nr.min(n - col),
@@ -78,14 +97,9 @@ pub(crate) unsafe fn pack_whole<T: Element>(
                 k_step: b_row,
                 kc: k,
             });
-        }
-    }
-    if let Some(excess) = kernels.excess {
-        for col in (0..n).step_by(nr) {
-            // SAFETY: the panel is packed, and behind the panels there is a row of them.
-            unsafe {
+            if let Some(excess) = kernels.excess {
                 let start = dst.add(panels_len(kernels, k, n) + col);
-                excess(dst.add(col * steps).cast_const().cast(), steps, start.cast());
+                excess(panel.cast_const().cast(), steps, start.cast());
             }
         }
     }

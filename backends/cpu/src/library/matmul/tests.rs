@@ -36,6 +36,9 @@ impl Parallel for Threads {
     }
 }
 
+/// B is packed before any block, a panel at a time.
+const STRIPES: Before = Before { blocks: 0, most: 1 };
+
 struct Rng(u64);
 
 impl Rng {
@@ -132,13 +135,16 @@ fn one_case<T: Case>(rng: &mut Rng, p: Problem) {
     let filler = T::narrow(T::random(rng).widen());
     let mut results = Vec::new();
     let ways = [
-        (1, false, true),
-        (2, false, true),
-        (5, false, false),
-        (1, true, false),
-        (3, true, true),
+        (1, false, true, BEFORE),
+        (2, false, true, BEFORE),
+        (5, false, false, BEFORE),
+        (1, true, false, BEFORE),
+        (3, true, true, BEFORE),
+        (1, false, false, STRIPES),
+        (3, false, true, Before { blocks: 0, ..BEFORE }),
+        (3, false, true, STRIPES),
     ];
-    for (isa, (threads, packed, codegen)) in isas().flat_map(|isa| ways.map(|way| (isa, way))) {
+    for (isa, (threads, packed, codegen, before)) in isas().flat_map(|isa| ways.map(|way| (isa, way))) {
         let kernels = T::products(isa, codegen);
         let mut whole = vec![T::ZERO; gemm::packed_len(&kernels, p.k, p.n)];
         // SAFETY: B reaches `k` rows of `n` columns, and `whole` has the length that it takes packed.
@@ -181,6 +187,7 @@ fn one_case<T: Case>(rng: &mut Rng, p: Problem) {
                 out,
                 &Threads(threads),
                 Some(&epilogue),
+                before,
             );
         }
         assert!(

@@ -1,8 +1,8 @@
 //! Products of bytes against a triple loop in i32, by every way that this machine has.
 
-use super::{Rng, Threads, at, isas, layout};
+use super::{Rng, STRIPES, Threads, at, isas, layout};
 use crate::library::gemm::{self, Byte, Signs, Way};
-use crate::library::matmul::{MatMut, MatRef, Problem, typed};
+use crate::library::matmul::{BEFORE, MatMut, MatRef, Problem, typed};
 
 /// What the element is.
 fn value(byte: Byte, signed: bool) -> i32 {
@@ -52,7 +52,14 @@ fn one_case(rng: &mut Rng, p: Problem) {
             let mut whole = vec![0; gemm::packed_len(&both[0], p.k, p.n)];
             // SAFETY: B reaches `k` rows of `n` columns, and `whole` has the length that it takes packed.
             unsafe { gemm::pack_whole(&both[0], (b.as_ptr(), lb.0, lb.1), p.k, p.n, whole.as_mut_ptr()) };
-            for (threads, packed) in [(1, false), (3, false), (1, true), (3, true)] {
+            for (threads, packed, before) in [
+                (1, false, BEFORE),
+                (3, false, BEFORE),
+                (1, true, BEFORE),
+                (3, true, BEFORE),
+                (1, false, STRIPES),
+                (3, false, STRIPES),
+            ] {
                 let mut c = vec![7_i32; p.batch * lc.2];
                 let operand =
                     |data: &[Byte], l: (isize, isize, usize), step: usize, packed: *const u8| MatRef {
@@ -84,6 +91,7 @@ fn one_case(rng: &mut Rng, p: Problem) {
                         out,
                         &Threads(threads),
                         None,
+                        before,
                     );
                 }
                 assert!(

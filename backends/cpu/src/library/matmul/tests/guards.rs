@@ -1,7 +1,7 @@
 //! No element beside an operand is read or written: each lies between pages that may not be touched, once at either end.
 
-use super::{Case, Rng, Threads, isas};
-use crate::library::matmul::{MatMut, MatRef, Problem, typed};
+use super::{Case, Rng, STRIPES, Threads, isas};
+use crate::library::matmul::{BEFORE, MatMut, MatRef, Problem, typed};
 use half::bf16;
 use std::ptr::null_mut;
 
@@ -80,7 +80,12 @@ fn check<T: Case>(p: Problem, rng: &mut Rng) {
             };
             let kernels = T::kernels(isa, codegen);
             // SAFETY: the steps stay inside the operands; the machine has the instruction set.
-            unsafe { typed::<T>(isa, [kernels; 2], &p, a_ref, b_ref, result, &Threads(1), None) };
+            unsafe {
+                let one = &Threads(1);
+                for before in [STRIPES, BEFORE] {
+                    typed::<T>(isa, [kernels; 2], &p, a_ref, b_ref, result, one, None, before);
+                }
+            };
             let last = (m - 1) as isize * on_c.0 + (n - 1) as isize * on_c.1;
             // SAFETY: an element of the result.
             let got = unsafe { *out.start.cast::<T::Out>().offset(last) };

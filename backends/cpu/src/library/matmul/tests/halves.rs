@@ -1,8 +1,8 @@
 //! Products of bf16 against the chain of sums that they are, by every way that this machine has.
 
-use super::{Rng, Threads, at, isas, layout};
+use super::{Rng, STRIPES, Threads, at, isas, layout};
 use crate::library::gemm::{self, Wide, piece};
-use crate::library::matmul::{MatMut, MatRef, Problem, typed};
+use crate::library::matmul::{BEFORE, MatMut, MatRef, Problem, typed};
 use half::bf16;
 
 /// 0 with the sign of a number below the least normal one.
@@ -100,7 +100,12 @@ fn one_case(rng: &mut Rng, p: Problem, kind: usize) {
         let mut whole = vec![0.0; gemm::packed_len(&kernels, p.k, p.n)];
         // SAFETY: B reaches `k` rows of `n` columns, and `whole` has the length that it takes packed.
         unsafe { gemm::pack_whole(&kernels, (b.as_ptr(), lb.0, lb.1), p.k, p.n, whole.as_mut_ptr()) };
-        for packed in [std::ptr::null(), whole.as_ptr().cast()] {
+        let forms = [
+            (std::ptr::null(), BEFORE),
+            (whole.as_ptr().cast(), BEFORE),
+            (std::ptr::null(), STRIPES),
+        ];
+        for (packed, before) in forms {
             let mut c = vec![7_f32; lc.2];
             let operand = |data: &[T], l: (isize, isize, usize), packed: *const u8| MatRef {
                 ptr: data.as_ptr().cast(),
@@ -117,7 +122,7 @@ fn one_case(rng: &mut Rng, p: Problem, kind: usize) {
             };
             let (left, right) = (operand(&a, la, std::ptr::null()), operand(&b, lb, packed));
             // SAFETY: `layout` gives strides that stay inside the vectors; the machine has these instructions.
-            unsafe { typed::<T>(isa, [kernels; 2], &p, left, right, out, &Threads(2), None) };
+            unsafe { typed::<T>(isa, [kernels; 2], &p, left, right, out, &Threads(2), None, before) };
             for i in 0..p.m {
                 let row = line(&a, la, &|l| (i, l));
                 for j in 0..p.n {
