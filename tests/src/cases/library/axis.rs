@@ -30,6 +30,7 @@ pub(super) fn cases() -> Vec<Case> {
         DType::I8,
         DType::I64,
         DType::U32,
+        DType::U64,
         DType::Bool,
     ] {
         for (name, combine) in COMBINE {
