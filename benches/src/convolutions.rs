@@ -8,6 +8,8 @@ use thalweg_hal::library::{Conv, LibraryOp};
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Forward,
+    /// The same, of an operand of many channels and to a result whose channels are neighbours.
+    ForwardLast,
     GradInput,
     GradWeight,
 }
@@ -68,6 +70,7 @@ pub fn cases(device: &Device, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>
     ];
     let directions = [
         ("conv", Direction::Forward),
+        ("conv_last", Direction::ForwardLast),
         ("conv_dx", Direction::GradInput),
         ("conv_dw", Direction::GradWeight),
     ];
@@ -118,10 +121,20 @@ fn conv(
         let plane = side * side;
         [groups * channels * plane, channels * plane, plane, side, 1].map(|stride| stride as i64)
     };
-    let (x, y) = (dense(ci, side), dense(co, out));
+    let beside = |channels: usize, side: usize| {
+        let all = groups * channels;
+        [side * side * all, channels, 1, side * all, all].map(|stride| stride as i64)
+    };
+    let last = direction == Direction::ForwardLast;
+    let x = if last && ci >= 16 {
+        beside(ci, side)
+    } else {
+        dense(ci, side)
+    };
+    let y = if last { beside(co, out) } else { dense(co, out) };
     let w = [co * ci * taps * taps, ci * taps * taps, taps * taps, taps, 1].map(|stride| stride as i64);
     let (op, outer, inner, strides, gathered) = match direction {
-        Direction::Forward => (
+        Direction::Forward | Direction::ForwardLast => (
             LibraryOp::Conv(op),
             [samples, groups, co, out, out],
             [ci, taps, taps],
@@ -159,7 +172,7 @@ fn conv(
     let (x_len, y_len) = (samples * x[0] as usize, samples * y[0] as usize);
     let w_len = groups * w[0] as usize;
     let [a_len, b_len, out_len] = match direction {
-        Direction::Forward => [x_len, w_len, y_len],
+        Direction::Forward | Direction::ForwardLast => [x_len, w_len, y_len],
         Direction::GradInput => [y_len, w_len, x_len],
         Direction::GradWeight => [x_len, y_len, w_len],
     };
@@ -169,11 +182,12 @@ fn conv(
     let owner = device.clone();
     let extents: Vec<u64> = outer.iter().chain(&inner).map(|&extent| extent as u64).collect();
     let (count, steps) = gathered;
+    let reach = 1 + (count as u64 - 1) * (steps[3] + steps[4]) as u64;
     let scalars = [count as u64, count as u64, steps[3] as u64, steps[4] as u64];
     let run = move || {
         let result = owner.alloc(4 * out_len as u64)?;
         let args = [
-            a.arg().strides(&strides[0]).gather(1, (count * count) as u64),
+            a.arg().strides(&strides[0]).gather(1, reach),
             b.arg().strides(&strides[1]),
             result.arg().strides(&strides[2]),
         ];

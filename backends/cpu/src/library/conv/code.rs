@@ -1,15 +1,17 @@
 //! The tiles of convolutions as machine code, written once for a process, kind of sums and instruction set.
 
 pub(super) mod lines;
+mod outer;
 
 use super::lines::Lines;
-use super::tile::{ASK_BYTES, ASK_LINES, ASK_TERMS, Ahead, OuterArgs, OuterFn, TapArgs, TapFn, Tiles};
+use super::tile::{ASK_BYTES, ASK_LINES, ASK_TERMS, Ahead, BESIDE, OuterFn, TapArgs, TapFn, Tiles};
 use crate::codegen::assembler::{
-    AT_LEAST, Assembler, EQUAL, Extra, LESS, Label, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP, Rm, UNEQUAL,
+    AT_LEAST, Assembler, EQUAL, Extra, LESS, Label, RAX, RCX, RDI, RDX, RSI, Rm, UNEQUAL,
 };
 use crate::codegen::opcodes::{LOAD, STORE, XOR};
 use crate::isa::Isa;
 use crate::library::gemm::code::{Entry, Sum, assembler, keep, runs};
+use outer::outer;
 use std::mem::offset_of;
 use std::sync::OnceLock;
 
@@ -24,6 +26,7 @@ struct Kernels {
     wide: &'static [Entry],
     high: &'static [Entry],
     rows: [&'static [Entry]; 2],
+    beside: [&'static [Entry]; 2],
     /// For `index + 1` taps of a line, with narrow and with wide registers.
     outer: [&'static [Entry]; 2],
 }
@@ -51,6 +54,8 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Option<Tiles<S
             of_taps(compiled.high.1.len(), 2, Form::Positions),
             of_taps(compiled.rows[0].1.len(), 1, Form::Rows),
             of_taps(compiled.rows[1].1.len(), 2, Form::Rows),
+            of_taps(compiled.beside[0].1.len(), 1, Form::RowsBeside),
+            of_taps(compiled.beside[1].1.len(), 2, Form::RowsBeside),
         ];
         let outer = compiled.outer.map(|(lanes, lines, _)| -> Vec<usize> {
             asm.half = wide && lanes * size_of::<S>() == 32;
@@ -66,12 +71,12 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Option<Tiles<S
             left = rest;
             entries
         });
-        let [wide, high, narrow, broad, small, large] =
-            std::array::from_fn(|_| next.next().unwrap_or_default());
+        let [wide, high, a, b, c, d, small, large] = std::array::from_fn(|_| next.next().unwrap_or_default());
         Some(Kernels {
             wide,
             high,
-            rows: [narrow, broad],
+            rows: [a, b],
+            beside: [c, d],
             outer: [small, large],
         })
     });
@@ -80,14 +85,14 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Option<Tiles<S
     unsafe {
         let of_taps =
             |entries: &'static [Entry]| std::mem::transmute::<&'static [Entry], &'static [TapFn<S>]>(entries);
-        let [narrow, broad] = compiled.rows;
+        let both = |of: [(usize, &'static [TapFn<S>]); 2], entries: [&'static [Entry]; 2]| {
+            std::array::from_fn(|i| (of[i].0, of_taps(entries[i])))
+        };
         Some(Tiles {
             wide: (compiled.wide.0, of_taps(kernels.wide)),
             high: (compiled.high.0, of_taps(kernels.high)),
-            rows: [
-                (narrow.0, of_taps(kernels.rows[0])),
-                (broad.0, of_taps(kernels.rows[1])),
-            ],
+            rows: both(compiled.rows, kernels.rows),
+            beside: both(compiled.beside, kernels.beside),
             outer: std::array::from_fn(|i| {
                 let (lanes, lines, _) = compiled.outer[i];
                 let entries = kernels.outer[i];
@@ -110,6 +115,8 @@ enum Form {
     Positions,
     /// Rows of the result; elements of the plane are spread.
     Rows,
+    /// The same, and the elements lie [`BESIDE`] apart.
+    RowsBeside,
 }
 
 /// Writes kernels of one kind of sums.
@@ -236,7 +243,7 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
     w.asm.place(&mut zero);
     (0..sums).for_each(|sum| w.clear(sum));
     w.asm.place(&mut begin);
-    if form == Form::Rows {
+    if form != Form::Positions {
         w.asm.plain(0x8b, WEIGHTS, of_ahead(offset_of!(Ahead, weights)));
         w.asm.copy(AT, OFFSETS);
         w.asm.shift(AT, true, 3);
@@ -265,7 +272,7 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
             let to = column + vector as u8;
             match form {
                 Form::Positions => w.load(to, of_x(vector * width)),
-                Form::Rows => {
+                Form::Rows | Form::RowsBeside => {
                     let offset = (step * vectors + vector) * width;
                     w.load(to, of_a(offset));
                     if vector * width % 64 == 0 {
@@ -284,6 +291,7 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
             let from = match form {
                 Form::Positions => of_a((step * count + i) * lane),
                 Form::Rows => of_x(i * lane),
+                Form::RowsBeside => of_x(i * lane * BESIDE as i32),
             };
             if vectors == 1 && w.spreads() {
                 w.multiply_add_spread(i as u8, column, from);
@@ -298,8 +306,8 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
                 let column = column + vector as u8;
                 match (form, sum) {
                     (Form::Positions, _) => w.multiply_add_weight(to, factor, column, spare + 1),
-                    (Form::Rows, Sum::FoursSwapped) => w.multiply_add(to, column, factor, spare + 1),
-                    (Form::Rows, _) => w.multiply_add(to, factor, column, spare + 1),
+                    (_, Sum::FoursSwapped) => w.multiply_add(to, column, factor, spare + 1),
+                    _ => w.multiply_add(to, factor, column, spare + 1),
                 }
             }
         }
@@ -307,7 +315,7 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
     let advance = |w: &mut Writer<'_>, steps: i32| {
         let each = match form {
             Form::Positions => count * lane,
-            Form::Rows => vectors * width,
+            Form::Rows | Form::RowsBeside => vectors * width,
         };
         w.asm.add(A, steps * each);
         w.asm.add(OFFSETS, 4 * steps);
@@ -322,7 +330,7 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
         };
         w.asm.plain(0x8b, AT, of_lines);
         w.asm.prefetch_to_write(Rm::Base { base: AT, offset: 0 });
-        if form == Form::Rows {
+        if form != Form::Positions {
             w.asm.prefetch_second(Rm::Index {
                 base: WEIGHTS,
                 index: OFFSETS,
@@ -360,131 +368,4 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
     w.asm.vzeroupper();
     w.asm.ret();
     entry
-}
-
-/// Appends a kernel of outer products for `lines` lines of `taps` taps; the position of its first instruction.
-fn outer(asm: &mut Assembler, sum: Sum, lines: i32, taps: i32) -> usize {
-    const LINES: [u8; 12] = [RAX, RCX, RDX, RBX, RBP, RSI, 8, 9, 10, 11, 12, 13];
-    const SAVED: [u8; 6] = [RBX, RBP, 12, 13, 14, 15];
-    /// Bytes from a line's first position.
-    const AT: u8 = 14;
-    const Y: u8 = 15;
-    /// Places below the stack pointer, which a function that calls none may use.
-    const LIMIT: Rm = below(8);
-    const LEFT: Rm = below(16);
-    const LINE: Rm = below(24);
-    const ARGS: Rm = below(32);
-    asm.align(64);
-    let entry = asm.code.len();
-    let mut w = Writer { asm, sum };
-    let (width, lane, shift) = (w.asm.width(), w.lane(), sum.shift());
-    let sums = (lines * taps) as u8;
-    let (row, spare) = (sums, sums + 1);
-    let of_lines = &LINES[..lines as usize];
-    SAVED.iter().for_each(|&r| w.asm.push(r));
-    w.asm.plain(0x8b, AT, arg!(OuterArgs, x));
-    w.asm.plain(0x8b, Y, arg!(OuterArgs, offsets));
-    for (&line, i) in of_lines.iter().zip(0..) {
-        w.asm.plain32(
-            0x8b,
-            line,
-            Rm::Base {
-                base: Y,
-                offset: 4 * i,
-            },
-        );
-        let at = Rm::Index {
-            base: AT,
-            index: line,
-            shift,
-            offset: 0,
-        };
-        w.asm.address_of(line, at);
-    }
-    w.asm.plain(0x89, RDI, ARGS);
-    w.asm.plain(0x8b, AT, arg!(OuterArgs, high));
-    w.asm.plain(0x89, AT, LEFT);
-    w.asm.plain(0x8b, AT, arg!(OuterArgs, line));
-    w.asm.shift(AT, true, shift);
-    w.asm.plain(0x89, AT, LINE);
-    w.asm.plain(0x8b, AT, arg!(OuterArgs, wide));
-    w.asm.plain(0x8b, Y, arg!(OuterArgs, step));
-    w.asm.multiply_by(AT, Y);
-    w.asm.shift(AT, true, shift);
-    w.asm.plain(0x89, AT, LIMIT);
-    w.asm.plain(0x8b, Y, arg!(OuterArgs, y));
-    (0..sums).for_each(|sum| w.clear(sum));
-    let (mut high, mut wide, mut end) = <(Label, Label, Label)>::default();
-    // The step, in bytes.
-    w.asm.plain(0x8b, RDI, arg!(OuterArgs, step));
-    w.asm.shift(RDI, true, shift);
-    w.asm.place(&mut high);
-    w.asm.plain(0x33, AT, Rm::Reg(AT));
-    w.asm.align(32);
-    w.asm.place(&mut wide);
-    w.load(row, Rm::Base { base: Y, offset: 0 });
-    for (&line, i) in of_lines.iter().zip(0..) {
-        for tap in 0..taps {
-            let to = i * taps + tap;
-            let from = Rm::Index {
-                base: line,
-                index: AT,
-                shift: 0,
-                offset: tap * lane,
-            };
-            if w.spreads() {
-                w.multiply_add_spread(to as u8, row, from);
-                continue;
-            }
-            let alone = sum.product().is_none();
-            let factor = spare + u8::from(alone && to % 2 == 1);
-            w.spread(factor, from);
-            w.multiply_add(to as u8, row, factor, spare + 1);
-        }
-    }
-    w.asm.add(Y, width);
-    w.asm.plain(0x03, AT, Rm::Reg(RDI));
-    w.asm.plain(0x3b, AT, LIMIT);
-    w.asm.jump_if(UNEQUAL, &mut wide);
-    of_lines.iter().for_each(|&line| w.asm.plain(0x03, line, LINE));
-    w.asm.small(5, LEFT, 1);
-    w.asm.jump_if(UNEQUAL, &mut high);
-    // What is in use of the sums.
-    let [to, pitch, used] = [RAX, RCX, RDX];
-    w.asm.plain(0x8b, RDI, ARGS);
-    w.asm.plain(0x8b, to, arg!(OuterArgs, sums));
-    w.asm.plain(0x8b, pitch, arg!(OuterArgs, pitch));
-    w.asm.shift(pitch, true, shift);
-    w.asm.plain(0x8b, used, arg!(OuterArgs, used));
-    for line in 0..lines {
-        for tap in 0..taps {
-            let (sum, there) = (
-                (line * taps + tap) as u8,
-                Rm::Base {
-                    base: to,
-                    offset: tap * width,
-                },
-            );
-            let (add, long) = w.sum.add();
-            w.asm.lanes(add, sum, sum, there, long, width);
-            w.store(sum, there);
-        }
-        if line + 1 < lines {
-            w.asm.plain(0x03, to, Rm::Reg(pitch));
-            w.asm.small(5, Rm::Reg(used), 1);
-            w.asm.jump_if(EQUAL, &mut end);
-        }
-    }
-    w.asm.place(&mut end);
-    w.asm.vzeroupper();
-    SAVED.iter().rev().for_each(|&r| w.asm.pop(r));
-    w.asm.ret();
-    entry
-}
-
-const fn below(bytes: i32) -> Rm {
-    Rm::Base {
-        base: RSP,
-        offset: -bytes,
-    }
 }

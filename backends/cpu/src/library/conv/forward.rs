@@ -31,6 +31,7 @@ use copies::Copies;
 use deal::{Deal, Kept};
 pub(super) use plan::GRAIN;
 use plan::{Plan, packed_tile};
+pub(super) use shape::Channels;
 use shape::{Along, Shape, WIDEST};
 use std::ops::Range;
 use store::target_of;
@@ -47,6 +48,18 @@ pub(super) struct Job<'a, T> {
     pub(super) weights: Weights<T>,
     pub(super) target: Rows<*mut T>,
     pub(super) pass: &'a Pass,
+}
+
+impl<T: Stored> Job<'_, T> {
+    fn channels(&self, kernels: &ConvKernels<T>) -> Channels {
+        let (x, y) = (&self.gathered, &self.target);
+        Channels::new(
+            kernels,
+            &self.sizes,
+            [x.channel, x.spatial[2]],
+            [y.row, y.spatial[2]],
+        )
+    }
 }
 
 /// A finished block of the result.
@@ -90,6 +103,7 @@ pub(super) fn reads_packed<T: Stored>(
     sizes: &Sizes,
     pass: &Pass,
     extents: [usize; AXES],
+    channels: Channels,
 ) -> Option<usize> {
     if lines::suits(sizes, pass)
         || sizes.samples * sizes.groups * sizes.rows == 0
@@ -97,7 +111,7 @@ pub(super) fn reads_packed<T: Stored>(
     {
         return None;
     }
-    let shape = Shape::new(kernels, sizes, pass);
+    let shape = Shape::new(kernels, sizes, pass, channels);
     (shape.along != Along::Positions && pass.uses_all(extents)).then_some(shape.width)
 }
 
@@ -170,7 +184,7 @@ pub(super) unsafe fn run<T: Stored>(
         unsafe { lines::run(kernels, job, parallel, finish) };
         return;
     }
-    let shape = Shape::new(kernels, &sizes, job.pass);
+    let shape = Shape::new(kernels, &sizes, job.pass, job.channels(kernels));
     let spread = shape.spread.then(|| job.pass.spread());
     let job = &Job {
         pass: spread.as_ref().unwrap_or(job.pass),
@@ -275,7 +289,7 @@ unsafe fn block<T: Stored>(
     let length = if plan.in_place {
         0
     } else {
-        layout.channel() * sizes.channels + 2 * SLACK
+        layout.channel() * sizes.channels.next_multiple_of(plan.beside) + 2 * SLACK
     };
     let (sums_len, unread) = match plan.along {
         Along::Positions => (positions::HELD * TILE + SLACK, 0),
@@ -308,7 +322,7 @@ unsafe fn block<T: Stored>(
         } else {
             if before != Some(index) {
                 let framed = before.is_some_and(|before| before % pieces == index % pieces);
-                Copies::new(kernels, job, layout, &block, planes_at)
+                Copies::new(kernels, job, (layout, plan.beside), &block, planes_at)
                     .copy(kernels, job, group, sample, framed);
                 for slack in 1..=2 * SLACK {
                     planes_at.add(length - slack).write(T::ZERO);

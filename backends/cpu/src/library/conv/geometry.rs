@@ -264,11 +264,15 @@ impl Layout {
         block
     }
 
-    /// For each channel and tap, from a position's place to what the tap meets there; channels are `apart` elements apart.
-    pub(super) fn offsets(&self, pass: &Pass, channels: usize, apart: usize) -> Vec<u32> {
+    /// For each channel and tap, from a position's place to what the tap meets there; groups of `beside` channels, whose elements are
+    /// neighbours, are `apart` places apart.
+    pub(super) fn offsets(&self, pass: &Pass, channels: usize, apart: usize, beside: usize) -> Vec<u32> {
         let mut offsets = Vec::with_capacity(channels * pass.taps());
         for channel in 0..channels {
-            pass.each_tap(|taps| offsets.push((channel * apart + self.offset(pass, taps)) as u32));
+            let (plane, lane) = (channel / beside * apart, channel % beside);
+            pass.each_tap(|taps| {
+                offsets.push(((plane + self.offset(pass, taps)) * beside + lane) as u32);
+            });
         }
         offsets
     }

@@ -1,6 +1,6 @@
 //! Constant weights, packed once for all runs.
 
-use super::forward;
+use super::forward::{self, Channels};
 use super::geometry::{Axis, Pass};
 use super::words::{ConvKernels, by_word};
 use super::{ConvKernel, Direction, Launch};
@@ -55,7 +55,9 @@ fn form<T: Stored>(kernels: &ConvKernels<T>, launch: &Launch) -> Option<(usize, 
         axes: launch.windows.map(|window| Axis::forward(&window)),
     };
     let sizes = kernels.sizes(&launch.sizes);
-    let width = forward::reads_packed(kernels, &sizes, &pass, launch.weights.extents)?;
+    let (x, y) = (&launch.gathered, &launch.rows);
+    let channels = Channels::new(kernels, &sizes, [x.channel, x.spatial[2]], [y.row, y.spatial[2]]);
+    let width = forward::reads_packed(kernels, &sizes, &pass, launch.weights.extents, channels)?;
     let len = forward::packed_len(kernels, &sizes, launch.weights.extents, width);
     Some((width, len * size_of::<T::Acc>()))
 }

@@ -1,6 +1,7 @@
 //! Every instruction set, numbers of threads, and where the work is cut. Values are whole numbers, so sums are exact in any order.
 
 mod axes;
+mod beside;
 mod bytes;
 mod padding;
 mod tiles;
@@ -300,7 +301,7 @@ impl Setup {
         };
         // SAFETY: the vectors have the elements that sizes and strides reach.
         unsafe {
-            let width = forward::reads_packed(&kernels, &sizes, &pass, k);
+            let width = forward::reads_packed(&kernels, &sizes, &pass, k, forward::Channels::default());
             let mut packed =
                 vec![f32::NAN; width.map_or(0, |width| forward::packed_len(&kernels, &sizes, k, width))];
             let mut prepared = std::ptr::null();

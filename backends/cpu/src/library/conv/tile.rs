@@ -47,6 +47,9 @@ pub(super) struct Ahead {
     pub(super) weights: *const u8,
 }
 
+/// Channels that are neighbours in planes of a gathered operand whose channels are neighbours.
+pub(super) const BESIDE: usize = 8;
+
 /// `out[i, j] (+)= sum over l of a[l, i] * x[offsets[l] + j]`, with rows of `out` one tile width apart.
 #[repr(C)]
 pub(super) struct TapArgs<S> {
@@ -58,6 +61,8 @@ pub(super) struct TapArgs<S> {
     pub(super) offsets: *const u32,
     pub(super) terms: usize,
     pub(super) x: *const S,
+    /// Elements from one number of x that is spread to the next: 1, or [`BESIDE`]. Kernels of one step do not read it.
+    pub(super) step: usize,
     pub(super) out: *mut S,
     pub(super) ahead: Ahead,
 }
@@ -135,6 +140,22 @@ pub(super) struct PutArgs<'a, S> {
 
 pub(super) type PutFn<S> = unsafe fn(&PutArgs<'_, S>);
 
+/// Writes the rows of each position of a tile to a result whose neighbours are rows.
+#[repr(C)]
+pub(super) struct PutBesideArgs<'a, S> {
+    /// The rows of the tile's first position.
+    pub(super) tile: *const S,
+    /// Elements from one position of the tile to the next.
+    pub(super) width: usize,
+    pub(super) rows: usize,
+    pub(super) dst: *mut S,
+    /// Elements from one position of the result to the next.
+    pub(super) step: isize,
+    pub(super) runs: &'a [Run],
+}
+
+pub(super) type PutBesideFn<S> = unsafe fn(&PutBesideArgs<'_, S>);
+
 /// Columns of a tile of dot products.
 pub(super) const DOTS: usize = 5;
 
@@ -147,11 +168,14 @@ pub(super) struct Tiles<S: 'static> {
     pub(super) high: (usize, &'static [TapFn<S>]),
     /// Rows of a tile whose registers run along them, one register and two, and kernels for `index + 1` positions.
     pub(super) rows: [(usize, &'static [TapFn<S>]); 2],
+    /// The same for planes whose neighbours are channels.
+    pub(super) beside: [(usize, &'static [TapFn<S>]); 2],
     /// Lanes of a sum, which every instruction set has, and kernels of height `index + 1`.
     pub(super) dots: (usize, &'static [DotFn<S>]),
     /// With narrow and with wide registers: lanes, and for `index + 1` taps of a line, how many lines a kernel takes, and the kernels.
     pub(super) outer: [Outer<S>; 2],
     pub(super) put: PutFn<S>,
+    pub(super) put_beside: PutBesideFn<S>,
     /// Kernels of one channel with narrow and with wide registers.
     pub(super) lines: [Lines<S>; 2],
 }
@@ -160,7 +184,7 @@ pub(super) struct Tiles<S: 'static> {
 const GROUP: usize = 4;
 
 /// A kernel of the compiler, for any count: where there is no machine code of our own. Registers run along x, and weights are spread; or
-/// they run along the weights, `out[j, i] (+)= sum over l of a[l, i] * x[offsets[l] + j]`.
+/// they run along the weights, `out[j, i] (+)= sum over l of a[l, i] * x[offsets[l] + j * step]`.
 #[inline(always)]
 pub(super) unsafe fn taps<V: Vector, const NV: usize, const ROWS: bool>(t: &TapArgs<V::Lane>) {
     let mut first = 0;
@@ -204,8 +228,9 @@ unsafe fn some_taps<V: Vector, const MR: usize, const NV: usize, const ROWS: boo
             for (j, column) in columns.iter_mut().enumerate() {
                 *column = V::load(vectors.add(j * V::LANES));
             }
+            let step = if ROWS { t.step } else { 1 };
             for (i, row) in sums.iter_mut().enumerate() {
-                let factor = V::splat(factors.add(first + i));
+                let factor = V::splat(factors.add((first + i) * step));
                 for (sum, &column) in row.iter_mut().zip(&columns) {
                     *sum = sum.mul_add(factor, column);
                 }
@@ -236,6 +261,26 @@ unsafe fn put<V: Vector>(t: &PutArgs<'_, V::Lane>) {
                     V::load(src.add(k)).store(dst.add(k));
                 }
                 for k in whole..run.count {
+                    dst.add(k).write(*src.add(k));
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn put_beside<V: Vector>(t: &PutBesideArgs<'_, V::Lane>) {
+    for run in t.runs {
+        for i in 0..run.count {
+            // SAFETY: the caller vouches for the rows of the runs' columns, and for as many in the result.
+            unsafe {
+                let src = t.tile.add((run.column + i) * t.width);
+                let dst = t.dst.offset(run.at + i as isize * t.step);
+                let whole = t.rows / V::LANES * V::LANES;
+                for k in (0..whole).step_by(V::LANES) {
+                    V::load(src.add(k)).store(dst.add(k));
+                }
+                for k in whole..t.rows {
                     dst.add(k).write(*src.add(k));
                 }
             }
@@ -358,6 +403,11 @@ macro_rules! tiles {
                 unsafe { put::<$vector>(&*std::ptr::from_ref(t).cast::<PutArgs<'_, Lane>>()) }
             }
             $(#[$feature])?
+            unsafe fn put_rows_beside(t: &PutBesideArgs<'_, $word>) {
+                // SAFETY: same contract; lanes have the size of words.
+                unsafe { put_beside::<$vector>(&*std::ptr::from_ref(t).cast::<PutBesideArgs<'_, Lane>>()) }
+            }
+            $(#[$feature])?
             unsafe extern "C" fn of_lines<V: Vector>(t: &LinesArgs<$word>) {
                 // SAFETY: same contract; lanes have the size of words.
                 unsafe { lines::lines::<V>(&*std::ptr::from_ref(t).cast::<LinesArgs<V::Lane>>()) }
@@ -370,15 +420,18 @@ macro_rules! tiles {
                 }
             }
             const LANES: usize = <$vector as Vector>::LANES;
+            const ROWS: [(usize, &[TapFn<$word>]); 2] = [
+                (LANES, &[tap::<1, true> as TapFn<$word>; $high]),
+                (LANES * 2, &[tap::<2, true> as TapFn<$word>; $high]),
+            ];
             Tiles {
                 put: put_rows,
+                put_beside: put_rows_beside,
                 lines: [lines::<$narrow>(), lines::<$vector>()],
                 wide: (LANES * 4, &[tap::<4, false> as TapFn<$word>; $wide]),
                 high: (LANES * 2, &[tap::<2, false> as TapFn<$word>; $high]),
-                rows: [
-                    (LANES, &[tap::<1, true> as TapFn<$word>; $high]),
-                    (LANES * 2, &[tap::<2, true> as TapFn<$word>; $high]),
-                ],
+                rows: ROWS,
+                beside: ROWS,
                 dots: (<$across as Vector>::LANES, &[$(dot::<$dots>),*]),
                 outer: [
                     (
@@ -405,8 +458,8 @@ tiles!(I64_PLAIN, u64, Lanes<i64, 2>, wide 2, high 4, dots Lanes<i64, 2> [1 2], 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86 {
     use super::{
-        DotArgs, Lines, LinesArgs, OuterArgs, OuterFn, PutArgs, TapArgs, TapFn, Tiles, Vector, dots, lines,
-        outer, put, taps,
+        DotArgs, Lines, LinesArgs, OuterArgs, OuterFn, PutArgs, PutBesideArgs, TapArgs, TapFn, Tiles, Vector,
+        dots, lines, outer, put, put_beside, taps,
     };
     use crate::library::gemm::{F32x8, F32x16, F64x4, F64x8, I32x8, I32x16, I64x8, Pair};
 

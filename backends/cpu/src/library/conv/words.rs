@@ -4,6 +4,7 @@
 use super::bytes::Channels;
 use super::code;
 use super::operands::Sizes;
+use super::planes::beside::{self, BesideFn};
 use super::planes::{self, PlaneFn};
 #[cfg(target_arch = "x86_64")]
 use super::tile::x86;
@@ -20,6 +21,7 @@ use std::mem::transmute;
 pub(super) struct ConvKernels<W: Stored> {
     pub(super) tiles: Tiles<W::Acc>,
     pub(super) plane: PlaneFn<W>,
+    pub(super) beside: BesideFn<W::Acc>,
     pub(super) pack: PackFn<W>,
     pub(super) widen: WidenFn<W>,
     pub(super) narrow: NarrowFn<W>,
@@ -104,6 +106,13 @@ macro_rules! words {
                         Isa::Avx2 => (words!(@avx2 $avx2), planes::x86::avx2::<$copied>),
                         _ => ($plain, planes::any::<$copied>),
                     };
+                    let beside: BesideFn<Self::Acc> = match isa {
+                        #[cfg(target_arch = "x86_64")]
+                        Isa::Avx512 => beside::x86::avx512,
+                        #[cfg(target_arch = "x86_64")]
+                        Isa::Avx2 => beside::x86::avx2,
+                        _ => beside::plain,
+                    };
                     let pack = <$copied>::packing(isa, codegen);
                     // SAFETY: the functions take addresses alone, and of structs of C's layout; words and sums have the size of the
                     // numbers that they stand for.
@@ -111,6 +120,7 @@ macro_rules! words {
                         ConvKernels {
                             tiles: codegen.then(|| code::tiles(tiles, Sum::$sum, isa)).flatten().unwrap_or(tiles),
                             plane: transmute::<PlaneFn<$copied>, PlaneFn<$word>>(plane),
+                            beside,
                             pack: transmute::<PackFn<$copied>, PackFn<$word>>(pack),
                             widen: transmute::<WidenFn<$t>, WidenFn<$word>>(widen::<$t>),
                             narrow: transmute::<NarrowFn<$t>, NarrowFn<$word>>(narrow::<$t>),

@@ -25,6 +25,10 @@ pub(super) struct Plan<S: 'static> {
     pub(super) layout: Layout,
     /// The gathered operand is read where it is: its elements lie as they would in planes.
     pub(super) in_place: bool,
+    /// Channels whose elements are neighbours in the planes.
+    pub(super) beside: usize,
+    /// Rows whose elements are neighbours in the result.
+    pub(super) result_beside: bool,
     pub(super) offsets: Vec<u32>,
     /// Pieces of the rows, each a tile's extent along them.
     pub(super) tiles: usize,
@@ -70,8 +74,12 @@ impl<S> Plan<S> {
             1
         };
         let most = PLANES / size_of::<S>();
-        let layout = Layout::new(pass, blocks(pass, sizes.channels, most, wanted, LEAST), 1);
-        let in_place = shape.along == Along::Rows && kernels.bytes.is_none() && rows::in_place(job, &layout);
+        let copied = sizes.channels.next_multiple_of(shape.beside);
+        let layout = Layout::new(pass, blocks(pass, copied, most, wanted, LEAST), 1);
+        let in_place = shape.along == Along::Rows
+            && shape.beside == 1
+            && kernels.bytes.is_none()
+            && rows::in_place(job, &layout);
         let (width, set) = (shape.width, shape.kernels);
         let (tiles, height) = match shape.along {
             Along::Rows | Along::Squares => (sizes.rows.div_ceil(width), width),
@@ -118,10 +126,12 @@ impl<S> Plan<S> {
             along: shape.along,
             offsets: match shape.along {
                 Along::Squares => squares::offsets(&layout, pass, sizes.channels),
-                Along::Rows | Along::Positions => layout.offsets(pass, sizes.channels, channel),
+                Along::Rows | Along::Positions => layout.offsets(pass, sizes.channels, channel, shape.beside),
             },
             layout,
             in_place,
+            beside: shape.beside,
+            result_beside: shape.result_beside,
             tiles,
             width,
             kernels: set,

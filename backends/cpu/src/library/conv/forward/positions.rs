@@ -57,6 +57,7 @@ pub(super) unsafe fn walk<T: Stored>(task: &Task<'_, T>, chosen: Range<usize>, p
                         offsets: plan.offsets.as_ptr().wrapping_add(c * taps),
                         terms,
                         x: task.elements.add(p),
+                        step: 1,
                         out: tile,
                         ahead: asked.tile(job, terms, std::ptr::null(), (rows.len(), dst, stored)),
                     });

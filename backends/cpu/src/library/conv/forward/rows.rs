@@ -1,6 +1,6 @@
 //! Tiles whose registers run along rows of the result.
 
-use super::store::{Asked, Runs, runs_of, store};
+use super::store::{Asked, Runs, put_beside, runs_of, store};
 use super::{Job, Task, weights};
 use crate::library::conv::geometry::{Block, Layout};
 use crate::library::conv::operands::Gathered;
@@ -184,7 +184,8 @@ unsafe fn compute<T: Stored>(
                 a: packed,
                 offsets,
                 terms,
-                x: task.elements.add(places.start as usize),
+                x: task.elements.add(places.start as usize * plan.beside),
+                step: plan.beside,
                 out: sums,
                 ahead: asked.tile(job, terms, weights, stored),
             });
@@ -205,7 +206,8 @@ unsafe fn compute<T: Stored>(
     };
     let turned = task.sums.wrapping_add(HELD * TILE);
     let mut runs = Runs::new();
-    for some in places.chunks(STORED) {
+    // Tiles whose rows are neighbours in the result go there as they are.
+    for some in places.chunks(if plan.result_beside { 1 } else { STORED }) {
         runs.clear();
         let mut positions = 0;
         for places in some {
@@ -229,6 +231,10 @@ unsafe fn compute<T: Stored>(
         }
         // SAFETY: the sums hold the tiles, one after another, and the turned ones the runs' columns; the result is the caller's.
         unsafe {
+            if plan.result_beside {
+                put_beside(task.kernels, job, first, plan.width, rows.len(), row(0), &runs);
+                continue;
+            }
             turn(task, first, positions, rows.len(), turned);
             store(task.kernels, job, turned, PITCH, rows.len(), row(0), &runs);
         }

@@ -2,7 +2,7 @@
 
 use crate::library::conv::geometry::Pass;
 use crate::library::conv::operands::Sizes;
-use crate::library::conv::tile::{TapFn, Tiles};
+use crate::library::conv::tile::{BESIDE, TapFn};
 use crate::library::conv::words::ConvKernels;
 use crate::library::gemm::Stored;
 
@@ -26,6 +26,30 @@ const COPIED: f64 = 0.8;
 /// Positions of a line below which tiles that end with the line would be too low.
 const LOW: usize = 10;
 
+/// Whose neighbours in memory are channels rather than places.
+#[derive(Clone, Copy, Default)]
+pub(in super::super) struct Channels {
+    pub(in super::super) of_operand: bool,
+    pub(in super::super) of_result: bool,
+}
+
+impl Channels {
+    /// Of a launch whose operand and result have these strides from channel to channel and along the last axis.
+    pub(in super::super) fn new<T: Stored>(
+        kernels: &ConvKernels<T>,
+        sizes: &Sizes,
+        operand: [isize; 2],
+        result: [isize; 2],
+    ) -> Channels {
+        let suits = T::DIRECT && kernels.bytes.is_none();
+        let are_beside = |[channel, place]: [isize; 2]| suits && channel == 1 && place != 1;
+        Channels {
+            of_operand: sizes.channels >= BESIDE && are_beside(operand),
+            of_result: are_beside(result),
+        }
+    }
+}
+
 /// The tiles of a pass.
 pub(super) struct Shape<S: 'static> {
     pub(super) along: Along,
@@ -35,11 +59,21 @@ pub(super) struct Shape<S: 'static> {
     pub(super) kernels: &'static [TapFn<S>],
     /// Each tap along the last axis gets planes of its own, whose lines follow one another without padding.
     pub(super) spread: bool,
+    /// Channels whose elements are neighbours in the planes.
+    pub(super) beside: usize,
+    /// The rows of a position are neighbours in the result.
+    pub(super) result_beside: bool,
 }
 
 impl<S> Shape<S> {
-    /// The shape with the least idle lanes.
-    pub(super) fn new<T: Stored<Acc = S>>(kernels: &ConvKernels<T>, sizes: &Sizes, pass: &Pass) -> Shape<S> {
+    /// The shape with the least idle lanes; along rows where the operand's channels are neighbours, or those of the result and there are
+    /// enough of them.
+    pub(super) fn new<T: Stored<Acc = S>>(
+        kernels: &ConvKernels<T>,
+        sizes: &Sizes,
+        pass: &Pass,
+        channels: Channels,
+    ) -> Shape<S> {
         let tiles = &kernels.tiles;
         if kernels.by_squares() {
             return Shape {
@@ -47,6 +81,8 @@ impl<S> Shape<S> {
                 width: WIDEST,
                 kernels: &[],
                 spread: false,
+                beside: 1,
+                result_beside: false,
             };
         }
         let (wide, high) = (tiles.wide, tiles.high);
@@ -58,22 +94,31 @@ impl<S> Shape<S> {
         let used = if pass.is_plain() { used * COPIED } else { used };
         let terms = (sizes.channels * pass.taps()) as f64;
         let turned = terms / (terms + TURN);
-        let rows = broadest(tiles, sizes.rows);
+        let rows = broadest(tiles.rows, sizes.rows);
         let of_rows =
             |(width, _): (usize, _)| turned * sizes.rows as f64 / sizes.rows.next_multiple_of(width) as f64;
-        if of_rows(rows) <= used {
+        let by_channels = channels.of_operand || channels.of_result && sizes.rows >= rows.0;
+        if !by_channels && of_rows(rows) <= used {
             return Shape {
                 along: Along::Positions,
                 width,
                 kernels,
                 spread: false,
+                beside: 1,
+                result_beside: false,
             };
         }
+        let (width, kernels) = match channels.of_operand {
+            true => broadest(tiles.beside, sizes.rows),
+            false => rows,
+        };
         Shape {
             along: Along::Rows,
-            width: rows.0,
-            kernels: rows.1,
+            width,
+            kernels,
             spread: line < LOW && pass.axes[2].span > 0,
+            beside: if channels.of_operand { BESIDE } else { 1 },
+            result_beside: channels.of_result,
         }
     }
 }
@@ -82,13 +127,15 @@ impl<S> Shape<S> {
 pub(super) fn packed_rows<T: Stored>(kernels: &ConvKernels<T>, rows: usize) -> usize {
     match kernels.by_squares() {
         true => WIDEST,
-        false => broadest(&kernels.tiles, rows).0,
+        false => broadest(kernels.tiles.rows, rows).0,
     }
 }
 
 /// The tiles along rows that leave the fewest lanes idle: they follow from the number of rows alone.
-pub(super) fn broadest<S>(tiles: &Tiles<S>, rows: usize) -> (usize, &'static [TapFn<S>]) {
-    let [narrow, broad] = tiles.rows;
+fn broadest<S>(
+    [narrow, broad]: [(usize, &'static [TapFn<S>]); 2],
+    rows: usize,
+) -> (usize, &'static [TapFn<S>]) {
     if rows.next_multiple_of(narrow.0) < rows.next_multiple_of(broad.0) {
         narrow
     } else {

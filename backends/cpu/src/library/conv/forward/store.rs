@@ -4,7 +4,7 @@ use super::Job;
 use crate::library::conv::geometry::AXES;
 use crate::library::conv::geometry::{Block, Layout};
 use crate::library::conv::tile::{ASK_LINES, ASK_TERMS, Ahead};
-use crate::library::conv::tile::{PutArgs, Run};
+use crate::library::conv::tile::{PutArgs, PutBesideArgs, Run};
 use crate::library::conv::words::ConvKernels;
 use crate::library::gemm::Stored;
 use crate::prefetch::{LINE, ask_to_write};
@@ -118,17 +118,27 @@ impl Asked {
         (rows, dst, runs): (usize, *mut T, &[Run]),
     ) -> Ahead {
         self.clear(terms);
-        if job.target.spatial[2] == 1 {
+        let mut asked = |to: *const u8, bytes: usize| {
+            let first = to.addr() % LINE;
+            for at in (0..first + bytes).step_by(LINE) {
+                self.note(to.wrapping_sub(first).wrapping_add(at));
+            }
+        };
+        let [.., step] = job.target.spatial;
+        if job.target.row == 1 && step != 1 {
+            for run in runs {
+                for i in 0..run.count as isize {
+                    asked(
+                        dst.wrapping_offset(run.at + i * step).cast(),
+                        rows * size_of::<T>(),
+                    );
+                }
+            }
+        } else if step == 1 {
             for row in 0..rows {
                 for run in runs {
-                    let to = dst
-                        .wrapping_offset(row as isize * job.target.row + run.at)
-                        .cast::<u8>();
-                    let first = to.addr() % LINE;
-                    let bytes = first + run.count * size_of::<T>();
-                    for at in (0..bytes).step_by(LINE) {
-                        self.note(to.wrapping_sub(first).wrapping_add(at));
-                    }
+                    let to = dst.wrapping_offset(row as isize * job.target.row + run.at);
+                    asked(to.cast(), run.count * size_of::<T>());
                 }
             }
         }
@@ -173,5 +183,31 @@ pub(super) unsafe fn store<T: Stored>(
                 (kernels.narrow)(dst, step, src, run.count);
             }
         }
+    }
+}
+
+/// Stores a tile of sums, position by position, to a result whose neighbours are rows.
+///
+/// # Safety
+/// The tile has the columns, `width` sums apart, and the result the elements of each run.
+pub(super) unsafe fn put_beside<T: Stored>(
+    kernels: &ConvKernels<T>,
+    job: &Job<'_, T>,
+    tile: *const T::Acc,
+    width: usize,
+    rows: usize,
+    dst: *mut T,
+    runs: &[Run],
+) {
+    // SAFETY: the caller's contract; accumulators are elements.
+    unsafe {
+        (kernels.tiles.put_beside)(&PutBesideArgs {
+            tile,
+            width,
+            rows,
+            dst: dst.cast(),
+            step: job.target.spatial[2],
+            runs,
+        });
     }
 }

@@ -64,7 +64,7 @@ fn run(
         taps: [ws[3], ws[4], ws[5]],
         extents: k,
     };
-    let width = forward::reads_packed(kernels, &lanes, &pass, k);
+    let width = forward::reads_packed(kernels, &lanes, &pass, k, forward::Channels::default());
     let mut packed = vec![-1_i32; width.map_or(0, |width| forward::packed_len(kernels, &lanes, k, width))];
     [true, false].map(|before| {
         y.fill(77);

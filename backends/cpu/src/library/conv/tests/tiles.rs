@@ -3,7 +3,7 @@
 use super::isas;
 use crate::isa::Isa;
 use crate::library::conv::lines::{HIGHEST, LinesArgs, MOST_ROWS};
-use crate::library::conv::tile::{Ahead, OuterArgs, TILE, TapArgs};
+use crate::library::conv::tile::{Ahead, BESIDE, OuterArgs, TILE, TapArgs};
 use crate::library::conv::words::Word;
 use crate::library::matmul::MatDType;
 use std::fmt::Debug;
@@ -21,8 +21,11 @@ fn tiles_agree<W: Word<Acc: Debug + PartialEq>>(dtype: MatDType, isa: Isa, numbe
         (ours.high, theirs.high),
         (ours.rows[0], theirs.rows[0]),
         (ours.rows[1], theirs.rows[1]),
+        (ours.beside[0], theirs.beside[0]),
+        (ours.beside[1], theirs.beside[1]),
     ];
-    for (ours, theirs) in sets {
+    for (at, (ours, theirs)) in sets.into_iter().enumerate() {
+        let step = if at < 4 { 1 } else { BESIDE };
         for count in 1..=ours.1.len() {
             for (terms, accumulate) in [(0, true), (1, false), (4, false), (7, true), (9, false)] {
                 let offsets: Vec<u32> = (0..terms).map(|l| (l * 37 % 100) as u32).collect();
@@ -38,6 +41,7 @@ fn tiles_agree<W: Word<Acc: Debug + PartialEq>>(dtype: MatDType, isa: Isa, numbe
                             offsets: offsets.as_ptr(),
                             terms,
                             x: x.as_ptr(),
+                            step,
                             out: out.as_mut_ptr(),
                             ahead: Ahead {
                                 lines: lines.as_ptr(),
