@@ -1,5 +1,7 @@
 //! Pools over windows: their bytes are the limit.
 
+mod last;
+
 use crate::cases::{Case, Limit};
 use crate::networks::{hal_error, numbers};
 use thalweg::hal::DType;
@@ -22,7 +24,7 @@ const CASES: [(&str, usize, DType, Pool); 4] = [
 pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
     let options = PoolOptions::new(3).stride(2).padding(1);
     let chosen = CASES.into_iter().filter(|(name, ..)| wanted(name));
-    chosen
+    let mut cases: Vec<Case> = chosen
         .map(|(name, batch, dtype, pool)| {
             let x = (numbers(&[batch, 64, 112, 112], cx) * 100.0).cast(dtype);
             x.shape()?;
@@ -38,5 +40,7 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
                 run: Box::new(run),
             })
         })
-        .collect()
+        .collect::<Result<_>>()?;
+    cases.extend(last::cases(cx.device(), wanted)?);
+    Ok(cases)
 }
