@@ -131,19 +131,30 @@ pub(crate) struct Rows {
     pub(crate) kept: usize,
     /// Parameters whose next rows the code asks for.
     pub(crate) ahead: Vec<usize>,
+    /// Most elements of a row.
+    most: usize,
     _pages: Pages,
 }
 
 impl Rows {
     /// Compiles a kernel; `None` where it stays with the loops.
     pub(crate) fn new(kernel: &Kernel, info: &Info, phases: &Phases, isa: Isa) -> Option<Rows> {
+        Rows::asking(kernel, info, phases, isa, rows::MOST_AHEAD)
+    }
+
+    /// Compiles a map whose rows are in a cache; `None` where it stays with the loops.
+    pub(crate) fn of_map(kernel: &Kernel, info: &Info, isa: Isa) -> Option<Rows> {
+        Rows::asking(kernel, info, &Phases::of_map(kernel, info), isa, 0)
+    }
+
+    fn asking(kernel: &Kernel, info: &Info, phases: &Phases, isa: Isa, asks: usize) -> Option<Rows> {
         let wide = match isa {
             Isa::Avx512 => true,
             Isa::Avx2 => false,
             Isa::Baseline => return None,
         };
         let body = lower::rows(kernel, info, wide, phases)?;
-        let made = rows::row_function(&body, kernel.params.len(), wide)?;
+        let made = rows::row_function(&body, kernel.params.len(), wide, asks)?;
         let pages = Pages::new(&made.function.code)?;
         // SAFETY: the code is a function of this type.
         let entry = unsafe { std::mem::transmute::<*const u8, RowEntry>(pages.at(made.function.entry)) };
@@ -166,6 +177,10 @@ impl Rows {
             outputs,
             kept: body.kept.len(),
             ahead: made.ahead.into_iter().map(|p| p as usize).collect(),
+            most: match body.reduces.is_empty() {
+                true => usize::MAX,
+                false => SEGMENT,
+            },
             _pages: pages,
         })
     }
@@ -174,7 +189,7 @@ impl Rows {
     /// is asked for; `steps` the bytes from a row to the next of each. Afterwards `addresses` has the rows that follow.
     ///
     /// # Safety
-    /// The machine has the instruction set, and `n` is at least 1 and at most the elements of a segment. `addresses` and `steps` have an
+    /// The machine has the instruction set, and `n` is at least 1, with reductions at most the elements of a segment. `addresses` and `steps` have an
     /// entry for each parameter, for each of `kept` and for each of `ahead`. Every parameter has the elements of these rows, of f32, or of
     /// i64 where they are places; an output shares memory with an input only element by element. Kept memory has `n` elements of f32 and
     /// shares none with a parameter. There are as many scalars as the kernel has. With `stream` the rows of outputs begin with a line and
@@ -187,7 +202,7 @@ impl Rows {
         scalars: &[u64],
         stream: bool,
     ) {
-        debug_assert!((1..=SEGMENT).contains(&n));
+        debug_assert!((1..=self.most).contains(&n));
         debug_assert_eq!(addresses.len(), steps.len());
         if rows == 0 {
             return;

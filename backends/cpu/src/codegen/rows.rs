@@ -39,7 +39,7 @@ const BASES: [u8; 10] = [8, 9, 10, 11, 12, 13, 14, 15, RDX, RSI];
 /// Bytes of 16 elements, those of all lanes.
 const GROUP: i32 = 4 * LANES as i32;
 /// Most inputs that are asked for ahead of time.
-const MOST_AHEAD: usize = 3;
+pub(super) const MOST_AHEAD: usize = 3;
 
 /// The function of a body, and the inputs whose next rows it asks for.
 pub(super) struct RowFunction {
@@ -114,8 +114,9 @@ impl Walked {
     }
 }
 
-/// The function of a body; `None` where it needs more registers or more of the stack than there are.
-pub(super) fn row_function(body: &Body, params: usize, wide: bool) -> Option<RowFunction> {
+/// The function of a body, which asks for so many inputs at most; `None` where it needs more registers or more of the stack than
+/// there are.
+pub(super) fn row_function(body: &Body, params: usize, wide: bool, asks: usize) -> Option<RowFunction> {
     let mut asm = Assembler {
         code: Vec::with_capacity(8192),
         wide,
@@ -154,7 +155,7 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool) -> Option<Row
     ahead.dedup();
     let most = BASES.len() - usize::from(!body.bytes.is_empty());
     let free = most.checked_sub(sections[heavy].registers())?;
-    ahead.truncate(free.min(MOST_AHEAD));
+    ahead.truncate(free.min(asks));
 
     let mut row = Label::default();
     registers.asm.place(&mut row);

@@ -58,6 +58,16 @@ pub(super) fn parts(kernel: &Kernel, info: &Info) -> Vec<Part> {
 }
 
 impl Phases {
+    /// One walk over the inner space of a map.
+    pub(crate) fn of_map(kernel: &Kernel, info: &Info) -> Phases {
+        let stores = (0..kernel.nodes.len()).filter(|&i| matches!(kernel.nodes[i], Node::Store { .. }));
+        let part = Part {
+            stores: stores.collect(),
+            merged: false,
+        };
+        Phases::new(kernel, info, &part, true)
+    }
+
     pub(super) fn new(kernel: &Kernel, info: &Info, part: &Part, keep: bool) -> Phases {
         let count = kernel.nodes.len();
         let mut phases = Phases {

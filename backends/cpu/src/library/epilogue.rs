@@ -1,19 +1,17 @@
 //! A map that is applied to the result of a library op, in place and block by block.
 
+mod runs;
+
 #[cfg(test)]
 mod tests;
 
-use crate::codegen::Map;
 use crate::exec::{Arg, Args, Program};
 use crate::isa::Isa;
 use crate::parallel::{Parallel, Serial};
+use runs::{Along, Runs};
 use smallvec::{SmallVec, smallvec};
-use std::sync::OnceLock;
 use thalweg_hal::Result;
 use thalweg_hal::ir::{Access, Kernel, Node, Role};
-
-/// Neighbours that a call of machine code is worth.
-const LEAST_RUN: usize = 16;
 
 /// A compiled epilogue. Every parameter but a broadcast one is strided, so that a block is a matter of addresses.
 pub(super) struct Epilogue {
@@ -27,17 +25,6 @@ pub(super) struct Epilogue {
     runs: Box<Runs>,
 }
 
-/// The map along runs of neighbours.
-struct Runs {
-    kernel: Kernel,
-    isa: Isa,
-    /// Whether machine code may be made.
-    codegen: bool,
-    /// Machine code, and the parameters that move along the runs in the first launch: a bit each. The others are single. Launches of
-    /// other strides run the program.
-    made: OnceLock<Option<(u64, Map)>>,
-}
-
 /// An epilogue with the arguments of one launch.
 pub(super) struct Bound<'a> {
     epilogue: &'a Epilogue,
@@ -46,31 +33,8 @@ pub(super) struct Bound<'a> {
     /// The result, then the further inputs.
     places: SmallVec<[Arg<'a>; 6]>,
     scalars: &'a [u64],
-    /// Machine code for runs of neighbours, and the places that move along them.
-    runs: Option<(u64, &'a Map)>,
-}
-
-impl Runs {
-    /// Machine code for runs along which the parameters of `moving` are contiguous and the others single.
-    fn along(&self, moving: u64) -> Option<&Map> {
-        let made = self.made.get_or_init(|| {
-            if !self.codegen {
-                return None;
-            }
-            let mut kernel = self.kernel.clone();
-            for (at, param) in kernel.params.iter_mut().enumerate() {
-                let moves = param.role == Role::Out || moving >> at & 1 == 1;
-                param.access = if moves {
-                    Access::Contiguous
-                } else {
-                    Access::Broadcast
-                };
-            }
-            let info = kernel.verify().ok()?;
-            Some((moving, Map::new(&kernel, &info, self.isa)?))
-        });
-        made.as_ref().filter(|(of, _)| *of == moving).map(|(_, map)| map)
-    }
+    /// Machine code along neighbours.
+    along: Option<Along<'a>>,
 }
 
 impl Epilogue {
@@ -93,12 +57,7 @@ impl Epilogue {
             .collect(),
             element,
             whole: kernel.nodes.iter().any(|node| matches!(node, Node::Index { .. })),
-            runs: Box::new(Runs {
-                kernel: kernel.clone(),
-                isa,
-                codegen,
-                made: OnceLock::new(),
-            }),
+            runs: Box::new(Runs::new(kernel, isa, codegen)),
         })
     }
 
@@ -124,30 +83,18 @@ impl Epilogue {
                     Access::Broadcast | Access::Strided => *arg,
                 }),
         );
-        let runs = moving(extents, &places).and_then(|moving| Some((moving, self.runs.along(moving)?)));
+        let along = match self.whole {
+            true => None,
+            false => self.runs.along(extents, &places),
+        };
         Bound {
             epilogue: self,
             extents,
             places,
             scalars,
-            runs,
+            along,
         }
     }
-}
-
-/// The places that move by one element along the last axis with neighbours, a bit each; `None` where one moves otherwise, or the
-/// result does not move.
-fn moving(extents: &[u64], places: &[Arg<'_>]) -> Option<u64> {
-    let axis = extents.iter().rposition(|&extent| extent != 1)?;
-    let mut moving = 0;
-    for (at, place) in places.iter().enumerate() {
-        match stride(place, axis) {
-            0 => {}
-            1 if at < 64 => moving |= 1 << at,
-            _ => return None,
-        }
-    }
-    (moving & 1 == 1).then_some(moving)
 }
 
 /// Elements between neighbours along an axis; a broadcast argument has no strides.
@@ -182,60 +129,13 @@ impl Bound<'_> {
         args.push(args[0]);
         // SAFETY: the caller vouches for it.
         unsafe {
-            if !self.run_neighbours(extents, &args) {
+            let size = |index: usize| element(if index == self.places.len() { 0 } else { index });
+            let along = self.along.as_ref();
+            if !along.is_some_and(|along| along.block((at, extents), &self.places, &args, size, self.scalars))
+            {
                 self.run(extents, &args, &Serial);
             }
         }
-    }
-
-    /// Runs machine code over the runs of neighbours of a block, if there is any and they are long enough; whether it did.
-    ///
-    /// # Safety
-    /// As [`Program::run`].
-    unsafe fn run_neighbours(&self, extents: &[u64], args: &[Arg<'_>]) -> bool {
-        let Some((moving, map)) = self.runs else {
-            return false;
-        };
-        let inputs = &args[..args.len() - 1];
-        // The axes along which a run goes on, and its length.
-        let (mut outer, mut run) = (extents.len(), 1);
-        while outer > 0 {
-            let axis = outer - 1;
-            let goes_on = |(at, arg): (usize, &Arg<'_>)| {
-                let wanted = if moving >> at & 1 == 1 { run } else { 0 };
-                stride(arg, axis) == wanted
-            };
-            if extents[axis] != 1 && !inputs.iter().enumerate().all(goes_on) {
-                break;
-            }
-            run *= extents[axis] as i64;
-            outer -= 1;
-        }
-        if (run as usize) < LEAST_RUN {
-            return false;
-        }
-        let element = |index: usize| match index {
-            0 => self.epilogue.element,
-            _ if index == inputs.len() => self.epilogue.element,
-            _ => self.epilogue.inputs[index - 1].0,
-        };
-        let mut at: SmallVec<[u64; 8]> = smallvec![0; outer];
-        for _ in 0..extents[..outer].iter().product::<u64>() {
-            let address = |index: usize| {
-                let bytes = offset(&at, args[index].strides) * element(index) as isize;
-                args[index].ptr.wrapping_offset(bytes)
-            };
-            // SAFETY: the caller vouches for the block's elements of each parameter; those that do not move are single along a run.
-            unsafe { map.run(run as usize, args.len(), address, self.scalars, (false, false)) };
-            for axis in (0..outer).rev() {
-                at[axis] += 1;
-                if at[axis] < extents[axis] {
-                    break;
-                }
-                at[axis] = 0;
-            }
-        }
-        true
     }
 
     /// Applies it to the whole result.
