@@ -124,11 +124,13 @@ impl Frame<'_> {
         self.run(row, lanes);
         self.turn(n, false);
         for phase in &plan.phases {
-            self.begin_columns(phase, n);
-            self.share_prefetch(loops_of(&phase.element), n);
-            self.columns(phase, n);
-            self.stop_prefetch();
-            self.finish_columns(phase, n);
+            if !self.lines(phase, n) {
+                self.begin_columns(phase, n);
+                self.share_prefetch(loops_of(&phase.element), n);
+                self.columns(phase, n);
+                self.stop_prefetch();
+                self.finish_columns(phase, n);
+            }
             self.point_at(&[0; MAX_AXES]);
             self.run(&phase.row, lanes);
         }

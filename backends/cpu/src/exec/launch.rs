@@ -1,5 +1,6 @@
 //! What is decided per launch: which plan, how the spaces are walked, how the work is split.
 
+use super::edges::Edges;
 use super::frame::loops_of;
 use super::long::Long;
 use super::plan::{Along, BLOCK, Plan};
@@ -61,6 +62,8 @@ pub(super) struct Launch<'a> {
     pub(super) keep_elements: usize,
     /// Machine code of the phases, for rows longer than a segment.
     pub(super) long: Option<&'a Long>,
+    /// What is outside of an input that windows read.
+    pub(super) edges: Option<Edges>,
     /// Levels of the tree that adds segments up, for blocks of rows.
     pub(super) levels: usize,
 }
@@ -147,7 +150,7 @@ impl Program {
         }
     }
 
-    fn prepare<'a>(
+    pub(super) fn prepare<'a>(
         &'a self,
         compiled: &'a Compiled,
         along: Along,
@@ -256,6 +259,7 @@ impl<'a> Launch<'a> {
             block,
             keep_elements: 0,
             long: None,
+            edges: None,
             levels: 0,
             lanes,
             other,

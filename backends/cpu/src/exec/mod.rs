@@ -9,6 +9,7 @@ mod arena;
 mod build;
 mod coded;
 mod columns;
+mod edges;
 mod emit;
 mod flat;
 mod frame;

@@ -288,6 +288,38 @@ impl Padded {
         cut
     }
 
+    /// The padded inputs of a launch, if each one fits.
+    fn reads(&self, args: &Args<'_>, strides: &[i64]) -> Option<SmallVec<[Read; 2]>> {
+        let rank = args.extents.len();
+        let patterns = self.patterns.iter();
+        let reads: SmallVec<[Read; 2]> = patterns.map(|pattern| pattern.with(args.scalars)).collect();
+        let fits = self
+            .pieces(&reads, args.extents, args.args, strides)
+            .iter()
+            .all(|piece| {
+                let p = piece.read.param;
+                let own = &strides[p * rank..(p + 1) * rank];
+                self.fits(piece, args.extents, &args.args[p], own)
+            });
+        fits.then_some(reads)
+    }
+
+    /// Whether a launch goes by lines, and does.
+    ///
+    /// # Safety
+    /// As [`Program::run`].
+    #[cfg(test)]
+    pub(super) unsafe fn run_lines(&self, kernel: &Kernel, args: &Args<'_>, parallel: &dyn Parallel) -> bool {
+        let (rank, strides) = (args.extents.len(), full_strides(kernel, args));
+        let reads = self.reads(args, &strides);
+        let read = reads.as_ref().and_then(|reads| reads.first());
+        read.is_some_and(|read| {
+            let own = &strides[read.param * rank..][..rank];
+            // SAFETY: the caller's promise.
+            unsafe { self.program.run_edges(args, (read, own), parallel) }
+        })
+    }
+
     /// Runs the kernel where this is a way to; whether it did.
     ///
     /// # Safety
@@ -298,17 +330,15 @@ impl Padded {
             return false;
         }
         let strides = full_strides(kernel, args);
-        let reads: SmallVec<[Read; 2]> = (self.patterns.iter())
-            .map(|pattern| pattern.with(args.scalars))
-            .collect();
-        let all = self.pieces(&reads, args.extents, args.args, &strides);
-        let fits = all.iter().all(|piece| {
-            let p = piece.read.param;
-            let own = &strides[p * rank..(p + 1) * rank];
-            self.fits(piece, args.extents, &args.args[p], own)
-        });
-        if !fits {
+        let Some(reads) = self.reads(args, &strides) else {
             return false;
+        };
+        if let [read] = &reads[..] {
+            let own = &strides[read.param * rank..][..rank];
+            // SAFETY: the caller's promise.
+            if unsafe { self.program.run_edges(args, (read, own), parallel) } {
+                return true;
+            }
         }
         let threads = match self.cost(args.extents) < SPLIT {
             true => 1,

@@ -6,12 +6,14 @@
 //! an odd last one passing through.
 
 mod across;
+mod lines;
 mod windows;
 
 use super::num::Num;
 use super::{Held, with_type};
 use crate::isa::{Isa, versions};
 use across::{ColumnBestFn, ColumnFoldFn, pick_column_best, pick_column_fold};
+pub(crate) use lines::LineFn;
 use std::marker::PhantomData;
 use thalweg_hal::ir::ReduceOp;
 pub(crate) use windows::{LONG, Windows};
@@ -70,6 +72,8 @@ pub(crate) enum Reduction {
         accumulate: AccumulateFn,
         /// Across the rows of a chunk at once, of floats that are added.
         columns: Option<ColumnFoldFn>,
+        /// Across lines of f32 at any places, which are added.
+        lines: Option<LineFn>,
         /// Of the lanes.
         tree: TreeFn,
         /// Bits of the neutral element.
@@ -83,6 +87,8 @@ pub(crate) enum Reduction {
         column: ColumnBestFn,
         /// Across the places of windows at once.
         windows: Option<WindowsFn>,
+        /// The values themselves, across lines of f32 at any places.
+        lines: Option<LineFn>,
         /// From keys to values.
         value: AccumulateFn,
         /// Key over nothing.
@@ -363,6 +369,7 @@ fn fold<F: Fold>(isa: Isa) -> Reduction {
         } else {
             None
         },
+        lines: None,
         tree: pick_tree::<F>(isa),
         neutral: u64::from_le_bytes(neutral),
     }
@@ -381,6 +388,7 @@ fn best<T: Num<Key: Key>, const MAX: bool>(isa: Isa, place: bool) -> Reduction {
             pick_column_best::<Greatest<T, MAX>>(isa)
         },
         windows: None,
+        lines: None,
         value: pick_accumulate::<Value<T, MAX>>(isa),
         start: start::<T, MAX>(),
         key_size: size_of::<T::Key>(),
@@ -396,14 +404,17 @@ pub(crate) fn reduction(isa: Isa, op: ReduceOp, held: Held) -> Reduction {
         other => other,
     };
     match op {
-        ReduceOp::Sum => with_type!(bits, T => fold::<Sum<T>>(isa)),
+        ReduceOp::Sum => with_type!(bits, T => fold::<Sum<T>>(isa)).of_lines(held, lines::sums(isa)),
         ReduceOp::Prod => with_type!(bits, T => fold::<Prod<T>>(isa)),
         ReduceOp::Max => {
-            with_type!(held, T => best::<T, true>(isa, false)).of_windows(held, windows::take::<true>)
+            let best = with_type!(held, T => best::<T, true>(isa, false));
+            best.of_windows(held, windows::take::<true>)
+                .of_lines(held, lines::bests::<true>(isa))
         }
         ReduceOp::Min => with_type!(held, T => best::<T, false>(isa, false))
             .for_bool(held)
-            .of_windows(held, windows::take::<false>),
+            .of_windows(held, windows::take::<false>)
+            .of_lines(held, lines::bests::<false>(isa)),
         ReduceOp::ArgMax => with_type!(held, T => best::<T, true>(isa, true)),
         ReduceOp::ArgMin => with_type!(held, T => best::<T, false>(isa, true)),
     }
@@ -415,6 +426,21 @@ impl Reduction {
             *windows = Some(take);
         }
         self
+    }
+
+    fn of_lines(mut self, held: Held, take: LineFn) -> Reduction {
+        if let (Reduction::Fold { lines, .. } | Reduction::Best { lines, .. }, Held::F32) = (&mut self, held)
+        {
+            *lines = Some(take);
+        }
+        self
+    }
+
+    /// What reduces lines at any places.
+    pub(crate) fn lines(&self) -> Option<LineFn> {
+        match *self {
+            Reduction::Fold { lines, .. } | Reduction::Best { lines, .. } => lines,
+        }
     }
 
     /// The minimum of no bools is true, and that is 1, not the greatest byte.

@@ -1,5 +1,6 @@
 mod bytes;
 mod coded;
+mod edges;
 mod harness;
 mod lines;
 mod long;
