@@ -268,7 +268,12 @@ impl Selector<'_> {
             }
             Op::Matmul { .. } | Op::Conv(_) => {
                 let wanted = library::space(lowering.graph, id);
-                let alone = exclusive && self.result.library.is_none() && self.result.inner.is_empty();
+                let result = &self.result;
+                // An epilogue stores one value.
+                let alone = exclusive
+                    && result.library.is_none()
+                    && result.inner.is_empty()
+                    && result.extras.is_empty();
                 if !alone || views.len() != 1 || !self.covers(&views[0], id) {
                     return self.load(id, &views);
                 }

@@ -8,6 +8,19 @@ use crate::lower::Step;
 use crate::tensor::shape::Axes;
 
 #[test]
+fn a_product_with_an_epilogue_stores_one_value() {
+    let mut w = Write::default();
+    let (x, a, b) = (w.input(&[8, 4]), w.input(&[8, 16]), w.input(&[16, 4]));
+    let (accumulate, output) = (DType::F32, DType::F32);
+    let product = w.op(Op::Matmul { accumulate, output }, &[a, b]);
+    let beside = w.map(ScalarOp::Exp, &[x]);
+    let sum = w.map(ScalarOp::Add, &[product, beside]);
+    w.0.output(sum);
+    w.0.output(beside);
+    check(&w.0);
+}
+
+#[test]
 fn what_comes_before_a_stored_value_is_not_stored() {
     let mut w = Write::default();
     let (x, b, c) = (w.input(&[8, 16]), w.input(&[8, 16]), w.input(&[16, 4]));
