@@ -1,6 +1,8 @@
 //! Values that are watched, the birth of what is no number, and indices outside of their axes.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "values/images.rs"]
+mod images;
 #[path = "values/indices.rs"]
 mod indices;
 #[path = "values/numerics.rs"]

@@ -423,7 +423,10 @@ enum thalweg_capability {
     /* Reductions give the same bits on every run. */
     THALWEG_CAPABILITY_DETERMINISTIC = 1 << 8,
     /* Kernels may move and cast f8e4m3 and f8e5m2. */
-    THALWEG_CAPABILITY_F8 = 1 << 9
+    THALWEG_CAPABILITY_F8 = 1 << 9,
+    /* Convolutions are fastest where the channels of their operands and results are neighbours
+     * in memory. */
+    THALWEG_CAPABILITY_CHANNELS_LAST = 1 << 10
 };
 
 /* What a device is. Texts are UTF-8, padded with zeros; 0 stands for a number that does not

@@ -91,6 +91,7 @@ impl Backend for CpuBackend {
                 Capability::Timing,
                 Capability::Priority,
                 Capability::Deterministic,
+                Capability::ChannelsLast,
             ],
             priorities: (-1, 1),
         })

@@ -17,7 +17,7 @@ pub(crate) use recorded::Run;
 use crate::error::Result;
 use crate::error::tag::OpTag;
 use crate::hal::library::LibraryOp;
-use crate::hal::{self, Buffer, Device, Kernel, Stream, Waited, Waits};
+use crate::hal::{self, Buffer, Capability, Device, Kernel, Stream, Waited, Waits};
 use crate::lower::{Source, Support};
 use crate::record::measure::Attached;
 use crate::record::recording::SpanKind;
@@ -305,5 +305,9 @@ impl Waits for Engine {
 impl Support for Engine {
     fn library(&self, op: &LibraryOp) -> bool {
         Kernel::supports(&self.device, op).is_ok()
+    }
+
+    fn channels_last(&self) -> bool {
+        self.device.capability(Capability::ChannelsLast)
     }
 }

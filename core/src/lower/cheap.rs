@@ -53,7 +53,7 @@ impl Lowering<'_> {
                 Given::Buffer(layout) => Some(layout),
                 Given::Scalar(_) => None,
             },
-            _ => Some(Layout::contiguous(*self.graph.shape(id))),
+            _ => Some(self.made_layout(id)),
         }
     }
 }

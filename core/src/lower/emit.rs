@@ -11,6 +11,7 @@ use crate::hal::DType;
 use crate::hal::ir::{self, Access, Kernel, Level, ReduceOp, Role, ScalarOp};
 use crate::types::layout::Layout;
 use smallvec::SmallVec;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ pub(super) fn emit(
     selection: &Selection,
     to: &Destination,
 ) -> Result<Emitted, NodeId> {
-    let emitter = Emitter::new(lowering, selection);
+    let emitter = Emitter::new(lowering, selection, to);
     match selection.library {
         Some(library) => emitter.library(library, to).ok_or(library),
         None => Ok(emitter.kernel(to)),
@@ -66,12 +67,18 @@ struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    fn new(lowering: &'a Lowering<'a>, selection: &'a Selection) -> Emitter<'a> {
+    fn new(lowering: &'a Lowering<'a>, selection: &'a Selection, to: &Destination) -> Emitter<'a> {
         let keeps = |axis: &usize| selection.library.is_some() || selection.space[*axis] != 1;
         let mut axes: SmallVec<[usize; 16]> = (0..selection.space.len())
             .filter(|axis| !selection.inner.contains(axis))
             .filter(keeps)
             .collect();
+        if selection.library.is_none() && !to.layout.is_contiguous() {
+            // The elements of the root are written one after the other.
+            let (view, _) = selection.root_view(lowering.graph.shape(selection.root));
+            let address = view.address(&to.layout).unwrap_or_default();
+            axes.sort_by_key(|&axis| Reverse(address.coefficient(axis)));
+        }
         let outer = axes.len();
         axes.extend(selection.inner.iter().copied().filter(keeps));
         if axes.len() == outer {
@@ -100,14 +107,14 @@ impl<'a> Emitter<'a> {
     fn body(&mut self, to: &Destination) {
         let (graph, selection) = (self.lowering.graph, self.selection);
         let root = selection.root;
-        let (view, _) = View::linear(&selection.space[..selection.root_axes()], graph.shape(root));
+        let (view, _) = selection.root_view(graph.shape(root));
         let value = self.express(root, &view);
         for &extra in &selection.extras {
             let view = &selection.inline[&extra];
             let value = self.express(extra, view);
             let to = Destination {
                 slot: self.lowering.slot(extra),
-                layout: Layout::contiguous(*graph.shape(extra)),
+                layout: self.lowering.made_layout(extra),
             };
             self.store(extra, view, value, &to);
         }

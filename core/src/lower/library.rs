@@ -397,7 +397,7 @@ pub(super) fn group(lowering: &mut Lowering<'_>, id: NodeId) -> Group {
     let (op, mut launch) = call_on(graph, id, &operands);
     let to = Operand {
         slot: lowering.slot(id),
-        layout: Layout::contiguous(node.ty.shape),
+        layout: lowering.made_layout(id),
         dtype: node.ty.dtype,
     };
     if let Op::Attention { .. } = node.op {

@@ -5,6 +5,7 @@
 //! buffer, and so a kernel, in its turn. A value that others need too is stored by the kernel that computes it anyway.
 
 mod attention;
+mod channels;
 mod cheap;
 mod depends;
 mod emit;
@@ -30,6 +31,7 @@ use order::order;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use view::View;
 
 /// Lowers a graph whose arguments come as `given` says.
 ///
@@ -74,6 +76,8 @@ struct Lowering<'a> {
     outputs: HashSet<NodeId>,
     /// Nodes that get a buffer.
     marked: Vec<bool>,
+    /// Nodes whose buffers have the channels last, and how.
+    channels_last: HashMap<NodeId, Layout>,
     /// Buffers of marked nodes.
     locals: RefCell<HashMap<NodeId, u32>>,
     /// Size of each buffer.
@@ -114,18 +118,21 @@ impl<'a> Lowering<'a> {
                 users[input.index()].push(NodeId(at as u32));
             }
         }
-        Lowering {
+        let mut lowering = Lowering {
             graph,
             given,
             support,
             users,
             outputs: graph.outputs().iter().copied().collect(),
             marked: vec![false; count],
+            channels_last: HashMap::new(),
             locals: RefCell::default(),
             sizes: RefCell::default(),
             extras_allowed,
             idle: HashSet::new(),
-        }
+        };
+        lowering.channels_last = channels::last(&lowering);
+        lowering
     }
 
     /// The extents over which a kernel walks its root: a reshape walks its operand.
@@ -173,10 +180,8 @@ impl<'a> Lowering<'a> {
 
     /// How the elements of a node lie in its own buffer.
     fn own_layout(&self, id: NodeId) -> Layout {
-        self.buffer_layout(id).map_or_else(
-            || Layout::contiguous(*self.graph.shape(id)),
-            |layout| layout.at_start(),
-        )
+        self.buffer_layout(id)
+            .map_or_else(|| self.made_layout(id), |layout| layout.at_start())
     }
 
     /// Buffer and layout of a node that has one.
@@ -186,7 +191,18 @@ impl<'a> Lowering<'a> {
         {
             return (Slot::Input(at), layout.at_start());
         }
-        (self.slot(id), Layout::contiguous(*self.graph.shape(id)))
+        (self.slot(id), self.made_layout(id))
+    }
+
+    /// How the elements of a node lie in the buffer that a kernel makes for it.
+    fn made_layout(&self, id: NodeId) -> Layout {
+        let contiguous = || Layout::contiguous(*self.graph.shape(id));
+        self.channels_last.get(&id).copied().unwrap_or_else(contiguous)
+    }
+
+    /// Whether a kernel whose points make the elements of a node like this can write them to its buffer.
+    fn is_addressed(&self, id: NodeId, view: &View) -> bool {
+        (self.channels_last.get(&id)).is_none_or(|layout| view.address(layout).is_some())
     }
 
     /// The buffer that a kernel makes for a node.
@@ -239,7 +255,7 @@ impl<'a> Lowering<'a> {
     /// The steps that compute one node; where there are several groups, it is there after all of them.
     fn groups(&mut self, id: NodeId) -> Vec<Group> {
         let node = self.graph.node(id);
-        let layout = Layout::contiguous(node.ty.shape);
+        let layout = self.made_layout(id);
         let slot = self.slot(id);
         match &node.op {
             Op::Concat { axis } => {

@@ -144,7 +144,7 @@ pub(crate) struct Output {
 /// Work in order, without devices and addresses: what an executable is made of.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Program {
-    /// Buffers to make, contiguous, in the order of their first use.
+    /// Buffers to make, in the order of their first use.
     pub locals: Vec<Local>,
     /// The work, in order.
     pub steps: Vec<Step>,
@@ -156,7 +156,7 @@ pub(crate) struct Program {
     pub stored: Vec<Stored>,
 }
 
-/// A value in a buffer of its own, contiguous.
+/// A value in a buffer of its own, without gaps: row-major, or with the channels last.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stored {
     /// The node of the graph.
@@ -171,6 +171,8 @@ pub(crate) struct Stored {
 pub(crate) trait Support {
     /// Whether it has the library op.
     fn library(&self, op: &LibraryOp) -> bool;
+    /// Whether convolutions are fastest with the channels last.
+    fn channels_last(&self) -> bool;
 }
 
 /// How an argument of a graph comes.

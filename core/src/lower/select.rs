@@ -149,8 +149,12 @@ impl Selector<'_> {
     fn run(&mut self) -> Result<(), Restart> {
         let root = self.result.root;
         let shape = *self.lowering.graph.shape(root);
-        let (view, split) = View::linear(&self.result.space, &shape);
+        let (view, split) = self.result.root_view(&shape);
         self.split = split;
+        if !self.lowering.is_addressed(root, &view) {
+            // The space of a library op that does not walk the root's axes.
+            return Err(Restart::Load(root));
+        }
         self.push(root, view, None);
         while let Some(node) = self.heap.pop() {
             while self.heap.peek() == Some(&node) {
@@ -387,6 +391,7 @@ impl Selector<'_> {
         !self.findings.denied.contains(&id)
             && self.lowering.extras_allowed
             && self.result.library.is_none()
+            && self.lowering.is_addressed(id, view)
             && bijective(view, &self.result.space, self.lowering.graph.shape(id))
     }
 
@@ -480,5 +485,10 @@ impl Selection {
     /// How many axes of the space walk the root; reductions add theirs behind them.
     pub(super) const fn root_axes(&self) -> usize {
         self.root_axes
+    }
+
+    /// Which element of the root, of this shape, each point of the space makes. Also what would make one more index affine.
+    pub(super) fn root_view(&self, shape: &Shape) -> (View, Option<Split>) {
+        View::linear(&self.space[..self.root_axes], shape)
     }
 }

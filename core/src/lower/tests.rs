@@ -1,5 +1,6 @@
 //! Programs against a walk over the graph that computes element by element.
 
+mod images;
 mod judge;
 mod naive;
 mod origins;

@@ -2,41 +2,65 @@
 
 use super::reader::{Manifest, files, table};
 use super::{bytes, cx, dumped, input, network, options};
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use thalweg::observe::{self, FileFormat, SavedData};
-use thalweg::{DType, F8E4M3, Mode, Tensor, fori_loop, jit};
+use thalweg::ops::{ConvOptions, PoolOptions};
+use thalweg::{Context, DType, F8E4M3, Mode, Tensor, fori_loop, jit};
 
-#[test]
-fn eager_recorded_and_compiled_code_writes_the_same_files() {
-    let cx = cx();
-    let x = input(&cx);
-    let plain = bytes(&network(&x));
-    let compiled = jit(network);
+/// Dumps what a network computes, op by op, recorded and compiled; checks that files and results are the same, and that the results of
+/// the call `last` are those of the network.
+fn in_every_mode(
+    cx: &Context,
+    x: &Tensor,
+    last: &str,
+    network: impl Fn(&Tensor) -> Tensor + Clone + Send + Sync + 'static,
+) -> BTreeMap<String, Vec<u8>> {
+    let plain = bytes(&network(x));
+    let compiled = jit(network.clone());
     let mut found = Vec::new();
     for way in ["eager", "recorded", "compiled"] {
         let folder = tempfile::tempdir().unwrap();
         let mut options = options(folder.path());
         options.saved_data = SavedData::Full;
-        dumped(&cx, &options, || {
+        dumped(cx, &options, || {
             cx.set_mode(if way == "recorded" {
                 Mode::Graph
             } else {
                 Mode::Eager
             });
             let result = if way == "compiled" {
-                compiled.call(&x)
+                compiled.call(x)
             } else {
-                network(&x)
+                network(x)
             };
             assert_eq!(bytes(&result), plain);
             cx.set_mode(Mode::Eager);
         });
         found.push(files(folder.path()));
         let manifest = Manifest::read(&folder.path().join("Net/device_0/iteration_0"));
-        let results = manifest.of("Default/head/sum-op6", "output");
+        let results = manifest.of(last, "output");
         assert_eq!(manifest.elements(results[0]), plain, "{way}");
     }
-    let names: Vec<&str> = found[0]
+    let first = found.remove(0);
+    for other in &found {
+        assert_eq!(first.keys().collect::<Vec<_>>(), other.keys().collect::<Vec<_>>());
+        for (name, content) in &first {
+            assert_eq!(
+                String::from_utf8_lossy(content),
+                String::from_utf8_lossy(&other[name]),
+                "{name}"
+            );
+        }
+    }
+    first
+}
+
+#[test]
+fn eager_recorded_and_compiled_code_writes_the_same_files() {
+    let cx = cx();
+    let found = in_every_mode(&cx, &input(&cx), "Default/head/sum-op6", network);
+    let names: Vec<&str> = found
         .keys()
         .map(|name| name.rsplit('/').next().unwrap())
         .collect();
@@ -50,23 +74,28 @@ fn eager_recorded_and_compiled_code_writes_the_same_files() {
     ] {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
-    assert_eq!(
-        found[0].keys().collect::<Vec<_>>(),
-        found[1].keys().collect::<Vec<_>>()
-    );
-    assert_eq!(
-        found[0].keys().collect::<Vec<_>>(),
-        found[2].keys().collect::<Vec<_>>()
-    );
-    for (name, content) in &found[0] {
-        for other in &found[1..] {
-            assert_eq!(
-                String::from_utf8_lossy(content),
-                String::from_utf8_lossy(&other[name]),
-                "{name}"
-            );
-        }
-    }
+}
+
+/// Compiled convolutions keep channels last in memory; files do not.
+#[test]
+fn images_are_written_in_their_own_order() {
+    let cx = cx();
+    let numbers = |shape: [usize; 4]| {
+        let number = |at: usize| (at * 37 % 101) as f32 / 50.0 - 1.0;
+        let numbers: Vec<f32> = (0..shape.iter().product()).map(number).collect();
+        Tensor::from_slice(&numbers, shape, &cx)
+    };
+    let (first, second) = (numbers([32, 3, 3, 3]), numbers([48, 32, 1, 1]));
+    let network = move |x: &Tensor| {
+        let made = x.conv2d(&first, None, ConvOptions::new().padding(1)).tanh();
+        let pooled = made.max_pool2d(PoolOptions::new(2));
+        let made = pooled.conv2d(&second, None, ConvOptions::new()).relu();
+        made.global_avg_pool()
+    };
+    let x = numbers([2, 3, 7, 5]);
+    let found = in_every_mode(&cx, &x, "Default/global_avg_pool-op6", network);
+    let is_pool = |name: &&String| name.contains("max_pool2d-op3_output_0_shape_2_32_3_2_Float32");
+    assert_eq!(found.keys().filter(is_pool).count(), 1, "{:?}", found.keys());
 }
 
 #[test]

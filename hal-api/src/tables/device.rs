@@ -59,11 +59,13 @@ pub enum Capability {
     Deterministic = 1 << 8,
     /// Kernels may move and cast f8e4m3 and f8e5m2.
     F8 = 1 << 9,
+    /// Convolutions are fastest where the channels of their operands and results are neighbours in memory.
+    ChannelsLast = 1 << 10,
 }
 
 impl Capability {
     /// Every bit of this version with its name.
-    pub const ALL: [(Capability, &'static str); 10] = [
+    pub const ALL: [(Capability, &'static str); 11] = [
         (Capability::F64, "f64"),
         (Capability::F16, "f16"),
         (Capability::BF16, "bf16"),
@@ -74,6 +76,7 @@ impl Capability {
         (Capability::Priority, "priority"),
         (Capability::Deterministic, "deterministic"),
         (Capability::F8, "f8"),
+        (Capability::ChannelsLast, "channels last"),
     ];
 
     /// The bit.

@@ -14,7 +14,7 @@ use thalweg::parallel::Pool;
 use thalweg::{Context, DType, Device, Mode, Tensor};
 
 /// Instruction sets, the least first, each with a number of threads that cuts work in another way.
-const ISAS: [(&str, usize); 3] = [("baseline", 1), ("avx2", 2), ("avx512", 61)];
+pub(crate) const ISAS: [(&str, usize); 3] = [("baseline", 1), ("avx2", 2), ("avx512", 61)];
 
 /// The CPU at an instruction set, with a word for `cpu.amx_bf16`.
 fn opened(isa: &str, amx_bf16: &str) -> thalweg::hal::Result<Device> {
@@ -32,7 +32,7 @@ fn opened(isa: &str, amx_bf16: &str) -> thalweg::hal::Result<Device> {
 }
 
 /// The CPU at an instruction set, if this machine has it.
-fn device(isa: &str) -> Option<Device> {
+pub(crate) fn device(isa: &str) -> Option<Device> {
     match opened(isa, "auto") {
         Ok(device) => Some(device),
         Err(error) if error.status() == Status::Unsupported => {

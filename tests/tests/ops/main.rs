@@ -4,6 +4,7 @@
 mod case;
 mod dispatch;
 mod f8;
+mod images;
 mod isa;
 mod judge;
 #[path = "../plugins/mod.rs"]

@@ -7,12 +7,13 @@ use crate::hal::{self, Arg, Buffer, DType, Fill, Kernel, Launch};
 use crate::lower::{Given, Program, Scalar, Slot, Source, Step, Support, lower};
 use crate::tensor::layout::Layout;
 
-/// The CPU's library ops: none, those without an epilogue, all.
+/// The CPU's library ops: none, those without an epilogue, all; and all with convolutions that keep their channels first.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Cpu {
     None,
     Plain,
     All,
+    ChannelsFirst,
 }
 
 impl Support for Cpu {
@@ -20,9 +21,13 @@ impl Support for Cpu {
         let taken = match self {
             Cpu::None => false,
             Cpu::Plain => op.epilogue().is_none(),
-            Cpu::All => true,
+            Cpu::All | Cpu::ChannelsFirst => true,
         };
         taken && Kernel::supports(&hal::device("cpu").unwrap(), op).is_ok()
+    }
+
+    fn channels_last(&self) -> bool {
+        !matches!(self, Cpu::ChannelsFirst)
     }
 }
 
@@ -170,7 +175,7 @@ pub(super) fn check(graph: &Graph) -> Program {
         graph,
         &inputs.iter().map(|(_, data)| data.clone()).collect::<Vec<_>>(),
     );
-    for library in [Cpu::None, Cpu::Plain, Cpu::All] {
+    for library in [Cpu::None, Cpu::Plain, Cpu::All, Cpu::ChannelsFirst] {
         let program = program(graph, library);
         let results = run(&program, &inputs);
         for (at, (result, expected)) in results.iter().zip(&expected).enumerate() {

@@ -8,14 +8,14 @@ use crate::random::Mt19937;
 use crate::tensor::shape::{Axes, Shape};
 use crate::tensor::tag::OpTag;
 
-struct Dice(Mt19937);
+pub(super) struct Dice(pub(super) Mt19937);
 
 impl Dice {
-    fn below(&mut self, end: usize) -> usize {
+    pub(super) fn below(&mut self, end: usize) -> usize {
         self.0.next_u32() as usize % end
     }
 
-    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+    pub(super) fn of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }
 }

@@ -19,6 +19,10 @@ impl Support for Plain {
     fn library(&self, _: &LibraryOp) -> bool {
         false
     }
+
+    fn channels_last(&self) -> bool {
+        false
+    }
 }
 
 fn zeros(shape: &[usize], cx: &Context) -> Tensor {
