@@ -7,7 +7,7 @@ use crate::stream::CuStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use thalweg_hal::kit::queue::poll_until;
+use thalweg_hal::kit::spin::poll_until;
 use thalweg_hal::{Error, Result, Status};
 
 /// `CU_EVENT_DISABLE_TIMING`.

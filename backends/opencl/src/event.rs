@@ -5,7 +5,7 @@ use crate::profile::Origin;
 use crate::stream::ClStream;
 use parking_lot::Mutex;
 use std::time::Duration;
-use thalweg_hal::kit::queue::poll_until;
+use thalweg_hal::kit::spin::poll_until;
 use thalweg_hal::{Error, Result};
 
 /// A point in a stream.

@@ -3,7 +3,8 @@
 use super::fork::{generation, is_current};
 use super::lock::{Condvar, Mutex};
 use super::profile::{Command, Recorder, Submission};
-use super::queue::{Job, Queue, spin_until};
+use super::queue::{Job, Queue};
+use super::spin::spin_until;
 use crate::clock::now;
 use crate::status::{Error, Result, Status};
 use std::sync::Arc;

@@ -22,4 +22,5 @@ pub mod program;
 pub mod queue;
 pub mod slots;
 pub mod source;
+pub mod spin;
 mod tlsf;

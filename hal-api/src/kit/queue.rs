@@ -3,10 +3,12 @@
 //! Whoever holds the executor role of a queue runs its jobs: a caller that finds the queue idle runs a small job on the
 //! spot, a caller that synchronises runs what is left, and otherwise the queue's own thread does, which is started by the first
 //! job that is queued, spins for a while before it sleeps (a wake-up costs two orders of magnitude more than a hand-off to a
-//! spinning thread), and at first sleeps in naps, so that callers that run their jobs themselves wake it in vain no more.
+//! spinning thread), and at first sleeps in naps, so that callers that run their jobs themselves wake it in vain no more. Naps
+//! get longer while no job has to wait for the thread, because the end of a nap takes a core from those that work.
 
 use super::fork::{generation, is_current};
 use super::lock::{Condvar, Mutex};
+use super::spin::{look, spin_until};
 use crate::status::{Error, Result, Status};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,12 +16,13 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// How long a thread spins for new work before it sleeps.
-pub const SPIN: Duration = Duration::from_micros(100);
-
 /// How long a queue's thread sleeps at most while jobs come now and then, and how often so without any.
 const NAP: Duration = Duration::from_millis(1);
 const NAPS: u32 = 20;
+
+/// The longest nap. A nap lasts this part of the time since a job lay there last with nobody to run it.
+const LONG_NAP: Duration = Duration::from_millis(16);
+const NAP_PART: u32 = 16;
 
 /// How often a queue's thread looks whether the caller runs a job itself.
 const COURTESY: u32 = 32;
@@ -43,6 +46,8 @@ enum Sleep {
     Awake,
     /// For [`NAP`] at most.
     Short,
+    /// For [`LONG_NAP`] at most.
+    Long,
     /// Until it is woken.
     Deep,
 }
@@ -51,11 +56,16 @@ struct Pending {
     jobs: VecDeque<Job>,
     // When the last job was queued.
     pushed: Instant,
+    // When a job was last found that nobody had run within `PROMPT`.
+    delayed: Instant,
     // Whether it was waited for within `PROMPT` the last time.
     prompt: bool,
     sleep: Sleep,
     thread: bool,
     closed: bool,
+    // How often the thread woke up.
+    #[cfg(test)]
+    woken: u64,
 }
 
 // States of the executor role. While it is DRAIN its holder runs every queued job; it goes back to FREE under the lock of
@@ -116,58 +126,6 @@ pub fn panic_error(payload: &(dyn std::any::Any + Send)) -> Error {
     Error::new(Status::Panicked, format!("the backend panicked: {text}"))
 }
 
-/// Looks `times` times whether `done` holds; whether it did.
-fn look(times: u32, mut done: impl FnMut() -> bool) -> bool {
-    for _ in 0..times {
-        if done() {
-            return true;
-        }
-        std::hint::spin_loop();
-    }
-    false
-}
-
-/// Spins for [`SPIN`] until `done` holds; whether it did. From time to time it lets others have the core: with as many threads at
-/// work as there are cores, the one that is waited for may be one of them.
-pub fn spin_until(mut done: impl FnMut() -> bool) -> bool {
-    // Reading the clock costs more than a look at `done`.
-    const LOOKS: u32 = 64;
-    let start = Instant::now();
-    while !look(LOOKS, &mut done) {
-        if start.elapsed() >= SPIN {
-            return false;
-        }
-        std::thread::yield_now();
-    }
-    true
-}
-
-/// Waits for `done` by looking: spins as [`spin_until`], then sleeps for a millisecond at most between two looks. A time limit
-/// of 0 is one look.
-///
-/// # Errors
-/// [`Status::Timeout`] when `done` does not hold within `timeout`.
-pub fn poll_until(timeout: Duration, mut done: impl FnMut() -> bool) -> Result<()> {
-    const LONGEST_SLEEP: Duration = Duration::from_millis(1);
-    let start = Instant::now();
-    if !timeout.is_zero() && spin_until(&mut done) {
-        return Ok(());
-    }
-    let mut sleep = Duration::from_micros(20);
-    while !done() {
-        let left = timeout.saturating_sub(start.elapsed());
-        if left.is_zero() {
-            return Err(Error::new(
-                Status::Timeout,
-                format!("the event was not reached within {} ns", timeout.as_nanos()),
-            ));
-        }
-        std::thread::sleep(sleep.min(left));
-        sleep = (sleep * 2).min(LONGEST_SLEEP);
-    }
-    Ok(())
-}
-
 impl Shared {
     fn new(name: String) -> Shared {
         Shared {
@@ -177,10 +135,13 @@ impl Shared {
             pending: Mutex::new(Pending {
                 jobs: VecDeque::new(),
                 pushed: Instant::now(),
+                delayed: Instant::now(),
                 prompt: false,
                 sleep: Sleep::Awake,
                 thread: false,
                 closed: false,
+                #[cfg(test)]
+                woken: 0,
             }),
             wake: Condvar::new(),
             idle: Condvar::new(),
@@ -287,6 +248,17 @@ impl Shared {
         while !look(COURTESY, taken) && prompt && pushed.elapsed() < PROMPT {}
     }
 
+    /// Notes whether the last job lies there for longer than a caller leaves one that it runs itself. Then the next one wakes the
+    /// thread from a long nap.
+    fn note_delay(&self, pending: &mut Pending, now: Instant) {
+        if !pending.jobs.is_empty() && !self.is_draining() && now.duration_since(pending.pushed) >= PROMPT {
+            pending.delayed = now;
+            if pending.sleep == Sleep::Long {
+                pending.sleep = Sleep::Deep;
+            }
+        }
+    }
+
     fn work(&self) {
         let ready = || self.queued.load(Ordering::Acquire) != self.finished() && !self.is_draining();
         loop {
@@ -295,6 +267,7 @@ impl Shared {
                 self.drain();
                 continue;
             }
+            // Naps in a row in which no job came or ran.
             let (mut naps, mut seen) = (0, self.queued.load(Ordering::Acquire));
             let mut pending = self.pending.lock();
             while pending.jobs.is_empty() || self.is_draining() {
@@ -302,20 +275,26 @@ impl Shared {
                     return;
                 }
                 if naps < NAPS {
-                    naps += 1;
-                    pending.sleep = Sleep::Short;
-                    self.wake.wait_for(&mut pending, NAP);
+                    let part = pending.delayed.elapsed() / NAP_PART;
+                    let nap = if naps == 0 { part.clamp(NAP, LONG_NAP) } else { NAP };
+                    pending.sleep = if nap == NAP { Sleep::Short } else { Sleep::Long };
+                    self.wake.wait_for(&mut pending, nap);
                 } else {
                     pending.sleep = Sleep::Deep;
                     self.wake.wait(&mut pending);
                 }
                 pending.sleep = Sleep::Awake;
+                #[cfg(test)]
+                {
+                    pending.woken += 1;
+                }
                 // Callers that queue jobs and run them themselves come again.
                 let queued = self.queued.load(Ordering::Acquire);
-                if queued != seen {
-                    (naps, seen) = (0, queued);
-                }
+                let idle = queued == seen && !self.is_draining();
+                naps = if idle { naps + 1 } else { 0 };
+                seen = queued;
             }
+            self.note_delay(&mut pending, Instant::now());
         }
     }
 }
@@ -359,7 +338,8 @@ impl Queue {
         shared.pending().is_none().then_some(inline)
     }
 
-    /// Queues a job. An error or panic of the job sticks to the queue. A lone job that nobody waits for may start a nap late.
+    /// Queues a job. An error or panic of the job sticks to the queue. A lone job that nobody waits for may start a nap late: a
+    /// millisecond, or up to 16 where for a while no job had to wait.
     ///
     /// # Errors
     /// The queue's thread cannot be started.
@@ -367,7 +347,8 @@ impl Queue {
         self.append(job, false)
     }
 
-    /// Queues a job that its caller is about to wait for, such as a copy to the host. If nobody does, it may start a nap late.
+    /// Queues a job that its caller is about to wait for, such as a copy to the host. If nobody does, it may start late as
+    /// that of [`Queue::push`].
     ///
     /// # Errors
     /// The queue's thread cannot be started.
@@ -386,15 +367,17 @@ impl Queue {
                 .map_err(|e| Error::new(Status::Io, format!("no thread for stream {}: {e}", shared.name)))?;
             pending.thread = true;
         }
+        let now = Instant::now();
+        shared.note_delay(&mut pending, now);
         let pressing = !awaited && !self.is_idle();
         pending.jobs.push_back(job);
-        pending.pushed = Instant::now();
+        pending.pushed = now;
         shared.queued.fetch_add(1, Ordering::AcqRel);
         // To wake a thread takes its caller some 5 µs, on a virtual machine 70, and mostly in vain: who queues one job often waits
         // for it at once, and runs it. A thread that wakes up soon of itself is left alone until there is a second.
         let wake = match pending.sleep {
             Sleep::Awake => false,
-            Sleep::Short => pressing,
+            Sleep::Short | Sleep::Long => pressing,
             Sleep::Deep => true,
         };
         if pressing {
@@ -447,7 +430,9 @@ impl Queue {
         let done = || self.passed(target) && shared.role.load(Ordering::Acquire) != INLINE;
         if !done() {
             let mut pending = shared.pending.lock();
-            pending.prompt = pending.pushed.elapsed() < PROMPT;
+            let now = Instant::now();
+            shared.note_delay(&mut pending, now);
+            pending.prompt = now.duration_since(pending.pushed) < PROMPT;
         }
         // Looks for a while at first, and again when the last job begins: who sleeps until its end is late, and who looks
         // all the time takes a core from the work.
@@ -463,7 +448,10 @@ impl Queue {
             }
             let mut pending = shared.pending.lock();
             shared.awaited.fetch_min(goal, Ordering::SeqCst);
-            if shared.finished.load(Ordering::SeqCst) < goal || goal == target && !done() {
+            let unfinished = shared.finished.load(Ordering::SeqCst) < goal;
+            if unfinished && shared.is_draining() {
+                shared.idle.wait(&mut pending);
+            } else if unfinished || goal == target && !done() {
                 // An inline job does not notify; it is short.
                 shared.idle.wait_for(&mut pending, Duration::from_millis(1));
             }

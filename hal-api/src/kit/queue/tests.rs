@@ -1,4 +1,5 @@
 use super::*;
+use crate::kit::spin::SPIN;
 use std::sync::mpsc::channel;
 
 fn job(run: impl FnOnce() -> Result<()> + Send + 'static) -> Job {
@@ -99,6 +100,62 @@ fn who_waits_at_once_runs_its_jobs() {
         }
         let own = own.load(Ordering::Relaxed);
         assert!(own > u64::from(ROUNDS), "{own} of {} after {pause:?}", 2 * ROUNDS);
+    }
+}
+
+/// A queue whose thread takes the longest naps, because callers run long jobs.
+fn in_long_naps() -> Queue {
+    let (queue, start) = (Queue::new("test"), Instant::now());
+    let rested = |pending: &Pending| {
+        pending.sleep == Sleep::Long && pending.delayed.elapsed() > 2 * NAP_PART * LONG_NAP
+    };
+    while !rested(&queue.shared.pending.lock()) {
+        queue.push(job(pause)).unwrap();
+        queue.wait();
+        assert!(start.elapsed() < Duration::from_secs(20), "no long nap");
+    }
+    queue
+}
+
+fn pause() -> Result<()> {
+    std::thread::sleep(5 * NAP);
+    Ok(())
+}
+
+#[test]
+fn nobody_wakes_often_while_a_caller_runs_long_jobs() {
+    // A caller that loses its core between a job and the wait for it makes naps short again.
+    let seldom = (0..5).any(|_| {
+        let queue = in_long_naps();
+        let woken = || queue.shared.pending.lock().woken;
+        let (start, before) = (Instant::now(), woken());
+        for _ in 0..40 {
+            queue.push(job(pause)).unwrap();
+            queue.wait();
+        }
+        woken() - before <= start.elapsed().as_millis() as u64 / 8
+    });
+    assert!(seldom);
+}
+
+#[test]
+fn a_delay_ends_long_naps() {
+    let waits: [fn(&Queue); 2] = [
+        |queue| queue.wait(),
+        |queue| queue.push_awaited(job(|| Ok(()))).unwrap(),
+    ];
+    for wait in waits {
+        // The nap may end of itself between the delay and the look.
+        let ended = (0..10).any(|_| {
+            let queue = in_long_naps();
+            let before = queue.shared.pending.lock().woken;
+            queue.push(job(|| Ok(()))).unwrap();
+            std::thread::sleep(2 * PROMPT);
+            wait(&queue);
+            let pending = queue.shared.pending.lock();
+            pending.woken == before && pending.sleep == Sleep::Deep && pending.delayed.elapsed() < LONG_NAP
+        });
+        assert!(ended);
     }
 }
 
