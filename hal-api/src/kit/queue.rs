@@ -21,7 +21,7 @@ const NAP: Duration = Duration::from_millis(1);
 const NAPS: u32 = 20;
 
 /// The longest nap. A nap lasts this part of the time since a job lay there last with nobody to run it.
-const LONG_NAP: Duration = Duration::from_millis(16);
+const LONG_NAP: Duration = Duration::from_millis(4);
 const NAP_PART: u32 = 16;
 
 /// How often a queue's thread looks whether the caller runs a job itself.
@@ -339,7 +339,7 @@ impl Queue {
     }
 
     /// Queues a job. An error or panic of the job sticks to the queue. A lone job that nobody waits for may start a nap late: a
-    /// millisecond, or up to 16 where for a while no job had to wait.
+    /// millisecond, or up to 4 where for a while no job had to wait.
     ///
     /// # Errors
     /// The queue's thread cannot be started.
