@@ -9,6 +9,7 @@ mod random;
 mod reduce;
 mod rows;
 mod scalar;
+mod windows;
 
 use expect::tolerance;
 
@@ -26,6 +27,7 @@ pub(super) fn cases() -> Vec<Case> {
         places::cases(),
         rand::cases(),
         random::cases(),
+        windows::cases(),
     ]
     .into_iter()
     .flatten()
