@@ -5,6 +5,9 @@
 //! weights and elements of the planes: an implicit matrix product whose second operand is never packed. Registers run along
 //! positions where the rows are few (`positions.rs`), and else along rows (`rows.rs`).
 //!
+//! Where channels are neighbours in the operand, they are in the planes too, some at each place; where they are in the result, tiles along
+//! rows go there as they are.
+//!
 //! Every element of the result is one chain of additions over channels and taps, whatever the blocks, tiles and threads are.
 
 mod copies;
