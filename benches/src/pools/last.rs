@@ -45,7 +45,7 @@ fn number(ir: &mut Ir, value: i64) -> NodeId {
 fn windows(op: ReduceOp) -> Ir {
     let mut ir = Ir::new("pool_last", 4, 2);
     let x = ir.param(DType::F32, Role::In, Level::Row, Access::Strided);
-    let (mut inside, mut place) = (None, None);
+    let (mut bounds, mut places) = (Vec::new(), Vec::new());
     for axis in 0..2 {
         let (outer, inner) = (
             ir.push(Node::Index { axis: 1 + axis }),
@@ -56,16 +56,13 @@ fn windows(op: ReduceOp) -> Ir {
         let sum = ir.op(ScalarOp::Add, &[outer, inner]);
         let at = ir.op(ScalarOp::Add, &[sum, before]);
         let stride = ir.scalar(DType::I64);
-        let along = ir.op(ScalarOp::Mul, &[at, stride]);
-        place = Some(place.map_or(along, |place| ir.op(ScalarOp::Add, &[place, along])));
+        places.push(ir.op(ScalarOp::Mul, &[at, stride]));
         let (zero, end) = (number(&mut ir, 0), ir.scalar(DType::I64));
-        for bound in [ir.op(ScalarOp::Le, &[zero, at]), ir.op(ScalarOp::Lt, &[at, end])] {
-            inside = Some(inside.map_or(bound, |inside| ir.op(ScalarOp::And, &[inside, bound])));
-        }
+        bounds.extend([ir.op(ScalarOp::Le, &[zero, at]), ir.op(ScalarOp::Lt, &[at, end])]);
     }
-    let (Some(inside), Some(place)) = (inside, place) else {
-        return ir;
-    };
+    let place = ir.op(ScalarOp::Add, &places);
+    let mut both = |inside, &bound| ir.op(ScalarOp::And, &[inside, bound]);
+    let inside = bounds[1..].iter().fold(bounds[0], &mut both);
     let outside = number(&mut ir, -1);
     let index = ir.op(ScalarOp::Select, &[inside, place, outside]);
     let mut value = ir.push(Node::LoadAt { param: x, index });

@@ -134,27 +134,12 @@ pub(super) struct PutArgs<'a, S> {
     pub(super) width: usize,
     pub(super) rows: usize,
     pub(super) dst: *mut S,
+    /// From one line of the tile to the next.
     pub(super) dst_row: isize,
     pub(super) runs: &'a [Run],
 }
 
 pub(super) type PutFn<S> = unsafe fn(&PutArgs<'_, S>);
-
-/// Writes the rows of each position of a tile to a result whose neighbours are rows.
-#[repr(C)]
-pub(super) struct PutBesideArgs<'a, S> {
-    /// The rows of the tile's first position.
-    pub(super) tile: *const S,
-    /// Elements from one position of the tile to the next.
-    pub(super) width: usize,
-    pub(super) rows: usize,
-    pub(super) dst: *mut S,
-    /// Elements from one position of the result to the next.
-    pub(super) step: isize,
-    pub(super) runs: &'a [Run],
-}
-
-pub(super) type PutBesideFn<S> = unsafe fn(&PutBesideArgs<'_, S>);
 
 /// Columns of a tile of dot products.
 pub(super) const DOTS: usize = 5;
@@ -175,7 +160,8 @@ pub(super) struct Tiles<S: 'static> {
     /// With narrow and with wide registers: lanes, and for `index + 1` taps of a line, how many lines a kernel takes, and the kernels.
     pub(super) outer: [Outer<S>; 2],
     pub(super) put: PutFn<S>,
-    pub(super) put_beside: PutBesideFn<S>,
+    /// Where the neighbours of the result are rows: lines of the tile are positions, `rows` elements each.
+    pub(super) put_beside: PutFn<S>,
     /// Kernels of one channel with narrow and with wide registers.
     pub(super) lines: [Lines<S>; 2],
 }
@@ -269,13 +255,13 @@ unsafe fn put<V: Vector>(t: &PutArgs<'_, V::Lane>) {
 }
 
 #[inline(always)]
-unsafe fn put_beside<V: Vector>(t: &PutBesideArgs<'_, V::Lane>) {
+unsafe fn put_beside<V: Vector>(t: &PutArgs<'_, V::Lane>) {
     for run in t.runs {
         for i in 0..run.count {
             // SAFETY: the caller vouches for the rows of the runs' columns, and for as many in the result.
             unsafe {
                 let src = t.tile.add((run.column + i) * t.width);
-                let dst = t.dst.offset(run.at + i as isize * t.step);
+                let dst = t.dst.offset(run.at + i as isize * t.dst_row);
                 let whole = t.rows / V::LANES * V::LANES;
                 for k in (0..whole).step_by(V::LANES) {
                     V::load(src.add(k)).store(dst.add(k));
@@ -403,9 +389,9 @@ macro_rules! tiles {
                 unsafe { put::<$vector>(&*std::ptr::from_ref(t).cast::<PutArgs<'_, Lane>>()) }
             }
             $(#[$feature])?
-            unsafe fn put_rows_beside(t: &PutBesideArgs<'_, $word>) {
+            unsafe fn put_rows_beside(t: &PutArgs<'_, $word>) {
                 // SAFETY: same contract; lanes have the size of words.
-                unsafe { put_beside::<$vector>(&*std::ptr::from_ref(t).cast::<PutBesideArgs<'_, Lane>>()) }
+                unsafe { put_beside::<$vector>(&*std::ptr::from_ref(t).cast::<PutArgs<'_, Lane>>()) }
             }
             $(#[$feature])?
             unsafe extern "C" fn of_lines<V: Vector>(t: &LinesArgs<$word>) {
@@ -458,8 +444,8 @@ tiles!(I64_PLAIN, u64, Lanes<i64, 2>, wide 2, high 4, dots Lanes<i64, 2> [1 2], 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86 {
     use super::{
-        DotArgs, Lines, LinesArgs, OuterArgs, OuterFn, PutArgs, PutBesideArgs, TapArgs, TapFn, Tiles, Vector,
-        dots, lines, outer, put, put_beside, taps,
+        DotArgs, Lines, LinesArgs, OuterArgs, OuterFn, PutArgs, TapArgs, TapFn, Tiles, Vector, dots, lines,
+        outer, put, put_beside, taps,
     };
     use crate::library::gemm::{F32x8, F32x16, F64x4, F64x8, I32x8, I32x16, I64x8, Pair};
 

@@ -4,7 +4,7 @@ use super::Job;
 use crate::library::conv::geometry::AXES;
 use crate::library::conv::geometry::{Block, Layout};
 use crate::library::conv::tile::{ASK_LINES, ASK_TERMS, Ahead};
-use crate::library::conv::tile::{PutArgs, PutBesideArgs, Run};
+use crate::library::conv::tile::{PutArgs, Run};
 use crate::library::conv::words::ConvKernels;
 use crate::library::gemm::Stored;
 use crate::prefetch::{LINE, ask_to_write};
@@ -201,12 +201,12 @@ pub(super) unsafe fn put_beside<T: Stored>(
 ) {
     // SAFETY: the caller's contract; accumulators are elements.
     unsafe {
-        (kernels.tiles.put_beside)(&PutBesideArgs {
+        (kernels.tiles.put_beside)(&PutArgs {
             tile,
             width,
             rows,
             dst: dst.cast(),
-            step: job.target.spatial[2],
+            dst_row: job.target.spatial[2],
             runs,
         });
     }

@@ -19,20 +19,19 @@ fn layout(last: bool, [n, g, c]: [usize; 3], space: [usize; AXES]) -> [isize; 6]
     }
 }
 
-/// What lies in row-major order, moved to where the strides say.
-fn moved(values: &[f32], extents: [usize; 6], to: [isize; 6]) -> Vec<f32> {
+/// Where each element lies, in row-major order.
+fn places(extents: [usize; 6], to: [isize; 6]) -> impl Iterator<Item = usize> {
     let from = strides(&extents);
-    let mut result = vec![f32::NAN; values.len()];
-    for (at, &value) in values.iter().enumerate() {
-        let mut rest = at as isize;
-        let mut place = 0;
-        for axis in 0..6 {
-            place += rest / from[axis] * to[axis];
-            rest %= from[axis];
-        }
-        result[place as usize] = value;
-    }
-    result
+    (0..extents.iter().product::<usize>() as isize).map(move |mut rest| {
+        let place: isize = (from.iter().zip(to))
+            .map(|(&step, stride)| {
+                let index = rest / step;
+                rest %= step;
+                index * stride
+            })
+            .sum();
+        place as usize
+    })
 }
 
 /// The output in row-major order, of an operand and to a result that have their channels last or not.
@@ -58,7 +57,8 @@ fn forward(
     let xs = layout(x_last, [n, g, sizes.channels], i);
     let ys = layout(y_last, [n, g, sizes.rows], o);
     let ws = strides(&[g, sizes.rows, sizes.channels, k[0], k[1], k[2]]);
-    let x = moved(&setup.x, of_x, xs);
+    let mut x = vec![f32::NAN; setup.x.len()];
+    (places(of_x, xs).zip(&setup.x)).for_each(|(place, &value)| x[place] = value);
     let mut y = vec![f32::NAN; setup.y.len()];
     let job = forward::Job {
         sizes,
@@ -90,19 +90,7 @@ fn forward(
     };
     // SAFETY: the vectors have the elements that sizes and strides reach.
     unsafe { forward::run(&kernels, &job, std::ptr::null(), parallel, None) };
-    // Row-major again: a move by the inverse of the permutation.
-    let mut result = vec![f32::NAN; y.len()];
-    let from = strides(&of_y);
-    for (at, value) in result.iter_mut().enumerate() {
-        let mut rest = at as isize;
-        let mut place = 0;
-        for axis in 0..6 {
-            place += rest / from[axis] * ys[axis];
-            rest %= from[axis];
-        }
-        *value = y[place as usize];
-    }
-    result
+    places(of_y, ys).map(|place| y[place]).collect()
 }
 
 #[test]
