@@ -2,8 +2,8 @@
 
 use super::assembler::{Code, Extra, Rm};
 use super::opcodes::{
-    BLEND, BLEND_BY_VECTOR, COMPARE, FMA132, FMA213, FMA231, MOVE, binary_code, commutes, lane_mask_code,
-    mask_code, predicate, unary_code,
+    BLEND, BLEND_BY_VECTOR, COMPARE, FMA132, FMA213, FMA231, FNMA132, FNMA213, FNMA231, MOVE, binary_code,
+    commutes, lane_mask_code, mask_code, predicate, unary_code,
 };
 use super::registers::{OUT, Registers};
 use super::ssa::{Id, Op, Unary};
@@ -87,12 +87,13 @@ impl Registers<'_> {
                         .vector(BLEND_BY_VECTOR, to, no, yes, Extra { imm, ..plain });
                 }
             }
-            Op::Fma => self.fma(i as Id, [a, b, c]),
+            Op::Fma => self.fma(i as Id, [a, b, c], [FMA132, FMA213, FMA231]),
+            Op::Fnma => self.fma(i as Id, [a, b, c], [FNMA132, FNMA213, FNMA231]),
         }
     }
 
     /// One of its operands is overwritten: one that has no other use, or a copy.
-    fn fma(&mut self, id: Id, [a, b, c]: [Id; 3]) {
+    fn fma(&mut self, id: Id, [a, b, c]: [Id; 3], [by132, by213, by231]: [Code; 3]) {
         let at = id;
         let once = |x: Id| usize::from(x == a) + usize::from(x == b) + usize::from(x == c) == 1;
         let in_memory = [c, b, a].into_iter().find_map(|x| {
@@ -106,9 +107,9 @@ impl Registers<'_> {
         };
         // Values that may be overwritten, and those that the instruction reads then.
         let choices: &[(Id, Code, Id, Id)] = match in_memory {
-            Some((x, _)) if x == c => &[(a, FMA213, b, c), (b, FMA213, a, c)],
-            Some(_) => &[(a, FMA132, c, b), (c, FMA231, a, b)],
-            None => &[(c, FMA231, a, b), (a, FMA213, b, c), (b, FMA213, a, c)],
+            Some((x, _)) if x == c => &[(a, by213, b, c), (b, by213, a, c)],
+            Some(_) => &[(a, by132, c, b), (c, by231, a, b)],
+            None => &[(c, by231, a, b), (a, by213, b, c), (b, by213, a, c)],
         };
         let last = (choices.iter()).find(|&&(x, ..)| self.held[x as usize] != OUT && self.is_last(x, at));
         let absent = choices.iter().find(|&&(x, ..)| self.held[x as usize] == OUT);

@@ -36,6 +36,16 @@ pub(super) struct Section {
     pub(super) sinks: Vec<(Sink, Id)>,
 }
 
+/// Bounds of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Range {
+    Any,
+    /// Never below zero. -0 is below.
+    Positive,
+    /// The same, and never above 1.
+    Unit,
+}
+
 /// What a kernel computes.
 pub(super) struct Body {
     pub(super) insts: Vec<Inst>,
@@ -48,8 +58,8 @@ pub(super) struct Body {
     pub(super) reduces: Vec<ReduceOp>,
     /// Stores of a row's values.
     pub(super) row_stores: Vec<(u32, Id)>,
-    /// Values that are never below zero, unless they are no numbers. -0 is below.
-    pub(super) positive: Vec<bool>,
+    /// Bounds of values, unless they are no numbers.
+    pub(super) ranges: Vec<Range>,
     /// Parameters whose elements are bytes, which are written.
     pub(super) bytes: Vec<u32>,
     /// Instructions of elements stand so often, one for each of neighbouring vectors.
@@ -71,8 +81,8 @@ impl Body {
             kept: self.kept.iter().map(|&(id, by)| (each(id, 0), by)).collect(),
             reduces: self.reduces.clone(),
             row_stores: self.row_stores.iter().map(|&(p, id)| (p, each(id, 0))).collect(),
-            positive: (self.positive.iter())
-                .flat_map(|&positive| std::iter::repeat_n(positive, copies))
+            ranges: (self.ranges.iter())
+                .flat_map(|&range| std::iter::repeat_n(range, copies))
                 .collect(),
             bytes: self.bytes.clone(),
             copies,
@@ -224,13 +234,25 @@ struct Nodes {
     ids: Vec<Id>,
     /// Nodes that are reductions.
     reduces: Vec<(usize, ReduceOp)>,
-    /// Values that are never below zero.
-    positive: Vec<Id>,
+    /// Values that have bounds.
+    ranges: Vec<(Id, Range)>,
     bytes: Vec<u32>,
 }
 
 fn is_byte(dtype: DType) -> bool {
     matches!(dtype, DType::I8 | DType::U8)
+}
+
+/// Whether a value is an element less the greatest of its row: never above zero, unless it is no number.
+fn is_below_peak(kernel: &Kernel, value: NodeId) -> bool {
+    let node = |id: NodeId| kernel.nodes[id.index()];
+    match node(value) {
+        Node::Op {
+            op: ScalarOp::Sub,
+            args: [x, peak, _],
+        } => matches!(node(peak), Node::Reduce { op: ReduceOp::Max, arg } if arg == x),
+        _ => false,
+    }
 }
 
 /// The integer in each lane to which a cast takes f32: towards zero, saturated, and 0 for NaN.
@@ -269,7 +291,7 @@ impl Nodes {
         let bytes: Vec<u32> = bytes.collect();
         let recorder = Recorder::new(wide);
         let mut ids: Vec<Id> = Vec::with_capacity(kernel.nodes.len());
-        let (mut reduces, mut positive) = (Vec::new(), Vec::new());
+        let (mut reduces, mut ranges) = (Vec::new(), Vec::new());
         for (i, node) in kernel.nodes.iter().enumerate() {
             let of = |id: NodeId| recorder.value(ids[id.index()]);
             let value = match *node {
@@ -320,11 +342,20 @@ impl Nodes {
                     if dtype != DType::F32 && dtype != DType::Bool {
                         return None;
                     }
-                    let value = scalar(op, dtype, args.map(of))?;
-                    if matches!(op, ScalarOp::Exp | ScalarOp::Abs) {
-                        positive.push(value.id);
+                    match op {
+                        ScalarOp::Exp if is_below_peak(kernel, args[0]) => {
+                            let value = math::exp32_below_one(of(args[0]));
+                            ranges.push((value.id, Range::Unit));
+                            value
+                        }
+                        _ => {
+                            let value = scalar(op, dtype, args.map(of))?;
+                            if matches!(op, ScalarOp::Exp | ScalarOp::Abs) {
+                                ranges.push((value.id, Range::Positive));
+                            }
+                            value
+                        }
                     }
-                    value
                 }
                 _ => return None,
             };
@@ -337,7 +368,7 @@ impl Nodes {
             insts: recorder.finish(),
             ids,
             reduces,
-            positive,
+            ranges,
             bytes,
         })
     }
@@ -352,7 +383,7 @@ impl Nodes {
         let Nodes {
             insts,
             reduces,
-            positive,
+            ranges,
             bytes,
             ..
         } = self;
@@ -392,9 +423,13 @@ impl Nodes {
                 inst.operands().for_each(|id| needed[id as usize] = true);
             }
         }
+        let range = |id: Id| {
+            let known = ranges.iter().find(|&&(other, _)| other == id);
+            known.map_or(Range::Any, |&(_, range)| range)
+        };
         Some(Body {
             reduces: reduces.into_iter().map(|(_, op)| op).collect(),
-            positive: (0..insts.len()).map(|i| positive.contains(&(i as Id))).collect(),
+            ranges: (0..insts.len()).map(|i| range(i as Id)).collect(),
             insts,
             levels,
             needed,

@@ -7,7 +7,7 @@
 //! that it reads.
 
 use super::assembler::{Extra, GREATER, LESS, Label, RAX, Rm, UNEQUAL};
-use super::lower::{Level, Sink};
+use super::lower::{Level, Range, Sink};
 use super::opcodes::{
     BROADCAST, COMPARE_UNSIGNED, FMA231, FNMA231, GREATEST_UNSIGNED, LEAST_UNSIGNED, MOVE, TEST, TEST_MASKS,
     binary_code,
@@ -43,8 +43,8 @@ pub(super) const SIGNED: Dividends = Dividends {
 #[derive(Clone, Copy)]
 pub(super) struct Divisor {
     id: Id,
-    /// Whether a dividend may be below zero.
-    signed: bool,
+    /// Bounds that all dividends have.
+    range: Range,
 }
 
 /// The registers of a walk that divides by one value.
@@ -77,10 +77,11 @@ impl Registers<'_> {
             }
             _ => None,
         });
-        let below = |a: Id| !self.body.positive[a as usize];
+        let range = |a: Id| self.body.ranges[a as usize];
         let (a, id) = quotients.next()?;
-        let signed = below(a) || quotients.any(|(a, b)| b == id && below(a));
-        Some(Divisor { id, signed })
+        let others = quotients.filter(|&(_, b)| b == id).map(|(a, _)| range(a));
+        let range = others.fold(range(a), |all, range| if all == range { all } else { Range::Any });
+        Some(Divisor { id, range })
     }
 
     /// Begins a walk with quotients, or jumps where the divisor does not allow them.
@@ -92,7 +93,7 @@ impl Registers<'_> {
             return self.asm.jump(slow);
         };
         self.asm.plain32(0x8b, RAX, single);
-        if divisor.signed {
+        if divisor.range == Range::Any {
             self.asm.compare_with(RAX, 0);
             self.asm.jump_if(LESS, slow);
         }
@@ -138,7 +139,7 @@ impl Registers<'_> {
             .vector(FMA231, quotient, rest, Rm::Reg(RECIPROCAL), plain);
         let wide = self.asm.wide;
         let mut size = x;
-        if divisor.signed {
+        if divisor.range == Range::Any {
             let sign = constants.each(SIGN, wide);
             self.asm.vector(binary_code(Binary::And), rest, x, sign, plain);
             let or = binary_code(Binary::Or);
@@ -147,8 +148,10 @@ impl Registers<'_> {
             self.asm
                 .vector(binary_code(Binary::IntAdd), size, x, Rm::Reg(x), plain);
         }
-        self.asm
-            .vector(GREATEST_UNSIGNED, HIGH, HIGH, Rm::Reg(size), plain);
+        if divisor.range != Range::Unit {
+            self.asm
+                .vector(GREATEST_UNSIGNED, HIGH, HIGH, Rm::Reg(size), plain);
+        }
         let one = constants.each(1, wide);
         self.asm
             .vector(binary_code(Binary::IntSub), rest, size, one, plain);
@@ -165,7 +168,10 @@ impl Registers<'_> {
         };
         self.reserved = 0;
         let wide = self.asm.wide;
-        let all = if divisor.signed { SIGNED } else { POSITIVE };
+        let all = match divisor.range {
+            Range::Any => SIGNED,
+            Range::Positive | Range::Unit => POSITIVE,
+        };
         let (least, most) = (
             constants.each(all.least, wide),
             constants.each(all.greatest, wide),

@@ -86,6 +86,8 @@ pub(super) enum Op {
     Binary(Binary),
     /// `a * b + c`, rounded once.
     Fma,
+    /// `c - a * b`, rounded once.
+    Fnma,
     /// A mask.
     Compare(Compare),
     Logic(Logic),
@@ -188,11 +190,6 @@ impl<'a> Value<'a> {
         self.binary(op, self.recorder.constant(bits))
     }
 
-    /// 2^n for an integer n in -126..=127.
-    fn power(self) -> Value<'a> {
-        self.with_bits(Binary::IntAdd, 127).unary(Unary::ShiftLeft(23))
-    }
-
     /// The greater as the IR has it: NaN wins, and -0 is below +0.
     pub(super) fn greater(self, b: Value<'a>) -> Value<'a> {
         self.extreme(b, Binary::Max, Binary::And)
@@ -250,6 +247,10 @@ impl Lanes for Value<'_> {
         self.recorder.push(Op::Fma, &[self.id, b.id, c.id])
     }
 
+    fn taken_from(self, b: Self, c: Self) -> Self {
+        self.recorder.push(Op::Fnma, &[self.id, b.id, c.id])
+    }
+
     fn less(self, b: Self) -> Self {
         self.compare(Compare::Less, b)
     }
@@ -281,8 +282,7 @@ impl Lanes for Value<'_> {
     }
 
     fn signed_as(self, sign: Self) -> Self {
-        self.magnitude()
-            .binary(Binary::Or, sign.with_bits(Binary::And, SIGN))
+        self.binary(Binary::Or, sign.with_bits(Binary::And, SIGN))
     }
 
     fn bits(self) -> Self {
@@ -305,6 +305,10 @@ impl Lanes for Value<'_> {
         a.with_bits(Binary::And, c.cast_unsigned())
     }
 
+    fn shift_left<const N: u8>(a: Self) -> Self {
+        a.unary(Unary::ShiftLeft(N))
+    }
+
     fn shift_right<const N: u8>(a: Self) -> Self {
         a.unary(Unary::ShiftRight(N))
     }
@@ -313,22 +317,7 @@ impl Lanes for Value<'_> {
         a.unary(Unary::Float)
     }
 
-    fn scaled(self, n: Self, whole: Self) -> Self {
-        if self.recorder.wide {
-            return self.binary(Binary::Scale, whole);
-        }
-        // By 2^(n + 64) 2^-64 where n is negative and 2^(n - 64) 2^64 elsewhere; the first product is exact.
-        let recorder = self.recorder;
-        let (below, above) = (recorder.constant(191 << 23), recorder.constant(63 << 23));
-        let offset = recorder.push(Op::Select, &[n.id, below.id, above.id]);
-        let first = n.unary(Unary::ShiftLeft(23)).binary(Binary::IntAdd, offset);
-        self * first * offset.with_bits(Binary::Xor, 128 << 23)
-    }
-
-    fn scaled_normal(self, n: Self, whole: Self) -> Self {
-        match self.recorder.wide {
-            true => self.binary(Binary::Scale, whole),
-            false => self * n.power(),
-        }
+    fn scale(self) -> Option<fn(Self, Self) -> Self> {
+        self.recorder.wide.then_some(|p, n| p.binary(Binary::Scale, n))
     }
 }

@@ -56,33 +56,77 @@ const EXP32: [f32; 5] = [
     0.001_384_036_7,
 ];
 
+/// What is added to n in the low bits of z, so that shifts make powers of two of them: 2 * 127 where the power is two factors, 127 where
+/// it is one, and 127 + 64 where the polynomial brings 2^-64.
+const BIAS_OF_TWO: f32 = 254.0;
+const BIAS_OF_ONE: f32 = 127.0;
+const BIAS_BELOW_ONE: f32 = 191.0;
+/// 2^-64.
+const BELOW_ONE: f32 = 5.421_010_862_427_522e-20;
+
 /// e^x, error below 1 ulp.
 #[inline(always)]
 pub(crate) fn exp32<X: Lanes>(x: X) -> X {
     let c = |c: f32| x.splat(c);
     let x = X::choose(c(HIGHEST32).less(x), c(HIGHEST32), x);
     let x = X::choose(x.less(c(LOWEST32)), c(LOWEST32), x);
-    let (p, n, whole) = parts32(x);
-    p.scaled(n, whole)
+    let Parts { p, z, whole } = parts32(x, BIAS_OF_TWO, 1.0);
+    if let Some(scale) = x.scale() {
+        return scale(p, whole);
+    }
+    // Half of the exponent, rounded up, and then the other half. The first product is exact.
+    let half = X::shift_left::<22>(z);
+    let up = X::and_constant(X::minus_constant(half, -(1 << 22)), 0x7f80_0000);
+    let down = X::and_constant(half, 0x7f80_0000);
+    p * X::from_bits(up) * X::from_bits(down)
+}
+
+/// The bits of [`exp32`] for x <= 0, and NaN for NaN.
+#[inline(always)]
+pub(crate) fn exp32_below_one<X: Lanes>(x: X) -> X {
+    let x = X::choose(x.less(x.splat(LOWEST32)), x.splat(LOWEST32), x);
+    exp32_by_one_factor(x, BIAS_BELOW_ONE, BELOW_ONE)
 }
 
 /// The bits of [`exp32`] for x in -87..=88, and NaN for NaN.
 #[inline(always)]
 pub(super) fn exp32_normal<X: Lanes>(x: X) -> X {
-    let (p, n, whole) = parts32(x);
-    p.scaled_normal(n, whole)
+    exp32_by_one_factor(x, BIAS_OF_ONE, 1.0)
 }
 
-/// p and n, so that e^x is p 2^n; and n as a float.
+/// e^x, where the polynomial brings a power of two as `scale` that `bias` takes back.
 #[inline(always)]
-fn parts32<X: Lanes>(x: X) -> (X, X::Bits, X) {
+fn exp32_by_one_factor<X: Lanes>(x: X, bias: f32, scale: f32) -> X {
+    if let Some(scale) = x.scale() {
+        let Parts { p, whole, .. } = parts32(x, BIAS_OF_TWO, 1.0);
+        return scale(p, whole);
+    }
+    let Parts { p, z, .. } = parts32(x, bias, scale);
+    p * X::from_bits(X::shift_left::<23>(z))
+}
+
+/// e^x = p 2^n.
+struct Parts<X: Lanes> {
+    /// p, times `scale`.
+    p: X,
+    /// n + `bias` in the low bits.
+    z: X::Bits,
+    /// n.
+    whole: X,
+}
+
+#[inline(always)]
+fn parts32<X: Lanes>(x: X, bias: f32, scale: f32) -> Parts<X> {
     let c = |c: f32| x.splat(c);
-    let z = x.mul_add(c(std::f32::consts::LOG2_E), c(MAGIC32));
-    let n = X::minus_constant(z.bits(), MAGIC32.to_bits() as i32);
-    let whole = z - c(MAGIC32);
+    let z = x.mul_add(c(std::f32::consts::LOG2_E), c(MAGIC32 + bias));
+    let whole = z - c(MAGIC32 + bias);
     let r = whole.mul_add(c(-LN2_LOW32), whole.mul_add(c(-LN2_HIGH32), x));
-    let p = poly32(r, EXP32);
-    (p.mul_add(r, c(1.0)).mul_add(r, c(1.0)), n, whole)
+    let p = poly32(r, EXP32.map(|c| c * scale));
+    Parts {
+        p: p.mul_add(r, c(scale)).mul_add(r, c(scale)),
+        z: z.bits(),
+        whole,
+    }
 }
 
 /// 2^x for x <= 0 and NaN, error below 1 ulp; 0 below 2^-125.

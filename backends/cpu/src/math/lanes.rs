@@ -16,6 +16,8 @@ pub(crate) trait Lanes:
     fn splat(self, c: f32) -> Self;
     /// `self * b + c`, rounded once.
     fn mul_add(self, b: Self, c: Self) -> Self;
+    /// `c - self * b`, rounded once.
+    fn taken_from(self, b: Self, c: Self) -> Self;
     /// `self < b`.
     fn less(self, b: Self) -> Self::Mask;
     /// `self <= b`.
@@ -26,7 +28,7 @@ pub(crate) trait Lanes:
     fn choose(mask: Self::Mask, a: Self, b: Self) -> Self;
     /// Without its sign.
     fn magnitude(self) -> Self;
-    /// With the sign of `sign`.
+    /// With the sign of `sign`, for a number that has no sign or the same.
     fn signed_as(self, sign: Self) -> Self;
     fn bits(self) -> Self::Bits;
     fn from_bits(bits: Self::Bits) -> Self;
@@ -36,14 +38,14 @@ pub(crate) trait Lanes:
     fn minus_constant(a: Self::Bits, c: i32) -> Self::Bits;
     /// `a & c`.
     fn and_constant(a: Self::Bits, c: i32) -> Self::Bits;
+    /// `a << N`.
+    fn shift_left<const N: u8>(a: Self::Bits) -> Self::Bits;
     /// `a >> N`, arithmetic.
     fn shift_right<const N: u8>(a: Self::Bits) -> Self::Bits;
     /// As a float.
     fn float(a: Self::Bits) -> Self;
-    /// `self * 2^n`, where `whole` is n as a float, |n| <= 160 and `self` is in 0.5..2 or NaN.
-    fn scaled(self, n: Self::Bits, whole: Self) -> Self;
-    /// The same where the result is normal.
-    fn scaled_normal(self, n: Self::Bits, whole: Self) -> Self;
+    /// The instruction for `p * 2^n`, rounded once, if there is one.
+    fn scale(self) -> Option<fn(p: Self, n: Self) -> Self>;
 }
 
 impl Lanes for f32 {
@@ -58,6 +60,11 @@ impl Lanes for f32 {
     #[inline(always)]
     fn mul_add(self, b: f32, c: f32) -> f32 {
         f32::mul_add(self, b, c)
+    }
+
+    #[inline(always)]
+    fn taken_from(self, b: f32, c: f32) -> f32 {
+        f32::mul_add(-self, b, c)
     }
 
     #[inline(always)]
@@ -87,7 +94,7 @@ impl Lanes for f32 {
 
     #[inline(always)]
     fn signed_as(self, sign: f32) -> f32 {
-        self.copysign(sign)
+        f32::from_bits(self.to_bits() | sign.to_bits() & 1 << 31)
     }
 
     #[inline(always)]
@@ -116,6 +123,11 @@ impl Lanes for f32 {
     }
 
     #[inline(always)]
+    fn shift_left<const N: u8>(a: i32) -> i32 {
+        a << N
+    }
+
+    #[inline(always)]
     fn shift_right<const N: u8>(a: i32) -> i32 {
         a >> N
     }
@@ -125,16 +137,9 @@ impl Lanes for f32 {
         a as f32
     }
 
-    /// By two powers of two, of which the first product is exact.
     #[inline(always)]
-    fn scaled(self, n: i32, _whole: f32) -> f32 {
-        let half = n >> 1;
-        self * power(half) * power(n.wrapping_sub(half))
-    }
-
-    #[inline(always)]
-    fn scaled_normal(self, n: i32, _whole: f32) -> f32 {
-        self * power(n)
+    fn scale(self) -> Option<fn(f32, f32) -> f32> {
+        None
     }
 }
 

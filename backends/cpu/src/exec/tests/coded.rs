@@ -149,6 +149,30 @@ fn quotients_by_a_value_of_the_row() {
     }
 }
 
+/// Rows of a softmax whose exponentials are usual numbers, or too small for quotients by a reciprocal, or no numbers.
+#[test]
+fn exponentials_of_every_size() {
+    let (rows, n) = (400, 83);
+    let mut rng = Rng(39);
+    let kernel = softmax(1, Access::Contiguous);
+    assert_eq!(is_coded(&kernel), has_code());
+    for round in 0..5 {
+        let mut case = random_case(kernel.clone(), vec![rows, n], &mut rng);
+        case.in_place.clear();
+        let special = [f32::NEG_INFINITY, f32::INFINITY, f32::NAN, -0.0];
+        let numbers = (0..rows * n).map(|i| match (i / n + round) % 5 {
+            0 => rng.below(1000) as f32 / -100.0,
+            1 => rng.below(1 << 20) as f32 / -8192.0,
+            2 if rng.below(40) == 0 => special[rng.below(4) as usize],
+            3 if rng.below(9) == 0 => f32::NEG_INFINITY,
+            4 => f32::from_bits(rng.next() as u32),
+            _ => (rng.next() as i32) as f32 / 1e8,
+        });
+        case.buffers[0].bytes = numbers.flat_map(f32::to_le_bytes).collect();
+        check(&case);
+    }
+}
+
 /// More values that are the same for all elements than there are registers, in few instructions and in many.
 #[test]
 fn many_single_values() {
