@@ -19,11 +19,11 @@ pub(crate) fn tanh32<X: Lanes>(x: X) -> X {
             -0.005_898_005_3,
         ],
     );
-    let near = (x * z).mul_add(p, x).signed_as(x);
+    let near = (a * z).mul_add(p, a);
     // Beyond 20 it is 1.
     let t = X::choose(c(20.0).less(a), c(20.0), a);
-    let far = (c(1.0) - c(2.0) / (exp32_normal(t + t) + c(1.0))).signed_as(x);
-    X::choose(a.less(c(0.6)), near, far)
+    let far = c(1.0) - c(2.0) / (exp32_normal(t + t) + c(1.0));
+    X::choose(a.less(c(0.6)), near, far).signed_as(x)
 }
 
 /// Error function, error below 1.4 ulp: x + x P(x^2) below 1.15 (error 2^-26 relative), 1 - S(|x|)^4 above, where S fits the fourth
