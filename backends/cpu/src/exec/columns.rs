@@ -5,9 +5,8 @@ use super::launch::Launch;
 use super::moves::fence;
 use super::plan::{Phase, Step};
 use super::space::MAX_AXES;
-use crate::loops::{CHUNK, LANES, LONG, Reduction, SEGMENT, Windows};
+use crate::loops::{CHUNK, LANES, Reduction, SEGMENT};
 use crate::parallel::Parallel;
-use smallvec::SmallVec;
 
 /// Lines shorter than this are not walked one by one.
 const LONG_LINE: u64 = 512;
@@ -124,7 +123,7 @@ impl Frame<'_> {
         self.run(row, lanes);
         self.turn(n, false);
         for phase in &plan.phases {
-            if !self.lines(phase, n) {
+            if !self.windows(n) && !self.lines(phase, n) {
                 self.begin_columns(phase, n);
                 self.share_prefetch(loops_of(&phase.element), n);
                 self.columns(phase, n);
@@ -195,55 +194,9 @@ impl Frame<'_> {
         }
     }
 
-    /// Whether the windows of a phase that takes the greatest of a parameter were reduced in one pass.
-    fn windows(&self, phase: &Phase, n: usize) -> bool {
-        let launch = self.launch;
-        let [Step::Load { param, out, .. }, Step::Reduce { reduce, arg }] = phase.element[..] else {
-            return false;
-        };
-        let Reduction::Best {
-            windows: Some(take), ..
-        } = self.plan.reduces[reduce as usize].loops
-        else {
-            return false;
-        };
-        let p = param as usize;
-        let line = launch.lanes.extents[launch.lanes.rank - 1];
-        let small = launch.other.total <= CHUNK as u64 && line >= LONG as u64;
-        if out != arg || !small || !launch.sheets.list.is_empty() {
-            return false;
-        }
-        let mut index = [0; MAX_AXES];
-        let places: SmallVec<[isize; 32]> = (0..launch.other.total)
-            .map(|_| {
-                let place = launch.other.offset(p, &index) as isize;
-                launch.other.advance(&mut index);
-                place
-            })
-            .collect();
-        let keys = self.state(reduce as usize).cast::<i32>();
-        // SAFETY: the table has every parameter.
-        let x = unsafe { *self.at.add(p) }.cast::<f32>().cast_const();
-        let mut done = true;
-        self.shape(n).sheets(p, |first, lines, offset| {
-            let windows = Windows {
-                count: lines.count,
-                length: lines.length,
-                stride: lines.stride,
-                step: lines.step,
-                places: &places,
-            };
-            let (keys, x) = (keys.wrapping_add(first), x.wrapping_offset(offset as isize));
-            // SAFETY: the machine has the plan's instruction set. The state has a key for each lane of the block, and the caller of the
-            // launch vouches for the parameter's elements.
-            done = done && unsafe { take(self.plan.isa, keys, x, &windows) };
-        });
-        done
-    }
-
     fn columns(&mut self, phase: &Phase, n: usize) {
         let launch = self.launch;
-        if self.bare_columns(phase, n) || self.windows(phase, n) {
+        if self.bare_columns(phase, n) {
             return;
         }
         let length = launch.other.total;

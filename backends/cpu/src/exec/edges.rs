@@ -6,8 +6,9 @@ use super::frame::Frame;
 use super::launch::{Launch, SPLIT};
 use super::plan::{Along, Phase, Plan, Step};
 use super::program::{Arg, Args, Program};
-use super::reads::Read;
+use super::reads::{Read, ReadAxis};
 use super::space::{MAX_AXES, Space, full_strides};
+use super::windows::Windows;
 use crate::loops::{CHUNK, LineFn};
 use crate::parallel::Parallel;
 use smallvec::SmallVec;
@@ -23,15 +24,17 @@ pub(super) struct Edges {
     padding: Vec<f32>,
 }
 
+pub(super) type Places = SmallVec<[i64; 32]>;
+
 /// A padded axis of an input.
-struct EdgeAxis {
+pub(super) struct EdgeAxis {
     /// Of each axis of the lanes.
     coefficients: SmallVec<[i64; 8]>,
     offset: i64,
     /// What each place of a window adds, and the least and the most of that.
-    places: SmallVec<[i64; 32]>,
+    places: Places,
     span: Range<i64>,
-    inside: Range<i64>,
+    pub(super) inside: Range<i64>,
 }
 
 /// The parameter of a phase that does nothing but reduce its elements, and where the results go.
@@ -53,37 +56,65 @@ fn fits(launch: &Launch<'_>, p: usize) -> bool {
         && (1..=CHUNK as u64).contains(&launch.other.total)
 }
 
+/// Elements from the first place of a space to each, in row-major order; no extent is 0.
+pub(super) fn places(extents: &[u64], strides: &[i64]) -> Places {
+    let mut places = Places::new();
+    places.push(0);
+    for (&extent, &stride) in extents.iter().zip(strides).rev() {
+        let inner = places.len();
+        for at in 1..extent as i64 {
+            for i in 0..inner {
+                places.push(places[i].wrapping_add(at.wrapping_mul(stride)));
+            }
+        }
+    }
+    places
+}
+
+impl EdgeAxis {
+    /// What the axes `inner` of the other space add.
+    pub(super) fn of(axis: &ReadAxis, launch: &Launch<'_>, inner: Range<usize>) -> EdgeAxis {
+        let other = &launch.other;
+        let strides = axis.along(other);
+        let places = places(&other.extents[inner.clone()], &strides[inner]);
+        let (least, most) = (places.iter().min(), places.iter().max());
+        EdgeAxis {
+            coefficients: axis.along(&launch.lanes),
+            offset: axis.at.offset,
+            span: least.copied().unwrap_or(0)..most.copied().unwrap_or(0),
+            places,
+            inside: axis.inside.clone(),
+        }
+    }
+
+    /// The place of a window's first element.
+    pub(super) fn at(&self, index: &[u64; MAX_AXES]) -> i64 {
+        let terms = self.coefficients.iter().zip(index);
+        terms.fold(self.offset, |sum, (&coefficient, &at)| {
+            sum + coefficient * at as i64
+        })
+    }
+
+    /// Whether all places of a window whose first one is at `at` are inside.
+    pub(super) fn is_whole(&self, at: i64) -> bool {
+        self.inside.contains(&(at + self.span.start)) && self.inside.contains(&(at + self.span.end))
+    }
+
+    /// Replaces what stands for the places of such a window that are outside.
+    pub(super) fn replace<T: Copy>(&self, at: i64, of: &mut [T], outside: T) {
+        for (of, place) in of.iter_mut().zip(&self.places) {
+            if !self.inside.contains(&(at + place)) {
+                *of = outside;
+            }
+        }
+    }
+}
+
 impl Edges {
     fn of(read: &Read, launch: &Launch<'_>) -> Edges {
-        let (lanes, other) = (&launch.lanes, &launch.other);
-        let axis = |axis: &super::reads::ReadAxis| {
-            let (mut coefficients, mut inner) = (SmallVec::from_elem(0, lanes.rank), [0; MAX_AXES]);
-            for (k, &coefficient) in axis.at.coefficients.iter().enumerate() {
-                if let Some(place) = lanes.find(k as u32) {
-                    coefficients[place] = coefficient;
-                } else if let Some(place) = other.find(k as u32) {
-                    inner[place] = coefficient;
-                }
-            }
-            let mut index = [0; MAX_AXES];
-            let places: SmallVec<[i64; 32]> = (0..other.total)
-                .map(|_| {
-                    let terms = inner.iter().zip(&index).take(other.rank);
-                    let place = terms.map(|(&coefficient, &at)| coefficient * at as i64).sum();
-                    other.advance(&mut index);
-                    place
-                })
-                .collect();
-            let (least, most) = (places.iter().min(), places.iter().max());
-            EdgeAxis {
-                coefficients,
-                offset: axis.at.offset,
-                span: least.copied().unwrap_or(0)..most.copied().unwrap_or(0),
-                places,
-                inside: axis.inside.clone(),
-            }
-        };
+        let lanes = &launch.lanes;
         let line = lanes.extents[lanes.rank - 1].min(launch.block as u64) as usize;
+        let axis = |axis| EdgeAxis::of(axis, launch, 0..launch.other.rank);
         Edges {
             axes: read.axes.iter().map(axis).collect(),
             padding: vec![f32::from_bits(read.bits as u32); line],
@@ -93,17 +124,9 @@ impl Edges {
     /// Replaces the lines of a window that are outside; `index` is that of its lanes.
     fn pad(&self, index: &[u64; MAX_AXES], lines: &mut [*const f32]) {
         for axis in &self.axes {
-            let terms = axis.coefficients.iter().zip(index);
-            let at = terms.fold(axis.offset, |sum, (&coefficient, &at)| {
-                sum + coefficient * at as i64
-            });
-            if axis.inside.contains(&(at + axis.span.start)) && axis.inside.contains(&(at + axis.span.end)) {
-                continue;
-            }
-            for (line, place) in lines.iter_mut().zip(&axis.places) {
-                if !axis.inside.contains(&(at + place)) {
-                    *line = self.padding.as_ptr();
-                }
+            let at = axis.at(index);
+            if !axis.is_whole(at) {
+                axis.replace(at, lines, self.padding.as_ptr());
             }
         }
     }
@@ -156,18 +179,22 @@ impl Program {
         let other = Space::new(args.extents, outer..rank, strides, windows, None);
         let length = other.total;
         let mut launch = self.prepare(compiled, Along::Outer, &args, lanes, other, length);
-        let [phase] = &launch.plan.phases[..] else {
-            return false;
-        };
-        let of_windows = |axis: u8| axis < 32 && windows >> axis & 1 == 1;
-        if of_windows(launch.lanes.axes[launch.lanes.rank - 1]) {
-            return false;
+        if let Some(found) = Windows::of(&launch, Some(read)) {
+            launch.walk(found);
+        } else {
+            let [phase] = &launch.plan.phases[..] else {
+                return false;
+            };
+            let last = launch.lanes.axes[launch.lanes.rank - 1];
+            match bare(launch.plan, phase) {
+                Some((p, ..)) if p == read.param && fits(&launch, p) => {}
+                _ => return false,
+            }
+            if last < 32 && windows >> last & 1 == 1 {
+                return false;
+            }
+            launch.edges = Some(Edges::of(read, &launch));
         }
-        match bare(launch.plan, phase) {
-            Some((p, ..)) if p == read.param && fits(&launch, p) => {}
-            _ => return false,
-        }
-        launch.edges = Some(Edges::of(read, &launch));
         let threads = match self.cost(args.extents) < SPLIT {
             true => 1,
             false => parallel.threads(),
@@ -189,14 +216,7 @@ impl Frame<'_> {
         if launch.edges.is_none() && other.rank == 1 {
             return false;
         }
-        let mut index = [0; MAX_AXES];
-        let places: SmallVec<[isize; 32]> = (0..other.total)
-            .map(|_| {
-                let place = other.offset(p, &index) as isize;
-                other.advance(&mut index);
-                place
-            })
-            .collect();
+        let places = places(&other.extents[..other.rank], other.of(p));
         let to = self.value(result).cast::<f32>();
         let start = launch.args.args[p].ptr.cast::<f32>().cast_const();
         let mut lines: SmallVec<[*const f32; 32]> = SmallVec::from_elem(std::ptr::null(), places.len());
@@ -206,7 +226,7 @@ impl Frame<'_> {
             let length = ((lanes.extents[last] - index[last]) as usize).min(n - done);
             let from = start.wrapping_offset(lanes.offset(p, &index) as isize);
             for (line, &place) in lines.iter_mut().zip(&places) {
-                *line = from.wrapping_offset(place);
+                *line = from.wrapping_offset(place as isize);
             }
             if let Some(edges) = &launch.edges {
                 edges.pad(&index, &mut lines);

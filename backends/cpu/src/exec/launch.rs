@@ -8,6 +8,7 @@ use super::program::{Compiled, Program};
 use super::space::{MAX_AXES, Space, full_strides};
 use super::still::Still;
 use super::turned::Sheets;
+use super::windows::Windows;
 use super::{Args, coded, columns, rows};
 use crate::codegen::Rows;
 use crate::loops::SEGMENT;
@@ -64,6 +65,8 @@ pub(super) struct Launch<'a> {
     pub(super) long: Option<&'a Long>,
     /// What is outside of an input that windows read.
     pub(super) edges: Option<Edges>,
+    /// Windows along lines that are reduced in two passes.
+    pub(super) windows: Option<Windows>,
     /// Levels of the tree that adds segments up, for blocks of rows.
     pub(super) levels: usize,
 }
@@ -116,7 +119,10 @@ impl Program {
                     Space::new(args.extents, outer_axes, strides, self.pinned, None),
                 ),
             };
-            let launch = self.prepare(compiled, along, args, lanes, other, element_total);
+            let mut launch = self.prepare(compiled, along, args, lanes, other, element_total);
+            if let Some(windows) = Windows::of(&launch, None) {
+                launch.walk(windows);
+            }
             launch.go(self.coded.as_ref(), self.cost(args.extents), parallel);
         }
     }
@@ -260,6 +266,7 @@ impl<'a> Launch<'a> {
             keep_elements: 0,
             long: None,
             edges: None,
+            windows: None,
             levels: 0,
             lanes,
             other,

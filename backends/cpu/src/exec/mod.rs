@@ -29,6 +29,7 @@ mod still;
 mod strided;
 mod transpose;
 mod turned;
+mod windows;
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 //! Such a read is `select(inside, loadat(p, select(inside, place, -1)), padding)`, or the `loadat` alone where the padding is 0. `inside`
 //! joins bounds of affine indices, and `place` is the sum of these indices times strides. Bounds and strides may be scalars.
 
+use super::space::Space;
 use smallvec::SmallVec;
 use std::ops::Range;
 use thalweg_hal::DType;
@@ -163,6 +164,14 @@ pub(super) struct ReadAxis {
     pub(super) stride: i64,
     /// Where the elements are.
     pub(super) inside: Range<i64>,
+}
+
+impl ReadAxis {
+    /// What a step along each axis of a space adds to the place along this one.
+    pub(super) fn along(&self, space: &Space) -> SmallVec<[i64; 8]> {
+        let of = |&axis: &u8| self.at.coefficients.get(usize::from(axis)).copied().unwrap_or(0);
+        space.axes[..space.rank].iter().map(of).collect()
+    }
 }
 
 /// An input that a launch reads with padding around it.

@@ -13,7 +13,9 @@ mod tables;
 pub(crate) use casts::{cast, load_f8, load_half, odd, round_half, store_f8, store_half};
 pub(crate) use elementwise::{LoopFn, copy, fill};
 pub(crate) use philox::philox;
-pub(crate) use reduce::{Best, CHUNK, LANES, LONG, LineFn, Reduction, SEGMENT, Windows, reduction};
+pub(crate) use reduce::{
+    Best, CHUNK, LANES, LONG, Line, LineFn, Reduction, SEGMENT, SLACK, WindowsFn, reduction,
+};
 #[cfg(test)]
 pub(crate) use tables::FUNCTIONS;
 pub(crate) use tables::{binary, fma, select, unary};

@@ -16,7 +16,7 @@ use across::{ColumnBestFn, ColumnFoldFn, pick_column_best, pick_column_fold};
 pub(crate) use lines::LineFn;
 use std::marker::PhantomData;
 use thalweg_hal::ir::ReduceOp;
-pub(crate) use windows::{LONG, Windows};
+pub(crate) use windows::{LONG, Line, SLACK, WindowsFn};
 
 /// Lanes of a sum.
 pub(crate) const LANES: usize = 16;
@@ -58,9 +58,6 @@ impl Best {
     }
 }
 
-/// As [`windows::take`].
-pub(crate) type WindowsFn = unsafe fn(Isa, *mut i32, *const f32, &Windows<'_>) -> bool;
-
 /// The loops of one reduction.
 #[derive(Clone, Copy)]
 pub(crate) enum Reduction {
@@ -85,7 +82,7 @@ pub(crate) enum Reduction {
         row: BestFn,
         /// Across blocks.
         column: ColumnBestFn,
-        /// Across the places of windows at once.
+        /// The values themselves, of f32 in windows along a line.
         windows: Option<WindowsFn>,
         /// The values themselves, across lines of f32 at any places.
         lines: Option<LineFn>,
@@ -408,12 +405,12 @@ pub(crate) fn reduction(isa: Isa, op: ReduceOp, held: Held) -> Reduction {
         ReduceOp::Prod => with_type!(bits, T => fold::<Prod<T>>(isa)),
         ReduceOp::Max => {
             let best = with_type!(held, T => best::<T, true>(isa, false));
-            best.of_windows(held, windows::take::<true>)
+            best.of_windows(held, windows::bests::<true>(isa))
                 .of_lines(held, lines::bests::<true>(isa))
         }
         ReduceOp::Min => with_type!(held, T => best::<T, false>(isa, false))
             .for_bool(held)
-            .of_windows(held, windows::take::<false>)
+            .of_windows(held, windows::bests::<false>(isa))
             .of_lines(held, lines::bests::<false>(isa)),
         ReduceOp::ArgMax => with_type!(held, T => best::<T, true>(isa, true)),
         ReduceOp::ArgMin => with_type!(held, T => best::<T, false>(isa, true)),
@@ -421,9 +418,9 @@ pub(crate) fn reduction(isa: Isa, op: ReduceOp, held: Held) -> Reduction {
 }
 
 impl Reduction {
-    fn of_windows(mut self, held: Held, take: WindowsFn) -> Reduction {
+    fn of_windows(mut self, held: Held, take: Option<WindowsFn>) -> Reduction {
         if let (Reduction::Best { windows, .. }, Held::F32) = (&mut self, held) {
-            *windows = Some(take);
+            *windows = take;
         }
         self
     }

@@ -10,3 +10,4 @@ mod oracle;
 mod padded;
 mod random;
 mod shapes;
+mod windows;

@@ -11,20 +11,20 @@ use thalweg_hal::ir::{Access, Kernel, Level, Node, NodeId, ReduceOp, Role, Scala
 
 /// Windows over the last axes of planes.
 #[derive(Clone)]
-struct Pool {
-    planes: u64,
-    input: Vec<i64>,
-    size: Vec<u64>,
-    step: i64,
-    dilation: i64,
-    low: Vec<i64>,
+pub(super) struct Pool {
+    pub(super) planes: u64,
+    pub(super) input: Vec<i64>,
+    pub(super) size: Vec<u64>,
+    pub(super) step: i64,
+    pub(super) dilation: i64,
+    pub(super) low: Vec<i64>,
     /// Windows beyond those that padding alone allows.
-    out: Vec<u64>,
+    pub(super) out: Vec<u64>,
     /// Elements between neighbours of the input.
-    gap: i64,
+    pub(super) gap: i64,
 }
 
-fn pool() -> Pool {
+pub(super) fn pool() -> Pool {
     Pool {
         planes: 3,
         input: vec![9, 41],
@@ -55,7 +55,7 @@ impl Pool {
     }
 
     /// What the launch of [`Pool::kernel`] gives: the extent of each axis, and the stride of each but the last.
-    fn scalars(&self) -> Vec<u64> {
+    pub(super) fn scalars(&self) -> Vec<u64> {
         let of = |axis| match axis + 1 < self.axes() {
             true => vec![self.stride(axis), self.input[axis]],
             false => vec![self.input[axis]],
@@ -64,7 +64,7 @@ impl Pool {
     }
 
     /// The reduction, as graphs are lowered; `places` stores an index besides.
-    fn kernel(&self, op: ReduceOp, dtype: DType, padding: u64, places: bool) -> Kernel {
+    pub(super) fn kernel(&self, op: ReduceOp, dtype: DType, padding: u64, places: bool) -> Kernel {
         let axes = self.axes();
         let mut k = Kernel::new("pool", 1 + axes as u32, axes as u32);
         let x = k.param(dtype, Role::In, Level::Row, Access::Strided);
@@ -128,7 +128,7 @@ impl Pool {
         check(&self.case(kernel, scalars, rng));
     }
 
-    fn case(&self, kernel: Kernel, scalars: Vec<u64>, rng: &mut Rng) -> Case {
+    pub(super) fn case(&self, kernel: Kernel, scalars: Vec<u64>, rng: &mut Rng) -> Case {
         let extents = [&[self.planes][..], &self.out, &self.size].concat();
         let plane: i64 = self.input.iter().product();
         let points = self.planes * self.out.iter().product::<u64>();
