@@ -2,7 +2,7 @@
 //! calculation for softmax (2018); Dao et al., FlashAttention (2022).
 
 use super::epilogue::offset;
-use super::gemm::{self, Kernels, Operands, Scratch, Stored, Uniform, Whole, packed_len, piece};
+use super::gemm::{Kernels, Scratch, Stored, Uniform, piece};
 use super::matmul::spread;
 use crate::exec::{Arg, Args};
 use crate::isa::Isa;
@@ -14,19 +14,22 @@ use thalweg_hal::DType;
 use thalweg_hal::library::Attention;
 
 mod few;
+mod many;
+mod panel;
+#[cfg(test)]
+mod tests;
 mod weigh;
 
 use few::{Dots, Few, Gather, Read};
+use panel::ColumnsFn;
 use weigh::{Join, JoinFn, LANES, Row, Score, Weigh, WeighFn};
 
-/// Most queries of a block. Blocks follow from the extents alone, and so do the keys that a causal block leaves out.
-const QUERIES: usize = 112;
-/// Most keys of a block: their scores, keys and values stay in L2.
+/// Most keys of a block: the scores of a panel stay in L1, keys and values in L2.
 const KEYS: usize = 256;
 /// Up to this many queries, keys and values are read in place.
 const FEW: usize = 8;
-/// Blocks of queries of a task, which share the packing of keys and values.
-const SHARED: usize = 8;
+/// Queries of a task, which share the packing of keys and values.
+const SHARED: usize = 896;
 /// Multiply-adds that are worth a hand-off to another thread.
 const GRAIN: usize = 1 << 19;
 
@@ -83,10 +86,11 @@ impl AttentionKernel {
         let nothing = keys == 0 || depth == 0;
         let (keys, depth) = if nothing { (0, 0) } else { (keys, depth) };
         let heads: usize = batch.iter().map(|&extent| extent as usize).product();
-        let blocks = (queries as usize).div_ceil(QUERIES);
         let stride = |arg: &Arg<'_>, axis: usize| arg.strides[axes + axis] as isize;
+        let kernels = T::kernels(self.isa, self.codegen);
         let head = Head::<T> {
-            kernels: T::kernels(self.isa, self.codegen),
+            columns: panel::of_panel::<T::Acc>(self.isa, kernels.columns()),
+            kernels,
             sums: <T::Acc as Uniform>::kernels(self.isa, self.codegen),
             weigh: weigh::weigh::<Weigh<T::Acc>>(self.isa),
             join: weigh::join::<Join<T::Acc>>(self.isa),
@@ -107,14 +111,16 @@ impl AttentionKernel {
                 (mask.ptr.cast_const(), stride(mask, 0), stride(mask, 2), wide)
             }),
         };
+        let panel = head.few.map_or(head.kernels.columns(), |_| FEW);
+        let panels = head.queries.div_ceil(panel);
         let work = usize::try_from(self.products(args.extents)).unwrap_or(usize::MAX);
         let threads = parallel.threads().min(work / GRAIN).max(1);
         let wanted = match threads {
             1 => 1,
-            // Blocks of a causal head differ in their work.
+            // Panels of a causal head differ in their work.
             threads => (4 * threads).div_ceil(heads),
         };
-        let tasks = blocks.div_ceil(SHARED).max(wanted.min(blocks));
+        let tasks = head.queries.div_ceil(SHARED).max(wanted).min(panels);
         let body = |task: usize| {
             let mut index: SmallVec<[u64; 8]> = smallvec![0; axes];
             spread((task / tasks) as u64, batch, &mut index);
@@ -124,7 +130,13 @@ impl AttentionKernel {
                 .map(|arg| offset(&index, &arg.strides[..axes]))
                 .collect();
             // SAFETY: the caller vouches for the operands; tasks write disjoint rows.
-            unsafe { head.at(&at).run(piece(blocks, tasks, task % tasks), blocks) };
+            unsafe {
+                let head = head.at(&at);
+                match &head.few {
+                    Some(few) => head.few(few),
+                    None => head.many(piece(panels, tasks, task % tasks)),
+                }
+            }
         };
         match heads * tasks {
             count if threads == 1 => (0..count).for_each(body),
@@ -140,6 +152,7 @@ type Matrix<P> = (P, isize, isize);
 struct Head<T: Read> {
     kernels: Kernels<T>,
     sums: Kernels<T::Acc>,
+    columns: ColumnsFn,
     weigh: WeighFn,
     join: JoinFn,
     few: Option<Few>,
@@ -182,22 +195,20 @@ impl<T: Read> Head<T> {
         }
     }
 
-    /// Blocks of queries, of as many as the head has.
-    unsafe fn run(&self, blocks: Range<usize>, of: usize) {
-        let rows = piece(self.queries, of, blocks.start).start..piece(self.queries, of, blocks.end - 1).end;
-        let keys = KEYS.min(self.keys);
-        let most = QUERIES.min(rows.len());
-        // Rows of scores begin in different sets of the cache.
-        let pitch = keys.next_multiple_of(LANES) + 16;
+    /// Computes few queries.
+    unsafe fn few(&self, few: &Few) {
+        let (rows, most) = (self.queries, KEYS.min(self.keys));
+        let pitch = most.next_multiple_of(LANES) + 16;
+        let copied = if few.in_place { 0 } else { most };
         let lengths = [
-            rows.len() * self.depth,
-            rows.len() * self.width,
-            2 * rows.len(),
-            packed_len(&self.sums, self.depth, keys),
-            packed_len(&self.sums, keys, self.width),
-            most * pitch,
-            most * self.width,
-            most,
+            rows * self.depth,
+            rows * self.width,
+            2 * rows,
+            copied * self.depth,
+            copied * self.width,
+            rows * pitch,
+            rows * self.width,
+            rows,
         ];
         let bytes = |len: usize| (len * size_of::<T::Acc>()).next_multiple_of(64);
         let scratch = Scratch::take(lengths.map(bytes).into_iter().sum());
@@ -219,110 +230,64 @@ impl<T: Read> Head<T> {
             factors,
         };
         let last = match self.causal {
-            true => self.keys.min(rows.end),
+            true => self.keys.min(rows),
             false => self.keys,
         };
         // SAFETY: every part has the length that was asked for, and the caller vouches for the operands.
         unsafe {
-            self.begin(&rows, &room);
+            widened(self.q, 0..rows, self.depth, q);
+            for row in 0..rows {
+                *state.add(2 * row) = T::Acc::NOTHING;
+                *state.add(2 * row + 1) = T::Acc::ZERO;
+            }
+            std::slice::from_raw_parts_mut(sums, rows * self.width).fill(T::Acc::ZERO);
             for first in (0..last).step_by(KEYS) {
-                let count = KEYS.min(last - first);
-                self.bring(first, count, &room);
-                for block in blocks.clone() {
-                    let queries = piece(self.queries, of, block);
-                    let seen = match self.causal {
-                        true => count.min(queries.end.saturating_sub(first)),
-                        false => count,
-                    };
-                    if seen > 0 {
-                        self.add(
-                            &room.behind(queries.start - rows.start, self),
-                            queries,
-                            first..first + seen,
-                            count,
-                        );
-                    }
-                }
+                self.add(few, &room, first..last.min(first + KEYS));
             }
-            self.finish(&rows, &room);
-        }
-    }
-
-    /// Widens the queries `rows`, for which nothing is summed yet.
-    unsafe fn begin(&self, rows: &Range<usize>, room: &Room<T::Acc>) {
-        // SAFETY: the caller vouches for the operands and for room.
-        unsafe {
-            widened(self.q, rows.clone(), self.depth, room.q);
-            for row in 0..rows.len() {
-                *room.state.add(2 * row) = T::Acc::NOTHING;
-                *room.state.add(2 * row + 1) = T::Acc::ZERO;
-            }
-            std::slice::from_raw_parts_mut(room.sums, rows.len() * self.width).fill(T::Acc::ZERO);
-        }
-    }
-
-    /// Brings some keys and their values into the form that they are read in.
-    unsafe fn bring(&self, first: usize, count: usize, room: &Room<T::Acc>) {
-        let from = |matrix: Matrix<*const T>| matrix.0.wrapping_offset(first as isize * matrix.1);
-        // SAFETY: the caller vouches for the operands and for room.
-        unsafe {
-            match &self.few {
-                None => {
-                    let (k, v) = (
-                        (from(self.k), self.k.2, self.k.1),
-                        (from(self.v), self.v.1, self.v.2),
-                    );
-                    gemm::pack_whole(&self.kernels, k, self.depth, count, room.keys);
-                    gemm::pack_whole(&self.kernels, v, count, self.width, room.values);
-                }
-                Some(few) if !few.in_place => {
-                    widened(self.k, first..first + count, self.depth, room.keys);
-                    widened(self.v, first..first + count, self.width, room.values);
-                }
-                Some(_) => {}
+            for row in 0..rows {
+                let share = share(*state.add(2 * row + 1));
+                let sums = std::slice::from_raw_parts_mut(sums.add(row * self.width), self.width);
+                sums.iter_mut().for_each(|sum| *sum = sum.times(share));
+                self.write(row, sums);
             }
         }
     }
 
-    /// Adds what a block of queries sees of some keys, of the `brought` ones that begin with them.
-    unsafe fn add(&self, room: &Room<T::Acc>, queries: Range<usize>, keys: Range<usize>, brought: usize) {
-        let (count, seen) = (queries.len(), keys.len());
-        let place =
-            |matrix: Matrix<*const T>, copied: *mut T::Acc, columns: usize, few: &Few| match few.in_place {
-                true => (
-                    matrix.0.wrapping_offset(keys.start as isize * matrix.1).cast(),
-                    matrix.1,
-                ),
-                false => (copied.cast_const().cast(), columns as isize),
-            };
+    /// Adds some keys and their values.
+    unsafe fn add(&self, few: &Few, room: &Room<T::Acc>, keys: Range<usize>) {
+        let (count, seen) = (self.queries, keys.len());
+        let place = |matrix: Matrix<*const T>, copied: *mut T::Acc, columns: usize| match few.in_place {
+            true => (
+                matrix.0.wrapping_offset(keys.start as isize * matrix.1).cast(),
+                matrix.1,
+            ),
+            false => (copied.cast_const().cast(), columns as isize),
+        };
         // SAFETY: the caller vouches for the operands and for room.
         unsafe {
-            match &self.few {
-                Some(few) => (few.dots)(&Dots {
-                    q: room.q.cast(),
-                    rows: count,
-                    k: place(self.k, room.keys, self.depth, few),
-                    keys: seen,
-                    depth: self.depth,
-                    scores: (room.scores.cast(), room.pitch),
-                }),
-                None => {
-                    let product = rows_times((room.q, self.depth), room.keys, (room.scores, room.pitch));
-                    let packed = Whole::new(&self.sums, room.keys.cast_const(), self.depth, seen);
-                    gemm::block(&self.sums, &product, packed, self.depth, 0..count, 0..seen);
-                }
+            if !few.in_place {
+                widened(self.k, keys.clone(), self.depth, room.keys);
+                widened(self.v, keys.clone(), self.width, room.values);
             }
-            for (row, i) in queries.enumerate() {
+            (few.dots)(&Dots {
+                q: room.q.cast(),
+                rows: count,
+                k: place(self.k, room.keys, self.depth),
+                keys: seen,
+                depth: self.depth,
+                scores: (room.scores.cast(), room.pitch),
+            });
+            for row in 0..count {
                 let mask = self.mask.map(|(start, step, column, wide)| {
                     let size = if wide { size_of::<T::Acc>() } else { 1 };
-                    let place = i as isize * step + keys.start as isize * column;
+                    let place = row as isize * step + keys.start as isize * column;
                     (start.wrapping_offset(place * size as isize), column, wide)
                 });
                 (self.weigh)(&Row {
                     scores: room.scores.add(row * room.pitch).cast(),
                     len: seen,
                     visible: match self.causal {
-                        true => (i + 1).saturating_sub(keys.start).min(seen),
+                        true => (row + 1).saturating_sub(keys.start).min(seen),
                         false => seen,
                     },
                     scale: (&raw const self.scale).cast(),
@@ -331,58 +296,44 @@ impl<T: Read> Head<T> {
                     factor: room.factors.add(row).cast(),
                 });
             }
-            match &self.few {
-                Some(few) => (few.gather)(&Gather {
-                    weights: (room.scores.cast(), room.pitch),
-                    rows: count,
-                    v: place(self.v, room.values, self.width, few),
-                    keys: seen,
-                    width: self.width,
-                    sums: room.part.cast(),
-                }),
-                None => {
-                    let product = rows_times((room.scores, room.pitch), room.values, (room.part, self.width));
-                    let packed = Whole::new(&self.sums, room.values.cast_const(), brought, self.width);
-                    gemm::block(&self.sums, &product, packed, seen, 0..count, 0..self.width);
-                }
-            }
-            (self.join)(
-                room.sums.cast(),
-                room.part.cast(),
-                room.factors.cast(),
-                count,
-                self.width,
-            );
+            (few.gather)(&Gather {
+                weights: (room.scores.cast(), room.pitch),
+                rows: count,
+                v: place(self.v, room.values, self.width),
+                keys: seen,
+                width: self.width,
+                sums: room.part.cast(),
+            });
+            let (sums, part, factors) = (room.sums.cast(), room.part.cast(), room.factors.cast());
+            (self.join)(sums, part, factors, count, self.width);
         }
     }
 
-    /// Divides the sums by those of the weights, and rounds them into the output.
-    unsafe fn finish(&self, rows: &Range<usize>, room: &Room<T::Acc>) {
-        for (at, i) in rows.clone().enumerate() {
-            // SAFETY: the caller vouches for the output and for room.
-            unsafe {
-                let total = *room.state.add(2 * at + 1);
-                let share = match T::Acc::ZERO.greater(total) || total.greater(T::Acc::ZERO) {
-                    true => T::Acc::ONE.over(total),
-                    // No key is seen, or the sum is NaN.
-                    false => total,
-                };
-                let row = std::slice::from_raw_parts_mut(room.sums.add(at * self.width), self.width);
-                row.iter_mut().for_each(|sum| *sum = sum.times(share));
-                let to = self.out.0.wrapping_offset(i as isize * self.out.1);
-                if self.out.2 == 1 {
-                    T::narrow_row(std::slice::from_raw_parts_mut(to, self.width), row);
-                } else {
-                    for (e, &sum) in row.iter().enumerate() {
-                        *to.offset(e as isize * self.out.2) = T::narrow(sum);
-                    }
+    /// Rounds a query's row into the output.
+    unsafe fn write(&self, query: usize, row: &[T::Acc]) {
+        let to = self.out.0.wrapping_offset(query as isize * self.out.1);
+        // SAFETY: the caller vouches for the output.
+        unsafe {
+            if self.out.2 == 1 {
+                T::narrow_row(std::slice::from_raw_parts_mut(to, self.width), row);
+            } else {
+                for (e, &sum) in row.iter().enumerate() {
+                    *to.offset(e as isize * self.out.2) = T::narrow(sum);
                 }
             }
         }
     }
 }
 
-/// Memory of a task.
+/// What sums are multiplied by to be divided by the sum of their weights: nothing where no key is seen, or the sum is NaN.
+fn share<A: Score>(total: A) -> A {
+    match A::ZERO.greater(total) || total.greater(A::ZERO) {
+        true => A::ONE.over(total),
+        false => total,
+    }
+}
+
+/// Memory of few queries.
 struct Room<A> {
     /// Queries, without gaps.
     q: *mut A,
@@ -390,27 +341,15 @@ struct Room<A> {
     sums: *mut A,
     /// The peak of each query's scores, and the sum of its weights.
     state: *mut A,
-    /// A block of keys and of values, packed or without gaps.
+    /// A block of keys and of values without gaps, where they are not read in place.
     keys: *mut A,
     values: *mut A,
-    /// Scores of a block of queries and of keys, then their weights; rows lie `pitch` apart.
+    /// Scores of a block of keys, then their weights; rows lie `pitch` apart.
     scores: *mut A,
     pitch: usize,
-    /// What a block of keys adds to a block of queries, and what is there before is multiplied by.
+    /// What a block of keys adds to the sums, and what is there before is multiplied by.
     part: *mut A,
     factors: *mut A,
-}
-
-impl<A: Score> Room<A> {
-    /// The room of the queries from `row` on.
-    fn behind<T: Read<Acc = A>>(&self, row: usize, head: &Head<T>) -> Room<A> {
-        Room {
-            q: self.q.wrapping_add(row * head.depth),
-            sums: self.sums.wrapping_add(row * head.width),
-            state: self.state.wrapping_add(2 * row),
-            ..*self
-        }
-    }
 }
 
 /// Copies rows of a matrix, widened and without gaps.
@@ -421,24 +360,5 @@ unsafe fn widened<T: Read>(from: Matrix<*const T>, rows: Range<usize>, columns: 
             // SAFETY: the caller vouches for the matrix and for room.
             unsafe { *to.add(at * columns + column) = (*from.0.wrapping_offset(place)).widen() };
         }
-    }
-}
-
-/// Rows that lie `pitch` apart times a B that is packed.
-fn rows_times<A: Score>(
-    (a, pitch): (*mut A, usize),
-    b: *const A,
-    (c, c_pitch): (*mut A, usize),
-) -> Operands<A> {
-    Operands {
-        a,
-        a_row: pitch as isize,
-        a_col: 1,
-        b,
-        b_row: 0,
-        b_col: 0,
-        c,
-        c_row: c_pitch as isize,
-        c_col: 1,
     }
 }

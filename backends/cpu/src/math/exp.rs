@@ -129,9 +129,9 @@ fn parts32<X: Lanes>(x: X, bias: f32, scale: f32) -> Parts<X> {
     }
 }
 
-/// 2^x for x <= 0 and NaN, error below 1 ulp; 0 below 2^-125.
+/// 2^(x y) for products that are not above 0, and NaN; error below 1 ulp; 0 where the product rounds to less than -125.
 #[inline(always)]
-pub(crate) fn exp2_below_one(x: f32) -> f32 {
+pub(crate) fn exp2_of_product(x: f32, y: f32) -> f32 {
     /// (2^r - 1) / r on |r| <= 1/2, error of 2^r 2^-28.
     const POLY: [f32; 6] = [
         std::f32::consts::LN_2,
@@ -141,11 +141,11 @@ pub(crate) fn exp2_below_one(x: f32) -> f32 {
         0.001_339_887_4,
         0.000_153_533_62,
     ];
-    let z = x + MAGIC32;
+    let z = x.mul_add(y, MAGIC32);
     let n = (z.to_bits() as i32).wrapping_sub(MAGIC32.to_bits() as i32);
-    let r = x - (z - MAGIC32);
+    let r = x.mul_add(y, -(z - MAGIC32));
     let value = poly32(r, POLY).mul_add(r, 1.0) * power(n);
-    if x < -125.0 { 0.0 } else { value }
+    if z < MAGIC32 - 125.0 { 0.0 } else { value }
 }
 
 /// e^x, error below 1 ulp.

@@ -19,7 +19,7 @@ mod trig;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use exp::{exp2_below_one, exp32, exp32_below_one, exp64, expm1_32};
+pub(crate) use exp::{exp2_of_product, exp32, exp32_below_one, exp64, expm1_32};
 pub(crate) use half::{bf16_round, bf16_to_f32, f16_round, f16_to_f32, f32_to_bf16, f32_to_f16};
 pub(crate) use lanes::Lanes;
 pub(crate) use log::{log1p_32, log32, log64};

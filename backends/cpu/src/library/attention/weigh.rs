@@ -2,7 +2,7 @@
 
 use crate::isa::versions;
 use crate::library::gemm::Element;
-use crate::math::{exp2_below_one, exp64};
+use crate::math::{exp2_of_product, exp64};
 
 /// What scores are computed in.
 pub(crate) trait Score: Element<Acc = Self, Out = Self> {
@@ -12,16 +12,17 @@ pub(crate) trait Score: Element<Acc = Self, Out = Self> {
     const UNIT: Self;
     fn from_scalar(bits: u64) -> Self;
     fn greater(self, other: Self) -> bool;
+    fn equals(self, other: Self) -> bool;
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
     fn over(self, other: Self) -> Self;
-    /// The power with this exponent, which is not above 0.
-    fn power(self) -> Self;
+    /// The power whose exponent is the product with `slope`, which is not above 0.
+    fn power(self, slope: Self) -> Self;
 }
 
 macro_rules! score {
-    ($t:ty, $bits:ty, $unit:expr, $power:ident) => {
+    ($t:ty, $bits:ty, $unit:expr, $power:expr) => {
         impl Score for $t {
             const NOTHING: $t = <$t>::NEG_INFINITY;
             const ONE: $t = 1.0;
@@ -32,6 +33,10 @@ macro_rules! score {
             #[inline(always)]
             fn greater(self, other: $t) -> bool {
                 self > other
+            }
+            #[inline(always)]
+            fn equals(self, other: $t) -> bool {
+                self == other
             }
             #[inline(always)]
             fn plus(self, other: $t) -> $t {
@@ -50,14 +55,14 @@ macro_rules! score {
                 self / other
             }
             #[inline(always)]
-            fn power(self) -> $t {
-                $power(self)
+            fn power(self, slope: $t) -> $t {
+                $power(self, slope)
             }
         }
     };
 }
-score!(f32, u32, std::f32::consts::LOG2_E, exp2_below_one);
-score!(f64, u64, 1.0, exp64);
+score!(f32, u32, std::f32::consts::LOG2_E, exp2_of_product);
+score!(f64, u64, 1.0, |x: f64, slope| exp64(x * slope));
 
 /// A row of scores that become weights.
 pub(crate) struct Row {
@@ -148,14 +153,14 @@ impl<A: Score> WeighLoop for Weigh<A> {
             let mut sums = [A::ZERO; LANES];
             for scores in scores {
                 for (sum, score) in sums.iter_mut().zip(scores) {
-                    *score = score.minus(base).times(slope).power();
+                    *score = score.minus(base).power(slope);
                     *sum = sum.plus(*score);
                 }
             }
             let sum = folded(sums, A::plus);
             // Nothing was summed as long as the peak was -inf, but for NaN.
             let factor = match before.greater(A::NOTHING) {
-                true => before.minus(peak).times(slope).power(),
+                true => before.minus(peak).power(slope),
                 false => A::ONE,
             };
             *row.factor.cast::<A>() = factor;

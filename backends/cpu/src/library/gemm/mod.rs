@@ -11,6 +11,7 @@ mod halves;
 mod lanes;
 mod pack;
 mod squares;
+mod strips;
 mod tile;
 mod vector;
 mod whole;
@@ -32,6 +33,7 @@ pub(crate) use pack::Load512;
 pub(crate) use pack::{PackFn, Panel};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use squares::{InUse, SIDE};
+pub(crate) use strips::{OVERRUN, Strips, pack_panel};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use tile::{F32x8, F32x16, F64x4, F64x8, I32x8, I32x16, I64x8};
 pub(crate) use vector::{Lanes, Pair, Vector};
