@@ -43,13 +43,69 @@ pub(crate) struct Options {
     /// Seconds of repetition of a peer for each case of a turn.
     #[arg(long, default_value_t = 0.3)]
     seconds: f64,
+    /// Everybody sees a processor without AVX-512 and AMX, by `benches/peers/avx2.c`; the results have a page of their own.
+    #[arg(long)]
+    as_avx2: bool,
+}
+
+/// What hides instruction sets from a program: nothing, or a library that is loaded before it.
+struct Hidden(Option<String>);
+
+impl Hidden {
+    fn new(root: &Path, folder: &Path, as_avx2: bool) -> Result<Hidden> {
+        if !as_avx2 {
+            return Ok(Hidden(None));
+        }
+        let library = text(&folder.join("avx2.so"))?.to_owned();
+        let words = [
+            "-O2",
+            "-Wall",
+            "-Wextra",
+            "-shared",
+            "-fPIC",
+            "-o",
+            &library,
+            "benches/peers/avx2.c",
+        ];
+        execute(&mut command(root, "cc", &words))?;
+        Ok(Hidden(Some(library)))
+    }
+
+    fn from(&self, mut command: Command) -> Command {
+        if let Some(library) = &self.0 {
+            command.env("LD_PRELOAD", library);
+        }
+        command
+    }
+
+    /// Whether a program finds AVX-512.
+    fn leaves_avx512(&self) -> bool {
+        self.0.is_none() && has_avx512()
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_avx512() -> bool {
+    std::is_x86_feature_detected!("avx512f")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_avx512() -> bool {
+    false
 }
 
 /// Measures, prints best / ours with the geometric mean, and keeps the results of this model of processor.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let peers = root.join("benches/peers");
     let cpu = output(command(root, "python3", &["benches/peers/run.py", "--cpu"]))?;
-    let mut results = Results::read(&root.join("benches/results"), cpu.trim())?;
+    let folder = target(root).join("perf");
+    std::fs::create_dir_all(&folder)?;
+    let hidden = Hidden::new(root, &folder, options.as_avx2)?;
+    let cpu = match options.as_avx2 {
+        true => format!("{}-as-avx2", cpu.trim()),
+        false => cpu.trim().to_owned(),
+    };
+    let mut results = Results::read(&root.join("benches/results"), &cpu)?;
     execute(&mut cargo(
         root,
         &[
@@ -65,14 +121,22 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let mut left_out = Vec::new();
     let mut isas = Vec::new();
     for isa in &options.isas {
+        // The best is AVX2 already.
+        if isa == "avx2" && !hidden.leaves_avx512() && options.isas.iter().any(|isa| isa == "best") {
+            continue;
+        }
         // A row that takes no time: whether the device opens.
-        match output(ours(root, &targets, isa, &["eager add_1"])) {
+        match output(hidden.from(ours(root, &targets, isa, &["eager add_1"]))) {
             Ok(_) => isas.push(isa.as_str()),
             Err(error) => left_out.push(format!("thalweg at {isa}: {}", first_line(&error.to_string()))),
         }
     }
     let mut present = Vec::new();
     for peer in &options.peers {
+        if options.as_avx2 && matches!(peer.as_str(), "candle" | "burn") {
+            left_out.push(format!("{peer}: it was compiled for this processor"));
+            continue;
+        }
         match missing(&peers, peer) {
             None => present.push(peer.as_str()),
             Some(why) => left_out.push(format!("{peer}: {why}")),
@@ -81,8 +145,6 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     for line in &left_out {
         println!("left out: {line}");
     }
-    let folder = target(root).join("perf");
-    std::fs::create_dir_all(&folder)?;
     let mut rows = Vec::new();
     for round in 1..=options.rounds.max(1) {
         println!("turn {round} of {}", options.rounds.max(1));
@@ -90,12 +152,12 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
             let file = folder.join("ours.json");
             let mut words = vec!["--json", text(&file)?];
             words.extend(options.cases.iter().map(String::as_str));
-            output(ours(root, &targets, isa, &words))?;
+            output(hidden.from(ours(root, &targets, isa, &words)))?;
             rows.extend(of_ours(&file, isa, &options.cases)?);
         }
         for peer in &present {
             let file = folder.join("peer.json");
-            let measured = output(command(
+            let measured = output(hidden.from(command(
                 root,
                 peers.join(".venv/bin/python"),
                 &[
@@ -110,7 +172,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
                     "--json",
                     text(&file)?,
                 ],
-            ));
+            )));
             match measured.and_then(|_| of_peer(&file)) {
                 Ok((measured, failed)) => {
                     rows.extend(measured);

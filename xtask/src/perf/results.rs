@@ -216,9 +216,13 @@ impl Results {
             "# Thalweg and its peers on {}\n\n\
              `cargo xtask perf` writes this page. Times are medians of turns in which everybody runs the same cases, one after the \
              other.\n\
-             *best / ours* is the time of the fastest peer over ours: above 1 thalweg is faster. The instruction set of peers is their \
-             own choice.\n{missing}\n{}\n## Charts\n\nMilliseconds; shorter is faster. A line marks what the machine needs at least.\n\n{}",
+             *best / ours* is the time of the fastest peer over ours: above 1 thalweg is faster. {}\n{missing}\n{}\n## Charts\n\nMilliseconds; shorter is faster. A line marks what the machine needs at least.\n\n{}",
             self.cpu,
+            match self.cpu.ends_with("-as-avx2") {
+                true =>
+                    "Everybody sees a processor without AVX-512, AMX and VNNI (`--as-avx2`); caches, clock and memory are those of this one.",
+                false => "The instruction set of peers is their own choice.",
+            },
             self.table(),
             pictures.trim_end().to_owned() + "\n",
         );
