@@ -1,6 +1,5 @@
 //! Strided elements into blocks and back.
 
-use super::launch::FETCH;
 use super::space::{MAX_AXES, Space};
 use super::strided::{self, Lines};
 use super::transpose::transpose;
@@ -108,16 +107,14 @@ impl Shape<'_> {
             && self.space.of(param)[axis] == 1
             && stride != 1
         {
-            // A tile has more lines of an input than the hardware follows.
-            let ahead = self.space.total.saturating_mul(size as u64) >= FETCH;
             // SAFETY: a tile of rows and columns.
             return unsafe {
                 transpose(
                     size,
                     (to, columns as isize),
                     (from, stride as isize),
-                    (rows, columns),
-                    ahead,
+                    rows,
+                    columns,
                 )
             };
         }
@@ -143,11 +140,6 @@ impl Shape<'_> {
         past_caches: bool,
     ) {
         let stride = self.space.of(param)[self.space.rank - 1];
-        // Wide loads would wait for the narrow stores that wrote a tile.
-        let isa = match self.tile {
-            Some(_) => self.isa.least(Isa::Avx2),
-            None => self.isa,
-        };
         self.sheets(param, |first, lines, offset| {
             // SAFETY: the lines lie within the block and the parameter.
             unsafe {
@@ -156,7 +148,12 @@ impl Shape<'_> {
                 if past_caches && stride == 1 {
                     for line in 0..lines.count {
                         let to = to.offset(line as isize * lines.step * size as isize);
-                        stream(isa, to, from.add(line * lines.length * size), lines.length * size);
+                        stream(
+                            self.isa,
+                            to,
+                            from.add(line * lines.length * size),
+                            lines.length * size,
+                        );
                     }
                 } else {
                     sized!(size, store_lines(self.isa, to, from, lines));

@@ -1,26 +1,47 @@
 //! Transposes of tiles in the first-level cache.
 
-use crate::prefetch::ask;
-
-/// `to[i * to_stride + j] = from[j * from_stride + i]` for `i < rows` and `j < columns`, of addresses and strides in elements. `ahead`: what
-/// follows each column of `rows` elements in memory is asked for.
+/// `to[i * to_stride + j] = from[j * from_stride + i]` for `i < rows` and `j < columns`; strides are in elements.
 ///
 /// # Safety
 /// Both sides hold the elements that the strides reach, and they do not overlap.
 pub(super) unsafe fn transpose(
     size: usize,
-    to: (*mut u8, isize),
-    from: (*const u8, isize),
-    (rows, columns): (usize, usize),
-    ahead: bool,
+    (to, to_stride): (*mut u8, isize),
+    (from, from_stride): (*const u8, isize),
+    rows: usize,
+    columns: usize,
 ) {
     // SAFETY: the caller's promise.
     unsafe {
         match size {
-            1 => blocks::<u8, 8>(to, from, (rows, columns), ahead, square),
-            2 => blocks::<u16, 8>(to, from, (rows, columns), ahead, square),
-            4 => blocks::<u32, 4>(to, from, (rows, columns), ahead, square_u32),
-            _ => blocks::<u64, 4>(to, from, (rows, columns), ahead, square),
+            1 => blocks::<u8, 8>(
+                (to.cast(), to_stride),
+                (from.cast(), from_stride),
+                rows,
+                columns,
+                square,
+            ),
+            2 => blocks::<u16, 8>(
+                (to.cast(), to_stride),
+                (from.cast(), from_stride),
+                rows,
+                columns,
+                square,
+            ),
+            4 => blocks::<u32, 4>(
+                (to.cast(), to_stride),
+                (from.cast(), from_stride),
+                rows,
+                columns,
+                square_u32,
+            ),
+            _ => blocks::<u64, 4>(
+                (to.cast(), to_stride),
+                (from.cast(), from_stride),
+                rows,
+                columns,
+                square,
+            ),
         }
     }
 }
@@ -30,13 +51,12 @@ type Square<T> = unsafe fn((*mut T, isize), (*const T, isize));
 /// Squares of `N`. The last ones of an edge begin earlier, where there are so many, and write what stands there again.
 #[inline(always)]
 unsafe fn blocks<T: Copy, const N: usize>(
-    (to, to_stride): (*mut u8, isize),
-    (from, from_stride): (*const u8, isize),
-    (rows, columns): (usize, usize),
-    ahead: bool,
+    (to, to_stride): (*mut T, isize),
+    (from, from_stride): (*const T, isize),
+    rows: usize,
+    columns: usize,
     square: Square<T>,
 ) {
-    let (to, from) = (to.cast::<T>(), from.cast::<T>());
     let at = |i: usize, j: usize| {
         let (i, j) = (i as isize, j as isize);
         (
@@ -56,11 +76,6 @@ unsafe fn blocks<T: Copy, const N: usize>(
             return;
         }
         for j in (0..columns).step_by(N) {
-            if ahead {
-                for j in j..columns.min(j + N) {
-                    ask(at(rows, j).1.cast(), rows * size_of::<T>());
-                }
-            }
             for i in (0..rows).step_by(N) {
                 let (to, from) = at(i.min(rows - N), j.min(columns - N));
                 square((to, to_stride), (from, from_stride));

@@ -101,9 +101,9 @@ impl Frame<'_> {
                 let rows = (*self.at.add(turned.param), turned.step);
                 let sheet = (self.sheet(turned), n as isize);
                 if written {
-                    transpose(turned.size, rows, (sheet.0, sheet.1), (n, length), false);
+                    transpose(turned.size, rows, (sheet.0, sheet.1), n, length);
                 } else {
-                    transpose(turned.size, sheet, (rows.0, rows.1), (length, n), false);
+                    transpose(turned.size, sheet, (rows.0, rows.1), length, n);
                 }
             }
         }
