@@ -339,22 +339,32 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
             });
         }
     };
-    let (mut group, mut rest, mut single, mut done) = <(Label, Label, Label, Label)>::default();
+    let (mut asking, mut group, mut rest) = <(Label, Label, Label)>::default();
+    let (mut single, mut done) = <(Label, Label)>::default();
     let left = Rm::Reg(LEFT);
+    let quiet = of_ahead(offset_of!(Ahead, quiet));
     w.asm.small(5, left, UNROLL as i8);
     w.asm.jump_if(LESS, &mut rest);
-    w.asm.align(32);
-    w.asm.place(&mut group);
-    for step in 0..UNROLL {
-        term(&mut w, step);
-        let terms = UNROLL / ASK_LINES as i32;
-        if step % terms == 0 {
-            ask(&mut w, step / terms);
+    w.asm.plain(0x3b, LEFT, quiet);
+    w.asm.jump_if(LESS, &mut group);
+    for (asks, label) in [(true, &mut asking), (false, &mut group)] {
+        w.asm.align(32);
+        w.asm.place(label);
+        for step in 0..UNROLL {
+            term(&mut w, step);
+            let terms = UNROLL / ASK_LINES as i32;
+            if asks && step % terms == 0 {
+                ask(&mut w, step / terms);
+            }
         }
+        advance(&mut w, UNROLL);
+        w.asm.small(5, left, UNROLL as i8);
+        if asks {
+            w.asm.jump_if(LESS, &mut rest);
+            w.asm.plain(0x3b, LEFT, quiet);
+        }
+        w.asm.jump_if(AT_LEAST, label);
     }
-    advance(&mut w, UNROLL);
-    w.asm.small(5, left, UNROLL as i8);
-    w.asm.jump_if(AT_LEAST, &mut group);
     w.asm.place(&mut rest);
     w.asm.small(0, left, UNROLL as i8);
     w.asm.jump_if(EQUAL, &mut done);

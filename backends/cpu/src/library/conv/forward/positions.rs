@@ -59,7 +59,7 @@ pub(super) unsafe fn walk<T: Stored>(task: &Task<'_, T>, chosen: Range<usize>, p
                         x: task.elements.add(p),
                         step: 1,
                         out: tile,
-                        ahead: asked.tile(job, terms, std::ptr::null(), (rows.len(), dst, stored)),
+                        ahead: asked.tile(job, terms, None, (rows.len(), dst, stored)),
                     });
                     if last {
                         store(task.kernels, job, tile, plan.width, rows.len(), dst, &runs);

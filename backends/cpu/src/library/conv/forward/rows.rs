@@ -163,11 +163,7 @@ unsafe fn compute<T: Stored>(
     let slices = (terms * plan.width * size_of::<T::Acc>()).div_ceil(slice.max(1));
     let (mut index, mut asked) = (0, Asked::new(task.sums));
     let mut add = |places: &Range<u32>, sums: *mut T::Acc, stored: (usize, *mut T, &[Run])| {
-        let weights = if index < slices {
-            next.wrapping_byte_add(index * slice)
-        } else {
-            packed
-        };
+        let weights = (index < slices).then(|| next.wrapping_byte_add(index * slice));
         index += 1;
         // SAFETY: `packed` holds the channels' weights, the planes the tile's places, and `sums` has room for the tile.
         unsafe {

@@ -93,7 +93,7 @@ pub(super) unsafe fn walk<T: Stored>(
             let dst = task.target.wrapping_offset(rows.start as isize * job.target.row);
             for (p, runs) in &tiles {
                 // The kernel does not ask.
-                asked.tile(job, 0, std::ptr::null(), (rows.len(), dst, runs));
+                asked.tile(job, 0, None, (rows.len(), dst, runs));
                 if !plan.offsets.is_empty() {
                     kernel(&SquareArgs {
                         weights: weights.cast(),

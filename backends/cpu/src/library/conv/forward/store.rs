@@ -109,12 +109,12 @@ impl Asked {
         self.lines[at] = line;
     }
 
-    /// For a kernel of so many terms and the next weights: the lines of `rows` rows of the runs at `dst`.
+    /// For a kernel of so many terms: the lines of `rows` rows of the runs at `dst`, and the next weights, if they are wanted.
     pub(super) fn tile<T: Stored>(
         &mut self,
         job: &Job<'_, T>,
         terms: usize,
-        weights: *const T::Acc,
+        weights: Option<*const T::Acc>,
         (rows, dst, runs): (usize, *mut T, &[Run]),
     ) -> Ahead {
         self.clear(terms);
@@ -144,7 +144,11 @@ impl Asked {
         }
         Ahead {
             lines: self.lines.as_ptr().wrapping_byte_sub(4 * (terms % ASK_TERMS)),
-            weights: weights.cast(),
+            weights: weights.unwrap_or(std::ptr::null()).cast(),
+            quiet: match weights {
+                Some(_) => 0,
+                None => terms - self.noted.div_ceil(ASK_LINES) * ASK_TERMS,
+            },
         }
     }
 }

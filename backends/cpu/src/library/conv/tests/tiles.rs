@@ -27,7 +27,15 @@ fn tiles_agree<W: Word<Acc: Debug + PartialEq>>(dtype: MatDType, isa: Isa, numbe
     for (at, (ours, theirs)) in sets.into_iter().enumerate() {
         let step = if at < 4 { 1 } else { BESIDE };
         for count in 1..=ours.1.len() {
-            for (terms, accumulate) in [(0, true), (1, false), (4, false), (7, true), (9, false)] {
+            for (terms, accumulate, quiet) in [
+                (0, true, 0),
+                (1, false, 1),
+                (4, false, 4),
+                (7, true, 3),
+                (9, false, 0),
+                (9, true, 5),
+                (14, false, 14),
+            ] {
                 let offsets: Vec<u32> = (0..terms).map(|l| (l * 37 % 100) as u32).collect();
                 let results = [ours.1, theirs.1].map(|set| {
                     let mut out = numbers(TILE, 5);
@@ -46,6 +54,7 @@ fn tiles_agree<W: Word<Acc: Debug + PartialEq>>(dtype: MatDType, isa: Isa, numbe
                             ahead: Ahead {
                                 lines: lines.as_ptr(),
                                 weights: a.as_ptr().cast(),
+                                quiet,
                             },
                         });
                     }
@@ -53,7 +62,7 @@ fn tiles_agree<W: Word<Acc: Debug + PartialEq>>(dtype: MatDType, isa: Isa, numbe
                 });
                 assert!(
                     results[0] == results[1],
-                    "{isa:?}, {count} x {}, {terms} terms",
+                    "{isa:?}, {count} x {}, {terms} terms, {quiet} of them quiet",
                     ours.0
                 );
             }
