@@ -104,6 +104,8 @@ def measure(options):
             if isinstance(answer, str):
                 result.setdefault("failed", []).append(f"{library}, threads {threads}: {answer}")
                 continue
+            for line in answer["failed"]:
+                result.setdefault("failed", []).append(f"{library}, threads {threads}: {line}")
             who = {"threads": threads, "library": library, "version": answer["version"]}
             if options.limits:
                 result["limits"].append(who | answer["limits"])
