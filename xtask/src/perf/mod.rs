@@ -43,7 +43,7 @@ pub(crate) struct Options {
     /// Seconds of repetition of a peer for each case of a turn.
     #[arg(long, default_value_t = 0.3)]
     seconds: f64,
-    /// Everybody sees a processor without AVX-512 and AMX, by `benches/peers/avx2.c`; the results have a page of their own.
+    /// Everybody sees a processor without AVX-512, AMX and VNNI, by `benches/peers/avx2.c`; the results have a page of their own.
     #[arg(long)]
     as_avx2: bool,
 }
@@ -68,7 +68,10 @@ impl Hidden {
             "benches/peers/avx2.c",
         ];
         execute(&mut command(root, "cc", &words))?;
-        Ok(Hidden(Some(library)))
+        let hidden = Hidden(Some(library));
+        // Where CPUID does not fault, this says so.
+        output(hidden.from(command(root, "true", &[])))?;
+        Ok(hidden)
     }
 
     fn from(&self, mut command: Command) -> Command {
@@ -101,11 +104,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let folder = target(root).join("perf");
     std::fs::create_dir_all(&folder)?;
     let hidden = Hidden::new(root, &folder, options.as_avx2)?;
-    let cpu = match options.as_avx2 {
-        true => format!("{}-as-avx2", cpu.trim()),
-        false => cpu.trim().to_owned(),
-    };
-    let mut results = Results::read(&root.join("benches/results"), &cpu)?;
+    let mut results = Results::read(&root.join("benches/results"), cpu.trim(), options.as_avx2)?;
     execute(&mut cargo(
         root,
         &[

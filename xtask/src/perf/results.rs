@@ -42,16 +42,21 @@ impl Row {
 pub(super) struct Results {
     folder: PathBuf,
     cpu: String,
+    as_avx2: bool,
     rows: Vec<Row>,
     left_out: Vec<String>,
 }
 
 impl Results {
     /// Those that are kept.
-    pub(super) fn read(folder: &Path, cpu: &str) -> Result<Results> {
+    pub(super) fn read(folder: &Path, cpu: &str, as_avx2: bool) -> Result<Results> {
         let mut results = Results {
             folder: folder.to_owned(),
-            cpu: cpu.to_owned(),
+            cpu: match as_avx2 {
+                true => format!("{cpu}-as-avx2"),
+                false => cpu.to_owned(),
+            },
+            as_avx2,
             rows: Vec::new(),
             left_out: Vec::new(),
         };
@@ -218,7 +223,7 @@ impl Results {
              other.\n\
              *best / ours* is the time of the fastest peer over ours: above 1 thalweg is faster. {}\n{missing}\n{}\n## Charts\n\nMilliseconds; shorter is faster. A line marks what the machine needs at least.\n\n{}",
             self.cpu,
-            match self.cpu.ends_with("-as-avx2") {
+            match self.as_avx2 {
                 true =>
                     "Everybody sees a processor without AVX-512, AMX and VNNI (`--as-avx2`); caches, clock and memory are those of this one.",
                 false => "The instruction set of peers is their own choice.",
@@ -266,7 +271,7 @@ mod tests {
     fn medians_replace_the_case_and_ratios_have_a_mean() {
         let folder = std::env::temp_dir().join(format!("thalweg-perf-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let mut results = Results::read(&folder, "cpu").unwrap();
+        let mut results = Results::read(&folder, "cpu", false).unwrap();
         results.take(
             vec![
                 row("a", "thalweg avx2", true, 9.0),
@@ -281,7 +286,7 @@ mod tests {
             vec!["jax: not installed".into()],
         );
         results.write().unwrap();
-        let kept = Results::read(&folder, "cpu").unwrap();
+        let kept = Results::read(&folder, "cpu", false).unwrap();
         let table = kept.table();
         assert!(
             table.contains("| a | 1 | 2.00 | 4.00 | numpy 2 | 8.00 |"),

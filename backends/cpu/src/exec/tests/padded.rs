@@ -9,6 +9,21 @@ use crate::parallel::Serial;
 use thalweg_hal::DType;
 use thalweg_hal::ir::{Access, Kernel, Level, Node, NodeId, ReduceOp, Role, ScalarOp};
 
+/// Whether the windows of a case are read where they lie; what they give is checked.
+pub(super) fn go_by_lines(case: &Case) -> bool {
+    let info = case.kernel.verify().expect("a kernel");
+    let padded = Padded::of(&case.kernel, &info, Isa::detect()).expect("windows of what is padded");
+    let mut done = false;
+    let found = run_by(case, |args| {
+        // SAFETY: buffers cover every element that their strides reach.
+        done = unsafe { padded.run_lines(&case.kernel, args, &Serial) };
+    });
+    if done {
+        compare(case, &case.expected(), &found, "by lines");
+    }
+    done
+}
+
 /// Windows over the last axes of planes.
 #[derive(Clone)]
 pub(super) struct Pool {

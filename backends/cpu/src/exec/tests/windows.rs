@@ -1,11 +1,9 @@
 //! The greatest and the least of windows along lines, with padding around their input and without.
 
-use super::harness::{Rng, check, compare, run_by};
+use super::harness::{Rng, check};
 use super::oracle::{Buffer, Case};
-use super::padded::{Pool, pool};
-use crate::exec::padded::Padded;
+use super::padded::{Pool, go_by_lines, pool};
 use crate::isa::Isa;
-use crate::parallel::Serial;
 use thalweg_hal::DType;
 use thalweg_hal::ir::{Access, Kernel, Level, ReduceOp, Role};
 
@@ -145,16 +143,6 @@ fn which_launches_go_by_lines() {
     for (pool, by_lines) in [(pool(), vectors), (narrow, false), (apart, false), (wide, false)] {
         let kernel = pool.kernel(ReduceOp::Max, DType::F32, 0, false);
         let case = pool.case(kernel, pool.scalars(), &mut Rng(40));
-        let info = case.kernel.verify().expect("a kernel");
-        let padded = Padded::of(&case.kernel, &info, Isa::detect()).expect("windows of what is padded");
-        let mut done = false;
-        let found = run_by(&case, |args| {
-            // SAFETY: buffers cover every element that their strides reach.
-            done = unsafe { padded.run_lines(&case.kernel, args, &Serial) };
-        });
-        assert_eq!(done, by_lines, "{:?}", case.extents);
-        if done {
-            compare(&case, &case.expected(), &found, "by lines");
-        }
+        assert_eq!(go_by_lines(&case), by_lines, "{:?}", case.extents);
     }
 }
