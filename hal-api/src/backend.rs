@@ -288,11 +288,17 @@ pub trait Device: Send + Sync + Sized + 'static {
     /// Whether the work up to `position` is done. Must not block; `false` is always allowed while work may run.
     fn passed(&self, stream: &Self::Stream, position: u64) -> bool;
 
-    /// The position of the stream, unless its work up to there is done.
+    /// Like [`passed`](Device::passed), of what is known without a call of a driver. Asked whenever memory is freed, which goes
+    /// back to its stream if the answer is `false`.
+    fn known_passed(&self, stream: &Self::Stream, position: u64) -> bool {
+        self.passed(stream, position)
+    }
+
+    /// The position of the stream, unless its work up to there is known to be done.
     #[inline]
     fn pending(&self, stream: &Self::Stream) -> Option<u64> {
         let position = self.position(stream);
-        (!self.passed(stream, position)).then_some(position)
+        (!self.known_passed(stream, position)).then_some(position)
     }
 
     /// A new event.

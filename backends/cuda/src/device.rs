@@ -311,6 +311,10 @@ impl Device for CudaDevice {
         stream.passed(position)
     }
 
+    fn known_passed(&self, stream: &CuStream, position: u64) -> bool {
+        stream.flight().is_passed(position)
+    }
+
     fn create_event(&self, timing: bool) -> Result<CuEvent> {
         CuEvent::new(&self.context, timing)
     }

@@ -36,8 +36,6 @@ pub(crate) struct Flight {
     pub(crate) submitted: AtomicU64,
     /// The last position that is known to be passed.
     pub(crate) finished: AtomicU64,
-    /// The last position that somebody asked about.
-    pub(crate) asked: AtomicU64,
 }
 
 impl Flight {

@@ -22,6 +22,8 @@ const AT_LEAST: u32 = 0;
 const NAMES: usize = 64;
 /// Most marks in a stream that wait to be passed.
 const MARKS: usize = 16;
+/// Submissions after which the driver is asked how far it is, where as many keep something until they are passed.
+const MOST_KEPT: usize = 64;
 
 /// Pages of the device's memory.
 const PAGE: u64 = 2 << 20;
@@ -172,22 +174,11 @@ impl CuStream {
         self.flight.submitted.load(Ordering::Acquire)
     }
 
-    /// See [`Device::passed`](thalweg_hal::backend::Device::passed). The driver is asked about a position that somebody asks
-    /// about again: the first question comes with the submission, which costs no call then.
+    /// See [`Device::passed`](thalweg_hal::backend::Device::passed). Where nothing goes on any more everything is: whoever
+    /// synchronises reports why.
     pub(crate) fn passed(&self, position: u64) -> bool {
         let flight = &*self.flight;
-        let done = flight.finished.load(Ordering::Acquire) >= position;
-        if done || flight.asked.fetch_max(position, Ordering::Relaxed) < position {
-            return done;
-        }
-        self.ask(position)
-    }
-
-    /// Asks the driver whether a position is passed. Where nothing goes on any more everything is: whoever synchronises
-    /// reports why.
-    fn ask(&self, position: u64) -> bool {
-        let flight = &*self.flight;
-        let done = || flight.finished.load(Ordering::Acquire) >= position;
+        let done = || flight.is_passed(position);
         if done() || self.context.is_lost() {
             return true;
         }
@@ -199,18 +190,19 @@ impl CuStream {
         // SAFETY: plain call.
         match unsafe { (self.context.api.stream_query)(self.raw) } {
             SUCCESS => flight.finish(submitted),
-            NOT_READY => self.look_at_marks(position),
+            NOT_READY => {
+                // Whoever submits now may wait for room in the driver's queue.
+                if let Some(_belongings) = self.belongings.try_lock() {
+                    self.look_at_marks(position);
+                }
+            }
             code => return is_sticky(code),
         }
         done()
     }
 
-    /// Finds out how far a busy stream is; sets a mark where none tells of `position`.
+    /// Finds out how far a busy stream is; sets a mark where none tells of `position`. The caller holds the right to submit.
     fn look_at_marks(&self, position: u64) {
-        // Whoever submits now may wait for room in the driver's queue.
-        let Some(order) = self.belongings.try_lock() else {
-            return;
-        };
         let mut state = self.flight.state.lock();
         let mut reached = 0;
         while let Some((at, event)) = state.marks.front() {
@@ -232,7 +224,6 @@ impl CuStream {
             }
         }
         drop(state);
-        drop(order);
         if reached > 0 {
             self.flight.finish(reached);
         }
@@ -240,7 +231,7 @@ impl CuStream {
 
     /// Whether all work is done.
     pub(crate) fn is_idle(&self) -> bool {
-        self.ask(self.position())
+        self.passed(self.position())
     }
 
     /// Waits for all work; errors of the host's side stay where they are.
@@ -329,6 +320,11 @@ impl Order<'_> {
         state.names.push_back((position, name));
         state.kept.extend(kept.map(|kept| (position, kept)));
         flight.submitted.store(position, Ordering::Release);
+        let many = state.kept.len() >= MOST_KEPT && position.is_multiple_of(MOST_KEPT as u64);
+        drop(state);
+        if many {
+            self.stream.look_at_marks(position);
+        }
     }
 
     /// An event at the end of the work so far.

@@ -278,6 +278,10 @@ impl Device for OpenClDevice {
         stream.passed(position)
     }
 
+    fn known_passed(&self, stream: &ClStream, position: u64) -> bool {
+        stream.known_passed(position)
+    }
+
     fn create_event(&self, timing: bool) -> Result<ClEvent> {
         Ok(ClEvent::new(timing))
     }

@@ -70,11 +70,14 @@ impl Flight {
         self.submitted.load(Ordering::Acquire)
     }
 
+    fn known_passed(&self, position: u64) -> bool {
+        self.finished.load(Ordering::Acquire) >= position
+    }
+
     fn passed(&self, position: u64) -> bool {
-        let done = || self.finished.load(Ordering::Acquire) >= position;
-        done() || {
+        self.known_passed(position) || {
             self.collect_all();
-            done()
+            self.known_passed(position)
         }
     }
 
@@ -315,6 +318,12 @@ impl ClStream {
     #[inline]
     pub(crate) fn passed(&self, position: u64) -> bool {
         self.flight.passed(position)
+    }
+
+    /// See [`Device::known_passed`](thalweg_hal::backend::Device::known_passed).
+    #[inline]
+    pub(crate) fn known_passed(&self, position: u64) -> bool {
+        self.flight.known_passed(position)
     }
 
     /// Whether all work is done.

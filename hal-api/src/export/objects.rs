@@ -63,6 +63,12 @@ impl<D: Device> Streams<D> {
         self.judge(fence, |device, stream| device.passed(stream, fence.position))
     }
 
+    fn known_passed(&self, fence: Fence) -> bool {
+        self.judge(fence, |device, stream| {
+            device.known_passed(stream, fence.position)
+        })
+    }
+
     /// Waits until every fence is passed or its device is lost.
     fn wait(&self, fences: &[Fence]) {
         for &fence in fences {
@@ -246,14 +252,14 @@ impl<D: Device> Buffer<D> {
         self.used.store(true, Ordering::Relaxed);
     }
 
-    /// Whether no stream uses it any more.
+    /// Whether it is known that no stream uses it any more.
     #[inline]
     pub(super) fn is_unused(&self, open: &Open<D>) -> bool {
         if !self.used.load(Ordering::Relaxed) {
             return true;
         }
         let mut uses = self.uses.lock();
-        uses.retain(|fence| !open.passed(*fence));
+        uses.retain(|fence| !open.known_passed(*fence));
         self.used.store(!uses.is_empty(), Ordering::Relaxed);
         uses.is_empty()
     }
@@ -284,6 +290,10 @@ impl<D: Device> Source for Open<D> {
     fn passed(&self, fence: Fence) -> bool {
         self.streams.passed(fence)
     }
+
+    fn known_passed(&self, fence: Fence) -> bool {
+        self.streams.known_passed(fence)
+    }
 }
 
 impl<D: Device> Open<D> {
@@ -300,7 +310,7 @@ impl<D: Device> Open<D> {
 
     /// Gives imported memory back, or keeps it until no stream uses it any more.
     pub(super) fn retire(&self, imported: Imported<D>, mut fences: SmallVec<[Fence; 2]>) {
-        fences.retain(|fence| !self.passed(*fence));
+        fences.retain(|fence| !self.known_passed(*fence));
         if fences.is_empty() {
             return drop(imported);
         }
