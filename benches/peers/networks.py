@@ -191,7 +191,7 @@ def reference(op):
     return answer
 
 
-def torch(op, inputs, compiled):
+def torch(op, inputs, compiled, device="cpu"):
     import torch
     import torch.nn.functional as F
 
@@ -211,8 +211,8 @@ def torch(op, inputs, compiled):
             return heads.transpose(1, 2).flatten(2)
 
     parameters, forward = OPS[op]
-    p = {name: torch.from_numpy(value) for name, value in parameters().items()}
-    x = torch.from_numpy(inputs[0])
+    p = {name: torch.from_numpy(value).to(device) for name, value in parameters().items()}
+    x = torch.from_numpy(inputs[0]).to(device)
     if not op.endswith("_step"):
         run = lambda x: forward(Torch, p, x)
         run = torch.compile(run, dynamic=False) if compiled else run
@@ -221,9 +221,9 @@ def torch(op, inputs, compiled):
         def infer():
             return run(x)
 
-        return infer, lambda y: y.numpy()
+        return infer, lambda y: y.numpy(force=True)
 
-    y = torch.from_numpy(classes(len(x)))
+    y = torch.from_numpy(classes(len(x))).to(device)
     values = list(p.values())
     for value in values:
         value.requires_grad_()
@@ -237,7 +237,7 @@ def torch(op, inputs, compiled):
             torch._foreach_add_(values, gradients, alpha=-RATE)
         return loss.detach()
 
-    return step, lambda loss: loss.numpy()
+    return step, lambda loss: loss.numpy(force=True)
 
 
 def jax(op, inputs):

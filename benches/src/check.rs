@@ -186,7 +186,10 @@ impl Check {
         } else {
             "cpu".into()
         };
-        let mut conform = vec!["conform", &plugin];
+        let cores = std::thread::available_parallelism()
+            .map_or(1, usize::from)
+            .to_string();
+        let mut conform = vec!["conform", &plugin, "--jobs", &cores];
         if self.small {
             conform.extend(["--filter", "memory/*"]);
         }
@@ -205,7 +208,7 @@ impl Check {
         self.step(
             &format!("op tests on {target}"),
             "ops",
-            &["chosen::", "--test-threads=4"],
+            &["chosen::", &format!("--test-threads={cores}")],
             &env,
         );
         let weights = self.out.join("digits").display().to_string();

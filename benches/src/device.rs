@@ -1,5 +1,5 @@
-//! What a device does, as figures that other libraries can be measured for too: `device --target cuda [--small]`. One line of
-//! JSON a case: name, value, unit. Larger is better for rates, smaller for times.
+//! What a device does, as figures that other libraries can be measured for too: `device --target cuda [--small] [--only GROUP]`.
+//! One line of JSON a case: name, value, unit. Larger is better for rates, smaller for times.
 #![expect(clippy::print_stdout, reason = "the lines are what the program is for")]
 
 use serde_json::json;
@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use thalweg::hal::{self, Buffer, Copy, DeviceOptions, Place, Runtime, Stream};
 use thalweg::host::set_config;
 use thalweg::loader::{LoaderOptions, Registry};
-use thalweg::ops::AttentionOptions;
+use thalweg::ops::{AttentionOptions, ConvOptions};
 use thalweg::{Context, DType, Result, Tensor, jit};
+use thalweg_benches::networks;
 use thalweg_benches::overhead::{self, CALLS, Round};
 use thalweg_benches::tensors::{self, Call};
 
@@ -22,6 +23,9 @@ struct Sizes {
     bytes: usize,
     /// Heads and positions of an attention.
     attention: [usize; 2],
+    /// Samples, channels and side of images that a convolution of 3 × 3 keeps.
+    images: &'static [[usize; 3]],
+    networks: &'static [&'static str],
 }
 
 const LARGE: Sizes = Sizes {
@@ -30,6 +34,8 @@ const LARGE: Sizes = Sizes {
     rows: 65_536,
     bytes: 512 << 20,
     attention: [32, 4096],
+    images: &[[32, 64, 56], [32, 256, 14]],
+    networks: &["mlp_step_b128", "lenet5_step_b64", "resnet18_b8", "encoder6_b8"],
 };
 const SMALL: Sizes = Sizes {
     products: &[256],
@@ -37,6 +43,8 @@ const SMALL: Sizes = Sizes {
     rows: 512,
     bytes: 8 << 20,
     attention: [2, 256],
+    images: &[[1, 8, 8]],
+    networks: &["mlp_step_b128"],
 };
 
 fn say(case: &str, value: f64, unit: &str) {
@@ -83,13 +91,21 @@ fn main() -> Result<()> {
     let target = after("--target").map_or("cpu", String::as_str);
     let small = words.iter().any(|word| word == "--small");
     let sizes = if small { SMALL } else { LARGE };
+    let only = after("--only").cloned();
+    let attempt = |group: &str, run: &dyn Fn() -> Result<()>| {
+        if only.as_deref().is_none_or(|only| only == group) {
+            attempt(group, run);
+        }
+    };
     let cx = Context::on(hal::device(target)?);
-    attempt("overheads", || overheads(&cx));
-    attempt("copies", || copies(&cx, sizes.bytes));
-    attempt("kernels", || kernels(&cx, &sizes));
-    attempt("attentions", || attentions(&cx, sizes.attention));
-    attempt("products", || products(&cx, sizes.products, ""));
-    attempt("products in tf32", || {
+    attempt("overheads", &|| overheads(&cx));
+    attempt("copies", &|| copies(&cx, sizes.bytes));
+    attempt("kernels", &|| kernels(&cx, &sizes));
+    attempt("attentions", &|| attentions(&cx, sizes.attention));
+    attempt("convolutions", &|| convolutions(&cx, sizes.images));
+    attempt("products", &|| products(&cx, sizes.products, ""));
+    attempt("networks", &|| networks(&cx, sizes.networks));
+    attempt("products in tf32", &|| {
         // Read when a device is opened, so it takes a device of its own.
         set_config("cuda.tf32", Some("on"));
         let runtime = Runtime::new(Registry::new(LoaderOptions::default()));
@@ -103,7 +119,7 @@ fn main() -> Result<()> {
     });
     set_config("cuda.tf32", None);
     if !small {
-        attempt("energy", || energy(&cx));
+        attempt("energy", &|| energy(&cx));
     }
     Ok(())
 }
@@ -208,6 +224,30 @@ fn attentions(cx: &Context, [heads, positions]: [usize; 2]) -> Result<()> {
             let rate = 4.0 * 64.0 * heads as f64 * seen / time / 1e12;
             say(&format!("attention {positions}{name} {dtype}"), rate, "TFLOP/s");
         }
+    }
+    Ok(())
+}
+
+fn convolutions(cx: &Context, images: &[[usize; 3]]) -> Result<()> {
+    for &[samples, channels, side] in images {
+        for dtype in [DType::F32, DType::F16, DType::BF16] {
+            let [x, w] = [[samples, channels, side, side], [channels, channels, 3, 3]]
+                .map(|shape| Tensor::randn(shape, DType::F32, cx).cast(dtype));
+            let options = ConvOptions::new().padding(1);
+            let time = seconds(cx, || x.conv2d(&w, None, options).ok().map(drop))?;
+            let products = (samples * side * side * channels * channels * 9) as f64;
+            let name = format!("convolution {samples}x{channels}x{side} {dtype}");
+            say(&name, 2.0 * products / time / 1e12, "TFLOP/s");
+        }
+    }
+    Ok(())
+}
+
+/// Training steps and inference of whole networks in f32.
+fn networks(cx: &Context, names: &[&str]) -> Result<()> {
+    for mut case in networks::cases(cx, |name| names.contains(&name))? {
+        let time = seconds(cx, || Ok((case.run)()?))?;
+        say(&case.name, 1e3 * time, "ms");
     }
     Ok(())
 }

@@ -109,6 +109,44 @@ def main():
                 a, b = (torch.randn(n, n, device=device, dtype=torch.float32).to(dtype) for _ in range(2))
                 say(f"matmul {n} {name}", 2 * n**3 / seconds(lambda a=a, b=b: a @ b) / 1e12, "TFLOP/s")
 
+    def convolutions():
+        torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cudnn.benchmark = True
+        for samples, channels, side in ((1, 8, 8),) if small else ((32, 64, 56), (32, 256, 14)):
+            flops = 2 * samples * side**2 * channels**2 * 9
+            for name, dtype in (("f32", torch.float32), ("f16", torch.float16), ("bf16", torch.bfloat16)):
+                x = torch.randn(samples, channels, side, side, device=device).to(dtype)
+                w = torch.randn(channels, channels, 3, 3, device=device).to(dtype)
+                took = []
+                for order in (torch.contiguous_format, torch.channels_last):
+                    a, b = x.to(memory_format=order), w.to(memory_format=order)
+                    took.append(seconds(lambda a=a, b=b: torch.nn.functional.conv2d(a, b, padding=1)))
+                say(f"convolution {samples}x{channels}x{side} {name}", flops / min(took) / 1e12, "TFLOP/s")
+
+    def whole_networks():
+        """In f32 as it is, eagerly and, without gradients, as a graph of the device."""
+        import networks
+        import numpy
+
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+        shapes = {
+            "mlp_step_b128": (128, 784),
+            "lenet5_step_b64": (64, 1, 28, 28),
+            "resnet18_b8": (8, 3, 224, 224),
+            "encoder6_b8": (8, 128, 384),
+        }
+        for name in ("mlp_step_b128",) if small else shapes:
+            op = name[: name.rindex("_b")]
+            x = numpy.random.default_rng(0).uniform(-1, 1, shapes[name]).astype(numpy.float32)
+            run, _ = networks.torch(op, [x], False, target)
+            took = seconds(run)
+            if target == "cuda" and not op.endswith("_step"):
+                graph = torch.cuda.CUDAGraph()
+                with torch.inference_mode(), torch.cuda.graph(graph):
+                    run()
+                took = min(took, seconds(graph.replay))
+            say(name, 1e3 * took, "ms")
+
     def narrow_products():
         if target != "cuda" or torch.cuda.get_device_capability() < (8, 9):
             return
@@ -118,7 +156,7 @@ def main():
             product = lambda a=a, b=b: torch._scaled_mm(a, b.t(), one, one, out_dtype=torch.float32)  # noqa: E731
             say(f"matmul {n} f8e4m3", 2 * n**3 / seconds(product) / 1e12, "TFLOP/s")
 
-    for case in (overheads, copies, kernels, attentions, products, narrow_products):
+    for case in (overheads, copies, kernels, attentions, convolutions, products, whole_networks, narrow_products):
         attempt(case.__name__, case)
 
 
