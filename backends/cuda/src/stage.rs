@@ -97,7 +97,8 @@ struct Step {
     slot: usize,
     // Before the slot may be touched.
     after: Option<Arc<Event>>,
-    release: Release,
+    // Dropped when the host's part is done, or will never be.
+    _release: Release,
 }
 
 /// Where a copy goes.
@@ -166,7 +167,21 @@ unsafe fn queue(
     if before.is_some() {
         order.belongings.host_is_behind();
     }
-    let mut steps = Vec::new();
+    let host_part = |order: &Order<'_>, step: Step, memory: &Arc<Pinned>, before: Option<Arc<Event>>| {
+        let memory = Arc::clone(memory);
+        order.job(tag, move || {
+            // The whole of both, not the pointer in them, which no thread may take.
+            let (end, step) = (&end, &step);
+            for event in before.iter().chain(&step.after) {
+                event.wait()?;
+            }
+            // SAFETY: the slot is the host's now, and the caller vouches for its memory.
+            unsafe { carry(host, way, *end, memory.at(step.slot * PIECE as usize), step.piece) };
+            Ok(())
+        })
+    };
+    let mut before = before;
+    let mut last = None;
     for piece in pieces(width, rows, end.pitch, pitch) {
         let index = stage.next;
         stage.next = (stage.next + 1) % SLOTS;
@@ -174,6 +189,7 @@ unsafe fn queue(
         let at = stage.memory.device() + index as u64 * PIECE;
         let (far, near) = (End(there + piece.device, pitch), End(at, piece.width));
         let release = order.ticket()?;
+        last = Some(release.number());
         let after = match way {
             Way::ToDevice => {
                 order.wait_for_ticket(release.number())?;
@@ -192,35 +208,20 @@ unsafe fn queue(
                 Some(Arc::new(order.mark()?))
             }
         };
-        steps.push(Step {
+        let step = Step {
             piece,
             slot: index,
             after,
-            release,
-        });
+            _release: release,
+        };
+        // Piece by piece: the driver's queue holds about a thousand commands, and while it is full the host's part of those in it
+        // must go on.
+        host_part(order, step, &stage.memory, before.take())?;
     }
-    if way == Way::ToHost
-        && let Some(last) = steps.last()
-    {
-        order.wait_for_ticket(last.release.number())?;
+    if let (Way::ToHost, Some(last)) = (way, last) {
+        order.wait_for_ticket(last)?;
     }
-    let memory = Arc::clone(&stage.memory);
-    order.job(tag, move || {
-        // The whole end, not the pointer in it, which no thread may take.
-        let end = &end;
-        if let Some(before) = before {
-            before.wait()?;
-        }
-        for step in steps {
-            if let Some(after) = &step.after {
-                after.wait()?;
-            }
-            // SAFETY: the slot is the host's now, and the caller vouches for its memory.
-            unsafe { carry(host, way, *end, memory.at(step.slot * PIECE as usize), step.piece) };
-            drop(step.release);
-        }
-        Ok(())
-    })
+    Ok(())
 }
 
 /// # Safety

@@ -128,7 +128,7 @@ struct Graph {
 struct Stream {
     Context *context;
     std::mutex lock;
-    std::condition_variable wake, idle;
+    std::condition_variable wake, idle, room;
     std::deque<Command> commands;
     bool busy = false, closed = false;
     Graph *capture = nullptr;

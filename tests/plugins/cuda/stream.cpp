@@ -3,6 +3,9 @@
 #include "state.h"
 #include <set>
 
+/* Commands that wait in a stream at most: whoever submits more waits for room, as with the driver, which has about 1024. */
+enum { QUEUE = 256 };
+
 static std::set<Event *> events;
 static std::mutex events_lock;
 
@@ -33,6 +36,7 @@ void Stream::work() {
             commands.pop_front();
             busy = true;
         }
+        room.notify_all();
         /* Once the context is broken nothing but marks of streams goes on. */
         Code code = command();
         Code none = SUCCESS;
@@ -42,7 +46,7 @@ void Stream::work() {
 }
 
 Code Stream::push(Command command, Sort sort) {
-    std::lock_guard<std::mutex> guard(lock);
+    std::unique_lock<std::mutex> guard(lock);
     if (capture) {
         if (capture->spoiled)
             return STREAM_CAPTURE_INVALIDATED;
@@ -54,6 +58,7 @@ Code Stream::push(Command command, Sort sort) {
         capture->nodes.push_back(std::move(node));
         return SUCCESS;
     }
+    room.wait(guard, [&] { return commands.size() < QUEUE; });
     commands.push_back([this, command = traced(sort, std::move(command))] {
         return context->broken ? (Code)SUCCESS : command();
     });

@@ -36,6 +36,20 @@ fn copies_in_pieces() {
     }
 }
 
+/// Copies with more commands than the driver's queue holds: whoever submits waits for room while the host does its part.
+#[test]
+fn copies_longer_than_the_queue() {
+    let device = device(0);
+    let stream = Stream::new(&device).unwrap();
+    let mut data = vec![7_u8; 400 << 20];
+    data.iter_mut()
+        .step_by(1 << 20)
+        .zip(1..)
+        .for_each(|(byte, at)| *byte = at as u8);
+    let buffer = Buffer::from_slice(&stream, &data).unwrap();
+    assert!(buffer.download::<u8>(&stream).unwrap() == data);
+}
+
 /// From one device to another.
 #[test]
 fn copies_between_devices() {
