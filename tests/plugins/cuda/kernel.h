@@ -21,7 +21,7 @@ static thread_local standin_index threadIdx, blockIdx, blockDim, gridDim;
 #define __forceinline__ inline
 #define __shared__ static thread_local
 #define __grid_constant__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
 template <class To, class From> static inline To standin_bits(From from) {
@@ -156,26 +156,31 @@ static void standin_meet(standin_group &group) {
         standin_leave(own);
 }
 #define __syncthreads() standin_meet(standin->all)
-
-template <class T> static T __shfl_down_sync(unsigned, T value, unsigned reach) {
-    const unsigned own = threadIdx.x, lane = own % STANDIN_WARP;
-    standin_group &warp = standin->warps[own / STANDIN_WARP];
-    memcpy(&standin->exchange[own], &value, sizeof value);
-    standin_meet(warp);
-    const unsigned from = lane + reach < STANDIN_WARP ? own + reach : own;
-    memcpy(&value, &standin->exchange[from], sizeof value);
-    standin_meet(warp);
-    return value;
+static int __syncthreads_or(int so) {
+    standin->exchange[threadIdx.x] = so != 0;
+    standin_meet(standin->all);
+    for (unsigned i = 0; i < standin->all.size; i++)
+        so |= standin->exchange[i] != 0;
+    standin_meet(standin->all);
+    return so;
 }
 
-template <class T> static T __shfl_xor_sync(unsigned, T value, unsigned with) {
+template <class T> static T standin_shuffle(T value, unsigned from) {
     const unsigned own = threadIdx.x;
     standin_group &warp = standin->warps[own / STANDIN_WARP];
     memcpy(&standin->exchange[own], &value, sizeof value);
     standin_meet(warp);
-    memcpy(&value, &standin->exchange[own ^ with], sizeof value);
+    memcpy(&value, &standin->exchange[from], sizeof value);
     standin_meet(warp);
     return value;
+}
+template <class T> static T __shfl_down_sync(unsigned, T value, unsigned reach) {
+    const unsigned own = threadIdx.x;
+    return standin_shuffle(value, own % STANDIN_WARP + reach < STANDIN_WARP ? own + reach : own);
+}
+template <class T> static T __shfl_xor_sync(unsigned, T value, unsigned with) { return standin_shuffle(value, threadIdx.x ^ with); }
+template <class T> static T __shfl_sync(unsigned, T value, unsigned lane) {
+    return standin_shuffle(value, threadIdx.x / STANDIN_WARP * STANDIN_WARP + lane);
 }
 
 #include "matrix.h"

@@ -135,8 +135,4 @@ static float standin_ex2_approx_ftz_f32(float x) {
     const float power = exp2f(x);
     return power < 0x1p-126f ? 0 : power;
 }
-/* Halves away from zero. */
-static unsigned standin_cvt_rna_tf32_f32(float x) {
-    const unsigned bits = standin_bits<unsigned>(x);
-    return x != x ? 0x7fffe000 : isinf(x) ? bits : (bits + 0x1000) & 0xffffe000;
-}
+static unsigned standin_mov_b32(unsigned word) { return word; }

@@ -97,7 +97,7 @@ EXPORT unsigned nvrtcCompileProgram(Program *program, int count, const char *con
     size_t body = text.find("/* end of helpers */");
     std::string own = body == std::string::npos ? text : text.substr(body);
     bool fibers = own.find("TL_BARRIER") != std::string::npos || own.find("TL_SHIFT") != std::string::npos;
-    std::regex entry("TL_KERNEL void (?:__launch_bounds__\\(\\d+\\) )?(\\w+)\\(");
+    std::regex entry("TL_KERNEL void (?:__launch_bounds__\\([\\d, ]+\\) )?(\\w+)\\(");
     std::string entries;
     for (std::sregex_iterator it(own.begin(), own.end(), entry), end; it != end; ++it)
         entries += "STANDIN_ENTRY(" + (*it)[1].str() + ")\n";

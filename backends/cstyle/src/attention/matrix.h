@@ -63,15 +63,25 @@
             }
             TL_UNROLL
             for (i32 l = 0; l < TL_DEPTH / TL_CHUNK / 2; ++l) {
+                tl_parts<4> own[TL_BANDS];
+                TL_UNROLL
+                for (i32 b = 0; b < TL_BANDS; ++b) {
+                    u32 words[4];
+                    TL_UNROLL
+                    for (i32 w = 0; w < 4; ++w) words[w] = TL_ANEW ? tl_anew(fragments[b][l][w]) : fragments[b][l][w];
+                    tl_split(own[b], words);
+                }
                 TL_UNROLL
                 for (i32 c = 0; c < TL_KEYS / 16; ++c) {
                     u32 some[4];
                     tl_matrices(some, keys_of + c * 16 * TL_K_PITCH + l * 2 * TL_CHUNK);
-                    const u32 low[2] = {some[0], some[1]}, high[2] = {some[2], some[3]};
                     TL_UNROLL
-                    for (i32 b = 0; b < TL_BANDS; ++b) {
-                        tl_multiply(scores[b][2 * c], fragments[b][l], low);
-                        tl_multiply(scores[b][2 * c + 1], fragments[b][l], high);
+                    for (i32 h = 0; h < 2; ++h) {
+                        const u32 words[2] = {some[2 * h], some[2 * h + 1]};
+                        tl_parts<2> right;
+                        tl_split(right, words);
+                        TL_UNROLL
+                        for (i32 b = 0; b < TL_BANDS; ++b) tl_multiply(scores[b][2 * c + h], own[b], right);
                     }
                 }
             }
@@ -142,7 +152,10 @@
                     for (i32 w = 0; w < 2; ++w) {
                         const idx e = left + c * 8 + lane % 4 * 2 + w;
                         const f32 value = total == 0 ? 0 : sums[b][c][2 * h + w] / total;
-                        if (i < queries && e < width) out[i * out_row + e * out_step] = tl_narrow(value);
+                        if (i < queries && e < width) {
+                            out[i * out_row + e * out_step] = tl_narrow(value);
+                            odd = odd || !(tl_abs_f32(value) <= TL_LARGEST);
+                        }
                     }
                 }
             }

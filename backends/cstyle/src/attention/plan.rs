@@ -25,7 +25,7 @@ pub(crate) fn plan(body: &Body, op: &Attention, target: &Target, launch: &Launch
     let full = Full::new(body, launch);
     let matrix = Matrix::of(op, target, &full);
     let (rows, columns, group) = match matrix {
-        Some(matrix) => (Matrix::ROWS, Matrix::columns(width), matrix.group()),
+        Some(matrix) => (matrix.rows(), Matrix::columns(op.dtype, width), Matrix::GROUP),
         None => {
             let tile = Tile::of(op.accumulate, target, queries, width);
             (tile.rows, tile.columns, tile.across * tile.down)

@@ -65,20 +65,20 @@ const CPU: Target = Target {
 /// Lengths and widths are words up to the width of a tile; wider values take several tiles.
 #[test]
 fn attentions_share_programs() {
-    let variant = |extents| attend(&Target::CUDA, DType::F32, extents, 1).variant;
+    let variant = |extents| attend(&Target::CUDA, DType::F64, extents, 1).variant;
     let plain = variant([2, 3, 200, 64, 300, 64]);
     assert_eq!(plain, variant([1, 9, 77, 33, 2000, 5]));
     assert_ne!(plain, variant([2, 3, 200, 128, 300, 64]));
     assert_ne!(plain, variant([2, 3, 1, 64, 300, 64]));
     assert_ne!(
         plain,
-        attend(&Target::CUDA, DType::F32, [2, 3, 200, 64, 300, 64], 2).variant
+        attend(&Target::CUDA, DType::F64, [2, 3, 200, 64, 300, 64], 2).variant
     );
     assert_eq!(
         variant([2, 3, 200, 128, 300, 64]),
         variant([2, 3, 200, 1000, 300, 999])
     );
-    let groups = |target: &Target, extents| attend(target, DType::F32, extents, 1).passes[0].grid.groups;
+    let groups = |target: &Target, extents| attend(target, DType::F64, extents, 1).passes[0].grid.groups;
     assert_eq!(groups(&Target::CUDA, [2, 3, 130, 64, 300, 64]), 6 * 3);
     assert_eq!(groups(&Target::CUDA, [2, 3, 130, 300, 300, 64]), 6 * 3 * 3);
     assert_eq!(groups(&Target::CUDA, [2, 3, 16, 64, 300, 64]), 6);
@@ -112,7 +112,7 @@ fn tiles_of_attention_fit() {
             let op = attention(dtype, true, None);
             let config = MatmulConfig::candidates(&target)[0];
             let routine = Routine::library(&LibraryOp::Attention(op), config, &target).unwrap();
-            let plan = attend(&target, dtype, [1, 1, queries, 128, 300, 64], 1);
+            let plan = attend(&target, dtype, [1, 1, queries, 128, 300, 200], 1);
             let text = routine.render(&plan.variant).unwrap().text;
             let of = |name: &str| constant(&text, name).unwrap();
             let [rows, keys] = ["ROWS", "KEYS"].map(of);
@@ -131,7 +131,7 @@ fn tiles_of_attention_fit() {
     }
 }
 
-/// Matrix instructions multiply halves on CUDA, whatever the strides; deeper heads and other dtypes have the other routine.
+/// Matrix instructions multiply on CUDA, whatever the strides; f64 and deep heads have the other routine.
 #[test]
 fn attentions_by_matrix_instructions() {
     let copies = |dtype, depth, width, step| {
@@ -145,6 +145,11 @@ fn attentions_by_matrix_instructions() {
         assert_eq!(copies(dtype, 60, 72, 1), [Some(0), Some(1)]);
         assert_eq!(copies(dtype, 128, 300, 1), [Some(1), Some(0)]);
         assert_eq!(copies(dtype, 129, 64, 1), [None, None]);
+        let few = attend(&Target::CUDA, dtype, [2, 3, 16, 64, 300, 64], 1);
+        assert_eq!(
+            few.variant,
+            attend(&Target::CUDA, dtype, [2, 3, 1, 64, 300, 64], 1).variant
+        );
         let small = Target {
             max_group_size: 64,
             ..Target::CUDA
@@ -154,33 +159,36 @@ fn attentions_by_matrix_instructions() {
             assert_eq!(constant(&text, "K_COPIES"), None);
         }
     }
-    for dtype in [DType::F32, DType::F64] {
-        assert_eq!(copies(dtype, 64, 64, 1), [None, None]);
-    }
+    assert_eq!(copies(DType::F32, 60, 66, 1), [Some(1), Some(0)]);
+    assert_eq!(copies(DType::F64, 64, 64, 1), [None, None]);
     let groups = |extents| {
         attend(&Target::CUDA, DType::BF16, extents, 1).passes[0]
             .grid
             .groups
     };
     assert_eq!(groups([2, 3, 130, 64, 300, 64]), 6 * 2);
-    assert_eq!(groups([2, 3, 128, 300, 300, 64]), 6 * 3);
+    assert_eq!(groups([2, 3, 64, 64, 300, 64]), 6);
+    assert_eq!(groups([2, 3, 130, 300, 300, 64]), 6 * 3 * 3);
 }
 
 /// Blocks fit what a group has without asking for more, and the group's warps cover a tile.
 #[test]
 fn tiles_of_matrix_instructions_fit() {
-    for depth in [1, 16, 40, 64, 72, 128] {
-        for width in [1, 33, 64, 100, 128, 1000] {
-            let (plan, text) = written(&Target::CUDA, DType::F16, [2, 3, 200, width, 300, depth], 1);
+    let lengths = [1, 16, 33, 64, 72, 96, 128];
+    let all = { lengths.into_iter() }.flat_map(|depth| lengths.map(|width| (depth, width)));
+    for (depth, width) in all.chain([(64, 1000)]) {
+        for (dtype, size) in [(DType::F16, 2), (DType::F32, 4)] {
+            let (plan, text) = written(&Target::CUDA, dtype, [2, 3, 200, width, 300, depth], 1);
             let of = |name: &str| constant(&text, name).unwrap();
             let [k_pitch, v_pitch] = ["K_PITCH", "V_PITCH"].map(of);
-            assert!(of("STAGES") * of("KEYS") * (k_pitch + v_pitch) * 2 <= 48 << 10);
+            assert!(of("STAGES") * of("KEYS") * (k_pitch + v_pitch) * size <= 48 << 10);
             for (pitch, length, name) in [(k_pitch, depth, "DEPTH"), (v_pitch, width.min(128), "COLUMNS")] {
-                assert!(pitch * 2 / 16 % 2 == 1 && of(name) % 16 == 0);
+                assert!(pitch * size / 16 % 2 == 1 && of(name) % 16 == 0);
                 assert!(pitch >= of(name) && of(name) >= length);
             }
             let warps = u64::from(plan.passes[0].grid.group_size) / 32;
             assert_eq!(warps * of("BANDS") * 16, of("ROWS"));
+            assert_eq!(of("COLUMNS") / 8 % of("TOGETHER"), 0);
         }
     }
 }

@@ -45,6 +45,17 @@ template <int N> TL_FN void tl_copies_wait() { asm volatile("cp.async.wait_group
 
 /* The value of the work-item whose place in the warp differs in the bits of `with`. */
 #define TL_TURN(type, value, with) ((type)__shfl_xor_sync(0xffffffffu, value, with))
+/* That of a work-item of the warp. */
+#define TL_OF(type, value, lane) ((type)__shfl_sync(0xffffffffu, value, lane))
+/* Whether it is so for a work-item of the group. A barrier. */
+#define TL_ANY(so) __syncthreads_or(so)
+#define TL_NO_UNROLL _Pragma("unroll 1")
+/* The same word. What is computed of it is computed anew where a loop comes back. */
+TL_FN u32 tl_anew(u32 word) {
+    u32 same;
+    asm volatile("mov.b32 %0, %1;" : "=r"(same) : "r"(word));
+    return same;
+}
 /* 2 to the power `x`, to 2 units of the last place; results below the normal ones are 0. */
 TL_FN f32 tl_power_of_two(f32 x) {
     f32 power;

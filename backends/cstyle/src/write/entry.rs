@@ -17,6 +17,8 @@ pub(crate) struct Outline {
     pub(crate) entries: u32,
     /// Whether the statements call functions of `cuda_matrix.cu`.
     pub(crate) matrices: bool,
+    /// Groups that registers of a multiprocessor of CUDA must suffice for.
+    pub(crate) beside: u32,
 }
 
 /// A name as C takes it.
@@ -67,6 +69,7 @@ impl Outline {
             scratch: false,
             entries: 1,
             matrices: false,
+            beside: 1,
         }
     }
 }
@@ -92,7 +95,7 @@ impl Writer<'_> {
             .map(|entry| format!("tl_{name}_{entry}"))
             .collect();
         for (number, entry) in (0..).zip(&entries) {
-            self.open_entry(entry, outline.scratch, &declarations, by_value);
+            self.open_entry(entry, (outline.scratch, outline.beside), &declarations, by_value);
             body(&mut self, number);
             self.close();
         }
@@ -121,7 +124,13 @@ impl Writer<'_> {
     }
 
     /// Opens an entry and names its words.
-    fn open_entry(&mut self, entry: &str, scratch: bool, declarations: &[Declaration], by_value: bool) {
+    fn open_entry(
+        &mut self,
+        entry: &str,
+        (scratch, beside): (bool, u32),
+        declarations: &[Declaration],
+        by_value: bool,
+    ) {
         let restrict = self.restrict();
         let mut arguments = Vec::new();
         for (p, param) in self.body.kernel.params.iter().enumerate() {
@@ -137,10 +146,11 @@ impl Writer<'_> {
             (true, true) => "const __grid_constant__ tl_words words".to_owned(),
             (false, _) => "TL_GLOBAL const i64 *words".to_owned(),
         });
-        let bound = if self.is_cuda() {
-            format!(" __launch_bounds__({})", self.variant.group)
-        } else {
-            String::new()
+        let group = self.variant.group;
+        let bound = match (self.is_cuda(), beside) {
+            (true, 1) => format!(" __launch_bounds__({group})"),
+            (true, _) => format!(" __launch_bounds__({group}, {beside})"),
+            (false, _) => String::new(),
         };
         self.open(format!("TL_KERNEL void{bound} {entry}({})", arguments.join(", ")));
         for (at, Declaration { before, after }) in declarations.iter().enumerate() {
