@@ -76,7 +76,10 @@ const GROUPS: [(&str, &str); 31] = [
     (
         "some_attention",
         "library/attention.f16 library/attention.f64.masks library/attention.bf16.masks library/attention.f32.wide \
-         library/attention.f32.shared library/attention.f32.hidden library/attention.f32.empty",
+         library/attention.f32.shared library/attention.f32.hidden library/attention.f32.empty library/attention.f16.wide \
+         library/attention.bf16.long library/attention.f16.empty library/attention.f16.scales library/attention.bf16.hidden \
+         library/attention.f16.nan library/attention.bf16.infinite library/attention.f32.infinite library/attention.f16.scattered \
+         library/attention.*.spread",
     ),
     ("programs", "programs/*"),
     ("profile", "profile/*"),

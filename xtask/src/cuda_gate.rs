@@ -23,9 +23,9 @@ const HEADERS: [&[&str]; 2] = [
 ];
 /// Which architecture is compiled by which major version.
 const ARCHES: [&str; 2] = ["sm_80@12", "sm_90@13"];
-/// Most bytes that a kernel may spill, stores and loads together. The worst of the corpus, attention of bf16 with 64-bit
-/// indices on sm_90, spills 128.
-const SPILLS: &str = "128";
+/// Most bytes that a kernel may spill, stores and loads together. The worst of the corpus, causal attention of halves under a
+/// mask of bool on sm_80, spills 132.
+const SPILLS: &str = "132";
 
 /// Compiles and assembles every source of the corpus. Returns what was left out, and why.
 pub(crate) fn run(root: &Path) -> Result<Vec<Skip>> {

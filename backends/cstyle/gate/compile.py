@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 SPILLS = re.compile(
     r"properties for (\S+)\s+ptxas\s+\.\s+\d+ bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
 )
-KERNELS = re.compile(r"^TL_KERNEL void(?: __launch_bounds__\(\d+\))? (\w+)\(", re.MULTILINE)
+KERNELS = re.compile(r"^TL_KERNEL void(?: __launch_bounds__\([\d, ]+\))? (\w+)\(", re.MULTILINE)
 
 
 def nvrtc(major):

@@ -21,7 +21,7 @@ static thread_local standin_index threadIdx, blockIdx, blockDim, gridDim;
 #define __forceinline__ inline
 #define __shared__ static thread_local
 #define __grid_constant__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
 template <class To, class From> static inline To standin_bits(From from) {
@@ -132,6 +132,8 @@ struct standin_block {
     bool began[STANDIN_THREADS], ended[STANDIN_THREADS];
     standin_group all, warps[STANDIN_THREADS / STANDIN_WARP];
     uint64_t exchange[STANDIN_THREADS];
+    /* That began, in all. */
+    unsigned blocks;
     void (*body)(void **);
     void **arguments;
     char stacks[STANDIN_THREADS][STANDIN_STACK];
@@ -154,17 +156,34 @@ static void standin_meet(standin_group &group) {
         standin_leave(own);
 }
 #define __syncthreads() standin_meet(standin->all)
+static int __syncthreads_or(int so) {
+    standin->exchange[threadIdx.x] = so != 0;
+    standin_meet(standin->all);
+    for (unsigned i = 0; i < standin->all.size; i++)
+        so |= standin->exchange[i] != 0;
+    standin_meet(standin->all);
+    return so;
+}
 
-template <class T> static T __shfl_down_sync(unsigned, T value, unsigned reach) {
-    const unsigned own = threadIdx.x, lane = own % STANDIN_WARP;
+template <class T> static T standin_shuffle(T value, unsigned from) {
+    const unsigned own = threadIdx.x;
     standin_group &warp = standin->warps[own / STANDIN_WARP];
     memcpy(&standin->exchange[own], &value, sizeof value);
     standin_meet(warp);
-    const unsigned from = lane + reach < STANDIN_WARP ? own + reach : own;
     memcpy(&value, &standin->exchange[from], sizeof value);
     standin_meet(warp);
     return value;
 }
+template <class T> static T __shfl_down_sync(unsigned, T value, unsigned reach) {
+    const unsigned own = threadIdx.x;
+    return standin_shuffle(value, own % STANDIN_WARP + reach < STANDIN_WARP ? own + reach : own);
+}
+template <class T> static T __shfl_xor_sync(unsigned, T value, unsigned with) { return standin_shuffle(value, threadIdx.x ^ with); }
+template <class T> static T __shfl_sync(unsigned, T value, unsigned lane) {
+    return standin_shuffle(value, threadIdx.x / STANDIN_WARP * STANDIN_WARP + lane);
+}
+
+#include "matrix.h"
 
 /* It runs one block after the other. */
 static void standin_fiber() {
@@ -194,6 +213,7 @@ static void standin_block_of(void (*body)(void **), void **arguments) {
         standin = (standin_block *)calloc(1, sizeof *standin);
     standin->body = body;
     standin->arguments = arguments;
+    standin->blocks++;
     const unsigned count = blockDim.x;
     standin->all = {count, 0, 0};
     for (unsigned i = 0; i < count; i++) {

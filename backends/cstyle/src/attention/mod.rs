@@ -1,8 +1,10 @@
 //! Attention: tiles of queries, past which keys and values go block by block.
 //!
 //! Scores and weights stay in local memory, or, where a work-item is a CPU's thread, in private memory. What becomes of a tile
-//! stands in `group.h` and `item.h`; `write.rs` writes types, constants and strides around it.
+//! stands in `group.h` and `item.h`; `write.rs` writes types, constants and strides around it. Where there are matrix instructions,
+//! scores and weights stay in registers: `matrix.rs`.
 
+mod matrix;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -27,6 +29,8 @@ const ACROSS: u32 = 16;
 pub(crate) struct Form {
     rows: u16,
     columns: u16,
+    /// Where matrix instructions multiply.
+    matrix: Option<matrix::Matrix>,
 }
 
 launch_words! {

@@ -1,5 +1,6 @@
 //! How an attention runs.
 
+use super::matrix::Matrix;
 use super::{AttentionWords, Tile};
 use crate::body::Body;
 use crate::operands::{Full, NARROW, points};
@@ -22,23 +23,31 @@ pub(crate) fn plan(body: &Body, op: &Attention, target: &Target, launch: &Launch
         false => points(&all[..batch]),
     };
     let full = Full::new(body, launch);
-    let tile = Tile::of(op.accumulate, target, queries, width);
+    let matrix = Matrix::of(op, target, &full);
+    let (rows, columns, group) = match matrix {
+        Some(matrix) => (matrix.rows(), Matrix::columns(op.dtype, width), Matrix::GROUP),
+        None => {
+            let tile = Tile::of(op.accumulate, target, queries, width);
+            (tile.rows, tile.columns, tile.across * tile.down)
+        }
+    };
     let length = if target.cpu {
         let shared = (heads * queries).div_ceil(WANTED).next_multiple_of(8);
-        shared.clamp(8, tile.rows.into())
+        shared.clamp(8, rows.into())
     } else {
-        tile.rows.into()
+        rows.into()
     };
     let chunks = queries.div_ceil(length);
-    let units = heads * chunks * width.div_ceil(tile.columns.into());
+    let units = heads * chunks * width.div_ceil(columns.into());
     let params = body.kernel.params.len();
     let longest = [units, queries, width, keys, depth]
         .into_iter()
         .max()
         .unwrap_or(0);
     let form = Form::Attention(attention::Form {
-        rows: tile.rows as u16,
-        columns: tile.columns as u16,
+        rows: rows as u16,
+        columns: columns as u16,
+        matrix,
     });
     let wide = full.operands().reach().max(longest.into()) > u128::from(NARROW);
     let variant = Variant {
@@ -59,7 +68,7 @@ pub(crate) fn plan(body: &Body, op: &Attention, target: &Target, launch: &Launch
                 _ => Step::Zero,
             })
             .collect(),
-        ..Variant::of(form, body, wide, tile.across * tile.down)
+        ..Variant::of(form, body, wide, group)
     };
     let own = AttentionWords {
         rows: heads,

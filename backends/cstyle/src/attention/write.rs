@@ -1,6 +1,6 @@
 //! The source of attentions.
 
-use super::{AttentionWords, Form, Tile};
+use super::{AttentionWords, Form, Tile, matrix};
 use crate::variant::Step;
 use crate::write::{Outline, Writer, vector_of};
 use crate::{Source, scalar};
@@ -12,6 +12,9 @@ const AT_ONCE: u32 = 8;
 
 /// The source of an attention.
 pub(crate) fn source(writer: Writer<'_>, op: &Attention, form: Form) -> Source {
+    if let Some(matrix) = form.matrix {
+        return matrix::source(writer, op, form, matrix);
+    }
     let tile = Tile::planned(op.accumulate, writer.target, form);
     writer.program(
         Outline::of(AttentionWords::declarations()),
@@ -23,12 +26,8 @@ pub(crate) fn source(writer: Writer<'_>, op: &Attention, form: Form) -> Source {
 impl Writer<'_> {
     /// Types, constants and functions.
     fn attention_head(&mut self, op: &Attention, tile: Tile) {
-        let (dtype, accumulate) = (op.dtype, op.accumulate);
-        let (memory, sum) = (scalar::memory(dtype), scalar::register(accumulate));
-        let mask = if op.mask == Some(accumulate) { sum } else { "u8" };
-        for (name, of) in [("in", memory), ("sum", sum), ("mask", mask)] {
-            self.line(format!("typedef {of} tl_{name};"));
-        }
+        self.attention_types(op);
+        let accumulate = op.accumulate;
         let along = |p: usize| u32::from(self.variant.steps[p] == Step::Unit);
         let v_along = u32::from(self.variant.row_steps[2] == Step::Unit);
         let Tile {
@@ -66,10 +65,40 @@ impl Writer<'_> {
                 ("RIGHT", depth * (keys.max(columns) + 1)),
             ]);
         }
-        let constants: Vec<String> = (constants.into_iter())
+        self.constants(&constants);
+        self.attention_functions(op);
+        if self.target.cpu {
+            let vector = format!("{}{}", vector_of(accumulate), 64 / accumulate.size());
+            self.line(format!("typedef {vector} tl_vector;"));
+            self.raw(include_str!("product.cl"));
+        } else {
+            self.line(format!(
+                "TL_FN tl_sum tl_add_product(const tl_sum a, const tl_sum b, const tl_sum c) {{ return tl_fma_{accumulate}(a, b, c); }}"
+            ));
+        }
+    }
+
+    /// `TL_` and a name, for numbers that a program is compiled for.
+    pub(super) fn constants(&mut self, constants: &[(&str, u32)]) {
+        let constants: Vec<String> = (constants.iter())
             .map(|(name, value)| format!("TL_{name} = {value}"))
             .collect();
         self.line(format!("enum {{ {} }};", constants.join(", ")));
+    }
+
+    /// Types of elements, sums and the mask.
+    pub(super) fn attention_types(&mut self, op: &Attention) {
+        let (dtype, accumulate) = (op.dtype, op.accumulate);
+        let (memory, sum) = (scalar::memory(dtype), scalar::register(accumulate));
+        let mask = if op.mask == Some(accumulate) { sum } else { "u8" };
+        for (name, of) in [("in", memory), ("sum", sum), ("mask", mask)] {
+            self.line(format!("typedef {of} tl_{name};"));
+        }
+    }
+
+    /// Functions of them.
+    pub(super) fn attention_functions(&mut self, op: &Attention) {
+        let (dtype, accumulate) = (op.dtype, op.accumulate);
         let wide = scalar::cast(dtype, accumulate, &scalar::loaded(dtype, "element"));
         let narrow = scalar::stored(dtype, &scalar::cast(accumulate, dtype, "value"));
         let masked = match op.mask {
@@ -93,18 +122,10 @@ impl Writer<'_> {
         ] {
             self.line(format!("TL_FN {returns} tl_{function} {{ return {value}; }}"));
         }
-        if self.target.cpu {
-            let vector = format!("{}{}", vector_of(accumulate), 64 / accumulate.size());
-            self.line(format!("typedef {vector} tl_vector;"));
-            self.raw(include_str!("product.cl"));
-        } else {
-            self.line(format!(
-                "TL_FN tl_sum tl_add_product(const tl_sum a, const tl_sum b, const tl_sum c) {{ return tl_fma_{accumulate}(a, b, c); }}"
-            ));
-        }
     }
 
-    fn attention(&mut self, op: &Attention) {
+    /// Extents, strides and scalars.
+    pub(super) fn attention_steps(&mut self, op: &Attention) {
         let batch = op.batch as usize;
         let params = self.body.kernel.params.len();
         let out = params - 1;
@@ -129,6 +150,10 @@ impl Writer<'_> {
         self.line(format!("const tl_sum hidden = {};", hidden(op.accumulate)));
         let scale = scalar::of_bits(op.accumulate, "c0");
         self.line(format!("const tl_sum scale = {scale};"));
+    }
+
+    fn attention(&mut self, op: &Attention) {
+        self.attention_steps(op);
         self.line("const idx strips = (width + TL_COLUMNS - 1) / TL_COLUMNS;");
         self.raw(if self.target.cpu {
             include_str!("item_memory.h")
@@ -145,6 +170,20 @@ impl Writer<'_> {
             false => "which - r * chunks",
         };
         self.line(format!("const idx top = ({tile}) * length;"));
+        self.attention_operands(op);
+        self.raw(if self.target.cpu {
+            include_str!("item.h")
+        } else {
+            include_str!("group.h")
+        });
+        self.close();
+    }
+
+    /// Where the operands of head `r` begin.
+    pub(super) fn attention_operands(&mut self, op: &Attention) {
+        let batch = op.batch as usize;
+        let params = self.body.kernel.params.len();
+        let out = params - 1;
         let all: Vec<usize> = (0..params).collect();
         self.batch_row(batch, &all);
         for (name, p) in [("q", 0), ("k", 1), ("v", 2)] {
@@ -156,12 +195,6 @@ impl Writer<'_> {
         };
         self.line(format!("TL_GLOBAL const tl_mask *const mask = {mask};"));
         self.line(format!("TL_GLOBAL tl_in *const out = p{out} + q{out};"));
-        self.raw(if self.target.cpu {
-            include_str!("item.h")
-        } else {
-            include_str!("group.h")
-        });
-        self.close();
     }
 }
 

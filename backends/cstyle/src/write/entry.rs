@@ -15,6 +15,10 @@ pub(crate) struct Outline {
     pub(crate) scratch: bool,
     /// Number of entries.
     pub(crate) entries: u32,
+    /// Whether the statements call functions of `cuda_matrix.cu`.
+    pub(crate) matrices: bool,
+    /// Groups that registers of a multiprocessor of CUDA must suffice for.
+    pub(crate) beside: u32,
 }
 
 /// A name as C takes it.
@@ -24,7 +28,7 @@ fn sanitized(name: &str) -> String {
 }
 
 /// The helpers of a dialect.
-pub(crate) fn preamble(text: &mut Text, target: &Target, fp64: bool, philox: bool) {
+pub(crate) fn preamble(text: &mut Text, target: &Target, fp64: bool, philox: bool, matrices: bool) {
     match target.dialect {
         Dialect::OpenClC => {
             text.raw(include_str!("../prelude/opencl.cl"));
@@ -40,6 +44,9 @@ pub(crate) fn preamble(text: &mut Text, target: &Target, fp64: bool, philox: boo
         Dialect::CudaC => {
             text.raw(include_str!("../prelude/cuda.cu"));
             text.raw(include_str!("../prelude/cuda_f16.cu"));
+            if matrices {
+                text.raw(include_str!("../prelude/cuda_matrix.cu"));
+            }
         }
     }
     text.raw(&scalar::functions(target.dialect, fp64));
@@ -61,6 +68,8 @@ impl Outline {
             last: None,
             scratch: false,
             entries: 1,
+            matrices: false,
+            beside: 1,
         }
     }
 }
@@ -79,14 +88,14 @@ impl Writer<'_> {
         let pointers = self.body.kernel.params.len();
         // Pointers and words fit the device's limit on arguments.
         let by_value = 8 * (declarations.len() + pointers + 1) <= self.target.argument_bytes as usize;
-        self.head(by_value.then_some(declarations.len()));
+        self.head(by_value.then_some(declarations.len()), outline.matrices);
         head(&mut self);
         let name = sanitized(&self.body.kernel.name);
         let entries: Vec<String> = (0..outline.entries)
             .map(|entry| format!("tl_{name}_{entry}"))
             .collect();
         for (number, entry) in (0..).zip(&entries) {
-            self.open_entry(entry, outline.scratch, &declarations, by_value);
+            self.open_entry(entry, (outline.scratch, outline.beside), &declarations, by_value);
             body(&mut self, number);
             self.close();
         }
@@ -101,10 +110,10 @@ impl Writer<'_> {
     }
 
     /// Helpers and types; that of the words where they are an argument by value.
-    fn head(&mut self, words: Option<usize>) {
+    fn head(&mut self, words: Option<usize>, matrices: bool) {
         let is_rand = |node: &Node| matches!(node, Node::Rand { .. });
         let philox = self.body.kernel.nodes.iter().any(is_rand);
-        preamble(&mut self.text, self.target, self.body.fp64, philox);
+        preamble(&mut self.text, self.target, self.body.fp64, philox, matrices);
         self.line(format!("/* {} */", self.body.kernel.name));
         let index = if self.variant.wide { "i64" } else { "i32" };
         self.line(format!("typedef {index} idx;"));
@@ -115,7 +124,13 @@ impl Writer<'_> {
     }
 
     /// Opens an entry and names its words.
-    fn open_entry(&mut self, entry: &str, scratch: bool, declarations: &[Declaration], by_value: bool) {
+    fn open_entry(
+        &mut self,
+        entry: &str,
+        (scratch, beside): (bool, u32),
+        declarations: &[Declaration],
+        by_value: bool,
+    ) {
         let restrict = self.restrict();
         let mut arguments = Vec::new();
         for (p, param) in self.body.kernel.params.iter().enumerate() {
@@ -131,10 +146,11 @@ impl Writer<'_> {
             (true, true) => "const __grid_constant__ tl_words words".to_owned(),
             (false, _) => "TL_GLOBAL const i64 *words".to_owned(),
         });
-        let bound = if self.is_cuda() {
-            format!(" __launch_bounds__({})", self.variant.group)
-        } else {
-            String::new()
+        let group = self.variant.group;
+        let bound = match (self.is_cuda(), beside) {
+            (true, 1) => format!(" __launch_bounds__({group})"),
+            (true, _) => format!(" __launch_bounds__({group}, {beside})"),
+            (false, _) => String::new(),
         };
         self.open(format!("TL_KERNEL void{bound} {entry}({})", arguments.join(", ")));
         for (at, Declaration { before, after }) in declarations.iter().enumerate() {

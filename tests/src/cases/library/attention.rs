@@ -4,11 +4,11 @@ mod problem;
 
 use super::axis::open;
 use super::stays;
-use crate::fail;
 use crate::kit::{Case, Check, Stop};
-use crate::rig::Device;
 use crate::rig::run::{Argument, Job};
 use crate::rig::values::{Random, from_bytes, from_float};
+use crate::rig::{Device, Subject};
+use crate::{check, fail};
 use problem::{Kind, Layout, Mask, Problem, Share, Tensor, Values, accumulator};
 use thalweg_hal::DType;
 use thalweg_hal::library::LibraryOp;
@@ -81,14 +81,37 @@ pub(super) fn cases() -> Vec<Case> {
         add(format!("{dtype}.wide"), vec![plain], WIDE, by_op);
         let some = masks(plain).into_iter().chain([plain]).collect();
         add(format!("{dtype}.lowered"), some, SMALL, by_steps);
+        let causal = Kind {
+            causal: true,
+            ..plain
+        };
+        add(format!("{dtype}.long"), vec![plain, causal], LONG, by_op);
+        add(format!("{dtype}.empty"), vec![plain, causal], EMPTY, by_op);
+        // Keys and queries that are opposite, and that do not matter.
+        let scaled = [-1.0, 0.0].map(|factor| Kind { factor, ..plain });
+        let scaled = scaled.into_iter().chain(scaled.map(|kind| Kind {
+            mask: Mask::Added,
+            ..kind
+        }));
+        add(format!("{dtype}.scales"), scaled.collect(), SMALL, by_op);
+        for (name, values, masks) in [
+            ("hidden", Values::Hidden, vec![Mask::Bool, Mask::Added]),
+            ("nan", Values::Nan, vec![Mask::Bool, Mask::None]),
+            ("infinite", Values::Infinite, vec![Mask::None]),
+        ] {
+            let kind = |mask| Kind {
+                values,
+                mask,
+                ..plain
+            };
+            let mut kinds: Vec<Kind> = masks.into_iter().map(kind).collect();
+            if values == Values::Nan {
+                kinds.push(Kind { values, ..causal });
+            }
+            add(format!("{dtype}.{name}"), kinds, SMALL, by_op);
+        }
     }
     let plain = Kind::of(DType::F32);
-    let causal = Kind {
-        causal: true,
-        ..plain
-    };
-    add("f32.long".into(), vec![plain, causal], LONG, by_op);
-    add("f32.empty".into(), vec![plain, causal], EMPTY, by_op);
     let laid = |layout| Kind { layout, ..plain };
     const HEADS: &[Shape] = &[(&[2, 3], [9, 70, 5, 8]), (&[2, 2], [65, 40, 33, 12])];
     add(
@@ -132,19 +155,7 @@ pub(super) fn cases() -> Vec<Case> {
         holding(Values::Hidden, Mask::Bool),
         holding(Values::Hidden, Mask::Added),
     ];
-    add("f32.hidden".into(), hidden.clone(), SMALL, by_op);
     add("f32.hidden.lowered".into(), hidden, SMALL, by_steps);
-    let nan = vec![
-        Kind {
-            values: Values::Nan,
-            ..causal
-        },
-        holding(Values::Nan, Mask::Bool),
-        holding(Values::Nan, Mask::None),
-    ];
-    add("f32.nan".into(), nan, SMALL, by_op);
-    let infinite = vec![holding(Values::Infinite, Mask::None)];
-    add("f32.infinite".into(), infinite, SMALL, by_op);
     for dtype in [DType::F32, DType::BF16] {
         let huge = Kind {
             dtype,
@@ -152,6 +163,21 @@ pub(super) fn cases() -> Vec<Case> {
             ..plain
         };
         add(format!("{dtype}.huge"), vec![huge], SMALL, by_op);
+    }
+    for dtype in FLOATS {
+        let case = move |subject: &Subject| {
+            let device = open(subject, dtype)?;
+            let shape: Shape = (&[2], [70, 130, 64, 40]);
+            let problem = Problem::new(Kind::of(dtype), &shape, 2);
+            let found = by_op(&device, &problem)?;
+            let spread = problem.spread();
+            check!(
+                by_op(&device, &spread)? == found,
+                "other bits where operands are spread in memory"
+            );
+            Ok(())
+        };
+        cases.push(Case::new("library", format!("attention.{dtype}.spread"), case));
     }
     cases.push(Case::new(
         "library",

@@ -65,6 +65,8 @@ pub(super) struct Kind {
     pub(super) layout: Layout,
     pub(super) share: Share,
     pub(super) values: Values,
+    /// Of the usual scale.
+    pub(super) factor: f64,
 }
 
 impl Kind {
@@ -76,6 +78,7 @@ impl Kind {
             layout: Layout::Rows,
             share: Share::Nothing,
             values: Values::Moderate,
+            factor: 1.0,
         }
     }
 }
@@ -143,6 +146,16 @@ impl Tensor {
         let index = batch.iter().chain([&row, &column]);
         let steps = index.zip(&self.strides).map(|(&i, &stride)| i as i64 * stride);
         (self.first as i64 + steps.sum::<i64>()) as usize
+    }
+
+    /// The same numbers with one after each, and one before all.
+    fn spread(&self) -> Tensor {
+        Tensor {
+            dtype: self.dtype,
+            first: self.first * 2 + 1,
+            strides: self.strides.iter().map(|stride| stride * 2).collect(),
+            values: { self.values.iter() }.flat_map(|&value| [0, value]).collect(),
+        }
     }
 
     /// The matrix of a batch index, row by row.
@@ -280,8 +293,16 @@ impl Problem {
             out,
             scale: float(
                 accumulate,
-                from_float(accumulate, 1.0 / (depth.max(1) as f64).sqrt()),
+                from_float(accumulate, kind.factor / (depth.max(1) as f64).sqrt()),
             ),
+        }
+    }
+
+    /// The same numbers with gaps between them.
+    pub(super) fn spread(self) -> Problem {
+        Problem {
+            operands: self.operands.iter().map(Tensor::spread).collect(),
+            ..self
         }
     }
 
@@ -345,8 +366,8 @@ impl Problem {
             for j in 0..keys {
                 let (sum, size) = dot(&q[(i * depth) as usize..], &k[(j * depth) as usize..], 1, depth);
                 let mut score = sum * self.scale;
-                let mut rounding =
-                    size * self.scale * slack(self.kind.dtype, accumulate, depth) + score.abs() * epsilon;
+                let mut rounding = size * self.scale.abs() * slack(self.kind.dtype, accumulate, depth)
+                    + score.abs() * epsilon;
                 for mask in mask {
                     if mask.dtype == DType::Bool {
                         if mask.values[mask.at(batch, i, j)] == 0 {
