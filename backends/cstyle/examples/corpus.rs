@@ -1,13 +1,13 @@
 //! Writes the CUDA sources of many kernels into a folder, for a compiler to judge: `corpus FOLDER`.
 //!
-//! Sources are batched, the helpers once, then each program in a namespace of its own. `options.txt` holds the compiler's
+//! Sources of the same helpers are batched, the helpers once, then each program in a namespace of its own. `options.txt` holds the compiler's
 //! options, one a line.
 #![allow(clippy::print_stdout, reason = "a command prints")]
 
 #[path = "../tests/corpus/mod.rs"]
 mod corpus;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use thalweg_cstyle::Target;
 
@@ -17,22 +17,24 @@ const PER_FILE: usize = 60;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::env::args().nth(1).ok_or("usage: corpus FOLDER")?;
     let programs = corpus::programs(&Target::CUDA)?;
-    let (mut seen, mut helpers, mut bodies) = (HashSet::new(), "", Vec::new());
+    let mut seen = HashSet::new();
+    // By their helpers, which differ in whether f64, Philox and matrix instructions are among them.
+    let mut all: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for program in &programs {
         let (own, body) = program
             .text
             .split_once(END_OF_HELPERS)
             .ok_or("a source without helpers")?;
-        // Helpers differ in whether f64 and Philox are among them.
-        if own.len() > helpers.len() {
-            helpers = own;
-        }
         if seen.insert(body) {
-            bodies.push(body);
+            all.entry(own).or_default().push(body);
         }
     }
     std::fs::create_dir_all(&folder)?;
-    for (i, part) in bodies.chunks(PER_FILE).enumerate() {
+    let batches =
+        (all.iter()).flat_map(|(&helpers, bodies)| bodies.chunks(PER_FILE).map(move |part| (helpers, part)));
+    let mut files = 0;
+    for (i, (helpers, part)) in batches.enumerate() {
+        files += 1;
         let mut text = helpers.to_owned();
         for (j, body) in part.iter().enumerate() {
             text.push_str(&format!("namespace program_{j} {{\n{}}}\n", renamed(body, j)));
@@ -41,11 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let options = Target::CUDA.options().join("\n");
     std::fs::write(Path::new(&folder).join("options.txt"), options)?;
-    println!(
-        "{} programs in {} files",
-        bodies.len(),
-        bodies.len().div_ceil(PER_FILE)
-    );
+    println!("{} programs in {files} files", seen.len());
     Ok(())
 }
 

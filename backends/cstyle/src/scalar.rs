@@ -253,7 +253,7 @@ mod tests {
         };
         for target in [opencl, Target::CUDA] {
             let mut text = Text::default();
-            preamble(&mut text, &target, true, false);
+            preamble(&mut text, &target, true, false, false);
             let (text, _) = text.finish();
             for &op in ScalarOp::ALL {
                 for dtype in DType::ALL.into_iter().filter(|&dtype| op.accepts().takes(dtype)) {

@@ -132,6 +132,8 @@ struct standin_block {
     bool began[STANDIN_THREADS], ended[STANDIN_THREADS];
     standin_group all, warps[STANDIN_THREADS / STANDIN_WARP];
     uint64_t exchange[STANDIN_THREADS];
+    /* That began, in all. */
+    unsigned blocks;
     void (*body)(void **);
     void **arguments;
     char stacks[STANDIN_THREADS][STANDIN_STACK];
@@ -166,6 +168,18 @@ template <class T> static T __shfl_down_sync(unsigned, T value, unsigned reach) 
     return value;
 }
 
+template <class T> static T __shfl_xor_sync(unsigned, T value, unsigned with) {
+    const unsigned own = threadIdx.x;
+    standin_group &warp = standin->warps[own / STANDIN_WARP];
+    memcpy(&standin->exchange[own], &value, sizeof value);
+    standin_meet(warp);
+    memcpy(&value, &standin->exchange[own ^ with], sizeof value);
+    standin_meet(warp);
+    return value;
+}
+
+#include "matrix.h"
+
 /* It runs one block after the other. */
 static void standin_fiber() {
     for (const unsigned own = threadIdx.x;;) {
@@ -194,6 +208,7 @@ static void standin_block_of(void (*body)(void **), void **arguments) {
         standin = (standin_block *)calloc(1, sizeof *standin);
     standin->body = body;
     standin->arguments = arguments;
+    standin->blocks++;
     const unsigned count = blockDim.x;
     standin->all = {count, 0, 0};
     for (unsigned i = 0; i < count; i++) {

@@ -50,18 +50,30 @@ EXPORT unsigned nvrtcDestroyProgram(Program **program) {
 }
 
 /* Calls of functions of PRELUDE in place of PTX: `asm("add.rn.f16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));` becomes
- * `c = standin_add_rn_f16x2(a, b);`. */
+ * `c = standin_add_rn_f16x2(a, b);`. Other results than one are references before the arguments. */
 static std::string without_ptx(const std::string &text) {
-    static const std::regex ptx("asm\\(\"([\\w.]+)[ %\\d,]+;\" : \"=\\w\"\\((\\w+)\\) : ([^;]*)\\);");
-    static const std::regex operand("\"\\w\"\\((\\w+)\\)");
+    static const std::regex ptx("asm(?: volatile)?\\(\"([\\w.:]+)[^\"]*\"([^;]*)\\);");
+    static const std::regex operand("\"([=+]?)\\w\"\\(([^()]+)\\)");
     std::string out;
     size_t done = 0;
     for (std::sregex_iterator it(text.begin(), text.end(), ptx), end; it != end; ++it) {
-        std::string name = (*it)[1].str();
+        std::string name = (*it)[1].str(), operands = (*it)[2].str();
         for (char &c : name)
-            c = c == '.' ? '_' : c;
-        out += text.substr(done, it->position() - done) + (*it)[2].str() + " = standin_" + name + "(" +
-               std::regex_replace((*it)[3].str(), operand, "$1") + ");";
+            c = c == '.' || c == ':' ? '_' : c;
+        std::vector<std::string> all;
+        size_t results = 0;
+        for (std::sregex_iterator at(operands.begin(), operands.end(), operand); at != end; ++at) {
+            all.push_back((*at)[2].str());
+            results += (*at)[1].length();
+        }
+        out += text.substr(done, it->position() - done);
+        size_t next = results == 1 ? 1 : 0;
+        if (next)
+            out += all[0] + " = ";
+        out += "standin_" + name + "(";
+        for (size_t i = next; i < all.size(); i++)
+            out += (i > next ? ", " : "") + all[i];
+        out += ");";
         done = it->position() + it->length();
     }
     return out + text.substr(done);

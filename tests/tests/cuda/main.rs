@@ -5,6 +5,7 @@
 mod activity;
 mod copies;
 mod halves;
+mod matrix;
 #[path = "../plugins/mod.rs"]
 mod plugins;
 mod products;

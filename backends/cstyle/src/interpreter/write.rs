@@ -12,7 +12,7 @@ const LOOPS: &str = include_str!("loops.cl");
 /// Writes the program for a target.
 pub(crate) fn source(target: &Target) -> Source {
     let mut text = Text::default();
-    preamble(&mut text, target, target.fp64, true);
+    preamble(&mut text, target, target.fp64, true, false);
     steps(&mut text, target);
     memory(&mut text, target);
     reductions(&mut text, target);

@@ -26,10 +26,10 @@ pub(crate) fn source(writer: Writer<'_>, op: &Sort, Form { long }: Form) -> Sour
         own.extend(Section::ALL.map(Section::declaration));
     }
     let outline = Outline {
-        own,
         last: long.then(|| Declaration::of("i32", "round")),
         scratch: long,
         entries: if long { 3 } else { 1 },
+        ..Outline::of(own)
     };
     writer.program(
         outline,

@@ -15,6 +15,8 @@ pub(crate) struct Outline {
     pub(crate) scratch: bool,
     /// Number of entries.
     pub(crate) entries: u32,
+    /// Whether the statements call functions of `cuda_matrix.cu`.
+    pub(crate) matrices: bool,
 }
 
 /// A name as C takes it.
@@ -24,7 +26,7 @@ fn sanitized(name: &str) -> String {
 }
 
 /// The helpers of a dialect.
-pub(crate) fn preamble(text: &mut Text, target: &Target, fp64: bool, philox: bool) {
+pub(crate) fn preamble(text: &mut Text, target: &Target, fp64: bool, philox: bool, matrices: bool) {
     match target.dialect {
         Dialect::OpenClC => {
             text.raw(include_str!("../prelude/opencl.cl"));
@@ -40,6 +42,9 @@ pub(crate) fn preamble(text: &mut Text, target: &Target, fp64: bool, philox: boo
         Dialect::CudaC => {
             text.raw(include_str!("../prelude/cuda.cu"));
             text.raw(include_str!("../prelude/cuda_f16.cu"));
+            if matrices {
+                text.raw(include_str!("../prelude/cuda_matrix.cu"));
+            }
         }
     }
     text.raw(&scalar::functions(target.dialect, fp64));
@@ -61,6 +66,7 @@ impl Outline {
             last: None,
             scratch: false,
             entries: 1,
+            matrices: false,
         }
     }
 }
@@ -79,7 +85,7 @@ impl Writer<'_> {
         let pointers = self.body.kernel.params.len();
         // Pointers and words fit the device's limit on arguments.
         let by_value = 8 * (declarations.len() + pointers + 1) <= self.target.argument_bytes as usize;
-        self.head(by_value.then_some(declarations.len()));
+        self.head(by_value.then_some(declarations.len()), outline.matrices);
         head(&mut self);
         let name = sanitized(&self.body.kernel.name);
         let entries: Vec<String> = (0..outline.entries)
@@ -101,10 +107,10 @@ impl Writer<'_> {
     }
 
     /// Helpers and types; that of the words where they are an argument by value.
-    fn head(&mut self, words: Option<usize>) {
+    fn head(&mut self, words: Option<usize>, matrices: bool) {
         let is_rand = |node: &Node| matches!(node, Node::Rand { .. });
         let philox = self.body.kernel.nodes.iter().any(is_rand);
-        preamble(&mut self.text, self.target, self.body.fp64, philox);
+        preamble(&mut self.text, self.target, self.body.fp64, philox, matrices);
         self.line(format!("/* {} */", self.body.kernel.name));
         let index = if self.variant.wide { "i64" } else { "i32" };
         self.line(format!("typedef {index} idx;"));
