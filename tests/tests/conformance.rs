@@ -13,7 +13,7 @@ use thalweg_conformance::kit::{Ignore, matches};
 use thalweg_conformance::{Ignores, Kit, Outcome, Subject, cases};
 
 /// What each test runs.
-const GROUPS: [(&str, &str); 31] = [
+const GROUPS: [(&str, &str); 32] = [
     ("core", "core/*"),
     ("memory", "memory/*"),
     ("streams", "streams/*"),
@@ -55,6 +55,11 @@ const GROUPS: [(&str, &str); 31] = [
         "some_products",
         "library/matmul.f16* library/matmul.f8* library/matmul.i8* library/matmul.u8_i8* \
          library/matmul.same_bits_every_time",
+    ),
+    // What tensor cores take.
+    (
+        "half_products",
+        "library/matmul.f16.f32* library/matmul.bf16* library/conv*.f16.* library/conv*.bf16.*",
     ),
     ("some_scans", "library/scan.max.i64 library/scan.prod.f16"),
     (
@@ -312,10 +317,10 @@ backends! {
         ["map: capability", "lower it", "ask for them", "without its epilogue", "no hardware counters"],
         [core, memory, streams, events, errors, rows, forms, arguments,
         some_scalars, some_casts, some_reductions, some_random, some_products, some_scans, some_scatters, some_sorts,
-        some_attention, products, biases,
+        some_attention, products, half_products, biases,
         windows, scans, scatters, programs, profile, concurrency, acceptance];
     cuda_without_cublaslt = cuda_alone(), ["map: capability", "lower it", "no hardware counters"],
-        [some_products, products, biases, profile];
+        [some_products, products, half_products, biases, profile];
     plain_c = load(plain()),
         ["every instance has the same context", "import: capability", "priority: there is one only", "no table of"],
         [core, memory, streams, events, errors, profile, concurrency, acceptance];

@@ -83,7 +83,7 @@ impl Routine {
     /// `Unsupported` for a scatter whose sums are wider than its elements, a sort without indices or of a part, and dtypes that the
     /// target lacks; `InvalidArgument` when the configuration does not fit the target.
     pub fn library(op: &LibraryOp, config: MatmulConfig, target: &Target) -> Result<Routine> {
-        config.check(target)?;
+        let config = config.suited(op, target)?;
         if let LibraryOp::Sort(op) = op {
             if !op.indices || op.part {
                 let text = "sort is written for whole rows with indices; ask for them";

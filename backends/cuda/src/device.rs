@@ -184,7 +184,7 @@ impl CudaDevice {
                         epilogue: None,
                         ..op.clone()
                     };
-                    // Our kernel would sum in another order than the library does without the epilogue, and has no tensor cores.
+                    // Our kernel would sum in another order than the library does without the epilogue, and is slower.
                     if Product::new(handle, op).is_none() && Product::new(handle, &alone).is_some() {
                         return Err(Error::unsupported(
                             "cuBLASLt computes this matmul without its epilogue; run that on its own",

@@ -1,13 +1,16 @@
 //! Matrix products, and convolutions as such: two operands summed over common axes.
 //!
 //! Axes of a definition are the rows, the columns and the depth of matrices ([`Roles`]). A group computes a tile of the result:
-//! from tiles of its operands in local memory (`tiled.rs`), or, where a work-item is a CPU's thread, from packed panels
-//! (`panel.rs`). Convolutions read one operand through tables of places (`taps.rs`). Long sums of small results are cut
-//! into pieces, which a second pass adds.
+//! from tiles of its operands in local memory (`tiled.rs`), for CUDA from tiles that are copied ahead (`staged.rs`, `sums.rs`), or,
+//! where a work-item is a CPU's thread, from packed panels (`panel.rs`). Convolutions read one operand through tables of places
+//! (`taps.rs`, `places.rs`). Long sums of small results are cut into pieces, which a second pass adds.
 
 mod config;
 mod panel;
+mod places;
 mod plan;
+mod staged;
+mod sums;
 mod taps;
 #[cfg(test)]
 mod tests;
@@ -32,6 +35,10 @@ pub(crate) struct Form {
     spatial: u8,
     /// Whether its places are divided.
     divides: bool,
+    /// How the operands come to tiles that are copied ahead.
+    sides: [staged::Side; 2],
+    /// Whether each tap of a convolution has a bit then.
+    bits: bool,
 }
 
 launch_words! {

@@ -1,5 +1,7 @@
 //! How a product runs: its launch as matrices, spread over tiles.
 
+use super::places::BITS;
+use super::staged::Side;
 use super::{ProductWords, Roles, Taps};
 use crate::body::Body;
 use crate::operands::{Full, NARROW, points};
@@ -113,8 +115,23 @@ impl<'a> Shape<'a> {
         if roles.taps.is_none() && self.full.stride(roles.right, roles.columns[0]) == 1 {
             steps[roles.right] = Step::Unit;
         }
+        let config = config.fitted(self.batch, self.rows, self.columns, pieces);
+        let sides = match config {
+            MatmulConfig::Matrix { .. } => self.sides(8),
+            MatmulConfig::Buffered { .. } => self.sides(4),
+            MatmulConfig::Tiled { .. } | MatmulConfig::Panel { .. } => [Side::default(); 2],
+        };
+        let config = config.eased(sides, roles.taps.is_some());
+        let ahead = matches!(
+            config,
+            MatmulConfig::Matrix { .. } | MatmulConfig::Buffered { .. }
+        );
+        let taps = points(self.full.launch.extents.get(outer + 1..).unwrap_or_default());
+        let bits = ahead && roles.taps.is_some() && !sides[1].along && taps <= BITS;
         let form = Form::Product(product::Form {
             config,
+            sides,
+            bits,
             split: pieces > 1,
             spatial: roles.taps.as_ref().map_or(0, |taps| taps.spatial as u8),
             divides: roles.taps.as_ref().is_some_and(Taps::divides),
@@ -158,6 +175,67 @@ impl<'a> Shape<'a> {
             scratch_bytes: if pieces > 1 { element * pieces * points } else { 0 },
             words: values,
         }
+    }
+
+    /// How the operands come to tiles that are copied ahead, in packs of so many elements.
+    fn sides(&self, pack: u64) -> [Side; 2] {
+        let (all, outer, roles) = (self.full.launch.extents, self.full.body.outer(), self.roles);
+        let last = |axes: &mut dyn DoubleEndedIterator<Item = usize>| axes.rev().find(|&axis| all[axis] > 1);
+        // The axes along which neighbours are.
+        let (row, column) = (roles.row, last(&mut roles.columns.iter().copied()));
+        let depth = last(&mut (outer..all.len()));
+        let stride = |p: usize, axis: Option<usize>| {
+            axis.map_or(i64::MAX, |axis| match self.full.stride(p, axis).unsigned_abs() {
+                0 => i64::MAX,
+                stride => stride.min(1 << 62) as i64,
+            })
+        };
+        let side = |p: usize, line: Option<usize>| {
+            let along = stride(p, depth) <= stride(p, line);
+            Side {
+                along,
+                packs: self.packs(p, along, pack),
+            }
+        };
+        let row = Some(row).filter(|&row| all[row] > 1);
+        let right = match &roles.taps {
+            None => side(roles.right, column),
+            Some(_) => {
+                let extent = |axis: Option<&usize>| axis.map_or(1, |&axis| all[axis]);
+                Side {
+                    along: *all.last().unwrap_or(&1) > extent(roles.columns.last()),
+                    packs: false,
+                }
+            }
+        };
+        [side(roles.left, row), right]
+    }
+
+    /// Whether an operand's elements lie together in packs of 16 bytes along the depth, or along its rows or columns.
+    fn packs(&self, p: usize, along: bool, pack: u64) -> bool {
+        let (all, outer) = (self.full.launch.extents, self.full.body.outer());
+        let inner = outer..all.len();
+        let lines: SmallVec<[usize; 8]> = match along {
+            true => inner.collect(),
+            false if p == self.roles.left => SmallVec::from_slice(&[self.roles.row]),
+            false => self.roles.columns.iter().copied().collect(),
+        };
+        // The axes whose elements lie together, from the last on.
+        let mut run = 1_u64;
+        let mut together: SmallVec<[usize; 8]> = SmallVec::new();
+        for &axis in lines.iter().rev() {
+            if all[axis] > 1 && self.full.stride(p, axis) != run as i64 {
+                break;
+            }
+            run = run.saturating_mul(all[axis]);
+            together.push(axis);
+        }
+        let whole = |axis: usize| {
+            all[axis] <= 1 || together.contains(&axis) || self.full.stride(p, axis) % pack as i64 == 0
+        };
+        run.is_multiple_of(pack)
+            && (0..all.len()).all(whole)
+            && self.full.launch.places[p].offset.is_multiple_of(16)
     }
 
     /// Whether the left operand's elements of a row lie together along the whole depth, so that a step is an index.

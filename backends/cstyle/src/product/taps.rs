@@ -5,11 +5,12 @@ use super::write::Product;
 use crate::variant::Step;
 use crate::write::Writer;
 
+/// Bits of the distance of a column beyond the edge, with indices of 32 bits and of 64.
+pub(super) const FAR: [u32; 2] = [30, 60];
+
 impl Writer<'_> {
-    /// Declares the tables: for each column its indices, the offset of its channel or sample and its share of the places; for
-    /// each point of a step likewise, and the left operand's offset where that is no index.
-    pub(super) fn table(&mut self, product: &Product<'_>, n: usize, k: usize, space: &str) {
-        let Some(taps) = &product.roles.taps else { return };
+    /// Names the gathered operand's extents in space, and its strides.
+    pub(super) fn space(&mut self, product: &Product<'_>, taps: &Taps) {
         let (r, p) = (taps.spatial, product.roles.right);
         for a in 0..r {
             self.line(format!(
@@ -17,6 +18,14 @@ impl Writer<'_> {
                 r + a
             ));
         }
+    }
+
+    /// Declares the tables: for each column its indices, the offset of its channel or sample and its share of the places; for
+    /// each point of a step likewise, and the left operand's offset where that is no index.
+    pub(super) fn table(&mut self, product: &Product<'_>, n: usize, k: usize, space: &str) {
+        let Some(taps) = &product.roles.taps else { return };
+        let r = taps.spatial;
+        self.space(product, taps);
         for axis in &product.roles.columns {
             self.line(format!("{space}idx cr{axis}[{n}];"));
         }
@@ -43,7 +52,7 @@ impl Writer<'_> {
             .iter()
             .map(|axis| [format!("x{axis}"), format!("o{axis}")])
             .collect();
-        let far = if self.variant.wide { 60 } else { 30 };
+        let far = FAR[usize::from(self.variant.wide)];
         if team.is_some() {
             // Others may not have stored the tile before.
             self.line("TL_BARRIER;");
@@ -137,7 +146,7 @@ impl Writer<'_> {
 
     /// Walks `count` points from `from` on, with their indices along `axes` (name and extent each, the slowest first): one
     /// after the other, or each by a work-item of a team.
-    fn count(
+    pub(super) fn count(
         &mut self,
         axes: &[[String; 2]],
         from: &str,

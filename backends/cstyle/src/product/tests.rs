@@ -1,7 +1,7 @@
 //! Programs of products, and which launches share them.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use crate::corpus::golden::compare;
+use crate::corpus::golden::{body, compare};
 use crate::corpus::{with_convolution, with_strides};
 use crate::{Dialect, MatmulConfig, Routine, Target};
 use thalweg_hal::ir::Kernel;
@@ -79,6 +79,96 @@ fn convolutions() {
             routine.render(&plan.variant).unwrap()
         });
     }
+}
+
+fn product_of(dtype: DType) -> Matmul {
+    Matmul {
+        batch: 0,
+        operands: [dtype; 2],
+        accumulate: DType::F32,
+        output: dtype,
+        epilogue: None,
+    }
+}
+
+/// Packs are copied where rows or columns begin on 16 bytes. How operands lie is no reason for other tiles, so an element is
+/// summed alike.
+#[test]
+fn halves_are_copied_in_packs_where_they_lie_so() {
+    let config = MatmulConfig::candidates(&Target::CUDA)[0];
+    let routine = Routine::matmul(&product_of(DType::BF16), config, &Target::CUDA).unwrap();
+    let with = |extents: [u64; 3], strides: [[i64; 3]; 2]| {
+        let [left, right] = &strides;
+        let all = [&left[..], right, &[extents[1] as i64, 1]];
+        let plan = with_strides(&extents, &all, |launch| routine.plan(launch)).unwrap();
+        let source = routine.render(&plan.variant).unwrap();
+        (body(&source).to_owned(), plan.passes[0].grid.groups)
+    };
+    let copies = |text: &str| text.contains("tl_copy_16");
+    let extents = [2048, 1024, 256];
+    let (text, groups) = with(extents, [[256, 0, 1], [0, 1, 1024]]);
+    assert!(text.contains("tl_mma_bf16(") && copies(&text) && !text.contains("kept_"));
+    for strides in [
+        [[1, 0, 2048], [0, 256, 1]],
+        [[264, 0, 1], [0, 1, 1032]],
+        [[257, 0, 1], [0, 1, 1025]],
+    ] {
+        let (text, other) = with(extents, strides);
+        assert_eq!(other, groups);
+        assert_eq!(copies(&text), strides[0][0] != 257);
+    }
+    assert!(!copies(&with([2048, 1024, 250], [[250, 0, 1], [0, 250, 1]]).0));
+}
+
+/// Small results have more groups.
+#[test]
+fn tiles_by_extents() {
+    let groups = |dtype, [m, n]: [u64; 2]| {
+        let config = MatmulConfig::candidates(&Target::CUDA)[0];
+        let routine = Routine::matmul(&product_of(dtype), config, &Target::CUDA).unwrap();
+        let strides = [&[64, 0, 1][..], &[0, 1, n as i64], &[n as i64, 1]];
+        let plan = with_strides(&[m, n, 64], &strides, |launch| routine.plan(launch)).unwrap();
+        plan.passes[0].grid.groups
+    };
+    for dtype in [DType::F16, DType::F32] {
+        assert_eq!(groups(dtype, [2048, 1024]), 16 * 8);
+        assert_eq!(groups(dtype, [1024, 1024]), 16 * 16);
+        assert_eq!(groups(dtype, [512, 512]), 8 * 8);
+        assert_eq!(groups(dtype, [64, 16384]), 128);
+        assert_eq!(groups(dtype, [16384, 64]), 128);
+    }
+}
+
+/// Tensor cores take halves with sums of f32; tiles ahead without them f32.
+#[test]
+fn others_than_halves_are_tiled() {
+    let text = |operands, accumulate, output| {
+        let op = Matmul {
+            operands,
+            accumulate,
+            output,
+            ..product_of(DType::F32)
+        };
+        let config = MatmulConfig::candidates(&Target::CUDA)[0];
+        let routine = Routine::matmul(&op, config, &Target::CUDA).unwrap();
+        let strides = [&[64, 0, 1][..], &[0, 1, 64], &[64, 1]];
+        let plan = with_strides(&[64, 64, 64], &strides, |launch| routine.plan(launch)).unwrap();
+        body(&routine.render(&plan.variant).unwrap()).to_owned()
+    };
+    for (operands, accumulate, output) in [
+        ([DType::I8; 2], DType::I32, DType::I32),
+        ([DType::F64; 2], DType::F64, DType::F64),
+        ([DType::F16, DType::BF16], DType::F32, DType::F32),
+        ([DType::F8E4M3; 2], DType::F32, DType::F32),
+    ] {
+        let text = text(operands, accumulate, output);
+        assert!(
+            !text.contains("tl_mma_") && !text.contains("tl_placed"),
+            "{operands:?}"
+        );
+    }
+    let text = text([DType::F32; 2], DType::F32, DType::F32);
+    assert!(!text.contains("tl_mma_f16(") && text.contains("tl_placed<"));
 }
 
 /// Strides, dilations and paddings are words: one program serves convolutions of every layer.

@@ -1,5 +1,6 @@
 //! What all products share: loops over tiles, what becomes of a sum, and the pass that adds pieces.
 
+use super::staged::{Part, Tiles};
 use super::{Form, MatmulConfig, ProductWords, Roles, Taps};
 use crate::variant::Step;
 use crate::write::{Outline, Writer};
@@ -20,6 +21,8 @@ pub(super) struct Product<'a> {
     pub(super) split: bool,
     /// Whether places are divided.
     pub(super) divides: bool,
+    /// Whether each tap has a bit, where tiles are copied ahead.
+    pub(super) bits: bool,
 }
 
 impl Product<'_> {
@@ -46,23 +49,33 @@ pub(crate) fn source(writer: Writer<'_>, roles: &Roles, form: Form) -> Result<So
         accumulate: sum.dtype,
         split: form.split,
         divides: form.divides,
+        bits: form.bits,
     };
     let mut own = ProductWords::declarations();
     own.extend(Taps::declarations(form.spatial));
+    let matrix = matches!(
+        form.config,
+        MatmulConfig::Matrix { .. } | MatmulConfig::Buffered { .. }
+    );
     let outline = Outline {
         scratch: form.split,
         entries: 1 + u32::from(form.split),
+        matrices: matrix,
         ..Outline::of(own)
     };
     Ok(writer.program(
         outline,
-        |_| {},
-        |writer, pass| writer.product(&product, form.config, pass),
+        |writer| {
+            if matrix {
+                writer.raw(include_str!("staged.cu"));
+            }
+        },
+        |writer, pass| writer.product(&product, form, pass),
     ))
 }
 
 impl Writer<'_> {
-    fn product(&mut self, product: &Product<'_>, config: MatmulConfig, pass: u32) {
+    fn product(&mut self, product: &Product<'_>, form: Form, pass: u32) {
         if product.split {
             let sum = accumulator(product.accumulate);
             self.line(format!("TL_GLOBAL {sum} *const z = (TL_GLOBAL {sum} *)scratch;"));
@@ -71,7 +84,19 @@ impl Writer<'_> {
             self.fold_pieces(product);
             return;
         }
-        match config {
+        let tiles = |extents: [u16; 3], part| {
+            let [m, n, k] = extents.map(usize::from);
+            let sides = form.sides;
+            Tiles {
+                product,
+                m,
+                n,
+                k,
+                part,
+                sides,
+            }
+        };
+        match form.config {
             MatmulConfig::Tiled {
                 m,
                 n,
@@ -81,6 +106,26 @@ impl Writer<'_> {
             } => self.tiled(product, [m, n, k, item_m, item_n].map(usize::from)),
             MatmulConfig::Panel { m, n, k, item_m } => {
                 self.panel(product, [m, n, k, item_m].map(usize::from));
+            }
+            MatmulConfig::Matrix {
+                m,
+                n,
+                k,
+                warp_m,
+                warp_n,
+            } => {
+                let part = Part::Warp(warp_m.into(), warp_n.into());
+                self.staged(&tiles([m, n, k], part));
+            }
+            MatmulConfig::Buffered {
+                m,
+                n,
+                k,
+                item_m,
+                item_n,
+            } => {
+                let part = Part::Item(item_m.into(), item_n.into());
+                self.staged(&tiles([m, n, k], part));
             }
         }
     }

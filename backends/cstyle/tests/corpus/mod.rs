@@ -46,10 +46,12 @@ pub(crate) fn programs(target: &Target) -> Result<Vec<Source>> {
                 epilogue: None,
             };
             let routine = Routine::matmul(&op, config, target)?;
-            let kernel = LibraryOp::Matmul(op).definition()?;
-            let extents = [3, 100, 200, 300];
-            let plan = with_launch(&kernel, &extents, Fill::Plain, |launch| routine.plan(launch))?;
-            programs.push(routine.render(&plan.variant)?);
+            for extents in [[3, 100, 200, 300], [3, 2000, 1000, 304]] {
+                for way in [Way::Rows, Way::Turned, Way::Gaps, Way::Far] {
+                    let plan = with_matrices(extents, way, |launch| routine.plan(launch))?;
+                    programs.push(routine.render(&plan.variant)?);
+                }
+            }
         }
     }
     for config in MatmulConfig::candidates(target) {
@@ -167,7 +169,7 @@ pub(crate) fn parameters(op: &Sort) -> Kernel {
 }
 
 /// A convolution, its gradients, and launches of them.
-fn convolutions(dtype: DType, accumulate: DType, output: DType) -> [(LibraryOp, Vec<u64>); 3] {
+fn convolutions(dtype: DType, accumulate: DType, output: DType) -> [(LibraryOp, Vec<u64>); 10] {
     let op = Conv {
         spatial: 2,
         stride: [2, 1, 0],
@@ -178,13 +180,20 @@ fn convolutions(dtype: DType, accumulate: DType, output: DType) -> [(LibraryOp, 
         output,
         epilogue: None,
     };
+    let [input, weight] = [LibraryOp::ConvGradInput, LibraryOp::ConvGradWeight];
     [
         (LibraryOp::Conv(op.clone()), vec![2, 3, 8, 14, 14, 4, 3, 3]),
-        (
-            LibraryOp::ConvGradInput(op.clone()),
-            vec![2, 3, 4, 28, 28, 8, 3, 3],
-        ),
-        (LibraryOp::ConvGradWeight(op), vec![3, 8, 4, 3, 3, 60, 14, 14]),
+        (LibraryOp::Conv(op.clone()), vec![20, 3, 1000, 14, 14, 8, 3, 3]),
+        // More taps than have bits.
+        (LibraryOp::Conv(op.clone()), vec![20, 3, 1000, 14, 14, 8, 7, 7]),
+        // Offsets of 64 bits.
+        (LibraryOp::Conv(op.clone()), vec![6000, 3, 1000, 14, 14, 8, 7, 7]),
+        (input(op.clone()), vec![6000, 3, 1000, 28, 28, 8, 7, 7]),
+        (input(op.clone()), vec![2, 3, 4, 28, 28, 8, 3, 3]),
+        (input(op.clone()), vec![20, 3, 1000, 28, 28, 8, 3, 3]),
+        (input(op.clone()), vec![20, 3, 1000, 28, 28, 8, 7, 7]),
+        (weight(op.clone()), vec![3, 8, 4, 3, 3, 60, 14, 14]),
+        (weight(op), vec![3, 1000, 1000, 3, 3, 60, 14, 14]),
     ]
 }
 
@@ -269,6 +278,35 @@ pub(crate) fn with_strides<T>(extents: &[u64], strides: &[&[i64]], with: impl Fn
         places: &places,
         scalars: &[0],
     })
+}
+
+/// How the operands of a matrix product lie.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Row by row.
+    Rows,
+    /// Column by column.
+    Turned,
+    /// Rows that begin at odd places.
+    Gaps,
+    /// As `Turned`, in steps that need 64 bits.
+    Far,
+}
+
+/// Calls `with` with a launch of a matrix product with a batch axis.
+fn with_matrices<T>([batch, m, n, k]: [u64; 4], way: Way, with: impl FnOnce(&Launch<'_>) -> T) -> T {
+    let lies = |rows: u64, columns: u64| {
+        let [row, column] = match way {
+            Way::Rows => [columns, 1],
+            Way::Turned => [1, rows],
+            Way::Gaps => [columns + 1, 1],
+            Way::Far => [1 << 32, rows << 32],
+        };
+        [(row * rows).max(column * columns), row, column].map(|stride| stride as i64)
+    };
+    let ([a, i, l], [b, d, j], [c, r, s]) = (lies(m, k), lies(k, n), lies(m, n));
+    let strides = [&[a, i, 0, l][..], &[b, 0, j, d], &[c, r, s]];
+    with_strides(&[batch, m, n, k], &strides, with)
 }
 
 /// How the arguments of a launch lie.
