@@ -154,7 +154,7 @@ impl CpuStream {
                             (program, plan),
                             slots,
                             arguments,
-                            &Serial,
+                            &self.threads,
                             |index| at.set(index),
                             (probe, probe.at_once()),
                         );

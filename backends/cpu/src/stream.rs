@@ -1,7 +1,7 @@
 //! Streams: in-order queues whose work runs where it is cheapest.
 
 use crate::memory;
-use crate::parallel::{Parallel, Serial};
+use crate::parallel::Parallel;
 use crate::profile::Probe;
 use crate::step;
 use thalweg_hal::backend::{Callback, Copy, Place, Region, Tag, Work};
@@ -66,7 +66,7 @@ impl CpuStream {
             let start = probe.at_once();
             // SAFETY: the caller vouches for the memory.
             inline.run(
-                || unsafe { run_borrowed(work, &Serial) },
+                || unsafe { run_borrowed(work, &self.threads) },
                 || tag.to_owned().to_string(),
             );
             probe.work(|| Command::of(work), start);

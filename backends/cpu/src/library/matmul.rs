@@ -198,6 +198,7 @@ unsafe fn typed<T: VectorProduct>(
     };
     let product = Product {
         kernels: &kernels,
+        grain: GRAIN * isa.bits() as usize / (512 * size_of::<T::Acc>()),
         x,
         strides,
         problem: Problem { m, n, ..*p },
@@ -234,6 +235,8 @@ const BEFORE: Before = Before {
 /// The products of a launch, or some of their batches and columns, as the kernels see them.
 struct Product<'a, T: VectorProduct> {
     kernels: &'a Kernels<T>,
+    /// Multiply-adds that are worth a hand-off.
+    grain: usize,
     x: Shared<Operands<T>>,
     /// From one matrix to the next, of A, B and C.
     strides: [isize; 3],
@@ -277,7 +280,7 @@ impl<T: VectorProduct> Product<'_, T> {
                 unsafe { gemm::pack_panels(kernels, b, k, cols.len(), to.0, panels) }
             };
             let work = k * cols.len() * self.pack_cost();
-            match (work / GRAIN).clamp(1, self.parallel.threads().min(panels.len())) {
+            match (work / self.grain).clamp(1, self.parallel.threads().min(panels.len())) {
                 1 => pack(0..panels.len()),
                 tasks => {
                     (self.parallel).run(tasks, &|task| pack(piece(panels.len(), tasks, task)));
@@ -320,7 +323,7 @@ impl<T: VectorProduct> Product<'_, T> {
             self.parallel.threads(),
             [kernels.most_rows(k), kernels.most_columns()],
             kernels.columns(),
-            self.vector.is_some(),
+            (self.vector.is_some(), self.grain),
             match whole.is_packed() {
                 true => 0,
                 false => kernels.speed() * self.pack_cost(),
@@ -390,8 +393,8 @@ impl<T: gemm::Element> Operands<T> {
     }
 }
 
-/// Products (multiply-adds) that are worth a hand-off to another thread.
-const GRAIN: usize = 1 << 19;
+/// Bytes of products (multiply-adds) of the widest registers that are worth a hand-off to another thread: two to three microseconds.
+const GRAIN: usize = 1 << 20;
 /// The same for matrix-vector products, which wait for memory.
 const GRAIN_VECTOR: usize = 1 << 16;
 /// Cost of packing one element in multiply-adds: where lines become columns, and where they stay lines.
@@ -414,14 +417,14 @@ impl Grid {
         threads: usize,
         [most_rows, most_columns]: [usize; 2],
         width: usize,
-        vector: bool,
+        (vector, grain): (bool, usize),
         pack_b: usize,
     ) -> Self {
         let &Problem { batch, m, n, k } = p;
         let panels = n.div_ceil(width);
         let work = batch.saturating_mul(m).saturating_mul(n).saturating_mul(k.max(1));
         let (mut down, mut across) = (m.div_ceil(most_rows), panels.div_ceil(most_columns / width));
-        let grain = if vector { GRAIN_VECTOR } else { GRAIN };
+        let grain = if vector { GRAIN_VECTOR } else { grain };
         let useful = threads.min(work / grain).max(1);
         if vector {
             (down, across) = (1, useful.div_ceil(batch).min(panels));

@@ -5,7 +5,7 @@ use crate::step::{self, Kept};
 use smallvec::SmallVec;
 use thalweg_hal::kit::program::Program;
 
-/// Nodes that cost less than this do not split, and so run beside each other.
+/// Nodes that cost less than this hardly split, and so run beside each other.
 const SMALL_NS: u64 = 12_000;
 /// What a wave must save, in nanoseconds, to be worth a region.
 const WORTH_NS: u64 = 3_000;

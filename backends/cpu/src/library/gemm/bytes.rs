@@ -126,7 +126,7 @@ impl Signs {
                 step: 4,
                 excess: (self.a && self.b).then_some(excess),
                 multiple: 1,
-                narrow_row: narrow::<Byte>(isa),
+                narrow: narrow::<Byte>(isa),
                 block: None,
             };
         }
@@ -147,7 +147,7 @@ impl Signs {
             step: 2,
             excess: None,
             multiple: 1,
-            narrow_row: narrow::<Byte>(isa),
+            narrow: narrow::<Byte>(isa),
             block: None,
         }
     }

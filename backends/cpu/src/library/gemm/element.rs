@@ -27,8 +27,8 @@ pub(crate) struct Kernels<T: Element> {
     pub(crate) excess: Option<ExcessFn>,
     /// Packed steps of k of a panel of B are a multiple of this; those behind the last one are zeros.
     pub(crate) multiple: usize,
-    /// Rounds a row of contiguous sums.
-    pub(crate) narrow_row: NarrowFn<T>,
+    /// Rounds rows of contiguous sums.
+    pub(crate) narrow: NarrowFn<T>,
     /// What computes a block, in place of tiles.
     pub(super) block: Option<BlockFn<T>>,
 }
@@ -37,30 +37,51 @@ pub(crate) struct Kernels<T: Element> {
 pub(super) type BlockFn<T> =
     unsafe fn(&Kernels<T>, &Operands<T>, Whole<<T as Stored>::Acc>, usize, Range<usize>, Range<usize>);
 
-/// [`Element::narrow_row`] for an instruction set.
-pub(crate) type NarrowFn<T> = unsafe fn(&mut [<T as Element>::Out], &[<T as Stored>::Acc]);
+/// Rounds sums: to the first element, with the step to the next row, from the first sum, with the sums to the next row, rows and columns.
+pub(crate) type NarrowFn<T> =
+    unsafe fn((*mut <T as Element>::Out, isize), (*const <T as Stored>::Acc, usize), [usize; 2]);
+
+/// [`Element::narrow_row`] of each row.
+#[inline(always)]
+unsafe fn narrow_rows<T: Element>(
+    (to, to_row): (*mut T::Out, isize),
+    (from, pitch): (*const T::Acc, usize),
+    [rows, columns]: [usize; 2],
+) {
+    for row in 0..rows {
+        // SAFETY: the caller's memory has these rows.
+        unsafe {
+            let to = to.offset(row as isize * to_row);
+            let from = std::slice::from_raw_parts(from.add(row * pitch), columns);
+            T::narrow_row(std::slice::from_raw_parts_mut(to, columns), from);
+        }
+    }
+}
 
 /// That of the instruction set.
 pub(super) fn narrow<T: Element>(isa: Isa) -> NarrowFn<T> {
-    fn plain<T: Element>(dst: &mut [T::Out], src: &[T::Acc]) {
-        T::narrow_row(dst, src);
-    }
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma")]
-    fn avx2<T: Element>(dst: &mut [T::Out], src: &[T::Acc]) {
-        T::narrow_row(dst, src);
+    unsafe fn avx2<T: Element>(to: (*mut T::Out, isize), from: (*const T::Acc, usize), extents: [usize; 2]) {
+        // SAFETY: same contract.
+        unsafe { narrow_rows::<T>(to, from, extents) }
     }
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    fn avx512<T: Element>(dst: &mut [T::Out], src: &[T::Acc]) {
-        T::narrow_row(dst, src);
+    unsafe fn avx512<T: Element>(
+        to: (*mut T::Out, isize),
+        from: (*const T::Acc, usize),
+        extents: [usize; 2],
+    ) {
+        // SAFETY: same contract.
+        unsafe { narrow_rows::<T>(to, from, extents) }
     }
     match isa {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 => avx512::<T>,
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => avx2::<T>,
-        _ => plain::<T>,
+        _ => narrow_rows::<T>,
     }
 }
 
@@ -148,7 +169,7 @@ macro_rules! kernels {
                 step: 1,
                 multiple: 1,
                 excess: None,
-                narrow_row: narrow::<Self>(isa),
+                narrow: narrow::<Self>(isa),
                 block: None,
             }
         }

@@ -72,6 +72,7 @@ mod x86 {
     use super::super::Element;
     use super::super::pack::{Panel, transpose_f32};
     use super::{lanes_from, per};
+    use crate::prefetch::{LINE, ask_second};
     use std::arch::x86_64::*;
 
     #[target_feature(enable = "avx2,fma")]
@@ -89,6 +90,9 @@ mod x86 {
 
     /// Bytes of a row that are asked for ahead of time.
     const AHEAD: usize = 256;
+
+    /// Rows from the one that is packed to the one that is asked for.
+    const ROWS_AHEAD: isize = 32;
 
     /// Packing with AVX-512. A store may run over the end of its row: the next row, or the next panel, comes after it.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
@@ -172,6 +176,10 @@ mod x86 {
         unsafe {
             let row = |i: usize| {
                 let from = p.src.offset((l + i) as isize * p.k_step).add(w);
+                if w.is_multiple_of(32) {
+                    let next = from.wrapping_offset(ROWS_AHEAD * p.k_step);
+                    ask_second(next.cast(), LINE);
+                }
                 _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()))
             };
             let pairs = _mm512_or_si512(row(0), _mm512_slli_epi32::<16>(row(1)));

@@ -412,18 +412,17 @@ unsafe fn store<T: Element>(
     rows: Range<usize>,
     cols: Range<usize>,
 ) {
-    for i in 0..rows.len() {
-        // SAFETY: C reaches the block, and the sums have a row of `pitch` for each of its rows.
-        unsafe {
+    // SAFETY: C reaches the block, and the sums have a row of `pitch` for each of its rows.
+    unsafe {
+        let c = (x.c).offset(rows.start as isize * x.c_row + cols.start as isize * x.c_col);
+        if x.c_col == 1 {
+            return (kernels.narrow)((c, x.c_row), (sums, pitch), [rows.len(), cols.len()]);
+        }
+        for i in 0..rows.len() {
             let src = std::slice::from_raw_parts(sums.add(i * pitch), cols.len());
-            let c =
-                x.c.offset((rows.start + i) as isize * x.c_row + cols.start as isize * x.c_col);
-            if x.c_col == 1 {
-                (kernels.narrow_row)(std::slice::from_raw_parts_mut(c, cols.len()), src);
-            } else {
-                for (j, &sum) in src.iter().enumerate() {
-                    *c.offset(j as isize * x.c_col) = T::narrow(sum);
-                }
+            let c = c.offset(i as isize * x.c_row);
+            for (j, &sum) in src.iter().enumerate() {
+                *c.offset(j as isize * x.c_col) = T::narrow(sum);
             }
         }
     }

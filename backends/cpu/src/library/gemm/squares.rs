@@ -5,6 +5,8 @@
 //! rows are whole registers.
 #![cfg(target_arch = "x86_64")]
 
+mod rows;
+
 use super::buffer::Scratch;
 use super::bytes::{Byte, Signs};
 use super::element::{BlockFn, Element, Kernels, narrow};
@@ -13,6 +15,7 @@ use super::pack::Panel;
 use super::tile::TileSet;
 use super::{Operands, Whole, piece, rows_collide, store};
 use crate::isa::Isa;
+use rows::pack_rows;
 use std::arch::asm;
 use std::arch::x86_64::*;
 use std::ops::Range;
@@ -39,6 +42,8 @@ struct Tile {
     c_row: isize,
     /// Adds to what is there.
     adds: bool,
+    /// A place in two rows of the next rows of A, which are asked for.
+    next: [*const u8; 2],
 }
 
 /// Sums of 16 rows, and of 32.
@@ -68,6 +73,10 @@ macro_rules! kernels {
                         concat!($dot, " tmm1, tmm4, tmm7"),
                         "add {a}, 64",
                         "add {b}, 2048",
+                        "prefetcht1 [{next0}]",
+                        "prefetcht1 [{next1}]",
+                        "add {next0}, 64",
+                        "add {next1}, 64",
                         "dec {depth}",
                         "jnz 2b",
                         "tilestored [{c} + {c_row}], tmm0",
@@ -75,6 +84,8 @@ macro_rules! kernels {
                         a = inout(reg) t.a => _,
                         b = inout(reg) t.b => _,
                         depth = inout(reg) t.depth => _,
+                        next0 = inout(reg) t.next[0] => _,
+                        next1 = inout(reg) t.next[1] => _,
                         a_row = in(reg) t.a_row,
                         b_row = in(reg) 4 * TILE,
                         c = in(reg) t.c,
@@ -112,6 +123,10 @@ macro_rules! kernels {
                         "add {a}, 64",
                         "add {below}, 64",
                         "add {b}, 2048",
+                        "prefetcht1 [{next0}]",
+                        "prefetcht1 [{next1}]",
+                        "add {next0}, 64",
+                        "add {next1}, 64",
                         "dec {depth}",
                         "jnz 2b",
                         "tilestored [{c} + {c_row}], tmm0",
@@ -122,6 +137,8 @@ macro_rules! kernels {
                         below = inout(reg) t.a.wrapping_offset(SIDE as isize * t.a_row) => _,
                         b = inout(reg) t.b => _,
                         depth = inout(reg) t.depth => _,
+                        next0 = inout(reg) t.next[0] => _,
+                        next1 = inout(reg) t.next[1] => _,
                         a_row = in(reg) t.a_row,
                         b_row = in(reg) 4 * TILE,
                         c = in(reg) t.c,
@@ -160,7 +177,41 @@ pub(super) fn bytes(signs: Signs, tiles: TileSet<i32>) -> Kernels<Byte> {
 
 /// The kernels for bf16. Only where the machine has [`Isa::sums_squares`].
 pub(super) fn halves<T: Element<Acc = f32>>(tiles: TileSet<f32>) -> Kernels<T> {
-    kernels(tiles, block::<T, 4>)
+    let kernels = kernels(tiles, block::<T, 4>);
+    match !T::SUMS && Isa::Avx512.sums_halves() {
+        true => Kernels {
+            narrow: round::<T>,
+            ..kernels
+        },
+        false => kernels,
+    }
+}
+
+/// Rounds to bf16, as [`super::element::NarrowFn`] says. The instruction takes numbers below the least normal one as zeros; no sum of
+/// AMX is one.
+///
+/// # Safety
+/// That of the type, whose results are bf16; the machine has the instruction.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+unsafe fn round<T: Element<Acc = f32>>(
+    (to, to_row): (*mut T::Out, isize),
+    (from, pitch): (*const f32, usize),
+    [rows, columns]: [usize; 2],
+) {
+    for row in 0..rows {
+        for column in (0..columns).step_by(TILE) {
+            // SAFETY: the caller's memory has these rows, and of a row no more than its columns is touched.
+            unsafe {
+                let mask = u32::MAX >> (TILE - TILE.min(columns - column));
+                let from = from.add(row * pitch + column);
+                let low = _mm512_maskz_loadu_ps(mask as u16, from);
+                let high = _mm512_maskz_loadu_ps((mask >> SIDE) as u16, from.wrapping_add(SIDE));
+                let rounded: __m512i = std::mem::transmute(_mm512_cvtne2ps_pbh(high, low));
+                let to = to.offset(row as isize * to_row).add(column);
+                _mm512_mask_storeu_epi16(to.cast(), mask, rounded);
+            }
+        }
+    }
 }
 
 fn kernels<T: Element>(tiles: TileSet<T::Acc>, block: BlockFn<T>) -> Kernels<T> {
@@ -171,7 +222,7 @@ fn kernels<T: Element>(tiles: TileSet<T::Acc>, block: BlockFn<T>) -> Kernels<T> 
         step: 4 / size_of::<T>(),
         multiple: SIDE,
         excess: None,
-        narrow_row: narrow::<T>(Isa::Avx512),
+        narrow: narrow::<T>(Isa::Avx512),
         block: Some(block),
     }
 }
@@ -240,66 +291,8 @@ unsafe fn pack<T: Element>(panel: &Panel<T>) {
     // SAFETY: the caller's promise.
     unsafe {
         lanes::<T, 0>(Isa::Avx512)(panel);
-        (panel.dst.add(packed * panel.pitch)).write_bytes(0, zeros * panel.pitch);
-    }
-}
-
-/// Copies rows of A side by side, with zeros behind the last step of k.
-///
-/// # Safety
-/// The source has the panel's extents, and `to` has as many rows of `pitch` elements, each of at least `whole`.
-unsafe fn pack_rows<T: Element>(from: &Panel<T>, to: *mut T, pitch: usize, whole: usize) {
-    let side = size_of::<__m128i>() / size_of::<T>();
-    let done = match (from.k_step, from.w_step) {
-        (_, 1) => [from.width / side * side, from.kc / side * side],
-        _ => [0; 2],
-    };
-    // SAFETY: the caller's promise.
-    unsafe {
-        for row in (0..done[0]).step_by(side) {
-            for step in (0..done[1]).step_by(side) {
-                let src = from.src.offset(step as isize * from.k_step).add(row);
-                let (src, to) = ((src, from.k_step), (to.add(row * pitch + step), pitch));
-                match size_of::<T>() {
-                    1 => turn::<T, 16>(src, to, |a, b| [_mm_unpacklo_epi8(a, b), _mm_unpackhi_epi8(a, b)]),
-                    _ => turn::<T, 8>(src, to, |a, b| {
-                        [_mm_unpacklo_epi16(a, b), _mm_unpackhi_epi16(a, b)]
-                    }),
-                }
-            }
-        }
-        for row in 0..from.width {
-            let (src, to) = (from.src.offset(row as isize * from.w_step), to.add(row * pitch));
-            if from.k_step == 1 {
-                to.copy_from_nonoverlapping(src, from.kc);
-            } else {
-                for step in (if row < done[0] { done[1] } else { 0 })..from.kc {
-                    to.add(step).write(*src.offset(step as isize * from.k_step));
-                }
-            }
-            to.add(from.kc).write_bytes(0, whole - from.kc);
-        }
-    }
-}
-
-/// Writes a square of `N` rows of 16 bytes with rows and columns exchanged: again and again the upper half is interleaved with the lower.
-///
-/// # Safety
-/// Both have the square, with these steps between rows.
-unsafe fn turn<T, const N: usize>(
-    (from, step): (*const T, isize),
-    (to, pitch): (*mut T, usize),
-    interleave: impl Fn(__m128i, __m128i) -> [__m128i; 2],
-) {
-    // SAFETY: the caller's promise; the instructions belong to every x86-64.
-    unsafe {
-        let mut rows: [__m128i; N] =
-            std::array::from_fn(|row| _mm_loadu_si128(from.offset(row as isize * step).cast()));
-        for _ in 0..N.ilog2() {
-            rows = std::array::from_fn(|row| interleave(rows[row / 2], rows[row / 2 + N / 2])[row % 2]);
-        }
-        for (row, x) in rows.into_iter().enumerate() {
-            _mm_storeu_si128(to.add(row * pitch).cast(), x);
+        if zeros > 0 {
+            (panel.dst.add(packed * panel.pitch)).write_bytes(0, zeros * panel.pitch);
         }
     }
 }
@@ -329,7 +322,7 @@ unsafe fn block<T: Element, const SUMS: usize>(
     let b_len = if whole.is_packed() { 0 } else { near * panel + 16 };
     // Sums of a strip, or of one tile where C takes them as they are.
     let adds_to_c = T::SUMS && x.c_col == 1;
-    let strip = if depths == 1 { 1 } else { near } * TILE;
+    let strip = if depths == 1 { 2 } else { near } * TILE;
     let scratch = Scratch::take((b_len + TILE * strip) * 4 + TILE * pitch * size_of::<T>());
     let packed_b: *mut T::Acc = scratch.start().cast();
     // SAFETY: the scratch memory has the length that was asked for; the operands' extents are the caller's contract.
@@ -337,20 +330,38 @@ unsafe fn block<T: Element, const SUMS: usize>(
         let sums = packed_b.add(b_len);
         let packed_a: *mut T = sums.add(TILE * strip).cast();
         let _in_use = InUse::new();
+        let per = DEPTH / size_of::<T>();
+        let rows_from = |row: usize, steps: &Range<usize>| {
+            x.a.wrapping_offset(row as isize * x.a_row + (steps.start * per) as isize * x.a_col)
+        };
+        // A tile is rounded while the next one is summed.
+        let mut done: Option<(*const T::Acc, Range<usize>, Range<usize>)> = None;
+        let write = |done: Option<(*const T::Acc, Range<usize>, Range<usize>)>| {
+            if let Some((sums, rows, cols)) = done {
+                store(kernels, x, (sums, strip), rows, cols);
+            }
+        };
         for first in (0..panels).step_by(near) {
             let group = first..panels.min(first + near);
             if !whole.is_packed() {
-                for p in group.clone() {
-                    let col = cols.start + p * TILE;
-                    pack(&Panel {
-                        dst: packed_b.add((p - first) * panel),
-                        pitch: TILE,
-                        src: x.b.offset(col as isize * x.b_col),
-                        width: TILE.min(cols.end - col),
-                        w_step: x.b_col,
-                        k_step: x.b_row,
-                        kc: k,
-                    });
+                // Rows that lie side by side are read some at a time, over all panels.
+                let slice = match x.b_col {
+                    1 => SIDE * kernels.step,
+                    _ => k,
+                };
+                for start in (0..k).step_by(slice) {
+                    for p in group.clone() {
+                        let col = cols.start + p * TILE;
+                        pack(&Panel {
+                            dst: packed_b.add((p - first) * panel + start / kernels.step * TILE),
+                            pitch: TILE,
+                            src: (x.b).offset(start as isize * x.b_row + col as isize * x.b_col),
+                            width: TILE.min(cols.end - col),
+                            w_step: x.b_col,
+                            k_step: x.b_row,
+                            kc: slice.min(k - start),
+                        });
+                    }
                 }
             }
             let mut row = rows.start;
@@ -361,9 +372,8 @@ unsafe fn block<T: Element, const SUMS: usize>(
                 };
                 let whole_rows = height % SIDE == 0;
                 for part in 0..depths {
-                    let part = piece(depth, depths, part);
-                    let per = DEPTH / size_of::<T>();
-                    let from = (x.a).offset(row as isize * x.a_row + (part.start * per) as isize * x.a_col);
+                    let steps = piece(depth, depths, part);
+                    let from = rows_from(row, &steps);
                     let (mut a, mut a_row) = (from, x.a_row);
                     if !(lies && whole_rows) {
                         let from = Panel {
@@ -373,11 +383,18 @@ unsafe fn block<T: Element, const SUMS: usize>(
                             width: height,
                             w_step: x.a_row,
                             k_step: x.a_col,
-                            kc: k.min(part.end * per) - part.start * per,
+                            kc: k.min(steps.end * per) - steps.start * per,
                         };
-                        pack_rows(&from, packed_a, pitch, part.len() * per);
+                        pack_rows(&from, packed_a, pitch, steps.len() * per);
                         (a, a_row) = (packed_a, pitch as isize);
                     }
+                    let (next, left) = match part + 1 < depths {
+                        true => (rows_from(row, &piece(depth, depths, part + 1)), height),
+                        false => (
+                            rows_from(row + height, &piece(depth, depths, 0)),
+                            rows.end - row - height,
+                        ),
+                    };
                     for p in group.clone() {
                         let col = cols.start + p * TILE;
                         let width = TILE.min(cols.end - col);
@@ -391,22 +408,34 @@ unsafe fn block<T: Element, const SUMS: usize>(
                             true => (c.cast(), x.c_row),
                             false => (sums.add((p - first) * TILE % strip), strip as isize),
                         };
+                        if done.as_ref().is_some_and(|(sums, ..)| *sums == c.cast_const()) {
+                            write(done.take());
+                        }
                         kernel(&Tile {
                             a: a.cast(),
                             a_row: a_row * size_of::<T>() as isize,
-                            b: b.add(part.start * SIDE * TILE).cast(),
-                            depth: part.len(),
+                            b: b.add(steps.start * SIDE * TILE).cast(),
+                            depth: steps.len(),
                             c: c.cast(),
                             c_row: 4 * c_row,
-                            adds: part.start > 0,
+                            adds: part > 0,
+                            next: [0, 1].map(|i| {
+                                let i = 2 * (p - first) + i;
+                                match x.a_col == 1 && i < left.min(TILE) {
+                                    true => next.wrapping_offset(i as isize * x.a_row).cast(),
+                                    false => a.cast(),
+                                }
+                            }),
                         });
-                        if !lies && part.end == depth {
-                            store(kernels, x, (c, strip), row..row + height, col..col + width);
+                        write(done.take());
+                        if !lies && part + 1 == depths {
+                            done = Some((c.cast_const(), row..row + height, col..col + width));
                         }
                     }
                 }
                 row += height;
             }
+            write(done.take());
         }
     }
 }

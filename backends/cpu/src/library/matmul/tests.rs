@@ -3,6 +3,7 @@
 mod bytes;
 mod guards;
 mod halves;
+mod tasks;
 
 use super::*;
 use crate::isa::Isa;
