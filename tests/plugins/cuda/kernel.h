@@ -185,18 +185,6 @@ template <class T> static T __shfl_sync(unsigned, T value, unsigned lane) {
 
 #include "matrix.h"
 
-template <class T> static T __shfl_xor_sync(unsigned, T value, unsigned with) {
-    const unsigned own = threadIdx.x;
-    standin_group &warp = standin->warps[own / STANDIN_WARP];
-    memcpy(&standin->exchange[own], &value, sizeof value);
-    standin_meet(warp);
-    memcpy(&value, &standin->exchange[own ^ with], sizeof value);
-    standin_meet(warp);
-    return value;
-}
-
-#include "matrix.h"
-
 /* It runs one block after the other. */
 static void standin_fiber() {
     for (const unsigned own = threadIdx.x;;) {
