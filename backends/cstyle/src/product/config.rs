@@ -6,7 +6,7 @@ use thalweg_hal::library::LibraryOp;
 use thalweg_hal::{DType, Error, Result};
 
 /// Groups below which smaller tiles are taken: large GPUs have this many multiprocessors.
-const FEW_GROUPS: u64 = 128;
+const FEW_GROUPS: u64 = 132;
 
 /// Tiles of a matrix product, or of a convolution as one. The order in which an element is summed follows from the extents,
 /// so results do not depend on the extents of tiles. Tensor cores round sums in their own way.

@@ -131,11 +131,13 @@ fn tiles_by_extents() {
         plan.passes[0].grid.groups
     };
     for dtype in [DType::F16, DType::F32] {
-        assert_eq!(groups(dtype, [2048, 1024]), 16 * 8);
+        assert_eq!(groups(dtype, [2048, 1152]), 16 * 9);
+        assert_eq!(groups(dtype, [2048, 1024]), 32 * 16);
         assert_eq!(groups(dtype, [1024, 1024]), 16 * 16);
         assert_eq!(groups(dtype, [512, 512]), 8 * 8);
-        assert_eq!(groups(dtype, [64, 16384]), 128);
-        assert_eq!(groups(dtype, [16384, 64]), 128);
+        assert_eq!(groups(dtype, [64, 32768]), 256);
+        assert_eq!(groups(dtype, [32768, 64]), 256);
+        assert_eq!(groups(dtype, [64, 16384]), 256);
     }
 }
 
