@@ -3,6 +3,7 @@
 
 use crate::corpus::golden::{body, compare};
 use crate::corpus::{with_convolution, with_strides};
+use crate::variant::Step;
 use crate::{Dialect, MatmulConfig, Routine, Target};
 use thalweg_hal::ir::Kernel;
 use thalweg_hal::library::{Conv, LibraryOp, Matmul};
@@ -171,6 +172,74 @@ fn others_than_halves_are_tiled() {
     }
     let text = text([DType::F32; 2], DType::F32, DType::F32);
     assert!(!text.contains("tl_mma_f16(") && text.contains("tl_placed<"));
+}
+
+/// Bytes of shared memory that a source declares.
+fn shared_bytes(text: &str, index: usize) -> usize {
+    let declared = |line: &str| {
+        let rest = line.trim().strip_prefix("TL_LOCAL ")?;
+        let rest = rest.strip_prefix("__align__(16) ").unwrap_or(rest);
+        let (dtype, rest) = rest.split_once(' ')?;
+        let (_, count) = rest.strip_suffix("];")?.split_once('[')?;
+        let bytes = match dtype {
+            "u16" => 2,
+            "f32" => 4,
+            "idx" => index,
+            other => panic!("{other} in {line}"),
+        };
+        Some(bytes * count.parse::<usize>().unwrap())
+    };
+    text.lines().filter_map(declared).sum()
+}
+
+/// A program gets 48 KB of shared memory without asking: tiles and records of any convolution have room there.
+#[test]
+fn shared_memory_suffices() {
+    let wrap: [fn(Conv) -> LibraryOp; 3] = [
+        LibraryOp::Conv,
+        LibraryOp::ConvGradInput,
+        LibraryOp::ConvGradWeight,
+    ];
+    let mut most = 0;
+    for (of, dtype, last) in wrap
+        .into_iter()
+        .flat_map(|of| [DType::F16, DType::F32].map(|dtype| (of, dtype)))
+        .flat_map(|(of, dtype)| [3, 9].map(|last| (of, dtype, last)))
+    {
+        let op = of(Conv {
+            spatial: 3,
+            stride: [2; 3],
+            dilation: [1; 3],
+            padding: [1; 3],
+            operands: [dtype; 2],
+            accumulate: DType::F32,
+            output: dtype,
+            epilogue: None,
+        });
+        let extents = [200, 3, 400, 14, 14, 14, 8, 3, 3, last];
+        let config = MatmulConfig::candidates(&Target::CUDA)[0];
+        let routine = Routine::library(&op, config, &Target::CUDA).unwrap();
+        let definition = op.definition().unwrap();
+        let plan = with_convolution(&definition, &extents, |launch| routine.plan(launch)).unwrap();
+        for (wide, step) in [
+            (false, Step::Unit),
+            (true, Step::Unit),
+            (false, Step::Any),
+            (true, Step::Any),
+        ] {
+            let mut variant = plan.variant.clone();
+            variant.wide = wide;
+            variant.steps[1] = step;
+            let text = routine.render(&variant).unwrap().text;
+            let bytes = shared_bytes(&text, if wide { 8 } else { 4 });
+            assert!(bytes <= 48 << 10, "{bytes} B: {op:?}, wide {wide}, {step:?}");
+            most = most.max(bytes);
+        }
+    }
+    assert!(
+        most > 40 << 10,
+        "{most} B: the large programs are not among these"
+    );
 }
 
 /// Strides, dilations and paddings are words: one program serves convolutions of every layer.

@@ -239,7 +239,7 @@ pub(crate) fn with_convolution<T>(
             offset: 0,
             strides,
             gather_stride: 1,
-            gather_extent: (SIDE * SIDE) as u64,
+            gather_extent: SIDE.pow(r as u32) as u64,
         })
         .collect();
     let scalars: Vec<u64> = std::iter::repeat_n(SIDE as u64, r)
